@@ -1,0 +1,162 @@
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// What can be wrong with a reservation. Test with errors.Is; the typed errors
+// below carry the details.
+var (
+	// ErrRefused: our ledger says no. Wait for RetryAfter, or stop and resume.
+	ErrRefused = errors.New("refused by the ledger")
+	// ErrBlocked: the upstream said no, so the pool is shut until a time. A
+	// block is a refusal too: errors.Is(err, ErrRefused) holds.
+	ErrBlocked = errors.New("blocked by the upstream")
+	// ErrImpossible: the units could never be granted. Waiting does not help.
+	ErrImpossible = errors.New("impossible")
+	// ErrUnpriced: the price book has no price for the call.
+	ErrUnpriced = errors.New("unpriced")
+	// ErrOutage: the ledger cannot be reached, or has lost its memory. Whether
+	// there is quota left is unknown.
+	ErrOutage = errors.New("ledger outage")
+	// ErrStaleBook: another process uses a price book of a higher revision.
+	ErrStaleBook = errors.New("stale price book")
+	// ErrBadInput: the question makes no sense; nothing was changed.
+	ErrBadInput = errors.New("bad input")
+	// ErrUnsent, returned by the function given to [Ledger.Do], says that the
+	// call provably never left: its units are released.
+	ErrUnsent = errors.New("call was not sent")
+)
+
+// RefusedError says why a reservation was refused and when to come again. It
+// matches [ErrRefused], and [ErrBlocked] if the upstream had said no.
+type RefusedError struct{ Verdict }
+
+// Error implements error.
+func (e *RefusedError) Error() string {
+	if e.Blocked {
+		why := ""
+		if e.Reason != "" {
+			why = " (" + e.Reason + ")"
+		}
+		return fmt.Sprintf("reserve %s: blocked by the upstream%s until %s; retry after %s",
+			e.Pool, why, e.RetryAt.Format(time.RFC3339), roundUp(e.RetryAfter))
+	}
+	return fmt.Sprintf("reserve %s: refused: %d of %d units used in %s, %d asked for; retry after %s at %s",
+		e.Pool, e.Used, e.Limit, e.Window, e.Units, roundUp(e.RetryAfter), e.RetryAt.Format(time.RFC3339))
+}
+
+// Is matches the sentinels.
+func (e *RefusedError) Is(target error) bool {
+	return target == ErrRefused || e.Blocked && target == ErrBlocked
+}
+
+// roundUp makes a duration short to read without making it too early.
+func roundUp(d time.Duration) time.Duration {
+	unit := time.Second
+	if d < 10*time.Second {
+		unit = time.Millisecond
+	}
+	if r := d.Round(unit); r >= d {
+		return r
+	}
+	return d.Round(unit) + unit
+}
+
+// ImpossibleError says that a call costs more than its pool ever admits. It
+// matches [ErrImpossible].
+type ImpossibleError struct {
+	Pool   Pool
+	Window string
+	Class  string
+	Units  int64
+	Limit  int64
+}
+
+// Error implements error.
+func (e *ImpossibleError) Error() string {
+	class := ""
+	if e.Class != "" {
+		class = fmt.Sprintf(" for class %s", e.Class)
+	}
+	return fmt.Sprintf("reserve %s: impossible: %d units asked for, the limit of %s is %d%s; ask for less, or raise quota in costs.yaml",
+		e.Pool, e.Units, e.Window, e.Limit, class)
+}
+
+// Is matches the sentinel.
+func (e *ImpossibleError) Is(target error) bool { return target == ErrImpossible }
+
+// StaleBookError says that the store's pages were laid out by a newer price
+// book than the caller's. It matches [ErrStaleBook].
+type StaleBookError struct {
+	Pool     Pool
+	Revision int64 // the caller's
+	Stored   int64
+}
+
+// Error implements error.
+func (e *StaleBookError) Error() string {
+	return fmt.Sprintf("reserve %s: price book has revision %d, the ledger has seen %d: reload costs.yaml or stop this process",
+		e.Pool, e.Revision, e.Stored)
+}
+
+// Is matches the sentinel.
+func (e *StaleBookError) Is(target error) bool { return target == ErrStaleBook }
+
+// UnpricedError says that the price book does not know a call. It matches
+// [ErrUnpriced].
+type UnpricedError struct {
+	Upstream string
+	Method   string // as it was asked for; for HTTP the verb and path
+	Hint     string // what to do
+}
+
+// Error implements error.
+func (e *UnpricedError) Error() string {
+	s := fmt.Sprintf("%s has no price for %q", e.Upstream, e.Method)
+	if e.Hint != "" {
+		s += "; " + e.Hint
+	}
+	return s
+}
+
+// Is matches the sentinel.
+func (e *UnpricedError) Is(target error) bool { return target == ErrUnpriced }
+
+// OutageError says that the ledger cannot be reached or has lost its memory. It
+// matches [ErrOutage] and wraps the store's error.
+type OutageError struct {
+	Op     string // what was asked: "reserve youtube/units"
+	Reason string // why the call was not admitted
+	Err    error
+}
+
+// Error implements error.
+func (e *OutageError) Error() string {
+	s := e.Op + ": ledger outage"
+	if e.Reason != "" {
+		s += ", " + e.Reason
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Is matches the sentinel.
+func (e *OutageError) Is(target error) bool { return target == ErrOutage }
+
+// Unwrap returns the store's error.
+func (e *OutageError) Unwrap() error { return e.Err }
+
+// badInputError is a question that makes no sense.
+type badInputError struct{ what string }
+
+func (e *badInputError) Error() string        { return e.what }
+func (e *badInputError) Is(target error) bool { return target == ErrBadInput }
+
+func badInput(format string, args ...any) error {
+	return &badInputError{fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,209 @@
+package window
+
+import (
+	"slices"
+	"time"
+)
+
+// Limit is a window of a charge: what it counts over, and the most it admits
+// with headroom and class already taken off.
+type Limit struct {
+	Spec   Spec
+	Name   string // Spec.String()
+	Layout string // Spec.Layout()
+	Limit  int64
+}
+
+// NewLimit prepares a limit over a spec that is [Spec.Normal].
+func NewLimit(s Spec, limit int64) Limit {
+	return Limit{Spec: s, Name: s.String(), Layout: s.Layout(), Limit: limit}
+}
+
+// Page is the state of one pool: its windows, and the block that may shut it.
+// It is not safe for concurrent use; a store locks, or holds a transaction.
+type Page struct {
+	Born       Instant // when the store first knew the pool
+	Generation int64   // changes whenever units move within the page
+	Revision   int64   // of the price book that laid it out
+	Latest     Instant // the latest instant at which anything was written
+	Blocked    Instant // shut before this instant
+	layouts    []string
+	windows    []Window
+	span       time.Duration // the longest for which a charge can count
+}
+
+// NewPage lays out an empty page.
+func NewPage(now Instant, revision int64, limits []Limit) *Page {
+	p := &Page{Born: now, Generation: int64(now), Revision: revision, Latest: now}
+	p.layOut(limits)
+	return p
+}
+
+func (p *Page) layOut(limits []Limit) {
+	p.layouts = make([]string, len(limits))
+	p.windows = make([]Window, len(limits))
+	p.span = 0
+	for i, l := range limits {
+		p.span = max(p.span, l.Spec.Span())
+		p.layouts[i] = l.Layout
+		p.windows[i] = New(l.Spec)
+	}
+}
+
+// Windows returns the windows in the order in which they were laid out.
+func (p *Page) Windows() []Window { return p.windows }
+
+// Now returns the instant that counts: the clock's, or the latest that the page
+// has seen if the clock is behind it. If the clock is behind by more than the
+// longest window it had been far ahead: then all that was used moves to now,
+// and Now reports true.
+func (p *Page) Now(clock Instant) (now Instant, rebased bool) {
+	if clock >= p.Latest {
+		return clock, false
+	}
+	if ahead := p.Latest.Sub(clock); ahead <= p.span {
+		return p.Latest, false
+	}
+	for _, w := range p.windows {
+		w.Rebase(clock)
+	}
+	if p.Blocked > p.Latest {
+		p.Blocked = clock + p.Blocked - p.Latest
+	} else {
+		p.Blocked = 0
+	}
+	p.Latest = clock
+	p.Generation++
+	return clock, true
+}
+
+// LaidOut reports whether the page keeps exactly these windows.
+func (p *Page) LaidOut(limits []Limit) bool {
+	if len(limits) != len(p.layouts) {
+		return false
+	}
+	for i := range limits {
+		if limits[i].Layout != p.layouts[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// LayOut gives the page other windows, for a price book with a higher revision.
+// A window that stays as it is keeps its state. Ring to ring moves each bucket
+// by its latest instant; anything else carries the most that was used into the
+// newest bucket: late by a window at most, never over.
+func (p *Page) LayOut(now Instant, revision int64, limits []Limit) {
+	p.Revision = revision
+	if p.LaidOut(limits) {
+		return
+	}
+	layouts, windows := p.layouts, p.windows
+	p.layOut(limits)
+	p.Generation++
+	most, ring := mostUsed(now, windows)
+	for i, layout := range p.layouts {
+		if j := slices.Index(layouts, layout); j >= 0 {
+			p.windows[i] = windows[j]
+			continue
+		}
+		if to, ok := p.windows[i].(*Ring); ok && ring != nil && ring.span() >= to.span() {
+			to.advance(now)
+			ring.moveTo(to, now)
+			continue
+		}
+		p.windows[i].Add(now, most)
+	}
+}
+
+// mostUsed returns the most that any window counts, and the ring that counts as
+// much, if one does: it knows when each unit was used.
+func mostUsed(now Instant, windows []Window) (most int64, ring *Ring) {
+	for _, w := range windows {
+		most = max(most, w.Used(now))
+	}
+	for _, w := range windows {
+		if r, ok := w.(*Ring); ok && r.used == most {
+			return most, r
+		}
+	}
+	return most, nil
+}
+
+// Fits reports whether units can be taken from every window now.
+func (p *Page) Fits(now Instant, units int64, limits []Limit) bool {
+	if now < p.Blocked {
+		return false
+	}
+	for i, w := range p.windows {
+		if !w.Fits(now, units, limits[i].Limit) {
+			return false
+		}
+	}
+	return true
+}
+
+// Free returns the first instant at which units fit every window and no block
+// stands, if nothing else happens, and the window that decides it; -1 is the
+// block.
+func (p *Page) Free(now Instant, units int64, limits []Limit) (free Instant, window int) {
+	free, window = now, -1
+	if p.Blocked > now {
+		free = p.Blocked
+	}
+	for i, w := range p.windows {
+		if at := w.Free(now, units, limits[i].Limit); at > free {
+			free, window = at, i
+		}
+	}
+	return free, window
+}
+
+// Tightest returns the window with the least left, and how much it has used.
+func (p *Page) Tightest(now Instant, limits []Limit) (window int, used int64) {
+	left := int64(0)
+	for i, w := range p.windows {
+		u := w.Used(now)
+		if l := limits[i].Limit - u; i == 0 || l < left {
+			window, used, left = i, u, l
+		}
+	}
+	return window, used
+}
+
+// Add counts units at an instant in every window. Latest moves along.
+func (p *Page) Add(at Instant, units int64) {
+	for _, w := range p.windows {
+		w.Add(at, units)
+	}
+	p.Latest = max(p.Latest, at)
+}
+
+// Give takes back units that were taken at an instant, and returns how many the
+// window that still knows most of them gave.
+func (p *Page) Give(now, taken Instant, units int64) int64 {
+	var given int64
+	for _, w := range p.windows {
+		given = max(given, w.Give(now, taken, units))
+	}
+	p.Latest = max(p.Latest, now)
+	return given
+}
+
+// Forget takes back units from the oldest that count, for a correction.
+func (p *Page) Forget(now Instant, units int64) {
+	for _, w := range p.windows {
+		w.Forget(now, units)
+	}
+	p.Latest = max(p.Latest, now)
+}
+
+// Expires is when the page has nothing left to say.
+func (p *Page) Expires(now Instant) Instant {
+	expires := max(now, p.Blocked)
+	for _, w := range p.windows {
+		expires = max(expires, w.Reset(now))
+	}
+	return expires
+}

@@ -1,0 +1,210 @@
+package window
+
+import "time"
+
+// Ring is a sliding window cut into n buckets of one precision. It keeps n+1
+// of them, because the oldest counts in full until all of it has left: it
+// never admits more than the exact log would, and gives back at most one
+// precision later.
+type Ring struct {
+	precision int64
+	slots     []uint32 // slots[b mod (n+1)] holds bucket b
+	used      int64    // the sum of all slots
+	bucket    int64    // the newest bucket
+	slot      int      // bucket's place in slots
+	end       Instant  // where bucket ends
+}
+
+// NewRing returns an empty ring for a spec that is [Spec.Normal].
+func NewRing(s Spec) *Ring {
+	return &Ring{
+		precision: s.Precision.Microseconds(),
+		slots:     make([]uint32, s.Per/s.Precision+1),
+		end:       longAgo,
+	}
+}
+
+// advance enters the bucket of at and sweeps those that have left. In the
+// steady state it is one comparison.
+func (r *Ring) advance(at Instant) {
+	if at < r.end {
+		return
+	}
+	bucket := floorDiv(int64(at), r.precision)
+	if r.end == longAgo || bucket-r.bucket >= int64(len(r.slots)) {
+		if r.used > 0 {
+			clear(r.slots)
+			r.used = 0
+		}
+	} else {
+		for b, slot := r.bucket, r.slot; b < bucket; b++ {
+			if slot++; slot == len(r.slots) {
+				slot = 0
+			}
+			r.used -= int64(r.slots[slot])
+			r.slots[slot] = 0
+		}
+	}
+	r.enter(bucket)
+}
+
+func (r *Ring) enter(bucket int64) {
+	r.bucket, r.slot = bucket, r.index(bucket)
+	r.end = Instant((bucket + 1) * r.precision)
+}
+
+func (r *Ring) index(bucket int64) int {
+	n := int64(len(r.slots))
+	return int(bucket - floorDiv(bucket, n)*n)
+}
+
+// leaves is when the last of a bucket has left the window.
+func (r *Ring) leaves(bucket int64) Instant {
+	return Instant((bucket + int64(len(r.slots))) * r.precision)
+}
+
+func (r *Ring) oldest() int64 { return r.bucket - int64(len(r.slots)) + 1 }
+
+// Used implements [Window].
+func (r *Ring) Used(at Instant) int64 {
+	r.advance(at)
+	return r.used
+}
+
+// Fits implements [Window].
+func (r *Ring) Fits(at Instant, units, limit int64) bool {
+	r.advance(at)
+	return fits(r.used, units, limit)
+}
+
+// Take implements [Window].
+func (r *Ring) Take(at Instant, units, limit int64) bool {
+	if at >= r.end {
+		r.advance(at)
+	}
+	if !fits(r.used, units, limit) {
+		return false
+	}
+	r.put(r.slot, units)
+	return true
+}
+
+// Add implements [Window].
+func (r *Ring) Add(at Instant, units int64) bool {
+	r.advance(at)
+	slot, ok := r.find(at)
+	if ok {
+		r.put(slot, units)
+	}
+	return ok
+}
+
+// find returns the slot in which at counts.
+func (r *Ring) find(at Instant) (int, bool) {
+	if at >= r.end-Instant(r.precision) {
+		return r.slot, true
+	}
+	bucket := floorDiv(int64(at), r.precision)
+	return r.index(bucket), bucket >= r.oldest()
+}
+
+// put fills a slot up to the brim. A full slot is above every limit there can
+// be, so nothing is granted that should not be.
+func (r *Ring) put(slot int, units int64) {
+	units = min(units, maxBucket-int64(r.slots[slot]))
+	r.slots[slot] += uint32(units)
+	r.used += units
+}
+
+// Give implements [Window].
+func (r *Ring) Give(at, taken Instant, units int64) int64 {
+	r.advance(at)
+	slot, ok := r.find(taken)
+	if !ok || taken >= r.end {
+		return 0
+	}
+	return r.pull(slot, units)
+}
+
+// pull takes units out of a slot. One that is filled to the brim has lost
+// count and gives nothing back.
+func (r *Ring) pull(slot int, units int64) int64 {
+	if r.slots[slot] == maxBucket {
+		return 0
+	}
+	units = min(units, int64(r.slots[slot]))
+	r.slots[slot] -= uint32(units)
+	r.used -= units
+	return units
+}
+
+// Forget implements [Window].
+func (r *Ring) Forget(at Instant, units int64) {
+	r.advance(at)
+	for b := r.oldest(); b <= r.bucket && units > 0 && r.used > 0; b++ {
+		units -= r.pull(r.index(b), units)
+	}
+}
+
+// Free implements [Window].
+func (r *Ring) Free(at Instant, units, limit int64) Instant {
+	if r.Fits(at, units, limit) {
+		return at
+	}
+	if units > limit {
+		return Never
+	}
+	need := r.used + units - limit
+	for b := r.oldest(); ; b++ {
+		if need -= int64(r.slots[r.index(b)]); need <= 0 {
+			return r.leaves(b)
+		}
+	}
+}
+
+// Next implements [Window].
+func (r *Ring) Next(at Instant) (int64, Instant) {
+	if r.Used(at) == 0 {
+		return 0, Never
+	}
+	b := r.oldest()
+	for r.slots[r.index(b)] == 0 {
+		b++
+	}
+	return int64(r.slots[r.index(b)]), r.leaves(b)
+}
+
+// Reset implements [Window].
+func (r *Ring) Reset(at Instant) Instant {
+	if r.Used(at) == 0 {
+		return at
+	}
+	b := r.bucket
+	for r.slots[r.index(b)] == 0 {
+		b--
+	}
+	return r.leaves(b)
+}
+
+// Rebase implements [Window].
+func (r *Ring) Rebase(at Instant) {
+	used := r.used
+	clear(r.slots)
+	r.used = 0
+	r.enter(floorDiv(int64(at), r.precision))
+	r.put(r.slot, used)
+}
+
+// moveTo adds what r holds to a ring of another shape, each bucket by the last
+// instant that it may hold.
+func (r *Ring) moveTo(to *Ring, at Instant) {
+	for b := r.oldest(); b <= r.bucket; b++ {
+		if units := r.slots[r.index(b)]; units > 0 {
+			to.Add(min(at, Instant((b+1)*r.precision-1)), int64(units))
+		}
+	}
+}
+
+func (r *Ring) span() time.Duration {
+	return time.Duration(int64(len(r.slots)-1)*r.precision) * time.Microsecond
+}

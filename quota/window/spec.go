@@ -1,0 +1,268 @@
+package window
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Algorithm is how a window counts.
+type Algorithm string
+
+// The four ways to count. The zero value of a Spec's Algorithm means [Sliding]
+// where Per is set and [ByCalendar] where Period is set.
+const (
+	Sliding    Algorithm = "ring"     // buckets of one precision; rounds to the safe side
+	Exact      Algorithm = "log"      // an entry per distinct instant
+	Estimate   Algorithm = "counter"  // previous x overlap + current: an estimate
+	ByCalendar Algorithm = "calendar" // one counter per period of a calendar
+)
+
+// Period is a unit of a calendar.
+type Period string
+
+// The periods a calendar window can have. A week starts on Monday.
+const (
+	Minute Period = "minute"
+	Hour   Period = "hour"
+	Day    Period = "day"
+	Week   Period = "week"
+	Month  Period = "month"
+)
+
+// longest is the nominal length of a period: its longest, give or take the
+// hour of a daylight-saving change.
+func (p Period) longest() time.Duration {
+	switch p {
+	case Minute:
+		return time.Minute
+	case Hour:
+		return time.Hour
+	case Day:
+		return 24 * time.Hour
+	case Week:
+		return 7 * 24 * time.Hour
+	case Month:
+		return 31 * 24 * time.Hour
+	}
+	return 0
+}
+
+const (
+	// MaxPer is the longest window.
+	MaxPer = 366 * 24 * time.Hour
+	// MaxUnits is the largest charge and the largest quota.
+	MaxUnits = 1<<31 - 1
+	// maxBucket is the most one bucket holds; there it sticks, above any quota.
+	maxBucket = 1<<32 - 1
+	// maxBuckets bounds a ring, and so the size of its page.
+	maxBuckets = 14_400
+)
+
+// Spec says what a window counts over, not how much it admits: limits come
+// with every question, so that a changed limit applies at once.
+//
+// A sliding window sets Per and an Algorithm; a calendar window sets Period and
+// Zone. [Spec.Normal] checks a Spec and fills in what was left out.
+type Spec struct {
+	Algorithm Algorithm
+	Per       time.Duration  // sliding: how far back it looks
+	Precision time.Duration  // ring: length of a bucket; zero means per/1440, at least 1s
+	Period    Period         // calendar: what it counts over
+	Zone      *time.Location // calendar: whose calendar; nil means UTC
+	Lag       time.Duration  // calendar: charges this near a boundary count on both sides; zero means 1m, at most a 60th of the period; negative means none
+}
+
+// Normal returns s with every default filled in, or says what is wrong with it.
+func (s Spec) Normal() (Spec, error) {
+	if s.Algorithm == "" {
+		s.Algorithm = Sliding
+		if s.Period != "" {
+			s.Algorithm = ByCalendar
+		}
+	}
+	switch s.Algorithm {
+	case ByCalendar:
+		return s.normalCalendar()
+	case Sliding, Exact, Estimate:
+		return s.normalSliding()
+	}
+	return s, fmt.Errorf("algorithm %q is none of ring, log, counter", string(s.Algorithm))
+}
+
+func (s Spec) normalSliding() (Spec, error) {
+	switch {
+	case s.Period != "":
+		return s, fmt.Errorf("a window per %s counts by the calendar; it takes no algorithm %q", s.Period, s.Algorithm)
+	case s.Zone != nil || s.Lag != 0:
+		return s, errors.New("zone and lag belong to a window per minute, hour, day, week or month")
+	case s.Per <= 0:
+		return s, fmt.Errorf("per must be above 0, is %s", s.Per)
+	case s.Per > MaxPer:
+		return s, fmt.Errorf("per may be at most %s, is %s", short(MaxPer), short(s.Per))
+	case s.Per%time.Millisecond != 0:
+		return s, fmt.Errorf("per must be a whole number of milliseconds, is %s", s.Per)
+	case s.Algorithm != Sliding && s.Precision != 0:
+		return s, fmt.Errorf("precision belongs to a ring, not to a %s", s.Algorithm)
+	}
+	if s.Algorithm != Sliding {
+		return s, nil
+	}
+	if s.Precision == 0 {
+		s.Precision = defaultPrecision(s.Per)
+	}
+	switch {
+	case s.Precision < time.Millisecond:
+		return s, fmt.Errorf("precision must be at least 1ms, is %s", s.Precision)
+	case s.Precision > s.Per:
+		return s, fmt.Errorf("precision %s is above per %s", short(s.Precision), short(s.Per))
+	case s.Precision%time.Microsecond != 0 || s.Per%s.Precision != 0:
+		return s, fmt.Errorf("precision %s does not divide per %s; try %s", s.Precision, short(s.Per), short(nearestPrecision(s.Per, s.Precision)))
+	case s.Per/s.Precision > maxBuckets:
+		return s, fmt.Errorf("precision %s would cut %s into %d buckets, at most %d are allowed; try %s", s.Precision, short(s.Per),
+			s.Per/s.Precision, maxBuckets, short(nearestPrecision(s.Per, ceilDuration(s.Per, maxBuckets))))
+	}
+	return s, nil
+}
+
+func (s Spec) normalCalendar() (Spec, error) {
+	longest := s.Period.longest()
+	switch {
+	case longest == 0:
+		return s, fmt.Errorf("per %q is no duration and none of minute, hour, day, week, month", string(s.Period))
+	case s.Per != 0 || s.Precision != 0:
+		return s, fmt.Errorf("a window per %s takes no precision", s.Period)
+	case s.Lag > longest/2:
+		return s, fmt.Errorf("lag %s is more than half of a %s", short(s.Lag), s.Period)
+	case s.Lag%time.Microsecond != 0:
+		return s, fmt.Errorf("lag must be a whole number of microseconds, is %s", s.Lag)
+	}
+	if s.Zone == nil {
+		s.Zone = time.UTC
+	}
+	if s.Lag == 0 {
+		s.Lag = min(time.Minute, longest/60)
+	}
+	s.Lag = max(s.Lag, -1)
+	return s, nil
+}
+
+// lag is how far around a boundary charges count on both sides.
+func (s Spec) lag() Instant { return Instant(max(s.Lag, 0).Microseconds()) }
+
+// Span is the time after which a charge has certainly left the window.
+func (s Spec) Span() time.Duration {
+	switch s.Algorithm {
+	case ByCalendar:
+		return s.Period.longest() + 2*time.Hour + 2*max(s.Lag, 0) // a longer day, and both lags
+	case Estimate:
+		return 2 * s.Per
+	}
+	return s.Per + s.Precision
+}
+
+// Resolution is how late capacity may come back: promise 4's "one precision".
+func (s Spec) Resolution() time.Duration {
+	switch s.Algorithm {
+	case Sliding:
+		return s.Precision
+	case Estimate:
+		return s.Per / time.Duration(s.steps())
+	}
+	return time.Microsecond
+}
+
+// steps is how finely a two-counter estimate cuts its window. Previous (below
+// 2^32) x steps (below 2^20) stays exact in a double.
+func (s Spec) steps() int64 {
+	if s.Per%time.Second == 0 {
+		return 1_000_000
+	}
+	return 1_000
+}
+
+// String names the window as verdicts, metrics and pages do: "24h",
+// "24h log", "1m counter", "day America/Los_Angeles".
+func (s Spec) String() string {
+	switch s.Algorithm {
+	case ByCalendar:
+		return string(s.Period) + " " + s.Zone.String()
+	case Sliding:
+		return short(s.Per)
+	}
+	return short(s.Per) + " " + string(s.Algorithm)
+}
+
+// Layout tells two specs apart that would keep different state. [ParseLayout]
+// reads it back.
+func (s Spec) Layout() string {
+	if s.Algorithm == ByCalendar {
+		return fmt.Sprintf("calendar %s %s %s", s.Period, s.Zone, s.Lag)
+	}
+	return fmt.Sprintf("%s %s %s", s.Algorithm, s.Per, s.Precision)
+}
+
+// ParseLayout reads what [Spec.Layout] wrote.
+func ParseLayout(text string) (Spec, error) {
+	f := strings.Fields(text)
+	var s Spec
+	var err error
+	switch {
+	case len(f) == 4 && f[0] == string(ByCalendar):
+		s = Spec{Algorithm: ByCalendar, Period: Period(f[1])}
+		if s.Zone, err = time.LoadLocation(f[2]); err == nil {
+			s.Lag, err = time.ParseDuration(f[3])
+		}
+	case len(f) == 3 && f[0] != string(ByCalendar):
+		s = Spec{Algorithm: Algorithm(f[0])}
+		if s.Per, err = time.ParseDuration(f[1]); err == nil {
+			s.Precision, err = time.ParseDuration(f[2])
+		}
+	default:
+		err = errors.New("not a layout")
+	}
+	if err == nil {
+		s, err = s.Normal()
+	}
+	if err != nil {
+		return Spec{}, fmt.Errorf("window layout %q: %w", text, err)
+	}
+	return s, nil
+}
+
+// defaultPrecision cuts per into 1440 buckets of at least a second, or into
+// the next lower number of buckets that divides it.
+func defaultPrecision(per time.Duration) time.Duration {
+	return nearestPrecision(per, max(per/1440, min(time.Second, per)))
+}
+
+// nearestPrecision returns the shortest precision from least up that divides
+// per. As per is a whole number of milliseconds there is one close by.
+func nearestPrecision(per, least time.Duration) time.Duration {
+	for n := max(per/max(least, time.Millisecond), 1); n > 1; n-- {
+		if per%n == 0 && (per/n)%time.Microsecond == 0 {
+			return per / n
+		}
+	}
+	return per
+}
+
+func ceilDuration(a time.Duration, n int64) time.Duration {
+	return time.Duration(ceilDiv(int64(a), n))
+}
+
+// short prints a duration without the zeros that time.Duration adds: 24h, not
+// 24h0m0s.
+func short(d time.Duration) string {
+	for _, u := range []struct {
+		unit time.Duration
+		name string
+	}{{time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}} {
+		if d >= u.unit && d%u.unit == 0 {
+			return strconv.FormatInt(int64(d/u.unit), 10) + u.name
+		}
+	}
+	return d.String()
+}

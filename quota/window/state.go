@@ -1,0 +1,238 @@
+package window
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// The state of a page as bytes, for stores that keep it so: a version, the
+// header, and per window its layout and its counters, all as varints.
+
+const stateVersion = 1
+
+// errState says that bytes are no page; a reader keeps the first.
+var errState = errors.New("not the state of a page")
+
+// MarshalBinary implements [encoding.BinaryMarshaler].
+func (p *Page) MarshalBinary() ([]byte, error) { return p.AppendBinary(nil) }
+
+// AppendBinary implements [encoding.BinaryAppender].
+func (p *Page) AppendBinary(b []byte) ([]byte, error) {
+	b = append(b, stateVersion)
+	for _, n := range []int64{int64(p.Born), p.Generation, p.Revision, int64(p.Latest), int64(p.Blocked), int64(len(p.windows))} {
+		b = binary.AppendVarint(b, n)
+	}
+	for i, w := range p.windows {
+		b = binary.AppendVarint(b, int64(len(p.layouts[i])))
+		b = append(b, p.layouts[i]...)
+		b = w.appendState(b)
+	}
+	return b, nil
+}
+
+// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. Bytes that no page
+// can have written are refused, and p is left as it was.
+func (p *Page) UnmarshalBinary(b []byte) error {
+	r := &reader{b: b}
+	if r.byte() != stateVersion {
+		return fmt.Errorf("%w of version %d", errState, stateVersion)
+	}
+	var q Page
+	q.Born, q.Generation, q.Revision = r.instant(), r.int(), r.int()
+	q.Latest, q.Blocked = r.instant(), r.instant()
+	for n := r.count(maxWindows); n > 0 && r.err == nil; n-- {
+		layout := string(r.bytes(r.count(len(r.b))))
+		if r.err != nil {
+			break
+		}
+		s, err := ParseLayout(layout)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errState, err)
+		}
+		w := New(s)
+		w.readState(r)
+		q.layouts, q.windows, q.span = append(q.layouts, layout), append(q.windows, w), max(q.span, s.Span())
+	}
+	if r.err == nil && len(r.b) > 0 {
+		r.fail()
+	}
+	if r.err == nil {
+		*p = q
+	}
+	return r.err
+}
+
+// maxWindows is far above what a pool has.
+const maxWindows = 64
+
+// reader takes numbers off the front of b, and nothing after the first fault.
+type reader struct {
+	b   []byte
+	err error
+}
+
+func (r *reader) fail() {
+	if r.err == nil {
+		r.err = errState
+	}
+	r.b = nil
+}
+
+func (r *reader) byte() byte {
+	if len(r.b) == 0 {
+		r.fail()
+		return 0
+	}
+	c := r.b[0]
+	r.b = r.b[1:]
+	return c
+}
+
+func (r *reader) int() int64 {
+	n, size := binary.Varint(r.b)
+	if size <= 0 {
+		r.fail()
+		return 0
+	}
+	r.b = r.b[size:]
+	return n
+}
+
+// far bounds instants so that adding a window to one cannot overflow.
+const far = Instant(1) << 61
+
+func (r *reader) instant() Instant {
+	i := Instant(r.int())
+	if i < -far || i > far {
+		r.fail()
+		return 0
+	}
+	return i
+}
+
+// units reads a counter.
+func (r *reader) units() int64 {
+	n := r.int()
+	if n < 0 || n > 1<<53 {
+		r.fail()
+		return 0
+	}
+	return n
+}
+
+func (r *reader) count(most int) int {
+	n := r.int()
+	if n < 0 || n > int64(most) {
+		r.fail()
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) bytes(n int) []byte {
+	if n > len(r.b) {
+		r.fail()
+		return nil
+	}
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
+}
+
+func (r *Ring) appendState(b []byte) []byte {
+	if r.end == longAgo {
+		return binary.AppendVarint(b, 0)
+	}
+	b = binary.AppendVarint(b, 1)
+	b = binary.AppendVarint(b, r.bucket)
+	for k := r.oldest(); k <= r.bucket; k++ {
+		b = binary.AppendVarint(b, int64(r.slots[r.index(k)]))
+	}
+	return b
+}
+
+func (r *Ring) readState(from *reader) {
+	if from.count(1) == 0 {
+		return
+	}
+	bucket := from.int()
+	if most := int64(far) / r.precision; bucket < -most || bucket > most {
+		from.fail()
+		return
+	}
+	r.enter(bucket)
+	for k := r.oldest(); k <= r.bucket; k++ {
+		r.put(r.index(k), int64(from.count(maxBucket)))
+	}
+}
+
+func (l *Log) appendState(b []byte) []byte {
+	b = binary.AppendVarint(b, int64(len(l.live())))
+	var last Instant
+	for _, e := range l.live() {
+		b = binary.AppendVarint(b, int64(e.at-last))
+		b = binary.AppendVarint(b, e.units)
+		last = e.at
+	}
+	return b
+}
+
+func (l *Log) readState(from *reader) {
+	var last Instant
+	for i, n := 0, from.count(len(from.b)); i < n && from.err == nil; i++ {
+		at := last + from.instant()
+		units := from.units()
+		if at < -far || at > far || i > 0 && at <= last || units == 0 {
+			from.fail()
+			return
+		}
+		l.entries = append(l.entries, entry{at, units})
+		l.used += units
+		last = at
+	}
+}
+
+func (c *Counter) appendState(b []byte) []byte {
+	if c.end == longAgo {
+		return binary.AppendVarint(b, 0)
+	}
+	for _, n := range []int64{1, c.index, c.prev, c.current} {
+		b = binary.AppendVarint(b, n)
+	}
+	return b
+}
+
+func (c *Counter) readState(from *reader) {
+	if from.count(1) == 0 {
+		return
+	}
+	index := from.int()
+	c.prev, c.current = int64(from.count(maxBucket)), int64(from.count(maxBucket))
+	if most := int64(far) / c.per; index < -most || index > most {
+		from.fail()
+		return
+	}
+	c.enter(index)
+}
+
+func (c *Calendar) appendState(b []byte) []byte {
+	if c.end == longAgo {
+		return binary.AppendVarint(b, 0)
+	}
+	for _, n := range []int64{1, int64(c.start), int64(c.end), c.used, c.prev, c.next} {
+		b = binary.AppendVarint(b, n)
+	}
+	return b
+}
+
+func (c *Calendar) readState(from *reader) {
+	if from.count(1) == 0 {
+		return
+	}
+	c.start, c.end = from.instant(), from.instant()
+	c.used, c.prev, c.next = from.units(), from.units(), from.units()
+	if c.start >= c.end || c.next > c.used {
+		from.fail()
+	}
+}

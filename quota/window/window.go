@@ -1,0 +1,64 @@
+package window
+
+// A Window counts units over time. [Ring], [Log], [Counter] and [Calendar] are
+// the four there are; each is a plain value, not safe for concurrent use.
+//
+// Every method takes the time. A time before one that the window has seen
+// counts as the latest one it has seen: nothing is freed, nothing is lost.
+type Window interface {
+	// Used returns the units that count at an instant. For a [Calendar] that
+	// is its period; at a boundary the neighbour may be the tighter one.
+	Used(at Instant) int64
+	// Fits reports whether units can be added without passing limit.
+	Fits(at Instant, units, limit int64) bool
+	// Add counts units at an instant, whatever the limit. An instant that the
+	// window has already left is ignored; it reports whether it counted.
+	Add(at Instant, units int64) bool
+	// Take adds units if they fit.
+	Take(at Instant, units, limit int64) bool
+	// Give takes back up to units that were added at taken, and returns how
+	// many it found still counted there.
+	Give(at, taken Instant, units int64) int64
+	// Forget takes back up to units from the oldest that count.
+	Forget(at Instant, units int64)
+	// Free returns the first instant at which units fit if nothing else
+	// happens: at itself, a later one, or Never.
+	Free(at Instant, units, limit int64) Instant
+	// Next returns the units that come back next, and when; 0 and Never if
+	// nothing is used.
+	Next(at Instant) (int64, Instant)
+	// Reset returns the instant from which nothing that counts now counts
+	// any more; at itself if nothing does. For a [Calendar] it is the end of
+	// the period.
+	Reset(at Instant) Instant
+	// Rebase moves all that was used to an instant before those the window
+	// has seen: the clock had been far ahead.
+	Rebase(at Instant)
+
+	appendState(b []byte) []byte
+	readState(r *reader)
+}
+
+var (
+	_ Window = (*Ring)(nil)
+	_ Window = (*Log)(nil)
+	_ Window = (*Counter)(nil)
+	_ Window = (*Calendar)(nil)
+)
+
+// New returns an empty window. The spec must be [Spec.Normal].
+func New(s Spec) Window {
+	switch s.Algorithm {
+	case ByCalendar:
+		return NewCalendar(s)
+	case Exact:
+		return NewLog(s)
+	case Estimate:
+		return NewCounter(s)
+	}
+	return NewRing(s)
+}
+
+// fits is used + units <= limit without overflow. What costs nothing always
+// fits, also where settling up has passed the limit.
+func fits(used, units, limit int64) bool { return units == 0 || units <= limit-used }
