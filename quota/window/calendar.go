@@ -2,40 +2,77 @@ package window
 
 // Calendar counts what is used in the present period of a calendar. A charge
 // within lag of a boundary counts on both of its sides, because nobody can say
-// on which one the upstream will count it.
+// on which one the upstream will count it. So until lag after a boundary the
+// period before it must have room too.
 type Calendar struct {
-	spec  Spec
-	lag   Instant
-	start Instant // the present period
-	end   Instant
-	used  int64 // in the present period
-	prev  int64 // in the one before; decides until start+lag
-	next  int64 // in the one to come: charges since end-lag; never above used
+	spec   Spec
+	lag    Instant
+	latest Instant
+	start  Instant // the present period
+	end    Instant
+	used   int64 // in the present period
+	prev   int64 // in the one before; decides until start+lag
+	next   int64 // in the one to come: charges since end-lag; never above used
 }
 
 // NewCalendar returns an empty calendar window for a spec that is [Spec.Normal].
 func NewCalendar(s Spec) *Calendar {
-	return &Calendar{spec: s, lag: s.lag(), start: longAgo, end: longAgo}
+	return &Calendar{spec: s, lag: s.lag(), latest: longAgo, start: longAgo, end: longAgo}
 }
 
 // advance changes the period once the stored one has ended, never before.
 func (c *Calendar) advance(at Instant) {
-	if at < c.end {
-		return
+	c.latest = max(c.latest, at)
+	if at >= c.end {
+		c.turn(c.spec.Bounds(at))
 	}
-	start, end := c.spec.Bounds(at)
-	if start == c.end {
+}
+
+func (c *Calendar) turn(start, end Instant) {
+	switch {
+	case start == c.end:
 		c.prev, c.used = c.used, c.next
-	} else {
+	case start < c.end:
+		// The zone's rules are others than when the period was stored. What
+		// was used may be of this period: it stays.
+		c.prev = 0
+	case c.next > 0 && c.following() == start:
+		c.prev, c.used = c.next, 0 // nothing was written in the period between
+	default:
 		c.prev, c.used = 0, 0
 	}
 	c.next = 0
 	c.start, c.end = start, end
 }
 
+// following returns the end of the period after the present one.
+func (c *Calendar) following() Instant {
+	_, end := c.spec.Bounds(c.end)
+	return end
+}
+
+// view returns the calendar as it is at an instant, and that instant or the
+// latest seen. To look at a window does not change it.
+func (c *Calendar) view(at Instant) (now Calendar, _ Instant) {
+	now = *c
+	now.advance(at)
+	return now, now.latest
+}
+
 // Used implements [Window].
 func (c *Calendar) Used(at Instant) int64 {
-	c.advance(at)
+	if at = max(at, c.latest); at < c.end {
+		return c.count(at)
+	}
+	if c.used == 0 {
+		return 0
+	}
+	now, _ := c.view(at)
+	return now.count(at)
+}
+
+// count is for an instant in the present period.
+func (c *Calendar) count(at Instant) int64 {
 	if at < c.start+c.lag {
 		return max(c.used, c.prev)
 	}
@@ -49,39 +86,34 @@ func (c *Calendar) Fits(at Instant, units, limit int64) bool {
 
 // Take implements [Window].
 func (c *Calendar) Take(at Instant, units, limit int64) bool {
-	return c.Fits(at, units, limit) && c.Add(max(at, c.start), units)
+	return c.Fits(at, units, limit) && c.Add(max(at, c.latest), units)
 }
 
 // Add implements [Window].
 func (c *Calendar) Add(at Instant, units int64) bool {
 	c.advance(at)
-	for _, n := range c.sides(at) {
-		if n != nil {
-			*n += units
-		}
-	}
-	return at >= c.start-c.lag
-}
-
-// sides returns the counters in which an instant counts: those of the periods
-// that begin at most lag after it and end at most lag before it.
-func (c *Calendar) sides(at Instant) (sides [3]*int64) {
-	if at < c.start+c.lag && c.holdsPrev(at) {
-		sides[0] = &c.prev
-	}
-	if at >= c.start-c.lag && at < c.end+c.lag {
-		sides[1] = &c.used
+	var counted bool
+	if at >= c.start-c.lag {
+		fill(&c.used, units)
+		counted = true
 	}
 	if at >= c.end-c.lag {
-		sides[2] = &c.next
+		fill(&c.next, units)
 	}
-	return sides
+	if c.inPrev(at) {
+		fill(&c.prev, units)
+		counted = true
+	}
+	return counted
 }
 
-// holdsPrev reports whether at, which is before start+lag, is late enough to
-// count in the period before.
-func (c *Calendar) holdsPrev(at Instant) bool {
-	if at >= c.start {
+// inPrev reports whether an instant counts in the period before, while that one
+// still decides.
+func (c *Calendar) inPrev(at Instant) bool {
+	if after := c.start + c.lag; at >= after || c.latest >= after {
+		return false
+	}
+	if at >= c.start-c.lag {
 		return true
 	}
 	from, _ := c.spec.Bounds(c.start - 1)
@@ -95,15 +127,14 @@ func (c *Calendar) Give(at, taken Instant, units int64) int64 {
 		return 0
 	}
 	var given int64
-	for i, n := range c.sides(taken) {
-		if n == nil {
-			continue
-		}
-		back := min(units, *n)
-		*n -= back
-		if i == 1 {
-			given = back
-		}
+	if taken >= c.start-c.lag {
+		given = drain(&c.used, units)
+	}
+	if taken >= c.end-c.lag {
+		drain(&c.next, units)
+	}
+	if c.inPrev(taken) {
+		given = max(given, drain(&c.prev, units))
 	}
 	c.next = min(c.next, c.used)
 	return given
@@ -112,48 +143,68 @@ func (c *Calendar) Give(at, taken Instant, units int64) int64 {
 // Forget implements [Window].
 func (c *Calendar) Forget(at Instant, units int64) {
 	c.advance(at)
-	c.used -= min(units, c.used)
-	c.prev -= min(units, c.prev)
+	drain(&c.used, units)
+	drain(&c.prev, units)
 	c.next = min(c.next, c.used)
 }
 
 // Free implements [Window].
 func (c *Calendar) Free(at Instant, units, limit int64) Instant {
-	switch {
-	case c.Fits(at, units, limit):
+	if c.Fits(at, units, limit) {
 		return at
+	}
+	now, _ := c.view(at)
+	switch {
 	case units > limit:
 		return Never
-	case fits(c.used, units, limit):
-		return c.start + c.lag // only the period before is full
-	case fits(c.next, units, limit):
-		return c.end + c.lag
+	case fits(now.used, units, limit):
+		return now.start + c.lag // only the period before is full
+	case fits(now.next, units, limit):
+		return now.end + c.lag
 	}
-	_, end := c.spec.Bounds(c.end)
-	return end + c.lag
+	return now.following() + c.lag
 }
 
 // Next implements [Window].
 func (c *Calendar) Next(at Instant) (int64, Instant) {
-	if c.Used(at) == 0 {
+	used := c.Used(at)
+	if used == 0 {
 		return 0, Never
 	}
-	if at < c.start+c.lag && c.prev > c.used {
-		return c.prev - c.used, c.start + c.lag
+	now, _ := c.view(at)
+	switch {
+	case used > now.used:
+		return used - now.used, now.start + c.lag
+	case used > now.next:
+		return used - now.next, now.end + c.lag
 	}
-	return c.used - c.next, c.end + c.lag
+	return used, now.following() + c.lag
 }
 
 // Reset implements [Window].
 func (c *Calendar) Reset(at Instant) Instant {
-	c.advance(at)
-	return c.end
+	now, _ := c.view(at)
+	return now.end
+}
+
+// gone returns the instant from which nothing that counts now, on either side
+// of a boundary, counts any more.
+func (c *Calendar) gone(at Instant) Instant {
+	switch now, latest := c.view(at); {
+	case now.next > 0:
+		return now.following() + c.lag
+	case now.used > 0:
+		return now.end + c.lag
+	case now.count(latest) > 0:
+		return now.start + c.lag
+	}
+	return at
 }
 
 // Rebase implements [Window].
 func (c *Calendar) Rebase(at Instant) {
-	used := c.used
-	c.start, c.end = c.spec.Bounds(at)
+	used := c.Used(c.latest)
 	c.used, c.prev, c.next = 0, 0, 0
+	c.start, c.end, c.latest = longAgo, longAgo, longAgo
 	c.Add(at, used)
 }

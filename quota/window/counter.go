@@ -10,16 +10,18 @@ type Counter struct {
 	steps   int64 // the overlap is rounded up to a whole number of these
 	index   int64 // the current fixed window
 	end     Instant
+	latest  Instant
 	prev    int64
 	current int64
 }
 
 // NewCounter returns an empty counter for a spec that is [Spec.Normal].
 func NewCounter(s Spec) *Counter {
-	return &Counter{per: s.Per.Microseconds(), steps: s.steps(), end: longAgo}
+	return &Counter{per: s.Per.Microseconds(), steps: s.steps(), end: longAgo, latest: longAgo}
 }
 
 func (c *Counter) advance(at Instant) {
+	c.latest = max(c.latest, at)
 	if at < c.end {
 		return
 	}
@@ -38,19 +40,33 @@ func (c *Counter) enter(index int64) {
 	c.end = Instant((index + 1) * c.per)
 }
 
+// view returns the counter as it is at an instant. To look at a window does not
+// change it.
+func (c *Counter) view(at Instant) (now Counter) {
+	now = *c
+	now.advance(at)
+	return now
+}
+
 // step is the length of one step of the overlap.
 func (c *Counter) step() int64 { return c.per / c.steps }
 
-// overlap is how many steps of the previous window still count. A clock behind
-// the current window sees all of it.
-func (c *Counter) overlap(at Instant) int64 {
-	return min(ceilDiv(int64(c.end-at), c.step()), c.steps)
-}
-
 // Used implements [Window]: the estimate, rounded up.
 func (c *Counter) Used(at Instant) int64 {
-	c.advance(at)
-	return ceilDiv(c.prev*c.overlap(at), c.steps) + c.current
+	if at = max(at, c.latest); at < c.end {
+		return c.estimate(at)
+	}
+	now := c.view(at)
+	return now.estimate(at)
+}
+
+// estimate is for an instant in the current window.
+func (c *Counter) estimate(at Instant) int64 {
+	if c.prev == 0 {
+		return c.current
+	}
+	overlap := ceilDiv(int64(c.end-at), c.step())
+	return ceilDiv(c.prev*overlap, c.steps) + c.current
 }
 
 // Fits implements [Window].
@@ -60,11 +76,7 @@ func (c *Counter) Fits(at Instant, units, limit int64) bool {
 
 // Take implements [Window].
 func (c *Counter) Take(at Instant, units, limit int64) bool {
-	if !c.Fits(at, units, limit) {
-		return false
-	}
-	c.current += units
-	return true
+	return c.Fits(at, units, limit) && c.Add(max(at, c.latest), units)
 }
 
 // Add implements [Window].
@@ -74,11 +86,11 @@ func (c *Counter) Add(at Instant, units int64) bool {
 	if side == nil {
 		return false
 	}
-	*side = min(*side+units, maxBucket)
+	fill(side, units)
 	return true
 }
 
-// side returns the counter in which an instant counts.
+// side returns the counter in which an instant before end counts.
 func (c *Counter) side(at Instant) *int64 {
 	switch start := c.end - Instant(c.per); {
 	case at >= start:
@@ -92,40 +104,39 @@ func (c *Counter) side(at Instant) *int64 {
 // Give implements [Window].
 func (c *Counter) Give(at, taken Instant, units int64) int64 {
 	c.advance(at)
-	side := c.side(taken)
-	if side == nil || taken >= c.end || *side == maxBucket {
+	if taken >= c.end {
 		return 0
 	}
-	units = min(units, *side)
-	*side -= units
-	return units
+	side := c.side(taken)
+	if side == nil {
+		return 0
+	}
+	return drain(side, units)
 }
 
 // Forget implements [Window].
 func (c *Counter) Forget(at Instant, units int64) {
 	c.advance(at)
-	for _, side := range []*int64{&c.prev, &c.current} {
-		n := min(units, *side)
-		*side -= n
-		units -= n
-	}
+	units -= drain(&c.prev, units)
+	drain(&c.current, units)
 }
 
 // Free implements [Window].
 func (c *Counter) Free(at Instant, units, limit int64) Instant {
-	if c.Fits(at, units, limit) {
+	now := c.view(at)
+	switch {
+	case now.Fits(at, units, limit):
 		return at
-	}
-	if units > limit {
+	case units > limit:
 		return Never
 	}
-	if room := limit - units - c.current; room >= 0 {
+	room := limit - units
+	if left := room - now.current; left >= 0 {
 		// the previous window counts for little enough before this one ends
-		return c.end - Instant(room*c.steps/c.prev*c.step())
+		return now.end - Instant(left*now.steps/now.prev*now.step())
 	}
 	// in the next window, where what is current now is the previous one
-	room := limit - units
-	return c.end + Instant(c.per-min(room*c.steps/c.current, c.steps)*c.step())
+	return now.end + Instant(now.per-room*now.steps/now.current*now.step())
 }
 
 // Next implements [Window]. An estimate decays by the step, not in lumps.
@@ -135,29 +146,23 @@ func (c *Counter) Next(at Instant) (int64, Instant) {
 		return 0, Never
 	}
 	free := c.Free(at, 1, used) // one unit less than now
-	return used - c.peek(free), free
-}
-
-// peek is the estimate at a later instant, without going there.
-func (c *Counter) peek(at Instant) int64 {
-	then := *c
-	return then.Used(at)
+	return used - c.Used(free), free
 }
 
 // Reset implements [Window].
 func (c *Counter) Reset(at Instant) Instant {
-	switch c.advance(at); {
-	case c.current > 0:
-		return c.end + Instant(c.per)
-	case c.prev > 0:
-		return c.end
+	switch now := c.view(at); {
+	case now.current > 0:
+		return now.end + Instant(now.per)
+	case now.prev > 0:
+		return now.end
 	}
 	return at
 }
 
 // Rebase implements [Window].
 func (c *Counter) Rebase(at Instant) {
-	c.current = min(c.prev+c.current, maxBucket)
-	c.prev = 0
-	c.enter(floorDiv(int64(at), c.per))
+	used := c.Used(c.latest)
+	c.prev, c.current, c.end, c.latest = 0, 0, longAgo, longAgo
+	c.Add(at, used)
 }

@@ -10,14 +10,27 @@ import (
 // arithmetic is exact in Go, in SQL and in Lua's doubles.
 type Instant int64
 
-// Never is the answer for what no amount of waiting brings.
-const Never Instant = math.MaxInt64
+const (
+	// Never is the answer for what no amount of waiting brings.
+	Never Instant = math.MaxInt64
+	// longAgo is before every instant that a clock can show.
+	longAgo Instant = math.MinInt64
+	// far bounds instants, so that adding a window to one cannot overflow.
+	far = Instant(1) << 61
+)
 
-// longAgo is before every instant that a clock can show.
-const longAgo Instant = math.MinInt64
-
-// At returns the instant of t, cut to the microsecond.
-func At(t time.Time) Instant { return Instant(t.UnixMicro()) }
+// At returns the instant of t, cut to the microsecond. Beyond some 73,000 years
+// from 1970 all times are one.
+func At(t time.Time) Instant {
+	const most = int64(far) / 1_000_000
+	switch s := t.Unix(); {
+	case s >= most:
+		return far
+	case s <= -most:
+		return -far
+	}
+	return Instant(t.UnixMicro())
+}
 
 // Time returns i as a time in UTC.
 func (i Instant) Time() time.Time { return time.UnixMicro(int64(i)).UTC() }
@@ -25,13 +38,21 @@ func (i Instant) Time() time.Time { return time.UnixMicro(int64(i)).UTC() }
 // Add returns i moved by d.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d.Microseconds()) }
 
-// Sub returns the time from j to i. Never is infinitely far off.
+// Sub returns the time from j to i, or the longest that there is. Never is
+// infinitely far off.
 func (i Instant) Sub(j Instant) time.Duration {
 	const most = math.MaxInt64 / int64(time.Microsecond)
-	if i == Never || int64(i)-int64(j) > most {
+	if i == Never {
 		return math.MaxInt64
 	}
-	return time.Duration(i-j) * time.Microsecond
+	switch d := int64(i) - int64(j); {
+	case d > most:
+		return math.MaxInt64
+	case d < -most:
+		return math.MinInt64
+	default:
+		return time.Duration(d) * time.Microsecond
+	}
 }
 
 // floorDiv divides towards minus infinity, so that buckets and periods before

@@ -1,11 +1,15 @@
 package window
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // Log is the exact sliding window: an entry per distinct instant. Units that
 // were added at t count until t+per, and not at t+per itself.
 type Log struct {
 	per     Instant
+	latest  Instant
 	entries []entry // oldest first; those before head have left
 	head    int
 	used    int64
@@ -17,13 +21,22 @@ type entry struct {
 }
 
 // NewLog returns an empty log for a spec that is [Spec.Normal].
-func NewLog(s Spec) *Log { return &Log{per: Instant(s.Per.Microseconds())} }
+func NewLog(s Spec) *Log { return &Log{per: Instant(s.Per.Microseconds()), latest: longAgo} }
+
+// view returns what still counts at an instant and the first entry that does.
+func (l *Log) view(at Instant) (used int64, head int) {
+	at = max(at, l.latest)
+	used, head = l.used, l.head
+	for head < len(l.entries) && l.entries[head].at+l.per <= at {
+		used -= l.entries[head].units
+		head++
+	}
+	return used, head
+}
 
 func (l *Log) advance(at Instant) {
-	for l.head < len(l.entries) && l.entries[l.head].at+l.per <= at {
-		l.used -= l.entries[l.head].units
-		l.head++
-	}
+	l.latest = max(l.latest, at)
+	l.used, l.head = l.view(at)
 	if l.head > len(l.entries)/2 { // each entry is moved at most once on average
 		l.entries = l.entries[:copy(l.entries, l.entries[l.head:])]
 		l.head = 0
@@ -31,14 +44,6 @@ func (l *Log) advance(at Instant) {
 }
 
 func (l *Log) live() []entry { return l.entries[l.head:] }
-
-// newest is at, or the latest entry if the clock has stepped back behind it.
-func (l *Log) newest(at Instant) Instant {
-	if n := len(l.entries); n > l.head {
-		return max(at, l.entries[n-1].at)
-	}
-	return at
-}
 
 // find returns the place of the first live entry at or after at.
 func (l *Log) find(at Instant) int {
@@ -51,41 +56,35 @@ func (l *Log) find(at Instant) int {
 
 // Used implements [Window].
 func (l *Log) Used(at Instant) int64 {
-	l.advance(at)
-	return l.used
+	used, _ := l.view(at)
+	return used
 }
 
 // Fits implements [Window].
 func (l *Log) Fits(at Instant, units, limit int64) bool {
-	l.advance(at)
-	return fits(l.used, units, limit)
+	return fits(l.Used(at), units, limit)
 }
 
 // Take implements [Window].
 func (l *Log) Take(at Instant, units, limit int64) bool {
-	if !l.Fits(at, units, limit) {
-		return false
-	}
-	return l.Add(l.newest(at), units)
+	return l.Fits(at, units, limit) && l.Add(max(at, l.latest), units)
 }
 
 // Add implements [Window].
 func (l *Log) Add(at Instant, units int64) bool {
 	l.advance(at)
-	if at+l.per <= l.newest(at) {
+	if at+l.per <= l.latest {
 		return false
 	}
 	if units == 0 {
 		return true
 	}
 	i := l.find(at)
-	if i < len(l.entries) && l.entries[i].at == at {
-		l.entries[i].units += units
-	} else {
-		l.entries = append(l.entries, entry{})
-		copy(l.entries[i+1:], l.entries[i:])
-		l.entries[i] = entry{at, units}
+	if i == len(l.entries) || l.entries[i].at != at {
+		l.entries = slices.Insert(l.entries, i, entry{at: at})
 	}
+	units = min(units, maxBucket-l.entries[i].units)
+	l.entries[i].units += units
 	l.used += units
 	return true
 }
@@ -97,11 +96,20 @@ func (l *Log) Give(at, taken Instant, units int64) int64 {
 	if i == len(l.entries) || l.entries[i].at != taken {
 		return 0
 	}
+	return l.pull(i, units)
+}
+
+// pull takes units out of an entry. One that is filled to the brim has lost
+// count and gives nothing back.
+func (l *Log) pull(i int, units int64) int64 {
+	if l.entries[i].units == maxBucket {
+		return 0
+	}
 	units = min(units, l.entries[i].units)
 	l.entries[i].units -= units
 	l.used -= units
 	if l.entries[i].units == 0 {
-		l.entries = append(l.entries[:i], l.entries[i+1:]...)
+		l.entries = slices.Delete(l.entries, i, i+1)
 	}
 	return units
 }
@@ -109,36 +117,39 @@ func (l *Log) Give(at, taken Instant, units int64) int64 {
 // Forget implements [Window].
 func (l *Log) Forget(at Instant, units int64) {
 	l.advance(at)
-	for units > 0 && l.used > 0 {
-		oldest := l.entries[l.head]
-		units -= l.Give(at, oldest.at, min(units, oldest.units))
+	for i := l.head; i < len(l.entries) && units > 0; {
+		n := len(l.entries)
+		units -= l.pull(i, units)
+		if len(l.entries) == n {
+			i++ // it was not used up
+		}
 	}
 }
 
 // Free implements [Window].
 func (l *Log) Free(at Instant, units, limit int64) Instant {
-	if l.Fits(at, units, limit) {
+	used, head := l.view(at)
+	switch {
+	case fits(used, units, limit):
 		return at
-	}
-	if units > limit {
+	case units > limit:
 		return Never
 	}
-	need := l.used + units - limit
-	for _, e := range l.live() {
-		if need -= e.units; need <= 0 {
-			return e.at + l.per
+	need := used + units - limit // at most used, which is in the entries from head on
+	for ; ; head++ {
+		if need -= l.entries[head].units; need <= 0 {
+			return l.entries[head].at + l.per
 		}
 	}
-	return Never // not reached: the entries add up to used
 }
 
 // Next implements [Window].
 func (l *Log) Next(at Instant) (int64, Instant) {
-	if l.Used(at) == 0 {
+	used, head := l.view(at)
+	if used == 0 {
 		return 0, Never
 	}
-	oldest := l.entries[l.head]
-	return oldest.units, oldest.at + l.per
+	return l.entries[head].units, l.entries[head].at + l.per
 }
 
 // Reset implements [Window].
@@ -153,5 +164,6 @@ func (l *Log) Reset(at Instant) Instant {
 func (l *Log) Rebase(at Instant) {
 	used := l.used
 	l.entries, l.head, l.used = l.entries[:0], 0, 0
+	l.latest = at
 	l.Add(at, used)
 }

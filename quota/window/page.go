@@ -26,7 +26,7 @@ type Page struct {
 	Generation int64   // changes whenever units move within the page
 	Revision   int64   // of the price book that laid it out
 	Latest     Instant // the latest instant at which anything was written
-	Blocked    Instant // shut before this instant
+	Blocked    Instant // shut before this instant, see Block; 0 is open
 	layouts    []string
 	windows    []Window
 	span       time.Duration // the longest for which a charge can count
@@ -67,7 +67,7 @@ func (p *Page) Now(clock Instant) (now Instant, rebased bool) {
 	for _, w := range p.windows {
 		w.Rebase(clock)
 	}
-	if p.Blocked > p.Latest {
+	if p.Shut(p.Latest) {
 		p.Blocked = clock + p.Blocked - p.Latest
 	} else {
 		p.Blocked = 0
@@ -91,9 +91,10 @@ func (p *Page) LaidOut(limits []Limit) bool {
 }
 
 // LayOut gives the page other windows, for a price book with a higher revision.
-// A window that stays as it is keeps its state. Ring to ring moves each bucket
-// by its latest instant; anything else carries the most that was used into the
-// newest bucket: late by a window at most, never over.
+// A window that stays as it is keeps its state. A ring that looks no farther
+// back than one there was gets that one's buckets, each by its latest instant;
+// anything else carries the most that was used into the newest bucket: late by a
+// window at most, never over.
 func (p *Page) LayOut(now Instant, revision int64, limits []Limit) {
 	p.Revision = revision
 	if p.LaidOut(limits) {
@@ -102,10 +103,12 @@ func (p *Page) LayOut(now Instant, revision int64, limits []Limit) {
 	layouts, windows := p.layouts, p.windows
 	p.layOut(limits)
 	p.Generation++
-	most, ring := mostUsed(now, windows)
+	p.Latest = max(p.Latest, now)
+	most, ring := known(now, windows)
 	for i, layout := range p.layouts {
 		if j := slices.Index(layouts, layout); j >= 0 {
 			p.windows[i] = windows[j]
+			layouts[j] = "" // another window like it needs a state of its own
 			continue
 		}
 		if to, ok := p.windows[i].(*Ring); ok && ring != nil && ring.span() >= to.span() {
@@ -117,23 +120,33 @@ func (p *Page) LayOut(now Instant, revision int64, limits []Limit) {
 	}
 }
 
-// mostUsed returns the most that any window counts, and the ring that counts as
-// much, if one does: it knows when each unit was used.
-func mostUsed(now Instant, windows []Window) (most int64, ring *Ring) {
+// known returns the most that any window counts, and the longest ring: it knows
+// when each unit was used, as far back as a shorter ring looks.
+func known(now Instant, windows []Window) (most int64, longest *Ring) {
 	for _, w := range windows {
 		most = max(most, w.Used(now))
-	}
-	for _, w := range windows {
-		if r, ok := w.(*Ring); ok && r.used == most {
-			return most, r
+		if r, ok := w.(*Ring); ok && (longest == nil || r.span() > longest.span()) {
+			longest = r
 		}
 	}
-	return most, nil
+	return most, longest
 }
+
+// Block shuts the page until an instant. Of two blocks the later one stands. To
+// open the page set Blocked to 0.
+func (p *Page) Block(now, until Instant) {
+	if until = min(until, far); p.Blocked == 0 || until > p.Blocked {
+		p.Blocked = until
+	}
+	p.Latest = max(p.Latest, now)
+}
+
+// Shut reports whether a block stands.
+func (p *Page) Shut(now Instant) bool { return p.Blocked != 0 && now < p.Blocked }
 
 // Fits reports whether units can be taken from every window now.
 func (p *Page) Fits(now Instant, units int64, limits []Limit) bool {
-	if now < p.Blocked {
+	if p.Shut(now) {
 		return false
 	}
 	for i, w := range p.windows {
@@ -149,7 +162,7 @@ func (p *Page) Fits(now Instant, units int64, limits []Limit) bool {
 // block.
 func (p *Page) Free(now Instant, units int64, limits []Limit) (free Instant, window int) {
 	free, window = now, -1
-	if p.Blocked > now {
+	if p.Shut(now) {
 		free = p.Blocked
 	}
 	for i, w := range p.windows {
@@ -201,9 +214,35 @@ func (p *Page) Forget(now Instant, units int64) {
 
 // Expires is when the page has nothing left to say.
 func (p *Page) Expires(now Instant) Instant {
-	expires := max(now, p.Blocked)
+	expires := now
+	if p.Shut(now) {
+		expires = p.Blocked
+	}
 	for _, w := range p.windows {
+		if c, ok := w.(*Calendar); ok {
+			expires = max(expires, c.gone(now)) // its reset is only the boundary
+			continue
+		}
 		expires = max(expires, w.Reset(now))
 	}
 	return expires
+}
+
+// Idle reports whether nothing that was written can still count, and no block
+// stands.
+func (p *Page) Idle(now Instant) bool {
+	return now >= p.Latest.Add(p.span) && now >= p.Blocked
+}
+
+// Clone returns a page of its own with the same state.
+func (p *Page) Clone() *Page {
+	b, err := p.MarshalBinary()
+	q := new(Page)
+	if err == nil {
+		err = q.UnmarshalBinary(b)
+	}
+	if err != nil {
+		panic(err) // a page reads what a page wrote
+	}
+	return q
 }

@@ -1,17 +1,38 @@
 package window
 
 import (
+	"fmt"
+	"sync"
 	"time"
-	_ "time/tzdata" // a zone must not depend on the machine's files
+	_ "time/tzdata" // so that zones load on a machine that has no files of them
 )
+
+// zones keeps those that were loaded, by name: to read one takes longer than
+// all else that is done with a page.
+var zones sync.Map
+
+// loadZone returns the zone of a name. Any other process that loads it gets the
+// same rules, so the machine's own zone and made-up ones are refused.
+func loadZone(name string) (*time.Location, error) {
+	if z, ok := zones.Load(name); ok {
+		return z.(*time.Location), nil
+	}
+	z, err := time.LoadLocation(name)
+	if err != nil || z == time.Local {
+		return nil, fmt.Errorf("zone %q is not in the IANA database; name one that is, like America/Los_Angeles", name)
+	}
+	zones.Store(name, z)
+	return z, nil
+}
 
 // Bounds returns the start and the end of the calendar period that at falls in.
 //
 // Days, weeks and months begin at the instant from which the zone's date has
 // reached them for good: where midnight does not exist that is the end of the
 // gap, where it comes twice and the date falls back it is the second one.
-// Hours and minutes are cut where the zone's offset changes by a part of them.
+// Hours and minutes are those of the zone's clock, cut where its offset changes.
 func (s Spec) Bounds(at Instant) (start, end Instant) {
+	at = min(max(at, -2*far), 2*far) // beyond it, the years of a time.Time overflow
 	t := at.Time().In(s.Zone)
 	switch s.Period {
 	case Minute:
@@ -65,42 +86,64 @@ func (s Spec) step(d date, n int) date {
 }
 
 // begins returns the last instant at which the zone's date steps from before d
-// to d or later. It can only be a local midnight or a change of the offset, and
-// within two days of the date in UTC.
+// to d or later. That can only be a local midnight or a change of the offset,
+// and as far from d's midnight in UTC as the zone's offset is from it at most.
 func begins(d date, zone *time.Location) Instant {
-	const second = Instant(time.Second / time.Microsecond)
+	const reach, second = 16 * time.Hour, Instant(time.Second / time.Microsecond)
 	begun := func(at Instant) bool { return !dateOf(at.Time().In(zone)).Before(d) }
 	best := longAgo
-	try := func(t time.Time) {
-		if at := At(t); at > best && begun(at) && !begun(at-second) {
+	try := func(unix int64) {
+		if at := Instant(unix) * second; at > best && begun(at) && !begun(at-second) {
 			best = at
 		}
 	}
-	last := d.Add(48 * time.Hour)
-	for t := d.Add(-48 * time.Hour); t.Before(last); {
-		_, offset := t.In(zone).Zone()
-		try(d.Add(-time.Duration(offset) * time.Second))
-		_, change := t.In(zone).ZoneBounds()
-		if change.IsZero() {
-			break
-		}
-		try(change)
-		t = change
+	from, to := d.Add(-reach).Unix(), d.Add(reach).Unix()
+	before, after := offset(from, zone), offset(to, zone)
+	try(d.Unix() - before)
+	if after != before {
+		try(change(from, to, zone))
+		try(d.Unix() - after)
 	}
 	return best
 }
 
 // clockBounds returns the bounds of t's minute or hour.
 func clockBounds(t time.Time, unit int64) (start, end Instant) {
-	_, offset := t.Zone()
-	from := floorDiv(t.Unix()+int64(offset), unit)*unit - int64(offset)
-	start, end = At(time.Unix(from, 0)), At(time.Unix(from+unit, 0))
-	before, after := t.ZoneBounds()
-	if !before.IsZero() {
-		start = max(start, At(before))
+	const second = Instant(time.Second / time.Microsecond)
+	zone, at := t.Location(), t.Unix()
+	now := offset(at, zone)
+	from := floorDiv(at+now, unit)*unit - now
+	to := from + unit
+	if offset(from, zone) != now {
+		from = change(from, at, zone)
 	}
-	if !after.IsZero() {
-		end = min(end, At(after))
+	if offset(to-1, zone) != now {
+		to = change(at, to-1, zone)
 	}
-	return start, end
+	return Instant(from) * second, Instant(to) * second
+}
+
+// offset returns how far the zone's clock is ahead of UTC, in seconds.
+func offset(unix int64, zone *time.Location) int64 {
+	_, offset := time.Unix(unix, 0).In(zone).Zone()
+	return int64(offset)
+}
+
+// change returns the second after from at which the zone's offset becomes what
+// it is at to, a day and a half later at most: in the whole of the database no
+// offset changes twice within three.
+//
+// time.Time.ZoneBounds would name it, but it also names a change at every new
+// year where there is none, and on the last day of a leap year one in the past
+// (go.dev/issue/81583): whoever steps from bound to bound then stands still.
+func change(from, to int64, zone *time.Location) int64 {
+	then := offset(to, zone)
+	for from+1 < to {
+		if mid := from + (to-from)/2; offset(mid, zone) == then {
+			to = mid
+		} else {
+			from = mid
+		}
+	}
+	return to
 }

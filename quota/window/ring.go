@@ -19,7 +19,7 @@ type Ring struct {
 func NewRing(s Spec) *Ring {
 	return &Ring{
 		precision: s.Precision.Microseconds(),
-		slots:     make([]uint32, s.Per/s.Precision+1),
+		slots:     make([]uint32, s.Per/s.Precision),
 		end:       longAgo,
 	}
 }
@@ -27,10 +27,12 @@ func NewRing(s Spec) *Ring {
 // advance enters the bucket of at and sweeps those that have left. In the
 // steady state it is one comparison.
 func (r *Ring) advance(at Instant) {
-	if at < r.end {
-		return
+	if at >= r.end {
+		r.sweep(floorDiv(int64(at), r.precision))
 	}
-	bucket := floorDiv(int64(at), r.precision)
+}
+
+func (r *Ring) sweep(bucket int64) {
 	if r.end == longAgo || bucket-r.bucket >= int64(len(r.slots)) {
 		if r.used > 0 {
 			clear(r.slots)
@@ -38,9 +40,7 @@ func (r *Ring) advance(at Instant) {
 		}
 	} else {
 		for b, slot := r.bucket, r.slot; b < bucket; b++ {
-			if slot++; slot == len(r.slots) {
-				slot = 0
-			}
+			slot = r.after(slot)
 			r.used -= int64(r.slots[slot])
 			r.slots[slot] = 0
 		}
@@ -58,6 +58,14 @@ func (r *Ring) index(bucket int64) int {
 	return int(bucket - floorDiv(bucket, n)*n)
 }
 
+// after returns the slot of the next bucket.
+func (r *Ring) after(slot int) int {
+	if slot++; slot == len(r.slots) {
+		return 0
+	}
+	return slot
+}
+
 // leaves is when the last of a bucket has left the window.
 func (r *Ring) leaves(bucket int64) Instant {
 	return Instant((bucket + int64(len(r.slots))) * r.precision)
@@ -65,26 +73,41 @@ func (r *Ring) leaves(bucket int64) Instant {
 
 func (r *Ring) oldest() int64 { return r.bucket - int64(len(r.slots)) + 1 }
 
+// view returns what still counts at an instant and the oldest bucket that does.
+// It sweeps nothing: to look at a window does not change it.
+func (r *Ring) view(at Instant) (used, oldest int64) {
+	used, oldest = r.used, r.oldest()
+	if at < r.end || used == 0 {
+		return used, oldest
+	}
+	stays := floorDiv(int64(at), r.precision) - int64(len(r.slots)) + 1
+	for slot := r.index(oldest); oldest < stays && used > 0; oldest++ {
+		used -= int64(r.slots[slot])
+		slot = r.after(slot)
+	}
+	return used, oldest
+}
+
 // Used implements [Window].
 func (r *Ring) Used(at Instant) int64 {
-	r.advance(at)
-	return r.used
+	if at < r.end {
+		return r.used
+	}
+	used, _ := r.view(at)
+	return used
 }
 
 // Fits implements [Window].
 func (r *Ring) Fits(at Instant, units, limit int64) bool {
-	r.advance(at)
-	return fits(r.used, units, limit)
+	return fits(r.Used(at), units, limit)
 }
 
 // Take implements [Window].
 func (r *Ring) Take(at Instant, units, limit int64) bool {
-	if at >= r.end {
-		r.advance(at)
-	}
-	if !fits(r.used, units, limit) {
+	if !r.Fits(at, units, limit) {
 		return false
 	}
+	r.advance(at)
 	r.put(r.slot, units)
 	return true
 }
@@ -99,7 +122,7 @@ func (r *Ring) Add(at Instant, units int64) bool {
 	return ok
 }
 
-// find returns the slot in which at counts.
+// find returns the slot in which at, which is before end, counts.
 func (r *Ring) find(at Instant) (int, bool) {
 	if at >= r.end-Instant(r.precision) {
 		return r.slot, true
@@ -119,8 +142,11 @@ func (r *Ring) put(slot int, units int64) {
 // Give implements [Window].
 func (r *Ring) Give(at, taken Instant, units int64) int64 {
 	r.advance(at)
+	if taken >= r.end {
+		return 0
+	}
 	slot, ok := r.find(taken)
-	if !ok || taken >= r.end {
+	if !ok {
 		return 0
 	}
 	return r.pull(slot, units)
@@ -141,33 +167,36 @@ func (r *Ring) pull(slot int, units int64) int64 {
 // Forget implements [Window].
 func (r *Ring) Forget(at Instant, units int64) {
 	r.advance(at)
-	for b := r.oldest(); b <= r.bucket && units > 0 && r.used > 0; b++ {
-		units -= r.pull(r.index(b), units)
+	for b, slot := r.oldest(), r.after(r.slot); b <= r.bucket && units > 0; b++ {
+		units -= r.pull(slot, units)
+		slot = r.after(slot)
 	}
 }
 
 // Free implements [Window].
 func (r *Ring) Free(at Instant, units, limit int64) Instant {
-	if r.Fits(at, units, limit) {
+	used, b := r.view(at)
+	switch {
+	case fits(used, units, limit):
 		return at
-	}
-	if units > limit {
+	case units > limit:
 		return Never
 	}
-	need := r.used + units - limit
-	for b := r.oldest(); ; b++ {
-		if need -= int64(r.slots[r.index(b)]); need <= 0 {
+	need := used + units - limit // at most used, which is in the slots from b on
+	for slot := r.index(b); ; b++ {
+		if need -= int64(r.slots[slot]); need <= 0 {
 			return r.leaves(b)
 		}
+		slot = r.after(slot)
 	}
 }
 
 // Next implements [Window].
 func (r *Ring) Next(at Instant) (int64, Instant) {
-	if r.Used(at) == 0 {
+	used, b := r.view(at)
+	if used == 0 {
 		return 0, Never
 	}
-	b := r.oldest()
 	for r.slots[r.index(b)] == 0 {
 		b++
 	}
@@ -198,6 +227,7 @@ func (r *Ring) Rebase(at Instant) {
 // moveTo adds what r holds to a ring of another shape, each bucket by the last
 // instant that it may hold.
 func (r *Ring) moveTo(to *Ring, at Instant) {
+	r.advance(at)
 	for b := r.oldest(); b <= r.bucket; b++ {
 		if units := r.slots[r.index(b)]; units > 0 {
 			to.Add(min(at, Instant((b+1)*r.precision-1)), int64(units))

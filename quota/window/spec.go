@@ -135,18 +135,17 @@ func (s Spec) normalCalendar() (Spec, error) {
 	case s.Per != 0 || s.Precision != 0:
 		return s, fmt.Errorf("a window per %s takes no precision", s.Period)
 	case s.Lag > longest/2:
-		return s, fmt.Errorf("lag %s is more than half of a %s", short(s.Lag), s.Period)
-	case s.Lag%time.Microsecond != 0:
+		return s, fmt.Errorf("lag may be at most %s in a window per %s, is %s", short(longest/2), s.Period, short(s.Lag))
+	case s.Lag > 0 && s.Lag%time.Microsecond != 0:
 		return s, fmt.Errorf("lag must be a whole number of microseconds, is %s", s.Lag)
-	}
-	if s.Zone == nil {
-		s.Zone = time.UTC
 	}
 	if s.Lag == 0 {
 		s.Lag = min(time.Minute, longest/60)
 	}
 	s.Lag = max(s.Lag, -1)
-	return s, nil
+	var err error
+	s.Zone, err = loadZone(s.Zone.String()) // of a nil zone that is UTC
+	return s, err
 }
 
 // lag is how far around a boundary charges count on both sides.
@@ -212,7 +211,7 @@ func ParseLayout(text string) (Spec, error) {
 	switch {
 	case len(f) == 4 && f[0] == string(ByCalendar):
 		s = Spec{Algorithm: ByCalendar, Period: Period(f[1])}
-		if s.Zone, err = time.LoadLocation(f[2]); err == nil {
+		if s.Zone, err = loadZone(f[2]); err == nil {
 			s.Lag, err = time.ParseDuration(f[3])
 		}
 	case len(f) == 3 && f[0] != string(ByCalendar):
@@ -225,6 +224,9 @@ func ParseLayout(text string) (Spec, error) {
 	}
 	if err == nil {
 		s, err = s.Normal()
+	}
+	if err == nil && s.Layout() != text {
+		err = errors.New("not a layout")
 	}
 	if err != nil {
 		return Spec{}, fmt.Errorf("window layout %q: %w", text, err)
@@ -239,9 +241,10 @@ func defaultPrecision(per time.Duration) time.Duration {
 }
 
 // nearestPrecision returns the shortest precision from least up that divides
-// per. As per is a whole number of milliseconds there is one close by.
+// per into no more buckets than are allowed. As per is a whole number of
+// milliseconds there is one close by.
 func nearestPrecision(per, least time.Duration) time.Duration {
-	for n := max(per/max(least, time.Millisecond), 1); n > 1; n-- {
+	for n := min(per/max(least, time.Millisecond), maxBuckets); n > 1; n-- {
 		if per%n == 0 && (per/n)%time.Microsecond == 0 {
 			return per / n
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // The state of a page as bytes, for stores that keep it so: a version, the
@@ -20,7 +21,9 @@ func (p *Page) MarshalBinary() ([]byte, error) { return p.AppendBinary(nil) }
 // AppendBinary implements [encoding.BinaryAppender].
 func (p *Page) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, stateVersion)
-	for _, n := range []int64{int64(p.Born), p.Generation, p.Revision, int64(p.Latest), int64(p.Blocked), int64(len(p.windows))} {
+	for _, n := range []int64{
+		int64(p.Born), p.Generation, p.Revision, int64(p.Latest), int64(min(p.Blocked, far)), int64(len(p.windows)),
+	} {
 		b = binary.AppendVarint(b, n)
 	}
 	for i, w := range p.windows {
@@ -31,8 +34,8 @@ func (p *Page) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. Bytes that no page
-// can have written are refused, and p is left as it was.
+// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. Bytes that are no
+// page are refused, and p is left as it was.
 func (p *Page) UnmarshalBinary(b []byte) error {
 	r := &reader{b: b}
 	if r.byte() != stateVersion {
@@ -41,6 +44,7 @@ func (p *Page) UnmarshalBinary(b []byte) error {
 	var q Page
 	q.Born, q.Generation, q.Revision = r.instant(), r.int(), r.int()
 	q.Latest, q.Blocked = r.instant(), r.instant()
+	r.latest = q.Latest
 	for n := r.count(maxWindows); n > 0 && r.err == nil; n-- {
 		layout := string(r.bytes(r.count(len(r.b))))
 		if r.err != nil {
@@ -66,10 +70,14 @@ func (p *Page) UnmarshalBinary(b []byte) error {
 // maxWindows is far above what a pool has.
 const maxWindows = 64
 
+// maxPeriod is above every month that there was, anywhere.
+const maxPeriod = 33 * Instant(24*time.Hour/time.Microsecond)
+
 // reader takes numbers off the front of b, and nothing after the first fault.
 type reader struct {
-	b   []byte
-	err error
+	b      []byte
+	err    error
+	latest Instant // of the page; no window has seen a later one
 }
 
 func (r *reader) fail() {
@@ -99,9 +107,6 @@ func (r *reader) int() int64 {
 	return n
 }
 
-// far bounds instants so that adding a window to one cannot overflow.
-const far = Instant(1) << 61
-
 func (r *reader) instant() Instant {
 	i := Instant(r.int())
 	if i < -far || i > far {
@@ -111,24 +116,19 @@ func (r *reader) instant() Instant {
 	return i
 }
 
-// units reads a counter.
-func (r *reader) units() int64 {
+// within reads a number from 0 to most.
+func (r *reader) within(most int64) int64 {
 	n := r.int()
-	if n < 0 || n > 1<<53 {
+	if n < 0 || n > most {
 		r.fail()
 		return 0
 	}
 	return n
 }
 
-func (r *reader) count(most int) int {
-	n := r.int()
-	if n < 0 || n > int64(most) {
-		r.fail()
-		return 0
-	}
-	return int(n)
-}
+func (r *reader) units() int64 { return r.within(maxBucket) }
+
+func (r *reader) count(most int) int { return int(r.within(int64(most))) }
 
 func (r *reader) bytes(n int) []byte {
 	if n > len(r.b) {
@@ -162,8 +162,12 @@ func (r *Ring) readState(from *reader) {
 		return
 	}
 	r.enter(bucket)
+	if r.end-Instant(r.precision) > from.latest {
+		from.fail()
+		return
+	}
 	for k := r.oldest(); k <= r.bucket; k++ {
-		r.put(r.index(k), int64(from.count(maxBucket)))
+		r.put(r.index(k), from.units())
 	}
 }
 
@@ -179,11 +183,12 @@ func (l *Log) appendState(b []byte) []byte {
 }
 
 func (l *Log) readState(from *reader) {
+	l.latest = from.latest
 	var last Instant
 	for i, n := 0, from.count(len(from.b)); i < n && from.err == nil; i++ {
 		at := last + from.instant()
 		units := from.units()
-		if at < -far || at > far || i > 0 && at <= last || units == 0 {
+		if at < -far || at > l.latest || i > 0 && at <= last || units == 0 {
 			from.fail()
 			return
 		}
@@ -208,12 +213,15 @@ func (c *Counter) readState(from *reader) {
 		return
 	}
 	index := from.int()
-	c.prev, c.current = int64(from.count(maxBucket)), int64(from.count(maxBucket))
+	c.prev, c.current = from.units(), from.units()
 	if most := int64(far) / c.per; index < -most || index > most {
 		from.fail()
 		return
 	}
 	c.enter(index)
+	if c.latest = from.latest; c.end-Instant(c.per) > c.latest {
+		from.fail()
+	}
 }
 
 func (c *Calendar) appendState(b []byte) []byte {
@@ -232,7 +240,8 @@ func (c *Calendar) readState(from *reader) {
 	}
 	c.start, c.end = from.instant(), from.instant()
 	c.used, c.prev, c.next = from.units(), from.units(), from.units()
-	if c.start >= c.end || c.next > c.used {
+	c.latest = from.latest
+	if c.start > c.latest || c.start >= c.end || c.end-c.start > maxPeriod || c.next > c.used {
 		from.fail()
 	}
 }

@@ -3,16 +3,20 @@ package window
 // A Window counts units over time. [Ring], [Log], [Counter] and [Calendar] are
 // the four there are; each is a plain value, not safe for concurrent use.
 //
-// Every method takes the time. A time before one that the window has seen
-// counts as the latest one it has seen: nothing is freed, nothing is lost.
+// Every method takes the time. The latest time at which the window was changed
+// is the earliest that it knows: asked at a time before, it answers as of then,
+// so a clock that steps back neither frees units nor loses them. Only Add, and
+// the taken of Give, mean an instant of the past as it is. To ask changes
+// nothing, and neither does a Take that is refused.
 type Window interface {
 	// Used returns the units that count at an instant. For a [Calendar] that
 	// is its period; at a boundary the neighbour may be the tighter one.
 	Used(at Instant) int64
 	// Fits reports whether units can be added without passing limit.
 	Fits(at Instant, units, limit int64) bool
-	// Add counts units at an instant, whatever the limit. An instant that the
-	// window has already left is ignored; it reports whether it counted.
+	// Add counts units at an instant, whatever the limit: charges of the past
+	// are replayed so. An instant that the window has already left is ignored;
+	// it reports whether it counted.
 	Add(at Instant, units int64) bool
 	// Take adds units if they fit.
 	Take(at Instant, units, limit int64) bool
@@ -22,7 +26,8 @@ type Window interface {
 	// Forget takes back up to units from the oldest that count.
 	Forget(at Instant, units int64)
 	// Free returns the first instant at which units fit if nothing else
-	// happens: at itself, a later one, or Never.
+	// happens: at itself, a later one, or Never. From then on they go on
+	// fitting; one [Spec.Resolution] before it they do not.
 	Free(at Instant, units, limit int64) Instant
 	// Next returns the units that come back next, and when; 0 and Never if
 	// nothing is used.
@@ -62,3 +67,18 @@ func New(s Spec) Window {
 // fits is used + units <= limit without overflow. What costs nothing always
 // fits, also where settling up has passed the limit.
 func fits(used, units, limit int64) bool { return units == 0 || units <= limit-used }
+
+// fill adds to a counter, up to the brim. A full one is above every limit there
+// can be, so nothing is granted that should not be.
+func fill(n *int64, units int64) { *n = min(*n+units, maxBucket) }
+
+// drain takes from a counter and returns how much it gave. One that is filled
+// to the brim has lost count and gives nothing back.
+func drain(n *int64, units int64) int64 {
+	if *n == maxBucket {
+		return 0
+	}
+	units = min(units, *n)
+	*n -= units
+	return units
+}
