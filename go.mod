@@ -13,3 +13,10 @@ require (
 	modernc.org/sqlite v1.60.1
 	pgregory.net/rapid v1.3.0
 )
+
+require (
+	github.com/bahlo/generic-list-go v0.2.0 // indirect
+	github.com/buger/jsonparser v1.1.2 // indirect
+	github.com/pb33f/ordered-map/v2 v2.3.1 // indirect
+	go.yaml.in/yaml/v4 v4.0.0-rc.2 // indirect
+)

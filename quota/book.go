@@ -10,6 +10,10 @@ type Book struct {
 	Revision  int64
 	Upstreams map[string]*Upstream
 	Families  map[string]*Family
+
+	extends string // the book it is a difference from, or ""
+	base    *Book  // that book
+	hosts   map[string]*routeTable
 }
 
 // Upstream is a metered API.
@@ -18,9 +22,11 @@ type Upstream struct {
 	Hosts    []string // requests to these are metered
 	Unpriced Policy   // what to do with a call that has no price
 	Classes  map[string]Class
-	Accounts []string // those who may spend; "default" if the book names none
+	Accounts []string // those who may spend, sorted; "default" if the book names none
 	Pools    map[string]*Allowance
 	Methods  map[string]*Method
+
+	listed bool // the book lists the accounts
 }
 
 // Policy is what to do when the right answer is not known.
@@ -32,7 +38,7 @@ const (
 	Admit  Policy = "admit"
 )
 
-// Class is a kind of caller.
+// Class is a kind of caller. The zero value is an ordinary one.
 type Class struct {
 	KeepFree        int64  // units of each window's limit that it leaves free,
 	KeepFreePercent int64  // or that part of the limit in percent, rounded up
@@ -45,6 +51,17 @@ type Allowance struct {
 	Name     string
 	Windows  []Window
 	Accounts map[string][]Window // of accounts with limits of their own
+
+	grant  grant            // of the pool itself
+	own    []grant          // of each window; zero where it takes the pool's
+	grants map[string]grant // of accounts
+}
+
+// grant is a quota and a headroom as the book gives them.
+type grant struct {
+	quota, headroom int64
+	hasQuota        bool
+	hasHeadroom     bool
 }
 
 // Window is a limit over time on a pool.
@@ -54,11 +71,20 @@ type Window struct {
 	Headroom int64 // what ordinary calls leave free of it
 }
 
+// Limit is what callers of a class may use of the window.
+func (w Window) Limit(c Class) int64 {
+	limit := w.Quota
+	if !c.UseHeadroom {
+		limit -= w.Headroom
+	}
+	return limit - c.KeepFree - (limit*c.KeepFreePercent+99)/100
+}
+
 // Method is one call of an upstream, and its price.
 type Method struct {
 	Name    string
 	Routes  []Route
-	Charges map[string]int64 // units by pool
+	Charges map[string]int64 // units by pool; 0 is free of charge
 	Outage  Policy
 	Source  string // where the price comes from
 }
@@ -70,10 +96,100 @@ type Route struct {
 	Path string
 }
 
+// String is how the price book writes it: "GET /youtube/v3/captions/{id}".
+func (r Route) String() string { return r.Verb + " " + r.Path }
+
 // Family is a limit per key: each gets a page of its own on first use.
 type Family struct {
 	Name      string
 	Windows   []Window
-	MaxKeys   int
+	MaxKeys   int                 // pages at most
 	Overrides map[string][]Window // limits of single keys
+
+	grant  grant
+	own    []grant
+	grants map[string]keyGrant
+}
+
+// keyGrant is what the book says of a single key of a family.
+type keyGrant struct {
+	grant grant
+	own   []grant // nil: the windows are the family's
+}
+
+// BookOptions are what [ParseBook] needs to know beside the text.
+type BookOptions struct {
+	// Builtins returns the text of a built-in price book, by the name that
+	// stands behind extends: "builtin" or "builtin/...". The zero value has
+	// none, and a book that extends another is refused.
+	Builtins func(name string) ([]byte, bool)
+}
+
+// ParseBook reads a price book and checks it. The name stands before the line
+// and column in errors; o may be nil.
+//
+// Every fault is reported, each as a [BookError]; together they match
+// [ErrBadInput].
+func ParseBook(name string, data []byte, o *BookOptions) (*Book, error) {
+	l := layers{open: map[string]bool{}}
+	if o != nil {
+		l.builtins = o.Builtins
+	}
+	_, b, err := l.read(name, data)
+	return b, err
+}
+
+// layers reads a book and those it extends.
+type layers struct {
+	builtins func(string) ([]byte, bool)
+	open     map[string]bool // being read further out: extending one is a cycle
+}
+
+// read returns a book and the tree that further books can be laid over.
+func (l *layers) read(name string, data []byte) (*tree, *Book, error) {
+	r := &reader{top: newSource(name, data)}
+	over := r.parse(data)
+	if over == nil {
+		return nil, nil, r.err()
+	}
+	extends, at, ok := r.extends(over)
+	if !ok {
+		return nil, nil, r.err()
+	}
+	var under *tree
+	var base *Book
+	if extends != "" {
+		text, err := l.builtin(extends)
+		if err != nil {
+			r.fault(at, "%s", err.Error())
+			return nil, nil, r.err()
+		}
+		l.open[extends] = true
+		under, base, err = l.read(extends, text)
+		delete(l.open, extends)
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	merged := r.merge(under, over)
+	b := r.book(merged)
+	if err := r.err(); err != nil {
+		return nil, nil, err
+	}
+	b.extends, b.base = extends, base
+	return merged, b, nil
+}
+
+// builtin finds the text of a book that another extends.
+func (l *layers) builtin(name string) ([]byte, error) {
+	if l.open[name] {
+		return nil, BadInput("extends %q goes round in a circle", name)
+	}
+	if l.builtins == nil {
+		return nil, BadInput("extends %q, but no built-in price books are at hand; write the book out", name)
+	}
+	if text, ok := l.builtins(name); ok && isBuiltin(name) {
+		return text, nil
+	}
+	return nil, BadInput("there is no built-in price book %q; try extends: builtin", name)
 }

@@ -1,0 +1,165 @@
+package quota
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// BookError is a fault in a price book, and where it stands. It matches
+// [ErrBadInput].
+type BookError struct {
+	File    string // the name given to [ParseBook], or of the book it extends
+	Line    int    // from 1
+	Column  int    // from 1, in characters
+	Message string // what is wrong, and what to do
+	Source  string // the line itself
+}
+
+// Error gives place and message, then the line with a caret under the column.
+func (e *BookError) Error() string {
+	head := fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
+	if e.Source == "" {
+		return head
+	}
+	number := fmt.Sprintf("%5d", e.Line)
+	var pad strings.Builder
+	col := 1
+	for _, c := range e.Source {
+		if col++; col > e.Column {
+			break
+		}
+		if c != '\t' {
+			c = ' '
+		}
+		pad.WriteRune(c)
+	}
+	return fmt.Sprintf("%s\n%s | %s\n%s | %s^", head, number, e.Source, strings.Repeat(" ", len(number)), pad.String())
+}
+
+// Is matches the sentinel.
+func (e *BookError) Is(target error) bool { return target == ErrBadInput }
+
+// source is the text of one price book, for places and error messages.
+type source struct {
+	name  string
+	lines []string
+}
+
+func newSource(name string, data []byte) *source {
+	lines := strings.Split(string(data), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimSuffix(line, "\r")
+	}
+	return &source{name: name, lines: lines}
+}
+
+// place is where something stands.
+type place struct {
+	in        *source
+	line, col int
+}
+
+func (p place) String() string { return fmt.Sprintf("%s:%d:%d", p.in.name, p.line, p.col) }
+
+// maxFaults bounds what one reading reports: a mistake near the top of a file
+// can make all of it wrong.
+const maxFaults = 10
+
+// reader reads one price book and collects its faults.
+type reader struct {
+	top    *source // the book itself, as opposed to those it extends
+	faults []*BookError
+}
+
+func (r *reader) fault(at place, format string, args ...any) {
+	e := &BookError{File: at.in.name, Line: at.line, Column: at.col, Message: fmt.Sprintf(format, args...)}
+	if at.line >= 1 && at.line <= len(at.in.lines) {
+		e.Source = at.in.lines[at.line-1]
+	}
+	r.faults = append(r.faults, e)
+}
+
+// blame picks, among places that contradict each other, one in the book itself:
+// what it extends was right before.
+func (r *reader) blame(places ...place) place {
+	for _, p := range places {
+		if p.in == r.top {
+			return p
+		}
+	}
+	return places[0]
+}
+
+// err is all the faults, in the order in which they stand in the files.
+func (r *reader) err() error {
+	slices.SortStableFunc(r.faults, func(a, b *BookError) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	r.faults = slices.CompactFunc(r.faults, func(a, b *BookError) bool { return *a == *b })
+	var all []error
+	for i, e := range r.faults {
+		if i == maxFaults {
+			all = append(all, BadInput("and %d more", len(r.faults)-i))
+			break
+		}
+		all = append(all, e)
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return errors.Join(all...)
+}
+
+// nearest is the known word that a wrong one was probably meant to be, or "".
+func nearest(word string, known []string) string {
+	best, least := "", 2+len(word)/4
+	for _, k := range slices.Sorted(slices.Values(known)) {
+		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// didYouMean suggests the nearest known word, if there is one.
+func didYouMean(word string, known []string) string {
+	if best := nearest(word, known); best != "" {
+		return fmt.Sprintf("; did you mean %q?", best)
+	}
+	return ""
+}
+
+// orMean suggests a word, or else says what to do.
+func orMean(word string, known []string, otherwise string) string {
+	if s := didYouMean(word, known); s != "" {
+		return s
+	}
+	return "; " + otherwise
+}
+
+// distance is how many letters must be changed, added or dropped, or swapped
+// with their neighbour, to make one word of another.
+func distance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := 0
+			if a[i-1] != b[j-1] {
+				change = 1
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
