@@ -157,6 +157,26 @@ type badInputError struct{ what string }
 func (e *badInputError) Error() string        { return e.what }
 func (e *badInputError) Is(target error) bool { return target == ErrBadInput }
 
-func badInput(format string, args ...any) error {
+// ForgottenError says that a store has lost its memory of a pool: the page that it
+// had is gone or reborn while its windows cannot have run out. It matches
+// [ErrOutage]: what is left is unknown, not everything.
+type ForgottenError struct {
+	Pool Pool
+	Born time.Time // of the page that is gone
+}
+
+// Error implements error.
+func (e *ForgottenError) Error() string {
+	return fmt.Sprintf("the ledger has forgotten what was spent of %s since %s; "+
+		"find out (the upstream's console tells) and put it back with an adjustment, be it of 1 unit",
+		e.Pool, e.Born.UTC().Format(time.RFC3339))
+}
+
+// Is matches the sentinel.
+func (e *ForgottenError) Is(target error) bool { return target == ErrOutage }
+
+// BadInput returns an error that matches [ErrBadInput], for stores: what is wrong,
+// and what to do about it.
+func BadInput(format string, args ...any) error {
 	return &badInputError{fmt.Sprintf(format, args...)}
 }

@@ -68,7 +68,7 @@ func ParsePool(text string) (Pool, error) {
 		p.Upstream, p.Account = up, account
 	}
 	if !ok || p.Upstream == "" || p.Account == "" || p.Name == "" || strings.Contains(name, "/") {
-		return Pool{}, badInput("pool %q is not written upstream/pool or upstream@account/pool", text)
+		return Pool{}, BadInput("pool %q is not written upstream/pool or upstream@account/pool", text)
 	}
 	return p, nil
 }
@@ -89,7 +89,9 @@ type Request struct {
 	ID      string // the caller's name for it; empty leaves no receipt
 	Charges []Charge
 	Labels  Labels
+	Fresh   bool      // the id was made for this request: a store need not look for its receipt
 	At      time.Time // Record only: when it happened; zero is now
+	Restore bool      // Record only: a person says what was spent; a page that was forgotten counts again
 }
 
 // Labels say who spent.
@@ -104,9 +106,10 @@ type Labels struct {
 // Token names the receipt of a reservation. Only who made the reservation has
 // it: settling and releasing take it.
 type Token struct {
-	Pool  Pool   // the first charge's: names the account
-	ID    string // the caller's
-	Nonce [16]byte
+	Upstream string
+	Account  string
+	ID       string // the caller's
+	Nonce    [16]byte
 }
 
 // Settlement is what settling did.

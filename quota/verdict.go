@@ -12,7 +12,7 @@ import (
 type Verdict struct {
 	Allowed    bool
 	ID         string
-	Token      Token // of a grant that left a receipt
+	Nonce      [16]byte // of the grant's receipt: see Token
 	Pool       Pool
 	Window     string
 	Units      int64 // asked of Pool
@@ -30,6 +30,15 @@ type Verdict struct {
 	Overflow   bool      // a family is full: the page is shared by all new keys
 	Rebased    bool      // the store's clock had been far ahead
 	Outage     bool      // admitted while the ledger could not be reached
+}
+
+// Token names the receipt of a grant: settling and releasing take it. It is zero
+// where there is none.
+func (v *Verdict) Token() Token {
+	if v.Nonce == [16]byte{} {
+		return Token{}
+	}
+	return Token{Upstream: v.Pool.Upstream, Account: v.Pool.Account, ID: v.ID, Nonce: v.Nonce}
 }
 
 // Decide is the verdict on charges over the pages of their pools, for stores
@@ -51,30 +60,53 @@ func Decide(clock time.Time, charges []Charge, pages []*window.Page) Verdict {
 		refuse(&v, now, charges, pages)
 		return v
 	}
-	v.Allowed = true
 	for i, p := range pages {
-		c := &charges[i]
 		t, _ := p.Now(now)
-		p.Add(t, c.Units)
-		w, used := p.Tightest(t, c.Windows)
-		if left := max(c.Windows[w].Limit-used, 0); i == 0 || left < v.Remaining {
-			v.Remaining = left
-			v.Pool, v.Units = c.Pool, c.Units
-			v.Window, v.Limit, v.Used = c.Windows[w].Name, c.Windows[w].Limit, used
-			v.ResetAt = p.Windows()[w].Reset(t).Time()
-		}
+		p.Add(t, charges[i].Units)
 	}
+	v.Allowed = true
+	granted(&v, now, charges, pages)
 	return v
 }
 
-// refuse fills in the pool, window or block that is the last to come free.
-func refuse(v *Verdict, now window.Instant, charges []Charge, pages []*window.Page) {
-	last := window.Instant(0)
+// Standing is the verdict on charges that had been granted before: allowed, with
+// what is used now. It adds nothing.
+func Standing(clock time.Time, charges []Charge, pages []*window.Page) Verdict {
+	now := window.At(clock)
+	v := Verdict{Allowed: true, Repeat: true}
+	granted(&v, now, charges, pages)
+	return v
+}
+
+// granted fills in the pool and window that has the least left.
+func granted(v *Verdict, now window.Instant, charges []Charge, pages []*window.Page) {
 	for i, p := range pages {
 		c := &charges[i]
 		t, _ := p.Now(now)
+		w, used := p.Tightest(t, c.Windows)
+		left := max(c.Windows[w].Limit-used, 0)
+		if i > 0 && left >= v.Remaining {
+			continue
+		}
+		v.Remaining = left
+		v.Pool, v.Units = c.Pool, c.Units
+		v.Window, v.Limit, v.Used = c.Windows[w].Name, c.Windows[w].Limit, used
+		v.ResetAt = p.Windows()[w].Reset(t).Time()
+	}
+}
+
+// refuse fills in the pool and the window, or the block, that is the last to come
+// free.
+func refuse(v *Verdict, now window.Instant, charges []Charge, pages []*window.Page) {
+	var last window.Instant
+	for i, p := range pages {
+		c := &charges[i]
+		t, _ := p.Now(now)
+		if p.Fits(t, c.Units, c.Windows) {
+			continue // also where the page is ahead of the clock
+		}
 		free, w := p.Free(t, c.Units, c.Windows)
-		if i > 0 && free <= last {
+		if v.Window != "" && free <= last {
 			continue
 		}
 		last = free
@@ -92,23 +124,4 @@ func refuse(v *Verdict, now window.Instant, charges []Charge, pages []*window.Pa
 	if v.Impossible = last == window.Never; !v.Impossible {
 		v.RetryAt = last.Time()
 	}
-}
-
-// LayOut makes a page ready for a charge, for stores that keep pages in Go: it
-// lays a new one out if there is none, and again if the price book has a higher
-// revision. A lower one is told that its book is stale.
-func LayOut(clock time.Time, c *Charge, p *window.Page) (*window.Page, error) {
-	now := window.At(clock)
-	switch {
-	case p == nil:
-		return window.NewPage(now, c.Revision, c.Windows), nil
-	case c.Revision < p.Revision:
-		return nil, &StaleBookError{Pool: c.Pool, Revision: c.Revision, Stored: p.Revision}
-	case c.Revision > p.Revision:
-		at, _ := p.Now(now)
-		p.LayOut(at, c.Revision, c.Windows)
-	case !p.LaidOut(c.Windows):
-		return nil, badInput("pool %s has other windows in the store under the same revision %d of the price book: raise revision in costs.yaml", c.Pool, c.Revision)
-	}
-	return p, nil
 }

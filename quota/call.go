@@ -1,0 +1,56 @@
+package quota
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"sync/atomic"
+)
+
+// Call says what is about to be spent, and by whom. It names a Method of the
+// price book, or explicit Charges, or the Key of a Family.
+type Call struct {
+	Upstream string           // "" is the price book's only one
+	Account  string           // "" is DefaultAccount
+	Method   string           // priced by the book
+	Charges  map[string]int64 // units by pool, where no method has the price
+
+	Family string // a limit per key
+	Key    string // whose; above 64 bytes it is hashed
+	Units  int64  // asked of the family's member; zero is 1
+
+	Class  string // "" is an ordinary caller
+	Job    string // labels of the spend, as is Method
+	Region string
+
+	ID     string // names the call across retries: 1 to 128 printable bytes; "" makes one
+	Outage Policy // what to do when the ledger cannot be reached; "" is the class's or the method's
+}
+
+func (c *Call) labels() Labels {
+	return Labels{Method: c.Method, Job: c.Job, Region: c.Region, Class: c.Class}
+}
+
+// ids makes ids that no other call has, in this process or another. They need not
+// be secret: the receipt's nonce is.
+type ids struct {
+	prefix string // random, of this ledger
+	last   atomic.Uint64
+}
+
+func newIDs() *ids { return &ids{prefix: rand.Text()[:16] + "-"} }
+
+func (i *ids) next() string {
+	var b [32]byte
+	return string(strconv.AppendUint(append(b[:0], i.prefix...), i.last.Add(1), 36))
+}
+
+// pageKey is the key under which a store knows a family's member.
+func pageKey(key string) string {
+	if len(key) <= maxKeyBytes && printable(key, maxKeyBytes) {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,72 @@
+package quota
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Clock tells the time and waits. Tests and simulations use a [SimClock].
+type Clock interface {
+	Now() time.Time
+	// Sleep returns nil after d, or the context's error if that comes first.
+	Sleep(ctx context.Context, d time.Duration) error
+}
+
+// SystemClock is the machine's clock: this package's one use of time.Now.
+type SystemClock struct{}
+
+// Now implements [Clock].
+func (SystemClock) Now() time.Time { return time.Now() }
+
+// Sleep implements [Clock].
+func (SystemClock) Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// SimClock is a clock that stands still until it is moved. Sleeping on it moves
+// it, so that a month passes in seconds. It is safe for concurrent use.
+type SimClock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewSimClock returns a clock that stands at now.
+func NewSimClock(now time.Time) *SimClock { return &SimClock{now: now} }
+
+// Now implements [Clock].
+func (c *SimClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Set moves the clock to now, which may be back.
+func (c *SimClock) Set(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = now
+}
+
+// Advance moves the clock by d.
+func (c *SimClock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// Sleep implements [Clock]: it moves the clock on by d at once.
+func (c *SimClock) Sleep(ctx context.Context, d time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.Advance(d)
+	return nil
+}

@@ -1,0 +1,180 @@
+package quota_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+func TestHold(t *testing.T) {
+	list := quota.Call{Upstream: "youtube", Method: "videos.list", Region: "DE"}
+	left := func(h *quota.Hold) int64 { return h.Left()["units"] }
+
+	t.Run("takes a whole pass or nothing", func(t *testing.T) {
+		l, _ := newLedger(t)
+		must(t, l, units(57))
+		if _, err := l.Hold(t.Context(), list, 4); !errors.Is(err, quota.ErrRefused) {
+			t.Fatal(err)
+		}
+		if n := used(t, l, "units", "24h"); n != 57 {
+			t.Errorf("used %d after a refused hold", n)
+		}
+		if _, err := l.Hold(t.Context(), list, 3); err != nil {
+			t.Fatal(err)
+		}
+		if n := used(t, l, "units", "24h"); n != 60 {
+			t.Errorf("used %d after a hold", n)
+		}
+	})
+	t.Run("calls under its context draw from it, then reserve for themselves", func(t *testing.T) {
+		l, _ := newLedger(t)
+		h, err := l.Hold(t.Context(), list, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := h.Context(t.Context())
+		for i, want := range []int64{2, 2, 3} {
+			if _, err := l.Reserve(ctx, list); err != nil {
+				t.Fatal(err)
+			}
+			if n := used(t, l, "units", "24h"); n != want {
+				t.Errorf("after call %d: used %d, want %d", i, n, want)
+			}
+		}
+		other := quota.Call{Upstream: "youtube", Account: "staging", Method: "videos.list"}
+		r, err := l.Reserve(ctx, other)
+		if err != nil || r.Pool.Account != "staging" || r.Token().ID == "" {
+			t.Error("another account drew from the hold:", r, err)
+		}
+	})
+	t.Run("only closing frees what is left, once", func(t *testing.T) {
+		l, _ := newLedger(t)
+		h, err := l.Hold(t.Context(), list, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Reserve(h.Context(t.Context()), list); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := h.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := used(t, l, "units", "24h"); n != 1 {
+			t.Errorf("used %d, want 1", n)
+		}
+		if _, err := l.Reserve(h.Context(t.Context()), list); err != nil {
+			t.Fatal(err)
+		}
+		if n := used(t, l, "units", "24h"); n != 2 {
+			t.Errorf("a call under a closed hold must reserve for itself; used %d, want 2", n)
+		}
+	})
+	t.Run("ends before a boundary and frees nothing", func(t *testing.T) {
+		l, clock := newLedger(t)
+		midnight := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+		clock.Set(midnight.Add(-5 * time.Minute))
+		h, err := l.Hold(t.Context(), list, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := midnight.Add(-time.Minute); !h.Ends().Equal(want) {
+			t.Errorf("ends %s, want %s", h.Ends(), want)
+		}
+		clock.Set(h.Ends())
+		if _, err := l.Reserve(h.Context(t.Context()), list); err != nil {
+			t.Fatal(err)
+		}
+		if n := used(t, l, "units", "24h"); n != 5 {
+			t.Errorf("used %d, want the hold's 4 and 1 of its own", n)
+		}
+		if err := h.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := used(t, l, "units", "24h"); n != 1 {
+			t.Errorf("used %d after closing, want 1", n)
+		}
+		_, err = l.Hold(t.Context(), list, 1)
+		var refused *quota.RefusedError
+		if !errors.As(err, &refused) || !refused.RetryAt.Equal(midnight.Add(time.Minute)) {
+			t.Errorf("a hold within the lag of a boundary: %v", err)
+		}
+	})
+	t.Run("lasts 15 minutes at most", func(t *testing.T) {
+		l, clock := newLedger(t)
+		h, err := l.Hold(t.Context(), list, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock.Advance(15 * time.Minute)
+		if _, err := l.Reserve(h.Context(t.Context()), list); err != nil {
+			t.Fatal(err)
+		}
+		if left(h) != 4 {
+			t.Errorf("drew from a hold that had ended: %d left", left(h))
+		}
+	})
+	t.Run("a drawn call is settled with the hold", func(t *testing.T) {
+		l, _ := newLedger(t)
+		h, err := l.Hold(t.Context(), units(10), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := h.Context(t.Context())
+		down := draw(t, ctx, l, units(4))
+		if s, err := down.Settle(ctx, 1); err != nil || s != (quota.Settlement{Back: 3}) || left(h) != 9 {
+			t.Error(s, err, left(h))
+		}
+		if s, err := down.Release(ctx); err != nil || s != (quota.Settlement{Back: 3, Repeat: true}) || left(h) != 9 {
+			t.Error(s, err, left(h))
+		}
+		up := draw(t, ctx, l, units(4))
+		if s, err := up.Settle(ctx, 12); err != nil || s != (quota.Settlement{Charged: 8}) || left(h) != 0 {
+			t.Error(s, err, left(h))
+		}
+		if n := used(t, l, "units", "24h"); n != 13 {
+			t.Errorf("used %d, want the 1 and the 12 that the calls cost", n)
+		}
+	})
+	t.Run("one call of several pools draws from each", func(t *testing.T) {
+		l, _ := newLedger(t)
+		search := quota.Call{Upstream: "youtube", Method: "search.list"}
+		h, err := l.Hold(t.Context(), search, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		draw(t, h.Context(t.Context()), l, search)
+		if diff := cmp.Diff(map[string]int64{"units": 20, "searches": 1}, h.Left()); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("bad input", func(t *testing.T) {
+		l, _ := newLedger(t)
+		for _, n := range []int{0, -1} {
+			if _, err := l.Hold(t.Context(), list, n); !errors.Is(err, quota.ErrBadInput) {
+				t.Errorf("%d calls: %v", n, err)
+			}
+		}
+		if _, err := l.Hold(t.Context(), list, 61); !errors.Is(err, quota.ErrImpossible) {
+			t.Error("more than is ever admitted:", err)
+		}
+		if _, err := l.Hold(t.Context(), quota.Call{Family: "client", Key: "k"}, 1); !errors.Is(err, quota.ErrBadInput) {
+			t.Error(err)
+		}
+	})
+}
+
+func draw(t *testing.T, ctx context.Context, l *quota.Ledger, c quota.Call) *quota.Reservation {
+	t.Helper()
+	r, err := l.Reserve(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}

@@ -1,0 +1,187 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// Options are what [New] can be told; nil is legal.
+type Options struct {
+	Clock    Clock    // nil: the machine's
+	Observer Observer // nil: nobody watches
+
+	// SettleTimeout bounds settling and releasing, which outlive the caller's
+	// context; zero is 5s.
+	SettleTimeout time.Duration
+}
+
+// Ledger keeps what is spent inside what there is. It is safe for concurrent
+// use.
+type Ledger struct {
+	store   Store
+	clock   Clock
+	watch   Observer
+	timeout time.Duration
+	ids     *ids
+	prices  atomic.Pointer[prices]
+}
+
+// New returns a ledger that spends by the book from the pools in the store.
+func New(book *Book, store Store, o *Options) (*Ledger, error) {
+	if err := book.check(); err != nil {
+		return nil, err
+	}
+	if o == nil {
+		o = &Options{}
+	}
+	l := &Ledger{store: store, clock: o.Clock, watch: o.Observer, timeout: o.SettleTimeout, ids: newIDs()}
+	if l.clock == nil {
+		l.clock = SystemClock{}
+	}
+	if l.timeout == 0 {
+		l.timeout = 5 * time.Second
+	}
+	l.prices.Store(newPrices(book))
+	return l, nil
+}
+
+// Book returns the price book that the ledger goes by.
+func (l *Ledger) Book() *Book { return l.prices.Load().book }
+
+// SetBook makes the ledger go by another price book from the next call on.
+// Nothing that is used is lost: a changed limit applies at once, and windows
+// that changed under a higher revision are laid out anew.
+func (l *Ledger) SetBook(book *Book) error {
+	if err := book.check(); err != nil {
+		return err
+	}
+	l.prices.Store(newPrices(book))
+	return nil
+}
+
+// Reserve takes the units of a call before it is made. Granted, it returns a
+// [Reservation]; leave it alone and it stands as spent. Refused, it returns an
+// error that says why and when to come again: see [RefusedError],
+// [ImpossibleError], [UnpricedError], [OutageError], [StaleBookError] and
+// [ErrBadInput]. A call that was refused costs nothing.
+//
+// Under the context of a [Hold] the units are drawn from it while they last.
+func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
+	if h := holdOf(ctx); h != nil {
+		if r := h.draw(l, &c); r != nil {
+			return r, nil
+		}
+	}
+	return l.reserve(ctx, &c, 1)
+}
+
+// reserve takes the price of a call a number of times.
+func (l *Ledger) reserve(ctx context.Context, c *Call, times int64) (*Reservation, error) {
+	price, err := l.prices.Load().of(c)
+	if err == nil && times != 1 {
+		price.charges, err = multiply(price.charges, times, c.Class)
+	}
+	if err != nil {
+		return nil, l.failed(c, err)
+	}
+	r := &Reservation{ledger: l, charges: price.charges}
+	id, fresh := c.ID, c.ID == "" && c.Family == ""
+	if fresh {
+		id = l.ids.next()
+	}
+	if len(price.charges) == 0 { // unpriced, and the book says to admit it
+		r.Verdict = Verdict{Allowed: true, ID: id, At: l.clock.Now()}
+		return r, nil
+	}
+	var began time.Time
+	if l.watch != nil {
+		began = l.clock.Now()
+	}
+	v, err := l.store.Reserve(ctx, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()})
+	if err != nil {
+		return nil, l.failed(c, l.storeError(ctx, "reserve "+price.charges[0].Pool.String(), err))
+	}
+	if l.watch != nil {
+		l.answered(c, v, l.clock.Now().Sub(began))
+	}
+	if !v.Allowed {
+		return nil, refusal(c, v)
+	}
+	r.Verdict = v
+	return r, nil
+}
+
+// refusal is the error for a verdict that is no.
+func refusal(c *Call, v Verdict) error {
+	if v.Impossible {
+		return &ImpossibleError{Pool: v.Pool, Window: v.Window, Class: c.Class, Units: v.Units, Limit: v.Limit}
+	}
+	return &RefusedError{v}
+}
+
+// multiply takes charges a number of times.
+func multiply(charges []Charge, times int64, class string) ([]Charge, error) {
+	if times < 1 || times > window.MaxUnits {
+		return nil, BadInput("a hold is for 1 call or more, not %d", times)
+	}
+	all := make([]Charge, len(charges))
+	for i, c := range charges {
+		c.Units *= times
+		all[i] = c
+	}
+	return all, possible(all, class)
+}
+
+// storeError says what a store's error means. What is no bad input, no stale book
+// and not the caller's own doing is an outage.
+func (l *Ledger) storeError(ctx context.Context, op string, err error) error {
+	switch {
+	case errors.Is(err, ErrBadInput), errors.Is(err, ErrStaleBook), errors.Is(err, ErrOutage):
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", op, context.Cause(ctx))
+	}
+	return &OutageError{Op: op, Err: err}
+}
+
+// Do reserves a call, makes it, and keeps the charge unless fn's error says
+// [ErrUnsent]: then the units are released. What fn returns comes back as it is.
+func (l *Ledger) Do(ctx context.Context, c Call, fn func(context.Context) error) error {
+	r, err := l.Reserve(ctx, c)
+	if err != nil {
+		return err
+	}
+	err = fn(ctx)
+	if errors.Is(err, ErrUnsent) {
+		if _, failed := r.Release(ctx); failed != nil {
+			return errors.Join(err, failed)
+		}
+	}
+	return err
+}
+
+// Settle corrects a reservation that is known by its token, as in another
+// process, to what the call really cost, in the order of its charges. The first
+// settlement wins; a later one returns the first with Repeat set. Settling to
+// nothing is releasing.
+func (l *Ledger) Settle(ctx context.Context, t Token, units ...int64) (Settlement, error) {
+	if t.ID == "" {
+		return Settlement{}, BadInput("settle: this reservation has no receipt")
+	}
+	// a caller that has given up must not leak its reservation
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
+	defer cancel()
+	s, err := l.store.Settle(ctx, t, units)
+	if err != nil {
+		return s, l.storeError(ctx, "settle a reservation of "+t.Upstream, err)
+	}
+	if l.watch != nil {
+		l.watch.Observe(Event{Kind: EventSettled, Token: t, Settlement: s})
+	}
+	return s, nil
+}

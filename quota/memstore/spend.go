@@ -1,0 +1,108 @@
+package memstore
+
+import (
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// spendDays is how many days of spend are kept: today, and a margin over what is
+// promised.
+const spendDays = quota.SpendDays + 5
+
+// spend counts who spent a pool's units, day by day.
+type spend struct {
+	tallies []tally
+	free    []int32 // tallies of days that were dropped
+	days    map[string]day
+
+	// the day and labels of the last charge, which are mostly the next one's
+	start, end window.Instant
+	zone       *time.Location
+	today      day
+	labels     quota.Labels
+	last       int32
+	known      bool // last is the tally of labels today
+}
+
+// day finds the tally of labels.
+type day map[quota.Labels]int32
+
+// tally is what one set of labels spent on one day.
+type tally struct{ units, calls int64 }
+
+// find returns the number of the tally of labels on the day of an instant.
+func (s *spend) find(at window.Instant, zone *time.Location, labels quota.Labels) int32 {
+	if at < s.start || at >= s.end || zone != s.zone {
+		s.enter(at, zone)
+	} else if s.known && s.labels == labels {
+		return s.last
+	}
+	n, ok := s.today[labels]
+	if !ok {
+		if len(s.today) >= quota.MaxSpendLabels {
+			labels = quota.OtherLabels
+			n, ok = s.today[labels]
+		}
+		if !ok {
+			n = s.open()
+			s.today[labels] = n
+		}
+	}
+	s.labels, s.last, s.known = labels, n, true
+	return n
+}
+
+// open returns the number of an empty tally.
+func (s *spend) open() int32 {
+	if last := len(s.free) - 1; last >= 0 {
+		n := s.free[last]
+		s.free = s.free[:last]
+		s.tallies[n] = tally{}
+		return n
+	}
+	s.tallies = append(s.tallies, tally{})
+	return int32(len(s.tallies) - 1)
+}
+
+// enter makes the day of an instant today, and drops days that are too old.
+func (s *spend) enter(at window.Instant, zone *time.Location) {
+	if s.days == nil {
+		s.days = make(map[string]day)
+	}
+	s.zone, s.known = zone, false
+	s.start, s.end = quota.DayOf(at, zone)
+	name := quota.DayName(s.start, zone)
+	s.today = s.days[name]
+	if s.today != nil {
+		return
+	}
+	s.today = make(day)
+	s.days[name] = s.today
+	oldest := quota.DayName(s.start.Add(-spendDays*24*time.Hour), zone)
+	for name, d := range s.days {
+		if name >= oldest {
+			continue
+		}
+		for _, n := range d {
+			s.free = append(s.free, n)
+		}
+		delete(s.days, name)
+	}
+}
+
+// read appends the days that a query asks for.
+func (s *spend) read(all []quota.Spent, p quota.Pool, q quota.SpendQuery) []quota.Spent {
+	for name, d := range s.days {
+		if !q.Covers(name, s.zone) {
+			continue
+		}
+		for labels, n := range d {
+			if t := s.tallies[n]; t != (tally{}) {
+				all = append(all, quota.Spent{Pool: p, Day: name, Labels: labels, Units: t.units, Calls: t.calls})
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,296 @@
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// prices is a price book worked out: for each account, class and method the
+// charges as a store takes them.
+type prices struct {
+	book     *Book
+	only     string // the upstream, if there is one only
+	methods  map[priceKey]*price
+	accounts map[accountKey]map[string]*Charge // a charge of no units per pool
+	families map[string]*familyPrice
+}
+
+type priceKey struct{ upstream, account, class, method string }
+
+type accountKey struct{ upstream, account, class string }
+
+// price is what a call costs.
+type price struct {
+	charges []Charge
+	outage  Policy
+	err     error // it costs more than is ever admitted
+}
+
+type familyPrice struct {
+	charge    Charge
+	overrides map[string]Charge
+}
+
+func newPrices(b *Book) *prices {
+	p := &prices{
+		book:     b,
+		methods:  make(map[priceKey]*price),
+		accounts: make(map[accountKey]map[string]*Charge),
+		families: make(map[string]*familyPrice),
+	}
+	for _, u := range b.Upstreams {
+		p.only = u.Name
+		for _, account := range u.accounts() {
+			p.addClass(u, account, "", Class{})
+			for name, class := range u.Classes {
+				p.addClass(u, account, name, class)
+			}
+		}
+	}
+	if len(b.Upstreams) != 1 {
+		p.only = ""
+	}
+	for name, f := range b.Families {
+		family := &familyPrice{charge: memberCharge(b, f.Name, f.Windows), overrides: make(map[string]Charge)}
+		family.charge.MaxKeys = f.MaxKeys
+		for key, windows := range f.Overrides {
+			// listed in the book, so there cannot be too many: no maximum
+			family.overrides[key] = memberCharge(b, f.Name, windows)
+		}
+		p.families[name] = family
+	}
+	return p
+}
+
+func memberCharge(b *Book, family string, windows []Window) Charge {
+	return Charge{
+		Pool:     Pool{Upstream: family, Account: DefaultAccount},
+		Windows:  limits(windows, Class{}),
+		Revision: b.Revision,
+	}
+}
+
+func (u *Upstream) accounts() []string {
+	if len(u.Accounts) == 0 {
+		return []string{DefaultAccount}
+	}
+	return u.Accounts
+}
+
+func (p *prices) addClass(u *Upstream, account, name string, class Class) {
+	pools := make(map[string]*Charge)
+	for _, a := range u.Pools {
+		windows := a.of(account)
+		pools[a.Name] = &Charge{
+			Pool:     Pool{Upstream: u.Name, Account: account, Name: a.Name},
+			Windows:  limits(windows, class),
+			Revision: p.book.Revision,
+			Zone:     zoneOf(windows),
+		}
+	}
+	p.accounts[accountKey{u.Name, account, name}] = pools
+	for _, m := range u.Methods {
+		made := &price{outage: m.Outage}
+		if class.Outage != "" {
+			made.outage = class.Outage
+		}
+		made.charges, made.err = charge(pools, m.Charges, name)
+		p.methods[priceKey{u.Name, account, name, m.Name}] = made
+	}
+}
+
+// of returns the windows of a pool for an account.
+func (a *Allowance) of(account string) []Window {
+	if own := a.Accounts[account]; own != nil {
+		return own
+	}
+	return a.Windows
+}
+
+// limits takes headroom and class off.
+func limits(windows []Window, class Class) []window.Limit {
+	all := make([]window.Limit, len(windows))
+	for i, w := range windows {
+		limit := w.Quota - w.Headroom
+		if class.UseHeadroom {
+			limit = w.Quota
+		}
+		limit -= class.KeepFree + (limit*class.KeepFreePercent+99)/100
+		all[i] = window.NewLimit(w.Spec, max(limit, 0))
+	}
+	return all
+}
+
+// zoneOf returns the zone by whose days a pool's spend is counted.
+func zoneOf(windows []Window) *time.Location {
+	for _, w := range windows {
+		if w.Algorithm == window.ByCalendar {
+			return w.Zone
+		}
+	}
+	return time.UTC
+}
+
+// charge puts units on pools, in the order of their names.
+func charge(pools map[string]*Charge, units map[string]int64, class string) ([]Charge, error) {
+	all := make([]Charge, 0, len(units))
+	for _, name := range slices.Sorted(maps.Keys(units)) {
+		pool := pools[name]
+		if pool == nil {
+			return nil, BadInput("there is no pool %q; the price book has %s", name, names(pools))
+		}
+		c := *pool
+		c.Units = units[name]
+		if c.Units < 0 || c.Units > window.MaxUnits {
+			return nil, BadInput("%s: units must be 1 to %d, not %d", c.Pool, window.MaxUnits, c.Units)
+		}
+		all = append(all, c)
+	}
+	return all, possible(all, class)
+}
+
+// possible fails loudly for units that could never be granted.
+func possible(charges []Charge, class string) error {
+	for i := range charges {
+		c := &charges[i]
+		for j := range c.Windows {
+			if w := &c.Windows[j]; c.Units > w.Limit {
+				return &ImpossibleError{Pool: c.Pool, Window: w.Name, Class: class, Units: c.Units, Limit: w.Limit}
+			}
+		}
+	}
+	return nil
+}
+
+// of returns what a call costs.
+func (p *prices) of(c *Call) (price, error) {
+	if c.Family != "" {
+		return p.ofMember(c)
+	}
+	if c.Key != "" || c.Units != 0 {
+		return price{}, BadInput("key and units go with a family; a call of an upstream names a method, or charges by pool")
+	}
+	if c.Upstream == "" && p.only != "" {
+		c.Upstream = p.only
+	}
+	if c.Account == "" {
+		c.Account = DefaultAccount
+	}
+	if made := p.methods[priceKey{c.Upstream, c.Account, c.Class, c.Method}]; made != nil && c.Charges == nil {
+		return *made, made.err
+	}
+	pools, err := p.pools(c.Upstream, c.Account, c.Class)
+	if err != nil {
+		return price{}, err
+	}
+	if c.Charges == nil {
+		return p.unpriced(c)
+	}
+	return p.explicit(c, pools)
+}
+
+// explicit is the price of charges that the caller names.
+func (p *prices) explicit(c *Call, pools map[string]*Charge) (price, error) {
+	if len(c.Charges) == 0 {
+		return price{}, BadInput("charges are empty: name a pool of %s", names(pools))
+	}
+	for pool, units := range c.Charges {
+		if units == 0 {
+			return price{}, BadInput("%s/%s: units must be 1 to %d, not 0", c.Upstream, pool, window.MaxUnits)
+		}
+	}
+	made := price{outage: p.book.Upstreams[c.Upstream].Classes[c.Class].Outage}
+	var err error
+	made.charges, err = charge(pools, c.Charges, c.Class)
+	return made, err
+}
+
+// unpriced is the price of a method that the book does not know.
+func (p *prices) unpriced(c *Call) (price, error) {
+	u := p.book.Upstreams[c.Upstream]
+	if u.Unpriced == Admit {
+		return price{}, nil
+	}
+	hint := "add it under methods in costs.yaml"
+	if c.Method == "" {
+		hint = "name a method, or charges by pool"
+	} else if near := nearest(c.Method, slices.Collect(maps.Keys(u.Methods))); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	return price{}, &UnpricedError{Upstream: u.Name, Method: c.Method, Hint: hint}
+}
+
+// pools returns a charge of no units for each pool of an account, as a class
+// sees them.
+func (p *prices) pools(upstream, account, class string) (map[string]*Charge, error) {
+	if pools := p.accounts[accountKey{upstream, account, class}]; pools != nil {
+		return pools, nil
+	}
+	u := p.book.Upstreams[upstream]
+	switch {
+	case u == nil && upstream == "":
+		return nil, BadInput("name an upstream; the price book has %s", names(p.book.Upstreams))
+	case u == nil:
+		return nil, BadInput("there is no upstream %q; the price book has %s", upstream, names(p.book.Upstreams))
+	case !slices.Contains(u.accounts(), account):
+		return nil, BadInput("%s has no account %q; the price book has %s", upstream, account, strings.Join(u.accounts(), ", "))
+	}
+	return nil, BadInput("%s has no class %q; the price book has %s", upstream, class, names(u.Classes))
+}
+
+// pool returns a charge of no units for one pool.
+func (p *prices) pool(pool Pool) (Charge, error) {
+	pools, err := p.pools(pool.Upstream, pool.Account, "")
+	if err != nil {
+		return Charge{}, err
+	}
+	if c := pools[pool.Name]; c != nil {
+		return *c, nil
+	}
+	return Charge{}, BadInput("%s has no pool %q; the price book has %s", pool.Upstream, pool.Name, names(pools))
+}
+
+// ofMember is the price of a call on a family's member.
+func (p *prices) ofMember(c *Call) (price, error) {
+	f := p.families[c.Family]
+	switch {
+	case f == nil:
+		return price{}, BadInput("there is no family %q; the price book has %s", c.Family, names(p.families))
+	case c.Key == "":
+		return price{}, BadInput("family %s: the key is empty", c.Family)
+	case c.Upstream != "" || c.Method != "" || c.Charges != nil || c.Class != "":
+		return price{}, BadInput("family %s: a family has no upstream, method, charges or class", c.Family)
+	case c.Units < 0 || c.Units > window.MaxUnits:
+		return price{}, BadInput("family %s: units must be 1 to %d, not %d", c.Family, window.MaxUnits, c.Units)
+	}
+	charge, listed := f.overrides[c.Key]
+	if !listed {
+		charge = f.charge
+	}
+	charge.Pool.Key = pageKey(c.Key)
+	charge.Units = max(c.Units, 1)
+	made := price{charges: []Charge{charge}}
+	return made, possible(made.charges, "")
+}
+
+// names lists the keys of a map for an error.
+func names[V any](m map[string]V) string {
+	if len(m) == 0 {
+		return "none"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
+}
+
+// check refuses a book that was not made by ParseBook.
+func (b *Book) check() error {
+	if b == nil || b.Revision < 1 {
+		return errors.New("a ledger needs a price book: see ParseBook")
+	}
+	return nil
+}

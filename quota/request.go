@@ -1,0 +1,162 @@
+package quota
+
+import (
+	"time"
+	"unicode/utf8"
+
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// ReceiptLife is how long the receipt of a reservation is kept: longer than any
+// call can hang. A repeat after it over-counts, never under-counts; settling
+// after it is told that the receipt is gone.
+const ReceiptLife = time.Hour
+
+// What a request may hold at most.
+const (
+	maxIDBytes  = 128
+	maxKeyBytes = 64 // longer keys of a family are hashed
+	maxCharges  = 16
+	maxWindows  = 16
+	maxLabel    = 128 // bytes of a label
+	maxReason   = 256 // bytes of a block's reason
+	maxBlock    = 366 * 24 * time.Hour
+)
+
+// Check says what is wrong with a request to reserve. Every store calls it
+// before it does anything, so that bad input changes nothing.
+func (r *Request) Check() error {
+	if r.ID != "" && !validID(r.ID) {
+		return BadInput("id %.40q must be 1 to %d printable bytes", r.ID, maxIDBytes)
+	}
+	if len(r.Charges) == 0 || len(r.Charges) > maxCharges {
+		return BadInput("a reservation takes 1 to %d charges, not %d", maxCharges, len(r.Charges))
+	}
+	for i := range r.Charges {
+		c := &r.Charges[i]
+		if c.Units < 0 || c.Units > window.MaxUnits {
+			return BadInput("%s: units must be 0 to %d, not %d", c.Pool, window.MaxUnits, c.Units)
+		}
+		if err := c.check(); err != nil {
+			return err
+		}
+		if c.Pool.Upstream != r.Charges[0].Pool.Upstream || c.Pool.Account != r.Charges[0].Pool.Account || c.Pool.Key != r.Charges[0].Pool.Key {
+			return BadInput("%s and %s belong to two accounts; one reservation charges one", r.Charges[0].Pool, c.Pool)
+		}
+		for j := range i {
+			if r.Charges[j].Pool == c.Pool {
+				return BadInput("%s is charged twice in one reservation; add the units up", c.Pool)
+			}
+		}
+	}
+	return r.Labels.check()
+}
+
+// CheckRecord says what is wrong with a request to record, whose units may be
+// negative.
+func (r *Request) CheckRecord() error {
+	positive := *r
+	positive.Charges = make([]Charge, len(r.Charges))
+	for i, c := range r.Charges {
+		if c.Units < 0 {
+			c.Units = -c.Units // of the least integer it stays negative, and is refused
+		}
+		positive.Charges[i] = c
+	}
+	return positive.Check()
+}
+
+func (c *Charge) check() error {
+	if c.Pool.Upstream == "" || c.Pool.Account == "" || c.Pool.Name == "" == (c.Pool.Key == "") {
+		return BadInput("pool %q is not named whole: upstream, account, and a pool or a key", c.Pool.String())
+	}
+	if len(c.Windows) == 0 || len(c.Windows) > maxWindows {
+		return BadInput("%s: a pool has 1 to %d windows, not %d", c.Pool, maxWindows, len(c.Windows))
+	}
+	for _, w := range c.Windows {
+		if w.Limit < 0 || w.Limit > window.MaxUnits || w.Layout == "" {
+			return BadInput("%s: window %q with limit %d is not one that NewLimit made", c.Pool, w.Name, w.Limit)
+		}
+	}
+	return nil
+}
+
+func (l *Labels) check() error {
+	for _, s := range [...]*string{&l.Method, &l.Job, &l.Region, &l.Class, &l.Reason} {
+		if *s != "" && !printable(*s, maxLabel) {
+			return BadInput("label %.40q must be at most %d printable bytes", *s, maxLabel)
+		}
+	}
+	return nil
+}
+
+// validID reports whether id is 1 to 128 printable bytes.
+func validID(id string) bool {
+	if len(id) == 0 || len(id) > maxIDBytes {
+		return false
+	}
+	for i := range len(id) {
+		if id[i] < ' ' || id[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// printable allows any text but control characters.
+func printable(s string, most int) bool {
+	if len(s) > most {
+		return false
+	}
+	ascii := true
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] == 0x7f {
+			return false
+		}
+		ascii = ascii && s[i] < utf8.RuneSelf
+	}
+	return ascii || utf8.ValidString(s)
+}
+
+// CheckSettle says what is wrong with what a reservation of n charges is to be
+// settled to.
+func CheckSettle(units []int64, n int) error {
+	if len(units) != n {
+		return BadInput("settle: the reservation has %d charges, %d were given", n, len(units))
+	}
+	for _, u := range units {
+		if u < 0 || u > window.MaxUnits {
+			return BadInput("settle: units must be 0 to %d, not %d", window.MaxUnits, u)
+		}
+	}
+	return nil
+}
+
+// Check says what is wrong with a request to block.
+func (b *BlockRequest) Check() error {
+	if len(b.Charges) == 0 || len(b.Charges) > maxCharges {
+		return BadInput("a block shuts 1 to %d pools, not %d", maxCharges, len(b.Charges))
+	}
+	for i := range b.Charges {
+		if err := b.Charges[i].check(); err != nil {
+			return err
+		}
+		if p, first := b.Charges[i].Pool, b.Charges[0].Pool; p.Key != "" {
+			return BadInput("%s: a family's member cannot be blocked", p)
+		} else if p.Upstream != first.Upstream || p.Account != first.Account {
+			return BadInput("%s and %s belong to two accounts; block them one by one", first, p)
+		}
+	}
+	if !printable(b.Reason, maxReason) {
+		return BadInput("reason %.40q must be at most %d printable bytes", b.Reason, maxReason)
+	}
+	switch {
+	case b.Open:
+		return nil
+	case b.For < 0 || b.For == 0 && b.Until.IsZero():
+		return BadInput("a block needs a time until which it stands")
+	case b.For > maxBlock:
+		return BadInput("a block may last %s at most, not %s", maxBlock, b.For)
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package quota
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// Reservation is a granted call: its units are taken. Untouched it stands as
+// spent, so an answered call needs no second round trip. Never `defer
+// r.Release(ctx)`: that would free calls that were sent.
+type Reservation struct {
+	Verdict
+	ledger  *Ledger
+	charges []Charge
+	drawn   *drawn // from a hold, instead of a receipt of its own
+}
+
+// Charges returns the units taken, by pool.
+func (r *Reservation) Charges() map[string]int64 {
+	all := make(map[string]int64, len(r.charges))
+	for _, c := range r.charges {
+		all[c.Pool.Name] = c.Units
+	}
+	return all
+}
+
+// Release gives back the units of a call that provably never left.
+func (r *Reservation) Release(ctx context.Context) (Settlement, error) {
+	return r.settle(ctx, make([]int64, len(r.charges)))
+}
+
+// Settle corrects the charge of a single pool to what the call really cost: less
+// gives back, more is charged now. It takes effect once.
+func (r *Reservation) Settle(ctx context.Context, units int64) (Settlement, error) {
+	if len(r.charges) != 1 {
+		return Settlement{}, BadInput("settle: the call charged %d pools; say how much of each with SettleCharges", len(r.charges))
+	}
+	return r.settle(ctx, []int64{units})
+}
+
+// SettleCharges is [Reservation.Settle] for a call that charged several pools.
+// Every pool must be named.
+func (r *Reservation) SettleCharges(ctx context.Context, units map[string]int64) (Settlement, error) {
+	all := make([]int64, len(r.charges))
+	for i, c := range r.charges {
+		u, ok := units[c.Pool.Name]
+		if !ok || len(units) != len(r.charges) {
+			return Settlement{}, BadInput("settle: the call charged %v, not %v", r.pools(), slices.Sorted(maps.Keys(units)))
+		}
+		all[i] = u
+	}
+	return r.settle(ctx, all)
+}
+
+func (r *Reservation) settle(ctx context.Context, units []int64) (Settlement, error) {
+	if err := CheckSettle(units, len(r.charges)); err != nil {
+		return Settlement{}, err
+	}
+	switch {
+	case len(r.charges) == 0:
+		return Settlement{}, nil // admitted without a price
+	case r.drawn != nil:
+		return r.drawn.settle(ctx, r, units)
+	}
+	return r.ledger.Settle(ctx, r.Token(), units...)
+}
+
+func (r *Reservation) pools() []string { return slices.Sorted(maps.Keys(r.Charges())) }
