@@ -1,0 +1,93 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// Families: a page per key, made on first use, and never too many of them.
+func testFamilies(t *testing.T, h Harness) {
+	if !h.Families {
+		t.Skip("the harness says that this store keeps no families")
+	}
+	ten := []window.Limit{ring(10, 10*time.Second, time.Second)}
+	run(t, h, []timeline{
+		{"a_page_per_key", ten, nil, []row{
+			{0, member("alice", 10, 3), "granted 3/10"},
+			{0, member("bob", 10, 4), "granted 4/10"},
+			{0, member("alice", 10, 8), "refused 3/10, retry after 11s"},
+			{0, member("alice", 10, 7), "granted 10/10"},
+			{11 * time.Second, member("alice", 10, 10), "granted 10/10"},
+		}},
+		{"limits_of_their_own", ten, nil, []row{
+			{0, member("alice", 10, 3), "granted 3/10"},
+			{0, limit(5, member("bob", 10, 6)), "impossible, limit 5"},
+			{0, limit(50, member("carol", 10, 40)), "granted 40/50"},
+		}},
+		{"no_id_is_kept", ten, nil, []row{
+			{0, memberAs("a", "alice", 10, 3), "granted 3/10"},
+			{0, memberAs("a", "alice", 10, 3), "granted 6/10"},
+		}},
+		{"when_full_new_keys_share_one_page", ten, nil, []row{
+			{0, member("alice", 2, 3), "granted 3/10"},
+			{0, member("bob", 2, 3), "granted 3/10"},
+			{0, member("carol", 2, 3), "granted 3/10, overflow"},
+			{0, member("dave", 2, 3), "granted 6/10, overflow"},
+			{0, member("erin", 2, 5), "refused 6/10, retry after 11s, overflow"},
+			{0, member("alice", 2, 3), "granted 6/10"},
+			{0, member("bob", 2, 8), "refused 3/10, retry after 11s"},
+		}},
+		{"idle_pages_go_first", ten, nil, []row{
+			{0, member("alice", 2, 3), "granted 3/10"},
+			{8 * time.Second, member("bob", 2, 3), "granted 3/10"},
+			{10 * time.Second, member("carol", 2, 3), "granted 3/10, overflow"},
+			{12 * time.Second, member("carol", 2, 4), "granted 4/10"}, // alice has nothing left to say
+			{12 * time.Second, member("bob", 2, 3), "granted 6/10"},
+			{12 * time.Second, member("dave", 2, 5), "granted 8/10, overflow"}, // beside carol's 3
+		}},
+	})
+	t.Run("keys_of_any_kind", func(t *testing.T) {
+		r := newRig(t, h, ring(10, 24*time.Hour, time.Minute))
+		for i, key := range []string{"203.0.113.7", "2001:db8::1", "a:b", "a/b", "a{b}c", `a"b`, "ключ", " ", "a b", strings.Repeat("k", 64)} {
+			if got, want := member(key, 100, int64(i+1))(r), fmt.Sprintf("granted %d/10", i+1); got != want {
+				t.Errorf("key %q: %s, want %s", key, got, want)
+			}
+		}
+	})
+	t.Run("inventing_keys_gains_nothing", func(t *testing.T) {
+		r := newRig(t, h, ring(10, 24*time.Hour, time.Minute))
+		const keys = 20
+		var granted int64
+		for i := range scaled(300, 10_000) {
+			v := r.reserve(r.memberOf(fmt.Sprint("key", i), keys, 7))
+			if v.Allowed {
+				granted++
+			}
+		}
+		if granted != keys+1 { // one each, and one of the page that is shared
+			t.Errorf("granted %d times, want %d", granted, keys+1)
+		}
+	})
+}
+
+// memberOf is a charge of a key, of which there are so many at most.
+func (r *rig) memberOf(key string, most int, units int64) quota.Charge {
+	c := r.of("", units)
+	c.Pool = quota.Pool{Upstream: "client", Account: quota.DefaultAccount, Key: key}
+	c.Windows = r.pools["units"]
+	c.MaxKeys = most
+	return c
+}
+
+func member(key string, most int, units int64) action { return memberAs("", key, most, units) }
+
+func memberAs(id, key string, most int, units int64) action {
+	return func(r *rig) string {
+		return tell(r.ask(quota.Request{ID: id, Charges: []quota.Charge{r.memberOf(key, most, units)}}))
+	}
+}

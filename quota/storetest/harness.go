@@ -1,0 +1,82 @@
+package storetest
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Harness describes a store to the suite.
+type Harness struct {
+	// Open returns a fresh and empty store: its own file, its own prefix. It
+	// registers what is to be closed with t.Cleanup. It is called often.
+	Open func(t testing.TB) quota.Store
+
+	// SetClock moves the clock by which s, and every store that shares its data,
+	// decides; back too. It is called before the first operation. Nil: the clock
+	// cannot be moved, and what needs that is skipped.
+	SetClock func(t testing.TB, s quota.Store, now time.Time)
+
+	// Share returns a second store on the data of s, as another process would
+	// have. Nil: the data belongs to one process.
+	Share func(t testing.TB, s quota.Store) quota.Store
+
+	// Reopen closes s and opens its data again, as after a restart. Nil: it does
+	// not survive one.
+	Reopen func(t testing.TB, s quota.Store) quota.Store
+
+	// Size returns the bytes that s keeps. Nil: nobody can tell.
+	Size func(t testing.TB, s quota.Store) int64
+
+	// Families is whether the store keeps a page per key.
+	Families bool
+
+	// Operations is about how many operations the model test makes. Zero is
+	// 3,000, or 100,000 if HEADROOM_SOAK=1.
+	Operations int
+}
+
+// Run tests that a store keeps its promises.
+func Run(t *testing.T, h Harness) {
+	t.Helper()
+	for _, promise := range []struct {
+		name string
+		test func(*testing.T, Harness)
+	}{
+		{"never_over", testNeverOver},
+		{"all_or_nothing", testAllOrNothing},
+		{"honest_retry_after", testHonestRetryAfter},
+		{"bounded_lateness", testBoundedLateness},
+		{"impossible_is_not_throttled", testImpossible},
+		{"once", testOnce},
+		{"settle_tells_the_truth", testSettle},
+		{"time_only_moves_forward", testTime},
+		{"small", testSmall},
+		{"bad_input_changes_nothing", testBadInput},
+		{"blocks_heal", testBlocks},
+		{"counter_is_its_formula", testCounter},
+		{"book_revisions", testRevisions},
+		{"record", testRecord},
+		{"look", testLook},
+		{"spend", testSpend},
+		{"families", testFamilies},
+		{"every_process", testShare},
+		{"restart", testRestart},
+		{"model", testModel},
+	} {
+		t.Run(promise.name, func(t *testing.T) { promise.test(t, h) })
+	}
+}
+
+// soak reports whether the full counts are asked for.
+func soak() bool { return os.Getenv("HEADROOM_SOAK") == "1" }
+
+// scaled returns the reduced count, or the full one in a soak.
+func scaled(reduced, full int) int {
+	if soak() {
+		return full
+	}
+	return reduced
+}

@@ -1,0 +1,84 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// Look reads a page and changes nothing.
+func testLook(t *testing.T, h Harness) {
+	t.Run("unknown", func(t *testing.T) {
+		r := newRig(t, h, ring(10, time.Hour, time.Minute))
+		for range 2 { // looking does not make it known
+			page := r.look("units")[0]
+			if page.Known || !page.Born.IsZero() || page.Pool != r.of("units", 0).Pool {
+				t.Errorf("a pool that nobody has charged: %+v", page)
+			}
+			if len(page.Windows) != 1 || page.Windows[0].Used != 0 || page.Windows[0].Limit != 10 || page.Windows[0].Window != "1h" {
+				t.Errorf("its windows: %+v", page.Windows)
+			}
+		}
+	})
+	t.Run("known", func(t *testing.T) {
+		needClock(t, h)
+		r := newRig(t, h, ring(10, 10*time.Second, time.Second), exact(20, 10*time.Second), counter(30, 10*time.Second), calendar(40, window.Minute, "UTC"))
+		reserve(4)(r)
+		r.at(5 * time.Second)
+		reserve(2)(r)
+		r.at(12500 * time.Millisecond)
+		at := func(d time.Duration) time.Time { return start.Add(d) }
+		want := quota.PageState{
+			Pool: r.of("units", 0).Pool, Known: true, Born: start, Now: r.now, Revision: 1,
+			Windows: []quota.WindowState{
+				{Window: "10s", Used: 2, Limit: 10, NextUnits: 2, NextAt: at(16 * time.Second), ResetAt: at(16 * time.Second)},
+				{Window: "10s log", Used: 2, Limit: 20, NextUnits: 2, NextAt: at(15 * time.Second), ResetAt: at(15 * time.Second)},
+				{Window: "10s counter", Used: 5, Limit: 30, NextUnits: 1, NextAt: at(13333340 * time.Microsecond), ResetAt: at(20 * time.Second)},
+				{Window: "minute UTC", Used: 6, Limit: 40, NextUnits: 6, NextAt: at(61 * time.Second), ResetAt: at(60 * time.Second)},
+			},
+		}
+		got := r.look("units")[0]
+		got.Born, got.Now = got.Born.UTC(), got.Now.UTC()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("page (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("units_near_a_boundary_come_back_a_period_later", func(t *testing.T) {
+		needClock(t, h)
+		r := newRig(t, h, calendar(40, window.Minute, "UTC"))
+		r.at(59500 * time.Millisecond)
+		reserve(4)(r)
+		if w := r.look("units")[0].Windows[0]; w.NextUnits != 4 || !w.NextAt.Equal(start.Add(121*time.Second)) {
+			t.Errorf("%d units come back at %s, want 4 at %s", w.NextUnits, w.NextAt, start.Add(121*time.Second))
+		}
+	})
+	t.Run("by_a_newer_book_it_lays_nothing_out", func(t *testing.T) {
+		r := newRig(t, h, ring(10, time.Hour, time.Minute))
+		reserve(4)(r)
+		if got := revision(2, looks("units"), exact(10, time.Hour))(r); got != "4" {
+			t.Errorf("by revision 2: %s, want 4", got)
+		}
+		if got := looks("units")(r); got != "4" {
+			t.Errorf("by revision 1: %s, want 4", got)
+		}
+		if got := reserve(1)(r); got != "granted 5/10" {
+			t.Errorf("reserve: %s", got)
+		}
+	})
+	t.Run("several_pools_in_order", func(t *testing.T) {
+		r := newRig(t, h, ring(10, time.Hour, time.Minute))
+		r.pools["searches"], r.pools["uploads"] = r.pools["units"], r.pools["units"]
+		reserve(4)(r)
+		reserveOf("uploads", 1)(r)
+		if got := looks("uploads", "searches", "units")(r); got != "1; 0; 4" {
+			t.Errorf("pages: %s", got)
+		}
+		if pages, err := r.s.Look(context.Background(), nil); err != nil || len(pages) != 0 {
+			t.Errorf("a look at nothing: %v %v", pages, err)
+		}
+	})
+}

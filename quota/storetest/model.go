@@ -1,0 +1,235 @@
+package storetest
+
+import (
+	"flag"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+	"pgregory.net/rapid"
+)
+
+// testModel drives random operations against the model and compares all that the
+// store says.
+//
+// Modelled exactly: what each kind of window counts, grants and refusals with
+// every field of their verdicts, receipts, settlements, records in the past and
+// corrections, blocks, pages that are laid out again or re-based, and what a look
+// shows. A ring is held beside the exact log too: never below it, at most one
+// precision late.
+//
+// Not modelled: counters filled to the brim (the table of record has them), ids
+// older than their receipts' life, receipts across a clock that had been far
+// ahead, families, spend, and the moment at which a page was born.
+func testModel(t *testing.T, h Harness) {
+	needClock(t, h)
+	operations := h.Operations
+	if operations == 0 {
+		operations = scaled(3_000, 100_000)
+	}
+	const steps = 60
+	setFlag(t, "rapid.steps", steps)
+	setFlag(t, "rapid.checks", uint64(operations+operations/8)/steps+1)
+	seed := setFlag(t, "rapid.seed", uint64(time.Now().UnixNano()))
+
+	var made, granted, refused int
+	rapid.Check(t, func(rt *rapid.T) {
+		s := scope{TB: t}
+		defer s.close()
+		tr := newTrial(rt, &s, h)
+		defer func() {
+			made += tr.operations
+			granted += tr.granted
+			refused += tr.refused
+		}()
+		rt.Repeat(tr.actions())
+	})
+	t.Logf("%d operations (%d granted, %d refused); to see them again: -rapid.seed=%s", made, granted, refused, seed)
+}
+
+// setFlag sets a flag of rapid for this test, unless it was given, and returns
+// its value.
+func setFlag(t *testing.T, name string, value uint64) string {
+	t.Helper()
+	f := flag.Lookup(name)
+	given := false
+	flag.Visit(func(g *flag.Flag) { given = given || g.Name == name })
+	if !given {
+		before := f.Value.String()
+		if err := f.Value.Set(strconv.FormatUint(value, 10)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = f.Value.Set(before) })
+	}
+	return f.Value.String()
+}
+
+// scope closes the store of one timeline when that is over, not when all are.
+type scope struct {
+	testing.TB
+	cleanups []func()
+}
+
+func (s *scope) Cleanup(f func()) { s.cleanups = append(s.cleanups, f) }
+
+func (s *scope) close() {
+	for i := len(s.cleanups) - 1; i >= 0; i-- {
+		s.cleanups[i]()
+	}
+}
+
+// trial is one random timeline: a store, the model of it, and a clock.
+type trial struct {
+	tb         testing.TB
+	h          Harness
+	stores     []quota.Store // on the same data
+	clock      instant
+	peak       instant // the latest that the clock has shown
+	home       instant // where the clock was before it jumped far ahead; 0: it did not
+	pools      []*modelPool
+	receipts   []*modelReceipt
+	ids        int
+	operations int
+	granted    int
+	refused    int
+}
+
+// modelPool is a pool as its users know it, and the model of its page.
+type modelPool struct {
+	pool     quota.Pool
+	windows  []window.Limit
+	revision int64
+	page     naivePage
+}
+
+// modelReceipt is a grant that can be settled.
+type modelReceipt struct {
+	token   quota.Token
+	made    instant
+	pools   []*modelPool
+	units   []int64
+	at      []instant
+	gens    []int
+	settled bool
+	result  quota.Settlement
+}
+
+// beginnings are instants near which something happens to a clock or a calendar.
+var beginnings = []string{
+	"2026-03-02T12:00:00Z",
+	"2026-03-08T09:59:00Z", // Los Angeles springs forward at 10:00
+	"2026-11-01T08:58:30Z", // and falls back at 09:00
+	"2026-04-04T14:58:00Z", // Lord Howe falls back by half an hour at 15:00
+	"2018-11-04T02:58:00Z", // São Paulo skips midnight at 03:00
+	"2027-12-31T23:59:58Z",
+	"1969-12-31T23:59:57Z",
+}
+
+func newTrial(rt *rapid.T, tb testing.TB, h Harness) *trial {
+	begin, err := time.Parse(time.RFC3339, rapid.SampledFrom(beginnings).Draw(rt, "begin"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := h.Open(tb)
+	tr := &trial{tb: tb, h: h, stores: []quota.Store{s}, peak: window.At(begin)}
+	tr.setClock(window.At(begin))
+	if h.Share != nil {
+		tr.stores = append(tr.stores, h.Share(tb, s))
+	}
+	for i := range 3 {
+		tr.pools = append(tr.pools, &modelPool{
+			pool:     quota.Pool{Upstream: "api", Account: quota.DefaultAccount, Name: fmt.Sprintf("pool%d", i)},
+			windows:  drawWindows(rt),
+			revision: 1,
+		})
+	}
+	return tr
+}
+
+// catalog has the windows that pools are made of. All are longer than the small
+// steps that the clock takes back, so that none of these is taken for a clock
+// that had been far ahead.
+var catalog = []window.Spec{
+	{Per: 10 * time.Second, Precision: time.Second},
+	{Per: 9 * time.Second, Precision: 9 * time.Second},
+	{Per: time.Minute, Precision: 250 * time.Millisecond},
+	{Per: time.Hour, Precision: time.Minute},
+	{Per: 24 * time.Hour},
+	{Per: 15 * time.Second, Algorithm: window.Exact},
+	{Per: 10 * time.Minute, Algorithm: window.Exact},
+	{Per: 48 * time.Hour, Algorithm: window.Exact},
+	{Per: 10 * time.Second, Algorithm: window.Estimate},
+	{Per: 12500 * time.Millisecond, Algorithm: window.Estimate},
+	{Per: time.Hour, Algorithm: window.Estimate},
+	{Period: window.Minute, Zone: zone("UTC")},
+	{Period: window.Minute, Zone: zone("America/Los_Angeles"), Lag: 10 * time.Second},
+	{Period: window.Hour, Zone: zone("Asia/Kathmandu")},
+	{Period: window.Day, Zone: zone("America/Los_Angeles")},
+	{Period: window.Day, Zone: zone("America/Sao_Paulo"), Lag: time.Hour},
+	{Period: window.Day, Zone: zone("UTC"), Lag: -1},
+	{Period: window.Week, Zone: zone("Australia/Lord_Howe")},
+	{Period: window.Month, Zone: zone("Europe/Berlin")},
+}
+
+func zone(name string) *time.Location {
+	z, err := time.LoadLocation(name)
+	if err != nil {
+		panic(err)
+	}
+	return z
+}
+
+// drawWindows returns one to three different windows.
+func drawWindows(rt *rapid.T) []window.Limit {
+	specs := rapid.SliceOfNDistinct(rapid.IntRange(0, len(catalog)-1), 1, 3, rapid.ID[int]).Draw(rt, "windows")
+	var limits []window.Limit
+	for _, i := range specs {
+		limits = append(limits, limited(rapid.Int64Range(1, 120).Draw(rt, "limit"), catalog[i]))
+	}
+	return limits
+}
+
+func (tr *trial) setClock(now instant) {
+	tr.clock, tr.peak = now, max(tr.peak, now)
+	tr.h.SetClock(tr.tb, tr.stores[0], now.Time())
+}
+
+// store is one of those that share the data.
+func (tr *trial) store(rt *rapid.T) quota.Store {
+	tr.operations++
+	if len(tr.stores) == 1 {
+		return tr.stores[0]
+	}
+	return tr.stores[rapid.IntRange(0, len(tr.stores)-1).Draw(rt, "process")]
+}
+
+// charge is a charge of a pool by the latest price book.
+func (p *modelPool) charge(units int64) quota.Charge {
+	return quota.Charge{Pool: p.pool, Units: units, Windows: p.windows, Revision: p.revision}
+}
+
+// enter brings the model's page to where the store's must be before a charge:
+// laid out, by the latest book, and at the instant that counts.
+func (p *modelPool) enter(clock instant) (now instant, rebased bool) {
+	if p.page.windows == nil {
+		p.page = naivePage{revision: p.revision, latest: clock}
+		p.page.layOut(p.windows)
+	}
+	now, rebased = p.page.now(clock)
+	if p.page.revision < p.revision {
+		p.page.relayOut(now, p.revision, p.windows)
+	}
+	p.page.latest = now
+	return now, rebased
+}
+
+// add charges every window of the page.
+func (p *modelPool) add(at instant, units int64) {
+	p.page.known = true
+	for _, w := range p.page.windows {
+		w.add(at, units)
+	}
+}

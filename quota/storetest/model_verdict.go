@@ -1,0 +1,132 @@
+package storetest
+
+import (
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// decide is the model of a reservation: the verdict, without what a store makes
+// up (the token) or was told (the id, the reason). It charges if all fits.
+func decide(clock instant, pools []*modelPool, units []int64) quota.Verdict {
+	var v quota.Verdict
+	at := make([]instant, len(pools))
+	latest, allowed := clock, true
+	for i, p := range pools {
+		now, rebased := p.enter(clock)
+		v.Rebased = v.Rebased || rebased
+		at[i], latest = now, max(latest, now)
+	}
+	for i, p := range pools {
+		allowed = allowed && p.page.fits(at[i], units[i], p.windows)
+	}
+	v.At = latest.Time()
+	if !allowed {
+		refuse(&v, clock, at, pools, units)
+		return v
+	}
+	v.Allowed = true
+	for i, p := range pools {
+		p.add(at[i], units[i])
+		w := p.page.tightest(at[i], p.windows)
+		if left := max(p.windows[w].Limit-p.page.windows[w].used(at[i]), 0); i == 0 || left < v.Remaining {
+			v.Remaining = left
+			speakOf(&v, p, w, at[i], units[i])
+		}
+	}
+	return v
+}
+
+// speakOf fills in the window that decides.
+func speakOf(v *quota.Verdict, p *modelPool, w int, now instant, units int64) {
+	v.Pool, v.Units = p.pool, units
+	v.Window, v.Limit = p.windows[w].Name, p.windows[w].Limit
+	v.Used = p.page.windows[w].used(now)
+	v.ResetAt = p.page.windows[w].over(now).Time()
+}
+
+// refuse finds what comes free last: a window, or a block, of a pool that does
+// not admit its units now. Of several the first one is named, a block before the
+// windows of its pool.
+func refuse(v *quota.Verdict, clock instant, at []instant, pools []*modelPool, units []int64) {
+	last := instant(-1 << 62)
+	for i, p := range pools {
+		if p.page.shut && p.page.blocked > at[i] && p.page.blocked > last {
+			last = p.page.blocked
+			speakOf(v, p, p.page.tightest(at[i], p.windows), at[i], units[i])
+			v.Blocked = true
+		}
+		for w := range p.page.windows {
+			free := at[i]
+			switch {
+			case p.page.fitsWindow(w, at[i], units[i], p.windows[w].Limit):
+				continue
+			case units[i] > p.windows[w].Limit:
+				free = window.Never
+			default:
+				free = first(at[i], func(t instant) bool { return p.page.fitsWindow(w, t, units[i], p.windows[w].Limit) })
+			}
+			if free > last {
+				last = free
+				speakOf(v, p, w, at[i], units[i])
+				v.Blocked = false
+			}
+		}
+	}
+	v.Remaining = max(v.Limit-v.Used, 0)
+	v.RetryAfter = last.Sub(clock)
+	v.Impossible = last == window.Never
+	if !v.Impossible {
+		v.RetryAt = last.Time()
+	}
+}
+
+// settle is the model of settling.
+func (r *modelReceipt) settle(clock instant, units []int64) quota.Settlement {
+	if r.settled {
+		again := r.result
+		again.Repeat = true
+		return again
+	}
+	r.settled = true
+	for i, p := range r.pools {
+		now, _ := p.page.now(clock)
+		p.page.latest = now
+		switch over := r.units[i] - units[i]; {
+		case over < 0:
+			p.add(now, -over)
+			r.result.Charged += -over
+		case over > 0:
+			var back int64
+			if r.gens[i] == p.page.generation {
+				for _, w := range p.page.windows {
+					back = max(back, w.give(now, r.at[i], over))
+				}
+			}
+			r.result.Back += back
+			r.result.Left += over - back
+		}
+	}
+	return r.result
+}
+
+// record is the model of a record.
+func (p *modelPool) record(clock, at instant, units int64) {
+	now, _ := p.enter(clock)
+	if units >= 0 {
+		p.add(min(at, now), units)
+		return
+	}
+	p.page.known = true
+	for _, w := range p.page.windows {
+		w.forget(now, -units)
+	}
+}
+
+// block is the model of a block.
+func (p *modelPool) block(clock, until instant) {
+	now, _ := p.enter(clock)
+	p.page.known = true
+	if until > now && (!p.page.shut || until > p.page.blocked) {
+		p.page.shut, p.page.blocked = true, until
+	}
+}

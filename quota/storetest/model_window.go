@@ -1,0 +1,238 @@
+package storetest
+
+import (
+	"sort"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// The model of a window: what was charged and when, and the definition of what
+// counts. It is slow and has no tricks. Of quota/window it uses the words (Spec,
+// Instant) and the boundaries of calendars, and none of the arithmetic.
+
+type instant = window.Instant
+
+func micros(d time.Duration) instant { return instant(d.Microseconds()) }
+
+// naive is one window.
+type naive interface {
+	used(now instant) int64
+	add(at instant, units int64)
+	// give takes back units where they were taken, as far as they still count.
+	give(now, taken instant, units int64) int64
+	// forget takes back the oldest.
+	forget(now instant, units int64)
+	// over is when nothing that counts now counts any more.
+	over(now instant) instant
+	// clear empties it.
+	clear()
+}
+
+func newNaive(s window.Spec) naive {
+	switch s.Algorithm {
+	case window.ByCalendar:
+		return &naiveCalendar{spec: s, lag: micros(max(s.Lag, 0)), counts: map[instant]int64{}, bounds: map[instant][2]instant{}}
+	case window.Estimate:
+		steps := instant(1_000)
+		if s.Per%time.Second == 0 {
+			steps = 1_000_000
+		}
+		per := micros(s.Per)
+		return &naiveCounter{naiveList: naiveList{cell: per, keep: 1}, per: per, steps: steps}
+	case window.Exact:
+		return &naiveList{cell: 1, keep: micros(s.Per) - 1}
+	}
+	return &naiveList{cell: micros(s.Precision), keep: instant(s.Per / s.Precision)}
+}
+
+// charge is an entry of a list.
+type charge struct {
+	at    instant
+	units int64
+}
+
+// naiveList is a plain list of charges. Time is cut into cells; a charge counts
+// while its cell is at most keep cells old. In a ring a cell is a bucket; in a
+// log it is a microsecond.
+type naiveList struct {
+	cell    instant
+	keep    instant
+	charges []charge
+}
+
+// in is the cell of an instant, also before 1970.
+func (l *naiveList) in(at instant) instant {
+	cell := at / l.cell
+	if at < 0 && cell*l.cell != at {
+		cell--
+	}
+	return cell
+}
+
+func (l *naiveList) counts(now, at instant) bool { return l.in(now)-l.in(at) <= l.keep }
+
+func (l *naiveList) used(now instant) int64 { return l.sum(now, 0, l.keep) }
+
+// sum adds up the charges that are from so many to so many cells old.
+func (l *naiveList) sum(now, from, to instant) (sum int64) {
+	for _, c := range l.charges {
+		if age := l.in(now) - l.in(c.at); age >= from && age <= to {
+			sum += c.units
+		}
+	}
+	return sum
+}
+
+// within adds up the charges of the last so long, to the microsecond.
+func (l *naiveList) within(now, last instant) (sum int64) {
+	for _, c := range l.charges {
+		if c.at > now-last {
+			sum += c.units
+		}
+	}
+	return sum
+}
+
+func (l *naiveList) add(at instant, units int64) {
+	l.charges = append(l.charges, charge{at, units})
+	sort.SliceStable(l.charges, func(i, j int) bool { return l.charges[i].at < l.charges[j].at })
+}
+
+func (l *naiveList) give(now, taken instant, units int64) int64 {
+	return l.takeBack(units, func(c charge) bool { return l.in(c.at) == l.in(taken) && l.counts(now, c.at) })
+}
+
+func (l *naiveList) forget(now instant, units int64) {
+	l.takeBack(units, func(c charge) bool { return l.counts(now, c.at) })
+}
+
+// takeBack takes units from those charges that match, the oldest first.
+func (l *naiveList) takeBack(units int64, match func(charge) bool) (back int64) {
+	for i := range l.charges {
+		if c := &l.charges[i]; match(*c) {
+			n := min(units-back, c.units)
+			c.units -= n
+			back += n
+		}
+	}
+	return back
+}
+
+func (l *naiveList) over(now instant) instant {
+	over := now
+	for _, c := range l.charges {
+		if c.units > 0 && l.counts(now, c.at) {
+			over = (l.in(c.at) + l.keep + 1) * l.cell
+		}
+	}
+	return over
+}
+
+func (l *naiveList) clear() { l.charges = nil }
+
+// naiveCounter is a list whose cells are fixed windows: all of the present one
+// counts, and of the one before the part that the sliding window still overlaps,
+// in steps and rounded up.
+type naiveCounter struct {
+	naiveList
+	per   instant
+	steps instant
+}
+
+func (c *naiveCounter) used(now instant) int64 {
+	left := (c.in(now)+1)*c.per - now // of the present fixed window
+	step := c.per / c.steps
+	overlap := (left + step - 1) / step
+	before := c.sum(now, 1, 1) * int64(overlap)
+	used := before / int64(c.steps)
+	if before%int64(c.steps) > 0 {
+		used++
+	}
+	return used + c.sum(now, 0, 0)
+}
+
+// naiveCalendar counts by period: a charge counts in every one that begins at
+// most lag after it or ended at most lag before it.
+type naiveCalendar struct {
+	spec   window.Spec
+	lag    instant
+	counts map[instant]int64 // by the beginning of the period
+	bounds map[instant][2]instant
+}
+
+// period returns the bounds of the period of an instant.
+func (c *naiveCalendar) period(at instant) (start, end instant) {
+	for _, b := range c.bounds {
+		if at >= b[0] && at < b[1] {
+			return b[0], b[1]
+		}
+	}
+	start, end = c.spec.Bounds(at)
+	c.bounds[start] = [2]instant{start, end}
+	return start, end
+}
+
+// periods returns the beginnings of all in which an instant counts.
+func (c *naiveCalendar) periods(at instant) []instant {
+	start, end := c.period(at)
+	all := []instant{start}
+	if at < start+c.lag {
+		before, _ := c.period(start - 1)
+		all = append(all, before)
+	}
+	if at >= end-c.lag {
+		all = append(all, end)
+	}
+	return all
+}
+
+// count is what one period counts.
+func (c *naiveCalendar) used(now instant) int64 {
+	start, _ := c.period(now)
+	used := c.counts[start]
+	if now < start+c.lag {
+		before, _ := c.period(start - 1)
+		used = max(used, c.counts[before])
+	}
+	return used
+}
+
+func (c *naiveCalendar) add(at instant, units int64) {
+	for _, p := range c.periods(at) {
+		c.counts[p] += units
+	}
+}
+
+func (c *naiveCalendar) give(now, taken instant, units int64) (given int64) {
+	start, end := c.period(now)
+	before, _ := c.period(start - 1)
+	for _, p := range c.periods(taken) {
+		back := min(units, c.counts[p])
+		c.counts[p] -= back
+		if p == start || p == before && now < start+c.lag {
+			given = max(given, back)
+		}
+	}
+	c.counts[end] = min(c.counts[end], c.counts[start])
+	return given
+}
+
+// forget corrects both the present period and, near the boundary, the one
+// before: nobody can say to which one the correction belongs. The oldest units
+// are those that do not count in the next period too.
+func (c *naiveCalendar) forget(now instant, units int64) {
+	start, end := c.period(now)
+	before, _ := c.period(start - 1)
+	for _, p := range []instant{start, before} {
+		c.counts[p] -= min(units, c.counts[p])
+	}
+	c.counts[end] = min(c.counts[end], c.counts[start])
+}
+
+func (c *naiveCalendar) over(now instant) instant {
+	_, end := c.period(now)
+	return end
+}
+
+func (c *naiveCalendar) clear() { clear(c.counts) }

@@ -1,0 +1,282 @@
+package storetest_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/storetest"
+)
+
+// A suite that cannot fail is worth nothing. Each sabotage is a store with one
+// lie; the suite runs on it in a process of its own, and the subtest that is
+// named must fail.
+var sabotages = map[string]struct {
+	caught string // by this subtest
+	liar   func(clock quota.Clock, s quota.Store) quota.Store
+}{
+	"grants_one_more":            {"never_over", func(_ quota.Clock, s quota.Store) quota.Store { return &grantsOneMore{Store: s} }},
+	"races":                      {"never_over", func(_ quota.Clock, s quota.Store) quota.Store { return looksFirst{s} }},
+	"takes_what_it_refused":      {"all_or_nothing", func(_ quota.Clock, s quota.Store) quota.Store { return takesRefused{s} }},
+	"retry_after_1us_early":      {"honest_retry_after", early(time.Microsecond)},
+	"retry_after_1us_late":       {"honest_retry_after", early(-time.Microsecond)},
+	"the_model_sees_1us_late":    {"model", early(-time.Microsecond)},
+	"one_second_late":            {"bounded_lateness", early(-time.Second)},
+	"impossible_may_wait":        {"impossible_is_not_throttled", func(_ quota.Clock, s quota.Store) quota.Store { return patient{s} }},
+	"keeps_no_receipts":          {"once", func(_ quota.Clock, s quota.Store) quota.Store { return forgetful{s} }},
+	"the_model_sees_no_receipts": {"model", func(_ quota.Clock, s quota.Store) quota.Store { return forgetful{s} }},
+	"settles_every_time":         {"once", func(_ quota.Clock, s quota.Store) quota.Store { return settlesAgain{s} }},
+	"says_it_gave_back":          {"settle_tells_the_truth", func(_ quota.Clock, s quota.Store) quota.Store { return boasts{s} }},
+	"the_model_sees_the_boast":   {"model", func(_ quota.Clock, s quota.Store) quota.Store { return boasts{s} }},
+	"starts_anew_when_stepped":   {"time_only_moves_forward", func(c quota.Clock, s quota.Store) quota.Store { return &amnesiac{Store: s, clock: c} }},
+	"charges_bad_input":          {"bad_input_changes_nothing", func(_ quota.Clock, s quota.Store) quota.Store { return lax{s} }},
+	"ignores_cancelled":          {"bad_input_changes_nothing", func(_ quota.Clock, s quota.Store) quota.Store { return deaf{s} }},
+	"never_opens":                {"blocks_heal", func(_ quota.Clock, s quota.Store) quota.Store { return stubborn{s} }},
+	"counts_no_spend":            {"spend", func(_ quota.Clock, s quota.Store) quota.Store { return nameless{s} }},
+	"looks_twice":                {"look", func(_ quota.Clock, s quota.Store) quota.Store { return heavyHanded{s} }},
+	"ignores_the_past":           {"record", func(_ quota.Clock, s quota.Store) quota.Store { return presentist{s} }},
+	"takes_any_book":             {"book_revisions", func(_ quota.Clock, s quota.Store) quota.Store { return bookless{s} }},
+	"one_page_for_all_keys":      {"families", func(_ quota.Clock, s quota.Store) quota.Store { return oneKey{s} }},
+	"grows":                      {"small", func(_ quota.Clock, s quota.Store) quota.Store { return s }},
+	"shares_nothing":             {"every_process", func(_ quota.Clock, s quota.Store) quota.Store { return s }},
+	"survives_nothing":           {"restart", func(_ quota.Clock, s quota.Store) quota.Store { return s }},
+}
+
+const sabotageEnv = "STORETEST_SABOTAGE"
+
+// TestSabotaged is what the other process runs.
+func TestSabotaged(t *testing.T) {
+	sabotage, ok := sabotages[os.Getenv(sabotageEnv)]
+	if !ok {
+		t.Skip("run by TestSuiteCatches")
+	}
+	clock := storetest.NewClock()
+	open := func(testing.TB) quota.Store {
+		return sabotage.liar(clock, memstore.New(&memstore.Options{Clock: clock}))
+	}
+	fresh := func(t testing.TB, _ quota.Store) quota.Store { return open(t) }
+	size := int64(0)
+	storetest.Run(t, storetest.Harness{
+		Open: open, SetClock: clock.Move, Share: fresh, Reopen: fresh, Families: true,
+		Size: func(testing.TB, quota.Store) int64 { size += 10_000; return size },
+	})
+}
+
+func TestSuiteCatches(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, sabotage := range sabotages {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command(exe, "-test.run=^TestSabotaged$/^"+sabotage.caught+"$", "-test.v", "-rapid.nofailfile", "-rapid.shrinktime=0s")
+			cmd.Env = append(os.Environ(), sabotageEnv+"="+name)
+			cmd.Dir = t.TempDir()
+			out, err := cmd.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), "--- FAIL: TestSabotaged/"+sabotage.caught) {
+				t.Errorf("%s does not catch it: %v\n%s", sabotage.caught, err, out)
+			}
+		})
+	}
+}
+
+// The liars. Each is a memory store with one method that does not keep a promise.
+
+type grantsOneMore struct {
+	quota.Store
+	done bool
+}
+
+func (s *grantsOneMore) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	v, err := s.Store.Reserve(ctx, r)
+	if err == nil && !v.Allowed && !v.Blocked && !v.Impossible && !s.done {
+		s.done = true
+		err = s.Store.Record(ctx, r)
+		v = quota.Verdict{Allowed: true, ID: v.ID, Pool: v.Pool, Window: v.Window, Used: v.Used + v.Units, Limit: v.Limit, At: v.At}
+	}
+	return v, err
+}
+
+// looksFirst decides and charges in two steps.
+type looksFirst struct{ quota.Store }
+
+func (s looksFirst) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	pages, err := s.Look(ctx, r.Charges)
+	if err != nil || len(pages[0].Windows) == 0 {
+		return s.Store.Reserve(ctx, r)
+	}
+	if w := pages[0].Windows[0]; w.Used+r.Charges[0].Units <= w.Limit {
+		time.Sleep(time.Millisecond)
+		if err := s.Record(ctx, r); err != nil {
+			return quota.Verdict{}, err
+		}
+		return quota.Verdict{Allowed: true, Used: w.Used + r.Charges[0].Units}, nil
+	}
+	return s.Store.Reserve(ctx, r)
+}
+
+type takesRefused struct{ quota.Store }
+
+func (s takesRefused) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	v, err := s.Store.Reserve(ctx, r)
+	if err == nil && !v.Allowed {
+		r.ID, r.Charges = "", r.Charges[:1]
+		err = s.Record(ctx, r)
+	}
+	return v, err
+}
+
+type hasty struct {
+	quota.Store
+	by time.Duration
+}
+
+// early tells everybody to retry too early, or too late if by is negative.
+func early(by time.Duration) func(quota.Clock, quota.Store) quota.Store {
+	return func(_ quota.Clock, s quota.Store) quota.Store { return hasty{s, by} }
+}
+
+func (s hasty) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	v, err := s.Store.Reserve(ctx, r)
+	if !v.Allowed && !v.Impossible && v.RetryAfter > s.by {
+		v.RetryAfter, v.RetryAt = v.RetryAfter-s.by, v.RetryAt.Add(-s.by)
+	}
+	return v, err
+}
+
+type patient struct{ quota.Store }
+
+func (s patient) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	v, err := s.Store.Reserve(ctx, r)
+	if v.Impossible {
+		v.Impossible, v.RetryAfter, v.RetryAt = false, time.Hour, v.At.Add(time.Hour)
+	}
+	return v, err
+}
+
+type forgetful struct{ quota.Store }
+
+func (s forgetful) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	if r.ID == "" {
+		return s.Store.Reserve(ctx, r)
+	}
+	v, err := s.Store.Reserve(ctx, r)
+	if v.Repeat {
+		id := r.ID
+		r.ID = ""
+		v, err = s.Store.Reserve(ctx, r)
+		v.ID = id
+	}
+	return v, err
+}
+
+type settlesAgain struct{ quota.Store }
+
+func (s settlesAgain) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
+	got, err := s.Store.Settle(ctx, t, units)
+	got.Repeat = false
+	return got, err
+}
+
+type boasts struct{ quota.Store }
+
+func (s boasts) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
+	got, err := s.Store.Settle(ctx, t, units)
+	got.Back, got.Left = got.Back+got.Left, 0
+	return got, err
+}
+
+// amnesiac takes a clock that steps back for a new beginning.
+type amnesiac struct {
+	quota.Store
+	clock quota.Clock
+	last  time.Time
+}
+
+func (s *amnesiac) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	now := s.clock.Now()
+	if now.Before(s.last) {
+		s.Store = memstore.New(&memstore.Options{Clock: s.clock})
+	}
+	s.last = now
+	return s.Store.Reserve(ctx, r)
+}
+
+// lax charges what is good of a request that is bad.
+type lax struct{ quota.Store }
+
+func (s lax) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	v, err := s.Store.Reserve(ctx, r)
+	if err != nil && len(r.Charges) == 2 {
+		_, _ = s.Store.Reserve(ctx, quota.Request{Charges: r.Charges[:1]})
+	}
+	return v, err
+}
+
+type deaf struct{ quota.Store }
+
+func (s deaf) Record(ctx context.Context, r quota.Request) error {
+	return s.Store.Record(context.WithoutCancel(ctx), r)
+}
+
+type stubborn struct{ quota.Store }
+
+func (s stubborn) Block(ctx context.Context, b quota.BlockRequest) error {
+	if b.Open {
+		return nil
+	}
+	return s.Store.Block(ctx, b)
+}
+
+type nameless struct{ quota.Store }
+
+func (s nameless) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	r.Labels.Region = ""
+	return s.Store.Reserve(ctx, r)
+}
+
+// heavyHanded leaves a page behind where it looks.
+type heavyHanded struct{ quota.Store }
+
+func (s heavyHanded) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
+	for _, c := range charges {
+		c.Units = 0
+		_, _ = s.Reserve(ctx, quota.Request{Charges: []quota.Charge{c}})
+	}
+	return s.Store.Look(ctx, charges)
+}
+
+type presentist struct{ quota.Store }
+
+func (s presentist) Record(ctx context.Context, r quota.Request) error {
+	r.At = time.Time{}
+	return s.Store.Record(ctx, r)
+}
+
+// bookless takes every price book for revision 7.
+type bookless struct{ quota.Store }
+
+func (s bookless) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	charges := append([]quota.Charge(nil), r.Charges...)
+	for i := range charges {
+		charges[i].Revision = 7
+	}
+	r.Charges = charges
+	return s.Store.Reserve(ctx, r)
+}
+
+type oneKey struct{ quota.Store }
+
+func (s oneKey) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	charges := append([]quota.Charge(nil), r.Charges...)
+	for i := range charges {
+		charges[i].Pool.Key = "everybody"
+	}
+	r.Charges = charges
+	return s.Store.Reserve(ctx, r)
+}

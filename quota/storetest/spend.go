@@ -1,0 +1,186 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// spent reads the spend of the rig's account.
+func (r *rig) spent(q quota.SpendQuery) []quota.Spent {
+	r.Helper()
+	q.Upstream, q.Account = "api", quota.DefaultAccount
+	all, err := r.s.Spend(context.Background(), q)
+	if err != nil {
+		r.Fatalf("spend: %v", err)
+	}
+	return all
+}
+
+// buy reserves under labels, in a zone.
+func (r *rig) buy(id string, units int64, zone *time.Location, labels quota.Labels) {
+	r.Helper()
+	c := r.of("units", units)
+	c.Zone = zone
+	if v, err := r.ask(quota.Request{ID: id, Charges: []quota.Charge{c}, Labels: labels}); err != nil || !v.Allowed {
+		r.Fatalf("reserve: %s", tell(v, err))
+	}
+}
+
+// Spend tells who spent what, by day.
+func testSpend(t *testing.T, h Harness) {
+	needClock(t, h)
+	big := ring(window.MaxUnits, time.Hour, time.Minute)
+	search, videos := quota.Labels{Method: "search.list", Job: "trends", Region: "DE", Class: "backfill"}, quota.Labels{Method: "videos.list"}
+
+	check := func(t *testing.T, r *rig, q quota.SpendQuery, want ...quota.Spent) {
+		t.Helper()
+		for i := range want {
+			if want[i].Pool.Name == "" {
+				want[i].Pool = r.of("units", 0).Pool
+			}
+		}
+		got := r.spent(q)
+		if len(want) == 0 && len(got) == 0 {
+			return
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("spend (-want +got):\n%s", diff)
+		}
+	}
+
+	t.Run("by_labels_and_pool", func(t *testing.T) {
+		r := newRig(t, h, big)
+		r.pools["searches"] = r.pools["units"]
+		r.buy("", 5, nil, search)
+		r.buy("", 1, nil, videos)
+		r.buy("", 7, nil, search)
+		v, err := r.ask(quota.Request{Charges: []quota.Charge{r.of("units", 2), r.of("searches", 1)}, Labels: videos})
+		if err != nil || !v.Allowed {
+			t.Fatal(tell(v, err))
+		}
+		check(t, r, quota.SpendQuery{},
+			quota.Spent{Pool: r.of("searches", 0).Pool, Day: "2026-03-02", Labels: videos, Units: 1, Calls: 1},
+			quota.Spent{Day: "2026-03-02", Labels: search, Units: 12, Calls: 2},
+			quota.Spent{Day: "2026-03-02", Labels: videos, Units: 3, Calls: 2})
+	})
+	t.Run("refusals_and_repeats_spend_nothing", func(t *testing.T) {
+		r := newRig(t, h, ring(10, time.Hour, time.Minute))
+		r.buy("a", 5, nil, search)
+		r.buy("a", 5, nil, search)
+		if got := reserve(6)(r); got != "refused 5/10, retry after 1h1m0s" {
+			t.Fatal(got)
+		}
+		check(t, r, quota.SpendQuery{}, quota.Spent{Day: "2026-03-02", Labels: search, Units: 5, Calls: 1})
+	})
+	t.Run("by_the_days_of_the_zone", func(t *testing.T) {
+		r := newRig(t, h, big)
+		pacific, err := time.LoadLocation("America/Los_Angeles")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, day := range []struct {
+			at    time.Duration
+			units int64
+		}{
+			{20*time.Hour - time.Microsecond, 1}, {20 * time.Hour, 2}, // midnight of the 3rd
+			{140*time.Hour - time.Microsecond, 4}, {140 * time.Hour, 8}, // of the 8th, which has 23 hours
+			{163*time.Hour - time.Microsecond, 16}, {163 * time.Hour, 32},
+		} {
+			r.at(day.at)
+			r.buy("", day.units, pacific, videos)
+		}
+		want := []quota.Spent{
+			{Day: "2026-03-09", Labels: videos, Units: 32, Calls: 1},
+			{Day: "2026-03-08", Labels: videos, Units: 24, Calls: 2},
+			{Day: "2026-03-07", Labels: videos, Units: 4, Calls: 1},
+			{Day: "2026-03-03", Labels: videos, Units: 2, Calls: 1},
+			{Day: "2026-03-02", Labels: videos, Units: 1, Calls: 1},
+		}
+		check(t, r, quota.SpendQuery{}, want...)
+		check(t, r, quota.SpendQuery{Since: start.Add(140 * time.Hour)}, want[:2]...)
+		check(t, r, quota.SpendQuery{Since: start.Add(140*time.Hour - 1), Until: start.Add(141 * time.Hour)}, want[1:3]...)
+		check(t, r, quota.SpendQuery{Until: start}, want[4:]...)
+		check(t, r, quota.SpendQuery{Since: start.Add(200 * time.Hour)})
+	})
+	t.Run("settling_corrects_the_day_of_the_reservation", func(t *testing.T) {
+		r := newRig(t, h, big)
+		r.at(12*time.Hour - time.Minute)
+		r.buy("down", 10, nil, search)
+		r.buy("up", 10, nil, videos)
+		r.buy("unsent", 10, nil, quota.Labels{Job: "unsent"})
+		r.at(12*time.Hour + time.Minute) // the next day
+		for _, s := range []string{settle("down", 4)(r), settle("up", 15)(r), settle("unsent", 0)(r), settle("up", 20)(r)} {
+			if s == "bad input" {
+				t.Fatal("settle: bad input")
+			}
+		}
+		check(t, r, quota.SpendQuery{},
+			quota.Spent{Day: "2026-03-02", Labels: videos, Units: 15, Calls: 1},
+			quota.Spent{Day: "2026-03-02", Labels: search, Units: 4, Calls: 1})
+	})
+	t.Run("corrections_keep_their_reason", func(t *testing.T) {
+		r := newRig(t, h, big)
+		r.buy("", 10, nil, search)
+		why := quota.Labels{Reason: "the console shows 4"}
+		r.record(quota.Request{Charges: []quota.Charge{r.of("units", -6)}, Labels: why})
+		missed := quota.Labels{Method: "videos.list", Reason: "made while the ledger was down"}
+		r.record(quota.Request{Charges: []quota.Charge{r.of("units", 3)}, Labels: missed, At: start.Add(-24 * time.Hour)})
+		check(t, r, quota.SpendQuery{},
+			quota.Spent{Day: "2026-03-02", Labels: search, Units: 10, Calls: 1},
+			quota.Spent{Day: "2026-03-02", Labels: why, Units: -6, Calls: 1},
+			quota.Spent{Day: "2026-03-01", Labels: missed, Units: 3, Calls: 1})
+	})
+	t.Run("other_accounts_are_others", func(t *testing.T) {
+		r := newRig(t, h, big)
+		c := r.of("units", 5)
+		c.Pool.Account = "staging"
+		r.reserve(c)
+		check(t, r, quota.SpendQuery{})
+		if used := r.used("units"); used != 0 {
+			t.Errorf("the other account's units are ours: %d", used)
+		}
+	})
+	t.Run("kept_for_30_days", func(t *testing.T) {
+		r := newRig(t, h, big)
+		for day := range 60 {
+			r.at(time.Duration(day) * 24 * time.Hour)
+			r.buy("", int64(day+1), nil, videos)
+		}
+		all := r.spent(quota.SpendQuery{})
+		if len(all) < quota.SpendDays {
+			t.Fatalf("%d days are left of 60, want at least %d", len(all), quota.SpendDays)
+		}
+		for i, s := range all {
+			if s.Units != int64(60-i) {
+				t.Fatalf("%d days ago %d units were spent, want %d", i, s.Units, 60-i)
+			}
+		}
+	})
+	t.Run("too_many_labels_are_other", func(t *testing.T) {
+		r := newRig(t, h, big)
+		const more = 10
+		charges := quota.MaxSpendLabels + more
+		for i := range charges {
+			r.buy("", 1, nil, quota.Labels{Job: fmt.Sprint("job", i)})
+		}
+		r.buy("", 1, nil, quota.Labels{Job: "job0"}) // known: still told apart
+		var units, other int64
+		all := r.spent(quota.SpendQuery{})
+		for _, s := range all {
+			units += s.Units
+			if s.Labels == quota.OtherLabels {
+				other = s.Units
+			}
+		}
+		if len(all) != quota.MaxSpendLabels+1 || other != more || units != int64(charges)+1 {
+			t.Errorf("%d sets of labels, %d units, %d of them other; want %d, %d, %d",
+				len(all), units, other, quota.MaxSpendLabels+1, charges+1, more)
+		}
+	})
+}

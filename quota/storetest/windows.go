@@ -1,0 +1,46 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// limited prepares a window of a table; a table that is wrong panics.
+func limited(limit int64, s window.Spec) window.Limit {
+	s, err := s.Normal()
+	if err != nil {
+		panic(err)
+	}
+	return window.NewLimit(s, limit)
+}
+
+func ring(limit int64, per, precision time.Duration) window.Limit {
+	return limited(limit, window.Spec{Per: per, Precision: precision})
+}
+
+func exact(limit int64, per time.Duration) window.Limit {
+	return limited(limit, window.Spec{Per: per, Algorithm: window.Exact})
+}
+
+func counter(limit int64, per time.Duration) window.Limit {
+	return limited(limit, window.Spec{Per: per, Algorithm: window.Estimate})
+}
+
+func calendar(limit int64, period window.Period, zone string) window.Limit {
+	z, err := time.LoadLocation(zone)
+	if err != nil {
+		panic(err)
+	}
+	return limited(limit, window.Spec{Period: period, Zone: z})
+}
+
+// everyKind has a window of each kind.
+func everyKind(limit int64) map[string]window.Limit {
+	return map[string]window.Limit{
+		"ring":     ring(limit, time.Hour, time.Minute),
+		"log":      exact(limit, time.Hour),
+		"counter":  counter(limit, time.Hour),
+		"calendar": calendar(limit, window.Day, "America/Los_Angeles"),
+	}
+}
