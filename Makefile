@@ -1,0 +1,48 @@
+# `make` prints what there is to do here.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+export CGO_ENABLED := 0
+
+FUZZTIME ?= 30s
+RACE ?= ./quota/...
+
+.PHONY: help demo test soak lint fuzz bench cover
+
+help:
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: ## the whole program against a simulated upstream; needs no key
+	@test -d cmd/ingestor || { echo "make demo: cmd/ingestor is not written yet; there is nothing to show" >&2; exit 1; }
+	go run ./cmd/ingestor demo
+
+test: ## every kind of test, with reduced counts; installs redis-server if it is missing
+	.ci/need-redis
+	go test ./...
+	cd bench && go test ./...
+	.ci/race $(RACE)
+
+soak: ## the same tests with full counts: allow an hour
+	.ci/need-redis
+	HEADROOM_SOAK=1 go test -count=1 -timeout 3h ./...
+	HEADROOM_SOAK=1 .ci/race -count=1 -timeout 3h $(RACE)
+
+lint: ## gofumpt, go vet, staticcheck and a few more; tidy modules
+	go mod tidy -diff
+	.ci/tidy-bench -diff
+	go build -C .ci/tools -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	.ci/bin/golangci-lint run ./...
+	cd bench && ../.ci/bin/golangci-lint run ./...
+
+fuzz: ## every fuzz target for FUZZTIME (30s)
+	.ci/fuzz $(FUZZTIME)
+
+bench: ## speed, and what is admitted at worst, beside other limiters
+	cd bench && go run .
+
+cover: ## coverage by package, and coverage.out for go tool cover -html
+	.ci/need-redis
+	go test -coverprofile=coverage.out -coverpkg=./... ./...
+	go tool cover -func=coverage.out | tail -1

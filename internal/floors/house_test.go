@@ -1,0 +1,59 @@
+package floors
+
+// module is the root of every import path in the house.
+const module = "github.com/headroom-quota/headroom"
+
+// The house, from the roof down. A package may import those on floors below
+// its own, and none on its own floor or above it. What is not built yet may be
+// missing; what is built must be here.
+var house = [][]string{
+	{"cmd/ingestor"},
+	{"internal/web"},
+	{"ingest"},
+	{"ingest/youtube", "ingest/catalog", "ingest/plan"},
+	{"quota/meter", "quota/throttle", "."}, // the root holds the built-in price books
+	{"quota/memstore", "quota/sqlitestore", "quota/redisstore"},
+	{"quota/storetest"},
+	{"quota"},
+	{"quota/window"},
+	{"internal/youtubesim"}, // an upstream: it knows nothing of us
+	{"internal/floors"},
+}
+
+// tenants are all that these packages may import outside the standard library,
+// directly or not. A path stands for what is under it too.
+var tenants = map[string][]string{
+	"quota/window": {},
+	"quota":        {module + "/quota/window", "github.com/goccy/go-yaml"},
+}
+
+// keys open a dependency to a few packages only, tests aside. A path stands for
+// what is under it too.
+var keys = map[string][]string{
+	"github.com/spf13/cobra":        {"cmd/ingestor"},
+	"github.com/spf13/viper":        {"cmd/ingestor"},
+	"google.golang.org/api/youtube": {"ingest/youtube"},
+	"github.com/redis/go-redis":     {"quota/redisstore"},
+	"modernc.org/sqlite":            {"quota/sqlitestore", "ingest/catalog"},
+	module + "/quota/storetest":     {},
+	module + "/internal/youtubesim": {"cmd/ingestor"},
+	module + "/cmd":                 {},
+}
+
+// blind packages, and all that is under them, never import these, in tests
+// neither: the ledger knows nothing of those who use it.
+var blind = map[string][]string{
+	"quota": {module + "/ingest", module + "/internal/web", module + "/cmd", "google.golang.org/api"},
+}
+
+// seams are the only files below cmd that may read the machine's clock, at most
+// one in a package: everything else is told the time.
+var seams = []string{
+	"quota/clock.go",
+	"quota/storetest/rig.go", // for stores whose clock cannot be moved
+}
+
+// versions are those that must not drift: newer ones do not build everywhere.
+var versions = map[string]string{
+	"google.golang.org/api": "v0.309.0",
+}
