@@ -24,8 +24,8 @@ type entry struct {
 func NewLog(s Spec) *Log { return &Log{per: Instant(s.Per.Microseconds()), latest: longAgo} }
 
 // view returns what still counts at an instant and the first entry that does.
+// Before latest nothing more has left than at latest, and that is gone.
 func (l *Log) view(at Instant) (used int64, head int) {
-	at = max(at, l.latest)
 	used, head = l.used, l.head
 	for head < len(l.entries) && l.entries[head].at+l.per <= at {
 		used -= l.entries[head].units

@@ -231,7 +231,7 @@ func (p *Page) Expires(now Instant) Instant {
 // Idle reports whether nothing that was written can still count, and no block
 // stands.
 func (p *Page) Idle(now Instant) bool {
-	return now >= p.Latest.Add(p.span) && now >= p.Blocked
+	return now >= p.Latest.Add(p.span) && !p.Shut(now)
 }
 
 // Clone returns a page of its own with the same state.

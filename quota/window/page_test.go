@@ -226,6 +226,18 @@ func TestPage(t *testing.T) {
 			wantUsed(t, p, in(h), 3, 6)
 			wantUsed(t, p, in(h+h/2), 0, 6)
 		})
+		t.Run("the_longest_ring_knows_the_most", func(t *testing.T) {
+			guard, long := Spec{Per: 10 * time.Minute}, Spec{Per: 2 * h, Precision: time.Minute}
+			for _, old := range [][]Spec{{long, guard}, {guard, long}} {
+				p := NewPage(in(0), 1, limits(t, old...))
+				p.Add(in(0), 4)
+				p.Add(in(h), 3)
+				layOut(p, in(h+h/2), old[0], old[1], Spec{Per: h, Precision: time.Minute})
+				if used := usedIn(p, in(h+h/2))[2]; used != 3 {
+					t.Errorf("an hour has used %d, want what the two hours know of it: 3", used)
+				}
+			}
+		})
 		t.Run("buckets_move_by_their_latest_instant", func(t *testing.T) {
 			p := NewPage(in(0), 1, limits(t, Spec{Per: h, Precision: 10 * time.Minute}))
 			p.Add(in(10*time.Minute), 4) // may have been as late as 19m59.999999s
@@ -293,6 +305,25 @@ func TestPage(t *testing.T) {
 		wantUsed(t, p, in(h+s), 1, 1)
 		if p.Latest != in(h+s) {
 			t.Errorf("latest is %s, want when it was corrected", p.Latest.Sub(epoch))
+		}
+	})
+
+	t.Run("idle_means_that_nothing_counts_any_more", func(t *testing.T) {
+		for _, start := range []Instant{in(24*h - s), on(t, "1931-05-05T23:59:59Z")} {
+			p := NewPage(start, 1, two)
+			p.Add(start, 1)
+			expires := p.Expires(start)
+			if p.Idle(expires - 1) {
+				t.Error("idle before it has expired")
+			}
+			idle := start.Add(two[1].Spec.Span())
+			if !p.Idle(idle) {
+				t.Error("not idle though a span has passed")
+			}
+			p.Block(start, idle+1)
+			if p.Idle(idle) || !p.Idle(idle+1) {
+				t.Error("idle while a block stands, or not idle after it")
+			}
 		}
 	})
 

@@ -42,6 +42,7 @@ func TestBounds(t *testing.T) {
 			{"Africa/Cairo", "2024-04-26T12:00:00Z", "2024-04-25T22:00:00Z", "2024-04-26T21:00:00Z"},
 			{"Asia/Beirut", "2024-03-31T12:00:00Z", "2024-03-30T22:00:00Z", "2024-03-31T21:00:00Z"},
 			{"America/Havana", "2024-03-10T12:00:00Z", "2024-03-10T05:00:00Z", "2024-03-11T04:00:00Z"},
+			{"America/Toronto", "1919-03-31T12:00:00Z", "1919-03-31T04:30:00Z", "1919-04-01T04:00:00Z"}, // from 23:30 to 00:30
 		})
 	})
 	t.Run("where_the_date_falls_back_the_second_midnight_counts", func(t *testing.T) {
@@ -137,7 +138,7 @@ var oddZones = []string{
 	"UTC", "America/Los_Angeles", "America/New_York", "America/Chicago", "America/Anchorage", "America/Juneau", "America/Sitka",
 	"America/St_Johns", "America/Goose_Bay", "America/Havana", "America/Sao_Paulo", "America/Santiago", "America/Asuncion",
 	"America/Caracas", "America/Bogota", "America/Nuuk", "America/Scoresbysund", "America/Mexico_City", "America/Port-au-Prince",
-	"America/Argentina/San_Luis", "America/Halifax", "America/Iqaluit", "Atlantic/Azores", "Atlantic/Reykjavik",
+	"America/Argentina/San_Luis", "America/Halifax", "America/Toronto", "America/Iqaluit", "Atlantic/Azores", "Atlantic/Reykjavik",
 	"Africa/Cairo", "Africa/Casablanca", "Africa/El_Aaiun", "Africa/Monrovia", "Africa/Windhoek", "Africa/Khartoum", "Africa/Tripoli",
 	"Antarctica/Troll", "Antarctica/Casey", "Antarctica/Macquarie", "Europe/London", "Europe/Dublin", "Europe/Lisbon",
 	"Europe/Amsterdam", "Europe/Moscow", "Europe/Istanbul", "Europe/Volgograd", "Europe/Warsaw", "Asia/Amman", "Asia/Beirut",

@@ -19,7 +19,7 @@ type Ring struct {
 func NewRing(s Spec) *Ring {
 	return &Ring{
 		precision: s.Precision.Microseconds(),
-		slots:     make([]uint32, s.Per/s.Precision),
+		slots:     make([]uint32, s.Per/s.Precision+1),
 		end:       longAgo,
 	}
 }

@@ -109,7 +109,7 @@ func (r *reader) int() int64 {
 
 func (r *reader) instant() Instant {
 	i := Instant(r.int())
-	if i < -far || i > far {
+	if i < -2*far || i > 2*far { // a period may reach over what a clock shows
 		r.fail()
 		return 0
 	}
@@ -157,7 +157,7 @@ func (r *Ring) readState(from *reader) {
 		return
 	}
 	bucket := from.int()
-	if most := int64(far) / r.precision; bucket < -most || bucket > most {
+	if most := int64(2*far) / r.precision; bucket < -most || bucket > most {
 		from.fail()
 		return
 	}
@@ -188,7 +188,7 @@ func (l *Log) readState(from *reader) {
 	for i, n := 0, from.count(len(from.b)); i < n && from.err == nil; i++ {
 		at := last + from.instant()
 		units := from.units()
-		if at < -far || at > l.latest || i > 0 && at <= last || units == 0 {
+		if at < -2*far || at > l.latest || i > 0 && at <= last || units == 0 {
 			from.fail()
 			return
 		}
@@ -214,7 +214,7 @@ func (c *Counter) readState(from *reader) {
 	}
 	index := from.int()
 	c.prev, c.current = from.units(), from.units()
-	if most := int64(far) / c.per; index < -most || index > most {
+	if most := int64(2*far) / c.per; index < -most || index > most {
 		from.fail()
 		return
 	}

@@ -73,6 +73,21 @@ func TestState(t *testing.T) {
 			}
 		})
 	})
+	t.Run("a_clone_is_a_page_of_its_own", func(t *testing.T) {
+		for _, at := range []Instant{-far, -1, 0, in(0), far} {
+			var l []Limit
+			for _, w := range takeSpecs {
+				l = append(l, NewLimit(normal(t, w), limit))
+			}
+			p := NewPage(at, 1, l)
+			p.Add(at, 3)
+			q := p.Clone()
+			wantUsed(t, q, at, 3, 3, 3, 3)
+			q.Add(at, 2)
+			wantUsed(t, q, at, 5, 5, 5, 5)
+			wantUsed(t, p, at, 3, 3, 3, 3)
+		}
+	})
 	t.Run("what_was_used_far_ahead_moves_after_reading_back", func(t *testing.T) {
 		p := busyPage(t)
 		q := new(Page)
@@ -130,7 +145,7 @@ func TestState(t *testing.T) {
 		"another_version":                {stateVersion + 1, 0, 0, 0, 0, 0, 0},
 		"too_many_windows":               binary.AppendVarint([]byte{stateVersion, 0, 0, 0, 0, 0}, maxWindows+1),
 		"negative_windows":               binary.AppendVarint([]byte{stateVersion, 0, 0, 0, 0, 0}, -1),
-		"an_instant_out_of_reach":        binary.AppendVarint([]byte{stateVersion}, int64(far)+1),
+		"an_instant_out_of_reach":        binary.AppendVarint([]byte{stateVersion}, int64(2*far)+1),
 		"a_layout_that_is_none":          state("gcra 1m0s"),
 		"a_layout_written_otherwise":     state("ring 60s 1m", 0),
 		"a_flag_that_is_neither":         state(ring, 2),

@@ -201,7 +201,7 @@ func testAnyWindow(t *testing.T, s Spec) {
 			w.Add(mid, MaxUnits)
 		}
 		if used := w.Used(mid); used != maxBucket {
-			t.Errorf("used %d, want %d", used, maxBucket)
+			t.Errorf("used %d, want %d", used, int64(maxBucket))
 		}
 		if given := w.Give(mid, mid, MaxUnits); given != 0 {
 			t.Errorf("gave %d back though it has lost count", given)
@@ -212,7 +212,7 @@ func testAnyWindow(t *testing.T, s Spec) {
 		}
 		w.Rebase(in(0))
 		if used := w.Used(in(0)); used != maxBucket {
-			t.Errorf("used %d after a rebase, want %d", used, maxBucket)
+			t.Errorf("used %d after a rebase, want %d", used, int64(maxBucket))
 		}
 		if free := w.Free(in(0), MaxUnits, MaxUnits); free == Never || free.Sub(in(0)) > s.Span() {
 			t.Errorf("free %s later, want within %s", free.Sub(in(0)), s.Span())
