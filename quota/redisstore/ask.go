@@ -1,0 +1,338 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// ask is one request to a script, in the form that the prelude reads.
+type ask struct {
+	store   *Store
+	script  script
+	first   string // the first key: of a receipt, or of the reasons
+	tag     string
+	charges []quota.Charge
+	id      bool // it leaves a receipt
+	look    bool // one may be there already
+	nonce   [16]byte
+	labels  quota.Labels
+	days    [][]string // by charge: the spend keys, where they are known
+	noSpend bool
+	extra   []any // what the body takes on top
+
+	born   []int64          // by charge: the birth of its page, 0 if nobody knows it
+	around []window.Instant // calendars and days are sent around these
+	old    [][]window.Limit // by charge: what the page was laid out for, if that must change
+}
+
+// How a reply begins: the same numbers stand in the prelude.
+const (
+	replyDone = iota + 1
+	replyMissed
+	replyStale
+	replyOtherWindows
+	replyForgotten
+	replyRelay
+	replyOtherCharges
+	replyGone
+)
+
+// never is the instant of what no amount of waiting brings, NEVER in the prelude.
+const never = 1 << 53
+
+// maxTurns bounds how often a script can ask for something that it was not sent:
+// the calendar around its own clock, a layout per charge.
+const maxTurns = 20
+
+// run asks until the script has all it needs, and says what a refusal to decide
+// means. The caller reads what comes after the reply's first number.
+func (a *ask) run(ctx context.Context) ([]any, error) {
+	now := a.store.now()
+	a.around = append(a.around, window.At(now))
+	a.born = make([]int64, len(a.charges))
+	for i := range a.charges {
+		if a.charges[i].Pool.Key != "" {
+			continue // a family's members come and go
+		}
+		var err error
+		if a.born[i], err = a.store.births.expect(ctx, pageKey(a.tag, a.charges[i].Pool.Name), now); err != nil {
+			return nil, err
+		}
+	}
+	for range maxTurns {
+		reply, err := a.store.eval(ctx, a.script, a.keys(), a.args())
+		if err != nil {
+			return nil, err
+		}
+		var charge *quota.Charge
+		if what := integer(reply[0]); what >= replyStale && what <= replyRelay {
+			charge = &a.charges[integer(reply[2])-1]
+		}
+		switch integer(reply[0]) {
+		case replyDone:
+			return reply, nil
+		case replyMissed:
+			a.around = append(a.around, window.Instant(integer(reply[1])))
+		case replyRelay:
+			if err := a.relay(int(integer(reply[2]))-1, reply[1]); err != nil {
+				return nil, err
+			}
+		case replyStale:
+			return nil, &quota.StaleBookError{Pool: charge.Pool, Revision: charge.Revision, Stored: integer(reply[1])}
+		case replyOtherWindows:
+			return nil, quota.BadInput("%s has other windows in the ledger under the same revision %d of the price book: raise revision in costs.yaml", charge.Pool, charge.Revision)
+		case replyForgotten:
+			return nil, &quota.ForgottenError{Pool: charge.Pool, Born: window.Instant(integer(reply[1])).Time()}
+		default:
+			return reply, nil
+		}
+	}
+	return nil, fmt.Errorf("the script of %s did not come to an end", a.charges[0].Pool)
+}
+
+// relay notes the windows that a page was laid out for.
+func (a *ask) relay(charge int, layout any) error {
+	if a.old == nil {
+		a.old = make([][]window.Limit, len(a.charges))
+	}
+	limits, err := parseLayouts(layout)
+	if err != nil {
+		return fmt.Errorf("page of %s: %w", a.charges[charge].Pool, err)
+	}
+	a.old[charge] = limits
+	return nil
+}
+
+func parseLayouts(layout any) ([]window.Limit, error) {
+	text, _ := layout.(string)
+	var limits []window.Limit
+	for line := range strings.SplitSeq(text, "\n") {
+		spec, err := window.ParseLayout(line)
+		if err != nil {
+			return nil, err
+		}
+		limits = append(limits, window.NewLimit(spec, 0))
+	}
+	return limits, nil
+}
+
+func (a *ask) keys() []string {
+	keys := []string{a.first, poolsKey(a.tag)}
+	for i := range a.charges {
+		page := pageKey(a.tag, a.charges[i].Pool.Name)
+		keys = append(keys, page)
+		if a.days != nil {
+			keys = append(keys, a.days[i]...)
+		} else if !a.noSpend {
+			for _, d := range a.dayList(&a.charges[i]) {
+				keys = append(keys, spendKey(a.tag, a.charges[i].Pool.Name, d.name))
+			}
+		}
+		for l := range a.logs(i) {
+			keys = append(keys, logKey(page, l))
+		}
+	}
+	return keys
+}
+
+// logs is how many keys of logs a charge needs: none if it never had one.
+func (a *ask) logs(i int) int {
+	windows := a.charges[i].Windows
+	if a.old != nil {
+		windows = slices.Concat(windows, a.old[i])
+	}
+	for _, w := range windows {
+		if w.Spec.Algorithm == window.Exact {
+			return len(windows)
+		}
+	}
+	return 0
+}
+
+func (a *ask) args() []any {
+	var meta packed
+	meta.add(int64(len(a.charges)), flag(a.id), flag(a.look), quota.ReceiptLife.Microseconds())
+	pools := make([]string, len(a.charges))
+	for i := range a.charges {
+		meta.add(int64(a.logs(i)))
+		pools[i] = a.charges[i].Pool.Name
+	}
+	args := []any{meta.bytes, a.nonce[:], strings.Join(pools, "\x1e"), joinLabels(a.labels)}
+	for i := range a.charges {
+		c := &a.charges[i]
+		layouts := make([]string, len(c.Windows))
+		for j, w := range c.Windows {
+			layouts[j] = w.Layout
+		}
+		args = append(args, a.charge(i, c, c.Windows), strings.Join(layouts, "\n"))
+		if a.old != nil && a.old[i] != nil {
+			args = append(args, a.charge(i, c, a.old[i]))
+		} else {
+			args = append(args, "")
+		}
+		args = append(args, a.zone(c))
+	}
+	return append(args, a.extra...)
+}
+
+// zone names the zone by whose days a pool's spend is counted.
+func (a *ask) zone(c *quota.Charge) string {
+	switch {
+	case a.noSpend || a.days != nil:
+		return ""
+	case c.Zone == nil:
+		return "UTC"
+	}
+	return c.Zone.String()
+}
+
+// charge packs a charge with some windows.
+func (a *ask) charge(i int, c *quota.Charge, windows []window.Limit) []byte {
+	var p packed
+	p.add(c.Units, c.Revision, a.born[i])
+	switch {
+	case a.days != nil: // known by their keys
+		p.add(int64(len(a.days[i])))
+		for range a.days[i] {
+			p.add(0, 1)
+		}
+	case a.noSpend:
+		p.add(0)
+	default:
+		days := a.dayList(c)
+		p.add(int64(len(days)))
+		for _, d := range days {
+			p.add(int64(d.start), int64(d.end))
+		}
+	}
+	p.add(int64(len(windows)))
+	for _, w := range windows {
+		x, y, lag := parameters(w.Spec)
+		p.add(code(w), w.Limit, x, y, w.Spec.Span().Microseconds(), lag)
+		periods := a.periods(w.Spec)
+		p.add(int64(len(periods)))
+		for _, t := range periods {
+			p.add(int64(t.start), int64(t.end))
+		}
+	}
+	return p.bytes
+}
+
+// parameters are what a window's arithmetic needs, in microseconds.
+func parameters(s window.Spec) (x, y, lag int64) {
+	switch s.Algorithm {
+	case window.ByCalendar:
+		return 0, 0, max(s.Lag, 0).Microseconds()
+	case window.Estimate:
+		return s.Per.Microseconds(), int64(s.Per / s.Resolution()), 0
+	case window.Exact:
+		return s.Per.Microseconds(), 0, 0
+	}
+	return s.Precision.Microseconds(), int64(s.Per / s.Precision), 0
+}
+
+// code tells windows apart: a hash of the layout, and its kind in the last three
+// bits. It is exact in a double.
+func code(w window.Limit) int64 {
+	h := fnv.New64a()
+	h.Write([]byte(w.Layout))
+	kind := map[window.Algorithm]uint64{window.Sliding: 1, window.ByCalendar: 2, window.Exact: 3, window.Estimate: 4}[w.Spec.Algorithm]
+	return int64(h.Sum64()>>16<<3 | kind)
+}
+
+type bounds struct{ start, end window.Instant }
+
+// periods are those of a calendar around the instants that may matter: the one
+// before, the one itself, and two to come.
+func (a *ask) periods(s window.Spec) []bounds {
+	if s.Algorithm != window.ByCalendar {
+		return nil
+	}
+	var all []bounds
+	for _, at := range a.around {
+		start, end := s.Bounds(at)
+		before, _ := s.Bounds(start - 1)
+		all = append(all, bounds{before, start}, bounds{start, end})
+		for range 2 {
+			start, end = s.Bounds(end)
+			all = append(all, bounds{start, end})
+		}
+	}
+	return distinct(all)
+}
+
+type day struct {
+	bounds
+	name string
+}
+
+// dayList is the days around the instants that may matter.
+func (a *ask) dayList(c *quota.Charge) []day {
+	var all []bounds
+	for _, at := range a.around {
+		start, end := quota.DayOf(at, c.Zone)
+		_, next := quota.DayOf(end, c.Zone)
+		before, _ := quota.DayOf(start-1, c.Zone)
+		all = append(all, bounds{start, end}, bounds{end, next}, bounds{before, start})
+	}
+	var days []day
+	for _, b := range distinct(all) {
+		days = append(days, day{b, quota.DayName(b.start, c.Zone)})
+	}
+	return days
+}
+
+func distinct(all []bounds) []bounds {
+	var some []bounds
+	for _, b := range all {
+		if !slices.Contains(some, b) {
+			some = append(some, b)
+		}
+	}
+	return some
+}
+
+// packed is a row of doubles.
+type packed struct{ bytes []byte }
+
+func (p *packed) add(numbers ...int64) {
+	for _, n := range numbers {
+		p.bytes = binary.LittleEndian.AppendUint64(p.bytes, math.Float64bits(float64(n)))
+	}
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func joinLabels(l quota.Labels) string {
+	return strings.Join([]string{l.Method, l.Job, l.Region, l.Class, l.Reason}, "\x1f")
+}
+
+func splitLabels(s string) quota.Labels {
+	f := strings.Split(s, "\x1f")
+	if len(f) != 5 {
+		return quota.OtherLabels
+	}
+	return quota.Labels{Method: f[0], Job: f[1], Region: f[2], Class: f[3], Reason: f[4]}
+}
+
+// integer reads a number of a reply; scripts send integers only.
+func integer(v any) int64 {
+	n, _ := v.(int64)
+	return n
+}
+
+func instant(v any) time.Time { return window.Instant(integer(v)).Time() }

@@ -1,0 +1,45 @@
+package redisstore
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Every key is made here. The part in braces is the hash tag: what stands in one
+// of them lies in one slot of a cluster.
+//
+//	prefix{youtube/default}:page:units             the page of a pool
+//	prefix{youtube/default}:page:units:log1        the entries of its first window, if that is an exact log
+//	prefix{youtube/default}:receipt:ID             the receipt of a call
+//	prefix{youtube/default}:spend:units:2026-11-20 who spent what on a day
+//	prefix{youtube/default}:pools                  the names of the pools
+//	prefix{youtube/default}:reasons                why pools are blocked
+//	prefix{client/default/203.0.113.7}:page:       the page of a family's member
+//	prefix{client/default}:members                 a family's members, by when they will be idle
+
+// tag begins every key of an account, or of a family's member.
+func (s *Store) tag(p quota.Pool) string {
+	name := escape(p.Upstream) + "/" + escape(p.Account)
+	if p.Key != "" {
+		name += "/" + escape(p.Key)
+	}
+	return s.prefix + "{" + name + "}:"
+}
+
+// escape keeps braces, which end a tag, and slashes out of it.
+func escape(s string) string {
+	if !strings.ContainsAny(s, "{}/%") {
+		return s
+	}
+	return strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D", "/", "%2F").Replace(s)
+}
+
+func pageKey(tag, pool string) string       { return tag + "page:" + pool }
+func logKey(page string, window int) string { return page + ":log" + strconv.Itoa(window+1) }
+func receiptKey(tag, id string) string      { return tag + "receipt:" + id }
+func spendKey(tag, pool, day string) string { return tag + "spend:" + pool + ":" + day }
+func poolsKey(tag string) string            { return tag + "pools" }
+func reasonsKey(tag string) string          { return tag + "reasons" }
+func membersKey(tag string) string          { return tag + "members" }

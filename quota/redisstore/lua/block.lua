@@ -1,0 +1,43 @@
+-- block shuts pages until an instant, or opens them. The later of two stands.
+--
+-- KEYS, ARGV: of a request, see the prelude; then until (0: not given), for how
+--   long, 1 to open, and the reason. The first key is where the reasons are kept.
+-- RETURNS done, now; then for each page that is kept longer than the caller
+--   knows: charge, born, expires.
+
+local now = clock()
+local r = request()
+local k = 4 + 4 * r.n
+local until_, for_, opens, reason = tonumber(ARGV[k + 1]), tonumber(ARGV[k + 2]), ARGV[k + 3] == '1', ARGV[k + 4]
+
+local pages, wrong = open(r, now)
+if not pages then
+  return wrong
+end
+if missed then
+  return { MISSED, missed }
+end
+if for_ > 0 then
+  until_ = now + for_
+end
+
+local reply = { DONE, now }
+for i = 1, r.n do
+  local p = pages[i]
+  local stands = p[6] ~= 0 and p.at < p[6]
+  if opens then
+    p[6] = 0
+    call('HDEL', KEYS[1], p.key)
+  elseif until_ > p.at and not (stands and until_ <= p[6]) then
+    p[6] = until_
+    call('HSET', KEYS[1], p.key, reason)
+    call('PEXPIRE', KEYS[1], 400 * 86400000)
+  end
+  p[5] = max(p[5], p.at)
+  if write(p, now, r[i]) then
+    reply[#reply + 1] = i
+    reply[#reply + 1] = p[2]
+    reply[#reply + 1] = p[7]
+  end
+end
+return reply

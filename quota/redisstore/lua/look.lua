@@ -1,0 +1,37 @@
+-- look reads pages and changes nothing.
+--
+-- KEYS, ARGV: of a request, see the prelude. The first key is where the reasons
+--   of blocks are kept.
+-- RETURNS done, now; then per charge: known, born, revision, blocked, reason; and
+--   per window of it: used, next units, next at (2^53 is never), reset.
+
+local now = clock()
+local r = request()
+local reply = { DONE, now }
+local function say(...)
+  for _, v in ipairs({ ... }) do
+    reply[#reply + 1] = v
+  end
+end
+
+for i = 1, r.n do
+  local q = r[i]
+  local p, wrong = load(q.page, q.c, now, q.text, q.logs, q.old)
+  if not p then
+    wrong[3] = i
+    return wrong
+  end
+  local at = now_(p, now)
+  local shut = p[6] ~= 0 and at < p[6] and p[6] or 0
+  local reason = shut ~= 0 and call('HGET', KEYS[1], q.page) or ''
+  say((p.new and not p.again) and 0 or 1, p[2], p[4], shut, reason)
+  for w = 1, p[8] do
+    advance(p, w, at)
+    local units, when = next_(p, w, at)
+    say(used(p, w, at), units, when, reset(p, w, at))
+  end
+end
+if missed then
+  return { MISSED, missed }
+end
+return reply

@@ -1,0 +1,57 @@
+-- record charges what is already gone, whatever the limits; once if it has an id.
+--
+-- KEYS, ARGV: of a request, see the prelude; then when it happened, 0 for
+--   now, and 1 if a page that was forgotten is to count again.
+-- RETURNS done, now, at; then for each page that is kept longer than the caller
+--   knows: charge, born, expires.
+
+local now = clock()
+local r = request()
+local past = tonumber(ARGV[5 + 4 * r.n])
+
+r.restore = ARGV[6 + 4 * r.n] == '1'
+
+if r.look then
+  local got = receipt(r, now)
+  if got then
+    return { covers(got, r) and DONE or OTHER_CHARGES, now, got[7] }
+  end
+end
+
+local pages, wrong = open(r, now)
+if not pages then
+  return wrong
+end
+local at = {}
+for i = 1, r.n do
+  local p, units = pages[i], r[i].c[1]
+  at[i] = p.at
+  if units < 0 then
+    for w = 1, p[8] do
+      forget(p, w, p.at, -units)
+    end
+  else
+    if past ~= 0 and past < p.at then
+      at[i] = past
+    end
+    for w = 1, p[8] do
+      add(p, w, at[i], units)
+    end
+  end
+  p[5] = max(p[5], at[i])
+  dayof(r[i].c, at[i])
+end
+if missed then
+  return { MISSED, missed }
+end
+
+local reply = { DONE, now, at[1] }
+for i = 1, r.n do
+  if write(pages[i], now, r[i]) then
+    reply[#reply + 1] = i
+    reply[#reply + 1] = pages[i][2]
+    reply[#reply + 1] = pages[i][7]
+  end
+end
+leave(r, now, pages, at)
+return reply

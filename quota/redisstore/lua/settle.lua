@@ -1,0 +1,66 @@
+-- settle corrects a reservation to what the call really cost, once.
+--
+-- KEYS, ARGV: of a request, see the prelude; the units of each charge are what it
+--   is settled to. labels are those of the receipt.
+-- RETURNS done, back, left, charged, repeated; or gone.
+
+local now = clock()
+local r = request()
+local got = receipt(r, now)
+if not got or got.nonce ~= r.nonce then
+  return { GONE }
+end
+if got[2] == 1 then
+  return { DONE, got[3], got[4], got[5], 1 }
+end
+
+local pages, wrong = open(r, now)
+if not pages then
+  return wrong
+end
+local back, left, charged = 0, 0, 0
+for i = 1, r.n do
+  local p, units = pages[i], r[i].c[1]
+  local over = got[3 + 3 * i] - units
+  if over > 0 and got[5 + 3 * i] == p[3] then
+    local given = 0
+    p[5] = max(p[5], p.at)
+    for w = 1, p[8] do
+      given = max(given, give(p, w, p.at, got[4 + 3 * i], over))
+    end
+    back = back + given
+    left = left + over - given
+  elseif over > 0 then
+    left = left + over
+  elseif over < 0 then
+    for w = 1, p[8] do
+      add(p, w, p.at, -over)
+    end
+    p[5] = max(p[5], p.at)
+    charged = charged - over
+  end
+end
+if missed then
+  return { MISSED, missed }
+end
+
+for i = 1, r.n do
+  write(pages[i], now, r[i])
+  local key = r[i].spend[1]
+  if key then
+    local was, units = got[3 + 3 * i], r[i].c[1]
+    local labels = r.labels
+    if call('HEXISTS', key, 'u' .. labels) == 0 then
+      labels = OTHER_LABELS
+    end
+    call('HINCRBY', key, 'u' .. labels, units - was)
+    if units == 0 and was > 0 then
+      call('HINCRBY', key, 'c' .. labels, -1)
+    end
+  end
+end
+got[2], got[3], got[4], got[5] = 1, back, left, charged
+local n = 5 + 3 * r.n
+local ttl = call('PTTL', KEYS[1])
+call('SET', KEYS[1], got.nonce .. pack('<' .. string.rep('d', n), unpack(got, 1, n)) .. got.text, 'PX', max(ttl, 1))
+return { DONE, back, left, charged, 0 }

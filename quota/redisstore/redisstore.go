@@ -1,0 +1,258 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headroom-quota/headroom/internal/redisclock"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// Options are what New can be told; nil is legal.
+type Options struct {
+	Prefix  string        // begins every key; "" is "headroom:"
+	Timeout time.Duration // of one round trip, whatever the client's own settings; zero is 2s
+	Births  quota.Births  // remembers pages beyond this process; nil: within it only
+}
+
+// Store is a [quota.Store] in Redis. It is safe for concurrent use.
+type Store struct {
+	client  redis.UniversalClient
+	prefix  string
+	timeout time.Duration
+	births  births
+	scripts scripts
+	moved   func() time.Time // the clock of tests; nil: the server's
+}
+
+var _ quota.Store = (*Store)(nil)
+
+// New returns a store in what client is connected to. It does not connect: call
+// [Store.Check] for that, once, at the start. Clients that may read from replicas
+// are refused, because a replica's answer is stale.
+func New(client redis.UniversalClient, o *Options) (*Store, error) {
+	if c, ok := client.(*redis.ClusterClient); ok {
+		if opt := c.Options(); opt.ReadOnly || opt.RouteByLatency || opt.RouteRandomly {
+			return nil, errors.New("a ledger must not read from replicas: clear ReadOnly, RouteByLatency and RouteRandomly of the cluster client")
+		}
+	}
+	if o == nil {
+		o = &Options{}
+	}
+	s := &Store{client: client, prefix: o.Prefix, timeout: o.Timeout, moved: redisclock.Get()}
+	s.births = births{kept: o.Births, known: make(map[string]quota.Birth)}
+	if s.prefix == "" {
+		s.prefix = "headroom:"
+	}
+	if strings.ContainsAny(s.prefix, "{}") {
+		return nil, fmt.Errorf("prefix %q must not hold braces: they mark the part of a key that chooses its slot", s.prefix)
+	}
+	if s.timeout == 0 {
+		s.timeout = 2 * time.Second
+	}
+	clock := "clock"
+	if s.moved != nil {
+		clock = "clock_moved"
+	}
+	s.scripts = newScripts(clock)
+	return s, nil
+}
+
+// now is about what the server's clock shows: enough to choose the days and
+// periods to send.
+func (s *Store) now() time.Time {
+	if s.moved != nil {
+		return s.moved()
+	}
+	return quota.SystemClock{}.Now()
+}
+
+// Reserve implements [quota.Store].
+func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	if err := ctx.Err(); err != nil {
+		return quota.Verdict{}, err
+	}
+	if err := r.Check(); err != nil {
+		return quota.Verdict{}, err
+	}
+	if r.Charges[0].Pool.Key != "" {
+		return s.reserveMember(ctx, &r)
+	}
+	a := s.ask(s.scripts.reserve, &r)
+	a.look = r.ID != "" && !r.Fresh
+	return s.decide(ctx, a, r.ID)
+}
+
+// ask prepares what Reserve and Record have in common.
+func (s *Store) ask(script script, r *quota.Request) *ask {
+	tag := s.tag(r.Charges[0].Pool)
+	a := &ask{
+		store: s, script: script, tag: tag, charges: r.Charges, labels: r.Labels,
+		id: r.ID != "", look: r.ID != "", first: receiptKey(tag, r.ID),
+	}
+	if a.id {
+		rand.Read(a.nonce[:])
+	}
+	return a
+}
+
+// decide runs the reserve script and reads its verdict.
+func (s *Store) decide(ctx context.Context, a *ask, id string) (quota.Verdict, error) {
+	reply, err := a.run(ctx)
+	if err != nil {
+		return quota.Verdict{}, err
+	}
+	if integer(reply[0]) == replyOtherCharges {
+		return quota.Verdict{}, otherCharges(id)
+	}
+	c := &a.charges[integer(reply[3])-1]
+	v := quota.Verdict{
+		Allowed: integer(reply[2]) == 1,
+		ID:      id,
+		Pool:    c.Pool,
+		Window:  c.Windows[integer(reply[4])-1].Name,
+		Units:   c.Units,
+		Used:    integer(reply[5]),
+		Limit:   integer(reply[6]),
+		ResetAt: instant(reply[8]),
+		Rebased: integer(reply[9]) == 1,
+		At:      instant(reply[10]),
+		Repeat:  integer(reply[11]) == 1,
+		Blocked: integer(reply[11]) == 2,
+	}
+	v.Remaining = max(v.Limit-v.Used, 0)
+	switch free := integer(reply[7]); {
+	case v.Repeat:
+		nonce, _ := reply[12].(string)
+		copy(v.Nonce[:], nonce)
+	case v.Allowed:
+		v.Nonce = a.nonce
+	case free == never:
+		v.Impossible, v.RetryAfter = true, window.Never.Sub(0)
+	default:
+		v.RetryAt = window.Instant(free).Time()
+		v.RetryAfter = window.Instant(free).Sub(window.Instant(integer(reply[1])))
+	}
+	if v.Blocked {
+		v.Reason = s.reason(ctx, a, c)
+	}
+	return v, s.births.remember(ctx, a, reply[13:])
+}
+
+// reason is why a pool is blocked, for people: a refusal stands without it.
+func (s *Store) reason(ctx context.Context, a *ask, c *quota.Charge) string {
+	reason, err := s.client.HGet(ctx, reasonsKey(a.tag), pageKey(a.tag, c.Pool.Name)).Result()
+	if err != nil {
+		return ""
+	}
+	return reason
+}
+
+// Record implements [quota.Store].
+func (s *Store) Record(ctx context.Context, r quota.Request) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := r.CheckRecord(); err != nil {
+		return err
+	}
+	if r.Charges[0].Pool.Key != "" {
+		return s.recordMember(ctx, &r)
+	}
+	return s.record(ctx, s.ask(s.scripts.record, &r), &r)
+}
+
+func (s *Store) record(ctx context.Context, a *ask, r *quota.Request) error {
+	var at int64
+	if !r.At.IsZero() {
+		at = r.At.UnixMicro()
+		a.around = append(a.around, window.Instant(at))
+	}
+	a.extra = []any{at, flag(r.Restore)}
+	reply, err := a.run(ctx)
+	if err != nil {
+		return err
+	}
+	if integer(reply[0]) == replyOtherCharges {
+		return otherCharges(r.ID)
+	}
+	return s.births.remember(ctx, a, reply[3:])
+}
+
+func otherCharges(id string) error {
+	return quota.BadInput("id %q was used before with other charges; an id names one call", id)
+}
+
+// Block implements [quota.Store].
+func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := b.Check(); err != nil {
+		return err
+	}
+	tag := s.tag(b.Charges[0].Pool)
+	var until int64
+	if !b.Until.IsZero() {
+		until = min(b.Until.UnixMicro(), 1<<52)
+	}
+	a := &ask{
+		store: s, script: s.scripts.block, tag: tag, charges: b.Charges, noSpend: true, first: reasonsKey(tag),
+		extra: []any{until, b.For.Microseconds(), flag(b.Open), b.Reason},
+	}
+	reply, err := a.run(ctx)
+	if err != nil {
+		return err
+	}
+	return s.births.remember(ctx, a, reply[2:])
+}
+
+// Look implements [quota.Store].
+func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	states := make([]quota.PageState, 0, len(charges))
+	for i := range charges {
+		state, err := s.look(ctx, charges[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		states = append(states, state)
+	}
+	return states, nil
+}
+
+func (s *Store) look(ctx context.Context, charges []quota.Charge) (quota.PageState, error) {
+	tag := s.tag(charges[0].Pool)
+	a := &ask{store: s, script: s.scripts.look, tag: tag, charges: charges, noSpend: true, first: reasonsKey(tag)}
+	reply, err := a.run(ctx)
+	if err != nil {
+		return quota.PageState{}, err
+	}
+	c := &charges[0]
+	state := quota.PageState{Pool: c.Pool, Now: instant(reply[1]), Known: integer(reply[2]) == 1, Revision: integer(reply[4])}
+	if state.Known {
+		state.Born = instant(reply[3])
+	}
+	if integer(reply[5]) != 0 {
+		state.Blocked = instant(reply[5])
+		state.Reason, _ = reply[6].(string)
+	}
+	for i, w := range c.Windows {
+		f := reply[7+4*i:]
+		ws := quota.WindowState{Window: w.Name, Limit: w.Limit, Used: integer(f[0]), NextUnits: integer(f[1]), ResetAt: instant(f[3])}
+		if integer(f[2]) != never {
+			ws.NextAt = instant(f[2])
+		}
+		state.Windows = append(state.Windows, ws)
+	}
+	return state, nil
+}

@@ -1,0 +1,113 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Settle implements [quota.Store]. It is the rare case, so it may take three round
+// trips: the receipt says which pages, the pages say how they are laid out.
+func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
+	if err := ctx.Err(); err != nil {
+		return quota.Settlement{}, err
+	}
+	tag := s.tag(quota.Pool{Upstream: t.Upstream, Account: t.Account})
+	key := receiptKey(tag, t.ID)
+	text, err := s.client.Get(ctx, key).Result()
+	if errors.Is(err, redis.Nil) {
+		return quota.Settlement{}, noReceipt(t)
+	}
+	if err != nil {
+		return quota.Settlement{}, err
+	}
+	pools, labels, days := readReceipt(text)
+	if pools == nil || text[:16] != string(t.Nonce[:]) {
+		return quota.Settlement{}, noReceipt(t)
+	}
+	if err := quota.CheckSettle(units, len(pools)); err != nil {
+		return quota.Settlement{}, err
+	}
+	a := &ask{store: s, script: s.scripts.settle, tag: tag, first: key, id: true, nonce: t.Nonce, labels: labels}
+	for i, pool := range pools {
+		c, err := s.laidOut(ctx, tag, quota.Pool{Upstream: t.Upstream, Account: t.Account, Name: pool})
+		if err != nil {
+			return quota.Settlement{}, err
+		}
+		c.Units = units[i]
+		a.charges = append(a.charges, c)
+		if days[i] == "" {
+			a.days = append(a.days, nil)
+		} else {
+			a.days = append(a.days, []string{days[i]})
+		}
+	}
+	reply, err := a.run(ctx)
+	if err != nil {
+		return quota.Settlement{}, err
+	}
+	if integer(reply[0]) == replyGone {
+		return quota.Settlement{}, noReceipt(t)
+	}
+	return quota.Settlement{
+		Back: integer(reply[1]), Left: integer(reply[2]), Charged: integer(reply[3]), Repeat: integer(reply[4]) == 1,
+	}, nil
+}
+
+func noReceipt(t quota.Token) error {
+	return quota.BadInput("settle %q: no such reservation, or it was made more than %s ago", t.ID, quota.ReceiptLife)
+}
+
+// readReceipt reads the text of a receipt: pools, labels and spend keys.
+func readReceipt(s string) (pools []string, labels quota.Labels, days []string) {
+	// the numbers before it are 5 doubles and 3 per pool
+	for n := 1; 16+8*(5+3*n) <= len(s); n++ {
+		f := strings.Split(s[16+8*(5+3*n):], "\x1d")
+		if len(f) != 3 {
+			continue
+		}
+		pools, days = strings.Split(f[0], "\x1e"), strings.Split(f[2], "\x1e")
+		if len(pools) == n && len(days) == n {
+			return pools, splitLabels(f[1]), days
+		}
+	}
+	return nil, quota.Labels{}, nil
+}
+
+// laidOut returns a charge for the windows and the revision that a page has.
+func (s *Store) laidOut(ctx context.Context, tag string, pool quota.Pool) (quota.Charge, error) {
+	c := quota.Charge{Pool: pool}
+	head, err := s.client.GetRange(ctx, pageKey(tag, pool.Name), 0, 4095).Result()
+	if err != nil {
+		return c, err
+	}
+	if len(head) < 8*pageHead {
+		return c, &quota.ForgottenError{Pool: pool, Born: s.now()}
+	}
+	double := func(i int) int64 {
+		return int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(head[8*(i-1) : 8*i]))))
+	}
+	c.Revision = double(4)
+	at := 8 * (pageHead + pageState*int(double(8)))
+	if len(head) < at+2 {
+		return c, errors.New("the page of " + pool.String() + " is cut short")
+	}
+	end := at + 2 + int(binary.LittleEndian.Uint16([]byte(head[at:at+2])))
+	if len(head) < end {
+		return c, errors.New("the page of " + pool.String() + " is cut short")
+	}
+	c.Windows, err = parseLayouts(head[at+2 : end])
+	return c, err
+}
+
+// The header of a page, as the prelude lays it out.
+const (
+	pageHead  = 10
+	pageState = 7
+)

@@ -1,0 +1,111 @@
+package redisstore
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// spendDays is how many days back spend is looked for.
+const spendDays = quota.SpendDays + 6
+
+// Spend implements [quota.Store].
+func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	tag := s.tag(quota.Pool{Upstream: q.Upstream, Account: q.Account})
+	zones, err := s.client.HGetAll(ctx, poolsKey(tag)).Result()
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.serverTime(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type row struct {
+		pool, day string
+		cmd       *redis.MapStringStringCmd
+	}
+	var rows []row
+	pipe := s.client.Pipeline()
+	for pool, zone := range zones {
+		location, err := time.LoadLocation(zone)
+		if err != nil {
+			return nil, err
+		}
+		for _, day := range daysBack(now, location) {
+			if q.Covers(day, location) {
+				rows = append(rows, row{pool, day, pipe.HGetAll(ctx, spendKey(tag, pool, day))})
+			}
+		}
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, err
+	}
+	var all []quota.Spent
+	for _, r := range rows {
+		pool := quota.Pool{Upstream: q.Upstream, Account: q.Account, Name: r.pool}
+		all = append(all, readSpend(pool, r.day, r.cmd.Val())...)
+	}
+	quota.SortSpent(all)
+	return all, nil
+}
+
+// readSpend reads a day's hash: a field of units and one of calls for each set of
+// labels.
+func readSpend(pool quota.Pool, day string, fields map[string]string) []quota.Spent {
+	var all []quota.Spent
+	for field, units := range fields {
+		labels, ok := strings.CutPrefix(field, "u")
+		if !ok {
+			continue
+		}
+		s := quota.Spent{Pool: pool, Day: day, Labels: splitLabels(labels), Units: number(units), Calls: number(fields["c"+labels])}
+		if s.Units != 0 || s.Calls != 0 {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// daysBack names the days of a zone from tomorrow back, the server's clock being
+// the one that counts.
+func daysBack(now time.Time, zone *time.Location) []string {
+	at := window.At(now)
+	_, next := quota.DayOf(at, zone)
+	days := []string{quota.DayName(next, zone)}
+	for range spendDays {
+		days = append(days, quota.DayName(at, zone))
+		start, _ := quota.DayOf(at, zone)
+		at = start - 1
+	}
+	return slices.Compact(days)
+}
+
+// serverTime is the clock that decides.
+func (s *Store) serverTime(ctx context.Context) (time.Time, error) {
+	if s.moved != nil {
+		return s.moved(), nil
+	}
+	return s.client.Time(ctx).Result()
+}
+
+// number reads a field of a hash, which only scripts write.
+func number(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
