@@ -39,11 +39,15 @@ func write(t *testing.T, text string) string {
 // their routes: the names are the book's.
 func discovered(t *testing.T) map[string][]string {
 	t.Helper()
-	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "google.golang.org/api").Output()
+	out, err := exec.Command("go", "mod", "download", "-json", "google.golang.org/api").Output()
 	if err != nil {
 		t.Fatalf("find the SDK: %v", err)
 	}
-	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "youtube/v3/youtube-api.json"))
+	var module struct{ Dir string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(module.Dir, "youtube/v3/youtube-api.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

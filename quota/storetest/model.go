@@ -3,6 +3,7 @@ package storetest
 import (
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func testModel(t *testing.T, h Harness) {
 	const steps = 60
 	setFlag(t, "rapid.steps", steps)
 	setFlag(t, "rapid.checks", uint64(operations+operations/8)/steps+1)
-	seed := setFlag(t, "rapid.seed", uint64(time.Now().UnixNano()))
+	seed := setFlag(t, "rapid.seed", rand.Uint64())
 
 	var made, granted, refused int
 	rapid.Check(t, func(rt *rapid.T) {
