@@ -8,4 +8,7 @@ require (
 	golang.org/x/time v0.16.0
 )
 
-require github.com/hashicorp/golang-lru v0.5.4 // indirect
+require (
+	github.com/goccy/go-yaml v1.19.2 // indirect
+	github.com/hashicorp/golang-lru v0.5.4 // indirect
+)
