@@ -15,6 +15,13 @@ type Options struct {
 	Clock    Clock    // nil: the machine's
 	Observer Observer // nil: nobody watches
 
+	// Journal is where calls that are admitted in an outage are written down; nil:
+	// none is admitted.
+	Journal Journal
+	// Allowance is how many units of a pool this machine may spend in an outage;
+	// zero is DefaultAllowance.
+	Allowance int64
+
 	// SettleTimeout bounds settling and releasing, which outlive the caller's
 	// context; zero is 5s.
 	SettleTimeout time.Duration
@@ -29,6 +36,11 @@ type Ledger struct {
 	timeout time.Duration
 	ids     *ids
 	prices  atomic.Pointer[prices]
+
+	journal   Journal
+	allowance int64
+	pending   atomic.Bool  // the journal may hold something
+	offset    atomic.Int64 // the store's clock less ours, in nanoseconds
 }
 
 // New returns a ledger that spends by the book from the pools in the store.
@@ -46,6 +58,11 @@ func New(book *Book, store Store, o *Options) (*Ledger, error) {
 	if l.timeout == 0 {
 		l.timeout = 5 * time.Second
 	}
+	l.journal, l.allowance = o.Journal, o.Allowance
+	if l.allowance == 0 {
+		l.allowance = DefaultAllowance
+	}
+	l.pending.Store(l.journal != nil) // a process before this one may have left something
 	l.prices.Store(newPrices(book))
 	return l, nil
 }
@@ -98,22 +115,44 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, times int64) (*Reservatio
 		r.Verdict = Verdict{Allowed: true, ID: id, At: l.clock.Now()}
 		return r, nil
 	}
-	var began time.Time
-	if l.watch != nil {
-		began = l.clock.Now()
+	v, err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()})
+	if errors.Is(err, ErrOutage) {
+		r, err = l.admit(ctx, c, &price, id, err)
+		return r, l.unseen(c, r, err)
 	}
-	v, err := l.store.Reserve(ctx, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()})
 	if err != nil {
-		return nil, l.failed(c, l.storeError(ctx, "reserve "+price.charges[0].Pool.String(), err))
-	}
-	if l.watch != nil {
-		l.answered(c, v, l.clock.Now().Sub(began))
+		return nil, l.failed(c, err)
 	}
 	if !v.Allowed {
 		return nil, refusal(c, v)
 	}
 	r.Verdict = v
 	return r, nil
+}
+
+// ask puts a request to the store, after what the journal holds.
+func (l *Ledger) ask(ctx context.Context, c *Call, r Request) (Verdict, error) {
+	op := "reserve " + r.Charges[0].Pool.String()
+	if l.journal != nil && l.pending.Load() && c.Family == "" {
+		if err := l.Replay(ctx); err != nil && !errors.Is(err, ErrBadInput) {
+			return Verdict{}, err
+		}
+	}
+	var began time.Time
+	if l.watch != nil {
+		began = l.clock.Now()
+	}
+	v, err := l.store.Reserve(ctx, r)
+	if err != nil {
+		return v, l.storeError(ctx, op, err)
+	}
+	if l.journal != nil {
+		l.offset.Store(int64(v.At.Sub(l.clock.Now())))
+	}
+	if l.watch != nil {
+		l.answered(c, v, l.clock.Now().Sub(began))
+	}
+	return v, nil
 }
 
 // refusal is the error for a verdict that is no.
@@ -141,7 +180,7 @@ func multiply(charges []Charge, times int64, class string) ([]Charge, error) {
 // and not the caller's own doing is an outage.
 func (l *Ledger) storeError(ctx context.Context, op string, err error) error {
 	switch {
-	case errors.Is(err, ErrBadInput), errors.Is(err, ErrStaleBook), errors.Is(err, ErrOutage):
+	case errors.Is(err, ErrBadInput), errors.Is(err, ErrStaleBook):
 		return err
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", op, context.Cause(ctx))

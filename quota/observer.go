@@ -27,8 +27,10 @@ const (
 	EventBlocked    EventKind = "blocked" // refused because the upstream had said no
 	EventImpossible EventKind = "impossible"
 	EventUnpriced   EventKind = "unpriced"
-	EventOutage     EventKind = "outage" // refused because the ledger is not to be reached
-	EventFailed     EventKind = "failed" // bad input, a stale book, a context that ended
+	EventAdmitted   EventKind = "admitted" // unseen: the ledger is not to be reached
+	EventReplayed   EventKind = "replayed" // what was admitted is in the ledger now
+	EventOutage     EventKind = "outage"   // refused because the ledger is not to be reached
+	EventFailed     EventKind = "failed"   // bad input, a stale book, a context that ended
 	EventSettled    EventKind = "settled"
 	EventAdjusted   EventKind = "adjusted"
 	EventShut       EventKind = "shut"    // a pool was blocked
@@ -81,6 +83,9 @@ func (l *Ledger) failed(c *Call, err error) error {
 	switch {
 	case errors.As(err, &refused):
 		e.Kind, e.Pool, e.Verdict = EventRefused, refused.Pool, refused.Verdict
+		if refused.Blocked {
+			e.Kind = EventBlocked
+		}
 	case errors.As(err, &impossible):
 		e.Kind, e.Pool = EventImpossible, impossible.Pool
 	case errors.Is(err, ErrUnpriced):
@@ -90,4 +95,15 @@ func (l *Ledger) failed(c *Call, err error) error {
 	}
 	l.watch.Observe(e)
 	return err
+}
+
+// unseen tells the observer of a call that was decided without the ledger.
+func (l *Ledger) unseen(c *Call, r *Reservation, err error) error {
+	if err != nil {
+		return l.failed(c, err)
+	}
+	if l.watch != nil {
+		l.watch.Observe(Event{Kind: EventAdmitted, Call: *c, Pool: r.Pool, Verdict: r.Verdict})
+	}
+	return nil
 }

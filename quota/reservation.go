@@ -60,6 +60,8 @@ func (r *Reservation) settle(ctx context.Context, units []int64) (Settlement, er
 	switch {
 	case len(r.charges) == 0:
 		return Settlement{}, nil // admitted without a price
+	case r.Outage:
+		return r.settleAdmitted(ctx, units)
 	case r.drawn != nil:
 		return r.drawn.settle(ctx, r, units)
 	}

@@ -3,6 +3,7 @@ package quota
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -152,7 +153,13 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 	}
 	b.Charges = []Charge{c}
 	if err := l.store.Block(ctx, b); err != nil {
-		return l.storeError(ctx, "block "+pool.String(), err)
+		err = l.storeError(ctx, "block "+pool.String(), err)
+		if l.journal == nil || b.Open || !errors.Is(err, ErrOutage) {
+			return err
+		}
+		if err := l.blockUnseen(ctx, pool, b, err); err != nil {
+			return err
+		}
 	}
 	if l.watch != nil {
 		e := Event{Kind: EventShut, Pool: pool, Until: b.Until, Reason: b.Reason}
@@ -163,6 +170,20 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 			e.Kind = EventOpened
 		}
 		l.watch.Observe(e)
+	}
+	return nil
+}
+
+// blockUnseen writes a block down that the ledger cannot be told of.
+func (l *Ledger) blockUnseen(ctx context.Context, pool Pool, b BlockRequest, outage error) error {
+	now := l.clock.Now().Add(time.Duration(l.offset.Load()))
+	e := Entry{ID: l.ids.next(), At: now, Charges: []EntryCharge{{Pool: pool}}, Until: b.Until, Reason: b.Reason}
+	if b.For > 0 {
+		e.Until = now.Add(b.For)
+	}
+	l.pending.Store(true)
+	if err := l.journal.Block(ctx, e); err != nil {
+		return &OutageError{Op: "block " + pool.String(), Reason: "and the journal cannot be written", Err: errors.Join(outage, err)}
 	}
 	return nil
 }

@@ -12,11 +12,12 @@ var house = [][]string{
 	{"ingest"},
 	{"ingest/youtube", "ingest/catalog", "ingest/plan"},
 	{"quota/meter", "quota/throttle", "."}, // the root holds the built-in price books
-	{"quota/memstore", "quota/sqlitestore", "quota/redisstore"},
+	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/journal", "quota/breaker"},
 	{"quota/storetest"},
 	{"quota"},
 	{"quota/window"},
 	{"internal/youtubesim"}, // an upstream: it knows nothing of us
+	{"internal/redisclock", "internal/redistest"}, // for tests and simulations
 	{"internal/floors"},
 }
 
@@ -33,8 +34,11 @@ var keys = map[string][]string{
 	"github.com/spf13/cobra":        {"cmd/ingestor"},
 	"github.com/spf13/viper":        {"cmd/ingestor"},
 	"google.golang.org/api/youtube": {"ingest/youtube"},
-	"github.com/redis/go-redis":     {"quota/redisstore"},
-	"modernc.org/sqlite":            {"quota/sqlitestore", "ingest/catalog"},
+	"github.com/redis/go-redis":     {"quota/redisstore", "internal/redistest"},
+	"modernc.org/sqlite":            {"quota/sqlitestore", "quota/journal", "ingest/catalog"},
+	"github.com/sony/gobreaker":     {"quota/breaker"},
+	module + "/internal/redisclock": {"quota/redisstore", "ingest/plan"},
+	module + "/internal/redistest":  {},
 	module + "/quota/storetest":     {},
 	module + "/internal/youtubesim": {"cmd/ingestor"},
 	module + "/cmd":                 {},

@@ -1,0 +1,144 @@
+// Package breaker keeps a dead ledger from adding its timeout to every call. It
+// stands between a ledger and its store: [New] returns a store that fails at once
+// while the one behind it is known to be dead.
+//
+// After three failures in a row the store counts as dead. Those three, and calls
+// that were under way at the same time, pay the full timeout; all others fail at
+// once with [ErrOpen]. Every few seconds one probe, which no caller waits for,
+// looks whether the store is back.
+package breaker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// ErrOpen says that the store was not asked, because it is known to be dead.
+var ErrOpen = errors.New("the ledger did not answer lately, so it was not asked")
+
+// Options are what New can be told; nil is legal.
+type Options struct {
+	Failures uint32          // in a row, until the store counts as dead; zero is 3
+	Probe    time.Duration   // how long until it is asked again; zero is 5s
+	Timeout  time.Duration   // of a probe; zero is 2s
+	Changed  func(dead bool) // told when the store is found dead, and when it is back; may be nil
+}
+
+// Store is a [quota.Store] behind a breaker.
+type Store struct {
+	store   quota.Store
+	breaker *gobreaker.CircuitBreaker[any]
+	timeout time.Duration
+}
+
+var _ quota.Store = (*Store)(nil)
+
+// New puts a breaker before a store.
+func New(store quota.Store, o *Options) *Store {
+	if o == nil {
+		o = &Options{}
+	}
+	failures, probe, timeout := o.Failures, o.Probe, o.Timeout
+	if failures == 0 {
+		failures = 3
+	}
+	if probe == 0 {
+		probe = 5 * time.Second
+	}
+	if timeout == 0 {
+		timeout = 2 * time.Second
+	}
+	s := &Store{store: store, timeout: timeout}
+	s.breaker = gobreaker.NewCircuitBreaker[any](gobreaker.Settings{
+		Name:         "ledger",
+		MaxRequests:  1,
+		Timeout:      probe,
+		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= failures },
+		IsSuccessful: answered,
+		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) },
+		OnStateChange: func(_ string, from, to gobreaker.State) {
+			if o.Changed != nil && (to == gobreaker.StateOpen && from == gobreaker.StateClosed || to == gobreaker.StateClosed) {
+				o.Changed(to == gobreaker.StateOpen)
+			}
+		},
+	})
+	return s
+}
+
+// answered reports whether the store has answered: to say no, to find fault with
+// the question, or to have forgotten, is an answer.
+func answered(err error) bool {
+	var forgotten *quota.ForgottenError
+	return err == nil || errors.Is(err, quota.ErrBadInput) || errors.Is(err, quota.ErrStaleBook) || errors.As(err, &forgotten)
+}
+
+// through asks the store if it is alive.
+func through[T any](s *Store, probe []quota.Charge, ask func() (T, error)) (T, error) {
+	var none T
+	if s.breaker.State() == gobreaker.StateHalfOpen {
+		s.probe(probe)
+	}
+	if s.breaker.State() != gobreaker.StateClosed {
+		return none, fmt.Errorf("%w", ErrOpen)
+	}
+	got, err := s.breaker.Execute(func() (any, error) { return ask() })
+	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+		return none, ErrOpen
+	}
+	value, _ := got.(T)
+	return value, err
+}
+
+// probe looks whether the store is back, in the background. The breaker lets one
+// through at a time.
+func (s *Store) probe(charges []quota.Charge) {
+	if len(charges) == 0 {
+		return
+	}
+	charges = charges[:1:1]
+	go func() {
+		_, _ = s.breaker.Execute(func() (any, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+			defer cancel()
+			return s.store.Look(ctx, charges)
+		})
+	}()
+}
+
+// Reserve implements [quota.Store].
+func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	return through(s, r.Charges, func() (quota.Verdict, error) { return s.store.Reserve(ctx, r) })
+}
+
+// Settle implements [quota.Store].
+func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
+	return through(s, nil, func() (quota.Settlement, error) { return s.store.Settle(ctx, t, units) })
+}
+
+// Record implements [quota.Store].
+func (s *Store) Record(ctx context.Context, r quota.Request) error {
+	_, err := through(s, r.Charges, func() (any, error) { return nil, s.store.Record(ctx, r) })
+	return err
+}
+
+// Block implements [quota.Store].
+func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
+	_, err := through(s, b.Charges, func() (any, error) { return nil, s.store.Block(ctx, b) })
+	return err
+}
+
+// Look implements [quota.Store].
+func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
+	return through(s, charges, func() ([]quota.PageState, error) { return s.store.Look(ctx, charges) })
+}
+
+// Spend implements [quota.Store].
+func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
+	return through(s, nil, func() ([]quota.Spent, error) { return s.store.Spend(ctx, q) })
+}
