@@ -14,15 +14,16 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// script is a body behind the prelude, under a clock.
+// script is a body behind the prelude, under a clock; steady does without the
+// prelude.
 type script struct {
 	source string
 	sha    string
 }
 
-func newScript(clock, body string) script {
+func newScript(parts ...string) script {
 	var b strings.Builder
-	for _, name := range []string{clock, "prelude", body} {
+	for _, name := range parts {
 		text, err := sources.ReadFile("lua/" + name + ".lua")
 		if err != nil {
 			panic(err) // it is embedded
@@ -35,16 +36,17 @@ func newScript(clock, body string) script {
 }
 
 // scripts are the bodies, one operation each.
-type scripts struct{ reserve, settle, record, block, look, enrol script }
+type scripts struct{ steady, reserve, settle, record, block, look, enrol script }
 
 func newScripts(clock string) scripts {
 	return scripts{
-		reserve: newScript(clock, "reserve"),
-		settle:  newScript(clock, "settle"),
-		record:  newScript(clock, "record"),
-		block:   newScript(clock, "block"),
-		look:    newScript(clock, "look"),
-		enrol:   newScript(clock, "enrol"),
+		steady:  newScript(clock, "steady"),
+		reserve: newScript(clock, "prelude", "reserve"),
+		settle:  newScript(clock, "prelude", "settle"),
+		record:  newScript(clock, "prelude", "record"),
+		block:   newScript(clock, "prelude", "block"),
+		look:    newScript(clock, "prelude", "look"),
+		enrol:   newScript(clock, "prelude", "enrol"),
 	}
 }
 
@@ -55,13 +57,9 @@ type once struct{ *redis.Cmd }
 // NoRetry tells go-redis.
 func (once) NoRetry() bool { return true }
 
-// eval runs a script by its name, and by its text only where the server does not
-// know it: it was flushed, or the server is another one.
+// eval runs a script that answers with a list.
 func (s *Store) eval(ctx context.Context, script script, keys []string, args []any) ([]any, error) {
-	reply, err := s.send(ctx, "evalsha", script.sha, keys, args)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, err = s.send(ctx, "eval", script.source, keys, args)
-	}
+	reply, err := s.send(ctx, script, keys, args)
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +70,11 @@ func (s *Store) eval(ctx context.Context, script script, keys []string, args []a
 	return list, nil
 }
 
-func (s *Store) send(ctx context.Context, command, what string, keys []string, args []any) (any, error) {
+// send runs a script by its name, and by its text only where the server does not
+// know it: it was flushed, or the server is another one.
+func (s *Store) send(ctx context.Context, script script, keys []string, args []any) (any, error) {
 	all := make([]any, 0, 4+len(keys)+len(args))
-	all = append(all, command, what, len(keys))
+	all = append(all, "evalsha", script.sha, len(keys))
 	for _, key := range keys {
 		all = append(all, key)
 	}
@@ -84,7 +84,16 @@ func (s *Store) send(ctx context.Context, command, what string, keys []string, a
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	cmd := once{redis.NewCmd(ctx, all...)}
+	reply, err := s.process(ctx, all)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		all[0], all[1] = "eval", script.source
+		reply, err = s.process(ctx, all)
+	}
+	return reply, err
+}
+
+func (s *Store) process(ctx context.Context, args []any) (any, error) {
+	cmd := once{redis.NewCmd(ctx, args...)}
 	if err := s.client.Process(ctx, cmd); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 
@@ -87,27 +88,36 @@ func (s *Store) laidOut(ctx context.Context, tag string, pool quota.Pool) (quota
 	if err != nil {
 		return c, err
 	}
-	if len(head) < 8*pageHead {
+	short := fmt.Errorf("the page of %s is cut short", pool)
+	if len(head) == 0 {
 		return c, &quota.ForgottenError{Pool: pool, Born: s.now()}
 	}
-	double := func(i int) int64 {
-		return int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(head[8*(i-1) : 8*i]))))
+	if len(head) < 8*4 {
+		return c, short
 	}
-	c.Revision = double(4)
-	at := 8 * (pageHead + pageState*int(double(8)))
+	n := int(double(head, 4))
+	from := pageFirst + 3*n // where the header begins
+	at := 8 * (from + pageHead + pageState*n)
 	if len(head) < at+2 {
-		return c, errors.New("the page of " + pool.String() + " is cut short")
+		return c, short
 	}
+	c.Revision = double(head, from+4)
 	end := at + 2 + int(binary.LittleEndian.Uint16([]byte(head[at:at+2])))
 	if len(head) < end {
-		return c, errors.New("the page of " + pool.String() + " is cut short")
+		return c, short
 	}
 	c.Windows, err = parseLayouts(head[at+2 : end])
 	return c, err
 }
 
-// The header of a page, as the prelude lays it out.
+// The doubles of a page, as the prelude lays them out.
 const (
+	pageFirst = 6 // and 3 per window
 	pageHead  = 10
-	pageState = 7
+	pageState = 7 // per window
 )
+
+// double reads one of a page's doubles, the first being 1.
+func double(page string, i int) int64 {
+	return int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(page[8*(i-1) : 8*i]))))
+}

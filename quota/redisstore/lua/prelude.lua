@@ -7,6 +7,9 @@
 --
 -- A page is one string:
 --
+--   6 doubles   what steady needs: identity (of revision and windows), until when it
+--   and 3 a     it may do without this file, born, windows, generation; then resets; then latest,
+--   window      and per window the two counters that a reservation changes
 --   10 doubles  version, born, generation, revision, latest, blocked, expires, windows, span, was
 --               (was: the birth of a page that was lost, whose spend a person has put back)
 --   7 doubles   per window: code, region, and five numbers of state
@@ -18,8 +21,10 @@
 -- index, prev, current, per, steps. Of a log: newest, used, -, per, -; its entries
 -- are a sorted set of its own, a member "instant:units" with the instant as score.
 --
+-- What stands in both counts as the first part has it.
+--
 -- A charge comes as doubles: units, revision, born (as the caller remembers it, 0
--- if it does not), then days and windows, each with their count before them. A day
+-- if it does not), identity, then days and windows, each with their count before them. A day
 -- is start, end. A window is code, limit, a, b, span, lag, then the number of
 -- calendar periods sent, and for each start, end.
 
@@ -50,8 +55,8 @@ local DONE, MISSED, STALE, OTHER_WINDOWS, FORGOTTEN, RELAY, OTHER_CHARGES, GONE 
 -- charge reads a charge. w[i] is where window i begins in c, less one.
 local function charge(blob)
   local c = doubles(blob, 1, floor(#blob / 8))
-  local at = 4
-  c.days, c.day = c[4], at
+  local at = 5
+  c.days, c.day = c[5], at
   at = at + 2 * c.days
   c.n = c[at + 1]
   at = at + 1
@@ -97,6 +102,16 @@ local function state(i)
   return HEAD + STATE * (i - 1)
 end
 
+-- first is how many doubles come before the header of a page of n windows, and
+-- front how many bytes before its text.
+local function first(n)
+  return 6 + 3 * n
+end
+
+local function front(n)
+  return 8 * (first(n) + HEAD + STATE * n)
+end
+
 -- span is the longest time for which a charge can count.
 local function span(c)
   local longest = 0
@@ -130,7 +145,7 @@ end
 local function layout(p, now, text)
   local c = p.c
   p[9] = span(c)
-  local region = 8 * (HEAD + STATE * c.n) + 2 + #text
+  local region = front(c.n) + 2 + #text
   p[8] = c.n
   p.text = text
   p.slots, p.put = {}, {}
@@ -159,7 +174,7 @@ local relay
 -- the beginning of a reply. old is the charge that laid the page out, which Go
 -- sends when it is told that the page has to be laid out anew.
 local function load(key, c, now, text, logs, old, restore)
-  local s = call('GETRANGE', key, 0, 8 * (HEAD + STATE * c.n) - 1)
+  local s = call('GETRANGE', key, 0, front(c.n) - 1)
   if #s == 0 then
     if c[3] > 0 and not restore then
       return nil, { FORGOTTEN, c[3] }
@@ -168,11 +183,22 @@ local function load(key, c, now, text, logs, old, restore)
     p[10] = c[3]
     return p
   end
-  local n = unpack_('<d', s, 57)
+  local n = unpack_('<d', s, 25)
   if n ~= c.n then
-    s = call('GETRANGE', key, 0, 8 * (HEAD + STATE * n) - 1)
+    s = call('GETRANGE', key, 0, front(n) - 1)
   end
-  local p = doubles(s, 1, HEAD + STATE * n)
+  local p = doubles(s, 8 * first(n) + 1, HEAD + STATE * n)
+  local live = doubles(s, 8 * (5 + n) + 1, 1 + 2 * n)
+  p[5] = live[1]
+  for i = 1, n do
+    local o = state(i)
+    local kind = p[o + 1] % 8
+    if kind == RING then
+      p[o + 4], p[o + 5] = live[2 * i], live[2 * i + 1]
+    elseif kind ~= LOG then
+      p[o + 5] = live[2 * i]
+    end
+  end
   p.key, p.c, p.logs, p.put, p.slots = key, c, logs, {}, {}
   if c[3] > 0 and p[2] ~= c[3] and p[10] ~= c[3] then
     if not restore then
@@ -193,7 +219,7 @@ local function load(key, c, now, text, logs, old, restore)
   elseif c[2] == p[4] then
     return nil, { OTHER_WINDOWS, p[4] }
   elseif not old then
-    local at = 8 * (HEAD + STATE * n)
+    local at = front(n)
     local length = unpack_('<I2', call('GETRANGE', key, at, at + 1))
     return nil, { RELAY, call('GETRANGE', key, at + 2, at + 1 + length) }
   end
@@ -797,7 +823,7 @@ end
 -- there was gets its buckets, each by its latest instant; anything else carries
 -- the most that was used.
 function relay(p, c, now, text)
-  local at = now_(p, now)
+  local at, rebased = now_(p, now)
   local most, longest, back = 0, nil, 0
   local left = {}
   for j = 1, p[8] do
@@ -810,7 +836,7 @@ function relay(p, c, now, text)
     left[j] = p[o + 1]
   end
   local q = { VERSION, p[2], p[3] + 1, c[2], max(p[5], at), p[6], 0, c.n, 0, p[10] }
-  q.key, q.c, q.logs, q.new, q.again, q.log = p.key, c, p.logs, true, true, {}
+  q.key, q.c, q.logs, q.new, q.again, q.log, q.rebased = p.key, c, p.logs, true, true, {}, rebased
   layout(q, at, text)
   for i = 1, c.n do
     local o, code = state(i), c[c.w[i] + 1]
@@ -850,6 +876,37 @@ function relay(p, c, now, text)
   return q
 end
 
+-- live is what steady needs of a page.
+local function live(p)
+  local n, c = p[8], p.c
+  local b = { c[4], p[7] - MARGIN - p[9], p[2], n, p[3] }
+  b[6 + n] = p[5]
+  for i = 1, n do
+    local o = state(i)
+    local kind = p[o + 1] % 8
+    local stop, reset_, x, y = 0, 0, 0, 0
+    if kind == RING then
+      stop, reset_ = (p[o + 3] + 1) * p[o + 6], (p[o + 3] + p[o + 7] + 1) * p[o + 6]
+      x, y = p[o + 4], p[o + 5]
+    elseif kind == CALENDAR then
+      local lag = c[c.w[i] + 6]
+      stop, reset_, x = p[o + 4] - lag, p[o + 4], p[o + 5]
+      if p[5] < p[o + 3] + lag then
+        stop = 0
+      end
+    elseif kind == COUNTER then
+      stop = (p[o + 3] + 1) * p[o + 6]
+      reset_, x, y = stop + p[o + 6], p[o + 5], p[o + 4]
+    end
+    b[2] = min(b[2], stop)
+    b[5 + i], b[5 + n + 2 * i], b[6 + n + 2 * i] = reset_, x, y
+  end
+  if p[6] ~= 0 and p[5] < p[6] then
+    b[2] = 0
+  end
+  return pack('<' .. string.rep('d', first(n)), unpack(b, 1, first(n)))
+end
+
 -- write stores a page, and sees to it that it is kept for as long as it counts.
 local function write(p, now, q)
   local keep = false
@@ -859,18 +916,15 @@ local function write(p, now, q)
     keep = true
   end
   local n = HEAD + STATE * p[8]
-  local head = pack('<' .. string.rep('d', n), unpack(p, 1, n))
+  local head = live(p) .. pack('<' .. string.rep('d', n), unpack(p, 1, n))
   if p.new then
     if p.again then
-      call('DEL', p.key)
       for _, key in pairs(p.logs) do
         call('DEL', key)
       end
     end
-    call('SETRANGE', p.key, 0, head .. pack('<I2', #p.text) .. p.text)
-    if p.size > #head + 2 + #p.text then
-      call('SETRANGE', p.key, p.size - 1, '\0')
-    end
+    head = head .. pack('<I2', #p.text) .. p.text
+    call('SET', p.key, head .. string.rep('\0', p.size - #head))
   else
     call('SETRANGE', p.key, 0, head)
   end
@@ -941,7 +995,7 @@ local function open(r, now)
     end
     local at, rebased = now_(p, now)
     p.at = at
-    if rebased then
+    if rebased or p.rebased then
       pages.rebased = 1
     end
     pages[i] = p

@@ -1,0 +1,78 @@
+-- steady is the way of almost every reservation: one pool, its page as expected,
+-- no window between two buckets or near a boundary, no block, room in all of them.
+-- It does what reserve does then, on the first part of the page alone and without
+-- the prelude, whose functions cost more to define than all of this costs to run.
+-- Anything else it leaves to reserve, and has written nothing.
+--
+-- KEYS: the page; if spend is counted its key of today; if there is an id the
+--   receipt (with spend).
+-- ARGV: numbers; labels; nonce; the rest of the receipt.
+--   Numbers, as doubles: units, identity, born (0 if nobody knows), 0 for no id, 1
+--   for a new one, 2 for one that may be known; today's start and end (0 if spend is
+--   not counted); how long the receipt lives, in milliseconds; and per window limit,
+--   0 for a ring, -1 for a calendar, else the step of a counter, and its steps.
+-- RETURNS now, the tightest window, used, limit, reset; or the number 0.
+
+local now = clock()
+local key, numbers = KEYS[1], ARGV[1]
+local n = (#numbers - 56) / 24
+local give, page, live
+if n == 1 then
+  give, page, live = '<dddddddddd', '<ddddddddd', '<ddd'
+elseif n == 2 then
+  give, page, live = '<ddddddddddddd', '<dddddddddddd', '<ddddd'
+else
+  give, page, live = '<' .. string.rep('d', 7 + 3 * n), '<' .. string.rep('d', 6 + 3 * n), '<' .. string.rep('d', 1 + 2 * n)
+end
+local s = redis.call('GETRANGE', key, 0, 47 + 24 * n)
+if #s ~= 48 + 24 * n then
+  return 0
+end
+local p, f = { struct.unpack(page, s) }, { struct.unpack(give, numbers) }
+local units = f[1]
+if p[1] ~= f[2] or now >= p[2] or now < p[6 + n] or f[3] ~= 0 and p[3] ~= f[3]
+  or f[6] ~= 0 and (now < f[5] or now >= f[6]) then
+  return 0
+end
+local tight, has, limit, left, reset
+for i = 1, n do
+  local o, w = 5 + n + 2 * i, 5 + 3 * i
+  local used, step = p[o] + units, f[w + 1]
+  p[o] = used
+  if step == 0 then -- a ring: all, and what the current bucket has
+    p[o + 1] = p[o + 1] + units
+  elseif step > 0 and p[o + 1] > 0 then -- a counter: the current and the previous window
+    local overlap = math.ceil((p[5 + i] - step * f[w + 2] - now) / step)
+    used = used + math.ceil(p[o + 1] * overlap / f[w + 2])
+  end
+  local room = f[w] - used
+  if room < 0 then
+    return 0
+  end
+  if not left or room < left then
+    tight, has, limit, left, reset = i, used, f[w], room, p[5 + i]
+  end
+end
+if f[4] == 2 and redis.call('EXISTS', KEYS[3]) == 1 then
+  return 0
+end
+
+p[6 + n] = now
+redis.call('SETRANGE', key, 40 + 8 * n, struct.pack(live, unpack(p, 6 + n)))
+if f[6] ~= 0 then
+  local spend, labels = KEYS[2], ARGV[2]
+  redis.call('HINCRBY', spend, 'u' .. labels, units)
+  if redis.call('HINCRBY', spend, 'c' .. labels, 1) == 1 then
+    local other = 'other\31other\31other\31other\31'
+    if redis.call('HLEN', spend) > 4000 and labels ~= other then
+      redis.call('HDEL', spend, 'u' .. labels, 'c' .. labels)
+      redis.call('HINCRBY', spend, 'u' .. other, units)
+      redis.call('HINCRBY', spend, 'c' .. other, 1)
+    end
+    redis.call('PEXPIRE', spend, 36 * 86400000)
+  end
+end
+if f[4] ~= 0 then
+  redis.call('SET', KEYS[3], ARGV[3] .. struct.pack('<dddddddd', now, 0, 0, 0, 0, units, now, p[5]) .. ARGV[4], 'PX', f[7])
+end
+return { now, tight, has, limit, reset }
