@@ -6,6 +6,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -13,6 +14,9 @@ import (
 
 //go:embed lua/*.lua
 var sources embed.FS
+
+// prelude is what the bodies share, in the order in which it builds up.
+var prelude = []string{"prelude", "page", "ring", "calendar", "log", "counter", "window", "layout", "request"}
 
 // script is a body behind the prelude, under a clock; steady does without the
 // prelude.
@@ -39,14 +43,17 @@ func newScript(parts ...string) script {
 type scripts struct{ steady, reserve, settle, record, block, look, enrol script }
 
 func newScripts(clock string) scripts {
+	with := func(body string) script {
+		return newScript(slices.Concat([]string{clock}, prelude, []string{body})...)
+	}
 	return scripts{
 		steady:  newScript(clock, "steady"),
-		reserve: newScript(clock, "prelude", "reserve"),
-		settle:  newScript(clock, "prelude", "settle"),
-		record:  newScript(clock, "prelude", "record"),
-		block:   newScript(clock, "prelude", "block"),
-		look:    newScript(clock, "prelude", "look"),
-		enrol:   newScript(clock, "prelude", "enrol"),
+		reserve: with("reserve"),
+		settle:  with("settle"),
+		record:  with("record"),
+		block:   with("block"),
+		look:    with("look"),
+		enrol:   with("enrol"),
 	}
 }
 

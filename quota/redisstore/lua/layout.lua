@@ -1,0 +1,177 @@
+-- Pages: time, other layouts, and what is written.
+
+-- restart gives window i the state of an empty one that begins now.
+local function restart(p, i, now)
+  local o = state(i)
+  empty(p, i)
+  local region = p[o + 2]
+  begin(p, i, now)
+  p[o + 2] = region
+end
+
+-- rebase moves all that was used to now: the clock had been far ahead.
+local function rebase(p, now)
+  for i = 1, p[8] do
+    local kind = p[state(i) + 1] % 8
+    if kind == COUNTER or kind == CALENDAR then
+      advance(p, i, p[5])
+    end
+    local units = used(p, i, p[5])
+    restart(p, i, now)
+    p.latest = now
+    add(p, i, now, units)
+  end
+end
+
+-- now_ returns the instant that counts for a page, and whether it was re-based:
+-- time only moves forward, but for a page that is more than a window ahead.
+local function now_(p, clock)
+  if clock >= p[5] then
+    return clock, false
+  elseif p[5] - clock <= p[9] then
+    return p[5], false
+  end
+  rebase(p, clock)
+  if p[6] ~= 0 and p[5] < p[6] then
+    p[6] = clock + p[6] - p[5]
+  else
+    p[6] = 0
+  end
+  p[5] = clock
+  p[3] = p[3] + 1
+  return clock, true
+end
+
+-- relay gives a page the windows of a price book with a higher revision. One that
+-- stays as it is keeps its state; a ring that looks no farther back than one
+-- there was gets its buckets, each by its latest instant; anything else carries
+-- the most that was used.
+function relay(p, c, now, text)
+  local at, rebased = now_(p, now)
+  local most, longest, back = 0, nil, 0
+  local left = {}
+  for j = 1, p[8] do
+    local o = state(j)
+    advance(p, j, at)
+    most = max(most, used(p, j, at))
+    if p[o + 1] % 8 == RING and p[o + 6] * p[o + 7] > back then
+      longest, back = j, p[o + 6] * p[o + 7]
+    end
+    left[j] = p[o + 1]
+  end
+  local q = { VERSION, p[2], p[3] + 1, c[2], max(p[5], at), p[6], 0, c.n, 0, p[10] }
+  q.key, q.c, q.logs, q.new, q.again, q.log, q.rebased = p.key, c, p.logs, true, true, {}, rebased
+  layout(q, at, text)
+  for i = 1, c.n do
+    local o, code = state(i), c[c.w[i] + 1]
+    local j = 1
+    while j <= p[8] and left[j] ~= code do
+      j = j + 1
+    end
+    if j <= p[8] then
+      left[j] = nil
+      for k = 3, STATE do
+        q[o + k] = p[state(j) + k]
+      end
+      if code % 8 == RING then
+        local first, last = p[state(j) + 3] - p[state(j) + 7], p[state(j) + 3] - 1
+        local b, units = occupied(p, j, first, last)
+        while b do
+          setslot(q, i, b, units)
+          b, units = occupied(p, j, b + 1, last)
+        end
+      elseif code % 8 == LOG then
+        q.log[i] = entries(p, j)
+        for k = 1, #q.log[i], 2 do
+          log_set(q, i, q.log[i][k], 0, q.log[i][k + 1])
+        end
+      end
+    elseif code % 8 == RING and longest and back >= q[o + 6] * q[o + 7] then
+      local width, last = p[state(longest) + 6], p[state(longest) + 3]
+      local b, units = occupied(p, longest, last - p[state(longest) + 7], last)
+      while b do
+        add(q, i, min(at, (b + 1) * width - 1), units)
+        b, units = occupied(p, longest, b + 1, last)
+      end
+    else
+      add(q, i, at, most)
+    end
+  end
+  return q
+end
+
+-- live is what steady needs of a page.
+local function live(p)
+  local n, c = p[8], p.c
+  local b = { c[4], p[7] - MARGIN - p[9], p[2], n, p[3] }
+  b[6 + n] = p[5]
+  for i = 1, n do
+    local o = state(i)
+    local kind = p[o + 1] % 8
+    local stop, reset_, x, y = 0, 0, 0, 0
+    if kind == RING then
+      stop, reset_ = (p[o + 3] + 1) * p[o + 6], (p[o + 3] + p[o + 7] + 1) * p[o + 6]
+      x, y = p[o + 4], p[o + 5]
+    elseif kind == CALENDAR then
+      local lag = c[c.w[i] + 6]
+      stop, reset_, x = p[o + 4] - lag, p[o + 4], p[o + 5]
+      if p[5] < p[o + 3] + lag then
+        stop = 0
+      end
+    elseif kind == COUNTER then
+      stop = (p[o + 3] + 1) * p[o + 6]
+      reset_, x, y = stop + p[o + 6], p[o + 5], p[o + 4]
+    end
+    b[2] = min(b[2], stop)
+    b[5 + i], b[5 + n + 2 * i], b[6 + n + 2 * i] = reset_, x, y
+  end
+  if p[6] ~= 0 and p[5] < p[6] then
+    b[2] = 0
+  end
+  return pack('<' .. string.rep('d', first(n)), unpack(b, 1, first(n)))
+end
+
+-- write stores a page, and sees to it that it is kept for as long as it counts.
+local function write(p, now, q)
+  local keep = false
+  local need = max(p[5] + p[9], p[6])
+  if p.new or need > p[7] - MARGIN then
+    p[7] = need + 2 * MARGIN
+    keep = true
+  end
+  local n = HEAD + STATE * p[8]
+  local head = live(p) .. pack('<' .. string.rep('d', n), unpack(p, 1, n))
+  if p.new then
+    if p.again then
+      for _, key in pairs(p.logs) do
+        call('DEL', key)
+      end
+    end
+    head = head .. pack('<I2', #p.text) .. p.text
+    call('SET', p.key, head .. string.rep('\0', p.size - #head))
+  else
+    call('SETRANGE', p.key, 0, head)
+  end
+  for i, put in pairs(p.put) do
+    local region = p[state(i) + 2]
+    for k, units in pairs(put) do
+      call('SETRANGE', p.key, region + 4 * k, pack('<I4', units))
+    end
+  end
+  if p.zset then
+    for _, z in ipairs(p.zset) do
+      call(unpack(z))
+    end
+  end
+  if keep then
+    local ms = max(1, ceil((p[7] - now) / 1000))
+    call('PEXPIRE', p.key, ms)
+    for _, key in pairs(p.logs) do
+      call('PEXPIRE', key, ms)
+    end
+    if q.zone ~= '' then
+      call('HSET', KEYS[2], string.match(p.key, '[^:]*$'), q.zone)
+    end
+  end
+  return keep
+end

@@ -1,0 +1,179 @@
+-- Charges as they come, and pages as they are read.
+
+-- How a reply begins.
+local DONE, MISSED, STALE, OTHER_WINDOWS, FORGOTTEN, RELAY, OTHER_CHARGES, GONE = 1, 2, 3, 4, 5, 6, 7, 8
+
+-- charge reads a charge. w[i] is where window i begins in c, less one.
+local function charge(blob)
+  local c = doubles(blob, 1, floor(#blob / 8))
+  local at = 5
+  c.days, c.day = c[5], at
+  at = at + 2 * c.days
+  c.n = c[at + 1]
+  at = at + 1
+  local w = {}
+  for i = 1, c.n do
+    w[i] = at
+    at = at + 7 + 2 * c[at + 7]
+  end
+  c.w = w
+  return c
+end
+
+-- period returns the calendar period of window i of which at is a part.
+local function period(c, i, at)
+  local o = c.w[i] + 7
+  for k = 1, c[o] do
+    if c[o + 1] <= at and at < c[o + 2] then
+      return c[o + 1], c[o + 2]
+    end
+    o = o + 2
+  end
+  missed = at
+  return at, at + 1
+end
+
+-- dayof returns the number of the day that at is a part of.
+local function dayof(c, at)
+  local o = c.day
+  for k = 1, c.days do
+    if c[o + 1] <= at and at < c[o + 2] then
+      return k
+    end
+    o = o + 2
+  end
+  if c.days > 0 then -- else nobody counts the spend
+    missed = at
+  end
+  return 1
+end
+
+-- state is where the state of window i begins in a page, less one.
+local function state(i)
+  return HEAD + STATE * (i - 1)
+end
+
+-- first is how many doubles come before the header of a page of n windows, and
+-- front how many bytes before its text.
+local function first(n)
+  return 6 + 3 * n
+end
+
+local function front(n)
+  return 8 * (first(n) + HEAD + STATE * n)
+end
+
+-- span is the longest time for which a charge can count.
+local function span(c)
+  local longest = 0
+  for i = 1, c.n do
+    longest = max(longest, c[c.w[i] + 5])
+  end
+  return longest
+end
+
+-- begin gives window i of page p its empty state.
+local function begin(p, i, now)
+  local c, o = p.c, state(i)
+  local w = c.w[i]
+  local code, a, b = c[w + 1], c[w + 3], c[w + 4]
+  local kind = code % 8
+  p[o + 1] = code
+  p[o + 2] = 0
+  if kind == RING then
+    p[o + 3], p[o + 4], p[o + 5], p[o + 6], p[o + 7] = floor(now / a), 0, 0, a, b
+  elseif kind == CALENDAR then
+    p[o + 3], p[o + 4] = period(c, i, now)
+    p[o + 5], p[o + 6], p[o + 7] = 0, 0, 0
+  elseif kind == COUNTER then
+    p[o + 3], p[o + 4], p[o + 5], p[o + 6], p[o + 7] = floor(now / a), 0, 0, a, b
+  else
+    p[o + 3], p[o + 4], p[o + 5], p[o + 6], p[o + 7] = now, 0, 0, a, 0
+  end
+end
+
+-- layout gives page p the windows of its charge, and their regions.
+local function layout(p, now, text)
+  local c = p.c
+  p[9] = span(c)
+  local region = front(c.n) + 2 + #text
+  p[8] = c.n
+  p.text = text
+  p.slots, p.put = {}, {}
+  for i = 1, c.n do
+    begin(p, i, now)
+    local o = state(i)
+    if p[o + 1] % 8 == RING then
+      p[o + 2] = region
+      region = region + 4 * (p[o + 7] + 1)
+    end
+  end
+  p.size = region
+end
+
+-- fresh is a page that nobody knew.
+local function fresh(key, c, now, text, logs)
+  local p = { VERSION, now, now, c[2], now, 0, 0, c.n, 0, 0 }
+  p.key, p.c, p.logs, p.new = key, c, logs, true
+  layout(p, now, text)
+  return p
+end
+
+local relay
+
+-- load returns the page of a charge, laid out for it; or nil and what is wrong, as
+-- the beginning of a reply. old is the charge that laid the page out, which Go
+-- sends when it is told that the page has to be laid out anew.
+local function load(key, c, now, text, logs, old, restore)
+  local s = call('GETRANGE', key, 0, front(c.n) - 1)
+  if #s == 0 then
+    if c[3] > 0 and not restore then
+      return nil, { FORGOTTEN, c[3] }
+    end
+    local p = fresh(key, c, now, text, logs)
+    p[10] = c[3]
+    return p
+  end
+  local n = unpack_('<d', s, 25)
+  if n ~= c.n then
+    s = call('GETRANGE', key, 0, front(n) - 1)
+  end
+  local p = doubles(s, 8 * first(n) + 1, HEAD + STATE * n)
+  local live = doubles(s, 8 * (5 + n) + 1, 1 + 2 * n)
+  p[5] = live[1]
+  for i = 1, n do
+    local o = state(i)
+    local kind = p[o + 1] % 8
+    if kind == RING then
+      p[o + 4], p[o + 5] = live[2 * i], live[2 * i + 1]
+    elseif kind ~= LOG then
+      p[o + 5] = live[2 * i]
+    end
+  end
+  p.key, p.c, p.logs, p.put, p.slots = key, c, logs, {}, {}
+  if c[3] > 0 and p[2] ~= c[3] and p[10] ~= c[3] then
+    if not restore then
+      return nil, { FORGOTTEN, c[3] }
+    end
+    p[10] = c[3]
+  end
+  if c[2] < p[4] then
+    return nil, { STALE, p[4] }
+  end
+  local same = n == c.n
+  for i = 1, same and n or 0 do
+    same = same and p[state(i) + 1] == c[c.w[i] + 1]
+  end
+  if same then
+    p[4] = c[2]
+    return p
+  elseif c[2] == p[4] then
+    return nil, { OTHER_WINDOWS, p[4] }
+  elseif not old then
+    local at = front(n)
+    local length = unpack_('<I2', call('GETRANGE', key, at, at + 1))
+    return nil, { RELAY, call('GETRANGE', key, at + 2, at + 1 + length) }
+  end
+  p.c = old
+  return relay(p, c, now, text)
+end

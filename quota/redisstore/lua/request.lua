@@ -1,0 +1,114 @@
+-- The charges of a request, its receipt and its spend.
+
+-- KEYS: the receipt, the pools; then per charge its page, a spend key per day, its
+-- logs.
+-- ARGV: meta, nonce, pools, labels; then per charge: the charge, its layout as
+-- text, the charge that laid the page out or '', the zone of its days or ''.
+-- meta is doubles: the number of charges, 1 if there is an id, 1 if its receipt is
+-- to be looked for, the life of a receipt; then per charge the number of its logs.
+
+local function request()
+  local meta = doubles(ARGV[1], 1, floor(#ARGV[1] / 8))
+  local r = { n = meta[1], id = meta[2] == 1, look = meta[3] == 1, life = meta[4], nonce = ARGV[2], pools = ARGV[3], labels = ARGV[4] }
+  local key = 3
+  for i = 1, r.n do
+    local c = charge(ARGV[1 + 4 * i])
+    local old = ARGV[3 + 4 * i]
+    local logs, spend = {}, {}
+    local page = KEYS[key]
+    for d = 1, c.days do
+      spend[d] = KEYS[key + d]
+    end
+    key = key + 1 + c.days
+    for l = 1, meta[4 + i] do
+      logs[l] = KEYS[key]
+      key = key + 1
+    end
+    r[i] = { page = page, c = c, text = ARGV[2 + 4 * i], zone = ARGV[4 + 4 * i], old = old ~= '' and charge(old) or nil, logs = logs, spend = spend }
+  end
+  return r
+end
+
+-- open loads the pages of a request and brings them to the instant that counts.
+local function open(r, now)
+  local pages = { rebased = 0 }
+  for i = 1, r.n do
+    local q = r[i]
+    local p, wrong = load(q.page, q.c, now, q.text, q.logs, q.old, r.restore)
+    if not p then
+      wrong[3] = i
+      return nil, wrong
+    end
+    local at, rebased = now_(p, now)
+    p.at = at
+    if rebased or p.rebased then
+      pages.rebased = 1
+    end
+    pages[i] = p
+  end
+  return pages
+end
+
+-- tally counts spend on the day of an instant, and returns the day's key.
+local function tally(q, at, labels, units, calls)
+  if q.c.days == 0 then
+    return ''
+  end
+  local key = q.spend[dayof(q.c, at)]
+  call('HINCRBY', key, 'u' .. labels, units)
+  if call('HINCRBY', key, 'c' .. labels, calls) == calls then -- new, it seems
+    if call('HLEN', key) > 2 * MAX_LABELS and labels ~= OTHER_LABELS then
+      call('HDEL', key, 'u' .. labels, 'c' .. labels)
+      call('HINCRBY', key, 'u' .. OTHER_LABELS, units)
+      call('HINCRBY', key, 'c' .. OTHER_LABELS, calls)
+    end
+    call('PEXPIRE', key, SPEND_LIFE)
+  end
+  return key
+end
+
+-- A receipt is the nonce; doubles: made, settled, back, left, charged, and per
+-- charge units, instant, generation; and a text: pools, labels, spend keys.
+
+local function leave(r, now, pages, at)
+  local numbers = { now, 0, 0, 0, 0 }
+  local days = {}
+  for i = 1, r.n do
+    local k = 5 + 3 * (i - 1)
+    numbers[k + 1], numbers[k + 2], numbers[k + 3] = r[i].c[1], at[i], pages[i][3]
+    days[i] = tally(r[i], at[i], r.labels, r[i].c[1], 1)
+  end
+  if r.id then
+    local head = pack('<' .. string.rep('d', #numbers), unpack(numbers))
+    call('SET', KEYS[1], r.nonce .. head .. table.concat({ r.pools, r.labels, table.concat(days, '\30') }, '\29'),
+      'PX', ceil(r.life / 1000))
+  end
+end
+
+-- receipt reads the receipt of a request's id, or nil.
+local function receipt(r, now)
+  local s = call('GET', KEYS[1])
+  if not s then
+    return nil
+  end
+  local made = unpack_('<d', s, 17)
+  if now - made > r.life then
+    return nil
+  end
+  local n = 5 + 3 * r.n
+  if #s < 16 + 8 * n then
+    return { nonce = '', text = '' } -- of fewer charges
+  end
+  local got = doubles(s, 17, n)
+  got.nonce, got.text = string.sub(s, 1, 16), string.sub(s, 17 + 8 * n)
+  return got
+end
+
+-- covers reports whether a receipt is for exactly the charges of a request.
+local function covers(got, r)
+  local same = string.sub(got.text, 1, #r.pools + 1) == r.pools .. '\29'
+  for i = 1, r.n do
+    same = same and got[3 + 3 * i] == r[i].c[1]
+  end
+  return same
+end
