@@ -3,6 +3,7 @@ package quota
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -53,16 +54,23 @@ func (e *RefusedError) Is(target error) bool {
 	return target == ErrRefused || e.Blocked && target == ErrBlocked
 }
 
-// roundUp makes a duration short to read without making it too early.
-func roundUp(d time.Duration) time.Duration {
+// roundUp makes a duration short to read without making it too early: 24h1m.
+func roundUp(d time.Duration) string {
 	unit := time.Second
 	if d < 10*time.Second {
 		unit = time.Millisecond
 	}
-	if r := d.Round(unit); r >= d {
-		return r
+	r := d.Round(unit)
+	if r < d {
+		r += unit
 	}
-	return d.Round(unit) + unit
+	s := r.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(s, zero) {
+			s = s[:len(s)-2]
+		}
+	}
+	return s
 }
 
 // ImpossibleError says that a call costs more than its pool ever admits. It
@@ -115,7 +123,7 @@ type UnpricedError struct {
 
 // Error implements error.
 func (e *UnpricedError) Error() string {
-	s := fmt.Sprintf("%s has no price for %q", e.Upstream, e.Method)
+	s := fmt.Sprintf("%s has no price for %.80q", e.Upstream, e.Method)
 	if e.Hint != "" {
 		s += "; " + e.Hint
 	}

@@ -147,7 +147,7 @@ func ExampleClass() {
 	_, err := ledger.Reserve(ctx, quota.Call{Method: "list"})
 	fmt.Println("an ordinary call:", err)
 	// Output:
-	// reserve video/units: refused: 5 of 5 units used in 24h, 1 asked for; retry after 24h1m0s at 2026-11-21T12:01:00Z
+	// reserve video/units: refused: 5 of 5 units used in 24h, 1 asked for; retry after 24h1m at 2026-11-21T12:01:00Z
 	// an ordinary call: <nil>
 }
 

@@ -132,7 +132,6 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, times int64) (*Reservatio
 
 // ask puts a request to the store, after what the journal holds.
 func (l *Ledger) ask(ctx context.Context, c *Call, r Request) (Verdict, error) {
-	op := "reserve " + r.Charges[0].Pool.String()
 	if l.journal != nil && l.pending.Load() && c.Family == "" {
 		if err := l.Replay(ctx); err != nil && !errors.Is(err, ErrBadInput) {
 			return Verdict{}, err
@@ -144,7 +143,7 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request) (Verdict, error) {
 	}
 	v, err := l.store.Reserve(ctx, r)
 	if err != nil {
-		return v, l.storeError(ctx, op, err)
+		return v, l.storeError(ctx, "reserve "+r.Charges[0].Pool.String(), err)
 	}
 	if l.journal != nil {
 		l.offset.Store(int64(v.At.Sub(l.clock.Now())))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -211,6 +212,10 @@ func TestBadInputChangesNothing(t *testing.T) {
 		{"an unknown family", nil, quota.Call{Family: "peer", Key: "k"}, quota.ErrBadInput, `there is no family "peer"; the price book has client`},
 		{"a family without a key", nil, quota.Call{Family: "client"}, quota.ErrBadInput, "family client: the key is empty"},
 		{"a family with a method", nil, quota.Call{Family: "client", Key: "k", Method: "videos.list"}, quota.ErrBadInput, "a family has no upstream, method, charges or class"},
+		{"a method of 10 kB", nil, quota.Call{Upstream: "youtube", Method: strings.Repeat("x", 10_000)}, quota.ErrUnpriced, `youtube has no price for "` + strings.Repeat("x", 80) + `"; add it`},
+		{"a class of 10 kB", nil, quota.Call{Upstream: "youtube", Method: "videos.list", Class: strings.Repeat("x", 10_000)}, quota.ErrBadInput, `youtube has no class "` + strings.Repeat("x", 40) + `"; the price book has`},
+		{"an upstream of 10 kB", nil, quota.Call{Upstream: strings.Repeat("x", 10_000)}, quota.ErrBadInput, `there is no upstream "` + strings.Repeat("x", 40) + `"; the price book has`},
+		{"a pool of 10 kB", nil, quota.Call{Upstream: "youtube", Charges: map[string]int64{strings.Repeat("x", 10_000): 1}}, quota.ErrBadInput, `there is no pool "` + strings.Repeat("x", 40) + `"; the price book has`},
 		{"a cancelled context", cancelled, quota.Call{Upstream: "youtube", Method: "videos.list"}, context.Canceled, "reserve youtube/units: context canceled"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -526,6 +531,51 @@ func TestOutageIsNotARefusal(t *testing.T) {
 	}
 	if want := "reserve youtube/units: ledger outage, and the call is not one to admit unseen: connection refused"; err.Error() != want {
 		t.Errorf("got %s", err)
+	}
+}
+
+func TestRefusedErrorIsShortAndNotTooEarly(t *testing.T) {
+	for _, c := range []struct {
+		after time.Duration
+		want  string
+	}{
+		{24*time.Hour + time.Minute, "24h1m"},
+		{24 * time.Hour, "24h"},
+		{24*time.Hour + time.Second, "24h0m1s"},
+		{10*time.Minute + 10*time.Second, "10m10s"},
+		{10*time.Minute + time.Second, "10m1s"},
+		{10 * time.Minute, "10m"},
+		{time.Minute, "1m"},
+		{59*time.Second + 1, "1m"},
+		{30 * time.Second, "30s"},
+		{10 * time.Second, "10s"},
+		{9*time.Second + 1, "9.001s"},
+		{time.Microsecond, "1ms"},
+	} {
+		err := &quota.RefusedError{Verdict: quota.Verdict{RetryAfter: c.after}}
+		if got := err.Error(); !strings.Contains(got, "retry after "+c.want+" at") {
+			t.Errorf("%s: %s, want %s", c.after, got, c.want)
+		}
+	}
+}
+
+// A misread answer of an upstream must not shut a pool for ever.
+func TestBlockIsNoLongerThanAYear(t *testing.T) {
+	pool := quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}
+	l, _ := newLedger(t)
+	for _, err := range []error{
+		l.Block(t.Context(), pool, noon.AddDate(500, 0, 0), "Retry-After: Fri, 31 Dec 2526 23:59:59 GMT"),
+		l.BlockFor(t.Context(), pool, math.MaxInt64, "Retry-After: 99999999999999"),
+	} {
+		if !errors.Is(err, quota.ErrBadInput) || !strings.Contains(err.Error(), "a block may last 8784h at most") {
+			t.Errorf("block: %v, want bad input", err)
+		}
+	}
+	if _, err := l.Reserve(t.Context(), units(1)); err != nil {
+		t.Error(err)
+	}
+	if err := l.Block(t.Context(), pool, noon.AddDate(1, 0, 0), "a year"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -32,9 +32,11 @@ func LayOut(clock time.Time, c *Charge, p *window.Page) (*window.Page, error) {
 	if err := CheckBook(c, p); err != nil {
 		return nil, err
 	}
+	p.Rebased = false
 	if c.Revision > p.Revision {
-		at, _ := p.Now(now)
+		at, rebased := p.Now(now)
 		p.LayOut(at, c.Revision, c.Windows)
+		p.Rebased = rebased // for the verdict to tell
 	}
 	return p, nil
 }

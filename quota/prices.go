@@ -117,12 +117,7 @@ func (a *Allowance) of(account string) []Window {
 func limits(windows []Window, class Class) []window.Limit {
 	all := make([]window.Limit, len(windows))
 	for i, w := range windows {
-		limit := w.Quota - w.Headroom
-		if class.UseHeadroom {
-			limit = w.Quota
-		}
-		limit -= class.KeepFree + (limit*class.KeepFreePercent+99)/100
-		all[i] = window.NewLimit(w.Spec, max(limit, 0))
+		all[i] = window.NewLimit(w.Spec, max(w.Limit(class), 0))
 	}
 	return all
 }
@@ -143,7 +138,7 @@ func charge(pools map[string]*Charge, units map[string]int64, class string) ([]C
 	for _, name := range slices.Sorted(maps.Keys(units)) {
 		pool := pools[name]
 		if pool == nil {
-			return nil, BadInput("there is no pool %q; the price book has %s", name, names(pools))
+			return nil, BadInput("there is no pool %.40q; the price book has %s", name, names(pools))
 		}
 		c := *pool
 		c.Units = units[name]
@@ -237,11 +232,11 @@ func (p *prices) pools(upstream, account, class string) (map[string]*Charge, err
 	case u == nil && upstream == "":
 		return nil, BadInput("name an upstream; the price book has %s", names(p.book.Upstreams))
 	case u == nil:
-		return nil, BadInput("there is no upstream %q; the price book has %s", upstream, names(p.book.Upstreams))
+		return nil, BadInput("there is no upstream %.40q; the price book has %s", upstream, names(p.book.Upstreams))
 	case !slices.Contains(u.accounts(), account):
-		return nil, BadInput("%s has no account %q; the price book has %s", upstream, account, strings.Join(u.accounts(), ", "))
+		return nil, BadInput("%s has no account %.40q; the price book has %s", upstream, account, strings.Join(u.accounts(), ", "))
 	}
-	return nil, BadInput("%s has no class %q; the price book has %s", upstream, class, names(u.Classes))
+	return nil, BadInput("%s has no class %.40q; the price book has %s", upstream, class, names(u.Classes))
 }
 
 // pool returns a charge of no units for one pool.
@@ -253,7 +248,7 @@ func (p *prices) pool(pool Pool) (Charge, error) {
 	if c := pools[pool.Name]; c != nil {
 		return *c, nil
 	}
-	return Charge{}, BadInput("%s has no pool %q; the price book has %s", pool.Upstream, pool.Name, names(pools))
+	return Charge{}, BadInput("%s has no pool %.40q; the price book has %s", pool.Upstream, pool.Name, names(pools))
 }
 
 // ofMember is the price of a call on a family's member.
@@ -261,7 +256,7 @@ func (p *prices) ofMember(c *Call) (price, error) {
 	f := p.families[c.Family]
 	switch {
 	case f == nil:
-		return price{}, BadInput("there is no family %q; the price book has %s", c.Family, names(p.families))
+		return price{}, BadInput("there is no family %.40q; the price book has %s", c.Family, names(p.families))
 	case c.Key == "":
 		return price{}, BadInput("family %s: the key is empty", c.Family)
 	case c.Upstream != "" || c.Method != "" || c.Charges != nil || c.Class != "":

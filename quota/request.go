@@ -156,7 +156,7 @@ func (b *BlockRequest) Check() error {
 	case b.For < 0 || b.For == 0 && b.Until.IsZero():
 		return BadInput("a block needs a time until which it stands")
 	case b.For > maxBlock:
-		return BadInput("a block may last %s at most, not %s", maxBlock, b.For)
+		return BadInput("a block may last %s at most, not %s", roundUp(maxBlock), roundUp(b.For))
 	}
 	return nil
 }

@@ -98,6 +98,9 @@ func (l *Ledger) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Sp
 // Block shuts a pool for every process until a time: the upstream said no. The
 // later of two blocks stands, and it opens by itself.
 func (l *Ledger) Block(ctx context.Context, pool Pool, until time.Time, reason string) error {
+	if until.Sub(l.clock.Now()) > maxBlock { // a misread answer must not shut a pool for ever
+		return BadInput("block %s: %s is too far off; a block may last %s at most", pool, until.UTC().Format(time.RFC3339), roundUp(maxBlock))
+	}
 	return l.block(ctx, pool, BlockRequest{Until: until, Reason: reason})
 }
 

@@ -52,7 +52,7 @@ func Decide(clock time.Time, charges []Charge, pages []*window.Page) Verdict {
 	for i, p := range pages {
 		t, rebased := p.Now(now)
 		at = max(at, t)
-		v.Rebased = v.Rebased || rebased
+		v.Rebased = v.Rebased || rebased || p.Rebased
 		allowed = allowed && p.Fits(t, charges[i].Units, charges[i].Windows)
 	}
 	v.At = at.Time()
@@ -74,6 +74,10 @@ func Decide(clock time.Time, charges []Charge, pages []*window.Page) Verdict {
 func Standing(clock time.Time, charges []Charge, pages []*window.Page) Verdict {
 	now := window.At(clock)
 	v := Verdict{Allowed: true, Repeat: true}
+	for _, p := range pages {
+		_, rebased := p.Now(now)
+		v.Rebased = v.Rebased || rebased || p.Rebased
+	}
 	granted(&v, now, charges, pages)
 	return v
 }

@@ -135,6 +135,11 @@ func (a *account) repeat(now time.Time, r quota.Request, got *receipt, all []tak
 	if !a.covers(all, r.Charges) {
 		return quota.Verdict{}, otherCharges(r.ID)
 	}
+	for i, t := range all { // before any page is changed
+		if err := quota.CheckBook(&r.Charges[i], a.pools[t.pool].page); err != nil {
+			return quota.Verdict{}, err
+		}
+	}
 	pages := make([]*window.Page, len(r.Charges))
 	for i, t := range all {
 		page, err := quota.LayOut(now, &r.Charges[i], a.pools[t.pool].page)

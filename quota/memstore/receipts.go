@@ -9,7 +9,7 @@ import (
 )
 
 // maxReceipts bounds the receipts of one account; beyond it the oldest go early.
-const maxReceipts = 1 << 15
+const maxReceipts = 1 << 13
 
 // receipts finds receipts by id, and forgets them in the order in which they were
 // made. They lie in chunks without a pointer, so that neither making one is an
@@ -39,7 +39,7 @@ type chunk struct {
 type receipt struct {
 	hash       uint64
 	older      uint64 // the next in the chain
-	made       int64  // unix nanoseconds
+	made       window.Instant
 	nonce      [16]byte
 	id         span // in the chunk's ids
 	taken      span // in the chunk's taken
@@ -65,7 +65,7 @@ func (r *receipts) get(id string, now time.Time) (*receipt, *chunk) {
 	for n := r.heads[hash%uint64(len(r.heads))]; n >= r.first && n > 0; {
 		got, c := r.at(n)
 		if got.hash == hash && string(c.ids[got.id.from:got.id.to]) == id {
-			if now.UnixNano()-got.made > int64(quota.ReceiptLife) {
+			if window.At(now).Sub(got.made) > quota.ReceiptLife {
 				return nil, nil
 			}
 			return got, c
@@ -98,7 +98,7 @@ func (r *receipts) put(id string, now time.Time) (*receipt, *chunk) {
 	*got = receipt{
 		hash:  hash,
 		older: *head,
-		made:  now.UnixNano(),
+		made:  window.At(now),
 		id:    span{ids, ids + uint32(len(id))},
 		taken: span{taken, taken},
 	}
@@ -136,7 +136,7 @@ func (r *receipts) expire(now time.Time) {
 			return
 		}
 		oldest, c := r.at(r.first)
-		if r.next-r.first < maxReceipts && now.UnixNano()-oldest.made <= int64(quota.ReceiptLife) {
+		if r.next-r.first < maxReceipts && window.At(now).Sub(oldest.made) <= quota.ReceiptLife {
 			return
 		}
 		if r.first++; r.first%chunkSize == 0 {

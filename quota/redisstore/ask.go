@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -198,7 +198,7 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 		return nil, nil
 	}
 	keys, args := []string{pageKey(a.tag, c.Pool.Name)}, []any{nil}
-	var n packed
+	n := packed{make([]byte, 0, 8*(7+3*len(c.Windows)))}
 	n.add(c.Units, identity(c.Revision, c.Windows), a.born[0], flag(a.id)+flag(a.look))
 	if a.noSpend {
 		n.add(0, 0)
@@ -211,7 +211,8 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 		args[3] = c.Pool.Name + args[3].(string)
 	}
 	n.add(quota.ReceiptLife.Milliseconds())
-	for _, w := range c.Windows {
+	for i := range c.Windows {
+		w := &c.Windows[i]
 		switch w.Spec.Algorithm {
 		case window.Sliding:
 			n.add(w.Limit, 0, 0)
@@ -265,7 +266,8 @@ func (a *ask) charge(i int, c *quota.Charge, windows []window.Limit) []byte {
 		}
 	}
 	p.add(int64(len(windows)))
-	for _, w := range windows {
+	for i := range windows {
+		w := &windows[i]
 		x, y, lag := parameters(w.Spec)
 		p.add(code(w), w.Limit, x, y, w.Spec.Span().Microseconds(), lag)
 		periods := a.periods(w.Spec)
@@ -292,23 +294,26 @@ func parameters(s window.Spec) (x, y, lag int64) {
 
 // code tells windows apart: a hash of the layout, and its kind in the last three
 // bits. It is exact in a double.
-func code(w window.Limit) int64 {
-	h := fnv.New64a()
-	h.Write([]byte(w.Layout))
-	kind := map[window.Algorithm]uint64{window.Sliding: 1, window.ByCalendar: 2, window.Exact: 3, window.Estimate: 4}[w.Spec.Algorithm]
-	return int64(h.Sum64()>>16<<3 | kind)
+func code(w *window.Limit) int64 {
+	kind := uint64(4)
+	switch w.Spec.Algorithm {
+	case window.Sliding:
+		kind = 1
+	case window.ByCalendar:
+		kind = 2
+	case window.Exact:
+		kind = 3
+	}
+	return int64(w.Hash>>16<<3 | kind)
 }
 
 // identity is one number for a revision and its windows, exact in a double.
 func identity(revision int64, windows []window.Limit) int64 {
-	h := fnv.New64a()
-	var b packed
-	b.add(revision)
-	for _, w := range windows {
-		b.add(code(w))
+	h := uint64(revision)
+	for i := range windows {
+		h = bits.RotateLeft64(h*0x9E3779B97F4A7C15, 29) ^ windows[i].Hash
 	}
-	h.Write(b.bytes)
-	return int64(h.Sum64() >> 12)
+	return int64(h * 0x9E3779B97F4A7C15 >> 12)
 }
 
 type bounds struct{ start, end window.Instant }

@@ -112,6 +112,20 @@ func testRevisions(t *testing.T, h Harness) {
 			t.Errorf("the pool that was not stale: %s, want 1", got)
 		}
 	})
+	t.Run("one_stale_pool_of_two_lays_out_neither_for_a_repeat", func(t *testing.T) {
+		r := newRig(t, h, old...)
+		r.pools["searches"] = old
+		reserveBoth("a", 1, 1)(r)
+		revision(2, reserveOf("searches", 1))(r)
+		mixed := []quota.Charge{r.of("units", 1), r.of("searches", 1)}
+		mixed[0].Revision, mixed[0].Windows = 2, []window.Limit{exact(10, time.Hour)}
+		if _, err := r.s.Reserve(context.Background(), quota.Request{ID: "a", Charges: mixed}); fault(err) != "stale book" {
+			t.Errorf("reserve: %v, want stale book", err)
+		}
+		if got := looks("units")(r); got != "1" { // by revision 1, which still holds
+			t.Errorf("the pool that was not stale: %s, want 1", got)
+		}
+	})
 }
 
 // revision does something by a price book of another revision, and with other

@@ -15,24 +15,33 @@ func testSmall(t *testing.T, h Harness) {
 		t.Skip("the harness cannot tell what this store keeps")
 	}
 	charges := scaled(1_000, 10_000)
-	sizes := map[int64]int64{}
-	for _, cost := range []int64{1, 100} {
-		r := newRig(t, h, ring(window.MaxUnits, time.Hour, time.Minute), counter(window.MaxUnits, time.Hour), calendar(window.MaxUnits, window.Day, "UTC"))
-		var half int64
-		for i := range charges {
-			// ten hours in all, on the first day: the ring is full early on
-			r.set(start.Add(time.Duration(i) * 10 * time.Hour / time.Duration(charges)))
-			r.reserve(r.of("units", cost))
-			if i == charges/2 {
-				half = h.Size(t, r.s)
+	for _, span := range []struct {
+		name string
+		time.Duration
+	}{
+		{"while_all_still_counts", 59 * time.Minute},
+		{"when_most_has_left", 10 * time.Hour}, // on the first day
+	} {
+		t.Run(span.name, func(t *testing.T) {
+			sizes := map[int64]int64{}
+			for _, cost := range []int64{1, 100} {
+				r := newRig(t, h, ring(window.MaxUnits, time.Hour, time.Minute), counter(window.MaxUnits, time.Hour), calendar(window.MaxUnits, window.Day, "UTC"))
+				var half int64
+				for i := range charges {
+					r.set(start.Add(time.Duration(i) * span.Duration / time.Duration(charges)))
+					r.reserve(r.of("units", cost))
+					if i == charges/2 {
+						half = h.Size(t, r.s)
+					}
+				}
+				sizes[cost] = h.Size(t, r.s)
+				if whole := sizes[cost]; whole > half+half/10+1024 {
+					t.Errorf("%d charges of %d took %d bytes, %d of them %d bytes", charges, cost, whole, charges/2, half)
+				}
 			}
-		}
-		sizes[cost] = h.Size(t, r.s)
-		if whole := sizes[cost]; whole > half+half/10+1024 {
-			t.Errorf("%d charges of %d took %d bytes, %d of them %d bytes", charges, cost, whole, charges/2, half)
-		}
-	}
-	if one, hundred := sizes[1], sizes[100]; hundred > one+one/2+1024 {
-		t.Errorf("%d charges of 100 took %d bytes, of 1 they took %d", charges, hundred, one)
+			if one, hundred := sizes[1], sizes[100]; hundred > one+one/2+1024 {
+				t.Errorf("%d charges of 100 took %d bytes, of 1 they took %d", charges, hundred, one)
+			}
+		})
 	}
 }

@@ -82,6 +82,11 @@ func testTime(t *testing.T, h Harness) {
 			{30 * time.Minute, reserve(1), "blocked, retry after 30m0s"},
 			{60 * time.Minute, reserve(1), "granted 1/10"},
 		}},
+		{"far_ahead_is_told_also_under_a_newer_book", minute, nil, []row{
+			{far, reserve(7), "granted 7/10"},
+			{0, revision(2, reserve(1), exact(10, time.Hour)), "granted 8/10, rebased"},
+			{0, revision(2, reserve(1), exact(10, time.Hour)), "granted 9/10"},
+		}},
 		{"receipts_from_before_a_jump_give_nothing_back", minute, nil, []row{
 			{far, reserveAs("a", 7), "granted 7/10"},
 			{0, reserve(1), "granted 8/10, rebased"},
@@ -127,6 +132,16 @@ func testTime(t *testing.T, h Harness) {
 		}
 		if got := looks("units")(r); got != "4" {
 			t.Errorf("used: %s, want 4", got)
+		}
+	})
+	t.Run("a_repeat_tells_that_the_clock_had_been_far_ahead", func(t *testing.T) {
+		needClock(t, h)
+		r := newRig(t, h, minute...)
+		r.at(far)
+		reserveAs("a", 7)(r)
+		r.at(0)
+		if got := reserveAs("a", 7)(r); got != "granted again" || !r.last.Rebased {
+			t.Errorf("reserve: %s, rebased %t; want it granted again and rebased", got, r.last.Rebased)
 		}
 	})
 	t.Run("of_several_pools_the_latest_counts", func(t *testing.T) {

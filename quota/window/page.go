@@ -1,6 +1,7 @@
 package window
 
 import (
+	"hash/fnv"
 	"slices"
 	"time"
 )
@@ -11,12 +12,16 @@ type Limit struct {
 	Spec   Spec
 	Name   string // Spec.String()
 	Layout string // Spec.Layout()
+	Hash   uint64 // of the layout: equal for windows that keep the same state
 	Limit  int64
 }
 
 // NewLimit prepares a limit over a spec that is [Spec.Normal].
 func NewLimit(s Spec, limit int64) Limit {
-	return Limit{Spec: s, Name: s.String(), Layout: s.Layout(), Limit: limit}
+	layout := s.Layout()
+	h := fnv.New64a()
+	h.Write([]byte(layout))
+	return Limit{Spec: s, Name: s.String(), Layout: layout, Hash: h.Sum64(), Limit: limit}
 }
 
 // Page is the state of one pool: its windows, and the block that may shut it.
@@ -27,6 +32,7 @@ type Page struct {
 	Revision   int64   // of the price book that laid it out
 	Latest     Instant // the latest instant at which anything was written
 	Blocked    Instant // shut before this instant, see Block; 0 is open
+	Rebased    bool    // it was re-based while it was laid out, and nobody told yet; no part of the state
 	layouts    []string
 	windows    []Window
 	span       time.Duration // the longest for which a charge can count

@@ -18,7 +18,7 @@ func loadZone(name string) (*time.Location, error) {
 		return z.(*time.Location), nil
 	}
 	z, err := time.LoadLocation(name)
-	if err != nil || z == time.Local {
+	if err != nil || z == time.Local || name == "" { // to time, no name is UTC; a zone of none has any offset
 		return nil, fmt.Errorf("zone %q is not in the IANA database; name one that is, like America/Los_Angeles", name)
 	}
 	zones.Store(name, z)

@@ -93,6 +93,7 @@ func TestSpec(t *testing.T) {
 			{Spec{Period: Hour, Lag: 31 * time.Minute}, "lag may be at most 30m in a window per hour, is 31m"},
 			{Spec{Period: Day, Lag: 1}, "lag must be a whole number of microseconds, is 1ns"},
 			{Spec{Period: Day, Zone: time.Local}, `zone "Local" is not in the IANA database; name one that is, like America/Los_Angeles`},
+			{Spec{Period: Day, Zone: time.FixedZone("", 3600)}, `zone "" is not in the IANA database; name one that is, like America/Los_Angeles`},
 			{Spec{Period: Day, Zone: time.FixedZone("Mars/Olympus", 99)}, `zone "Mars/Olympus" is not in the IANA database; name one that is, like America/Los_Angeles`},
 		} {
 			_, err := c.spec.Normal()
