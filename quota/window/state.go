@@ -146,8 +146,10 @@ func (r *Ring) appendState(b []byte) []byte {
 	}
 	b = binary.AppendVarint(b, 1)
 	b = binary.AppendVarint(b, r.bucket)
-	for k := r.oldest(); k <= r.bucket; k++ {
-		b = binary.AppendVarint(b, int64(r.slots[r.index(k)]))
+	slot := r.slot
+	for range r.slots { // from the oldest, which stands behind the newest
+		slot = r.after(slot)
+		b = binary.AppendVarint(b, int64(r.slots[slot]))
 	}
 	return b
 }

@@ -1,0 +1,120 @@
+package sqlitestore
+
+import (
+	"database/sql/driver"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// member is the page of a family's key in a transaction. Families take no
+// receipts and leave no spend.
+type member struct {
+	pool     quota.Pool
+	id       int64 // 0: it has no row yet
+	page     *window.Page
+	overflow bool // the page is shared by new keys
+}
+
+// reserveMember reserves on the page of a key.
+func (t *tx) reserveMember(r *quota.Request) (quota.Verdict, error) {
+	c := &r.Charges[0]
+	m, err := t.member(c)
+	if err != nil {
+		return quota.Verdict{}, err
+	}
+	was := stateOf(m.page)
+	v := quota.Decide(t.now, r.Charges, []*window.Page{m.page})
+	v.ID, v.Overflow = r.ID, m.overflow
+	if v.Allowed || m.id != 0 && was != stateOf(m.page) {
+		err = t.saveMember(m, c)
+	}
+	return v, err
+}
+
+// recordMember charges the page of a key whatever its limit.
+func (t *tx) recordMember(r *quota.Request) error {
+	c := &r.Charges[0]
+	m, err := t.member(c)
+	if err != nil {
+		return err
+	}
+	quota.RecordIn(m.page, t.now, r.At, c.Units)
+	return t.saveMember(m, c)
+}
+
+// member finds the page of a key, laid out: its own, a new one, or the one that
+// is shared when the family is full.
+func (t *tx) member(c *quota.Charge) (*member, error) {
+	if err := t.forgetIdle(c.Pool); err != nil {
+		return nil, err
+	}
+	m, err := t.findMember(c.Pool, c.Pool.Key)
+	if err != nil {
+		return nil, err
+	}
+	if m.id == 0 && c.MaxKeys > 0 {
+		count, err := t.one(familyCount, c.Pool.Upstream, c.Pool.Account)
+		if err != nil {
+			return nil, err
+		}
+		if count != nil && count.int(0) >= int64(c.MaxKeys) {
+			if m, err = t.findMember(c.Pool, ""); err != nil {
+				return nil, err
+			}
+			m.overflow = true
+		}
+	}
+	m.page, err = quota.LayOut(t.now, c, m.page)
+	return m, err
+}
+
+func (t *tx) findMember(p quota.Pool, key string) (*member, error) {
+	m := &member{pool: p}
+	r, err := t.one(memberFind, p.Upstream, p.Account, key)
+	if err == nil && r != nil {
+		m.id = r.int(0)
+		m.page, err = t.s.unpack(p, r.blob(1))
+	}
+	return m, err
+}
+
+func (t *tx) saveMember(m *member, c *quota.Charge) error {
+	page, err := m.page.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	names, used, written := windowNames(c.Windows), usedText(m.page), int64(m.page.Latest)
+	if m.id != 0 {
+		return t.exec(memberSave, m.id, names, used, written, page)
+	}
+	key := m.pool.Key
+	if m.overflow {
+		key = ""
+	} else if err := t.exec(familyGrow, m.pool.Upstream, m.pool.Account, int64(1)); err != nil {
+		return err
+	}
+	return t.exec(memberAdd, m.pool.Upstream, m.pool.Account, key, names, used, written, page)
+}
+
+// forgetIdle drops at most two members that have nothing left to say. One comes
+// per write at most, so idle ones go faster than new ones come.
+func (t *tx) forgetIdle(p quota.Pool) error {
+	var idle []int64
+	err := t.rows(memberOldest, []driver.Value{p.Upstream, p.Account, int64(2)}, func(r row) error {
+		page, err := t.s.unpack(p, r.blob(1))
+		if err == nil && page.Idle(window.At(t.now)) {
+			idle = append(idle, r.int(0))
+		}
+		return err
+	})
+	if err != nil || len(idle) == 0 {
+		return err
+	}
+	for _, id := range idle {
+		if err := t.exec(memberDrop, id); err != nil {
+			return err
+		}
+	}
+	return t.exec(familyGrow, p.Upstream, p.Account, -int64(len(idle)))
+}

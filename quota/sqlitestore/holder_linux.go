@@ -1,0 +1,85 @@
+package sqlitestore
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// holders says who may be writing: whoever has locked the byte of the -shm that
+// stands for it or, before there is one, the file.
+func (s *Store) holders() string {
+	lsof := "look with: lsof " + s.path
+	locks, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return lsof
+	}
+	real, err := filepath.EvalSymlinks(s.path)
+	if err != nil {
+		return lsof
+	}
+	pids := lockers(string(locks), inode(real+"-shm"), 120)
+	if len(pids) == 0 {
+		pids = lockers(string(locks), inode(real), 1<<30)
+	}
+	var names []string
+	for _, pid := range pids {
+		names = append(names, processName(pid))
+	}
+	if len(names) == 0 {
+		return lsof
+	}
+	return strings.Join(names, " and ") + " may hold it"
+}
+
+// inode returns the number of a file, or "".
+func inode(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return strconv.FormatUint(stat.Ino, 10)
+}
+
+// lockers reads from /proc/locks who has locked a byte of a file for writing:
+//
+//	3: POSIX  ADVISORY  WRITE 4711 fd:01:131100 120 120
+func lockers(locks, inode string, b int64) (pids []int) {
+	for line := range strings.Lines(locks) {
+		f := strings.Fields(line)
+		if len(f) != 8 || inode == "" || f[3] != "WRITE" || !strings.HasSuffix(f[5], ":"+inode) {
+			continue
+		}
+		pid, noPid := strconv.Atoi(f[4])
+		from, noFrom := strconv.ParseInt(f[6], 10, 64)
+		to, noTo := strconv.ParseInt(f[7], 10, 64)
+		if f[7] == "EOF" {
+			to, noTo = math.MaxInt64, nil
+		}
+		if errors.Join(noPid, noFrom, noTo) == nil && pid > 0 && from <= b && b <= to && !slices.Contains(pids, pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func processName(pid int) string {
+	if pid == os.Getpid() {
+		return fmt.Sprintf("process %d (this one)", pid)
+	}
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return fmt.Sprintf("process %d", pid)
+	}
+	return fmt.Sprintf("process %d (%s)", pid, strings.TrimSpace(string(name)))
+}

@@ -1,0 +1,58 @@
+package sqlitestore
+
+import (
+	"database/sql/driver"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+const (
+	// keptFor is how long charges are kept: what is promised, and whole days
+	// around it in every zone.
+	keptFor = (quota.SpendDays + 6) * 24 * time.Hour
+	// shownFor is two days less, so that a day that is shown is complete.
+	shownFor = keptFor - 2*24*time.Hour
+	// pruned is how many charges one write looks at, while there are old ones.
+	pruned = 16
+	// restFor is how long a sweep rests at most, once it has met a charge that
+	// is kept.
+	restFor = time.Hour
+)
+
+// sweep goes through the charges in the order in which they were written.
+type sweep struct {
+	after int64          // seen up to this number
+	next  window.Instant // resting until then
+}
+
+// prune deletes the next few charges that are too old, if any can be.
+func (t *tx) prune() error {
+	sw, now := &t.s.prune, window.At(t.now)
+	if now < sw.next && sw.next <= now.Add(restFor) {
+		return nil
+	}
+	oldest := now.Add(-keptFor)
+	var last int64
+	var kept bool
+	next := now.Add(restFor)
+	err := t.rows(pruneLook, []driver.Value{sw.after, int64(pruned)}, func(r row) error {
+		at := window.Instant(r.int(1))
+		last, kept = r.int(0), at >= oldest && at <= now
+		if kept {
+			next = min(next, max(at.Add(keptFor), now.Add(time.Minute)))
+		}
+		return nil
+	})
+	if err != nil || last == 0 {
+		*sw = sweep{next: next}
+		return err
+	}
+	err = t.exec(pruneRows, sw.after+1, last, int64(now.Add(-quota.ReceiptLife)), int64(oldest))
+	sw.after = last
+	if kept {
+		*sw = sweep{next: next}
+	}
+	return err
+}

@@ -1,0 +1,2 @@
+-- Adds the page of a key. Args: upstream, account, key, windows, used, written, page.
+INSERT INTO members (upstream, account, key, windows, used, written, page) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)

@@ -1,0 +1,2 @@
+-- Forgets a member. Args: id.
+DELETE FROM members WHERE id = ?1

@@ -1,0 +1,65 @@
+package sqlitestore_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/sqlitestore"
+	"github.com/headroom-quota/headroom/quota/storetest"
+)
+
+func TestStore(t *testing.T) { storetest.Run(t, harness()) }
+
+// harness describes stores in files of their own to the suite.
+func harness() storetest.Harness {
+	clock := storetest.NewClock()
+	var mu sync.Mutex
+	paths := make(map[quota.Store]string)
+	open := func(t testing.TB, path string) quota.Store {
+		s, err := sqlitestore.Open(context.Background(), path, &sqlitestore.Options{Clock: clock, Families: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		mu.Lock()
+		defer mu.Unlock()
+		paths[s] = path
+		return s
+	}
+	pathOf := func(s quota.Store) string {
+		mu.Lock()
+		defer mu.Unlock()
+		return paths[s]
+	}
+	return storetest.Harness{
+		Open: func(t testing.TB) quota.Store {
+			// not t.TempDir: a timeline of the model is over before its test is
+			dir, err := os.MkdirTemp("", "ledger")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { os.RemoveAll(dir) })
+			return open(t, filepath.Join(dir, "ledger.db"))
+		},
+		SetClock: clock.Move,
+		Share:    func(t testing.TB, s quota.Store) quota.Store { return open(t, pathOf(s)) },
+		Reopen: func(t testing.TB, s quota.Store) quota.Store {
+			if err := s.(*sqlitestore.Store).Close(); err != nil {
+				t.Fatal(err)
+			}
+			return open(t, pathOf(s))
+		},
+		Size: func(t testing.TB, s quota.Store) int64 {
+			return sqlitestore.PageBytes(t, s.(*sqlitestore.Store))
+		},
+		Families: true,
+	}
+}
