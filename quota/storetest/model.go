@@ -22,6 +22,9 @@ import (
 // shows. A ring is held beside the exact log too: never below it, at most one
 // precision late.
 //
+// A block until the very end of 1969 stands a microsecond longer: to a store 0 is
+// no block.
+//
 // Not modelled: counters filled to the brim (the table of record has them), ids
 // older than their receipts' life, receipts across a clock that had been far
 // ahead, families, spend, and the moment at which a page was born.
@@ -34,7 +37,11 @@ func testModel(t *testing.T, h Harness) {
 	const steps = 60
 	setFlag(t, "rapid.steps", steps)
 	setFlag(t, "rapid.checks", uint64(operations+operations/8)/steps+1)
-	seed := setFlag(t, "rapid.seed", rand.Uint64())
+	random := uint64(1) // the same for everybody; a soak looks elsewhere each time
+	if soak() {
+		random = rand.Uint64()
+	}
+	seed := setFlag(t, "rapid.seed", random)
 
 	var made, granted, refused int
 	rapid.Check(t, func(rt *rapid.T) {

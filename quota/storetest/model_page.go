@@ -48,6 +48,9 @@ func (p *naivePage) now(clock instant) (now instant, rebased bool) {
 	}
 	p.shut = p.shut && p.blocked > p.latest
 	p.blocked += clock - p.latest
+	if p.blocked == 0 {
+		p.blocked = 1 // see testModel
+	}
 	p.latest = clock
 	p.generation++
 	return clock, true

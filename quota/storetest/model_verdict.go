@@ -126,6 +126,9 @@ func (p *modelPool) record(clock, at instant, units int64) {
 func (p *modelPool) block(clock, until instant) {
 	now, _ := p.enter(clock)
 	p.page.known = true
+	if until == 0 {
+		until = 1 // see testModel
+	}
 	if until > now && (!p.page.shut || until > p.page.blocked) {
 		p.page.shut, p.page.blocked = true, until
 	}

@@ -74,7 +74,7 @@ func (p *Page) Now(clock Instant) (now Instant, rebased bool) {
 		w.Rebase(clock)
 	}
 	if p.Shut(p.Latest) {
-		p.Blocked = clock + p.Blocked - p.Latest
+		p.Blocked = notOpen(clock + p.Blocked - p.Latest)
 	} else {
 		p.Blocked = 0
 	}
@@ -142,9 +142,18 @@ func known(now Instant, windows []Window) (most int64, longest *Ring) {
 // open the page set Blocked to 0.
 func (p *Page) Block(now, until Instant) {
 	if until = min(until, far); p.Blocked == 0 || until > p.Blocked {
-		p.Blocked = until
+		p.Blocked = notOpen(until)
 	}
 	p.Latest = max(p.Latest, now)
+}
+
+// notOpen keeps a block that ends with the year 1969 from reading as none: it
+// stands a microsecond longer.
+func notOpen(until Instant) Instant {
+	if until == 0 {
+		return 1
+	}
+	return until
 }
 
 // Shut reports whether a block stands.

@@ -29,7 +29,7 @@ for i = 1, r.n do
     p[6] = 0
     call('HDEL', KEYS[1], p.key)
   elseif until_ > p.at and not (stands and until_ <= p[6]) then
-    p[6] = until_
+    p[6] = until_ ~= 0 and until_ or 1 -- 0 is open
     call('HSET', KEYS[1], p.key, reason)
     call('PEXPIRE', KEYS[1], 400 * 86400000)
   end

@@ -34,6 +34,7 @@ local function now_(p, clock)
   rebase(p, clock)
   if p[6] ~= 0 and p[5] < p[6] then
     p[6] = clock + p[6] - p[5]
+    p[6] = p[6] ~= 0 and p[6] or 1 -- 0 is open
   else
     p[6] = 0
   end
@@ -108,7 +109,7 @@ local function live(p)
   for i = 1, n do
     local o = state(i)
     local kind = p[o + 1] % 8
-    local stop, reset_, x, y = 0, 0, 0, 0
+    local stop, reset_, x, y = -NEVER, 0, 0, 0
     if kind == RING then
       stop, reset_ = (p[o + 3] + 1) * p[o + 6], (p[o + 3] + p[o + 7] + 1) * p[o + 6]
       x, y = p[o + 4], p[o + 5]
@@ -116,7 +117,7 @@ local function live(p)
       local lag = c[c.w[i] + 6]
       stop, reset_, x = p[o + 4] - lag, p[o + 4], p[o + 5]
       if p[5] < p[o + 3] + lag then
-        stop = 0
+        stop = -NEVER
       end
     elseif kind == COUNTER then
       stop = (p[o + 3] + 1) * p[o + 6]
@@ -126,7 +127,7 @@ local function live(p)
     b[5 + i], b[5 + n + 2 * i], b[6 + n + 2 * i] = reset_, x, y
   end
   if p[6] ~= 0 and p[5] < p[6] then
-    b[2] = 0
+    b[2] = -NEVER
   end
   return pack('<' .. string.rep('d', first(n)), unpack(b, 1, first(n)))
 end
