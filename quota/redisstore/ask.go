@@ -198,19 +198,18 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 		return nil, nil
 	}
 	keys, args := []string{pageKey(a.tag, c.Pool.Name)}, []any{nil}
-	n := packed{make([]byte, 0, 8*(7+3*len(c.Windows)))}
+	n := packed{make([]byte, 0, 8*(6+3*len(c.Windows)))}
 	n.add(c.Units, identity(c.Revision, c.Windows), a.born[0], flag(a.id)+flag(a.look))
 	if a.noSpend {
 		n.add(0, 0)
 	} else {
-		today, labels := a.dayList(c)[0], joinLabels(a.labels)
+		today, labels := a.store.today(a.around[0], c.Zone), joinLabels(a.labels)
 		spend := spendKey(a.tag, c.Pool.Name, today.name)
 		n.add(int64(today.start), int64(today.end))
 		keys = append(keys, spend, a.first)
-		args = append(args, labels, a.nonce[:], "\x1d"+labels+"\x1d"+spend)
-		args[3] = c.Pool.Name + args[3].(string)
+		rest := c.Pool.Name + "\x1d" + labels + "\x1d" + spend
+		args = append(args, labels, a.nonce[:], rest, quota.ReceiptLife.Milliseconds())
 	}
-	n.add(quota.ReceiptLife.Milliseconds())
 	for i := range c.Windows {
 		w := &c.Windows[i]
 		switch w.Spec.Algorithm {
@@ -340,6 +339,22 @@ func (a *ask) periods(s window.Spec) []bounds {
 type day struct {
 	bounds
 	name string
+}
+
+// today is the day that an instant falls in: mostly that of the call before.
+func (s *Store) today(at window.Instant, zone *time.Location) day {
+	if d := s.day.Load(); d != nil && d.zone == zone && d.start <= at && at < d.end {
+		return d.day
+	}
+	start, end := quota.DayOf(at, zone)
+	d := &dayOf{day{bounds{start, end}, quota.DayName(start, zone)}, zone}
+	s.day.Store(d)
+	return d.day
+}
+
+type dayOf struct {
+	day
+	zone *time.Location
 }
 
 // dayList is the days around the instants that may matter.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -29,7 +30,8 @@ type Store struct {
 	timeout time.Duration
 	births  births
 	scripts scripts
-	moved   func() time.Time // the clock of tests; nil: the server's
+	day     atomic.Pointer[dayOf] // the last call's
+	moved   func() time.Time      // the clock of tests; nil: the server's
 }
 
 var _ quota.Store = (*Store)(nil)

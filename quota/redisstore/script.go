@@ -92,7 +92,7 @@ func (s *Store) send(ctx context.Context, script script, keys []string, args []a
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	reply, err := s.process(ctx, all)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		all[0], all[1] = "eval", script.source
 		reply, err = s.process(ctx, all)
 	}

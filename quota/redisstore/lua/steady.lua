@@ -6,29 +6,31 @@
 --
 -- KEYS: the page; if spend is counted its key of today; if there is an id the
 --   receipt (with spend).
--- ARGV: numbers; labels; nonce; the rest of the receipt.
+-- ARGV: numbers; labels; nonce; the rest of the receipt; how long it lives, in
+--   milliseconds.
 --   Numbers, as doubles: units, identity, born (0 if nobody knows), 0 for no id, 1
 --   for a new one, 2 for one that may be known; today's start and end (0 if spend is
---   not counted); how long the receipt lives, in milliseconds; and per window limit,
---   0 for a ring, -1 for a calendar, else the step of a counter, and its steps.
+--   not counted); and per window limit, 0 for a ring, -1 for a calendar, else the
+--   step of a counter, and its steps.
 -- RETURNS now, the tightest window, used, limit, reset; or the number 0.
 
 local now = clock()
 local key, numbers = KEYS[1], ARGV[1]
-local n = (#numbers - 56) / 24
-local give, page, live
+local n = (#numbers - 48) / 24
+local all, live, to, from -- to and from as text: a script's numbers are slow to hand over
 if n == 1 then
-  give, page, live = '<dddddddddd', '<ddddddddd', '<ddd'
+  all, live, to, from = '<ddddddddd', '<ddd', '71', '48'
 elseif n == 2 then
-  give, page, live = '<ddddddddddddd', '<dddddddddddd', '<ddddd'
+  all, live, to, from = '<dddddddddddd', '<ddddd', '95', '56'
 else
-  give, page, live = '<' .. string.rep('d', 7 + 3 * n), '<' .. string.rep('d', 6 + 3 * n), '<' .. string.rep('d', 1 + 2 * n)
+  all, live = '<' .. string.rep('d', 6 + 3 * n), '<' .. string.rep('d', 1 + 2 * n)
+  to, from = 47 + 24 * n, 40 + 8 * n
 end
-local s = redis.call('GETRANGE', key, 0, 47 + 24 * n)
+local s = redis.call('GETRANGE', key, '0', to)
 if #s ~= 48 + 24 * n then
   return 0
 end
-local p, f = { struct.unpack(page, s) }, { struct.unpack(give, numbers) }
+local p, f = { struct.unpack(all, s) }, { struct.unpack(all, numbers) } -- as many of both
 local units = f[1]
 if p[1] ~= f[2] or now >= p[2] or now < p[6 + n] or f[3] ~= 0 and p[3] ~= f[3]
   or f[6] ~= 0 and (now < f[5] or now >= f[6]) then
@@ -36,7 +38,7 @@ if p[1] ~= f[2] or now >= p[2] or now < p[6 + n] or f[3] ~= 0 and p[3] ~= f[3]
 end
 local tight, has, limit, left, reset
 for i = 1, n do
-  local o, w = 5 + n + 2 * i, 5 + 3 * i
+  local o, w = 5 + n + 2 * i, 4 + 3 * i
   local used, step = p[o] + units, f[w + 1]
   p[o] = used
   if step == 0 then -- a ring: all, and what the current bucket has
@@ -58,11 +60,11 @@ if f[4] == 2 and redis.call('EXISTS', KEYS[3]) == 1 then
 end
 
 p[6 + n] = now
-redis.call('SETRANGE', key, 40 + 8 * n, struct.pack(live, unpack(p, 6 + n)))
+redis.call('SETRANGE', key, from, struct.pack(live, unpack(p, 6 + n)))
 if f[6] ~= 0 then
   local spend, labels = KEYS[2], ARGV[2]
   redis.call('HINCRBY', spend, 'u' .. labels, units)
-  if redis.call('HINCRBY', spend, 'c' .. labels, 1) == 1 then
+  if redis.call('HINCRBY', spend, 'c' .. labels, '1') == 1 then
     local other = 'other\31other\31other\31other\31'
     if redis.call('HLEN', spend) > 4000 and labels ~= other then
       redis.call('HDEL', spend, 'u' .. labels, 'c' .. labels)
@@ -73,6 +75,6 @@ if f[6] ~= 0 then
   end
 end
 if f[4] ~= 0 then
-  redis.call('SET', KEYS[3], ARGV[3] .. struct.pack('<dddddddd', now, 0, 0, 0, 0, units, now, p[5]) .. ARGV[4], 'PX', f[7])
+  redis.call('SET', KEYS[3], ARGV[3] .. struct.pack('<dddddddd', now, 0, 0, 0, 0, units, now, p[5]) .. ARGV[4], 'PX', ARGV[5])
 end
 return { now, tight, has, limit, reset }
