@@ -9,10 +9,10 @@ export CGO_ENABLED := 0
 FUZZTIME ?= 30s
 RACE ?= ./quota/...
 
-.PHONY: help demo test soak lint fuzz bench cover
+.PHONY: help demo test soak lint fuzz bench bench-redis bench-sqlite cover
 
 help:
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: ## the whole program against a simulated upstream; needs no key
 	@test -d cmd/ingestor || { echo "make demo: cmd/ingestor is not written yet; there is nothing to show" >&2; exit 1; }
@@ -41,6 +41,13 @@ fuzz: ## every fuzz target for FUZZTIME (30s)
 
 bench: ## speed, and what is admitted at worst, beside other limiters
 	cd bench && go run .
+
+bench-redis: ## a ledger in Redis beside redis_rate and a sorted-set log, on one server
+	.ci/need-redis
+	cd bench && go run ./redis
+
+bench-sqlite: ## a ledger in SQLite beside a bare UPDATE with the same settings
+	cd bench && go run ./sqlite
 
 cover: ## coverage by package, and coverage.out for go tool cover -html
 	.ci/need-redis

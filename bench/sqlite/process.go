@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// A team is the processes of one contender, on one file.
+type team struct{ children []*child }
+
+// child is a process of this program. It says "ready", and works for a round
+// whenever it reads a line; then it says how often a second it did.
+type child struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+func start(name string, n int, each time.Duration, dir string) (*team, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = os.MkdirTemp(dir, "ledger"); err != nil {
+		return nil, err
+	}
+	t := &team{}
+	for range n {
+		c := &child{cmd: exec.Command(self, "-child", name, "-path", filepath.Join(dir, "ledger.db"),
+			"-warm", strconv.Itoa(warmUp/n), "-each", each.String())}
+		c.cmd.Stderr = os.Stderr
+		out, err := c.cmd.StdoutPipe()
+		if err == nil {
+			c.in, err = c.cmd.StdinPipe()
+		}
+		if err == nil {
+			err = c.cmd.Start()
+		}
+		if err == nil {
+			t.children = append(t.children, c)
+			c.out = bufio.NewScanner(out)
+			_, err = c.line()
+		}
+		if err != nil {
+			t.kill()
+			return nil, fmt.Errorf("start %s: %w", name, err)
+		}
+	}
+	return t, nil
+}
+
+// line reads what the child says next.
+func (c *child) line() (string, error) {
+	if !c.out.Scan() {
+		return "", errors.New("a process has ended before its time")
+	}
+	return c.out.Text(), nil
+}
+
+// round lets all children work at once, and returns their rates together.
+func (t *team) round() (sum float64, err error) {
+	for _, c := range t.children {
+		if _, err := io.WriteString(c.in, "\n"); err != nil {
+			return 0, err
+		}
+	}
+	for _, c := range t.children {
+		line, err := c.line()
+		if err != nil {
+			return 0, err
+		}
+		rate, err := strconv.ParseFloat(line, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += rate
+	}
+	return sum, nil
+}
+
+func (t *team) kill() {
+	for _, c := range t.children {
+		_ = c.cmd.Process.Kill()
+		_ = c.cmd.Wait() // it was killed
+	}
+}
+
+// serve is what a child does until there are no more lines.
+func serve(ctx context.Context, name, path string, warm int, each time.Duration) error {
+	for _, c := range contenders {
+		if c.name != name {
+			continue
+		}
+		do, end, err := c.open(ctx, path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(work(ctx, do, warm, each), end())
+	}
+	return fmt.Errorf("there is no contender %q", name)
+}
+
+// warmUp is so many calls on a file that its -wal has been filled and begun again:
+// until then it grows, and committing to a growing file is slower.
+const warmUp = 6000
+
+func work(ctx context.Context, do func(context.Context) error, warm int, each time.Duration) error {
+	for range warm {
+		if err := do(ctx); err != nil {
+			return err
+		}
+	}
+	fmt.Println("ready")
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		began, n := time.Now(), 0
+		for ; time.Since(began) < each; n++ {
+			if err := do(ctx); err != nil {
+				return err
+			}
+		}
+		fmt.Println(float64(n) / time.Since(began).Seconds())
+	}
+	return nil
+}
