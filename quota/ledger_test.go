@@ -589,16 +589,26 @@ func TestBlocksHeal(t *testing.T) {
 		block func(*quota.Ledger) error
 		until time.Time
 	}{
-		{"a daily refusal blocks until the reset", noon,
-			func(l *quota.Ledger) error { return l.BlockUntilReset(t.Context(), pool, "quotaExceeded") }, midnight},
-		{"within 15 minutes of the reset until their end only", midnight.Add(14 * time.Minute),
-			func(l *quota.Ledger) error { return l.BlockUntilReset(t.Context(), pool, "quotaExceeded") }, midnight.Add(15 * time.Minute)},
-		{"after them until the next reset", midnight.Add(15 * time.Minute),
-			func(l *quota.Ledger) error { return l.BlockUntilReset(t.Context(), pool, "quotaExceeded") }, midnight.Add(24 * time.Hour)},
-		{"a Retry-After blocks for so long", noon,
-			func(l *quota.Ledger) error { return l.BlockFor(t.Context(), pool, time.Minute, "slow down") }, noon.Add(time.Minute)},
-		{"a named time", noon,
-			func(l *quota.Ledger) error { return l.Block(t.Context(), pool, noon.Add(time.Hour), "slow down") }, noon.Add(time.Hour)},
+		{
+			"a daily refusal blocks until the reset", noon,
+			func(l *quota.Ledger) error { return l.BlockUntilReset(t.Context(), pool, "quotaExceeded") }, midnight,
+		},
+		{
+			"within 15 minutes of the reset until their end only", midnight.Add(14 * time.Minute),
+			func(l *quota.Ledger) error { return l.BlockUntilReset(t.Context(), pool, "quotaExceeded") }, midnight.Add(15 * time.Minute),
+		},
+		{
+			"after them until the next reset", midnight.Add(15 * time.Minute),
+			func(l *quota.Ledger) error { return l.BlockUntilReset(t.Context(), pool, "quotaExceeded") }, midnight.Add(24 * time.Hour),
+		},
+		{
+			"a Retry-After blocks for so long", noon,
+			func(l *quota.Ledger) error { return l.BlockFor(t.Context(), pool, time.Minute, "slow down") }, noon.Add(time.Minute),
+		},
+		{
+			"a named time", noon,
+			func(l *quota.Ledger) error { return l.Block(t.Context(), pool, noon.Add(time.Hour), "slow down") }, noon.Add(time.Hour),
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l, clock := newLedger(t)
@@ -773,8 +783,10 @@ func TestObserver(t *testing.T) {
 	must(t, l, units(1))
 	clock.Set(noon)
 	must(t, l, units(1))
-	want := []quota.EventKind{"granted", "refused", "settled", "impossible", "failed", "unpriced", "shut", "blocked", "opened", "adjusted",
-		"granted", "granted", "rebased"}
+	want := []quota.EventKind{
+		"granted", "refused", "settled", "impossible", "failed", "unpriced", "shut", "blocked", "opened", "adjusted",
+		"granted", "granted", "rebased",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

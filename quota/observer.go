@@ -35,7 +35,7 @@ const (
 	EventAdjusted   EventKind = "adjusted"
 	EventShut       EventKind = "shut"    // a pool was blocked
 	EventOpened     EventKind = "opened"  // a block was lifted
-	EventRebased    EventKind = "rebased" // the store's clock had been far ahead
+	EventRebased    EventKind = "rebased" // the store's clock had been far ahead, and a reservation is what found it
 )
 
 // Event is one thing that happened. Fields that do not belong to its Kind are

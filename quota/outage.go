@@ -77,7 +77,7 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 	a, err := l.journal.Admit(ctx, e, l.allowance)
 	switch {
 	case err != nil:
-		return nil, because(errors.Join(outage, err), "and the journal cannot be written")
+		return nil, because(outage, "and the journal cannot be written ("+err.Error()+")")
 	case a.Blocked.After(now):
 		return nil, &RefusedError{Verdict{
 			Pool: a.Pool, ID: id, Blocked: true, Reason: a.Reason, At: now,
@@ -92,15 +92,11 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 
 // because adds to an outage why the call was not admitted.
 func because(outage error, reason string) error {
-	e := &OutageError{Op: "reserve", Reason: reason, Err: outage}
 	var o *OutageError
-	if errors.As(outage, &o) {
-		e.Op = o.Op
+	if !errors.As(outage, &o) {
+		return &OutageError{Op: "reserve", Reason: reason, Err: outage}
 	}
-	if o == outage {
-		e.Err = o.Err
-	}
-	return e
+	return &OutageError{Op: o.Op, Reason: reason, Err: o.Err}
 }
 
 // settleAdmitted corrects a call that was admitted in an outage, as long as it has

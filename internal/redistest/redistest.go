@@ -68,7 +68,7 @@ func (s *Server) await() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	c := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	var err error
 	for ctx.Err() == nil {
 		if err = c.Ping(ctx).Err(); err == nil {
@@ -85,8 +85,8 @@ func (s *Server) Signal(sig syscall.Signal) error { return s.cmd.Process.Signal(
 // Kill ends the process at once, as a crash would.
 func (s *Server) Kill() {
 	if s.cmd != nil && s.cmd.Process != nil {
-		s.cmd.Process.Kill()
-		s.cmd.Wait()
+		_ = s.cmd.Process.Kill() // it may have ended by itself
+		_ = s.cmd.Wait()
 		s.cmd = nil
 	}
 }
@@ -94,8 +94,8 @@ func (s *Server) Kill() {
 // Stop ends the process in an orderly way: it saves what it is configured to.
 func (s *Server) Stop() {
 	if s.cmd != nil {
-		s.cmd.Process.Signal(os.Interrupt)
-		s.cmd.Wait()
+		_ = s.cmd.Process.Signal(os.Interrupt) // it may have ended by itself
+		_ = s.cmd.Wait()
 		s.cmd = nil
 	}
 }
@@ -105,6 +105,5 @@ func freePort() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }

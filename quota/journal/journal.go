@@ -179,14 +179,13 @@ func (j *Journal) Block(ctx context.Context, e quota.Entry) error {
 }
 
 // Pending implements [quota.Journal].
-func (j *Journal) Pending(ctx context.Context) ([]quota.Entry, error) {
+func (j *Journal) Pending(ctx context.Context) (all []quota.Entry, err error) {
 	rows, err := j.db.QueryContext(ctx, `SELECT e.id, e.at, e.until, e.reason, e.method, e.job, e.region, e.class,
 		c.upstream, c.account, c.pool, c.units FROM entries e JOIN charges c USING (id) ORDER BY e.at, e.id, c.n`)
 	if err != nil {
 		return nil, j.fault("read", err)
 	}
-	defer rows.Close()
-	var all []quota.Entry
+	defer func() { err = errors.Join(err, j.fault("read", rows.Close())) }()
 	for rows.Next() {
 		var e quota.Entry
 		var at int64

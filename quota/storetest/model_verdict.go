@@ -56,7 +56,7 @@ func refuse(v *quota.Verdict, clock instant, at []instant, pools []*modelPool, u
 			v.Blocked = true
 		}
 		for w := range p.page.windows {
-			free := at[i]
+			var free instant
 			switch {
 			case p.page.fitsWindow(w, at[i], units[i], p.windows[w].Limit):
 				continue

@@ -67,15 +67,19 @@ func testSettle(t *testing.T, h Harness) {
 			{11 * time.Second, looks("units"), "7"},
 			{16 * time.Second, looks("units"), "0"},
 		}},
-		{"each_charge_by_itself", []window.Limit{ring(100, time.Hour, time.Minute)},
-			map[string][]window.Limit{"searches": {ring(10, 10*time.Second, time.Second)}}, []row{
+		{
+			"each_charge_by_itself",
+			[]window.Limit{ring(100, time.Hour, time.Minute)},
+			map[string][]window.Limit{"searches": {ring(10, 10*time.Second, time.Second)}},
+			[]row{
 				{0, reserveBoth("a", 50, 3), "granted 3/10 of searches 10s"},
 				{0, reserveBoth("b", 10, 5), "granted 8/10 of searches 10s"},
 				{0, settle("a", 20, 5), "back 30, charged 2"},
 				{0, looks("units", "searches"), "30; 10"},
 				{time.Minute, settle("b", 0, 0), "back 10, left 5"},
 				{time.Minute, looks("units", "searches"), "20; 0"},
-			}},
+			},
+		},
 		{"bad_input_settles_nothing", []window.Limit{ring(10, time.Hour, time.Minute)}, nil, []row{
 			{0, reserveAs("a", 5), "granted 5/10"},
 			{0, settle("a"), "bad input"},
