@@ -126,10 +126,10 @@ func (p *modelPool) record(clock, at instant, units int64) {
 func (p *modelPool) block(clock, until instant) {
 	now, _ := p.enter(clock)
 	p.page.known = true
-	if until == 0 {
-		until = 1 // see testModel
-	}
 	if until > now && (!p.page.shut || until > p.page.blocked) {
 		p.page.shut, p.page.blocked = true, until
+		if until == 0 {
+			p.page.blocked = 1 // see testModel
+		}
 	}
 }
