@@ -115,43 +115,40 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, times int64) (*Reservatio
 		r.Verdict = Verdict{Allowed: true, ID: id, At: l.clock.Now()}
 		return r, nil
 	}
-	v, err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()})
-	if errors.Is(err, ErrOutage) {
-		r, err = l.admit(ctx, c, &price, id, err)
-		return r, l.unseen(c, r, err)
-	}
-	if err != nil {
+	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()}, &r.Verdict); err != nil {
+		if errors.Is(err, ErrOutage) {
+			r, err = l.admit(ctx, c, &price, id, err)
+			return r, l.unseen(c, r, err)
+		}
 		return nil, l.failed(c, err)
 	}
-	if !v.Allowed {
-		return nil, refusal(c, v)
+	if !r.Allowed {
+		return nil, refusal(c, r.Verdict)
 	}
-	r.Verdict = v
 	return r, nil
 }
 
 // ask puts a request to the store, after what the journal holds.
-func (l *Ledger) ask(ctx context.Context, c *Call, r Request) (Verdict, error) {
+func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err error) {
 	if l.journal != nil && l.pending.Load() && c.Family == "" {
 		if err := l.Replay(ctx); err != nil && !errors.Is(err, ErrBadInput) {
-			return Verdict{}, err
+			return err
 		}
 	}
 	var began time.Time
 	if l.watch != nil {
 		began = l.clock.Now()
 	}
-	v, err := l.store.Reserve(ctx, r)
-	if err != nil {
-		return v, l.storeError(ctx, "reserve "+r.Charges[0].Pool.String(), err)
+	if *v, err = l.store.Reserve(ctx, r); err != nil {
+		return l.storeError(ctx, "reserve "+r.Charges[0].Pool.String(), err)
 	}
 	if l.journal != nil {
 		l.offset.Store(int64(v.At.Sub(l.clock.Now())))
 	}
 	if l.watch != nil {
-		l.answered(c, v, l.clock.Now().Sub(began))
+		l.answered(c, *v, l.clock.Now().Sub(began))
 	}
-	return v, nil
+	return nil
 }
 
 // refusal is the error for a verdict that is no.

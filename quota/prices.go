@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota/window"
@@ -17,6 +18,7 @@ type prices struct {
 	book     *Book
 	only     string // the upstream, if there is one only
 	methods  map[priceKey]*price
+	last     atomic.Pointer[price]             // the last method's, which is mostly the next one's
 	accounts map[accountKey]map[string]*Charge // a charge of no units per pool
 	families map[string]*familyPrice
 }
@@ -27,6 +29,7 @@ type accountKey struct{ upstream, account, class string }
 
 // price is what a call costs.
 type price struct {
+	key     priceKey // of a method
 	charges []Charge
 	outage  Policy
 	err     error // it costs more than is ever admitted
@@ -96,12 +99,12 @@ func (p *prices) addClass(u *Upstream, account, name string, class Class) {
 	}
 	p.accounts[accountKey{u.Name, account, name}] = pools
 	for _, m := range u.Methods {
-		made := &price{outage: m.Outage}
+		made := &price{key: priceKey{u.Name, account, name, m.Name}, outage: m.Outage}
 		if class.Outage != "" {
 			made.outage = class.Outage
 		}
 		made.charges, made.err = charge(pools, m.Charges, name)
-		p.methods[priceKey{u.Name, account, name, m.Name}] = made
+		p.methods[made.key] = made
 	}
 }
 
@@ -177,7 +180,12 @@ func (p *prices) of(c *Call) (price, error) {
 	if c.Account == "" {
 		c.Account = DefaultAccount
 	}
-	if made := p.methods[priceKey{c.Upstream, c.Account, c.Class, c.Method}]; made != nil && c.Charges == nil {
+	key := priceKey{c.Upstream, c.Account, c.Class, c.Method}
+	if last := p.last.Load(); last != nil && last.key == key && c.Charges == nil {
+		return *last, last.err
+	}
+	if made := p.methods[key]; made != nil && c.Charges == nil {
+		p.last.Store(made)
 		return *made, made.err
 	}
 	pools, err := p.pools(c.Upstream, c.Account, c.Class)
