@@ -45,6 +45,9 @@ func (e *RefusedError) Error() string {
 		return fmt.Sprintf("reserve %s: blocked by the upstream%s until %s; retry after %s",
 			e.Pool, why, e.RetryAt.Format(time.RFC3339), roundUp(e.RetryAfter))
 	}
+	if e.Reason != "" {
+		return fmt.Sprintf("reserve %s: refused: %s; retry after %s at %s", e.Pool, e.Reason, roundUp(e.RetryAfter), e.RetryAt.Format(time.RFC3339))
+	}
 	return fmt.Sprintf("reserve %s: refused: %d of %d units used in %s, %d asked for; retry after %s at %s",
 		e.Pool, e.Used, e.Limit, e.Window, e.Units, roundUp(e.RetryAfter), e.RetryAt.Format(time.RFC3339))
 }

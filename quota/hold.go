@@ -2,7 +2,6 @@ package quota
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -23,9 +22,11 @@ type Hold struct {
 	r    *Reservation
 	ends time.Time
 
-	mu     sync.Mutex
-	left   []int64 // by charge of r
-	closed bool
+	mu       sync.Mutex
+	left     []int64 // by charge of r
+	closed   bool    // nothing is drawn any more
+	spent    []int64 // what closing settles to
+	released bool
 }
 
 // drawn is what one call has taken from a hold.
@@ -35,23 +36,33 @@ type drawn struct {
 	index   []int   // of the hold's charge, by charge of the call
 	labels  Labels
 	id      string // under which more than was drawn is charged
+	short   []Charge
 	settled *Settlement
 }
 
-// Hold reserves a call n times at once.
+// Hold reserves a call n times at once. A hold takes an id of its own, because a
+// second purse under the same one would pay for calls that nobody counts.
 func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
-	if c.Family != "" {
-		return nil, BadInput("family %s: a family cannot be held", c.Family)
+	switch {
+	case c.Family != "":
+		return nil, l.failed(&c, BadInput("family %s: a family cannot be held", c.Family))
+	case c.ID != "":
+		return nil, l.failed(&c, BadInput("hold: a hold makes its own id; leave the id of the call empty"))
+	case n < 1 || n > window.MaxUnits:
+		return nil, l.failed(&c, BadInput("a hold is for 1 to %d calls, not %d", window.MaxUnits, n))
 	}
 	price, err := l.prices.Load().of(&c)
+	if err == nil {
+		price.charges, err = multiply(price.charges, int64(n), c.Class)
+	}
+	var ends time.Time
+	if err == nil {
+		ends, err = holdEnds(l.clock.Now(), price.charges)
+	}
 	if err != nil {
 		return nil, l.failed(&c, err)
 	}
-	ends, err := holdEnds(l.clock.Now(), price.charges)
-	if err != nil {
-		return nil, l.failed(&c, err)
-	}
-	r, err := l.reserve(ctx, &c, int64(n))
+	r, err := l.reserve(ctx, &c, price)
 	if err != nil {
 		return nil, err
 	}
@@ -73,14 +84,15 @@ func holdEnds(clock time.Time, charges []Charge) (time.Time, error) {
 				continue
 			}
 			_, boundary := w.Spec.Bounds(now)
-			lag := max(w.Spec.Lag, 0)
-			if boundary.Add(-lag) <= now {
+			end := boundary.Add(-max(w.Spec.Lag, 0))
+			if end <= now {
 				return time.Time{}, &RefusedError{Verdict{
-					Pool: charges[i].Pool, Window: w.Name, Units: charges[i].Units, Limit: w.Limit,
-					RetryAt: boundary.Add(lag).Time(), RetryAfter: boundary.Add(lag).Sub(now), ResetAt: boundary.Time(),
+					Pool: charges[i].Pool, Window: w.Name, Units: charges[i].Units, Limit: w.Limit, At: clock,
+					Reason:  "a hold would end at the boundary of " + w.Name,
+					RetryAt: boundary.Time(), RetryAfter: boundary.Sub(now), ResetAt: boundary.Time(),
 				}}
 			}
-			ends = min(ends, boundary.Add(-lag))
+			ends = min(ends, end)
 		}
 	}
 	return ends.Time(), nil
@@ -120,59 +132,78 @@ func (h *Hold) Left() map[string]int64 {
 func (h *Hold) Close(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
+	if !h.closed { // first, because a reply that is lost may have freed the units
+		h.closed = true
+		h.spent = make([]int64, len(h.left))
+		for i, left := range h.left {
+			h.spent[i] = h.r.charges[i].Units - left
+		}
+		clear(h.left)
+	}
+	if h.released {
 		return nil
 	}
-	spent := make([]int64, len(h.left))
-	for i, left := range h.left {
-		spent[i] = h.r.charges[i].Units - left
-	}
-	if _, err := h.r.settle(ctx, spent); err != nil {
-		return err
-	}
-	h.closed = true
-	clear(h.left)
-	return nil
+	_, err := h.r.settle(ctx, h.spent)
+	h.released = err == nil
+	return err
 }
 
 // draw takes a call's units from the hold, or returns nil if it cannot: another
-// ledger or account, a pool it does not hold, too little left, ended, closed.
-func (h *Hold) draw(l *Ledger, c *Call) *Reservation {
-	if h.r.ledger != l {
+// ledger or account, a pool it does not hold, too little left, ended, closed, or a
+// question that makes no sense; reserving will say what is wrong.
+func (h *Hold) draw(ctx context.Context, l *Ledger, c *Call) *Reservation {
+	if h.r.ledger != l || ctx.Err() != nil || c.ID != "" && !validID(c.ID) {
 		return nil
 	}
+	labels := c.labels()
 	price, err := l.prices.Load().of(c)
-	if err != nil || len(price.charges) == 0 {
-		return nil // reserving will say what is wrong
+	if err != nil || len(price.charges) == 0 || labels.check() != nil {
+		return nil
 	}
+	d := &drawn{hold: h, id: l.ids.next(), labels: labels}
+	if !h.take(l.clock.Now(), d, price.charges) {
+		return nil
+	}
+	v := h.r.Verdict
+	v.ID, v.Nonce, v.Repeat, v.Rebased = c.ID, [16]byte{}, false, false
+	if v.ID == "" {
+		v.ID = d.id
+	}
+	v.Units = 0
+	for i := range price.charges {
+		if price.charges[i].Pool == v.Pool {
+			v.Units = price.charges[i].Units
+		}
+	}
+	if v.Units == 0 { // the hold's verdict speaks of a pool that this call does not charge
+		first := &price.charges[0]
+		v = Verdict{Allowed: true, ID: v.ID, Pool: first.Pool, Units: first.Units, At: v.At, Outage: v.Outage}
+	}
+	if l.watch != nil {
+		l.watch.Observe(Event{Kind: EventDrawn, Call: *c, Pool: v.Pool, Verdict: v})
+	}
+	return &Reservation{Verdict: v, ledger: l, charges: price.charges, drawn: d}
+}
+
+// take takes charges from what is left: all or none.
+func (h *Hold) take(now time.Time, d *drawn, charges []Charge) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := l.clock.Now()
 	if h.closed || !now.Before(h.ends) {
-		return nil
+		return false
 	}
-	d := &drawn{hold: h, id: l.ids.next(), labels: c.labels()}
-	for i := range price.charges {
-		j := h.index(&price.charges[i])
+	for i := range charges {
+		j := h.index(&charges[i])
 		if j < 0 {
-			return nil
+			return false
 		}
 		d.index = append(d.index, j)
-		d.units = append(d.units, price.charges[i].Units)
+		d.units = append(d.units, charges[i].Units)
 	}
 	for i, j := range d.index {
 		h.left[j] -= d.units[i]
 	}
-	v := h.r.Verdict
-	v.ID, v.Units, v.Nonce = c.ID, d.units[0], [16]byte{}
-	if v.ID == "" {
-		v.ID = l.ids.next()
-	}
-	r := &Reservation{Verdict: v, ledger: l, charges: price.charges, drawn: d}
-	if l.watch != nil {
-		l.answered(c, v, 0)
-	}
-	return r
+	return true
 }
 
 // index finds the hold's charge that can pay for c, or -1.
@@ -192,40 +223,46 @@ func (d *drawn) settle(ctx context.Context, r *Reservation, units []int64) (Sett
 	h := d.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if d.settled != nil {
-		again := *d.settled
-		again.Repeat = true
-		return again, nil
+	again := d.settled != nil
+	if !again {
+		d.settled = d.correct(r, units)
 	}
+	if len(d.short) > 0 {
+		// under an id of its own, and always the same, so that trying again charges once
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.ledger.timeout)
+		defer cancel()
+		err := r.ledger.store.Record(within, Request{ID: d.id, Charges: d.short, Labels: d.labels})
+		if err != nil {
+			return Settlement{}, r.ledger.storeError(context.WithoutCancel(ctx), "settle "+d.short[0].Pool.String(), err)
+		}
+		d.short, again = nil, false
+	}
+	s := *d.settled
+	s.Repeat = again
+	return s, nil
+}
+
+// correct moves units between the call and the hold, and notes what is to be
+// charged.
+func (d *drawn) correct(r *Reservation, units []int64) *Settlement {
 	var s Settlement
-	var short []Charge
-	left := slices.Clone(h.left)
+	h := d.hold
 	for i, j := range d.index {
 		switch over := d.units[i] - units[i]; {
 		case over > 0 && h.closed:
 			s.Left += over
 		case over > 0:
-			left[j] += over
+			h.left[j] += over
 			s.Back += over
 		case over < 0:
 			s.Charged -= over
-			from := min(-over, left[j])
-			left[j] -= from
+			from := min(-over, h.left[j])
+			h.left[j] -= from
 			if c := r.charges[i]; -over > from {
 				c.Units = -over - from
-				short = append(short, c)
+				d.short = append(d.short, c)
 			}
 		}
 	}
-	if len(short) > 0 {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.ledger.timeout)
-		defer cancel()
-		// under an id of its own, so that trying again charges once
-		err := r.ledger.store.Record(ctx, Request{ID: d.id, Charges: short, Labels: d.labels})
-		if err != nil {
-			return Settlement{}, r.ledger.storeError(ctx, "settle "+short[0].Pool.String(), err)
-		}
-	}
-	h.left, d.settled = left, &s
-	return s, nil
+	return &s
 }

@@ -9,7 +9,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
 )
+
+// deaf does what it is asked, but its answers to settling are lost.
+type deaf struct {
+	quota.Store
+	deaf bool
+}
+
+func (d *deaf) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
+	s, err := d.Store.Settle(ctx, t, units)
+	if d.deaf {
+		return quota.Settlement{}, errors.New("connection reset")
+	}
+	return s, err
+}
 
 func TestHold(t *testing.T) {
 	list := quota.Call{Upstream: "youtube", Method: "videos.list", Region: "DE"}
@@ -102,7 +117,7 @@ func TestHold(t *testing.T) {
 		}
 		_, err = l.Hold(t.Context(), list, 1)
 		var refused *quota.RefusedError
-		if !errors.As(err, &refused) || !refused.RetryAt.Equal(midnight.Add(time.Minute)) {
+		if !errors.As(err, &refused) || !refused.RetryAt.Equal(midnight) {
 			t.Errorf("a hold within the lag of a boundary: %v", err)
 		}
 	})
@@ -151,6 +166,84 @@ func TestHold(t *testing.T) {
 		}
 		draw(t, h.Context(t.Context()), l, search)
 		if diff := cmp.Diff(map[string]int64{"units": 20, "searches": 1}, h.Left()); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("an id of the caller's would be a second purse", func(t *testing.T) {
+		l, _ := newLedger(t)
+		c := list
+		c.ID = "run-1"
+		if _, err := l.Hold(t.Context(), c, 4); !errors.Is(err, quota.ErrBadInput) {
+			t.Error(err)
+		}
+	})
+	t.Run("a close whose answer is lost stops the drawing", func(t *testing.T) {
+		clock := quota.NewSimClock(noon)
+		store := &deaf{Store: memstore.New(&memstore.Options{Clock: clock})}
+		l, err := quota.New(mustParse(t, testBook), store, &quota.Options{Clock: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := l.Hold(t.Context(), list, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.deaf = true
+		if err := h.Close(t.Context()); !errors.Is(err, quota.ErrOutage) {
+			t.Fatal(err)
+		}
+		store.deaf = false
+		if _, err := l.Reserve(h.Context(t.Context()), list); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := used(t, l, "units", "24h"); n != 1 {
+			t.Errorf("used %d after one call that was sent", n)
+		}
+	})
+	t.Run("a draw is checked as a reservation is", func(t *testing.T) {
+		l, _ := newLedger(t)
+		h, err := l.Hold(t.Context(), list, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancelled, cancel := context.WithCancel(h.Context(t.Context()))
+		cancel()
+		if _, err := l.Reserve(cancelled, list); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		c := list
+		c.ID = "a\x00b"
+		if _, err := l.Reserve(h.Context(t.Context()), c); !errors.Is(err, quota.ErrBadInput) {
+			t.Error(err)
+		}
+		if left(h) != 4 {
+			t.Errorf("%d left", left(h))
+		}
+	})
+	t.Run("an observer may look at it", func(t *testing.T) {
+		clock := quota.NewSimClock(noon)
+		var h *quota.Hold
+		var kinds []quota.EventKind
+		l, err := quota.New(mustParse(t, testBook), memstore.New(&memstore.Options{Clock: clock}), &quota.Options{
+			Clock: clock,
+			Observer: quota.ObserverFunc(func(e quota.Event) {
+				kinds = append(kinds, e.Kind)
+				if h != nil {
+					h.Left()
+				}
+			}),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h, err = l.Hold(t.Context(), list, 4); err != nil {
+			t.Fatal(err)
+		}
+		draw(t, h.Context(t.Context()), l, list)
+		if diff := cmp.Diff([]quota.EventKind{"granted", "drawn"}, kinds); diff != "" {
 			t.Error(diff)
 		}
 	})

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
-
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // Options are what [New] can be told; nil is legal.
@@ -47,6 +45,9 @@ type Ledger struct {
 func New(book *Book, store Store, o *Options) (*Ledger, error) {
 	if err := book.check(); err != nil {
 		return nil, err
+	}
+	if store == nil {
+		return nil, BadInput("a ledger needs a store: memstore.New(nil) is the simplest")
 	}
 	if o == nil {
 		o = &Options{}
@@ -90,22 +91,19 @@ func (l *Ledger) SetBook(book *Book) error {
 // Under the context of a [Hold] the units are drawn from it while they last.
 func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 	if h := holdOf(ctx); h != nil {
-		if r := h.draw(l, &c); r != nil {
+		if r := h.draw(ctx, l, &c); r != nil {
 			return r, nil
 		}
 	}
-	return l.reserve(ctx, &c, 1)
+	price, err := l.prices.Load().of(&c)
+	if err != nil {
+		return nil, l.failed(&c, err)
+	}
+	return l.reserve(ctx, &c, price)
 }
 
-// reserve takes the price of a call a number of times.
-func (l *Ledger) reserve(ctx context.Context, c *Call, times int64) (*Reservation, error) {
-	price, err := l.prices.Load().of(c)
-	if err == nil && times != 1 {
-		price.charges, err = multiply(price.charges, times, c.Class)
-	}
-	if err != nil {
-		return nil, l.failed(c, err)
-	}
+// reserve takes the price of a call.
+func (l *Ledger) reserve(ctx context.Context, c *Call, price price) (*Reservation, error) {
 	r := &Reservation{ledger: l, charges: price.charges}
 	id, fresh := c.ID, c.ID == "" && c.Family == ""
 	if fresh {
@@ -113,6 +111,9 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, times int64) (*Reservatio
 	}
 	if len(price.charges) == 0 { // unpriced, and the book says to admit it
 		r.Verdict = Verdict{Allowed: true, ID: id, At: l.clock.Now()}
+		if l.watch != nil {
+			l.watch.Observe(Event{Kind: EventUnpriced, Call: *c, Verdict: r.Verdict})
+		}
 		return r, nil
 	}
 	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()}, &r.Verdict); err != nil {
@@ -161,9 +162,6 @@ func refusal(c *Call, v Verdict) error {
 
 // multiply takes charges a number of times.
 func multiply(charges []Charge, times int64, class string) ([]Charge, error) {
-	if times < 1 || times > window.MaxUnits {
-		return nil, BadInput("a hold is for 1 call or more, not %d", times)
-	}
 	all := make([]Charge, len(charges))
 	for i, c := range charges {
 		c.Units *= times
@@ -192,7 +190,7 @@ func (l *Ledger) Do(ctx context.Context, c Call, fn func(context.Context) error)
 		return err
 	}
 	err = fn(ctx)
-	if errors.Is(err, ErrUnsent) {
+	if errors.Is(err, ErrUnsent) && c.Family == "" { // families take no receipts: nothing comes back
 		if _, failed := r.Release(ctx); failed != nil {
 			return errors.Join(err, failed)
 		}
@@ -209,9 +207,10 @@ func (l *Ledger) Settle(ctx context.Context, t Token, units ...int64) (Settlemen
 		return Settlement{}, BadInput("settle: this reservation has no receipt")
 	}
 	// a caller that has given up must not leak its reservation
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
+	ctx = context.WithoutCancel(ctx)
+	within, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	s, err := l.store.Settle(ctx, t, units)
+	s, err := l.store.Settle(within, t, units)
 	if err != nil {
 		return s, l.storeError(ctx, "settle a reservation of "+t.Upstream, err)
 	}

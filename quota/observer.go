@@ -23,6 +23,7 @@ type EventKind string
 // What a ledger tells its observer.
 const (
 	EventGranted    EventKind = "granted"
+	EventDrawn      EventKind = "drawn" // from a hold, which had been granted
 	EventRefused    EventKind = "refused"
 	EventBlocked    EventKind = "blocked" // refused because the upstream had said no
 	EventImpossible EventKind = "impossible"

@@ -1,7 +1,6 @@
 package quota
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -168,6 +167,9 @@ func possible(charges []Charge, class string) error {
 
 // of returns what a call costs.
 func (p *prices) of(c *Call) (price, error) {
+	if c.Outage != "" && c.Outage != Admit && c.Outage != Refuse {
+		return price{}, BadInput("outage %.40q is neither refuse nor admit", string(c.Outage))
+	}
 	if c.Family != "" {
 		return p.ofMember(c)
 	}
@@ -249,6 +251,12 @@ func (p *prices) pools(upstream, account, class string) (map[string]*Charge, err
 
 // pool returns a charge of no units for one pool.
 func (p *prices) pool(pool Pool) (Charge, error) {
+	if pool.Key != "" {
+		return Charge{}, BadInput("%s is a family's member, not a pool", pool)
+	}
+	if pool.Account == "" {
+		pool.Account = DefaultAccount
+	}
 	pools, err := p.pools(pool.Upstream, pool.Account, "")
 	if err != nil {
 		return Charge{}, err
@@ -267,6 +275,8 @@ func (p *prices) ofMember(c *Call) (price, error) {
 		return price{}, BadInput("there is no family %.40q; the price book has %s", c.Family, names(p.families))
 	case c.Key == "":
 		return price{}, BadInput("family %s: the key is empty", c.Family)
+	case c.Outage == Admit:
+		return price{}, BadInput("family %s: a family's member cannot be admitted in an outage; nobody would charge it after", c.Family)
 	case c.Upstream != "" || c.Method != "" || c.Charges != nil || c.Class != "":
 		return price{}, BadInput("family %s: a family has no upstream, method, charges or class", c.Family)
 	case c.Units < 0 || c.Units > window.MaxUnits:
@@ -293,7 +303,7 @@ func names[V any](m map[string]V) string {
 // check refuses a book that was not made by ParseBook.
 func (b *Book) check() error {
 	if b == nil || b.Revision < 1 {
-		return errors.New("a ledger needs a price book: see ParseBook")
+		return BadInput("a ledger needs a price book: see ParseBook")
 	}
 	return nil
 }

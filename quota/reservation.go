@@ -60,10 +60,12 @@ func (r *Reservation) settle(ctx context.Context, units []int64) (Settlement, er
 	switch {
 	case len(r.charges) == 0:
 		return Settlement{}, nil // admitted without a price
-	case r.Outage:
-		return r.settleAdmitted(ctx, units)
 	case r.drawn != nil:
 		return r.drawn.settle(ctx, r, units)
+	case r.Outage:
+		return r.settleAdmitted(ctx, units)
+	case r.Nonce == [16]byte{}:
+		return Settlement{}, BadInput("settle %s: a family's member takes no receipts, so nothing comes back", r.Pool)
 	}
 	return r.ledger.Settle(ctx, r.Token(), units...)
 }
