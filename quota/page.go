@@ -66,6 +66,17 @@ func SettleIn(p *window.Page, clock time.Time, t Taken, units int64) Settlement 
 	return Settlement{}
 }
 
+// Released reports whether a reservation was settled to nothing. Its id is free
+// again: the call never left, and another try is charged as if it were the first.
+func Released(units []int64) bool {
+	for _, u := range units {
+		if u != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Add sums up the settlements of several charges.
 func (s *Settlement) Add(t Settlement) {
 	s.Back += t.Back

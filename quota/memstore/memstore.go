@@ -87,7 +87,7 @@ func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, er
 	}
 	a := s.account(r.Charges[0].Pool)
 	if !r.Fresh {
-		if got, c := a.receipts.get(r.ID, now); got != nil {
+		if got, c := a.receipts.get(r.ID, now); got != nil && !(got.released && a.covers(c.of(got), r.Charges)) {
 			return a.repeat(now, r, got, c.of(got))
 		}
 	}
@@ -185,7 +185,7 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota
 	for i := range all {
 		got.settlement.Add(a.settle(now, all[i], units[i]))
 	}
-	got.settled = true
+	got.settled, got.released = true, quota.Released(units)
 	return got.settlement, nil
 }
 

@@ -44,6 +44,7 @@ type receipt struct {
 	id         span // in the chunk's ids
 	taken      span // in the chunk's taken
 	settled    bool
+	released   bool // to nothing: the call never left, and its id may be tried again
 	settlement quota.Settlement
 }
 

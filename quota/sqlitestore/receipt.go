@@ -11,10 +11,11 @@ import (
 
 // receipt is what the rows of a reservation say.
 type receipt struct {
-	nonce   [16]byte
-	taken   []taken
-	settled bool
-	done    quota.Settlement
+	nonce    [16]byte
+	taken    []taken
+	settled  bool
+	released bool // to nothing: the call never left, and its id may be tried again
+	done     quota.Settlement
 }
 
 // taken is one charge of a receipt.
@@ -41,11 +42,12 @@ func (t *tx) receipt(id string, account quota.Pool) (*receipt, error) {
 			over = true
 			return nil
 		case got == nil:
-			got = &receipt{nonce: [16]byte(nonce), settled: r.int(7) != 0}
+			got = &receipt{nonce: [16]byte(nonce), settled: r.int(7) != 0, released: r.int(7) != 0}
 		case got.nonce != [16]byte(nonce):
 			over = true
 			return nil
 		}
+		got.released = got.released && r.int(11) == 0
 		got.taken = append(got.taken, taken{
 			number: r.int(0), pool: r.text(1),
 			Taken: quota.Taken{At: window.Instant(r.int(4)), Units: r.int(5), Generation: r.int(6)},

@@ -38,7 +38,7 @@ func (t *tx) reserve(r *quota.Request) (quota.Verdict, error) {
 		if err != nil {
 			return quota.Verdict{}, err
 		}
-		if got != nil {
+		if got != nil && !(got.released && got.covers(r.Charges)) {
 			return t.repeat(r, got)
 		}
 	}

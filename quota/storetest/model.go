@@ -115,14 +115,15 @@ type modelPool struct {
 
 // modelReceipt is a grant that can be settled.
 type modelReceipt struct {
-	token   quota.Token
-	made    instant
-	pools   []*modelPool
-	units   []int64
-	at      []instant
-	gens    []int
-	settled bool
-	result  quota.Settlement
+	token    quota.Token
+	made     instant
+	pools    []*modelPool
+	units    []int64
+	at       []instant
+	gens     []int
+	settled  bool
+	released bool // settled to nothing
+	result   quota.Settlement
 }
 
 // beginnings are instants near which something happens to a clock or a calendar.

@@ -175,6 +175,9 @@ func (tr *trial) settle(rt *rapid.T) {
 func (tr *trial) repeat(rt *rapid.T) {
 	r := tr.receipt(rt)
 	other := rapid.IntRange(0, 3).Draw(rt, "other") == 0
+	if r.released && !other {
+		return // decided afresh: once.go has the table
+	}
 	req := quota.Request{ID: r.token.ID}
 	for i, p := range r.pools {
 		req.Charges = append(req.Charges, p.charge(r.units[i]))

@@ -87,7 +87,7 @@ func (r *modelReceipt) settle(clock instant, units []int64) quota.Settlement {
 		again.Repeat = true
 		return again
 	}
-	r.settled = true
+	r.settled, r.released = true, quota.Released(units)
 	for i, p := range r.pools {
 		now, _ := p.page.now(clock)
 		p.page.latest = now

@@ -60,6 +60,15 @@ func testOnce(t *testing.T, h Harness) {
 			{0, settle("a", 5), "back 5, again"},
 			{0, looks("units"), "0"},
 		}},
+		{"a_released_id_is_decided_afresh", hour, nil, []row{
+			{0, reserveAs("a", 5), "granted 5/10"},
+			{0, settle("a", 0), "back 5"},
+			{0, reserveAs("a", 5), "granted 5/10"},
+			{0, reserveAs("a", 5), "granted again"},
+			{0, settle("a", 2), "back 3"},
+			{0, reserveAs("a", 5), "granted again"},
+			{0, looks("units"), "2"},
+		}},
 		{"settled_to_what_it_was_is_settled", hour, nil, []row{
 			{0, reserveAs("a", 5), "granted 5/10"},
 			{0, settle("a", 5), "nothing"},

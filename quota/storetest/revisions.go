@@ -71,7 +71,7 @@ func testRevisions(t *testing.T, h Harness) {
 			{0, revision(2, record(1), exact(20, time.Hour)), "ok"},
 			{0, settle("a", 0), "left 5"},
 			{0, settle("b", 7), "charged 2"},
-			{0, revision(2, reserveAs("a", 5), exact(20, time.Hour)), "granted again"},
+			{0, revision(2, reserveAs("b", 5), exact(20, time.Hour)), "granted again"},
 			{0, revision(2, looks("units"), exact(20, time.Hour)), "13"},
 		}},
 		{"the_same_windows_under_a_higher_one_change_nothing", old, nil, []row{

@@ -143,10 +143,8 @@ local function write(p, now, q)
   local n = HEAD + STATE * p[8]
   local head = live(p) .. pack('<' .. string.rep('d', n), unpack(p, 1, n))
   if p.new then
-    if p.again then
-      for _, key in pairs(p.logs) do
-        call('DEL', key)
-      end
+    for _, key in pairs(p.logs) do
+      call('DEL', key) -- one may have outlived its page
     end
     head = head .. pack('<I2', #p.text) .. p.text
     call('SET', p.key, head .. string.rep('\0', p.size - #head))
@@ -164,13 +162,13 @@ local function write(p, now, q)
       call(unpack(z))
     end
   end
-  if keep then
+  if keep or p.zset then -- a log that was empty has lost its expiry
     local ms = max(1, ceil((p[7] - now) / 1000))
     call('PEXPIRE', p.key, ms)
     for _, key in pairs(p.logs) do
       call('PEXPIRE', key, ms)
     end
-    if q.zone ~= '' then
+    if keep and q.zone ~= '' then
       call('HSET', KEYS[2], string.match(p.key, '[^:]*$'), q.zone)
     end
   end

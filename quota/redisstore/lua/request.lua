@@ -67,7 +67,10 @@ local function tally(q, at, labels, units, calls)
   return key
 end
 
--- A receipt is the nonce; doubles: made, settled, back, left, charged, and per
+-- RELEASED is a receipt settled to nothing: its id may be tried again.
+local RELEASED = 2
+
+-- A receipt is the nonce; doubles: made, settled (0, 1 or RELEASED), back, left, charged, and per
 -- charge units, instant, generation; and a text: pools, labels, spend keys.
 
 local function leave(r, now, pages, at)

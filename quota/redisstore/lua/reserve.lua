@@ -3,7 +3,7 @@
 -- KEYS, ARGV: of a request, see the prelude.
 -- RETURNS done, now, 1 if granted, charge, window (0 is a block), used, limit,
 --   free (2^53 is never), reset, rebased, at, repeated, nonce; then for each page
---   that is kept longer than the caller knows: charge, born, expires.
+--   whose birth or expiry the caller does not know: charge, born, expires.
 
 local now = clock()
 local r = request()
@@ -13,6 +13,9 @@ if r.look then
   got = receipt(r, now)
   if got and not covers(got, r) then
     return { OTHER_CHARGES }
+  end
+  if got and got[2] == RELEASED then
+    got = nil -- that call never left; this one is another try
   end
 end
 
@@ -117,12 +120,14 @@ end
 
 for i = 1, r.n do
   local p = pages[i]
+  local tell = not p.new and p[2] ~= r[i].c[3] -- the caller does not know its birth
   if not got and all or p.again or pages.rebased == 1 then
-    if write(p, now, r[i]) then
-      reply[#reply + 1] = i
-      reply[#reply + 1] = p[2]
-      reply[#reply + 1] = p[7]
-    end
+    tell = write(p, now, r[i]) or tell
+  end
+  if tell then
+    reply[#reply + 1] = i
+    reply[#reply + 1] = p[2]
+    reply[#reply + 1] = p[7]
   end
 end
 if all and not got then

@@ -10,7 +10,7 @@ local got = receipt(r, now)
 if not got or got.nonce ~= r.nonce then
   return { GONE }
 end
-if got[2] == 1 then
+if got[2] ~= 0 then
   return { DONE, got[3], got[4], got[5], 1 }
 end
 
@@ -59,7 +59,11 @@ for i = 1, r.n do
     end
   end
 end
-got[2], got[3], got[4], got[5] = 1, back, left, charged
+local released = true
+for i = 1, r.n do
+  released = released and r[i].c[1] == 0
+end
+got[2], got[3], got[4], got[5] = released and RELEASED or 1, back, left, charged
 local n = 5 + 3 * r.n
 local ttl = call('PTTL', KEYS[1])
 call('SET', KEYS[1], got.nonce .. pack('<' .. string.rep('d', n), unpack(got, 1, n)) .. got.text, 'PX', max(ttl, 1))

@@ -32,8 +32,8 @@ if #s ~= 48 + 24 * n then
 end
 local p, f = { struct.unpack(all, s) }, { struct.unpack(all, numbers) } -- as many of both
 local units = f[1]
-if p[1] ~= f[2] or now >= p[2] or now < p[6 + n] or f[3] ~= 0 and p[3] ~= f[3]
-  or f[6] ~= 0 and (now < f[5] or now >= f[6]) then
+if p[1] ~= f[2] or now >= p[2] or now < p[6 + n]
+  or f[6] ~= 0 and (p[3] ~= f[3] or now < f[5] or now >= f[6]) then -- a family's births are not kept
   return 0
 end
 local tight, has, limit, left, reset
