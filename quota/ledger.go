@@ -132,7 +132,8 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price price) (*Reservatio
 // ask puts a request to the store, after what the journal holds.
 func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err error) {
 	if l.journal != nil && l.pending.Load() && c.Family == "" {
-		if err := l.Replay(ctx); err != nil && !errors.Is(err, ErrBadInput) {
+		var left *leftError
+		if err := l.Replay(ctx); err != nil && !errors.As(err, &left) {
 			return err
 		}
 	}

@@ -487,6 +487,18 @@ func TestFamilies(t *testing.T) {
 			t.Errorf("idle pages go first, but e got %d", n)
 		}
 	})
+	t.Run("a key of the book's own does not keep idle ones alive", func(t *testing.T) {
+		l, clock := newLedger(t)
+		granted(l, "vip")
+		granted(l, "a")
+		clock.Advance(2 * time.Minute)
+		granted(l, "vip")
+		for _, key := range []string{"b", "c"} {
+			if n := granted(l, key); n != 3 {
+				t.Errorf("%s got %d", key, n)
+			}
+		}
+	})
 	t.Run("any bytes are a key", func(t *testing.T) {
 		l, _ := newLedger(t)
 		for _, key := range []string{strings.Repeat("k", 10_000), "\x00\xff"} {

@@ -68,13 +68,16 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 	case l.journal == nil:
 		return nil, because(outage, "and there is no journal to write the call down in")
 	}
+	if err := (&Request{ID: id, Charges: p.charges, Labels: c.labels()}).Check(); err != nil {
+		return nil, err // the store would have said so
+	}
 	now := l.clock.Now().Add(time.Duration(l.offset.Load()))
 	e := Entry{ID: id, At: now, Labels: c.labels()}
 	for i := range p.charges {
 		e.Charges = append(e.Charges, EntryCharge{Pool: p.charges[i].Pool, Units: p.charges[i].Units})
 	}
-	l.pending.Store(true)
 	a, err := l.journal.Admit(ctx, e, l.allowance)
+	l.pending.Store(true)
 	switch {
 	case err != nil:
 		return nil, because(outage, "and the journal cannot be written ("+err.Error()+")")
@@ -87,7 +90,7 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 		return nil, because(outage, fmt.Sprintf("and this machine has spent %d of the %d units of %s that it may spend unseen", a.Used, l.allowance, a.Pool))
 	}
 	v := Verdict{Allowed: true, ID: id, Pool: p.charges[0].Pool, Units: p.charges[0].Units, At: now, Outage: true}
-	return &Reservation{Verdict: v, ledger: l, charges: p.charges}, nil
+	return &Reservation{Verdict: v, ledger: l, charges: p.charges, unseen: &unseen{}}, nil
 }
 
 // because adds to an outage why the call was not admitted.
@@ -102,6 +105,13 @@ func because(outage error, reason string) error {
 // settleAdmitted corrects a call that was admitted in an outage, as long as it has
 // not been put into the ledger.
 func (r *Reservation) settleAdmitted(ctx context.Context, units []int64) (Settlement, error) {
+	r.once.Lock()
+	defer r.once.Unlock()
+	if r.settled != nil {
+		again := *r.settled
+		again.Repeat = true
+		return again, nil
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.ledger.timeout)
 	defer cancel()
 	there, err := r.ledger.journal.Settle(ctx, r.ID, units)
@@ -121,6 +131,7 @@ func (r *Reservation) settleAdmitted(ctx context.Context, units []int64) (Settle
 			return s, &OutageError{Op: "settle " + r.Pool.String(), Reason: "the call is in the ledger already; use an adjustment"}
 		}
 	}
+	r.settled = &s
 	return s, nil
 }
 
@@ -131,21 +142,38 @@ func (l *Ledger) Replay(ctx context.Context) error {
 	if l.journal == nil || !l.pending.Load() {
 		return nil
 	}
+	l.pending.Store(false) // before reading: what is admitted meanwhile sets it again
 	entries, err := l.journal.Pending(ctx)
 	if err != nil {
+		l.pending.Store(true)
 		return &OutageError{Op: "replay", Reason: "and the journal cannot be read", Err: err}
 	}
 	var left []error
 	for _, e := range entries {
-		if err := l.replay(ctx, e); errors.Is(err, ErrBadInput) {
-			left = append(left, err) // not of this price book; others must not wait for it
-		} else if err != nil {
+		err := l.replay(ctx, e)
+		if err == nil {
+			continue
+		}
+		l.pending.Store(true)
+		if !answered(err) {
 			return err
 		}
+		left = append(left, &leftError{err}) // others must not wait for it
 	}
-	l.pending.Store(len(left) > 0)
 	return errors.Join(left...)
 }
+
+// answered reports whether the store has answered a replay with an error that is
+// about the entry alone: not of this price book, or of a pool that was forgotten.
+func answered(err error) bool {
+	var forgotten *ForgottenError
+	return errors.Is(err, ErrBadInput) || errors.Is(err, ErrStaleBook) || errors.As(err, &forgotten)
+}
+
+// leftError is of an entry that stays in the journal, while others went on.
+type leftError struct{ error }
+
+func (e *leftError) Unwrap() error { return e.error }
 
 func (l *Ledger) replay(ctx context.Context, e Entry) error {
 	prices := l.prices.Load()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 )
 
 // Reservation is a granted call: its units are taken. Untouched it stands as
@@ -14,6 +15,13 @@ type Reservation struct {
 	ledger  *Ledger
 	charges []Charge
 	drawn   *drawn // from a hold, instead of a receipt of its own
+	*unseen        // admitted in an outage
+}
+
+// unseen is what a reservation that was admitted in an outage remembers.
+type unseen struct {
+	once    sync.Mutex
+	settled *Settlement
 }
 
 // Charges returns the units taken, by pool.

@@ -155,6 +155,15 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 		return err
 	}
 	b.Charges = []Charge{c}
+	if err := b.Check(); err != nil {
+		return err
+	}
+	if b.Open { // what the journal holds would shut it again
+		var left *leftError
+		if err := l.Replay(ctx); err != nil && !errors.As(err, &left) {
+			return err
+		}
+	}
 	if err := l.store.Block(ctx, b); err != nil {
 		err = l.storeError(ctx, "block "+pool.String(), err)
 		if l.journal == nil || b.Open || !errors.Is(err, ErrOutage) {

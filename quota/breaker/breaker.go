@@ -61,7 +61,7 @@ func New(store quota.Store, o *Options) *Store {
 		Timeout:      probe,
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= failures },
 		IsSuccessful: answered,
-		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) },
+		IsExcluded:   func(err error) bool { return errors.As(err, new(*gaveUp)) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			if o.Changed != nil && (to == gobreaker.StateOpen && from == gobreaker.StateClosed || to == gobreaker.StateClosed) {
 				o.Changed(to == gobreaker.StateOpen)
@@ -78,16 +78,32 @@ func answered(err error) bool {
 	return err == nil || errors.Is(err, quota.ErrBadInput) || errors.Is(err, quota.ErrStaleBook) || errors.As(err, &forgotten)
 }
 
+// gaveUp is an error of a caller that cancelled.
+type gaveUp struct{ error }
+
 // through asks the store if it is alive.
-func through[T any](s *Store, probe []quota.Charge, ask func() (T, error)) (T, error) {
+func through[T any](ctx context.Context, s *Store, probe []quota.Charge, ask func() (T, error)) (T, error) {
 	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err // before it was asked
+	}
 	if s.breaker.State() == gobreaker.StateHalfOpen {
 		s.probe(probe)
 	}
 	if s.breaker.State() != gobreaker.StateClosed {
 		return none, fmt.Errorf("%w", ErrOpen)
 	}
-	got, err := s.breaker.Execute(func() (any, error) { return ask() })
+	got, err := s.breaker.Execute(func() (any, error) {
+		v, err := ask()
+		if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+			err = &gaveUp{err} // the caller's patience says nothing of the store
+		}
+		return v, err
+	})
+	var gave *gaveUp
+	if errors.As(err, &gave) {
+		return none, gave.error
+	}
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		return none, ErrOpen
 	}
@@ -101,7 +117,7 @@ func (s *Store) probe(charges []quota.Charge) {
 	if len(charges) == 0 {
 		return
 	}
-	charges = charges[:1:1]
+	charges = []quota.Charge{charges[0]} // the caller may use its slice again
 	go func() {
 		_, _ = s.breaker.Execute(func() (any, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
@@ -113,32 +129,32 @@ func (s *Store) probe(charges []quota.Charge) {
 
 // Reserve implements [quota.Store].
 func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
-	return through(s, r.Charges, func() (quota.Verdict, error) { return s.store.Reserve(ctx, r) })
+	return through(ctx, s, r.Charges, func() (quota.Verdict, error) { return s.store.Reserve(ctx, r) })
 }
 
 // Settle implements [quota.Store].
 func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
-	return through(s, nil, func() (quota.Settlement, error) { return s.store.Settle(ctx, t, units) })
+	return through(ctx, s, nil, func() (quota.Settlement, error) { return s.store.Settle(ctx, t, units) })
 }
 
 // Record implements [quota.Store].
 func (s *Store) Record(ctx context.Context, r quota.Request) error {
-	_, err := through(s, r.Charges, func() (any, error) { return nil, s.store.Record(ctx, r) })
+	_, err := through(ctx, s, r.Charges, func() (any, error) { return nil, s.store.Record(ctx, r) })
 	return err
 }
 
 // Block implements [quota.Store].
 func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
-	_, err := through(s, b.Charges, func() (any, error) { return nil, s.store.Block(ctx, b) })
+	_, err := through(ctx, s, b.Charges, func() (any, error) { return nil, s.store.Block(ctx, b) })
 	return err
 }
 
 // Look implements [quota.Store].
 func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
-	return through(s, charges, func() ([]quota.PageState, error) { return s.store.Look(ctx, charges) })
+	return through(ctx, s, charges, func() ([]quota.PageState, error) { return s.store.Look(ctx, charges) })
 }
 
 // Spend implements [quota.Store].
 func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
-	return through(s, nil, func() ([]quota.Spent, error) { return s.store.Spend(ctx, q) })
+	return through(ctx, s, nil, func() ([]quota.Spent, error) { return s.store.Spend(ctx, q) })
 }

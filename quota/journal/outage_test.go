@@ -226,6 +226,20 @@ func TestSettleInAnOutage(t *testing.T) {
 	if n := p.used(t, "units"); n != 5 {
 		t.Errorf("used %d, want 5", n)
 	}
+	if s, err := r.Release(t.Context()); err != nil || s.Back != 15 || !s.Repeat {
+		t.Error("the first settlement wins:", s, err)
+	}
+	server.Kill()
+	if r, err = p.Reserve(t.Context(), quota.Call{Method: "channels.list"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Run(); err != nil {
+		t.Fatal(err)
+	}
+	p.back(t)
+	if err := p.Replay(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if s, err := r.Release(t.Context()); err != nil || s.Left != 20 {
 		t.Error("a call that is in the ledger already:", s, err)
 	}
@@ -288,6 +302,34 @@ func TestLedgerThatForgot(t *testing.T) {
 	r, err := p.Reserve(t.Context(), search)
 	if err != nil || r.Used != 8 {
 		t.Error(r, err)
+	}
+}
+
+// A block that was journaled does not come back once a person has opened the pool,
+// and bad input is not written down.
+func TestWhatTheJournalDoesNotKeep(t *testing.T) {
+	server := durable(t)
+	p := start(t, server, filepath.Join(t.TempDir(), "journal.db"))
+	server.Kill()
+	pool := quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}
+	if err := p.BlockFor(t.Context(), pool, 0, ""); !errors.Is(err, quota.ErrBadInput) {
+		t.Error(err)
+	}
+	if _, err := p.Reserve(t.Context(), quota.Call{Method: "videos.list", Job: "a\x00"}); !errors.Is(err, quota.ErrBadInput) {
+		t.Error(err)
+	}
+	if err := p.BlockFor(t.Context(), pool, time.Hour, "quotaExceeded"); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Run(); err != nil {
+		t.Fatal(err)
+	}
+	p.back(t)
+	if err := p.Unblock(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Reserve(t.Context(), quota.Call{Method: "videos.list"}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 // attacker gains nothing by inventing keys.
 type family struct {
 	members  map[string]*member
-	newest   *member // in the order of their last grant
+	listed   map[string]*member // those with a place in the price book: there is no most of them
+	newest   *member            // in the order of their last grant
 	oldest   *member
 	overflow *window.Page
 }
@@ -27,7 +28,7 @@ func (s *Store) family(p quota.Pool) *family {
 	name := p.Upstream + "\x00" + p.Account
 	f := s.families[name]
 	if f == nil {
-		f = &family{members: make(map[string]*member)}
+		f = &family{members: make(map[string]*member), listed: make(map[string]*member)}
 		s.families[name] = f
 	}
 	return f
@@ -47,7 +48,7 @@ func (s *Store) reserveMember(clock time.Time, r quota.Request) (quota.Verdict, 
 	s.pages = append(s.pages[:0], page)
 	v := quota.Decide(clock, r.Charges, s.pages)
 	v.ID, v.Overflow = r.ID, overflow
-	if v.Allowed && !overflow {
+	if v.Allowed && !overflow && c.MaxKeys > 0 {
 		f.touch(m)
 	}
 	return v, nil
@@ -65,13 +66,19 @@ func (s *Store) recordMember(clock time.Time, r quota.Request) error {
 		return nil
 	}
 	quota.RecordIn(m.page, clock, r.At, c.Units)
-	f.touch(m)
+	if c.MaxKeys > 0 {
+		f.touch(m)
+	}
 	return nil
 }
 
 // member returns the page that a key has, or nil.
 func (s *Store) member(p quota.Pool) *window.Page {
-	if m := s.family(p).members[p.Key]; m != nil {
+	f := s.family(p)
+	if m := f.members[p.Key]; m != nil {
+		return m.page
+	}
+	if m := f.listed[p.Key]; m != nil {
 		return m.page
 	}
 	return nil
@@ -81,7 +88,11 @@ func (s *Store) member(p quota.Pool) *window.Page {
 // page.
 func (f *family) layOut(clock time.Time, c *quota.Charge) (m *member, overflow bool, err error) {
 	f.forgetIdle(window.At(clock))
-	m = f.members[c.Pool.Key]
+	members := f.members
+	if c.MaxKeys == 0 {
+		members = f.listed
+	}
+	m = members[c.Pool.Key]
 	switch {
 	case m != nil:
 		m.page, err = keep(m.page, clock, c)
@@ -94,8 +105,10 @@ func (f *family) layOut(clock time.Time, c *quota.Charge) (m *member, overflow b
 	if m.page, err = quota.LayOut(clock, c, nil); err != nil {
 		return nil, false, err
 	}
-	f.members[m.key] = m
-	f.push(m)
+	members[m.key] = m
+	if c.MaxKeys > 0 {
+		f.push(m)
+	}
 	return m, false, nil
 }
 
