@@ -43,7 +43,7 @@ func newIDs() *ids { return &ids{prefix: rand.Text()[:16] + "-"} }
 
 func (i *ids) next() string {
 	var b [32]byte
-	return string(strconv.AppendUint(append(b[:0], i.prefix...), i.last.Add(1), 36))
+	return string(strconv.AppendUint(append(b[:0], i.prefix...), i.last.Add(1), 32))
 }
 
 // pageKey is the key under which a store knows a family's member.

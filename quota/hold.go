@@ -182,7 +182,7 @@ func (h *Hold) draw(ctx context.Context, l *Ledger, c *Call) *Reservation {
 	if l.watch != nil {
 		l.watch.Observe(Event{Kind: EventDrawn, Call: *c, Pool: v.Pool, Verdict: v})
 	}
-	return &Reservation{Verdict: v, ledger: l, charges: price.charges, drawn: d}
+	return &Reservation{Verdict: v, ledger: l, charges: price.charges, aside: &aside{drawn: d}}
 }
 
 // take takes charges from what is left: all or none.

@@ -90,7 +90,7 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 		return nil, because(outage, fmt.Sprintf("and this machine has spent %d of the %d units of %s that it may spend unseen", a.Used, l.allowance, a.Pool))
 	}
 	v := Verdict{Allowed: true, ID: id, Pool: p.charges[0].Pool, Units: p.charges[0].Units, At: now, Outage: true}
-	return &Reservation{Verdict: v, ledger: l, charges: p.charges, unseen: &unseen{}}, nil
+	return &Reservation{Verdict: v, ledger: l, charges: p.charges, aside: &aside{}}, nil
 }
 
 // because adds to an outage why the call was not admitted.
@@ -105,10 +105,10 @@ func because(outage error, reason string) error {
 // settleAdmitted corrects a call that was admitted in an outage, as long as it has
 // not been put into the ledger.
 func (r *Reservation) settleAdmitted(ctx context.Context, units []int64) (Settlement, error) {
-	r.once.Lock()
-	defer r.once.Unlock()
-	if r.settled != nil {
-		again := *r.settled
+	r.aside.once.Lock()
+	defer r.aside.once.Unlock()
+	if r.aside.settled != nil {
+		again := *r.aside.settled
 		again.Repeat = true
 		return again, nil
 	}
@@ -131,7 +131,7 @@ func (r *Reservation) settleAdmitted(ctx context.Context, units []int64) (Settle
 			return s, &OutageError{Op: "settle " + r.Pool.String(), Reason: "the call is in the ledger already; use an adjustment"}
 		}
 	}
-	r.settled = &s
+	r.aside.settled = &s
 	return s, nil
 }
 

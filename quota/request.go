@@ -26,7 +26,7 @@ const (
 // Check says what is wrong with a request to reserve. Every store calls it
 // before it does anything, so that bad input changes nothing.
 func (r *Request) Check() error {
-	if r.ID != "" && !validID(r.ID) {
+	if r.ID != "" && !r.Fresh && !validID(r.ID) {
 		return BadInput("id %.40q must be 1 to %d printable bytes", r.ID, maxIDBytes)
 	}
 	if len(r.Charges) == 0 || len(r.Charges) > maxCharges {

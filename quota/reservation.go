@@ -14,13 +14,13 @@ type Reservation struct {
 	Verdict
 	ledger  *Ledger
 	charges []Charge
-	drawn   *drawn // from a hold, instead of a receipt of its own
-	*unseen        // admitted in an outage
+	aside   *aside // what stands for a receipt: drawn from a hold, or admitted in an outage
 }
 
-// unseen is what a reservation that was admitted in an outage remembers.
-type unseen struct {
-	once    sync.Mutex
+// aside is what a reservation remembers that the store does not know.
+type aside struct {
+	drawn   *drawn     // from a hold; nil if admitted in an outage
+	once    sync.Mutex // of one that was admitted
 	settled *Settlement
 }
 
@@ -68,8 +68,8 @@ func (r *Reservation) settle(ctx context.Context, units []int64) (Settlement, er
 	switch {
 	case len(r.charges) == 0:
 		return Settlement{}, nil // admitted without a price
-	case r.drawn != nil:
-		return r.drawn.settle(ctx, r, units)
+	case r.aside != nil && r.aside.drawn != nil:
+		return r.aside.drawn.settle(ctx, r, units)
 	case r.Outage:
 		return r.settleAdmitted(ctx, units)
 	case r.Nonce == [16]byte{}:

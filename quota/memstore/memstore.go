@@ -7,6 +7,7 @@ package memstore
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	chacha "math/rand/v2"
 	"sync"
 	"time"
@@ -111,6 +112,12 @@ func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, er
 	return v, nil
 }
 
+// newNonce makes what nobody can guess.
+func (s *Store) newNonce(nonce *[16]byte) {
+	binary.LittleEndian.PutUint64(nonce[:8], s.nonces.Uint64())
+	binary.LittleEndian.PutUint64(nonce[8:], s.nonces.Uint64())
+}
+
 // keep counts the spend of charges that were made, and leaves a receipt under the
 // request's id if it has one.
 func (s *Store) keep(now time.Time, a *account, r *quota.Request, pools []int32) (nonce [16]byte) {
@@ -118,7 +125,7 @@ func (s *Store) keep(now time.Time, a *account, r *quota.Request, pools []int32)
 	var c *chunk
 	if r.ID != "" {
 		got, c = a.receipts.put(r.ID, now)
-		s.nonces.Read(got.nonce[:])
+		s.newNonce(&got.nonce)
 		nonce = got.nonce
 	}
 	for i, n := range pools {
@@ -331,7 +338,7 @@ func (s *Store) layOut(now time.Time, a *account, charges []quota.Charge) ([]int
 	for i := range charges {
 		n := a.index(charges[i].Pool.Name)
 		s.pools = append(s.pools, n)
-		if n < 0 {
+		if n < 0 || len(charges) == 1 { // LayOut checks a single one itself
 			continue
 		}
 		if err := quota.CheckBook(&charges[i], a.pools[n].page); err != nil {
