@@ -51,24 +51,26 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	case n < 1 || n > window.MaxUnits:
 		return nil, l.failed(&c, BadInput("a hold is for 1 to %d calls, not %d", window.MaxUnits, n))
 	}
-	price, err := l.prices.Load().of(&c)
+	one, err := l.prices.Load().of(&c)
+	var all price
 	if err == nil {
-		price.charges, err = multiply(price.charges, int64(n), c.Class)
+		all.outage = one.outage
+		all.charges, err = multiply(one.charges, int64(n), c.Class)
 	}
 	var ends time.Time
 	if err == nil {
-		ends, err = holdEnds(l.clock.Now(), price.charges)
+		ends, err = holdEnds(l.clock.Now(), all.charges)
 	}
 	if err != nil {
 		return nil, l.failed(&c, err)
 	}
-	r, err := l.reserve(ctx, &c, price)
+	r, err := l.reserve(ctx, &c, &all)
 	if err != nil {
 		return nil, err
 	}
-	h := &Hold{r: r, ends: ends, left: make([]int64, len(r.charges))}
-	for i := range r.charges {
-		h.left[i] = r.charges[i].Units
+	h := &Hold{r: r, ends: ends, left: make([]int64, len(r.price.charges))}
+	for i := range r.price.charges {
+		h.left[i] = r.price.charges[i].Units
 	}
 	return h, nil
 }
@@ -122,7 +124,7 @@ func (h *Hold) Left() map[string]int64 {
 	defer h.mu.Unlock()
 	left := make(map[string]int64, len(h.left))
 	for i, units := range h.left {
-		left[h.r.charges[i].Pool.Name] = units
+		left[h.r.price.charges[i].Pool.Name] = units
 	}
 	return left
 }
@@ -136,7 +138,7 @@ func (h *Hold) Close(ctx context.Context) error {
 		h.closed = true
 		h.spent = make([]int64, len(h.left))
 		for i, left := range h.left {
-			h.spent[i] = h.r.charges[i].Units - left
+			h.spent[i] = h.r.price.charges[i].Units - left
 		}
 		clear(h.left)
 	}
@@ -182,7 +184,7 @@ func (h *Hold) draw(ctx context.Context, l *Ledger, c *Call) *Reservation {
 	if l.watch != nil {
 		l.watch.Observe(Event{Kind: EventDrawn, Call: *c, Pool: v.Pool, Verdict: v})
 	}
-	return &Reservation{Verdict: v, ledger: l, charges: price.charges, aside: &aside{drawn: d}}
+	return &Reservation{Verdict: v, ledger: l, price: price, aside: &aside{drawn: d}}
 }
 
 // take takes charges from what is left: all or none.
@@ -209,7 +211,7 @@ func (h *Hold) take(now time.Time, d *drawn, charges []Charge) bool {
 // index finds the hold's charge that can pay for c, or -1.
 func (h *Hold) index(c *Charge) int {
 	for j := range h.left {
-		if h.r.charges[j].Pool == c.Pool && h.left[j] >= c.Units {
+		if h.r.price.charges[j].Pool == c.Pool && h.left[j] >= c.Units {
 			return j
 		}
 	}
@@ -258,7 +260,7 @@ func (d *drawn) correct(r *Reservation, units []int64) *Settlement {
 			s.Charged -= over
 			from := min(-over, h.left[j])
 			h.left[j] -= from
-			if c := r.charges[i]; -over > from {
+			if c := r.price.charges[i]; -over > from {
 				c.Units = -over - from
 				d.short = append(d.short, c)
 			}

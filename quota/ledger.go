@@ -103,8 +103,8 @@ func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 }
 
 // reserve takes the price of a call.
-func (l *Ledger) reserve(ctx context.Context, c *Call, price price) (*Reservation, error) {
-	r := &Reservation{ledger: l, charges: price.charges}
+func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservation, error) {
+	r := &Reservation{ledger: l, price: price}
 	id, fresh := c.ID, c.ID == "" && c.Family == ""
 	if fresh {
 		id = l.ids.next()
@@ -118,7 +118,7 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price price) (*Reservatio
 	}
 	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()}, &r.Verdict); err != nil {
 		if errors.Is(err, ErrOutage) {
-			r, err = l.admit(ctx, c, &price, id, err)
+			r, err = l.admit(ctx, c, price, id, err)
 			return r, l.unseen(c, r, err)
 		}
 		return nil, l.failed(c, err)

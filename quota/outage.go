@@ -90,7 +90,7 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 		return nil, because(outage, fmt.Sprintf("and this machine has spent %d of the %d units of %s that it may spend unseen", a.Used, l.allowance, a.Pool))
 	}
 	v := Verdict{Allowed: true, ID: id, Pool: p.charges[0].Pool, Units: p.charges[0].Units, At: now, Outage: true}
-	return &Reservation{Verdict: v, ledger: l, charges: p.charges, aside: &aside{}}, nil
+	return &Reservation{Verdict: v, ledger: l, price: p, aside: &aside{}}, nil
 }
 
 // because adds to an outage why the call was not admitted.
@@ -119,8 +119,8 @@ func (r *Reservation) settleAdmitted(ctx context.Context, units []int64) (Settle
 		return Settlement{}, &OutageError{Op: "settle " + r.Pool.String(), Reason: "and the journal cannot be written", Err: err}
 	}
 	var s Settlement
-	for i := range r.charges {
-		switch over := r.charges[i].Units - units[i]; {
+	for i := range r.price.charges {
+		switch over := r.price.charges[i].Units - units[i]; {
 		case over > 0 && there:
 			s.Back += over
 		case over > 0:

@@ -166,15 +166,15 @@ func possible(charges []Charge, class string) error {
 }
 
 // of returns what a call costs.
-func (p *prices) of(c *Call) (price, error) {
+func (p *prices) of(c *Call) (*price, error) {
 	if c.Outage != "" && c.Outage != Admit && c.Outage != Refuse {
-		return price{}, BadInput("outage %.40q is neither refuse nor admit", string(c.Outage))
+		return nil, BadInput("outage %.40q is neither refuse nor admit", string(c.Outage))
 	}
 	if c.Family != "" {
 		return p.ofMember(c)
 	}
 	if c.Key != "" || c.Units != 0 {
-		return price{}, BadInput("key and units go with a family; a call of an upstream names a method, or charges by pool")
+		return nil, BadInput("key and units go with a family; a call of an upstream names a method, or charges by pool")
 	}
 	if c.Upstream == "" && p.only != "" {
 		c.Upstream = p.only
@@ -184,15 +184,15 @@ func (p *prices) of(c *Call) (price, error) {
 	}
 	key := priceKey{c.Upstream, c.Account, c.Class, c.Method}
 	if last := p.last.Load(); last != nil && last.key == key && c.Charges == nil {
-		return *last, last.err
+		return last, last.err
 	}
 	if made := p.methods[key]; made != nil && c.Charges == nil {
 		p.last.Store(made)
-		return *made, made.err
+		return made, made.err
 	}
 	pools, err := p.pools(c.Upstream, c.Account, c.Class)
 	if err != nil {
-		return price{}, err
+		return nil, err
 	}
 	if c.Charges == nil {
 		return p.unpriced(c)
@@ -201,26 +201,26 @@ func (p *prices) of(c *Call) (price, error) {
 }
 
 // explicit is the price of charges that the caller names.
-func (p *prices) explicit(c *Call, pools map[string]*Charge) (price, error) {
+func (p *prices) explicit(c *Call, pools map[string]*Charge) (*price, error) {
 	if len(c.Charges) == 0 {
-		return price{}, BadInput("charges are empty: name a pool of %s", names(pools))
+		return nil, BadInput("charges are empty: name a pool of %s", names(pools))
 	}
 	for pool, units := range c.Charges {
 		if units == 0 {
-			return price{}, BadInput("%s/%s: units must be 1 to %d, not 0", c.Upstream, pool, window.MaxUnits)
+			return nil, BadInput("%s/%s: units must be 1 to %d, not 0", c.Upstream, pool, window.MaxUnits)
 		}
 	}
-	made := price{outage: p.book.Upstreams[c.Upstream].Classes[c.Class].Outage}
+	made := &price{outage: p.book.Upstreams[c.Upstream].Classes[c.Class].Outage}
 	var err error
 	made.charges, err = charge(pools, c.Charges, c.Class)
 	return made, err
 }
 
 // unpriced is the price of a method that the book does not know.
-func (p *prices) unpriced(c *Call) (price, error) {
+func (p *prices) unpriced(c *Call) (*price, error) {
 	u := p.book.Upstreams[c.Upstream]
 	if u.Unpriced == Admit {
-		return price{}, nil
+		return &price{}, nil
 	}
 	hint := "add it under methods in costs.yaml"
 	if c.Method == "" {
@@ -228,7 +228,7 @@ func (p *prices) unpriced(c *Call) (price, error) {
 	} else if near := nearest(c.Method, slices.Collect(maps.Keys(u.Methods))); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	return price{}, &UnpricedError{Upstream: u.Name, Method: c.Method, Hint: hint}
+	return nil, &UnpricedError{Upstream: u.Name, Method: c.Method, Hint: hint}
 }
 
 // pools returns a charge of no units for each pool of an account, as a class
@@ -268,19 +268,19 @@ func (p *prices) pool(pool Pool) (Charge, error) {
 }
 
 // ofMember is the price of a call on a family's member.
-func (p *prices) ofMember(c *Call) (price, error) {
+func (p *prices) ofMember(c *Call) (*price, error) {
 	f := p.families[c.Family]
 	switch {
 	case f == nil:
-		return price{}, BadInput("there is no family %.40q; the price book has %s", c.Family, names(p.families))
+		return nil, BadInput("there is no family %.40q; the price book has %s", c.Family, names(p.families))
 	case c.Key == "":
-		return price{}, BadInput("family %s: the key is empty", c.Family)
+		return nil, BadInput("family %s: the key is empty", c.Family)
 	case c.Outage == Admit:
-		return price{}, BadInput("family %s: a family's member cannot be admitted in an outage; nobody would charge it after", c.Family)
+		return nil, BadInput("family %s: a family's member cannot be admitted in an outage; nobody would charge it after", c.Family)
 	case c.Upstream != "" || c.Method != "" || c.Charges != nil || c.Class != "":
-		return price{}, BadInput("family %s: a family has no upstream, method, charges or class", c.Family)
+		return nil, BadInput("family %s: a family has no upstream, method, charges or class", c.Family)
 	case c.Units < 0 || c.Units > window.MaxUnits:
-		return price{}, BadInput("family %s: units must be 1 to %d, not %d", c.Family, window.MaxUnits, c.Units)
+		return nil, BadInput("family %s: units must be 1 to %d, not %d", c.Family, window.MaxUnits, c.Units)
 	}
 	charge, listed := f.overrides[c.Key]
 	if !listed {
@@ -288,7 +288,7 @@ func (p *prices) ofMember(c *Call) (price, error) {
 	}
 	charge.Pool.Key = pageKey(c.Key)
 	charge.Units = max(c.Units, 1)
-	made := price{charges: []Charge{charge}}
+	made := &price{charges: []Charge{charge}}
 	return made, possible(made.charges, "")
 }
 

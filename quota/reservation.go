@@ -12,9 +12,9 @@ import (
 // r.Release(ctx)`: that would free calls that were sent.
 type Reservation struct {
 	Verdict
-	ledger  *Ledger
-	charges []Charge
-	aside   *aside // what stands for a receipt: drawn from a hold, or admitted in an outage
+	ledger *Ledger
+	price  *price
+	aside  *aside // what stands for a receipt: drawn from a hold, or admitted in an outage
 }
 
 // aside is what a reservation remembers that the store does not know.
@@ -26,8 +26,8 @@ type aside struct {
 
 // Charges returns the units taken, by pool.
 func (r *Reservation) Charges() map[string]int64 {
-	all := make(map[string]int64, len(r.charges))
-	for _, c := range r.charges {
+	all := make(map[string]int64, len(r.price.charges))
+	for _, c := range r.price.charges {
 		all[c.Pool.Name] = c.Units
 	}
 	return all
@@ -35,14 +35,14 @@ func (r *Reservation) Charges() map[string]int64 {
 
 // Release gives back the units of a call that provably never left.
 func (r *Reservation) Release(ctx context.Context) (Settlement, error) {
-	return r.settle(ctx, make([]int64, len(r.charges)))
+	return r.settle(ctx, make([]int64, len(r.price.charges)))
 }
 
 // Settle corrects the charge of a single pool to what the call really cost: less
 // gives back, more is charged now. It takes effect once.
 func (r *Reservation) Settle(ctx context.Context, units int64) (Settlement, error) {
-	if len(r.charges) != 1 {
-		return Settlement{}, BadInput("settle: the call charged %d pools; say how much of each with SettleCharges", len(r.charges))
+	if len(r.price.charges) != 1 {
+		return Settlement{}, BadInput("settle: the call charged %d pools; say how much of each with SettleCharges", len(r.price.charges))
 	}
 	return r.settle(ctx, []int64{units})
 }
@@ -50,10 +50,10 @@ func (r *Reservation) Settle(ctx context.Context, units int64) (Settlement, erro
 // SettleCharges is [Reservation.Settle] for a call that charged several pools.
 // Every pool must be named.
 func (r *Reservation) SettleCharges(ctx context.Context, units map[string]int64) (Settlement, error) {
-	all := make([]int64, len(r.charges))
-	for i, c := range r.charges {
+	all := make([]int64, len(r.price.charges))
+	for i, c := range r.price.charges {
 		u, ok := units[c.Pool.Name]
-		if !ok || len(units) != len(r.charges) {
+		if !ok || len(units) != len(r.price.charges) {
 			return Settlement{}, BadInput("settle: the call charged %v, not %v", r.pools(), slices.Sorted(maps.Keys(units)))
 		}
 		all[i] = u
@@ -62,11 +62,11 @@ func (r *Reservation) SettleCharges(ctx context.Context, units map[string]int64)
 }
 
 func (r *Reservation) settle(ctx context.Context, units []int64) (Settlement, error) {
-	if err := CheckSettle(units, len(r.charges)); err != nil {
+	if err := CheckSettle(units, len(r.price.charges)); err != nil {
 		return Settlement{}, err
 	}
 	switch {
-	case len(r.charges) == 0:
+	case len(r.price.charges) == 0:
 		return Settlement{}, nil // admitted without a price
 	case r.aside != nil && r.aside.drawn != nil:
 		return r.aside.drawn.settle(ctx, r, units)
