@@ -35,13 +35,15 @@ func Start(dir string, args ...string) (*Server, error) {
 	if len(args) == 0 {
 		args = []string{"--save", "", "--appendonly", "no"}
 	}
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Dir: dir}
+	s := &Server{Addr: addr(port), Dir: dir}
 	s.args = append([]string{
 		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir,
 		"--dbfilename", "dump.rdb", "--daemonize", "no", "--loglevel", "warning",
 	}, args...)
 	return s, s.Run()
 }
+
+func addr(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // Run starts the process of a server that has ended.
 func (s *Server) Run() error {

@@ -2,25 +2,33 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/headroom-quota/headroom/internal/redisclock"
 	"github.com/headroom-quota/headroom/internal/redistest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/redisstore"
 	"github.com/headroom-quota/headroom/quota/storetest"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // server is shared by the tests that do not hurt it.
 var server *redistest.Server
 
 func TestMain(m *testing.M) {
+	if child() {
+		return
+	}
+	logging.Disable() // connections are lost here all the time
 	dir, err := os.MkdirTemp("", "redisstore")
 	if err == nil {
 		server, err = redistest.Start(dir)
@@ -29,10 +37,24 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	masters = &lazyCluster{dir: dir}
 	code := m.Run()
 	server.Kill()
+	masters.kill()
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// start starts a server that a test may hurt. Without args it keeps nothing on
+// disk.
+func start(t testing.TB, args ...string) *redistest.Server {
+	t.Helper()
+	s, err := redistest.Start(t.TempDir(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Kill)
+	return s
 }
 
 // prefixes keep the tests on one server apart.
@@ -48,11 +70,170 @@ func dial(t testing.TB, addr string) *redis.Client {
 
 func open(t testing.TB, c redis.UniversalClient, prefix string) *redisstore.Store {
 	t.Helper()
-	s, err := redisstore.New(c, &redisstore.Options{Prefix: prefix})
+	return openWith(t, c, redisstore.Options{Prefix: prefix})
+}
+
+func openWith(t testing.TB, c redis.UniversalClient, o redisstore.Options) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.New(c, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// scaled returns the reduced count, or the full one in a soak.
+func scaled(reduced, full int) int {
+	if os.Getenv("HEADROOM_SOAK") == "1" {
+		return full
+	}
+	return reduced
+}
+
+var bg = context.Background()
+
+// patience bounds what would otherwise hang. Nothing here depends on how long
+// things take.
+const patience = time.Minute
+
+func patient(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(bg, patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// units is a charge of the pool api/units, which has two windows of this limit.
+func units(n, limit int64) quota.Charge { return pool("units", n, limit) }
+
+func pool(name string, n, limit int64) quota.Charge {
+	c := quota.Charge{Pool: quota.Pool{Upstream: "api", Account: quota.DefaultAccount, Name: name}, Units: n, Revision: 1}
+	for _, per := range []time.Duration{24 * time.Hour, 48 * time.Hour} {
+		s, err := window.Spec{Per: per}.Normal()
+		if err != nil {
+			panic(err)
+		}
+		c.Windows = append(c.Windows, window.NewLimit(s, limit))
+	}
+	return c
+}
+
+// ledger spends from the pools api/units and api/more, which have this limit.
+func ledger(t testing.TB, s quota.Store, limit int64) *quota.Ledger {
+	t.Helper()
+	book, err := quota.ParseBook("costs.yaml", fmt.Appendf(nil, `
+revision: 1
+upstreams:
+  api:
+    pools:
+      units: {quota: %d, headroom: 0, windows: [{per: 24h}, {per: 48h}]}
+      more: {quota: %[1]d, headroom: 0, windows: [{per: 24h}, {per: 48h}]}
+    methods: {get: {pool: units, cost: 1}, both: {charge: {units: 1, more: 1}}}
+`, limit), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := quota.New(book, s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// reserve takes units of api/units, whose limit is 100.
+func reserve(s quota.Store, id string, n int64) (quota.Verdict, error) {
+	return s.Reserve(bg, quota.Request{ID: id, Charges: []quota.Charge{units(n, 100)}})
+}
+
+// mustReserve is reserve where it must be granted; it returns what is used then.
+func mustReserve(t testing.TB, s quota.Store, id string, n int64) int64 {
+	t.Helper()
+	v, err := reserve(s, id, n)
+	if err != nil {
+		t.Fatalf("reserve %s: %v", id, err)
+	}
+	if !v.Allowed {
+		t.Fatalf("reserve %s: refused: %+v", id, v)
+	}
+	return v.Used
+}
+
+// used is what api/units counts.
+func used(t testing.TB, s quota.Store) int64 {
+	t.Helper()
+	pages, err := s.Look(bg, []quota.Charge{units(0, 100)})
+	if err != nil {
+		t.Fatalf("look: %v", err)
+	}
+	return pages[0].Windows[0].Used
+}
+
+// until tries again and again until there is an answer: the same call, by its id.
+func until[T any](t testing.TB, try func() (T, error)) T {
+	t.Helper()
+	var got T
+	err := redistest.Await(patient(t), func() (err error) {
+		got, err = try()
+		mustBeOutage(t, err)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("no answer: %v", err)
+	}
+	return got
+}
+
+// mustBeOutage checks that a store's error says that it failed, and nothing about
+// the question or about what is spent.
+func mustBeOutage(t testing.TB, err error) {
+	t.Helper()
+	var forgotten *quota.ForgottenError
+	for _, wrong := range []error{quota.ErrBadInput, quota.ErrStaleBook, quota.ErrRefused, quota.ErrImpossible} {
+		if errors.Is(err, wrong) {
+			t.Errorf("%v is not %v", err, wrong)
+		}
+	}
+	if errors.As(err, &forgotten) {
+		t.Errorf("nothing was forgotten: %v", err)
+	}
+}
+
+// mustHaveForgotten checks that a loss is noticed.
+func mustHaveForgotten(t testing.TB, what string, err error) {
+	t.Helper()
+	var forgotten *quota.ForgottenError
+	if !errors.As(err, &forgotten) || !errors.Is(err, quota.ErrOutage) {
+		t.Errorf("%s: got %v, want that the ledger has forgotten", what, err)
+	}
+}
+
+// run runs a command on a server, beside the stores.
+func run(t testing.TB, s *redistest.Server, args ...any) any {
+	t.Helper()
+	var got any
+	err := s.With(func(c *redis.Client) (err error) {
+		got, err = c.Do(patient(t), args...).Result()
+		return err
+	})
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return got
+}
+
+// signal stops a server, or lets it go on.
+func signal(t testing.TB, s *redistest.Server, sig syscall.Signal) {
+	t.Helper()
+	if err := s.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// restart starts a server that has ended.
+func restart(t testing.TB, s *redistest.Server) {
+	t.Helper()
+	if err := s.Run(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // harness runs the suite in what client is connected to, on a moved clock.
@@ -84,24 +265,31 @@ func harness(t *testing.T, client redis.UniversalClient) storetest.Harness {
 // size is what the pages of a store take; receipts and spend have bounds of their
 // own.
 func size(t testing.TB, client redis.UniversalClient, prefix string) int64 {
-	ctx := context.Background()
-	keys, err := client.Keys(ctx, prefix+"*:page:*").Result()
+	var n atomic.Int64
+	count := func(ctx context.Context, c *redis.Client) error {
+		keys, err := c.Keys(ctx, prefix+"*:page:*").Result()
+		for _, key := range keys {
+			bytes, err := c.MemoryUsage(ctx, key).Result()
+			if err != nil {
+				return err
+			}
+			n.Add(bytes)
+		}
+		return err
+	}
+	var err error
+	switch c := client.(type) {
+	case *redis.ClusterClient:
+		err = c.ForEachMaster(bg, count)
+	case *redis.Client:
+		err = count(bg, c)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	var n int64
-	for _, key := range keys {
-		bytes, err := client.MemoryUsage(ctx, key).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		n += bytes
-	}
-	return n
+	return n.Load()
 }
 
 func TestStore(t *testing.T) {
 	storetest.Run(t, harness(t, dial(t, server.Addr)))
 }
-
-var _ = time.Second
