@@ -34,7 +34,8 @@ for i = 1, r.n do
     call('PEXPIRE', KEYS[1], 400 * 86400000)
   end
   p[5] = max(p[5], p.at)
-  if write(p, now, r[i]) then
+  local unknown = not p.new and p[2] ~= r[i].c[3] -- the caller does not know its birth
+  if write(p, now, r[i]) or unknown then
     reply[#reply + 1] = i
     reply[#reply + 1] = p[2]
     reply[#reply + 1] = p[7]

@@ -47,7 +47,8 @@ end
 
 local reply = { DONE, now, at[1] }
 for i = 1, r.n do
-  if write(pages[i], now, r[i]) then
+  local unknown = not pages[i].new and pages[i][2] ~= r[i].c[3] -- the caller does not know its birth
+  if write(pages[i], now, r[i]) or unknown then
     reply[#reply + 1] = i
     reply[#reply + 1] = pages[i][2]
     reply[#reply + 1] = pages[i][7]
