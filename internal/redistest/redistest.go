@@ -39,6 +39,7 @@ func Start(dir string, args ...string) (*Server, error) {
 	s.args = append([]string{
 		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir,
 		"--dbfilename", "dump.rdb", "--daemonize", "no", "--loglevel", "warning",
+		"--repl-diskless-sync-delay", "0",
 	}, args...)
 	return s, s.Run()
 }
@@ -65,20 +66,23 @@ func (s *Server) Run() error {
 	return nil
 }
 
-// await returns when the server answers.
+// await returns when the process answers: another one may have come to its port
+// first.
 func (s *Server) await() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	c := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
 	defer func() { _ = c.Close() }()
-	var err error
-	for ctx.Err() == nil {
-		if err = c.Ping(ctx).Err(); err == nil {
-			return nil
+	return Await(ctx, func() error {
+		if err := c.Ping(ctx).Err(); err != nil { // it may be loading
+			return err
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return err
+		is, err := fields(c.Info(ctx, "server"))
+		if pid := strconv.Itoa(s.cmd.Process.Pid); err == nil && is["process_id"] != pid {
+			err = fmt.Errorf("%s is taken by process %s", s.Addr, is["process_id"])
+		}
+		return err
+	})
 }
 
 // Signal sends the process a signal: SIGSTOP, SIGCONT.
