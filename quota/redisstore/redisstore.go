@@ -150,11 +150,11 @@ func (s *Store) decide(ctx context.Context, a *ask, id string) (quota.Verdict, e
 
 // reason is why a pool is blocked, for people: a refusal stands without it.
 func (s *Store) reason(ctx context.Context, a *ask, c *quota.Charge) string {
-	reason, err := s.client.HGet(ctx, reasonsKey(a.tag), pageKey(a.tag, c.Pool.Name)).Result()
-	if err != nil {
+	reason := redis.NewStringCmd(ctx, "hget", reasonsKey(a.tag), pageKey(a.tag, c.Pool.Name))
+	if err := s.do(ctx, reason); err != nil {
 		return ""
 	}
-	return reason
+	return reason.Val()
 }
 
 // Record implements [quota.Store].

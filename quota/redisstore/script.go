@@ -57,13 +57,6 @@ func newScripts(clock string) scripts {
 	}
 }
 
-// once is a command that go-redis does not send again by itself after a lost
-// reply. A receipt would make it harmless; without one it would charge twice.
-type once struct{ *redis.Cmd }
-
-// NoRetry tells go-redis.
-func (once) NoRetry() bool { return true }
-
 // eval runs a script that answers with a list.
 func (s *Store) eval(ctx context.Context, script script, keys []string, args []any) ([]any, error) {
 	reply, err := s.send(ctx, script, keys, args)
@@ -89,20 +82,22 @@ func (s *Store) send(ctx context.Context, script script, keys []string, args []a
 	if s.moved != nil {
 		all = append(all, s.moved().UnixMicro())
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	reply, err := s.process(ctx, all)
-	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		all[0], all[1] = "eval", script.source
-		reply, err = s.process(ctx, all)
+	var reply any
+	err := s.within(ctx, func(ctx context.Context) error {
+		cmd := redis.NewCmd(ctx, all...)
+		err := s.client.Process(ctx, once{cmd})
+		if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+			all[0], all[1] = "eval", script.source
+			cmd = redis.NewCmd(ctx, all...)
+			err = s.client.Process(ctx, once{cmd})
+		}
+		if err == nil {
+			reply = cmd.Val()
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err // and leave the reply alone: it may still come
 	}
-	return reply, err
-}
-
-func (s *Store) process(ctx context.Context, args []any) (any, error) {
-	cmd := once{redis.NewCmd(ctx, args...)}
-	if err := s.client.Process(ctx, cmd); err != nil {
-		return nil, err
-	}
-	return cmd.Result()
+	return reply, nil
 }

@@ -3,8 +3,10 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -16,29 +18,37 @@ const oldest = 5
 // Check connects and looks at the server's settings. An error means that it cannot
 // be used; a warning names the setting that should be another.
 func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
+	var mu sync.Mutex // the masters of a cluster are asked at once
+	var found []string
 	check := func(ctx context.Context, c *redis.Client) error {
 		w, err := checkServer(ctx, c)
-		warnings = append(warnings, w...)
+		mu.Lock()
+		defer mu.Unlock()
+		found = append(found, w...)
 		return err
 	}
-	switch c := s.client.(type) {
-	case *redis.ClusterClient:
-		err = c.ForEachMaster(ctx, check)
-	case *redis.Client:
-		err = check(ctx, c)
-	default:
-		err = s.client.Ping(ctx).Err()
-	}
-	return warnings, err
+	err = s.within(ctx, func(ctx context.Context) error {
+		switch c := s.client.(type) {
+		case *redis.ClusterClient:
+			return c.ForEachMaster(ctx, check)
+		case *redis.Client:
+			return check(ctx, c)
+		}
+		return s.client.Process(ctx, once{redis.NewStatusCmd(ctx, "ping")})
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	slices.Sort(found)
+	return slices.Clone(found), err
 }
 
 func checkServer(ctx context.Context, c *redis.Client) (warnings []string, err error) {
-	info, err := c.Info(ctx, "server", "memory", "replication", "persistence", "cluster").Result()
-	if err != nil {
+	info := redis.NewStringCmd(ctx, "info") // of more than one section only Redis 7 lets itself be asked
+	if err := c.Process(ctx, once{info}); err != nil {
 		return nil, fmt.Errorf("ask %s what it is: %w", c.Options().Addr, err)
 	}
 	field := make(map[string]string)
-	for line := range strings.Lines(info) {
+	for line := range strings.Lines(info.Val()) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			field[name] = value
 		}

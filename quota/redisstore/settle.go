@@ -21,15 +21,14 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota
 	}
 	tag := s.tag(quota.Pool{Upstream: t.Upstream, Account: t.Account})
 	key := receiptKey(tag, t.ID)
-	text, err := s.client.Get(ctx, key).Result()
-	if errors.Is(err, redis.Nil) {
+	get := redis.NewStringCmd(ctx, "get", key)
+	if err := s.do(ctx, get); errors.Is(err, redis.Nil) {
 		return quota.Settlement{}, noReceipt(t)
-	}
-	if err != nil {
+	} else if err != nil {
 		return quota.Settlement{}, err
 	}
-	pools, labels, days := readReceipt(text)
-	if pools == nil || text[:16] != string(t.Nonce[:]) {
+	pools, labels, days := readReceipt(get.Val())
+	if pools == nil || get.Val()[:16] != string(t.Nonce[:]) {
 		return quota.Settlement{}, noReceipt(t)
 	}
 	if err := quota.CheckSettle(units, len(pools)); err != nil {
@@ -84,10 +83,11 @@ func readReceipt(s string) (pools []string, labels quota.Labels, days []string) 
 // laidOut returns a charge for the windows and the revision that a page has.
 func (s *Store) laidOut(ctx context.Context, tag string, pool quota.Pool) (quota.Charge, error) {
 	c := quota.Charge{Pool: pool}
-	head, err := s.client.GetRange(ctx, pageKey(tag, pool.Name), 0, 4095).Result()
-	if err != nil {
+	get := redis.NewStringCmd(ctx, "getrange", pageKey(tag, pool.Name), 0, 4095)
+	if err := s.do(ctx, get); err != nil {
 		return c, err
 	}
+	head := get.Val()
 	short := fmt.Errorf("the page of %s is cut short", pool)
 	if len(head) == 0 {
 		return c, &quota.ForgottenError{Pool: pool, Born: s.now()}
@@ -106,6 +106,7 @@ func (s *Store) laidOut(ctx context.Context, tag string, pool quota.Pool) (quota
 	if len(head) < end {
 		return c, short
 	}
+	var err error
 	c.Windows, err = parseLayouts(head[at+2 : end])
 	return c, err
 }

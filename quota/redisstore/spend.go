@@ -22,8 +22,8 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 		return nil, err
 	}
 	tag := s.tag(quota.Pool{Upstream: q.Upstream, Account: q.Account})
-	zones, err := s.client.HGetAll(ctx, poolsKey(tag)).Result()
-	if err != nil {
+	zones := redis.NewMapStringStringCmd(ctx, "hgetall", poolsKey(tag))
+	if err := s.do(ctx, zones); err != nil {
 		return nil, err
 	}
 	now, err := s.serverTime(ctx)
@@ -36,21 +36,29 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 	}
 	var rows []row
 	pipe := s.client.Pipeline()
-	for pool, zone := range zones {
+	for pool, zone := range zones.Val() {
 		location, err := time.LoadLocation(zone)
 		if err != nil {
 			return nil, err
 		}
 		for _, day := range daysBack(now, location) {
 			if q.Covers(day, location) {
-				rows = append(rows, row{pool, day, pipe.HGetAll(ctx, spendKey(tag, pool, day))})
+				cmd := redis.NewMapStringStringCmd(ctx, "hgetall", spendKey(tag, pool, day))
+				rows = append(rows, row{pool, day, cmd})
+				if err := pipe.Process(ctx, once{cmd}); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	err = s.within(ctx, func(ctx context.Context) error {
+		_, err := pipe.Exec(ctx)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	var all []quota.Spent
@@ -98,7 +106,11 @@ func (s *Store) serverTime(ctx context.Context) (time.Time, error) {
 	if s.moved != nil {
 		return s.moved(), nil
 	}
-	return s.client.Time(ctx).Result()
+	now := redis.NewTimeCmd(ctx, "time")
+	if err := s.do(ctx, now); err != nil {
+		return time.Time{}, err
+	}
+	return now.Val(), nil
 }
 
 // number reads a field of a hash, which only scripts write.
