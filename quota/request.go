@@ -40,6 +40,9 @@ func (r *Request) Check() error {
 		if err := c.check(); err != nil {
 			return err
 		}
+		if i == 0 {
+			continue
+		}
 		if c.Pool.Upstream != r.Charges[0].Pool.Upstream || c.Pool.Account != r.Charges[0].Pool.Account || c.Pool.Key != r.Charges[0].Pool.Key {
 			return BadInput("%s and %s belong to two accounts; one reservation charges one", r.Charges[0].Pool, c.Pool)
 		}
@@ -73,7 +76,8 @@ func (c *Charge) check() error {
 	if len(c.Windows) == 0 || len(c.Windows) > maxWindows {
 		return BadInput("%s: a pool has 1 to %d windows, not %d", c.Pool, maxWindows, len(c.Windows))
 	}
-	for _, w := range c.Windows {
+	for i := range c.Windows {
+		w := &c.Windows[i]
 		if w.Limit < 0 || w.Limit > window.MaxUnits || w.Layout == "" {
 			return BadInput("%s: window %q with limit %d is not one that NewLimit made", c.Pool, w.Name, w.Limit)
 		}
@@ -82,9 +86,9 @@ func (c *Charge) check() error {
 }
 
 func (l *Labels) check() error {
-	for _, s := range [...]*string{&l.Method, &l.Job, &l.Region, &l.Class, &l.Reason} {
-		if *s != "" && !printable(*s, maxLabel) {
-			return BadInput("label %.40q must be at most %d printable bytes", *s, maxLabel)
+	for _, s := range [...]string{l.Method, l.Job, l.Region, l.Class, l.Reason} {
+		if s != "" && !printable(s, maxLabel) {
+			return BadInput("label %.40q must be at most %d printable bytes", s, maxLabel)
 		}
 	}
 	return nil
@@ -108,14 +112,14 @@ func printable(s string, most int) bool {
 	if len(s) > most {
 		return false
 	}
-	ascii := true
+	var or byte
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] == 0x7f {
 			return false
 		}
-		ascii = ascii && s[i] < utf8.RuneSelf
+		or |= s[i]
 	}
-	return ascii || utf8.ValidString(s)
+	return or < utf8.RuneSelf || utf8.ValidString(s)
 }
 
 // CheckSettle says what is wrong with what a reservation of n charges is to be

@@ -45,9 +45,8 @@ func (v *Verdict) Token() Token {
 // that keep pages in Go: page i belongs to charge i. If all fit it adds them
 // all, else it adds none. Pages must be laid out for their charges (see
 // [LayOut]); clock is the store's.
-func Decide(clock time.Time, charges []Charge, pages []*window.Page) Verdict {
+func Decide(clock time.Time, charges []Charge, pages []*window.Page) (v Verdict) {
 	now := window.At(clock)
-	var v Verdict
 	at, allowed := now, true
 	for i, p := range pages {
 		t, rebased := p.Now(now)
@@ -71,9 +70,9 @@ func Decide(clock time.Time, charges []Charge, pages []*window.Page) Verdict {
 
 // Standing is the verdict on charges that had been granted before: allowed, with
 // what is used now. It adds nothing.
-func Standing(clock time.Time, charges []Charge, pages []*window.Page) Verdict {
+func Standing(clock time.Time, charges []Charge, pages []*window.Page) (v Verdict) {
 	now := window.At(clock)
-	v := Verdict{Allowed: true, Repeat: true}
+	v.Allowed, v.Repeat = true, true
 	for _, p := range pages {
 		_, rebased := p.Now(now)
 		v.Rebased = v.Rebased || rebased || p.Rebased

@@ -73,12 +73,12 @@ func New(o *Options) *Store {
 }
 
 // Reserve implements [quota.Store].
-func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+func (s *Store) Reserve(ctx context.Context, r quota.Request) (v quota.Verdict, err error) {
 	if err := ctx.Err(); err != nil {
-		return quota.Verdict{}, err
+		return v, err
 	}
 	if err := r.Check(); err != nil {
-		return quota.Verdict{}, err
+		return v, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,9 +94,9 @@ func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, er
 	}
 	pools, err := s.layOut(now, a, r.Charges)
 	if err != nil {
-		return quota.Verdict{}, err
+		return v, err
 	}
-	v := quota.Decide(now, r.Charges, s.pages)
+	v = quota.Decide(now, r.Charges, s.pages)
 	v.ID = r.ID
 	if !v.Allowed {
 		if v.Blocked {
