@@ -14,37 +14,47 @@ import (
 )
 
 // A suite that cannot fail is worth nothing. Each sabotage is a store with one
-// lie; the suite runs on it in a process of its own, and the subtest that is
-// named must fail.
+// lie, or a harness with one; the suite runs on it in a process of its own, and the
+// subtest that is named must fail.
 var sabotages = map[string]struct {
-	caught string // by this subtest
-	liar   func(clock quota.Clock, s quota.Store) quota.Store
+	caught  string // by this subtest
+	alone   bool   // and by no other
+	liar    func(clock quota.Clock, s quota.Store) quota.Store
+	harness func(h *storetest.Harness)
 }{
-	"grants_one_more":            {"never_over", func(_ quota.Clock, s quota.Store) quota.Store { return &grantsOneMore{Store: s} }},
-	"races":                      {"never_over", func(_ quota.Clock, s quota.Store) quota.Store { return looksFirst{s} }},
-	"takes_what_it_refused":      {"all_or_nothing", func(_ quota.Clock, s quota.Store) quota.Store { return takesRefused{s} }},
-	"retry_after_1us_early":      {"honest_retry_after", early(time.Microsecond)},
-	"retry_after_1us_late":       {"honest_retry_after", early(-time.Microsecond)},
-	"the_model_sees_1us_late":    {"model", early(-time.Microsecond)},
-	"one_second_late":            {"bounded_lateness", early(-time.Second)},
-	"impossible_may_wait":        {"impossible_is_not_throttled", func(_ quota.Clock, s quota.Store) quota.Store { return patient{s} }},
-	"keeps_no_receipts":          {"once", func(_ quota.Clock, s quota.Store) quota.Store { return forgetful{s} }},
-	"the_model_sees_no_receipts": {"model", func(_ quota.Clock, s quota.Store) quota.Store { return forgetful{s} }},
-	"settles_every_time":         {"once", func(_ quota.Clock, s quota.Store) quota.Store { return settlesAgain{s} }},
-	"says_it_gave_back":          {"settle_tells_the_truth", func(_ quota.Clock, s quota.Store) quota.Store { return boasts{s} }},
-	"the_model_sees_the_boast":   {"model", func(_ quota.Clock, s quota.Store) quota.Store { return boasts{s} }},
-	"starts_anew_when_stepped":   {"time_only_moves_forward", func(c quota.Clock, s quota.Store) quota.Store { return &amnesiac{Store: s, clock: c} }},
-	"charges_bad_input":          {"bad_input_changes_nothing", func(_ quota.Clock, s quota.Store) quota.Store { return lax{s} }},
-	"ignores_cancelled":          {"bad_input_changes_nothing", func(_ quota.Clock, s quota.Store) quota.Store { return deaf{s} }},
-	"never_opens":                {"blocks_heal", func(_ quota.Clock, s quota.Store) quota.Store { return stubborn{s} }},
-	"counts_no_spend":            {"spend", func(_ quota.Clock, s quota.Store) quota.Store { return nameless{s} }},
-	"looks_twice":                {"look", func(_ quota.Clock, s quota.Store) quota.Store { return heavyHanded{s} }},
-	"ignores_the_past":           {"record", func(_ quota.Clock, s quota.Store) quota.Store { return presentist{s} }},
-	"takes_any_book":             {"book_revisions", func(_ quota.Clock, s quota.Store) quota.Store { return bookless{s} }},
-	"one_page_for_all_keys":      {"families", func(_ quota.Clock, s quota.Store) quota.Store { return oneKey{s} }},
-	"grows":                      {"small", func(_ quota.Clock, s quota.Store) quota.Store { return s }},
-	"shares_nothing":             {"every_process", func(_ quota.Clock, s quota.Store) quota.Store { return s }},
-	"survives_nothing":           {"restart", func(_ quota.Clock, s quota.Store) quota.Store { return s }},
+	"grants_one_more":            {caught: "never_over", liar: func(_ quota.Clock, s quota.Store) quota.Store { return &grantsOneMore{Store: s} }},
+	"races":                      {caught: "never_over", liar: func(_ quota.Clock, s quota.Store) quota.Store { return looksFirst{s} }},
+	"takes_what_it_refused":      {caught: "all_or_nothing", liar: func(_ quota.Clock, s quota.Store) quota.Store { return takesRefused{s} }},
+	"retry_after_1us_early":      {caught: "honest_retry_after", liar: early(time.Microsecond)},
+	"retry_after_1us_late":       {caught: "honest_retry_after", liar: early(-time.Microsecond)},
+	"the_model_sees_1us_late":    {caught: "model", liar: early(-time.Microsecond)},
+	"one_second_late":            {caught: "bounded_lateness", liar: early(-time.Second)},
+	"impossible_may_wait":        {caught: "impossible_is_not_throttled", liar: func(_ quota.Clock, s quota.Store) quota.Store { return patient{s} }},
+	"keeps_no_receipts":          {caught: "once", liar: func(_ quota.Clock, s quota.Store) quota.Store { return forgetful{s} }},
+	"the_model_sees_no_receipts": {caught: "model", liar: func(_ quota.Clock, s quota.Store) quota.Store { return forgetful{s} }},
+	"settles_every_time":         {caught: "once", liar: func(_ quota.Clock, s quota.Store) quota.Store { return settlesAgain{s} }},
+	"says_it_gave_back":          {caught: "settle_tells_the_truth", liar: func(_ quota.Clock, s quota.Store) quota.Store { return boasts{s} }},
+	"the_model_sees_the_boast":   {caught: "model", liar: func(_ quota.Clock, s quota.Store) quota.Store { return boasts{s} }},
+	"starts_anew_when_stepped":   {caught: "time_only_moves_forward", liar: func(c quota.Clock, s quota.Store) quota.Store { return &amnesiac{Store: s, clock: c} }},
+	"charges_bad_input":          {caught: "bad_input_changes_nothing", liar: func(_ quota.Clock, s quota.Store) quota.Store { return lax{s} }},
+	"ignores_cancelled":          {caught: "bad_input_changes_nothing", liar: func(_ quota.Clock, s quota.Store) quota.Store { return deaf{s} }},
+	"never_opens":                {caught: "blocks_heal", liar: func(_ quota.Clock, s quota.Store) quota.Store { return stubborn{s} }},
+	"counts_no_spend":            {caught: "spend", alone: true, liar: func(_ quota.Clock, s quota.Store) quota.Store { return nameless{s} }},
+	"looks_twice":                {caught: "look", liar: func(_ quota.Clock, s quota.Store) quota.Store { return heavyHanded{s} }},
+	"ignores_the_past":           {caught: "record", liar: func(_ quota.Clock, s quota.Store) quota.Store { return presentist{s} }},
+	"takes_any_book":             {caught: "book_revisions", liar: func(_ quota.Clock, s quota.Store) quota.Store { return bookless{s} }},
+	"one_page_for_all_keys":      {caught: "families", liar: func(_ quota.Clock, s quota.Store) quota.Store { return oneKey{s} }},
+	"grows": {caught: "small", alone: true, harness: func(h *storetest.Harness) {
+		size := int64(0)
+		h.Size = func(testing.TB, quota.Store) int64 { size += 10_000; return size }
+	}},
+	"shares_nothing":   {caught: "every_process", harness: func(h *storetest.Harness) { h.Share = anew(h) }},
+	"survives_nothing": {caught: "restart", alone: true, harness: func(h *storetest.Harness) { h.Reopen = anew(h) }},
+}
+
+// anew opens an empty store in the place of one.
+func anew(h *storetest.Harness) func(testing.TB, quota.Store) quota.Store {
+	return func(t testing.TB, _ quota.Store) quota.Store { return h.Open(t) }
 }
 
 const sabotageEnv = "STORETEST_SABOTAGE"
@@ -56,15 +66,21 @@ func TestSabotaged(t *testing.T) {
 		t.Skip("run by TestSuiteCatches")
 	}
 	clock := storetest.NewClock()
-	open := func(testing.TB) quota.Store {
-		return sabotage.liar(clock, memstore.New(&memstore.Options{Clock: clock}))
+	h := storetest.Harness{
+		Open: func(testing.TB) quota.Store {
+			s := quota.Store(memstore.New(&memstore.Options{Clock: clock}))
+			if sabotage.liar != nil {
+				s = sabotage.liar(clock, s)
+			}
+			return s
+		},
+		SetClock: clock.Move,
+		Families: true,
 	}
-	fresh := func(t testing.TB, _ quota.Store) quota.Store { return open(t) }
-	size := int64(0)
-	storetest.Run(t, storetest.Harness{
-		Open: open, SetClock: clock.Move, Share: fresh, Reopen: fresh, Families: true,
-		Size: func(testing.TB, quota.Store) int64 { size += 10_000; return size },
-	})
+	if sabotage.harness != nil {
+		sabotage.harness(&h)
+	}
+	storetest.Run(t, h)
 }
 
 func TestSuiteCatches(t *testing.T) {
@@ -74,12 +90,23 @@ func TestSuiteCatches(t *testing.T) {
 	}
 	for name, sabotage := range sabotages {
 		t.Run(name, func(t *testing.T) {
-			cmd := exec.Command(exe, "-test.run=^TestSabotaged$/^"+sabotage.caught+"$", "-test.v", "-rapid.nofailfile", "-rapid.shrinktime=0s")
-			cmd.Env = append(os.Environ(), sabotageEnv+"="+name)
-			cmd.Dir = t.TempDir()
-			out, err := cmd.CombinedOutput()
-			if err == nil || !strings.Contains(string(out), "--- FAIL: TestSabotaged/"+sabotage.caught) {
+			run := func(args ...string) (string, error) {
+				cmd := exec.Command(exe, append(args, "-test.v", "-rapid.nofailfile", "-rapid.shrinktime=0s")...)
+				cmd.Env = append(os.Environ(), sabotageEnv+"="+name)
+				cmd.Dir = t.TempDir()
+				out, err := cmd.CombinedOutput()
+				return string(out), err
+			}
+			out, err := run("-test.run=^TestSabotaged$/^" + sabotage.caught + "$")
+			if err == nil || !strings.Contains(out, "--- FAIL: TestSabotaged/"+sabotage.caught) {
 				t.Errorf("%s does not catch it: %v\n%s", sabotage.caught, err, out)
+			}
+			if !sabotage.alone {
+				return
+			}
+			out, err = run("-test.run=^TestSabotaged$", "-test.skip=^TestSabotaged$/^"+sabotage.caught+"$")
+			if err != nil || !strings.Contains(out, "--- PASS: TestSabotaged/model") {
+				t.Errorf("not only %s catches it: %v\n%s", sabotage.caught, err, out)
 			}
 		})
 	}
