@@ -31,17 +31,18 @@ var tenants = map[string][]string{
 // keys open a dependency to a few packages only, tests aside. A path stands for
 // what is under it too.
 var keys = map[string][]string{
-	"github.com/spf13/cobra":        {"cmd/ingestor"},
-	"github.com/spf13/viper":        {"cmd/ingestor"},
-	"google.golang.org/api/youtube": {"ingest/youtube"},
-	"github.com/redis/go-redis":     {"quota/redisstore", "internal/redistest"},
-	"modernc.org/sqlite":            {"quota/sqlitestore", "quota/journal", "ingest/catalog"},
-	"github.com/sony/gobreaker":     {"quota/breaker"},
-	module + "/internal/redisclock": {"quota/redisstore", "ingest/plan"},
-	module + "/internal/redistest":  {},
-	module + "/quota/storetest":     {},
-	module + "/internal/youtubesim": {"cmd/ingestor"},
-	module + "/cmd":                 {},
+	"github.com/spf13/cobra":            {"cmd/ingestor"},
+	"github.com/spf13/viper":            {"cmd/ingestor"},
+	"google.golang.org/api/youtube":     {"ingest/youtube"},
+	"github.com/redis/go-redis":         {"quota/redisstore", "internal/redistest"},
+	"modernc.org/sqlite":                {"quota/sqlitestore", "quota/journal", "ingest/catalog"},
+	"github.com/sony/gobreaker":         {"quota/breaker"},
+	"github.com/anishathalye/porcupine": {"quota/storetest"},
+	module + "/internal/redisclock":     {"quota/redisstore", "ingest/plan"},
+	module + "/internal/redistest":      {},
+	module + "/quota/storetest":         {},
+	module + "/internal/youtubesim":     {"cmd/ingestor"},
+	module + "/cmd":                     {},
 }
 
 // blind packages, and all that is under them, never import these, in tests

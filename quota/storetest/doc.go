@@ -34,6 +34,13 @@
 //
 // A failure is shrunk to few operations and saved under testdata/rapid.
 //
+// What the model sees is one call at a time. TestStore/linearizable has many
+// callers at one pool, records who asked what and was told what, and lets
+// porcupine search for an order in which a pool that takes one call at a time
+// would have said the same. If there is none, some call was not atomic: the log
+// has the calls as far as they can be explained, and -artifacts keeps a picture of
+// them. The seed repeats the calls, but not how the machine interleaves them.
+//
 // # What is left open
 //
 // A refusal and a look need not write anything, so a store may or may not

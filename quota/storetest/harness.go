@@ -64,6 +64,7 @@ func Run(t *testing.T, h Harness) {
 		{"families", testFamilies},
 		{"every_process", testShare},
 		{"restart", testRestart},
+		{"linearizable", testLinearizable},
 		{"model", testModel},
 	} {
 		t.Run(promise.name, func(t *testing.T) { promise.test(t, h) })

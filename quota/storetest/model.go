@@ -37,11 +37,7 @@ func testModel(t *testing.T, h Harness) {
 	const steps = 60
 	setFlag(t, "rapid.steps", steps)
 	setFlag(t, "rapid.checks", uint64(operations+operations/8)/steps+1)
-	random := uint64(1) // the same for everybody; a soak looks elsewhere each time
-	if soak() {
-		random = rand.Uint64()
-	}
-	seed := setFlag(t, "rapid.seed", random)
+	seed := suiteSeed(t)
 
 	var made, granted, refused int
 	rapid.Check(t, func(rt *rapid.T) {
@@ -56,6 +52,17 @@ func testModel(t *testing.T, h Harness) {
 		rt.Repeat(tr.actions())
 	})
 	t.Logf("%d operations (%d granted, %d refused); to see them again: -rapid.seed=%s", made, granted, refused, seed)
+}
+
+// suiteSeed is the seed of all that is random here: -rapid.seed, else the same for
+// everybody; a soak looks elsewhere each time.
+func suiteSeed(t *testing.T) string {
+	t.Helper()
+	random := uint64(1)
+	if soak() {
+		random = rand.Uint64()
+	}
+	return setFlag(t, "rapid.seed", random)
 }
 
 // setFlag sets a flag of rapid for this test, unless it was given, and returns
