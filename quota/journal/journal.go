@@ -231,7 +231,8 @@ func (j *Journal) Recall(ctx context.Context, page string) (quota.Birth, error) 
 func (j *Journal) Remember(ctx context.Context, page string, b quota.Birth) error {
 	return j.write(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO births (page, born, until) VALUES (?, ?, ?)
-			ON CONFLICT (page) DO UPDATE SET born = excluded.born, until = excluded.until`,
+			ON CONFLICT (page) DO UPDATE SET born = excluded.born,
+			until = CASE born WHEN excluded.born THEN max(until, excluded.until) ELSE excluded.until END`, // processes overtake each other
 			page, b.Born.UnixMicro(), b.Until.UnixMicro())
 		return err
 	})

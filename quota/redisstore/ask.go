@@ -30,7 +30,7 @@ type ask struct {
 	tried   bool  // the steady way
 	extra   []any // what the body takes on top
 
-	born   []int64          // by charge: the birth of its page, 0 if nobody knows it
+	born   []quota.Birth    // by charge: what is known of its page
 	around []window.Instant // calendars and days are sent around these
 	old    [][]window.Limit // by charge: what the page was laid out for, if that must change
 }
@@ -59,7 +59,7 @@ const maxTurns = 20
 func (a *ask) run(ctx context.Context) ([]any, error) {
 	now := a.store.now()
 	a.around = append(a.around, window.At(now))
-	a.born = make([]int64, len(a.charges))
+	a.born = make([]quota.Birth, len(a.charges))
 	for i := range a.charges {
 		if a.charges[i].Pool.Key != "" {
 			continue // a family's members come and go
@@ -85,6 +85,7 @@ func (a *ask) run(ctx context.Context) ([]any, error) {
 		}
 		switch integer(reply[0]) {
 		case replyDone:
+			a.store.tell(reply[1])
 			return reply, nil
 		case replyMissed:
 			a.around = append(a.around, window.Instant(integer(reply[1])))
@@ -199,13 +200,17 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 	}
 	keys, args := []string{pageKey(a.tag, c.Pool.Name)}, []any{nil}
 	n := packed{make([]byte, 0, 8*(6+3*len(c.Windows)))}
-	n.add(c.Units, identity(c.Revision, c.Windows), a.born[0], flag(a.id)+flag(a.look))
+	n.add(c.Units, identity(c.Revision, c.Windows), micros(a.born[0].Born), flag(a.id)+flag(a.look))
 	if a.noSpend {
 		n.add(0, 0)
 	} else {
 		today, labels := a.store.today(a.around[0], c.Zone), joinLabels(a.labels)
 		spend := spendKey(a.tag, c.Pool.Name, today.name)
-		n.add(int64(today.start), int64(today.end))
+		open := min(int64(today.end), micros(a.born[0].Until)-span(c.Windows).Microseconds())
+		if open == 0 {
+			open = -1
+		}
+		n.add(int64(today.start), open)
 		keys = append(keys, spend, a.first)
 		rest := c.Pool.Name + "\x1d" + labels + "\x1d" + spend
 		args = append(args, labels, a.nonce[:], rest, quota.ReceiptLife.Milliseconds())
@@ -230,6 +235,7 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 		return nil, err
 	}
 	now, tight, used, limit, reset := list[0], list[1], list[2], list[3], list[4]
+	a.store.tell(now)
 	one, zero := int64(1), int64(0)
 	return []any{one, now, one, one, tight, used, limit, zero, reset, zero, now, zero, ""}, nil
 }
@@ -248,7 +254,7 @@ func (a *ask) zone(c *quota.Charge) string {
 // charge packs a charge with some windows.
 func (a *ask) charge(i int, c *quota.Charge, windows []window.Limit) []byte {
 	var p packed
-	p.add(c.Units, c.Revision, a.born[i], identity(c.Revision, windows))
+	p.add(c.Units, c.Revision, micros(a.born[i].Born), micros(a.born[i].Until), identity(c.Revision, windows))
 	switch {
 	case a.days != nil: // known by their keys
 		p.add(int64(len(a.days[i])))

@@ -9,32 +9,30 @@ import (
 )
 
 // births remembers when the pages in use were born, because Redis may forget them.
+// Whether a page that is gone or reborn was lost or has run out is for the scripts
+// to judge: by the server's clock.
 type births struct {
 	kept  quota.Births // beyond the process; may be nil
 	mu    sync.Mutex
 	known map[string]quota.Birth
 }
 
-// expect returns the birth of a page that must be there, in microseconds, or 0 if
-// it need not be: nobody here knows it, or all that it counted has run out.
-func (b *births) expect(ctx context.Context, page string, now time.Time) (int64, error) {
+// expect returns what is known of a page; zero if nothing is.
+func (b *births) expect(ctx context.Context, page string, now time.Time) (quota.Birth, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	birth, known := b.known[page]
-	if b.kept != nil && (!known || !now.Before(birth.Until)) {
+	if b.kept != nil && (!known || !now.Before(birth.Until)) { // another process may know more
 		var err error
 		if birth, err = b.kept.Recall(ctx, page); err != nil {
-			return 0, err
+			return quota.Birth{}, err
 		}
 		b.known[page] = birth
 	}
-	if !now.Before(birth.Until) {
-		return 0, nil
-	}
-	return birth.Born.UnixMicro(), nil
+	return birth, nil
 }
 
-// remember keeps what a script says of the pages it wrote: charge, born, expires.
+// remember keeps what a script says of pages: charge, born, expires.
 func (b *births) remember(ctx context.Context, a *ask, news []any) error {
 	for ; len(news) >= 3; news = news[3:] {
 		pool := a.charges[integer(news[0])-1].Pool
@@ -44,6 +42,9 @@ func (b *births) remember(ctx context.Context, a *ask, news []any) error {
 		page := pageKey(a.tag, pool.Name)
 		birth := quota.Birth{Born: instant(news[1]), Until: instant(news[2]).Add(-margin)}
 		b.mu.Lock()
+		if known := b.known[page]; known.Born.Equal(birth.Born) && known.Until.After(birth.Until) {
+			birth.Until = known.Until // replies may overtake each other
+		}
 		b.known[page] = birth
 		b.mu.Unlock()
 		if b.kept != nil {
@@ -57,3 +58,11 @@ func (b *births) remember(ctx context.Context, a *ask, news []any) error {
 
 // margin is how much longer than it counts a page is kept: MARGIN in the prelude.
 const margin = time.Hour
+
+// micros is an instant as scripts have it, 0 for none.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // A family's member has a page in a slot of its own, so what bounds their number
@@ -45,13 +46,9 @@ func (s *Store) member(ctx context.Context, c quota.Charge) (_ quota.Charge, ove
 	if c.MaxKeys == 0 {
 		return c, false, nil
 	}
-	var span time.Duration
-	for _, w := range c.Windows {
-		span = max(span, w.Spec.Span())
-	}
 	family := c.Pool
 	family.Key = ""
-	reply, err := s.eval(ctx, s.scripts.enrol, []string{membersKey(s.tag(family))}, []any{c.Pool.Key, span.Microseconds(), c.MaxKeys})
+	reply, err := s.eval(ctx, s.scripts.enrol, []string{membersKey(s.tag(family))}, []any{c.Pool.Key, span(c.Windows).Microseconds(), c.MaxKeys})
 	if err != nil {
 		return c, false, err
 	}
@@ -59,4 +56,12 @@ func (s *Store) member(ctx context.Context, c quota.Charge) (_ quota.Charge, ove
 		c.Pool.Key, overflow = overflowKey, true
 	}
 	return c, overflow, nil
+}
+
+// span is the longest time for which a charge can count.
+func span(windows []window.Limit) (longest time.Duration) {
+	for _, w := range windows {
+		longest = max(longest, w.Spec.Span())
+	}
+	return longest
 }

@@ -32,6 +32,8 @@ type Store struct {
 	scripts scripts
 	day     atomic.Pointer[dayOf] // the last call's
 	moved   func() time.Time      // the clock of tests; nil: the server's
+	local   func() time.Time      // this machine's clock, of which little is believed
+	ahead   atomic.Int64          // how far the server's clock is ahead of it, when last heard of
 }
 
 var _ quota.Store = (*Store)(nil)
@@ -60,8 +62,9 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 		s.timeout = 2 * time.Second
 	}
 	clock := "clock"
+	s.local = quota.SystemClock{}.Now
 	if s.moved != nil {
-		clock = "clock_moved"
+		clock, s.local = "clock_moved", s.moved
 	}
 	s.scripts = newScripts(clock)
 	return s, nil
@@ -70,10 +73,12 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 // now is about what the server's clock shows: enough to choose the days and
 // periods to send.
 func (s *Store) now() time.Time {
-	if s.moved != nil {
-		return s.moved()
-	}
-	return quota.SystemClock{}.Now()
+	return s.local().Add(time.Duration(s.ahead.Load()))
+}
+
+// tell notes what the server's clock showed.
+func (s *Store) tell(now any) {
+	s.ahead.Store(int64(instant(now).Sub(s.local())))
 }
 
 // Reserve implements [quota.Store].
@@ -248,6 +253,7 @@ func (s *Store) look(ctx context.Context, charges []quota.Charge) (quota.PageSta
 		state.Blocked = instant(reply[5])
 		state.Reason, _ = reply[6].(string)
 	}
+	news := reply[7+4*len(c.Windows):]
 	for i, w := range c.Windows {
 		f := reply[7+4*i:]
 		ws := quota.WindowState{Window: w.Name, Limit: w.Limit, Used: integer(f[0]), NextUnits: integer(f[1]), ResetAt: instant(f[3])}
@@ -256,5 +262,5 @@ func (s *Store) look(ctx context.Context, charges []quota.Charge) (quota.PageSta
 		}
 		state.Windows = append(state.Windows, ws)
 	}
-	return state, nil
+	return state, s.births.remember(ctx, a, news)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // Settle implements [quota.Store]. It is the rare case, so it may take three round
@@ -36,7 +37,8 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota
 	}
 	a := &ask{store: s, script: s.scripts.settle, tag: tag, first: key, id: true, nonce: t.Nonce, labels: labels}
 	for i, pool := range pools {
-		c, err := s.laidOut(ctx, tag, quota.Pool{Upstream: t.Upstream, Account: t.Account, Name: pool})
+		born := window.Instant(double(get.Val()[16:], 5+3*(i+1))) // a generation begins with a birth
+		c, err := s.laidOut(ctx, tag, quota.Pool{Upstream: t.Upstream, Account: t.Account, Name: pool}, born)
 		if err != nil {
 			return quota.Settlement{}, err
 		}
@@ -56,8 +58,8 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota
 		return quota.Settlement{}, noReceipt(t)
 	}
 	return quota.Settlement{
-		Back: integer(reply[1]), Left: integer(reply[2]), Charged: integer(reply[3]), Repeat: integer(reply[4]) == 1,
-	}, nil
+		Back: integer(reply[2]), Left: integer(reply[3]), Charged: integer(reply[4]), Repeat: integer(reply[5]) == 1,
+	}, s.births.remember(ctx, a, reply[6:])
 }
 
 func noReceipt(t quota.Token) error {
@@ -81,7 +83,7 @@ func readReceipt(s string) (pools []string, labels quota.Labels, days []string) 
 }
 
 // laidOut returns a charge for the windows and the revision that a page has.
-func (s *Store) laidOut(ctx context.Context, tag string, pool quota.Pool) (quota.Charge, error) {
+func (s *Store) laidOut(ctx context.Context, tag string, pool quota.Pool, born window.Instant) (quota.Charge, error) {
 	c := quota.Charge{Pool: pool}
 	get := redis.NewStringCmd(ctx, "getrange", pageKey(tag, pool.Name), 0, 4095)
 	if err := s.do(ctx, get); err != nil {
@@ -90,7 +92,7 @@ func (s *Store) laidOut(ctx context.Context, tag string, pool quota.Pool) (quota
 	head := get.Val()
 	short := fmt.Errorf("the page of %s is cut short", pool)
 	if len(head) == 0 {
-		return c, &quota.ForgottenError{Pool: pool, Born: s.now()}
+		return c, &quota.ForgottenError{Pool: pool, Born: born.Time()}
 	}
 	if len(head) < 8*4 {
 		return c, short

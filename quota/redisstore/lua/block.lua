@@ -2,8 +2,7 @@
 --
 -- KEYS, ARGV: of a request, see the prelude; then until (0: not given), for how
 --   long, 1 to open, and the reason. The first key is where the reasons are kept.
--- RETURNS done, now; then for each page that is kept longer than the caller
---   knows: charge, born, expires.
+-- RETURNS done, now; then the news of pages.
 
 local now = clock()
 local r = request()
@@ -34,11 +33,7 @@ for i = 1, r.n do
     call('PEXPIRE', KEYS[1], 400 * 86400000)
   end
   p[5] = max(p[5], p.at)
-  local unknown = not p.new and p[2] ~= r[i].c[3] -- the caller does not know its birth
-  if write(p, now, r[i]) or unknown then
-    reply[#reply + 1] = i
-    reply[#reply + 1] = p[2]
-    reply[#reply + 1] = p[7]
-  end
+  write(p, now, r[i])
+  news(reply, p, i)
 end
 return reply

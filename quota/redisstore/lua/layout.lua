@@ -104,7 +104,7 @@ end
 -- live is what steady needs of a page.
 local function live(p)
   local n, c = p[8], p.c
-  local b = { c[4], p[7] - MARGIN - p[9], p[2], n, p[3] }
+  local b = { c[5], p[7] - MARGIN - p[9], p[2], n, p[3] }
   b[6 + n] = p[5]
   for i = 1, n do
     local o = state(i)
@@ -172,5 +172,15 @@ local function write(p, now, q)
       call('HSET', KEYS[2], string.match(p.key, '[^:]*$'), q.zone)
     end
   end
-  return keep
+end
+
+-- news adds to a reply what the caller does not know of the page of charge i, or
+-- knows for a shorter time than it is kept: charge, born, expires.
+local function news(reply, p, i)
+  local c = p.c
+  if p[7] > 0 and (p[2] ~= c[3] or p[7] - MARGIN > c[4]) then
+    reply[#reply + 1] = i
+    reply[#reply + 1] = p[2]
+    reply[#reply + 1] = p[7]
+  end
 end

@@ -3,7 +3,8 @@
 -- KEYS, ARGV: of a request, see the prelude. The first key is where the reasons
 --   of blocks are kept.
 -- RETURNS done, now; then per charge: known, born, revision, blocked, reason; and
---   per window of it: used, next units, next at (2^53 is never), reset.
+--   per window of it: used, next units, next at (2^53 is never), reset; then the news
+--   of pages.
 
 local now = clock()
 local r = request()
@@ -14,6 +15,7 @@ local function say(...)
   end
 end
 
+local pages = {}
 for i = 1, r.n do
   local q = r[i]
   local p, wrong = load(q.page, q.c, now, q.text, q.logs, q.old)
@@ -21,6 +23,7 @@ for i = 1, r.n do
     wrong[3] = i
     return wrong
   end
+  pages[i] = p
   local at = now_(p, now)
   local shut = p[6] ~= 0 and at < p[6] and p[6] or 0
   local reason = shut ~= 0 and call('HGET', KEYS[1], q.page) or ''
@@ -33,5 +36,8 @@ for i = 1, r.n do
 end
 if missed then
   return { MISSED, missed }
+end
+for i = 1, r.n do
+  news(reply, pages[i], i)
 end
 return reply

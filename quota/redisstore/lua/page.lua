@@ -6,8 +6,8 @@ local DONE, MISSED, STALE, OTHER_WINDOWS, FORGOTTEN, RELAY, OTHER_CHARGES, GONE 
 -- charge reads a charge. w[i] is where window i begins in c, less one.
 local function charge(blob)
   local c = doubles(blob, 1, floor(#blob / 8))
-  local at = 5
-  c.days, c.day = c[5], at
+  local at = 6
+  c.days, c.day = c[6], at
   at = at + 2 * c.days
   c.n = c[at + 1]
   at = at + 1
@@ -122,16 +122,18 @@ end
 local relay
 
 -- load returns the page of a charge, laid out for it; or nil and what is wrong, as
--- the beginning of a reply. old is the charge that laid the page out, which Go
+-- the beginning of a reply: a page that is gone or another one, though by the clock
+-- something of it may still count, was lost, unless a person has put it back. old is the charge that laid the page out, which Go
 -- sends when it is told that the page has to be laid out anew.
 local function load(key, c, now, text, logs, old, restore)
   local s = call('GETRANGE', key, 0, front(c.n) - 1)
+  local expected = c[3] ~= 0 and now < c[4] and not restore
   if #s == 0 then
-    if c[3] > 0 and not restore then
+    if expected then
       return nil, { FORGOTTEN, c[3] }
     end
     local p = fresh(key, c, now, text, logs)
-    p[10] = c[3]
+    p[10] = restore and max(now, c[3]) or 0
     return p
   end
   local n = unpack_('<d', s, 25)
@@ -151,11 +153,10 @@ local function load(key, c, now, text, logs, old, restore)
     end
   end
   p.key, p.c, p.logs, p.put, p.slots = key, c, logs, {}, {}
-  if c[3] > 0 and p[2] ~= c[3] and p[10] ~= c[3] then
-    if not restore then
-      return nil, { FORGOTTEN, c[3] }
-    end
-    p[10] = c[3]
+  if expected and p[2] ~= c[3] and p[10] < c[3] then
+    return nil, { FORGOTTEN, c[3] }
+  elseif restore then
+    p[10] = max(p[10], now, c[3])
   end
   if c[2] < p[4] then
     return nil, { STALE, p[4] }

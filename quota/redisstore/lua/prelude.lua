@@ -10,8 +10,8 @@
 --   6 doubles   what steady needs: identity (of revision and windows), until when it
 --   and 3 a     it may do without this file, born, windows, generation; then resets; then latest,
 --   window      and per window the two counters that a reservation changes
---   10 doubles  version, born, generation, revision, latest, blocked, expires, windows, span, was
---               (was: the birth of a page that was lost, whose spend a person has put back)
+--   10 doubles  version, born, generation, revision, latest, blocked, expires, windows, span, restored
+--               (restored: what was born until then and is lost, a person has put back)
 --   7 doubles   per window: code, region, and five numbers of state
 --   text        its length in two bytes, then a line per window: the layout, for people and Go
 --   regions     per ring n+1 counters of 4 bytes
@@ -23,9 +23,9 @@
 --
 -- What stands in both counts as the first part has it.
 --
--- A charge comes as doubles: units, revision, born (as the caller remembers it, 0
--- if it does not), identity, then days and windows, each with their count before them. A day
--- is start, end. A window is code, limit, a, b, span, lag, then the number of
+-- A charge comes as doubles: units, revision, born and until when the page must be
+-- there (as the caller remembers them, 0 if it does not), identity, then days and
+-- windows, each with their count before them. A day is start, end. A window is code, limit, a, b, span, lag, then the number of
 -- calendar periods sent, and for each start, end.
 
 local redis, struct, string = redis, struct, string

@@ -2,8 +2,7 @@
 --
 -- KEYS, ARGV: of a request, see the prelude; then when it happened, 0 for
 --   now, and 1 if a page that was forgotten is to count again.
--- RETURNS done, now, at; then for each page that is kept longer than the caller
---   knows: charge, born, expires.
+-- RETURNS done, now, at; then the news of pages.
 
 local now = clock()
 local r = request()
@@ -47,12 +46,8 @@ end
 
 local reply = { DONE, now, at[1] }
 for i = 1, r.n do
-  local unknown = not pages[i].new and pages[i][2] ~= r[i].c[3] -- the caller does not know its birth
-  if write(pages[i], now, r[i]) or unknown then
-    reply[#reply + 1] = i
-    reply[#reply + 1] = pages[i][2]
-    reply[#reply + 1] = pages[i][7]
-  end
+  write(pages[i], now, r[i])
+  news(reply, pages[i], i)
 end
 leave(r, now, pages, at)
 return reply

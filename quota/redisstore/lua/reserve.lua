@@ -2,8 +2,7 @@
 --
 -- KEYS, ARGV: of a request, see the prelude.
 -- RETURNS done, now, 1 if granted, charge, window (0 is a block), used, limit,
---   free (2^53 is never), reset, rebased, at, repeated, nonce; then for each page
---   whose birth or expiry the caller does not know: charge, born, expires.
+--   free (2^53 is never), reset, rebased, at, repeated, nonce; then the news of pages.
 
 local now = clock()
 local r = request()
@@ -120,15 +119,10 @@ end
 
 for i = 1, r.n do
   local p = pages[i]
-  local tell = not p.new and p[2] ~= r[i].c[3] -- the caller does not know its birth
   if not got and all or p.again or pages.rebased == 1 then
-    tell = write(p, now, r[i]) or tell
+    write(p, now, r[i])
   end
-  if tell then
-    reply[#reply + 1] = i
-    reply[#reply + 1] = p[2]
-    reply[#reply + 1] = p[7]
-  end
+  news(reply, p, i)
 end
 if all and not got then
   leave(r, now, pages, at)

@@ -2,7 +2,7 @@
 --
 -- KEYS, ARGV: of a request, see the prelude; the units of each charge are what it
 --   is settled to. labels are those of the receipt.
--- RETURNS done, back, left, charged, repeated; or gone.
+-- RETURNS done, now, back, left, charged, repeated, then the news of pages; or gone.
 
 local now = clock()
 local r = request()
@@ -11,7 +11,7 @@ if not got or got.nonce ~= r.nonce then
   return { GONE }
 end
 if got[2] ~= 0 then
-  return { DONE, got[3], got[4], got[5], 1 }
+  return { DONE, now, got[3], got[4], got[5], 1 }
 end
 
 local pages, wrong = open(r, now)
@@ -21,6 +21,9 @@ end
 local back, left, charged = 0, 0, 0
 for i = 1, r.n do
   local p, units = pages[i], r[i].c[1]
+  if p.new then -- it went between the questions
+    return { FORGOTTEN, got[5 + 3 * i], i }
+  end
   local over = got[3 + 3 * i] - units
   if over > 0 and got[5 + 3 * i] == p[3] then
     local given = 0
@@ -67,4 +70,8 @@ got[2], got[3], got[4], got[5] = released and RELEASED or 1, back, left, charged
 local n = 5 + 3 * r.n
 local ttl = call('PTTL', KEYS[1])
 call('SET', KEYS[1], got.nonce .. pack('<' .. string.rep('d', n), unpack(got, 1, n)) .. got.text, 'PX', max(ttl, 1))
-return { DONE, back, left, charged, 0 }
+local reply = { DONE, now, back, left, charged, 0 }
+for i = 1, r.n do
+  news(reply, pages[i], i)
+end
+return reply

@@ -9,8 +9,9 @@
 -- ARGV: numbers; labels; nonce; the rest of the receipt; how long it lives, in
 --   milliseconds.
 --   Numbers, as doubles: units, identity, born (0 if nobody knows), 0 for no id, 1
---   for a new one, 2 for one that may be known; today's start and end (0 if spend is
---   not counted); and per window limit, 0 for a ring, -1 for a calendar, else the
+--   for a new one, 2 for one that may be known; today's start, and its end or when
+--   the caller has to hear anew until when the page is kept (0 if spend is not
+--   counted); and per window limit, 0 for a ring, -1 for a calendar, else the
 --   step of a counter, and its steps.
 -- RETURNS now, the tightest window, used, limit, reset; or the number 0.
 
