@@ -216,10 +216,12 @@ func (s *Store) Record(ctx context.Context, r quota.Request) error {
 	}
 	a := s.account(r.Charges[0].Pool)
 	if got, c := a.receipts.get(r.ID, now); got != nil {
-		if !a.covers(c.of(got), r.Charges) {
+		switch {
+		case !a.covers(c.of(got), r.Charges):
 			return otherCharges(r.ID)
+		case !got.released: // that call never left; this one is another try
+			return nil
 		}
-		return nil
 	}
 	pools, err := s.layOut(now, a, r.Charges)
 	if err != nil {

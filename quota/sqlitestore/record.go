@@ -30,7 +30,7 @@ func (t *tx) record(r *quota.Request) error {
 		return err
 	case got != nil && !got.covers(r.Charges):
 		return otherCharges(r.ID)
-	case got != nil:
+	case got != nil && !got.released: // that call never left; this one is another try
 		return nil
 	}
 	pools, err := t.pools(r.Charges, r.Restore)

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -92,6 +93,14 @@ func testOnce(t *testing.T, h Harness) {
 			{time.Minute, record(1), "ok"},
 			{time.Minute, looks("units"), "5"},
 		}},
+		{"a_record_under_a_released_id_counts", hour, nil, []row{
+			{0, reserveAs("a", 5), "granted 5/10"},
+			{0, settle("a", 0), "back 5"},
+			{0, recordOf("a", 5, nil), "ok"},
+			{0, recordOf("a", 5, nil), "ok"},
+			{0, looks("units"), "5"},
+			{0, recordOf("a", 6, nil), "bad input"},
+		}},
 		{"receipts_outlive_calls_that_hang", hour, nil, []row{
 			{0, reserveAs("a", 5), "granted 5/10"},
 			{quota.ReceiptLife - time.Second, reserveAs("a", 5), "granted again"},
@@ -123,6 +132,30 @@ func testOnce(t *testing.T, h Harness) {
 		req.ID = "other"
 		if other, err := r.ask(req); err != nil || other.Nonce == first.Nonce {
 			t.Errorf("two reservations have the nonce %x (%v)", other.Nonce, err)
+		}
+	})
+	t.Run("a_grant_is_found_again_at_limits_of_nothing", func(t *testing.T) {
+		r := newRig(t, h, hour...)
+		none := r.of("units", 5)
+		none.Windows = slices.Clone(none.Windows)
+		none.Windows[0].Limit = 0
+		ask := func(id string) quota.Verdict {
+			v, err := r.s.Reserve(context.Background(), quota.Request{ID: id, Charges: []quota.Charge{none}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		if v := ask("a"); v.Allowed {
+			t.Errorf("granted at a limit of nothing: %+v", v)
+		}
+		recordOf("a", 5, nil)(r)
+		v := ask("a")
+		if !v.Allowed || !v.Repeat {
+			t.Errorf("what was recorded is not found: %+v", v)
+		}
+		if s, err := r.s.Settle(context.Background(), v.Token(), []int64{2}); err != nil || s.Back != 3 {
+			t.Errorf("settled by the token that was found: %+v, %v", s, err)
 		}
 	})
 	t.Run("only_who_has_the_token_settles", func(t *testing.T) {

@@ -12,8 +12,11 @@ r.restore = ARGV[6 + 4 * r.n] == '1'
 
 if r.look then
   local got = receipt(r, now)
-  if got then
-    return { covers(got, r) and DONE or OTHER_CHARGES, now, got[7] }
+  if got and not covers(got, r) then
+    return { OTHER_CHARGES }
+  end
+  if got and got[2] ~= RELEASED then -- that call never left; this one is another try
+    return { DONE, now, got[7] }
   end
 end
 
