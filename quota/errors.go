@@ -22,6 +22,8 @@ var (
 	// ErrOutage: the ledger cannot be reached, or has lost its memory. Whether
 	// there is quota left is unknown.
 	ErrOutage = errors.New("ledger outage")
+	// ErrNotAsked, in the error of a store, says that the question never left.
+	ErrNotAsked = errors.New("it was not asked")
 	// ErrStaleBook: another process uses a price book of a higher revision.
 	ErrStaleBook = errors.New("stale price book")
 	// ErrBadInput: the question makes no sense; nothing was changed.

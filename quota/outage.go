@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -19,22 +20,30 @@ type Journal interface {
 	// Admit writes a call down, unless a block in the journal shuts one of its
 	// pools or more than the allowance of one would be used.
 	Admit(ctx context.Context, e Entry, allowance int64) (Admission, error)
-	// Settle corrects a call that is still in the journal, in the order of its
-	// charges; it reports whether it was.
-	Settle(ctx context.Context, id string, units []int64) (bool, error)
+	// Settle writes down what a call really cost, in the order of its charges, and
+	// returns what stands: the first settlement wins. It returns nil if the call is
+	// not in the journal any more. A call that was released and that the ledger
+	// cannot know is forgotten.
+	Settle(ctx context.Context, id string, units []int64) ([]int64, error)
 	// Block writes a block down.
 	Block(ctx context.Context, e Entry) error
-	// Pending returns what is to be put into the ledger, oldest first.
-	Pending(ctx context.Context) ([]Entry, error)
-	// Done takes out what is in the ledger.
-	Done(ctx context.Context, id string) error
+	// Pending returns the ids of what is to be put into the ledger, oldest first.
+	Pending(ctx context.Context) ([]string, error)
+	// Take returns an entry that is about to be put into the ledger, which may know
+	// it from now on; it reports whether the entry is there.
+	Take(ctx context.Context, id string) (Entry, bool, error)
+	// Done takes out an entry that is in the ledger, unless it was settled since it
+	// was taken; it reports whether the entry is gone.
+	Done(ctx context.Context, e Entry) (bool, error)
 }
 
 // Entry is a call, or a block, that the ledger does not know yet.
 type Entry struct {
 	ID      string
-	At      time.Time // by the ledger's clock, as far as it was known
-	Charges []EntryCharge
+	At      time.Time     // by the ledger's clock, as far as it was known
+	Charges []EntryCharge // as admitted: they never change
+	Settled []int64       // what the call really cost, by charge; nil: what was admitted
+	Asked   bool          // the ledger may know it: it was asked, and no answer came
 	Labels  Labels
 	Until   time.Time // of a block; zero for a call
 	Reason  string    // of a block
@@ -49,6 +58,7 @@ type EntryCharge struct {
 // Admission is a journal's answer.
 type Admission struct {
 	OK      bool
+	Repeat  bool      // it stands in the journal already
 	Pool    Pool      // that decided against it
 	Used    int64     // of its allowance, before this call
 	Blocked time.Time // it is shut until then
@@ -72,13 +82,15 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 		return nil, err // the store would have said so
 	}
 	now := l.clock.Now().Add(time.Duration(l.offset.Load()))
-	e := Entry{ID: id, At: now, Labels: c.labels()}
+	e := Entry{ID: id, At: now, Labels: c.labels(), Asked: !errors.Is(outage, ErrNotAsked)}
 	for i := range p.charges {
 		e.Charges = append(e.Charges, EntryCharge{Pool: p.charges[i].Pool, Units: p.charges[i].Units})
 	}
 	a, err := l.journal.Admit(ctx, e, l.allowance)
 	l.pending.Store(true)
 	switch {
+	case errors.Is(err, ErrBadInput):
+		return nil, err
 	case err != nil:
 		return nil, because(outage, "and the journal cannot be written ("+err.Error()+")")
 	case a.Blocked.After(now):
@@ -89,7 +101,7 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 	case !a.OK:
 		return nil, because(outage, fmt.Sprintf("and this machine has spent %d of the %d units of %s that it may spend unseen", a.Used, l.allowance, a.Pool))
 	}
-	v := Verdict{Allowed: true, ID: id, Pool: p.charges[0].Pool, Units: p.charges[0].Units, At: now, Outage: true}
+	v := Verdict{Allowed: true, ID: id, Pool: p.charges[0].Pool, Units: p.charges[0].Units, At: now, Repeat: a.Repeat, Outage: true}
 	return &Reservation{Verdict: v, ledger: l, price: p, aside: &aside{}}, nil
 }
 
@@ -102,8 +114,8 @@ func because(outage error, reason string) error {
 	return &OutageError{Op: o.Op, Reason: reason, Err: o.Err}
 }
 
-// settleAdmitted corrects a call that was admitted in an outage, as long as it has
-// not been put into the ledger.
+// settleAdmitted corrects a call that was admitted in an outage: in the journal,
+// or in the ledger once it has been put there.
 func (r *Reservation) settleAdmitted(ctx context.Context, units []int64) (Settlement, error) {
 	r.aside.once.Lock()
 	defer r.aside.once.Unlock()
@@ -112,94 +124,30 @@ func (r *Reservation) settleAdmitted(ctx context.Context, units []int64) (Settle
 		again.Repeat = true
 		return again, nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.ledger.timeout)
+	l, op := r.ledger, "settle "+r.Pool.String()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 	defer cancel()
-	there, err := r.ledger.journal.Settle(ctx, r.ID, units)
+	stands, err := l.journal.Settle(ctx, r.ID, units)
 	if err != nil {
-		return Settlement{}, &OutageError{Op: "settle " + r.Pool.String(), Reason: "and the journal cannot be written", Err: err}
+		return Settlement{}, &OutageError{Op: op, Reason: "and the journal cannot be written", Err: err}
 	}
 	var s Settlement
-	for i := range r.price.charges {
-		switch over := r.price.charges[i].Units - units[i]; {
-		case over > 0 && there:
-			s.Back += over
-		case over > 0:
-			s.Left += over
-		case there:
-			s.Charged -= over
-		case over < 0:
-			return s, &OutageError{Op: "settle " + r.Pool.String(), Reason: "the call is in the ledger already; use an adjustment"}
-		}
+	if stands != nil {
+		s = r.corrected(stands)
+		s.Repeat = !slices.Equal(stands, units)
+	} else if s, err = l.settleReplayed(ctx, r.ID, r.price.charges, units); err != nil {
+		return Settlement{}, l.storeError(ctx, op, err)
 	}
 	r.aside.settled = &s
 	return s, nil
 }
 
-// Replay puts what the journal holds into the ledger. Reserving does it first by
-// itself; Replay is for those who do not want to wait for the next call. Each entry
-// counts once, also if two processes replay at the same time.
-func (l *Ledger) Replay(ctx context.Context) error {
-	if l.journal == nil || !l.pending.Load() {
-		return nil
+// corrected is what settling to units comes to.
+func (r *Reservation) corrected(units []int64) (s Settlement) {
+	for i := range units {
+		over := r.price.charges[i].Units - units[i]
+		s.Back += max(over, 0)
+		s.Charged += max(-over, 0)
 	}
-	l.pending.Store(false) // before reading: what is admitted meanwhile sets it again
-	entries, err := l.journal.Pending(ctx)
-	if err != nil {
-		l.pending.Store(true)
-		return &OutageError{Op: "replay", Reason: "and the journal cannot be read", Err: err}
-	}
-	var left []error
-	for _, e := range entries {
-		err := l.replay(ctx, e)
-		if err == nil {
-			continue
-		}
-		l.pending.Store(true)
-		if !answered(err) {
-			return err
-		}
-		left = append(left, &leftError{err}) // others must not wait for it
-	}
-	return errors.Join(left...)
-}
-
-// answered reports whether the store has answered a replay with an error that is
-// about the entry alone: not of this price book, or of a pool that was forgotten.
-func answered(err error) bool {
-	var forgotten *ForgottenError
-	return errors.Is(err, ErrBadInput) || errors.Is(err, ErrStaleBook) || errors.As(err, &forgotten)
-}
-
-// leftError is of an entry that stays in the journal, while others went on.
-type leftError struct{ error }
-
-func (e *leftError) Unwrap() error { return e.error }
-
-func (l *Ledger) replay(ctx context.Context, e Entry) error {
-	prices := l.prices.Load()
-	charges := make([]Charge, len(e.Charges))
-	for i, ec := range e.Charges {
-		c, err := prices.pool(ec.Pool)
-		if err != nil {
-			return err
-		}
-		c.Units = ec.Units
-		charges[i] = c
-	}
-	var err error
-	if e.Until.IsZero() {
-		err = l.store.Record(ctx, Request{ID: e.ID, Charges: charges, Labels: e.Labels, At: e.At})
-	} else {
-		err = l.store.Block(ctx, BlockRequest{Charges: charges, Until: e.Until, Reason: e.Reason})
-	}
-	if err != nil {
-		return l.storeError(ctx, "replay "+charges[0].Pool.String(), err)
-	}
-	if err := l.journal.Done(ctx, e.ID); err != nil {
-		return &OutageError{Op: "replay " + charges[0].Pool.String(), Reason: "and the journal cannot be written", Err: err}
-	}
-	if l.watch != nil {
-		l.watch.Observe(Event{Kind: EventReplayed, Pool: charges[0].Pool, Units: charges[0].Units, Until: e.Until, Reason: e.Reason})
-	}
-	return nil
+	return s
 }

@@ -19,8 +19,9 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// ErrOpen says that the store was not asked, because it is known to be dead.
-var ErrOpen = errors.New("the ledger did not answer lately, so it was not asked")
+// ErrOpen says that the store was not asked, because it is known to be dead. It
+// matches [quota.ErrNotAsked].
+var ErrOpen = fmt.Errorf("the ledger did not answer lately, so %w", quota.ErrNotAsked)
 
 // Options are what New can be told; nil is legal.
 type Options struct {
@@ -91,7 +92,7 @@ func through[T any](ctx context.Context, s *Store, probe []quota.Charge, ask fun
 		s.probe(probe)
 	}
 	if s.breaker.State() != gobreaker.StateClosed {
-		return none, fmt.Errorf("%w", ErrOpen)
+		return none, ErrOpen
 	}
 	got, err := s.breaker.Execute(func() (any, error) {
 		v, err := ask()

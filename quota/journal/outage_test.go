@@ -36,36 +36,50 @@ upstreams:
 // process is what one process has: a ledger on a server and a journal.
 type process struct {
 	*quota.Ledger
+	client  *redis.Client
 	journal *journal.Journal
 	events  []quota.EventKind
 }
 
-func start(t *testing.T, server *redistest.Server, path string) *process {
-	t.Helper()
+// open begins a process; wrap may put something between the ledger and its store.
+func open(addr, path string, wrap func(quota.Store) quota.Store) (*process, error) {
 	parsed, err := quota.ParseBook("costs.yaml", []byte(book), nil)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	p := &process{}
-	if p.journal, err = journal.Open(t.Context(), path); err != nil {
-		t.Fatal(err)
+	p := &process{client: redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1})}
+	if p.journal, err = journal.Open(context.Background(), path); err != nil {
+		return nil, err
 	}
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialerRetries: 1})
-	store, err := redisstore.New(client, &redisstore.Options{Births: p.journal, Timeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
+	var store quota.Store
+	if store, err = redisstore.New(p.client, &redisstore.Options{Births: p.journal, Timeout: time.Second}); err != nil {
+		return nil, err
 	}
-	t.Cleanup(func() {
-		client.Close()
-		p.journal.Close()
-	})
+	if wrap != nil {
+		store = wrap(store)
+	}
 	p.Ledger, err = quota.New(parsed, breaker.New(store, &breaker.Options{Probe: 20 * time.Millisecond}), &quota.Options{
 		Journal:  p.journal,
 		Observer: quota.ObserverFunc(func(e quota.Event) { p.events = append(p.events, e.Kind) }),
 	})
+	return p, err
+}
+
+func start(t *testing.T, server *redistest.Server, path string) *process {
+	t.Helper()
+	return startBehind(t, server, path, nil)
+}
+
+func startBehind(t *testing.T, server *redistest.Server, path string, wrap func(quota.Store) quota.Store) *process {
+	t.Helper()
+	p, err := open(server.Addr, path, wrap)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		p.client.Close()
+		p.journal.Close()
+	})
 	return p
 }
 
@@ -240,8 +254,11 @@ func TestSettleInAnOutage(t *testing.T) {
 	if err := p.Replay(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := r.Release(t.Context()); err != nil || s.Left != 20 {
+	if s, err := r.Release(t.Context()); err != nil || s.Back != 20 {
 		t.Error("a call that is in the ledger already:", s, err)
+	}
+	if n := p.used(t, "units"); n != 5 {
+		t.Errorf("used %d, want 5", n)
 	}
 }
 

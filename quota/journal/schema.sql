@@ -4,6 +4,7 @@ CREATE TABLE IF NOT EXISTS entries (
   id     TEXT PRIMARY KEY,
   at     INTEGER NOT NULL, -- microseconds since 1970, by the ledger's clock
   until  INTEGER,          -- of a block; NULL for a call
+  asked  INTEGER NOT NULL, -- 1: the ledger may know it already
   reason TEXT NOT NULL,
   method TEXT NOT NULL, job TEXT NOT NULL, region TEXT NOT NULL, class TEXT NOT NULL
 ) STRICT;
@@ -12,7 +13,8 @@ CREATE TABLE IF NOT EXISTS charges (
   id       TEXT NOT NULL REFERENCES entries (id) ON DELETE CASCADE,
   n        INTEGER NOT NULL, -- the order of the call's charges
   upstream TEXT NOT NULL, account TEXT NOT NULL, pool TEXT NOT NULL,
-  units    INTEGER NOT NULL,
+  units    INTEGER NOT NULL, -- as admitted
+  settled  INTEGER,          -- what the call really cost; NULL: what was admitted
   PRIMARY KEY (id, n)
 ) STRICT;
 
