@@ -1,0 +1,90 @@
+package youtubesim
+
+import "slices"
+
+// A chart of a region and category is a list of entries, each born at its time:
+// every 36 minutes one more, the latest 200 make the chart. An entry stands for the
+// newest video of one channel at its birth, so new videos arrive all day; their
+// order changes every hour. Nothing of it is stored, so that any hour of any chart
+// can be computed, and a page token only names the hour.
+const (
+	bornEvery   = 36 * 60
+	chartLength = 200
+	everywhere  = 5 // one entry in so many is the same in all regions
+)
+
+// chartAt is the chart of an hour, best first. The category -1 is all of them.
+func (w world) chartAt(region, category int, hours int64) []place {
+	at := hours * hour
+	places := make([]place, 0, chartLength+charted)
+	if category >= 0 {
+		places = w.enter(places, region, category, at, chartLength)
+	} else {
+		for c := range charted {
+			places = w.enter(places, region, c, at, chartLength/charted+1)
+		}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		if a.score != b.score {
+			return int(b.score - a.score)
+		}
+		return int(b.key>>1) - int(a.key>>1) // ties are broken by luck, not by the order above
+	})
+	return places[:min(len(places), chartLength)]
+}
+
+// place is one of a chart: which video, and why it is where it is.
+type place struct {
+	channel, number int32
+	score           int64
+	key             uint64
+}
+
+// enter adds the newest entries of a region and category.
+func (w world) enter(places []place, region, category int, at int64, count int) []place {
+	newest := (at - begun) / bornEvery
+	for e := newest; e > newest-int64(count) && e >= 0; e-- {
+		home, turn := region, e
+		if e%everywhere == 0 {
+			home, turn = worldwide, e/everywhere
+		}
+		// A step through the group meets each channel once before any again.
+		key := w.hash(ofChart, uint64(home), uint64(category))
+		step := 1 + key%(groupSize-1)
+		index := group(home, category) + int((uint64(turn)*step+key>>32)%groupSize)
+		c := w.channel(index)
+		born := begun + e*bornEvery
+		number := c.uploads(born) - 1
+		if number < 0 {
+			continue // it has not begun
+		}
+		v := c.video(number)
+		if !v.there(at) {
+			continue
+		}
+		luck := mix64(v.key + uint64(region))
+		age := (at - born) / hour
+		score := int64(300+luck%700) * 10_000 / (24 + age)
+		score += int64(mix64(luck+uint64(at)) % uint64(score/20+1)) // this hour's
+		places = append(places, place{channel: int32(index), number: int32(number), score: score, key: v.key})
+	}
+	return places
+}
+
+// hasChart says whether there is such a chart at all: small regions have none of
+// films. Music, games and all together are everywhere.
+func (w world) hasChart(region, category int) bool {
+	if category < 0 {
+		return true
+	}
+	if category >= charted {
+		return false
+	}
+	return categories[category].id != "1" || large[regionCodes[region]] || w.hash(ofChart, uint64(region), 1<<32)%3 != 0
+}
+
+// large are the regions that have every chart.
+var large = map[string]bool{
+	"AR": true, "AU": true, "BR": true, "CA": true, "DE": true, "EG": true, "ES": true, "FR": true, "GB": true, "ID": true,
+	"IN": true, "IT": true, "JP": true, "KR": true, "MX": true, "RU": true, "SA": true, "TH": true, "TR": true, "US": true,
+}

@@ -1,0 +1,186 @@
+package youtubesim
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Pool is one of a project's allowances, as the upstream names its metric.
+type Pool string
+
+// The pools. Before 2026-06 there was only the first.
+const (
+	Default            Pool = "default"
+	SearchList         Pool = "search_list"
+	VideoInsert        Pool = "video_insert"
+	VideoBatchGetStats Pool = "video_batch_get_stats"
+)
+
+// Quota is what a project has per Pacific day. A pool that is not in it has the
+// upstream's default: 10,000, for search_list and video_insert 100.
+type Quota map[Pool]int64
+
+var defaultQuota = Quota{Default: 10_000, SearchList: 100, VideoInsert: 100, VideoBatchGetStats: 10_000}
+
+// Generation is which prices and pools there are.
+type Generation int
+
+const (
+	// FourPools is how it is since 2026-06-01: searches, uploads and batchGetStats
+	// have pools of their own, and cost 1 there.
+	FourPools Generation = iota
+	// OnePool is how it was before: a search costs 100 and an upload 1,600 of the
+	// one pool.
+	OnePool
+)
+
+// price is what a call of a method costs, and in which pool.
+func (g Generation) price(m *method) (Pool, int64) {
+	if g == OnePool {
+		return Default, m.oldCost
+	}
+	return m.pool, 1
+}
+
+// Count is what one method has cost a project in a pool on a Pacific day.
+type Count struct {
+	Day     string // 2026-11-01
+	Project string
+	Pool    Pool
+	Method  string // videos.list
+	Calls   int64  // that were charged, invalid ones too
+	Units   int64  // what they cost
+	Refused int64  // calls that met a quota used up, and cost nothing
+}
+
+// Counts are in order of day, project, pool and method.
+type Counts []Count
+
+// Where keeps the counts with the same day, project, pool and method; what is
+// empty in like matches all.
+func (c Counts) Where(like Count) Counts {
+	return slices.DeleteFunc(slices.Clone(c), func(n Count) bool {
+		return like.Day != "" && like.Day != n.Day || like.Project != "" && like.Project != n.Project ||
+			like.Pool != "" && like.Pool != n.Pool || like.Method != "" && like.Method != n.Method
+	})
+}
+
+// Total adds them up; what they do not all share is empty.
+func (c Counts) Total() Count {
+	var t Count
+	for i, n := range c {
+		if i == 0 {
+			t = Count{Day: n.Day, Project: n.Project, Pool: n.Pool, Method: n.Method}
+		}
+		if t.Day != n.Day {
+			t.Day = ""
+		}
+		if t.Project != n.Project {
+			t.Project = ""
+		}
+		if t.Pool != n.Pool {
+			t.Pool = ""
+		}
+		if t.Method != n.Method {
+			t.Method = ""
+		}
+		t.Calls += n.Calls
+		t.Units += n.Units
+		t.Refused += n.Refused
+	}
+	return t
+}
+
+// accounts are the quotas of all projects and what is used of them.
+type accounts struct {
+	limits map[string]Quota // by project; "" is for those that are not in it
+
+	mu           sync.Mutex
+	day          string
+	begins, ends time.Time
+	used         map[usedKey]int64 // today
+	counts       map[countKey]*Count
+}
+
+type usedKey struct {
+	day, project string
+	pool         Pool
+}
+
+type countKey struct {
+	usedKey
+	method string
+}
+
+func newAccounts(all Quota, projects map[string]Quota) *accounts {
+	a := &accounts{limits: map[string]Quota{}, used: map[usedKey]int64{}, counts: map[countKey]*Count{}}
+	for project, own := range projects {
+		a.limits[project] = fill(fill(own, all), defaultQuota)
+	}
+	a.limits[""] = fill(all, defaultQuota)
+	return a
+}
+
+// fill adds to a quota what it does not say.
+func fill(q, from Quota) Quota {
+	full := maps.Clone(from)
+	if full == nil {
+		full = Quota{}
+	}
+	maps.Copy(full, q)
+	return full
+}
+
+func (a *accounts) limit(project string, pool Pool) int64 {
+	if q, ok := a.limits[project]; ok {
+		return q[pool]
+	}
+	return a.limits[""][pool]
+}
+
+// charge takes the units of a call, or counts a refusal.
+func (a *accounts) charge(now time.Time, project string, pool Pool, method string, units int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now.Before(a.begins) || !now.Before(a.ends) {
+		a.day, a.begins, a.ends = dayOf(now)
+	}
+	used := usedKey{a.day, project, pool}
+	count := a.counts[countKey{used, method}]
+	if count == nil {
+		count = &Count{Day: a.day, Project: project, Pool: pool, Method: method}
+		a.counts[countKey{used, method}] = count
+	}
+	if a.used[used]+units > a.limit(project, pool) {
+		count.Refused++
+		return false
+	}
+	a.used[used] += units
+	count.Calls++
+	count.Units += units
+	return true
+}
+
+func (a *accounts) all() Counts {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	counts := make(Counts, 0, len(a.counts))
+	for _, c := range a.counts {
+		counts = append(counts, *c)
+	}
+	slices.SortFunc(counts, func(x, y Count) int {
+		for _, c := range [...]int{
+			strings.Compare(x.Day, y.Day), strings.Compare(x.Project, y.Project),
+			strings.Compare(string(x.Pool), string(y.Pool)),
+		} {
+			if c != 0 {
+				return c
+			}
+		}
+		return strings.Compare(x.Method, y.Method)
+	})
+	return counts
+}
