@@ -1,0 +1,114 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// Block shuts a pool for every process until a time: the upstream said no. The
+// later of two blocks stands, and it opens by itself.
+func (l *Ledger) Block(ctx context.Context, pool Pool, until time.Time, reason string) error {
+	if until.Sub(l.clock.Now()) > maxBlock { // a misread answer must not shut a pool for ever
+		return BadInput("block %s: %s is too far off; a block may last %s at most", pool, until.UTC().Format(time.RFC3339), roundUp(maxBlock))
+	}
+	return l.block(ctx, pool, BlockRequest{Until: until, Reason: reason})
+}
+
+// BlockFor shuts a pool for a while, counted by the store's clock: what a
+// Retry-After asks for.
+func (l *Ledger) BlockFor(ctx context.Context, pool Pool, d time.Duration, reason string) error {
+	return l.block(ctx, pool, BlockRequest{For: d, Reason: reason})
+}
+
+// What a refusal that names no time means.
+const (
+	// graceAfterReset is how long after a reset a daily refusal may be of the
+	// period before: the upstream's midnight is not ours to the second.
+	graceAfterReset = 15 * time.Minute
+	// blockWithoutReset is how long a pool is shut that has no calendar.
+	blockWithoutReset = time.Hour
+)
+
+// BlockUntilReset shuts a pool until its calendar's next boundary, because the
+// upstream said that its quota is used up. In the first 15 minutes of a period it
+// is shut until their end only; a pool without a calendar is shut for an hour.
+func (l *Ledger) BlockUntilReset(ctx context.Context, pool Pool, reason string) error {
+	c, err := l.prices.Load().pool(pool)
+	if err != nil {
+		return err
+	}
+	now := window.At(l.clock.Now())
+	until := now.Add(blockWithoutReset)
+	longest := time.Duration(0)
+	for _, w := range c.Windows {
+		if w.Spec.Algorithm != window.ByCalendar || w.Spec.Span() < longest {
+			continue
+		}
+		longest = w.Spec.Span()
+		start, end := w.Spec.Bounds(now)
+		until = end
+		if grace := start.Add(graceAfterReset); now < grace && grace < end {
+			until = grace
+		}
+	}
+	return l.block(ctx, pool, BlockRequest{Until: until.Time(), Reason: reason})
+}
+
+// Unblock opens a pool.
+func (l *Ledger) Unblock(ctx context.Context, pool Pool) error {
+	return l.block(ctx, pool, BlockRequest{Open: true})
+}
+
+func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
+	c, err := l.prices.Load().pool(pool)
+	if err != nil {
+		return err
+	}
+	b.Charges = []Charge{c}
+	if err := b.Check(); err != nil {
+		return err
+	}
+	if b.Open { // what the journal holds would shut it again
+		var left *leftError
+		if err := l.Replay(ctx); err != nil && !errors.As(err, &left) {
+			return err
+		}
+	}
+	if err := l.store.Block(ctx, b); err != nil {
+		err = l.storeError(ctx, "block "+pool.String(), err)
+		if l.journal == nil || b.Open || !errors.Is(err, ErrOutage) {
+			return err
+		}
+		if err := l.blockUnseen(ctx, pool, b, err); err != nil {
+			return err
+		}
+	}
+	if l.watch != nil {
+		e := Event{Kind: EventShut, Pool: pool, Until: b.Until, Reason: b.Reason}
+		if b.For > 0 {
+			e.Until = l.clock.Now().Add(b.For)
+		}
+		if b.Open {
+			e.Kind = EventOpened
+		}
+		l.watch.Observe(e)
+	}
+	return nil
+}
+
+// blockUnseen writes a block down that the ledger cannot be told of.
+func (l *Ledger) blockUnseen(ctx context.Context, pool Pool, b BlockRequest, outage error) error {
+	now := l.clock.Now().Add(time.Duration(l.offset.Load()))
+	e := Entry{ID: l.ids.next(), At: now, Charges: []EntryCharge{{Pool: pool}}, Until: b.Until, Reason: b.Reason}
+	if b.For > 0 {
+		e.Until = now.Add(b.For)
+	}
+	l.pending.Store(true)
+	if err := l.journal.Block(ctx, e); err != nil {
+		return &OutageError{Op: "block " + pool.String(), Reason: "and the journal cannot be written", Err: errors.Join(outage, err)}
+	}
+	return nil
+}
