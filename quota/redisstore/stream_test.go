@@ -1,0 +1,160 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/redisstore"
+)
+
+// streams is how many reserve at once in a stream.
+const streams = 4
+
+// impatience is what a call waits for at most where a server is made to hang.
+const impatience = 150 * time.Millisecond
+
+// dialImpatient is a client whose calls fail soon.
+func dialImpatient(t testing.TB, addr string) *redis.Client {
+	c := redis.NewClient(&redis.Options{
+		Addr: addr, DialTimeout: impatience, ReadTimeout: impatience, WriteTimeout: impatience,
+	})
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// stream is a stream of reservations, a unit each, that something happens to.
+type stream struct {
+	testing.TB
+	store    quota.Store
+	prefix   string
+	n        int // ids
+	limit    int64
+	failures atomic.Int64 // calls that were not answered
+	mu       sync.Mutex
+	answers  map[string]quota.Verdict // by id
+}
+
+// newStream is one on a client whose calls take at most so long; zero is the
+// store's default.
+func newStream(t testing.TB, c redis.UniversalClient, timeout time.Duration, n int) *stream {
+	t.Helper()
+	s := &stream{TB: t, prefix: prefix(), n: n, limit: 1 << 20, answers: make(map[string]quota.Verdict)}
+	s.store = openWith(t, c, redisstore.Options{Prefix: s.prefix, Timeout: timeout})
+	return s
+}
+
+// run reserves under every id, again and again until there is an answer, several
+// at once. Whoever takes the next id calls before with its number.
+func (s *stream) run(before func(i int)) {
+	s.Helper()
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range streams {
+		wg.Go(func() {
+			for i := int(next.Add(1)); i <= s.n && !s.Failed(); i = int(next.Add(1)) {
+				before(i)
+				s.answered(fmt.Sprint("id-", i))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// once runs what happens once, in the middle.
+func (s *stream) once(what func()) func(int) {
+	return func(i int) {
+		if i == s.n/2 {
+			what()
+		}
+	}
+}
+
+func (s *stream) request(id string) quota.Request {
+	return quota.Request{ID: id, Charges: []quota.Charge{units(1, s.limit)}, Labels: quota.Labels{Method: "get"}}
+}
+
+// answered asks until there is an answer. No failure may be passed off as one.
+func (s *stream) answered(id string) {
+	err := redistest.Await(patient(s), func() error {
+		v, err := s.store.Reserve(bg, s.request(id))
+		if err != nil {
+			s.failures.Add(1)
+			if mustBeOutage(s, err); s.Failed() {
+				return nil
+			}
+			return err
+		}
+		if !v.Allowed {
+			s.Errorf("%s is refused with %d of %d used", id, v.Used, v.Limit)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.answers[id] = v
+		return nil
+	})
+	if err != nil {
+		s.Errorf("%s: no answer: %v", id, err)
+	}
+}
+
+// awaitFailures returns when that many calls more have failed.
+func (s *stream) awaitFailures(n int64) {
+	n += s.failures.Load()
+	err := redistest.Await(patient(s), func() error {
+		if s.failures.Load() < n && !s.Failed() {
+			return errors.New("too few calls have failed")
+		}
+		return nil
+	})
+	if err != nil {
+		s.Error(err)
+	}
+}
+
+// settled checks, after everything, that each id was charged once: what the page
+// says, what the spend says and what was answered are the same, and a repeat of
+// any id is told the same grant again.
+func (s *stream) settled() {
+	s.Helper()
+	if got := used(s, s.store); got != int64(s.n) || len(s.answers) != s.n {
+		s.Errorf("%d units used for %d ids, of which %d were answered", got, s.n, len(s.answers))
+	}
+	s.spent(int64(s.n))
+	for id, first := range s.answers {
+		if s.Failed() {
+			return
+		}
+		v, err := s.store.Reserve(bg, s.request(id))
+		if err != nil || !v.Repeat || v.Token() != first.Token() {
+			s.Errorf("%s again: %+v, %v; it was granted before with %+v", id, v, err, first)
+		}
+	}
+	if got := used(s, s.store); got != int64(s.n) {
+		s.Errorf("after a repeat of each id %d units used, want %d", got, s.n)
+	}
+}
+
+// spent checks what is booked as spent of api/units.
+func (s *stream) spent(want int64) {
+	s.Helper()
+	rows, err := s.store.Spend(bg, quota.SpendQuery{Upstream: "api", Account: quota.DefaultAccount})
+	if err != nil {
+		s.Fatal(err)
+	}
+	var units, calls int64
+	for _, r := range rows {
+		units += r.Units
+		calls += r.Calls
+	}
+	if units != want || calls != want {
+		s.Errorf("%d units of %d calls are booked as spent, want %d", units, calls, want)
+	}
+}
