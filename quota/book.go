@@ -21,10 +21,16 @@ type Upstream struct {
 	Name     string
 	Hosts    []string // requests to these are metered
 	Unpriced Policy   // what to do with a call that has no price
-	Classes  map[string]Class
-	Accounts []string // those who may spend, sorted; "default" if the book names none
-	Pools    map[string]*Allowance
-	Methods  map[string]*Method
+	Key      APIKey   // how a call over HTTP says whose it is
+	// Resumable is the query parameter that names an upload under way: a request
+	// that has it and a Content-Range goes on with one that was charged when it
+	// began. Empty if there are none.
+	Resumable string
+	Refusals  []RefusalRule // what the upstream's own no means; the first that matches
+	Classes   map[string]Class
+	Accounts  []string // those who may spend, sorted; "default" if the book names none
+	Pools     map[string]*Allowance
+	Methods   map[string]*Method
 
 	listed bool // the book lists the accounts
 }

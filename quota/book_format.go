@@ -95,6 +95,15 @@ func (u *Upstream) tree() *tree {
 	t := &tree{kind: isMapping}
 	t.addFull("hosts", texts(u.Hosts))
 	t.add("unpriced", text(string(u.Unpriced)))
+	t.addFull("api_key", u.Key.tree())
+	if u.Resumable != "" {
+		t.add("resumable", text(u.Resumable))
+	}
+	refusals := &tree{kind: isList}
+	for i := range u.Refusals {
+		refusals.items = append(refusals.items, u.Refusals[i].tree())
+	}
+	t.addFull("refusals", refusals)
 	classes := &tree{kind: isMapping}
 	for _, name := range sorted(u.Classes) {
 		classes.add(name, u.Classes[name].tree())

@@ -33,10 +33,28 @@ type schemaBook struct {
 type schemaUpstream struct {
 	Hosts    []string                 `json:"hosts,omitempty" jsonschema:"description=Requests to these hosts are metered. Lower case; a port may follow."`
 	Unpriced string                   `json:"unpriced,omitempty" jsonschema:"enum=refuse,enum=admit,default=refuse,description=What to do with a call that has no price."`
+	APIKey   schemaCredential         `json:"api_key,omitempty" jsonschema:"description=How a call over HTTP says whose it is."`
+	Resumed  string                   `json:"resumable,omitempty" jsonschema:"pattern=^[A-Za-z0-9._~-]+$,description=The query parameter that names an upload under way. A request that has it and a Content-Range costs nothing more."`
+	Refusals []schemaRefusal          `json:"refusals,omitempty" jsonschema:"maxItems=64,description=What the upstream's own no means. The first that matches."`
 	Classes  map[string]schemaClass   `json:"classes,omitempty" jsonschema:"description=Kinds of caller by name."`
 	Accounts map[string]schemaAccount `json:"accounts,omitempty" jsonschema:"description=Whom the upstream counts by; without it there is one: default."`
 	Pools    map[string]schemaPool    `json:"pools,omitempty" jsonschema:"description=Allowances by name."`
 	Methods  map[string]schemaMethod  `json:"methods,omitempty" jsonschema:"description=Calls by name. A bare number is a cost."`
+}
+
+type schemaCredential struct {
+	Header string `json:"header,omitempty" jsonschema:"description=The header that carries the key."`
+	Query  string `json:"query,omitempty" jsonschema:"description=The query parameter that would carry it too: a URL that has it is refused because it shows the key."`
+}
+
+type schemaRefusal struct {
+	Status     any    `json:"status" jsonschema:"description=Of the answer: one or a list of them."`
+	Header     any    `json:"header,omitempty" jsonschema:"description=A header that the answer has or a mapping from its name to its value."`
+	Reason     any    `json:"reason,omitempty" jsonschema:"description=A member named reason in the JSON of the body is this or one of these."`
+	Body       any    `json:"body,omitempty" jsonschema:"description=The body has this or one of these in it."`
+	Until      string `json:"until,omitempty" jsonschema:"description=The pools of the call are shut until then: reset or the name of a header with the time."`
+	For        string `json:"for,omitempty" jsonschema:"description=They are shut for so long unless Retry-After says otherwise."`
+	Credential bool   `json:"credential,omitempty" jsonschema:"enum=true,description=The key may not be used: no pool is shut."`
 }
 
 type schemaClass struct {
@@ -104,6 +122,7 @@ type schemaKey struct {
 var schemaNames = map[string]string{
 	"price book": "schemaBook", "upstream": "schemaUpstream", "class": "schemaClass", "account": "schemaAccount",
 	"account pool": "schemaAccountPool", "pool": "schemaPool", "window": "schemaWindow", "method": "schemaMethod",
+	"API key": "schemaCredential", "refusal": "schemaRefusal",
 	"family": "schemaFamily", "family window": "schemaFamilyWindow", "key": "schemaKey",
 }
 
@@ -124,6 +143,18 @@ func schema(t *testing.T) []byte {
 		&jsonschema.Schema{Type: "integer", Minimum: "0", Maximum: "2147483647"},
 		&jsonschema.Schema{Type: "string", Pattern: "^[0-9]{1,2}%$"})
 
+	status := &jsonschema.Schema{Type: "integer", Minimum: "200", Maximum: "599"}
+	phrase := &jsonschema.Schema{Type: "string"}
+	one := uint64(1)
+	set("schemaRefusal", "status", status, &jsonschema.Schema{Type: "array", Items: status, MinItems: &one})
+	set("schemaRefusal", "header", phrase, &jsonschema.Schema{Type: "object", MinProperties: &one, MaxProperties: &one})
+	for _, key := range []string{"reason", "body"} {
+		set("schemaRefusal", key, phrase, &jsonschema.Schema{Type: "array", Items: phrase, MinItems: &one})
+	}
+	for _, key := range []string{"until", "for", "credential"} {
+		defs["schemaRefusal"].OneOf = append(defs["schemaRefusal"].OneOf, &jsonschema.Schema{Required: []string{key}})
+	}
+
 	charge, _ := defs["schemaMethod"].Properties.Get("charge")
 	least, most := uint64(1), uint64(16)
 	charge.MinProperties, charge.MaxProperties = &least, &most
@@ -135,7 +166,7 @@ func schema(t *testing.T) []byte {
 
 	null := &jsonschema.Schema{Type: "null", Description: "Takes away what the extended book has."}
 	for name, def := range defs {
-		if name == "schemaWindow" || name == "schemaFamilyWindow" {
+		if name == "schemaWindow" || name == "schemaFamilyWindow" || name == "schemaRefusal" {
 			continue // lists are replaced whole: there is nothing to take away
 		}
 		for p := def.Properties.Oldest(); p != nil; p = p.Next() {
@@ -250,6 +281,7 @@ func TestBookSchemaJudgesBooks(t *testing.T) {
 	for _, name := range []string{
 		"algorithm-unknown", "cost-negative", "cost-text", "key-unknown", "keep-free-100-percent", "list-where-a-mapping-should-be",
 		"max-keys-zero", "method-charges-nothing", "quota-zero", "quota-enormous", "revision-missing", "route-lower-case-verb",
+		"refusal-means-nothing", "refusal-means-two-things", "refusal-without-status", "refusal-key-unknown",
 		"unpriced-unknown", "window-without-per", "windows-empty", "extends-file", "account-window-of-its-own",
 	} {
 		if err := judge(filepath.Join(costs, name+".yaml")); err == nil {
@@ -273,6 +305,17 @@ func obey(root, s map[string]any, doc any, at string) error {
 		return obey(root, one.(map[string]any), doc, at) == nil
 	}) {
 		return fmt.Errorf("%s: none of the alternatives", at)
+	}
+	if some, ok := s["oneOf"].([]any); ok {
+		holds := 0
+		for _, one := range some {
+			if obey(root, one.(map[string]any), doc, at) == nil {
+				holds++
+			}
+		}
+		if holds != 1 {
+			return fmt.Errorf("%s: %d of the alternatives, not one", at, holds)
+		}
 	}
 	if words, ok := s["enum"].([]any); ok && !slices.Contains(words, doc) {
 		return fmt.Errorf("%s: %v is none of %v", at, doc, words)

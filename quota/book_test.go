@@ -194,6 +194,48 @@ upstreams:
 	}
 }
 
+func TestBookRefusals(t *testing.T) {
+	u := parse(t, `
+revision: 1
+upstreams:
+  api:
+    hosts: [api.example.com]
+    api_key: {header: X-Api-Key, query: key}
+    resumable: upload_id
+    refusals:
+      - {status: 401, credential: true}
+      - {status: [403, 429], header: {x-ratelimit-remaining: 0}, until: x-ratelimit-reset}
+      - {status: [403, 429], header: retry-after, for: 1m}
+      - {status: 403, reason: [quotaExceeded, "true"], body: "\"1/d", until: reset}
+    pools: {units: {quota: 100, windows: [{per: 24h}]}}
+`)
+	api := u.Upstreams["api"]
+	if want := (quota.APIKey{Header: "X-Api-Key", Query: "key"}); api.Key != want || api.Resumable != "upload_id" {
+		t.Errorf("key %+v, resumable %q", api.Key, api.Resumable)
+	}
+	want := []quota.RefusalRule{
+		{Status: []int{401}, Credential: true},
+		{Status: []int{403, 429}, Header: "x-ratelimit-remaining", Value: "0", Until: "x-ratelimit-reset"},
+		{Status: []int{403, 429}, Header: "retry-after", For: time.Minute},
+		{Status: []int{403}, Reason: []string{"quotaExceeded", "true"}, Body: []string{`"1/d`}, Until: quota.UntilReset},
+	}
+	if diff := cmp.Diff(want, api.Refusals); diff != "" {
+		t.Errorf("refusals (-want +got):\n%s", diff)
+	}
+	const format = `    api_key: {header: X-Api-Key, query: key}
+    resumable: upload_id
+    refusals:
+      - {status: 401, credential: true}
+      - {status: [403, 429], header: {x-ratelimit-remaining: "0"}, until: x-ratelimit-reset}
+      - {status: [403, 429], header: retry-after, for: 1m}
+      - {status: 403, reason: [quotaExceeded, "true"], body: "\"1/d", until: reset}
+`
+	if got := string(u.Format()); !strings.Contains(got, format) {
+		t.Errorf("format lacks\n%s\nis\n%s", format, got)
+	}
+	roundTrip(t, u)
+}
+
 func TestWindowLimit(t *testing.T) {
 	w := quota.Window{Quota: 100, Headroom: 9}
 	for _, c := range []struct {
@@ -272,6 +314,14 @@ func TestBookOverlay(t *testing.T) {
 		}},
 		{"hosts", `{hosts: ["localhost:8080"]}`, func(u *quota.Upstream) { u.Hosts = []string{"localhost:8080"} }},
 		{"unpriced", `{unpriced: admit}`, func(u *quota.Upstream) { u.Unpriced = quota.Admit }},
+		{"refusals", `{refusals: [{status: 503, for: 1m}]}`, func(u *quota.Upstream) {
+			u.Refusals = []quota.RefusalRule{{Status: []int{503}, For: time.Minute}} // a list is replaced whole
+		}},
+		{"no refusals", `{refusals: null, api_key: null, resumable: null}`, func(u *quota.Upstream) {
+			u.Refusals, u.Key, u.Resumable = nil, quota.APIKey{}, ""
+		}},
+		{"a key in another header", `{api_key: {header: X-Other}}`, func(u *quota.Upstream) { u.Key.Header = "X-Other" }},
+		{"a key that may be in the query", `{api_key: {query: null}}`, func(u *quota.Upstream) { u.Key.Query = "" }},
 		{"accounts", `{accounts: {a: {}}}`, func(u *quota.Upstream) { u.Accounts = []string{"a"} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
