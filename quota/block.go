@@ -32,29 +32,44 @@ const (
 	blockWithoutReset = time.Hour
 )
 
-// BlockUntilReset shuts a pool until its calendar's next boundary, because the
-// upstream said that its quota is used up. In the first 15 minutes of a period it
-// is shut until their end only; a pool without a calendar is shut for an hour.
+// BlockUntilReset shuts a pool because the upstream said that its quota is used up,
+// but not until when. That is taken to be said of the day: the pool is shut until the
+// next boundary of its shortest calendar of a day or longer, else of its longest one.
+// If it was the month that is used up, the upstream will say so again the next day.
+// In the first 15 minutes of a period the pool is shut until their end only; a pool
+// without a calendar is shut for an hour.
 func (l *Ledger) BlockUntilReset(ctx context.Context, pool Pool, reason string) error {
 	c, err := l.prices.Load().pool(pool)
 	if err != nil {
 		return err
 	}
-	now := window.At(l.clock.Now())
+	now := window.At(l.now())
 	until := now.Add(blockWithoutReset)
-	longest := time.Duration(0)
-	for _, w := range c.Windows {
-		if w.Spec.Algorithm != window.ByCalendar || w.Spec.Span() < longest {
-			continue
-		}
-		longest = w.Spec.Span()
-		start, end := w.Spec.Bounds(now)
+	if spec, ok := resets(c.Windows); ok {
+		start, end := spec.Bounds(now)
 		until = end
 		if grace := start.Add(graceAfterReset); now < grace && grace < end {
 			until = grace
 		}
 	}
 	return l.block(ctx, pool, BlockRequest{Until: until.Time(), Reason: reason})
+}
+
+// resets returns the calendar whose reset a refusal that names no time waits for.
+func resets(windows []window.Limit) (calendar window.Spec, ok bool) {
+	const day = 24 * time.Hour
+	best := time.Duration(0)
+	for _, w := range windows {
+		span := w.Spec.Span()
+		nearer := span > best // up to a day
+		if best >= day {
+			nearer = day <= span && span < best
+		}
+		if w.Spec.Algorithm == window.ByCalendar && nearer {
+			calendar, best, ok = w.Spec, span, true
+		}
+	}
+	return calendar, ok
 }
 
 // Unblock opens a pool.
@@ -101,7 +116,7 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 
 // blockUnseen writes a block down that the ledger cannot be told of.
 func (l *Ledger) blockUnseen(ctx context.Context, pool Pool, b BlockRequest, outage error) error {
-	now := l.clock.Now().Add(time.Duration(l.offset.Load()))
+	now := l.now()
 	e := Entry{ID: l.ids.next(), At: now, Charges: []EntryCharge{{Pool: pool}}, Until: b.Until, Reason: b.Reason}
 	if b.For > 0 {
 		e.Until = now.Add(b.For)

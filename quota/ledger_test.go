@@ -644,6 +644,35 @@ func TestBlocksHeal(t *testing.T) {
 			must(t, l, units(1))
 		})
 	}
+	for _, test := range []struct {
+		name, windows string
+		now, until    time.Time
+	}{
+		{"of a day and a month, the day", "{per: month}, {per: day}", noon, noon.Add(4 * time.Hour)},
+		{"of a minute and a day, the day", "{per: day}, {per: minute}", noon, noon.Add(4 * time.Hour)},
+		{"of a month and a week, the week", "{per: month}, {per: week}", noon, noon.Add(52 * time.Hour)},
+		{"of a minute and an hour, the hour", "{per: minute}, {per: hour}", noon.Add(20 * time.Minute), noon.Add(time.Hour)},
+		{"a month where there is nothing else", "{per: month}, {per: 24h}", noon, time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)},
+		{"the first 15 minutes of a month are those of a day", "{per: month}, {per: day}", time.Date(2026, 12, 1, 0, 14, 0, 0, time.UTC), time.Date(2026, 12, 1, 0, 15, 0, 0, time.UTC)},
+		{"the first 15 minutes of an hour", "{per: minute}, {per: hour}", noon.Add(14 * time.Minute), noon.Add(15 * time.Minute)},
+	} {
+		t.Run("a refusal that names no time means, "+test.name, func(t *testing.T) {
+			clock := quota.NewSimClock(test.now)
+			book := "revision: 1\nupstreams: {api: {pools: {units: {quota: 100, windows: [" + test.windows + "]}}, methods: {get: 1}}}\n"
+			l, err := quota.New(mustParse(t, book), memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := l.BlockUntilReset(t.Context(), quota.Pool{Upstream: "api", Account: "default", Name: "units"}, "quotaExceeded"); err != nil {
+				t.Fatal(err)
+			}
+			_, err = l.Reserve(t.Context(), quota.Call{Method: "get"})
+			var refused *quota.RefusedError
+			if !errors.As(err, &refused) || !refused.RetryAt.Equal(test.until) {
+				t.Errorf("%v, want until %s", err, test.until)
+			}
+		})
+	}
 	t.Run("a person can open it", func(t *testing.T) {
 		l, _ := newLedger(t)
 		if err := l.BlockUntilReset(t.Context(), pool, "quotaExceeded"); err != nil {

@@ -81,7 +81,7 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 	if err := (&Request{ID: id, Charges: p.charges, Labels: c.labels()}).Check(); err != nil {
 		return nil, err // the store would have said so
 	}
-	now := l.clock.Now().Add(time.Duration(l.offset.Load()))
+	now := l.now()
 	e := Entry{ID: id, At: now, Labels: c.labels(), Asked: !errors.Is(outage, ErrNotAsked)}
 	for i := range p.charges {
 		e.Charges = append(e.Charges, EntryCharge{Pool: p.charges[i].Pool, Units: p.charges[i].Units})
@@ -104,6 +104,9 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 	v := Verdict{Allowed: true, ID: id, Pool: p.charges[0].Pool, Units: p.charges[0].Units, At: now, Repeat: a.Repeat, Outage: true}
 	return &Reservation{Verdict: v, ledger: l, price: p, aside: &aside{}}, nil
 }
+
+// now is the store's clock, as far as it is known.
+func (l *Ledger) now() time.Time { return l.clock.Now().Add(time.Duration(l.offset.Load())) }
 
 // because adds to an outage why the call was not admitted.
 func because(outage error, reason string) error {
