@@ -90,23 +90,26 @@ func (s *Store) laidOut(ctx context.Context, tag string, pool quota.Pool, born w
 		return c, err
 	}
 	head := get.Val()
-	short := fmt.Errorf("the page of %s is cut short", pool)
+	foreign := fmt.Errorf("%s holds something else, not the page of %s: delete it, or give the store a prefix of its own", pageKey(tag, pool.Name), pool)
 	if len(head) == 0 {
 		return c, &quota.ForgottenError{Pool: pool, Born: born.Time()}
 	}
 	if len(head) < 8*4 {
-		return c, short
+		return c, foreign
 	}
 	n := int(double(head, 4))
+	if n < 1 || n > maxWindows {
+		return c, foreign
+	}
 	from := pageFirst + 3*n // where the header begins
 	at := 8 * (from + pageHead + pageState*n)
 	if len(head) < at+2 {
-		return c, short
+		return c, foreign
 	}
 	c.Revision = double(head, from+4)
 	end := at + 2 + int(binary.LittleEndian.Uint16([]byte(head[at:at+2])))
 	if len(head) < end {
-		return c, short
+		return c, foreign
 	}
 	var err error
 	c.Windows, err = parseLayouts(head[at+2 : end])
@@ -118,6 +121,8 @@ const (
 	pageFirst = 6 // and 3 per window
 	pageHead  = 10
 	pageState = 7 // per window
+
+	maxWindows = 1000
 )
 
 // double reads one of a page's doubles, the first being 1.

@@ -16,6 +16,10 @@ end
 if missed then
   return { MISSED, missed }
 end
+local bad = unsound(r, {}, KEYS[1])
+if bad then
+  return bad
+end
 if for_ > 0 then
   until_ = now + for_
 end

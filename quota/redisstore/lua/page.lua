@@ -119,6 +119,11 @@ local function fresh(key, c, now, text, logs)
   return p
 end
 
+-- foreign is the reply to who finds that a key was taken by something else.
+local function foreign(key, is, want)
+  return redis.error_reply('WRONGTYPE ' .. key .. ' holds ' .. is .. ', not ' .. want .. ': delete it, or give the store a prefix of its own')
+end
+
 local relay
 
 -- load returns the page of a charge, laid out for it; or nil and what is wrong, as
@@ -136,8 +141,10 @@ local function load(key, c, now, text, logs, old, restore)
     p[10] = restore and max(now, c[3]) or 0
     return p
   end
-  local n = unpack_('<d', s, 25)
-  if n ~= c.n then
+  local n = #s >= 32 and unpack_('<d', s, 25) or 0
+  if n % 1 ~= 0 or n < 1 or n > MAX_WINDOWS then
+    return nil, foreign(key, 'something else', 'a page')
+  elseif n ~= c.n then
     s = call('GETRANGE', key, 0, front(n) - 1)
   end
   local p = doubles(s, 8 * first(n) + 1, HEAD + STATE * n)

@@ -39,6 +39,7 @@ local FULL = 4294967295                         -- a bucket that has lost count
 local NEVER = 9007199254740992
 local MAX_LABELS, SPEND_LIFE = 2000, 36 * 86400000
 local OTHER_LABELS = 'other\31other\31other\31other\31'
+local MAX_WINDOWS = 1000                        -- of a page; more is no page
 local MARGIN = 3600000000                       -- a page is kept an hour or two longer than it counts
 
 local missed -- an instant whose calendar period or day the caller did not send

@@ -24,7 +24,7 @@ local pages, wrong = open(r, now)
 if not pages then
   return wrong
 end
-local at = {}
+local at, days = {}, {}
 for i = 1, r.n do
   local p, units = pages[i], r[i].c[1]
   at[i] = p.at
@@ -41,16 +41,20 @@ for i = 1, r.n do
     end
   end
   p[5] = max(p[5], at[i])
-  dayof(r[i].c, at[i])
+  days[i] = dayof(r[i].c, at[i])
 end
 if missed then
   return { MISSED, missed }
 end
+local bad = unsound(r, days)
+if bad then
+  return bad
+end
 
+leave(r, now, pages, at)
 local reply = { DONE, now, at[1] }
 for i = 1, r.n do
   write(pages[i], now, r[i])
   news(reply, pages[i], i)
 end
-leave(r, now, pages, at)
 return reply

@@ -49,6 +49,22 @@ local function open(r, now)
   return pages
 end
 
+-- unsound returns what is wrong if a hash that is to be written is something else:
+-- found while writing, it would leave half of a reservation behind. days are the
+-- numbers of the days of spend, by charge.
+local function unsound(r, days, ...)
+  local keys = { KEYS[2], ... }
+  for i = 1, r.n do
+    keys[#keys + 1] = r[i].spend[days[i]]
+  end
+  for _, key in ipairs(keys) do
+    local is = call('TYPE', key).ok
+    if is ~= 'hash' and is ~= 'none' then
+      return foreign(key, 'a ' .. is, 'a hash')
+    end
+  end
+end
+
 -- tally counts spend on the day of an instant, and returns the day's key.
 local function tally(q, at, labels, units, calls)
   if q.c.days == 0 then

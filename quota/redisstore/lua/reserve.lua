@@ -108,23 +108,27 @@ elseif got then
   reply[11], reply[12], reply[13] = got[7], 1, got.nonce
 end
 
-local at = {}
+local at, days = {}, {}
 for i = 1, r.n do
   at[i] = pages[i].at
-  dayof(r[i].c, at[i])
+  days[i] = dayof(r[i].c, at[i])
 end
 if missed then
   return { MISSED, missed }
 end
+local bad = unsound(r, days)
+if bad then
+  return bad
+end
 
+if all and not got then
+  leave(r, now, pages, at)
+end
 for i = 1, r.n do
   local p = pages[i]
   if not got and all or p.again or pages.rebased == 1 then
     write(p, now, r[i])
   end
   news(reply, p, i)
-end
-if all and not got then
-  leave(r, now, pages, at)
 end
 return reply

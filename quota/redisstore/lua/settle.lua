@@ -4,6 +4,19 @@
 --   is settled to. labels are those of the receipt.
 -- RETURNS done, now, back, left, charged, repeated, then the news of pages; or gone.
 
+-- correct changes a count of spend that is there. What has been lost is not made up,
+-- and nothing is taken from what others spent since.
+local function correct(key, field, by)
+  local has = call('HGET', key, field)
+  if not has then
+    return
+  end
+  by = max(by, -max(tonumber(has), 0))
+  if by ~= 0 then
+    call('HINCRBY', key, field, by)
+  end
+end
+
 local now = clock()
 local r = request()
 local got = receipt(r, now)
@@ -19,7 +32,9 @@ if not pages then
   return wrong
 end
 local back, left, charged = 0, 0, 0
+local days = {}
 for i = 1, r.n do
+  days[i] = 1
   local p, units = pages[i], r[i].c[1]
   if p.new then -- it went between the questions
     return { FORGOTTEN, got[5 + 3 * i], i }
@@ -46,9 +61,12 @@ end
 if missed then
   return { MISSED, missed }
 end
+local bad = unsound(r, days)
+if bad then
+  return bad
+end
 
 for i = 1, r.n do
-  write(pages[i], now, r[i])
   local key = r[i].spend[1]
   if key then
     local was, units = got[3 + 3 * i], r[i].c[1]
@@ -56,11 +74,14 @@ for i = 1, r.n do
     if call('HEXISTS', key, 'u' .. labels) == 0 then
       labels = OTHER_LABELS
     end
-    call('HINCRBY', key, 'u' .. labels, units - was)
+    correct(key, 'u' .. labels, units - was)
     if units == 0 and was > 0 then
-      call('HINCRBY', key, 'c' .. labels, -1)
+      correct(key, 'c' .. labels, -1)
     end
   end
+end
+for i = 1, r.n do
+  write(pages[i], now, r[i])
 end
 local released = true
 for i = 1, r.n do

@@ -60,12 +60,14 @@ if f[4] == 2 and redis.call('EXISTS', KEYS[3]) == 1 then
   return 0
 end
 
-p[6 + n] = now
-redis.call('SETRANGE', key, from, struct.pack(live, unpack(p, 6 + n)))
-if f[6] ~= 0 then
+if f[6] ~= 0 then -- before all else: it may be no hash, and then nothing must have been written
   local spend, labels = KEYS[2], ARGV[2]
+  local calls = redis.pcall('HINCRBY', spend, 'c' .. labels, '1')
+  if type(calls) == 'table' then
+    return 0
+  end
   redis.call('HINCRBY', spend, 'u' .. labels, units)
-  if redis.call('HINCRBY', spend, 'c' .. labels, '1') == 1 then
+  if calls == 1 then
     local other = 'other\31other\31other\31other\31'
     if redis.call('HLEN', spend) > 4000 and labels ~= other then
       redis.call('HDEL', spend, 'u' .. labels, 'c' .. labels)
@@ -75,6 +77,8 @@ if f[6] ~= 0 then
     redis.call('PEXPIRE', spend, 36 * 86400000)
   end
 end
+p[6 + n] = now
+redis.call('SETRANGE', key, from, struct.pack(live, unpack(p, 6 + n)))
 if f[4] ~= 0 then
   redis.call('SET', KEYS[3], ARGV[3] .. struct.pack('<dddddddd', now, 0, 0, 0, 0, units, now, p[5]) .. ARGV[4], 'PX', ARGV[5])
 end
