@@ -208,7 +208,7 @@ func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
 	tag := s.tag(b.Charges[0].Pool)
 	var until int64
 	if !b.Until.IsZero() {
-		until = min(b.Until.UnixMicro(), 1<<52)
+		until = int64(min(window.At(b.Until), never-1))
 	}
 	a := &ask{
 		store: s, script: s.scripts.block, tag: tag, charges: b.Charges, noSpend: true, first: reasonsKey(tag),

@@ -142,6 +142,9 @@ var beginnings = []string{
 	"2018-11-04T02:58:00Z", // São Paulo skips midnight at 03:00
 	"2027-12-31T23:59:58Z",
 	"1969-12-31T23:59:57Z",
+	"1901-12-13T20:45:50Z", // 32 bits of seconds begin
+	"2100-02-28T23:59:30Z", // not a leap year
+	"2199-12-31T23:59:58Z",
 }
 
 func newTrial(rt *rapid.T, tb testing.TB, h Harness) *trial {
