@@ -59,6 +59,43 @@ func testFamilies(t *testing.T, h Harness) {
 			}
 		}
 	})
+	t.Run("ten_thousand_keys_and_then_a_million", func(t *testing.T) {
+		r := newRig(t, h, counter(10, 24*time.Hour))
+		keys, invented := scaled(300, 10_000), scaled(3_000, 1_000_000)
+		key := func(i int) string { return fmt.Sprint("key", i) }
+		for i := range keys {
+			if v := r.reserve(r.memberOf(key(i), keys, 4)); !v.Allowed || v.Overflow || v.Used != 4 {
+				t.Fatalf("key %d: %+v", i, v)
+			}
+		}
+		var size int64
+		if h.Size != nil {
+			size = h.Size(t, r.s)
+		}
+		var granted int64
+		for i := range invented {
+			v := r.reserve(r.memberOf(key(keys+i), keys, 4))
+			if !v.Overflow {
+				t.Fatalf("invented key %d has a page of its own: %+v", i, v)
+			}
+			if v.Allowed {
+				granted += 4
+			}
+		}
+		if granted != 8 {
+			t.Errorf("%d units of 10 were granted to %d invented keys by 4, want 8", granted, invented)
+		}
+		if h.Size != nil {
+			if now := h.Size(t, r.s); now > size+1024 {
+				t.Errorf("%d keys take %d bytes, %d more invented ones %d", keys, size, invented, now)
+			}
+		}
+		for i := range keys {
+			if v := r.reserve(r.memberOf(key(i), keys, 6)); !v.Allowed || v.Overflow || v.Used != 10 {
+				t.Fatalf("key %d, afterwards: %+v", i, v)
+			}
+		}
+	})
 	t.Run("inventing_keys_gains_nothing", func(t *testing.T) {
 		r := newRig(t, h, ring(10, 24*time.Hour, time.Minute))
 		const keys = 20

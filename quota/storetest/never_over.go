@@ -49,6 +49,12 @@ func testNeverOver(t *testing.T, h Harness) {
 			{162 * time.Hour, reserve(1), "refused 10/10, retry after 1h1m0s"},
 			{163*time.Hour + time.Minute, reserve(10), "granted 10/10"},
 		}},
+		{"windows_of_a_year", []window.Limit{ring(10, window.MaxPer, 61*6*time.Minute), exact(20, window.MaxPer), counter(30, window.MaxPer)}, nil, []row{
+			{0, reserve(4), "granted 4/10"},
+			{4000 * time.Hour, reserve(7), "refused 4/10, retry after 4785h18m0s"},
+			{4000 * time.Hour, reserve(6), "granted 10/10"},
+			{8784 * time.Hour, looks("units"), "10, 6, 10"},
+		}},
 		{"of_several_windows_each_holds", []window.Limit{ring(10, 10*time.Second, time.Second), exact(3, time.Second)}, nil, []row{
 			{0, decided(reserve(3)), "granted 3/3 of 1s log"},
 			{0, decided(reserve(1)), "refused 3/3, retry after 1s of 1s log"},

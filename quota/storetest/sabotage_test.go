@@ -46,7 +46,7 @@ var sabotages = map[string]struct {
 	"one_page_for_all_keys":      {caught: "families", liar: func(_ quota.Clock, s quota.Store) quota.Store { return oneKey{s} }},
 	"refuses_for_nothing":        {caught: "linearizable", alone: true, liar: func(_ quota.Clock, s quota.Store) quota.Store { return &takesThenLooks{Store: s} }},
 	"settles_in_two_steps":       {caught: "linearizable", alone: true, liar: func(_ quota.Clock, s quota.Store) quota.Store { return &settlesInTwoSteps{Store: s} }},
-	"grows": {caught: "small", alone: true, harness: func(h *storetest.Harness) {
+	"grows": {caught: "small", harness: func(h *storetest.Harness) {
 		size := int64(0)
 		h.Size = func(testing.TB, quota.Store) int64 { size += 10_000; return size }
 	}},
