@@ -182,63 +182,6 @@ func must(t testing.TB, l *quota.Ledger, c quota.Call) *quota.Reservation {
 	return r
 }
 
-// Promise 10.
-func TestBadInputChangesNothing(t *testing.T) {
-	l, _ := newLedger(t)
-	cancelled, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, test := range []struct {
-		name string
-		ctx  context.Context
-		call quota.Call
-		is   error
-		want string
-	}{
-		{"no upstream where there are two", nil, quota.Call{Method: "videos.list"}, quota.ErrBadInput, "name an upstream; the price book has github, youtube"},
-		{"unknown upstream", nil, quota.Call{Upstream: "vimeo", Method: "x"}, quota.ErrBadInput, `there is no upstream "vimeo"; the price book has github, youtube`},
-		{"unknown account", nil, quota.Call{Upstream: "youtube", Account: "prod", Method: "videos.list"}, quota.ErrBadInput, `youtube has no account "prod"; the price book has default, staging`},
-		{"unknown class", nil, quota.Call{Upstream: "youtube", Class: "bulk", Method: "videos.list"}, quota.ErrBadInput, `youtube has no class "bulk"; the price book has backfill, careful, manual`},
-		{"unknown pool", nil, quota.Call{Upstream: "youtube", Charges: map[string]int64{"unit": 1}}, quota.ErrBadInput, `there is no pool "unit"; the price book has searches, units`},
-		{"unknown method", nil, quota.Call{Upstream: "youtube", Method: "video.list"}, quota.ErrUnpriced, `youtube has no price for "video.list"; did you mean "videos.list"?`},
-		{"no method", nil, quota.Call{Upstream: "youtube"}, quota.ErrUnpriced, `youtube has no price for ""; name a method, or charges by pool`},
-		{"negative units", nil, units(-1), quota.ErrBadInput, "youtube/units: units must be 1 to 2147483647, not -1"},
-		{"zero units", nil, units(0), quota.ErrBadInput, "youtube/units: units must be 1 to 2147483647, not 0"},
-		{"enormous units", nil, units(1 << 31), quota.ErrBadInput, "youtube/units: units must be 1 to 2147483647, not 2147483648"},
-		{"no charges", nil, quota.Call{Upstream: "youtube", Charges: map[string]int64{}}, quota.ErrBadInput, "charges are empty: name a pool of searches, units"},
-		{"an id of 10 kB", nil, quota.Call{Upstream: "youtube", Method: "videos.list", ID: strings.Repeat("x", 10_000)}, quota.ErrBadInput, "must be 1 to 128 printable bytes"},
-		{"an id with a control character", nil, quota.Call{Upstream: "youtube", Method: "videos.list", ID: "a\nb"}, quota.ErrBadInput, `id "a\nb" must be 1 to 128 printable bytes`},
-		{"a label with a control character", nil, quota.Call{Upstream: "youtube", Method: "videos.list", Job: "a\x00"}, quota.ErrBadInput, `label "a\x00" must be at most 128 printable bytes`},
-		{"a key without a family", nil, quota.Call{Upstream: "youtube", Key: "k"}, quota.ErrBadInput, "key and units go with a family"},
-		{"an unknown family", nil, quota.Call{Family: "peer", Key: "k"}, quota.ErrBadInput, `there is no family "peer"; the price book has client`},
-		{"a family without a key", nil, quota.Call{Family: "client"}, quota.ErrBadInput, "family client: the key is empty"},
-		{"a family with a method", nil, quota.Call{Family: "client", Key: "k", Method: "videos.list"}, quota.ErrBadInput, "a family has no upstream, method, charges or class"},
-		{"a method of 10 kB", nil, quota.Call{Upstream: "youtube", Method: strings.Repeat("x", 10_000)}, quota.ErrUnpriced, `youtube has no price for "` + strings.Repeat("x", 80) + `"; add it`},
-		{"a class of 10 kB", nil, quota.Call{Upstream: "youtube", Method: "videos.list", Class: strings.Repeat("x", 10_000)}, quota.ErrBadInput, `youtube has no class "` + strings.Repeat("x", 40) + `"; the price book has`},
-		{"an upstream of 10 kB", nil, quota.Call{Upstream: strings.Repeat("x", 10_000)}, quota.ErrBadInput, `there is no upstream "` + strings.Repeat("x", 40) + `"; the price book has`},
-		{"a pool of 10 kB", nil, quota.Call{Upstream: "youtube", Charges: map[string]int64{strings.Repeat("x", 10_000): 1}}, quota.ErrBadInput, `there is no pool "` + strings.Repeat("x", 40) + `"; the price book has`},
-		{"a cancelled context", cancelled, quota.Call{Upstream: "youtube", Method: "videos.list"}, context.Canceled, "reserve youtube/units: context canceled"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			before, err := l.Usage(t.Context(), "", "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx := test.ctx
-			if ctx == nil {
-				ctx = t.Context()
-			}
-			r, err := l.Reserve(ctx, test.call)
-			if r != nil || !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got  %v\nwant %s", err, test.want)
-			}
-			after, err := l.Usage(t.Context(), "", "")
-			if diff := cmp.Diff(before, after); err != nil || diff != "" {
-				t.Error(err, diff)
-			}
-		})
-	}
-}
-
 // Promise 5, as the ledger sees it: before the store is asked.
 func TestImpossibleIsNotThrottled(t *testing.T) {
 	l, _ := newLedger(t)

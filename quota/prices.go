@@ -206,7 +206,7 @@ func (p *prices) explicit(c *Call, pools map[string]*Charge) (*price, error) {
 		return nil, BadInput("charges are empty: name a pool of %s", names(pools))
 	}
 	for pool, units := range c.Charges {
-		if units == 0 {
+		if units == 0 && pools[pool] != nil {
 			return nil, BadInput("%s/%s: units must be 1 to %d, not 0", c.Upstream, pool, window.MaxUnits)
 		}
 	}

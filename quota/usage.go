@@ -81,8 +81,14 @@ func (p *prices) accountKeys(upstream, account string) []accountKey {
 // without by it returns all there is. A query without upstream or account asks
 // for all that the price book has.
 func (l *Ledger) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Spent, error) {
+	p := l.prices.Load()
+	keys := p.accountKeys(q.Upstream, q.Account)
+	if len(keys) == 0 && q.Upstream+q.Account != "" {
+		_, err := p.pools(q.Upstream, cmp.Or(q.Account, DefaultAccount), "")
+		return nil, err
+	}
 	var all []Spent
-	for _, key := range l.prices.Load().accountKeys(q.Upstream, q.Account) {
+	for _, key := range keys {
 		q.Upstream, q.Account = key.upstream, key.account
 		spent, err := l.store.Spend(ctx, q)
 		if err != nil {
