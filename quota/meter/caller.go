@@ -1,0 +1,60 @@
+package meter
+
+import (
+	"context"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// caller is who makes the calls of a context.
+type caller struct {
+	account, class, job, region string
+	outage                      quota.Policy
+}
+
+type callerKey struct{}
+
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(callerKey{}).(*caller)
+	if c == nil {
+		return caller{}
+	}
+	return *c
+}
+
+// with returns a context whose caller differs from that of ctx.
+func with(ctx context.Context, change func(*caller)) context.Context {
+	c := callerOf(ctx)
+	change(&c)
+	return context.WithValue(ctx, callerKey{}, &c)
+}
+
+// WithAccount says by whom the upstream counts the calls of a context. It wins over
+// [Options].Account.
+func WithAccount(ctx context.Context, account string) context.Context {
+	return with(ctx, func(c *caller) { c.account = account })
+}
+
+// WithClass says what kind of caller makes the calls of a context: a class of the
+// price book.
+func WithClass(ctx context.Context, class string) context.Context {
+	return with(ctx, func(c *caller) { c.class = class })
+}
+
+// WithJob says for which job the calls of a context are made: a label of their
+// spend.
+func WithJob(ctx context.Context, job string) context.Context {
+	return with(ctx, func(c *caller) { c.job = job })
+}
+
+// WithRegion says for which region the calls of a context are made: a label of
+// their spend.
+func WithRegion(ctx context.Context, region string) context.Context {
+	return with(ctx, func(c *caller) { c.region = region })
+}
+
+// WithOutage says what to do with the calls of a context while the ledger cannot be
+// reached, whatever their class or method says.
+func WithOutage(ctx context.Context, p quota.Policy) context.Context {
+	return with(ctx, func(c *caller) { c.outage = p })
+}

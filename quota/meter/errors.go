@@ -1,0 +1,51 @@
+package meter
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrCredential is matched by a [CredentialError].
+var ErrCredential = errors.New("credential error")
+
+// CredentialError says that an account has no key that may be used: there is none,
+// or the upstream said so. Waiting does not help, and no pool is shut. It matches
+// [ErrCredential] and never holds the key.
+type CredentialError struct {
+	Upstream string
+	Account  string
+	Status   int    // of the upstream's answer; 0 if nothing was sent
+	Reason   string // why
+	Err      error  // of the key's source
+}
+
+// Error implements error.
+func (e *CredentialError) Error() string {
+	s := fmt.Sprintf("key of %s: %s", owner{e.Upstream, e.Account}, e.Reason)
+	if e.Status != 0 {
+		s = fmt.Sprintf("key of %s: the upstream does not let it be used: %s; check the key and its restrictions", owner{e.Upstream, e.Account}, e.Reason)
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Is matches the sentinel.
+func (e *CredentialError) Is(target error) bool { return target == ErrCredential }
+
+// Unwrap returns the error of the key's source.
+func (e *CredentialError) Unwrap() error { return e.Err }
+
+// RedirectError says that a metered host sent the client elsewhere, which was
+// refused: what is there may be neither the upstream nor priced.
+type RedirectError struct {
+	Upstream string
+	From     string // scheme and host
+	To       string
+}
+
+// Error implements error.
+func (e *RedirectError) Error() string {
+	return fmt.Sprintf("%s redirects from %s to %s, which was not followed; use the other address from the start, if it is right", e.Upstream, e.From, e.To)
+}

@@ -1,0 +1,80 @@
+package meter
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// hint says what to do about a request that has no price: send what was meant, or
+// add a line to the price book.
+func hint(book *quota.Book, u *quota.Upstream, verb, sent string) string {
+	if plain, err := url.PathUnescape(sent); err == nil && len(u.Hosts) > 0 {
+		// what a lenient server would take it for
+		clean := (&url.URL{Path: path.Clean("/" + plain)}).EscapedPath()
+		if m := book.Match(verb, u.Hosts[0], clean); m.Method != nil && clean != sent {
+			return fmt.Sprintf("did you mean %s %s, which is %s? send exactly that", verb, clean, m.Method.Name)
+		}
+	}
+	line, ok := bookLine(u, verb, sent)
+	if !ok {
+		return "no route of a price book is like it; send a plain path"
+	}
+	return fmt.Sprintf("if it is meant, add this to the methods of %s in costs.yaml, with what it costs: %s", u.Name, line)
+}
+
+// bookLine is the line of a price book that would price a request, if there can be
+// one.
+func bookLine(u *quota.Upstream, verb, sent string) (string, bool) {
+	name := "root"
+	parts := strings.Split(sent, "/")
+	for i, part := range parts {
+		switch {
+		case part == "":
+		case strings.ContainsFunc(part, func(c rune) bool { return !isPlain(c) && c != ':' }):
+			parts[i] = "{id}" // data, not a name
+		default:
+			name = strings.Trim(strings.ReplaceAll(part, ":", "."), ".")
+		}
+	}
+	name = name[:min(len(name), 40)] + "." + strings.ToLower(verb)
+	for n, first := 2, name; u.Methods[name] != nil; n++ {
+		name = fmt.Sprint(first, n)
+	}
+	pool := commonPool(u)
+	line := fmt.Sprintf("%s: {route: %q, pool: %s, cost: 1}", name, verb+" "+strings.Join(parts, "/"), pool)
+	b, err := quota.ParseBook("line", fmt.Appendf(nil, trial, pool, line), nil)
+	return line, err == nil && b.Match(verb, "trial", sent).Method != nil
+}
+
+// trial is a price book to try a line in.
+const trial = `{revision: 1, upstreams: {trial: {hosts: [trial], pools: {%s: {quota: 1, windows: [{per: 1h}]}}, methods: {%s}}}}`
+
+// isPlain holds for what the names of methods are made of.
+func isPlain(c rune) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_'
+}
+
+// commonPool is the pool that most methods charge.
+func commonPool(u *quota.Upstream) string {
+	by := map[string]int{}
+	for pool := range u.Pools {
+		by[pool] = 0
+	}
+	for _, m := range u.Methods {
+		for pool := range m.Charges {
+			by[pool]++
+		}
+	}
+	names := slices.Collect(maps.Keys(by))
+	if len(names) == 0 {
+		return "units"
+	}
+	return slices.MinFunc(names, func(a, b string) int { return cmp.Or(by[b]-by[a], strings.Compare(a, b)) })
+}

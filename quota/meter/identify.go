@@ -1,0 +1,187 @@
+package meter
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/idna"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// call is what a request turned out to be.
+type call struct {
+	upstream *quota.Upstream
+	method   *quota.Method // nil: it has no price
+	name     string        // of the method, or the verb and path of a call that has none
+	hint     string        // what to do about a call that has no price
+	resumed  bool          // it goes on with an upload that was charged when it began
+	account  string
+	caller   caller
+}
+
+// attrs are what log lines say of a call.
+func (c *call) attrs() []slog.Attr {
+	all := []slog.Attr{slog.String("upstream", c.upstream.Name), slog.String("method", c.name), slog.String("account", c.account)}
+	for _, l := range [...]struct{ name, value string }{{"class", c.caller.class}, {"job", c.caller.job}, {"region", c.caller.region}} {
+		if l.value != "" {
+			all = append(all, slog.String(l.name, l.value))
+		}
+	}
+	return all
+}
+
+// identify says what a request calls: nil if it is nothing metered. With an error
+// it is not to be sent.
+func (t *Transport) identify(req *http.Request) (*call, error) {
+	book := t.ledger.Book()
+	verb, path := cmp.Or(req.Method, "GET"), requestPath(req.URL)
+	match, err := upstreamOf(book, req, verb, path)
+	if err != nil {
+		return nil, err
+	}
+	if err := crosses(book, req); err != nil {
+		return nil, err
+	}
+	if match.Upstream == nil {
+		return nil, nil
+	}
+	c := &call{upstream: match.Upstream, method: match.Method, caller: callerOf(req.Context())}
+	c.account = cmp.Or(c.caller.account, t.account)
+	if c.method != nil {
+		c.name = c.method.Name
+	} else {
+		c.name = verb + " " + path
+	}
+	if name := c.upstream.Key.Query; name != "" && hasParam(req.URL.RawQuery, name) {
+		return c, quota.BadInput("%s: the URL has the key in it (%s=), where every error, log and redirect shows it; "+
+			"give it to the transport (meter.Options.Keys) and leave it out of the URL", c.upstream.Name, name)
+	}
+	if c.resumed = resumes(c.upstream, req); c.resumed {
+		return c, nil
+	}
+	if o := override(req.Header); o != "" && o != verb {
+		return c, &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: fmt.Sprintf("a header makes another verb of it (%.20q), which may cost something else; send that verb itself", o)}
+	}
+	if c.method == nil {
+		if isBatch(req, path) {
+			return c, &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: "a batch holds several calls, of which each costs; send them one by one"}
+		}
+		c.hint = hint(book, c.upstream, verb, path)
+	}
+	return c, nil
+}
+
+// requestPath is the path as it is sent.
+func requestPath(u *url.URL) string {
+	if u.Opaque != "" {
+		return u.Opaque
+	}
+	return cmp.Or(u.EscapedPath(), "/")
+}
+
+// upstreamOf matches a request. It is metered if the host that it is sent to is, or
+// the one that it names in its Host header, by which servers go.
+func upstreamOf(book *quota.Book, req *http.Request, verb, path string) (quota.Match, error) {
+	m := book.Match(verb, asciiHost(req.URL.Host), path)
+	if req.Host == "" || req.Host == req.URL.Host {
+		return m, nil
+	}
+	named := book.Match(verb, asciiHost(req.Host), path)
+	switch {
+	case named.Upstream == nil:
+		return m, nil
+	case m.Upstream != nil && m.Upstream != named.Upstream:
+		return m, quota.BadInput("the request is sent to %s, but its Host is of %s; nobody can say which of the two counts it", m.Upstream.Name, named.Upstream.Name)
+	}
+	return named, nil
+}
+
+// asciiHost is a host as net/http resolves it.
+func asciiHost(host string) string {
+	for i := range len(host) {
+		if host[i] < 0x80 {
+			continue
+		}
+		name, port := host, ""
+		if i := strings.LastIndexByte(host, ':'); i >= 0 {
+			name, port = host[:i], host[i:]
+		}
+		if ascii, err := idna.Lookup.ToASCII(name); err == nil {
+			return ascii + port
+		}
+		return host
+	}
+	return host
+}
+
+// crosses says if a request follows a redirect from a metered host to another one,
+// or from https to http.
+func crosses(book *quota.Book, req *http.Request) error {
+	if req.Response == nil || req.Response.Request == nil {
+		return nil
+	}
+	from, to := req.Response.Request.URL, req.URL
+	m, _ := upstreamOf(book, req.Response.Request, "GET", "/")
+	if m.Upstream == nil || hostOf(from) == hostOf(to) && (from.Scheme == to.Scheme || to.Scheme == "https") {
+		return nil
+	}
+	return &RedirectError{Upstream: m.Upstream.Name, From: from.Scheme + "://" + hostOf(from), To: to.Scheme + "://" + hostOf(to)}
+}
+
+// hostOf is the host of a URL in one spelling, with its port if it is not the usual
+// one.
+func hostOf(u *url.URL) string {
+	host := strings.ToLower(asciiHost(u.Host))
+	host = strings.TrimSuffix(host, map[string]string{"http": ":80", "https": ":443"}[u.Scheme])
+	return strings.TrimSuffix(host, ".")
+}
+
+// resumes holds for a chunk of an upload, or a question about one, that was charged
+// when it began.
+func resumes(u *quota.Upstream, req *http.Request) bool {
+	return u.Resumable != "" && (req.Method == "POST" || req.Method == "PUT") &&
+		req.Header.Get("Content-Range") != "" && hasParam(req.URL.RawQuery, u.Resumable)
+}
+
+// hasParam looks for a parameter in a query.
+func hasParam(query, name string) bool {
+	for query != "" {
+		var part string
+		part, query, _ = strings.Cut(query, "&")
+		key, _, _ := strings.Cut(part, "=")
+		if key == name {
+			return true
+		}
+		if strings.ContainsAny(key, "%+") {
+			if plain, err := url.QueryUnescape(key); err == nil && plain == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// override is the verb that a server may take a request for, or "".
+func override(h http.Header) string {
+	for name, values := range h {
+		if len(values) == 0 || len(name) < len("X-HTTP-Method") {
+			continue // most of them, quickly
+		}
+		switch http.CanonicalHeaderKey(name) {
+		case "X-Http-Method-Override", "X-Http-Method", "X-Method-Override":
+			return strings.ToUpper(strings.TrimSpace(values[0]))
+		}
+	}
+	return ""
+}
+
+// isBatch holds for several calls in one request.
+func isBatch(req *http.Request, path string) bool {
+	return path == "/batch" || strings.HasPrefix(path, "/batch/") ||
+		strings.HasPrefix(strings.ToLower(req.Header.Get("Content-Type")), "multipart/mixed")
+}

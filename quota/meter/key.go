@@ -1,0 +1,75 @@
+package meter
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// KeySource returns an API key, or whatever else the header takes. It is asked for
+// each call; its error must not hold the key.
+type KeySource func(context.Context) (string, error)
+
+// Key is a source that always has the same key.
+func Key(key string) KeySource {
+	return func(context.Context) (string, error) { return key, nil }
+}
+
+// owner is an account of an upstream.
+type owner struct{ upstream, account string }
+
+func (o owner) String() string {
+	if o.account == quota.DefaultAccount {
+		return o.upstream
+	}
+	return o.upstream + "@" + o.account
+}
+
+// keyring has the keys of accounts.
+type keyring struct {
+	sources   map[owner]KeySource
+	upstreams map[string]bool
+}
+
+func newKeyring(keys map[string]KeySource) keyring {
+	k := keyring{sources: make(map[owner]KeySource, len(keys)), upstreams: make(map[string]bool)}
+	for name, source := range keys {
+		upstream, account, named := strings.Cut(name, "@")
+		if !named {
+			account = quota.DefaultAccount
+		}
+		k.sources[owner{upstream, account}] = source
+		k.upstreams[upstream] = true
+	}
+	return k
+}
+
+// of returns the key of a call, or "" if the upstream has none here.
+func (k *keyring) of(ctx context.Context, c *call) (string, error) {
+	if !k.upstreams[c.upstream.Name] {
+		return "", nil
+	}
+	o := owner{c.upstream.Name, c.account}
+	source := k.sources[o]
+	if source == nil {
+		return "", &CredentialError{Upstream: o.upstream, Account: o.account, Reason: fmt.Sprintf("there is no key; add %q to meter.Options.Keys", o)}
+	}
+	if c.upstream.Key.Header == "" {
+		return "", &CredentialError{Upstream: o.upstream, Account: o.account, Reason: "the price book does not say which header carries the key; add api_key: {header: ...} in costs.yaml"}
+	}
+	key, err := source(ctx)
+	switch {
+	case err != nil:
+		return "", &CredentialError{Upstream: o.upstream, Account: o.account, Reason: "its source failed", Err: err}
+	case !headerValue(key):
+		return "", &CredentialError{Upstream: o.upstream, Account: o.account, Reason: "its source has none, or one that is not a single line of printable characters"}
+	}
+	return key, nil
+}
+
+// headerValue holds for what a header can carry.
+func headerValue(s string) bool {
+	return s != "" && s == strings.TrimSpace(s) && !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' })
+}

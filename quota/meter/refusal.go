@@ -1,0 +1,261 @@
+package meter
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+const (
+	// mostRead is how much of a body the rules look at.
+	mostRead = 64 << 10
+	// blockTimeout bounds how long shutting a pool may take.
+	blockTimeout = 5 * time.Second
+	// longestBlock is what a header may ask for; what asks for more was misread.
+	longestBlock = 366 * 24 * time.Hour
+)
+
+// refusal is an answer by which the upstream says no.
+type refusal struct {
+	rule   *quota.RefusalRule
+	reason string    // what the rule found: its own words, not the upstream's
+	until  time.Time // that a header named
+	wait   time.Duration
+}
+
+// readRefusal reads an answer by the rules of the upstream, and shuts the pools of
+// the call if it is a refusal. The body can still be read. The error of a key that
+// may not be used takes the place of the answer.
+func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Response) error {
+	no := findRefusal(c.upstream.Refusals, resp)
+	if no == nil {
+		return nil
+	}
+	if no.rule.Credential {
+		err := &CredentialError{Upstream: c.upstream.Name, Account: c.account, Status: resp.StatusCode, Reason: no.reason}
+		_ = resp.Body.Close() // nobody will read it
+		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("error", err.Error()))...)
+		return err
+	}
+	if c.method == nil {
+		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("reason", no.reason))...)
+		return nil // it charges no pool
+	}
+	// whoever gives up now must not keep the others from knowing
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), blockTimeout)
+	defer cancel()
+	for _, name := range slices.Sorted(maps.Keys(c.method.Charges)) {
+		pool := quota.Pool{Upstream: c.upstream.Name, Account: c.account, Name: name}
+		err := t.block(ctx, pool, no)
+		attrs := append(c.attrs(), slog.String("pool", pool.String()), slog.String("reason", no.reason))
+		switch {
+		case no.wait > 0:
+			attrs = append(attrs, slog.Duration("retry_after", no.wait))
+		case !no.until.IsZero():
+			attrs = append(attrs, slog.Time("retry_at", no.until))
+		}
+		if err != nil { // the answer is what the caller gets
+			attrs = append(attrs, slog.String("error", err.Error()))
+		}
+		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", attrs...)
+	}
+	return nil
+}
+
+// block shuts a pool for every process.
+func (t *Transport) block(ctx context.Context, pool quota.Pool, no *refusal) error {
+	switch {
+	case no.wait > 0:
+		return t.ledger.BlockFor(ctx, pool, no.wait, no.reason)
+	case !no.until.IsZero():
+		err := t.ledger.Block(ctx, pool, no.until, no.reason)
+		if no.rule.For > 0 && errors.Is(err, quota.ErrBadInput) { // a date too far off to be meant
+			return t.ledger.BlockFor(ctx, pool, no.rule.For, no.reason)
+		}
+		return err
+	}
+	return t.ledger.BlockUntilReset(ctx, pool, no.reason)
+}
+
+// findRefusal returns what the first rule that matches makes of an answer, or nil.
+func findRefusal(rules []quota.RefusalRule, resp *http.Response) *refusal {
+	var b body
+	for i := range rules {
+		rule := &rules[i]
+		if !slices.Contains(rule.Status, resp.StatusCode) {
+			continue
+		}
+		found, ok := matches(rule, resp, &b)
+		if !ok {
+			continue
+		}
+		no := &refusal{rule: rule, reason: strings.TrimSpace(strconv.Itoa(resp.StatusCode) + " " + found)}
+		if no.when(resp.Header) {
+			return no
+		}
+	}
+	return nil
+}
+
+// matches says whether an answer has all that a rule asks for, and which of its
+// words were found.
+func matches(rule *quota.RefusalRule, resp *http.Response, b *body) (found string, ok bool) {
+	if rule.Header != "" {
+		value, there := header(resp.Header, rule.Header)
+		if !there || rule.Value != "" && value != rule.Value {
+			return "", false
+		}
+		if found = rule.Header; rule.Value != "" {
+			found += ": " + rule.Value
+		}
+	}
+	if rule.Body != nil {
+		b.read(resp)
+		i := slices.IndexFunc(rule.Body, func(text string) bool { return bytes.Contains(b.text, []byte(text)) })
+		if i < 0 {
+			return "", false
+		}
+		found = rule.Body[i]
+	}
+	if rule.Reason != nil {
+		b.read(resp)
+		i := slices.IndexFunc(rule.Reason, func(r string) bool { return slices.Contains(b.reasons, r) })
+		if i < 0 {
+			return "", false
+		}
+		found = rule.Reason[i]
+	}
+	return found, true
+}
+
+// when fills in how long the pools are to be shut; false if the header that should
+// say so does not.
+func (no *refusal) when(h http.Header) bool {
+	switch rule := no.rule; {
+	case rule.For > 0:
+		no.wait = rule.For
+		if value, ok := header(h, "Retry-After"); ok {
+			if until, wait, ok := instant(value); ok {
+				no.until, no.wait = until, wait
+			}
+		}
+	case rule.Until != "" && rule.Until != quota.UntilReset:
+		value, _ := header(h, rule.Until)
+		var ok bool
+		no.until, no.wait, ok = instant(value)
+		return ok
+	}
+	return true
+}
+
+// header returns the first value of a header.
+func header(h http.Header, name string) (string, bool) {
+	values := h.Values(name)
+	if len(values) == 0 {
+		return "", false
+	}
+	return strings.TrimSpace(values[0]), true
+}
+
+// instant reads when to come again: seconds from now, as in Retry-After, seconds or
+// milliseconds since 1970, as in x-ratelimit-reset, or a date of HTTP.
+func instant(text string) (until time.Time, wait time.Duration, ok bool) {
+	const (
+		longestWait = int64(longestBlock / time.Second)
+		year2001    = 1_000_000_000 // no wait is as long, and no clock is so late
+		millis      = year2001 * 1000
+	)
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil:
+		until, err = http.ParseTime(text)
+		return until, 0, err == nil
+	case n < 0 || n > longestWait && n < year2001 || n >= millis*1000:
+		return time.Time{}, 0, false
+	case n <= longestWait:
+		return time.Time{}, max(time.Duration(n)*time.Second, time.Second), true // zero is as soon as can be
+	case n >= millis:
+		return time.UnixMilli(n), 0, true
+	}
+	return time.Unix(n, 0), 0, true
+}
+
+// body is the beginning of an answer's body.
+type body struct {
+	done    bool
+	text    []byte
+	reasons []string // the members "reason" of its JSON
+}
+
+// read reads the beginning and puts it back.
+func (b *body) read(resp *http.Response) {
+	if b.done || resp.Body == nil {
+		return
+	}
+	b.done = true
+	head, err := io.ReadAll(io.LimitReader(resp.Body, mostRead))
+	rest := io.Reader(resp.Body)
+	if err != nil {
+		rest = failing{err} // after what came before it, as the caller would have seen it
+	}
+	resp.Body = &reread{io.MultiReader(bytes.NewReader(head), rest), resp.Body}
+	b.text = head
+	if strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") { // the caller asked for it itself
+		b.text = nil
+		if z, err := gzip.NewReader(bytes.NewReader(head)); err == nil {
+			b.text, _ = io.ReadAll(io.LimitReader(z, mostRead)) // what is there is looked at
+		}
+	}
+	b.reasons = reasons(b.text)
+}
+
+type reread struct {
+	io.Reader
+	io.Closer
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// reasons are the texts of all members "reason" in a JSON text, which may be cut
+// short.
+func reasons(text []byte) (all []string) {
+	type level struct{ object, value bool } // value: its key was read, its value comes
+	open := []level{{}}
+	d := json.NewDecoder(bytes.NewReader(text))
+	for is := false; ; {
+		token, err := d.Token()
+		if err != nil {
+			return all
+		}
+		at := &open[len(open)-1]
+		s, isText := token.(string)
+		if isText && at.object && !at.value {
+			at.value, is = true, s == "reason"
+			continue
+		}
+		if isText && is {
+			all = append(all, s)
+		}
+		at.value, is = false, false
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			open = append(open, level{object: token == json.Delim('{')})
+		case json.Delim('}'), json.Delim(']'):
+			open = open[:len(open)-1]
+		}
+	}
+}

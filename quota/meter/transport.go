@@ -1,0 +1,176 @@
+package meter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Options are what [New] can be told; nil is legal.
+type Options struct {
+	Base http.RoundTripper // makes the calls; nil is http.DefaultTransport
+
+	// MaxWait is how long a refused call may wait for its units. A refusal that is
+	// farther off, or past the deadline of the call's context, comes at once, and so
+	// does every one if MaxWait is zero. The Timeout of an http.Client includes the
+	// waiting.
+	MaxWait time.Duration
+
+	// Account is who makes the calls whose context names no other (see [WithAccount]);
+	// "" is quota.DefaultAccount.
+	Account string
+
+	// Keys are the API keys, by "youtube", or "youtube@staging" for an account that is
+	// not quota.DefaultAccount. A key travels in the header that the price book names,
+	// to the hosts of its upstream only. Without an entry for the upstream requests
+	// keep the headers they have; with one, an account that has none is refused.
+	Keys map[string]KeySource
+
+	Logger *slog.Logger // nil is slog.Default(); one line per refusal, and calls at debug
+}
+
+// Transport is an http.RoundTripper that reserves each call of a metered upstream
+// before it leaves. Requests to other hosts pass untouched. It is made by [New],
+// and safe for concurrent use.
+type Transport struct {
+	ledger  *quota.Ledger
+	base    http.RoundTripper
+	maxWait time.Duration
+	account string
+	keys    keyring
+	log     *slog.Logger
+}
+
+var _ http.RoundTripper = (*Transport)(nil)
+
+// New returns a transport that spends from the ledger, by its price book.
+func New(ledger *quota.Ledger, o *Options) *Transport {
+	if o == nil {
+		o = &Options{}
+	}
+	t := &Transport{
+		ledger: ledger, base: o.Base, maxWait: o.MaxWait, log: o.Logger,
+		account: cmp.Or(o.Account, quota.DefaultAccount), keys: newKeyring(o.Keys),
+	}
+	if t.base == nil {
+		t.base = http.DefaultTransport
+	}
+	if t.log == nil {
+		t.log = slog.Default()
+	}
+	return t
+}
+
+// CloseIdleConnections closes those of the base.
+func (t *Transport) CloseIdleConnections() {
+	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// RoundTrip implements [http.RoundTripper]. What it refuses was not sent, costs
+// nothing, and its error is the ledger's own: see [quota.Ledger.Reserve].
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	c, err := t.identify(req)
+	if c == nil && err == nil {
+		return t.base.RoundTrip(req)
+	}
+	var key string
+	if err == nil {
+		key, err = t.keys.of(req.Context(), c)
+	}
+	var r *quota.Reservation
+	if err == nil && !c.resumed {
+		r, err = t.reserve(req.Context(), c)
+	}
+	if err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close() // a RoundTripper must, also on errors
+		}
+		t.logRefusal(req.Context(), c, err)
+		return nil, err
+	}
+	out, s := prepare(req, c, key)
+	resp, err := t.base.RoundTrip(out)
+	t.settle(req.Context(), c, r, s, err)
+	if err != nil || resp == nil {
+		return resp, err
+	}
+	resp.Request = req // not ours, which has the key
+	if err := t.readRefusal(req.Context(), c, resp); err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// reserve takes the units of a call.
+func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, error) {
+	asked := quota.Call{
+		Upstream: c.upstream.Name, Account: c.account, Method: c.name,
+		Class: c.caller.class, Job: c.caller.job, Region: c.caller.region, Outage: c.caller.outage,
+	}
+	var r *quota.Reservation
+	var err error
+	if t.maxWait > 0 {
+		r, err = t.ledger.Wait(ctx, asked, t.maxWait)
+	} else {
+		r, err = t.ledger.Reserve(ctx, asked)
+	}
+	if err != nil {
+		var unpriced *quota.UnpricedError
+		if errors.As(err, &unpriced) && c.method == nil {
+			err = &quota.UnpricedError{Upstream: unpriced.Upstream, Method: unpriced.Method, Hint: c.hint}
+		}
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil { // nothing has left yet
+		t.giveBack(ctx, c, r)
+		return nil, err
+	}
+	if t.log.Enabled(ctx, slog.LevelDebug) {
+		t.log.LogAttrs(ctx, slog.LevelDebug, "call granted", append(c.attrs(),
+			slog.String("pool", r.Pool.String()), slog.Int64("units", r.Units), slog.Int64("used", r.Used), slog.Int64("limit", r.Limit))...)
+	}
+	return r, nil
+}
+
+// prepare makes the request that is sent: a copy, because a RoundTripper must not
+// change the one it is given.
+func prepare(req *http.Request, c *call, key string) (*http.Request, *sent) {
+	s := &sent{}
+	out := req.WithContext(s.watch(req.Context(), c.upstream.Key.Header))
+	if key != "" {
+		out.Header = req.Header.Clone()
+		if out.Header == nil {
+			out.Header = http.Header{}
+		}
+		out.Header.Set(c.upstream.Key.Header, key)
+	}
+	return out, s
+}
+
+// logRefusal writes the one line of a call that was not sent.
+func (t *Transport) logRefusal(ctx context.Context, c *call, err error) {
+	var attrs []slog.Attr
+	if c != nil {
+		attrs = c.attrs()
+	}
+	var refused *quota.RefusedError
+	if errors.As(err, &refused) {
+		attrs = append(attrs,
+			slog.String("pool", refused.Pool.String()), slog.String("window", refused.Window),
+			slog.Int64("units", refused.Units), slog.Int64("used", refused.Used), slog.Int64("limit", refused.Limit),
+			slog.Duration("retry_after", refused.RetryAfter), slog.Time("retry_at", refused.RetryAt))
+		if refused.Reason != "" {
+			attrs = append(attrs, slog.String("reason", refused.Reason))
+		}
+	} else {
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	t.log.LogAttrs(ctx, slog.LevelWarn, "call refused", attrs...)
+}
