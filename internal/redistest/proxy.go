@@ -12,17 +12,22 @@ import (
 // Fault is something that a [Proxy] does to a reply, or to a request.
 type Fault string
 
-// The faults. After a reset before the request the server has not seen it; after
-// any other it has.
+// The faults. Of the last two the server has seen no whole request; at any other it
+// has done what it was asked.
 const (
 	Drop      Fault = "drop"       // the reply is swallowed, the connection stays
-	Stall     Fault = "stall"      // the reply comes late
+	Stall     Fault = "stall"      // the reply comes late, or too late
 	HalfClose Fault = "half-close" // half of the reply, then no more; requests still pass
 	Reset     Fault = "reset"      // the connection is reset instead of the reply
 	Lose      Fault = "lose"       // it is reset before the request
+	Cut       Fault = "cut"        // it is reset in the middle of the request
 )
 
-var faults = []Fault{Drop, Stall, HalfClose, Reset, Lose}
+// Faults are all that there are.
+var Faults = []Fault{Drop, Stall, HalfClose, Reset, Lose, Cut}
+
+// early reports whether it happens to a request.
+func (f Fault) early() bool { return f == Lose || f == Cut }
 
 // Proxy stands between clients and a server, and does not always behave.
 type Proxy struct {
@@ -41,7 +46,7 @@ type Proxy struct {
 }
 
 // StartProxy passes everything on until it is told to [Proxy.Misbehave]. A stall
-// takes as long as the delay.
+// takes as long as the delay at most.
 func StartProxy(to string, seed uint64, delay time.Duration) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -100,14 +105,21 @@ func (p *Proxy) next(request bool) Fault {
 	if once := p.once.Load(); once != nil {
 		f = *once
 	} else if p.rand.Int64N(1000) < p.often.Load() {
-		f = faults[p.rand.IntN(len(faults))]
+		f = Faults[p.rand.IntN(len(Faults))]
 	}
-	if f == "" || (f == Lose) != request {
+	if f == "" || f.early() != request {
 		return ""
 	}
 	p.once.Store(nil)
 	p.did[f]++
 	return f
+}
+
+// late is how long a stall takes.
+func (p *Proxy) late() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Duration(p.rand.Int64N(int64(p.delay) + 1))
 }
 
 // keep notes a connection, so that Close can end it.
@@ -136,8 +148,12 @@ func (p *Proxy) serve(client net.Conn) {
 	both := func(end func(net.Conn)) { end(client); end(server) }
 	p.wg.Go(func() {
 		defer both(func(c net.Conn) { c.Close() })
-		relay(server, client, func([]byte) bool {
-			if p.next(true) == Lose {
+		relay(server, client, func(request []byte) bool {
+			switch p.next(true) {
+			case Cut:
+				server.Write(request[:len(request)/2])
+				fallthrough
+			case Lose:
 				both(reset)
 				return false
 			}
@@ -153,7 +169,7 @@ func (p *Proxy) serve(client net.Conn) {
 		case Drop:
 			return false
 		case Stall:
-			time.Sleep(p.delay)
+			time.Sleep(p.late())
 		case HalfClose:
 			client.Write(reply[:len(reply)/2])
 			client.(*net.TCPConn).CloseWrite()

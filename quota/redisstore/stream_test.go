@@ -127,7 +127,9 @@ func (s *stream) settled() {
 	if got := used(s, s.store); got != int64(s.n) || len(s.answers) != s.n {
 		s.Errorf("%d units used for %d ids, of which %d were answered", got, s.n, len(s.answers))
 	}
-	s.spent(int64(s.n))
+	if units, calls := spent(s, s.store, "units"); units != int64(s.n) || calls != int64(s.n) {
+		s.Errorf("%d units of %d calls are booked as spent, want %d", units, calls, s.n)
+	}
 	for id, first := range s.answers {
 		if s.Failed() {
 			return
@@ -142,19 +144,18 @@ func (s *stream) settled() {
 	}
 }
 
-// spent checks what is booked as spent of api/units.
-func (s *stream) spent(want int64) {
-	s.Helper()
-	rows, err := s.store.Spend(bg, quota.SpendQuery{Upstream: "api", Account: quota.DefaultAccount})
+// spent is what is booked as spent of a pool of api.
+func spent(t testing.TB, s quota.Store, pool string) (units, calls int64) {
+	t.Helper()
+	rows, err := s.Spend(bg, quota.SpendQuery{Upstream: "api", Account: quota.DefaultAccount})
 	if err != nil {
-		s.Fatal(err)
+		t.Fatalf("spend: %v", err)
 	}
-	var units, calls int64
 	for _, r := range rows {
-		units += r.Units
-		calls += r.Calls
+		if r.Pool.Name == pool {
+			units += r.Units
+			calls += r.Calls
+		}
 	}
-	if units != want || calls != want {
-		s.Errorf("%d units of %d calls are booked as spent, want %d", units, calls, want)
-	}
+	return units, calls
 }
