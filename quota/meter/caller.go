@@ -10,6 +10,7 @@ import (
 type caller struct {
 	account, class, job, region string
 	outage                      quota.Policy
+	budget                      *Budget
 }
 
 type callerKey struct{}

@@ -24,6 +24,17 @@ type call struct {
 	caller   caller
 }
 
+// units are what the call costs, of all pools together.
+func (c *call) units() (sum int64) {
+	if c.method == nil {
+		return 0
+	}
+	for _, units := range c.method.Charges {
+		sum += units
+	}
+	return sum
+}
+
 // attrs are what log lines say of a call.
 func (c *call) attrs() []slog.Attr {
 	all := []slog.Attr{slog.String("upstream", c.upstream.Name), slog.String("method", c.name), slog.String("account", c.account)}

@@ -63,6 +63,7 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, s
 
 // giveBack releases a call that never left.
 func (t *Transport) giveBack(ctx context.Context, c *call, r *quota.Reservation) {
+	c.caller.budget.give(c.units())
 	if _, err := r.Release(ctx); err != nil {
 		t.logUnsettled(ctx, c, err)
 	}

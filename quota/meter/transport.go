@@ -114,6 +114,9 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 		Upstream: c.upstream.Name, Account: c.account, Method: c.name,
 		Class: c.caller.class, Job: c.caller.job, Region: c.caller.region, Outage: c.caller.outage,
 	}
+	if err := c.caller.budget.take(c.units()); err != nil {
+		return nil, err
+	}
 	var r *quota.Reservation
 	var err error
 	if t.maxWait > 0 {
@@ -122,6 +125,7 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 		r, err = t.ledger.Reserve(ctx, asked)
 	}
 	if err != nil {
+		c.caller.budget.give(c.units())
 		var unpriced *quota.UnpricedError
 		if errors.As(err, &unpriced) && c.method == nil {
 			err = &quota.UnpricedError{Upstream: unpriced.Upstream, Method: unpriced.Method, Hint: c.hint}

@@ -1,0 +1,85 @@
+package meter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// ErrBudget is matched by a [BudgetError].
+var ErrBudget = errors.New("over budget")
+
+// BudgetError says that a call would cost more than its [Budget] has left. It was
+// not sent.
+type BudgetError struct{ Units, Spent, Most int64 }
+
+// Error implements error.
+func (e *BudgetError) Error() string {
+	return fmt.Sprintf("the call costs %d and %d of the budget of %d are spent", e.Units, e.Spent, e.Most)
+}
+
+// Is matches the sentinel.
+func (e *BudgetError) Is(target error) bool { return target == ErrBudget }
+
+// Budget counts the units of the calls of a context, of all pools together, and may
+// bound them: what one run spends. It is safe for concurrent use.
+type Budget struct {
+	most  int64
+	whole *Budget // it is a part of
+
+	mu    sync.Mutex
+	spent int64
+}
+
+// NewBudget returns a budget of so many units; 0 only counts.
+func NewBudget(most int64) *Budget { return &Budget{most: most} }
+
+// Part returns a budget that counts by itself what is also counted, and bounded, by
+// b.
+func (b *Budget) Part() *Budget { return &Budget{whole: b} }
+
+// Spent returns the units of the calls so far. A call that was sent again, or whose
+// price was corrected later, counts as it was reserved.
+func (b *Budget) Spent() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.spent
+}
+
+// take counts units, or refuses them. The nil Budget has no bounds.
+func (b *Budget) take(units int64) error {
+	if b == nil {
+		return nil
+	}
+	if err := b.whole.take(units); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	if b.most > 0 && b.spent+units > b.most {
+		err := &BudgetError{Units: units, Spent: b.spent, Most: b.most}
+		b.mu.Unlock()
+		b.whole.give(units)
+		return err
+	}
+	b.spent += units
+	b.mu.Unlock()
+	return nil
+}
+
+// give takes back units of a call that was not sent.
+func (b *Budget) give(units int64) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	b.spent -= units
+	b.mu.Unlock()
+	b.whole.give(units)
+}
+
+// WithBudget counts the units of the calls of a context in a budget, and refuses
+// what it has not left.
+func WithBudget(ctx context.Context, b *Budget) context.Context {
+	return with(ctx, func(c *caller) { c.budget = b })
+}
