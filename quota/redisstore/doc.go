@@ -13,7 +13,7 @@
 // outage ([quota.ForgottenError]), never an empty pool. For a budget that must
 // hold across failovers set appendonly yes, appendfsync always or everysec, and
 // min-replicas-to-write. Set maxmemory-policy noeviction: the other policies
-// silently forget spend; [Store.Check] says so.
+// silently forget spend. [Store.Check] warns of settings that are others.
 //
 // Spend is kept for 36 days, receipts for [quota.ReceiptLife].
 package redisstore

@@ -20,32 +20,40 @@ const oldest = 5
 func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
 	var mu sync.Mutex // the masters of a cluster are asked at once
 	var found []string
-	check := func(ctx context.Context, c *redis.Client) error {
-		w, err := checkServer(ctx, c)
-		mu.Lock()
-		defer mu.Unlock()
-		found = append(found, w...)
-		return err
+	check := func(clustered bool) func(context.Context, *redis.Client) error {
+		return func(ctx context.Context, c *redis.Client) error {
+			w, err := checkServer(ctx, c, clustered)
+			mu.Lock()
+			defer mu.Unlock()
+			found = append(found, w...)
+			return err
+		}
 	}
 	err = s.within(ctx, func(ctx context.Context) error {
 		switch c := s.client.(type) {
 		case *redis.ClusterClient:
-			return c.ForEachMaster(ctx, check)
+			if err := c.ForEachMaster(ctx, check(true)); err != nil {
+				return fmt.Errorf("check the cluster: %w", err)
+			}
+			return nil
 		case *redis.Client:
-			return check(ctx, c)
+			return check(false)(ctx, c)
 		}
 		return s.client.Process(ctx, once{redis.NewStatusCmd(ctx, "ping")})
 	})
-	mu.Lock()
-	defer mu.Unlock()
+	if err != nil {
+		return nil, err // some may still be under way
+	}
 	slices.Sort(found)
-	return slices.Clone(found), err
+	return found, nil
 }
 
-func checkServer(ctx context.Context, c *redis.Client) (warnings []string, err error) {
+// checkServer looks at one server, which its client takes to be of a cluster or not.
+func checkServer(ctx context.Context, c *redis.Client, clustered bool) (warnings []string, err error) {
+	addr := c.Options().Addr
 	info := redis.NewStringCmd(ctx, "info") // of more than one section only Redis 7 lets itself be asked
 	if err := c.Process(ctx, once{info}); err != nil {
-		return nil, fmt.Errorf("ask %s what it is: %w", c.Options().Addr, err)
+		return nil, fmt.Errorf("ask %s what it is: %w", addr, err)
 	}
 	field := make(map[string]string)
 	for line := range strings.Lines(info.Val()) {
@@ -53,19 +61,44 @@ func checkServer(ctx context.Context, c *redis.Client) (warnings []string, err e
 			field[name] = value
 		}
 	}
-	addr := c.Options().Addr
 	major, err := strconv.Atoi(strings.SplitN(field["redis_version"], ".", 2)[0])
 	if err != nil || major < oldest {
 		return nil, fmt.Errorf("%s is Redis %q; a ledger needs %d.0 or later", addr, field["redis_version"], oldest)
 	}
-	if role := field["role"]; role != "" && role != "master" {
-		return nil, fmt.Errorf("%s is a %s; a ledger needs the master", addr, role)
+	if field["role"] == "slave" {
+		return nil, fmt.Errorf("%s is a replica (replicaof %s:%s), whose answers are stale; connect to its master", addr, field["master_host"], field["master_port"])
+	}
+
+	warn := func(format string, args ...any) {
+		warnings = append(warnings, addr+" has "+fmt.Sprintf(format, args...))
+	}
+	if field["cluster_enabled"] == "1" && !clustered {
+		warn("cluster-enabled yes, and this client does not follow a cluster: connect with redis.NewClusterClient")
 	}
 	if policy := field["maxmemory_policy"]; policy != "" && policy != "noeviction" {
-		warnings = append(warnings, fmt.Sprintf("%s has maxmemory-policy %s, which silently forgets spend: set it to noeviction", addr, policy))
+		warn("maxmemory-policy %s, which silently forgets spend: set maxmemory-policy noeviction", policy)
 	}
-	if field["aof_enabled"] == "0" {
-		warnings = append(warnings, fmt.Sprintf("%s has appendonly no: a restart forgets spend since the last snapshot, and calls are refused until it is put back; set appendonly yes", addr))
+	switch {
+	case field["aof_enabled"] != "0":
+		if setting(ctx, c, "appendfsync") == "no" {
+			warn("appendfsync no: a crash forgets what the system had not written yet, some 30 seconds of spend; set appendfsync everysec or always")
+		}
+	case setting(ctx, c, "save") == "":
+		warn("appendonly no and no save: a restart forgets all spend, and calls are refused until it is put back; set appendonly yes")
+	default:
+		warn("appendonly no: a restart forgets spend since the last snapshot (save), unnoticed; set appendonly yes")
+	}
+	if _, waits := field["min_slaves_good_slaves"]; !waits && field["connected_slaves"] != "0" && field["connected_slaves"] != "" {
+		warn("replicas and min-replicas-to-write 0: a master that is cut off from them goes on granting, and a failover forgets that; set min-replicas-to-write 1")
 	}
 	return warnings, nil
+}
+
+// setting asks for one of the server's, "?" where that is not allowed.
+func setting(ctx context.Context, c *redis.Client, name string) string {
+	get := redis.NewMapStringStringCmd(ctx, "config", "get", name)
+	if err := c.Process(ctx, once{get}); err != nil {
+		return "?"
+	}
+	return get.Val()[name]
 }
