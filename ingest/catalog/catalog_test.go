@@ -1,0 +1,136 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+var (
+	ctx  = context.Background()
+	noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+)
+
+// scaled returns the reduced count, or the full one in a soak.
+func scaled(reduced, full int) int {
+	if os.Getenv("HEADROOM_SOAK") == "1" {
+		return full
+	}
+	return reduced
+}
+
+// fresh opens a new catalog whose clock stands at noon.
+func fresh(t testing.TB) (*Catalog, *quota.SimClock) {
+	t.Helper()
+	clock := quota.NewSimClock(noon)
+	return must(t, filepath.Join(t.TempDir(), "catalog.db"), &Options{Clock: clock}), clock
+}
+
+// must opens a catalog.
+func must(t testing.TB, path string, o *Options) *Catalog {
+	t.Helper()
+	c, err := Open(ctx, path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// begin begins a run of the job trending.
+func begin(t testing.TB, c *Catalog) *Run {
+	t.Helper()
+	r, err := c.Begin(ctx, Start{Job: "trending"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// save saves a page where its work has got to.
+func save(t testing.TB, r *Run, work string, p Page) Saved {
+	t.Helper()
+	var err error
+	if p.At, err = r.c.Cursor(ctx, r.job, work); err != nil {
+		t.Fatal(err)
+	}
+	if p.Next == "" {
+		p.Done = true
+	}
+	s, err := r.Save(ctx, &p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// dumped returns all that a catalog holds.
+func dumped(t testing.TB, c *Catalog, o *DumpOptions) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := c.Dump(ctx, &b, o); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// healthy checks a catalog for damage.
+func healthy(t testing.TB, c *Catalog) {
+	t.Helper()
+	problems, err := c.Check(ctx)
+	if err != nil || problems != nil {
+		t.Errorf("the catalog is damaged: %q, %v", problems, err)
+	}
+}
+
+// says checks that an error has words that help.
+func says(t testing.TB, err error, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one that says %q", words)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("the error says %q, want it to say %q", err, w)
+		}
+	}
+}
+
+// named returns videos that are named so.
+func named(ids ...string) (all []Video) {
+	for _, id := range ids {
+		all = append(all, Video{ID: id, Title: "Video " + id, ChannelTitle: "Channel", PublishedAt: noon})
+	}
+	return all
+}
+
+// ids returns the names of hits.
+func ids(hits []Hit) (all []string) {
+	for _, h := range hits {
+		all = append(all, h.Video.ID)
+	}
+	return all
+}
+
+func count(n int64) *int64 { return &n }
+
+// show returns statistics as a person reads them.
+func (s *Statistics) show() string {
+	if s == nil {
+		return "none"
+	}
+	one := func(n *int64) string {
+		if n == nil {
+			return "hidden"
+		}
+		return fmt.Sprint(*n)
+	}
+	return one(s.Views) + " " + one(s.Likes) + " " + one(s.Comments)
+}

@@ -1,0 +1,106 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// places returns a chart of Germany as its ranks and videos, or what kept it from being read.
+func places(c *Catalog, category string) string {
+	ch, err := c.Chart(ctx, "DE", category)
+	if err != nil {
+		return "none"
+	}
+	s := ""
+	for _, e := range ch.Entries {
+		s += fmt.Sprintf("%d%s ", e.Rank, e.Video.ID)
+	}
+	return s + ch.FetchedAt.Format("15:04")
+}
+
+func TestChart(t *testing.T) {
+	page := func(next string, ids ...string) Page {
+		return Page{Next: next, Region: "DE", Chart: true, Category: "10", Videos: named(ids...)}
+	}
+	steps := []struct {
+		what string
+		page Page
+		want string
+	}{
+		{"the first page is not shown", page("2", "a", "b"), "none"},
+		{"nor the second", page("3", "c"), "none"},
+		{"with the last one all are", page("", "d"), "1a 2b 3c 4d 12:00"},
+		{"a new one does not replace it in part", page("2", "d", "c", "e"), "1a 2b 3c 4d 12:00"},
+		{"one that moved down between two pages keeps its first place", page("", "c", "e", "f"), "1d 2c 3e 4f 15:00"},
+		{"an empty one is empty", page(""), "17:00"},
+	}
+	c, clock := fresh(t)
+	r := begin(t, c)
+	for _, s := range steps {
+		save(t, r, "DE/10", s.page)
+		if got := places(c, "10"); got != s.want {
+			t.Errorf("%s: got %s, want %s", s.what, got, s.want)
+		}
+		clock.Advance(time.Hour)
+	}
+	healthy(t, c)
+}
+
+func TestChartOfAnInterruptedPass(t *testing.T) {
+	c, clock := fresh(t)
+	r := begin(t, c)
+	page := Page{Region: "DE", Chart: true, Videos: named("a", "b")}
+	save(t, r, "DE", page)
+	page.Next = "2"
+	save(t, r, "DE", page)
+	clock.Advance(time.Hour)
+
+	cur, err := r.Restart(ctx, "DE")
+	if err != nil || cur.Begun() || cur.Token != "" {
+		t.Fatal(cur, err)
+	}
+	save(t, r, "DE", Page{Next: "2", Region: "DE", Chart: true, Videos: named("c")})
+	save(t, r, "DE", Page{Region: "DE", Chart: true, Videos: named("d")})
+	if got, want := places(c, ""), "1c 2d 13:00"; got != want {
+		t.Errorf("got %s, want %s: the pages of the pass before must not stay", got, want)
+	}
+}
+
+func TestChartWithoutItsBeginning(t *testing.T) {
+	c, clock := fresh(t)
+	r := begin(t, c)
+	save(t, r, "DE", Page{Next: "2", Region: "DE", Chart: true, Videos: named("a")})
+	clock.Advance(31 * 24 * time.Hour)
+	if _, err := c.Expire(ctx, clock.Now().Add(-30*24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	cur, _ := c.Cursor(ctx, "trending", "DE")
+	_, err := r.Save(ctx, &Page{At: cur, Done: true, Region: "DE", Chart: true, Videos: named("b")})
+	if !errors.Is(err, ErrOutOfStep) {
+		t.Errorf("%v, want %v", err, ErrOutOfStep)
+	}
+	if got := places(c, ""); got != "none" {
+		t.Errorf("half a chart is shown: %s", got)
+	}
+}
+
+func TestFeeds(t *testing.T) {
+	c, clock := fresh(t)
+	r := begin(t, c)
+	save(t, r, "US", Page{Region: "US", Chart: true, Videos: named("a", "b")})
+	save(t, r, "DE/10", Page{Region: "DE", Category: "10", Chart: true, Videos: named("a"), Next: "2"})
+	clock.Advance(time.Hour)
+	save(t, r, "US", Page{Region: "US", Chart: true, Videos: named("a", "b", "c"), Next: "2"})
+	got, err := c.Feeds(ctx)
+	want := []Feed{
+		{Region: "DE", Category: "10", Pending: 1},
+		{Region: "US", FetchedAt: noon, Entries: 2, Pending: 3},
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}

@@ -1,0 +1,145 @@
+package catalog
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestIncrementalHasNoGap searches a growing list of videos, newest first, in passes
+// that are deferred, begun anew or finished at random, as the runner does it. In the
+// end nothing may be missing.
+func TestIncrementalHasNoGap(t *testing.T) {
+	const perPage = 3
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	c, clock := fresh(t)
+	r := begin(t, c)
+	var upstream []Video
+	publish := func() {
+		clock.Advance(time.Minute)
+		id := fmt.Sprintf("v%04d", len(upstream))
+		upstream = append(upstream, Video{ID: id, Title: id, PublishedAt: clock.Now()})
+	}
+	// list answers as search.list does: newest first, published after a time,
+	// from a token that names what the last page ended with.
+	list := func(after time.Time, token string) (page []Video, next string) {
+		for _, v := range slices.Backward(upstream) {
+			if !v.PublishedAt.After(after) || token != "" && v.ID >= token {
+				continue
+			}
+			if len(page) == perPage {
+				return page, page[perPage-1].ID
+			}
+			page = append(page, v)
+		}
+		return page, ""
+	}
+	cur := Cursor{Job: "trending", Work: "q"}
+	for n, pages := 0, scaled(300, 5000); n < pages || cur.Begun(); n++ {
+		for range rng.IntN(4) {
+			publish()
+		}
+		var err error
+		if cur, err = c.Cursor(ctx, "trending", "q"); err != nil { // as another process does
+			t.Fatal(err)
+		}
+		if cur.Begun() && rng.IntN(20) == 0 { // the token is not good any more
+			if cur, err = r.Restart(ctx, "q"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := Page{At: cur, Since: cur.Since}
+		if !cur.Begun() {
+			p.Since = cur.Mark
+		}
+		p.Videos, p.Next = list(p.Since, cur.Token)
+		p.Done = p.Next == ""
+		for _, v := range p.Videos {
+			if v.PublishedAt.After(p.High) {
+				p.High = v.PublishedAt
+			}
+		}
+		s, err := r.Save(ctx, &p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !p.Done && !s.Cursor.Mark.Equal(cur.Mark) {
+			t.Fatal("the mark moved before the pass was complete")
+		}
+		cur = s.Cursor
+	}
+	missing := 0
+	for _, v := range upstream {
+		if _, err := c.Video(ctx, v.ID); err != nil && !v.PublishedAt.After(cur.Mark) {
+			missing++
+		}
+	}
+	if missing > 0 || cur.Mark.IsZero() {
+		t.Errorf("%d of %d videos were never fetched, up to the mark %s", missing, len(upstream), cur.Mark)
+	}
+}
+
+func TestCursor(t *testing.T) {
+	c, clock := fresh(t)
+	r := begin(t, c)
+	if cur, err := c.Cursor(ctx, "trending", "new"); err != nil || cur != (Cursor{Job: "trending", Work: "new"}) {
+		t.Errorf("%+v, %v", cur, err)
+	}
+	high := noon.Add(-time.Minute)
+	s := save(t, r, "q", Page{Next: "2", Since: noon.Add(-time.Hour), High: high})
+	want := Cursor{Job: "trending", Work: "q", Page: 1, Token: "2", Since: noon.Add(-time.Hour), High: high, SavedAt: noon}
+	if s.Cursor != want {
+		t.Errorf("got  %+v\nwant %+v", s.Cursor, want)
+	}
+	clock.Advance(time.Hour)
+	if err := r.EndWork(ctx, "q", "", Outcome{State: Deferred, ResumeAt: noon.Add(24 * time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	want.ResumeAt = noon.Add(24 * time.Hour)
+	if got, _ := c.Cursor(ctx, "trending", "q"); got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	s = save(t, r, "q", Page{})
+	want = Cursor{Job: "trending", Work: "q", Pass: 1, Mark: high, SavedAt: noon.Add(time.Hour), CompletedAt: noon.Add(time.Hour)}
+	if s.Cursor != want {
+		t.Errorf("got  %+v\nwant %+v", s.Cursor, want)
+	}
+	if err := c.Reset(ctx, "trending", "q"); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := c.Cursor(ctx, "trending", "q"); got != (Cursor{Job: "trending", Work: "q", Pass: 2}) {
+		t.Errorf("after a reset: %+v", got)
+	}
+}
+
+func TestCursorsAreStalestFirst(t *testing.T) {
+	c, clock := fresh(t)
+	r := begin(t, c)
+	for _, work := range []string{"US", "GB", "DE"} {
+		clock.Advance(time.Hour)
+		save(t, r, work, Page{})
+	}
+	clock.Advance(time.Hour)
+	save(t, r, "US", Page{})
+	save(t, r, "GB", Page{Next: "2"}) // half a pass does not count
+	if err := r.EndWork(ctx, "FR", "FR", Outcome{State: Deferred, ResumeAt: noon}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := c.Cursors(ctx, "trending")
+	var works []string
+	for _, cur := range all {
+		works = append(works, cur.Work)
+	}
+	if diff := cmp.Diff([]string{"FR", "GB", "DE", "US"}, works); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if other, err := c.Cursors(ctx, "search"); err != nil || other != nil {
+		t.Errorf("another job has %v, %v", other, err)
+	}
+}

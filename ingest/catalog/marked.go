@@ -1,0 +1,152 @@
+package catalog
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Marked is a text in which the words that were looked for are marked. It is text
+// whatever it holds: who shows it as HTML escapes each segment.
+type Marked []Segment
+
+// A Segment is a part of a [Marked] text.
+type Segment struct {
+	Text  string `json:"text"`
+	Match bool   `json:"match,omitempty"`
+}
+
+// String returns the text without its marks.
+func (m Marked) String() string {
+	var b strings.Builder
+	for _, s := range m {
+		b.WriteString(s.Text)
+	}
+	return b.String()
+}
+
+// snippetRunes is about how long the part of a description is that is shown.
+const snippetRunes = 160
+
+// A span is a stretch of a text that matches a phrase.
+type span struct{ start, end, phrase int }
+
+// mark marks the phrases in a text.
+func mark(text string, phrases []phrase) Marked {
+	text = normal(text)
+	return cut(text, 0, len(text), find(split(text), phrases))
+}
+
+// snippet marks the phrases in the part of a text that has the most of them; one
+// that has none is shown from its beginning.
+func snippet(text string, phrases []phrase) Marked {
+	text = normal(text)
+	all := split(text)
+	spans := find(all, phrases)
+	best, most := 0, 0
+	for i := range spans {
+		limit := ahead(text, spans[i].start, snippetRunes*3/4)
+		seen := map[int]bool{}
+		for _, s := range spans[i:] {
+			if s.end <= limit {
+				seen[s.phrase] = true
+			}
+		}
+		if len(seen) > most {
+			best, most = i, len(seen)
+		}
+	}
+	start := 0
+	if len(spans) > 0 {
+		start = behind(text, spans[best].start, snippetRunes/4)
+	}
+	end := ahead(text, start, snippetRunes)
+	if start > 0 { // at the beginning of a word
+		i, _ := slices.BinarySearchFunc(all, start, func(w word, at int) int { return w.start - at })
+		start = min(all[i].start, spans[best].start)
+	}
+	if end < len(text) { // at the end of one
+		i, _ := slices.BinarySearchFunc(all, end+1, func(w word, at int) int { return w.end - at })
+		if i > 0 && all[i-1].end > start {
+			end = all[i-1].end
+		}
+	}
+	m := cut(text, start, end, spans)
+	if start > 0 {
+		m = append(Marked{{Text: "…"}}, m...)
+	}
+	if end < len(text) {
+		m = append(m, Segment{Text: "…"})
+	}
+	return m
+}
+
+// find returns where the phrases stand, in order of their beginning.
+func find(all []word, phrases []phrase) (spans []span) {
+	for i := range all {
+		for n, p := range phrases {
+			if end, ok := p.at(all[i:]); ok {
+				spans = append(spans, span{all[i].start, end, n})
+			}
+		}
+	}
+	return spans
+}
+
+// at reports whether words begin with the phrase, and where that ends.
+func (p phrase) at(all []word) (end int, ok bool) {
+	if len(all) < len(p.words) {
+		return 0, false
+	}
+	last := len(p.words) - 1
+	for i, w := range p.words[:last] {
+		if all[i].text != w {
+			return 0, false
+		}
+	}
+	w := all[last]
+	switch {
+	case w.text == p.words[last]:
+		return w.end, true
+	case p.open && strings.HasPrefix(w.text, p.words[last]):
+		return w.half, true
+	}
+	return 0, false
+}
+
+// cut returns a part of a text with its spans marked.
+func cut(text string, start, end int, spans []span) (m Marked) {
+	add := func(to int, match bool) {
+		if to = min(to, end); to > start {
+			m = append(m, Segment{text[start:to], match})
+			start = to
+		}
+	}
+	for i := 0; i < len(spans); {
+		from, to := spans[i].start, spans[i].end
+		for i++; i < len(spans) && spans[i].start <= to; i++ {
+			to = max(to, spans[i].end)
+		}
+		add(from, false)
+		add(to, true)
+	}
+	add(end, false)
+	return m
+}
+
+// ahead returns the place n characters after one, behind the place n before.
+func ahead(text string, at, n int) int {
+	for ; n > 0 && at < len(text); n-- {
+		_, size := utf8.DecodeRuneInString(text[at:])
+		at += size
+	}
+	return at
+}
+
+func behind(text string, at, n int) int {
+	for ; n > 0 && at > 0; n-- {
+		_, size := utf8.DecodeLastRuneInString(text[:at])
+		at -= size
+	}
+	return at
+}

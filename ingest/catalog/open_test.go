@@ -1,0 +1,208 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// spoil changes the file by another connection, as a person with sqlite3 does.
+func spoil(t testing.TB, path string, texts ...string) {
+	t.Helper()
+	db, err := connect(path, "rwc", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range texts {
+		if _, err := db.Exec(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	newer, other, strange := filepath.Join(dir, "newer.db"), filepath.Join(dir, "other.db"), file("strange.db", strings.Repeat("no database at all\n", 500))
+	must(t, newer, nil).Close()
+	spoil(t, newer, "PRAGMA user_version = 77")
+	spoil(t, other, "CREATE TABLE videos (id)")
+	for _, tt := range []struct {
+		name, path string
+		words      []string
+	}{
+		{"a_missing_directory", filepath.Join(dir, "no", "such", "catalog.db"), []string{"there is no directory", "mkdir -p '" + filepath.Join(dir, "no", "such") + "'"}},
+		{"a_directory", dir, []string{"is a directory", filepath.Join(dir, "catalog.db")}},
+		{"a_file_for_a_directory", filepath.Join(strange, "catalog.db"), []string{"open " + strange, "directory"}},
+		{"no_database", strange, []string{"open " + strange, "is no SQLite database", "was left as it is"}},
+		{"a_newer_schema", newer, []string{newer, "it was made by a newer headroom: schema 77, this one knows 1; upgrade"}},
+		{"the_database_of_another_program", other, []string{"another program"}},
+		{"no_name", "", []string{"name a file"}},
+		{"memory", ":memory:", []string{"name a file"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before, _ := os.ReadFile(tt.path)
+			c, err := Open(ctx, tt.path, nil)
+			if c != nil {
+				c.Close()
+			}
+			says(t, err, tt.words...)
+			if after, _ := os.ReadFile(tt.path); !slices.Equal(before, after) {
+				t.Error("the file was changed")
+			}
+		})
+	}
+	if _, err := os.Stat(filepath.Join(dir, "no")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a directory was made: %v", err)
+	}
+}
+
+func TestReopenedItIsTheSame(t *testing.T) {
+	c := library(t)
+	before := dumped(t, c, &DumpOptions{Times: true})
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c = must(t, c.Path(), nil)
+	if diff := cmp.Diff(before, dumped(t, c, &DumpOptions{Times: true})); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+	healthy(t, c)
+}
+
+func TestMigrate(t *testing.T) {
+	c := library(t)
+	before := dumped(t, c, &DumpOptions{Times: true})
+	next := append(slices.Clone(steps), "ALTER TABLE videos ADD COLUMN dimension TEXT NOT NULL DEFAULT '2d'")
+	broken := append(slices.Clone(next), "CREATE TABLE good (n); CREATE TABLE videos (n)")
+	says(t, c.migrate(ctx, broken), "already exists")
+	if err := c.migrate(ctx, steps); err != nil {
+		t.Errorf("a step that failed has left something: %v", err)
+	}
+	for range 2 { // the second time there is nothing to do
+		if err := c.migrate(ctx, next); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(before, dumped(t, c, &DumpOptions{Times: true})); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+	healthy(t, c)
+	_, err := Open(ctx, c.Path(), nil)
+	says(t, err, "made by a newer headroom: schema 2, this one knows 1")
+}
+
+// A program that makes other words of a text makes the index anew.
+func TestOtherWords(t *testing.T) {
+	c := library(t)
+	c.Close()
+	spoil(t, c.Path(), "UPDATE about SET words = '0, unicode 5.2'",
+		"INSERT INTO search (search, rowid, title, description, channel, tags) VALUES ('delete', 1, 'creme brulee a l ancienne', '', 'chez zoe', '')")
+	c = must(t, c.Path(), nil)
+	if r, err := c.Search(ctx, Query{Text: "creme"}); err != nil || len(r.Hits) != 1 {
+		t.Errorf("%d hits, %v", len(r.Hits), err)
+	}
+	healthy(t, c)
+
+	// Meanwhile another program opens the file, and this one goes on.
+	spoil(t, c.Path(), "UPDATE about SET words = '9, unicode 99'")
+	_, err := c.Begin(ctx, Start{Job: "trending"})
+	says(t, err, "another version of the program", "start this one again")
+}
+
+func TestBusy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "catalog.db")
+	other := must(t, path, nil)
+	c := must(t, path, &Options{Wait: 20 * time.Millisecond})
+	err := other.transact(ctx, func(*tx) error {
+		_, err := c.Begin(ctx, Start{Job: "trending"})
+		says(t, err, "busy for 20ms", path)
+		short, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		c.wait = time.Hour
+		if _, err := c.Begin(short, Start{Job: "trending"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want %v", err, context.DeadlineExceeded)
+		}
+		if _, err := c.Search(ctx, Query{Text: "cat"}); err != nil {
+			t.Errorf("to read while another writes: %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	begin(t, c)
+}
+
+func TestCancelledNothingIsWritten(t *testing.T) {
+	c, _ := fresh(t)
+	r := begin(t, c)
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err := r.Save(done, &Page{At: Cursor{Job: "trending", Work: "DE"}, Done: true, Videos: named("a")})
+	if err != context.Canceled { //nolint:errorlint // unchanged is the promise
+		t.Errorf("save: %v, want %v as it is", err, context.Canceled)
+	}
+	if got := dumped(t, c, nil); got != "" {
+		t.Errorf("it left:\n%s", got)
+	}
+	if _, err := Open(done, filepath.Join(t.TempDir(), "new.db"), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("open: %v, want %v", err, context.Canceled)
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	for _, tt := range []struct {
+		name, harm, word string
+		cured            bool // by making the index anew
+	}{
+		{"the_index_lacks_a_video", "INSERT INTO search (search) VALUES ('delete-all')", "index", true},
+		{"the_index_has_one_too_many", "INSERT INTO search (rowid, title) VALUES (99, 'x')", "index", true},
+		{"a_row_belongs_to_none", "PRAGMA foreign_keys = OFF; INSERT INTO statistics VALUES (99, 1, 1, 1, 1)", "1 rows of statistics belong to no row of videos", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := library(t)
+			spoil(t, c.Path(), tt.harm)
+			problems, err := c.Check(ctx)
+			if err != nil || !strings.Contains(strings.Join(problems, "\n"), tt.word) {
+				t.Fatalf("found %q, %v, want it to say %q", problems, err, tt.word)
+			}
+			if err := c.Rebuild(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if problems, err = c.Check(ctx); err != nil || (problems == nil) != tt.cured {
+				t.Errorf("with a new index: %q, %v", problems, err)
+			}
+		})
+	}
+}
+
+// Who changes a video with another program would leave the index behind.
+func TestAPlainSQLiteCannotHarmTheIndex(t *testing.T) {
+	shell := lookShell(t)
+	c := library(t)
+	if out, err := shell(c.Path(), "SELECT title FROM videos WHERE video_id = 'ja'"); err != nil || strings.TrimSpace(out) != "東京タワーの夜景を歩く" {
+		t.Errorf("to read: %q, %v", out, err)
+	}
+	if out, err := shell(c.Path(), "DELETE FROM videos"); err == nil {
+		t.Errorf("it deleted the videos: %q", out)
+	}
+	healthy(t, c)
+}

@@ -1,0 +1,228 @@
+package catalog
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestSave(t *testing.T) {
+	t.Run("what_comes_out_is_what_went_in", func(t *testing.T) {
+		c, _ := fresh(t)
+		want := Video{
+			ID: "a", ChannelID: "UC1", ChannelTitle: "Küche", Title: "Crème", Description: "How to", Tags: []string{`a "b"`, "c<d>\\n&", "x,y"},
+			Category: "10", Live: "none", Language: "fr", Thumbnail: "https://i.ytimg.com/a.jpg", Duration: 4*time.Minute + 13*time.Second,
+			PublishedAt: noon.Add(-time.Hour), FetchedAt: noon,
+			Statistics: &Statistics{VideoID: "a", Views: count(7), Comments: count(0), FetchedAt: noon},
+		}
+		channel := Channel{ID: "UC1", Title: "Küche", Description: "d", Handle: "@k", Country: "FR", Uploads: "UU1", PublishedAt: noon, FetchedAt: noon}
+		s := save(t, begin(t, c), "FR", Page{Videos: []Video{want}, Channels: []Channel{channel}})
+		if s.New != 1 || s.Statistics != 1 {
+			t.Errorf("saved %+v", s)
+		}
+		got, err := c.Video(ctx, "a")
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+		gotChannel, err := c.Channel(ctx, "UC1")
+		if diff := cmp.Diff(channel, gotChannel); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	})
+	t.Run("what_is_not_there_is_not_found", func(t *testing.T) {
+		c, _ := fresh(t)
+		_, video := c.Video(ctx, "a")
+		_, channel := c.Channel(ctx, "a")
+		_, chart := c.Chart(ctx, "DE", "10")
+		for _, err := range []error{video, channel, chart} {
+			if !errors.Is(err, ErrNotFound) {
+				t.Errorf("%v, want %v", err, ErrNotFound)
+			}
+		}
+	})
+	t.Run("hidden_numbers_are_not_zero", func(t *testing.T) {
+		c, _ := fresh(t)
+		r := begin(t, c)
+		save(t, r, "DE", Page{Videos: named("a", "b")})
+		s := save(t, r, "stats", Page{Statistics: []Statistics{{VideoID: "a", Views: count(0)}, {VideoID: "unknown", Views: count(1)}}})
+		if s.Statistics != 1 {
+			t.Errorf("saved the statistics of %d videos, want 1", s.Statistics)
+		}
+		save(t, r, "DE", Page{Videos: named("a")}) // says nothing of them
+		a, _ := c.Video(ctx, "a")
+		b, _ := c.Video(ctx, "b")
+		if a.Statistics.show() != "0 hidden hidden" || b.Statistics != nil {
+			t.Errorf("a: %s, b: %s", a.Statistics.show(), b.Statistics.show())
+		}
+	})
+	t.Run("new_updated_and_unchanged_are_told_apart", func(t *testing.T) {
+		c, clock := fresh(t)
+		r := begin(t, c)
+		save(t, r, "DE", Page{Videos: named("a", "b")})
+		clock.Advance(time.Hour)
+		videos := named("a", "b", "c")
+		videos[1].Title = "another"
+		s := save(t, r, "DE", Page{Videos: videos})
+		if s.New != 1 || s.Updated != 1 || s.Unchanged != 1 {
+			t.Errorf("saved %+v", s)
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			if v, _ := c.Video(ctx, id); !v.FetchedAt.Equal(clock.Now()) {
+				t.Errorf("%s was fetched at %s, want %s", id, v.FetchedAt, clock.Now())
+			}
+		}
+		healthy(t, c)
+	})
+	t.Run("a_page_twice_changes_nothing", func(t *testing.T) {
+		c, clock := fresh(t)
+		r := begin(t, c)
+		pages := []Page{
+			{Next: "2", Region: "DE", Chart: true, Videos: named("a", "b"), Units: 1},
+			{Done: true, Region: "DE", Chart: true, Videos: named("c"), Gone: []string{"x"}, Units: 1},
+		}
+		cur := Cursor{Job: "trending", Work: "DE"}
+		for i := range pages {
+			pages[i].At = cur
+			s, err := r.Save(ctx, &pages[i])
+			if err != nil || s.Repeated {
+				t.Fatal(s, err)
+			}
+			before, runs := dumped(t, c, &DumpOptions{Times: true}), recorded(t, c)
+			clock.Advance(time.Hour)
+			for n := range pages[:i+1] { // all the pages there were
+				again, err := r.Save(ctx, &pages[n])
+				if err != nil || !again.Repeated || again.New+again.Unchanged+again.Updated != 0 {
+					t.Errorf("page %d again: %+v, %v", n, again, err)
+				}
+				if again.Cursor != s.Cursor {
+					t.Errorf("page %d again goes on at %+v, want %+v", n, again.Cursor, s.Cursor)
+				}
+			}
+			if diff := cmp.Diff(before, dumped(t, c, &DumpOptions{Times: true})); diff != "" {
+				t.Errorf("page %d again (-before +after):\n%s", i, diff)
+			}
+			if diff := cmp.Diff(runs, recorded(t, c)); diff != "" {
+				t.Errorf("page %d again (-before +after):\n%s", i, diff)
+			}
+			cur = s.Cursor
+		}
+	})
+	t.Run("a_page_that_is_not_the_next_is_refused", func(t *testing.T) {
+		c, _ := fresh(t)
+		r := begin(t, c)
+		_, err := r.Save(ctx, &Page{At: Cursor{Job: "trending", Work: "DE", Page: 1}, Done: true, Videos: named("a")})
+		if !errors.Is(err, ErrOutOfStep) {
+			t.Errorf("%v, want %v", err, ErrOutOfStep)
+		}
+		if got := dumped(t, c, nil); got != "" {
+			t.Errorf("it left:\n%s", got)
+		}
+	})
+	t.Run("a_page_without_a_place_is_refused", func(t *testing.T) {
+		c, _ := fresh(t)
+		r := begin(t, c)
+		at := Cursor{Job: "trending", Work: "DE"}
+		for _, tt := range []struct {
+			page Page
+			word string
+		}{
+			{Page{At: Cursor{Job: "search", Work: "DE"}, Done: true}, `job "search"`},
+			{Page{At: Cursor{Job: "trending"}, Done: true}, "no unit of work"},
+			{Page{At: at}, "names no next one"},
+			{Page{At: at, Done: true, Next: "2"}, "names a next one"},
+			{Page{At: at, Done: true, Chart: true}, "no region"},
+		} {
+			_, err := r.Save(ctx, &tt.page)
+			says(t, err, tt.word, c.Path())
+		}
+	})
+	t.Run("what_is_brief_does_not_replace_what_is_whole", func(t *testing.T) {
+		c, clock := fresh(t)
+		r := begin(t, c)
+		brief := []Video{{ID: "a", Title: "t", Description: "cut ...", Brief: true, PublishedAt: noon}}
+		whole := []Video{{ID: "a", Title: "t", Description: "cut no more", Tags: []string{"x"}, Duration: time.Minute, PublishedAt: noon}}
+		if s := save(t, r, "search", Page{Videos: brief}); s.New != 1 {
+			t.Errorf("%+v", s)
+		}
+		if s := save(t, r, "DE", Page{Videos: whole}); s.Updated != 1 {
+			t.Errorf("%+v", s)
+		}
+		clock.Advance(time.Hour)
+		if s := save(t, r, "search", Page{Videos: brief, Region: "FR"}); s.Unchanged != 1 {
+			t.Errorf("%+v", s)
+		}
+		v, _ := c.Video(ctx, "a")
+		if v.Description != "cut no more" || v.Brief || !v.FetchedAt.Equal(noon) {
+			t.Errorf("got %+v", v)
+		}
+		if r, _ := c.Search(ctx, Query{Text: "cut", Region: "FR"}); len(r.Hits) != 1 {
+			t.Error("it was not seen in the other region")
+		}
+	})
+	t.Run("what_is_gone_is_deleted", func(t *testing.T) {
+		c, _ := fresh(t)
+		r := begin(t, c)
+		videos := named("a", "b", "c")
+		videos[1].Statistics = &Statistics{Views: count(1)}
+		save(t, r, "DE", Page{Videos: videos, Region: "DE", Chart: true})
+		if s := save(t, r, "retention", Page{Gone: []string{"b", "unknown"}}); s.Gone != 1 {
+			t.Errorf("%+v", s)
+		}
+		chart, err := c.Chart(ctx, "DE", "")
+		if err != nil || len(chart.Entries) != 2 || chart.Entries[1].Rank != 3 {
+			t.Errorf("the chart has %+v, %v", chart.Entries, err)
+		}
+		if got := dumped(t, c, nil); strings.Contains(got, `"b"`) {
+			t.Errorf("something of it is left:\n%s", got)
+		}
+		healthy(t, c)
+	})
+	t.Run("hostile_text_stays_as_it_is", func(t *testing.T) {
+		c, _ := fresh(t)
+		texts := []string{
+			"<script>alert(1)</script>", `"; DROP TABLE videos; --`, "nul \x00 byte", "\x01\x02\x1b[31m", "\u202Eright to left", "a\u0000",
+			"'' \" ` \\ %s {{.}}", strings.Repeat("x", 100_000), "\uFFFE\uFFFF", "🏴‍☠️👩‍👩‍👧‍👦", "Z͑ͫ̓ͪ̂ͫ̽͏̴̙̤̞͉͚̯̞̠͍A̴̵̜̰͔ͫ͗͢", "\n\r\t",
+		}
+		var videos []Video
+		for i, text := range texts {
+			videos = append(videos, Video{ID: string(rune('a' + i)), Title: text, Description: text, ChannelTitle: text, Tags: []string{text, text}, PublishedAt: noon})
+		}
+		save(t, begin(t, c), texts[1], Page{Videos: videos, Region: texts[1], Chart: true, Category: texts[2]})
+		chart, err := c.Chart(ctx, texts[1], texts[2])
+		if err != nil || len(chart.Entries) != len(texts) {
+			t.Fatal(len(chart.Entries), err)
+		}
+		for i, e := range chart.Entries {
+			videos[i].FetchedAt = noon
+			if diff := cmp.Diff(videos[i], e.Video); diff != "" {
+				t.Errorf("%q (-want +got):\n%s", texts[i], diff)
+			}
+			for _, q := range []string{texts[i], e.Video.ID} {
+				if _, err := c.Search(ctx, Query{Text: q}); err != nil {
+					t.Errorf("search %q: %v", q, err)
+				}
+			}
+		}
+		healthy(t, c)
+	})
+	t.Run("what_is_no_text_is_marked", func(t *testing.T) {
+		c, _ := fresh(t)
+		save(t, begin(t, c), "DE", Page{Videos: []Video{{ID: "a", Title: "a\xffb"}}})
+		if v, err := c.Video(ctx, "a"); err != nil || v.Title != "a\uFFFDb" {
+			t.Errorf("%q, %v", v.Title, err)
+		}
+	})
+}
+
+// recorded returns the history of runs.
+func recorded(t testing.TB, c *Catalog) []RunRecord {
+	t.Helper()
+	all, err := c.Runs(ctx, RunsQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}

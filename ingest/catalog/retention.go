@@ -1,0 +1,93 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// Kind is a kind of what was fetched, and grows old.
+type Kind string
+
+// The kinds.
+const (
+	KindVideos     Kind = "videos"
+	KindStatistics Kind = "statistics"
+	KindChannels   Kind = "channels"
+)
+
+// aging are the questions for ids, oldest first.
+var aging = map[Kind]string{
+	KindVideos: "SELECT video_id FROM videos WHERE fetched_at < ? ORDER BY fetched_at, id LIMIT ?",
+	KindStatistics: `SELECT v.video_id FROM statistics s JOIN videos v ON v.id = s.video
+		WHERE s.fetched_at < ? ORDER BY s.fetched_at, s.video LIMIT ?`,
+	KindChannels: "SELECT channel_id FROM channels WHERE fetched_at < ? ORDER BY fetched_at, channel_id LIMIT ?",
+}
+
+// Aging returns the ids of what was last fetched before a time, oldest first and at
+// most limit of them, to be refreshed. What is saved anew leaves the list, and so
+// does what a page says is gone; so the same question goes on.
+func (c *Catalog) Aging(ctx context.Context, kind Kind, before time.Time, limit int) (ids []string, err error) {
+	query, ok := aging[kind]
+	if !ok {
+		return nil, fmt.Errorf("there is no kind %q", kind)
+	}
+	err = c.each(ctx, func(rows *sql.Rows) error {
+		var id string
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	}, query, micros(before), limit)
+	return ids, err
+}
+
+// Expired says how much was deleted.
+type Expired struct{ Videos, Channels, Statistics, Sightings, Charts int }
+
+// expiry are the statements that delete what is older than a time, some rows at a
+// time: others want to write too. Of a chart no entry is older than its first page.
+var expiry = []struct {
+	name statement
+	of   func(*Expired) *int
+}{
+	{"expire_charts", func(e *Expired) *int { return &e.Charts }},
+	{"expire_sightings", func(e *Expired) *int { return &e.Sightings }},
+	{"expire_statistics", func(e *Expired) *int { return &e.Statistics }},
+	{"expire_videos", func(e *Expired) *int { return &e.Videos }},
+	{"expire_channels", func(e *Expired) *int { return &e.Channels }},
+}
+
+// Expire deletes all that was last fetched before a time, and with a video its
+// words, statistics, sightings and places in charts. What is deleted leaves the
+// file, and the -wal beside it unless somebody is reading just then. Cursors and
+// the history of runs stay: they hold nothing of the upstream's.
+func (c *Catalog) Expire(ctx context.Context, before time.Time) (e Expired, err error) {
+	for _, x := range expiry {
+		for n := int64(1); n > 0; {
+			err := c.change(ctx, func(tx *tx) (err error) {
+				n, err = tx.exec(x.name, micros(before))
+				return err
+			})
+			if err != nil {
+				return e, c.fault("delete what has expired in", err)
+			}
+			*x.of(&e) += int(n)
+		}
+	}
+	return e, c.fault("delete what has expired in", c.truncateWAL(ctx))
+}
+
+// ForgetRuns deletes the history of runs that ended before a time.
+func (c *Catalog) ForgetRuns(ctx context.Context, before time.Time) error {
+	return c.fault("write to", c.change(ctx, func(tx *tx) error {
+		_, err := tx.exec("expire_runs", micros(before))
+		return err
+	}))
+}
+
+// truncateWAL copies the -wal into the database and empties it, if nobody reads.
+func (c *Catalog) truncateWAL(ctx context.Context) error {
+	var busy, log, copied int
+	return c.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &copied)
+}

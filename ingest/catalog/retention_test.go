@@ -1,0 +1,98 @@
+package catalog
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+)
+
+const month = 30 * 24 * time.Hour
+
+func TestAging(t *testing.T) {
+	c, clock := fresh(t)
+	r := begin(t, c)
+	var videos []Video
+	for i := range 120 {
+		videos = append(videos, Video{ID: fmt.Sprintf("v%03d", i), Title: "old", Statistics: &Statistics{Views: count(1)}})
+	}
+	save(t, r, "DE", Page{Videos: videos, Channels: []Channel{{ID: "UC1"}}})
+	clock.Advance(month - time.Hour)
+	save(t, r, "DE", Page{Videos: named("young")})
+	clock.Advance(2 * time.Hour)
+	limit := clock.Now().Add(-month)
+	refreshed := 0
+	for {
+		ids, err := c.Aging(ctx, KindVideos, limit, 50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ids) == 0 {
+			break
+		}
+		if len(ids) > 50 || slices.Contains(ids, "young") {
+			t.Fatalf("to refresh: %q", ids)
+		}
+		save(t, r, "retention", Page{Videos: named(ids[1:]...), Gone: ids[:1]}) // one of each is not there any more
+		refreshed += len(ids)
+	}
+	if refreshed != 120 {
+		t.Errorf("%d were refreshed, want 120", refreshed)
+	}
+	if ids, err := c.Aging(ctx, KindStatistics, limit, 500); err != nil || len(ids) != 117 {
+		t.Errorf("%d statistics to refresh, %v, want 117: those of videos grow old by themselves", len(ids), err)
+	}
+	if ids, err := c.Aging(ctx, KindChannels, limit, 50); err != nil || !slices.Equal(ids, []string{"UC1"}) {
+		t.Errorf("channels to refresh: %q, %v", ids, err)
+	}
+	if _, err := c.Aging(ctx, "playlists", limit, 50); err == nil {
+		t.Error("an unknown kind has an age")
+	}
+}
+
+// What has expired is nowhere any more: in no table, no index, no byte of the files.
+func TestExpire(t *testing.T) {
+	c, clock := fresh(t)
+	r := begin(t, c)
+	const secret = "zyxwvut" // in small letters, as the index has words
+	old := Video{ID: secret + "id", Title: secret + "title", Description: secret + "description 東京" + secret, ChannelTitle: secret + "channel", Tags: []string{secret + "tag"}, Statistics: &Statistics{Views: count(7)}}
+	save(t, r, "DE", Page{Region: "DE", Chart: true, Videos: append([]Video{old}, named("b", "c")...), Channels: []Channel{{ID: secret, Title: secret}}})
+	save(t, r, "FR", Page{Region: "FR", Chart: true, Next: "2", Videos: []Video{old}})
+	for i := range 40 { // so that the index has more than one segment
+		save(t, r, "US", Page{Videos: []Video{{ID: fmt.Sprint(secret, i), Title: fmt.Sprint(secret, "title", i)}}})
+	}
+	clock.Advance(month)
+	refreshed := named("b")
+	refreshed[0].Statistics = &Statistics{Views: count(1)}
+	save(t, r, "stats", Page{Videos: refreshed, Region: "GB"})
+	clock.Advance(time.Hour)
+	e, err := c.Expire(ctx, clock.Now().Add(-month))
+	if want := (Expired{Videos: 42, Channels: 1, Sightings: 4, Statistics: 1, Charts: 2}); err != nil || e != want {
+		t.Errorf("expired %+v, %v, want %+v", e, err, want)
+	}
+	if v, err := c.Video(ctx, "b"); err != nil || v.Statistics.show() != "1 hidden hidden" {
+		t.Errorf("what was refreshed: %+v, %v", v, err)
+	}
+	if r, err := c.Search(ctx, Query{Text: secret + "title"}); err != nil || len(r.Hits) > 0 {
+		t.Errorf("%d are found, %v", len(r.Hits), err)
+	}
+	if r, err := c.Search(ctx, Query{Text: "video", Region: "DE"}); err != nil || len(r.Hits) > 0 {
+		t.Errorf("%d are found for a region that they were last seen in a month ago, %v", len(r.Hits), err)
+	}
+	if got := places(c, ""); got != "none" {
+		t.Errorf("the chart of a month ago is shown: %s", got)
+	}
+	healthy(t, c)
+	for _, suffix := range []string{"", "-wal"} {
+		b, err := os.ReadFile(c.Path() + suffix) // the locks are dropped by this, and nobody writes any more
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(b, []byte(secret)); n > 0 {
+			at := bytes.Index(b, []byte(secret))
+			t.Errorf("catalog.db%s still holds it %d times: %q", suffix, n, b[max(0, at-20):min(len(b), at+60)])
+		}
+	}
+}

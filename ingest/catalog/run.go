@@ -1,0 +1,118 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// State is how a run, or a unit of work of it, stands.
+type State string
+
+// The states.
+const (
+	Running  State = "running"
+	Done     State = "done"
+	Deferred State = "deferred" // it goes on at its ResumeAt
+	Failed   State = "failed"
+)
+
+// Outcome is how a run, or a unit of work of it, ended.
+type Outcome struct {
+	State    State
+	ResumeAt time.Time // of what is deferred
+	Error    string    // of what failed, or what kept it from going on
+}
+
+// Start describes a run that begins.
+type Start struct {
+	Job string
+	// Fence is shown with all that the run writes.
+	Fence Fence
+	// Scheduled is when it should have begun; zero if a person began it.
+	Scheduled time.Time
+}
+
+// Run is a run that is under way; its pages are saved through it. It is safe for
+// concurrent use, each unit of work by one goroutine.
+type Run struct {
+	ID    int64
+	c     *Catalog
+	job   string
+	fence Fence
+}
+
+// Begin begins a run. Runs of the same job that never ended are marked as failed:
+// who begins one holds the lease, so their process is gone.
+func (c *Catalog) Begin(ctx context.Context, s Start) (*Run, error) {
+	r := &Run{c: c, job: s.Job, fence: s.Fence}
+	err := c.change(ctx, func(tx *tx) error {
+		if err := tx.show(s.Fence); err != nil {
+			return err
+		}
+		if _, err := tx.exec("work_abandon", s.Job, tx.now); err != nil {
+			return err
+		}
+		if _, err := tx.exec("run_abandon", s.Job, tx.now); err != nil {
+			return err
+		}
+		var err error
+		r.ID, err = tx.insert("run_add", s.Job, micros(s.Scheduled), tx.now)
+		return err
+	})
+	if err != nil {
+		return nil, c.fault(fmt.Sprintf("begin a run of %s in", s.Job), err)
+	}
+	return r, nil
+}
+
+// Restart gives up the pass that is under way, and returns the cursor of a new one
+// with the same Mark, for when its token is not good any more.
+func (r *Run) Restart(ctx context.Context, work string) (cur Cursor, err error) {
+	err = r.guarded(ctx, "restart "+work, func(tx *tx) error {
+		if cur, err = tx.cursor(r.job, work); err != nil {
+			return err
+		}
+		cur.rewind()
+		return tx.saveCursor(&cur)
+	})
+	return cur, err
+}
+
+// EndWork writes down how a unit of work ended in this run. If it is deferred, its
+// cursor says until when.
+func (r *Run) EndWork(ctx context.Context, work, region string, o Outcome) error {
+	return r.guarded(ctx, "end "+work, func(tx *tx) error {
+		cur, err := tx.cursor(r.job, work)
+		if err != nil {
+			return err
+		}
+		cur.ResumeAt = time.Time{}
+		if o.State == Deferred {
+			cur.ResumeAt = o.ResumeAt
+		}
+		if err := tx.saveCursor(&cur); err != nil {
+			return err
+		}
+		_, err = tx.exec("work_end", r.ID, work, region, string(o.State), tx.now, micros(o.ResumeAt), text(o.Error))
+		return err
+	})
+}
+
+// End writes down how the run ended.
+func (r *Run) End(ctx context.Context, o Outcome) error {
+	return r.guarded(ctx, "end a run", func(tx *tx) error {
+		_, err := tx.exec("run_end", r.ID, string(o.State), tx.now, micros(o.ResumeAt), text(o.Error))
+		return err
+	})
+}
+
+// guarded runs a transaction behind the fence.
+func (r *Run) guarded(ctx context.Context, doing string, do func(*tx) error) error {
+	return r.c.fault(fmt.Sprintf("%s of %s in", doing, r.job), r.c.change(ctx, func(tx *tx) error {
+		if err := tx.show(r.fence); err != nil {
+			return err
+		}
+		return do(tx)
+	}))
+}

@@ -1,0 +1,158 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Query is what somebody looks for.
+type Query struct {
+	// Text is what they typed, whatever it is. All its words must be found, in
+	// the title, the channel's title, the tags or the description; what stands
+	// between quotation marks as it stands there; the last word, and any with a
+	// star behind it, may go on. A text without words finds nothing.
+	Text string
+	// Region finds only what was fetched for it; empty is all.
+	Region string
+	// Since finds only what was published since; zero is ever.
+	Since time.Time
+	// Limit is how many are returned at once; zero is 20, at most 100.
+	Limit int
+	// Cursor goes on where [Results] ended; empty is at the beginning.
+	Cursor string
+}
+
+// Results are what was found, the best first.
+type Results struct {
+	Hits []Hit
+	// Cursor goes on; empty if that was all. It names what was shown, so that
+	// whatever is fetched meanwhile, nothing is shown twice or left out. After
+	// 500 hits it ends: who has not found it by then asks otherwise.
+	Cursor string
+}
+
+// Hit is a video that was found, with what was looked for marked.
+type Hit struct {
+	Video   Video
+	Title   Marked
+	Channel Marked
+	Snippet Marked // the part of the description that has most of it
+}
+
+const (
+	defaultHits = 20
+	maxHits     = 100
+	maxDepth    = 500
+)
+
+// ErrBadCursor says that a cursor is none of ours.
+var ErrBadCursor = errors.New("the cursor is damaged: search from the beginning")
+
+// Search finds videos.
+func (c *Catalog) Search(ctx context.Context, q Query) (Results, error) {
+	shown, err := decodeShown(q.Cursor)
+	if err != nil {
+		return Results{}, err
+	}
+	if q.Limit <= 0 {
+		q.Limit = defaultHits
+	}
+	q.Limit = min(q.Limit, maxHits, maxDepth-len(shown))
+	phrases := parse(q.Text)
+	if len(phrases) == 0 || q.Limit <= 0 {
+		return Results{}, nil
+	}
+	text, args, err := statementOf(q, phrases, shown)
+	if err != nil {
+		return Results{}, err
+	}
+	var r Results
+	more := false
+	err = c.each(ctx, func(rows *sql.Rows) error {
+		var h Hit
+		var row int64
+		if err := scanVideo(rows, &h.Video, &row); err != nil {
+			return err
+		}
+		if more = len(r.Hits) == q.Limit; more {
+			return nil
+		}
+		h.Title, h.Channel = mark(h.Video.Title, phrases), mark(h.Video.ChannelTitle, phrases)
+		h.Snippet = snippet(h.Video.Description, phrases)
+		r.Hits, shown = append(r.Hits, h), append(shown, row)
+		return nil
+	}, text, args...)
+	if err != nil {
+		return Results{}, err
+	}
+	if more && len(shown) < maxDepth {
+		r.Cursor = encodeShown(shown)
+	}
+	return r, nil
+}
+
+// bm25 weighs title, description, channel and tags.
+const bm25 = "bm25(search, 10, 1, 4, 3)"
+
+// statementOf returns the statement of a query: the best rows first, then what is
+// told of them. It asks for one more than the limit.
+func statementOf(q Query, phrases []phrase, shown []int64) (string, []any, error) {
+	text := "WITH hit AS (SELECT rowid AS id, " + bm25 + " AS score FROM search WHERE search MATCH ?1"
+	args := []any{expression(phrases), q.Limit + 1}
+	where := func(condition string, arg any) {
+		args = append(args, arg)
+		text += fmt.Sprintf(" AND "+condition, len(args))
+	}
+	if q.Region != "" {
+		where("EXISTS (SELECT 1 FROM sightings WHERE region = ?%d AND video = search.rowid)", q.Region)
+	}
+	if !q.Since.IsZero() {
+		where("(SELECT published_at FROM videos WHERE id = search.rowid) >= ?%d", micros(q.Since))
+	}
+	if len(shown) > 0 {
+		list, err := json.Marshal(shown)
+		if err != nil {
+			return "", nil, err
+		}
+		where("rowid NOT IN (SELECT value FROM json_each(?%d))", string(list))
+	}
+	return text + " ORDER BY score, rowid LIMIT ?2) SELECT hit.id, " + videoColumns + ` FROM hit
+		JOIN videos v ON v.id = hit.id LEFT JOIN statistics s ON s.video = v.id ORDER BY hit.score, hit.id`, args, nil
+}
+
+// encodeShown writes rows as a cursor: in order, each as its distance to the one
+// before.
+func encodeShown(rows []int64) string {
+	rows = slices.Sorted(slices.Values(rows))
+	var b []byte
+	last := int64(0)
+	for _, row := range rows {
+		b = binary.AppendUvarint(b, uint64(row-last))
+		last = row
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func decodeShown(cursor string) (rows []int64, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return nil, ErrBadCursor
+	}
+	row := int64(0)
+	for len(b) > 0 {
+		distance, n := binary.Uvarint(b)
+		if n <= 0 || len(rows) == maxDepth || distance > 1<<40 {
+			return nil, ErrBadCursor
+		}
+		row += int64(distance)
+		rows, b = append(rows, row), b[n:]
+	}
+	return rows, nil
+}

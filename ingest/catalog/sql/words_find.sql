@@ -1,0 +1,2 @@
+-- Finds what the index of words was made with.
+SELECT words FROM about

@@ -1,0 +1,179 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+//go:embed sql/*.sql
+var sqlFiles embed.FS
+
+// A statement is named by its file under sql.
+type statement string
+
+// text returns what SQLite is told. Nothing may follow the statement, not even a
+// line's end: the driver would compile it anew each time.
+func (s statement) text() string {
+	b, err := sqlFiles.ReadFile("sql/" + string(s) + ".sql")
+	if err != nil {
+		panic(err) // there is no such file
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// tx is a transaction that holds the file's write lock.
+type tx struct {
+	*sql.Tx
+	c   *Catalog
+	ctx context.Context
+	now int64 // the catalog's time, read while the lock is held
+}
+
+// change runs a transaction on a file whose words are ours: another version of the
+// program may have opened it since.
+func (c *Catalog) change(ctx context.Context, do func(*tx) error) error {
+	return c.transact(ctx, func(tx *tx) error {
+		var words string
+		if _, err := tx.one("words_find", nil, &words); err != nil {
+			return err
+		}
+		if words != wordsVersion {
+			return fmt.Errorf("another version of the program made its index anew, for %s; stop the older one, and start this one again", words)
+		}
+		return do(tx)
+	})
+}
+
+// transact runs a transaction. If do fails, nothing is written.
+func (c *Catalog) transact(ctx context.Context, do func(*tx) error) error {
+	t := &tx{c: c, ctx: ctx}
+	err := c.patiently(ctx, func() (err error) {
+		t.Tx, err = c.write.BeginTx(ctx, nil)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.now = micros(c.now())
+	if err := do(t); err != nil {
+		if gone := t.Rollback(); gone != nil && !errors.Is(gone, sql.ErrTxDone) {
+			err = errors.Join(err, gone)
+		}
+		return err
+	}
+	return t.Commit()
+}
+
+// The first and the longest pause between two tries.
+const (
+	firstPause   = 100 * time.Microsecond
+	longestPause = 5 * time.Millisecond
+)
+
+// patiently does something until it is not busy, for as long as the options and
+// the context allow.
+func (c *Catalog) patiently(ctx context.Context, do func() error) error {
+	err := do()
+	if !busy(err) {
+		return err
+	}
+	patience := time.NewTimer(c.wait) // in real time, whatever the catalog's clock says
+	defer patience.Stop()
+	for pause := firstPause; busy(err); pause = min(2*pause, longestPause) {
+		timer := time.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-patience.C:
+			timer.Stop()
+			return fmt.Errorf("it was busy for %s; see who holds it with: lsof %s: %w", c.wait, c.path, err)
+		}
+		err = do()
+	}
+	return err
+}
+
+// prepare compiles the statements for the connection that writes.
+func (c *Catalog) prepare(ctx context.Context) error {
+	files, err := sqlFiles.ReadDir("sql")
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		name := statement(strings.TrimSuffix(f.Name(), ".sql"))
+		if c.stmts[name], err = c.write.PrepareContext(ctx, name.text()); err != nil { //nolint:sqlclosecheck // Close does
+			return fmt.Errorf("prepare %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// stmt returns a statement of the transaction, which closes it.
+func (t *tx) stmt(s statement) *sql.Stmt {
+	return t.StmtContext(t.ctx, t.c.stmts[s])
+}
+
+// exec runs a statement, and returns how many rows it changed.
+func (t *tx) exec(s statement, args ...any) (int64, error) {
+	res, err := t.run(s, args)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// insert runs a statement that adds a row, and returns its number.
+func (t *tx) insert(s statement, args ...any) (int64, error) {
+	res, err := t.run(s, args)
+	if err != nil {
+		return 0, err
+	}
+	return res.LastInsertId()
+}
+
+func (t *tx) run(s statement, args []any) (sql.Result, error) {
+	res, err := t.stmt(s).ExecContext(t.ctx, args...) //nolint:sqlclosecheck // the transaction does
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s, err)
+	}
+	return res, nil
+}
+
+// one reads one row into dest, and reports whether there was one.
+func (t *tx) one(s statement, args []any, dest ...any) (bool, error) {
+	err := t.stmt(s).QueryRowContext(t.ctx, args...).Scan(dest...) //nolint:sqlclosecheck // the transaction does
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", s, err)
+	}
+	return true, nil
+}
+
+// each reads rows one by one.
+func (c *Catalog) each(ctx context.Context, row func(*sql.Rows) error, query string, args ...any) (err error) {
+	var rows *sql.Rows
+	err = c.patiently(ctx, func() (err error) {
+		rows, err = c.read.QueryContext(ctx, query, args...) //nolint:sqlclosecheck // below
+		return err
+	})
+	if err != nil {
+		return c.fault("read", err)
+	}
+	defer func() { err = c.fault("read", errors.Join(err, rows.Close())) }()
+	for rows.Next() {
+		if err := row(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

@@ -1,0 +1,138 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Video is what the upstream says about a video. Text is kept as it came, whatever
+// it holds; who shows it takes care of it.
+type Video struct {
+	ID           string        `json:"id"`
+	ChannelID    string        `json:"channel_id"`
+	ChannelTitle string        `json:"channel_title"`
+	Title        string        `json:"title"`
+	Description  string        `json:"description"`
+	Tags         []string      `json:"tags,omitempty"`
+	Category     string        `json:"category,omitempty"`
+	Live         string        `json:"live,omitempty"`     // none, live, upcoming
+	Language     string        `json:"language,omitempty"` // BCP 47
+	Thumbnail    string        `json:"thumbnail,omitempty"`
+	Duration     time.Duration `json:"-"` // zero while live or upcoming
+	PublishedAt  time.Time     `json:"published_at"`
+
+	// Brief says that it comes from a search or a playlist, where the description
+	// is cut, and tags and duration are missing. It never replaces what is known in
+	// full.
+	Brief bool `json:"brief,omitempty"`
+
+	// FetchedAt is set by the catalog.
+	FetchedAt time.Time `json:"fetched_at"`
+	// Statistics are nil if there are none. When a page is saved they are those
+	// of this video, whatever ID they have; nil keeps what there is.
+	Statistics *Statistics `json:"statistics,omitempty"`
+}
+
+// Statistics are the latest numbers of a video. Nil is hidden.
+type Statistics struct {
+	VideoID   string    `json:"-"`
+	Views     *int64    `json:"views"`
+	Likes     *int64    `json:"likes"`
+	Comments  *int64    `json:"comments"`
+	FetchedAt time.Time `json:"fetched_at"` // set by the catalog
+}
+
+// Channel is what the upstream says about a channel.
+type Channel struct {
+	ID          string    `json:"id"`
+	Title       string    `json:"title"`
+	Description string    `json:"description"`
+	Handle      string    `json:"handle,omitempty"`
+	Country     string    `json:"country,omitempty"`
+	Uploads     string    `json:"uploads,omitempty"` // the playlist of all its videos
+	PublishedAt time.Time `json:"published_at"`
+	FetchedAt   time.Time `json:"fetched_at"` // set by the catalog
+}
+
+// videoColumns are what scanVideo reads, of videos v and statistics s.
+const videoColumns = `v.video_id, v.channel_id, v.channel_title, v.title, v.description, v.tags, v.category, v.live,
+	v.language, v.thumbnail, coalesce(v.duration, 0), v.published_at, v.brief, v.fetched_at,
+	s.fetched_at, s.views, s.likes, s.comments`
+
+// scanVideo reads the columns of a video, and dest before them.
+func scanVideo(rows interface{ Scan(...any) error }, v *Video, dest ...any) error {
+	var tags string
+	var seconds, published, fetched int64
+	var counted, views, likes, comments sql.NullInt64
+	err := rows.Scan(append(dest, &v.ID, &v.ChannelID, &v.ChannelTitle, &v.Title, &v.Description, &tags, &v.Category, &v.Live,
+		&v.Language, &v.Thumbnail, &seconds, &published, &v.Brief, &fetched, &counted, &views, &likes, &comments)...)
+	if err != nil {
+		return err
+	}
+	v.Duration = time.Duration(seconds) * time.Second
+	v.PublishedAt, v.FetchedAt = moment(published), moment(fetched)
+	if counted.Valid {
+		v.Statistics = &Statistics{v.ID, known(views), known(likes), known(comments), moment(counted.Int64)}
+	}
+	if tags == "[]" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(tags), &v.Tags); err != nil {
+		return fmt.Errorf("video %s: its tags are damaged: %w", v.ID, err)
+	}
+	return nil
+}
+
+func known(n sql.NullInt64) *int64 {
+	if !n.Valid {
+		return nil
+	}
+	return &n.Int64
+}
+
+// Video returns a video with its statistics, or [ErrNotFound].
+func (c *Catalog) Video(ctx context.Context, id string) (v Video, err error) {
+	err = c.patiently(ctx, func() error {
+		return scanVideo(c.read.QueryRowContext(ctx, "SELECT "+videoColumns+
+			" FROM videos v LEFT JOIN statistics s ON s.video = v.id WHERE v.video_id = ?", id), &v)
+	})
+	return v, c.missing(fmt.Sprintf("video %q", id), err)
+}
+
+// Channel returns a channel, or [ErrNotFound].
+func (c *Catalog) Channel(ctx context.Context, id string) (ch Channel, err error) {
+	var published, fetched int64
+	err = c.patiently(ctx, func() error {
+		return c.read.QueryRowContext(ctx, `SELECT channel_id, title, description, handle, country, uploads, published_at, fetched_at
+			FROM channels WHERE channel_id = ?`, id).
+			Scan(&ch.ID, &ch.Title, &ch.Description, &ch.Handle, &ch.Country, &ch.Uploads, &published, &fetched)
+	})
+	ch.PublishedAt, ch.FetchedAt = moment(published), moment(fetched)
+	return ch, c.missing(fmt.Sprintf("channel %q", id), err)
+}
+
+// missing turns the absence of a row into an error that a caller can act on.
+func (c *Catalog) missing(what string, err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return fmt.Errorf("%s: %w", what, ErrNotFound)
+	}
+	return c.fault("read", err)
+}
+
+// encodeTags returns tags as a JSON array, in which < and & are themselves.
+func encodeTags(tags []string) (string, error) {
+	if len(tags) == 0 {
+		return "[]", nil
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(tags)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}

@@ -1,0 +1,277 @@
+package catalog
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+	"golang.org/x/text/width"
+	"modernc.org/sqlite"
+)
+
+// What people search for is found by words. Where a script puts spaces, a word is
+// what stands between them, in lower case and without accents. Where it does not
+// (Chinese, Japanese, Thai and others; Korean too, whose words hang together), each
+// pair of neighbours is a word, and the last character of a run one of its own: so
+// any two characters or more are found as neighbouring pairs, and one as the
+// beginning of a pair. Emoji are treated likewise.
+//
+//	Crème brûlée 東京タワー  ->  creme brulee 東京 京タ タワ ワー ー
+
+// wordsVersion changes with the words that a text has, and makes files index anew.
+var wordsVersion = fmt.Sprintf("1, unicode %s, norm %s", unicode.Version, norm.Version)
+
+// A word of a text.
+type word struct {
+	text       string
+	start, end int  // where it stands in the text, in bytes
+	half       int  // where the second character of a pair begins; else end
+	pair       bool // of a script without spaces: two characters, or the last of a run
+}
+
+// split returns the words of a text, which is in NFC.
+func split(text string) []word {
+	var all []word
+	s := scanner{text: text}
+	for s.next() {
+		if !s.unspaced {
+			all = append(all, word{text: string(s.folded), start: s.start, end: s.end, half: s.end})
+			continue
+		}
+		for i, c := range s.chars {
+			w := word{text: string(c.folded), start: c.start, half: c.end, end: c.end, pair: true}
+			if i+1 < len(s.chars) {
+				w.text += string(s.chars[i+1].folded)
+				w.end = s.chars[i+1].end
+			}
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// words returns the words of a text with spaces between, which is what the index
+// gets to see.
+func words(text string) string {
+	text = normal(text)
+	out := make([]byte, 0, len(text)+len(text)/8)
+	s := scanner{text: text}
+	for s.next() {
+		if !s.unspaced {
+			out = append(append(out, s.folded...), ' ')
+			continue
+		}
+		for i, c := range s.chars {
+			out = utf8.AppendRune(out, c.folded)
+			if i+1 < len(s.chars) {
+				out = utf8.AppendRune(out, s.chars[i+1].folded)
+			}
+			out = append(out, ' ')
+		}
+	}
+	return string(out)
+}
+
+// tagWords returns the words of tags, which are stored as a JSON array.
+func tagWords(tags string) string {
+	if strings.Contains(tags, `\`) { // else brackets, quotes and commas are just no words
+		var all []string
+		if json.Unmarshal([]byte(tags), &all) == nil {
+			tags = strings.Join(all, "\n")
+		}
+	}
+	return words(tags)
+}
+
+// A scanner finds runs: words, and stretches of a script without spaces.
+type scanner struct {
+	text       string
+	at         int
+	start, end int
+	unspaced   bool
+	folded     []byte // of a word
+	chars      []char // of a stretch
+}
+
+type char struct {
+	folded     rune
+	start, end int
+}
+
+// next finds the next run.
+func (s *scanner) next() bool {
+	s.folded, s.chars = s.folded[:0], s.chars[:0]
+	for s.at < len(s.text) {
+		from := s.at
+		r, size := rune(s.text[from]), 1
+		if r >= utf8.RuneSelf {
+			r, size = utf8.DecodeRuneInString(s.text[from:])
+		}
+		k := kindOf(r)
+		if k == ignored {
+			s.at += size
+			continue
+		}
+		begun := len(s.folded)+len(s.chars) > 0
+		if begun && (k == between || s.unspaced != (k == unspaced)) {
+			return true
+		}
+		s.at += size
+		if k == between {
+			continue
+		}
+		if !begun {
+			s.start, s.unspaced = from, k == unspaced
+		}
+		s.end = s.at
+		if k == unspaced {
+			s.chars = append(s.chars, char{narrow(r), from, s.at})
+		} else {
+			s.folded = fold(s.folded, r)
+		}
+	}
+	return len(s.folded)+len(s.chars) > 0
+}
+
+// A kind is what a character does to the words around it.
+type kind int
+
+const (
+	between  kind = iota // it parts words
+	spaced               // it is part of a word
+	unspaced             // it is part of a stretch without spaces
+	ignored              // it is not there
+)
+
+func kindOf(r rune) kind {
+	switch {
+	case r < utf8.RuneSelf:
+		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+			return spaced
+		}
+		return between
+	case dropped(r):
+		return ignored
+	case unicode.Is(withoutSpaces, r):
+		if letter(r) || unicode.Is(unicode.So, r) {
+			return unspaced
+		}
+		return between
+	case letter(r):
+		return spaced
+	}
+	return between
+}
+
+func letter(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.M) }
+
+// withoutSpaces are the blocks of scripts that put no spaces between words, of
+// Hangul, and of emoji and flags.
+var withoutSpaces = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{0x0E00, 0x0EFF, 1}, // Thai, Lao
+		{0x1000, 0x109F, 1}, // Myanmar
+		{0x1100, 0x11FF, 1}, // Hangul
+		{0x1780, 0x17FF, 1}, // Khmer
+		{0x2600, 0x27BF, 1}, // emoji
+		{0x2E80, 0x9FFF, 1}, // Han, kana, bopomofo
+		{0xA960, 0xA97F, 1}, // Hangul
+		{0xA9E0, 0xA9FF, 1}, // Myanmar
+		{0xAA60, 0xAA7F, 1}, // Myanmar
+		{0xAC00, 0xD7FF, 1}, // Hangul
+		{0xF900, 0xFAFF, 1}, // Han
+		{0xFF66, 0xFFDC, 1}, // narrow kana and Hangul
+	},
+	R32: []unicode.Range32{
+		{0x1AFF0, 0x1B16F, 1}, // kana
+		{0x1F1E6, 0x1F1FF, 1}, // flags
+		{0x1F300, 0x1FAFF, 1}, // emoji
+		{0x20000, 0x3FFFF, 1}, // Han
+	},
+}
+
+// dropped reports whether a character is dropped as if it were not there: accents,
+// vowel points, joiners, skin colours.
+func dropped(r rune) bool {
+	switch {
+	case r < 0x0300:
+		return r == 0x00AD // a soft hyphen
+	case r <= 0x036F:
+		return true // accents
+	case r < 0x0591:
+		return false
+	case r <= 0x05C7:
+		return unicode.Is(unicode.Mn, r) // Hebrew points
+	case r < 0x0610:
+		return false
+	case r <= 0x06ED:
+		return unicode.Is(unicode.Mn, r) || r == 0x0640 // Arabic points, and its stretching
+	case r == 0x200C, r == 0x200D:
+		return true // joiners
+	case 0xFE00 <= r && r <= 0xFE0F:
+		return true // how an emoji is drawn
+	}
+	return 0x1F3FB <= r && r <= 0x1F3FF
+}
+
+// fold appends a character of a word, in lower case and without accents.
+func fold(b []byte, r rune) []byte {
+	if r < utf8.RuneSelf {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return append(b, byte(r))
+	}
+	r = narrow(unicode.ToLower(r))
+	if plain, ok := letters[r]; ok {
+		return append(b, plain...)
+	}
+	var one [utf8.UTFMax]byte
+	n := utf8.EncodeRune(one[:], r)
+	parts := norm.NFD.Properties(one[:n]).Decomposition()
+	if len(parts) == 0 {
+		return append(b, one[:n]...)
+	}
+	for _, part := range string(parts) {
+		if !dropped(part) {
+			b = utf8.AppendRune(b, unicode.ToLower(part))
+		}
+	}
+	return b
+}
+
+// letters are those that people write plainly, though Unicode sees no accent in
+// them.
+var letters = map[rune]string{
+	'ß': "ss", 'æ': "ae", 'œ': "oe", 'ø': "o", 'ł': "l", 'đ': "d", 'ð': "d", 'þ': "th", 'ı': "i", 'ς': "σ",
+}
+
+// narrow returns the usual form of what East Asian fonts have in two widths.
+func narrow(r rune) rune {
+	if 0xFF00 <= r && r <= 0xFFEF {
+		if f := width.LookupRune(r).Folded(); f != 0 {
+			return unicode.ToLower(f)
+		}
+	}
+	return r
+}
+
+// The functions that the triggers and the view of schema/0001_catalog.sql call.
+func init() {
+	for name, f := range map[string]func(string) string{"catalog_words": words, "catalog_tags": tagWords} {
+		err := sqlite.RegisterDeterministicScalarFunction(name, 1, func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
+			text, _ := args[0].(string)
+			return f(text), nil
+		})
+		if err != nil {
+			panic(err) // the name is taken
+		}
+	}
+}
+
+// normal returns a text in NFC: what looks the same is the same.
+func normal(text string) string { return norm.NFC.String(text) }
