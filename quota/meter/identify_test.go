@@ -2,7 +2,6 @@ package meter_test
 
 import (
 	"errors"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -240,7 +239,7 @@ func FuzzRoute(f *testing.F) {
 		var sent *http.Request
 		clock := quota.NewSimClock(noon)
 		l := newLedger(t, book, clock)
-		m := meter.New(l, &meter.Options{Logger: slog.New(slog.DiscardHandler), Base: roundTrip(func(r *http.Request) (*http.Response, error) {
+		m := meter.New(l, &meter.Options{Logger: discard, Base: roundTrip(func(r *http.Request) (*http.Response, error) {
 			sent = r
 			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}}, nil
 		})})

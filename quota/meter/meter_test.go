@@ -54,6 +54,8 @@ upstreams:
 // noon is in the middle of a day in California.
 var noon = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 
+var discard = slog.New(slog.DiscardHandler)
+
 // rig is a ledger on a clock that is moved, a server that every host leads to, and
 // a client that is metered.
 type rig struct {
@@ -104,12 +106,14 @@ func newLedger(t testing.TB, text string, clock quota.Clock) *quota.Ledger {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := quota.New(b, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
+	l, err := quota.New(b, newStore(clock), &quota.Options{Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
+
+func newStore(clock quota.Clock) quota.Store { return memstore.New(&memstore.Options{Clock: clock}) }
 
 // do sends a request and reads all of its answer.
 func (r *rig) do(ctx context.Context, verb, url, body string) (int, string, error) {
