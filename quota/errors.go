@@ -81,21 +81,25 @@ func roundUp(d time.Duration) string {
 // ImpossibleError says that a call costs more than its pool ever admits. It
 // matches [ErrImpossible].
 type ImpossibleError struct {
-	Pool   Pool
-	Window string
-	Class  string
-	Units  int64
-	Limit  int64
+	Pool     Pool
+	Window   string
+	Class    string
+	Units    int64
+	Limit    int64
+	KeptFree bool // an ordinary caller may ask for as much: it is what the class keeps free
 }
 
 // Error implements error.
 func (e *ImpossibleError) Error() string {
-	class := ""
+	class, remedy := "", "raise quota"
 	if e.Class != "" {
 		class = fmt.Sprintf(" for class %s", e.Class)
 	}
-	return fmt.Sprintf("reserve %s: impossible: %d units asked for, the limit of %s is %d%s; ask for less, or raise quota in costs.yaml",
-		e.Pool, e.Units, e.Window, e.Limit, class)
+	if e.KeptFree {
+		remedy = "lower keep_free of the class"
+	}
+	return fmt.Sprintf("reserve %s: impossible: %d units asked for, the limit of %s is %d%s; ask for less, or %s in costs.yaml",
+		e.Pool, e.Units, e.Window, e.Limit, class, remedy)
 }
 
 // Is matches the sentinel.

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,11 +52,16 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	case n < 1 || n > window.MaxUnits:
 		return nil, l.failed(&c, BadInput("a hold is for 1 to %d calls, not %d", window.MaxUnits, n))
 	}
-	one, err := l.prices.Load().of(&c)
+	prices := l.prices.Load()
+	one, err := prices.of(&c)
 	var all price
 	if err == nil {
 		all.outage = one.outage
-		all.charges, err = multiply(one.charges, int64(n), c.Class)
+		all.charges = slices.Clone(one.charges)
+		for i := range all.charges {
+			all.charges[i].Units *= int64(n)
+		}
+		err = prices.possible(all.charges, c.Class)
 	}
 	var ends time.Time
 	if err == nil {

@@ -161,16 +161,6 @@ func refusal(c *Call, v Verdict) error {
 	return &RefusedError{v}
 }
 
-// multiply takes charges a number of times.
-func multiply(charges []Charge, times int64, class string) ([]Charge, error) {
-	all := make([]Charge, len(charges))
-	for i, c := range charges {
-		c.Units *= times
-		all[i] = c
-	}
-	return all, possible(all, class)
-}
-
 // storeError says what a store's error means. What is no bad input, no stale book
 // and not the caller's own doing is an outage.
 func (l *Ledger) storeError(ctx context.Context, op string, err error) error {

@@ -102,7 +102,7 @@ func (p *prices) addClass(u *Upstream, account, name string, class Class) {
 		if class.Outage != "" {
 			made.outage = class.Outage
 		}
-		made.charges, made.err = charge(pools, m.Charges, name)
+		made.charges, made.err = p.charge(pools, m.Charges, name)
 		p.methods[made.key] = made
 	}
 }
@@ -135,7 +135,7 @@ func zoneOf(windows []Window) *time.Location {
 }
 
 // charge puts units on pools, in the order of their names.
-func charge(pools map[string]*Charge, units map[string]int64, class string) ([]Charge, error) {
+func (p *prices) charge(pools map[string]*Charge, units map[string]int64, class string) ([]Charge, error) {
 	all := make([]Charge, 0, len(units))
 	for _, name := range slices.Sorted(maps.Keys(units)) {
 		pool := pools[name]
@@ -149,20 +149,34 @@ func charge(pools map[string]*Charge, units map[string]int64, class string) ([]C
 		}
 		all = append(all, c)
 	}
-	return all, possible(all, class)
+	return all, p.possible(all, class)
 }
 
 // possible fails loudly for units that could never be granted.
-func possible(charges []Charge, class string) error {
+func (p *prices) possible(charges []Charge, class string) error {
 	for i := range charges {
 		c := &charges[i]
 		for j := range c.Windows {
 			if w := &c.Windows[j]; c.Units > w.Limit {
-				return &ImpossibleError{Pool: c.Pool, Window: w.Name, Class: class, Units: c.Units, Limit: w.Limit}
+				kept := class != "" && p.ordinarily(charges)
+				return &ImpossibleError{Pool: c.Pool, Window: w.Name, Class: class, Units: c.Units, Limit: w.Limit, KeptFree: kept}
 			}
 		}
 	}
 	return nil
+}
+
+// ordinarily reports whether an ordinary caller could ever be granted charges.
+func (p *prices) ordinarily(charges []Charge) bool {
+	for i := range charges {
+		c := &charges[i]
+		for _, w := range p.accounts[accountKey{c.Pool.Upstream, c.Pool.Account, ""}][c.Pool.Name].Windows {
+			if c.Units > w.Limit {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // of returns what a call costs.
@@ -212,7 +226,7 @@ func (p *prices) explicit(c *Call, pools map[string]*Charge) (*price, error) {
 	}
 	made := &price{outage: p.book.Upstreams[c.Upstream].Classes[c.Class].Outage}
 	var err error
-	made.charges, err = charge(pools, c.Charges, c.Class)
+	made.charges, err = p.charge(pools, c.Charges, c.Class)
 	return made, err
 }
 
@@ -289,7 +303,7 @@ func (p *prices) ofMember(c *Call) (*price, error) {
 	charge.Pool.Key = pageKey(c.Key)
 	charge.Units = max(c.Units, 1)
 	made := &price{charges: []Charge{charge}}
-	return made, possible(made.charges, "")
+	return made, p.possible(made.charges, "")
 }
 
 // names lists the keys of a map for an error.
