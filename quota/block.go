@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota/window"
@@ -82,7 +83,7 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 	if err != nil {
 		return err
 	}
-	b.Charges = []Charge{c}
+	pool, b.Charges = c.Pool, []Charge{c}
 	if err := b.Check(); err != nil {
 		return err
 	}
@@ -92,38 +93,72 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 			return err
 		}
 	}
+	until := b.Until
+	if b.For > 0 {
+		until = l.now().Add(b.For)
+	}
 	if err := l.store.Block(ctx, b); err != nil {
 		err = l.storeError(ctx, "block "+pool.String(), err)
 		if l.journal == nil || b.Open || !errors.Is(err, ErrOutage) {
 			return err
 		}
-		if err := l.blockUnseen(ctx, pool, b, err); err != nil {
+		if err := l.blockUnseen(ctx, pool, until, b.Reason, err); err != nil {
 			return err
 		}
 	}
-	if l.watch != nil {
-		e := Event{Kind: EventShut, Pool: pool, Until: b.Until, Reason: b.Reason}
-		if b.For > 0 {
-			e.Until = l.clock.Now().Add(b.For)
-		}
-		if b.Open {
-			e.Kind = EventOpened
-		}
-		l.watch.Observe(e)
+	switch {
+	case b.Open:
+		l.shut.lift(pool)
+		l.tell(Event{Kind: EventOpened, Pool: pool})
+	case until.After(l.now()): // else it is over already, and shut nothing
+		l.shut.note(pool, until)
+		l.tell(Event{Kind: EventShut, Pool: pool, Until: until, Reason: b.Reason})
 	}
 	return nil
 }
 
 // blockUnseen writes a block down that the ledger cannot be told of.
-func (l *Ledger) blockUnseen(ctx context.Context, pool Pool, b BlockRequest, outage error) error {
-	now := l.now()
-	e := Entry{ID: l.ids.next(), At: now, Charges: []EntryCharge{{Pool: pool}}, Until: b.Until, Reason: b.Reason}
-	if b.For > 0 {
-		e.Until = now.Add(b.For)
-	}
+func (l *Ledger) blockUnseen(ctx context.Context, pool Pool, until time.Time, reason string, outage error) error {
+	e := Entry{ID: l.ids.next(), At: l.now(), Charges: []EntryCharge{{Pool: pool}}, Until: until, Reason: reason}
 	l.pending.Store(true)
 	if err := l.journal.Block(ctx, e); err != nil {
 		return &OutageError{Op: "block " + pool.String(), Reason: "and the journal cannot be written", Err: errors.Join(outage, err)}
 	}
 	return nil
+}
+
+// blocks are those that a ledger has made, or was refused by: it does not draw from
+// a hold while one stands. What it does not know of, the store does.
+type blocks struct {
+	mu    sync.Mutex
+	until map[Pool]time.Time
+}
+
+func (b *blocks) note(pool Pool, until time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.until == nil {
+		b.until = make(map[Pool]time.Time)
+	}
+	if until.After(b.until[pool]) {
+		b.until[pool] = until
+	}
+}
+
+func (b *blocks) lift(pool Pool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.until, pool)
+}
+
+// stands reports whether one of the pools of charges is shut.
+func (b *blocks) stands(now time.Time, charges []Charge) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range charges {
+		if now.Before(b.until[charges[i].Pool]) {
+			return true
+		}
+	}
+	return false
 }

@@ -37,6 +37,7 @@ type Ledger struct {
 
 	journal   Journal
 	allowance int64
+	shut      blocks
 	pending   atomic.Bool  // the journal may hold something
 	offset    atomic.Int64 // the store's clock less ours, in nanoseconds
 }
@@ -146,6 +147,9 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err e
 	}
 	if l.journal != nil {
 		l.offset.Store(int64(v.At.Sub(l.clock.Now())))
+	}
+	if v.Blocked {
+		l.shut.note(v.Pool, v.RetryAt)
 	}
 	if l.watch != nil {
 		l.answered(c, *v, l.clock.Now().Sub(began))

@@ -762,6 +762,7 @@ func TestObserver(t *testing.T) {
 	l.Reserve(t.Context(), units(1000))
 	l.Reserve(t.Context(), units(-1))
 	l.Reserve(t.Context(), quota.Call{Upstream: "youtube", Method: "nope"})
+	l.Block(t.Context(), pool, noon, "over already, so nothing was shut")
 	l.BlockFor(t.Context(), pool, time.Minute, "")
 	l.Reserve(t.Context(), units(1))
 	l.Unblock(t.Context(), pool)

@@ -55,6 +55,13 @@ type Event struct {
 	Took       time.Duration // granted, refused, blocked: how long the store took
 }
 
+// tell tells the observer, if there is one.
+func (l *Ledger) tell(e Event) {
+	if l.watch != nil {
+		l.watch.Observe(e)
+	}
+}
+
 // answered tells the observer of a verdict.
 func (l *Ledger) answered(c *Call, v Verdict, took time.Duration) {
 	e := Event{Kind: EventGranted, Call: *c, Pool: v.Pool, Verdict: v, Took: took}
@@ -103,8 +110,6 @@ func (l *Ledger) unseen(c *Call, r *Reservation, err error) error {
 	if err != nil {
 		return l.failed(c, err)
 	}
-	if l.watch != nil {
-		l.watch.Observe(Event{Kind: EventAdmitted, Call: *c, Pool: r.Pool, Verdict: r.Verdict})
-	}
+	l.tell(Event{Kind: EventAdmitted, Call: *c, Pool: r.Pool, Verdict: r.Verdict})
 	return nil
 }

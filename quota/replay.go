@@ -71,13 +71,11 @@ func (l *Ledger) replay(ctx context.Context, id string) error {
 		if !done {
 			continue // it was settled meanwhile
 		}
-		if l.watch != nil {
-			first := e.Charges[0]
-			if e.Settled != nil {
-				first.Units = e.Settled[0]
-			}
-			l.watch.Observe(Event{Kind: EventReplayed, Pool: first.Pool, Units: first.Units, Until: e.Until, Reason: e.Reason})
+		first := e.Charges[0]
+		if e.Settled != nil {
+			first.Units = e.Settled[0]
 		}
+		l.tell(Event{Kind: EventReplayed, Pool: first.Pool, Units: first.Units, Until: e.Until, Reason: e.Reason})
 		return nil
 	}
 }

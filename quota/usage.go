@@ -118,8 +118,6 @@ func (l *Ledger) Adjust(ctx context.Context, pool Pool, units int64, reason stri
 	if err != nil {
 		return l.storeError(ctx, "adjust "+pool.String(), err)
 	}
-	if l.watch != nil {
-		l.watch.Observe(Event{Kind: EventAdjusted, Pool: pool, Units: units, Reason: reason})
-	}
+	l.tell(Event{Kind: EventAdjusted, Pool: pool, Units: units, Reason: reason})
 	return nil
 }
