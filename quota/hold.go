@@ -19,11 +19,17 @@ const maxHold = 15 * time.Minute
 // its lag), and after 15 minutes; from then on calls reserve for themselves.
 // Ending frees nothing: only Close releases what is left, and after a crash all
 // of it stands as spent.
+//
+// Nothing is drawn for a pool that is blocked: the call reserves for itself, and is
+// refused. That holds for blocks which the same ledger has made, or was refused by;
+// drawing asks nobody, so of another process's block it does not know before that.
 type Hold struct {
 	r    *Reservation
-	ends time.Time
+	made time.Time
 
 	mu       sync.Mutex
+	ends     time.Time
+	prices   *prices // by which it ends then
 	left     []int64 // by charge of r
 	closed   bool    // nothing is drawn any more
 	spent    []int64 // what closing settles to
@@ -32,13 +38,13 @@ type Hold struct {
 
 // drawn is what one call has taken from a hold.
 type drawn struct {
-	hold    *Hold
-	units   []int64 // by charge of the call
-	index   []int   // of the hold's charge, by charge of the call
-	labels  Labels
-	id      string // under which more than was drawn is charged
-	short   []Charge
-	settled *Settlement
+	hold   *Hold
+	units  []int64 // by charge of the call
+	index  []int   // of the hold's charge, by charge of the call
+	labels Labels
+	id     string   // under which more than was drawn is charged
+	short  []Charge // what is to be charged still
+	done   *Settlement
 }
 
 // Hold reserves a call n times at once. A hold takes an id of its own, because a
@@ -63,9 +69,10 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 		}
 		err = prices.possible(all.charges, c.Class)
 	}
+	made := l.clock.Now()
 	var ends time.Time
 	if err == nil {
-		ends, err = holdEnds(l.clock.Now(), all.charges)
+		ends, err = holdEnds(made, all.charges)
 	}
 	if err != nil {
 		return nil, l.failed(&c, err)
@@ -74,7 +81,7 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Hold{r: r, ends: ends, left: make([]int64, len(r.price.charges))}
+	h := &Hold{r: r, made: made, ends: ends, prices: prices, left: make([]int64, len(r.price.charges))}
 	for i := range r.price.charges {
 		h.left[i] = r.price.charges[i].Units
 	}
@@ -118,8 +125,39 @@ func holdOf(ctx context.Context) *Hold {
 	return h
 }
 
-// Ends returns when calls stop drawing from the hold.
-func (h *Hold) Ends() time.Time { return h.ends }
+// Ends returns when calls stop drawing from the hold. Another price book can make it
+// earlier.
+func (h *Hold) Ends() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.shorten()
+	return h.ends
+}
+
+// shorten heeds the boundaries of another price book, if the ledger goes by one.
+func (h *Hold) shorten() {
+	p := h.r.ledger.prices.Load()
+	if p == h.prices {
+		return
+	}
+	h.prices = p
+	charges := make([]Charge, len(h.left))
+	for i := range charges {
+		c, err := p.pool(h.r.price.charges[i].Pool)
+		if err != nil { // there is no such pool any more
+			h.ends = h.made
+			return
+		}
+		charges[i] = c
+	}
+	ends, err := holdEnds(h.made, charges)
+	if err != nil {
+		ends = h.made
+	}
+	if ends.Before(h.ends) {
+		h.ends = ends
+	}
+}
 
 // Verdict returns the ledger's answer to the hold.
 func (h *Hold) Verdict() Verdict { return h.r.Verdict }
@@ -138,9 +176,24 @@ func (h *Hold) Left() map[string]int64 {
 // Close releases what is left. Calls under the context reserve for themselves
 // from then on. A second Close does nothing; one that fails may be tried again.
 func (h *Hold) Close(ctx context.Context) error {
+	spent := h.close()
+	if spent == nil {
+		return nil
+	}
+	if _, err := h.r.settle(ctx, spent); err != nil {
+		return err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.closed { // first, because a reply that is lost may have freed the units
+	h.released = true
+	return nil
+}
+
+// close stops the drawing, and returns what closing settles to; nil if that is done.
+func (h *Hold) close() []int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed { // before it is settled, because a reply that is lost may have freed the units
 		h.closed = true
 		h.spent = make([]int64, len(h.left))
 		for i, left := range h.left {
@@ -151,21 +204,20 @@ func (h *Hold) Close(ctx context.Context) error {
 	if h.released {
 		return nil
 	}
-	_, err := h.r.settle(ctx, h.spent)
-	h.released = err == nil
-	return err
+	return h.spent
 }
 
 // draw takes a call's units from the hold, or returns nil if it cannot: another
-// ledger or account, a pool it does not hold, too little left, ended, closed, or a
-// question that makes no sense; reserving will say what is wrong.
+// ledger or account, a pool that it does not hold or that is blocked, too little
+// left, ended, closed, or a question that makes no sense; reserving will say what is
+// wrong.
 func (h *Hold) draw(ctx context.Context, l *Ledger, c *Call) *Reservation {
 	if h.r.ledger != l || ctx.Err() != nil || c.ID != "" && !validID(c.ID) {
 		return nil
 	}
 	labels := c.labels()
 	price, err := l.prices.Load().of(c)
-	if err != nil || len(price.charges) == 0 || labels.check() != nil {
+	if err != nil || len(price.charges) == 0 || labels.check() != nil || l.shut.stands(l.now(), price.charges) {
 		return nil
 	}
 	d := &drawn{hold: h, id: l.ids.next(), labels: labels}
@@ -187,9 +239,7 @@ func (h *Hold) draw(ctx context.Context, l *Ledger, c *Call) *Reservation {
 		first := &price.charges[0]
 		v = Verdict{Allowed: true, ID: v.ID, Pool: first.Pool, Units: first.Units, At: v.At, Outage: v.Outage}
 	}
-	if l.watch != nil {
-		l.watch.Observe(Event{Kind: EventDrawn, Call: *c, Pool: v.Pool, Verdict: v})
-	}
+	l.tell(Event{Kind: EventDrawn, Call: *c, Pool: v.Pool, Verdict: v})
 	return &Reservation{Verdict: v, ledger: l, price: price, aside: &aside{drawn: d}}
 }
 
@@ -197,7 +247,7 @@ func (h *Hold) draw(ctx context.Context, l *Ledger, c *Call) *Reservation {
 func (h *Hold) take(now time.Time, d *drawn, charges []Charge) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed || !now.Before(h.ends) {
+	if h.shorten(); h.closed || !now.Before(h.ends) {
 		return false
 	}
 	for i := range charges {
@@ -228,12 +278,8 @@ func (h *Hold) index(c *Charge) int {
 // open; units too few come from it while it has some, and are charged now where
 // it has not.
 func (d *drawn) settle(ctx context.Context, r *Reservation, units []int64) (Settlement, error) {
-	h := d.hold
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	again := d.settled != nil
-	if !again {
-		d.settled = d.correct(r, units)
+	if d.done == nil {
+		d.done = d.correct(r, units)
 	}
 	if len(d.short) > 0 {
 		// under an id of its own, and always the same, so that trying again charges once
@@ -243,11 +289,9 @@ func (d *drawn) settle(ctx context.Context, r *Reservation, units []int64) (Sett
 		if err != nil {
 			return Settlement{}, r.ledger.storeError(context.WithoutCancel(ctx), "settle "+d.short[0].Pool.String(), err)
 		}
-		d.short, again = nil, false
+		d.short = nil
 	}
-	s := *d.settled
-	s.Repeat = again
-	return s, nil
+	return *d.done, nil
 }
 
 // correct moves units between the call and the hold, and notes what is to be
@@ -255,6 +299,8 @@ func (d *drawn) settle(ctx context.Context, r *Reservation, units []int64) (Sett
 func (d *drawn) correct(r *Reservation, units []int64) *Settlement {
 	var s Settlement
 	h := d.hold
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for i, j := range d.index {
 		switch over := d.units[i] - units[i]; {
 		case over > 0 && h.closed:

@@ -3,6 +3,7 @@ package quota_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -223,6 +224,107 @@ func TestHold(t *testing.T) {
 			t.Errorf("%d left", left(h))
 		}
 	})
+	t.Run("nothing is drawn while its pool is blocked", func(t *testing.T) {
+		l, clock := newLedger(t)
+		search := quota.Call{Upstream: "youtube", Method: "search.list"}
+		h, err := l.Hold(t.Context(), search, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := h.Context(t.Context())
+		searches := quota.Pool{Upstream: "youtube", Account: "default", Name: "searches"}
+		draw(t, ctx, l, search)
+		if err := l.BlockFor(ctx, searches, time.Minute, "quotaExceeded"); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.BlockFor(ctx, searches, time.Second, "quotaExceeded"); err != nil { // the later one stands
+			t.Fatal(err)
+		}
+		clock.Advance(59 * time.Second)
+		if _, err := l.Reserve(ctx, search); !errors.Is(err, quota.ErrBlocked) {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(map[string]int64{"units": 20, "searches": 1}, h.Left()); diff != "" {
+			t.Error(diff)
+		}
+		draw(t, ctx, l, units(1)) // the other pool is open
+		clock.Advance(time.Second)
+		if left(h) != 19 {
+			t.Errorf("%d left", left(h))
+		}
+		clock.Advance(-time.Second)
+		if err := l.Unblock(ctx, searches); err != nil {
+			t.Fatal(err)
+		}
+		draw(t, ctx, l, quota.Call{Upstream: "youtube", Charges: map[string]int64{"searches": 1}})
+		if diff := cmp.Diff(map[string]int64{"units": 19, "searches": 0}, h.Left()); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("of another process's block it knows once it was refused", func(t *testing.T) {
+		clock := quota.NewSimClock(noon)
+		store := memstore.New(&memstore.Options{Clock: clock})
+		var ledgers [2]*quota.Ledger
+		for i := range ledgers {
+			var err error
+			if ledgers[i], err = quota.New(mustParse(t, testBook), store, &quota.Options{Clock: clock}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l, other := ledgers[0], ledgers[1]
+		h, err := l.Hold(t.Context(), list, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := other.BlockFor(t.Context(), h.Verdict().Pool, time.Minute, "quotaExceeded"); err != nil {
+			t.Fatal(err)
+		}
+		draw(t, h.Context(t.Context()), l, list)
+		for _, ctx := range []context.Context{t.Context(), h.Context(t.Context())} {
+			if _, err := l.Reserve(ctx, list); !errors.Is(err, quota.ErrBlocked) {
+				t.Error(err)
+			}
+		}
+		if left(h) != 3 {
+			t.Errorf("%d left", left(h))
+		}
+	})
+	t.Run("another price book can end it earlier", func(t *testing.T) {
+		hourly := strings.NewReplacer("revision: 1", "revision: 2", "{per: 24h}", "{per: 24h}, {per: hour}").Replace(testBook)
+		for _, test := range []struct {
+			name, book string
+			ends       time.Time
+		}{
+			{"with the same boundaries", testBook, noon.Add(65 * time.Minute)},
+			{"with a nearer one", hourly, noon.Add(59 * time.Minute)},
+			{"with one that was near when it was made", strings.Replace(hourly, "{per: hour}", "{per: hour, lag: 30m}", 1), noon.Add(50 * time.Minute)},
+			{"without its pool", "revision: 2\nupstreams: {github: {pools: {core: {quota: 60, windows: [{per: 1h}]}}, methods: {get: 1}}}\n", noon.Add(50 * time.Minute)},
+		} {
+			t.Run(test.name, func(t *testing.T) {
+				l, clock := newLedger(t)
+				clock.Advance(50 * time.Minute)
+				h, err := l.Hold(t.Context(), list, 4)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := l.SetBook(mustParse(t, test.book)); err != nil {
+					t.Fatal(err)
+				}
+				clock.Set(test.ends.Add(-time.Second))
+				if test.ends.After(noon.Add(50 * time.Minute)) {
+					draw(t, h.Context(t.Context()), l, list)
+				} else {
+					clock.Set(test.ends)
+				}
+				want := left(h)
+				clock.Set(test.ends)
+				l.Reserve(h.Context(t.Context()), list) // drawn or not is what matters
+				if left(h) != want || !h.Ends().Equal(test.ends) {
+					t.Errorf("%d left, want %d; ends %s, want %s", left(h), want, h.Ends(), test.ends)
+				}
+			})
+		}
+	})
 	t.Run("an observer may look at it", func(t *testing.T) {
 		clock := quota.NewSimClock(noon)
 		var h *quota.Hold
@@ -242,8 +344,14 @@ func TestHold(t *testing.T) {
 		if h, err = l.Hold(t.Context(), list, 4); err != nil {
 			t.Fatal(err)
 		}
-		draw(t, h.Context(t.Context()), l, list)
-		if diff := cmp.Diff([]quota.EventKind{"granted", "drawn"}, kinds); diff != "" {
+		r := draw(t, h.Context(t.Context()), l, list)
+		if _, err := r.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]quota.EventKind{"granted", "drawn", "settled", "settled"}, kinds); diff != "" {
 			t.Error(diff)
 		}
 	})

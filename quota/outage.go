@@ -94,6 +94,7 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 	case err != nil:
 		return nil, because(outage, "and the journal cannot be written ("+err.Error()+")")
 	case a.Blocked.After(now):
+		l.shut.note(a.Pool, a.Blocked)
 		return nil, &RefusedError{Verdict{
 			Pool: a.Pool, ID: id, Blocked: true, Reason: a.Reason, At: now,
 			RetryAt: a.Blocked, RetryAfter: a.Blocked.Sub(now), ResetAt: a.Blocked,
@@ -120,13 +121,6 @@ func because(outage error, reason string) error {
 // settleAdmitted corrects a call that was admitted in an outage: in the journal,
 // or in the ledger once it has been put there.
 func (r *Reservation) settleAdmitted(ctx context.Context, units []int64) (Settlement, error) {
-	r.aside.once.Lock()
-	defer r.aside.once.Unlock()
-	if r.aside.settled != nil {
-		again := *r.aside.settled
-		again.Repeat = true
-		return again, nil
-	}
 	l, op := r.ledger, "settle "+r.Pool.String()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 	defer cancel()
@@ -134,14 +128,15 @@ func (r *Reservation) settleAdmitted(ctx context.Context, units []int64) (Settle
 	if err != nil {
 		return Settlement{}, &OutageError{Op: op, Reason: "and the journal cannot be written", Err: err}
 	}
-	var s Settlement
 	if stands != nil {
-		s = r.corrected(stands)
+		s := r.corrected(stands)
 		s.Repeat = !slices.Equal(stands, units)
-	} else if s, err = l.settleReplayed(ctx, r.ID, r.price.charges, units); err != nil {
+		return s, nil
+	}
+	s, err := l.settleReplayed(ctx, r.ID, r.price.charges, units)
+	if err != nil {
 		return Settlement{}, l.storeError(ctx, op, err)
 	}
-	r.aside.settled = &s
 	return s, nil
 }
 

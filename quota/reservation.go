@@ -19,9 +19,9 @@ type Reservation struct {
 
 // aside is what a reservation remembers that the store does not know.
 type aside struct {
-	drawn   *drawn     // from a hold; nil if admitted in an outage
-	once    sync.Mutex // of one that was admitted
-	settled *Settlement
+	drawn   *drawn // from a hold; nil if admitted in an outage
+	mu      sync.Mutex
+	settled *Settlement // the first, which wins
 }
 
 // Charges returns the units taken, by pool.
@@ -68,14 +68,36 @@ func (r *Reservation) settle(ctx context.Context, units []int64) (Settlement, er
 	switch {
 	case len(r.price.charges) == 0:
 		return Settlement{}, nil // admitted without a price
-	case r.aside != nil && r.aside.drawn != nil:
-		return r.aside.drawn.settle(ctx, r, units)
-	case r.Outage:
-		return r.settleAdmitted(ctx, units)
+	case r.aside != nil:
+		s, err := r.settleAside(ctx, units)
+		if err == nil {
+			r.ledger.tell(Event{Kind: EventSettled, Token: Token{Upstream: r.Pool.Upstream, Account: r.Pool.Account, ID: r.ID}, Settlement: s})
+		}
+		return s, err
 	case r.Nonce == [16]byte{}:
 		return Settlement{}, BadInput("settle %s: a family's member takes no receipts, so nothing comes back", r.Pool)
 	}
 	return r.ledger.Settle(ctx, r.Token(), units...)
+}
+
+// settleAside is settle where the store has no receipt.
+func (r *Reservation) settleAside(ctx context.Context, units []int64) (s Settlement, err error) {
+	r.aside.mu.Lock()
+	defer r.aside.mu.Unlock()
+	switch {
+	case r.aside.settled != nil:
+		s = *r.aside.settled
+		s.Repeat = true
+		return s, nil
+	case r.aside.drawn != nil:
+		s, err = r.aside.drawn.settle(ctx, r, units)
+	default:
+		s, err = r.settleAdmitted(ctx, units)
+	}
+	if err == nil {
+		r.aside.settled = &s
+	}
+	return s, err
 }
 
 func (r *Reservation) pools() []string { return slices.Sorted(maps.Keys(r.Charges())) }

@@ -365,14 +365,18 @@ func TestObserverHearsOfTheOutage(t *testing.T) {
 	server := durable(t)
 	p := start(t, server, filepath.Join(t.TempDir(), "journal.db"))
 	server.Kill()
-	p.Reserve(t.Context(), quota.Call{Method: "videos.list"})
+	r, err := p.Reserve(t.Context(), quota.Call{Method: "videos.list"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Settle(t.Context(), 2)
 	p.Reserve(t.Context(), quota.Call{Method: "search.list"})
 	if err := server.Run(); err != nil {
 		t.Fatal(err)
 	}
 	p.back(t)
 	p.Reserve(t.Context(), quota.Call{Method: "videos.list"})
-	want := []quota.EventKind{"admitted", "outage", "replayed", "granted"}
+	want := []quota.EventKind{"admitted", "settled", "outage", "replayed", "granted"}
 	if diff := cmp.Diff(want, p.events); diff != "" {
 		t.Error(diff)
 	}
