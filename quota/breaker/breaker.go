@@ -2,16 +2,18 @@
 // stands between a ledger and its store: [New] returns a store that fails at once
 // while the one behind it is known to be dead.
 //
-// After three failures in a row the store counts as dead. Those three, and calls
-// that were under way at the same time, pay the full timeout; all others fail at
-// once with [ErrOpen]. Every few seconds one probe, which no caller waits for,
-// looks whether the store is back.
+// After three failures in a row the store counts as dead. Those three calls pay the
+// full timeout. Those that are under way then are given up and wait no longer, so only
+// what began in the same moment as the three pays as much; all others fail at once
+// with [ErrOpen]. Every few seconds one probe, which no caller waits for, looks whether
+// the store is back.
 package breaker
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -22,6 +24,10 @@ import (
 // ErrOpen says that the store was not asked, because it is known to be dead. It
 // matches [quota.ErrNotAsked].
 var ErrOpen = fmt.Errorf("the ledger did not answer lately, so %w", quota.ErrNotAsked)
+
+// errGivenUp is of calls that were under way when the store was found dead. It may
+// have taken them.
+var errGivenUp = errors.New("the ledger was found dead before it answered")
 
 // Options are what New can be told; nil is legal.
 type Options struct {
@@ -36,6 +42,19 @@ type Store struct {
 	store   quota.Store
 	breaker *gobreaker.CircuitBreaker[any]
 	timeout time.Duration
+	life    atomic.Pointer[life]
+}
+
+// life is the time until the store is next found dead.
+type life struct {
+	context.Context
+	end context.CancelFunc
+}
+
+// begin begins a life.
+func (s *Store) begin() {
+	ctx, end := context.WithCancel(context.Background())
+	s.life.Store(&life{ctx, end})
 }
 
 var _ quota.Store = (*Store)(nil)
@@ -56,6 +75,7 @@ func New(store quota.Store, o *Options) *Store {
 		timeout = 2 * time.Second
 	}
 	s := &Store{store: store, timeout: timeout}
+	s.begin()
 	s.breaker = gobreaker.NewCircuitBreaker[any](gobreaker.Settings{
 		Name:         "ledger",
 		MaxRequests:  1,
@@ -64,6 +84,12 @@ func New(store quota.Store, o *Options) *Store {
 		IsSuccessful: answered,
 		IsExcluded:   func(err error) bool { return errors.As(err, new(*gaveUp)) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
+			switch to {
+			case gobreaker.StateOpen:
+				s.life.Load().end()
+			case gobreaker.StateClosed:
+				s.begin()
+			}
 			if o.Changed != nil && (to == gobreaker.StateOpen && from == gobreaker.StateClosed || to == gobreaker.StateClosed) {
 				o.Changed(to == gobreaker.StateOpen)
 			}
@@ -83,7 +109,7 @@ func answered(err error) bool {
 type gaveUp struct{ error }
 
 // through asks the store if it is alive.
-func through[T any](ctx context.Context, s *Store, probe []quota.Charge, ask func() (T, error)) (T, error) {
+func through[T any](ctx context.Context, s *Store, probe []quota.Charge, ask func(context.Context) (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
 		return none, err // before it was asked
@@ -95,9 +121,16 @@ func through[T any](ctx context.Context, s *Store, probe []quota.Charge, ask fun
 		return none, ErrOpen
 	}
 	got, err := s.breaker.Execute(func() (any, error) {
-		v, err := ask()
-		if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		living, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(s.life.Load(), cancel)()
+		v, err := ask(living)
+		switch {
+		case err == nil:
+		case errors.Is(ctx.Err(), context.Canceled):
 			err = &gaveUp{err} // the caller's patience says nothing of the store
+		case ctx.Err() == nil && living.Err() != nil:
+			err = errGivenUp
 		}
 		return v, err
 	})
@@ -130,32 +163,32 @@ func (s *Store) probe(charges []quota.Charge) {
 
 // Reserve implements [quota.Store].
 func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
-	return through(ctx, s, r.Charges, func() (quota.Verdict, error) { return s.store.Reserve(ctx, r) })
+	return through(ctx, s, r.Charges, func(ctx context.Context) (quota.Verdict, error) { return s.store.Reserve(ctx, r) })
 }
 
 // Settle implements [quota.Store].
 func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
-	return through(ctx, s, nil, func() (quota.Settlement, error) { return s.store.Settle(ctx, t, units) })
+	return through(ctx, s, nil, func(ctx context.Context) (quota.Settlement, error) { return s.store.Settle(ctx, t, units) })
 }
 
 // Record implements [quota.Store].
 func (s *Store) Record(ctx context.Context, r quota.Request) error {
-	_, err := through(ctx, s, r.Charges, func() (any, error) { return nil, s.store.Record(ctx, r) })
+	_, err := through(ctx, s, r.Charges, func(ctx context.Context) (any, error) { return nil, s.store.Record(ctx, r) })
 	return err
 }
 
 // Block implements [quota.Store].
 func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
-	_, err := through(ctx, s, b.Charges, func() (any, error) { return nil, s.store.Block(ctx, b) })
+	_, err := through(ctx, s, b.Charges, func(ctx context.Context) (any, error) { return nil, s.store.Block(ctx, b) })
 	return err
 }
 
 // Look implements [quota.Store].
 func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
-	return through(ctx, s, charges, func() ([]quota.PageState, error) { return s.store.Look(ctx, charges) })
+	return through(ctx, s, charges, func(ctx context.Context) ([]quota.PageState, error) { return s.store.Look(ctx, charges) })
 }
 
 // Spend implements [quota.Store].
 func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
-	return through(ctx, s, nil, func() ([]quota.Spent, error) { return s.store.Spend(ctx, q) })
+	return through(ctx, s, nil, func(ctx context.Context) ([]quota.Spent, error) { return s.store.Spend(ctx, q) })
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -379,57 +378,5 @@ func TestObserverHearsOfTheOutage(t *testing.T) {
 	want := []quota.EventKind{"admitted", "settled", "outage", "replayed", "granted"}
 	if diff := cmp.Diff(want, p.events); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// dead is a store that takes its time to fail.
-type dead struct {
-	quota.Store
-	asked atomic.Int64
-	alive atomic.Bool
-}
-
-func (d *dead) Reserve(context.Context, quota.Request) (quota.Verdict, error) {
-	d.asked.Add(1)
-	if d.alive.Load() {
-		return quota.Verdict{Allowed: true}, nil
-	}
-	return quota.Verdict{}, errors.New("timed out")
-}
-
-func (d *dead) Look(context.Context, []quota.Charge) ([]quota.PageState, error) {
-	d.asked.Add(1)
-	if d.alive.Load() {
-		return nil, nil
-	}
-	return nil, errors.New("timed out")
-}
-
-func TestBreaker(t *testing.T) {
-	d := &dead{}
-	changes := make(chan bool, 10)
-	s := breaker.New(d, &breaker.Options{Probe: 10 * time.Millisecond, Changed: func(dead bool) { changes <- dead }})
-	r := quota.Request{Charges: make([]quota.Charge, 1)}
-	for range 3 {
-		if _, err := s.Reserve(t.Context(), r); errors.Is(err, breaker.ErrOpen) {
-			t.Fatal(err)
-		}
-	}
-	if !<-changes {
-		t.Error("found alive after three failures")
-	}
-	if _, err := s.Reserve(t.Context(), r); !errors.Is(err, breaker.ErrOpen) || d.asked.Load() != 3 {
-		t.Errorf("asked %d times: %v", d.asked.Load(), err)
-	}
-	d.alive.Store(true)
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		if _, err := s.Reserve(t.Context(), r); err == nil {
-			break
-		} else if !errors.Is(err, breaker.ErrOpen) || time.Now().After(deadline) {
-			t.Fatal("a caller paid for a probe:", err)
-		}
-	}
-	if <-changes {
-		t.Error("not found alive again")
 	}
 }

@@ -1,0 +1,176 @@
+package breaker_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/breaker"
+)
+
+// store does what it is told to, and counts how often it was asked.
+type store struct {
+	quota.Store
+	mu    sync.Mutex
+	asked int
+	do    func(ctx context.Context) error
+}
+
+func (s *store) answer(ctx context.Context) error {
+	s.mu.Lock()
+	s.asked++
+	do := s.do
+	s.mu.Unlock()
+	return do(ctx)
+}
+
+func (s *store) Reserve(ctx context.Context, _ quota.Request) (quota.Verdict, error) {
+	err := s.answer(ctx)
+	return quota.Verdict{Allowed: err == nil}, err
+}
+
+func (s *store) Look(ctx context.Context, _ []quota.Charge) ([]quota.PageState, error) {
+	return nil, s.answer(ctx)
+}
+
+func (s *store) now(do func(context.Context) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.do = do
+}
+
+func (s *store) times() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
+var (
+	request  = quota.Request{Charges: make([]quota.Charge, 1)}
+	errSlow  = errors.New("timed out")
+	dead     = func(context.Context) error { return errSlow }
+	alive    = func(context.Context) error { return nil }
+	hour     = &breaker.Options{Probe: time.Hour}
+	forgot   = func(context.Context) error { return &quota.ForgottenError{} }
+	badInput = func(context.Context) error { return quota.BadInput("no") }
+)
+
+func TestThreeFailuresInARow(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		calls []func(context.Context) error
+		asked int // of one call more
+	}{
+		{"and it is dead", []func(context.Context) error{dead, dead, dead}, 3},
+		{"not two", []func(context.Context) error{dead, dead}, 3},
+		{"not with an answer between them", []func(context.Context) error{dead, dead, alive, dead, dead}, 6},
+		{"bad input is an answer", []func(context.Context) error{dead, dead, badInput, dead, dead}, 6},
+		{"to have forgotten is an answer", []func(context.Context) error{forgot, forgot, forgot}, 4},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			behind := &store{}
+			s := breaker.New(behind, hour)
+			for _, do := range test.calls {
+				behind.now(do)
+				if _, err := s.Reserve(t.Context(), request); errors.Is(err, breaker.ErrOpen) {
+					t.Fatal(err)
+				}
+			}
+			_, err := s.Reserve(t.Context(), request)
+			if behind.times() != test.asked {
+				t.Errorf("asked %d times, want %d", behind.times(), test.asked)
+			}
+			if open := test.asked == len(test.calls); errors.Is(err, breaker.ErrOpen) != open || errors.Is(err, quota.ErrNotAsked) != open {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// What is under way when the store is found dead waits no longer: this store would
+// let it wait for ever.
+func TestWhatIsUnderWayIsGivenUp(t *testing.T) {
+	behind := &store{do: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+	s := breaker.New(behind, hour)
+	var group sync.WaitGroup
+	for range 10 {
+		group.Go(func() {
+			_, err := s.Reserve(context.Background(), request)
+			if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, quota.ErrNotAsked) {
+				t.Error("it may have been taken, and nobody cancelled:", err)
+			}
+		})
+	}
+	for behind.times() < 10 {
+		time.Sleep(time.Millisecond)
+	}
+	behind.now(dead)
+	for range 3 {
+		if _, err := s.Reserve(t.Context(), request); !errors.Is(err, errSlow) {
+			t.Error(err)
+		}
+	}
+	group.Wait()
+}
+
+// A caller that gives up says nothing of the store.
+func TestCallersThatGiveUp(t *testing.T) {
+	behind := &store{do: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+	s := breaker.New(behind, hour)
+	for i := range 5 {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			for behind.times() == i {
+				time.Sleep(time.Millisecond)
+			}
+			cancel()
+		}()
+		if _, err := s.Reserve(ctx, request); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+}
+
+func TestProbe(t *testing.T) {
+	changes := make(chan bool, 10)
+	behind := &store{do: dead}
+	s := breaker.New(behind, &breaker.Options{Probe: 10 * time.Millisecond, Changed: func(dead bool) { changes <- dead }})
+	for range 3 {
+		s.Reserve(t.Context(), request)
+	}
+	if !<-changes {
+		t.Error("found alive after three failures")
+	}
+	behind.now(alive)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, err := s.Reserve(t.Context(), request); err == nil {
+			break
+		} else if !errors.Is(err, breaker.ErrOpen) || time.Now().After(deadline) {
+			t.Fatal("a caller paid for a probe:", err)
+		}
+	}
+	if <-changes {
+		t.Error("not found alive again")
+	}
+	behind.now(func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+			return nil
+		}
+	})
+	if _, err := s.Reserve(t.Context(), request); err != nil {
+		t.Error("given up, though the store is back:", err)
+	}
+	behind.now(dead)
+	for range 3 {
+		s.Reserve(t.Context(), request)
+	}
+	if !<-changes {
+		t.Error("not found dead again")
+	}
+}
