@@ -28,19 +28,25 @@ type part uint16
 
 const owners part = 0
 
-// methods by their path.
-var methods = map[string]*method{}
+// methods by their verb and path.
+var methods = map[string]*method{
+	"GET /youtube/v3/videos":                   videosList,
+	"GET /youtube/v3/videos:batchGetStats":     videosBatchGetStats,
+	"GET /youtube/v3/search":                   searchList,
+	"GET /youtube/v3/channels":                 channelsList,
+	"GET /youtube/v3/playlistItems":            playlistItemsList,
+	"POST /youtube/v3/videos":                  videosInsert,
+	"POST /upload/youtube/v3/videos":           videosInsert,
+	"POST /resumable/upload/youtube/v3/videos": videosInsert,
+}
 
-func init() {
-	for path, m := range map[string]*method{
-		"/youtube/v3/videos":               videosList,
-		"/youtube/v3/videos:batchGetStats": videosBatchGetStats,
-		"/youtube/v3/search":               searchList,
-		"/youtube/v3/channels":             channelsList,
-		"/youtube/v3/playlistItems":        playlistItemsList,
-	} {
-		methods[path] = m
-	}
+// videosInsert needs more than a key, so it never does anything. It is here
+// because it costs all the same.
+var videosInsert = &method{
+	name: "videos.insert", service: "V3DataVideoService.Insert", pool: VideoInsert, oldCost: 1600,
+	parts:  map[string]part{"snippet": 1, "status": 1, "contentDetails": 1, "id": 1, "localizations": 1, "player": 1, "statistics": 1, "recordingDetails": 1, "topicDetails": 1},
+	params: []string{"part", "autoLevels", "notifySubscribers", "onBehalfOfContentOwner", "onBehalfOfContentOwnerChannel", "stabilize"},
+	serve:  func(*call) *failure { return loginRequired() },
 }
 
 // everyMethod are the parameters that each method takes.

@@ -41,8 +41,8 @@
 //
 // # Not simulated
 //
-// OAuth and all that needs it (myRating, mine, owners' parts: 401 or 403), writes
-// and uploads, gzip, JSONP, limits per minute (a [Fault] with the refusal
+// OAuth and all that needs it (myRating, mine, owners' parts: 401 or 403), writes,
+// uploads (videos.insert is charged, and answered 401), gzip, JSONP, limits per minute (a [Fault] with the refusal
 // [PerMinute] stands for them), hl, and these filters of search.list, which are
 // accepted and ignored: location, topicId, relevanceLanguage, safeSearch, and those
 // of videos other than videoCategoryId and eventType. A search of type playlist

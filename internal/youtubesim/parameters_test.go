@@ -2,6 +2,7 @@ package youtubesim_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"slices"
@@ -152,5 +153,51 @@ func TestETags(t *testing.T) {
 	now.set(noon.Add(3600e9))
 	if r := get(sim, "videos", chart, "If-None-Match", tag); r.Code != 200 {
 		t.Errorf("an hour later: %d", r.Code)
+	}
+}
+
+// A misspelt field is an error, and so each name that answers use must be known.
+func TestFieldsKnowEveryName(t *testing.T) {
+	d := discovery(t)
+	sim := youtubesim.New(&youtubesim.Options{Seed: 3, Clock: at(noon).Now, Quota: youtubesim.Quota{youtubesim.Default: 100_000}})
+	names := map[string]bool{}
+	for _, s := range d.Schemas {
+		for name := range s.Properties {
+			names[name] = true
+		}
+	}
+	accepted := func(name string) bool {
+		return get(sim, "videos", params("part", "id", "id", "x", "fields", name)).Code == http.StatusOK
+	}
+	for name := range names {
+		if accepted(name+"x") && !names[name+"x"] {
+			t.Errorf("%sx is taken", name)
+		}
+	}
+	var used func(value any)
+	used = func(value any) {
+		switch v := value.(type) {
+		case []any:
+			for _, one := range v {
+				used(one)
+			}
+		case map[string]any:
+			for name, one := range v {
+				if names[name] && !accepted(name) {
+					t.Errorf("%s is not taken", name)
+				}
+				if name != "localizations" {
+					used(one)
+				}
+			}
+		}
+	}
+	for path, p := range map[string]url.Values{
+		"videos": with(chart, "maxResults", "20"), "search": params("q", "song", "maxResults", "20"),
+		"channels": params("id", fetch(t, sim, "videos", chart).Items[0].Snippet.ChannelID),
+	} {
+		var answer any
+		decode(t, get(sim, path, with(p, "part", strings.Join(allParts(path), ","))), &answer)
+		used(answer)
 	}
 }

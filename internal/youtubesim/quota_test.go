@@ -2,6 +2,8 @@ package youtubesim_test
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"testing"
 	"time"
 
@@ -57,6 +59,23 @@ func TestQuota(t *testing.T) {
 		}
 		if n := got.Where(youtubesim.Count{Method: "videos.list"}).Total(); n.Units != 1 {
 			t.Errorf("a cheaper call still fits: %+v", n)
+		}
+	})
+	t.Run("an upload is charged, though it needs more than a key", func(t *testing.T) {
+		for generation, want := range map[youtubesim.Generation]youtubesim.Count{
+			youtubesim.FourPools: {Pool: youtubesim.VideoInsert, Units: 2}, youtubesim.OnePool: {Pool: youtubesim.Default, Units: 3200},
+		} {
+			sim := youtubesim.New(&youtubesim.Options{Clock: at(noon).Now, Generation: generation})
+			for _, path := range []string{"/upload/youtube/v3/videos", "/resumable/upload/youtube/v3/videos"} {
+				w := httptest.NewRecorder()
+				sim.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path+"?key=k&part=snippet&uploadType=resumable", nil))
+				if w.Code != http.StatusUnauthorized {
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+			}
+			if got := sim.Counts().Total(); got.Pool != want.Pool || got.Units != want.Units {
+				t.Errorf("%+v, want %+v", got, want)
+			}
 		}
 	})
 	t.Run("projects are charged by their keys", func(t *testing.T) {
@@ -123,5 +142,44 @@ func TestTheDayIsPacific(t *testing.T) {
 				t.Errorf("days %+v", days)
 			}
 		})
+	}
+}
+
+// TestAMonthOfCharts is what simulations are: every half hour, every region, all
+// its pages, on a moved clock. HEADROOM_SOAK=1 makes it 60 days, a daylight-saving
+// change among them.
+func TestAMonthOfCharts(t *testing.T) {
+	days := 3
+	if os.Getenv("HEADROOM_SOAK") != "" {
+		days = 60
+	}
+	now := at(time.Date(2026, 10, 20, 7, 0, 0, 0, time.UTC)) // midnight in California
+	sim := youtubesim.New(&youtubesim.Options{Seed: 5, Clock: now.Now, Quota: youtubesim.Quota{youtubesim.Default: 1000}})
+	for range days * 48 {
+		for _, region := range []string{"US", "GB", "DE", "FR", "IN", "BR", "AU", "CA"} {
+			p := params("part", "id", "chart", "mostPopular", "regionCode", region, "maxResults", "50", "prettyPrint", "false", "fields", "nextPageToken")
+			for {
+				var l struct{ NextPageToken string }
+				r := get(sim, "videos", p)
+				if r.Code != http.StatusOK {
+					break
+				}
+				decode(t, r, &l)
+				if l.NextPageToken == "" {
+					break
+				}
+				p.Set("pageToken", l.NextPageToken)
+			}
+		}
+		now.advance(30 * time.Minute)
+	}
+	counts := sim.Counts()
+	if len(counts) < days || len(counts) > days+1 {
+		t.Fatalf("%d days", len(counts))
+	}
+	for _, c := range counts[:days] {
+		if c.Units != 1000 || c.Refused < 100 { // demand is 1,536
+			t.Errorf("%+v", c)
+		}
 	}
 }

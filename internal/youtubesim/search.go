@@ -140,20 +140,21 @@ func (w world) search(q query, at int64) (found []result, total int) {
 		return nil, 0
 	}
 	sources := w.sources(q)
-	var newest latest
-	for _, index := range sources {
-		c := w.channel(index)
+	newest := make(latest, 0, len(sources))
+	for i := range sources {
+		c := &sources[i]
 		last, first := c.uploads(q.before)-1, c.uploads(q.after-1)
 		if last < first {
 			continue
 		}
 		total += last - first + 1
-		newest = append(newest, source{channel: c, number: last, first: first, published: c.publishedAt(last)})
+		newest = append(newest, source{index: i, number: last, first: first, published: c.publishedAt(last)})
 	}
 	heap.Init(&newest)
 	for len(newest) > 0 && len(found) < mostFound {
 		s := &newest[0]
-		v := s.channel.video(s.number)
+		c := &sources[s.index]
+		v := c.video(s.number)
 		if v.there(at) && (q.event == "" || v.event(at) == q.event) {
 			found = w.keep(found, q, &v)
 		}
@@ -161,7 +162,7 @@ func (w world) search(q query, at int64) (found []result, total int) {
 			heap.Pop(&newest)
 			continue
 		}
-		s.published = s.channel.publishedAt(s.number)
+		s.published = c.publishedAt(s.number)
 		heap.Fix(&newest, 0)
 	}
 	w.sortFound(found, q, at)
@@ -183,9 +184,9 @@ func (w world) keep(found []result, q query, v *video) []result {
 }
 
 // sources are the channels that a search looks at.
-func (w world) sources(q query) []int {
+func (w world) sources(q query) []channel {
 	if q.channel >= 0 {
-		return []int{q.channel}
+		return []channel{w.channel(q.channel)}
 	}
 	category, topic := w.topicOf(q.words)
 	if q.category >= 0 {
@@ -194,12 +195,12 @@ func (w world) sources(q query) []int {
 	if category >= len(categories) {
 		return nil // nothing is in it
 	}
-	all := make([]int, 0, groupSize)
+	all := make([]channel, 0, groupSize)
 	for j := topic; j < groupSize; j += topicsEach {
-		all = append(all, group(q.region, category)+j)
+		all = append(all, w.channel(group(q.region, category)+j))
 	}
 	for j := topic; j < groupSize; j += 4 * topicsEach {
-		all = append(all, group(worldwide, category)+j)
+		all = append(all, w.channel(group(worldwide, category)+j))
 	}
 	return all
 }
@@ -257,21 +258,22 @@ func (w world) sortFound(found []result, q query, at int64) {
 	})
 }
 
-// source is a channel in a search: the videos from number down to first.
+// source is a channel in a search, by its place among all: its videos from number
+// down to first.
 type source struct {
-	channel   channel
-	number    int
-	first     int
-	published int64 // the number-th
+	index, number, first int
+	published            int64 // the number-th
 }
 
 // latest is a heap with the newest video on top.
 type latest []source
 
 func (l latest) Len() int { return len(l) }
+
 func (l latest) Less(i, j int) bool {
-	return l[i].published > l[j].published || l[i].published == l[j].published && l[i].channel.index < l[j].channel.index
+	return l[i].published > l[j].published || l[i].published == l[j].published && l[i].index < l[j].index
 }
+
 func (l latest) Swap(i, j int) { l[i], l[j] = l[j], l[i] }
 func (l *latest) Push(x any)   { *l = append(*l, x.(source)) }
 
@@ -327,11 +329,16 @@ func (c *call) foundChannel(channel *channel) {
 
 // excerpt is the beginning of a description on one line.
 func excerpt(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
+	cut := s
 	for i := range s {
 		if i > 150 {
-			return s[:i] + " ..."
+			cut = s[:i]
+			break
 		}
 	}
-	return s
+	line := strings.Join(strings.Fields(cut), " ")
+	if len(cut) < len(s) {
+		line += " ..."
+	}
+	return line
 }

@@ -88,8 +88,8 @@ func (s *Sim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	pretty := query.Get("prettyPrint") != "false"
-	m := methods[strings.TrimSuffix(r.URL.Path, "/")]
-	if m == nil || r.Method != http.MethodGet {
+	m := methods[r.Method+" "+r.URL.Path]
+	if m == nil {
 		unmodelled(r).write(w, pretty)
 		return
 	}
@@ -200,12 +200,10 @@ func has(header, tag string) bool {
 // unmodelled is the answer to what is not simulated. The real one may well have
 // it, so this is loud, and costs nothing.
 func unmodelled(r *http.Request) *failure {
-	names := slices.Sorted(func(yield func(string) bool) {
-		for _, m := range methods {
-			if !yield(m.name) {
-				return
-			}
-		}
-	})
-	return failed(http.StatusNotImplemented, "youtubesim", "notSimulated", r.Method+" "+r.URL.Path+" is not simulated; simulated are "+strings.Join(names, ", "))
+	var names []string
+	for _, m := range methods {
+		names = append(names, m.name)
+	}
+	slices.Sort(names)
+	return failed(http.StatusNotImplemented, "youtubesim", "notSimulated", r.Method+" "+r.URL.Path+" is not simulated; simulated are "+join(slices.Compact(names)))
 }

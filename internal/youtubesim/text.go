@@ -90,15 +90,25 @@ func (v *video) tags() []string {
 	return tags
 }
 
+// lowered are the words of all languages by which topics are found.
+var lowered = func() (all [len(languages)][len(categories) * topicsEach]string) {
+	for l := range languages {
+		for i, word := range languages[l].topics {
+			all[l][i] = strings.ToLower(word)
+		}
+	}
+	return all
+}()
+
 // topicOf finds what a search is about: a topic whose word, in any language, is
 // in the query; else the query decides by itself, since the upstream too finds
 // something for nearly everything.
 func (w world) topicOf(q string) (category, topic int) {
 	q = strings.ToLower(q)
 	best, length := -1, 0
-	for l := range languages {
-		for i, word := range languages[l].topics {
-			if len(word) > length && strings.Contains(q, strings.ToLower(word)) {
+	for l := range lowered {
+		for i, word := range lowered[l] {
+			if len(word) > length && strings.Contains(q, word) {
 				best, length = i, len(word)
 			}
 		}
