@@ -2,7 +2,10 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -21,23 +24,41 @@ func (s *Store) do(ctx context.Context, cmd redis.Cmder) error {
 	return s.within(ctx, func(ctx context.Context) error { return s.client.Process(ctx, once{cmd}) })
 }
 
-// within is the way of everything that is sent: it returns when the context ends or
-// the store's timeout has passed, whatever the client's own settings. Those do not
-// keep a context's deadline by default, and a dial keeps to none but its own. What
-// is left under way then ends with the client's timeouts and may still take effect,
-// as after a lost reply.
-func (s *Store) within(ctx context.Context, send func(context.Context) error) error {
+// prompt returns a client on the same connections that keeps a context's deadline,
+// which by default clients do not; false if it can only be had by leaving it behind.
+func prompt(client redis.UniversalClient, timeout time.Duration) (redis.UniversalClient, bool) {
+	c, ok := client.(*redis.Client)
+	if !ok {
+		return client, false
+	}
+	c = c.WithTimeout(timeout)
+	c.Options().ContextTimeoutEnabled = true // of the copy
+	return c, true
+}
+
+// within is the way of everything that is sent: it returns at the deadline of the
+// context or when the store's timeout has passed, whatever the client's own
+// settings. What was sent may still take effect, as after any lost reply.
+func (s *Store) within(ctx context.Context, send func(context.Context) error) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	sent := make(chan error, 1)
-	go func() { sent <- send(bounded) }()
-	select {
-	case err := <-sent:
-		return err
-	case <-bounded.Done():
+	if s.prompt {
+		err = send(bounded)
+	} else { // a goroutine costs as much as all else that a call does here
+		sent := make(chan error, 1)
+		go func() { sent <- send(bounded) }()
+		select {
+		case err = <-sent:
+		case <-bounded.Done():
+			err = bounded.Err()
+		}
 	}
-	if err := ctx.Err(); err != nil {
+	var late net.Error
+	switch {
+	case !errors.As(err, &late) || !late.Timeout():
 		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
 	}
-	return fmt.Errorf("redis did not answer within %s: %w", s.timeout, bounded.Err())
+	return fmt.Errorf("redis did not answer in time, %s at most: %w", s.timeout, context.DeadlineExceeded)
 }

@@ -19,13 +19,14 @@ import (
 // Options are what New can be told; nil is legal.
 type Options struct {
 	Prefix  string        // begins every key; "" is "headroom:"
-	Timeout time.Duration // of one round trip, whatever the client's own settings; zero is 2s
+	Timeout time.Duration // of one round trip, whatever the client's own settings, and for a caller that cancels; zero is 2s
 	Births  quota.Births  // remembers pages beyond this process; nil: within it only
 }
 
 // Store is a [quota.Store] in Redis. It is safe for concurrent use.
 type Store struct {
 	client  redis.UniversalClient
+	prompt  bool // it keeps a context's deadline
 	prefix  string
 	timeout time.Duration
 	births  births
@@ -50,7 +51,7 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Store{client: client, prefix: o.Prefix, timeout: o.Timeout, moved: redisclock.Get()}
+	s := &Store{prefix: o.Prefix, timeout: o.Timeout, moved: redisclock.Get()}
 	s.births = births{kept: o.Births, known: make(map[string]quota.Birth)}
 	if s.prefix == "" {
 		s.prefix = "headroom:"
@@ -61,6 +62,7 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 	if s.timeout == 0 {
 		s.timeout = 2 * time.Second
 	}
+	s.client, s.prompt = prompt(client, s.timeout)
 	clock := "clock"
 	s.local = quota.SystemClock{}.Now
 	if s.moved != nil {

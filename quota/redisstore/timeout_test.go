@@ -136,12 +136,12 @@ func TestTimeIsKeptWhateverTheClient(t *testing.T) {
 				}
 			}
 		})
-		t.Run(name+"/a caller that gives up", func(t *testing.T) {
-			s := openWith(t, c.client, redisstore.Options{Prefix: p, Timeout: time.Hour})
+		t.Run(name+"/the store's, for a caller that gives up", func(t *testing.T) {
+			s := openWith(t, c.client, redisstore.Options{Prefix: p, Timeout: 100 * time.Millisecond})
 			stopped(t)
 			for _, op := range ops {
 				ctx, cancel := context.WithCancel(bg)
-				time.AfterFunc(20*time.Millisecond, cancel)
+				time.AfterFunc(time.Millisecond, cancel)
 				err := returns(t, op.name, func() error { return op.do(ctx, s) })
 				if !errors.Is(err, context.Canceled) {
 					t.Errorf("%s: got %v, want that it was cancelled", op.name, err)
