@@ -98,6 +98,7 @@ func badCalls(t *testing.T, l *quota.Ledger) {
 		{"a family with a method", nil, quota.Call{Family: "client", Key: "k", Method: "videos.list"}, quota.ErrBadInput, "a family has no upstream, method, charges or class"},
 		{"negative units of a family", nil, quota.Call{Family: "client", Key: "k", Units: -1}, quota.ErrBadInput, "family client: units must be 1 to 2147483647, not -1"},
 		{"enormous units of a family", nil, quota.Call{Family: "client", Key: "k", Units: 1 << 31}, quota.ErrBadInput, "family client: units must be 1 to 2147483647, not 2147483648"},
+		{"a family that is to be admitted in an outage", nil, quota.Call{Family: "client", Key: "k", Outage: quota.Admit}, quota.ErrBadInput, "family client: a family's member cannot be admitted in an outage"},
 		{"an unknown outage policy", nil, quota.Call{Upstream: "youtube", Method: "videos.list", Outage: "maybe"}, quota.ErrBadInput, `outage "maybe" is neither refuse nor admit`},
 		{"a method of 10 kB", nil, quota.Call{Upstream: "youtube", Method: long}, quota.ErrUnpriced, `youtube has no price for "` + long[:80] + `"; add it`},
 		{"a class of 10 kB", nil, quota.Call{Upstream: "youtube", Method: "videos.list", Class: long}, quota.ErrBadInput, `youtube has no class "` + long[:40] + `"; the price book has`},

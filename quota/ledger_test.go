@@ -335,6 +335,16 @@ func TestDo(t *testing.T) {
 			}
 		})
 	}
+	t.Run("an unsent call of a family stays charged, as families take no receipts", func(t *testing.T) {
+		l, _ := newLedger(t)
+		call := quota.Call{Family: "client", Key: "k", Units: 2}
+		if err := l.Do(t.Context(), call, func(context.Context) error { return quota.ErrUnsent }); err != quota.ErrUnsent { //nolint:errorlint // nothing may be joined to it
+			t.Error(err)
+		}
+		if _, err := l.Reserve(t.Context(), call); !errors.Is(err, quota.ErrRefused) {
+			t.Error(err)
+		}
+	})
 	t.Run("a refused call is not made", func(t *testing.T) {
 		l, _ := newLedger(t)
 		must(t, l, units(60))
@@ -344,6 +354,14 @@ func TestDo(t *testing.T) {
 		}
 	})
 }
+
+// deadline is a context with a deadline by the clock of a test: it never passes.
+type deadline struct {
+	context.Context
+	at time.Time
+}
+
+func (d deadline) Deadline() (time.Time, bool) { return d.at, true }
 
 func TestWait(t *testing.T) {
 	t.Run("waits as long as the ledger says, and hardly longer", func(t *testing.T) {
@@ -371,10 +389,8 @@ func TestWait(t *testing.T) {
 	t.Run("never waits past the deadline of the context", func(t *testing.T) {
 		l, clock := newLedger(t)
 		must(t, l, units(60))
-		ctx, cancel := context.WithDeadline(t.Context(), noon.Add(5*time.Minute))
-		defer cancel()
-		_, err := l.Wait(ctx, units(1), time.Hour)
-		if err == nil || clock.Now() != noon {
+		_, err := l.Wait(deadline{t.Context(), noon.Add(5 * time.Minute)}, units(1), time.Hour)
+		if !errors.Is(err, quota.ErrRefused) || clock.Now() != noon {
 			t.Error(err, clock.Now())
 		}
 	})

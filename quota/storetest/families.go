@@ -50,6 +50,14 @@ func testFamilies(t *testing.T, h Harness) {
 			{12 * time.Second, member("bob", 2, 3), "granted 6/10"},
 			{12 * time.Second, member("dave", 2, 5), "granted 8/10, overflow"}, // beside carol's 3
 		}},
+		{"idle_is_who_was_last_granted_longest_ago", ten, nil, []row{
+			{0, member("alice", 2, 3), "granted 3/10"},
+			{1 * time.Second, member("bob", 2, 3), "granted 3/10"},
+			{8 * time.Second, member("alice", 2, 3), "granted 6/10"},
+			{12 * time.Second, member("carol", 2, 3), "granted 3/10"}, // in the place of bob
+			{12 * time.Second, member("alice", 2, 4), "granted 7/10"},
+			{12 * time.Second, member("bob", 2, 3), "granted 3/10, overflow"},
+		}},
 	})
 	t.Run("keys_of_any_kind", func(t *testing.T) {
 		r := newRig(t, h, ring(10, 24*time.Hour, time.Minute))

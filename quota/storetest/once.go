@@ -158,6 +158,15 @@ func testOnce(t *testing.T, h Harness) {
 			t.Errorf("settled by the token that was found: %+v, %v", s, err)
 		}
 	})
+	t.Run("the_instant_stays_the_same", func(t *testing.T) {
+		needClock(t, h)
+		r := newRig(t, h, hour...)
+		reserveAs("a", 1)(r)
+		r.at(time.Minute)
+		if got := reserveAs("a", 1)(r); got != "granted again" || !r.last.At.Equal(start) {
+			t.Errorf("reserve: %s at %s, want it granted again at %s", got, r.last.At, start)
+		}
+	})
 	t.Run("only_who_has_the_token_settles", func(t *testing.T) {
 		r := newRig(t, h, hour...)
 		reserveAs("a", 5)(r)
