@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,7 +16,7 @@ import (
 // charged twice.
 func TestScriptFlushInMidStream(t *testing.T) {
 	sv := start(t)
-	s := newStream(t, dial(t, sv.Addr), 0, scaled(400, 10_000))
+	s := newStream(t, dial(t, sv.Addr), patience, scaled(400, 10_000))
 	s.run(func(i int) {
 		if i%10 == 0 {
 			run(t, sv, "script", "flush")
@@ -62,7 +63,7 @@ func TestRestartWithPersistence(t *testing.T) {
 // these calls, and no more than that: the same ids tried again are charged once.
 func TestClientsKilledInMidStream(t *testing.T) {
 	sv := start(t)
-	s := newStream(t, dial(t, sv.Addr), 0, scaled(400, 10_000))
+	s := newStream(t, dial(t, sv.Addr), patience, scaled(400, 10_000))
 	rounds := 0
 	s.run(func(i int) {
 		if i%(s.n/4) != 0 || i == s.n {
@@ -71,8 +72,8 @@ func TestClientsKilledInMidStream(t *testing.T) {
 		rounds++
 		run(t, sv, "client", "pause", patience.Milliseconds(), "write") // so that there are calls to cut off
 		err := redistest.Await(patient(t), func() error {
-			if blocked := info(t, sv, "clients", "blocked_clients"); blocked != fmt.Sprint(streams-1) {
-				return fmt.Errorf("%s calls are held up", blocked)
+			if held, _ := strconv.Atoi(info(t, sv, "clients", "blocked_clients")); held < streams-1 {
+				return fmt.Errorf("%d calls are held up, of %d", held, streams-1)
 			}
 			return nil
 		})

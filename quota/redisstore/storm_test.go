@@ -141,12 +141,12 @@ type storm struct {
 	ledger *quota.Ledger
 	limit  int64 // of each pool
 
-	mu       sync.Mutex
-	counts   map[string]int
-	charged  int64        // of api/units, for sure
-	unknown  []quota.Call // those who gave up before they were told
-	more     int64        // charged of api/more, for sure
-	moreNone int64        // perhaps
+	mu          sync.Mutex
+	counts      map[string]int
+	charged     int64        // of api/units, for sure
+	unknown     []quota.Call // those who gave up before they were told
+	more        int64        // charged of api/more, for sure
+	moreUnknown int64        // perhaps
 }
 
 // tell notes what an operation came to. Whatever it is, it is only one thing.
@@ -243,7 +243,7 @@ func (c *caller) operate() {
 		case "granted":
 			c.more += n
 		case "outage":
-			c.moreNone += n
+			c.moreUnknown += n
 		}
 	}
 }
@@ -336,12 +336,12 @@ func (s *storm) reckon() {
 		}
 	}
 	s.Logf("api/units: %d used of %d; %d granted, of %d nobody was told", units, s.limit, s.charged, perhaps)
-	s.Logf("api/more: %d used; %d granted, of %d nobody was told", more, s.more, s.moreNone)
+	s.Logf("api/more: %d used; %d granted, of %d nobody was told", more, s.more, s.moreUnknown)
 	if units < s.charged || units > s.charged+perhaps || units != s.charged+late {
 		s.Errorf("api/units: %d used; %d were granted, and of %d that nobody was told of %d have receipts", units, s.charged, perhaps, late)
 	}
-	if more < s.more || more > s.more+s.moreNone {
-		s.Errorf("api/more: %d used; %d were granted, and of %d nobody was told", more, s.more, s.moreNone)
+	if more < s.more || more > s.more+s.moreUnknown {
+		s.Errorf("api/more: %d used; %d were granted, and of %d nobody was told", more, s.more, s.moreUnknown)
 	}
 	if units > s.limit || more > s.limit {
 		s.Errorf("%d and %d used, the limit is %d", units, more, s.limit)
