@@ -18,6 +18,7 @@ import (
 //	prefix{youtube/default}:reasons                why pools are blocked
 //	prefix{client/default/203.0.113.7}:page:       the page of a family's member
 //	prefix{client/default}:members                 a family's members, by when they will be idle
+//	prefix{lease/default/trending}                 who runs a job
 
 // tag begins every key of an account, or of a family's member.
 func (s *Store) tag(p quota.Pool) string {
@@ -43,3 +44,7 @@ func spendKey(tag, pool, day string) string { return tag + "spend:" + pool + ":"
 func poolsKey(tag string) string            { return tag + "pools" }
 func reasonsKey(tag string) string          { return tag + "reasons" }
 func membersKey(tag string) string          { return tag + "members" }
+
+func leaseKey(prefix, name string) string {
+	return prefix + "{lease/" + strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D").Replace(name) + "}"
+}

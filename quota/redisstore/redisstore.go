@@ -26,7 +26,8 @@ type Options struct {
 // Store is a [quota.Store] in Redis. It is safe for concurrent use.
 type Store struct {
 	client  redis.UniversalClient
-	prompt  bool // it keeps a context's deadline
+	opened  redis.UniversalClient // by Open; nil if it belongs to who gave it
+	prompt  bool                  // it keeps a context's deadline
 	prefix  string
 	timeout time.Duration
 	births  births

@@ -40,7 +40,7 @@ func newScript(parts ...string) script {
 }
 
 // scripts are the bodies, one operation each.
-type scripts struct{ steady, reserve, settle, record, block, look, enrol script }
+type scripts struct{ steady, reserve, settle, record, block, look, enrol, leaseTake, leaseKeep script }
 
 func newScripts(clock string) scripts {
 	with := func(body string) script {
@@ -54,6 +54,9 @@ func newScripts(clock string) scripts {
 		block:   with("block"),
 		look:    with("look"),
 		enrol:   with("enrol"),
+
+		leaseTake: newScript(clock, "lease_take"),
+		leaseKeep: newScript(clock, "lease_keep"),
 	}
 }
 

@@ -1,0 +1,16 @@
+-- lease_take takes a lease if nobody holds it.
+--
+-- KEYS: the lease, a hash: token, until, holder.
+-- ARGV: who wants it, for how long in microseconds.
+-- RETURNS 1 and the token, which is above all before it; or 0 and who holds it.
+
+local now = clock()
+local holder, life = ARGV[1], tonumber(ARGV[2])
+local last = redis.call('HMGET', KEYS[1], 'token', 'until', 'holder')
+if last[2] and tonumber(last[2]) > now then
+  return { 0, last[3] }
+end
+local token = string.format('%.0f', math.max(now, (tonumber(last[1] or 0)) + 1))
+redis.call('HSET', KEYS[1], 'token', token, 'until', string.format('%.0f', now + life), 'holder', holder)
+redis.call('PEXPIRE', KEYS[1], 2592000000) -- the last token is worth keeping, not for ever
+return { 1, token }

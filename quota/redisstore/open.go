@@ -1,0 +1,77 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Open is [New] for the servers that a URL names, as go-redis writes them:
+//
+//	redis://user:password@host:6379/0                              a single server
+//	rediss://host:6379                                             with TLS
+//	unix:///run/redis.sock?db=0
+//	redis://host:26379?master_name=main&addr=host2:26379           behind Sentinels
+//	redis://host:7001?addr=host2:7002&addr=host3:7003              a Cluster, by some of its nodes
+//
+// The store closes the connections. Errors never hold the URL's password.
+func Open(address string, o *Options) (*Store, error) {
+	client, err := dial(address)
+	if err != nil {
+		return nil, err
+	}
+	s, err := New(client, o)
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	s.opened = client
+	return s, nil
+}
+
+func dial(address string) (redis.UniversalClient, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, errors.New("the address of redis is no URL; write redis://host:6379/0") // it may hold a password
+	}
+	fault := func(err error) error {
+		text := err.Error()
+		if u.User != nil {
+			if password, ok := u.User.Password(); ok && password != "" {
+				text = strings.ReplaceAll(text, password, "***")
+			}
+		}
+		return fmt.Errorf("redis at %s: %s", u.Redacted(), text)
+	}
+	switch q := u.Query(); {
+	case q.Has("master_name"):
+		opt, err := redis.ParseFailoverURL(address)
+		if err != nil {
+			return nil, fault(err)
+		}
+		return redis.NewFailoverClient(opt), nil
+	case q.Has("addr"):
+		opt, err := redis.ParseClusterURL(address)
+		if err != nil {
+			return nil, fault(err)
+		}
+		return redis.NewClusterClient(opt), nil
+	default:
+		opt, err := redis.ParseURL(address)
+		if err != nil {
+			return nil, fault(err)
+		}
+		return redis.NewClient(opt), nil
+	}
+}
+
+// Close closes the connections of a store that [Open] made. Those of [New] belong
+// to who gave them.
+func (s *Store) Close() error {
+	if s.opened == nil {
+		return nil
+	}
+	return s.opened.Close()
+}
