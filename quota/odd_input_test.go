@@ -3,10 +3,12 @@ package quota_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
 // Odd, and yet it makes sense: it works like everything else.
@@ -79,6 +81,33 @@ func TestAnyTimeIsATime(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// In a file this takes five minutes, so it is tried in memory; storetest has a tenth
+// of it for every store.
+func TestAMillionKeys(t *testing.T) {
+	keys, invented := 1_000, 10_000
+	if os.Getenv("HEADROOM_SOAK") == "1" {
+		keys, invented = 10_000, 1_000_000
+	}
+	book := mustParse(t, fmt.Sprintf("revision: 1\nfamilies: {client: {quota: 3, windows: [{per: 60s}], max_keys: %d}}", keys))
+	clock := quota.NewSimClock(noon)
+	l, err := quota.New(book, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted := 0
+	for i := range keys + invented {
+		r, err := l.Reserve(t.Context(), quota.Call{Family: "client", Key: fmt.Sprint("key", i)})
+		if err == nil && r.Overflow == (i >= keys) {
+			granted++
+		} else if !errors.Is(err, quota.ErrRefused) {
+			t.Fatalf("key %d: %+v %v", i, r, err)
+		}
+	}
+	if granted != keys+3 {
+		t.Errorf("granted %d times, want one for each of %d keys and 3 on the page that the others share", granted, keys)
 	}
 }
 
