@@ -119,8 +119,9 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	}
 	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()}, &r.Verdict); err != nil {
 		if errors.Is(err, ErrOutage) {
-			r, err = l.admit(ctx, c, price, id, err)
-			return r, l.unseen(c, r, err)
+			outage := err
+			r, err = l.admit(ctx, c, price, id, outage)
+			return r, l.unseen(c, r, outage, err)
 		}
 		return nil, l.failed(c, err)
 	}

@@ -48,10 +48,10 @@ type Event struct {
 	Verdict    Verdict       // granted, refused, blocked, rebased
 	Token      Token         // settled: whose id and account
 	Settlement Settlement    // settled
-	Units      int64         // adjusted
-	Until      time.Time     // shut
-	Reason     string        // adjusted, shut
-	Err        error         // impossible, unpriced, outage, failed
+	Units      int64         // adjusted, replayed
+	Until      time.Time     // shut, replayed
+	Reason     string        // adjusted, shut, replayed
+	Err        error         // impossible, unpriced, outage, failed; admitted: the outage
 	Took       time.Duration // granted, refused, blocked: how long the store took
 }
 
@@ -105,11 +105,12 @@ func (l *Ledger) failed(c *Call, err error) error {
 	return err
 }
 
-// unseen tells the observer of a call that was decided without the ledger.
-func (l *Ledger) unseen(c *Call, r *Reservation, err error) error {
+// unseen tells the observer of a call that was decided without the ledger, because
+// of an outage.
+func (l *Ledger) unseen(c *Call, r *Reservation, outage, err error) error {
 	if err != nil {
 		return l.failed(c, err)
 	}
-	l.tell(Event{Kind: EventAdmitted, Call: *c, Pool: r.Pool, Verdict: r.Verdict})
+	l.tell(Event{Kind: EventAdmitted, Call: *c, Pool: r.Pool, Verdict: r.Verdict, Err: outage})
 	return nil
 }

@@ -72,11 +72,18 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 	if c.Outage != "" {
 		policy = c.Outage
 	}
+	refuse := func(reason string) error {
+		cause := outage
+		if o, ok := errors.AsType[*OutageError](outage); ok {
+			cause = o.Err // of whatever was asked before, too
+		}
+		return &OutageError{Op: "reserve " + p.charges[0].Pool.String(), Reason: reason, Err: cause}
+	}
 	switch {
 	case policy != Admit:
-		return nil, because(outage, "and the call is not one to admit unseen")
+		return nil, refuse("and the call is not one to admit unseen")
 	case l.journal == nil:
-		return nil, because(outage, "and there is no journal to write the call down in")
+		return nil, refuse("and there is no journal to write the call down in")
 	}
 	if err := (&Request{ID: id, Charges: p.charges, Labels: c.labels()}).Check(); err != nil {
 		return nil, err // the store would have said so
@@ -92,7 +99,7 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 	case errors.Is(err, ErrBadInput):
 		return nil, err
 	case err != nil:
-		return nil, because(outage, "and the journal cannot be written ("+err.Error()+")")
+		return nil, refuse("and the journal cannot be written (" + err.Error() + ")")
 	case a.Blocked.After(now):
 		l.shut.note(a.Pool, a.Blocked)
 		return nil, &RefusedError{Verdict{
@@ -100,7 +107,7 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 			RetryAt: a.Blocked, RetryAfter: a.Blocked.Sub(now), ResetAt: a.Blocked,
 		}}
 	case !a.OK:
-		return nil, because(outage, fmt.Sprintf("and this machine has spent %d of the %d units of %s that it may spend unseen", a.Used, l.allowance, a.Pool))
+		return nil, refuse(fmt.Sprintf("and this machine has spent %d of the %d units of %s that it may spend unseen", a.Used, l.allowance, a.Pool))
 	}
 	v := Verdict{Allowed: true, ID: id, Pool: p.charges[0].Pool, Units: p.charges[0].Units, At: now, Repeat: a.Repeat, Outage: true}
 	return &Reservation{Verdict: v, ledger: l, price: p, aside: &aside{}}, nil
@@ -108,15 +115,6 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 
 // now is the store's clock, as far as it is known.
 func (l *Ledger) now() time.Time { return l.clock.Now().Add(time.Duration(l.offset.Load())) }
-
-// because adds to an outage why the call was not admitted.
-func because(outage error, reason string) error {
-	var o *OutageError
-	if !errors.As(outage, &o) {
-		return &OutageError{Op: "reserve", Reason: reason, Err: outage}
-	}
-	return &OutageError{Op: o.Op, Reason: reason, Err: o.Err}
-}
 
 // settleAdmitted corrects a call that was admitted in an outage: in the journal,
 // or in the ledger once it has been put there.

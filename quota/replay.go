@@ -75,9 +75,15 @@ func (l *Ledger) replay(ctx context.Context, id string) error {
 		if e.Settled != nil {
 			first.Units = e.Settled[0]
 		}
-		l.tell(Event{Kind: EventReplayed, Pool: first.Pool, Units: first.Units, Until: e.Until, Reason: e.Reason})
+		l.tell(Event{Kind: EventReplayed, Call: e.call(), Pool: first.Pool, Units: first.Units, Until: e.Until, Reason: e.Reason})
 		return nil
 	}
+}
+
+// call is who made it, for the observer.
+func (e *Entry) call() Call {
+	p, by := e.Charges[0].Pool, &e.Labels
+	return Call{Upstream: p.Upstream, Account: p.Account, Method: by.Method, Class: by.Class, Job: by.Job, Region: by.Region, ID: e.ID}
 }
 
 // put charges an entry as it was admitted, and then settles it: the other way round

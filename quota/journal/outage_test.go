@@ -3,7 +3,9 @@ package journal_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,8 +26,8 @@ upstreams:
   youtube:
     classes: {careful: {outage: refuse}, manual: {outage: admit}}
     pools:
-      units:    {quota: 1000, headroom: 0, windows: [{per: 24h}]}
-      searches: {quota: 100, headroom: 0, windows: [{per: 24h}]}
+      units:    {quota: 1000000, headroom: 0, windows: [{per: 24h}]}
+      searches: {quota: 1000000, headroom: 0, windows: [{per: 24h}]}
     methods:
       videos.list: {pool: units, cost: 1, outage: admit}
       channels.list: {pool: units, cost: 20, outage: admit}
@@ -38,6 +40,7 @@ type process struct {
 	client  *redis.Client
 	journal *journal.Journal
 	events  []quota.EventKind
+	log     strings.Builder
 }
 
 // open begins a process; wrap may put something between the ledger and its store.
@@ -51,15 +54,19 @@ func open(addr, path string, wrap func(quota.Store) quota.Store) (*process, erro
 		return nil, err
 	}
 	var store quota.Store
-	if store, err = redisstore.New(p.client, &redisstore.Options{Births: p.journal, Timeout: time.Second}); err != nil {
+	if store, err = redisstore.New(p.client, &redisstore.Options{Births: p.journal, Timeout: 20 * time.Second}); err != nil {
 		return nil, err
 	}
 	if wrap != nil {
 		store = wrap(store)
 	}
+	log := quota.LogObserver(slog.New(slog.NewTextHandler(&p.log, nil)))
 	p.Ledger, err = quota.New(parsed, breaker.New(store, &breaker.Options{Probe: 20 * time.Millisecond}), &quota.Options{
-		Journal:  p.journal,
-		Observer: quota.ObserverFunc(func(e quota.Event) { p.events = append(p.events, e.Kind) }),
+		Journal: p.journal,
+		Observer: quota.ObserverFunc(func(e quota.Event) {
+			p.events = append(p.events, e.Kind)
+			log.Observe(e)
+		}),
 	})
 	return p, err
 }
@@ -360,7 +367,7 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestObserverHearsOfTheOutage(t *testing.T) {
+func TestObserverAndLogHearOfTheOutage(t *testing.T) {
 	server := durable(t)
 	p := start(t, server, filepath.Join(t.TempDir(), "journal.db"))
 	server.Kill()
@@ -378,5 +385,15 @@ func TestObserverHearsOfTheOutage(t *testing.T) {
 	want := []quota.EventKind{"admitted", "settled", "outage", "replayed", "granted"}
 	if diff := cmp.Diff(want, p.events); diff != "" {
 		t.Error(diff)
+	}
+	for _, want := range []string{
+		`level=WARN msg="admitted in an outage of the ledger" pool=youtube/units method=videos.list id=`,
+		`connection refused`, // the outage
+		`level=WARN msg="refused: outage of the ledger" method=search.list err="reserve youtube/searches: ledger outage, and the call is not one to admit unseen: `,
+		`level=INFO msg="replayed from the journal" pool=youtube/units method=videos.list units=2`,
+	} {
+		if !strings.Contains(p.log.String(), want) {
+			t.Errorf("the log has no\n%s\nbut\n%s", want, p.log.String())
+		}
 	}
 }

@@ -1,0 +1,98 @@
+package quota
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// LogObserver returns an observer that writes to a log; nil is slog.Default(). Grants
+// and settlements are debugging, refusals are information, and what somebody should
+// look at is a warning: outages and calls admitted in one, blocks, calls that no price
+// or limit allows. For metrics beside it, use an [ObserverFunc] that calls both.
+func LogObserver(log *slog.Logger) Observer {
+	if log == nil {
+		log = slog.Default()
+	}
+	return &logObserver{log}
+}
+
+type logObserver struct{ log *slog.Logger }
+
+// sayings are how events read in a log.
+var sayings = map[EventKind]struct {
+	level slog.Level
+	text  string
+}{
+	EventGranted:    {slog.LevelDebug, "granted"},
+	EventDrawn:      {slog.LevelDebug, "drawn from a hold"},
+	EventSettled:    {slog.LevelDebug, "settled"},
+	EventRefused:    {slog.LevelInfo, "refused by the ledger"},
+	EventBlocked:    {slog.LevelInfo, "refused: blocked by the upstream"},
+	EventReplayed:   {slog.LevelInfo, "replayed from the journal"},
+	EventAdjusted:   {slog.LevelInfo, "adjusted"},
+	EventOpened:     {slog.LevelInfo, "pool opened"},
+	EventAdmitted:   {slog.LevelWarn, "admitted in an outage of the ledger"},
+	EventOutage:     {slog.LevelWarn, "refused: outage of the ledger"},
+	EventShut:       {slog.LevelWarn, "pool blocked"},
+	EventImpossible: {slog.LevelWarn, "impossible"},
+	EventUnpriced:   {slog.LevelWarn, "no price"},
+	EventFailed:     {slog.LevelWarn, "failed"},
+	EventRebased:    {slog.LevelWarn, "the ledger's clock had been far ahead: what was used counts from now"},
+}
+
+// Observe implements [Observer].
+func (o *logObserver) Observe(e Event) {
+	ctx := context.Background() // events have none
+	saying := sayings[e.Kind]
+	if !o.log.Enabled(ctx, saying.level) {
+		return
+	}
+	var a attrs
+	if e.Pool != (Pool{}) {
+		a.text("pool", e.Pool.String())
+	}
+	a.text("method", e.Call.Method)
+	a.text("job", e.Call.Job)
+	a.text("region", e.Call.Region)
+	a.text("class", e.Call.Class)
+	a.text("id", e.Verdict.ID)
+	a.text("id", e.Token.ID)
+	a.number("units", e.Verdict.Units)
+	a.number("units", e.Units)
+	if v := &e.Verdict; v.Window != "" {
+		a = append(a, slog.String("window", v.Window), slog.Int64("used", v.Used), slog.Int64("limit", v.Limit))
+	}
+	a.number("back", e.Settlement.Back)
+	a.number("left", e.Settlement.Left)
+	a.number("charged", e.Settlement.Charged)
+	a.time("retry_at", e.Verdict.RetryAt)
+	a.time("until", e.Until)
+	a.text("reason", e.Verdict.Reason)
+	a.text("reason", e.Reason)
+	if e.Err != nil {
+		a.text("err", e.Err.Error())
+	}
+	o.log.LogAttrs(ctx, saying.level, saying.text, a...)
+}
+
+// attrs leaves out what an event does not have.
+type attrs []slog.Attr
+
+func (a *attrs) text(key, value string) {
+	if value != "" {
+		*a = append(*a, slog.String(key, value))
+	}
+}
+
+func (a *attrs) number(key string, value int64) {
+	if value != 0 {
+		*a = append(*a, slog.Int64(key, value))
+	}
+}
+
+func (a *attrs) time(key string, value time.Time) {
+	if !value.IsZero() {
+		*a = append(*a, slog.Time(key, value))
+	}
+}
