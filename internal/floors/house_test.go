@@ -10,7 +10,8 @@ var house = [][]string{
 	{"cmd/ingestor"},
 	{"internal/web"},
 	{"ingest"},
-	{"ingest/youtube", "ingest/catalog", "ingest/plan"},
+	{"ingest/youtube"},
+	{"ingest/catalog", "ingest/plan"},
 	{"quota/meter", "quota/throttle", "."}, // the root holds the built-in price books
 	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/journal", "quota/breaker"},
 	{"quota/storetest"},

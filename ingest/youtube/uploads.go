@@ -1,0 +1,102 @@
+package youtube
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	sdk "google.golang.org/api/youtube/v3"
+)
+
+// Uploads fetches a page of what a channel has uploaded, the newest first; the
+// channel is named by its id, or by its @handle. The first page of a pass asks for
+// the channel too. A pass ends at what the last complete one had got: the first is
+// of all that the channel has.
+func (c *Client) Uploads(ctx context.Context, channel string, at catalog.Cursor) (*catalog.Page, error) {
+	p := &catalog.Page{At: at}
+	playlist, token, err := c.playlist(ctx, channel, p)
+	if err != nil {
+		return nil, err
+	}
+	if playlist == "" {
+		p.Done = true // there are channels that show what others upload
+		return p, nil
+	}
+	call := c.api.PlaylistItems.List([]string{"snippet", "contentDetails"}).PlaylistId(playlist).MaxResults(most).Context(ctx)
+	if token != "" {
+		call.PageToken(token)
+	}
+	list, err := answered(call.Do())
+	if err != nil {
+		failure := failed("playlistItems.list", "of the uploads of "+channel, err)
+		if failure.Status == http.StatusNotFound && failure.Reason == "playlistNotFound" {
+			p.Done = true // as it is for a channel that has uploaded nothing
+			return p, nil
+		}
+		return nil, failure
+	}
+	for _, item := range list.Items {
+		v, ok := uploaded(item)
+		if !ok {
+			continue
+		}
+		p.Videos = append(p.Videos, v)
+		if v.PublishedAt.After(p.High) {
+			p.High = v.PublishedAt
+		}
+	}
+	if n := len(p.Videos); list.NextPageToken == "" || n > 0 && !p.Videos[n-1].PublishedAt.After(at.Mark) {
+		p.Done = true
+		return p, nil
+	}
+	p.Next = url.Values{"playlist": {playlist}, "token": {list.NextPageToken}}.Encode()
+	return p, nil
+}
+
+// playlist returns the playlist of a channel's uploads and the token of the page
+// that is next. At the beginning of a pass it asks for the channel, and puts it on
+// the page; after that it stands in the cursor's token.
+func (c *Client) playlist(ctx context.Context, channel string, p *catalog.Page) (playlist, token string, err error) {
+	about := "of the channel " + channel
+	if p.At.Token != "" {
+		v, err := url.ParseQuery(p.At.Token)
+		if err != nil || v.Get("playlist") == "" || v.Get("token") == "" {
+			return "", "", &Error{Method: "playlistItems.list", About: about, Err: ErrPageToken}
+		}
+		return v.Get("playlist"), v.Get("token"), nil
+	}
+	call := c.api.Channels.List(channelParts).Context(ctx)
+	if strings.HasPrefix(channel, "@") {
+		call.ForHandle(channel)
+	} else {
+		call.Id(channel)
+	}
+	list, err := answered(call.Do())
+	if err != nil {
+		return "", "", failed("channels.list", about, err)
+	}
+	if p.Channels = channels(list.Items); len(p.Channels) == 0 {
+		return "", "", &Error{Method: "channels.list", About: about, Err: errNoChannel}
+	}
+	return p.Channels[0].Uploads, "", nil
+}
+
+var errNoChannel = errors.New("there is none; it was deleted, or its id is not written so")
+
+// uploaded is a video as a playlist shows it. One that is deleted or private has no
+// time of publication, and a title that says so.
+func uploaded(item *sdk.PlaylistItem) (v catalog.Video, ok bool) {
+	if item == nil || item.Snippet == nil || item.ContentDetails == nil || item.ContentDetails.VideoPublishedAt == "" {
+		return v, false
+	}
+	s := item.Snippet
+	v = catalog.Video{
+		ID: item.ContentDetails.VideoId, ChannelID: s.VideoOwnerChannelId, ChannelTitle: s.VideoOwnerChannelTitle,
+		Title: s.Title, Description: s.Description, Thumbnail: thumbnail(s.Thumbnails),
+		PublishedAt: moment(item.ContentDetails.VideoPublishedAt), Brief: true,
+	}
+	return v, v.ID != ""
+}
