@@ -25,6 +25,13 @@ type Sentinel struct {
 // MasterName is what the sentinels call the master.
 const MasterName = "ledger"
 
+// For how long a master is not heard of until sentinels take it for gone. They are
+// patient but in a failover: a busy machine lets a server wait, too.
+const (
+	patient   = 10 * time.Minute
+	impatient = 400 * time.Millisecond
+)
+
 // StartSentinel starts a master, replicas that have all it has, and sentinels of
 // which most must agree that it is gone. The args are the servers'; without any
 // they keep nothing on disk.
@@ -91,9 +98,9 @@ bind 127.0.0.1
 dir %s
 loglevel warning
 sentinel monitor %[3]s %s %s %d
-sentinel down-after-milliseconds %[3]s 400
+sentinel down-after-milliseconds %[3]s %[7]d
 sentinel failover-timeout %[3]s 6000
-`, port, strconv.Quote(dir), MasterName, host, of, quorum)
+`, port, strconv.Quote(dir), MasterName, host, of, quorum, patient.Milliseconds())
 	if err := os.WriteFile(path, conf, 0o600); err != nil {
 		return nil, err
 	}
@@ -127,10 +134,23 @@ func (s *Sentinel) Addrs() (all []string) {
 	return all
 }
 
-// Failover kills the master, as a crash would, and returns when every sentinel
-// names the same replica instead and that one takes writes.
+// Failover is a crash of the master, and the promotion of a replica.
 func (s *Sentinel) Failover(ctx context.Context) error {
-	s.Master.Kill()
+	if err := s.Crash(ctx); err != nil {
+		return err
+	}
+	return s.Promoted(ctx)
+}
+
+// Crash makes the sentinels impatient, and kills the master.
+func (s *Sentinel) Crash(ctx context.Context) error {
+	defer s.Master.Kill()
+	return s.wait(ctx, impatient)
+}
+
+// Promoted returns when every sentinel names the same replica instead of a master
+// that is gone, and that one takes writes: it is the master now.
+func (s *Sentinel) Promoted(ctx context.Context) error {
 	var named string
 	for _, w := range s.sentinels {
 		err := w.asSentinel(ctx, func(c *redis.SentinelClient) error {
@@ -150,10 +170,26 @@ func (s *Sentinel) Failover(ctx context.Context) error {
 	for i, r := range s.Replicas {
 		if r.Addr == named {
 			s.Master, s.Replicas = r, slices.Delete(s.Replicas, i, i+1)
+			if err := s.wait(ctx, patient); err != nil {
+				return err
+			}
 			return r.awaitRole(ctx, "master")
 		}
 	}
 	return fmt.Errorf("the sentinels name %s, which is no replica", named)
+}
+
+// wait tells the sentinels for how long to wait for a master.
+func (s *Sentinel) wait(ctx context.Context, d time.Duration) error {
+	for _, w := range s.sentinels {
+		err := w.asSentinel(ctx, func(c *redis.SentinelClient) error {
+			return c.Set(ctx, MasterName, "down-after-milliseconds", strconv.FormatInt(d.Milliseconds(), 10)).Err()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Kill ends all of them.

@@ -17,10 +17,11 @@ import (
 func TestScriptFlushInMidStream(t *testing.T) {
 	sv := start(t)
 	s := newStream(t, dial(t, sv.Addr), patience, scaled(400, 10_000))
-	s.run(func(i int) {
+	s.run(func(i int) func() {
 		if i%10 == 0 {
 			run(t, sv, "script", "flush")
 		}
+		return nil
 	})
 	if n := s.failures.Load(); n != 0 {
 		t.Errorf("%d calls failed", n)
@@ -34,10 +35,12 @@ func TestScriptFlushInMidStream(t *testing.T) {
 func TestStoppedServer(t *testing.T) {
 	sv := start(t)
 	s := newStream(t, dialImpatient(t, sv.Addr), impatience, scaled(200, 2_000))
-	s.run(s.once(func() {
+	s.run(s.once(func() func() {
 		signal(t, sv, syscall.SIGSTOP)
-		defer signal(t, sv, syscall.SIGCONT)
-		s.awaitFailures(2 * streams)
+		return func() {
+			defer signal(t, sv, syscall.SIGCONT)
+			s.awaitFailures(2 * streams)
+		}
 	}))
 	s.settled()
 }
@@ -47,10 +50,12 @@ func TestStoppedServer(t *testing.T) {
 func TestRestartWithPersistence(t *testing.T) {
 	sv := start(t, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
 	s := newStream(t, dialImpatient(t, sv.Addr), impatience, scaled(200, 2_000))
-	s.run(s.once(func() {
+	s.run(s.once(func() func() {
 		sv.Kill()
-		s.awaitFailures(streams)
-		restart(t, sv)
+		return func() {
+			s.awaitFailures(streams)
+			restart(t, sv)
+		}
 	}))
 	s.settled()
 	sv.Kill()
@@ -65,23 +70,25 @@ func TestClientsKilledInMidStream(t *testing.T) {
 	sv := start(t)
 	s := newStream(t, dial(t, sv.Addr), patience, scaled(400, 10_000))
 	rounds := 0
-	s.run(func(i int) {
+	s.run(func(i int) func() {
 		if i%(s.n/4) != 0 || i == s.n {
-			return
+			return nil
 		}
 		rounds++
 		run(t, sv, "client", "pause", patience.Milliseconds(), "write") // so that there are calls to cut off
-		err := redistest.Await(patient(t), func() error {
-			if held, _ := strconv.Atoi(info(t, sv, "clients", "blocked_clients")); held < streams-1 {
-				return fmt.Errorf("%d calls are held up, of %d", held, streams-1)
+		return func() {
+			err := redistest.Await(patient(t), func() error {
+				if held, _ := strconv.Atoi(info(t, sv, "clients", "blocked_clients")); held < streams-1 {
+					return fmt.Errorf("%d calls are held up, of %d", held, streams-1)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
 			}
-			return nil
-		})
-		if err != nil {
-			t.Error(err)
+			run(t, sv, "client", "kill", "type", "normal")
+			run(t, sv, "client", "unpause")
 		}
-		run(t, sv, "client", "kill", "type", "normal")
-		run(t, sv, "client", "unpause")
 	})
 	if n := s.failures.Load(); n < int64(rounds*(streams-1)) {
 		t.Errorf("%d calls failed, want %d at each of %d times", n, streams-1, rounds)

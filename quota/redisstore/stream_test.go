@@ -52,16 +52,28 @@ func newStream(t testing.TB, c redis.UniversalClient, timeout time.Duration, n i
 }
 
 // run reserves under every id, again and again until there is an answer, several
-// at once. Whoever takes the next id calls before with its number.
-func (s *stream) run(before func(i int)) {
+// at once. Whoever takes the next id calls hurt with its number before anybody else
+// takes one, and what that returns, if anything, while the others go on.
+func (s *stream) run(hurt func(i int) (heal func())) {
 	s.Helper()
-	var next atomic.Int64
+	var turn sync.Mutex
+	i := 0
+	next := func() (id string, heal func()) {
+		turn.Lock()
+		defer turn.Unlock()
+		if i++; i > s.n || s.Failed() {
+			return "", nil
+		}
+		return fmt.Sprint("id-", i), hurt(i)
+	}
 	var wg sync.WaitGroup
 	for range streams {
 		wg.Go(func() {
-			for i := int(next.Add(1)); i <= s.n && !s.Failed(); i = int(next.Add(1)) {
-				before(i)
-				s.answered(fmt.Sprint("id-", i))
+			for id, heal := next(); id != ""; id, heal = next() {
+				if heal != nil {
+					heal()
+				}
+				s.answered(id)
 			}
 		})
 	}
@@ -69,11 +81,12 @@ func (s *stream) run(before func(i int)) {
 }
 
 // once runs what happens once, in the middle.
-func (s *stream) once(what func()) func(int) {
-	return func(i int) {
+func (s *stream) once(hurt func() (heal func())) func(int) func() {
+	return func(i int) func() {
 		if i == s.n/2 {
-			what()
+			return hurt()
 		}
+		return nil
 	}
 }
 
