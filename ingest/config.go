@@ -1,0 +1,86 @@
+package ingest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Config is what is to be run, as ingestor.yaml has it.
+type Config struct {
+	Regions     []string       `yaml:"regions,omitempty" jsonschema_description:"Countries of all jobs that name none."`
+	MaxWait     time.Duration  `yaml:"max_wait,omitempty" jsonschema_description:"A call waits for its units up to this long; what is farther off is deferred."`
+	Workers     int            `yaml:"workers,omitempty" jsonschema_description:"Units of work that a run does side by side."`
+	CallTimeout time.Duration  `yaml:"call_timeout,omitempty" jsonschema_description:"How long one call of the upstream may take."`
+	Jobs        map[string]Job `yaml:"jobs" jsonschema_description:"What to fetch, and when."`
+}
+
+// What a configuration says that says nothing.
+const (
+	DefaultMaxWait     = 2 * time.Minute
+	DefaultWorkers     = 4
+	DefaultCallTimeout = 30 * time.Second
+)
+
+const maxWorkers = 64
+
+// Prepare fills in what the configuration leaves out and returns everything that
+// is wrong with it. Without a retention job it adds one: what is old must leave.
+func (c *Config) Prepare() []Fault {
+	var faults []Fault
+	if len(c.Regions) == 0 {
+		c.Regions = slices.Clone(DefaultRegions)
+	}
+	c.MaxWait = cmp.Or(c.MaxWait, DefaultMaxWait)
+	c.Workers = cmp.Or(c.Workers, DefaultWorkers)
+	c.CallTimeout = cmp.Or(c.CallTimeout, DefaultCallTimeout)
+	if err := checkRegions(c.Regions); err != nil {
+		faults = append(faults, Fault{"regions", err})
+	}
+	if c.MaxWait < 0 {
+		faults = append(faults, Fault{"max_wait", fmt.Errorf("a time cannot be negative, as %s", c.MaxWait)})
+	}
+	if c.CallTimeout < 0 {
+		faults = append(faults, Fault{"call_timeout", fmt.Errorf("a time cannot be negative, as %s", c.CallTimeout)})
+	}
+	if c.Workers < 1 || c.Workers > maxWorkers {
+		faults = append(faults, Fault{"workers", fmt.Errorf("workers must be 1 to %d, not %d", maxWorkers, c.Workers)})
+	}
+	if len(c.Jobs) == 0 {
+		return append(faults, Fault{"jobs", errors.New("there is no job; `ingestor init` writes some")})
+	}
+	c.addRetention()
+	for _, name := range slices.Sorted(maps.Keys(c.Jobs)) {
+		j := c.Jobs[name]
+		j.Name = name
+		j.setDefaults(c.Regions)
+		faults = append(faults, j.check()...)
+		c.Jobs[name] = j
+	}
+	return faults
+}
+
+func (c *Config) addRetention() {
+	for _, j := range c.Jobs {
+		if j.Kind == Retention {
+			return
+		}
+	}
+	if _, taken := c.Jobs[string(Retention)]; !taken {
+		c.Jobs[string(Retention)] = Job{Kind: Retention, Cron: "45 */6 * * *"}
+	}
+}
+
+// List returns the jobs that are not disabled, by name.
+func (c *Config) List() []*Job {
+	var all []*Job
+	for _, name := range slices.Sorted(maps.Keys(c.Jobs)) {
+		if j := c.Jobs[name]; !j.Disabled {
+			all = append(all, &j)
+		}
+	}
+	return all
+}

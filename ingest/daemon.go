@@ -1,0 +1,243 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Daemon runs jobs when they are due, and goes on with what was deferred at the
+// time that the ledger named. A job is never run twice at once.
+type Daemon struct {
+	runner *Runner
+	tasks  []*task
+	// done is told of each run that has ended; nil is nobody.
+	done func(*Job, *Report, error)
+}
+
+// task is a job, and when it is its turn.
+type task struct {
+	job     *Job
+	tick    time.Time // when it is due next
+	start   time.Time // the same with the jitter
+	resume  time.Time // when what was deferred can go on; zero is never
+	running bool
+}
+
+// NewDaemon returns a daemon for jobs; done may be nil.
+func NewDaemon(r *Runner, jobs []*Job, done func(*Job, *Report, error)) *Daemon {
+	d := &Daemon{runner: r, done: done}
+	if d.done == nil {
+		d.done = func(*Job, *Report, error) {}
+	}
+	for _, j := range jobs {
+		d.tasks = append(d.tasks, &task{job: j})
+	}
+	return d
+}
+
+// Run runs the jobs until the context ends, and returns when the last run has.
+func (d *Daemon) Run(ctx context.Context) error {
+	if err := d.load(ctx); err != nil {
+		return err
+	}
+	ended := make(chan *task, len(d.tasks))
+	var running sync.WaitGroup
+	defer running.Wait()
+	for {
+		next, at := d.next()
+		ready, rest := d.alarm(ctx, next, at)
+		select {
+		case t := <-ended:
+			rest()
+			if err := d.settle(ctx, t); err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				return err
+			}
+		case <-ready:
+			rest()
+			why := next.begin(d.runner.clock.Now(), d.runner)
+			next.running = true
+			running.Go(func() {
+				d.make(ctx, next.job, why)
+				ended <- next
+			})
+		case <-ctx.Done():
+			rest()
+			return nil
+		}
+	}
+}
+
+// alarm returns a channel that is closed when it is a task's turn, and what ends
+// the waiting.
+func (d *Daemon) alarm(ctx context.Context, next *task, at time.Time) (ready chan struct{}, rest func()) {
+	if next == nil {
+		return nil, func() {}
+	}
+	nap, wake := context.WithCancel(ctx)
+	ready = make(chan struct{})
+	go func() {
+		if d.runner.clock.Sleep(nap, at.Sub(d.runner.clock.Now())) == nil {
+			close(ready)
+		}
+	}()
+	return ready, wake
+}
+
+// Simulate is Run on a clock that is moved, until a time: one run after the other.
+func (d *Daemon) Simulate(ctx context.Context, clock *quota.SimClock, until time.Time) error {
+	if err := d.load(ctx); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		next, at := d.next()
+		if next == nil || at.After(until) {
+			clock.Set(until)
+			return nil
+		}
+		if at.After(clock.Now()) {
+			clock.Set(at)
+		}
+		d.make(ctx, next.job, next.begin(clock.Now(), d.runner))
+		if err := d.settle(ctx, next); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// load finds out what was missed and what was deferred while nobody was up.
+func (d *Daemon) load(ctx context.Context) error {
+	now := d.runner.clock.Now()
+	for _, t := range d.tasks {
+		missed, err := d.missed(ctx, t.job, now)
+		if err != nil {
+			return err
+		}
+		if t.tick, t.start = missed, missed; missed.IsZero() {
+			t.wind(now, d.runner)
+		}
+		if t.resume, err = d.runner.resumeAt(ctx, t.job); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missed returns the last time at which a job was due and nobody was up, if that is
+// to be made up for.
+func (d *Daemon) missed(ctx context.Context, j *Job, now time.Time) (time.Time, error) {
+	last, err := d.runner.LastScheduled(ctx, j)
+	if err != nil || last.IsZero() || j.Misfire != Once {
+		return time.Time{}, err
+	}
+	from := now.Add(-j.MaxLateness)
+	if last.After(from) {
+		from = last
+	}
+	var missed time.Time
+	for due := j.schedule.Next(from); !due.After(now); due = j.schedule.Next(due) {
+		missed = due
+	}
+	return missed, nil
+}
+
+// LastScheduled returns when the last scheduled run of a job was due, or zero.
+func (r *Runner) LastScheduled(ctx context.Context, j *Job) (time.Time, error) {
+	const page = 100
+	for before := int64(0); ; {
+		runs, err := r.catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Before: before, Limit: page})
+		if err != nil {
+			return time.Time{}, fmt.Errorf("read the runs of %s: %w", j.Name, err)
+		}
+		for _, run := range runs {
+			if !run.Scheduled.IsZero() {
+				return run.Scheduled, nil
+			}
+			before = run.ID
+		}
+		if len(runs) < page {
+			return time.Time{}, nil
+		}
+	}
+}
+
+// next returns the task whose turn comes first, and when.
+func (d *Daemon) next() (first *task, at time.Time) {
+	for _, t := range d.tasks {
+		if t.running {
+			continue
+		}
+		turn := t.start
+		if !t.resume.IsZero() && t.resume.Before(turn) {
+			turn = t.resume
+		}
+		if first == nil || turn.Before(at) {
+			first, at = t, turn
+		}
+	}
+	return first, at
+}
+
+// begin says why the task runs now, and sets its next time.
+func (t *task) begin(now time.Time, r *Runner) Occasion {
+	if now.Before(t.start) {
+		t.resume = time.Time{}
+		return Occasion{Scheduled: t.tick, Deferred: true}
+	}
+	why := Occasion{Scheduled: t.tick}
+	t.wind(now, r)
+	return why
+}
+
+// wind sets the next time that the job is due after now.
+func (t *task) wind(now time.Time, r *Runner) {
+	t.tick = t.job.schedule.Next(now)
+	t.start = t.tick.Add(r.jitter(t.job.Jitter))
+}
+
+// settle takes up a task whose run has ended: what came due meanwhile is skipped,
+// what was deferred goes on at its time.
+func (d *Daemon) settle(ctx context.Context, t *task) (err error) {
+	t.running = false
+	now := d.runner.clock.Now()
+	if t.tick.Before(now) {
+		t.wind(now, d.runner)
+	}
+	t.resume, err = d.runner.resumeAt(ctx, t.job)
+	if !t.resume.IsZero() && !t.resume.After(now) { // the run could not even note how it ended
+		t.resume = now.Add(recovery)
+	}
+	return err
+}
+
+// resumeAt returns when the first work of a job that was deferred can go on, or
+// zero.
+func (r *Runner) resumeAt(ctx context.Context, j *Job) (first time.Time, err error) {
+	works := r.works(j)
+	if err := r.stalest(ctx, j, works); err != nil {
+		return first, fmt.Errorf("read the cursors of %s: %w", j.Name, err)
+	}
+	for _, w := range works {
+		if at := w.cursor.ResumeAt; !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first, nil
+}
+
+// make makes one run. Its error does not end the daemon.
+func (d *Daemon) make(ctx context.Context, j *Job, why Occasion) {
+	rep, err := d.runner.Run(ctx, j, why)
+	if err != nil {
+		d.runner.log.Warn("no run", "job", j.Name, "error", err)
+	}
+	d.done(j, rep, err)
+}

@@ -1,0 +1,2 @@
+// Package ingest runs scheduled jobs that fetch from a metered upstream.
+package ingest

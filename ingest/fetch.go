@@ -1,0 +1,89 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/youtube"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/meter"
+)
+
+// attempts is how often a call is made that fails in a way that may pass. Each is
+// metered.
+const attempts = 3
+
+// pause is how long to wait before the second attempt; it grows threefold.
+const pause = time.Second
+
+// fetch gets the next page of a unit of work. It waits for units that come back
+// soon, tries again what may pass, and begins a pass anew whose token the upstream
+// has forgotten.
+func (r *run) fetch(ctx context.Context, w *Work, budget *meter.Budget) (*catalog.Page, error) {
+	restarted, waited, attempt := false, time.Duration(0), 1
+	for {
+		page, err := r.call(w, budget)
+		var refused *quota.RefusedError
+		switch {
+		case err == nil:
+			return page, nil
+		case errors.As(err, &refused):
+			wait := r.jittered(refused.RetryAfter)
+			if waited += wait; waited > r.maxWait || r.late(wait) {
+				return nil, err
+			}
+			r.log.Info("waiting for units", "work", w.Name, "pool", refused.Pool.String(), "for", wait.Round(time.Second))
+			err = r.clock.Sleep(ctx, wait)
+		case errors.Is(err, youtube.ErrPageToken) && w.cursor.Begun() && !restarted:
+			restarted = true
+			r.log.Info("the upstream has forgotten the page; beginning anew", "work", w.Name)
+			if w.cursor, err = r.record.Restart(context.WithoutCancel(r.abort), w.Name); err != nil {
+				err = &catalogError{err}
+			}
+		case youtube.Temporary(err) && attempt < attempts:
+			wait := pause
+			for range attempt - 1 {
+				wait *= 3
+			}
+			attempt++
+			if r.late(wait) {
+				return nil, err
+			}
+			r.log.Debug("trying again", "work", w.Name, "attempt", attempt, "error", err)
+			err = r.clock.Sleep(ctx, r.jittered(wait))
+		default:
+			return nil, err
+		}
+		if ctx.Err() != nil {
+			return nil, interrupted(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// late reports whether a wait would end after the run must.
+func (r *run) late(wait time.Duration) bool {
+	return !r.deadline.IsZero() && r.clock.Now().Add(wait).After(r.deadline)
+}
+
+// call fetches a page once. A call that has begun is finished though the run is
+// stopped: its units are spent.
+func (r *run) call(w *Work, budget *meter.Budget) (*catalog.Page, error) {
+	ctx, cancel := context.WithTimeout(r.abort, r.callTimeout)
+	defer cancel()
+	ctx = meter.WithJob(meter.WithBudget(ctx, budget), r.job.Name)
+	if w.Region != "" {
+		ctx = meter.WithRegion(ctx, w.Region)
+	}
+	if r.job.Class != "" {
+		ctx = meter.WithClass(ctx, r.job.Class)
+	}
+	if r.job.Account != "" {
+		ctx = meter.WithAccount(ctx, r.job.Account)
+	}
+	return w.fetch(ctx, w.cursor)
+}

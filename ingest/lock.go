@@ -1,0 +1,75 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+)
+
+// Locker keeps a job from being run twice at once, in other processes too.
+type Locker interface {
+	// Lock takes a lock without waiting for it; [ErrHeld] if another has it.
+	Lock(ctx context.Context, name string) (Lock, error)
+}
+
+// Lock is a lock that is held.
+type Lock interface {
+	// Token is higher with each holder; 0 where the lock has none of its own.
+	Token() int64
+	// Lost is closed when the lock is gone while it should be held; nil is never.
+	Lost() <-chan struct{}
+	Unlock() error
+}
+
+// Files locks by files in a directory, one for each job: for processes of one
+// machine. The operating system lets go of the lock of a process that dies. The
+// files stay: to delete one would let two processes hold it.
+type Files string
+
+// Lock implements [Locker].
+func (dir Files) Lock(_ context.Context, name string) (Lock, error) {
+	if err := os.MkdirAll(string(dir), 0o700); err != nil {
+		return nil, fmt.Errorf("lock the job: %w", err)
+	}
+	path := filepath.Join(string(dir), url.QueryEscape(name)+".lock")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the job: %w", err)
+	}
+	if err := lockFile(f); err != nil {
+		held := holder(f)
+		return nil, errors.Join(lockError(path, held, err), f.Close())
+	}
+	if err := f.Truncate(0); err == nil {
+		_, err = fmt.Fprintf(f, "%d\n", os.Getpid())
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("lock the job: %w", err), f.Close())
+		}
+	}
+	return &fileLock{f}, nil
+}
+
+// holder reads who has the lock.
+func holder(f *os.File) string {
+	var pid int
+	if _, err := fmt.Fscan(f, &pid); err != nil {
+		return "another process"
+	}
+	return fmt.Sprintf("process %d", pid)
+}
+
+func lockError(path, held string, err error) error {
+	if errors.Is(err, errLocked) {
+		return fmt.Errorf("%w: %s holds %s", ErrHeld, held, path)
+	}
+	return fmt.Errorf("lock %s: %w", path, err)
+}
+
+type fileLock struct{ f *os.File }
+
+func (*fileLock) Token() int64          { return 0 }
+func (*fileLock) Lost() <-chan struct{} { return nil }
+func (l *fileLock) Unlock() error       { return l.f.Close() }

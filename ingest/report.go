@@ -1,0 +1,230 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/youtube"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/meter"
+)
+
+// Progress is a page that was saved, or a unit of work that ended.
+type Progress struct {
+	Job, Work, Region string
+	Page, Pages       int // of the unit of work in this run, and at most
+	Saved             catalog.Saved
+	Units             int64       // that the unit of work has cost so far
+	Ended             *WorkReport // nil while it goes on
+}
+
+// Report says what came of a run.
+type Report struct {
+	Job      string
+	Started  time.Time
+	Ended    time.Time
+	State    catalog.State
+	ResumeAt time.Time    // of what was deferred: the earliest
+	Work     []WorkReport // stalest first
+	Units    int64
+	Err      error // what ended the run before its work was done
+}
+
+// WorkReport says what came of a unit of work.
+type WorkReport struct {
+	Work       string
+	Region     string
+	Pages      int
+	New        int // videos
+	Updated    int
+	Unchanged  int
+	Statistics int
+	Gone       int
+	Units      int64
+	State      catalog.State
+	ResumeAt   time.Time
+	Err        error
+}
+
+func (w *WorkReport) add(s catalog.Saved) {
+	w.New += s.New
+	w.Updated += s.Updated
+	w.Unchanged += s.Unchanged
+	w.Statistics += s.Statistics
+	w.Gone += s.Gone
+}
+
+// What ends a run that is not done.
+var (
+	// ErrHeld says that another process runs the same job.
+	ErrHeld = errors.New("another process runs this job")
+	// ErrLostLock says that the lease of the job is gone: another process may have it.
+	ErrLostLock = errors.New("the lease of the job was lost")
+	// ErrInterrupted says that the run was told to stop.
+	ErrInterrupted = errors.New("told to stop")
+	// ErrUpstreamDown says that the upstream failed one unit of work after another.
+	ErrUpstreamDown = errors.New("the upstream does not answer as it should")
+
+	errMaxRuntime = errors.New("max_runtime is over")
+)
+
+// interrupted is why a context of a run has ended.
+func interrupted(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, ErrLostLock) {
+		return cause
+	}
+	return ErrInterrupted
+}
+
+// catalogError is a page that could not be read or saved: no work of the run can go
+// on.
+type catalogError struct{ err error }
+
+func (e *catalogError) Error() string { return e.err.Error() }
+func (e *catalogError) Unwrap() error { return e.err }
+
+// leftError is work that was left because other work could not go on.
+type leftError struct{ err error }
+
+func (e *leftError) Error() string { return "left: " + e.err.Error() }
+func (e *leftError) Unwrap() error { return e.err }
+
+// What an outage, or an upstream that is down, is given to pass.
+const recovery = 5 * time.Minute
+
+// downAfter is how many units of work in a row must fail for the upstream to be
+// down.
+const downAfter = 5
+
+// finish decides how a unit of work ended and what that means for the others.
+func (r *run) finish(w *Work, done WorkReport) {
+	var refused *quota.RefusedError
+	var broken *catalogError
+	var left *leftError
+	now := r.clock.Now()
+	halt := true
+	done.State = catalog.Deferred
+	switch err := done.Err; {
+	case err == nil:
+		done.State, halt = catalog.Done, false
+	case errors.As(err, &refused):
+		done.ResumeAt = refused.RetryAt
+	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrLostLock):
+		done.ResumeAt = now
+	case errors.Is(err, errMaxRuntime), errors.Is(err, meter.ErrBudget): // goes on when it is due again
+	case errors.Is(err, quota.ErrOutage), errors.Is(err, ErrUpstreamDown):
+		done.ResumeAt = now.Add(recovery)
+	case errors.As(err, &left): // nothing is known of it
+	case errors.As(err, &broken), errors.Is(err, meter.ErrCredential), isConfig(err):
+		done.State = catalog.Failed
+	default:
+		done.State, halt = catalog.Failed, false
+	}
+	if halt && !errors.As(done.Err, &left) {
+		r.halt(done.Err)
+	}
+	r.count(&done)
+	if !errors.As(done.Err, &broken) {
+		outcome := catalog.Outcome{State: done.State, ResumeAt: done.ResumeAt, Error: message(done.Err)}
+		if err := r.record.EndWork(context.WithoutCancel(r.abort), w.Name, w.Region, outcome); err != nil {
+			r.halt(&catalogError{err})
+		}
+	}
+	r.tell(&done)
+	r.mu.Lock()
+	r.report.Work = append(r.report.Work, done)
+	r.mu.Unlock()
+	r.progress(Progress{Job: r.job.Name, Work: w.Name, Region: w.Region, Page: done.Pages, Pages: r.job.Pages, Units: done.Units, Ended: &done})
+}
+
+// count notices an upstream that fails one unit of work after another.
+func (r *run) count(done *WorkReport) {
+	r.mu.Lock()
+	switch {
+	case done.State == catalog.Done:
+		r.fails = 0
+	case done.State == catalog.Failed && youtube.Temporary(done.Err):
+		r.fails++
+	}
+	down := r.fails >= min(downAfter, len(r.works))
+	r.mu.Unlock()
+	if down && done.State == catalog.Failed {
+		r.halt(fmt.Errorf("%w: %w", ErrUpstreamDown, done.Err))
+	}
+}
+
+// tell logs how a unit of work ended, if not well.
+func (r *run) tell(done *WorkReport) {
+	var refused *quota.RefusedError
+	var left *leftError
+	switch {
+	case done.State == catalog.Done:
+	case errors.As(done.Err, &left):
+		r.log.Debug("left", "work", done.Work, "region", done.Region, "resume_at", done.ResumeAt)
+	case errors.As(done.Err, &refused):
+		r.log.Warn("deferred", "work", done.Work, "region", done.Region, "pool", refused.Pool.String(), "left", refused.Remaining, "resume_at", done.ResumeAt)
+	case done.State == catalog.Deferred:
+		r.log.Warn("deferred", "work", done.Work, "region", done.Region, "error", done.Err, "resume_at", done.ResumeAt)
+	default:
+		r.log.Error("failed", "work", done.Work, "region", done.Region, "error", done.Err)
+	}
+}
+
+// end sums up the run and writes it down.
+func (r *run) end() (*Report, error) {
+	rep := &r.report
+	rep.Ended, rep.Units, rep.State = r.clock.Now(), r.budget.Spent(), catalog.Done
+	order := make(map[string]int, len(r.works))
+	for i, w := range r.works {
+		order[w.Name] = i
+	}
+	slices.SortFunc(rep.Work, func(a, b WorkReport) int { return cmp.Compare(order[a.Work], order[b.Work]) })
+	done := 0
+	for _, w := range rep.Work {
+		switch {
+		case w.State == catalog.Done:
+			done++
+		case w.State == catalog.Failed:
+			rep.State = catalog.Failed
+		case w.State == catalog.Deferred && rep.State == catalog.Done:
+			rep.State = catalog.Deferred
+		}
+		if !w.ResumeAt.IsZero() && (rep.ResumeAt.IsZero() || w.ResumeAt.Before(rep.ResumeAt)) {
+			rep.ResumeAt = w.ResumeAt
+		}
+	}
+	rep.Err = cmp.Or(rep.Err, r.halted)
+	if rep.Err != nil && rep.State == catalog.Done {
+		rep.State = catalog.Failed
+	}
+	if rep.Err != nil {
+		r.log.Warn("stopped before all was done", "error", rep.Err, "done", done, "of", len(r.works), "resume_at", rep.ResumeAt)
+	}
+	err := r.record.End(context.WithoutCancel(r.abort), catalog.Outcome{State: rep.State, ResumeAt: rep.ResumeAt, Error: message(rep.Err)})
+	if err != nil {
+		rep.State, rep.Err = catalog.Failed, &catalogError{errors.Join(rep.Err, err)}
+	}
+	return rep, nil
+}
+
+// isConfig reports whether the price book or the configuration has to change.
+func isConfig(err error) bool {
+	for _, kind := range []error{quota.ErrImpossible, quota.ErrUnpriced, quota.ErrStaleBook, quota.ErrBadInput} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

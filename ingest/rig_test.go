@@ -1,0 +1,127 @@
+package ingest_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/youtube"
+	"github.com/headroom-quota/headroom/internal/youtubesim"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/meter"
+)
+
+// rig is a runner with all that is under it, on a clock that is moved, before an
+// upstream that is simulated.
+type rig struct {
+	t       *testing.T
+	clock   *quota.SimClock
+	sim     *youtubesim.Sim
+	ledger  *quota.Ledger
+	catalog *catalog.Catalog
+	runner  *ingest.Runner
+	options ingest.Options
+	config  *ingest.Config
+	locks   ingest.Locker
+	server  *httptest.Server
+}
+
+// noon is in the middle of a day in California.
+var noon = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
+
+// newRig has so many units a day, and the true quota is headroom more.
+func newRig(t *testing.T, units int64, jobs map[string]ingest.Job) *rig {
+	t.Helper()
+	r := &rig{t: t, clock: quota.NewSimClock(noon), locks: ingest.Files(t.TempDir())}
+	r.sim = youtubesim.New(&youtubesim.Options{Seed: 1, Clock: r.clock.Now, Quota: youtubesim.Quota{youtubesim.Default: units + 5}})
+	server := httptest.NewServer(r.sim)
+	t.Cleanup(server.Close)
+
+	book, err := quota.ParseBook("costs.yaml", fmt.Appendf(nil, `
+extends: builtin
+revision: 2
+upstreams: {youtube: {pools: {units: {quota: %d, headroom: 5}}}}
+`, units+5), &quota.BookOptions{Builtins: headroom.Builtin})
+	r.must(err)
+	r.ledger, err = quota.New(book, memstore.New(&memstore.Options{Clock: r.clock}), &quota.Options{Clock: r.clock})
+	r.must(err)
+	r.catalog, err = catalog.Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"), &catalog.Options{Clock: r.clock})
+	r.must(err)
+	t.Cleanup(func() { r.must(r.catalog.Close()) })
+
+	r.config = &ingest.Config{Jobs: jobs, Workers: 1}
+	for _, fault := range r.config.Prepare() {
+		t.Fatal(fault)
+	}
+	r.options = ingest.Options{Clock: r.clock, Log: slog.New(slog.DiscardHandler), Jitter: func(time.Duration) time.Duration { return 0 }}
+	r.server = server
+	r.remake()
+	return r
+}
+
+// remake makes the runner anew, by the options of the rig.
+func (r *rig) remake() {
+	r.t.Helper()
+	transport := meter.New(r.ledger, &meter.Options{
+		Base:   toServer{r.server.Listener.Addr().String()},
+		Keys:   map[string]meter.KeySource{"youtube": meter.Key("AIza-not-a-key")},
+		Logger: r.options.Log,
+	})
+	client, err := youtube.New(&http.Client{Transport: transport}, nil)
+	r.must(err)
+	r.runner = ingest.NewRunner(r.config, r.ledger, r.catalog, client, r.locks, &r.options)
+}
+
+// toServer sends what is meant for the upstream to the simulator.
+type toServer struct{ address string }
+
+func (s toServer) RoundTrip(req *http.Request) (*http.Response, error) {
+	out := req.Clone(req.Context())
+	out.URL.Scheme, out.URL.Host, out.Host = "http", s.address, s.address
+	return http.DefaultTransport.RoundTrip(out)
+}
+
+func (r *rig) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) job(name string) *ingest.Job {
+	j := r.config.Jobs[name]
+	return &j
+}
+
+// run makes one run of a job.
+func (r *rig) run(name string, why ingest.Occasion) *ingest.Report {
+	r.t.Helper()
+	rep, err := r.runner.Run(context.Background(), r.job(name), why)
+	r.must(err)
+	return rep
+}
+
+// refused is how many calls the upstream itself refused.
+func (r *rig) refused() int64 { return r.sim.Counts().Total().Refused }
+
+// states is a line per unit of work of a report.
+func states(rep *ingest.Report) []string {
+	var all []string
+	for _, w := range rep.Work {
+		all = append(all, fmt.Sprintf("%s %s %d", w.Work, w.State, w.Pages))
+	}
+	return all
+}
+
+// soak reports whether to run with full counts.
+func soak() bool { return os.Getenv("HEADROOM_SOAK") == "1" }

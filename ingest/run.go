@@ -1,0 +1,319 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/meter"
+)
+
+// Options are what [NewRunner] can be told; nil is legal.
+type Options struct {
+	Clock quota.Clock  // nil is the machine's
+	Log   *slog.Logger // nil is slog.Default()
+	// Progress is told of every page that is saved and all work that ends; nil is
+	// nobody. It is called from several goroutines.
+	Progress func(Progress)
+	// Abort ends calls that are under way when it ends, too. When only the context
+	// of a run ends, they are finished and saved. Nil is never.
+	Abort context.Context
+	// Jitter returns a random time from 0 to most; nil is uniform.
+	Jitter func(most time.Duration) time.Duration
+}
+
+// Runner makes runs: it fetches what a job wants, page by page, until that is
+// done or the quota is. It is safe for concurrent use.
+type Runner struct {
+	ledger   *quota.Ledger
+	catalog  *catalog.Catalog
+	upstream Upstream
+	locker   Locker
+
+	maxWait     time.Duration
+	callTimeout time.Duration
+	workers     int
+
+	clock    quota.Clock
+	log      *slog.Logger
+	progress func(Progress)
+	abort    context.Context
+	jitter   func(time.Duration) time.Duration
+}
+
+// NewRunner returns a runner that goes by a configuration that was prepared.
+func NewRunner(c *Config, l *quota.Ledger, to *catalog.Catalog, u Upstream, locker Locker, o *Options) *Runner {
+	if o == nil {
+		o = &Options{}
+	}
+	r := &Runner{
+		ledger: l, catalog: to, upstream: u, locker: locker,
+		maxWait: c.MaxWait, callTimeout: c.CallTimeout, workers: c.Workers,
+		clock: o.Clock, log: o.Log, progress: o.Progress, abort: o.Abort, jitter: o.Jitter,
+	}
+	if r.clock == nil {
+		r.clock = quota.SystemClock{}
+	}
+	if r.log == nil {
+		r.log = slog.Default()
+	}
+	if r.progress == nil {
+		r.progress = func(Progress) {}
+	}
+	if r.abort == nil {
+		r.abort = context.Background()
+	}
+	if r.jitter == nil {
+		r.jitter = func(most time.Duration) time.Duration { return rand.N(most + 1) }
+	}
+	return r
+}
+
+// Occasion is why a run is made.
+type Occasion struct {
+	Scheduled time.Time // when it was due; zero: a person asked for it
+	Regions   []string  // only these; empty is all
+	// Deferred runs only what was deferred and can go on now.
+	Deferred bool
+}
+
+// Run makes one run of a job. When the context ends the pages under way are
+// finished and saved, and the rest is deferred. Its error says that there was no
+// run at all; how the run itself ended stands in the report.
+func (r *Runner) Run(ctx context.Context, j *Job, why Occasion) (*Report, error) {
+	lock, err := r.locker.Lock(ctx, lockName(j))
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", j.Name, err)
+	}
+	run := &run{Runner: r, job: j, log: r.log.With("job", j.Name), began: r.clock.Now()}
+	defer func() {
+		if err := lock.Unlock(); err != nil {
+			run.log.Error("unlock the job", "error", err)
+		}
+	}()
+	if err := run.begin(ctx, lock, why); err != nil {
+		return nil, fmt.Errorf("run %s: %w", j.Name, err)
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		select {
+		case <-lock.Lost():
+			stop(ErrLostLock)
+		case <-ctx.Done():
+		}
+	}()
+	return run.make(ctx, why)
+}
+
+// lockName is what no two processes hold at once.
+func lockName(j *Job) string {
+	if j.Account == "" {
+		return quota.DefaultAccount + "/" + j.Name
+	}
+	return j.Account + "/" + j.Name
+}
+
+// run is one run of a job.
+type run struct {
+	*Runner
+	job    *Job
+	record *catalog.Run
+	log    *slog.Logger
+	began  time.Time
+	works  []*Work
+	budget *meter.Budget // of the whole run
+
+	deadline time.Time // of the whole run; zero is none
+
+	mu     sync.Mutex
+	halted error // the work that has not begun is left
+	fails  int   // units of work in a row that the upstream failed
+	report Report
+}
+
+// begin writes down that there is a run, and works out what to do.
+func (r *run) begin(ctx context.Context, lock Lock, why Occasion) error {
+	works, err := only(r.Runner.works(r.job), why.Regions)
+	if err != nil {
+		return err
+	}
+	if err := r.stalest(ctx, r.job, works); err != nil {
+		return err
+	}
+	if why.Deferred {
+		works = slices.DeleteFunc(works, func(w *Work) bool {
+			return w.cursor.ResumeAt.IsZero() || w.cursor.ResumeAt.After(r.began)
+		})
+	}
+	r.works = works
+	fence := catalog.Fence{Name: lockName(r.job), Token: lock.Token()}
+	if fence.Token == 0 {
+		if fence, err = r.catalog.NewFence(ctx, fence.Name); err != nil {
+			return err
+		}
+	}
+	r.budget = meter.NewBudget(r.job.MaxUnits)
+	r.report = Report{Job: r.job.Name, Started: r.began}
+	r.record, err = r.catalog.Begin(ctx, catalog.Start{Job: r.job.Name, Fence: fence, Scheduled: why.Scheduled})
+	return err
+}
+
+// make does the work, several units side by side, and writes down how it ended.
+func (r *run) make(ctx context.Context, why Occasion) (*Report, error) {
+	if most := r.maxRuntime(why); most > 0 {
+		r.deadline = r.began.Add(most)
+	}
+	todo := make(chan *Work)
+	var workers sync.WaitGroup
+	for range min(r.workers, len(r.works)) {
+		workers.Go(func() {
+			for w := range todo {
+				r.finish(w, r.work(ctx, w, why))
+			}
+		})
+	}
+	for _, w := range r.works {
+		todo <- w
+	}
+	close(todo)
+	workers.Wait()
+	if r.job.Kind == Retention {
+		r.expire()
+	}
+	return r.end()
+}
+
+// maxRuntime is how long the run may take: by default until the job is due again.
+func (r *run) maxRuntime(why Occasion) time.Duration {
+	if r.job.MaxRuntime > 0 || why.Scheduled.IsZero() {
+		return r.job.MaxRuntime
+	}
+	return r.job.schedule.Next(r.began).Sub(r.began)
+}
+
+// halt leaves the work that has not begun, and the pages that have not.
+func (r *run) halt(why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.halted == nil {
+		r.halted = why
+	}
+}
+
+// stopped says why work is not to be begun or to go on.
+func (r *run) stopped(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return interrupted(ctx)
+	case !r.deadline.IsZero() && !r.clock.Now().Before(r.deadline):
+		return errMaxRuntime
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.halted != nil {
+		return &leftError{r.halted}
+	}
+	return nil
+}
+
+// work fetches the pages of a unit of work.
+func (r *run) work(ctx context.Context, w *Work, why Occasion) (done WorkReport) {
+	done = WorkReport{Work: w.Name, Region: w.Region}
+	budget := r.budget.Part()
+	defer func() {
+		if p := recover(); p != nil { // of this work, not of the others
+			r.log.Error("panic", "work", w.Name, "panic", p, "stack", string(debug.Stack()))
+			done.Err = fmt.Errorf("panic: %v", p)
+		}
+		done.Units = budget.Spent()
+	}()
+	if err := r.stagger(ctx, w, why); err != nil {
+		done.Err = err
+		return done
+	}
+	for pages := 1; ; pages++ {
+		if done.Err = r.stopped(ctx); done.Err != nil {
+			return done
+		}
+		spent := budget.Spent()
+		page, err := r.fetch(ctx, w, budget)
+		if err != nil {
+			done.Err = err
+			return done
+		}
+		page.At, page.Region, page.Units = w.cursor, w.Region, budget.Spent()-spent
+		last := w.resumable && pages >= r.job.Pages
+		if !w.resumable && w.cursor.Page+1 >= int64(r.job.Pages) {
+			page.Next, page.Done = "", true
+		}
+		saved, err := r.save(page)
+		if err != nil {
+			done.Err = err
+			return done
+		}
+		done.add(saved)
+		if page.Units > 0 && !saved.Repeated {
+			done.Pages++
+		}
+		w.cursor = saved.Cursor
+		r.progress(Progress{Job: r.job.Name, Work: w.Name, Region: w.Region, Page: pages, Pages: r.job.Pages, Saved: saved, Units: budget.Spent()})
+		if page.Done || last {
+			return done
+		}
+	}
+}
+
+// stagger lets each region of a scheduled run begin after the one before.
+func (r *run) stagger(ctx context.Context, w *Work, why Occasion) error {
+	if r.job.Stagger == 0 || why.Scheduled.IsZero() || why.Deferred {
+		return nil
+	}
+	at := r.began.Add(time.Duration(w.index) * r.job.Stagger)
+	if wait := at.Sub(r.clock.Now()); wait > 0 {
+		if err := r.clock.Sleep(ctx, wait); err != nil {
+			return interrupted(ctx)
+		}
+	}
+	return nil
+}
+
+// save commits a page with its cursor. It outlives the context of the run: what
+// was paid for is kept.
+func (r *run) save(p *catalog.Page) (catalog.Saved, error) {
+	saved, err := r.record.Save(context.WithoutCancel(r.abort), p)
+	if err != nil {
+		return saved, &catalogError{err}
+	}
+	return saved, nil
+}
+
+// expire deletes what is too old. It needs no quota, and so is done in any case.
+func (r *run) expire() {
+	gone, err := r.catalog.Expire(context.WithoutCancel(r.abort), r.clock.Now().Add(-keepFor))
+	if err == nil {
+		err = r.catalog.ForgetRuns(context.WithoutCancel(r.abort), r.clock.Now().Add(-historyFor))
+	}
+	if err != nil {
+		r.report.Err = &catalogError{err}
+		r.log.Error("delete what is too old", "error", err)
+		return
+	}
+	if gone != (catalog.Expired{}) {
+		r.log.Info("deleted what could not be fetched again in 30 days", "videos", gone.Videos, "channels", gone.Channels, "statistics", gone.Statistics, "charts", gone.Charts)
+	}
+}
+
+// historyFor is how long runs are remembered.
+const historyFor = 90 * 24 * time.Hour
+
+// jittered is d and up to a tenth more, so that those who wait do not all come at
+// once.
+func (r *Runner) jittered(d time.Duration) time.Duration { return d + r.jitter(d/10) }

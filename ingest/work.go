@@ -1,0 +1,154 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/youtube"
+)
+
+// Work is one unit of work of a job: a region's chart, a query in a region, a
+// channel. It has a cursor of its own, and one that fails stops no other.
+type Work struct {
+	Name   string // as the catalog knows it
+	Region string // empty if it is for none
+	index  int    // of its region within the job, for the stagger
+	cursor catalog.Cursor
+	fetch  func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error)
+	// resumable work keeps its pass when it has fetched its pages of a run, and
+	// goes on in the next; a chart is complete then.
+	resumable bool
+}
+
+// works lists the units of work of a job, in the order of its configuration.
+func (r *Runner) works(j *Job) []*Work {
+	var all []*Work
+	add := func(w Work) { all = append(all, &w) }
+	switch j.Kind {
+	case Trending:
+		for i, region := range j.Regions {
+			for _, category := range j.Categories {
+				name := region
+				if len(j.Categories) > 1 || category != allCategories {
+					name += "/" + category
+				}
+				asked := category
+				if asked == allCategories {
+					asked = ""
+				}
+				add(Work{Name: name, Region: region, index: i, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
+					return r.upstream.Trending(ctx, region, asked, at)
+				}})
+			}
+		}
+	case Search:
+		for i, region := range j.Regions {
+			for _, text := range j.Queries {
+				q := youtube.Query{Text: text, Region: region, Since: j.Since, Until: j.Until}
+				add(Work{Name: region + "/" + text, Region: region, index: i, resumable: true, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
+					return r.upstream.Search(ctx, q, at)
+				}})
+			}
+		}
+	case Uploads:
+		for i, channel := range j.Channels {
+			add(Work{Name: channel, index: i, resumable: true, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
+				return r.upstream.Uploads(ctx, channel, at)
+			}})
+		}
+	case Stats:
+		began := r.clock.Now()
+		add(Work{Name: "statistics", fetch: r.refresh(catalog.KindStatistics, func() time.Time { return began }, r.upstream.Statistics)})
+	case Retention:
+		add(Work{Name: "videos", fetch: r.refresh(catalog.KindVideos, r.aging, r.upstream.Videos)})
+		add(Work{Name: "channels", fetch: r.refresh(catalog.KindChannels, r.aging, r.upstream.Channels)})
+	}
+	return all
+}
+
+// What was fetched leaves after 30 days: the terms of the upstream. It is fetched
+// again before that, while there are days left in which a quota may be short.
+const (
+	keepFor      = 30 * 24 * time.Hour
+	refreshAfter = 25 * 24 * time.Hour
+)
+
+func (r *Runner) aging() time.Time { return r.clock.Now().Add(-refreshAfter) }
+
+// batch is how many ids one call takes.
+const batch = 50
+
+// refresh fetches what was last fetched before a time, the oldest first.
+func (r *Runner) refresh(kind catalog.Kind, before func() time.Time, fetch func(context.Context, []string) (*catalog.Page, error)) func(context.Context, catalog.Cursor) (*catalog.Page, error) {
+	return func(ctx context.Context, _ catalog.Cursor) (*catalog.Page, error) {
+		ids, err := r.catalog.Aging(ctx, kind, before(), batch+1)
+		if err != nil {
+			return nil, &catalogError{err}
+		}
+		if len(ids) == 0 {
+			return &catalog.Page{Done: true}, nil
+		}
+		more := len(ids) > batch
+		p, err := fetch(ctx, ids[:min(len(ids), batch)])
+		if err != nil {
+			return nil, err
+		}
+		if p.Next, p.Done = "", !more; more {
+			p.Next = "more" // the question itself moves on
+		}
+		return p, nil
+	}
+}
+
+// stalest orders work so that what was completed the longest ago comes first, and
+// what never was before all. Of equals the one that is under way goes on.
+func (r *Runner) stalest(ctx context.Context, j *Job, all []*Work) error {
+	cursors, err := r.catalog.Cursors(ctx, j.Name)
+	if err != nil {
+		return err
+	}
+	at := make(map[string]catalog.Cursor, len(cursors))
+	for _, c := range cursors {
+		at[c.Work] = c
+	}
+	for _, w := range all {
+		w.cursor = at[w.Name]
+		w.cursor.Job, w.cursor.Work = j.Name, w.Name
+	}
+	slices.SortStableFunc(all, func(a, b *Work) int {
+		if c := a.cursor.CompletedAt.Compare(b.cursor.CompletedAt); c != 0 {
+			return c
+		}
+		if a.cursor.Begun() != b.cursor.Begun() {
+			if a.cursor.Begun() {
+				return -1
+			}
+			return 1
+		}
+		return 0
+	})
+	return nil
+}
+
+// only keeps the work of some regions.
+func only(all []*Work, regions []string) ([]*Work, error) {
+	if len(regions) == 0 {
+		return all, nil
+	}
+	kept := all[:0:0]
+	for _, region := range regions {
+		found := false
+		for _, w := range all {
+			if w.Region == region {
+				kept, found = append(kept, w), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("region %s is not one of the job's", region)
+		}
+	}
+	return kept, nil
+}
