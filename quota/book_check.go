@@ -53,8 +53,10 @@ func tightest(accounts []string, a *Allowance, c Class) (Window, bool) {
 	return tight, limit < math.MaxInt64
 }
 
-// payable checks that some account can pay for a method at all.
-func (r *reader) payable(u *Upstream, e entry, pools *tree) {
+// payable checks that some account can pay for a method at all. A price that the
+// book merely inherited is let be: whoever has a small quota of an API with dear
+// methods need not list all that they never call; such a call fails as impossible.
+func (r *reader) payable(u *Upstream, e entry) {
 	for pool, units := range u.Methods[e.key].Charges {
 		a := u.Pools[pool]
 		if a == nil {
@@ -73,7 +75,10 @@ func (r *reader) payable(u *Upstream, e entry, pools *tree) {
 		if cost == nil {
 			cost = e.value.get("charge").get(pool)
 		}
-		r.fault(r.blame(append([]place{cost.at}, grantPlaces(pools.get(pool))...)...),
+		if cost.at.in != r.top {
+			continue
+		}
+		r.fault(cost.at,
 			"method %q costs %d of pool %q, which is impossible: the limit of window %s is %d; lower the cost, raise the quota or remove the method",
 			e.key, units, pool, most.Spec, most.Limit(Class{}))
 	}

@@ -290,7 +290,7 @@ func (r *reader) upstream(e entry) (*Upstream, *routeTable) {
 	for _, m := range r.named(t.get("methods"), "methods", wideName) {
 		method := r.method(m, t.get("pools"))
 		u.Methods[m.key] = method
-		r.payable(u, m, t.get("pools"))
+		r.payable(u, m)
 		r.routes(m, method, routes, given)
 	}
 	if len(given) > 0 && len(u.Hosts) == 0 {
