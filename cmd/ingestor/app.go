@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// app is what the commands share.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	abort          context.Context // ends calls that are under way, too
+
+	configPath string
+	output     string
+	quiet      bool
+
+	loaded *settings
+	log    *slog.Logger
+}
+
+// root is the command with all that is under it.
+func (a *app) root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ingestor",
+		Short: "Fetch from the YouTube Data API inside its quota, for many regions",
+		Long: `ingestor fetches what is trending, search results, uploads and statistics from the
+YouTube Data API for many regions on one shared quota. Every call reserves its
+units in a ledger before it leaves. When the quota is gone a run stops cleanly and
+names the time at which it can go on; the next one resumes where it stopped.`,
+		Example: `  ingestor demo                 see it work: no key, no server, no configuration
+  ingestor init                 write ingestor.yaml and lines for cron and systemd
+  ingestor run --once           do what there is to do, and leave
+  ingestor quota                see what is left`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cmd.Help()
+		},
+	}
+	cmd.SetOut(a.stdout)
+	cmd.SetErr(a.stderr)
+	cmd.SetIn(a.stdin)
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("%w; see %s --help", err, cmd.CommandPath())
+	})
+	f := cmd.PersistentFlags()
+	f.StringVar(&a.configPath, "config", os.Getenv("INGESTOR_CONFIG"), "configuration `file` (default ./ingestor.yaml, or that of your user)")
+	f.String("ledger", "", "where the ledger is: sqlite:PATH, redis://HOST:PORT, memory: (default in your state folder)")
+	f.String("catalog", "", "the SQLite `file` of what was fetched (default in your state folder)")
+	f.String("costs", "", "the price book (default the built-in one)")
+	f.Duration("max-wait", 0, "wait for units up to this long (default 2m)")
+	f.String("log-format", "", "text, json or auto (default auto)")
+	f.String("log-level", "", "debug, info, warn or error (default info)")
+	cmd.AddCommand(a.runCommand())
+	return cmd
+}
+
+// settings reads the configuration, once.
+func (a *app) settings(flags *pflag.FlagSet) (*settings, error) {
+	if a.loaded != nil {
+		return a.loaded, nil
+	}
+	s, err := load(a.configPath, flags)
+	if err != nil {
+		return nil, err
+	}
+	if a.log, err = a.logger(s); err != nil {
+		return nil, config(err)
+	}
+	a.loaded = s
+	return s, nil
+}
+
+// noArgs is cobra.NoArgs with our exit code.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("%s takes no arguments, and got %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// closers closes what was opened, the last first.
+type closers []func() error
+
+func (c *closers) add(f func() error) { *c = append(*c, f) }
+
+func (c *closers) close() error {
+	var all error
+	for i := len(*c) - 1; i >= 0; i-- {
+		all = errors.Join(all, (*c)[i]())
+	}
+	if all != nil {
+		return fmt.Errorf("close: %w", all)
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/meter"
+)
+
+// Exit codes, those of sysexits.h.
+const (
+	exitDone       = 0
+	exitFailed     = 1  // some units of work
+	exitUsage      = 64 // flags and arguments
+	exitDown       = 69 // the upstream, or the ledger
+	exitDeferred   = 75 // by quota, or because another process has the job
+	exitCredential = 77
+	exitConfig     = 78
+)
+
+// exit is an error that names its exit code. An empty text is not printed: what
+// there is to say has been said.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+func usage(format string, args ...any) error {
+	return &exit{exitUsage, fmt.Errorf(format, args...)}
+}
+
+func config(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exit{exitConfig, err}
+}
+
+// exitCode is the exit code of an error.
+func exitCode(err error) int {
+	var named *exit
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &named):
+		return named.code
+	case errors.Is(err, meter.ErrCredential):
+		return exitCredential
+	case errors.Is(err, quota.ErrOutage), errors.Is(err, ingest.ErrUpstreamDown):
+		return exitDown
+	case errors.Is(err, quota.ErrRefused), errors.Is(err, ingest.ErrHeld), errors.Is(err, ingest.ErrInterrupted), errors.Is(err, ingest.ErrLostLock):
+		return exitDeferred
+	case errors.Is(err, quota.ErrBadInput), errors.Is(err, quota.ErrUnpriced), errors.Is(err, quota.ErrImpossible), errors.Is(err, quota.ErrStaleBook):
+		return exitConfig
+	}
+	return exitFailed
+}
+
+// order is which of several exit codes wins.
+var order = []int{exitConfig, exitCredential, exitDown, exitFailed, exitDeferred, exitDone}
+
+// reportCode is the exit code of a run.
+func reportCode(r *ingest.Report) int {
+	codes := map[int]bool{exitDone: true}
+	if r.Err != nil {
+		codes[exitCode(r.Err)] = true
+	}
+	for _, w := range r.Work {
+		switch {
+		case w.State == catalog.Deferred && w.Err == nil:
+			codes[exitDeferred] = true
+		case w.Err != nil:
+			code := exitCode(w.Err)
+			if w.State == catalog.Deferred && code == exitFailed {
+				code = exitDeferred // max_runtime, max_units
+			}
+			codes[code] = true
+		}
+	}
+	return worst(codes)
+}
+
+// worst is the first code in the order that is there.
+func worst(codes map[int]bool) int {
+	for _, c := range order {
+		if codes[c] {
+			return c
+		}
+	}
+	return exitDone
+}

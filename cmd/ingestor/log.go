@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/lmittmann/tint"
+	"github.com/mattn/go-isatty"
+)
+
+// logger writes to standard error: lines for people on a terminal, JSON elsewhere.
+// Quiet is for the mail of cron: problems only.
+func (a *app) logger(s *settings) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
+		return nil, fmt.Errorf("log_level: there is no level %q; write debug, info, warn or error", s.LogLevel)
+	}
+	if a.quiet {
+		level = max(level, slog.LevelWarn)
+	}
+	switch s.LogFormat {
+	case "json":
+		return slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level})), nil
+	case "text":
+	case "auto":
+		if !isTerminal(a.stderr) {
+			return slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level})), nil
+		}
+	default:
+		return nil, fmt.Errorf("log_format: there is no format %q; write text, json or auto", s.LogFormat)
+	}
+	return slog.New(tint.NewTextHandler(a.stderr, &tint.Options{Level: level, TimeFormat: "15:04:05", NoColor: !colored(a.stderr)})), nil
+}
+
+// isTerminal reports whether somebody sees what is written.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
+// colored reports whether to write colors: on a terminal that has not asked for
+// none (no-color.org).
+func colored(w io.Writer) bool {
+	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}

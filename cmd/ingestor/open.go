@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/breaker"
+	"github.com/headroom-quota/headroom/quota/journal"
+	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/meter"
+	"github.com/headroom-quota/headroom/quota/redisstore"
+	"github.com/headroom-quota/headroom/quota/sqlitestore"
+)
+
+// openLedger opens the ledger that the settings name, and what keeps a job from
+// running twice.
+func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quota.Ledger, ingest.Locker, error) {
+	book, err := headroom.Load(s.Costs)
+	if err != nil {
+		return nil, nil, config(err)
+	}
+	o := &quota.Options{}
+	var store quota.Store
+	var locks ingest.Locker = ingest.Files(filepath.Join(s.state, "locks"))
+	switch scheme, rest, _ := strings.Cut(s.Ledger, ":"); scheme {
+	case "memory":
+		if rest != "" {
+			return nil, nil, config(fmt.Errorf("ledger: nothing may stand behind memory: as in %q", s.Ledger))
+		}
+		store = memstore.New(nil)
+	case "sqlite":
+		store, err = s.openFile(ctx, rest, done)
+		locks = ingest.Files(filepath.Join(filepath.Dir(rest), "locks"))
+	case "redis", "rediss", "unix":
+		store, locks, err = a.openRedis(ctx, s, o, done)
+	default:
+		err = fmt.Errorf("ledger: %q is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH", scheme+":")
+	}
+	if err != nil {
+		return nil, nil, config(err)
+	}
+	l, err := quota.New(book, store, o)
+	return l, locks, err
+}
+
+func (s *settings) openFile(ctx context.Context, path string, done *closers) (quota.Store, error) {
+	if err := s.makeState(path); err != nil {
+		return nil, err
+	}
+	store, err := sqlitestore.Open(ctx, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	done.add(store.Close)
+	return store, nil
+}
+
+// openRedis opens a ledger that may be out of reach: with a journal of what is spent
+// meanwhile, and a breaker.
+func (a *app) openRedis(ctx context.Context, s *settings, o *quota.Options, done *closers) (quota.Store, ingest.Locker, error) {
+	path := filepath.Join(s.state, "journal.db")
+	if err := s.makeState(path); err != nil {
+		return nil, nil, err
+	}
+	j, err := journal.Open(ctx, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	done.add(j.Close)
+	store, err := redisstore.Open(s.Ledger, &redisstore.Options{Births: j})
+	if err != nil {
+		return nil, nil, err
+	}
+	done.add(store.Close)
+	o.Journal = j
+	warnings, err := store.Check(ctx)
+	if err != nil {
+		a.log.Warn("the ledger does not answer; calls are admitted or refused as the price book says", "error", err)
+	}
+	for _, w := range warnings {
+		a.log.Warn("the ledger's server is not set up for it", "setting", w)
+	}
+	return breaker.New(store, nil), leases{store, ingest.Files(filepath.Join(s.state, "locks"))}, nil
+}
+
+// leases locks by leases in Redis, for the processes of many machines. In an outage
+// calls may still be admitted, so then the processes of this machine at least keep
+// out of each other's way; the catalog refuses whoever has been overtaken.
+type leases struct {
+	store *redisstore.Store
+	files ingest.Files
+}
+
+// Lock implements [ingest.Locker].
+func (l leases) Lock(ctx context.Context, name string) (ingest.Lock, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "an unknown host"
+	}
+	lease, err := l.store.Lease(ctx, name, fmt.Sprintf("process %d on %s", os.Getpid(), host))
+	if errors.Is(err, redisstore.ErrLeased) {
+		return nil, fmt.Errorf("%w: %w", ingest.ErrHeld, err)
+	}
+	if errors.Is(err, quota.ErrOutage) {
+		return l.files.Lock(ctx, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lease, nil
+}
+
+// makeState makes our own folder for a file that is to be in it, and no other one.
+func (s *settings) makeState(file string) error {
+	if filepath.Dir(file) != s.state {
+		return nil
+	}
+	if err := os.MkdirAll(s.state, 0o700); err != nil {
+		return fmt.Errorf("make the folder of the state: %w", err)
+	}
+	return nil
+}
+
+// openCatalog opens the catalog.
+func (a *app) openCatalog(ctx context.Context, s *settings, done *closers) (*catalog.Catalog, error) {
+	if err := s.makeState(s.Catalog); err != nil {
+		return nil, config(err)
+	}
+	c, err := catalog.Open(ctx, s.Catalog, nil)
+	if err != nil {
+		return nil, config(err)
+	}
+	done.add(c.Close)
+	return c, nil
+}
+
+// keys are the API keys of the accounts, read when they are needed.
+func (s *settings) keys() map[string]meter.KeySource {
+	keys := map[string]meter.KeySource{
+		"youtube": func(context.Context) (string, error) {
+			if key := strings.TrimSpace(os.Getenv("YOUTUBE_API_KEY")); key != "" {
+				return key, nil
+			}
+			if s.KeyFile == "" {
+				return "", errors.New("set YOUTUBE_API_KEY, or key_file in the configuration")
+			}
+			return readKey(s.KeyFile)
+		},
+	}
+	for name, account := range s.Accounts {
+		keys["youtube@"+name] = func(context.Context) (string, error) { return readKey(account.KeyFile) }
+	}
+	return keys
+}
+
+func readKey(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("there is no key file %s", path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the key file: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// transport meters the calls of the upstream. Another endpoint than the real one
+// is metered as if it were that.
+func (a *app) transport(s *settings, l *quota.Ledger) (*meter.Transport, error) {
+	o := &meter.Options{Logger: a.log, Keys: s.keys()}
+	if s.Endpoint != "" {
+		to, err := url.Parse(s.Endpoint)
+		if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
+			return nil, config(fmt.Errorf("endpoint: %q is no address, as http://127.0.0.1:8080", s.Endpoint))
+		}
+		o.Base = &redirected{to: to, base: http.DefaultTransport}
+	}
+	return meter.New(l, o), nil
+}
+
+// redirected sends what was metered as the upstream's to another address.
+type redirected struct {
+	to   *url.URL
+	base http.RoundTripper
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (r *redirected) RoundTrip(req *http.Request) (*http.Response, error) {
+	out := req.Clone(req.Context())
+	out.URL.Scheme, out.URL.Host, out.Host = r.to.Scheme, r.to.Host, r.to.Host
+	return r.base.RoundTrip(out)
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+
+	"github.com/headroom-quota/headroom/ingest"
+)
+
+// settings are what ingestor.yaml, the environment and the flags say, in this
+// order: the later wins.
+type settings struct {
+	Ledger   string `yaml:"ledger,omitempty" jsonschema_description:"Where the ledger is: sqlite:PATH, a redis:// or rediss:// URL, or memory:."`
+	Catalog  string `yaml:"catalog,omitempty" jsonschema_description:"The SQLite file of what was fetched."`
+	Costs    string `yaml:"costs,omitempty" jsonschema_description:"The price book; the built-in one if empty."`
+	Endpoint string `yaml:"endpoint,omitempty" jsonschema_description:"Another address of the upstream, such as that of ingestor sandbox."`
+
+	KeyFile  string             `yaml:"key_file,omitempty" jsonschema_description:"A file with the API key; YOUTUBE_API_KEY wins."`
+	Accounts map[string]account `yaml:"accounts,omitempty" jsonschema_description:"The keys of further accounts of the price book."`
+
+	LogFormat string `yaml:"log_format,omitempty" jsonschema:"enum=auto,enum=text,enum=json" jsonschema_description:"text on a terminal and json elsewhere, if auto."`
+	LogLevel  string `yaml:"log_level,omitempty" jsonschema:"enum=debug,enum=info,enum=warn,enum=error"`
+
+	ingest.Config `yaml:",inline" mapstructure:",squash"`
+
+	file  string // that was read; empty is none
+	text  []byte // of it
+	state string // the folder of what is kept between runs
+}
+
+// account is a further account of the price book.
+type account struct {
+	KeyFile string `yaml:"key_file" jsonschema_description:"A file with its API key."`
+}
+
+// flagKeys are the settings that have a flag of the same name, with - for _.
+var flagKeys = []string{"ledger", "catalog", "costs", "max_wait", "log_format", "log_level"}
+
+// defaults are what nobody has to say. Every key stands here, so that each can come
+// from the environment.
+func defaults(state string) map[string]any {
+	return map[string]any{
+		"ledger":       "sqlite:" + filepath.Join(state, "ledger.db"),
+		"catalog":      filepath.Join(state, "catalog.db"),
+		"costs":        "",
+		"endpoint":     "",
+		"key_file":     "",
+		"log_format":   "auto",
+		"log_level":    "info",
+		"regions":      ingest.DefaultRegions,
+		"max_wait":     ingest.DefaultMaxWait,
+		"workers":      ingest.DefaultWorkers,
+		"call_timeout": ingest.DefaultCallTimeout,
+	}
+}
+
+// load reads the settings.
+func load(path string, flags *pflag.FlagSet) (*settings, error) {
+	state, err := stateDir()
+	if err != nil {
+		return nil, config(err)
+	}
+	s := &settings{state: state}
+	if err := s.read(path); err != nil {
+		return nil, config(err)
+	}
+	v := viper.NewWithOptions(viper.ExperimentalBindStruct())
+	v.SetConfigType("yaml")
+	v.SetEnvPrefix("INGESTOR")
+	v.SetEnvKeyReplacer(strings.NewReplacer(".", "_"))
+	v.AutomaticEnv()
+	for key, value := range defaults(state) {
+		v.SetDefault(key, value)
+	}
+	if err := v.ReadConfig(strings.NewReader(string(s.text))); err != nil {
+		return nil, config(fmt.Errorf("%s: %w", s.file, err))
+	}
+	for _, key := range flagKeys {
+		if f := flags.Lookup(strings.ReplaceAll(key, "_", "-")); f != nil {
+			if err := v.BindPFlag(key, f); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !v.InConfig("jobs") {
+		v.SetDefault("jobs", defaultJobs())
+	}
+	if err := v.UnmarshalExact(s, viper.DecodeHook(hooks), tagged); err != nil {
+		return nil, config(fmt.Errorf("settings: %w", err))
+	}
+	return s, s.check()
+}
+
+// tagged reads the names of settings from the same tags as the file's.
+func tagged(c *mapstructure.DecoderConfig) { c.TagName = "yaml"; c.Squash = true }
+
+var hooks = mapstructure.ComposeDecodeHookFunc(
+	durationHook,
+	mapstructure.StringToSliceHookFunc(","),
+)
+
+// durationHook reads "90s", and refuses a bare number: nobody knows of what.
+func durationHook(from, to reflect.Type, value any) (any, error) {
+	if to != reflect.TypeFor[time.Duration]() || from == to {
+		return value, nil
+	}
+	text, ok := value.(string)
+	if !ok {
+		return nil, fmt.Errorf("%v is no time; write its unit, as 90s or 6h", value)
+	}
+	return time.ParseDuration(text)
+}
+
+// read reads the file of settings, strictly: a key that is not known is refused with
+// its place. Without a path it takes ./ingestor.yaml, or the one in the user's
+// folder of configuration, and it is no fault if there is neither.
+func (s *settings) read(path string) error {
+	candidates := []string{path}
+	if path == "" {
+		candidates = []string{"ingestor.yaml"}
+		if dir, err := os.UserConfigDir(); err == nil {
+			candidates = append(candidates, filepath.Join(dir, "ingestor", "ingestor.yaml"))
+		}
+	}
+	for _, name := range candidates {
+		text, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) && path == "" {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read the configuration: %w", err)
+		}
+		if s.file, err = filepath.Abs(name); err != nil {
+			return err
+		}
+		s.text = text
+		return s.strict()
+	}
+	return nil
+}
+
+// strict refuses what is no YAML, and unknown keys.
+func (s *settings) strict() error {
+	var probe settings
+	err := yaml.UnmarshalWithOptions(s.text, &probe, yaml.Strict())
+	if err == nil {
+		return nil
+	}
+	var syntax yaml.Error
+	if errors.As(err, &syntax) && syntax.GetToken() != nil {
+		at := syntax.GetToken().Position
+		return fmt.Errorf("%s:%d:%d: %s\n%s", s.file, at.Line, at.Column, syntax.GetMessage(), s.line(at.Line))
+	}
+	return fmt.Errorf("%s: %w", s.file, err)
+}
+
+// line quotes a line of the file.
+func (s *settings) line(n int) string {
+	lines := strings.Split(string(s.text), "\n")
+	if n < 1 || n > len(lines) {
+		return ""
+	}
+	return "    " + strings.TrimRight(lines[n-1], "\r")
+}
+
+// check refuses values that make no sense, each with its place.
+func (s *settings) check() error {
+	faults := s.Prepare()
+	var all []error
+	for _, f := range faults {
+		all = append(all, s.place(f))
+	}
+	return config(errors.Join(all...))
+}
+
+// place says where in the file a fault is, if it is there.
+func (s *settings) place(f ingest.Fault) error {
+	path, err := yaml.PathString("$." + f.Path)
+	if err != nil || s.file == "" {
+		return f
+	}
+	node, err := path.ReadNode(strings.NewReader(string(s.text)))
+	if err != nil || node == nil {
+		if s.file != "" {
+			return fmt.Errorf("%s: %w", s.file, f)
+		}
+		return f
+	}
+	at := node.GetToken().Position
+	return fmt.Errorf("%s:%d:%d: %w\n%s", s.file, at.Line, at.Column, f, s.line(at.Line))
+}
+
+// stateDir is where the ledger and the catalog are, if nobody says otherwise.
+func stateDir() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "ingestor"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil { // cron may start us with nothing
+		me, failed := user.Current()
+		if failed != nil || me.HomeDir == "" {
+			return "", errors.New("nobody says where your home is; set HOME, or name the files with --ledger and --catalog")
+		}
+		home = me.HomeDir
+	}
+	return filepath.Join(home, ".local", "state", "ingestor"), nil
+}
+
+// defaultJobs are those of a configuration that has none.
+func defaultJobs() map[string]any {
+	return map[string]any{
+		"trending":  map[string]any{"kind": "trending", "schedule": "15 * * * *", "jitter": "1m"},
+		"stats":     map[string]any{"kind": "stats", "schedule": "40 */6 * * *"},
+		"retention": map[string]any{"kind": "retention", "schedule": "45 */6 * * *"},
+	}
+}
