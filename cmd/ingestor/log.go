@@ -31,7 +31,7 @@ func (a *app) logger(s *settings) (*slog.Logger, error) {
 	default:
 		return nil, fmt.Errorf("log_format: there is no format %q; write text, json or auto", s.LogFormat)
 	}
-	return slog.New(tint.NewTextHandler(a.stderr, &tint.Options{Level: level, TimeFormat: "15:04:05", NoColor: !colored(a.stderr)})), nil
+	return slog.New(tint.NewTextHandler(a.stderr, &tint.Options{Level: level, TimeFormat: "15:04:05", NoColor: !colourful(a.stderr)})), nil
 }
 
 // isTerminal reports whether somebody sees what is written.
@@ -40,8 +40,8 @@ func isTerminal(w io.Writer) bool {
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
-// colored reports whether to write colors: on a terminal that has not asked for
+// colourful reports whether to write colours: on a terminal that has not asked for
 // none (no-color.org).
-func colored(w io.Writer) bool {
+func colourful(w io.Writer) bool {
 	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
