@@ -82,6 +82,10 @@ func testTime(t *testing.T, h Harness) {
 			{30 * time.Minute, reserve(1), "blocked, retry after 30m0s"},
 			{60 * time.Minute, reserve(1), "granted 1/10"},
 		}},
+		{"far_ahead_shifts_a_block_also_after_2100", minute, nil, []row{
+			{far + far, blockUntil(far+far+20*time.Second+3*time.Microsecond, "units"), "ok"},
+			{far + 4*time.Microsecond, reserve(1), "blocked, retry after 20.000003s, rebased"},
+		}},
 		{"far_ahead_is_told_also_under_a_newer_book", minute, nil, []row{
 			{far, reserve(7), "granted 7/10"},
 			{0, revision(2, reserve(1), exact(10, time.Hour)), "granted 8/10, rebased"},

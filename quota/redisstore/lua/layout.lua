@@ -33,7 +33,7 @@ local function now_(p, clock)
   end
   rebase(p, clock)
   if p[6] ~= 0 and p[5] < p[6] then
-    p[6] = clock + p[6] - p[5]
+    p[6] = clock + (p[6] - p[5]) -- two instants would sum up past 2^53
     p[6] = p[6] ~= 0 and p[6] or 1 -- 0 is open
   else
     p[6] = 0
