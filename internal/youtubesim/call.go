@@ -45,7 +45,7 @@ var methods = map[string]*method{
 var videosInsert = &method{
 	name: "videos.insert", service: "V3DataVideoService.Insert", pool: VideoInsert, oldCost: 1600,
 	parts:  map[string]part{"snippet": 1, "status": 1, "contentDetails": 1, "id": 1, "localizations": 1, "player": 1, "statistics": 1, "recordingDetails": 1, "topicDetails": 1},
-	params: []string{"part", "autoLevels", "notifySubscribers", "onBehalfOfContentOwner", "onBehalfOfContentOwnerChannel", "stabilize"},
+	params: []string{"part", "autoLevels", "notifySubscribers", "onBehalfOfContentOwner", "onBehalfOfContentOwnerChannel", "stabilize"}, //nolint:misspell // the upstream spells it so
 	serve:  func(*call) *failure { return loginRequired() },
 }
 
