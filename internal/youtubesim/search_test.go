@@ -98,6 +98,13 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%d at once, %d day by day", len(whole), len(parts))
 		}
 	})
+	t.Run("both ends are included", func(t *testing.T) {
+		v := pages[0].Items[7]
+		l := fetch(t, sim, "search", with(params(football...), "publishedAfter", v.Snippet.PublishedAt, "publishedBefore", v.Snippet.PublishedAt))
+		if len(l.Items) != 1 || l.Items[0].Snippet != v.Snippet {
+			t.Errorf("%+v, want %+v", l.Items, v)
+		}
+	})
 	t.Run("a walk does not see what came after it began", func(t *testing.T) {
 		defer now.set(noon)
 		p := params(football...)
