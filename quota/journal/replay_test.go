@@ -5,11 +5,13 @@ import (
 	"errors"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headroom-quota/headroom/internal/redistest"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
 // around is a store whose answers can be lost, and that tells when it is asked what.
@@ -118,6 +120,54 @@ func TestSettleDuringTheReplay(t *testing.T) {
 			s, err := r.Release(t.Context())
 			if want := (quota.Settlement{Back: max(20-test.units, 0), Charged: max(test.units-20, 0), Repeat: true}); err != nil || s != want {
 				t.Errorf("the first settlement wins: %+v, %v, want %+v", s, err, want)
+			}
+		})
+	}
+}
+
+// What a receipt no longer vouches for counts again: over, never under, and of a
+// process that died in the middle of a replay one call at most.
+func TestReplayAfterTheLifeOfAReceipt(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		after time.Duration
+		want  int64
+	}{
+		{"within it counts once", quota.ReceiptLife - time.Minute, 20},
+		{"after it counts again", quota.ReceiptLife + time.Minute, 40},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			clock := quota.NewSimClock(noon)
+			lost := ""
+			store := &around{Store: memstore.New(&memstore.Options{Clock: clock}), after: func(what string) error {
+				if what == lost {
+					return errLost
+				}
+				return nil
+			}}
+			parsed, err := quota.ParseBook("costs.yaml", []byte(book), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := quota.New(parsed, store, &quota.Options{Clock: clock, Journal: newJournal(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			lost = "reserve"
+			if r, err := l.Reserve(t.Context(), quota.Call{Method: "channels.list"}); err != nil || !r.Outage {
+				t.Fatal(r, err)
+			}
+			lost = "record"
+			if err := l.Replay(t.Context()); !errors.Is(err, quota.ErrOutage) {
+				t.Fatal(err)
+			}
+			lost = ""
+			clock.Advance(test.after)
+			if err := l.Replay(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := (&process{Ledger: l}).used(t, "units"); n != test.want {
+				t.Errorf("used %d, want %d", n, test.want)
 			}
 		})
 	}
