@@ -14,17 +14,20 @@ import (
 func TestReadmesShowWhatRuns(t *testing.T) {
 	for _, test := range []struct {
 		readme, kind string
-		runs         string // the file that has it
+		runs         []string // the files that have it
 		blocks       int
 	}{
-		{"README.md", "go", "example_test.go", 1},
-		{"quota/README.md", "text", "quota/example_walk_test.go", 3},
+		{"README.md", "go", []string{"example_test.go", "sdk_test.go"}, 2},
+		{"quota/README.md", "text", []string{"quota/example_walk_test.go"}, 3},
 	} {
 		blocks := fenced(t, test.readme, test.kind)
 		if len(blocks) != test.blocks {
 			t.Errorf("%s has %d blocks of %s, want %d", test.readme, len(blocks), test.kind, test.blocks)
 		}
-		source := bare(read(t, test.runs))
+		source := ""
+		for _, file := range test.runs {
+			source += bare(read(t, file))
+		}
 		for _, block := range blocks {
 			if !strings.Contains(source, bare(block)) {
 				t.Errorf("%s shows what is not in %s:\n%s", test.readme, test.runs, block)

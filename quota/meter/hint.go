@@ -14,19 +14,19 @@ import (
 
 // hint says what to do about a request that has no price: send what was meant, or
 // add a line to the price book.
-func hint(book *quota.Book, u *quota.Upstream, verb, sent string) string {
-	if plain, err := url.PathUnescape(sent); err == nil && len(u.Hosts) > 0 {
+func hint(book *quota.Book, c *call) string {
+	if plain, err := url.PathUnescape(c.path); err == nil {
 		// what a lenient server would take it for
 		clean := (&url.URL{Path: path.Clean("/" + plain)}).EscapedPath()
-		if m := book.Match(verb, u.Hosts[0], clean); m.Method != nil && clean != sent {
-			return fmt.Sprintf("did you mean %s %s, which is %s? send exactly that", verb, clean, m.Method.Name)
+		if m := book.Match(c.verb, c.upstream.Hosts[0], clean); m.Method != nil {
+			return fmt.Sprintf("did you mean %s %s, which is %s? send exactly that", c.verb, clean, m.Method.Name)
 		}
 	}
-	line, ok := bookLine(u, verb, sent)
+	line, ok := bookLine(c.upstream, c.verb, c.path)
 	if !ok {
 		return "no route of a price book is like it; send a plain path"
 	}
-	return fmt.Sprintf("if it is meant, add this to the methods of %s in costs.yaml, with what it costs: %s", u.Name, line)
+	return fmt.Sprintf("if it is meant, add this to the methods of %s in costs.yaml, with what it costs: %s", c.upstream.Name, line)
 }
 
 // bookLine is the line of a price book that would price a request, if there can be

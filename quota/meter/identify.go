@@ -18,10 +18,12 @@ type call struct {
 	upstream *quota.Upstream
 	method   *quota.Method // nil: it has no price
 	name     string        // of the method, or the verb and path of a call that has none
-	hint     string        // what to do about a call that has no price
-	resumed  bool          // it goes on with an upload that was charged when it began
+	verb     string
+	path     string
+	resumed  bool // it goes on with an upload that was charged when it began
 	account  string
 	caller   caller
+	sent     sent
 }
 
 // units are what the call costs, of all pools together.
@@ -49,6 +51,9 @@ func (c *call) attrs() []slog.Attr {
 // identify says what a request calls: nil if it is nothing metered. With an error
 // it is not to be sent.
 func (t *Transport) identify(req *http.Request) (*call, error) {
+	if req.URL == nil {
+		return nil, nil // the base says what it thinks of it
+	}
 	book := t.ledger.Book()
 	verb, path := cmp.Or(req.Method, "GET"), requestPath(req.URL)
 	match, err := upstreamOf(book, req, verb, path)
@@ -61,7 +66,7 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	if match.Upstream == nil {
 		return nil, nil
 	}
-	c := &call{upstream: match.Upstream, method: match.Method, caller: callerOf(req.Context())}
+	c := &call{upstream: match.Upstream, method: match.Method, verb: verb, path: path, caller: callerOf(req.Context())}
 	c.account = cmp.Or(c.caller.account, t.account)
 	if c.method != nil {
 		c.name = c.method.Name
@@ -78,11 +83,8 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	if o := override(req.Header); o != "" && o != verb {
 		return c, &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: fmt.Sprintf("a header makes another verb of it (%.20q), which may cost something else; send that verb itself", o)}
 	}
-	if c.method == nil {
-		if isBatch(req, path) {
-			return c, &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: "a batch holds several calls, of which each costs; send them one by one"}
-		}
-		c.hint = hint(book, c.upstream, verb, path)
+	if c.method == nil && isBatch(req, path) {
+		return c, &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: "a batch holds several calls, of which each costs; send them one by one"}
 	}
 	return c, nil
 }
@@ -168,7 +170,7 @@ func hasParam(query, name string) bool {
 		if key == name {
 			return true
 		}
-		if strings.ContainsAny(key, "%+") {
+		if len(key) > len(name) && strings.IndexByte(key, '%') >= 0 {
 			if plain, err := url.QueryUnescape(key); err == nil && plain == name {
 				return true
 			}
@@ -180,7 +182,7 @@ func hasParam(query, name string) bool {
 // override is the verb that a server may take a request for, or "".
 func override(h http.Header) string {
 	for name, values := range h {
-		if len(values) == 0 || len(name) < len("X-HTTP-Method") {
+		if len(values) == 0 || len(name) < len("X-HTTP-Method") || name[0]|0x20 != 'x' {
 			continue // most of them, quickly
 		}
 		switch http.CanonicalHeaderKey(name) {

@@ -138,7 +138,7 @@ func TestUnpriced(t *testing.T) {
 
 // The line of the message, put where it says, prices the call.
 func TestTheLineToAddIsRight(t *testing.T) {
-	for _, path := range []string{"/v1/things", "/", "/v1/a%20b/parts", "/v1/items:burn", "/v1/items/7:burn", "/v9", "/-", "/v1/" + strings.Repeat("x", 100)} {
+	for _, path := range []string{"/v1/things", "/", "/v1/a%20b/parts", "/v1/items:burn", "/v1/items/7:burn", "/v2/items", "/v9", "/-", "/v1/" + strings.Repeat("x", 100)} {
 		for _, verb := range []string{"GET", "PATCH"} {
 			if path == "/v1/items/7:burn" && verb == "GET" {
 				continue

@@ -2,6 +2,7 @@ package meter_test
 
 import (
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -141,12 +142,16 @@ func TestRefusalsByTheUpstream(t *testing.T) {
 		r.charged(2)
 	})
 	t.Run("stand though the caller has given up", func(t *testing.T) {
-		r := newRig(t, spent, nil)
-		ctx := &dying{Context: t.Context()}
-		r.meter(&meter.Options{Base: roundTrip(func(req *http.Request) (*http.Response, error) {
-			resp, err := r.base.RoundTrip(req.WithContext(t.Context()))
-			ctx.left.Store(-1)
-			return resp, err
+		r := newRig(t, nil, nil)
+		l, err := quota.New(r.ledger.Book(), impatient{newStore(r.clock)}, &quota.Options{Clock: r.clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ledger = l
+		ctx, cancel := context.WithCancel(t.Context())
+		r.meter(&meter.Options{Base: roundTrip(func(*http.Request) (*http.Response, error) {
+			cancel()
+			return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"reason": "dailyLimit"}`))}, nil
 		})})
 		req, _ := http.NewRequestWithContext(ctx, "GET", items, nil)
 		r.bare(req)
@@ -156,9 +161,13 @@ func TestRefusalsByTheUpstream(t *testing.T) {
 	})
 	t.Run("shut nothing of a call without a price", func(t *testing.T) {
 		r := newRig(t, spent, nil)
-		r.do(t.Context(), "GET", "http://other.example.com/nothing", "")
-		if !r.usage("other/units").Blocked.IsZero() {
-			t.Error("the pool is shut")
+		req, _ := http.NewRequest("PUT", "http://api.example.com/session?upload_id=7", nil) // a chunk, wherever its session is
+		req.Header.Set("Content-Range", "bytes 0-1/2")
+		if status, _, err := r.send(req); err != nil || status != http.StatusForbidden {
+			t.Errorf("%d, %v", status, err)
+		}
+		if !r.usage("api/units").Blocked.IsZero() || !strings.Contains(r.log.String(), "403 dailyLimit") {
+			t.Errorf("a pool is shut, or nothing was said:\n%s", r.log)
 		}
 	})
 	t.Run("are a line each", func(t *testing.T) {
@@ -212,6 +221,17 @@ func TestRefusalsByTheUpstream(t *testing.T) {
 			t.Error("the pool is open")
 		}
 	})
+	t.Run("whose body fails once fail for the caller", func(t *testing.T) {
+		failed := errors.New("failed")
+		r := newRig(t, nil, nil)
+		r.meter(&meter.Options{Base: roundTrip(func(*http.Request) (*http.Response, error) {
+			body := io.MultiReader(strings.NewReader("ha"), &failsOnce{err: failed})
+			return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{}, Body: io.NopCloser(body)}, nil
+		})})
+		if _, text, err := r.do(t.Context(), "GET", items, ""); text != "ha" || !errors.Is(err, failed) {
+			t.Errorf("the caller got %q, %v", text, err)
+		}
+	})
 	t.Run("of a key are errors, and shut nothing", func(t *testing.T) {
 		body := &closing{Reader: strings.NewReader("{}")}
 		r := newRig(t, nil, nil)
@@ -249,6 +269,25 @@ func TestRefusalsByTheUpstream(t *testing.T) {
 		req, _ := http.NewRequest("GET", items, nil)
 		r.bare(req)
 	})
+}
+
+// failsOnce ends after it has failed.
+type failsOnce struct{ err error }
+
+func (f *failsOnce) Read([]byte) (int, error) {
+	err := f.err
+	f.err = io.EOF
+	return 0, err
+}
+
+// impatient is a store that blocks nothing for whoever has given up.
+type impatient struct{ quota.Store }
+
+func (s impatient) Block(ctx context.Context, b quota.BlockRequest) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.Store.Block(ctx, b)
 }
 
 type unread struct{ t *testing.T }

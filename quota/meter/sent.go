@@ -43,12 +43,12 @@ func (s *sent) unsent() bool { return s.asked.Load() && s.conns.Load() == 0 }
 // settle corrects what a call was charged, where that is known to be wrong. What is
 // left alone stands as spent, also when the call failed: a server may have received
 // what seemed not to be written.
-func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, s *sent, err error) {
+func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, err error) {
 	if r == nil {
 		return // goes on with an upload
 	}
-	switch conns := s.conns.Load(); {
-	case err != nil && s.unsent():
+	switch conns := c.sent.conns.Load(); {
+	case err != nil && c.sent.unsent():
 		t.giveBack(ctx, c, r)
 	case conns > 1: // net/http repeats a request on another connection if the first one was dead
 		all := r.Charges()

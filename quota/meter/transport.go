@@ -95,9 +95,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		t.logRefusal(req.Context(), c, err)
 		return nil, err
 	}
-	out, s := prepare(req, c, key)
-	resp, err := t.base.RoundTrip(out)
-	t.settle(req.Context(), c, r, s, err)
+	resp, err := t.base.RoundTrip(prepare(req, c, key))
+	t.settle(req.Context(), c, r, err)
 	if err != nil || resp == nil {
 		return resp, err
 	}
@@ -128,7 +127,7 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 		c.caller.budget.give(c.units())
 		var unpriced *quota.UnpricedError
 		if errors.As(err, &unpriced) && c.method == nil {
-			err = &quota.UnpricedError{Upstream: unpriced.Upstream, Method: unpriced.Method, Hint: c.hint}
+			err = &quota.UnpricedError{Upstream: unpriced.Upstream, Method: unpriced.Method, Hint: hint(t.ledger.Book(), c)}
 		}
 		return nil, err
 	}
@@ -145,9 +144,8 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 
 // prepare makes the request that is sent: a copy, because a RoundTripper must not
 // change the one it is given.
-func prepare(req *http.Request, c *call, key string) (*http.Request, *sent) {
-	s := &sent{}
-	out := req.WithContext(s.watch(req.Context(), c.upstream.Key.Header))
+func prepare(req *http.Request, c *call, key string) *http.Request {
+	out := req.WithContext(c.sent.watch(req.Context(), c.upstream.Key.Header))
 	if key != "" {
 		out.Header = req.Header.Clone()
 		if out.Header == nil {
@@ -155,7 +153,7 @@ func prepare(req *http.Request, c *call, key string) (*http.Request, *sent) {
 		}
 		out.Header.Set(c.upstream.Key.Header, key)
 	}
-	return out, s
+	return out
 }
 
 // logRefusal writes the one line of a call that was not sent.
