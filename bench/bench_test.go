@@ -23,6 +23,19 @@ func BenchmarkReserve(b *testing.B) {
 	}
 }
 
+// BenchmarkTransport is what metering takes of a call that takes no time itself.
+func BenchmarkTransport(b *testing.B) {
+	for _, w := range wrappings {
+		b.Run(strings.ReplaceAll(w.name, " ", "_"), func(b *testing.B) {
+			call := w.overNothing()
+			b.ReportAllocs()
+			for b.Loop() {
+				call()
+			}
+		})
+	}
+}
+
 // TestJudge holds the judge to what is known of contenders: a token bucket
 // admits twice its burst in a window, and so does a day at midnight.
 func TestJudge(t *testing.T) {

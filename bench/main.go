@@ -30,10 +30,12 @@ func main() {
 		fmt.Printf("\n%s\n", g.title)
 		printTable(os.Stdout, g, *rounds)
 	}
+	printTransport(os.Stdout, 1000**rounds)
 	fmt.Print(`
 vs AllowN  times the first line of its part, round by round
 worst      units admitted in one trailing window, as a multiple of the limit, by the worst
            of the bursts in worst.go: above 1.00 the upstream would have refused
+adds us    what metering takes of a call, beside the bare one; medians
 `)
 }
 
