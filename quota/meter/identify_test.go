@@ -174,7 +174,7 @@ func TestRedirects(t *testing.T) {
 		if to != "" && req.URL.Query().Get("from") == "" {
 			http.Redirect(w, req, to, http.StatusTemporaryRedirect)
 		}
-	}, &meter.Options{Keys: map[string]meter.KeySource{"api": meter.Key("secret"), "other": nil}})
+	}, &meter.Options{Keys: map[string]meter.KeySource{"api": meter.Key("secret")}})
 	for _, c := range []struct {
 		url, to string
 		charged int64
