@@ -199,18 +199,19 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 		return nil, nil
 	}
 	keys, args := []string{pageKey(a.tag, c.Pool.Name)}, []any{nil}
-	n := packed{make([]byte, 0, 8*(6+3*len(c.Windows)))}
+	n := packed{make([]byte, 0, 8*(7+3*len(c.Windows)))}
 	n.add(c.Units, identity(c.Revision, c.Windows), micros(a.born[0].Born), flag(a.id)+flag(a.look))
 	if a.noSpend {
-		n.add(0, 0)
+		n.add(0, 0, 0)
 	} else {
 		today, labels := a.store.today(a.around[0], c.Zone), joinLabels(a.labels)
 		spend := spendKey(a.tag, c.Pool.Name, today.name)
-		open := min(int64(today.end), micros(a.born[0].Until)-span(c.Windows).Microseconds())
+		known := micros(a.born[0].Until)
+		open := min(int64(today.end), known-span(c.Windows).Microseconds())
 		if open == 0 {
 			open = -1
 		}
-		n.add(int64(today.start), open)
+		n.add(int64(today.start), open, known)
 		keys = append(keys, spend, a.first)
 		rest := c.Pool.Name + "\x1d" + labels + "\x1d" + spend
 		args = append(args, labels, a.nonce[:], rest, quota.ReceiptLife.Milliseconds())
@@ -221,7 +222,7 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 		case window.Sliding:
 			n.add(w.Limit, 0, 0)
 		case window.ByCalendar:
-			n.add(w.Limit, -1, 0)
+			n.add(w.Limit, -1, max(w.Spec.Lag, 0).Microseconds())
 		case window.Estimate:
 			n.add(w.Limit, w.Spec.Resolution().Microseconds(), int64(w.Spec.Per/w.Spec.Resolution()))
 		default:
@@ -236,8 +237,11 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 	}
 	now, tight, used, limit, reset := list[0], list[1], list[2], list[3], list[4]
 	a.store.tell(now)
-	one, zero := int64(1), int64(0)
-	return []any{one, now, one, one, tight, used, limit, zero, reset, zero, now, zero, ""}, nil
+	var granted, free, one, zero any = int64(1), int64(0), int64(1), int64(0)
+	if len(list) > 5 {
+		granted, free = zero, list[5]
+	}
+	return []any{one, now, granted, one, tight, used, limit, free, reset, zero, now, zero, ""}, nil
 }
 
 // zone names the zone by whose days a pool's spend is counted.

@@ -1,7 +1,8 @@
 -- steady is the way of almost every reservation: one pool, its page as expected,
--- no window between two buckets or near a boundary, no block, room in all of them.
--- It does what reserve does then, on the first part of the page alone and without
--- the prelude, whose functions cost more to define than all of this costs to run.
+-- and either no window between two buckets or near a boundary, and room in all of
+-- them; or not enough room in one, which is told here too, with when to come again.
+-- It does what reserve does then, on the numbers of the page alone and without the
+-- prelude, whose functions cost more to define than all of this costs to run.
 -- Anything else it leaves to reserve, and has written nothing.
 --
 -- KEYS: the page; if spend is counted its key of today; if there is an id the
@@ -11,13 +12,14 @@
 --   Numbers, as doubles: units, identity, born (0 if nobody knows), 0 for no id, 1
 --   for a new one, 2 for one that may be known; today's start, and its end or when
 --   the caller has to hear anew until when the page is kept (0 if spend is not
---   counted); and per window limit, 0 for a ring, -1 for a calendar, else the
---   step of a counter, and its steps.
--- RETURNS now, the tightest window, used, limit, reset; or the number 0.
+--   counted); until when the caller knows it is; and per window limit, 0 for a ring,
+--   -1 for a calendar, else the step of a counter, and its steps or the lag.
+-- RETURNS now, the tightest window, used, limit, reset; of a refusal also when it is
+--   free; or the number 0.
 
 local now = clock()
 local key, numbers = KEYS[1], ARGV[1]
-local n = (#numbers - 48) / 24
+local n = (#numbers - 56) / 24
 local all, live, to, from -- to and from as text: a script's numbers are slow to hand over
 if n == 1 then
   all, live, to, from = '<ddddddddd', '<ddd', '71', '48'
@@ -31,26 +33,26 @@ local s = redis.call('GETRANGE', key, '0', to)
 if #s ~= 48 + 24 * n then
   return 0
 end
-local p, f = { struct.unpack(all, s) }, { struct.unpack(all, numbers) } -- as many of both
+local p, f = { struct.unpack(all, s) }, { struct.unpack(all .. 'd', numbers) }
 local units = f[1]
-if p[1] ~= f[2] or now >= p[2] or now < p[6 + n]
-  or f[6] ~= 0 and (p[3] ~= f[3] or now < f[5] or now >= f[6]) then -- a family's births are not kept
+if p[1] ~= f[2] or now < p[6 + n] or f[6] ~= 0 and p[3] ~= f[3] then -- a family's births are not kept
   return 0
 end
+
+local open = now < p[2] and (f[6] == 0 or f[5] <= now and now < f[6])
+local fits = open
 local tight, has, limit, left, reset
-for i = 1, n do
-  local o, w = 5 + n + 2 * i, 4 + 3 * i
+for i = 1, open and n or 0 do
+  local o, w = 5 + n + 2 * i, 5 + 3 * i
   local used, step = p[o] + units, f[w + 1]
-  p[o] = used
-  if step == 0 then -- a ring: all, and what the current bucket has
-    p[o + 1] = p[o + 1] + units
-  elseif step > 0 and p[o + 1] > 0 then -- a counter: the current and the previous window
+  if step > 0 and p[o + 1] > 0 then -- a counter: the current and the previous window
     local overlap = math.ceil((p[5 + i] - step * f[w + 2] - now) / step)
     used = used + math.ceil(p[o + 1] * overlap / f[w + 2])
   end
   local room = f[w] - used
   if room < 0 then
-    return 0
+    fits = false
+    break
   end
   if not left or room < left then
     tight, has, limit, left, reset = i, used, f[w], room, p[5 + i]
@@ -58,6 +60,79 @@ for i = 1, n do
 end
 if f[4] == 2 and redis.call('EXISTS', KEYS[3]) == 1 then
   return 0
+end
+
+if not fits then -- or they do, once reserve has brought the page to now
+  local start = 48 + 24 * n
+  local h = { struct.unpack('<' .. string.rep('d', 10 + 7 * n), redis.call('GETRANGE', key, start, start + 79 + 56 * n)) }
+  if h[6] ~= 0 and now < h[6] or f[6] ~= 0 and h[7] - 3600000000 > f[7] then
+    return 0 -- a block, or news of the page
+  end
+  local last = now
+  for i = 1, n do
+    local o, w, q = 5 + n + 2 * i, 5 + 3 * i, 10 + 7 * (i - 1)
+    local most, step, used = f[w], f[w + 1], p[o]
+    local free, ends
+    if units > most then
+      return 0
+    elseif step == 0 and used + units > most then -- a ring: its counters, oldest first
+      local was, per, size = h[q + 3], h[q + 6], h[q + 7] + 1
+      local cur, gone, need = was % size, math.floor(now / per) - size, nil
+      local ring = redis.call('GETRANGE', key, h[q + 2], h[q + 2] + 4 * size - 1)
+      ring = string.sub(ring, 4 * cur + 5) .. string.sub(ring, 1, 4 * cur) .. struct.pack('<I4', p[o + 1])
+      local at = string.find(ring, '[^%z]')
+      while at and not free do
+        local k = math.floor((at - 1) / 4)
+        local b, has_ = was - size + 1 + k, struct.unpack('<I4', ring, 4 * k + 1)
+        if b <= gone then
+          used = used - has_
+        else
+          need = (need or used + units - most) - has_
+          if need + has_ <= 0 then
+            break -- there is room, since others left
+          elseif need <= 0 then
+            free = (b + size) * per
+            local zeros = p[o + 1] > 0 and 1 or string.find(string.reverse(ring), '[^%z]')
+            ends = (was + 1 + math.floor((#ring - zeros) / 4)) * per
+          end
+        end
+        at = string.find(ring, '[^%z]', 4 * k + 5)
+      end
+    elseif step < 0 then
+      local lag, to_ = f[w + 2], h[q + 4]
+      if now < h[q + 3] + lag or now >= to_ then
+        return 0
+      elseif used + units > most then
+        if h[q + 7] + units > most then
+          return 0
+        end
+        free, ends = to_ + lag, to_
+      end
+    elseif step > 0 then
+      local steps, index, cur, prev = f[w + 2], h[q + 3], used, p[o + 1]
+      local per = step * steps
+      local late = math.floor(now / per) - index
+      if late > 0 then
+        prev, cur = late == 1 and cur or 0, 0
+      end
+      local stop = (index + math.max(late, 0) + 1) * per
+      used = cur + (prev > 0 and math.ceil(prev * math.ceil((stop - now) / step) / steps) or 0)
+      local room = most - units
+      if used > room and cur <= room then
+        free = stop - math.floor((room - cur) * steps / prev) * step
+      elseif used > room then
+        free = stop + per - math.floor(room * steps / cur) * step
+      end
+      ends = cur > 0 and stop + per or stop
+    end
+    if free and free > last then
+      last, tight, has, limit, reset = free, i, used, most, ends
+    end
+  end
+  if last == now then
+    return 0
+  end
+  return { now, tight, has, limit, reset, last }
 end
 
 if f[6] ~= 0 then -- before all else: it may be no hash, and then nothing must have been written
@@ -78,6 +153,13 @@ if f[6] ~= 0 then -- before all else: it may be no hash, and then nothing must h
   end
 end
 p[6 + n] = now
+for i = 1, n do
+  local o = 5 + n + 2 * i
+  p[o] = p[o] + units
+  if f[6 + 3 * i] == 0 then -- a ring: all, and what the current bucket has
+    p[o + 1] = p[o + 1] + units
+  end
+end
 redis.call('SETRANGE', key, from, struct.pack(live, unpack(p, 6 + n)))
 if f[4] ~= 0 then
   redis.call('SET', KEYS[3], ARGV[3] .. struct.pack('<dddddddd', now, 0, 0, 0, 0, units, now, p[5]) .. ARGV[4], 'PX', ARGV[5])
