@@ -180,6 +180,12 @@ func TestUploads(t *testing.T) {
 			t.Errorf("%d of %d are found by id", n, len(batch))
 		}
 	}
+	t.Run("the newest are those that a search of the channel finds", func(t *testing.T) {
+		l := fetch(t, sim, "search", params("part", "id", "type", "video", "order", "date", "channelId", channel, "maxResults", "50"))
+		if !slices.Equal(l.ids(), videos[:50]) {
+			t.Errorf("%v, searched for %v", videos[:50], l.ids())
+		}
+	})
 	t.Run("back and forth", func(t *testing.T) {
 		p := params(walkIt...)
 		p.Set("pageToken", pages[2].PrevPageToken)
