@@ -45,14 +45,13 @@ func New(client *http.Client, o *Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("youtube: endpoint: %w", err)
 	}
-	// Given a client, the SDK ignores all options about keys and does not say so. It
-	// still looks at the environment; the rest tells it not to mind.
-	api, err := sdk.NewService(context.Background(), option.WithHTTPClient(recorded(client)), option.WithoutAuthentication(),
-		option.WithEndpoint(base), option.WithUniverseDomain("googleapis.com"))
+	// Given a client, the SDK ignores all options about keys and does not say so.
+	api, err := sdk.NewService(context.Background(),
+		option.WithHTTPClient(recorded(client)), option.WithoutAuthentication(), option.WithEndpoint(base))
 	if err != nil {
 		return nil, fmt.Errorf("youtube: %w", err)
 	}
-	api.BasePath, api.UserAgent = base, o.UserAgent
+	api.UserAgent = o.UserAgent // an option would be ignored too
 	return &Client{api: api}, nil
 }
 

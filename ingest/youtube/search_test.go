@@ -3,6 +3,7 @@ package youtube_test
 import (
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -92,7 +93,10 @@ func TestSearch(t *testing.T) {
 		if os.Getenv("HEADROOM_SOAK") == "1" {
 			passes += 20
 		}
-		for at.Pass < passes {
+		for n := 0; at.Pass < passes; n++ {
+			if n == 2000 {
+				t.Fatalf("pass %d does not end", at.Pass)
+			}
 			if !at.Begun() {
 				u.advance(4 * 24 * time.Hour)
 			}
@@ -159,6 +163,33 @@ func TestSearchGoesOnForAsLongAsTheUpstreamDoes(t *testing.T) {
 	}
 	if calls := u.calls("search.list"); calls != 30 {
 		t.Errorf("%d calls", calls)
+	}
+}
+
+func TestSearchGoesOnWithWhatIsOlder(t *testing.T) {
+	const first, second = "2026-11-20T10:00:00Z", "2026-11-19T10:00:00Z"
+	for name, c := range map[string]struct{ oldest, token, before string }{
+		"the second of the oldest is asked for again": {second, "", "2026-11-19T10:00:01Z"},
+		"all are of one second":                       {first, "t9", "2026-11-20T10:00:01Z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked url.Values
+			client := newClient(t, &http.Client{Transport: trip(func(r *http.Request) (*http.Response, error) {
+				asked = r.URL.Query()
+				return answer(r, `{"nextPageToken":"t9","items":[{"id":{"videoId":"a"},"snippet":{"publishedAt":"`+first+`"}},
+					{"id":{"videoId":"b"},"snippet":{"publishedAt":"`+c.oldest+`"}}]}`), nil
+			})}, "")
+			p, err := client.Search(ctx, football, catalog.Cursor{Page: 8, Since: noon.AddDate(0, -1, 0), Token: "page=8&token=t8&before=2026-11-20T10:00:01Z"})
+			if err != nil || asked.Get("pageToken") != "t8" {
+				t.Fatal(asked, err)
+			}
+			if _, err := client.Search(ctx, football, catalog.Cursor{Page: 9, Since: noon.AddDate(0, -1, 0), Token: p.Next}); err != nil {
+				t.Fatal(err)
+			}
+			if asked.Get("pageToken") != c.token || asked.Get("publishedBefore") != c.before || asked.Get("publishedAfter") != "2026-10-20T12:00:00Z" {
+				t.Errorf("asked for %v", asked)
+			}
+		})
 	}
 }
 
