@@ -104,7 +104,7 @@ func (j *Job) setDefaults(regions []string) {
 
 // defaultPages: a chart has about 200 videos. A page of a search is one of the
 // hundred of the day.
-var defaultPages = map[Kind]int{Trending: 4, Search: 1, Uploads: 1, Stats: 20, Retention: 20}
+var defaultPages = map[Kind]int{Trending: 4, Search: 3, Uploads: 10, Stats: 20, Retention: 20}
 
 // maxPages is more than any upstream has, and an end where one has none.
 const maxPages = 1000
