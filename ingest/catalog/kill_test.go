@@ -158,6 +158,7 @@ func checkKilled(t *testing.T, path string, saved map[string]bool) {
 	for _, f := range feeds {
 		entries[f.Region] = f.Entries + f.Pending
 	}
+	held := dumped(t, c, nil)
 	for _, region := range fetchRegions {
 		cur, err := c.Cursor(ctx, "trending", region)
 		if err != nil {
@@ -170,6 +171,9 @@ func checkKilled(t *testing.T, path string, saved map[string]bool) {
 		}
 		if entries[region] != want {
 			t.Errorf("%s has %d entries after %d pages, want %d", region, entries[region], pages, want)
+		}
+		if seen := strings.Count(held, `["sighting","`+region+`",`); seen != want {
+			t.Errorf("%s has %d videos after %d pages, want %d", region, seen, pages, want)
 		}
 		for page := range chartPages {
 			if saved[fmt.Sprint("saved ", region, " ", page)] && page >= pages {

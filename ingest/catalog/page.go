@@ -123,25 +123,20 @@ func (t *tx) savePage(r *Run, p *Page, s *Saved) error {
 
 // saveRows saves what a page holds, and returns the rows of its videos.
 func (t *tx) saveRows(p *Page, s *Saved) ([]int64, error) {
-	rows := make([]int64, len(p.Videos))
-	for i := range p.Videos {
-		v := &p.Videos[i]
-		row, o, err := t.saveVideo(v)
-		if err != nil {
-			return nil, fmt.Errorf("video %q: %w", v.ID, err)
-		}
-		if rows[i] = row; v.Statistics != nil {
-			s.Statistics++
-		}
-		switch o {
-		case added:
-			s.New++
-		case changed:
-			s.Updated++
-		case same:
-			s.Unchanged++
-		}
-		if p.Region != "" {
+	gone, err := t.held(p.Gone)
+	if err != nil {
+		return nil, err
+	}
+	s.Gone = len(gone)
+	if err := t.removeVideos(gone); err != nil {
+		return nil, err
+	}
+	rows, err := t.saveVideos(p.Videos, s)
+	if err != nil {
+		return nil, err
+	}
+	if p.Region != "" {
+		for _, row := range rows {
 			if _, err := t.exec("sighting_save", p.Region, row, t.now); err != nil {
 				return nil, err
 			}
@@ -153,22 +148,32 @@ func (t *tx) saveRows(p *Page, s *Saved) ([]int64, error) {
 		}
 	}
 	for i := range p.Statistics {
-		var row int64
-		found, err := t.one("video_row", []any{p.Statistics[i].VideoID}, &row)
-		if found {
-			err = t.saveStatistics(row, &p.Statistics[i])
-			s.Statistics++
-		}
+		row, err := t.held([]string{p.Statistics[i].VideoID})
 		if err != nil {
 			return nil, err
 		}
+		if len(row) == 0 {
+			continue
+		}
+		if err := t.saveStatistics(row[0], &p.Statistics[i]); err != nil {
+			return nil, err
+		}
+		s.Statistics++
 	}
-	for _, id := range p.Gone {
-		n, err := t.exec("video_remove", id)
+	return rows, nil
+}
+
+// held returns the rows of those of the videos that the catalog holds.
+func (t *tx) held(ids []string) (rows []int64, err error) {
+	for _, id := range ids {
+		var row int64
+		found, err := t.one("video_row", []any{id}, &row)
 		if err != nil {
 			return nil, err
 		}
-		s.Gone += int(n)
+		if found {
+			rows = append(rows, row)
+		}
 	}
 	return rows, nil
 }

@@ -76,6 +76,57 @@ func TestSave(t *testing.T) {
 		}
 		healthy(t, c)
 	})
+	t.Run("whatever_has_changed_is_updated_and_found", func(t *testing.T) {
+		c, _ := fresh(t)
+		r := begin(t, c)
+		for name, change := range map[string]func(*Video){
+			"title":         func(v *Video) { v.Title = "fresh" },
+			"description":   func(v *Video) { v.Description = "fresh" },
+			"channel_title": func(v *Video) { v.ChannelTitle = "fresh" },
+			"tags":          func(v *Video) { v.Tags = []string{"fresh"} },
+			"channel":       func(v *Video) { v.ChannelID = "fresh" },
+			"category":      func(v *Video) { v.Category = "fresh" },
+			"live":          func(v *Video) { v.Live = "fresh" },
+			"language":      func(v *Video) { v.Language = "fresh" },
+			"thumbnail":     func(v *Video) { v.Thumbnail = "fresh" },
+			"duration":      func(v *Video) { v.Duration = time.Minute },
+			"published_at":  func(v *Video) { v.PublishedAt = noon.Add(-time.Minute) },
+		} {
+			old := Video{ID: name, Title: "stale1", Description: "stale2", ChannelTitle: "stale3", Tags: []string{"stale4"}, PublishedAt: noon}
+			save(t, r, "DE", Page{Videos: []Video{old}})
+			change(&old)
+			if s := save(t, r, "DE", Page{Videos: []Video{old}}); s.Updated != 1 {
+				t.Errorf("%s: %+v", name, s)
+			}
+			got, err := c.Video(ctx, name)
+			old.FetchedAt = noon
+			if diff := cmp.Diff(old, got); err != nil || diff != "" {
+				t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+			}
+		}
+		for text, want := range map[string]int{"fresh": 4, "stale1": 10, "stale2": 10, "stale3": 10, "stale4": 10} {
+			if r, err := c.Search(ctx, Query{Text: text}); err != nil || len(r.Hits) != want {
+				t.Errorf("%s: %d are found, %v, want %d", text, len(r.Hits), err, want)
+			}
+		}
+		healthy(t, c)
+	})
+	t.Run("a_video_twice_on_a_page_is_one", func(t *testing.T) {
+		c, _ := fresh(t)
+		r := begin(t, c)
+		for range 2 { // new, and known
+			videos := named("a", "b", "a")
+			videos[2].Title = "moved down meanwhile"
+			s := save(t, r, "DE", Page{Videos: videos, Region: "DE", Chart: true})
+			if s.New+s.Unchanged != 2 || s.Updated != 0 {
+				t.Errorf("saved %+v", s)
+			}
+			if got, want := places(c, ""), "1a 2b 12:00"; got != want {
+				t.Errorf("the chart is %s, want %s", got, want)
+			}
+		}
+		healthy(t, c)
+	})
 	t.Run("a_page_twice_changes_nothing", func(t *testing.T) {
 		c, clock := fresh(t)
 		r := begin(t, c)

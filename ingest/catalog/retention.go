@@ -45,17 +45,29 @@ func (c *Catalog) Aging(ctx context.Context, kind Kind, before time.Time, limit 
 // Expired says how much was deleted.
 type Expired struct{ Videos, Channels, Statistics, Sightings, Charts int }
 
-// expiry are the statements that delete what is older than a time, some rows at a
-// time: others want to write too. Of a chart no entry is older than its first page.
+// expiry are what deletes rows that are older than a time, some at once: others want
+// to write too. Of a chart no entry is older than its first page.
 var expiry = []struct {
-	name statement
-	of   func(*Expired) *int
+	expire func(t *tx, before int64) (int64, error)
+	count  func(*Expired) *int
 }{
-	{"expire_charts", func(e *Expired) *int { return &e.Charts }},
-	{"expire_sightings", func(e *Expired) *int { return &e.Sightings }},
-	{"expire_statistics", func(e *Expired) *int { return &e.Statistics }},
-	{"expire_videos", func(e *Expired) *int { return &e.Videos }},
-	{"expire_channels", func(e *Expired) *int { return &e.Channels }},
+	{expireBy("expire_charts"), func(e *Expired) *int { return &e.Charts }},
+	{expireBy("expire_sightings"), func(e *Expired) *int { return &e.Sightings }},
+	{expireBy("expire_statistics"), func(e *Expired) *int { return &e.Statistics }},
+	{expireVideos, func(e *Expired) *int { return &e.Videos }},
+	{expireBy("expire_channels"), func(e *Expired) *int { return &e.Channels }},
+}
+
+func expireBy(s statement) func(*tx, int64) (int64, error) {
+	return func(t *tx, before int64) (int64, error) { return t.exec(s, before) }
+}
+
+func expireVideos(t *tx, before int64) (int64, error) {
+	rows, err := t.rows("videos_aged", before)
+	if err != nil {
+		return 0, err
+	}
+	return int64(len(rows)), t.removeVideos(rows)
 }
 
 // Expire deletes all that was last fetched before a time, and with a video its
@@ -66,13 +78,13 @@ func (c *Catalog) Expire(ctx context.Context, before time.Time) (e Expired, err 
 	for _, x := range expiry {
 		for n := int64(1); n > 0; {
 			err := c.change(ctx, func(tx *tx) (err error) {
-				n, err = tx.exec(x.name, micros(before))
+				n, err = x.expire(tx, micros(before))
 				return err
 			})
 			if err != nil {
 				return e, c.fault("delete what has expired in", err)
 			}
-			*x.of(&e) += int(n)
+			*x.count(&e) += int(n)
 		}
 	}
 	return e, c.fault("delete what has expired in", c.truncateWAL(ctx))

@@ -31,7 +31,7 @@ func library(t testing.TB) *Catalog {
 		{ID: "nfd", Title: "Cafe\u0301 か\u3099く \u1112\u1161\u11ab\u1100\u1173\u11af"}, // as file names on a Mac
 		{ID: "wide", Title: "ＡＢＣニュース ２０２６"},
 		{ID: "en", Title: "K-Pop World Tour: live from New York!", Tags: []string{"C++", "rock'n'roll", "go lang"}, Description: "The iPhone15 in 4K. #shorts"},
-		{ID: "emoji", Title: "Best of 🔥🔥 2026 ❤️ 🇩🇪"},
+		{ID: "emoji", Title: "Best of 🔥🔥 2026 ❤️🇩🇪 👍🏽👍"},
 	}})
 	return c
 }
@@ -95,18 +95,21 @@ func TestSearch(t *testing.T) {
 		{"c++", "en"},
 		{"iphone", "en"},
 		{"#shorts", "en"},
-		{"yor", "en"},             // the last word goes on
-		{"yor new", ""},           // the others do not
-		{"yor* new", "en"},        // unless they are told to
-		{`"new york"`, "en"},      // side by side
-		{`"york new"`, ""},        //
-		{`"world tou"`, ""},       // what is quoted does not go on
-		{`"world tou`, "en"},      // until it is closed
-		{`live "new york`, "en"},  //
-		{"live paris", ""},        // all words
-		{"🔥", "emoji"},            //
-		{"❤", "emoji"},            // however it is drawn
-		{"🇩🇪", "emoji"},           //
+		{"yor", "en"},            // the last word goes on
+		{"yor new", ""},          // the others do not
+		{"yor* new", "en"},       // unless they are told to
+		{`"new york"`, "en"},     // side by side
+		{`"york new"`, ""},       //
+		{`"world tou"`, ""},      // what is quoted does not go on
+		{`"world tou`, "en"},     // until it is closed
+		{`live "new york`, "en"}, //
+		{"live paris", ""},       // all words
+		{"🔥", "emoji"},           //
+		{"❤", "emoji"},           // however it is drawn
+		{"🇩🇪", "emoji"},          //
+		{"❤🇩🇪", "emoji"},
+		{"👍👍", "emoji"},
+		{"👍🏿", "emoji"},
 		{"best of 🔥", "emoji"},    //
 		{"", ""},                  //
 		{" \t\n", ""},             //

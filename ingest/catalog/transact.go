@@ -159,6 +159,23 @@ func (t *tx) one(s statement, args []any, dest ...any) (bool, error) {
 	return true, nil
 }
 
+// rows reads the numbers of rows.
+func (t *tx) rows(s statement, args ...any) (all []int64, err error) {
+	rows, err := t.stmt(s).QueryContext(t.ctx, args...) //nolint:sqlclosecheck // the transaction does
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s, err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var row int64
+		if err := rows.Scan(&row); err != nil {
+			return nil, fmt.Errorf("%s: %w", s, err)
+		}
+		all = append(all, row)
+	}
+	return all, rows.Err()
+}
+
 // each reads rows one by one.
 func (c *Catalog) each(ctx context.Context, row func(*sql.Rows) error, query string, args ...any) (err error) {
 	var rows *sql.Rows

@@ -35,21 +35,30 @@ type word struct {
 
 // split returns the words of a text, which is in NFC.
 func split(text string) []word {
-	var all []word
+	all := make([]word, 0, len(text)/5+1)
+	folded := make([]byte, 0, len(text)+len(text)/8)
+	ends := make([]int, 0, cap(all)) // of the words in folded
+	add := func(w word) { all, ends = append(all, w), append(ends, len(folded)) }
 	s := scanner{text: text}
 	for s.next() {
 		if !s.unspaced {
-			all = append(all, word{text: string(s.folded), start: s.start, end: s.end, half: s.end})
+			folded = append(folded, s.folded...)
+			add(word{start: s.start, half: s.end, end: s.end})
 			continue
 		}
 		for i, c := range s.chars {
-			w := word{text: string(c.folded), start: c.start, half: c.end, end: c.end, pair: true}
+			w := word{start: c.start, half: c.end, end: c.end, pair: true}
+			folded = utf8.AppendRune(folded, c.folded)
 			if i+1 < len(s.chars) {
-				w.text += string(s.chars[i+1].folded)
+				folded = utf8.AppendRune(folded, s.chars[i+1].folded)
 				w.end = s.chars[i+1].end
 			}
-			all = append(all, w)
+			add(w)
 		}
+	}
+	whole, from := string(folded), 0
+	for i, end := range ends {
+		all[i].text, from = whole[from:end], end
 	}
 	return all
 }

@@ -139,8 +139,8 @@ CREATE TABLE run_work (
 ) STRICT, WITHOUT ROWID;
 
 -- The index of words. It holds no text: the words of a row are made from the table
--- videos by functions of the program, which a plain sqlite3 does not have. So that
--- can read all of this, but change no video behind the index's back.
+-- videos by functions of the program, and are put in and taken out page by page. With
+-- triggers each row would be a savepoint, at each of which FTS5 writes a segment.
 CREATE VIEW video_words (id, title, description, channel, tags) AS
 SELECT id, catalog_words(title), catalog_words(description), catalog_words(channel_title), catalog_tags(tags)
 FROM videos;
@@ -153,26 +153,12 @@ CREATE VIRTUAL TABLE search USING fts5 (
 -- What is deleted leaves the file, instead of being covered until some merge.
 INSERT INTO search (search, rank) VALUES ('secure-delete', 1);
 
-CREATE TRIGGER video_added AFTER INSERT ON videos BEGIN
-	INSERT INTO search (rowid, title, description, channel, tags)
-	VALUES (new.id, catalog_words(new.title), catalog_words(new.description),
-		catalog_words(new.channel_title), catalog_tags(new.tags));
-END;
+-- A page is a segment. To merge eight at once, not four, takes a fifth less time.
+INSERT INTO search (search, rank) VALUES ('automerge', 8);
 
-CREATE TRIGGER video_removed AFTER DELETE ON videos BEGIN
-	INSERT INTO search (search, rowid, title, description, channel, tags)
-	VALUES ('delete', old.id, catalog_words(old.title), catalog_words(old.description),
-		catalog_words(old.channel_title), catalog_tags(old.tags));
-END;
-
-CREATE TRIGGER video_changed AFTER UPDATE OF title, description, channel_title, tags ON videos
-WHEN old.title <> new.title OR old.description <> new.description
-	OR old.channel_title <> new.channel_title OR old.tags <> new.tags
-BEGIN
-	INSERT INTO search (search, rowid, title, description, channel, tags)
-	VALUES ('delete', old.id, catalog_words(old.title), catalog_words(old.description),
-		catalog_words(old.channel_title), catalog_tags(old.tags));
-	INSERT INTO search (rowid, title, description, channel, tags)
-	VALUES (new.id, catalog_words(new.title), catalog_words(new.description),
-		catalog_words(new.channel_title), catalog_tags(new.tags));
-END;
+-- A plain sqlite3 does not have the functions: it can read all of this, and these keep
+-- it from changing videos behind the index's back.
+CREATE TRIGGER guard_added BEFORE INSERT ON videos BEGIN SELECT catalog_words(''); END;
+CREATE TRIGGER guard_removed BEFORE DELETE ON videos BEGIN SELECT catalog_words(''); END;
+CREATE TRIGGER guard_changed BEFORE UPDATE OF id, title, description, channel_title, tags ON videos
+BEGIN SELECT catalog_words(''); END;

@@ -1,2 +1,2 @@
--- Deletes a video, and by triggers and references all there is of it. Args: its id.
-DELETE FROM videos WHERE video_id = ?1
+-- Deletes videos, and by references all there is of them. Args: their rows, as JSON.
+DELETE FROM videos WHERE id IN (SELECT value FROM json_each(?1))

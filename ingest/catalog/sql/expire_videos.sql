@@ -1,2 +1,0 @@
--- Deletes some videos that were last fetched before a time. Args: the time.
-DELETE FROM videos WHERE id IN (SELECT id FROM videos WHERE fetched_at < ?1 LIMIT 500)
