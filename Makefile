@@ -9,10 +9,10 @@ export CGO_ENABLED := 0
 FUZZTIME ?= 30s
 RACE ?= ./quota/...
 
-.PHONY: help demo test soak lint fuzz bench bench-redis bench-sqlite cover
+.PHONY: help demo test soak lint fuzz bench bench-redis bench-sqlite bench-catalog cover
 
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: ## the whole program against a simulated upstream; needs no key
 	@test -d cmd/ingestor || { echo "make demo: cmd/ingestor is not written yet; there is nothing to show" >&2; exit 1; }
@@ -48,6 +48,9 @@ bench-redis: ## a ledger in Redis beside redis_rate and a sorted-set log, on one
 
 bench-sqlite: ## a ledger in SQLite beside a bare UPDATE with the same settings
 	cd bench && go run ./sqlite
+
+bench-catalog: ## the catalog beside a bare bulk insert, and its search beside a bare query
+	cd bench && go run ./catalog
 
 cover: ## coverage by package, and coverage.out for go tool cover -html
 	.ci/need-redis

@@ -11,10 +11,9 @@ require (
 	modernc.org/sqlite v1.60.1
 )
 
-require (
-	golang.org/x/net v0.61.0 // indirect
-	golang.org/x/text v0.43.0 // indirect
-)
+require golang.org/x/text v0.43.0 // indirect
+
+require golang.org/x/net v0.61.0 // indirect
 
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
