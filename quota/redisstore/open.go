@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 // Open is [New] for the servers that a URL names, as go-redis writes them:
@@ -17,8 +19,11 @@ import (
 //	redis://host:26379?master_name=main&addr=host2:26379           behind Sentinels
 //	redis://host:7001?addr=host2:7002&addr=host3:7003              a Cluster, by some of its nodes
 //
-// The store closes the connections. Errors never hold the URL's password.
+// The store closes the connections. Errors never hold the URL's password. What the
+// client would write to standard error beside them is silenced, for all clients of
+// the process.
 func Open(address string, o *Options) (*Store, error) {
+	silence()
 	client, err := dial(address)
 	if err != nil {
 		return nil, err
@@ -30,6 +35,9 @@ func Open(address string, o *Options) (*Store, error) {
 	s.opened = client
 	return s, nil
 }
+
+// silence stops go-redis from writing to standard error what its errors say anyway.
+var silence = sync.OnceFunc(logging.Disable)
 
 func dial(address string) (redis.UniversalClient, error) {
 	u, err := url.Parse(address)
