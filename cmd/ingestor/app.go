@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -39,9 +40,10 @@ names the time at which it can go on; the next one resumes where it stopped.`,
   ingestor init                 write ingestor.yaml and lines for cron and systemd
   ingestor run --once           do what there is to do, and leave
   ingestor quota                see what is left`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		SuggestionsMinimumDistance: 2,
+		SilenceUsage:               true,
+		SilenceErrors:              true,
+		Args:                       known,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
@@ -54,13 +56,13 @@ names the time at which it can go on; the next one resumes where it stopped.`,
 	})
 	f := cmd.PersistentFlags()
 	f.StringVar(&a.configPath, "config", os.Getenv("INGESTOR_CONFIG"), "configuration `file` (default ./ingestor.yaml, or that of your user)")
-	f.String("ledger", "", "where the ledger is: sqlite:PATH, redis://HOST:PORT, memory: (default in your state folder)")
+	f.String("ledger", "", "where the `ledger` is: sqlite:PATH, redis://HOST:PORT, memory: (default in your state folder)")
 	f.String("catalog", "", "the SQLite `file` of what was fetched (default in your state folder)")
-	f.String("costs", "", "the price book (default the built-in one)")
-	f.Duration("max-wait", 0, "wait for units up to this long (default 2m)")
-	f.String("log-format", "", "text, json or auto (default auto)")
-	f.String("log-level", "", "debug, info, warn or error (default info)")
-	cmd.AddCommand(a.runCommand())
+	f.String("costs", "", "the price book: a `file` (default the built-in one)")
+	f.Duration("max-wait", 0, "wait for units up to so `long` (default 2m)")
+	f.String("log-format", "", "`format` of the log: text, json or auto (default auto)")
+	f.String("log-level", "", "`level` of the log: debug, info, warn or error (default info)")
+	cmd.AddCommand(a.runCommand(), a.quotaCommand())
 	return cmd
 }
 
@@ -78,6 +80,17 @@ func (a *app) settings(flags *pflag.FlagSet) (*settings, error) {
 	}
 	a.loaded = s
 	return s, nil
+}
+
+// known refuses a command that there is not.
+func known(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+		return usage("there is no command %q; did you mean %s?", args[0], strings.Join(like, " or "))
+	}
+	return usage("there is no command %q; see ingestor --help", args[0])
 }
 
 // noArgs is cobra.NoArgs with our exit code.

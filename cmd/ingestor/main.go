@@ -35,7 +35,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}()
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, abort: abort}
 	cmd := a.root()
-	cmd.SetArgs(args)
+	cmd.SetArgs(negatives(args))
 	err := cmd.ExecuteContext(gently)
 	if err != nil && err.Error() != "" {
 		fmt.Fprintf(stderr, "ingestor: %s\n", err)

@@ -201,3 +201,23 @@ func (r *redirected) RoundTrip(req *http.Request) (*http.Response, error) {
 	out.URL.Scheme, out.URL.Host, out.Host = r.to.Scheme, r.to.Host, r.to.Host
 	return r.base.RoundTrip(out)
 }
+
+// shownLedger is the address of a ledger without its passwords.
+func shownLedger(address string) string {
+	scheme, rest, _ := strings.Cut(address, ":")
+	if !strings.HasPrefix(rest, "//") {
+		return address
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return scheme + ":(no URL)" // it may hold one
+	}
+	q := u.Query()
+	for key := range q {
+		if strings.Contains(key, "password") {
+			q.Set(key, "xxxxx")
+		}
+	}
+	u.RawQuery = q.Encode()
+	return u.Redacted()
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+func (a *app) blockCommand() *cobra.Command {
+	var forth, until, reason string
+	cmd := &cobra.Command{
+		Use:   "block POOL [--for 2h | --until TIME] --reason TEXT",
+		Short: "Shut a pool for every process",
+		Long: `Shut a pool for every process that shares the ledger, until its next reset if
+neither --for nor --until says otherwise. It opens by itself.`,
+		Example: `  ingestor quota block youtube/searches --for 2h --reason "the console says so"`,
+		Args:    a.poolArgs(1, "a pool"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if forth != "" && until != "" {
+				return usage("--for and --until exclude each other")
+			}
+			if err := needReason(reason); err != nil {
+				return err
+			}
+			return a.withLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
+				pool, err := findPool(l.Book(), args[0])
+				if err != nil {
+					return err
+				}
+				switch {
+				case forth != "":
+					d, err := parseSpan(forth)
+					if err != nil {
+						return usage("--for: %w", err)
+					}
+					if err := l.BlockFor(ctx, pool, d, reason); err != nil {
+						return err
+					}
+				case until != "":
+					at, err := time.Parse(time.RFC3339, until)
+					if err != nil {
+						return usage("--until: %q is no instant; write it as 2026-11-22T08:00:00Z", until)
+					}
+					if err := l.Block(ctx, pool, at, reason); err != nil {
+						return err
+					}
+				default:
+					if err := l.BlockUntilReset(ctx, pool, reason); err != nil {
+						return err
+					}
+				}
+				return a.tellPool(ctx, l, pool)
+			})
+		},
+		ValidArgsFunction: a.completePools,
+	}
+	cmd.Flags().StringVar(&forth, "for", "", "for so `long`, as 90m or 2h")
+	cmd.Flags().StringVar(&until, "until", "", "until this `instant`, as 2026-11-22T08:00:00Z")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who wonder (needed)")
+	return cmd
+}
+
+func (a *app) unblockCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "unblock POOL",
+		Short:   "Open a pool that is shut",
+		Example: `  ingestor quota unblock youtube/searches`,
+		Args:    a.poolArgs(1, "a pool"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
+				pool, err := findPool(l.Book(), args[0])
+				if err != nil {
+					return err
+				}
+				if err := l.Unblock(ctx, pool); err != nil {
+					return err
+				}
+				return a.tellPool(ctx, l, pool)
+			})
+		},
+		ValidArgsFunction: a.completePools,
+	}
+}
+
+func (a *app) adjustCommand() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "adjust POOL UNITS --reason TEXT",
+		Short: "Correct what is used of a pool",
+		Long: `Correct what is used of a pool, because something else spent units or a count was
+wrong. More may pass the limit, and then nothing is granted until it has left the
+windows; negative units give back the oldest. The reason is kept in the spend.`,
+		Example: `  ingestor quota adjust youtube/units 250 --reason "tried things out in the console"
+  ingestor quota adjust youtube/units -40 --reason "counted twice"`,
+		Args: a.poolArgs(2, "a pool and units"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			units, err := strconv.ParseInt(strings.TrimSpace(args[1]), 10, 64)
+			if err != nil {
+				return usage("units must be a whole number, as 250 or -40, not %q", args[1])
+			}
+			if err := needReason(reason); err != nil {
+				return err
+			}
+			return a.withLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
+				pool, err := findPool(l.Book(), args[0])
+				if err != nil {
+					return err
+				}
+				if err := l.Adjust(ctx, pool, units, reason); err != nil {
+					return badUsage(err)
+				}
+				return a.tellPool(ctx, l, pool)
+			})
+		},
+		ValidArgsFunction: a.completePools,
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept in the spend (needed)")
+	return cmd
+}
+
+// negatives keeps the units of `quota adjust POOL -40` from being read as a flag.
+func negatives(args []string) []string {
+	if !slices.Contains(args, "adjust") {
+		return args
+	}
+	args = slices.Clone(args)
+	for i, text := range args {
+		if text == "--" {
+			break
+		}
+		if _, err := strconv.ParseInt(text, 10, 64); err == nil && strings.HasPrefix(text, "-") {
+			args[i] = " " + text
+		}
+	}
+	return args
+}
+
+func needReason(reason string) error {
+	if strings.TrimSpace(reason) == "" {
+		return usage("say why with --reason; others will wonder")
+	}
+	return nil
+}
+
+// poolArgs wants n arguments, the first of them a pool.
+func (a *app) poolArgs(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usage("%s takes %s; see %s --help", cmd.CommandPath(), what, cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// findPool finds a pool of the book by its name, of which the upstream may be left
+// out if no other has a pool of that name.
+func findPool(book *quota.Book, text string) (quota.Pool, error) {
+	names := poolNames(book)
+	if slices.Contains(names, text) {
+		return quota.ParsePool(text)
+	}
+	var like []string
+	for _, name := range names {
+		if strings.HasSuffix(name, "/"+text) {
+			like = append(like, name)
+		}
+	}
+	if len(like) == 1 {
+		return quota.ParsePool(like[0])
+	}
+	return quota.Pool{}, usage("there is no pool %q; the price book has %s", text, strings.Join(names, ", "))
+}
+
+// poolNames are the pools of all accounts.
+func poolNames(book *quota.Book) []string {
+	var names []string
+	for _, upstream := range slices.Sorted(maps.Keys(book.Upstreams)) {
+		u := book.Upstreams[upstream]
+		for _, account := range u.Accounts {
+			for name := range u.Pools {
+				names = append(names, quota.Pool{Upstream: upstream, Account: account, Name: name}.String())
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// completePools completes the first argument to a pool.
+func (a *app) completePools(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	s, err := a.settings(cmd.Flags())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	book, err := headroom.Load(s.Costs)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return poolNames(book), cobra.ShellCompDirectiveNoFileComp
+}
+
+// tellPool shows a pool after it was changed.
+func (a *app) tellPool(ctx context.Context, l *quota.Ledger, pool quota.Pool) error {
+	all, err := l.Usage(ctx, pool.Upstream, pool.Account)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(u quota.Usage) bool { return u.Pool != pool })
+	if len(all) == 0 {
+		return fmt.Errorf("the ledger does not show %s", pool)
+	}
+	s := newSheet(a.stdout)
+	s.quotaTable([]poolView{viewPool(all[0])})
+	fmt.Fprint(a.stdout, s.text.String())
+	return nil
+}
+
+// badUsage is bad input that came from the command line.
+func badUsage(err error) error {
+	if exitCode(err) == exitConfig {
+		return &exit{exitUsage, err}
+	}
+	return err
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+func (a *app) quotaCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "quota",
+		Short: "Show what is left, and what comes back when",
+		Long: `Show the pools of the price book: what is used of each window, its limit (the quota
+without the headroom), what comes back next and when, the next reset, and blocks.
+It asks the ledger only; nothing is spent.`,
+		Example: `  ingestor quota
+  ingestor quota --output json
+  ingestor quota spend --by job,region --since 7d
+  ingestor quota adjust youtube/units 250 --reason "tried things out in the console"`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withLedger(cmd, a.showQuota)
+		},
+	}
+	a.outputFlag(cmd)
+	cmd.AddCommand(a.spendCommand(), a.blockCommand(), a.unblockCommand(), a.adjustCommand())
+	return cmd
+}
+
+// withLedger opens the ledger that the settings name for f.
+func (a *app) withLedger(cmd *cobra.Command, f func(context.Context, *quota.Ledger) error) (err error) {
+	s, err := a.settings(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	var done closers
+	defer func() { err = errors.Join(err, done.close()) }()
+	l, _, err := a.openLedger(cmd.Context(), s, &done)
+	if err != nil {
+		return err
+	}
+	return f(cmd.Context(), l)
+}
+
+// poolView is a pool in JSON.
+type poolView struct {
+	Pool     string       `json:"pool"`
+	Known    bool         `json:"known"` // something was spent of it, and may count still
+	Blocked  *time.Time   `json:"blocked_until"`
+	Reason   string       `json:"reason,omitempty"`
+	Windows  []windowView `json:"windows"`
+	LedgerAt time.Time    `json:"ledger_time"`
+}
+
+// windowView is a window of a pool in JSON.
+type windowView struct {
+	Window    string     `json:"window"`
+	Used      int64      `json:"used"`
+	Limit     int64      `json:"limit"`
+	Remaining int64      `json:"remaining"`
+	Quota     int64      `json:"quota"`
+	Headroom  int64      `json:"headroom"`
+	NextUnits int64      `json:"next_units"`
+	NextAt    *time.Time `json:"next_at"`
+	ResetAt   *time.Time `json:"reset_at"`
+}
+
+func (a *app) showQuota(ctx context.Context, l *quota.Ledger) error {
+	all, err := l.Usage(ctx, "", "")
+	if err != nil {
+		return err
+	}
+	views := make([]poolView, 0, len(all))
+	for _, u := range all {
+		views = append(views, viewPool(u))
+	}
+	return a.print(views, func(s *sheet) {
+		s.line("%s", s.in(faint, "ledger "+shownLedger(a.loaded.Ledger)))
+		s.quotaTable(views)
+	})
+}
+
+func viewPool(u quota.Usage) poolView {
+	p := poolView{Pool: u.Pool.String(), Known: u.Known, LedgerAt: u.Now.UTC()}
+	if u.Blocked.After(u.Now) {
+		p.Blocked, p.Reason = maybe(u.Blocked), u.Reason
+	}
+	for _, w := range u.Allowances {
+		v := windowView{
+			Window: w.Window, Used: w.Used, Limit: w.Limit, Remaining: w.Remaining,
+			Quota: w.Quota, Headroom: w.Headroom, NextUnits: w.NextUnits,
+		}
+		if w.NextUnits > 0 {
+			v.NextAt = maybe(w.NextAt)
+		}
+		if w.Used > 0 || strings.Contains(w.Window, " ") { // a calendar has one in any case
+			v.ResetAt = maybe(w.ResetAt)
+		}
+		p.Windows = append(p.Windows, v)
+	}
+	return p
+}
+
+// quotaTable shows pools with their windows.
+func (s *sheet) quotaTable(pools []poolView) {
+	switch {
+	case s.width == 0:
+		s.windows(pools, true)
+	case s.width < wide:
+		s.narrowQuota(pools)
+	default:
+		s.windows(pools, false)
+	}
+	for _, p := range pools {
+		if p.Blocked != nil {
+			s.line("\n%s", s.in(bad, p.Pool+" is shut until "+stamp(*p.Blocked)+" ("+span(p.Blocked.Sub(p.LedgerAt))+"): "+plain(p.Reason)))
+			s.line("It opens by itself; to open it now: ingestor quota unblock %s", p.Pool)
+		}
+	}
+}
+
+// windows writes a row per window, with its pool in it or above.
+func (s *sheet) windows(pools []poolView, pool bool) {
+	var columns []column
+	title, indent := "  window", "  "
+	if pool {
+		columns = append(columns, column{name: "pool"})
+		title, indent = "window", ""
+	}
+	columns = append(columns, column{name: title}, column{},
+		column{name: "used", right: true}, column{name: "limit", right: true}, column{name: "quota", right: true},
+		column{name: "headroom", right: true}, column{name: "back next"}, column{name: "reset in"})
+	var rows [][]string
+	for _, p := range pools {
+		if !pool {
+			rows = append(rows, []string{p.Pool})
+		}
+		for i, w := range p.Windows {
+			back, reset := w.comes(p.LedgerAt)
+			row := []string{indent + shortWindow(p.Windows, i), s.bar(w.Used, w.Limit), number(w.Used), number(w.Limit), number(w.Quota), number(w.Headroom), back, reset}
+			if pool {
+				row = append([]string{p.Pool}, row...)
+			}
+			rows = append(rows, row)
+		}
+	}
+	s.table(columns, rows)
+}
+
+// comes says what comes back next, and how long it is until the reset.
+func (w *windowView) comes(now time.Time) (back, reset string) {
+	if w.NextAt != nil {
+		back = "+" + number(w.NextUnits) + " in " + span(w.NextAt.Sub(now))
+	}
+	if w.ResetAt != nil {
+		reset = span(w.ResetAt.Sub(now))
+	}
+	return back, reset
+}
+
+// wide is a terminal in which a row per window fits.
+const wide = 80
+
+// narrowQuota is for terminals in which it does not.
+func (s *sheet) narrowQuota(pools []poolView) {
+	for _, p := range pools {
+		s.line("%s", s.in(bold, p.Pool))
+		for i, w := range p.Windows {
+			s.line("  %s %s  %s of %s", s.bar(w.Used, w.Limit), shortWindow(p.Windows, i), number(w.Used), number(w.Limit))
+			about := "quota " + number(w.Quota) + ", headroom " + number(w.Headroom)
+			back, reset := w.comes(p.LedgerAt)
+			if back != "" {
+				about += "; " + back
+			}
+			if reset != "" {
+				about += "; reset in " + reset
+			}
+			s.text.WriteString("  " + s.in(faint, s.wrap(about, 2)) + "\n")
+		}
+	}
+}
+
+// shortWindow leaves out a calendar's zone where no other window of the pool has
+// the same period.
+func shortWindow(all []windowView, i int) string {
+	name, _, _ := strings.Cut(all[i].Window, " ")
+	for j, w := range all {
+		if other, _, _ := strings.Cut(w.Window, " "); j != i && other == name {
+			return all[i].Window
+		}
+	}
+	return name
+}
+
+// bar draws how much is used of a limit.
+func (s *sheet) bar(used, limit int64) string {
+	const cells = 8
+	full := 0
+	if limit > 0 {
+		full = int(min(used*cells/limit, cells))
+	}
+	if used > 0 {
+		full = max(full, 1)
+	}
+	if s.width == 0 {
+		return strings.Repeat("#", full) + strings.Repeat(".", cells-full)
+	}
+	ink := good
+	switch {
+	case used >= limit:
+		ink = bad
+	case used*4 >= limit*3:
+		ink = warm
+	}
+	return s.in(ink, strings.Repeat("█", full)) + s.in(faint, strings.Repeat("░", cells-full))
+}

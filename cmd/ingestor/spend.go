@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// spendFlags are those of ingestor quota spend.
+type spendFlags struct {
+	by    []string
+	since string
+}
+
+var dimensions = []string{"method", "job", "region", "class", "account", "day"}
+
+func (a *app) spendCommand() *cobra.Command {
+	var f spendFlags
+	cmd := &cobra.Command{
+		Use:   "spend",
+		Short: "Show who spent what",
+		Long: `Show what was spent of each pool, by method, job, region, class, account or day. Days
+are those of the pool's calendar: Pacific ones for YouTube. Corrections stand
+beside the methods with their reasons. It is kept for at least 30 days.`,
+		Example: `  ingestor quota spend
+  ingestor quota spend --by job,region --since 7d
+  ingestor quota spend --by day,method --output json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
+				return a.showSpend(ctx, l, &f)
+			})
+		},
+	}
+	a.outputFlag(cmd)
+	cmd.Flags().StringSliceVar(&f.by, "by", []string{"method"}, "one or more of "+strings.Join(dimensions, ", "))
+	cmd.Flags().StringVar(&f.since, "since", "", "from this `day` on: 2026-11-01, or 7d ago (default all there is)")
+	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(dimensions, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// spentView is a sum of spend in JSON.
+type spentView struct {
+	Pool    string `json:"pool"`
+	Day     string `json:"day,omitempty"`
+	Account string `json:"account,omitempty"`
+	Method  string `json:"method,omitempty"`
+	Job     string `json:"job,omitempty"`
+	Region  string `json:"region,omitempty"`
+	Class   string `json:"class,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Units   int64  `json:"units"`
+	Calls   int64  `json:"calls"`
+}
+
+func (a *app) showSpend(ctx context.Context, l *quota.Ledger, f *spendFlags) error {
+	q := quota.SpendQuery{}
+	var err error
+	if f.since != "" {
+		if q.Since, err = parseMoment(f.since, time.Now()); err != nil {
+			return usage("--since: %w", err)
+		}
+		if parsed, err := time.Parse(time.DateOnly, f.since); err == nil {
+			q.Since = parsed.Add(12 * time.Hour) // that day in any zone that pools have
+		}
+	}
+	var by []quota.Dimension
+	for _, d := range f.by {
+		if !slices.Contains(dimensions, d) {
+			return usage("--by: there is no %q; write one or more of %s", d, strings.Join(dimensions, ", "))
+		}
+		by = append(by, quota.Dimension(d))
+	}
+	all, err := l.Spend(ctx, q, by...)
+	if err != nil {
+		return err
+	}
+	byAccount := slices.Contains(f.by, "account")
+	views := make([]spentView, 0, len(all))
+	for _, s := range all {
+		v := spentView{
+			Pool: s.Pool.Upstream + "/" + s.Pool.Name, Day: s.Day, Method: s.Labels.Method, Job: s.Labels.Job,
+			Region: s.Labels.Region, Class: s.Labels.Class, Reason: s.Labels.Reason, Units: s.Units, Calls: s.Calls,
+		}
+		if byAccount {
+			v.Account = s.Pool.Account
+		}
+		views = append(views, v)
+	}
+	return a.print(views, func(s *sheet) { s.spendTable(views, f.by) })
+}
+
+func (s *sheet) spendTable(all []spentView, by []string) {
+	if len(all) == 0 {
+		s.line("Nothing was spent in this time.")
+		return
+	}
+	columns := []column{{name: "pool"}}
+	for _, d := range by {
+		columns = append(columns, column{name: d})
+	}
+	columns = append(columns, column{name: "units", right: true}, column{name: "calls", right: true}, column{name: "reason", long: true})
+	var rows [][]string
+	for _, v := range all {
+		row := []string{v.Pool}
+		for _, d := range by {
+			text := map[string]string{"method": v.Method, "job": v.Job, "region": v.Region, "class": v.Class, "account": v.Account, "day": v.Day}[d]
+			switch {
+			case text == "" && v.Reason != "":
+				text = "(correction)"
+			case text == "":
+				text = "-"
+			}
+			row = append(row, plain(text))
+		}
+		rows = append(rows, append(row, number(v.Units), number(v.Calls), plain(v.Reason)))
+	}
+	s.table(columns, rows)
+}

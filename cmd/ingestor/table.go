@@ -1,0 +1,253 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/term"
+	"github.com/spf13/cobra"
+)
+
+// The rules of what commands write to standard output:
+//
+//   - A person at a terminal gets a table that fits, with a little colour, unless
+//     NO_COLOR is set. Where the rows do not fit they are written one below the other.
+//   - A pipe gets the same table, plain and uncut.
+//   - A program asks for --output json, whose names do not change.
+//   - What came from outside (titles, reasons) cannot move the cursor.
+
+// outputFlag gives a command the flag --output.
+func (a *app) outputFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&a.output, "output", "o", "table", "output `format`: table or json")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if a.output != "table" && a.output != "json" {
+			return usage("there is no output %q; write table or json", a.output)
+		}
+		return nil
+	}
+}
+
+// print writes v as JSON if that was asked for, else what show writes.
+func (a *app) print(v any, show func(*sheet)) error {
+	if a.output == "json" {
+		e := json.NewEncoder(a.stdout)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		return e.Encode(v)
+	}
+	s := newSheet(a.stdout)
+	show(s)
+	_, err := io.WriteString(a.stdout, s.text.String())
+	return err
+}
+
+// sheet is a page of text for a person or a pipe.
+type sheet struct {
+	text   strings.Builder
+	colour bool
+	width  int // of the terminal; 0 is none
+}
+
+func newSheet(w io.Writer) *sheet {
+	s := &sheet{colour: colourful(w)}
+	if f, ok := w.(*os.File); ok && isTerminal(w) {
+		if width, _, err := term.GetSize(f.Fd()); err == nil {
+			s.width = width
+		}
+	}
+	return s
+}
+
+// The inks of a sheet.
+var (
+	bold  = lipgloss.NewStyle().Bold(true)
+	faint = lipgloss.NewStyle().Faint(true)
+	good  = lipgloss.NewStyle().Foreground(lipgloss.Green)
+	warm  = lipgloss.NewStyle().Foreground(lipgloss.Yellow)
+	bad   = lipgloss.NewStyle().Foreground(lipgloss.Red)
+)
+
+// in writes text in an ink, where there is colour.
+func (s *sheet) in(ink lipgloss.Style, text string) string {
+	if !s.colour || text == "" {
+		return text
+	}
+	return ink.Render(text)
+}
+
+// line writes a line, and breaks it where the terminal ends.
+func (s *sheet) line(format string, args ...any) {
+	s.text.WriteString(s.wrap(fmt.Sprintf(format, args...), 0) + "\n")
+}
+
+// wrap breaks text at spaces, so that it fits a terminal beside an indent. Words stay
+// whole: paths and times are there to be copied.
+func (s *sheet) wrap(text string, indent int) string {
+	if s.width == 0 {
+		return text
+	}
+	var out strings.Builder
+	room := max(s.width-indent, narrowest)
+	at := 0
+	for i, word := range strings.Split(text, " ") {
+		width := lipgloss.Width(word)
+		switch {
+		case i == 0:
+		case at+1+width > room:
+			out.WriteString("\n" + strings.Repeat(" ", indent))
+			at = 0
+		default:
+			out.WriteString(" ")
+			at++
+		}
+		out.WriteString(word)
+		at += width
+	}
+	return out.String()
+}
+
+// column heads a column. Numbers stand on the right; long ones give way first.
+type column struct {
+	name  string
+	right bool
+	long  bool // is cut where the terminal is narrow
+}
+
+// narrowest is what a long column keeps.
+const narrowest = 12
+
+// table writes rows below their columns. Columns that are empty in all rows are
+// left out. A row of one cell is a title.
+func (s *sheet) table(columns []column, rows [][]string) {
+	var shown []int
+	widths := make([]int, len(columns))
+	for i, c := range columns {
+		filled := false
+		widths[i] = lipgloss.Width(c.name)
+		for _, r := range rows {
+			if len(r) == 1 {
+				continue
+			}
+			filled = filled || r[i] != ""
+			widths[i] = max(widths[i], lipgloss.Width(r[i]))
+		}
+		if filled {
+			shown = append(shown, i)
+		}
+	}
+	if !s.fit(columns, shown, widths) {
+		s.stack(columns, shown, rows)
+		return
+	}
+	head := make([]string, len(columns))
+	for i, c := range columns {
+		head[i] = s.in(faint, strings.ToUpper(c.name))
+	}
+	for _, r := range append([][]string{head}, rows...) {
+		if len(r) == 1 {
+			s.line("%s", s.in(bold, r[0]))
+			continue
+		}
+		var line strings.Builder
+		for n, i := range shown {
+			if n > 0 {
+				line.WriteString("  ")
+			}
+			text := r[i]
+			if s.width > 0 {
+				text = ansi.Truncate(text, widths[i], "…")
+			}
+			blank := strings.Repeat(" ", max(widths[i]-lipgloss.Width(text), 0))
+			if columns[i].right {
+				text = blank + text
+			} else {
+				text += blank
+			}
+			line.WriteString(text)
+		}
+		s.text.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+}
+
+// fit makes long columns narrower until a row fits, and reports whether it does.
+func (s *sheet) fit(columns []column, shown, widths []int) bool {
+	if s.width == 0 {
+		return true
+	}
+	over := 2*(len(shown)-1) - s.width
+	for _, i := range shown {
+		over += widths[i]
+	}
+	for over > 0 {
+		widest := -1
+		for _, i := range shown {
+			if columns[i].long && widths[i] > narrowest && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return false
+		}
+		widths[widest]--
+		over--
+	}
+	return true
+}
+
+// stack writes each row as lines of name and value, the first as its title.
+func (s *sheet) stack(columns []column, shown []int, rows [][]string) {
+	if len(shown) == 0 {
+		return
+	}
+	name := 0
+	for _, i := range shown[1:] {
+		name = max(name, lipgloss.Width(columns[i].name))
+	}
+	for n, r := range rows {
+		if n > 0 {
+			s.text.WriteString("\n")
+		}
+		s.line("%s", s.in(bold, r[shown[0]]))
+		for _, i := range shown[1:] {
+			if r[i] != "" {
+				label := fmt.Sprintf("%-*s", name, columns[i].name)
+				s.text.WriteString("  " + s.in(faint, label) + "  ")
+				s.text.WriteString(s.wrap(r[i], name+4) + "\n")
+			}
+		}
+	}
+}
+
+// plain makes text harmless that came from outside: on one line, and without what
+// a terminal would obey.
+func plain(text string) string {
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsControl(r), r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069': // and what turns the line around
+			return -1
+		}
+		return r
+	}, text)), " ")
+}
+
+// number writes 1234567 as 1,234,567.
+func number(n int64) string {
+	text := fmt.Sprint(n)
+	sign := ""
+	if n < 0 {
+		sign, text = "-", text[1:]
+	}
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return sign + text
+}
