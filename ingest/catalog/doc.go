@@ -30,9 +30,10 @@
 //
 // FTS5 is given words that this package makes (words.go): in lower case, without
 // accents, and of scripts without spaces each pair of neighbouring characters. So
-// 東京 is found as fast as anything else. A trigram index beside a plain one was tried:
-// it finds nothing of less than three characters, and of the same texts the file was
-// 3.6 times as large and took 4 to 7 times as long to fill. The words depend on
+// 東京 is found as fast as anything else. A trigram index beside a plain one was turned
+// down: it finds nothing of less than three characters, and of the same texts the file
+// was 2.3 times as large as with these words and took 2.8 times as long to fill
+// (bench/README.md). The words depend on
 // Unicode's tables, so the file says which they were made with, and a program with
 // others makes the index anew when it opens the file.
 //

@@ -58,7 +58,7 @@ func TestExpire(t *testing.T) {
 	r := begin(t, c)
 	const secret = "zyxwvut" // in small letters, as the index has words
 	old := Video{ID: secret + "id", Title: secret + "title", Description: secret + "description 東京" + secret, ChannelTitle: secret + "channel", Tags: []string{secret + "tag"}, Statistics: &Statistics{Views: count(7)}}
-	save(t, r, "DE", Page{Region: "DE", Chart: true, Videos: append([]Video{old}, named("b", "c")...), Channels: []Channel{{ID: secret, Title: secret}}})
+	save(t, r, "DE", Page{Region: "DE", Chart: true, Videos: append([]Video{old, {ID: "b", Title: secret + "before"}}, named("c")...), Channels: []Channel{{ID: secret, Title: secret}}})
 	save(t, r, "FR", Page{Region: "FR", Chart: true, Next: "2", Videos: []Video{old}})
 	for i := range 40 { // so that the index has more than one segment
 		save(t, r, "US", Page{Videos: []Video{{ID: fmt.Sprint(secret, i), Title: fmt.Sprint(secret, "title", i)}}})

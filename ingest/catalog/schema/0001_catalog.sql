@@ -150,9 +150,6 @@ CREATE VIRTUAL TABLE search USING fts5 (
 	content = 'video_words', content_rowid = 'id', tokenize = 'ascii'
 );
 
--- What is deleted leaves the file, instead of being covered until some merge.
-INSERT INTO search (search, rank) VALUES ('secure-delete', 1);
-
 -- A page is a segment. To merge eight at once, not four, takes a fifth less time.
 INSERT INTO search (search, rank) VALUES ('automerge', 8);
 

@@ -1,0 +1,2 @@
+-- Counts what the connection has changed.
+SELECT total_changes()
