@@ -12,8 +12,8 @@ import (
 // attacker gains nothing by inventing keys.
 type family struct {
 	members  map[string]*member
-	listed   map[string]*member // those with a place in the price book: there is no most of them
-	newest   *member            // in the order of their last grant
+	listed   int     // of them, those with a place in the price book: there is no most of these
+	newest   *member // of the others, in the order of their last grant
 	oldest   *member
 	overflow *window.Page
 }
@@ -21,6 +21,7 @@ type family struct {
 type member struct {
 	key          string
 	page         *window.Page
+	listed       bool
 	newer, older *member
 }
 
@@ -28,7 +29,7 @@ func (s *Store) family(p quota.Pool) *family {
 	name := p.Upstream + "\x00" + p.Account
 	f := s.families[name]
 	if f == nil {
-		f = &family{members: make(map[string]*member), listed: make(map[string]*member)}
+		f = &family{members: make(map[string]*member)}
 		s.families[name] = f
 	}
 	return f
@@ -74,11 +75,7 @@ func (s *Store) recordMember(clock time.Time, r quota.Request) error {
 
 // member returns the page that a key has, or nil.
 func (s *Store) member(p quota.Pool) *window.Page {
-	f := s.family(p)
-	if m := f.members[p.Key]; m != nil {
-		return m.page
-	}
-	if m := f.listed[p.Key]; m != nil {
+	if m := s.family(p).members[p.Key]; m != nil {
 		return m.page
 	}
 	return nil
@@ -88,16 +85,13 @@ func (s *Store) member(p quota.Pool) *window.Page {
 // page.
 func (f *family) layOut(clock time.Time, c *quota.Charge) (m *member, overflow bool, err error) {
 	f.forgetIdle(window.At(clock))
-	members := f.members
-	if c.MaxKeys == 0 {
-		members = f.listed
-	}
-	m = members[c.Pool.Key]
+	m = f.members[c.Pool.Key]
 	switch {
 	case m != nil:
+		f.list(m, c.MaxKeys == 0)
 		m.page, err = keep(m.page, clock, c)
 		return m, false, err
-	case c.MaxKeys > 0 && len(f.members) >= c.MaxKeys:
+	case c.MaxKeys > 0 && len(f.members)-f.listed >= c.MaxKeys:
 		f.overflow, err = keep(f.overflow, clock, c)
 		return nil, true, err
 	}
@@ -105,11 +99,25 @@ func (f *family) layOut(clock time.Time, c *quota.Charge) (m *member, overflow b
 	if m.page, err = quota.LayOut(clock, c, nil); err != nil {
 		return nil, false, err
 	}
-	members[m.key] = m
-	if c.MaxKeys > 0 {
-		f.push(m)
-	}
+	f.members[m.key] = m
+	f.push(m)
+	f.list(m, c.MaxKeys == 0)
 	return m, false, nil
+}
+
+// list heeds that a key has a place in the price book now, or has lost it.
+func (f *family) list(m *member, listed bool) {
+	switch {
+	case m.listed == listed:
+		return
+	case listed:
+		f.unlink(m)
+		f.listed++
+	default:
+		f.push(m)
+		f.listed--
+	}
+	m.listed = listed
 }
 
 // keep is LayOut, but a page that is refused stays.

@@ -58,6 +58,13 @@ func testFamilies(t *testing.T, h Harness) {
 			{12 * time.Second, member("alice", 2, 4), "granted 7/10"},
 			{12 * time.Second, member("bob", 2, 3), "granted 3/10, overflow"},
 		}},
+		{"limits_of_its_own_forget_nothing", ten, nil, []row{
+			{0, member("alice", 1, 3), "granted 3/10"},
+			{0, limit(12, member("alice", 0, 3)), "granted 6/12"}, // listed in the price book since
+			{0, limit(10, member("alice", 1, 3)), "granted 9/10"}, // and not any more
+			{0, member("bob", 1, 3), "granted 3/10, overflow"},
+			{11 * time.Second, member("bob", 1, 4), "granted 4/10"},
+		}},
 	})
 	t.Run("keys_of_any_kind", func(t *testing.T) {
 		r := newRig(t, h, ring(10, 24*time.Hour, time.Minute))
