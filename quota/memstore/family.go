@@ -132,12 +132,26 @@ func keep(p *window.Page, clock time.Time, c *quota.Charge) (*window.Page, error
 // forgetIdle drops at most two members that have nothing left to say. One comes
 // per call at most, so idle ones go faster than new ones come.
 func (f *family) forgetIdle(now window.Instant) {
+	f.rebase(now)
 	for range 2 {
 		if f.oldest == nil || !f.oldest.page.Idle(now) {
 			return
 		}
 		delete(f.members, f.oldest.key)
 		f.unlink(f.oldest)
+	}
+}
+
+// rebase re-bases all members if the clock had been far ahead when the oldest was
+// charged: it would stand in the way of the others until then.
+func (f *family) rebase(now window.Instant) {
+	if f.oldest == nil {
+		return
+	}
+	if _, rebased := f.oldest.page.Now(now); rebased {
+		for m := f.oldest.newer; m != nil; m = m.newer {
+			m.page.Now(now)
+		}
 	}
 }
 

@@ -100,6 +100,9 @@ func (t *tx) saveMember(m *member, c *quota.Charge) error {
 // forgetIdle drops at most two members that have nothing left to say. One comes
 // per write at most, so idle ones go faster than new ones come.
 func (t *tx) forgetIdle(p quota.Pool) error {
+	if err := t.rebaseMembers(p); err != nil {
+		return err
+	}
 	var idle []int64
 	err := t.rows(memberOldest, []driver.Value{p.Upstream, p.Account, int64(2)}, func(r row) error {
 		page, err := t.s.unpack(p, r.blob(1))
@@ -117,4 +120,33 @@ func (t *tx) forgetIdle(p quota.Pool) error {
 		}
 	}
 	return t.exec(familyGrow, p.Upstream, p.Account, -int64(len(idle)))
+}
+
+// rebaseMembers re-bases at most two members that the clock had been far ahead for.
+// Nobody may ask for them again, and they would keep their places until then.
+func (t *tx) rebaseMembers(p quota.Pool) error {
+	ahead := map[int64]*window.Page{}
+	err := t.rows(memberAhead, []driver.Value{p.Upstream, p.Account, int64(window.At(t.now)), int64(2)}, func(r row) error {
+		page, err := t.s.unpack(p, r.blob(1))
+		if err != nil {
+			return err
+		}
+		if _, rebased := page.Now(window.At(t.now)); rebased {
+			ahead[r.int(0)] = page
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for id, page := range ahead {
+		state, err := page.MarshalBinary()
+		if err != nil {
+			return err
+		}
+		if err := t.exec(memberRebase, id, usedText(page), int64(page.Latest), state); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -33,6 +33,8 @@ const (
 	memberAdd      statement = "member_add"
 	memberSave     statement = "member_save"
 	memberOldest   statement = "member_oldest"
+	memberAhead    statement = "member_ahead"
+	memberRebase   statement = "member_rebase"
 	memberDrop     statement = "member_drop"
 	familyCount    statement = "family_count"
 	familyGrow     statement = "family_grow"
@@ -45,7 +47,7 @@ var prepared = []statement{
 	begin, commit, rollback,
 	pageFind, pageLoad, pageSave, pageAdd, birthAdd, birthSave,
 	reservationAdd, receiptFind, receiptSettle, pruneLook, pruneRows,
-	memberFind, memberAdd, memberSave, memberOldest, memberDrop, familyCount, familyGrow,
+	memberFind, memberAdd, memberSave, memberOldest, memberAhead, memberRebase, memberDrop, familyCount, familyGrow,
 }
 
 // text returns what SQLite is told. Nothing may follow the statement, not even a

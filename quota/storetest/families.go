@@ -65,6 +65,15 @@ func testFamilies(t *testing.T, h Harness) {
 			{0, member("bob", 1, 3), "granted 3/10, overflow"},
 			{11 * time.Second, member("bob", 1, 4), "granted 4/10"},
 		}},
+		{"a_clock_that_had_been_far_ahead_fills_no_family", ten, nil, []row{
+			{far, member("alice", 2, 3), "granted 3/10"},
+			{far, member("bob", 2, 3), "granted 3/10"},
+			{0, member("carol", 2, 3), "granted 3/10, overflow"},
+			{10 * time.Second, member("carol", 2, 3), "granted 6/10, overflow"}, // until then theirs may count
+			{11 * time.Second, member("carol", 2, 4), "granted 4/10"},
+			{11 * time.Second, member("dave", 2, 4), "granted 4/10"},
+			{11 * time.Second, member("alice", 2, 4), "granted 7/10, overflow"}, // beside carol's 3
+		}},
 	})
 	t.Run("keys_of_any_kind", func(t *testing.T) {
 		r := newRig(t, h, ring(10, 24*time.Hour, time.Minute))

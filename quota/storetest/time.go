@@ -7,10 +7,12 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
+// far is far ahead of every window: a clock that shows the year 2099.
+const far = 73 * 365 * 24 * time.Hour
+
 // Promise 8: a clock that steps back neither frees nor loses units; one that had
 // been far ahead is forgiven.
 func testTime(t *testing.T, h Harness) {
-	const far = 73 * 365 * 24 * time.Hour
 	minute := []window.Limit{exact(10, time.Minute)}
 	day := []window.Limit{calendar(10, window.Day, "UTC")} // the boundary is 12h after the start
 	run(t, h, []timeline{

@@ -8,6 +8,11 @@
 local now = clock()
 local key, span_, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now))
+-- the clock had been far ahead: all that was used then counts from now
+local ahead = call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f', now + 2 * span_), '+inf', 'LIMIT', 0, 16)
+for _, member in ipairs(ahead) do
+  call('ZADD', KEYS[1], string.format('%.0f', now + span_), member)
+end
 if not call('ZSCORE', KEYS[1], key) and call('ZCARD', KEYS[1]) >= most then
   return { DONE, 0 }
 end
