@@ -62,7 +62,8 @@ names the time at which it can go on; the next one resumes where it stopped.`,
 	f.Duration("max-wait", 0, "wait for units up to so `long` (default 2m)")
 	f.String("log-format", "", "`format` of the log: text, json or auto (default auto)")
 	f.String("log-level", "", "`level` of the log: debug, info, warn or error (default info)")
-	cmd.AddCommand(a.runCommand(), a.quotaCommand())
+	cmd.AddCommand(a.runCommand(), a.quotaCommand(), a.trendingCommand(), a.searchCommand(), a.regionsCommand(),
+		a.runsCommand(), a.stateCommand(), a.versionCommand())
 	return cmd
 }
 
@@ -90,7 +91,7 @@ func known(cmd *cobra.Command, args []string) error {
 	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
 		return usage("there is no command %q; did you mean %s?", args[0], strings.Join(like, " or "))
 	}
-	return usage("there is no command %q; see ingestor --help", args[0])
+	return usage("there is no command %q; see %s --help", args[0], cmd.CommandPath())
 }
 
 // noArgs is cobra.NoArgs with our exit code.

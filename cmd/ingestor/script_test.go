@@ -3,11 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/headroom-quota/headroom/internal/youtubesim"
 )
 
 func TestMain(m *testing.M) {
@@ -17,12 +20,15 @@ func TestMain(m *testing.M) {
 }
 
 // TestScript runs the command as people do: each file is a session in an empty
-// folder and with an empty environment.
+// folder and with an empty environment. UPSTREAM is the address of a simulator.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
+			upstream := httptest.NewServer(youtubesim.New(&youtubesim.Options{Seed: 1}))
+			env.Defer(upstream.Close)
+			env.Setenv("UPSTREAM", upstream.URL)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+)
+
+func (a *app) runsCommand() *cobra.Command {
+	var q catalog.RunsQuery
+	var work bool
+	cmd := &cobra.Command{
+		Use:   "runs",
+		Short: "Show what runs did, the latest first",
+		Long: `Show the history of runs: what each cost and brought, how it ended, and when what was
+deferred goes on. With --work it has a row for each region, query or channel.`,
+		Example: `  ingestor runs
+  ingestor runs --job trending --limit 5 --work`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if q.Limit < 1 {
+				return usage("--limit must be 1 or more, not %d", q.Limit)
+			}
+			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
+				all, err := c.Runs(ctx, q)
+				if err != nil {
+					return err
+				}
+				if all == nil {
+					all = []catalog.RunRecord{}
+				}
+				return a.print(all, func(s *sheet) {
+					switch {
+					case len(all) == 0 && q.Job != "":
+						s.line("There was no run of %s yet; `ingestor run --once --job %s` makes one.", q.Job, q.Job)
+					case len(all) == 0:
+						s.line("There was no run yet; `ingestor run --once` makes one.")
+					case work:
+						s.workTable(all)
+					default:
+						s.runTable(all)
+					}
+				})
+			})
+		},
+	}
+	a.outputFlag(cmd)
+	cmd.Flags().StringVar(&q.Job, "job", "", "only runs of this `job`")
+	cmd.Flags().IntVarP(&q.Limit, "limit", "n", 20, "so `many` at most")
+	cmd.Flags().Int64Var(&q.Before, "before", 0, "only runs before the one with this `id`")
+	cmd.Flags().BoolVar(&work, "work", false, "a row for each unit of work")
+	_ = cmd.RegisterFlagCompletionFunc("job", a.completeJobs)
+	return cmd
+}
+
+func (s *sheet) runTable(all []catalog.RunRecord) {
+	var rows [][]string
+	for _, r := range all {
+		var pages, added, updated int
+		var units int64
+		for _, w := range r.Work {
+			pages, added, updated, units = pages+w.Pages, added+w.New, updated+w.Updated, units+w.Units
+		}
+		took := ""
+		if !r.EndedAt.IsZero() {
+			took = span(r.EndedAt.Sub(r.StartedAt))
+		}
+		rows = append(rows, []string{
+			number(r.ID), r.Job, stamp(r.StartedAt), took, s.state(r.State), number(int64(pages)), number(units),
+			number(int64(added)), number(int64(updated)), goesOn(r.ResumeAt, r.Error),
+		})
+	}
+	s.table([]column{
+		{name: "run", right: true},
+		{name: "job"},
+		{name: "started"},
+		{name: "took", right: true},
+		{name: "state"},
+		{name: "pages", right: true},
+		{name: "units", right: true},
+		{name: "new", right: true},
+		{name: "updated", right: true},
+		{name: "why", long: true},
+	}, rows)
+}
+
+func (s *sheet) workTable(all []catalog.RunRecord) {
+	var rows [][]string
+	for _, r := range all {
+		for _, w := range r.Work {
+			rows = append(rows, []string{
+				number(r.ID), r.Job, plain(w.Work), s.state(w.State), number(int64(w.Pages)), number(w.Units),
+				number(int64(w.New)), number(int64(w.Updated)), goesOn(w.ResumeAt, w.Error),
+			})
+		}
+	}
+	s.table([]column{
+		{name: "run", right: true},
+		{name: "job"},
+		{name: "work", long: true},
+		{name: "state"},
+		{name: "pages", right: true},
+		{name: "units", right: true},
+		{name: "new", right: true},
+		{name: "updated", right: true},
+		{name: "why", long: true},
+	}, rows)
+}
+
+// goesOn says when what was deferred goes on, and why it was, or what failed.
+func goesOn(at time.Time, why string) string {
+	why = plain(why)
+	switch {
+	case at.IsZero():
+		return why
+	case why == "":
+		return "until " + stamp(at)
+	}
+	return "until " + stamp(at) + ": " + why
+}
+
+// state shows how a run or work of it stands.
+func (s *sheet) state(st catalog.State) string {
+	switch st {
+	case catalog.Done:
+		return s.in(good, string(st))
+	case catalog.Failed:
+		return s.in(bad, string(st))
+	}
+	return s.in(warm, string(st))
+}

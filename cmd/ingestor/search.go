@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+)
+
+// searchFlags are those of ingestor search.
+type searchFlags struct {
+	region, since, cursor string
+	limit                 int
+}
+
+func (a *app) searchCommand() *cobra.Command {
+	var f searchFlags
+	cmd := &cobra.Command{
+		Use:   "search QUERY",
+		Short: "Find videos among what was fetched",
+		Long: `Find videos by their title, channel, tags and description, the best first. All words
+must be there; accents and case do not matter; "what stands in quotation marks" is
+found as it stands there; the last word may go on. It reads the catalog only:
+nothing is spent.`,
+		Example: `  ingestor search cafe berlin
+  ingestor search '"live in concert"' --region DE --since 7d
+  ingestor search 東京 --output json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if strings.TrimSpace(strings.Join(args, " ")) == "" {
+				return usage("say what to look for: %s QUERY", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.limit < 1 || f.limit > 100 {
+				return usage("--limit must be 1 to 100, not %d; --cursor goes on", f.limit)
+			}
+			q := catalog.Query{Text: strings.Join(args, " "), Region: strings.ToUpper(f.region), Limit: f.limit, Cursor: f.cursor}
+			if f.since != "" {
+				var err error
+				if q.Since, err = parseMoment(f.since, time.Now()); err != nil {
+					return usage("--since: %w", err)
+				}
+			}
+			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
+				return a.showHits(ctx, c, q)
+			})
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	a.outputFlag(cmd)
+	cmd.Flags().StringVar(&f.region, "region", "", "only what was fetched for this `region`")
+	cmd.Flags().StringVar(&f.since, "since", "", "only what was published since this `time`: 2026-11-01, or 7d ago")
+	cmd.Flags().StringVar(&f.cursor, "cursor", "", "go on where the last answer ended")
+	cmd.Flags().IntVarP(&f.limit, "limit", "n", 10, "so `many` at once")
+	_ = cmd.RegisterFlagCompletionFunc("region", a.completeRegions)
+	return cmd
+}
+
+// hitView is a video that was found in JSON.
+type hitView struct {
+	Video   catalog.Video  `json:"video"`
+	URL     string         `json:"url"`
+	Title   catalog.Marked `json:"title"`
+	Channel catalog.Marked `json:"channel"`
+	Snippet catalog.Marked `json:"snippet"`
+}
+
+// hitsView is an answer in JSON.
+type hitsView struct {
+	Hits   []hitView `json:"hits"`
+	Cursor string    `json:"cursor,omitempty"`
+}
+
+func (a *app) showHits(ctx context.Context, c *catalog.Catalog, q catalog.Query) error {
+	found, err := c.Search(ctx, q)
+	if errors.Is(err, catalog.ErrBadCursor) {
+		return usage("--cursor: %q is not one that an answer ended with", q.Cursor)
+	}
+	if err != nil {
+		return err
+	}
+	view := hitsView{Hits: []hitView{}, Cursor: found.Cursor}
+	for _, h := range found.Hits {
+		view.Hits = append(view.Hits, hitView{h.Video, videoURL(h.Video.ID), h.Title, h.Channel, h.Snippet})
+	}
+	return a.print(view, func(s *sheet) {
+		for i, h := range found.Hits {
+			if i > 0 {
+				s.line("")
+			}
+			s.hit(&h)
+		}
+		switch {
+		case len(found.Hits) == 0 && q.Cursor != "":
+			s.line("That was all.")
+		case len(found.Hits) == 0:
+			s.line("Nothing was found for %s; fewer or shorter words find more.", quoted(q.Text))
+		case found.Cursor != "":
+			s.line("\n%s", s.in(faint, "There is more: go on with --cursor "+found.Cursor))
+		}
+	})
+}
+
+func quoted(text string) string { return fmt.Sprintf("%q", plain(text)) }
+
+// hit writes a video that was found: title, where it is from, and the part that has
+// most of what was looked for.
+func (s *sheet) hit(h *catalog.Hit) {
+	s.text.WriteString(s.wrap(s.marked(h.Title), 0) + "\n")
+	about := []string{s.marked(h.Channel), h.Video.PublishedAt.UTC().Format(time.DateOnly)}
+	if n := views(&h.Video); n != "-" {
+		about = append(about, n+" views")
+	}
+	s.text.WriteString("  " + s.wrap(strings.Join(append(about, videoURL(h.Video.ID)), ", "), 2) + "\n")
+	if text := s.marked(h.Snippet); text != "" {
+		s.text.WriteString("  " + s.wrap(text, 2) + "\n")
+	}
+}
+
+// marked shows what was looked for in bold, where there is colour.
+func (s *sheet) marked(m catalog.Marked) string {
+	if !s.colour {
+		return plain(m.String())
+	}
+	var b strings.Builder
+	for _, part := range m {
+		text := plain("|" + part.Text + "|") // keeps the spaces at its ends
+		text = text[1 : len(text)-1]
+		if part.Match {
+			text = s.in(match, text)
+		}
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+// match is the ink of what was looked for.
+var match = bold.Foreground(warm.GetForeground())

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+)
+
+func (a *app) stateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "state",
+		Short: "Show or reset how far jobs have got",
+		Long: `How far each unit of work of a job has got: its pass and page, up to where all is
+fetched, and until when it was deferred.`,
+		Example: `  ingestor state show trending
+  ingestor state reset search "US/golang"`,
+		Args: known,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.stateShowCommand(), a.stateResetCommand())
+	return cmd
+}
+
+func (a *app) stateShowCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "show [JOB]",
+		Short:   "Show how far jobs have got, stalest first",
+		Example: `  ingestor state show trending`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage("%s takes one job, or none for all", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			job := strings.Join(args, "")
+			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
+				all, err := c.Cursors(ctx, job)
+				if err != nil {
+					return err
+				}
+				if all == nil {
+					all = []catalog.Cursor{}
+				}
+				return a.print(all, func(s *sheet) {
+					if len(all) == 0 {
+						s.line("Nothing was fetched yet.")
+						return
+					}
+					s.cursorTable(all)
+				})
+			})
+		},
+		ValidArgsFunction: a.completeJobs,
+	}
+	a.outputFlag(cmd)
+	return cmd
+}
+
+func (s *sheet) cursorTable(all []catalog.Cursor) {
+	var rows [][]string
+	for _, c := range all {
+		page, completed := "", "never"
+		if c.Begun() {
+			page = number(c.Page)
+		}
+		if !c.CompletedAt.IsZero() {
+			completed = stamp(c.CompletedAt)
+		}
+		rows = append(rows, []string{c.Job, plain(c.Work), number(c.Pass), page, completed, stamp(c.Mark), stamp(c.ResumeAt)})
+	}
+	s.table([]column{
+		{name: "job"},
+		{name: "work", long: true},
+		{name: "passes", right: true},
+		{name: "page", right: true},
+		{name: "completed"},
+		{name: "fetched up to"},
+		{name: "deferred until"},
+	}, rows)
+}
+
+func (a *app) stateResetCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "reset JOB [WORK]",
+		Short: "Forget how far a job, or one unit of its work, has got",
+		Long: `Forget how far a job, or one unit of its work, has got, so that its next run begins
+anew. What was fetched stays. A run that is under way notices, and its page of that
+work fails without harm.`,
+		Example: `  ingestor state reset trending DE
+  ingestor state reset search`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return usage("%s takes a job, and the work if not all of it; `ingestor state show` lists them", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
+				return a.resetState(ctx, c, args)
+			})
+		},
+		ValidArgsFunction: a.completeJobs,
+	}
+}
+
+func (a *app) resetState(ctx context.Context, c *catalog.Catalog, args []string) error {
+	all, err := c.Cursors(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	var works []string
+	for _, cur := range all {
+		works = append(works, cur.Work)
+	}
+	switch {
+	case len(works) == 0:
+		return usage("nothing is known of a job %q; `ingestor state show` lists what is", args[0])
+	case len(args) == 2 && !slices.Contains(works, args[1]):
+		return usage("nothing is known of work %q; %s has %s", args[1], args[0], strings.Join(works, ", "))
+	case len(args) == 2:
+		works = args[1:]
+	}
+	for _, w := range works {
+		if err := c.Reset(ctx, args[0], w); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(a.stdout, "%s begins anew: %s\n", args[0], plain(strings.Join(works, ", ")))
+	return nil
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+)
+
+func (a *app) trendingCommand() *cobra.Command {
+	var category string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "trending REGION",
+		Short: "Show the last complete chart of a region",
+		Long: `Show the chart of a region as it was last fetched completely. It reads the catalog
+only; nothing is spent.`,
+		Example: `  ingestor trending DE
+  ingestor trending US --category 10 --limit 50`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usage("%s takes one region, as US or DE", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 1 {
+				return usage("--limit must be 1 or more, not %d", limit)
+			}
+			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
+				return a.showChart(ctx, c, strings.ToUpper(args[0]), category, limit)
+			})
+		},
+		ValidArgsFunction: a.completeRegions,
+	}
+	a.outputFlag(cmd)
+	cmd.Flags().StringVar(&category, "category", "0", "`id` of a video category; 0 is all")
+	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "so `many` at most")
+	return cmd
+}
+
+// withCatalog opens the catalog for f, if there is one.
+func (a *app) withCatalog(cmd *cobra.Command, f func(context.Context, *catalog.Catalog) error) (err error) {
+	s, err := a.settings(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(s.Catalog); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no catalog at %s yet; `ingestor run --once` fetches into it", s.Catalog)
+	}
+	var done closers
+	defer func() { err = errors.Join(err, done.close()) }()
+	c, err := a.openCatalog(cmd.Context(), s, &done)
+	if err != nil {
+		return err
+	}
+	return f(cmd.Context(), c)
+}
+
+func (a *app) showChart(ctx context.Context, c *catalog.Catalog, region, category string, limit int) error {
+	if category == "0" {
+		category = ""
+	}
+	chart, err := c.Chart(ctx, region, category)
+	if errors.Is(err, catalog.ErrNotFound) {
+		feeds, failed := c.Feeds(ctx)
+		if failed != nil {
+			return failed
+		}
+		var there []string
+		for _, f := range feeds {
+			if !f.FetchedAt.IsZero() {
+				there = append(there, feedName(f.Region, f.Category))
+			}
+		}
+		if len(there) == 0 {
+			return errors.New("no chart was fetched completely yet; see `ingestor regions` and `ingestor runs`")
+		}
+		return fmt.Errorf("there is no chart of %s yet; there are %s", feedName(region, category), strings.Join(there, ", "))
+	}
+	if err != nil {
+		return err
+	}
+	chart.Entries = chart.Entries[:min(limit, len(chart.Entries))]
+	return a.print(chart, func(s *sheet) {
+		s.line("%s", s.in(faint, fmt.Sprintf("chart of %s, fetched %s (%s ago)", feedName(region, category), stamp(chart.FetchedAt), span(time.Since(chart.FetchedAt)))))
+		var rows [][]string
+		for _, e := range chart.Entries {
+			v := e.Video
+			link := videoURL(v.ID)
+			if s.width > 0 && s.width < 100 { // the title needs the room
+				link = v.ID
+			}
+			rows = append(rows, []string{number(int64(e.Rank)), plain(v.Title), plain(v.ChannelTitle), views(&v), link})
+		}
+		s.table([]column{{name: "rank", right: true}, {name: "title", long: true}, {name: "channel", long: true}, {name: "views", right: true}, {name: "video"}}, rows)
+	})
+}
+
+// feedName names a chart, as work does.
+func feedName(region, category string) string {
+	if category == "" {
+		return region
+	}
+	return region + "/" + category
+}
+
+func videoURL(id string) string { return "https://youtu.be/" + id }
+
+// views are those of a video; a number that is hidden is not 0.
+func views(v *catalog.Video) string {
+	if v.Statistics == nil || v.Statistics.Views == nil {
+		return "-"
+	}
+	return number(*v.Statistics.Views)
+}
+
+// completeRegions completes the first argument, or a flag, to a region of the
+// settings.
+func (a *app) completeRegions(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	s, err := a.settings(cmd.Flags())
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	regions := slices.Clone(s.Regions)
+	for _, j := range s.List() {
+		regions = append(regions, j.Regions...)
+	}
+	slices.Sort(regions)
+	return slices.Compact(regions), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeJobs completes to a job of the settings.
+func (a *app) completeJobs(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	s, err := a.settings(cmd.Flags())
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, j := range s.List() {
+		names = append(names, j.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
