@@ -33,9 +33,8 @@
 // 東京 is found as fast as anything else. A trigram index beside a plain one was turned
 // down: it finds nothing of less than three characters, and of the same texts the file
 // was 2.3 times as large as with these words and took 2.8 times as long to fill
-// (bench/README.md). The words depend on
-// Unicode's tables, so the file says which they were made with, and a program with
-// others makes the index anew when it opens the file.
+// (bench/README.md). The words depend on Unicode's tables, so the file says which they
+// were made with, and a program with others makes the index anew when it opens it.
 //
 // # What is kept, and how long
 //
