@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -40,7 +41,8 @@ type Page struct {
 	// Statistics are those of videos that are not on the page. What is of a video
 	// that the catalog does not hold is dropped.
 	Statistics []Statistics
-	// Gone are videos that were asked for and not returned: they are deleted.
+	// Gone are ids of videos and channels that were asked for and not returned: they
+	// are deleted.
 	Gone []string
 }
 
@@ -55,7 +57,7 @@ type Saved struct {
 	Updated    int // videos that have changed
 	Unchanged  int // videos that have not
 	Statistics int // videos whose statistics were refreshed
-	Gone       int // videos that were deleted
+	Gone       int // videos and channels that were deleted
 }
 
 // check refuses what would lose its place.
@@ -131,6 +133,11 @@ func (t *tx) saveRows(p *Page, s *Saved) ([]int64, error) {
 	if err := t.removeVideos(gone); err != nil {
 		return nil, err
 	}
+	n, err := t.removeChannels(p.Gone)
+	if err != nil {
+		return nil, err
+	}
+	s.Gone += int(n)
 	rows, err := t.saveVideos(p.Videos, s)
 	if err != nil {
 		return nil, err
@@ -176,4 +183,16 @@ func (t *tx) held(ids []string) (rows []int64, err error) {
 		}
 	}
 	return rows, nil
+}
+
+// removeChannels deletes channels by id, and returns how many there were.
+func (t *tx) removeChannels(ids []string) (int64, error) {
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return 0, err
+	}
+	return t.exec("channel_remove", string(list))
 }

@@ -47,6 +47,12 @@ func TestAging(t *testing.T) {
 	if ids, err := c.Aging(ctx, KindChannels, limit, 50); err != nil || !slices.Equal(ids, []string{"UC1"}) {
 		t.Errorf("channels to refresh: %q, %v", ids, err)
 	}
+	if s := save(t, r, "retention", Page{Gone: []string{"UC1", "UC2"}}); s.Gone != 1 {
+		t.Errorf("%d channels are gone, want the one that was there", s.Gone)
+	}
+	if ids, err := c.Aging(ctx, KindChannels, limit, 50); err != nil || len(ids) > 0 {
+		t.Errorf("channels to refresh: %q, %v; what is gone must not be asked for again", ids, err)
+	}
 	if _, err := c.Aging(ctx, "playlists", limit, 50); err == nil {
 		t.Error("an unknown kind has an age")
 	}
