@@ -45,7 +45,9 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 	}
 	if no.rule.Credential {
 		err := &CredentialError{Upstream: c.upstream.Name, Account: c.account, Status: resp.StatusCode, Reason: no.reason}
-		_ = resp.Body.Close() // nobody will read it
+		if resp.Body != nil { // a base may leave it out, and http.Client lets it
+			_ = resp.Body.Close() // nobody will read it
+		}
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("error", err.Error()))...)
 		return err
 	}
@@ -80,6 +82,10 @@ func (t *Transport) block(ctx context.Context, pool quota.Pool, no *refusal) err
 	case no.wait > 0:
 		return t.ledger.BlockFor(ctx, pool, no.wait, no.reason)
 	case !no.until.IsZero():
+		// a time that is over, by a clock that differs, means as soon as can be, too
+		if err := t.ledger.BlockFor(ctx, pool, time.Second, no.reason); err != nil {
+			return err
+		}
 		err := t.ledger.Block(ctx, pool, no.until, no.reason)
 		if no.rule.For > 0 && errors.Is(err, quota.ErrBadInput) { // a date too far off to be meant
 			return t.ledger.BlockFor(ctx, pool, no.rule.For, no.reason)

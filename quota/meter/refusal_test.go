@@ -55,10 +55,12 @@ func TestRulesOfRefusals(t *testing.T) {
 		{"Retry-After in the year 9999", 429, http.Header{"Retry-After": {"Fri, 31 Dec 9999 23:59:59 GMT"}}, "", in(10 * time.Second), "429"},
 		{"Retry-After in 30 years", 429, http.Header{"Retry-After": {"946080000"}}, "", in(10 * time.Second), "429"},
 		{"Retry-After before now", 429, http.Header{"Retry-After": {"-5"}}, "", in(10 * time.Second), "429"},
+		{"Retry-After as a date before now", 429, http.Header{"Retry-After": {"Fri, 20 Nov 2026 19:59:00 GMT"}}, "", in(time.Second), "429"},
 		{"Retry-After that is nonsense", 429, http.Header{"Retry-After": {"soon"}}, "", in(10 * time.Second), "429"},
 		{"Retry-After of another answer", 403, http.Header{"Retry-After": {"77"}}, "", time.Time{}, ""},
 		{"a header's time", 403, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {fmt.Sprint(in(time.Hour).Unix())}}, "", in(time.Hour), "403 x-ratelimit-remaining: 0"},
 		{"a header's time in milliseconds", 403, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {fmt.Sprint(in(time.Hour).UnixMilli())}}, "", in(time.Hour), "403 x-ratelimit-remaining: 0"},
+		{"a header's time before now", 403, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {fmt.Sprint(in(-time.Minute).Unix())}}, "", in(time.Second), "403 x-ratelimit-remaining: 0"},
 		{"a header's seconds", 403, http.Header{"X-Ratelimit-Remaining": {" 0 "}, "X-Ratelimit-Reset": {"60"}}, "", in(time.Minute), "403 x-ratelimit-remaining: 0"},
 		{"a header with another value", 403, http.Header{"X-Ratelimit-Remaining": {"10"}, "X-Ratelimit-Reset": {"60"}}, "", time.Time{}, ""},
 		{"a header without a time", 403, http.Header{"X-Ratelimit-Remaining": {"0"}}, "too fast", in(30 * time.Second), "403 too fast"}, // the next rule's
@@ -249,6 +251,16 @@ func TestRefusalsByTheUpstream(t *testing.T) {
 		r.charged(1)
 		if !r.usage("api/units").Blocked.IsZero() {
 			t.Error("the pool is shut")
+		}
+	})
+	t.Run("without a body, of a base that has none", func(t *testing.T) {
+		for status, want := range map[int]error{http.StatusUnauthorized: meter.ErrCredential, http.StatusForbidden: nil, http.StatusTooManyRequests: nil} {
+			r := newRig(t, nil, &meter.Options{Base: roundTrip(func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: status}, nil
+			})})
+			if _, _, err := r.do(t.Context(), "GET", items, ""); !errors.Is(err, want) {
+				t.Errorf("%d: error %v, want %v", status, err, want)
+			}
 		}
 	})
 	t.Run("in a daily quota's first minutes are of the day before", func(t *testing.T) {
