@@ -80,7 +80,7 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	if c.resumed = resumes(c.upstream, req); c.resumed {
 		return c, nil
 	}
-	if o := override(req.Header); o != "" && o != verb {
+	if o := override(req.Header, verb); o != "" {
 		return c, &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: fmt.Sprintf("a header makes another verb of it (%.20q), which may cost something else; send that verb itself", o)}
 	}
 	if c.method == nil && isBatch(req, path) {
@@ -179,15 +179,19 @@ func hasParam(query, name string) bool {
 	return false
 }
 
-// override is the verb that a server may take a request for, or "".
-func override(h http.Header) string {
+// override is another verb that a server may take a request for, or "".
+func override(h http.Header, verb string) string {
 	for name, values := range h {
-		if len(values) == 0 || len(name) < len("X-HTTP-Method") || name[0]|0x20 != 'x' {
+		if len(name) < len("X-HTTP-Method") || name[0]|0x20 != 'x' {
 			continue // most of them, quickly
 		}
 		switch http.CanonicalHeaderKey(name) {
 		case "X-Http-Method-Override", "X-Http-Method", "X-Method-Override":
-			return strings.ToUpper(strings.TrimSpace(values[0]))
+			for _, v := range values { // a server may take any of them
+				if v = strings.ToUpper(strings.TrimSpace(v)); v != "" && v != verb {
+					return v
+				}
+			}
 		}
 	}
 	return ""

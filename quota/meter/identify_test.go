@@ -110,6 +110,22 @@ func TestUnpriced(t *testing.T) {
 		}
 		r.charged(0)
 	}
+	t.Run("the second of two headers", func(t *testing.T) {
+		r := newRig(t, func(http.ResponseWriter, *http.Request) { t.Error("it was sent") }, nil)
+		for _, h := range []http.Header{
+			{"X-Http-Method-Override": {"GET", "DELETE"}},
+			{"X-Http-Method-Override": {"GET"}, "X-Http-Method": {"DELETE"}, "X-Method-Override": {"GET"}},
+		} {
+			for range 10 { // they come in any order
+				req := get(t, items)
+				req.Header = h
+				if _, _, err := r.send(req); !errors.Is(err, quota.ErrUnpriced) {
+					t.Errorf("%v: error %v", h, err)
+				}
+			}
+		}
+		r.charged(0)
+	})
 	t.Run("a header that changes nothing is none", func(t *testing.T) {
 		r := newRig(t, nil, nil)
 		req, _ := http.NewRequest("GET", items, nil)
