@@ -21,6 +21,7 @@ type call struct {
 	verb     string
 	path     string
 	resumed  bool // it goes on with an upload that was charged when it began
+	detour   bool // it names a host of the upstream's, but is sent to another
 	account  string
 	caller   caller
 	sent     sent
@@ -56,7 +57,7 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	}
 	book := t.ledger.Book()
 	verb, path := cmp.Or(req.Method, "GET"), requestPath(req.URL)
-	match, err := upstreamOf(book, req, verb, path)
+	match, detour, err := upstreamOf(book, req, verb, path)
 	if err != nil {
 		return nil, err
 	}
@@ -66,14 +67,15 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	if match.Upstream == nil {
 		return nil, nil
 	}
-	c := &call{upstream: match.Upstream, method: match.Method, verb: verb, path: path, caller: callerOf(req.Context())}
+	c := &call{upstream: match.Upstream, method: match.Method, verb: verb, path: path, detour: detour, caller: callerOf(req.Context())}
 	c.account = cmp.Or(c.caller.account, t.account)
+	plain, query, _ := strings.Cut(path, "?") // of a URL that is sent as it is
 	if c.method != nil {
 		c.name = c.method.Name
 	} else {
-		c.name = verb + " " + path
+		c.name = verb + " " + plain
 	}
-	if name := c.upstream.Key.Query; name != "" && hasParam(req.URL.RawQuery, name) {
+	if name := c.upstream.Key.Query; name != "" && (hasParam(req.URL.RawQuery, name) || hasParam(query, name)) {
 		return c, quota.BadInput("%s: the URL has the key in it (%s=), where every error, log and redirect shows it; "+
 			"give it to the transport (meter.Options.Keys) and leave it out of the URL", c.upstream.Name, name)
 	}
@@ -98,20 +100,32 @@ func requestPath(u *url.URL) string {
 }
 
 // upstreamOf matches a request. It is metered if the host that it is sent to is, or
-// the one that it names in its Host header, by which servers go.
-func upstreamOf(book *quota.Book, req *http.Request, verb, path string) (quota.Match, error) {
-	m := book.Match(verb, asciiHost(req.URL.Host), path)
-	if req.Host == "" || req.Host == req.URL.Host {
-		return m, nil
+// the one that it names, by which servers go.
+func upstreamOf(book *quota.Book, req *http.Request, verb, path string) (m quota.Match, detour bool, err error) {
+	m = book.Match(verb, asciiHost(req.URL.Host), path)
+	host := namedHost(req)
+	if host == "" || host == req.URL.Host {
+		return m, false, nil
 	}
-	named := book.Match(verb, asciiHost(req.Host), path)
+	named := book.Match(verb, asciiHost(host), path)
 	switch {
 	case named.Upstream == nil:
-		return m, nil
+		return m, false, nil
 	case m.Upstream != nil && m.Upstream != named.Upstream:
-		return m, quota.BadInput("the request is sent to %s, but its Host is of %s; nobody can say which of the two counts it", m.Upstream.Name, named.Upstream.Name)
+		return m, false, quota.BadInput("the request is sent to %s, but names a host of %s; nobody can say which of the two counts it", m.Upstream.Name, named.Upstream.Name)
 	}
-	return named, nil
+	return named, m.Upstream == nil, nil
+}
+
+// namedHost is the host that a request asks for where it arrives: that of a URL which
+// is sent whole, as to a proxy, or of its Host header.
+func namedHost(req *http.Request) string {
+	if req.URL.Opaque != "" {
+		if u, err := url.Parse(req.URL.RequestURI()); err == nil && u.Host != "" {
+			return u.Host
+		}
+	}
+	return req.Host
 }
 
 // asciiHost is a host as net/http resolves it.
@@ -139,7 +153,7 @@ func crosses(book *quota.Book, req *http.Request) error {
 		return nil
 	}
 	from, to := req.Response.Request.URL, req.URL
-	m, _ := upstreamOf(book, req.Response.Request, "GET", "/")
+	m, _, _ := upstreamOf(book, req.Response.Request, "GET", "/")
 	if m.Upstream == nil || hostOf(from) == hostOf(to) && (from.Scheme == to.Scheme || to.Scheme == "https") {
 		return nil
 	}

@@ -53,6 +53,16 @@ func TestSpellingsOfAHost(t *testing.T) {
 			t.Errorf("%s with host %q: %d units charged, want %d", c.url, c.host, got, c.charged)
 		}
 	}
+	t.Run("a proxy that is asked for one", func(t *testing.T) {
+		r := newRig(t, func(http.ResponseWriter, *http.Request) { t.Error("it was sent") }, nil)
+		for _, opaque := range []string{"//api.example.com/v1/items", "http://api.example.com/v1/items"} {
+			req, _ := http.NewRequest("GET", "http://127.0.0.1/", nil)
+			req.URL.Opaque = opaque
+			if _, _, err := r.send(req); !errors.Is(err, quota.ErrUnpriced) {
+				t.Errorf("%s: error %v", opaque, err)
+			}
+		}
+	})
 	t.Run("two upstreams at once", func(t *testing.T) {
 		r := newRig(t, nil, nil)
 		req, _ := http.NewRequest("GET", "http://api.example.com/v1/items", nil)

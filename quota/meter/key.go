@@ -56,6 +56,9 @@ func (k *keyring) of(ctx context.Context, c *call) (string, error) {
 	if source == nil {
 		return "", &CredentialError{Upstream: o.upstream, Account: o.account, Reason: fmt.Sprintf("there is no key; add %q to meter.Options.Keys", o)}
 	}
+	if c.detour {
+		return "", &CredentialError{Upstream: o.upstream, Account: o.account, Reason: "the call names a host of the upstream but is sent to another, and the key is not; add that one to hosts in costs.yaml, if it may have it"}
+	}
 	if c.upstream.Key.Header == "" {
 		return "", &CredentialError{Upstream: o.upstream, Account: o.account, Reason: "the price book does not say which header carries the key; add api_key: {header: ...} in costs.yaml"}
 	}

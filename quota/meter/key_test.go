@@ -65,6 +65,13 @@ func TestKeysOfAccounts(t *testing.T) {
 			t.Errorf("key %v, %v", got.Load(), err)
 		}
 	})
+	t.Run("in any spelling", func(t *testing.T) {
+		req, _ := http.NewRequest("GET", items, nil)
+		req.Header["x-api-key"] = []string{"theirs"}
+		if _, _, err := r.send(req); err != nil || fmt.Sprint(got.Load()) != "[first]" || req.Header["x-api-key"] == nil {
+			t.Errorf("key %v, %v; the caller's %v", got.Load(), err, req.Header)
+		}
+	})
 	t.Run("without keys it stays", func(t *testing.T) {
 		r.meter(nil)
 		req, _ := http.NewRequest("GET", items, nil)
@@ -109,6 +116,24 @@ func TestNoKey(t *testing.T) {
 	})
 }
 
+// A request that only says whose it is does not take the key elsewhere.
+func TestTheKeyGoesToItsHostsOnly(t *testing.T) {
+	r := newRig(t, func(http.ResponseWriter, *http.Request) { t.Error("it was sent") }, &meter.Options{Keys: map[string]meter.KeySource{"api": meter.Key(secret)}})
+	for _, c := range []struct{ opaque, host string }{
+		{"", "api.example.com"},
+		{"//api.example.com/v1/items", ""},
+		{"http://api.example.com/v1/items", ""},
+	} {
+		req := get(t, "http://elsewhere.example.com/v1/items")
+		req.URL.Opaque, req.Host = c.opaque, c.host
+		_, _, err := r.send(req)
+		if err == nil || c.opaque == "" && (!errors.Is(err, meter.ErrCredential) || !strings.Contains(err.Error(), "add that one to hosts")) {
+			t.Errorf("%+v: error %v", c, err)
+		}
+		r.charged(0)
+	}
+}
+
 // A key in the URL is refused before anything is charged, whoever put it there.
 func TestKeyInTheURL(t *testing.T) {
 	for _, query := range []string{"key=x", "a=b&key=x", "key", "%6bey=x", "k%65y=x&a", "a;b&key="} {
@@ -119,6 +144,15 @@ func TestKeyInTheURL(t *testing.T) {
 		}
 		r.charged(0)
 	}
+	t.Run("that is sent as it is", func(t *testing.T) {
+		r := newRig(t, func(http.ResponseWriter, *http.Request) { t.Error("it was sent") }, nil)
+		req := get(t, items)
+		req.URL.Opaque = "/v1/items?key=" + secret
+		err := r.bare(req)
+		if !errors.Is(err, quota.ErrBadInput) || strings.Contains(err.Error()+r.log.String(), secret) {
+			t.Errorf("error %v, log %s", err, r.log)
+		}
+	})
 	for _, query := range []string{"", "keys=x", "a=key", "Key=x", "a=b%26key=x", "%zz=1"} {
 		r := newRig(t, nil, nil)
 		if err := r.bare(get(t, items+"?"+query)); err != nil {

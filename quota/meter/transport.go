@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -150,6 +151,11 @@ func prepare(req *http.Request, c *call, key string) *http.Request {
 		out.Header = req.Header.Clone()
 		if out.Header == nil {
 			out.Header = http.Header{}
+		}
+		for name := range out.Header { // in whatever spelling the caller has set one
+			if strings.EqualFold(name, c.upstream.Key.Header) {
+				delete(out.Header, name)
+			}
 		}
 		out.Header.Set(c.upstream.Key.Header, key)
 	}
