@@ -45,7 +45,7 @@ func (b *Book) route(host string) *routeTable {
 	}
 	host = strings.ToLower(host) // allocates only where there is something to lower
 	name, port := splitPort(host)
-	name = strings.TrimSuffix(name, ".")
+	name = plainAddress(strings.TrimSuffix(name, "."))
 	if port != "" {
 		if t := b.hosts[name+":"+port]; t != nil {
 			return t
@@ -60,6 +60,23 @@ func splitPort(host string) (name, port string) {
 		return host[:i], host[i+1:]
 	}
 	return host, ""
+}
+
+// plainAddress is the one spelling of an IPv6 address in brackets, or of the IPv4
+// address that it stands for. Other names it leaves as they are.
+func plainAddress(name string) string {
+	inner, ok := strings.CutPrefix(name, "[")
+	if !ok {
+		return name
+	}
+	a, err := netip.ParseAddr(strings.TrimSuffix(inner, "]"))
+	if err != nil {
+		return name
+	}
+	if a = a.WithZone("").Unmap(); a.Is4() {
+		return a.String()
+	}
+	return "[" + a.String() + "]"
 }
 
 // routeTable is the routes of an upstream: a tree of segments for each verb.
@@ -273,6 +290,9 @@ func badHost(host string) string {
 		a, err := netip.ParseAddr(strings.TrimSuffix(inner, "]"))
 		if err != nil || !a.Is6() || a.Zone() != "" || !strings.HasSuffix(inner, "]") {
 			return "is not an IPv6 address in brackets"
+		}
+		if plain := plainAddress(name); plain != name {
+			return "must be written as " + plain
 		}
 		return ""
 	}
