@@ -166,6 +166,9 @@ func (r *reader) headerValue(t *tree) (name, value string) {
 	if why := plainText(maxPhrase)(e.value.text); why != "" {
 		r.fault(e.value.at, "the value of header %s %s", e.key, why)
 	}
+	if e.value.text != strings.TrimSpace(e.value.text) {
+		r.fault(e.value.at, "the value of header %s has spaces around it, which no header keeps; remove them", e.key)
+	}
 	return name, e.value.text
 }
 
@@ -187,7 +190,9 @@ func (r *reader) meaning(t *tree, u *RefusalRule) {
 	}
 	switch v := t.get(given[0]); given[0] {
 	case "until":
-		u.Until = r.header(v, "until")
+		if u.Until = r.header(v, "until"); u.Until != UntilReset && strings.EqualFold(u.Until, UntilReset) {
+			r.fault(v.at, "until: %s would be a header; write reset", v.text)
+		}
 	case "for":
 		d, ok := r.duration(v, "for")
 		if ok && (d < time.Second || d > maxBlock) {
