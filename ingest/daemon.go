@@ -124,7 +124,7 @@ func (d *Daemon) load(ctx context.Context) error {
 		if t.tick, t.start = missed, missed; missed.IsZero() {
 			t.wind(now, d.runner)
 		}
-		if t.resume, err = d.runner.resumeAt(ctx, t.job); err != nil {
+		if t.resume, err = d.runner.ResumeAt(ctx, t.job); err != nil {
 			return err
 		}
 	}
@@ -169,6 +169,21 @@ func (r *Runner) LastScheduled(ctx context.Context, j *Job) (time.Time, error) {
 	}
 }
 
+// Due returns the latest time at which a job was due and that no scheduled run has
+// been made for; zero is none. It is for programs that are started now and then and
+// ask what to do, as cron does.
+func (r *Runner) Due(ctx context.Context, j *Job) (time.Time, error) {
+	last, err := r.LastScheduled(ctx, j)
+	if err != nil {
+		return time.Time{}, err
+	}
+	due := j.schedule.Last(r.clock.Now())
+	if !due.After(last) {
+		return time.Time{}, nil
+	}
+	return due, nil
+}
+
 // next returns the task whose turn comes first, and when.
 func (d *Daemon) next() (first *task, at time.Time) {
 	for _, t := range d.tasks {
@@ -190,7 +205,7 @@ func (d *Daemon) next() (first *task, at time.Time) {
 func (t *task) begin(now time.Time, r *Runner) Occasion {
 	if now.Before(t.start) {
 		t.resume = time.Time{}
-		return Occasion{Scheduled: t.tick, Deferred: true}
+		return Occasion{Deferred: true} // not at a time of the schedule: that one is to come
 	}
 	why := Occasion{Scheduled: t.tick}
 	t.wind(now, r)
@@ -211,16 +226,16 @@ func (d *Daemon) settle(ctx context.Context, t *task) (err error) {
 	if t.tick.Before(now) {
 		t.wind(now, d.runner)
 	}
-	t.resume, err = d.runner.resumeAt(ctx, t.job)
+	t.resume, err = d.runner.ResumeAt(ctx, t.job)
 	if !t.resume.IsZero() && !t.resume.After(now) { // the run could not even note how it ended
 		t.resume = now.Add(recovery)
 	}
 	return err
 }
 
-// resumeAt returns when the first work of a job that was deferred can go on, or
+// ResumeAt returns when the first work of a job that was deferred can go on, or
 // zero.
-func (r *Runner) resumeAt(ctx context.Context, j *Job) (first time.Time, err error) {
+func (r *Runner) ResumeAt(ctx context.Context, j *Job) (first time.Time, err error) {
 	works := r.works(j)
 	if err := r.stalest(ctx, j, works); err != nil {
 		return first, fmt.Errorf("read the cursors of %s: %w", j.Name, err)

@@ -70,6 +70,10 @@ type Job struct {
 // Schedule returns when the job is due.
 func (j *Job) Schedule() Schedule { return j.schedule }
 
+// Regional reports whether the job has work for each region. Channels and what is
+// known already belong to none.
+func (j *Job) Regional() bool { return j.Kind == Trending || j.Kind == Search }
+
 // allCategories is the chart of all categories.
 const allCategories = "0"
 

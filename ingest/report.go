@@ -17,6 +17,7 @@ import (
 // Progress is a page that was saved, or a unit of work that ended.
 type Progress struct {
 	Job, Work, Region string
+	Works             int // of the run
 	Page, Pages       int // of the unit of work in this run, and at most
 	Saved             catalog.Saved
 	Units             int64       // that the unit of work has cost so far
@@ -139,7 +140,7 @@ func (r *run) finish(w *Work, done WorkReport) {
 	r.mu.Lock()
 	r.report.Work = append(r.report.Work, done)
 	r.mu.Unlock()
-	r.progress(Progress{Job: r.job.Name, Work: w.Name, Region: w.Region, Page: done.Pages, Pages: r.job.Pages, Units: done.Units, Ended: &done})
+	r.progress(Progress{Job: r.job.Name, Work: w.Name, Region: w.Region, Works: len(r.works), Page: done.Pages, Pages: r.job.Pages, Units: done.Units, Ended: &done})
 }
 
 // count notices an upstream that fails one unit of work after another.

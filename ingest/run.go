@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -82,6 +83,8 @@ type Occasion struct {
 	Regions   []string  // only these; empty is all
 	// Deferred runs only what was deferred and can go on now.
 	Deferred bool
+	// Without leaves out units of work, by name: those that have had their turn.
+	Without []string
 }
 
 // Run makes one run of a job. When the context ends the pages under way are
@@ -114,12 +117,10 @@ func (r *Runner) Run(ctx context.Context, j *Job, why Occasion) (*Report, error)
 }
 
 // lockName is what no two processes hold at once.
-func lockName(j *Job) string {
-	if j.Account == "" {
-		return quota.DefaultAccount + "/" + j.Name
-	}
-	return j.Account + "/" + j.Name
-}
+func lockName(j *Job) string { return account(j) + "/" + j.Name }
+
+// account is whose quota a job spends.
+func account(j *Job) string { return cmp.Or(j.Account, quota.DefaultAccount) }
 
 // run is one run of a job.
 type run struct {
@@ -153,7 +154,7 @@ func (r *run) begin(ctx context.Context, lock Lock, why Occasion) error {
 			return w.cursor.ResumeAt.IsZero() || w.cursor.ResumeAt.After(r.began)
 		})
 	}
-	r.works = works
+	r.works = slices.DeleteFunc(works, func(w *Work) bool { return slices.Contains(why.Without, w.Name) })
 	fence := catalog.Fence{Name: lockName(r.job), Token: lock.Token()}
 	if fence.Token == 0 {
 		if fence, err = r.catalog.NewFence(ctx, fence.Name); err != nil {
@@ -171,6 +172,7 @@ func (r *run) make(ctx context.Context, why Occasion) (*Report, error) {
 	if most := r.maxRuntime(why); most > 0 {
 		r.deadline = r.began.Add(most)
 	}
+	r.ask(ctx)
 	todo := make(chan *Work)
 	var workers sync.WaitGroup
 	for range min(r.workers, len(r.works)) {
@@ -193,7 +195,7 @@ func (r *run) make(ctx context.Context, why Occasion) (*Report, error) {
 
 // maxRuntime is how long the run may take: by default until the job is due again.
 func (r *run) maxRuntime(why Occasion) time.Duration {
-	if r.job.MaxRuntime > 0 || why.Scheduled.IsZero() {
+	if r.job.MaxRuntime > 0 || why.Scheduled.IsZero() && !why.Deferred {
 		return r.job.MaxRuntime
 	}
 	return r.job.schedule.Next(r.began).Sub(r.began)
@@ -264,7 +266,7 @@ func (r *run) work(ctx context.Context, w *Work, why Occasion) (done WorkReport)
 			done.Pages++
 		}
 		w.cursor = saved.Cursor
-		r.progress(Progress{Job: r.job.Name, Work: w.Name, Region: w.Region, Page: pages, Pages: r.job.Pages, Saved: saved, Units: budget.Spent()})
+		r.progress(Progress{Job: r.job.Name, Work: w.Name, Region: w.Region, Works: len(r.works), Page: pages, Pages: r.job.Pages, Saved: saved, Units: budget.Spent()})
 		if page.Done || last {
 			return done
 		}

@@ -114,6 +114,24 @@ func (s Schedule) Next(t time.Time) time.Time {
 	}
 }
 
+// lookBack is how far Last looks, each further than the one before: schedules that
+// are due every minute are found in the first, those of a 29 February in the last.
+var lookBack = []time.Duration{2 * time.Hour, 48 * time.Hour, 32 * 24 * time.Hour, 366 * 24 * time.Hour, 9 * 366 * 24 * time.Hour}
+
+// Last returns the last instant at or before t at which the schedule was due, or
+// zero if there was none in years.
+func (s Schedule) Last(t time.Time) (last time.Time) {
+	for _, back := range lookBack {
+		for due := s.Next(t.Add(-back)); !due.IsZero() && !due.After(t); due = s.Next(due) {
+			last = due
+		}
+		if !last.IsZero() {
+			return last
+		}
+	}
+	return last
+}
+
 // stepping finds the next due minute in a zone whose hours are all allowed.
 func (s Schedule) stepping(t time.Time) time.Time {
 	wall := onTheWall(t.In(s.zone))

@@ -126,3 +126,27 @@ func FuzzSchedule(f *testing.F) {
 		}
 	})
 }
+
+func TestLastTimeDue(t *testing.T) {
+	for _, tt := range []struct{ expression, zone, at, want string }{
+		{"* * * * *", "", "2026-11-20T05:00:30Z", "2026-11-20T05:00:00Z"},
+		{"15 */6 * * *", "", "2026-11-20T05:00:00Z", "2026-11-20T00:15:00Z"},
+		{"15 */6 * * *", "", "2026-11-20T06:15:00Z", "2026-11-20T06:15:00Z"},
+		{"0 9 * * *", "America/Los_Angeles", "2026-11-20T16:59:59Z", "2026-11-19T17:00:00Z"},
+		{"@monthly", "", "2026-11-30T00:00:00Z", "2026-11-01T00:00:00Z"},
+		{"0 0 29 2 *", "", "2026-11-20T00:00:00Z", "2024-02-29T00:00:00Z"},
+		{"@every 90m", "", "2026-11-20T01:00:00Z", "2026-11-20T00:00:00Z"},
+	} {
+		s, err := ParseSchedule(tt.expression, tt.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := time.Parse(time.RFC3339, tt.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Last(at).UTC().Format(time.RFC3339); got != tt.want {
+			t.Errorf("%s at %s: last due at %s, want %s", tt.expression, tt.at, got, tt.want)
+		}
+	}
+}
