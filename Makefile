@@ -15,7 +15,6 @@ help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: ## the whole program against a simulated upstream; needs no key
-	@test -d cmd/ingestor || { echo "make demo: cmd/ingestor is not written yet; there is nothing to show" >&2; exit 1; }
 	go run ./cmd/ingestor demo
 
 test: ## every kind of test, with reduced counts; installs redis-server if it is missing

@@ -136,7 +136,7 @@ func (s Schedule) Last(t time.Time) (last time.Time) {
 func (s Schedule) stepping(t time.Time) time.Time {
 	wall := onTheWall(t.In(s.zone))
 	ahead := s.fields.Next(wall).Sub(wall)
-	due := t.Add(ahead).UTC()
+	due := t.Truncate(time.Second).Add(ahead).UTC()
 	if onTheWall(due.In(s.zone)).Sub(wall) == ahead {
 		return due
 	}

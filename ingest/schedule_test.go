@@ -136,6 +136,7 @@ func TestLastTimeDue(t *testing.T) {
 		{"@monthly", "", "2026-11-30T00:00:00Z", "2026-11-01T00:00:00Z"},
 		{"0 0 29 2 *", "", "2026-11-20T00:00:00Z", "2024-02-29T00:00:00Z"},
 		{"@every 90m", "", "2026-11-20T01:00:00Z", "2026-11-20T00:00:00Z"},
+		{"@hourly", "", "2026-11-20T01:00:00.5Z", "2026-11-20T01:00:00Z"},
 	} {
 		s, err := ParseSchedule(tt.expression, tt.zone)
 		if err != nil {
@@ -145,7 +146,7 @@ func TestLastTimeDue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Last(at).UTC().Format(time.RFC3339); got != tt.want {
+		if got := s.Last(at).UTC().Format(time.RFC3339Nano); got != tt.want {
 			t.Errorf("%s at %s: last due at %s, want %s", tt.expression, tt.at, got, tt.want)
 		}
 	}

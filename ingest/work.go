@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -151,4 +152,27 @@ func only(all []*Work, regions []string) ([]*Work, error) {
 		}
 	}
 	return kept, nil
+}
+
+// Freshness says how stale a region of a job is, or work that belongs to none.
+type Freshness struct {
+	Region      string
+	CompletedAt time.Time // of its stalest work, the last time; zero is never
+}
+
+// Freshness returns how stale each region of a job is, the stalest first.
+func (r *Runner) Freshness(ctx context.Context, j *Job) ([]Freshness, error) {
+	works := r.works(j)
+	if err := r.stalest(ctx, j, works); err != nil {
+		return nil, fmt.Errorf("read the cursors of %s: %w", j.Name, err)
+	}
+	var all []Freshness
+	seen := map[string]bool{}
+	for _, w := range works {
+		if region := cmp.Or(w.Region, w.Name); !seen[region] {
+			seen[region] = true
+			all = append(all, Freshness{Region: region, CompletedAt: w.cursor.CompletedAt})
+		}
+	}
+	return all, nil
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // app is what the commands share.
@@ -23,8 +25,11 @@ type app struct {
 	output     string
 	quiet      bool
 
+	clock quota.Clock // nil is the machine's
+
 	loaded *settings
 	log    *slog.Logger
+	lines  lines // where the log is written
 }
 
 // root is the command with all that is under it.
@@ -63,7 +68,7 @@ names the time at which it can go on; the next one resumes where it stopped.`,
 	f.String("log-format", "", "`format` of the log: text, json or auto (default auto)")
 	f.String("log-level", "", "`level` of the log: debug, info, warn or error (default info)")
 	cmd.AddCommand(a.runCommand(), a.quotaCommand(), a.trendingCommand(), a.searchCommand(), a.regionsCommand(),
-		a.runsCommand(), a.stateCommand(), a.versionCommand())
+		a.runsCommand(), a.stateCommand(), a.versionCommand(), a.demoCommand(), a.sandboxCommand())
 	return cmd
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync"
 
 	"github.com/lmittmann/tint"
 	"github.com/mattn/go-isatty"
@@ -13,6 +14,7 @@ import (
 // logger writes to standard error: lines for people on a terminal, JSON elsewhere.
 // Quiet is for the mail of cron: problems only.
 func (a *app) logger(s *settings) (*slog.Logger, error) {
+	a.lines.to(a.stderr)
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
 		return nil, fmt.Errorf("log_level: there is no level %q; write debug, info, warn or error", s.LogLevel)
@@ -22,16 +24,36 @@ func (a *app) logger(s *settings) (*slog.Logger, error) {
 	}
 	switch s.LogFormat {
 	case "json":
-		return slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level})), nil
+		return slog.New(slog.NewJSONHandler(&a.lines, &slog.HandlerOptions{Level: level})), nil
 	case "text":
 	case "auto":
 		if !isTerminal(a.stderr) {
-			return slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level})), nil
+			return slog.New(slog.NewJSONHandler(&a.lines, &slog.HandlerOptions{Level: level})), nil
 		}
 	default:
 		return nil, fmt.Errorf("log_format: there is no format %q; write text, json or auto", s.LogFormat)
 	}
-	return slog.New(tint.NewTextHandler(a.stderr, &tint.Options{Level: level, TimeFormat: "15:04:05", NoColor: !colourful(a.stderr)})), nil
+	return slog.New(tint.NewTextHandler(&a.lines, &tint.Options{Level: level, TimeFormat: "15:04:05", NoColor: !colourful(a.stderr)})), nil
+}
+
+// lines is a writer that can be pointed elsewhere while it is in use: above the bars
+// while there are some.
+type lines struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lines) to(w io.Writer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.w = w
+}
+
+// Write implements [io.Writer].
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
 }
 
 // isTerminal reports whether somebody sees what is written.

@@ -32,6 +32,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		stop()
 		<-signals
 		now()
+		signal.Stop(signals) // a third one ends the process
 	}()
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, abort: abort}
 	cmd := a.root()

@@ -30,7 +30,7 @@ func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quot
 	if err != nil {
 		return nil, nil, config(err)
 	}
-	o := &quota.Options{}
+	o := &quota.Options{Clock: a.clock}
 	var store quota.Store
 	var locks ingest.Locker = ingest.Files(filepath.Join(s.state, "locks"))
 	switch scheme, rest, _ := strings.Cut(s.Ledger, ":"); scheme {
@@ -38,9 +38,9 @@ func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quot
 		if rest != "" {
 			return nil, nil, config(fmt.Errorf("ledger: nothing may stand behind memory: as in %q", s.Ledger))
 		}
-		store = memstore.New(nil)
+		store = memstore.New(&memstore.Options{Clock: a.clock})
 	case "sqlite":
-		store, err = s.openFile(ctx, rest, done)
+		store, err = a.openFile(ctx, s, rest, done)
 		locks = ingest.Files(filepath.Join(filepath.Dir(rest), "locks"))
 	case "redis", "rediss", "unix":
 		store, locks, err = a.openRedis(ctx, s, o, done)
@@ -54,11 +54,11 @@ func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quot
 	return l, locks, err
 }
 
-func (s *settings) openFile(ctx context.Context, path string, done *closers) (quota.Store, error) {
+func (a *app) openFile(ctx context.Context, s *settings, path string, done *closers) (quota.Store, error) {
 	if err := s.makeState(path); err != nil {
 		return nil, err
 	}
-	store, err := sqlitestore.Open(ctx, path, nil)
+	store, err := sqlitestore.Open(ctx, path, &sqlitestore.Options{Clock: a.clock})
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (a *app) openCatalog(ctx context.Context, s *settings, done *closers) (*cat
 	if err := s.makeState(s.Catalog); err != nil {
 		return nil, config(err)
 	}
-	c, err := catalog.Open(ctx, s.Catalog, nil)
+	c, err := catalog.Open(ctx, s.Catalog, &catalog.Options{Clock: a.clock})
 	if err != nil {
 		return nil, config(err)
 	}
@@ -157,6 +157,9 @@ func (s *settings) keys() map[string]meter.KeySource {
 			}
 			return readKey(s.KeyFile)
 		},
+	}
+	if s.key != nil {
+		keys["youtube"] = s.key
 	}
 	for name, account := range s.Accounts {
 		keys["youtube@"+name] = func(context.Context) (string, error) { return readKey(account.KeyFile) }

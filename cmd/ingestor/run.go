@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +24,7 @@ type runFlags struct {
 	due     bool
 	jobs    []string
 	regions []string
+	metrics string
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -31,22 +34,29 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Run the jobs when they are due, or once and leave",
 		Long: `Without --once it stays and runs each job when it is due; what had to be deferred
 goes on at the time that the ledger named. With --once it does what was deferred
-and all jobs, or those named, and leaves.
+first, then all jobs, or those named, and leaves. With --due it does only the jobs
+whose time has come since their last scheduled run; nothing is an answer, too.
+
+The first SIGTERM or interrupt lets the pages under way finish, keeps them, and
+leaves; what is left is deferred. A second one ends the calls, too.
 
 Exit codes: 0 done, 75 deferred (the quota is gone, or another process has the job),
 78 configuration, 77 credential, 69 upstream or ledger down, 1 some work failed.`,
 		Example: `  ingestor run
   ingestor run --once --job trending --region US --region DE
-  0 * * * *  ingestor run --once --due --quiet`,
+  ingestor run --once --output json
+  */10 * * * *  ingestor run --once --due --quiet     (a line for cron)`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.runJobs(cmd, &f)
 		},
 	}
+	a.outputFlag(cmd)
 	cmd.Flags().BoolVar(&f.once, "once", false, "do what there is to do, and leave")
 	cmd.Flags().BoolVar(&f.due, "due", false, "with --once: only jobs that are due by their schedule")
 	cmd.Flags().StringSliceVar(&f.jobs, "job", nil, "with --once: only this `job` (repeat it for more)")
 	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "with --once: only this `region` (repeat it for more)")
+	cmd.Flags().StringVar(&f.metrics, "metrics-file", "", "write a `file` for node_exporter's textfile collector after each run, as ingestor.prom")
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "write problems only, as for the mail of cron")
 	return cmd
 }
@@ -78,7 +88,7 @@ func (a *app) openWorks(ctx context.Context, s *settings, done *closers, progres
 	if err != nil {
 		return nil, config(err)
 	}
-	w.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, locks, &ingest.Options{Log: a.log, Progress: progress, Abort: a.abort})
+	w.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, locks, &ingest.Options{Clock: a.clock, Log: a.log, Progress: progress, Abort: a.abort})
 	return w, nil
 }
 
@@ -91,22 +101,62 @@ func (a *app) runJobs(cmd *cobra.Command, f *runFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	jobs, err := choose(s, f.jobs)
+	jobs, err := choose(s, f)
 	if err != nil {
+		return err
+	}
+	file := metricsFile(f.metrics)
+	if err := file.check(); err != nil {
 		return err
 	}
 	var done closers
 	defer func() { err = errors.Join(err, done.close()) }()
-	w, err := a.openWorks(ctx, s, &done, nil)
+	if !f.once {
+		return a.stay(ctx, s, jobs, file, &done)
+	}
+	watched := a.watch()
+	w, err := a.openWorks(ctx, s, &done, watched.tell)
+	if err == nil {
+		err = a.sign(ctx, w)
+	}
+	if err != nil {
+		watched.close()
+		return err
+	}
+	all := a.once(ctx, w, jobs, f)
+	watched.close()
+	return a.leave(w, file, all)
+}
+
+// stay runs jobs until it is told to leave.
+func (a *app) stay(ctx context.Context, s *settings, jobs []*ingest.Job, file metricsFile, done *closers) error {
+	w, err := a.openWorks(ctx, s, done, nil)
 	if err != nil {
 		return err
 	}
-	if !f.once {
-		return ingest.NewDaemon(w.runner, jobs, a.reported).Run(ctx)
+	if err := a.sign(ctx, w); err != nil {
+		return err
 	}
-	codes := map[int]bool{}
-	for _, j := range jobs {
-		codes[a.runOnce(ctx, w, j, f)] = true
+	var one sync.Mutex // jobs end side by side
+	return ingest.NewDaemon(w.runner, jobs, func(j *ingest.Job, rep *ingest.Report, err error) {
+		one.Lock()
+		defer one.Unlock()
+		r := summary(j, ingest.Occasion{}, rep, err, a.now())
+		if err := errors.Join(a.show([]*ran{r}), file.write(a.abort, w, a.now())); err != nil {
+			a.log.Error("tell of a run", "job", j.Name, "error", err)
+		}
+	}).Run(ctx)
+}
+
+// leave tells what came of runs, and with which exit code that ends.
+func (a *app) leave(w *works, file metricsFile, all []*ran) error {
+	codes := map[int]bool{exitDone: true}
+	for _, r := range all {
+		codes[r.code] = true
+	}
+	if err := errors.Join(a.show(all), file.write(a.abort, w, a.now())); err != nil {
+		codes[exitFailed] = true
+		fmt.Fprintf(a.stderr, "ingestor: %s\n", err)
 	}
 	if code := worst(codes); code != exitDone {
 		return &exit{code: code}
@@ -114,44 +164,97 @@ func (a *app) runJobs(cmd *cobra.Command, f *runFlags) (err error) {
 	return nil
 }
 
-// choose returns the jobs of these names; none is all.
-func choose(s *settings, names []string) ([]*ingest.Job, error) {
+func (a *app) now() time.Time {
+	if a.clock != nil {
+		return a.clock.Now()
+	}
+	return time.Now()
+}
+
+// choose returns the jobs that are asked for; without a name all are, and of those
+// with regions only the jobs that have one of them.
+func choose(s *settings, f *runFlags) ([]*ingest.Job, error) {
 	all := s.List()
-	if len(names) == 0 {
-		return all, nil
+	var names []string
+	for _, j := range all {
+		names = append(names, j.Name)
+	}
+	for _, name := range f.jobs {
+		if !slices.Contains(names, name) {
+			return nil, usage("there is no job %q; the configuration has %s", name, strings.Join(names, ", "))
+		}
 	}
 	var chosen []*ingest.Job
-	for _, name := range names {
-		i := slices.IndexFunc(all, func(j *ingest.Job) bool { return j.Name == name })
-		if i < 0 {
-			var there []string
-			for _, j := range all {
-				there = append(there, j.Name)
-			}
-			return nil, usage("there is no job %q; the configuration has %s", name, strings.Join(there, ", "))
+	known := map[string]bool{}
+	for _, j := range all {
+		if len(f.jobs) > 0 && !slices.Contains(f.jobs, j.Name) {
+			continue
 		}
-		chosen = append(chosen, all[i])
+		has := len(f.regions) == 0
+		for _, region := range f.regions {
+			if j.Regional() && slices.Contains(j.Regions, region) {
+				has, known[region] = true, true
+			}
+		}
+		if has {
+			chosen = append(chosen, j)
+		}
+	}
+	for _, region := range f.regions {
+		if !known[region] {
+			return nil, usage("no job that was asked for has the region %q; regions are two capital letters, as US or DE", region)
+		}
 	}
 	return chosen, nil
 }
 
-// runOnce makes one run of a job, and returns its exit code.
-func (a *app) runOnce(ctx context.Context, w *works, j *ingest.Job, f *runFlags) int {
-	rep, err := w.runner.Run(ctx, j, ingest.Occasion{Regions: f.regions})
-	a.reported(j, rep, err)
-	if err != nil {
-		return exitCode(err)
+// regionsOf are those of the regions asked for that a job has.
+func regionsOf(j *ingest.Job, asked []string) []string {
+	var all []string
+	for _, region := range asked {
+		if slices.Contains(j.Regions, region) {
+			all = append(all, region)
+		}
 	}
-	return reportCode(rep)
+	return all
 }
 
-// reported tells of a run that has ended.
-func (a *app) reported(j *ingest.Job, rep *ingest.Report, err error) {
-	if err != nil {
-		fmt.Fprintf(a.stderr, "ingestor: %s\n", err)
-		return
+// once makes one run of each job: what was deferred before anything else, and then
+// the rest.
+func (a *app) once(ctx context.Context, w *works, jobs []*ingest.Job, f *runFlags) (all []*ran) {
+	had := map[string][]string{} // by job: the work that has had its turn
+	stuck := map[string]bool{}
+	one := func(j *ingest.Job, why ingest.Occasion) {
+		why.Regions = regionsOf(j, f.regions)
+		rep, err := w.runner.Run(ctx, j, why)
+		r := summary(j, why, rep, err, a.now())
+		all = append(all, r)
+		if err != nil {
+			stuck[j.Name] = true
+			fmt.Fprintf(a.stderr, "ingestor: %s\n", err)
+			return
+		}
+		for i := range rep.Work {
+			had[j.Name] = append(had[j.Name], rep.Work[i].Work)
+		}
 	}
-	for _, w := range rep.Work {
-		fmt.Fprintf(a.stdout, "%s\t%s\t%d pages\t%d units\t%s\n", j.Name, w.Work, w.Pages, w.Units, w.State)
+	for _, j := range jobs {
+		at, err := w.runner.ResumeAt(ctx, j)
+		if err == nil && !at.IsZero() && !at.After(a.now()) {
+			one(j, ingest.Occasion{Deferred: true})
+		}
 	}
+	for _, j := range jobs {
+		why := ingest.Occasion{Without: had[j.Name]}
+		if f.due {
+			var err error
+			if why.Scheduled, err = w.runner.Due(ctx, j); err == nil && why.Scheduled.IsZero() {
+				continue
+			}
+		}
+		if !stuck[j.Name] {
+			one(j, why)
+		}
+	}
+	return all
 }

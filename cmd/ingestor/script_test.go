@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -21,18 +23,26 @@ func TestMain(m *testing.M) {
 
 // TestScript runs the command as people do: each file is a session in an empty
 // folder and with an empty environment. UPSTREAM is the address of a simulator.
+//
+// Beside the commands of testscript there are
+//
+//	exits CODE ingestor ...  it leaves with that exit code
+//	upstream QUOTA           from now on UPSTREAM has so many units a day, and run uses it
+//	called N                 that upstream has been charged for so many calls
+//	refused N                and has refused so many
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("TZ", "UTC")
 			upstream := httptest.NewServer(youtubesim.New(&youtubesim.Options{Seed: 1}))
 			env.Defer(upstream.Close)
 			env.Setenv("UPSTREAM", upstream.URL)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits,
+			"exits": exits, "upstream": upstream, "called": called, "refused": refused,
 		},
 		UpdateScripts: os.Getenv("UPDATE") != "",
 	})
@@ -53,5 +63,41 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if fmt.Sprint(code) != args[0] {
 		ts.Fatalf("it left with %d, not %s", code, args[0])
+	}
+}
+
+// sims are the upstreams of scripts.
+var sims sync.Map // of *testscript.TestScript
+
+func upstream(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: upstream QUOTA")
+	}
+	units, err := strconv.ParseInt(args[0], 10, 64)
+	ts.Check(err)
+	sim := youtubesim.New(&youtubesim.Options{Seed: 1, Quota: youtubesim.Quota{youtubesim.Default: units}})
+	server := httptest.NewServer(sim)
+	ts.Defer(server.Close)
+	sims.Store(ts, sim)
+	ts.Setenv("UPSTREAM", server.URL)
+	ts.Setenv("INGESTOR_ENDPOINT", server.URL)
+	ts.Setenv("YOUTUBE_API_KEY", "a-key-of-the-tests")
+}
+
+func called(ts *testscript.TestScript, neg bool, args []string) {
+	compare(ts, neg, args, func(c youtubesim.Count) int64 { return c.Calls })
+}
+
+func refused(ts *testscript.TestScript, neg bool, args []string) {
+	compare(ts, neg, args, func(c youtubesim.Count) int64 { return c.Refused })
+}
+
+func compare(ts *testscript.TestScript, neg bool, args []string, of func(youtubesim.Count) int64) {
+	sim, there := sims.Load(ts)
+	if neg || !there || len(args) != 1 {
+		ts.Fatalf("usage, after upstream QUOTA: called N, refused N")
+	}
+	if got := of(sim.(*youtubesim.Sim).Counts().Total()); fmt.Sprint(got) != args[0] {
+		ts.Fatalf("it counted %d, not %s", got, args[0])
 	}
 }

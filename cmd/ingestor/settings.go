@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 // settings are what ingestor.yaml, the environment and the flags say, in this
@@ -35,9 +36,10 @@ type settings struct {
 
 	ingest.Config `yaml:",inline" mapstructure:",squash"`
 
-	file  string // that was read; empty is none
-	text  []byte // of it
-	state string // the folder of what is kept between runs
+	file  string          // that was read; empty is none
+	text  []byte          // of it
+	state string          // the folder of what is kept between runs
+	key   meter.KeySource // instead of what the environment and key_file say; nil is those
 }
 
 // account is a further account of the price book.
