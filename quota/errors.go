@@ -175,11 +175,11 @@ func (e *badInputError) Error() string        { return e.what }
 func (e *badInputError) Is(target error) bool { return target == ErrBadInput }
 
 // ForgottenError says that a store has lost its memory of a pool: the page that it
-// had is gone or reborn while its windows cannot have run out. It matches
-// [ErrOutage]: what is left is unknown, not everything.
+// had is gone or reborn while its windows cannot have run out, or is as it was some
+// time ago. It matches [ErrOutage]: what is left is unknown, not everything.
 type ForgottenError struct {
 	Pool Pool
-	Born time.Time // of the page that is gone
+	Born time.Time // of the page that is gone; or until when the one that is there knows what was spent
 }
 
 // Error implements error.

@@ -30,7 +30,7 @@ type ask struct {
 	tried   bool  // the steady way
 	extra   []any // what the body takes on top
 
-	born   []quota.Birth    // by charge: what is known of its page
+	known  []known          // by charge: what is known of its page
 	around []window.Instant // calendars and days are sent around these
 	old    [][]window.Limit // by charge: what the page was laid out for, if that must change
 }
@@ -59,13 +59,13 @@ const maxTurns = 20
 func (a *ask) run(ctx context.Context) ([]any, error) {
 	now := a.store.now()
 	a.around = append(a.around, window.At(now))
-	a.born = make([]quota.Birth, len(a.charges))
+	a.known = make([]known, len(a.charges))
 	for i := range a.charges {
 		if a.charges[i].Pool.Key != "" {
 			continue // a family's members come and go
 		}
 		var err error
-		if a.born[i], err = a.store.births.expect(ctx, pageKey(a.tag, a.charges[i].Pool.Name), now); err != nil {
+		if a.known[i], err = a.store.births.expect(ctx, pageKey(a.tag, a.charges[i].Pool.Name), now); err != nil {
 			return nil, err
 		}
 	}
@@ -199,19 +199,19 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 		return nil, nil
 	}
 	keys, args := []string{pageKey(a.tag, c.Pool.Name)}, []any{nil}
-	n := packed{make([]byte, 0, 8*(7+3*len(c.Windows)))}
-	n.add(c.Units, identity(c.Revision, c.Windows), micros(a.born[0].Born), flag(a.id)+flag(a.look))
+	n := packed{make([]byte, 0, 8*(8+3*len(c.Windows)))}
+	n.add(c.Units, identity(c.Revision, c.Windows), a.known[0].generation, flag(a.id)+flag(a.look))
 	if a.noSpend {
-		n.add(0, 0, 0)
+		n.add(0, 0, 0, 0)
 	} else {
 		today, labels := a.store.today(a.around[0], c.Zone), joinLabels(a.labels)
 		spend := spendKey(a.tag, c.Pool.Name, today.name)
-		known := micros(a.born[0].Until)
-		open := min(int64(today.end), known-span(c.Windows).Microseconds())
+		until := micros(a.known[0].Until)
+		open := min(int64(today.end), until-span(c.Windows).Microseconds())
 		if open == 0 {
 			open = -1
 		}
-		n.add(int64(today.start), open, known)
+		n.add(int64(today.start), open, until, a.known[0].latest)
 		keys = append(keys, spend, a.first)
 		rest := c.Pool.Name + "\x1d" + labels + "\x1d" + spend
 		args = append(args, labels, a.nonce[:], rest, quota.ReceiptLife.Milliseconds())
@@ -240,6 +240,8 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 	var granted, free, one, zero any = int64(1), int64(0), int64(1), int64(0)
 	if len(list) > 5 {
 		granted, free = zero, list[5]
+	} else if !a.noSpend {
+		a.store.births.grew(keys[0], a.known[0].generation, integer(now))
 	}
 	return []any{one, now, granted, one, tight, used, limit, free, reset, zero, now, zero, ""}, nil
 }
@@ -258,7 +260,8 @@ func (a *ask) zone(c *quota.Charge) string {
 // charge packs a charge with some windows.
 func (a *ask) charge(i int, c *quota.Charge, windows []window.Limit) []byte {
 	var p packed
-	p.add(c.Units, c.Revision, micros(a.born[i].Born), micros(a.born[i].Until), identity(c.Revision, windows))
+	k := &a.known[i]
+	p.add(c.Units, c.Revision, micros(k.Born), micros(k.Until), identity(c.Revision, windows), k.generation, k.latest)
 	switch {
 	case a.days != nil: // known by their keys
 		p.add(int64(len(a.days[i])))

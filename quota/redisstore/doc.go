@@ -8,12 +8,29 @@
 //
 // What Redis promises bounds what a ledger on it can. A write that survives is
 // never over the limit. Asynchronous replication can lose the last writes at a
-// failover, and a server without persistence loses all at a restart; a page that
-// is gone or reborn while its windows cannot have run out is noticed, and is an
-// outage ([quota.ForgottenError]), never an empty pool. For a budget that must
-// hold across failovers set appendonly yes, appendfsync always or everysec, and
-// min-replicas-to-write. Set maxmemory-policy noeviction: the other policies
-// silently forget spend. [Store.Check] warns of settings that are others.
+// failover, and a restart loses what was not on disk. Such a loss is an outage
+// ([quota.ForgottenError]), never room in the pool, until a person puts back what was
+// spent, to every process that can tell:
+//
+//   - A page that is gone or reborn while its windows cannot have run out is noticed
+//     by every process that knew it; with [Options].Births, also by those of its
+//     machine that start later.
+//   - A page that was set back, because a replica was promoted that was behind or a
+//     server was started from an old snapshot, is noticed by every process that had
+//     seen it farther on, until somebody writes it. That is not noticed by a process
+//     that has been started since. Nor is it by anybody once another process, which
+//     had seen nothing of what was lost, has moved the page's time past it: where
+//     many spend at once, the first to come back may well be such a one.
+//   - What is lost of families, of receipts and of spend by label is not noticed.
+//
+// So that there is nothing to notice set appendonly yes with appendfsync always or, at
+// the price of a second of spend at a crash, everysec; and where there are replicas
+// min-replicas-to-write 1 and min-replicas-max-lag, by which a master that is cut off
+// from them stops granting after that many seconds. WAIT is not used: it takes a round
+// trip more for each call, cannot undo a grant that no replica has confirmed, and does
+// not keep a replica from being promoted that has not. Set maxmemory-policy noeviction:
+// the other policies silently forget spend. [Store.Check] warns of settings that are
+// others.
 //
 // Spend is kept for 36 days, receipts for [quota.ReceiptLife].
 package redisstore

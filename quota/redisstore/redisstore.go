@@ -53,7 +53,7 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 		o = &Options{}
 	}
 	s := &Store{prefix: o.Prefix, timeout: o.Timeout, moved: redisclock.Get()}
-	s.births = births{kept: o.Births, known: make(map[string]quota.Birth)}
+	s.births = births{kept: o.Births, known: make(map[string]known)}
 	if s.prefix == "" {
 		s.prefix = "headroom:"
 	}

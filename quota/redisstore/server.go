@@ -86,7 +86,7 @@ func checkServer(ctx context.Context, c *redis.Client, clustered bool) (warnings
 	case setting(ctx, c, "save") == "":
 		warn("appendonly no and no save: a restart forgets all spend, and calls are refused until it is put back; set appendonly yes")
 	default:
-		warn("appendonly no: a restart forgets spend since the last snapshot (save), unnoticed; set appendonly yes")
+		warn("appendonly no: a restart forgets spend since the last snapshot (save), and only who saw it there notices; set appendonly yes")
 	}
 	if _, waits := field["min_slaves_good_slaves"]; !waits && field["connected_slaves"] != "0" && field["connected_slaves"] != "" {
 		warn("replicas and min-replicas-to-write 0: a master that is cut off from them goes on granting, and a failover forgets that; set min-replicas-to-write 1")

@@ -38,6 +38,7 @@ type stream struct {
 	n        int // ids
 	limit    int64
 	failures atomic.Int64 // calls that were not answered
+	putBack  func()       // what the server may forget; nil if it must not
 	mu       sync.Mutex
 	answers  map[string]quota.Verdict // by id
 }
@@ -100,7 +101,13 @@ func (s *stream) answered(id string) {
 		v, err := s.store.Reserve(bg, s.request(id))
 		if err != nil {
 			s.failures.Add(1)
-			if mustBeOutage(s, err); s.Failed() {
+			var forgotten *quota.ForgottenError
+			if s.putBack != nil && errors.As(err, &forgotten) {
+				s.putBack()
+			} else {
+				mustBeOutage(s, err)
+			}
+			if s.Failed() {
 				return nil
 			}
 			return err

@@ -61,7 +61,7 @@ function relay(p, c, now, text)
     left[j] = p[o + 1]
   end
   local q = { VERSION, p[2], p[3] + 1, c[2], max(p[5], at), p[6], 0, c.n, 0, p[10] }
-  q.key, q.c, q.logs, q.new, q.again, q.log, q.rebased = p.key, c, p.logs, true, true, {}, rebased
+  q.key, q.c, q.logs, q.new, q.again, q.log, q.rebased, q.seen = p.key, c, p.logs, true, true, {}, rebased, p.seen
   layout(q, at, text)
   for i = 1, c.n do
     local o, code = state(i), c[c.w[i] + 1]
@@ -142,6 +142,7 @@ local function write(p, now, q)
   end
   local n = HEAD + STATE * p[8]
   local head = live(p) .. pack('<' .. string.rep('d', n), unpack(p, 1, n))
+  p.seen = { p[3], p[5] }
   if p.new then
     for _, key in pairs(p.logs) do
       call('DEL', key) -- one may have outlived its page
@@ -174,13 +175,11 @@ local function write(p, now, q)
   end
 end
 
--- news adds to a reply what the caller does not know of the page of charge i, or
--- knows for a shorter time than it is kept: charge, born, expires.
+-- news adds to a reply what is to be remembered of the page of charge i, as it is
+-- stored: charge, born, expires, generation, latest.
 local function news(reply, p, i)
-  local c = p.c
-  if p[7] > 0 and (p[2] ~= c[3] or p[7] - MARGIN > c[4]) then
-    reply[#reply + 1] = i
-    reply[#reply + 1] = p[2]
-    reply[#reply + 1] = p[7]
+  local seen, n = p.seen, #reply
+  if seen then
+    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] = i, p[2], p[7], seen[1], seen[2]
   end
 end

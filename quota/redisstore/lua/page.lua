@@ -6,8 +6,8 @@ local DONE, MISSED, STALE, OTHER_WINDOWS, FORGOTTEN, RELAY, OTHER_CHARGES, GONE 
 -- charge reads a charge. w[i] is where window i begins in c, less one.
 local function charge(blob)
   local c = doubles(blob, 1, floor(#blob / 8))
-  local at = 6
-  c.days, c.day = c[6], at
+  local at = 8
+  c.days, c.day = c[8], at
   at = at + 2 * c.days
   c.n = c[at + 1]
   at = at + 1
@@ -128,8 +128,10 @@ local relay
 
 -- load returns the page of a charge, laid out for it; or nil and what is wrong, as
 -- the beginning of a reply: a page that is gone or another one, though by the clock
--- something of it may still count, was lost, unless a person has put it back. old is the charge that laid the page out, which Go
--- sends when it is told that the page has to be laid out anew.
+-- something of it may still count, was lost, unless a person has put it back; so was
+-- the end of one that is behind what the caller has seen of it, because its latest
+-- instant only moves on, or its generation does. old is the charge that laid the page
+-- out, which Go sends when it is told that the page has to be laid out anew.
 local function load(key, c, now, text, logs, old, restore)
   local s = call('GETRANGE', key, 0, front(c.n) - 1)
   local expected = c[3] ~= 0 and now < c[4] and not restore
@@ -160,11 +162,16 @@ local function load(key, c, now, text, logs, old, restore)
     end
   end
   p.key, p.c, p.logs, p.put, p.slots = key, c, logs, {}, {}
+  local behind = p[2] == c[3] and p[3] <= c[6] and p[5] < c[7]
   if expected and p[2] ~= c[3] and p[10] < c[3] then
     return nil, { FORGOTTEN, c[3] }
+  elseif expected and behind then
+    return nil, { FORGOTTEN, p[5] }
   elseif restore then
     p[10] = max(p[10], now, c[3])
+    p[5] = behind and c[7] or p[5] -- the clock may be behind it, too
   end
+  p.seen = { p[3], p[5] }
   if c[2] < p[4] then
     return nil, { STALE, p[4] }
   end

@@ -24,9 +24,10 @@
 -- What stands in both counts as the first part has it.
 --
 -- A charge comes as doubles: units, revision, born and until when the page must be
--- there (as the caller remembers them, 0 if it does not), identity, then days and
--- windows, each with their count before them. A day is start, end. A window is code, limit, a, b, span, lag, then the number of
--- calendar periods sent, and for each start, end.
+-- there (as the caller remembers them, 0 if it does not), identity, generation and
+-- latest (as the caller has seen the page, 0 if it has not), then days and windows,
+-- each with their count before them. A day is start, end. A window is code, limit, a,
+-- b, span, lag, then the number of calendar periods sent, and for each start, end.
 
 local redis, struct, string = redis, struct, string
 local call, pack, unpack_ = redis.call, struct.pack, struct.unpack

@@ -9,17 +9,18 @@
 --   receipt (with spend).
 -- ARGV: numbers; labels; nonce; the rest of the receipt; how long it lives, in
 --   milliseconds.
---   Numbers, as doubles: units, identity, born (0 if nobody knows), 0 for no id, 1
---   for a new one, 2 for one that may be known; today's start, and its end or when
---   the caller has to hear anew until when the page is kept (0 if spend is not
---   counted); until when the caller knows it is; and per window limit, 0 for a ring,
---   -1 for a calendar, else the step of a counter, and its steps or the lag.
+--   Numbers, as doubles: units, identity, generation (0 if nobody knows), 0 for no
+--   id, 1 for a new one, 2 for one that may be known; today's start, and its end or
+--   when the caller has to hear anew until when the page is kept (0 if spend is not
+--   counted); until when the caller knows it is; the latest instant that the caller
+--   has seen of it; and per window limit, 0 for a ring, -1 for a calendar, else the
+--   step of a counter, and its steps or the lag.
 -- RETURNS now, the tightest window, used, limit, reset; of a refusal also when it is
 --   free; or the number 0.
 
 local now = clock()
 local key, numbers = KEYS[1], ARGV[1]
-local n = (#numbers - 56) / 24
+local n = (#numbers - 64) / 24
 local all, live, to, from -- to and from as text: a script's numbers are slow to hand over
 if n == 1 then
   all, live, to, from = '<ddddddddd', '<ddd', '71', '48'
@@ -33,9 +34,9 @@ local s = redis.call('GETRANGE', key, '0', to)
 if #s ~= 48 + 24 * n then
   return 0
 end
-local p, f = { struct.unpack(all, s) }, { struct.unpack(all .. 'd', numbers) }
+local p, f = { struct.unpack(all, s) }, { struct.unpack(all .. 'dd', numbers) }
 local units = f[1]
-if p[1] ~= f[2] or now < p[6 + n] or f[6] ~= 0 and p[3] ~= f[3] then -- a family's births are not kept
+if p[1] ~= f[2] or now < p[6 + n] or f[6] ~= 0 and (p[5] ~= f[3] or p[6 + n] < f[8]) then -- a family's are not remembered
   return 0
 end
 
@@ -43,7 +44,7 @@ local open = now < p[2] and (f[6] == 0 or f[5] <= now and now < f[6])
 local fits = open
 local tight, has, limit, left, reset
 for i = 1, open and n or 0 do
-  local o, w = 5 + n + 2 * i, 5 + 3 * i
+  local o, w = 5 + n + 2 * i, 6 + 3 * i
   local used, step = p[o] + units, f[w + 1]
   if step > 0 and p[o + 1] > 0 then -- a counter: the current and the previous window
     local overlap = math.ceil((p[5 + i] - step * f[w + 2] - now) / step)
@@ -70,7 +71,7 @@ if not fits then -- or they do, once reserve has brought the page to now
   end
   local last = now
   for i = 1, n do
-    local o, w, q = 5 + n + 2 * i, 5 + 3 * i, 10 + 7 * (i - 1)
+    local o, w, q = 5 + n + 2 * i, 6 + 3 * i, 10 + 7 * (i - 1)
     local most, step, used = f[w], f[w + 1], p[o]
     local free, ends
     if units > most then
@@ -156,7 +157,7 @@ p[6 + n] = now
 for i = 1, n do
   local o = 5 + n + 2 * i
   p[o] = p[o] + units
-  if f[6 + 3 * i] == 0 then -- a ring: all, and what the current bucket has
+  if f[7 + 3 * i] == 0 then -- a ring: all, and what the current bucket has
     p[o + 1] = p[o + 1] + units
   end
 end
