@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -704,6 +705,31 @@ func TestAdjust(t *testing.T) {
 		if !errors.Is(err, quota.ErrBadInput) {
 			t.Error(err)
 		}
+	}
+}
+
+// As in a call, no account is the default one: for people and for the observer.
+func TestPoolWithoutAccount(t *testing.T) {
+	pool := quota.Pool{Upstream: "youtube", Name: "units"}
+	var told []string
+	l, err := quota.New(mustParse(t, testBook), memstore.New(nil), &quota.Options{
+		Observer: quota.ObserverFunc(func(e quota.Event) { told = append(told, e.Pool.Account+" "+e.Pool.String()) }),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Adjust(t.Context(), pool, 1, "the console says so"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.BlockFor(t.Context(), pool, time.Minute, "429"); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"default youtube/units", "default youtube/units"}; !slices.Equal(told, want) {
+		t.Errorf("told of %q, want %q", told, want)
+	}
+	spent, err := l.Spend(t.Context(), quota.SpendQuery{}, quota.ByMethod)
+	if err != nil || len(spent) != 1 || spent[0].Pool.String() != "youtube/units" {
+		t.Error("spend of all accounts:", spent, err)
 	}
 }
 

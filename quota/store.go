@@ -51,7 +51,7 @@ func (p Pool) String() string {
 	if p.Name == "" {
 		return p.Upstream + ":" + p.Key
 	}
-	if p.Account == DefaultAccount {
+	if p.Account == DefaultAccount || p.Account == "" {
 		return p.Upstream + "/" + p.Name
 	}
 	return p.Upstream + "@" + p.Account + "/" + p.Name

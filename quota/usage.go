@@ -113,7 +113,7 @@ func (l *Ledger) Adjust(ctx context.Context, pool Pool, units int64, reason stri
 	if reason == "" {
 		return BadInput("adjust %s: say why; the reason is kept in the spend", pool)
 	}
-	c.Units = units
+	pool, c.Units = c.Pool, units
 	err = l.store.Record(ctx, Request{ID: l.ids.next(), Charges: []Charge{c}, Labels: Labels{Reason: reason}, Restore: true})
 	if err != nil {
 		return l.storeError(ctx, "adjust "+pool.String(), err)
