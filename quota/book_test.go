@@ -520,6 +520,12 @@ func TestBookSize(t *testing.T) {
 	if _, err := quota.ParseBook("costs.yaml", []byte(text), nil); err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Errorf("a book of %d bytes: %v", len(text), err)
 	}
+	for _, open := range []string{"[", "{a: ", "a: [\n", "- "} { // of a megabyte of these the parser would die
+		text := "revision: 1\nupstreams:\n  " + strings.Repeat(open, 3_000)
+		if _, err := quota.ParseBook("costs.yaml", []byte(text), nil); err == nil || !strings.Contains(err.Error(), "nested deeper than") {
+			t.Errorf("a book nested by %q: %.200v", open, err)
+		}
+	}
 	if _, err := quota.ParseBook("costs.yaml", []byte("\ufeffrevision: 1\r\nupstreams: {}\r\n"), nil); err != nil {
 		t.Errorf("a book with a byte order mark and DOS line ends: %v", err)
 	}

@@ -100,6 +100,9 @@ const (
 	maxBook = 1 << 20
 	// maxDepth bounds how deep its YAML is nested.
 	maxDepth = 32
+	// maxOpen bounds it before the parser sees it, which takes minutes and gigabytes
+	// for a book of brackets. What stands in quotes counts too, so it is far higher.
+	maxOpen = 1000
 )
 
 // parse reads the text of a book, or returns nil and has collected why not.
@@ -112,6 +115,10 @@ func (r *reader) parse(data []byte) (t *tree) {
 	}
 	if at, bad := r.badByte(data); bad {
 		r.fault(at, "not text: a price book is UTF-8 without control characters")
+		return nil
+	}
+	if at, deep := r.tooDeep(data); deep {
+		r.fault(at, "nested deeper than a price book ever is")
 		return nil
 	}
 	// The YAML parser is not ours; whatever it trips over is the file's fault
@@ -164,6 +171,31 @@ func (r *reader) badByte(data []byte) (place, bool) {
 			line, col = line+1, 0
 		}
 		data, col = data[n:], col+1
+	}
+	return place{}, false
+}
+
+// tooDeep finds the first byte that opens more than there is to open: brackets, or
+// lists in lists on one line.
+func (r *reader) tooDeep(data []byte) (place, bool) {
+	line, begin, brackets, dashes := 1, 0, 0, 0
+	for i, c := range data {
+		switch c {
+		case '[', '{':
+			brackets++
+		case ']', '}':
+			brackets = max(brackets-1, 0)
+		case '-':
+			dashes++
+		case '\n':
+			line, begin, dashes = line+1, i+1, 0
+		case ' ':
+		default:
+			dashes = 0
+		}
+		if brackets > maxOpen || dashes > maxOpen {
+			return r.clamp(line, utf8.RuneCount(data[begin:i])+1), true
+		}
 	}
 	return place{}, false
 }
