@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -69,17 +70,20 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 		}
 		err = prices.possible(all.charges, c.Class)
 	}
-	made := l.clock.Now()
-	var ends time.Time
-	if err == nil {
-		ends, err = holdEnds(made, all.charges)
-	}
 	if err != nil {
 		return nil, l.failed(&c, err)
 	}
+	made := l.clock.Now()
+	ends, late := holdEnds(made, all.charges)
 	r, err := l.reserve(ctx, &c, &all)
 	if err != nil {
-		return nil, err
+		return nil, afterBoundaries(err, all.charges)
+	}
+	if late != nil { // refused only now, because whether it will fit then only the store knows
+		if _, err := r.Release(ctx); err != nil {
+			return nil, err
+		}
+		return nil, l.failed(&c, afterBoundaries(late, all.charges))
 	}
 	h := &Hold{r: r, made: made, ends: ends, prices: prices, left: make([]int64, len(r.price.charges))}
 	for i := range r.price.charges {
@@ -111,6 +115,24 @@ func holdEnds(clock time.Time, charges []Charge) (time.Time, error) {
 		}
 	}
 	return ends.Time(), nil
+}
+
+// afterBoundaries puts off the time of a refusal for as long as a hold made then would
+// end before it began.
+func afterBoundaries(err error, charges []Charge) error {
+	var refused, next *RefusedError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	for range maxCharges * maxWindows { // calendars of several zones may take turns
+		_, late := holdEnds(refused.RetryAt, charges)
+		if !errors.As(late, &next) {
+			break
+		}
+		refused.RetryAfter += next.RetryAt.Sub(refused.RetryAt)
+		refused.RetryAt = next.RetryAt
+	}
+	return err
 }
 
 type holdKey struct{}

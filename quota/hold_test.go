@@ -122,6 +122,46 @@ func TestHold(t *testing.T) {
 			t.Errorf("a hold within the lag of a boundary: %v", err)
 		}
 	})
+	for _, c := range []struct {
+		name, windows     string
+		take, hold, retry time.Duration // since midnight
+	}{
+		{"near a boundary waits for the period before, too", "{per: day}", -12 * time.Hour, -30 * time.Second, time.Minute},
+		{"is not told to come when it would end at once", "{per: day, quota: 100}, {per: 1h}", -time.Hour - 20*time.Second, -time.Hour, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			midnight := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+			clock := quota.NewSimClock(midnight.Add(c.take))
+			book := mustParse(t, "revision: 1\nupstreams: {youtube: {pools: {units: {quota: 10, windows: ["+c.windows+"]}}}}")
+			l, err := quota.New(book, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			must(t, l, units(5))
+			for _, at := range []time.Duration{c.hold, c.retry - time.Microsecond} {
+				clock.Set(midnight.Add(at))
+				_, err := l.Hold(t.Context(), units(8), 1)
+				var refused *quota.RefusedError
+				if want := midnight.Add(c.retry); !errors.As(err, &refused) || !refused.RetryAt.Equal(want) || refused.RetryAfter != want.Sub(clock.Now()) {
+					t.Fatalf("at %s: %v", clock.Now(), err)
+				}
+			}
+			clock.Set(midnight.Add(c.retry))
+			if _, err := l.Hold(t.Context(), units(8), 1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("near a boundary costs nothing", func(t *testing.T) {
+		l, clock := newLedger(t)
+		clock.Set(time.Date(2026, 11, 21, 7, 59, 30, 0, time.UTC))
+		if _, err := l.Hold(t.Context(), list, 4); !errors.Is(err, quota.ErrRefused) {
+			t.Fatal(err)
+		}
+		if n := used(t, l, "units", "24h"); n != 0 {
+			t.Errorf("used %d", n)
+		}
+	})
 	t.Run("lasts 15 minutes at most", func(t *testing.T) {
 		l, clock := newLedger(t)
 		h, err := l.Hold(t.Context(), list, 4)
