@@ -16,6 +16,8 @@ const maxHold = 15 * time.Minute
 // Hold is a reservation for a whole pass, all calls or none: calls made under its
 // context draw from it. Their units count from when they were held.
 //
+// An id draws once while calls draw from the hold; the store does not know of it.
+//
 // It ends by itself before the next boundary of a calendar that it charges (by
 // its lag), and after 15 minutes; from then on calls reserve for themselves.
 // Ending frees nothing: only Close releases what is left, and after a crash all
@@ -30,10 +32,11 @@ type Hold struct {
 
 	mu       sync.Mutex
 	ends     time.Time
-	prices   *prices // by which it ends then
-	left     []int64 // by charge of r
-	closed   bool    // nothing is drawn any more
-	spent    []int64 // what closing settles to
+	prices   *prices           // by which it ends then
+	left     []int64           // by charge of r
+	drawn    map[string]*aside // by the caller's id
+	closed   bool              // nothing is drawn any more
+	spent    []int64           // what closing settles to
 	released bool
 }
 
@@ -43,6 +46,7 @@ type drawn struct {
 	units  []int64 // by charge of the call
 	index  []int   // of the hold's charge, by charge of the call
 	labels Labels
+	name   string   // the caller's id
 	id     string   // under which more than was drawn is charged
 	short  []Charge // what is to be charged still
 	done   *Settlement
@@ -231,7 +235,7 @@ func (h *Hold) close() []int64 {
 
 // draw takes a call's units from the hold, or returns nil if it cannot: another
 // ledger or account, a pool that it does not hold or that is blocked, too little
-// left, ended, closed, or a question that makes no sense; reserving will say what is
+// left, ended, closed, an id that drew something else, or a question that makes no sense; reserving will say what is
 // wrong.
 func (h *Hold) draw(ctx context.Context, l *Ledger, c *Call) *Reservation {
 	if h.r.ledger != l || ctx.Err() != nil || c.ID != "" && !validID(c.ID) {
@@ -243,11 +247,12 @@ func (h *Hold) draw(ctx context.Context, l *Ledger, c *Call) *Reservation {
 		return nil
 	}
 	d := &drawn{hold: h, id: l.ids.next(), labels: labels}
-	if !h.take(l.clock.Now(), d, price.charges) {
+	taken := h.take(l.clock.Now(), c.ID, d, price.charges)
+	if taken == nil {
 		return nil
 	}
 	v := h.r.Verdict
-	v.ID, v.Nonce, v.Repeat, v.Rebased = c.ID, [16]byte{}, false, false
+	v.ID, v.Nonce, v.Repeat, v.Rebased = c.ID, [16]byte{}, taken.drawn != d, false
 	if v.ID == "" {
 		v.ID = d.id
 	}
@@ -259,29 +264,56 @@ func (h *Hold) draw(ctx context.Context, l *Ledger, c *Call) *Reservation {
 	}
 	if v.Units == 0 { // the hold's verdict speaks of a pool that this call does not charge
 		first := &price.charges[0]
-		v = Verdict{Allowed: true, ID: v.ID, Pool: first.Pool, Units: first.Units, At: v.At, Outage: v.Outage}
+		v = Verdict{Allowed: true, ID: v.ID, Pool: first.Pool, Units: first.Units, At: v.At, Repeat: v.Repeat, Outage: v.Outage}
 	}
 	l.tell(Event{Kind: EventDrawn, Call: *c, Pool: v.Pool, Verdict: v})
-	return &Reservation{Verdict: v, ledger: l, price: price, aside: &aside{drawn: d}}
+	return &Reservation{Verdict: v, ledger: l, price: price, aside: taken}
 }
 
-// take takes charges from what is left: all or none.
-func (h *Hold) take(now time.Time, d *drawn, charges []Charge) bool {
+// take takes charges from what is left: all or none. An id that has drawn them before
+// gets what it got then; nil is that it gets nothing.
+func (h *Hold) take(now time.Time, id string, d *drawn, charges []Charge) *aside {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.shorten(); h.closed || !now.Before(h.ends) {
-		return false
+		return nil
+	}
+	if before := h.drawn[id]; before != nil {
+		if !before.drawn.covers(charges) {
+			return nil
+		}
+		return before
 	}
 	for i := range charges {
 		j := h.index(&charges[i])
 		if j < 0 {
-			return false
+			return nil
 		}
 		d.index = append(d.index, j)
 		d.units = append(d.units, charges[i].Units)
 	}
 	for i, j := range d.index {
 		h.left[j] -= d.units[i]
+	}
+	taken := &aside{drawn: d}
+	if id != "" {
+		if h.drawn == nil {
+			h.drawn = make(map[string]*aside)
+		}
+		d.name, h.drawn[id] = id, taken
+	}
+	return taken
+}
+
+// covers reports whether a call has drawn exactly these charges.
+func (d *drawn) covers(charges []Charge) bool {
+	if len(charges) != len(d.units) {
+		return false
+	}
+	for i, j := range d.index {
+		if d.hold.r.price.charges[j].Pool != charges[i].Pool || d.units[i] != charges[i].Units {
+			return false
+		}
 	}
 	return true
 }
@@ -323,6 +355,9 @@ func (d *drawn) correct(r *Reservation, units []int64) *Settlement {
 	h := d.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if Released(units) {
+		delete(h.drawn, d.name) // another try under the id draws as if it were the first
+	}
 	for i, j := range d.index {
 		switch over := d.units[i] - units[i]; {
 		case over > 0 && h.closed:

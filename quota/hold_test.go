@@ -162,6 +162,33 @@ func TestHold(t *testing.T) {
 			t.Errorf("used %d", n)
 		}
 	})
+	t.Run("an id draws once", func(t *testing.T) {
+		l, _ := newLedger(t)
+		h, err := l.Hold(t.Context(), units(1), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := h.Context(t.Context())
+		call := units(3)
+		call.ID = "page-2"
+		first, again := draw(t, ctx, l, call), draw(t, ctx, l, call)
+		if first.Repeat || !again.Repeat || again.ID != "page-2" || left(h) != 7 {
+			t.Errorf("first %+v, again %+v, left %d", first.Verdict, again.Verdict, left(h))
+		}
+		if s, err := again.Settle(ctx, 1); err != nil || s != (quota.Settlement{Back: 2}) {
+			t.Error(s, err)
+		}
+		if s, err := first.Release(ctx); err != nil || s != (quota.Settlement{Back: 2, Repeat: true}) || left(h) != 9 {
+			t.Error(s, err, left(h))
+		}
+		call.ID = "page-3"
+		if _, err := draw(t, ctx, l, call).Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if r := draw(t, ctx, l, call); r.Repeat || left(h) != 6 {
+			t.Errorf("after a release an id is free again: %+v, left %d", r.Verdict, left(h))
+		}
+	})
 	t.Run("lasts 15 minutes at most", func(t *testing.T) {
 		l, clock := newLedger(t)
 		h, err := l.Hold(t.Context(), list, 4)
