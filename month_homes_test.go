@@ -1,0 +1,81 @@
+package headroom_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/redisclock"
+	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/redisstore"
+	"github.com/headroom-quota/headroom/quota/sqlitestore"
+)
+
+// home is where a ledger is kept. What it returns is how a program opens it there:
+// each time it finds what the one before it has left.
+type home struct {
+	name string
+	open func(t *testing.T, clock *quota.SimClock) func() quota.Store
+}
+
+var (
+	inMemory = home{"in memory", openMemory}
+	inSQLite = home{"in SQLite", openSQLite}
+	inRedis  = home{"in Redis", openRedis}
+)
+
+// openMemory survives no program: there it is only the ledger that begins anew.
+func openMemory(_ *testing.T, clock *quota.SimClock) func() quota.Store {
+	store := memstore.New(&memstore.Options{Clock: clock})
+	return func() quota.Store { return store }
+}
+
+func openSQLite(t *testing.T, clock *quota.SimClock) func() quota.Store {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	var last *sqlitestore.Store
+	shut := func() {
+		if last != nil {
+			last.Close()
+		}
+	}
+	t.Cleanup(func() { shut() })
+	return func() quota.Store {
+		shut()
+		var err error
+		if last, err = sqlitestore.Open(t.Context(), path, &sqlitestore.Options{Clock: clock, Wait: patience}); err != nil {
+			t.Fatal(err)
+		}
+		return last
+	}
+}
+
+func openRedis(t *testing.T, clock *quota.SimClock) func() quota.Store {
+	server, err := redistest.Start(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Kill)
+	redisclock.Set(clock.Now)
+	t.Cleanup(func() { redisclock.Set(nil) })
+	var last *redisstore.Store
+	shut := func() {
+		if last != nil {
+			last.Close()
+		}
+	}
+	t.Cleanup(func() { shut() })
+	return func() quota.Store {
+		shut()
+		var err error
+		if last, err = redisstore.Open("redis://"+server.Addr, &redisstore.Options{Timeout: patience}); err != nil {
+			t.Fatal(err)
+		}
+		return last
+	}
+}
+
+// patience bounds what would otherwise hang. Nothing here depends on how long
+// things take.
+const patience = time.Minute
