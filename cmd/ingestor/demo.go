@@ -158,6 +158,7 @@ func demoSettings(dir, address string) (*settings, error) {
 	s := &settings{
 		Ledger: "sqlite:" + filepath.Join(dir, "ledger.db"), Catalog: filepath.Join(dir, "catalog.db"), Costs: costs,
 		Endpoint: "http://" + address, state: dir, key: meter.Key("a-key-of-the-demo"),
+		LogFormat: "auto", LogLevel: "info",
 	}
 	s.Jobs = map[string]ingest.Job{
 		"trending":  {Kind: ingest.Trending, Cron: "@weekly"},

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
@@ -26,12 +25,9 @@ import (
 // openLedger opens the ledger that the settings name, and what keeps a job from
 // running twice.
 func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quota.Ledger, ingest.Locker, error) {
-	book, err := headroom.Load(s.Costs)
-	if err != nil {
-		return nil, nil, config(err)
-	}
 	o := &quota.Options{Clock: a.clock}
 	var store quota.Store
+	var err error
 	var locks ingest.Locker = ingest.Files(filepath.Join(s.state, "locks"))
 	switch scheme, rest, _ := strings.Cut(s.Ledger, ":"); scheme {
 	case "memory":
@@ -50,7 +46,7 @@ func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quot
 	if err != nil {
 		return nil, nil, config(err)
 	}
-	l, err := quota.New(book, store, o)
+	l, err := quota.New(s.book, store, o)
 	return l, locks, err
 }
 
@@ -184,8 +180,8 @@ func (a *app) transport(s *settings, l *quota.Ledger) (*meter.Transport, error) 
 	o := &meter.Options{Logger: a.log, Keys: s.keys()}
 	if s.Endpoint != "" {
 		to, err := url.Parse(s.Endpoint)
-		if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
-			return nil, config(fmt.Errorf("endpoint: %q is no address, as http://127.0.0.1:8080", s.Endpoint))
+		if err != nil {
+			return nil, config(fmt.Errorf("endpoint: %w", err))
 		}
 		o.Base = &redirected{to: to, base: http.DefaultTransport}
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -204,11 +203,7 @@ func (a *app) completePools(cmd *cobra.Command, args []string, _ string) ([]stri
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	book, err := headroom.Load(s.Costs)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return poolNames(book), cobra.ShellCompDirectiveNoFileComp
+	return poolNames(s.book), cobra.ShellCompDirectiveNoFileComp
 }
 
 // tellPool shows a pool after it was changed.

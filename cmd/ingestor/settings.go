@@ -1,22 +1,28 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"maps"
+	"net/url"
 	"os"
 	"os/user"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-viper/mapstructure/v2"
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
+	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
@@ -38,6 +44,9 @@ type settings struct {
 
 	file  string          // that was read; empty is none
 	text  []byte          // of it
+	probe *settings       // what the file alone says
+	flags *pflag.FlagSet  // of the command
+	book  *quota.Book     // the price book
 	state string          // the folder of what is kept between runs
 	key   meter.KeySource // instead of what the environment and key_file say; nil is those
 }
@@ -74,8 +83,11 @@ func load(path string, flags *pflag.FlagSet) (*settings, error) {
 	if err != nil {
 		return nil, config(err)
 	}
-	s := &settings{state: state}
+	s := &settings{state: state, flags: flags, probe: &settings{}}
 	if err := s.read(path); err != nil {
+		return nil, config(err)
+	}
+	if err := environment(defaults(state)); err != nil {
 		return nil, config(err)
 	}
 	v := viper.NewWithOptions(viper.ExperimentalBindStruct())
@@ -141,6 +153,9 @@ func (s *settings) read(path string) error {
 		if errors.Is(err, fs.ErrNotExist) && path == "" {
 			continue
 		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("there is no configuration %s; `ingestor init` writes one", name)
+		}
 		if err != nil {
 			return fmt.Errorf("read the configuration: %w", err)
 		}
@@ -153,55 +168,98 @@ func (s *settings) read(path string) error {
 	return nil
 }
 
-// strict refuses what is no YAML, and unknown keys.
-func (s *settings) strict() error {
-	var probe settings
-	err := yaml.UnmarshalWithOptions(s.text, &probe, yaml.Strict())
-	if err == nil {
-		return nil
-	}
-	var syntax yaml.Error
-	if errors.As(err, &syntax) && syntax.GetToken() != nil {
-		at := syntax.GetToken().Position
-		return fmt.Errorf("%s:%d:%d: %s\n%s", s.file, at.Line, at.Column, syntax.GetMessage(), s.line(at.Line))
-	}
-	return fmt.Errorf("%s: %w", s.file, err)
-}
-
-// line quotes a line of the file.
-func (s *settings) line(n int) string {
-	lines := strings.Split(string(s.text), "\n")
-	if n < 1 || n > len(lines) {
-		return ""
-	}
-	return "    " + strings.TrimRight(lines[n-1], "\r")
-}
-
 // check refuses values that make no sense, each with its place.
 func (s *settings) check() error {
-	faults := s.Prepare()
+	if err := s.faulty(s.names()); err != nil {
+		return err
+	}
+	if err := s.faulty(append(s.Prepare(), s.ours()...)); err != nil {
+		return err
+	}
+	var err error
+	if s.book, err = headroom.Load(s.Costs); err != nil {
+		return config(err)
+	}
+	return s.faulty(s.priced())
+}
+
+// faulty says where faults stand, each once: jobs inherit that of the regions.
+func (s *settings) faulty(faults []ingest.Fault) error {
 	var all []error
+	inherited := ""
 	for _, f := range faults {
-		all = append(all, s.place(f))
+		if f.Path == "regions" {
+			inherited = f.Err.Error()
+		}
+		if f.Path == "regions" || inherited == "" || f.Err.Error() != inherited {
+			all = append(all, s.place(f))
+		}
 	}
 	return config(errors.Join(all...))
 }
 
-// place says where in the file a fault is, if it is there.
-func (s *settings) place(f ingest.Fault) error {
-	path, err := yaml.PathString("$." + f.Path)
-	if err != nil || s.file == "" {
-		return f
+// names refuses jobs whose names viper would change: to lower case, or apart at dots.
+func (s *settings) names() (faults []ingest.Fault) {
+	if s.probe == nil { // they are of the demo
+		return nil
 	}
-	node, err := path.ReadNode(strings.NewReader(string(s.text)))
-	if err != nil || node == nil {
-		if s.file != "" {
-			return fmt.Errorf("%s: %w", s.file, f)
+	for name := range s.probe.Jobs {
+		if name != strings.ToLower(name) || strings.Contains(name, ".") {
+			faults = append(faults, ingest.Fault{Path: "jobs." + name, Err: errors.New("a job's name is lower-case letters, digits and _, and begins with a letter")})
 		}
-		return f
 	}
-	at := node.GetToken().Position
-	return fmt.Errorf("%s:%d:%d: %w\n%s", s.file, at.Line, at.Column, f, s.line(at.Line))
+	return faults
+}
+
+// ours checks what only the command reads.
+func (s *settings) ours() (faults []ingest.Fault) {
+	if s.Endpoint != "" {
+		if to, err := url.Parse(s.Endpoint); err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
+			faults = append(faults, ingest.Fault{Path: "endpoint", Err: fmt.Errorf("%q is no address, as http://127.0.0.1:8080", s.Endpoint)})
+		}
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
+		faults = append(faults, ingest.Fault{Path: "log_level", Err: fmt.Errorf("there is no level %q; write debug, info, warn or error", s.LogLevel)})
+	}
+	if !slices.Contains([]string{"auto", "text", "json"}, s.LogFormat) {
+		faults = append(faults, ingest.Fault{Path: "log_format", Err: fmt.Errorf("there is no format %q; write text, json or auto", s.LogFormat)})
+	}
+	return faults
+}
+
+// metered is the upstream that jobs fetch from.
+const metered = "youtube"
+
+// priced checks what jobs and accounts say against the price book.
+func (s *settings) priced() (faults []ingest.Fault) {
+	u := s.book.Upstreams[metered]
+	if u == nil {
+		return []ingest.Fault{{Path: "costs", Err: fmt.Errorf("the price book has no upstream %s, which all jobs fetch from; write `extends: builtin` into it", metered)}}
+	}
+	fault := func(path, format string, args ...any) {
+		faults = append(faults, ingest.Fault{Path: path, Err: fmt.Errorf(format, args...)})
+	}
+	for _, j := range s.List() {
+		who := cmp.Or(j.Account, quota.DefaultAccount)
+		if !slices.Contains(u.Accounts, who) {
+			fault("jobs."+j.Name+".account", "the price book has no account %q; it has %s", who, strings.Join(u.Accounts, ", "))
+		} else if _, ok := s.Accounts[who]; !ok && who != quota.DefaultAccount {
+			fault("jobs."+j.Name+".account", "account %q has no key; name its file under accounts: {%s: {key_file: PATH}}", who, who)
+		}
+		if _, ok := u.Classes[j.Class]; !ok && j.Class != "" {
+			fault("jobs."+j.Name+".class", "the price book has no class %q; it has %s", j.Class, strings.Join(slices.Sorted(maps.Keys(u.Classes)), ", "))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Accounts)) {
+		if !slices.Contains(u.Accounts, name) {
+			fault("accounts."+name, "the price book has no account %q; it has %s", name, strings.Join(u.Accounts, ", "))
+		}
+		if s.Accounts[name].KeyFile == "" {
+			fault("accounts."+name, "name the file of its key: {key_file: PATH}")
+		}
+	}
+	return faults
 }
 
 // stateDir is where the ledger and the catalog are, if nobody says otherwise.
