@@ -45,6 +45,7 @@ func (b *Book) route(host string) *routeTable {
 	}
 	host = strings.ToLower(host) // allocates only where there is something to lower
 	name, port := splitPort(host)
+	port = strings.TrimLeft(port, "0") // net dials 0443 as 443
 	name = plainAddress(strings.TrimSuffix(name, "."))
 	if port != "" {
 		if t := b.hosts[name+":"+port]; t != nil {

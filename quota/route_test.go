@@ -125,6 +125,7 @@ func TestMatchHost(t *testing.T) {
 		{"api.example.com:8443", "other"}, // listed with it: that one
 		{"api.example.com.:8443", "other"},
 		{"api.example.org:8443", "api"},
+		{"api.example.org:008443", "api"},
 		{"127.0.0.1:9999", "api"},
 		{"[::1]:9999", "api"},
 		{"[0:0:0:0:0:0:0:1]:9999", "api"}, // the same address

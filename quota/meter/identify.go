@@ -102,12 +102,12 @@ func requestPath(u *url.URL) string {
 // upstreamOf matches a request. It is metered if the host that it is sent to is, or
 // the one that it names, by which servers go.
 func upstreamOf(book *quota.Book, req *http.Request, verb, path string) (m quota.Match, detour bool, err error) {
-	m = book.Match(verb, asciiHost(req.URL.Host), path)
+	m = matchAt(book, req.URL.Scheme, req.URL.Host, verb, path)
 	host := namedHost(req)
 	if host == "" || host == req.URL.Host {
 		return m, false, nil
 	}
-	named := book.Match(verb, asciiHost(host), path)
+	named := matchAt(book, req.URL.Scheme, host, verb, path)
 	switch {
 	case named.Upstream == nil:
 		return m, false, nil
@@ -115,6 +115,32 @@ func upstreamOf(book *quota.Book, req *http.Request, verb, path string) (m quota
 		return m, false, quota.BadInput("the request is sent to %s, but names a host of %s; nobody can say which of the two counts it", m.Upstream.Name, named.Upstream.Name)
 	}
 	return named, m.Upstream == nil, nil
+}
+
+// matchAt matches what is asked of a host, which the book may list with the port that
+// its scheme means.
+func matchAt(book *quota.Book, scheme, host, verb, path string) quota.Match {
+	host = asciiHost(host)
+	m := book.Match(verb, host, path)
+	if m.Upstream != nil {
+		return m
+	}
+	host = strings.TrimSuffix(host, ":")
+	if strings.LastIndexByte(host, ':') > strings.LastIndexByte(host, ']') {
+		return m // it has a port
+	}
+	return book.Match(verb, host+usualPort(scheme), path)
+}
+
+// usualPort is the port of a scheme, behind its colon.
+func usualPort(scheme string) string {
+	switch scheme {
+	case "http":
+		return ":80"
+	case "https":
+		return ":443"
+	}
+	return ""
 }
 
 // namedHost is the host that a request asks for where it arrives: that of a URL which
@@ -164,7 +190,7 @@ func crosses(book *quota.Book, req *http.Request) error {
 // one.
 func hostOf(u *url.URL) string {
 	host := strings.ToLower(asciiHost(u.Host))
-	host = strings.TrimSuffix(host, map[string]string{"http": ":80", "https": ":443"}[u.Scheme])
+	host = strings.TrimSuffix(host, usualPort(u.Scheme))
 	return strings.TrimSuffix(host, ".")
 }
 

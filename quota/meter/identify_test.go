@@ -25,6 +25,12 @@ func TestSpellingsOfAHost(t *testing.T) {
 		{"http://api.example.com:8080/v1/items", "", 1}, // listed without a port: every one
 		{"http://api.example.org:8443/v1/items", "", 1},
 		{"http://api.example.org/v1/items", "", 0},
+		{"http://api.example.org:08443/v1/items", "", 1}, // which net/http dials
+		{"http://usual.example.com/v1/items", "", 1},     // listed with the port that this is sent to
+		{"http://usual.example.com:/v1/items", "", 1},
+		{"http://usual.example.com.:80/v1/items", "", 1},
+		{"http://usual.example.com:81/v1/items", "", 0},
+		{"http://127.0.0.1/v1/items", "usual.example.com", 1},
 		{"http://ａｐｉ.example.com/v1/items", "", 1}, // as net/http resolves it
 		{"http://api.example。com/v1/items", "", 1},
 		{"http://ａｐｉ.example.com:8080/v1/items", "", 1},

@@ -23,7 +23,7 @@ const book = `
 revision: 1
 upstreams:
   api:
-    hosts: [api.example.com, "api.example.org:8443"]
+    hosts: [api.example.com, "api.example.org:8443", "usual.example.com:80"]
     api_key: {header: X-Api-Key, query: key}
     resumable: upload_id
     refusals:
