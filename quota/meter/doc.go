@@ -8,6 +8,7 @@
 //	})}
 //	service, err := youtube.NewService(ctx, option.WithHTTPClient(client))
 //
+// The ledger is a [quota.Ledger], which [quota.New] makes of a price book and a store.
 // The routes of the price book say which method a request calls. Each request is a
 // call, so pages, uploads and retries are metered one by one. A call that cannot be
 // paid for is not sent; the ledger's error comes back through the SDK, and
@@ -18,7 +19,8 @@
 //		resumeAt(refused.RetryAt)
 //	}
 //
-// Requests to hosts that the price book does not list pass untouched. One to a host
+// Requests to hosts that the price book does not list pass untouched, also those to
+// a stand-in for the upstream, until its host is listed. One to a host
 // that it lists, but which has no price, is refused with the line to add (see
 // unpriced in costs.yaml). So are a batch of calls, and a request with a header that
 // makes another verb of it.
@@ -27,7 +29,9 @@
 //
 // Labels, class and account come from the context ([WithJob], [WithRegion],
 // [WithClass], [WithAccount]), and so does a [quota.Hold] that pays
-// ([quota.Hold.Context]). Without any, the method is label enough.
+// ([quota.Hold.Context]). Without any, the method is label enough. [WithOutage] says
+// what to do while the ledger cannot be reached, and [WithBudget] bounds what the
+// calls of one run may cost together.
 //
 // # What a call is charged
 //
