@@ -39,7 +39,7 @@ var pacific = func() *time.Location {
 // ledger would grant. Wherever the ledger is kept, the same is granted to the unit.
 //
 // With HEADROOM_SOAK=1 it is whole months, not two days of each, and SQLite beside
-// memory and Redis.
+// memory and Redis. README.md of package quota shows what that prints.
 func TestMonth(t *testing.T) {
 	seed := rand.Uint64()
 	if text := os.Getenv(monthSeed); text != "" {
