@@ -237,13 +237,13 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 	}
 	now, tight, used, limit, reset := list[0], list[1], list[2], list[3], list[4]
 	a.store.tell(now)
-	var granted, free, one, zero any = int64(1), int64(0), int64(1), int64(0)
+	var granted, free, blocked, one, zero any = int64(1), int64(0), int64(0), int64(1), int64(0)
 	if len(list) > 5 {
-		granted, free = zero, list[5]
+		granted, free, blocked = zero, list[5], list[6]
 	} else if !a.noSpend {
 		a.store.births.grew(keys[0], a.known[0].generation, integer(now))
 	}
-	return []any{one, now, granted, one, tight, used, limit, free, reset, zero, now, zero, ""}, nil
+	return []any{one, now, granted, one, tight, used, limit, free, reset, zero, now, blocked, ""}, nil
 }
 
 // zone names the zone by whose days a pool's spend is counted.

@@ -1,6 +1,7 @@
 -- steady is the way of almost every reservation: one pool, its page as expected,
 -- and either no window between two buckets or near a boundary, and room in all of
--- them; or not enough room in one, which is told here too, with when to come again.
+-- them; or not enough room in one, or a block, which is told here too, with when to
+-- come again.
 -- It does what reserve does then, on the numbers of the page alone and without the
 -- prelude, whose functions cost more to define than all of this costs to run.
 -- Anything else it leaves to reserve, and has written nothing.
@@ -16,7 +17,7 @@
 --   has seen of it; and per window limit, 0 for a ring, -1 for a calendar, else the
 --   step of a counter, and its steps or the lag.
 -- RETURNS now, the tightest window, used, limit, reset; of a refusal also when it is
---   free; or the number 0.
+--   free, and 2 if that is a block, else 0; or the number 0.
 
 local now = clock()
 local key, numbers = KEYS[1], ARGV[1]
@@ -66,17 +67,18 @@ end
 if not fits then -- or they do, once reserve has brought the page to now
   local start = 48 + 24 * n
   local h = { struct.unpack('<' .. string.rep('d', 10 + 7 * n), redis.call('GETRANGE', key, start, start + 79 + 56 * n)) }
-  if h[6] ~= 0 and now < h[6] or f[6] ~= 0 and h[7] - 3600000000 > f[7] then
-    return 0 -- a block, or news of the page
+  if f[6] ~= 0 and h[7] - 3600000000 > f[7] then
+    return 0 -- news of the page
   end
-  local last = now
+  local shut = h[6] ~= 0 and now < h[6]
+  local last, blocked = shut and h[6] or now, shut and 2 or 0
   for i = 1, n do
     local o, w, q = 5 + n + 2 * i, 6 + 3 * i, 10 + 7 * (i - 1)
     local most, step, used = f[w], f[w + 1], p[o]
     local free, ends
     if units > most then
       return 0
-    elseif step == 0 and used + units > most then -- a ring: its counters, oldest first
+    elseif step == 0 and (shut or used + units > most) then -- a ring: its counters, oldest first
       local was, per, size = h[q + 3], h[q + 6], h[q + 7] + 1
       local cur, gone, need = was % size, math.floor(now / per) - size, nil
       local ring = redis.call('GETRANGE', key, h[q + 2], h[q + 2] + 4 * size - 1)
@@ -93,11 +95,14 @@ if not fits then -- or they do, once reserve has brought the page to now
             break -- there is room, since others left
           elseif need <= 0 then
             free = (b + size) * per
-            local zeros = p[o + 1] > 0 and 1 or string.find(string.reverse(ring), '[^%z]')
-            ends = (was + 1 + math.floor((#ring - zeros) / 4)) * per
           end
         end
         at = string.find(ring, '[^%z]', 4 * k + 5)
+      end
+      ends = now
+      if used > 0 then
+        local zeros = p[o + 1] > 0 and 1 or string.find(string.reverse(ring), '[^%z]')
+        ends = (was + 1 + math.floor((#ring - zeros) / 4)) * per
       end
     elseif step < 0 then
       local lag, to_ = f[w + 2], h[q + 4]
@@ -107,8 +112,9 @@ if not fits then -- or they do, once reserve has brought the page to now
         if h[q + 7] + units > most then
           return 0
         end
-        free, ends = to_ + lag, to_
+        free = to_ + lag
       end
+      ends = to_
     elseif step > 0 then
       local steps, index, cur, prev = f[w + 2], h[q + 3], used, p[o + 1]
       local per = step * steps
@@ -124,16 +130,18 @@ if not fits then -- or they do, once reserve has brought the page to now
       elseif used > room then
         free = stop + per - math.floor(room * steps / cur) * step
       end
-      ends = cur > 0 and stop + per or stop
+      ends = cur > 0 and stop + per or prev > 0 and stop or now
     end
     if free and free > last then
-      last, tight, has, limit, reset = free, i, used, most, ends
+      last, blocked, tight, has, limit, reset = free, 0, i, used, most, ends
+    elseif blocked ~= 0 and (not left or most - used < left) then -- what is shown of a block: the least that is left
+      left, tight, has, limit, reset = most - used, i, used, most, ends
     end
   end
   if last == now then
     return 0
   end
-  return { now, tight, has, limit, reset, last }
+  return { now, tight, has, limit, reset, last, blocked }
 end
 
 if f[6] ~= 0 then -- before all else: it may be no hash, and then nothing must have been written
