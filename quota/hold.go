@@ -235,8 +235,8 @@ func (h *Hold) close() []int64 {
 
 // draw takes a call's units from the hold, or returns nil if it cannot: another
 // ledger or account, a pool that it does not hold or that is blocked, too little
-// left, ended, closed, an id that drew something else, or a question that makes no sense; reserving will say what is
-// wrong.
+// left, ended, closed, an id that drew something else, or a question that makes no
+// sense; reserving will say what is wrong.
 func (h *Hold) draw(ctx context.Context, l *Ledger, c *Call) *Reservation {
 	if h.r.ledger != l || ctx.Err() != nil || c.ID != "" && !validID(c.ID) {
 		return nil
