@@ -177,6 +177,11 @@ func badOthers(t *testing.T, l *quota.Ledger) {
 			return l.BlockFor(ctx, quota.Pool{Upstream: "client", Account: quota.DefaultAccount, Key: "k"}, time.Hour, "why")
 		}, "client:k is a family's member, not a pool"},
 		{"usage of an unknown upstream", func(ctx context.Context) error { _, err := l.Usage(ctx, "vimeo", ""); return err }, `there is no upstream "vimeo"; the price book has github, youtube`},
+		{"usage of an account that no upstream has", func(ctx context.Context) error { _, err := l.Usage(ctx, "", "prod"); return err }, `no upstream has an account "prod"; the price book has default, staging`},
+		{"spend of an account that no upstream has", func(ctx context.Context) error {
+			_, err := l.Spend(ctx, quota.SpendQuery{Account: "prod"})
+			return err
+		}, `no upstream has an account "prod"; the price book has default, staging`},
 		{"usage of an unknown account", func(ctx context.Context) error { _, err := l.Usage(ctx, "youtube", "prod"); return err }, `youtube has no account "prod"; the price book has default, staging`},
 		{"spend of an unknown upstream", func(ctx context.Context) error {
 			_, err := l.Spend(ctx, quota.SpendQuery{Upstream: "vimeo"})

@@ -43,9 +43,8 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 			all = append(all, usage(s, p.book.Upstreams[key.upstream].Pools[s.Pool.Name].of(key.account)))
 		}
 	}
-	if len(all) == 0 && upstream+account != "" {
-		_, err := p.pools(upstream, cmp.Or(account, DefaultAccount), "")
-		return nil, err
+	if len(all) == 0 {
+		return nil, p.known(upstream, account)
 	}
 	return all, nil
 }
@@ -77,15 +76,33 @@ func (p *prices) accountKeys(upstream, account string) []accountKey {
 	return keys
 }
 
+// known says what is wrong with the names of an upstream and an account, either of
+// which may be empty.
+func (p *prices) known(upstream, account string) error {
+	if upstream != "" {
+		_, err := p.pools(upstream, cmp.Or(account, DefaultAccount), "")
+		return err
+	}
+	accounts := map[string]bool{}
+	for _, key := range p.accountKeys("", "") {
+		accounts[key.account] = true
+	}
+	if account == "" || accounts[account] {
+		return nil
+	}
+	return BadInput("no upstream has an account %.40q; the price book has %s", account, names(accounts))
+}
+
 // Spend returns who spent what, summed over every dimension that is not in by;
 // without by it returns all there is. A query without upstream or account asks
 // for all that the price book has.
 func (l *Ledger) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Spent, error) {
 	p := l.prices.Load()
 	keys := p.accountKeys(q.Upstream, q.Account)
-	if len(keys) == 0 && q.Upstream+q.Account != "" {
-		_, err := p.pools(q.Upstream, cmp.Or(q.Account, DefaultAccount), "")
-		return nil, err
+	if len(keys) == 0 {
+		if err := p.known(q.Upstream, q.Account); err != nil {
+			return nil, err
+		}
 	}
 	var all []Spent
 	for _, key := range keys {
