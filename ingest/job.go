@@ -110,8 +110,8 @@ func (j *Job) setDefaults(regions []string) {
 // hundred of the day.
 var defaultPages = map[Kind]int{Trending: 4, Search: 3, Uploads: 10, Stats: 20, Retention: 20}
 
-// maxPages is more than any upstream has, and an end where one has none.
-const maxPages = 1000
+// MaxPages is how many a job may have of a unit of work: more than any upstream has, and an end where one has none.
+const MaxPages = 1000
 
 var jobName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
 
@@ -138,8 +138,8 @@ func (j *Job) check() []Fault {
 	if j.Misfire != Skip && j.Misfire != Once {
 		fault("misfire", fmt.Errorf("there is no misfire %q; write skip or once", j.Misfire))
 	}
-	if j.Pages < 1 || j.Pages > maxPages {
-		fault("pages", fmt.Errorf("pages must be 1 to %d, not %d", maxPages, j.Pages))
+	if j.Pages < 1 || j.Pages > MaxPages {
+		fault("pages", fmt.Errorf("pages must be 1 to %d, not %d", MaxPages, j.Pages))
 	}
 	if j.MaxUnits < 0 {
 		fault("max_units", fmt.Errorf("units cannot be negative, as %d", j.MaxUnits))

@@ -64,7 +64,7 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 		attrs := append(c.attrs(), slog.String("pool", pool.String()), slog.String("reason", no.reason))
 		switch {
 		case no.wait > 0:
-			attrs = append(attrs, slog.Duration("retry_after", no.wait))
+			attrs = append(attrs, slog.String("retry_after", no.wait.String()))
 		case !no.until.IsZero():
 			attrs = append(attrs, slog.Time("retry_at", no.until))
 		}

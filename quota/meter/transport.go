@@ -173,7 +173,7 @@ func (t *Transport) logRefusal(ctx context.Context, c *call, err error) {
 		attrs = append(attrs,
 			slog.String("pool", refused.Pool.String()), slog.String("window", refused.Window),
 			slog.Int64("units", refused.Units), slog.Int64("used", refused.Used), slog.Int64("limit", refused.Limit),
-			slog.Duration("retry_after", refused.RetryAfter), slog.Time("retry_at", refused.RetryAt))
+			slog.String("retry_after", refused.RetryAfter.Round(time.Second).String()), slog.Time("retry_at", refused.RetryAt))
 		if refused.Reason != "" {
 			attrs = append(attrs, slog.String("reason", refused.Reason))
 		}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/ingest"
+)
+
+// backfillFlags are those of ingestor backfill.
+type backfillFlags struct {
+	since, until string
+	query        string
+	regions      []string
+	class        string
+}
+
+func (a *app) backfillCommand() *cobra.Command {
+	var f backfillFlags
+	cmd := &cobra.Command{
+		Use:   "backfill [JOB]",
+		Short: "Fetch what was published between two dates",
+		Long: `It fetches all that the queries of a search job, or one query, find between two
+dates, as the class backfill if the price book has one, which leaves a part of the
+quota to the jobs. When the quota is gone it exits 75; the same command goes on
+where it stopped. What was fetched to its end is not fetched again.`,
+		Example: `  ingestor backfill news --since 2026-01-01 --until 2026-02-01
+  ingestor backfill --query "total eclipse" --region US --since 2026-08-01 --until 2026-08-15`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 1) == (f.query != "") || len(args) > 1 {
+				return usage("name one search job of the configuration, or a --query")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.backfill(cmd, args, &f)
+		},
+	}
+	a.outputFlag(cmd)
+	cmd.Flags().StringVar(&f.since, "since", "", "published on this `day` or after it, as 2026-01-31")
+	cmd.Flags().StringVar(&f.until, "until", "", "published before this `day`")
+	cmd.Flags().StringVar(&f.query, "query", "", "what to look for, instead of the queries of a job")
+	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "only this `region` (repeat it for more; default those of the job, or of the configuration)")
+	cmd.Flags().StringVar(&f.class, "class", "", "a class of the price book (default backfill, if there is one)")
+	return cmd
+}
+
+func (a *app) backfill(cmd *cobra.Command, args []string, f *backfillFlags) (err error) {
+	s, err := a.settings(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	j, err := f.job(s, args)
+	if err != nil {
+		return err
+	}
+	var done closers
+	defer func() { err = errors.Join(err, done.close()) }()
+	watched := a.watch()
+	w, err := a.openWorks(cmd.Context(), s, &done, watched.tell)
+	if err != nil {
+		watched.close()
+		return err
+	}
+	if j.Class == "" {
+		if u := w.ledger.Book().Upstreams["youtube"]; u != nil {
+			if _, has := u.Classes["backfill"]; has {
+				j.Class = "backfill"
+			}
+		}
+	}
+	had, err := completed(cmd, w, j)
+	if err != nil {
+		watched.close()
+		return err
+	}
+	why := ingest.Occasion{Without: had}
+	rep, err := w.runner.Run(cmd.Context(), j, why)
+	watched.close()
+	if err != nil {
+		return err
+	}
+	if len(rep.Work) == 0 && rep.Err == nil {
+		fmt.Fprintf(a.stderr, "ingestor: all of this was fetched before; to fetch it again: ingestor state reset %s\n", j.Name)
+	}
+	return a.leave(w, "", []*ran{summary(j, why, rep, nil, a.now())})
+}
+
+// job is what is to be fetched, as a job of its own: its cursors are no other's.
+func (f *backfillFlags) job(s *settings, args []string) (*ingest.Job, error) {
+	j := ingest.Job{Name: "query", Kind: ingest.Search, Regions: s.Regions, Queries: []string{f.query}}
+	if len(args) == 1 {
+		known, there := s.Jobs[args[0]]
+		if !there {
+			return nil, usage("there is no job %q in the configuration", args[0])
+		}
+		if known.Kind != ingest.Search {
+			return nil, usage("job %s is of kind %s; a backfill is for search jobs", args[0], known.Kind)
+		}
+		j = known
+	}
+	if len(f.regions) > 0 {
+		j.Regions = f.regions
+	}
+	var err error
+	if j.Since, err = day("since", f.since); err != nil {
+		return nil, err
+	}
+	if j.Until, err = day("until", f.until); err != nil {
+		return nil, err
+	}
+	if !j.Since.Before(j.Until) {
+		return nil, usage("--since %s must be before --until %s", j.Since.Format(time.DateOnly), j.Until.Format(time.DateOnly))
+	}
+	j.Class, j.Pages, j.MaxRuntime = f.class, ingest.MaxPages, 0
+	j.Name = fmt.Sprintf("backfill_%s_%s_%s", j.Name, j.Since.Format("20060102"), j.Until.Format("20060102"))
+	return &j, nil
+}
+
+func day(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, usage("--%s is missing; write a day, as 2026-01-31", flag)
+	}
+	t, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		return t, usage("--%s %q is no day; write it as 2026-01-31", flag, text)
+	}
+	return t, nil
+}
+
+// completed names the work of a backfill that was fetched to its end.
+func completed(cmd *cobra.Command, w *works, j *ingest.Job) ([]string, error) {
+	cursors, err := w.catalog.Cursors(cmd.Context(), j.Name)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, c := range cursors {
+		if !c.CompletedAt.IsZero() && !c.Begun() {
+			names = append(names, c.Work)
+		}
+	}
+	return names, nil
+}
