@@ -79,34 +79,6 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-func TestDue(t *testing.T) {
-	r := newRig(t, 100, charts(nil)) // due at 00, 06, 12 and 18 UTC; it is 20
-	due := func() string {
-		t.Helper()
-		at, err := r.runner.Due(t.Context(), r.job("charts"))
-		r.must(err)
-		if at.IsZero() {
-			return "not"
-		}
-		return at.Format("02 15:04")
-	}
-	if got := due(); got != "20 18:00" {
-		t.Errorf("a job that has never run is due %s", got)
-	}
-	r.run("charts", ingest.Occasion{})
-	if got := due(); got != "20 18:00" {
-		t.Errorf("after a run that a person asked for it is due %s", got)
-	}
-	r.run("charts", ingest.Occasion{Scheduled: noon.Add(-2 * time.Hour)})
-	if got := due(); got != "not" {
-		t.Errorf("it has run and is due %s", got)
-	}
-	r.clock.Advance(16*time.Hour + time.Minute)
-	if got := due(); got != "21 12:00" {
-		t.Errorf("two times later it is due %s", got)
-	}
-}
-
 // TestGoingOnIsNoScheduledRun: what is deferred goes on before the next tick, and
 // that tick still comes, also if the daemon is not up by then.
 func TestGoingOnIsNoScheduledRun(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -122,12 +121,33 @@ func (d *Daemon) load(ctx context.Context) error {
 			return err
 		}
 		if t.tick, t.start = missed, missed; missed.IsZero() {
-			t.wind(now, d.runner)
+			if err := d.revive(ctx, t, now); err != nil {
+				return err
+			}
 		}
 		if t.resume, err = d.runner.ResumeAt(ctx, t.job); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// revive makes it a task's turn if its last run was killed; else it waits for the
+// next time.
+func (d *Daemon) revive(ctx context.Context, t *task, now time.Time) error {
+	last, err := d.runner.LastScheduled(ctx, t.job)
+	if err != nil {
+		return err
+	}
+	was, err := d.runner.killed(ctx, t.job)
+	if err != nil {
+		return err
+	}
+	if !was || last.IsZero() {
+		t.wind(now, d.runner)
+		return nil
+	}
+	t.tick, t.start = last, now
 	return nil
 }
 
@@ -147,41 +167,6 @@ func (d *Daemon) missed(ctx context.Context, j *Job, now time.Time) (time.Time, 
 		missed = due
 	}
 	return missed, nil
-}
-
-// LastScheduled returns when the last scheduled run of a job was due, or zero.
-func (r *Runner) LastScheduled(ctx context.Context, j *Job) (time.Time, error) {
-	const page = 100
-	for before := int64(0); ; {
-		runs, err := r.catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Before: before, Limit: page})
-		if err != nil {
-			return time.Time{}, fmt.Errorf("read the runs of %s: %w", j.Name, err)
-		}
-		for _, run := range runs {
-			if !run.Scheduled.IsZero() {
-				return run.Scheduled, nil
-			}
-			before = run.ID
-		}
-		if len(runs) < page {
-			return time.Time{}, nil
-		}
-	}
-}
-
-// Due returns the latest time at which a job was due and that no scheduled run has
-// been made for; zero is none. It is for programs that are started now and then and
-// ask what to do, as cron does.
-func (r *Runner) Due(ctx context.Context, j *Job) (time.Time, error) {
-	last, err := r.LastScheduled(ctx, j)
-	if err != nil {
-		return time.Time{}, err
-	}
-	due := j.schedule.Last(r.clock.Now())
-	if !due.After(last) {
-		return time.Time{}, nil
-	}
-	return due, nil
 }
 
 // next returns the task whose turn comes first, and when.

@@ -29,6 +29,8 @@ func (r *run) fetch(ctx context.Context, w *Work, budget *meter.Budget) (*catalo
 		switch {
 		case err == nil:
 			return page, nil
+		case r.abort.Err() != nil:
+			return nil, ErrInterrupted
 		case errors.As(err, &refused):
 			wait := r.jittered(refused.RetryAfter)
 			if waited += wait; waited > r.maxWait || r.late(wait) {

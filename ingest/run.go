@@ -79,8 +79,10 @@ func NewRunner(c *Config, l *quota.Ledger, to *catalog.Catalog, u Upstream, lock
 
 // Occasion is why a run is made.
 type Occasion struct {
-	Scheduled time.Time // when it was due; zero: a person asked for it
-	Regions   []string  // only these; empty is all
+	// Scheduled is when it was due; zero: a person asked for it. A scheduled run
+	// leaves out what was completed since then, by whomever.
+	Scheduled time.Time
+	Regions   []string // only these; empty is all
 	// Deferred runs only what was deferred and can go on now.
 	Deferred bool
 	// Without leaves out units of work, by name: those that have had their turn.
@@ -154,7 +156,10 @@ func (r *run) begin(ctx context.Context, lock Lock, why Occasion) error {
 			return w.cursor.ResumeAt.IsZero() || w.cursor.ResumeAt.After(r.began)
 		})
 	}
-	r.works = slices.DeleteFunc(works, func(w *Work) bool { return slices.Contains(why.Without, w.Name) })
+	r.works = slices.DeleteFunc(works, func(w *Work) bool {
+		done := !why.Scheduled.IsZero() && !w.cursor.CompletedAt.Before(why.Scheduled)
+		return done || slices.Contains(why.Without, w.Name)
+	})
 	fence := catalog.Fence{Name: lockName(r.job), Token: lock.Token()}
 	if fence.Token == 0 {
 		if fence, err = r.catalog.NewFence(ctx, fence.Name); err != nil {

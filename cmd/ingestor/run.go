@@ -35,7 +35,7 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Without --once it stays and runs each job when it is due; what had to be deferred
 goes on at the time that the ledger named. With --once it does what was deferred
 first, then all jobs, or those named, and leaves. With --due it does only the jobs
-whose time has come since their last scheduled run; nothing is an answer, too.
+whose time has come since their last scheduled run, or whose run was killed.
 
 The first SIGTERM or interrupt lets the pages under way finish, keeps them, and
 leaves; what is left is deferred. A second one ends the calls, too.
@@ -238,6 +238,7 @@ func (a *app) once(ctx context.Context, w *works, jobs []*ingest.Job, f *runFlag
 			had[j.Name] = append(had[j.Name], rep.Work[i].Work)
 		}
 	}
+	whys := a.occasions(ctx, w, jobs, f) // before a run changes what is due
 	for _, j := range jobs {
 		at, err := w.runner.ResumeAt(ctx, j)
 		if err == nil && !at.IsZero() && !at.After(a.now()) {
@@ -245,15 +246,26 @@ func (a *app) once(ctx context.Context, w *works, jobs []*ingest.Job, f *runFlag
 		}
 	}
 	for _, j := range jobs {
-		why := ingest.Occasion{Without: had[j.Name]}
-		if f.due {
-			var err error
-			if why.Scheduled, err = w.runner.Due(ctx, j); err == nil && why.Scheduled.IsZero() {
-				continue
-			}
-		}
-		if !stuck[j.Name] {
+		why, there := whys[j.Name]
+		if there && !stuck[j.Name] {
+			why.Without = append(why.Without, had[j.Name]...)
 			one(j, why)
+		}
+	}
+	return all
+}
+
+// occasions says why each job is run, by name. What is not due is not there.
+func (a *app) occasions(ctx context.Context, w *works, jobs []*ingest.Job, f *runFlags) map[string]ingest.Occasion {
+	all := map[string]ingest.Occasion{}
+	for _, j := range jobs {
+		if !f.due {
+			all[j.Name] = ingest.Occasion{}
+			continue
+		}
+		why, due, err := w.runner.Due(ctx, j)
+		if due || err != nil { // the run meets the same fault, and says so
+			all[j.Name] = why
 		}
 	}
 	return all

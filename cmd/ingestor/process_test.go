@@ -1,0 +1,359 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/internal/youtubesim"
+)
+
+// folder is one with a configuration, before an upstream that stands still: the
+// same question has the same answer, so that what two runs fetched can be compared.
+type folder struct {
+	t   *testing.T
+	dir string
+	sim *youtubesim.Sim
+}
+
+// workers are those of a run of these tests.
+const workers = 3
+
+func newFolder(t *testing.T, quota int64, ledger string) *folder {
+	t.Helper()
+	f := &folder{t: t, dir: t.TempDir()}
+	still := time.Date(2026, time.November, 20, 20, 0, 0, 0, time.UTC)
+	f.sim = youtubesim.New(&youtubesim.Options{
+		Seed: 1, Clock: func() time.Time { return still },
+		Quota: youtubesim.Quota{youtubesim.Default: quota},
+	})
+	server := httptest.NewServer(f.sim)
+	t.Cleanup(server.Close)
+	if ledger == "" {
+		ledger = "sqlite:" + f.path("ledger.db")
+	}
+	f.write("key", "a-key-of-the-tests\n")
+	f.write("costs.yaml", fmt.Sprintf("extends: builtin\nrevision: 2\nupstreams: {youtube: {pools: {units: {quota: %d, headroom: 5}}}}\n", quota))
+	f.write("ingestor.yaml", fmt.Sprintf(`
+endpoint: %s
+ledger: %s
+catalog: %s
+costs: %s
+key_file: %s
+workers: %d
+jobs:
+  trending: {kind: trending, schedule: "@yearly", max_runtime: 1h}
+  uploads: {kind: trending, schedule: "@yearly", categories: ["10", "20"], regions: [US, DE], pages: 2, max_runtime: 1h}
+  retention: {kind: retention, schedule: "@yearly", disabled: true}
+`, server.URL, ledger, f.path("catalog.db"), f.path("costs.yaml"), f.path("key"), workers))
+	return f
+}
+
+func (f *folder) path(name string) string { return filepath.Join(f.dir, name) }
+
+func (f *folder) write(name, text string) {
+	f.t.Helper()
+	if err := os.WriteFile(f.path(name), []byte(text), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// program is ingestor with an empty environment, from /: as cron may start it. Only
+// where the state is has to be said, so that a test leaves that of the user alone.
+func (f *folder) program(ctx context.Context, args ...string) *exec.Cmd {
+	f.t.Helper()
+	path, err := exec.LookPath("ingestor")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, path, append([]string{"--config", f.path("ingestor.yaml")}, args...)...)
+	cmd.Dir, cmd.Env = "/", []string{"XDG_STATE_HOME=" + f.dir}
+	return cmd
+}
+
+// result is how a process ended.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+func (f *folder) run(args ...string) result {
+	f.t.Helper()
+	return finish(f.t, f.program(f.t.Context(), args...))
+}
+
+func finish(t *testing.T, cmd *exec.Cmd) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var left *exec.ExitError
+	if err != nil && !errors.As(err, &left) {
+		t.Error(err)
+	}
+	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// dump is all that the catalog holds.
+func (f *folder) dump() string {
+	f.t.Helper()
+	c, err := catalog.Open(f.t.Context(), f.path("catalog.db"), nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := errors.Join(c.Dump(f.t.Context(), &b, nil), c.Close()); err != nil {
+		f.t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestFromTheRootWithAnEmptyEnvironment(t *testing.T) {
+	f := newFolder(t, 1000, "")
+	cmd := f.program(t.Context(), "run", "--once", "--region", "US", "--job", "trending")
+	cmd.Env = []string{}
+	if r := finish(t, cmd); r.code != exitDone || !strings.Contains(r.stdout, "trending  US          4") {
+		t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+}
+
+// TestKilledRunsLoseNothing kills runs at random instants, each followed by one that
+// goes on.
+func TestKilledRunsLoseNothing(t *testing.T) {
+	kills := 5
+	if os.Getenv("HEADROOM_SOAK") == "1" {
+		kills = 100
+	}
+	calm := newFolder(t, 10_000, "")
+	began := time.Now()
+	if r := calm.run("run", "--once", "--due"); r.code != exitDone {
+		t.Fatalf("undisturbed it left with %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	takes := time.Since(began)
+	want, units := calm.dump(), calm.sim.Counts().Total().Units
+
+	seed := rand.Uint64()
+	t.Logf("seed %d; a run takes %s", seed, takes)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for killed := 0; killed < kills; {
+		f := newFolder(t, 10_000, "")
+		in := 0
+		for killed < kills { // until a run comes through
+			cmd := f.program(t.Context(), "run", "--once", "--due")
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			late := time.AfterFunc(time.Duration(random.Int64N(int64(takes))), func() { _ = cmd.Process.Kill() })
+			err := cmd.Wait()
+			late.Stop()
+			if err == nil {
+				break
+			}
+			if code := cmd.ProcessState.ExitCode(); code >= 0 { // it left by itself
+				t.Fatalf("after %d kills it left with %d", in, code)
+			}
+			killed++
+			in++
+		}
+		if r := f.run("run", "--once", "--due"); r.code != exitDone {
+			t.Fatalf("after %d kills it left with %d\n%s%s", in, r.code, r.stdout, r.stderr)
+		}
+		if got := f.dump(); got != want {
+			t.Errorf("after %d kills the catalog is another: %s", in, firstDifference(want, got))
+		}
+		total := f.sim.Counts().Total()
+		if most := units + int64(in*workers); total.Units > most || total.Refused > 0 {
+			t.Errorf("after %d kills %d units are spent, at most %d are right, and %d calls were refused", in, total.Units, most, total.Refused)
+		}
+	}
+}
+
+func firstDifference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range min(len(w), len(g)) {
+		if w[i] != g[i] {
+			return fmt.Sprintf("line %d\nwant %s\ngot  %s", i+1, w[i], g[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, want %d", len(g), len(w))
+}
+
+// TestOverlappingRuns starts eight at once: each runs the jobs that it finds free,
+// and says who has the others. All together spend what one would.
+func TestOverlappingRuns(t *testing.T) {
+	for _, home := range []string{"sqlite", "redis"} {
+		for _, tt := range []struct {
+			name         string
+			quota, units int64 // 5 of the quota stay free
+			last         int   // exit code of one that comes afterwards
+		}{
+			{"enough for all", 60, 40, exitDone},
+			{"the quota ends", 30, 25, exitDeferred},
+		} {
+			t.Run(home+", "+tt.name, func(t *testing.T) {
+				ledger := ""
+				if home == "redis" {
+					server, err := redistest.Start(t.TempDir())
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(server.Kill)
+					ledger = "redis://" + server.Addr + "/0"
+				}
+				f := newFolder(t, tt.quota, ledger)
+				for _, r := range f.together(8) {
+					said := strings.Contains(r.stderr, "another process runs this job: ") && strings.Contains(r.stdout, "held") ||
+						strings.Contains(r.stdout, "deferred")
+					if r.code != exitDone && (r.code != exitDeferred || !said) {
+						t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
+					}
+				}
+				if r := f.run("run", "--once", "--due"); tt.last == exitDone && r.code != exitDone {
+					t.Errorf("the last one left with %d\n%s%s", r.code, r.stdout, r.stderr)
+				}
+				if total := f.sim.Counts().Total(); total.Units != tt.units || total.Refused > 0 {
+					t.Errorf("%d units were spent, want %d as by one process; refused: %d", total.Units, tt.units, total.Refused)
+				}
+				if tt.last != exitDone {
+					return // which regions came first is up to the machine
+				}
+				alone := newFolder(t, tt.quota, "")
+				alone.run("run", "--once", "--due")
+				if want, got := alone.dump(), f.dump(); want != got {
+					t.Errorf("eight made another catalog than one: %s", firstDifference(want, got))
+				}
+			})
+		}
+	}
+}
+
+// together starts so many runs at once.
+func (f *folder) together(n int) []result {
+	f.t.Helper()
+	results := make([]result, n)
+	var all sync.WaitGroup
+	for i := range results {
+		cmd := f.program(f.t.Context(), "run", "--once", "--due")
+		all.Go(func() { results[i] = finish(f.t, cmd) })
+	}
+	all.Wait()
+	return results
+}
+
+// stalled is a process with a call under way that is not answered for a while.
+func (f *folder) stalled(answer time.Duration, args ...string) (cmd *exec.Cmd, stdout *bytes.Buffer) {
+	f.t.Helper()
+	under := make(chan struct{})
+	var once sync.Once
+	f.sim.Inject(youtubesim.Fault{Do: youtubesim.Stall, Delay: answer, Match: func(*http.Request) bool {
+		once.Do(func() { close(under) })
+		return true
+	}})
+	cmd, stdout = f.program(f.t.Context(), args...), &bytes.Buffer{}
+	cmd.Stdout = stdout
+	if err := cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	<-under
+	return cmd, stdout
+}
+
+func (f *folder) signal(cmd *exec.Cmd) {
+	f.t.Helper()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// TestASignalLetsThePageFinish, and a second one does not.
+func TestASignalLetsThePageFinish(t *testing.T) {
+	f := newFolder(t, 1000, "")
+	cmd, stdout := f.stalled(300*time.Millisecond, "run", "--once", "--job", "trending")
+	f.signal(cmd)
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != exitDeferred || !strings.Contains(stdout.String(), "1  deferred") {
+		t.Errorf("left with %d\n%s", code, stdout)
+	}
+	f.sim.Heal()
+	if r := f.run("run", "--once", "--job", "trending"); r.code != exitDone {
+		t.Errorf("going on left with %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if total := f.sim.Counts().Total(); total.Units != 32 {
+		t.Errorf("%d units were spent, want 32: what was fetched is kept", total.Units)
+	}
+
+	f = newFolder(t, 1000, "")
+	cmd, _ = f.stalled(0, "run", "--once", "--job", "trending") // it never answers
+	f.signal(cmd)
+	f.signal(cmd)
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != exitDeferred {
+		t.Errorf("told twice it left with %d", code)
+	}
+}
+
+func TestSandbox(t *testing.T) {
+	f := newFolder(t, 1000, "")
+	ready := make(chan string)
+	cmd := f.program(t.Context(), "sandbox", "--quota", "3")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var rest strings.Builder
+	go func() {
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if url, is := strings.CutPrefix(lines.Text(), "endpoint: "); is {
+				ready <- url
+			}
+			rest.WriteString(lines.Text() + "\n")
+		}
+		close(ready)
+	}()
+	url := <-ready
+	for range 4 {
+		get(t, url+"/youtube/v3/videos?part=id&chart=mostPopular&regionCode=US&key=any")
+	}
+	if counts := get(t, url+"/__counts"); !strings.Contains(counts, `"units":3,"refused":1`) {
+		t.Errorf("it counted %s", counts)
+	}
+	f.signal(cmd)
+	for range ready { // until its output ends
+	}
+	if err := cmd.Wait(); err != nil || !strings.Contains(rest.String(), "videos.list      3      3        1") {
+		t.Errorf("%v\n%s", err, &rest)
+	}
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	r, err := http.Get(url) //nolint:noctx // the server is ours
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err := errors.Join(err, r.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}

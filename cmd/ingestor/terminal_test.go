@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/creack/pty"
+)
+
+var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+
+// TestOnATerminal looks at the demo as people do.
+func TestOnATerminal(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		columns        uint16
+		env            []string
+		colour, cursor bool
+	}{
+		{"a terminal", 100, []string{"TERM=xterm-256color"}, true, true},
+		{"no colour", 100, []string{"TERM=xterm-256color", "NO_COLOR=1"}, false, true},
+		{"a dumb one", 100, []string{"TERM=dumb"}, false, false},
+		{"a narrow one", 40, []string{"TERM=xterm"}, true, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel() // a demo takes its time, so that it can be watched
+			shown := onTerminal(t, tt.columns, append(tt.env, "TMPDIR="+t.TempDir(), "TZ=UTC"), "demo")
+			if got := colours.MatchString(shown); got != tt.colour {
+				t.Errorf("colour: %t\n%q", got, shown)
+			}
+			if got := strings.Contains(shown, "━"); got != tt.cursor {
+				t.Errorf("bars: %t", got)
+			}
+			if !tt.colour && !tt.cursor && strings.Contains(shown, "\x1b") {
+				t.Errorf("it moves the cursor: %q", shown)
+			}
+			text := ansi.Strip(shown)
+			for _, want := range []string{"Run 1", "Run 2", "deferred", "refused: 0", "ingestor init"} {
+				if !strings.Contains(text, want) {
+					t.Errorf("%q is not there:\n%s", want, text)
+				}
+			}
+			for line := range strings.Lines(text) {
+				line = strings.TrimRight(line[strings.LastIndex(strings.TrimRight(line, "\r\n"), "\r")+1:], "\r\n")
+				if wide := ansi.StringWidth(line); wide > int(tt.columns) && !strings.Contains(line, "/") {
+					t.Errorf("%d columns: %s", wide, line)
+				}
+			}
+		})
+	}
+}
+
+// onTerminal runs the program on a terminal of so many columns, and returns all that
+// it wrote there.
+func onTerminal(t *testing.T, columns uint16, env []string, args ...string) string {
+	t.Helper()
+	path, err := exec.LookPath("ingestor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Env = env
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: columns})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown bytes.Buffer
+	_, err = io.Copy(&shown, terminal)
+	var gone *os.PathError
+	if err != nil && !(errors.As(err, &gone) && errors.Is(gone.Err, syscall.EIO)) { // how Linux says that the other end has left
+		t.Error(err)
+	}
+	if err := errors.Join(cmd.Wait(), terminal.Close()); err != nil {
+		t.Errorf("%v\n%s", err, &shown)
+	}
+	return shown.String()
+}
