@@ -17,26 +17,25 @@ package journal
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
-	_ "modernc.org/sqlite" // the driver
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/headroom-quota/headroom/quota"
 )
-
-//go:embed schema.sql
-var schema string
 
 // Journal is a [quota.Journal] and a [quota.Births]. It is safe for concurrent use,
 // by several processes too.
 type Journal struct {
 	db   *sql.DB
 	path string
+	file os.FileInfo // as it was opened
 }
 
 var (
@@ -54,30 +53,24 @@ func Open(ctx context.Context, path string) (*Journal, error) {
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("open journal %s: make its folder first: mkdir -p %s: %w", path, filepath.Dir(path), err)
 	}
-	q := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"}}
+	q := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(5000)", "synchronous(FULL)", "foreign_keys(1)"}}
 	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}).String())
 	if err != nil {
 		return nil, fmt.Errorf("open journal %s: %w", path, err)
 	}
 	db.SetMaxOpenConns(1)
 	j := &Journal{db: db, path: path}
-	if err := j.prepare(ctx); err != nil {
+	err = j.prepare(ctx)
+	for range 200 { // to make a new file a WAL file, SQLite waits for nobody else who does
+		if !busy(err) || (quota.SystemClock{}).Sleep(ctx, 10*time.Millisecond) != nil {
+			break
+		}
+		err = j.prepare(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open journal %s: %w", path, err), db.Close())
 	}
 	return j, nil
-}
-
-// prepare makes the tables, and reads back that what is committed is on the disk.
-func (j *Journal) prepare(ctx context.Context) error {
-	var synchronous int
-	if err := j.db.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous); err != nil {
-		return err
-	}
-	if synchronous != 2 {
-		return fmt.Errorf("synchronous is %d, not 2: an admitted call would not survive a power cut", synchronous)
-	}
-	_, err := j.db.ExecContext(ctx, schema)
-	return err
 }
 
 // Close closes the file.
@@ -92,7 +85,11 @@ func (j *Journal) write(ctx context.Context, do func(*sql.Tx) error) error {
 	if err != nil {
 		return j.fault("write to", err)
 	}
-	if err := do(tx); err != nil {
+	err = do(tx)
+	if err == nil {
+		err = j.there()
+	}
+	if err != nil {
 		return j.fault("write to", errors.Join(err, tx.Rollback()))
 	}
 	return j.fault("write to", tx.Commit())
@@ -103,4 +100,10 @@ func (j *Journal) fault(verb string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("%s journal %s: %w", verb, j.path, err)
+}
+
+// busy reports whether an error only says that somebody else is at it.
+func busy(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && e.Code()&0xff == sqlite3.SQLITE_BUSY
 }

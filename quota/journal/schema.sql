@@ -1,5 +1,9 @@
 -- What the processes of one machine have to tell the ledger once it can be reached
 -- again, and when the pages that they use were born.
+
+PRAGMA application_id = 1215458666; -- 'Hrmj': a journal of Headroom
+PRAGMA user_version = 1;
+
 CREATE TABLE IF NOT EXISTS entries (
   id     TEXT PRIMARY KEY,
   at     INTEGER NOT NULL, -- microseconds since 1970, by the ledger's clock

@@ -1,7 +1,7 @@
 -- The ledger. Times are microseconds since 1970 UTC; ask the views for times
 -- that a person can read.
 
-PRAGMA application_id = 1215456356; -- 'Hrmd': a ledger of Headroom
+PRAGMA application_id = 1215456356; -- 'Hrdd': a ledger of Headroom
 
 -- Every pool that this file has ever known. It outlives the pool's page, so that
 -- a page that was deleted, or restored from somewhere else, is noticed: see
