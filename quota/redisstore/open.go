@@ -19,7 +19,7 @@ import (
 //	redis://host:26379?master_name=main&addr=host2:26379           behind Sentinels
 //	redis://host:7001?addr=host2:7002&addr=host3:7003              a Cluster, by some of its nodes
 //
-// The store closes the connections. Errors never hold the URL's password. What the
+// The store closes the connections. Errors never hold the URL's passwords. What the
 // client would write to standard error beside them is silenced, for all clients of
 // the process.
 func Open(address string, o *Options) (*Store, error) {
@@ -44,6 +44,9 @@ func dial(address string) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, errors.New("the address of redis is no URL; write redis://host:6379/0") // it may hold a password
 	}
+	if u.Scheme != "unix" && strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@") {
+		return nil, errors.New("the address of redis has an @ behind its host: in a password write / ? # @ as %2F %3F %23 %40") // likewise
+	}
 	fault := func(err error) error {
 		text := err.Error()
 		if u.User != nil {
@@ -51,7 +54,7 @@ func dial(address string) (redis.UniversalClient, error) {
 				text = strings.ReplaceAll(text, password, "***")
 			}
 		}
-		return fmt.Errorf("redis at %s: %s", u.Redacted(), text)
+		return fmt.Errorf("redis at %s: %s", &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}, text) // names and options may be secrets too
 	}
 	switch q := u.Query(); {
 	case q.Has("master_name"):
