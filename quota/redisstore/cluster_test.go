@@ -127,10 +127,26 @@ func TestReplicaReadsAreRefused(t *testing.T) {
 	}
 }
 
-func TestPrefixHasNoBraces(t *testing.T) {
-	for _, p := range []string{"a{b", "a}b", "{a}"} {
-		if _, err := redisstore.New(dial(t, server.Addr), &redisstore.Options{Prefix: p}); err == nil || !strings.Contains(err.Error(), p) {
+func TestPrefixesThatAreRefused(t *testing.T) {
+	for p, why := range map[string]string{
+		"a{b": "braces", "a}b": "braces", "{a}": "braces",
+		"a\x1d": "control characters", "a\x1eb": "control characters", "\x00": "control characters", // a receipt has them between its parts
+	} {
+		if _, err := redisstore.New(dial(t, server.Addr), &redisstore.Options{Prefix: p}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("prefix %q must not hold %s", p, why)) {
 			t.Errorf("prefix %q: got %v", p, err)
+		}
+	}
+}
+
+func TestPrefixesThatAreOdd(t *testing.T) {
+	for i, p := range []string{" ", "%s:", "*", "[a-z]?", "a/b:", "\"quoted\" \\", "日本", "\xff\xfe"} {
+		s := open(t, dial(t, server.Addr), prefix()+p)
+		v, err := s.Reserve(bg, quota.Request{ID: fmt.Sprint("odd ", i), Charges: []quota.Charge{units(3, 10)}})
+		if err != nil || !v.Allowed {
+			t.Fatalf("prefix %q: %+v, %v", p, v, err)
+		}
+		if done, err := s.Settle(bg, v.Token(), []int64{1}); err != nil || done.Back != 2 {
+			t.Errorf("prefix %q: %+v, %v", p, done, err)
 		}
 	}
 }

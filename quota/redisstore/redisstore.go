@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/redis/go-redis/v9"
 
@@ -59,6 +60,9 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 	}
 	if strings.ContainsAny(s.prefix, "{}") {
 		return nil, fmt.Errorf("prefix %q must not hold braces: they mark the part of a key that chooses its slot", s.prefix)
+	}
+	if strings.ContainsFunc(s.prefix, unicode.IsControl) {
+		return nil, fmt.Errorf("prefix %q must not hold control characters: they stand between the parts of a receipt", s.prefix)
 	}
 	if s.timeout == 0 {
 		s.timeout = 2 * time.Second
