@@ -56,9 +56,33 @@ func (s *Store) within(ctx context.Context, send func(context.Context) error) (e
 	var late net.Error
 	switch {
 	case !errors.As(err, &late) || !late.Timeout():
-		return err
+		return remedied(err)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
 	return fmt.Errorf("redis did not answer in time, %s at most: %w", s.timeout, context.DeadlineExceeded)
+}
+
+const signIn = "give the user and password of one who may do this"
+
+// remedies say what to do, by how a server's error begins.
+var remedies = [...]struct{ prefix, do string }{
+	{"MOVED", "the server is one of a Cluster, which this client does not follow: connect to it as a Cluster, by some of its nodes"},
+	{"READONLY", "the server is a replica: connect to its master"},
+	{"OOM", "the server's memory is full: raise its maxmemory"},
+	{"MISCONF", "the server cannot save what it is told: see its log and its disk"},
+	{"NOAUTH", signIn},
+	{"WRONGPASS", signIn},
+	{"NOPERM", signIn},
+	{"Protocol error: unauthenticated", signIn}, // many arguments, before a password was given
+}
+
+// remedied adds what to do to a server's error.
+func remedied(err error) error {
+	for _, r := range remedies {
+		if redis.HasErrorPrefix(err, r.prefix) {
+			return fmt.Errorf("%s: %w", r.do, err)
+		}
+	}
+	return err
 }
