@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -166,14 +167,22 @@ func (r *run) tell(done *WorkReport) {
 	switch {
 	case done.State == catalog.Done:
 	case errors.As(done.Err, &left):
-		r.log.Debug("left", "work", done.Work, "region", done.Region, "resume_at", done.ResumeAt)
+		r.log.Debug("left", "work", done.Work, "region", done.Region, resumeAt(done.ResumeAt))
 	case errors.As(done.Err, &refused):
-		r.log.Warn("deferred", "work", done.Work, "region", done.Region, "pool", refused.Pool.String(), "left", refused.Remaining, "resume_at", done.ResumeAt)
+		r.log.Warn("deferred", "work", done.Work, "region", done.Region, "pool", refused.Pool.String(), "left", refused.Remaining, resumeAt(done.ResumeAt))
 	case done.State == catalog.Deferred:
-		r.log.Warn("deferred", "work", done.Work, "region", done.Region, "error", done.Err, "resume_at", done.ResumeAt)
+		r.log.Warn("deferred", "work", done.Work, "region", done.Region, "error", done.Err, resumeAt(done.ResumeAt))
 	default:
 		r.log.Error("failed", "work", done.Work, "region", done.Region, "error", done.Err)
 	}
+}
+
+// resumeAt is when it goes on, for the log; nothing if nobody knows.
+func resumeAt(t time.Time) slog.Attr {
+	if t.IsZero() {
+		return slog.Attr{}
+	}
+	return slog.Time("resume_at", t)
 }
 
 // end sums up the run and writes it down.
@@ -204,7 +213,7 @@ func (r *run) end() (*Report, error) {
 		rep.State = catalog.Failed
 	}
 	if rep.Err != nil {
-		r.log.Warn("stopped before all was done", "error", rep.Err, "done", done, "of", len(r.works), "resume_at", rep.ResumeAt)
+		r.log.Warn("stopped before all was done", "error", rep.Err, "done", done, "of", len(r.works), resumeAt(rep.ResumeAt))
 	}
 	err := r.record.End(context.WithoutCancel(r.abort), catalog.Outcome{State: rep.State, ResumeAt: rep.ResumeAt, Error: message(rep.Err)})
 	if err != nil {

@@ -163,6 +163,9 @@ func (b *bars) tell(p ingest.Progress) {
 		}
 		return
 	}
+	if p.Ended != nil && b.all[p.Job+" "+p.Work] == nil {
+		return // it never began: the table at the end says why
+	}
 	at := b.at(p.Job+" "+p.Work, p.Pages, " pages")
 	switch {
 	case p.Ended == nil:
@@ -217,7 +220,11 @@ func (b *bar) say(units int64, state string) {
 func (b *bar) tail() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return fmt.Sprintf(" %d units %s", b.units, b.state)
+	word := "units"
+	if b.units == 1 {
+		word = "unit"
+	}
+	return fmt.Sprintf(" %d %s %s", b.units, word, b.state)
 }
 
 // close leaves the bars as they are and gives the terminal back.
