@@ -1,0 +1,120 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/invopop/jsonschema"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show the settings that hold, or their schema",
+		Example: `  ingestor config show
+  ingestor config schema > ingestor.schema.json`,
+		Args: known,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	show := &cobra.Command{
+		Use:     "show",
+		Short:   "Show the settings that hold, and where each comes from",
+		Long:    `Show the settings that hold, and where each comes from. It shows no secrets.`,
+		Example: `  INGESTOR_WORKERS=8 ingestor config show`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.settings(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			return a.showSettings(s)
+		},
+	}
+	a.outputFlag(show)
+	cmd.AddCommand(show, &cobra.Command{
+		Use:     "schema",
+		Short:   "Write the JSON Schema of ingestor.yaml, for editors",
+		Example: `  ingestor config schema > ingestor.schema.json`,
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			text, err := settingsSchema()
+			if err != nil {
+				return err
+			}
+			_, err = a.stdout.Write(text)
+			return err
+		},
+	})
+	return cmd
+}
+
+// settingView is a setting in JSON.
+type settingView struct {
+	Setting string `json:"setting"`
+	Value   string `json:"value"`
+	From    string `json:"from"`
+}
+
+func (a *app) showSettings(s *settings) error {
+	values := map[string]string{
+		"ledger": shownLedger(s.Ledger), "catalog": s.Catalog, "costs": s.Costs, "endpoint": shownLedger(s.Endpoint), "key_file": s.KeyFile,
+		"log_format": s.LogFormat, "log_level": s.LogLevel, "regions": strings.Join(s.Regions, " "),
+		"max_wait": span(s.MaxWait), "workers": fmt.Sprint(s.Workers), "call_timeout": span(s.CallTimeout),
+	}
+	var all []settingView
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		all = append(all, settingView{key, values[key], s.source(key)})
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Accounts)) {
+		all = append(all, settingView{"accounts." + name, "key_file " + s.Accounts[name].KeyFile, fromFile})
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Jobs)) {
+		j := s.Jobs[name]
+		from := fromDefault
+		if s.where([]string{"jobs", name}) != nil && slices.Contains(slices.Collect(maps.Keys(s.probe.Jobs)), name) {
+			from = fromFile
+		}
+		value := fmt.Sprintf("%s, %s, pages %d", j.Kind, j.Schedule(), j.Pages)
+		if j.Regional() {
+			value += ", regions " + strings.Join(j.Regions, " ")
+		}
+		if j.Disabled {
+			value += ", disabled"
+		}
+		all = append(all, settingView{"jobs." + name, value, from})
+	}
+	return a.print(all, func(sh *sheet) {
+		if s.file != "" {
+			sh.line("%s", sh.in(faint, "file "+s.file))
+		}
+		var rows [][]string
+		for _, v := range all {
+			rows = append(rows, []string{v.Setting, plain(v.Value), v.From})
+		}
+		sh.table([]column{{name: "setting"}, {name: "value", long: true}, {name: "from"}}, rows)
+	})
+}
+
+// settingsSchema is the JSON Schema of ingestor.yaml.
+func settingsSchema() ([]byte, error) {
+	r := &jsonschema.Reflector{
+		Anonymous: true, ExpandedStruct: true, FieldNameTag: "yaml",
+		Mapper: func(t reflect.Type) *jsonschema.Schema {
+			if t != reflect.TypeFor[time.Duration]() {
+				return nil
+			}
+			return &jsonschema.Schema{Type: "string", Pattern: `^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$`, Examples: []any{"90s", "6h"}}
+		},
+	}
+	schema := r.Reflect(&settings{})
+	schema.Title = "ingestor.yaml"
+	schema.Required = nil
+	text, err := json.MarshalIndent(schema, "", "  ")
+	return append(text, '\n'), err
+}

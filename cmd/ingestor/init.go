@@ -1,0 +1,145 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+)
+
+// initial is the configuration that init writes.
+//
+//go:embed ingestor.yaml
+var initial []byte
+
+func (a *app) initCommand() *cobra.Command {
+	var dir string
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Write ingestor.yaml, and show lines for cron and systemd",
+		Long: `Write a commented ingestor.yaml, and beside it the schema by which editors complete and
+check it. The schedule in it fits the quota of a new project. What is there is never
+overwritten without --force. Lines for cron and systemd go to standard output.`,
+		Example: `  ingestor init
+  ingestor init --dir /etc/ingestor`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return a.initialise(dir, force)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", ".", "the `folder` to write into; it is made if it is not there")
+	cmd.Flags().BoolVar(&force, "force", false, "overwrite what is there")
+	return cmd
+}
+
+func (a *app) initialise(dir string, force bool) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	schema, err := settingsSchema()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the folder: %w", err)
+	}
+	path := filepath.Join(dir, "ingestor.yaml")
+	if _, err := os.Lstat(path); err == nil && !force {
+		return fmt.Errorf("%s is there already; --force overwrites it", path)
+	}
+	if err := writeWhole(filepath.Join(dir, "ingestor.schema.json"), schema, true); err != nil {
+		return err
+	}
+	if err := writeWhole(path, initial, force); err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		program = "ingestor"
+	}
+	fmt.Fprintf(a.stdout, starting, path, program)
+	return nil
+}
+
+// writeWhole writes a file, or nothing: never half of it.
+func writeWhole(path string, text []byte, force bool) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".ingestor-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() {
+		if gone := os.Remove(f.Name()); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
+	}()
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.Chmod(f.Name(), 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if force {
+		err = os.Rename(f.Name(), path)
+	} else {
+		err = os.Link(f.Name(), path) // fails if somebody was faster
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already; --force overwrites it", path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// starting is what init says: the path of the configuration and the program's.
+const starting = `Wrote %[1]s
+
+Try it:
+  export YOUTUBE_API_KEY=...   (or key_file: in the configuration)
+  %[2]s check --config %[1]s
+  %[2]s run --once --config %[1]s
+
+Then one of these. With cron (crontab -e), which mails only problems:
+
+  # YOUTUBE_API_KEY is not in cron's environment: use key_file
+  */15 * * * * %[2]s run --once --due --quiet --config %[1]s
+
+With systemd, as a daemon that goes on at the moment the ledger names
+(~/.config/systemd/user/ingestor.service):
+
+  [Unit]
+  Description=Fetch from the YouTube Data API inside its quota
+  After=network-online.target
+
+  [Service]
+  ExecStart="%[2]s" run --config "%[1]s"
+  Restart=on-failure
+  RestartSec=30s
+  RestartPreventExitStatus=64 77 78
+  # it finishes the page under way
+  TimeoutStopSec=90s
+
+  [Install]
+  WantedBy=default.target
+
+Or by a timer (ingestor.service as above, with Type=oneshot, no Restart and
+SuccessExitStatus=75, and with run --once --due --quiet; ingestor.timer):
+
+  [Timer]
+  OnCalendar=*:0/15
+  Persistent=true
+
+  [Install]
+  WantedBy=timers.target
+`
