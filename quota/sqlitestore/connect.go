@@ -45,6 +45,11 @@ func dsn(path, mode string) string {
 	q.Set("_foreign_keys", "ON")
 	q.Set("_pragma", fmt.Sprintf("wal_autocheckpoint(%d)", checkpoint))
 	q.Set("_error_rc", "1") // no words of another operation in an error
+	return fileURL(path, q)
+}
+
+// fileURL is how SQLite is told of a file and how to open it.
+func fileURL(path string, q url.Values) string {
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") { // C:/ledger.db
 		path = "/" + path

@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"strings"
+
+	"modernc.org/sqlite"
 )
 
 //go:embed schema/*.sql
@@ -37,29 +40,61 @@ func steps() ([]string, error) {
 	return all, nil
 }
 
+// marks are what a file says of itself.
+type marks struct{ version, application, tables int64 }
+
+func readMarks(ctx context.Context, c driver.QueryerContext) (m marks, err error) {
+	for query, n := range map[string]*int64{
+		"PRAGMA user_version": &m.version, "PRAGMA application_id": &m.application, "SELECT count(*) FROM sqlite_schema": &m.tables,
+	} {
+		if *n, err = number(ctx, c, query); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
+}
+
+// refuse says why a file cannot be the ledger.
+func (m marks) refuse(known int) error {
+	switch {
+	case m.tables > 0 && m.application != application:
+		return fmt.Errorf("it is a database of another program, with %d tables and indexes that are not ours; name another file", m.tables)
+	case m.version > int64(known):
+		return fmt.Errorf("it was made by a newer headroom: schema %d, this one knows %d; upgrade", m.version, known)
+	}
+	return nil
+}
+
+// look refuses a file that is not ours as it is: to open it the ledger's way makes it
+// a WAL file. What cannot be read here is for the opening to say.
+func look(ctx context.Context, path string, known int) error {
+	connector, err := sqlite.NewConnector(fileURL(path, url.Values{"mode": {"rw"}, "_query_only": {"ON"}}))
+	if err != nil {
+		return nil
+	}
+	c, err := connector.Connect(ctx)
+	if err != nil {
+		return nil
+	}
+	m, err := readMarks(ctx, c.(conn))
+	if err != nil {
+		return c.Close()
+	}
+	return errors.Join(m.refuse(known), c.Close())
+}
+
 // migrate brings a file to the schema that this program knows, within the
-// caller's transaction. A file that is not ours is refused as it is. One that is up
-// to date is written all the same, to the same effect: a transaction can begin, but
-// not write, in a file that is read-only.
-func migrate(ctx context.Context, c conn) error {
-	steps, err := steps()
+// caller's transaction. One that is up to date is written all the same, to the same
+// effect: a transaction can begin, but not write, in a file that is read-only.
+func migrate(ctx context.Context, c conn, steps []string) error {
+	m, err := readMarks(ctx, c)
 	if err != nil {
 		return err
 	}
-	var found [3]int64
-	for i, query := range []string{"PRAGMA user_version", "PRAGMA application_id", "SELECT count(*) FROM sqlite_schema"} {
-		if found[i], err = number(ctx, c, query); err != nil {
-			return err
-		}
+	if err := m.refuse(len(steps)); err != nil {
+		return err
 	}
-	version, marked, tables := int(found[0]), found[1], found[2]
-	switch {
-	case tables > 0 && marked != application:
-		return fmt.Errorf("it is a database of another program, with %d tables and indexes that are not ours; name another file", tables)
-	case version > len(steps):
-		return fmt.Errorf("it was made by a newer headroom: schema %d, this one knows %d; upgrade", version, len(steps))
-	}
-	for _, step := range steps[version:] {
+	for _, step := range steps[m.version:] {
 		if _, err := c.ExecContext(ctx, step, nil); err != nil {
 			return err
 		}

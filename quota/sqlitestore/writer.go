@@ -53,9 +53,16 @@ func (s *Store) openWriter(ctx context.Context) (*writer, error) {
 }
 
 func (w *writer) open(ctx context.Context, s *Store, c driver.Connector) error {
+	steps, err := steps()
+	if err != nil {
+		return err
+	}
+	if err := look(ctx, s.path, len(steps)); err != nil {
+		return err
+	}
 	p := s.patience(ctx)
 	defer p.end()
-	err := p.retry(func() error { // a new file is locked to make it a WAL file
+	err = p.retry(func() error { // a new file is locked to make it a WAL file
 		opened, err := c.Connect(ctx)
 		if err == nil {
 			w.conn = opened.(conn)
@@ -68,7 +75,7 @@ func (w *writer) open(ctx context.Context, s *Store, c driver.Connector) error {
 	if err := p.retry(func() error { return w.exec(begin) }); err != nil {
 		return err
 	}
-	if err := migrate(ctx, w.conn); err != nil {
+	if err := migrate(ctx, w.conn, steps); err != nil {
 		return errors.Join(err, w.exec(rollback))
 	}
 	if err := w.exec(commit); err != nil {
