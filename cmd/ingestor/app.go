@@ -27,9 +27,10 @@ type app struct {
 
 	clock quota.Clock // nil is the machine's
 
-	loaded *settings
-	log    *slog.Logger
-	lines  lines // where the log is written
+	loaded   *settings
+	warnings []string // of how the ledger's server is set up
+	log      *slog.Logger
+	lines    lines // where the log is written
 }
 
 // root is the command with all that is under it.
@@ -69,7 +70,7 @@ names the time at which it can go on; the next one resumes where it stopped.`,
 	f.String("log-level", "", "`level` of the log: debug, info, warn or error (default info)")
 	cmd.AddCommand(a.backfillCommand(), a.runCommand(), a.quotaCommand(), a.trendingCommand(), a.searchCommand(), a.regionsCommand(),
 		a.runsCommand(), a.stateCommand(), a.versionCommand(), a.demoCommand(), a.sandboxCommand(),
-		a.initCommand(), a.configCommand(), a.costsCommand(), a.doctorCommand())
+		a.initCommand(), a.configCommand(), a.costsCommand(), a.doctorCommand(), a.checkCommand())
 	return cmd
 }
 

@@ -84,6 +84,7 @@ func (a *app) openRedis(ctx context.Context, s *settings, o *quota.Options, done
 	if err != nil {
 		a.log.Warn("the ledger does not answer; calls are admitted or refused as the price book says", "error", err)
 	}
+	a.warnings = warnings
 	for _, w := range warnings {
 		a.log.Warn("the ledger's server is not set up for it", "setting", w)
 	}

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/ingest/youtube"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/meter"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+func (a *app) checkCommand() *cobra.Command {
+	var call bool
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Say what works and what does not, without spending units",
+		Long: `Look at the configuration, the price book, the ledger and how long it takes to answer,
+the catalog and the API key, and say of each whether it works. No unit is spent,
+except for one with --call, which asks the upstream for a video.
+
+It leaves with the exit code of the worst: 78 configuration, 77 credential, 69 ledger
+or upstream down, 75 no units left for --call. A warning is no fault.`,
+		Example: `  ingestor check
+  ingestor check --call`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.check(cmd, call)
+		},
+	}
+	a.outputFlag(cmd)
+	cmd.Flags().BoolVar(&call, "call", false, "make a call of 1 unit, too")
+	return cmd
+}
+
+// finding is what check says of one thing.
+type finding struct {
+	What  string `json:"what"`
+	State string `json:"state"` // ok, warning or fault
+	About string `json:"about"`
+}
+
+// findings are what check has found so far.
+type findings struct {
+	all   []finding
+	codes map[int]bool
+}
+
+func (f *findings) ok(what, format string, args ...any) {
+	f.all = append(f.all, finding{what, "ok", fmt.Sprintf(format, args...)})
+}
+
+func (f *findings) warn(what, format string, args ...any) {
+	f.all = append(f.all, finding{what, "warning", fmt.Sprintf(format, args...)})
+}
+
+// fault notes what does not work; nil is nothing.
+func (f *findings) fault(what string, err error) {
+	if err != nil {
+		f.all = append(f.all, finding{what, "fault", err.Error()})
+		f.codes[exitCode(err)] = true
+	}
+}
+
+func (a *app) check(cmd *cobra.Command, call bool) (err error) {
+	ctx := cmd.Context()
+	f := &findings{codes: map[int]bool{exitDone: true}}
+	var done closers
+	defer func() { err = errors.Join(err, done.close()) }()
+	if s, err := a.settings(cmd.Flags()); err != nil {
+		f.fault("configuration", err)
+	} else {
+		a.checkSettings(f, s)
+		checkBook(f, s)
+		l := a.checkLedger(ctx, f, s, &done)
+		a.checkCatalog(ctx, f, s, &done)
+		checkKeys(ctx, f, s)
+		if call && l != nil {
+			f.call(ctx, a, s, l)
+		}
+	}
+	if err := a.print(f.all, func(s *sheet) { s.findings(f.all) }); err != nil {
+		return err
+	}
+	if code := worst(f.codes); code != exitDone {
+		return &exit{code: code}
+	}
+	return nil
+}
+
+func (s *sheet) findings(all []finding) {
+	for _, f := range all {
+		ink := map[string]func(string) string{
+			"ok":      func(t string) string { return s.in(good, t) },
+			"warning": func(t string) string { return s.in(warm, t) },
+			"fault":   func(t string) string { return s.in(bad, t) },
+		}[f.State]
+		about := f.About
+		if s.width > 0 {
+			lines := strings.Split(about, "\n")
+			for i := range lines {
+				if i == 0 {
+					lines[i] = s.wrap(lines[i], 9)
+				}
+			}
+			about = strings.Join(lines, "\n")
+		}
+		s.text.WriteString(ink(fmt.Sprintf("%-7s", f.State)) + "  " + s.in(bold, f.What) + ": " + about + "\n")
+	}
+}
+
+func (a *app) checkSettings(f *findings, s *settings) {
+	from := cmp.Or(s.file, "none; what holds is built in (`ingestor init` writes one)")
+	f.ok("configuration", "%s, %d jobs", from, len(s.List()))
+	if s.Endpoint != "" {
+		f.warn("endpoint", "calls go to %s, not to the real upstream", shownLedger(s.Endpoint))
+	}
+}
+
+// checkBook warns of what a price book may say and should not.
+func checkBook(f *findings, s *settings) {
+	f.ok("price book", "%s, revision %d", cmp.Or(s.Costs, "built in"), s.book.Revision)
+	for _, name := range slices.Sorted(maps.Keys(s.book.Upstreams)) {
+		u := s.book.Upstreams[name]
+		for _, pool := range slices.Sorted(maps.Keys(u.Pools)) {
+			exact := false
+			for _, w := range u.Pools[pool].Windows {
+				if w.Algorithm == window.Estimate {
+					f.warn("price book", "%s/%s is guarded by a counter (%s), which is an estimate and may let more through; write {per: %s} for the ring", name, pool, w, w.Per)
+				} else {
+					exact = true
+				}
+			}
+			if !exact {
+				f.warn("price book", "%s/%s has no window that is exact", name, pool)
+			}
+		}
+	}
+}
+
+func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *closers) *quota.Ledger {
+	l, _, err := a.openLedger(ctx, s, done)
+	if err != nil {
+		f.fault("ledger", err)
+		return nil
+	}
+	for _, w := range a.warnings {
+		f.warn("ledger", "%s", w)
+	}
+	began := time.Now()
+	all, err := l.Usage(ctx, "", "")
+	took := time.Since(began)
+	if err != nil {
+		f.fault("ledger", err)
+		return nil
+	}
+	known := 0
+	for _, u := range all {
+		if u.Known {
+			known++
+		}
+		if u.Blocked.After(u.Now) {
+			f.warn("ledger", "%s is shut until %s: %s", u.Pool, stamp(u.Blocked), plain(u.Reason))
+		}
+		for _, w := range u.Allowances {
+			if w.Remaining == 0 {
+				f.warn("ledger", "%s has nothing left in %s; %d units come back at %s", u.Pool, w.Window, w.NextUnits, stamp(w.NextAt))
+			}
+		}
+	}
+	f.ok("ledger", "%s answered in %s", shownLedger(s.Ledger), took.Round(10*time.Microsecond))
+	switch {
+	case strings.HasPrefix(s.Ledger, "memory:"):
+		f.warn("ledger", "memory: forgets what was spent when the process ends")
+	case known == 0:
+		f.warn("ledger", "it is new and assumes that nothing was spent today; if that is wrong: ingestor quota adjust POOL UNITS --reason TEXT")
+	}
+	return l
+}
+
+func (a *app) checkCatalog(ctx context.Context, f *findings, s *settings, done *closers) {
+	if _, err := os.Stat(s.Catalog); errors.Is(err, fs.ErrNotExist) {
+		f.ok("catalog", "%s is not there yet; the first run makes it", s.Catalog)
+		return
+	}
+	c, err := a.openCatalog(ctx, s, done)
+	if err != nil {
+		f.fault("catalog", err)
+		return
+	}
+	feeds, err := c.Feeds(ctx)
+	if err != nil {
+		f.fault("catalog", err)
+		return
+	}
+	f.ok("catalog", "%s, %d charts", s.Catalog, len(feeds))
+}
+
+// checkKeys looks whether there are keys, and shows none.
+func checkKeys(ctx context.Context, f *findings, s *settings) {
+	accounts := []string{quota.DefaultAccount}
+	for _, j := range s.List() {
+		accounts = append(accounts, cmp.Or(j.Account, quota.DefaultAccount))
+	}
+	slices.Sort(accounts)
+	for _, account := range slices.Compact(accounts) {
+		name, path, from := metered, s.KeyFile, "from YOUTUBE_API_KEY"
+		if account != quota.DefaultAccount {
+			name, path = metered+"@"+account, s.Accounts[account].KeyFile
+		}
+		if account != quota.DefaultAccount || strings.TrimSpace(os.Getenv("YOUTUBE_API_KEY")) == "" {
+			from = "from " + path
+		} else {
+			path = ""
+		}
+		key, err := s.keys()[name](ctx)
+		switch {
+		case err != nil:
+			f.fault("key", &exit{exitCredential, fmt.Errorf("%s: %w", name, err)})
+			continue
+		case key == "":
+			f.fault("key", &exit{exitCredential, fmt.Errorf("%s: the key %s is empty", name, from)})
+			continue
+		}
+		f.ok("key", "%s has one, %s", name, from)
+		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
+			f.warn("key", "others may read %s; chmod 600 it", path)
+		}
+	}
+}
+
+// someVideo is one that has been there since 2005.
+const someVideo = "jNQXAC9IVRw"
+
+// call asks the upstream for a video.
+func (f *findings) call(ctx context.Context, a *app, s *settings, l *quota.Ledger) {
+	transport, err := a.transport(s, l)
+	if err != nil {
+		f.fault("call", err)
+		return
+	}
+	client, err := youtube.New(&http.Client{Transport: transport, Timeout: s.CallTimeout}, &youtube.Options{UserAgent: "headroom-ingestor"})
+	if err != nil {
+		f.fault("call", config(err))
+		return
+	}
+	began := time.Now()
+	if _, err := client.Videos(meter.WithJob(ctx, "check"), []string{someVideo}); err != nil {
+		if exitCode(err) == exitFailed {
+			err = &exit{exitDown, err}
+		}
+		f.fault("call", err)
+		return
+	}
+	f.ok("call", "videos.list answered in %s, for 1 unit", time.Since(began).Round(time.Millisecond))
+}
