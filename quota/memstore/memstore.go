@@ -129,7 +129,7 @@ func (s *Store) keep(now time.Time, a *account, r *quota.Request, pools []int32)
 		nonce = got.nonce
 	}
 	for i, n := range pools {
-		t := a.charge(n, s.at[i], &r.Charges[i], r.Labels)
+		t := a.charge(n, window.At(now), s.at[i], &r.Charges[i], r.Labels)
 		if got != nil {
 			c.add(got, t)
 		}

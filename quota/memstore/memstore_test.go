@@ -1,6 +1,7 @@
 package memstore_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -47,5 +48,49 @@ func TestReceiptsAfter2262(t *testing.T) {
 		if err != nil || !v.Allowed || v.Repeat != step.repeat {
 			t.Errorf("at %s: %+v %v, want repeat %t", clock.Now(), v, err, step.repeat)
 		}
+	}
+}
+
+// A clock that had been far ahead makes nothing too old.
+func TestSpendAndReceiptsOutliveAClockFarAhead(t *testing.T) {
+	start := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	clock := quota.NewSimClock(start)
+	s := memstore.New(&memstore.Options{Clock: clock})
+	spec, err := window.Spec{Per: 24 * time.Hour}.Normal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reserve := func(id string) quota.Verdict {
+		t.Helper()
+		v, err := s.Reserve(t.Context(), quota.Request{ID: id, Charges: []quota.Charge{{
+			Pool:  quota.Pool{Upstream: "api", Account: quota.DefaultAccount, Name: "units"},
+			Units: 1, Windows: []window.Limit{window.NewLimit(spec, 1000)}, Revision: 1,
+		}}})
+		if err != nil || !v.Allowed {
+			t.Fatalf("at %s: %+v %v", clock.Now(), v, err)
+		}
+		return v
+	}
+	reserve("a")
+	reserve("b")
+	for i := range 3 {
+		clock.Set(time.Date(2099, 1, 1+i, 0, 0, 0, 0, time.UTC))
+		reserve(fmt.Sprint("ahead", i))
+	}
+	clock.Set(start.Add(time.Hour))
+	if v := reserve("a"); !v.Repeat {
+		t.Error("reserved once more, it was charged again")
+	}
+	const days = quota.SpendDays + 5
+	for day := range days { // the days ahead go before these
+		clock.Set(start.Add(time.Duration(day) * 24 * time.Hour))
+		reserve(fmt.Sprint("day", day))
+	}
+	spent, err := s.Spend(t.Context(), quota.SpendQuery{Upstream: "api", Account: quota.DefaultAccount, Until: clock.Now()})
+	if err != nil || len(spent) != days {
+		t.Fatalf("spend of %d days (%v), want %d", len(spent), err, days)
+	}
+	if first := spent[len(spent)-1]; first.Day != "2026-03-02" || first.Units != 3 {
+		t.Errorf("the first day is %+v, want 3 units on 2026-03-02", first)
 	}
 }

@@ -22,8 +22,9 @@ type receipts struct {
 	heads  []uint64 // by hash: the number of the newest receipt, 0 for none
 	chunks []*chunk
 	spare  *chunk
-	first  uint64 // the number of the oldest that is kept; numbers begin at 1
-	next   uint64 // of the next one
+	first  uint64         // the number of the oldest that is kept; numbers begin at 1
+	next   uint64         // of the next one
+	leapt  window.Instant // the clock was far behind until then
 }
 
 // chunkSize is how many receipts lie together.
@@ -130,14 +131,26 @@ func (r *receipts) newChunk() *chunk {
 	return &chunk{ids: make([]byte, 0, chunkSize*24), taken: make([]taken, 0, chunkSize)}
 }
 
+// leapRest is how long no receipt is too old once the clock was found far ahead of
+// the newest: it may be set back.
+const leapRest = time.Hour
+
 // expire drops at most two receipts per new one, so that many go without a pause.
-func (r *receipts) expire(now time.Time) {
+func (r *receipts) expire(clock time.Time) {
+	if r.first == r.next {
+		return
+	}
+	now := window.At(clock)
+	if newest, _ := r.at(r.next - 1); now.Sub(newest.made) > quota.ReceiptLife {
+		r.leapt = now
+	}
+	resting := r.leapt <= now && now.Sub(r.leapt) < leapRest
 	for range 2 {
 		if r.first == r.next {
 			return
 		}
 		oldest, c := r.at(r.first)
-		if r.next-r.first < maxReceipts && window.At(now).Sub(oldest.made) <= quota.ReceiptLife {
+		if r.next-r.first < maxReceipts && (resting || now.Sub(oldest.made) <= quota.ReceiptLife) {
 			return
 		}
 		if r.first++; r.first%chunkSize == 0 {
@@ -170,9 +183,9 @@ func (a *account) covers(all []taken, charges []quota.Charge) bool {
 }
 
 // charge counts the spend of one charge, and returns what its receipt says.
-func (a *account) charge(pool int32, at window.Instant, c *quota.Charge, labels quota.Labels) taken {
+func (a *account) charge(pool int32, now, at window.Instant, c *quota.Charge, labels quota.Labels) taken {
 	p := a.pools[pool]
-	n := p.spend.find(at, c.Zone, labels)
+	n := p.spend.find(now, at, c.Zone, labels)
 	p.spend.tallies[n].units += c.Units
 	p.spend.tallies[n].calls++
 	return taken{Taken: quota.Taken{Units: c.Units, At: at, Generation: p.page.Generation}, pool: pool, tally: n}

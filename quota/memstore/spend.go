@@ -1,15 +1,18 @@
 package memstore
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// spendDays is how many days of spend are kept: today, and a margin over what is
-// promised.
-const spendDays = quota.SpendDays + 5
+// spendDays is how many days of spend are kept: those that were charged, with a
+// margin over what is promised. Their number decides rather than their age: a clock
+// that had been far ahead would make all of them old at once.
+const spendDays = quota.SpendDays + 6
 
 // spend counts who spent a pool's units, day by day.
 type spend struct {
@@ -33,9 +36,9 @@ type day map[quota.Labels]int32
 type tally struct{ units, calls int64 }
 
 // find returns the number of the tally of labels on the day of an instant.
-func (s *spend) find(at window.Instant, zone *time.Location, labels quota.Labels) int32 {
+func (s *spend) find(now, at window.Instant, zone *time.Location, labels quota.Labels) int32 {
 	if at < s.start || at >= s.end || zone != s.zone {
-		s.enter(at, zone)
+		s.enter(now, at, zone)
 	} else if s.known && s.labels == labels {
 		return s.last
 	}
@@ -66,8 +69,9 @@ func (s *spend) open() int32 {
 	return int32(len(s.tallies) - 1)
 }
 
-// enter makes the day of an instant today, and drops days that are too old.
-func (s *spend) enter(at window.Instant, zone *time.Location) {
+// enter makes the day of an instant today, and drops another one if there are too
+// many.
+func (s *spend) enter(now, at window.Instant, zone *time.Location) {
 	if s.days == nil {
 		s.days = make(map[string]day)
 	}
@@ -78,18 +82,26 @@ func (s *spend) enter(at window.Instant, zone *time.Location) {
 	if s.today != nil {
 		return
 	}
+	if len(s.days) >= spendDays {
+		s.drop(quota.DayName(now.Add(48*time.Hour), zone))
+	}
 	s.today = make(day)
 	s.days[name] = s.today
-	oldest := quota.DayName(s.start.Add(-spendDays*24*time.Hour), zone)
-	for name, d := range s.days {
-		if name >= oldest {
-			continue
-		}
-		for _, n := range d {
+}
+
+// drop forgets the last day if it is beyond ahead: the clock had been there, and
+// nobody will ask for it soon; else the first.
+func (s *spend) drop(ahead string) {
+	names := slices.Sorted(maps.Keys(s.days))
+	name := names[0]
+	if last := names[len(names)-1]; last > ahead {
+		name = last // its tallies are not used again: a receipt from there may live on
+	} else {
+		for _, n := range s.days[name] {
 			s.free = append(s.free, n)
 		}
-		delete(s.days, name)
 	}
+	delete(s.days, name)
 }
 
 // read appends the days that a query asks for.
