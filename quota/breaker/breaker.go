@@ -43,6 +43,7 @@ type Store struct {
 	breaker *gobreaker.CircuitBreaker[any]
 	timeout time.Duration
 	life    atomic.Pointer[life]
+	last    atomic.Pointer[error] // what was found wrong with the store
 }
 
 // life is the time until the store is next found dead.
@@ -105,6 +106,22 @@ func answered(err error) bool {
 	return err == nil || errors.Is(err, quota.ErrBadInput) || errors.Is(err, quota.ErrStaleBook) || errors.As(err, &forgotten)
 }
 
+// note remembers what is wrong with the store, and returns it.
+func (s *Store) note(err error) error {
+	if !answered(err) {
+		s.last.Store(&err)
+	}
+	return err
+}
+
+// open is [ErrOpen], and why.
+func (s *Store) open() error {
+	if last := s.last.Load(); last != nil {
+		return fmt.Errorf("%w (the last error: %v)", ErrOpen, *last) //nolint:errorlint // it is not this call's
+	}
+	return ErrOpen
+}
+
 // gaveUp is an error of a caller that cancelled.
 type gaveUp struct{ error }
 
@@ -118,7 +135,7 @@ func through[T any](ctx context.Context, s *Store, probe []quota.Charge, ask fun
 		s.probe(probe)
 	}
 	if s.breaker.State() != gobreaker.StateClosed {
-		return none, ErrOpen
+		return none, s.open()
 	}
 	got, err := s.breaker.Execute(func() (any, error) {
 		living, cancel := context.WithCancel(ctx)
@@ -131,6 +148,8 @@ func through[T any](ctx context.Context, s *Store, probe []quota.Charge, ask fun
 			err = &gaveUp{err} // the caller's patience says nothing of the store
 		case ctx.Err() == nil && living.Err() != nil:
 			err = errGivenUp
+		default:
+			err = s.note(err)
 		}
 		return v, err
 	})
@@ -139,7 +158,7 @@ func through[T any](ctx context.Context, s *Store, probe []quota.Charge, ask fun
 		return none, gave.error
 	}
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		return none, ErrOpen
+		return none, s.open()
 	}
 	value, _ := got.(T)
 	return value, err
@@ -156,7 +175,8 @@ func (s *Store) probe(charges []quota.Charge) {
 		_, _ = s.breaker.Execute(func() (any, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 			defer cancel()
-			return s.store.Look(ctx, charges)
+			v, err := s.store.Look(ctx, charges)
+			return v, s.note(err)
 		})
 	}()
 }

@@ -3,6 +3,7 @@ package breaker_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -85,6 +86,8 @@ func TestThreeFailuresInARow(t *testing.T) {
 			}
 			if open := test.asked == len(test.calls); errors.Is(err, breaker.ErrOpen) != open || errors.Is(err, quota.ErrNotAsked) != open {
 				t.Error(err)
+			} else if open && !strings.Contains(err.Error(), errSlow.Error()) {
+				t.Errorf("%v does not say why: %v", err, errSlow)
 			}
 		})
 	}
