@@ -106,23 +106,19 @@ func (s *sheet) findings(all []finding) {
 			"warning": func(t string) string { return s.in(warm, t) },
 			"fault":   func(t string) string { return s.in(bad, t) },
 		}[f.State]
-		about := f.About
-		if s.width > 0 {
-			lines := strings.Split(about, "\n")
-			for i := range lines {
-				if i == 0 {
-					lines[i] = s.wrap(lines[i], 9)
-				}
-			}
-			about = strings.Join(lines, "\n")
+		text := f.What + ": " + f.About
+		if first, rest, ok := strings.Cut(text, "\n"); ok { // what is quoted stays as it is
+			text = s.wrap(first, 9) + "\n" + rest
+		} else {
+			text = s.wrap(text, 9)
 		}
-		s.text.WriteString(ink(fmt.Sprintf("%-7s", f.State)) + "  " + s.in(bold, f.What) + ": " + about + "\n")
+		s.text.WriteString(ink(fmt.Sprintf("%-7s", f.State)) + "  " + text + "\n")
 	}
 }
 
 func (a *app) checkSettings(f *findings, s *settings) {
 	from := cmp.Or(s.file, "none; what holds is built in (`ingestor init` writes one)")
-	f.ok("configuration", "%s, %d jobs", from, len(s.List()))
+	f.ok("configuration", "%s, jobs: %d", from, len(s.List()))
 	if s.Endpoint != "" {
 		f.warn("endpoint", "calls go to %s, not to the real upstream", shownLedger(s.Endpoint))
 	}
@@ -204,7 +200,7 @@ func (a *app) checkCatalog(ctx context.Context, f *findings, s *settings, done *
 		f.fault("catalog", err)
 		return
 	}
-	f.ok("catalog", "%s, %d charts", s.Catalog, len(feeds))
+	f.ok("catalog", "%s, charts: %d", s.Catalog, len(feeds))
 }
 
 // checkKeys looks whether there are keys, and shows none.
