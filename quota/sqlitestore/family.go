@@ -13,6 +13,7 @@ type member struct {
 	pool     quota.Pool
 	id       int64 // 0: it has no row yet
 	page     *window.Page
+	listed   bool // it was in the price book when it was last saved
 	overflow bool // the page is shared by new keys
 }
 
@@ -73,7 +74,7 @@ func (t *tx) findMember(p quota.Pool, key string) (*member, error) {
 	m := &member{pool: p}
 	r, err := t.one(memberFind, p.Upstream, p.Account, key)
 	if err == nil && r != nil {
-		m.id = r.int(0)
+		m.id, m.listed = r.int(0), r.int(2) != 0
 		m.page, err = t.s.unpack(p, r.blob(1))
 	}
 	return m, err
@@ -84,17 +85,35 @@ func (t *tx) saveMember(m *member, c *quota.Charge) error {
 	if err != nil {
 		return err
 	}
-	names, used, written := windowNames(c.Windows), usedText(m.page), int64(m.page.Latest)
+	listed := c.MaxKeys == 0
+	if err := t.count(m, listed); err != nil {
+		return err
+	}
+	names, used, written, flag := windowNames(c.Windows), usedText(m.page), int64(m.page.Latest), int64(0)
+	if listed {
+		flag = 1
+	}
 	if m.id != 0 {
-		return t.exec(memberSave, m.id, names, used, written, page)
+		return t.exec(memberSave, m.id, names, used, written, page, flag)
 	}
 	key := m.pool.Key
 	if m.overflow {
 		key = ""
-	} else if err := t.exec(familyGrow, m.pool.Upstream, m.pool.Account, int64(1)); err != nil {
-		return err
 	}
-	return t.exec(memberAdd, m.pool.Upstream, m.pool.Account, key, names, used, written, page)
+	return t.exec(memberAdd, m.pool.Upstream, m.pool.Account, key, names, used, written, page, flag)
+}
+
+// count corrects how many members a family has: those that the price book lists are
+// not counted, so that they take no place from others.
+func (t *tx) count(m *member, listed bool) error {
+	was, is := m.id != 0 && !m.listed, !listed
+	switch {
+	case m.overflow || was == is:
+		return nil
+	case is:
+		return t.exec(familyGrow, m.pool.Upstream, m.pool.Account, int64(1))
+	}
+	return t.exec(familyGrow, m.pool.Upstream, m.pool.Account, int64(-1))
 }
 
 // forgetIdle drops at most two members that have nothing left to say. One comes
@@ -104,10 +123,12 @@ func (t *tx) forgetIdle(p quota.Pool) error {
 		return err
 	}
 	var idle []int64
+	var counted int64 // of them
 	err := t.rows(memberOldest, []driver.Value{p.Upstream, p.Account, int64(2)}, func(r row) error {
 		page, err := t.s.unpack(p, r.blob(1))
 		if err == nil && page.Idle(window.At(t.now)) {
 			idle = append(idle, r.int(0))
+			counted += 1 - r.int(2)
 		}
 		return err
 	})
@@ -119,7 +140,7 @@ func (t *tx) forgetIdle(p quota.Pool) error {
 			return err
 		}
 	}
-	return t.exec(familyGrow, p.Upstream, p.Account, -int64(len(idle)))
+	return t.exec(familyGrow, p.Upstream, p.Account, -counted)
 }
 
 // rebaseMembers re-bases at most two members that the clock had been far ahead for.

@@ -35,7 +35,7 @@ func (s *Store) look(ctx context.Context, v *sql.Tx, now time.Time, c *quota.Cha
 	}
 	st, name, columns := pageFind, c.Pool.Name, 8
 	if c.Pool.Key != "" {
-		st, name, columns = memberFind, c.Pool.Key, 2
+		st, name, columns = memberFind, c.Pool.Key, 3
 	}
 	text, err := st.text()
 	if err != nil {

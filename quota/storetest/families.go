@@ -65,6 +65,13 @@ func testFamilies(t *testing.T, h Harness) {
 			{0, member("bob", 1, 3), "granted 3/10, overflow"},
 			{11 * time.Second, member("bob", 1, 4), "granted 4/10"},
 		}},
+		{"a_key_of_the_price_book_takes_no_place", ten, nil, []row{
+			{0, member("alice", 0, 3), "granted 3/10"},
+			{0, member("bob", 1, 3), "granted 3/10"},
+			{0, member("carol", 1, 3), "granted 3/10, overflow"},
+			{12 * time.Second, member("carol", 1, 3), "granted 3/10"}, // all were idle
+			{12 * time.Second, member("dave", 1, 3), "granted 3/10, overflow"},
+		}},
 		{"a_clock_that_had_been_far_ahead_fills_no_family", ten, nil, []row{
 			{far, member("alice", 2, 3), "granted 3/10"},
 			{far, member("bob", 2, 3), "granted 3/10"},

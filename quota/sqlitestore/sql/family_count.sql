@@ -1,2 +1,2 @@
--- Counts the members of a family. Args: upstream, account.
+-- Counts the members of a family, without those that are listed. Args: upstream, account.
 SELECT members FROM families WHERE upstream = ?1 AND account = ?2
