@@ -51,7 +51,7 @@ func (r *reader) sound(t *tree, what, label string) bool {
 
 // named returns the entries of a mapping from names to things.
 func (r *reader) named(t *tree, label string, valid func(string) string) []entry {
-	if t == nil || !r.is(t, isMapping, label) {
+	if t == nil || t.kind == isUnset || !r.is(t, isMapping, label) { // sound tells what has no value
 		return nil
 	}
 	var sound []entry
@@ -212,10 +212,11 @@ func isBuiltin(name string) bool {
 func (r *reader) book(t *tree) *Book {
 	b := &Book{Upstreams: map[string]*Upstream{}, Families: map[string]*Family{}, hosts: map[string]*routeTable{}}
 	r.sound(t, "price book", "the price book")
-	if rev := t.get("revision"); rev != nil {
-		b.Revision, _ = r.integer(rev, "revision", 1, math.MaxInt32)
-	} else {
+	switch rev := t.get("revision"); {
+	case rev == nil:
 		r.fault(r.missing(t, "revision", place{r.top, 1, 1}), "revision is missing; write revision: 1, and raise it with every change of a window")
+	case rev.kind != isUnset: // sound has told
+		b.Revision, _ = r.integer(rev, "revision", 1, math.MaxInt32)
 	}
 	hosts := map[string]place{}
 	for _, e := range r.named(t.get("upstreams"), "upstreams", wideName) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -275,6 +276,9 @@ func (r *reader) tree(n ast.Node, depth int) *tree {
 		}
 	case *ast.StringNode:
 		t.text = n.Value
+		if n.GetToken().Type == token.StringType && tooLarge(t.text) {
+			t.kind = isNumber // too large for the parser; whoever reads it says so
+		}
 	case *ast.IntegerNode:
 		t.kind, t.text = isNumber, n.GetToken().Value
 	case *ast.FloatNode:
@@ -296,6 +300,12 @@ func (r *reader) tree(n ast.Node, depth int) *tree {
 		r.fault(t.at, "a price book has no %s", strings.ToLower(fmt.Sprint(n.Type())))
 	}
 	return t
+}
+
+// tooLarge holds for whole numbers that fit no integer.
+func tooLarge(s string) bool {
+	_, err := strconv.ParseInt(s, 10, 64)
+	return errors.Is(err, strconv.ErrRange)
 }
 
 func (r *reader) entries(t *tree, values []*ast.MappingValueNode, depth int) {
