@@ -77,7 +77,7 @@ func TestARefusalIsTheSameEitherWay(t *testing.T) {
 		for range scaled(150, 10_000) {
 			clock.Advance(time.Duration(random.IntN(600_000)) * time.Millisecond)
 			if random.IntN(10) == 0 {
-				b := quota.BlockRequest{Charges: []quota.Charge{charge}, For: time.Duration(random.IntN(48)) * time.Hour}
+				b := quota.BlockRequest{Charges: []quota.Charge{charge}, For: time.Duration(1+random.IntN(48)) * time.Hour}
 				b.Open = random.IntN(2) == 0
 				if err := s.Block(bg, b); err != nil {
 					t.Fatal(err)
