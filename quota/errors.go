@@ -108,6 +108,7 @@ func (e *ImpossibleError) Is(target error) bool { return target == ErrImpossible
 // StaleBookError says that the store's pages were laid out by a newer price
 // book than the caller's. It matches [ErrStaleBook].
 type StaleBookError struct {
+	Op       string // what was asked: "reserve youtube/units"; a store leaves it to the ledger
 	Pool     Pool
 	Revision int64 // the caller's
 	Stored   int64
@@ -115,8 +116,15 @@ type StaleBookError struct {
 
 // Error implements error.
 func (e *StaleBookError) Error() string {
-	return fmt.Sprintf("reserve %s: price book has revision %d, the ledger has seen %d: reload costs.yaml or stop this process",
-		e.Pool, e.Revision, e.Stored)
+	where := e.Pool.String()
+	switch {
+	case strings.HasSuffix(e.Op, " "+where):
+		where = e.Op
+	case e.Op != "":
+		where = e.Op + ": " + where
+	}
+	return fmt.Sprintf("%s: price book has revision %d, the ledger has seen %d: reload costs.yaml or stop this process",
+		where, e.Revision, e.Stored)
 }
 
 // Is matches the sentinel.

@@ -169,7 +169,12 @@ func refusal(c *Call, v Verdict) error {
 // storeError says what a store's error means. What is no bad input, no stale book
 // and not the caller's own doing is an outage.
 func (l *Ledger) storeError(ctx context.Context, op string, err error) error {
+	var stale *StaleBookError
 	switch {
+	case errors.As(err, &stale):
+		told := *stale
+		told.Op = op
+		return &told
 	case errors.Is(err, ErrBadInput), errors.Is(err, ErrStaleBook):
 		return err
 	case ctx.Err() != nil:

@@ -782,6 +782,18 @@ func TestSetBook(t *testing.T) {
 	if !errors.Is(err, quota.ErrStaleBook) || !strings.Contains(err.Error(), "price book has revision 1, the ledger has seen 2: reload costs.yaml or stop this process") {
 		t.Error(err)
 	}
+	pool := quota.Pool{Upstream: "youtube", Name: "units"}
+	_, looked := l.Usage(t.Context(), "youtube", "")
+	for said, err := range map[string]error{
+		"reserve youtube/units: price book":          err,
+		"look at youtube: youtube/units: price book": looked,
+		"block youtube/units: price book":            l.Block(t.Context(), pool, noon.Add(time.Minute), "quotaExceeded"),
+		"adjust youtube/units: price book":           l.Adjust(t.Context(), pool, 1, "the console shows more"),
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), said) {
+			t.Errorf("%v, want %s ...", err, said)
+		}
+	}
 	if err := l.SetBook(&quota.Book{}); err == nil {
 		t.Error("a book that was not parsed was taken")
 	}
