@@ -34,6 +34,7 @@ type Lease struct {
 // holder is for people: who has it. It is renewed until it is given back.
 func (s *Store) Lease(ctx context.Context, name, holder string) (*Lease, error) {
 	l := &Lease{store: s, key: leaseKey(s.prefix, name), lost: make(chan struct{})}
+	asked := quota.SystemClock{}.Now()
 	reply, err := s.eval(ctx, s.scripts.leaseTake, []string{l.key}, []any{holder, LeaseLife.Microseconds()})
 	switch {
 	case err != nil:
@@ -46,7 +47,7 @@ func (s *Store) Lease(ctx context.Context, name, holder string) (*Lease, error) 
 	l.token = fmt.Sprint(reply[1])
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.stop = stop
-	l.done.Go(func() { l.renew(renewing) })
+	l.done.Go(func() { l.renew(renewing, asked.Add(LeaseLife)) })
 	return l, nil
 }
 
@@ -69,18 +70,22 @@ func (l *Lease) Unlock() error {
 
 // renew prolongs the lease until it is given back or lost. As it does not know when
 // the server began to count, it believes in the lease only from when it asked.
-func (l *Lease) renew(ctx context.Context) {
+func (l *Lease) renew(ctx context.Context, ends time.Time) {
 	clock := quota.SystemClock{}
-	asked := clock.Now()
-	for clock.Sleep(ctx, LeaseLife/3) == nil {
+	for {
+		if clock.Sleep(ctx, min(LeaseLife/3, ends.Sub(clock.Now()))) != nil {
+			return
+		}
 		began := clock.Now()
-		held, err := l.keep(ctx, LeaseLife)
+		within, cancel := context.WithDeadline(ctx, ends)
+		held, err := l.keep(within, LeaseLife)
+		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil && held:
-			asked = began
-		case err == nil, clock.Now().Sub(asked) > LeaseLife:
+			ends = began.Add(LeaseLife)
+		case err == nil, !clock.Now().Before(ends):
 			close(l.lost)
 			return
 		}

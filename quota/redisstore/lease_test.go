@@ -68,6 +68,17 @@ func TestLease(t *testing.T) {
 	if err := third.Unlock(); err != nil {
 		t.Fatal(err)
 	}
+	// it was taken while the server's clock was far ahead
+	if err := client.HSet(t.Context(), keys[0], "until", time.Now().AddDate(70, 0, 0).UnixMicro()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	fourth, err := two.Lease(t.Context(), "default/charts", "process 2 on b")
+	if err != nil {
+		t.Fatalf("a clock that had been far ahead shut the job: %v", err)
+	}
+	if err := fourth.Unlock(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestOpenRefused(t *testing.T) {

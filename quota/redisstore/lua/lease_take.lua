@@ -7,7 +7,8 @@
 local now = clock()
 local holder, life = ARGV[1], tonumber(ARGV[2])
 local last = redis.call('HMGET', KEYS[1], 'token', 'until', 'holder')
-if last[2] and tonumber(last[2]) > now then
+local held = tonumber(last[2] or 0)
+if held > now and held <= now + life then -- later than any lease can last: the clock had been far ahead
   return { 0, last[3] }
 end
 local token = string.format('%.0f', math.max(now, (tonumber(last[1] or 0)) + 1))
