@@ -91,28 +91,46 @@ func (r *reader) lay(under, over *tree, path []string) *tree {
 		under = r.recharge(under, over, path[len(path)-1])
 	}
 	t := &tree{kind: isMapping, at: over.at, entries: slices.Clone(under.entries), gone: maps.Clone(under.gone)}
+	places := make(map[string]int, len(t.entries)) // of entries: a book may have thousands of methods
+	for i, e := range t.entries {
+		places[e.key] = i
+	}
+	removed := map[string]bool{}
+	left := func() *tree {
+		c := *t
+		c.entries = slices.DeleteFunc(slices.Clone(t.entries), func(e entry) bool { return removed[e.key] })
+		return &c
+	}
 	for _, e := range over.entries {
-		old := t.get(e.key)
+		i, has := places[e.key]
+		var old *tree
+		if has {
+			old = t.entries[i].value
+		}
 		switch {
 		case e.value.kind == isNull:
 			if old == nil && noun != "" {
 				r.fault(e.at, "there is no %s %q to remove%s", noun, e.key,
-					orMean(e.key, t.keys(), "null takes away what the extended book has"))
+					orMean(e.key, left().keys(), "null takes away what the extended book has"))
 			}
-			t = t.without(e.key)
 			if t.gone == nil {
 				t.gone = map[string]place{}
 			}
-			t.gone[e.key] = e.at
+			t.gone[e.key], removed[e.key] = e.at, true
 		case noun == "method" && old == nil && len(under.entries) > 0 && onlyPrice(e.value):
 			r.fault(e.at, "method %q is not in the route table%s", e.key,
-				orMean(e.key, t.keys(), "a method of your own needs a pool beside its cost"))
+				orMean(e.key, left().keys(), "a method of your own needs a pool beside its cost"))
 		default:
-			t.put(e.key, e.at, r.lay(old, e.value, append(slices.Clone(path), e.key)))
+			laid := entry{e.key, e.at, r.lay(old, e.value, append(slices.Clone(path), e.key))}
+			if has {
+				t.entries[i] = laid
+			} else {
+				t.entries = append(t.entries, laid) // each key of over comes once
+			}
 			delete(t.gone, e.key)
 		}
 	}
-	return t
+	return left()
 }
 
 // onlyPrice holds for a method that changes the price of one that exists.
