@@ -423,6 +423,19 @@ func TestWait(t *testing.T) {
 
 func TestFamilies(t *testing.T) {
 	client := func(key string) quota.Call { return quota.Call{Family: "client", Key: key} }
+	t.Run("charges are named after the family", func(t *testing.T) {
+		l, _ := newLedger(t)
+		r := must(t, l, client("203.0.113.7"))
+		if diff := cmp.Diff(map[string]int64{"client": 1}, r.Charges()); diff != "" {
+			t.Error(diff)
+		}
+		for units, want := range map[string]string{"client": "takes no receipts", "": "the call charged [client], not []"} {
+			_, err := r.SettleCharges(t.Context(), map[string]int64{units: 0})
+			if !errors.Is(err, quota.ErrBadInput) || !strings.Contains(err.Error(), want) {
+				t.Errorf("settle %q: %v, want %s", units, err, want)
+			}
+		}
+	})
 	granted := func(l *quota.Ledger, key string) (n int) {
 		for range 10 {
 			if _, err := l.Reserve(t.Context(), client(key)); err == nil {

@@ -24,13 +24,23 @@ type aside struct {
 	settled *Settlement // the first, which wins
 }
 
-// Charges returns the units taken, by pool.
+// Charges returns the units taken, by pool; those of a family's member under the
+// family's name.
 func (r *Reservation) Charges() map[string]int64 {
 	all := make(map[string]int64, len(r.price.charges))
 	for _, c := range r.price.charges {
-		all[c.Pool.Name] = c.Units
+		all[chargeName(c.Pool)] = c.Units
 	}
 	return all
+}
+
+// chargeName is how callers know what a pool charges: a family's member by its
+// family, as it has no name of its own.
+func chargeName(p Pool) string {
+	if p.Key != "" {
+		return p.Upstream
+	}
+	return p.Name
 }
 
 // Release gives back the units of a call that provably never left.
@@ -52,7 +62,7 @@ func (r *Reservation) Settle(ctx context.Context, units int64) (Settlement, erro
 func (r *Reservation) SettleCharges(ctx context.Context, units map[string]int64) (Settlement, error) {
 	all := make([]int64, len(r.price.charges))
 	for i, c := range r.price.charges {
-		u, ok := units[c.Pool.Name]
+		u, ok := units[chargeName(c.Pool)]
 		if !ok || len(units) != len(r.price.charges) {
 			return Settlement{}, BadInput("settle: the call charged %v, not %v", r.pools(), slices.Sorted(maps.Keys(units)))
 		}
