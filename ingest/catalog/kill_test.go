@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/headroom-quota/headroom/internal/childtest"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -93,10 +94,10 @@ func fetch(path string, begin func() bool, out io.Writer) error {
 // work is done. Nothing may be lost, and no page may be there in half.
 func TestKilled(t *testing.T) {
 	undisturbed := filepath.Join(t.TempDir(), "catalog.db")
-	whole := start(t, "fetch", undisturbed)
+	whole := childtest.Start(t, "fetch", undisturbed)
 	began := time.Now()
-	whole.begin()
-	lines := whole.rest()
+	whole.Begin()
+	lines := whole.Rest()
 	took := time.Since(began)
 	if got := len(lines); got != len(fetchRegions)*chartPages+1 {
 		t.Fatalf("%d lines: %q", got, lines)
@@ -111,15 +112,15 @@ func TestKilled(t *testing.T) {
 	for n := 0; n < kills; {
 		saved := map[string]bool{}
 		for finished := false; !finished; n++ {
-			c := start(t, "fetch", path)
-			c.begin()
+			c := childtest.Start(t, "fetch", path)
+			c.Begin()
 			for range rng.IntN(8) {
-				if c.lines.Scan(); c.lines.Text() != "" {
-					note(t, saved, c.lines.Text())
+				if line := c.Line(); line != "" {
+					note(t, saved, line)
 				}
 			}
 			time.Sleep(time.Duration(rng.Int64N(int64(took) / 20))) // into the middle of a page
-			for _, line := range c.kill() {
+			for _, line := range c.Kill() {
 				note(t, saved, line)
 			}
 			finished = saved["done"]
@@ -215,15 +216,15 @@ func fetchOwn(path string, begin func() bool, out io.Writer) error {
 
 func TestProcessesAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
-	var all []*child
+	var all []*childtest.Child
 	for i := range scaled(3, 8) { // they race to make the file too
-		all = append(all, start(t, "fetch own", path, fmt.Sprint("HEADROOM_TEST_WORK=W", i)))
+		all = append(all, childtest.Start(t, "fetch own", path, fmt.Sprint("HEADROOM_TEST_WORK=W", i)))
 	}
 	for _, c := range all {
-		c.begin()
+		c.Begin()
 	}
 	for _, c := range all {
-		if lines := c.rest(); len(lines) != 3*chartPages {
+		if lines := c.Rest(); len(lines) != 3*chartPages {
 			t.Errorf("%d pages were saved, want %d: %q", len(lines), 3*chartPages, lines)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/headroom-quota/headroom/internal/childtest"
 )
 
 func init() { children["as nobody"] = asNobody }
@@ -68,9 +70,9 @@ func TestWithoutTheRightToWrite(t *testing.T) {
 			if err := os.Chmod(dir, tt.dir); err != nil {
 				t.Fatal(err)
 			}
-			c := start(t, "as nobody", path)
-			c.begin()
-			says(t, errors.New(strings.Join(c.rest(), " ")), tt.word, path)
+			c := childtest.Start(t, "as nobody", path)
+			c.Begin()
+			says(t, errors.New(strings.Join(c.Rest(), " ")), tt.word, path)
 			if tt.file != 0 {
 				if after := dumped(t, must(t, path, nil), nil); after != before {
 					t.Errorf("before:\n%s\nafter:\n%s", before, after)

@@ -18,7 +18,7 @@ var house = [][]string{
 	{"quota"},
 	{"quota/window"},
 	{"internal/youtubesim"}, // an upstream: it knows nothing of us
-	{"internal/redisclock", "internal/redistest"}, // for tests and simulations
+	{"internal/redisclock", "internal/redistest", "internal/childtest"}, // for tests and simulations
 	{"internal/floors"},
 }
 
@@ -41,6 +41,7 @@ var keys = map[string][]string{
 	"github.com/anishathalye/porcupine": {"quota/storetest"},
 	module + "/internal/redisclock":     {"quota/redisstore", "ingest/plan"},
 	module + "/internal/redistest":      {},
+	module + "/internal/childtest":      {},
 	module + "/quota/storetest":         {},
 	module + "/internal/youtubesim":     {"cmd/ingestor"},
 	module + "/cmd":                     {},

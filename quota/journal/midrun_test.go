@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -12,14 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/childtest"
 	"github.com/headroom-quota/headroom/quota"
 )
 
 // A process spends units, by a method that is admitted in an outage, and searches, by
 // one that is not, until it is told to end; it says what became of each call.
 func init() {
-	children["spend"] = func(addr, path string) error {
-		p, err := open(addr, path, nil)
+	children["spend"] = func(path string, _ func() bool, out io.Writer) error {
+		p, err := open(os.Getenv(childAddr), path, nil)
 		if err != nil {
 			return err
 		}
@@ -33,14 +35,14 @@ func init() {
 				r, err := p.Reserve(context.Background(), quota.Call{Method: method})
 				switch {
 				case errors.Is(err, quota.ErrOutage) && !errors.Is(err, quota.ErrRefused):
-					fmt.Println(method, "outage")
+					fmt.Fprintln(out, method, "outage")
 					time.Sleep(time.Millisecond) // there is nothing to hurry for
 				case err != nil:
 					return err
 				case r.Outage:
-					fmt.Println(method, "admitted")
+					fmt.Fprintln(out, method, "admitted")
 				default:
-					fmt.Println(method, "granted")
+					fmt.Fprintln(out, method, "granted")
 				}
 			}
 		}
@@ -50,7 +52,7 @@ func init() {
 
 // spender is a process that spends, and what it has said so far.
 type spender struct {
-	*child
+	*childtest.Child
 	mu   sync.Mutex
 	said map[string]int
 	done chan struct{}
@@ -58,9 +60,9 @@ type spender struct {
 
 func (s *spender) listen() {
 	defer close(s.done)
-	for s.lines.Scan() {
+	for s.Lines.Scan() {
 		s.mu.Lock()
-		s.said[s.lines.Text()]++
+		s.said[s.Lines.Text()]++
 		s.mu.Unlock()
 	}
 }
@@ -79,7 +81,7 @@ func TestServerStopsInMidRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	var all, running []*spender
 	begin := func() *spender {
-		s := &spender{child: startChild(t, "spend", server, path), said: make(map[string]int), done: make(chan struct{})}
+		s := &spender{Child: runChild(t, "spend", server, path), said: make(map[string]int), done: make(chan struct{})}
 		go s.listen()
 		all = append(all, s)
 		return s
@@ -123,7 +125,7 @@ func TestServerStopsInMidRun(t *testing.T) {
 		server.Kill()
 		each("search.list outage", 1)
 		victim := running[0]
-		if err := victim.cmd.Process.Kill(); err != nil {
+		if err := victim.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		<-victim.done
@@ -141,7 +143,7 @@ func TestServerStopsInMidRun(t *testing.T) {
 	}
 	each("videos.list granted", 5)
 	for _, s := range running {
-		s.goOn()
+		s.Begin()
 		<-s.done
 	}
 	if n := sum("search.list admitted"); n != 0 {

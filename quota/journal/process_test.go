@@ -6,92 +6,30 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
 
+	"github.com/headroom-quota/headroom/internal/childtest"
 	"github.com/headroom-quota/headroom/internal/redistest"
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Tests that need processes of their own run this binary again. What a child is to
-// do stands in its environment.
+// What a child is told beside its task.
 const (
-	childDoes = "HEADROOM_TEST_CHILD"
 	childAddr = "HEADROOM_TEST_ADDR"
-	childPath = "HEADROOM_TEST_PATH"
 	childStop = "HEADROOM_TEST_STOP"
 )
 
-// children are what a process can be told to do with the ledger at an address and
-// the journal at a path.
-var children = map[string]func(addr, path string) error{}
+// children are what a process can be told to do with the journal at a path and the
+// ledger at an address.
+var children = map[string]childtest.Task{}
 
-func TestMain(m *testing.M) {
-	do, ok := children[os.Getenv(childDoes)]
-	if !ok {
-		os.Exit(m.Run())
-	}
-	if err := do(os.Getenv(childAddr), os.Getenv(childPath)); err != nil {
-		fmt.Println("failed:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
+func TestMain(m *testing.M) { childtest.Main(m, children) }
 
-// child is a running process of this binary.
-type child struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	in    io.Writer
-	lines *bufio.Scanner
-}
-
-func startChild(t *testing.T, does string, server *redistest.Server, path string, env ...string) *child {
+func runChild(t *testing.T, task string, server *redistest.Server, path string, env ...string) *childtest.Child {
 	t.Helper()
-	c := &child{t: t, cmd: exec.Command(os.Args[0])}
-	c.cmd.Env = append(os.Environ(), append(env, childDoes+"="+does, childAddr+"="+server.Addr, childPath+"="+path)...)
-	c.cmd.Stderr = os.Stderr
-	in, err := c.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.cmd.Process.Kill(); _ = c.cmd.Wait() })
-	c.in, c.lines = in, bufio.NewScanner(out)
-	return c
-}
-
-// goOn lets a child go on that has stopped.
-func (c *child) goOn() {
-	if _, err := io.WriteString(c.in, "\n"); err != nil {
-		c.t.Error(err)
-	}
-}
-
-// kill ends the child as kill -9 does, and returns the lines that were left.
-func (c *child) kill() (all []string) {
-	c.t.Helper()
-	if err := c.cmd.Process.Kill(); err != nil {
-		c.t.Fatal(err)
-	}
-	return c.rest()
-}
-
-// rest returns the lines that are left until the child has ended.
-func (c *child) rest() (all []string) {
-	for c.lines.Scan() {
-		all = append(all, c.lines.Text())
-	}
-	_ = c.cmd.Wait() // it may have been killed
-	return all
+	return childtest.Run(t, task, path, append(env, childAddr+"="+server.Addr)...)
 }
 
 // scaled returns the reduced count, or the full one in a soak.
@@ -105,16 +43,16 @@ func scaled(reduced, full int) int {
 // A process replays, counts what it has asked of the store, and stops after so many
 // answers until it is told to go on.
 func init() {
-	children["replay"] = func(addr, path string) error {
+	children["replay"] = func(path string, _ func() bool, out io.Writer) error {
 		stop, err := strconv.Atoi(os.Getenv(childStop))
 		if err != nil {
 			return err
 		}
 		steps := 0
-		p, err := open(addr, path, func(s quota.Store) quota.Store {
+		p, err := open(os.Getenv(childAddr), path, func(s quota.Store) quota.Store {
 			return &around{Store: s, after: func(string) error {
 				if steps++; steps == stop {
-					fmt.Println("stopped")
+					fmt.Fprintln(out, "stopped")
 					_, err := bufio.NewReader(os.Stdin).ReadString('\n')
 					return err
 				}
@@ -125,7 +63,7 @@ func init() {
 			return err
 		}
 		err = p.Replay(context.Background())
-		fmt.Println("replayed")
+		fmt.Fprintln(out, "replayed")
 		return err
 	}
 }
@@ -142,19 +80,18 @@ func TestReplayByAProcessThatDies(t *testing.T) {
 				flush(t, server)
 				path := filepath.Join(t.TempDir(), "journal.db")
 				want := admitted(t, server, path, calls)
-				c := startChild(t, "replay", server, path, childStop+"="+strconv.Itoa(stop))
-				c.lines.Scan()
-				stopped := c.lines.Text() == "stopped"
+				c := runChild(t, "replay", server, path, childStop+"="+strconv.Itoa(stop))
+				stopped := c.Line() == "stopped"
 				if stopped && how == "dies" {
-					c.kill()
+					c.Kill()
 				}
 				p := start(t, server, path)
 				if err := p.Replay(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				if stopped && how == "sleeps" {
-					c.goOn()
-					if said := c.rest(); len(said) != 1 || said[0] != "replayed" {
+					c.Begin()
+					if said := c.Rest(); len(said) != 1 || said[0] != "replayed" {
 						t.Errorf("the process that slept says %q", said)
 					}
 				}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/childtest"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -71,9 +72,9 @@ func TestWithoutTheRightToWrite(t *testing.T) {
 			if err := os.Chmod(dir, tt.dir); err != nil {
 				t.Fatal(err)
 			}
-			c := start(t, "as nobody", path)
-			c.begin()
-			says(t, errors.New(c.line()), append(tt.words, "open "+path)...)
+			c := childtest.Start(t, "as nobody", path)
+			c.Begin()
+			says(t, errors.New(c.Line()), append(tt.words, "open "+path)...)
 			if tt.file != 0 {
 				if used := used(t, must(t, path, nil)); used != 5 {
 					t.Errorf("%d units are used, want 5", used)
@@ -153,15 +154,15 @@ func TestFullDisk(t *testing.T) {
 func TestBusyFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	s := must(t, path, &Options{Wait: 50 * time.Millisecond})
-	holder := start(t, "hold", path)
+	holder := childtest.Start(t, "hold", path)
 
 	_, err := reserve(s, "a", 1)
-	says(t, err, "busy for 50ms", "write to "+path, fmt.Sprintf("process %d (", holder.cmd.Process.Pid), "may hold it")
+	says(t, err, "busy for 50ms", "write to "+path, fmt.Sprintf("process %d (", holder.Process.Pid), "may hold it")
 	if errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v passes for the caller's deadline", err)
 	}
 	_, err = Open(context.Background(), path, &Options{Wait: 50 * time.Millisecond})
-	says(t, err, "busy for 50ms", "open "+path, fmt.Sprintf("process %d (", holder.cmd.Process.Pid))
+	says(t, err, "busy for 50ms", "open "+path, fmt.Sprintf("process %d (", holder.Process.Pid))
 
 	s.wait = time.Hour
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
@@ -173,8 +174,8 @@ func TestBusyFile(t *testing.T) {
 		t.Errorf("%d units are used, want 0", used)
 	}
 
-	holder.begin()
-	holder.rest()
+	holder.Begin()
+	holder.Rest()
 	if v, err := reserve(s, "a", 1); err != nil || v.Repeat {
 		t.Errorf("when it was free: %+v %v", v, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headroom-quota/headroom/internal/childtest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -53,16 +54,16 @@ func raceFor(path string, begin func() bool, out io.Writer) error {
 func TestProcessesRacingAreGrantedTheLimitExactly(t *testing.T) {
 	processes, times, limit := scaled(4, 8), scaled(100, 500), scaled(200, 1000)
 	path := filepath.Join(t.TempDir(), "ledger.db")
-	var all []*child
+	var all []*childtest.Child
 	for range processes { // they race to make the file too
-		all = append(all, start(t, "race", path, fmt.Sprint("HEADROOM_TEST_TIMES=", times), fmt.Sprint("HEADROOM_TEST_LIMIT=", limit)))
+		all = append(all, childtest.Start(t, "race", path, fmt.Sprint("HEADROOM_TEST_TIMES=", times), fmt.Sprint("HEADROOM_TEST_LIMIT=", limit)))
 	}
 	for _, c := range all {
-		c.begin()
+		c.Begin()
 	}
 	granted := 0
 	for _, c := range all {
-		n, err := strconv.Atoi(strings.Join(c.rest(), ""))
+		n, err := strconv.Atoi(strings.Join(c.Rest(), ""))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,12 +98,12 @@ func TestKilledInMidStreamNothingGrantedIsForgotten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	var granted []string
 	for kill := range scaled(5, 50) {
-		c := start(t, "stream", path)
-		c.begin()
+		c := childtest.Start(t, "stream", path)
+		c.Begin()
 		for range 10 + kill { // at another place each time
-			granted = append(granted, c.line())
+			granted = append(granted, c.Line())
 		}
-		granted = append(granted, c.kill()...)
+		granted = append(granted, c.Kill()...)
 	}
 	s := must(t, path, nil)
 	for _, id := range granted {
