@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -65,10 +66,13 @@ func Open(ctx context.Context, path string, o *Options) (*Catalog, error) {
 
 func (c *Catalog) open(ctx context.Context, path string) error {
 	var err error
-	if c.path, err = checkPath(path); err != nil {
+	if c.path, err = files.Path(path); err != nil {
 		return err
 	}
-	if c.write, err = connect(c.path, "rwc", 1); err != nil {
+	if err := files.Look(ctx, c.path, steps); err != nil {
+		return c.fault("open", err)
+	}
+	if c.write, err = connect(c.path, sqlitefile.Write, 1); err != nil {
 		return c.fault("open", err)
 	}
 	if err := c.migrate(ctx, steps); err != nil {
@@ -77,7 +81,7 @@ func (c *Catalog) open(ctx context.Context, path string) error {
 	if err := c.prepare(ctx); err != nil {
 		return c.fault("open", err)
 	}
-	if c.read, err = connect(c.path, "rw", readers); err != nil {
+	if c.read, err = connect(c.path, sqlitefile.Read, readers); err != nil {
 		return c.fault("open", err)
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 // Check looks for damage and returns what it finds, in words; nothing is nil. It
@@ -24,7 +26,7 @@ func (c *Catalog) Check(ctx context.Context) (problems []string, err error) {
 			problems = append(problems, found...)
 		}
 		_, err := tx.ExecContext(ctx, "INSERT INTO search (search, rank) VALUES ('integrity-check', 1)")
-		if code(err) == sqlite3.SQLITE_CORRUPT {
+		if sqlitefile.Code(err) == sqlite3.SQLITE_CORRUPT {
 			problems, err = append(problems, "the index of words is not that of the videos: rebuild it"), nil
 		}
 		return err

@@ -6,9 +6,9 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
-	"time"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 //go:embed sql/*.sql
@@ -70,35 +70,12 @@ func (c *Catalog) transact(ctx context.Context, do func(*tx) error) error {
 	return t.Commit()
 }
 
-// The first and the longest pause between two tries.
-const (
-	firstPause   = 100 * time.Microsecond
-	longestPause = 5 * time.Millisecond
-)
-
 // patiently does something until it is not busy, for as long as the options and
 // the context allow.
 func (c *Catalog) patiently(ctx context.Context, do func() error) error {
-	err := do()
-	if !busy(err) {
-		return err
-	}
-	patience := time.NewTimer(c.wait) // in real time, whatever the catalog's clock says
-	defer patience.Stop()
-	for pause := firstPause; busy(err); pause = min(2*pause, longestPause) {
-		timer := time.NewTimer(pause/2 + rand.N(pause))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-patience.C:
-			timer.Stop()
-			return fmt.Errorf("it was busy for %s; see who holds it with: lsof %s: %w", c.wait, c.path, err)
-		}
-		err = do()
-	}
-	return err
+	p := sqlitefile.NewPatience(ctx, c.path, c.wait)
+	defer p.End()
+	return p.Retry(do)
 }
 
 // prepare compiles the statements for the connection that writes.

@@ -17,6 +17,7 @@ var house = [][]string{
 	{"quota/storetest"},
 	{"quota"},
 	{"quota/window"},
+	{"internal/sqlitefile"}, // of all who keep a file of SQLite
 	{"internal/youtubesim"}, // an upstream: it knows nothing of us
 	{"internal/redisclock", "internal/redistest", "internal/childtest"}, // for tests and simulations
 	{"internal/floors"},
@@ -36,7 +37,7 @@ var keys = map[string][]string{
 	"github.com/spf13/viper":            {"cmd/ingestor"},
 	"google.golang.org/api/youtube":     {"ingest/youtube"},
 	"github.com/redis/go-redis":         {"quota/redisstore", "internal/redistest"},
-	"modernc.org/sqlite":                {"quota/sqlitestore", "quota/journal", "ingest/catalog"},
+	"modernc.org/sqlite":                {"internal/sqlitefile", "quota/sqlitestore", "ingest/catalog"},
 	"github.com/sony/gobreaker":         {"quota/breaker"},
 	"github.com/anishathalye/porcupine": {"quota/storetest"},
 	module + "/internal/redisclock":     {"quota/redisstore", "ingest/plan"},

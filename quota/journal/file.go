@@ -2,21 +2,25 @@ package journal
 
 import (
 	"context"
-	"database/sql"
 	_ "embed"
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 //go:embed schema.sql
 var schema string
 
-// What marks a file as a journal of Headroom, and its tables: see schema.sql.
-const (
-	application = 1215458666
-	version     = 1
-)
+// files are those that this package keeps.
+var files = &sqlitefile.Kind{
+	Name:        "journal",
+	Application: 1215458666, // see schema.sql
+	Spared:      "an admitted call",
+	Full:        "make room: until then no call is admitted in an outage",
+	Damaged:     "stop its users, move it away, and adjust what it had not yet told the ledger",
+}
 
 // prepare makes the tables, and reads back that what is committed is on the disk.
 // A file that is not ours is refused as it is: not even made a WAL file.
@@ -28,7 +32,15 @@ func (j *Journal) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := migrate(ctx, tx); err != nil {
+	number := func(query string) (n int64, err error) {
+		err = tx.QueryRowContext(ctx, query).Scan(&n)
+		return n, err
+	}
+	exec := func(text string) error {
+		_, err := tx.ExecContext(ctx, text)
+		return err
+	}
+	if err := files.Migrate([]string{schema}, number, exec); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	if err := tx.Commit(); err != nil {
@@ -46,25 +58,8 @@ func (j *Journal) expect(ctx context.Context, pragma, want string) error {
 	var got string
 	err := j.db.QueryRowContext(ctx, "PRAGMA "+pragma).Scan(&got)
 	if err == nil && got != want {
-		err = fmt.Errorf("%s is %s, not %s: an admitted call would not survive a power cut", pragma, got, want)
+		err = fmt.Errorf("%s is %s, not %s: %s would not survive a power cut", pragma, got, want, files.Spared)
 	}
-	return err
-}
-
-// migrate brings a file to the schema that this program knows.
-func migrate(ctx context.Context, tx *sql.Tx) error {
-	var marked, found, tables int64
-	err := tx.QueryRowContext(ctx, `SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
-		FROM pragma_application_id, pragma_user_version`).Scan(&marked, &found, &tables)
-	switch {
-	case err != nil:
-		return err
-	case tables > 0 && marked != application:
-		return fmt.Errorf("it is a database of another program, with %d tables and indexes that are not ours; name another file", tables)
-	case found > version:
-		return fmt.Errorf("it was made by a newer headroom: schema %d, this one knows %d; upgrade", found, version)
-	}
-	_, err = tx.ExecContext(ctx, schema)
 	return err
 }
 

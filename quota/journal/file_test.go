@@ -50,7 +50,7 @@ func TestOpenRefuses(t *testing.T) {
 		newer:  "it was made by a newer headroom: schema 7, this one knows 1; upgrade",
 		other:  "a database of another program, with 1 tables and indexes that are not ours; name another file",
 		ledger: "a database of another program",
-		text:   "not a database",
+		text:   "it is no SQLite database and was left as it is",
 
 		filepath.Join(dir, "no", "such", "journal.db"): "mkdir -p",
 	} {

@@ -21,14 +21,14 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"path/filepath"
 	"time"
 
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
-
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 )
+
+// patience is how long a busy file is waited for.
+const patience = 5 * time.Second
 
 // Journal is a [quota.Journal] and a [quota.Births]. It is safe for concurrent use,
 // by several processes too.
@@ -46,29 +46,22 @@ var (
 // Open opens the journal at path, and makes it if there is none. Its folder must be
 // there, on a local disk.
 func Open(ctx context.Context, path string) (*Journal, error) {
-	path, err := filepath.Abs(path)
+	path, err := files.Path(path)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Dir(path)); err != nil {
-		return nil, fmt.Errorf("open journal %s: make its folder first: mkdir -p %s: %w", path, filepath.Dir(path), err)
-	}
-	q := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(5000)", "synchronous(FULL)", "foreign_keys(1)"}}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}).String())
+	q := url.Values{"_txlock": {"immediate"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds()), "synchronous(FULL)", "foreign_keys(1)"}}
+	db, err := sql.Open("sqlite", sqlitefile.URI(path, q))
 	if err != nil {
-		return nil, fmt.Errorf("open journal %s: %w", path, err)
+		return nil, files.Fault("open journal", path, err)
 	}
 	db.SetMaxOpenConns(1)
 	j := &Journal{db: db, path: path}
-	err = j.prepare(ctx)
-	for range 200 { // to make a new file a WAL file, SQLite waits for nobody else who does
-		if !busy(err) || (quota.SystemClock{}).Sleep(ctx, 10*time.Millisecond) != nil {
-			break
-		}
-		err = j.prepare(ctx)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open journal %s: %w", path, err), db.Close())
+	p := sqlitefile.NewPatience(ctx, path, patience)
+	defer p.End()
+	// to make a new file a WAL file, SQLite waits for nobody else who does
+	if err := p.Retry(func() error { return j.prepare(ctx) }); err != nil {
+		return nil, errors.Join(files.Fault("open journal", path, err), db.Close())
 	}
 	return j, nil
 }
@@ -95,15 +88,6 @@ func (j *Journal) write(ctx context.Context, do func(*sql.Tx) error) error {
 	return j.fault("write to", tx.Commit())
 }
 
-func (j *Journal) fault(verb string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s journal %s: %w", verb, j.path, err)
-}
-
-// busy reports whether an error only says that somebody else is at it.
-func busy(err error) bool {
-	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && e.Code()&0xff == sqlite3.SQLITE_BUSY
+func (j *Journal) fault(doing string, err error) error {
+	return files.Fault(doing+" journal", j.path, err)
 }

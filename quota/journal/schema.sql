@@ -2,7 +2,6 @@
 -- again, and when the pages that they use were born.
 
 PRAGMA application_id = 1215458666; -- 'Hrmj': a journal of Headroom
-PRAGMA user_version = 1;
 
 CREATE TABLE IF NOT EXISTS entries (
   id     TEXT PRIMARY KEY,

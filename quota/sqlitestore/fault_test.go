@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -36,7 +37,7 @@ func says(t testing.TB, err error, words ...string) {
 // spoil changes the file by another connection, as a person with sqlite3 does.
 func spoil(t testing.TB, path, text string) {
 	t.Helper()
-	c, err := newConnector(dsn(path, "rwc"))
+	c, err := files.Connector(files.DSN(path, sqlitefile.Write))
 	if err != nil {
 		t.Fatal(err)
 	}

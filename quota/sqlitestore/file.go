@@ -4,38 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/headroom-quota/headroom/quota"
 )
-
-// checkPath returns the path whole, or says why no ledger can be there. SQLite
-// says the same in fewer words.
-func checkPath(path string) (string, error) {
-	if path == "" || strings.HasPrefix(path, ":memory:") || strings.HasPrefix(path, "file:") {
-		return "", quota.BadInput("open ledger %q: name a file; a ledger that ends with the process is memstore", path)
-	}
-	whole, err := filepath.Abs(path)
-	if err != nil {
-		return "", fmt.Errorf("open ledger: %w", err)
-	}
-	if info, err := os.Stat(whole); err == nil && info.IsDir() {
-		return "", fmt.Errorf("open %s: it is a directory; name a file in it, such as %s", whole, filepath.Join(whole, "ledger.db"))
-	}
-	dir := filepath.Dir(whole)
-	info, err := os.Stat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("open %s: there is no directory %s; make it: mkdir -p '%s'", whole, dir, dir)
-	case err != nil:
-		return "", fmt.Errorf("open %s: %w", whole, err)
-	case !info.IsDir():
-		return "", fmt.Errorf("open %s: %s is a file, not a directory", whole, dir)
-	}
-	return whole, nil
-}
 
 // identity tells whether the files at the ledger's path are the ones that were
 // opened. They are only ever looked at by name: opening the database's file and

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -21,7 +22,7 @@ var noon = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC) // in California
 func TestEveryConnectionIsSynchronous(t *testing.T) {
 	s := must(t, filepath.Join(t.TempDir(), "ledger.db"), nil)
 	ctx := context.Background()
-	if got, err := answer(ctx, s.write.conn, "PRAGMA synchronous"); got != int64(2) {
+	if got, err := sqlitefile.Answer(ctx, s.write.conn, "PRAGMA synchronous"); got != int64(2) {
 		t.Errorf("the writer has synchronous %v (%v), want 2", got, err)
 	}
 	for i := range readers { // all of them at once
@@ -39,9 +40,9 @@ func TestEveryConnectionIsSynchronous(t *testing.T) {
 	for setting, otherwise := range map[string]string{
 		"_synchronous=FULL": "_synchronous=NORMAL", "_foreign_keys=ON": "_foreign_keys=OFF", "_busy_timeout=5": "_busy_timeout=60000",
 	} {
-		changed := strings.Replace(dsn(s.path, "rw"), setting, otherwise, 1)
-		c, err := newConnector(changed)
-		if err != nil || changed == dsn(s.path, "rw") {
+		changed := strings.Replace(files.DSN(s.path, sqlitefile.Read), setting, otherwise, 1)
+		c, err := files.Connector(changed)
+		if err != nil || changed == files.DSN(s.path, sqlitefile.Read) {
 			t.Fatal(changed, err)
 		}
 		_, err = c.Connect(ctx)
@@ -145,7 +146,7 @@ func TestPrune(t *testing.T) {
 	clock := quota.NewSimClock(noon)
 	s := must(t, filepath.Join(t.TempDir(), "ledger.db"), &Options{Clock: clock})
 	rows := func() int64 {
-		n, err := number(context.Background(), s.write.conn, "SELECT count(*) FROM reservations")
+		n, err := sqlitefile.Number(context.Background(), s.write.conn, "SELECT count(*) FROM reservations")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -358,9 +359,8 @@ func TestRebasedOnce(t *testing.T) {
 }
 
 func TestStepsOfTheSchemaAreNumbered(t *testing.T) {
-	all, err := steps()
-	names, err2 := fs.Glob(schemaFiles, "schema/*")
-	if err != nil || err2 != nil || len(all) == 0 || len(all) != len(names) {
-		t.Errorf("%d steps in %v (%v, %v)", len(all), names, err, err2)
+	names, err := fs.Glob(schemaFiles, "schema/*")
+	if err != nil || len(steps) == 0 || len(steps) != len(names) {
+		t.Errorf("%d steps in %v (%v)", len(steps), names, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -75,9 +76,9 @@ func (s *Store) view(ctx context.Context, do func(*sql.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	p := s.patience(ctx)
-	defer p.end()
-	err := p.retry(func() error {
+	p := sqlitefile.NewPatience(ctx, s.path, s.wait)
+	defer p.End()
+	err := p.Retry(func() error {
 		v, err := s.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 		if err != nil {
 			return err
@@ -90,7 +91,7 @@ func (s *Store) view(ctx context.Context, do func(*sql.Tx) error) error {
 	if moved := s.file.check(); moved != nil {
 		return moved
 	}
-	if faultCode(err) != 0 {
+	if sqlitefile.Code(err) != 0 {
 		return s.fault("read", err)
 	}
 	return err

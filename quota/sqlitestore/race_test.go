@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/headroom-quota/headroom/internal/childtest"
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -116,7 +117,7 @@ func TestKilledInMidStreamNothingGrantedIsForgotten(t *testing.T) {
 	if used := used(t, s); used < int64(len(granted)) || used > int64(len(granted)+scaled(5, 50)) {
 		t.Errorf("%d units were granted, the ledger says %d", len(granted), used)
 	}
-	if sound, err := answer(context.Background(), s.write.conn, "PRAGMA integrity_check"); err != nil || sound != "ok" {
+	if sound, err := sqlitefile.Answer(context.Background(), s.write.conn, "PRAGMA integrity_check"); err != nil || sound != "ok" {
 		t.Errorf("integrity_check: %v %v", sound, err)
 	}
 }

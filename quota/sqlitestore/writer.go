@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 // writer is the one connection that writes. Whoever holds its turn has it, and
@@ -36,7 +40,7 @@ type stmt interface {
 
 // openWriter opens the connection that writes and brings the schema up to date.
 func (s *Store) openWriter(ctx context.Context) (*writer, error) {
-	c, err := newConnector(dsn(s.path, "rwc"))
+	c, err := files.Connector(files.DSN(s.path, sqlitefile.Write))
 	if err != nil {
 		return nil, s.fault("open", err)
 	}
@@ -53,16 +57,12 @@ func (s *Store) openWriter(ctx context.Context) (*writer, error) {
 }
 
 func (w *writer) open(ctx context.Context, s *Store, c driver.Connector) error {
-	steps, err := steps()
-	if err != nil {
+	if err := files.Look(ctx, s.path, steps); err != nil {
 		return err
 	}
-	if err := look(ctx, s.path, len(steps)); err != nil {
-		return err
-	}
-	p := s.patience(ctx)
-	defer p.end()
-	err = p.retry(func() error { // a new file is locked to make it a WAL file
+	p := sqlitefile.NewPatience(ctx, s.path, s.wait)
+	defer p.End()
+	err := p.Retry(func() error { // a new file is locked to make it a WAL file
 		opened, err := c.Connect(ctx)
 		if err == nil {
 			w.conn = opened.(conn)
@@ -72,10 +72,10 @@ func (w *writer) open(ctx context.Context, s *Store, c driver.Connector) error {
 	if err != nil {
 		return err
 	}
-	if err := p.retry(func() error { return w.exec(begin) }); err != nil {
+	if err := p.Retry(func() error { return w.exec(begin) }); err != nil {
 		return err
 	}
-	if err := migrate(ctx, w.conn, steps); err != nil {
+	if err := migrate(ctx, w.conn); err != nil {
 		return errors.Join(err, w.exec(rollback))
 	}
 	if err := w.exec(commit); err != nil {
@@ -89,6 +89,26 @@ func (w *writer) open(ctx context.Context, s *Store, c driver.Connector) error {
 func (w *writer) exec(st statement) error {
 	_, err := w.conn.ExecContext(context.Background(), string(st), nil)
 	return err
+}
+
+var errClosed = errors.New("it was closed by this process")
+
+// take takes the turn to write.
+func (w *writer) take(p *sqlitefile.Patience) error {
+	var open bool
+	select {
+	case _, open = <-w.turn:
+	default:
+		select {
+		case _, open = <-w.turn:
+		case <-p.Wait():
+			return p.Over(nil)
+		}
+	}
+	if !open {
+		return errClosed
+	}
+	return nil
 }
 
 // close waits for the transaction under way.
@@ -117,14 +137,14 @@ func (s *Store) transact(ctx context.Context, do func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	p := s.patience(ctx)
-	defer p.end()
-	if err := p.takeTurn(s.write.turn); err != nil {
+	p := sqlitefile.NewPatience(ctx, s.path, s.wait)
+	defer p.End()
+	if err := s.write.take(p); err != nil {
 		return s.fault("write to", err)
 	}
 	defer func() { s.write.turn <- struct{}{} }()
 	t := &tx{s: s, w: s.write}
-	if err := p.retry(t.begin); err != nil {
+	if err := p.Retry(t.begin); err != nil {
 		return s.fault("write to", err)
 	}
 	t.now = s.clock.Now()
@@ -145,7 +165,7 @@ func (s *Store) transact(ctx context.Context, do func(*tx) error) error {
 // begin begins, also where a fault has left a transaction open.
 func (t *tx) begin() error {
 	_, err := t.run(begin)
-	if faultCode(err) == codeError {
+	if sqlitefile.Code(err) == sqlite3.SQLITE_ERROR {
 		_, _ = t.run(rollback)
 		_, err = t.run(begin)
 	}

@@ -1,4 +1,4 @@
-package sqlitestore
+package sqlitefile
 
 import (
 	"errors"
@@ -12,15 +12,15 @@ import (
 	"syscall"
 )
 
-// holders says who may be writing: whoever has locked the byte of the -shm that
-// stands for it or, before there is one, the file.
-func (s *Store) holders() string {
-	lsof := "look with: lsof " + s.path
+// holders says who may be writing to the file at path: whoever has locked the byte of
+// the -shm that stands for it or, before there is one, the file.
+func holders(path string) string {
+	lsof := "look with: lsof " + path
 	locks, err := os.ReadFile("/proc/locks")
 	if err != nil {
 		return lsof
 	}
-	real, err := filepath.EvalSymlinks(s.path)
+	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return lsof
 	}

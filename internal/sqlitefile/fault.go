@@ -1,0 +1,61 @@
+package sqlitefile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// Code returns SQLite's primary code of an error, or 0.
+func Code(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// Busy reports whether an error only says that somebody else is at it.
+func Busy(err error) bool {
+	switch Code(err) {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL:
+		return true
+	}
+	return false
+}
+
+// remedy says what is wrong and what to do, by SQLite's code, or nothing.
+func (k *Kind) remedy(code int) string {
+	switch code {
+	case sqlite3.SQLITE_FULL:
+		return "the disk is full; " + k.Full
+	case sqlite3.SQLITE_READONLY:
+		return "it cannot be written; give this user the right to write the file and its directory"
+	case sqlite3.SQLITE_CANTOPEN:
+		return "it cannot be opened; give this user the right to read and write the file and its directory"
+	case sqlite3.SQLITE_NOTADB:
+		return "it is no SQLite database and was left as it is; name another file, or move this one away"
+	case sqlite3.SQLITE_CORRUPT:
+		return "it is damaged; " + k.Damaged
+	case sqlite3.SQLITE_IOERR:
+		return "the disk failed; see the system's log"
+	case sqlite3.SQLITE_PERM:
+		return "this user may not use it"
+	}
+	return ""
+}
+
+// Fault is an error of the file at path: what was done, to which file, and what to do
+// about it. The caller's context's errors stay as they are.
+func (k *Kind) Fault(doing, path string, err error) error {
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	if remedy := k.remedy(Code(err)); remedy != "" {
+		return fmt.Errorf("%s %s: %s: %w", doing, path, remedy, err)
+	}
+	return fmt.Errorf("%s %s: %w", doing, path, err)
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package sqlitefile
+
+// holders says how to find out who may be writing to the file at path.
+func holders(path string) string { return "look with: lsof " + path }

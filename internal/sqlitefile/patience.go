@@ -1,0 +1,74 @@
+package sqlitefile
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Patience bounds how long one operation waits for others. It is in real time,
+// whatever the clock of the file's user says.
+type Patience struct {
+	path   string
+	most   time.Duration
+	caller context.Context
+	ctx    context.Context // of the wait; nil until something has to be waited for
+	cancel context.CancelFunc
+}
+
+// NewPatience begins the patience of an operation on the file at path, whose most
+// counts from the first wait. It has to be ended.
+func NewPatience(ctx context.Context, path string, most time.Duration) *Patience {
+	return &Patience{path: path, most: most, caller: ctx}
+}
+
+// Wait returns a channel that is closed when there is no more patience.
+func (p *Patience) Wait() <-chan struct{} {
+	if p.ctx == nil {
+		p.ctx, p.cancel = context.WithTimeout(p.caller, p.most)
+	}
+	return p.ctx.Done()
+}
+
+// End ends the patience.
+func (p *Patience) End() {
+	if p.cancel != nil {
+		p.cancel()
+	}
+}
+
+// The first and the longest pause between two tries. A transaction takes some
+// hundred microseconds.
+const (
+	firstPause   = 50 * time.Microsecond
+	longestPause = 2 * time.Millisecond
+)
+
+// Retry does something until it is not busy. Its error is the doing's, the
+// caller's context's, or says who may hold the file.
+func (p *Patience) Retry(do func() error) error {
+	err := do()
+	for pause := firstPause; Busy(err); pause = min(2*pause, longestPause) {
+		timer := time.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-timer.C:
+		case <-p.Wait():
+			timer.Stop()
+			return p.Over(err)
+		}
+		err = do()
+	}
+	return err
+}
+
+// Over says why there is no more patience; err may be nil.
+func (p *Patience) Over(err error) error {
+	if p.caller.Err() != nil {
+		return p.caller.Err()
+	}
+	if err == nil {
+		return fmt.Errorf("it was busy for %s: %s", p.most, holders(p.path))
+	}
+	return fmt.Errorf("it was busy for %s: %s: %w", p.most, holders(p.path), err)
+}

@@ -1,0 +1,97 @@
+package sqlitefile
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"strings"
+
+	"modernc.org/sqlite"
+)
+
+// Steps returns the steps of a schema, schema/0001_name.sql and so on; the first
+// makes version 1. It panics if they are not numbered so, as they are embedded.
+func Steps(files fs.FS) (all []string) {
+	names, err := fs.Glob(files, "schema/*.sql")
+	if err != nil {
+		panic(err) // the pattern is wrong
+	}
+	for i, name := range names {
+		if want := fmt.Sprintf("schema/%04d_", i+1); !strings.HasPrefix(name, want) {
+			panic(fmt.Sprintf("schema file %s should begin with %s", name, want))
+		}
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			panic(err) // it was embedded
+		}
+		all = append(all, string(text))
+	}
+	return all
+}
+
+// marks are what a file says of itself.
+type marks struct{ version, application, tables int64 }
+
+// readMarks asks for the one number that a query has for an answer.
+func readMarks(number func(query string) (int64, error)) (m marks, err error) {
+	if m.version, err = number("PRAGMA user_version"); err != nil {
+		return m, err
+	}
+	if m.application, err = number("PRAGMA application_id"); err != nil {
+		return m, err
+	}
+	m.tables, err = number("SELECT count(*) FROM sqlite_schema")
+	return m, err
+}
+
+// refuse says why a file is not of this kind, or not for this program.
+func (k *Kind) refuse(m marks, known int) error {
+	switch {
+	case m.tables > 0 && m.application != k.Application:
+		return fmt.Errorf("it is a database of another program, with %d tables and indexes that are not ours; name another file", m.tables)
+	case m.version > int64(known):
+		return fmt.Errorf("it was made by a newer headroom: schema %d, this one knows %d; upgrade", m.version, known)
+	}
+	return nil
+}
+
+// Look refuses a file that is not ours as it is: to open it by a DSN makes it a WAL
+// file. What cannot be read here is for the opening to say.
+func (k *Kind) Look(ctx context.Context, path string, steps []string) error {
+	connector, err := sqlite.NewConnector(URI(path, url.Values{"mode": {"rw"}, "_query_only": {"ON"}}))
+	if err != nil {
+		return nil
+	}
+	c, err := connector.Connect(ctx)
+	if err != nil {
+		return nil
+	}
+	m, err := readMarks(func(query string) (int64, error) { return Number(ctx, c.(driver.QueryerContext), query) })
+	if err != nil {
+		return c.Close()
+	}
+	return errors.Join(k.refuse(m, len(steps)), c.Close())
+}
+
+// Migrate brings a file to the schema that this program knows, by a transaction of
+// the caller's: number asks it for the one number that a query has for an answer, and
+// exec runs a text. A file that is up to date is written all the same, to the same
+// effect: a transaction can begin, but not write, in a file that is read-only.
+func (k *Kind) Migrate(steps []string, number func(query string) (int64, error), exec func(text string) error) error {
+	m, err := readMarks(number)
+	if err != nil {
+		return err
+	}
+	if err := k.refuse(m, len(steps)); err != nil {
+		return err
+	}
+	for _, step := range steps[m.version:] {
+		if err := exec(step); err != nil {
+			return err
+		}
+	}
+	return exec(fmt.Sprintf("PRAGMA user_version = %d", len(steps)))
+}
