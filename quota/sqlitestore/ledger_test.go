@@ -142,6 +142,33 @@ func TestForgottenPool(t *testing.T) {
 	})
 }
 
+// A clock that had been far ahead makes nothing too old, whichever process asks.
+func TestSpendAndReceiptsOutliveAClockFarAhead(t *testing.T) {
+	clock := quota.NewSimClock(noon)
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	s, other := must(t, path, &Options{Clock: clock}), must(t, path, &Options{Clock: clock})
+	step := func(s *Store, at time.Time, id string) quota.Verdict {
+		t.Helper()
+		clock.Set(at)
+		v, err := reserve(s, id, 1)
+		if err != nil || !v.Allowed {
+			t.Fatalf("at %s: %+v %v", at, v, err)
+		}
+		return v
+	}
+	far := time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
+	step(s, noon, "a")
+	step(s, far, "b")
+	step(other, far.Add(time.Minute), "c")
+	if v := step(s, noon.Add(time.Hour), "a"); !v.Repeat {
+		t.Error("reserved once more, it was charged again")
+	}
+	spent, err := s.Spend(t.Context(), quota.SpendQuery{Upstream: "youtube", Account: quota.DefaultAccount, Until: clock.Now()})
+	if err != nil || len(spent) != 1 || spent[0].Units != 1 {
+		t.Errorf("spend is %+v (%v), want the unit of before", spent, err)
+	}
+}
+
 func TestPrune(t *testing.T) {
 	clock := quota.NewSimClock(noon)
 	s := must(t, filepath.Join(t.TempDir(), "ledger.db"), &Options{Clock: clock})
@@ -178,7 +205,12 @@ func TestPrune(t *testing.T) {
 		t.Errorf("the oldest, %s, shows %d calls, want %d", last.Day, last.Calls, perDay)
 	}
 
-	clock.Advance(100 * 24 * time.Hour) // many at once go a few at a time
+	clock.Advance(100 * 24 * time.Hour)
+	all := rows()
+	if _, err := reserve(s, "", 1); err != nil || rows() != all+1 {
+		t.Errorf("%d rows of %d are left (%v): the clock may be set back yet", rows(), all, err)
+	}
+	clock.Advance(restFor) // many at once go a few at a time
 	before := rows()
 	for range 5 {
 		if _, err := reserve(s, "", 1); err != nil {
@@ -193,8 +225,8 @@ func TestPrune(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := rows(); n != int64(perDay*40+5) {
-		t.Errorf("%d rows are left, want only the %d of today", n, perDay*40+5)
+	if n := rows(); n != int64(perDay*40+6) {
+		t.Errorf("%d rows are left, want only the %d of today", n, perDay*40+6)
 	}
 }
 

@@ -25,6 +25,22 @@ const (
 type sweep struct {
 	after int64          // seen up to this number
 	next  window.Instant // resting until then
+	lived window.Instant // the clock was found not to have leapt
+}
+
+// lived reports whether the ledger was in use an hour ago or more, but not so long
+// ago that all of it is too old: then the clock may have leapt, and may be set back.
+func (t *tx) lived() (bool, error) {
+	sw, now := &t.s.prune, window.At(t.now)
+	if sw.lived <= now && now < sw.lived.Add(quota.ReceiptLife) {
+		return true, nil
+	}
+	r, err := t.one(pruneLived, int64(now.Add(-restFor)))
+	if err != nil || r == nil || window.Instant(r.int(0)) < now.Add(-keptFor) {
+		return false, err
+	}
+	sw.lived = now
+	return true, nil
 }
 
 // prune deletes the next few charges that are too old, if any can be.
@@ -32,6 +48,10 @@ func (t *tx) prune() error {
 	sw, now := &t.s.prune, window.At(t.now)
 	if now < sw.next && sw.next <= now.Add(restFor) {
 		return nil
+	}
+	if lived, err := t.lived(); err != nil || !lived {
+		sw.next = now.Add(time.Minute) // looking takes a while in a busy ledger
+		return err
 	}
 	oldest := now.Add(-keptFor)
 	var last int64

@@ -29,6 +29,7 @@ const (
 	receiptSettle  statement = "receipt_settle"
 	pruneLook      statement = "prune_look"
 	pruneRows      statement = "prune_rows"
+	pruneLived     statement = "prune_lived"
 	memberFind     statement = "member_find"
 	memberAdd      statement = "member_add"
 	memberSave     statement = "member_save"
@@ -46,7 +47,7 @@ const (
 var prepared = []statement{
 	begin, commit, rollback,
 	pageFind, pageLoad, pageSave, pageAdd, birthAdd, birthSave,
-	reservationAdd, receiptFind, receiptSettle, pruneLook, pruneRows,
+	reservationAdd, receiptFind, receiptSettle, pruneLook, pruneRows, pruneLived,
 	memberFind, memberAdd, memberSave, memberOldest, memberAhead, memberRebase, memberDrop, familyCount, familyGrow,
 }
 
