@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
-	"sync/atomic"
+	"sync"
 )
 
 // Call says what is about to be spent, and by whom. It names a Method of the
@@ -33,17 +33,39 @@ func (c *Call) labels() Labels {
 }
 
 // ids makes ids that no other call has, in this process or another. They need not
-// be secret: the receipt's nonce is.
+// be secret: the receipt's nonce is. They are cut from a block of many, so that
+// not each of them is an allocation.
 type ids struct {
+	mu     sync.Mutex
 	prefix string // random, of this ledger
-	last   atomic.Uint64
+	blocks uint64 // made so far
+	block  string // what is left of the last one
+	length int    // of an id in it
 }
 
-func newIDs() *ids { return &ids{prefix: rand.Text()[:16] + "-"} }
+func newIDs() *ids { return &ids{prefix: rand.Text()[:16]} }
 
 func (i *ids) next() string {
-	var b [32]byte
-	return string(strconv.AppendUint(append(b[:0], i.prefix...), i.last.Add(1), 32))
+	i.mu.Lock()
+	if i.block == "" {
+		i.fill()
+	}
+	id := i.block[:i.length]
+	i.block = i.block[i.length:]
+	i.mu.Unlock()
+	return id
+}
+
+// fill makes the next block: the ids prefix-N-00 to prefix-N-63.
+func (i *ids) fill() {
+	const many = 64
+	i.blocks++
+	head := i.prefix + "-" + strconv.FormatUint(i.blocks, 32) + "-"
+	b := make([]byte, 0, many*(len(head)+2))
+	for n := range many {
+		b = append(append(b, head...), 'a'+byte(n/8), 'a'+byte(n%8))
+	}
+	i.block, i.length = string(b), len(head)+2
 }
 
 // pageKey is the key under which a store knows a family's member.
