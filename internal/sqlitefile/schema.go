@@ -35,15 +35,17 @@ func Steps(files fs.FS) (all []string) {
 // marks are what a file says of itself.
 type marks struct{ version, application, tables int64 }
 
-// readMarks asks for the one number that a query has for an answer.
+// readMarks asks for the one number that a query has for an answer. Tables come
+// first: another process may make the file meanwhile, and one that has tables must
+// not seem to lack its mark.
 func readMarks(number func(query string) (int64, error)) (m marks, err error) {
-	if m.version, err = number("PRAGMA user_version"); err != nil {
+	if m.tables, err = number("SELECT count(*) FROM sqlite_schema"); err != nil {
 		return m, err
 	}
 	if m.application, err = number("PRAGMA application_id"); err != nil {
 		return m, err
 	}
-	m.tables, err = number("SELECT count(*) FROM sqlite_schema")
+	m.version, err = number("PRAGMA user_version")
 	return m, err
 }
 
