@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -56,16 +57,20 @@ func (i *ids) next() string {
 	return id
 }
 
-// fill makes the next block: the ids prefix-N-00 to prefix-N-63.
+// fill makes the next block: the ids prefix-N-aa to prefix-N-hh.
 func (i *ids) fill() {
 	const many = 64
 	i.blocks++
 	head := i.prefix + "-" + strconv.FormatUint(i.blocks, 32) + "-"
-	b := make([]byte, 0, many*(len(head)+2))
-	for n := range many {
-		b = append(append(b, head...), 'a'+byte(n/8), 'a'+byte(n%8))
+	i.length = len(head) + 2
+	var b strings.Builder
+	b.Grow(many * i.length)
+	for n := range byte(many) {
+		b.WriteString(head)
+		b.WriteByte('a' + n/8)
+		b.WriteByte('a' + n%8)
 	}
-	i.block, i.length = string(b), len(head)+2
+	i.block = b.String()
 }
 
 // pageKey is the key under which a store knows a family's member.
