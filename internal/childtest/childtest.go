@@ -25,9 +25,17 @@ type Task func(path string, begin func() bool, out io.Writer) error
 
 // Main is what TestMain does: it runs the tests, or the task of this child.
 func Main(m *testing.M, tasks map[string]Task) {
+	if !Do(tasks) {
+		os.Exit(m.Run())
+	}
+}
+
+// Do is for a TestMain that has more to do: it does the task of this child, and
+// reports whether this is one.
+func Do(tasks map[string]Task) bool {
 	do, ok := tasks[os.Getenv(does)]
 	if !ok {
-		os.Exit(m.Run())
+		return false
 	}
 	in := bufio.NewReader(os.Stdin)
 	told := false
@@ -43,7 +51,7 @@ func Main(m *testing.M, tasks map[string]Task) {
 		fmt.Println("failed:", err)
 		os.Exit(1)
 	}
-	os.Exit(0)
+	return true
 }
 
 // Child is a running process of this binary.

@@ -1,107 +1,80 @@
 package redisstore_test
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/headroom-quota/headroom/internal/childtest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/redisstore"
 )
 
-// A process of its own is this binary again, with what it is to do in its
-// environment.
+// What a child is told beside its task.
 const (
-	childAddr   = "HEADROOM_TEST_REDIS"
 	childPrefix = "HEADROOM_TEST_PREFIX"
 	childTries  = "HEADROOM_TEST_TRIES"
 	childLimit  = "HEADROOM_TEST_LIMIT"
 )
 
-// child does what such a process is to do, and reports whether this is one: it says
-// "ready", waits for a line, reserves a unit so many times, and says how often that
-// was granted.
-func child() bool {
-	addr := os.Getenv(childAddr)
-	if addr == "" {
-		return false
+// children are the tasks of processes of their own; their path is the server's
+// address.
+var children = map[string]childtest.Task{"race": race}
+
+// race reserves a unit so many times, and says how often that was granted.
+func race(addr string, begin func() bool, out io.Writer) error {
+	tries, err := strconv.Atoi(os.Getenv(childTries))
+	if err != nil {
+		return err
 	}
-	tries, _ := strconv.Atoi(os.Getenv(childTries))
-	limit, _ := strconv.ParseInt(os.Getenv(childLimit), 10, 64)
+	limit, err := strconv.ParseInt(os.Getenv(childLimit), 10, 64)
+	if err != nil {
+		return err
+	}
 	s, err := redisstore.New(redis.NewClient(&redis.Options{Addr: addr}), &redisstore.Options{Prefix: os.Getenv(childPrefix)})
-	fmt.Println("ready")
-	bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	begin()
 	granted := 0
-	for i := 0; i < tries && err == nil; i++ {
-		var v quota.Verdict
+	for i := range tries {
 		id := fmt.Sprintf("%d-%d", os.Getpid(), i)
-		v, err = s.Reserve(bg, quota.Request{ID: id, Fresh: true, Charges: []quota.Charge{units(1, limit)}})
-		if v.Allowed && err == nil {
+		v, err := s.Reserve(bg, quota.Request{ID: id, Fresh: true, Charges: []quota.Charge{units(1, limit)}})
+		if err != nil {
+			return err
+		}
+		if v.Allowed {
 			granted++
 		}
 	}
-	if err != nil {
-		fmt.Println("failed:", err)
-		os.Exit(1)
-	}
-	fmt.Println(granted)
-	return true
+	_, err = fmt.Fprintln(out, granted)
+	return err
 }
 
 func TestProcessesShareOneLimit(t *testing.T) {
 	const processes = 8
 	tries, limit := scaled(50, 500), int64(scaled(100, 1000))
 	p := prefix()
-	type running struct {
-		cmd *exec.Cmd
-		in  io.WriteCloser
-		out *bufio.Reader
-	}
-	var all []running
+	var all []*childtest.Child
 	for range processes {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), childAddr+"="+server.Addr, childPrefix+"="+p,
-			childTries+"="+strconv.Itoa(tries), childLimit+"="+strconv.FormatInt(limit, 10))
-		cmd.Stderr = os.Stderr
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { cmd.Process.Kill() })
-		all = append(all, running{cmd, in, bufio.NewReader(out)})
+		all = append(all, childtest.Start(t, "race", server.Addr, childPrefix+"="+p,
+			childTries+"="+strconv.Itoa(tries), childLimit+"="+strconv.FormatInt(limit, 10)))
 	}
 	for _, c := range all {
-		if line, err := c.out.ReadString('\n'); line != "ready\n" {
-			t.Fatalf("a process says %q: %v", line, err)
-		}
-	}
-	for _, c := range all {
-		io.WriteString(c.in, "\n")
+		c.Begin()
 	}
 	granted, busy := 0, 0
 	for _, c := range all {
-		line, _ := c.out.ReadString('\n')
-		n, err := strconv.Atoi(strings.TrimSpace(line))
+		line := c.Line()
+		n, err := strconv.Atoi(line)
 		if err != nil {
 			t.Fatalf("a process says %q", line)
 		}
-		if err := c.cmd.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		c.Rest()
 		granted += n
 		if n > 0 {
 			busy++

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/headroom-quota/headroom/internal/childtest"
 	"github.com/headroom-quota/headroom/internal/redisclock"
 	"github.com/headroom-quota/headroom/internal/redistest"
 	"github.com/headroom-quota/headroom/quota"
@@ -25,7 +26,7 @@ import (
 var server *redistest.Server
 
 func TestMain(m *testing.M) {
-	if child() {
+	if childtest.Do(children) {
 		return
 	}
 	logging.Disable() // connections are lost here all the time
