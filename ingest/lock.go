@@ -43,11 +43,12 @@ func (dir Files) Lock(_ context.Context, name string) (Lock, error) {
 		held := holder(f)
 		return nil, errors.Join(lockError(path, held, err), f.Close())
 	}
-	if err := f.Truncate(0); err == nil {
-		_, err = fmt.Fprintf(f, "%d\n", os.Getpid())
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("lock the job: %w", err), f.Close())
-		}
+	err = f.Truncate(0)
+	if err == nil {
+		_, err = fmt.Fprintln(f, os.Getpid())
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock the job: %w", err), f.Close())
 	}
 	return &fileLock{f}, nil
 }
