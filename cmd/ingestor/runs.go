@@ -73,18 +73,13 @@ func (s *sheet) runTable(all []catalog.RunRecord) {
 			number(int64(added)), number(int64(updated)), goesOn(r.ResumeAt, r.Error),
 		})
 	}
-	s.table([]column{
+	s.table(append([]column{
 		{name: "run", right: true},
 		{name: "job"},
 		{name: "started"},
 		{name: "took", right: true},
 		{name: "state"},
-		{name: "pages", right: true},
-		{name: "units", right: true},
-		{name: "new", right: true},
-		{name: "updated", right: true},
-		{name: "why", long: true},
-	}, rows)
+	}, whatCame...), rows)
 }
 
 func (s *sheet) workTable(all []catalog.RunRecord) {
@@ -97,17 +92,21 @@ func (s *sheet) workTable(all []catalog.RunRecord) {
 			})
 		}
 	}
-	s.table([]column{
+	s.table(append([]column{
 		{name: "run", right: true},
 		{name: "job"},
 		{name: "work", long: true},
 		{name: "state"},
-		{name: "pages", right: true},
-		{name: "units", right: true},
-		{name: "new", right: true},
-		{name: "updated", right: true},
-		{name: "why", long: true},
-	}, rows)
+	}, whatCame...), rows)
+}
+
+// whatCame are the columns in which a run and its work are alike.
+var whatCame = []column{
+	{name: "pages", right: true},
+	{name: "units", right: true},
+	{name: "new", right: true},
+	{name: "updated", right: true},
+	{name: "why", long: true},
 }
 
 // goesOn says when what was deferred goes on, and why it was, or what failed.
