@@ -1,0 +1,126 @@
+package svg
+
+import (
+	"encoding/xml"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Canvas is a picture; what is drawn later lies above. Its unit is a pixel, y grows
+// downwards, and class names are those of [Stylesheet], several with blanks between.
+type Canvas struct {
+	width, height float64
+	title, desc   string
+	body          strings.Builder
+	indent        string
+}
+
+// New returns an empty picture. Its title and description are for those who cannot
+// see it, and the title is what a pointer shows.
+func New(width, height float64, title, desc string) *Canvas {
+	return &Canvas{width: width, height: height, title: title, desc: desc, indent: "  "}
+}
+
+// Point is a place on the canvas.
+type Point struct{ X, Y float64 }
+
+// Rect draws a rectangle from its upper left corner.
+func (c *Canvas) Rect(x, y, width, height float64, class string) {
+	c.Bar(x, y, width, height, class, "")
+}
+
+// Bar draws a rectangle that says something when a pointer is on it.
+func (c *Canvas) Bar(x, y, width, height float64, class, hint string) {
+	c.shape("rect", class, hint, "x", number(x), "y", number(y), "width", number(width), "height", number(height))
+}
+
+// Line draws a line.
+func (c *Canvas) Line(x1, y1, x2, y2 float64, class string) {
+	c.shape("line", class, "", "x1", number(x1), "y1", number(y1), "x2", number(x2), "y2", number(y2))
+}
+
+// Polyline draws a line through points.
+func (c *Canvas) Polyline(class string, points ...Point) {
+	c.shape("polyline", class, "", "points", join(points))
+}
+
+// Polygon fills what lies within points; it says something when a pointer is on it,
+// unless the hint is empty.
+func (c *Canvas) Polygon(class, hint string, points ...Point) {
+	c.shape("polygon", class, hint, "points", join(points))
+}
+
+// Text writes text on a base line, to the right of x; with the classes "middle" and
+// "end" around it, and to its left.
+func (c *Canvas) Text(x, y float64, class, text string) {
+	c.body.WriteString(c.indent + "<text" + attributes("class", class, "x", number(x), "y", number(y)) + ">" + escape(text) + "</text>\n")
+}
+
+// Group draws what belongs together.
+func (c *Canvas) Group(class string, draw func()) {
+	c.body.WriteString(c.indent + "<g" + attributes("class", class) + ">\n")
+	c.indent += "  "
+	draw()
+	c.indent = c.indent[2:]
+	c.body.WriteString(c.indent + "</g>\n")
+}
+
+// File returns the picture as a file that stands alone.
+func (c *Canvas) File() []byte {
+	return []byte(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" + c.svg("<style>\n"+Stylesheet+"</style>\n"))
+}
+
+// Inline returns the picture as an element of a page that links [Stylesheet].
+func (c *Canvas) Inline() string { return c.svg("") }
+
+func (c *Canvas) svg(style string) string {
+	w, h := number(c.width), number(c.height)
+	head := "<svg" + attributes("xmlns", "http://www.w3.org/2000/svg", "class", "chart", "role", "img", "width", w, "height", h, "viewBox", "0 0 "+w+" "+h) + ">\n"
+	about := "  <title>" + escape(c.title) + "</title>\n"
+	if c.desc != "" {
+		about += "  <desc>" + escape(c.desc) + "</desc>\n"
+	}
+	return head + about + style + c.body.String() + "</svg>\n"
+}
+
+// shape writes an element, with its hint if it has one.
+func (c *Canvas) shape(name, class, hint string, rest ...string) {
+	c.body.WriteString(c.indent + "<" + name + attributes(append([]string{"class", class}, rest...)...))
+	if hint == "" {
+		c.body.WriteString("/>\n")
+		return
+	}
+	c.body.WriteString("><title>" + escape(hint) + "</title></" + name + ">\n")
+}
+
+// attributes writes names and values; what is empty is left out.
+func attributes(pairs ...string) string {
+	var b strings.Builder
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			b.WriteString(" " + pairs[i] + `="` + escape(pairs[i+1]) + `"`)
+		}
+	}
+	return b.String()
+}
+
+func join(points []Point) string {
+	all := make([]string, len(points))
+	for i, p := range points {
+		all[i] = number(p.X) + "," + number(p.Y)
+	}
+	return strings.Join(all, " ")
+}
+
+// number is v with two decimals at most.
+func number(v float64) string {
+	return strconv.FormatFloat(math.Round(v*100)/100+0, 'f', -1, 64) // +0: there is no -0
+}
+
+// escape makes any text harmless, in elements and in attributes.
+func escape(text string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(text)) // a Builder does not fail
+	return b.String()
+}
