@@ -63,12 +63,3 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 	}
 	return time.Time{}, fmt.Errorf("%q is no time; write a day as 2026-11-01, an instant as 2026-11-01T12:00:00Z, or how long ago as 7d or 12h", text)
 }
-
-// maybe is an instant for JSON, where none is null.
-func maybe(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
-}

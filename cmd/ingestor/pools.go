@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -217,7 +218,7 @@ func (a *app) tellPool(ctx context.Context, l *quota.Ledger, pool quota.Pool) er
 		return fmt.Errorf("the ledger does not show %s", pool)
 	}
 	s := newSheet(a.stdout)
-	s.quotaTable([]poolView{viewPool(all[0])})
+	s.quotaTable(view.Pools(all[:1]))
 	fmt.Fprint(a.stdout, s.text.String())
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -47,67 +48,20 @@ func (a *app) withLedger(cmd *cobra.Command, f func(context.Context, *quota.Ledg
 	return f(cmd.Context(), l)
 }
 
-// poolView is a pool in JSON.
-type poolView struct {
-	Pool     string       `json:"pool"`
-	Known    bool         `json:"known"` // something was spent of it, and may count still
-	Blocked  *time.Time   `json:"blocked_until"`
-	Reason   string       `json:"reason,omitempty"`
-	Windows  []windowView `json:"windows"`
-	LedgerAt time.Time    `json:"ledger_time"`
-}
-
-// windowView is a window of a pool in JSON.
-type windowView struct {
-	Window    string     `json:"window"`
-	Used      int64      `json:"used"`
-	Limit     int64      `json:"limit"`
-	Remaining int64      `json:"remaining"`
-	Quota     int64      `json:"quota"`
-	Headroom  int64      `json:"headroom"`
-	NextUnits int64      `json:"next_units"`
-	NextAt    *time.Time `json:"next_at"`
-	ResetAt   *time.Time `json:"reset_at"`
-}
-
 func (a *app) showQuota(ctx context.Context, l *quota.Ledger) error {
 	all, err := l.Usage(ctx, "", "")
 	if err != nil {
 		return err
 	}
-	views := make([]poolView, 0, len(all))
-	for _, u := range all {
-		views = append(views, viewPool(u))
-	}
+	views := view.Pools(all)
 	return a.print(views, func(s *sheet) {
 		s.line("%s", s.in(faint, "ledger "+shownLedger(a.loaded.Ledger)))
 		s.quotaTable(views)
 	})
 }
 
-func viewPool(u quota.Usage) poolView {
-	p := poolView{Pool: u.Pool.String(), Known: u.Known, LedgerAt: u.Now.UTC()}
-	if u.Blocked.After(u.Now) {
-		p.Blocked, p.Reason = maybe(u.Blocked), u.Reason
-	}
-	for _, w := range u.Allowances {
-		v := windowView{
-			Window: w.Window, Used: w.Used, Limit: w.Limit, Remaining: w.Remaining,
-			Quota: w.Quota, Headroom: w.Headroom, NextUnits: w.NextUnits,
-		}
-		if w.NextUnits > 0 {
-			v.NextAt = maybe(w.NextAt)
-		}
-		if w.Used > 0 || strings.Contains(w.Window, " ") { // a calendar has one in any case
-			v.ResetAt = maybe(w.ResetAt)
-		}
-		p.Windows = append(p.Windows, v)
-	}
-	return p
-}
-
 // quotaTable shows pools with their windows.
-func (s *sheet) quotaTable(pools []poolView) {
+func (s *sheet) quotaTable(pools []view.Pool) {
 	switch {
 	case s.width == 0:
 		s.windows(pools, true)
@@ -125,7 +79,7 @@ func (s *sheet) quotaTable(pools []poolView) {
 }
 
 // windows writes a row per window, with its pool in it or above.
-func (s *sheet) windows(pools []poolView, pool bool) {
+func (s *sheet) windows(pools []view.Pool, pool bool) {
 	var columns []column
 	title, indent := "  window", "  "
 	if pool {
@@ -141,8 +95,8 @@ func (s *sheet) windows(pools []poolView, pool bool) {
 			rows = append(rows, []string{p.Pool})
 		}
 		for i, w := range p.Windows {
-			back, reset := w.comes(p.LedgerAt)
-			row := []string{indent + shortWindow(p.Windows, i), s.bar(w.Used, w.Limit), number(w.Used), number(w.Limit), number(w.Quota), number(w.Headroom), back, reset}
+			back, reset := comes(&w, p.LedgerAt)
+			row := []string{indent + p.Name(i), s.bar(w.Used, w.Limit), number(w.Used), number(w.Limit), number(w.Quota), number(w.Headroom), back, reset}
 			if pool {
 				row = append([]string{p.Pool}, row...)
 			}
@@ -153,7 +107,7 @@ func (s *sheet) windows(pools []poolView, pool bool) {
 }
 
 // comes says what comes back next, and how long it is until the reset.
-func (w *windowView) comes(now time.Time) (back, reset string) {
+func comes(w *view.Window, now time.Time) (back, reset string) {
 	if w.NextAt != nil {
 		back = "+" + number(w.NextUnits) + " in " + span(w.NextAt.Sub(now))
 	}
@@ -167,13 +121,13 @@ func (w *windowView) comes(now time.Time) (back, reset string) {
 const wide = 80
 
 // narrowQuota is for terminals in which it does not.
-func (s *sheet) narrowQuota(pools []poolView) {
+func (s *sheet) narrowQuota(pools []view.Pool) {
 	for _, p := range pools {
 		s.line("%s", s.in(bold, p.Pool))
 		for i, w := range p.Windows {
-			s.line("  %s %s  %s of %s", s.bar(w.Used, w.Limit), shortWindow(p.Windows, i), number(w.Used), number(w.Limit))
+			s.line("  %s %s  %s of %s", s.bar(w.Used, w.Limit), p.Name(i), number(w.Used), number(w.Limit))
 			about := "quota " + number(w.Quota) + ", headroom " + number(w.Headroom)
-			back, reset := w.comes(p.LedgerAt)
+			back, reset := comes(&w, p.LedgerAt)
 			if back != "" {
 				about += "; " + back
 			}
@@ -183,18 +137,6 @@ func (s *sheet) narrowQuota(pools []poolView) {
 			s.text.WriteString("  " + s.in(faint, s.wrap(about, 2)) + "\n")
 		}
 	}
-}
-
-// shortWindow leaves out a calendar's zone where no other window of the pool has
-// the same period.
-func shortWindow(all []windowView, i int) string {
-	name, _, _ := strings.Cut(all[i].Window, " ")
-	for j, w := range all {
-		if other, _, _ := strings.Cut(w.Window, " "); j != i && other == name {
-			return all[i].Window
-		}
-	}
-	return name
 }
 
 // bar draws how much is used of a limit.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/view"
 )
 
 // searchFlags are those of ingestor search.
@@ -62,21 +63,6 @@ nothing is spent.`,
 	return cmd
 }
 
-// hitView is a video that was found in JSON.
-type hitView struct {
-	Video   catalog.Video  `json:"video"`
-	URL     string         `json:"url"`
-	Title   catalog.Marked `json:"title"`
-	Channel catalog.Marked `json:"channel"`
-	Snippet catalog.Marked `json:"snippet"`
-}
-
-// hitsView is an answer in JSON.
-type hitsView struct {
-	Hits   []hitView `json:"hits"`
-	Cursor string    `json:"cursor,omitempty"`
-}
-
 func (a *app) showHits(ctx context.Context, c *catalog.Catalog, q catalog.Query) error {
 	found, err := c.Search(ctx, q)
 	if errors.Is(err, catalog.ErrBadCursor) {
@@ -85,11 +71,7 @@ func (a *app) showHits(ctx context.Context, c *catalog.Catalog, q catalog.Query)
 	if err != nil {
 		return err
 	}
-	view := hitsView{Hits: []hitView{}, Cursor: found.Cursor}
-	for _, h := range found.Hits {
-		view.Hits = append(view.Hits, hitView{h.Video, videoURL(h.Video.ID), h.Title, h.Channel, h.Snippet})
-	}
-	return a.print(view, func(s *sheet) {
+	return a.print(view.Found(found), func(s *sheet) {
 		for i, h := range found.Hits {
 			if i > 0 {
 				s.line("")
@@ -117,7 +99,7 @@ func (s *sheet) hit(h *catalog.Hit) {
 	if n := views(&h.Video); n != "-" {
 		about = append(about, n+" views")
 	}
-	s.text.WriteString("  " + s.wrap(strings.Join(append(about, videoURL(h.Video.ID)), ", "), 2) + "\n")
+	s.text.WriteString("  " + s.wrap(strings.Join(append(about, view.VideoURL(h.Video.ID)), ", "), 2) + "\n")
 	if text := s.marked(h.Snippet); text != "" {
 		s.text.WriteString("  " + s.wrap(text, 2) + "\n")
 	}

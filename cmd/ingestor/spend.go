@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -44,20 +45,6 @@ beside the methods with their reasons. It is kept for at least 30 days.`,
 	return cmd
 }
 
-// spentView is a sum of spend in JSON.
-type spentView struct {
-	Pool    string `json:"pool"`
-	Day     string `json:"day,omitempty"`
-	Account string `json:"account,omitempty"`
-	Method  string `json:"method,omitempty"`
-	Job     string `json:"job,omitempty"`
-	Region  string `json:"region,omitempty"`
-	Class   string `json:"class,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	Units   int64  `json:"units"`
-	Calls   int64  `json:"calls"`
-}
-
 func (a *app) showSpend(ctx context.Context, l *quota.Ledger, f *spendFlags) error {
 	q := quota.SpendQuery{}
 	var err error
@@ -80,22 +67,11 @@ func (a *app) showSpend(ctx context.Context, l *quota.Ledger, f *spendFlags) err
 	if err != nil {
 		return err
 	}
-	byAccount := slices.Contains(f.by, "account")
-	views := make([]spentView, 0, len(all))
-	for _, s := range all {
-		v := spentView{
-			Pool: s.Pool.Upstream + "/" + s.Pool.Name, Day: s.Day, Method: s.Labels.Method, Job: s.Labels.Job,
-			Region: s.Labels.Region, Class: s.Labels.Class, Reason: s.Labels.Reason, Units: s.Units, Calls: s.Calls,
-		}
-		if byAccount {
-			v.Account = s.Pool.Account
-		}
-		views = append(views, v)
-	}
+	views := view.Spend(all, by)
 	return a.print(views, func(s *sheet) { s.spendTable(views, f.by) })
 }
 
-func (s *sheet) spendTable(all []spentView, by []string) {
+func (s *sheet) spendTable(all []view.Spent, by []string) {
 	if len(all) == 0 {
 		s.line("Nothing was spent in this time.")
 		return
@@ -109,7 +85,7 @@ func (s *sheet) spendTable(all []spentView, by []string) {
 	for _, v := range all {
 		row := []string{v.Pool}
 		for _, d := range by {
-			text := map[string]string{"method": v.Method, "job": v.Job, "region": v.Region, "class": v.Class, "account": v.Account, "day": v.Day}[d]
+			text := v.Label(quota.Dimension(d))
 			switch {
 			case text == "" && v.Reason != "":
 				text = "(correction)"

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/view"
 )
 
 func (a *app) trendingCommand() *cobra.Command {
@@ -78,24 +79,24 @@ func (a *app) showChart(ctx context.Context, c *catalog.Catalog, region, categor
 		var there []string
 		for _, f := range feeds {
 			if !f.FetchedAt.IsZero() {
-				there = append(there, feedName(f.Region, f.Category))
+				there = append(there, view.FeedName(f.Region, f.Category))
 			}
 		}
 		if len(there) == 0 {
 			return errors.New("no chart was fetched completely yet; see `ingestor regions` and `ingestor runs`")
 		}
-		return fmt.Errorf("there is no chart of %s yet; there are %s", feedName(region, category), strings.Join(there, ", "))
+		return fmt.Errorf("there is no chart of %s yet; there are %s", view.FeedName(region, category), strings.Join(there, ", "))
 	}
 	if err != nil {
 		return err
 	}
 	chart.Entries = chart.Entries[:min(limit, len(chart.Entries))]
 	return a.print(chart, func(s *sheet) {
-		s.line("%s", s.in(faint, fmt.Sprintf("chart of %s, fetched %s (%s ago)", feedName(region, category), stamp(chart.FetchedAt), span(time.Since(chart.FetchedAt)))))
+		s.line("%s", s.in(faint, fmt.Sprintf("chart of %s, fetched %s (%s ago)", view.FeedName(region, category), stamp(chart.FetchedAt), span(time.Since(chart.FetchedAt)))))
 		var rows [][]string
 		for _, e := range chart.Entries {
 			v := e.Video
-			link := videoURL(v.ID)
+			link := view.VideoURL(v.ID)
 			if s.width > 0 && s.width < 100 { // the title needs the room
 				link = v.ID
 			}
@@ -104,16 +105,6 @@ func (a *app) showChart(ctx context.Context, c *catalog.Catalog, region, categor
 		s.table([]column{{name: "rank", right: true}, {name: "title", long: true}, {name: "channel", long: true}, {name: "views", right: true}, {name: "video"}}, rows)
 	})
 }
-
-// feedName names a chart, as work does.
-func feedName(region, category string) string {
-	if category == "" {
-		return region
-	}
-	return region + "/" + category
-}
-
-func videoURL(id string) string { return "https://youtu.be/" + id }
 
 // views are those of a video; a number that is hidden is not 0.
 func views(v *catalog.Video) string {

@@ -9,6 +9,7 @@ const module = "github.com/headroom-quota/headroom"
 var house = [][]string{
 	{"cmd/ingestor"},
 	{"internal/web"},
+	{"internal/view"},
 	{"ingest"},
 	{"ingest/youtube"},
 	{"ingest/catalog", "ingest/plan"},

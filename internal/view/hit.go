@@ -1,0 +1,30 @@
+package view
+
+import "github.com/headroom-quota/headroom/ingest/catalog"
+
+// Hit is a video that was found.
+type Hit struct {
+	Video   catalog.Video  `json:"video"`
+	URL     string         `json:"url"`
+	Title   catalog.Marked `json:"title"`
+	Channel catalog.Marked `json:"channel"`
+	Snippet catalog.Marked `json:"snippet"`
+}
+
+// Hits are what was found, the best first.
+type Hits struct {
+	Hits   []Hit  `json:"hits"`
+	Cursor string `json:"cursor,omitempty"` // goes on; empty if that was all
+}
+
+// Found shows what a search has found.
+func Found(r catalog.Results) Hits {
+	v := Hits{Hits: []Hit{}, Cursor: r.Cursor}
+	for _, h := range r.Hits {
+		v.Hits = append(v.Hits, Hit{h.Video, VideoURL(h.Video.ID), h.Title, h.Channel, h.Snippet})
+	}
+	return v
+}
+
+// VideoURL is where people watch a video.
+func VideoURL(id string) string { return "https://youtu.be/" + id }
