@@ -104,8 +104,8 @@ func (r *Runner) refresh(kind catalog.Kind, before func() time.Time, fetch func(
 	}
 }
 
-// stalest orders work so that what was completed the longest ago comes first, and
-// what never was before all. Of equals the one that is under way goes on.
+// stalest orders work so that what had its turn the longest ago comes first, and
+// what never had one before all. Of equals the one that is under way goes on.
 func (r *Runner) stalest(ctx context.Context, j *Job, all []*Work) error {
 	cursors, err := r.catalog.Cursors(ctx, j.Name)
 	if err != nil {
@@ -120,7 +120,7 @@ func (r *Runner) stalest(ctx context.Context, j *Job, all []*Work) error {
 		w.cursor.Job, w.cursor.Work = j.Name, w.Name
 	}
 	slices.SortStableFunc(all, func(a, b *Work) int {
-		if c := a.cursor.CompletedAt.Compare(b.cursor.CompletedAt); c != 0 {
+		if c := a.turn().Compare(b.turn()); c != 0 {
 			return c
 		}
 		if a.cursor.Begun() != b.cursor.Begun() {
@@ -132,6 +132,15 @@ func (r *Runner) stalest(ctx context.Context, j *Job, all []*Work) error {
 		return 0
 	})
 	return nil
+}
+
+// turn is when work last had its turn. Half a chart is none; but of work that takes
+// many runs every page counts, or it would come first until it is complete.
+func (w *Work) turn() time.Time {
+	if w.resumable {
+		return w.cursor.SavedAt
+	}
+	return w.cursor.CompletedAt
 }
 
 // only keeps the work of some regions.
@@ -167,12 +176,18 @@ func (r *Runner) Freshness(ctx context.Context, j *Job) ([]Freshness, error) {
 		return nil, fmt.Errorf("read the cursors of %s: %w", j.Name, err)
 	}
 	var all []Freshness
-	seen := map[string]bool{}
+	at := map[string]int{}
 	for _, w := range works {
-		if region := cmp.Or(w.Region, w.Name); !seen[region] {
-			seen[region] = true
-			all = append(all, Freshness{Region: region, CompletedAt: w.cursor.CompletedAt})
+		region := cmp.Or(w.Region, w.Name)
+		i, known := at[region]
+		switch completed := w.cursor.CompletedAt; {
+		case !known:
+			at[region] = len(all)
+			all = append(all, Freshness{region, completed})
+		case completed.Before(all[i].CompletedAt):
+			all[i].CompletedAt = completed
 		}
 	}
+	slices.SortStableFunc(all, func(a, b Freshness) int { return a.CompletedAt.Compare(b.CompletedAt) })
 	return all, nil
 }
