@@ -44,7 +44,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err := d.load(ctx); err != nil {
 		return err
 	}
-	ended := make(chan *task, len(d.tasks))
+	ended := make(chan turn, len(d.tasks))
 	var running sync.WaitGroup
 	defer running.Wait()
 	for {
@@ -53,20 +53,14 @@ func (d *Daemon) Run(ctx context.Context) error {
 		select {
 		case t := <-ended:
 			rest()
-			if err := d.settle(ctx, t); err != nil {
-				if ctx.Err() != nil {
-					return nil
-				}
+			if err := d.settle(ctx, t); err != nil && ctx.Err() == nil {
 				return err
 			}
 		case <-ready:
 			rest()
 			why := next.begin(d.runner.clock.Now(), d.runner)
 			next.running = true
-			running.Go(func() {
-				d.make(ctx, next.job, why)
-				ended <- next
-			})
+			running.Go(func() { ended <- d.make(ctx, next, why) })
 		case <-ctx.Done():
 			rest()
 			return nil
@@ -83,12 +77,20 @@ func (d *Daemon) alarm(ctx context.Context, next *task, at time.Time) (ready cha
 	nap, wake := context.WithCancel(ctx)
 	ready = make(chan struct{})
 	go func() {
-		if d.runner.clock.Sleep(nap, at.Sub(d.runner.clock.Now())) == nil {
-			close(ready)
+		clock := d.runner.clock
+		for now := clock.Now(); now.Before(at); now = clock.Now() {
+			if clock.Sleep(nap, min(at.Sub(now), longestNap)) != nil {
+				return
+			}
 		}
+		close(ready)
 	}()
 	return ready, wake
 }
+
+// longestNap is how long the daemon sleeps before it looks at the clock again, which
+// may have been set meanwhile.
+const longestNap = time.Minute
 
 // Simulate is Run on a clock that is moved, until a time: one run after the other.
 func (d *Daemon) Simulate(ctx context.Context, clock *quota.SimClock, until time.Time) error {
@@ -104,8 +106,7 @@ func (d *Daemon) Simulate(ctx context.Context, clock *quota.SimClock, until time
 		if at.After(clock.Now()) {
 			clock.Set(at)
 		}
-		d.make(ctx, next.job, next.begin(clock.Now(), d.runner))
-		if err := d.settle(ctx, next); err != nil {
+		if err := d.settle(ctx, d.make(ctx, next, next.begin(clock.Now(), d.runner))); err != nil {
 			return err
 		}
 	}
@@ -155,18 +156,25 @@ func (d *Daemon) revive(ctx context.Context, t *task, now time.Time) error {
 // to be made up for.
 func (d *Daemon) missed(ctx context.Context, j *Job, now time.Time) (time.Time, error) {
 	last, err := d.runner.LastScheduled(ctx, j)
-	if err != nil || last.IsZero() || j.Misfire != Once {
+	if err != nil || last.IsZero() {
 		return time.Time{}, err
 	}
-	from := now.Add(-j.MaxLateness)
-	if last.After(from) {
-		from = last
+	return j.missed(last, now), nil
+}
+
+// missed returns the last time after one, until now, at which the job was due, if that
+// is to be made up for.
+func (j *Job) missed(since, now time.Time) (last time.Time) {
+	if j.Misfire != Once {
+		return last
 	}
-	var missed time.Time
-	for due := j.schedule.Next(from); !due.After(now); due = j.schedule.Next(due) {
-		missed = due
+	if from := now.Add(-j.MaxLateness); since.Before(from) {
+		since = from
 	}
-	return missed, nil
+	for due := j.schedule.Next(since); !due.After(now); due = j.schedule.Next(due) {
+		last = due
+	}
+	return last
 }
 
 // next returns the task whose turn comes first, and when.
@@ -203,17 +211,27 @@ func (t *task) wind(now time.Time, r *Runner) {
 	t.start = t.tick.Add(r.jitter(t.job.Jitter))
 }
 
-// settle takes up a task whose run has ended: what came due meanwhile is skipped,
-// what was deferred goes on at its time.
-func (d *Daemon) settle(ctx context.Context, t *task) (err error) {
+// settle takes up a task whose run has ended. What came due meanwhile was missed, and
+// so was the time of a run that could not begin, as where another process has the
+// job. What was deferred goes on at its time.
+func (d *Daemon) settle(ctx context.Context, done turn) (err error) {
+	t, now := done.task, d.runner.clock.Now()
 	t.running = false
-	now := d.runner.clock.Now()
 	if t.tick.Before(now) {
-		t.wind(now, d.runner)
+		if missed := t.job.missed(t.tick.Add(-1), now); !missed.IsZero() {
+			t.tick, t.start = missed, missed
+		} else {
+			t.wind(now, d.runner)
+		}
+	}
+	again := now.Add(recovery)
+	due := done.why.Scheduled
+	if done.err != nil && !due.IsZero() && t.job.Misfire == Once && again.Sub(due) <= t.job.MaxLateness && again.Before(t.start) {
+		t.tick, t.start = due, again
 	}
 	t.resume, err = d.runner.ResumeAt(ctx, t.job)
 	if !t.resume.IsZero() && !t.resume.After(now) { // the run could not even note how it ended
-		t.resume = now.Add(recovery)
+		t.resume = again
 	}
 	return err
 }
@@ -233,11 +251,19 @@ func (r *Runner) ResumeAt(ctx context.Context, j *Job) (first time.Time, err err
 	return first, nil
 }
 
+// turn is a run of a task that is over. Its error says that there was none.
+type turn struct {
+	task *task
+	why  Occasion
+	err  error
+}
+
 // make makes one run. Its error does not end the daemon.
-func (d *Daemon) make(ctx context.Context, j *Job, why Occasion) {
-	rep, err := d.runner.Run(ctx, j, why)
+func (d *Daemon) make(ctx context.Context, t *task, why Occasion) turn {
+	rep, err := d.runner.Run(ctx, t.job, why)
 	if err != nil {
-		d.runner.log.Warn("no run", "job", j.Name, "error", err)
+		d.runner.log.Warn("no run", "job", t.job.Name, "error", err)
 	}
-	d.done(j, rep, err)
+	d.done(t.job, rep, err)
+	return turn{t, why, err}
 }

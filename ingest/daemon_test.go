@@ -2,11 +2,14 @@ package ingest_test
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // TestDaemonLosesNoDay: a job spends all of the limit, each day at the same minute.
@@ -101,5 +104,118 @@ func TestDaemonRuns(t *testing.T) {
 	r.must(d.Run(ctx))
 	if len(states) != 1 || states[0] != catalog.Done {
 		t.Errorf("runs ended %v", states)
+	}
+}
+
+// TestATimeThatFindsTheJobHeld: who has the job may do other work of it, and a daily
+// one must not lose its day to that.
+func TestATimeThatFindsTheJobHeld(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		misfire ingest.Misfire
+		done    int // runs until the next time that it is due
+	}{{"once", ingest.Once, 1}, {"skip", ingest.Skip, 0}} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, 100, charts(func(j *ingest.Job) { j.Cron, j.Misfire = "0 0 * * *", tt.misfire }))
+			lock, err := r.locks.Lock(t.Context(), "default/charts")
+			r.must(err)
+			var done []*ingest.Report
+			held := 0
+			d := ingest.NewDaemon(r.runner, []*ingest.Job{r.job("charts")}, func(_ *ingest.Job, rep *ingest.Report, err error) {
+				if !errors.Is(err, ingest.ErrHeld) {
+					r.must(err)
+					done = append(done, rep)
+					return
+				}
+				if held++; held == 2 || tt.misfire == ingest.Skip {
+					r.must(lock.Unlock())
+				}
+			})
+			r.must(d.Simulate(t.Context(), r.clock, noon.Add(24*time.Hour)))
+			if len(done) != tt.done {
+				t.Fatalf("%d runs, want %d", len(done), tt.done)
+			}
+			for _, rep := range done {
+				if rep.State != catalog.Done || len(rep.Work) != 3 {
+					t.Errorf("%v", states(rep))
+				}
+			}
+			r.must(d.Simulate(t.Context(), r.clock, noon.Add(30*time.Hour)))
+			if len(done) != tt.done+1 {
+				t.Errorf("the next day it was run %d times, want once", len(done)-tt.done)
+			}
+		})
+	}
+}
+
+// TestWhatComesDueDuringARun: a run takes as long as it is let, until the job is due
+// again and a page more.
+func TestWhatComesDueDuringARun(t *testing.T) {
+	for _, tt := range []struct {
+		misfire ingest.Misfire
+		second  time.Duration // after noon: when the second run begins
+	}{{ingest.Once, 21 * time.Minute}, {ingest.Skip, 30 * time.Minute}} {
+		t.Run(string(tt.misfire), func(t *testing.T) {
+			r := newRig(t, 1000, charts(func(j *ingest.Job) { j.Cron, j.Misfire = "*/10 * * * *", tt.misfire }))
+			r.options.Progress = func(p ingest.Progress) {
+				if p.Ended == nil {
+					r.clock.Advance(11 * time.Minute)
+				}
+			}
+			r.remake()
+			var began []time.Duration
+			ctx, stop := context.WithCancel(t.Context())
+			d := ingest.NewDaemon(r.runner, []*ingest.Job{r.job("charts")}, func(_ *ingest.Job, rep *ingest.Report, _ error) {
+				if began = append(began, rep.Started.Sub(noon)); len(began) == 2 {
+					stop()
+				}
+			})
+			_ = d.Simulate(ctx, r.clock, noon.Add(2*time.Hour))
+			if want := []time.Duration{10 * time.Minute, tt.second}; !slices.Equal(began, want) {
+				t.Errorf("runs began after %s, want %s", began, want)
+			}
+		})
+	}
+}
+
+// steppedClock is a clock that is set while somebody sleeps by it for the first time.
+type steppedClock struct {
+	*quota.SimClock
+	step time.Duration
+}
+
+func (c *steppedClock) Sleep(ctx context.Context, d time.Duration) error {
+	c.Advance(c.step)
+	c.step = 0
+	return c.SimClock.Sleep(ctx, d)
+}
+
+// TestDaemonHearsThatTheClockWasSet: as where a machine learns the time after it has
+// begun.
+func TestDaemonHearsThatTheClockWasSet(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		step  time.Duration
+		first time.Duration // after noon, by the clock that was set
+	}{
+		{"ahead, past the time", 24 * time.Hour, 24*time.Hour + time.Minute},
+		{"ahead", time.Hour, 4 * time.Hour},
+		{"back", -time.Hour, 4 * time.Hour},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, 100, charts(nil)) // due at 00, 06, 12 and 18 UTC; it is 20
+			r.options.Clock = &steppedClock{r.clock, tt.step}
+			r.remake()
+			ctx, stop := context.WithCancel(t.Context())
+			var first *ingest.Report
+			d := ingest.NewDaemon(r.runner, []*ingest.Job{r.job("charts")}, func(_ *ingest.Job, rep *ingest.Report, _ error) {
+				first = rep
+				stop()
+			})
+			r.must(d.Run(ctx))
+			if want := noon.Add(tt.first); !first.Started.Equal(want) || len(first.Work) != 3 {
+				t.Errorf("the first run began at %s, want %s: %v", first.Started, want, states(first))
+			}
+		})
 	}
 }

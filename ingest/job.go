@@ -24,7 +24,8 @@ const (
 
 var kinds = []Kind{Trending, Search, Uploads, Stats, Retention}
 
-// Misfire is what a daemon does with a time that it missed, as it was not up.
+// Misfire is what a daemon does with a time that it missed: it was not up, the run
+// before had not ended, or another process had the job.
 type Misfire string
 
 // What can be done with a time that was missed.
