@@ -12,13 +12,14 @@ import (
 // Config is what is to be run, as ingestor.yaml has it.
 type Config struct {
 	Regions     []string       `yaml:"regions,omitempty" jsonschema_description:"Countries of all jobs that name none."`
-	MaxWait     time.Duration  `yaml:"max_wait,omitempty" jsonschema_description:"A call waits for its units up to this long; what is farther off is deferred."`
+	MaxWait     time.Duration  `yaml:"max_wait,omitempty" jsonschema_description:"A call waits for its units up to this long; what is farther off is deferred, and with 0s all is."`
 	Workers     int            `yaml:"workers,omitempty" jsonschema_description:"Units of work that a run does side by side."`
 	CallTimeout time.Duration  `yaml:"call_timeout,omitempty" jsonschema_description:"How long one call of the upstream may take."`
 	Jobs        map[string]Job `yaml:"jobs" jsonschema_description:"What to fetch, and when."`
 }
 
-// What a configuration says that says nothing.
+// What a configuration says that says nothing. DefaultMaxWait is for the caller to
+// fill in: a MaxWait of 0 is not to wait at all.
 const (
 	DefaultMaxWait     = 2 * time.Minute
 	DefaultWorkers     = 4
@@ -34,7 +35,6 @@ func (c *Config) Prepare() []Fault {
 	if len(c.Regions) == 0 {
 		c.Regions = slices.Clone(DefaultRegions)
 	}
-	c.MaxWait = cmp.Or(c.MaxWait, DefaultMaxWait)
 	c.Workers = cmp.Or(c.Workers, DefaultWorkers)
 	c.CallTimeout = cmp.Or(c.CallTimeout, DefaultCallTimeout)
 	if err := checkRegions(c.Regions); err != nil {

@@ -167,7 +167,7 @@ func (j *Job) checkWork(fault func(string, error)) {
 	}{{"categories", Trending, j.Categories}, {"queries", Search, j.Queries}, {"channels", Uploads, j.Channels}} {
 		switch {
 		case l.kind == j.Kind && len(l.list) == 0:
-			fault(l.field, fmt.Errorf("a %s job needs %s", j.Kind, l.field))
+			fault(l.field, fmt.Errorf("a job of kind %s needs %s", j.Kind, l.field))
 		case l.kind != j.Kind && len(l.list) > 0:
 			fault(l.field, fmt.Errorf("%s belong to %s jobs, this is %s", l.field, l.kind, j.Kind))
 		default:

@@ -59,7 +59,7 @@ upstreams: {youtube: {pools: {units: {quota: %d, headroom: 5}}}}
 	r.must(err)
 	t.Cleanup(func() { r.must(r.catalog.Close()) })
 
-	r.config = &ingest.Config{Jobs: jobs, Workers: 1}
+	r.config = &ingest.Config{Jobs: jobs, Workers: 1, MaxWait: ingest.DefaultMaxWait}
 	for _, fault := range r.config.Prepare() {
 		t.Fatal(fault)
 	}

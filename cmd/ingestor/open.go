@@ -27,21 +27,17 @@ import (
 func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quota.Ledger, ingest.Locker, error) {
 	o := &quota.Options{Clock: a.clock}
 	var store quota.Store
-	var err error
 	var locks ingest.Locker = ingest.Files(filepath.Join(s.state, "locks"))
-	switch scheme, rest, _ := strings.Cut(s.Ledger, ":"); scheme {
-	case "memory":
-		if rest != "" {
-			return nil, nil, config(fmt.Errorf("ledger: nothing may stand behind memory: as in %q", s.Ledger))
-		}
+	kind, where, err := s.home()
+	switch {
+	case err != nil:
+	case kind == "memory":
 		store = memstore.New(&memstore.Options{Clock: a.clock})
-	case "sqlite":
-		store, err = a.openFile(ctx, s, rest, done)
-		locks = ingest.Files(filepath.Join(filepath.Dir(rest), "locks"))
-	case "redis", "rediss", "unix":
-		store, locks, err = a.openRedis(ctx, s, o, done)
+	case kind == "sqlite":
+		store, err = a.openFile(ctx, s, where, done)
+		locks = ingest.Files(filepath.Join(filepath.Dir(where), "locks"))
 	default:
-		err = fmt.Errorf("ledger: %q is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH", scheme+":")
+		store, locks, err = a.openRedis(ctx, s, o, done)
 	}
 	if err != nil {
 		return nil, nil, config(err)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -19,10 +21,16 @@ import (
 // strict refuses what is no YAML, unknown keys, and values of another kind, each with
 // its place.
 func (s *settings) strict() error {
-	if bad := s.badTimes(); bad != nil {
+	if bad := s.badText(); bad != nil {
 		return bad
 	}
-	err := yaml.UnmarshalWithOptions(s.text, s.probe, yaml.Strict())
+	file, err := parser.ParseBytes(s.text, 0)
+	if err == nil {
+		if bad := s.badValues(file); bad != nil {
+			return bad
+		}
+		err = yaml.UnmarshalWithOptions(s.text, s.probe, yaml.Strict())
+	}
 	if err == nil {
 		return nil
 	}
@@ -42,6 +50,19 @@ func (s *settings) strict() error {
 	return s.at(syntax.GetToken().Position, errors.New(message))
 }
 
+// badText refuses bytes that are no text.
+func (s *settings) badText() error {
+	if utf8.Valid(s.text) {
+		return nil
+	}
+	for i, line := range strings.Split(string(s.text), "\n") {
+		if !utf8.ValidString(line) {
+			return fmt.Errorf("%s:%d: this is no text in UTF-8; save the file as such", s.file, i+1)
+		}
+	}
+	return nil
+}
+
 // wanted says what a value must be.
 func wanted(t reflect.Type) string {
 	switch {
@@ -55,51 +76,87 @@ func wanted(t reflect.Type) string {
 	return "this is of the wrong kind"
 }
 
-// badTimes finds the first length of time in the file that is none: the decoder
-// does not say where it stands.
-func (s *settings) badTimes() error {
-	file, err := parser.ParseBytes(s.text, 0)
-	if err != nil {
-		return nil
+// badValues finds the first value that the decoder would take for another, or of
+// which it would not say where it stands: lengths of time, halves where whole numbers
+// are wanted, a second document, jobs without any.
+func (s *settings) badValues(file *ast.File) error {
+	if len(file.Docs) > 1 {
+		return s.at(file.Docs[1].Start.Position, errors.New("a second document begins here, and nobody would read it; write one"))
 	}
-	var bad error
 	for _, doc := range file.Docs {
-		ast.Walk(visit(func(n ast.Node) {
-			v, ok := n.(*ast.MappingValueNode)
-			if !ok || bad != nil || !slices.Contains(timeKeys, v.Key.String()) || v.Value == nil {
-				return
-			}
-			text, ok := v.Value.(*ast.StringNode)
-			if !ok {
-				bad = s.at(v.Value.GetToken().Position, errors.New(wanted(reflect.TypeFor[time.Duration]())))
-			} else if _, err := time.ParseDuration(text.Value); err != nil {
-				bad = s.at(text.GetToken().Position, fmt.Errorf("%q is no length of time; write it with its unit, as 90s or 6h", text.Value))
-			}
-		}), doc.Body)
+		if jobs := child(doc.Body, "jobs"); jobs != nil && jobs.Value.Type() == ast.NullType {
+			return s.at(jobs.Key.GetToken().Position, errors.New("there is no job; `ingestor init` writes some, and without this line there are built-in ones"))
+		}
+		if err := s.badValue(doc.Body, "", reflect.TypeFor[settings]()); err != nil {
+			return err
+		}
 	}
-	return bad
+	return nil
 }
 
-// visit is a function as an [ast.Visitor].
-type visit func(ast.Node)
-
-// Visit implements [ast.Visitor].
-func (f visit) Visit(n ast.Node) ast.Visitor {
-	f(n)
-	return f
-}
-
-// timeKeys are the settings that are lengths of time.
-var timeKeys = func() (keys []string) {
-	for _, t := range []reflect.Type{reflect.TypeFor[ingest.Config](), reflect.TypeFor[ingest.Job]()} {
-		for f := range t.Fields() {
-			if f.Type == reflect.TypeFor[time.Duration]() {
-				keys = append(keys, yamlName(f))
+// badValue looks at a value, and at what is in it.
+func (s *settings) badValue(n ast.Node, key string, t reflect.Type) error {
+	if anchor, is := n.(*ast.AnchorNode); is {
+		n = anchor.Value
+	}
+	switch {
+	case n == nil || n.Type() == ast.NullType || n.Type() == ast.AliasType: // it was looked at where it stands
+		return nil
+	case t == reflect.TypeFor[time.Duration]():
+		text, is := n.(*ast.StringNode)
+		if !is {
+			return s.at(n.GetToken().Position, errors.New(wanted(t)))
+		}
+		d, err := time.ParseDuration(text.Value)
+		if err != nil {
+			return s.at(n.GetToken().Position, noTime(text.Value))
+		}
+		return s.zero(n, key, d == 0)
+	case t.Kind() == reflect.Int || t.Kind() == reflect.Int64:
+		number, is := n.(*ast.IntegerNode)
+		if !is {
+			return s.at(n.GetToken().Position, errors.New(wanted(t)))
+		}
+		return s.zero(n, key, number.Value == uint64(0))
+	case t.Kind() == reflect.Map, t.Kind() == reflect.Struct:
+		for _, entry := range entries(n) {
+			if err := s.badValue(entry.Value, entry.Key.String(), inside(t, entry.Key.String())); err != nil {
+				return err
 			}
 		}
 	}
-	return keys
-}()
+	return nil
+}
+
+// inside is the type of what stands under a key; of a key that is not known it is
+// one that is not looked into.
+func inside(t reflect.Type, key string) reflect.Type {
+	if t.Kind() == reflect.Map {
+		return t.Elem()
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		if f.IsExported() && !f.Anonymous && yamlName(f) == key {
+			return f.Type
+		}
+	}
+	return reflect.TypeFor[any]()
+}
+
+func noTime(text string) error {
+	return fmt.Errorf("%q is no length of time; write it with its unit, as 90s or 6h", text)
+}
+
+// notZero are settings of which nothing is no sense; what is left out has a default.
+var notZero = []string{"workers", "call_timeout", "pages", "max_lateness"}
+
+var errZero = errors.New("0 makes no sense here; leave it out for the default")
+
+func (s *settings) zero(n ast.Node, key string, is bool) error {
+	if is && slices.Contains(notZero, key) {
+		return s.at(n.GetToken().Position, fmt.Errorf("%s: %w", key, errZero))
+	}
+	return nil
+}
 
 // yamlName is what a field is called in the file.
 func yamlName(f reflect.StructField) string {
@@ -112,7 +169,12 @@ func (s *settings) at(p *token.Position, err error) error {
 	lines := strings.Split(string(s.text), "\n")
 	quote := ""
 	if p.Line >= 1 && p.Line <= len(lines) {
-		line := strings.TrimRight(lines[p.Line-1], "\r")
+		line := strings.Map(func(r rune) rune {
+			if unicode.IsControl(r) && r != '\t' { // a terminal would obey it
+				return '\ufffd'
+			}
+			return r
+		}, strings.TrimRight(lines[p.Line-1], "\r"))
 		quote = "\n    " + line + "\n    " + strings.Repeat(" ", max(p.Column-1, 0)) + "^"
 	}
 	return fmt.Errorf("%s:%d:%d: %w%s", s.file, p.Line, p.Column, err, quote)
@@ -161,17 +223,21 @@ func (s *settings) where(path []string) *token.Position {
 
 // child is the entry of a mapping, whatever the case of its key.
 func child(n ast.Node, key string) *ast.MappingValueNode {
-	var entries []*ast.MappingValueNode
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		entries = n.Values
-	case *ast.MappingValueNode:
-		entries = []*ast.MappingValueNode{n}
-	}
-	for _, e := range entries {
+	for _, e := range entries(n) {
 		if strings.EqualFold(e.Key.GetToken().Value, key) {
 			return e
 		}
+	}
+	return nil
+}
+
+// entries are those of a mapping.
+func entries(n ast.Node) []*ast.MappingValueNode {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return n.Values
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}
 	}
 	return nil
 }

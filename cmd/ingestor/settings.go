@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -114,6 +115,9 @@ func load(path string, flags *pflag.FlagSet) (*settings, error) {
 	if err := v.UnmarshalExact(s, viper.DecodeHook(hooks), tagged); err != nil {
 		return nil, config(fmt.Errorf("settings: %w", err))
 	}
+	if err := s.absolute(); err != nil {
+		return nil, config(err)
+	}
 	return s, s.check()
 }
 
@@ -122,8 +126,16 @@ func tagged(c *mapstructure.DecoderConfig) { c.TagName = "yaml"; c.Squash = true
 
 var hooks = mapstructure.ComposeDecodeHookFunc(
 	durationHook,
-	mapstructure.StringToSliceHookFunc(","),
+	listHook,
 )
+
+// listHook reads "US,DE".
+func listHook(_, to reflect.Type, value any) (any, error) {
+	if text, ok := value.(string); ok && to == reflect.TypeFor[[]string]() {
+		return words(text), nil
+	}
+	return value, nil
+}
 
 // durationHook reads "90s", and refuses a bare number: nobody knows of what.
 func durationHook(from, to reflect.Type, value any) (any, error) {
@@ -162,7 +174,7 @@ func (s *settings) read(path string) error {
 		if s.file, err = filepath.Abs(name); err != nil {
 			return err
 		}
-		s.text = text
+		s.text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors begin with it
 		return s.strict()
 	}
 	return nil
@@ -217,6 +229,9 @@ func (s *settings) ours() (faults []ingest.Fault) {
 		if to, err := url.Parse(s.Endpoint); err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
 			faults = append(faults, ingest.Fault{Path: "endpoint", Err: fmt.Errorf("%q is no address, as http://127.0.0.1:8080", s.Endpoint)})
 		}
+	}
+	if _, _, err := s.home(); err != nil {
+		faults = append(faults, ingest.Fault{Path: "ledger", Err: err})
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -116,8 +117,29 @@ func TestFaultsOfSettingsHaveAPlace(t *testing.T) {
 		"variable over the file":  {yaml: "workers: 3\n" + oneJob, env: "INGESTOR_WORKERS=300", want: "INGESTOR_WORKERS: workers must be"},
 		"flag":                    {args: []string{"--max-wait", "-5s"}, want: "--max-wait: a time cannot be negative"},
 		"no such file":            {args: []string{"--config", "nope.yaml"}, want: "there is no configuration nope.yaml; `ingestor init` writes one"},
-		"no price book":           {args: []string{"--costs", "nope.yaml"}, want: "read price book: open nope.yaml"},
-		"a ledger of no kind":     {args: []string{"--ledger", "mysql://x"}, want: `ledger: "mysql:" is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH`},
+		"half a page":             {yaml: "jobs:\n  a: {kind: trending, schedule: \"@hourly\", pages: 0.5}\n", want: "ingestor.yaml:2:51: a whole number is wanted here"},
+		"half a unit":             {yaml: "jobs:\n  a:\n    kind: trending\n    schedule: \"@hourly\"\n    max_units: 1.5\n", want: "ingestor.yaml:5:16: a whole number is wanted here"},
+		"a number in quotes":      {yaml: "workers: \"3\"\n" + oneJob, want: "ingestor.yaml:1:10: a whole number is wanted here"},
+		"a number too large":      {yaml: "workers: 99999999999999999999\n" + oneJob, want: "ingestor.yaml:1:10: "},
+		"no page":                 {yaml: "jobs:\n  a: {kind: trending, schedule: \"@hourly\", pages: 0}\n", want: "ingestor.yaml:2:51: pages: 0 makes no sense here; leave it out for the default"},
+		"no time for a call":      {yaml: "call_timeout: 0s\n" + oneJob, want: "ingestor.yaml:1:15: call_timeout: 0 makes no sense here"},
+		"all jobs commented out":  {yaml: "workers: 3\njobs:\n#  a: {kind: trending}\n", want: "ingestor.yaml:2:1: there is no job"},
+		"two documents":           {yaml: oneJob + "---\nworkers: 3\n", want: "ingestor.yaml:3:1: a second document begins here"},
+		"no text":                 {yaml: "# caf\xe9\n" + oneJob, want: "ingestor.yaml:1: this is no text in UTF-8"},
+		"what a terminal obeys":   {yaml: "\x1b[2J: 1\n" + oneJob, want: "\ufffd[2J: 1\n"},
+		"a list that lacks":       {yaml: "jobs:\n  a: {kind: uploads, schedule: \"@hourly\"}\n", want: "a job of kind uploads needs channels"},
+		"variable, nothing":       {env: "INGESTOR_WORKERS=0", want: "INGESTOR_WORKERS: 0 makes no sense here"},
+		"variable, no list":       {env: "INGESTOR_REGIONS=,", want: `INGESTOR_REGIONS: "," names nothing`},
+		"variable, misspelt":      {env: "INGESTOR_WORKER=3", want: "INGESTOR_WORKER: there is no such variable; there are INGESTOR_CONFIG, INGESTOR_CALL_TIMEOUT, INGESTOR_CATALOG, "},
+		"variable, small letters": {env: "INGESTOR_workers=3", want: "INGESTOR_workers: there is no such variable"},
+		"variable, jobs":          {env: "INGESTOR_JOBS=x", want: "INGESTOR_JOBS: jobs are set in ingestor.yaml only; unset it"},
+		"variable, of a job":      {env: "INGESTOR_JOBS_TRENDING_PAGES=2", want: "INGESTOR_JOBS_TRENDING_PAGES: jobs are set in ingestor.yaml only"},
+		"variable, a key":         {env: "INGESTOR_API_KEY=secret", want: "INGESTOR_API_KEY: the key comes from YOUTUBE_API_KEY, or from a file that INGESTOR_KEY_FILE names"},
+		"variable, ledger":        {env: "INGESTOR_LEDGER=mysql:x", want: `INGESTOR_LEDGER: "mysql:" is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH`},
+		"a path as a ledger":      {args: []string{"--ledger", "/tmp/x.db"}, want: `--ledger: "/tmp/x.db" is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH; is it a file? then write sqlite:/tmp/x.db`},
+		"sqlite of no file":       {yaml: "ledger: \"sqlite:\"\n" + oneJob, want: "ingestor.yaml:1:9: ledger: name a file, as sqlite:/var/lib/ingestor/ledger.db"},
+		"no price book":           {args: []string{"--costs", "nope.yaml"}, want: "/nope.yaml: no such file"},
+		"a ledger of no kind":     {args: []string{"--ledger", "mysql://x"}, want: `--ledger: "mysql:" is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH`},
 		"something behind memory": {args: []string{"--ledger", "memory:x"}, want: "nothing may stand behind memory:"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,5 +161,71 @@ func TestAFaultOfTheRegionsIsToldOnce(t *testing.T) {
 	_, err := load("", flagsOf(t))
 	if err == nil || strings.Count(err.Error(), "UK is written GB") != 1 {
 		t.Errorf("it says %v", err)
+	}
+}
+
+func TestWhatLooksWrongAndIsNot(t *testing.T) {
+	for name, c := range map[string]struct{ yaml, env string }{
+		"a mark of the byte order":    {yaml: "\ufeff" + oneJob},
+		"lines as Windows ends them":  {yaml: strings.ReplaceAll(oneJob, "\n", "\r\n")},
+		"a job called as a setting":   {yaml: "jobs:\n  jitter: {kind: trending, schedule: \"@hourly\"}\n  pages: {kind: trending, schedule: \"@hourly\"}\n"},
+		"jobs that share":             {yaml: "jobs:\n  a: &a {kind: trending, schedule: \"@hourly\", jitter: 1m}\n  b:\n    <<: *a\n    pages: 2\n"},
+		"a setting of no value":       {yaml: "workers:\n" + oneJob},
+		"an empty file":               {yaml: "# nothing\n"},
+		"regions in a variable":       {env: "INGESTOR_REGIONS=US, DE"},
+		"regions with spaces":         {env: "INGESTOR_REGIONS=US DE"},
+		"a variable of no value":      {env: "INGESTOR_WORKERS="},
+		"what Kubernetes sets":        {env: "INGESTOR_SERVICE_HOST=10.0.0.1"},
+		"a port that Kubernetes sets": {env: "INGESTOR_PORT_80_TCP_ADDR=10.0.0.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			home(t, c.yaml)
+			if key, value, ok := strings.Cut(c.env, "="); ok {
+				t.Setenv(key, value)
+			}
+			if _, err := load("", flagsOf(t)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestNotWaitingAtAll: it is said by max_wait: 0s, and that is no word for the default.
+func TestNotWaitingAtAll(t *testing.T) {
+	home(t, "max_wait: 0s\n"+oneJob)
+	for _, args := range [][]string{nil, {"--max-wait", "0s"}} {
+		if s, err := load("", flagsOf(t, args...)); err != nil || s.MaxWait != 0 {
+			t.Errorf("max_wait is %v, %v", s, err)
+		}
+	}
+}
+
+// TestPathsBeginWhereTheyAreNamed: a program that cron starts elsewhere must not count
+// in another ledger.
+func TestPathsBeginWhereTheyAreNamed(t *testing.T) {
+	home(t, "ledger: sqlite:data/ledger.db\ncatalog: catalog.db\nkey_file: ../key\n"+oneJob)
+	there, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := t.TempDir()
+	t.Chdir(elsewhere)
+	t.Setenv("INGESTOR_CATALOG", "mine.db")
+	_, err = load(filepath.Join(there, "ingestor.yaml"), flagsOf(t, "--costs", "x/../costs.yaml"))
+	if err == nil || !strings.Contains(err.Error(), filepath.Join(elsewhere, "costs.yaml")) {
+		t.Errorf("the price book of a flag: %v", err)
+	}
+	s, err := load(filepath.Join(there, "ingestor.yaml"), flagsOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range [][2]string{
+		{s.Ledger, "sqlite:" + filepath.Join(there, "data", "ledger.db")},
+		{s.KeyFile, filepath.Join(filepath.Dir(there), "key")},
+		{s.Catalog, filepath.Join(elsewhere, "mine.db")},
+	} {
+		if c[0] != c[1] {
+			t.Errorf("it is %s, not %s", c[0], c[1])
+		}
 	}
 }
