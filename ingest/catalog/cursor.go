@@ -94,13 +94,20 @@ func (t *tx) saveCursor(cur *Cursor) error {
 	return err
 }
 
+// longestCall is how long a page may have taken to come, with some to spare.
+const longestCall = 5 * time.Minute
+
 // advance moves a cursor past a page.
 func (cur *Cursor) advance(p *Page, now time.Time) {
 	if !cur.Begun() {
 		cur.Since, cur.High = p.Since, time.Time{}
 	}
-	if p.High.After(cur.High) {
-		cur.High = p.High
+	high := p.High
+	if high.After(now) { // it would hide what is published until then
+		high = now.Add(-longestCall)
+	}
+	if high.After(cur.High) {
+		cur.High = high
 	}
 	cur.Page++
 	cur.Token, cur.SavedAt, cur.ResumeAt = p.Next, now, time.Time{}

@@ -120,6 +120,20 @@ func TestCursor(t *testing.T) {
 	}
 }
 
+// A video that says it is of a time to come must not hide what is published until
+// then.
+func TestAMarkIsNeverAhead(t *testing.T) {
+	c, clock := fresh(t)
+	r := begin(t, c)
+	for range 2 {
+		s := save(t, r, "q", Page{Videos: named("a"), High: noon.AddDate(70, 0, 0)})
+		if !s.Cursor.Mark.Equal(clock.Now().Add(-longestCall)) {
+			t.Errorf("at %s the mark is %s", clock.Now(), s.Cursor.Mark)
+		}
+		clock.Advance(time.Hour)
+	}
+}
+
 func TestCursorsAreStalestFirst(t *testing.T) {
 	c, clock := fresh(t)
 	r := begin(t, c)

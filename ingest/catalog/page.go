@@ -23,7 +23,8 @@ type Page struct {
 	Since time.Time
 	// High is the latest time on this page by which the work is incremental, such
 	// as the latest publishedAt; zero if there is none. When the pass is complete
-	// its highest becomes the cursor's Mark, and never before.
+	// its highest becomes the cursor's Mark, and never before. One that is still to come
+	// counts as some minutes ago.
 	High time.Time
 	// Units are what the call cost, for the history of runs.
 	Units int64
