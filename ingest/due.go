@@ -8,16 +8,18 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// LastScheduled returns when the last scheduled run of a job was due, or zero.
+// LastScheduled returns when the last scheduled run of a job was due, or zero. Runs of
+// a time that is still to come, by a clock that was ahead, do not count.
 func (r *Runner) LastScheduled(ctx context.Context, j *Job) (time.Time, error) {
 	const page = 100
+	now := r.clock.Now()
 	for before := int64(0); ; {
 		runs, err := r.catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Before: before, Limit: page})
 		if err != nil {
 			return time.Time{}, fmt.Errorf("read the runs of %s: %w", j.Name, err)
 		}
 		for _, run := range runs {
-			if !run.Scheduled.IsZero() {
+			if !run.Scheduled.IsZero() && !run.Scheduled.After(now) {
 				return run.Scheduled, nil
 			}
 			before = run.ID

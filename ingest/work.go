@@ -118,6 +118,7 @@ func (r *Runner) stalest(ctx context.Context, j *Job, all []*Work) error {
 	for _, w := range all {
 		w.cursor = at[w.Name]
 		w.cursor.Job, w.cursor.Work = j.Name, w.Name
+		w.cursor.SavedAt, w.cursor.CompletedAt = r.past(w.cursor.SavedAt), r.past(w.cursor.CompletedAt)
 	}
 	slices.SortStableFunc(all, func(a, b *Work) int {
 		if c := a.turn().Compare(b.turn()); c != 0 {
@@ -132,6 +133,15 @@ func (r *Runner) stalest(ctx context.Context, j *Job, all []*Work) error {
 		return 0
 	})
 	return nil
+}
+
+// past returns a time of the past as it is, and never for one that is to come: the
+// clock was ahead then, and by more than those of two machines differ.
+func (r *Runner) past(t time.Time) time.Time {
+	if t.After(r.clock.Now().Add(time.Hour)) {
+		return time.Time{}
+	}
+	return t
 }
 
 // turn is when work last had its turn. Half a chart is none; but of work that takes

@@ -74,8 +74,12 @@ func expireVideos(t *tx, before int64) (int64, error) {
 // words, statistics, sightings and places in charts. What is deleted leaves the
 // file, and the -wal beside it unless somebody is reading just then; so do words that
 // videos had before they changed. Cursors and the history of runs stay: they hold
-// nothing of the upstream's.
+// nothing of the upstream's. What is from a time that is still to come, by a clock that
+// was ahead, is of now at the latest, and grows old from now on.
 func (c *Catalog) Expire(ctx context.Context, before time.Time) (e Expired, err error) {
+	if err := c.change(ctx, (*tx).rebase); err != nil {
+		return e, c.fault("delete what has expired in", err)
+	}
 	for _, x := range expiry {
 		for n := int64(1); n > 0; {
 			err := c.change(ctx, func(tx *tx) (err error) {
@@ -93,6 +97,16 @@ func (c *Catalog) Expire(ctx context.Context, before time.Time) (e Expired, err 
 		err = c.truncateWAL(ctx)
 	}
 	return e, c.fault("delete what has expired in", err)
+}
+
+// rebase makes what was fetched later than now be fetched now.
+func (t *tx) rebase() error {
+	for _, column := range [][2]string{{"videos", "fetched_at"}, {"statistics", "fetched_at"}, {"channels", "fetched_at"}, {"charts", "fetched_at"}, {"sightings", "seen_at"}} {
+		if _, err := t.ExecContext(t.ctx, fmt.Sprintf("UPDATE %s SET %s = ?1 WHERE %[2]s > ?1", column[0], column[1]), t.now); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mergePages is how many pages of the index are written at once while it is merged:
