@@ -1,0 +1,120 @@
+package throttle
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// The headers, in the form in which net/http keeps them.
+const (
+	headerPolicy = "Ratelimit-Policy"
+	headerLimit  = "Ratelimit"
+)
+
+// answer is what a client is told.
+type answer struct {
+	header http.Header
+	told   *told
+	limit  []byte // the value of RateLimit so far
+}
+
+// add tells of one limit; v is nil where nobody knows what is left.
+func (a *answer) add(p *policy, v *quota.Verdict) {
+	if p == nil {
+		return
+	}
+	a.header[headerPolicy] = joined(a.header[headerPolicy], p.header)
+	if v == nil {
+		return
+	}
+	w := p.of(v)
+	if w == nil {
+		return
+	}
+	t := v.ResetAt.Sub(v.At)
+	if !v.Allowed {
+		t = v.RetryAfter
+	}
+	if a.limit != nil {
+		a.limit = append(a.limit, ", "...)
+	}
+	a.limit = append(a.limit, w.item...)
+	a.limit = append(a.limit, ";r="...)
+	a.limit = strconv.AppendInt(a.limit, v.Remaining, 10)
+	a.limit = append(a.limit, ";t="...)
+	a.limit = strconv.AppendInt(a.limit, max(seconds(t), 0), 10)
+}
+
+// of returns the window that a verdict names; nil if the price book was changed
+// meanwhile.
+func (p *policy) of(v *quota.Verdict) *windowTold {
+	for i := range p.windows {
+		if p.windows[i].window == v.Window {
+			return &p.windows[i]
+		}
+	}
+	return nil
+}
+
+// write puts what was added into the headers.
+func (a *answer) write() {
+	if a.limit != nil {
+		a.header[headerLimit] = joined(a.header[headerLimit], []string{string(a.limit)})
+	}
+}
+
+// joined is a list on one line, after what another limit, or a throttle around this
+// one, has said: some clients read the first line only.
+func joined(had, more []string) []string {
+	if len(had) == 0 {
+		return more
+	}
+	return []string{strings.Join(had, ", ") + ", " + more[0]}
+}
+
+var (
+	problemJSON = []string{"application/problem+json"}
+	noStore     = []string{"no-store"}
+	unavailable = problem{
+		Type:     problemTypes + "temporary-reduced-capacity",
+		Title:    "Request cannot be satisfied due to temporary server capacity constraints",
+		Status:   http.StatusServiceUnavailable,
+		Detail:   "limits per client cannot be looked up; come again after the seconds in Retry-After",
+		Violated: []string{},
+	}.encode()
+	quotaExceeded = problem{
+		Type:     problemTypes + "quota-exceeded",
+		Title:    "Request cannot be satisfied as assigned quota has been exceeded",
+		Status:   http.StatusTooManyRequests,
+		Detail:   "come again after the seconds in Retry-After",
+		Violated: []string{},
+	}.encode()
+)
+
+// refuse answers a request too many.
+func (a *answer) refuse(w http.ResponseWriter, p *policy, v *quota.Verdict) {
+	body := quotaExceeded
+	if p != nil {
+		if told := p.of(v); told != nil {
+			body = told.body
+		}
+	}
+	a.problem(w, http.StatusTooManyRequests, strconv.FormatInt(max(seconds(v.RetryAfter), 1), 10), body)
+}
+
+// unavailable answers a request that nobody can decide on.
+func (a *answer) unavailable(w http.ResponseWriter) {
+	a.problem(w, http.StatusServiceUnavailable, "5", unavailable)
+}
+
+func (a *answer) problem(w http.ResponseWriter, status int, retryAfter string, body []byte) {
+	a.write()
+	a.header["Retry-After"] = []string{retryAfter}
+	a.header["Content-Type"] = problemJSON
+	a.header["Cache-Control"] = noStore
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // whoever has gone away need not know
+}

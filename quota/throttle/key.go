@@ -1,0 +1,159 @@
+package throttle
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"net/netip"
+	"net/textproto"
+	"strings"
+)
+
+// Part is a piece of a key: [Address], [Token], [Route], [Header] or [Secret]. A key
+// is its parts with a | between them. Each says what it is, but an address, which
+// nothing else looks like; what is not plain ASCII in it, and | and %, is written as
+// %7C. So no two combinations are one key, also of limits that share a family.
+type Part struct {
+	write func(key []byte, q *question) []byte
+}
+
+// Parts that need no name.
+var (
+	// Address is the client's address: 203.0.113.7, or for IPv6 2001:db8:0:1::/64.
+	// See [Throttle.Client] for whose that is. Without one (a Unix socket) it is "unknown".
+	Address = Part{write: func(key []byte, q *question) []byte { return q.appendAddress(key) }}
+
+	// Token is what stands after Bearer in Authorization, hashed: token=... as
+	// [TokenKey] writes it. A request without one is known by its address instead.
+	Token = Part{write: func(key []byte, q *question) []byte {
+		if token := bearer(q.Header.Get("Authorization")); token != "" {
+			return appendToken(key, token)
+		}
+		return q.appendAddress(key)
+	}}
+
+	// Route is the pattern of [Options.Routes] that the request matches, else the one
+	// by which a ServeMux around the throttle has found it: route=GET /api/v1/search.
+	// It is empty where there is none; a path is never one, as clients invent these.
+	Route = Part{write: func(key []byte, q *question) []byte {
+		route := q.route
+		if route == "" {
+			route = q.Pattern
+		}
+		return appendEscaped(append(key, "route="...), route)
+	}}
+)
+
+// Header is the value of a header, in clear: header:x-team=blue. A request without
+// it is known by its address instead.
+func Header(name string) Part {
+	canonical := textproto.CanonicalMIMEHeaderKey(name)
+	prefix := headerPrefix(name)
+	return Part{write: func(key []byte, q *question) []byte {
+		if value := q.header(canonical); value != "" {
+			return appendEscaped(append(key, prefix...), value)
+		}
+		return q.appendAddress(key)
+	}}
+}
+
+// Secret is the value of a header that nobody is to read, hashed as [TokenKey] does:
+// header:x-api-key=token=... A request without it is known by its address instead.
+func Secret(name string) Part {
+	canonical := textproto.CanonicalMIMEHeaderKey(name)
+	prefix := headerPrefix(name)
+	return Part{write: func(key []byte, q *question) []byte {
+		if value := q.header(canonical); value != "" {
+			return appendToken(append(key, prefix...), value)
+		}
+		return q.appendAddress(key)
+	}}
+}
+
+func headerPrefix(name string) string {
+	return string(appendEscaped([]byte("header:"), strings.ToLower(name))) + "="
+}
+
+// TokenKey is the key of a limit by [Token], for limits of its own in a price book:
+// token=, and 128 bits of the token's SHA-256. The token itself is in no key, log or
+// store.
+func TokenKey(token string) string { return string(appendToken(nil, token)) }
+
+func appendToken(key []byte, token string) []byte {
+	sum := sha256.Sum256([]byte(token))
+	return base64.RawURLEncoding.AppendEncode(append(key, "token="...), sum[:16])
+}
+
+// bearer returns the token of an Authorization header.
+func bearer(value string) string {
+	scheme, token, _ := strings.Cut(value, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// appendEscaped writes what a client chose so that it cannot end its part, and is
+// printable.
+func appendEscaped(key []byte, value string) []byte {
+	const hex = "0123456789ABCDEF"
+	for i := range len(value) {
+		switch c := value[i]; {
+		case c < ' ' || c > '~' || c == '%' || c == '|':
+			key = append(key, '%', hex[c>>4], hex[c&15])
+		default:
+			key = append(key, c)
+		}
+	}
+	return key
+}
+
+// question is a request, and what its key needs to know.
+type question struct {
+	*http.Request
+	throttle *Throttle
+	route    string
+	client   netip.Addr
+	known    bool // client was looked for
+}
+
+func (q *question) key(by []Part) string {
+	var room [64]byte
+	key := room[:0]
+	for i, p := range by {
+		if i > 0 {
+			key = append(key, '|')
+		}
+		key = p.write(key, q)
+	}
+	return string(key)
+}
+
+// header returns the values of a header as one.
+func (q *question) header(canonical string) string {
+	switch values := q.Header[canonical]; len(values) {
+	case 0:
+		return ""
+	case 1:
+		return values[0]
+	default:
+		return strings.Join(values, ",")
+	}
+}
+
+func (q *question) appendAddress(key []byte) []byte {
+	if !q.known {
+		q.client, q.known = q.throttle.proxies.client(q.Request), true
+	}
+	switch {
+	case !q.client.IsValid():
+		return append(key, "unknown"...)
+	case q.client.Is4():
+		return q.client.AppendTo(key)
+	}
+	network, err := q.client.Prefix(q.throttle.bits)
+	if err != nil {
+		panic(err) // New has checked the bits
+	}
+	return network.AppendTo(key)
+}

@@ -1,0 +1,138 @@
+package throttle
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// told is what answers say of a price book: all of it but the numbers.
+type told struct {
+	book     *quota.Book
+	families map[string]*family
+}
+
+type family struct {
+	policy *policy
+	keys   map[string]*policy // with limits of their own; nil if there are none
+}
+
+// policy is the windows of a family, or of one of its keys.
+type policy struct {
+	header  []string // the value of RateLimit-Policy
+	windows []windowTold
+}
+
+type windowTold struct {
+	window string // as verdicts name it
+	item   string // "client"
+	body   []byte // of a refusal
+}
+
+// policies returns what is told of the ledger's price book, which may have changed.
+func (t *Throttle) policies() *told {
+	book := t.ledger.Book()
+	if now := t.told.Load(); now != nil && now.book == book {
+		return now
+	}
+	now := &told{book: book, families: make(map[string]*family, len(book.Families))}
+	for name, f := range book.Families {
+		now.families[name] = newFamily(f)
+	}
+	t.told.Store(now)
+	return now
+}
+
+// policy returns what holds for a key. It is nil if the family has left the book.
+func (t *told) policy(name, key string) *policy {
+	f := t.families[name]
+	if f == nil {
+		return nil
+	}
+	if f.keys != nil {
+		if own := f.keys[key]; own != nil {
+			return own
+		}
+	}
+	return f.policy
+}
+
+func newFamily(f *quota.Family) *family {
+	made := &family{policy: newPolicy(f.Name, f.Windows)}
+	for key, windows := range f.Overrides {
+		if made.keys == nil {
+			made.keys = make(map[string]*policy, len(f.Overrides))
+		}
+		made.keys[key] = newPolicy(f.Name, windows)
+	}
+	return made
+}
+
+func newPolicy(family string, windows []quota.Window) *policy {
+	p := &policy{}
+	var items []string
+	for _, w := range windows {
+		name, limit := family, strconv.FormatInt(w.Limit(quota.Class{}), 10)
+		if len(windows) > 1 {
+			name += "-" + strings.ReplaceAll(w.Spec.String(), " ", "-")
+		}
+		item := `"` + name + `"` // names of the price book need no escape
+		items = append(items, item+";q="+limit+";w="+strconv.FormatInt(length(w.Spec), 10))
+		p.windows = append(p.windows, windowTold{
+			window: w.Spec.String(), item: item,
+			body: problem{
+				Type:     problemTypes + "quota-exceeded",
+				Title:    "Request cannot be satisfied as assigned quota has been exceeded",
+				Status:   429,
+				Detail:   "at most " + limit + " in " + w.Spec.String() + "; come again after the seconds in Retry-After",
+				Violated: []string{name},
+			}.encode(),
+		})
+	}
+	p.header = []string{strings.Join(items, ", ")}
+	return p
+}
+
+// length is the w of a policy, in seconds.
+func length(s window.Spec) int64 {
+	switch s.Period {
+	case window.Minute:
+		return 60
+	case window.Hour:
+		return 3600
+	case window.Day:
+		return 24 * 3600
+	case window.Week:
+		return 7 * 24 * 3600
+	case window.Month:
+		return 31 * 24 * 3600
+	}
+	return seconds(s.Per)
+}
+
+// seconds rounds up: never early.
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
+// problemTypes is where the draft registers its problem types.
+const problemTypes = "https://iana.org/assignments/http-problem-types#"
+
+// problem is a body of application/problem+json (RFC 9457).
+type problem struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Detail   string   `json:"detail"`
+	Violated []string `json:"violated-policies"`
+}
+
+func (p problem) encode() []byte {
+	b, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return append(b, '\n')
+}

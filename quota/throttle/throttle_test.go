@@ -1,0 +1,164 @@
+package throttle_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/throttle"
+)
+
+var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// book has limits that a few requests reach.
+const book = `
+revision: 1
+families:
+  client:
+    quota: 4
+    windows: [{per: 60s, algorithm: counter}]
+    keys:
+      203.0.113.7: {quota: 5}
+      "2001:db8:7:1::/64": {quota: 6}
+  search: {windows: [{per: 1s, quota: 1, precision: 1s}, {per: 1m, quota: 2, precision: 1s}]}
+  own: {quota: 3, windows: [{per: 60s}], keys: {a: {quota: 2}}}
+`
+
+func parse(t testing.TB, text string) *quota.Book {
+	t.Helper()
+	b, err := quota.ParseBook("costs.yaml", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// rig is a throttle on a clock that is moved.
+type rig struct {
+	testing.TB
+	clock   *quota.SimClock
+	ledger  *quota.Ledger
+	limiter *throttle.Throttle
+	handler http.Handler
+	served  int
+}
+
+func newRig(t testing.TB, o *throttle.Options) *rig {
+	t.Helper()
+	r := &rig{TB: t, clock: quota.NewSimClock(start)}
+	var err error
+	r.ledger, err = quota.New(parse(t, book), memstore.New(&memstore.Options{Clock: r.clock}), &quota.Options{Clock: r.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.limiter, err = throttle.New(r.ledger, o); err != nil {
+		t.Fatal(err)
+	}
+	r.handler = r.limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		r.served++
+		io.WriteString(w, "served")
+	}))
+	return r
+}
+
+// request is "GET /path" from an address, with headers "Name: value".
+func request(line, from string, headers ...string) *http.Request {
+	method, path, _ := strings.Cut(line, " ")
+	req := httptest.NewRequest(method, path, nil)
+	req.RemoteAddr = from
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Add(name, value)
+	}
+	return req
+}
+
+// ask returns the status and what RateLimit says.
+func (r *rig) ask(line, from string) string {
+	w := httptest.NewRecorder()
+	r.handler.ServeHTTP(w, request(line, from))
+	return strings.TrimSpace(http.StatusText(w.Code) + " " + strings.Join(w.Header()["Ratelimit"], ", "))
+}
+
+func (r *rig) want(want, line, from string) {
+	r.Helper()
+	if got := r.ask(line, from); got != want {
+		r.Errorf("%s from %s: %s, want %s", line, from, got, want)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	r := newRig(t, nil)
+	const from = "198.51.100.1:4711"
+	r.want(`OK "client";r=3;t=120`, "GET /", from)
+	r.clock.Advance(10 * time.Second)
+	r.want(`OK "client";r=2;t=110`, "GET /", from)
+	r.want(`OK "client";r=1;t=110`, "GET /", from)
+	r.want(`OK "client";r=0;t=110`, "GET /", from)
+	w := httptest.NewRecorder()
+	r.handler.ServeHTTP(w, request("GET /", from))
+	if w.Code != http.StatusTooManyRequests || r.served != 4 {
+		t.Errorf("status %d after %d served, want 429 after 4", w.Code, r.served)
+	}
+	want := http.Header{
+		"Ratelimit-Policy": {`"client";q=4;w=60`},
+		"Ratelimit":        {`"client";r=0;t=65`},
+		"Retry-After":      {"65"},
+		"Content-Type":     {"application/problem+json"},
+		"Cache-Control":    {"no-store"},
+	}
+	if d := cmp.Diff(want, w.Header()); d != "" {
+		t.Error(d)
+	}
+	var body map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[string]any{
+		"type":              "https://iana.org/assignments/http-problem-types#quota-exceeded",
+		"title":             "Request cannot be satisfied as assigned quota has been exceeded",
+		"status":            429.0,
+		"detail":            "at most 4 in 1m counter; come again after the seconds in Retry-After",
+		"violated-policies": []any{"client"},
+	}, body); d != "" {
+		t.Error(d)
+	}
+	r.clock.Advance(65*time.Second - time.Millisecond)
+	r.want(`Too Many Requests "client";r=0;t=1`, "GET /", from)
+	r.clock.Advance(time.Millisecond)
+	r.want(`OK "client";r=0;t=105`, "GET /", from)
+	r.want(`OK "client";r=3;t=105`, "GET /", "198.51.100.2:1")
+}
+
+func TestRoutes(t *testing.T) {
+	search := []throttle.Limit{{Family: "client"}, {Family: "search", By: []throttle.Part{throttle.Address, throttle.Route}}}
+	r := newRig(t, &throttle.Options{Routes: map[string][]throttle.Limit{
+		"GET /search":       search,
+		"GET /search/{id}":  search,
+		"GET /livez":        nil,
+		"GET /costly/{all}": {{Units: 3}},
+	}})
+	const from = "198.51.100.1:4711"
+	r.want(`OK "client";r=3;t=120, "search-1s";r=0;t=2`, "GET /search", from)
+	r.want(`Too Many Requests "client";r=2;t=120, "search-1s";r=0;t=2`, "HEAD /search?q=x", from)
+	r.want(`OK "client";r=1;t=120, "search-1s";r=0;t=2`, "GET /search/7", from) // another route, another page
+	r.want(`OK`, "GET /livez", from)
+	r.want(`OK "client";r=0;t=120`, "POST /search", from)
+	r.want(`Too Many Requests "client";r=0;t=75`, "GET /livez/", from)
+	r.want(`OK "client";r=1;t=120`, "GET /costly/x", "198.51.100.2:1")
+	r.want(`Too Many Requests "client";r=1;t=101`, "GET /costly/x", "198.51.100.2:1")
+	r.want(`OK "client";r=0;t=120`, "GET /", "198.51.100.2:1") // what was refused has cost nothing
+	w := httptest.NewRecorder()
+	r.handler.ServeHTTP(w, request("GET /search", "198.51.100.3:1"))
+	if got, want := w.Header().Get("RateLimit-Policy"), `"client";q=4;w=60, "search-1s";q=1;w=1, "search-1m";q=2;w=60`; got != want {
+		t.Errorf("RateLimit-Policy: %s, want %s", got, want)
+	}
+}
