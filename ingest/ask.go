@@ -43,7 +43,7 @@ func (r *run) ask(ctx context.Context) {
 	if !errors.As(err, &refused) || refused.RetryAfter <= r.maxWait && !r.late(refused.RetryAfter) {
 		return
 	}
-	r.log.Warn("nothing to spend", "pool", refused.Pool.String(), "left", refused.Remaining, "resume_at", refused.RetryAt)
+	r.log.Info("nothing to spend", "pool", refused.Pool.String(), "left", refused.Remaining, "resume_at", refused.RetryAt)
 	r.halt(err)
 }
 

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -261,7 +262,10 @@ type turn struct {
 // make makes one run. Its error does not end the daemon.
 func (d *Daemon) make(ctx context.Context, t *task, why Occasion) turn {
 	rep, err := d.runner.Run(ctx, t.job, why)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrHeld):
+		d.runner.log.Info("no run", "job", t.job.Name, "error", err)
+	case err != nil:
 		d.runner.log.Warn("no run", "job", t.job.Name, "error", err)
 	}
 	d.done(t.job, rep, err)

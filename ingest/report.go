@@ -169,12 +169,24 @@ func (r *run) tell(done *WorkReport) {
 	case errors.As(done.Err, &left):
 		r.log.Debug("left", "work", done.Work, "region", done.Region, resumeAt(done.ResumeAt))
 	case errors.As(done.Err, &refused):
-		r.log.Warn("deferred", "work", done.Work, "region", done.Region, "pool", refused.Pool.String(), "left", refused.Remaining, resumeAt(done.ResumeAt))
+		r.log.Info("deferred", "work", done.Work, "region", done.Region, "pool", refused.Pool.String(), "left", refused.Remaining, resumeAt(done.ResumeAt))
 	case done.State == catalog.Deferred:
-		r.log.Warn("deferred", "work", done.Work, "region", done.Region, "error", done.Err, resumeAt(done.ResumeAt))
+		r.log.Log(context.Background(), weight(done.Err), "deferred", "work", done.Work, "region", done.Region, "error", done.Err, resumeAt(done.ResumeAt))
 	default:
 		r.log.Error("failed", "work", done.Work, "region", done.Region, "error", done.Err)
 	}
+}
+
+// weight is the level at which a deferral is logged. What the quota defers, or somebody
+// who said so, goes on by itself; an outage, or a lease that was lost, has to be looked
+// at.
+func weight(why error) slog.Level {
+	for _, bad := range []error{quota.ErrOutage, ErrUpstreamDown, ErrLostLock} {
+		if errors.Is(why, bad) {
+			return slog.LevelWarn
+		}
+	}
+	return slog.LevelInfo
 }
 
 // resumeAt is when it goes on, for the log; nothing if nobody knows.
@@ -213,7 +225,11 @@ func (r *run) end() (*Report, error) {
 		rep.State = catalog.Failed
 	}
 	if rep.Err != nil {
-		r.log.Warn("stopped before all was done", "error", rep.Err, "done", done, "of", len(r.works), resumeAt(rep.ResumeAt))
+		level := slog.LevelWarn
+		if rep.State == catalog.Deferred {
+			level = weight(rep.Err)
+		}
+		r.log.Log(context.Background(), level, "stopped before all was done", "error", rep.Err, "done", done, "of", len(r.works), resumeAt(rep.ResumeAt))
 	}
 	err := r.record.End(context.WithoutCancel(r.abort), catalog.Outcome{State: rep.State, ResumeAt: rep.ResumeAt, Error: message(rep.Err)})
 	if err != nil {

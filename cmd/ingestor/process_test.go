@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/redistest"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
@@ -240,6 +241,25 @@ func TestOverlappingRuns(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestQuietAboutAnother: that another process has the job is told by the exit code, and
+// without --quiet in words.
+func TestQuietAboutAnother(t *testing.T) {
+	f := newFolder(t, 1000, "")
+	lock, err := ingest.Files(f.path("locks")).Lock(t.Context(), "default/trending")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := f.run("run", "--once", "--job", "trending", "--quiet"); r.code != exitDeferred || r.stdout+r.stderr != "" {
+		t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if r := f.run("run", "--once", "--job", "trending"); r.code != exitDeferred || !strings.Contains(r.stderr, "another process runs this job: process ") {
+		t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -40,6 +40,10 @@ whose time has come since their last scheduled run, or whose run was killed.
 The first SIGTERM or interrupt lets the pages under way finish, keeps them, and
 leaves; what is left is deferred. A second one ends the calls, too.
 
+With --quiet only problems are written: what failed, what is down, what the upstream
+refused though the ledger had not. What was deferred goes on by itself and is told by
+the exit code only, as is a job that another process has.
+
 Exit codes: 0 done, 75 deferred (the quota is gone, or another process has the job),
 78 configuration, 77 credential, 69 upstream or ledger down, 1 some work failed.`,
 		Example: `  ingestor run
@@ -57,7 +61,7 @@ Exit codes: 0 done, 75 deferred (the quota is gone, or another process has the j
 	cmd.Flags().StringSliceVar(&f.jobs, "job", nil, "with --once: only this `job` (repeat it for more)")
 	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "with --once: only this `region` (repeat it for more)")
 	cmd.Flags().StringVar(&f.metrics, "metrics-file", "", "write a `file` for node_exporter's textfile collector after each run, as ingestor.prom")
-	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "write problems only, as for the mail of cron")
+	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "write problems only, as for the mail of cron: what goes on by itself is none")
 	return cmd
 }
 
@@ -231,7 +235,9 @@ func (a *app) once(ctx context.Context, w *works, jobs []*ingest.Job, f *runFlag
 		all = append(all, r)
 		if err != nil {
 			stuck[j.Name] = true
-			fmt.Fprintf(a.stderr, "ingestor: %s\n", err)
+			if !a.quiet || r.code != exitDeferred { // another one is at it, and that is no problem
+				fmt.Fprintf(a.stderr, "ingestor: %s\n", err)
+			}
 			return
 		}
 		for i := range rep.Work {

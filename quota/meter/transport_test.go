@@ -283,7 +283,7 @@ func TestLog(t *testing.T) {
 	r.log.Reset()
 	r.do(meter.WithJob(t.Context(), "news"), "GET", "http://api.example.com/v1/search?q=private", "")
 	line := r.log.String()
-	for _, want := range []string{"level=WARN", `msg="call refused"`, "upstream=api", "method=search.list", "job=news", "pool=api/searches", "used=3", "limit=3", "units=1", "retry_after=10m"} {
+	for _, want := range []string{"level=INFO", `msg="call refused"`, "upstream=api", "method=search.list", "job=news", "pool=api/searches", "used=3", "limit=3", "units=1", "retry_after=10m"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("the line lacks %s: %s", want, line)
 		}
