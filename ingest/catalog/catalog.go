@@ -43,6 +43,7 @@ type Catalog struct {
 	read  *sql.DB // those that cannot write
 
 	stmts map[statement]*sql.Stmt // of the connection that writes
+	file  sqlitefile.Identity
 }
 
 // Open opens the catalog in the file at path, or makes a new one there; the
@@ -77,6 +78,9 @@ func (c *Catalog) open(ctx context.Context, path string) error {
 	}
 	if err := c.migrate(ctx, steps); err != nil {
 		return c.fault("open", err)
+	}
+	if c.file, err = sqlitefile.Identify(c.path); err != nil {
+		return err
 	}
 	if err := c.prepare(ctx); err != nil {
 		return c.fault("open", err)

@@ -49,7 +49,8 @@
 // One process writes at a time, and who finds the file busy waits as [Options.Wait]
 // says; readers never wait. WAL needs shared memory: the file must lie on a local disk.
 // Never open it by other means than SQLite in a process that uses it: to close any
-// descriptor of it drops the locks of all.
+// descriptor of it drops the locks of all. A file that is replaced or deleted under a
+// running process is noticed at the next page, and nothing more is written to it.
 //
 // Times in the tables are microseconds since 1970 UTC. Debian's sqlite3 may read all
 // but the index of words; it cannot change a video, as the triggers need this program.

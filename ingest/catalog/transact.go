@@ -61,7 +61,11 @@ func (c *Catalog) transact(ctx context.Context, do func(*tx) error) error {
 		return err
 	}
 	t.now = micros(c.now())
-	if err := do(t); err != nil {
+	err = do(t)
+	if err == nil {
+		err = c.file.Check() // what is written to another, nobody finds again
+	}
+	if err != nil {
 		if gone := t.Rollback(); gone != nil && !errors.Is(gone, sql.ErrTxDone) {
 			err = errors.Join(err, gone)
 		}
@@ -71,8 +75,11 @@ func (c *Catalog) transact(ctx context.Context, do func(*tx) error) error {
 }
 
 // patiently does something until it is not busy, for as long as the options and
-// the context allow.
+// the context allow, with the file that was opened.
 func (c *Catalog) patiently(ctx context.Context, do func() error) error {
+	if err := c.file.Check(); err != nil {
+		return err
+	}
 	p := sqlitefile.NewPatience(ctx, c.path, c.wait)
 	defer p.End()
 	return p.Retry(do)

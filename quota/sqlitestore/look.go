@@ -88,8 +88,8 @@ func (s *Store) view(ctx context.Context, do func(*sql.Tx) error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if moved := s.file.check(); moved != nil {
-		return moved
+	if err := moved(s.file.Check()); err != nil {
+		return err
 	}
 	if sqlitefile.Code(err) != 0 {
 		return s.fault("read", err)

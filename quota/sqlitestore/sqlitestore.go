@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -35,7 +36,7 @@ type Store struct {
 
 	write *writer
 	read  *sql.DB
-	file  identity
+	file  sqlitefile.Identity
 
 	// what the holder of the writer remembers between transactions
 	known map[quota.Pool]*birth
@@ -76,15 +77,17 @@ func (s *Store) open(ctx context.Context, path string) error {
 	if s.path, err = checkPath(path); err != nil {
 		return err
 	}
-	before, missing := fileAt(s.path)
+	before, missing := sqlitefile.FileAt(s.path)
 	if s.write, err = s.openWriter(ctx); err != nil {
 		return err
 	}
-	if s.file, err = identify(s.path); err != nil {
+	if s.file, err = sqlitefile.Identify(s.path); err != nil {
 		return err
 	}
-	if missing == nil && !s.file[0].file.same(before) {
-		return &movedError{path: s.path, how: "was replaced by another file"}
+	if missing == nil {
+		if err := moved(s.file.Was(before)); err != nil {
+			return err
+		}
 	}
 	s.read, err = s.openReaders()
 	return err

@@ -150,7 +150,7 @@ func (s *Store) transact(ctx context.Context, do func(*tx) error) error {
 	t.now = s.clock.Now()
 	err := do(t)
 	if err == nil {
-		err = s.file.check()
+		err = moved(s.file.Check())
 	}
 	if err == nil {
 		err = t.exec(commit)
