@@ -13,6 +13,8 @@ var house = [][]string{
 	{"ingest"},
 	{"ingest/youtube"},
 	{"ingest/catalog", "ingest/plan"},
+	{"internal/peers"},                     // that limiters are compared with
+	{"internal/boundary"},                  // what limiters let through at worst
 	{"quota/meter", "quota/throttle", "."}, // the root holds the built-in price books
 	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/journal", "quota/breaker"},
 	{"quota/storetest"},
@@ -38,7 +40,7 @@ var keys = map[string][]string{
 	"github.com/spf13/cobra":            {"cmd/ingestor"},
 	"github.com/spf13/viper":            {"cmd/ingestor"},
 	"google.golang.org/api/youtube":     {"ingest/youtube"},
-	"github.com/redis/go-redis":         {"quota/redisstore", "internal/redistest"},
+	"github.com/redis/go-redis":         {"quota/redisstore", "internal/redistest", "internal/peers"}, // peers: what others do in Redis
 	"modernc.org/sqlite":                {"internal/sqlitefile", "quota/sqlitestore", "ingest/catalog"},
 	"github.com/sony/gobreaker":         {"quota/breaker"},
 	"github.com/anishathalye/porcupine": {"quota/storetest"},
@@ -47,6 +49,7 @@ var keys = map[string][]string{
 	module + "/internal/childtest":      {},
 	module + "/quota/storetest":         {},
 	module + "/internal/youtubesim":     {"cmd/ingestor"},
+	module + "/internal/peers":          {"cmd/ingestor"},
 	module + "/cmd":                     {},
 }
 

@@ -19,12 +19,9 @@ import (
 //	redis://host:26379?master_name=main&addr=host2:26379           behind Sentinels
 //	redis://host:7001?addr=host2:7002&addr=host3:7003              a Cluster, by some of its nodes
 //
-// The store closes the connections. Errors never hold the URL's passwords. What the
-// client would write to standard error beside them is silenced, for all clients of
-// the process.
+// The store closes the connections.
 func Open(address string, o *Options) (*Store, error) {
-	silence()
-	client, err := dial(address)
+	client, err := Dial(address)
 	if err != nil {
 		return nil, err
 	}
@@ -34,6 +31,15 @@ func Open(address string, o *Options) (*Store, error) {
 	}
 	s.opened = client
 	return s, nil
+}
+
+// Dial returns a client of the servers that a URL names, as [Open] reads it, for who
+// wants more of them than a store. It does not connect yet. Errors never hold the
+// URL's passwords. What the client would write to standard error beside them is
+// silenced, for all clients of the process.
+func Dial(address string) (redis.UniversalClient, error) {
+	silence()
+	return dial(address)
 }
 
 // silence stops go-redis from writing to standard error what its errors say anyway.

@@ -1,0 +1,143 @@
+package peers_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headroom-quota/headroom/internal/boundary"
+	"github.com/headroom-quota/headroom/internal/peers"
+	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+var start = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
+
+// answers asks so often at each second, and tells how many were accepted.
+func answers(t *testing.T, clock *quota.SimClock, limiter boundary.Limiter, timeline [][2]int) string {
+	t.Helper()
+	var all strings.Builder
+	for _, step := range timeline {
+		clock.Set(start.Add(time.Duration(step[0]) * time.Second))
+		accepted := 0
+		for range step[1] {
+			at, ok, err := limiter(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ok {
+				accepted++
+				if !at.Equal(clock.Now()) {
+					t.Errorf("accepted at %s, when it was %s", at, clock.Now())
+				}
+			}
+		}
+		fmt.Fprintf(&all, " %ds:%d", step[0], accepted)
+	}
+	return all.String()
+}
+
+// In memory and in SQLite they answer alike.
+func TestOnAMovedClock(t *testing.T) {
+	r := boundary.Rate{Limit: 5, Per: 10 * time.Second}
+	timeline := [][2]int{{0, 3}, {9, 4}, {10, 7}, {11, 2}, {12, 3}, {40, 6}, {50, 1}}
+	for _, home := range []struct {
+		name string
+		open func(t *testing.T, clock quota.Clock) peers.Home
+	}{
+		{"memory", func(_ *testing.T, clock quota.Clock) peers.Home { return &peers.Memory{Clock: clock} }},
+		{"sqlite", func(t *testing.T, clock quota.Clock) peers.Home {
+			s, err := peers.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "peers.db"), clock)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			return s
+		}},
+	} {
+		t.Run(home.name, func(t *testing.T) {
+			clock := quota.NewSimClock(start)
+			h := home.open(t, clock)
+			if got, want := answers(t, clock, h.Fixed("fixed", r), timeline), " 0s:3 9s:2 10s:5 11s:0 12s:0 40s:5 50s:1"; got != want {
+				t.Errorf("fixed window\n%s, want\n%s", got, want)
+			}
+			if got, want := answers(t, clock, h.GCRA("gcra", r), timeline), " 0s:3 9s:4 10s:1 11s:1 12s:0 40s:5 50s:1"; got != want {
+				t.Errorf("GCRA\n%s, want\n%s", got, want)
+			}
+			clock.Set(start)
+			if got, want := answers(t, clock, h.GCRA("another", r), [][2]int{{0, 6}}), " 0s:5"; got != want {
+				t.Errorf("under another name\n%s, want\n%s", got, want)
+			}
+		})
+	}
+}
+
+func TestInRedis(t *testing.T) {
+	server, err := redistest.Start(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Kill)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr})
+	t.Cleanup(func() { _ = client.Close() })
+	if err := client.Set(t.Context(), "headroom:{youtube/default}:page:units", "others'", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	home := peers.NewRedis(client, "ours:")
+	clock, err := home.Clock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := boundary.Rate{Limit: 5, Per: time.Hour} // nothing comes back while this runs
+	for name, limiter := range map[string]boundary.Limiter{"fixed": home.Fixed("fixed", r), "gcra": home.GCRA("gcra", r)} {
+		window := clock.Now().Truncate(r.Per)
+		accepted := 0
+		for range 8 {
+			at, ok, err := limiter(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ok {
+				accepted++
+				if at.Before(window) || at.After(clock.Now().Add(time.Minute)) {
+					t.Errorf("%s: accepted at %s, when it is %s", name, at, clock.Now())
+				}
+			}
+		}
+		if accepted != 5 && clock.Now().Truncate(r.Per).Equal(window) {
+			t.Errorf("%s: accepted %d of a limit of 5", name, accepted)
+		}
+	}
+	for key := range keys(t, client, "ours:*") {
+		if ttl := client.PTTL(t.Context(), key).Val(); ttl <= 0 {
+			t.Errorf("%s would stay for ever", key)
+		}
+	}
+	if err := home.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := keys(t, client, "*"); len(left) != 1 || !left["headroom:{youtube/default}:page:units"] {
+		t.Errorf("left are %v", left)
+	}
+}
+
+func keys(t *testing.T, client *redis.Client, pattern string) map[string]bool {
+	t.Helper()
+	all, err := client.Keys(t.Context(), pattern).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := map[string]bool{}
+	for _, key := range all {
+		set[key] = true
+	}
+	return set
+}
