@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/boundary"
+	"github.com/headroom-quota/headroom/internal/peers"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/redisstore"
+	"github.com/headroom-quota/headroom/quota/sqlitestore"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// proveHome is where limiters are put to the proof. It is never a ledger that
+// anything else uses.
+type proveHome struct {
+	where string // for people
+	store quota.Store
+	peers peers.Home
+	clock quota.Clock
+	real  bool // the clock is the server's, which nobody can move
+}
+
+// proveStart is where a clock stands that can be moved.
+var proveStart = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
+
+// openProve opens a home of the kind that the address of a ledger names.
+func openProve(ctx context.Context, address string, done *closers) (*proveHome, error) {
+	h := &proveHome{clock: quota.NewSimClock(proveStart)}
+	switch scheme, rest, _ := strings.Cut(address, ":"); {
+	case scheme == "memory" && rest == "":
+		h.where, h.store, h.peers = "in memory", memstore.New(&memstore.Options{Clock: h.clock}), &peers.Memory{Clock: h.clock}
+		return h, nil
+	case scheme == "sqlite":
+		return h, config(h.openFile(ctx, rest, done))
+	case scheme == "redis", scheme == "rediss", scheme == "unix":
+		return h, h.openRedis(ctx, address, done)
+	}
+	return nil, config(fmt.Errorf("ledger: %q is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH", shownLedger(address)))
+}
+
+// openFile makes a folder beside a ledger, and new files in it: on the same disk, and
+// without a look at the ledger.
+func (h *proveHome) openFile(ctx context.Context, ledger string, done *closers) error {
+	beside := "" // the folder for what is temporary
+	if ledger != "" {
+		beside = filepath.Dir(ledger)
+	}
+	dir, err := os.MkdirTemp(beside, "ingestor-prove-")
+	if err != nil {
+		return fmt.Errorf("ledger: make a folder beside it: %w", err)
+	}
+	done.add(func() error { return os.RemoveAll(dir) })
+	store, err := sqlitestore.Open(ctx, filepath.Join(dir, "ledger.db"), &sqlitestore.Options{Clock: h.clock})
+	if err != nil {
+		return err
+	}
+	done.add(store.Close)
+	others, err := peers.OpenSQLite(ctx, filepath.Join(dir, "peers.db"), h.clock)
+	if err != nil {
+		return err
+	}
+	done.add(others.Close)
+	h.where, h.store, h.peers = "in SQLite", store, others
+	return nil
+}
+
+// openRedis takes a prefix that nobody else has, and removes what is under it.
+func (h *proveHome) openRedis(ctx context.Context, address string, done *closers) error {
+	client, err := redisstore.Dial(address)
+	if err != nil {
+		return config(err)
+	}
+	done.add(client.Close)
+	prefix := "ingestor-prove-" + rand.Text() + ":"
+	store, err := redisstore.New(client, &redisstore.Options{Prefix: prefix})
+	if err != nil {
+		return config(err)
+	}
+	others := peers.NewRedis(client, prefix)
+	if h.clock, err = others.Clock(ctx); err != nil {
+		return &exit{exitDown, fmt.Errorf("%s: %w", shownLedger(address), err)}
+	}
+	done.add(func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		if err := others.Remove(ctx); err != nil {
+			return fmt.Errorf("remove the keys that begin with %s: %w", prefix, err)
+		}
+		return nil
+	})
+	h.where, h.store, h.peers, h.real = "in Redis", store, others, true
+	return nil
+}
+
+// contenders are all limiters, ours last.
+func (h *proveHome) contenders(r boundary.Rate) []boundary.Contender {
+	other := func(id, name string, open func(string, boundary.Rate) boundary.Limiter) boundary.Contender {
+		return boundary.Contender{ID: id, Name: name, Open: func(name string) (boundary.Limiter, error) { return open(name, r), nil }}
+	}
+	ours := func(name string, by window.Algorithm) boundary.Contender {
+		return boundary.Contender{ID: string(by), Name: name, Open: func(name string) (boundary.Limiter, error) {
+			return boundary.Ledger(h.store, h.clock, name, r, by)
+		}}
+	}
+	return []boundary.Contender{
+		other("fixed", "fixed window", h.peers.Fixed),
+		other("gcra", "GCRA, burst = limit", h.peers.GCRA),
+		ours("two-counter estimate", window.Estimate),
+		ours("exact log", window.Exact),
+		ours("ring, our default", window.Sliding),
+	}
+}
+
+// run puts them to the proof.
+func (h *proveHome) run(ctx context.Context, r boundary.Rate) ([]boundary.Result, error) {
+	before := r.Per / 100
+	if h.real {
+		before = r.Per / 20 // a burst takes its time
+	}
+	results, err := boundary.Prove(ctx, h.clock, r, []boundary.Timeline{boundary.Bursts(r), boundary.Greed(r, before)}, h.contenders(r))
+	if ctx.Err() != nil {
+		return nil, &exit{exitDeferred, errors.New("interrupted; nothing is proved, and nothing left behind")}
+	}
+	return results, err
+}
