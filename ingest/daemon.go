@@ -252,7 +252,8 @@ func (r *Runner) ResumeAt(ctx context.Context, j *Job) (first time.Time, err err
 	return first, nil
 }
 
-// turn is a run of a task that is over. Its error says that there was none.
+// turn is a run of a task that is over. Its error says that there was none, or that
+// the catalog broke it off.
 type turn struct {
 	task *task
 	why  Occasion
@@ -269,5 +270,9 @@ func (d *Daemon) make(ctx context.Context, t *task, why Occasion) turn {
 		d.runner.log.Warn("no run", "job", t.job.Name, "error", err)
 	}
 	d.done(t.job, rep, err)
+	var broken *catalogError
+	if err == nil && errors.As(rep.Err, &broken) {
+		err = rep.Err
+	}
 	return turn{t, why, err}
 }

@@ -13,7 +13,8 @@
 //   - waits for units that come back within max_wait; where they are farther off, it
 //     leaves what it has not begun, and notes the time at which it can go on;
 //   - tries what may pass three times, each metered; one unit of work that fails
-//     stops no other, and an upstream that is down is left alone;
+//     stops no other, and an upstream that is down is left alone; both are tried again
+//     after 5 minutes, then after twice as long each time, up to 160;
 //   - shows a chart when it is complete, and moves the mark of an incremental search
 //     when a pass is: never past what was not fetched.
 //

@@ -31,7 +31,7 @@ type Report struct {
 	Started  time.Time
 	Ended    time.Time
 	State    catalog.State
-	ResumeAt time.Time    // of what was deferred: the earliest
+	ResumeAt time.Time    // of what goes on or is tried again: the earliest; zero is when it is due
 	Work     []WorkReport // stalest first
 	Units    int64
 	Err      error // what ended the run before its work was done
@@ -96,9 +96,6 @@ type leftError struct{ err error }
 func (e *leftError) Error() string { return "left: " + e.err.Error() }
 func (e *leftError) Unwrap() error { return e.err }
 
-// What an outage, or an upstream that is down, is given to pass.
-const recovery = 5 * time.Minute
-
 // downAfter is how many units of work in a row must fail for the upstream to be
 // down.
 const downAfter = 5
@@ -119,13 +116,18 @@ func (r *run) finish(w *Work, done WorkReport) {
 	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrLostLock):
 		done.ResumeAt = now
 	case errors.Is(err, errMaxRuntime), errors.Is(err, meter.ErrBudget): // goes on when it is due again
-	case errors.Is(err, quota.ErrOutage), errors.Is(err, ErrUpstreamDown):
+	case errors.Is(err, quota.ErrOutage):
 		done.ResumeAt = now.Add(recovery)
+	case errors.Is(err, ErrUpstreamDown):
+		done.ResumeAt = r.recoverAt()
 	case errors.As(err, &left): // nothing is known of it
 	case errors.As(err, &broken), errors.Is(err, meter.ErrCredential), isConfig(err):
 		done.State = catalog.Failed
 	default:
 		done.State, halt = catalog.Failed, false
+		if youtube.Temporary(err) {
+			done.ResumeAt = r.recoverAt()
+		}
 	}
 	if halt && !errors.As(done.Err, &left) {
 		r.halt(done.Err)

@@ -140,6 +140,8 @@ type run struct {
 	halted error // the work that has not begun is left
 	fails  int   // units of work in a row that the upstream failed
 	report Report
+
+	recovered time.Time // when the upstream may be well again; zero if nobody has asked
 }
 
 // begin writes down that there is a run, and works out what to do.

@@ -20,7 +20,7 @@ const (
 // Outcome is how a run, or a unit of work of it, ended.
 type Outcome struct {
 	State    State
-	ResumeAt time.Time // of what is deferred
+	ResumeAt time.Time // when it goes on or is tried again; zero is when it is due
 	Error    string    // of what failed, or what kept it from going on
 }
 
@@ -79,8 +79,8 @@ func (r *Run) Restart(ctx context.Context, work string) (cur Cursor, err error) 
 	return cur, err
 }
 
-// EndWork writes down how a unit of work ended in this run. If it is deferred, its
-// cursor says until when.
+// EndWork writes down how a unit of work ended in this run. If it is not done, its
+// cursor says when it goes on.
 func (r *Run) EndWork(ctx context.Context, work, region string, o Outcome) error {
 	return r.guarded(ctx, "end "+work, func(tx *tx) error {
 		cur, err := tx.cursor(r.job, work)
@@ -88,7 +88,7 @@ func (r *Run) EndWork(ctx context.Context, work, region string, o Outcome) error
 			return err
 		}
 		cur.ResumeAt = time.Time{}
-		if o.State == Deferred {
+		if o.State != Done {
 			cur.ResumeAt = o.ResumeAt
 		}
 		if err := tx.saveCursor(&cur); err != nil {

@@ -1,0 +1,78 @@
+package ingest_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/youtubesim"
+)
+
+// TestARegionThatRecovers: what failed in a way that may pass is tried again, long
+// before a daily job is due again.
+func TestARegionThatRecovers(t *testing.T) {
+	r := newRig(t, 100, charts(func(j *ingest.Job) { j.Cron = "0 0 * * *" }))
+	r.sim.Inject(youtubesim.Fault{Method: "videos.list", Region: "DE", Do: youtubesim.Answer, Status: 500, Times: 4}) // two runs
+	d := ingest.NewDaemon(r.runner, []*ingest.Job{r.job("charts")}, nil)
+	r.must(d.Simulate(context.Background(), r.clock, noon.Add(5*time.Hour)))
+	fresh, err := r.runner.Freshness(t.Context(), r.job("charts"))
+	r.must(err)
+	for _, f := range fresh {
+		if f.CompletedAt.IsZero() {
+			t.Errorf("an hour later %s was never fetched", f.Region)
+		}
+	}
+	if units := r.sim.Counts().Total().Units; units != 3*2+4 {
+		t.Errorf("%d units were spent", units)
+	}
+}
+
+// TestAnUpstreamThatStaysDown: it is asked less and less often. What it answers is
+// charged though it is an error.
+func TestAnUpstreamThatStaysDown(t *testing.T) {
+	r := newRig(t, 10_000, charts(func(j *ingest.Job) { j.Cron, j.Regions = "@weekly", ingest.DefaultRegions }))
+	r.run("charts", ingest.Occasion{Scheduled: noon.AddDate(0, 0, -14)}) // so that the daemon begins at once
+	before := r.sim.Counts().Total().Units
+	r.sim.Inject(youtubesim.Fault{Do: youtubesim.Answer, Status: 503})
+	runs, last := 0, catalog.Done
+	d := ingest.NewDaemon(r.runner, []*ingest.Job{r.job("charts")}, func(_ *ingest.Job, rep *ingest.Report, err error) {
+		r.must(err)
+		runs, last = runs+1, rep.State
+	})
+	r.must(d.Simulate(context.Background(), r.clock, noon.AddDate(0, 0, 2)))
+	if units := r.sim.Counts().Total().Units - before; runs < 10 || units > 20*15 {
+		t.Errorf("in %d runs %d units were spent on an upstream that is down", runs, units)
+	}
+	r.sim.Heal()
+	r.must(d.Simulate(context.Background(), r.clock, noon.Add(51*time.Hour)))
+	chart, err := r.catalog.Chart(t.Context(), "US", "")
+	r.must(err)
+	if last != catalog.Done || chart.FetchedAt.Before(noon.Add(48*time.Hour)) {
+		t.Errorf("three hours after it is up again the run is %s, and the chart of %s", last, chart.FetchedAt)
+	}
+}
+
+// TestACatalogThatRecovers: a run that could not write is made again.
+func TestACatalogThatRecovers(t *testing.T) {
+	r := newRig(t, 100, charts(func(j *ingest.Job) { j.Cron = "0 0 * * *" }))
+	var done []catalog.State
+	full := true
+	r.options.Progress = func(p ingest.Progress) {
+		if p.Ended == nil && full {
+			full = false
+			_, err := r.catalog.NewFence(t.Context(), "default/charts") // nothing can be written any more
+			r.must(err)
+		}
+	}
+	r.remake()
+	d := ingest.NewDaemon(r.runner, []*ingest.Job{r.job("charts")}, func(_ *ingest.Job, rep *ingest.Report, err error) {
+		r.must(err)
+		done = append(done, rep.State)
+	})
+	r.must(d.Simulate(context.Background(), r.clock, noon.Add(6*time.Hour)))
+	if len(done) != 2 || done[0] != catalog.Failed || done[1] != catalog.Done {
+		t.Errorf("runs ended %v", done)
+	}
+}
