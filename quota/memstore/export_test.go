@@ -35,11 +35,21 @@ func Size(s quota.Store) (int64, error) {
 		if err := add(f.overflow); err != nil {
 			return 0, err
 		}
-		for _, member := range f.members {
-			if err := add(member.page); err != nil {
-				return 0, err
+		for _, members := range []map[string]*member{f.listed, f.members.now, f.members.old} {
+			for _, m := range members {
+				if err := add(m.page); err != nil {
+					return 0, err
+				}
 			}
 		}
 	}
 	return int64(size), nil
+}
+
+// Members is how many keys of families a store knows.
+func Members(s quota.Store) (known int) {
+	for _, f := range s.(*Store).families {
+		known += len(f.listed) + f.members.count()
+	}
+	return known
 }

@@ -11,11 +11,12 @@ import (
 // forgotten; when there are too many, new keys share one page, so that an
 // attacker gains nothing by inventing keys.
 type family struct {
-	members  map[string]*member
-	listed   int     // of them, those with a place in the price book: there is no most of these
-	newest   *member // of the others, in the order of their last grant
+	listed   map[string]*member // those with a place in the price book: there is no most of these
+	members  keys               // the others,
+	newest   *member            // in the order of their last grant
 	oldest   *member
 	overflow *window.Page
+	swept    window.Instant // when idle ones were last looked for
 }
 
 type member struct {
@@ -29,7 +30,7 @@ func (s *Store) family(p quota.Pool) *family {
 	name := p.Upstream + "\x00" + p.Account
 	f := s.families[name]
 	if f == nil {
-		f = &family{members: make(map[string]*member)}
+		f = &family{listed: make(map[string]*member)}
 		s.families[name] = f
 	}
 	return f
@@ -75,23 +76,30 @@ func (s *Store) recordMember(clock time.Time, r quota.Request) error {
 
 // member returns the page that a key has, or nil.
 func (s *Store) member(p quota.Pool) *window.Page {
-	if m := s.family(p).members[p.Key]; m != nil {
+	if m := s.family(p).find(p.Key); m != nil {
 		return m.page
 	}
 	return nil
+}
+
+func (f *family) find(key string) *member {
+	if m := f.listed[key]; m != nil {
+		return m
+	}
+	return f.members.find(key)
 }
 
 // layOut finds or makes the page of a key, or says that it shares the overflow
 // page.
 func (f *family) layOut(clock time.Time, c *quota.Charge) (m *member, overflow bool, err error) {
 	f.forgetIdle(window.At(clock))
-	m = f.members[c.Pool.Key]
+	m = f.find(c.Pool.Key)
 	switch {
 	case m != nil:
 		f.list(m, c.MaxKeys == 0)
 		m.page, err = keep(m.page, clock, c)
 		return m, false, err
-	case c.MaxKeys > 0 && len(f.members)-f.listed >= c.MaxKeys:
+	case c.MaxKeys > 0 && f.members.count() >= c.MaxKeys:
 		f.overflow, err = keep(f.overflow, clock, c)
 		return nil, true, err
 	}
@@ -99,7 +107,10 @@ func (f *family) layOut(clock time.Time, c *quota.Charge) (m *member, overflow b
 	if m.page, err = quota.LayOut(clock, c, nil); err != nil {
 		return nil, false, err
 	}
-	f.members[m.key] = m
+	if f.newest != nil {
+		m.page.Like(f.newest.page)
+	}
+	f.members.put(m)
 	f.push(m)
 	f.list(m, c.MaxKeys == 0)
 	return m, false, nil
@@ -112,10 +123,12 @@ func (f *family) list(m *member, listed bool) {
 		return
 	case listed:
 		f.unlink(m)
-		f.listed++
+		f.members.drop(m.key)
+		f.listed[m.key] = m
 	default:
+		delete(f.listed, m.key)
+		f.members.put(m)
 		f.push(m)
-		f.listed--
 	}
 	m.listed = listed
 }
@@ -129,15 +142,19 @@ func keep(p *window.Page, clock time.Time, c *quota.Charge) (*window.Page, error
 	return laid, nil
 }
 
-// forgetIdle drops at most two members that have nothing left to say. One comes
-// per call at most, so idle ones go faster than new ones come.
+// forgetIdle drops members that have nothing left to say: at least two with a call, so
+// that idle ones go faster than new ones come, and one more for each millisecond in
+// which nobody called. All at once would be a pause.
 func (f *family) forgetIdle(now window.Instant) {
+	const most = 256
 	f.rebase(now)
-	for range 2 {
+	quiet := now.Sub(f.swept) / time.Millisecond
+	f.swept = now
+	for range min(max(quiet, 2), most) {
 		if f.oldest == nil || !f.oldest.page.Idle(now) {
 			return
 		}
-		delete(f.members, f.oldest.key)
+		f.members.drop(f.oldest.key)
 		f.unlink(f.oldest)
 	}
 }

@@ -11,10 +11,13 @@ import (
 
 // unwritten is a ResponseWriter that writes nowhere, with headers as a server makes
 // them.
-type unwritten struct{ header http.Header }
+type unwritten struct {
+	header http.Header
+	status int
+}
 
 func (u *unwritten) Header() http.Header         { return u.header }
-func (u *unwritten) WriteHeader(int)             {}
+func (u *unwritten) WriteHeader(status int)      { u.status = status }
 func (u *unwritten) Write(b []byte) (int, error) { return len(b), nil }
 
 func BenchmarkServeHTTP(b *testing.B) {
@@ -44,7 +47,7 @@ func BenchmarkServeHTTP(b *testing.B) {
 			r := request("GET /api/v1/trending", "203.0.113.7:4711", "Authorization: Bearer 0123456789abcdef")
 			b.ReportAllocs()
 			for b.Loop() {
-				h.ServeHTTP(&unwritten{make(http.Header)}, r)
+				h.ServeHTTP(&unwritten{header: make(http.Header)}, r)
 			}
 		})
 	}

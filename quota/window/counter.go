@@ -6,10 +6,9 @@ package window
 // the previous window's load to have been even, so a burst late in one window
 // and another early in the next admit up to twice the limit.
 type Counter struct {
-	per     int64 // length of a fixed window
-	steps   int64 // the overlap is rounded up to a whole number of these
-	index   int64 // the current fixed window
-	end     Instant
+	per     int64   // length of a fixed window
+	steps   int64   // the overlap is rounded up to a whole number of these
+	end     Instant // of the current fixed window
 	latest  Instant
 	prev    int64
 	current int64
@@ -25,20 +24,21 @@ func (c *Counter) advance(at Instant) {
 	if at < c.end {
 		return
 	}
-	index := floorDiv(int64(at), c.per)
-	if c.end != longAgo && index == c.index+1 {
+	last := c.end
+	c.enter(floorDiv(int64(at), c.per))
+	if last != longAgo && c.end == last+Instant(c.per) {
 		c.prev = c.current
 	} else {
 		c.prev = 0
 	}
 	c.current = 0
-	c.enter(index)
 }
 
-func (c *Counter) enter(index int64) {
-	c.index = index
-	c.end = Instant((index + 1) * c.per)
-}
+// enter begins a fixed window, counted from 1970.
+func (c *Counter) enter(index int64) { c.end = Instant((index + 1) * c.per) }
+
+// index returns which the current fixed window is.
+func (c *Counter) index() int64 { return int64(c.end)/c.per - 1 }
 
 // view returns the counter as it is at an instant. To look at a window does not
 // change it.

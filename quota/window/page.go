@@ -33,9 +33,22 @@ type Page struct {
 	Latest     Instant // the latest instant at which anything was written
 	Blocked    Instant // shut before this instant, see Block; 0 is open
 	Rebased    bool    // it was re-based while it was laid out, and nobody told yet; no part of the state
-	layouts    []string
 	windows    []Window
-	span       time.Duration // the longest for which a charge can count
+	shape      *shape
+}
+
+// shape is what pages of the same windows have in common. It does not change.
+type shape struct {
+	layouts []string
+	span    time.Duration // the longest for which a charge can count
+}
+
+// Like makes p keep what it has in common with q, which has the same windows, where
+// q keeps it. Of a million pages that are alike each is smaller then.
+func (p *Page) Like(q *Page) {
+	if slices.Equal(p.shape.layouts, q.shape.layouts) {
+		p.shape = q.shape
+	}
 }
 
 // NewPage lays out an empty page.
@@ -46,12 +59,11 @@ func NewPage(now Instant, revision int64, limits []Limit) *Page {
 }
 
 func (p *Page) layOut(limits []Limit) {
-	p.layouts = make([]string, len(limits))
 	p.windows = make([]Window, len(limits))
-	p.span = 0
+	p.shape = &shape{layouts: make([]string, len(limits))}
 	for i, l := range limits {
-		p.span = max(p.span, l.Spec.Span())
-		p.layouts[i] = l.Layout
+		p.shape.span = max(p.shape.span, l.Spec.Span())
+		p.shape.layouts[i] = l.Layout
 		p.windows[i] = New(l.Spec)
 	}
 }
@@ -67,7 +79,7 @@ func (p *Page) Now(clock Instant) (now Instant, rebased bool) {
 	if clock >= p.Latest {
 		return clock, false
 	}
-	if ahead := p.Latest.Sub(clock); ahead <= p.span {
+	if ahead := p.Latest.Sub(clock); ahead <= p.shape.span {
 		return p.Latest, false
 	}
 	for _, w := range p.windows {
@@ -85,11 +97,12 @@ func (p *Page) Now(clock Instant) (now Instant, rebased bool) {
 
 // LaidOut reports whether the page keeps exactly these windows.
 func (p *Page) LaidOut(limits []Limit) bool {
-	if len(limits) != len(p.layouts) {
+	layouts := p.shape.layouts
+	if len(limits) != len(layouts) {
 		return false
 	}
 	for i := range limits {
-		if limits[i].Layout != p.layouts[i] {
+		if limits[i].Layout != layouts[i] {
 			return false
 		}
 	}
@@ -106,12 +119,12 @@ func (p *Page) LayOut(now Instant, revision int64, limits []Limit) {
 	if p.LaidOut(limits) {
 		return
 	}
-	layouts, windows := p.layouts, p.windows
+	layouts, windows := slices.Clone(p.shape.layouts), p.windows
 	p.layOut(limits)
 	p.Generation++
 	p.Latest = max(p.Latest, now)
 	most, ring := known(now, windows)
-	for i, layout := range p.layouts {
+	for i, layout := range p.shape.layouts {
 		if j := slices.Index(layouts, layout); j >= 0 {
 			p.windows[i] = windows[j]
 			layouts[j] = "" // another window like it needs a state of its own
@@ -246,7 +259,7 @@ func (p *Page) Expires(now Instant) Instant {
 // Idle reports whether nothing that was written can still count, and no block
 // stands.
 func (p *Page) Idle(now Instant) bool {
-	return now >= p.Latest.Add(p.span) && !p.Shut(now)
+	return now >= p.Latest.Add(p.shape.span) && !p.Shut(now)
 }
 
 // Clone returns a page of its own with the same state.

@@ -27,8 +27,9 @@ func (p *Page) AppendBinary(b []byte) ([]byte, error) {
 		b = binary.AppendVarint(b, n)
 	}
 	for i, w := range p.windows {
-		b = binary.AppendVarint(b, int64(len(p.layouts[i])))
-		b = append(b, p.layouts[i]...)
+		layout := p.shape.layouts[i]
+		b = binary.AppendVarint(b, int64(len(layout)))
+		b = append(b, layout...)
 		b = w.appendState(b)
 	}
 	return b, nil
@@ -41,7 +42,7 @@ func (p *Page) UnmarshalBinary(b []byte) error {
 	if r.byte() != stateVersion {
 		return fmt.Errorf("%w of version %d", errState, stateVersion)
 	}
-	var q Page
+	q := Page{shape: &shape{}}
 	q.Born, q.Generation, q.Revision = r.instant(), r.int(), r.int()
 	q.Latest, q.Blocked = r.instant(), r.instant()
 	r.latest = q.Latest
@@ -56,7 +57,8 @@ func (p *Page) UnmarshalBinary(b []byte) error {
 		}
 		w := New(s)
 		w.readState(r)
-		q.layouts, q.windows, q.span = append(q.layouts, layout), append(q.windows, w), max(q.span, s.Span())
+		q.windows = append(q.windows, w)
+		q.shape.layouts, q.shape.span = append(q.shape.layouts, layout), max(q.shape.span, s.Span())
 	}
 	if r.err == nil && len(r.b) > 0 {
 		r.fail()
@@ -204,7 +206,7 @@ func (c *Counter) appendState(b []byte) []byte {
 	if c.end == longAgo {
 		return binary.AppendVarint(b, 0)
 	}
-	for _, n := range []int64{1, c.index, c.prev, c.current} {
+	for _, n := range []int64{1, c.index(), c.prev, c.current} {
 		b = binary.AppendVarint(b, n)
 	}
 	return b

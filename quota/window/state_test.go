@@ -67,8 +67,8 @@ func TestState(t *testing.T) {
 					rt.Fatalf("at %s: %s", at.Time(), d)
 				}
 			}
-			if d := cmp.Diff([]int64{int64(p.Born), p.Generation, p.Revision, int64(p.Latest), int64(p.Blocked), int64(p.span)},
-				[]int64{int64(q.Born), q.Generation, q.Revision, int64(q.Latest), int64(q.Blocked), int64(q.span)}); d != "" {
+			if d := cmp.Diff([]int64{int64(p.Born), p.Generation, p.Revision, int64(p.Latest), int64(p.Blocked), int64(p.shape.span)},
+				[]int64{int64(q.Born), q.Generation, q.Revision, int64(q.Latest), int64(q.Blocked), int64(q.shape.span)}); d != "" {
 				rt.Fatal(d)
 			}
 		})
@@ -214,7 +214,7 @@ func FuzzPageState(f *testing.F) {
 			t.Fatalf("written twice:\n%x\n%x", first, second)
 		}
 		var l []Limit
-		for _, layout := range p.layouts {
+		for _, layout := range p.shape.layouts {
 			s, err := ParseLayout(layout)
 			if err != nil {
 				t.Fatal(err)
