@@ -174,15 +174,18 @@ func readKey(path string) (string, error) {
 // transport meters the calls of the upstream. Another endpoint than the real one
 // is metered as if it were that.
 func (a *app) transport(s *settings, l *quota.Ledger) (*meter.Transport, error) {
-	o := &meter.Options{Logger: a.log, Keys: s.keys()}
+	base := http.DefaultTransport
 	if s.Endpoint != "" {
 		to, err := url.Parse(s.Endpoint)
 		if err != nil {
 			return nil, config(fmt.Errorf("endpoint: %w", err))
 		}
-		o.Base = &redirected{to: to, base: http.DefaultTransport}
+		base = &redirected{to: to, base: base}
 	}
-	return meter.New(l, o), nil
+	if u := s.book.Upstreams[metered]; u.Key.Header != "" {
+		base = &discreet{header: u.Key.Header, base: base}
+	}
+	return meter.New(l, &meter.Options{Base: base, Logger: a.log, Keys: s.keys()}), nil
 }
 
 // redirected sends what was metered as the upstream's to another address.

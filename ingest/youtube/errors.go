@@ -71,7 +71,7 @@ func failed(method, about string, err error) *Error {
 	case errors.As(err, &answer):
 		e.Status, e.Message, e.Err = answer.Code, excerpt(redact(answer.Message)), nil
 		if len(answer.Errors) > 0 {
-			e.Reason = answer.Errors[0].Reason
+			e.Reason = redact(answer.Errors[0].Reason)
 		}
 		if e.Status == http.StatusBadRequest && e.Reason == "invalidPageToken" {
 			e.Err = ErrPageToken
