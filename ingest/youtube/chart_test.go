@@ -136,9 +136,9 @@ func TestStatisticsOfVideos(t *testing.T) {
 func TestStatisticsBehindARedirect(t *testing.T) {
 	c := newClient(t, &http.Client{Transport: trip(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Path == "/there" {
-			return answer(r, `{"items":[{"id":"a","snippet":{},"statistics":{"viewCount":"5"}}]}`), nil
+			return answer(r, `{"kind":"youtube#listed","items":[{"id":"a","snippet":{},"statistics":{"viewCount":"5"}}]}`), nil
 		}
-		resp := answer(r, `{"items":[]}`)
+		resp := answer(r, `{"kind":"youtube#listed","items":[]}`)
 		resp.StatusCode, resp.Header = http.StatusFound, http.Header{"Location": {"/there"}}
 		return resp, nil
 	})}, "")

@@ -39,7 +39,7 @@ func TestNew(t *testing.T) {
 			var got *http.Request
 			c, err := youtube.New(&http.Client{Transport: trip(func(r *http.Request) (*http.Response, error) {
 				got = r
-				return answer(r, "{}"), nil
+				return answer(r, `{"kind":"youtube#listed"}`), nil
 			})}, &youtube.Options{Endpoint: given, UserAgent: "ingestor/1"})
 			if want == "" {
 				if err == nil || strings.Contains(err.Error(), secret) {
@@ -77,9 +77,9 @@ func TestNew(t *testing.T) {
 func FuzzAnswer(f *testing.F) {
 	for _, s := range []string{
 		`{}`, `null`, `[]`, `{"items":null}`, `{"items":[null,{},{"id":"a"},{"id":{"videoId":"a"}}]}`, `{"items":{}}`,
-		`{"items":[{"id":"a","snippet":{"title":"t","publishedAt":"x"},"contentDetails":{"duration":"P1W"},"statistics":{}}],"nextPageToken":"n"}`,
+		`{"kind":"youtube#listed","items":[{"id":"a","snippet":{"title":"t","publishedAt":"x"},"contentDetails":{"duration":"P1W"},"statistics":{}}],"nextPageToken":"n"}`,
 		`{"items":[{"statistics":{"viewCount":"1"}}],"items":[{},{}]}`, `{"Items":[{}],"items":null}`,
-		`{"items":[{"id":"a","snippet":{},"statistics":{"viewCount":7}}]}`, `{"items":[{"id":"a","snippet":{},"statistics":{"viewCount":"-"}}]}`,
+		`{"kind":"youtube#listed","items":[{"id":"a","snippet":{},"statistics":{"viewCount":7}}]}`, `{"items":[{"id":"a","snippet":{},"statistics":{"viewCount":"-"}}]}`,
 		`{"items":[{"id":"a","snippet":{},"statistics":{"viewCount":"99999999999999999999"}}]}`,
 		`{"error":{"code":404,"errors":[{"reason":"notFound"}]}}`, `{"error":{"code":400,"errors":[]}}`, `{"error":null}`,
 	} {

@@ -15,4 +15,6 @@
 //   - Videos that are deleted or private are left out without a word: those that
 //     were asked for by id are gone.
 //   - A chart that is missing is an error there, and an empty chart here.
+//   - What stands between may answer 200 with JSON of its own. That is an error: as an
+//     empty list it would empty charts, and delete what was asked for by id.
 package youtube

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"google.golang.org/api/googleapi"
+	sdk "google.golang.org/api/youtube/v3"
 )
 
 // ErrPageToken says that the upstream does not know the cursor's token any more, or
@@ -91,13 +92,35 @@ func failed(method, about string, err error) *Error {
 	return e
 }
 
-// answered returns what a call of the SDK returned. An answer that says null it
-// returns as no list, and no error.
+// answered returns what a call of the SDK returned. An answer that is not the
+// upstream's, such as a proxy's, is an error and not an empty list.
 func answered[T any](list *T, err error) (*T, error) {
-	if err == nil && list == nil {
-		err = errors.New("it is null")
+	switch {
+	case err != nil:
+		return list, err
+	case list == nil:
+		return nil, errors.New("it is null")
+	case !strings.HasPrefix(kind(list), "youtube#"):
+		return nil, errors.New("it is not of YouTube, whose answers say of what kind they are")
 	}
-	return list, err
+	return list, nil
+}
+
+// kind is what an answer says it is.
+func kind(list any) string {
+	switch l := list.(type) {
+	case *sdk.VideoListResponse:
+		return l.Kind
+	case *sdk.BatchGetStatsResponse:
+		return l.Kind
+	case *sdk.SearchListResponse:
+		return l.Kind
+	case *sdk.ChannelListResponse:
+		return l.Kind
+	case *sdk.PlaylistItemListResponse:
+		return l.Kind
+	}
+	return ""
 }
 
 // usedUp are the reasons of a 403 that waiting heals.

@@ -310,3 +310,16 @@ func TestMessagesHoldNoKey(t *testing.T) {
 		}
 	}
 }
+
+// A proxy may answer with JSON of its own, and has no list: what was asked for is not
+// gone, nor a chart empty.
+func TestAnswersOfSomebodyElse(t *testing.T) {
+	for _, body := range []string{`{}`, `{"items":[]}`, `{"status":"ok"}`, `{"kind":"portal#login","items":[]}`, `null`} {
+		for method, call := range every {
+			p, err := call(ctx, newClient(t, &http.Client{Transport: answers(body)}, ""), catalog.Cursor{})
+			if !youtube.Temporary(err) {
+				t.Errorf("%s: %s: %+v, %v", body, method, p, err)
+			}
+		}
+	}
+}

@@ -176,7 +176,7 @@ func TestSearchGoesOnWithWhatIsOlder(t *testing.T) {
 			var asked url.Values
 			client := newClient(t, &http.Client{Transport: trip(func(r *http.Request) (*http.Response, error) {
 				asked = r.URL.Query()
-				return answer(r, `{"nextPageToken":"t9","items":[{"id":{"videoId":"a"},"snippet":{"publishedAt":"`+first+`"}},
+				return answer(r, `{"kind":"youtube#listed","nextPageToken":"t9","items":[{"id":{"videoId":"a"},"snippet":{"publishedAt":"`+first+`"}},
 					{"id":{"videoId":"b"},"snippet":{"publishedAt":"`+c.oldest+`"}}]}`), nil
 			})}, "")
 			p, err := client.Search(ctx, football, catalog.Cursor{Page: 8, Since: noon.AddDate(0, -1, 0), Token: "page=8&token=t8&before=2026-11-20T10:00:01Z"})
@@ -194,7 +194,7 @@ func TestSearchGoesOnWithWhatIsOlder(t *testing.T) {
 }
 
 func TestSearchSkipsWhatIsNoVideo(t *testing.T) {
-	c := newClient(t, &http.Client{Transport: answers(`{"items":[
+	c := newClient(t, &http.Client{Transport: answers(`{"kind":"youtube#listed","items":[
 		{"id":{"kind":"youtube#channel","channelId":"UC1"},"snippet":{"title":"a channel"}}, {"snippet":{}}, {"id":{"videoId":"x"}}, null,
 		{"id":{"videoId":"abc"},"snippet":{"title":"Tom &amp;amp; Jerry &lt;3 &#39;&quot;","description":"5 &lt; 6","publishedAt":"2026-11-20T10:00:00Z"}}]}`)}, "")
 	p, err := c.Search(ctx, football, catalog.Cursor{})

@@ -119,13 +119,13 @@ func TestUploadsEndAtTheMarkThoughThePageTokensDoNot(t *testing.T) {
 }
 
 func TestUploadsOfAChannelThatHasNone(t *testing.T) {
-	const channel = `{"items":[{"id":"UC1","snippet":{"title":"quiet"},"contentDetails":{"relatedPlaylists":{"uploads":"UU1"}}}]}`
+	const channel = `{"kind":"youtube#listed","items":[{"id":"UC1","snippet":{"title":"quiet"},"contentDetails":{"relatedPlaylists":{"uploads":"UU1"}}}]}`
 	for name, responses := range map[string]paths{
 		"it was never made":  {"channels": channel, "playlistItems": `{"error":{"code":404,"message":"cannot be found","errors":[{"reason":"playlistNotFound"}]}}`},
-		"it is empty":        {"channels": channel, "playlistItems": `{}`},
-		"no list is named":   {"channels": `{"items":[{"id":"UC1","snippet":{"title":"quiet"}}]}`},
-		"all are deleted":    {"channels": channel, "playlistItems": `{"items":[{"snippet":{"title":"Deleted video"},"contentDetails":{"videoId":"abc"}}]}`},
-		"there is no detail": {"channels": channel, "playlistItems": `{"items":[{"snippet":{"title":"?"}},null,{}]}`},
+		"it is empty":        {"channels": channel, "playlistItems": `{"kind":"youtube#listed"}`},
+		"no list is named":   {"channels": `{"kind":"youtube#listed","items":[{"id":"UC1","snippet":{"title":"quiet"}}]}`},
+		"all are deleted":    {"channels": channel, "playlistItems": `{"kind":"youtube#listed","items":[{"snippet":{"title":"Deleted video"},"contentDetails":{"videoId":"abc"}}]}`},
+		"there is no detail": {"channels": channel, "playlistItems": `{"kind":"youtube#listed","items":[{"snippet":{"title":"?"}},null,{}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := newClient(t, &http.Client{Transport: responses}, "").Uploads(ctx, "UC1", catalog.Cursor{})

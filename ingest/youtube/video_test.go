@@ -52,7 +52,7 @@ func TestDuration(t *testing.T) {
 		"P0D": 0, "": 0, "P": 0, "PT": 0, "3M": 0, "PT3M33": 0, "PTM": 0, "P3S": 0, "PT1.5S": 0, "-PT3S": 0, "PT3S ": 0,
 		"P99999999999999999999D": 0, "P9999W": 9999 * 7 * 24 * time.Hour,
 	} {
-		c := newClient(t, &http.Client{Transport: answers(fmt.Sprintf(`{"items": [{"id": "a", "snippet": {}, "contentDetails": {"duration": %q}}]}`, text))}, "")
+		c := newClient(t, &http.Client{Transport: answers(fmt.Sprintf(`{"kind": "youtube#listed", "items": [{"id": "a", "snippet": {}, "contentDetails": {"duration": %q}}]}`, text))}, "")
 		p, err := c.Videos(ctx, []string{"a"})
 		if err != nil || p.Videos[0].Duration != want {
 			t.Errorf("%q: %v, want %s", text, p, want)
