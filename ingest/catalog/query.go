@@ -12,7 +12,8 @@ type phrase struct {
 }
 
 // A query is cut off where nobody reads on, so that what it costs is not in a
-// stranger's hand.
+// stranger's hand. What is left of it is looked for, so a long title is found by its
+// beginning.
 const (
 	maxQueryBytes = 1000
 	maxPhrases    = 16
@@ -25,7 +26,7 @@ const (
 // a star behind it.
 func parse(text string) (all []phrase) {
 	text = normal(strings.ToValidUTF8(text[:min(len(text), maxQueryBytes)], " "))
-	words := 0
+	words := 0 // so far
 	for quoted := false; ; quoted = !quoted {
 		at := strings.IndexAny(text, `"“”„`)
 		part := text
@@ -38,13 +39,13 @@ func parse(text string) (all []phrase) {
 		}
 		for i, piece := range pieces {
 			last := at < 0 && i == len(pieces)-1
-			p := newPhrase(piece, last || strings.HasSuffix(piece, "*"))
+			p := newPhrase(piece, last || strings.HasSuffix(piece, "*")).first(maxWords - words)
 			words += len(p.words)
-			if words > maxWords || len(all) == maxPhrases {
-				return all
-			}
 			if len(p.words) > 0 {
 				all = append(all, p)
+			}
+			if words == maxWords || len(all) == maxPhrases {
+				return all
 			}
 		}
 		if at < 0 {
@@ -73,6 +74,14 @@ func newPhrase(text string, open bool) phrase {
 		p.words = append(p.words, w.text)
 	}
 	return p
+}
+
+// first is the beginning of a phrase that has more than so many words.
+func (p phrase) first(most int) phrase {
+	if len(p.words) <= most {
+		return p
+	}
+	return phrase{words: p.words[:most]}
 }
 
 // expression returns the phrases in the language of FTS5, or "" if there are none.

@@ -141,6 +141,29 @@ func TestSearch(t *testing.T) {
 	healthy(t, c)
 }
 
+// A title that is pasted whole is found, however many pairs of characters it has.
+func TestSearchForAWholeTitle(t *testing.T) {
+	titles := map[string]string{
+		"ja":    "【4K】東京タワーの夜景を歩く、日本の首都を散歩する長い長い動画の長い長い題名であって、それでもまだまだ終わらない百文字の題名をここに貼り付けて検索しても必ず見つかるはずです【作業用】",
+		"th":    "เพลงไทยเพราะๆที่ฟังแล้วมีความสุขและทำให้นึกถึงวันเก่าๆของเราที่เคยเดินด้วยกันในกรุงเทพมหานครอมรรัตนโกสินทร์",
+		"ko":    "신나는 한국 노래방 모음 가나다라마바사아자차카타파하 거너더러머버서어저처커터퍼허 고노도로모보소오조초코토포호 구누두루무부수우주추쿠투푸후",
+		"en":    strings.Repeat("the long and winding road ", 20),
+		"mixed": "BTS (방탄소년단) '작은 것들을 위한 시 (Boy With Luv) (feat. Halsey)' Official MV 日本語字幕 ไทยซับ 🔥🔥",
+	}
+	c, _ := fresh(t)
+	for id, title := range titles {
+		save(t, begin(t, c), id, Page{Videos: []Video{{ID: id, Title: title}, {ID: id + "2", Title: "other"}}})
+	}
+	for id, title := range titles {
+		for _, text := range []string{title, `"` + title + `"`, strings.ToUpper(title)} {
+			r, err := c.Search(ctx, Query{Text: text})
+			if err != nil || len(r.Hits) != 1 || r.Hits[0].Video.ID != id {
+				t.Errorf("%s: %d hits, %v", text, len(r.Hits), err)
+			}
+		}
+	}
+}
+
 func TestSearchRanks(t *testing.T) {
 	c, _ := fresh(t)
 	save(t, begin(t, c), "all", Page{Videos: []Video{
