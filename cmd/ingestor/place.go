@@ -147,7 +147,7 @@ func noTime(text string) error {
 }
 
 // notZero are settings of which nothing is no sense; what is left out has a default.
-var notZero = []string{"workers", "call_timeout", "pages", "max_lateness"}
+var notZero = []string{"workers", "call_timeout", "pages", "max_lateness", "max_age"}
 
 var errZero = errors.New("0 makes no sense here; leave it out for the default")
 

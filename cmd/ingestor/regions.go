@@ -24,17 +24,23 @@ never fetched, so that a monitor can call it.`,
   ingestor regions --max-age 2h --output json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d, err := parseSpan(most)
-			if err != nil {
-				return usage("--max-age: %w", err)
+			var d time.Duration
+			if most != "" {
+				var err error
+				if d, err = parseSpan(most); err != nil {
+					return usage("--max-age: %w", err)
+				}
 			}
 			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
+				if most == "" {
+					d = a.loaded.MaxAge
+				}
 				return a.showFeeds(ctx, c, d)
 			})
 		},
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().StringVar(&most, "max-age", "26h", "older than so `long` is stale")
+	cmd.Flags().StringVar(&most, "max-age", "", "older than so `long` is stale (default max_age of the settings, 26h)")
 	return cmd
 }
 

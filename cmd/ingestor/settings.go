@@ -23,6 +23,7 @@ import (
 
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -41,6 +42,7 @@ type settings struct {
 	LogFormat string `yaml:"log_format,omitempty" jsonschema:"enum=auto,enum=text,enum=json" jsonschema_description:"text on a terminal and json elsewhere, if auto."`
 	LogLevel  string `yaml:"log_level,omitempty" jsonschema:"enum=debug,enum=info,enum=warn,enum=error"`
 
+	Serving       `yaml:",inline" mapstructure:",squash"`
 	ingest.Config `yaml:",inline" mapstructure:",squash"`
 
 	file  string          // that was read; empty is none
@@ -58,19 +60,31 @@ type account struct {
 }
 
 // flagKeys are the settings that have a flag of the same name, with - for _.
-var flagKeys = []string{"ledger", "catalog", "costs", "max_wait", "log_format", "log_level"}
+var flagKeys = []string{
+	"ledger", "catalog", "costs", "max_wait", "log_format", "log_level",
+	"listen", "insecure", "trusted_proxies", "tls_cert", "tls_key", "token_file",
+}
 
 // defaults are what nobody has to say. Every key stands here, so that each can come
 // from the environment.
 func defaults(state string) map[string]any {
 	return map[string]any{
-		"ledger":       "sqlite:" + filepath.Join(state, "ledger.db"),
-		"catalog":      filepath.Join(state, "catalog.db"),
-		"costs":        "",
-		"endpoint":     "",
-		"key_file":     "",
-		"log_format":   "auto",
-		"log_level":    "info",
+		"ledger":     "sqlite:" + filepath.Join(state, "ledger.db"),
+		"catalog":    filepath.Join(state, "catalog.db"),
+		"costs":      "",
+		"endpoint":   "",
+		"key_file":   "",
+		"log_format": "auto",
+		"log_level":  "info",
+
+		"listen":          "127.0.0.1:8080",
+		"insecure":        false,
+		"trusted_proxies": []string{},
+		"tls_cert":        "",
+		"tls_key":         "",
+		"token_file":      "",
+		"max_age":         web.DefaultMaxAge,
+
 		"regions":      ingest.DefaultRegions,
 		"max_wait":     ingest.DefaultMaxWait,
 		"workers":      ingest.DefaultWorkers,
@@ -240,7 +254,7 @@ func (s *settings) ours() (faults []ingest.Fault) {
 	if !slices.Contains([]string{"auto", "text", "json"}, s.LogFormat) {
 		faults = append(faults, ingest.Fault{Path: "log_format", Err: fmt.Errorf("there is no format %q; write text, json or auto", s.LogFormat)})
 	}
-	return faults
+	return append(faults, s.served()...)
 }
 
 // metered is the upstream that jobs fetch from.

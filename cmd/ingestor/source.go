@@ -99,6 +99,10 @@ func legible(key, text string, like any) error {
 		case n == 0 && slices.Contains(notZero, key):
 			return errZero
 		}
+	case bool:
+		if _, err := strconv.ParseBool(text); err != nil {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
 	case []string:
 		if len(words(text)) == 0 {
 			return fmt.Errorf("%q names nothing", text)

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/web"
+)
+
+// Serving are the settings of the server. The name is for the decoder of YAML, which wants an
+// embedded type to be exported.
+type Serving struct {
+	Listen         string        `yaml:"listen,omitempty" jsonschema_description:"The address of ingestor serve."`
+	Insecure       bool          `yaml:"insecure,omitempty" jsonschema_description:"Listen on other addresses than those of this machine without TLS."`
+	TrustedProxies []string      `yaml:"trusted_proxies,omitempty" jsonschema_description:"Networks of proxies that are believed about the address of a client, as 10.0.0.0/8."`
+	TLSCert        string        `yaml:"tls_cert,omitempty" jsonschema_description:"A PEM file with the certificate of the server."`
+	TLSKey         string        `yaml:"tls_key,omitempty" jsonschema_description:"A PEM file with its key."`
+	TokenFile      string        `yaml:"token_file,omitempty" jsonschema_description:"A file with the token of those who reserve over HTTP; INGESTOR_TOKEN wins. Without one nobody does."`
+	MaxAge         time.Duration `yaml:"max_age,omitempty" jsonschema_description:"A chart older than this is stale."`
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve what was fetched, and how the quota stands, over HTTP",
+		Long: `Serve what was fetched and how the quota stands, over HTTP. Nothing is fetched for a
+request and no unit is spent: users never touch the upstream. It tells of all
+processes that share the ledger and the catalog; the jobs are run by another one.
+
+It listens on this machine alone. To be reached from others it wants TLS, or a proxy
+that is named by --trusted-proxies, or --insecure.`,
+		Example: `  ingestor serve
+  ingestor serve --listen :8443 --tls-cert cert.pem --tls-key key.pem`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.serve(cmd)
+		},
+	}
+	f := cmd.Flags()
+	f.String("listen", "", "`address` to listen on; port 0 is any that is free (default 127.0.0.1:8080)")
+	f.Bool("insecure", false, "listen on other addresses than those of this machine without TLS")
+	f.StringSlice("trusted-proxies", nil, "`networks` of proxies that are believed about clients, as 10.0.0.0/8")
+	f.String("tls-cert", "", "PEM `file` with the certificate")
+	f.String("tls-key", "", "PEM `file` with its key")
+	f.String("token-file", "", "`file` with the token of those who reserve over HTTP")
+	return cmd
+}
+
+// served checks the settings of the server.
+func (s *settings) served() (faults []ingest.Fault) {
+	fault := func(path, format string, args ...any) {
+		faults = append(faults, ingest.Fault{Path: path, Err: fmt.Errorf(format, args...)})
+	}
+	if s.probe == nil { // they are of the demo, which does not serve
+		return nil
+	}
+	proxies, bad := s.proxies()
+	if bad != nil {
+		fault("trusted_proxies", "%w", bad)
+	}
+	public, err := web.Public(s.Listen)
+	switch {
+	case err != nil:
+		fault("listen", "%q is no address; %w", s.Listen, err)
+	case public && s.TLSCert == "" && len(proxies) == 0 && bad == nil && !s.Insecure:
+		fault("listen", "%s can be reached from other machines, in clear; name tls_cert and tls_key, or the networks of your proxy in trusted_proxies, or say insecure", s.Listen)
+	}
+	if (s.TLSCert == "") != (s.TLSKey == "") {
+		fault("tls_cert", "tls_cert and tls_key go together")
+	}
+	if s.MaxAge <= 0 {
+		fault("max_age", "it must be above 0, as 26h")
+	}
+	return faults
+}
+
+// proxies are the networks that are believed.
+func (s *settings) proxies() (all []netip.Prefix, err error) {
+	for _, text := range s.TrustedProxies {
+		prefix, failed := netip.ParsePrefix(text)
+		if addr, one := netip.ParseAddr(text); failed != nil && one == nil {
+			prefix, failed = addr.Prefix(addr.BitLen())
+		}
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("%q is no network; write it as 10.0.0.0/8", text))
+			continue
+		}
+		all = append(all, prefix.Masked())
+	}
+	return all, err
+}
+
+func (a *app) serve(cmd *cobra.Command) (err error) {
+	ctx := cmd.Context()
+	s, err := a.settings(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	var done closers
+	defer func() { err = errors.Join(err, done.close()) }()
+	src, err := a.openSources(ctx, s, &done)
+	if err != nil {
+		return err
+	}
+	proxies, err := s.proxies()
+	if err != nil {
+		return config(err)
+	}
+	public, err := web.Public(s.Listen)
+	if err != nil {
+		return config(err)
+	}
+	server, err := web.New(src, &web.Options{
+		Clock: a.clock, Log: a.log, MaxAge: s.MaxAge,
+		TrustedProxies: proxies, AnyHost: public || len(proxies) > 0,
+	})
+	if err != nil {
+		return err
+	}
+	l, err := listen(ctx, s)
+	if err != nil {
+		return err
+	}
+	scheme := "http"
+	if s.TLSCert != "" {
+		scheme = "https"
+	}
+	fmt.Fprintf(a.stdout, "serving on %s://%s\n", scheme, l.Addr())
+	return server.Serve(ctx, a.abort, l)
+}
+
+// openSources opens what the server tells of.
+func (a *app) openSources(ctx context.Context, s *settings, done *closers) (src web.Sources, err error) {
+	if src.Ledger, _, err = a.openLedger(ctx, s, done); err != nil {
+		return src, err
+	}
+	if src.Catalog, err = a.openCatalog(ctx, s, done); err != nil {
+		return src, err
+	}
+	src.Runner = ingest.NewRunner(&s.Config, src.Ledger, src.Catalog, nil, nil, &ingest.Options{Clock: a.clock, Log: a.log})
+	src.Jobs = s.List()
+	return src, nil
+}
+
+// listen listens where the settings say, with TLS if they name a certificate.
+func listen(ctx context.Context, s *settings) (net.Listener, error) {
+	var with *tls.Config
+	if s.TLSCert != "" {
+		pair, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
+		if err != nil {
+			return nil, config(fmt.Errorf("tls_cert, tls_key: %w", err))
+		}
+		with = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	}
+	var how net.ListenConfig
+	l, err := how.Listen(ctx, "tcp", s.Listen)
+	if err != nil {
+		return nil, &exit{exitDown, err}
+	}
+	if with != nil {
+		l = tls.NewListener(l, with)
+	}
+	return l, nil
+}

@@ -1,0 +1,77 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"strings"
+)
+
+// maxBody is how much of a request's body is read.
+const maxBody = 64 << 10
+
+// guarded stands before every route: what holds for all answers.
+func (s *Server) guarded(next http.Handler, o *Options) http.Handler {
+	if !o.AnyHost {
+		next = s.ownHost(next)
+	}
+	return s.recovered(http.MaxBytesHandler(next, maxBody))
+}
+
+// recovered makes a panic an answer of its own, and sets what all answers say to
+// browsers: nothing is guessed, framed or told to others.
+func (s *Server) recovered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		defer func() {
+			switch p := recover(); {
+			case p == nil:
+			case p == http.ErrAbortHandler: //nolint:errorlint // as net/http compares it
+				panic(p)
+			default:
+				s.fail(w, r, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// ownHost refuses requests that name another host than this machine.
+func (s *Server) ownHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !loopback(r.Host) {
+			s.fail(w, r, &Problem{Status: http.StatusMisdirectedRequest, Detail: "this server answers to the loopback names of its machine only"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// loopback reports whether a host, with or without a port, is this machine's own.
+func loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
+}
+
+// Public reports whether an address to listen on can be reached from other machines,
+// or an error if it is none.
+func Public(address string) (bool, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false, errors.New("write it as 127.0.0.1:8080")
+	}
+	return !loopback(host), nil
+}

@@ -1,0 +1,68 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Problem is an error as a client is told of it, in the form of RFC 9457. What it says
+// is for the client: nothing of the inside stands in it.
+type Problem struct {
+	Type   string `json:"type,omitempty"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+
+	// RetryAfter is when to come again; zero says nothing.
+	RetryAfter time.Duration `json:"-"`
+}
+
+// Error implements error.
+func (p *Problem) Error() string { return cmp.Or(p.Detail, p.Title, http.StatusText(p.Status)) }
+
+// bad says what is wrong with a request.
+func bad(detail string) *Problem { return &Problem{Status: http.StatusBadRequest, Detail: detail} }
+
+// problem is what a client is told of an error. Errors of the inside are not told: they
+// may name files and addresses.
+func problem(err error) *Problem {
+	var p *Problem
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, quota.ErrOutage):
+		return &Problem{Status: http.StatusServiceUnavailable, Detail: "the ledger cannot be reached", RetryAfter: 5 * time.Second}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Problem{Status: http.StatusServiceUnavailable, Detail: "it took too long", RetryAfter: 5 * time.Second}
+	}
+	return &Problem{Status: http.StatusInternalServerError, Detail: "the log says what happened"}
+}
+
+// fail answers with an error.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return // nobody reads it
+	}
+	p := *problem(err)
+	p.Title = cmp.Or(p.Title, http.StatusText(p.Status))
+	if p.Status >= http.StatusInternalServerError {
+		s.log.Error("answer a request", "method", r.Method, "path", r.URL.Path, "status", p.Status, "error", err)
+	}
+	if p.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(seconds(p.RetryAfter), 10))
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(&p) //nolint:errchkjson // who asked may have gone
+}
+
+// seconds are whole ones, never too few: who comes back too early asks in vain.
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

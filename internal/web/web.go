@@ -1,0 +1,90 @@
+// Package web serves what was fetched and how the quota stands, over HTTP: feeds and
+// search for programs, pages for people, and a limiter for callers in any language.
+// Nothing in it calls an upstream.
+//
+// Every route stands in one table (routes.go). An API handler returns a value or an
+// error; both become JSON in one place, an error as application/problem+json.
+package web
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Sources are what a server tells of. They can be exchanged while it serves, as a
+// whole: see [Server.Update].
+type Sources struct {
+	Ledger  *quota.Ledger
+	Catalog *catalog.Catalog
+	Runner  *ingest.Runner // says how fresh regions are, and when deferred work goes on; it never runs
+	Jobs    []*ingest.Job
+}
+
+// DefaultMaxAge is how old a chart may be that is not stale.
+const DefaultMaxAge = 26 * time.Hour
+
+// Options are what [New] can be told; nil is legal.
+type Options struct {
+	Clock quota.Clock  // nil: the machine's
+	Log   *slog.Logger // nil: slog.Default()
+
+	// MaxAge is how old a chart may be that is not stale; zero is DefaultMaxAge.
+	MaxAge time.Duration
+	// TrustedProxies are believed about the address of a client and the name of the
+	// host; nobody is, if it is empty.
+	TrustedProxies []netip.Prefix
+	// AnyHost answers whatever host a request names. Without it only requests to
+	// this machine by its loopback names are answered: a page of the web that has its
+	// own name resolved to 127.0.0.1 is not to read what is served here.
+	AnyHost bool
+}
+
+// Server answers requests.
+type Server struct {
+	sources atomic.Pointer[Sources]
+	clock   quota.Clock
+	log     *slog.Logger
+	maxAge  time.Duration
+	handler http.Handler
+}
+
+// New returns a server that tells of the sources.
+func New(src Sources, o *Options) (*Server, error) {
+	if src.Ledger == nil || src.Catalog == nil || src.Runner == nil {
+		return nil, errors.New("a server needs a ledger, a catalog and a runner to tell of")
+	}
+	if o == nil {
+		o = &Options{}
+	}
+	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge}
+	if s.clock == nil {
+		s.clock = quota.SystemClock{}
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if s.maxAge == 0 {
+		s.maxAge = DefaultMaxAge
+	}
+	s.sources.Store(&src)
+	s.handler = s.guarded(s.routes(), o)
+	return s, nil
+}
+
+// Update makes the server tell of other sources from the next request on. Requests
+// under way finish with the old ones, so those must stay open a while.
+func (s *Server) Update(src Sources) { s.sources.Store(&src) }
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// from are the sources of one request: to be asked once, so that it tells of one state.
+func (s *Server) from() *Sources { return s.sources.Load() }
