@@ -1,6 +1,10 @@
 package main
 
-import "time"
+import (
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/boundary"
+)
 
 // The scale on which contenders are judged. The limit is a multiple of weight.
 const (
@@ -29,40 +33,23 @@ func (c contender) worst() float64 {
 // begin after a pause.
 func (c contender) burst(clk *clock, per time.Duration, pause int) float64 {
 	reserve := c.open(judgedLimit, per, clk)
-	t := trail{per: per}
+	var grants []time.Time
+	ask := func(times int) {
+		for range times {
+			if !reserve() {
+				return
+			}
+			grants = append(grants, clk.time())
+		}
+	}
 	step := per / instants
-	t.reserve(reserve, clk, 1)
+	ask(1)
 	if pause > 0 {
 		clk.wait(time.Duration(pause)*step - step/4)
 	}
 	for range 2 * instants {
-		t.reserve(reserve, clk, judgedLimit)
+		ask(judgedLimit)
 		clk.wait(step)
 	}
-	return float64(t.most) / judgedLimit
-}
-
-// A trail is the naive account of what was granted when.
-type trail struct {
-	per    time.Duration
-	grants []time.Time
-	inside int // units in the trailing window
-	most   int
-}
-
-// reserve asks until it is refused, at most so many times.
-func (t *trail) reserve(reserve func() bool, clk *clock, times int) {
-	for range times {
-		if !reserve() {
-			return
-		}
-		now := clk.time()
-		t.grants = append(t.grants, now)
-		t.inside += weight
-		for now.Sub(t.grants[0]) >= t.per {
-			t.grants = t.grants[1:]
-			t.inside -= weight
-		}
-		t.most = max(t.most, t.inside)
-	}
+	return float64(weight*boundary.Worst(grants, per).Accepted) / judgedLimit
 }
