@@ -1,9 +1,12 @@
 package peers_test
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,14 +84,30 @@ func TestOnAMovedClock(t *testing.T) {
 }
 
 func TestInRedis(t *testing.T) {
-	server, err := redistest.Start(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Kill)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr})
+	t.Run("single", func(t *testing.T) {
+		server, err := redistest.Start(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Kill)
+		inRedis(t, redis.NewClient(&redis.Options{Addr: server.Addr}))
+	})
+	t.Run("cluster", func(t *testing.T) {
+		servers, err := redistest.StartCluster(t.TempDir(), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(servers.Kill)
+		inRedis(t, redis.NewClusterClient(&redis.ClusterOptions{Addrs: servers.Addrs()}))
+	})
+}
+
+// foreign is a key of somebody else's.
+const foreign = "headroom:{youtube/default}:page:units"
+
+func inRedis(t *testing.T, client redis.UniversalClient) {
 	t.Cleanup(func() { _ = client.Close() })
-	if err := client.Set(t.Context(), "headroom:{youtube/default}:page:units", "others'", 0).Err(); err != nil {
+	if err := client.Set(t.Context(), foreign, "theirs", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	home := peers.NewRedis(client, "ours:")
@@ -96,10 +115,9 @@ func TestInRedis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := boundary.Rate{Limit: 5, Per: time.Hour} // nothing comes back while this runs
+	r := boundary.Rate{Limit: 5, Per: 24 * time.Hour} // nothing comes back while this runs
 	for name, limiter := range map[string]boundary.Limiter{"fixed": home.Fixed("fixed", r), "gcra": home.GCRA("gcra", r)} {
-		window := clock.Now().Truncate(r.Per)
-		accepted := 0
+		began, accepted := clock.Now(), 0
 		for range 8 {
 			at, ok, err := limiter(t.Context())
 			if err != nil {
@@ -107,37 +125,48 @@ func TestInRedis(t *testing.T) {
 			}
 			if ok {
 				accepted++
-				if at.Before(window) || at.After(clock.Now().Add(time.Minute)) {
+				if at.Before(began.Add(-time.Minute)) || at.After(clock.Now().Add(time.Minute)) {
 					t.Errorf("%s: accepted at %s, when it is %s", name, at, clock.Now())
 				}
 			}
 		}
-		if accepted != 5 && clock.Now().Truncate(r.Per).Equal(window) {
+		if accepted != 5 && began.Truncate(r.Per).Equal(clock.Now().Truncate(r.Per)) {
 			t.Errorf("%s: accepted %d of a limit of 5", name, accepted)
 		}
 	}
-	for key := range keys(t, client, "ours:*") {
-		if ttl := client.PTTL(t.Context(), key).Val(); ttl <= 0 {
-			t.Errorf("%s would stay for ever", key)
-		}
+	if ours := keys(t, client, "ours:*"); len(ours) < 2 {
+		t.Errorf("there are %q", ours)
+	} else if i := slices.IndexFunc(ours, func(key string) bool { return client.PTTL(t.Context(), key).Val() <= 0 }); i >= 0 {
+		t.Errorf("%s would stay for ever", ours[i])
 	}
 	if err := home.Remove(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left := keys(t, client, "*"); len(left) != 1 || !left["headroom:{youtube/default}:page:units"] {
-		t.Errorf("left are %v", left)
+	if left := keys(t, client, "*"); !slices.Equal(left, []string{foreign}) {
+		t.Errorf("left are %q", left)
 	}
 }
 
-func keys(t *testing.T, client *redis.Client, pattern string) map[string]bool {
+func keys(t *testing.T, client redis.UniversalClient, pattern string) []string {
 	t.Helper()
-	all, err := client.Keys(t.Context(), pattern).Result()
+	var mu sync.Mutex // nodes of a cluster are asked at once
+	var all []string
+	ask := func(ctx context.Context, c *redis.Client) error {
+		some, err := c.Keys(ctx, pattern).Result()
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, some...)
+		return err
+	}
+	var err error
+	switch c := client.(type) {
+	case *redis.ClusterClient:
+		err = c.ForEachMaster(t.Context(), ask)
+	case *redis.Client:
+		err = ask(t.Context(), c)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := map[string]bool{}
-	for _, key := range all {
-		set[key] = true
-	}
-	return set
+	return all
 }
