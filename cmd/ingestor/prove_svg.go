@@ -59,7 +59,7 @@ func (v *proveView) panel(c *svg.Canvas, left float64, title string, bursts []dr
 	tall := func(n int) float64 { return float64(n) / float64(v.Limit) * panelHeight }
 	c.Text(left, panelTop-26, "", title)
 	c.Rect(at(-0.5), panelTop-14, panelWidth/2, panelHeight+14, "shade")
-	c.Text(at(0.5)-6, base-8, "end faint", "any "+length(v.per))
+	c.Text(at(0.5)-6, panelTop-3, "end faint", "any "+length(v.per))
 	c.Line(middle, panelTop-14, middle, base+6, "axis")
 	c.Line(left, base, left+panelWidth, base, "axis")
 	total := 0

@@ -3,13 +3,14 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -67,11 +68,20 @@ func TestProve(t *testing.T) {
 	}
 }
 
+// proveSeed replays bursts at random.
+const proveSeed = "HEADROOM_TEST_SEED"
+
 // Nothing that can be asked makes a limiter let more through than is told of it:
 // neither a burst after each pause nor bursts at random.
 func TestNoTimelineIsWorse(t *testing.T) {
 	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	if text := os.Getenv(proveSeed); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("again: %s=%d", proveSeed, seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	const step = 200 * time.Millisecond
 	var timelines []boundary.Timeline
@@ -145,7 +155,7 @@ func TestProveInterrupted(t *testing.T) {
 	t.Parallel()
 	server, client := proveRedis(t)
 	f := newFolder(t, 1000, "")
-	cmd := f.program(t.Context(), "prove", "--ledger", "redis://"+server.Addr+"/0", "--per", "24h") // longer than any test
+	cmd := f.program(t.Context(), "prove", "--ledger", "redis://"+server.Addr+"/0", "--per", "3s")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -154,8 +164,19 @@ func TestProveInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := bufio.NewReader(stderr)
-	if line, err := said.ReadString('\n'); err != nil || !strings.Contains(line, "takes 3d at most") {
+	if line, err := said.ReadString('\n'); err != nil || !strings.Contains(line, "takes 9s at most") {
 		t.Errorf("it says %q, %v", line, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := redistest.Await(ctx, func() error { // until it is at it
+		n, err := client.DBSize(ctx).Result()
+		if err == nil && n < 2 {
+			err = errors.New("no limiter has been asked")
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
 	}
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
@@ -203,15 +224,20 @@ func TestProvePicture(t *testing.T) {
 		t.Fatal(err)
 	}
 	picture := proved(h, proveRate, results).svg()
-	d := xml.NewDecoder(bytes.NewReader(picture))
-	for {
-		if _, err := d.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatalf("it is no XML: %v", err)
+	golden := filepath.Join("testdata", "prove.svg") // the README shows it
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(golden, picture, 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"100 pass within 2s: 2 times the limit", "50 pass within 2s<", ">50 refused<", ">100, over by 50<", ">50, never over<", "the limit: 50"} {
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(picture, want) {
+		t.Errorf("the picture is another one than %s; UPDATE=1 writes it anew, then look at it:\n%s", golden, picture)
+	}
+	for _, want := range []string{"100 pass within 2s: 2 times the limit", ">50 pass within 2s<", ">50 refused<", ">100, over by 50<", ">50, never over<", ">the limit: 50<"} {
 		if !strings.Contains(string(picture), want) {
 			t.Errorf("%q is not in the picture", want)
 		}

@@ -1,12 +1,29 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
+
+// The README shows what ingestor prove writes.
+func TestReadmeShowsTheProof(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"prove"}, nil, &stdout, &stderr); code != exitDone {
+		t.Fatalf("left with %d: %s", code, &stderr)
+	}
+	_, shown, found := strings.Cut(stdout.String(), "\n\nThe most")
+	if !found || !strings.Contains(string(text), "```text\nThe most"+shown+"```\n") {
+		t.Errorf("not in README.md:\n%s", &stdout)
+	}
+}
 
 // The README's table of commands is all of them.
 func TestReadmeNamesEveryCommand(t *testing.T) {
