@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -16,7 +17,9 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short: "Look for damage in the catalog, and repair its index of words",
 		Long: `Read the whole catalog and look for damage. It leaves with 1 if there is any. With
 --repair the index of words is made anew, which mends a search that misses what is
-there; a damaged file must be put back from a backup. Runs wait meanwhile.`,
+there; a damaged file must be put back from a backup. Runs wait meanwhile.
+
+How the ledger is, ingestor check says.`,
 		Example: `  ingestor doctor
   ingestor doctor --repair`,
 		Args: noArgs,
@@ -26,30 +29,55 @@ there; a damaged file must be put back from a backup. Runs wait meanwhile.`,
 			})
 		},
 	}
+	a.outputFlag(cmd)
 	cmd.Flags().BoolVar(&repair, "repair", false, "make the index of words anew")
 	return cmd
 }
 
+// diagnosis is what doctor found, in JSON.
+type diagnosis struct {
+	Catalog  string   `json:"catalog"`
+	Repaired bool     `json:"repaired"` // the index of words was made anew
+	Problems []string `json:"problems"`
+}
+
 func (a *app) examine(ctx context.Context, c *catalog.Catalog, repair bool) error {
+	d := diagnosis{Catalog: c.Path(), Problems: []string{}}
 	if repair {
-		if err := c.Rebuild(ctx); err != nil {
+		switch err := c.Rebuild(ctx); {
+		case err == nil:
+			d.Repaired = true
+		case sqlitefile.Damaged(err): // the rest is, too
+			d.Problems = append(d.Problems, err.Error())
+		default:
 			return err
 		}
-		fmt.Fprintln(a.stdout, "The index of words was made anew.")
 	}
 	problems, err := c.Check(ctx)
 	if err != nil {
 		return err
 	}
-	for _, p := range problems {
-		fmt.Fprintln(a.stdout, plain(p))
+	d.Problems = append(d.Problems, problems...)
+	if err := a.print(d, func(s *sheet) { s.diagnosis(&d) }); err != nil {
+		return err
 	}
 	switch {
-	case len(problems) == 0:
-		fmt.Fprintf(a.stdout, "%s: no damage was found.\n", c.Path())
+	case len(d.Problems) == 0:
 		return nil
 	case repair:
-		return fmt.Errorf("%s is damaged beyond its index; stop all runs and put back a backup", c.Path())
+		return fmt.Errorf("%s is damaged beyond its index; stop all runs, and put back a backup or move it away and fetch anew", c.Path())
 	}
 	return fmt.Errorf("%s is damaged; try `ingestor doctor --repair`", c.Path())
+}
+
+func (s *sheet) diagnosis(d *diagnosis) {
+	if d.Repaired {
+		s.line("The index of words was made anew.")
+	}
+	for _, p := range d.Problems {
+		s.line("%s", plain(p))
+	}
+	if len(d.Problems) == 0 {
+		s.line("%s: no damage was found.", d.Catalog)
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/breaker"
 	"github.com/headroom-quota/headroom/quota/journal"
@@ -40,7 +41,7 @@ func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quot
 		store, locks, err = a.openRedis(ctx, s, o, done)
 	}
 	if err != nil {
-		return nil, nil, config(err)
+		return nil, nil, unopened(err, exitDown)
 	}
 	l, err := quota.New(s.book, store, o)
 	return l, locks, err
@@ -125,6 +126,15 @@ func (s *settings) makeState(file string) error {
 	return nil
 }
 
+// unopened is a file that could not be opened, as the exit code ill says if it or the
+// disk is in a bad way; else it is the wrong one, and the configuration's fault.
+func unopened(err error, ill int) error {
+	if sqlitefile.Ailing(err) {
+		return &exit{ill, err}
+	}
+	return config(err)
+}
+
 // openCatalog opens the catalog.
 func (a *app) openCatalog(ctx context.Context, s *settings, done *closers) (*catalog.Catalog, error) {
 	if err := s.makeState(s.Catalog); err != nil {
@@ -132,7 +142,7 @@ func (a *app) openCatalog(ctx context.Context, s *settings, done *closers) (*cat
 	}
 	c, err := catalog.Open(ctx, s.Catalog, &catalog.Options{Clock: a.clock})
 	if err != nil {
-		return nil, config(err)
+		return nil, unopened(err, exitFailed)
 	}
 	done.add(c.Close)
 	return c, nil

@@ -12,7 +12,7 @@ var files = &sqlitefile.Kind{
 	Application: 1215458659, // see 0001_catalog.sql
 	Spared:      "a page that was paid for",
 	Full:        "make room, and the next run goes on where this one stopped",
-	Damaged:     "look with doctor, or move it away and fetch anew",
+	Damaged:     "put back a backup, or move it away and fetch anew; doctor mends its index of words only",
 	Pragmas:     []string{"secure_delete(1)", "cache_size(-65536)", "temp_store(2)"},
 	Settings:    []sqlitefile.Setting{{Pragma: "secure_delete", Want: "1", Otherwise: "what is deleted would stay in the file"}},
 }

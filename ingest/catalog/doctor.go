@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	sqlite3 "modernc.org/sqlite/lib"
-
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
@@ -26,11 +24,14 @@ func (c *Catalog) Check(ctx context.Context) (problems []string, err error) {
 			problems = append(problems, found...)
 		}
 		_, err := tx.ExecContext(ctx, "INSERT INTO search (search, rank) VALUES ('integrity-check', 1)")
-		if sqlitefile.Code(err) == sqlite3.SQLITE_CORRUPT {
+		if sqlitefile.Damaged(err) {
 			problems, err = append(problems, "the index of words is not that of the videos: rebuild it"), nil
 		}
 		return err
 	})
+	if sqlitefile.Damaged(err) {
+		return append(problems, "it cannot be read to its end: "+err.Error()), nil
+	}
 	return problems, c.fault("check", err)
 }
 

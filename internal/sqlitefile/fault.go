@@ -26,6 +26,19 @@ func Busy(err error) bool {
 	return false
 }
 
+// Damaged reports whether an error says that the file is not as SQLite left it.
+func Damaged(err error) bool { return Code(err) == sqlite3.SQLITE_CORRUPT }
+
+// Ailing reports whether an error is the file's or its disk's, and not that of whoever
+// named it: damaged, full, failed, or busy for too long.
+func Ailing(err error) bool {
+	switch Code(err) {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
+		return true
+	}
+	return Damaged(err) || Busy(err)
+}
+
 // remedy says what is wrong and what to do, by SQLite's code, or nothing.
 func (k *Kind) remedy(code int) string {
 	switch code {
@@ -40,7 +53,7 @@ func (k *Kind) remedy(code int) string {
 	case sqlite3.SQLITE_CORRUPT:
 		return "it is damaged; " + k.Damaged
 	case sqlite3.SQLITE_IOERR:
-		return "the disk failed; see the system's log"
+		return "the disk failed or is full; see the system's log"
 	case sqlite3.SQLITE_PERM:
 		return "this user may not use it"
 	}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+)
+
+// harm writes over a file from an offset on, and cuts it there if it has no bytes.
+func (f *folder) harm(name string, at int64, with []byte) {
+	f.t.Helper()
+	file, err := os.OpenFile(f.path(name), os.O_WRONLY, 0)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if len(with) == 0 {
+		err = file.Truncate(at)
+	} else {
+		_, err = file.WriteAt(with, at)
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func TestDoctorAndDamage(t *testing.T) {
+	const page = 4096
+	junk := bytes.Repeat([]byte{0xa5}, 10*page)
+	for _, tt := range []struct {
+		name       string
+		harm       func(*folder)
+		says, json string
+	}{
+		{"pages are junk", func(f *folder) { f.harm("catalog.db", 5*page, junk) }, "is damaged; try `ingestor doctor --repair`", `"it cannot be read to its end: `},
+		{"the end is missing", func(f *folder) { f.harm("catalog.db", 5*page, nil) }, "it is damaged; put back a backup, or move it away and fetch anew", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFolder(t, 1000, "")
+			if r := f.run("run", "--once", "--quiet", "--region", "US"); r.code != exitDone {
+				t.Fatal(r)
+			}
+			tt.harm(f)
+			if r := f.run("doctor"); r.code != exitFailed || !strings.Contains(r.stderr, tt.says) {
+				t.Errorf("doctor left with %d\n%s%s", r.code, r.stdout, r.stderr)
+			}
+			if r := f.run("doctor", "--output", "json"); !strings.Contains(r.stdout, tt.json) {
+				t.Errorf("doctor said\n%s%s", r.stdout, r.stderr)
+			}
+			if r := f.run("doctor", "--repair"); r.code != exitFailed || !strings.Contains(r.stderr, "put back a backup") || strings.Contains(r.stderr, "try `ingestor doctor") {
+				t.Errorf("doctor --repair left with %d\n%s%s", r.code, r.stdout, r.stderr)
+			}
+			if r := f.run("check"); r.code != exitFailed || !strings.Contains(r.stdout, "fault    catalog: ") || !strings.Contains(r.stdout, "it is damaged") {
+				t.Errorf("check left with %d\n%s%s", r.code, r.stdout, r.stderr)
+			}
+			if r := f.run("run", "--once"); r.code != exitFailed || !strings.Contains(r.stderr, "it is damaged") {
+				t.Errorf("run left with %d\n%s%s", r.code, r.stdout, r.stderr)
+			}
+		})
+	}
+}
+
+func TestDoctorMendsTheIndex(t *testing.T) {
+	f := newFolder(t, 1000, "")
+	if r := f.run("run", "--once", "--quiet", "--region", "US"); r.code != exitDone {
+		t.Fatal(r)
+	}
+	db, err := sql.Open("sqlite", f.path("catalog.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), "INSERT INTO search (search) VALUES ('delete-all')")
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if r := f.run("doctor"); r.code != exitFailed || !strings.Contains(r.stdout, "index of words is not that of the videos") {
+		t.Errorf("doctor left with %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if r := f.run("doctor", "--repair", "--output", "json"); r.code != exitDone || !strings.Contains(r.stdout, `"repaired": true`) {
+		t.Errorf("doctor --repair left with %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if r := f.run("doctor"); r.code != exitDone || !strings.Contains(r.stdout, "no damage was found") {
+		t.Errorf("then doctor left with %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+}
+
+// TestADamagedLedgerGrantsNothing, and says what to do.
+func TestADamagedLedgerGrantsNothing(t *testing.T) {
+	for name, harm := range map[string]func(*folder){
+		"pages are junk":     func(f *folder) { f.harm("ledger.db", 4096, bytes.Repeat([]byte{0xa5}, 40_000)) },
+		"the end is missing": func(f *folder) { f.harm("ledger.db", 6000, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFolder(t, 1000, "")
+			if r := f.run("run", "--once", "--quiet", "--region", "US"); r.code != exitDone {
+				t.Fatal(r)
+			}
+			before := f.sim.Counts().Total().Calls
+			harm(f)
+			for _, args := range [][]string{{"check"}, {"quota"}, {"run", "--once"}} {
+				r := f.run(args...)
+				if said := r.stdout + r.stderr; r.code != exitDown || !strings.Contains(said, "it is damaged; stop its users") {
+					t.Errorf("%s left with %d\n%s", args[0], r.code, said)
+				}
+			}
+			if after := f.sim.Counts().Total().Calls; after != before {
+				t.Errorf("%d calls were made", after-before)
+			}
+		})
+	}
+}
