@@ -1,11 +1,12 @@
 package main
 
 import (
-	"fmt"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -25,7 +26,7 @@ func (a *app) costsCommand() *cobra.Command {
 		Short: "Show the price book, or the price of a method",
 		Long: `Show the price book that holds, with what it extends worked in and all defaults written
 out. With --diff only what differs from the book that it extends; with a METHOD only
-its price.`,
+its price. It is written as YAML, to be kept in a file, or as JSON.`,
 		Example: `  ingestor costs show
   ingestor costs show videos.list
   ingestor costs show --diff --costs costs.yaml`,
@@ -45,14 +46,11 @@ its price.`,
 			case len(args) == 1:
 				return a.showMethod(s.book, args[0])
 			case diff && s.Costs == "":
-				fmt.Fprintln(a.stdout, "# The price book is the built-in one: nothing differs. Yours is named by --costs.")
-				return nil
+				return a.showBook([]byte("# The price book is the built-in one: nothing differs. Yours is named by --costs.\n{}\n"))
 			case diff:
-				_, err = a.stdout.Write(s.book.Diff())
-			default:
-				_, err = a.stdout.Write(s.book.Format())
+				return a.showBook(s.book.Diff())
 			}
-			return err
+			return a.showBook(s.book.Format())
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			s, err := a.settings(cmd.Flags())
@@ -67,9 +65,37 @@ its price.`,
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
+	a.outputFlag(show)
 	show.Flags().BoolVar(&diff, "diff", false, "only what differs from the book that it extends")
 	cmd.AddCommand(show)
 	return cmd
+}
+
+// showBook shows a price book, or a part of it.
+func (a *app) showBook(text []byte) error {
+	if a.output == "json" {
+		var book yaml.MapSlice // as it is ordered
+		if err := yaml.Unmarshal(text, &book); err != nil {
+			return err
+		}
+		text, err := yaml.MarshalWithOptions(book, yaml.JSON())
+		if err != nil {
+			return err
+		}
+		return a.print(json.RawMessage(text), nil)
+	}
+	_, err := a.stdout.Write(text)
+	return err
+}
+
+// price is that of a method, in JSON.
+type price struct {
+	Upstream string           `json:"upstream"`
+	Method   string           `json:"method"`
+	Charges  map[string]int64 `json:"charges"` // units by pool
+	Routes   []string         `json:"routes"`
+	Outage   quota.Policy     `json:"outage"`
+	Source   string           `json:"source,omitempty"`
 }
 
 // showMethod shows the price of a method.
@@ -78,20 +104,11 @@ func (a *app) showMethod(book *quota.Book, name string) error {
 	for _, upstream := range slices.Sorted(maps.Keys(book.Upstreams)) {
 		u := book.Upstreams[upstream]
 		if m := u.Methods[name]; m != nil {
-			s := newSheet(a.stdout)
-			s.line("%s", s.in(bold, upstream+" "+name))
-			for _, pool := range slices.Sorted(maps.Keys(m.Charges)) {
-				s.line("  %s units of %s", number(m.Charges[pool]), pool)
-			}
+			p := price{Upstream: upstream, Method: name, Charges: m.Charges, Routes: []string{}, Outage: m.Outage, Source: m.Source}
 			for _, r := range m.Routes {
-				s.line("  %s", r)
+				p.Routes = append(p.Routes, r.String())
 			}
-			s.line("  while the ledger is out of reach: %s", m.Outage)
-			if m.Source != "" {
-				s.line("  source: %s", m.Source)
-			}
-			fmt.Fprint(a.stdout, s.text.String())
-			return nil
+			return a.print(p, func(s *sheet) { s.price(&p) })
 		}
 		for _, m := range slices.Sorted(maps.Keys(u.Methods)) {
 			if strings.Contains(strings.ToLower(m), strings.ToLower(strings.TrimSuffix(name, ".list"))) {
@@ -103,4 +120,26 @@ func (a *app) showMethod(book *quota.Book, name string) error {
 		return usage("the price book has no method %q; did you mean %s?", name, strings.Join(like, ", "))
 	}
 	return usage("the price book has no method %q; `ingestor costs show` has all", name)
+}
+
+func (s *sheet) price(p *price) {
+	s.line("%s", s.in(bold, p.Upstream+" "+p.Method))
+	for _, pool := range slices.Sorted(maps.Keys(p.Charges)) {
+		s.line("  %s: %s", pool, units(p.Charges[pool]))
+	}
+	for _, r := range p.Routes {
+		s.line("  %s", r)
+	}
+	s.line("  while the ledger is out of reach: %s", p.Outage)
+	if p.Source != "" {
+		s.line("  source: %s", p.Source)
+	}
+}
+
+// units writes a number of units.
+func units(n int64) string {
+	if n == 1 {
+		return "1 unit"
+	}
+	return number(n) + " units"
 }

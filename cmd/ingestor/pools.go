@@ -63,6 +63,7 @@ neither --for nor --until says otherwise. It opens by itself.`,
 		},
 		ValidArgsFunction: a.completePools,
 	}
+	a.outputFlag(cmd)
 	cmd.Flags().StringVar(&forth, "for", "", "for so `long`, as 90m or 2h")
 	cmd.Flags().StringVar(&until, "until", "", "until this `instant`, as 2026-11-22T08:00:00Z")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who wonder (needed)")
@@ -70,7 +71,7 @@ neither --for nor --until says otherwise. It opens by itself.`,
 }
 
 func (a *app) unblockCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "unblock POOL",
 		Short:   "Open a pool that is shut",
 		Example: `  ingestor quota unblock youtube/searches`,
@@ -89,6 +90,8 @@ func (a *app) unblockCommand() *cobra.Command {
 		},
 		ValidArgsFunction: a.completePools,
 	}
+	a.outputFlag(cmd)
+	return cmd
 }
 
 func (a *app) adjustCommand() *cobra.Command {
@@ -123,6 +126,7 @@ windows; negative units give back the oldest. The reason is kept in the spend.`,
 		},
 		ValidArgsFunction: a.completePools,
 	}
+	a.outputFlag(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept in the spend (needed)")
 	return cmd
 }
@@ -217,10 +221,8 @@ func (a *app) tellPool(ctx context.Context, l *quota.Ledger, pool quota.Pool) er
 	if len(all) == 0 {
 		return fmt.Errorf("the ledger does not show %s", pool)
 	}
-	s := newSheet(a.stdout)
-	s.quotaTable(view.Pools(all[:1]))
-	fmt.Fprint(a.stdout, s.text.String())
-	return nil
+	views := view.Pools(all)
+	return a.print(views, func(s *sheet) { s.quotaTable(views) })
 }
 
 // badUsage is bad input that came from the command line.

@@ -220,11 +220,7 @@ func (b *bar) say(units int64, state string) {
 func (b *bar) tail() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	word := "units"
-	if b.units == 1 {
-		word = "unit"
-	}
-	return fmt.Sprintf(" %d %s %s", b.units, word, b.state)
+	return fmt.Sprintf(" %s %s", units(b.units), b.state)
 }
 
 // close leaves the bars as they are and gives the terminal back.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -86,7 +85,7 @@ func (s *sheet) cursorTable(all []catalog.Cursor) {
 }
 
 func (a *app) stateResetCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "reset JOB [WORK]",
 		Short: "Forget how far a job, or one unit of its work, has got",
 		Long: `Forget how far a job, or one unit of its work, has got, so that its next run begins
@@ -107,6 +106,14 @@ work fails without harm.`,
 		},
 		ValidArgsFunction: a.completeJobs,
 	}
+	a.outputFlag(cmd)
+	return cmd
+}
+
+// begun is what begins anew, in JSON.
+type begun struct {
+	Job  string   `json:"job"`
+	Work []string `json:"work"`
 }
 
 func (a *app) resetState(ctx context.Context, c *catalog.Catalog, args []string) error {
@@ -131,6 +138,7 @@ func (a *app) resetState(ctx context.Context, c *catalog.Catalog, args []string)
 			return err
 		}
 	}
-	fmt.Fprintf(a.stdout, "%s begins anew: %s\n", args[0], plain(strings.Join(works, ", ")))
-	return nil
+	return a.print(begun{args[0], works}, func(s *sheet) {
+		s.line("%s begins anew: %s", args[0], plain(strings.Join(works, ", ")))
+	})
 }
