@@ -34,7 +34,7 @@ type Options struct {
 // done or the quota is. It is safe for concurrent use.
 type Runner struct {
 	ledger   *quota.Ledger
-	catalog  *catalog.Catalog
+	catalog  Catalog
 	upstream Upstream
 	locker   Locker
 
@@ -50,7 +50,7 @@ type Runner struct {
 }
 
 // NewRunner returns a runner that goes by a configuration that was prepared.
-func NewRunner(c *Config, l *quota.Ledger, to *catalog.Catalog, u Upstream, locker Locker, o *Options) *Runner {
+func NewRunner(c *Config, l *quota.Ledger, to Catalog, u Upstream, locker Locker, o *Options) *Runner {
 	if o == nil {
 		o = &Options{}
 	}

@@ -58,7 +58,7 @@ func begin(t testing.TB, c *Catalog) *Run {
 func save(t testing.TB, r *Run, work string, p Page) Saved {
 	t.Helper()
 	var err error
-	if p.At, err = r.c.Cursor(ctx, r.job, work); err != nil {
+	if p.At, err = r.in.(*Catalog).Cursor(ctx, r.job, work); err != nil {
 		t.Fatal(err)
 	}
 	if p.Next == "" {

@@ -43,10 +43,12 @@ type RunsQuery struct {
 	Limit  int    // zero is 20
 }
 
+const defaultRuns = 20
+
 // Runs returns runs, the latest first, each with its work in order of name.
 func (c *Catalog) Runs(ctx context.Context, q RunsQuery) (all []RunRecord, err error) {
 	if q.Limit <= 0 {
-		q.Limit = 20
+		q.Limit = defaultRuns
 	}
 	byID := map[int64]int{}
 	err = c.each(ctx, func(rows *sql.Rows) error {

@@ -82,16 +82,18 @@ func (p *Page) check(job string) error {
 // it; one that is neither that nor the next one is refused with [ErrOutOfStep], and
 // all with [ErrFenced] once another process has taken over.
 func (r *Run) Save(ctx context.Context, p *Page) (Saved, error) {
-	var s Saved
-	err := p.check(r.job)
-	if err == nil {
-		err = r.c.change(ctx, func(tx *tx) error {
+	return r.in.save(ctx, r, p)
+}
+
+func (c *Catalog) save(ctx context.Context, r *Run, p *Page) (s Saved, err error) {
+	if err = p.check(r.job); err == nil {
+		err = c.change(ctx, func(tx *tx) error {
 			s = Saved{}
 			return tx.savePage(r, p, &s)
 		})
 	}
 	if err != nil {
-		return Saved{}, r.c.fault(fmt.Sprintf("save a page of %s %s in", r.job, p.At.Work), err)
+		return Saved{}, c.fault(fmt.Sprintf("save a page of %s %s in", r.job, p.At.Work), err)
 	}
 	return s, nil
 }

@@ -37,15 +37,28 @@ type Start struct {
 // concurrent use, each unit of work by one goroutine.
 type Run struct {
 	ID    int64
-	c     *Catalog
+	in    keeper
 	job   string
 	fence Fence
 }
 
+// keeper keeps what runs fetch: a [Catalog], or a [Sketch] of one.
+type keeper interface {
+	save(ctx context.Context, r *Run, p *Page) (Saved, error)
+	restart(ctx context.Context, r *Run, work string) (Cursor, error)
+	endWork(ctx context.Context, r *Run, work, region string, o Outcome) error
+	end(ctx context.Context, r *Run, o Outcome) error
+}
+
+var (
+	_ keeper = (*Catalog)(nil)
+	_ keeper = (*Sketch)(nil)
+)
+
 // Begin begins a run. Runs of the same job that never ended are marked as failed:
 // who begins one holds the lease, so their process is gone.
 func (c *Catalog) Begin(ctx context.Context, s Start) (*Run, error) {
-	r := &Run{c: c, job: s.Job, fence: s.Fence}
+	r := &Run{in: c, job: s.Job, fence: s.Fence}
 	err := c.change(ctx, func(tx *tx) error {
 		if err := tx.show(s.Fence); err != nil {
 			return err
@@ -68,8 +81,12 @@ func (c *Catalog) Begin(ctx context.Context, s Start) (*Run, error) {
 
 // Restart gives up the pass that is under way, and returns the cursor of a new one
 // with the same Mark, for when its token is not good any more.
-func (r *Run) Restart(ctx context.Context, work string) (cur Cursor, err error) {
-	err = r.guarded(ctx, "restart "+work, func(tx *tx) error {
+func (r *Run) Restart(ctx context.Context, work string) (Cursor, error) {
+	return r.in.restart(ctx, r, work)
+}
+
+func (c *Catalog) restart(ctx context.Context, r *Run, work string) (cur Cursor, err error) {
+	err = c.guarded(ctx, r, "restart "+work, func(tx *tx) error {
 		if cur, err = tx.cursor(r.job, work); err != nil {
 			return err
 		}
@@ -82,7 +99,11 @@ func (r *Run) Restart(ctx context.Context, work string) (cur Cursor, err error) 
 // EndWork writes down how a unit of work ended in this run. If it is not done, its
 // cursor says when it goes on.
 func (r *Run) EndWork(ctx context.Context, work, region string, o Outcome) error {
-	return r.guarded(ctx, "end "+work, func(tx *tx) error {
+	return r.in.endWork(ctx, r, work, region, o)
+}
+
+func (c *Catalog) endWork(ctx context.Context, r *Run, work, region string, o Outcome) error {
+	return c.guarded(ctx, r, "end "+work, func(tx *tx) error {
 		cur, err := tx.cursor(r.job, work)
 		if err != nil {
 			return err
@@ -100,16 +121,18 @@ func (r *Run) EndWork(ctx context.Context, work, region string, o Outcome) error
 }
 
 // End writes down how the run ended.
-func (r *Run) End(ctx context.Context, o Outcome) error {
-	return r.guarded(ctx, "end a run", func(tx *tx) error {
+func (r *Run) End(ctx context.Context, o Outcome) error { return r.in.end(ctx, r, o) }
+
+func (c *Catalog) end(ctx context.Context, r *Run, o Outcome) error {
+	return c.guarded(ctx, r, "end a run", func(tx *tx) error {
 		_, err := tx.exec("run_end", r.ID, string(o.State), tx.now, micros(o.ResumeAt), text(o.Error))
 		return err
 	})
 }
 
-// guarded runs a transaction behind the fence.
-func (r *Run) guarded(ctx context.Context, doing string, do func(*tx) error) error {
-	return r.c.fault(fmt.Sprintf("%s of %s in", doing, r.job), r.c.change(ctx, func(tx *tx) error {
+// guarded runs a transaction behind the fence of a run.
+func (c *Catalog) guarded(ctx context.Context, r *Run, doing string, do func(*tx) error) error {
+	return c.fault(fmt.Sprintf("%s of %s in", doing, r.job), c.change(ctx, func(tx *tx) error {
 		if err := tx.show(r.fence); err != nil {
 			return err
 		}

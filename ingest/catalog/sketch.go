@@ -1,0 +1,199 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Sketch is a catalog in memory that keeps what a schedule goes by, and no text: the
+// cursors, the runs, and which videos and channels are known and how old they are.
+// It does for a run what a [Catalog] does, in a hundredth of the time, so that a
+// month of runs can be rehearsed in seconds. It finds and shows nothing. It is safe
+// for concurrent use.
+type Sketch struct {
+	mu      sync.Mutex
+	clock   quota.Clock
+	fences  map[string]int64
+	cursors map[string]map[string]Cursor // by job and work
+	runs    []RunRecord                  // by ID, from 1
+	known   map[Kind]*ages
+	brief   map[string]bool // of the videos: known from a search or a playlist only
+	seen    map[string]bool // of the page that is being saved
+}
+
+// NewSketch returns a sketch that knows nothing.
+func NewSketch(clock quota.Clock) *Sketch {
+	return &Sketch{
+		clock:   clock,
+		fences:  map[string]int64{},
+		cursors: map[string]map[string]Cursor{},
+		known:   map[Kind]*ages{KindVideos: newAges(), KindStatistics: newAges(), KindChannels: newAges()},
+		brief:   map[string]bool{},
+		seen:    map[string]bool{},
+	}
+}
+
+// Known returns how many videos or channels are known, or have statistics.
+func (s *Sketch) Known(kind Kind) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.known[kind].at)
+}
+
+// NewFence is [Catalog.NewFence].
+func (s *Sketch) NewFence(_ context.Context, name string) (Fence, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fences[name] = max(s.fences[name]+1, micros(s.clock.Now()))
+	return Fence{Name: name, Token: s.fences[name]}, nil
+}
+
+// Begin is [Catalog.Begin].
+func (s *Sketch) Begin(_ context.Context, start Start) (*Run, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.show(start.Fence); err != nil {
+		return nil, fmt.Errorf("begin a run of %s: %w", start.Job, err)
+	}
+	now := s.clock.Now()
+	if last := s.last(start.Job); last != nil && last.State == Running {
+		last.State, last.EndedAt, last.Error = Failed, now, abandoned
+		for i := range last.Work {
+			if w := &last.Work[i]; w.State == Running {
+				w.State, w.EndedAt, w.Error = Failed, now, abandoned
+			}
+		}
+	}
+	id := int64(len(s.runs)) + 1
+	s.runs = append(s.runs, RunRecord{ID: id, Job: start.Job, Scheduled: start.Scheduled, StartedAt: now, State: Running})
+	return &Run{ID: id, in: s, job: start.Job, fence: start.Fence}, nil
+}
+
+// abandoned is what is wrong with a run that never ended.
+const abandoned = "its process ended before it did"
+
+// last is the last run of a job: no other can still be under way.
+func (s *Sketch) last(job string) *RunRecord {
+	for i := len(s.runs) - 1; i >= 0; i-- {
+		if s.runs[i].Job == job {
+			return &s.runs[i]
+		}
+	}
+	return nil
+}
+
+// Cursors is [Catalog.Cursors].
+func (s *Sketch) Cursors(_ context.Context, job string) (all []Cursor, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, works := range s.cursors {
+		for _, cur := range works {
+			if job == "" || name == job {
+				all = append(all, cur)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Cursor) int {
+		return cmp.Or(a.CompletedAt.Compare(b.CompletedAt), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Work, b.Work))
+	})
+	return all, nil
+}
+
+// cursor returns how far a unit of work has got.
+func (s *Sketch) cursor(job, work string) Cursor {
+	cur := s.cursors[job][work]
+	cur.Job, cur.Work = job, work
+	return cur
+}
+
+func (s *Sketch) saveCursor(cur Cursor) {
+	if s.cursors[cur.Job] == nil {
+		s.cursors[cur.Job] = map[string]Cursor{}
+	}
+	s.cursors[cur.Job][cur.Work] = cur
+}
+
+// Runs is [Catalog.Runs].
+func (s *Sketch) Runs(_ context.Context, q RunsQuery) (all []RunRecord, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limit := q.Limit
+	if limit <= 0 {
+		limit = defaultRuns
+	}
+	for i := len(s.runs) - 1; i >= 0 && len(all) < limit; i-- {
+		r := s.runs[i]
+		if r.ID == 0 || q.Job != "" && r.Job != q.Job || q.Before != 0 && r.ID >= q.Before {
+			continue
+		}
+		r.Work = slices.Clone(r.Work)
+		slices.SortFunc(r.Work, func(a, b WorkRecord) int { return cmp.Compare(a.Work, b.Work) })
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// ForgetRuns is [Catalog.ForgetRuns].
+func (s *Sketch) ForgetRuns(_ context.Context, before time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.runs {
+		if r := &s.runs[i]; !r.EndedAt.IsZero() && r.EndedAt.Before(before) {
+			*r = RunRecord{} // its place stays: the others are found by their number
+		}
+	}
+	return nil
+}
+
+// Aging is [Catalog.Aging].
+func (s *Sketch) Aging(_ context.Context, kind Kind, before time.Time, limit int) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.known[kind]
+	if of == nil {
+		return nil, fmt.Errorf("there is no kind %q", kind)
+	}
+	return of.before(before, limit), nil
+}
+
+// Expire is [Catalog.Expire].
+func (s *Sketch) Expire(_ context.Context, before time.Time) (e Expired, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range []struct {
+		kind  Kind
+		count *int
+	}{{KindStatistics, &e.Statistics}, {KindVideos, &e.Videos}, {KindChannels, &e.Channels}} {
+		for _, id := range s.known[x.kind].before(before, -1) {
+			s.forget(x.kind, id)
+			*x.count++
+		}
+	}
+	return e, nil
+}
+
+// forget forgets a video, with its statistics, or a channel.
+func (s *Sketch) forget(kind Kind, id string) bool {
+	if kind == KindVideos {
+		s.known[KindStatistics].drop(id)
+		delete(s.brief, id)
+	}
+	return s.known[kind].drop(id)
+}
+
+func (s *Sketch) show(f Fence) error {
+	switch last := s.fences[f.Name]; {
+	case f.Name == "":
+	case last > f.Token:
+		return fmt.Errorf("%s: %w", f.Name, ErrFenced)
+	default:
+		s.fences[f.Name] = f.Token
+	}
+	return nil
+}
