@@ -70,7 +70,7 @@ names the time at which it can go on; the next one resumes where it stopped.`,
 	f.String("log-level", "", "`level` of the log: debug, info, warn or error (default info)")
 	cmd.AddCommand(a.backfillCommand(), a.runCommand(), a.serveCommand(), a.quotaCommand(), a.trendingCommand(), a.searchCommand(), a.regionsCommand(),
 		a.runsCommand(), a.stateCommand(), a.versionCommand(), a.demoCommand(), a.proveCommand(), a.sandboxCommand(),
-		a.initCommand(), a.configCommand(), a.costsCommand(), a.doctorCommand(), a.checkCommand())
+		a.initCommand(), a.configCommand(), a.costsCommand(), a.doctorCommand(), a.checkCommand(), a.planCommand())
 	return cmd
 }
 

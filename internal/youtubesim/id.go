@@ -3,6 +3,7 @@ package youtubesim
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"hash/fnv"
 )
 
 // Ids carry what they name: a video's id is its channel and its number there,
@@ -114,4 +115,20 @@ func (w world) findTail(id, prefix string) (int, bool) {
 		return 0, false
 	}
 	return int(x), true
+}
+
+// Knows reports whether an id is of a video or channel of this upstream's, whether it
+// is there yet, or still.
+func (s *Sim) Knows(id string) bool {
+	_, _, video := s.world.findVideo(id)
+	_, channel := s.world.findChannel(id)
+	return video || channel
+}
+
+// StandIn returns a channel of this upstream's to ask about in the place of one that
+// it does not know: for the same name the same.
+func (s *Sim) StandIn(channel string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(channel)) // never fails
+	return s.world.channelID(int(h.Sum64() % uint64(channels)))
 }

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/ingest/plan"
+)
+
+// planFlags are those of ingestor plan.
+type planFlags struct {
+	days int
+	from string
+}
+
+func (a *app) planCommand() *cobra.Command {
+	var f planFlags
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Price the schedule ahead of time",
+		Long: `Run the configured jobs on a moved clock, with the real ledger and runner and a
+simulated upstream, and show what they would spend: units per pool and day, what is
+left, what would be deferred first and until when, and which regions would fall
+behind their schedule. It needs no key, calls nobody, and writes nothing.
+
+Exit codes: 0 the schedule fits, 75 something is deferred. So a pipeline can hold
+each change of the configuration against the quota.`,
+		Example: `  ingestor plan
+  ingestor plan --days 60 --from 2027-03-01
+  ingestor plan --config new.yaml --output json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.plan(cmd, &f)
+		},
+	}
+	a.outputFlag(cmd)
+	cmd.Flags().IntVar(&f.days, "days", plan.DefaultDays, "so `many` days of the upstream's calendar, today included")
+	cmd.Flags().StringVar(&f.from, "from", "", "begin at this `day` of the upstream's calendar, as 2027-03-01 (default now)")
+	return cmd
+}
+
+func (a *app) plan(cmd *cobra.Command, f *planFlags) error {
+	o, err := f.options(a.now())
+	if err != nil {
+		return err
+	}
+	s, err := a.settings(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	p, err := a.makePlan(cmd.Context(), s, o)
+	if err != nil {
+		return err
+	}
+	if err := a.print(p, func(s *sheet) { s.plan(p) }); err != nil {
+		return err
+	}
+	for _, note := range p.Notes {
+		fmt.Fprintf(a.stderr, "ingestor: %s\n", note)
+	}
+	if !p.Fits {
+		return &exit{code: exitDeferred}
+	}
+	return nil
+}
+
+func (f *planFlags) options(now time.Time) (*plan.Options, error) {
+	if f.days < 1 || f.days > plan.MaxDays {
+		return nil, usage("--days must be 1 to %d, not %d", plan.MaxDays, f.days)
+	}
+	o := &plan.Options{From: now, Days: f.days}
+	if f.from != "" {
+		day, err := plan.BeginOf(f.from)
+		if err != nil {
+			return nil, usage("--from: %w", err)
+		}
+		o.From = day
+	}
+	return o, nil
+}
+
+// makePlan makes the plan from where ledger and catalog are now, unless it begins
+// another day.
+func (a *app) makePlan(ctx context.Context, s *settings, o *plan.Options) (*plan.Plan, error) {
+	return plan.Make(ctx, &s.Config, s.book, o)
+}
+
+// plan shows a plan to people.
+func (s *sheet) plan(p *plan.Plan) {
+	s.line("%s", s.in(faint, fmt.Sprintf("%s to %s, %d runs, %s calls", stamp(p.From), stamp(p.Until), p.Runs, number(p.Calls))))
+	s.poolDays(p)
+	s.verdict(p)
+	s.deferredTable(p)
+	s.staleTable(p)
+	s.comparedTable(p)
+}
+
+func (s *sheet) poolDays(p *plan.Plan) {
+	var rows [][]string
+	for _, pool := range p.Pools {
+		for _, d := range pool.Days {
+			hours := ""
+			if d.Hours != 24 {
+				hours = span(time.Duration(d.Hours * float64(time.Hour)))
+			}
+			before := ""
+			if d.Before > 0 {
+				before = number(d.Before)
+			}
+			rows = append(rows, []string{pool.Pool, d.Day, hours, s.bar(d.Before+d.Units, pool.Limit), before, number(d.Units), number(pool.Limit), number(d.Left)})
+		}
+	}
+	s.table([]column{
+		{name: "pool"},
+		{name: "day"},
+		{name: "hours", right: true},
+		{},
+		{name: "before", right: true},
+		{name: "units", right: true},
+		{name: "limit", right: true},
+		{name: "left", right: true},
+	}, rows)
+}
+
+func (s *sheet) verdict(p *plan.Plan) {
+	if p.First == nil {
+		s.line("\n%s", s.in(good, "It fits: nothing is deferred."))
+		return
+	}
+	f := p.First
+	s.line("\n%s", s.in(bad, fmt.Sprintf("It does not fit. First at %s: %s of %s has no units of %s (%s) until %s.",
+		stamp(f.At), plain(f.Work), f.Job, f.Pool, f.Window, stamp(f.Until))))
+}
+
+func (s *sheet) deferredTable(p *plan.Plan) {
+	if len(p.Deferred) == 0 {
+		return
+	}
+	var rows [][]string
+	for _, d := range p.Deferred {
+		rows = append(rows, []string{d.Job, plain(d.Work), d.Pool, number(int64(d.Times)), stamp(d.At), stamp(d.Until)})
+	}
+	s.line("")
+	s.table([]column{{name: "deferred"}, {name: "work", long: true}, {name: "pool"}, {name: "times", right: true}, {name: "first"}, {name: "until"}}, rows)
+}
+
+func (s *sheet) staleTable(p *plan.Plan) {
+	if len(p.Stale) == 0 {
+		return
+	}
+	var rows [][]string
+	for _, st := range p.Stale {
+		rows = append(rows, []string{st.Job, plain(st.Work), span(time.Duration(st.Behind) * time.Second), stamp(st.Since), number(int64(st.Missed))})
+	}
+	s.line("")
+	s.table([]column{{name: "stale"}, {name: "work", long: true}, {name: "behind", right: true}, {name: "since"}, {name: "missed", right: true}}, rows)
+}
+
+func (s *sheet) comparedTable(p *plan.Plan) {
+	var rows [][]string
+	for _, c := range p.Compared {
+		var units []string
+		for _, pool := range p.Pools {
+			units = append(units, pool.Pool+" "+number(c.Units[pool.Pool]))
+		}
+		rows = append(rows, []string{c.Windows, strings.Join(units, ", "), number(int64(c.Deferred)), number(c.Refused)})
+	}
+	s.line("")
+	s.table([]column{{name: "windows"}, {name: "units", long: true}, {name: "deferred", right: true}, {name: "refused by upstream", right: true}}, rows)
+}

@@ -1,0 +1,156 @@
+package plan
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/youtube"
+	"github.com/headroom-quota/headroom/internal/youtubesim"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/meter"
+)
+
+// rig is all that the runs of a plan need.
+type rig struct {
+	clock  *quota.SimClock
+	sim    *youtubesim.Sim
+	ledger *quota.Ledger
+	sketch *catalog.Sketch
+	runner *ingest.Runner
+	said   int // how often the ledger said no
+}
+
+// seed makes the simulated upstream the same each time.
+const seed = 1
+
+func newRig(s *scenario, book *quota.Book, clock *quota.SimClock) (*rig, error) {
+	r := &rig{clock: clock, sketch: catalog.NewSketch(clock)}
+	var err error
+	if r.ledger, err = quota.New(book, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock, Observer: quota.ObserverFunc(r.observe)}); err != nil {
+		return nil, err
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	simulated, keys := simulate(book.Upstreams[upstream])
+	simulated.Seed, simulated.Clock, simulated.Faults = seed, clock.Now, []youtubesim.Fault{failing}
+	r.sim = youtubesim.New(simulated)
+	transport := meter.New(r.ledger, &meter.Options{Base: inside{r.sim}, Keys: keys, Logger: quiet})
+	client, err := youtube.New(&http.Client{Transport: transport}, nil)
+	if err != nil {
+		return nil, err
+	}
+	c := *s.config
+	c.Workers = 1
+	r.runner = ingest.NewRunner(&c, r.ledger, r.sketch, &rehearsed{client: client, sim: r.sim, records: s.options.Records}, unlocked{}, &ingest.Options{
+		Clock: clock, Log: quiet, Jitter: func(time.Duration) time.Duration { return 0 },
+	})
+	return r, nil
+}
+
+// observe counts how often the ledger says no.
+func (r *rig) observe(e quota.Event) {
+	if e.Kind == quota.EventRefused || e.Kind == quota.EventBlocked {
+		r.said++
+	}
+}
+
+// simulate says how an upstream is simulated that grants what a price book says, and
+// with which keys it is called: one for each account.
+func simulate(u *quota.Upstream) (*youtubesim.Options, map[string]meter.KeySource) {
+	o := &youtubesim.Options{Projects: map[string]youtubesim.Quota{}, Keys: map[string]youtubesim.Key{}}
+	if one(u, "search.list") != "" && one(u, "search.list") == one(u, "videos.list") {
+		o.Generation = youtubesim.OnePool
+	}
+	keys := map[string]meter.KeySource{}
+	accounts := u.Accounts
+	if len(accounts) == 0 {
+		accounts = []string{quota.DefaultAccount}
+	}
+	for _, account := range accounts {
+		name := upstream
+		if account != quota.DefaultAccount {
+			name += "@" + account
+		}
+		keys[name] = meter.Key("the-key-of-" + account)
+		o.Keys["the-key-of-"+account] = youtubesim.Key{Project: account}
+		granted := youtubesim.Quota{}
+		for pool, method := range simulatedPools {
+			if units, ok := grants(u, account, method); ok {
+				granted[pool] = units
+			}
+		}
+		o.Projects[account] = granted
+	}
+	return o, keys
+}
+
+// simulatedPools are the pools of the simulated upstream, by a method that is charged
+// to each.
+var simulatedPools = map[youtubesim.Pool]string{
+	youtubesim.Default:            "videos.list",
+	youtubesim.SearchList:         "search.list",
+	youtubesim.VideoBatchGetStats: "videos.batchGetStats",
+}
+
+// one is the pool that a method is charged to, if it is one only.
+func one(u *quota.Upstream, method string) string {
+	m := u.Methods[method]
+	if m == nil || len(m.Charges) != 1 {
+		return ""
+	}
+	for pool := range m.Charges {
+		return pool
+	}
+	return ""
+}
+
+// grants says how many calls of a method a day's quota pays for.
+func grants(u *quota.Upstream, account, method string) (calls int64, ok bool) {
+	m := u.Methods[method]
+	if m == nil {
+		return 0, false
+	}
+	for pool, units := range m.Charges {
+		if units == 0 {
+			continue
+		}
+		for _, w := range windowsOf(u.Pools[pool], account) {
+			if w.Span() < day || w.Span() > 2*day {
+				continue
+			}
+			if n := w.Quota / units; !ok || n < calls {
+				calls, ok = n, true
+			}
+		}
+	}
+	return calls, ok
+}
+
+// windowsOf are the windows of a pool for an account.
+func windowsOf(a *quota.Allowance, account string) []quota.Window {
+	if own := a.Accounts[account]; own != nil {
+		return own
+	}
+	return a.Windows
+}
+
+const day = 24 * time.Hour
+
+// unlocked locks nothing: nobody else runs the jobs of a plan.
+type unlocked struct{}
+
+// Lock implements [ingest.Locker].
+func (unlocked) Lock(context.Context, string) (ingest.Lock, error) { return unlocked{}, nil }
+
+// Token implements [ingest.Lock].
+func (unlocked) Token() int64 { return 0 }
+
+// Lost implements [ingest.Lock].
+func (unlocked) Lost() <-chan struct{} { return nil }
+
+// Unlock implements [ingest.Lock].
+func (unlocked) Unlock() error { return nil }

@@ -1,0 +1,237 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// Pool is what is spent of a pool.
+type Pool struct {
+	Pool  string `json:"pool"`
+	Zone  string `json:"zone"`  // whose days they are
+	Limit int64  `json:"limit"` // of a day; 0: no window of it is that long
+	Days  []Day  `json:"days"`
+}
+
+// Day is what is spent of a pool on a day of its calendar.
+type Day struct {
+	Day    string           `json:"day"`
+	Hours  float64          `json:"hours"` // that it has: 23, 24 or 25, or what is left of the first
+	Before int64            `json:"before"`
+	Units  int64            `json:"units"` // without those before
+	Left   int64            `json:"left"`  // at the tightest moment
+	Jobs   map[string]int64 `json:"jobs"`
+}
+
+// Deferral is work that could not be paid for.
+type Deferral struct {
+	At     time.Time `json:"at"`
+	Job    string    `json:"job"`
+	Work   string    `json:"work"`
+	Region string    `json:"region,omitempty"`
+	Pool   string    `json:"pool"`
+	Window string    `json:"window"`
+	Until  time.Time `json:"until"`
+}
+
+// Deferred are the deferrals of a unit of work by a pool.
+type Deferred struct {
+	Deferral
+	Times int `json:"times"`
+}
+
+// tally takes down what comes of runs.
+type tally struct {
+	s   *scenario
+	rig *rig
+
+	runs     int
+	last     time.Time // until then the spend is taken down
+	failed   error
+	limits   map[quota.Pool]int64
+	pools    map[quota.Pool]*Pool
+	first    *Deferral
+	deferred map[deferredKey]*Deferred
+	stale    map[staleKey]*Stale
+}
+
+type deferredKey struct{ job, work, pool string }
+
+func newTally(s *scenario, r *rig) *tally {
+	return &tally{
+		s: s, rig: r, last: s.from, limits: map[quota.Pool]int64{}, pools: map[quota.Pool]*Pool{},
+		deferred: map[deferredKey]*Deferred{}, stale: map[staleKey]*Stale{},
+	}
+}
+
+// add takes down a run.
+func (t *tally) add(j *ingest.Job, rep *ingest.Report, err error) {
+	if err != nil {
+		t.failed = errors.Join(t.failed, err)
+		return
+	}
+	ctx := context.Background()
+	t.runs++
+	scheduled, err := t.scheduled(ctx, j)
+	if err != nil {
+		t.failed = errors.Join(t.failed, err)
+		return
+	}
+	for i := range rep.Work {
+		t.addWork(j, &rep.Work[i], rep.Ended, scheduled)
+	}
+	t.failed = errors.Join(t.failed, t.look(ctx), t.turn(ctx, rep.Ended))
+}
+
+// scheduled is when the last run of a job was due; zero: it went on with what had been
+// deferred.
+func (t *tally) scheduled(ctx context.Context, j *ingest.Job) (time.Time, error) {
+	runs, err := t.rig.sketch.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 1})
+	if err != nil || len(runs) == 0 {
+		return time.Time{}, err
+	}
+	return runs[0].Scheduled, nil
+}
+
+// addWork takes down what came of a unit of work.
+func (t *tally) addWork(j *ingest.Job, w *ingest.WorkReport, now, scheduled time.Time) {
+	t.fresh(j, w, now, scheduled)
+	var refused *quota.RefusedError
+	if w.State != catalog.Deferred || !errors.As(w.Err, &refused) {
+		return
+	}
+	d := Deferral{At: now.UTC(), Job: j.Name, Work: w.Work, Region: w.Region, Pool: refused.Pool.String(), Window: refused.Window, Until: refused.RetryAt.UTC()}
+	if t.first == nil {
+		t.first = &d
+	}
+	key := deferredKey{d.Job, d.Work, d.Pool}
+	if t.deferred[key] == nil {
+		t.deferred[key] = &Deferred{Deferral: d}
+	}
+	t.deferred[key].Times++
+}
+
+// look takes down what is left of the pools now.
+func (t *tally) look(ctx context.Context) error {
+	all, err := t.rig.ledger.Usage(ctx, upstream, "")
+	if err != nil {
+		return err
+	}
+	for _, u := range all {
+		limit, left := t.bounds(u)
+		t.limits[u.Pool] = limit
+		if u.Known && limit > 0 {
+			d := t.day(u.Pool, dayOf(u.Now, t.zone(u.Pool)))
+			d.Left = min(d.Left, left)
+		}
+	}
+	return nil
+}
+
+// bounds are the least limit of a pool's windows that are a day or longer, and the
+// least that is left of one. Without such a window both are 0.
+func (t *tally) bounds(u quota.Usage) (limit, left int64) {
+	windows := windowsOf(t.rig.ledger.Book().Upstreams[upstream].Pools[u.Pool.Name], u.Pool.Account)
+	for i, w := range u.Allowances {
+		if windows[i].Span() < day {
+			continue
+		}
+		if limit == 0 {
+			limit, left = w.Limit, w.Remaining
+		}
+		limit, left = min(limit, w.Limit), min(left, w.Remaining)
+	}
+	return limit, left
+}
+
+// zone is whose days a pool's spend is counted by.
+func (t *tally) zone(pool quota.Pool) *time.Location {
+	for _, w := range windowsOf(t.rig.ledger.Book().Upstreams[upstream].Pools[pool.Name], pool.Account) {
+		if w.Algorithm == window.ByCalendar {
+			return w.Zone
+		}
+	}
+	return time.UTC
+}
+
+func dayOf(t time.Time, zone *time.Location) string { return t.In(zone).Format(time.DateOnly) }
+
+// day is a day of a pool, which is new if nothing was taken down of it yet.
+func (t *tally) day(pool quota.Pool, name string) *Day {
+	p := t.pools[pool]
+	if p == nil {
+		limit, zone := t.limits[pool], t.zone(pool)
+		p = &Pool{Pool: pool.String(), Zone: zone.String(), Limit: limit}
+		for at := t.s.from; at.Before(t.s.until); at = midnight(at, zone, 1) {
+			p.Days = append(p.Days, Day{
+				Day: dayOf(at, zone), Hours: midnight(at, zone, 1).Sub(at).Hours(), Left: limit, Jobs: map[string]int64{},
+			})
+		}
+		t.pools[pool] = p
+	}
+	i, _ := slices.BinarySearchFunc(p.Days, name, func(d Day, name string) int { return cmp.Compare(d.Day, name) })
+	return &p.Days[min(i, len(p.Days)-1)]
+}
+
+// turn takes down the spend of days that are over, before the ledger forgets it.
+func (t *tally) turn(ctx context.Context, now time.Time) error {
+	if dayOf(now, t.s.zone) == dayOf(t.last, t.s.zone) && now.Before(t.s.until) {
+		return nil
+	}
+	spent, err := t.rig.ledger.Spend(ctx, quota.SpendQuery{Upstream: upstream, Since: t.last, Until: now}, quota.ByDay, quota.ByJob, quota.ByMethod, quota.ByAccount)
+	if err != nil {
+		return err
+	}
+	for pool, p := range t.pools {
+		first := dayOf(t.last, t.zone(pool))
+		for i := range p.Days {
+			if d := &p.Days[i]; d.Day >= first {
+				d.Units, d.Before, d.Jobs = 0, 0, map[string]int64{}
+			}
+		}
+	}
+	for _, one := range spent {
+		d := t.day(one.Pool, one.Day)
+		if one.Labels.Reason != "" {
+			d.Before += one.Units
+			continue
+		}
+		d.Units += one.Units
+		d.Jobs[one.Labels.Job] += one.Units
+	}
+	t.last = now
+	return nil
+}
+
+// plan is what was taken down.
+func (t *tally) plan(ctx context.Context) (*Plan, error) {
+	if err := t.turn(ctx, t.s.until); err != nil {
+		return nil, err
+	}
+	counted := t.rig.sim.Counts().Total()
+	p := &Plan{
+		From: t.s.from.UTC(), Until: t.s.until.UTC(), Zone: t.s.zone.String(), Fits: t.first == nil,
+		Runs: t.runs, Calls: counted.Calls, Refused: counted.Refused, First: t.first,
+		Pools: []Pool{}, Deferred: []Deferred{}, Compared: []Compared{}, Notes: []string{}, said: t.rig.said,
+	}
+	for _, one := range t.pools {
+		p.Pools = append(p.Pools, *one)
+	}
+	slices.SortFunc(p.Pools, func(a, b Pool) int { return cmp.Compare(a.Pool, b.Pool) })
+	for _, d := range t.deferred {
+		p.Deferred = append(p.Deferred, *d)
+	}
+	slices.SortFunc(p.Deferred, func(a, b Deferred) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Work, b.Work), cmp.Compare(a.Pool, b.Pool))
+	})
+	p.Stale = t.staleness()
+	return p, nil
+}
