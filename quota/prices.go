@@ -302,8 +302,12 @@ func (p *prices) ofMember(c *Call) (*price, error) {
 	}
 	charge.Pool.Key = pageKey(c.Key)
 	charge.Units = max(c.Units, 1)
-	made := &price{charges: []Charge{charge}}
-	return made, p.possible(made.charges, "")
+	made := &struct { // one allocation, as there are many keys
+		price
+		charge [1]Charge
+	}{charge: [1]Charge{charge}}
+	made.charges = made.charge[:]
+	return &made.price, p.possible(made.charges, "")
 }
 
 // names lists the keys of a map for an error.

@@ -17,11 +17,11 @@ const (
 // answer is what a client is told.
 type answer struct {
 	header http.Header
-	told   *told
-	limit  []byte // the value of RateLimit so far
+	limit  string // the value of RateLimit so far
 }
 
-// add tells of one limit; v is nil where nobody knows what is left.
+// add tells of one limit; v is nil where nobody knows what is left, and p where the
+// price book was changed meanwhile.
 func (a *answer) add(p *policy, v *quota.Verdict) {
 	if p == nil {
 		return
@@ -30,22 +30,27 @@ func (a *answer) add(p *policy, v *quota.Verdict) {
 	if v == nil {
 		return
 	}
-	w := p.of(v)
-	if w == nil {
-		return
+	if w := p.of(v); w != nil {
+		if a.limit != "" {
+			a.limit += ", "
+		}
+		a.limit += w.left(v)
 	}
+}
+
+// left is what is left of a window, such as "client";r=12;t=34.
+func (w *windowTold) left(v *quota.Verdict) string {
 	t := v.ResetAt.Sub(v.At)
 	if !v.Allowed {
 		t = v.RetryAfter
 	}
-	if a.limit != nil {
-		a.limit = append(a.limit, ", "...)
-	}
-	a.limit = append(a.limit, w.item...)
-	a.limit = append(a.limit, ";r="...)
-	a.limit = strconv.AppendInt(a.limit, v.Remaining, 10)
-	a.limit = append(a.limit, ";t="...)
-	a.limit = strconv.AppendInt(a.limit, max(seconds(t), 0), 10)
+	var room [64]byte
+	b := append(room[:0], w.item...)
+	b = append(b, ";r="...)
+	b = strconv.AppendInt(b, v.Remaining, 10)
+	b = append(b, ";t="...)
+	b = strconv.AppendInt(b, max(seconds(t), 0), 10)
+	return string(b)
 }
 
 // of returns the window that a verdict names; nil if the price book was changed
@@ -61,8 +66,8 @@ func (p *policy) of(v *quota.Verdict) *windowTold {
 
 // write puts what was added into the headers.
 func (a *answer) write() {
-	if a.limit != nil {
-		a.header[headerLimit] = joined(a.header[headerLimit], []string{string(a.limit)})
+	if a.limit != "" {
+		a.header[headerLimit] = joined(a.header[headerLimit], []string{a.limit})
 	}
 }
 
@@ -74,25 +79,6 @@ func joined(had, more []string) []string {
 	}
 	return []string{strings.Join(had, ", ") + ", " + more[0]}
 }
-
-var (
-	problemJSON = []string{"application/problem+json"}
-	noStore     = []string{"no-store"}
-	unavailable = problem{
-		Type:     problemTypes + "temporary-reduced-capacity",
-		Title:    "Request cannot be satisfied due to temporary server capacity constraints",
-		Status:   http.StatusServiceUnavailable,
-		Detail:   "limits per client cannot be looked up; come again after the seconds in Retry-After",
-		Violated: []string{},
-	}.encode()
-	quotaExceeded = problem{
-		Type:     problemTypes + "quota-exceeded",
-		Title:    "Request cannot be satisfied as assigned quota has been exceeded",
-		Status:   http.StatusTooManyRequests,
-		Detail:   "come again after the seconds in Retry-After",
-		Violated: []string{},
-	}.encode()
-)
 
 // refuse answers a request too many.
 func (a *answer) refuse(w http.ResponseWriter, p *policy, v *quota.Verdict) {

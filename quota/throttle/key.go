@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
@@ -14,64 +15,71 @@ import (
 // nothing else looks like; what is not plain ASCII in it, and | and %, is written as
 // %7C. So no two combinations are one key, also of limits that share a family.
 type Part struct {
-	write func(key []byte, q *question) []byte
+	kind   kind
+	header string // canonical
+	prefix string // header:x-team=
 }
+
+type kind byte
+
+const (
+	_ kind = iota // the zero Part is none
+	byAddress
+	byToken
+	byRoute
+	byHeader
+	bySecret
+)
 
 // Parts that need no name.
 var (
 	// Address is the client's address: 203.0.113.7, or for IPv6 2001:db8:0:1::/64.
-	// See [Throttle.Client] for whose that is. Without one (a Unix socket) it is "unknown".
-	Address = Part{write: func(key []byte, q *question) []byte { return q.appendAddress(key) }}
+	// See [Throttle.Client] for whose that is. Without one (a Unix socket) it is
+	// "unknown".
+	Address = Part{kind: byAddress}
 
 	// Token is what stands after Bearer in Authorization, hashed: token=... as
 	// [TokenKey] writes it. A request without one is known by its address instead.
-	Token = Part{write: func(key []byte, q *question) []byte {
-		if token := bearer(q.Header.Get("Authorization")); token != "" {
-			return appendToken(key, token)
-		}
-		return q.appendAddress(key)
-	}}
+	Token = Part{kind: byToken}
 
 	// Route is the pattern of [Options.Routes] that the request matches, else the one
 	// by which a ServeMux around the throttle has found it: route=GET /api/v1/search.
 	// It is empty where there is none; a path is never one, as clients invent these.
-	Route = Part{write: func(key []byte, q *question) []byte {
-		route := q.route
-		if route == "" {
-			route = q.Pattern
-		}
-		return appendEscaped(append(key, "route="...), route)
-	}}
+	Route = Part{kind: byRoute}
 )
 
 // Header is the value of a header, in clear: header:x-team=blue. A request without
 // it is known by its address instead.
-func Header(name string) Part {
-	canonical := textproto.CanonicalMIMEHeaderKey(name)
-	prefix := headerPrefix(name)
-	return Part{write: func(key []byte, q *question) []byte {
-		if value := q.header(canonical); value != "" {
-			return appendEscaped(append(key, prefix...), value)
-		}
-		return q.appendAddress(key)
-	}}
-}
+func Header(name string) Part { return ofHeader(byHeader, name) }
 
 // Secret is the value of a header that nobody is to read, hashed as [TokenKey] does:
 // header:x-api-key=token=... A request without it is known by its address instead.
-func Secret(name string) Part {
-	canonical := textproto.CanonicalMIMEHeaderKey(name)
-	prefix := headerPrefix(name)
-	return Part{write: func(key []byte, q *question) []byte {
-		if value := q.header(canonical); value != "" {
-			return appendToken(append(key, prefix...), value)
-		}
-		return q.appendAddress(key)
-	}}
+func Secret(name string) Part { return ofHeader(bySecret, name) }
+
+func ofHeader(k kind, name string) Part {
+	prefix := appendEscaped([]byte("header:"), strings.ToLower(name))
+	return Part{kind: k, header: textproto.CanonicalMIMEHeaderKey(name), prefix: string(prefix) + "="}
 }
 
-func headerPrefix(name string) string {
-	return string(appendEscaped([]byte("header:"), strings.ToLower(name))) + "="
+// write appends what a request has of the part to its key.
+func (p Part) write(key []byte, q *question) []byte {
+	switch p.kind {
+	case byToken:
+		if token := bearer(q.Header.Get("Authorization")); token != "" {
+			return appendToken(key, token)
+		}
+	case byRoute:
+		return appendEscaped(append(key, "route="...), cmp.Or(q.route, q.Pattern))
+	case byHeader:
+		if value := q.header(p.header); value != "" {
+			return appendEscaped(append(key, p.prefix...), value)
+		}
+	case bySecret:
+		if value := q.header(p.header); value != "" {
+			return appendToken(append(key, p.prefix...), value)
+		}
+	}
+	return q.appendAddress(key)
 }
 
 // TokenKey is the key of a limit by [Token], for limits of its own in a price book:

@@ -65,11 +65,19 @@ func TestLimitsOfTheirOwn(t *testing.T) {
 func TestAnotherBook(t *testing.T) {
 	r := newRig(t, nil)
 	r.want(`OK "client";r=3;t=120`, "GET /", "198.51.100.1:1")
-	if err := r.ledger.SetBook(parse(t, "revision: 1\nfamilies: {client: {quota: 9, windows: [{per: 60s, algorithm: counter}]}}")); err != nil {
+	more := parse(t, "revision: 1\nfamilies: {client: {quota: 9, windows: [{per: 60s, algorithm: counter}]}}")
+	if err := r.limiter.Check(more); err != nil {
+		t.Error(err)
+	}
+	if err := r.ledger.SetBook(more); err != nil {
 		t.Fatal(err)
 	}
 	r.want(`OK "client";r=7;t=120`, "GET /", "198.51.100.1:1")
-	if err := r.ledger.SetBook(parse(t, "revision: 2\nfamilies: {other: {quota: 9, windows: [{per: 60s}]}}")); err != nil {
+	other := parse(t, "revision: 2\nfamilies: {other: {quota: 9, windows: [{per: 60s}]}}")
+	if err := r.limiter.Check(other); !errors.Is(err, quota.ErrBadInput) {
+		t.Errorf("check a book without the family: %v", err)
+	}
+	if err := r.ledger.SetBook(other); err != nil {
 		t.Fatal(err)
 	}
 	r.want(`OK`, "GET /", "198.51.100.1:1") // as in an outage

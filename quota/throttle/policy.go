@@ -1,7 +1,6 @@
 package throttle
 
 import (
-	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
@@ -83,14 +82,9 @@ func newPolicy(family string, windows []quota.Window) *policy {
 		item := `"` + name + `"` // names of the price book need no escape
 		items = append(items, item+";q="+limit+";w="+strconv.FormatInt(length(w.Spec), 10))
 		p.windows = append(p.windows, windowTold{
-			window: w.Spec.String(), item: item,
-			body: problem{
-				Type:     problemTypes + "quota-exceeded",
-				Title:    "Request cannot be satisfied as assigned quota has been exceeded",
-				Status:   429,
-				Detail:   "at most " + limit + " in " + w.Spec.String() + "; come again after the seconds in Retry-After",
-				Violated: []string{name},
-			}.encode(),
+			window: w.Spec.String(),
+			item:   item,
+			body:   exceeded("at most "+limit+" in "+w.Spec.String()+"; come again after the seconds in Retry-After", name),
 		})
 	}
 	p.header = []string{strings.Join(items, ", ")}
@@ -116,23 +110,3 @@ func length(s window.Spec) int64 {
 
 // seconds rounds up: never early.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
-
-// problemTypes is where the draft registers its problem types.
-const problemTypes = "https://iana.org/assignments/http-problem-types#"
-
-// problem is a body of application/problem+json (RFC 9457).
-type problem struct {
-	Type     string   `json:"type"`
-	Title    string   `json:"title"`
-	Status   int      `json:"status"`
-	Detail   string   `json:"detail"`
-	Violated []string `json:"violated-policies"`
-}
-
-func (p problem) encode() []byte {
-	b, err := json.Marshal(p)
-	if err != nil {
-		panic(err) // strings always marshal
-	}
-	return append(b, '\n')
-}

@@ -1,32 +1,16 @@
 package throttle
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"slices"
 	"sync/atomic"
 
 	"github.com/headroom-quota/headroom/quota"
 )
-
-// DefaultFamily is the family of a [Limit] that names none.
-const DefaultFamily = "client"
-
-// Book is a price book for those who have none: the family "client", 60 requests
-// a minute by the two-counter estimate, of 100,000 keys at most.
-func Book() *quota.Book {
-	b, err := quota.ParseBook("throttle.Book", []byte(`
-revision: 1
-families: {client: {quota: 60, windows: [{per: 1m, algorithm: counter}]}}
-`), nil)
-	if err != nil {
-		panic(err) // it is a constant
-	}
-	return b
-}
 
 // Options are what [New] can be told; nil is legal.
 type Options struct {
@@ -59,14 +43,6 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Limit is one limit of a route. Several are asked in their order, and all must
-// admit; what one before a refusal has counted stays counted.
-type Limit struct {
-	Family string // of the price book; "" is DefaultFamily
-	By     []Part // what the key is made of; nil is Address
-	Units  int64  // that a request takes; zero is 1
-}
-
 // Throttle limits requests. It is safe for concurrent use.
 type Throttle struct {
 	ledger  *quota.Ledger
@@ -89,7 +65,13 @@ func New(l *quota.Ledger, o *Options) (*Throttle, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	t := &Throttle{ledger: l, limits: make(map[string][]Limit), bits: o.IPv6Bits, outage: o.Outage, log: o.Logger}
+	t := &Throttle{
+		ledger: l,
+		limits: make(map[string][]Limit),
+		bits:   cmp.Or(o.IPv6Bits, 64),
+		outage: cmp.Or(o.Outage, quota.Admit),
+		log:    o.Logger,
+	}
 	if err := t.set(o); err != nil {
 		return nil, fmt.Errorf("throttle: %w", err)
 	}
@@ -98,17 +80,12 @@ func New(l *quota.Ledger, o *Options) (*Throttle, error) {
 
 // set checks options and fills in what they leave out.
 func (t *Throttle) set(o *Options) (err error) {
-	if t.bits == 0 {
-		t.bits = 64
-	}
 	if t.log == nil {
 		t.log = slog.Default()
 	}
 	switch {
 	case t.bits < 1 || t.bits > 128:
 		return quota.BadInput("IPv6Bits must be 1 to 128, not %d", t.bits)
-	case t.outage == "":
-		t.outage = quota.Admit
 	case t.outage != quota.Admit && t.outage != quota.Refuse:
 		return quota.BadInput("outage %.40q is neither refuse nor admit", string(t.outage))
 	}
@@ -119,21 +96,44 @@ func (t *Throttle) set(o *Options) (err error) {
 	if limits == nil {
 		limits = []Limit{{}}
 	}
-	if t.limits[""], err = t.complete(limits); err != nil {
-		return err
-	}
+	t.limits[""] = complete(limits)
 	if len(o.Routes) > 0 {
 		t.routes = http.NewServeMux()
 	}
 	for pattern, limits := range o.Routes {
 		if err := register(t.routes, pattern); err != nil {
-			return fmt.Errorf("route %q: %w", pattern, err)
+			return ofRoute(pattern, err)
 		}
-		if t.limits[pattern], err = t.complete(limits); err != nil {
-			return fmt.Errorf("route %q: %w", pattern, err)
+		t.limits[pattern] = complete(limits)
+	}
+	return t.check(t.ledger.Book())
+}
+
+// Check says what is wrong with a price book for this throttle, as a family that it
+// does not have: to be asked before [quota.Ledger.SetBook].
+func (t *Throttle) Check(book *quota.Book) error {
+	if err := t.check(book); err != nil {
+		return fmt.Errorf("throttle: %w", err)
+	}
+	return nil
+}
+
+func (t *Throttle) check(book *quota.Book) error {
+	for pattern, limits := range t.limits {
+		for i := range limits {
+			if err := limits[i].check(book); err != nil {
+				return ofRoute(pattern, err)
+			}
 		}
 	}
 	return nil
+}
+
+func ofRoute(pattern string, err error) error {
+	if pattern == "" {
+		return err
+	}
+	return fmt.Errorf("route %q: %w", pattern, err)
 }
 
 // register returns as an error what a ServeMux says in a panic.
@@ -144,58 +144,6 @@ func register(mux *http.ServeMux, pattern string) (err error) {
 		}
 	}()
 	mux.Handle(pattern, http.NotFoundHandler())
-	return nil
-}
-
-// complete checks limits and fills in what they leave out.
-func (t *Throttle) complete(limits []Limit) ([]Limit, error) {
-	limits = slices.Clone(limits)
-	for i := range limits {
-		l := &limits[i]
-		if l.Family == "" {
-			l.Family = DefaultFamily
-		}
-		if l.By == nil {
-			l.By = []Part{Address}
-		}
-		if err := l.check(t.ledger.Book()); err != nil {
-			return nil, err
-		}
-	}
-	return limits, nil
-}
-
-// check says what is wrong with a limit.
-func (l *Limit) check(book *quota.Book) error {
-	f := book.Families[l.Family]
-	switch {
-	case f == nil:
-		return quota.BadInput("the price book has no family %.40q; add it under families: %s: {quota: 60, windows: [{per: 1m, algorithm: counter}]}", l.Family, l.Family)
-	case len(l.By) == 0:
-		return quota.BadInput("a limit of family %s by nothing would be one for all clients together; leave By nil for their address", l.Family)
-	case l.Units < 0:
-		return quota.BadInput("family %s: units must be 1 or more, not %d", l.Family, l.Units)
-	case slices.ContainsFunc(l.By, func(p Part) bool { return p.write == nil }):
-		return quota.BadInput("family %s: a part of the key is empty; use Address, Token, Route, Header or Secret", l.Family)
-	}
-	if err := l.possible(f.Windows); err != nil {
-		return err
-	}
-	for key, windows := range f.Overrides {
-		if err := l.possible(windows); err != nil {
-			return fmt.Errorf("key %.40q of %w", key, err)
-		}
-	}
-	return nil
-}
-
-// possible says that a request would never be admitted.
-func (l *Limit) possible(windows []quota.Window) error {
-	for _, w := range windows {
-		if most := w.Limit(quota.Class{}); max(l.Units, 1) > most {
-			return quota.BadInput("family %s: a request of %d units is never admitted, as the limit of %s is %d", l.Family, l.Units, w.Spec, most)
-		}
-	}
 	return nil
 }
 
@@ -216,28 +164,29 @@ func (t *Throttle) admit(w http.ResponseWriter, r *http.Request) bool {
 	if len(limits) == 0 {
 		return true
 	}
-	a := answer{header: w.Header(), told: t.policies()}
+	told, a := t.policies(), answer{header: w.Header()}
 	for i := range limits {
 		l := &limits[i]
 		key := q.key(l.By)
-		policy := a.told.policy(l.Family, key)
+		policy := told.policy(l.Family, key)
 		granted, err := t.ledger.Reserve(r.Context(), quota.Call{Family: l.Family, Key: key, Units: l.Units})
-		if refused, ok := errors.AsType[*quota.RefusedError](err); ok {
-			t.up()
+		refused, no := errors.AsType[*quota.RefusedError](err)
+		switch {
+		case err == nil:
+			t.seen()
+			a.add(policy, &granted.Verdict)
+		case no:
+			t.seen()
 			a.add(policy, &refused.Verdict)
 			a.refuse(w, policy, &refused.Verdict)
 			return false
-		}
-		if err != nil {
+		case t.unseen(r, err):
 			a.add(policy, nil)
-			if !t.unseen(r, err) {
-				a.unavailable(w)
-				return false
-			}
-			continue
+		default:
+			a.add(policy, nil)
+			a.unavailable(w)
+			return false
 		}
-		t.up()
-		a.add(policy, &granted.Verdict)
 	}
 	a.write()
 	return true
@@ -271,7 +220,8 @@ func (t *Throttle) unseen(r *http.Request, err error) bool {
 	return t.outage == quota.Admit
 }
 
-func (t *Throttle) up() {
+// seen notes that the ledger has told.
+func (t *Throttle) seen() {
 	if t.down.Load() && t.down.Swap(false) {
 		t.log.Info("limits per client are kept again")
 	}
