@@ -42,8 +42,9 @@ requests that were accepted, by the same function for all.
 They live where --ledger says, and only a flag says so: in memory: (the default), in
 sqlite:PATH (in files of its own beside PATH, which is never opened) or in a Redis (under
 keys of its own; there the fixed window is INCR and EXPIRE, and GCRA what redis_rate
-does). All is removed again. In memory and in SQLite the clock is moved; that of a Redis
-cannot be, so there it takes three windows of real time, of 2s if --per does not say.
+does). All is removed in the end, also after an interrupt. In memory and in SQLite the
+clock is moved; that of a Redis cannot be, so there it takes about three windows of real
+time, of 2s if --per does not say.
 
 Exit codes: 0 the log and the ring never let more than the limit through, 1 one of them
 did, 69 the Redis does not answer.`,
@@ -85,7 +86,7 @@ func (a *app) prove(ctx context.Context, ledger string, f *proveFlags, perSaid b
 	}
 	r := boundary.Rate{Limit: f.limit, Per: f.per}
 	if home.real && a.output != "json" {
-		fmt.Fprintf(a.stderr, "The clock of a Redis cannot be moved: this takes %s at most.\n", span(3*r.Per))
+		fmt.Fprintf(a.stderr, "The clock of a Redis cannot be moved: this takes %s at most.\n", length(31*r.Per/10)) // a tenth before a boundary and two windows after it
 	}
 	results, err := home.run(ctx, r)
 	if err != nil {

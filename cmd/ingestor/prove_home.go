@@ -90,10 +90,10 @@ func (h *proveHome) openRedis(ctx context.Context, address string, done *closers
 		return &exit{exitDown, fmt.Errorf("%s: %w", shownLedger(address), err)}
 	}
 	done.add(func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 		defer cancel()
 		if err := others.Remove(ctx); err != nil {
-			return fmt.Errorf("remove the keys that begin with %s: %w", prefix, err)
+			return fmt.Errorf("remove the keys of this proof: %w; do it with redis-cli --scan --pattern '%s*' | xargs redis-cli unlink", err, prefix)
 		}
 		return nil
 	})
@@ -128,7 +128,7 @@ func (h *proveHome) run(ctx context.Context, r boundary.Rate) ([]boundary.Result
 	}
 	results, err := boundary.Prove(ctx, h.clock, r, []boundary.Timeline{boundary.Bursts(r), boundary.Greed(r, before)}, h.contenders(r))
 	if ctx.Err() != nil {
-		return nil, &exit{exitDeferred, errors.New("interrupted; nothing is proved, and nothing left behind")}
+		return nil, &exit{exitDeferred, errors.New("interrupted; nothing is proved")}
 	}
 	return results, err
 }

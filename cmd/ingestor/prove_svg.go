@@ -23,13 +23,12 @@ const (
 // svg is the picture: above what happens at a boundary, below what that makes of each
 // limiter at worst.
 func (v *proveView) svg() []byte {
-	limit, per := figure(v.Limit), length(v.per)
 	height := barsTop + float64(len(v.Limiters))*barStep + 28
 	c := svg.New(proveWidth, height, "What limiters let through at worst",
-		fmt.Sprintf("All are set to %s requests in any %s. Around a boundary the fixed window lets %s through within %s, the sliding window %s.",
-			limit, per, figure(v.Boundary.Fixed), length(v.apart()), figure(v.Boundary.Ours)))
+		fmt.Sprintf("All are set to %s. Around a boundary the fixed window lets %s through within %s, the sliding window %s.",
+			v.rate(), figure(v.Boundary.Fixed), length(v.apart()), figure(v.Boundary.Ours)))
 	c.Rect(0, 0, proveWidth, height, "page")
-	c.Text(proveMargin, 30, "head", fmt.Sprintf("Both are set to %s requests in any %s, and get two full bursts", limit, per))
+	c.Text(proveMargin, 30, "head", "Both are set to "+v.rate()+", and get two full bursts")
 	fixed, ours := v.burstsOf(func(b proveBurst) int { return b.Fixed }), v.burstsOf(func(b proveBurst) int { return b.Ours })
 	v.panel(c, proveMargin, "A fixed window begins anew at the boundary", fixed)
 	v.panel(c, proveWidth-proveMargin-panelWidth, "A sliding window has no boundary", ours)

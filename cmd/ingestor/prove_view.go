@@ -99,7 +99,7 @@ func (v *proveView) show(s *sheet) {
 	if v.Real {
 		how = "in real time"
 	}
-	s.line("%s requests in any %s, %s, %s.", figure(v.Limit), length(v.per), v.Where, how)
+	s.line("%s, %s, %s.", v.rate(), v.Where, how)
 	s.line("")
 	s.line("%s", s.in(bold, "A full burst just before a boundary, and another just after it"))
 	rows := make([][]string, 0, 3)
@@ -125,6 +125,14 @@ func (v *proveView) showPicture(s *sheet, path string) {
 		s.line("")
 		s.line("The picture is in %s.", plain(path))
 	}
+}
+
+// rate is what all are set to.
+func (v *proveView) rate() string {
+	if v.Limit == 1 {
+		return "1 request in any " + length(v.per)
+	}
+	return figure(v.Limit) + " requests in any " + length(v.per)
 }
 
 // ink is red above the limit, and green within it.

@@ -25,9 +25,19 @@ type Redis struct {
 	prefix string
 }
 
+// patience is how long a server may take to answer.
+const patience = 2 * time.Second
+
 // NewRedis returns the limiters of a prefix, which must not hold what patterns of
 // Redis are made of: *, ?, [ and \.
-func NewRedis(client redis.UniversalClient, prefix string) *Redis { return &Redis{client, prefix} }
+func NewRedis(client redis.UniversalClient, prefix string) *Redis {
+	if c, ok := client.(*redis.Client); ok {
+		c = c.WithTimeout(patience)
+		c.Options().ContextTimeoutEnabled = true // of the copy
+		client = c
+	}
+	return &Redis{client, prefix}
+}
 
 // Fixed implements [Home]: a key for each window, as the documentation of INCR has it.
 func (r *Redis) Fixed(name string, rate boundary.Rate) boundary.Limiter {
