@@ -68,6 +68,8 @@ names the time at which it can go on; the next one resumes where it stopped.`,
 	f.Duration("max-wait", 0, "wait for units up to so `long` (default 2m)")
 	f.String("log-format", "", "`format` of the log: text, json or auto (default auto)")
 	f.String("log-level", "", "`level` of the log: debug, info, warn or error (default info)")
+	_ = cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json", "auto"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(a.backfillCommand(), a.runCommand(), a.serveCommand(), a.quotaCommand(), a.trendingCommand(), a.searchCommand(), a.regionsCommand(),
 		a.runsCommand(), a.stateCommand(), a.versionCommand(), a.demoCommand(), a.proveCommand(), a.sandboxCommand(),
 		a.initCommand(), a.configCommand(), a.costsCommand(), a.doctorCommand(), a.checkCommand(), a.planCommand())

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,6 +40,7 @@ where it stopped. What was fetched to its end is not fetched again.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.backfill(cmd, args, &f)
 		},
+		ValidArgsFunction: a.completeSearches,
 	}
 	a.outputFlag(cmd)
 	cmd.Flags().StringVar(&f.since, "since", "", "published on this `day` or after it, as 2026-01-31")
@@ -45,7 +48,35 @@ where it stopped. What was fetched to its end is not fetched again.`,
 	cmd.Flags().StringVar(&f.query, "query", "", "what to look for, instead of the queries of a job")
 	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "only this `region` (repeat it for more; default those of the job, or of the configuration)")
 	cmd.Flags().StringVar(&f.class, "class", "", "a class of the price book (default backfill, if there is one)")
+	_ = cmd.RegisterFlagCompletionFunc("region", func(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
+		return a.completeRegions(cmd, nil, text)
+	})
+	_ = cmd.RegisterFlagCompletionFunc("class", a.completeClasses)
 	return cmd
+}
+
+// completeSearches completes to a job whose searches can be made for the past.
+func (a *app) completeSearches(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	s, err := a.settings(cmd.Flags())
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, j := range s.List() {
+		if j.Kind == ingest.Search {
+			names = append(names, j.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeClasses completes to a class of the price book.
+func (a *app) completeClasses(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	s, err := a.settings(cmd.Flags())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.Sorted(maps.Keys(s.book.Upstreams[metered].Classes)), cobra.ShellCompDirectiveNoFileComp
 }
 
 func (a *app) backfill(cmd *cobra.Command, args []string, f *backfillFlags) (err error) {

@@ -95,12 +95,29 @@ func (a *app) showSettings(s *settings) error {
 		if s.file != "" {
 			sh.line("%s", sh.in(faint, "file "+s.file))
 		}
+		sh.settings(all)
+	})
+}
+
+// settings writes a row for each setting. On a terminal a value is never cut: paths
+// are there to be copied.
+func (s *sheet) settings(all []settingView) {
+	if s.width == 0 {
 		var rows [][]string
 		for _, v := range all {
 			rows = append(rows, []string{v.Setting, plain(v.Value), v.From})
 		}
-		sh.table([]column{{name: "setting"}, {name: "value", long: true}, {name: "from"}}, rows)
-	})
+		s.table([]column{{name: "setting"}, {name: "value"}, {name: "from"}}, rows)
+		return
+	}
+	name := 0
+	for _, v := range all {
+		name = max(name, len(v.Setting))
+	}
+	for _, v := range all {
+		text := strings.TrimSpace(plain(v.Value) + " " + s.in(faint, "("+v.From+")"))
+		s.text.WriteString(fmt.Sprintf("%-*s  ", name, v.Setting) + s.wrap(text, name+2) + "\n")
+	}
 }
 
 // settingsSchema is the JSON Schema of ingestor.yaml.

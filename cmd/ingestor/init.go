@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 )
@@ -63,7 +65,8 @@ func (a *app) initialise(dir string, force bool) error {
 	if err != nil {
 		program = "ingestor"
 	}
-	fmt.Fprintf(a.stdout, starting, path, program)
+	shell := inShell(program) + " run --once --due --quiet --config " + inShell(path)
+	fmt.Fprintf(a.stdout, starting, path, inShell(program), inShell(path), strings.ReplaceAll(shell, "%", `\%`), inUnit(program), inUnit(path))
 	return nil
 }
 
@@ -102,28 +105,44 @@ func writeWhole(path string, text []byte, force bool) (err error) {
 	return nil
 }
 
-// starting is what init says: the path of the configuration and the program's.
+// inShell writes a path for a shell.
+func inShell(path string) string {
+	if strings.IndexFunc(path, func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+:@,", r)
+	}) < 0 {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+// inUnit writes a path for a unit of systemd.
+func inUnit(path string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(path) + `"`
+}
+
+// starting is what init says: the path of the configuration; program and path for a
+// shell; the line for cron; program and path for systemd.
 const starting = `Wrote %[1]s
 
 Try it:
   export YOUTUBE_API_KEY=...   (or key_file: in the configuration)
-  %[2]s check --config %[1]s
-  %[2]s run --once --config %[1]s
+  %[2]s check --config %[3]s
+  %[2]s run --once --config %[3]s
 
 Then one of these. With cron (crontab -e), which mails only problems:
 
   # YOUTUBE_API_KEY is not in cron's environment: use key_file
-  */15 * * * * %[2]s run --once --due --quiet --config %[1]s
+  */15 * * * * %[4]s
 
-With systemd, as a daemon that goes on at the moment the ledger names
-(~/.config/systemd/user/ingestor.service):
+Or with systemd, as a daemon that goes on at the moment the ledger names. The key
+comes from key_file, and loginctl enable-linger keeps it going when you log out:
 
+  # ~/.config/systemd/user/ingestor.service
   [Unit]
   Description=Fetch from the YouTube Data API inside its quota
-  After=network-online.target
 
   [Service]
-  ExecStart="%[2]s" run --config "%[1]s"
+  ExecStart=%[5]s run --config %[6]s
   Restart=on-failure
   RestartSec=30s
   RestartPreventExitStatus=64 77 78
@@ -133,9 +152,18 @@ With systemd, as a daemon that goes on at the moment the ledger names
   [Install]
   WantedBy=default.target
 
-Or by a timer (ingestor.service as above, with Type=oneshot, no Restart and
-SuccessExitStatus=75, and with run --once --due --quiet; ingestor.timer):
+Or with systemd, now and then:
 
+  # ~/.config/systemd/user/ingestor.service
+  [Unit]
+  Description=Fetch from the YouTube Data API inside its quota
+
+  [Service]
+  Type=oneshot
+  ExecStart=%[5]s run --once --due --quiet --config %[6]s
+  SuccessExitStatus=75
+
+  # ~/.config/systemd/user/ingestor.timer
   [Timer]
   OnCalendar=*:0/15
   Persistent=true

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -110,5 +112,82 @@ func TestInitLeavesNothingHalfWritten(t *testing.T) {
 	}
 	if all, err := os.ReadDir("."); err != nil || len(all) != 1 {
 		t.Errorf("beside it there are %v, %v", all, err)
+	}
+}
+
+// strange is a folder whose name means something to a shell, to cron and to systemd.
+const strange = "it's 100% $HOME"
+
+// fromInit is what init says, for a folder of a strange name, with a configuration
+// that works.
+func fromInit(t *testing.T) (f *folder, said string) {
+	t.Helper()
+	f = newFolder(t, 1000, "")
+	cmd := f.program(t.Context())
+	cmd.Dir, cmd.Args = f.dir, []string{"ingestor", "init", "--dir", strange}
+	r := finish(t, cmd)
+	if r.code != exitDone {
+		t.Fatal(r)
+	}
+	written, err := os.ReadFile(f.path("ingestor.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write(filepath.Join(strange, "ingestor.yaml"), string(written))
+	return f, r.stdout
+}
+
+// TestTheLineForCronWorks runs it as cron does: with next to no environment.
+func TestTheLineForCronWorks(t *testing.T) {
+	f, said := fromInit(t)
+	_, line, there := strings.Cut(said, "\n  */15 * * * * ")
+	line, _, _ = strings.Cut(line, "\n")
+	if !there || regexp.MustCompile(`(^|[^\\])%`).MatchString(line) {
+		t.Fatalf("there is no line for cron, or one that it would cut at a %%:\n%s", said)
+	}
+	for range 2 { // for the second there is nothing to do
+		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", strings.ReplaceAll(line, `\%`, "%"))
+		cmd.Dir, cmd.Env = f.dir, []string{"HOME=" + f.dir, "LOGNAME=x", "SHELL=/bin/sh", "PATH=/usr/bin:/bin"}
+		if r := finish(t, cmd); r.code != exitDone || r.stdout+r.stderr != "" {
+			t.Errorf("%s\nleft with %d\n%s%s", line, r.code, r.stdout, r.stderr)
+		}
+	}
+	if units := f.sim.Counts().Total().Units; units != 40 {
+		t.Errorf("%d units were spent, want 40", units)
+	}
+}
+
+// TestTheUnitsForSystemdAreRight, by the word of systemd where there is one.
+func TestTheUnitsForSystemdAreRight(t *testing.T) {
+	_, said := fromInit(t)
+	blocks := regexp.MustCompile(`(?m)^  # ~/.config/systemd/user/(\S+)\n((?:(?:  [^#\n].*|  # it .*)?\n)+)`).FindAllStringSubmatch(said, -1)
+	if len(blocks) != 3 {
+		t.Fatalf("there are %d units\n%s", len(blocks), said)
+	}
+	verify, err := exec.LookPath("systemd-analyze") //nolint:misspell // a name
+	if err != nil {
+		t.Log("there is no systemd to ask")
+	}
+	for _, units := range [][][]string{blocks[:1], blocks[1:]} {
+		dir := t.TempDir()
+		args := []string{"--user", "verify"}
+		for _, u := range units {
+			path := filepath.Join(dir, u[1])
+			if err := os.WriteFile(path, []byte(u[2]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args = append(args, path)
+			if strings.Contains(u[2], "%!") || strings.Contains(u[1], "service") && !strings.Contains(u[2], `it's 100%% $$HOME/ingestor.yaml"`) {
+				t.Errorf("%s is\n%s", u[1], u[2])
+			}
+		}
+		if verify == "" {
+			continue
+		}
+		cmd := exec.CommandContext(t.Context(), verify, args...)
+		cmd.Env = []string{"HOME=" + dir, "XDG_RUNTIME_DIR=" + dir}
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("systemd says %v\n%s", err, out)
+		}
 	}
 }

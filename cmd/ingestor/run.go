@@ -61,6 +61,8 @@ Exit codes: 0 done, 75 deferred (the quota is gone, or another process has the j
 	cmd.Flags().StringSliceVar(&f.jobs, "job", nil, "with --once: only this `job` (repeat it for more)")
 	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "with --once: only this `region` (repeat it for more)")
 	cmd.Flags().StringVar(&f.metrics, "metrics-file", "", "write a `file` for node_exporter's textfile collector after each run, as ingestor.prom")
+	_ = cmd.RegisterFlagCompletionFunc("job", a.completeJobs)
+	_ = cmd.RegisterFlagCompletionFunc("region", a.completeRegions)
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "write problems only, as for the mail of cron: what goes on by itself is none")
 	return cmd
 }

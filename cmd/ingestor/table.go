@@ -79,7 +79,11 @@ func (s *sheet) in(ink lipgloss.Style, text string) string {
 	if !s.colour || text == "" {
 		return text
 	}
-	return ink.Render(text)
+	lines := strings.Split(text, "\n") // of several at once it makes a block
+	for i, line := range lines {
+		lines[i] = ink.Render(line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // line writes a line, and breaks it where the terminal ends.

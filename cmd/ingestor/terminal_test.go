@@ -58,6 +58,36 @@ func TestOnATerminal(t *testing.T) {
 	}
 }
 
+// TestOutputFitsATerminal looks at what is shown without a run: no line is wider than
+// the terminal but for a word that cannot be broken, no path is cut.
+func TestOutputFitsATerminal(t *testing.T) {
+	f := newFolder(t, 1000, "")
+	if r := f.run("run", "--once", "--quiet"); r.code != exitDone {
+		t.Fatal(r)
+	}
+	for _, columns := range []uint16{40, 80, 200} {
+		for _, command := range []string{"check", "config show", "costs show videos.list", "doctor", "quota", "quota spend", "regions --max-age 9999d", "runs", "runs --work", "state show", "trending US", "search a", "version"} {
+			args := append([]string{"--config", f.path("ingestor.yaml")}, strings.Fields(command)...)
+			shown := onTerminal(t, columns, []string{"TERM=xterm-256color", "TZ=UTC", "XDG_STATE_HOME=" + f.dir}, args...)
+			if !colours.MatchString(shown) && command != "version" && command != "doctor" {
+				t.Errorf("%s has no colour", command)
+			}
+			for line := range strings.SplitSeq(ansi.Strip(shown), "\r\n") {
+				words := strings.Fields(line)
+				if wide := ansi.StringWidth(line); wide > int(columns) && len(words) > 1 && ansi.StringWidth(words[len(words)-1]) < int(columns)/2 {
+					t.Errorf("%s: %d columns of %d: %q", command, wide, columns, line)
+				}
+				if columns >= 80 && strings.Contains(line, f.dir[:len(f.dir)/2]) && strings.Contains(line, "…") {
+					t.Errorf("%s cuts a path: %q", command, line)
+				}
+				if strings.HasSuffix(line, " ") {
+					t.Errorf("%s ends a line with blanks: %q", command, line)
+				}
+			}
+		}
+	}
+}
+
 // onTerminal runs the program on a terminal of so many columns, and returns all that
 // it wrote there.
 func onTerminal(t *testing.T, columns uint16, env []string, args ...string) string {
