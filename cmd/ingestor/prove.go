@@ -47,7 +47,8 @@ clock is moved; that of a Redis cannot be, so there it takes about three windows
 time, of 2s if --per does not say.
 
 Exit codes: 0 the log and the ring never let more than the limit through, 1 one of them
-did, 69 the Redis does not answer.`,
+did, 69 the Redis does not answer, 75 interrupted, 78 the ledger or the picture cannot be
+made.`,
 		Example: `  ingestor prove
   ingestor prove --limit 100 --per 1m --svg worst.svg
   ingestor prove --ledger redis://localhost:6379/0
@@ -95,7 +96,7 @@ func (a *app) prove(ctx context.Context, ledger string, f *proveFlags, perSaid b
 	v := proved(home, r, results)
 	if f.svg != "" {
 		if err := os.WriteFile(f.svg, v.svg(), 0o644); err != nil {
-			return err
+			return config(err) // 1 is for what was proved
 		}
 	}
 	if err := a.print(v, func(s *sheet) { v.show(s); v.showPicture(s, f.svg) }); err != nil {
