@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -20,6 +22,8 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/redistest"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
@@ -28,9 +32,10 @@ import (
 // folder is one with a configuration, before an upstream that stands still: the
 // same question has the same answer, so that what two runs fetched can be compared.
 type folder struct {
-	t   *testing.T
-	dir string
-	sim *youtubesim.Sim
+	t      *testing.T
+	dir    string
+	ledger string // its address
+	sim    *youtubesim.Sim
 }
 
 // workers are those of a run of these tests.
@@ -46,8 +51,8 @@ func newFolder(t *testing.T, quota int64, ledger string) *folder {
 	})
 	server := httptest.NewServer(f.sim)
 	t.Cleanup(server.Close)
-	if ledger == "" {
-		ledger = "sqlite:" + f.path("ledger.db")
+	if f.ledger = ledger; ledger == "" {
+		f.ledger = "sqlite:" + f.path("ledger.db")
 	}
 	f.write("key", "a-key-of-the-tests\n")
 	f.write("costs.yaml", fmt.Sprintf("extends: builtin\nrevision: 2\nupstreams: {youtube: {pools: {units: {quota: %d, headroom: 5}}}}\n", quota))
@@ -62,7 +67,7 @@ jobs:
   trending: {kind: trending, schedule: "@yearly", max_runtime: 1h}
   uploads: {kind: trending, schedule: "@yearly", categories: ["10", "20"], regions: [US, DE], pages: 2, max_runtime: 1h}
   retention: {kind: retention, schedule: "@yearly", disabled: true}
-`, server.URL, ledger, f.path("catalog.db"), f.path("costs.yaml"), f.path("key"), workers))
+`, server.URL, f.ledger, f.path("catalog.db"), f.path("costs.yaml"), f.path("key"), workers))
 	return f
 }
 
@@ -125,6 +130,76 @@ func (f *folder) dump() string {
 	return b.String()
 }
 
+// used is how many units the ledger says are used.
+func (f *folder) used() int64 {
+	f.t.Helper()
+	var pools []struct {
+		Pool    string
+		Windows []struct{ Used int64 }
+	}
+	r := f.run("quota", "--output", "json")
+	if err := json.Unmarshal([]byte(r.stdout), &pools); err != nil {
+		f.t.Fatal(err, r.stderr)
+	}
+	for _, p := range pools {
+		if p.Pool == "youtube/units" {
+			return p.Windows[0].Used
+		}
+	}
+	f.t.Fatal(r.stdout)
+	return 0
+}
+
+// redis is a client of the ledger, if that is in Redis; else nil.
+func (f *folder) redis() *redis.Client {
+	f.t.Helper()
+	if !strings.HasPrefix(f.ledger, "redis:") {
+		return nil
+	}
+	o, err := redis.ParseURL(f.ledger)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return redis.NewClient(o)
+}
+
+// empty takes from a ledger that other folders have used all that there is.
+func (f *folder) empty() {
+	f.t.Helper()
+	if c := f.redis(); c != nil {
+		if err := errors.Join(c.FlushAll(f.t.Context()).Err(), c.Close()); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// endLeases lets the leases of who was killed end, as they do by themselves after half
+// a minute; until then they are held.
+func (f *folder) endLeases() {
+	f.t.Helper()
+	c := f.redis()
+	if c == nil {
+		return
+	}
+	leases, err := c.Keys(f.t.Context(), "*{lease/*").Result()
+	for _, key := range leases {
+		until, none := c.HGet(f.t.Context(), key, "until").Int64()
+		if err = errors.Join(err, none); until > time.Now().Add(10*time.Second).UnixMicro() {
+			job := strings.TrimSuffix(path.Base(key), "}")
+			r := f.run("run", "--once", "--due")
+			held := r.code == exitDeferred && strings.Contains(r.stderr, "another process")
+			ended := r.code == exitDone && !strings.Contains(r.stdout, job) // killed with nothing left to do
+			if !held && !ended {
+				f.t.Errorf("while %s is held a run left with %d\n%s%s", key, r.code, r.stdout, r.stderr)
+			}
+			err = errors.Join(err, c.HSet(f.t.Context(), key, "until", 0).Err())
+		}
+	}
+	if err := errors.Join(err, c.Close()); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 func TestFromTheRootWithAnEmptyEnvironment(t *testing.T) {
 	f := newFolder(t, 1000, "")
 	cmd := f.program(t.Context(), "run", "--once", "--region", "US", "--job", "trending")
@@ -134,9 +209,29 @@ func TestFromTheRootWithAnEmptyEnvironment(t *testing.T) {
 	}
 }
 
+// homes are where the ledger of these tests lives, each as a function that makes one.
+var homes = map[string]func(*testing.T) (ledger string){
+	"sqlite": func(*testing.T) string { return "" },
+	"redis": func(t *testing.T) string {
+		t.Helper()
+		server, err := redistest.Start(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Kill)
+		return "redis://" + server.Addr + "/0"
+	},
+}
+
 // TestKilledRunsLoseNothing kills runs at random instants, each followed by one that
 // goes on.
 func TestKilledRunsLoseNothing(t *testing.T) {
+	for home, ledger := range homes {
+		t.Run(home, func(t *testing.T) { killedRunsLoseNothing(t, ledger(t)) })
+	}
+}
+
+func killedRunsLoseNothing(t *testing.T, ledger string) {
 	kills := 5
 	if os.Getenv("HEADROOM_SOAK") == "1" {
 		kills = 100
@@ -153,7 +248,8 @@ func TestKilledRunsLoseNothing(t *testing.T) {
 	t.Logf("seed %d; a run takes %s", seed, takes)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for killed := 0; killed < kills; {
-		f := newFolder(t, 10_000, "")
+		f := newFolder(t, 10_000, ledger)
+		f.empty()
 		in := 0
 		for killed < kills { // until a run comes through
 			cmd := f.program(t.Context(), "run", "--once", "--due")
@@ -171,6 +267,7 @@ func TestKilledRunsLoseNothing(t *testing.T) {
 			}
 			killed++
 			in++
+			f.endLeases()
 		}
 		if r := f.run("run", "--once", "--due"); r.code != exitDone {
 			t.Fatalf("after %d kills it left with %d\n%s%s", in, r.code, r.stdout, r.stderr)
@@ -178,9 +275,13 @@ func TestKilledRunsLoseNothing(t *testing.T) {
 		if got := f.dump(); got != want {
 			t.Errorf("after %d kills the catalog is another: %s", in, firstDifference(want, got))
 		}
-		total := f.sim.Counts().Total()
-		if most := units + int64(in*workers); total.Units > most || total.Refused > 0 {
+		total, used := f.sim.Counts().Total(), f.used()
+		most := units + int64(in*workers)
+		if total.Units > most || total.Refused > 0 {
 			t.Errorf("after %d kills %d units are spent, at most %d are right, and %d calls were refused", in, total.Units, most, total.Refused)
+		}
+		if used < total.Units || used > most {
+			t.Errorf("after %d kills the ledger says %d units, the upstream %d", in, used, total.Units)
 		}
 	}
 }
@@ -198,7 +299,7 @@ func firstDifference(want, got string) string {
 // TestOverlappingRuns starts eight at once: each runs the jobs that it finds free,
 // and says who has the others. All together spend what one would.
 func TestOverlappingRuns(t *testing.T) {
-	for _, home := range []string{"sqlite", "redis"} {
+	for home, ledger := range homes {
 		for _, tt := range []struct {
 			name         string
 			quota, units int64 // 5 of the quota stay free
@@ -208,16 +309,7 @@ func TestOverlappingRuns(t *testing.T) {
 			{"the quota ends", 30, 25, exitDeferred},
 		} {
 			t.Run(home+", "+tt.name, func(t *testing.T) {
-				ledger := ""
-				if home == "redis" {
-					server, err := redistest.Start(t.TempDir())
-					if err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(server.Kill)
-					ledger = "redis://" + server.Addr + "/0"
-				}
-				f := newFolder(t, tt.quota, ledger)
+				f := newFolder(t, tt.quota, ledger(t))
 				for _, r := range f.together(8) {
 					said := strings.Contains(r.stderr, "another process runs this job: ") && strings.Contains(r.stdout, "held") ||
 						strings.Contains(r.stdout, "deferred")
