@@ -196,6 +196,38 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
+// Pages of the file that hold something else, as a disk that fails leaves them.
+func TestDoctorFindsDamagedPages(t *testing.T) {
+	for _, tree := range []string{"videos", "sightings_of_video", "cursors", "search_idx", "search_docsize", "search_data"} {
+		t.Run(tree, func(t *testing.T) {
+			c := library(t)
+			var page, size int64
+			if err := c.read.QueryRow("SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = ?", tree).Scan(&page, &size); err != nil {
+				t.Fatal(err)
+			}
+			c.Close()
+			f, err := os.OpenFile(c.Path(), os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = f.WriteAt(slices.Repeat([]byte{0xa5}, int(size)), (page-1)*size)
+			if err := errors.Join(err, f.Close()); err != nil {
+				t.Fatal(err)
+			}
+			c = must(t, c.Path(), nil)
+			problems, err := c.Check(ctx)
+			if err != nil || len(problems) == 0 {
+				t.Errorf("found %q, %v", problems, err)
+			}
+			for _, p := range problems {
+				if strings.Contains(p, "\n") {
+					t.Errorf("%q has more than a line", p)
+				}
+			}
+		})
+	}
+}
+
 // Who changes a video with another program would leave the index behind.
 func TestAPlainSQLiteCannotHarmTheIndex(t *testing.T) {
 	shell := lookShell(t)
