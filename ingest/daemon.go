@@ -134,14 +134,14 @@ func (d *Daemon) load(ctx context.Context) error {
 	return nil
 }
 
-// revive makes it a task's turn if its last run was killed; else it waits for the
+// revive makes it a task's turn if its last run was broken off; else it waits for the
 // next time.
 func (d *Daemon) revive(ctx context.Context, t *task, now time.Time) error {
 	last, err := d.runner.LastScheduled(ctx, t.job)
 	if err != nil {
 		return err
 	}
-	was, err := d.runner.killed(ctx, t.job)
+	was, err := d.runner.broken(ctx, t.job)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (r *Runner) LastScheduled(ctx context.Context, j *Job) (time.Time, error) {
 
 // Due returns the scheduled run that a job is to have now, and whether there is one:
 // for the latest time at which it was due, if no run was made for that, or if that was
-// killed. It is for programs that are started now and then and ask what to do, as cron
+// broken off. It is for programs that are started now and then and ask what to do, as cron
 // starts them. Another may ask at the same time: a run leaves out what was completed
 // since its time.
 func (r *Runner) Due(ctx context.Context, j *Job) (why Occasion, due bool, err error) {
@@ -43,16 +43,21 @@ func (r *Runner) Due(ctx context.Context, j *Job) (why Occasion, due bool, err e
 	if at := j.schedule.Last(r.clock.Now()); at.After(last) {
 		return Occasion{Scheduled: at}, true, nil
 	}
-	was, err := r.killed(ctx, j)
+	was, err := r.broken(ctx, j)
 	return Occasion{Scheduled: last}, was && !last.IsZero(), err
 }
 
-// killed reports whether the job's last run never ended: its process was killed, or
-// is still at it, which the lock will tell.
-func (r *Runner) killed(ctx context.Context, j *Job) (bool, error) {
+// broken reports whether the job's last run was broken off. Its process was killed, or
+// is still at it, which the lock will tell; or it failed, and the time to try again has
+// come.
+func (r *Runner) broken(ctx context.Context, j *Job) (bool, error) {
 	runs, err := r.catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 1})
 	if err != nil {
 		return false, fmt.Errorf("read the runs of %s: %w", j.Name, err)
 	}
-	return len(runs) > 0 && runs[0].State == catalog.Running, nil
+	if len(runs) == 0 {
+		return false, nil
+	}
+	again := runs[0].ResumeAt
+	return runs[0].State == catalog.Running || runs[0].State == catalog.Failed && !again.IsZero() && !again.After(r.clock.Now()), nil
 }

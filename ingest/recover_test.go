@@ -76,3 +76,41 @@ func TestACatalogThatRecovers(t *testing.T) {
 		t.Errorf("runs ended %v", done)
 	}
 }
+
+// unsound is an upstream whose pages cannot be saved, for a while.
+type unsound struct {
+	ingest.Upstream
+	now bool
+}
+
+func (u *unsound) Trending(_ context.Context, _, _ string, at catalog.Cursor) (*catalog.Page, error) {
+	return &catalog.Page{At: at, Chart: true, Done: !u.now}, nil
+}
+
+// TestARunThatCouldNotSaveIsDueAgain: it need not wait for the next time of its
+// schedule, as one that fails for another reason does.
+func TestARunThatCouldNotSaveIsDueAgain(t *testing.T) {
+	r := newRig(t, 100, charts(nil))
+	u := &unsound{now: true}
+	r.runner = ingest.NewRunner(r.config, r.ledger, r.catalog, u, r.locks, &r.options)
+	scheduled := noon.Add(-2 * time.Hour)
+	rep := r.run("charts", ingest.Occasion{Scheduled: scheduled})
+	if rep.State != catalog.Failed || rep.ResumeAt.IsZero() {
+		t.Fatalf("%s until %s: %v", rep.State, rep.ResumeAt, rep.Err)
+	}
+	if _, due, err := r.runner.Due(t.Context(), r.job("charts")); due || err != nil {
+		t.Errorf("it is due at once: %v", err)
+	}
+	u.now = false
+	r.clock.Set(rep.ResumeAt)
+	why, due, err := r.runner.Due(t.Context(), r.job("charts"))
+	if !due || err != nil || !why.Scheduled.Equal(scheduled) {
+		t.Fatalf("it is due: %t, %v, for %s", due, err, why.Scheduled)
+	}
+	if rep := r.run("charts", why); rep.State != catalog.Done || len(rep.Work) != 3 {
+		t.Errorf("%s: %v", rep.State, states(rep))
+	}
+	if _, due, _ := r.runner.Due(t.Context(), r.job("charts")); due {
+		t.Error("it is still due")
+	}
+}

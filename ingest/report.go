@@ -226,6 +226,10 @@ func (r *run) end() (*Report, error) {
 	if rep.Err != nil && rep.State == catalog.Done {
 		rep.State = catalog.Failed
 	}
+	var broken *catalogError
+	if errors.As(rep.Err, &broken) && rep.ResumeAt.IsZero() {
+		rep.ResumeAt = rep.Ended.Add(recovery)
+	}
 	if rep.Err != nil {
 		level := slog.LevelWarn
 		if rep.State == catalog.Deferred {
