@@ -17,7 +17,7 @@ func TestReadmesShowWhatRuns(t *testing.T) {
 		runs         []string // the files that have it
 		blocks       int
 	}{
-		{"README.md", "go", []string{"example_test.go", "sdk_test.go"}, 2},
+		{"README.md", "go", []string{"example_test.go", "sdk_test.go", "quota/throttle/example_test.go"}, 3},
 		{"quota/README.md", "text", []string{"quota/example_walk_test.go"}, 3},
 	} {
 		blocks := fenced(t, test.readme, test.kind)

@@ -36,6 +36,19 @@ func BenchmarkTransport(b *testing.B) {
 	}
 }
 
+// BenchmarkThrottle is what a request costs in ServeHTTP.
+func BenchmarkThrottle(b *testing.B) {
+	for _, g := range guards {
+		b.Run(strings.ReplaceAll(g.name, " ", "_"), func(b *testing.B) {
+			call := g.alone()
+			b.ReportAllocs()
+			for b.Loop() {
+				call()
+			}
+		})
+	}
+}
+
 // TestJudge holds the judge to what is known of contenders: a token bucket
 // admits twice its burst in a window, and so does a day at midnight.
 func TestJudge(t *testing.T) {

@@ -31,6 +31,7 @@ func main() {
 		printTable(os.Stdout, g, *rounds)
 	}
 	printTransport(os.Stdout, 1000**rounds)
+	printThrottle(os.Stdout, 1000**rounds)
 	fmt.Print(`
 vs AllowN  times the first line of its part, round by round
 worst      units admitted in one trailing window, as a multiple of the limit, by the worst

@@ -27,7 +27,7 @@ type member struct {
 }
 
 func (s *Store) family(p quota.Pool) *family {
-	name := p.Upstream + "\x00" + p.Account
+	name := accountKey{p.Upstream, p.Account}
 	f := s.families[name]
 	if f == nil {
 		f = &family{listed: make(map[string]*member)}

@@ -28,7 +28,7 @@ type Store struct {
 	mu       sync.Mutex
 	nonces   *chacha.ChaCha8
 	accounts map[accountKey]*account
-	families map[string]*family
+	families map[accountKey]*family
 	last     *account
 	lastKey  accountKey
 
@@ -61,7 +61,7 @@ func New(o *Options) *Store {
 	s := &Store{
 		clock:    quota.SystemClock{},
 		accounts: make(map[accountKey]*account),
-		families: make(map[string]*family),
+		families: make(map[accountKey]*family),
 	}
 	if o != nil && o.Clock != nil {
 		s.clock = o.Clock
