@@ -51,6 +51,8 @@ type WorkReport struct {
 	State      catalog.State
 	ResumeAt   time.Time
 	Err        error
+
+	lost int64 // units of calls that brought no page
 }
 
 func (w *WorkReport) add(s catalog.Saved) {
@@ -134,7 +136,7 @@ func (r *run) finish(w *Work, done WorkReport) {
 	}
 	r.count(&done)
 	if !errors.As(done.Err, &broken) {
-		outcome := catalog.Outcome{State: done.State, ResumeAt: done.ResumeAt, Error: message(done.Err)}
+		outcome := catalog.Outcome{State: done.State, ResumeAt: done.ResumeAt, Error: message(done.Err), Units: done.lost}
 		if err := r.record.EndWork(context.WithoutCancel(r.abort), w.Name, w.Region, outcome); err != nil {
 			r.halt(&catalogError{err})
 		}

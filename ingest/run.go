@@ -236,13 +236,14 @@ func (r *run) stopped(ctx context.Context) error {
 // work fetches the pages of a unit of work.
 func (r *run) work(ctx context.Context, w *Work, why Occasion) (done WorkReport) {
 	done = WorkReport{Work: w.Name, Region: w.Region}
-	budget := r.budget.Part()
+	budget, kept := r.budget.Part(), int64(0)
 	defer func() {
 		if p := recover(); p != nil { // of this work, not of the others
 			r.log.Error("panic", "work", w.Name, "panic", p, "stack", string(debug.Stack()))
 			done.Err = fmt.Errorf("panic: %v", p)
 		}
 		done.Units = budget.Spent()
+		done.lost = done.Units - kept
 	}()
 	if err := r.stagger(ctx, w, why); err != nil {
 		done.Err = err
@@ -268,7 +269,9 @@ func (r *run) work(ctx context.Context, w *Work, why Occasion) (done WorkReport)
 			done.Err = err
 			return done
 		}
-		done.add(saved)
+		if done.add(saved); !saved.Repeated {
+			kept += page.Units
+		}
 		if page.Units > 0 && !saved.Repeated {
 			done.Pages++
 		}

@@ -110,6 +110,7 @@ func TestFaultsOfSettingsHaveAPlace(t *testing.T) {
 		"account":                 {yaml: "jobs:\n  a: {kind: trending, schedule: \"@hourly\", account: zed}\n", want: `ingestor.yaml:2:53: jobs.a.account: the price book has no account "zed"; it has default`},
 		"account in accounts":     {yaml: "accounts: {zed: {key_file: k}}\n" + oneJob, want: `ingestor.yaml:1:12: accounts.zed: the price book has no account "zed"; it has default`},
 		"endpoint":                {yaml: "endpoint: localhost\n" + oneJob, want: `ingestor.yaml:1:11: endpoint: "localhost" is no address`},
+		"endpoint with a path":    {yaml: "endpoint: http://localhost/a\n" + oneJob, want: "ingestor.yaml:1:11: endpoint: write scheme, host and port only: http://localhost"},
 		"log level":               {yaml: "log_level: loud\n" + oneJob, want: `ingestor.yaml:1:12: log_level: there is no level "loud"`},
 		"variable, number":        {env: "INGESTOR_WORKERS=many", want: `INGESTOR_WORKERS: "many" is no whole number`},
 		"variable, time":          {env: "INGESTOR_MAX_WAIT=90", want: `INGESTOR_MAX_WAIT: "90" is no length of time`},

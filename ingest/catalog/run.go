@@ -22,6 +22,7 @@ type Outcome struct {
 	State    State
 	ResumeAt time.Time // when it goes on or is tried again; zero is when it is due
 	Error    string    // of what failed, or what kept it from going on
+	Units    int64     // of a unit of work: that calls have cost beside those of its pages
 }
 
 // Start describes a run that begins.
@@ -115,7 +116,7 @@ func (c *Catalog) endWork(ctx context.Context, r *Run, work, region string, o Ou
 		if err := tx.saveCursor(&cur); err != nil {
 			return err
 		}
-		_, err = tx.exec("work_end", r.ID, work, region, string(o.State), tx.now, micros(o.ResumeAt), text(o.Error))
+		_, err = tx.exec("work_end", r.ID, work, region, string(o.State), tx.now, micros(o.ResumeAt), text(o.Error), o.Units)
 		return err
 	})
 }

@@ -168,6 +168,7 @@ func (s *Sketch) endWork(_ context.Context, r *Run, work, region string, o Outco
 	s.saveCursor(cur)
 	w := s.work(r, work, region)
 	w.State, w.EndedAt, w.ResumeAt, w.Error = o.State, s.clock.Now(), o.ResumeAt, o.Error
+	w.Units += o.Units
 	return nil
 }
 

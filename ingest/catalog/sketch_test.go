@@ -63,7 +63,7 @@ func (r *twins) step() {
 	case n < 11:
 		r.save()
 	case n < 13:
-		o := Outcome{State: []State{Done, Deferred, Failed}[r.rnd.IntN(3)], Error: "why"}
+		o := Outcome{State: []State{Done, Deferred, Failed}[r.rnd.IntN(3)], Error: "why", Units: r.rnd.Int64N(3)}
 		if o.State != Done {
 			o.ResumeAt = r.now().Add(time.Hour)
 		}
