@@ -253,7 +253,7 @@ func (r *Runner) ResumeAt(ctx context.Context, j *Job) (first time.Time, err err
 }
 
 // turn is a run of a task that is over. Its error says that there was none, or that
-// the catalog broke it off.
+// it was broken off by the catalog, or by another process.
 type turn struct {
 	task *task
 	why  Occasion
@@ -271,7 +271,7 @@ func (d *Daemon) make(ctx context.Context, t *task, why Occasion) turn {
 	}
 	d.done(t.job, rep, err)
 	var broken *catalogError
-	if err == nil && errors.As(rep.Err, &broken) {
+	if err == nil && (errors.As(rep.Err, &broken) || errors.Is(rep.Err, ErrLostLock)) {
 		err = rep.Err
 	}
 	return turn{t, why, err}

@@ -42,7 +42,7 @@ func (r *run) fetch(ctx context.Context, w *Work, budget *meter.Budget) (*catalo
 			restarted = true
 			r.log.Info("the upstream has forgotten the page; beginning anew", "work", w.Name)
 			if w.cursor, err = r.record.Restart(context.WithoutCancel(r.abort), w.Name); err != nil {
-				err = &catalogError{err}
+				err = unsaved(err)
 			}
 		case youtube.Temporary(err) && attempt < attempts:
 			wait := pause

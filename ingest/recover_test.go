@@ -54,29 +54,6 @@ func TestAnUpstreamThatStaysDown(t *testing.T) {
 	}
 }
 
-// TestACatalogThatRecovers: a run that could not write is made again.
-func TestACatalogThatRecovers(t *testing.T) {
-	r := newRig(t, 100, charts(func(j *ingest.Job) { j.Cron = "0 0 * * *" }))
-	var done []catalog.State
-	full := true
-	r.options.Progress = func(p ingest.Progress) {
-		if p.Ended == nil && full {
-			full = false
-			_, err := r.catalog.NewFence(t.Context(), "default/charts") // nothing can be written any more
-			r.must(err)
-		}
-	}
-	r.remake()
-	d := ingest.NewDaemon(r.runner, []*ingest.Job{r.job("charts")}, func(_ *ingest.Job, rep *ingest.Report, err error) {
-		r.must(err)
-		done = append(done, rep.State)
-	})
-	r.must(d.Simulate(context.Background(), r.clock, noon.Add(6*time.Hour)))
-	if len(done) != 2 || done[0] != catalog.Failed || done[1] != catalog.Done {
-		t.Errorf("runs ended %v", done)
-	}
-}
-
 // unsound is an upstream whose pages cannot be saved, for a while.
 type unsound struct {
 	ingest.Upstream
@@ -112,5 +89,22 @@ func TestARunThatCouldNotSaveIsDueAgain(t *testing.T) {
 	}
 	if _, due, _ := r.runner.Due(t.Context(), r.job("charts")); due {
 		t.Error("it is still due")
+	}
+}
+
+// TestACatalogThatRecovers: a daemon makes a run again that could not save its pages.
+func TestACatalogThatRecovers(t *testing.T) {
+	r := newRig(t, 100, charts(func(j *ingest.Job) { j.Cron = "0 0 * * *" }))
+	u := &unsound{now: true}
+	r.runner = ingest.NewRunner(r.config, r.ledger, r.catalog, u, r.locks, &r.options)
+	var done []catalog.State
+	d := ingest.NewDaemon(r.runner, []*ingest.Job{r.job("charts")}, func(_ *ingest.Job, rep *ingest.Report, err error) {
+		r.must(err)
+		u.now = false
+		done = append(done, rep.State)
+	})
+	r.must(d.Simulate(context.Background(), r.clock, noon.Add(6*time.Hour)))
+	if len(done) != 2 || done[0] != catalog.Failed || done[1] != catalog.Done {
+		t.Errorf("runs ended %v", done)
 	}
 }

@@ -92,6 +92,14 @@ type catalogError struct{ err error }
 func (e *catalogError) Error() string { return e.err.Error() }
 func (e *catalogError) Unwrap() error { return e.err }
 
+// unsaved is why something could not be saved.
+func unsaved(err error) error {
+	if errors.Is(err, catalog.ErrFenced) {
+		return fmt.Errorf("%w: %w", ErrLostLock, err)
+	}
+	return &catalogError{err}
+}
+
 // leftError is work that was left because other work could not go on.
 type leftError struct{ err error }
 
@@ -138,7 +146,7 @@ func (r *run) finish(w *Work, done WorkReport) {
 	if !errors.As(done.Err, &broken) {
 		outcome := catalog.Outcome{State: done.State, ResumeAt: done.ResumeAt, Error: message(done.Err), Units: done.lost}
 		if err := r.record.EndWork(context.WithoutCancel(r.abort), w.Name, w.Region, outcome); err != nil {
-			r.halt(&catalogError{err})
+			r.halt(unsaved(err))
 		}
 	}
 	r.tell(&done)
@@ -241,7 +249,11 @@ func (r *run) end() (*Report, error) {
 	}
 	err := r.record.End(context.WithoutCancel(r.abort), catalog.Outcome{State: rep.State, ResumeAt: rep.ResumeAt, Error: message(rep.Err)})
 	if err != nil {
-		rep.State, rep.Err = catalog.Failed, &catalogError{errors.Join(rep.Err, err)}
+		if rep.Err = unsaved(errors.Join(rep.Err, err)); errors.Is(err, catalog.ErrFenced) {
+			rep.State = catalog.Deferred
+		} else {
+			rep.State = catalog.Failed
+		}
 	}
 	return rep, nil
 }

@@ -3,6 +3,7 @@ package ingest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -171,6 +172,9 @@ func (r *run) begin(ctx context.Context, lock Lock, why Occasion) error {
 	r.budget = meter.NewBudget(r.job.MaxUnits)
 	r.report = Report{Job: r.job.Name, Started: r.began}
 	r.record, err = r.catalog.Begin(ctx, catalog.Start{Job: r.job.Name, Fence: fence, Scheduled: why.Scheduled})
+	if errors.Is(err, catalog.ErrFenced) {
+		return fmt.Errorf("%w: %w", ErrHeld, err)
+	}
 	return err
 }
 
@@ -302,7 +306,7 @@ func (r *run) stagger(ctx context.Context, w *Work, why Occasion) error {
 func (r *run) save(p *catalog.Page) (catalog.Saved, error) {
 	saved, err := r.record.Save(context.WithoutCancel(r.abort), p)
 	if err != nil {
-		return saved, &catalogError{err}
+		return saved, unsaved(err)
 	}
 	return saved, nil
 }

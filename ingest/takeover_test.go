@@ -1,0 +1,60 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+)
+
+// TestAnotherProcessTakesOver in the middle of a run whose lease it does not know to be
+// lost, as that of a process that was asleep.
+func TestAnotherProcessTakesOver(t *testing.T) {
+	r := newRig(t, 100, charts(func(j *ingest.Job) { j.Cron = "0 0 * * *" }))
+	taken := false
+	r.options.Progress = func(p ingest.Progress) {
+		if p.Ended == nil && !taken {
+			taken = true
+			_, err := r.catalog.NewFence(t.Context(), "default/charts")
+			r.must(err)
+		}
+	}
+	r.remake()
+	var runs []*ingest.Report
+	d := ingest.NewDaemon(r.runner, []*ingest.Job{r.job("charts")}, func(_ *ingest.Job, rep *ingest.Report, err error) {
+		r.must(err)
+		runs = append(runs, rep)
+	})
+	r.must(d.Simulate(context.Background(), r.clock, noon.Add(6*time.Hour)))
+	if len(runs) != 2 || runs[0].State != catalog.Deferred || !errors.Is(runs[0].Err, ingest.ErrLostLock) || runs[0].Units != 2 {
+		t.Fatalf("%d runs; the first is %s: %v", len(runs), runs[0].State, runs[0].Err)
+	}
+	if rep := runs[1]; rep.State != catalog.Done || len(rep.Work) != 3 {
+		t.Errorf("the second is %s: %v", rep.State, states(rep))
+	}
+}
+
+// behind gives tokens of a clock that is behind the one that gave those before.
+type behind struct{ ingest.Locker }
+
+type low struct{ ingest.Lock }
+
+func (low) Token() int64 { return 1 }
+
+func (b behind) Lock(ctx context.Context, name string) (ingest.Lock, error) {
+	lock, err := b.Locker.Lock(ctx, name)
+	return low{lock}, err
+}
+
+func TestALeaseBelowAnotherIsHeld(t *testing.T) {
+	r := newRig(t, 100, charts(nil))
+	r.run("charts", ingest.Occasion{})
+	r.locks = behind{r.locks}
+	r.remake()
+	if _, err := r.runner.Run(t.Context(), r.job("charts"), ingest.Occasion{}); !errors.Is(err, ingest.ErrHeld) {
+		t.Errorf("%v, want %v", err, ingest.ErrHeld)
+	}
+}
