@@ -27,14 +27,15 @@ type Progress struct {
 
 // Report says what came of a run.
 type Report struct {
-	Job      string
-	Started  time.Time
-	Ended    time.Time
-	State    catalog.State
-	ResumeAt time.Time    // of what goes on or is tried again: the earliest; zero is when it is due
-	Work     []WorkReport // stalest first
-	Units    int64
-	Err      error // what ended the run before its work was done
+	Job       string
+	Scheduled time.Time // when it was due; zero if it was not made for a time of the schedule
+	Started   time.Time
+	Ended     time.Time
+	State     catalog.State
+	ResumeAt  time.Time    // of what goes on or is tried again: the earliest; zero is when it is due
+	Work      []WorkReport // stalest first
+	Units     int64
+	Err       error // what ended the run before its work was done
 }
 
 // WorkReport says what came of a unit of work.

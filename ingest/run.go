@@ -170,7 +170,7 @@ func (r *run) begin(ctx context.Context, lock Lock, why Occasion) error {
 		}
 	}
 	r.budget = meter.NewBudget(r.job.MaxUnits)
-	r.report = Report{Job: r.job.Name, Started: r.began}
+	r.report = Report{Job: r.job.Name, Scheduled: why.Scheduled, Started: r.began}
 	r.record, err = r.catalog.Begin(ctx, catalog.Start{Job: r.job.Name, Fence: fence, Scheduled: why.Scheduled})
 	if errors.Is(err, catalog.ErrFenced) {
 		return fmt.Errorf("%w: %w", ErrHeld, err)

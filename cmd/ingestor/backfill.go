@@ -117,7 +117,7 @@ func (a *app) backfill(cmd *cobra.Command, args []string, f *backfillFlags) (err
 	if len(rep.Work) == 0 && rep.Err == nil {
 		fmt.Fprintf(a.stderr, "ingestor: all of this was fetched before; to fetch it again: ingestor state reset %s\n", j.Name)
 	}
-	return a.leave(w, "", []*ran{summary(j, why, rep, nil, a.now())})
+	return a.leave(w, "", []*ran{summary(j, rep, nil, a.now())})
 }
 
 // job is what is to be fetched, as a job of its own: its cursors are no other's.

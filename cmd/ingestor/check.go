@@ -9,12 +9,14 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -141,6 +143,32 @@ func checkBook(f *findings, s *settings) {
 			if !exact {
 				f.warn("price book", "%s/%s has no window that is exact", name, pool)
 			}
+		}
+	}
+	f.lostRefusals(s)
+}
+
+// lostRefusals warns of a book whose list of refusals took the place of the built-in
+// one and left rules out: then a quota that is gone shuts no pool.
+func (f *findings) lostRefusals(s *settings) {
+	builtin, err := headroom.Load("")
+	if err != nil {
+		f.fault("price book", config(err))
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(builtin.Upstreams)) {
+		mine := s.book.Upstreams[name]
+		if mine == nil {
+			continue
+		}
+		rules, lost := builtin.Upstreams[name].Refusals, 0
+		for _, rule := range rules {
+			if !slices.ContainsFunc(mine.Refusals, func(r quota.RefusalRule) bool { return reflect.DeepEqual(r, rule) }) {
+				lost++
+			}
+		}
+		if lost > 0 {
+			f.warn("price book", "its refusals of %s lack %d of the %d built-in rules: such a list takes the place of the one that it extends; `ingestor costs show` has what holds", name, lost, len(rules))
 		}
 	}
 }

@@ -100,12 +100,9 @@ func (m *exposition) job(ctx context.Context, w *works, j *ingest.Job, now time.
 			m.add("ingestor_run_ended_timestamp_seconds", r.EndedAt.Unix(), label)
 		}
 	}
-	next, err := w.runner.ResumeAt(ctx, j)
+	next, err := w.next(ctx, j, now)
 	if err != nil {
 		return err
-	}
-	if due := j.Schedule().Next(now); next.IsZero() || due.Before(next) {
-		next = due
 	}
 	m.add("ingestor_job_next_timestamp_seconds", next.Unix(), label)
 	return m.regions(ctx, w, j)

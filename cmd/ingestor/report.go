@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -42,8 +43,8 @@ type ranRegion struct {
 }
 
 // summary says what came of a run, by region.
-func summary(j *ingest.Job, why ingest.Occasion, rep *ingest.Report, err error, now time.Time) *ran {
-	r := &ran{Job: j.Name, Scheduled: why.Scheduled, Regions: []ranRegion{}}
+func summary(j *ingest.Job, rep *ingest.Report, err error, now time.Time) *ran {
+	r := &ran{Job: j.Name, Regions: []ranRegion{}}
 	due := j.Schedule().Next(now)
 	if err != nil {
 		r.State, r.Error, r.code = catalog.Failed, err.Error(), exitCode(err)
@@ -55,7 +56,8 @@ func summary(j *ingest.Job, why ingest.Occasion, rep *ingest.Report, err error, 
 		}
 		return r
 	}
-	r.State, r.StartedAt, r.EndedAt, r.Units, r.code = rep.State, rep.Started, rep.Ended, rep.Units, reportCode(rep)
+	r.State, r.Scheduled, r.StartedAt, r.EndedAt = rep.State, rep.Scheduled, rep.Started, rep.Ended
+	r.Units, r.code = rep.Units, reportCode(rep)
 	if rep.Err != nil {
 		r.Error = rep.Err.Error()
 	}
@@ -101,11 +103,25 @@ func (r *ranRegion) add(w *ingest.WorkReport, due time.Time) {
 	}
 }
 
+// runsView are runs in JSON.
+type runsView struct {
+	Runs []*ran `json:"runs"`
+}
+
+// tell writes what came of a run of the daemon: in JSON on a line of its own, so that
+// who reads along knows where it ends.
+func (a *app) tell(r *ran) error {
+	if a.output == "json" {
+		return json.NewEncoder(a.stdout).Encode(runsView{[]*ran{r}})
+	}
+	return a.show([]*ran{r})
+}
+
 // show writes what came of runs to standard output. Quiet shows problems only, and
 // those are in the log.
 func (a *app) show(all []*ran) error {
 	if a.output == "json" {
-		return a.print(map[string]any{"runs": all}, nil)
+		return a.print(runsView{all}, nil)
 	}
 	if a.quiet || len(all) == 0 {
 		return nil

@@ -49,6 +49,7 @@ Exit codes: 0 done, 75 deferred (the quota is gone, or another process has the j
 		Example: `  ingestor run
   ingestor run --once --job trending --region US --region DE
   ingestor run --once --output json
+  ingestor run --output json            a line for each run
   */10 * * * *  ingestor run --once --due --quiet     (a line for cron)`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -143,15 +144,40 @@ func (a *app) stay(ctx context.Context, s *settings, jobs []*ingest.Job, file me
 	if err := a.sign(ctx, w); err != nil {
 		return err
 	}
+	if err := a.foretell(ctx, w, jobs); err != nil {
+		return err
+	}
 	var one sync.Mutex // jobs end side by side
 	return ingest.NewDaemon(w.runner, jobs, func(j *ingest.Job, rep *ingest.Report, err error) {
 		one.Lock()
 		defer one.Unlock()
-		r := summary(j, ingest.Occasion{}, rep, err, a.now())
-		if err := errors.Join(a.show([]*ran{r}), file.write(a.abort, w, a.now())); err != nil {
+		r := summary(j, rep, err, a.now())
+		if err := errors.Join(a.tell(r), file.write(a.abort, w, a.now())); err != nil {
 			a.log.Error("tell of a run", "job", j.Name, "error", err)
 		}
 	}).Run(ctx)
+}
+
+// foretell logs when each job has its turn next: from then on a daemon may be silent
+// for hours.
+func (a *app) foretell(ctx context.Context, w *works, jobs []*ingest.Job) error {
+	for _, j := range jobs {
+		next, err := w.next(ctx, j, a.now())
+		if err != nil {
+			return err
+		}
+		a.log.Info("waiting", "job", j.Name, "schedule", j.Schedule().String(), "next", next.UTC())
+	}
+	return nil
+}
+
+// next is when a job goes on with what was deferred, or is due again.
+func (w *works) next(ctx context.Context, j *ingest.Job, now time.Time) (time.Time, error) {
+	next, err := w.runner.ResumeAt(ctx, j)
+	if due := j.Schedule().Next(now); next.IsZero() || due.Before(next) {
+		next = due
+	}
+	return next, err
 }
 
 // leave tells what came of runs, and with which exit code that ends.
@@ -233,7 +259,7 @@ func (a *app) once(ctx context.Context, w *works, jobs []*ingest.Job, f *runFlag
 	one := func(j *ingest.Job, why ingest.Occasion) {
 		why.Regions = regionsOf(j, f.regions)
 		rep, err := w.runner.Run(ctx, j, why)
-		r := summary(j, why, rep, err, a.now())
+		r := summary(j, rep, err, a.now())
 		all = append(all, r)
 		if err != nil {
 			stuck[j.Name] = true
