@@ -38,7 +38,7 @@ neither --for nor --until says otherwise. It opens by itself.`,
 				}
 				switch {
 				case forth != "":
-					d, err := parseSpan(forth)
+					d, err := view.ParseSpan(forth)
 					if err != nil {
 						return usage("--for: %w", err)
 					}

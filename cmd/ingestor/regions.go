@@ -27,7 +27,7 @@ never fetched, so that a monitor can call it.`,
 			var d time.Duration
 			if most != "" {
 				var err error
-				if d, err = parseSpan(most); err != nil {
+				if d, err = view.ParseSpan(most); err != nil {
 					return usage("--max-age: %w", err)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/view"
 )
 
 func (a *app) runsCommand() *cobra.Command {
@@ -29,10 +30,7 @@ deferred goes on. With --work it has a row for each region, query or channel.`,
 				if err != nil {
 					return err
 				}
-				if all == nil {
-					all = []catalog.RunRecord{}
-				}
-				return a.print(all, func(s *sheet) {
+				return a.print(view.Runs(all), func(s *sheet) {
 					switch {
 					case len(all) == 0 && q.Job != "":
 						s.line("There was no run of %s yet; `ingestor run --once --job %s` makes one.", q.Job, q.Job)

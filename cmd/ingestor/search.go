@@ -44,7 +44,7 @@ nothing is spent.`,
 			q := catalog.Query{Text: strings.Join(args, " "), Region: strings.ToUpper(f.region), Limit: f.limit, Cursor: f.cursor}
 			if f.since != "" {
 				var err error
-				if q.Since, err = parseMoment(f.since, time.Now()); err != nil {
+				if q.Since, err = view.ParseMoment(f.since, time.Now()); err != nil {
 					return usage("--since: %w", err)
 				}
 			}
@@ -64,14 +64,15 @@ nothing is spent.`,
 }
 
 func (a *app) showHits(ctx context.Context, c *catalog.Catalog, q catalog.Query) error {
-	found, err := c.Search(ctx, q)
+	results, err := c.Search(ctx, q)
 	if errors.Is(err, catalog.ErrBadCursor) {
 		return usage("--cursor: %q is not one that an answer ended with", q.Cursor)
 	}
 	if err != nil {
 		return err
 	}
-	return a.print(view.Found(found), func(s *sheet) {
+	found := view.Found(results)
+	return a.print(found, func(s *sheet) {
 		for i, h := range found.Hits {
 			if i > 0 {
 				s.line("")
@@ -93,10 +94,10 @@ func quoted(text string) string { return fmt.Sprintf("%q", plain(text)) }
 
 // hit writes a video that was found: title, where it is from, and the part that has
 // most of what was looked for.
-func (s *sheet) hit(h *catalog.Hit) {
+func (s *sheet) hit(h *view.Hit) {
 	s.text.WriteString(s.wrap(s.marked(h.Title), 0) + "\n")
 	about := []string{s.marked(h.Channel), h.Video.PublishedAt.UTC().Format(time.DateOnly)}
-	if n := views(&h.Video); n != "-" {
+	if n := views(&h.Video.Video); n != "-" {
 		about = append(about, n+" views")
 	}
 	s.text.WriteString("  " + s.wrap(strings.Join(append(about, view.VideoURL(h.Video.ID)), ", "), 2) + "\n")

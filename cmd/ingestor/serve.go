@@ -13,6 +13,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // Serving are the settings of the server. The name is for the decoder of YAML, which wants an
@@ -122,6 +123,9 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 		Clock: a.clock, Log: a.log, MaxAge: s.MaxAge,
 		TrustedProxies: proxies, AnyHost: public || len(proxies) > 0,
 	})
+	if errors.Is(err, quota.ErrBadInput) {
+		return config(err)
+	}
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (a *app) showSpend(ctx context.Context, l *quota.Ledger, f *spendFlags) err
 	q := quota.SpendQuery{}
 	var err error
 	if f.since != "" {
-		if q.Since, err = parseMoment(f.since, time.Now()); err != nil {
+		if q.Since, err = view.ParseMoment(f.since, time.Now()); err != nil {
 			return usage("--since: %w", err)
 		}
 		if parsed, err := time.Parse(time.DateOnly, f.since); err == nil {

@@ -91,7 +91,7 @@ func (a *app) showChart(ctx context.Context, c *catalog.Catalog, region, categor
 		return err
 	}
 	chart.Entries = chart.Entries[:min(limit, len(chart.Entries))]
-	return a.print(chart, func(s *sheet) {
+	return a.print(view.OneChart(chart, time.Now(), a.loaded.MaxAge), func(s *sheet) {
 		s.line("%s", s.in(faint, fmt.Sprintf("chart of %s, fetched %s (%s ago)", view.FeedName(region, category), stamp(chart.FetchedAt), span(time.Since(chart.FetchedAt)))))
 		var rows [][]string
 		for _, e := range chart.Entries {

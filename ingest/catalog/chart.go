@@ -25,7 +25,7 @@ type Entry struct {
 type Feed struct {
 	Region    string    `json:"region"`
 	Category  string    `json:"category"`
-	FetchedAt time.Time `json:"fetched_at"` // the last complete one; zero is never
+	FetchedAt time.Time `json:"fetched_at,omitzero"` // the last complete one; zero is never
 	Entries   int       `json:"entries"`
 	Pending   int       `json:"pending"` // entries of the one that is being fetched
 }

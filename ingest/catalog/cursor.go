@@ -19,13 +19,13 @@ type Cursor struct {
 	Page  int64  `json:"page"`            // of this pass, how many are saved
 	Token string `json:"token,omitempty"` // asks for the next page; empty at the beginning of a pass
 
-	Since time.Time `json:"since"` // where this pass began, as its first page said
-	High  time.Time `json:"high"`  // the latest that this pass has met
-	Mark  time.Time `json:"mark"`  // up to here all is fetched: the High of passes that are over
+	Since time.Time `json:"since,omitzero"` // where this pass began, as its first page said
+	High  time.Time `json:"high,omitzero"`  // the latest that this pass has met
+	Mark  time.Time `json:"mark,omitzero"`  // up to here all is fetched: the High of passes that are over
 
-	SavedAt     time.Time `json:"saved_at"`     // its last page; zero is never
-	CompletedAt time.Time `json:"completed_at"` // its last pass; zero is never
-	ResumeAt    time.Time `json:"resume_at"`    // it was deferred until then; zero is not
+	SavedAt     time.Time `json:"saved_at,omitzero"`     // its last page; zero is never
+	CompletedAt time.Time `json:"completed_at,omitzero"` // its last pass; zero is never
+	ResumeAt    time.Time `json:"resume_at,omitzero"`    // it was deferred until then; zero is not
 }
 
 // Begun reports whether a pass is under way.

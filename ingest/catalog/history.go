@@ -10,11 +10,11 @@ import (
 type RunRecord struct {
 	ID        int64        `json:"id"`
 	Job       string       `json:"job"`
-	Scheduled time.Time    `json:"scheduled_at"` // zero: a person began it
+	Scheduled time.Time    `json:"scheduled_at,omitzero"` // zero: a person began it
 	StartedAt time.Time    `json:"started_at"`
-	EndedAt   time.Time    `json:"ended_at"` // zero is not yet
+	EndedAt   time.Time    `json:"ended_at,omitzero"` // zero is not yet
 	State     State        `json:"state"`
-	ResumeAt  time.Time    `json:"resume_at"`
+	ResumeAt  time.Time    `json:"resume_at,omitzero"`
 	Error     string       `json:"error,omitempty"`
 	Work      []WorkRecord `json:"work"`
 }
@@ -31,8 +31,8 @@ type WorkRecord struct {
 	Statistics int       `json:"statistics"`
 	Gone       int       `json:"gone"`
 	State      State     `json:"state"`
-	EndedAt    time.Time `json:"ended_at"`
-	ResumeAt   time.Time `json:"resume_at"`
+	EndedAt    time.Time `json:"ended_at,omitzero"`
+	ResumeAt   time.Time `json:"resume_at,omitzero"`
 	Error      string    `json:"error,omitempty"`
 }
 

@@ -25,7 +25,7 @@ type Video struct {
 	Language     string        `json:"language,omitempty"` // BCP 47
 	Thumbnail    string        `json:"thumbnail,omitempty"`
 	Duration     time.Duration `json:"-"` // zero while live or upcoming
-	PublishedAt  time.Time     `json:"published_at"`
+	PublishedAt  time.Time     `json:"published_at,omitzero"`
 
 	// Brief says that it comes from a search or a playlist, where the description
 	// is cut, and tags and duration are missing. It never replaces what is known in
@@ -56,7 +56,7 @@ type Channel struct {
 	Handle      string    `json:"handle,omitempty"`
 	Country     string    `json:"country,omitempty"`
 	Uploads     string    `json:"uploads,omitempty"` // the playlist of all its videos
-	PublishedAt time.Time `json:"published_at"`
+	PublishedAt time.Time `json:"published_at,omitzero"`
 	FetchedAt   time.Time `json:"fetched_at"` // set by the catalog
 }
 

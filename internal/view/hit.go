@@ -4,7 +4,7 @@ import "github.com/headroom-quota/headroom/ingest/catalog"
 
 // Hit is a video that was found.
 type Hit struct {
-	Video   catalog.Video  `json:"video"`
+	Video   Video          `json:"video"`
 	URL     string         `json:"url"`
 	Title   catalog.Marked `json:"title"`
 	Channel catalog.Marked `json:"channel"`
@@ -21,10 +21,7 @@ type Hits struct {
 func Found(r catalog.Results) Hits {
 	v := Hits{Hits: []Hit{}, Cursor: r.Cursor}
 	for _, h := range r.Hits {
-		v.Hits = append(v.Hits, Hit{h.Video, VideoURL(h.Video.ID), h.Title, h.Channel, h.Snippet})
+		v.Hits = append(v.Hits, Hit{OneVideo(h.Video), VideoURL(h.Video.ID), h.Title, h.Channel, h.Snippet})
 	}
 	return v
 }
-
-// VideoURL is where people watch a video.
-func VideoURL(id string) string { return "https://youtu.be/" + id }

@@ -1,8 +1,14 @@
 package web
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"net/http"
+	"slices"
+	"strings"
 
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/view"
 )
 
@@ -19,12 +25,166 @@ func (s *Server) quota(r *http.Request) (any, error) {
 
 // regions tells how fresh the charts are.
 func (s *Server) regions(r *http.Request) (any, error) {
-	src := s.from()
-	feeds, err := src.Catalog.Feeds(r.Context())
+	all, err := s.feeds(r)
 	if err != nil {
 		return nil, err
 	}
 	return struct {
 		Regions []view.Feed `json:"regions"`
-	}{view.Feeds(feeds, src.Jobs, s.clock.Now(), s.maxAge)}, nil
+	}{all}, nil
+}
+
+func (s *Server) feeds(r *http.Request) ([]view.Feed, error) {
+	src := s.from()
+	feeds, err := src.Catalog.Feeds(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	return view.Feeds(feeds, src.Jobs, s.clock.Now(), s.maxAge), nil
+}
+
+// trending is the last complete chart of a region and category.
+func (s *Server) trending(r *http.Request) (any, error) {
+	q := read(r)
+	region, category := q.region(), q.category()
+	if q.text("region") == "" {
+		q.fault("region is missing; write its two letters, as region=US; /api/v1/regions has all")
+	}
+	if err := q.err(); err != nil {
+		return nil, err
+	}
+	chart, err := s.from().Catalog.Chart(r.Context(), region, category)
+	if errors.Is(err, catalog.ErrNotFound) {
+		return nil, s.noChart(r, view.FeedName(region, category))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return kept{view.OneChart(chart, s.clock.Now(), s.maxAge), chart.FetchedAt}, nil
+}
+
+// noChart says which charts there are.
+func (s *Server) noChart(r *http.Request, name string) error {
+	all, err := s.feeds(r)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(f view.Feed) bool { return f.State == view.Missing })
+	if len(all) == 0 {
+		return missing("there is no chart of %s yet, nor any other", name)
+	}
+	return missing("there is no chart of %s; there are %s", name, names(all, (*view.Feed).Name))
+}
+
+// video is what is known of a video.
+func (s *Server) video(r *http.Request) (any, error) {
+	v, err := s.from().Catalog.Video(r.Context(), r.PathValue("id"))
+	if errors.Is(err, catalog.ErrNotFound) {
+		return nil, missing("no video %.40q was fetched", r.PathValue("id"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return kept{view.Watch{Video: view.OneVideo(v), URL: view.VideoURL(v.ID)}, v.FetchedAt}, nil
+}
+
+// The most that is asked for at once.
+const (
+	maxHits = 100
+	maxRuns = 100
+)
+
+// search finds videos among what was fetched.
+func (s *Server) search(r *http.Request) (any, error) {
+	q := read(r)
+	ask := catalog.Query{
+		Text: q.text("q"), Region: q.region(), Since: q.moment("since", s.clock.Now()),
+		Limit: int(q.number("limit", maxHits, 20)), Cursor: q.text("cursor"),
+	}
+	if strings.TrimSpace(ask.Text) == "" {
+		q.fault("q is missing; write what to look for, as q=berlin")
+	}
+	if err := q.err(); err != nil {
+		return nil, err
+	}
+	found, err := s.from().Catalog.Search(r.Context(), ask)
+	switch {
+	case errors.Is(err, catalog.ErrBadCursor):
+		return nil, bad("cursor is none that an answer ended with; leave it out to begin anew")
+	case err != nil:
+		return nil, err
+	case len(found.Hits) == 0 && ask.Region != "":
+		if err := s.known(r, ask.Region); err != nil {
+			return nil, err
+		}
+	}
+	return view.Found(found), nil
+}
+
+// known refuses a region for which nothing is fetched: that nothing is found there
+// says nothing.
+func (s *Server) known(r *http.Request, region string) error {
+	all, err := s.feeds(r)
+	if err != nil {
+		return err
+	}
+	of := func(f *view.Feed) string { return f.Region }
+	for _, j := range s.from().Jobs {
+		for _, region := range j.Regions {
+			all = append(all, view.Feed{Region: region})
+		}
+	}
+	if slices.ContainsFunc(all, func(f view.Feed) bool { return f.Region == region }) {
+		return nil
+	}
+	return missing("nothing is fetched for region %s; there are %s", region, names(all, of))
+}
+
+// runs is the history of runs, the latest first.
+func (s *Server) runs(r *http.Request) (any, error) {
+	q := read(r)
+	ask := catalog.RunsQuery{
+		Job: q.text("job"), Before: q.number("before", math.MaxInt64, 0), Limit: int(q.number("limit", maxRuns, 20)),
+	}
+	if err := q.err(); err != nil {
+		return nil, err
+	}
+	all, err := s.from().Catalog.Runs(r.Context(), ask)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 && ask.Job != "" {
+		if err := s.scheduled(ask.Job); err != nil {
+			return nil, err
+		}
+	}
+	return struct {
+		Runs []catalog.RunRecord `json:"runs"`
+	}{view.Runs(all)}, nil
+}
+
+// scheduled refuses a job that there is not.
+func (s *Server) scheduled(job string) error {
+	var all []string
+	for _, j := range s.from().Jobs {
+		if j.Name == job {
+			return nil
+		}
+		all = append(all, j.Name)
+	}
+	return missing("there is no job %.40q and no run of it; there are %s", job, strings.Join(all, ", "))
+}
+
+// names lists what there is, each once.
+func names(all []view.Feed, of func(*view.Feed) string) string {
+	var list []string
+	for i := range all {
+		list = append(list, of(&all[i]))
+	}
+	slices.Sort(list)
+	return strings.Join(slices.Compact(list), ", ")
+}
+
+func missing(format string, args ...any) *Problem {
+	return &Problem{Status: http.StatusNotFound, Detail: fmt.Sprintf(format, args...)}
 }

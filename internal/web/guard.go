@@ -15,6 +15,7 @@ const maxBody = 64 << 10
 
 // guarded stands before every route: what holds for all answers.
 func (s *Server) guarded(next http.Handler, o *Options) http.Handler {
+	next = s.limited(next)
 	if !o.AnyHost {
 		next = s.ownHost(next)
 	}

@@ -39,8 +39,18 @@ type rig struct {
 // noon is in the middle of a day in California.
 var noon = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 
-// newRig serves with options, of which the rig sets the clock.
+// generous are limits per client that no test reaches.
+const generous = "families: {client: {quota: 1000000, windows: [{per: 1m, algorithm: counter}]}}"
+
+// newRig serves with options, of which the rig sets the clock, and with limits that are
+// not reached.
 func newRig(t *testing.T, o *web.Options) *rig {
+	t.Helper()
+	return newLimitedRig(t, o, generous)
+}
+
+// newLimitedRig serves with the families of a price book.
+func newLimitedRig(t *testing.T, o *web.Options, families string) *rig {
 	t.Helper()
 	r := &rig{T: t, clock: quota.NewSimClock(noon)}
 	if o == nil {
@@ -50,9 +60,8 @@ func newRig(t *testing.T, o *web.Options) *rig {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	book, err := headroom.Load("")
-	r.must(err)
-	r.ledger, err = quota.New(book, memstore.New(&memstore.Options{Clock: r.clock}), &quota.Options{Clock: r.clock})
+	var err error
+	r.ledger, err = quota.New(r.book(families), memstore.New(&memstore.Options{Clock: r.clock}), &quota.Options{Clock: r.clock})
 	r.must(err)
 	r.catalog, err = catalog.Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"), &catalog.Options{Clock: r.clock})
 	r.must(err)
@@ -90,6 +99,14 @@ func (s toServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	out := req.Clone(req.Context())
 	out.URL.Scheme, out.URL.Host, out.Host = "http", s.address, s.address
 	return http.DefaultTransport.RoundTrip(out)
+}
+
+// book is the built-in price book with families.
+func (r *rig) book(families string) *quota.Book {
+	r.Helper()
+	b, err := quota.ParseBook("test", []byte("extends: builtin\nrevision: 2\n"+families), &quota.BookOptions{Builtins: headroom.Builtin})
+	r.must(err)
+	return b
 }
 
 func (r *rig) must(err error) {

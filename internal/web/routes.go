@@ -1,21 +1,43 @@
 package web
 
 import (
-	"bytes"
-	"encoding/json"
+	"context"
 	"net/http"
-	"strconv"
 )
 
-// routes is every route that there is. What matches none is answered in the same
-// form as any other error.
-func (s *Server) routes() http.Handler {
+// table is every route that there is: a line each. What stands in it under /api/ or
+// /v1/ stands in openapi.json too; a test holds the two together.
+func (s *Server) table() []route {
+	return []route{
+		{"GET /api/v1/trending", s.api(s.trending, "region", "category"), "trending"},
+		{"GET /api/v1/videos/{id}", s.api(s.video), "videos"},
+		{"GET /api/v1/search", s.api(s.search, "q", "region", "since", "limit", "cursor"), "search"},
+		{"GET /api/v1/quota", s.api(s.quota), "quota"},
+		{"GET /api/v1/regions", s.api(s.regions), "regions"},
+		{"GET /api/v1/runs", s.api(s.runs, "job", "limit", "before"), "runs"},
+		{"GET /api/v1/openapi.json", s.api(s.document), "openapi"},
+	}
+}
+
+// route is a line of the table.
+type route struct {
+	pattern string // as [http.ServeMux] has it; GET is HEAD too
+	handler http.Handler
+	// limit is the name of the limit per client that it may have of its own, see
+	// limits.go. Without one in the price book it is counted with all others.
+	limit string
+}
+
+// unlimited is the limit of what no client is counted for: what a page loads, what
+// monitors ask, and what lets nobody in without a token.
+const unlimited = "none"
+
+// mux serves the table. What matches no line of it is answered in the same form as
+// any other error.
+func (s *Server) mux() http.Handler {
 	mux := http.NewServeMux()
-	for pattern, h := range map[string]answer{
-		"GET /api/v1/quota":   s.quota,
-		"GET /api/v1/regions": s.regions,
-	} {
-		mux.Handle(pattern, s.api(h))
+	for _, r := range s.table() {
+		mux.Handle(r.pattern, r.handler)
 	}
 	return s.fallback(mux)
 }
@@ -24,31 +46,23 @@ func (s *Server) routes() http.Handler {
 // other error.
 type answer func(*http.Request) (any, error)
 
-// api is the handler of an answer. What is answered is encoded before the first byte
-// of it leaves, so that an error is never half an answer.
-func (s *Server) api(h answer) http.Handler {
+// api is the handler of an answer that takes these parameters in its query, and no
+// others. It bounds how long the answer may take.
+func (s *Server) api(h answer, parameters ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		value, err := h(r)
+		if err := only(r, parameters); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), s.timeouts.Query)
+		defer cancel()
+		value, err := h(r.WithContext(ctx))
 		if err != nil {
 			s.fail(w, r, err)
 			return
 		}
 		s.reply(w, r, value)
 	})
-}
-
-// reply writes a value as JSON.
-func (s *Server) reply(w http.ResponseWriter, r *http.Request, value any) {
-	var body bytes.Buffer
-	e := json.NewEncoder(&body)
-	e.SetEscapeHTML(false) // it is sent as JSON, and nosniff
-	if err := e.Encode(value); err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
-	_, _ = w.Write(body.Bytes()) // who asked may have gone
 }
 
 // fallback answers in our form where the multiplexer would in its own: no such path,

@@ -45,15 +45,22 @@ type Options struct {
 	// this machine by its loopback names are answered: a page of the web that has its
 	// own name resolved to 127.0.0.1 is not to read what is served here.
 	AnyHost bool
+
+	// Timeouts are how long clients and questions may take; zero ones are the
+	// default.
+	Timeouts Timeouts
 }
 
 // Server answers requests.
 type Server struct {
-	sources atomic.Pointer[Sources]
-	clock   quota.Clock
-	log     *slog.Logger
-	maxAge  time.Duration
-	handler http.Handler
+	sources  atomic.Pointer[Sources]
+	limits   atomic.Pointer[limits]
+	clock    quota.Clock
+	log      *slog.Logger
+	maxAge   time.Duration
+	proxies  []netip.Prefix
+	timeouts Timeouts
+	handler  http.Handler
 }
 
 // New returns a server that tells of the sources.
@@ -64,7 +71,7 @@ func New(src Sources, o *Options) (*Server, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge}
+	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete()}
 	if s.clock == nil {
 		s.clock = quota.SystemClock{}
 	}
@@ -74,14 +81,26 @@ func New(src Sources, o *Options) (*Server, error) {
 	if s.maxAge == 0 {
 		s.maxAge = DefaultMaxAge
 	}
-	s.sources.Store(&src)
-	s.handler = s.guarded(s.routes(), o)
+	if err := s.Update(src); err != nil {
+		return nil, err
+	}
+	s.handler = s.guarded(s.mux(), o)
 	return s, nil
 }
 
 // Update makes the server tell of other sources from the next request on. Requests
-// under way finish with the old ones, so those must stay open a while.
-func (s *Server) Update(src Sources) { s.sources.Store(&src) }
+// under way finish with the old ones, so those must stay open a while. The limits per
+// client become those of the new price book, and begin anew; if they are refused, all
+// stays as it was.
+func (s *Server) Update(src Sources) error {
+	l, err := s.newLimits(src.Ledger.Book())
+	if err != nil {
+		return err
+	}
+	s.sources.Store(&src)
+	s.limits.Store(l)
+	return nil
+}
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }

@@ -1,0 +1,86 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/throttle"
+)
+
+// Limits per client are families of the price book: "client" is that of all routes
+// together, 60 requests a minute if the book has none, and "client_search" is one for
+// searches instead, by the name in the route's line of the table. Clients on this
+// machine are clients too. They are kept in memory, whatever the ledger is kept in:
+// a request must not cost a question to the store.
+const ownLimit = throttle.DefaultFamily + "_"
+
+// guesses is the name of the limit on requests whose token is wrong.
+const guesses = "guesses"
+
+// limits are those in force.
+type limits struct {
+	routes  *throttle.Throttle // in front of all routes
+	guesses *throttle.Throttle // see [Server.guessed]
+}
+
+// newLimits returns the limits that a price book says.
+func (s *Server) newLimits(book *quota.Book) (*limits, error) {
+	names := map[string]bool{guesses: true}
+	routes := map[string][]throttle.Limit{}
+	own := func(name string) []throttle.Limit {
+		if _, there := book.Families[ownLimit+name]; there {
+			return []throttle.Limit{{Family: ownLimit + name}}
+		}
+		return []throttle.Limit{{}}
+	}
+	for _, r := range s.table() {
+		names[r.limit] = true
+		routes[r.pattern] = own(r.limit)
+		if r.limit == unlimited {
+			routes[r.pattern] = nil
+		}
+	}
+	families := throttle.Book()
+	for name, f := range book.Families {
+		route, ours := strings.CutPrefix(name, ownLimit)
+		if ours && (!names[route] || route == unlimited) {
+			return nil, quota.BadInput("the price book has a family %s, but the server has no routes %q to limit", name, route)
+		}
+		if ours || name == throttle.DefaultFamily {
+			families.Families[name] = f
+		}
+	}
+	ledger, err := quota.New(families, memstore.New(&memstore.Options{Clock: s.clock}), &quota.Options{Clock: s.clock})
+	if err != nil {
+		return nil, err
+	}
+	var l limits
+	o := throttle.Options{Routes: routes, TrustedProxies: s.proxies, Logger: s.log}
+	if l.routes, err = throttle.New(ledger, &o); err != nil {
+		return nil, fmt.Errorf("limits per client: %w", err)
+	}
+	o.Routes, o.Limits = nil, own(guesses)
+	if l.guesses, err = throttle.New(ledger, &o); err != nil {
+		return nil, fmt.Errorf("limits per client: %w", err)
+	}
+	return &l, nil
+}
+
+// limited asks the limit of a request's route before anything else does.
+func (s *Server) limited(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.limits.Load().routes.Handler(next).ServeHTTP(w, r)
+	})
+}
+
+// guessed answers with next a request that is refused for its token, as long as its
+// client may go on guessing, and with 429 after that. It is for routes that are
+// unlimited in the table.
+func (s *Server) guessed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.limits.Load().guesses.Handler(next).ServeHTTP(w, r)
+	})
+}
