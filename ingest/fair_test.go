@@ -72,3 +72,31 @@ func TestFreshness(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestStagger: regions begin one after the other, the stalest first, and none is waited
+// for beyond the end of the run.
+func TestStagger(t *testing.T) {
+	r := newRig(t, 100, charts(func(j *ingest.Job) { j.Stagger, j.MaxRuntime, j.Pages = 10*time.Minute, 15*time.Minute, 1 }))
+	began := map[string]time.Duration{}
+	start := noon
+	r.options.Progress = func(p ingest.Progress) {
+		if p.Ended == nil {
+			began[p.Region] = r.clock.Now().Sub(start)
+		}
+	}
+	r.remake()
+	rep := r.run("charts", ingest.Occasion{Scheduled: noon})
+	if diff := cmp.Diff(map[string]time.Duration{"US": 0, "DE": 10 * time.Minute}, began); diff != "" {
+		t.Error(diff)
+	}
+	if took := rep.Ended.Sub(noon); took != 10*time.Minute || rep.State != catalog.Deferred {
+		t.Errorf("%s after %s: %v", rep.State, took, states(rep))
+	}
+	start = noon.Add(6 * time.Hour)
+	r.clock.Set(start)
+	clear(began)
+	r.run("charts", ingest.Occasion{Scheduled: start})
+	if diff := cmp.Diff(map[string]time.Duration{"FR": 0, "US": 10 * time.Minute}, began); diff != "" {
+		t.Errorf("the next time: %s", diff)
+	}
+}

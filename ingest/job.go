@@ -44,7 +44,7 @@ type Job struct {
 	Cron    string        `yaml:"schedule" jsonschema_description:"When: a cron expression of five fields, or @hourly, @daily, @weekly, @monthly, @every 30m."`
 	Zone    string        `yaml:"zone,omitempty" jsonschema_description:"Whose hours those are; UTC if empty."`
 	Jitter  time.Duration `yaml:"jitter,omitempty" jsonschema_description:"A run starts up to so much later, at random."`
-	Stagger time.Duration `yaml:"stagger,omitempty" jsonschema_description:"Each region of a run starts so much after the one before."`
+	Stagger time.Duration `yaml:"stagger,omitempty" jsonschema_description:"Each region of a run starts so much after the one before, the stalest first."`
 
 	Regions    []string `yaml:"regions,omitempty" jsonschema_description:"Countries, as US or DE; those at the top if empty."`
 	Categories []string `yaml:"categories,omitempty" jsonschema_description:"Of charts: video category ids; 0 is all."`

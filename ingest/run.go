@@ -163,6 +163,7 @@ func (r *run) begin(ctx context.Context, lock Lock, why Occasion) error {
 		done := !why.Scheduled.IsZero() && !w.cursor.CompletedAt.Before(why.Scheduled)
 		return done || slices.Contains(why.Without, w.Name)
 	})
+	queue(r.works)
 	fence := catalog.Fence{Name: lockName(r.job), Token: lock.Token()}
 	if fence.Token == 0 {
 		if fence, err = r.catalog.NewFence(ctx, fence.Name); err != nil {
@@ -287,13 +288,17 @@ func (r *run) work(ctx context.Context, w *Work, why Occasion) (done WorkReport)
 	}
 }
 
-// stagger lets each region of a scheduled run begin after the one before.
+// stagger lets each region of a scheduled run begin after the one before. It waits for
+// none that would begin when the run must have ended.
 func (r *run) stagger(ctx context.Context, w *Work, why Occasion) error {
 	if r.job.Stagger == 0 || why.Scheduled.IsZero() || why.Deferred {
 		return nil
 	}
-	at := r.began.Add(time.Duration(w.index) * r.job.Stagger)
+	at := r.began.Add(time.Duration(w.place) * r.job.Stagger)
 	if wait := at.Sub(r.clock.Now()); wait > 0 {
+		if r.late(wait) {
+			return errMaxRuntime
+		}
 		if err := r.clock.Sleep(ctx, wait); err != nil {
 			return interrupted(ctx)
 		}

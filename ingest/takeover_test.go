@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,5 +57,44 @@ func TestALeaseBelowAnotherIsHeld(t *testing.T) {
 	r.remake()
 	if _, err := r.runner.Run(t.Context(), r.job("charts"), ingest.Occasion{}); !errors.Is(err, ingest.ErrHeld) {
 		t.Errorf("%v, want %v", err, ingest.ErrHeld)
+	}
+}
+
+// lapsing are locks that are lost when they are told to be.
+type lapsing struct {
+	ingest.Locker
+	lost chan struct{}
+}
+
+type lapsed struct {
+	ingest.Lock
+	lost chan struct{}
+}
+
+func (l lapsed) Lost() <-chan struct{} { return l.lost }
+
+func (l lapsing) Lock(ctx context.Context, name string) (ingest.Lock, error) {
+	lock, err := l.Locker.Lock(ctx, name)
+	return lapsed{lock, l.lost}, err
+}
+
+// TestALostLeaseEndsTheRun: pages under way are finished, and the rest can go on at
+// once, by whoever gets the job.
+func TestALostLeaseEndsTheRun(t *testing.T) {
+	r := newRig(t, 100, charts(func(j *ingest.Job) { j.Regions, j.Pages = ingest.DefaultRegions, 4 }))
+	locks := lapsing{r.locks, make(chan struct{})}
+	r.locks = locks
+	var once sync.Once
+	r.options.Progress = func(ingest.Progress) { once.Do(func() { close(locks.lost) }) }
+	r.remake()
+	rep := r.run("charts", ingest.Occasion{})
+	if rep.State != catalog.Deferred || !errors.Is(rep.Err, ingest.ErrLostLock) || rep.Units == 32 || !rep.ResumeAt.Equal(noon) {
+		t.Errorf("%s after %d units, goes on at %s: %v", rep.State, rep.Units, rep.ResumeAt, rep.Err)
+	}
+	locks.lost = nil
+	r.locks, r.options.Progress = locks, nil
+	r.remake()
+	if again := r.run("charts", ingest.Occasion{Deferred: true}); again.State != catalog.Done || rep.Units+again.Units != 32 {
+		t.Errorf("%s after %d units and %d: %v", again.State, rep.Units, again.Units, again.Err)
 	}
 }

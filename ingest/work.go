@@ -16,7 +16,7 @@ import (
 type Work struct {
 	Name   string // as the catalog knows it
 	Region string // empty if it is for none
-	index  int    // of its region within the job, for the stagger
+	place  int    // of its region in the run, from 0, for the stagger
 	cursor catalog.Cursor
 	fetch  func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error)
 	// resumable work keeps its pass when it has fetched its pages of a run, and
@@ -30,7 +30,7 @@ func (r *Runner) works(j *Job) []*Work {
 	add := func(w Work) { all = append(all, &w) }
 	switch j.Kind {
 	case Trending:
-		for i, region := range j.Regions {
+		for _, region := range j.Regions {
 			for _, category := range j.Categories {
 				name := region
 				if len(j.Categories) > 1 || category != allCategories {
@@ -40,23 +40,23 @@ func (r *Runner) works(j *Job) []*Work {
 				if asked == allCategories {
 					asked = ""
 				}
-				add(Work{Name: name, Region: region, index: i, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
+				add(Work{Name: name, Region: region, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
 					return r.upstream.Trending(ctx, region, asked, at)
 				}})
 			}
 		}
 	case Search:
-		for i, region := range j.Regions {
+		for _, region := range j.Regions {
 			for _, text := range j.Queries {
 				q := youtube.Query{Text: text, Region: region, Since: j.Since, Until: j.Until}
-				add(Work{Name: region + "/" + text, Region: region, index: i, resumable: true, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
+				add(Work{Name: region + "/" + text, Region: region, resumable: true, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
 					return r.upstream.Search(ctx, q, at)
 				}})
 			}
 		}
 	case Uploads:
-		for i, channel := range j.Channels {
-			add(Work{Name: channel, index: i, resumable: true, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
+		for _, channel := range j.Channels {
+			add(Work{Name: channel, resumable: true, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
 				return r.upstream.Uploads(ctx, channel, at)
 			}})
 		}
@@ -151,6 +151,19 @@ func (w *Work) turn() time.Time {
 		return w.cursor.SavedAt
 	}
 	return w.cursor.CompletedAt
+}
+
+// queue gives each region its place, in the order of the work; what belongs to none has
+// one of its own.
+func queue(all []*Work) {
+	places := map[string]int{}
+	for _, w := range all {
+		region := cmp.Or(w.Region, w.Name)
+		if _, known := places[region]; !known {
+			places[region] = len(places)
+		}
+		w.place = places[region]
+	}
 }
 
 // only keeps the work of some regions.
