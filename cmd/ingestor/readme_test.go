@@ -54,3 +54,21 @@ func TestReadmeNamesEveryCommand(t *testing.T) {
 		t.Errorf("README.md names\n%q\nthe commands are\n%q", named, there)
 	}
 }
+
+// The README's transcript is what the demo says, as far as it goes.
+func TestReadmeShowsTheDemo(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(text), "go run ./cmd/ingestor demo\n\n```text\n")
+	shown, _, there := strings.Cut(shown, "```")
+	f := newFolder(t, 1, "")
+	cmd := f.program(t.Context())
+	cmd.Args, cmd.Env = []string{"ingestor", "demo"}, []string{"TMPDIR=" + f.dir}
+	r := finish(t, cmd)
+	folder := regexp.MustCompile(`/\S*/ingestor-demo-\d+`)
+	if !there || !strings.HasPrefix(folder.ReplaceAllString(r.stdout, "DIR"), folder.ReplaceAllString(shown, "DIR")) {
+		t.Errorf("README.md shows\n%s\nthe demo says\n%s", shown, r.stdout)
+	}
+}

@@ -50,7 +50,7 @@ Exit codes: 0 done, 75 deferred (the quota is gone, or another process has the j
   ingestor run --once --job trending --region US --region DE
   ingestor run --once --output json
   ingestor run --output json            a line for each run
-  */10 * * * *  ingestor run --once --due --quiet     (a line for cron)`,
+  ingestor run --once --due --quiet     for cron; ingestor init shows the line`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.runJobs(cmd, &f)
