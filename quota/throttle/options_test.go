@@ -2,6 +2,7 @@ package throttle_test
 
 import (
 	"errors"
+	"net/http/httptest"
 	"net/netip"
 	"testing"
 
@@ -72,7 +73,11 @@ func TestAnotherBook(t *testing.T) {
 	if err := r.ledger.SetBook(more); err != nil {
 		t.Fatal(err)
 	}
-	r.want(`OK "client";r=7;t=120`, "GET /", "198.51.100.1:1")
+	w := httptest.NewRecorder()
+	r.handler.ServeHTTP(w, request("GET /", "198.51.100.1:1"))
+	if got := w.Header(); got.Get("RateLimit-Policy") != `"client";q=9;w=60` || got.Get("RateLimit") != `"client";r=7;t=120` {
+		t.Errorf("with another book: %v", got)
+	}
 	other := parse(t, "revision: 2\nfamilies: {other: {quota: 9, windows: [{per: 60s}]}}")
 	if err := r.limiter.Check(other); !errors.Is(err, quota.ErrBadInput) {
 		t.Errorf("check a book without the family: %v", err)
@@ -80,5 +85,5 @@ func TestAnotherBook(t *testing.T) {
 	if err := r.ledger.SetBook(other); err != nil {
 		t.Fatal(err)
 	}
-	r.want(`OK`, "GET /", "198.51.100.1:1") // as in an outage
+	r.want(`Service Unavailable`, "GET /", "198.51.100.1:1") // not silently without a limit
 }

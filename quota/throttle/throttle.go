@@ -19,7 +19,8 @@ type Options struct {
 	Limits []Limit
 
 	// Routes have limits of their own instead, by pattern as in [http.ServeMux]:
-	// "GET /api/v1/search". The most specific one counts. Empty ones pass.
+	// "GET /api/v1/search". The most specific one counts. Empty ones pass. A host in
+	// a pattern is compared with what the client says, so it is for no more than that.
 	Routes map[string][]Limit
 
 	// TrustedProxies are the addresses of proxies whose word is taken for who the
@@ -35,10 +36,12 @@ type Options struct {
 	IPv6Bits int
 
 	// Outage is what to do while the store cannot be reached: admit, or refuse with
-	// 503; "" is admit, so that what is there to be read stays readable.
+	// 503; "" is admit, so that what is there to be read stays readable. What can only
+	// be mended by a person, as a family that has left the price book or a store that
+	// keeps none, is refused in any case.
 	Outage quota.Policy
 
-	// Logger is told when the store cannot be reached, and when it can again; nil is
+	// Logger is told when limits are not kept, and when they are again; nil is
 	// slog.Default.
 	Logger *slog.Logger
 }
@@ -211,13 +214,13 @@ func (t *Throttle) unseen(r *http.Request, err error) bool {
 		return false // nobody waits for the answer, and who cancels is not to be admitted for it
 	}
 	if !t.down.Swap(true) {
-		var outage *quota.OutageError
-		if errors.As(err, &outage) && outage.Err != nil {
-			err = outage.Err // without whose key it was
+		why := err
+		if outage, ok := errors.AsType[*quota.OutageError](err); ok && outage.Err != nil {
+			why = outage.Err // without whose key it was
 		}
-		t.log.Error("limits per client are not kept", "requests", t.outage, "error", err)
+		t.log.Error("limits per client are not kept", "outage", t.outage, "error", why)
 	}
-	return t.outage == quota.Admit
+	return t.outage == quota.Admit && !errors.Is(err, quota.ErrBadInput)
 }
 
 // seen notes that the ledger has told.

@@ -2,6 +2,7 @@ package throttle_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -160,5 +161,51 @@ func TestRoutes(t *testing.T) {
 	r.handler.ServeHTTP(w, request("GET /search", "198.51.100.3:1"))
 	if got, want := w.Header().Get("RateLimit-Policy"), `"client";q=4;w=60, "search-1s";q=1;w=1, "search-1m";q=2;w=60`; got != want {
 		t.Errorf("RateLimit-Policy: %s, want %s", got, want)
+	}
+}
+
+// However a path is written, it is the route that a ServeMux would serve for it.
+func TestOddRequests(t *testing.T) {
+	r := newRig(t, &throttle.Options{Routes: map[string][]throttle.Limit{"GET /a/b": {{Family: "own"}}}})
+	for i, path := range []string{"/a/b", "//a/b", "/a/../a/b", "/a/b?x=%zz", "/%61/b"} {
+		from := fmt.Sprintf("203.0.113.%d:1", 100+i)
+		r.want(`OK "own";r=2;t=61`, "GET "+path, from)
+	}
+	for i, line := range []string{"OPTIONS *", "GET /a%2Fb", "GET /A/B", "BREW /a/b", "GET http://elsewhere/a/c"} {
+		from := fmt.Sprintf("203.0.113.%d:1", 200+i)
+		r.want(`OK "client";r=3;t=120`, line, from)
+	}
+}
+
+// Inventing tokens gains a page more than there may be, and costs others nothing.
+func TestInventedTokens(t *testing.T) {
+	clock := quota.NewSimClock(start)
+	text := "revision: 1\nfamilies: {client: {quota: 4, windows: [{per: 60s}], max_keys: 10}}"
+	ledger, err := quota.New(parse(t, text), memstore.New(&memstore.Options{Clock: clock}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := throttle.New(ledger, &throttle.Options{Limits: []throttle.Limit{{By: []throttle.Part{throttle.Token}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := 0
+	h := limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }))
+	ask := func(token string) {
+		h.ServeHTTP(httptest.NewRecorder(), request("GET /", "203.0.113.7:1", "Authorization: Bearer "+token))
+	}
+	ask("known")
+	for i := range 1000 {
+		ask(fmt.Sprint("invented", i))
+	}
+	if want := 1 + 9 + 4; served != want {
+		t.Errorf("%d requests are served, want %d", served, want)
+	}
+	served = 0
+	for range 10 {
+		ask("known")
+	}
+	if served != 3 {
+		t.Errorf("%d more requests of one who was there before are served, want 3", served)
 	}
 }
