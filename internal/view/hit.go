@@ -21,7 +21,15 @@ type Hits struct {
 func Found(r catalog.Results) Hits {
 	v := Hits{Hits: []Hit{}, Cursor: r.Cursor}
 	for _, h := range r.Hits {
-		v.Hits = append(v.Hits, Hit{OneVideo(h.Video), VideoURL(h.Video.ID), h.Title, h.Channel, h.Snippet})
+		v.Hits = append(v.Hits, Hit{OneVideo(h.Video), VideoURL(h.Video.ID), text(h.Title), text(h.Channel), text(h.Snippet)})
 	}
 	return v
+}
+
+// text is an empty list where there is none.
+func text(m catalog.Marked) catalog.Marked {
+	if m == nil {
+		return catalog.Marked{}
+	}
+	return m
 }
