@@ -37,7 +37,7 @@ func (c *Config) Prepare() []Fault {
 	}
 	c.Workers = cmp.Or(c.Workers, DefaultWorkers)
 	c.CallTimeout = cmp.Or(c.CallTimeout, DefaultCallTimeout)
-	if err := checkRegions(c.Regions); err != nil {
+	if err := CheckRegions(c.Regions); err != nil {
 		faults = append(faults, Fault{"regions", err})
 	}
 	if c.MaxWait < 0 {

@@ -153,7 +153,7 @@ func (j *Job) check() []Fault {
 			fault(d.field, fmt.Errorf("a time cannot be negative, as %s", d.Duration))
 		}
 	}
-	fault("regions", checkRegions(j.Regions))
+	fault("regions", CheckRegions(j.Regions))
 	j.checkWork(fault)
 	return faults
 }
@@ -190,7 +190,8 @@ func checkList(all []string) error {
 
 var regionCode = regexp.MustCompile(`^[A-Z]{2}$`)
 
-func checkRegions(regions []string) error {
+// CheckRegions refuses what is not written as a region is, and one that is there twice.
+func CheckRegions(regions []string) error {
 	for _, r := range regions {
 		switch {
 		case r == "UK":

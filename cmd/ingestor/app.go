@@ -46,6 +46,7 @@ names the time at which it can go on; the next one resumes where it stopped.`,
   ingestor init                 write ingestor.yaml and lines for cron and systemd
   ingestor run --once           do what there is to do, and leave
   ingestor quota                see what is left`,
+		Version:                    build().Version, // as most programs have the flag
 		SuggestionsMinimumDistance: 2,
 		SilenceUsage:               true,
 		SilenceErrors:              true,

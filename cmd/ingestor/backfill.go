@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -134,7 +135,15 @@ func (f *backfillFlags) job(s *settings, args []string) (*ingest.Job, error) {
 		j = known
 	}
 	if len(f.regions) > 0 {
-		j.Regions = f.regions
+		j.Regions = capitals(f.regions)
+	}
+	if err := ingest.CheckRegions(j.Regions); err != nil {
+		return nil, usage("--region: %w", err)
+	}
+	if classes := s.book.Upstreams[metered].Classes; f.class != "" {
+		if _, there := classes[f.class]; !there {
+			return nil, usage("--class: the price book has no class %q; it has %s", f.class, strings.Join(slices.Sorted(maps.Keys(classes)), ", "))
+		}
 	}
 	var err error
 	if j.Since, err = day("since", f.since); err != nil {

@@ -27,6 +27,9 @@ func (m metricsFile) check() error {
 	if info, err := os.Stat(filepath.Dir(string(m))); err != nil || !info.IsDir() {
 		return config(fmt.Errorf("--metrics-file: there is no folder %s; make it: mkdir -p '%s'", filepath.Dir(string(m)), filepath.Dir(string(m))))
 	}
+	if info, err := os.Stat(string(m)); err == nil && info.IsDir() {
+		return config(fmt.Errorf("--metrics-file: %s is a folder; name a file in it, as %s", m, filepath.Join(string(m), "ingestor.prom")))
+	}
 	return nil
 }
 

@@ -43,15 +43,18 @@ neither --for nor --until says otherwise. It opens by itself.`,
 						return usage("--for: %w", err)
 					}
 					if err := l.BlockFor(ctx, pool, d, reason); err != nil {
-						return err
+						return badUsage(err)
 					}
 				case until != "":
 					at, err := time.Parse(time.RFC3339, until)
 					if err != nil {
 						return usage("--until: %q is no instant; write it as 2026-11-22T08:00:00Z", until)
 					}
+					if !at.After(a.now()) {
+						return usage("--until: %s is over", until)
+					}
 					if err := l.Block(ctx, pool, at, reason); err != nil {
-						return err
+						return badUsage(err)
 					}
 				default:
 					if err := l.BlockUntilReset(ctx, pool, reason); err != nil {

@@ -108,6 +108,7 @@ func (a *app) runJobs(cmd *cobra.Command, f *runFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	f.regions = capitals(f.regions)
 	jobs, err := choose(s, f)
 	if err != nil {
 		return err
@@ -201,6 +202,15 @@ func (a *app) now() time.Time {
 		return a.clock.Now()
 	}
 	return time.Now()
+}
+
+// capitals writes regions as they are written everywhere, US for us.
+func capitals(regions []string) []string {
+	all := slices.Clone(regions)
+	for i, region := range all {
+		all[i] = strings.ToUpper(region)
+	}
+	return all
 }
 
 // choose returns the jobs that are asked for; without a name all are, and of those

@@ -75,6 +75,9 @@ func (c *Client) Channels(ctx context.Context, ids []string) (*catalog.Page, err
 // refresh makes a call about ids. Without any it makes none: it would be charged.
 func refresh(method, of string, ids []string, call func() error) error {
 	about := fmt.Sprintf("of %d %s", len(ids), of)
+	if len(ids) == 1 {
+		about = "of " + ids[0]
+	}
 	if len(ids) > most {
 		return &Error{Method: method, About: about, Err: fmt.Errorf("it takes at most %d", most)}
 	}
