@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
@@ -76,7 +77,7 @@ func (c *Client) Channels(ctx context.Context, ids []string) (*catalog.Page, err
 func refresh(method, of string, ids []string, call func() error) error {
 	about := fmt.Sprintf("of %d %s", len(ids), of)
 	if len(ids) == 1 {
-		about = "of " + ids[0]
+		about = strings.TrimSuffix(about, "s")
 	}
 	if len(ids) > most {
 		return &Error{Method: method, About: about, Err: fmt.Errorf("it takes at most %d", most)}
