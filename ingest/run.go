@@ -50,7 +50,8 @@ type Runner struct {
 	jitter   func(time.Duration) time.Duration
 }
 
-// NewRunner returns a runner that goes by a configuration that was prepared.
+// NewRunner returns a runner that goes by a configuration that was prepared. One that
+// is only asked how things stand, and never runs, needs no upstream and no locker.
 func NewRunner(c *Config, l *quota.Ledger, to Catalog, u Upstream, locker Locker, o *Options) *Runner {
 	if o == nil {
 		o = &Options{}

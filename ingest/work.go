@@ -62,10 +62,10 @@ func (r *Runner) works(j *Job) []*Work {
 		}
 	case Stats:
 		began := r.clock.Now()
-		add(Work{Name: "statistics", fetch: r.refresh(catalog.KindStatistics, func() time.Time { return began }, r.upstream.Statistics)})
+		add(Work{Name: "statistics", fetch: r.refresh(catalog.KindStatistics, func() time.Time { return began }, Upstream.Statistics)})
 	case Retention:
-		add(Work{Name: "videos", fetch: r.refresh(catalog.KindVideos, r.aging, r.upstream.Videos)})
-		add(Work{Name: "channels", fetch: r.refresh(catalog.KindChannels, r.aging, r.upstream.Channels)})
+		add(Work{Name: "videos", fetch: r.refresh(catalog.KindVideos, r.aging, Upstream.Videos)})
+		add(Work{Name: "channels", fetch: r.refresh(catalog.KindChannels, r.aging, Upstream.Channels)})
 	}
 	return all
 }
@@ -83,7 +83,7 @@ func (r *Runner) aging() time.Time { return r.clock.Now().Add(-refreshAfter) }
 const batch = 50
 
 // refresh fetches what was last fetched before a time, the oldest first.
-func (r *Runner) refresh(kind catalog.Kind, before func() time.Time, fetch func(context.Context, []string) (*catalog.Page, error)) func(context.Context, catalog.Cursor) (*catalog.Page, error) {
+func (r *Runner) refresh(kind catalog.Kind, before func() time.Time, fetch func(Upstream, context.Context, []string) (*catalog.Page, error)) func(context.Context, catalog.Cursor) (*catalog.Page, error) {
 	return func(ctx context.Context, _ catalog.Cursor) (*catalog.Page, error) {
 		ids, err := r.catalog.Aging(ctx, kind, before(), batch+1)
 		if err != nil {
@@ -93,7 +93,7 @@ func (r *Runner) refresh(kind catalog.Kind, before func() time.Time, fetch func(
 			return &catalog.Page{Done: true}, nil
 		}
 		more := len(ids) > batch
-		p, err := fetch(ctx, ids[:min(len(ids), batch)])
+		p, err := fetch(r.upstream, ctx, ids[:min(len(ids), batch)])
 		if err != nil {
 			return nil, err
 		}
