@@ -252,6 +252,16 @@ func (r *Runner) ResumeAt(ctx context.Context, j *Job) (first time.Time, err err
 	return first, nil
 }
 
+// NextAt returns when a job goes on with what was deferred, or is due again, whichever
+// comes first.
+func (r *Runner) NextAt(ctx context.Context, j *Job) (time.Time, error) {
+	next, err := r.ResumeAt(ctx, j)
+	if due := j.schedule.Next(r.clock.Now()); next.IsZero() || due.Before(next) {
+		next = due
+	}
+	return next, err
+}
+
 // turn is a run of a task that is over. Its error says that there was none, or that
 // it was broken off by the catalog, or by another process.
 type turn struct {

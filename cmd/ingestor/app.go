@@ -25,7 +25,8 @@ type app struct {
 	output     string
 	quiet      bool
 
-	clock quota.Clock // nil is the machine's
+	clock    quota.Clock    // nil is the machine's
+	observer quota.Observer // of the ledger; nil is nobody
 
 	loaded   *settings
 	warnings []string // of how the ledger's server is set up

@@ -26,7 +26,7 @@ import (
 // openLedger opens the ledger that the settings name, and what keeps a job from
 // running twice.
 func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quota.Ledger, ingest.Locker, error) {
-	o := &quota.Options{Clock: a.clock}
+	o := &quota.Options{Clock: a.clock, Observer: a.observer}
 	var store quota.Store
 	var locks ingest.Locker = ingest.Files(filepath.Join(s.state, "locks"))
 	kind, where, err := s.home()

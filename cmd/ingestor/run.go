@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -74,11 +75,12 @@ type works struct {
 	ledger   *quota.Ledger
 	catalog  *catalog.Catalog
 	runner   *ingest.Runner
+	log      *slog.Logger
 }
 
 // openWorks opens all that runs need.
 func (a *app) openWorks(ctx context.Context, s *settings, done *closers, progress func(ingest.Progress)) (*works, error) {
-	w := &works{settings: s}
+	w := &works{settings: s, log: a.log}
 	var err error
 	var locks ingest.Locker
 	if w.ledger, locks, err = a.openLedger(ctx, s, done); err != nil {
@@ -153,7 +155,7 @@ func (a *app) stay(ctx context.Context, s *settings, jobs []*ingest.Job, file me
 		one.Lock()
 		defer one.Unlock()
 		r := summary(j, rep, err, a.now())
-		if err := errors.Join(a.tell(r), file.write(a.abort, w, a.now())); err != nil {
+		if err := errors.Join(a.tell(r), file.write(w)); err != nil {
 			a.log.Error("tell of a run", "job", j.Name, "error", err)
 		}
 	}).Run(ctx)
@@ -163,7 +165,7 @@ func (a *app) stay(ctx context.Context, s *settings, jobs []*ingest.Job, file me
 // for hours.
 func (a *app) foretell(ctx context.Context, w *works, jobs []*ingest.Job) error {
 	for _, j := range jobs {
-		next, err := w.next(ctx, j, a.now())
+		next, err := w.runner.NextAt(ctx, j)
 		if err != nil {
 			return err
 		}
@@ -172,22 +174,13 @@ func (a *app) foretell(ctx context.Context, w *works, jobs []*ingest.Job) error 
 	return nil
 }
 
-// next is when a job goes on with what was deferred, or is due again.
-func (w *works) next(ctx context.Context, j *ingest.Job, now time.Time) (time.Time, error) {
-	next, err := w.runner.ResumeAt(ctx, j)
-	if due := j.Schedule().Next(now); next.IsZero() || due.Before(next) {
-		next = due
-	}
-	return next, err
-}
-
 // leave tells what came of runs, and with which exit code that ends.
 func (a *app) leave(w *works, file metricsFile, all []*ran) error {
 	codes := map[int]bool{exitDone: true}
 	for _, r := range all {
 		codes[r.code] = true
 	}
-	if err := errors.Join(a.show(all), file.write(a.abort, w, a.now())); err != nil {
+	if err := errors.Join(a.show(all), file.write(w)); err != nil {
 		codes[exitFailed] = true
 		fmt.Fprintf(a.stderr, "ingestor: %s\n", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/metrics"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -105,6 +106,8 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	told := metrics.New(&metrics.Options{Log: a.log})
+	a.observer = told
 	var done closers
 	defer func() { err = errors.Join(err, done.close()) }()
 	src, err := a.openSources(ctx, s, &done)
@@ -120,7 +123,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 		return config(err)
 	}
 	server, err := web.New(src, &web.Options{
-		Clock: a.clock, Log: a.log, MaxAge: s.MaxAge,
+		Clock: a.clock, Log: a.log, Metrics: told, MaxAge: s.MaxAge,
 		TrustedProxies: proxies, AnyHost: public || len(proxies) > 0,
 	})
 	if errors.Is(err, quota.ErrBadInput) {

@@ -9,7 +9,7 @@ const module = "github.com/headroom-quota/headroom"
 var house = [][]string{
 	{"cmd/ingestor"},
 	{"internal/web"},
-	{"internal/view"},
+	{"internal/view", "internal/metrics"},
 	{"ingest/plan"}, // runs the real runner, and so stands above it
 	{"ingest"},
 	{"ingest/youtube"},
@@ -44,6 +44,7 @@ var keys = map[string][]string{
 	"github.com/redis/go-redis":         {"quota/redisstore", "internal/redistest", "internal/peers"}, // peers: what others do in Redis
 	"modernc.org/sqlite":                {"internal/sqlitefile", "quota/sqlitestore", "ingest/catalog"},
 	"github.com/sony/gobreaker":         {"quota/breaker"},
+	"github.com/prometheus":             {"internal/metrics"},
 	"github.com/anishathalye/porcupine": {"quota/storetest"},
 	module + "/internal/redisclock":     {"quota/redisstore", "ingest/plan"},
 	module + "/internal/redistest":      {},

@@ -16,6 +16,9 @@ func (s *Server) table() []route {
 		{"GET /api/v1/regions", s.api(s.regions), "regions"},
 		{"GET /api/v1/runs", s.api(s.runs, "job", "limit", "before"), "runs"},
 		{"GET /api/v1/openapi.json", s.api(s.document), "openapi"},
+		{"GET /metrics", s.metrics.Handler(), unlimited},
+		{"GET /livez", s.api(s.live), unlimited},
+		{"GET /readyz", s.api(s.ready), unlimited},
 	}
 }
 

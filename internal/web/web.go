@@ -16,6 +16,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/metrics"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -35,6 +36,10 @@ const DefaultMaxAge = 26 * time.Hour
 type Options struct {
 	Clock quota.Clock  // nil: the machine's
 	Log   *slog.Logger // nil: slog.Default()
+
+	// Metrics are what /metrics answers; nil makes some. They should be the observer
+	// of the ledger, so that its decisions are counted.
+	Metrics *metrics.Metrics
 
 	// MaxAge is how old a chart may be that is not stale; zero is DefaultMaxAge.
 	MaxAge time.Duration
@@ -57,6 +62,7 @@ type Server struct {
 	limits   atomic.Pointer[limits]
 	clock    quota.Clock
 	log      *slog.Logger
+	metrics  *metrics.Metrics
 	maxAge   time.Duration
 	proxies  []netip.Prefix
 	timeouts Timeouts
@@ -71,7 +77,7 @@ func New(src Sources, o *Options) (*Server, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete()}
+	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete()}
 	if s.clock == nil {
 		s.clock = quota.SystemClock{}
 	}
@@ -80,6 +86,9 @@ func New(src Sources, o *Options) (*Server, error) {
 	}
 	if s.maxAge == 0 {
 		s.maxAge = DefaultMaxAge
+	}
+	if s.metrics == nil {
+		s.metrics = metrics.New(&metrics.Options{Log: s.log})
 	}
 	if err := s.Update(src); err != nil {
 		return nil, err
@@ -99,6 +108,7 @@ func (s *Server) Update(src Sources) error {
 	}
 	s.sources.Store(&src)
 	s.limits.Store(l)
+	s.metrics.Tell(metrics.Sources{Ledger: src.Ledger, Catalog: src.Catalog, Runner: src.Runner, Jobs: src.Jobs})
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 func TestItTellsOfLedgerAndCatalog(t *testing.T) {
@@ -71,5 +72,26 @@ func TestPublic(t *testing.T) {
 	}
 	if _, err := web.Public("127.0.0.1"); err == nil {
 		t.Error("an address without a port is one")
+	}
+}
+
+func TestProbes(t *testing.T) {
+	r := newRig(t, nil)
+	probe := func(path string) string {
+		var told struct{ Status string }
+		r.get(path, &told)
+		return told.Status
+	}
+	units := quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}
+	r.must(r.ledger.Adjust(t.Context(), units, 20_000, "all and more"))
+	if got := probe("/readyz"); got != "ready" {
+		t.Errorf("with an empty quota it is %q", got)
+	}
+	r.must(r.catalog.Close())
+	if p := r.problem(http.StatusServiceUnavailable, "GET", "/readyz", ""); p.Detail != "the catalog cannot be read" {
+		t.Errorf("it says %q", p.Detail)
+	}
+	if got := probe("/livez"); got != "live" {
+		t.Errorf("without a catalog it is %q", got)
 	}
 }

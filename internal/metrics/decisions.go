@@ -1,0 +1,78 @@
+package metrics
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// decisions counts what the ledger of this process decides.
+type decisions struct {
+	outcomes *prometheus.CounterVec
+	refusals *prometheus.CounterVec
+	blocks   *prometheus.CounterVec
+	replayed *prometheus.CounterVec
+	took     prometheus.Histogram
+}
+
+func newDecisions() *decisions {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	return &decisions{
+		outcomes: counter("headroom_decisions_total", "What this process's ledger answered to those who asked for units; in an outage it is admitted, or outage.", "upstream", "account", "outcome"),
+		refusals: counter("headroom_refusals_total", "Refusals of this process's ledger, by the pool and the window that decided.", "upstream", "account", "pool", "window"),
+		blocks:   counter("headroom_blocks_total", "How often this process shut a pool, as the upstream said no.", "upstream", "account", "pool"),
+		replayed: counter("headroom_replayed_units_total", "Units admitted in an outage that this process has put into the ledger since.", "upstream", "account", "pool"),
+		took: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "headroom_reserve_duration_seconds",
+			Help:    "How long the store took to decide.",
+			Buckets: []float64{.000001, .00001, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		}),
+	}
+}
+
+func (d *decisions) all() []prometheus.Collector {
+	return []prometheus.Collector{d.outcomes, d.refusals, d.blocks, d.replayed, d.took}
+}
+
+// answers are the events that end in an answer to somebody who asked.
+var answers = []quota.EventKind{
+	quota.EventGranted, quota.EventDrawn, quota.EventRefused, quota.EventBlocked, quota.EventImpossible,
+	quota.EventUnpriced, quota.EventAdmitted, quota.EventOutage, quota.EventFailed,
+}
+
+// Observe implements [quota.Observer].
+func (d *decisions) Observe(e quota.Event) {
+	up, account := whose(&e)
+	if slices.Contains(answers, e.Kind) {
+		d.outcomes.WithLabelValues(up, account, string(e.Kind)).Inc()
+	}
+	switch e.Kind {
+	case quota.EventRefused:
+		d.refusals.WithLabelValues(up, account, e.Pool.Name, e.Verdict.Window).Inc()
+	case quota.EventShut:
+		d.blocks.WithLabelValues(up, account, e.Pool.Name).Inc()
+	case quota.EventReplayed:
+		d.replayed.WithLabelValues(up, account, e.Pool.Name).Add(float64(e.Units))
+	}
+	if e.Took > 0 {
+		d.took.Observe(e.Took.Seconds())
+	}
+}
+
+// whose pool an event is about: never a family's key, which may be an address, and no
+// name that the price book does not have.
+func whose(e *quota.Event) (upstream, account string) {
+	switch {
+	case e.Pool != quota.Pool{}:
+		return e.Pool.Upstream, e.Pool.Account
+	case e.Kind == quota.EventFailed:
+		return "", "" // it may be because of those very names
+	case e.Call.Family != "":
+		return e.Call.Family, quota.DefaultAccount
+	}
+	return e.Call.Upstream, e.Call.Account
+}
