@@ -33,17 +33,14 @@ func (r *run) fetch(ctx context.Context, w *Work, budget *meter.Budget) (*catalo
 			return nil, ErrInterrupted
 		case errors.As(err, &refused):
 			wait := r.jittered(refused.RetryAfter)
-			if waited += wait; waited > r.maxWait || r.late(wait) {
+			if waited += refused.RetryAfter; waited > r.maxWait || r.late(wait) {
 				return nil, err
 			}
 			r.log.Info("waiting for units", "work", w.Name, "pool", refused.Pool.String(), "for", wait.Round(time.Second))
 			err = r.clock.Sleep(ctx, wait)
 		case errors.Is(err, youtube.ErrPageToken) && w.cursor.Begun() && !restarted:
 			restarted = true
-			r.log.Info("the upstream has forgotten the page; beginning anew", "work", w.Name)
-			if w.cursor, err = r.record.Restart(context.WithoutCancel(r.abort), w.Name); err != nil {
-				err = unsaved(err)
-			}
+			err = r.restart(w, err)
 		case youtube.Temporary(err) && attempt < attempts:
 			wait := pause
 			for range attempt - 1 {
@@ -65,6 +62,16 @@ func (r *run) fetch(ctx context.Context, w *Work, budget *meter.Budget) (*catalo
 			return nil, err
 		}
 	}
+}
+
+// restart begins the pass of a unit of work anew: the upstream has forgotten its page,
+// or what the pass had fetched has expired since.
+func (r *run) restart(w *Work, why error) (err error) {
+	r.log.Info("beginning anew", "work", w.Name, "because", why)
+	if w.cursor, err = r.record.Restart(context.WithoutCancel(r.abort), w.Name); err != nil {
+		return unsaved(err)
+	}
+	return nil
 }
 
 // late reports whether a wait would end after the run must.

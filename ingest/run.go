@@ -255,6 +255,7 @@ func (r *run) work(ctx context.Context, w *Work, why Occasion) (done WorkReport)
 		done.Err = err
 		return done
 	}
+	restarted := false
 	for pages := 1; ; pages++ {
 		if done.Err = r.stopped(ctx); done.Err != nil {
 			return done
@@ -271,6 +272,12 @@ func (r *run) work(ctx context.Context, w *Work, why Occasion) (done WorkReport)
 			page.Next, page.Done = "", true
 		}
 		saved, err := r.save(page)
+		if errors.Is(err, catalog.ErrOutOfStep) && !restarted {
+			restarted = true
+			if err = r.restart(w, err); err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			done.Err = err
 			return done
