@@ -82,6 +82,18 @@ func TestRunWaitsForUnitsThatComeSoon(t *testing.T) {
 	}
 }
 
+// TestRunWaitsAsLongAsItMay: what comes back within max_wait is waited for, also if the
+// jitter is longer than that.
+func TestRunWaitsAsLongAsItMay(t *testing.T) {
+	r := newRig(t, 3, charts(func(j *ingest.Job) { j.Regions = []string{"US"} }))
+	r.options.Jitter = func(most time.Duration) time.Duration { return most }
+	r.remake()
+	r.must(r.ledger.BlockFor(t.Context(), unitsPool, ingest.DefaultMaxWait, "slow down"))
+	if rep := r.run("charts", ingest.Occasion{}); rep.State != catalog.Done {
+		t.Errorf("%s: %v", rep.State, rep.Err)
+	}
+}
+
 // TestRunIsFair: of eight regions the quota is gone in the fifth, every day of a
 // week.
 func TestRunIsFair(t *testing.T) {
