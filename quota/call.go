@@ -73,11 +73,21 @@ func (i *ids) fill() {
 	i.block = b.String()
 }
 
-// pageKey is the key under which a store knows a family's member.
+// pageKey is the key under which a store knows a family's member. What could be the
+// hash of another key is hashed, too: nobody can choose a key that is another's page.
 func pageKey(key string) string {
-	if len(key) <= maxKeyBytes && printable(key, maxKeyBytes) {
+	if len(key) <= maxKeyBytes && printable(key, maxKeyBytes) && !hashed(key) {
 		return key
 	}
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:])
+}
+
+// hashed reports whether a key looks like what pageKey makes of long ones.
+func hashed(key string) bool {
+	if len(key) != 2*sha256.Size {
+		return false
+	}
+	_, err := hex.DecodeString(key)
+	return err == nil
 }

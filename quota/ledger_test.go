@@ -484,6 +484,17 @@ func TestFamilies(t *testing.T) {
 			}
 		}
 	})
+	t.Run("no key is the hash of another", func(t *testing.T) {
+		l, _ := newLedger(t)
+		r, err := l.Reserve(t.Context(), client(strings.Repeat("k", 100)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := r.Pool.Key
+		if r, err = l.Reserve(t.Context(), client(page)); err != nil || r.Pool.Key == page {
+			t.Errorf("two keys share the page %s; %v", page, err)
+		}
+	})
 	t.Run("more than the limit at once is impossible", func(t *testing.T) {
 		l, _ := newLedger(t)
 		c := client("a")
