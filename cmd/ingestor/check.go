@@ -248,13 +248,8 @@ func checkKeys(ctx context.Context, f *findings, s *settings) {
 		} else {
 			path = ""
 		}
-		key, err := s.keys()[name](ctx)
-		switch {
-		case err != nil:
+		if _, err := s.keys()[name](ctx); err != nil {
 			f.fault("key", &exit{exitCredential, fmt.Errorf("%s: %w", name, err)})
-			continue
-		case key == "":
-			f.fault("key", &exit{exitCredential, fmt.Errorf("%s: the key %s is empty", name, from)})
 			continue
 		}
 		f.ok("key", "%s has one, %s", name, from)

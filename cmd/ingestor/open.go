@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -146,39 +145,6 @@ func (a *app) openCatalog(ctx context.Context, s *settings, done *closers) (*cat
 	}
 	done.add(c.Close)
 	return c, nil
-}
-
-// keys are the API keys of the accounts, read when they are needed.
-func (s *settings) keys() map[string]meter.KeySource {
-	keys := map[string]meter.KeySource{
-		"youtube": func(context.Context) (string, error) {
-			if key := strings.TrimSpace(os.Getenv("YOUTUBE_API_KEY")); key != "" {
-				return key, nil
-			}
-			if s.KeyFile == "" {
-				return "", errors.New("set YOUTUBE_API_KEY, or key_file in the configuration")
-			}
-			return readKey(s.KeyFile)
-		},
-	}
-	if s.key != nil {
-		keys["youtube"] = s.key
-	}
-	for name, account := range s.Accounts {
-		keys["youtube@"+name] = func(context.Context) (string, error) { return readKey(account.KeyFile) }
-	}
-	return keys
-}
-
-func readKey(path string) (string, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("there is no key file %s", path)
-	}
-	if err != nil {
-		return "", fmt.Errorf("read the key file: %w", err)
-	}
-	return strings.TrimSpace(string(text)), nil
 }
 
 // transport meters the calls of the upstream. Another endpoint than the real one
