@@ -40,7 +40,9 @@ func NewDaemon(r *Runner, jobs []*Job, done func(*Job, *Report, error)) *Daemon 
 	return d
 }
 
-// Run runs the jobs until the context ends, and returns when the last run has.
+// Run runs the jobs until the context ends, and returns when the last run has. It gives
+// up when the catalog cannot be read, and when the ledger knows a newer price book
+// ([quota.ErrStaleBook]): started again, it may find that too.
 func (d *Daemon) Run(ctx context.Context) error {
 	if err := d.load(ctx); err != nil {
 		return err
@@ -48,6 +50,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	ended := make(chan turn, len(d.tasks))
 	var running sync.WaitGroup
 	defer running.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	for {
 		next, at := d.next()
 		ready, rest := d.alarm(ctx, next, at)
@@ -218,6 +222,9 @@ func (t *task) wind(now time.Time, r *Runner) {
 func (d *Daemon) settle(ctx context.Context, done turn) (err error) {
 	t, now := done.task, d.runner.clock.Now()
 	t.running = false
+	if errors.Is(done.err, quota.ErrStaleBook) {
+		return done.err
+	}
 	if t.tick.Before(now) {
 		if missed := t.job.missed(t.tick.Add(-1), now); !missed.IsZero() {
 			t.tick, t.start = missed, missed
@@ -263,7 +270,7 @@ func (r *Runner) NextAt(ctx context.Context, j *Job) (time.Time, error) {
 }
 
 // turn is a run of a task that is over. Its error says that there was none, or that
-// it was broken off by the catalog, or by another process.
+// it was broken off: by the catalog, by another process, by a price book that is old.
 type turn struct {
 	task *task
 	why  Occasion
@@ -281,7 +288,7 @@ func (d *Daemon) make(ctx context.Context, t *task, why Occasion) turn {
 	}
 	d.done(t.job, rep, err)
 	var broken *catalogError
-	if err == nil && (errors.As(rep.Err, &broken) || errors.Is(rep.Err, ErrLostLock)) {
+	if err == nil && (errors.As(rep.Err, &broken) || errors.Is(rep.Err, ErrLostLock) || errors.Is(rep.Err, quota.ErrStaleBook)) {
 		err = rep.Err
 	}
 	return turn{t, why, err}

@@ -219,3 +219,22 @@ func TestDaemonHearsThatTheClockWasSet(t *testing.T) {
 		})
 	}
 }
+
+// TestDaemonWithAnOldBook stops: another process has told the ledger of a newer one.
+func TestDaemonWithAnOldBook(t *testing.T) {
+	for name, run := range map[string]func(*rig, *ingest.Daemon) error{
+		"simulated": func(r *rig, d *ingest.Daemon) error { return d.Simulate(t.Context(), r.clock, noon.AddDate(0, 0, 7)) },
+		"running":   func(_ *rig, d *ingest.Daemon) error { return d.Run(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 100, charts(nil))
+			_, err := r.newLedger(3, 200).Reserve(t.Context(), quota.Call{Upstream: "youtube", Method: "videos.list"})
+			r.must(err)
+			runs := 0
+			d := ingest.NewDaemon(r.runner, []*ingest.Job{r.job("charts")}, func(*ingest.Job, *ingest.Report, error) { runs++ })
+			if err := run(r, d); !errors.Is(err, quota.ErrStaleBook) || runs != 1 {
+				t.Errorf("after %d runs: %v", runs, err)
+			}
+		})
+	}
+}

@@ -27,6 +27,7 @@ type rig struct {
 	t       *testing.T
 	clock   *quota.SimClock
 	sim     *youtubesim.Sim
+	store   quota.Store
 	ledger  *quota.Ledger
 	catalog *catalog.Catalog
 	runner  *ingest.Runner
@@ -47,14 +48,9 @@ func newRig(t *testing.T, units int64, jobs map[string]ingest.Job) *rig {
 	server := httptest.NewServer(r.sim)
 	t.Cleanup(server.Close)
 
-	book, err := quota.ParseBook("costs.yaml", fmt.Appendf(nil, `
-extends: builtin
-revision: 2
-upstreams: {youtube: {pools: {units: {quota: %d, headroom: 5}}}}
-`, units+5), &quota.BookOptions{Builtins: headroom.Builtin})
-	r.must(err)
-	r.ledger, err = quota.New(book, memstore.New(&memstore.Options{Clock: r.clock}), &quota.Options{Clock: r.clock})
-	r.must(err)
+	r.store = memstore.New(&memstore.Options{Clock: r.clock})
+	r.ledger = r.newLedger(2, units)
+	var err error
 	r.catalog, err = catalog.Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"), &catalog.Options{Clock: r.clock})
 	r.must(err)
 	t.Cleanup(func() { r.must(r.catalog.Close()) })
@@ -67,6 +63,20 @@ upstreams: {youtube: {pools: {units: {quota: %d, headroom: 5}}}}
 	r.server = server
 	r.remake()
 	return r
+}
+
+// newLedger is a ledger of so many units a day, by a book with this revision.
+func (r *rig) newLedger(revision int, units int64) *quota.Ledger {
+	r.t.Helper()
+	book, err := quota.ParseBook("costs.yaml", fmt.Appendf(nil, `
+extends: builtin
+revision: %d
+upstreams: {youtube: {pools: {units: {quota: %d, headroom: 5}}}}
+`, revision, units+5), &quota.BookOptions{Builtins: headroom.Builtin})
+	r.must(err)
+	l, err := quota.New(book, r.store, &quota.Options{Clock: r.clock})
+	r.must(err)
+	return l
 }
 
 // remake makes the runner anew, by the options of the rig.
