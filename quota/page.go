@@ -17,7 +17,7 @@ func CheckBook(c *Charge, p *window.Page) error {
 	case c.Revision < p.Revision:
 		return &StaleBookError{Pool: c.Pool, Revision: c.Revision, Stored: p.Revision}
 	case c.Revision == p.Revision && !p.LaidOut(c.Windows):
-		return BadInput("%s has other windows in the ledger under the same revision %d of the price book: raise revision in costs.yaml", c.Pool, c.Revision)
+		return OtherWindows(c)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func (j *Journal) Admit(ctx context.Context, e quota.Entry, allowance int64) (a 
 		return add(ctx, tx, e)
 	})
 	if err == nil && other {
-		err = quota.BadInput("id %q was used before with other charges; an id names one call", e.ID)
+		err = quota.OtherCharges(e.ID)
 	}
 	return a, err
 }

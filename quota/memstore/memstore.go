@@ -140,7 +140,7 @@ func (s *Store) keep(now time.Time, a *account, r *quota.Request, pools []int32)
 // repeat answers an id that has its receipt.
 func (a *account) repeat(now time.Time, r quota.Request, got *receipt, all []taken) (quota.Verdict, error) {
 	if !a.covers(all, r.Charges) {
-		return quota.Verdict{}, otherCharges(r.ID)
+		return quota.Verdict{}, quota.OtherCharges(r.ID)
 	}
 	for i, t := range all { // before any page is changed
 		if err := quota.CheckBook(&r.Charges[i], a.pools[t.pool].page); err != nil {
@@ -160,10 +160,6 @@ func (a *account) repeat(now time.Time, r quota.Request, got *receipt, all []tak
 	return v, nil
 }
 
-func otherCharges(id string) error {
-	return quota.BadInput("id %q was used before with other charges; an id names one call", id)
-}
-
 // Settle implements [quota.Store].
 func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
 	if err := ctx.Err(); err != nil {
@@ -174,11 +170,11 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota
 	now := s.clock.Now()
 	a := s.accounts[accountKey{t.Upstream, t.Account}]
 	if a == nil {
-		return quota.Settlement{}, noReceipt(t)
+		return quota.Settlement{}, quota.NoReceipt(t)
 	}
 	got, c := a.receipts.get(t.ID, now)
 	if got == nil || got.nonce != t.Nonce {
-		return quota.Settlement{}, noReceipt(t)
+		return quota.Settlement{}, quota.NoReceipt(t)
 	}
 	all := c.of(got)
 	if err := quota.CheckSettle(units, len(all)); err != nil {
@@ -194,10 +190,6 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota
 	}
 	got.settled, got.released = true, quota.Released(units)
 	return got.settlement, nil
-}
-
-func noReceipt(t quota.Token) error {
-	return quota.BadInput("settle %q: no such reservation, or it was made more than %s ago", t.ID, quota.ReceiptLife)
 }
 
 // Record implements [quota.Store].
@@ -218,7 +210,7 @@ func (s *Store) Record(ctx context.Context, r quota.Request) error {
 	if got, c := a.receipts.get(r.ID, now); got != nil {
 		switch {
 		case !a.covers(c.of(got), r.Charges):
-			return otherCharges(r.ID)
+			return quota.OtherCharges(r.ID)
 		case !got.released: // that call never left; this one is another try
 			return nil
 		}

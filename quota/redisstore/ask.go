@@ -96,7 +96,7 @@ func (a *ask) run(ctx context.Context) ([]any, error) {
 		case replyStale:
 			return nil, &quota.StaleBookError{Pool: charge.Pool, Revision: charge.Revision, Stored: integer(reply[1])}
 		case replyOtherWindows:
-			return nil, quota.BadInput("%s has other windows in the ledger under the same revision %d of the price book: raise revision in costs.yaml", charge.Pool, charge.Revision)
+			return nil, quota.OtherWindows(charge)
 		case replyForgotten:
 			return nil, &quota.ForgottenError{Pool: charge.Pool, Born: window.Instant(integer(reply[1])).Time()}
 		default:

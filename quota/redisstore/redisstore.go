@@ -124,7 +124,7 @@ func (s *Store) decide(ctx context.Context, a *ask, id string) (quota.Verdict, e
 		return quota.Verdict{}, err
 	}
 	if integer(reply[0]) == replyOtherCharges {
-		return quota.Verdict{}, otherCharges(id)
+		return quota.Verdict{}, quota.OtherCharges(id)
 	}
 	c := &a.charges[integer(reply[3])-1]
 	v := quota.Verdict{
@@ -195,13 +195,9 @@ func (s *Store) record(ctx context.Context, a *ask, r *quota.Request) error {
 		return err
 	}
 	if integer(reply[0]) == replyOtherCharges {
-		return otherCharges(r.ID)
+		return quota.OtherCharges(r.ID)
 	}
 	return s.births.remember(ctx, a, reply[3:])
-}
-
-func otherCharges(id string) error {
-	return quota.BadInput("id %q was used before with other charges; an id names one call", id)
 }
 
 // Block implements [quota.Store].

@@ -24,13 +24,13 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota
 	key := receiptKey(tag, t.ID)
 	get := redis.NewStringCmd(ctx, "get", key)
 	if err := s.do(ctx, get); errors.Is(err, redis.Nil) {
-		return quota.Settlement{}, noReceipt(t)
+		return quota.Settlement{}, quota.NoReceipt(t)
 	} else if err != nil {
 		return quota.Settlement{}, err
 	}
 	pools, labels, days := readReceipt(get.Val())
 	if pools == nil || get.Val()[:16] != string(t.Nonce[:]) {
-		return quota.Settlement{}, noReceipt(t)
+		return quota.Settlement{}, quota.NoReceipt(t)
 	}
 	if err := quota.CheckSettle(units, len(pools)); err != nil {
 		return quota.Settlement{}, err
@@ -55,15 +55,11 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota
 		return quota.Settlement{}, err
 	}
 	if integer(reply[0]) == replyGone {
-		return quota.Settlement{}, noReceipt(t)
+		return quota.Settlement{}, quota.NoReceipt(t)
 	}
 	return quota.Settlement{
 		Back: integer(reply[2]), Left: integer(reply[3]), Charged: integer(reply[4]), Repeat: integer(reply[5]) == 1,
 	}, s.births.remember(ctx, a, reply[6:])
-}
-
-func noReceipt(t quota.Token) error {
-	return quota.BadInput("settle %q: no such reservation, or it was made more than %s ago", t.ID, quota.ReceiptLife)
 }
 
 // readReceipt reads the text of a receipt: pools, labels and spend keys.

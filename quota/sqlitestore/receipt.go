@@ -93,7 +93,7 @@ func (t *tx) settle(token quota.Token, units []int64) (quota.Settlement, error) 
 	case err != nil:
 		return quota.Settlement{}, err
 	case got == nil || got.nonce != token.Nonce:
-		return quota.Settlement{}, quota.BadInput("settle %q: no such reservation, or it was made more than %s ago", token.ID, quota.ReceiptLife)
+		return quota.Settlement{}, quota.NoReceipt(token)
 	}
 	if err := quota.CheckSettle(units, len(got.taken)); err != nil {
 		return quota.Settlement{}, err

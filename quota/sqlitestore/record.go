@@ -29,7 +29,7 @@ func (t *tx) record(r *quota.Request) error {
 	case err != nil:
 		return err
 	case got != nil && !got.covers(r.Charges):
-		return otherCharges(r.ID)
+		return quota.OtherCharges(r.ID)
 	case got != nil && !got.released: // that call never left; this one is another try
 		return nil
 	}

@@ -135,7 +135,7 @@ func (t *tx) settleZone(p *pool, zone *time.Location) error {
 // repeat answers an id that has its receipt.
 func (t *tx) repeat(r *quota.Request, got *receipt) (quota.Verdict, error) {
 	if !got.covers(r.Charges) {
-		return quota.Verdict{}, otherCharges(r.ID)
+		return quota.Verdict{}, quota.OtherCharges(r.ID)
 	}
 	pools, err := t.pools(r.Charges, false)
 	if err != nil {
@@ -148,8 +148,4 @@ func (t *tx) repeat(r *quota.Request, got *receipt) (quota.Verdict, error) {
 	v := quota.Standing(t.now, r.Charges, pages)
 	v.ID, v.Nonce, v.At = r.ID, got.nonce, got.taken[0].At.Time()
 	return v, t.saveMoved(r.Charges, pools)
-}
-
-func otherCharges(id string) error {
-	return quota.BadInput("id %q was used before with other charges; an id names one call", id)
 }

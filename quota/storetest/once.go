@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -167,6 +168,25 @@ func testOnce(t *testing.T, h Harness) {
 			t.Errorf("reserve: %s at %s, want it granted again at %s", got, r.last.At, start)
 		}
 	})
+	t.Run("bad_input_of_three_kinds_is_told_apart", func(t *testing.T) {
+		r, ctx := newRig(t, h, hour...), context.Background()
+		reserveAs("a", 5)(r)
+		again := quota.Request{ID: "a", Charges: []quota.Charge{r.of("units", 4)}}
+		if _, err := r.s.Reserve(ctx, again); !errors.Is(err, quota.ErrOtherCharges) {
+			t.Errorf("reserve the id again with other charges: %v", err)
+		}
+		if err := r.s.Record(ctx, again); !errors.Is(err, quota.ErrOtherCharges) {
+			t.Errorf("record the id again with other charges: %v", err)
+		}
+		r.pools["units"] = []window.Limit{exact(10, time.Hour)}
+		if _, err := r.s.Reserve(ctx, quota.Request{Charges: []quota.Charge{r.of("units", 1)}}); !errors.Is(err, quota.ErrOtherWindows) {
+			t.Errorf("reserve by other windows: %v", err)
+		}
+		if _, err := r.s.Reserve(ctx, quota.Request{Charges: []quota.Charge{r.of("units", -1)}}); !errors.Is(err, quota.ErrBadInput) ||
+			errors.Is(err, quota.ErrOtherCharges) || errors.Is(err, quota.ErrOtherWindows) || errors.Is(err, quota.ErrNoReceipt) {
+			t.Errorf("reserve less than nothing: %v", err)
+		}
+	})
 	t.Run("only_who_has_the_token_settles", func(t *testing.T) {
 		r := newRig(t, h, hour...)
 		reserveAs("a", 5)(r)
@@ -176,8 +196,8 @@ func testOnce(t *testing.T, h Harness) {
 		other.ID = "b"
 		stranger.Account = "stranger"
 		for _, bad := range []quota.Token{guess, other, stranger, {}} {
-			if _, err := r.s.Settle(context.Background(), bad, []int64{0}); fault(err) != "bad input" {
-				t.Errorf("settle with token %+v: %v, want bad input", bad, err)
+			if _, err := r.s.Settle(context.Background(), bad, []int64{0}); fault(err) != "bad input" || !errors.Is(err, quota.ErrNoReceipt) {
+				t.Errorf("settle with token %+v: %v, want bad input as there is no receipt", bad, err)
 			}
 		}
 		if got := settle("a", 0)(r); got != "back 5" {
@@ -190,7 +210,7 @@ func testOnce(t *testing.T, h Harness) {
 		reserveAs("a", 5)(r)
 		r.at(quota.ReceiptLife + time.Second)
 		_, err := r.s.Settle(context.Background(), r.tokens["a"], []int64{0})
-		if fault(err) != "bad input" || !strings.Contains(err.Error(), "ago") && !strings.Contains(err.Error(), "expired") {
+		if fault(err) != "bad input" || !errors.Is(err, quota.ErrNoReceipt) || !strings.Contains(err.Error(), "ago") && !strings.Contains(err.Error(), "expired") {
 			t.Errorf("settled after the receipt expired: %v, want bad input that says so", err)
 		}
 		if used := r.used("units"); used != 5 {
