@@ -50,7 +50,7 @@ func (a *app) openFile(ctx context.Context, s *settings, path string, done *clos
 	if err := s.makeState(path); err != nil {
 		return nil, err
 	}
-	store, err := sqlitestore.Open(ctx, path, &sqlitestore.Options{Clock: a.clock})
+	store, err := sqlitestore.Open(ctx, path, &sqlitestore.Options{Clock: a.clock, Families: true}) // for those who reserve over HTTP
 	if err != nil {
 		return nil, err
 	}

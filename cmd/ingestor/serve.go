@@ -37,9 +37,14 @@ func (a *app) serveCommand() *cobra.Command {
 request and no unit is spent: users never touch the upstream. It tells of all
 processes that share the ledger and the catalog; the jobs are run by another one.
 
+With a token, in INGESTOR_TOKEN or in the file that --token-file names, programs in any
+language reserve units on the ledger: POST /v1/reserve, /v1/settle, /v1/release, and
+GET /v1/pools. Without one these routes are not there.
+
 It listens on this machine alone. To be reached from others it wants TLS, or a proxy
 that is named by --trusted-proxies, or --insecure.`,
 		Example: `  ingestor serve
+  openssl rand -hex 32 > token; chmod 600 token; ingestor serve --token-file token
   ingestor serve --listen :8443 --tls-cert cert.pem --tls-key key.pem`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -52,7 +57,7 @@ that is named by --trusted-proxies, or --insecure.`,
 	f.StringSlice("trusted-proxies", nil, "`networks` of proxies that are believed about clients, as 10.0.0.0/8")
 	f.String("tls-cert", "", "PEM `file` with the certificate")
 	f.String("tls-key", "", "PEM `file` with its key")
-	f.String("token-file", "", "`file` with the token of those who reserve over HTTP")
+	f.String("token-file", "", "`file` with the token of those who reserve over HTTP; INGESTOR_TOKEN wins")
 	return cmd
 }
 
@@ -154,7 +159,8 @@ func (a *app) openSources(ctx context.Context, s *settings, done *closers) (src 
 	}
 	src.Runner = ingest.NewRunner(&s.Config, src.Ledger, src.Catalog, nil, nil, &ingest.Options{Clock: a.clock, Log: a.log})
 	src.Jobs = s.List()
-	return src, nil
+	src.Token, err = a.token(s)
+	return src, err
 }
 
 // listen listens where the settings say, with TLS if they name a certificate.

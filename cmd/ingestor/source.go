@@ -43,7 +43,7 @@ func environment(defaults map[string]any) error {
 	for _, line := range slices.Sorted(slices.Values(os.Environ())) {
 		name, text, _ := strings.Cut(line, "=")
 		key, ours := strings.CutPrefix(name, "INGESTOR_")
-		if !ours || text == "" || name == "INGESTOR_CONFIG" || ofAService(key) {
+		if !ours || text == "" || name == "INGESTOR_CONFIG" || name == tokenVariable || ofAService(key) {
 			continue
 		}
 		key = strings.ToLower(key)
@@ -77,7 +77,7 @@ func noVariable(name, key string, defaults map[string]any) error {
 	for _, known := range slices.Sorted(maps.Keys(defaults)) {
 		there = append(there, variable(known))
 	}
-	return fmt.Errorf("%s: there is no such variable; there are INGESTOR_CONFIG, %s", name, strings.Join(there, ", "))
+	return fmt.Errorf("%s: there is no such variable; there are INGESTOR_CONFIG, %s, %s", name, tokenVariable, strings.Join(there, ", "))
 }
 
 // legible refuses a text that is none of what a setting is by default.

@@ -17,18 +17,15 @@ import (
 // a request must not cost a question to the store.
 const ownLimit = throttle.DefaultFamily + "_"
 
-// guesses is the name of the limit on requests whose token is wrong.
-const guesses = "guesses"
-
 // limits are those in force.
 type limits struct {
 	routes  *throttle.Throttle // in front of all routes
-	guesses *throttle.Throttle // see [Server.guessed]
+	guesses *guesses           // see guesses.go
 }
 
 // newLimits returns the limits that a price book says.
 func (s *Server) newLimits(book *quota.Book) (*limits, error) {
-	names := map[string]bool{guesses: true}
+	names := map[string]bool{guessLimit: true}
 	routes := map[string][]throttle.Limit{}
 	own := func(name string) []throttle.Limit {
 		if _, there := book.Families[ownLimit+name]; there {
@@ -62,10 +59,7 @@ func (s *Server) newLimits(book *quota.Book) (*limits, error) {
 	if l.routes, err = throttle.New(ledger, &o); err != nil {
 		return nil, fmt.Errorf("limits per client: %w", err)
 	}
-	o.Routes, o.Limits = nil, own(guesses)
-	if l.guesses, err = throttle.New(ledger, &o); err != nil {
-		return nil, fmt.Errorf("limits per client: %w", err)
-	}
+	l.guesses = newGuesses(s.clock, book.Families[ownLimit+guessLimit], l.routes.Client)
 	return &l, nil
 }
 
@@ -73,14 +67,5 @@ func (s *Server) newLimits(book *quota.Book) (*limits, error) {
 func (s *Server) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.limits.Load().routes.Handler(next).ServeHTTP(w, r)
-	})
-}
-
-// guessed answers with next a request that is refused for its token, as long as its
-// client may go on guessing, and with 429 after that. It is for routes that are
-// unlimited in the table.
-func (s *Server) guessed(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.limits.Load().guesses.Handler(next).ServeHTTP(w, r)
 	})
 }

@@ -20,6 +20,10 @@ type Problem struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
 
+	Code     string   `json:"code,omitempty"`  // which one it is, for programs
+	Known    []string `json:"known,omitempty"` // what there is instead
+	*Verdict          // of the ledger, if it has said no
+
 	// RetryAfter is when to come again; zero says nothing.
 	RetryAfter time.Duration `json:"-"`
 }

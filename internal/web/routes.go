@@ -19,6 +19,11 @@ func (s *Server) table() []route {
 		{"GET /metrics", s.metrics.Handler(), unlimited},
 		{"GET /livez", s.api(s.live), unlimited},
 		{"GET /readyz", s.api(s.ready), unlimited},
+
+		{"POST /v1/reserve", s.decision(s.reserve), unlimited},
+		{"POST /v1/settle", s.decision(s.settle), unlimited},
+		{"POST /v1/release", s.decision(s.release), unlimited},
+		{"GET /v1/pools", s.decision(s.pools, "upstream", "account"), unlimited},
 	}
 }
 
@@ -42,6 +47,7 @@ func (s *Server) mux() http.Handler {
 	for _, r := range s.table() {
 		mux.Handle(r.pattern, r.handler)
 	}
+	s.otherwise(mux)
 	return s.fallback(mux)
 }
 

@@ -27,6 +27,7 @@ type Sources struct {
 	Catalog *catalog.Catalog
 	Runner  *ingest.Runner // says how fresh regions are, and when deferred work goes on; it never runs
 	Jobs    []*ingest.Job
+	Token   *Token // of those who reserve over HTTP; nil: nobody does
 }
 
 // DefaultMaxAge is how old a chart may be that is not stale.

@@ -1,0 +1,326 @@
+package web_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+const theToken = "RECOGNISE0me0wherever0I0am"
+
+var withToken = []string{"Authorization", "Bearer " + theToken}
+
+// newDecider is a rig whose server has a token, and the price book of a shop.
+func newDecider(t *testing.T, o *web.Options) *rig {
+	t.Helper()
+	r := newRig(t, o)
+	r.token(theToken)
+	book, err := quota.ParseBook("test", []byte(shop), nil)
+	r.must(err)
+	r.must(r.ledger.SetBook(book))
+	return r
+}
+
+// token makes the server want another token; "" is none.
+func (r *rig) token(text string) {
+	r.Helper()
+	src := web.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}
+	if text != "" {
+		token, err := web.NewToken(text)
+		r.must(err)
+		src.Token = token
+	}
+	r.must(r.server.Update(src))
+}
+
+// post asks for a decision that must be granted.
+func (r *rig) post(path, body string, into any) {
+	r.Helper()
+	a := r.ask("POST", path, body, withToken...)
+	if a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != "application/json" || a.Header.Get("Cache-Control") != "no-store" {
+		r.Fatalf("%s %s: %s, %s", path, body, a.Status, a.body)
+	}
+	r.must(json.Unmarshal([]byte(a.body), into))
+}
+
+// grant reserves what must be granted.
+func (r *rig) grant(body string) (v web.Verdict) {
+	r.Helper()
+	r.post("/v1/reserve", body, &v)
+	return v
+}
+
+// refuse asks for what must be refused with a status and a code.
+func (r *rig) refuse(status int, code, path, body string) web.Problem {
+	r.Helper()
+	p := r.problem(status, "POST", path, body, withToken...)
+	if p.Code != code {
+		r.Errorf("%s %s: the code is %q, want %q: %s", path, body, p.Code, code, p.Detail)
+	}
+	return p
+}
+
+// used is what the first window of a pool counts.
+func (r *rig) used(pool string) int64 {
+	r.Helper()
+	var got struct{ Pools []view.Pool }
+	a := r.ask("GET", "/v1/pools", "", withToken...)
+	r.must(json.Unmarshal([]byte(a.body), &got))
+	for _, p := range got.Pools {
+		if p.Pool == pool {
+			return p.Windows[0].Used
+		}
+	}
+	r.Fatalf("there is no pool %s in %s", pool, a.body)
+	return 0
+}
+
+const shop = `
+revision: 1
+upstreams:
+  shop:
+    classes: {backfill: {keep_free: 50%}}
+    accounts: {default: {}, staging: {}}
+    pools:
+      units: {quota: 12, headroom: 2, windows: [{per: 10s}]}
+      orders: {quota: 5, windows: [{per: 10s}]}
+    methods:
+      item.get: {charge: {units: 1}}
+      order.put: {charge: {units: 4, orders: 1}}
+families:
+  visitor: {quota: 3, windows: [{per: 10s}]}
+`
+
+func TestReserve(t *testing.T) {
+	r := newDecider(t, nil)
+	v := r.grant(`{"method": "item.get", "job": "import", "region": "DE", "id": "a"}`)
+	want := web.Verdict{
+		Allowed: true, ID: "a", Token: v.Token, Charges: map[string]int64{"units": 1}, Pool: "shop/units", Window: "10s",
+		Units: 1, Used: 1, Limit: 10, Remaining: 9, ResetAt: v.ResetAt, At: v.At,
+	}
+	if got, all := encoded(t, v), encoded(t, want); got != all || v.Token == "" || v.ResetAt == nil || !v.At.Equal(noon) {
+		t.Errorf("granted %s\nwant    %s", got, all)
+	}
+	if again := r.grant(`{"method": "item.get", "id": "a"}`); !again.Repeat || again.Token != v.Token || again.Used != 1 {
+		t.Errorf("the same id again: %+v", again)
+	}
+	if v := r.grant(`{"pool": "units", "units": 3}`); v.Used != 4 || v.ID == "" {
+		t.Errorf("a pool: %+v", v)
+	}
+	if v := r.grant(`{"pool": "shop@default/units"}`); v.Used != 5 || v.Units != 1 {
+		t.Errorf("a pool by its whole name: %+v", v)
+	}
+	if v := r.grant(`{"charges": {"units": 1, "orders": 2}}`); v.Charges["orders"] != 2 || v.Pool != "shop/orders" {
+		t.Errorf("two pools: %+v", v)
+	}
+	if v := r.grant(`{"family": "visitor", "key": "ann", "units": 2}`); v.Pool != "visitor:ann" || v.Remaining != 1 || v.Token != "" {
+		t.Errorf("a family: %+v", v)
+	}
+	if v := r.grant(`{"upstream": "shop", "account": "staging", "method": "item.get", "class": "backfill"}`); v.Pool != "shop@staging/units" || v.Limit != 5 {
+		t.Errorf("an account, and a class: %+v", v)
+	}
+	spent, err := r.ledger.Spend(t.Context(), quota.SpendQuery{}, quota.ByJob, quota.ByRegion, quota.ByMethod)
+	r.must(err)
+	found := false
+	for _, s := range spent {
+		found = found || s.Labels == quota.Labels{Method: "item.get", Job: "import", Region: "DE"}
+	}
+	if !found {
+		t.Errorf("the labels are not in the spend: %+v", spent)
+	}
+}
+
+func encoded(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// What cannot be granted is told apart by the status, and more finely by the code.
+func TestWhatIsNotGranted(t *testing.T) {
+	r := newDecider(t, nil)
+	r.grant(`{"pool": "units", "units": 9, "id": "a"}`)
+	r.clock.Advance(2500 * time.Millisecond)
+	p := r.refuse(http.StatusTooManyRequests, "refused", "/v1/reserve", `{"pool": "units", "units": 2, "id": "b"}`)
+	if p.Verdict == nil || p.Allowed || p.ID != "b" || p.Pool != "shop/units" || p.Window != "10s" || p.Units != 2 || p.Used != 9 || p.Limit != 10 ||
+		p.Remaining != 1 || p.Verdict.RetryAfter != 8.5 || !p.RetryAt.Equal(noon.Add(11*time.Second)) || p.Token != "" {
+		t.Errorf("refused: %s", encoded(t, p))
+	}
+	a := r.ask("POST", "/v1/reserve", `{"pool": "units", "units": 2}`, withToken...)
+	wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
+	r.must(err)
+	if wait != 9 {
+		t.Errorf("Retry-After is %d, 8.5 rounded up is 9", wait)
+	}
+	r.clock.Advance(8499 * time.Millisecond)
+	r.refuse(http.StatusTooManyRequests, "refused", "/v1/reserve", `{"pool": "units", "units": 2}`)
+	r.clock.Advance(time.Millisecond)
+	r.grant(`{"pool": "units", "units": 2}`)
+
+	r.must(r.ledger.BlockFor(t.Context(), quota.Pool{Upstream: "shop", Name: "orders"}, 90*time.Second, "the shop is shut"))
+	p = r.refuse(http.StatusTooManyRequests, "blocked", "/v1/reserve", `{"method": "order.put"}`)
+	if !p.Blocked || p.Reason != "the shop is shut" || p.Verdict.RetryAfter != 90 {
+		t.Errorf("blocked: %s", encoded(t, p))
+	}
+	p = r.refuse(http.StatusUnprocessableEntity, "impossible", "/v1/reserve", `{"pool": "units", "units": 11}`)
+	if !p.Impossible || p.Limit != 10 || p.Units != 11 || p.Pool != "shop/units" {
+		t.Errorf("impossible: %s", encoded(t, p))
+	}
+	p = r.refuse(http.StatusUnprocessableEntity, "unpriced", "/v1/reserve", `{"method": "item.got"}`)
+	if strings.Join(p.Known, " ") != "item.get order.put" || !strings.Contains(p.Detail, `did you mean "item.get"`) {
+		t.Errorf("unpriced: %s", encoded(t, p))
+	}
+	r.grant(`{"pool": "units", "id": "c"}`)
+	r.refuse(http.StatusConflict, "other_charges", "/v1/reserve", `{"pool": "units", "units": 2, "id": "c"}`)
+	for body, says := range map[string]string{
+		`{"pool": "unit"}`:                           "the price book has orders, units",
+		`{"pool": "mall/units"}`:                     "the price book has shop",
+		`{"pool": "a/b/c"}`:                          "is not written upstream/pool",
+		`{"pool": "shop/units", "upstream": "shop"}`: "leave those fields out",
+		`{"family": "visitors", "key": "ann"}`:       "the price book has visitor",
+		`{"family": "visitor"}`:                      "the key is empty",
+		`{"method": "item.get", "class": "nope"}`:    "the price book has backfill",
+		`{"method": "item.get", "account": "nope"}`:  "the price book has default, staging",
+		`{"method": "item.get", "units": 1}`:         "a method has its price",
+		`{"method": "item.get", "pool": "units"}`:    "not method and pool",
+		`{}`:                            "name one of method, pool, charges and family, not none",
+		`{"pool": "units", "units": 0}`: "units must be 1 or more",
+		`{"pool": "units", "units": 9223372036854775807}`: "units must be 1 to 2147483647",
+		`{"charges": {}}`: "charges are empty",
+		`{"method": "item.get", "outage": "maybe"}`:                         "neither refuse nor admit",
+		`{"method": "item.get", "job": "` + strings.Repeat("x", 129) + `"}`: "at most 128",
+		`{"method": "item.get", "id": "` + strings.Repeat("x", 129) + `"}`:  "1 to 128 printable bytes",
+	} {
+		if p := r.refuse(http.StatusUnprocessableEntity, "bad_input", "/v1/reserve", body); !strings.Contains(p.Detail, says) {
+			t.Errorf("%s: it says %q, not %q", body, p.Detail, says)
+		}
+	}
+}
+
+func TestRequestsAreReadStrictly(t *testing.T) {
+	r := newDecider(t, nil)
+	for body, says := range map[string]string{
+		``:                                      "unexpected end",
+		`{"method": "item.get"`:                 "unexpected end",
+		`{"method": "item.get"} {}`:             "line 1, column 24: invalid character '{' after top-level value",
+		"{\n  \"method\": item.get}":            "line 2, column 13: invalid character",
+		`[]`:                                    "an object is wanted",
+		`"item.get"`:                            "an object is wanted",
+		`{"methods": "item.get"}`:               "there is no field \"methods\"; there are account,",
+		`{"Method": "item.get"}`:                "there is no field \"Method\"",
+		`{"method": "a", "method": "item.get"}`: "\"method\" stands there twice",
+		`{"method": 1}`:                         "method must be a text, not number",
+		`{"method": null}`:                      "method is null; leave it out",
+		`{"pool": "units", "units": "5"}`:       "units must be a whole number, not string",
+		`{"pool": "units", "units": 1.5}`:       "units must be a whole number, not number 1.5",
+		`{"pool": "units", "units": 99999999999999999999}`: "units must be a whole number",
+		`{"charges": 5}`:                        "an object of whole numbers",
+		`{"charges": {"units": "5"}}`:           "charges: units must be a whole number",
+		`{"charges": {"units": 1, "units": 5}}`: "charges: \"units\" stands there twice",
+		"{\"method\": \"item.get\xff\"}":        "not UTF-8",
+		strings.Repeat("[", 60_000):             "exceeded max depth",
+	} {
+		if p := r.refuse(http.StatusBadRequest, "", "/v1/reserve", body); !strings.Contains(p.Detail, says) {
+			t.Errorf("%.80s: it says %q, not %q", body, p.Detail, says)
+		}
+	}
+	r.refuse(http.StatusRequestEntityTooLarge, "", "/v1/reserve", `{"method": "`+strings.Repeat("x", 64<<10)+`"}`)
+	if used := r.used("shop/units"); used != 0 {
+		t.Errorf("%d units are used", used)
+	}
+}
+
+func TestSettle(t *testing.T) {
+	type settled struct {
+		ID                  string
+		Back, Left, Charged int64
+		Repeat              bool
+	}
+	r := newDecider(t, nil)
+	say := func(path, body string) (s settled) {
+		t.Helper()
+		r.post(path, body, &s)
+		return s
+	}
+	one := r.grant(`{"pool": "units", "units": 5, "id": "one"}`).Token
+	if got := say("/v1/settle", `{"token": "`+one+`", "units": 3}`); got != (settled{ID: "one", Back: 2}) {
+		t.Errorf("settled to less: %+v", got)
+	}
+	for _, path := range []string{"/v1/settle", "/v1/release"} {
+		body := `{"token": "` + one + `"}`
+		if path == "/v1/settle" {
+			body = `{"token": "` + one + `", "units": {"units": 9}}`
+		}
+		if got := say(path, body); got != (settled{ID: "one", Back: 2, Repeat: true}) {
+			t.Errorf("%s again: %+v", path, got)
+		}
+	}
+	two := r.grant(`{"method": "order.put"}`).Token
+	for body, says := range map[string]string{
+		`"units": 5`:                                 `the call charged orders and units; say the units of each, as {"orders": 1, ...}`,
+		`"units": {"units": 5}`:                      "the call charged orders and units, not units",
+		`"units": {"units": 5, "searches": 1}`:       "the call charged orders and units, not searches and units",
+		`"units": {"units": -1, "orders": 1}`:        "units must be 0 to 2147483647",
+		`"units": {"units": 1, "orders": 1, "a": 0}`: "not a and orders and units",
+	} {
+		if p := r.refuse(http.StatusUnprocessableEntity, "bad_input", "/v1/settle", `{"token": "`+two+`", `+body+`}`); !strings.Contains(p.Detail, says) {
+			t.Errorf("%s: it says %q, not %q", body, p.Detail, says)
+		}
+	}
+	if got := say("/v1/settle", `{"token": "`+two+`", "units": {"units": 1, "orders": 2}}`); got.Back != 3 || got.Charged != 1 {
+		t.Errorf("settled by pool: %+v", got)
+	}
+	three := r.grant(`{"method": "order.put"}`).Token
+	if got := say("/v1/release", `{"token": "`+three+`"}`); got.Back != 5 {
+		t.Errorf("released: %+v", got)
+	}
+	if used := r.used("shop/units"); used != 4 {
+		t.Errorf("%d units are used, want 3 and 1", used)
+	}
+	here, err := r.ledger.Reserve(t.Context(), quota.Call{Method: "item.get"}) // another program's token
+	r.must(err)
+	if got := say("/v1/release", `{"token": "`+here.Token().String()+`"}`); got.Back != 1 {
+		t.Errorf("released another program's: %+v", got)
+	}
+}
+
+func TestTokensOfReservations(t *testing.T) {
+	r := newDecider(t, nil)
+	r.refuse(http.StatusUnprocessableEntity, "bad_input", "/v1/settle", `{"token": "x"}`)
+	for _, token := range []string{"", "x", "e30.units", strings.Repeat("A", 50_000)} {
+		r.refuse(http.StatusBadRequest, "malformed_token", "/v1/release", `{"token": "`+token+`"}`)
+	}
+	r.refuse(http.StatusBadRequest, "malformed_token", "/v1/release", `{}`)
+	stranger := quota.Token{Upstream: "shop", Account: "default", ID: "x"}
+	r.refuse(http.StatusGone, "no_receipt", "/v1/release", `{"token": "`+stranger.String()+`.units"}`)
+	old := r.grant(`{"pool": "units"}`).Token
+	r.clock.Advance(quota.ReceiptLife + time.Second)
+	r.refuse(http.StatusGone, "no_receipt", "/v1/release", `{"token": "`+old+`"}`)
+}
+
+func TestPools(t *testing.T) {
+	r := newDecider(t, nil)
+	var got struct{ Pools []view.Pool }
+	for query, want := range map[string]int{"": 4, "?account=staging": 2, "?upstream=shop&account=default": 2} {
+		a := r.ask("GET", "/v1/pools"+query, "", withToken...)
+		r.must(json.Unmarshal([]byte(a.body), &got))
+		if len(got.Pools) != want {
+			t.Errorf("%s: %s", query, a.body)
+		}
+	}
+	if p := r.problem(http.StatusUnprocessableEntity, "GET", "/v1/pools?upstream=mall", "", withToken...); !strings.Contains(p.Detail, "the price book has shop") {
+		t.Errorf("it says %q", p.Detail)
+	}
+	r.problem(http.StatusBadRequest, "GET", "/v1/pools?pool=units", "", withToken...)
+	r.problem(http.StatusMethodNotAllowed, "GET", "/v1/reserve", "", withToken...)
+}

@@ -1,0 +1,140 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Verdict is what the ledger says of a reservation, granted or refused: a
+// [quota.Verdict]. Of several pools and windows it is the one that decides.
+type Verdict struct {
+	Allowed    bool             `json:"allowed"`
+	ID         string           `json:"id"`
+	Token      string           `json:"token,omitempty"` // settles and releases; none where nothing comes back
+	Charges    map[string]int64 `json:"charges,omitempty"`
+	Pool       string           `json:"pool"`
+	Window     string           `json:"window"`
+	Units      int64            `json:"units"`
+	Used       int64            `json:"used"`
+	Limit      int64            `json:"limit"`
+	Remaining  int64            `json:"remaining"`
+	RetryAfter float64          `json:"retry_after"` // seconds
+	RetryAt    *time.Time       `json:"retry_at"`
+	ResetAt    *time.Time       `json:"reset_at"`
+	At         *time.Time       `json:"at"`
+	Repeat     bool             `json:"repeat"`
+	Blocked    bool             `json:"blocked"`
+	Reason     string           `json:"reason"`
+	Impossible bool             `json:"impossible"`
+	Overflow   bool             `json:"overflow"`
+	Rebased    bool             `json:"rebased"`
+	Outage     bool             `json:"outage"`
+}
+
+// grantOf shows a grant.
+func grantOf(granted *quota.Reservation) *Verdict {
+	v := verdictOf(&granted.Verdict)
+	v.Token, v.Charges = receipt(granted), granted.Charges()
+	return v
+}
+
+func verdictOf(v *quota.Verdict) *Verdict {
+	shown := &Verdict{
+		Allowed: v.Allowed, ID: v.ID, Window: v.Window, Units: v.Units, Used: v.Used, Limit: v.Limit, Remaining: v.Remaining,
+		RetryAfter: v.RetryAfter.Seconds(), RetryAt: view.Instant(v.RetryAt), ResetAt: view.Instant(v.ResetAt), At: view.Instant(v.At),
+		Repeat: v.Repeat, Blocked: v.Blocked, Reason: v.Reason, Impossible: v.Impossible, Overflow: v.Overflow, Rebased: v.Rebased, Outage: v.Outage,
+	}
+	if v.Pool != (quota.Pool{}) { // a call without a price that the book admits has none
+		shown.Pool = v.Pool.String()
+	}
+	return shown
+}
+
+// settlement is what settling did: a [quota.Settlement].
+type settlement struct {
+	ID      string `json:"id"`
+	Back    int64  `json:"back"`
+	Left    int64  `json:"left"`
+	Charged int64  `json:"charged"`
+	Repeat  bool   `json:"repeat"` // it had been settled before: this is what was done then
+}
+
+func settlementOf(id string, s quota.Settlement) settlement {
+	return settlement{id, s.Back, s.Left, s.Charged, s.Repeat}
+}
+
+// wrong says what is wrong with a request that can be read.
+func wrong(format string, args ...any) *Problem {
+	return &Problem{Status: http.StatusUnprocessableEntity, Code: "bad_input", Detail: fmt.Sprintf(format, args...)}
+}
+
+// quotaExceeded is the type of a problem, from IANA's registry.
+const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+
+// undecided is the problem of a call that the ledger has not granted, by the book.
+func undecided(book *quota.Book, err error) error {
+	var refused *quota.RefusedError
+	var impossible *quota.ImpossibleError
+	var unpriced *quota.UnpricedError
+	var forgotten *quota.ForgottenError
+	p := &Problem{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
+	switch {
+	case errors.As(err, &refused):
+		p.Status, p.Code, p.Type = http.StatusTooManyRequests, "refused", quotaExceeded
+		if refused.Blocked {
+			p.Code = "blocked"
+		}
+		p.RetryAfter, p.Verdict = max(refused.RetryAfter, time.Second), verdictOf(&refused.Verdict)
+	case errors.As(err, &impossible):
+		p.Code = "impossible"
+		p.Verdict = verdictOf(&quota.Verdict{
+			Pool: impossible.Pool, Window: impossible.Window, Units: impossible.Units, Limit: impossible.Limit, Impossible: true,
+		})
+	case errors.As(err, &unpriced):
+		p.Code, p.Known = "unpriced", slices.Sorted(maps.Keys(book.Upstreams[unpriced.Upstream].Methods))
+	case errors.Is(err, quota.ErrOtherCharges):
+		p.Status, p.Code = http.StatusConflict, "other_charges"
+	case errors.Is(err, quota.ErrNoReceipt):
+		p.Status, p.Code = http.StatusGone, "no_receipt"
+	case errors.Is(err, quota.ErrStaleBook), errors.Is(err, quota.ErrOtherWindows):
+		return &failure{Problem{
+			Status: http.StatusServiceUnavailable, Code: "stale_book", Detail: "this server's price book is not the ledger's: " + err.Error(),
+			RetryAfter: time.Minute,
+		}, err}
+	case errors.Is(err, quota.ErrBadInput):
+		p.Code = "bad_input"
+	case errors.Is(err, quota.ErrOutage):
+		detail := "the ledger cannot be reached; what is left is unknown, and the call is not to be made"
+		if errors.As(err, &forgotten) {
+			detail = forgotten.Error()
+		}
+		return &failure{Problem{Status: http.StatusServiceUnavailable, Code: "outage", Detail: detail, RetryAfter: 5 * time.Second}, err}
+	default:
+		return err
+	}
+	return p
+}
+
+// failure is a problem of ours, with the error for the log.
+type failure struct {
+	told Problem
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+
+// As makes it a problem to who is to be told of one.
+func (f *failure) As(target any) bool {
+	p, ok := target.(**Problem)
+	if ok {
+		*p = &f.told
+	}
+	return ok
+}
