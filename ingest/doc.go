@@ -27,6 +27,6 @@
 // # What it keeps
 //
 // All is in a catalog (ingest/catalog). Retention is a job like the others, there by
-// default: what is older than 25 days is fetched again, and what is older than 30
-// is deleted, also when there is no quota to fetch it.
+// default: what is older than 25 days is fetched again, and what would soon be older
+// than 30 is deleted, also when there is no quota to fetch it.
 package ingest

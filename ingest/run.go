@@ -336,7 +336,7 @@ func (r *run) expire() {
 		return
 	}
 	if gone != (catalog.Expired{}) {
-		r.log.Info("deleted what could not be fetched again in 30 days", "videos", gone.Videos, "channels", gone.Channels, "statistics", gone.Statistics, "charts", gone.Charts)
+		r.log.Info("deleted what could not be fetched again in time", "videos", gone.Videos, "channels", gone.Channels, "statistics", gone.Statistics, "charts", gone.Charts)
 	}
 }
 

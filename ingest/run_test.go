@@ -275,3 +275,23 @@ func TestRetention(t *testing.T) {
 		t.Errorf("%s: what could not be fetched again must be deleted, and %v is there", rep.State, left)
 	}
 }
+
+// TestNothingIsKeptFor30Days: what cannot be fetched again is gone when it is 30 days
+// old, and not at the next time that the job is due after that.
+func TestNothingIsKeptFor30Days(t *testing.T) {
+	r := newRig(t, 1000, charts(nil))
+	r.run("charts", ingest.Occasion{})
+	r.must(r.ledger.Block(t.Context(), unitsPool, noon.AddDate(0, 2, 0), "shut"))
+	d := ingest.NewDaemon(r.runner, []*ingest.Job{r.job("retention")}, nil)
+	r.must(d.Simulate(t.Context(), r.clock, noon.Add(30*24*time.Hour)))
+	for _, kind := range []catalog.Kind{catalog.KindVideos, catalog.KindStatistics, catalog.KindChannels} {
+		old, err := r.catalog.Aging(t.Context(), kind, noon.Add(time.Second), 1)
+		r.must(err)
+		if len(old) > 0 {
+			t.Errorf("%s are kept, such as %s", kind, old[0])
+		}
+	}
+	if _, err := r.catalog.Chart(t.Context(), "US", ""); !errors.Is(err, catalog.ErrNotFound) {
+		t.Errorf("the chart is kept: %v", err)
+	}
+}
