@@ -10,7 +10,8 @@ import _ "embed"
 //	axis, grid    the line of zero, and fainter ones
 //	limit         a line that nothing should cross
 //	shade         what lies behind a part that is different
-//	bad, warn     a mark of something that went wrong, or may
+//	good, bad     a mark of what went well, or wrong; warn of what may go wrong
+//	past          what was there before
 //	middle, end   text around its place, or to the left of it
 //	head, faint   text that is larger, or that stands back
 //
