@@ -23,7 +23,6 @@ type Sketch struct {
 	cursors map[string]map[string]Cursor // by job and work
 	runs    []RunRecord                  // by ID, from 1
 	known   map[Kind]*ages
-	brief   map[string]bool // of the videos: known from a search or a playlist only
 	seen    map[string]bool // of the page that is being saved
 }
 
@@ -34,7 +33,6 @@ func NewSketch(clock quota.Clock) *Sketch {
 		fences:  map[string]int64{},
 		cursors: map[string]map[string]Cursor{},
 		known:   map[Kind]*ages{KindVideos: newAges(), KindStatistics: newAges(), KindChannels: newAges()},
-		brief:   map[string]bool{},
 		seen:    map[string]bool{},
 	}
 }
@@ -182,7 +180,6 @@ func (s *Sketch) Expire(_ context.Context, before time.Time) (e Expired, err err
 func (s *Sketch) forget(kind Kind, id string) bool {
 	if kind == KindVideos {
 		s.known[KindStatistics].drop(id)
-		delete(s.brief, id)
 	}
 	return s.known[kind].drop(id)
 }

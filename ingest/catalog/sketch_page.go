@@ -8,27 +8,40 @@ import (
 	"time"
 )
 
-// ages are ids in the order in which they were last fetched.
+// ages are what was fetched, in the order in which it last was.
 type ages struct {
-	order ordered.List // of age, the oldest first
+	order ordered.List // of *fetched, the oldest first
 	at    map[string]*ordered.Element
 }
 
-type age struct {
-	id string
-	at time.Time
+// fetched is a video or a channel, or the statistics of a video.
+type fetched struct {
+	id    string
+	at    time.Time // when it was last fetched
+	brief bool      // a video that is known from a search or a playlist only
 }
 
 func newAges() *ages { return &ages{at: map[string]*ordered.Element{}} }
 
+// find returns what is known of an id, or nil.
+func (a *ages) find(id string) *ordered.Element { return a.at[id] }
+
 // touch says that an id was fetched now.
-func (a *ages) touch(id string, now time.Time) {
-	if e := a.at[id]; e != nil {
-		e.Value.(*age).at = now
-		a.order.MoveToBack(e)
-		return
+func (a *ages) touch(id string, now time.Time) *fetched {
+	e := a.at[id]
+	if e == nil {
+		e = a.order.PushBack(&fetched{id: id})
+		a.at[id] = e
 	}
-	a.at[id] = a.order.PushBack(&age{id, now})
+	return a.renew(e, now)
+}
+
+// renew is touch for what was found.
+func (a *ages) renew(e *ordered.Element, now time.Time) *fetched {
+	a.order.MoveToBack(e)
+	one := e.Value.(*fetched)
+	one.at = now
+	return one
 }
 
 func (a *ages) drop(id string) bool {
@@ -45,13 +58,20 @@ func (a *ages) drop(id string) bool {
 // that is not negative.
 func (a *ages) before(t time.Time, limit int) (ids []string) {
 	for e := a.order.Front(); e != nil && len(ids) != limit; e = e.Next() {
-		one := e.Value.(*age)
+		one := e.Value.(*fetched)
 		if !one.at.Before(t) {
 			break
 		}
 		ids = append(ids, one.id)
 	}
 	return ids
+}
+
+// each shows all, the oldest first.
+func (a *ages) each(show func(one *fetched)) {
+	for e := a.order.Front(); e != nil; e = e.Next() {
+		show(e.Value.(*fetched))
+	}
 }
 
 // save is [Run.Save].
@@ -109,19 +129,16 @@ func (s *Sketch) saveRows(p *Page, saved *Saved, now time.Time) {
 }
 
 func (s *Sketch) saveVideo(v *Video, saved *Saved, now time.Time) {
-	known := s.known[KindVideos].at[v.ID] != nil
-	if !known {
+	videos := s.known[KindVideos]
+	switch e := videos.find(v.ID); {
+	case e == nil:
 		saved.New++
-	} else {
+		videos.touch(v.ID, now).brief = v.Brief
+	case v.Brief && !e.Value.(*fetched).brief: // more is known of it, and that stays as old as it is
 		saved.Unchanged++
-	}
-	if full := known && !s.brief[v.ID]; !v.Brief || !full { // else more is known of it, and that stays as old as it is
-		s.known[KindVideos].touch(v.ID, now)
-		if v.Brief {
-			s.brief[v.ID] = true
-		} else {
-			delete(s.brief, v.ID)
-		}
+	default:
+		saved.Unchanged++
+		videos.renew(e, now).brief = v.Brief
 	}
 	if v.Statistics != nil {
 		s.known[KindStatistics].touch(v.ID, now)

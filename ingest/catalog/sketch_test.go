@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -41,7 +44,29 @@ func TestSketch(t *testing.T) {
 			for range 200 {
 				r.step()
 			}
+			r.t.Log("and a sketch of the file")
+			again, err := SketchOf(ctx, c.Path(), sketched)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.both[1] = again
+			r.lookAhead()
+			r.both[1] = again.Copy(sketched)
+			r.lookAhead()
+			if last, err := r.both[1].Runs(ctx, RunsQuery{Job: "stats", Limit: 1}); err != nil || len(last) == 0 {
+				t.Errorf("no run of stats is in the sketch (%v)", err)
+			}
 		})
+	}
+}
+
+func TestSketchOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := SketchOf(ctx, filepath.Join(dir, "catalog.db"), quota.NewSimClock(noon)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a catalog that is not there: %v", err)
+	}
+	if made, err := os.ReadDir(dir); err != nil || len(made) > 0 {
+		t.Errorf("it made %v (%v)", made, err)
 	}
 }
 
@@ -173,9 +198,7 @@ func (r *twins) save() {
 
 // look compares all that is kept.
 func (r *twins) look() {
-	for _, job := range []string{"", "trending"} {
-		r.same("Cursors", func(_ int, c rehearsal) (any, error) { return c.Cursors(ctx, job) })
-	}
+	r.lookAhead()
 	for _, q := range []RunsQuery{{}, {Job: "stats", Limit: 2}, {Before: 5, Limit: 3}} {
 		r.same("Runs", func(_ int, c rehearsal) (any, error) {
 			all, err := c.Runs(ctx, q)
@@ -187,6 +210,13 @@ func (r *twins) look() {
 			}
 			return all, err
 		})
+	}
+}
+
+// lookAhead compares what decides what is fetched next.
+func (r *twins) lookAhead() {
+	for _, job := range []string{"", "trending"} {
+		r.same("Cursors", func(_ int, c rehearsal) (any, error) { return c.Cursors(ctx, job) })
 	}
 	for _, kind := range []Kind{KindVideos, KindStatistics, KindChannels, "others"} {
 		before := r.now().Add(-time.Duration(r.rnd.IntN(100)) * time.Hour)

@@ -1,6 +1,9 @@
 package youtubesim
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
 // A chart of a region and category is a list of entries, each born at its time:
 // every 36 minutes one more, the latest 200 make the chart. An entry stands for the
@@ -12,6 +15,24 @@ const (
 	chartLength = 200
 	everywhere  = 5 // one entry in so many is the same in all regions
 )
+
+// lastChart is the chart that was asked for last: its next page mostly follows.
+type lastChart struct {
+	mu               sync.Mutex
+	region, category int
+	hours            int64
+	places           []place
+}
+
+// chartAt is [world.chartAt], made once for the pages of a chart. Nobody changes it.
+func (l *lastChart) chartAt(w world, region, category int, hours int64) []place {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.places == nil || l.region != region || l.category != category || l.hours != hours {
+		l.region, l.category, l.hours, l.places = region, category, hours, w.chartAt(region, category, hours)
+	}
+	return l.places
+}
 
 // chartAt is the chart of an hour, best first. The category -1 is all of them.
 func (w world) chartAt(region, category int, hours int64) []place {

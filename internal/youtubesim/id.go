@@ -118,11 +118,12 @@ func (w world) findTail(id, prefix string) (int, bool) {
 }
 
 // Knows reports whether an id is of a video or channel of this upstream's, whether it
-// is there yet, or still.
+// is there yet, or still; or whether it is the token of a page.
 func (s *Sim) Knows(id string) bool {
 	_, _, video := s.world.findVideo(id)
 	_, channel := s.world.findChannel(id)
-	return video || channel
+	_, page := s.world.decodeToken(id)
+	return video || channel || page
 }
 
 // StandIn returns a channel of this upstream's to ask about in the place of one that

@@ -51,6 +51,7 @@ type Sim struct {
 	accounts   *accounts
 	faults     faults
 	buffers    sync.Pool
+	last       lastChart
 }
 
 var _ http.Handler = (*Sim)(nil)

@@ -75,7 +75,7 @@ func (c *call) videosByChart() *failure {
 	if f != nil {
 		return f
 	}
-	places := c.world.chartAt(region, category, token.at)
+	places := c.sim.last.chartAt(c.world, region, category, token.at)
 	from, to, next, prev := c.bounds(token, size, len(places))
 	c.videos(next, prev, len(places), to-from, func(show func(v *video)) {
 		for _, p := range places[from:to] {

@@ -1,0 +1,133 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// recordedRuns are so many runs of a job as a sketch takes over.
+const recordedRuns = 50
+
+// SketchOf returns a sketch of the catalog in the file at path, as it is now. It
+// changes nothing in the file, and makes none: the error is fs.ErrNotExist then.
+func SketchOf(ctx context.Context, path string, clock quota.Clock) (_ *Sketch, err error) {
+	c := &Catalog{clock: clock, wait: defaultWait}
+	if c.path, err = files.Path(path); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(c.path); err != nil {
+		return nil, fmt.Errorf("open the catalog: %w", err)
+	}
+	if err := files.Look(ctx, c.path, steps); err != nil {
+		return nil, c.fault("open", err)
+	}
+	if c.read, err = connect(c.path, sqlitefile.Read, 1); err != nil {
+		return nil, c.fault("open", err)
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	s := NewSketch(clock)
+	return s, s.copy(ctx, c)
+}
+
+// copy takes over what a catalog holds.
+func (s *Sketch) copy(ctx context.Context, c *Catalog) error {
+	cursors, err := c.Cursors(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, cur := range cursors {
+		s.saveCursor(cur)
+	}
+	jobs, err := c.texts(ctx, "SELECT DISTINCT job FROM runs ORDER BY job")
+	if err != nil {
+		return err
+	}
+	for _, job := range jobs {
+		runs, err := c.Runs(ctx, RunsQuery{Job: job, Limit: recordedRuns})
+		if err != nil {
+			return err
+		}
+		s.runs = append(s.runs, runs...)
+	}
+	slices.SortFunc(s.runs, func(a, b RunRecord) int { return int(a.ID - b.ID) })
+	for i := range s.runs {
+		s.runs[i].ID = int64(i) + 1
+	}
+	if err := s.copyAges(ctx, c); err != nil {
+		return err
+	}
+	brief, err := c.texts(ctx, "SELECT video_id FROM videos WHERE brief")
+	if err != nil {
+		return err
+	}
+	for _, id := range brief {
+		if e := s.known[KindVideos].find(id); e != nil {
+			e.Value.(*fetched).brief = true
+		}
+	}
+	return nil
+}
+
+// copyAges takes over when what is known was last fetched. What is of a time to come,
+// by a clock that was ahead, is of now.
+func (s *Sketch) copyAges(ctx context.Context, c *Catalog) error {
+	now := micros(s.clock.Now())
+	for kind, query := range map[Kind]string{
+		KindVideos:     "SELECT video_id, fetched_at FROM videos ORDER BY fetched_at, id",
+		KindStatistics: "SELECT v.video_id, s.fetched_at FROM statistics s JOIN videos v ON v.id = s.video ORDER BY s.fetched_at, s.video",
+		KindChannels:   "SELECT channel_id, fetched_at FROM channels ORDER BY fetched_at, channel_id",
+	} {
+		err := c.each(ctx, func(rows *sql.Rows) error {
+			var id string
+			var at int64
+			err := rows.Scan(&id, &at)
+			s.known[kind].touch(id, moment(min(at, now)))
+			return err
+		}, query)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// texts reads the one column of rows.
+func (c *Catalog) texts(ctx context.Context, query string) (all []string, err error) {
+	err = c.each(ctx, func(rows *sql.Rows) error {
+		var one string
+		err := rows.Scan(&one)
+		all = append(all, one)
+		return err
+	}, query)
+	return all, err
+}
+
+// Copy returns a sketch that goes its own way from here, by another clock.
+func (s *Sketch) Copy(clock quota.Clock) *Sketch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to := NewSketch(clock)
+	for _, works := range s.cursors {
+		for _, cur := range works {
+			to.saveCursor(cur)
+		}
+	}
+	for _, r := range s.runs {
+		r.Work = slices.Clone(r.Work)
+		to.runs = append(to.runs, r)
+	}
+	for name, token := range s.fences {
+		to.fences[name] = token
+	}
+	for kind, of := range s.known {
+		of.each(func(one *fetched) { to.known[kind].touch(one.id, one.at).brief = one.brief })
+	}
+	return to
+}
