@@ -1,8 +1,11 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
+	"os"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +18,7 @@ import (
 type planFlags struct {
 	days int
 	from string
+	svg  string
 }
 
 func (a *app) planCommand() *cobra.Command {
@@ -25,12 +29,15 @@ func (a *app) planCommand() *cobra.Command {
 		Long: `Run the configured jobs on a moved clock, with the real ledger and runner and a
 simulated upstream, and show what they would spend: units per pool and day, what is
 left, what would be deferred first and until when, and which regions would fall
-behind their schedule. It needs no key, calls nobody, and writes nothing.
+behind their schedule. It needs no key, calls nobody, and changes neither ledger nor
+catalog. What was spent so far, how far work has got, and how many pages it had are
+read from them where they are there; a note on standard error says what was not.
 
-Exit codes: 0 the schedule fits, 75 something is deferred. So a pipeline can hold
-each change of the configuration against the quota.`,
+Exit codes: 0 the schedule fits, 75 something is deferred, 78 something could never
+be paid for. So a pipeline can hold each change of the configuration against the
+quota. Below the table are the same jobs with sliding windows or calendars alone.`,
 		Example: `  ingestor plan
-  ingestor plan --days 60 --from 2027-03-01
+  ingestor plan --days 60 --from 2027-03-01 --svg plan.svg
   ingestor plan --config new.yaml --output json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -40,6 +47,7 @@ each change of the configuration against the quota.`,
 	a.outputFlag(cmd)
 	cmd.Flags().IntVar(&f.days, "days", plan.DefaultDays, "so `many` days of the upstream's calendar, today included")
 	cmd.Flags().StringVar(&f.from, "from", "", "begin at this `day` of the upstream's calendar, as 2027-03-01 (default now)")
+	cmd.Flags().StringVar(&f.svg, "svg", "", "draw the plan into a `file`")
 	return cmd
 }
 
@@ -52,9 +60,17 @@ func (a *app) plan(cmd *cobra.Command, f *planFlags) error {
 	if err != nil {
 		return err
 	}
-	p, err := a.makePlan(cmd.Context(), s, o)
+	debug.SetGCPercent(400) // much is made and little kept: a fifth of the time, for some 100 MB
+	notes := a.since(cmd.Context(), s, o, f.from == "")
+	p, err := plan.Make(cmd.Context(), &s.Config, s.book, o)
 	if err != nil {
 		return err
+	}
+	p.Notes = append(notes, p.Notes...)
+	if f.svg != "" {
+		if err := os.WriteFile(f.svg, p.SVG(), 0o644); err != nil {
+			return fmt.Errorf("draw the plan: %w", err)
+		}
 	}
 	if err := a.print(p, func(s *sheet) { s.plan(p) }); err != nil {
 		return err
@@ -62,7 +78,10 @@ func (a *app) plan(cmd *cobra.Command, f *planFlags) error {
 	for _, note := range p.Notes {
 		fmt.Fprintf(a.stderr, "ingestor: %s\n", note)
 	}
-	if !p.Fits {
+	switch {
+	case p.Impossible != "":
+		return config(errors.New(p.Impossible))
+	case !p.Fits:
 		return &exit{code: exitDeferred}
 	}
 	return nil
@@ -83,12 +102,6 @@ func (f *planFlags) options(now time.Time) (*plan.Options, error) {
 	return o, nil
 }
 
-// makePlan makes the plan from where ledger and catalog are now, unless it begins
-// another day.
-func (a *app) makePlan(ctx context.Context, s *settings, o *plan.Options) (*plan.Plan, error) {
-	return plan.Make(ctx, &s.Config, s.book, o)
-}
-
 // plan shows a plan to people.
 func (s *sheet) plan(p *plan.Plan) {
 	s.line("%s", s.in(faint, fmt.Sprintf("%s to %s, %d runs, %s calls", stamp(p.From), stamp(p.Until), p.Runs, number(p.Calls))))
@@ -99,19 +112,19 @@ func (s *sheet) plan(p *plan.Plan) {
 	s.comparedTable(p)
 }
 
+// poolDays has a row per pool and day; days that are the same share one.
 func (s *sheet) poolDays(p *plan.Plan) {
 	var rows [][]string
 	for _, pool := range p.Pools {
-		for _, d := range pool.Days {
-			hours := ""
-			if d.Hours != 24 {
-				hours = span(time.Duration(d.Hours * float64(time.Hour)))
+		var last []string
+		for i, d := range pool.Days {
+			row := s.poolDay(&pool, &d)
+			if i > 0 && slices.Equal(row[2:], last) {
+				first, _, _ := strings.Cut(rows[len(rows)-1][1], " ")
+				rows[len(rows)-1][1] = first + " to " + d.Day
+				continue
 			}
-			before := ""
-			if d.Before > 0 {
-				before = number(d.Before)
-			}
-			rows = append(rows, []string{pool.Pool, d.Day, hours, s.bar(d.Before+d.Units, pool.Limit), before, number(d.Units), number(pool.Limit), number(d.Left)})
+			rows, last = append(rows, row), row[2:]
 		}
 	}
 	s.table([]column{
@@ -123,17 +136,39 @@ func (s *sheet) poolDays(p *plan.Plan) {
 		{name: "units", right: true},
 		{name: "limit", right: true},
 		{name: "left", right: true},
+		{name: "deferred", right: true},
 	}, rows)
 }
 
-func (s *sheet) verdict(p *plan.Plan) {
-	if p.First == nil {
-		s.line("\n%s", s.in(good, "It fits: nothing is deferred."))
-		return
+func (s *sheet) poolDay(pool *plan.Pool, d *plan.Day) []string {
+	hours, bar, limit, left := "", "", "", ""
+	if d.Hours != 24 {
+		hours = span(time.Duration(d.Hours * float64(time.Hour)))
 	}
-	f := p.First
-	s.line("\n%s", s.in(bad, fmt.Sprintf("It does not fit. First at %s: %s of %s has no units of %s (%s) until %s.",
-		stamp(f.At), plain(f.Work), f.Job, f.Pool, f.Window, stamp(f.Until))))
+	if pool.Limit > 0 {
+		bar, limit, left = s.bar(d.Before+d.Units, pool.Limit), number(pool.Limit), number(d.Left)
+	}
+	return []string{pool.Pool, d.Day, hours, bar, unless0(d.Before), number(d.Units), limit, left, unless0(int64(d.Deferred))}
+}
+
+// unless0 is a number, and nothing for none.
+func unless0(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return number(n)
+}
+
+// verdict says what comes of the plan.
+func (s *sheet) verdict(p *plan.Plan) {
+	switch f := p.First; {
+	case p.Impossible != "": // the error says it
+	case f == nil:
+		s.line("\n%s", s.in(good, "It fits: nothing is deferred."))
+	default:
+		s.line("\n%s", s.in(bad, fmt.Sprintf("It does not fit. First, at %s, %s of %s is deferred until %s: %s has no units in %s.",
+			stamp(f.At), plain(f.Work), f.Job, stamp(f.Until), f.Pool, f.Window)))
+	}
 }
 
 func (s *sheet) deferredTable(p *plan.Plan) {
@@ -154,10 +189,10 @@ func (s *sheet) staleTable(p *plan.Plan) {
 	}
 	var rows [][]string
 	for _, st := range p.Stale {
-		rows = append(rows, []string{st.Job, plain(st.Work), span(time.Duration(st.Behind) * time.Second), stamp(st.Since), number(int64(st.Missed))})
+		rows = append(rows, []string{st.Job, plain(st.Work), span(time.Duration(st.Behind) * time.Second), stamp(st.Since), number(int64(st.Missed)), plain(st.Error)})
 	}
 	s.line("")
-	s.table([]column{{name: "stale"}, {name: "work", long: true}, {name: "behind", right: true}, {name: "since"}, {name: "missed", right: true}}, rows)
+	s.table([]column{{name: "stale"}, {name: "work", long: true}, {name: "behind", right: true}, {name: "since"}, {name: "missed", right: true}, {name: "why", long: true}}, rows)
 }
 
 func (s *sheet) comparedTable(p *plan.Plan) {

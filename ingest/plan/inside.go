@@ -28,14 +28,17 @@ var needed = map[string]string{
 // ids: they go around it.
 const chartFields = "nextPageToken,items/id"
 
+// idsOnly takes the parts out of a question that have texts.
+var idsOnly = strings.NewReplacer("part=snippet&", "part=id&", "part=contentDetails&", "", "part=statistics&", "")
+
 // RoundTrip implements [http.RoundTripper].
 func (in inside) RoundTrip(req *http.Request) (*http.Response, error) {
 	fields := needed[req.URL.Path]
 	ids := idsOf(req.Context())
-	if ids != nil {
-		fields = chartFields
-	}
 	asked, u := *req, *req.URL
+	if ids != nil {
+		fields, u.RawQuery = chartFields, idsOnly.Replace(u.RawQuery)
+	}
 	u.RawQuery += "&prettyPrint=false&fields=kind," + fields
 	asked.URL = &u
 	var answer response

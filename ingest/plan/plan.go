@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -19,7 +20,11 @@ type Options struct {
 	Days int
 	// Clock is asked for From; nil is the machine's.
 	Clock quota.Clock
-	// Records say how long passes are, and what fails.
+	// Past is what was spent before; nil is nothing.
+	Past *Past
+	// History is what the catalog holds, from which the plan goes on; nil is nothing.
+	History *catalog.Sketch
+	// Records say how long passes are, and what fails; see [Recorded].
 	Records map[Work]Record
 	// Alone leaves out the comparison with other windows.
 	Alone bool
@@ -30,19 +35,22 @@ const DefaultDays = 30
 
 // Plan is what a schedule would spend, and what it would not get done.
 type Plan struct {
-	From     time.Time  `json:"from"`
-	Until    time.Time  `json:"until"`
-	Zone     string     `json:"zone"` // whose days they are
-	Fits     bool       `json:"fits"`
-	Runs     int        `json:"runs"`
-	Calls    int64      `json:"calls"`
-	Refused  int64      `json:"refused"` // by the upstream itself, which counts on its own
-	Pools    []Pool     `json:"pools"`
-	First    *Deferral  `json:"first_deferral"` // nil: nothing is
-	Deferred []Deferred `json:"deferred"`       // by work and pool, in the order in which they begin
-	Stale    []Stale    `json:"stale"`          // the worst first
-	Compared []Compared `json:"compared"`
-	Notes    []string   `json:"notes"`
+	From    time.Time `json:"from"`
+	Until   time.Time `json:"until"`
+	Zone    string    `json:"zone"` // whose days they are
+	Fits    bool      `json:"fits"`
+	Runs    int       `json:"runs"`
+	Calls   int64     `json:"calls"`
+	Refused int64     `json:"refused"` // by the upstream itself, which counts on its own
+	Pools   []Pool    `json:"pools"`
+	First   *Deferral `json:"first_deferral"` // nil: nothing is
+	// Impossible says which work could never be paid for, whatever the time; empty is
+	// none.
+	Impossible string     `json:"impossible,omitempty"`
+	Deferred   []Deferred `json:"deferred"` // by work and pool, in the order in which they begin
+	Stale      []Stale    `json:"stale"`    // the worst first
+	Compared   []Compared `json:"compared"`
+	Notes      []string   `json:"notes"`
 
 	said int // how often the ledger said no, also where it was waited for
 }
@@ -103,13 +111,13 @@ func newScenario(c *ingest.Config, o *Options) (*scenario, error) {
 // run makes the plan by the windows of a book.
 func (s *scenario) run(ctx context.Context, book *quota.Book) (*Plan, error) {
 	clock := quota.NewSimClock(s.from)
-	r, err := newRig(s, book, clock)
+	r, err := newRig(ctx, s, book, clock)
 	if err != nil {
 		return nil, err
 	}
 	t := newTally(s, r)
 	daemon := ingest.NewDaemon(r.runner, s.config.List(), t.add)
-	err = daemon.Simulate(ctx, clock, s.until)
+	err = daemon.Simulate(ctx, clock, s.until.Add(-time.Microsecond)) // midnight is of the next day
 	if err = errors.Join(err, t.failed); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}

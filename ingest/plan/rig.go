@@ -23,13 +23,18 @@ type rig struct {
 	sketch *catalog.Sketch
 	runner *ingest.Runner
 	said   int // how often the ledger said no
+
+	charged youtubesim.Count // by the upstream, before the plan begins
 }
 
 // seed makes the simulated upstream the same each time.
 const seed = 1
 
-func newRig(s *scenario, book *quota.Book, clock *quota.SimClock) (*rig, error) {
+func newRig(ctx context.Context, s *scenario, book *quota.Book, clock *quota.SimClock) (*rig, error) {
 	r := &rig{clock: clock, sketch: catalog.NewSketch(clock)}
+	if s.options.History != nil {
+		r.sketch = s.options.History.Copy(clock)
+	}
 	var err error
 	if r.ledger, err = quota.New(book, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock, Observer: quota.ObserverFunc(r.observe)}); err != nil {
 		return nil, err
@@ -38,14 +43,19 @@ func newRig(s *scenario, book *quota.Book, clock *quota.SimClock) (*rig, error) 
 	simulated, keys := simulate(book.Upstreams[upstream])
 	simulated.Seed, simulated.Clock, simulated.Faults = seed, clock.Now, []youtubesim.Fault{failing}
 	r.sim = youtubesim.New(simulated)
+	if err := s.spend(ctx, r); err != nil {
+		return nil, err
+	}
+	r.charged = r.sim.Counts().Total()
 	transport := meter.New(r.ledger, &meter.Options{Base: inside{r.sim}, Keys: keys, Logger: quiet})
 	client, err := youtube.New(&http.Client{Transport: transport}, nil)
 	if err != nil {
 		return nil, err
 	}
+	u := &rehearsed{client: client, sim: r.sim, records: s.options.Records}
 	c := *s.config
 	c.Workers = 1
-	r.runner = ingest.NewRunner(&c, r.ledger, r.sketch, &rehearsed{client: client, sim: r.sim, records: s.options.Records}, unlocked{}, &ingest.Options{
+	r.runner = ingest.NewRunner(&c, r.ledger, r.sketch, u, unlocked{}, &ingest.Options{
 		Clock: clock, Log: quiet, Jitter: func(time.Duration) time.Duration { return 0 },
 	})
 	return r, nil
@@ -75,12 +85,12 @@ func simulate(u *quota.Upstream) (*youtubesim.Options, map[string]meter.KeySourc
 		if account != quota.DefaultAccount {
 			name += "@" + account
 		}
-		keys[name] = meter.Key("the-key-of-" + account)
-		o.Keys["the-key-of-"+account] = youtubesim.Key{Project: account}
+		keys[name] = meter.Key(keyOf(account))
+		o.Keys[keyOf(account)] = youtubesim.Key{Project: account}
 		granted := youtubesim.Quota{}
 		for pool, method := range simulatedPools {
-			if units, ok := grants(u, account, method); ok {
-				granted[pool] = units
+			if calls, ok := grants(u, account, method.name); ok {
+				granted[pool] = calls
 			}
 		}
 		o.Projects[account] = granted
@@ -88,12 +98,14 @@ func simulate(u *quota.Upstream) (*youtubesim.Options, map[string]meter.KeySourc
 	return o, keys
 }
 
-// simulatedPools are the pools of the simulated upstream, by a method that is charged
-// to each.
-var simulatedPools = map[youtubesim.Pool]string{
-	youtubesim.Default:            "videos.list",
-	youtubesim.SearchList:         "search.list",
-	youtubesim.VideoBatchGetStats: "videos.batchGetStats",
+func keyOf(account string) string { return "the-key-of-" + account }
+
+// simulatedPools are the pools of the simulated upstream, each by a method that is
+// charged to it.
+var simulatedPools = map[youtubesim.Pool]struct{ name, path string }{
+	youtubesim.Default:            {"videos.list", "/youtube/v3/videos"},
+	youtubesim.SearchList:         {"search.list", "/youtube/v3/search"},
+	youtubesim.VideoBatchGetStats: {"videos.batchGetStats", "/youtube/v3/videos:batchGetStats"},
 }
 
 // one is the pool that a method is charged to, if it is one only.

@@ -2,11 +2,13 @@ package plan
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // Stale is a unit of work, such as the chart of a region, that falls behind its
@@ -15,10 +17,10 @@ type Stale struct {
 	Job    string    `json:"job"`
 	Work   string    `json:"work"`
 	Region string    `json:"region,omitempty"`
-	Since  time.Time `json:"since"`          // when the longest time began: it was due, and not done
-	Behind int64     `json:"behind_seconds"` // so long, until it was done or the plan ended
-	Error  string    `json:"error"`          // why, the first time
-	Missed int       `json:"missed"`         // times at which it was due and not done, in all
+	Since  time.Time `json:"since"`           // when the longest time began: it was due, and not done
+	Behind int64     `json:"behind_seconds"`  // so long, until it was done or the plan ended
+	Error  string    `json:"error,omitempty"` // why, the first time, if it was not the quota
+	Missed int       `json:"missed"`          // times at which it was due and not done, in all
 
 	from time.Time // the time that is under way; zero is none
 }
@@ -37,7 +39,8 @@ func (t *tally) fresh(j *ingest.Job, w *ingest.WorkReport, now, scheduled time.T
 		return
 	case s == nil:
 		s = &Stale{Job: j.Name, Work: w.Work, Region: w.Region}
-		if w.Err != nil {
+		var refused *quota.RefusedError
+		if w.Err != nil && !errors.As(w.Err, &refused) {
 			s.Error = w.Err.Error()
 		}
 		t.stale[key] = s

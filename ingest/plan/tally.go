@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -23,12 +24,13 @@ type Pool struct {
 
 // Day is what is spent of a pool on a day of its calendar.
 type Day struct {
-	Day    string           `json:"day"`
-	Hours  float64          `json:"hours"` // that it has: 23, 24 or 25, or what is left of the first
-	Before int64            `json:"before"`
-	Units  int64            `json:"units"` // without those before
-	Left   int64            `json:"left"`  // at the tightest moment
-	Jobs   map[string]int64 `json:"jobs"`
+	Day      string           `json:"day"`
+	Hours    float64          `json:"hours"` // that it has: 23, 24 or 25, or what is left of the first
+	Before   int64            `json:"before"`
+	Units    int64            `json:"units"` // without those before
+	Left     int64            `json:"left"`  // at the tightest moment
+	Jobs     map[string]int64 `json:"jobs"`
+	Deferred int              `json:"deferred"` // how often work was
 }
 
 // Deferral is work that could not be paid for.
@@ -56,18 +58,19 @@ type tally struct {
 	runs     int
 	last     time.Time // until then the spend is taken down
 	failed   error
-	limits   map[quota.Pool]int64
 	pools    map[quota.Pool]*Pool
 	first    *Deferral
 	deferred map[deferredKey]*Deferred
 	stale    map[staleKey]*Stale
+
+	impossible error // work that no waiting helps
 }
 
 type deferredKey struct{ job, work, pool string }
 
 func newTally(s *scenario, r *rig) *tally {
 	return &tally{
-		s: s, rig: r, last: s.from, limits: map[quota.Pool]int64{}, pools: map[quota.Pool]*Pool{},
+		s: s, rig: r, last: s.from, pools: map[quota.Pool]*Pool{},
 		deferred: map[deferredKey]*Deferred{}, stale: map[staleKey]*Stale{},
 	}
 }
@@ -104,6 +107,9 @@ func (t *tally) scheduled(ctx context.Context, j *ingest.Job) (time.Time, error)
 // addWork takes down what came of a unit of work.
 func (t *tally) addWork(j *ingest.Job, w *ingest.WorkReport, now, scheduled time.Time) {
 	t.fresh(j, w, now, scheduled)
+	if t.impossible == nil && errors.Is(w.Err, quota.ErrImpossible) {
+		t.impossible = fmt.Errorf("%s of %s: %w", w.Work, j.Name, w.Err)
+	}
 	var refused *quota.RefusedError
 	if w.State != catalog.Deferred || !errors.As(w.Err, &refused) {
 		return
@@ -117,6 +123,7 @@ func (t *tally) addWork(j *ingest.Job, w *ingest.WorkReport, now, scheduled time
 		t.deferred[key] = &Deferred{Deferral: d}
 	}
 	t.deferred[key].Times++
+	t.day(refused.Pool, dayOf(now, t.zone(refused.Pool))).Deferred++
 }
 
 // look takes down what is left of the pools now.
@@ -126,35 +133,34 @@ func (t *tally) look(ctx context.Context) error {
 		return err
 	}
 	for _, u := range all {
-		limit, left := t.bounds(u)
-		t.limits[u.Pool] = limit
-		if u.Known && limit > 0 {
-			d := t.day(u.Pool, dayOf(u.Now, t.zone(u.Pool)))
-			d.Left = min(d.Left, left)
+		for i, w := range t.windows(u.Pool) {
+			if u.Known && w.Span() >= day {
+				d := t.day(u.Pool, dayOf(u.Now, t.zone(u.Pool)))
+				d.Left = min(d.Left, u.Allowances[i].Remaining)
+			}
 		}
 	}
 	return nil
 }
 
-// bounds are the least limit of a pool's windows that are a day or longer, and the
-// least that is left of one. Without such a window both are 0.
-func (t *tally) bounds(u quota.Usage) (limit, left int64) {
-	windows := windowsOf(t.rig.ledger.Book().Upstreams[upstream].Pools[u.Pool.Name], u.Pool.Account)
-	for i, w := range u.Allowances {
-		if windows[i].Span() < day {
-			continue
+// windows are those of a pool.
+func (t *tally) windows(pool quota.Pool) []quota.Window {
+	return windowsOf(t.rig.ledger.Book().Upstreams[upstream].Pools[pool.Name], pool.Account)
+}
+
+// limit is the least of a pool's windows that are a day or longer; 0: there is none.
+func (t *tally) limit(pool quota.Pool) (limit int64) {
+	for _, w := range t.windows(pool) {
+		if of := w.Limit(quota.Class{}); w.Span() >= day && (limit == 0 || of < limit) {
+			limit = of
 		}
-		if limit == 0 {
-			limit, left = w.Limit, w.Remaining
-		}
-		limit, left = min(limit, w.Limit), min(left, w.Remaining)
 	}
-	return limit, left
+	return limit
 }
 
 // zone is whose days a pool's spend is counted by.
 func (t *tally) zone(pool quota.Pool) *time.Location {
-	for _, w := range windowsOf(t.rig.ledger.Book().Upstreams[upstream].Pools[pool.Name], pool.Account) {
+	for _, w := range t.windows(pool) {
 		if w.Algorithm == window.ByCalendar {
 			return w.Zone
 		}
@@ -164,11 +170,12 @@ func (t *tally) zone(pool quota.Pool) *time.Location {
 
 func dayOf(t time.Time, zone *time.Location) string { return t.In(zone).Format(time.DateOnly) }
 
-// day is a day of a pool, which is new if nothing was taken down of it yet.
+// day is a day of a pool. What a run does that goes on after the plan's end is of no
+// day of it.
 func (t *tally) day(pool quota.Pool, name string) *Day {
 	p := t.pools[pool]
 	if p == nil {
-		limit, zone := t.limits[pool], t.zone(pool)
+		limit, zone := t.limit(pool), t.zone(pool)
 		p = &Pool{Pool: pool.String(), Zone: zone.String(), Limit: limit}
 		for at := t.s.from; at.Before(t.s.until); at = midnight(at, zone, 1) {
 			p.Days = append(p.Days, Day{
@@ -177,8 +184,11 @@ func (t *tally) day(pool quota.Pool, name string) *Day {
 		}
 		t.pools[pool] = p
 	}
-	i, _ := slices.BinarySearchFunc(p.Days, name, func(d Day, name string) int { return cmp.Compare(d.Day, name) })
-	return &p.Days[min(i, len(p.Days)-1)]
+	i, found := slices.BinarySearchFunc(p.Days, name, func(d Day, name string) int { return cmp.Compare(d.Day, name) })
+	if !found {
+		return &Day{Jobs: map[string]int64{}}
+	}
+	return &p.Days[i]
 }
 
 // turn takes down the spend of days that are over, before the ledger forgets it.
@@ -218,9 +228,12 @@ func (t *tally) plan(ctx context.Context) (*Plan, error) {
 	}
 	counted := t.rig.sim.Counts().Total()
 	p := &Plan{
-		From: t.s.from.UTC(), Until: t.s.until.UTC(), Zone: t.s.zone.String(), Fits: t.first == nil,
-		Runs: t.runs, Calls: counted.Calls, Refused: counted.Refused, First: t.first,
+		From: t.s.from.UTC(), Until: t.s.until.UTC(), Zone: t.s.zone.String(), Fits: t.first == nil && t.impossible == nil,
+		Runs: t.runs, Calls: counted.Calls - t.rig.charged.Calls, Refused: counted.Refused - t.rig.charged.Refused, First: t.first,
 		Pools: []Pool{}, Deferred: []Deferred{}, Compared: []Compared{}, Notes: []string{}, said: t.rig.said,
+	}
+	if t.impossible != nil {
+		p.Impossible = t.impossible.Error()
 	}
 	for _, one := range t.pools {
 		p.Pools = append(p.Pools, *one)

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"net/url"
 	"slices"
 
 	"github.com/headroom-quota/headroom/ingest"
@@ -30,7 +31,7 @@ type rehearsed struct {
 var _ ingest.Upstream = (*rehearsed)(nil)
 
 // beyond is the token of a page that the record has and the simulated upstream has
-// not: the first page is asked for in its stead.
+// not.
 const beyond = "beyond"
 
 // turn fetches the next page of a pass that is as long as its record.
@@ -40,18 +41,29 @@ func (u *rehearsed) turn(ctx context.Context, at catalog.Cursor, fetch func(cont
 		ctx = withFailing(ctx)
 	}
 	asked := at
-	if at.Token == beyond {
+	if !u.gave(at.Token) { // the first page costs the same
 		asked.Token = ""
 	}
 	p, err := fetch(ctx, asked)
 	switch {
-	case err != nil || record.Pages == 0:
+	case err != nil:
+		return nil, err
+	case record.Pages == 0:
 	case at.Page+1 >= int64(record.Pages):
 		p.Next, p.Done = "", true
 	case p.Next == "":
 		p.Next, p.Done = beyond, false
 	}
-	return p, err
+	return p, nil
+}
+
+// gave reports whether the token of a cursor is of the simulated upstream: one that was
+// recorded is of the real one. Some stand in the token among other things.
+func (u *rehearsed) gave(token string) bool {
+	if v, err := url.ParseQuery(token); err == nil && (v.Has("token") || v.Has("before")) {
+		token = v.Get("token")
+	}
+	return token == "" || u.sim.Knows(token)
 }
 
 // Trending implements [ingest.Upstream].

@@ -1,0 +1,258 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/svg"
+)
+
+// The measures of a picture.
+const (
+	pictureWidth = 900
+	plotLeft     = 64
+	plotRight    = pictureWidth - 24
+	plotHeight   = 132
+	headHeight   = 84
+	panelHeight  = plotHeight + 74
+	rowHeight    = 20
+	mostRows     = 12 // of what falls behind
+)
+
+// picture is a plan that is drawn.
+type picture struct {
+	*Plan
+	*svg.Canvas
+	series map[string]string // the class of each job
+	shown  []string          // the jobs
+}
+
+// SVG draws the plan, as a file that stands alone: units by pool, day and job, the
+// limit, when work is deferred, and what falls behind.
+func (p *Plan) SVG() []byte {
+	height := headHeight + len(p.Pools)*panelHeight + p.staleHeight()
+	d := &picture{Plan: p, Canvas: svg.New(pictureWidth, float64(height), "The schedule, priced", p.verdict()), series: map[string]string{}}
+	jobs := map[string]bool{}
+	for _, pool := range p.Pools {
+		for _, day := range pool.Days {
+			for job := range day.Jobs {
+				jobs[job] = true
+			}
+		}
+	}
+	d.shown = slices.Sorted(maps.Keys(jobs))
+	for i, job := range d.shown {
+		d.series[job] = "s" + strconv.Itoa(i%8+1)
+	}
+	d.Rect(0, 0, pictureWidth, float64(height), "page")
+	d.head()
+	y := float64(headHeight)
+	for i := range p.Pools {
+		d.panel(&p.Pools[i], y)
+		y += panelHeight
+	}
+	d.behind(y)
+	return d.File()
+}
+
+// verdict says in a sentence what comes of the plan.
+func (p *Plan) verdict() string {
+	switch {
+	case p.Impossible != "":
+		return "It can never fit: " + p.Impossible
+	case p.First == nil:
+		return "It fits: nothing is deferred."
+	}
+	f := p.First
+	return fmt.Sprintf("It does not fit: at %s %s of %s has no units of %s until %s.", p.moment(f.At), f.Work, f.Job, f.Pool, p.moment(f.Until))
+}
+
+// moment is an instant in the zone of the plan's days.
+func (p *Plan) moment(t time.Time) string {
+	if zone, err := time.LoadLocation(p.Zone); err == nil {
+		t = t.In(zone)
+	}
+	return t.Format("2006-01-02 15:04 MST")
+}
+
+// head is the title, the verdict and the legend.
+func (d *picture) head() {
+	d.Text(plotLeft-40, 28, "head", fmt.Sprintf("Units per day, %s to %s", d.moment(d.From), d.moment(d.Until)))
+	class := "good"
+	if !d.Fits {
+		class = "bad"
+	}
+	d.Rect(plotLeft-40, 38, 8, 8, class)
+	d.Text(plotLeft-26, 47, "", d.verdict())
+	x := float64(plotLeft - 40)
+	entry := func(class, text string) {
+		d.Rect(x, 60, 10, 10, class)
+		d.Text(x+15, 69, "faint", text)
+		x += 15 + 6.5*float64(len([]rune(text))) + 18
+	}
+	for _, job := range d.shown {
+		entry(d.series[job], job)
+	}
+	if slices.ContainsFunc(d.Pools, func(p Pool) bool { return p.Days[0].Before > 0 }) {
+		entry("past", "spent before")
+	}
+	if len(d.Deferred) > 0 {
+		entry("bad", "deferred")
+	}
+}
+
+// panel is what is spent of a pool.
+func (d *picture) panel(p *Pool, top float64) {
+	most := int64(1)
+	for _, day := range p.Days {
+		most = max(most, day.Before+day.Units)
+	}
+	limited := p.Limit > 0 && p.Limit <= 4*most
+	title := p.Pool
+	switch {
+	case limited:
+		most = max(most, p.Limit)
+		title += ", limit " + grouped(p.Limit)
+	case p.Limit > 0:
+		title += ", far below its limit of " + grouped(p.Limit)
+	}
+	d.Text(plotLeft-40, top+18, "", title)
+	a := axes{top: top + 34, ticks: svg.Ticks(0, 1.04*float64(most), 4), days: len(p.Days)}
+	d.days(p, &a)
+	for _, tick := range a.ticks {
+		class := "grid"
+		if tick == 0 {
+			class = "axis"
+		}
+		d.Line(plotLeft, a.y(tick), plotRight, a.y(tick), class)
+		d.Text(plotLeft-8, a.y(tick)+4, "end faint", grouped(int64(tick)))
+	}
+	for i := range p.Days {
+		d.bar(p, &a, i)
+	}
+	if limited {
+		d.Line(plotLeft, a.y(float64(p.Limit)), plotRight, a.y(float64(p.Limit)), "limit")
+	}
+}
+
+// axes are the scales of a panel.
+type axes struct {
+	top   float64
+	ticks []float64
+	days  int
+}
+
+func (a *axes) y(units float64) float64 {
+	return a.top + plotHeight*(1-units/a.ticks[len(a.ticks)-1])
+}
+
+func (a *axes) x(day int) float64 {
+	return plotLeft + float64(plotRight-plotLeft)*float64(day)/float64(a.days)
+}
+
+// days names the days, a few of them, and shades those of 23 and 25 hours.
+func (d *picture) days(p *Pool, a *axes) {
+	each := (a.days + 9) / 10
+	for i, day := range p.Days {
+		name := day.Day
+		if t, err := time.Parse(time.DateOnly, day.Day); err == nil {
+			name = t.Format("Jan 2")
+		}
+		middle := (a.x(i) + a.x(i+1)) / 2
+		if i%each == 0 {
+			d.Text(middle, a.top+plotHeight+16, "middle faint", name)
+		}
+		if i > 0 && day.Hours != 24 {
+			d.Rect(a.x(i), a.top-12, a.x(i+1)-a.x(i), plotHeight+12, "shade")
+			d.Text(middle, a.top+plotHeight+28, "middle faint", fmt.Sprintf("%g h", day.Hours))
+		}
+	}
+}
+
+// bar is a day: what was spent before, and by each job, one above the other.
+func (d *picture) bar(p *Pool, a *axes, i int) {
+	day := &p.Days[i]
+	gap := min((a.x(1)-a.x(0))*0.2, 6)
+	left, width := a.x(i)+gap/2, a.x(1)-a.x(0)-gap
+	below := int64(0)
+	part := func(units int64, class, hint string) {
+		if units <= 0 {
+			return
+		}
+		top := a.y(float64(below + units))
+		d.Bar(left, top, width, a.y(float64(below))-top, class, hint)
+		below += units
+	}
+	part(day.Before, "past", fmt.Sprintf("%s: %s units spent before", day.Day, grouped(day.Before)))
+	for _, job := range slices.Sorted(maps.Keys(day.Jobs)) {
+		part(day.Jobs[job], d.series[job], fmt.Sprintf("%s: %s units of %s", day.Day, grouped(day.Jobs[job]), job))
+	}
+	if day.Deferred > 0 {
+		x, y := left+width/2, a.y(float64(below))-5
+		r := min(width/2, 5)
+		d.Polygon("bad", fmt.Sprintf("%s: deferred %d times", day.Day, day.Deferred),
+			svg.Point{X: x - r, Y: y - 1.6*r}, svg.Point{X: x + r, Y: y - 1.6*r}, svg.Point{X: x, Y: y})
+	}
+}
+
+func (p *Plan) staleHeight() int {
+	rows := min(len(p.Stale), mostRows)
+	if rows == 0 {
+		return 0
+	}
+	return 44 + rowHeight*rows + 16
+}
+
+// behind is what falls behind its schedule, the worst first.
+func (d *picture) behind(top float64) {
+	if len(d.Stale) == 0 {
+		return
+	}
+	shown := d.Stale[:min(len(d.Stale), mostRows)]
+	title := "Behind schedule at worst"
+	if len(shown) < len(d.Stale) {
+		title += fmt.Sprintf(", the first %d of %d", len(shown), len(d.Stale))
+	}
+	d.Text(plotLeft-40, top+18, "", title)
+	const left, right = 230, plotRight - 150
+	worst := 1.0
+	for _, s := range shown {
+		worst = max(worst, float64(s.Behind))
+	}
+	for i, s := range shown {
+		y := top + 34 + float64(i)*rowHeight
+		long := time.Duration(s.Behind) * time.Second
+		d.Text(left-10, y+12, "end", shortened(s.Job+" "+s.Work))
+		d.Bar(left, y+2, max((right-left)*float64(s.Behind)/worst, 1), rowHeight-7, cmp.Or(d.series[s.Job], "warn"), s.Error)
+		d.Text(left+max((right-left)*float64(s.Behind)/worst, 1)+8, y+12, "faint", fmt.Sprintf("%s since %s", hours(long), d.moment(s.Since)[5:16]))
+	}
+}
+
+// shortened is text that fits beside a bar.
+func shortened(text string) string {
+	const most = 26
+	if r := []rune(text); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return text
+}
+
+func hours(d time.Duration) string {
+	if d >= 48*time.Hour {
+		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	}
+	return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+}
+
+// grouped writes 1234567 as 1,234,567.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

@@ -1,0 +1,88 @@
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/ingest/plan"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
+)
+
+// TestPastOf: what was spent is found again, and counts in a plan as it does in the
+// ledger.
+func TestPastOf(t *testing.T) {
+	const both, day, month = "{per: 24h}, {per: day, zone: America/Los_Angeles}", "{per: day, zone: America/Los_Angeles}", "{per: day, zone: UTC}, {per: month, zone: UTC}"
+	type spent map[time.Duration]int64 // ago
+	for name, tt := range map[string]struct {
+		windows string
+		spent   spent
+		blind   bool // the store's clock cannot be moved
+		want    spent
+	}{
+		"nothing":                           {windows: both},
+		"each minute that counts":           {both, spent{30 * time.Hour: 7, 20 * time.Hour: 5, time.Hour: 3}, false, spent{20 * time.Hour: 5, time.Hour: 3}},
+		"now":                               {both, spent{0: 4}, false, spent{0: 4}},
+		"without a sliding window":          {day, spent{20 * time.Hour: 5, time.Hour: 3}, false, spent{0: 3}},
+		"a month":                           {month, spent{10 * 24 * time.Hour: 5, time.Hour: 3}, false, spent{20*time.Hour + 2*time.Minute: 5, 0: 3}},
+		"what comes back next, and no more": {both, spent{20 * time.Hour: 5, time.Hour: 24}, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			book, err := quota.ParseBook("costs.yaml", []byte(`
+revision: 1
+upstreams: {youtube: {pools: {units: {quota: 100, windows: [`+tt.windows+`]}}, methods: {videos.list: 1, search.list: 1}}}
+`), &quota.BookOptions{Builtins: headroom.Builtin})
+			if err != nil {
+				t.Fatal(err)
+			}
+			clock := quota.NewSimClock(noon)
+			l, err := quota.New(book, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			pool := quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}
+			for ago := 300 * time.Hour; ago >= 0; ago -= time.Hour {
+				clock.Set(noon.Add(-ago))
+				if units := tt.spent[ago]; units > 0 {
+					if err := l.Adjust(t.Context(), pool, units, "x"); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			moved := clock
+			if tt.blind {
+				moved = nil
+			}
+			past, err := plan.PastOf(t.Context(), l, moved)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !clock.Now().Equal(noon) {
+				t.Errorf("the clock stands at %s afterwards", clock.Now())
+			}
+			got, sum, today := spent{}, int64(0), int64(0)
+			for _, s := range past.Spent {
+				if noon.Sub(s.At) <= 12*time.Hour {
+					today += s.Units
+				}
+				got[noon.Sub(s.At).Round(2*time.Minute)] += s.Units
+				sum += s.Units
+			}
+			if tt.blind {
+				if sum != 29 || today != 24 {
+					t.Errorf("%d units are found, %d of them today; want 29 and 24: %v", sum, today, got)
+				}
+				return
+			}
+			if len(got) == 0 {
+				got = nil
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
