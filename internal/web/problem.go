@@ -52,7 +52,7 @@ func problem(err error) *Problem {
 // fail answers with an error.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
-		return // nobody reads it
+		panic(http.ErrAbortHandler) // nobody reads it; to return would be to say 200
 	}
 	p := *problem(err)
 	p.Title = cmp.Or(p.Title, http.StatusText(p.Status))

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,14 +27,30 @@ import (
 // rig is a server with all that is under it, on a clock that is moved. What it serves
 // is fetched by real runs, from an upstream that is simulated.
 type rig struct {
-	*testing.T
+	testing.TB
 	clock   *quota.SimClock
 	ledger  *quota.Ledger
 	catalog *catalog.Catalog
 	runner  *ingest.Runner
 	config  *ingest.Config
 	server  *web.Server
+	store   *gate
 	url     string
+}
+
+// gate is a store that can be kept from telling how its pools stand.
+type gate struct {
+	quota.Store
+	before atomic.Pointer[func(context.Context) error] // what is done first; nil is nothing
+}
+
+func (g *gate) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
+	if before := g.before.Load(); before != nil {
+		if err := (*before)(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return g.Store.Look(ctx, charges)
 }
 
 // noon is in the middle of a day in California.
@@ -44,15 +61,15 @@ const generous = "families: {client: {quota: 1000000, windows: [{per: 1m, algori
 
 // newRig serves with options, of which the rig sets the clock, and with limits that are
 // not reached.
-func newRig(t *testing.T, o *web.Options) *rig {
+func newRig(t testing.TB, o *web.Options) *rig {
 	t.Helper()
 	return newLimitedRig(t, o, generous)
 }
 
 // newLimitedRig serves with the families of a price book.
-func newLimitedRig(t *testing.T, o *web.Options, families string) *rig {
+func newLimitedRig(t testing.TB, o *web.Options, families string) *rig {
 	t.Helper()
-	r := &rig{T: t, clock: quota.NewSimClock(noon)}
+	r := &rig{TB: t, clock: quota.NewSimClock(noon)}
 	if o == nil {
 		o = &web.Options{}
 	}
@@ -61,7 +78,8 @@ func newLimitedRig(t *testing.T, o *web.Options, families string) *rig {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	var err error
-	r.ledger, err = quota.New(r.book(families), memstore.New(&memstore.Options{Clock: r.clock}), &quota.Options{Clock: r.clock})
+	r.store = &gate{Store: memstore.New(&memstore.Options{Clock: r.clock})}
+	r.ledger, err = quota.New(r.book(families), r.store, &quota.Options{Clock: r.clock})
 	r.must(err)
 	r.catalog, err = catalog.Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"), &catalog.Options{Clock: r.clock})
 	r.must(err)
@@ -117,17 +135,16 @@ func (r *rig) must(err error) {
 }
 
 // run makes one run of a job.
-func (r *rig) run(name string) *ingest.Report {
+func (r *rig) run(name string) {
 	r.Helper()
 	for _, j := range r.config.List() {
 		if j.Name == name {
-			rep, err := r.runner.Run(context.Background(), j, ingest.Occasion{})
+			_, err := r.runner.Run(context.Background(), j, ingest.Occasion{})
 			r.must(err)
-			return rep
+			return
 		}
 	}
 	r.Fatalf("there is no job %s", name)
-	return nil
 }
 
 // answer is what the server answered.

@@ -1,0 +1,184 @@
+package web_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/web"
+)
+
+// patience is how long a test waits for what must come at once. It is not asserted.
+const patience = 30 * time.Second
+
+// serving is a rig's server at its own listener.
+type serving struct {
+	address string
+	stop    context.CancelFunc // asks it to stop
+	abort   context.CancelFunc // and not to wait
+	ended   chan error
+}
+
+// serve has the server answer as ingestor serve has it.
+func (r *rig) serve() *serving {
+	r.Helper()
+	var how net.ListenConfig
+	l, err := how.Listen(r.Context(), "tcp", "127.0.0.1:0")
+	r.must(err)
+	ctx, stop := context.WithCancel(context.Background())
+	abort, cut := context.WithCancel(context.Background())
+	s := &serving{l.Addr().String(), stop, cut, make(chan error, 1)}
+	go func() { s.ended <- r.server.Serve(ctx, abort, l); close(s.ended) }()
+	r.Cleanup(func() { cut(); stop(); <-s.ended })
+	return s
+}
+
+// dial connects to the server, for as long as a test may take.
+func (r *rig) dial(s *serving) net.Conn {
+	r.Helper()
+	var how net.Dialer
+	c, err := how.DialContext(r.Context(), "tcp", s.address)
+	r.must(err)
+	r.Cleanup(func() { _ = c.Close() })
+	r.must(c.SetDeadline(time.Now().Add(patience)))
+	return c
+}
+
+// hold keeps a question to the ledger from being answered until the function that it
+// returns is called. The channel says that it has been asked.
+func (r *rig) hold() (asked chan struct{}, release func()) {
+	asked, free := make(chan struct{}), make(chan struct{})
+	before := func(ctx context.Context) error {
+		close(asked)
+		select {
+		case <-free:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	r.store.before.Store(&before)
+	return asked, func() { close(free) }
+}
+
+func TestSlowClientsAreCut(t *testing.T) {
+	short := web.Timeouts{Header: 50 * time.Millisecond, Request: 100 * time.Millisecond, Answer: 200 * time.Millisecond, Idle: 50 * time.Millisecond}
+	r := newRig(t, &web.Options{Timeouts: short})
+	r.run("trending")
+	s := r.serve()
+	for name, sent := range map[string]string{
+		"that say nothing":        "",
+		"with half a header":      "GET /api/v1/quota HTTP/1.1\r\nHost: local",
+		"with half a request":     "GET /api/v1/quota HTTP/1.1\r\nHost: localhost\r\n",
+		"with half a body":        "POST /api/v1/quota HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
+		"with half a chunk":       "POST /api/v1/quota HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{",
+		"that say nothing more":   "GET /api/v1/quota HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"that want to go on":      "POST /api/v1/quota HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n",
+		"with another half a one": "GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\nGET /",
+	} {
+		c := r.dial(s)
+		_, err := io.WriteString(c, sent)
+		r.must(err)
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
+			t.Errorf("clients %s are waited for", name)
+		}
+	}
+
+	// One that reads nothing of what it asks for fills what is between it and the
+	// server, which then writes no longer.
+	c := r.dial(s)
+	ask := []byte(strings.Repeat("GET /api/v1/trending?region=US HTTP/1.1\r\nHost: localhost\r\n\r\n", 100))
+	for {
+		if _, err := c.Write(ask); err != nil {
+			if isTimeout(err) {
+				t.Error("a client that does not read is waited for")
+			}
+			break
+		}
+	}
+}
+
+func isTimeout(err error) bool {
+	var e net.Error
+	return errors.As(err, &e) && e.Timeout()
+}
+
+func TestStopFinishesWhatIsUnderWay(t *testing.T) {
+	r := newRig(t, nil)
+	s := r.serve()
+	asked, release := r.hold()
+	c := r.dial(s)
+	_, err := io.WriteString(c, "GET /api/v1/quota HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	r.must(err)
+	<-asked
+	s.stop()
+	for { // until it does not listen any more
+		another, err := net.Dial("tcp", s.address) //nolint:noctx // it is ours
+		if err != nil {
+			break
+		}
+		r.must(another.Close())
+	}
+	select {
+	case err := <-s.ended:
+		t.Fatalf("it stopped before it had answered: %v", err)
+	default:
+	}
+	release()
+	a, err := http.ReadResponse(bufio.NewReader(c), nil)
+	r.must(err)
+	body, err := io.ReadAll(a.Body)
+	r.must(errors.Join(err, a.Body.Close()))
+	if a.StatusCode != http.StatusOK || !strings.HasSuffix(string(body), "}\n") {
+		t.Errorf("it answered %s, %s", a.Status, body)
+	}
+	if err := <-s.ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestStopDoesNotWaitForEver(t *testing.T) {
+	for name, stop := range map[string]func(*serving){
+		"for longer than it may": func(s *serving) { s.stop() },
+		"when it is to abort":    func(s *serving) { s.stop(); s.abort() },
+	} {
+		o := &web.Options{}
+		if name == "for longer than it may" {
+			o.Timeouts.Stop = time.Millisecond
+		}
+		r := newRig(t, o)
+		s := r.serve()
+		asked, _ := r.hold()
+		_, err := io.WriteString(r.dial(s), "GET /api/v1/quota HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		r.must(err)
+		<-asked
+		stop(s)
+		select {
+		case err := <-s.ended:
+			if err == nil {
+				t.Errorf("%s: it does not say that it has cut somebody off", name)
+			}
+		case <-time.After(patience):
+			t.Errorf("it waits %s", name)
+		}
+	}
+}
+
+func TestOutage(t *testing.T) {
+	r := newRig(t, nil)
+	down := func(context.Context) error { return errors.New("dial tcp 10.1.2.3:6379: no such host") }
+	r.store.before.Store(&down)
+	p := r.problem(http.StatusServiceUnavailable, "GET", "/api/v1/quota", "")
+	if p.Detail != "the ledger cannot be reached" {
+		t.Errorf("it says %q", p.Detail)
+	}
+	if a := r.ask("GET", "/api/v1/regions", ""); a.StatusCode != http.StatusOK {
+		t.Errorf("what is not in the ledger: %s", a.Status)
+	}
+}
