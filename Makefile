@@ -17,14 +17,14 @@ help:
 demo: ## the whole program against a simulated upstream; needs no key
 	go run ./cmd/ingestor demo
 
-test: ## every kind of test, with reduced counts; installs redis-server if it is missing
-	.ci/need-redis
+test: ## every kind of test, with reduced counts; installs redis-server and python3 if they are missing
+	.ci/need redis-server python3
 	go test ./...
 	cd bench && go test ./...
 	.ci/race $(RACE)
 
 soak: ## the same tests with full counts: allow an hour
-	.ci/need-redis
+	.ci/need redis-server python3
 	HEADROOM_SOAK=1 go test -count=1 -timeout 3h ./...
 	HEADROOM_SOAK=1 .ci/race -count=1 -timeout 3h $(RACE)
 
@@ -42,7 +42,7 @@ bench: ## speed, and what is admitted at worst, beside other limiters
 	cd bench && go run .
 
 bench-redis: ## a ledger in Redis beside redis_rate and a sorted-set log, on one server
-	.ci/need-redis
+	.ci/need redis-server
 	cd bench && go run ./redis
 
 bench-sqlite: ## a ledger in SQLite beside a bare UPDATE with the same settings
@@ -52,6 +52,6 @@ bench-catalog: ## the catalog beside a bare bulk insert, and its search beside a
 	cd bench && go run ./catalog
 
 cover: ## coverage by package, and coverage.out for go tool cover -html
-	.ci/need-redis
+	.ci/need redis-server python3
 	go test -coverprofile=coverage.out -coverpkg=./... ./...
 	go tool cover -func=coverage.out | tail -1

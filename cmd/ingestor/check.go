@@ -88,6 +88,7 @@ func (a *app) check(cmd *cobra.Command, call bool) (err error) {
 		l := a.checkLedger(ctx, f, s, &done)
 		a.checkCatalog(ctx, f, s, &done)
 		checkKeys(ctx, f, s)
+		checkToken(f, s)
 		if call && l != nil {
 			f.call(ctx, a, s, l)
 		}
@@ -115,6 +116,19 @@ func (s *sheet) findings(all []finding) {
 			text = s.wrap(text, 9)
 		}
 		s.text.WriteString(ink(fmt.Sprintf("%-7s", f.State)) + "  " + text + "\n")
+	}
+}
+
+// checkToken looks at the token of those who reserve over HTTP.
+func checkToken(f *findings, s *settings) {
+	token, warning, err := s.token()
+	switch {
+	case err != nil:
+		f.fault("token", err)
+	case warning != "":
+		f.warn("token", "%s", warning)
+	case token != nil:
+		f.ok("token", "who has it reserves over HTTP at `ingestor serve`")
 	}
 }
 

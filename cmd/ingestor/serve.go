@@ -159,7 +159,11 @@ func (a *app) openSources(ctx context.Context, s *settings, done *closers) (src 
 	}
 	src.Runner = ingest.NewRunner(&s.Config, src.Ledger, src.Catalog, nil, nil, &ingest.Options{Clock: a.clock, Log: a.log})
 	src.Jobs = s.List()
-	src.Token, err = a.token(s)
+	token, warning, err := s.token()
+	if warning != "" {
+		a.log.Warn(warning)
+	}
+	src.Token = token
 	return src, err
 }
 

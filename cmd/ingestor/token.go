@@ -13,25 +13,28 @@ import (
 // tokenVariable holds the token itself. It is no setting: those are shown.
 const tokenVariable = "INGESTOR_TOKEN"
 
-// token is what those who reserve over HTTP must present; nil if nobody may.
-func (a *app) token(s *settings) (*web.Token, error) {
+// token is what those who reserve over HTTP must present, nil if nobody may, and what
+// there is to warn of.
+func (s *settings) token() (token *web.Token, warning string, err error) {
 	if text := os.Getenv(tokenVariable); text != "" {
-		return newToken(tokenVariable, text)
+		token, err = newToken(tokenVariable, text)
+		return token, "", err
 	}
 	if s.TokenFile == "" {
-		return nil, nil //nolint:nilnil // without a token there is nobody to ask
+		return nil, "", nil
 	}
 	text, err := os.ReadFile(s.TokenFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, config(fmt.Errorf("token_file: there is no %s; `openssl rand -hex 32` makes a token", s.TokenFile))
+		return nil, "", config(fmt.Errorf("token_file: there is no %s; `openssl rand -hex 32` makes a token", s.TokenFile))
 	}
 	if err != nil {
-		return nil, config(fmt.Errorf("token_file: %w", err))
+		return nil, "", config(fmt.Errorf("token_file: %w", err))
 	}
 	if info, err := os.Stat(s.TokenFile); err == nil && info.Mode().Perm()&0o077 != 0 {
-		a.log.Warn("others on this machine may read the token; chmod 600 it", "token_file", s.TokenFile, "mode", info.Mode().Perm())
+		warning = fmt.Sprintf("others on this machine may read %s; chmod 600 it", s.TokenFile)
 	}
-	return newToken("token_file: "+s.TokenFile, string(text))
+	token, err = newToken("token_file: "+s.TokenFile, string(text))
+	return token, warning, err
 }
 
 // newToken reads a token, which may stand on a line of its own.
