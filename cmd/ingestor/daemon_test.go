@@ -7,19 +7,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestTheDaemonTellsOfRuns lets a daemon go on with a run that was killed, as then it
 // need not wait, and reads what it says in JSON and to node_exporter.
 func TestTheDaemonTellsOfRuns(t *testing.T) {
 	f := newFolder(t, 1000, "")
-	killed, _ := f.stalled(0, "run", "--once", "--due", "--job", "trending")
-	if err := killed.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = killed.Wait()
-	f.sim.Heal()
-
+	f.killed()
 	cmd := f.program(t.Context(), "run", "--output", "json", "--metrics-file", f.path("ingestor.prom"))
 	var log bytes.Buffer
 	cmd.Stderr = &log
@@ -57,5 +52,52 @@ func TestTheDaemonTellsOfRuns(t *testing.T) {
 	checkMetrics(t, metrics)
 	if !strings.Contains(string(metrics), `ingestor_run_units{job="trending"} 32`+"\n") {
 		t.Errorf("the metrics are\n%s", metrics)
+	}
+}
+
+// killed is a run of trending whose process was killed in its first call: a daemon
+// takes it up at once.
+func (f *folder) killed() {
+	f.t.Helper()
+	f.env = []string{"INGESTOR_WORKERS=1"} // so that no other call is under way
+	defer func() { f.env = nil }()
+	cmd, _ := f.stalled(0, "run", "--once", "--due", "--job", "trending")
+	if err := cmd.Process.Kill(); err != nil {
+		f.t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	f.sim.Heal()
+}
+
+// TestASignalEndsTheDaemon: the first one when the pages under way are kept, a second
+// one at once.
+func TestASignalEndsTheDaemon(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer time.Duration // 0 is never
+		again  bool
+		pages  string
+	}{
+		"gently": {300 * time.Millisecond, false, `"pages": 1,`},
+		"now":    {0, true, `"pages": 0,`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFolder(t, 1000, "")
+			f.killed()
+			cmd, _ := f.stalled(tt.answer, "run")
+			if f.signal(cmd); tt.again {
+				f.again(cmd)
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("it left with %v", err)
+			}
+			f.sim.Heal()
+			r := f.run("runs", "--limit", "1", "--output", "json")
+			if !strings.Contains(r.stdout, `"state": "deferred"`) || !strings.Contains(r.stdout, tt.pages) {
+				t.Errorf("the history says\n%s%s", r.stdout, r.stderr)
+			}
+			if r := f.run("run", "--once", "--job", "trending"); r.code != exitDone {
+				t.Errorf("going on left with %d\n%s%s", r.code, r.stdout, r.stderr)
+			}
+		})
 	}
 }

@@ -35,7 +35,9 @@ type folder struct {
 	t      *testing.T
 	dir    string
 	ledger string // its address
+	env    []string
 	sim    *youtubesim.Sim
+	heard  *listener // of the process that is stalled
 }
 
 // workers are those of a run of these tests.
@@ -89,7 +91,7 @@ func (f *folder) program(ctx context.Context, args ...string) *exec.Cmd {
 		f.t.Fatal(err)
 	}
 	cmd := exec.CommandContext(ctx, path, append([]string{"--config", f.path("ingestor.yaml")}, args...)...)
-	cmd.Dir, cmd.Env = "/", []string{"XDG_STATE_HOME=" + f.dir}
+	cmd.Dir, cmd.Env = "/", append([]string{"XDG_STATE_HOME=" + f.dir}, f.env...)
 	return cmd
 }
 
@@ -378,7 +380,8 @@ func (f *folder) stalled(answer time.Duration, args ...string) (cmd *exec.Cmd, s
 		return true
 	}})
 	cmd, stdout = f.program(f.t.Context(), args...), &bytes.Buffer{}
-	cmd.Stdout = stdout
+	f.heard = &listener{words: `"msg":"stopping: `, heard: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = stdout, f.heard
 	if err := cmd.Start(); err != nil {
 		f.t.Fatal(err)
 	}
@@ -386,11 +389,36 @@ func (f *folder) stalled(answer time.Duration, args ...string) (cmd *exec.Cmd, s
 	return cmd, stdout
 }
 
+// listener waits for words in what a process writes.
+type listener struct {
+	words string
+	heard chan struct{}
+	all   strings.Builder
+}
+
+// Write implements [io.Writer].
+func (l *listener) Write(p []byte) (int, error) {
+	before := strings.Contains(l.all.String(), l.words)
+	l.all.Write(p)
+	if !before && strings.Contains(l.all.String(), l.words) {
+		close(l.heard)
+	}
+	return len(p), nil
+}
+
 func (f *folder) signal(cmd *exec.Cmd) {
 	f.t.Helper()
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		f.t.Fatal(err)
 	}
+}
+
+// again tells the process that is stalled once more to stop, when it has heard the
+// first time: two signals at once may become one.
+func (f *folder) again(cmd *exec.Cmd) {
+	f.t.Helper()
+	<-f.heard.heard
+	f.signal(cmd)
 }
 
 // TestASignalLetsThePageFinish, and a second one does not.
@@ -413,7 +441,7 @@ func TestASignalLetsThePageFinish(t *testing.T) {
 	f = newFolder(t, 1000, "")
 	cmd, _ = f.stalled(0, "run", "--once", "--job", "trending") // it never answers
 	f.signal(cmd)
-	f.signal(cmd)
+	f.again(cmd)
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != exitDeferred {
 		t.Errorf("told twice it left with %d", code)

@@ -81,6 +81,10 @@ type works struct {
 // openWorks opens all that runs need.
 func (a *app) openWorks(ctx context.Context, s *settings, done *closers, progress func(ingest.Progress)) (*works, error) {
 	w := &works{settings: s, log: a.log}
+	deaf := context.AfterFunc(ctx, func() {
+		w.log.Info("stopping: the pages under way are finished and kept; a second signal ends them, too")
+	})
+	done.add(func() error { deaf(); return nil })
 	var err error
 	var locks ingest.Locker
 	if w.ledger, locks, err = a.openLedger(ctx, s, done); err != nil {
