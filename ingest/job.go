@@ -18,7 +18,7 @@ const (
 	Trending  Kind = "trending"  // the chart of each region and category
 	Search    Kind = "search"    // what is new for each query in each region
 	Uploads   Kind = "uploads"   // what channels uploaded
-	Stats     Kind = "stats"     // the numbers of known videos, again
+	Stats     Kind = "stats"     // the numbers of known videos: those that are unknown first, then the oldest
 	Retention Kind = "retention" // what is too old: fetched again, or deleted
 )
 

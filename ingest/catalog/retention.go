@@ -20,13 +20,16 @@ const (
 // aging are the questions for ids, oldest first.
 var aging = map[Kind]string{
 	KindVideos: "SELECT video_id FROM videos WHERE fetched_at < ? ORDER BY fetched_at, id LIMIT ?",
-	KindStatistics: `SELECT v.video_id FROM statistics s JOIN videos v ON v.id = s.video
-		WHERE s.fetched_at < ? ORDER BY s.fetched_at, s.video LIMIT ?`,
+	KindStatistics: `SELECT video_id FROM (
+			SELECT v.video_id FROM videos v WHERE NOT EXISTS (SELECT 1 FROM statistics WHERE video = v.id) LIMIT ?2
+		) UNION ALL SELECT video_id FROM (
+			SELECT v.video_id FROM statistics s JOIN videos v ON v.id = s.video WHERE s.fetched_at < ?1 ORDER BY s.fetched_at, s.video LIMIT ?2
+		) LIMIT ?2`,
 	KindChannels: "SELECT channel_id FROM channels WHERE fetched_at < ? ORDER BY fetched_at, channel_id LIMIT ?",
 }
 
 // Aging returns the ids of what was last fetched before a time, oldest first and at
-// most limit of them, to be refreshed. What is saved anew leaves the list, and so
+// most limit of them, to be refreshed; of statistics first of all videos that have none. What is saved anew leaves the list, and so
 // does what a page says is gone; so the same question goes on.
 func (c *Catalog) Aging(ctx context.Context, kind Kind, before time.Time, limit int) (ids []string, err error) {
 	query, ok := aging[kind]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -41,8 +42,8 @@ func TestAging(t *testing.T) {
 	if refreshed != 120 {
 		t.Errorf("%d were refreshed, want 120", refreshed)
 	}
-	if ids, err := c.Aging(ctx, KindStatistics, limit, 500); err != nil || len(ids) != 117 {
-		t.Errorf("%d statistics to refresh, %v, want 117: those of videos grow old by themselves", len(ids), err)
+	if ids, err := c.Aging(ctx, KindStatistics, limit, 500); err != nil || len(ids) != 118 {
+		t.Errorf("%d statistics to refresh, %v, want 118: those of 117 videos grow old by themselves, and one has none", len(ids), err)
 	}
 	if ids, err := c.Aging(ctx, KindChannels, limit, 50); err != nil || !slices.Equal(ids, []string{"UC1"}) {
 		t.Errorf("channels to refresh: %q, %v", ids, err)
@@ -100,5 +101,28 @@ func TestExpire(t *testing.T) {
 			at := bytes.Index(b, []byte(secret))
 			t.Errorf("catalog.db%s still holds it %d times: %q", suffix, n, b[max(0, at-20):min(len(b), at+60)])
 		}
+	}
+}
+
+// What a search found has no numbers yet, and is asked for before those that have.
+func TestAgingOfNumbersThatNobodyKnows(t *testing.T) {
+	c, clock := fresh(t)
+	r := begin(t, c)
+	with := named("a", "b")
+	with[0].Statistics, with[1].Statistics = &Statistics{Views: count(1)}, &Statistics{}
+	save(t, r, "charts", Page{Videos: with})
+	clock.Advance(time.Hour)
+	save(t, r, "search", Page{Videos: named("x", "y")})
+	clock.Advance(time.Hour)
+	for _, want := range []string{"xyab", "yabx", "abxy", "bxya"} {
+		ids, err := c.Aging(ctx, KindStatistics, clock.Now(), 50)
+		if got := strings.Join(ids, ""); err != nil || got != want {
+			t.Errorf("to refresh: %s, %v, want %s", got, err, want)
+		}
+		save(t, r, "stats", Page{Statistics: []Statistics{{VideoID: want[:1]}}})
+		clock.Advance(time.Minute)
+	}
+	if ids, err := c.Aging(ctx, KindStatistics, noon, 1); err != nil || len(ids) > 0 {
+		t.Errorf("to refresh: %q, %v, want none", ids, err)
 	}
 }

@@ -26,13 +26,16 @@ type Sketch struct {
 	seen    map[string]bool // of the page that is being saved
 }
 
+// kindUncounted is of videos that have no statistics.
+const kindUncounted Kind = "uncounted"
+
 // NewSketch returns a sketch that knows nothing.
 func NewSketch(clock quota.Clock) *Sketch {
 	return &Sketch{
 		clock:   clock,
 		fences:  map[string]int64{},
 		cursors: map[string]map[string]Cursor{},
-		known:   map[Kind]*ages{KindVideos: newAges(), KindStatistics: newAges(), KindChannels: newAges()},
+		known:   map[Kind]*ages{KindVideos: newAges(), KindStatistics: newAges(), KindChannels: newAges(), kindUncounted: newAges()},
 		seen:    map[string]bool{},
 	}
 }
@@ -154,10 +157,14 @@ func (s *Sketch) Aging(_ context.Context, kind Kind, before time.Time, limit int
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.known[kind]
-	if of == nil {
+	switch {
+	case of == nil:
 		return nil, fmt.Errorf("there is no kind %q", kind)
+	case kind != KindStatistics:
+		return of.before(before, limit), nil
 	}
-	return of.before(before, limit), nil
+	ids := s.known[kindUncounted].first(limit)
+	return append(ids, of.before(before, limit-len(ids))...), nil
 }
 
 // Expire is [Catalog.Expire].
@@ -178,10 +185,15 @@ func (s *Sketch) Expire(_ context.Context, before time.Time) (e Expired, err err
 
 // forget forgets a video, with its statistics, or a channel.
 func (s *Sketch) forget(kind Kind, id string) bool {
-	if kind == KindVideos {
+	there := s.known[kind].drop(id)
+	switch kind {
+	case KindVideos:
 		s.known[KindStatistics].drop(id)
+		s.known[kindUncounted].drop(id)
+	case KindStatistics:
+		s.known[kindUncounted].touch(id, time.Time{})
 	}
-	return s.known[kind].drop(id)
+	return there
 }
 
 func (s *Sketch) show(f Fence) error {

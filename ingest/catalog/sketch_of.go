@@ -82,6 +82,7 @@ func (s *Sketch) copyAges(ctx context.Context, c *Catalog) error {
 	for kind, query := range map[Kind]string{
 		KindVideos:     "SELECT video_id, fetched_at FROM videos ORDER BY fetched_at, id",
 		KindStatistics: "SELECT v.video_id, s.fetched_at FROM statistics s JOIN videos v ON v.id = s.video ORDER BY s.fetched_at, s.video",
+		kindUncounted:  "SELECT video_id, fetched_at FROM videos v WHERE NOT EXISTS (SELECT 1 FROM statistics WHERE video = v.id)",
 		KindChannels:   "SELECT channel_id, fetched_at FROM channels ORDER BY fetched_at, channel_id",
 	} {
 		err := c.each(ctx, func(rows *sql.Rows) error {

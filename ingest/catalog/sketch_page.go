@@ -67,6 +67,14 @@ func (a *ages) before(t time.Time, limit int) (ids []string) {
 	return ids
 }
 
+// first returns the oldest ids, at most limit of them.
+func (a *ages) first(limit int) (ids []string) {
+	for e := a.order.Front(); e != nil && len(ids) < limit; e = e.Next() {
+		ids = append(ids, e.Value.(*fetched).id)
+	}
+	return ids
+}
+
 // each shows all, the oldest first.
 func (a *ages) each(show func(one *fetched)) {
 	for e := a.order.Front(); e != nil; e = e.Next() {
@@ -122,10 +130,16 @@ func (s *Sketch) saveRows(p *Page, saved *Saved, now time.Time) {
 	}
 	for i := range p.Statistics {
 		if id := p.Statistics[i].VideoID; s.known[KindVideos].at[id] != nil {
-			s.known[KindStatistics].touch(id, now)
-			saved.Statistics++
+			s.count(id, saved, now)
 		}
 	}
+}
+
+// count notes that a video has statistics.
+func (s *Sketch) count(id string, saved *Saved, now time.Time) {
+	s.known[KindStatistics].touch(id, now)
+	s.known[kindUncounted].drop(id)
+	saved.Statistics++
 }
 
 func (s *Sketch) saveVideo(v *Video, saved *Saved, now time.Time) {
@@ -140,9 +154,11 @@ func (s *Sketch) saveVideo(v *Video, saved *Saved, now time.Time) {
 		saved.Unchanged++
 		videos.renew(e, now).brief = v.Brief
 	}
-	if v.Statistics != nil {
-		s.known[KindStatistics].touch(v.ID, now)
-		saved.Statistics++
+	switch {
+	case v.Statistics != nil:
+		s.count(v.ID, saved, now)
+	case s.known[KindStatistics].find(v.ID) == nil:
+		s.known[kindUncounted].touch(v.ID, now)
 	}
 }
 
