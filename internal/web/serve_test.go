@@ -70,6 +70,7 @@ func (r *rig) hold() (asked chan struct{}, release func()) {
 func TestSlowClientsAreCut(t *testing.T) {
 	short := web.Timeouts{Header: 50 * time.Millisecond, Request: 100 * time.Millisecond, Answer: 200 * time.Millisecond, Idle: 50 * time.Millisecond}
 	r := newRig(t, &web.Options{Timeouts: short})
+	r.token(theToken)
 	r.run("trending")
 	s := r.serve()
 	for name, sent := range map[string]string{
@@ -77,6 +78,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 		"with half a header":      "GET /api/v1/quota HTTP/1.1\r\nHost: local",
 		"with half a request":     "GET /api/v1/quota HTTP/1.1\r\nHost: localhost\r\n",
 		"with half a body":        "POST /api/v1/quota HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
+		"with half a body read":   "POST /v1/reserve HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + theToken + "\r\nContent-Length: 100\r\n\r\n{",
 		"with half a chunk":       "POST /api/v1/quota HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{",
 		"that say nothing more":   "GET /api/v1/quota HTTP/1.1\r\nHost: localhost\r\n\r\n",
 		"that want to go on":      "POST /api/v1/quota HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n",
