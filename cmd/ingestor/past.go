@@ -48,6 +48,8 @@ func (a *app) since(ctx context.Context, s *settings, o *plan.Options, now bool)
 	}
 	if o.Past, err = a.past(ctx, s, o.From); err != nil {
 		note("nothing is taken to be spent so far: %s", err)
+	} else if len(o.Past.Spent) > 0 && !strings.HasPrefix(s.Ledger, "sqlite:") {
+		note("this ledger says what was spent, and not when: all that does not come back next is taken to be spread over the day")
 	}
 	return notes
 }

@@ -52,7 +52,7 @@ quota. Below the table are the same jobs with sliding windows or calendars alone
 }
 
 func (a *app) plan(cmd *cobra.Command, f *planFlags) error {
-	o, err := f.options(a.now())
+	o, err := f.options(a.now().Truncate(time.Second))
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,9 @@ func (a *app) plan(cmd *cobra.Command, f *planFlags) error {
 	}
 	debug.SetGCPercent(400) // much is made and little kept: a fifth of the time, for some 100 MB
 	notes := a.since(cmd.Context(), s, o, f.from == "")
+	told := a.tellDays(o)
 	p, err := plan.Make(cmd.Context(), &s.Config, s.book, o)
+	told()
 	if err != nil {
 		return err
 	}
@@ -100,6 +102,23 @@ func (f *planFlags) options(now time.Time) (*plan.Options, error) {
 		o.From = day
 	}
 	return o, nil
+}
+
+// tellDays has a plan say on a terminal how far it is: one that does not fit may take a
+// minute. It returns what ends that.
+func (a *app) tellDays(o *plan.Options) (end func()) {
+	if !isTerminal(a.stderr) || os.Getenv("TERM") == "dumb" {
+		return func() {}
+	}
+	const clear = "\r\x1b[K"
+	o.Progress = func(at time.Time) {
+		what := at.Format(time.DateOnly)
+		if at.IsZero() {
+			what = "with other windows"
+		}
+		fmt.Fprint(a.stderr, clear+"planning "+what)
+	}
+	return func() { fmt.Fprint(a.stderr, clear) }
 }
 
 // plan shows a plan to people.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,26 +46,32 @@ func TestPlanAgreesWithTheRun(t *testing.T) {
 	if os.Getenv("HEADROOM_SOAK") == "1" {
 		count = 100
 	}
-	deferred, behind := 0, 0
-	for i := range count {
-		s := generate(t, i)
-		t.Run(fmt.Sprintf("%d_%s", i, s.name), func(t *testing.T) {
-			r := newReal(t, s)
-			if s.before != nil {
-				s.before(r)
-			}
-			planned := outcomeOf(r.plan(s))
-			ran := r.run(s)
-			if diff := cmp.Diff(ran, planned); diff != "" {
-				t.Errorf("seed %d: (-ran +planned)\n%s", s.seed, diff)
-			}
-			deferred += len(ran.Deferred)
-			behind += len(ran.Behind)
-			t.Logf("%d pool-days, %d deferrals, %d behind, %d calls refused by the upstream", len(ran.Units), len(ran.Deferred), len(ran.Behind), r.sim.Counts().Total().Refused)
-		})
-	}
-	if deferred == 0 || behind == 0 {
-		t.Errorf("nothing was deferred or behind, so nothing was shown")
+	var deferred, behind atomic.Int64
+	t.Run("seeds", func(t *testing.T) { // returns when all have ended
+		for i := range count {
+			s := generate(t, i)
+			t.Run(fmt.Sprintf("%d_%s", i, s.name), func(t *testing.T) {
+				t.Parallel()
+				r := newReal(t, s)
+				if s.before != nil {
+					s.before(r)
+				}
+				planned := outcomeOf(r.plan(s))
+				ran := r.run(s)
+				if diff := cmp.Diff(ran, planned); diff != "" {
+					t.Errorf("seed %d: (-ran +planned)\n%s", s.seed, diff)
+				}
+				if refused := r.sim.Counts().Total().Refused; refused > 0 {
+					t.Errorf("the upstream refused %d calls", refused)
+				}
+				deferred.Add(int64(len(ran.Deferred)))
+				behind.Add(int64(len(ran.Behind)))
+				t.Logf("%d pool-days, %d deferrals, %d behind", len(ran.Units), len(ran.Deferred), len(ran.Behind))
+			})
+		}
+	})
+	if deferred.Load() == 0 || behind.Load() == 0 {
+		t.Error("nothing was deferred or behind, so nothing was shown")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -32,6 +33,9 @@ func (s *scenario) compare(ctx context.Context, book *quota.Book, p *Plan) ([]Co
 	if p.said == 0 {
 		return all, nil
 	}
+	s.progress(time.Time{})
+	other := *s
+	other.progress = func(time.Time) {}
 	var side sync.WaitGroup
 	errs := make([]error, len(all))
 	for i, drop := range []func(quota.Window) bool{1: calendar, 2: sliding} {
@@ -39,9 +43,9 @@ func (s *scenario) compare(ctx context.Context, book *quota.Book, p *Plan) ([]Co
 			continue
 		}
 		side.Go(func() {
-			var other *Plan
-			if other, errs[i] = s.run(ctx, without(book, drop)); errs[i] == nil {
-				all[i] = other.sum(all[i].Windows)
+			var p *Plan
+			if p, errs[i] = other.run(ctx, without(book, drop)); errs[i] == nil {
+				all[i] = p.sum(all[i].Windows)
 			}
 		})
 	}

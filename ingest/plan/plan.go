@@ -28,6 +28,9 @@ type Options struct {
 	Records map[Work]Record
 	// Alone leaves out the comparison with other windows.
 	Alone bool
+	// Progress is told each day that is over, and zero when other windows are tried,
+	// which takes as long again; nil is nobody.
+	Progress func(time.Time)
 }
 
 // DefaultDays is how many days a plan has that says nothing else.
@@ -82,10 +85,14 @@ type scenario struct {
 	options     *Options
 	zone        *time.Location
 	from, until time.Time
+	progress    func(time.Time)
 }
 
 func newScenario(c *ingest.Config, o *Options) (*scenario, error) {
-	s := &scenario{config: c, options: o, from: o.From, zone: time.UTC}
+	s := &scenario{config: c, options: o, from: o.From, zone: time.UTC, progress: o.Progress}
+	if s.progress == nil {
+		s.progress = func(time.Time) {}
+	}
 	days := o.Days
 	if days == 0 {
 		days = DefaultDays

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -179,7 +180,7 @@ func (t *tally) day(pool quota.Pool, name string) *Day {
 		p = &Pool{Pool: pool.String(), Zone: zone.String(), Limit: limit}
 		for at := t.s.from; at.Before(t.s.until); at = midnight(at, zone, 1) {
 			p.Days = append(p.Days, Day{
-				Day: dayOf(at, zone), Hours: midnight(at, zone, 1).Sub(at).Hours(), Left: limit, Jobs: map[string]int64{},
+				Day: dayOf(at, zone), Hours: math.Round(midnight(at, zone, 1).Sub(at).Hours()*100) / 100, Left: limit, Jobs: map[string]int64{},
 			})
 		}
 		t.pools[pool] = p
@@ -218,6 +219,7 @@ func (t *tally) turn(ctx context.Context, now time.Time) error {
 		d.Jobs[one.Labels.Job] += one.Units
 	}
 	t.last = now
+	t.s.progress(now)
 	return nil
 }
 
