@@ -24,6 +24,24 @@ const (
 
 var kinds = []Kind{Trending, Search, Uploads, Stats, Retention}
 
+// Methods returns what the work of a kind calls, as the price book names it: what most
+// calls are comes first.
+func (k Kind) Methods() []string {
+	switch k {
+	case Trending:
+		return []string{"videos.list"}
+	case Search:
+		return []string{"search.list"}
+	case Uploads:
+		return []string{"playlistItems.list", "channels.list"}
+	case Stats:
+		return []string{"videos.batchGetStats"}
+	case Retention:
+		return []string{"videos.list", "channels.list"}
+	}
+	return nil
+}
+
 // Misfire is what a daemon does with a time that it missed: it was not up, the run
 // before had not ended, or another process had the job.
 type Misfire string

@@ -37,6 +37,9 @@ func (a *app) serveCommand() *cobra.Command {
 request and no unit is spent: users never touch the upstream. It tells of all
 processes that share the ledger and the catalog; the jobs are run by another one.
 
+Pages for people are at /: whether the next run can go, the pools, the regions, the
+runs, charts and a search. What programs ask is at /api/v1/.
+
 With a token, in INGESTOR_TOKEN or in the file that --token-file names, programs in any
 language reserve units on the ledger: POST /v1/reserve, /v1/settle, /v1/release, and
 GET /v1/pools. Without one these routes are not there.

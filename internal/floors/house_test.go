@@ -9,6 +9,7 @@ const module = "github.com/headroom-quota/headroom"
 var house = [][]string{
 	{"cmd/ingestor"},
 	{"internal/web"},
+	{"internal/dashboard"},
 	{"internal/view", "internal/metrics"},
 	{"ingest/plan"}, // runs the real runner, and so stands above it
 	{"ingest"},

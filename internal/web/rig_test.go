@@ -33,6 +33,7 @@ type rig struct {
 	catalog *catalog.Catalog
 	runner  *ingest.Runner
 	config  *ingest.Config
+	sim     *youtubesim.Sim
 	server  *web.Server
 	store   *gate
 	url     string
@@ -69,7 +70,21 @@ func newRig(t testing.TB, o *web.Options) *rig {
 // newLimitedRig serves with the families of a price book.
 func newLimitedRig(t testing.TB, o *web.Options, families string) *rig {
 	t.Helper()
-	r := &rig{TB: t, clock: quota.NewSimClock(noon)}
+	return newRigOf(t, o, families, hourly())
+}
+
+// hourly are two charts, of two pages each.
+func hourly() *ingest.Config {
+	return &ingest.Config{
+		Regions: []string{"US", "DE"}, Workers: 1,
+		Jobs: map[string]ingest.Job{"trending": {Kind: ingest.Trending, Cron: "15 * * * *", Pages: 2}},
+	}
+}
+
+// newRigOf serves with what a price book says beside the built-in one, and with jobs.
+func newRigOf(t testing.TB, o *web.Options, differs string, config *ingest.Config) *rig {
+	t.Helper()
+	r := &rig{TB: t, clock: quota.NewSimClock(noon), config: config}
 	if o == nil {
 		o = &web.Options{}
 	}
@@ -79,19 +94,16 @@ func newLimitedRig(t testing.TB, o *web.Options, families string) *rig {
 	}
 	var err error
 	r.store = &gate{Store: memstore.New(&memstore.Options{Clock: r.clock})}
-	r.ledger, err = quota.New(r.book(families), r.store, &quota.Options{Clock: r.clock})
+	r.ledger, err = quota.New(r.book(differs), r.store, &quota.Options{Clock: r.clock})
 	r.must(err)
 	r.catalog, err = catalog.Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"), &catalog.Options{Clock: r.clock})
 	r.must(err)
 	t.Cleanup(func() { r.must(r.catalog.Close()) })
-	r.config = &ingest.Config{
-		Regions: []string{"US", "DE"}, Workers: 1,
-		Jobs: map[string]ingest.Job{"trending": {Kind: ingest.Trending, Cron: "15 * * * *", Pages: 2}},
-	}
 	for _, fault := range r.config.Prepare() {
 		t.Fatal(fault)
 	}
-	sim := httptest.NewServer(youtubesim.New(&youtubesim.Options{Seed: 1, Clock: r.clock.Now}))
+	r.sim = youtubesim.New(&youtubesim.Options{Seed: 1, Clock: r.clock.Now})
+	sim := httptest.NewServer(r.sim)
 	t.Cleanup(sim.Close)
 	transport := meter.New(r.ledger, &meter.Options{
 		Base: toServer{sim.Listener.Addr().String()},

@@ -16,6 +16,11 @@ func (s *Server) table() []route {
 		{"GET /api/v1/regions", s.api(s.regions), "regions"},
 		{"GET /api/v1/runs", s.api(s.runs, "job", "limit", "before"), "runs"},
 		{"GET /api/v1/openapi.json", s.api(s.document), "openapi"},
+		{"GET /{$}", http.HandlerFunc(s.board.Home), "pages"},
+		{"GET /search", http.HandlerFunc(s.board.Search), "pages"},
+		{"GET /regions/{region}", http.HandlerFunc(s.board.Region), "pages"},
+		{"GET /static/{name}", http.HandlerFunc(s.board.Static), unlimited},
+
 		{"GET /metrics", s.metrics.Handler(), unlimited},
 		{"GET /livez", s.api(s.live), unlimited},
 		{"GET /readyz", s.api(s.ready), unlimited},

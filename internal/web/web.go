@@ -16,6 +16,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/dashboard"
 	"github.com/headroom-quota/headroom/internal/metrics"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -67,6 +68,7 @@ type Server struct {
 	maxAge   time.Duration
 	proxies  []netip.Prefix
 	timeouts Timeouts
+	board    *dashboard.Board
 	handler  http.Handler
 }
 
@@ -88,6 +90,7 @@ func New(src Sources, o *Options) (*Server, error) {
 	if s.maxAge == 0 {
 		s.maxAge = DefaultMaxAge
 	}
+	s.board = s.pages()
 	if s.metrics == nil {
 		s.metrics = metrics.New(&metrics.Options{Log: s.log})
 	}

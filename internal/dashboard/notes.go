@@ -1,0 +1,102 @@
+package dashboard
+
+import (
+	"strings"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/view"
+)
+
+// note is something that somebody should know.
+type note struct {
+	Level level
+	Says  sentence
+}
+
+// notes tell of blocks and outages, and of what else is not as it should be.
+func (s *state) notes() []note {
+	var all []note
+	all = append(all, s.outages()...)
+	all = append(all, s.blocks()...)
+	for _, j := range s.jobs {
+		all = append(all, s.notesOf(j)...)
+	}
+	if late := view.Late(s.feeds); len(late) > 0 {
+		all = append(all, note{warn, say("Older than ", span(s.maxAge), ", or missing: the charts of ", list(late))})
+	}
+	if len(all) == 0 {
+		all = []note{{good, say("No pool is shut, ledger and catalog answer, and every chart is fresh")}}
+	}
+	return all
+}
+
+func (s *state) outages() (all []note) {
+	if s.outage != nil {
+		all = append(all, note{bad, say("The ledger cannot be reached, so nothing is known of the pools. Runs and regions below come from the catalog")})
+	}
+	if s.unread != nil {
+		all = append(all, note{bad, say("The catalog cannot be read, so nothing is known of runs and regions; `ingestor doctor` looks for damage")})
+	}
+	return all
+}
+
+func (s *state) blocks() (all []note) {
+	for i := range s.pools {
+		if u := &s.pools[i]; u.Blocked.After(u.Now) {
+			all = append(all, note{bad, say("The upstream said no: ", u.Pool, " is shut for everybody until ", s.at(u.Blocked), because(u.Reason),
+				". It opens by itself; to open it now: ingestor quota unblock ", u.Pool)})
+		}
+	}
+	return all
+}
+
+func (s *state) notesOf(j *job) (all []note) {
+	c := s.chanceOf(j)
+	switch shut := s.outage == nil && c.shut() && !c.never; {
+	case shut && !j.resume.IsZero():
+		all = append(all, note{warn, say(j.Name, " goes on by itself at ", s.at(c.until), ", with ", count(int64(j.waiting), "unit"), " of work that ", waits(j.waiting), ": ", c.why(), ". What was fetched stays")})
+	case shut:
+		all = append(all, note{warn, say(j.Name, " cannot go before ", s.at(c.until), ": ", c.why())})
+	case !j.resume.IsZero():
+		all = append(all, note{warn, say(j.Name, " goes on by itself at ", s.at(j.resume), ", with ", count(int64(j.waiting), "unit"), " of work that ", waits(j.waiting), ". What was fetched stays")})
+	}
+	switch {
+	case !j.missed.IsZero() && j.last == nil:
+		all = append(all, note{warn, say(j.Name, " has not run yet; ingestor run runs it when it is due, ingestor run --once now")})
+	case !j.missed.IsZero():
+		all = append(all, note{bad, say(j.Name, " was due at ", s.at(j.missed), " and nobody has run it; see whether ingestor run, or its timer, is up")})
+	}
+	if j.last != nil && j.last.State == catalog.Failed {
+		all = append(all, note{warn, say("The last run of ", j.Name, ", ", s.at(j.last.StartedAt), ", failed", failures(j.last))})
+	}
+	return all
+}
+
+func waits(n int) string {
+	if n == 1 {
+		return "was deferred or is to be tried again"
+	}
+	return "were deferred or are to be tried again"
+}
+
+// failures name the work of a run that failed.
+func failures(r *catalog.RunRecord) string {
+	var names []string
+	why := r.Error
+	for _, w := range r.Work {
+		if w.State == catalog.Failed {
+			names = append(names, w.Work)
+			if why == "" {
+				why = w.Error
+			}
+		}
+	}
+	text := ""
+	if len(names) > 0 {
+		text = " for " + list(names)
+	}
+	if why = strings.TrimSpace(why); why != "" {
+		text += ": " + why
+	}
+	return text
+}

@@ -1,0 +1,145 @@
+package dashboard
+
+import (
+	"cmp"
+	"html/template"
+	"slices"
+	"strings"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// poolSection is what is shown of a pool.
+type poolSection struct {
+	Name     string
+	Level    level
+	State    string // in a word or two
+	Windows  []windowRow
+	Hours    template.HTML // the chart, on a wide page
+	Narrow   template.HTML // on a narrow one
+	Groups   []legend
+	Total    string
+	Others   string // used by others than runs; empty if nothing
+	Forecast *forecast
+}
+
+// windowRow is a window with its bar.
+type windowRow struct {
+	Within              string
+	Used, Limit, Left   string
+	Quota, Headroom     string
+	UsedPart, LimitPart int64 // of the quota, in thousandths
+	Percent             int64 // of the limit
+	Level               level
+	NextUnits           string
+	Next, Reset         *moment
+	All                 bool // of it comes back next
+}
+
+// legend is a line below a chart.
+type legend struct{ Class, Name, Units, Share string }
+
+// poolSections are the pools that are in use, those in trouble first.
+func (s *state) poolSections(by grouping) (all []poolSection) {
+	for i := range s.pools {
+		if u := &s.pools[i]; s.used(u) {
+			all = append(all, s.poolSection(u, by))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b poolSection) int {
+		return cmp.Or(strings.Compare(rank(a.Level), rank(b.Level)), s.jobsOf(b.Name)-s.jobsOf(a.Name))
+	})
+	return all
+}
+
+// unused are the pools that nobody has charged, and no job will.
+func (s *state) unused() (names []string) {
+	for i := range s.pools {
+		if u := &s.pools[i]; !s.used(u) {
+			names = append(names, u.Pool.String())
+		}
+	}
+	return names
+}
+
+// used reports whether a pool is worth a section.
+func (s *state) used(u *quota.Usage) bool { return u.Known || s.jobsOf(u.Pool.String()) > 0 }
+
+// jobsOf is how many jobs charge a pool.
+func (s *state) jobsOf(pool string) (n int) {
+	for _, j := range s.jobs {
+		if j.share[pool] > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *state) poolSection(u *quota.Usage, by grouping) poolSection {
+	p := poolSection{Name: u.Pool.String(), Level: good, State: "open", Forecast: s.forecast(u)}
+	for i := range u.Allowances {
+		row := s.windowRow(&u.Allowances[i])
+		switch {
+		case row.Level == bad:
+			p.Level, p.State = bad, "used up"
+		case row.Level == warn && p.Level == good:
+			p.Level, p.State = warn, "nearly used up"
+		}
+		p.Windows = append(p.Windows, row)
+	}
+	if p.Level == good && p.Forecast != nil && !p.Forecast.Fits {
+		p.Level, p.State = warn, "will not last"
+	}
+	if u.Blocked.After(u.Now) {
+		p.Level, p.State = bad, "shut by the upstream"
+	}
+	if s.unread != nil {
+		return p
+	}
+	h := s.hours(u, by)
+	p.Hours, p.Narrow = h.draw(p.Name, by, 560), h.draw(p.Name, by, 340)
+	for _, g := range h.groups {
+		share := ""
+		if h.total > 0 {
+			share = number(g.units*100/h.total) + "%"
+		}
+		p.Groups = append(p.Groups, legend{g.class, g.name, number(g.units), share})
+	}
+	p.Total = number(h.total)
+	if h.others > 0 {
+		p.Others = number(h.others)
+	}
+	return p
+}
+
+func (s *state) windowRow(w *quota.WindowUsage) windowRow {
+	row := windowRow{
+		Within: within(w), Used: number(w.Used), Limit: number(w.Limit), Quota: number(w.Quota), Headroom: number(w.Headroom),
+		Left: number(w.Remaining), Level: good,
+	}
+	if w.Quota > 0 {
+		row.UsedPart = min(w.Used*1000/w.Quota, 1000)
+		row.LimitPart = min(w.Limit*1000/w.Quota, 1000)
+	}
+	if w.Used > 0 {
+		row.UsedPart = max(row.UsedPart, 4) // so that it is seen
+	}
+	if w.Limit > 0 {
+		row.Percent = w.Used * 100 / w.Limit
+	}
+	switch {
+	case w.Remaining == 0:
+		row.Level = bad
+	case row.Percent >= 80:
+		row.Level = warn
+	}
+	if w.NextUnits > 0 {
+		at := s.at(w.NextAt)
+		row.Next, row.NextUnits, row.All = &at, number(w.NextUnits), w.NextUnits >= w.Used
+	}
+	if w.Used > 0 && w.ResetAt.After(s.now) {
+		at := s.at(w.ResetAt)
+		row.Reset = &at
+	}
+	return row
+}

@@ -1,0 +1,183 @@
+package web_test
+
+import (
+	"fmt"
+	"html"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/redisstore"
+)
+
+var (
+	tags   = regexp.MustCompile(`<[^>]*>`)
+	blanks = regexp.MustCompile(`\s+`)
+)
+
+// page asks for a page and returns it, as HTML and as what a person reads.
+func (r *rig) page(path string) (source, text string) {
+	r.Helper()
+	a := r.ask("GET", path, "")
+	if a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != "text/html; charset=utf-8" {
+		r.Fatalf("%s: %s of %s", path, a.Status, a.Header.Get("Content-Type"))
+	}
+	text = blanks.ReplaceAllString(html.UnescapeString(tags.ReplaceAllString(a.body, " ")), " ")
+	return a.body, strings.NewReplacer(" , ", ", ", " : ", ": ", " . ", ". ").Replace(text)
+}
+
+// reads fails unless a page says all of these.
+func (r *rig) reads(path string, want ...string) {
+	r.Helper()
+	_, text := r.page(path)
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			r.Errorf("%s does not say %q:\n%s", path, w, text)
+		}
+	}
+}
+
+func TestTheFirstScreenAnswers(t *testing.T) {
+	r := newRig(t, nil)
+	r.run("retention")
+	r.run("trending")
+	r.reads("/", "The next run, trending at 20:15 UTC (in 15 min), can go: it needs about 4 units and 9,496 are left of youtube/units",
+		"No pool is shut, ledger and catalog answer, and every chart is fresh")
+}
+
+func TestNothingCanGo(t *testing.T) {
+	r := newRigOf(t, nil, "upstreams: {youtube: {pools: {units: {quota: 4, headroom: 0}}}}", hourly())
+	r.run("trending")
+	r.reads("/", "No run can go before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h)",
+		"Who spent it in the last 24 hours: trending 4.")
+}
+
+func TestARunThatCanGoInPart(t *testing.T) {
+	r := newRigOf(t, nil, "upstreams: {youtube: {pools: {units: {quota: 7, headroom: 1}}}}", hourly())
+	r.run("trending")
+	r.reads("/", "can go in part: it needs about 4 units and 2 are left of youtube/units in 24h", "What is left over is deferred",
+		"It does not fit: trending at 20:15 UTC (in 15 min) is the first that finds too little")
+}
+
+func TestABlockInPlainWords(t *testing.T) {
+	r := newRig(t, nil)
+	r.run("trending")
+	r.must(r.ledger.Block(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, noon.Add(2*time.Hour), "quotaExceeded <b>"))
+	r.reads("/", "The upstream said no: youtube/units is shut for everybody until 22:00 UTC (in 2 h) (quotaExceeded <b>). It opens by itself")
+}
+
+func TestPagesInAnOutage(t *testing.T) {
+	r := newRig(t, nil)
+	r.run("trending")
+	servers, err := redisstore.Dial("redis://127.0.0.1:1")
+	r.must(err)
+	defer servers.Close()
+	store, err := redisstore.New(servers, nil)
+	r.must(err)
+	lost, err := quota.New(r.book(generous), store, &quota.Options{Clock: r.clock})
+	r.must(err)
+	r.must(r.server.Update(web.Sources{Ledger: lost, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}))
+	r.reads("/", "Nobody can say whether the next run, trending at 20:15 UTC (in 15 min), can go: the ledger cannot be reached",
+		"Its calls (videos.list) are admitted meanwhile within a small allowance", "Runs and regions below come from the catalog", "20:00 UTC (now) 100")
+	if source, _ := r.page("/"); strings.Contains(source, "127.0.0.1:1") {
+		t.Error("it tells the address of the ledger")
+	}
+}
+
+func TestPagesWithoutACatalog(t *testing.T) {
+	r := newRig(t, nil)
+	r.run("trending")
+	r.must(r.catalog.Close())
+	r.reads("/", "The catalog cannot be read", "can go", "4 of 9,500 used in 24h")
+	r.reads("/search?q=x", "The catalog cannot be read just now")
+	r.reads("/regions/DE", "The catalog cannot be read just now")
+}
+
+func TestTheDayOfAPool(t *testing.T) {
+	r := newDay(t)
+	r.reads("/", "news goes on by itself at 21:51 UTC", "youtube/searches is used up (27 of 27 in 24h)", "used up", "It does not fit",
+		"Not in use: youtube/uploads")
+	source, _ := r.page("/?by=method")
+	for _, want := range []string{"Units of youtube/units by method in the last 24 hours", `12:00 UTC: 16 units of videos.list`} {
+		if !strings.Contains(source, want) {
+			t.Errorf("there is no %q", want)
+		}
+	}
+}
+
+// TestTitlesAreHostile: whatever the upstream calls a video, the page has no more
+// elements for it than for any other.
+func TestTitlesAreHostile(t *testing.T) {
+	r := newRig(t, nil)
+	r.fetchWicked()
+	for _, path := range []string{"/", "/regions/GB", "/search?q=sayonara", "/search?q=" + "%3Cscript%3E%22%27"} {
+		source, text := r.page(path)
+		if n := strings.Count(source, "<script"); n != 1 {
+			t.Errorf("%s has %d scripts", path, n)
+		}
+		for _, never := range []string{"<img", "onerror=\"", "style=", "javascript:"} {
+			if strings.Contains(source, never) {
+				t.Errorf("%s has %s", path, never)
+			}
+		}
+		if !strings.Contains(path, "q=%") && !strings.Contains(text, `document.title="taken"`) {
+			t.Errorf("%s does not show the title", path)
+		}
+	}
+}
+
+func TestPagesAreStrict(t *testing.T) {
+	r := newRig(t, nil)
+	for path, status := range map[string]int{
+		"/": 200, "/?by=method": 200, "/?by=nonsense": 200, "/search": 200, "/search?q=a&cursor=%ff": 200, "/regions/us": 200,
+		"/regions/XX": 404, "/regions/%3Cb%3E": 404, "/static/nothing": 404, "/static/dashboard.css": 200, "/static/dashboard.js": 200,
+	} {
+		a := r.ask("GET", path, "")
+		if a.StatusCode != status {
+			t.Errorf("%s: %s", path, a.Status)
+		}
+		policy := a.Header.Get("Content-Security-Policy")
+		if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: its policy is %q", path, policy)
+		}
+	}
+	tag := r.ask("GET", "/", "").Header.Get("ETag")
+	if a := r.ask("GET", "/", "", "If-None-Match", tag); a.StatusCode != http.StatusNotModified || a.body != "" {
+		t.Errorf("the same page is sent again: %s", a.Status)
+	}
+	r.run("trending")
+	if a := r.ask("GET", "/", "", "If-None-Match", tag); a.StatusCode != http.StatusOK {
+		t.Errorf("another page is not sent: %s", a.Status)
+	}
+}
+
+func TestSearchPageByPage(t *testing.T) {
+	r := newRig(t, nil)
+	r.run("trending")
+	more := regexp.MustCompile(`class="more" href="([^"]+)"`)
+	seen, path := map[string]bool{}, "/search?q=the"
+	for range 3 {
+		source, _ := r.page(path)
+		for _, link := range regexp.MustCompile(`https://youtu.be/[^"]+`).FindAllString(source, -1) {
+			if seen[link] {
+				t.Errorf("%s is there twice", link)
+			}
+			seen[link] = true
+		}
+		if path == "/search?q=the" && !strings.Contains(strings.ToLower(source), "<mark>the") {
+			t.Error("nothing is marked")
+		}
+		next := more.FindStringSubmatch(source)
+		if next == nil {
+			break
+		}
+		path = html.UnescapeString(next[1])
+	}
+	if fmt.Sprint(len(seen)) == "0" {
+		t.Error("nothing was found")
+	}
+}
