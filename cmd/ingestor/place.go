@@ -72,6 +72,12 @@ func wanted(t reflect.Type) string {
 		return "a whole number is wanted here"
 	case t.Kind() == reflect.Bool:
 		return "true or false is wanted here"
+	case t.Kind() == reflect.Slice:
+		return "a list is wanted here, as [US, DE]"
+	case t.Kind() == reflect.String:
+		return "a text is wanted here"
+	case t.Kind() == reflect.Map, t.Kind() == reflect.Struct:
+		return "names with values are wanted here, as name: value"
 	}
 	return "this is of the wrong kind"
 }
@@ -118,7 +124,24 @@ func (s *settings) badValue(n ast.Node, key string, t reflect.Type) error {
 			return s.at(n.GetToken().Position, errors.New(wanted(t)))
 		}
 		return s.zero(n, key, number.Value == uint64(0))
+	case t.Kind() == reflect.String:
+		if _, is := n.(ast.ScalarNode); !is {
+			return s.at(n.GetToken().Position, errors.New(wanted(t)))
+		}
+	case t.Kind() == reflect.Slice:
+		list, is := n.(*ast.SequenceNode)
+		if !is {
+			return s.at(n.GetToken().Position, errors.New(wanted(t)))
+		}
+		for _, one := range list.Values {
+			if err := s.badValue(one, key, t.Elem()); err != nil {
+				return err
+			}
+		}
 	case t.Kind() == reflect.Map, t.Kind() == reflect.Struct:
+		if entries(n) == nil && n.Type() != ast.MappingType {
+			return s.at(n.GetToken().Position, errors.New(wanted(t)))
+		}
 		for _, entry := range entries(n) {
 			if err := s.badValue(entry.Value, entry.Key.String(), inside(t, entry.Key.String())); err != nil {
 				return err

@@ -61,6 +61,9 @@ func (a *app) showSpend(ctx context.Context, l *quota.Ledger, f *spendFlags) err
 		if !slices.Contains(dimensions, d) {
 			return usage("--by: there is no %q; write one or more of %s", d, strings.Join(dimensions, ", "))
 		}
+		if slices.Contains(by, quota.Dimension(d)) {
+			return usage("--by: %q is there twice", d)
+		}
 		by = append(by, quota.Dimension(d))
 	}
 	all, err := l.Spend(ctx, q, by...)
