@@ -32,6 +32,8 @@ func TestConfigFaults(t *testing.T) {
 		{"negative units", trending(func(j *Job) { j.MaxUnits = -1 }), "jobs.charts.max_units", "negative"},
 		{"negative time", trending(func(j *Job) { j.Jitter = -time.Second }), "jobs.charts.jitter", "negative"},
 		{"misfire", trending(func(j *Job) { j.Misfire = "twice" }), "jobs.charts.misfire", "skip or once"},
+		{"retention by the week", Config{Jobs: map[string]Job{"old": {Kind: Retention, Cron: "@weekly"}}}, "jobs.old.schedule", "once a day at least"},
+		{"retention on weekdays", Config{Jobs: map[string]Job{"old": {Kind: Retention, Cron: "0 3 * * 1-5"}}}, "jobs.old.schedule", "once a day at least"},
 		{"workers", Config{Workers: 1000, Jobs: map[string]Job{"a": {Kind: Trending, Cron: "@daily"}}}, "workers", "1 to 64"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -43,6 +45,20 @@ func TestConfigFaults(t *testing.T) {
 			}
 			t.Fatalf("got %v, want %q at %s", faults, tt.want, tt.path)
 		})
+	}
+}
+
+func TestRetentionOnceADay(t *testing.T) {
+	for name, j := range map[string]Job{
+		"daily":              {Cron: "@daily"},
+		"a day of 25 hours":  {Cron: "0 3 * * *", Zone: "America/Los_Angeles"},
+		"weekly, and is off": {Cron: "@weekly", Disabled: true},
+	} {
+		j.Kind = Retention
+		c := Config{Jobs: map[string]Job{"old": j}}
+		if faults := c.Prepare(); len(faults) > 0 {
+			t.Errorf("%s: %v", name, faults)
+		}
 	}
 }
 

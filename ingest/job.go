@@ -153,6 +153,8 @@ func (j *Job) check() []Fault {
 		fault("schedule", err)
 	} else if j.schedule, err = ParseSchedule(j.Cron, j.Zone); err != nil {
 		fault("zone", err)
+	} else if j.Kind == Retention && !j.Disabled && j.schedule.rests() {
+		fault("schedule", errors.New("retention must be due once a day at least: nothing may be kept for more than 30 days"))
 	}
 	if j.Misfire != Skip && j.Misfire != Once {
 		fault("misfire", fmt.Errorf("there is no misfire %q; write skip or once", j.Misfire))

@@ -132,6 +132,24 @@ func (s Schedule) Last(t time.Time) (last time.Time) {
 	return last
 }
 
+// longestDay is how long a day is on which the clock falls back.
+const longestDay = 25 * time.Hour
+
+// rests reports whether there is a day of the year on which the schedule is not due.
+func (s Schedule) rests() bool {
+	at := s.Next(time.Unix(0, 0))
+	for end := at.AddDate(1, 0, 0); at.Before(end); {
+		next := s.Next(at)
+		if next.Sub(at) > longestDay {
+			return true
+		}
+		if at = at.Add(time.Hour); at.Before(next) {
+			at = next
+		}
+	}
+	return false
+}
+
 // stepping finds the next due minute in a zone whose hours are all allowed.
 func (s Schedule) stepping(t time.Time) time.Time {
 	wall := onTheWall(t.In(s.zone))

@@ -70,12 +70,12 @@ func (r *Runner) works(j *Job) []*Work {
 	return all
 }
 
-// What was fetched leaves before it is 30 days old: the terms of the upstream. That is
-// a day too early, because a retention job is due once a day at least, and not at the
-// very minute. It is fetched again before that, while there are days left in which a
-// quota may be short.
+// What was fetched leaves before it is 30 days old: the terms of the upstream. It goes
+// earlier by the longest day, after which a retention job is due again, and an hour for
+// the run. It is fetched again before that, while there are days left in which a quota
+// may be short.
 const (
-	keepFor      = 29 * 24 * time.Hour
+	keepFor      = 30*24*time.Hour - longestDay - time.Hour
 	refreshAfter = 25 * 24 * time.Hour
 )
 
