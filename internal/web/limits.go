@@ -2,7 +2,9 @@ package web
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -44,7 +46,9 @@ func (s *Server) newLimits(book *quota.Book) (*limits, error) {
 	for name, f := range book.Families {
 		route, ours := strings.CutPrefix(name, ownLimit)
 		if ours && (!names[route] || route == unlimited) {
-			return nil, quota.BadInput("the price book has a family %s, but the server has no routes %q to limit", name, route)
+			delete(names, unlimited)
+			return nil, quota.BadInput("family %s of the price book limits nothing that is served; there are %s%s",
+				name, ownLimit, strings.Join(slices.Sorted(maps.Keys(names)), ", "+ownLimit))
 		}
 		if ours || name == throttle.DefaultFamily {
 			families.Families[name] = f

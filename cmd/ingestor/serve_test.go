@@ -1,0 +1,130 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// get asks for JSON, and returns the protocol in which it was sent.
+func (s *served) get(client *http.Client, path string, into any) (protocol string) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url.String()+path, http.NoBody)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r, err := client.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		s.t.Errorf("%s: %s", path, r.Status)
+	}
+	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
+		s.t.Fatal(err)
+	}
+	return r.Proto
+}
+
+// TestServe has a process tell of what another one has fetched, before and after, in
+// the words of the commands.
+func TestServe(t *testing.T) {
+	f := newFolder(t, 1000, "")
+	s := f.serve()
+	var chart struct {
+		Entries []any
+		Stale   bool
+	}
+	var runs struct{ Runs json.RawMessage }
+	if s.get(http.DefaultClient, "/api/v1/runs", &runs); string(runs.Runs) != "[]" {
+		t.Errorf("before the first run it tells of %s", runs.Runs)
+	}
+	if r := f.run("run", "--once", "--job", "trending", "--region", "US"); r.code != exitDone {
+		t.Fatalf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if s.get(http.DefaultClient, "/api/v1/trending?region=US", &chart); len(chart.Entries) == 0 || chart.Stale {
+		t.Errorf("the chart has %d entries, stale %v", len(chart.Entries), chart.Stale)
+	}
+	s.get(http.DefaultClient, "/api/v1/runs", &runs)
+	if printed := f.run("runs", "--output", "json").stdout; compact(t, []byte(printed)) != compact(t, runs.Runs) || strings.Contains(printed, "0001-01-01") {
+		t.Errorf("the command prints\n%s\nthe server\n%s", printed, runs.Runs)
+	}
+	s.stop()
+}
+
+// compact is JSON without its spaces.
+func compact(t *testing.T, text []byte) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	same, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(same)
+}
+
+func TestServeTLS(t *testing.T) {
+	f := newFolder(t, 1000, "")
+	known := f.certificate()
+	s := f.serve("INGESTOR_TLS_CERT="+f.path("cert.pem"), "INGESTOR_TLS_KEY="+f.path("key.pem"))
+	if s.url.Scheme != "https" {
+		t.Errorf("it serves on %s", s.url)
+	}
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		client := &http.Client{Transport: &http.Transport{
+			ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: known, MinVersion: version, MaxVersion: version},
+		}}
+		var into map[string]any
+		if protocol := s.get(client, "/api/v1/regions", &into); protocol != "HTTP/2.0" {
+			t.Errorf("it speaks %s", protocol)
+		}
+		client.CloseIdleConnections()
+	}
+	old := &tls.Dialer{Config: &tls.Config{RootCAs: known, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}} //nolint:gosec // it must be refused
+	if c, err := old.DialContext(t.Context(), "tcp", s.url.Host); err == nil {
+		t.Error("it speaks TLS 1.1", c.Close())
+	}
+	s.stop()
+}
+
+// certificate writes one of 127.0.0.1 into cert.pem and key.pem, and returns who knows it.
+func (f *folder) certificate() *x509.CertPool {
+	f.t.Helper()
+	must := func(err error) {
+		f.t.Helper()
+		if err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	must(err)
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	must(err)
+	f.write("cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	f.write("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+	parsed, err := x509.ParseCertificate(der)
+	must(err)
+	pool := x509.NewCertPool()
+	pool.AddCert(parsed)
+	return pool
+}
