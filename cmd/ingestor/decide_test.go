@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -70,6 +71,29 @@ func (f *folder) serve(env ...string) *served {
 		f.t.Fatal(err)
 	}
 	return s
+}
+
+// reserve asks for a reservation, and returns the status and all else that is answered
+// but the date.
+func (s *served) reserve(authorization, body string) (status int, said string) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url.String()+"/v1/reserve", strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	text, err := io.ReadAll(res.Body)
+	if err := errors.Join(err, res.Body.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	res.Header.Del("Date")
+	return res.StatusCode, fmt.Sprint(res.Header, string(text))
 }
 
 // stop ends it, and returns all that it wrote.
@@ -175,38 +199,18 @@ func TestReservingFromPython(t *testing.T) {
 // answer, and nothing is spent.
 func TestWithoutTheToken(t *testing.T) {
 	servers := twoServers(t, 100)
-	ask := func(s *served, authorization string) (status int, said string) {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url.String()+"/v1/reserve", strings.NewReader(`{"method": "videos.list"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if authorization != "" {
-			req.Header.Set("Authorization", authorization)
-		}
-		res, err := http.DefaultTransport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = res.Body.Close()
-		res.Header.Del("Date")
-		return res.StatusCode, fmt.Sprint(res.Header, string(body))
-	}
-	_, first := ask(servers[0], "")
+	_, first := servers[0].reserve("", `{"method": "videos.list"}`)
 	for _, s := range servers {
 		for _, authorization := range []string{
 			"", "Bearer", "Bearer ", "Bearer x", "Bearer " + theToken[1:], "Bearer " + theToken + "x",
 			"Bearer " + strings.Repeat("x", len(theToken)), "Bearer " + strings.Repeat("x", 10_000), "Basic " + theToken,
 		} {
-			if status, said := ask(s, authorization); status != http.StatusUnauthorized || said != first {
+			if status, said := s.reserve(authorization, `{"method": "videos.list"}`); status != http.StatusUnauthorized || said != first {
 				t.Errorf("%.40q: %d %s", authorization, status, said)
 			}
 		}
 	}
-	status, said := ask(servers[1], "Bearer "+theToken)
+	status, said := servers[1].reserve("Bearer "+theToken, `{"method": "videos.list"}`)
 	var verdict struct{ Used int64 }
 	if err := json.Unmarshal([]byte(said[strings.Index(said, "{"):]), &verdict); err != nil || status != http.StatusOK || verdict.Used != 1 {
 		t.Errorf("with the token: %d %s (%v)", status, said, err)
@@ -214,4 +218,29 @@ func TestWithoutTheToken(t *testing.T) {
 	for _, s := range servers {
 		s.stop()
 	}
+}
+
+// TestReservingOnSQLite is the ledger that nobody has to set up: with families, and with
+// the spend that other processes see.
+func TestReservingOnSQLite(t *testing.T) {
+	f := newFolder(t, 100, "")
+	f.write("costs.yaml", "extends: builtin\nrevision: 2\nfamilies: {visitor: {quota: 1, windows: [{per: 1h}]}}\n")
+	s := f.serve("INGESTOR_TOKEN=" + theToken)
+	for _, a := range []struct {
+		body   string
+		status int
+	}{
+		{`{"family": "visitor", "key": "ann"}`, http.StatusOK},
+		{`{"family": "visitor", "key": "ann"}`, http.StatusTooManyRequests},
+		{`{"family": "visitor", "key": "bob"}`, http.StatusOK},
+		{`{"method": "videos.list", "job": "cobbler"}`, http.StatusOK},
+	} {
+		if status, said := s.reserve("Bearer "+theToken, a.body); status != a.status {
+			t.Errorf("%s: %d %s", a.body, status, said)
+		}
+	}
+	if r := f.run("quota", "spend", "--by", "job"); !strings.Contains(r.stdout, "cobbler") {
+		t.Errorf("another process sees\n%s%s", r.stdout, r.stderr)
+	}
+	s.stop()
 }

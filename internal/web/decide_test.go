@@ -18,7 +18,7 @@ const theToken = "RECOGNISE0me0wherever0I0am"
 var withToken = []string{"Authorization", "Bearer " + theToken}
 
 // newDecider is a rig whose server has a token, and the price book of a shop.
-func newDecider(t *testing.T, o *web.Options) *rig {
+func newDecider(t testing.TB, o *web.Options) *rig {
 	t.Helper()
 	r := newRig(t, o)
 	r.token(theToken)
