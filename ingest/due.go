@@ -48,8 +48,8 @@ func (r *Runner) Due(ctx context.Context, j *Job) (why Occasion, due bool, err e
 }
 
 // broken reports whether the job's last run was broken off. Its process was killed, or
-// is still at it, which the lock will tell; or it failed, and the time to try again has
-// come.
+// is still at it, which the lock will tell; or it failed, the time to try again has
+// come, and no cursor says so: nothing could be saved.
 func (r *Runner) broken(ctx context.Context, j *Job) (bool, error) {
 	runs, err := r.catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 1})
 	if err != nil {
@@ -58,6 +58,12 @@ func (r *Runner) broken(ctx context.Context, j *Job) (bool, error) {
 	if len(runs) == 0 {
 		return false, nil
 	}
-	again := runs[0].ResumeAt
-	return runs[0].State == catalog.Running || runs[0].State == catalog.Failed && !again.IsZero() && !again.After(r.clock.Now()), nil
+	switch last := runs[0]; {
+	case last.State == catalog.Running:
+		return true, nil
+	case last.State != catalog.Failed || last.ResumeAt.IsZero() || last.ResumeAt.After(r.clock.Now()):
+		return false, nil
+	}
+	deferred, err := r.ResumeAt(ctx, j)
+	return deferred.IsZero(), err
 }

@@ -108,3 +108,31 @@ func TestACatalogThatRecovers(t *testing.T) {
 		t.Errorf("runs ended %v", done)
 	}
 }
+
+// TestAnUpstreamThatStaysDownUnderCron: who is started every ten minutes, and does what
+// was deferred first and then what is due, asks it no more often than a daemon.
+func TestAnUpstreamThatStaysDownUnderCron(t *testing.T) {
+	r := newRig(t, 10_000, charts(func(j *ingest.Job) { j.Cron, j.Regions = "@weekly", ingest.DefaultRegions }))
+	r.sim.Inject(youtubesim.Fault{Do: youtubesim.Answer, Status: 503})
+	runs := 0
+	for range 2 * 24 * 6 {
+		why, due, err := r.runner.Due(t.Context(), r.job("charts"))
+		r.must(err)
+		at, err := r.runner.ResumeAt(t.Context(), r.job("charts"))
+		r.must(err)
+		if !at.IsZero() && !at.After(r.clock.Now()) {
+			for _, w := range r.run("charts", ingest.Occasion{Deferred: true}).Work {
+				why.Without = append(why.Without, w.Work)
+			}
+			runs++
+		}
+		if due {
+			r.run("charts", why)
+			runs++
+		}
+		r.clock.Advance(10 * time.Minute)
+	}
+	if units := r.sim.Counts().Total().Units; runs < 10 || runs > 25 || units > 25*15 {
+		t.Errorf("%d runs spent %d units on an upstream that is down", runs, units)
+	}
+}

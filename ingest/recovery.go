@@ -31,10 +31,12 @@ func (r *run) setbacks() (n int) {
 		r.log.Warn("read what became of the runs before", "error", err)
 	}
 	for _, run := range runs {
-		if run.State != catalog.Failed {
-			break
+		switch {
+		case run.State == catalog.Failed:
+			n++
+		case len(run.Work) > 0: // one without any has asked nobody
+			return n
 		}
-		n++
 	}
 	return n
 }
