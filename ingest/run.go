@@ -324,25 +324,6 @@ func (r *run) save(p *catalog.Page) (catalog.Saved, error) {
 	return saved, nil
 }
 
-// expire deletes what is too old. It needs no quota, and so is done in any case.
-func (r *run) expire() {
-	gone, err := r.catalog.Expire(context.WithoutCancel(r.abort), r.clock.Now().Add(-keepFor))
-	if err == nil {
-		err = r.catalog.ForgetRuns(context.WithoutCancel(r.abort), r.clock.Now().Add(-historyFor))
-	}
-	if err != nil {
-		r.report.Err = &catalogError{err}
-		r.log.Error("delete what is too old", "error", err)
-		return
-	}
-	if gone != (catalog.Expired{}) {
-		r.log.Info("deleted what could not be fetched again in time", "videos", gone.Videos, "channels", gone.Channels, "statistics", gone.Statistics, "charts", gone.Charts)
-	}
-}
-
-// historyFor is how long runs are remembered.
-const historyFor = 90 * 24 * time.Hour
-
 // jittered is d and up to a tenth more, so that those who wait do not all come at
 // once.
 func (r *Runner) jittered(d time.Duration) time.Duration { return d + r.jitter(d/10) }
