@@ -19,7 +19,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
 
-// patience is how long a plan waits for a ledger: it can do without.
+// patience is how long a plan waits for a ledger on a server: it can do without.
 const patience = 3 * time.Second
 
 // since takes what ledger and catalog know into a plan, and says what they do not. A
@@ -92,8 +92,11 @@ func (a *app) past(ctx context.Context, s *settings, now time.Time) (_ *plan.Pas
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+	if clock == nil { // it is not ours alone, and may be far
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
 	return plan.PastOf(ctx, l, clock)
 }
 

@@ -30,6 +30,8 @@ type Feed struct {
 	Pending   int       `json:"pending"` // entries of the one that is being fetched
 }
 
+var errNoBeginning = fmt.Errorf("%w: the beginning of this chart is not there any more; restart the work", ErrOutOfStep)
+
 // saveChart adds a page to the chart that is being fetched, and shows it when that
 // is complete.
 func (t *tx) saveChart(p *Page, cur *Cursor, rows []int64) error {
@@ -47,7 +49,7 @@ func (t *tx) saveChart(p *Page, cur *Cursor, rows []int64) error {
 		return err
 	}
 	if !found { // it has expired, or the cursor was that of another chart
-		return fmt.Errorf("%w: the beginning of this chart is not there any more; restart the work", ErrOutOfStep)
+		return errNoBeginning
 	}
 	for _, row := range rows {
 		// A video that moved down while the pages were fetched stands on two of

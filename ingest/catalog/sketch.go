@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,10 +13,10 @@ import (
 )
 
 // Sketch is a catalog in memory that keeps what a schedule goes by, and no text: the
-// cursors, the runs, and which videos and channels are known and how old they are.
-// It does for a run what a [Catalog] does, in a hundredth of the time, so that a
-// month of runs can be rehearsed in seconds. It finds and shows nothing. It is safe
-// for concurrent use.
+// cursors, the runs, which videos and channels are known and how old they are, and of
+// which charts a part is fetched. It does for a run what a [Catalog] does, in a
+// hundredth of the time, so that a month of runs can be rehearsed in seconds. It finds
+// and shows nothing. It is safe for concurrent use.
 type Sketch struct {
 	mu      sync.Mutex
 	clock   quota.Clock
@@ -23,8 +24,11 @@ type Sketch struct {
 	cursors map[string]map[string]Cursor // by job and work
 	runs    []RunRecord                  // by ID, from 1
 	known   map[Kind]*ages
-	seen    map[string]bool // of the page that is being saved
+	pending map[chartKey]time.Time // charts of which a part is fetched, and when its first page was
+	seen    map[string]bool        // of the page that is being saved
 }
+
+type chartKey struct{ region, category string }
 
 // kindUncounted is of videos that have no statistics.
 const kindUncounted Kind = "uncounted"
@@ -36,15 +40,9 @@ func NewSketch(clock quota.Clock) *Sketch {
 		fences:  map[string]int64{},
 		cursors: map[string]map[string]Cursor{},
 		known:   map[Kind]*ages{KindVideos: newAges(), KindStatistics: newAges(), KindChannels: newAges(), kindUncounted: newAges()},
+		pending: map[chartKey]time.Time{},
 		seen:    map[string]bool{},
 	}
-}
-
-// Known returns how many videos or channels are known, or have statistics.
-func (s *Sketch) Known(kind Kind) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.known[kind].at)
 }
 
 // NewFence is [Catalog.NewFence].
@@ -180,6 +178,7 @@ func (s *Sketch) Expire(_ context.Context, before time.Time) (e Expired, err err
 			*x.count++
 		}
 	}
+	maps.DeleteFunc(s.pending, func(_ chartKey, at time.Time) bool { return at.Before(before) })
 	return e, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 
@@ -60,7 +61,7 @@ func (s *Sketch) copy(ctx context.Context, c *Catalog) error {
 	for i := range s.runs {
 		s.runs[i].ID = int64(i) + 1
 	}
-	if err := s.copyAges(ctx, c); err != nil {
+	if err := errors.Join(s.copyAges(ctx, c), s.copyCharts(ctx, c)); err != nil {
 		return err
 	}
 	brief, err := c.texts(ctx, "SELECT video_id FROM videos WHERE brief")
@@ -99,6 +100,17 @@ func (s *Sketch) copyAges(ctx context.Context, c *Catalog) error {
 	return nil
 }
 
+// copyCharts takes over of which charts a part is fetched.
+func (s *Sketch) copyCharts(ctx context.Context, c *Catalog) error {
+	return c.each(ctx, func(rows *sql.Rows) error {
+		var key chartKey
+		var at int64
+		err := rows.Scan(&key.region, &key.category, &at)
+		s.pending[key] = moment(at)
+		return err
+	}, "SELECT region, category, fetched_at FROM charts WHERE NOT complete")
+}
+
 // texts reads the one column of rows.
 func (c *Catalog) texts(ctx context.Context, query string) (all []string, err error) {
 	err = c.each(ctx, func(rows *sql.Rows) error {
@@ -124,9 +136,8 @@ func (s *Sketch) Copy(clock quota.Clock) *Sketch {
 		r.Work = slices.Clone(r.Work)
 		to.runs = append(to.runs, r)
 	}
-	for name, token := range s.fences {
-		to.fences[name] = token
-	}
+	maps.Copy(to.fences, s.fences)
+	maps.Copy(to.pending, s.pending)
 	for kind, of := range s.known {
 		of.each(func(one *fetched) { to.known[kind].touch(one.id, one.at).brief = one.brief })
 	}

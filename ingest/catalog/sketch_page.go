@@ -94,6 +94,9 @@ func (s *Sketch) save(_ context.Context, r *Run, p *Page) (saved Saved, err erro
 		return saved, err
 	}
 	now := moment(micros(s.clock.Now()))
+	if err := s.saveChart(p, &saved.Cursor, now); err != nil {
+		return Saved{}, fmt.Errorf("save a page of %s %s: %w", r.job, p.At.Work, err)
+	}
 	s.saveRows(p, &saved, now)
 	saved.Cursor.advance(p, now)
 	s.saveCursor(saved.Cursor)
@@ -106,6 +109,25 @@ func (s *Sketch) save(_ context.Context, r *Run, p *Page) (saved Saved, err erro
 	w.Statistics += saved.Statistics
 	w.State, w.EndedAt, w.ResumeAt, w.Error = Running, time.Time{}, time.Time{}, ""
 	return saved, nil
+}
+
+// saveChart notes of which charts a part is fetched. Others may fetch the same chart,
+// and complete it.
+func (s *Sketch) saveChart(p *Page, cur *Cursor, now time.Time) error {
+	if !p.Chart {
+		return nil
+	}
+	key := chartKey{p.Region, p.Category}
+	if _, begun := s.pending[key]; !begun && cur.Begun() {
+		return errNoBeginning
+	}
+	if !cur.Begun() {
+		s.pending[key] = now
+	}
+	if p.Done {
+		delete(s.pending, key)
+	}
+	return nil
 }
 
 // saveRows notes what a page holds. A text is never another one: there is none.

@@ -150,7 +150,7 @@ func (r *twins) begin() {
 
 // save saves a page at the cursor, or once more, or out of step.
 func (r *twins) save() {
-	p := Page{Region: "US", Units: 1, Done: r.rnd.IntN(2) == 0}
+	p := Page{Region: "US", Units: 1, Done: r.rnd.IntN(2) == 0, Chart: r.rnd.IntN(3) == 0}
 	if !p.Done {
 		p.Next = "next"
 	}

@@ -23,8 +23,8 @@
 //
 // # What it leaves out
 //
-// Answers take no time, and jitter is none. Work is done one after the other, so that
+// It is the daemon that is planned. What cron makes of run --once depends on when it
+// calls. Answers take no time, and jitter is none. Work is done one after the other, so that
 // a plan is the same each time: where a quota ends within a run, a real one may stop
-// in the middle of several regions at once. Two jobs that fetch the same chart do not
-// get into each other's way.
+// in the middle of several regions at once.
 package plan
