@@ -98,10 +98,8 @@ func (a *app) backfill(cmd *cobra.Command, args []string, f *backfillFlags) (err
 		return err
 	}
 	if j.Class == "" {
-		if u := w.ledger.Book().Upstreams["youtube"]; u != nil {
-			if _, has := u.Classes["backfill"]; has {
-				j.Class = "backfill"
-			}
+		if _, has := s.book.Upstreams[metered].Classes["backfill"]; has {
+			j.Class = "backfill"
 		}
 	}
 	had, err := completed(cmd, w, j)

@@ -136,7 +136,7 @@ func (a *app) checkSettings(f *findings, s *settings) {
 	from := cmp.Or(s.file, "none; what holds is built in (`ingestor init` writes one)")
 	f.ok("configuration", "%s, jobs: %d", from, len(s.List()))
 	if s.Endpoint != "" {
-		f.warn("endpoint", "calls go to %s, not to the real upstream", shownLedger(s.Endpoint))
+		f.warn("endpoint", "calls go to %s, not to the real upstream", shownAddress(s.Endpoint))
 	}
 }
 
@@ -217,7 +217,7 @@ func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *c
 			}
 		}
 	}
-	f.ok("ledger", "%s answered in %s", shownLedger(s.Ledger), took.Round(10*time.Microsecond))
+	f.ok("ledger", "%s answered in %s", shownAddress(s.Ledger), took.Round(10*time.Microsecond))
 	switch {
 	case strings.HasPrefix(s.Ledger, "memory:"):
 		f.warn("ledger", "memory: forgets what was spent when the process ends")

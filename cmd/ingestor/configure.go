@@ -63,7 +63,7 @@ type settingView struct {
 
 func (a *app) showSettings(s *settings) error {
 	values := map[string]string{
-		"ledger": shownLedger(s.Ledger), "catalog": s.Catalog, "costs": s.Costs, "endpoint": shownLedger(s.Endpoint), "key_file": s.KeyFile,
+		"ledger": shownAddress(s.Ledger), "catalog": s.Catalog, "costs": s.Costs, "endpoint": shownAddress(s.Endpoint), "key_file": s.KeyFile,
 		"log_format": s.LogFormat, "log_level": s.LogLevel, "regions": strings.Join(s.Regions, " "),
 		"listen": s.Listen, "insecure": fmt.Sprint(s.Insecure), "trusted_proxies": strings.Join(s.TrustedProxies, " "),
 		"tls_cert": s.TLSCert, "tls_key": s.TLSKey, "token_file": s.TokenFile, "max_age": span(s.MaxAge),

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 )
 
@@ -22,10 +22,6 @@ func fingerprint(text []byte) string {
 // SQLite that is in use must not be opened by other means.
 func (a *app) sign(ctx context.Context, w *works) error {
 	s := w.settings
-	costs, err := absolute(s.Costs, "built in")
-	if err != nil {
-		return err
-	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -37,7 +33,7 @@ func (a *app) sign(ctx context.Context, w *works) error {
 	ledger := place(s.Ledger)
 	a.log.Info("run",
 		"config", mark(config, printed),
-		"costs", mark(costs, fingerprint(w.ledger.Book().Format())),
+		"costs", mark(cmp.Or(s.Costs, "built in"), fingerprint(w.ledger.Book().Format())),
 		"ledger", mark(ledger, fingerprint([]byte(unlessShared(ledger, host)+ledger))),
 		"catalog", mark(w.catalog.Path(), fingerprint([]byte(host+w.catalog.Path()))))
 	return a.greet(ctx, w)
@@ -67,22 +63,11 @@ func mark(what, print string) string {
 	return what + " " + print
 }
 
-// absolute is a path whole, or a word for none.
-func absolute(path, none string) (string, error) {
-	if path == "" {
-		return none, nil
-	}
-	return filepath.Abs(path)
-}
-
 // place is where a ledger is, without what is secret about it.
 func place(ledger string) string {
-	scheme, rest, _ := strings.Cut(ledger, ":")
+	scheme, _, _ := strings.Cut(ledger, ":")
 	if scheme == "sqlite" {
-		if whole, err := filepath.Abs(rest); err == nil {
-			rest = whole
-		}
-		return scheme + ":" + rest
+		return ledger
 	}
 	u, err := url.Parse(ledger)
 	if err != nil || scheme == "memory" {

@@ -177,8 +177,8 @@ func (r *redirected) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.base.RoundTrip(out)
 }
 
-// shownLedger is the address of a ledger without its passwords.
-func shownLedger(address string) string {
+// shownAddress is an address, of a ledger or an upstream, without its passwords.
+func shownAddress(address string) string {
 	scheme, rest, _ := strings.Cut(address, ":")
 	if !strings.HasPrefix(rest, "//") {
 		return address

@@ -44,7 +44,7 @@ func openProve(ctx context.Context, address string, done *closers) (*proveHome, 
 	case scheme == "redis", scheme == "rediss", scheme == "unix":
 		return h, h.openRedis(ctx, address, done)
 	}
-	return nil, config(fmt.Errorf("ledger: %q is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH", shownLedger(address)))
+	return nil, config(fmt.Errorf("ledger: %q is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH", shownAddress(address)))
 }
 
 // openFile makes a folder beside a ledger, and new files in it: on the same disk, and
@@ -87,7 +87,7 @@ func (h *proveHome) openRedis(ctx context.Context, address string, done *closers
 	}
 	others := peers.NewRedis(client, prefix)
 	if h.clock, err = others.Clock(ctx); err != nil {
-		return &exit{exitDown, fmt.Errorf("%s: %w", shownLedger(address), err)}
+		return &exit{exitDown, fmt.Errorf("%s: %w", shownAddress(address), err)}
 	}
 	done.add(func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)

@@ -55,7 +55,7 @@ func (a *app) showQuota(ctx context.Context, l *quota.Ledger) error {
 	}
 	views := view.Pools(all)
 	return a.print(views, func(s *sheet) {
-		s.line("%s", s.in(faint, "ledger "+shownLedger(a.loaded.Ledger)))
+		s.line("%s", s.in(faint, "ledger "+shownAddress(a.loaded.Ledger)))
 		s.quotaTable(views)
 	})
 }

@@ -241,7 +241,7 @@ func (s *settings) names() (faults []ingest.Fault) {
 func (s *settings) ours() (faults []ingest.Fault) {
 	if s.Endpoint != "" {
 		if to, err := url.Parse(s.Endpoint); err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
-			faults = append(faults, ingest.Fault{Path: "endpoint", Err: fmt.Errorf("%q is no address, as http://127.0.0.1:8080", shownLedger(s.Endpoint))})
+			faults = append(faults, ingest.Fault{Path: "endpoint", Err: fmt.Errorf("%q is no address, as http://127.0.0.1:8080", shownAddress(s.Endpoint))})
 		} else if strings.Trim(to.Path, "/") != "" || to.RawQuery != "" || to.User != nil {
 			faults = append(faults, ingest.Fault{Path: "endpoint", Err: fmt.Errorf("write scheme, host and port only: %s://%s", to.Scheme, to.Host)})
 		}
