@@ -9,7 +9,7 @@ export CGO_ENABLED := 0
 FUZZTIME ?= 30s
 RACE ?= ./quota/...
 
-.PHONY: help demo test soak lint fuzz bench bench-redis bench-sqlite bench-catalog cover
+.PHONY: help demo test soak lint fuzz bench bench-redis bench-sqlite bench-catalog bench-serve cover
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +50,9 @@ bench-sqlite: ## a ledger in SQLite beside a bare UPDATE with the same settings
 
 bench-catalog: ## the catalog beside a bare bulk insert, and its search beside a bare query
 	cd bench && go run ./catalog
+
+bench-serve: ## what ingestor serve answers beside a bare handler, over loopback
+	cd bench && go run ./serve
 
 cover: ## coverage by package, and coverage.out for go tool cover -html
 	.ci/need redis-server python3

@@ -5,15 +5,17 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/headroom-quota/headroom/bench/library"
+
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
 // TestContenders keeps the benchmark running: each contender saves what it is given.
 func TestContenders(t *testing.T) {
-	l := newLibrary(1)
+	l := library.New(1)
 	var pages [][]catalog.Video
 	for n := range 6 {
-		pages = append(pages, l.page(n))
+		pages = append(pages, l.Page(n))
 	}
 	for _, c := range contenders {
 		if err := c.save(context.Background(), filepath.Join(t.TempDir(), "catalog.db"), pages); err != nil {

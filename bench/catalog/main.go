@@ -14,6 +14,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/headroom-quota/headroom/bench/library"
+
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
@@ -48,12 +50,12 @@ func run(ctx context.Context, rounds, videos, searched, times int, dir string, s
 const goal = 0.6
 
 func save(ctx context.Context, rounds, videos int, dir string, seed uint64) error {
-	l := newLibrary(seed)
+	l := library.New(seed)
 	rates, sizes := make([][]float64, len(contenders)), make([]int64, len(contenders))
 	for round := range rounds {
 		var pages [][]catalog.Video
 		for n := range videos / 50 {
-			pages = append(pages, l.page(n))
+			pages = append(pages, l.Page(n))
 		}
 		for i, c := range contenders {
 			path := filepath.Join(dir, fmt.Sprintf("%d-%d.db", round, i))

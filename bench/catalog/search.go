@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/headroom-quota/headroom/bench/library"
+
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
@@ -17,12 +19,12 @@ import (
 type question struct{ kind, typed, expression string }
 
 // questions are some of each kind, with words as common as their ranks say.
-func questions(l *library) (all []question) {
+func questions(l *library.Library) (all []question) {
 	add := func(kind, typed, expression string) { all = append(all, question{kind, typed, expression}) }
 	quoted := func(w string) string { return `"` + plain(w) + `"` }
 	for _, rank := range []int{5, 50, 500, 5000} {
 		for i := range 5 {
-			one, two := l.words[rank+i], l.words[(rank+i)*2]
+			one, two := l.Words[rank+i], l.Words[(rank+i)*2]
 			common := fmt.Sprintf("one of the %d", rank*2)
 			add("word, "+common, one, quoted(one)+"*")
 			add("two words, "+common, one+" "+two, quoted(one)+" AND "+quoted(two)+"*")
@@ -30,7 +32,7 @@ func questions(l *library) (all []question) {
 		}
 	}
 	for i := range 5 {
-		k := []rune(l.kanji[20+i] + l.kanji[30+i])[:2]
+		k := []rune(l.Kanji[20+i] + l.Kanji[30+i])[:2]
 		add("two characters", string(k), `"`+string(k)+`"`)
 		add("one character", string(k[:1]), `"`+string(k[:1])+`"*`)
 	}
@@ -53,7 +55,7 @@ func plain(w string) string {
 const slower = 2
 
 func search(ctx context.Context, videos, times int, dir string, seed uint64) (err error) {
-	l := newLibrary(seed)
+	l := library.New(seed)
 	path := filepath.Join(dir, "searched.db")
 	c, err := catalog.Open(ctx, path, nil)
 	if err != nil {
@@ -64,7 +66,7 @@ func search(ctx context.Context, videos, times int, dir string, seed uint64) (er
 	for n := 0; n < videos/50; n += 200 {
 		var pages [][]catalog.Video
 		for i := range min(200, videos/50-n) {
-			pages = append(pages, l.page(n+i))
+			pages = append(pages, l.Page(n+i))
 		}
 		if err := ours(ctx, path, pages); err != nil {
 			return err
