@@ -49,3 +49,56 @@ func TestDefaultScheduleFits(t *testing.T) {
 		t.Errorf("units are %v", units)
 	}
 }
+
+// TestRecordsCount: a pass is as long as its record says, shorter or longer than the
+// simulated upstream has it.
+func TestRecordsCount(t *testing.T) {
+	book, err := headroom.Load("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &ingest.Config{Regions: []string{"US"}, Jobs: map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 * * *", Pages: 10}}}
+	for _, fault := range c.Prepare() {
+		t.Fatal(fault)
+	}
+	for pages, want := range map[int]int64{0: 4, 1: 1, 3: 3, 7: 7} {
+		p, err := plan.Make(t.Context(), c, book, &plan.Options{
+			From: noon, Days: 1, Records: map[plan.Work]plan.Record{{Job: "charts", Work: "US"}: {Pages: pages}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Calls; got != want || !p.Fits {
+			t.Errorf("with a record of %d pages it makes %d calls, want %d", pages, got, want)
+		}
+	}
+}
+
+// TestCompared: what does not fit is planned with sliding windows and with calendars
+// alone, too, and what fits is the same with both.
+func TestCompared(t *testing.T) {
+	from := time.Date(2026, 10, 31, 7, 0, 0, 0, time.UTC) // before a day of 25 hours
+	for units, differ := range map[int]bool{20: true, 9000: false} {
+		p, err := plan.Make(t.Context(), defaults(t), bookOf(t, units), &plan.Options{From: from, Days: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var spent []int64
+		for i, name := range []string{plan.Configured, plan.SlidingOnly, plan.CalendarOnly} {
+			if p.Compared[i].Windows != name {
+				t.Errorf("number %d is %q, want %q", i, p.Compared[i].Windows, name)
+			}
+			spent = append(spent, p.Compared[i].Units["youtube/units"])
+		}
+		if differ == p.Fits {
+			t.Errorf("with %d units a day it fits: %v", units, p.Fits)
+		}
+		// On a day of 25 hours a window of 24h alone comes free before the day is over.
+		if both := spent[0]; differ != (both < spent[1]) || both > spent[2] {
+			t.Errorf("with %d units a day, as configured, sliding only and calendar only spend %v", units, spent)
+		}
+		if p.Refused > 0 {
+			t.Errorf("the upstream refused %d calls", p.Refused)
+		}
+	}
+}
