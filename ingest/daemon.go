@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -13,24 +12,25 @@ import (
 // Daemon runs jobs when they are due, and goes on with what was deferred at the
 // time that the ledger named. A job is never run twice at once.
 type Daemon struct {
-	runner *Runner
-	tasks  []*task
+	runner  *Runner
+	tasks   []*task
+	running map[string]bool // by job: also one that the daemon has no more
+	changes chan change     // see Reload
 	// done is told of each run that has ended; nil is nobody.
 	done func(*Job, *Report, error)
 }
 
 // task is a job, and when it is its turn.
 type task struct {
-	job     *Job
-	tick    time.Time // when it is due next
-	start   time.Time // the same with the jitter
-	resume  time.Time // when what was deferred can go on; zero is never
-	running bool
+	job    *Job
+	tick   time.Time // when it is due next
+	start  time.Time // the same with the jitter
+	resume time.Time // when what was deferred can go on; zero is never
 }
 
 // NewDaemon returns a daemon for jobs; done may be nil.
 func NewDaemon(r *Runner, jobs []*Job, done func(*Job, *Report, error)) *Daemon {
-	d := &Daemon{runner: r, done: done}
+	d := &Daemon{runner: r, done: done, running: map[string]bool{}, changes: make(chan change)}
 	if d.done == nil {
 		d.done = func(*Job, *Report, error) {}
 	}
@@ -47,9 +47,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err := d.load(ctx); err != nil {
 		return err
 	}
-	ended := make(chan turn, len(d.tasks))
-	var running sync.WaitGroup
-	defer running.Wait()
+	ended := make(chan turn)
+	defer func() {
+		for range d.running {
+			<-ended
+		}
+	}()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	for {
@@ -61,11 +64,15 @@ func (d *Daemon) Run(ctx context.Context) error {
 			if err := d.settle(ctx, t); err != nil && ctx.Err() == nil {
 				return err
 			}
+		case c := <-d.changes:
+			rest()
+			c.taken <- d.change(ctx, c)
 		case <-ready:
 			rest()
-			why := next.begin(d.runner.clock.Now(), d.runner)
-			next.running = true
-			running.Go(func() { ended <- d.make(ctx, next, why) })
+			runner := d.runner // a run ends with the one it began with
+			why := next.begin(runner.clock.Now(), runner)
+			d.running[next.job.Name] = true
+			go func() { ended <- d.make(ctx, runner, next, why) }()
 		case <-ctx.Done():
 			rest()
 			return nil
@@ -81,8 +88,8 @@ func (d *Daemon) alarm(ctx context.Context, next *task, at time.Time) (ready cha
 	}
 	nap, wake := context.WithCancel(ctx)
 	ready = make(chan struct{})
+	clock := d.runner.clock
 	go func() {
-		clock := d.runner.clock
 		for now := clock.Now(); now.Before(at); now = clock.Now() {
 			if clock.Sleep(nap, min(at.Sub(now), longestNap)) != nil {
 				return
@@ -111,7 +118,7 @@ func (d *Daemon) Simulate(ctx context.Context, clock *quota.SimClock, until time
 		if at.After(clock.Now()) {
 			clock.Set(at)
 		}
-		if err := d.settle(ctx, d.make(ctx, next, next.begin(clock.Now(), d.runner))); err != nil {
+		if err := d.settle(ctx, d.make(ctx, d.runner, next, next.begin(clock.Now(), d.runner))); err != nil {
 			return err
 		}
 	}
@@ -120,51 +127,47 @@ func (d *Daemon) Simulate(ctx context.Context, clock *quota.SimClock, until time
 
 // load finds out what was missed and what was deferred while nobody was up.
 func (d *Daemon) load(ctx context.Context) error {
-	now := d.runner.clock.Now()
 	for _, t := range d.tasks {
-		missed, err := d.missed(ctx, t.job, now)
-		if err != nil {
-			return err
-		}
-		if t.tick, t.start = missed, missed; missed.IsZero() {
-			if err := d.revive(ctx, t, now); err != nil {
-				return err
-			}
-		}
-		if t.resume, err = d.runner.ResumeAt(ctx, t.job); err != nil {
+		if err := t.load(ctx, d.runner); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// revive makes it a task's turn if its last run was broken off; else it waits for the
-// next time.
-func (d *Daemon) revive(ctx context.Context, t *task, now time.Time) error {
-	last, err := d.runner.LastScheduled(ctx, t.job)
+// load finds out when it is the task's turn.
+func (t *task) load(ctx context.Context, r *Runner) (err error) {
+	now := r.clock.Now()
+	last, err := r.LastScheduled(ctx, t.job)
 	if err != nil {
 		return err
 	}
-	was, err := d.runner.broken(ctx, t.job)
+	if !last.IsZero() {
+		t.tick = t.job.missed(last, now)
+		t.start = t.tick
+	}
+	if t.tick.IsZero() {
+		if err := t.revive(ctx, last, now, r); err != nil {
+			return err
+		}
+	}
+	t.resume, err = r.ResumeAt(ctx, t.job)
+	return err
+}
+
+// revive makes it the task's turn if its last run was broken off; else it waits for the
+// next time.
+func (t *task) revive(ctx context.Context, last, now time.Time, r *Runner) error {
+	was, err := r.broken(ctx, t.job)
 	if err != nil {
 		return err
 	}
 	if !was || last.IsZero() {
-		t.wind(now, d.runner)
+		t.wind(now, r)
 		return nil
 	}
 	t.tick, t.start = last, now
 	return nil
-}
-
-// missed returns the last time at which a job was due and nobody was up, if that is
-// to be made up for.
-func (d *Daemon) missed(ctx context.Context, j *Job, now time.Time) (time.Time, error) {
-	last, err := d.runner.LastScheduled(ctx, j)
-	if err != nil || last.IsZero() {
-		return time.Time{}, err
-	}
-	return j.missed(last, now), nil
 }
 
 // missed returns the last time after one, until now, at which the job was due, if that
@@ -185,7 +188,7 @@ func (j *Job) missed(since, now time.Time) (last time.Time) {
 // next returns the task whose turn comes first, and when.
 func (d *Daemon) next() (first *task, at time.Time) {
 	for _, t := range d.tasks {
-		if t.running {
+		if d.running[t.job.Name] {
 			continue
 		}
 		turn := t.start
@@ -220,8 +223,15 @@ func (t *task) wind(now time.Time, r *Runner) {
 // so was the time of a run that could not begin, as where another process has the
 // job. What was deferred goes on at its time.
 func (d *Daemon) settle(ctx context.Context, done turn) (err error) {
-	t, now := done.task, d.runner.clock.Now()
-	t.running = false
+	t, now := d.task(done.task.job.Name), d.runner.clock.Now()
+	delete(d.running, done.task.job.Name)
+	switch t {
+	case nil: // the job is no more
+		return nil
+	case done.task:
+	default: // it is another one of that name now
+		return t.load(ctx, d.runner)
+	}
 	if errors.Is(done.err, quota.ErrStaleBook) {
 		return done.err
 	}
@@ -278,13 +288,13 @@ type turn struct {
 }
 
 // make makes one run. Its error does not end the daemon.
-func (d *Daemon) make(ctx context.Context, t *task, why Occasion) turn {
-	rep, err := d.runner.Run(ctx, t.job, why)
+func (d *Daemon) make(ctx context.Context, r *Runner, t *task, why Occasion) turn {
+	rep, err := r.Run(ctx, t.job, why)
 	switch {
 	case errors.Is(err, ErrHeld):
-		d.runner.log.Info("no run", "job", t.job.Name, "error", err)
+		r.log.Info("no run", "job", t.job.Name, "error", err)
 	case err != nil:
-		d.runner.log.Warn("no run", "job", t.job.Name, "error", err)
+		r.log.Warn("no run", "job", t.job.Name, "error", err)
 	}
 	d.done(t.job, rep, err)
 	var broken *catalogError

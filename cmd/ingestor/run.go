@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,6 +46,8 @@ With --quiet only problems are written: what failed, what is down, what the upst
 refused though the ledger had not. What was deferred goes on by itself and is told by
 the exit code only, as is a job that another process has.
 
+` + onHangup + `
+
 Exit codes: 0 done, 75 deferred (the quota is gone, or another process has the job),
 78 configuration, 77 credential, 69 upstream or ledger down, 1 some work failed.`,
 		Example: `  ingestor run
@@ -74,25 +77,30 @@ type works struct {
 	settings *settings
 	ledger   *quota.Ledger
 	catalog  *catalog.Catalog
+	locks    ingest.Locker
 	runner   *ingest.Runner
 	log      *slog.Logger
 }
 
 // openWorks opens all that runs need.
 func (a *app) openWorks(ctx context.Context, s *settings, done *closers, progress func(ingest.Progress)) (*works, error) {
-	w := &works{settings: s, log: a.log}
+	w := &works{log: a.log}
 	deaf := context.AfterFunc(ctx, func() {
 		w.log.Info("stopping: the pages under way are finished and kept; a second signal ends them, too")
 	})
 	done.add(func() error { deaf(); return nil })
 	var err error
-	var locks ingest.Locker
-	if w.ledger, locks, err = a.openLedger(ctx, s, done); err != nil {
+	if w.ledger, w.locks, err = a.openLedger(ctx, s, done); err != nil {
 		return nil, err
 	}
 	if w.catalog, err = a.openCatalog(ctx, s, done); err != nil {
 		return nil, err
 	}
+	return a.equip(w, s, progress)
+}
+
+// equip returns the same works by these settings.
+func (a *app) equip(w *works, s *settings, progress func(ingest.Progress)) (*works, error) {
 	transport, err := a.transport(s, w.ledger)
 	if err != nil {
 		return nil, err
@@ -101,8 +109,10 @@ func (a *app) openWorks(ctx context.Context, s *settings, done *closers, progres
 	if err != nil {
 		return nil, config(err)
 	}
-	w.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, locks, &ingest.Options{Clock: a.clock, Log: a.log, Progress: progress, Abort: a.abort})
-	return w, nil
+	by := *w
+	by.settings = s
+	by.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, w.locks, &ingest.Options{Clock: a.clock, Log: a.log, Progress: progress, Abort: a.abort})
+	return &by, nil
 }
 
 func (a *app) runJobs(cmd *cobra.Command, f *runFlags) (err error) {
@@ -144,25 +154,45 @@ func (a *app) runJobs(cmd *cobra.Command, f *runFlags) (err error) {
 
 // stay runs jobs until it is told to leave.
 func (a *app) stay(ctx context.Context, s *settings, jobs []*ingest.Job, file metricsFile, done *closers) error {
-	w, err := a.openWorks(ctx, s, done, nil)
+	hangups := listenForHangups()
+	defer hangups.stop()
+	opened, err := a.openWorks(ctx, s, done, nil)
 	if err != nil {
 		return err
 	}
-	if err := a.sign(ctx, w); err != nil {
+	if err := a.sign(ctx, opened); err != nil {
 		return err
 	}
-	if err := a.foretell(ctx, w, jobs); err != nil {
+	if err := a.foretell(ctx, opened, jobs); err != nil {
 		return err
 	}
+	var works atomic.Pointer[works] // by the settings in force
+	works.Store(opened)
 	var one sync.Mutex // jobs end side by side
-	return ingest.NewDaemon(w.runner, jobs, func(j *ingest.Job, rep *ingest.Report, err error) {
+	d := ingest.NewDaemon(opened.runner, jobs, func(j *ingest.Job, rep *ingest.Report, err error) {
 		one.Lock()
 		defer one.Unlock()
 		r := summary(j, rep, err, a.now())
-		if err := errors.Join(a.tell(r), file.write(w)); err != nil {
+		if err := errors.Join(a.tell(r), file.write(works.Load())); err != nil {
 			a.log.Error("tell of a run", "job", j.Name, "error", err)
 		}
-	}).Run(ctx)
+	})
+	defer hangups.reload(ctx, a, s, fixedKeys, func(ctx context.Context, next *settings) error {
+		w, err := a.equip(opened, next, nil)
+		if err != nil {
+			return err
+		}
+		err = d.Reload(ctx, w.runner, next.List(), func() error { return w.ledger.SetBook(next.book) })
+		if err != nil {
+			return err
+		}
+		works.Store(w)
+		if err := a.foretell(ctx, w, next.List()); err != nil {
+			a.log.Warn("what is next cannot be told", "error", err)
+		}
+		return nil
+	})()
+	return d.Run(ctx)
 }
 
 // foretell logs when each job has its turn next: from then on a daemon may be silent

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/metrics"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
@@ -45,7 +47,9 @@ language reserve units on the ledger: POST /v1/reserve, /v1/settle, /v1/release,
 GET /v1/pools. Without one these routes are not there.
 
 It listens on this machine alone. To be reached from others it wants TLS, or a proxy
-that is named by --trusted-proxies, or --insecure.`,
+that is named by --trusted-proxies, or --insecure.
+
+` + onHangup,
 		Example: `  ingestor serve
   openssl rand -hex 32 > token; chmod 600 token; ingestor serve --token-file token
   ingestor serve --listen :8443 --tls-cert cert.pem --tls-key key.pem`,
@@ -114,6 +118,8 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	hangups := listenForHangups()
+	defer hangups.stop()
 	told := metrics.New(&metrics.Options{Log: a.log})
 	a.observer = told
 	var done closers
@@ -122,21 +128,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	proxies, err := s.proxies()
-	if err != nil {
-		return config(err)
-	}
-	public, err := web.Public(s.Listen)
-	if err != nil {
-		return config(err)
-	}
-	server, err := web.New(src, &web.Options{
-		Clock: a.clock, Log: a.log, Metrics: told, MaxAge: s.MaxAge,
-		TrustedProxies: proxies, AnyHost: public || len(proxies) > 0,
-	})
-	if errors.Is(err, quota.ErrBadInput) {
-		return config(err)
-	}
+	server, err := a.newServer(s, src, told)
 	if err != nil {
 		return err
 	}
@@ -149,25 +141,57 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 		scheme = "https"
 	}
 	fmt.Fprintf(a.stdout, "serving on %s://%s\n", scheme, l.Addr())
+	defer hangups.reload(ctx, a, s, slices.Concat(fixedKeys, servedKeys), func(_ context.Context, next *settings) error {
+		src, err := a.sources(next, src.Ledger, src.Catalog)
+		if err != nil {
+			return err
+		}
+		return server.Update(src, next.book)
+	})()
 	return server.Serve(ctx, a.abort, l)
+}
+
+// newServer makes the server that the settings describe.
+func (a *app) newServer(s *settings, src web.Sources, told *metrics.Metrics) (*web.Server, error) {
+	proxies, err := s.proxies()
+	if err != nil {
+		return nil, config(err)
+	}
+	public, err := web.Public(s.Listen)
+	if err != nil {
+		return nil, config(err)
+	}
+	server, err := web.New(src, &web.Options{
+		Clock: a.clock, Log: a.log, Metrics: told, MaxAge: s.MaxAge,
+		TrustedProxies: proxies, AnyHost: public || len(proxies) > 0,
+	})
+	if errors.Is(err, quota.ErrBadInput) {
+		return nil, config(err)
+	}
+	return server, err
 }
 
 // openSources opens what the server tells of.
 func (a *app) openSources(ctx context.Context, s *settings, done *closers) (src web.Sources, err error) {
-	if src.Ledger, _, err = a.openLedger(ctx, s, done); err != nil {
+	ledger, _, err := a.openLedger(ctx, s, done)
+	if err != nil {
 		return src, err
 	}
-	if src.Catalog, err = a.openCatalog(ctx, s, done); err != nil {
+	c, err := a.openCatalog(ctx, s, done)
+	if err != nil {
 		return src, err
 	}
-	src.Runner = ingest.NewRunner(&s.Config, src.Ledger, src.Catalog, nil, nil, &ingest.Options{Clock: a.clock, Log: a.log})
-	src.Jobs = s.List()
+	return a.sources(s, ledger, c)
+}
+
+// sources are what the server tells of, by these settings.
+func (a *app) sources(s *settings, l *quota.Ledger, c *catalog.Catalog) (web.Sources, error) {
 	token, warning, err := s.token()
 	if warning != "" {
 		a.log.Warn(warning)
 	}
-	src.Token = token
-	return src, err
+	runner := ingest.NewRunner(&s.Config, l, c, nil, nil, &ingest.Options{Clock: a.clock, Log: a.log})
+	return web.Sources{Ledger: l, Catalog: c, Runner: runner, Jobs: s.List(), Token: token}, err
 }
 
 // listen listens where the settings say, with TLS if they name a certificate.

@@ -37,7 +37,7 @@ func (r *rig) token(text string) {
 		r.must(err)
 		src.Token = token
 	}
-	r.must(r.server.Update(src))
+	r.must(r.server.Update(src, r.ledger.Book()))
 }
 
 // post asks for a decision that must be granted.

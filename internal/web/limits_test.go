@@ -64,11 +64,13 @@ func TestLimitsAreExchanged(t *testing.T) {
 	r := newLimitedRig(t, nil, "families: {client: {quota: 2, windows: [{per: 1m, algorithm: counter}]}}")
 	r.exhaust("/api/v1/regions")
 	update := func(families string) error {
-		r.must(r.ledger.SetBook(r.book(families)))
-		return r.server.Update(web.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()})
+		return r.server.Update(web.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}, r.book(families))
 	}
 	if err := update("families: {client_serach: {quota: 1, windows: [{per: 1m}]}}"); err == nil || !strings.Contains(err.Error(), "client_serach") {
 		t.Errorf("a limit of no route: %v", err)
+	}
+	if _, taken := r.ledger.Book().Families["client_serach"]; taken {
+		t.Error("a price book that was refused is in use")
 	}
 	r.problem(http.StatusTooManyRequests, "GET", "/api/v1/regions", "")
 	r.must(update("families: {client: {quota: 9, windows: [{per: 1m, algorithm: counter}]}}"))

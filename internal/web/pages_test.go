@@ -80,7 +80,7 @@ func TestPagesInAnOutage(t *testing.T) {
 	r.must(err)
 	lost, err := quota.New(r.book(generous), store, &quota.Options{Clock: r.clock})
 	r.must(err)
-	r.must(r.server.Update(web.Sources{Ledger: lost, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}))
+	r.must(r.server.Update(web.Sources{Ledger: lost, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}, lost.Book()))
 	r.reads("/", "Nobody can say whether the next run, trending at 20:15 UTC (in 15 min), can go: the ledger cannot be reached",
 		"Its calls (videos.list) are admitted meanwhile within a small allowance", "Runs and regions below come from the catalog", "20:00 UTC (now) 100")
 	if source, _ := r.page("/"); strings.Contains(source, "127.0.0.1:1") {

@@ -94,20 +94,23 @@ func New(src Sources, o *Options) (*Server, error) {
 	if s.metrics == nil {
 		s.metrics = metrics.New(&metrics.Options{Log: s.log})
 	}
-	if err := s.Update(src); err != nil {
+	if err := s.Update(src, src.Ledger.Book()); err != nil {
 		return nil, err
 	}
 	s.handler = s.guarded(s.mux(), o)
 	return s, nil
 }
 
-// Update makes the server tell of other sources from the next request on. Requests
-// under way finish with the old ones, so those must stay open a while. The limits per
-// client become those of the new price book, and begin anew; if they are refused, all
-// stays as it was.
-func (s *Server) Update(src Sources) error {
-	l, err := s.newLimits(src.Ledger.Book())
+// Update makes the server tell of other sources, and their ledger go by another price
+// book, from the next request on. Requests under way finish with the old ones, so those
+// must stay open a while. The limits per client become those of the price book, and begin
+// anew; if the book is refused, all stays as it was.
+func (s *Server) Update(src Sources, book *quota.Book) error {
+	l, err := s.newLimits(book)
 	if err != nil {
+		return err
+	}
+	if err := src.Ledger.SetBook(book); err != nil {
 		return err
 	}
 	s.sources.Store(&src)

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"reflect"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// onHangup is what the help of those who stay says of it.
+const onHangup = `SIGHUP makes it read the price book and the configuration again, with the same flags
+and environment. What is broken is refused as a whole and logged with its place, and
+the old ones stay; so is what a restart is for: where ledger, catalog and endpoint
+are, how the log is written, and where and for whom a server listens. No call and no
+run is broken off, and no unit is lost: a run under way ends as it began, by the new
+prices.`
+
+// fixedKeys are the settings that a restart is for.
+var fixedKeys = []string{"ledger", "catalog", "endpoint", "log_format", "log_level"}
+
+// servedKeys are those of a server.
+var servedKeys = []string{"listen", "insecure", "trusted_proxies", "tls_cert", "tls_key", "max_age"}
+
+// hangups are the signals that ask to read the settings again. Those that come while
+// that is done are one.
+type hangups chan os.Signal
+
+// listenForHangups is to be asked before anything is opened: until then the signal ends
+// the process.
+func listenForHangups() hangups {
+	h := make(hangups, 1)
+	signal.Notify(h, syscall.SIGHUP)
+	return h
+}
+
+func (h hangups) stop() { signal.Stop(h) }
+
+// reload has new settings taken at each signal, until the function that it returns is
+// called.
+func (h hangups) reload(ctx context.Context, a *app, s *settings, fixed []string, take func(context.Context, *settings) error) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-h:
+			}
+			next, err := a.reread(s, fixed)
+			if err == nil {
+				err = take(ctx, next)
+			}
+			if ctx.Err() != nil {
+				return // told to leave meanwhile
+			}
+			if err != nil {
+				a.log.Error("not reloaded: what was in force stays", "error", err)
+				continue
+			}
+			s = next
+			a.log.Info("reloaded", "config", mark(s.file, fingerprint(s.text)), "costs", mark(cmp.Or(s.Costs, "built in"), fingerprint(s.book.Format())))
+		}
+	})
+	return func() {
+		cancel()
+		done.Wait()
+	}
+}
+
+// reread reads the settings again and refuses those that cannot take the place of the
+// old ones.
+func (a *app) reread(old *settings, fixed []string) (*settings, error) {
+	next, err := load(a.configPath, old.flags)
+	if err != nil {
+		return nil, err
+	}
+	if next.file != old.file {
+		return nil, fmt.Errorf("the configuration was %s and would be %s: restart for that", cmp.Or(old.file, "none"), cmp.Or(next.file, "none"))
+	}
+	var changed []error
+	for _, key := range fixed {
+		if !reflect.DeepEqual(next.value(key), old.value(key)) {
+			changed = append(changed, fmt.Errorf("%s has changed: restart for that, or set it back", key))
+		}
+	}
+	if err := next.book.Follows(old.book); err != nil {
+		changed = append(changed, fmt.Errorf("%s: %w", cmp.Or(next.Costs, "the built-in price book"), err))
+	}
+	return next, errors.Join(changed...)
+}
+
+// value is that of a setting at the top level.
+func (s *settings) value(key string) any {
+	fields := reflect.ValueOf(s).Elem()
+	for _, f := range reflect.VisibleFields(fields.Type()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name == key {
+			return fields.FieldByIndex(f.Index).Interface()
+		}
+	}
+	panic("there is no setting " + key)
+}
