@@ -9,7 +9,7 @@ export CGO_ENABLED := 0
 FUZZTIME ?= 30s
 RACE ?= ./quota/...
 
-.PHONY: help demo test soak lint fuzz bench bench-redis bench-sqlite bench-catalog bench-serve cover
+.PHONY: help demo test test-browser soak lint fuzz bench bench-redis bench-sqlite bench-catalog bench-serve cover
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -22,6 +22,10 @@ test: ## every kind of test, with reduced counts; installs redis-server and pyth
 	go test ./...
 	cd bench && go test ./...
 	.ci/race $(RACE)
+
+test-browser: ## the pages of ingestor serve in Debian's chromium; installs it if it is missing
+	.ci/need chromium
+	go test -tags browser -run TestBrowser -parallel 8 ./internal/web
 
 soak: ## the same tests with full counts: allow an hour
 	.ci/need redis-server python3

@@ -49,22 +49,24 @@ func newDay(t *testing.T) *rig {
 // wicked is a title that would like to be more than text.
 const wicked = `<script>document.title="taken"</script><img src=x onerror="document.title='taken'">"'>&amp; sayonara`
 
-// fetchWicked keeps a chart of GB whose only video has a hostile title.
+// fetchWicked keeps a chart of GB whose only video has a hostile title, and a part of
+// one of US that is there complete.
 func (r *rig) fetchWicked() {
 	r.Helper()
 	ctx := r.Context()
 	run, err := r.catalog.Begin(ctx, catalog.Start{Job: "elsewhere"})
 	r.must(err)
-	at, err := r.catalog.Cursor(ctx, "elsewhere", "GB")
-	r.must(err)
-	_, err = run.Save(ctx, &catalog.Page{
-		At: at, Done: true, Region: "GB", Chart: true, Units: 1,
-		Videos: []catalog.Video{{
+	for _, p := range []catalog.Page{{Done: true, Region: "GB"}, {Next: "more", Region: "US"}} {
+		p.At, err = r.catalog.Cursor(ctx, "elsewhere", p.Region)
+		r.must(err)
+		p.Chart, p.Units = true, 1
+		p.Videos = []catalog.Video{{
 			ID: "dQw4w9WgXcQ", ChannelID: "UC1234567890123456789012", ChannelTitle: wicked, Title: wicked, Description: wicked,
 			PublishedAt: r.clock.Now().Add(-time.Hour),
-		}},
-	})
-	r.must(err)
+		}}
+		_, err = run.Save(ctx, &p)
+		r.must(err)
+	}
 	r.must(run.EndWork(ctx, "GB", "GB", catalog.Outcome{State: catalog.Failed, Error: wicked}))
 	r.must(run.End(ctx, catalog.Outcome{State: catalog.Failed, Error: wicked}))
 }
