@@ -37,7 +37,8 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `Without --once it stays and runs each job when it is due; what had to be deferred
 goes on at the time that the ledger named. With --once it does what was deferred
 first, then all jobs, or those named, and leaves. With --due it does only the jobs
-whose time has come since their last scheduled run, or whose run was killed.
+whose time has come since their last scheduled run, or whose run was killed or could
+not save what it had.
 
 The first SIGTERM or interrupt lets the pages under way finish, keeps them, and
 leaves; what is left is deferred. A second one ends the calls, too.

@@ -64,8 +64,10 @@ func (l *Lease) Lost() <-chan struct{} { return l.lost }
 func (l *Lease) Unlock() error {
 	l.stop()
 	l.done.Wait()
-	_, err := l.keep(context.Background(), 0)
-	return err
+	if _, err := l.keep(context.Background(), 0); err != nil {
+		return fmt.Errorf("give the lease back: %w", err)
+	}
+	return nil
 }
 
 // renew prolongs the lease until it is given back or lost. As it does not know when
@@ -95,7 +97,7 @@ func (l *Lease) renew(ctx context.Context, ends time.Time) {
 func (l *Lease) keep(ctx context.Context, life time.Duration) (held bool, err error) {
 	reply, err := l.store.eval(ctx, l.store.scripts.leaseKeep, []string{l.key}, []any{l.token, life.Microseconds()})
 	if err != nil {
-		return false, fmt.Errorf("renew the lease: %w", err)
+		return false, err
 	}
 	return integer(reply[0]) == 1, nil
 }
