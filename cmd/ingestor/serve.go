@@ -40,7 +40,9 @@ request and no unit is spent: users never touch the upstream. It tells of all
 processes that share the ledger and the catalog; the jobs are run by another one.
 
 Pages for people are at /: whether the next run can go, the pools, the regions, the
-runs, charts and a search. What programs ask is at /api/v1/.
+runs, charts and a search. What programs ask is at /api/v1/; /api/v1/openapi.json
+describes it. A client has 60 requests a minute, or what the families client and
+client_search (and so on, by route) of the price book say.
 
 With a token, in INGESTOR_TOKEN or in the file that --token-file names, programs in any
 language reserve units on the ledger: POST /v1/reserve, /v1/settle, /v1/release, and
