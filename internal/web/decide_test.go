@@ -21,10 +21,10 @@ var withToken = []string{"Authorization", "Bearer " + theToken}
 func newDecider(t testing.TB, o *web.Options) *rig {
 	t.Helper()
 	r := newRig(t, o)
-	r.token(theToken)
 	book, err := quota.ParseBook("test", []byte(shop), nil)
 	r.must(err)
 	r.must(r.ledger.SetBook(book))
+	r.token(theToken)
 	return r
 }
 
