@@ -33,7 +33,8 @@
 //
 // [ErrRefused] and [ErrBlocked] mean come again; [ErrImpossible] and [ErrUnpriced]
 // mean change the price book or the call; [ErrOutage] means that nobody knows;
-// [ErrStaleBook] means that another process has a newer price book.
+// [ErrStaleBook] means that another process has a newer price book. [ErrBadInput] means
+// change the question; [ErrOtherCharges], [ErrNoReceipt] and [ErrOtherWindows] are kinds of it.
 //
 // # The price book
 //

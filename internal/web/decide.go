@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -64,7 +65,11 @@ func (s *Server) reserve(r *http.Request) (any, error) {
 	ledger := s.from().Ledger
 	granted, err := ledger.Reserve(r.Context(), call)
 	if err != nil {
-		return nil, undecided(ledger.Book(), err)
+		err = undecided(ledger.Book(), err)
+		if p, ok := errors.AsType[*Problem](err); ok && p.Verdict != nil {
+			p.ID = cmp.Or(p.ID, call.ID) // also of what the store was not asked for
+		}
+		return nil, err
 	}
 	return grantOf(granted), nil
 }

@@ -172,8 +172,8 @@ func TestWhatIsNotGranted(t *testing.T) {
 	if !p.Blocked || p.Reason != "the shop is shut" || p.Verdict.RetryAfter != 90 {
 		t.Errorf("blocked: %s", encoded(t, p))
 	}
-	p = r.refuse(http.StatusUnprocessableEntity, "impossible", "/v1/reserve", `{"pool": "units", "units": 11}`)
-	if !p.Impossible || p.Limit != 10 || p.Units != 11 || p.Pool != "shop/units" {
+	p = r.refuse(http.StatusUnprocessableEntity, "impossible", "/v1/reserve", `{"pool": "units", "units": 11, "id": "d"}`)
+	if !p.Impossible || p.ID != "d" || p.Limit != 10 || p.Units != 11 || p.Pool != "shop/units" {
 		t.Errorf("impossible: %s", encoded(t, p))
 	}
 	p = r.refuse(http.StatusUnprocessableEntity, "unpriced", "/v1/reserve", `{"method": "item.got"}`)
