@@ -60,6 +60,16 @@ func TestServe(t *testing.T) {
 	if printed := f.run("runs", "--output", "json").stdout; compact(t, []byte(printed)) != compact(t, runs.Runs) || strings.Contains(printed, "0001-01-01") {
 		t.Errorf("the command prints\n%s\nthe server\n%s", printed, runs.Runs)
 	}
+	for path, args := range map[string][]string{
+		"trending?region=US": {"trending", "US", "--limit", "500"},
+		"search?q=live":      {"search", "live", "--limit", "20"},
+	} {
+		var answered json.RawMessage
+		s.get(http.DefaultClient, "/api/v1/"+path, &answered)
+		if printed := f.run(append(args, "--output", "json")...).stdout; compact(t, []byte(printed)) != compact(t, answered) {
+			t.Errorf("%v prints\n%s\nthe server\n%s", args, printed, answered)
+		}
+	}
 	s.stop()
 }
 
