@@ -18,8 +18,8 @@ func TestReadmesShowWhatRuns(t *testing.T) {
 		blocks       int
 	}{
 		{"README.md", "go", []string{"example_test.go", "sdk_test.go", "quota/throttle/example_test.go"}, 3},
-		{"README.md", "python", []string{"examples/reserve.py"}, 1},
-		{"README.md", "php", []string{"examples/reserve.php"}, 1},
+		{"README.md", "python", []string{"deploy/clients/reserve.py"}, 1},
+		{"README.md", "php", []string{"deploy/clients/reserve.php"}, 1},
 		{"quota/README.md", "text", []string{"quota/example_walk_test.go"}, 3},
 	} {
 		blocks := fenced(t, test.readme, test.kind)

@@ -126,7 +126,7 @@ func python(t *testing.T, address, token string, args ...string) *exec.Cmd {
 		t.Fatalf("python3 is not installed: make test installs it, or apt-get install python3: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Env = []string{"PYTHONPATH=../../examples", "PYTHONDONTWRITEBYTECODE=1", "INGESTOR_URL=" + address, "INGESTOR_TOKEN=" + token}
+	cmd.Env = []string{"PYTHONPATH=../../deploy/clients", "PYTHONDONTWRITEBYTECODE=1", "INGESTOR_URL=" + address, "INGESTOR_TOKEN=" + token}
 	return cmd
 }
 
@@ -172,14 +172,14 @@ func TestReservingFromPython(t *testing.T) {
 	if granted.Load() != limit {
 		t.Errorf("%d units were granted, the limit is %d", granted.Load(), limit)
 	}
-	r := finish(t, python(t, address, theToken, "../../examples/reserve.py", "videos.list"))
+	r := finish(t, python(t, address, theToken, "../../deploy/clients/reserve.py", "videos.list"))
 	if r.code != 1 || !strings.Contains(r.stderr, fmt.Sprintf("429: reserve youtube/units: refused: %d of %d units used", limit, limit)) {
 		t.Errorf("the example left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	if r := finish(t, python(t, address, theToken, "../../examples/reserve.py", "search.list")); r.code != 0 || !strings.HasPrefix(r.stdout, "make the call: 1 of ") {
+	if r := finish(t, python(t, address, theToken, "../../deploy/clients/reserve.py", "search.list")); r.code != 0 || !strings.HasPrefix(r.stdout, "make the call: 1 of ") {
 		t.Errorf("the example left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	r = finish(t, python(t, address, theToken+"x", "../../examples/reserve.py", "videos.list"))
+	r = finish(t, python(t, address, theToken+"x", "../../deploy/clients/reserve.py", "videos.list"))
 	if r.code != 1 || !strings.HasPrefix(r.stderr, "401: ") {
 		t.Errorf("with another token it left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
