@@ -33,10 +33,11 @@ func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
 	if category == "0" {
 		category = ""
 	}
-	s := b.read(r.Context())
+	src := b.from()
+	s := b.read(r.Context(), &src)
 	p := &chart{Page: s.page("Chart of "+view.FeedName(name, category), true), Name: view.FeedName(name, category)}
 	for _, f := range s.regions() {
-		if f.Region != name {
+		if f.Region != name || f.Job != "" {
 			continue
 		}
 		p.Categories = append(p.Categories, f)
@@ -48,7 +49,7 @@ func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
 		b.missing(w, r, "No job fetches a chart of "+p.Name+", and none was fetched")
 		return
 	}
-	err := b.within(r.Context(), func(ctx context.Context) error { return p.list(ctx, s, b.from().Catalog, name, category) })
+	err := b.within(r.Context(), func(ctx context.Context) error { return p.list(ctx, s, src.Catalog, name, category) })
 	switch {
 	case errors.Is(err, catalog.ErrNotFound):
 		p.Problem = "It was never fetched completely; a chart is shown when all of its pages are there"

@@ -63,7 +63,8 @@ func (b *Board) Home(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("by") == string(byMethod) {
 		by = byMethod
 	}
-	s := b.read(r.Context())
+	src := b.from()
+	s := b.read(r.Context(), &src)
 	b.show(w, r, http.StatusOK, "home", &home{
 		Page:    s.page("How the quota stands", true),
 		Verdict: s.verdict(),

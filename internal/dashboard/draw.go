@@ -76,7 +76,7 @@ func (h *hours) most() (most int64, desc string) {
 	return most, fmt.Sprintf("%s in all, at most %s in the hour from %s. The table below has the sums.", number(h.total), number(most), at)
 }
 
-// ahead6 is how far into what is to come a timeline reaches.
+// coming is how far into what is to come a timeline reaches.
 const coming = 6 * time.Hour
 
 // drawRuns draws the runs of the last 24 hours, a row for each job, and when they are
@@ -109,7 +109,7 @@ func (s *state) drawRuns(width float64) template.HTML {
 			c.Text(left, mid-10, "", name)
 			mid += 8
 		} else {
-			c.Text(left-12, mid+4, "end", name)
+			c.Text(left-12, mid+4, "end", short(name))
 		}
 		c.Line(left, mid, width-4, mid, "grid")
 		for k := len(s.runs) - 1; k >= 0; k-- {
@@ -173,6 +173,15 @@ func (s *state) runsInWords() string {
 	}
 	return fmt.Sprintf("%s: %d done, %d deferred, %d failed, %d under way. The table below has the latest.", count(int64(len(s.runs)), "run"),
 		n[catalog.Done], n[catalog.Deferred], n[catalog.Failed], n[catalog.Running])
+}
+
+// short is a name that fits beside a timeline.
+func short(name string) string {
+	const most = 15
+	if len(name) <= most {
+		return name
+	}
+	return name[:most-1] + "…" // names of jobs are ASCII
 }
 
 func latestOf(a, b time.Time) time.Time {

@@ -24,10 +24,11 @@ type job struct {
 
 	last    *catalog.RunRecord // nil: there is none
 	cost    cost
-	next    time.Time // it is due
-	resume  time.Time // deferred work goes on; zero: there is none
-	missed  time.Time // it was due and nobody ran it
-	waiting int       // units of work that were deferred
+	next    time.Time          // it is due
+	resume  time.Time          // deferred work goes on; zero: there is none
+	missed  time.Time          // it was due and nobody ran it
+	waiting int                // units of work that were deferred
+	fresh   []ingest.Freshness // of the regions of a search
 }
 
 // cost is what one run of a job needs.
@@ -145,6 +146,11 @@ func (j *job) read(ctx context.Context, src *Sources, now time.Time) error {
 	for _, c := range cursors {
 		if !c.ResumeAt.IsZero() {
 			j.waiting++
+		}
+	}
+	if j.Kind == ingest.Search {
+		if j.fresh, err = src.Runner.Freshness(ctx, j.Job); err != nil {
+			return err
 		}
 	}
 	why, due, err := src.Runner.Due(ctx, j.Job)

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -24,8 +25,8 @@ func (s *state) notes() []note {
 	if late := view.Late(s.feeds); len(late) > 0 {
 		all = append(all, note{warn, say("Older than ", span(s.maxAge), ", or missing: the charts of ", list(late))})
 	}
-	if len(all) == 0 {
-		all = []note{{good, say("No pool is shut, ledger and catalog answer, and every chart is fresh")}}
+	if !slices.ContainsFunc(all, func(n note) bool { return n.Level != good }) {
+		all = append(all, note{good, say("No pool is shut, ledger and catalog answer, and every chart is fresh")})
 	}
 	return all
 }
@@ -65,6 +66,9 @@ func (s *state) notesOf(j *job) (all []note) {
 		all = append(all, note{warn, say(j.Name, " has not run yet; ingestor run runs it when it is due, ingestor run --once now")})
 	case !j.missed.IsZero():
 		all = append(all, note{bad, say(j.Name, " was due at ", s.at(j.missed), " and nobody has run it; see whether ingestor run, or its timer, is up")})
+	}
+	if j.last != nil && j.last.State == catalog.Running {
+		all = append(all, note{good, say(j.Name, " is under way since ", s.at(j.last.StartedAt), ", with ", count(units(j.last), "unit"), " so far")})
 	}
 	if j.last != nil && j.last.State == catalog.Failed {
 		all = append(all, note{warn, say("The last run of ", j.Name, ", ", s.at(j.last.StartedAt), ", failed", failures(j.last))})

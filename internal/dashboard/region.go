@@ -1,17 +1,19 @@
 package dashboard
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/view"
 )
 
-// region is a chart with how fresh it is.
+// region is a chart, or what is searched for in a region, with how fresh it is.
 type region struct {
 	Name, Region, Category string
+	Job                    string // that searches; empty for a chart
 	Level                  level
 	State                  string
 	Fetched                *moment
@@ -20,25 +22,31 @@ type region struct {
 	Last                   *moment
 	LastState              string
 	Next                   *moment
-	NextJob                string
 	Waits                  bool // it was deferred, and goes on then
 	Unwanted               bool // no job fetches it
 }
 
-// regions are the charts, the stale first.
+// regions are the charts and searches, the stale first.
 func (s *state) regions() []region {
 	all := make([]region, 0, len(s.feeds))
 	for i := range s.feeds {
-		all = append(all, s.region(&s.feeds[i]))
+		all = append(all, s.chart(&s.feeds[i]))
 	}
-	slices.SortStableFunc(all, func(a, b region) int { return strings.Compare(rank(a.Level), rank(b.Level)) })
+	for _, j := range s.jobs {
+		for _, f := range j.fresh {
+			all = append(all, s.search(j, f))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b region) int {
+		return cmp.Or(strings.Compare(rank(a.Level), rank(b.Level)), strings.Compare(a.Name, b.Name))
+	})
 	return all
 }
 
 // rank sorts levels, the worst first.
 func rank(l level) string { return map[level]string{bad: "0", warn: "1", good: "2"}[l] }
 
-func (s *state) region(f *view.Feed) region {
+func (s *state) chart(f *view.Feed) region {
 	r := region{
 		Name: f.Name(), Region: f.Region, Category: f.Category, Level: good, State: f.State,
 		Videos: number(int64(f.Videos)), Pending: f.Pending,
@@ -55,52 +63,51 @@ func (s *state) region(f *view.Feed) region {
 		at := s.at(*f.FetchedAt)
 		r.Fetched = &at
 	}
-	if at, state := s.lastOf(f); !at.IsZero() {
-		m := s.at(at)
-		r.Last, r.LastState = &m, string(state)
-	}
-	s.nextOf(f, &r)
+	s.around(&r, func(j *job) bool { return j.fetches(f) })
 	return r
 }
 
-// lastOf is the last work that a run did for a region, in the last 24 hours.
-func (s *state) lastOf(f *view.Feed) (at time.Time, state catalog.State) {
-	for i := range s.runs {
-		for _, w := range s.runs[i].Work {
-			if j := s.job(s.runs[i].Job); j == nil || !j.fetches(f) || w.Region != f.Region {
-				continue
-			}
-			if t := ended(&s.runs[i], &w); t.After(at) {
-				at, state = t, w.State
-			}
-		}
+// search is what a job searches for in a region.
+func (s *state) search(j *job, f ingest.Freshness) region {
+	r := region{Name: f.Region, Region: f.Region, Job: j.Name, Level: good, State: view.Fresh}
+	switch {
+	case f.CompletedAt.IsZero():
+		r.Level, r.State = bad, view.Missing
+	case s.now.Sub(f.CompletedAt) > s.maxAge:
+		r.Level, r.State = warn, view.Stale
 	}
-	return at, state
+	if !f.CompletedAt.IsZero() {
+		at := s.at(f.CompletedAt)
+		r.Fetched = &at
+	}
+	s.around(&r, func(other *job) bool { return other == j })
+	return r
 }
 
-// nextOf is when a job fetches a chart again.
-func (s *state) nextOf(f *view.Feed, r *region) {
-	var first time.Time
-	for _, j := range s.jobs {
-		if !j.fetches(f) {
+// around finds the last run and the next one of jobs that fetch a region.
+func (s *state) around(r *region, fetches func(*job) bool) {
+	var last, next time.Time
+	for i := range s.runs {
+		j := s.job(s.runs[i].Job)
+		if j == nil || !fetches(j) {
 			continue
 		}
-		if at, resumes := j.goes(s.now); first.IsZero() || at.Before(first) {
-			first = at
-			r.NextJob, r.Waits = j.Name, resumes
+		for _, w := range s.runs[i].Work {
+			if at := ended(&s.runs[i], &w); w.Region == r.Region && at.After(last) {
+				m := s.at(at)
+				last, r.Last, r.LastState = at, &m, string(w.State)
+			}
 		}
 	}
-	if !first.IsZero() {
-		m := s.at(first)
-		r.Next = &m
+	for _, j := range s.jobs {
+		if at, resumes := j.goes(s.now); fetches(j) && !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			m := s.at(at)
+			next, r.Next, r.Waits = at, &m, resumes
+		}
 	}
 }
 
 // fetches reports whether a job fetches a chart.
 func (j *job) fetches(f *view.Feed) bool {
-	category := f.Category
-	if category == "" {
-		category = "0"
-	}
-	return len(j.Categories) > 0 && slices.Contains(j.Regions, f.Region) && slices.Contains(j.Categories, category)
+	return slices.Contains(j.Regions, f.Region) && slices.Contains(j.Categories, cmp.Or(f.Category, "0"))
 }

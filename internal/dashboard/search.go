@@ -43,6 +43,9 @@ func (b *Board) Search(w http.ResponseWriter, r *http.Request) {
 			p.Regions = insert(p.Regions, region)
 		}
 	}
+	if p.Region != "" {
+		p.Regions = insert(p.Regions, p.Region)
+	}
 	if p.Asked {
 		err := b.within(r.Context(), func(ctx context.Context) error { return p.find(ctx, s, src.Catalog, q.Get("cursor")) })
 		switch {

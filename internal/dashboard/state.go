@@ -31,14 +31,13 @@ type state struct {
 }
 
 // read asks ledger and catalog. What fails is kept as what is known: nothing.
-func (b *Board) read(ctx context.Context) *state {
-	src := b.from()
+func (b *Board) read(ctx context.Context, src *Sources) *state {
 	s := &state{now: b.clock.Now(), maxAge: b.maxAge, book: src.Ledger.Book()}
 	for _, j := range src.Jobs {
 		s.jobs = append(s.jobs, s.newJob(j))
 	}
 	s.outage = b.within(ctx, func(ctx context.Context) error { return s.readLedger(ctx, src.Ledger) })
-	s.unread = b.within(ctx, func(ctx context.Context) error { return s.readCatalog(ctx, &src) })
+	s.unread = b.within(ctx, func(ctx context.Context) error { return s.readCatalog(ctx, src) })
 	if ctx.Err() == nil {
 		if s.outage != nil {
 			s.pools, s.spend = nil, nil

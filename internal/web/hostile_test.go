@@ -58,6 +58,8 @@ func hostile() [][]byte {
 		get("/api/v1/search?q=a&since=9999-12-31"), get("/api/v1/search?q=a&since=-9999-12-31"), get("/api/v1/search?q=a&since=0000-01-01"), get("/api/v1/search?q=a&since=2562047h"),
 		get("/api/v1/search?q=a&since=99999d"), get("/api/v1/search?" + strings.Repeat("q=a&", 3000)), get("/api/v1/search?%zz=%"),
 		get("/api/v1/runs?before=9223372036854775807&limit=100"), get("/api/v1/runs?job=%00"), get("/api/v1/runs?job=%ff&limit=0x10"),
+		get("/?by=%ff"), get("/search?q=%ff%fe%00&region=%ff&cursor=%ff"), get("/search?q=" + strings.Repeat("a+", 7000)), get("/regions/%ff%00?category=%ff"),
+		get("/static/..%2fdashboard.css"),
 		get("/api/v1/quota") + get("/api/v1/regions") + get("/nothing"),
 		get("/"), get("/?a=%zz"), get("/search"), get("/search?q=%ff%00%22*&region=%ff&since=x&limit=-1&cursor=%zz"), get("/search?q=<script>"),
 		get("/search?" + strings.Repeat("q=a;", 3000)), get("/regions/%ff%00"), get("/regions/US?category=%ff"), get("/regions/..%2f"), get("/regions/"),

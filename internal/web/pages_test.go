@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/redisstore"
@@ -45,7 +46,7 @@ func TestTheFirstScreenAnswers(t *testing.T) {
 	r := newRig(t, nil)
 	r.run("retention")
 	r.run("trending")
-	r.reads("/", "The next run, trending at 20:15 UTC (in 15 min), can go: it needs about 4 units and 9,496 are left of youtube/units",
+	r.reads("/", "The next run, trending at 20:15 UTC (in 15 min), can go: it needs about 4 units, and 9,496 are left of youtube/units",
 		"No pool is shut, ledger and catalog answer, and every chart is fresh")
 }
 
@@ -59,8 +60,38 @@ func TestNothingCanGo(t *testing.T) {
 func TestARunThatCanGoInPart(t *testing.T) {
 	r := newRigOf(t, nil, "upstreams: {youtube: {pools: {units: {quota: 7, headroom: 1}}}}", hourly())
 	r.run("trending")
-	r.reads("/", "can go in part: it needs about 4 units and 2 are left of youtube/units in 24h", "What is left over is deferred",
+	r.reads("/", "can go in part: it needs about 4 units, and 2 are left of youtube/units in 24h", "What is left over is deferred",
 		"It does not fit: trending at 20:15 UTC (in 15 min) is the first that finds too little")
+}
+
+func TestWhoSpentItIsNotARun(t *testing.T) {
+	r := newRigOf(t, nil, "upstreams: {youtube: {pools: {units: {quota: 124, headroom: 0}}}}", hourly())
+	r.run("trending")
+	r.must(r.ledger.Adjust(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, 120, "tried things out"))
+	r.reads("/", "Nothing can go", "Who spent it in the last 24 hours: trending 4, others than runs 120.",
+		"120 more were used by others than runs, at hours that are not recorded")
+}
+
+func TestARunThatNobodyMade(t *testing.T) {
+	r := newRig(t, nil)
+	r.run("trending")
+	r.clock.Advance(30 * time.Minute)
+	r.reads("/", "It could go", "But it was due at 20:15 UTC (15 min ago), and nobody has run it")
+	run, err := r.catalog.Begin(t.Context(), catalog.Start{Job: "trending", Scheduled: noon.Add(15 * time.Minute)})
+	r.must(err)
+	r.reads("/", "It can go", "trending is under way since 20:30 UTC (now), with 0 units so far")
+	r.must(run.EndWork(t.Context(), "DE", "DE", catalog.Outcome{State: catalog.Failed, Error: "503"}))
+	r.must(run.End(t.Context(), catalog.Outcome{State: catalog.Failed}))
+	r.reads("/", "The last run of trending, 20:30 UTC (now), failed for DE: 503")
+}
+
+func TestARunThatCanNeverGo(t *testing.T) {
+	config := hourly()
+	job := config.Jobs["trending"]
+	job.Class = "backfill" // leaves 30% free
+	config.Jobs["trending"] = job
+	r := newRigOf(t, nil, "upstreams: {youtube: {pools: {units: {quota: 400, headroom: 0}}, methods: {videos.list: 300}}}", config)
+	r.reads("/", "It cannot go", "can never go: its class may use 280 of youtube/units, and its first call costs more")
 }
 
 func TestABlockInPlainWords(t *testing.T) {
@@ -100,7 +131,7 @@ func TestPagesWithoutACatalog(t *testing.T) {
 func TestTheDayOfAPool(t *testing.T) {
 	r := newDay(t)
 	r.reads("/", "news goes on by itself at 21:51 UTC", "youtube/searches is used up (27 of 27 in 24h)", "used up", "It does not fit",
-		"Not in use: youtube/uploads")
+		"DE news fresh", "US/10 fresh", "Not in use: youtube/uploads")
 	source, _ := r.page("/?by=method")
 	for _, want := range []string{"Units of youtube/units by method in the last 24 hours", `12:00 UTC: 16 units of videos.list`} {
 		if !strings.Contains(source, want) {
