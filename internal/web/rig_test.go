@@ -17,6 +17,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/youtube"
+	"github.com/headroom-quota/headroom/internal/metrics"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
@@ -93,8 +94,11 @@ func newRigOf(t testing.TB, o *web.Options, differs string, config *ingest.Confi
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	var err error
+	if o.Metrics == nil {
+		o.Metrics = metrics.New(&metrics.Options{Log: o.Log})
+	}
 	r.store = &gate{Store: memstore.New(&memstore.Options{Clock: r.clock})}
-	r.ledger, err = quota.New(r.book(differs), r.store, &quota.Options{Clock: r.clock})
+	r.ledger, err = quota.New(r.book(differs), r.store, &quota.Options{Clock: r.clock, Observer: o.Metrics})
 	r.must(err)
 	r.catalog, err = catalog.Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"), &catalog.Options{Clock: r.clock})
 	r.must(err)

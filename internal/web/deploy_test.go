@@ -1,0 +1,204 @@
+package web_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+const deploy = "../../deploy"
+
+// scraped are the metrics of a server after it has met all that it counts, with the labels
+// of each.
+func scraped(t *testing.T) map[string][]string {
+	t.Helper()
+	r := newRig(t, nil)
+	r.run("trending")
+	pool := quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}
+	r.must(r.ledger.Adjust(t.Context(), pool, 20_000, "all and more"))
+	if _, err := r.ledger.Reserve(t.Context(), quota.Call{Method: "videos.list"}); !errors.Is(err, quota.ErrRefused) {
+		t.Fatal(err)
+	}
+	r.must(r.ledger.BlockFor(t.Context(), pool, time.Hour, "no"))
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(r.ask("GET", "/metrics", "").body))
+	r.must(err)
+	all := map[string][]string{}
+	for name, f := range families {
+		var labels []string
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName())
+			}
+		}
+		all[name] = labels
+		if f.GetType() == dto.MetricType_HISTOGRAM {
+			all[name+"_bucket"], all[name+"_sum"], all[name+"_count"] = append(labels, "le"), labels, labels
+		}
+	}
+	return all
+}
+
+// expressions are those of the rules and the dashboard, each with where it stands.
+func expressions(t *testing.T) map[string]string {
+	t.Helper()
+	var rules struct {
+		Groups []struct {
+			Rules []struct{ Alert, Expr string }
+		}
+	}
+	read := func(name string) []byte {
+		text, err := os.ReadFile(filepath.Join(deploy, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	if err := yaml.Unmarshal(read("rules.yaml"), &rules); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, g := range rules.Groups {
+		for _, r := range g.Rules {
+			all["rules.yaml: "+r.Alert] = r.Expr
+		}
+	}
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ RefID, Expr string }
+		}
+	}
+	if err := json.Unmarshal(read("grafana.json"), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range dashboard.Panels {
+		for _, target := range p.Targets {
+			all["grafana.json: "+p.Title+" "+target.RefID] = target.Expr
+		}
+	}
+	if len(rules.Groups) == 0 || len(dashboard.Panels) == 0 {
+		t.Fatal("there are no rules, or no panels")
+	}
+	return all
+}
+
+var (
+	metricName = regexp.MustCompile(`\b(?:headroom|ingestor|process|go)_\w+`)
+	matchers   = regexp.MustCompile(`\{([^}]*)\}`)
+	matcher    = regexp.MustCompile(`(\w+)\s*(?:=~|!~|!=|=)`)
+	grouping   = regexp.MustCompile(`\b(?:by|without|on|ignoring) \(([^)]*)\)`)
+)
+
+// TestDeployNamesMetricsThatExist, and labels that one of them has.
+func TestDeployNamesMetricsThatExist(t *testing.T) {
+	there := scraped(t)
+	for where, expr := range expressions(t) {
+		labels := []string{"instance", "le"} // of Prometheus, and of a histogram
+		names := metricName.FindAllString(expr, -1)
+		if len(names) == 0 {
+			t.Errorf("%s names no metric: %s", where, expr)
+		}
+		for _, name := range names {
+			has, known := there[name]
+			if !known {
+				t.Errorf("%s: there is no metric %s", where, name)
+			}
+			labels = append(labels, has...)
+			if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
+				labels = append(labels, "job") // of the target
+			}
+		}
+		for _, in := range matchers.FindAllStringSubmatch(expr, -1) {
+			for _, l := range matcher.FindAllStringSubmatch(in[1], -1) {
+				if !slices.Contains(labels, l[1]) {
+					t.Errorf("%s: no metric of it has a label %s", where, l[1])
+				}
+			}
+		}
+		for _, by := range grouping.FindAllStringSubmatch(expr, -1) {
+			for _, l := range strings.Split(by[1], ", ") {
+				if !slices.Contains(labels, l) {
+					t.Errorf("%s: no metric of it has a label %s", where, l)
+				}
+			}
+		}
+	}
+}
+
+// TestDeployIsYAML reads what no program here does.
+func TestDeployIsYAML(t *testing.T) {
+	for _, name := range []string{"compose.yaml", "kubernetes.yaml"} {
+		f, err := os.Open(filepath.Join(deploy, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents := 0
+		for d := yaml.NewDecoder(f, yaml.Strict()); ; documents++ {
+			var any map[string]any
+			if err = d.Decode(&any); err != nil {
+				break
+			}
+			if name == "kubernetes.yaml" && (any["apiVersion"] == nil || any["kind"] == nil) {
+				t.Errorf("%s: document %d is of no kind", name, documents+1)
+			}
+		}
+		if !errors.Is(err, io.EOF) || documents == 0 {
+			t.Errorf("%s: after %d documents %v", name, documents, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestDeployByPromtool asks promtool of rules and of the dashboard's expressions, where
+// there is one.
+func TestDeployByPromtool(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed: apt-get install prometheus")
+	}
+	records := []map[string]string{}
+	for where, expr := range expressions(t) {
+		if strings.HasPrefix(where, "grafana") {
+			records = append(records, map[string]string{"record": fmt.Sprintf("panel:%d", len(records)), "expr": expr})
+		}
+	}
+	panels, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "panels", "rules": records}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "panels.yaml")
+	if err := os.WriteFile(file, panels, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"check", "config", "prometheus.yaml"},
+		{"check", "rules", "rules.yaml"},
+		{"test", "rules", "rules-test.yaml"},
+		{"check", "rules", file},
+	} {
+		cmd := exec.CommandContext(t.Context(), promtool, args...)
+		cmd.Dir = deploy
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+}
