@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -67,9 +68,11 @@ func (s *Server) newLimits(book *quota.Book) (*limits, error) {
 	return &l, nil
 }
 
-// limited asks the limit of a request's route before anything else does.
+// limited asks the limit of a request's route before anything else does. Who hangs up
+// at once has asked, too.
 func (s *Server) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.limits.Load().routes.Handler(next).ServeHTTP(w, r)
+		admitted := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { next.ServeHTTP(w, r) })
+		s.limits.Load().routes.Handler(admitted).ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
 	})
 }

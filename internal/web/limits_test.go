@@ -1,7 +1,9 @@
 package web_test
 
 import (
+	"context"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
@@ -113,5 +115,35 @@ func TestForgedAddresses(t *testing.T) {
 	}
 	if a := proxied.ask("GET", "/api/v1/regions", "", "X-Forwarded-For", "198.51.100.2"); a.StatusCode != http.StatusOK {
 		t.Errorf("another client: %s", a.Status)
+	}
+}
+
+// TestWhoHangsUp asks as clients do that are gone, or have closed their half, when the
+// server begins to answer.
+func TestWhoHangsUp(t *testing.T) {
+	r := newLimitedRig(t, nil, "")
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	ask := func(path string) (status int, aborted any) {
+		defer func() { aborted = recover() }()
+		w := httptest.NewRecorder()
+		w.Code = 0
+		r.server.ServeHTTP(w, httptest.NewRequestWithContext(gone, "GET", "http://localhost"+path, http.NoBody))
+		return w.Code, nil
+	}
+	paths := []string{"/api/v1/quota", "/api/v1/regions", "/api/v1/trending?region=US", "/api/v1/search?q=a", "/api/v1/runs"}
+	for _, path := range paths {
+		if status, aborted := ask(path); aborted != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+			t.Errorf("%s: it says %d to nobody, %v", path, status, aborted)
+		}
+	}
+	if status, _ := ask("/"); status >= 500 {
+		t.Errorf("a page says %d to nobody", status)
+	}
+	for range 60 - len(paths) - 1 {
+		ask("/api/v1/regions")
+	}
+	if status, _ := ask("/api/v1/regions"); status != http.StatusTooManyRequests {
+		t.Errorf("the 61st gets %d", status)
 	}
 }
