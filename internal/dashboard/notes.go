@@ -33,7 +33,7 @@ func (s *state) notes() []note {
 
 func (s *state) outages() (all []note) {
 	if s.outage != nil {
-		all = append(all, note{bad, say("The ledger cannot be reached, so nothing is known of the pools. Runs and regions below come from the catalog")})
+		all = append(all, note{bad, append(append(say("Nothing is known of the pools: "), s.lost()...), say(". What runs did is known from the catalog")...)})
 	}
 	if s.unread != nil {
 		all = append(all, note{bad, say("The catalog cannot be read, so nothing is known of runs and regions; `ingestor doctor` looks for damage")})

@@ -90,6 +90,9 @@ func (s *state) poolSection(u *quota.Usage, by grouping) poolSection {
 	if p.Level == good && p.Forecast != nil && !p.Forecast.Fits {
 		p.Level, p.State = warn, "will not last"
 	}
+	if s.outage != nil {
+		p.Level, p.State = warn, "not known"
+	}
 	if u.Blocked.After(u.Now) {
 		p.Level, p.State = bad, "shut by the upstream"
 	}

@@ -38,9 +38,11 @@ func (b *Board) read(ctx context.Context, src *Sources) *state {
 	}
 	s.outage = b.within(ctx, func(ctx context.Context) error { return s.readLedger(ctx, src.Ledger) })
 	s.unread = b.within(ctx, func(ctx context.Context) error { return s.readCatalog(ctx, src) })
+	if s.outage != nil {
+		s.pools, s.spend = s.fromBook(), nil
+	}
 	if ctx.Err() == nil {
 		if s.outage != nil {
-			s.pools, s.spend = nil, nil
 			b.log.Warn("show the pools", "error", s.outage)
 		}
 		if s.unread != nil {

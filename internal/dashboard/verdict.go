@@ -3,8 +3,6 @@ package dashboard
 import (
 	"slices"
 	"strings"
-
-	"github.com/headroom-quota/headroom/quota"
 )
 
 // level says how much something asks for somebody.
@@ -103,18 +101,4 @@ func (s *state) spenders(c *chance) []sentence {
 		return nil
 	}
 	return []sentence{say("Who spent it in the last 24 hours: ", strings.Join(who, ", "))}
-}
-
-// unknown is the verdict while the ledger cannot be reached.
-func (s *state) unknown(next *chance) verdict {
-	v := verdict{Level: bad, Word: "Nobody knows", Says: say("Nobody can say whether the next run, "+next.job.Name+" at ", s.at(next.at), ", can go: the ledger cannot be reached")}
-	calls := strings.Join(next.job.methods, " and ")
-	if next.job.outage == quota.Admit {
-		v.Level = warn
-		v.More = append(v.More, say("Its calls (", calls, ") are admitted meanwhile within a small allowance, and charged when the ledger is back"))
-	} else {
-		v.More = append(v.More, say("Its calls (", calls, ") are refused until the ledger is back; what was fetched stays"))
-	}
-	v.More = append(v.More, say("ingestor check says what is wrong"))
-	return v
 }

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"fmt"
 	"html"
 	"net/http"
@@ -113,10 +114,21 @@ func TestPagesInAnOutage(t *testing.T) {
 	r.must(err)
 	r.must(r.server.Update(web.Sources{Ledger: lost, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}, lost.Book()))
 	r.reads("/", "Nobody can say whether the next run, trending at 20:15 UTC (in 15 min), can go: the ledger cannot be reached",
-		"Its calls (videos.list) are admitted meanwhile within a small allowance", "Runs and regions below come from the catalog", "20:00 UTC (now) 100")
+		"Its calls (videos.list) are admitted meanwhile within a small allowance", "Nothing is known of the pools: the ledger cannot be reached. What runs did is known from the catalog", "What is left is not known just now", "trending 4 100%", "20:00 UTC (now) 100")
 	if source, _ := r.page("/"); strings.Contains(source, "127.0.0.1:1") {
 		t.Error("it tells the address of the ledger")
 	}
+}
+
+func TestPagesOfALedgerThatForgot(t *testing.T) {
+	r := newRig(t, nil)
+	r.run("trending")
+	forgot := func(context.Context) error {
+		return &quota.ForgottenError{Pool: quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, Born: noon.Add(-time.Hour)}
+	}
+	r.store.before.Store(&forgot)
+	r.reads("/", "Nobody can say whether the next run, trending at 20:15 UTC (in 15 min), can go: the ledger has forgotten what was spent of youtube/units since 19:00 UTC (1 h ago)",
+		"Find out how much it was, from the upstream's console, and put it back: ingestor quota adjust youtube/units")
 }
 
 func TestPagesWithoutACatalog(t *testing.T) {
