@@ -128,13 +128,16 @@ func TestOpenAPIHasEveryRoute(t *testing.T) {
 // answer names those that there are.
 func TestOpenAPIHasEveryParameter(t *testing.T) {
 	r := newRig(t, nil)
-	_, all := r.documented()
+	d, all := r.documented()
 	for _, o := range reading(all) {
 		p := r.problem(http.StatusBadRequest, o.method, o.url(false, nil)+"&no_such_parameter=1", "")
 		_, there, _ := strings.Cut(p.Detail, `"no_such_parameter" is no parameter; there are `)
 		var want []string
 		for _, p := range o.parameters("query") {
 			want = append(want, p["name"].(string))
+			for _, fault := range d.check(p["schema"].(map[string]any), p["example"], "example") {
+				t.Errorf("%s, %s: %s", o, p["name"], fault)
+			}
 		}
 		if len(want) == 0 {
 			want = []string{"none"}

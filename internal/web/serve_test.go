@@ -3,10 +3,12 @@ package web_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +33,10 @@ func (r *rig) serve() *serving {
 	var how net.ListenConfig
 	l, err := how.Listen(r.Context(), "tcp", "127.0.0.1:0")
 	r.must(err)
+	return r.serveAt(l)
+}
+
+func (r *rig) serveAt(l net.Listener) *serving {
 	ctx, stop := context.WithCancel(context.Background())
 	abort, cut := context.WithCancel(context.Background())
 	s := &serving{l.Addr().String(), stop, cut, make(chan error, 1)}
@@ -182,5 +188,24 @@ func TestOutage(t *testing.T) {
 	}
 	if a := r.ask("GET", "/api/v1/regions", ""); a.StatusCode != http.StatusOK {
 		t.Errorf("what is not in the ledger: %s", a.Status)
+	}
+}
+
+// TestSlowHandshakesAreCut has clients begin to speak TLS, and stop.
+func TestSlowHandshakesAreCut(t *testing.T) {
+	r := newRig(t, &web.Options{Timeouts: web.Timeouts{Header: 50 * time.Millisecond}})
+	front := httptest.NewTLSServer(nil) // for its certificate
+	front.Close()
+	var how net.ListenConfig
+	l, err := how.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	r.must(err)
+	s := r.serveAt(tls.NewListener(l, front.TLS))
+	for _, sent := range []string{"", "\x16\x03\x01", "GET / HTTP/1.1\r\n"} {
+		c := r.dial(s)
+		_, err := io.WriteString(c, sent)
+		r.must(err)
+		if _, err := io.Copy(io.Discard, c); isTimeout(err) {
+			t.Errorf("a client that said %q is waited for", sent)
+		}
 	}
 }
