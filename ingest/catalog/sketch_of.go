@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -17,24 +18,28 @@ import (
 const recordedRuns = 50
 
 // SketchOf returns a sketch of the catalog in the file at path, as it is now. It
-// changes nothing in the file, and makes none: the error is fs.ErrNotExist then.
-func SketchOf(ctx context.Context, path string, clock quota.Clock) (_ *Sketch, err error) {
+// needs no right to write: it changes nothing in the file, and makes none, neither
+// that nor one beside it. Where there is no catalog the error is fs.ErrNotExist.
+func SketchOf(ctx context.Context, path string, clock quota.Clock) (s *Sketch, err error) {
 	c := &Catalog{clock: clock, wait: defaultWait}
 	if c.path, err = files.Path(path); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(c.path); err != nil {
+	info, err := os.Stat(c.path)
+	if err == nil && info.Size() == 0 {
+		err = fs.ErrNotExist // the first run makes one of it
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open the catalog: %w", err)
 	}
-	if err := files.Look(ctx, c.path, steps); err != nil {
-		return nil, c.fault("open", err)
-	}
-	if c.read, err = connect(c.path, sqlitefile.Read, 1); err != nil {
-		return nil, c.fault("open", err)
-	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	s := NewSketch(clock)
-	return s, s.copy(ctx, c)
+	err = sqlitefile.Untouched(c.path, func(db *sql.DB) error {
+		c.read, s = db, NewSketch(clock)
+		if err := files.LookAt(ctx, db, steps); err != nil {
+			return c.fault("open", err)
+		}
+		return s.copy(ctx, c)
+	})
+	return s, err
 }
 
 // copy takes over what a catalog holds.

@@ -70,6 +70,51 @@ func TestSketchOfNothing(t *testing.T) {
 	}
 }
 
+// TestSketchTouchesNothing: neither the file is changed, nor is anything made beside it,
+// not even for a while. What is empty is no catalog, and stays empty.
+func TestSketchTouchesNothing(t *testing.T) {
+	c, clock := fresh(t)
+	path := c.Path()
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) // when the folder was last changed
+	look := func() error {
+		t.Helper()
+		before, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(filepath.Dir(path), at, at); err != nil {
+			t.Fatal(err)
+		}
+		_, failed := SketchOf(ctx, path, clock)
+		after, err := os.ReadFile(path)
+		if err != nil || string(before) != string(after) {
+			t.Errorf("the file is another one (%v)", err)
+		}
+		if dir, err := os.Stat(filepath.Dir(path)); err != nil || !dir.ModTime().Equal(at) {
+			t.Errorf("something was made beside it (%v)", err)
+		}
+		return failed
+	}
+	if err := look(); err != nil {
+		t.Error(err)
+	}
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := look(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an empty file: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("these are the notes of somebody else, and no database"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := look(); err == nil {
+		t.Error("what is no database was read")
+	}
+}
+
 // twins are a catalog and a sketch to which the same happens.
 type twins struct {
 	t      *testing.T

@@ -2,6 +2,7 @@ package sqlitefile
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -76,6 +77,18 @@ func (k *Kind) Look(ctx context.Context, path string, steps []string) error {
 		return c.Close()
 	}
 	return errors.Join(k.refuse(m, len(steps)), c.Close())
+}
+
+// LookAt is Look by a connection that there is.
+func (k *Kind) LookAt(ctx context.Context, db *sql.DB, steps []string) error {
+	m, err := readMarks(func(query string) (n int64, err error) {
+		err = db.QueryRowContext(ctx, query).Scan(&n)
+		return n, err
+	})
+	if err != nil {
+		return err
+	}
+	return k.refuse(m, len(steps))
 }
 
 // Migrate brings a file to the schema that this program knows, by a transaction of

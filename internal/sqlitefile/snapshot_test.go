@@ -71,3 +71,66 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("a file that is not there was made: %v", left)
 	}
 }
+
+// TestSnapshotByAnotherName: what was committed and is not in the file yet stands beside
+// the real one.
+func TestSnapshotByAnotherName(t *testing.T) {
+	dir := t.TempDir()
+	path, link, to := filepath.Join(dir, "real.db"), filepath.Join(t.TempDir(), "link.db"), filepath.Join(t.TempDir(), "copy.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, text := range []string{"PRAGMA journal_mode=WAL", "CREATE TABLE t (n INTEGER)", "INSERT INTO t VALUES (1)"} {
+		if _, err := db.Exec(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := sqlitefile.Snapshot(t.Context(), link, to); err != nil {
+		t.Fatal(err)
+	}
+	copied, err := sql.Open("sqlite", to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer copied.Close()
+	var n int
+	if err := copied.QueryRow("SELECT count(*) FROM t").Scan(&n); err != nil || n != 1 {
+		t.Errorf("the copy has %d rows (%v), want 1", n, err)
+	}
+}
+
+// TestUntouchedBeginsAnew: where somebody wrote to a file meanwhile, what was read may
+// be of no instant.
+func TestUntouchedBeginsAnew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file.db")
+	write := func(text string) {
+		t.Helper()
+		db, err := sql.Open("sqlite", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec(text); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("PRAGMA journal_mode=WAL; CREATE TABLE t (n INTEGER)")
+	tries, rows := 0, 0
+	err := sqlitefile.Untouched(path, func(db *sql.DB) error {
+		if tries++; tries == 1 {
+			write("INSERT INTO t SELECT value FROM (WITH RECURSIVE c(value) AS (SELECT 1 UNION ALL SELECT value+1 FROM c LIMIT 9999) SELECT value FROM c)")
+			return nil
+		}
+		return db.QueryRow("SELECT count(*) FROM t").Scan(&rows)
+	})
+	if err != nil || tries != 2 || rows != 9999 {
+		t.Errorf("%d tries, %d rows: %v", tries, rows, err)
+	}
+}
