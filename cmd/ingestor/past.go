@@ -23,19 +23,21 @@ import (
 const patience = 3 * time.Second
 
 // since takes what ledger and catalog know into a plan, and says what they do not. A
-// plan that begins another day has the records only.
-func (a *app) since(ctx context.Context, s *settings, o *plan.Options, now bool) (notes []string) {
+// plan that begins another day has the records only. Where there is a file and it cannot
+// be read, or the price book is older than the ledger's, no plan would be one to go by;
+// what is not there, or on a server that cannot be reached from here, it does without.
+func (a *app) since(ctx context.Context, s *settings, o *plan.Options, now bool) (notes []string, err error) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	sketch, err := sketched(ctx, s.Catalog, o.From)
+	sketch, err := catalog.SketchOf(ctx, s.Catalog, quota.NewSimClock(o.From))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		note("there is no catalog yet: work has as many pages as it has in the simulated upstream")
 	case err != nil:
-		note("the catalog cannot be read, and work has as many pages as it has in the simulated upstream: %s", err)
+		return nil, unreadable(ctx, err)
 	default:
 		runs, err := sketch.Runs(ctx, catalog.RunsQuery{Limit: 1 << 20})
 		if err != nil {
-			note("the runs cannot be read: %s", err)
+			return nil, err
 		}
 		if o.Records = plan.Recorded(runs); now {
 			o.History = sketch
@@ -44,14 +46,32 @@ func (a *app) since(ctx context.Context, s *settings, o *plan.Options, now bool)
 	}
 	if !now {
 		note("the plan begins another day: nothing was spent before, and all work is to be done")
-		return notes
+		return notes, nil
 	}
-	if o.Past, err = a.past(ctx, s, o.From); err != nil {
+	o.Past, err = a.past(ctx, s, o.From)
+	var absent *absentError
+	switch {
+	case errors.As(err, &absent):
 		note("nothing is taken to be spent so far: %s", err)
-	} else if len(o.Past.Spent) > 0 && !strings.HasPrefix(s.Ledger, "sqlite:") {
+	case errors.Is(err, quota.ErrStaleBook):
+		return nil, err
+	case err != nil:
+		return nil, unreadable(ctx, err)
+	case len(o.Past.Spent) > 0 && !strings.HasPrefix(s.Ledger, "sqlite:"):
 		note("this ledger says what was spent, and not when: all that does not come back next is taken to be spread over the day")
 	}
-	return notes
+	return notes, nil
+}
+
+// absentError is why there is no ledger to be asked.
+type absentError struct{ error }
+
+// unreadable is what is there and cannot be read.
+func unreadable(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &exit{exitDown, fmt.Errorf("%w; or plan without it: see ingestor plan --help", err)}
 }
 
 // failing says what is taken to go on failing.
@@ -83,7 +103,7 @@ func (a *app) past(ctx context.Context, s *settings, now time.Time) (_ *plan.Pas
 			done.add(shared.Close)
 		}
 	default:
-		return nil, errors.New("a ledger in memory has nothing to tell")
+		return nil, &absentError{errors.New("a ledger in memory has nothing to tell")}
 	}
 	if err != nil {
 		return nil, err
@@ -97,13 +117,17 @@ func (a *app) past(ctx context.Context, s *settings, now time.Time) (_ *plan.Pas
 		ctx, cancel = context.WithTimeout(ctx, patience)
 		defer cancel()
 	}
-	return plan.PastOf(ctx, l, clock)
+	p, err := plan.PastOf(ctx, l, clock)
+	if clock == nil && errors.Is(err, quota.ErrOutage) {
+		err = &absentError{err}
+	}
+	return p, err
 }
 
 // copied opens a copy of the ledger in a file.
 func copied(ctx context.Context, path string, clock quota.Clock, done *closers) (quota.Store, error) {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no ledger %s yet", path)
+	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+		return nil, &absentError{fmt.Errorf("there is no ledger %s yet", path)}
 	}
 	dir, err := os.MkdirTemp("", "ingestor-plan-")
 	if err != nil {
@@ -119,12 +143,4 @@ func copied(ctx context.Context, path string, clock quota.Clock, done *closers) 
 		done.add(store.Close)
 	}
 	return store, err
-}
-
-// sketched is a sketch of the catalog in a file; fs.ErrNotExist says that there is none.
-func sketched(ctx context.Context, path string, now time.Time) (*catalog.Sketch, error) {
-	if _, err := os.Stat(path); err != nil {
-		return nil, err
-	}
-	return catalog.SketchOf(ctx, path, quota.NewSimClock(now))
 }

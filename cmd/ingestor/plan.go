@@ -31,11 +31,13 @@ simulated upstream, and show what they would spend: units per pool and day, what
 left, what would be deferred first and until when, and which regions would fall
 behind their schedule. It needs no key, calls nobody, and changes neither ledger nor
 catalog. What was spent so far, how far work has got, and how many pages it had are
-read from them where they are there; a note on standard error says what was not.
+read from them where they are there; a note on standard error says what was not, as of
+a server that does not answer. A file that is there and cannot be read is a failure;
+--from and --ledger memory: do without a ledger.
 
 Exit codes: 0 the schedule fits, 75 something is deferred, 78 something could never
-be paid for. So a pipeline can hold each change of the configuration against the
-quota. Below the table are the same jobs with sliding windows or calendars alone.`,
+be paid for, or the picture cannot be written, 69 ledger or catalog cannot be read. So a
+pipeline can hold each change of the configuration against the quota. Below the table are the same jobs with sliding windows or calendars alone.`,
 		Example: `  ingestor plan
   ingestor plan --days 60 --from 2027-03-01 --svg plan.svg
   ingestor plan --config new.yaml --output json`,
@@ -61,24 +63,30 @@ func (a *app) plan(cmd *cobra.Command, f *planFlags) error {
 		return err
 	}
 	debug.SetGCPercent(400) // much is made and little kept: a fifth of the time, for some 100 MB
-	notes := a.since(cmd.Context(), s, o, f.from == "")
+	notes, err := a.since(cmd.Context(), s, o, f.from == "")
+	if err != nil {
+		return err
+	}
 	told := a.tellDays(o)
 	p, err := plan.Make(cmd.Context(), &s.Config, s.book, o)
 	told()
+	if cmd.Context().Err() != nil {
+		return &exit{exitFailed, errors.New("interrupted; nothing is planned")} // 75 would say that it does not fit
+	}
 	if err != nil {
 		return err
 	}
 	p.Notes = append(notes, p.Notes...)
-	if f.svg != "" {
-		if err := os.WriteFile(f.svg, p.SVG(), 0o644); err != nil {
-			return fmt.Errorf("draw the plan: %w", err)
-		}
-	}
 	if err := a.print(p, func(s *sheet) { s.plan(p) }); err != nil {
 		return err
 	}
 	for _, note := range p.Notes {
 		fmt.Fprintf(a.stderr, "ingestor: %s\n", note)
+	}
+	if f.svg != "" {
+		if err := os.WriteFile(f.svg, p.SVG(), 0o644); err != nil {
+			return config(fmt.Errorf("draw the plan: %w", err))
+		}
 	}
 	switch {
 	case p.Impossible != "":
@@ -185,8 +193,8 @@ func (s *sheet) verdict(p *plan.Plan) {
 	case f == nil:
 		s.line("\n%s", s.in(good, "It fits: nothing is deferred."))
 	default:
-		s.line("\n%s", s.in(bad, fmt.Sprintf("It does not fit. First, at %s, %s of %s is deferred until %s: %s has no units in %s.",
-			stamp(f.At), plain(f.Work), f.Job, stamp(f.Until), f.Pool, f.Window)))
+		s.line("\n%s", s.in(bad, fmt.Sprintf("It does not fit. First, at %s, %s of %s is deferred until %s: %s.",
+			stamp(f.At), plain(f.Work), f.Job, stamp(f.Until), f.Why())))
 	}
 }
 

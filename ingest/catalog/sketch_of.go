@@ -21,16 +21,16 @@ const recordedRuns = 50
 // needs no right to write: it changes nothing in the file, and makes none, neither
 // that nor one beside it. Where there is no catalog the error is fs.ErrNotExist.
 func SketchOf(ctx context.Context, path string, clock quota.Clock) (s *Sketch, err error) {
-	c := &Catalog{clock: clock, wait: defaultWait}
-	if c.path, err = files.Path(path); err != nil {
-		return nil, err
-	}
-	info, err := os.Stat(c.path)
+	info, err := os.Stat(path)
 	if err == nil && info.Size() == 0 {
 		err = fs.ErrNotExist // the first run makes one of it
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the catalog: %w", err)
+	}
+	c := &Catalog{clock: clock, wait: defaultWait}
+	if c.path, err = files.Path(path); err != nil {
+		return nil, err
 	}
 	err = sqlitefile.Untouched(c.path, func(db *sql.DB) error {
 		c.read, s = db, NewSketch(clock)

@@ -13,7 +13,7 @@ import (
 
 // Options are what [Make] can be told; nil is legal.
 type Options struct {
-	// From is when the plan begins; zero is the clock's now.
+	// From is when the plan begins, in the years 2024 to 2999; zero is the clock's now.
 	From time.Time
 	// Days is how many days of the pools' calendar it has, the first of which may
 	// have begun; zero is 30.
@@ -106,6 +106,9 @@ func newScenario(c *ingest.Config, o *Options) (*scenario, error) {
 			clock = quota.SystemClock{}
 		}
 		s.from = clock.Now()
+	}
+	if err := begins(s.from); err != nil {
+		return nil, err
 	}
 	var err error
 	if s.zone, err = time.LoadLocation(pacific); err != nil {

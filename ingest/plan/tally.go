@@ -41,8 +41,18 @@ type Deferral struct {
 	Work   string    `json:"work"`
 	Region string    `json:"region,omitempty"`
 	Pool   string    `json:"pool"`
-	Window string    `json:"window"`
-	Until  time.Time `json:"until"`
+	Window string    `json:"window,omitempty"`
+	// Blocked says that it is not for want of units: the upstream had said no.
+	Blocked bool      `json:"blocked,omitempty"`
+	Until   time.Time `json:"until"`
+}
+
+// Why is the reason for people: the pool has no units, or is shut.
+func (d *Deferral) Why() string {
+	if d.Blocked {
+		return d.Pool + " is shut"
+	}
+	return fmt.Sprintf("%s has no units in %s", d.Pool, d.Window)
 }
 
 // Deferred are the deferrals of a unit of work by a pool.
@@ -115,7 +125,13 @@ func (t *tally) addWork(j *ingest.Job, w *ingest.WorkReport, now, scheduled time
 	if w.State != catalog.Deferred || !errors.As(w.Err, &refused) {
 		return
 	}
-	d := Deferral{At: now.UTC(), Job: j.Name, Work: w.Work, Region: w.Region, Pool: refused.Pool.String(), Window: refused.Window, Until: refused.RetryAt.UTC()}
+	d := Deferral{
+		At: now.UTC(), Job: j.Name, Work: w.Work, Region: w.Region,
+		Pool: refused.Pool.String(), Window: refused.Window, Blocked: refused.Blocked, Until: refused.RetryAt.UTC(),
+	}
+	if d.Blocked {
+		d.Window = ""
+	}
 	if t.first == nil {
 		t.first = &d
 	}
