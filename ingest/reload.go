@@ -44,12 +44,10 @@ func (d *Daemon) change(ctx context.Context, to change) error {
 	return nil
 }
 
-// succeed returns the task of a job that takes the place of the one of the same name.
+// succeed returns the task of a job that takes the place of the one of the same name. If
+// that one runs, the new one is loaded again when it has ended.
 func (d *Daemon) succeed(ctx context.Context, j *Job, r *Runner) (t *task, err error) {
 	t = &task{job: j}
-	if d.running[j.Name] {
-		return t, nil // it is loaded when that run has ended
-	}
 	old := d.task(j.Name)
 	if old == nil || old.tick.After(r.clock.Now()) && !old.job.sameTimes(j) {
 		return t, t.load(ctx, r)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // TestReload exchanges a job while a run of it is under way: that run ends as it began,
@@ -78,6 +79,70 @@ func TestReload(t *testing.T) {
 			r.must(d.Run(ctx))
 			if !slices.Equal(pages, tt.want) || second != tt.second {
 				t.Errorf("runs fetched %v pages, want %v; the second after %s, want %s", pages, tt.want, second, tt.second)
+			}
+		})
+	}
+}
+
+// hookedClock calls a function once, when somebody has slept until a time.
+type hookedClock struct {
+	*quota.SimClock
+	at   time.Time
+	hook func()
+}
+
+func (c *hookedClock) Sleep(ctx context.Context, d time.Duration) error {
+	if !c.Now().Before(c.at) && c.hook != nil {
+		hook := c.hook
+		c.hook = nil
+		hook()
+	}
+	return c.SimClock.Sleep(ctx, d)
+}
+
+// TestReloadKeepsATimeThatIsOwed: the job is due at midnight and starts 20 minutes later,
+// by its jitter, which would be another one next time.
+func TestReloadKeepsATimeThatIsOwed(t *testing.T) {
+	daily := func(j *ingest.Job) { j.Cron, j.Jitter, j.Misfire = "0 0 * * *", time.Hour, ingest.Skip }
+	for _, tt := range []struct {
+		name string
+		at   time.Duration // after noon, which is 20:00
+		cron string
+		want time.Duration
+	}{
+		{"before it is due", 3 * time.Hour, "0 0 * * *", 4*time.Hour + 20*time.Minute},
+		{"while it is owed", 4*time.Hour + 10*time.Minute, "0 0 * * *", 4*time.Hour + 20*time.Minute},
+		{"while it is owed, with another schedule", 4*time.Hour + 10*time.Minute, "0 6 * * *", 4*time.Hour + 20*time.Minute},
+		{"another schedule", 3 * time.Hour, "0 2 * * *", 6*time.Hour + 5*time.Minute},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, 1000, charts(daily))
+			clock := &hookedClock{SimClock: r.clock, at: noon.Add(tt.at)}
+			jitters := []time.Duration{20 * time.Minute}
+			r.options.Clock, r.options.Jitter = clock, func(time.Duration) time.Duration {
+				if len(jitters) == 0 {
+					return 5 * time.Minute
+				}
+				next := jitters[0]
+				jitters = jitters[1:]
+				return next
+			}
+			r.remake()
+			ctx, stop := context.WithCancel(t.Context())
+			var first time.Duration
+			d := ingest.NewDaemon(r.runner, []*ingest.Job{r.job("charts")}, func(_ *ingest.Job, rep *ingest.Report, err error) {
+				r.must(err)
+				first = rep.Started.Sub(noon)
+				stop()
+			})
+			clock.hook = func() {
+				if err := d.Reload(ctx, r.runner, []*ingest.Job{r.due("charts", tt.cron)}, func() error { return nil }); err != nil {
+					t.Error(err)
+				}
+			}
+			r.must(d.Run(ctx))
+			if first != tt.want {
+				t.Errorf("the first run began after %s, want %s", first, tt.want)
 			}
 		})
 	}

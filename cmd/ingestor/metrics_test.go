@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/common/expfmt"
@@ -26,5 +27,31 @@ func checkMetrics(t *testing.T, text []byte) {
 	cmd.Stdin = bytes.NewReader(text)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("promtool says %v\n%s", err, out)
+	}
+}
+
+// TestMetricsTellOfOtherProcesses: of the run of one, a server tells that was started
+// before it.
+func TestMetricsTellOfOtherProcesses(t *testing.T) {
+	f := newFolder(t, 1000, "")
+	r := f.stay("serve", "--listen", "127.0.0.1:0")
+	url := r.serving()
+	if done := f.run("run", "--once", "--job", "trending", "--region", "US"); done.code != exitDone {
+		t.Fatal(done.stderr)
+	}
+	text := scrape(t, url)
+	checkMetrics(t, []byte(text))
+	for _, want := range []string{
+		`ingestor_run_units{job="trending"} 4`,
+		`ingestor_run_state{job="trending",state="done"} 1`,
+		`headroom_window_used_units{account="default",pool="units",upstream="youtube",window="24h"} 4`,
+		`headroom_spend_today_units{account="default",class="",job="trending",method="videos.list",pool="units",region="US",upstream="youtube"} 4`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("%s is not there", want)
+		}
+	}
+	if strings.Contains(text, "a-key-of-the-tests") || strings.Contains(text, "a-token-of-the-tests") {
+		t.Error("a secret is there")
 	}
 }

@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -53,6 +51,15 @@ func (f *folder) stay(args ...string) *resident {
 		}
 	}()
 	return &resident{f, cmd, bufio.NewScanner(stdout), log}
+}
+
+// serving waits until a server says where it is.
+func (r *resident) serving() (url string) {
+	r.t.Helper()
+	if !r.stdout.Scan() {
+		r.waitFor("serving")
+	}
+	return strings.TrimPrefix(r.stdout.Text(), "serving on ")
 }
 
 // hangup asks to read the settings again, and waits until it is said what came of it.
@@ -137,10 +144,7 @@ func TestHangupWhileServing(t *testing.T) {
 	f := newFolder(t, 105, "")
 	f.edit("ledger: sqlite:"+f.path("ledger.db"), `ledger: "memory:"`)
 	r := f.stay("serve", "--listen", "127.0.0.1:0")
-	if !r.stdout.Scan() {
-		r.waitFor("nothing")
-	}
-	url := strings.TrimPrefix(r.stdout.Text(), "serving on ")
+	url := r.serving()
 	var granted atomic.Int64
 	var all sync.WaitGroup
 	enough := make(chan struct{})
@@ -213,8 +217,8 @@ func reserveUnit(url string) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// used asks a server what is used of youtube/units.
-func used(t *testing.T, url string) int64 {
+// scrape asks a server as Prometheus does.
+func scrape(t *testing.T, url string) string {
 	t.Helper()
 	resp, err := http.Get(url + "/metrics") //nolint:noctx // it ends with the test
 	if err != nil {
@@ -225,8 +229,14 @@ func used(t *testing.T, url string) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var n int64
-	line := regexp.MustCompile(`(?m)^headroom_window_used_units\{account="default",pool="units",upstream="youtube",window="24h"\} .*$`).FindString(string(text))
+	return string(text)
+}
+
+// used asks a server what is used of youtube/units.
+func used(t *testing.T, url string) (n int64) {
+	t.Helper()
+	text := scrape(t, url)
+	line := regexp.MustCompile(`(?m)^headroom_window_used_units\{account="default",pool="units",upstream="youtube",window="24h"\} .*$`).FindString(text)
 	if _, err := fmt.Sscanf(line[strings.LastIndex(line, " ")+1:], "%d", &n); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}

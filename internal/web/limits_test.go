@@ -81,6 +81,19 @@ func TestLimitsAreExchanged(t *testing.T) {
 	}
 }
 
+// TestMonitorsAreNotLimited: what asks every few seconds must not be told to wait.
+func TestMonitorsAreNotLimited(t *testing.T) {
+	r := newLimitedRig(t, nil, "families: {client: {quota: 1, windows: [{per: 1h, algorithm: counter}]}}")
+	r.exhaust("/api/v1/regions")
+	for _, path := range []string{"/metrics", "/livez", "/readyz"} {
+		for range 3 {
+			if a := r.ask("GET", path, ""); a.StatusCode != http.StatusOK {
+				t.Errorf("%s: %s", path, a.Status)
+			}
+		}
+	}
+}
+
 // TestForgedAddresses has clients say that they are others.
 func TestForgedAddresses(t *testing.T) {
 	forged := [][]string{
