@@ -56,7 +56,7 @@ func (s *state) hours(u *quota.Usage, by grouping) hours {
 		for _, w := range r.Work {
 			took := float64(w.Units) * s.shareOf(j, r.Job, u)
 			at := ended(r, &w)
-			if at.After(s.now.Add(-day)) {
+			if at.After(s.now.Add(-day - slack)) {
 				rolling += took
 			}
 			hour := int(at.Sub(h.from) / time.Hour)

@@ -10,8 +10,12 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// day is how much of the past is shown.
-const day = 24 * time.Hour
+// day is how much of the past is shown. A window of 24h forgets a little later, by its
+// precision: what runs took is looked for that much longer.
+const (
+	day   = 24 * time.Hour
+	slack = 2 * time.Minute
+)
 
 // state is what ledger and catalog say, read once for a page.
 type state struct {
@@ -83,7 +87,7 @@ const mostRuns = 2000
 // readRuns reads the runs that did something within the last 24 hours.
 func (s *state) readRuns(ctx context.Context, c *catalog.Catalog) error {
 	const page = 100
-	since := s.now.Add(-day)
+	since := s.now.Add(-day - slack)
 	for before := int64(0); len(s.runs) < mostRuns; {
 		all, err := c.Runs(ctx, catalog.RunsQuery{Before: before, Limit: page})
 		if err != nil {
