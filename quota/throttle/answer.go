@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -17,7 +18,8 @@ const (
 // answer is what a client is told.
 type answer struct {
 	header http.Header
-	limit  string // the value of RateLimit so far
+	limit  string        // the value of RateLimit so far
+	wait   time.Duration // until there is room again in limits of which this request took the last
 }
 
 // add tells of one limit; v is nil where nobody knows what is left, and p where the
@@ -35,6 +37,9 @@ func (a *answer) add(p *policy, v *quota.Verdict) {
 			a.limit += ", "
 		}
 		a.limit += w.left(v)
+	}
+	if v.Allowed && v.Remaining < v.Units {
+		a.wait = max(a.wait, v.ResetAt.Sub(v.At))
 	}
 }
 
@@ -88,7 +93,7 @@ func (a *answer) refuse(w http.ResponseWriter, p *policy, v *quota.Verdict) {
 			body = told.body
 		}
 	}
-	a.problem(w, http.StatusTooManyRequests, strconv.FormatInt(max(seconds(v.RetryAfter), 1), 10), body)
+	a.problem(w, http.StatusTooManyRequests, strconv.FormatInt(max(seconds(max(v.RetryAfter, a.wait)), 1), 10), body)
 }
 
 // unavailable answers a request that nobody can decide on.

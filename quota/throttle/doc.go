@@ -40,8 +40,9 @@
 // behind it ("search-1s"), and RateLimit tells the one with the least left. A
 // request too many is answered with 429, a Retry-After at which the same request is
 // admitted if nobody else with its key asks, and a body of application/problem+json
-// that names the policy. It costs the client nothing: it may ask on. While the store
-// cannot be reached nobody knows what is left, and RateLimit is missing.
+// that names the policy. It costs the client nothing of the limit that refuses: it may
+// ask on. While the store cannot be reached nobody knows what is left, and RateLimit is
+// missing.
 //
 // # Who a client is
 //

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -207,5 +208,29 @@ func TestInventedTokens(t *testing.T) {
 	}
 	if served != 3 {
 		t.Errorf("%d more requests of one who was there before are served, want 3", served)
+	}
+}
+
+// TestRetryAfterOfSeveralLimits: what one limit has counted before another one refuses
+// may have been its last, so to come again when the other has room would be too early.
+func TestRetryAfterOfSeveralLimits(t *testing.T) {
+	r := newRig(t, &throttle.Options{Limits: []throttle.Limit{{}, {Family: "search"}}})
+	for asked := 1; asked <= 4; asked++ {
+		w := httptest.NewRecorder()
+		r.handler.ServeHTTP(w, request("GET /", "198.51.100.1:4711"))
+		if w.Code != http.StatusTooManyRequests {
+			continue
+		}
+		after, err := strconv.Atoi(w.Header().Get("Retry-After"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := 4 - asked; left > 0 && after > 10 {
+			t.Errorf("with %d left of the first limit it is to come again after %d s", left, after)
+		}
+		if asked == 4 {
+			r.clock.Advance(time.Duration(after) * time.Second)
+			r.want(`OK "client";r=3;t=120, "search-1s";r=0;t=2`, "GET /", "198.51.100.1:4711")
+		}
 	}
 }
