@@ -48,10 +48,17 @@ func (r *rig) serveAt(l net.Listener) *serving {
 // dial connects to the server, for as long as a test may take.
 func (r *rig) dial(s *serving) net.Conn {
 	r.Helper()
+	c := r.connect(s)
+	r.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// connect is dial for who closes it: the test remembers nothing of it.
+func (r *rig) connect(s *serving) net.Conn {
+	r.Helper()
 	var how net.Dialer
 	c, err := how.DialContext(r.Context(), "tcp", s.address)
 	r.must(err)
-	r.Cleanup(func() { _ = c.Close() })
 	r.must(c.SetDeadline(time.Now().Add(patience)))
 	return c
 }
