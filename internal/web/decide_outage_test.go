@@ -1,14 +1,17 @@
 package web_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/journal"
 	"github.com/headroom-quota/headroom/quota/memstore"
@@ -92,6 +95,40 @@ func TestStaleBooks(t *testing.T) {
 		if !strings.Contains(p.Detail, "costs.yaml") {
 			t.Errorf("%s: it says %q", pool, p.Detail)
 		}
+	}
+	if p := r.problem(http.StatusServiceUnavailable, "GET", "/api/v1/quota", ""); p.Code != "stale_book" {
+		t.Errorf("readers are told %+v", p)
+	}
+}
+
+// An outage is written down when it begins and then once a minute, not for each that
+// asks meanwhile.
+func TestOutagesDoNotFloodTheLog(t *testing.T) {
+	var log bytes.Buffer
+	r := newDecider(t, &web.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	r.lose()
+	ask := func(times int) {
+		for range times {
+			r.refuse(http.StatusServiceUnavailable, "outage", "/v1/reserve", `{"method": "item.get"}`)
+			r.problem(http.StatusServiceUnavailable, "GET", "/api/v1/quota", "")
+		}
+	}
+	lines := func() (own []string) {
+		for line := range strings.Lines(log.String()) {
+			if strings.Contains(line, "answer a request") {
+				own = append(own, line)
+			}
+		}
+		return own
+	}
+	ask(20)
+	if said := lines(); len(said) != 2 || !strings.Contains(log.String(), errLost.Error()) {
+		t.Errorf("20 times two routes, and the log has\n%s", strings.Join(said, ""))
+	}
+	r.clock.Advance(time.Minute)
+	ask(20)
+	if said := lines(); len(said) != 4 || !strings.Contains(said[3], "unsaid=19") {
+		t.Errorf("a minute later it has\n%s", strings.Join(said, ""))
 	}
 }
 

@@ -83,7 +83,6 @@ func undecided(book *quota.Book, err error) error {
 	var refused *quota.RefusedError
 	var impossible *quota.ImpossibleError
 	var unpriced *quota.UnpricedError
-	var forgotten *quota.ForgottenError
 	p := &Problem{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
 	switch {
 	case errors.As(err, &refused):
@@ -103,38 +102,12 @@ func undecided(book *quota.Book, err error) error {
 		p.Status, p.Code = http.StatusConflict, "other_charges"
 	case errors.Is(err, quota.ErrNoReceipt):
 		p.Status, p.Code = http.StatusGone, "no_receipt"
-	case errors.Is(err, quota.ErrStaleBook), errors.Is(err, quota.ErrOtherWindows):
-		return &failure{Problem{
-			Status: http.StatusServiceUnavailable, Code: "stale_book", Detail: "this server's price book is not the ledger's: " + err.Error(),
-			RetryAfter: time.Minute,
-		}, err}
+	case errors.Is(err, quota.ErrOtherWindows):
+		return err // it is bad input, too, but not the caller's
 	case errors.Is(err, quota.ErrBadInput):
 		p.Code = "bad_input"
-	case errors.Is(err, quota.ErrOutage):
-		detail := "the ledger cannot be reached; what is left is unknown, and the call is not to be made"
-		if errors.As(err, &forgotten) {
-			detail = forgotten.Error()
-		}
-		return &failure{Problem{Status: http.StatusServiceUnavailable, Code: "outage", Detail: detail, RetryAfter: 5 * time.Second}, err}
 	default:
 		return err
 	}
 	return p
-}
-
-// failure is a problem of ours, with the error for the log.
-type failure struct {
-	told Problem
-	err  error
-}
-
-func (f *failure) Error() string { return f.err.Error() }
-
-// As makes it a problem to who is to be told of one.
-func (f *failure) As(target any) bool {
-	p, ok := target.(**Problem)
-	if ok {
-		*p = &f.told
-	}
-	return ok
 }

@@ -29,7 +29,7 @@ func (s *Server) ready(r *http.Request) (any, error) {
 	defer cancel()
 	src := s.from()
 	if _, err := src.Ledger.Usage(ctx, "", ""); err != nil {
-		return nil, unready("the ledger cannot be reached", err)
+		return nil, unready("the ledger cannot be read", err)
 	}
 	if _, err := src.Catalog.Runs(ctx, catalog.RunsQuery{Limit: 1}); err != nil {
 		return nil, unready("the catalog cannot be read", err)

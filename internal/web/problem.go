@@ -38,15 +38,25 @@ func bad(detail string) *Problem { return &Problem{Status: http.StatusBadRequest
 // may name files and addresses.
 func problem(err error) *Problem {
 	var p *Problem
+	var forgotten *quota.ForgottenError
 	switch {
 	case errors.As(err, &p):
 		return p
+	case errors.As(err, &forgotten):
+		return unavailable("outage", forgotten.Error(), 5*time.Second)
 	case errors.Is(err, quota.ErrOutage):
-		return &Problem{Status: http.StatusServiceUnavailable, Detail: "the ledger cannot be reached", RetryAfter: 5 * time.Second}
+		return unavailable("outage", "the ledger cannot be reached: what is left is unknown", 5*time.Second)
+	case errors.Is(err, quota.ErrStaleBook), errors.Is(err, quota.ErrOtherWindows):
+		return unavailable("stale_book", "this server's price book is not the ledger's: "+err.Error(), time.Minute)
 	case errors.Is(err, context.DeadlineExceeded):
-		return &Problem{Status: http.StatusServiceUnavailable, Detail: "it took too long", RetryAfter: 5 * time.Second}
+		return unavailable("", "it took too long", 5*time.Second)
 	}
 	return &Problem{Status: http.StatusInternalServerError, Detail: "the log says what happened"}
+}
+
+// unavailable says that it is not for the client to mend.
+func unavailable(code, detail string, retryAfter time.Duration) *Problem {
+	return &Problem{Status: http.StatusServiceUnavailable, Code: code, Detail: detail, RetryAfter: retryAfter}
 }
 
 // fail answers with an error.
@@ -57,7 +67,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := *problem(err)
 	p.Title = cmp.Or(p.Title, http.StatusText(p.Status))
 	if p.Status >= http.StatusInternalServerError {
-		s.log.Error("answer a request", "method", r.Method, "path", r.URL.Path, "status", p.Status, "error", err)
+		s.complaints.add(r, p.Status, err)
 	}
 	if p.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.FormatInt(seconds(p.RetryAfter), 10))

@@ -70,6 +70,8 @@ type Server struct {
 	timeouts Timeouts
 	board    *dashboard.Board
 	handler  http.Handler
+
+	complaints complaints
 }
 
 // New returns a server that tells of the sources.
@@ -87,6 +89,7 @@ func New(src Sources, o *Options) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
+	s.complaints = complaints{clock: s.clock, log: s.log, of: map[string]*complaint{}}
 	if s.maxAge == 0 {
 		s.maxAge = DefaultMaxAge
 	}
