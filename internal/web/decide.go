@@ -74,74 +74,6 @@ func (s *Server) reserve(r *http.Request) (any, error) {
 	return grantOf(granted), nil
 }
 
-// readCall reads what is about to be spent.
-func readCall(r *http.Request) (c quota.Call, err error) {
-	var pool, outage string
-	var units *int64
-	var charges unitsByPool
-	err = readObject(r, map[string]any{
-		"upstream": &c.Upstream, "account": &c.Account,
-		"method": &c.Method, "pool": &pool, "charges": &charges, "family": &c.Family, "key": &c.Key, "units": &units,
-		"class": &c.Class, "job": &c.Job, "region": &c.Region, "id": &c.ID, "outage": &outage,
-	})
-	if err != nil {
-		return c, err
-	}
-	c.Charges, c.Outage = charges, quota.Policy(outage)
-	var named []string
-	for _, way := range []struct {
-		name  string
-		there bool
-	}{{"method", c.Method != ""}, {"pool", pool != ""}, {"charges", charges != nil}, {"family", c.Family != ""}} {
-		if way.there {
-			named = append(named, way.name)
-		}
-	}
-	switch {
-	case len(named) != 1:
-		return c, wrong("name one of method, pool, charges and family, not %s", orNone(named))
-	case units != nil && (named[0] == "method" || named[0] == "charges"):
-		return c, wrong("units go with a pool or a family; a method has its price in the price book")
-	case units != nil && *units < 1:
-		return c, wrong("units must be 1 or more, not %d", *units)
-	}
-	n := int64(1)
-	if units != nil {
-		n = *units
-	}
-	switch {
-	case pool != "":
-		err = ofPool(&c, pool, n)
-	case c.Family != "":
-		c.Units = n
-	}
-	return c, err
-}
-
-// ofPool charges one pool, which may be named with its upstream and account, as
-// verdicts name it.
-func ofPool(c *quota.Call, name string, units int64) error {
-	if strings.Contains(name, "/") {
-		p, err := quota.ParsePool(name)
-		if err != nil {
-			return wrong("%v", err)
-		}
-		if c.Upstream != "" || c.Account != "" {
-			return wrong("pool %.80q names its upstream and account already; leave those fields out", name)
-		}
-		c.Upstream, c.Account, name = p.Upstream, p.Account, p.Name
-	}
-	c.Charges = map[string]int64{name: units}
-	return nil
-}
-
-func orNone(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, " and ")
-}
-
 // settle corrects a reservation to what the call really cost.
 func (s *Server) settle(r *http.Request) (any, error) {
 	var text string
@@ -161,7 +93,7 @@ func (s *Server) release(r *http.Request) (any, error) {
 	if err := readObject(r, map[string]any{"token": &text}); err != nil {
 		return nil, err
 	}
-	return s.settleTo(r, text, func(pools []string) ([]int64, error) { return make([]int64, len(pools)), nil })
+	return s.settleTo(r, text, func(pools []string) ([]int64, error) { return make([]int64, max(len(pools), 1)), nil })
 }
 
 // settleTo settles the reservation of a token to units by pool.
@@ -184,13 +116,17 @@ func (s *Server) settleTo(r *http.Request, text string, units func(pools []strin
 
 // readReceipt reads what receipt wrote. One that says no pools, as another program
 // has it from quota.Token, is of one pool.
-func readReceipt(text string) (quota.Token, []string, error) {
-	head, names, _ := strings.Cut(text, ".")
-	token, err := quota.ParseToken(head)
-	if err != nil || len(names) > 64*maxPools {
+func readReceipt(text string) (token quota.Token, pools []string, err error) {
+	head, names, named := strings.Cut(text, ".")
+	token, err = quota.ParseToken(head)
+	if named {
+		pools = strings.Split(names, ".")
+	}
+	inOrder := slices.Compact(slices.Sorted(slices.Values(pools)))
+	if err != nil || len(pools) > maxPools || !slices.Equal(pools, inOrder) || slices.Contains(pools, "") {
 		return token, nil, &Problem{Status: http.StatusBadRequest, Code: "malformed_token", Detail: "token: it was not made by this service; send it as reserve has returned it"}
 	}
-	return token, strings.Split(names, "."), nil
+	return token, pools, nil
 }
 
 // maxPools is how many pools a reservation has at most.

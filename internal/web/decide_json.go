@@ -145,10 +145,16 @@ func (u *settledUnits) UnmarshalJSON(text []byte) error {
 // of are the units in the order of pools.
 func (u *settledUnits) of(pools []string) ([]int64, error) {
 	if u.one != nil {
+		if len(pools) == 0 {
+			return []int64{*u.one}, nil
+		}
 		if len(pools) != 1 {
 			return nil, wrong("the call charged %s; say the units of each, as {%q: 1, ...}", strings.Join(pools, " and "), pools[0])
 		}
 		return []int64{*u.one}, nil
+	}
+	if len(pools) == 0 {
+		return nil, wrong("the token does not say which pools were charged; send the units as a number")
 	}
 	all := make([]int64, len(pools))
 	for i, pool := range pools {

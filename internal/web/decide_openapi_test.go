@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -58,7 +59,7 @@ func TestOpenAPIDecisions(t *testing.T) {
 		{"POST /v1/settle", `{"token": "` + stranger + `", "units": 1}`, http.StatusGone},
 		{"POST /v1/settle", `{"token": "x", "units": 1}`, http.StatusBadRequest},
 		{"POST /v1/settle", large, http.StatusRequestEntityTooLarge},
-		{"POST /v1/release", `{"token": "` + other + `.more"}`, http.StatusUnprocessableEntity},
+		{"POST /v1/release", `{"token": "` + strings.Replace(other, ".", ".orders.", 1) + `"}`, http.StatusUnprocessableEntity},
 		{"POST /v1/release", `{"token": "` + other + `"}`, http.StatusOK},
 		{"POST /v1/release", `{"token": "` + stranger + `"}`, http.StatusGone},
 		{"POST /v1/release", `{}`, http.StatusBadRequest},
@@ -86,9 +87,10 @@ func TestOpenAPIDecisions(t *testing.T) {
 	}
 	everywhere(http.StatusUnauthorized)
 	for range 20 {
-		r.ask("GET", "/v1/pools", "")
+		r.ask("GET", "/v1/pools", "", "Authorization", "Bearer wrong")
 	}
-	everywhere(http.StatusTooManyRequests)
+	everywhere(http.StatusTooManyRequests, withToken...)
+	r.clock.Advance(2 * time.Minute)
 	r.lose()
 	everywhere(http.StatusServiceUnavailable, withToken...)
 	r.token("")

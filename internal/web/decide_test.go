@@ -183,16 +183,19 @@ func TestWhatIsNotGranted(t *testing.T) {
 	r.grant(`{"pool": "units", "id": "c"}`)
 	r.refuse(http.StatusConflict, "other_charges", "/v1/reserve", `{"pool": "units", "units": 2, "id": "c"}`)
 	for body, says := range map[string]string{
-		`{"pool": "unit"}`:                           "the price book has orders, units",
-		`{"pool": "mall/units"}`:                     "the price book has shop",
-		`{"pool": "a/b/c"}`:                          "is not written upstream/pool",
-		`{"pool": "shop/units", "upstream": "shop"}`: "leave those fields out",
-		`{"family": "visitors", "key": "ann"}`:       "the price book has visitor",
-		`{"family": "visitor"}`:                      "the key is empty",
-		`{"method": "item.get", "class": "nope"}`:    "the price book has backfill",
-		`{"method": "item.get", "account": "nope"}`:  "the price book has default, staging",
-		`{"method": "item.get", "units": 1}`:         "a method has its price",
-		`{"method": "item.get", "pool": "units"}`:    "not method and pool",
+		`{"pool": "unit"}`:                             "the price book has orders, units",
+		`{"pool": "mall/units"}`:                       "the price book has shop",
+		`{"pool": "a/b/c"}`:                            "is not written upstream/pool",
+		`{"pool": "shop/units", "upstream": "shop"}`:   "leave those fields out",
+		`{"family": "visitors", "key": "ann"}`:         "the price book has visitor",
+		`{"family": "visitor"}`:                        "the key is empty",
+		`{"family": "visitor", "key": "a", "id": ""}`:  "id is empty",
+		`{"family": "visitor", "key": "a", "id": "a"}`: "a family keeps no receipts",
+		`{"pool": "units", "id": ""}`:                  "id is empty",
+		`{"method": "item.get", "class": "nope"}`:      "the price book has backfill",
+		`{"method": "item.get", "account": "nope"}`:    "the price book has default, staging",
+		`{"method": "item.get", "units": 1}`:           "a method has its price",
+		`{"method": "item.get", "pool": "units"}`:      "not method and pool",
 		`{}`:                            "name one of method, pool, charges and family, not none",
 		`{"pool": "units", "units": 0}`: "units must be 1 or more",
 		`{"pool": "units", "units": 9223372036854775807}`: "units must be 1 to 2147483647",
@@ -297,10 +300,15 @@ func TestSettle(t *testing.T) {
 func TestTokensOfReservations(t *testing.T) {
 	r := newDecider(t, nil)
 	r.refuse(http.StatusUnprocessableEntity, "bad_input", "/v1/settle", `{"token": "x"}`)
-	for _, token := range []string{"", "x", "e30.units", strings.Repeat("A", 50_000)} {
+	own := r.grant(`{"pool": "units"}`).Token
+	bare, _, _ := strings.Cut(own, ".")
+	for _, token := range []string{"", "x", "e30.units", strings.Repeat("A", 50_000), bare + ".", bare + ".units.", bare + ".a" + strings.Repeat(".a", 16), bare + ".units.units"} {
 		r.refuse(http.StatusBadRequest, "malformed_token", "/v1/release", `{"token": "`+token+`"}`)
 	}
 	r.refuse(http.StatusBadRequest, "malformed_token", "/v1/release", `{}`)
+	if p := r.refuse(http.StatusUnprocessableEntity, "bad_input", "/v1/settle", `{"token": "`+bare+`", "units": {"units": 1}}`); !strings.Contains(p.Detail, "as a number") {
+		t.Errorf("by pool, of a token that names none: it says %q", p.Detail)
+	}
 	stranger := quota.Token{Upstream: "shop", Account: "default", ID: "x"}
 	r.refuse(http.StatusGone, "no_receipt", "/v1/release", `{"token": "`+stranger.String()+`.units"}`)
 	old := r.grant(`{"pool": "units"}`).Token

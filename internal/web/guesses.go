@@ -12,11 +12,11 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// guessLimit is the name of the limit on requests that have not the right token: the
+// guessLimit is the name of the limit on requests whose token is not the right one: the
 // family client_guesses of the price book, or 20 a minute.
 const guessLimit = "guesses"
 
-// guesses counts those requests by the address of the client. Who has used up its
+// guesses counts them by the address of the client. Who has used up its
 // guesses is refused unseen until some come back, with the right token too: were it
 // looked at, guessing would be as fast as ever. So whoever shares an address with one
 // that guesses, or that goes on with an old token, is shut out with it.
@@ -42,8 +42,18 @@ families: {client_guesses: {quota: 20, windows: [{per: 1m}]}}
 	return &guesses{store: memstore.New(&memstore.Options{Clock: clock}), family: family, client: client}
 }
 
-// check returns why a request is not to be answered; nil if it has the token.
+// errNotTheToken is all that is said of a token that is wrong, absent or of another
+// length.
+var errNotTheToken = &Problem{Status: http.StatusUnauthorized, Code: "wrong_token", Detail: "send the token as Authorization: Bearer TOKEN"}
+
+// check returns why a request is not to be answered; nil if it has the token. Who
+// presents none has not guessed: a page of another site can make a browser on this
+// machine ask, but not with a token, and is not to use up the guesses of the machine.
 func (g *guesses) check(r *http.Request, token *Token) error {
+	presented := bearer(r)
+	if presented == "" {
+		return errNotTheToken
+	}
 	ctx := context.WithoutCancel(r.Context()) // who hangs up has guessed, too
 	charges := []quota.Charge{g.charge(r)}
 	g.mu.Lock()
@@ -64,13 +74,13 @@ func (g *guesses) check(r *http.Request, token *Token) error {
 			Detail: "too many requests from this address had not the right token; until the seconds in Retry-After are over none is looked at",
 		}
 	}
-	if token.is(bearer(r)) {
+	if token.is(presented) {
 		return nil
 	}
 	if _, err := g.store.Reserve(ctx, quota.Request{Charges: charges}); err != nil {
 		return err
 	}
-	return &Problem{Status: http.StatusUnauthorized, Code: "wrong_token", Detail: "send the token as Authorization: Bearer TOKEN"}
+	return errNotTheToken
 }
 
 // charge is one guess of the client of a request; an IPv6 network of /64 is one.

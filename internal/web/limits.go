@@ -40,7 +40,8 @@ func (s *Server) newLimits(book *quota.Book) (*limits, error) {
 		names[r.limit] = true
 		routes[r.pattern] = own(r.limit)
 		if r.limit == unlimited {
-			routes[r.pattern] = nil
+			_, path, _ := strings.Cut(r.pattern, " ")
+			routes[r.pattern], routes[path] = nil, nil // headers are not to tell which method is right
 		}
 	}
 	families := throttle.Book()

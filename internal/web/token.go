@@ -57,7 +57,6 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 			s.fail(w, r, &Problem{Status: http.StatusNotFound})
 			return
 		}
-		w.Header().Set("Cache-Control", "no-store")
 		if err := s.limits.Load().guesses.check(r, token); err != nil {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			s.fail(w, r, err)
