@@ -68,7 +68,7 @@ func (p *Plan) verdict() string {
 		return "It fits: nothing is deferred."
 	}
 	f := p.First
-	return fmt.Sprintf("It does not fit: at %s %s of %s is deferred until %s, as %s.", p.moment(f.At), f.Work, f.Job, p.moment(f.Until), f.Why())
+	return fmt.Sprintf("It does not fit: at %s %s of %s is deferred until %s, as %s.", p.moment(f.At), shortened(f.Work), f.Job, p.moment(f.Until), f.Why())
 }
 
 // moment is an instant in the zone of the plan's days.
