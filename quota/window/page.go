@@ -264,13 +264,32 @@ func (p *Page) Idle(now Instant) bool {
 
 // Clone returns a page of its own with the same state.
 func (p *Page) Clone() *Page {
-	b, err := p.MarshalBinary()
-	q := new(Page)
-	if err == nil {
-		err = q.UnmarshalBinary(b)
+	q := *p
+	q.Rebased = false
+	q.windows = make([]Window, len(p.windows))
+	for i, w := range p.windows {
+		q.windows[i] = clone(w)
 	}
-	if err != nil {
-		panic(err) // a page reads what a page wrote
+	return &q
+}
+
+// clone returns a window of its own with the same state.
+func clone(w Window) Window {
+	switch w := w.(type) {
+	case *Ring:
+		q := *w
+		q.slots = slices.Clone(w.slots)
+		return &q
+	case *Log:
+		q := *w
+		q.entries = slices.Clone(w.entries)
+		return &q
+	case *Counter:
+		q := *w
+		return &q
+	case *Calendar:
+		q := *w
+		return &q
 	}
-	return q
+	panic("a window that New does not make")
 }
