@@ -158,6 +158,9 @@ func (c *call) shown(v *video, id string) shown {
 
 // video writes the parts of a video.
 func (c *call) video(v *video, id string) {
+	if c.parts&^videoID == 0 {
+		return
+	}
 	w, s := c.out, c.shown(v, id)
 	var text [2048]byte
 	if c.parts&(videoSnippet|videoLocalizations|videoPlayer) != 0 {
