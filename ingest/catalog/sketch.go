@@ -23,15 +23,15 @@ type Sketch struct {
 	fences  map[string]int64
 	cursors map[string]map[string]Cursor // by job and work
 	runs    []RunRecord                  // by ID, from 1
-	known   map[Kind]*ages
-	pending map[chartKey]time.Time // charts of which a part is fetched, and when its first page was
-	seen    map[string]bool        // of the page that is being saved
+	pending map[chartKey]time.Time       // charts of which a part is fetched, and when its first page was
+	seen    map[string]bool              // of the page that is being saved
+
+	videos, channels *ages
+	statistics       *ages // of videos
+	uncounted        *ages // videos that have none
 }
 
 type chartKey struct{ region, category string }
-
-// kindUncounted is of videos that have no statistics.
-const kindUncounted Kind = "uncounted"
 
 // NewSketch returns a sketch that knows nothing.
 func NewSketch(clock quota.Clock) *Sketch {
@@ -39,9 +39,10 @@ func NewSketch(clock quota.Clock) *Sketch {
 		clock:   clock,
 		fences:  map[string]int64{},
 		cursors: map[string]map[string]Cursor{},
-		known:   map[Kind]*ages{KindVideos: newAges(), KindStatistics: newAges(), KindChannels: newAges(), kindUncounted: newAges()},
 		pending: map[chartKey]time.Time{},
 		seen:    map[string]bool{},
+
+		videos: newAges(), channels: newAges(), statistics: newAges(), uncounted: newAges(),
 	}
 }
 
@@ -154,45 +155,44 @@ func (s *Sketch) ForgetRuns(_ context.Context, before time.Time) error {
 func (s *Sketch) Aging(_ context.Context, kind Kind, before time.Time, limit int) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := s.known[kind]
-	switch {
-	case of == nil:
-		return nil, fmt.Errorf("there is no kind %q", kind)
-	case kind != KindStatistics:
-		return of.before(before, limit), nil
+	switch kind {
+	case KindVideos:
+		return s.videos.before(before, limit), nil
+	case KindChannels:
+		return s.channels.before(before, limit), nil
+	case KindStatistics:
+		ids := s.uncounted.first(limit)
+		return append(ids, s.statistics.before(before, limit-len(ids))...), nil
 	}
-	ids := s.known[kindUncounted].first(limit)
-	return append(ids, of.before(before, limit-len(ids))...), nil
+	return nil, fmt.Errorf("there is no kind %q", kind)
 }
 
 // Expire is [Catalog.Expire].
 func (s *Sketch) Expire(_ context.Context, before time.Time) (e Expired, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, x := range []struct {
-		kind  Kind
-		count *int
-	}{{KindStatistics, &e.Statistics}, {KindVideos, &e.Videos}, {KindChannels, &e.Channels}} {
-		for _, id := range s.known[x.kind].before(before, -1) {
-			s.forget(x.kind, id)
-			*x.count++
-		}
+	for _, id := range s.statistics.before(before, -1) {
+		s.statistics.drop(id)
+		s.uncounted.touch(id, time.Time{})
+		e.Statistics++
+	}
+	for _, id := range s.videos.before(before, -1) {
+		s.forget(id)
+		e.Videos++
+	}
+	for _, id := range s.channels.before(before, -1) {
+		s.channels.drop(id)
+		e.Channels++
 	}
 	maps.DeleteFunc(s.pending, func(_ chartKey, at time.Time) bool { return at.Before(before) })
 	return e, nil
 }
 
-// forget forgets a video, with its statistics, or a channel.
-func (s *Sketch) forget(kind Kind, id string) bool {
-	there := s.known[kind].drop(id)
-	switch kind {
-	case KindVideos:
-		s.known[KindStatistics].drop(id)
-		s.known[kindUncounted].drop(id)
-	case KindStatistics:
-		s.known[kindUncounted].touch(id, time.Time{})
-	}
-	return there
+// forget forgets a video, with its statistics.
+func (s *Sketch) forget(id string) bool {
+	s.statistics.drop(id)
+	s.uncounted.drop(id)
+	return s.videos.drop(id)
 }
 
 func (s *Sketch) show(f Fence) error {

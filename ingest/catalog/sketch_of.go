@@ -74,7 +74,7 @@ func (s *Sketch) copy(ctx context.Context, c *Catalog) error {
 		return err
 	}
 	for _, id := range brief {
-		if e := s.known[KindVideos].find(id); e != nil {
+		if e := s.videos.find(id); e != nil {
 			e.Value.(*fetched).brief = true
 		}
 	}
@@ -85,17 +85,17 @@ func (s *Sketch) copy(ctx context.Context, c *Catalog) error {
 // by a clock that was ahead, is of now.
 func (s *Sketch) copyAges(ctx context.Context, c *Catalog) error {
 	now := micros(s.clock.Now())
-	for kind, query := range map[Kind]string{
-		KindVideos:     "SELECT video_id, fetched_at FROM videos ORDER BY fetched_at, id",
-		KindStatistics: "SELECT v.video_id, s.fetched_at FROM statistics s JOIN videos v ON v.id = s.video ORDER BY s.fetched_at, s.video",
-		kindUncounted:  "SELECT video_id, fetched_at FROM videos v WHERE NOT EXISTS (SELECT 1 FROM statistics WHERE video = v.id)",
-		KindChannels:   "SELECT channel_id, fetched_at FROM channels ORDER BY fetched_at, channel_id",
+	for of, query := range map[*ages]string{
+		s.videos:     "SELECT video_id, fetched_at FROM videos ORDER BY fetched_at, id",
+		s.statistics: "SELECT v.video_id, s.fetched_at FROM statistics s JOIN videos v ON v.id = s.video ORDER BY s.fetched_at, s.video",
+		s.uncounted:  "SELECT video_id, fetched_at FROM videos v WHERE NOT EXISTS (SELECT 1 FROM statistics WHERE video = v.id)",
+		s.channels:   "SELECT channel_id, fetched_at FROM channels ORDER BY fetched_at, channel_id",
 	} {
 		err := c.each(ctx, func(rows *sql.Rows) error {
 			var id string
 			var at int64
 			err := rows.Scan(&id, &at)
-			s.known[kind].touch(id, moment(min(at, now)))
+			of.touch(id, moment(min(at, now)))
 			return err
 		}, query)
 		if err != nil {
@@ -143,8 +143,8 @@ func (s *Sketch) Copy(clock quota.Clock) *Sketch {
 	}
 	maps.Copy(to.fences, s.fences)
 	maps.Copy(to.pending, s.pending)
-	for kind, of := range s.known {
-		of.each(func(one *fetched) { to.known[kind].touch(one.id, one.at).brief = one.brief })
+	for of, copied := range map[*ages]*ages{s.videos: to.videos, s.channels: to.channels, s.statistics: to.statistics, s.uncounted: to.uncounted} {
+		of.each(func(one *fetched) { copied.touch(one.id, one.at).brief = one.brief })
 	}
 	return to
 }

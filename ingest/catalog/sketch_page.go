@@ -133,10 +133,10 @@ func (s *Sketch) saveChart(p *Page, cur *Cursor, now time.Time) error {
 // saveRows notes what a page holds. A text is never another one: there is none.
 func (s *Sketch) saveRows(p *Page, saved *Saved, now time.Time) {
 	for _, id := range p.Gone {
-		if s.forget(KindVideos, id) {
+		if s.forget(id) {
 			saved.Gone++
 		}
-		if s.forget(KindChannels, id) {
+		if s.channels.drop(id) {
 			saved.Gone++
 		}
 	}
@@ -148,10 +148,10 @@ func (s *Sketch) saveRows(p *Page, saved *Saved, now time.Time) {
 		}
 	}
 	for i := range p.Channels {
-		s.known[KindChannels].touch(p.Channels[i].ID, now)
+		s.channels.touch(p.Channels[i].ID, now)
 	}
 	for i := range p.Statistics {
-		if id := p.Statistics[i].VideoID; s.known[KindVideos].at[id] != nil {
+		if id := p.Statistics[i].VideoID; s.videos.find(id) != nil {
 			s.count(id, saved, now)
 		}
 	}
@@ -159,28 +159,31 @@ func (s *Sketch) saveRows(p *Page, saved *Saved, now time.Time) {
 
 // count notes that a video has statistics.
 func (s *Sketch) count(id string, saved *Saved, now time.Time) {
-	s.known[KindStatistics].touch(id, now)
-	s.known[kindUncounted].drop(id)
+	if e := s.statistics.find(id); e != nil {
+		s.statistics.renew(e, now)
+	} else {
+		s.statistics.touch(id, now)
+		s.uncounted.drop(id)
+	}
 	saved.Statistics++
 }
 
 func (s *Sketch) saveVideo(v *Video, saved *Saved, now time.Time) {
-	videos := s.known[KindVideos]
-	switch e := videos.find(v.ID); {
+	switch e := s.videos.find(v.ID); {
 	case e == nil:
 		saved.New++
-		videos.touch(v.ID, now).brief = v.Brief
+		s.videos.touch(v.ID, now).brief = v.Brief
 	case v.Brief && !e.Value.(*fetched).brief: // more is known of it, and that stays as old as it is
 		saved.Unchanged++
 	default:
 		saved.Unchanged++
-		videos.renew(e, now).brief = v.Brief
+		s.videos.renew(e, now).brief = v.Brief
 	}
 	switch {
 	case v.Statistics != nil:
 		s.count(v.ID, saved, now)
-	case s.known[KindStatistics].find(v.ID) == nil:
-		s.known[kindUncounted].touch(v.ID, now)
+	case s.statistics.find(v.ID) == nil:
+		s.uncounted.touch(v.ID, now)
 	}
 }
 

@@ -80,9 +80,10 @@ func (u *rehearsed) Trending(ctx context.Context, region, category string, at ca
 
 // counted are videos of which no more is known than that they have statistics.
 func counted(ids []string) []catalog.Video {
-	all := make([]catalog.Video, len(ids))
+	all, statistics := make([]catalog.Video, len(ids)), make([]catalog.Statistics, len(ids))
 	for i, id := range ids {
-		all[i] = catalog.Video{ID: id, Statistics: &catalog.Statistics{VideoID: id}}
+		statistics[i].VideoID = id
+		all[i] = catalog.Video{ID: id, Statistics: &statistics[i]}
 	}
 	return all
 }
