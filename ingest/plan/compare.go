@@ -25,35 +25,39 @@ const (
 	CalendarOnly = "calendar only"
 )
 
-// compare sets the plan beside those with the sliding windows alone, and with the
-// calendars alone. Where the ledger never said no, it would not have with fewer
-// windows either, and the plans are the same.
-func (s *scenario) compare(ctx context.Context, book *quota.Book, p *Plan) ([]Compared, error) {
-	all := []Compared{p.sum(Configured), p.sum(SlidingOnly), p.sum(CalendarOnly)}
-	if p.said == 0 {
-		return all, nil
+// alternatives are the plans with the sliding windows alone, and with the calendars
+// alone. They are made beside the plan as configured, from when its ledger first says
+// no: where it never does, it would not with fewer windows either, and they are the same.
+type alternatives struct {
+	scenario
+	ctx  context.Context
+	book *quota.Book
+
+	side  sync.WaitGroup
+	plans [2]*Plan // sliding, calendar
+	errs  [2]error
+}
+
+func (a *alternatives) begin() {
+	a.progress = func(time.Time) {}
+	for i, drop := range []func(quota.Window) bool{calendar, sliding} {
+		a.side.Go(func() { a.plans[i], a.errs[i] = a.run(a.ctx, without(a.book, drop)) })
 	}
-	s.progress(time.Time{})
-	other := *s
-	other.progress = func(time.Time) {}
-	var side sync.WaitGroup
-	errs := make([]error, len(all))
-	for i, drop := range []func(quota.Window) bool{1: calendar, 2: sliding} {
-		if drop == nil {
-			continue
+}
+
+// compare waits for them, and sets the plan beside them.
+func (a *alternatives) compare(p *Plan) ([]Compared, error) {
+	a.side.Wait()
+	all := []Compared{p.sum(Configured)}
+	for i, name := range []string{SlidingOnly, CalendarOnly} {
+		if a.errs[i] != nil {
+			return nil, a.errs[i]
 		}
-		side.Go(func() {
-			var p *Plan
-			if p, errs[i] = other.run(ctx, without(book, drop)); errs[i] == nil {
-				all[i] = p.sum(all[i].Windows)
-			}
-		})
-	}
-	side.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
+		other := p
+		if a.plans[i] != nil {
+			other = a.plans[i]
 		}
+		all = append(all, other.sum(name))
 	}
 	return all, nil
 }

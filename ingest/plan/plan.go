@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
@@ -28,8 +29,8 @@ type Options struct {
 	Records map[Work]Record
 	// Alone leaves out the comparison with other windows.
 	Alone bool
-	// Progress is told each day that is over, and zero when other windows are tried,
-	// which takes as long again; nil is nobody.
+	// Progress is told each day that is over, and zero when only other windows are
+	// still tried; nil is nobody.
 	Progress func(time.Time)
 }
 
@@ -54,8 +55,6 @@ type Plan struct {
 	Stale      []Stale    `json:"stale"`    // the worst first
 	Compared   []Compared `json:"compared"`
 	Notes      []string   `json:"notes"`
-
-	said int // how often the ledger said no, also where it was waited for
 }
 
 // Make prices the schedule of a configuration that was prepared by a price book.
@@ -67,14 +66,21 @@ func Make(ctx context.Context, c *ingest.Config, book *quota.Book, o *Options) (
 	if err != nil {
 		return nil, err
 	}
+	if o.Alone {
+		return s.run(ctx, book)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	beside := &alternatives{scenario: *s, ctx: ctx, book: book}
+	defer beside.side.Wait()
+	defer cancel()
+	s.refused = sync.OnceFunc(beside.begin)
 	p, err := s.run(ctx, book)
 	if err != nil {
 		return nil, err
 	}
-	if !o.Alone {
-		if p.Compared, err = s.compare(ctx, book, p); err != nil {
-			return nil, err
-		}
+	s.progress(time.Time{})
+	if p.Compared, err = beside.compare(p); err != nil {
+		return nil, err
 	}
 	return p, nil
 }
@@ -86,10 +92,11 @@ type scenario struct {
 	zone        *time.Location
 	from, until time.Time
 	progress    func(time.Time)
+	refused     func() // told when the ledger says no, also where that is waited for
 }
 
 func newScenario(c *ingest.Config, o *Options) (*scenario, error) {
-	s := &scenario{config: c, options: o, from: o.From, zone: time.UTC, progress: o.Progress}
+	s := &scenario{config: c, options: o, from: o.From, zone: time.UTC, progress: o.Progress, refused: func() {}}
 	if s.progress == nil {
 		s.progress = func(time.Time) {}
 	}

@@ -22,7 +22,6 @@ type rig struct {
 	ledger *quota.Ledger
 	sketch *catalog.Sketch
 	runner *ingest.Runner
-	said   int // how often the ledger said no
 
 	charged youtubesim.Count // by the upstream, before the plan begins
 }
@@ -32,11 +31,16 @@ const seed = 1
 
 func newRig(ctx context.Context, s *scenario, book *quota.Book, clock *quota.SimClock) (*rig, error) {
 	r := &rig{clock: clock, sketch: catalog.NewSketch(clock)}
+	observe := func(e quota.Event) {
+		if e.Kind == quota.EventRefused || e.Kind == quota.EventBlocked {
+			s.refused()
+		}
+	}
 	if s.options.History != nil {
 		r.sketch = s.options.History.Copy(clock)
 	}
 	var err error
-	if r.ledger, err = quota.New(book, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock, Observer: quota.ObserverFunc(r.observe)}); err != nil {
+	if r.ledger, err = quota.New(book, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock, Observer: quota.ObserverFunc(observe)}); err != nil {
 		return nil, err
 	}
 	quiet := slog.New(slog.DiscardHandler)
@@ -59,13 +63,6 @@ func newRig(ctx context.Context, s *scenario, book *quota.Book, clock *quota.Sim
 		Clock: clock, Log: quiet, Jitter: func(time.Duration) time.Duration { return 0 },
 	})
 	return r, nil
-}
-
-// observe counts how often the ledger says no.
-func (r *rig) observe(e quota.Event) {
-	if e.Kind == quota.EventRefused || e.Kind == quota.EventBlocked {
-		r.said++
-	}
 }
 
 // simulate says how an upstream is simulated that grants what a price book says, and
