@@ -35,7 +35,9 @@ func (t Timeouts) complete() Timeouts {
 // Serve answers what comes in at a listener until the context ends; then requests
 // under way finish. When abort ends they do not.
 func (s *Server) Serve(ctx, abort context.Context, l net.Listener) error {
+	clients := connections{most: s.most, idle: map[net.Conn]struct{}{}}
 	server := &http.Server{
+		ConnState:         clients.changed,
 		Handler:           s,
 		ReadHeaderTimeout: s.timeouts.Header,
 		ReadTimeout:       s.timeouts.Request,

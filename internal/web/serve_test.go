@@ -119,6 +119,42 @@ func TestSlowClientsAreCut(t *testing.T) {
 	}
 }
 
+// TestConnectionsAreBounded: an idle one makes room for another, and one that has yet to
+// ask does not.
+func TestConnectionsAreBounded(t *testing.T) {
+	r := newRig(t, &web.Options{Connections: 1})
+	answered := func(c net.Conn) bool {
+		_, _ = io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n") // it may be closed already
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		return err == nil && a.StatusCode == http.StatusOK && a.Body.Close() == nil
+	}
+	s := r.serve()
+	var before net.Conn
+	for range 5 {
+		c := r.dial(s)
+		for !answered(c) { // the one before is idle only once it knows of its answer
+			c = r.dial(s)
+		}
+		if before != nil {
+			if _, err := io.Copy(io.Discard, before); isTimeout(err) {
+				t.Error("an idle one did not make room")
+			}
+		}
+		before = c
+	}
+
+	s = r.serve()
+	silent := r.dial(s)
+	for range 5 {
+		if answered(r.dial(s)) {
+			t.Error("one too many is answered")
+		}
+	}
+	if !answered(silent) {
+		t.Error("who came first is not answered")
+	}
+}
+
 func isTimeout(err error) bool {
 	var e net.Error
 	return errors.As(err, &e) && e.Timeout()

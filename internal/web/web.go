@@ -7,6 +7,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -53,6 +54,9 @@ type Options struct {
 	// own name resolved to 127.0.0.1 is not to read what is served here.
 	AnyHost bool
 
+	// Connections are how many clients may be connected at once; zero is
+	// DefaultConnections.
+	Connections int
 	// Timeouts are how long clients and questions may take; zero ones are the
 	// default.
 	Timeouts Timeouts
@@ -68,6 +72,7 @@ type Server struct {
 	maxAge   time.Duration
 	proxies  []netip.Prefix
 	timeouts Timeouts
+	most     int // connections
 	board    *dashboard.Board
 	handler  http.Handler
 
@@ -82,7 +87,7 @@ func New(src Sources, o *Options) (*Server, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete()}
+	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete(), most: cmp.Or(o.Connections, DefaultConnections)}
 	if s.clock == nil {
 		s.clock = quota.SystemClock{}
 	}
