@@ -71,7 +71,7 @@ func (g *guesses) check(r *http.Request, token *Token) error {
 	if wait > 0 {
 		return &Problem{
 			Status: http.StatusTooManyRequests, Code: "too_many_guesses", RetryAfter: wait,
-			Detail: "too many requests from this address had not the right token; until the seconds in Retry-After are over none is looked at",
+			Detail: "too many requests from this address had a wrong token; until the seconds in Retry-After are over none is looked at",
 		}
 	}
 	if token.is(presented) {

@@ -1,0 +1,83 @@
+package web_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+func TestSettle(t *testing.T) {
+	type settled struct {
+		ID                  string
+		Back, Left, Charged int64
+		Repeat              bool
+	}
+	r := newDecider(t, nil)
+	say := func(path, body string) (s settled) {
+		t.Helper()
+		r.post(path, body, &s)
+		return s
+	}
+	one := r.grant(`{"pool": "units", "units": 5, "id": "one"}`).Token
+	if got := say("/v1/settle", `{"token": "`+one+`", "units": 3}`); got != (settled{ID: "one", Back: 2}) {
+		t.Errorf("settled to less: %+v", got)
+	}
+	for _, path := range []string{"/v1/settle", "/v1/release"} {
+		body := `{"token": "` + one + `"}`
+		if path == "/v1/settle" {
+			body = `{"token": "` + one + `", "units": {"units": 9}}`
+		}
+		if got := say(path, body); got != (settled{ID: "one", Back: 2, Repeat: true}) {
+			t.Errorf("%s again: %+v", path, got)
+		}
+	}
+	two := r.grant(`{"method": "order.put"}`).Token
+	for body, says := range map[string]string{
+		`"units": 5`:                                 `the call charged orders and units; say the units of each, as {"orders": 1, ...}`,
+		`"units": {"units": 5}`:                      "the call charged orders and units, not units",
+		`"units": {"units": 5, "searches": 1}`:       "the call charged orders and units, not searches and units",
+		`"units": {"units": -1, "orders": 1}`:        "units must be 0 to 2147483647",
+		`"units": {"units": 1, "orders": 1, "a": 0}`: "not a and orders and units",
+	} {
+		if p := r.refuse(http.StatusUnprocessableEntity, "bad_input", "/v1/settle", `{"token": "`+two+`", `+body+`}`); !strings.Contains(p.Detail, says) {
+			t.Errorf("%s: it says %q, not %q", body, p.Detail, says)
+		}
+	}
+	if got := say("/v1/settle", `{"token": "`+two+`", "units": {"units": 1, "orders": 2}}`); got.Back != 3 || got.Charged != 1 {
+		t.Errorf("settled by pool: %+v", got)
+	}
+	three := r.grant(`{"method": "order.put"}`).Token
+	if got := say("/v1/release", `{"token": "`+three+`"}`); got.Back != 5 {
+		t.Errorf("released: %+v", got)
+	}
+	if used := r.used("shop/units"); used != 4 {
+		t.Errorf("%d units are used, want 3 and 1", used)
+	}
+	here, err := r.ledger.Reserve(t.Context(), quota.Call{Method: "item.get"}) // another program's token
+	r.must(err)
+	if got := say("/v1/release", `{"token": "`+here.Token().String()+`"}`); got.Back != 1 {
+		t.Errorf("released another program's: %+v", got)
+	}
+}
+
+func TestTokensOfReservations(t *testing.T) {
+	r := newDecider(t, nil)
+	r.refuse(http.StatusUnprocessableEntity, "bad_input", "/v1/settle", `{"token": "x"}`)
+	own := r.grant(`{"pool": "units"}`).Token
+	bare, _, _ := strings.Cut(own, ".")
+	for _, token := range []string{"", "x", "e30.units", strings.Repeat("A", 50_000), bare + ".", bare + ".units.", bare + ".a" + strings.Repeat(".a", 16), bare + ".units.units"} {
+		r.refuse(http.StatusBadRequest, "malformed_token", "/v1/release", `{"token": "`+token+`"}`)
+	}
+	r.refuse(http.StatusBadRequest, "malformed_token", "/v1/release", `{}`)
+	if p := r.refuse(http.StatusUnprocessableEntity, "bad_input", "/v1/settle", `{"token": "`+bare+`", "units": {"units": 1}}`); !strings.Contains(p.Detail, "as a number") {
+		t.Errorf("by pool, of a token that names none: it says %q", p.Detail)
+	}
+	stranger := quota.Token{Upstream: "shop", Account: "default", ID: "x"}
+	r.refuse(http.StatusGone, "no_receipt", "/v1/release", `{"token": "`+stranger.String()+`.units"}`)
+	old := r.grant(`{"pool": "units"}`).Token
+	r.clock.Advance(quota.ReceiptLife + time.Second)
+	r.refuse(http.StatusGone, "no_receipt", "/v1/release", `{"token": "`+old+`"}`)
+}
