@@ -122,6 +122,11 @@ func (c *chance) why() string {
 	return fmt.Sprintf("%s is used up (%s of %s %s)", c.pool.Pool, number(c.window.Used), number(c.limit), within(c.window))
 }
 
+// tooDear says why a run can never go.
+func (c *chance) tooDear() sentence {
+	return say("its class may use ", number(c.limit), " of ", c.pool.Pool, ", and its first call costs more")
+}
+
 // within says of what time a window is: in 24h, today in Los Angeles.
 func within(w *quota.WindowUsage) string {
 	name, zone, calendar := strings.Cut(w.Window, " ")

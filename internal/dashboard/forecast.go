@@ -19,6 +19,7 @@ type forecast struct {
 	Fits     bool
 	RunsOut  *moment // the first run that does not fit
 	RunsJob  string
+	Lacks    string // the window that it does not fit into
 	Window   string
 	Guessed  []string // jobs of which no run was done yet: they count with what they may cost at most
 	Resuming []string // jobs with work that was deferred: it counts as one more run
@@ -83,18 +84,24 @@ func (s *state) forecast(u *quota.Usage) *forecast {
 		f.Lines = append(f.Lines, line)
 		f.Units += line.Units
 	}
-	s.runsOut(f, pool, ticks)
+	s.runsOut(f, u, ticks)
 	return f
 }
 
-// runsOut finds the first run that does not fit any more.
-func (s *state) runsOut(f *forecast, pool string, ticks []tick) {
+// runsOut finds the first run that does not fit any more: into the window that the
+// forecast is of, or into another one before anything of that comes back.
+func (s *state) runsOut(f *forecast, u *quota.Usage, ticks []tick) {
 	slices.SortStableFunc(ticks, func(a, b tick) int { return a.at.Compare(b.at) })
-	left := f.Free
+	var spent int64
 	for _, t := range ticks {
-		if left -= t.job.of(pool); left < 0 {
+		spent += t.job.of(u.Pool.String())
+		for i := range u.Allowances {
+			w := &u.Allowances[i]
+			if guard(w) || spent <= w.Remaining || within(w) != f.Window && !t.at.Before(w.NextAt) {
+				continue
+			}
 			at := s.at(t.at)
-			f.Fits, f.RunsOut, f.RunsJob = false, &at, t.job.Name
+			f.Fits, f.RunsOut, f.RunsJob, f.Lacks = false, &at, t.job.Name, within(w)
 			return
 		}
 	}
@@ -125,6 +132,11 @@ func (f *forecast) Sum() string {
 		return "up to " + count(f.Units, "unit")
 	}
 	return "about " + count(f.Units, "unit")
+}
+
+// Short is what does not fit, in words.
+func (f *forecast) Short() sentence {
+	return say(f.RunsJob, " at ", *f.RunsOut, " is the first that finds too little ", f.Lacks)
 }
 
 // Left is what there is for it.

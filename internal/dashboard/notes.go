@@ -6,6 +6,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // note is something that somebody should know.
@@ -19,6 +20,8 @@ func (s *state) notes() []note {
 	var all []note
 	all = append(all, s.outages()...)
 	all = append(all, s.blocks()...)
+	all = append(all, s.shortages()...)
+	all = append(all, s.unrun()...)
 	for _, j := range s.jobs {
 		all = append(all, s.notesOf(j)...)
 	}
@@ -51,9 +54,42 @@ func (s *state) blocks() (all []note) {
 	return all
 }
 
+// shortages tell of pools that have something left, but not for all that is to come.
+func (s *state) shortages() (all []note) {
+	for i := range s.pools {
+		u := &s.pools[i]
+		if s.outage != nil || !s.used(u) || u.Blocked.After(u.Now) || slices.ContainsFunc(u.Allowances, func(w quota.WindowUsage) bool { return w.Remaining == 0 }) {
+			continue
+		}
+		if f := s.forecast(u); f != nil && !f.Fits {
+			all = append(all, note{warn, append(say(u.Pool, " will not last until ", f.Until, ": "), f.Short()...)})
+		}
+	}
+	return all
+}
+
+// unrun tells of jobs that never ran, as all are at first.
+func (s *state) unrun() []note {
+	var names []string
+	for _, j := range s.jobs {
+		if !j.missed.IsZero() && j.last == nil {
+			names = append(names, j.Name)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return nil
+	case 1:
+		return []note{{warn, say(names[0], " has not run yet; ingestor run runs it when it is due, ingestor run --once now")}}
+	}
+	return []note{{warn, say(list(names), " have not run yet; ingestor run runs them when they are due, ingestor run --once now")}}
+}
+
 func (s *state) notesOf(j *job) (all []note) {
 	c := s.chanceOf(j)
 	switch shut := s.outage == nil && c.shut() && !c.never; {
+	case s.outage == nil && c.never:
+		all = append(all, note{bad, append(say(j.Name, " can never go: "), c.tooDear()...)})
 	case shut && !j.resume.IsZero():
 		all = append(all, note{warn, say(j.Name, " goes on by itself at ", s.at(c.until), ", with ", count(int64(j.waiting), "unit"), " of work that ", waits(j.waiting), ": ", c.why(), ". What was fetched stays")})
 	case shut:
@@ -61,10 +97,7 @@ func (s *state) notesOf(j *job) (all []note) {
 	case !j.resume.IsZero():
 		all = append(all, note{warn, say(j.Name, " goes on by itself at ", s.at(j.resume), ", with ", count(int64(j.waiting), "unit"), " of work that ", waits(j.waiting), ". What was fetched stays")})
 	}
-	switch {
-	case !j.missed.IsZero() && j.last == nil:
-		all = append(all, note{warn, say(j.Name, " has not run yet; ingestor run runs it when it is due, ingestor run --once now")})
-	case !j.missed.IsZero():
+	if !j.missed.IsZero() && j.last != nil {
 		all = append(all, note{bad, say(j.Name, " was due at ", s.at(j.missed), " and nobody has run it; see whether ingestor run, or its timer, is up")})
 	}
 	if j.last != nil && j.last.State == catalog.Running {

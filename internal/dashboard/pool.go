@@ -33,7 +33,8 @@ type windowRow struct {
 	Level               level
 	NextUnits           string
 	Next, Reset         *moment
-	All                 bool // of it comes back next
+	All                 bool   // of it comes back next
+	After               string // how long after the reset that is
 }
 
 // legend is a line below a chart.
@@ -143,6 +144,9 @@ func (s *state) windowRow(w *quota.WindowUsage) windowRow {
 	if w.Used > 0 && w.ResetAt.After(s.now) {
 		at := s.at(w.ResetAt)
 		row.Reset = &at
+		if w.NextAt.After(w.ResetAt) {
+			row.After = span(w.NextAt.Sub(w.ResetAt))
+		}
 	}
 	return row
 }

@@ -38,8 +38,7 @@ func (s *state) verdict() verdict {
 	case s.outage != nil:
 		return s.unknown(&next)
 	case next.never:
-		return verdict{Level: bad, Word: "It cannot go", Says: s.told(&next, " can never go: its class may use ", number(next.limit), " of ",
-			next.pool.Pool, ", and its first call costs more")}
+		return verdict{Level: bad, Word: "It cannot go", Says: append(s.told(&next, " can never go: "), next.tooDear()...)}
 	case open < 0:
 		all = slices.DeleteFunc(all, func(c chance) bool { return c.never })
 		first := slices.MinFunc(all, func(a, b chance) int { return a.until.Compare(b.until) })
@@ -52,23 +51,37 @@ func (s *state) verdict() verdict {
 		return verdict{Level: warn, Word: "It can go in part", Says: s.told(&next, " can go in part: ", next.needs(), ", and ", number(next.free), " are left of ",
 			next.pool.Pool, " ", within(next.window)), More: append([]sentence{rest}, s.spenders(&next)...)}
 	}
-	return s.canGo(&next)
+	return s.canGo(&next, all)
 }
 
-// canGo is the verdict of a run that can.
-func (s *state) canGo(next *chance) verdict {
+// canGo is the verdict of a run that can, the next of all.
+func (s *state) canGo(next *chance, all []chance) verdict {
 	v := verdict{Level: good, Word: "It can go", Says: s.told(next, " can go: ", next.needs())}
 	if next.window != nil {
 		v.Says = append(v.Says, say(", and ", number(next.free), " are left of ", next.pool.Pool)...)
 	}
+	if waiting := slices.DeleteFunc(all, func(c chance) bool { return c.until.IsZero() }); len(waiting) > 0 {
+		v.Level, v.Word = warn, "It can go, others cannot"
+		v.More = s.held(waiting)
+	}
 	if missed := next.job.missed; !missed.IsZero() {
 		v.Level, v.Word = warn, "It could go"
-		v.More = []sentence{say("But it was due at ", s.at(missed), ", and nobody has run it: see whether ingestor run, or its timer, is up")}
+		v.More = append(v.More, say("But it was due at ", s.at(missed), ", and nobody has run it: see whether ingestor run, or its timer, is up"))
 	}
 	if s.unread != nil {
 		v.Level = warn
 	}
 	return v
+}
+
+// held says which runs cannot go yet, and who spent what the first of them lacks.
+func (s *state) held(waiting []chance) []sentence {
+	var names []string
+	for i := range waiting {
+		names = append(names, waiting[i].job.Name)
+	}
+	first := slices.MinFunc(waiting, func(a, b chance) int { return a.until.Compare(b.until) })
+	return append([]sentence{say(list(names), " cannot go before ", s.at(first.until), ": ", first.why())}, s.spenders(&first)...)
 }
 
 // told says something of a run that is to come.

@@ -99,9 +99,11 @@ func span(d time.Duration) string {
 		return strconv.Itoa(int(d/time.Second)) + " s"
 	case d < time.Hour:
 		return strconv.Itoa(int(d/time.Minute)) + " min"
-	case d < 48*time.Hour:
+	case d >= 10*time.Hour && d < 48*time.Hour:
+		return strconv.Itoa(int(d.Round(time.Hour)/time.Hour)) + " h"
+	case d < 10*time.Hour:
 		text := strconv.Itoa(int(d/time.Hour)) + " h"
-		if m := int(d % time.Hour / time.Minute); m > 0 && d < 10*time.Hour {
+		if m := int(d % time.Hour / time.Minute); m > 0 {
 			text += " " + strconv.Itoa(m) + " min"
 		}
 		return text

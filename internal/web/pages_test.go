@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
@@ -63,6 +64,39 @@ func TestARunThatCanGoInPart(t *testing.T) {
 	r.run("trending")
 	r.reads("/", "can go in part: it needs about 4 units, and 2 are left of youtube/units in 24h", "What is left over is deferred",
 		"It does not fit: trending at 20:15 UTC (in 15 min) is the first that finds too little")
+}
+
+// TestOneRunCanGoOthersCannot: that the next run draws on another account must not hide
+// that the others wait.
+func TestOneRunCanGoOthersCannot(t *testing.T) {
+	config := hourly()
+	config.Jobs["elsewhere"] = ingest.Job{Kind: ingest.Trending, Account: "second", Cron: "5 * * * *", Pages: 1}
+	r := newRigOf(t, nil, "upstreams: {youtube: {accounts: {default: {}, second: {}}, pools: {units: {quota: 4, headroom: 0}}}}", config)
+	r.run("elsewhere")
+	r.run("trending")
+	r.reads("/", "It can go, others cannot The next run, elsewhere at 20:05 UTC (in 5 min), can go",
+		"trending and retention cannot go before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h).", "Who spent it in the last 24 hours: trending 4.")
+}
+
+// TestTheMorningAfter: at midnight in California the day begins anew, but what was used
+// yesterday still counts in 24h.
+func TestTheMorningAfter(t *testing.T) {
+	config := hourly()
+	job := config.Jobs["trending"]
+	job.Cron = "15 9 * * *"
+	config.Jobs["trending"] = job
+	r := newRigOf(t, nil, "upstreams: {youtube: {pools: {units: {quota: 4, headroom: 0}}}}", config)
+	r.run("trending")
+	r.reads("/", "all at 08:01 UTC tomorrow (in 12 h), 1 min after the reset, as clocks differ")
+	r.clock.Advance(12*time.Hour + 30*time.Minute)
+	r.reads("/", "0 of 4 used today in Los Angeles", "4 of 4 used in 24h",
+		"It does not fit: trending at 09:15 UTC (in 45 min) is the first that finds too little in 24h")
+}
+
+func TestAPoolThatWillNotLast(t *testing.T) {
+	r := newRigOf(t, nil, "upstreams: {youtube: {pools: {units: {quota: 10, headroom: 0}}}}", hourly())
+	r.run("trending")
+	r.reads("/", "It can go", "youtube/units will not last until 08:00 UTC tomorrow (in 12 h): trending at 21:15 UTC (in 1 h 15 min) is the first that finds too little")
 }
 
 func TestWhoSpentItIsNotARun(t *testing.T) {
