@@ -74,9 +74,14 @@ func (p *chart) list(ctx context.Context, s *state, c *catalog.Catalog, region, 
 
 // missing answers that there is no such page.
 func (b *Board) missing(w http.ResponseWriter, r *http.Request, says string) {
+	b.Problem(w, r, http.StatusNotFound, says)
+}
+
+// Problem answers with an error and what it says, a sentence without its full stop.
+func (b *Board) Problem(w http.ResponseWriter, r *http.Request, status int, says string) {
 	s := &state{now: b.clock.Now()}
-	b.show(w, r, http.StatusNotFound, "missing", &struct {
+	b.show(w, r, status, "problem", &struct {
 		Page
 		Says string
-	}{s.page("Not found", false), says})
+	}{s.page(http.StatusText(status), false), says})
 }

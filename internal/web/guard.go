@@ -19,7 +19,7 @@ func (s *Server) guarded(next http.Handler, o *Options) http.Handler {
 	if !o.AnyHost {
 		next = s.ownHost(next)
 	}
-	return s.recovered(http.MaxBytesHandler(next, maxBody))
+	return s.forPeople(s.recovered(http.MaxBytesHandler(next, maxBody)))
 }
 
 // recovered makes a panic an answer of its own, and sets what all answers say to

@@ -99,6 +99,30 @@ func TestAPoolThatWillNotLast(t *testing.T) {
 	r.reads("/", "It can go", "youtube/units will not last until 08:00 UTC tomorrow (in 12 h): trending at 21:15 UTC (in 1 h 15 min) is the first that finds too little")
 }
 
+// TestErrorsForPeople: who asks with a browser for what is not there, or too often, is
+// told in a page; programs are told as before.
+func TestErrorsForPeople(t *testing.T) {
+	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+	r := newLimitedRig(t, nil, "families: {client: {quota: 3, windows: [{per: 1m, algorithm: counter}]}}")
+	reads := func(method, path string, status int, want string) {
+		t.Helper()
+		a := r.ask(method, path, "", "Accept", browser)
+		if a.StatusCode != status || a.Header.Get("Content-Type") != "text/html; charset=utf-8" || a.Header.Get("Vary") != "Accept" ||
+			!strings.Contains(a.Header.Get("Content-Security-Policy"), "style-src 'self'") || !strings.Contains(a.body, want) {
+			t.Errorf("%s %s: %s, %v\n%s", method, path, a.Status, a.Header, a.body)
+		}
+	}
+	reads("GET", "/nothing", 404, "There is no such page")
+	reads("POST", "/", 405, "Method Not Allowed")
+	r.problem(404, "GET", "/api/v1/nothing", "", "Accept", browser)
+	reads("GET", "/", 429, "Too Many Requests")
+	if a := r.ask("GET", "/", "", "Accept", browser); a.Header.Get("Retry-After") == "" {
+		t.Error("nobody is told when to come again")
+	}
+	r.problem(429, "GET", "/", "")
+	r.problem(429, "GET", "/api/v1/quota", "", "Accept", browser)
+}
+
 func TestWhoSpentItIsNotARun(t *testing.T) {
 	r := newRigOf(t, nil, "upstreams: {youtube: {pools: {units: {quota: 124, headroom: 0}}}}", hourly())
 	r.run("trending")
