@@ -9,6 +9,7 @@ import (
 	"image"
 	"image/draw"
 	"image/png"
+	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
@@ -75,20 +77,91 @@ func TestBrowser(t *testing.T) {
 		}
 		tab.quiet()
 	})
+	t.Run("it rests while nobody looks", func(t *testing.T) {
+		t.Parallel()
+		rests(newTab(t, browser), newRig(t, nil))
+	})
+	t.Run("long names wrap", func(t *testing.T) {
+		t.Parallel()
+		name := strings.Repeat("long_", 11) + "name"
+		config := hourly()
+		config.Jobs[name] = config.Jobs["trending"]
+		r := newRigOf(t, nil, generous, config)
+		r.run(name)
+		fits(newTab(t, browser), r.url+"/", 375, 768, 1280)
+	})
+	t.Run("tables are tables on a phone", func(t *testing.T) {
+		t.Parallel()
+		tabular(newTab(t, browser), r)
+	})
 	t.Run("no horizontal scroll", func(t *testing.T) {
 		t.Parallel()
 		tab := newTab(t, browser)
 		for _, path := range []string{"/", "/?by=method", "/search?q=the", "/search?q=sayonara", "/regions/DE?category=10", "/regions/GB", "/regions/none"} {
-			for _, width := range []int64{375, 320} {
-				tab.size(width, 800)
-				tab.open(r.url + path)
-				if wide := eval[int64](tab, "document.documentElement.scrollWidth"); wide > width {
-					t.Errorf("%s is %d wide on a phone of %d: %s", path, wide, width, eval[string](tab, fmt.Sprintf(
-						"[...document.querySelectorAll('body *')].findLast((e) => e.getBoundingClientRect().right > %d)?.outerHTML", width)))
-				}
-			}
+			fits(tab, r.url+path, 375, 320)
 		}
 	})
+}
+
+// fits fails if a page has to be scrolled sideways on screens so wide.
+func fits(tab *tab, url string, widths ...int64) {
+	for _, width := range widths {
+		tab.size(width, 800)
+		tab.open(url)
+		if wide := eval[int64](tab, "document.documentElement.scrollWidth"); wide > width {
+			tab.Errorf("%s is %d wide on a screen of %d: %s", url, wide, width, eval[string](tab, fmt.Sprintf(
+				"[...document.querySelectorAll('body *')].findLast((e) => e.getBoundingClientRect().right > %d)?.outerHTML", width)))
+		}
+	}
+}
+
+// tabular looks at what those are told who do not see a table: its rows and headers
+// must be there also where they are laid out as something else.
+func tabular(tab *tab, r *rig) {
+	told := func(width int64) map[string]int {
+		tab.size(width, 800)
+		tab.open(r.url + "/")
+		tree, err := chromedp.Call(tab.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+		tab.must(err)
+		roles := map[string]int{}
+		for _, n := range tree.Nodes {
+			if n.Role != nil {
+				roles[string(n.Role.Value)]++
+			}
+		}
+		return roles
+	}
+	wide, narrow := told(1280), told(375)
+	for _, role := range []string{`"table"`, `"row"`, `"rowheader"`, `"columnheader"`} {
+		if wide[role] == 0 || narrow[role] != wide[role] {
+			tab.Errorf("of role %s there are %d on a phone and %d on a wide screen", role, narrow[role], wide[role])
+		}
+	}
+}
+
+// rests looks whether a page asks for anything while it is hidden; when it is looked at
+// again, it is up to date at once.
+func rests(tab *tab, r *rig) {
+	tab.open(r.url + "/")
+	tab.do(`window.asked = 0; window.timers = 0;
+		{ const { fetch, setTimeout } = window;
+		window.fetch = (...of) => { window.asked++; return fetch(...of) };
+		window.setTimeout = (...of) => { window.timers++; return setTimeout(...of) };
+		window.look = (hidden) => {
+			Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+			document.dispatchEvent(new Event("visibilitychange"));
+		};
+		look(true) }`)
+	if asked := eval[int](tab, "window.asked + window.timers"); asked != 0 {
+		tab.Errorf("it asks while nobody looks, %d times", asked)
+	}
+	r.run("trending")
+	tab.do("look(false)")
+	tab.until("document.getElementById('main').innerText.includes('4 of 9,500')")
+	if asked := eval[int](tab, "window.asked"); asked != 1 {
+		tab.Errorf("it has asked %d times", asked)
+	}
+	tab.quiet()
 }
 
 // updates waits for the page to show a run that was made after it had been loaded.
@@ -114,14 +187,23 @@ func updates(tab *tab, r *rig) {
 	tab.quiet()
 }
 
-// goesStale waits for the page to say that its server is gone.
+// goesStale waits for the page to say that its server is gone, and then that it is back.
 func goesStale(tab *tab, r *rig) {
 	front := httptest.NewServer(r.server)
-	defer front.Close()
 	tab.open(front.URL + "/")
 	tab.shows("It updates itself")
+	front.CloseClientConnections()
 	front.Close()
 	tab.until("document.getElementById('live').innerText.startsWith('Not up to date: the server has not answered since ')")
+	listener, err := (&net.ListenConfig{}).Listen(tab.ctx, "tcp", front.Listener.Addr().String())
+	tab.must(err)
+	again := httptest.NewUnstartedServer(r.server)
+	tab.must(again.Listener.Close())
+	again.Listener = listener
+	again.Start()
+	defer again.Close()
+	tab.do("document.dispatchEvent(new Event('visibilitychange'))")
+	tab.until("document.getElementById('live').innerText === 'It updates itself.'")
 }
 
 // finds types what it looks for.
