@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -188,6 +189,12 @@ func TestOpenAPIAnswers(t *testing.T) {
 			default:
 				t.Errorf("%s: the test does not know how to get a %s", o, status)
 			}
+		}
+		if o.path == "/api/v1/quota" {
+			down := func(context.Context) error { return errLost }
+			r.store.before.Store(&down)
+			r.answers(d, o, http.StatusServiceUnavailable, r.ask(o.method, o.path, ""))
+			r.store.before.Store(nil)
 		}
 	}
 }
