@@ -30,7 +30,8 @@ type resident struct {
 func (f *folder) stay(args ...string) *resident {
 	f.t.Helper()
 	cmd := f.program(f.t.Context(), args...)
-	cmd.Env = append(cmd.Env, "INGESTOR_TOKEN=a-token-of-the-tests-0123456789")
+	f.write("token", "a-token-of-the-tests-0123456789\n")
+	cmd.Env = append(cmd.Env, "INGESTOR_TOKEN_FILE="+f.path("token"))
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		f.t.Fatal(err)
