@@ -26,6 +26,7 @@ import (
 	"github.com/headroom-quota/headroom/bench/library"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/memstore"
@@ -143,7 +144,7 @@ families: {client: {quota: %d, windows: [{per: 1h, algorithm: counter}]}}
 	}
 	log := slog.New(slog.DiscardHandler)
 	runner := ingest.NewRunner(&ingest.Config{}, ledger, c, nil, nil, &ingest.Options{Log: log})
-	return web.New(web.Sources{Ledger: ledger, Catalog: c, Runner: runner}, &web.Options{Log: log})
+	return web.New(web.Sources{Sources: view.Sources{Ledger: ledger, Catalog: c, Runner: runner}}, &web.Options{Log: log})
 }
 
 // contenders asks each once, to see that it is answered as it should be.

@@ -15,6 +15,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/metrics"
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -193,7 +194,7 @@ func (a *app) sources(s *settings, l *quota.Ledger, c *catalog.Catalog) (web.Sou
 		a.log.Warn(warning)
 	}
 	runner := ingest.NewRunner(&s.Config, l, c, nil, nil, &ingest.Options{Clock: a.clock, Log: a.log})
-	return web.Sources{Ledger: l, Catalog: c, Runner: runner, Jobs: s.List(), Token: token}, err
+	return web.Sources{Sources: view.Sources{Ledger: l, Catalog: c, Runner: runner, Jobs: s.List()}, Token: token}, err
 }
 
 // listen listens where the settings say, with TLS if they name a certificate.

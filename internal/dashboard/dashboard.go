@@ -16,18 +16,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/headroom-quota/headroom/ingest"
-	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
 )
-
-// Sources are what the pages tell of.
-type Sources struct {
-	Ledger  *quota.Ledger
-	Catalog *catalog.Catalog
-	Runner  *ingest.Runner // says when deferred work goes on; it never runs
-	Jobs    []*ingest.Job
-}
 
 // Options are what [New] can be told; all but Timeout are needed.
 type Options struct {
@@ -41,7 +32,7 @@ type Options struct {
 
 // Board makes the pages.
 type Board struct {
-	from    func() Sources
+	from    func() view.Sources
 	clock   quota.Clock
 	log     *slog.Logger
 	maxAge  time.Duration
@@ -49,7 +40,7 @@ type Board struct {
 }
 
 // New returns pages that tell of what from returns, which is asked once for each.
-func New(from func() Sources, o *Options) *Board {
+func New(from func() view.Sources, o *Options) *Board {
 	b := &Board{from: from, clock: o.Clock, log: o.Log, maxAge: o.MaxAge, timeout: o.Timeout}
 	if b.timeout == 0 {
 		b.timeout = 3 * time.Second

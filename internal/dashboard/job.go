@@ -10,6 +10,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -118,7 +119,7 @@ const (
 const late = 5 * time.Minute
 
 // read asks the catalog about a job.
-func (j *job) read(ctx context.Context, src *Sources, now time.Time) error {
+func (j *job) read(ctx context.Context, src *view.Sources, now time.Time) error {
 	runs, err := src.Catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: recent})
 	if err != nil {
 		return fmt.Errorf("read the runs of %s: %w", j.Name, err)

@@ -35,7 +35,7 @@ type state struct {
 }
 
 // read asks ledger and catalog. What fails is kept as what is known: nothing.
-func (b *Board) read(ctx context.Context, src *Sources) *state {
+func (b *Board) read(ctx context.Context, src *view.Sources) *state {
 	s := &state{now: b.clock.Now(), maxAge: b.maxAge, book: src.Ledger.Book()}
 	for _, j := range src.Jobs {
 		s.jobs = append(s.jobs, s.newJob(j))
@@ -64,7 +64,7 @@ func (s *state) readLedger(ctx context.Context, l *quota.Ledger) (err error) {
 	return err
 }
 
-func (s *state) readCatalog(ctx context.Context, src *Sources) error {
+func (s *state) readCatalog(ctx context.Context, src *view.Sources) error {
 	feeds, err := src.Catalog.Feeds(ctx)
 	if err != nil {
 		return fmt.Errorf("read the feeds: %w", err)

@@ -5,6 +5,8 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+
+	"github.com/headroom-quota/headroom/internal/view"
 )
 
 // What the catalog says.
@@ -26,7 +28,7 @@ var (
 )
 
 // readCatalog reads what was fetched, and what runs came to.
-func readCatalog(ctx context.Context, src *Sources) (r readings, err error) {
+func readCatalog(ctx context.Context, src *view.Sources) (r readings, err error) {
 	feeds, err := src.Catalog.Feeds(ctx)
 	if err != nil {
 		return nil, err
@@ -44,7 +46,7 @@ func readCatalog(ctx context.Context, src *Sources) (r readings, err error) {
 }
 
 // job reads what is known of a job.
-func (r *readings) job(ctx context.Context, src *Sources, j *ingest.Job) error {
+func (r *readings) job(ctx context.Context, src *view.Sources, j *ingest.Job) error {
 	runs, err := src.Catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 1})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -29,7 +30,7 @@ var (
 )
 
 // readLedger reads how the pools stand.
-func readLedger(ctx context.Context, src *Sources) (r readings, err error) {
+func readLedger(ctx context.Context, src *view.Sources) (r readings, err error) {
 	r.add(bookRevision, float64(src.Ledger.Book().Revision))
 	pools, err := src.Ledger.Usage(ctx, "", "")
 	if err != nil {

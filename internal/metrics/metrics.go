@@ -13,18 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/headroom-quota/headroom/ingest"
-	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
 )
-
-// Sources are what is told of.
-type Sources struct {
-	Ledger  *quota.Ledger
-	Catalog *catalog.Catalog
-	Runner  *ingest.Runner // says how fresh regions are, and when deferred work goes on; it never runs
-	Jobs    []*ingest.Job
-}
 
 // Options are what [New] can be told; nil is legal.
 type Options struct {
@@ -39,7 +30,7 @@ type Options struct {
 // ledger whose decisions are counted. It is safe for concurrent use.
 type Metrics struct {
 	*decisions
-	sources atomic.Pointer[Sources]
+	sources atomic.Pointer[view.Sources]
 	state   *prometheus.Registry // what ledger and catalog say
 	process *prometheus.Registry // what this process did
 
@@ -72,7 +63,7 @@ func New(o *Options) *Metrics {
 }
 
 // Tell makes it tell of other sources from the next time on that somebody asks.
-func (m *Metrics) Tell(src Sources) { m.sources.Store(&src) }
+func (m *Metrics) Tell(src view.Sources) { m.sources.Store(&src) }
 
 // atOnce is how many may ask at the same time; others are told to come again.
 const atOnce = 4
@@ -118,7 +109,7 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 	var both sync.WaitGroup
 	for what, from := range map[string]struct {
 		up   *prometheus.Desc
-		read func(context.Context, *Sources) (readings, error)
+		read func(context.Context, *view.Sources) (readings, error)
 	}{
 		"ledger":  {ledgerUp, readLedger},
 		"catalog": {catalogUp, readCatalog},

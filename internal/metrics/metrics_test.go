@@ -21,6 +21,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/metrics"
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/memstore"
 )
@@ -71,7 +72,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(fault)
 	}
 	runner := ingest.NewRunner(c, r.ledger, r.catalog, nil, nil, &ingest.Options{Clock: r.clock, Log: log})
-	r.metrics.Tell(metrics.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: runner, Jobs: c.List()})
+	r.metrics.Tell(view.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: runner, Jobs: c.List()})
 	return r
 }
 
@@ -317,7 +318,7 @@ func TestWhatIsDownIsToldOf(t *testing.T) {
 func TestALedgerThatHangs(t *testing.T) {
 	r := newRig(t)
 	m := metrics.New(&metrics.Options{Log: slog.New(slog.DiscardHandler), Timeout: 10 * time.Millisecond})
-	m.Tell(metrics.Sources{Ledger: r.ledger, Catalog: r.catalog})
+	m.Tell(view.Sources{Ledger: r.ledger, Catalog: r.catalog})
 	r.metrics, r.store.hangs = m, true
 	r.expect(r.scrape(), 0, "headroom_ledger_up")
 }

@@ -31,7 +31,7 @@ func newDecider(t testing.TB, o *web.Options) *rig {
 // token makes the server want another token; "" is none.
 func (r *rig) token(text string) {
 	r.Helper()
-	src := web.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}
+	src := web.Sources{Sources: view.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}}
 	if text != "" {
 		token, err := web.NewToken(text)
 		r.must(err)

@@ -214,7 +214,7 @@ func TestTheInsideIsNotTold(t *testing.T) {
 	broken, err := catalog.Open(t.Context(), t.TempDir()+"/secret.db", nil)
 	r.must(err)
 	r.must(broken.Close())
-	r.must(r.server.Update(web.Sources{Ledger: r.ledger, Catalog: broken, Runner: r.runner, Jobs: []*ingest.Job{}}, r.ledger.Book()))
+	r.must(r.server.Update(web.Sources{Sources: view.Sources{Ledger: r.ledger, Catalog: broken, Runner: r.runner, Jobs: []*ingest.Job{}}}, r.ledger.Book()))
 	a := r.ask("GET", "/api/v1/regions", "")
 	if a.StatusCode != http.StatusInternalServerError || strings.Contains(a.body, "secret") || strings.Contains(a.body, "sql") {
 		t.Errorf("%s: %s", a.Status, a.body)

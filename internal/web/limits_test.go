@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/web"
+
+	"github.com/headroom-quota/headroom/internal/view"
 )
 
 // exhaust asks until a client is refused, and returns how many it was granted.
@@ -66,7 +68,7 @@ func TestLimitsAreExchanged(t *testing.T) {
 	r := newLimitedRig(t, nil, "families: {client: {quota: 2, windows: [{per: 1m, algorithm: counter}]}}")
 	r.exhaust("/api/v1/regions")
 	update := func(families string) error {
-		return r.server.Update(web.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}, r.book(families))
+		return r.server.Update(web.Sources{Sources: view.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}}, r.book(families))
 	}
 	if err := update("families: {client_serach: {quota: 1, windows: [{per: 1m}]}}"); err == nil || !strings.Contains(err.Error(), "client_serach") {
 		t.Errorf("a limit of no route: %v", err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/redisstore"
@@ -170,7 +171,7 @@ func TestPagesInAnOutage(t *testing.T) {
 	r.must(err)
 	lost, err := quota.New(r.book(generous), store, &quota.Options{Clock: r.clock})
 	r.must(err)
-	r.must(r.server.Update(web.Sources{Ledger: lost, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}, lost.Book()))
+	r.must(r.server.Update(web.Sources{Sources: view.Sources{Ledger: lost, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}}, lost.Book()))
 	r.reads("/", "Nobody can say whether the next run, trending at 20:15 UTC (in 15 min), can go: the ledger cannot be reached",
 		"Its calls (videos.list) are admitted meanwhile within a small allowance", "Nothing is known of the pools: the ledger cannot be reached. What runs did is known from the catalog", "What is left is not known just now", "trending 4 100%", "20:00 UTC (now) 100")
 	if source, _ := r.page("/"); strings.Contains(source, "127.0.0.1:1") {

@@ -18,6 +18,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/internal/metrics"
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
@@ -118,7 +119,7 @@ func newRigOf(t testing.TB, o *web.Options, differs string, config *ingest.Confi
 	r.runner = ingest.NewRunner(r.config, r.ledger, r.catalog, client, ingest.Files(t.TempDir()), &ingest.Options{
 		Clock: r.clock, Log: o.Log, Jitter: func(time.Duration) time.Duration { return 0 },
 	})
-	r.server, err = web.New(web.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}, o)
+	r.server, err = web.New(web.Sources{Sources: view.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}}, o)
 	r.must(err)
 	front := httptest.NewServer(r.server)
 	t.Cleanup(front.Close)

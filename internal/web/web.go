@@ -15,21 +15,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headroom-quota/headroom/ingest"
-	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/dashboard"
 	"github.com/headroom-quota/headroom/internal/metrics"
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
 // Sources are what a server tells of. They can be exchanged while it serves, as a
 // whole: see [Server.Update].
 type Sources struct {
-	Ledger  *quota.Ledger
-	Catalog *catalog.Catalog
-	Runner  *ingest.Runner // says how fresh regions are, and when deferred work goes on; it never runs
-	Jobs    []*ingest.Job
-	Token   *Token // of those who reserve over HTTP; nil: nobody does
+	view.Sources
+	Token *Token // of those who reserve over HTTP; nil: nobody does
 }
 
 // DefaultMaxAge is how old a chart may be that is not stale.
@@ -123,7 +119,7 @@ func (s *Server) Update(src Sources, book *quota.Book) error {
 	}
 	s.sources.Store(&src)
 	s.limits.Store(l)
-	s.metrics.Tell(metrics.Sources{Ledger: src.Ledger, Catalog: src.Catalog, Runner: src.Runner, Jobs: src.Jobs})
+	s.metrics.Tell(src.Sources)
 	return nil
 }
 
