@@ -82,7 +82,7 @@ func (r *run) late(wait time.Duration) bool {
 // call fetches a page once. A call that has begun is finished though the run is
 // stopped: its units are spent.
 func (r *run) call(w *Work, budget *meter.Budget) (*catalog.Page, error) {
-	ctx, cancel := context.WithTimeout(r.abort, r.callTimeout)
+	ctx, cancel := context.WithTimeout(w.calls, r.callTimeout)
 	defer cancel()
 	ctx = meter.WithJob(meter.WithBudget(ctx, budget), r.job.Name)
 	if w.Region != "" {

@@ -112,7 +112,7 @@ func (e *leftError) Unwrap() error { return e.err }
 const downAfter = 5
 
 // finish decides how a unit of work ended and what that means for the others.
-func (r *run) finish(w *Work, done WorkReport) {
+func (r *run) finish(w *Work, done WorkReport) *WorkReport {
 	var refused *quota.RefusedError
 	var broken *catalogError
 	var left *leftError
@@ -155,6 +155,7 @@ func (r *run) finish(w *Work, done WorkReport) {
 	r.report.Work = append(r.report.Work, done)
 	r.mu.Unlock()
 	r.progress(Progress{Job: r.job.Name, Work: w.Name, Region: w.Region, Works: len(r.works), Page: done.Pages, Pages: r.job.Pages, Units: done.Units, Ended: &done})
+	return &done
 }
 
 // count notices an upstream that fails one unit of work after another.
@@ -211,7 +212,7 @@ func resumeAt(t time.Time) slog.Attr {
 }
 
 // end sums up the run and writes it down.
-func (r *run) end() (*Report, error) {
+func (r *run) end() *Report {
 	rep := &r.report
 	rep.Ended, rep.Units, rep.State = r.clock.Now(), r.budget.Spent(), catalog.Done
 	order := make(map[string]int, len(r.works))
@@ -256,7 +257,7 @@ func (r *run) end() (*Report, error) {
 			rep.State = catalog.Failed
 		}
 	}
-	return rep, nil
+	return rep
 }
 
 // isConfig reports whether the price book or the configuration has to change.

@@ -24,6 +24,8 @@ type Options struct {
 	// Progress is told of every page that is saved and all work that ends; nil is
 	// nobody. It is called from several goroutines.
 	Progress func(Progress)
+	// Tracer follows runs and their work; nil is nobody.
+	Tracer Tracer
 	// Abort ends calls that are under way when it ends, too. When only the context
 	// of a run ends, they are finished and saved. Nil is never.
 	Abort context.Context
@@ -46,6 +48,7 @@ type Runner struct {
 	clock    quota.Clock
 	log      *slog.Logger
 	progress func(Progress)
+	tracer   Tracer
 	abort    context.Context
 	jitter   func(time.Duration) time.Duration
 }
@@ -59,7 +62,7 @@ func NewRunner(c *Config, l *quota.Ledger, to Catalog, u Upstream, locker Locker
 	r := &Runner{
 		ledger: l, catalog: to, upstream: u, locker: locker,
 		maxWait: c.MaxWait, callTimeout: c.CallTimeout, workers: c.Workers,
-		clock: o.Clock, log: o.Log, progress: o.Progress, abort: o.Abort, jitter: o.Jitter,
+		clock: o.Clock, log: o.Log, progress: o.Progress, tracer: o.Tracer, abort: o.Abort, jitter: o.Jitter,
 	}
 	if r.clock == nil {
 		r.clock = quota.SystemClock{}
@@ -69,6 +72,9 @@ func NewRunner(c *Config, l *quota.Ledger, to Catalog, u Upstream, locker Locker
 	}
 	if r.progress == nil {
 		r.progress = func(Progress) {}
+	}
+	if r.tracer == nil {
+		r.tracer = untraced{}
 	}
 	if r.abort == nil {
 		r.abort = context.Background()
@@ -185,13 +191,16 @@ func (r *run) make(ctx context.Context, why Occasion) (*Report, error) {
 	if most := r.maxRuntime(why); most > 0 {
 		r.deadline = r.began.Add(most)
 	}
+	calls, ended := r.tracer.Run(r.abort, r.job, why.Scheduled)
 	r.ask(ctx)
 	todo := make(chan *Work)
 	var workers sync.WaitGroup
 	for range min(r.workers, len(r.works)) {
 		workers.Go(func() {
 			for w := range todo {
-				r.finish(w, r.work(ctx, w, why))
+				var ended func(*WorkReport)
+				w.calls, ended = r.tracer.Work(calls, w.Name, w.Region)
+				ended(r.finish(w, r.work(ctx, w, why)))
 			}
 		})
 	}
@@ -203,7 +212,9 @@ func (r *run) make(ctx context.Context, why Occasion) (*Report, error) {
 	if r.job.Kind == Retention {
 		r.expire()
 	}
-	return r.end()
+	rep := r.end()
+	ended(rep)
+	return rep, nil
 }
 
 // maxRuntime is how long the run may take: by default until the job is due again.

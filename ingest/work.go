@@ -14,9 +14,10 @@ import (
 // Work is one unit of work of a job: a region's chart, a query in a region, a
 // channel. It has a cursor of its own, and one that fails stops no other.
 type Work struct {
-	Name   string // as the catalog knows it
-	Region string // empty if it is for none
-	place  int    // of its region in the run, from 0, for the stagger
+	Name   string          // as the catalog knows it
+	Region string          // empty if it is for none
+	place  int             // of its region in the run, from 0, for the stagger
+	calls  context.Context // of all its calls; it ends with the abort, not with the run
 	cursor catalog.Cursor
 	fetch  func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error)
 	// resumable work keeps its pass when it has fetched its pages of a run, and

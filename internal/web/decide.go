@@ -63,7 +63,9 @@ func (s *Server) reserve(r *http.Request) (any, error) {
 		return nil, err
 	}
 	ledger := s.from().Ledger
+	ended := s.tracer.Reserve(r.Context())
 	granted, err := ledger.Reserve(r.Context(), call)
+	ended(granted, err)
 	if err != nil {
 		err = undecided(ledger.Book(), err)
 		if p, ok := errors.AsType[*Problem](err); ok && p.Verdict != nil {

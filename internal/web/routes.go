@@ -45,15 +45,14 @@ type route struct {
 // monitors ask, and what lets nobody in without a token.
 const unlimited = "none"
 
-// mux serves the table. What matches no line of it is answered in the same form as
-// any other error.
-func (s *Server) mux() http.Handler {
+// mux serves the table.
+func (s *Server) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, r := range s.table() {
 		mux.Handle(r.pattern, r.handler)
 	}
 	s.otherwise(mux)
-	return s.fallback(mux)
+	return mux
 }
 
 // answer returns what a request is answered with, as JSON, or a [*Problem] or any

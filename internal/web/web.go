@@ -39,6 +39,8 @@ type Options struct {
 	// Metrics are what /metrics answers; nil makes some. They should be the observer
 	// of the ledger, so that its decisions are counted.
 	Metrics *metrics.Metrics
+	// Tracer follows requests and reservations; nil is nobody.
+	Tracer Tracer
 
 	// MaxAge is how old a chart may be that is not stale; zero is DefaultMaxAge.
 	MaxAge time.Duration
@@ -65,6 +67,7 @@ type Server struct {
 	clock    quota.Clock
 	log      *slog.Logger
 	metrics  *metrics.Metrics
+	tracer   Tracer
 	maxAge   time.Duration
 	proxies  []netip.Prefix
 	timeouts Timeouts
@@ -83,7 +86,7 @@ func New(src Sources, o *Options) (*Server, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete(), most: cmp.Or(o.Connections, DefaultConnections)}
+	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete(), most: cmp.Or(o.Connections, DefaultConnections)}
 	if s.clock == nil {
 		s.clock = quota.SystemClock{}
 	}
@@ -94,6 +97,9 @@ func New(src Sources, o *Options) (*Server, error) {
 	if s.maxAge == 0 {
 		s.maxAge = DefaultMaxAge
 	}
+	if s.tracer == nil {
+		s.tracer = untraced{}
+	}
 	s.board = s.pages()
 	if s.metrics == nil {
 		s.metrics = metrics.New(&metrics.Options{Log: s.log})
@@ -101,7 +107,11 @@ func New(src Sources, o *Options) (*Server, error) {
 	if err := s.Update(src, src.Ledger.Book()); err != nil {
 		return nil, err
 	}
-	s.handler = s.guarded(s.mux(), o)
+	mux := s.mux()
+	s.handler = s.tracer.Requests(s.guarded(s.fallback(mux), o), func(r *http.Request) string {
+		_, pattern := mux.Handler(r)
+		return pattern
+	})
 	return s, nil
 }
 
