@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/headroom-quota/headroom/internal/traces"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -27,6 +28,7 @@ type app struct {
 
 	clock    quota.Clock    // nil is the machine's
 	observer quota.Observer // of the ledger; nil is nobody
+	traces   *traces.Traces // nil: none are sent
 
 	loaded   *settings
 	warnings []string // of how the ledger's server is set up
@@ -42,7 +44,10 @@ func (a *app) root() *cobra.Command {
 		Long: `ingestor fetches what is trending, search results, uploads and statistics from the
 YouTube Data API for many regions on one shared quota. Every call reserves its
 units in a ledger before it leaves. When the quota is gone a run stops cleanly and
-names the time at which it can go on; the next one resumes where it stopped.`,
+names the time at which it can go on; the next one resumes where it stopped.
+
+With OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4318 run, backfill and serve send traces
+to an OpenTelemetry collector.`,
 		Example: `  ingestor demo                 see it work: no key, no server, no configuration
   ingestor init                 write ingestor.yaml and lines for cron and systemd
   ingestor run --once           do what there is to do, and leave
@@ -92,6 +97,12 @@ func (a *app) settings(flags *pflag.FlagSet) (*settings, error) {
 	}
 	a.loaded = s
 	return s, nil
+}
+
+// trace sends traces from here on, if the environment says where to.
+func (a *app) trace(ctx context.Context, done *closers) {
+	a.traces = traces.Start(ctx, &traces.Options{Log: a.log, Version: build().Version})
+	done.add(func() error { a.traces.Stop(a.abort); return nil })
 }
 
 // known refuses a command that there is not.

@@ -91,6 +91,7 @@ func (a *app) backfill(cmd *cobra.Command, args []string, f *backfillFlags) (err
 	}
 	var done closers
 	defer func() { err = errors.Join(err, done.close()) }()
+	a.trace(cmd.Context(), &done)
 	watched := a.watch()
 	w, err := a.openWorks(cmd.Context(), s, &done, watched.tell)
 	if err != nil {

@@ -106,13 +106,13 @@ func (a *app) equip(w *works, s *settings, progress func(ingest.Progress)) (*wor
 	if err != nil {
 		return nil, err
 	}
-	client, err := youtube.New(&http.Client{Transport: transport}, &youtube.Options{UserAgent: "headroom-ingestor"})
+	client, err := youtube.New(&http.Client{Transport: a.traces.Calls(w.ledger, transport)}, &youtube.Options{UserAgent: "headroom-ingestor"})
 	if err != nil {
 		return nil, config(err)
 	}
 	by := *w
 	by.settings = s
-	by.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, w.locks, &ingest.Options{Clock: a.clock, Log: a.log, Progress: progress, Abort: a.abort})
+	by.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, w.locks, &ingest.Options{Clock: a.clock, Log: a.log, Progress: progress, Tracer: a.traces, Abort: a.abort})
 	return &by, nil
 }
 
@@ -136,6 +136,7 @@ func (a *app) runJobs(cmd *cobra.Command, f *runFlags) (err error) {
 	}
 	var done closers
 	defer func() { err = errors.Join(err, done.close()) }()
+	a.trace(ctx, &done)
 	if !f.once {
 		return a.stay(ctx, s, jobs, file, &done)
 	}

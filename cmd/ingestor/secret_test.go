@@ -61,7 +61,7 @@ func answer(w http.ResponseWriter, status int, reason, message string) {
 }
 
 // TestTheKeyIsNowhere runs what there is and looks for the key in everything that was
-// written: output, logs of both formats, ledger, catalog, metrics.
+// written: output, logs of both formats, ledger, catalog, metrics, traces.
 func TestTheKeyIsNowhere(t *testing.T) {
 	for name, echo := range echoes {
 		for _, format := range []string{"json", "text"} {
@@ -112,10 +112,11 @@ func tryEverything(t *testing.T, echo func(http.ResponseWriter, string), format 
 	}))
 	t.Cleanup(server.Close)
 	f.write("key", theKey+"\n")
+	traced := newCollector(t)
 	try := func(variable string, args []string) {
 		cmd := f.program(t.Context(), append(slices.Clone(args), "--log-level", "debug", "--log-format", format)...)
 		cmd.Dir = f.dir
-		cmd.Env = append(cmd.Env, "INGESTOR_ENDPOINT="+server.URL, variable)
+		cmd.Env = append(cmd.Env, "INGESTOR_ENDPOINT="+server.URL, "OTEL_EXPORTER_OTLP_ENDPOINT="+traced.url, variable)
 		if r := finish(t, cmd); strings.Contains(r.stdout+r.stderr, theKey) {
 			t.Errorf("%s tells the key:\n%s%s", strings.Join(args, " "), r.stdout, r.stderr)
 		}
@@ -131,6 +132,9 @@ func tryEverything(t *testing.T, echo func(http.ResponseWriter, string), format 
 	}
 	if asked.Load() == 0 {
 		t.Error("the upstream was never asked with the key")
+	}
+	if n := len(traced.spans); n == 0 || strings.Contains(traced.heard.String(), theKey) {
+		t.Errorf("of %d spans one tells the key", n)
 	}
 	for _, path := range f.holding(theKey) {
 		if path != f.path("key") {

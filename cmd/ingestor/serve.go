@@ -127,6 +127,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	a.observer = told
 	var done closers
 	defer func() { err = errors.Join(err, done.close()) }()
+	a.trace(ctx, &done)
 	src, err := a.openSources(ctx, s, &done)
 	if err != nil {
 		return err
@@ -165,7 +166,7 @@ func (a *app) newServer(s *settings, src web.Sources, told *metrics.Metrics) (*w
 		return nil, config(err)
 	}
 	server, err := web.New(src, &web.Options{
-		Clock: a.clock, Log: a.log, Metrics: told, MaxAge: s.MaxAge,
+		Clock: a.clock, Log: a.log, Metrics: told, Tracer: a.traces, MaxAge: s.MaxAge,
 		TrustedProxies: proxies, AnyHost: public || len(proxies) > 0,
 	})
 	if errors.Is(err, quota.ErrBadInput) {

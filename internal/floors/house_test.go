@@ -11,7 +11,7 @@ var house = [][]string{
 	{"internal/web"},
 	{"internal/dashboard"},
 	{"internal/metrics"},
-	{"internal/view"},
+	{"internal/view", "internal/traces"},
 	{"ingest/plan"}, // runs the real runner, and so stands above it
 	{"ingest"},
 	{"ingest/youtube"},
@@ -47,6 +47,7 @@ var keys = map[string][]string{
 	"modernc.org/sqlite":                {"internal/sqlitefile", "quota/sqlitestore", "ingest/catalog"},
 	"github.com/sony/gobreaker":         {"quota/breaker"},
 	"github.com/prometheus":             {"internal/metrics"},
+	"go.opentelemetry.io":               {"internal/traces"},
 	"github.com/anishathalye/porcupine": {"quota/storetest"},
 	module + "/internal/redisclock":     {"quota/redisstore", "ingest/plan"},
 	module + "/internal/redistest":      {},

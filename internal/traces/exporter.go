@@ -1,0 +1,57 @@
+package traces
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/go-logr/logr/funcr"
+	"go.opentelemetry.io/otel"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// patient is an exporter whose failures are told once, and then at debug only: spans
+// are lost until the collector answers, and that is all.
+type patient struct {
+	sdk.SpanExporter
+	log    *slog.Logger
+	warned sync.Once
+}
+
+// ExportSpans implements [sdk.SpanExporter].
+func (p *patient) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := p.SpanExporter.ExportSpans(ctx, spans); err != nil {
+		p.log.Debug("traces were not taken", "spans", len(spans), "error", bounded(err.Error()))
+		p.warn(err)
+	}
+	return nil
+}
+
+func (p *patient) warn(err error) {
+	p.warned.Do(func() {
+		p.log.Warn("the collector does not take traces; what it does not take is lost, and nothing else is the worse for it", "error", bounded(err.Error()))
+	})
+}
+
+// listen has the log told what the SDK finds fault with, which else goes to standard
+// error in a form of its own. Values of variables are not shown: some are secret.
+func listen(log *slog.Logger) {
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		log.Warn("of traces", "error", bounded(err.Error()))
+	}))
+	otel.SetLogger(funcr.New(func(_, args string) {
+		log.Warn("of traces: a variable of OTEL_ is not as it should be", "about", bounded(args))
+	}, funcr.Options{RenderArgsHook: func(pairs []any) []any {
+		pairs = slices.Clone(pairs)
+		for i := 0; i+1 < len(pairs); i += 2 {
+			if name := fmt.Sprint(pairs[i]); name == "input" || name == "value" {
+				pairs[i+1] = "(not shown)"
+			}
+		}
+		return pairs
+	}}))
+}
