@@ -27,8 +27,8 @@ type Traces struct {
 	tracer   trace.Tracer
 }
 
-// patience is how long the collector may take: for a batch, and for what is left when
-// the process leaves.
+// patience is how long the collector may take: for a batch, where the environment does
+// not say less, and for what is left when the process leaves.
 const patience = 3 * time.Second
 
 // Start begins to send traces where the environment says. It returns nil if the
@@ -52,11 +52,7 @@ func Start(ctx context.Context, o *Options) *Traces {
 	listen(log)
 	// The collector is asked once for a batch: those who retry make a process wait that
 	// is about to leave.
-	how := []otlptracehttp.Option{otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false})}
-	if name, _ := variable("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"); name == "" {
-		how = append(how, otlptracehttp.WithTimeout(patience))
-	}
-	exporter, err := otlptracehttp.New(ctx, how...)
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}))
 	if err != nil {
 		log.Warn("no traces are sent", "error", err)
 		return nil
