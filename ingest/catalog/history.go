@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"time"
 )
 
@@ -50,6 +51,11 @@ func (c *Catalog) Runs(ctx context.Context, q RunsQuery) (all []RunRecord, err e
 	if q.Limit <= 0 {
 		q.Limit = defaultRuns
 	}
+	of, args := "", []any{q.Before, q.Limit}
+	if q.Job != "" { // not as an alternative in one statement: that would go through the runs of all jobs
+		of, args = "job = ?3 AND ", append(args, q.Job)
+	}
+	var ids []int64
 	byID := map[int64]int{}
 	err = c.each(ctx, func(rows *sql.Rows) error {
 		var r RunRecord
@@ -59,12 +65,16 @@ func (c *Catalog) Runs(ctx context.Context, q RunsQuery) (all []RunRecord, err e
 		}
 		r.Scheduled, r.StartedAt, r.EndedAt, r.ResumeAt = moment(scheduled), moment(started), moment(ended), moment(resume)
 		byID[r.ID] = len(all)
-		all = append(all, r)
+		ids, all = append(ids, r.ID), append(all, r)
 		return nil
 	}, `SELECT id, job, scheduled_at, started_at, ended_at, state, resume_at, error FROM runs
-		WHERE (?1 = '' OR job = ?1) AND (?2 = 0 OR id < ?2) ORDER BY id DESC LIMIT ?3`, q.Job, q.Before, q.Limit)
+		WHERE `+of+`(?1 = 0 OR id < ?1) ORDER BY id DESC LIMIT ?2`, args...)
 	if err != nil || len(all) == 0 {
 		return all, err
+	}
+	these, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
 	}
 	err = c.each(ctx, func(rows *sql.Rows) error {
 		var w WorkRecord
@@ -72,11 +82,9 @@ func (c *Catalog) Runs(ctx context.Context, q RunsQuery) (all []RunRecord, err e
 		err := rows.Scan(&run, &w.Work, &w.Region, &w.Pages, &w.Units, &w.New, &w.Updated, &w.Unchanged, &w.Statistics, &w.Gone,
 			&w.State, &ended, &resume, &w.Error)
 		w.EndedAt, w.ResumeAt = moment(ended), moment(resume)
-		if i, ok := byID[run]; ok {
-			all[i].Work = append(all[i].Work, w)
-		}
+		all[byID[run]].Work = append(all[byID[run]].Work, w)
 		return err
 	}, `SELECT run, work, region, pages, units, new, updated, unchanged, statistics, gone, state, ended_at, resume_at, error
-		FROM run_work WHERE run BETWEEN ? AND ? ORDER BY run, work`, all[len(all)-1].ID, all[0].ID)
+		FROM run_work WHERE run IN (SELECT value FROM json_each(?)) ORDER BY run, work`, string(these))
 	return all, err
 }
