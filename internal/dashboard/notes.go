@@ -3,6 +3,7 @@ package dashboard
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/view"
@@ -22,6 +23,7 @@ func (s *state) notes() []note {
 	all = append(all, s.blocks()...)
 	all = append(all, s.shortages()...)
 	all = append(all, s.unrun()...)
+	all = append(all, s.waiting()...)
 	for _, j := range s.jobs {
 		all = append(all, s.notesOf(j)...)
 	}
@@ -85,6 +87,31 @@ func (s *state) unrun() []note {
 	return []note{{warn, say(list(names), " have not run yet; ingestor run runs them when they are due, ingestor run --once now")}}
 }
 
+// waiting tells of jobs that cannot go: in one note of those that wait for the same.
+func (s *state) waiting() (all []note) {
+	type cause struct {
+		until time.Time
+		why   string
+	}
+	var causes []cause
+	names := map[cause][]string{}
+	for _, j := range s.jobs {
+		c := s.chanceOf(j)
+		if s.outage != nil || !c.shut() || c.never || !j.resume.IsZero() {
+			continue
+		}
+		of := cause{c.until, c.why()}
+		if names[of] == nil {
+			causes = append(causes, of)
+		}
+		names[of] = append(names[of], j.Name)
+	}
+	for _, of := range causes {
+		all = append(all, note{warn, say(list(names[of]), " cannot go before ", s.at(of.until), ": ", of.why)})
+	}
+	return all
+}
+
 func (s *state) notesOf(j *job) (all []note) {
 	c := s.chanceOf(j)
 	switch shut := s.outage == nil && c.shut() && !c.never; {
@@ -92,8 +119,6 @@ func (s *state) notesOf(j *job) (all []note) {
 		all = append(all, note{bad, append(say(j.Name, " can never go: "), c.tooDear()...)})
 	case shut && !j.resume.IsZero():
 		all = append(all, note{warn, say(j.Name, " goes on by itself at ", s.at(c.until), ", with ", count(int64(j.waiting), "unit"), " of work that ", waits(j.waiting), ": ", c.why(), ". What was fetched stays")})
-	case shut:
-		all = append(all, note{warn, say(j.Name, " cannot go before ", s.at(c.until), ": ", c.why())})
 	case !j.resume.IsZero():
 		all = append(all, note{warn, say(j.Name, " goes on by itself at ", s.at(j.resume), ", with ", count(int64(j.waiting), "unit"), " of work that ", waits(j.waiting), ". What was fetched stays")})
 	}

@@ -57,7 +57,8 @@ func TestNothingCanGo(t *testing.T) {
 	r := newRigOf(t, nil, "upstreams: {youtube: {pools: {units: {quota: 4, headroom: 0}}}}", hourly())
 	r.run("trending")
 	r.reads("/", "No run can go before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h)",
-		"Who spent it in the last 24 hours: trending 4.")
+		"Who spent it in the last 24 hours: trending 4.",
+		"retention and trending cannot go before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h)") // one note of both
 }
 
 func TestARunThatCanGoInPart(t *testing.T) {
