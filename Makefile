@@ -25,9 +25,10 @@ test: ## every kind of test, with reduced counts; installs redis-server and pyth
 	cd bench && go test ./...
 	.ci/race -skip '$(ALONE)' $(RACE)
 
-test-browser: ## the pages of ingestor serve in Debian's chromium; installs it if it is missing
+test-browser: ## the pages of ingestor serve in Debian's chromium; leaves pictures of them in artifacts
 	.ci/need chromium
-	go test -tags browser -run TestBrowser -parallel 8 ./internal/web
+	mkdir -p artifacts
+	go test -tags browser -run TestBrowser -parallel 8 -artifacts -outputdir artifacts ./internal/web
 
 soak: ## the same tests with full counts: allow an hour
 	.ci/need redis-server python3
