@@ -9,6 +9,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -141,5 +142,5 @@ func units(n int64) string {
 	if n == 1 {
 		return "1 unit"
 	}
-	return number(n) + " units"
+	return view.Number(n) + " units"
 }

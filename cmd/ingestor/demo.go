@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -134,7 +135,7 @@ func (a *app) demoSpend(ctx context.Context, w *works, sim *youtubesim.Sim) erro
 	if err := a.print(nil, func(s *sheet) {
 		var rows [][]string
 		for _, one := range spent {
-			rows = append(rows, []string{one.Day, one.Pool.Name, one.Labels.Job, one.Labels.Region, number(one.Units)})
+			rows = append(rows, []string{one.Day, one.Pool.Name, one.Labels.Job, one.Labels.Region, view.Number(one.Units)})
 		}
 		s.table([]column{{name: "pacific day"}, {name: "pool"}, {name: "job"}, {name: "region"}, {name: "units", right: true}}, rows)
 	}); err != nil {

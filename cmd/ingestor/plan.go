@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest/plan"
+	"github.com/headroom-quota/headroom/internal/view"
 )
 
 // planFlags are those of ingestor plan.
@@ -131,7 +132,7 @@ func (a *app) tellDays(o *plan.Options) (end func()) {
 
 // plan shows a plan to people.
 func (s *sheet) plan(p *plan.Plan) {
-	s.line("%s", s.in(faint, fmt.Sprintf("%s to %s, %d runs, %s calls", stamp(p.From), stamp(p.Until), p.Runs, number(p.Calls))))
+	s.line("%s", s.in(faint, fmt.Sprintf("%s to %s, %d runs, %s calls", stamp(p.From), stamp(p.Until), p.Runs, view.Number(p.Calls))))
 	s.poolDays(p)
 	s.verdict(p)
 	s.deferredTable(p)
@@ -173,9 +174,9 @@ func (s *sheet) poolDay(pool *plan.Pool, d *plan.Day) []string {
 		hours = span(time.Duration(d.Hours * float64(time.Hour)))
 	}
 	if pool.Limit > 0 {
-		bar, limit, left = s.bar(d.Before+d.Units, pool.Limit), number(pool.Limit), number(d.Left)
+		bar, limit, left = s.bar(d.Before+d.Units, pool.Limit), view.Number(pool.Limit), view.Number(d.Left)
 	}
-	return []string{pool.Pool, d.Day, hours, bar, unless0(d.Before), number(d.Units), limit, left, unless0(int64(d.Deferred))}
+	return []string{pool.Pool, d.Day, hours, bar, unless0(d.Before), view.Number(d.Units), limit, left, unless0(int64(d.Deferred))}
 }
 
 // unless0 is a number, and nothing for none.
@@ -183,7 +184,7 @@ func unless0(n int64) string {
 	if n == 0 {
 		return ""
 	}
-	return number(n)
+	return view.Number(n)
 }
 
 // verdict says what comes of the plan.
@@ -204,7 +205,7 @@ func (s *sheet) deferredTable(p *plan.Plan) {
 	}
 	var rows [][]string
 	for _, d := range p.Deferred {
-		rows = append(rows, []string{d.Job, plain(d.Work), d.Pool, number(int64(d.Times)), stamp(d.At), stamp(d.Until)})
+		rows = append(rows, []string{d.Job, plain(d.Work), d.Pool, view.Number(int64(d.Times)), stamp(d.At), stamp(d.Until)})
 	}
 	s.line("")
 	s.table([]column{{name: "deferred"}, {name: "work", long: true}, {name: "pool"}, {name: "times", right: true}, {name: "first"}, {name: "until"}}, rows)
@@ -216,7 +217,7 @@ func (s *sheet) staleTable(p *plan.Plan) {
 	}
 	var rows [][]string
 	for _, st := range p.Stale {
-		rows = append(rows, []string{st.Job, plain(st.Work), span(time.Duration(st.Behind) * time.Second), stamp(st.Since), number(int64(st.Missed)), plain(st.Error)})
+		rows = append(rows, []string{st.Job, plain(st.Work), span(time.Duration(st.Behind) * time.Second), stamp(st.Since), view.Number(int64(st.Missed)), plain(st.Error)})
 	}
 	s.line("")
 	s.table([]column{{name: "stale"}, {name: "work", long: true}, {name: "behind", right: true}, {name: "since"}, {name: "missed", right: true}, {name: "why", long: true}}, rows)
@@ -227,9 +228,9 @@ func (s *sheet) comparedTable(p *plan.Plan) {
 	for _, c := range p.Compared {
 		var units []string
 		for _, pool := range p.Pools {
-			units = append(units, pool.Pool+" "+number(c.Units[pool.Pool]))
+			units = append(units, pool.Pool+" "+view.Number(c.Units[pool.Pool]))
 		}
-		rows = append(rows, []string{c.Windows, strings.Join(units, ", "), number(int64(c.Deferred)), number(c.Refused)})
+		rows = append(rows, []string{c.Windows, strings.Join(units, ", "), view.Number(int64(c.Deferred)), view.Number(c.Refused)})
 	}
 	s.line("")
 	s.table([]column{{name: "windows"}, {name: "units", long: true}, {name: "deferred", right: true}, {name: "refused by upstream", right: true}}, rows)

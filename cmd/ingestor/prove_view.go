@@ -7,6 +7,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/headroom-quota/headroom/internal/boundary"
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -143,7 +144,7 @@ func (v *proveView) ink(accepted int) lipgloss.Style {
 	return good
 }
 
-func figure(n int) string { return number(int64(n)) }
+func figure(n int) string { return view.Number(int64(n)) }
 
 // length writes how long something is, to the millisecond where it is short.
 func length(d time.Duration) string {

@@ -96,7 +96,7 @@ func (s *sheet) windows(pools []view.Pool, pool bool) {
 		}
 		for i, w := range p.Windows {
 			back, reset := comes(&w, p.LedgerAt)
-			row := []string{indent + p.Name(i), s.bar(w.Used, w.Limit), number(w.Used), number(w.Limit), number(w.Quota), number(w.Headroom), back, reset}
+			row := []string{indent + p.Name(i), s.bar(w.Used, w.Limit), view.Number(w.Used), view.Number(w.Limit), view.Number(w.Quota), view.Number(w.Headroom), back, reset}
 			if pool {
 				row = append([]string{p.Pool}, row...)
 			}
@@ -109,7 +109,7 @@ func (s *sheet) windows(pools []view.Pool, pool bool) {
 // comes says what comes back next, and how long it is until the reset.
 func comes(w *view.Window, now time.Time) (back, reset string) {
 	if w.NextAt != nil {
-		back = "+" + number(w.NextUnits) + " in " + span(w.NextAt.Sub(now))
+		back = "+" + view.Number(w.NextUnits) + " in " + span(w.NextAt.Sub(now))
 	}
 	if w.ResetAt != nil {
 		reset = span(w.ResetAt.Sub(now))
@@ -125,8 +125,8 @@ func (s *sheet) narrowQuota(pools []view.Pool) {
 	for _, p := range pools {
 		s.line("%s", s.in(bold, p.Pool))
 		for i, w := range p.Windows {
-			s.line("  %s %s  %s of %s", s.bar(w.Used, w.Limit), p.Name(i), number(w.Used), number(w.Limit))
-			about := "quota " + number(w.Quota) + ", headroom " + number(w.Headroom)
+			s.line("  %s %s  %s of %s", s.bar(w.Used, w.Limit), p.Name(i), view.Number(w.Used), view.Number(w.Limit))
+			about := "quota " + view.Number(w.Quota) + ", headroom " + view.Number(w.Headroom)
 			back, reset := comes(&w, p.LedgerAt)
 			if back != "" {
 				about += "; " + back

@@ -78,9 +78,9 @@ func (s *sheet) feedTable(all []view.Feed) {
 		}
 		pending := ""
 		if v.Pending > 0 {
-			pending = number(int64(v.Pending))
+			pending = view.Number(int64(v.Pending))
 		}
-		rows = append(rows, []string{v.Region, v.Category, fetched, age, number(int64(v.Videos)), pending, state})
+		rows = append(rows, []string{v.Region, v.Category, fetched, age, view.Number(int64(v.Videos)), pending, state})
 	}
 	s.table([]column{
 		{name: "region"},

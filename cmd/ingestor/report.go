@@ -8,6 +8,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/view"
 )
 
 // held is the state of a job that another process runs; the catalog has no word for
@@ -138,8 +139,8 @@ func (s *sheet) regionTable(all []*ran) {
 		}
 		for _, w := range r.Regions {
 			rows = append(rows, []string{
-				r.Job, plain(cmp.Or(w.Region, w.Work)), number(int64(w.Pages)), number(int64(w.New)), number(int64(w.Updated)),
-				number(w.Units), s.state(w.State), stamp(w.NextAt),
+				r.Job, plain(cmp.Or(w.Region, w.Work)), view.Number(int64(w.Pages)), view.Number(int64(w.New)), view.Number(int64(w.Updated)),
+				view.Number(w.Units), s.state(w.State), stamp(w.NextAt),
 			})
 		}
 	}

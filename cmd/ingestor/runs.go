@@ -67,8 +67,8 @@ func (s *sheet) runTable(all []catalog.RunRecord) {
 			took = span(r.EndedAt.Sub(r.StartedAt))
 		}
 		rows = append(rows, []string{
-			number(r.ID), r.Job, stamp(r.StartedAt), took, s.state(r.State), number(int64(pages)), number(units),
-			number(int64(added)), number(int64(updated)), goesOn(r.ResumeAt, r.Error),
+			view.Number(r.ID), r.Job, stamp(r.StartedAt), took, s.state(r.State), view.Number(int64(pages)), view.Number(units),
+			view.Number(int64(added)), view.Number(int64(updated)), goesOn(r.ResumeAt, r.Error),
 		})
 	}
 	s.table(append([]column{
@@ -85,8 +85,8 @@ func (s *sheet) workTable(all []catalog.RunRecord) {
 	for _, r := range all {
 		for _, w := range r.Work {
 			rows = append(rows, []string{
-				number(r.ID), r.Job, plain(w.Work), s.state(w.State), number(int64(w.Pages)), number(w.Units),
-				number(int64(w.New)), number(int64(w.Updated)), goesOn(w.ResumeAt, w.Error),
+				view.Number(r.ID), r.Job, plain(w.Work), s.state(w.State), view.Number(int64(w.Pages)), view.Number(w.Units),
+				view.Number(int64(w.New)), view.Number(int64(w.Updated)), goesOn(w.ResumeAt, w.Error),
 			})
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 )
 
@@ -129,7 +130,7 @@ func (a *app) showCounts(sim *youtubesim.Sim) error {
 		}
 		var rows [][]string
 		for _, c := range all {
-			rows = append(rows, []string{c.Day, c.Method, number(c.Calls), number(c.Units), number(c.Refused)})
+			rows = append(rows, []string{c.Day, c.Method, view.Number(c.Calls), view.Number(c.Units), view.Number(c.Refused)})
 		}
 		s.table([]column{{name: "pacific day"}, {name: "method"}, {name: "calls", right: true}, {name: "units", right: true}, {name: "refused", right: true}}, rows)
 	})

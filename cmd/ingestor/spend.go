@@ -18,7 +18,13 @@ type spendFlags struct {
 	since string
 }
 
-var dimensions = []string{"method", "job", "region", "class", "account", "day"}
+// dimensions are what spend is told by, as flags have them.
+var dimensions = func() (names []string) {
+	for _, d := range view.Dimensions {
+		names = append(names, string(d))
+	}
+	return names
+}()
 
 func (a *app) spendCommand() *cobra.Command {
 	var f spendFlags
@@ -97,7 +103,7 @@ func (s *sheet) spendTable(all []view.Spent, by []string) {
 			}
 			row = append(row, plain(text))
 		}
-		rows = append(rows, append(row, number(v.Units), number(v.Calls), plain(v.Reason)))
+		rows = append(rows, append(row, view.Number(v.Units), view.Number(v.Calls), plain(v.Reason)))
 	}
 	s.table(columns, rows)
 }

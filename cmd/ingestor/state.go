@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/view"
 )
 
 func (a *app) stateCommand() *cobra.Command {
@@ -66,12 +67,12 @@ func (s *sheet) cursorTable(all []catalog.Cursor) {
 	for _, c := range all {
 		page, completed := "", "never"
 		if c.Begun() {
-			page = number(c.Page)
+			page = view.Number(c.Page)
 		}
 		if !c.CompletedAt.IsZero() {
 			completed = stamp(c.CompletedAt)
 		}
-		rows = append(rows, []string{c.Job, plain(c.Work), number(c.Pass), page, completed, stamp(c.Mark), stamp(c.ResumeAt)})
+		rows = append(rows, []string{c.Job, plain(c.Work), view.Number(c.Pass), page, completed, stamp(c.Mark), stamp(c.ResumeAt)})
 	}
 	s.table([]column{
 		{name: "job"},

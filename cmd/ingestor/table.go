@@ -242,16 +242,3 @@ func plain(text string) string {
 		return r
 	}, text)), " ")
 }
-
-// number writes 1234567 as 1,234,567.
-func number(n int64) string {
-	text := fmt.Sprint(n)
-	sign := ""
-	if n < 0 {
-		sign, text = "-", text[1:]
-	}
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return sign + text
-}

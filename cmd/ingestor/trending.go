@@ -100,7 +100,7 @@ func (a *app) showChart(ctx context.Context, c *catalog.Catalog, region, categor
 			if s.width > 0 && s.width < 100 { // the title needs the room
 				link = v.ID
 			}
-			rows = append(rows, []string{number(int64(e.Rank)), plain(v.Title), plain(v.ChannelTitle), views(&v), link})
+			rows = append(rows, []string{view.Number(int64(e.Rank)), plain(v.Title), plain(v.ChannelTitle), views(&v), link})
 		}
 		s.table([]column{{name: "rank", right: true}, {name: "title", long: true}, {name: "channel", long: true}, {name: "views", right: true}, {name: "video"}}, rows)
 	})
@@ -111,7 +111,7 @@ func views(v *catalog.Video) string {
 	if v.Statistics == nil || v.Statistics.Views == nil {
 		return "-"
 	}
-	return number(*v.Statistics.Views)
+	return view.Number(*v.Statistics.Views)
 }
 
 // completeRegions completes the first argument, or a flag, to a region of the

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -119,12 +120,12 @@ func (c *chance) why() string {
 	if c.blocked {
 		return "the upstream has shut " + c.pool.Pool.String() + because(c.pool.Reason)
 	}
-	return fmt.Sprintf("%s is used up (%s of %s %s)", c.pool.Pool, number(c.window.Used), number(c.limit), within(c.window))
+	return fmt.Sprintf("%s is used up (%s of %s %s)", c.pool.Pool, view.Number(c.window.Used), view.Number(c.limit), within(c.window))
 }
 
 // tooDear says why a run can never go.
 func (c *chance) tooDear() sentence {
-	return say("its class may use ", number(c.limit), " of ", c.pool.Pool, ", and its first call costs more")
+	return say("its class may use ", view.Number(c.limit), " of ", c.pool.Pool, ", and its first call costs more")
 }
 
 // within says of what time a window is: in 24h, today in Los Angeles.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/svg"
+	"github.com/headroom-quota/headroom/internal/view"
 )
 
 // inline is a picture as a part of a page. The canvas has escaped every text.
@@ -30,7 +31,7 @@ func (h *hours) draw(pool string, by grouping, width float64) template.HTML {
 			class = "axis"
 		}
 		c.Line(left, y(t), width, y(t), class)
-		c.Text(left-8, y(t)+4, "end faint", number(int64(t)))
+		c.Text(left-8, y(t)+4, "end faint", view.Number(int64(t)))
 	}
 	slot := (width - left) / shown
 	every := 3
@@ -73,7 +74,7 @@ func (h *hours) most() (most int64, desc string) {
 		return 0, "No run has taken any."
 	}
 	at := h.from.Add(time.Duration(peak) * time.Hour).Format("15:04 UTC")
-	return most, fmt.Sprintf("%s in all, at most %s in the hour from %s. The table below has the sums.", number(h.total), number(most), at)
+	return most, fmt.Sprintf("%s in all, at most %s in the hour from %s. The table below has the sums.", view.Number(h.total), view.Number(most), at)
 }
 
 // coming is how far into what is to come a timeline reaches.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -140,7 +141,7 @@ func (f *forecast) Short() sentence {
 }
 
 // Left is what there is for it.
-func (f *forecast) Left() string { return number(f.Free) }
+func (f *forecast) Left() string { return view.Number(f.Free) }
 
 // Says is a line in words.
 func (l *forecastLine) Says() string {
@@ -150,7 +151,7 @@ func (l *forecastLine) Says() string {
 	if l.Unknown {
 		return count(int64(l.Runs), "run") + ", and nobody knows yet what one needs: none was done"
 	}
-	text := count(int64(l.Runs), "run") + " × " + number(l.Each) + " = " + number(l.Units)
+	text := count(int64(l.Runs), "run") + " × " + view.Number(l.Each) + " = " + view.Number(l.Units)
 	if l.Guess {
 		text += ", at most: no run of it was done yet"
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -105,21 +106,21 @@ func (s *state) poolSection(u *quota.Usage, by grouping) poolSection {
 	for _, g := range h.groups {
 		share := ""
 		if h.total > 0 {
-			share = number(g.units*100/h.total) + "%"
+			share = view.Number(g.units*100/h.total) + "%"
 		}
-		p.Groups = append(p.Groups, legend{g.class, g.name, number(g.units), share})
+		p.Groups = append(p.Groups, legend{g.class, g.name, view.Number(g.units), share})
 	}
-	p.Total = number(h.total)
+	p.Total = view.Number(h.total)
 	if h.others > 0 {
-		p.Others = number(h.others)
+		p.Others = view.Number(h.others)
 	}
 	return p
 }
 
 func (s *state) windowRow(w *quota.WindowUsage) windowRow {
 	row := windowRow{
-		Within: within(w), Used: number(w.Used), Limit: number(w.Limit), Quota: number(w.Quota), Headroom: number(w.Headroom),
-		Left: number(w.Remaining), Level: good,
+		Within: within(w), Used: view.Number(w.Used), Limit: view.Number(w.Limit), Quota: view.Number(w.Quota), Headroom: view.Number(w.Headroom),
+		Left: view.Number(w.Remaining), Level: good,
 	}
 	if w.Quota > 0 {
 		row.UsedPart = min(w.Used*1000/w.Quota, 1000)
@@ -139,7 +140,7 @@ func (s *state) windowRow(w *quota.WindowUsage) windowRow {
 	}
 	if w.NextUnits > 0 {
 		at := s.at(w.NextAt)
-		row.Next, row.NextUnits, row.All = &at, number(w.NextUnits), w.NextUnits >= w.Used
+		row.Next, row.NextUnits, row.All = &at, view.Number(w.NextUnits), w.NextUnits >= w.Used
 	}
 	if w.Used > 0 && w.ResetAt.After(s.now) {
 		at := s.at(w.ResetAt)

@@ -49,7 +49,7 @@ func rank(l level) string { return map[level]string{bad: "0", warn: "1", good: "
 func (s *state) chart(f *view.Feed) region {
 	r := region{
 		Name: f.Name(), Region: f.Region, Category: f.Category, Level: good, State: f.State,
-		Videos: number(int64(f.Videos)), Pending: f.Pending,
+		Videos: view.Number(int64(f.Videos)), Pending: f.Pending,
 	}
 	switch {
 	case !f.Wanted:

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/view"
 )
 
 // timeline is what runs did.
@@ -63,7 +64,7 @@ func (s *state) timeline() timeline {
 }
 
 func (s *state) runRow(r *catalog.RunRecord) runRow {
-	row := runRow{ID: r.ID, Job: r.Job, Started: s.at(r.StartedAt), State: string(r.State), Level: levelOf(r.State), Why: r.Error, Units: number(units(r))}
+	row := runRow{ID: r.ID, Job: r.Job, Started: s.at(r.StartedAt), State: string(r.State), Level: levelOf(r.State), Why: r.Error, Units: view.Number(units(r))}
 	if !r.EndedAt.IsZero() {
 		row.Took = span(r.EndedAt.Sub(r.StartedAt))
 	}
@@ -74,7 +75,7 @@ func (s *state) runRow(r *catalog.RunRecord) runRow {
 			row.Why = w.Work + ": " + w.Error
 		}
 	}
-	row.Pages, row.New, row.Updated = number(pages), number(added), number(updated)
+	row.Pages, row.New, row.Updated = view.Number(pages), view.Number(added), view.Number(updated)
 	if r.ResumeAt.After(s.now) {
 		at := s.at(r.ResumeAt)
 		row.GoesOn = &at

@@ -3,6 +3,8 @@ package dashboard
 import (
 	"slices"
 	"strings"
+
+	"github.com/headroom-quota/headroom/internal/view"
 )
 
 // level says how much something asks for somebody.
@@ -48,7 +50,7 @@ func (s *state) verdict() verdict {
 		return verdict{Level: bad, Word: "It cannot go", Says: s.told(&next, " cannot go before ", s.at(next.until), ": ", next.why()), More: append(s.spenders(&next), other)}
 	case !next.whole():
 		rest := say("What is left over is deferred, and goes on by itself when units come back")
-		return verdict{Level: warn, Word: "It can go in part", Says: s.told(&next, " can go in part: ", next.needs(), ", and ", number(next.free), " are left of ",
+		return verdict{Level: warn, Word: "It can go in part", Says: s.told(&next, " can go in part: ", next.needs(), ", and ", view.Number(next.free), " are left of ",
 			next.pool.Pool, " ", within(next.window)), More: append([]sentence{rest}, s.spenders(&next)...)}
 	}
 	return s.canGo(&next, all)
@@ -58,7 +60,7 @@ func (s *state) verdict() verdict {
 func (s *state) canGo(next *chance, all []chance) verdict {
 	v := verdict{Level: good, Word: "It can go", Says: s.told(next, " can go: ", next.needs())}
 	if next.window != nil {
-		v.Says = append(v.Says, say(", and ", number(next.free), " are left of ", next.pool.Pool)...)
+		v.Says = append(v.Says, say(", and ", view.Number(next.free), " are left of ", next.pool.Pool)...)
 	}
 	if waiting := slices.DeleteFunc(all, func(c chance) bool { return c.until.IsZero() }); len(waiting) > 0 {
 		v.Level, v.Word = warn, "It can go, others cannot"
@@ -105,10 +107,10 @@ func (s *state) spenders(c *chance) []sentence {
 	var who []string
 	h := s.hours(c.pool, byJob)
 	for _, g := range h.groups {
-		who = append(who, g.name+" "+number(g.units))
+		who = append(who, g.name+" "+view.Number(g.units))
 	}
 	if h.others > 0 {
-		who = append(who, "others than runs "+number(h.others))
+		who = append(who, "others than runs "+view.Number(h.others))
 	}
 	if len(who) == 0 {
 		return nil

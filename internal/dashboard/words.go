@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/view"
 )
 
 // moment is an instant for people and for programs.
@@ -116,27 +118,14 @@ func count(n int64, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
-	return number(n) + " " + thing + "s"
-}
-
-// number is an integer with separators.
-func number(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	sign := ""
-	if n < 0 {
-		sign, digits = "-", digits[1:]
-	}
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return sign + digits
+	return view.Number(n) + " " + thing + "s"
 }
 
 // list puts names together, the first few of many.
 func list(names []string) string {
 	const most = 5
 	if n := len(names); n > most {
-		return strings.Join(names[:most], ", ") + " and " + number(int64(n-most)) + " more"
+		return strings.Join(names[:most], ", ") + " and " + view.Number(int64(n-most)) + " more"
 	}
 	if n := len(names); n > 1 {
 		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
