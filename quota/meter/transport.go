@@ -93,7 +93,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Body != nil {
 			_ = req.Body.Close() // a RoundTripper must, also on errors
 		}
-		t.logRefusal(req.Context(), c, err)
+		t.logUnsent(req.Context(), c, err)
 		return nil, err
 	}
 	resp, err := t.base.RoundTrip(prepare(req, c, key))
@@ -162,17 +162,17 @@ func prepare(req *http.Request, c *call, key string) *http.Request {
 	return out
 }
 
-// logRefusal writes the one line of a call that was not sent: of a refusal, which ends
+// logUnsent writes the one line of a call that was not sent: of a refusal, which ends
 // by itself, as information, and of all else as a warning.
-func (t *Transport) logRefusal(ctx context.Context, c *call, err error) {
+func (t *Transport) logUnsent(ctx context.Context, c *call, err error) {
 	var attrs []slog.Attr
 	if c != nil {
 		attrs = c.attrs()
 	}
-	level := slog.LevelWarn
+	level, says := slog.LevelWarn, "call not sent"
 	var refused *quota.RefusedError
 	if errors.As(err, &refused) {
-		level = slog.LevelInfo
+		level, says = slog.LevelInfo, "call refused"
 		attrs = append(attrs,
 			slog.String("pool", refused.Pool.String()), slog.String("window", refused.Window),
 			slog.Int64("units", refused.Units), slog.Int64("used", refused.Used), slog.Int64("limit", refused.Limit),
@@ -183,5 +183,5 @@ func (t *Transport) logRefusal(ctx context.Context, c *call, err error) {
 	} else {
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}
-	t.log.LogAttrs(ctx, level, "call refused", attrs...)
+	t.log.LogAttrs(ctx, level, says, attrs...)
 }

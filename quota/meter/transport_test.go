@@ -291,6 +291,11 @@ func TestLog(t *testing.T) {
 	if strings.Count(line, "\n") != 1 || strings.Contains(line, "private") {
 		t.Errorf("more than a line, or more than it should say:\n%s", line)
 	}
+	r.log.Reset()
+	r.do(t.Context(), "GET", "http://api.example.com/v1/nobody-priced-this", "")
+	if line := r.log.String(); !strings.Contains(line, "level=WARN") || !strings.Contains(line, `msg="call not sent"`) {
+		t.Errorf("what is no refusal is told as one: %s", line)
+	}
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)
