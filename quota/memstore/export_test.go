@@ -8,47 +8,39 @@ import (
 // Size is what a store keeps, in bytes: its pages as another store would write
 // them down, and what stands beside them.
 func Size(s quota.Store) (int64, error) {
-	m := s.(*Store)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var size int
+	b := s.(*Store).backend
+	var size int64
 	add := func(p *window.Page) error {
-		if p == nil {
-			return nil
-		}
-		b, err := p.MarshalBinary()
-		size += len(b)
+		bytes, err := p.MarshalBinary()
+		size += int64(len(bytes))
 		return err
 	}
-	for _, a := range m.accounts {
-		for _, c := range a.receipts.chunks {
-			size += chunkSize*100 + len(c.ids) + 40*len(c.taken)
-		}
+	for _, a := range b.accounts {
 		for _, p := range a.pools {
-			size += 16 * len(p.spend.tallies)
-			if err := add(p.page); err != nil {
+			size += 16 * int64(len(p.spend.tallies))
+			if err := add(p.Page); err != nil {
 				return 0, err
 			}
 		}
 	}
-	for _, f := range m.families {
-		if err := add(f.overflow); err != nil {
-			return 0, err
-		}
-		for _, members := range []map[string]*member{f.listed, f.members.now, f.members.old} {
+	for _, f := range b.families {
+		for _, members := range []map[string]*member{f.listed, f.members.now, f.members.old, {"": f.overflow}} {
 			for _, m := range members {
+				if m == nil {
+					continue
+				}
 				if err := add(m.page); err != nil {
 					return 0, err
 				}
 			}
 		}
 	}
-	return int64(size), nil
+	return size, nil
 }
 
 // Members is how many keys of families a store knows.
 func Members(s quota.Store) (known int) {
-	for _, f := range s.(*Store).families {
+	for _, f := range s.(*Store).backend.families {
 		known += len(f.listed) + f.members.count()
 	}
 	return known

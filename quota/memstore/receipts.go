@@ -1,37 +1,35 @@
 package memstore
 
 import (
+	"fmt"
 	"hash/maphash"
-	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/pagestore"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// maxReceipts bounds the receipts of one account; beyond it the oldest go early.
-const maxReceipts = 1 << 13
-
-// receipts finds receipts by id, and forgets them in the order in which they were
-// made. They lie in chunks without a pointer, so that neither making one is an
-// allocation nor keeping many is work for the garbage collector. The index is a
-// hash table whose chains run through the receipts from newer to older: one that
-// is forgotten need not be taken out, because a chain ends at the first number
-// that is too old.
+// receipts finds receipts by id, and forgets them once they are too old. They lie
+// in batches, the newest last, and each batch goes as a whole. A batch has no
+// pointers in it and an index of its own, so that neither making a receipt nor
+// keeping many is work for the garbage collector.
 type receipts struct {
-	seed   maphash.Seed
-	heads  []uint64 // by hash: the number of the newest receipt, 0 for none
-	chunks []*chunk
-	spare  *chunk
-	first  uint64         // the number of the oldest that is kept; numbers begin at 1
-	next   uint64         // of the next one
-	leapt  window.Instant // the clock was far behind until then
+	seed    maphash.Seed
+	batches []*batch
+	spare   *batch
+	clock   pagestore.Course
 }
 
-// chunkSize is how many receipts lie together.
-const chunkSize = 64
+// A batch holds up to so many receipts, and of a quarter of their life only. Where the
+// one before it was full it is twice as large, and nothing is ever moved.
+const (
+	smallBatch = 1 << 6
+	largeBatch = 1 << 14
+)
 
-type chunk struct {
-	receipts [chunkSize]receipt
+type batch struct {
+	heads    []uint32 // by hash: the number of the newest receipt, from 1; 0 for none
+	receipts []receipt
 	ids      []byte
 	taken    []taken
 }
@@ -39,13 +37,13 @@ type chunk struct {
 // receipt is what a grant leaves under the caller's id.
 type receipt struct {
 	hash       uint64
-	older      uint64 // the next in the chain
-	made       window.Instant
-	nonce      [16]byte
-	id         span // in the chunk's ids
-	taken      span // in the chunk's taken
+	older      uint32 // the next in the chain of its hash
 	settled    bool
 	released   bool // to nothing: the call never left, and its id may be tried again
+	made       window.Instant
+	nonce      [16]byte
+	id         span // in the batch's ids
+	taken      span // in the batch's taken
 	settlement quota.Settlement
 }
 
@@ -53,151 +51,177 @@ type span struct{ from, to uint32 }
 
 // taken is one charge of a receipt.
 type taken struct {
-	quota.Taken
-	pool  int32 // index of the account's pool
-	tally int32 // of the pool's spend
+	units, generation int64
+	at                window.Instant
+	pool              int32 // index of the account's pool
+	tally             int32 // of the pool's spend
 }
 
-// get returns the receipt of an id, and the chunk it lies in.
-func (r *receipts) get(id string, now time.Time) (*receipt, *chunk) {
-	if id == "" || len(r.heads) == 0 {
+// receiptBytes is what a receipt with one charge takes, and its id.
+const receiptBytes = 104 + 4 + 32
+
+// find returns the receipt of an id, and its batch, or nil.
+func (r *receipts) find(id string, now window.Instant) (*receipt, *batch) {
+	if len(r.batches) == 0 {
 		return nil, nil
 	}
 	hash := maphash.String(r.seed, id)
-	for n := r.heads[hash%uint64(len(r.heads))]; n >= r.first && n > 0; {
-		got, c := r.at(n)
-		if got.hash == hash && string(c.ids[got.id.from:got.id.to]) == id {
-			if window.At(now).Sub(got.made) > quota.ReceiptLife {
-				return nil, nil
+	for i := len(r.batches) - 1; i >= 0; i-- {
+		b := r.batches[i]
+		for n := b.heads[hash%uint64(len(b.heads))]; n > 0; {
+			got := &b.receipts[n-1]
+			if got.hash == hash && string(b.ids[got.id.from:got.id.to]) == id {
+				if now.Sub(got.made) > quota.ReceiptLife {
+					return nil, nil
+				}
+				return got, b
 			}
-			return got, c
+			n = got.older
 		}
-		n = got.older
 	}
 	return nil, nil
 }
 
-// at returns a receipt by its number.
-func (r *receipts) at(n uint64) (*receipt, *chunk) {
-	c := r.chunks[n/chunkSize-r.first/chunkSize]
-	return &c.receipts[n%chunkSize], c
-}
-
-// put makes a receipt for an id.
-func (r *receipts) put(id string, now time.Time) (*receipt, *chunk) {
+// room sees to it that the last batch has room for a receipt.
+func (r *receipts) room(now window.Instant, most int64) error {
 	r.expire(now)
-	if r.next-r.first >= uint64(len(r.heads)) {
-		r.grow()
+	size := smallBatch
+	last := len(r.batches) - 1
+	if last >= 0 {
+		b := r.batches[last]
+		if len(b.receipts) == 0 {
+			return nil
+		}
+		full := len(b.receipts) == len(b.heads)
+		if age := now.Sub(b.receipts[0].made); !full && 0 <= age && age < quota.ReceiptLife/4 {
+			return nil
+		}
+		if size = smallBatch; full {
+			size = min(2*len(b.heads), largeBatch)
+		}
 	}
-	if r.next%chunkSize == 0 || len(r.chunks) == 0 {
-		r.chunks = append(r.chunks, r.newChunk())
+	if r.bytes() > most {
+		return fmt.Errorf("%w: the receipts of the last hour take %d bytes of the %d that they may take; raise memstore.Options.ReceiptBytes", quota.ErrOutage, r.bytes(), most)
 	}
-	got, c := r.at(r.next)
-	hash := maphash.String(r.seed, id)
-	head := &r.heads[hash%uint64(len(r.heads))]
-	ids, taken := uint32(len(c.ids)), uint32(len(c.taken))
-	c.ids = append(c.ids, id...)
-	*got = receipt{
-		hash:  hash,
-		older: *head,
-		made:  window.At(now),
-		id:    span{ids, ids + uint32(len(id))},
-		taken: span{taken, taken},
+	b := r.spare
+	if b == nil || len(b.heads) != size {
+		b = &batch{
+			heads: make([]uint32, size), receipts: make([]receipt, 0, size),
+			ids: make([]byte, 0, size*24), taken: make([]taken, 0, size),
+		}
 	}
-	*head = r.next
-	r.next++
-	return got, c
+	r.spare = nil
+	if last < 0 {
+		r.seed = maphash.MakeSeed()
+	}
+	r.batches = append(r.batches, b)
+	return nil
 }
 
-// grow doubles the index and finds every receipt its place again.
-func (r *receipts) grow() {
-	if r.next == 0 {
-		r.seed, r.first, r.next = maphash.MakeSeed(), 1, 1
+// bytes is what the receipts take.
+func (r *receipts) bytes() (all int64) {
+	for _, b := range r.batches {
+		all += int64(len(b.receipts)*receiptBytes + len(b.ids))
 	}
-	r.heads = make([]uint64, max(chunkSize, 2*len(r.heads)))
-	for n := r.first; n < r.next; n++ {
-		got, _ := r.at(n)
-		head := &r.heads[got.hash%uint64(len(r.heads))]
-		got.older, *head = *head, n
-	}
+	return all
 }
 
-func (r *receipts) newChunk() *chunk {
-	if c := r.spare; c != nil {
-		r.spare = nil
-		c.ids, c.taken = c.ids[:0], c.taken[:0]
-		return c
-	}
-	return &chunk{ids: make([]byte, 0, chunkSize*24), taken: make([]taken, 0, chunkSize)}
-}
-
-// leapRest is how long no receipt is too old once the clock was found far ahead of
-// the newest: it may be set back.
-const leapRest = time.Hour
-
-// expire drops at most two receipts per new one, so that many go without a pause.
-func (r *receipts) expire(clock time.Time) {
-	if r.first == r.next {
+// expire drops the oldest batch if all of it is too old.
+func (r *receipts) expire(now window.Instant) {
+	proven, _, _ := r.clock.See(now)
+	if len(r.batches) < 2 {
 		return
 	}
-	now := window.At(clock)
-	if newest, _ := r.at(r.next - 1); now.Sub(newest.made) > quota.ReceiptLife {
-		r.leapt = now
+	b := r.batches[0]
+	if proven.Sub(b.receipts[len(b.receipts)-1].made) <= quota.ReceiptLife {
+		return
 	}
-	resting := r.leapt <= now && now.Sub(r.leapt) < leapRest
-	for range 2 {
-		if r.first == r.next {
-			return
-		}
-		oldest, c := r.at(r.first)
-		if r.next-r.first < maxReceipts && (resting || now.Sub(oldest.made) <= quota.ReceiptLife) {
-			return
-		}
-		if r.first++; r.first%chunkSize == 0 {
-			r.spare = c
-			r.chunks = r.chunks[1:]
-		}
-	}
+	r.batches = r.batches[1:]
+	clear(b.heads)
+	*b = batch{heads: b.heads, receipts: b.receipts[:0], ids: b.ids[:0], taken: b.taken[:0]}
+	r.spare = b
 }
 
-// add keeps a charge of the newest receipt.
-func (c *chunk) add(r *receipt, t taken) {
-	c.taken = append(c.taken, t)
-	r.taken.to = uint32(len(c.taken))
+// add makes a receipt.
+func (b *batch) add(seed maphash.Seed, id string, nonce [16]byte, now window.Instant) *receipt {
+	ids, taken := uint32(len(b.ids)), uint32(len(b.taken))
+	b.ids = append(b.ids, id...)
+	hash := maphash.String(seed, id)
+	head := &b.heads[hash%uint64(len(b.heads))]
+	b.receipts = append(b.receipts, receipt{
+		hash: hash, older: *head, made: now, nonce: nonce,
+		id: span{ids, ids + uint32(len(id))}, taken: span{taken, taken},
+	})
+	*head = uint32(len(b.receipts))
+	return &b.receipts[*head-1]
 }
 
-// of returns the charges of a receipt.
-func (c *chunk) of(r *receipt) []taken { return c.taken[r.taken.from:r.taken.to] }
+// found is the receipt that was last asked for.
+type found struct {
+	account *account
+	receipt *receipt
+	taken   []taken
+}
 
-// covers reports whether a receipt is for exactly these charges.
-func (a *account) covers(all []taken, charges []quota.Charge) bool {
-	if len(charges) != len(all) {
-		return false
+// Receipt implements [pagestore.Tx].
+func (b *backend) Receipt(upstream, name, id string) (*pagestore.Receipt, error) {
+	a := b.account(upstream, name)
+	if a == nil {
+		return nil, nil
 	}
-	for i, t := range all {
-		if a.pools[t.pool].name != charges[i].Pool.Name || t.Units != charges[i].Units {
-			return false
+	got, in := a.receipts.find(id, b.at)
+	if got == nil {
+		return nil, nil
+	}
+	b.found = found{a, got, in.taken[got.taken.from:got.taken.to]}
+	r := &b.got
+	*r = pagestore.Receipt{Nonce: got.nonce, Settled: got.settled, Released: got.released, Done: got.settlement, Taken: r.Taken[:0]}
+	for _, t := range b.found.taken {
+		r.Taken = append(r.Taken, pagestore.Taken{Pool: a.pools[t.pool].Pool.Name, Units: t.units, At: t.at, Generation: t.generation})
+	}
+	return r, nil
+}
+
+// Amend implements [pagestore.Tx].
+func (b *backend) Amend(r *pagestore.Receipt) error {
+	got := b.found.receipt
+	got.settled, got.released, got.settlement = true, r.Released, r.Done
+	for i, t := range b.found.taken {
+		tally := &b.found.account.pools[t.pool].spend.tallies[t.tally]
+		tally.units += r.Taken[i].Settled - t.units
+		if r.Taken[i].Settled == 0 && t.units > 0 {
+			tally.calls-- // released: the call never left
 		}
 	}
-	return true
+	return nil
 }
 
-// charge counts the spend of one charge, and returns what its receipt says.
-func (a *account) charge(pool int32, now, at window.Instant, c *quota.Charge, labels quota.Labels) taken {
-	p := a.pools[pool]
-	n := p.spend.find(now, at, c.Zone, labels)
-	p.spend.tallies[n].units += c.Units
-	p.spend.tallies[n].calls++
-	return taken{Taken: quota.Taken{Units: c.Units, At: at, Generation: p.page.Generation}, pool: pool, tally: n}
-}
-
-// settle corrects one charge and its spend.
-func (a *account) settle(now time.Time, t taken, units int64) quota.Settlement {
-	p := a.pools[t.pool]
-	tally := &p.spend.tallies[t.tally]
-	tally.units += units - t.Units
-	if units == 0 && t.Units > 0 {
-		tally.calls-- // released: the call never left
+// Room implements [pagestore.Tx].
+func (b *backend) Room(r *quota.Request) error {
+	if r.ID == "" {
+		return nil
 	}
-	return quota.SettleIn(p.page, now, t.Taken, units)
+	return b.makeAccount(r.Charges[0].Pool).receipts.room(b.at, b.most)
+}
+
+// Charge implements [pagestore.Tx].
+func (b *backend) Charge(g *pagestore.Grant) error {
+	a := b.account(g.Charges[0].Pool.Upstream, g.Charges[0].Pool.Account)
+	var got *receipt
+	var in *batch
+	if g.ID != "" {
+		in = a.receipts.batches[len(a.receipts.batches)-1]
+		got = in.add(a.receipts.seed, g.ID, g.Nonce, b.at)
+	}
+	for i, e := range g.Entries {
+		p, c := e.Ref.(*pool), &g.Charges[i]
+		n := p.spend.find(b.at, g.At[i], c.Zone, g.Labels)
+		p.spend.tallies[n].units += c.Units
+		p.spend.tallies[n].calls++
+		if got != nil {
+			in.taken = append(in.taken, taken{c.Units, p.Page.Generation, g.At[i], p.index, n})
+			got.taken.to++
+		}
+	}
+	return nil
 }

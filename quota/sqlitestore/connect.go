@@ -2,7 +2,6 @@ package sqlitestore
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"errors"
 
@@ -33,9 +32,6 @@ func checkPath(path string) (string, error) {
 	return whole, err
 }
 
-// fault is an error of the file: what was done, and what to do about it.
-func (s *Store) fault(doing string, err error) error { return files.Fault(doing, s.path, err) }
-
 // migrate brings a file to the schema that this program knows, within the
 // caller's transaction.
 func migrate(ctx context.Context, c conn) error {
@@ -49,15 +45,3 @@ func migrate(ctx context.Context, c conn) error {
 
 // readers is how many may look at once.
 const readers = 4
-
-// openReaders opens the pool of connections that cannot write.
-func (s *Store) openReaders() (*sql.DB, error) {
-	c, err := files.Connector(files.DSN(s.path, sqlitefile.Read))
-	if err != nil {
-		return nil, s.fault("open", err)
-	}
-	db := sql.OpenDB(c)
-	db.SetMaxOpenConns(readers)
-	db.SetMaxIdleConns(readers)
-	return db, nil
-}

@@ -112,12 +112,12 @@ func TestFullDisk(t *testing.T) {
 	}
 	t.Run("no_more_pages", func(t *testing.T) {
 		s := must(t, filepath.Join(t.TempDir(), "ledger.db"), nil)
-		if err := s.write.exec("PRAGMA max_page_count = 40"); err != nil {
+		if err := s.file.writer.do("PRAGMA max_page_count = 40"); err != nil {
 			t.Fatal(err)
 		}
 		granted, err := fill(t, s)
-		says(t, err, "write to "+s.path, "the disk is full")
-		if err := s.write.exec("PRAGMA max_page_count = 4000"); err != nil {
+		says(t, err, "write to "+s.file.path, "the disk is full")
+		if err := s.file.writer.do("PRAGMA max_page_count = 4000"); err != nil {
 			t.Fatal(err)
 		}
 		after(t, s, granted)
@@ -134,7 +134,7 @@ func TestFullDisk(t *testing.T) {
 		}()
 		s := must(t, filepath.Join(dir, "ledger.db"), nil)
 		granted, err := fill(t, s)
-		says(t, err, "write to "+s.path, "the disk is full")
+		says(t, err, "write to "+s.file.path, "the disk is full")
 		if granted == 0 {
 			t.Error("nothing was granted before")
 		}
@@ -164,7 +164,7 @@ func TestBusyFile(t *testing.T) {
 	_, err = Open(context.Background(), path, &Options{Wait: 50 * time.Millisecond})
 	says(t, err, "busy for 50ms", "open "+path, fmt.Sprintf("process %d (", holder.Process.Pid))
 
-	s.wait = time.Hour
+	s.file.wait = time.Hour
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	if err := s.Record(ctx, quota.Request{Charges: []quota.Charge{units(1, 10)}}); !errors.Is(err, context.DeadlineExceeded) {

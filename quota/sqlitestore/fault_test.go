@@ -73,7 +73,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a_directory", dir, []string{"is a directory", filepath.Join(dir, "ledger.db")}},
 		{"a_file_for_a_directory", filepath.Join(strange, "ledger.db"), []string{"open " + strange, "directory"}},
 		{"no_database", strange, []string{"open " + strange, "is no SQLite database", "was left as it is"}},
-		{"a_newer_schema", newer, []string{"it was made by a newer headroom: schema 7, this one knows 2; upgrade"}},
+		{"a_newer_schema", newer, []string{"it was made by a newer headroom: schema 7, this one knows 3; upgrade"}},
 		{"the_database_of_another_program", other, []string{"another program"}},
 		{"no_name", "", []string{"name a file"}},
 		{"memory", ":memory:", []string{"memstore"}},
@@ -95,14 +95,32 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// The turn within the process is waited for no longer than the file.
+// stuckClock stands for a transaction that does not come to an end.
+type stuckClock struct {
+	quota.SystemClock
+	reached, released chan struct{}
+}
+
+func (c stuckClock) Now() time.Time {
+	c.reached <- struct{}{}
+	<-c.released
+	return c.SystemClock.Now()
+}
+
+// A transaction of the same process is waited for no longer than the file.
 func TestBusyProcess(t *testing.T) {
-	s := must(t, filepath.Join(t.TempDir(), "ledger.db"), &Options{Wait: 20 * time.Millisecond})
-	<-s.write.turn
-	_, err := reserve(s, "a", 1)
-	says(t, err, "busy for 20ms")
-	s.write.turn <- struct{}{}
-	if _, err := reserve(s, "a", 1); err != nil {
+	clock := stuckClock{reached: make(chan struct{}), released: make(chan struct{})}
+	s := must(t, filepath.Join(t.TempDir(), "ledger.db"), &Options{Wait: 20 * time.Millisecond, Clock: clock})
+	first := make(chan error)
+	go func() {
+		_, err := reserve(s, "a", 1)
+		first <- err
+	}()
+	<-clock.reached
+	_, err := reserve(s, "b", 1)
+	says(t, err, "write to "+s.file.path, "busy for 20ms", "this process")
+	close(clock.released)
+	if err := <-first; err != nil {
 		t.Error(err)
 	}
 }

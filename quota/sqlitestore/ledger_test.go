@@ -22,27 +22,31 @@ var noon = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC) // in California
 func TestEveryConnectionIsSynchronous(t *testing.T) {
 	s := must(t, filepath.Join(t.TempDir(), "ledger.db"), nil)
 	ctx := context.Background()
-	if got, err := sqlitefile.Answer(ctx, s.write.conn, "PRAGMA synchronous"); got != int64(2) {
+	if got, err := sqlitefile.Answer(ctx, s.file.writer.conn, "PRAGMA synchronous"); got != int64(2) {
 		t.Errorf("the writer has synchronous %v (%v), want 2", got, err)
 	}
 	for i := range readers { // all of them at once
-		c, err := s.read.Conn(ctx)
+		view, err := s.file.view(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
-		var synchronous, queryOnly int
-		err = errors.Join(c.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous), c.QueryRowContext(ctx, "PRAGMA query_only").Scan(&queryOnly))
-		if synchronous != 2 || queryOnly != 1 {
-			t.Errorf("reader %d has synchronous %d, query_only %d (%v), want 2 and 1", i, synchronous, queryOnly, err)
+		defer func() {
+			if err := view.End(nil); err != nil {
+				t.Error(err)
+			}
+		}()
+		for setting, want := range map[string]int64{"synchronous": 2, "query_only": 1} {
+			if got, err := sqlitefile.Number(ctx, view.conn, "PRAGMA "+setting); got != want || err != nil {
+				t.Errorf("reader %d has %s %d (%v), want %d", i, setting, got, err, want)
+			}
 		}
 	}
 	for setting, otherwise := range map[string]string{
 		"_synchronous=FULL": "_synchronous=NORMAL", "_foreign_keys=ON": "_foreign_keys=OFF", "_busy_timeout=5": "_busy_timeout=60000",
 	} {
-		changed := strings.Replace(files.DSN(s.path, sqlitefile.Read), setting, otherwise, 1)
+		changed := strings.Replace(files.DSN(s.file.path, sqlitefile.Read), setting, otherwise, 1)
 		c, err := files.Connector(changed)
-		if err != nil || changed == files.DSN(s.path, sqlitefile.Read) {
+		if err != nil || changed == files.DSN(s.file.path, sqlitefile.Read) {
 			t.Fatal(changed, err)
 		}
 		_, err = c.Connect(ctx)
@@ -173,7 +177,7 @@ func TestPrune(t *testing.T) {
 	clock := quota.NewSimClock(noon)
 	s := must(t, filepath.Join(t.TempDir(), "ledger.db"), &Options{Clock: clock})
 	rows := func() int64 {
-		n, err := sqlitefile.Number(context.Background(), s.write.conn, "SELECT count(*) FROM reservations")
+		n, err := sqlitefile.Number(context.Background(), s.file.writer.conn, "SELECT count(*) FROM reservations")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,27 +268,26 @@ func TestReadable(t *testing.T) {
 func shell(t *testing.T, s *Store, query string) string {
 	bin, err := exec.LookPath("sqlite3")
 	if err == nil {
-		out, err := exec.Command(bin, "-readonly", s.path, query).CombinedOutput()
+		out, err := exec.Command(bin, "-readonly", s.file.path, query).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		return strings.TrimSpace(string(out))
 	}
-	t.Log("there is no sqlite3 here; asked by database/sql")
-	rows, err := s.read.Query(query)
+	t.Log("there is no sqlite3 here; asked by the driver")
+	view, err := s.file.view(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
-	columns, _ := rows.Columns()
-	values, into := make([]string, len(columns)), make([]any, len(columns))
-	for i := range values {
-		into[i] = &values[i]
-	}
-	for rows.Next() {
-		if err := rows.Scan(into...); err != nil {
-			t.Fatal(err)
+	var values []string
+	err = view.rows(statement(query), nil, func(r row) error {
+		for _, v := range r {
+			values = append(values, fmt.Sprint(v))
 		}
+		return nil
+	})
+	if err = view.End(err); err != nil {
+		t.Fatal(err)
 	}
 	return strings.Join(values, "|")
 }

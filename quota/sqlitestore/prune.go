@@ -31,7 +31,7 @@ type sweep struct {
 // lived reports whether the ledger was in use an hour ago or more, but not so long
 // ago that all of it is too old: then the clock may have leapt, and may be set back.
 func (t *tx) lived() (bool, error) {
-	sw, now := &t.s.prune, window.At(t.now)
+	sw, now := &t.file.prune, window.At(t.now)
 	if sw.lived <= now && now < sw.lived.Add(quota.ReceiptLife) {
 		return true, nil
 	}
@@ -45,7 +45,7 @@ func (t *tx) lived() (bool, error) {
 
 // prune deletes the next few charges that are too old, if any can be.
 func (t *tx) prune() error {
-	sw, now := &t.s.prune, window.At(t.now)
+	sw, now := &t.file.prune, window.At(t.now)
 	if now < sw.next && sw.next <= now.Add(restFor) {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (t *tx) prune() error {
 	var last int64
 	var kept bool
 	next := now.Add(restFor)
-	err := t.rows(pruneLook, []driver.Value{sw.after, int64(pruned)}, func(r row) error {
+	err := t.read(pruneLook, []driver.Value{sw.after, int64(pruned)}, func(r row) error {
 		at := window.Instant(r.int(1))
 		last, kept = r.int(0), at >= oldest && at <= now
 		if kept {

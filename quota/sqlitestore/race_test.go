@@ -117,7 +117,7 @@ func TestKilledInMidStreamNothingGrantedIsForgotten(t *testing.T) {
 	if used := used(t, s); used < int64(len(granted)) || used > int64(len(granted)+scaled(5, 50)) {
 		t.Errorf("%d units were granted, the ledger says %d", len(granted), used)
 	}
-	if sound, err := sqlitefile.Answer(context.Background(), s.write.conn, "PRAGMA integrity_check"); err != nil || sound != "ok" {
+	if sound, err := sqlitefile.Answer(context.Background(), s.file.writer.conn, "PRAGMA integrity_check"); err != nil || sound != "ok" {
 		t.Errorf("integrity_check: %v %v", sound, err)
 	}
 }
@@ -139,7 +139,7 @@ func hold(path string, begin func() bool, _ io.Writer) error {
 		return err
 	}
 	defer s.Close()
-	if err := s.write.exec("BEGIN IMMEDIATE"); err != nil {
+	if err := s.file.writer.do("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
 	begin()

@@ -2,14 +2,13 @@ package sqlitestore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/window"
+	"github.com/headroom-quota/headroom/quota/pagestore"
 )
 
 // Options are what [Open] can be told; nil is legal.
@@ -29,19 +28,8 @@ const defaultWait = 5 * time.Second
 
 // Store is a [quota.Store] in a file of SQLite. It is safe for concurrent use.
 type Store struct {
-	path     string
-	clock    quota.Clock
-	families bool
-	wait     time.Duration
-
-	write *writer
-	read  *sql.DB
-	file  sqlitefile.Identity
-
-	// what the holder of the writer remembers between transactions
-	known map[quota.Pool]*birth
-	today day
-	prune sweep
+	*pagestore.Store
+	file *file
 }
 
 var _ quota.Store = (*Store)(nil)
@@ -52,82 +40,163 @@ func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Store{clock: o.Clock, families: o.Families, wait: o.Wait, known: make(map[quota.Pool]*birth)}
-	if s.clock == nil {
-		s.clock = quota.SystemClock{}
+	f := &file{clock: o.Clock, wait: o.Wait, known: make(map[quota.Pool]*entry), readers: make(chan *session, readers)}
+	if f.clock == nil {
+		f.clock = quota.SystemClock{}
 	}
-	if s.wait == 0 {
-		s.wait = defaultWait
+	if f.wait == 0 {
+		f.wait = defaultWait
 	}
-	if err := s.open(ctx, path); err != nil {
-		err = errors.Join(err, s.Close())
+	for range readers {
+		f.readers <- nil // opened when it is needed
+	}
+	if err := f.open(ctx, path); err != nil {
+		err = errors.Join(err, f.close())
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		return nil, err
 	}
-	return s, nil
-}
-
-func (s *Store) open(ctx context.Context, path string) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	engine := &pagestore.Options{Combine: f.wait, Name: f.path}
+	if !o.Families {
+		engine.NoFamilies = "this ledger in SQLite keeps no families; keep them in memory, or open it with Families"
 	}
-	var err error
-	if s.path, err = checkPath(path); err != nil {
-		return err
-	}
-	before, missing := sqlitefile.FileAt(s.path)
-	if s.write, err = s.openWriter(ctx); err != nil {
-		return err
-	}
-	if s.file, err = sqlitefile.Identify(s.path); err != nil {
-		return err
-	}
-	if missing == nil {
-		if err := moved(s.file.Was(before)); err != nil {
-			return err
-		}
-	}
-	s.read, err = s.openReaders()
-	return err
+	return &Store{pagestore.New(f, engine), f}, nil
 }
 
 // Close closes the file. What is under way is finished first.
 func (s *Store) Close() error {
+	s.Store.Close()
+	return s.file.close()
+}
+
+// file is the [pagestore.Backend].
+type file struct {
+	path  string
+	clock quota.Clock
+	wait  time.Duration
+
+	writer  *session      // of the leader of the engine's queue
+	readers chan *session // nil: not connected yet
+	files   sqlitefile.Identity
+
+	// what the leader remembers between transactions
+	known map[quota.Pool]*entry
+	today day
+	prune sweep
+	tx    tx
+}
+
+func (f *file) open(ctx context.Context, path string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var err error
+	if f.path, err = checkPath(path); err != nil {
+		return err
+	}
+	before, missing := sqlitefile.FileAt(f.path)
+	if err := f.openWriter(ctx); err != nil {
+		return f.fault("open", err)
+	}
+	if f.files, err = sqlitefile.Identify(f.path); err != nil {
+		return err
+	}
+	if missing == nil {
+		return moved(f.files.Was(before))
+	}
+	return nil
+}
+
+// openWriter opens the connection that writes and brings the schema up to date.
+func (f *file) openWriter(ctx context.Context) error {
+	if err := files.Look(ctx, f.path, steps); err != nil {
+		return err
+	}
+	p := sqlitefile.NewPatience(ctx, f.path, f.wait)
+	defer p.End()
+	err := p.Retry(func() (err error) { // a new file is locked to make it a WAL file
+		f.writer, err = connect(ctx, f.path, sqlitefile.Write)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.Retry(func() error { return f.writer.do(begin) }); err != nil {
+		return err
+	}
+	if err := migrate(ctx, f.writer.conn); err != nil {
+		return errors.Join(err, f.writer.do(rollback))
+	}
+	return f.writer.do(commit)
+}
+
+func (f *file) close() error {
 	var failed error
-	if s.read != nil {
-		failed = s.read.Close()
+	if f.writer != nil {
+		failed = f.writer.close()
+		f.writer = nil
 	}
-	if s.write != nil {
-		failed = errors.Join(failed, s.write.close())
+	for range readers {
+		r, open := <-f.readers
+		if !open {
+			return failed // it was closed before
+		}
+		if r != nil {
+			failed = errors.Join(failed, r.close())
+		}
 	}
+	close(f.readers)
 	if failed != nil {
-		return fmt.Errorf("close %s: %w", s.path, failed)
+		return fmt.Errorf("close %s: %w", f.path, failed)
 	}
 	return nil
 }
 
-// checkFamily refuses families unless they were asked for.
-func (s *Store) checkFamily(p quota.Pool) error {
-	if p.Key != "" && !s.families {
-		return quota.BadInput("%s: this ledger in SQLite keeps no families; keep them in memory, or open it with Families", p)
+// Begin implements [pagestore.Backend].
+func (f *file) Begin(ctx context.Context, waited time.Duration) (pagestore.Tx, error) {
+	p := sqlitefile.NewPatience(ctx, f.path, f.wait-waited)
+	defer p.End()
+	if err := p.Retry(f.writer.begin); err != nil {
+		return nil, f.fault("write to", err)
 	}
-	return nil
+	f.tx = tx{file: f, session: f.writer, now: f.clock.Now()}
+	return &f.tx, nil
 }
 
-// day is the day of a pool's calendar that the last charge fell in, which is
-// mostly the next one's.
-type day struct {
-	start, end window.Instant
-	zone       *time.Location
-	name       string
+// View implements [pagestore.Backend]: it sees the file as it was when it began.
+func (f *file) View(ctx context.Context) (pagestore.Tx, error) { return f.view(ctx) }
+
+func (f *file) view(ctx context.Context) (*tx, error) {
+	p := sqlitefile.NewPatience(ctx, f.path, f.wait)
+	defer p.End()
+	var r *session
+	open := true
+	select {
+	case r, open = <-f.readers:
+	case <-p.Wait():
+		return nil, f.fault("read", p.Over(nil))
+	}
+	if !open {
+		return nil, f.fault("read", pagestore.ErrClosed)
+	}
+	err := p.Retry(func() (err error) {
+		if r == nil {
+			if r, err = connect(ctx, f.path, sqlitefile.Read); err != nil {
+				return err
+			}
+		}
+		return r.look()
+	})
+	if err != nil {
+		f.readers <- r
+		if gone := moved(f.files.Check()); gone != nil {
+			return nil, gone
+		}
+		return nil, f.fault("read", err)
+	}
+	return &tx{file: f, session: r, now: f.clock.Now()}, nil
 }
 
-func (d *day) of(at window.Instant, zone *time.Location) string {
-	if d.name == "" || at < d.start || at >= d.end || zone != d.zone {
-		start, end := quota.DayOf(at, zone)
-		*d = day{start, end, zone, quota.DayName(at, zone)}
-	}
-	return d.name
-}
+// fault is an error of the file: what was done, and what to do about it.
+func (f *file) fault(doing string, err error) error { return files.Fault(doing, f.path, err) }

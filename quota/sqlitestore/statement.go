@@ -1,9 +1,7 @@
 package sqlitestore
 
 import (
-	"context"
 	"embed"
-	"fmt"
 	"strings"
 )
 
@@ -17,6 +15,9 @@ const (
 	begin    statement = "BEGIN IMMEDIATE"
 	commit   statement = "COMMIT"
 	rollback statement = "ROLLBACK"
+
+	beginLook statement = "BEGIN"
+	firstLook statement = "SELECT 1 FROM POOLS LIMIT 1"
 
 	pageFind       statement = "page_find"
 	pageLoad       statement = "page_load"
@@ -35,45 +36,18 @@ const (
 	memberSave     statement = "member_save"
 	memberOldest   statement = "member_oldest"
 	memberAhead    statement = "member_ahead"
-	memberRebase   statement = "member_rebase"
 	memberDrop     statement = "member_drop"
-	familyCount    statement = "family_count"
-	familyGrow     statement = "family_grow"
-
-	spendSum statement = "spend" // only read, and so not prepared
+	familyFind     statement = "family_find"
+	familySave     statement = "family_save"
+	spendSum       statement = "spend"
 )
-
-// prepared are those that the writer keeps prepared.
-var prepared = []statement{
-	begin, commit, rollback,
-	pageFind, pageLoad, pageSave, pageAdd, birthAdd, birthSave,
-	reservationAdd, receiptFind, receiptSettle, pruneLook, pruneRows, pruneLived,
-	memberFind, memberAdd, memberSave, memberOldest, memberAhead, memberRebase, memberDrop, familyCount, familyGrow,
-}
 
 // text returns what SQLite is told. Nothing may follow the statement, not even a
 // line's end: the driver would compile it anew each time.
 func (s statement) text() (string, error) {
-	if strings.ToUpper(string(s)) == string(s) {
+	if strings.ToUpper(string(s)) == string(s) || strings.Contains(string(s), " ") {
 		return string(s), nil
 	}
 	b, err := sqlFiles.ReadFile("sql/" + string(s) + ".sql")
 	return strings.TrimSpace(string(b)), err
-}
-
-// prepare compiles the statements of the writer.
-func prepare(ctx context.Context, c conn) (map[statement]stmt, error) {
-	all := make(map[statement]stmt, len(prepared))
-	for _, st := range prepared {
-		text, err := st.text()
-		if err != nil {
-			return all, err
-		}
-		compiled, err := c.PrepareContext(ctx, text)
-		if err != nil {
-			return all, fmt.Errorf("prepare %s: %w", st, err)
-		}
-		all[st] = compiled.(stmt)
-	}
-	return all, nil
 }

@@ -82,6 +82,16 @@ func testFamilies(t *testing.T, h Harness) {
 			{11 * time.Second, member("alice", 2, 4), "granted 7/10, overflow"}, // beside carol's 3
 		}},
 	})
+	run(t, h, []timeline{
+		{"a_leap_of_the_clock_empties_no_member", []window.Limit{ring(5, time.Hour, time.Minute)}, nil, []row{
+			{0, member("alice", 100, 5), "granted 5/5"},
+			{3 * time.Hour, member("bob", 100, 1), "granted 1/5"},
+			{3*time.Hour + 59*time.Minute, member("bob", 100, 1), "granted 2/5"},
+			{time.Minute, member("alice", 100, 1), "refused 5/5, retry after 1h0m0s"},
+			{3 * time.Hour, member("bob", 100, 1), "granted 3/5"}, // ahead again
+			{2 * time.Minute, member("alice", 100, 1), "refused 5/5, retry after 59m0s"},
+		}},
+	})
 	t.Run("keys_of_any_kind", func(t *testing.T) {
 		r := newRig(t, h, ring(10, 24*time.Hour, time.Minute))
 		for i, key := range []string{"203.0.113.7", "2001:db8::1", "a:b", "a/b", "a{b}c", `a"b`, "ключ", " ", "a b", strings.Repeat("k", 64)} {

@@ -32,7 +32,6 @@ type Page struct {
 	Revision   int64   // of the price book that laid it out
 	Latest     Instant // the latest instant at which anything was written
 	Blocked    Instant // shut before this instant, see Block; 0 is open
-	Rebased    bool    // it was re-based while it was laid out, and nobody told yet; no part of the state
 	windows    []Window
 	shape      *shape
 }
@@ -265,7 +264,6 @@ func (p *Page) Idle(now Instant) bool {
 // Clone returns a page of its own with the same state.
 func (p *Page) Clone() *Page {
 	q := *p
-	q.Rebased = false
 	q.windows = make([]Window, len(p.windows))
 	for i, w := range p.windows {
 		q.windows[i] = clone(w)

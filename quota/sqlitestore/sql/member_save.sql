@@ -1,2 +1,3 @@
--- Saves the page of a key. Args: id, windows, used, written, page, listed.
-UPDATE members SET windows = ?2, used = ?3, written = ?4, page = ?5, listed = ?6 WHERE id = ?1
+-- Saves the page of a key. Args: windows (NULL: as they were), used, written, page,
+-- listed, id.
+UPDATE members SET windows = coalesce(?1, windows), used = ?2, written = ?3, page = ?4, listed = ?5 WHERE id = ?6

@@ -1,0 +1,128 @@
+package pagestore
+
+import (
+	"context"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// Backend keeps pages, receipts and spend, and decides nothing.
+type Backend interface {
+	// Begin starts a transaction that no other can overlap, in this process or
+	// another one, if both ask for the same data. A busy backend is tried until
+	// the context ends or its own patience does, of which the caller has used up
+	// waited already.
+	Begin(ctx context.Context, waited time.Duration) (Tx, error)
+	// View starts a transaction that only reads: Now, Entry and End are called.
+	View(ctx context.Context) (Tx, error)
+	// Spend reads who spent what. The order does not matter.
+	Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error)
+}
+
+// Scope names all that a transaction will ask for: for one request, or for
+// several that are combined. A backend over a network fetches it in one round trip.
+type Scope struct {
+	Charges []quota.Charge
+	IDs     []string
+}
+
+// Tx is a transaction. An error of reading fails one request. An error of writing
+// fails the transaction, and End is told of it.
+type Tx interface {
+	// Load is called once, first.
+	Load(s *Scope) error
+	// Now returns the clock that decides, read once the transaction has its locks.
+	Now() time.Time
+	// Entry returns the page of a pool, or of a key of a family. If there is none,
+	// the entry has no page. It stays valid until End. Restore takes up a page
+	// again that was forgotten; else such a page is a [quota.ForgottenError].
+	Entry(p quota.Pool, restore bool) (*Entry, error)
+	// Put writes an entry down. The charge is what its page is laid out for, and
+	// nil if a settlement changed it.
+	Put(e *Entry, c *quota.Charge) error
+
+	// Receipt returns the receipt of an id in an account that is not older than
+	// [quota.ReceiptLife], or nil.
+	Receipt(upstream, account, id string) (*Receipt, error)
+	// Room says why a grant of a request could not be written down. It is asked
+	// before a page changes, for a backend that cannot undo that.
+	Room(r *quota.Request) error
+	// Charge writes down who spent what, and leaves a receipt if the request has
+	// an id.
+	Charge(g *Grant) error
+	// Amend writes down that a receipt was settled, and corrects the spend.
+	Amend(r *Receipt) error
+
+	// Family returns what is known of a member's family. It stays valid until End.
+	Family(p quota.Pool) (*Family, error)
+	// PutFamily writes it down.
+	PutFamily(p quota.Pool, f *Family) error
+	// Oldest returns up to n members that were charged longest ago, without those
+	// that the price book lists.
+	Oldest(p quota.Pool, n int) ([]*Entry, error)
+	// Ahead returns up to n members that were charged at a later instant than now.
+	Ahead(p quota.Pool, n int) ([]*Entry, error)
+	// Drop forgets a member.
+	Drop(e *Entry) error
+
+	// End commits, or undoes everything if err is not nil. It returns err, or why
+	// the commit failed.
+	End(err error) error
+}
+
+// Entry is the page of one pool, or of one member of a family, with what stands
+// beside it.
+type Entry struct {
+	Pool   quota.Pool
+	Page   *window.Page // nil: there is none
+	Reason string       // of the block
+	Listed bool         // of a member: it has a place in the price book
+	Ref    any          // for the backend
+
+	at      window.Instant // the instant that counts now
+	rebased bool           // its clock had been far ahead
+	moved   bool           // it is not as it was stored, beside what is counted in it
+}
+
+// Family is what a store knows of a family beside its members.
+type Family struct {
+	Members int // without those that the price book lists
+	Course
+}
+
+// Overflow is the pool that new keys share when their family is full. No caller's
+// key is empty.
+func Overflow(p quota.Pool) quota.Pool {
+	p.Key = ""
+	return p
+}
+
+// Grant is a request that takes effect, with what was taken from each entry.
+type Grant struct {
+	*quota.Request
+	Entries []*Entry
+	At      []window.Instant
+	Nonce   [16]byte
+}
+
+// Receipt is what a grant leaves under the caller's id.
+type Receipt struct {
+	Nonce    [16]byte
+	Taken    []Taken
+	Settled  bool
+	Released bool             // settled to nothing: the call never left, and its id may be tried again
+	Done     quota.Settlement // of all charges, if settled
+}
+
+// Taken is one charge of a receipt.
+type Taken struct {
+	Pool       string
+	Units      int64
+	At         window.Instant // when it counted
+	Generation int64          // of the page then
+	Settled    int64          // what it was settled to
+	Done       quota.Settlement
+	Ref        int64 // for the backend
+}

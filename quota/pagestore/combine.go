@@ -1,0 +1,161 @@
+package pagestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// ErrClosed is the error of calls to a store that its process has closed.
+var ErrClosed = errors.New("it was closed by this process")
+
+// maxCombined bounds a transaction, and so how long one caller waits for others.
+const maxCombined = 64
+
+// queue holds callers while a transaction is under way. One caller leads: it runs a
+// transaction for itself and for those who wait by then, and hands the lead to the
+// first of those who came later.
+type queue struct {
+	mu      sync.Mutex
+	led     bool
+	closed  bool
+	waiting []*job
+}
+
+// combine runs a job in a transaction, together with those that wait.
+func (s *Store) combine(ctx context.Context, j *job) error {
+	waited, err := s.queue.enter(ctx, j, s.options.Combine)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		return fmt.Errorf("write to %s: %w", s.options.Name, err)
+	case err != nil:
+		return err
+	case j.done:
+		return j.err
+	}
+	defer s.queue.leave()
+	tx, err := s.backend.Begin(ctx, waited)
+	if err != nil {
+		return err
+	}
+	batch := append([]*job{j}, s.queue.take(maxCombined-1)...)
+	s.work.broken = tx.Load(scopeOf(batch))
+	for _, k := range batch {
+		if s.work.broken == nil {
+			k.err = k.do(&s.work, tx, k)
+		}
+	}
+	if failed := tx.End(s.work.broken); failed != nil {
+		for _, k := range batch {
+			k.err = failed
+		}
+	}
+	for _, k := range batch[1:] {
+		k.done = true
+		close(k.wake)
+	}
+	return j.err
+}
+
+// scopeOf names all that jobs will ask for.
+func scopeOf(batch []*job) *Scope {
+	var s Scope
+	for _, j := range batch {
+		s.Charges = append(append(s.Charges, j.request.Charges...), j.block.Charges...)
+		for _, id := range [...]string{j.request.ID, j.token.ID} {
+			if id != "" {
+				s.IDs = append(s.IDs, id)
+			}
+		}
+	}
+	return &s
+}
+
+// enter returns when the job leads, and how long it waited for that; or it is done;
+// or it waited as long as it may, or its context has ended. A job that is in a
+// transaction waits for its end.
+func (q *queue) enter(ctx context.Context, j *job, most time.Duration) (waited time.Duration, err error) {
+	q.mu.Lock()
+	switch {
+	case q.closed:
+		q.mu.Unlock()
+		return 0, ErrClosed
+	case !q.led:
+		q.led = true
+		q.mu.Unlock()
+		return 0, nil
+	}
+	j.wake = make(chan struct{})
+	q.waiting = append(q.waiting, j)
+	q.mu.Unlock()
+	clock := quota.SystemClock{}
+	began := clock.Now()
+	late := time.NewTimer(most)
+	defer late.Stop()
+	select {
+	case <-j.wake:
+		return clock.Now().Sub(began), nil
+	case <-late.C:
+		err = fmt.Errorf("it was busy for %s: this process is at it still", most)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	q.mu.Lock()
+	at := slices.Index(q.waiting, j)
+	if at >= 0 {
+		q.waiting = slices.Delete(q.waiting, at, at+1)
+	}
+	q.mu.Unlock()
+	if at >= 0 {
+		return 0, err
+	}
+	<-j.wake // it is in a transaction, or leads now
+	return clock.Now().Sub(began), nil
+}
+
+// take takes up to n of those who wait.
+func (q *queue) take(n int) []*job {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n = min(n, len(q.waiting))
+	taken := slices.Clone(q.waiting[:n])
+	q.waiting = slices.Delete(q.waiting, 0, n)
+	return taken
+}
+
+// leave hands the lead to the first who waits.
+func (q *queue) leave() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		q.led = false
+		return
+	}
+	next := q.waiting[0]
+	q.waiting = slices.Delete(q.waiting, 0, 1)
+	close(next.wake)
+}
+
+// close turns away who comes later, and waits for those who came before.
+func (q *queue) close() {
+	var last job
+	_, err := q.enter(context.Background(), &last, math.MaxInt64)
+	if err != nil {
+		return // closed before
+	}
+	q.mu.Lock()
+	q.closed = true
+	waiting := q.waiting
+	q.waiting = nil
+	q.mu.Unlock()
+	for _, j := range waiting {
+		j.done, j.err = true, ErrClosed
+		close(j.wake)
+	}
+}

@@ -1,0 +1,164 @@
+package pagestore
+
+import (
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// Members of families take no receipts and leave no spend. One that has nothing
+// left to say is forgotten. When there are too many, new keys share one page, so
+// that an attacker gains nothing by inventing keys.
+
+func (w *work) reserveMember(tx Tx, r *quota.Request) (v quota.Verdict, err error) {
+	m, err := w.member(tx, &r.Charges[0])
+	if err != nil {
+		return v, err
+	}
+	v = decide(tx.Now(), r.Charges, w.entries)
+	v.ID, v.Overflow = r.ID, m.overflow
+	if v.Allowed || m.moved {
+		err = w.putMember(tx, m, &r.Charges[0])
+	}
+	return v, err
+}
+
+func (w *work) recordMember(tx Tx, r *quota.Request) error {
+	m, err := w.member(tx, &r.Charges[0])
+	if err != nil {
+		return err
+	}
+	recordIn(m.Entry, r.At, r.Charges[0].Units)
+	return w.putMember(tx, m, &r.Charges[0])
+}
+
+// member is a family's member that is asked for.
+type member struct {
+	*Entry
+	family   *Family
+	known    bool // it has a page already
+	overflow bool // the page is shared by new keys
+}
+
+// member finds the page of a key, laid out: its own, a new one, or the one that is
+// shared when the family is full.
+func (w *work) member(tx Tx, c *quota.Charge) (m member, err error) {
+	if m.family, err = tx.Family(c.Pool); err != nil {
+		return m, err
+	}
+	if err := w.forgetIdle(tx, m.family, c.Pool); err != nil {
+		return m, err
+	}
+	if m.Entry, err = tx.Entry(c.Pool, false); err != nil {
+		return m, err
+	}
+	m.known = m.Page != nil
+	if !m.known && c.MaxKeys > 0 && m.family.Members >= c.MaxKeys {
+		if err := w.makeRoom(tx, m.family, c.Pool); err != nil {
+			return m, err
+		}
+	}
+	if m.overflow = !m.known && c.MaxKeys > 0 && m.family.Members >= c.MaxKeys; m.overflow {
+		if m.Entry, err = tx.Entry(Overflow(c.Pool), false); err != nil {
+			return m, err
+		}
+	}
+	if m.Page != nil {
+		if err := checkBook(c, m.Page); err != nil {
+			return m, err
+		}
+	}
+	m.layOut(tx.Now(), c)
+	w.entries = append(w.entries[:0], m.Entry)
+	return m, nil
+}
+
+// putMember writes a member down, and corrects how many members there are: those
+// that the price book lists are not counted, so that they take no place from others.
+func (w *work) putMember(tx Tx, m member, c *quota.Charge) error {
+	listed := c.MaxKeys == 0
+	counted := m.family.Members
+	switch {
+	case m.overflow:
+	case !listed && (!m.known || m.Listed):
+		m.family.Members++
+	case listed && m.known && !m.Listed:
+		m.family.Members--
+	}
+	m.Listed = listed
+	if err := w.wrote(tx.Put(m.Entry, c)); err != nil || m.family.Members == counted {
+		return err
+	}
+	return w.wrote(tx.PutFamily(c.Pool, m.family))
+}
+
+// atOnce bounds how many members are forgotten in one call: all would be a pause.
+const atOnce = 256
+
+// makeRoom drops the member that was charged longest ago, if it is idle by the clock:
+// should that have leapt, the new key is not to suffer for it.
+func (w *work) makeRoom(tx Tx, f *Family, p quota.Pool) error {
+	if err := w.rebaseAhead(tx, p); err != nil {
+		return err
+	}
+	oldest, err := tx.Oldest(p, 1)
+	if err != nil || len(oldest) == 0 || !oldest[0].Page.Idle(window.At(tx.Now())) {
+		return err
+	}
+	f.Members--
+	if err := w.wrote(tx.Drop(oldest[0])); err != nil {
+		return err
+	}
+	return w.wrote(tx.PutFamily(p, f))
+}
+
+// forgetIdle drops members that have nothing left to say: at least two with a call,
+// so that idle ones go faster than new ones come, and one more for each millisecond
+// in which nobody called.
+func (w *work) forgetIdle(tx Tx, f *Family, p quota.Pool) error {
+	now := window.At(tx.Now())
+	proven, quiet, changed := f.See(now)
+	counted := f.Members
+	for left := min(max(int(quiet/time.Millisecond), 2), atOnce); left > 0; {
+		oldest, err := tx.Oldest(p, min(left, 2))
+		if err != nil {
+			return err
+		}
+		for _, e := range oldest {
+			if !e.Page.Idle(proven) {
+				left = 0
+				break
+			}
+			if err := w.wrote(tx.Drop(e)); err != nil {
+				return err
+			}
+			f.Members--
+			left--
+		}
+		if len(oldest) < 2 {
+			break
+		}
+	}
+	if !changed && f.Members == counted {
+		return nil
+	}
+	return w.wrote(tx.PutFamily(p, f))
+}
+
+// rebaseAhead re-bases at most two members that the clock had been far ahead for.
+// Nobody may ask for them again, and they would keep their places until then.
+func (w *work) rebaseAhead(tx Tx, p quota.Pool) error {
+	ahead, err := tx.Ahead(p, 2)
+	if err != nil {
+		return err
+	}
+	for _, e := range ahead {
+		if e.enter(tx.Now()); e.rebased {
+			if err := w.wrote(tx.Put(e, nil)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

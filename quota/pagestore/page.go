@@ -1,0 +1,123 @@
+package pagestore
+
+import (
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// enter brings a page to the instant that counts.
+func (e *Entry) enter(clock time.Time) {
+	e.at, e.rebased = e.Page.Now(window.At(clock))
+	e.moved = e.rebased
+}
+
+// layOut is enter for a charge: it lays out a page if there is none, and again if
+// the price book has a higher revision. The book was checked.
+func (e *Entry) layOut(clock time.Time, c *quota.Charge) {
+	if e.Page == nil {
+		e.at, e.rebased, e.moved = window.At(clock), false, false
+		e.Page = window.NewPage(e.at, c.Revision, c.Windows)
+		return
+	}
+	e.enter(clock)
+	if c.Revision > e.Page.Revision {
+		rebased := e.rebased
+		e.Page.LayOut(e.at, c.Revision, c.Windows)
+		e.enter(clock) // it may be too far ahead for the windows that it has now
+		e.rebased, e.moved = e.rebased || rebased, true
+	}
+}
+
+// checkBook tells a charge whose price book is not the one that laid out the page:
+// a lower revision is stale, the same one must have the same windows.
+func checkBook(c *quota.Charge, p *window.Page) error {
+	switch {
+	case c.Revision < p.Revision:
+		return &quota.StaleBookError{Pool: c.Pool, Revision: c.Revision, Stored: p.Revision}
+	case c.Revision == p.Revision && !p.LaidOut(c.Windows):
+		return quota.OtherWindows(c)
+	}
+	return nil
+}
+
+// settleIn corrects a charge to what the call really cost: units too many go back
+// to where they were taken, if the page still knows it; units too few are charged
+// now.
+func settleIn(e *Entry, t *Taken) quota.Settlement {
+	switch over := t.Units - t.Settled; {
+	case over > 0 && t.Generation == e.Page.Generation:
+		back := e.Page.Give(e.at, t.At, over)
+		return quota.Settlement{Back: back, Left: over - back}
+	case over > 0:
+		return quota.Settlement{Left: over}
+	case over < 0:
+		e.Page.Add(e.at, -over)
+		return quota.Settlement{Charged: -over}
+	}
+	return quota.Settlement{}
+}
+
+// recordIn charges a page with what is already gone, at a time that is not after
+// its own, and returns the instant at which it counted. Negative units are taken
+// from the oldest.
+func recordIn(e *Entry, at time.Time, units int64) window.Instant {
+	counted := e.at
+	if !at.IsZero() && units >= 0 {
+		counted = min(counted, window.At(at))
+	}
+	if units < 0 {
+		e.Page.Forget(counted, -units)
+	} else {
+		e.Page.Add(counted, units)
+	}
+	return counted
+}
+
+// blockIn shuts or opens a page. The later of two blocks stands; blockIn reports
+// whether this one does.
+func blockIn(e *Entry, clock time.Time, b *quota.BlockRequest) bool {
+	p := e.Page
+	if b.Open {
+		p.Blocked, p.Latest = 0, e.at
+		return true
+	}
+	until := window.At(b.Until)
+	if b.For > 0 {
+		until = window.At(clock).Add(b.For)
+	}
+	if until <= e.at || p.Shut(e.at) && until <= p.Blocked {
+		return false
+	}
+	p.Blocked = 0
+	p.Block(e.at, until)
+	return true
+}
+
+// describe says what a page holds and changes nothing; p may be nil.
+func describe(clock time.Time, c *quota.Charge, p *window.Page) (quota.PageState, error) {
+	s := quota.PageState{Pool: c.Pool, Now: clock, Known: p != nil}
+	e := Entry{}
+	if p != nil {
+		if err := checkBook(c, p); err != nil {
+			return quota.PageState{}, err
+		}
+		e.Page, s.Born = p.Clone(), p.Born.Time()
+	}
+	e.layOut(clock, c)
+	s.Revision = e.Page.Revision
+	if e.Page.Shut(e.at) {
+		s.Blocked = e.Page.Blocked.Time()
+	}
+	for i, w := range e.Page.Windows() {
+		state := quota.WindowState{
+			Window: c.Windows[i].Name, Limit: c.Windows[i].Limit, Used: w.Used(e.at), ResetAt: w.Reset(e.at).Time(),
+		}
+		if units, at := w.Next(e.at); units > 0 {
+			state.NextUnits, state.NextAt = units, at.Time()
+		}
+		s.Windows = append(s.Windows, state)
+	}
+	return s, nil
+}

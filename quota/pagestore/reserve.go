@@ -1,0 +1,211 @@
+package pagestore
+
+import "github.com/headroom-quota/headroom/quota"
+
+func (w *work) reserve(tx Tx, j *job) (err error) {
+	r := &j.request
+	if r.Charges[0].Pool.Key != "" {
+		j.verdict, err = w.reserveMember(tx, r)
+		return err
+	}
+	if r.ID != "" && !r.Fresh {
+		got, err := receipt(tx, r)
+		if err != nil {
+			return err
+		}
+		if got != nil && !(got.Released && got.covers(r.Charges)) {
+			j.verdict, err = w.repeat(tx, r, got)
+			return err
+		}
+	}
+	if err := w.open(tx, r.Charges, false); err != nil {
+		return err
+	}
+	if err := tx.Room(r); err != nil {
+		return err
+	}
+	v := &j.verdict
+	*v = decide(tx.Now(), r.Charges, w.entries)
+	v.ID = r.ID
+	if !v.Allowed {
+		return w.putMoved(tx, r.Charges)
+	}
+	w.at = w.at[:0]
+	for _, e := range w.entries {
+		w.at = append(w.at, e.at)
+	}
+	v.Nonce, err = w.charge(tx, r)
+	return err
+}
+
+// repeat answers an id that has its receipt.
+func (w *work) repeat(tx Tx, r *quota.Request, got *Receipt) (v quota.Verdict, err error) {
+	if !got.covers(r.Charges) {
+		return v, quota.OtherCharges(r.ID)
+	}
+	if err := w.open(tx, r.Charges, false); err != nil {
+		return v, err
+	}
+	v = standing(r.Charges, w.entries)
+	v.ID, v.Nonce, v.At = r.ID, got.Nonce, got.Taken[0].At.Time()
+	return v, w.putMoved(tx, r.Charges)
+}
+
+func (w *work) record(tx Tx, j *job) error {
+	r := &j.request
+	if r.Charges[0].Pool.Key != "" {
+		return w.recordMember(tx, r)
+	}
+	got, err := receipt(tx, r)
+	switch {
+	case err != nil:
+		return err
+	case got != nil && !got.covers(r.Charges):
+		return quota.OtherCharges(r.ID)
+	case got != nil && !got.Released: // that call never left; this one is another try
+		return nil
+	}
+	if err := w.open(tx, r.Charges, r.Restore); err != nil {
+		return err
+	}
+	if err := tx.Room(r); err != nil {
+		return err
+	}
+	w.at = w.at[:0]
+	for i, e := range w.entries {
+		w.at = append(w.at, recordIn(e, r.At, r.Charges[i].Units))
+	}
+	_, err = w.charge(tx, r)
+	return err
+}
+
+func (w *work) settle(tx Tx, j *job) error {
+	got, err := tx.Receipt(j.token.Upstream, j.token.Account, j.token.ID)
+	switch {
+	case err != nil:
+		return err
+	case got == nil || got.Nonce != j.token.Nonce:
+		return quota.NoReceipt(j.token)
+	}
+	if err := quota.CheckSettle(j.units, len(got.Taken)); err != nil {
+		return err
+	}
+	if got.Settled {
+		j.settlement = got.Done
+		j.settlement.Repeat = true
+		return nil
+	}
+	w.entries = w.entries[:0]
+	for i := range got.Taken { // before any page is changed
+		e, err := tx.Entry(quota.Pool{Upstream: j.token.Upstream, Account: j.token.Account, Name: got.Taken[i].Pool}, false)
+		if err != nil {
+			return err
+		}
+		w.entries = append(w.entries, e)
+	}
+	for i, e := range w.entries {
+		t := &got.Taken[i]
+		t.Settled = j.units[i]
+		if e.Page == nil { // its windows have run out
+			t.Done = quota.Settlement{Left: max(t.Units-t.Settled, 0)}
+		} else {
+			e.enter(tx.Now())
+			t.Done = settleIn(e, t)
+			if t.Settled != t.Units || e.moved {
+				if err := w.wrote(tx.Put(e, nil)); err != nil {
+					return err
+				}
+			}
+		}
+		got.Done.Add(t.Done)
+	}
+	got.Settled, got.Released = true, quota.Released(j.units)
+	j.settlement = got.Done
+	return w.wrote(tx.Amend(got))
+}
+
+// shut shuts pools, or opens them.
+func (w *work) shut(tx Tx, j *job) error {
+	b := &j.block
+	if err := w.open(tx, b.Charges, false); err != nil {
+		return err
+	}
+	for i, e := range w.entries {
+		if blockIn(e, tx.Now(), b) {
+			e.Reason = b.Reason
+		}
+		if err := w.wrote(tx.Put(e, &b.Charges[i])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open finds the pages of charges, brings them to the instant that counts and lays
+// them out. If it returns an error no page is changed.
+func (w *work) open(tx Tx, charges []quota.Charge, restore bool) error {
+	w.entries = w.entries[:0]
+	for i := range charges {
+		e, err := tx.Entry(charges[i].Pool, restore)
+		if err == nil && e.Page != nil {
+			err = checkBook(&charges[i], e.Page)
+		}
+		if err != nil {
+			return err
+		}
+		w.entries = append(w.entries, e)
+	}
+	for i, e := range w.entries {
+		e.layOut(tx.Now(), &charges[i])
+	}
+	return nil
+}
+
+// putMoved writes down pages that were laid out again or re-based, though nothing
+// was granted.
+func (w *work) putMoved(tx Tx, charges []quota.Charge) error {
+	for i, e := range w.entries {
+		if !e.moved {
+			continue
+		}
+		if err := w.wrote(tx.Put(e, &charges[i])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// charge writes down what was taken from the entries, and when.
+func (w *work) charge(tx Tx, r *quota.Request) (nonce [16]byte, err error) {
+	for i, e := range w.entries {
+		if err := w.wrote(tx.Put(e, &r.Charges[i])); err != nil {
+			return nonce, err
+		}
+	}
+	if r.ID != "" {
+		nonce = w.newNonce()
+	}
+	w.grant = Grant{r, w.entries, w.at, nonce}
+	return nonce, w.wrote(tx.Charge(&w.grant))
+}
+
+// receipt returns the receipt of a request's id, or nil.
+func receipt(tx Tx, r *quota.Request) (*Receipt, error) {
+	if r.ID == "" {
+		return nil, nil
+	}
+	return tx.Receipt(r.Charges[0].Pool.Upstream, r.Charges[0].Pool.Account, r.ID)
+}
+
+// covers reports whether a receipt is for exactly these charges.
+func (r *Receipt) covers(charges []quota.Charge) bool {
+	if len(charges) != len(r.Taken) {
+		return false
+	}
+	for i := range r.Taken {
+		if t := &r.Taken[i]; t.Pool != charges[i].Pool.Name || t.Units != charges[i].Units {
+			return false
+		}
+	}
+	return true
+}

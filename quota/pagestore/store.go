@@ -1,0 +1,265 @@
+package pagestore
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/binary"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// Options are what [New] can be told; nil is legal.
+type Options struct {
+	// Combine puts callers that wait for a transaction into the next one together,
+	// which pays where a commit is slow. It is how long they wait for the one under
+	// way at most. Zero: callers take turns.
+	Combine time.Duration
+	// Name is the data's, for errors.
+	Name string
+	// NoFamilies says what to do instead of keeping a page per key; "" keeps them.
+	NoFamilies string
+}
+
+// Store is a [quota.Store] over a backend. It is safe for concurrent use.
+type Store struct {
+	backend Backend
+	options Options
+	queue   queue
+
+	mu  sync.Mutex // of the two below; with Combine the leader of the queue has them
+	own job
+	work
+}
+
+var _ quota.Store = (*Store)(nil)
+
+// New returns a store over a backend that nobody else uses.
+func New(b Backend, o *Options) *Store {
+	s := &Store{backend: b}
+	if o != nil {
+		s.options = *o
+	}
+	var seed [32]byte
+	crand.Read(seed[:])
+	s.nonces = rand.NewChaCha8(seed)
+	return s
+}
+
+// job is one call of a store, on its way through a transaction.
+type job struct {
+	do      func(*work, Tx, *job) error // an expression, not a closure: those are allocated
+	request quota.Request
+	block   quota.BlockRequest
+	token   quota.Token
+	units   []int64
+
+	verdict    quota.Verdict
+	settlement quota.Settlement
+	err        error
+
+	wake chan struct{} // while it waits: it leads now, or is done
+	done bool
+}
+
+// Reserve implements [quota.Store].
+func (s *Store) Reserve(ctx context.Context, r quota.Request) (v quota.Verdict, err error) {
+	if err := r.Check(); err != nil {
+		return v, err
+	}
+	if err := s.checkFamily(r.Charges[0].Pool); err != nil {
+		return v, err
+	}
+	j, err := s.begin(ctx)
+	if err != nil {
+		return v, err
+	}
+	j.do, j.request = (*work).reserve, r
+	if err = s.run(ctx, j); err == nil {
+		v = j.verdict
+	}
+	s.release(j)
+	return v, err
+}
+
+// Settle implements [quota.Store].
+func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (done quota.Settlement, err error) {
+	j, err := s.begin(ctx)
+	if err != nil {
+		return done, err
+	}
+	j.do, j.token, j.units = (*work).settle, t, units
+	if err = s.run(ctx, j); err == nil {
+		done = j.settlement
+	}
+	s.release(j)
+	return done, err
+}
+
+// Record implements [quota.Store].
+func (s *Store) Record(ctx context.Context, r quota.Request) error {
+	if err := r.CheckRecord(); err != nil {
+		return err
+	}
+	if err := s.checkFamily(r.Charges[0].Pool); err != nil {
+		return err
+	}
+	j, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	j.do, j.request = (*work).record, r
+	err = s.run(ctx, j)
+	s.release(j)
+	return err
+}
+
+// Block implements [quota.Store].
+func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
+	if err := b.Check(); err != nil {
+		return err
+	}
+	j, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	j.do, j.block = (*work).shut, b
+	err = s.run(ctx, j)
+	s.release(j)
+	return err
+}
+
+// Look implements [quota.Store].
+func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	for i := range charges {
+		if err := s.checkFamily(charges[i].Pool); err != nil {
+			return nil, err
+		}
+	}
+	if s.options.Combine == 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
+	tx, err := s.backend.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	states, err := look(tx, charges)
+	if err = tx.End(err); err != nil {
+		return nil, err
+	}
+	return states, nil
+}
+
+func look(tx Tx, charges []quota.Charge) ([]quota.PageState, error) {
+	states := make([]quota.PageState, len(charges))
+	for i := range charges {
+		e, err := tx.Entry(charges[i].Pool, false)
+		if err != nil {
+			return nil, err
+		}
+		if states[i], err = describe(tx.Now(), &charges[i], e.Page); err != nil {
+			return nil, err
+		}
+		if !states[i].Blocked.IsZero() {
+			states[i].Reason = e.Reason
+		}
+	}
+	return states, nil
+}
+
+// Spend implements [quota.Store].
+func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if s.options.Combine == 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
+	all, err := s.backend.Spend(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	quota.SortSpent(all)
+	return all, nil
+}
+
+// Close waits for the transaction under way. Calls after it fail.
+func (s *Store) Close() { s.queue.close() }
+
+func (s *Store) checkFamily(p quota.Pool) error {
+	if p.Key != "" && s.options.NoFamilies != "" {
+		return quota.BadInput("%s: %s", p, s.options.NoFamilies)
+	}
+	return nil
+}
+
+// begin returns a job to fill in. Where callers take turns it is this one's turn.
+func (s *Store) begin(ctx context.Context) (*job, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if s.options.Combine != 0 {
+		return new(job), nil
+	}
+	s.mu.Lock()
+	return &s.own, nil
+}
+
+// release ends the turn, and keeps nothing of the caller's.
+func (s *Store) release(j *job) {
+	if j == &s.own {
+		j.request.Charges, j.block.Charges, j.units = nil, nil, nil
+		s.mu.Unlock()
+	}
+}
+
+// run runs a job in a transaction.
+func (s *Store) run(ctx context.Context, j *job) error {
+	if s.options.Combine != 0 {
+		return s.combine(ctx, j)
+	}
+	tx, err := s.backend.Begin(ctx, 0)
+	if err != nil {
+		return err
+	}
+	s.work.broken = nil
+	if err = j.do(&s.work, tx, j); s.work.broken != nil {
+		return tx.End(s.work.broken)
+	}
+	if failed := tx.End(nil); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// work is what transactions work with, one after the other.
+type work struct {
+	entries []*Entry
+	at      []window.Instant
+	grant   Grant
+	nonces  *rand.ChaCha8
+	broken  error // something could not be written: the transaction must not be committed
+}
+
+// wrote notes an error of writing.
+func (w *work) wrote(err error) error {
+	if err != nil {
+		w.broken = err
+	}
+	return err
+}
+
+// newNonce makes what nobody can guess.
+func (w *work) newNonce() (nonce [16]byte) {
+	binary.LittleEndian.PutUint64(nonce[:8], w.nonces.Uint64())
+	binary.LittleEndian.PutUint64(nonce[8:], w.nonces.Uint64())
+	return nonce
+}

@@ -1,0 +1,92 @@
+package pagestore
+
+import (
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// decide is the verdict on charges over their entries, which are laid out for them.
+// If all fit it adds them all, else it adds none.
+func decide(clock time.Time, charges []quota.Charge, entries []*Entry) (v quota.Verdict) {
+	now := window.At(clock)
+	at, allowed := now, true
+	for i, e := range entries {
+		at = max(at, e.at)
+		v.Rebased = v.Rebased || e.rebased
+		allowed = allowed && e.Page.Fits(e.at, charges[i].Units, charges[i].Windows)
+	}
+	v.At = at.Time()
+	if !allowed {
+		refuse(&v, now, charges, entries)
+		return v
+	}
+	for i, e := range entries {
+		e.Page.Add(e.at, charges[i].Units)
+	}
+	v.Allowed = true
+	grant(&v, charges, entries)
+	return v
+}
+
+// standing is the verdict on charges that had been granted before: allowed, with
+// what is used now. It adds nothing.
+func standing(charges []quota.Charge, entries []*Entry) (v quota.Verdict) {
+	v.Allowed, v.Repeat = true, true
+	for _, e := range entries {
+		v.Rebased = v.Rebased || e.rebased
+	}
+	grant(&v, charges, entries)
+	return v
+}
+
+// grant fills in the pool and window that has the least left.
+func grant(v *quota.Verdict, charges []quota.Charge, entries []*Entry) {
+	for i, e := range entries {
+		c := &charges[i]
+		w, used := e.Page.Tightest(e.at, c.Windows)
+		left := max(c.Windows[w].Limit-used, 0)
+		if i > 0 && left >= v.Remaining {
+			continue
+		}
+		v.Remaining = left
+		v.Pool, v.Units = c.Pool, c.Units
+		v.Window, v.Limit, v.Used = c.Windows[w].Name, c.Windows[w].Limit, used
+		v.ResetAt = e.Page.Windows()[w].Reset(e.at).Time()
+	}
+}
+
+// refuse fills in the pool and the window, or the block, that is the last to come
+// free.
+func refuse(v *quota.Verdict, now window.Instant, charges []quota.Charge, entries []*Entry) {
+	var last window.Instant
+	for i, e := range entries {
+		c := &charges[i]
+		if e.Page.Fits(e.at, c.Units, c.Windows) {
+			continue // also where the page is ahead of the clock
+		}
+		free, w := e.Page.Free(e.at, c.Units, c.Windows)
+		if v.Window != "" && free <= last {
+			continue
+		}
+		last = free
+		v.Blocked = w < 0
+		if v.Blocked {
+			w, _ = e.Page.Tightest(e.at, c.Windows)
+			v.Reason = e.Reason
+		}
+		win := e.Page.Windows()[w]
+		v.Pool, v.Units = c.Pool, c.Units
+		v.Window, v.Limit, v.Used = c.Windows[w].Name, c.Windows[w].Limit, win.Used(e.at)
+		v.ResetAt = win.Reset(e.at).Time()
+	}
+	if !v.Blocked {
+		v.Reason = ""
+	}
+	v.Remaining = max(v.Limit-v.Used, 0)
+	v.RetryAfter = last.Sub(now)
+	if v.Impossible = last == window.Never; !v.Impossible {
+		v.RetryAt = last.Time()
+	}
+}

@@ -1,0 +1,81 @@
+package sqlitestore
+
+import (
+	"database/sql/driver"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/pagestore"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// member finds a member of a family; the empty key is the page that new keys share
+// when the family is full.
+func (t *tx) member(p quota.Pool) (*pagestore.Entry, error) {
+	found, err := t.members(p, memberFind, p.Upstream, p.Account, p.Key)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range found { // one, or none
+		return e, nil
+	}
+	e := &entry{}
+	e.Pool, e.Ref = p, e
+	return &e.Entry, nil
+}
+
+// members reads members of the family that p belongs to.
+func (t *tx) members(p quota.Pool, st statement, args ...driver.Value) (all []*pagestore.Entry, err error) {
+	err = t.read(st, args, func(r row) error {
+		e := &entry{pageID: r.int(0)}
+		e.Pool, e.Listed, e.Ref = p, r.int(2) != 0, e
+		e.Pool.Key = r.text(3)
+		all = append(all, &e.Entry)
+		return t.unpack(e, r.blob(1))
+	})
+	return all, err
+}
+
+func (t *tx) putMember(e *entry, c *quota.Charge, page []byte) error {
+	var names driver.Value
+	if c != nil {
+		names = windowNames(c.Windows)
+	}
+	listed := int64(0)
+	if e.Listed {
+		listed = 1
+	}
+	values := []driver.Value{names, usedText(e.Page), int64(e.Page.Latest), page, listed}
+	if e.pageID != 0 {
+		return t.exec(memberSave, append(values, e.pageID)...)
+	}
+	return t.exec(memberAdd, append(values, e.Pool.Upstream, e.Pool.Account, e.Pool.Key)...)
+}
+
+// Drop implements [pagestore.Tx].
+func (t *tx) Drop(of *pagestore.Entry) error { return t.exec(memberDrop, of.Ref.(*entry).pageID) }
+
+// Oldest implements [pagestore.Tx].
+func (t *tx) Oldest(p quota.Pool, n int) ([]*pagestore.Entry, error) {
+	return t.members(p, memberOldest, p.Upstream, p.Account, int64(n))
+}
+
+// Ahead implements [pagestore.Tx].
+func (t *tx) Ahead(p quota.Pool, n int) ([]*pagestore.Entry, error) {
+	return t.members(p, memberAhead, p.Upstream, p.Account, int64(window.At(t.now)), int64(n))
+}
+
+// Family implements [pagestore.Tx].
+func (t *tx) Family(p quota.Pool) (*pagestore.Family, error) {
+	f := &pagestore.Family{}
+	r, err := t.one(familyFind, p.Upstream, p.Account)
+	if err == nil && r != nil {
+		f.Members = int(r.int(0))
+		f.Course = pagestore.Course{Called: window.Instant(r.int(1)), Leapt: window.Instant(r.int(2)), Proven: window.Instant(r.int(3))}
+	}
+	return f, err
+}
+
+// PutFamily implements [pagestore.Tx].
+func (t *tx) PutFamily(p quota.Pool, f *pagestore.Family) error {
+	return t.exec(familySave, p.Upstream, p.Account, int64(f.Members), int64(f.Called), int64(f.Leapt), int64(f.Proven))
+}

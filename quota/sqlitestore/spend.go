@@ -1,0 +1,102 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// day is the day of a pool's calendar that the last charge fell in, which is
+// mostly the next one's.
+type day struct {
+	start, end window.Instant
+	zone       *time.Location
+	name       string
+}
+
+func (d *day) of(at window.Instant, zone *time.Location) string {
+	if d.name == "" || at < d.start || at >= d.end || zone != d.zone {
+		start, end := quota.DayOf(at, zone)
+		*d = day{start, end, zone, quota.DayName(at, zone)}
+	}
+	return d.name
+}
+
+// Spend implements [pagestore.Backend].
+func (f *file) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
+	t, err := f.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	from, to := spendDays(window.At(t.now), q)
+	sums := fold{sets: make(map[poolDay]int)}
+	zones := make(map[string]*time.Location)
+	err = t.read(spendSum, []driver.Value{q.Upstream, q.Account, from, to}, func(r row) (err error) {
+		one := quota.Spent{
+			Pool: quota.Pool{Upstream: q.Upstream, Account: q.Account, Name: r.text(0)}, Day: r.text(2),
+			Labels: quota.Labels{Method: r.text(3), Job: r.text(4), Region: r.text(5), Class: r.text(6), Reason: r.text(7)},
+			Units:  r.int(8), Calls: r.int(9),
+		}
+		zone := r.text(1)
+		if zones[zone] == nil {
+			if zones[zone], err = time.LoadLocation(zone); err != nil {
+				return fmt.Errorf("spend of %s: %w", one.Pool, err)
+			}
+		}
+		if q.Covers(one.Day, zones[zone]) {
+			sums.add(one)
+		}
+		return nil
+	})
+	return sums.all, t.End(err)
+}
+
+// spendDays bounds the days that a query asks for, whatever the zone. Days that
+// are being pruned are not shown: they would be incomplete.
+func spendDays(now window.Instant, q quota.SpendQuery) (from, to string) {
+	from, to = quota.DayName(now.Add(-shownFor), nil), "9999-99-99"
+	if !q.Since.IsZero() {
+		from = max(from, quota.DayName(window.At(q.Since).Add(-24*time.Hour), nil))
+	}
+	if !q.Until.IsZero() {
+		to = quota.DayName(window.At(q.Until).Add(24*time.Hour), nil)
+	}
+	return from, to
+}
+
+// fold puts sets of labels beyond the most that are told apart into one.
+type fold struct {
+	all   []quota.Spent
+	sets  map[poolDay]int // told apart so far
+	other map[poolDay]int // where the others are in all
+}
+
+type poolDay struct{ pool, day string }
+
+// add takes sums in the order in which their sets of labels were first seen.
+func (f *fold) add(s quota.Spent) {
+	key := poolDay{s.Pool.Name, s.Day}
+	f.sets[key]++
+	if f.sets[key] > quota.MaxSpendLabels {
+		s.Labels = quota.OtherLabels
+	}
+	switch i, ok := f.other[key]; {
+	case s.Units == 0 && s.Calls == 0: // all of it was released
+		return
+	case s.Labels != quota.OtherLabels:
+	case ok:
+		f.all[i].Units += s.Units
+		f.all[i].Calls += s.Calls
+		return
+	default:
+		if f.other == nil {
+			f.other = make(map[poolDay]int)
+		}
+		f.other[key] = len(f.all)
+	}
+	f.all = append(f.all, s)
+}
