@@ -33,8 +33,8 @@
 // others.
 //
 // In a Cluster, the store asks for the cluster's state as soon as a master cannot be
-// reached, does not answer in time, or says that it is not the master. It asks at most
-// five times a second, however many calls fail. A call that found no connection to its
+// reached, does not answer in time, or says that it is not the master. However many calls
+// fail, it begins to ask five times a second at most. A call that found no connection to its
 // master has sent nothing: it waits for that answer and is sent to the new master, within
 // the same [Options].Timeout. A call whose reply was lost is never sent again. So once a
 // cluster has elected a new master, each caller loses one call at most. This needs no

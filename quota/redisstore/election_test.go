@@ -45,7 +45,7 @@ func TestNewMasterIsFoundAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			replica := c.Replicas[0]
-			all := clusterStores(t, c)
+			all := storesOf(t, c)
 			for _, s := range all {
 				s.each(func() error { return s.call(1) }) // so that each caller has a connection
 			}
@@ -77,15 +77,27 @@ func TestNewMasterIsFoundAtOnce(t *testing.T) {
 	}
 }
 
-// clusterStore is a store of a cluster, with several callers.
-type clusterStore struct {
+// The same behind Sentinel, where the client asks for the master when it connects.
+func TestNewMasterBehindSentinelIsFoundAtOnce(t *testing.T) {
+	sentinel := startSentinel(t, 1, 1)
+	s := &calledStore{TB: t, Store: open(t, dialSentinel(t, sentinel), prefix()), name: "behind Sentinel"}
+	s.each(func() error { return s.call(1) })
+	if err := sentinel.Replicas[0].CatchUp(patient(t), sentinel.Master); err != nil {
+		t.Fatal(err)
+	}
+	failover(t, sentinel)
+	s.callAfter(20)
+}
+
+// calledStore is a store with several callers.
+type calledStore struct {
 	testing.TB
 	*redisstore.Store
 	name string
 	busy bool // it is asked while there is no master
 }
 
-func clusterStores(t testing.TB, c *redistest.Cluster) (all []*clusterStore) {
+func storesOf(t testing.TB, c *redistest.Cluster) (all []*calledStore) {
 	for _, busy := range []bool{false, true} {
 		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
 		t.Cleanup(func() { client.Close() })
@@ -95,21 +107,21 @@ func clusterStores(t testing.TB, c *redistest.Cluster) (all []*clusterStore) {
 		}
 		t.Cleanup(func() { opened.Close() })
 		all = append(all,
-			&clusterStore{t, open(t, client, prefix()), fmt.Sprintf("a user's client (busy: %t)", busy), busy},
-			&clusterStore{t, opened, fmt.Sprintf("a URL (busy: %t)", busy), busy})
+			&calledStore{t, open(t, client, prefix()), fmt.Sprintf("a user's client (busy: %t)", busy), busy},
+			&calledStore{t, opened, fmt.Sprintf("a URL (busy: %t)", busy), busy})
 	}
 	return all
 }
 
 // call takes units without an id: sent twice, it would be charged twice.
-func (s *clusterStore) call(units int64) error {
+func (s *calledStore) call(units int64) error {
 	_, err := reserve(s, "", units)
 	mustBeOutage(s, err)
 	return err
 }
 
 // each runs callers at once.
-func (s *clusterStore) each(do func() error) {
+func (s *calledStore) each(do func() error) {
 	var wg sync.WaitGroup
 	for range streams {
 		wg.Go(func() {
@@ -122,7 +134,7 @@ func (s *clusterStore) each(do func() error) {
 }
 
 // callUntil calls for nothing while there is no master.
-func (s *clusterStore) callUntil(elected <-chan struct{}) {
+func (s *calledStore) callUntil(elected <-chan struct{}) {
 	s.each(func() error {
 		for {
 			select {
@@ -137,7 +149,7 @@ func (s *clusterStore) callUntil(elected <-chan struct{}) {
 
 // callAfter checks that each caller loses one of n calls at most, and that what was
 // granted was charged once. A call without an answer may have been charged.
-func (s *clusterStore) callAfter(n int64) {
+func (s *calledStore) callAfter(n int64) {
 	var total atomic.Int64
 	s.each(func() error {
 		var lost []error
