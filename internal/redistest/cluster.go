@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,28 +19,25 @@ import (
 // slots is how many a cluster has.
 const slots = 16384
 
-// Cluster is a Redis Cluster of masters.
-type Cluster struct{ Masters []*Server }
+// Cluster is a Redis Cluster of masters, and of the replicas that were added.
+type Cluster struct {
+	Masters  []*Server
+	Replicas []*Server
+	dir      string
+	size     int // how many masters have slots
+	started  int // servers
+}
 
 // StartCluster starts masters that share the slots.
 func StartCluster(dir string, masters int) (_ *Cluster, err error) {
-	c := new(Cluster)
+	c := &Cluster{dir: dir, size: masters}
 	defer func() {
 		if err != nil {
 			c.Kill()
 		}
 	}()
-	for i := range masters {
-		bus, err := freePort()
-		if err != nil {
-			return nil, err
-		}
-		own := filepath.Join(dir, strconv.Itoa(i))
-		if err := os.Mkdir(own, 0o700); err != nil {
-			return nil, err
-		}
-		s, err := Start(own, "--save", "", "--appendonly", "no",
-			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-node-timeout", "5000")
+	for range masters {
+		s, err := c.start()
 		if err != nil {
 			return nil, err
 		}
@@ -51,14 +51,66 @@ func StartCluster(dir string, masters int) (_ *Cluster, err error) {
 			if err := r.ClusterAddSlotsRange(ctx, first, last).Err(); err != nil {
 				return err
 			}
-			host, port, _ := strings.Cut(c.Masters[0].Addr, ":")
-			return r.Do(ctx, "cluster", "meet", host, port, c.Masters[0].bus()).Err()
+			return c.Masters[0].meet(ctx, r)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("join %s: %w", s.Addr, err)
 		}
 	}
-	return c, c.await(ctx)
+	if err := c.await(ctx); err != nil {
+		return nil, err
+	}
+	return c, c.wait(ctx, calm)
+}
+
+// calm is for how long a server is not heard of until others take it for gone: a busy
+// machine lets it wait, too. While they get to know each other they are [impatient],
+// because they talk to each other the more often.
+const calm = 5 * time.Second
+
+// wait tells the servers for how long to wait for each other.
+func (c *Cluster) wait(ctx context.Context, d time.Duration) error {
+	for _, s := range c.servers() {
+		err := s.With(func(r *redis.Client) error {
+			return r.ConfigSet(ctx, "cluster-node-timeout", strconv.FormatInt(d.Milliseconds(), 10)).Err()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start starts a server that is in no cluster yet.
+func (c *Cluster) start() (*Server, error) {
+	bus := freeBus()
+	own := filepath.Join(c.dir, strconv.Itoa(c.started))
+	c.started++
+	if err := os.Mkdir(own, 0o700); err != nil {
+		return nil, err
+	}
+	return Start(own, "--save", "", "--appendonly", "no", "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus),
+		"--cluster-node-timeout", strconv.FormatInt(impatient.Milliseconds(), 10), "--cluster-replica-validity-factor", "0")
+}
+
+// freeBus returns a port below those that the system gives away: [freePort] may return
+// the same one twice, and the servers' own connections take such ports all the time.
+func freeBus() int {
+	for {
+		port := 10_000 + rand.IntN(20_000)
+		if l, err := net.Listen("tcp", addr(port)); err == nil {
+			l.Close()
+			return port
+		}
+	}
+}
+
+func (c *Cluster) servers() []*Server { return slices.Concat(c.Masters, c.Replicas) }
+
+// meet makes a server and another one know each other.
+func (s *Server) meet(ctx context.Context, other *redis.Client) error {
+	host, port, _ := strings.Cut(s.Addr, ":")
+	return other.Do(ctx, "cluster", "meet", host, port, s.bus()).Err()
 }
 
 // bus is the port on which a server talks to others of its cluster.
@@ -71,14 +123,14 @@ func (s *Server) bus() string {
 	return ""
 }
 
-// await returns when every master knows all others and all slots.
+// await returns when every server knows all masters and all slots.
 func (c *Cluster) await(ctx context.Context) error {
-	for _, s := range c.Masters {
+	for _, s := range c.servers() {
 		err := Await(ctx, func() error {
 			return s.With(func(r *redis.Client) error {
 				info, err := r.ClusterInfo(ctx).Result()
 				if err == nil && !(strings.Contains(info, "cluster_state:ok") &&
-					strings.Contains(info, fmt.Sprintf("cluster_size:%d", len(c.Masters)))) {
+					strings.Contains(info, fmt.Sprintf("cluster_size:%d", c.size))) {
 					err = errors.New("the cluster is not ready: " + info)
 				}
 				return err
@@ -91,6 +143,119 @@ func (c *Cluster) await(ctx context.Context) error {
 	return nil
 }
 
+// AddReplica starts a replica of a master, and returns when it has all that the master
+// has and every server knows it.
+func (c *Cluster) AddReplica(ctx context.Context, master *Server) error {
+	s, err := c.start()
+	if err != nil {
+		return err
+	}
+	c.Replicas = append(c.Replicas, s)
+	if err := c.wait(ctx, impatient); err != nil {
+		return err
+	}
+	var id string
+	err = master.With(func(r *redis.Client) (err error) {
+		id, err = r.ClusterMyID(ctx).Result()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = s.With(func(r *redis.Client) error {
+		for _, m := range c.Masters { // hearsay takes seconds
+			if err := m.meet(ctx, r); err != nil {
+				return err
+			}
+		}
+		return Await(ctx, func() error { return r.ClusterReplicate(ctx, id).Err() }) // it has to hear of the master first
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.CatchUp(ctx, master); err != nil {
+		return err
+	}
+	for _, m := range c.Masters {
+		err := m.With(func(r *redis.Client) error {
+			return Await(ctx, func() error {
+				known, err := r.ClusterSlaves(ctx, id).Result()
+				if err == nil && len(known) == 0 {
+					err = fmt.Errorf("%s does not know the replica %s", m.Addr, s.Addr)
+				}
+				return err
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return c.wait(ctx, calm)
+}
+
+// Owner is the master of a key's slot, once all servers name the same one and take
+// commands. A replica that was elected is among the masters from then on, and the
+// servers are patient with each other.
+func (c *Cluster) Owner(ctx context.Context, key string) (owner *Server, err error) {
+	var slot int64
+	err = c.Masters[0].With(func(r *redis.Client) (err error) {
+		slot, err = r.ClusterKeySlot(ctx, key).Result()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = Await(ctx, func() error {
+		owner = nil
+		for _, s := range c.servers() {
+			named, err := s.ownerOf(ctx, slot)
+			if err != nil {
+				return err
+			}
+			i := slices.IndexFunc(c.servers(), func(o *Server) bool { return o.Addr == named })
+			if i < 0 || owner != nil && owner != c.servers()[i] {
+				return fmt.Errorf("%s names %s as the owner of %s, which is gone or not the one that others name", s.Addr, named, key)
+			}
+			owner = c.servers()[i]
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.Index(c.Replicas, owner); i >= 0 {
+		c.Masters = append(c.Masters, owner)
+		c.Replicas = slices.Delete(c.Replicas, i, i+1)
+	}
+	if err := c.wait(ctx, calm); err != nil {
+		return nil, err
+	}
+	return owner, c.await(ctx)
+}
+
+// ownerOf is the address of a slot's master, as a server has heard.
+func (s *Server) ownerOf(ctx context.Context, slot int64) (owner string, err error) {
+	err = s.With(func(r *redis.Client) error {
+		all, err := r.ClusterSlots(ctx).Result()
+		for _, o := range all {
+			if int64(o.Start) <= slot && slot <= int64(o.End) {
+				owner = o.Nodes[0].Addr
+			}
+		}
+		return err
+	})
+	return owner, err
+}
+
+// Lose makes the others impatient and then hurts a master, which is none of the cluster
+// from then on: they elect its replica.
+func (c *Cluster) Lose(ctx context.Context, master *Server, hurt func()) error {
+	gone := func(s *Server) bool { return s == master }
+	c.Masters, c.Replicas = slices.DeleteFunc(c.Masters, gone), slices.DeleteFunc(c.Replicas, gone)
+	defer hurt()
+	return c.wait(ctx, impatient)
+}
+
 // Addrs are those of the masters.
 func (c *Cluster) Addrs() (all []string) {
 	for _, s := range c.Masters {
@@ -99,9 +264,9 @@ func (c *Cluster) Addrs() (all []string) {
 	return all
 }
 
-// Kill ends all masters.
+// Kill ends all servers.
 func (c *Cluster) Kill() {
-	for _, s := range c.Masters {
+	for _, s := range c.servers() {
 		s.Kill()
 	}
 }

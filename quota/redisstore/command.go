@@ -38,8 +38,20 @@ func prompt(client redis.UniversalClient, timeout time.Duration) (redis.Universa
 
 // within is the way of everything that is sent: it returns at the deadline of the
 // context or when the store's timeout has passed, whatever the client's own
-// settings. What was sent may still take effect, as after any lost reply.
-func (s *Store) within(ctx context.Context, send func(context.Context) error) (err error) {
+// settings. What was sent may still take effect, as after any lost reply. In a Cluster
+// send is called a second time if the first one reached nobody.
+func (s *Store) within(ctx context.Context, send func(context.Context) error) error {
+	if s.cluster == nil {
+		return s.bound(ctx, send)
+	}
+	err := s.bound(ctx, func(ctx context.Context) error { return s.cluster.follow(ctx, send) })
+	if doubtful(err) {
+		s.cluster.reload()
+	}
+	return err
+}
+
+func (s *Store) bound(ctx context.Context, send func(context.Context) error) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	if s.prompt {

@@ -32,5 +32,15 @@
 // the other policies silently forget spend. [Store.Check] warns of settings that are
 // others.
 //
+// In a Cluster, the store asks for the cluster's state as soon as a master cannot be
+// reached, does not answer in time, or says that it is not the master. However many calls
+// fail, it begins to ask five times a second at most. A call that found no connection to its
+// master has sent nothing: it waits for that answer and is sent to the new master, within
+// the same [Options].Timeout. A call whose reply was lost is never sent again. So once a
+// cluster has elected a new master, each caller loses one call at most. This needs no
+// setting, and works with a client that [New] is given, too. Behind Sentinel, the client
+// asks for the master at each new connection. A single server is found again by its name
+// when its old connections end; one that lives on as a replica refuses one call on each.
+//
 // Spend is kept for 36 days, receipts for [quota.ReceiptLife].
 package redisstore

@@ -74,6 +74,10 @@ func dial(address string) (redis.UniversalClient, error) {
 		if err != nil {
 			return nil, fault(err)
 		}
+		if opt.DialerRetries == 0 {
+			opt.DialerRetries = 1 // the store asks who is the master now before it dials again
+		}
+		opt.ContextTimeoutEnabled = true // or a node that hangs holds a connection that nobody waits for
 		return redis.NewClusterClient(opt), nil
 	default:
 		opt, err := redis.ParseURL(address)

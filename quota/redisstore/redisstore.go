@@ -29,6 +29,7 @@ type Store struct {
 	client  redis.UniversalClient
 	opened  redis.UniversalClient // by Open; nil if it belongs to who gave it
 	prompt  bool                  // it keeps a context's deadline
+	cluster *topology             // nil if it is none
 	prefix  string
 	timeout time.Duration
 	births  births
@@ -68,6 +69,7 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 		s.timeout = 2 * time.Second
 	}
 	s.client, s.prompt = prompt(client, s.timeout)
+	s.cluster = newTopology(client)
 	clock := "clock"
 	s.local = quota.SystemClock{}.Now
 	if s.moved != nil {

@@ -30,6 +30,9 @@ func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
 		}
 	}
 	err = s.within(ctx, func(ctx context.Context) error {
+		mu.Lock()
+		found = nil // of a first try
+		mu.Unlock()
 		switch c := s.client.(type) {
 		case *redis.ClusterClient:
 			if err := c.ForEachMaster(ctx, check(true)); err != nil {

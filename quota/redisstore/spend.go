@@ -35,7 +35,6 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 		cmd       *redis.MapStringStringCmd
 	}
 	var rows []row
-	pipe := s.client.Pipeline()
 	for pool, zone := range zones.Val() {
 		location, err := time.LoadLocation(zone)
 		if err != nil {
@@ -45,9 +44,6 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 			if q.Covers(day, location) {
 				cmd := redis.NewMapStringStringCmd(ctx, "hgetall", spendKey(tag, pool, day))
 				rows = append(rows, row{pool, day, cmd})
-				if err := pipe.Process(ctx, once{cmd}); err != nil {
-					return nil, err
-				}
 			}
 		}
 	}
@@ -55,6 +51,12 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 		return nil, nil
 	}
 	err = s.within(ctx, func(ctx context.Context) error {
+		pipe := s.client.Pipeline() // Exec empties it
+		for _, r := range rows {
+			if err := pipe.Process(ctx, once{r.cmd}); err != nil {
+				return err
+			}
+		}
 		_, err := pipe.Exec(ctx)
 		return err
 	})
