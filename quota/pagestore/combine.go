@@ -119,11 +119,14 @@ func (q *queue) enter(ctx context.Context, j *job, most time.Duration) (waited t
 	return clock.Now().Sub(began), nil
 }
 
-// take takes up to n of those who wait.
+// take takes up to n of those who wait, and none behind the one who closes.
 func (q *queue) take(n int) []*job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n = min(n, len(q.waiting))
+	if last := slices.IndexFunc(q.waiting, func(j *job) bool { return j.do == nil }); last >= 0 {
+		n = min(n, last)
+	}
 	taken := slices.Clone(q.waiting[:n])
 	q.waiting = slices.Delete(q.waiting, 0, n)
 	return taken
