@@ -62,10 +62,9 @@ type backend struct {
 	lastName   accountKey
 
 	found found
-	got   pagestore.Receipt  // scratch
-	some  []*pagestore.Entry // scratch
+	got   pagestore.Receipt // scratch
 
-	lent    [8]pagestore.Entry
+	lent    [4]pagestore.Entry
 	lending int
 }
 

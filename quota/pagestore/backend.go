@@ -59,11 +59,11 @@ type Tx interface {
 	Family(p quota.Pool) (*Family, error)
 	// PutFamily writes it down.
 	PutFamily(p quota.Pool, f *Family) error
-	// Oldest returns up to n members that were charged longest ago, without those
-	// that the price book lists.
-	Oldest(p quota.Pool, n int) ([]*Entry, error)
-	// Ahead returns up to n members that were charged at a later instant than now.
-	Ahead(p quota.Pool, n int) ([]*Entry, error)
+	// Oldest returns the member that was charged longest ago, without those that the
+	// price book lists, or nil.
+	Oldest(p quota.Pool) (*Entry, error)
+	// Ahead returns the member that was charged at the latest instant after now, or nil.
+	Ahead(p quota.Pool) (*Entry, error)
 	// Drop forgets a member.
 	Drop(e *Entry) error
 
