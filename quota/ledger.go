@@ -38,6 +38,7 @@ type Ledger struct {
 	journal   Journal
 	allowance int64
 	shut      blocks
+	line      line
 	pending   atomic.Bool  // the journal may hold something
 	offset    atomic.Int64 // the store's clock less ours, in nanoseconds
 }
