@@ -144,15 +144,14 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err e
 	if l.watch != nil {
 		began = l.clock.Now()
 	}
+	mark := l.shut.mark()
 	if *v, err = l.store.Reserve(ctx, r); err != nil {
 		return l.storeError(ctx, "reserve "+r.Charges[0].Pool.String(), err)
 	}
 	if l.journal != nil {
 		l.offset.Store(int64(v.At.Sub(l.clock.Now())))
 	}
-	if v.Blocked {
-		l.shut.note(v.Pool, v.RetryAt)
-	}
+	l.shut.learn(v, r.Charges, mark)
 	if l.watch != nil {
 		l.answered(c, *v, l.clock.Now().Sub(began))
 	}

@@ -138,11 +138,16 @@ func (q *queue) wait(name string, c quota.Call, most time.Duration) context.Canc
 	return func() { cancel(); synctest.Wait() }
 }
 
+// pass lets time pass.
+func (q *queue) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // after lets time pass since the beginning, and compares who is done.
 func (q *queue) after(d time.Duration, want ...string) {
 	q.t.Helper()
-	time.Sleep(time.Until(q.began.Add(d)))
-	synctest.Wait()
+	q.pass(time.Until(q.began.Add(d)))
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if diff := cmp.Diff(want, q.done); diff != "" {
@@ -201,7 +206,7 @@ func TestWaitInLine(t *testing.T) {
 		q.wait("k1 again", quota.Call{Family: "client", Key: "1"}, long)
 		q.wait("k2", quota.Call{Family: "client", Key: "2"}, long)
 		q.after(time.Minute, "c", "free", "k1", "k2")
-		time.Sleep(2 * time.Hour)
+		q.pass(2 * time.Hour)
 		slices.Sort(q.done[4:]) // each pool has its jitter
 		q.after(0, "c", "free", "k1", "k2", "a", "b", "k1 again")
 	})
@@ -275,8 +280,7 @@ func TestWaitInLine(t *testing.T) {
 		}
 		q.store.fail(5, 5*time.Second)
 		q.after(time.Hour + 4*time.Second) // the first asks within the last seconds
-		time.Sleep(9 * time.Second)
-		synctest.Wait()
+		q.pass(9 * time.Second)
 		slices.Sort(q.done)
 		q.after(0, "0 failed", "1 failed", "2 failed", "3 failed", "4 failed")
 	})
@@ -291,7 +295,7 @@ func TestWaitInLine(t *testing.T) {
 		}
 		q.store.fail(1, 0)
 		asked := q.store.count()
-		time.Sleep(10 * time.Hour)
+		q.pass(10 * time.Hour)
 		if n := q.store.count() - asked; len(q.done) != waiters || n > waiters+2*waiters {
 			q.t.Errorf("%d of %d done, asked %d times", len(q.done), waiters, n)
 		}
@@ -380,8 +384,7 @@ func TestWaitersOfManyPools(t *testing.T) {
 					time.AfterFunc(time.Duration(rng.Int64N(int64(20*time.Hour))), give)
 				}
 			}
-			time.Sleep(200 * time.Hour)
-			synctest.Wait()
+			q.pass(200 * time.Hour)
 			if len(q.done) != waiters || q.l.Waiting() != 0 {
 				t.Fatalf("seed %d: %d of %d are done, %d lines are left", seed, len(q.done), waiters, q.l.Waiting())
 			}
