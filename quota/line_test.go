@@ -258,9 +258,10 @@ func TestWaitInLine(t *testing.T) {
 		q.take("b=5")
 		q.wait("first", charged("b=5"), long)
 		q.wait("second", charged("b=5"), long)
-		q.wait("third", charged("b=1"), time.Hour)
-		q.after(time.Hour+10*time.Second, "first", "third!")
-		q.after(2*time.Hour, "first", "third!", "second")
+		q.wait("third", charged("b=1"), long)
+		q.wait("fourth", charged("b=1"), time.Hour)
+		q.after(time.Hour+10*time.Second, "first", "fourth!")
+		q.after(3*time.Hour, "first", "fourth!", "second", "third")
 	})
 	inLine(t, "that reaches to lines where somebody waits for another line", func(q *queue) {
 		q.take("b=10")
@@ -272,6 +273,28 @@ func TestWaitInLine(t *testing.T) {
 		q.wait("c", charged("c=1"), time.Minute)
 		q.after(2*time.Second, "hasty!", "b and c left", "c")
 		q.after(2*time.Hour, "hasty!", "b and c left", "c", "b")
+	})
+	inLine(t, "who came first but was answered last takes its place in line", func(q *queue) {
+		for range 10 {
+			q.take("b=1")
+			time.Sleep(time.Minute)
+		}
+		q.store.fail(0, 5*time.Second)
+		q.wait("slow", charged("b=1"), long)
+		q.store.fail(0, 0)
+		q.wait("first", charged("b=1"), long)
+		q.wait("last", charged("b=1"), long)
+		q.after(62*time.Minute+30*time.Second, "first", "slow", "last")
+	})
+	inLine(t, "a call of no units waits for the end of a block only", func(q *queue) {
+		q.take("a=200")
+		q.wait("a", charged("a=1"), long)
+		if err := q.l.BlockFor(q.t.Context(), quota.Pool{Upstream: "api", Account: "default", Name: "a"}, time.Minute, "503"); err != nil {
+			q.t.Fatal(err)
+		}
+		q.wait("free", quota.Call{Upstream: "api", Method: "free"}, long)
+		q.after(2*time.Minute, "free")
+		q.after(2*time.Hour, "free", "a")
 	})
 	inLine(t, "an outage lets all ask, not one after the other", func(q *queue) {
 		q.take("b=10")
