@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -18,26 +19,36 @@ type drawn struct {
 	done   *Settlement
 }
 
-// draw takes a call's units from the hold, or returns nil if it cannot: another
-// ledger or account, a pool that it does not hold or that is blocked, too little
-// left, ended, closed, an id that drew something else, or a question that makes no
-// sense; reserving will say what is wrong.
-func (h *Hold) draw(ctx context.Context, l *Ledger, c *Call) *Reservation {
-	if h.ledger != l || ctx.Err() != nil || c.ID != "" && !validID(c.ID) {
-		return nil
+// drawn takes a call's units from the hold of its context. It returns nil if there is
+// none, or if it cannot pay: another ledger or account, a pool that it does not hold or
+// that is blocked, too little left, ended, closed, an id that drew something else, or a
+// question that makes no sense; reserving will say what is wrong. Only where that would
+// meet the same outage again, it is said here.
+func (l *Ledger) drawn(ctx context.Context, c *Call) (*Reservation, error) {
+	h := holdOf(ctx)
+	if h == nil || h.ledger != l || ctx.Err() != nil || c.ID != "" && !validID(c.ID) {
+		return nil, nil
 	}
 	labels := c.labels()
 	price, err := l.prices.Load().of(c)
 	if err != nil || len(price.charges) == 0 || labels.check() != nil || l.shut.stands(l.now(), price.charges) {
-		return nil
+		return nil, nil
 	}
 	d := &drawn{hold: h, id: l.ids.next(), labels: labels}
 	taken, late := h.take(l.clock.Now(), c.ID, d, price.charges, false)
 	if late {
-		taken = h.takeLate(ctx, c.ID, d, price.charges)
+		taken, err = h.takeLate(ctx, c.ID, d, price.charges)
 	}
-	if taken == nil {
-		return nil
+	switch {
+	case errors.Is(err, ErrOutage):
+		id := c.ID
+		if id == "" {
+			id = d.id
+		}
+		r, failed := l.admit(ctx, c, price, id, err)
+		return r, l.unseen(c, r, err, failed)
+	case taken == nil:
+		return nil, nil
 	}
 	v := h.verdict
 	v.ID, v.Nonce, v.Repeat, v.Rebased = c.ID, [16]byte{}, taken.drawn != d, false
@@ -55,7 +66,7 @@ func (h *Hold) draw(ctx context.Context, l *Ledger, c *Call) *Reservation {
 		v = Verdict{Allowed: true, ID: v.ID, Pool: first.Pool, Units: first.Units, At: v.At, Repeat: v.Repeat, Outage: v.Outage}
 	}
 	l.tell(Event{Kind: EventDrawn, Call: *c, Pool: v.Pool, Verdict: v})
-	return &Reservation{Verdict: v, ledger: l, price: price, aside: taken}
+	return &Reservation{Verdict: v, ledger: l, price: price, aside: taken}, nil
 }
 
 // take takes charges from what is left: all or none. An id that has drawn them before

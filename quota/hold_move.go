@@ -27,18 +27,21 @@ func (h *Hold) begin(ctx context.Context) bool {
 
 func (h *Hold) end() { <-h.busy }
 
-// takeLate is take for a call that leaves late: what is left is taken again first. It
-// returns nil if that cannot be done; reserving will say what is wrong.
-func (h *Hold) takeLate(ctx context.Context, id string, d *drawn, charges []Charge) *aside {
+// takeLate is take for a call that leaves late: what is left is taken again first.
+func (h *Hold) takeLate(ctx context.Context, id string, d *drawn, charges []Charge) (*aside, error) {
 	if !h.begin(ctx) {
-		return nil
+		return nil, nil
 	}
 	defer h.end()
 	taken, late := h.take(h.ledger.clock.Now(), id, d, charges, false)
-	if late && h.move(ctx) {
+	if !late {
+		return taken, nil
+	}
+	ok, err := h.move(ctx)
+	if ok {
 		taken, _ = h.take(h.ledger.clock.Now(), id, d, charges, true)
 	}
-	return taken
+	return taken, err
 }
 
 // move takes what is left again, now, and settles what it was taken with to what was
@@ -46,16 +49,18 @@ func (h *Hold) takeLate(ctx context.Context, id string, d *drawn, charges []Char
 // room in the windows, as the units count already. Observers are not told: nothing
 // more is spent. If the store's answer is lost the units count twice, and if
 // settling fails they do until Close.
-func (h *Hold) move(ctx context.Context) bool {
+func (h *Hold) move(ctx context.Context) (ok bool, err error) {
 	l := h.ledger
 	charges, ok := h.beginMove()
 	if !ok {
-		return false
+		return false, nil
 	}
 	taken, mark := l.clock.Now(), l.shut.mark()
 	v, err := l.store.Reserve(ctx, Request{ID: l.ids.next(), Fresh: true, Charges: charges, Labels: h.call.labels()})
 	if err == nil {
 		l.shut.learn(&v, charges, mark)
+	} else {
+		err = l.storeError(ctx, "reserve "+charges[0].Pool.String(), err)
 	}
 	h.mu.Lock()
 	h.moving = false
@@ -68,7 +73,7 @@ func (h *Hold) move(ctx context.Context) bool {
 	if ok {
 		_ = h.pay(ctx) // Close tries again
 	}
-	return ok
+	return ok, err
 }
 
 // beginMove returns what is left as charges that fit, however much is used. Until the

@@ -17,6 +17,7 @@ import (
 type broken struct {
 	quota.Store
 	reserve, settle bool
+	failed          int    // reservations
 	meanwhile       func() // what happens while it answers a reservation, once
 }
 
@@ -24,6 +25,7 @@ var errBroken = errors.New("connection refused")
 
 func (b *broken) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
 	if b.reserve {
+		b.failed++
 		return quota.Verdict{}, errBroken
 	}
 	v, err := b.Store.Reserve(ctx, r)
@@ -154,7 +156,9 @@ func TestLateCallsOfAHold(t *testing.T) {
 		if _, err := b.l.Reserve(b.ctx, list); !errors.Is(err, quota.ErrOutage) {
 			t.Error(err)
 		}
-		b.store.reserve = false
+		if b.store.reserve = false; b.store.failed != 1 {
+			t.Errorf("it was met %d times", b.store.failed)
+		}
 		counts(b, 4, 100)
 		draw(t, b.ctx, b.l, list)
 		closes(b, 97)

@@ -92,10 +92,8 @@ func (l *Ledger) SetBook(book *Book) error {
 //
 // Under the context of a [Hold] the units are drawn from it while they last.
 func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
-	if h := holdOf(ctx); h != nil {
-		if r := h.draw(ctx, l, &c); r != nil {
-			return r, nil
-		}
+	if r, err := l.drawn(ctx, &c); r != nil || err != nil {
+		return r, err
 	}
 	price, err := l.prices.Load().of(&c)
 	if err != nil {

@@ -27,7 +27,7 @@ type waiter struct {
 	// under the line's mutex; away until turn is closed
 	places []standing
 	called bool   // turn is closed
-	ahead  *ahead // what it waits for; nil if that may be over any moment
+	ahead  *ahead // the question before which it is not served, or its own
 	away   *ahead // for what it is sent away: it cannot be served in time
 }
 
@@ -38,11 +38,10 @@ type standing struct {
 	at    *linked.Element
 }
 
-// ahead is the call that is asked for next in a line: nobody behind it is served
-// before.
+// ahead is the next question of a line: nobody behind it is served before.
 type ahead struct {
-	at   time.Time     // when it asks again, by the ledger's clock
-	told *RefusedError // what it was told
+	at   time.Time     // by the ledger's clock
+	told *RefusedError // what the last answer was; nil if there was none
 }
 
 // stands reports whether somebody waits for one of the pools of charges. A charge of
@@ -62,7 +61,7 @@ func (l *line) stands(charges []Charge) bool {
 }
 
 // join puts w into line: before those who came later, unless they have been called.
-func (l *line) join(w *waiter, charges []Charge) {
+func (l *line) join(w *waiter, charges []Charge, now time.Time) {
 	l.waiting.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,32 +90,32 @@ func (l *line) join(w *waiter, charges []Charge) {
 		}
 		w.places = append(w.places, standing{pool, queue, at})
 	}
-	l.review(append(w.behind(), w)...)
+	l.review(now, w)
 }
 
 // leave takes w out of line.
-func (l *line) leave(w *waiter) {
+func (l *line) leave(w *waiter, now time.Time) {
 	l.waiting.Add(-1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.review(l.remove(w)...)
+	l.review(now, l.remove(w)...)
 }
 
-// asksAt notes what w, whose turn it is, waits for. It reports false if w is not the
+// asksAt notes when w, whose turn it is, asks again. It reports false if w is not the
 // first in its lines, because they had been disbanded: then it waits for its turn
 // again.
-func (l *line) asksAt(w *waiter, a *ahead) bool {
+func (l *line) asksAt(w *waiter, a *ahead, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range w.places {
 		if p.at.Prev() != nil {
 			w.called, w.turn = false, make(chan struct{})
-			l.review(w)
+			l.review(now, w)
 			return false
 		}
 	}
 	w.ahead = a
-	l.review(w.behind()...)
+	l.review(now, w.behind()...)
 	return true
 }
 
@@ -133,7 +132,7 @@ func (l *line) disband(w *waiter) {
 
 // review looks again at waiters before whom something has changed: whose turn has
 // come is called, and who cannot be served in time is sent away.
-func (l *line) review(todo ...*waiter) {
+func (l *line) review(now time.Time, todo ...*waiter) {
 	for len(todo) > 0 {
 		w := todo[0]
 		todo = todo[1:]
@@ -144,19 +143,23 @@ func (l *line) review(todo ...*waiter) {
 		for _, p := range w.places {
 			if prev := p.at.Prev(); prev != nil {
 				first = false
-				if a := waiterAt(prev).ahead; a != nil && (latest == nil || a.at.After(latest.at)) {
+				if a := waiterAt(prev).ahead; latest == nil || a.at.After(latest.at) {
 					latest = a
 				}
 			}
 		}
-		if !first && latest != nil && latest.at.After(w.until) {
+		switch {
+		case first:
+			latest = &ahead{at: now}
+			if w.ahead != nil {
+				latest.told = w.ahead.told
+			}
+			w.call()
+		case latest.at.After(w.until):
 			w.away = latest
 			w.call()
 			todo = append(todo, l.remove(w)...)
 			continue
-		}
-		if first {
-			w.call()
 		}
 		if w.ahead != latest {
 			w.ahead = latest
@@ -203,7 +206,7 @@ func (a *ahead) refusal(store, clock time.Time, charges []Charge) *RefusedError 
 	after := max(a.at.Sub(clock), 0)
 	v := Verdict{Pool: charges[0].Pool, Units: charges[0].Units, At: store, RetryAfter: after, RetryAt: store.Add(after), ResetAt: store.Add(after)}
 	for i := range charges {
-		if told := &a.told.Verdict; charges[i].Pool == told.Pool {
+		if told := a.told; told != nil && charges[i].Pool == told.Pool {
 			v.Pool, v.Units, v.Window = told.Pool, charges[i].Units, told.Window
 			v.Used, v.Limit, v.Remaining, v.ResetAt = told.Used, told.Limit, told.Remaining, told.ResetAt
 			v.Blocked, v.Reason = told.Blocked, told.Reason

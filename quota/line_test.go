@@ -263,6 +263,16 @@ func TestWaitInLine(t *testing.T) {
 		q.after(time.Hour+10*time.Second, "first", "fourth!")
 		q.after(3*time.Hour, "first", "fourth!", "second", "third")
 	})
+	inLine(t, "whose time runs out while others are served is not asked for", func(q *queue) {
+		q.take("b=10")
+		for i := range 4 {
+			q.wait(fmt.Sprint(i), charged("b=1"), long)
+		}
+		q.wait("hasty", charged("b=1"), time.Hour+15*time.Second)
+		q.store.fail(0, 10*time.Second)
+		q.after(time.Hour+25*time.Second, "0", "1", "hasty!")
+		q.after(2*time.Hour, "0", "1", "hasty!", "2", "3")
+	})
 	inLine(t, "that reaches to lines where somebody waits for another line", func(q *queue) {
 		q.take("b=10")
 		q.wait("b", charged("b=1"), long)

@@ -32,11 +32,6 @@ func (l *Ledger) Wait(ctx context.Context, c Call, most time.Duration) (*Reserva
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 		until = deadline
 	}
-	if h := holdOf(ctx); h != nil {
-		if r := h.draw(ctx, l, &c); r != nil {
-			return r, nil
-		}
-	}
 	came := l.line.came.Add(1)
 	var refused *RefusedError
 	price, err := l.prices.Load().of(&c)
@@ -45,10 +40,12 @@ func (l *Ledger) Wait(ctx context.Context, c Call, most time.Duration) (*Reserva
 		if !errors.As(err, &refused) || refused.RetryAfter > until.Sub(l.clock.Now()) || price == nil {
 			return r, err
 		}
+	} else if r, err := l.drawn(ctx, &c); r != nil || err != nil {
+		return r, err
 	}
 	w := &waiter{until: until, came: came}
-	l.line.join(w, price.charges)
-	defer l.line.leave(w)
+	l.line.join(w, price.charges, l.clock.Now())
+	defer func() { l.line.leave(w, l.clock.Now()) }()
 	return l.waitInLine(ctx, c, w, price.charges, refused)
 }
 
@@ -84,7 +81,7 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, charges []Ch
 			return nil, refused
 		}
 		d := jittered(refused.RetryAfter, left)
-		if l.line.asksAt(w, &ahead{at: now.Add(d), told: refused}) {
+		if l.line.asksAt(w, &ahead{at: now.Add(d), told: refused}, now) {
 			if err := l.clock.Sleep(ctx, d); err != nil {
 				return nil, err
 			}
