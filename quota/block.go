@@ -128,8 +128,8 @@ func (l *Ledger) blockUnseen(ctx context.Context, pool Pool, until time.Time, re
 	return nil
 }
 
-// blocks are those that a ledger has made, or was refused by: it does not draw from
-// a hold while one stands. What it does not know of, the store does.
+// blocks are those that a ledger has made, or was refused by. It draws from no hold
+// while one stands. The store knows the others.
 //
 // A block that another process lifts is remembered until the store shows the pool
 // open. Answers may overtake each other, so only an answer to a question that was

@@ -17,7 +17,7 @@ const (
 )
 
 // slack is how long after an instant, at which a store took units, they may leave
-// without being taken again. Whatever hands out units that it took before goes by this
+// without being taken again. Everything that hands out units taken earlier follows this
 // rule, so that no window is over by the upstream's count:
 //
 //	Units that count until t must have left by t - per.
@@ -37,7 +37,9 @@ const (
 // provided that the old units still count: therefore a hold must end with its shortest
 // sliding window.
 //
-// A call's time on its way is not part of this, as it is not for any reservation.
+// What was settled up, adjusted or admitted in an outage may pass a limit, here as
+// everywhere. And a call's time on its way is no part of this, as it is of no
+// reservation.
 func slack(at time.Time, charges []Charge) time.Duration {
 	least := maxHold
 	for i := range charges {

@@ -106,7 +106,7 @@ func (h *Hold) pay(ctx context.Context) error {
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.ledger.timeout)
 		_, err := h.ledger.store.Settle(within, o.token, o.spent)
 		cancel()
-		if err != nil && !errors.Is(err, ErrNoReceipt) { // that is gone, and stands as spent
+		if err != nil && !errors.Is(err, ErrNoReceipt) { // a receipt that is gone stands as spent
 			return h.ledger.storeError(context.WithoutCancel(ctx), "settle a hold of "+o.token.Upstream, err)
 		}
 		h.mu.Lock()

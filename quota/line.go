@@ -98,7 +98,7 @@ func (l *line) leave(w *waiter, now time.Time) {
 	l.waiting.Add(-1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.review(now, l.remove(w)...)
+	l.review(now, l.remove(w, nil)...)
 }
 
 // asksAt notes when w, whose turn it is, asks again. It reports false if w is not the
@@ -115,7 +115,7 @@ func (l *line) asksAt(w *waiter, a *ahead, now time.Time) bool {
 		}
 	}
 	w.ahead = a
-	l.review(now, w.behind()...)
+	l.review(now, w.behind(nil)...)
 	return true
 }
 
@@ -133,9 +133,8 @@ func (l *line) disband(w *waiter) {
 // review looks again at waiters before whom something has changed: whose turn has
 // come is called, and who cannot be served in time is sent away.
 func (l *line) review(now time.Time, todo ...*waiter) {
-	for len(todo) > 0 {
-		w := todo[0]
-		todo = todo[1:]
+	for i := 0; i < len(todo); i++ {
+		w := todo[i]
 		if w.called {
 			continue
 		}
@@ -158,30 +157,30 @@ func (l *line) review(now time.Time, todo ...*waiter) {
 		case latest.at.After(w.until):
 			w.away = latest
 			w.call()
-			todo = append(todo, l.remove(w)...)
+			todo = l.remove(w, todo)
 			continue
 		}
 		if w.ahead != latest {
 			w.ahead = latest
-			todo = append(todo, w.behind()...)
+			todo = w.behind(todo)
 		}
 	}
 }
 
-// remove takes w out of its queues, and returns those who were right behind it.
-func (l *line) remove(w *waiter) []*waiter {
-	behind := w.behind()
+// remove takes w out of its queues, and appends those who were right behind it.
+func (l *line) remove(w *waiter, all []*waiter) []*waiter {
+	all = w.behind(all)
 	for _, p := range w.places {
 		if p.queue.Remove(p.at); p.queue.Len() == 0 {
 			delete(l.queues, p.pool)
 		}
 	}
 	w.places = nil
-	return behind
+	return all
 }
 
-// behind returns who is right behind w in its queues.
-func (w *waiter) behind() (all []*waiter) {
+// behind appends who is right behind w in its queues.
+func (w *waiter) behind(all []*waiter) []*waiter {
 	for _, p := range w.places {
 		if next := p.at.Next(); next != nil {
 			all = append(all, waiterAt(next))
