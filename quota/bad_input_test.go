@@ -18,6 +18,12 @@ import (
 
 // atHome runs a test of a ledger in memory and of one in a file.
 func atHome(t *testing.T, book string, test func(*testing.T, *quota.Ledger, *quota.SimClock)) {
+	atHomes(t, book, func(t *testing.T, open func() *quota.Ledger, clock *quota.SimClock) { test(t, open(), clock) })
+}
+
+// atHomes runs a test in memory and in a file, with as many ledgers on one store as it
+// opens.
+func atHomes(t *testing.T, book string, test func(t *testing.T, open func() *quota.Ledger, clock *quota.SimClock)) {
 	for home, open := range map[string]func(*testing.T, quota.Clock) quota.Store{
 		"memory": func(_ *testing.T, clock quota.Clock) quota.Store {
 			return memstore.New(&memstore.Options{Clock: clock})
@@ -33,11 +39,14 @@ func atHome(t *testing.T, book string, test func(*testing.T, *quota.Ledger, *quo
 	} {
 		t.Run(home, func(t *testing.T) {
 			clock := quota.NewSimClock(noon)
-			l, err := quota.New(mustParse(t, book), open(t, clock), &quota.Options{Clock: clock})
-			if err != nil {
-				t.Fatal(err)
-			}
-			test(t, l, clock)
+			store := open(t, clock)
+			test(t, func() *quota.Ledger {
+				l, err := quota.New(mustParse(t, book), store, &quota.Options{Clock: clock})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return l
+			}, clock)
 		})
 	}
 }

@@ -38,6 +38,7 @@ type Ledger struct {
 	journal   Journal
 	allowance int64
 	shut      blocks
+	line      line
 	pending   atomic.Bool  // the journal may hold something
 	offset    atomic.Int64 // the store's clock less ours, in nanoseconds
 }
@@ -91,10 +92,8 @@ func (l *Ledger) SetBook(book *Book) error {
 //
 // Under the context of a [Hold] the units are drawn from it while they last.
 func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
-	if h := holdOf(ctx); h != nil {
-		if r := h.draw(ctx, l, &c); r != nil {
-			return r, nil
-		}
+	if r, err := l.drawn(ctx, &c); r != nil || err != nil {
+		return r, err
 	}
 	price, err := l.prices.Load().of(&c)
 	if err != nil {
@@ -143,15 +142,14 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err e
 	if l.watch != nil {
 		began = l.clock.Now()
 	}
+	mark := l.shut.mark()
 	if *v, err = l.store.Reserve(ctx, r); err != nil {
 		return l.storeError(ctx, "reserve "+r.Charges[0].Pool.String(), err)
 	}
 	if l.journal != nil {
 		l.offset.Store(int64(v.At.Sub(l.clock.Now())))
 	}
-	if v.Blocked {
-		l.shut.note(v.Pool, v.RetryAt)
-	}
+	l.shut.learn(v, r.Charges, mark)
 	if l.watch != nil {
 		l.answered(c, *v, l.clock.Now().Sub(began))
 	}

@@ -35,11 +35,15 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 		for _, name := range slices.Sorted(maps.Keys(pools)) {
 			charges = append(charges, *pools[name])
 		}
+		mark := l.shut.mark()
 		states, err := l.store.Look(ctx, charges)
 		if err != nil {
 			return nil, l.storeError(ctx, "look at "+key.upstream, err)
 		}
 		for _, s := range states {
+			if s.Blocked.IsZero() {
+				l.shut.opened(s.Pool, mark)
+			}
 			all = append(all, usage(s, p.book.Upstreams[key.upstream].Pools[s.Pool.Name].of(key.account)))
 		}
 	}
