@@ -11,19 +11,21 @@ import (
 // the package storetest holds them together.
 
 // CheckBook tells a charge whose price book is not the one that laid out the
-// page: a lower revision is stale, the same one must have the same windows.
+// page: a lower revision is stale, the same one must have the same windows. Only the
+// default of a precision may have changed since.
 func CheckBook(c *Charge, p *window.Page) error {
 	switch {
 	case c.Revision < p.Revision:
 		return &StaleBookError{Pool: c.Pool, Revision: c.Revision, Stored: p.Revision}
-	case c.Revision == p.Revision && !p.LaidOut(c.Windows):
+	case c.Revision == p.Revision && !p.LaidOut(c.Windows) && !p.FormerDefault(c.Windows):
 		return OtherWindows(c)
 	}
 	return nil
 }
 
 // LayOut makes a page ready for a charge: it lays a new one out if there is
-// none, and again if the price book has a higher revision.
+// none, and again if the price book has a higher revision, or if the page has the
+// former default of a precision.
 func LayOut(clock time.Time, c *Charge, p *window.Page) (*window.Page, error) {
 	now := window.At(clock)
 	if p == nil {
@@ -33,7 +35,7 @@ func LayOut(clock time.Time, c *Charge, p *window.Page) (*window.Page, error) {
 		return nil, err
 	}
 	p.Rebased = false
-	if c.Revision > p.Revision {
+	if c.Revision > p.Revision || !p.LaidOut(c.Windows) {
 		at, rebased := p.Now(now)
 		p.LayOut(at, c.Revision, c.Windows)
 		p.Rebased = rebased // for the verdict to tell

@@ -58,6 +58,7 @@ func Run(t *testing.T, h Harness) {
 		{"blocks_heal", testBlocks},
 		{"counter_is_its_formula", testCounter},
 		{"book_revisions", testRevisions},
+		{"default_precision", testPrecision},
 		{"record", testRecord},
 		{"look", testLook},
 		{"spend", testSpend},
