@@ -55,7 +55,10 @@ type drawn struct {
 // Hold reserves a call n times at once. A hold takes an id of its own, because a
 // second purse under the same one would pay for calls that nobody counts.
 func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
+	prices := l.current()
 	switch {
+	case prices == nil:
+		return nil, errNotMade
 	case c.Family != "":
 		return nil, l.failed(&c, BadInput("family %s: a family cannot be held", c.Family))
 	case c.ID != "":
@@ -63,7 +66,6 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	case n < 1 || n > window.MaxUnits:
 		return nil, l.failed(&c, BadInput("a hold is for 1 to %d calls, not %d", window.MaxUnits, n))
 	}
-	prices := l.prices.Load()
 	one, err := prices.of(&c)
 	var all price
 	if err == nil {
@@ -139,6 +141,9 @@ func afterBoundaries(err error, charges []Charge) error {
 	return err
 }
 
+// errNoHold is of a zero hold.
+var errNoHold = BadInput("this hold was not made by Ledger.Hold")
+
 type holdKey struct{}
 
 // Context returns a context under which calls draw from the hold.
@@ -162,6 +167,9 @@ func (h *Hold) Ends() time.Time {
 
 // shorten heeds the boundaries of another price book, if the ledger goes by one.
 func (h *Hold) shorten() {
+	if h.r == nil {
+		return
+	}
 	p := h.r.ledger.prices.Load()
 	if p == h.prices {
 		return
@@ -186,7 +194,12 @@ func (h *Hold) shorten() {
 }
 
 // Verdict returns the ledger's answer to the hold.
-func (h *Hold) Verdict() Verdict { return h.r.Verdict }
+func (h *Hold) Verdict() Verdict {
+	if h.r == nil {
+		return Verdict{}
+	}
+	return h.r.Verdict
+}
 
 // Left returns the units that are left, by pool.
 func (h *Hold) Left() map[string]int64 {
@@ -202,11 +215,14 @@ func (h *Hold) Left() map[string]int64 {
 // Close releases what is left. Calls under the context reserve for themselves
 // from then on. A second Close does nothing; one that fails may be tried again.
 func (h *Hold) Close(ctx context.Context) error {
+	if h.r == nil {
+		return errNoHold
+	}
 	spent := h.close()
 	if spent == nil {
 		return nil
 	}
-	if _, err := h.r.settle(ctx, spent); err != nil {
+	if _, err := h.r.settle(ctx, unitsOf(h.r.price.charges, spent)); err != nil {
 		return err
 	}
 	h.mu.Lock()
@@ -238,7 +254,7 @@ func (h *Hold) close() []int64 {
 // left, ended, closed, an id that drew something else, or a question that makes no
 // sense; reserving will say what is wrong.
 func (h *Hold) draw(ctx context.Context, l *Ledger, c *Call) *Reservation {
-	if h.r.ledger != l || ctx.Err() != nil || c.ID != "" && !validID(c.ID) {
+	if h.r == nil || h.r.ledger != l || ctx.Err() != nil || c.ID != "" && !validID(c.ID) {
 		return nil
 	}
 	labels := c.labels()
@@ -252,7 +268,7 @@ func (h *Hold) draw(ctx context.Context, l *Ledger, c *Call) *Reservation {
 		return nil
 	}
 	v := h.r.Verdict
-	v.ID, v.Nonce, v.Repeat, v.Rebased = c.ID, [16]byte{}, taken.drawn != d, false
+	v.ID, v.Nonce, v.Repeat, v.Rebased = c.ID, Nonce{}, taken.drawn != d, false
 	if v.ID == "" {
 		v.ID = d.id
 	}
@@ -339,7 +355,7 @@ func (d *drawn) settle(ctx context.Context, r *Reservation, units []int64) (Sett
 		// under an id of its own, and always the same, so that trying again charges once
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.ledger.timeout)
 		defer cancel()
-		err := r.ledger.store.Record(within, Request{ID: d.id, Charges: d.short, Labels: d.labels})
+		_, err := r.ledger.store.Record(within, Request{ID: d.id, Charges: d.short, Labels: d.labels})
 		if err != nil {
 			return Settlement{}, r.ledger.storeError(context.WithoutCancel(ctx), "settle "+d.short[0].Pool.String(), err)
 		}

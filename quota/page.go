@@ -87,22 +87,18 @@ func (s *Settlement) Add(t Settlement) {
 }
 
 // RecordIn charges a page with what is already gone, at a time that is not after
-// its own, and returns the instant at which it counted. Negative units are taken
-// from the oldest.
-func RecordIn(p *window.Page, clock, at time.Time, units int64) window.Instant {
+// its own. It returns the instant at which it counted, and what it recorded: negative
+// units are taken from the oldest, and no more than the page has.
+func RecordIn(p *window.Page, clock, at time.Time, units int64) (counted window.Instant, recorded int64) {
 	now, _ := p.Now(window.At(clock))
 	if units < 0 {
-		p.Forget(now, -units)
-		return now
+		return now, -p.Forget(now, -units)
 	}
-	if !at.IsZero() {
-		if past := window.At(at); past < now {
-			p.Add(past, units)
-			return past
-		}
+	if past := window.At(at); !at.IsZero() && past < now {
+		now = past
 	}
 	p.Add(now, units)
-	return now
+	return now, units
 }
 
 // BlockIn shuts or opens a page. The later of two blocks stands; BlockIn reports

@@ -16,6 +16,9 @@ const maxJitter = 2 * time.Second
 // back at once, as does everything that waiting does not help. Cancelling the
 // context ends the wait with its error.
 func (l *Ledger) Wait(ctx context.Context, c Call, most time.Duration) (*Reservation, error) {
+	if l.current() == nil {
+		return nil, errNotMade
+	}
 	until := l.clock.Now().Add(most)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 		until = deadline

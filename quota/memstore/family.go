@@ -57,21 +57,21 @@ func (s *Store) reserveMember(clock time.Time, r quota.Request) (quota.Verdict, 
 }
 
 // recordMember charges the page of a key whatever its limit.
-func (s *Store) recordMember(clock time.Time, r quota.Request) error {
+func (s *Store) recordMember(clock time.Time, r quota.Request) (quota.Units, error) {
 	f, c := s.family(r.Charges[0].Pool), &r.Charges[0]
 	m, overflow, err := f.layOut(clock, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if overflow {
-		quota.RecordIn(f.overflow, clock, r.At, c.Units)
-		return nil
+	page := f.overflow
+	if !overflow {
+		page = m.page
 	}
-	quota.RecordIn(m.page, clock, r.At, c.Units)
-	if c.MaxKeys > 0 {
+	_, recorded := quota.RecordIn(page, clock, r.At, c.Units)
+	if !overflow && c.MaxKeys > 0 {
 		f.touch(m)
 	}
-	return nil
+	return quota.Recorded(r.Charges, []int64{recorded}), nil
 }
 
 // member returns the page that a key has, or nil.

@@ -16,12 +16,13 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Options are what New can be told.
+// Options are what New can be told; nil is legal.
 type Options struct {
 	Clock quota.Clock // nil: the machine's
 }
 
-// Store is a [quota.Store] in memory. It is safe for concurrent use.
+// Store is a [quota.Store] in memory. It is made by [New], and safe for concurrent
+// use.
 type Store struct {
 	clock quota.Clock
 
@@ -74,7 +75,7 @@ func New(o *Options) *Store {
 
 // Reserve implements [quota.Store].
 func (s *Store) Reserve(ctx context.Context, r quota.Request) (v quota.Verdict, err error) {
-	if err := ctx.Err(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return v, err
 	}
 	if err := r.Check(); err != nil {
@@ -108,8 +109,16 @@ func (s *Store) Reserve(ctx context.Context, r quota.Request) (v quota.Verdict, 
 	for _, p := range s.pages {
 		s.at = append(s.at, p.Latest)
 	}
-	v.Nonce = s.keep(now, a, &r, pools)
+	v.Nonce = s.keep(now, a, &r, pools, nil)
 	return v, nil
+}
+
+// ready says whether the store can be asked.
+func (s *Store) ready(ctx context.Context) error {
+	if s == nil || s.nonces == nil {
+		return quota.BadInput("this store was not made by memstore.New")
+	}
+	return ctx.Err()
 }
 
 // newNonce makes what nobody can guess.
@@ -119,8 +128,8 @@ func (s *Store) newNonce(nonce *[16]byte) {
 }
 
 // keep counts the spend of charges that were made, and leaves a receipt under the
-// request's id if it has one.
-func (s *Store) keep(now time.Time, a *account, r *quota.Request, pools []int32) (nonce [16]byte) {
+// request's id if it has one. What was recorded of them is all, if it is nil.
+func (s *Store) keep(now time.Time, a *account, r *quota.Request, pools []int32, recorded []int64) (nonce [16]byte) {
 	var got *receipt
 	var c *chunk
 	if r.ID != "" {
@@ -129,7 +138,11 @@ func (s *Store) keep(now time.Time, a *account, r *quota.Request, pools []int32)
 		nonce = got.nonce
 	}
 	for i, n := range pools {
-		t := a.charge(n, window.At(now), s.at[i], &r.Charges[i], r.Labels)
+		units := r.Charges[i].Units
+		if recorded != nil {
+			units = recorded[i]
+		}
+		t := a.charge(n, window.At(now), s.at[i], &r.Charges[i], units, r.Labels)
 		if got != nil {
 			c.add(got, t)
 		}
@@ -161,8 +174,8 @@ func (a *account) repeat(now time.Time, r quota.Request, got *receipt, all []tak
 }
 
 // Settle implements [quota.Store].
-func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
-	if err := ctx.Err(); err != nil {
+func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
+	if err := s.ready(ctx); err != nil {
 		return quota.Settlement{}, err
 	}
 	s.mu.Lock()
@@ -177,7 +190,8 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota
 		return quota.Settlement{}, quota.NoReceipt(t)
 	}
 	all := c.of(got)
-	if err := quota.CheckSettle(units, len(all)); err != nil {
+	settled, err := quota.CheckSettle(units, a.names(all))
+	if err != nil {
 		return quota.Settlement{}, err
 	}
 	if got.settled {
@@ -186,19 +200,19 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota
 		return again, nil
 	}
 	for i := range all {
-		got.settlement.Add(a.settle(now, all[i], units[i]))
+		got.settlement.Add(a.settle(now, all[i], settled[i]))
 	}
-	got.settled, got.released = true, quota.Released(units)
+	got.settled, got.released = true, quota.Released(settled)
 	return got.settlement, nil
 }
 
 // Record implements [quota.Store].
-func (s *Store) Record(ctx context.Context, r quota.Request) error {
-	if err := ctx.Err(); err != nil {
-		return err
+func (s *Store) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
 	}
 	if err := r.CheckRecord(); err != nil {
-		return err
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,26 +224,33 @@ func (s *Store) Record(ctx context.Context, r quota.Request) error {
 	if got, c := a.receipts.get(r.ID, now); got != nil {
 		switch {
 		case !a.covers(c.of(got), r.Charges):
-			return quota.OtherCharges(r.ID)
+			return nil, quota.OtherCharges(r.ID)
 		case !got.released: // that call never left; this one is another try
-			return nil
+			recorded := make([]int64, len(r.Charges))
+			for i, t := range c.of(got) {
+				recorded[i] = t.recorded
+			}
+			return quota.Recorded(r.Charges, recorded), nil
 		}
 	}
 	pools, err := s.layOut(now, a, r.Charges)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.at = s.at[:0]
+	recorded := make([]int64, len(r.Charges))
 	for i, p := range s.pages {
-		s.at = append(s.at, quota.RecordIn(p, now, r.At, r.Charges[i].Units))
+		var at window.Instant
+		at, recorded[i] = quota.RecordIn(p, now, r.At, r.Charges[i].Units)
+		s.at = append(s.at, at)
 	}
-	s.keep(now, a, &r, pools)
-	return nil
+	s.keep(now, a, &r, pools, recorded)
+	return quota.Recorded(r.Charges, recorded), nil
 }
 
 // Block implements [quota.Store].
 func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
-	if err := ctx.Err(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	if err := b.Check(); err != nil {
@@ -253,7 +274,7 @@ func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
 
 // Look implements [quota.Store].
 func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
-	if err := ctx.Err(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -276,7 +297,7 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 
 // Spend implements [quota.Store].
 func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
-	if err := ctx.Err(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()

@@ -54,8 +54,9 @@ type span struct{ from, to uint32 }
 // taken is one charge of a receipt.
 type taken struct {
 	quota.Taken
-	pool  int32 // index of the account's pool
-	tally int32 // of the pool's spend
+	recorded int64 // of the units: a correction gives back no more than was used
+	pool     int32 // index of the account's pool
+	tally    int32 // of the pool's spend
 }
 
 // get returns the receipt of an id, and the chunk it lies in.
@@ -182,13 +183,23 @@ func (a *account) covers(all []taken, charges []quota.Charge) bool {
 	return true
 }
 
-// charge counts the spend of one charge, and returns what its receipt says.
-func (a *account) charge(pool int32, now, at window.Instant, c *quota.Charge, labels quota.Labels) taken {
+// names are the pools of charges.
+func (a *account) names(all []taken) []string {
+	names := make([]string, len(all))
+	for i, t := range all {
+		names[i] = a.pools[t.pool].name
+	}
+	return names
+}
+
+// charge counts the spend of one charge, of which units were recorded, and returns
+// what its receipt says.
+func (a *account) charge(pool int32, now, at window.Instant, c *quota.Charge, units int64, labels quota.Labels) taken {
 	p := a.pools[pool]
 	n := p.spend.find(now, at, c.Zone, labels)
-	p.spend.tallies[n].units += c.Units
+	p.spend.tallies[n].units += units
 	p.spend.tallies[n].calls++
-	return taken{Taken: quota.Taken{Units: c.Units, At: at, Generation: p.page.Generation}, pool: pool, tally: n}
+	return taken{Taken: quota.Taken{Units: c.Units, At: at, Generation: p.page.Generation}, recorded: units, pool: pool, tally: n}
 }
 
 // settle corrects one charge and its spend.

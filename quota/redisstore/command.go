@@ -40,6 +40,9 @@ func prompt(client redis.UniversalClient, timeout time.Duration) (redis.Universa
 // context or when the store's timeout has passed, whatever the client's own
 // settings. What was sent may still take effect, as after any lost reply.
 func (s *Store) within(ctx context.Context, send func(context.Context) error) (err error) {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
 	bounded, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	if s.prompt {

@@ -34,14 +34,14 @@ func (t *tx) reserveMember(r *quota.Request) (quota.Verdict, error) {
 }
 
 // recordMember charges the page of a key whatever its limit.
-func (t *tx) recordMember(r *quota.Request) error {
+func (t *tx) recordMember(r *quota.Request) ([]int64, error) {
 	c := &r.Charges[0]
 	m, err := t.member(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	quota.RecordIn(m.page, t.now, r.At, c.Units)
-	return t.saveMember(m, c)
+	_, recorded := quota.RecordIn(m.page, t.now, r.At, c.Units)
+	return []int64{recorded}, t.saveMember(m, c)
 }
 
 // member finds the page of a key, laid out: its own, a new one, or the one that

@@ -73,7 +73,7 @@ func (s *Store) look(ctx context.Context, v *sql.Tx, now time.Time, c *quota.Cha
 
 // view reads in one transaction, which sees the file as it was when it began.
 func (s *Store) view(ctx context.Context, do func(*sql.Tx) error) error {
-	if err := ctx.Err(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	p := sqlitefile.NewPatience(ctx, s.path, s.wait)

@@ -21,8 +21,9 @@ type receipt struct {
 // taken is one charge of a receipt.
 type taken struct {
 	quota.Taken
-	number int64 // of its row
-	pool   string
+	number   int64 // of its row
+	pool     string
+	recorded int64 // of the units: a correction gives back no more than was used
 }
 
 // receipt returns the receipt of an id of a pool's account, or nil.
@@ -49,7 +50,7 @@ func (t *tx) receipt(id string, account quota.Pool) (*receipt, error) {
 		}
 		got.released = got.released && r.int(11) == 0
 		got.taken = append(got.taken, taken{
-			number: r.int(0), pool: r.text(1),
+			number: r.int(0), pool: r.text(1), recorded: r.int(11),
 			Taken: quota.Taken{At: window.Instant(r.int(4)), Units: r.int(5), Generation: r.int(6)},
 		})
 		got.done.Add(quota.Settlement{Back: r.int(8), Left: r.int(9), Charged: r.int(10)})
@@ -74,8 +75,17 @@ func (r *receipt) covers(charges []quota.Charge) bool {
 	return true
 }
 
+// pools are the names of the pools that were charged.
+func (r *receipt) pools() []string {
+	names := make([]string, len(r.taken))
+	for i, t := range r.taken {
+		names[i] = t.pool
+	}
+	return names
+}
+
 // Settle implements [quota.Store].
-func (s *Store) Settle(ctx context.Context, token quota.Token, units []int64) (done quota.Settlement, err error) {
+func (s *Store) Settle(ctx context.Context, token quota.Token, units quota.Units) (done quota.Settlement, err error) {
 	err = s.transact(ctx, func(t *tx) error {
 		done, err = t.settle(token, units)
 		return err
@@ -86,7 +96,7 @@ func (s *Store) Settle(ctx context.Context, token quota.Token, units []int64) (d
 	return done, nil
 }
 
-func (t *tx) settle(token quota.Token, units []int64) (quota.Settlement, error) {
+func (t *tx) settle(token quota.Token, units quota.Units) (quota.Settlement, error) {
 	account := quota.Pool{Upstream: token.Upstream, Account: token.Account}
 	got, err := t.receipt(token.ID, account)
 	switch {
@@ -95,7 +105,8 @@ func (t *tx) settle(token quota.Token, units []int64) (quota.Settlement, error) 
 	case got == nil || got.nonce != token.Nonce:
 		return quota.Settlement{}, quota.NoReceipt(token)
 	}
-	if err := quota.CheckSettle(units, len(got.taken)); err != nil {
+	settled, err := quota.CheckSettle(units, got.pools())
+	if err != nil {
 		return quota.Settlement{}, err
 	}
 	if got.settled {
@@ -105,7 +116,7 @@ func (t *tx) settle(token quota.Token, units []int64) (quota.Settlement, error) 
 	var sum quota.Settlement
 	for i, c := range got.taken {
 		account.Name = c.pool
-		one, err := t.settleCharge(account, c, units[i])
+		one, err := t.settleCharge(account, c, settled[i])
 		if err != nil {
 			return quota.Settlement{}, err
 		}

@@ -8,45 +8,56 @@ import (
 )
 
 // Record implements [quota.Store].
-func (s *Store) Record(ctx context.Context, r quota.Request) error {
+func (s *Store) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
 	if err := r.CheckRecord(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.checkFamily(r.Charges[0].Pool); err != nil {
-		return err
+		return nil, err
 	}
-	return s.transact(ctx, func(t *tx) error {
+	var recorded []int64
+	err := s.transact(ctx, func(t *tx) (err error) {
 		if r.Charges[0].Pool.Key != "" {
-			return t.recordMember(&r)
+			recorded, err = t.recordMember(&r)
+		} else {
+			recorded, err = t.record(&r)
 		}
-		return t.record(&r)
+		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return quota.Recorded(r.Charges, recorded), nil
 }
 
-func (t *tx) record(r *quota.Request) error {
+func (t *tx) record(r *quota.Request) ([]int64, error) {
+	recorded := make([]int64, len(r.Charges))
 	got, err := t.receipt(r.ID, r.Charges[0].Pool)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case got != nil && !got.covers(r.Charges):
-		return quota.OtherCharges(r.ID)
+		return nil, quota.OtherCharges(r.ID)
 	case got != nil && !got.released: // that call never left; this one is another try
-		return nil
+		for i, c := range got.taken {
+			recorded[i] = c.recorded
+		}
+		return recorded, nil
 	}
 	pools, err := t.pools(r.Charges, r.Restore)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	pages, err := t.layOut(r.Charges, pools)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	at := make([]window.Instant, len(pages))
 	for i, p := range pages {
-		at[i] = quota.RecordIn(p, t.now, r.At, r.Charges[i].Units)
+		at[i], recorded[i] = quota.RecordIn(p, t.now, r.At, r.Charges[i].Units)
 	}
-	_, err = t.charge(r, pools, at)
-	return err
+	_, err = t.charge(r, pools, at, recorded)
+	return recorded, err
 }
 
 // Block implements [quota.Store].

@@ -62,7 +62,7 @@ func (t *tx) reserve(r *quota.Request) (quota.Verdict, error) {
 	for i, p := range pages {
 		at[i] = p.Latest
 	}
-	v.Nonce, err = t.charge(r, pools, at)
+	v.Nonce, err = t.charge(r, pools, at, nil)
 	return v, err
 }
 
@@ -90,8 +90,8 @@ func reasonOf(name quota.Pool, pools []*pool) string {
 }
 
 // charge writes down what was taken from pools, and when: the pages, and a row of
-// the table reservations for each.
-func (t *tx) charge(r *quota.Request, pools []*pool, at []window.Instant) (nonce [16]byte, err error) {
+// the table reservations for each. What was recorded is what was asked, if it is nil.
+func (t *tx) charge(r *quota.Request, pools []*pool, at []window.Instant, recorded []int64) (nonce [16]byte, err error) {
 	var id, secret driver.Value
 	if r.ID != "" {
 		rand.Read(nonce[:])
@@ -100,13 +100,17 @@ func (t *tx) charge(r *quota.Request, pools []*pool, at []window.Instant) (nonce
 	made, l := int64(window.At(t.now)), &r.Labels
 	for i, p := range pools {
 		c := &r.Charges[i]
+		units := c.Units
+		if recorded != nil {
+			units = recorded[i]
+		}
 		if err := t.settleZone(p, c.Zone); err != nil {
 			return nonce, err
 		}
 		if err := t.save(p, c.Windows); err != nil {
 			return nonce, err
 		}
-		err := t.exec(reservationAdd, p.birth.id, id, secret, made, int64(at[i]), t.s.today.of(at[i], c.Zone), c.Units,
+		err := t.exec(reservationAdd, p.birth.id, id, secret, made, int64(at[i]), t.s.today.of(at[i], c.Zone), units, c.Units,
 			p.page.Generation, l.Method, l.Job, l.Region, l.Class, l.Reason)
 		if err != nil {
 			return nonce, err

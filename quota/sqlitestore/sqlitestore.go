@@ -93,6 +93,14 @@ func (s *Store) open(ctx context.Context, path string) error {
 	return err
 }
 
+// ready says whether the store can be asked.
+func (s *Store) ready(ctx context.Context) error {
+	if s.write == nil || s.read == nil {
+		return quota.BadInput("this store was not made by sqlitestore.Open")
+	}
+	return ctx.Err()
+}
+
 // Close closes the file. What is under way is finished first.
 func (s *Store) Close() error {
 	var failed error

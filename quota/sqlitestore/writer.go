@@ -134,7 +134,7 @@ type tx struct {
 
 // transact runs a transaction. If do fails nothing is written.
 func (s *Store) transact(ctx context.Context, do func(*tx) error) error {
-	if err := ctx.Err(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	p := sqlitefile.NewPatience(ctx, s.path, s.wait)
