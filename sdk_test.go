@@ -46,10 +46,14 @@ func newMetered(t *testing.T, upstream http.Handler, clock *quota.SimClock, base
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Transport: meter.New(ledger, &meter.Options{
+	transport, err := meter.New(ledger, &meter.Options{
 		Keys:   map[string]meter.KeySource{"youtube": meter.Key(sdkKey)},
 		Logger: slog.New(slog.DiscardHandler),
-	})}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: transport}
 	t.Cleanup(client.CloseIdleConnections)
 	service, err := youtube.NewService(t.Context(), option.WithHTTPClient(client), option.WithEndpoint(server.URL+"/"))
 	if err != nil {
@@ -262,10 +266,15 @@ func Example_sdk() {
 	ledger, server := rehearsal() // yours, and https://youtube.googleapis.com
 	defer server.Close()
 
-	client := &http.Client{Transport: meter.New(ledger, &meter.Options{
+	transport, err := meter.New(ledger, &meter.Options{
 		MaxWait: 2 * time.Minute,
 		Keys:    map[string]meter.KeySource{"youtube": meter.Key(os.Getenv("YOUTUBE_API_KEY"))},
-	})}
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client := &http.Client{Transport: transport}
 	service, err := youtube.NewService(ctx, option.WithHTTPClient(client), option.WithEndpoint(server.URL+"/"))
 	if err != nil {
 		fmt.Println(err)

@@ -13,6 +13,9 @@ import (
 // Block shuts a pool for every process until a time: the upstream said no. The
 // later of two blocks stands, and it opens by itself.
 func (l *Ledger) Block(ctx context.Context, pool Pool, until time.Time, reason string) error {
+	if l.current() == nil {
+		return errNotMade
+	}
 	if until.Sub(l.clock.Now()) > maxBlock { // a misread answer must not shut a pool for ever
 		return BadInput("block %s: %s is too far off; a block may last %s at most", pool, until.UTC().Format(time.RFC3339), roundUp(maxBlock))
 	}
@@ -41,7 +44,7 @@ const (
 // In the first 15 minutes of a period the pool is shut until their end only; a pool
 // without a calendar is shut for an hour.
 func (l *Ledger) BlockUntilReset(ctx context.Context, pool Pool, reason string) error {
-	c, err := l.prices.Load().pool(pool)
+	c, err := l.current().pool(pool)
 	if err != nil {
 		return err
 	}
@@ -80,7 +83,7 @@ func (l *Ledger) Unblock(ctx context.Context, pool Pool) error {
 }
 
 func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
-	c, err := l.prices.Load().pool(pool)
+	c, err := l.current().pool(pool)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,10 @@ type Hold struct {
 // Hold reserves a call n times at once. A hold takes an id of its own, because a
 // second purse under the same one would pay for calls that nobody counts.
 func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
+	prices := l.current()
 	switch {
+	case prices == nil:
+		return nil, errNotMade
 	case c.Family != "":
 		return nil, l.failed(&c, BadInput("family %s: a family cannot be held", c.Family))
 	case c.ID != "":
@@ -69,7 +72,6 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	case n < 1 || n > window.MaxUnits:
 		return nil, l.failed(&c, BadInput("a hold is for 1 to %d calls, not %d", window.MaxUnits, n))
 	}
-	prices := l.prices.Load()
 	one, err := prices.of(&c)
 	var all price
 	if err == nil {
@@ -111,6 +113,9 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	return h, nil
 }
 
+// errNoHold is of a zero hold.
+var errNoHold = BadInput("this hold was not made by Ledger.Hold")
+
 type holdKey struct{}
 
 // Context returns a context under which calls draw from the hold.
@@ -134,6 +139,9 @@ func (h *Hold) Ends() time.Time {
 
 // shorten heeds the boundaries of another price book, if the ledger goes by one.
 func (h *Hold) shorten() {
+	if h.ledger == nil {
+		return
+	}
 	p := h.ledger.prices.Load()
 	if p == h.prices {
 		return
@@ -177,6 +185,9 @@ func (h *Hold) Left() map[string]int64 {
 // Close releases what is left. Calls under the context reserve for themselves
 // from then on. A second Close does nothing; one that fails may be tried again.
 func (h *Hold) Close(ctx context.Context) error {
+	if h.ledger == nil {
+		return errNoHold
+	}
 	h.mu.Lock()
 	h.closed = true
 	h.mu.Unlock()
@@ -190,7 +201,7 @@ func (h *Hold) Close(ctx context.Context) error {
 	if err := h.pay(ctx); err != nil || spent == nil {
 		return err
 	}
-	if _, err := h.r.settle(ctx, spent); err != nil {
+	if _, err := h.r.settle(ctx, unitsOf(h.r.price.charges, spent)); err != nil {
 		return err
 	}
 	h.mu.Lock()

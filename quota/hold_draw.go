@@ -144,7 +144,7 @@ func (d *drawn) settle(ctx context.Context, r *Reservation, units []int64) (Sett
 		// under an id of its own, and always the same, so that trying again charges once
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.ledger.timeout)
 		defer cancel()
-		err := r.ledger.store.Record(within, Request{ID: d.id, Charges: d.short, Labels: d.labels})
+		_, err := r.ledger.store.Record(within, Request{ID: d.id, Charges: d.short, Labels: d.labels})
 		if err != nil {
 			return Settlement{}, r.ledger.storeError(context.WithoutCancel(ctx), "settle "+d.short[0].Pool.String(), err)
 		}

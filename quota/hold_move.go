@@ -12,7 +12,7 @@ import (
 // taken again.
 type owed struct {
 	token Token
-	spent []int64
+	spent Units
 }
 
 // begin waits until nobody else takes units again or closes the hold.
@@ -65,7 +65,7 @@ func (h *Hold) move(ctx context.Context) (ok bool, err error) {
 	h.mu.Lock()
 	h.moving = false
 	if ok = err == nil && v.Allowed; ok {
-		h.owed = append(h.owed, owed{h.r.Token(), h.gone()})
+		h.owed = append(h.owed, owed{h.r.Token(), unitsOf(h.r.price.charges, h.gone())})
 		h.r = &Reservation{Verdict: v, ledger: l, price: &price{charges: charges}}
 		h.taken, h.slack = taken, slack(v.At, charges)
 	}

@@ -36,7 +36,7 @@ func (b *broken) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, e
 	return v, err
 }
 
-func (b *broken) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
+func (b *broken) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
 	if b.settle {
 		return quota.Settlement{}, errBroken
 	}
@@ -144,7 +144,7 @@ func TestLateCallsOfAHold(t *testing.T) {
 		early := draw(t, b.ctx, b.l, list)
 		b.clock.Advance(2 * time.Minute)
 		draw(t, b.ctx, b.l, list)
-		if s, err := early.Settle(t.Context(), 4); err != nil || s != (quota.Settlement{Charged: 3}) {
+		if s, err := early.Settle(t.Context(), quota.Units{"units": 4}); err != nil || s != (quota.Settlement{Charged: 3}) {
 			t.Error(s, err)
 		}
 		counts(b, 0, 101)
@@ -269,7 +269,7 @@ func TestLateCallsAtOnce(t *testing.T) {
 				}
 				p.clock.Advance(50 * time.Millisecond)
 				cost := n % 3 // some were not sent, some cost more
-				s, err := r.Settle(ctx, cost)
+				s, err := r.Settle(ctx, quota.Units{"units": cost})
 				if err != nil {
 					t.Error(err)
 					return

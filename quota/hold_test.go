@@ -19,7 +19,7 @@ type deaf struct {
 	deaf bool
 }
 
-func (d *deaf) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
+func (d *deaf) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
 	s, err := d.Store.Settle(ctx, t, units)
 	if d.deaf {
 		return quota.Settlement{}, errors.New("connection reset")
@@ -175,7 +175,7 @@ func TestHold(t *testing.T) {
 		if first.Repeat || !again.Repeat || again.ID != "page-2" || left(h) != 7 {
 			t.Errorf("first %+v, again %+v, left %d", first.Verdict, again.Verdict, left(h))
 		}
-		if s, err := again.Settle(ctx, 1); err != nil || s != (quota.Settlement{Back: 2}) {
+		if s, err := again.Settle(ctx, quota.Units{"units": 1}); err != nil || s != (quota.Settlement{Back: 2}) {
 			t.Error(s, err)
 		}
 		if s, err := first.Release(ctx); err != nil || s != (quota.Settlement{Back: 2, Repeat: true}) || left(h) != 9 {
@@ -211,14 +211,14 @@ func TestHold(t *testing.T) {
 		}
 		ctx := h.Context(t.Context())
 		down := draw(t, ctx, l, units(4))
-		if s, err := down.Settle(ctx, 1); err != nil || s != (quota.Settlement{Back: 3}) || left(h) != 9 {
+		if s, err := down.Settle(ctx, quota.Units{"units": 1}); err != nil || s != (quota.Settlement{Back: 3}) || left(h) != 9 {
 			t.Error(s, err, left(h))
 		}
 		if s, err := down.Release(ctx); err != nil || s != (quota.Settlement{Back: 3, Repeat: true}) || left(h) != 9 {
 			t.Error(s, err, left(h))
 		}
 		up := draw(t, ctx, l, units(4))
-		if s, err := up.Settle(ctx, 12); err != nil || s != (quota.Settlement{Charged: 8}) || left(h) != 0 {
+		if s, err := up.Settle(ctx, quota.Units{"units": 12}); err != nil || s != (quota.Settlement{Charged: 8}) || left(h) != 0 {
 			t.Error(s, err, left(h))
 		}
 		if n := used(t, l, "units", "24h"); n != 13 {

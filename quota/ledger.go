@@ -43,6 +43,18 @@ type Ledger struct {
 	offset    atomic.Int64 // the store's clock less ours, in nanoseconds
 }
 
+// errNotMade is of a nil or zero ledger.
+var errNotMade = BadInput("this ledger was not made by quota.New")
+
+// current returns the prices of the book that the ledger goes by; nil if New did not
+// make it.
+func (l *Ledger) current() *prices {
+	if l == nil {
+		return nil
+	}
+	return l.prices.Load()
+}
+
 // New returns a ledger that spends by the book from the pools in the store.
 func New(book *Book, store Store, o *Options) (*Ledger, error) {
 	if err := book.check(); err != nil {
@@ -70,13 +82,21 @@ func New(book *Book, store Store, o *Options) (*Ledger, error) {
 	return l, nil
 }
 
-// Book returns the price book that the ledger goes by.
-func (l *Ledger) Book() *Book { return l.prices.Load().book }
+// Book returns the price book that the ledger goes by; nil if [New] did not make it.
+func (l *Ledger) Book() *Book {
+	if p := l.current(); p != nil {
+		return p.book
+	}
+	return nil
+}
 
 // SetBook makes the ledger go by another price book from the next call on.
 // Nothing that is used is lost: a changed limit applies at once, and windows
 // that changed under a higher revision are laid out anew.
 func (l *Ledger) SetBook(book *Book) error {
+	if l.current() == nil {
+		return errNotMade
+	}
 	if err := book.check(); err != nil {
 		return err
 	}
@@ -95,7 +115,11 @@ func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 	if r, err := l.drawn(ctx, &c); r != nil || err != nil {
 		return r, err
 	}
-	price, err := l.prices.Load().of(&c)
+	prices := l.current()
+	if prices == nil {
+		return nil, errNotMade
+	}
+	price, err := prices.of(&c)
 	if err != nil {
 		return nil, l.failed(&c, err)
 	}
@@ -198,11 +222,28 @@ func (l *Ledger) Do(ctx context.Context, c Call, fn func(context.Context) error)
 }
 
 // Settle corrects a reservation that is known by its token, as in another
-// process, to what the call really cost, in the order of its charges. The first
-// settlement wins; a later one returns the first with Repeat set. Settling to
-// nothing is releasing.
-func (l *Ledger) Settle(ctx context.Context, t Token, units ...int64) (Settlement, error) {
-	if t.ID == "" {
+// process, to what the call really cost. Units name every pool that the call
+// charged; one that is missing or unknown is bad input and changes nothing. The
+// first settlement wins; a later one returns the first with Repeat set.
+func (l *Ledger) Settle(ctx context.Context, t Token, units Units) (Settlement, error) {
+	if units == nil {
+		units = Units{}
+	}
+	return l.settle(ctx, t, units)
+}
+
+// Release is [Reservation.Release] for a reservation that is known by its token, as
+// in another process.
+func (l *Ledger) Release(ctx context.Context, t Token) (Settlement, error) {
+	return l.settle(ctx, t, nil)
+}
+
+// settle is Settle, and Release if there are no units.
+func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, error) {
+	switch {
+	case l.current() == nil:
+		return Settlement{}, errNotMade
+	case t.ID == "":
 		return Settlement{}, BadInput("settle: this reservation has no receipt")
 	}
 	// a caller that has given up must not leak its reservation

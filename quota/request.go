@@ -122,20 +122,6 @@ func printable(s string, most int) bool {
 	return or < utf8.RuneSelf || utf8.ValidString(s)
 }
 
-// CheckSettle says what is wrong with what a reservation of n charges is to be
-// settled to.
-func CheckSettle(units []int64, n int) error {
-	if len(units) != n {
-		return BadInput("settle: the reservation has %d charges, %d were given", n, len(units))
-	}
-	for _, u := range units {
-		if u < 0 || u > window.MaxUnits {
-			return BadInput("settle: units must be 0 to %d, not %d", window.MaxUnits, u)
-		}
-	}
-	return nil
-}
-
 // Check says what is wrong with a request to block.
 func (b *BlockRequest) Check() error {
 	if len(b.Charges) == 0 || len(b.Charges) > maxCharges {

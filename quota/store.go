@@ -18,13 +18,15 @@ import (
 type Store interface {
 	// Reserve takes every charge of the request, or none.
 	Reserve(ctx context.Context, r Request) (Verdict, error)
-	// Settle corrects a reservation to what the call really cost, in the order
-	// of its charges: down gives back, up charges now. It takes effect once.
-	Settle(ctx context.Context, t Token, units []int64) (Settlement, error)
+	// Settle corrects a reservation to what the call really cost, by the name of
+	// each pool that it charged: down gives back, up charges now. Nil settles all
+	// of them to nothing. It takes effect once. See [CheckSettle].
+	Settle(ctx context.Context, t Token, units Units) (Settlement, error)
 	// Record charges what is already gone, whatever the limits: corrections,
 	// and calls that were made while the store could not be reached. With an
-	// id it takes effect once.
-	Record(ctx context.Context, r Request) error
+	// id it takes effect once. It returns what it has recorded of each charge,
+	// also if it did so before: of negative units, those that a window gave back.
+	Record(ctx context.Context, r Request) (Units, error)
 	// Block shuts pools until a time, or opens them.
 	Block(ctx context.Context, b BlockRequest) error
 	// Look reads the pages of pools and changes nothing.
@@ -104,12 +106,12 @@ type Labels struct {
 }
 
 // Token names the receipt of a reservation. Only who made the reservation has
-// it: settling and releasing take it.
+// it: settling and releasing take it. [Token.String] is its text.
 type Token struct {
 	Upstream string
 	Account  string
 	ID       string // the caller's
-	Nonce    [16]byte
+	Nonce    Nonce
 }
 
 // Settlement is what settling did.

@@ -27,7 +27,10 @@ type WindowUsage struct {
 // Usage returns how the pools of the price book stand, sorted by name; upstream
 // and account narrow it down if not empty.
 func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, error) {
-	p := l.prices.Load()
+	p := l.current()
+	if p == nil {
+		return nil, errNotMade
+	}
 	var all []Usage
 	for _, key := range p.accountKeys(upstream, account) {
 		pools := p.accounts[key]
@@ -101,7 +104,10 @@ func (p *prices) known(upstream, account string) error {
 // without by it returns all there is. A query without upstream or account asks
 // for all that the price book has.
 func (l *Ledger) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Spent, error) {
-	p := l.prices.Load()
+	p := l.current()
+	if p == nil {
+		return nil, errNotMade
+	}
 	keys := p.accountKeys(q.Upstream, q.Account)
 	if len(keys) == 0 {
 		if err := p.known(q.Upstream, q.Account); err != nil {
@@ -122,23 +128,25 @@ func (l *Ledger) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Sp
 
 // Adjust corrects what is used of a pool, because something else spent units or
 // a count was wrong: more charges now and may pass the limit, less gives back
-// the oldest. The reason is kept in the spend.
-func (l *Ledger) Adjust(ctx context.Context, pool Pool, units int64, reason string) error {
-	c, err := l.prices.Load().pool(pool)
+// the oldest. It returns what it recorded: fewer units than were to be given back if
+// no more were used. The reason is kept in the spend.
+func (l *Ledger) Adjust(ctx context.Context, pool Pool, units int64, reason string) (int64, error) {
+	c, err := l.current().pool(pool)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if units == 0 || units > window.MaxUnits || units < -window.MaxUnits {
-		return BadInput("adjust %s: units must be 1 to %d, or as many less, not %d", pool, window.MaxUnits, units)
+		return 0, BadInput("adjust %s: units must be 1 to %d, or as many less, not %d", pool, window.MaxUnits, units)
 	}
 	if reason == "" {
-		return BadInput("adjust %s: say why; the reason is kept in the spend", pool)
+		return 0, BadInput("adjust %s: say why; the reason is kept in the spend", pool)
 	}
 	pool, c.Units = c.Pool, units
-	err = l.store.Record(ctx, Request{ID: l.ids.next(), Charges: []Charge{c}, Labels: Labels{Reason: reason}, Restore: true})
+	recorded, err := l.store.Record(ctx, Request{ID: l.ids.next(), Charges: []Charge{c}, Labels: Labels{Reason: reason}, Restore: true})
 	if err != nil {
-		return l.storeError(ctx, "adjust "+pool.String(), err)
+		return 0, l.storeError(ctx, "adjust "+pool.String(), err)
 	}
+	units = recorded[pool.Name]
 	l.tell(Event{Kind: EventAdjusted, Pool: pool, Units: units, Reason: reason})
-	return nil
+	return units, nil
 }

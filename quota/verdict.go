@@ -8,7 +8,7 @@ import "time"
 type Verdict struct {
 	Allowed    bool
 	ID         string
-	Nonce      [16]byte // of the grant's receipt: see Token
+	Nonce      Nonce `json:"-"` // of the grant's receipt: see Token
 	Pool       Pool
 	Window     string
 	Units      int64 // asked of Pool
@@ -31,7 +31,7 @@ type Verdict struct {
 // Token names the receipt of a grant: settling and releasing take it. It is zero
 // where there is none.
 func (v *Verdict) Token() Token {
-	if v.Nonce == [16]byte{} {
+	if v.Nonce == (Nonce{}) {
 		return Token{}
 	}
 	return Token{Upstream: v.Pool.Upstream, Account: v.Pool.Account, ID: v.ID, Nonce: v.Nonce}

@@ -28,6 +28,9 @@ const maxJitter = 2 * time.Second
 // A call that finds nobody waiting asks at once, beside others. Reserve never stands
 // in line, nor does a call that draws from a [Hold]: both may pass those who wait.
 func (l *Ledger) Wait(ctx context.Context, c Call, most time.Duration) (*Reservation, error) {
+	if l.current() == nil {
+		return nil, errNotMade
+	}
 	until := l.clock.Now().Add(most)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 		until = deadline

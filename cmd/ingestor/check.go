@@ -159,8 +159,42 @@ func checkBook(f *findings, s *settings) {
 			}
 		}
 	}
+	f.slowWindows(s.book)
 	f.lostRefusals(s)
 }
+
+// slowWindows warns of rings whose precision is so coarse that a busy caller does not
+// get the quota.
+func (f *findings) slowWindows(b *quota.Book) {
+	warn := func(owner string, windows []quota.Window) {
+		for _, w := range windows {
+			if w.Yield() >= window.MinYield {
+				continue
+			}
+			remedy := "write algorithm: log, which is exact"
+			if best := w.Default(); best.Yield() >= window.MinYield {
+				remedy = fmt.Sprintf("write precision: %s, or leave it out", length(best.Precision))
+			}
+			f.warn("price book", "%s: the window of %s with precision %s sustains %d%% of its quota; %s", owner, w, w.Precision, int(100*w.Yield()), remedy)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Upstreams)) {
+		pools := b.Upstreams[name].Pools
+		for _, pool := range slices.Sorted(maps.Keys(pools)) {
+			warn(name+"/"+pool, pools[pool].Windows)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Families)) {
+		warn("family "+name, b.Families[name].Windows)
+		for _, key := range slices.Sorted(maps.Keys(b.Families[name].Overrides)) {
+			if own := b.Families[name].Overrides[key]; !slices.EqualFunc(own, b.Families[name].Windows, sameSpec) {
+				warn("family "+name+", key "+key, own)
+			}
+		}
+	}
+}
+
+func sameSpec(a, b quota.Window) bool { return a.Spec == b.Spec }
 
 // lostRefusals warns of a book whose list of refusals took the place of the built-in
 // one and left rules out: then a quota that is gone shuts no pool.

@@ -104,7 +104,8 @@ func (a *app) adjustCommand() *cobra.Command {
 		Short: "Correct what is used of a pool",
 		Long: `Correct what is used of a pool, because something else spent units or a count was
 wrong. More may pass the limit, and then nothing is granted until it has left the
-windows; negative units give back the oldest. The reason is kept in the spend.`,
+windows; negative units give back the oldest, and no more than was used. The reason
+is kept in the spend.`,
 		Example: `  ingestor quota adjust youtube/units 250 --reason "tried things out in the console"
   ingestor quota adjust youtube/units -40 --reason "counted twice"`,
 		Args: a.poolArgs(2, "a pool and units"),
@@ -121,8 +122,12 @@ windows; negative units give back the oldest. The reason is kept in the spend.`,
 				if err != nil {
 					return err
 				}
-				if err := l.Adjust(ctx, pool, units, reason); err != nil {
+				recorded, err := l.Adjust(ctx, pool, units, reason)
+				if err != nil {
 					return badUsage(err)
+				}
+				if recorded != units {
+					fmt.Fprintf(a.stderr, "ingestor: gave back %s of %s: no more was used\n", view.Number(-recorded), view.Number(-units))
 				}
 				return a.tellPool(ctx, l, pool)
 			})

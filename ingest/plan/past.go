@@ -181,7 +181,7 @@ func (s *scenario) spend(ctx context.Context, r *rig) error {
 	for _, one := range s.options.Past.Spent {
 		one.At = earlier(one.At, s.from)
 		r.clock.Set(one.At)
-		if err := r.ledger.Adjust(ctx, one.Pool, one.Units, before); err != nil {
+		if _, err := r.ledger.Adjust(ctx, one.Pool, one.Units, before); err != nil {
 			return err
 		}
 		if !one.At.Before(today) {

@@ -128,7 +128,8 @@ func TestErrorsForPeople(t *testing.T) {
 func TestWhoSpentItIsNotARun(t *testing.T) {
 	r := newRigOf(t, nil, "upstreams: {youtube: {pools: {units: {quota: 124, headroom: 0}}}}", hourly())
 	r.run("trending")
-	r.must(r.ledger.Adjust(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, 120, "tried things out"))
+	_, err := r.ledger.Adjust(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, 120, "tried things out")
+	r.must(err)
 	r.reads("/", "Nothing can go", "Who spent it in the last 24 hours: trending 4, others than runs 120.",
 		"120 more were used by others than runs, at hours that are not recorded")
 }

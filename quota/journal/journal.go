@@ -67,13 +67,24 @@ func Open(ctx context.Context, path string) (*Journal, error) {
 }
 
 // Close closes the file.
-func (j *Journal) Close() error { return j.db.Close() }
+func (j *Journal) Close() error {
+	if j.db == nil {
+		return errNotMade
+	}
+	return j.db.Close()
+}
+
+// errNotMade is of a zero journal.
+var errNotMade = quota.BadInput("this journal was not made by journal.Open")
 
 // Path is where the file is.
 func (j *Journal) Path() string { return j.path }
 
 // write runs a transaction: all of it or nothing.
 func (j *Journal) write(ctx context.Context, do func(*sql.Tx) error) error {
+	if j.db == nil {
+		return errNotMade
+	}
 	tx, err := j.db.BeginTx(ctx, nil)
 	if err != nil {
 		return j.fault("write to", err)

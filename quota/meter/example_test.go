@@ -37,10 +37,14 @@ upstreams:
       volumes.get: {route: "GET /v1/volumes/{id}", cost: 2}
 `, server.Listener.Addr()))
 
-	books := &bookClient{server.URL, &http.Client{Transport: meter.New(ledger, &meter.Options{
+	transport, err := meter.New(ledger, &meter.Options{
 		Keys:   map[string]meter.KeySource{"books": meter.Key("your API key")},
 		Logger: slog.New(slog.DiscardHandler), // else slog.Default tells of refusals
-	})}}
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	books := &bookClient{server.URL, &http.Client{Transport: transport}}
 	for range 3 {
 		title, err := books.title(context.Background(), "7")
 		var refused *quota.RefusedError
@@ -117,10 +121,14 @@ upstreams:
       repos.get: {route: "GET /repos/{owner}/{repo}", cost: 1}
       issues.create: {route: "POST /repos/{owner}/{repo}/issues", cost: 1}
 `, server.Listener.Addr()))
-	client := &http.Client{Transport: meter.New(ledger, &meter.Options{
+	transport, err := meter.New(ledger, &meter.Options{
 		Keys:   map[string]meter.KeySource{"github": meter.Key("Bearer your-token")},
 		Logger: slog.New(slog.DiscardHandler),
-	})}
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := &http.Client{Transport: transport}
 
 	for range 5 {
 		resp, err := client.Get(server.URL + "/repos/golang/go")

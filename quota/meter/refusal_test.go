@@ -122,7 +122,7 @@ func TestRefusalsByTheUpstream(t *testing.T) {
 	t.Run("reach another process that shares the ledger", func(t *testing.T) {
 		r := newRig(t, spent, nil)
 		r.do(t.Context(), "GET", items, "")
-		other := &http.Client{Transport: meter.New(r.ledger, &meter.Options{Base: r.base})}
+		other := &http.Client{Transport: newTransport(t, r.ledger, &meter.Options{Base: r.base})}
 		resp, err := other.Get(items)
 		if err == nil {
 			resp.Body.Close()
@@ -410,7 +410,7 @@ func FuzzRefusal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, body, remaining, after, reset string, zipped bool) {
 		clock := quota.NewSimClock(noon)
 		l := newLedger(t, book, clock)
-		m := meter.New(l, &meter.Options{Logger: discard, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+		m := newTransport(t, l, &meter.Options{Logger: discard, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
 			h := http.Header{"X-Ratelimit-Remaining": {remaining}, "Retry-After": {after}, "X-Ratelimit-Reset": {reset}}
 			if zipped {
 				h.Set("Content-Encoding", "gzip")

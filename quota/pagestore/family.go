@@ -24,13 +24,13 @@ func (w *work) reserveMember(tx Tx, r *quota.Request) (v quota.Verdict, err erro
 	return v, err
 }
 
-func (w *work) recordMember(tx Tx, r *quota.Request) error {
+func (w *work) recordMember(tx Tx, r *quota.Request) (quota.Units, error) {
 	m, err := w.member(tx, &r.Charges[0])
 	if err != nil {
-		return err
+		return nil, err
 	}
-	recordIn(m.Entry, r.At, r.Charges[0].Units)
-	return w.putMember(tx, m, &r.Charges[0])
+	_, recorded := recordIn(m.Entry, r.At, r.Charges[0].Units)
+	return quota.Recorded(r.Charges, []int64{recorded}), w.putMember(tx, m, &r.Charges[0])
 }
 
 // member is a family's member that is asked for.

@@ -41,6 +41,9 @@ func prompt(client redis.UniversalClient, timeout time.Duration) (redis.Universa
 // settings. What was sent may still take effect, as after any lost reply. In a Cluster
 // send is called a second time if the first one reached nobody.
 func (s *Store) within(ctx context.Context, send func(context.Context) error) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
 	if s.cluster == nil {
 		return s.bound(ctx, send)
 	}

@@ -24,10 +24,10 @@ func (s *Store) reserveMember(ctx context.Context, r *quota.Request) (quota.Verd
 }
 
 // recordMember charges the page of a key whatever its limit.
-func (s *Store) recordMember(ctx context.Context, r *quota.Request) error {
+func (s *Store) recordMember(ctx context.Context, r *quota.Request) (quota.Units, error) {
 	c, _, err := s.member(ctx, r.Charges[0])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return s.record(ctx, s.askMember(s.scripts.record, c), r)
 }

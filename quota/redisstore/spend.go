@@ -18,7 +18,7 @@ const spendDays = quota.SpendDays + 6
 
 // Spend implements [quota.Store].
 func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
-	if err := ctx.Err(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
 	tag := s.tag(quota.Pool{Upstream: q.Upstream, Account: q.Account})

@@ -303,7 +303,7 @@ func (c *caller) persist(call quota.Call) {
 	if c.rand.IntN(4) == 0 {
 		stands = c.rand.Int64N(n + 1)
 		again(call.ID+" settled", []string{"settled"}, func() (*quota.Reservation, error) {
-			s, err := r.Settle(bg, stands)
+			s, err := r.Settle(bg, quota.Units{"units": stands})
 			if err == nil && s.Back != n-stands {
 				c.Errorf("%s: settled from %d to %d, and %d came back", call.ID, n, stands, s.Back)
 			}

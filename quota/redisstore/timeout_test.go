@@ -33,11 +33,11 @@ func operations(token quota.Token) []operation {
 			return err
 		}},
 		{"settle", func(ctx context.Context, s *redisstore.Store) error {
-			_, err := s.Settle(ctx, token, []int64{1})
+			_, err := s.Settle(ctx, token, quota.Units{"units": 1})
 			return err
 		}},
 		{"record", func(ctx context.Context, s *redisstore.Store) error {
-			return s.Record(ctx, quota.Request{Charges: []quota.Charge{units(1, 100)}})
+			return errOf(s.Record(ctx, quota.Request{Charges: []quota.Charge{units(1, 100)}}))
 		}},
 		{"block", func(ctx context.Context, s *redisstore.Store) error {
 			return s.Block(ctx, quota.BlockRequest{Charges: []quota.Charge{units(0, 100)}, For: time.Microsecond})

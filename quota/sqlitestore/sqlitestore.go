@@ -66,6 +66,9 @@ func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 
 // Close closes the file. What is under way is finished first.
 func (s *Store) Close() error {
+	if s.file == nil {
+		return nil
+	}
 	s.Store.Close()
 	return s.file.close()
 }

@@ -125,7 +125,7 @@ func (s *grantsOneMore) Reserve(ctx context.Context, r quota.Request) (quota.Ver
 	v, err := s.Store.Reserve(ctx, r)
 	if err == nil && !v.Allowed && !v.Blocked && !v.Impossible && !s.done {
 		s.done = true
-		err = s.Store.Record(ctx, r)
+		_, err = s.Store.Record(ctx, r)
 		v = quota.Verdict{Allowed: true, ID: v.ID, Pool: v.Pool, Window: v.Window, Used: v.Used + v.Units, Limit: v.Limit, At: v.At}
 	}
 	return v, err
@@ -141,7 +141,7 @@ func (s looksFirst) Reserve(ctx context.Context, r quota.Request) (quota.Verdict
 	}
 	if w := pages[0].Windows[0]; w.Used+r.Charges[0].Units <= w.Limit {
 		time.Sleep(time.Millisecond)
-		if err := s.Record(ctx, r); err != nil {
+		if _, err := s.Record(ctx, r); err != nil {
 			return quota.Verdict{}, err
 		}
 		return quota.Verdict{Allowed: true, Used: w.Used + r.Charges[0].Units}, nil
@@ -155,7 +155,7 @@ func (s takesRefused) Reserve(ctx context.Context, r quota.Request) (quota.Verdi
 	v, err := s.Store.Reserve(ctx, r)
 	if err == nil && !v.Allowed {
 		r.ID, r.Charges = "", r.Charges[:1]
-		err = s.Record(ctx, r)
+		_, err = s.Record(ctx, r)
 	}
 	return v, err
 }
@@ -206,7 +206,7 @@ func (s forgetful) Reserve(ctx context.Context, r quota.Request) (quota.Verdict,
 
 type settlesAgain struct{ quota.Store }
 
-func (s settlesAgain) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
+func (s settlesAgain) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
 	got, err := s.Store.Settle(ctx, t, units)
 	got.Repeat = false
 	return got, err
@@ -214,7 +214,7 @@ func (s settlesAgain) Settle(ctx context.Context, t quota.Token, units []int64) 
 
 type boasts struct{ quota.Store }
 
-func (s boasts) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
+func (s boasts) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
 	got, err := s.Store.Settle(ctx, t, units)
 	got.Back, got.Left = got.Back+got.Left, 0
 	return got, err
@@ -249,7 +249,7 @@ func (s lax) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error
 
 type deaf struct{ quota.Store }
 
-func (s deaf) Record(ctx context.Context, r quota.Request) error {
+func (s deaf) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
 	return s.Store.Record(context.WithoutCancel(ctx), r)
 }
 
@@ -282,7 +282,7 @@ func (s heavyHanded) Look(ctx context.Context, charges []quota.Charge) ([]quota.
 
 type presentist struct{ quota.Store }
 
-func (s presentist) Record(ctx context.Context, r quota.Request) error {
+func (s presentist) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
 	r.At = time.Time{}
 	return s.Store.Record(ctx, r)
 }

@@ -165,12 +165,13 @@ func (r *Ring) pull(slot int, units int64) int64 {
 }
 
 // Forget implements [Window].
-func (r *Ring) Forget(at Instant, units int64) {
+func (r *Ring) Forget(at Instant, units int64) (given int64) {
 	r.advance(at)
-	for b, slot := r.oldest(), r.after(r.slot); b <= r.bucket && units > 0; b++ {
-		units -= r.pull(slot, units)
+	for b, slot := r.oldest(), r.after(r.slot); b <= r.bucket && given < units; b++ {
+		given += r.pull(slot, units-given)
 		slot = r.after(slot)
 	}
+	return given
 }
 
 // Free implements [Window].

@@ -182,12 +182,10 @@ local function load(key, c, now, text, logs, old, restore)
   if same then
     p[4] = c[2]
     return p
-  elseif c[2] == p[4] then
-    return nil, { OTHER_WINDOWS, p[4] }
-  elseif not old then
+  elseif not old then -- of the same revision Go knows whether it may change
     local at = front(n)
     local length = unpack_('<I2', call('GETRANGE', key, at, at + 1))
-    return nil, { RELAY, call('GETRANGE', key, at + 2, at + 1 + length) }
+    return nil, { c[2] == p[4] and OTHER_WINDOWS or RELAY, call('GETRANGE', key, at + 2, at + 1 + length) }
   end
   p.c = old
   return relay(p, c, now, text)

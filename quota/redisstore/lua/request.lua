@@ -88,14 +88,16 @@ local RELEASED = 2
 
 -- A receipt is the nonce; doubles: made, settled (0, 1 or RELEASED), back, left, charged, and per
 -- charge units, instant, generation; and a text: pools, labels, spend keys.
+-- Negative units are never settled: instead of a generation they have what was recorded.
 
-local function leave(r, now, pages, at)
+local function leave(r, now, pages, at, recorded)
   local numbers = { now, 0, 0, 0, 0 }
   local days = {}
   for i = 1, r.n do
     local k = 5 + 3 * (i - 1)
-    numbers[k + 1], numbers[k + 2], numbers[k + 3] = r[i].c[1], at[i], pages[i][3]
-    days[i] = tally(r[i], at[i], r.labels, r[i].c[1], 1)
+    local units = recorded and recorded[i] or r[i].c[1]
+    numbers[k + 1], numbers[k + 2], numbers[k + 3] = r[i].c[1], at[i], r[i].c[1] < 0 and units or pages[i][3]
+    days[i] = tally(r[i], at[i], r.labels, units, 1)
   end
   if r.id then
     local head = pack('<' .. string.rep('d', #numbers), unpack(numbers))
