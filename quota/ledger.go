@@ -133,6 +133,9 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 
 // ask puts a request to the store, after what the journal holds.
 func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err error) {
+	if ctx.Err() != nil { // before the ledger had any part in it
+		return fmt.Errorf("reserve %s: %w", r.Charges[0].Pool, context.Cause(ctx))
+	}
 	if l.journal != nil && l.pending.Load() && c.Family == "" {
 		var left *leftError
 		if err := l.Replay(ctx); err != nil && !errors.As(err, &left) {
@@ -166,8 +169,9 @@ func refusal(c *Call, v Verdict) error {
 	return &RefusedError{v}
 }
 
-// storeError says what a store's error means. What is no bad input, no stale book
-// and not the caller's own doing is an outage.
+// storeError says what a store's error means. Bad input, a stale book and a caller that
+// cancels are what they are. Any other error is an outage. So is a deadline that passes
+// while the store is busy: the caller does not know what is left.
 func (l *Ledger) storeError(ctx context.Context, op string, err error) error {
 	var stale *StaleBookError
 	switch {
@@ -177,7 +181,7 @@ func (l *Ledger) storeError(ctx context.Context, op string, err error) error {
 		return &told
 	case errors.Is(err, ErrBadInput), errors.Is(err, ErrStaleBook):
 		return err
-	case ctx.Err() != nil:
+	case errors.Is(ctx.Err(), context.Canceled):
 		return fmt.Errorf("%s: %w", op, context.Cause(ctx))
 	}
 	return &OutageError{Op: op, Err: err}

@@ -21,7 +21,8 @@ import (
 const (
 	// mostRead is how much of a body the rules look at.
 	mostRead = 64 << 10
-	// blockTimeout bounds how long shutting a pool may take.
+	// blockTimeout bounds how long shutting one pool may take: as long as an outage of
+	// the ledger takes to be noticed, and the block to be written into the journal.
 	blockTimeout = 5 * time.Second
 	// longestBlock is what a header may ask for; what asks for more was misread.
 	longestBlock = 366 * 24 * time.Hour
@@ -55,9 +56,7 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("reason", no.reason))...)
 		return nil // it charges no pool
 	}
-	// whoever gives up now must not keep the others from knowing
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), blockTimeout)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx) // whoever gives up now must not keep the others from knowing
 	for _, name := range slices.Sorted(maps.Keys(c.method.Charges)) {
 		pool := quota.Pool{Upstream: c.upstream.Name, Account: c.account, Name: name}
 		err := t.block(ctx, pool, no)
@@ -78,6 +77,8 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 
 // block shuts a pool for every process.
 func (t *Transport) block(ctx context.Context, pool quota.Pool, no *refusal) error {
+	ctx, cancel := context.WithTimeout(ctx, blockTimeout)
+	defer cancel()
 	switch {
 	case no.wait > 0:
 		return t.ledger.BlockFor(ctx, pool, no.wait, no.reason)
