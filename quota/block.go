@@ -9,8 +9,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Block shuts a pool for every process until a time: the upstream said no. The
-// later of two blocks stands, and it opens by itself.
+// Block shuts a pool for every process until a time: the upstream said no, or with a
+// reason [ByHand] a person did. The later of two blocks stands, and it opens by itself.
 func (l *Ledger) Block(ctx context.Context, pool Pool, until time.Time, reason string) error {
 	if until.Sub(l.clock.Now()) > maxBlock { // a misread answer must not shut a pool for ever
 		return BadInput("block %s: %s is too far off; a block may last %s at most", pool, until.UTC().Format(time.RFC3339), roundUp(maxBlock))
@@ -84,6 +84,11 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 		return err
 	}
 	pool, b.Charges = c.Pool, []Charge{c}
+	if !b.Open {
+		if b.Reason, err = markReason(b.Reason); err != nil {
+			return err
+		}
+	}
 	if err := b.Check(); err != nil {
 		return err
 	}
@@ -112,7 +117,8 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 		l.tell(Event{Kind: EventOpened, Pool: pool})
 	case until.After(l.now()): // else it is over already, and shut nothing
 		l.shut.note(pool, until)
-		l.tell(Event{Kind: EventShut, Pool: pool, Until: until, Reason: b.Reason})
+		by, reason := readReason(b.Reason)
+		l.tell(Event{Kind: EventShut, Pool: pool, Until: until, BlockedBy: by, Reason: reason})
 	}
 	return nil
 }

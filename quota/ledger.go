@@ -153,6 +153,7 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err e
 		l.offset.Store(int64(v.At.Sub(l.clock.Now())))
 	}
 	if v.Blocked {
+		v.attribute()
 		l.shut.note(v.Pool, v.RetryAt)
 	}
 	if l.watch != nil {

@@ -13,6 +13,7 @@ import (
 // Usage is how one pool stands.
 type Usage struct {
 	PageState
+	BlockedBy  Blocker       // who shut it
 	Allowances []WindowUsage // the windows with what the price book says of them
 }
 
@@ -51,6 +52,7 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 
 func usage(s PageState, windows []Window) Usage {
 	u := Usage{PageState: s}
+	u.BlockedBy, u.Reason = readReason(s.Reason)
 	for i, w := range s.Windows {
 		u.Allowances = append(u.Allowances, WindowUsage{
 			WindowState: w,

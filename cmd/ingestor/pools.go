@@ -42,7 +42,7 @@ neither --for nor --until says otherwise. It opens by itself.`,
 					if err != nil {
 						return usage("--for: %w", err)
 					}
-					if err := l.BlockFor(ctx, pool, d, reason); err != nil {
+					if err := l.BlockFor(ctx, pool, d, quota.ByHand(reason)); err != nil {
 						return badUsage(err)
 					}
 				case until != "":
@@ -53,11 +53,11 @@ neither --for nor --until says otherwise. It opens by itself.`,
 					if !at.After(a.now()) {
 						return usage("--until: %s is over", until)
 					}
-					if err := l.Block(ctx, pool, at, reason); err != nil {
+					if err := l.Block(ctx, pool, at, quota.ByHand(reason)); err != nil {
 						return badUsage(err)
 					}
 				default:
-					if err := l.BlockUntilReset(ctx, pool, reason); err != nil {
+					if err := l.BlockUntilReset(ctx, pool, quota.ByHand(reason)); err != nil {
 						return err
 					}
 				}
