@@ -102,7 +102,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	resp.Request = req // not ours, which has the key
-	if err := t.readRefusal(req.Context(), c, resp); err != nil {
+	if err := t.readRefusal(req.Context(), c, resp, key); err != nil {
 		return nil, err
 	}
 	return resp, nil
