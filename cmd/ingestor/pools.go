@@ -75,8 +75,10 @@ neither --for nor --until says otherwise. It opens by itself.`,
 
 func (a *app) unblockCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "unblock POOL",
-		Short:   "Open a pool that is shut",
+		Use:   "unblock POOL",
+		Short: "Open a pool that is shut",
+		Long: `Open a pool that is shut, for every process that shares the ledger. Runs that the
+block has deferred go on: a daemon within a minute, others when they are next started.`,
 		Example: `  ingestor quota unblock youtube/searches`,
 		Args:    a.poolArgs(1, "a pool"),
 		RunE: func(cmd *cobra.Command, args []string) error {
