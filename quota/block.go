@@ -92,6 +92,9 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 	if err := b.Check(); err != nil {
 		return err
 	}
+	if err := tooLate(ctx, "block "+pool.String()); err != nil {
+		return err
+	}
 	if b.Open { // what the journal holds would shut it again
 		var left *leftError
 		if err := l.Replay(ctx); err != nil && !errors.As(err, &left) {

@@ -44,3 +44,26 @@ func TestADeadlineThatPassesInTheStoreIsAnOutage(t *testing.T) {
 		}
 	}
 }
+
+// Whoever has no time left when it comes has not found out anything about the ledger.
+func TestADeadlineThatHasPassedIsNoOutage(t *testing.T) {
+	l, err := quota.New(mustParse(t, testBook), hung{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	for name, ask := range map[string]func() error{
+		"reserve": func() error { _, err := l.Reserve(ctx, units(1)); return err },
+		"usage":   func() error { _, err := l.Usage(ctx, "", ""); return err },
+		"spend":   func() error { _, err := l.Spend(ctx, quota.SpendQuery{}); return err },
+		"adjust":  func() error { return l.Adjust(ctx, pool, 1, "tried") },
+		"block":   func() error { return l.BlockFor(ctx, pool, time.Hour, "no") },
+		"unblock": func() error { return l.Unblock(ctx, pool) },
+	} {
+		if err := ask(); errors.Is(err, quota.ErrOutage) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v, want its own deadline", name, err)
+		}
+	}
+}

@@ -28,6 +28,9 @@ type WindowUsage struct {
 // Usage returns how the pools of the price book stand, sorted by name; upstream
 // and account narrow it down if not empty.
 func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, error) {
+	if err := tooLate(ctx, "look at the pools"); err != nil {
+		return nil, err
+	}
 	p := l.prices.Load()
 	var all []Usage
 	for _, key := range p.accountKeys(upstream, account) {
@@ -99,6 +102,9 @@ func (p *prices) known(upstream, account string) error {
 // without by it returns all there is. A query without upstream or account asks
 // for all that the price book has.
 func (l *Ledger) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Spent, error) {
+	if err := tooLate(ctx, "read the spend"); err != nil {
+		return nil, err
+	}
 	p := l.prices.Load()
 	keys := p.accountKeys(q.Upstream, q.Account)
 	if len(keys) == 0 {
@@ -131,6 +137,9 @@ func (l *Ledger) Adjust(ctx context.Context, pool Pool, units int64, reason stri
 	}
 	if reason == "" {
 		return BadInput("adjust %s: say why; the reason is kept in the spend", pool)
+	}
+	if err := tooLate(ctx, "adjust "+pool.String()); err != nil {
+		return err
 	}
 	pool, c.Units = c.Pool, units
 	err = l.store.Record(ctx, Request{ID: l.ids.next(), Charges: []Charge{c}, Labels: Labels{Reason: reason}, Restore: true})

@@ -10,14 +10,14 @@
 //	outermost                           within it           innermost
 //	http.Server        answer 30s       body 15s, header 5s
 //	  web              a question 5s    ledger 2s           + journal 1s
-//	    /readyz        2s               ledger at most 1.5s
-//	  pages            5s for each of   ledger 2s, catalog 3.75s
+//	    /readyz        2s               ledger at most 1s
+//	  pages            5s for each of   ledger 2s, catalog 2.5s
 //	  metrics          5s               ledger 2s           then the catalog
 //	run                max_runtime      call_timeout 30s    ledger 2s + journal 1s
 //	ledger             settle 5s        ledger 2s           + journal 1s
 //	meter              block 5s a pool  ledger 2s           + journal 1s
-//	breaker            probe 2s         ledger at most 1.5s
-//	plan               ledger 3s        ledger 2s
+//	breaker            probe 2s         ledger at most 1s
+//	plan               ledger 3s        ledger at most 1.5s
 //
 // "Ledger" is one question to its store: a round trip to Redis (redisstore.Options), or
 // the wait for a file of SQLite that is busy (sqlitestore.Options). A statement of
@@ -31,15 +31,15 @@ import (
 )
 
 // Share returns how long something may wait under a context: most, but no more than
-// three quarters of the time until the context's deadline. The last quarter is for the
-// caller, to act on a wait that was in vain. Cut reports whether the deadline made it
+// half of the time until the context's deadline. The other half is for the caller, to
+// act on a wait that was in vain: a call that is admitted is on the disk first. Cut reports whether the deadline made it
 // shorter.
 func Share(ctx context.Context, most time.Duration) (wait time.Duration, cut bool) {
 	at, ok := ctx.Deadline()
 	if !ok {
 		return most, false
 	}
-	if share := time.Until(at) * 3 / 4; share < most {
+	if share := time.Until(at) / 2; share < most {
 		return max(share, 0), true
 	}
 	return most, false

@@ -17,7 +17,7 @@ import (
 // TestALockedLedgerIsAnOutage: a file of SQLite that somebody has locked is found out
 // while the request still has time to be admitted, or refused as an outage.
 func TestALockedLedgerIsAnOutage(t *testing.T) {
-	r := newDecider(t, &web.Options{Timeouts: web.Timeouts{Query: 400 * time.Millisecond}})
+	r := newDecider(t, &web.Options{Timeouts: web.Timeouts{Query: 2 * time.Second}})
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	store, err := sqlitestore.Open(t.Context(), path, &sqlitestore.Options{Clock: r.clock})
 	r.must(err)

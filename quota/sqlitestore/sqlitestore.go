@@ -22,8 +22,8 @@ type Options struct {
 	// for that.
 	Families bool
 	// Wait is how long a busy file is waited for; zero is 2s. It is cut short for
-	// callers with a deadline: a quarter of what they have left is theirs, to do what
-	// is to be done in an outage.
+	// callers with a deadline: half of what they have left is theirs, to do what is
+	// to be done in an outage.
 	Wait time.Duration
 }
 
