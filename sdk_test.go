@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -179,6 +180,9 @@ func TestSDK(t *testing.T) {
 			if !errors.As(err, &ours) || !errors.Is(err, quota.ErrBlocked) || ours.RetryAt.Format(time.RFC3339) != c.until {
 				t.Errorf("%s: then %v, want a block until %s", c.refusal, err, c.until)
 			}
+			if want := link.ReplaceAllString(theirs.Message, ""); ours.Reason != want {
+				t.Errorf("%s: the reason is %q, want the upstream's own, %q", c.refusal, ours.Reason, want)
+			}
 		}
 	})
 	t.Run("304 is charged", func(t *testing.T) {
@@ -217,6 +221,9 @@ func TestSDK(t *testing.T) {
 		}
 	})
 }
+
+// link is what the upstream puts into a message for pages.
+var link = regexp.MustCompile(`</?a[^>]*>`)
 
 // An upload costs what it costs when it begins, in one request or in many.
 func TestSDKUploads(t *testing.T) {

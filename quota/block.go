@@ -10,8 +10,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Block shuts a pool for every process until a time: the upstream said no. The
-// later of two blocks stands, and it opens by itself.
+// Block shuts a pool for every process until a time: the upstream said no, or with a
+// reason [ByHand] a person did. The later of two blocks stands, and it opens by itself.
 func (l *Ledger) Block(ctx context.Context, pool Pool, until time.Time, reason string) error {
 	if l.current() == nil {
 		return errNotMade
@@ -88,7 +88,15 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 		return err
 	}
 	pool, b.Charges = c.Pool, []Charge{c}
+	if !b.Open {
+		if b.Reason, err = markReason(b.Reason); err != nil {
+			return err
+		}
+	}
 	if err := b.Check(); err != nil {
+		return err
+	}
+	if err := tooLate(ctx, "block "+pool.String()); err != nil {
 		return err
 	}
 	if b.Open { // what the journal holds would shut it again
@@ -116,7 +124,8 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 		l.tell(Event{Kind: EventOpened, Pool: pool})
 	case until.After(l.now()): // else it is over already, and shut nothing
 		l.shut.note(pool, until)
-		l.tell(Event{Kind: EventShut, Pool: pool, Until: until, Reason: b.Reason})
+		by, reason := readReason(b.Reason)
+		l.tell(Event{Kind: EventShut, Pool: pool, Until: until, BlockedBy: by, Reason: reason})
 	}
 	return nil
 }

@@ -142,6 +142,9 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	}
 	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()}, &r.Verdict); err != nil {
 		if errors.Is(err, ErrOutage) {
+			if gone := cancelled(ctx, "reserve "+price.charges[0].Pool.String()); gone != nil {
+				return nil, l.failed(c, gone) // also where it was the journal that had no time
+			}
 			outage := err
 			r, err = l.admit(ctx, c, price, id, outage)
 			return r, l.unseen(c, r, outage, err)
@@ -156,6 +159,9 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 
 // ask puts a request to the store, after what the journal holds.
 func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err error) {
+	if ctx.Err() != nil {
+		return tooLate(ctx, "reserve "+r.Charges[0].Pool.String())
+	}
 	if l.journal != nil && l.pending.Load() && c.Family == "" {
 		var left *leftError
 		if err := l.Replay(ctx); err != nil && !errors.As(err, &left) {
@@ -173,6 +179,9 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err e
 	if l.journal != nil {
 		l.offset.Store(int64(v.At.Sub(l.clock.Now())))
 	}
+	if v.Blocked {
+		v.attribute()
+	}
 	l.shut.learn(v, r.Charges, mark)
 	if l.watch != nil {
 		l.answered(c, *v, l.clock.Now().Sub(began))
@@ -188,8 +197,26 @@ func refusal(c *Call, v Verdict) error {
 	return &RefusedError{v}
 }
 
-// storeError says what a store's error means. What is no bad input, no stale book
-// and not the caller's own doing is an outage.
+// tooLate is the error of a caller that had no time left before the store was asked, or
+// nil: an outage has no part in that.
+func tooLate(ctx context.Context, op string) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", op, context.Cause(ctx))
+}
+
+// cancelled is the error of a caller that has cancelled, or nil.
+func cancelled(ctx context.Context, op string) error {
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", op, context.Cause(ctx))
+}
+
+// storeError says what a store's error means. Bad input, a stale book and a caller that
+// cancels are what they are. Any other error is an outage. So is a deadline that passes
+// while the store is busy: the caller does not know what is left.
 func (l *Ledger) storeError(ctx context.Context, op string, err error) error {
 	var stale *StaleBookError
 	switch {
@@ -199,8 +226,9 @@ func (l *Ledger) storeError(ctx context.Context, op string, err error) error {
 		return &told
 	case errors.Is(err, ErrBadInput), errors.Is(err, ErrStaleBook):
 		return err
-	case ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", op, context.Cause(ctx))
+	}
+	if gone := cancelled(ctx, op); gone != nil {
+		return gone
 	}
 	return &OutageError{Op: op, Err: err}
 }

@@ -75,7 +75,8 @@ func (l *Ledger) replay(ctx context.Context, id string) error {
 		if e.Settled != nil {
 			first.Units = e.Settled[0]
 		}
-		l.tell(Event{Kind: EventReplayed, Call: e.call(), Pool: first.Pool, Units: first.Units, Until: e.Until, Reason: e.Reason})
+		by, reason := readReason(e.Reason)
+		l.tell(Event{Kind: EventReplayed, Call: e.call(), Pool: first.Pool, Units: first.Units, Until: e.Until, BlockedBy: by, Reason: reason})
 		return nil
 	}
 }

@@ -19,7 +19,7 @@ const (
 	maxCharges  = 16
 	maxWindows  = 16
 	maxLabel    = 128 // bytes of a label
-	maxReason   = 256 // bytes of a block's reason
+	maxReason   = 256 // bytes of a block's reason, without who gave it
 	maxBlock    = 366 * 24 * time.Hour
 )
 
@@ -137,8 +137,8 @@ func (b *BlockRequest) Check() error {
 			return BadInput("%s and %s belong to two accounts; block them one by one", first, p)
 		}
 	}
-	if !printable(b.Reason, maxReason) {
-		return BadInput("reason %.40q must be at most %d printable bytes", b.Reason, maxReason)
+	if most := maxReason + len(byUpstream); !printable(b.Reason, most) {
+		return BadInput("reason %.40q must be at most %d printable bytes", b.Reason, most)
 	}
 	switch {
 	case b.Open:

@@ -127,7 +127,7 @@ type BlockRequest struct {
 	Charges []Charge      // the pools; their units do not matter
 	Until   time.Time     // shut until then, by the store's clock
 	For     time.Duration // or for so long from the store's now
-	Reason  string        // in plain words, for those who wonder
+	Reason  string        // in plain words, for those who wonder; a ledger puts who gave it in front
 	Open    bool          // opens instead
 }
 

@@ -13,6 +13,7 @@ import (
 // Usage is how one pool stands.
 type Usage struct {
 	PageState
+	BlockedBy  Blocker       // who shut it
 	Allowances []WindowUsage // the windows with what the price book says of them
 }
 
@@ -27,6 +28,9 @@ type WindowUsage struct {
 // Usage returns how the pools of the price book stand, sorted by name; upstream
 // and account narrow it down if not empty.
 func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, error) {
+	if err := tooLate(ctx, "look at the pools"); err != nil {
+		return nil, err
+	}
 	p := l.current()
 	if p == nil {
 		return nil, errNotMade
@@ -58,6 +62,7 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 
 func usage(s PageState, windows []Window) Usage {
 	u := Usage{PageState: s}
+	u.BlockedBy, u.Reason = readReason(s.Reason)
 	for i, w := range s.Windows {
 		u.Allowances = append(u.Allowances, WindowUsage{
 			WindowState: w,
@@ -104,6 +109,9 @@ func (p *prices) known(upstream, account string) error {
 // without by it returns all there is. A query without upstream or account asks
 // for all that the price book has.
 func (l *Ledger) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Spent, error) {
+	if err := tooLate(ctx, "read the spend"); err != nil {
+		return nil, err
+	}
 	p := l.current()
 	if p == nil {
 		return nil, errNotMade
@@ -140,6 +148,9 @@ func (l *Ledger) Adjust(ctx context.Context, pool Pool, units int64, reason stri
 	}
 	if reason == "" {
 		return 0, BadInput("adjust %s: say why; the reason is kept in the spend", pool)
+	}
+	if err := tooLate(ctx, "adjust "+pool.String()); err != nil {
+		return 0, err
 	}
 	pool, c.Units = c.Pool, units
 	recorded, err := l.store.Record(ctx, Request{ID: l.ids.next(), Charges: []Charge{c}, Labels: Labels{Reason: reason}, Restore: true})

@@ -20,7 +20,8 @@ type Verdict struct {
 	ResetAt    time.Time
 	At         time.Time // the instant that counts, by the store's clock
 	Repeat     bool      // the id had been granted before; nothing was charged
-	Blocked    bool      // refused because the upstream said no
+	Blocked    bool      // refused because the pool is shut
+	BlockedBy  Blocker   // by whom; stores leave it to the ledger
 	Reason     string    // of the block
 	Impossible bool      // no amount of waiting helps
 	Overflow   bool      // a family is full: the page is shared by all new keys

@@ -18,6 +18,7 @@ import (
 
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest/youtube"
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -243,7 +244,7 @@ func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *c
 			known++
 		}
 		if u.Blocked.After(u.Now) {
-			f.warn("ledger", "%s is shut until %s: %s", u.Pool, stamp(u.Blocked), plain(u.Reason))
+			f.warn("ledger", "%s %s until %s: %s", u.Pool, view.Shut(u.BlockedBy), stamp(u.Blocked), plain(u.Reason))
 		}
 		for _, w := range u.Allowances {
 			if w.Remaining == 0 {

@@ -42,7 +42,7 @@ neither --for nor --until says otherwise. It opens by itself.`,
 					if err != nil {
 						return usage("--for: %w", err)
 					}
-					if err := l.BlockFor(ctx, pool, d, reason); err != nil {
+					if err := l.BlockFor(ctx, pool, d, quota.ByHand(reason)); err != nil {
 						return badUsage(err)
 					}
 				case until != "":
@@ -53,11 +53,11 @@ neither --for nor --until says otherwise. It opens by itself.`,
 					if !at.After(a.now()) {
 						return usage("--until: %s is over", until)
 					}
-					if err := l.Block(ctx, pool, at, reason); err != nil {
+					if err := l.Block(ctx, pool, at, quota.ByHand(reason)); err != nil {
 						return badUsage(err)
 					}
 				default:
-					if err := l.BlockUntilReset(ctx, pool, reason); err != nil {
+					if err := l.BlockUntilReset(ctx, pool, quota.ByHand(reason)); err != nil {
 						return err
 					}
 				}
@@ -75,8 +75,10 @@ neither --for nor --until says otherwise. It opens by itself.`,
 
 func (a *app) unblockCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "unblock POOL",
-		Short:   "Open a pool that is shut",
+		Use:   "unblock POOL",
+		Short: "Open a pool that is shut",
+		Long: `Open a pool that is shut, for every process that shares the ledger. Runs that the
+block has deferred go on: a daemon within a minute, others when they are next started.`,
 		Example: `  ingestor quota unblock youtube/searches`,
 		Args:    a.poolArgs(1, "a pool"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -43,7 +43,11 @@ func PastOf(ctx context.Context, l *quota.Ledger, clock *quota.SimClock) (*Past,
 	past := &Past{}
 	for _, u := range now {
 		if u.Blocked.After(u.Now) {
-			past.Blocks = append(past.Blocks, Block{u.Pool, u.Blocked, u.Reason})
+			reason := u.Reason
+			if u.BlockedBy == quota.BlockedByPerson {
+				reason = quota.ByHand(reason)
+			}
+			past.Blocks = append(past.Blocks, Block{u.Pool, u.Blocked, reason})
 		}
 		windows := windowsOf(l.Book().Upstreams[upstream].Pools[u.Pool.Name], u.Pool.Account)
 		spent, err := slidingPast(ctx, l, clock, u, windows)

@@ -143,14 +143,14 @@ upstreams:
 		if core := usage[0]; core.Blocked.IsZero() {
 			fmt.Println(resp.StatusCode, "open")
 		} else {
-			fmt.Println(resp.StatusCode, "shut for", core.Blocked.Sub(clock.Now()), "by", core.Reason)
+			fmt.Println(resp.StatusCode, "shut for", core.Blocked.Sub(clock.Now()), "because:", core.Reason)
 			clock.Set(core.Blocked)
 		}
 	}
 	// Output:
-	// 403 shut for 17m0s by 403 x-ratelimit-remaining: 0
-	// 429 shut for 1m30s by 429 retry-after
-	// 403 shut for 1m0s by 403 secondary rate limit
+	// 403 shut for 17m0s because: 403 Forbidden
+	// 429 shut for 1m30s because: 429 Too Many Requests
+	// 403 shut for 1m0s because: You have exceeded a secondary rate limit.
 	// 403 open
 	// 200 open
 }

@@ -116,7 +116,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	resp.Request = req // not ours, which has the key
-	if err := t.readRefusal(req.Context(), c, resp); err != nil {
+	if err := t.readRefusal(req.Context(), c, resp, key); err != nil {
 		return nil, err
 	}
 	return resp, nil
@@ -191,6 +191,9 @@ func (t *Transport) logUnsent(ctx context.Context, c *call, err error) {
 			slog.String("pool", refused.Pool.String()), slog.String("window", refused.Window),
 			slog.Int64("units", refused.Units), slog.Int64("used", refused.Used), slog.Int64("limit", refused.Limit),
 			slog.String("retry_after", refused.RetryAfter.Round(time.Second).String()), slog.Time("retry_at", refused.RetryAt))
+		if refused.BlockedBy != "" {
+			attrs = append(attrs, slog.String("blocked_by", string(refused.BlockedBy)))
+		}
 		if refused.Reason != "" {
 			attrs = append(attrs, slog.String("reason", refused.Reason))
 		}

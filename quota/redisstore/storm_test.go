@@ -119,7 +119,7 @@ func storming(t *testing.T, servers []*redistest.Server, dial func(map[string]*r
 			t.Errorf("the proxies never did %s", f)
 		}
 	}
-	for _, what := range []string{"granted", "granted again", "refused", "impossible", "bad input", "outage", "late", "settled"} {
+	for _, what := range []string{"granted", "granted again", "refused", "impossible", "bad input", "outage", "settled"} {
 		if s.counts[what] == 0 {
 			t.Errorf("nothing was %s", what)
 		}

@@ -135,6 +135,11 @@ func TestTimeIsKeptWhateverTheClient(t *testing.T) {
 					t.Errorf("%s: got %v, want that it took too long", op.name, err)
 				}
 			}
+			ctx, cancel := context.WithTimeout(bg, 20*time.Millisecond)
+			defer cancel()
+			if _, err := ledger(t, s, 100).Reserve(ctx, quota.Call{Charges: map[string]int64{"units": 1}}); !errors.Is(err, quota.ErrOutage) {
+				t.Errorf("the ledger: got %v, want an outage", err)
+			}
 		})
 		t.Run(name+"/the store's, for a caller that gives up", func(t *testing.T) {
 			s := openWith(t, c.client, redisstore.Options{Prefix: p, Timeout: 100 * time.Millisecond})
