@@ -53,6 +53,7 @@ func Run(t *testing.T, h Harness) {
 		{"once", testOnce},
 		{"settle_tells_the_truth", testSettle},
 		{"time_only_moves_forward", testTime},
+		{"pages_that_disagree_about_the_time", testLeaps},
 		{"small", testSmall},
 		{"bad_input_changes_nothing", testBadInput},
 		{"blocks_heal", testBlocks},

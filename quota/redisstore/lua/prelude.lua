@@ -21,7 +21,11 @@
 -- index, prev, current, per, steps. Of a log: newest, used, -, per, -; its entries
 -- are a sorted set of its own, a member "instant:units" with the instant as score.
 --
--- What stands in both counts as the first part has it.
+-- What stands in both counts as the first part has it, but for latest: the first part
+-- has that of the page, and the header the instant to which the windows have come. A
+-- block moves the one and not the other. Steady moves both and writes the first part
+-- only, so the header's is to be read where steady may not come by: where "until when"
+-- is -NEVER.
 --
 -- A charge comes as doubles: units, revision, born and until when the page must be
 -- there (as the caller remembers them, 0 if it does not), identity, generation and

@@ -44,6 +44,7 @@ local function open(r, now)
     if rebased or p.rebased then
       pages.rebased = 1
     end
+    pages.moved = pages.moved or p.moved
     pages[i] = p
   end
   return pages
