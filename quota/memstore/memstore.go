@@ -279,6 +279,9 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []quota.Spent

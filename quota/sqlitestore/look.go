@@ -99,6 +99,9 @@ func (s *Store) view(ctx context.Context, do func(*sql.Tx) error) error {
 
 // Spend implements [quota.Store].
 func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) (all []quota.Spent, err error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
 	err = s.view(ctx, func(v *sql.Tx) error {
 		all, err = s.spend(ctx, v, q)
 		return err

@@ -62,6 +62,7 @@ func Run(t *testing.T, h Harness) {
 		{"record", testRecord},
 		{"look", testLook},
 		{"spend", testSpend},
+		{"names", testNames},
 		{"families", testFamilies},
 		{"every_process", testShare},
 		{"restart", testRestart},
