@@ -120,7 +120,7 @@ end
 -- live is what steady needs of a page.
 local function live(p)
   local n, c = p[8], p.c
-  local b = { c[5], p[7] - MARGIN - p[9], p[2], n, p[3] }
+  local b = { c[5], p[7] - p.margin - p[9], p[2], n, p[3] }
   b[6 + n] = p[5]
   for i = 1, n do
     local o = state(i)
@@ -152,8 +152,9 @@ end
 local function write(p, now, q)
   local keep = false
   local need = max(p[5] + p[9], p[6])
-  if p.new or need > p[7] - MARGIN then
-    p[7] = need + 2 * MARGIN
+  local longer = p[7] - need
+  if p.new or longer < p.margin or p.margin == MEMBER_MARGIN and longer > 2 * p.margin then
+    p[7] = need + 2 * p.margin
     keep = true
   end
   local n = HEAD + STATE * p[8]

@@ -45,7 +45,7 @@ local NEVER = 9007199254740992
 local MAX_LABELS, SPEND_LIFE = 2000, 36 * 86400000
 local OTHER_LABELS = 'other\31other\31other\31other\31'
 local MAX_WINDOWS = 1000                        -- of a page; more is no page
-local MARGIN = 3600000000                       -- a page is kept an hour or two longer than it counts
+local MARGIN, MEMBER_MARGIN = 3600000000, 5000000 -- a page is kept once or twice as long longer than it counts
 
 local missed -- an instant whose calendar period or day the caller did not send
 
