@@ -36,7 +36,8 @@ type Store interface {
 const DefaultAccount = "default"
 
 // Pool names one allowance of one account in every store. A family's member is
-// a pool with a Key.
+// a pool with a Key. Names are 1 to 128 printable bytes; no two of them are mistaken
+// for each other.
 type Pool struct {
 	Upstream string // "youtube"; for a family its name
 	Account  string // "default"

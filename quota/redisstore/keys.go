@@ -11,6 +11,7 @@ import (
 // of them lies in one slot of a cluster.
 //
 //	prefix{youtube/default}:page:units             the page of a pool
+//	prefix{youtube/default}:page:a%3Ab             the page of a pool a:b
 //	prefix{youtube/default}:page:units:log1        the entries of its first window, if that is an exact log
 //	prefix{youtube/default}:receipt:ID             the receipt of a call
 //	prefix{youtube/default}:spend:units:2026-11-20 who spent what on a day

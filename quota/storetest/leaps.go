@@ -42,6 +42,12 @@ func testLeaps(t *testing.T, h Harness) {
 			{12*time.Hour + 31*time.Minute, open("units"), "ok"},
 			{12*time.Hour + 31*time.Minute, looks("units"), "5, 9"},
 		}},
+		{"so_does_an_opening", half, nil, []row{
+			{11 * time.Hour, reserve(8), "granted 8/10"},
+			{12*time.Hour + 30*time.Minute, record(1), "ok"},
+			{far, open("units"), "ok"},
+			{12*time.Hour + 31*time.Minute, looks("units"), "5, 9"},
+		}},
 		{"a_block_that_is_over_already_moves_no_time", minute, nil, []row{
 			{0, reserve(1), "granted 1/10"},
 			{30 * time.Second, blockUntil(20*time.Second, "units"), "ok"},
@@ -65,6 +71,11 @@ func testLeaps(t *testing.T, h Harness) {
 			{0, reserve(9), "granted 9/10"},
 			{far, revision(2, reserveBoth("", 0, 11), calendar(10, window.Day, "UTC"), exact(10, time.Hour)), "impossible, limit 10 of searches 1m log"},
 			{0, revision(2, reserve(2), calendar(10, window.Day, "UTC"), exact(10, time.Hour)), "refused 9/10, retry after 12h1m0s, rebased"},
+		}},
+		{"nor_of_a_ring_that_stays", []window.Limit{ring(10, time.Hour, time.Minute)}, nil, []row{
+			{0, reserve(9), "granted 9/10"},
+			{far, revision(2, reserve(11), ring(10, time.Hour, time.Minute), ring(10, time.Minute, time.Second)), "impossible, limit 10"},
+			{0, revision(2, reserve(2), ring(10, time.Hour, time.Minute), ring(10, time.Minute, time.Second)), "refused 9/10, retry after 1h1m0s, rebased"},
 		}},
 		{"a_refusal_under_a_newer_book_is_remembered", minute, nil, []row{
 			{0, reserve(9), "granted 9/10"},

@@ -21,6 +21,11 @@
 -- index, prev, current, per, steps. Of a log: newest, used, -, per, -; its entries
 -- are a sorted set of its own, a member "instant:units" with the instant as score.
 --
+-- Units are below 2^32 only where a ring's slots are: the kinds 5 to 7 are free, so a
+-- ring with slots of 8 bytes can be a kind of its own. Its code differs then, so a
+-- higher revision lays the page out anew, as for any other window. All else that counts
+-- units is a double, decimal text (logs), or an integer of 64 bits (spend).
+--
 -- What stands in both counts as the first part has it, but for latest: the first part
 -- has that of the page, and the header the instant to which the windows have come. A
 -- block moves the one and not the other. Steady moves both and writes the first part
