@@ -160,7 +160,6 @@ func blockFarAhead(t *testing.T, h Harness, w window.Limit) {
 	}{
 		{"by_the_same_process", func(_ testing.TB, s quota.Store) quota.Store { return s }},
 		{"by_another", h.Share},
-		{"after_a_restart", h.Reopen},
 	} {
 		t.Run(process.name, func(t *testing.T) {
 			if process.open == nil {
