@@ -15,7 +15,8 @@ const ReceiptLife = time.Hour
 // What a request may hold at most.
 const (
 	maxIDBytes  = 128
-	maxKeyBytes = 64 // longer keys of a family are hashed
+	maxName     = 128 // bytes of an upstream, an account, a pool or a key
+	maxKeyBytes = 64  // longer keys of a family are hashed
 	maxCharges  = 16
 	maxWindows  = 16
 	maxLabel    = 128 // bytes of a label
@@ -73,6 +74,9 @@ func (c *Charge) check() error {
 	if c.Pool.Upstream == "" || c.Pool.Account == "" || c.Pool.Name == "" == (c.Pool.Key == "") {
 		return BadInput("pool %q is not named whole: upstream, account, and a pool or a key", c.Pool.String())
 	}
+	if err := checkNames(c.Pool.Upstream, c.Pool.Account, c.Pool.Name, c.Pool.Key); err != nil {
+		return err
+	}
 	if len(c.Windows) == 0 || len(c.Windows) > maxWindows {
 		return BadInput("%s: a pool has 1 to %d windows, not %d", c.Pool, maxWindows, len(c.Windows))
 	}
@@ -84,6 +88,20 @@ func (c *Charge) check() error {
 	}
 	return nil
 }
+
+// checkNames says what is wrong with the names of a pool. All that can be printed is
+// allowed: whoever joins names into a key escapes what stands between them.
+func checkNames(names ...string) error {
+	for _, name := range names {
+		if !printable(name, maxName) {
+			return BadInput("name %.40q must be at most %d printable bytes", name, maxName)
+		}
+	}
+	return nil
+}
+
+// Check says what is wrong with a question about spend.
+func (q *SpendQuery) Check() error { return checkNames(q.Upstream, q.Account) }
 
 func (l *Labels) check() error {
 	for _, s := range [...]string{l.Method, l.Job, l.Region, l.Class, l.Reason} {

@@ -2,7 +2,6 @@ package quota
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota/window"
@@ -39,40 +38,13 @@ type Store interface {
 const DefaultAccount = "default"
 
 // Pool names one allowance of one account in every store. A family's member is
-// a pool with a Key.
+// a pool with a Key. Names are 1 to 128 printable bytes; no two of them are mistaken
+// for each other.
 type Pool struct {
 	Upstream string // "youtube"; for a family its name
 	Account  string // "default"
 	Name     string // "units"; empty for a family's member
 	Key      string // whose page of a family it is
-}
-
-// String is how people read it: "youtube/units", "youtube@staging/units",
-// "client:203.0.113.7".
-func (p Pool) String() string {
-	if p.Name == "" {
-		return p.Upstream + ":" + p.Key
-	}
-	if p.Account == DefaultAccount || p.Account == "" {
-		return p.Upstream + "/" + p.Name
-	}
-	return p.Upstream + "@" + p.Account + "/" + p.Name
-}
-
-// ParsePool reads what [Pool.String] wrote.
-func ParsePool(text string) (Pool, error) {
-	if family, key, ok := strings.Cut(text, ":"); ok && family != "" && !strings.Contains(family, "/") {
-		return Pool{Upstream: family, Account: DefaultAccount, Key: key}, nil
-	}
-	upstream, name, ok := strings.Cut(text, "/")
-	p := Pool{Upstream: upstream, Account: DefaultAccount, Name: name}
-	if up, account, has := strings.Cut(upstream, "@"); has {
-		p.Upstream, p.Account = up, account
-	}
-	if !ok || p.Upstream == "" || p.Account == "" || p.Name == "" || strings.Contains(name, "/") {
-		return Pool{}, BadInput("pool %q is not written upstream/pool or upstream@account/pool", text)
-	}
-	return p, nil
 }
 
 // Charge is what one pool is asked for.

@@ -182,6 +182,9 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
 	if s.options.Combine == 0 {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -168,7 +168,7 @@ func (a *ask) logs(i int) int {
 
 func (a *ask) args() []any {
 	var meta packed
-	meta.add(int64(len(a.charges)), flag(a.id), flag(a.look), quota.ReceiptLife.Microseconds())
+	meta.add(int64(len(a.charges)), flag(a.id), flag(a.look), quota.ReceiptLife.Microseconds(), flag(a.charges[0].Pool.Key != ""))
 	pools := make([]string, len(a.charges))
 	for i := range a.charges {
 		meta.add(int64(a.logs(i)))

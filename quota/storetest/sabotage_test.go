@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,9 @@ var sabotages = map[string]struct {
 	"looks_twice":                {caught: "look", liar: func(_ quota.Clock, s quota.Store) quota.Store { return heavyHanded{s} }},
 	"ignores_the_past":           {caught: "record", liar: func(_ quota.Clock, s quota.Store) quota.Store { return presentist{s} }},
 	"takes_any_book":             {caught: "book_revisions", liar: func(_ quota.Clock, s quota.Store) quota.Store { return bookless{s} }},
+	"touches_what_it_refuses":    {caught: "pages_that_disagree_about_the_time", liar: func(_ quota.Clock, s quota.Store) quota.Store { return touchy{s} }},
+	"keeps_a_place_for_refused":  {caught: "members", liar: func(_ quota.Clock, s quota.Store) quota.Store { return touchy{s} }},
+	"cuts_names_at_a_colon":      {caught: "names", liar: func(_ quota.Clock, s quota.Store) quota.Store { return curt{s} }},
 	"one_page_for_all_keys":      {caught: "families", liar: func(_ quota.Clock, s quota.Store) quota.Store { return oneKey{s} }},
 	"refuses_for_nothing":        {caught: "linearizable", alone: true, liar: func(_ quota.Clock, s quota.Store) quota.Store { return &takesThenLooks{Store: s} }},
 	"settles_in_two_steps":       {caught: "linearizable", alone: true, liar: func(_ quota.Clock, s quota.Store) quota.Store { return &settlesInTwoSteps{Store: s} }},
@@ -129,6 +133,35 @@ func (s *grantsOneMore) Reserve(ctx context.Context, r quota.Request) (quota.Ver
 		v = quota.Verdict{Allowed: true, ID: v.ID, Pool: v.Pool, Window: v.Window, Used: v.Used + v.Units, Limit: v.Limit, At: v.At}
 	}
 	return v, err
+}
+
+// touchy charges nothing to the pages that refused.
+type touchy struct{ quota.Store }
+
+func (s touchy) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	v, err := s.Store.Reserve(ctx, r)
+	if err == nil && !v.Allowed {
+		nothing := quota.Request{Charges: slices.Clone(r.Charges)}
+		for i := range nothing.Charges {
+			nothing.Charges[i].Units = 0
+		}
+		_, err = s.Store.Record(ctx, nothing)
+	}
+	return v, err
+}
+
+// curt knows a pool by what comes before a colon.
+type curt struct{ quota.Store }
+
+func (s curt) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	r.Charges = slices.Clone(r.Charges)
+	for i := range r.Charges {
+		name := &r.Charges[i].Pool.Name
+		if before, _, cut := strings.Cut(*name, ":"); cut && before != "" {
+			*name = before
+		}
+	}
+	return s.Store.Reserve(ctx, r)
 }
 
 // looksFirst decides and charges in two steps.

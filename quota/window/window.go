@@ -41,7 +41,7 @@ type Window interface {
 	// has seen: the clock had been far ahead.
 	Rebase(at Instant)
 
-	appendState(b []byte) []byte
+	appendState(b []byte, latest Instant) []byte // of the page
 	readState(r *reader)
 }
 

@@ -47,7 +47,7 @@ for i = 1, r.n do
       add(p, w, at[i], units)
     end
   end
-  p[5] = max(p[5], at[i])
+  charged(p, at[i])
   days[i] = dayof(r[i].c, at[i])
 end
 if missed then
