@@ -12,10 +12,11 @@ import (
 // ledger cannot be reached.
 const DefaultAllowance = 50
 
-// Journal is where the processes of a machine write down what happens while the
+// Journal is where the processes of a machine write down what happens while one
 // ledger cannot be reached: calls before they are sent, and blocks. What stands in
 // it is the allowance that is used, so a job that crashes and starts again gets no
-// fresh one.
+// fresh one. Journals of several ledgers may share a file; what is written down for one
+// ledger is never told another one.
 type Journal interface {
 	// Admit writes a call down, unless a block in the journal shuts one of its
 	// pools or more than the allowance of one would be used.
@@ -27,8 +28,8 @@ type Journal interface {
 	Settle(ctx context.Context, id string, units []int64) ([]int64, error)
 	// Block writes a block down.
 	Block(ctx context.Context, e Entry) error
-	// Pending returns the ids of what is to be put into the ledger, oldest first.
-	Pending(ctx context.Context) ([]string, error)
+	// Pending returns what is to be put into the ledger, oldest first.
+	Pending(ctx context.Context) ([]Entry, error)
 	// Take returns an entry that is about to be put into the ledger, which may know
 	// it from now on; it reports whether the entry is there.
 	Take(ctx context.Context, id string) (Entry, bool, error)
@@ -39,14 +40,15 @@ type Journal interface {
 
 // Entry is a call, or a block, that the ledger does not know yet.
 type Entry struct {
-	ID      string
-	At      time.Time     // by the ledger's clock, as far as it was known
-	Charges []EntryCharge // as admitted: they never change
-	Settled []int64       // what the call really cost, by charge; nil: what was admitted
-	Asked   bool          // the ledger may know it: it was asked, and no answer came
-	Labels  Labels
-	Until   time.Time // of a block; zero for a call
-	Reason  string    // of a block
+	ID       string
+	Identity string        // of the ledger that is to know it; empty if the journal did not know
+	At       time.Time     // by the ledger's clock, as far as it was known
+	Charges  []EntryCharge // as admitted: they never change
+	Settled  []int64       // what the call really cost, by charge; nil: what was admitted
+	Asked    bool          // the ledger may know it: it was asked, and no answer came
+	Labels   Labels
+	Until    time.Time // of a block; zero for a call
+	Reason   string    // of a block
 }
 
 // EntryCharge is one pool of an [Entry].

@@ -20,6 +20,7 @@ var house = [][]string{
 	{"internal/boundary"},                  // what limiters let through at worst
 	{"quota/meter", "quota/throttle", "."}, // the root holds the built-in price books
 	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/journal", "quota/breaker"},
+	{"quota/storekit"},
 	{"quota/storetest"},
 	{"quota"},
 	{"quota/window"},

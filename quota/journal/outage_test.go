@@ -50,7 +50,7 @@ func open(addr, path string, wrap func(quota.Store) quota.Store) (*process, erro
 		return nil, err
 	}
 	p := &process{client: redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1})}
-	if p.journal, err = journal.Open(context.Background(), path); err != nil {
+	if p.journal, err = journal.Open(context.Background(), path, "redis://test"); err != nil {
 		return nil, err
 	}
 	var store quota.Store

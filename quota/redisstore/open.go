@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -84,11 +85,12 @@ func dial(address string) (redis.UniversalClient, error) {
 	}
 }
 
-// Close closes the connections of a store that [Open] made. Those of [New] belong
-// to who gave them.
+// Close keeps what is known of the pages in [Options].Births, and closes the
+// connections of a store that [Open] made. Those of [New] belong to who gave them.
 func (s *Store) Close() error {
+	err := s.births.Keep(context.Background())
 	if s.opened == nil {
-		return nil
+		return err
 	}
-	return s.opened.Close()
+	return errors.Join(err, s.opened.Close())
 }
