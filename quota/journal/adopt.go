@@ -19,10 +19,10 @@ func (j *Journal) Orphans(ctx context.Context) (yes bool, err error) {
 }
 
 // Adopt gives what has no ledger to this one if it matches: if one of its pages, as
-// they are found now, was born when one of those was that are remembered. If nothing
+// [quota.Ledger.Usage] finds them now, was born when one of those was that are remembered. If nothing
 // that is remembered counts any more, the first ledger matches. It reports whether
 // anything was adopted.
-func (j *Journal) Adopt(ctx context.Context, now time.Time, pages []quota.PageState) (adopted bool, err error) {
+func (j *Journal) Adopt(ctx context.Context, now time.Time, pages []quota.Usage) (adopted bool, err error) {
 	found := make(map[quota.Pool]int64)
 	for i := range pages {
 		found[pages[i].Pool] = pages[i].Born.UnixMicro()
