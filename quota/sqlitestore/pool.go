@@ -77,7 +77,7 @@ func (t *tx) pool(name quota.Pool, restore bool) (*pool, error) {
 		}
 		if r != nil && p.page.Born == b.born {
 			p.reason, p.was = r.text(1), stateOf(p.page)
-			return p, nil
+			return p, t.s.check(name, p.page, t.now, restore)
 		}
 	}
 	r, err := t.one(pageFind, name.Upstream, name.Account, name.Name)
@@ -109,7 +109,8 @@ func (s *Store) found(name quota.Pool, now window.Instant, restore bool, r row) 
 	if b.id != 0 && strange && now < b.until && !restore {
 		return nil, &quota.ForgottenError{Pool: name, Born: b.born.Time()}
 	}
-	return &pool{pool: name, birth: b, page: b.page, reason: r.text(6), was: stateOf(b.page)}, nil
+	p := &pool{pool: name, birth: b, page: b.page, reason: r.text(6), was: stateOf(b.page)}
+	return p, s.check(name, p.page, now.Time(), restore)
 }
 
 // unpack reads a page.
@@ -153,6 +154,9 @@ func (t *tx) save(p *pool, windows []window.Limit) error {
 		return err
 	}
 	t.w.page = bytes
+	if t.s.births != nil {
+		t.s.saved = append(t.s.saved, p)
+	}
 	stamp := rand.Int64() | 1 // never 0, which is none
 	if err := t.remember(p); err != nil {
 		return err

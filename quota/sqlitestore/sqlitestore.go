@@ -9,6 +9,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -23,6 +24,10 @@ type Options struct {
 	Families bool
 	// Wait is how long a busy file is waited for; zero is 5s.
 	Wait time.Duration
+	// Births remembers the pools outside the file, so that a new file in its place,
+	// or an older copy, is found out; nil trusts the file. It must not be deleted
+	// with the file, and everybody who uses the file needs the same one.
+	Births quota.Births
 }
 
 const defaultWait = 5 * time.Second
@@ -38,9 +43,12 @@ type Store struct {
 	read  *sql.DB
 	file  sqlitefile.Identity
 
+	births *storekit.Births // nil: the file is trusted
+
 	// what the holder of the writer remembers between transactions
 	known map[quota.Pool]*birth
 	today day
+	saved []*pool // by the transaction under way
 	prune sweep
 }
 
@@ -58,6 +66,9 @@ func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	}
 	if s.wait == 0 {
 		s.wait = defaultWait
+	}
+	if o.Births != nil {
+		s.births = storekit.NewBirths(s, o.Births)
 	}
 	if err := s.open(ctx, path); err != nil {
 		err = errors.Join(err, s.Close())
@@ -96,8 +107,11 @@ func (s *Store) open(ctx context.Context, path string) error {
 // Close closes the file. What is under way is finished first.
 func (s *Store) Close() error {
 	var failed error
+	if s.births != nil {
+		failed = s.births.Keep(context.Background())
+	}
 	if s.read != nil {
-		failed = s.read.Close()
+		failed = errors.Join(failed, s.read.Close())
 	}
 	if s.write != nil {
 		failed = errors.Join(failed, s.write.close())

@@ -39,6 +39,7 @@ const (
 	memberDrop     statement = "member_drop"
 	familyCount    statement = "family_count"
 	familyGrow     statement = "family_grow"
+	identityMove   statement = "identity_move"
 
 	spendSum statement = "spend" // only read, and so not prepared
 )
@@ -48,7 +49,7 @@ var prepared = []statement{
 	begin, commit, rollback,
 	pageFind, pageLoad, pageSave, pageAdd, birthAdd, birthSave,
 	reservationAdd, receiptFind, receiptSettle, pruneLook, pruneRows, pruneLived,
-	memberFind, memberAdd, memberSave, memberOldest, memberAhead, memberRebase, memberDrop, familyCount, familyGrow,
+	memberFind, memberAdd, memberSave, memberOldest, memberAhead, memberRebase, memberDrop, familyCount, familyGrow, identityMove,
 }
 
 // text returns what SQLite is told. Nothing may follow the statement, not even a

@@ -147,7 +147,7 @@ func (s *Store) transact(ctx context.Context, do func(*tx) error) error {
 	if err := p.Retry(t.begin); err != nil {
 		return s.fault("write to", err)
 	}
-	t.now = s.clock.Now()
+	t.now, s.saved = s.clock.Now(), s.saved[:0]
 	err := do(t)
 	if err == nil {
 		err = moved(s.file.Check())
@@ -158,8 +158,9 @@ func (s *Store) transact(ctx context.Context, do func(*tx) error) error {
 	if err != nil {
 		clear(s.known) // may be of what was not written
 		_ = t.exec(rollback)
+		return err
 	}
-	return err
+	return s.rememberOutside(ctx)
 }
 
 // begin begins, also where a fault has left a transaction open.

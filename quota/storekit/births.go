@@ -22,8 +22,8 @@ import (
 // and remembers it like any other one.
 //
 // Pages are also kept in a [quota.Births], which outlives the process. To write there
-// costs an fsync, so it is done only when there is a new page, when a page counts for
-// longer than was kept, once a minute, and at the end ([Births.Keep]). A process that
+// costs an fsync, so it is done only for a new page or generation, once a minute for a
+// page that is in use, and at the end ([Births.Keep]). A process that
 // crashes therefore leaves up to a minute of spend that a restored copy can lack
 // without being noticed by the next process.
 type Births struct {
@@ -161,9 +161,8 @@ func (b *Births) Keep(ctx context.Context) error {
 
 // due reports whether a page must be kept anew.
 func due(k known) bool {
-	longer := k.is.Until.After(k.kept.Until) && k.is.Until.Sub(k.is.Latest) >= keepEvery
-	return longer || !k.is.Born.Equal(k.kept.Born) || k.is.Generation != k.kept.Generation ||
-		k.is.Latest.Sub(k.kept.Latest) >= keepEvery
+	return !k.is.Born.Equal(k.kept.Born) || k.is.Generation != k.kept.Generation ||
+		k.is.Until.Sub(k.kept.Until) >= keepEvery || k.is.Latest.Sub(k.kept.Latest) >= keepEvery
 }
 
 // merge returns what stands of two views of a page. A later generation may end

@@ -63,7 +63,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// A page is kept when it is new, when it counts for longer, and else once a minute.
+// A page is kept when it is new or laid out anew, when it counts for longer by a minute,
+// and else once a minute.
 func TestAPageIsSeldomKept(t *testing.T) {
 	k := &kept{}
 	b := storekit.NewBirths(named("a"), k)
