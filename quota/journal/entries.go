@@ -124,6 +124,23 @@ func (j *Journal) Pending(ctx context.Context) ([]quota.Entry, error) {
 	return all, j.fault("read", err)
 }
 
+// Waiting is how many calls and blocks wait for a ledger.
+type Waiting struct {
+	Ledger string // its address; empty for what an older version wrote, until a ledger adopts it
+	Calls  int
+}
+
+// Others returns what waits in the file for other ledgers than this one.
+func (j *Journal) Others(ctx context.Context) (all []Waiting, err error) {
+	err = j.each(ctx, func(rows *sql.Rows) error {
+		var w Waiting
+		err := rows.Scan(&w.Ledger, &w.Calls)
+		all = append(all, w)
+		return err
+	}, `SELECT ledger, count(*) FROM debts WHERE ledger <> ? GROUP BY ledger ORDER BY ledger`, j.ledger)
+	return all, err
+}
+
 // Take implements [quota.Journal].
 func (j *Journal) Take(ctx context.Context, id string) (taken quota.Entry, there bool, err error) {
 	err = j.write(ctx, func(tx *sql.Tx) error {

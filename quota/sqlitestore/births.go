@@ -54,9 +54,15 @@ func seen(page *window.Page) quota.Birth {
 	}
 }
 
-// rememberOutside remembers the pages that a transaction has saved.
-func (s *Store) rememberOutside(ctx context.Context) error {
-	for _, p := range s.saved {
+// rememberOutside remembers the pages of pools as they are in the file.
+func (s *Store) rememberOutside(ctx context.Context, pools []*pool) error {
+	if s.births == nil {
+		return nil
+	}
+	for _, p := range pools {
+		if p.page == nil || p.pool.Key != "" {
+			continue
+		}
 		if err := s.births.Remember(ctx, p.pool, seen(p.page)); err != nil {
 			return err
 		}

@@ -14,25 +14,31 @@ import (
 
 // Look implements [quota.Store].
 func (s *Store) Look(ctx context.Context, charges []quota.Charge) (states []quota.PageState, err error) {
+	var found []*pool
 	err = s.view(ctx, func(v *sql.Tx) error {
 		now := s.clock.Now()
-		states = make([]quota.PageState, len(charges))
+		states, found = make([]quota.PageState, len(charges)), nil
 		for i := range charges {
-			if states[i], err = s.look(ctx, v, now, &charges[i]); err != nil {
+			var p *pool
+			if states[i], p, err = s.look(ctx, v, now, &charges[i]); err != nil {
 				return err
 			}
+			found = append(found, p)
 		}
 		return nil
 	})
+	if err == nil {
+		err = s.rememberOutside(ctx, found)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return states, nil
 }
 
-func (s *Store) look(ctx context.Context, v *sql.Tx, now time.Time, c *quota.Charge) (quota.PageState, error) {
+func (s *Store) look(ctx context.Context, v *sql.Tx, now time.Time, c *quota.Charge) (state quota.PageState, p *pool, err error) {
 	if err := s.checkFamily(c.Pool); err != nil {
-		return quota.PageState{}, err
+		return state, nil, err
 	}
 	st, name, columns := pageFind, c.Pool.Name, 8
 	if c.Pool.Key != "" {
@@ -40,13 +46,14 @@ func (s *Store) look(ctx context.Context, v *sql.Tx, now time.Time, c *quota.Cha
 	}
 	text, err := st.text()
 	if err != nil {
-		return quota.PageState{}, err
+		return state, nil, err
 	}
 	got, into := make([]any, columns), make([]any, columns)
 	for i := range got {
 		into[i] = &got[i]
 	}
-	p, r := &pool{}, make(row, columns)
+	p = &pool{pool: c.Pool}
+	r := make(row, columns)
 	err = v.QueryRowContext(ctx, text, c.Pool.Upstream, c.Pool.Account, name).Scan(into...)
 	for i, value := range got {
 		r[i] = value
@@ -55,20 +62,20 @@ func (s *Store) look(ctx context.Context, v *sql.Tx, now time.Time, c *quota.Cha
 	case errors.Is(err, sql.ErrNoRows): // a member that is not there
 		err = nil
 	case err != nil:
-		return quota.PageState{}, err
+		return state, nil, err
 	case c.Pool.Key != "":
 		p.page, err = s.unpack(c.Pool, r.blob(1))
 	default:
 		p, err = s.found(c.Pool, window.At(now), false, r)
 	}
 	if err != nil {
-		return quota.PageState{}, err
+		return state, nil, err
 	}
-	state, err := quota.Describe(now, c, p.page)
+	state, err = quota.Describe(now, c, p.page)
 	if err == nil && !state.Blocked.IsZero() {
 		state.Reason = p.reason
 	}
-	return state, err
+	return state, p, err
 }
 
 // view reads in one transaction, which sees the file as it was when it began.

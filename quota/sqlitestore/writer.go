@@ -160,7 +160,7 @@ func (s *Store) transact(ctx context.Context, do func(*tx) error) error {
 		_ = t.exec(rollback)
 		return err
 	}
-	return s.rememberOutside(ctx)
+	return s.rememberOutside(ctx, s.saved)
 }
 
 // begin begins, also where a fault has left a transaction open.
