@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,6 +72,10 @@ func (a *app) startAfresh(ctx context.Context, l *quota.Ledger, reason string) e
 	if err != nil {
 		return err
 	}
+	missing, err := a.overlook(ctx, l, reason)
+	if err != nil {
+		return err
+	}
 	views := []afresh{}
 	for _, pool := range lost {
 		if err := l.Trust(ctx, pool.Pool, reason); err != nil {
@@ -88,10 +94,38 @@ func (a *app) startAfresh(ctx context.Context, l *quota.Ledger, reason string) e
 		for _, d := range dropped {
 			s.line("Dropped %s units of %s, admitted for the ledger that was here before.", view.Number(d.Units), d.Pool)
 		}
-		if len(views)+len(dropped) == 0 {
+		for _, m := range missing {
+			s.line("Assumes that the %s units which runs have spent since %s, by the catalog, were none.", view.Number(m.runs-m.ledger), stamp(m.since))
+		}
+		if len(views)+len(dropped)+len(missing) == 0 {
 			s.line("The ledger has forgotten nothing. Nothing was changed.")
 		}
 	})
+}
+
+// overlook notes that the catalog may know of more spend than the ledger.
+func (a *app) overlook(ctx context.Context, l *quota.Ledger, reason string) (all []*shortfall, err error) {
+	if _, err := os.Stat(a.loaded.Catalog); err != nil {
+		return nil, nil // there is no history
+	}
+	var done closers
+	defer func() { err = errors.Join(err, done.close()) }()
+	c, err := a.openCatalog(ctx, a.loaded, &done)
+	if err != nil {
+		return nil, err
+	}
+	if all, err = a.shortfalls(ctx, a.loaded, l, c); err != nil || len(all) == 0 {
+		return nil, err
+	}
+	for _, m := range all {
+		for _, name := range slices.Sorted(maps.Keys(l.Book().Upstreams[metered].Pools)) {
+			if err := l.Trust(ctx, quota.Pool{Upstream: metered, Account: m.account, Name: name}, reason); err != nil {
+				return nil, err
+			}
+		}
+	}
+	_, err = c.ChargeTo(ctx, a.journal.Ledger(), true)
+	return all, err
 }
 
 // dropDebts drops the calls that were admitted for another ledger at this address.

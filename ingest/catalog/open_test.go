@@ -54,7 +54,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a_directory", dir, []string{"is a directory", filepath.Join(dir, "catalog.db")}},
 		{"a_file_for_a_directory", filepath.Join(strange, "catalog.db"), []string{"open " + strange, "directory"}},
 		{"no_database", strange, []string{"open " + strange, "is no SQLite database", "was left as it is"}},
-		{"a_newer_schema", newer, []string{newer, "it was made by a newer headroom: schema 77, this one knows 1; upgrade"}},
+		{"a_newer_schema", newer, []string{newer, "it was made by a newer headroom: schema 77, this one knows 2; upgrade"}},
 		{"the_database_of_another_program", other, []string{"another program"}},
 		{"no_name", "", []string{"name a file"}},
 		{"memory", ":memory:", []string{"name a file"}},
@@ -108,7 +108,7 @@ func TestMigrate(t *testing.T) {
 	}
 	healthy(t, c)
 	_, err := Open(ctx, c.Path(), nil)
-	says(t, err, "made by a newer headroom: schema 2, this one knows 1")
+	says(t, err, "made by a newer headroom: schema 3, this one knows 2")
 }
 
 // A program that makes other words of a text makes the index anew.
