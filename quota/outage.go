@@ -41,7 +41,7 @@ type Journal interface {
 // Entry is a call, or a block, that the ledger does not know yet.
 type Entry struct {
 	ID       string
-	Identity string        // of the ledger that is to know it; empty if the journal did not know
+	Identity string        // of the ledger that is to know it; empty: the last that the journal knows of, if any
 	At       time.Time     // by the ledger's clock, as far as it was known
 	Charges  []EntryCharge // as admitted: they never change
 	Settled  []int64       // what the call really cost, by charge; nil: what was admitted
@@ -95,6 +95,7 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 	for i := range p.charges {
 		e.Charges = append(e.Charges, EntryCharge{Pool: p.charges[i].Pool, Units: p.charges[i].Units})
 	}
+	e.Identity = l.answering(ctx, e.Charges[0].Pool, outage)
 	a, err := l.journal.Admit(ctx, e, l.allowance)
 	l.pending.Store(true)
 	switch {
@@ -113,6 +114,20 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 	}
 	v := Verdict{Allowed: true, ID: id, Pool: p.charges[0].Pool, Units: p.charges[0].Units, At: now, Repeat: a.Repeat, Outage: true}
 	return &Reservation{Verdict: v, ledger: l, price: p, aside: &aside{}}, nil
+}
+
+// answering is the identity of a ledger that answers, though it has forgotten what was
+// spent: it is to know of the call. Of one that does not answer the journal knows more.
+func (l *Ledger) answering(ctx context.Context, pool Pool, outage error) string {
+	store, has := l.store.(Identified)
+	if _, forgot := errors.AsType[*ForgottenError](outage); !forgot || !has {
+		return ""
+	}
+	id, err := store.Identity(ctx, pool.Upstream, pool.Account)
+	if err != nil {
+		return ""
+	}
+	return id
 }
 
 // now is the store's clock, as far as it is known.

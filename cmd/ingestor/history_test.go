@@ -183,3 +183,21 @@ func TestLedgerThatKnowsLessThanTheRuns(t *testing.T) {
 		}
 	})
 }
+
+func TestCutFresh(t *testing.T) {
+	for address, want := range map[string]struct {
+		rest  string
+		fresh bool
+	}{
+		"sqlite:/a/ledger.db":                     {"sqlite:/a/ledger.db", false},
+		"sqlite:/a/ledger.db?fresh":               {"sqlite:/a/ledger.db", true},
+		"sqlite:/a/who?.db":                       {"sqlite:/a/who?.db", false},
+		"redis://h/0?fresh=1":                     {"redis://h/0", true},
+		"redis://h/0?protocol=2&fresh=1&addr=h:2": {"redis://h/0?protocol=2&addr=h:2", true},
+		"redis://h/0?fresh=0":                     {"redis://h/0?fresh=0", false},
+	} {
+		if rest, fresh := cutFresh(address); rest != want.rest || fresh != want.fresh {
+			t.Errorf("%s: %s, %t", address, rest, fresh)
+		}
+	}
+}

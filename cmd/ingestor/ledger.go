@@ -52,7 +52,8 @@ nothing else was spent of them, and the command prints what it assumes. If units
 spent, use ingestor quota adjust instead, which adds them and accepts the pool, too.
 
 The reason is kept in the spend, as a correction of 0 units. Calls that were admitted
-in an outage of a ledger that was at the same address before are dropped.`,
+in an outage of another ledger, which was at the same address before, are dropped; the
+command prints how to count them.`,
 		Example: `  ingestor ledger fresh --reason "nothing was spent today, says the console"`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -92,7 +93,8 @@ func (a *app) startAfresh(ctx context.Context, l *quota.Ledger, reason string) e
 			s.line("Assumes that nothing was spent of %s since %s, except what the ledger knows.", v.Pool, stamp(v.Since))
 		}
 		for _, d := range dropped {
-			s.line("Dropped %s units of %s, admitted for the ledger that was here before.", view.Number(d.Units), d.Pool)
+			s.line("Dropped %s units of %s, admitted for the ledger that was here before. To count them here:", view.Number(d.Units), d.Pool)
+			s.line("  ingestor quota adjust %s %d --reason \"admitted in an outage\"", d.Pool, d.Units)
 		}
 		for _, m := range missing {
 			s.line("Assumes that the %s units which runs have spent since %s, by the catalog, were none.", view.Number(m.runs-m.ledger), stamp(m.since))

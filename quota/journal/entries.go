@@ -30,7 +30,7 @@ func (j *Journal) Admit(ctx context.Context, e quota.Entry, allowance int64) (a 
 			}
 			e.Asked = true
 		}
-		if e.Identity, err = j.lastKnown(ctx, tx, e.Charges[0].Pool); err != nil {
+		if err := j.identify(ctx, tx, &e); err != nil {
 			return err
 		}
 		for _, c := range e.Charges {
@@ -69,15 +69,19 @@ func (j *Journal) consider(ctx context.Context, tx *sql.Tx, identity string, c q
 	return a, err
 }
 
-// lastKnown is the identity that the ledger had when a page of a pool's account was
-// last remembered.
-func (j *Journal) lastKnown(ctx context.Context, tx *sql.Tx, pool quota.Pool) (identity string, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT identity FROM births WHERE ledger = ? AND upstream = ? AND account = ?
-		ORDER BY latest DESC LIMIT 1`, j.ledger, pool.Upstream, pool.Account).Scan(&identity)
+// identify notes which ledger an entry is for, if nobody has said so: the one that was
+// there when a page of its account was last remembered.
+func (j *Journal) identify(ctx context.Context, tx *sql.Tx, e *quota.Entry) error {
+	if e.Identity != "" {
+		return nil
+	}
+	pool := e.Charges[0].Pool
+	err := tx.QueryRowContext(ctx, `SELECT identity FROM births WHERE ledger = ? AND upstream = ? AND account = ?
+		ORDER BY latest DESC LIMIT 1`, j.ledger, pool.Upstream, pool.Account).Scan(&e.Identity)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
-	return identity, err
+	return err
 }
 
 // Settle implements [quota.Journal].
@@ -110,8 +114,8 @@ func released(settled []int64) bool { return settled != nil && quota.Released(se
 
 // Block implements [quota.Journal].
 func (j *Journal) Block(ctx context.Context, e quota.Entry) error {
-	return j.write(ctx, func(tx *sql.Tx) (err error) {
-		if e.Identity, err = j.lastKnown(ctx, tx, e.Charges[0].Pool); err != nil {
+	return j.write(ctx, func(tx *sql.Tx) error {
+		if err := j.identify(ctx, tx, &e); err != nil {
 			return err
 		}
 		return j.add(ctx, tx, e)

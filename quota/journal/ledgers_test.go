@@ -124,6 +124,29 @@ func TestDebtsOfALedgerThatWasReplaced(t *testing.T) {
 	}
 }
 
+// What was admitted while the ledger answers, though it has forgotten what was spent, is
+// charged to it once a person has put that back.
+func TestDebtsOfALedgerThatForgot(t *testing.T) {
+	server := durable(t)
+	p := start(t, server, filepath.Join(t.TempDir(), "journal.db"))
+	if _, err := p.Reserve(t.Context(), quota.Call{Method: "videos.list"}); err != nil {
+		t.Fatal(err)
+	}
+	flush(t, server)
+	if n := p.admit(t, 3); n != 3 {
+		t.Fatalf("%d were admitted, want 3", n)
+	}
+	if err := p.Adjust(t.Context(), pool, 5, "as the console says"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Replay(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.used(t, "units"); n != 5+3 {
+		t.Errorf("%d units used, want the 5 that were put back and the 3 that were admitted", n)
+	}
+}
+
 // A journal of 9455905 opens. The ledger that it was of, and no other one, adopts what
 // is in it, once.
 func TestOldJournalIsAdoptedByItsLedgerOnce(t *testing.T) {
