@@ -132,7 +132,7 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 
 // blockUnseen writes a block down that the ledger cannot be told of.
 func (l *Ledger) blockUnseen(ctx context.Context, pool Pool, until time.Time, reason string, outage error) error {
-	e := Entry{ID: l.ids.next(), At: l.now(), Charges: []EntryCharge{{Pool: pool}}, Until: until, Reason: reason}
+	e := Entry{ID: l.ids.next(), Identity: l.answering(ctx, pool, outage), At: l.now(), Charges: []EntryCharge{{Pool: pool}}, Until: until, Reason: reason}
 	l.pending.Store(true)
 	if err := l.journal.Block(ctx, e); err != nil {
 		return &OutageError{Op: "block " + pool.String(), Reason: "and the journal cannot be written", Err: errors.Join(outage, err)}

@@ -207,8 +207,8 @@ type ForgottenError struct {
 // Error implements error.
 func (e *ForgottenError) Error() string {
 	return fmt.Sprintf("the ledger has forgotten what was spent of %s since %s; "+
-		"find out (the upstream's console tells) and put it back with an adjustment, be it of 1 unit",
-		e.Pool, e.Born.UTC().Format(time.RFC3339))
+		"look it up in the upstream's console, then run: ingestor quota adjust %s UNITS --reason TEXT (or, if it was nothing: ingestor ledger fresh --reason TEXT)",
+		e.Pool, e.Born.UTC().Format(time.RFC3339), e.Pool)
 }
 
 // Is matches the sentinel.

@@ -12,10 +12,11 @@ import (
 // ledger cannot be reached.
 const DefaultAllowance = 50
 
-// Journal is where the processes of a machine write down what happens while the
+// Journal is where the processes of a machine write down what happens while one
 // ledger cannot be reached: calls before they are sent, and blocks. What stands in
 // it is the allowance that is used, so a job that crashes and starts again gets no
-// fresh one.
+// fresh one. Journals of several ledgers may share a file; what is written down for one
+// ledger is never told another one.
 type Journal interface {
 	// Admit writes a call down, unless a block in the journal shuts one of its
 	// pools or more than the allowance of one would be used.
@@ -27,8 +28,8 @@ type Journal interface {
 	Settle(ctx context.Context, id string, units []int64) ([]int64, error)
 	// Block writes a block down.
 	Block(ctx context.Context, e Entry) error
-	// Pending returns the ids of what is to be put into the ledger, oldest first.
-	Pending(ctx context.Context) ([]string, error)
+	// Pending returns what is to be put into the ledger, oldest first.
+	Pending(ctx context.Context) ([]Entry, error)
 	// Take returns an entry that is about to be put into the ledger, which may know
 	// it from now on; it reports whether the entry is there.
 	Take(ctx context.Context, id string) (Entry, bool, error)
@@ -39,14 +40,15 @@ type Journal interface {
 
 // Entry is a call, or a block, that the ledger does not know yet.
 type Entry struct {
-	ID      string
-	At      time.Time     // by the ledger's clock, as far as it was known
-	Charges []EntryCharge // as admitted: they never change
-	Settled []int64       // what the call really cost, by charge; nil: what was admitted
-	Asked   bool          // the ledger may know it: it was asked, and no answer came
-	Labels  Labels
-	Until   time.Time // of a block; zero for a call
-	Reason  string    // of a block
+	ID       string
+	Identity string        // of the ledger that is to know it; empty: the last that the journal knows of, if any
+	At       time.Time     // by the ledger's clock, as far as it was known
+	Charges  []EntryCharge // as admitted: they never change
+	Settled  []int64       // what the call really cost, by charge; nil: what was admitted
+	Asked    bool          // the ledger may know it: it was asked, and no answer came
+	Labels   Labels
+	Until    time.Time // of a block; zero for a call
+	Reason   string    // of a block
 }
 
 // EntryCharge is one pool of an [Entry].
@@ -93,6 +95,7 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 	for i := range p.charges {
 		e.Charges = append(e.Charges, EntryCharge{Pool: p.charges[i].Pool, Units: p.charges[i].Units})
 	}
+	e.Identity = l.answering(ctx, e.Charges[0].Pool, outage)
 	a, err := l.journal.Admit(ctx, e, l.allowance)
 	l.pending.Store(true)
 	switch {
@@ -113,6 +116,20 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 	}
 	v := Verdict{Allowed: true, ID: id, Pool: p.charges[0].Pool, Units: p.charges[0].Units, At: now, Repeat: a.Repeat, Outage: true}
 	return &Reservation{Verdict: v, ledger: l, price: p, aside: &aside{}}, nil
+}
+
+// answering is the identity of a ledger that answers, though it has forgotten what was
+// spent: it is to know of the call. Of one that does not answer the journal knows more.
+func (l *Ledger) answering(ctx context.Context, pool Pool, outage error) string {
+	store, has := l.store.(Identified)
+	if _, forgot := errors.AsType[*ForgottenError](outage); !forgot || !has {
+		return ""
+	}
+	id, err := store.Identity(ctx, pool.Upstream, pool.Account)
+	if err != nil {
+		return ""
+	}
+	return id
 }
 
 // now is the store's clock, as far as it is known.

@@ -12,20 +12,27 @@ import (
 // while it does, and if the call is settled meanwhile. Only where the ledger's
 // answer is lost, or the process dies before it has noted it, and nobody replays for
 // as long as a receipt lives ([ReceiptLife]), one call counts twice: over, never
-// under.
+// under. What was admitted for a ledger of another identity stays in the journal.
 func (l *Ledger) Replay(ctx context.Context) error {
 	if l == nil || l.journal == nil || !l.pending.Load() {
 		return nil
 	}
 	l.pending.Store(false) // before reading: what is admitted meanwhile sets it again
-	ids, err := l.journal.Pending(ctx)
+	entries, err := l.journal.Pending(ctx)
 	if err != nil {
 		l.pending.Store(true)
 		return &OutageError{Op: "replay", Reason: "and the journal cannot be read", Err: err}
 	}
 	var left []error
-	for _, id := range ids {
-		err := l.replay(ctx, id)
+	store := identities{store: l.store}
+	for i := range entries {
+		e := &entries[i]
+		same, err := store.match(ctx, e)
+		if err != nil {
+			err = l.storeError(ctx, "replay "+e.Charges[0].Pool.String(), err)
+		} else if same {
+			err = l.replay(ctx, e.ID)
+		}
 		if err == nil {
 			continue
 		}
@@ -36,6 +43,35 @@ func (l *Ledger) Replay(ctx context.Context) error {
 		left = append(left, &leftError{err}) // others must not wait for it
 	}
 	return errors.Join(left...)
+}
+
+// identities asks a store once which ledger holds an account's pools.
+type identities struct {
+	store Store
+	known map[[2]string]string
+}
+
+// match reports whether an entry may be for the ledger in the store: unless both have
+// an identity, and not the same.
+func (s *identities) match(ctx context.Context, e *Entry) (bool, error) {
+	store, has := s.store.(Identified)
+	if !has || e.Identity == "" {
+		return true, nil
+	}
+	pool := e.Charges[0].Pool
+	key := [2]string{pool.Upstream, pool.Account}
+	id, asked := s.known[key]
+	if !asked {
+		var err error
+		if id, err = store.Identity(ctx, pool.Upstream, pool.Account); err != nil {
+			return false, err
+		}
+		if s.known == nil {
+			s.known = make(map[[2]string]string)
+		}
+		s.known[key] = id
+	}
+	return id == "" || id == e.Identity, nil
 }
 
 // answered reports whether the store has answered a replay with an error that is

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/traces"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/journal"
 )
 
 // app is what the commands share.
@@ -31,7 +32,9 @@ type app struct {
 	traces   *traces.Traces // nil: none are sent
 
 	loaded   *settings
-	warnings []string // of how the ledger's server is set up
+	warnings []string         // of the ledger: how its server is set up, copies of it
+	journal  *journal.Journal // of the ledger; nil: it has none
+	trusting bool             // nothing was remembered of the ledger when it was opened
 	log      *slog.Logger
 	lines    lines // where the log is written
 }
@@ -69,7 +72,7 @@ to an OpenTelemetry collector.`,
 	})
 	f := cmd.PersistentFlags()
 	f.StringVar(&a.configPath, "config", os.Getenv("INGESTOR_CONFIG"), "configuration `file` (default ./ingestor.yaml, or that of your user)")
-	f.String("ledger", "", "where the `ledger` is: sqlite:PATH, redis://HOST:PORT, memory: (default in your state folder)")
+	f.String("ledger", "", "`address` of the ledger: sqlite:PATH, redis://HOST:PORT, memory:; with ?fresh nothing remembered is compared (default in your state folder)")
 	f.String("catalog", "", "the SQLite `file` of what was fetched (default in your state folder)")
 	f.String("costs", "", "the price book: a `file` (default the built-in one)")
 	f.Duration("max-wait", 0, "wait for units up to so `long` (default 2m)")
@@ -78,7 +81,7 @@ to an OpenTelemetry collector.`,
 	_ = cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json", "auto"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(a.backfillCommand(), a.runCommand(), a.serveCommand(), a.quotaCommand(), a.trendingCommand(), a.searchCommand(), a.regionsCommand(),
-		a.runsCommand(), a.stateCommand(), a.versionCommand(), a.demoCommand(), a.proveCommand(), a.sandboxCommand(),
+		a.ledgerCommand(), a.runsCommand(), a.stateCommand(), a.versionCommand(), a.demoCommand(), a.proveCommand(), a.sandboxCommand(),
 		a.initCommand(), a.configCommand(), a.costsCommand(), a.doctorCommand(), a.checkCommand(), a.planCommand())
 	return cmd
 }

@@ -258,8 +258,47 @@ func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *c
 		f.warn("ledger", "memory: forgets what was spent when the process ends")
 	case known == 0:
 		f.warn("ledger", "it is new and assumes that nothing was spent today; if that is wrong: ingestor quota adjust POOL UNITS --reason TEXT")
+	case s.fresh:
+		f.warn("ledger", "its address says ?fresh: a ledger that was deleted or restored from a backup goes unnoticed")
+	case a.trusting:
+		f.warn("ledger", "this machine remembers nothing of it and trusts what it finds; if that is so each time, keep %s between runs, else a loss goes unnoticed", a.journal.Path())
 	}
+	a.checkJournal(ctx, f, l)
 	return l
+}
+
+// checkJournal says what waits in the journal for other ledgers than this one.
+func (a *app) checkJournal(ctx context.Context, f *findings, l *quota.Ledger) {
+	if a.journal == nil {
+		return
+	}
+	stray, err := l.Strays(ctx)
+	if err != nil {
+		f.fault("journal", err)
+		return
+	}
+	var units []quota.EntryCharge
+	for i := range stray {
+		for _, c := range stray[i].Charges {
+			units = addUnits(units, c)
+		}
+	}
+	for _, c := range units {
+		f.warn("journal", "%d units of %s were admitted for a ledger that was at this address before, and are never charged to this one; "+
+			"count them here with ingestor quota adjust, or drop them: ingestor ledger fresh --reason TEXT", c.Units, c.Pool)
+	}
+	others, err := a.journal.Others(ctx)
+	if err != nil {
+		f.fault("journal", err)
+		return
+	}
+	for _, o := range others {
+		if o.Ledger == "" {
+			f.warn("journal", "%d calls of an older version of the journal belong to a ledger that has not come back", o.Calls)
+		} else {
+			f.warn("journal", "%d calls wait for the ledger at %s", o.Calls, o.Ledger)
+		}
+	}
 }
 
 func (a *app) checkCatalog(ctx context.Context, f *findings, s *settings, done *closers) {

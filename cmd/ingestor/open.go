@@ -43,19 +43,49 @@ func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quot
 		return nil, nil, unopened(err, exitDown)
 	}
 	l, err := quota.New(s.book, store, o)
+	if err == nil && a.journal != nil {
+		err = a.settleIn(ctx, l)
+	}
 	return l, locks, err
 }
 
+// openFile opens a ledger in a file. Its journal lies beside it, because everybody who
+// uses the ledger needs the same one, under a name that does not begin like the
+// ledger's: it must outlive an rm ledger.db*.
 func (a *app) openFile(ctx context.Context, s *settings, path string, done *closers) (quota.Store, error) {
 	if err := s.makeState(path); err != nil {
 		return nil, err
 	}
-	store, err := sqlitestore.Open(ctx, path, &sqlitestore.Options{Clock: a.clock, Families: true}) // for those who reserve over HTTP
+	ledger, err := sqlitestore.Canonical(path)
+	if err != nil {
+		return nil, err
+	}
+	_, made := os.Stat(besides(path))
+	if err := a.openJournal(ctx, s, besides(path), ledger, done); err != nil {
+		return nil, err
+	}
+	store, err := sqlitestore.Open(ctx, path, &sqlitestore.Options{Clock: a.clock, Births: a.journal, Families: true}) // for those who reserve over HTTP
 	if err != nil {
 		return nil, err
 	}
 	done.add(store.Close)
-	return store, nil
+	other, err := store.CopyOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if other != "" {
+		a.warn("this ledger is a copy of %s: neither counts what is spent of the other; delete one of them", other)
+	}
+	info, err := os.Stat(path)
+	if err == nil && made != nil { // whoever may use the ledger may use its journal
+		err = os.Chmod(a.journal.Path(), info.Mode().Perm())
+	}
+	return store, err
+}
+
+// besides is where the journal of a ledger in a file lies.
+func besides(path string) string {
+	return filepath.Join(filepath.Dir(path), "journal-"+filepath.Base(path))
 }
 
 // openRedis opens a ledger that may be out of reach: with a journal of what is spent
@@ -65,26 +95,78 @@ func (a *app) openRedis(ctx context.Context, s *settings, o *quota.Options, done
 	if err := s.makeState(path); err != nil {
 		return nil, nil, err
 	}
-	j, err := journal.Open(ctx, path)
+	ledger, err := redisstore.Canonical(s.Ledger, "")
 	if err != nil {
 		return nil, nil, err
 	}
-	done.add(j.Close)
-	store, err := redisstore.Open(s.Ledger, &redisstore.Options{Births: j})
+	if err := a.openJournal(ctx, s, path, ledger, done); err != nil {
+		return nil, nil, err
+	}
+	store, err := redisstore.Open(s.Ledger, &redisstore.Options{Births: a.journal})
 	if err != nil {
 		return nil, nil, err
 	}
 	done.add(store.Close)
-	o.Journal = j
+	o.Journal = a.journal
 	warnings, err := store.Check(ctx)
 	if err != nil {
 		a.log.Warn("the ledger does not answer; calls are admitted or refused as the price book says", "error", err)
 	}
-	a.warnings = warnings
+	a.warnings = append(a.warnings, warnings...)
 	for _, w := range warnings {
 		a.log.Warn("the ledger's server is not set up for it", "setting", w)
 	}
 	return breaker.New(store, nil), leases{store, ingest.Files(filepath.Join(s.state, "locks"))}, nil
+}
+
+// openJournal opens the journal of a ledger, which forgets what it remembers of the
+// ledger if that is to be trusted as it is found.
+func (a *app) openJournal(ctx context.Context, s *settings, path, ledger string, done *closers) (err error) {
+	if a.journal, err = journal.Open(ctx, path, ledger); err != nil {
+		return err
+	}
+	done.add(a.journal.Close)
+	if s.fresh {
+		return a.journal.Forget(ctx)
+	}
+	remembers, err := a.journal.Remembers(ctx)
+	a.trusting = !remembers
+	return err
+}
+
+// settleIn has a ledger adopt what an older journal holds, and looks for copies of it.
+// If the ledger does not answer, that waits for the next process.
+func (a *app) settleIn(ctx context.Context, l *quota.Ledger) error {
+	orphans, err := a.journal.Orphans(ctx)
+	if err != nil {
+		return unopened(err, exitDown)
+	}
+	if orphans {
+		if pages, err := l.Usage(ctx, "", ""); err == nil {
+			adopted, err := a.journal.Adopt(ctx, a.now(), pages)
+			if err != nil {
+				return unopened(err, exitDown)
+			}
+			if adopted {
+				a.log.Info("the journal of an older version now belongs to this ledger", "journal", a.journal.Path(), "ledger", a.journal.Ledger())
+			}
+		}
+	}
+	copies, err := a.journal.Copies(ctx, a.now())
+	if err != nil {
+		return unopened(err, exitDown)
+	}
+	for _, other := range copies {
+		a.warn("this ledger and the one at %s have one identity: one is a copy of the other, and neither counts what is spent of the other", other)
+	}
+	return nil
+}
+
+// warn notes something about the ledger that a person should know.
+func (a *app) warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	a.warnings = append(a.warnings, text)
+	a.log.Warn(text)
 }
 
 // leases locks by leases in Redis, for the processes of many machines. In an outage

@@ -22,6 +22,7 @@ func (s *settings) absolute() error {
 		}
 		s.Accounts[name] = a
 	}
+	s.Ledger, s.fresh = cutFresh(s.Ledger)
 	if path, is := strings.CutPrefix(s.Ledger, "sqlite:"); is {
 		if err := s.anchor(&path, s.source("ledger")); err != nil {
 			return err
@@ -29,6 +30,30 @@ func (s *settings) absolute() error {
 		s.Ledger = "sqlite:" + path
 	}
 	return nil
+}
+
+// cutFresh takes the option fresh out of the address of a ledger: it is not for those
+// who open the ledger, but says that nothing remembered is compared with it.
+func cutFresh(address string) (rest string, fresh bool) {
+	before, query, has := strings.Cut(address, "?")
+	if !has {
+		return address, false
+	}
+	var others []string
+	for option := range strings.SplitSeq(query, "&") {
+		if option == "fresh" || option == "fresh=1" {
+			fresh = true
+		} else {
+			others = append(others, option)
+		}
+	}
+	if !fresh {
+		return address, false
+	}
+	if len(others) > 0 {
+		before += "?" + strings.Join(others, "&")
+	}
+	return before, true
 }
 
 // anchor makes a path absolute; an empty one is none.

@@ -107,7 +107,10 @@ func (a *app) adjustCommand() *cobra.Command {
 		Long: `Correct what is used of a pool, because something else spent units or a count was
 wrong. More may pass the limit, and then nothing is granted until it has left the
 windows; negative units give back the oldest, and no more than was used. The reason
-is kept in the spend.`,
+is kept in the spend.
+
+A pool that the ledger has forgotten is accepted with it: give the units that the ledger
+does not know.`,
 		Example: `  ingestor quota adjust youtube/units 250 --reason "tried things out in the console"
   ingestor quota adjust youtube/units -40 --reason "counted twice"`,
 		Args: a.poolArgs(2, "a pool and units"),

@@ -98,6 +98,9 @@ func (a *app) openWorks(ctx context.Context, s *settings, done *closers, progres
 	if w.catalog, err = a.openCatalog(ctx, s, done); err != nil {
 		return nil, err
 	}
+	if err := a.compare(ctx, s, w.ledger, w.catalog); err != nil {
+		return nil, err
+	}
 	return a.equip(w, s, progress)
 }
 

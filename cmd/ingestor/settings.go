@@ -51,6 +51,7 @@ type settings struct {
 	flags *pflag.FlagSet  // of the command
 	book  *quota.Book     // the price book
 	state string          // the folder of what is kept between runs
+	fresh bool            // the ledger is trusted as it is found
 	key   meter.KeySource // instead of what the environment and key_file say; nil is those
 }
 

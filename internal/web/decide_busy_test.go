@@ -22,7 +22,7 @@ func TestALockedLedgerIsAnOutage(t *testing.T) {
 	store, err := sqlitestore.Open(t.Context(), path, &sqlitestore.Options{Clock: r.clock})
 	r.must(err)
 	t.Cleanup(func() { r.must(store.Close()) })
-	j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
+	j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"), "sqlite:ledger.db")
 	r.must(err)
 	t.Cleanup(func() { r.must(j.Close()) })
 	r.on(store, &quota.Options{Clock: r.clock, Journal: j})

@@ -38,7 +38,7 @@ func (lost) Look(context.Context, []quota.Charge) ([]quota.PageState, error) { r
 // lose makes the ledger one that cannot be reached.
 func (r *rig) lose() {
 	r.Helper()
-	j, err := journal.Open(r.Context(), filepath.Join(r.TempDir(), "journal.db"))
+	j, err := journal.Open(r.Context(), filepath.Join(r.TempDir(), "journal.db"), "redis://test")
 	r.must(err)
 	r.Cleanup(func() { r.must(j.Close()) })
 	r.on(lost{}, &quota.Options{Clock: r.clock, Journal: j, Allowance: 2})

@@ -58,7 +58,10 @@ func (s *Store) begin() {
 	s.life.Store(&life{ctx, end})
 }
 
-var _ quota.Store = (*Store)(nil)
+var (
+	_ quota.Store      = (*Store)(nil)
+	_ quota.Identified = (*Store)(nil)
+)
 
 // New puts a breaker before a store.
 func New(store quota.Store, o *Options) *Store {
@@ -134,8 +137,12 @@ func through[T any](ctx context.Context, s *Store, probe []quota.Charge, ask fun
 	if err := ctx.Err(); err != nil {
 		return none, err // before it was asked
 	}
-	if s.breaker.State() == gobreaker.StateHalfOpen {
-		s.probe(probe)
+	if len(probe) > 0 && s.breaker.State() == gobreaker.StateHalfOpen {
+		first := probe[0] // the caller may use its slice again
+		s.probe(func(ctx context.Context) error {
+			_, err := s.store.Look(ctx, []quota.Charge{first})
+			return err
+		})
 	}
 	if s.breaker.State() != gobreaker.StateClosed {
 		return none, s.open()
@@ -169,17 +176,12 @@ func through[T any](ctx context.Context, s *Store, probe []quota.Charge, ask fun
 
 // probe looks whether the store is back, in the background. The breaker lets one
 // through at a time.
-func (s *Store) probe(charges []quota.Charge) {
-	if len(charges) == 0 {
-		return
-	}
-	charges = []quota.Charge{charges[0]} // the caller may use its slice again
+func (s *Store) probe(look func(context.Context) error) {
 	go func() {
 		_, _ = s.breaker.Execute(func() (any, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 			defer cancel()
-			v, err := s.store.Look(ctx, charges)
-			return v, s.note(err)
+			return nil, s.note(look(ctx))
 		})
 	}()
 }
@@ -213,4 +215,18 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 // Spend implements [quota.Store].
 func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
 	return through(ctx, s, nil, func(ctx context.Context) ([]quota.Spent, error) { return s.store.Spend(ctx, q) })
+}
+
+// Identity implements [quota.Identified]; it is empty if the store behind the breaker
+// has none.
+func (s *Store) Identity(ctx context.Context, upstream, account string) (string, error) {
+	store, has := s.store.(quota.Identified)
+	if s.store != nil && !has {
+		return "", nil
+	}
+	ask := func(ctx context.Context) (string, error) { return store.Identity(ctx, upstream, account) }
+	if s.breaker != nil && s.breaker.State() == gobreaker.StateHalfOpen { // a replay asks this first
+		s.probe(func(ctx context.Context) error { _, err := ask(ctx); return err })
+	}
+	return through(ctx, s, nil, ask)
 }

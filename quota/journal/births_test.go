@@ -1,35 +1,45 @@
 package journal_test
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/journal"
 )
 
+var units = quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}
+
 func TestBirths(t *testing.T) {
-	j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
-	if err != nil {
-		t.Fatal(err)
+	j := newJournal(t)
+	birth := func(born, until int, generation int64, latest int) quota.Birth {
+		at := func(hour int) time.Time { return time.Date(2026, 11, 20, hour, 0, 0, 0, time.UTC) }
+		return quota.Birth{Identity: "a", Born: at(born), Until: at(until), Generation: generation, Latest: at(latest)}
 	}
-	t.Cleanup(func() { j.Close() })
-	at := func(hour int) time.Time { return time.Date(2026, 11, 20, hour, 0, 0, 0, time.UTC) }
 	for _, row := range []struct {
 		what       string
 		said, want quota.Birth
 	}{
-		{"a page", quota.Birth{Born: at(1), Until: at(10)}, quota.Birth{Born: at(1), Until: at(10)}},
-		{"kept longer", quota.Birth{Born: at(1), Until: at(12)}, quota.Birth{Born: at(1), Until: at(12)}},
-		{"a slow process says how long it was kept before", quota.Birth{Born: at(1), Until: at(10)}, quota.Birth{Born: at(1), Until: at(12)}},
-		{"another page, which is kept shorter", quota.Birth{Born: at(2), Until: at(11)}, quota.Birth{Born: at(2), Until: at(11)}},
+		{"a page", birth(1, 10, 5, 2), birth(1, 10, 5, 2)},
+		{"which counts for longer", birth(1, 12, 5, 3), birth(1, 12, 5, 3)},
+		{"a reply that was overtaken", birth(1, 10, 5, 2), birth(1, 12, 5, 3)},
+		{"its windows are shorter now", birth(1, 7, 6, 4), birth(1, 7, 6, 4)},
+		{"a reply of the generation before", birth(1, 13, 5, 9), birth(1, 7, 6, 4)},
+		{"another page", birth(2, 5, 5, 2), birth(2, 5, 5, 2)},
 	} {
-		if err := j.Remember(t.Context(), "page", row.said); err != nil {
+		if err := j.Remember(t.Context(), units, row.said); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := j.Recall(t.Context(), "page"); err != nil || got != row.want {
-			t.Errorf("%s: got %v, %v; want %v", row.what, got, err, row.want)
+		got, err := j.Recall(t.Context(), units)
+		if diff := cmp.Diff(row.want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v %s", row.what, err, diff)
 		}
+	}
+	if err := j.Forget(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := j.Recall(t.Context(), units); err != nil || got != (quota.Birth{}) {
+		t.Errorf("after it was forgotten: %v, %v", got, err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 func (j *Journal) Admit(ctx context.Context, e quota.Entry, allowance int64) (a quota.Admission, err error) {
 	other := false
 	err = j.write(ctx, func(tx *sql.Tx) error {
-		stands, err := find(ctx, tx, e.ID)
+		stands, err := j.find(ctx, tx, e.ID)
 		if err != nil {
 			return err
 		}
@@ -25,17 +25,20 @@ func (j *Journal) Admit(ctx context.Context, e quota.Entry, allowance int64) (a 
 				return nil
 			}
 			// That call never left; this one is another try, under an id that the ledger may know.
-			if err := remove(ctx, tx, e.ID); err != nil {
+			if err := j.remove(ctx, tx, e.ID); err != nil {
 				return err
 			}
 			e.Asked = true
 		}
+		if err := j.identify(ctx, tx, &e); err != nil {
+			return err
+		}
 		for _, c := range e.Charges {
-			if a, err = consider(ctx, tx, c, e.At, allowance); err != nil || !a.OK {
+			if a, err = j.consider(ctx, tx, e.Identity, c, e.At, allowance); err != nil || !a.OK {
 				return err
 			}
 		}
-		return add(ctx, tx, e)
+		return j.add(ctx, tx, e)
 	})
 	if err == nil && other {
 		err = quota.OtherCharges(e.ID)
@@ -43,31 +46,48 @@ func (j *Journal) Admit(ctx context.Context, e quota.Entry, allowance int64) (a 
 	return a, err
 }
 
+// ours are the debts of the ledger that is there: ?1 is its address, ?2 its identity.
+const ours = `debts d JOIN debt_charges c USING (ledger, id)
+	WHERE d.ledger = ?1 AND (?2 = '' OR d.identity IN ('', ?2)) AND c.upstream = ?3 AND c.account = ?4 AND c.pool = ?5`
+
 // consider decides on one charge by what stands in the journal.
-func consider(ctx context.Context, tx *sql.Tx, c quota.EntryCharge, now time.Time, allowance int64) (quota.Admission, error) {
+func (j *Journal) consider(ctx context.Context, tx *sql.Tx, identity string, c quota.EntryCharge, now time.Time, allowance int64) (quota.Admission, error) {
 	a := quota.Admission{Pool: c.Pool}
+	args := []any{j.ledger, identity, c.Pool.Upstream, c.Pool.Account, c.Pool.Name}
 	var until int64
-	err := tx.QueryRowContext(ctx, `SELECT e.until, e.reason FROM entries e JOIN charges c USING (id)
-		WHERE c.upstream = ? AND c.account = ? AND c.pool = ? AND e.until > ? ORDER BY e.until DESC LIMIT 1`,
-		c.Pool.Upstream, c.Pool.Account, c.Pool.Name, now.UnixMicro()).Scan(&until, &a.Reason)
+	err := tx.QueryRowContext(ctx, `SELECT d.until, d.reason FROM `+ours+` AND d.until > ?6 ORDER BY d.until DESC LIMIT 1`,
+		append(args, now.UnixMicro())...).Scan(&until, &a.Reason)
 	if err == nil {
-		a.Blocked = time.UnixMicro(until).UTC()
+		a.Blocked = instant(until)
 		return a, nil
 	}
 	if !errors.Is(err, sql.ErrNoRows) {
 		return a, err
 	}
-	err = tx.QueryRowContext(ctx, `SELECT coalesce(sum(coalesce(c.settled, c.units)), 0) FROM entries e JOIN charges c USING (id)
-		WHERE c.upstream = ? AND c.account = ? AND c.pool = ? AND e.until IS NULL`,
-		c.Pool.Upstream, c.Pool.Account, c.Pool.Name).Scan(&a.Used)
+	err = tx.QueryRowContext(ctx, `SELECT coalesce(sum(coalesce(c.settled, c.units)), 0) FROM `+ours+` AND d.until IS NULL`, args...).Scan(&a.Used)
 	a.OK = a.Used+c.Units <= allowance
 	return a, err
+}
+
+// identify notes which ledger an entry is for, if nobody has said so: the one that was
+// there when a page of its account was last remembered.
+func (j *Journal) identify(ctx context.Context, tx *sql.Tx, e *quota.Entry) error {
+	if e.Identity != "" {
+		return nil
+	}
+	pool := e.Charges[0].Pool
+	err := tx.QueryRowContext(ctx, `SELECT identity FROM births WHERE ledger = ? AND upstream = ? AND account = ?
+		ORDER BY latest DESC LIMIT 1`, j.ledger, pool.Upstream, pool.Account).Scan(&e.Identity)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return err
 }
 
 // Settle implements [quota.Journal].
 func (j *Journal) Settle(ctx context.Context, id string, units []int64) (stands []int64, err error) {
 	err = j.write(ctx, func(tx *sql.Tx) error {
-		e, err := find(ctx, tx, id)
+		e, err := j.find(ctx, tx, id)
 		switch {
 		case err != nil || e == nil:
 			return err
@@ -77,10 +97,10 @@ func (j *Journal) Settle(ctx context.Context, id string, units []int64) (stands 
 		}
 		stands = units
 		if !e.Asked && released(units) {
-			return remove(ctx, tx, id)
+			return j.remove(ctx, tx, id)
 		}
 		for n, u := range units {
-			if _, err := tx.ExecContext(ctx, `UPDATE charges SET settled = ? WHERE id = ? AND n = ?`, u, id, n); err != nil {
+			if _, err := tx.ExecContext(ctx, `UPDATE debt_charges SET settled = ? WHERE ledger = ? AND id = ? AND n = ?`, u, j.ledger, id, n); err != nil {
 				return err
 			}
 		}
@@ -94,38 +114,49 @@ func released(settled []int64) bool { return settled != nil && quota.Released(se
 
 // Block implements [quota.Journal].
 func (j *Journal) Block(ctx context.Context, e quota.Entry) error {
-	return j.write(ctx, func(tx *sql.Tx) error { return add(ctx, tx, e) })
+	return j.write(ctx, func(tx *sql.Tx) error {
+		if err := j.identify(ctx, tx, &e); err != nil {
+			return err
+		}
+		return j.add(ctx, tx, e)
+	})
 }
 
 // Pending implements [quota.Journal].
-func (j *Journal) Pending(ctx context.Context) (ids []string, err error) {
+func (j *Journal) Pending(ctx context.Context) ([]quota.Entry, error) {
 	if j.db == nil {
 		return nil, errNotMade
 	}
-	rows, err := j.db.QueryContext(ctx, `SELECT id FROM entries ORDER BY at, id`)
-	if err != nil {
-		return nil, j.fault("read", err)
-	}
-	defer func() { err = errors.Join(err, j.fault("read", rows.Close())) }()
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, j.fault("read", err)
-		}
-		ids = append(ids, id)
-	}
-	return ids, j.fault("read", rows.Err())
+	all, err := j.entries(ctx, j.db, `d.ledger = ? ORDER BY d.at, d.id, c.n`, j.ledger)
+	return all, j.fault("read", err)
+}
+
+// Waiting is how many calls and blocks wait for a ledger.
+type Waiting struct {
+	Ledger string // its address; empty for what an older version wrote, until a ledger adopts it
+	Calls  int
+}
+
+// Others returns what waits in the file for other ledgers than this one.
+func (j *Journal) Others(ctx context.Context) (all []Waiting, err error) {
+	err = j.each(ctx, func(rows *sql.Rows) error {
+		var w Waiting
+		err := rows.Scan(&w.Ledger, &w.Calls)
+		all = append(all, w)
+		return err
+	}, `SELECT ledger, count(*) FROM debts WHERE ledger <> ? GROUP BY ledger ORDER BY ledger`, j.ledger)
+	return all, err
 }
 
 // Take implements [quota.Journal].
 func (j *Journal) Take(ctx context.Context, id string) (taken quota.Entry, there bool, err error) {
 	err = j.write(ctx, func(tx *sql.Tx) error {
-		e, err := find(ctx, tx, id)
+		e, err := j.find(ctx, tx, id)
 		if err != nil || e == nil {
 			return err
 		}
 		if !e.Asked {
-			if _, err := tx.ExecContext(ctx, `UPDATE entries SET asked = 1 WHERE id = ?`, id); err != nil {
+			if _, err := tx.ExecContext(ctx, `UPDATE debts SET asked = 1 WHERE ledger = ? AND id = ?`, j.ledger, id); err != nil {
 				return err
 			}
 			e.Asked = true
@@ -139,7 +170,7 @@ func (j *Journal) Take(ctx context.Context, id string) (taken quota.Entry, there
 // Done implements [quota.Journal].
 func (j *Journal) Done(ctx context.Context, e quota.Entry) (gone bool, err error) {
 	err = j.write(ctx, func(tx *sql.Tx) error {
-		stands, err := find(ctx, tx, e.ID)
+		stands, err := j.find(ctx, tx, e.ID)
 		switch {
 		case err != nil:
 			return err
@@ -150,59 +181,74 @@ func (j *Journal) Done(ctx context.Context, e quota.Entry) (gone bool, err error
 			return nil
 		}
 		gone = true
-		return remove(ctx, tx, e.ID)
+		return j.remove(ctx, tx, e.ID)
 	})
 	return gone, err
 }
 
 // find reads an entry, or returns nil.
-func find(ctx context.Context, tx *sql.Tx, id string) (found *quota.Entry, err error) {
-	rows, err := tx.QueryContext(ctx, `SELECT e.at, e.until, e.asked, e.reason, e.method, e.job, e.region, e.class,
-		c.upstream, c.account, c.pool, c.units, c.settled FROM entries e JOIN charges c USING (id) WHERE e.id = ? ORDER BY c.n`, id)
+func (j *Journal) find(ctx context.Context, tx *sql.Tx, id string) (*quota.Entry, error) {
+	all, err := j.entries(ctx, tx, `d.ledger = ? AND d.id = ? ORDER BY c.n`, j.ledger, id)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return &all[0], nil
+}
+
+// querier is a database, or a transaction in it.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// entries reads entries, whose charges must come one after the other.
+func (j *Journal) entries(ctx context.Context, q querier, where string, args ...any) (all []quota.Entry, err error) {
+	rows, err := q.QueryContext(ctx, `SELECT d.id, d.identity, d.at, d.until, d.asked, d.reason, d.method, d.job, d.region, d.class,
+		c.n, c.upstream, c.account, c.pool, c.units, c.settled FROM debts d JOIN debt_charges c USING (ledger, id) WHERE `+where, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		e := quota.Entry{ID: id}
-		var at int64
+		var e quota.Entry
+		var at, n int64
 		var until, settled sql.NullInt64
 		var c quota.EntryCharge
-		err := rows.Scan(&at, &until, &e.Asked, &e.Reason, &e.Labels.Method, &e.Labels.Job, &e.Labels.Region, &e.Labels.Class,
-			&c.Pool.Upstream, &c.Pool.Account, &c.Pool.Name, &c.Units, &settled)
+		err := rows.Scan(&e.ID, &e.Identity, &at, &until, &e.Asked, &e.Reason, &e.Labels.Method, &e.Labels.Job, &e.Labels.Region, &e.Labels.Class,
+			&n, &c.Pool.Upstream, &c.Pool.Account, &c.Pool.Name, &c.Units, &settled)
 		if err != nil {
 			return nil, err
 		}
-		if found == nil {
-			e.At = time.UnixMicro(at).UTC()
+		if n == 0 {
+			e.At = instant(at)
 			if until.Valid {
-				e.Until = time.UnixMicro(until.Int64).UTC()
+				e.Until = instant(until.Int64)
 			}
-			found = &e
+			all = append(all, e)
 		}
-		found.Charges = append(found.Charges, c)
+		last := &all[len(all)-1]
+		last.Charges = append(last.Charges, c)
 		if settled.Valid {
-			found.Settled = append(found.Settled, settled.Int64)
+			last.Settled = append(last.Settled, settled.Int64)
 		}
 	}
-	return found, rows.Err()
+	return all, rows.Err()
 }
 
 // add writes an entry down.
-func add(ctx context.Context, tx *sql.Tx, e quota.Entry) error {
+func (j *Journal) add(ctx context.Context, tx *sql.Tx, e quota.Entry) error {
 	var until any
 	if !e.Until.IsZero() {
 		until = e.Until.UnixMicro()
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO entries (id, at, until, asked, reason, method, job, region, class)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		e.ID, e.At.UnixMicro(), until, e.Asked, e.Reason, e.Labels.Method, e.Labels.Job, e.Labels.Region, e.Labels.Class)
+	_, err := tx.ExecContext(ctx, `INSERT INTO debts (ledger, id, identity, at, until, asked, reason, method, job, region, class)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		j.ledger, e.ID, e.Identity, e.At.UnixMicro(), until, e.Asked, e.Reason, e.Labels.Method, e.Labels.Job, e.Labels.Region, e.Labels.Class)
 	if err != nil {
 		return err
 	}
 	for n, c := range e.Charges {
-		_, err := tx.ExecContext(ctx, `INSERT INTO charges (id, n, upstream, account, pool, units) VALUES (?, ?, ?, ?, ?, ?)`,
-			e.ID, n, c.Pool.Upstream, c.Pool.Account, c.Pool.Name, c.Units)
+		_, err := tx.ExecContext(ctx, `INSERT INTO debt_charges (ledger, id, n, upstream, account, pool, units) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			j.ledger, e.ID, n, c.Pool.Upstream, c.Pool.Account, c.Pool.Name, c.Units)
 		if err != nil {
 			return err
 		}
@@ -211,7 +257,7 @@ func add(ctx context.Context, tx *sql.Tx, e quota.Entry) error {
 }
 
 // remove takes an entry out, with its charges.
-func remove(ctx context.Context, tx *sql.Tx, id string) error {
-	_, err := tx.ExecContext(ctx, `DELETE FROM entries WHERE id = ?`, id)
+func (j *Journal) remove(ctx context.Context, tx *sql.Tx, id string) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM debts WHERE ledger = ? AND id = ?`, j.ledger, id)
 	return err
 }

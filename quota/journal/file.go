@@ -2,7 +2,7 @@ package journal
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"os"
@@ -10,13 +10,15 @@ import (
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
-//go:embed schema.sql
-var schema string
+//go:embed schema/*.sql
+var schemaFiles embed.FS
+
+var steps = sqlitefile.Steps(schemaFiles)
 
 // files are those that this package keeps.
 var files = &sqlitefile.Kind{
 	Name:        "journal",
-	Application: 1215458666, // see schema.sql
+	Application: 1215458666, // see 0001_journal.sql
 	Spared:      "an admitted call",
 	Full:        "make room: until then no call is admitted in an outage",
 	Damaged:     "stop its users, move it away, and adjust what it had not yet told the ledger",
@@ -40,7 +42,7 @@ func (j *Journal) prepare(ctx context.Context) error {
 		_, err := tx.ExecContext(ctx, text)
 		return err
 	}
-	if err := files.Migrate([]string{schema}, number, exec); err != nil {
+	if err := files.Migrate(steps, number, exec); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	if err := tx.Commit(); err != nil {

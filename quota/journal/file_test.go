@@ -31,7 +31,7 @@ func spoil(t *testing.T, path, text string) {
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	newer, other, ledger, text := filepath.Join(dir, "newer.db"), filepath.Join(dir, "other.db"), filepath.Join(dir, "ledger.db"), filepath.Join(dir, "notes.txt")
-	j, err := journal.Open(t.Context(), newer)
+	j, err := journal.Open(t.Context(), newer, "redis://test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		newer:  "it was made by a newer headroom: schema 7, this one knows 1; upgrade",
+		newer:  "it was made by a newer headroom: schema 7, this one knows 2; upgrade",
 		other:  "a database of another program, with 1 tables and indexes that are not ours; name another file",
 		ledger: "a database of another program",
 		text:   "it is no SQLite database and was left as it is",
@@ -55,7 +55,7 @@ func TestOpenRefuses(t *testing.T) {
 		filepath.Join(dir, "no", "such", "journal.db"): "mkdir -p",
 	} {
 		before, _ := os.ReadFile(path)
-		j, err := journal.Open(t.Context(), path)
+		j, err := journal.Open(t.Context(), path, "redis://test")
 		if err == nil {
 			j.Close()
 			t.Errorf("%s was opened", path)
@@ -73,7 +73,7 @@ func TestANewJournalIsMadeByManyAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			j, err := journal.Open(context.Background(), path)
+			j, err := journal.Open(context.Background(), path, "redis://test")
 			if err != nil {
 				t.Error(err)
 				return
@@ -90,7 +90,7 @@ func TestJournalTakenAway(t *testing.T) {
 		"deleted":         os.Remove,
 		"the wal deleted": func(path string) error { return os.Remove(path + "-wal") },
 		"replaced": func(path string) error {
-			j, err := journal.Open(context.Background(), path+".new")
+			j, err := journal.Open(context.Background(), path+".new", "redis://test")
 			if err != nil {
 				return err
 			}

@@ -1,17 +1,20 @@
-// Package journal is a small SQLite file that the processes of one machine share
-// while their ledger is elsewhere. Calls that are admitted in an outage stand in it
-// before they are sent, with the blocks that were met; they are put into the ledger
-// when it is back. What stands in it uncharged is the part of the allowance that is
-// used, so a process that crashes and starts again gets no fresh one. It also
-// remembers when the pages in use were born, so that a ledger that lost its memory
-// is found out.
+// Package journal is a small SQLite file that the processes of one machine share. It
+// holds what must not be lost when a ledger is: calls that were admitted in an outage,
+// written before they are sent, the blocks that were met meanwhile, and when the pages
+// in use were born. Calls and blocks are put into the ledger when it is back. Until
+// then they are the used part of the allowance, so a process that crashes and starts
+// again gets no fresh one. The births show whether a ledger has lost its memory or was
+// replaced by an older copy.
 //
-// A call stands there as it was admitted, and beside it what it was settled to: the
-// ledger is told of both, one after the other, so that trying again after a lost
-// answer tells it the same. What makes trying again harmless is the receipt under
-// the id of the call. It lives for an hour; so a process that dies between charging
-// a call and crossing it out, on a machine where nobody replays for an hour after,
-// counts that one call twice: over, never under.
+// Several ledgers can share a journal. Everything in it belongs to one address of a
+// ledger, and to the identity that the ledger had there. A call that was admitted for
+// one ledger is never charged to another one.
+//
+// A call stands there as it was admitted, and beside it what it was settled to. The
+// ledger is told of both, one after the other, so that a retry after a lost answer
+// tells it the same. The receipt under the id of the call makes such a retry harmless.
+// It lives for an hour: if a process dies between charging a call and crossing it out,
+// and nobody replays for an hour after, that one call counts twice.
 package journal
 
 import (
@@ -37,12 +40,13 @@ const (
 	busyTimeout = 100 * time.Millisecond
 )
 
-// Journal is a [quota.Journal] and a [quota.Births]. It is safe for concurrent use,
-// by several processes too.
+// Journal is the [quota.Journal] and the [quota.Births] of one ledger. It is safe for
+// concurrent use, by several processes too.
 type Journal struct {
-	db   *sql.DB
-	path string
-	file os.FileInfo // as it was opened
+	db     *sql.DB
+	path   string
+	ledger string
+	file   os.FileInfo // as it was opened
 }
 
 var (
@@ -50,12 +54,17 @@ var (
 	_ quota.Births  = (*Journal)(nil)
 )
 
-// Open opens the journal at path, and makes it if there is none. Its folder must be
-// there, on a local disk.
-func Open(ctx context.Context, path string) (*Journal, error) {
+// Open opens the journal at path for a ledger, and makes the file if there is none. Its
+// folder must be there, on a local disk. The ledger is named by its address, which must
+// be written the same way each time and hold no password: sqlitestore and redisstore
+// have a function Canonical for that.
+func Open(ctx context.Context, path, ledger string) (*Journal, error) {
 	path, err := files.Path(path)
 	if err != nil {
 		return nil, err
+	}
+	if ledger == "" {
+		return nil, quota.BadInput("open journal %s: say for which ledger, by its address", path)
 	}
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "synchronous(FULL)", "foreign_keys(1)"}}
 	db, err := sql.Open("sqlite", sqlitefile.URI(path, q))
@@ -63,7 +72,7 @@ func Open(ctx context.Context, path string) (*Journal, error) {
 		return nil, files.Fault("open journal", path, err)
 	}
 	db.SetMaxOpenConns(1)
-	j := &Journal{db: db, path: path}
+	j := &Journal{db: db, path: path, ledger: ledger}
 	p := sqlitefile.NewPatience(ctx, path, opening)
 	defer p.End()
 	// to make a new file a WAL file, SQLite waits for nobody else who does
@@ -86,6 +95,9 @@ var errNotMade = quota.BadInput("this journal was not made by journal.Open")
 
 // Path is where the file is.
 func (j *Journal) Path() string { return j.path }
+
+// Ledger is the address of the ledger that the journal was opened for.
+func (j *Journal) Ledger() string { return j.ledger }
 
 // write runs a transaction: all of it or nothing.
 func (j *Journal) write(ctx context.Context, do func(*sql.Tx) error) error {

@@ -23,7 +23,7 @@ func entry(id string, units int64) quota.Entry {
 
 func newJournal(t *testing.T) *journal.Journal {
 	t.Helper()
-	j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
+	j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"), "redis://test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,11 @@ func TestPendingIsInOrder(t *testing.T) {
 		e.At = noon.Add(-time.Duration(i) * time.Minute)
 		admits(t, j, e, quota.Admission{OK: true, Used: int64(i)})
 	}
-	ids, err := j.Pending(t.Context())
+	pending, err := j.Pending(t.Context())
+	var ids []string
+	for _, e := range pending {
+		ids = append(ids, e.ID)
+	}
 	if diff := cmp.Diff([]string{"b", "a", "c"}, ids); diff != "" || err != nil {
 		t.Error(diff, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -49,8 +50,10 @@ func open(addr, path string, wrap func(quota.Store) quota.Store) (*process, erro
 	if err != nil {
 		return nil, err
 	}
-	p := &process{client: redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1})}
-	if p.journal, err = journal.Open(context.Background(), path); err != nil {
+	host, db, _ := strings.Cut(addr, "/") // a server, or one of its databases
+	n, _ := strconv.Atoi(db)
+	p := &process{client: redis.NewClient(&redis.Options{Addr: host, DB: n, MaxRetries: -1, DialerRetries: 1})}
+	if p.journal, err = journal.Open(context.Background(), path, "redis://"+addr); err != nil {
 		return nil, err
 	}
 	var store quota.Store
@@ -78,7 +81,12 @@ func start(t *testing.T, server *redistest.Server, path string) *process {
 
 func startBehind(t *testing.T, server *redistest.Server, path string, wrap func(quota.Store) quota.Store) *process {
 	t.Helper()
-	p, err := open(server.Addr, path, wrap)
+	return startAt(t, server.Addr, path, wrap)
+}
+
+func startAt(t *testing.T, addr, path string, wrap func(quota.Store) quota.Store) *process {
+	t.Helper()
+	p, err := open(addr, path, wrap)
 	if err != nil {
 		t.Fatal(err)
 	}

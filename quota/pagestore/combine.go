@@ -46,14 +46,19 @@ func (s *Store) combine(ctx context.Context, j *job) error {
 		return err
 	}
 	batch := append([]*job{j}, s.queue.take(maxCombined-1)...)
-	s.work.broken = tx.Load(scopeOf(batch))
+	s.work.begin(tx.Load(scopeOf(batch)))
 	for _, k := range batch {
 		if s.work.broken == nil {
 			k.err = k.do(&s.work, tx, k)
 		}
 	}
-	if failed := tx.End(s.work.broken); failed != nil {
-		for _, k := range batch {
+	failed := tx.End(s.work.broken)
+	ended := failed != nil
+	if !ended {
+		failed = s.births.remember(context.WithoutCancel(ctx), s.saved)
+	}
+	for _, k := range batch {
+		if ended || k.err == nil {
 			k.err = failed
 		}
 	}

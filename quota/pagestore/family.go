@@ -87,7 +87,7 @@ func (w *work) putMember(tx Tx, m member, c *quota.Charge) error {
 		m.family.Members--
 	}
 	m.Listed = listed
-	if err := w.wrote(tx.Put(m.Entry, c)); err != nil || m.family.Members == counted {
+	if err := w.put(tx, m.Entry, c); err != nil || m.family.Members == counted {
 		return err
 	}
 	return w.wrote(tx.PutFamily(c.Pool, m.family))
@@ -120,7 +120,7 @@ func (w *work) rebaseAhead(tx Tx, p quota.Pool) error {
 		if e.enter(tx.Now()); !e.rebased {
 			return nil
 		}
-		if err := w.wrote(tx.Put(e, nil)); err != nil {
+		if err := w.put(tx, e, nil); err != nil {
 			return err
 		}
 	}

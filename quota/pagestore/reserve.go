@@ -109,7 +109,7 @@ func (w *work) settle(tx Tx, j *job) error {
 	}
 	w.entries = w.entries[:0]
 	for _, pool := range pools { // before any page is changed
-		e, err := tx.Entry(quota.Pool{Upstream: j.token.Upstream, Account: j.token.Account, Name: pool}, false)
+		e, err := w.entry(tx, quota.Pool{Upstream: j.token.Upstream, Account: j.token.Account, Name: pool}, false)
 		if err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (w *work) settle(tx Tx, j *job) error {
 			e.enter(tx.Now())
 			t.Done = settleIn(e, t)
 			if t.Recorded != t.Units || e.moved {
-				if err := w.wrote(tx.Put(e, nil)); err != nil {
+				if err := w.put(tx, e, nil); err != nil {
 					return err
 				}
 			}
@@ -146,7 +146,7 @@ func (w *work) shut(tx Tx, j *job) error {
 		if blockIn(e, tx.Now(), b) {
 			e.Reason = b.Reason
 		}
-		if err := w.wrote(tx.Put(e, &b.Charges[i])); err != nil {
+		if err := w.put(tx, e, &b.Charges[i]); err != nil {
 			return err
 		}
 	}
@@ -158,7 +158,7 @@ func (w *work) shut(tx Tx, j *job) error {
 func (w *work) open(tx Tx, charges []quota.Charge, restore bool) error {
 	w.entries = w.entries[:0]
 	for i := range charges {
-		e, err := tx.Entry(charges[i].Pool, restore)
+		e, err := w.entry(tx, charges[i].Pool, restore)
 		if err == nil && e.Page != nil {
 			err = checkBook(&charges[i], e.Page)
 		}
@@ -173,6 +173,22 @@ func (w *work) open(tx Tx, charges []quota.Charge, restore bool) error {
 	return nil
 }
 
+// entry finds a page that was not lost.
+func (w *work) entry(tx Tx, p quota.Pool, restore bool) (*Entry, error) {
+	e, err := tx.Entry(p, restore)
+	if err == nil {
+		err = w.births.check(e, tx.Now(), restore)
+	}
+	return e, err
+}
+
+func (w *work) put(tx Tx, e *Entry, c *quota.Charge) error {
+	if w.births.seen != nil {
+		w.saved = append(w.saved, e)
+	}
+	return w.wrote(tx.Put(e, c))
+}
+
 // putMoved writes down pages that were laid out again or re-based, though nothing
 // was granted.
 func (w *work) putMoved(tx Tx, charges []quota.Charge) error {
@@ -180,7 +196,7 @@ func (w *work) putMoved(tx Tx, charges []quota.Charge) error {
 		if !e.moved {
 			continue
 		}
-		if err := w.wrote(tx.Put(e, &charges[i])); err != nil {
+		if err := w.put(tx, e, &charges[i]); err != nil {
 			return err
 		}
 	}
@@ -190,7 +206,7 @@ func (w *work) putMoved(tx Tx, charges []quota.Charge) error {
 // charge writes down what was taken from the entries, and when.
 func (w *work) charge(tx Tx, r *quota.Request) (nonce quota.Nonce, err error) {
 	for i, e := range w.entries {
-		if err := w.wrote(tx.Put(e, &r.Charges[i])); err != nil {
+		if err := w.put(tx, e, &r.Charges[i]); err != nil {
 			return nonce, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -20,6 +21,9 @@ type Options struct {
 	Combine time.Duration
 	// Name is the data's, for errors.
 	Name string
+	// Births remembers pages beyond the data, so that a loss is noticed; nil trusts
+	// what it finds.
+	Births *storekit.Births
 	// NoFamilies says what to do instead of keeping a page per key; "" keeps them.
 	NoFamilies string
 }
@@ -42,6 +46,7 @@ func New(b Backend, o *Options) *Store {
 	s := &Store{backend: b}
 	if o != nil {
 		s.options = *o
+		s.births = births{o.Births}
 	}
 	var seed [32]byte
 	crand.Read(seed[:])
@@ -153,28 +158,35 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 	if err != nil {
 		return nil, err
 	}
-	states, err := look(tx, charges)
-	if err = tx.End(err); err != nil {
+	states, found, err := s.look(tx, charges)
+	if err = tx.End(err); err == nil {
+		err = s.births.remember(ctx, found)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return states, nil
 }
 
-func look(tx Tx, charges []quota.Charge) ([]quota.PageState, error) {
-	states := make([]quota.PageState, len(charges))
+func (s *Store) look(tx Tx, charges []quota.Charge) ([]quota.PageState, []*Entry, error) {
+	states, found := make([]quota.PageState, len(charges)), make([]*Entry, len(charges))
 	for i := range charges {
 		e, err := tx.Entry(charges[i].Pool, false)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = s.births.check(e, tx.Now(), false)
 		}
+		if err != nil {
+			return nil, nil, err
+		}
+		found[i] = e
 		if states[i], err = describe(tx.Now(), &charges[i], e.Page); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if !states[i].Blocked.IsZero() {
 			states[i].Reason = e.Reason
 		}
 	}
-	return states, nil
+	return states, found, nil
 }
 
 // Spend implements [quota.Store].
@@ -248,12 +260,15 @@ func (s *Store) run(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	s.work.broken = nil
+	s.work.begin(nil)
 	if err = j.do(&s.work, tx, j); s.work.broken != nil {
 		return tx.End(s.work.broken)
 	}
 	if failed := tx.End(nil); failed != nil {
 		return failed
+	}
+	if err == nil {
+		err = s.births.remember(ctx, s.saved)
 	}
 	return err
 }
@@ -265,8 +280,13 @@ type work struct {
 	units   []int64 // what is recorded, by charge
 	grant   Grant
 	nonces  *rand.ChaCha8
-	broken  error // something could not be written: the transaction must not be committed
+	births  births
+	saved   []*Entry // that must be remembered
+	broken  error    // something could not be written: the transaction must not be committed
 }
+
+// begin begins another transaction, which is broken if err is not nil.
+func (w *work) begin(err error) { w.broken, w.saved = err, w.saved[:0] }
 
 // wrote notes an error of writing.
 func (w *work) wrote(err error) error {

@@ -30,7 +30,7 @@ type ask struct {
 	tried   bool  // the steady way
 	extra   []any // what the body takes on top
 
-	known  []known          // by charge: what is known of its page
+	known  []quota.Birth    // by charge: what is known of its page
 	around []window.Instant // calendars and days are sent around these
 	old    [][]window.Limit // by charge: what the page was laid out for, if that must change
 }
@@ -59,13 +59,13 @@ const maxTurns = 20
 func (a *ask) run(ctx context.Context) ([]any, error) {
 	now := a.store.now()
 	a.around = append(a.around, window.At(now))
-	a.known = make([]known, len(a.charges))
+	a.known = make([]quota.Birth, len(a.charges))
 	for i := range a.charges {
 		if a.charges[i].Pool.Key != "" {
 			continue // a family's members come and go
 		}
 		var err error
-		if a.known[i], err = a.store.births.expect(ctx, pageKey(a.tag, a.charges[i].Pool.Name), now); err != nil {
+		if a.known[i], err = a.store.births.Expect(ctx, a.charges[i].Pool, now); err != nil {
 			return nil, err
 		}
 	}
@@ -100,6 +100,15 @@ func (a *ask) run(ctx context.Context) ([]any, error) {
 		case replyStale:
 			return nil, &quota.StaleBookError{Pool: charge.Pool, Revision: charge.Revision, Stored: integer(reply[1])}
 		case replyForgotten:
+			i := integer(reply[2]) - 1
+			known, other, err := a.store.births.Reconsider(ctx, charge.Pool, a.known[i])
+			if err != nil {
+				return nil, err
+			}
+			if other {
+				a.known[i] = known
+				continue
+			}
 			return nil, &quota.ForgottenError{Pool: charge.Pool, Born: window.Instant(integer(reply[1])).Time()}
 		default:
 			return reply, nil
@@ -201,7 +210,7 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 	}
 	keys, args := []string{pageKey(a.tag, c.Pool.Name)}, []any{nil}
 	n := packed{make([]byte, 0, 8*(8+3*len(c.Windows)))}
-	n.add(c.Units, identity(c.Revision, c.Windows), a.known[0].generation, flag(a.id)+flag(a.look))
+	n.add(c.Units, identity(c.Revision, c.Windows), a.known[0].Generation, flag(a.id)+flag(a.look))
 	if a.noSpend {
 		n.add(0, 0, 0, 0)
 	} else {
@@ -212,7 +221,7 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 		if open == 0 {
 			open = -1
 		}
-		n.add(int64(today.start), open, until, a.known[0].latest)
+		n.add(int64(today.start), open, until, micros(a.known[0].Latest))
 		keys = append(keys, spend, a.first)
 		rest := c.Pool.Name + "\x1d" + labels + "\x1d" + spend
 		args = append(args, labels, a.nonce[:], rest, quota.ReceiptLife.Milliseconds())
@@ -242,7 +251,7 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 	if len(list) > 5 {
 		granted, free, blocked = zero, list[5], list[6]
 	} else if !a.noSpend {
-		a.store.births.grew(keys[0], a.known[0].generation, integer(now))
+		a.store.births.Grew(c.Pool, a.known[0].Generation, instant(now))
 	}
 	return []any{one, now, granted, one, tight, used, limit, free, reset, zero, now, blocked, ""}, nil
 }
@@ -262,7 +271,7 @@ func (a *ask) zone(c *quota.Charge) string {
 func (a *ask) charge(i int, c *quota.Charge, windows []window.Limit) []byte {
 	var p packed
 	k := &a.known[i]
-	p.add(c.Units, c.Revision, micros(k.Born), micros(k.Until), identity(c.Revision, windows), k.generation, k.latest)
+	p.add(c.Units, c.Revision, micros(k.Born), micros(k.Until), identity(c.Revision, windows), k.Generation, micros(k.Latest))
 	switch {
 	case a.days != nil: // known by their keys
 		p.add(int64(len(a.days[i])))

@@ -163,7 +163,7 @@ func TestLossIsNoticed(t *testing.T) {
 	})
 	t.Run("by a process that has just begun", func(t *testing.T) {
 		c, p := dial(t, server.Addr), prefix()
-		j, err := journal.Open(bg, filepath.Join(t.TempDir(), "journal.db"))
+		j, err := journal.Open(bg, filepath.Join(t.TempDir(), "journal.db"), "redis://test")
 		if err != nil {
 			t.Fatal(err)
 		}

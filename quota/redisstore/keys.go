@@ -17,6 +17,7 @@ import (
 //	prefix{youtube/default}:spend:units:2026-11-20 who spent what on a day
 //	prefix{youtube/default}:pools                  the names of the pools
 //	prefix{youtube/default}:reasons                why pools are blocked
+//	prefix{youtube/default}:identity               which ledger this is
 //	prefix{client/default/203.0.113.7}:page:       the page of a family's member
 //	prefix{client/default}:members                 a family's members, by when they will be idle
 //	prefix{lease/default/trending}                 who runs a job

@@ -20,7 +20,7 @@ import (
 // machine is where a machine remembers the pages that its processes use.
 func machine(t testing.TB) quota.Births {
 	t.Helper()
-	j, err := journal.Open(bg, filepath.Join(t.TempDir(), "journal.db"))
+	j, err := journal.Open(bg, filepath.Join(t.TempDir(), "journal.db"), "redis://test")
 	if err != nil {
 		t.Fatal(err)
 	}

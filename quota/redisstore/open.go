@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -88,11 +89,15 @@ func dial(address string) (redis.UniversalClient, error) {
 	}
 }
 
-// Close closes the connections of a store that [Open] made. Those of [New] belong
-// to who gave them.
+// Close keeps what is known of the pages in [Options].Births, and closes the
+// connections of a store that [Open] made. Those of [New] belong to who gave them.
 func (s *Store) Close() error {
-	if s.opened == nil {
+	if s.births == nil {
 		return nil
 	}
-	return s.opened.Close()
+	err := s.births.Keep(context.Background())
+	if s.opened == nil {
+		return err
+	}
+	return errors.Join(err, s.opened.Close())
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/redisclock"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -21,8 +22,11 @@ import (
 type Options struct {
 	Prefix  string        // begins every key; "" is "headroom:"
 	Timeout time.Duration // of one round trip, whatever the client's own settings, and for a caller that cancels; zero is 2s
-	Births  quota.Births  // remembers pages beyond this process; nil: within it only
+	Births  quota.Births  // remembers the pages of this ledger beyond this process; nil: within it only
 }
+
+// defaultPrefix begins the keys of who names no prefix.
+const defaultPrefix = "headroom:"
 
 // Store is a [quota.Store] in Redis. It is safe for concurrent use.
 type Store struct {
@@ -32,7 +36,7 @@ type Store struct {
 	cluster *topology             // nil if it is none
 	prefix  string
 	timeout time.Duration
-	births  births
+	births  *storekit.Births
 	scripts scripts
 	day     atomic.Pointer[dayOf] // the last call's
 	moved   func() time.Time      // the clock of tests; nil: the server's
@@ -58,9 +62,9 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 		o = &Options{}
 	}
 	s := &Store{prefix: o.Prefix, timeout: o.Timeout, moved: redisclock.Get()}
-	s.births = births{kept: o.Births, known: make(map[string]known)}
+	s.births = storekit.NewBirths(s, o.Births)
 	if s.prefix == "" {
-		s.prefix = "headroom:"
+		s.prefix = defaultPrefix
 	}
 	if strings.ContainsAny(s.prefix, "{}") {
 		return nil, fmt.Errorf("prefix %q must not hold braces: they mark the part of a key that chooses its slot", s.prefix)
@@ -170,7 +174,7 @@ func (s *Store) decide(ctx context.Context, a *ask, id string) (quota.Verdict, e
 	if v.Blocked {
 		v.Reason = s.reason(ctx, a, c)
 	}
-	return v, s.births.remember(ctx, a, reply[13:])
+	return v, s.remember(ctx, a, reply[13:])
 }
 
 // reason is why a pool is blocked, for people: a refusal stands without it.
@@ -214,7 +218,7 @@ func (s *Store) record(ctx context.Context, a *ask, r *quota.Request) (quota.Uni
 	for i := range recorded {
 		recorded[i] = integer(reply[2+i])
 	}
-	return quota.Recorded(r.Charges, recorded), s.births.remember(ctx, a, reply[2+len(recorded):])
+	return quota.Recorded(r.Charges, recorded), s.remember(ctx, a, reply[2+len(recorded):])
 }
 
 // Block implements [quota.Store].
@@ -238,7 +242,7 @@ func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
 	if err != nil {
 		return err
 	}
-	return s.births.remember(ctx, a, reply[2:])
+	return s.remember(ctx, a, reply[2:])
 }
 
 // Look implements [quota.Store].
@@ -282,5 +286,5 @@ func (s *Store) look(ctx context.Context, charges []quota.Charge) (quota.PageSta
 		}
 		state.Windows = append(state.Windows, ws)
 	}
-	return state, s.births.remember(ctx, a, news)
+	return state, s.remember(ctx, a, news)
 }

@@ -60,7 +60,7 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 	}
 	return quota.Settlement{
 		Back: integer(reply[2]), Left: integer(reply[3]), Charged: integer(reply[4]), Repeat: integer(reply[5]) == 1,
-	}, s.births.remember(ctx, a, reply[6:])
+	}, s.remember(ctx, a, reply[6:])
 }
 
 // readReceipt reads the text of a receipt: pools, labels and spend keys.

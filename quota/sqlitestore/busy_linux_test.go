@@ -27,7 +27,7 @@ upstreams:
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
+	j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"), "sqlite:ledger.db")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,9 +26,11 @@
 // the -shm beside it, is an outage ([quota.ErrOutage]) and never an empty ledger.
 // So is a pool whose row is gone while something of it may still count: the table
 // births remembers it, and [quota.ForgottenError] stands until
-// [quota.Request.Restore] puts the spend back. A whole file that was replaced by
-// an older copy while no process ran cannot be told from the real one: put back
-// what is missing with an adjustment.
+// [quota.Request.Restore] puts the spend back. A whole file that was deleted, or
+// replaced by an older copy, while no process ran is noticed only with
+// [Options.Births]: a memory outside the file, such as a journal beside it. A copy
+// that lacks only the last minute before a crash may go unnoticed. If the file and
+// that memory are both gone, nothing shows that units were spent.
 //
 // WAL needs shared memory: the file must lie on a local disk, not on NFS or SMB.
 //
@@ -55,7 +57,10 @@
 //
 // # Backup
 //
+// [Backup] copies a ledger while processes use it, as does
+//
 //	sqlite3 ledger.db '.backup /backup/ledger.db'
 //
-// is right while processes use the file; cp is not, as it misses the -wal.
+// Do not use cp: it misses the -wal. [Restore] puts a backup in the place of a ledger
+// that no process uses, and says what it lacks.
 package sqlitestore

@@ -9,6 +9,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // Options are what [Open] can be told; nil is legal.
@@ -24,6 +25,10 @@ type Options struct {
 	// callers with a deadline: half of what they have left is theirs, to do what is
 	// to be done in an outage.
 	Wait time.Duration
+	// Births remembers the pools outside the file, so that a new file in its place,
+	// or an older copy, is found out; nil trusts the file. It must not be deleted
+	// with the file, and everybody who uses the file needs the same one.
+	Births quota.Births
 }
 
 // defaultWait stands inside the bounds that package deadline lists.
@@ -64,7 +69,21 @@ func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	if !o.Families {
 		engine.NoFamilies = "this ledger in SQLite keeps no families; keep them in memory, or open it with Families"
 	}
-	return &Store{pagestore.New(f, engine), f}, nil
+	s := &Store{file: f}
+	if o.Births != nil {
+		f.births = storekit.NewBirths(s, o.Births)
+		engine.Births = f.births
+	}
+	s.Store = pagestore.New(f, engine)
+	return s, nil
+}
+
+// ready says whether the store can be asked.
+func (s *Store) ready(ctx context.Context) error {
+	if s.file == nil {
+		return quota.BadInput("this store was not made by sqlitestore.Open")
+	}
+	return ctx.Err()
 }
 
 // Close closes the file. What is under way is finished first.
@@ -73,7 +92,11 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.Store.Close()
-	return s.file.close()
+	var failed error
+	if s.file.births != nil {
+		failed = s.file.births.Keep(context.Background())
+	}
+	return errors.Join(failed, s.file.close())
 }
 
 // file is the [pagestore.Backend].
@@ -82,8 +105,9 @@ type file struct {
 	clock quota.Clock
 	wait  time.Duration
 
-	writer  *session      // of the leader of the engine's queue
-	readers chan *session // nil: not connected yet
+	births  *storekit.Births // nil: the file is trusted
+	writer  *session         // of the leader of the engine's queue
+	readers chan *session    // nil: not connected yet
 	files   sqlitefile.Identity
 
 	// what the leader remembers between transactions

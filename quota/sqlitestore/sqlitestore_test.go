@@ -8,19 +8,37 @@ import (
 	"testing"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/journal"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 	"github.com/headroom-quota/headroom/quota/storetest"
 )
 
-func TestStore(t *testing.T) { storetest.Run(t, harness()) }
+func TestStore(t *testing.T) { storetest.Run(t, harness(false)) }
 
-// harness describes stores in files of their own to the suite.
-func harness() storetest.Harness {
+// A journal beside the file takes nothing for a loss that is none.
+func TestStoreWithAJournal(t *testing.T) {
+	h := harness(true)
+	h.Size = nil // the file is as large as without one
+	storetest.Run(t, h)
+}
+
+// harness describes stores in files of their own to the suite, with a journal or
+// without one.
+func harness(journaled bool) storetest.Harness {
 	clock := storetest.NewClock()
 	var mu sync.Mutex
 	paths := make(map[quota.Store]string)
 	open := func(t testing.TB, path string) quota.Store {
-		s, err := sqlitestore.Open(context.Background(), path, &sqlitestore.Options{Clock: clock, Families: true})
+		o := &sqlitestore.Options{Clock: clock, Families: true}
+		if journaled {
+			j, err := journal.Open(context.Background(), filepath.Join(filepath.Dir(path), "journal.db"), "sqlite:"+path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { j.Close() })
+			o.Births = j
+		}
+		s, err := sqlitestore.Open(context.Background(), path, o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,6 +40,8 @@ const (
 	familyFind     statement = "family_find"
 	familySave     statement = "family_save"
 	spendSum       statement = "spend"
+	identityFind   statement = "identity_find"
+	identityMove   statement = "identity_move"
 )
 
 // text returns what SQLite is told. Nothing may follow the statement, not even a

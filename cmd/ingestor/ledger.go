@@ -1,0 +1,317 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/sqlitestore"
+)
+
+func (a *app) ledgerCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ledger",
+		Short: "Back up, restore or start the ledger afresh",
+		Long: `Back up and restore a ledger, or accept one that has lost data.
+
+A journal outside the ledger remembers how far each pool had come. If the ledger is
+deleted, emptied or replaced by an older copy, its pools are refused while units that
+were spent may still count.`,
+		Example: `  ingestor ledger backup /backup/ledger.db
+  ingestor ledger restore /backup/ledger.db
+  ingestor ledger fresh --reason "moved to a new project"`,
+		Args: known,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.ledgerFreshCommand(), a.ledgerBackupCommand(), a.ledgerRestoreCommand())
+	return cmd
+}
+
+// afresh is a pool that is taken up as the ledger has it, in JSON.
+type afresh struct {
+	Pool  string    `json:"pool"`
+	Since time.Time `json:"since"`
+}
+
+func (a *app) ledgerFreshCommand() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "fresh --reason TEXT",
+		Short: "Accept a ledger that has lost data as it is",
+		Long: `Accept the pools that the ledger has forgotten as it has them now. This assumes that
+nothing else was spent of them, and the command prints what it assumes. If units were
+spent, use ingestor quota adjust instead, which adds them and accepts the pool, too.
+
+The reason is kept in the spend, as a correction of 0 units. Calls that were admitted
+in an outage of another ledger, which was at the same address before, are dropped; the
+command prints how to count them.`,
+		Example: `  ingestor ledger fresh --reason "nothing was spent today, says the console"`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := needReason(reason); err != nil {
+				return err
+			}
+			return a.withLedger(cmd, func(ctx context.Context, l *quota.Ledger) error { return a.startAfresh(ctx, l, reason) })
+		},
+	}
+	a.outputFlag(cmd)
+	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept in the spend (required)")
+	return cmd
+}
+
+func (a *app) startAfresh(ctx context.Context, l *quota.Ledger, reason string) error {
+	lost, err := l.Forgotten(ctx)
+	if err != nil {
+		return err
+	}
+	missing, err := a.overlook(ctx, l, reason)
+	if err != nil {
+		return err
+	}
+	views := []afresh{}
+	for _, pool := range lost {
+		if err := l.Trust(ctx, pool.Pool, reason); err != nil {
+			return err
+		}
+		views = append(views, afresh{pool.Pool.String(), pool.Born.UTC()})
+	}
+	dropped, err := a.dropDebts(ctx, l)
+	if err != nil {
+		return err
+	}
+	return a.print(views, func(s *sheet) {
+		for _, v := range views {
+			s.line("Assumes that nothing was spent of %s since %s, except what the ledger knows.", v.Pool, stamp(v.Since))
+		}
+		for _, d := range dropped {
+			s.line("Dropped %s units of %s, admitted for the ledger that was here before. To count them here:", view.Number(d.Units), d.Pool)
+			s.line("  ingestor quota adjust %s %d --reason \"admitted in an outage\"", d.Pool, d.Units)
+		}
+		for _, m := range missing {
+			s.line("Assumes that the %s units which runs have spent since %s, by the catalog, were none.", view.Number(m.runs-m.ledger), stamp(m.since))
+		}
+		if len(views)+len(dropped)+len(missing) == 0 {
+			s.line("The ledger has forgotten nothing. Nothing was changed.")
+		}
+	})
+}
+
+// overlook notes that the catalog may know of more spend than the ledger.
+func (a *app) overlook(ctx context.Context, l *quota.Ledger, reason string) (all []*shortfall, err error) {
+	if _, err := os.Stat(a.loaded.Catalog); err != nil {
+		return nil, nil // there is no history
+	}
+	var done closers
+	defer func() { err = errors.Join(err, done.close()) }()
+	c, err := a.openCatalog(ctx, a.loaded, &done)
+	if err != nil {
+		return nil, err
+	}
+	if all, err = a.shortfalls(ctx, a.loaded, l, c); err != nil || len(all) == 0 {
+		return nil, err
+	}
+	for _, m := range all {
+		for _, name := range slices.Sorted(maps.Keys(l.Book().Upstreams[metered].Pools)) {
+			if err := l.Trust(ctx, quota.Pool{Upstream: metered, Account: m.account, Name: name}, reason); err != nil {
+				return nil, err
+			}
+		}
+	}
+	_, err = c.ChargeTo(ctx, a.journal.Ledger(), true)
+	return all, err
+}
+
+// dropDebts drops the calls that were admitted for another ledger at this address.
+func (a *app) dropDebts(ctx context.Context, l *quota.Ledger) ([]quota.EntryCharge, error) {
+	if a.journal == nil {
+		return nil, nil
+	}
+	var dropped []quota.EntryCharge
+	stray, err := l.Strays(ctx)
+	for i := range stray {
+		if _, err := a.journal.Done(ctx, stray[i]); err != nil {
+			return nil, err
+		}
+		for n, c := range stray[i].Charges {
+			if stray[i].Settled != nil {
+				c.Units = stray[i].Settled[n]
+			}
+			dropped = addUnits(dropped, c)
+		}
+	}
+	return dropped, err
+}
+
+// addUnits sums charges up by pool.
+func addUnits(all []quota.EntryCharge, c quota.EntryCharge) []quota.EntryCharge {
+	for i := range all {
+		if all[i].Pool == c.Pool {
+			all[i].Units += c.Units
+			return all
+		}
+	}
+	return append(all, c)
+}
+
+// ledgerFile is the path of the ledger, which must be in a file.
+func (a *app) ledgerFile(cmd *cobra.Command, doing, instead string) (*settings, string, error) {
+	s, err := a.settings(cmd.Flags())
+	if err != nil {
+		return nil, "", err
+	}
+	kind, where, err := s.home()
+	if err != nil {
+		return nil, "", config(err)
+	}
+	switch kind {
+	case "sqlite":
+		return s, where, nil
+	case "memory":
+		return nil, "", usage("%s: a ledger in memory ends with its process", doing)
+	}
+	return nil, "", usage("%s is for a ledger in SQLite; %s", doing, instead)
+}
+
+func (a *app) ledgerBackupCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Copy a SQLite ledger to a file",
+		Long: `Copy a ledger in SQLite to a file, as it is at one instant. Processes may use the ledger
+meanwhile. An existing file is never overwritten.
+
+A ledger in Redis is backed up by Redis itself: redis-cli --rdb FILE.`,
+		Example: `  ingestor ledger backup /backup/ledger-2026-11-20.db`,
+		Args:    oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, path, err := a.ledgerFile(cmd, "backup", "Redis has its own means: redis-cli --rdb FILE")
+			if err != nil {
+				return err
+			}
+			if err := sqlitestore.Backup(cmd.Context(), path, args[0]); err != nil {
+				return err
+			}
+			return a.print(map[string]string{"ledger": path, "backup": args[0]}, func(s *sheet) {
+				s.line("Backed up %s to %s.", path, args[0])
+			})
+		},
+	}
+	a.outputFlag(cmd)
+	return cmd
+}
+
+func oneFile(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 || args[0] == "" {
+		return usage("%s takes one file; see %s --help", cmd.CommandPath(), cmd.CommandPath())
+	}
+	return nil
+}
+
+// restored is what a ledger that was restored lacks, in JSON.
+type restored struct {
+	Pool  string    `json:"pool"`
+	Since time.Time `json:"since"`           // the backup knows what was spent until then
+	Units *int64    `json:"units,omitempty"` // spent since, as the ledger before it had counted; missing if nobody knows
+}
+
+func (a *app) ledgerRestoreCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Put a backup in the place of a SQLite ledger",
+		Long: `Put a backup in the place of a ledger in SQLite. Stop all processes that use the ledger
+first; the command refuses while one does. The backup must be a sound ledger. It is
+copied and stays.
+
+A backup does not know what was spent after it was made. The command prints these units
+by pool, as far as they are known, and the commands that add them. Until then calls of
+these pools are refused while the units may still count.
+
+A ledger in Redis is restored by Redis itself.`,
+		Example: `  ingestor ledger restore /backup/ledger-2026-11-20.db`,
+		Args:    oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, path, err := a.ledgerFile(cmd, "restore", "Redis has its own means: stop it, put the RDB file in its folder, start it")
+			if err != nil {
+				return err
+			}
+			return a.restore(cmd, s, path, args[0])
+		},
+	}
+	a.outputFlag(cmd)
+	return cmd
+}
+
+func (a *app) restore(cmd *cobra.Command, s *settings, path, backup string) error {
+	ctx := cmd.Context()
+	if err := s.makeState(path); err != nil {
+		return config(err)
+	}
+	a.seeLedger(ctx, s)
+	lack, err := sqlitestore.Restore(ctx, backup, path)
+	if err != nil {
+		return err
+	}
+	known := map[quota.Pool]int64{}
+	for _, l := range lack {
+		known[l.Pool] = l.Units
+	}
+	return a.withLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
+		lost, err := l.Forgotten(ctx)
+		if err != nil {
+			return err
+		}
+		views := []restored{}
+		for _, pool := range lost {
+			v := restored{Pool: pool.Pool.String(), Since: pool.Born.UTC()}
+			if units, ok := known[pool.Pool]; ok {
+				v.Units = &units
+			}
+			views = append(views, v)
+		}
+		return a.print(views, func(s *sheet) { s.restored(path, backup, views) })
+	})
+}
+
+// seeLedger has the journal remember how far the ledger has come before it is replaced.
+// One that cannot be read is remembered as far as it was seen before.
+func (a *app) seeLedger(ctx context.Context, s *settings) {
+	_, path, _ := s.home()
+	if _, err := os.Stat(path); err != nil {
+		return
+	}
+	var done closers
+	l, _, err := a.openLedger(ctx, s, &done)
+	if err == nil {
+		_, err = l.Forgotten(ctx) // it looks at every pool
+	}
+	if err = errors.Join(err, done.close()); err != nil {
+		fmt.Fprintf(a.stderr, "ingestor: the ledger that is replaced cannot be read: %s\n", err)
+	}
+}
+
+func (s *sheet) restored(path, backup string, views []restored) {
+	s.line("Restored %s from %s.", path, filepath.Base(backup))
+	if len(views) == 0 {
+		s.line("Nothing that may still count is missing.")
+		return
+	}
+	s.line("The backup does not know what was spent since then. These pools are refused until you add it:")
+	for _, v := range views {
+		units := "UNITS"
+		if v.Units != nil {
+			units = fmt.Sprint(*v.Units)
+			s.line("  %s: %s units since %s", v.Pool, view.Number(*v.Units), stamp(v.Since))
+		} else {
+			s.line("  %s: units since %s are unknown; see the upstream's console", v.Pool, stamp(v.Since))
+		}
+		s.line("    ingestor quota adjust %s %s --reason \"spent after the backup\"", v.Pool, units)
+	}
+}

@@ -1,0 +1,6 @@
+-- Which ledger the runs are charged to: its address, and since when.
+CREATE TABLE ledger (
+	one     INTEGER PRIMARY KEY CHECK (one = 1),
+	address TEXT    NOT NULL,
+	since   INTEGER NOT NULL
+) STRICT;

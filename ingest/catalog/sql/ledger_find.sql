@@ -1,0 +1,2 @@
+-- Finds the ledger that runs are charged to.
+SELECT address, since FROM ledger

@@ -1,0 +1,55 @@
+package redisstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/redisclock"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/redisstore"
+	"github.com/headroom-quota/headroom/quota/storetest"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// A revision makes a pool's windows shorter. Once they are over the page is gone, and
+// that is no loss: neither to the process that laid it out, nor to one that starts
+// later or that had only seen the longer ones.
+func TestPageOfShortenedWindowsRunsOut(t *testing.T) {
+	for name, births := range map[string]func(t *testing.T) quota.Births{
+		"in a process": func(*testing.T) quota.Births { return nil },
+		"on a machine": func(t *testing.T) quota.Births { return machine(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := storetest.NewClock()
+			redisclock.Set(clock.Now)
+			t.Cleanup(func() { redisclock.Set(nil) })
+			c, p, kept := dial(t, server.Addr), prefix(), births(t)
+			s, idle := openWith(t, c, redisstore.Options{Prefix: p, Births: kept}), openWith(t, c, redisstore.Options{Prefix: p, Births: kept})
+			long := quota.Request{Charges: []quota.Charge{units(1, 100)}}
+			short := quota.Request{Charges: []quota.Charge{units(1, 100)}}
+			spec, err := window.Spec{Per: 10 * time.Minute}.Normal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			short.Charges[0].Revision, short.Charges[0].Windows = 2, []window.Limit{window.NewLimit(spec, 100)}
+			granted(t, "by the long windows", s, long)
+			granted(t, "by the long windows", idle, long)
+			granted(t, "by the short ones", s, short)
+			left := expire(t, c, page(p))
+			if left > 4*time.Hour {
+				t.Fatalf("the page has %s to live, its window is 10m long", left)
+			}
+			clock.Advance(left)
+			if n := granted(t, "after the pause", s, short); n != 1 {
+				t.Errorf("%d used, want 1", n)
+			}
+			if kept == nil {
+				return
+			}
+			clock.Advance(expire(t, c, page(p)))
+			granted(t, "a process that starts then", openWith(t, c, redisstore.Options{Prefix: p, Births: kept}), short)
+			clock.Advance(expire(t, c, page(p)))
+			granted(t, "who had seen the long windows only", idle, short)
+		})
+	}
+}

@@ -1,0 +1,172 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"modernc.org/sqlite"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Backup copies the ledger at path, as it is at one instant, to a path where there is
+// no file. Processes may use the ledger meanwhile.
+func Backup(ctx context.Context, path, to string) error {
+	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			err = errors.New("there is a file already; name another one")
+		}
+		return fmt.Errorf("back up to %s: %w", to, err)
+	}
+	part := to + ".part"
+	if err := copyLedger(ctx, path, part); err != nil {
+		return errors.Join(files.Fault("back up", path, err), removed(part))
+	}
+	// a link, unlike a rename, replaces nothing
+	if err := os.Link(part, to); err != nil {
+		return errors.Join(fmt.Errorf("back up to %s: %w", to, err), removed(part))
+	}
+	return errors.Join(os.Remove(part), synced(filepath.Dir(to)))
+}
+
+// Lack is what a ledger that was restored does not know of a pool.
+type Lack struct {
+	Pool  quota.Pool
+	Since time.Time // the backup knows what was spent until then; zero if it does not know the pool
+	Units int64     // that the ledger before it had counted since
+}
+
+// Restore puts a backup in the place of the ledger at path, and returns what it lacks
+// of what that ledger knows. It refuses if a process uses the ledger.
+func Restore(ctx context.Context, backup, path string) ([]Lack, error) {
+	part := path + ".restored"
+	if err := copyLedger(ctx, backup, part); err != nil {
+		return nil, errors.Join(files.Fault("restore", backup, err), removed(part))
+	}
+	lack, err := lacking(ctx, part, path)
+	if err == nil {
+		err = alone(path)
+	}
+	if info, there := os.Stat(path); err == nil && there == nil {
+		err = os.Chmod(part, info.Mode().Perm()) // others may share it
+	}
+	if err != nil {
+		return nil, errors.Join(files.Fault("restore over", path, err), removed(part))
+	}
+	return lack, errors.Join(os.Rename(part, path), synced(filepath.Dir(path)))
+}
+
+// copyLedger copies a file that must be a sound ledger.
+func copyLedger(ctx context.Context, from, to string) error {
+	err := sqlitefile.Untouched(from, func(db *sql.DB) error {
+		if err := files.LookAt(ctx, db, steps); err != nil {
+			return err
+		}
+		var tables int
+		err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name IN ('births', 'pools', 'reservations')`).Scan(&tables)
+		if err == nil && tables != 3 {
+			err = errors.New("it is no ledger")
+		}
+		var sound string
+		if err == nil {
+			err = db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&sound)
+		}
+		if err == nil && sound != "ok" {
+			err = fmt.Errorf("it is damaged: %s", sound)
+		}
+		return err
+	})
+	if err == nil {
+		err = sqlitefile.Snapshot(ctx, from, to)
+	}
+	if err == nil {
+		err = synced(to)
+	}
+	return err
+}
+
+// lacking compares a backup with the ledger at path. A ledger that is gone or cannot be
+// read cannot be compared.
+func lacking(ctx context.Context, backup, path string) (all []Lack, err error) {
+	err = sqlitefile.Untouched(path, func(db *sql.DB) (err error) {
+		all = nil
+		one, err := db.Conn(ctx) // ATTACH is of a connection
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, one.Close()) }()
+		if _, err := one.ExecContext(ctx, `ATTACH ? AS backup`, backup); err != nil {
+			return err
+		}
+		rows, err := one.QueryContext(ctx, `SELECT b.upstream, b.account, b.pool, coalesce(was.written, 0), sum(r.units)
+			FROM births AS b JOIN reservations AS r ON r.pool_id = b.id
+			LEFT JOIN backup.pools AS was USING (upstream, account, pool)
+			WHERE r.at > coalesce(was.written, 0) GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3`)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, rows.Close()) }()
+		for rows.Next() {
+			var l Lack
+			var since int64
+			if err := rows.Scan(&l.Pool.Upstream, &l.Pool.Account, &l.Pool.Name, &since, &l.Units); err != nil {
+				return err
+			}
+			if since != 0 {
+				l.Since = time.UnixMicro(since).UTC()
+			}
+			all = append(all, l)
+		}
+		return rows.Err()
+	})
+	if errors.Is(err, fs.ErrNotExist) || sqlitefile.Code(err) != 0 && !sqlitefile.Busy(err) {
+		return nil, nil
+	}
+	return all, err
+}
+
+// alone makes sure that nobody has the file at path open, and that nothing of it stands
+// beside it: only then SQLite leaves the WAL mode.
+func alone(path string) (err error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(removed(path+"-wal"), removed(path+"-shm")) // of no use without it
+	}
+	c, err := sqlite.NewConnector(sqlitefile.URI(path, map[string][]string{"mode": {"rw"}}))
+	if err != nil {
+		return err
+	}
+	db := sql.OpenDB(c)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var mode string
+	err = db.QueryRow(`PRAGMA journal_mode = DELETE`).Scan(&mode)
+	switch {
+	case sqlitefile.Busy(err), err == nil && mode != "delete":
+		return fmt.Errorf("a process uses it; stop every process that does (lsof %s shows them), then try again", path)
+	case err != nil: // it is damaged, which may be why it is replaced
+		return errors.Join(removed(path+"-wal"), removed(path+"-shm"))
+	}
+	return nil
+}
+
+func removed(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// synced has the disk keep a file, or the names in a directory.
+func synced(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,110 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+var _ quota.Identified = (*Store)(nil)
+
+// Identity implements [quota.Identified]. A file has one, which the transaction that
+// makes the tables makes with them.
+func (s *Store) Identity(ctx context.Context, _, _ string) (id string, err error) {
+	if err := s.ready(ctx); err != nil {
+		return "", err
+	}
+	id, _, err = s.file.identity(ctx)
+	return id, err
+}
+
+func (f *file) identity(ctx context.Context) (id, path string, err error) {
+	t, err := f.view(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	r, err := t.one(identityFind)
+	if err == nil && r != nil {
+		id, path = r.text(0), r.text(1)
+	}
+	return id, path, t.End(err)
+}
+
+// CopyOf returns the path of another ledger with the same identity: the one that this
+// file was copied from, or empty if there is none. Neither counts what is spent of the
+// other. A file that was moved is no copy.
+func (s *Store) CopyOf(ctx context.Context) (path string, err error) {
+	if err := s.ready(ctx); err != nil {
+		return "", err
+	}
+	real, err := realPath(s.file.path)
+	if err != nil {
+		return "", err
+	}
+	id, was, err := s.file.identity(ctx)
+	if err != nil || was == real {
+		return "", err
+	}
+	if was != "" {
+		var other string
+		err := sqlitefile.Untouched(was, func(db *sql.DB) error {
+			return db.QueryRowContext(ctx, `SELECT id FROM identity`).Scan(&other)
+		})
+		if err == nil && other == id { // what cannot be read is no ledger any more
+			return was, nil
+		}
+	}
+	return "", s.file.moveTo(ctx, real)
+}
+
+// moveTo notes where the ledger is, beside the transactions of the engine.
+func (f *file) moveTo(ctx context.Context, path string) error {
+	p := sqlitefile.NewPatience(ctx, f.path, f.wait)
+	defer p.End()
+	var w *session
+	err := p.Retry(func() (err error) {
+		w, err = connect(ctx, f.path, sqlitefile.Write)
+		return err
+	})
+	if err != nil {
+		return f.fault("write to", err)
+	}
+	if err = p.Retry(w.begin); err == nil {
+		if err = w.do(identityMove, path); err == nil {
+			err = w.do(commit)
+		}
+	}
+	if err = errors.Join(err, w.close()); err != nil {
+		return f.fault("write to", err)
+	}
+	return nil
+}
+
+// Canonical returns the one way to write where a ledger is: its path without symbolic
+// links. The file need not be there, its directory must.
+func Canonical(path string) (string, error) {
+	real, err := realPath(path)
+	return "sqlite:" + real, err
+}
+
+// realPath is the absolute path of a file, which need not be there.
+func realPath(path string) (string, error) {
+	whole, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(whole)
+	if err == nil {
+		return real, nil
+	}
+	dir, failed := filepath.EvalSymlinks(filepath.Dir(whole))
+	if failed != nil {
+		return "", fmt.Errorf("find %s: %w", path, errors.Join(err, failed))
+	}
+	return filepath.Join(dir, filepath.Base(whole)), nil
+}
