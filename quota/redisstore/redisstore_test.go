@@ -260,6 +260,9 @@ func harness(t *testing.T, client redis.UniversalClient) storetest.Harness {
 		Reopen:   again,
 		Size:     func(t testing.TB, s quota.Store) int64 { return size(t, client, prefixOf[s]) },
 		Families: true,
+
+		Age:        func(t testing.TB, s quota.Store, d time.Duration) { age(t, client, prefixOf[s], d) },
+		Operations: scaled(3_000, 20_000),
 	}
 }
 
