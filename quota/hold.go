@@ -147,14 +147,11 @@ func (h *Hold) shorten() {
 		return
 	}
 	h.prices = p
-	if !h.verdict.Outage {
-		h.slack = -1 // in other windows the units may count for less long
-	}
 	charges := make([]Charge, len(h.left))
 	for i := range charges {
 		c, err := p.pool(h.r.price.charges[i].Pool)
-		if err != nil { // there is no such pool any more
-			h.ends = h.made
+		if err != nil || !slices.EqualFunc(c.Windows, h.r.price.charges[i].Windows, sameLayout) {
+			h.ends = h.made // the page is laid out anew, and gives back nothing that it counted before
 			return
 		}
 		charges[i] = c
@@ -232,3 +229,5 @@ func (h *Hold) gone() []int64 {
 	}
 	return spent
 }
+
+func sameLayout(a, b window.Limit) bool { return a.Layout == b.Layout }

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -144,7 +145,7 @@ func (d *drawn) settle(ctx context.Context, r *Reservation, units []int64) (Sett
 		// under an id of its own, and always the same, so that trying again charges once
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.ledger.timeout)
 		defer cancel()
-		_, err := r.ledger.store.Record(within, Request{ID: d.id, Charges: d.short, Labels: d.labels})
+		_, err := r.ledger.store.Record(within, Request{ID: d.id, Charges: r.ledger.byBook(d.short), Labels: d.labels})
 		if err != nil {
 			return Settlement{}, r.ledger.storeError(context.WithoutCancel(ctx), "settle "+d.short[0].Pool.String(), err)
 		}
@@ -184,4 +185,17 @@ func (d *drawn) correct(r *Reservation, units []int64) *Settlement {
 		}
 	}
 	return &s
+}
+
+// byBook returns charges as the price book of now has their pools, which may have
+// changed since; a pool that it does not have any more stays as it was.
+func (l *Ledger) byBook(charges []Charge) []Charge {
+	prices, now := l.prices.Load(), slices.Clone(charges)
+	for i := range now {
+		if c, err := prices.pool(now[i].Pool); err == nil {
+			c.Units = now[i].Units
+			now[i] = c
+		}
+	}
+	return now
 }

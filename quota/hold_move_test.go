@@ -205,21 +205,6 @@ func TestLateCallsOfAHold(t *testing.T) {
 		counts(b, 2, 100)
 		closes(b, 98)
 	})
-	t.Run("they are paid for anew in the windows of another price book", func(t *testing.T) {
-		b := begin(t)
-		book := mustParse(t, "revision: 2\nupstreams: {youtube: {pools: {units: {quota: 101, headroom: 0, windows: [{per: 24h}, {per: 2h}]}}, methods: {videos.list: 1}}}")
-		if err := b.l.SetBook(book); err != nil {
-			t.Fatal(err)
-		}
-		b.clock.Advance(time.Second)
-		must(t, b.l, units(1)) // lays the page out: 2h have buckets of 5s
-		b.clock.Advance(30 * time.Second)
-		draw(t, b.ctx, b.l, list)
-		b.clock.Set(noon.Add(2*time.Hour + 30*time.Second))
-		if n := used(t, b.l, "units", "2h"); n != 4 {
-			t.Errorf("used %d of a hold of which a call left within 2h, want 4", n)
-		}
-	})
 }
 
 func TestHoldEndsWithTheShortestWindow(t *testing.T) {

@@ -366,8 +366,8 @@ func TestHold(t *testing.T) {
 			ends       time.Time
 		}{
 			{"with the same boundaries", testBook, noon.Add(time.Hour)},
-			{"with a nearer one", hourly, noon.Add(59 * time.Minute)},
-			{"with one that was near when it was made", strings.Replace(hourly, "{per: hour}", "{per: hour, lag: 30m}", 1), noon.Add(50 * time.Minute)},
+			{"with other limits", strings.NewReplacer("revision: 1", "revision: 2", "quota: 10000", "quota: 20000").Replace(testBook), noon.Add(time.Hour)},
+			{"with other windows", hourly, noon.Add(50 * time.Minute)},
 			{"without its pool", "revision: 2\nupstreams: {github: {pools: {core: {quota: 60, windows: [{per: 1h}]}}, methods: {get: 1}}}\n", noon.Add(50 * time.Minute)},
 		} {
 			t.Run(test.name, func(t *testing.T) {

@@ -37,6 +37,8 @@ func (c *Course) See(now window.Instant) (proven window.Instant, quiet time.Dura
 	leapt := c.Leapt
 	quiet = now.Sub(c.Called)
 	switch resting := leapt != 0 && now >= leapt; {
+	case quiet < 0 && leapt != 0 && now > c.Proven: // it was set back by a part of the leap
+		c.Leapt = min(leapt, now)
 	case c.Called == 0 || quiet < 0: // the first time, or it was set back
 		c.Leapt, c.Proven = 0, now
 	case resting && now.Sub(leapt) < c.rest():

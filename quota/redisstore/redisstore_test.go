@@ -271,6 +271,9 @@ func harness(t *testing.T, client redis.UniversalClient) storetest.Harness {
 			})
 			return n
 		},
+
+		Age:        func(t testing.TB, s quota.Store, d time.Duration) { age(t, client, prefixOf[s], d) },
+		Operations: scaled(3_000, 20_000),
 	}
 }
 

@@ -27,6 +27,10 @@ type Harness struct {
 	// not survive one.
 	Reopen func(t testing.TB, s quota.Store) quota.Store
 
+	// Age makes what s keeps older by d, or younger again if d is negative, where it
+	// expires by another clock than the one that SetClock moves. Nil: there is none.
+	Age func(t testing.TB, s quota.Store, d time.Duration)
+
 	// Size returns the bytes that s keeps. Nil: nobody can tell.
 	Size func(t testing.TB, s quota.Store) int64
 

@@ -12,48 +12,80 @@ import (
 	"pgregory.net/rapid"
 )
 
-// actions are what a timeline is made of. What comes twice is drawn twice as
-// often.
+// actions are what a timeline is made of, and how often each comes.
 func (tr *trial) actions() map[string]func(*rapid.T) {
-	return map[string]func(*rapid.T){
-		"":         tr.check,
-		"reserve":  tr.reserve,
-		"reserve2": tr.reserve,
-		"reserve3": tr.reserve,
-		"reserve4": tr.reserve,
-		"reserve5": tr.reserve,
-		"reserve6": tr.reserve,
-		"reserve7": tr.reserve,
-		"reserve8": tr.reserve,
-		"settle":   tr.settle,
-		"settle2":  tr.settle,
-		"repeat":   tr.repeat,
-		"record":   tr.record,
-		"correct":  tr.correct,
-		"block":    tr.block,
-		"open":     tr.open,
-		"look":     tr.look,
-		"look2":    tr.look,
-		"forward":  tr.forward,
-		"forward2": tr.forward,
-		"forward3": tr.forward,
-		"boundary": tr.boundary,
-		"back":     tr.back,
-		"ahead":    tr.ahead,
-		"return":   tr.comeHome,
-		"revise":   tr.revise,
-		"limit":    tr.limit,
-		"stale":    tr.stale,
+	actions := map[string]func(*rapid.T){"": tr.check}
+	for _, a := range []struct {
+		name   string
+		weight int
+		do     func(*rapid.T)
+	}{
+		{"reserve", 8, tr.reserve},
+		{"settle", 2, tr.settle},
+		{"repeat", 1, tr.repeat},
+		{"record", 1, tr.record},
+		{"correct", 1, tr.correct},
+		{"block", 1, tr.block},
+		{"open", 1, tr.open},
+		{"lift", 1, tr.lift},
+		{"look", 2, tr.look},
+		{"forward", 3, tr.forward},
+		{"boundary", 1, tr.boundary},
+		{"back", 2, tr.back},
+		{"brink", 1, tr.brink},
+		{"twice", 1, tr.twice},
+		{"ahead", 1, tr.ahead},
+		{"return", 1, tr.comeHome},
+		{"pause", 1, tr.pause},
+		{"restart", 1, tr.restart},
+		{"revise", 1, tr.revise},
+		{"limit", 1, tr.limit},
+		{"stale", 1, tr.stale},
+		{"member", 3, tr.member},
+		{"leap", 1, tr.leap},
+	} {
+		for i := range a.weight {
+			actions[fmt.Sprint(a.name, i)] = func(rt *rapid.T) {
+				a.do(rt)
+				tr.settled(rt)
+			}
+		}
 	}
+	return actions
 }
 
 // check is what holds after every operation.
 func (tr *trial) check(rt *rapid.T) {
-	for _, p := range tr.pools {
+	for _, p := range tr.all() {
 		if problem := p.page.unsafe(max(p.page.latest, tr.clock)); problem != "" {
 			rt.Fatalf("the model itself is wrong: %s", problem)
 		}
 	}
+}
+
+// settled charges pages of which it is open what a refusal has left of them.
+func (tr *trial) settled(rt *rapid.T) {
+	for _, p := range tr.all() {
+		if p.unsure {
+			tr.recordThis(rt, tr.store(rt), window.Never, p)
+		}
+	}
+}
+
+// all are the pools, and the members of the family.
+func (tr *trial) all() []*modelPool {
+	if tr.family == nil {
+		return tr.pools
+	}
+	return append(tr.pools[:len(tr.pools):len(tr.pools)], tr.family.members...)
+}
+
+// some are one to three of the pools.
+func (tr *trial) some(rt *rapid.T) (pools []*modelPool) {
+	for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, 2), 1, 3, rapid.ID[int]).Draw(rt, "pools") {
+		pools = append(pools, tr.pools[i])
+	}
+	return pools
 }
 
 func (tr *trial) pool(rt *rapid.T) *modelPool {
@@ -76,10 +108,7 @@ func drawUnits(rt *rapid.T, p *modelPool) int64 {
 }
 
 func (tr *trial) reserve(rt *rapid.T) {
-	var pools []*modelPool
-	for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, 2), 1, 3, rapid.ID[int]).Draw(rt, "pools") {
-		pools = append(pools, tr.pools[i])
-	}
+	pools := tr.some(rt)
 	var units []int64
 	for _, p := range pools {
 		units = append(units, drawUnits(rt, p))
@@ -89,6 +118,11 @@ func (tr *trial) reserve(rt *rapid.T) {
 		tr.ids++
 		id = fmt.Sprintf("call %d", tr.ids)
 	}
+	tr.reserveAndWait(rt, id, pools, units)
+}
+
+// reserveAndWait reserves, and at times waits as long as it is told to.
+func (tr *trial) reserveAndWait(rt *rapid.T, id string, pools []*modelPool, units []int64) {
 	v := tr.reserveThese(rt, id, pools, units)
 	if v.Allowed || v.Impossible || rapid.IntRange(0, 3).Draw(rt, "wait") > 0 {
 		return
@@ -112,8 +146,10 @@ func (tr *trial) reserveThese(rt *rapid.T, id string, pools []*modelPool, units 
 	}
 	got, err := tr.store(rt).Reserve(context.Background(), req)
 	if err != nil {
-		rt.Fatalf("reserve %v: %v", units, err)
+		rt.Fatalf("at %s: reserve %v: %v", tr.clock.Time(), units, err)
 	}
+	tr.tell(rt, "reserve %s: %s", names(pools, units...), tell(got, err))
+	tr.called(pools[0])
 	if got.ID != id || (got.Nonce != [16]byte{}) != (got.Allowed && id != "") {
 		rt.Fatalf("reserve as %q: the verdict has id %q and nonce %x", id, got.ID, got.Nonce)
 	}
@@ -125,16 +161,14 @@ func (tr *trial) reserveThese(rt *rapid.T, id string, pools []*modelPool, units 
 	}
 	token := got.Token()
 	got.ID, got.Nonce, got.Reason = "", [16]byte{}, ""
+	if pools[0].pool.Key != "" { // another key's call may have re-based it
+		got.Rebased = want.Rebased
+	}
 	if diff := cmp.Diff(want, got, sameTime); diff != "" {
 		rt.Fatalf("at %s: reserve %v (-model +store):\n%s", tr.clock.Time(), units, diff)
 	}
 	if got.Allowed && id != "" {
-		r := &modelReceipt{token: token, made: tr.clock, pools: pools, units: units}
-		for _, p := range pools {
-			r.at = append(r.at, p.page.latest)
-			r.gens = append(r.gens, p.page.generation)
-		}
-		tr.receipts = append(tr.receipts, r)
+		tr.keep(token, pools, units)
 	}
 	return got
 }
@@ -142,144 +176,157 @@ func (tr *trial) reserveThese(rt *rapid.T, id string, pools []*modelPool, units 
 // sameTime compares times as instants: a store may return another zone.
 var sameTime = cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })
 
-// receipt is one that certainly has not expired.
-func (tr *trial) receipt(rt *rapid.T) *modelReceipt {
-	var alive []*modelReceipt
-	for _, r := range tr.receipts {
-		if tr.peak-r.made < micros(quota.ReceiptLife-time.Second) {
-			alive = append(alive, r)
-		}
-	}
-	if len(alive) == 0 {
-		rt.SkipNow()
-	}
-	return alive[rapid.IntRange(0, len(alive)-1).Draw(rt, "receipt")]
-}
-
-func (tr *trial) settle(rt *rapid.T) {
-	r := tr.receipt(rt)
-	var units []int64
-	for _, n := range r.units {
-		units = append(units, rapid.OneOf(rapid.Just(int64(0)), rapid.Just(n), rapid.Int64Range(0, 2*n+1)).Draw(rt, "units"))
-	}
-	by := quota.Units{}
-	for i, p := range r.pools {
-		by[p.charge(0).Pool.Name] = units[i]
-	}
-	got, err := tr.store(rt).Settle(context.Background(), r.token, by)
-	if err != nil {
-		rt.Fatalf("settle %v to %v: %v", r.units, units, err)
-	}
-	if want := r.settle(tr.clock, units); got != want {
-		rt.Fatalf("at %s: settle %v to %v: store %+v, model %+v", tr.clock.Time(), r.units, units, got, want)
-	}
-}
-
-// repeat reserves an id again: with the same charges, or others.
-func (tr *trial) repeat(rt *rapid.T) {
-	r := tr.receipt(rt)
-	other := rapid.IntRange(0, 3).Draw(rt, "other") == 0
-	if r.released && !other {
-		return // decided afresh: once.go has the table
-	}
-	req := quota.Request{ID: r.token.ID}
-	for i, p := range r.pools {
-		req.Charges = append(req.Charges, p.charge(r.units[i]))
-	}
-	if other {
-		req.Charges[0].Units++
-	}
-	v, err := tr.store(rt).Reserve(context.Background(), req)
-	switch {
-	case other && fault(err) != "bad input":
-		rt.Fatalf("an id with other charges: %s", tell(v, err))
-	case !other && (err != nil || !v.Allowed || !v.Repeat || v.Token() != r.token || v.ID != r.token.ID):
-		rt.Fatalf("an id again: %+v %v, want it granted with token %+v", v, err, r.token)
-	}
-}
-
+// record charges what is already gone: now, in the past, or in the future.
 func (tr *trial) record(rt *rapid.T) {
-	p := tr.pool(rt)
-	units := rapid.Int64Range(0, p.windows[0].Limit).Draw(rt, "units")
-	req := quota.Request{Charges: []quota.Charge{p.charge(units)}}
-	at := window.Never // now
+	pools, at := tr.some(rt), window.Never // now
 	switch rapid.IntRange(0, 3).Draw(rt, "when") {
 	case 0, 1:
 		at = tr.clock - drawStep(rt)
-		req.At = at.Time()
 	case 2:
-		if tr.clock >= p.page.latest { // else it is open which of the two is now
-			req.At = (tr.clock + drawStep(rt)).Time()
+		at = tr.clock + drawStep(rt)
+	}
+	for _, p := range pools {
+		if p.lapsed || p.page.windows == nil { // the time of the page is open
+			at = window.Never
 		}
 	}
-	tr.recordThis(rt, p, req, at)
+	tr.recordThis(rt, tr.store(rt), at, pools...)
 }
 
+// recordThis charges a few units.
+func (tr *trial) recordThis(rt *rapid.T, s quota.Store, at instant, pools ...*modelPool) {
+	var req quota.Request
+	if at != window.Never {
+		req.At = at.Time()
+	}
+	for _, p := range pools {
+		req.Charges = append(req.Charges, p.charge(rapid.Int64Range(0, 2+p.windows[0].Limit/4).Draw(rt, "units")))
+	}
+	tr.recordRequest(rt, s, req, at, pools)
+}
+
+// correct gives units back.
 func (tr *trial) correct(rt *rapid.T) {
 	p := tr.pool(rt)
 	units := rapid.Int64Range(1, p.windows[0].Limit).Draw(rt, "units")
-	tr.recordThis(rt, p, quota.Request{Charges: []quota.Charge{p.charge(-units)}}, window.Never)
+	tr.recordRequest(rt, tr.store(rt), quota.Request{Charges: []quota.Charge{p.charge(-units)}}, window.Never, []*modelPool{p})
 }
 
-func (tr *trial) recordThis(rt *rapid.T, p *modelPool, req quota.Request, at instant) {
-	if _, err := tr.store(rt).Record(context.Background(), req); err != nil {
-		rt.Fatalf("record: %v", err)
+func (tr *trial) recordRequest(rt *rapid.T, s quota.Store, req quota.Request, at instant, pools []*modelPool) {
+	if _, err := s.Record(context.Background(), req); err != nil {
+		rt.Fatalf("at %s: record: %v", tr.clock.Time(), err)
 	}
-	p.record(tr.clock, at, req.Charges[0].Units)
+	tr.tell(rt, "record %s%s", names(pools, unitsOf(req.Charges)...), when(" at ", req.At))
+	for i, p := range pools {
+		tr.called(p)
+		p.record(tr.clock, at, req.Charges[i].Units)
+	}
 }
 
 func (tr *trial) block(rt *rapid.T) {
-	p := tr.pool(rt)
+	var until instant
 	step := min(drawStep(rt), micros(time.Hour))
-	until := tr.clock + step
-	b := quota.BlockRequest{Charges: []quota.Charge{p.charge(0)}, Reason: "the upstream said no"}
+	b := quota.BlockRequest{Reason: "the upstream said no"}
 	switch rapid.IntRange(0, 3).Draw(rt, "how") {
 	case 0:
+		until = tr.clock + step
 		b.Until = until.Time()
 	case 1:
 		until = tr.clock - step
 		b.Until = until.Time()
 	default:
+		until = tr.clock + step
 		b.For = time.Duration(step) * time.Microsecond
 	}
-	if err := tr.store(rt).Block(context.Background(), b); err != nil {
-		rt.Fatalf("block: %v", err)
-	}
-	p.block(tr.clock, until)
+	tr.blockThese(rt, tr.store(rt), b, until, tr.some(rt))
 }
 
 func (tr *trial) open(rt *rapid.T) {
-	p := tr.pool(rt)
-	if err := tr.store(rt).Block(context.Background(), quota.BlockRequest{Charges: []quota.Charge{p.charge(0)}, Open: true}); err != nil {
-		rt.Fatalf("open: %v", err)
-	}
-	p.block(tr.clock, tr.clock)
-	p.page.shut = false
+	tr.blockThese(rt, tr.store(rt), quota.BlockRequest{Open: true}, 0, tr.some(rt))
 }
 
-func (tr *trial) look(rt *rapid.T) {
-	p := tr.pool(rt)
-	got, err := tr.store(rt).Look(context.Background(), []quota.Charge{p.charge(0)})
-	if err != nil || len(got) != 1 {
-		rt.Fatalf("look: %v %v", got, err)
+func (tr *trial) blockThese(rt *rapid.T, s quota.Store, b quota.BlockRequest, until instant, pools []*modelPool) {
+	for _, p := range pools {
+		b.Charges = append(b.Charges, p.charge(0))
 	}
-	if !p.page.known {
-		return // a page that was only ever refused may be known or not
+	if err := s.Block(context.Background(), b); err != nil {
+		rt.Fatalf("at %s: block: %v", tr.clock.Time(), err)
 	}
-	want := p.page.state(tr.clock, p.charge(0))
-	want.Born, want.Reason = got[0].Born, got[0].Reason
-	if diff := cmp.Diff(want, got[0], sameTime); diff != "" {
-		rt.Fatalf("at %s: look (-model +store):\n%s", tr.clock.Time(), diff)
+	if b.Open {
+		tr.tell(rt, "open %s", names(pools))
+	} else {
+		tr.tell(rt, "block %s%s", names(pools), when(" until ", until.Time()))
+	}
+	for _, p := range pools {
+		if b.Open {
+			p.open(tr.clock)
+		} else {
+			p.block(tr.clock, until)
+		}
 	}
 }
 
-// revise gives a pool other windows by a price book of a higher revision. It
-// charges the page, because one that is only refused may be laid out or not.
+// lift shuts pools through one process, and opens them through an other. Both must
+// know.
+func (tr *trial) lift(rt *rapid.T) {
+	if len(tr.stores) == 1 {
+		rt.SkipNow()
+	}
+	pools, order := tr.some(rt), rapid.Permutation(tr.stores).Draw(rt, "processes")
+	d := time.Duration(rapid.IntRange(1, 3600).Draw(rt, "seconds")) * time.Second
+	tr.blockThese(rt, order[0], quota.BlockRequest{For: d, Reason: "the upstream said no"}, tr.clock+micros(d), pools)
+	if rapid.Bool().Draw(rt, "meet it") {
+		tr.reserveThese(rt, "", pools, make([]int64, len(pools)))
+	}
+	tr.blockThese(rt, order[1], quota.BlockRequest{Open: true}, 0, pools)
+	for range order {
+		tr.reserveThese(rt, "", pools, make([]int64, len(pools)))
+	}
+}
+
+func (tr *trial) look(rt *rapid.T) { tr.lookAt(rt, tr.some(rt)...) }
+
+func (tr *trial) lookAt(rt *rapid.T, pools ...*modelPool) {
+	var charges []quota.Charge
+	for _, p := range pools {
+		charges = append(charges, p.charge(0))
+	}
+	got, err := tr.store(rt).Look(context.Background(), charges)
+	if err != nil || len(got) != len(pools) {
+		rt.Fatalf("at %s: look: %v %v", tr.clock.Time(), got, err)
+	}
+	tr.tell(rt, "look at %s", names(pools))
+	for i, p := range pools {
+		want := p.look(tr.clock)
+		want.Born, want.Reason = got[i].Born, got[i].Reason
+		if p.lapsed {
+			want.Known = got[i].Known
+		}
+		if diff := cmp.Diff(want, got[i], sameTime); diff != "" {
+			rt.Fatalf("at %s: look (-model +store):\n%s", tr.clock.Time(), diff)
+		}
+	}
+}
+
+// revise gives a pool other windows, or fewer, longer and shorter ones, by a price
+// book of a higher revision. What comes next lays the page out: at times at once,
+// at times after a pause, or in another process.
 func (tr *trial) revise(rt *rapid.T) {
 	p := tr.pool(rt)
 	p.windows = drawWindows(rt)
 	p.revision++
-	tr.recordThis(rt, p, quota.Request{Charges: []quota.Charge{p.charge(1)}}, window.Never)
+	tr.tell(rt, "%s has other windows: %s", names([]*modelPool{p}), windowNames(p.windows))
+	switch rapid.IntRange(0, 4).Draw(rt, "then") {
+	case 0:
+		tr.lookAt(rt, p)
+	case 1:
+		tr.reserveAndWait(rt, "", []*modelPool{p}, []int64{drawUnits(rt, p)})
+	case 2:
+		tr.recordThis(rt, tr.store(rt), window.Never, p)
+		tr.pause(rt)
+	case 3:
+		tr.pause(rt)
+	}
 }
 
 // limit changes a limit, which needs no revision.
@@ -293,9 +340,7 @@ func (tr *trial) limit(rt *rapid.T) {
 // stale asks by a price book that is not the one that laid out the page.
 func (tr *trial) stale(rt *rapid.T) {
 	p := tr.pool(rt)
-	if !p.page.known {
-		rt.SkipNow()
-	}
+	tr.recordThis(rt, tr.store(rt), window.Never, p) // else it is open which one has
 	c, want := p.charge(1), "stale book"
 	if rapid.Bool().Draw(rt, "same revision") {
 		c.Windows, want = append(c.Windows[:len(c.Windows):len(c.Windows)], exact(math.MaxInt32, 77*time.Minute)), "bad input"

@@ -3,12 +3,11 @@ package storetest
 import (
 	"time"
 
-	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 	"pgregory.net/rapid"
 )
 
-// How the clock of a timeline moves.
+// How the clock of a timeline moves, and what else time does to a store.
 
 var scales = []time.Duration{
 	time.Microsecond, time.Millisecond, 50 * time.Millisecond, time.Second, time.Second, 5 * time.Second, 5 * time.Second,
@@ -44,43 +43,118 @@ func (tr *trial) boundary(rt *rapid.T) {
 	tr.setClock(max(next, tr.clock))
 }
 
-// back steps the clock back by less than the shortest window, from behind every
-// page.
-func (tr *trial) back(rt *rapid.T) {
-	tr.pin(rt)
-	latest := tr.clock
-	for _, p := range tr.pools {
-		latest = max(latest, p.page.latest)
+// back steps the clock back, wherever the pages are. It may do so again and again.
+func (tr *trial) back(rt *rapid.T) { tr.step(rt, tr.clock-drawStep(rt)) }
+
+// brink goes to where a page is just not ahead of the clock by too much, or just so.
+func (tr *trial) brink(rt *rapid.T) {
+	p := tr.pool(rt)
+	if p.page.windows == nil {
+		rt.SkipNow()
 	}
-	tr.setClock(latest - instant(rapid.Int64Range(1, 5_000_000).Draw(rt, "back")))
+	tr.step(rt, p.page.latest-longest(p.page.limits)-instant(rapid.IntRange(-1, 1).Draw(rt, "off")))
 }
+
+// twice steps the clock back twice. First to where one pool is re-based and another
+// one has let go of what it counted, then to where that counts again; between the
+// two both are asked for, mostly in vain.
+func (tr *trial) twice(rt *rapid.T) {
+	order := rapid.Permutation([]int{0, 1, 2}).Draw(rt, "pools")
+	a, b := tr.pools[order[0]], tr.pools[order[1]]
+	tr.recordThis(rt, tr.store(rt), window.Never, b)
+	before := tr.clock
+	tr.setClock(tr.clock + longest(a.windows) + longest(b.windows) + drawStep(rt))
+	tr.recordThis(rt, tr.store(rt), window.Never, a)
+	tr.step(rt, a.page.latest-longest(a.windows)-1)
+	tr.reserveThese(rt, "", []*modelPool{a, b}, []int64{a.windows[0].Limit, drawUnits(rt, b)})
+	tr.settled(rt)
+	tr.step(rt, before+instant(rapid.IntRange(-1_000_000, 1_000_000).Draw(rt, "off")))
+	tr.lookAt(rt, a, b)
+}
+
+// lastDay is the latest to which the clock jumps: some years later a double, as Lua
+// has it, no longer counts microseconds.
+var lastDay = window.At(time.Date(2250, 1, 1, 0, 0, 0, 0, time.UTC))
 
 // ahead lets the clock jump years ahead; comeHome brings it back to where it was.
 func (tr *trial) ahead(rt *rapid.T) {
-	if tr.home != 0 || rapid.IntRange(0, 2).Draw(rt, "stay") > 0 {
+	to := tr.clock + micros(time.Duration(rapid.IntRange(800, 20_000).Draw(rt, "days"))*24*time.Hour)
+	if tr.home != 0 || to > lastDay || rapid.IntRange(0, 2).Draw(rt, "stay") > 0 {
 		rt.SkipNow()
 	}
 	tr.home = tr.clock
-	tr.setClock(tr.clock + micros(time.Duration(rapid.IntRange(800, 20_000).Draw(rt, "days"))*24*time.Hour))
+	tr.setClock(to)
 }
 
 func (tr *trial) comeHome(rt *rapid.T) {
 	if tr.home == 0 {
 		rt.SkipNow()
 	}
-	tr.pin(rt)
-	tr.setClock(tr.home + drawStep(rt))
-	tr.home, tr.peak = 0, tr.clock
-	tr.receipts = nil
-	for _, p := range tr.pools {
-		tr.reserveThese(rt, "", []*modelPool{p}, []int64{drawUnits(rt, p)})
-	}
-	tr.pin(rt)
+	home := tr.home
+	tr.home, tr.receipts = 0, nil
+	tr.step(rt, home+drawStep(rt))
 }
 
-// pin charges every page, so that each has certainly seen the clock.
-func (tr *trial) pin(rt *rapid.T) {
-	for _, p := range tr.pools {
-		tr.recordThis(rt, p, quota.Request{Charges: []quota.Charge{p.charge(1)}}, window.Never)
+// step sets the clock, which may be back. Pages that may have been forgotten, because
+// nothing of them counted, are charged before: else it would be open what counts
+// again.
+func (tr *trial) step(rt *rapid.T, to instant) {
+	if to < tr.clock {
+		for p := tr.forgotten(); p != nil; p = tr.forgotten() {
+			p.reborn = false
+			for _, s := range tr.stores {
+				tr.recordThis(rt, s, window.Never, p)
+			}
+		}
+		tr.age(-tr.clock.Sub(to))
 	}
+	tr.setClock(to)
+	tr.rebaseMembers(rt)
+}
+
+// forgotten returns a page that may have been forgotten, or nil.
+func (tr *trial) forgotten() *modelPool {
+	for _, p := range tr.all() {
+		if p.lapsed || p.reborn {
+			return p
+		}
+	}
+	return nil
+}
+
+// pause lets hours or days go by, as after the last call of a day; then another
+// process may go on.
+func (tr *trial) pause(rt *rapid.T) {
+	hours := rapid.SampledFrom([]int{1, 3, 4, 26, 30, 24 * 9, 24 * 40}).Draw(rt, "hours")
+	d := time.Duration(hours)*time.Hour - time.Duration(rapid.IntRange(0, 60).Draw(rt, "less"))*time.Minute
+	tr.setClock(tr.clock + micros(d))
+	if tr.age(d); tr.h.Age != nil {
+		for _, p := range tr.all() {
+			if p.page.idle(tr.clock) {
+				p.lapsed, p.reborn = true, true
+			}
+		}
+	}
+	if rapid.Bool().Draw(rt, "restart") {
+		tr.restart(rt)
+	}
+}
+
+// age makes what the store keeps older by d, or younger. A step back does, because
+// entries expire at an instant. Only a pause makes them older: where the clock had
+// leapt and is set back, they are not gone.
+func (tr *trial) age(d time.Duration) {
+	if tr.h.Age != nil {
+		tr.h.Age(tr.tb, tr.stores[0], d)
+	}
+}
+
+// restart ends a process, and another one opens its data.
+func (tr *trial) restart(rt *rapid.T) {
+	if tr.h.Reopen == nil || rapid.IntRange(0, 2).Draw(rt, "skip") > 0 {
+		return
+	}
+	i := rapid.IntRange(0, len(tr.stores)-1).Draw(rt, "process")
+	tr.tell(rt, "restart process %d", i)
+	tr.stores[i] = tr.h.Reopen(tr.tb, tr.stores[i])
 }

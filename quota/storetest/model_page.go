@@ -3,7 +3,6 @@ package storetest
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -11,40 +10,61 @@ import (
 
 // naivePage is the model of one pool.
 type naivePage struct {
-	known      bool
 	revision   int64
 	generation int
-	latest     instant
+	latest     instant // the latest at which anything was done
 	blocked    instant // shut before it
 	shut       bool
 	limits     []window.Limit
-	windows    []naive
+	windows    []naive   // nil: nobody asked for it yet
+	seen       []instant // the latest that each has seen of it
 }
 
-func (p *naivePage) layOut(limits []window.Limit) {
-	p.limits, p.windows = limits, nil
+func (p *naivePage) clone() naivePage {
+	q := *p
+	q.windows, q.seen = nil, slices.Clone(p.seen)
+	for _, w := range p.windows {
+		q.windows = append(q.windows, w.clone())
+	}
+	return q
+}
+
+func (p *naivePage) layOut(now instant, limits []window.Limit) {
+	p.limits, p.windows, p.seen = limits, nil, nil
 	for _, l := range limits {
 		p.windows = append(p.windows, newNaive(l.Spec))
+		p.seen = append(p.seen, now)
 	}
 }
 
+// longest is the longest for which a charge counts.
+func longest(limits []window.Limit) (span instant) {
+	for _, l := range limits {
+		span = max(span, micros(l.Spec.Span()))
+	}
+	return span
+}
+
+// idle reports whether nothing of the page counts, and no block stands.
+func (p *naivePage) idle(clock instant) bool {
+	return p.windows != nil && clock >= p.latest+longest(p.limits) && !(p.shut && clock < p.blocked)
+}
+
 // now is the instant that counts, and whether the clock had been far ahead: then
-// all that was used moves to where the clock is.
+// all that was used moves to where the clock is. What was used is what each window
+// counted when units last changed in it: a block is no reason to count less.
 func (p *naivePage) now(clock instant) (now instant, rebased bool) {
 	if clock >= p.latest {
 		return clock, false
 	}
-	var span time.Duration
-	for _, l := range p.limits {
-		span = max(span, l.Spec.Span())
-	}
-	if p.latest-clock <= micros(span) {
+	if p.latest-clock <= longest(p.limits) {
 		return p.latest, false
 	}
-	for _, w := range p.windows {
-		used := w.used(p.latest)
+	for i, w := range p.windows {
+		used := w.used(p.seen[i])
 		w.clear()
 		w.add(clock, used)
+		p.seen[i] = clock
 	}
 	p.shut = p.shut && p.blocked > p.latest
 	p.blocked += clock - p.latest
@@ -62,13 +82,14 @@ func (p *naivePage) now(clock instant) (now instant, rebased bool) {
 // most that any window counted, now.
 func (p *naivePage) relayOut(now instant, revision int64, limits []window.Limit) {
 	p.revision = revision
-	old, windows := p.limits, p.windows
-	p.layOut(limits)
+	old, windows, seen := p.limits, p.windows, p.seen
+	p.layOut(now, limits)
 	if slices.EqualFunc(old, limits, func(a, b window.Limit) bool { return a.Layout == b.Layout }) {
-		p.windows = windows
+		p.windows, p.seen = windows, seen
 		return
 	}
 	p.generation++
+	p.latest = now
 	var most int64
 	longest := -1
 	for i, w := range windows {
@@ -79,7 +100,7 @@ func (p *naivePage) relayOut(now instant, revision int64, limits []window.Limit)
 	}
 	for i, l := range limits {
 		if j := slices.IndexFunc(old, func(o window.Limit) bool { return o.Layout == l.Layout }); j >= 0 {
-			p.windows[i] = windows[j]
+			p.windows[i], p.seen[i] = windows[j], seen[j]
 			continue
 		}
 		if longest < 0 || l.Spec.Algorithm != window.Sliding || l.Spec.Per > old[longest].Spec.Per {
@@ -145,9 +166,8 @@ func (p *naivePage) tightest(now instant, limits []window.Limit) int {
 }
 
 // state is what a look at the page shows.
-func (p *naivePage) state(clock instant, c quota.Charge) quota.PageState {
-	now := max(clock, p.latest)
-	s := quota.PageState{Pool: c.Pool, Known: p.known, Now: clock.Time(), Revision: p.revision}
+func (p *naivePage) state(clock, now instant, c quota.Charge) quota.PageState {
+	s := quota.PageState{Pool: c.Pool, Now: clock.Time(), Revision: p.revision}
 	if p.shut && p.blocked > now {
 		s.Blocked = p.blocked.Time()
 	}

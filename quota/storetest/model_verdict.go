@@ -8,15 +8,10 @@ import (
 // decide is the model of a reservation: the verdict, without what a store makes
 // up (the token) or was told (the id, the reason). It charges if all fits.
 func decide(clock instant, pools []*modelPool, units []int64) quota.Verdict {
-	var v quota.Verdict
-	at := make([]instant, len(pools))
+	v, at := enterAll(clock, pools)
 	latest, allowed := clock, true
 	for i, p := range pools {
-		now, rebased := p.enter(clock)
-		v.Rebased = v.Rebased || rebased
-		at[i], latest = now, max(latest, now)
-	}
-	for i, p := range pools {
+		latest = max(latest, at[i])
 		allowed = allowed && p.page.fits(at[i], units[i], p.windows)
 	}
 	v.At = latest.Time()
@@ -24,16 +19,33 @@ func decide(clock instant, pools []*modelPool, units []int64) quota.Verdict {
 		refuse(&v, clock, at, pools, units)
 		return v
 	}
-	v.Allowed = true
 	for i, p := range pools {
 		p.add(at[i], units[i])
+	}
+	grant(&v, at, pools, units)
+	return v
+}
+
+// enterAll brings all pages to the instants that count.
+func enterAll(clock instant, pools []*modelPool) (v quota.Verdict, at []instant) {
+	for _, p := range pools {
+		now, rebased := p.enter(clock)
+		v.Rebased = v.Rebased || rebased
+		at = append(at, now)
+	}
+	return v, at
+}
+
+// grant fills in what is granted: the window with the least left speaks.
+func grant(v *quota.Verdict, at []instant, pools []*modelPool, units []int64) {
+	v.Allowed = true
+	for i, p := range pools {
 		w := p.page.tightest(at[i], p.windows)
 		if left := max(p.windows[w].Limit-p.page.windows[w].used(at[i]), 0); i == 0 || left < v.Remaining {
 			v.Remaining = left
-			speakOf(&v, p, w, at[i], units[i])
+			speakOf(v, p, w, at[i], units[i])
 		}
 	}
-	return v
 }
 
 // speakOf fills in the window that decides.
@@ -80,35 +92,6 @@ func refuse(v *quota.Verdict, clock instant, at []instant, pools []*modelPool, u
 	}
 }
 
-// settle is the model of settling.
-func (r *modelReceipt) settle(clock instant, units []int64) quota.Settlement {
-	if r.settled {
-		again := r.result
-		again.Repeat = true
-		return again
-	}
-	r.settled, r.released = true, quota.Released(units)
-	for i, p := range r.pools {
-		now, _ := p.page.now(clock)
-		p.page.latest = now
-		switch over := r.units[i] - units[i]; {
-		case over < 0:
-			p.add(now, -over)
-			r.result.Charged += -over
-		case over > 0:
-			var back int64
-			if r.gens[i] == p.page.generation {
-				for _, w := range p.page.windows {
-					back = max(back, w.give(now, r.at[i], over))
-				}
-			}
-			r.result.Back += back
-			r.result.Left += over - back
-		}
-	}
-	return r.result
-}
-
 // record is the model of a record.
 func (p *modelPool) record(clock, at instant, units int64) {
 	now, _ := p.enter(clock)
@@ -116,20 +99,26 @@ func (p *modelPool) record(clock, at instant, units int64) {
 		p.add(min(at, now), units)
 		return
 	}
-	p.page.known = true
 	for _, w := range p.page.windows {
 		w.forget(now, -units)
 	}
+	p.wrote(now)
 }
 
-// block is the model of a block.
+// block is the model of a block. One that is over already, or that an other one
+// outlasts, does nothing, not even to the page's time.
 func (p *modelPool) block(clock, until instant) {
 	now, _ := p.enter(clock)
-	p.page.known = true
 	if until > now && (!p.page.shut || until > p.page.blocked) {
-		p.page.shut, p.page.blocked = true, until
+		p.page.shut, p.page.blocked, p.page.latest = true, until, now
 		if until == 0 {
 			p.page.blocked = 1 // see testModel
 		}
 	}
+}
+
+// open is the model of what lifts a block.
+func (p *modelPool) open(clock instant) {
+	now, _ := p.enter(clock)
+	p.page.shut, p.page.latest = false, now
 }

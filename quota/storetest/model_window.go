@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"maps"
+	"slices"
 	"sort"
 	"time"
 
@@ -27,6 +29,7 @@ type naive interface {
 	over(now instant) instant
 	// clear empties it.
 	clear()
+	clone() naive
 }
 
 func newNaive(s window.Spec) naive {
@@ -131,6 +134,12 @@ func (l *naiveList) over(now instant) instant {
 
 func (l *naiveList) clear() { l.charges = nil }
 
+func (l *naiveList) clone() naive {
+	m := *l
+	m.charges = slices.Clone(l.charges)
+	return &m
+}
+
 // naiveCounter is a list whose cells are fixed windows: all of the present one
 // counts, and of the one before the part that the sliding window still overlaps,
 // in steps and rounded up.
@@ -150,6 +159,12 @@ func (c *naiveCounter) used(now instant) int64 {
 		used++
 	}
 	return used + c.sum(now, 0, 0)
+}
+
+func (c *naiveCounter) clone() naive {
+	d := *c
+	d.charges = slices.Clone(c.charges)
+	return &d
 }
 
 // naiveCalendar counts by period: a charge counts in every one that begins at
@@ -236,3 +251,9 @@ func (c *naiveCalendar) over(now instant) instant {
 }
 
 func (c *naiveCalendar) clear() { clear(c.counts) }
+
+func (c *naiveCalendar) clone() naive {
+	d := *c
+	d.counts = maps.Clone(c.counts)
+	return &d
+}

@@ -50,12 +50,21 @@ var sabotages = map[string]struct {
 	"one_page_for_all_keys":      {caught: "families", liar: func(_ quota.Clock, s quota.Store) quota.Store { return oneKey{s} }},
 	"refuses_for_nothing":        {caught: "linearizable", alone: true, liar: func(_ quota.Clock, s quota.Store) quota.Store { return &takesThenLooks{Store: s} }},
 	"settles_in_two_steps":       {caught: "linearizable", alone: true, liar: func(_ quota.Clock, s quota.Store) quota.Store { return &settlesInTwoSteps{Store: s} }},
+	"the_model_sees_a_step_back": {caught: "model", liar: func(c quota.Clock, s quota.Store) quota.Store { return &amnesiac{Store: s, clock: c} }},
+	"sweeps_ahead":               {caught: "model", liar: func(c quota.Clock, s quota.Store) quota.Store { return &sweepsAhead{Store: s, clock: c} }},
+	"a_block_far_ahead_frees":    {caught: "model", liar: func(c quota.Clock, s quota.Store) quota.Store { return &blocksAhead{Store: s, clock: c} }},
+	"forgets_members_in_a_leap":  {caught: "model", liar: func(c quota.Clock, s quota.Store) quota.Store { return &forgetsMembers{Store: s, clock: c} }},
+	"misses_shorter_windows": {caught: "model", liar: func(c quota.Clock, s quota.Store) quota.Store {
+		return &missesPages{Store: s, clock: c, seen: map[quota.Pool]sighting{}}
+	}},
+	"lets_no_other_process_open": {caught: "model", harness: deafToOthers},
+	"opens_with_a_restart":       {caught: "model", harness: forgetsBlocks},
 	"grows": {caught: "small", harness: func(h *storetest.Harness) {
 		size := int64(0)
 		h.Size = func(testing.TB, quota.Store) int64 { size += 10_000; return size }
 	}},
 	"shares_nothing":   {caught: "every_process", harness: func(h *storetest.Harness) { h.Share = anew(h) }},
-	"survives_nothing": {caught: "restart", alone: true, harness: func(h *storetest.Harness) { h.Reopen = anew(h) }},
+	"survives_nothing": {caught: "restart", harness: func(h *storetest.Harness) { h.Reopen = anew(h) }},
 }
 
 // anew opens an empty store in the place of one.

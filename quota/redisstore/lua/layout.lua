@@ -55,7 +55,7 @@ end
 -- the most that was used.
 function relay(p, c, now, text)
   local at, rebased = now_(p, now)
-  local q = { VERSION, p[2], p[3] + 1, c[2], max(p[5], at), p[6], 0, c.n, 0, p[10] }
+  local q = { VERSION, p[2], p[3] + 1, c[2], max(p[5], at), p[6], p[7], c.n, 0, p[10] }
   q.key, q.c, q.logs, q.new, q.again, q.moved = p.key, c, p.logs, true, true, true
   q.log, q.rebased, q.seen, q.charged = {}, rebased, p.seen, p.charged
   layout(q, at, text)
@@ -154,7 +154,8 @@ local function write(p, now, q)
   local need = max(p[5] + p[9], p[6])
   local longer = p[7] - need
   if p.new or longer < p.margin or p.margin == MEMBER_MARGIN and longer > 2 * p.margin then
-    p[7] = need + 2 * p.margin
+    local kept = p.margin == MEMBER_MARGIN and 0 or p[7] -- others may remember that it must be there until then
+    p[7] = max(kept, need + 2 * p.margin)
     keep = true
   end
   local n = HEAD + STATE * p[8]

@@ -1,0 +1,133 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+	"pgregory.net/rapid"
+)
+
+// The model of a family. A member is a pool like any other, with one exception: it
+// may be forgotten when nothing of it counts.
+//
+// While the clock goes forward nobody can tell. When it steps back, what had been used
+// might count again. So a family that meets a clock which has leapt forgets nobody for
+// an hour but who was idle before, because the clock may be set back. After an hour the
+// leap is believed.
+
+// modelFamily is a family with a few members, and room for more.
+type modelFamily struct {
+	members []*modelPool
+	met     bool
+	last    instant // when it was last called
+	rests   bool    // it met a clock that had leapt
+	leapt   instant // when it did
+	from    instant // up to when the clock had come by itself
+}
+
+// A leap is a step by more than the longest window, and a minute at least. After it
+// nobody is forgotten for an hour.
+const (
+	leastLeap = time.Minute
+	leapRest  = time.Hour
+)
+
+func newModelFamily(rt *rapid.T) *modelFamily {
+	f := &modelFamily{}
+	var long []window.Spec // enough that no page expires while a slow machine takes its time
+	for _, s := range catalog {
+		if s.Span() >= time.Minute {
+			long = append(long, s)
+		}
+	}
+	spec := long[rapid.IntRange(0, len(long)-1).Draw(rt, "family")]
+	for i := range 3 {
+		m := &modelPool{
+			pool:     quota.Pool{Upstream: "client", Account: quota.DefaultAccount, Key: fmt.Sprintf("key%d", i)},
+			windows:  []window.Limit{limited(rapid.Int64Range(1, 60).Draw(rt, "limit"), spec)},
+			revision: 1,
+			maxKeys:  1000,
+		}
+		if i == 0 {
+			m.maxKeys = 0 // it is listed in the price book
+		}
+		f.members = append(f.members, m)
+	}
+	return f
+}
+
+// called notes that a family was called for one of its members, and which of them
+// may be forgotten by that.
+func (tr *trial) called(p *modelPool) {
+	f := tr.family
+	if p.pool.Key == "" {
+		return
+	}
+	by, believed := tr.clock, f.leapt+micros(leapRest)
+	rests := f.rests && f.leapt <= tr.clock
+	if span := max(longest(p.windows), micros(leastLeap)); f.met && tr.clock-f.last > span {
+		switch {
+		case rests && tr.clock >= believed:
+			by = f.leapt // the leap before this one
+		case rests:
+			by = f.from
+		default:
+			by = f.last
+		}
+		f.rests, f.from, f.leapt = true, by, tr.clock
+	} else if rests && tr.clock < believed {
+		by = f.from
+	}
+	f.met, f.last = true, tr.clock
+	for _, m := range f.members {
+		m.lapsed = m.lapsed || m.page.idle(by)
+	}
+}
+
+// member reserves for a key, or looks at its page.
+func (tr *trial) member(rt *rapid.T) {
+	m := tr.drawMember(rt)
+	if rapid.IntRange(0, 3).Draw(rt, "look") == 0 {
+		tr.lookAt(rt, m)
+		return
+	}
+	tr.reserveAndWait(rt, "", []*modelPool{m}, []int64{drawUnits(rt, m)})
+}
+
+// leap lets one key spend, another one meet a clock that is hours or days ahead, and
+// sets that back.
+func (tr *trial) leap(rt *rapid.T) {
+	m := tr.drawMember(rt)
+	tr.recordThis(rt, tr.store(rt), window.Never, m)
+	before := tr.clock
+	tr.setClock(tr.clock + micros(time.Minute) + drawStep(rt))
+	for range rapid.IntRange(1, 3).Draw(rt, "calls") {
+		o := tr.drawMember(rt)
+		tr.reserveThese(rt, "", []*modelPool{o}, []int64{drawUnits(rt, o)})
+		tr.settled(rt)
+	}
+	tr.step(rt, before+instant(rapid.IntRange(-1_000_000, 1_000_000).Draw(rt, "off")))
+	tr.lookAt(rt, m)
+}
+
+func (tr *trial) drawMember(rt *rapid.T) *modelPool {
+	if tr.family == nil {
+		rt.SkipNow()
+	}
+	return tr.family.members[rapid.IntRange(0, len(tr.family.members)-1).Draw(rt, "key")]
+}
+
+// rebaseMembers charges members that are far ahead of the clock, because a call for
+// any other key may re-base them.
+func (tr *trial) rebaseMembers(rt *rapid.T) {
+	if tr.family == nil {
+		return
+	}
+	for _, m := range tr.family.members {
+		if m.page.windows != nil && m.page.latest-tr.clock > longest(m.page.limits) {
+			tr.recordThis(rt, tr.store(rt), window.Never, m)
+		}
+	}
+}
