@@ -24,13 +24,18 @@ func TestReadmeExample(t *testing.T) {
 	if !strings.Contains(book, "127.0.0.1:8090") {
 		t.Fatalf("README.md's price book does not name the sandbox:\n%s", book)
 	}
+	source := read(t, "wrap_test.go")
+	for _, span := range spans.FindAllString(read(t, "README.md"), -1) {
+		if code := strings.ReplaceAll(strings.Trim(span, "`"), `"http://127.0.0.1:8090/"`, "endpoint"); strings.HasPrefix(code, "option.") && !strings.Contains(source, code) {
+			t.Errorf("README.md names %s, which is not in wrap_test.go", code)
+		}
+	}
 	t.Chdir(t.TempDir())
-	t.Setenv("YOUTUBE_API_KEY", sdkKey)
 	if err := os.WriteFile("costs.yaml", []byte(strings.ReplaceAll(book, "127.0.0.1:8090", host)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	granted := 0
-	err := wrap(t.Context(), server.URL+"/", func(service *youtube.Service) {
+	err := wrap(t.Context(), sdkKey, server.URL+"/", func(service *youtube.Service) {
 		for {
 			_, err := service.Search.List([]string{"id"}).Q("music").Do()
 			var refused *quota.RefusedError

@@ -154,7 +154,11 @@ func byLedger(book string, at home) metering {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return meter.New(ledger, &meter.Options{Base: w, Logger: slog.New(slog.DiscardHandler)})
+			transport, err := meter.New(ledger, &meter.Options{Base: w, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return transport
 		}
 	}
 }

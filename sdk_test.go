@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -46,10 +47,14 @@ func newMetered(t *testing.T, upstream http.Handler, clock *quota.SimClock, base
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Transport: meter.New(ledger, &meter.Options{
+	transport, err := meter.New(ledger, &meter.Options{
 		Keys:   map[string]meter.KeySource{"youtube": meter.Key(sdkKey)},
 		Logger: slog.New(slog.DiscardHandler),
-	})}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: transport}
 	t.Cleanup(client.CloseIdleConnections)
 	service, err := youtube.NewService(t.Context(), option.WithHTTPClient(client), option.WithEndpoint(server.URL+"/"))
 	if err != nil {
@@ -175,6 +180,9 @@ func TestSDK(t *testing.T) {
 			if !errors.As(err, &ours) || !errors.Is(err, quota.ErrBlocked) || ours.RetryAt.Format(time.RFC3339) != c.until {
 				t.Errorf("%s: then %v, want a block until %s", c.refusal, err, c.until)
 			}
+			if want := link.ReplaceAllString(theirs.Message, ""); ours.Reason != want {
+				t.Errorf("%s: the reason is %q, want the upstream's own, %q", c.refusal, ours.Reason, want)
+			}
 		}
 	})
 	t.Run("304 is charged", func(t *testing.T) {
@@ -213,6 +221,9 @@ func TestSDK(t *testing.T) {
 		}
 	})
 }
+
+// link is what the upstream puts into a message for pages.
+var link = regexp.MustCompile(`</?a[^>]*>`)
 
 // An upload costs what it costs when it begins, in one request or in many.
 func TestSDKUploads(t *testing.T) {
@@ -262,10 +273,15 @@ func Example_sdk() {
 	ledger, server := rehearsal() // yours, and https://youtube.googleapis.com
 	defer server.Close()
 
-	client := &http.Client{Transport: meter.New(ledger, &meter.Options{
+	transport, err := meter.New(ledger, &meter.Options{
 		MaxWait: 2 * time.Minute,
 		Keys:    map[string]meter.KeySource{"youtube": meter.Key(os.Getenv("YOUTUBE_API_KEY"))},
-	})}
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client := &http.Client{Transport: transport}
 	service, err := youtube.NewService(ctx, option.WithHTTPClient(client), option.WithEndpoint(server.URL+"/"))
 	if err != nil {
 		fmt.Println(err)

@@ -3,7 +3,6 @@ package headroom_test
 import (
 	"context"
 	"net/http"
-	"os"
 
 	"google.golang.org/api/option"
 	"google.golang.org/api/youtube/v3"
@@ -14,8 +13,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
-// wrap is the first example of README.md.
-func wrap(ctx context.Context, endpoint string, use func(*youtube.Service)) error {
+// wrap is the first example of README.md, and what the text below it adds.
+func wrap(ctx context.Context, key, endpoint string, use func(*youtube.Service)) error {
 	book, err := headroom.Load("costs.yaml") // your price book; "" is the built-in one
 	if err != nil {
 		return err
@@ -24,9 +23,11 @@ func wrap(ctx context.Context, endpoint string, use func(*youtube.Service)) erro
 	if err != nil {
 		return err
 	}
-	keys := map[string]meter.KeySource{"youtube": meter.Key(os.Getenv("YOUTUBE_API_KEY"))}
-	client := &http.Client{Transport: meter.New(ledger, &meter.Options{Keys: keys})}
-	service, err := youtube.NewService(ctx, option.WithHTTPClient(client), option.WithEndpoint(endpoint))
+	transport, err := meter.New(ledger, &meter.Options{Keys: map[string]meter.KeySource{"youtube": meter.Key(key)}})
+	if err != nil {
+		return err
+	}
+	service, err := youtube.NewService(ctx, option.WithHTTPClient(&http.Client{Transport: transport}), option.WithEndpoint(endpoint))
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ upstreams:
       units: {quota: 2000000000, windows: [{per: 24h}, {per: day, zone: America/Los_Angeles}, {per: 10m, quota: 2000000000}]}
 `, host), &quota.BookOptions{Builtins: headroom.Builtin}))
 	ledger := must(quota.New(book, memstore.New(nil), nil))
-	return meter.New(ledger, &meter.Options{Base: base, Keys: keys, Logger: slog.New(slog.DiscardHandler)})
+	return must(meter.New(ledger, &meter.Options{Base: base, Keys: keys, Logger: slog.New(slog.DiscardHandler)}))
 }
 
 // answered is an upstream that takes no time.

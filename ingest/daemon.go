@@ -3,14 +3,14 @@ package ingest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 )
 
 // Daemon runs jobs when they are due, and goes on with what was deferred at the
-// time that the ledger named. A job is never run twice at once.
+// time that the ledger named, or soon after a block was lifted. A job is never run twice
+// at once.
 type Daemon struct {
 	runner  *Runner
 	tasks   []*task
@@ -26,6 +26,7 @@ type task struct {
 	tick   time.Time // when it is due next
 	start  time.Time // the same with the jitter
 	resume time.Time // when what was deferred can go on; zero is never
+	broken bool      // its last run was broken off: it waits for its time
 }
 
 // NewDaemon returns a daemon for jobs; done may be nil.
@@ -69,6 +70,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 			c.taken <- d.change(ctx, c)
 		case <-ready:
 			rest()
+			if d.runner.clock.Now().Before(at) {
+				d.look(ctx)
+				continue
+			}
 			runner := d.runner // a run ends with the one it began with
 			why := next.begin(runner.clock.Now(), runner)
 			d.running[next.job.Name] = true
@@ -80,8 +85,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 }
 
-// alarm returns a channel that is closed when it is a task's turn, and what ends
-// the waiting.
+// alarm returns a channel that is closed when it is a task's turn, or time to look
+// whether it is, and what ends the waiting.
 func (d *Daemon) alarm(ctx context.Context, next *task, at time.Time) (ready chan struct{}, rest func()) {
 	if next == nil {
 		return nil, func() {}
@@ -90,10 +95,8 @@ func (d *Daemon) alarm(ctx context.Context, next *task, at time.Time) (ready cha
 	ready = make(chan struct{})
 	clock := d.runner.clock
 	go func() {
-		for now := clock.Now(); now.Before(at); now = clock.Now() {
-			if clock.Sleep(nap, min(at.Sub(now), longestNap)) != nil {
-				return
-			}
+		if now := clock.Now(); now.Before(at) && clock.Sleep(nap, min(at.Sub(now), longestNap)) != nil {
+			return
 		}
 		close(ready)
 	}()
@@ -101,8 +104,21 @@ func (d *Daemon) alarm(ctx context.Context, next *task, at time.Time) (ready cha
 }
 
 // longestNap is how long the daemon sleeps before it looks at the clock again, which
-// may have been set meanwhile.
+// may have been set meanwhile, and at blocks, which may have been lifted.
 const longestNap = time.Minute
+
+// look brings work forward whose block was lifted. What cannot be read now, the next
+// look may find.
+func (d *Daemon) look(ctx context.Context) {
+	for _, t := range d.tasks {
+		if t.resume.IsZero() || t.broken || d.running[t.job.Name] {
+			continue
+		}
+		if at, err := d.runner.ResumeAt(ctx, t.job, nil); err == nil && !at.IsZero() && at.Before(t.resume) {
+			t.resume = at
+		}
+	}
+}
 
 // Simulate is Run on a clock that is moved, until a time: one run after the other.
 func (d *Daemon) Simulate(ctx context.Context, clock *quota.SimClock, until time.Time) error {
@@ -151,7 +167,7 @@ func (t *task) load(ctx context.Context, r *Runner) (err error) {
 			return err
 		}
 	}
-	t.resume, err = r.ResumeAt(ctx, t.job)
+	t.resume, err = r.ResumeAt(ctx, t.job, nil)
 	return err
 }
 
@@ -247,36 +263,12 @@ func (d *Daemon) settle(ctx context.Context, done turn) (err error) {
 	if done.err != nil && !due.IsZero() && t.job.Misfire == Once && again.Sub(due) <= t.job.MaxLateness && again.Before(t.start) {
 		t.tick, t.start = due, again
 	}
-	t.resume, err = d.runner.ResumeAt(ctx, t.job)
+	t.broken = done.err != nil
+	t.resume, err = d.runner.ResumeAt(ctx, t.job, nil)
 	if !t.resume.IsZero() && !t.resume.After(now) { // the run could not even note how it ended
 		t.resume = again
 	}
 	return err
-}
-
-// ResumeAt returns when the first work of a job that was deferred can go on, or
-// zero.
-func (r *Runner) ResumeAt(ctx context.Context, j *Job) (first time.Time, err error) {
-	works := r.works(j)
-	if err := r.stalest(ctx, j, works); err != nil {
-		return first, fmt.Errorf("read the cursors of %s: %w", j.Name, err)
-	}
-	for _, w := range works {
-		if at := w.cursor.ResumeAt; !at.IsZero() && (first.IsZero() || at.Before(first)) {
-			first = at
-		}
-	}
-	return first, nil
-}
-
-// NextAt returns when a job goes on with what was deferred, or is due again, whichever
-// comes first.
-func (r *Runner) NextAt(ctx context.Context, j *Job) (time.Time, error) {
-	next, err := r.ResumeAt(ctx, j)
-	if due := j.schedule.Next(r.clock.Now()); next.IsZero() || due.Before(next) {
-		next = due
-	}
-	return next, err
 }
 
 // turn is a run of a task that is over. Its error says that there was none, or that

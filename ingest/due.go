@@ -64,6 +64,6 @@ func (r *Runner) broken(ctx context.Context, j *Job) (bool, error) {
 	case last.State != catalog.Failed || last.ResumeAt.IsZero() || last.ResumeAt.After(r.clock.Now()):
 		return false, nil
 	}
-	deferred, err := r.ResumeAt(ctx, j)
+	deferred, err := r.ResumeAt(ctx, j, func(string) bool { return false }) // whether there is work, not when
 	return deferred.IsZero(), err
 }

@@ -118,7 +118,7 @@ func TestAnUpstreamThatStaysDownUnderCron(t *testing.T) {
 	for range 2 * 24 * 6 {
 		why, due, err := r.runner.Due(t.Context(), r.job("charts"))
 		r.must(err)
-		at, err := r.runner.ResumeAt(t.Context(), r.job("charts"))
+		at, err := r.runner.ResumeAt(t.Context(), r.job("charts"), nil)
 		r.must(err)
 		if !at.IsZero() && !at.After(r.clock.Now()) {
 			for _, w := range r.run("charts", ingest.Occasion{Deferred: true}).Work {

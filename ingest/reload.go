@@ -53,7 +53,7 @@ func (d *Daemon) succeed(ctx context.Context, j *Job, r *Runner) (t *task, err e
 		return t, t.load(ctx, r)
 	}
 	t.tick, t.start = old.tick, old.start
-	t.resume, err = r.ResumeAt(ctx, j)
+	t.resume, err = r.ResumeAt(ctx, j, nil)
 	return t, err
 }
 

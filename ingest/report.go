@@ -53,7 +53,8 @@ type WorkReport struct {
 	ResumeAt   time.Time
 	Err        error
 
-	lost int64 // units of calls that brought no page
+	blockedOn string // the pool whose block defers it; empty is none
+	lost      int64  // units of calls that brought no page
 }
 
 func (w *WorkReport) add(s catalog.Saved) {
@@ -123,7 +124,9 @@ func (r *run) finish(w *Work, done WorkReport) *WorkReport {
 	case err == nil:
 		done.State, halt = catalog.Done, false
 	case errors.As(err, &refused):
-		done.ResumeAt = refused.RetryAt
+		if done.ResumeAt = refused.RetryAt; refused.Blocked {
+			done.blockedOn = refused.Pool.String()
+		}
 	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrLostLock):
 		done.ResumeAt = now
 	case errors.Is(err, errMaxRuntime), errors.Is(err, meter.ErrBudget): // goes on when it is due again
@@ -145,7 +148,7 @@ func (r *run) finish(w *Work, done WorkReport) *WorkReport {
 	}
 	r.count(&done)
 	if !errors.As(done.Err, &broken) {
-		outcome := catalog.Outcome{State: done.State, ResumeAt: done.ResumeAt, Error: message(done.Err), Units: done.lost}
+		outcome := catalog.Outcome{State: done.State, ResumeAt: done.ResumeAt, Error: message(done.Err), BlockedOn: done.blockedOn, Units: done.lost}
 		if err := r.record.EndWork(context.WithoutCancel(r.abort), w.Name, w.Region, outcome); err != nil {
 			r.halt(unsaved(err))
 		}

@@ -82,11 +82,12 @@ upstreams: {youtube: {pools: {units: {quota: %d, headroom: 5}}}}
 // remake makes the runner anew, by the options of the rig.
 func (r *rig) remake() {
 	r.t.Helper()
-	transport := meter.New(r.ledger, &meter.Options{
+	transport, err := meter.New(r.ledger, &meter.Options{
 		Base:   toServer{r.server.Listener.Addr().String()},
 		Keys:   map[string]meter.KeySource{"youtube": meter.Key("AIza-not-a-key")},
 		Logger: r.options.Log,
 	})
+	r.must(err)
 	client, err := youtube.New(&http.Client{Transport: transport}, nil)
 	r.must(err)
 	r.runner = ingest.NewRunner(r.config, r.ledger, r.catalog, client, r.locks, &r.options)

@@ -162,8 +162,10 @@ func (r *run) begin(ctx context.Context, lock Lock, why Occasion) error {
 		return err
 	}
 	if why.Deferred {
+		open := r.opened(ctx, r.job)
 		works = slices.DeleteFunc(works, func(w *Work) bool {
-			return w.cursor.ResumeAt.IsZero() || w.cursor.ResumeAt.After(r.began)
+			at := w.resumeAt(r.began, open)
+			return at.IsZero() || at.After(r.began)
 		})
 	}
 	r.works = slices.DeleteFunc(works, func(w *Work) bool {

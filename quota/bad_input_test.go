@@ -18,6 +18,12 @@ import (
 
 // atHome runs a test of a ledger in memory and of one in a file.
 func atHome(t *testing.T, book string, test func(*testing.T, *quota.Ledger, *quota.SimClock)) {
+	atHomes(t, book, func(t *testing.T, open func() *quota.Ledger, clock *quota.SimClock) { test(t, open(), clock) })
+}
+
+// atHomes runs a test in memory and in a file, with as many ledgers on one store as it
+// opens.
+func atHomes(t *testing.T, book string, test func(t *testing.T, open func() *quota.Ledger, clock *quota.SimClock)) {
 	for home, open := range map[string]func(*testing.T, quota.Clock) quota.Store{
 		"memory": func(_ *testing.T, clock quota.Clock) quota.Store {
 			return memstore.New(&memstore.Options{Clock: clock})
@@ -33,11 +39,14 @@ func atHome(t *testing.T, book string, test func(*testing.T, *quota.Ledger, *quo
 	} {
 		t.Run(home, func(t *testing.T) {
 			clock := quota.NewSimClock(noon)
-			l, err := quota.New(mustParse(t, book), open(t, clock), &quota.Options{Clock: clock})
-			if err != nil {
-				t.Fatal(err)
-			}
-			test(t, l, clock)
+			store := open(t, clock)
+			test(t, func() *quota.Ledger {
+				l, err := quota.New(mustParse(t, book), store, &quota.Options{Clock: clock})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return l
+			}, clock)
 		})
 	}
 }
@@ -88,6 +97,8 @@ func badCalls(t *testing.T, l *quota.Ledger) {
 		{"enormous units", nil, units(1 << 31), quota.ErrBadInput, "youtube/units: units must be 1 to 2147483647, not 2147483648"},
 		{"the most units there are", nil, units(math.MaxInt64), quota.ErrBadInput, "youtube/units: units must be 1 to 2147483647, not 9223372036854775807"},
 		{"the least units there are", nil, units(math.MinInt64), quota.ErrBadInput, "youtube/units: units must be 1 to 2147483647, not -9223372036854775808"},
+		{"a misspelt method beside charges", nil, quota.Call{Upstream: "youtube", Method: "videos.lst", Charges: quota.Units{"units": 1}}, quota.ErrBadInput, `youtube has no method "videos.lst"; did you mean "videos.list"?`},
+		{"an unknown method beside charges", nil, quota.Call{Upstream: "youtube", Method: "nosuch", Charges: quota.Units{"units": 1}}, quota.ErrBadInput, `youtube has no method "nosuch"; beside charges it only labels the spend, so leave it out`},
 		{"no charges", nil, quota.Call{Upstream: "youtube", Charges: map[string]int64{}}, quota.ErrBadInput, "charges are empty: name a pool of searches, units"},
 		{"an id of 10 kB", nil, quota.Call{Upstream: "youtube", Method: "videos.list", ID: long}, quota.ErrBadInput, "must be 1 to 128 printable bytes"},
 		{"an id with a control character", nil, quota.Call{Upstream: "youtube", Method: "videos.list", ID: "a\nb"}, quota.ErrBadInput, `id "a\nb" must be 1 to 128 printable bytes`},
@@ -147,23 +158,36 @@ func badOthers(t *testing.T, l *quota.Ledger) {
 		do   func(ctx context.Context) error
 		want string
 	}{
-		{"settle to less than nothing", func(ctx context.Context) error { _, err := made.Settle(ctx, -1); return err }, "settle: units must be 0 to 2147483647, not -1"},
-		{"settle to enormous units", func(ctx context.Context) error { _, err := made.Settle(ctx, 1<<31); return err }, "settle: units must be 0 to 2147483647, not 2147483648"},
-		{"settle by token to less than nothing", func(ctx context.Context) error { _, err := l.Settle(ctx, made.Token(), -1); return err }, "settle: units must be 0 to 2147483647, not -1"},
-		{"settle two charges of one", func(ctx context.Context) error { _, err := l.Settle(ctx, made.Token(), 1, 1); return err }, "settle: the reservation has 1 charges, 2 were given"},
-		{"settle what is another's", func(ctx context.Context) error { _, err := l.Settle(ctx, foreign, 0); return err }, "no such reservation"},
-		{"settle without a token", func(ctx context.Context) error { _, err := l.Settle(ctx, quota.Token{}, 0); return err }, "settle: this reservation has no receipt"},
+		{"settle to less than nothing", func(ctx context.Context) error { _, err := made.Settle(ctx, quota.Units{"units": -1}); return err }, "settle: units of units must be 0 to 2147483647, not -1"},
+		{"settle to enormous units", func(ctx context.Context) error { _, err := made.Settle(ctx, quota.Units{"units": 1 << 31}); return err }, "settle: units of units must be 0 to 2147483647, not 2147483648"},
+		{"settle by token to less than nothing", func(ctx context.Context) error {
+			_, err := l.Settle(ctx, made.Token(), quota.Units{"units": -1})
+			return err
+		}, "settle: units of units must be 0 to 2147483647, not -1"},
+		{"settle no pool", func(ctx context.Context) error { _, err := made.Settle(ctx, nil); return err }, `the units of pool "units" are missing; the call charged units`},
+		{"settle by token no pool", func(ctx context.Context) error { _, err := l.Settle(ctx, made.Token(), nil); return err }, `the units of pool "units" are missing; the call charged units`},
+		{"settle a pool that was not charged", func(ctx context.Context) error { _, err := made.Settle(ctx, quota.Units{"searches": 1}); return err }, `the units of pool "units" are missing; the call charged units`},
+		{"settle one pool too many", func(ctx context.Context) error {
+			_, err := made.Settle(ctx, quota.Units{"units": 1, "searches": 1})
+			return err
+		}, `the call did not charge pool "searches"; it charged units`},
+		{"settle by token one pool too many", func(ctx context.Context) error {
+			_, err := l.Settle(ctx, made.Token(), quota.Units{"units": 1, "searches": 1})
+			return err
+		}, `the call did not charge pool "searches"; it charged units`},
+		{"settle what is another's", func(ctx context.Context) error { _, err := l.Settle(ctx, foreign, quota.Units{"units": 0}); return err }, "no such reservation"},
+		{"settle without a token", func(ctx context.Context) error { _, err := l.Settle(ctx, quota.Token{}, nil); return err }, "settle: this reservation has no receipt"},
 		{"hold nothing", func(ctx context.Context) error { _, err := l.Hold(ctx, list, 0); return err }, "a hold is for 1 to 2147483647 calls, not 0"},
 		{"hold less than nothing", func(ctx context.Context) error { _, err := l.Hold(ctx, list, -1); return err }, "a hold is for 1 to 2147483647 calls, not -1"},
 		{"hold enormously many", func(ctx context.Context) error { _, err := l.Hold(ctx, list, 1<<31); return err }, "a hold is for 1 to 2147483647 calls, not 2147483648"},
 		{"wait for what makes no sense", func(ctx context.Context) error { _, err := l.Wait(ctx, units(-1), time.Hour); return err }, "units must be 1 to 2147483647, not -1"},
-		{"adjust by nothing", func(ctx context.Context) error { return l.Adjust(ctx, pool, 0, "why") }, "adjust youtube/units: units must be 1 to 2147483647, or as many less, not 0"},
-		{"adjust by enormous units", func(ctx context.Context) error { return l.Adjust(ctx, pool, 1<<31, "why") }, "not 2147483648"},
-		{"adjust by the least units there are", func(ctx context.Context) error { return l.Adjust(ctx, pool, math.MinInt64, "why") }, "not -9223372036854775808"},
-		{"adjust without a reason", func(ctx context.Context) error { return l.Adjust(ctx, pool, 1, "") }, "adjust youtube/units: say why"},
-		{"adjust with a reason of 10 kB", func(ctx context.Context) error { return l.Adjust(ctx, pool, 1, long) }, "must be at most 128 printable bytes"},
-		{"adjust with a reason of two lines", func(ctx context.Context) error { return l.Adjust(ctx, pool, 1, "a\nb") }, `label "a\nb" must be at most 128 printable bytes`},
-		{"adjust an unknown pool", func(ctx context.Context) error { return l.Adjust(ctx, nowhere, 1, "why") }, noPool},
+		{"adjust by nothing", func(ctx context.Context) error { _, err := l.Adjust(ctx, pool, 0, "why"); return err }, "adjust youtube/units: units must be 1 to 2147483647, or as many less, not 0"},
+		{"adjust by enormous units", func(ctx context.Context) error { _, err := l.Adjust(ctx, pool, 1<<31, "why"); return err }, "not 2147483648"},
+		{"adjust by the least units there are", func(ctx context.Context) error { _, err := l.Adjust(ctx, pool, math.MinInt64, "why"); return err }, "not -9223372036854775808"},
+		{"adjust without a reason", func(ctx context.Context) error { _, err := l.Adjust(ctx, pool, 1, ""); return err }, "adjust youtube/units: say why"},
+		{"adjust with a reason of 10 kB", func(ctx context.Context) error { _, err := l.Adjust(ctx, pool, 1, long); return err }, "must be at most 128 printable bytes"},
+		{"adjust with a reason of two lines", func(ctx context.Context) error { _, err := l.Adjust(ctx, pool, 1, "a\nb"); return err }, `label "a\nb" must be at most 128 printable bytes`},
+		{"adjust an unknown pool", func(ctx context.Context) error { _, err := l.Adjust(ctx, nowhere, 1, "why"); return err }, noPool},
 		{"block an unknown pool", func(ctx context.Context) error { return l.BlockFor(ctx, nowhere, time.Hour, "why") }, noPool},
 		{"block an unknown pool until its reset", func(ctx context.Context) error { return l.BlockUntilReset(ctx, nowhere, "why") }, noPool},
 		{"unblock an unknown pool", func(ctx context.Context) error { return l.Unblock(ctx, nowhere) }, noPool},

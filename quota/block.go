@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Block shuts a pool for every process until a time: the upstream said no. The
-// later of two blocks stands, and it opens by itself.
+// Block shuts a pool for every process until a time: the upstream said no, or with a
+// reason [ByHand] a person did. The later of two blocks stands, and it opens by itself.
 func (l *Ledger) Block(ctx context.Context, pool Pool, until time.Time, reason string) error {
+	if l.current() == nil {
+		return errNotMade
+	}
 	if until.Sub(l.clock.Now()) > maxBlock { // a misread answer must not shut a pool for ever
 		return BadInput("block %s: %s is too far off; a block may last %s at most", pool, until.UTC().Format(time.RFC3339), roundUp(maxBlock))
 	}
@@ -40,7 +44,7 @@ const (
 // In the first 15 minutes of a period the pool is shut until their end only; a pool
 // without a calendar is shut for an hour.
 func (l *Ledger) BlockUntilReset(ctx context.Context, pool Pool, reason string) error {
-	c, err := l.prices.Load().pool(pool)
+	c, err := l.current().pool(pool)
 	if err != nil {
 		return err
 	}
@@ -79,12 +83,20 @@ func (l *Ledger) Unblock(ctx context.Context, pool Pool) error {
 }
 
 func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
-	c, err := l.prices.Load().pool(pool)
+	c, err := l.current().pool(pool)
 	if err != nil {
 		return err
 	}
 	pool, b.Charges = c.Pool, []Charge{c}
+	if !b.Open {
+		if b.Reason, err = markReason(b.Reason); err != nil {
+			return err
+		}
+	}
 	if err := b.Check(); err != nil {
+		return err
+	}
+	if err := tooLate(ctx, "block "+pool.String()); err != nil {
 		return err
 	}
 	if b.Open { // what the journal holds would shut it again
@@ -93,7 +105,7 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 			return err
 		}
 	}
-	until := b.Until
+	until, mark := b.Until, l.shut.mark()
 	if b.For > 0 {
 		until = l.now().Add(b.For)
 	}
@@ -108,11 +120,12 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 	}
 	switch {
 	case b.Open:
-		l.shut.lift(pool)
+		l.shut.opened(pool, mark)
 		l.tell(Event{Kind: EventOpened, Pool: pool})
 	case until.After(l.now()): // else it is over already, and shut nothing
 		l.shut.note(pool, until)
-		l.tell(Event{Kind: EventShut, Pool: pool, Until: until, Reason: b.Reason})
+		by, reason := readReason(b.Reason)
+		l.tell(Event{Kind: EventShut, Pool: pool, Until: until, BlockedBy: by, Reason: reason})
 	}
 	return nil
 }
@@ -127,36 +140,79 @@ func (l *Ledger) blockUnseen(ctx context.Context, pool Pool, until time.Time, re
 	return nil
 }
 
-// blocks are those that a ledger has made, or was refused by: it does not draw from
-// a hold while one stands. What it does not know of, the store does.
+// blocks are those that a ledger has made, or was refused by. It draws from no hold
+// while one stands. The store knows the others.
+//
+// A block that another process lifts is remembered until the store shows the pool
+// open. Answers may overtake each other, so only an answer to a question that was
+// asked after the block was noted counts: it was decided after the block. The order
+// of this process says so with certainty; times of the store's clock would not, as
+// that may step back, and as the answer to a block has none.
 type blocks struct {
+	noted atomic.Uint64 // blocks so far
+	many  atomic.Int64  // blocks remembered: mostly none, and then there is nothing to look up
 	mu    sync.Mutex
-	until map[Pool]time.Time
+	until map[Pool]shut
+}
+
+// shut is until when a pool is, and the last time that this was noted.
+type shut struct {
+	until time.Time
+	noted uint64
 }
 
 func (b *blocks) note(pool Pool, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.until == nil {
-		b.until = make(map[Pool]time.Time)
+		b.until = make(map[Pool]shut)
 	}
-	if until.After(b.until[pool]) {
-		b.until[pool] = until
+	if known := b.until[pool].until; known.After(until) {
+		until = known
+	}
+	b.until[pool] = shut{until, b.noted.Add(1)}
+	b.many.Store(int64(len(b.until)))
+}
+
+// mark is taken before the store is asked, for opened.
+func (b *blocks) mark() uint64 { return b.noted.Load() }
+
+// opened forgets a block of a pool that the store showed to be open, if it was noted
+// before the mark.
+func (b *blocks) opened(pool Pool, mark uint64) {
+	if b.many.Load() == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.until[pool].noted <= mark {
+		delete(b.until, pool)
+		b.many.Store(int64(len(b.until)))
 	}
 }
 
-func (b *blocks) lift(pool Pool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.until, pool)
+// learn notes what a verdict says of the pools of charges. The repeat of a grant says
+// nothing: it stands, whatever has become of the pools.
+func (b *blocks) learn(v *Verdict, charges []Charge, mark uint64) {
+	switch {
+	case v.Blocked:
+		b.note(v.Pool, v.RetryAt)
+	case v.Allowed && !v.Repeat:
+		for i := range charges {
+			b.opened(charges[i].Pool, mark)
+		}
+	}
 }
 
 // stands reports whether one of the pools of charges is shut.
 func (b *blocks) stands(now time.Time, charges []Charge) bool {
+	if b.many.Load() == 0 {
+		return false
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range charges {
-		if now.Before(b.until[charges[i].Pool]) {
+		if now.Before(b.until[charges[i].Pool].until) {
 			return true
 		}
 	}

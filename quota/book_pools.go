@@ -110,7 +110,7 @@ func (r *reader) spec(t *tree) (window.Spec, bool) {
 	if p := t.get("precision"); p != nil {
 		d, sound := r.duration(p, "precision")
 		if sound && d == 0 {
-			r.fault(p.at, "precision must be above 0; leave it out for a 1440th of per")
+			r.fault(p.at, "precision must be above 0; leave it out for the default")
 			sound = false
 		}
 		s.Precision, ok = d, ok && sound

@@ -83,7 +83,7 @@ type schemaWindow struct {
 	Quota     int    `json:"quota,omitempty" jsonschema:"minimum=1,maximum=2147483647,description=A quota of its own. Without it the pool's."`
 	Headroom  int    `json:"headroom,omitempty" jsonschema:"minimum=0,maximum=2147483647,description=A headroom of its own. Beside a quota of its own it is 0 if left out."`
 	Algorithm string `json:"algorithm,omitempty" jsonschema:"enum=ring,enum=log,enum=counter,default=ring,description=How a sliding window counts."`
-	Precision string `json:"precision,omitempty" jsonschema:"description=Length of a bucket of a ring. Without it a 1440th of per but at least 1s."`
+	Precision string `json:"precision,omitempty" jsonschema:"description=Length of a bucket of a ring. Without it a 1440th of per but at least 1s and at most a 10th of per."`
 	Zone      string `json:"zone,omitempty" jsonschema:"default=UTC,description=Whose calendar: an IANA name such as America/Los_Angeles."`
 	Lag       string `json:"lag,omitempty" jsonschema:"default=1m,description=Charges this near a boundary of the calendar count on both sides."`
 }
@@ -108,7 +108,7 @@ type schemaFamilyWindow struct {
 	Per       string `json:"per" jsonschema:"description=How far back it looks (1m) or a period of the calendar: minute or hour or day or week or month."`
 	Quota     int    `json:"quota,omitempty" jsonschema:"minimum=1,maximum=2147483647,description=A quota of its own. Without it the family's."`
 	Algorithm string `json:"algorithm,omitempty" jsonschema:"enum=ring,enum=log,enum=counter,default=ring,description=How a sliding window counts."`
-	Precision string `json:"precision,omitempty" jsonschema:"description=Length of a bucket of a ring. Without it a 1440th of per but at least 1s."`
+	Precision string `json:"precision,omitempty" jsonschema:"description=Length of a bucket of a ring. Without it a 1440th of per but at least 1s and at most a 10th of per."`
 	Zone      string `json:"zone,omitempty" jsonschema:"default=UTC,description=Whose calendar: an IANA name such as America/Los_Angeles."`
 	Lag       string `json:"lag,omitempty" jsonschema:"default=1m,description=Charges this near a boundary of the calendar count on both sides."`
 }

@@ -12,10 +12,10 @@ import (
 // Call says what is about to be spent, and by whom. It names a Method of the
 // price book, or explicit Charges, or the Key of a Family.
 type Call struct {
-	Upstream string           // "" is the price book's only one
-	Account  string           // "" is DefaultAccount
-	Method   string           // priced by the book
-	Charges  map[string]int64 // units by pool, where no method has the price
+	Upstream string // "" is the price book's only one
+	Account  string // "" is DefaultAccount
+	Method   string // priced by the book; beside Charges it only labels the spend
+	Charges  Units  // by pool, where no method has the price
 
 	Family string // a limit per key
 	Key    string // whose; above 64 bytes it is hashed

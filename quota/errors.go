@@ -12,9 +12,9 @@ import (
 var (
 	// ErrRefused: our ledger says no. Wait for RetryAfter, or stop and resume.
 	ErrRefused = errors.New("refused by the ledger")
-	// ErrBlocked: the upstream said no, so the pool is shut until a time. A
-	// block is a refusal too: errors.Is(err, ErrRefused) holds.
-	ErrBlocked = errors.New("blocked by the upstream")
+	// ErrBlocked: the pool is shut until a time, because the upstream or a person
+	// said no. A block is a refusal too: errors.Is(err, ErrRefused) holds.
+	ErrBlocked = errors.New("the pool is blocked")
 	// ErrImpossible: the units could never be granted. Waiting does not help.
 	ErrImpossible = errors.New("impossible")
 	// ErrUnpriced: the price book has no price for the call.
@@ -43,18 +43,20 @@ var (
 )
 
 // RefusedError says why a reservation was refused and when to come again. It
-// matches [ErrRefused], and [ErrBlocked] if the upstream had said no.
+// matches [ErrRefused], and [ErrBlocked] if the pool is shut: BlockedBy says by whom.
 type RefusedError struct{ Verdict }
 
 // Error implements error.
 func (e *RefusedError) Error() string {
 	if e.Blocked {
-		why := ""
-		if e.Reason != "" {
-			why = " (" + e.Reason + ")"
+		how := "blocked"
+		if by := e.BlockedBy.Words(); by != "" {
+			how += " " + by
 		}
-		return fmt.Sprintf("reserve %s: blocked by the upstream%s until %s; retry after %s",
-			e.Pool, why, e.RetryAt.Format(time.RFC3339), roundUp(e.RetryAfter))
+		if e.Reason != "" {
+			how += " (" + e.Reason + ")"
+		}
+		return fmt.Sprintf("reserve %s: %s until %s; retry after %s", e.Pool, how, e.RetryAt.Format(time.RFC3339), roundUp(e.RetryAfter))
 	}
 	if e.Reason != "" {
 		return fmt.Sprintf("reserve %s: refused: %s; retry after %s at %s", e.Pool, e.Reason, roundUp(e.RetryAfter), e.RetryAt.Format(time.RFC3339))

@@ -117,7 +117,7 @@ func ExampleLedger_Hold() {
 	// used: 3
 }
 
-// Settle corrects a reservation to what the call really cost.
+// Settle corrects a reservation to what the call really cost, by pool.
 func ExampleReservation_Settle() {
 	ledger, _ := exampleLedger()
 	ctx := context.Background()
@@ -125,7 +125,7 @@ func ExampleReservation_Settle() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	s, err := r.Settle(ctx, 3)
+	s, err := r.Settle(ctx, quota.Units{"units": 3})
 	if err != nil {
 		log.Fatal(err)
 	}

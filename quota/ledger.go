@@ -38,8 +38,21 @@ type Ledger struct {
 	journal   Journal
 	allowance int64
 	shut      blocks
+	line      line
 	pending   atomic.Bool  // the journal may hold something
 	offset    atomic.Int64 // the store's clock less ours, in nanoseconds
+}
+
+// errNotMade is of a nil or zero ledger.
+var errNotMade = BadInput("this ledger was not made by quota.New")
+
+// current returns the prices of the book that the ledger goes by; nil if New did not
+// make it.
+func (l *Ledger) current() *prices {
+	if l == nil {
+		return nil
+	}
+	return l.prices.Load()
 }
 
 // New returns a ledger that spends by the book from the pools in the store.
@@ -69,13 +82,21 @@ func New(book *Book, store Store, o *Options) (*Ledger, error) {
 	return l, nil
 }
 
-// Book returns the price book that the ledger goes by.
-func (l *Ledger) Book() *Book { return l.prices.Load().book }
+// Book returns the price book that the ledger goes by; nil if [New] did not make it.
+func (l *Ledger) Book() *Book {
+	if p := l.current(); p != nil {
+		return p.book
+	}
+	return nil
+}
 
 // SetBook makes the ledger go by another price book from the next call on.
 // Nothing that is used is lost: a changed limit applies at once, and windows
 // that changed under a higher revision are laid out anew.
 func (l *Ledger) SetBook(book *Book) error {
+	if l.current() == nil {
+		return errNotMade
+	}
 	if err := book.check(); err != nil {
 		return err
 	}
@@ -91,12 +112,14 @@ func (l *Ledger) SetBook(book *Book) error {
 //
 // Under the context of a [Hold] the units are drawn from it while they last.
 func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
-	if h := holdOf(ctx); h != nil {
-		if r := h.draw(ctx, l, &c); r != nil {
-			return r, nil
-		}
+	if r, err := l.drawn(ctx, &c); r != nil || err != nil {
+		return r, err
 	}
-	price, err := l.prices.Load().of(&c)
+	prices := l.current()
+	if prices == nil {
+		return nil, errNotMade
+	}
+	price, err := prices.of(&c)
 	if err != nil {
 		return nil, l.failed(&c, err)
 	}
@@ -119,6 +142,9 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	}
 	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()}, &r.Verdict); err != nil {
 		if errors.Is(err, ErrOutage) {
+			if gone := cancelled(ctx, "reserve "+price.charges[0].Pool.String()); gone != nil {
+				return nil, l.failed(c, gone) // also where it was the journal that had no time
+			}
 			outage := err
 			r, err = l.admit(ctx, c, price, id, outage)
 			return r, l.unseen(c, r, outage, err)
@@ -133,6 +159,9 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 
 // ask puts a request to the store, after what the journal holds.
 func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err error) {
+	if ctx.Err() != nil {
+		return tooLate(ctx, "reserve "+r.Charges[0].Pool.String())
+	}
 	if l.journal != nil && l.pending.Load() && c.Family == "" {
 		var left *leftError
 		if err := l.Replay(ctx); err != nil && !errors.As(err, &left) {
@@ -143,6 +172,7 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err e
 	if l.watch != nil {
 		began = l.clock.Now()
 	}
+	mark := l.shut.mark()
 	if *v, err = l.store.Reserve(ctx, r); err != nil {
 		return l.storeError(ctx, "reserve "+r.Charges[0].Pool.String(), err)
 	}
@@ -150,8 +180,9 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err e
 		l.offset.Store(int64(v.At.Sub(l.clock.Now())))
 	}
 	if v.Blocked {
-		l.shut.note(v.Pool, v.RetryAt)
+		v.attribute()
 	}
+	l.shut.learn(v, r.Charges, mark)
 	if l.watch != nil {
 		l.answered(c, *v, l.clock.Now().Sub(began))
 	}
@@ -166,8 +197,26 @@ func refusal(c *Call, v Verdict) error {
 	return &RefusedError{v}
 }
 
-// storeError says what a store's error means. What is no bad input, no stale book
-// and not the caller's own doing is an outage.
+// tooLate is the error of a caller that had no time left before the store was asked, or
+// nil: an outage has no part in that.
+func tooLate(ctx context.Context, op string) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", op, context.Cause(ctx))
+}
+
+// cancelled is the error of a caller that has cancelled, or nil.
+func cancelled(ctx context.Context, op string) error {
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", op, context.Cause(ctx))
+}
+
+// storeError says what a store's error means. Bad input, a stale book and a caller that
+// cancels are what they are. Any other error is an outage. So is a deadline that passes
+// while the store is busy: the caller does not know what is left.
 func (l *Ledger) storeError(ctx context.Context, op string, err error) error {
 	var stale *StaleBookError
 	switch {
@@ -177,8 +226,9 @@ func (l *Ledger) storeError(ctx context.Context, op string, err error) error {
 		return &told
 	case errors.Is(err, ErrBadInput), errors.Is(err, ErrStaleBook):
 		return err
-	case ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", op, context.Cause(ctx))
+	}
+	if gone := cancelled(ctx, op); gone != nil {
+		return gone
 	}
 	return &OutageError{Op: op, Err: err}
 }
@@ -200,11 +250,28 @@ func (l *Ledger) Do(ctx context.Context, c Call, fn func(context.Context) error)
 }
 
 // Settle corrects a reservation that is known by its token, as in another
-// process, to what the call really cost, in the order of its charges. The first
-// settlement wins; a later one returns the first with Repeat set. Settling to
-// nothing is releasing.
-func (l *Ledger) Settle(ctx context.Context, t Token, units ...int64) (Settlement, error) {
-	if t.ID == "" {
+// process, to what the call really cost. Units name every pool that the call
+// charged; one that is missing or unknown is bad input and changes nothing. The
+// first settlement wins; a later one returns the first with Repeat set.
+func (l *Ledger) Settle(ctx context.Context, t Token, units Units) (Settlement, error) {
+	if units == nil {
+		units = Units{}
+	}
+	return l.settle(ctx, t, units)
+}
+
+// Release is [Reservation.Release] for a reservation that is known by its token, as
+// in another process.
+func (l *Ledger) Release(ctx context.Context, t Token) (Settlement, error) {
+	return l.settle(ctx, t, nil)
+}
+
+// settle is Settle, and Release if there are no units.
+func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, error) {
+	switch {
+	case l.current() == nil:
+		return Settlement{}, errNotMade
+	case t.ID == "":
 		return Settlement{}, BadInput("settle: this reservation has no receipt")
 	}
 	// a caller that has given up must not leak its reservation

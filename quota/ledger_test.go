@@ -134,7 +134,7 @@ func TestReserve(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(map[string]int64{"units": 20, "searches": 1}, r.Charges()); diff != "" {
+		if diff := cmp.Diff(quota.Units{"units": 20, "searches": 1}, r.Charges()); diff != "" {
 			t.Error(diff)
 		}
 		if u, s := used(t, l, "units", "24h"), used(t, l, "searches", "1h log"); u != 20 || s != 1 {
@@ -243,7 +243,7 @@ func TestSettle(t *testing.T) {
 	t.Run("down gives back, once", func(t *testing.T) {
 		l, _ := newLedger(t)
 		r := must(t, l, units(30))
-		s, err := r.Settle(t.Context(), 10)
+		s, err := r.Settle(t.Context(), quota.Units{"units": 10})
 		if diff := cmp.Diff(quota.Settlement{Back: 20}, s); err != nil || diff != "" {
 			t.Error(err, diff)
 		}
@@ -258,7 +258,7 @@ func TestSettle(t *testing.T) {
 	t.Run("up charges now and may pass the limit", func(t *testing.T) {
 		l, _ := newLedger(t)
 		r := must(t, l, units(30))
-		s, err := r.Settle(t.Context(), 95)
+		s, err := r.Settle(t.Context(), quota.Units{"units": 95})
 		if diff := cmp.Diff(quota.Settlement{Charged: 65}, s); err != nil || diff != "" {
 			t.Error(err, diff)
 		}
@@ -281,14 +281,21 @@ func TestSettle(t *testing.T) {
 	t.Run("several pools are settled by name", func(t *testing.T) {
 		l, _ := newLedger(t)
 		r := must(t, l, quota.Call{Upstream: "youtube", Method: "search.list"})
-		if _, err := r.Settle(t.Context(), 1); !errors.Is(err, quota.ErrBadInput) {
-			t.Error("one number for two pools:", err)
+		if s, err := r.Settle(t.Context(), quota.Units{"units": 5, "searches": 1}); err != nil || s.Back != 15 {
+			t.Error(s, err)
 		}
-		if _, err := r.SettleCharges(t.Context(), map[string]int64{"units": 1}); !errors.Is(err, quota.ErrBadInput) {
+	})
+	t.Run("the order of a reservation's pools does not matter", func(t *testing.T) {
+		l, _ := newLedger(t)
+		r := must(t, l, quota.Call{Upstream: "youtube", Charges: quota.Units{"units": 50, "searches": 1}})
+		if _, err := l.Settle(t.Context(), r.Token(), quota.Units{"units": 40}); !errors.Is(err, quota.ErrBadInput) || !strings.Contains(err.Error(), "searches") {
 			t.Error("one pool of two:", err)
 		}
-		if s, err := r.SettleCharges(t.Context(), map[string]int64{"units": 5, "searches": 1}); err != nil || s.Back != 15 {
+		if s, err := l.Settle(t.Context(), r.Token(), quota.Units{"units": 40, "searches": 1}); err != nil || s != (quota.Settlement{Back: 10}) {
 			t.Error(s, err)
+		}
+		if u, s := used(t, l, "units", "24h"), used(t, l, "searches", "1h log"); u != 40 || s != 1 {
+			t.Errorf("used %d units and %d searches", u, s)
 		}
 	})
 	t.Run("a token carries it to another process", func(t *testing.T) {
@@ -299,11 +306,11 @@ func TestSettle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, err := l.Settle(t.Context(), token, 0); err != nil || s.Back != 30 {
+		if s, err := l.Settle(t.Context(), token, quota.Units{"units": 0}); err != nil || s.Back != 30 {
 			t.Error(s, err)
 		}
 		token.Nonce[0] ^= 1
-		if _, err := l.Settle(t.Context(), token, 0); !errors.Is(err, quota.ErrBadInput) {
+		if _, err := l.Settle(t.Context(), token, quota.Units{"units": 0}); !errors.Is(err, quota.ErrBadInput) {
 			t.Error("a guessed token:", err)
 		}
 		for _, text := range []string{"x", "", "bm90IGpzb24", verdict.Token().String()[:20]} {
@@ -426,11 +433,11 @@ func TestFamilies(t *testing.T) {
 	t.Run("charges are named after the family", func(t *testing.T) {
 		l, _ := newLedger(t)
 		r := must(t, l, client("203.0.113.7"))
-		if diff := cmp.Diff(map[string]int64{"client": 1}, r.Charges()); diff != "" {
+		if diff := cmp.Diff(quota.Units{"client": 1}, r.Charges()); diff != "" {
 			t.Error(diff)
 		}
-		for units, want := range map[string]string{"client": "takes no receipts", "": "the call charged [client], not []"} {
-			_, err := r.SettleCharges(t.Context(), map[string]int64{units: 0})
+		for units, want := range map[string]string{"client": "takes no receipts", "": `the units of pool "client" are missing`} {
+			_, err := r.Settle(t.Context(), quota.Units{units: 0})
 			if !errors.Is(err, quota.ErrBadInput) || !strings.Contains(err.Error(), want) {
 				t.Errorf("settle %q: %v, want %s", units, err, want)
 			}
@@ -514,7 +521,7 @@ func (failing) Reserve(context.Context, quota.Request) (quota.Verdict, error) {
 	return quota.Verdict{}, errDown
 }
 
-func (failing) Settle(context.Context, quota.Token, []int64) (quota.Settlement, error) {
+func (failing) Settle(context.Context, quota.Token, quota.Units) (quota.Settlement, error) {
 	return quota.Settlement{}, errDown
 }
 
@@ -703,7 +710,7 @@ func TestAdjust(t *testing.T) {
 	l, _ := newLedger(t)
 	must(t, l, quota.Call{Upstream: "youtube", Method: "videos.list", Job: "trending", Region: "DE"})
 	for _, n := range []int64{120, -50} {
-		if err := l.Adjust(t.Context(), pool, n, "the console says so"); err != nil {
+		if _, err := l.Adjust(t.Context(), pool, n, "the console says so"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -722,13 +729,32 @@ func TestAdjust(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, err := range []error{
-		l.Adjust(t.Context(), pool, 0, "x"),
-		l.Adjust(t.Context(), pool, 5, ""),
-		l.Adjust(t.Context(), pool, -1<<40, "x"),
+		errOf(l.Adjust(t.Context(), pool, 0, "x")),
+		errOf(l.Adjust(t.Context(), pool, 5, "")),
+		errOf(l.Adjust(t.Context(), pool, -1<<40, "x")),
 	} {
 		if !errors.Is(err, quota.ErrBadInput) {
 			t.Error(err)
 		}
+	}
+}
+
+// What was not used cannot be given back, and the spend does not say that it was.
+func TestAdjustGivesBackWhatWasUsed(t *testing.T) {
+	pool := quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}
+	l, _ := newLedger(t)
+	must(t, l, units(48))
+	for _, step := range []struct{ units, want int64 }{{-999_999, -48}, {-5, 0}, {7, 7}, {-3, -3}} {
+		if got, err := l.Adjust(t.Context(), pool, step.units, "counted again"); err != nil || got != step.want {
+			t.Errorf("adjust by %d: recorded %d (%v), want %d", step.units, got, err, step.want)
+		}
+	}
+	if n := used(t, l, "units", "24h"); n != 4 {
+		t.Errorf("used %d, want 4", n)
+	}
+	spent, err := l.Spend(t.Context(), quota.SpendQuery{}, quota.ByPool)
+	if err != nil || len(spent) != 1 || spent[0].Units != 4 {
+		t.Errorf("spent %+v (%v), want the 4 that are used", spent, err)
 	}
 }
 
@@ -742,7 +768,7 @@ func TestPoolWithoutAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Adjust(t.Context(), pool, 1, "the console says so"); err != nil {
+	if _, err := l.Adjust(t.Context(), pool, 1, "the console says so"); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.BlockFor(t.Context(), pool, time.Minute, "429"); err != nil {
@@ -812,7 +838,7 @@ func TestSetBook(t *testing.T) {
 		"reserve youtube/units: price book":          err,
 		"look at youtube: youtube/units: price book": looked,
 		"block youtube/units: price book":            l.Block(t.Context(), pool, noon.Add(time.Minute), "quotaExceeded"),
-		"adjust youtube/units: price book":           l.Adjust(t.Context(), pool, 1, "the console shows more"),
+		"adjust youtube/units: price book":           errOf(l.Adjust(t.Context(), pool, 1, "the console shows more")),
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), said) {
 			t.Errorf("%v, want %s ...", err, said)
@@ -878,3 +904,6 @@ func TestConcurrentUse(t *testing.T) {
 		t.Errorf("granted %d of 60", granted.Load())
 	}
 }
+
+// errOf is the error of a call whose answer does not matter.
+func errOf[T any](_ T, err error) error { return err }

@@ -28,7 +28,7 @@ var sayings = map[EventKind]struct {
 	EventDrawn:      {slog.LevelDebug, "drawn from a hold"},
 	EventSettled:    {slog.LevelDebug, "settled"},
 	EventRefused:    {slog.LevelInfo, "refused by the ledger"},
-	EventBlocked:    {slog.LevelInfo, "refused: blocked by the upstream"},
+	EventBlocked:    {slog.LevelInfo, "refused: the pool is blocked"},
 	EventReplayed:   {slog.LevelInfo, "replayed from the journal"},
 	EventAdjusted:   {slog.LevelInfo, "adjusted"},
 	EventOpened:     {slog.LevelInfo, "pool opened"},
@@ -68,6 +68,8 @@ func (o *logObserver) Observe(e Event) {
 	a.number("charged", e.Settlement.Charged)
 	a.time("retry_at", e.Verdict.RetryAt)
 	a.time("until", e.Until)
+	a.text("blocked_by", string(e.Verdict.BlockedBy))
+	a.text("blocked_by", string(e.BlockedBy))
 	a.text("reason", e.Verdict.Reason)
 	a.text("reason", e.Reason)
 	if e.Err != nil {

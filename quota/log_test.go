@@ -46,7 +46,7 @@ func TestLogObserver(t *testing.T) {
 	}
 	warnings := []string{
 		`level=WARN msg="no price" method=video.list err="youtube has no price for \"video.list\"; did you mean \"videos.list\"?"`,
-		`level=WARN msg="pool blocked" pool=youtube/units until=2026-11-20T20:01:00.000Z reason=quotaExceeded`,
+		`level=WARN msg="pool blocked" pool=youtube/units until=2026-11-20T20:01:00.000Z blocked_by=upstream reason=quotaExceeded`,
 	}
 	if diff := cmp.Diff(warnings, run(slog.LevelWarn)); diff != "" {
 		t.Error(diff)

@@ -25,7 +25,7 @@ const (
 	EventGranted    EventKind = "granted"
 	EventDrawn      EventKind = "drawn" // from a hold, which had been granted
 	EventRefused    EventKind = "refused"
-	EventBlocked    EventKind = "blocked" // refused because the upstream had said no
+	EventBlocked    EventKind = "blocked" // refused because the pool is shut
 	EventImpossible EventKind = "impossible"
 	EventUnpriced   EventKind = "unpriced"
 	EventAdmitted   EventKind = "admitted" // unseen: the ledger is not to be reached
@@ -50,6 +50,7 @@ type Event struct {
 	Settlement Settlement    // settled
 	Units      int64         // adjusted, replayed
 	Until      time.Time     // shut, replayed
+	BlockedBy  Blocker       // shut, replayed: who shut the pool
 	Reason     string        // adjusted, shut, replayed
 	Err        error         // impossible, unpriced, outage, failed; admitted: the outage
 	Took       time.Duration // granted, refused, blocked: how long the store took

@@ -52,7 +52,7 @@ func TestAnyTimeIsATime(t *testing.T) {
 				if again := must(t, l, seven); !again.Repeat || !r.At.Equal(now) {
 					t.Errorf("repeat %t, at %s", again.Repeat, r.At)
 				}
-				if s, err := r.Settle(t.Context(), 2); err != nil || s.Back != 5 {
+				if s, err := r.Settle(t.Context(), quota.Units{"units": 2}); err != nil || s.Back != 5 {
 					t.Errorf("settle: %+v %v", s, err)
 				}
 				must(t, l, take(8))

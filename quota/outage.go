@@ -102,10 +102,12 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 		return nil, refuse("and the journal cannot be written (" + err.Error() + ")")
 	case a.Blocked.After(now):
 		l.shut.note(a.Pool, a.Blocked)
-		return nil, &RefusedError{Verdict{
+		v := Verdict{
 			Pool: a.Pool, ID: id, Blocked: true, Reason: a.Reason, At: now,
 			RetryAt: a.Blocked, RetryAfter: a.Blocked.Sub(now), ResetAt: a.Blocked,
-		}}
+		}
+		v.attribute()
+		return nil, &RefusedError{v}
 	case !a.OK:
 		return nil, refuse(fmt.Sprintf("and this machine has spent %d of the %d units of %s that it may spend unseen", a.Used, l.allowance, a.Pool))
 	}

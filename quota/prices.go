@@ -219,6 +219,13 @@ func (p *prices) explicit(c *Call, pools map[string]*Charge) (*price, error) {
 	if len(c.Charges) == 0 {
 		return nil, BadInput("charges are empty: name a pool of %s", names(pools))
 	}
+	if u := p.book.Upstreams[c.Upstream]; c.Method != "" && u.Methods[c.Method] == nil {
+		hint := "; beside charges it only labels the spend, so leave it out"
+		if near := nearest(c.Method, slices.Collect(maps.Keys(u.Methods))); near != "" {
+			hint = fmt.Sprintf("; did you mean %q?", near)
+		}
+		return nil, BadInput("%s has no method %.80q%s", c.Upstream, c.Method, hint)
+	}
 	for pool, units := range c.Charges {
 		if units == 0 && pools[pool] != nil {
 			return nil, BadInput("%s/%s: units must be 1 to %d, not 0", c.Upstream, pool, window.MaxUnits)
@@ -263,8 +270,11 @@ func (p *prices) pools(upstream, account, class string) (map[string]*Charge, err
 	return nil, BadInput("%s has no class %.40q; the price book has %s", upstream, class, names(u.Classes))
 }
 
-// pool returns a charge of no units for one pool.
+// pool returns a charge of no units for one pool; p is nil if its ledger is.
 func (p *prices) pool(pool Pool) (Charge, error) {
+	if p == nil {
+		return Charge{}, errNotMade
+	}
 	if pool.Key != "" {
 		return Charge{}, BadInput("%s is a family's member, not a pool", pool)
 	}

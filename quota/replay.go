@@ -14,7 +14,7 @@ import (
 // as long as a receipt lives ([ReceiptLife]), one call counts twice: over, never
 // under.
 func (l *Ledger) Replay(ctx context.Context) error {
-	if l.journal == nil || !l.pending.Load() {
+	if l == nil || l.journal == nil || !l.pending.Load() {
 		return nil
 	}
 	l.pending.Store(false) // before reading: what is admitted meanwhile sets it again
@@ -75,7 +75,8 @@ func (l *Ledger) replay(ctx context.Context, id string) error {
 		if e.Settled != nil {
 			first.Units = e.Settled[0]
 		}
-		l.tell(Event{Kind: EventReplayed, Call: e.call(), Pool: first.Pool, Units: first.Units, Until: e.Until, Reason: e.Reason})
+		by, reason := readReason(e.Reason)
+		l.tell(Event{Kind: EventReplayed, Call: e.call(), Pool: first.Pool, Units: first.Units, Until: e.Until, BlockedBy: by, Reason: reason})
 		return nil
 	}
 }
@@ -101,7 +102,7 @@ func (l *Ledger) put(ctx context.Context, e *Entry) error {
 	}
 	var err error
 	if e.Until.IsZero() {
-		err = l.store.Record(ctx, Request{ID: e.ID, Charges: charges, Labels: e.Labels, At: e.At})
+		_, err = l.store.Record(ctx, Request{ID: e.ID, Charges: charges, Labels: e.Labels, At: e.At})
 	} else {
 		err = l.store.Block(ctx, BlockRequest{Charges: charges, Until: e.Until, Reason: e.Reason})
 	}
@@ -139,5 +140,5 @@ func (l *Ledger) settleReplayed(ctx context.Context, id string, charges []Charge
 	case !v.Allowed:
 		return Settlement{}, errNoReceipt
 	}
-	return l.store.Settle(ctx, v.Token(), units)
+	return l.store.Settle(ctx, v.Token(), unitsOf(charges, units))
 }

@@ -15,11 +15,12 @@ const ReceiptLife = time.Hour
 // What a request may hold at most.
 const (
 	maxIDBytes  = 128
-	maxKeyBytes = 64 // longer keys of a family are hashed
+	maxName     = 128 // bytes of an upstream, an account, a pool or a key
+	maxKeyBytes = 64  // longer keys of a family are hashed
 	maxCharges  = 16
 	maxWindows  = 16
 	maxLabel    = 128 // bytes of a label
-	maxReason   = 256 // bytes of a block's reason
+	maxReason   = 256 // bytes of a block's reason, without who gave it
 	maxBlock    = 366 * 24 * time.Hour
 )
 
@@ -73,6 +74,9 @@ func (c *Charge) check() error {
 	if c.Pool.Upstream == "" || c.Pool.Account == "" || c.Pool.Name == "" == (c.Pool.Key == "") {
 		return BadInput("pool %q is not named whole: upstream, account, and a pool or a key", c.Pool.String())
 	}
+	if err := checkNames(c.Pool.Upstream, c.Pool.Account, c.Pool.Name, c.Pool.Key); err != nil {
+		return err
+	}
 	if len(c.Windows) == 0 || len(c.Windows) > maxWindows {
 		return BadInput("%s: a pool has 1 to %d windows, not %d", c.Pool, maxWindows, len(c.Windows))
 	}
@@ -84,6 +88,20 @@ func (c *Charge) check() error {
 	}
 	return nil
 }
+
+// checkNames says what is wrong with the names of a pool. All that can be printed is
+// allowed: whoever joins names into a key escapes what stands between them.
+func checkNames(names ...string) error {
+	for _, name := range names {
+		if !printable(name, maxName) {
+			return BadInput("name %.40q must be at most %d printable bytes", name, maxName)
+		}
+	}
+	return nil
+}
+
+// Check says what is wrong with a question about spend.
+func (q *SpendQuery) Check() error { return checkNames(q.Upstream, q.Account) }
 
 func (l *Labels) check() error {
 	for _, s := range [...]string{l.Method, l.Job, l.Region, l.Class, l.Reason} {
@@ -122,20 +140,6 @@ func printable(s string, most int) bool {
 	return or < utf8.RuneSelf || utf8.ValidString(s)
 }
 
-// CheckSettle says what is wrong with what a reservation of n charges is to be
-// settled to.
-func CheckSettle(units []int64, n int) error {
-	if len(units) != n {
-		return BadInput("settle: the reservation has %d charges, %d were given", n, len(units))
-	}
-	for _, u := range units {
-		if u < 0 || u > window.MaxUnits {
-			return BadInput("settle: units must be 0 to %d, not %d", window.MaxUnits, u)
-		}
-	}
-	return nil
-}
-
 // Check says what is wrong with a request to block.
 func (b *BlockRequest) Check() error {
 	if len(b.Charges) == 0 || len(b.Charges) > maxCharges {
@@ -151,8 +155,8 @@ func (b *BlockRequest) Check() error {
 			return BadInput("%s and %s belong to two accounts; block them one by one", first, p)
 		}
 	}
-	if !printable(b.Reason, maxReason) {
-		return BadInput("reason %.40q must be at most %d printable bytes", b.Reason, maxReason)
+	if most := maxReason + len(byUpstream); !printable(b.Reason, most) {
+		return BadInput("reason %.40q must be at most %d printable bytes", b.Reason, most)
 	}
 	switch {
 	case b.Open:

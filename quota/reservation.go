@@ -2,8 +2,6 @@ package quota
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 )
 
@@ -26,68 +24,53 @@ type aside struct {
 
 // Charges returns the units taken, by pool; those of a family's member under the
 // family's name.
-func (r *Reservation) Charges() map[string]int64 {
-	all := make(map[string]int64, len(r.price.charges))
+func (r *Reservation) Charges() Units {
+	if !r.made() {
+		return nil
+	}
+	all := make(Units, len(r.price.charges))
 	for _, c := range r.price.charges {
 		all[chargeName(c.Pool)] = c.Units
 	}
 	return all
 }
 
-// chargeName is how callers know what a pool charges: a family's member by its
-// family, as it has no name of its own.
-func chargeName(p Pool) string {
-	if p.Key != "" {
-		return p.Upstream
-	}
-	return p.Name
-}
-
 // Release gives back the units of a call that provably never left.
 func (r *Reservation) Release(ctx context.Context) (Settlement, error) {
-	return r.settle(ctx, make([]int64, len(r.price.charges)))
+	return r.settle(ctx, nil)
 }
 
-// Settle corrects the charge of a single pool to what the call really cost: less
-// gives back, more is charged now. It takes effect once.
-func (r *Reservation) Settle(ctx context.Context, units int64) (Settlement, error) {
-	if len(r.price.charges) != 1 {
-		return Settlement{}, BadInput("settle: the call charged %d pools; say how much of each with SettleCharges", len(r.price.charges))
+// Settle corrects the charges to what the call really cost: less gives back, more is
+// charged now. Every pool that [Reservation.Charges] has must be named; see
+// [Ledger.Settle]. It takes effect once.
+func (r *Reservation) Settle(ctx context.Context, units Units) (Settlement, error) {
+	if units == nil {
+		units = Units{}
 	}
-	return r.settle(ctx, []int64{units})
+	return r.settle(ctx, units)
 }
 
-// SettleCharges is [Reservation.Settle] for a call that charged several pools.
-// Every pool must be named.
-func (r *Reservation) SettleCharges(ctx context.Context, units map[string]int64) (Settlement, error) {
-	all := make([]int64, len(r.price.charges))
-	for i, c := range r.price.charges {
-		u, ok := units[chargeName(c.Pool)]
-		if !ok || len(units) != len(r.price.charges) {
-			return Settlement{}, BadInput("settle: the call charged %v, not %v", r.pools(), slices.Sorted(maps.Keys(units)))
-		}
-		all[i] = u
+// settle is Settle, and Release if there are no units.
+func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, error) {
+	if !r.made() {
+		return Settlement{}, BadInput("settle: this reservation was not made by a ledger: see Ledger.Reserve")
 	}
-	return r.settle(ctx, all)
-}
-
-func (r *Reservation) settle(ctx context.Context, units []int64) (Settlement, error) {
-	if err := CheckSettle(units, len(r.price.charges)); err != nil {
-		return Settlement{}, err
-	}
+	all, err := CheckSettle(units, r.pools())
 	switch {
-	case len(r.price.charges) == 0:
+	case err != nil:
+		return Settlement{}, err
+	case len(all) == 0:
 		return Settlement{}, nil // admitted without a price
 	case r.aside != nil:
-		s, err := r.settleAside(ctx, units)
+		s, err := r.settleAside(ctx, all)
 		if err == nil {
 			r.ledger.tell(Event{Kind: EventSettled, Token: Token{Upstream: r.Pool.Upstream, Account: r.Pool.Account, ID: r.ID}, Settlement: s})
 		}
 		return s, err
-	case r.Nonce == [16]byte{}:
+	case r.Nonce == Nonce{}:
 		return Settlement{}, BadInput("settle %s: a family's member takes no receipts, so nothing comes back", r.Pool)
 	}
-	return r.ledger.Settle(ctx, r.Token(), units...)
+	return r.ledger.settle(ctx, r.Token(), units)
 }
 
 // settleAside is settle where the store has no receipt.
@@ -110,4 +93,14 @@ func (r *Reservation) settleAside(ctx context.Context, units []int64) (s Settlem
 	return s, err
 }
 
-func (r *Reservation) pools() []string { return slices.Sorted(maps.Keys(r.Charges())) }
+// made reports whether a ledger has made the reservation.
+func (r *Reservation) made() bool { return r != nil && r.ledger != nil && r.price != nil }
+
+// pools are the names of what it charged, in the order of its charges.
+func (r *Reservation) pools() []string {
+	all := make([]string, len(r.price.charges))
+	for i, c := range r.price.charges {
+		all[i] = chargeName(c.Pool)
+	}
+	return all
+}

@@ -2,7 +2,6 @@ package quota
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota/window"
@@ -18,13 +17,15 @@ import (
 type Store interface {
 	// Reserve takes every charge of the request, or none.
 	Reserve(ctx context.Context, r Request) (Verdict, error)
-	// Settle corrects a reservation to what the call really cost, in the order
-	// of its charges: down gives back, up charges now. It takes effect once.
-	Settle(ctx context.Context, t Token, units []int64) (Settlement, error)
+	// Settle corrects a reservation to what the call really cost, by the name of
+	// each pool that it charged: down gives back, up charges now. Nil settles all
+	// of them to nothing. It takes effect once. See [CheckSettle].
+	Settle(ctx context.Context, t Token, units Units) (Settlement, error)
 	// Record charges what is already gone, whatever the limits: corrections,
 	// and calls that were made while the store could not be reached. With an
-	// id it takes effect once.
-	Record(ctx context.Context, r Request) error
+	// id it takes effect once. It returns what it has recorded of each charge,
+	// also if it did so before: of negative units, those that a window gave back.
+	Record(ctx context.Context, r Request) (Units, error)
 	// Block shuts pools until a time, or opens them.
 	Block(ctx context.Context, b BlockRequest) error
 	// Look reads the pages of pools and changes nothing.
@@ -37,40 +38,13 @@ type Store interface {
 const DefaultAccount = "default"
 
 // Pool names one allowance of one account in every store. A family's member is
-// a pool with a Key.
+// a pool with a Key. Names are 1 to 128 printable bytes; no two of them are mistaken
+// for each other.
 type Pool struct {
 	Upstream string // "youtube"; for a family its name
 	Account  string // "default"
 	Name     string // "units"; empty for a family's member
 	Key      string // whose page of a family it is
-}
-
-// String is how people read it: "youtube/units", "youtube@staging/units",
-// "client:203.0.113.7".
-func (p Pool) String() string {
-	if p.Name == "" {
-		return p.Upstream + ":" + p.Key
-	}
-	if p.Account == DefaultAccount || p.Account == "" {
-		return p.Upstream + "/" + p.Name
-	}
-	return p.Upstream + "@" + p.Account + "/" + p.Name
-}
-
-// ParsePool reads what [Pool.String] wrote.
-func ParsePool(text string) (Pool, error) {
-	if family, key, ok := strings.Cut(text, ":"); ok && family != "" && !strings.Contains(family, "/") {
-		return Pool{Upstream: family, Account: DefaultAccount, Key: key}, nil
-	}
-	upstream, name, ok := strings.Cut(text, "/")
-	p := Pool{Upstream: upstream, Account: DefaultAccount, Name: name}
-	if up, account, has := strings.Cut(upstream, "@"); has {
-		p.Upstream, p.Account = up, account
-	}
-	if !ok || p.Upstream == "" || p.Account == "" || p.Name == "" || strings.Contains(name, "/") {
-		return Pool{}, BadInput("pool %q is not written upstream/pool or upstream@account/pool", text)
-	}
-	return p, nil
 }
 
 // Charge is what one pool is asked for.
@@ -104,12 +78,12 @@ type Labels struct {
 }
 
 // Token names the receipt of a reservation. Only who made the reservation has
-// it: settling and releasing take it.
+// it: settling and releasing take it. [Token.String] is its text.
 type Token struct {
 	Upstream string
 	Account  string
 	ID       string // the caller's
-	Nonce    [16]byte
+	Nonce    Nonce
 }
 
 // Settlement is what settling did.
@@ -125,7 +99,7 @@ type BlockRequest struct {
 	Charges []Charge      // the pools; their units do not matter
 	Until   time.Time     // shut until then, by the store's clock
 	For     time.Duration // or for so long from the store's now
-	Reason  string        // in plain words, for those who wonder
+	Reason  string        // in plain words, for those who wonder; a ledger puts who gave it in front
 	Open    bool          // opens instead
 }
 

@@ -3,6 +3,9 @@ package quota
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
 )
 
 // tokenForm is how a token looks outside.
@@ -14,7 +17,8 @@ type tokenForm struct {
 }
 
 // String is the token as opaque text, for callers in other processes and other
-// languages. The zero token is "".
+// languages. It holds the secret with which the reservation is settled, so it does not
+// belong in a log. The zero token is "".
 func (t Token) String() string {
 	if t.ID == "" {
 		return ""
@@ -26,6 +30,37 @@ func (t Token) String() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
+// Format implements [fmt.Formatter]. Only %s shows the text of [Token.String], which
+// passes the token on; %v and all other verbs, as in a log, hide its secret.
+func (t Token) Format(f fmt.State, verb rune) {
+	if verb == 's' {
+		_, _ = io.WriteString(f, t.String())
+		return
+	}
+	_, _ = fmt.Fprintf(f, "quota.Token{%q, %q, %q, %v}", t.Upstream, t.Account, t.ID, t.Nonce)
+}
+
+// LogValue implements [slog.LogValuer]: a log does not get the secret.
+func (t Token) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("upstream", t.Upstream), slog.String("account", t.Account), slog.String("id", t.ID))
+}
+
+// MarshalText implements [encoding.TextMarshaler], so that JSON passes a token on.
+func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler]. No text is the zero token.
+func (t *Token) UnmarshalText(text []byte) error {
+	var read Token
+	var err error
+	if len(text) > 0 {
+		read, err = ParseToken(string(text))
+	}
+	if err == nil {
+		*t = read
+	}
+	return err
+}
+
 // ParseToken reads what [Token.String] wrote.
 func ParseToken(text string) (Token, error) {
 	bad := BadInput("token %.20q was not made by this ledger", text)
@@ -34,7 +69,7 @@ func ParseToken(text string) (Token, error) {
 		return Token{}, bad
 	}
 	var f tokenForm
-	if json.Unmarshal(b, &f) != nil || len(f.Nonce) != len(Token{}.Nonce) || !validID(f.ID) || f.Upstream == "" || f.Account == "" {
+	if json.Unmarshal(b, &f) != nil || len(f.Nonce) != len(Token{}.Nonce) || !validID(f.ID) || f.Upstream == "" || f.Account == "" || checkNames(f.Upstream, f.Account) != nil {
 		return Token{}, bad
 	}
 	return Token{Upstream: f.Upstream, Account: f.Account, ID: f.ID, Nonce: [16]byte(f.Nonce)}, nil

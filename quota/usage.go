@@ -13,6 +13,7 @@ import (
 // Usage is how one pool stands.
 type Usage struct {
 	PageState
+	BlockedBy  Blocker       // who shut it
 	Allowances []WindowUsage // the windows with what the price book says of them
 }
 
@@ -27,7 +28,13 @@ type WindowUsage struct {
 // Usage returns how the pools of the price book stand, sorted by name; upstream
 // and account narrow it down if not empty.
 func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, error) {
-	p := l.prices.Load()
+	if err := tooLate(ctx, "look at the pools"); err != nil {
+		return nil, err
+	}
+	p := l.current()
+	if p == nil {
+		return nil, errNotMade
+	}
 	var all []Usage
 	for _, key := range p.accountKeys(upstream, account) {
 		pools := p.accounts[key]
@@ -35,11 +42,15 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 		for _, name := range slices.Sorted(maps.Keys(pools)) {
 			charges = append(charges, *pools[name])
 		}
+		mark := l.shut.mark()
 		states, err := l.store.Look(ctx, charges)
 		if err != nil {
 			return nil, l.storeError(ctx, "look at "+key.upstream, err)
 		}
 		for _, s := range states {
+			if s.Blocked.IsZero() {
+				l.shut.opened(s.Pool, mark)
+			}
 			all = append(all, usage(s, p.book.Upstreams[key.upstream].Pools[s.Pool.Name].of(key.account)))
 		}
 	}
@@ -51,6 +62,7 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 
 func usage(s PageState, windows []Window) Usage {
 	u := Usage{PageState: s}
+	u.BlockedBy, u.Reason = readReason(s.Reason)
 	for i, w := range s.Windows {
 		u.Allowances = append(u.Allowances, WindowUsage{
 			WindowState: w,
@@ -97,7 +109,13 @@ func (p *prices) known(upstream, account string) error {
 // without by it returns all there is. A query without upstream or account asks
 // for all that the price book has.
 func (l *Ledger) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Spent, error) {
-	p := l.prices.Load()
+	if err := tooLate(ctx, "read the spend"); err != nil {
+		return nil, err
+	}
+	p := l.current()
+	if p == nil {
+		return nil, errNotMade
+	}
 	keys := p.accountKeys(q.Upstream, q.Account)
 	if len(keys) == 0 {
 		if err := p.known(q.Upstream, q.Account); err != nil {
@@ -118,23 +136,28 @@ func (l *Ledger) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Sp
 
 // Adjust corrects what is used of a pool, because something else spent units or
 // a count was wrong: more charges now and may pass the limit, less gives back
-// the oldest. The reason is kept in the spend.
-func (l *Ledger) Adjust(ctx context.Context, pool Pool, units int64, reason string) error {
-	c, err := l.prices.Load().pool(pool)
+// the oldest. It returns what it recorded: fewer units than were to be given back if
+// no more were used. The reason is kept in the spend.
+func (l *Ledger) Adjust(ctx context.Context, pool Pool, units int64, reason string) (int64, error) {
+	c, err := l.current().pool(pool)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if units == 0 || units > window.MaxUnits || units < -window.MaxUnits {
-		return BadInput("adjust %s: units must be 1 to %d, or as many less, not %d", pool, window.MaxUnits, units)
+		return 0, BadInput("adjust %s: units must be 1 to %d, or as many less, not %d", pool, window.MaxUnits, units)
 	}
 	if reason == "" {
-		return BadInput("adjust %s: say why; the reason is kept in the spend", pool)
+		return 0, BadInput("adjust %s: say why; the reason is kept in the spend", pool)
+	}
+	if err := tooLate(ctx, "adjust "+pool.String()); err != nil {
+		return 0, err
 	}
 	pool, c.Units = c.Pool, units
-	err = l.store.Record(ctx, Request{ID: l.ids.next(), Charges: []Charge{c}, Labels: Labels{Reason: reason}, Restore: true})
+	recorded, err := l.store.Record(ctx, Request{ID: l.ids.next(), Charges: []Charge{c}, Labels: Labels{Reason: reason}, Restore: true})
 	if err != nil {
-		return l.storeError(ctx, "adjust "+pool.String(), err)
+		return 0, l.storeError(ctx, "adjust "+pool.String(), err)
 	}
+	units = recorded[pool.Name]
 	l.tell(Event{Kind: EventAdjusted, Pool: pool, Units: units, Reason: reason})
-	return nil
+	return units, nil
 }

@@ -8,7 +8,7 @@ import "time"
 type Verdict struct {
 	Allowed    bool
 	ID         string
-	Nonce      [16]byte // of the grant's receipt: see Token
+	Nonce      Nonce `json:"-"` // of the grant's receipt: see Token
 	Pool       Pool
 	Window     string
 	Units      int64 // asked of Pool
@@ -20,7 +20,8 @@ type Verdict struct {
 	ResetAt    time.Time
 	At         time.Time // the instant that counts, by the store's clock
 	Repeat     bool      // the id had been granted before; nothing was charged
-	Blocked    bool      // refused because the upstream said no
+	Blocked    bool      // refused because the pool is shut
+	BlockedBy  Blocker   // by whom; stores leave it to the ledger
 	Reason     string    // of the block
 	Impossible bool      // no amount of waiting helps
 	Overflow   bool      // a family is full: the page is shared by all new keys
@@ -31,7 +32,7 @@ type Verdict struct {
 // Token names the receipt of a grant: settling and releasing take it. It is zero
 // where there is none.
 func (v *Verdict) Token() Token {
-	if v.Nonce == [16]byte{} {
+	if v.Nonce == (Nonce{}) {
 		return Token{}
 	}
 	return Token{Upstream: v.Pool.Upstream, Account: v.Pool.Account, ID: v.ID, Nonce: v.Nonce}

@@ -113,7 +113,7 @@ func saturate(ctx context.Context, s quota.Store) error {
 	for i := range int64(minutes) {
 		units := held*(i+1)/minutes - held*i/minutes
 		r := quota.Request{Charges: []quota.Charge{pool(units, held)}, Labels: labels, At: now.Add(time.Duration(i-minutes+1) * time.Minute)}
-		if err := s.Record(ctx, r); err != nil {
+		if _, err := s.Record(ctx, r); err != nil {
 			return fmt.Errorf("saturate: %w", err)
 		}
 	}

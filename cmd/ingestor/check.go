@@ -18,6 +18,7 @@ import (
 
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest/youtube"
+	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -159,8 +160,42 @@ func checkBook(f *findings, s *settings) {
 			}
 		}
 	}
+	f.slowWindows(s.book)
 	f.lostRefusals(s)
 }
+
+// slowWindows warns of rings whose precision is so coarse that a busy caller does not
+// get the quota.
+func (f *findings) slowWindows(b *quota.Book) {
+	warn := func(owner string, windows []quota.Window) {
+		for _, w := range windows {
+			if w.Yield() >= window.MinYield {
+				continue
+			}
+			remedy := "write algorithm: log, which is exact"
+			if best := w.Default(); best.Yield() >= window.MinYield {
+				remedy = fmt.Sprintf("write precision: %s, or leave it out", length(best.Precision))
+			}
+			f.warn("price book", "%s: the window of %s with precision %s sustains %d%% of its quota; %s", owner, w, w.Precision, int(100*w.Yield()), remedy)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Upstreams)) {
+		pools := b.Upstreams[name].Pools
+		for _, pool := range slices.Sorted(maps.Keys(pools)) {
+			warn(name+"/"+pool, pools[pool].Windows)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Families)) {
+		warn("family "+name, b.Families[name].Windows)
+		for _, key := range slices.Sorted(maps.Keys(b.Families[name].Overrides)) {
+			if own := b.Families[name].Overrides[key]; !slices.EqualFunc(own, b.Families[name].Windows, sameSpec) {
+				warn("family "+name+", key "+key, own)
+			}
+		}
+	}
+}
+
+func sameSpec(a, b quota.Window) bool { return a.Spec == b.Spec }
 
 // lostRefusals warns of a book whose list of refusals took the place of the built-in
 // one and left rules out: then a quota that is gone shuts no pool.
@@ -209,7 +244,7 @@ func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *c
 			known++
 		}
 		if u.Blocked.After(u.Now) {
-			f.warn("ledger", "%s is shut until %s: %s", u.Pool, stamp(u.Blocked), plain(u.Reason))
+			f.warn("ledger", "%s %s until %s: %s", u.Pool, view.Shut(u.BlockedBy), stamp(u.Blocked), plain(u.Reason))
 		}
 		for _, w := range u.Allowances {
 			if w.Remaining == 0 {

@@ -161,7 +161,7 @@ func (a *app) transport(s *settings, l *quota.Ledger) (*meter.Transport, error) 
 	if u := s.book.Upstreams[metered]; u.Key.Header != "" {
 		base = &discreet{header: u.Key.Header, base: base}
 	}
-	return meter.New(l, &meter.Options{Base: base, Logger: a.log, Keys: s.keys()}), nil
+	return meter.New(l, &meter.Options{Base: base, Logger: a.log, Keys: s.keys()})
 }
 
 // redirected sends what was metered as the upstream's to another address.

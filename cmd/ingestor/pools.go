@@ -42,7 +42,7 @@ neither --for nor --until says otherwise. It opens by itself.`,
 					if err != nil {
 						return usage("--for: %w", err)
 					}
-					if err := l.BlockFor(ctx, pool, d, reason); err != nil {
+					if err := l.BlockFor(ctx, pool, d, quota.ByHand(reason)); err != nil {
 						return badUsage(err)
 					}
 				case until != "":
@@ -53,11 +53,11 @@ neither --for nor --until says otherwise. It opens by itself.`,
 					if !at.After(a.now()) {
 						return usage("--until: %s is over", until)
 					}
-					if err := l.Block(ctx, pool, at, reason); err != nil {
+					if err := l.Block(ctx, pool, at, quota.ByHand(reason)); err != nil {
 						return badUsage(err)
 					}
 				default:
-					if err := l.BlockUntilReset(ctx, pool, reason); err != nil {
+					if err := l.BlockUntilReset(ctx, pool, quota.ByHand(reason)); err != nil {
 						return err
 					}
 				}
@@ -75,8 +75,10 @@ neither --for nor --until says otherwise. It opens by itself.`,
 
 func (a *app) unblockCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "unblock POOL",
-		Short:   "Open a pool that is shut",
+		Use:   "unblock POOL",
+		Short: "Open a pool that is shut",
+		Long: `Open a pool that is shut, for every process that shares the ledger. Runs that the
+block has deferred go on: a daemon within a minute, others when they are next started.`,
 		Example: `  ingestor quota unblock youtube/searches`,
 		Args:    a.poolArgs(1, "a pool"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -104,7 +106,8 @@ func (a *app) adjustCommand() *cobra.Command {
 		Short: "Correct what is used of a pool",
 		Long: `Correct what is used of a pool, because something else spent units or a count was
 wrong. More may pass the limit, and then nothing is granted until it has left the
-windows; negative units give back the oldest. The reason is kept in the spend.`,
+windows; negative units give back the oldest, and no more than was used. The reason
+is kept in the spend.`,
 		Example: `  ingestor quota adjust youtube/units 250 --reason "tried things out in the console"
   ingestor quota adjust youtube/units -40 --reason "counted twice"`,
 		Args: a.poolArgs(2, "a pool and units"),
@@ -121,8 +124,12 @@ windows; negative units give back the oldest. The reason is kept in the spend.`,
 				if err != nil {
 					return err
 				}
-				if err := l.Adjust(ctx, pool, units, reason); err != nil {
+				recorded, err := l.Adjust(ctx, pool, units, reason)
+				if err != nil {
 					return badUsage(err)
+				}
+				if recorded != units {
+					fmt.Fprintf(a.stderr, "ingestor: gave back %s of %s: no more was used\n", view.Number(-recorded), view.Number(-units))
 				}
 				return a.tellPool(ctx, l, pool)
 			})

@@ -72,7 +72,7 @@ func (s *sheet) quotaTable(pools []view.Pool) {
 	}
 	for _, p := range pools {
 		if p.Blocked != nil {
-			s.line("\n%s", s.in(bad, p.Pool+" is shut until "+stamp(*p.Blocked)+" ("+span(p.Blocked.Sub(p.LedgerAt))+"): "+plain(p.Reason)))
+			s.line("\n%s", s.in(bad, p.Pool+" "+view.Shut(p.BlockedBy)+" until "+stamp(*p.Blocked)+" ("+span(p.Blocked.Sub(p.LedgerAt))+"): "+plain(p.Reason)))
 			s.line("It opens by itself; to open it now: ingestor quota unblock %s", p.Pool)
 		}
 	}

@@ -35,7 +35,8 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Run the jobs when they are due, or once and leave",
 		Long: `Without --once it stays and runs each job when it is due; what had to be deferred
-goes on at the time that the ledger named. With --once it does what was deferred
+goes on at the time that the ledger named, and what a block has deferred within a
+minute after somebody has lifted it. With --once it does what was deferred
 first, then all jobs, or those named, and leaves. With --due it does only the jobs
 whose time has come since their last scheduled run, or whose run was killed or could
 not save what it had.
@@ -313,7 +314,7 @@ func (a *app) once(ctx context.Context, w *works, jobs []*ingest.Job, f *runFlag
 	}
 	whys := a.occasions(ctx, w, jobs, f) // before a run changes what is due
 	for _, j := range jobs {
-		at, err := w.runner.ResumeAt(ctx, j)
+		at, err := w.runner.ResumeAt(ctx, j, nil)
 		if err == nil && !at.IsZero() && !at.After(a.now()) {
 			one(j, ingest.Occasion{Deferred: true})
 		}

@@ -26,6 +26,7 @@ type Cursor struct {
 	SavedAt     time.Time `json:"saved_at,omitzero"`     // its last page; zero is never
 	CompletedAt time.Time `json:"completed_at,omitzero"` // its last pass; zero is never
 	ResumeAt    time.Time `json:"resume_at,omitzero"`    // it was deferred until then; zero is not
+	BlockedOn   string    `json:"blocked_on,omitempty"`  // by a block of this pool, which may be lifted before; empty is none
 }
 
 // Begun reports whether a pass is under way.
@@ -52,7 +53,7 @@ func (c *Catalog) Cursors(ctx context.Context, job string) (all []Cursor, err er
 		err := cur.scan(rows)
 		all = append(all, cur)
 		return err
-	}, `SELECT job, work, pass, page, token, since, high, mark, saved_at, completed_at, resume_at FROM cursors
+	}, `SELECT job, work, pass, page, token, since, high, mark, saved_at, completed_at, resume_at, blocked_on FROM cursors
 		WHERE ?1 = '' OR job = ?1 ORDER BY completed_at, job, work`, job)
 	return all, err
 }
@@ -68,7 +69,7 @@ func (c *Catalog) Reset(ctx context.Context, job, work string) error {
 // scan reads the columns of a cursor.
 func (cur *Cursor) scan(row interface{ Scan(...any) error }) error {
 	var since, high, mark, saved, completed, resume int64
-	err := row.Scan(&cur.Job, &cur.Work, &cur.Pass, &cur.Page, &cur.Token, &since, &high, &mark, &saved, &completed, &resume)
+	err := row.Scan(&cur.Job, &cur.Work, &cur.Pass, &cur.Page, &cur.Token, &since, &high, &mark, &saved, &completed, &resume, &cur.BlockedOn)
 	if err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func (t *tx) cursor(job, work string) (Cursor, error) {
 // saveCursor writes a cursor.
 func (t *tx) saveCursor(cur *Cursor) error {
 	_, err := t.exec("cursor_save", cur.Job, cur.Work, cur.Pass, cur.Page, cur.Token, micros(cur.Since), micros(cur.High),
-		micros(cur.Mark), micros(cur.SavedAt), micros(cur.CompletedAt), micros(cur.ResumeAt))
+		micros(cur.Mark), micros(cur.SavedAt), micros(cur.CompletedAt), micros(cur.ResumeAt), cur.BlockedOn)
 	return err
 }
 
@@ -110,13 +111,22 @@ func (cur *Cursor) advance(p *Page, now time.Time) {
 		cur.High = high
 	}
 	cur.Page++
-	cur.Token, cur.SavedAt, cur.ResumeAt = p.Next, now, time.Time{}
+	cur.Token, cur.SavedAt = p.Next, now
+	cur.end(Outcome{State: Done})
 	if p.Done {
 		cur.CompletedAt = now
 		if cur.High.After(cur.Mark) {
 			cur.Mark = cur.High
 		}
 		cur.rewind()
+	}
+}
+
+// end notes how the work ended: if it is not done, when it goes on.
+func (cur *Cursor) end(o Outcome) {
+	cur.ResumeAt, cur.BlockedOn = o.ResumeAt, o.BlockedOn
+	if o.State == Done {
+		cur.ResumeAt, cur.BlockedOn = time.Time{}, ""
 	}
 }
 

@@ -39,7 +39,7 @@ var dumps = []struct{ name, columns, times, from string }{
 		"charts c JOIN chart_entries e ON e.chart = c.id JOIN videos v ON v.id = e.video ORDER BY region, c.category, complete, rank",
 	},
 	{
-		"cursor", "job, work, pass, page, token, since, high, mark", "saved_at, completed_at, resume_at",
+		"cursor", "job, work, pass, page, token, since, high, mark", "saved_at, completed_at, resume_at, blocked_on",
 		"cursors ORDER BY job, work",
 	},
 }

@@ -54,7 +54,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a_directory", dir, []string{"is a directory", filepath.Join(dir, "catalog.db")}},
 		{"a_file_for_a_directory", filepath.Join(strange, "catalog.db"), []string{"open " + strange, "directory"}},
 		{"no_database", strange, []string{"open " + strange, "is no SQLite database", "was left as it is"}},
-		{"a_newer_schema", newer, []string{newer, "it was made by a newer headroom: schema 77, this one knows 1; upgrade"}},
+		{"a_newer_schema", newer, []string{newer, "it was made by a newer headroom: schema 77, this one knows 2; upgrade"}},
 		{"the_database_of_another_program", other, []string{"another program"}},
 		{"no_name", "", []string{"name a file"}},
 		{"memory", ":memory:", []string{"name a file"}},
@@ -108,10 +108,36 @@ func TestMigrate(t *testing.T) {
 	}
 	healthy(t, c)
 	_, err := Open(ctx, c.Path(), nil)
-	says(t, err, "made by a newer headroom: schema 2, this one knows 1")
+	says(t, err, "made by a newer headroom: schema 3, this one knows 2")
 }
 
 // A program that makes other words of a text makes the index anew.
+// A catalog of before blocks were told apart goes on where it was; what it has deferred
+// keeps its time.
+func TestMigrateFromTheFirstSchema(t *testing.T) {
+	c := library(t)
+	r, err := c.Begin(ctx, Start{Job: "trending"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.EndWork(ctx, "US", "US", Outcome{State: Deferred, ResumeAt: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	before := dumped(t, c, &DumpOptions{Times: true})
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	spoil(t, c.Path(), "ALTER TABLE cursors DROP COLUMN blocked_on", "PRAGMA user_version = 1")
+	c = must(t, c.Path(), nil)
+	if diff := cmp.Diff(before, dumped(t, c, &DumpOptions{Times: true})); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+	if cur, err := c.Cursor(ctx, "trending", "US"); err != nil || cur.ResumeAt.IsZero() || cur.BlockedOn != "" {
+		t.Errorf("%+v, %v", cur, err)
+	}
+	healthy(t, c)
+}
+
 func TestOtherWords(t *testing.T) {
 	c := library(t)
 	c.Close()

@@ -22,7 +22,10 @@ type Outcome struct {
 	State    State
 	ResumeAt time.Time // when it goes on or is tried again; zero is when it is due
 	Error    string    // of what failed, or what kept it from going on
-	Units    int64     // of a unit of work: that calls have cost beside those of its pages
+
+	// Of a unit of work.
+	BlockedOn string // the pool whose block defers it; empty is none
+	Units     int64  // that calls have cost beside those of its pages
 }
 
 // Start describes a run that begins.
@@ -109,10 +112,7 @@ func (c *Catalog) endWork(ctx context.Context, r *Run, work, region string, o Ou
 		if err != nil {
 			return err
 		}
-		cur.ResumeAt = time.Time{}
-		if o.State != Done {
-			cur.ResumeAt = o.ResumeAt
-		}
+		cur.end(o)
 		if err := tx.saveCursor(&cur); err != nil {
 			return err
 		}

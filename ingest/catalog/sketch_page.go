@@ -220,9 +220,7 @@ func (s *Sketch) endWork(_ context.Context, r *Run, work, region string, o Outco
 		return fmt.Errorf("end %s: %w", work, err)
 	}
 	cur := s.cursor(r.job, work)
-	if cur.ResumeAt = (time.Time{}); o.State != Done {
-		cur.ResumeAt = o.ResumeAt
-	}
+	cur.end(o)
 	s.saveCursor(cur)
 	w := s.work(r, work, region)
 	w.State, w.EndedAt, w.ResumeAt, w.Error = o.State, s.clock.Now(), o.ResumeAt, o.Error

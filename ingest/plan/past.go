@@ -43,7 +43,11 @@ func PastOf(ctx context.Context, l *quota.Ledger, clock *quota.SimClock) (*Past,
 	past := &Past{}
 	for _, u := range now {
 		if u.Blocked.After(u.Now) {
-			past.Blocks = append(past.Blocks, Block{u.Pool, u.Blocked, u.Reason})
+			reason := u.Reason
+			if u.BlockedBy == quota.BlockedByPerson {
+				reason = quota.ByHand(reason)
+			}
+			past.Blocks = append(past.Blocks, Block{u.Pool, u.Blocked, reason})
 		}
 		windows := windowsOf(l.Book().Upstreams[upstream].Pools[u.Pool.Name], u.Pool.Account)
 		spent, err := slidingPast(ctx, l, clock, u, windows)
@@ -181,7 +185,7 @@ func (s *scenario) spend(ctx context.Context, r *rig) error {
 	for _, one := range s.options.Past.Spent {
 		one.At = earlier(one.At, s.from)
 		r.clock.Set(one.At)
-		if err := r.ledger.Adjust(ctx, one.Pool, one.Units, before); err != nil {
+		if _, err := r.ledger.Adjust(ctx, one.Pool, one.Units, before); err != nil {
 			return err
 		}
 		if !one.At.Before(today) {

@@ -47,7 +47,7 @@ upstreams: {youtube: {pools: {units: {quota: 100, windows: [`+tt.windows+`]}}, m
 			for ago := 300 * time.Hour; ago >= 0; ago -= time.Hour {
 				clock.Set(noon.Add(-ago))
 				if units := tt.spent[ago]; units > 0 {
-					if err := l.Adjust(t.Context(), pool, units, "x"); err != nil {
+					if _, err := l.Adjust(t.Context(), pool, units, "x"); err != nil {
 						t.Fatal(err)
 					}
 				}

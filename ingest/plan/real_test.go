@@ -60,9 +60,11 @@ func newReal(t *testing.T, s *scene) *real {
 	r.must(err)
 	t.Cleanup(func() { r.must(r.catalog.Close()) })
 	quiet := slog.New(slog.DiscardHandler)
-	client, err := youtube.New(&http.Client{Transport: meter.New(r.ledger, &meter.Options{
+	transport, err := meter.New(r.ledger, &meter.Options{
 		Base: toServer(server.Listener.Addr().String()), Keys: map[string]meter.KeySource{"youtube": meter.Key("AIza-not-a-key")}, Logger: quiet,
-	})}, nil)
+	})
+	r.must(err)
+	client, err := youtube.New(&http.Client{Transport: transport}, nil)
 	r.must(err)
 	c := *s.config
 	c.Workers = 1
@@ -112,7 +114,8 @@ func (r *real) spend(rnd *rand.Rand) {
 	pool := quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}
 	for ago := 23 * time.Hour; ago > 0; ago -= time.Duration(1+rnd.IntN(240)) * time.Minute {
 		r.clock.Set(r.scene.from.Add(-ago))
-		r.must(r.ledger.Adjust(context.Background(), pool, int64(1+rnd.IntN(2)), "by hand"))
+		_, err := r.ledger.Adjust(context.Background(), pool, int64(1+rnd.IntN(2)), "by hand")
+		r.must(err)
 		req, err := http.NewRequest(http.MethodGet, "http://upstream/youtube/v3/videos", nil)
 		r.must(err)
 		req.Header.Set("X-Goog-Api-Key", "AIza-not-a-key")

@@ -51,7 +51,10 @@ func newRig(ctx context.Context, s *scenario, book *quota.Book, clock *quota.Sim
 		return nil, err
 	}
 	r.charged = r.sim.Counts().Total()
-	transport := meter.New(r.ledger, &meter.Options{Base: inside{r.sim}, Keys: keys, Logger: quiet})
+	transport, err := meter.New(r.ledger, &meter.Options{Base: inside{r.sim}, Keys: keys, Logger: quiet})
+	if err != nil {
+		return nil, err
+	}
 	client, err := youtube.New(&http.Client{Transport: transport}, nil)
 	if err != nil {
 		return nil, err

@@ -216,9 +216,13 @@ upstreams:
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newClient(t, &http.Client{Transport: meter.New(ledger, &meter.Options{
+	transport, err := meter.New(ledger, &meter.Options{
 		Keys: map[string]meter.KeySource{"youtube": meter.Key(secret)}, Logger: slog.New(slog.DiscardHandler),
-	})}, u.url)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, &http.Client{Transport: transport}, u.url)
 
 	t.Run("a refusal of the ledger", func(t *testing.T) {
 		for range 2 {

@@ -118,7 +118,7 @@ func (c *chance) needs() string {
 // why says what keeps a run from going.
 func (c *chance) why() string {
 	if c.blocked {
-		return "the upstream has shut " + c.pool.Pool.String() + because(c.pool.Reason)
+		return c.pool.Pool.String() + " " + view.Shut(c.pool.BlockedBy) + because(c.pool.Reason)
 	}
 	return fmt.Sprintf("%s is used up (%s of %s %s)", c.pool.Pool, view.Number(c.window.Used), view.Number(c.limit), within(c.window))
 }

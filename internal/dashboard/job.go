@@ -119,7 +119,7 @@ const (
 const late = 5 * time.Minute
 
 // read asks the catalog about a job.
-func (j *job) read(ctx context.Context, src *view.Sources, now time.Time) error {
+func (j *job) read(ctx context.Context, src *view.Sources, s *state) error {
 	runs, err := src.Catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: recent})
 	if err != nil {
 		return fmt.Errorf("read the runs of %s: %w", j.Name, err)
@@ -137,7 +137,7 @@ func (j *job) read(ctx context.Context, src *view.Sources, now time.Time) error 
 		slices.Sort(done)
 		j.cost = cost{units: done[len(done)/2], runs: len(done)}
 	}
-	if j.resume, err = src.Runner.ResumeAt(ctx, j.Job); err != nil {
+	if j.resume, err = src.Runner.ResumeAt(ctx, j.Job, s.open); err != nil {
 		return fmt.Errorf("read what of %s was deferred: %w", j.Name, err)
 	}
 	cursors, err := src.Catalog.Cursors(ctx, j.Name)
@@ -155,7 +155,7 @@ func (j *job) read(ctx context.Context, src *view.Sources, now time.Time) error 
 		}
 	}
 	why, due, err := src.Runner.Due(ctx, j.Job)
-	if due && now.Sub(why.Scheduled) > late+j.Jitter && (j.last == nil || j.last.State != catalog.Running && j.last.StartedAt.Before(why.Scheduled)) {
+	if due && s.now.Sub(why.Scheduled) > late+j.Jitter && (j.last == nil || j.last.State != catalog.Running && j.last.StartedAt.Before(why.Scheduled)) {
 		j.missed = why.Scheduled
 	}
 	return err

@@ -49,7 +49,7 @@ func (s *state) outages() (all []note) {
 func (s *state) blocks() (all []note) {
 	for i := range s.pools {
 		if u := &s.pools[i]; u.Blocked.After(u.Now) {
-			all = append(all, note{bad, say("The upstream said no: ", u.Pool, " is shut for everybody until ", s.at(u.Blocked), because(u.Reason),
+			all = append(all, note{bad, say(u.Pool, " ", view.Shut(u.BlockedBy), " for everybody until ", s.at(u.Blocked), because(u.Reason),
 				". It opens by itself; to open it now: ingestor quota unblock ", u.Pool)})
 		}
 	}

@@ -96,7 +96,7 @@ func (s *state) poolSection(u *quota.Usage, by grouping) poolSection {
 		p.Level, p.State = warn, "not known"
 	}
 	if u.Blocked.After(u.Now) {
-		p.Level, p.State = bad, "shut by the upstream"
+		p.Level, p.State = bad, view.Shut(u.BlockedBy)
 	}
 	if s.unread != nil {
 		return p

@@ -74,7 +74,7 @@ func (s *state) readCatalog(ctx context.Context, src *view.Sources) error {
 		return err
 	}
 	for _, j := range s.jobs {
-		if err := j.read(ctx, src, s.now); err != nil {
+		if err := j.read(ctx, src, s); err != nil {
 			return err
 		}
 	}
@@ -117,6 +117,12 @@ func (s *state) pool(name string) *quota.Usage {
 		}
 	}
 	return nil
+}
+
+// open reports whether a pool is open, for all that is known.
+func (s *state) open(name string) bool {
+	u := s.pool(name)
+	return u != nil && s.outage == nil && !u.Blocked.After(u.Now)
 }
 
 // units are what a run cost in all.

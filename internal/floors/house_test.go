@@ -27,6 +27,7 @@ var house = [][]string{
 	{"internal/sqlitefile", "internal/svg"}, // of all who keep a file of SQLite; of all who draw
 	{"internal/youtubesim"},                 // an upstream: it knows nothing of us
 	{"internal/redisclock", "internal/redistest", "internal/childtest"}, // for tests and simulations
+	{"internal/deadline"},
 	{"internal/floors"},
 }
 
@@ -70,7 +71,8 @@ var blind = map[string][]string{
 var seams = []string{
 	"quota/clock.go",
 	"internal/youtubesim/clock.go",
-	"quota/storetest/rig.go", // for stores whose clock cannot be moved
+	"internal/deadline/deadline.go", // deadlines of contexts are in the machine's time
+	"quota/storetest/rig.go",        // for stores whose clock cannot be moved
 }
 
 // versions are those that must not drift: newer ones do not build everywhere.

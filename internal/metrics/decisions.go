@@ -24,7 +24,7 @@ func newDecisions() *decisions {
 	return &decisions{
 		outcomes: counter("headroom_decisions_total", "What this process's ledger answered to those who asked for units; in an outage it is admitted, or outage.", "upstream", "account", "outcome"),
 		refusals: counter("headroom_refusals_total", "Refusals of this process's ledger, by the pool and the window that decided.", "upstream", "account", "pool", "window"),
-		blocks:   counter("headroom_blocks_total", "How often this process shut a pool, as the upstream said no.", "upstream", "account", "pool"),
+		blocks:   counter("headroom_blocks_total", "How often this process shut a pool, mostly because the upstream said no.", "upstream", "account", "pool"),
 		replayed: counter("headroom_replayed_units_total", "Units admitted in an outage that this process has put into the ledger since.", "upstream", "account", "pool"),
 		took: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "headroom_reserve_duration_seconds",

@@ -2,16 +2,21 @@ package sqlitefile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/deadline"
 )
 
 // Patience bounds how long one operation waits for others. It is in real time,
-// whatever the clock of the file's user says.
+// whatever the clock of the file's user says. It ends before the caller's deadline, so
+// that the caller hears who holds the file and has time to act: see package deadline.
 type Patience struct {
 	path   string
 	most   time.Duration
+	cut    bool // the caller's deadline leaves no more
 	caller context.Context
 	ctx    context.Context // of the wait; nil until something has to be waited for
 	cancel context.CancelFunc
@@ -26,6 +31,7 @@ func NewPatience(ctx context.Context, path string, most time.Duration) *Patience
 // Wait returns a channel that is closed when there is no more patience.
 func (p *Patience) Wait() <-chan struct{} {
 	if p.ctx == nil {
+		p.most, p.cut = deadline.Share(p.caller, p.most)
 		p.ctx, p.cancel = context.WithTimeout(p.caller, p.most)
 	}
 	return p.ctx.Done()
@@ -46,7 +52,8 @@ const (
 )
 
 // Retry does something until it is not busy. Its error is the doing's, the
-// caller's context's, or says who may hold the file.
+// caller's context's, or says who may hold the file. The last one matches
+// [context.DeadlineExceeded] if the caller's deadline left too little time.
 func (p *Patience) Retry(do func() error) error {
 	err := do()
 	for pause := firstPause; Busy(err); pause = min(2*pause, longestPause) {
@@ -64,10 +71,13 @@ func (p *Patience) Retry(do func() error) error {
 
 // Over says why there is no more patience; err may be nil.
 func (p *Patience) Over(err error) error {
-	if p.caller.Err() != nil {
+	switch {
+	case p.caller.Err() != nil:
 		return p.caller.Err()
-	}
-	if err == nil {
+	case p.cut:
+		return fmt.Errorf("it was busy for %s, and its caller has no more time: %s: %w",
+			p.most.Round(time.Millisecond), holders(p.path), errors.Join(err, context.DeadlineExceeded))
+	case err == nil:
 		return fmt.Errorf("it was busy for %s: %s", p.most, holders(p.path))
 	}
 	return fmt.Errorf("it was busy for %s: %s: %w", p.most, holders(p.path), err)

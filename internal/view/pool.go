@@ -9,12 +9,14 @@ import (
 
 // Pool is how a pool stands.
 type Pool struct {
-	Pool     string     `json:"pool"`
-	Known    bool       `json:"known"` // something was spent of it, and may count still
-	Blocked  *time.Time `json:"blocked_until"`
-	Reason   string     `json:"reason,omitempty"`
-	Windows  []Window   `json:"windows"`
-	LedgerAt time.Time  `json:"ledger_time"`
+	Pool    string     `json:"pool"`
+	Known   bool       `json:"known"` // something was spent of it, and may count still
+	Blocked *time.Time `json:"blocked_until"`
+	// BlockedBy is who shut it: see [quota.Blocker].
+	BlockedBy quota.Blocker `json:"blocked_by,omitempty"`
+	Reason    string        `json:"reason,omitempty"`
+	Windows   []Window      `json:"windows"`
+	LedgerAt  time.Time     `json:"ledger_time"`
 }
 
 // Window is how a window of a pool stands.
@@ -42,7 +44,7 @@ func Pools(all []quota.Usage) []Pool {
 func pool(u quota.Usage) Pool {
 	p := Pool{Pool: u.Pool.String(), Known: u.Known, LedgerAt: u.Now.UTC()}
 	if u.Blocked.After(u.Now) {
-		p.Blocked, p.Reason = Instant(u.Blocked), u.Reason
+		p.Blocked, p.BlockedBy, p.Reason = Instant(u.Blocked), u.BlockedBy, u.Reason
 	}
 	for _, w := range u.Allowances {
 		v := Window{
@@ -59,6 +61,9 @@ func pool(u quota.Usage) Pool {
 	}
 	return p
 }
+
+// Shut says that a pool is shut, and by whom if that is known: "is shut by hand".
+func Shut(by quota.Blocker) string { return strings.TrimSpace("is shut " + by.Words()) }
 
 // Name returns the name of window i of a pool for people: without a calendar's
 // zone, where no other window of the pool has the same period.

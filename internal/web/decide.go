@@ -86,7 +86,17 @@ func (s *Server) settle(r *http.Request) (any, error) {
 	if units.one == nil && units.by == nil {
 		return nil, wrong("units are missing: a number, or for several pools an object with the units of each")
 	}
-	return s.settleTo(r, text, func(pools []string) ([]int64, error) { return units.of(pools) })
+	token, pools, err := readReceipt(text)
+	if err != nil {
+		return nil, err
+	}
+	cost, err := units.of(pools)
+	if err != nil {
+		return nil, err
+	}
+	ledger := s.from().Ledger
+	done, err := ledger.Settle(r.Context(), token, cost)
+	return settled(ledger, token, done, err)
 }
 
 // release gives back the units of a call that never left.
@@ -95,29 +105,33 @@ func (s *Server) release(r *http.Request) (any, error) {
 	if err := readObject(r, map[string]any{"token": &text}); err != nil {
 		return nil, err
 	}
-	return s.settleTo(r, text, func(pools []string) ([]int64, error) { return make([]int64, max(len(pools), 1)), nil })
-}
-
-// settleTo settles the reservation of a token to units by pool.
-func (s *Server) settleTo(r *http.Request, text string, units func(pools []string) ([]int64, error)) (any, error) {
 	token, pools, err := readReceipt(text)
 	if err != nil {
 		return nil, err
 	}
-	all, err := units(pools)
-	if err != nil {
-		return nil, err
-	}
 	ledger := s.from().Ledger
-	done, err := ledger.Settle(r.Context(), token, all...)
+	if len(pools) == 0 {
+		done, err := ledger.Release(r.Context(), token)
+		return settled(ledger, token, done, err)
+	}
+	nothing := make(quota.Units, len(pools)) // by name, so that a token that was changed is found out
+	for _, pool := range pools {
+		nothing[pool] = 0
+	}
+	done, err := ledger.Settle(r.Context(), token, nothing)
+	return settled(ledger, token, done, err)
+}
+
+// settled is the answer to a settlement.
+func settled(ledger *quota.Ledger, token quota.Token, done quota.Settlement, err error) (any, error) {
 	if err != nil {
 		return nil, undecided(ledger.Book(), err)
 	}
 	return settlementOf(token.ID, done), nil
 }
 
-// readReceipt reads what receipt wrote. One that says no pools, as another program
-// has it from quota.Token, is of one pool.
+// readReceipt reads what receipt wrote. One that another program has from quota.Token
+// says no pools.
 func readReceipt(text string) (token quota.Token, pools []string, err error) {
 	head, names, named := strings.Cut(text, ".")
 	token, err = quota.ParseToken(head)

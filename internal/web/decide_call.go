@@ -63,7 +63,7 @@ func (w *wanted) check() error {
 // complete makes a call of it.
 func (w *wanted) complete() error {
 	c := &w.call
-	c.Charges, c.Outage = w.charges, quota.Policy(w.outage)
+	c.Charges, c.Outage = quota.Units(w.charges), quota.Policy(w.outage)
 	if w.id != nil {
 		c.ID = *w.id
 	}

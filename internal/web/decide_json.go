@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // readObject reads the body of a request strictly: one JSON object of these fields,
@@ -142,27 +144,15 @@ func (u *settledUnits) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &u.one)
 }
 
-// of are the units in the order of pools.
-func (u *settledUnits) of(pools []string) ([]int64, error) {
-	if u.one != nil {
-		if len(pools) == 0 {
-			return []int64{*u.one}, nil
-		}
-		if len(pools) != 1 {
-			return nil, wrong("the call charged %s; say the units of each, as {%q: 1, ...}", strings.Join(pools, " and "), pools[0])
-		}
-		return []int64{*u.one}, nil
+// of are the units by pool. Of a number the token must say whose it is.
+func (u *settledUnits) of(pools []string) (quota.Units, error) {
+	switch {
+	case u.one == nil:
+		return quota.Units(u.by), nil
+	case len(pools) == 0:
+		return nil, wrong(`the token does not say which pool was charged; send the units as an object by pool, as {"units": %d}`, *u.one)
+	case len(pools) > 1:
+		return nil, wrong("the call charged %s; say the units of each, as {%q: 1, ...}", strings.Join(pools, " and "), pools[0])
 	}
-	if len(pools) == 0 {
-		return nil, wrong("the token does not say which pools were charged; send the units as a number")
-	}
-	all := make([]int64, len(pools))
-	for i, pool := range pools {
-		units, there := u.by[pool]
-		if !there || len(u.by) != len(pools) {
-			return nil, wrong("the call charged %s, not %s", strings.Join(pools, " and "), orNone(slices.Sorted(maps.Keys(u.by))))
-		}
-		all[i] = units
-	}
-	return all, nil
+	return quota.Units{pools[0]: *u.one}, nil
 }

@@ -56,7 +56,7 @@ func TestOpenAPIDecisions(t *testing.T) {
 		{"POST /v1/reserve", large, http.StatusRequestEntityTooLarge},
 		{"POST /v1/settle", `{"token": "` + token + `", "units": {"units": 1, "orders": 1}}`, http.StatusOK},
 		{"POST /v1/settle", `{"token": "` + other + `", "units": -1}`, http.StatusUnprocessableEntity},
-		{"POST /v1/settle", `{"token": "` + stranger + `", "units": 1}`, http.StatusGone},
+		{"POST /v1/settle", `{"token": "` + stranger + `", "units": {"units": 1}}`, http.StatusGone},
 		{"POST /v1/settle", `{"token": "x", "units": 1}`, http.StatusBadRequest},
 		{"POST /v1/settle", large, http.StatusRequestEntityTooLarge},
 		{"POST /v1/release", `{"token": "` + strings.Replace(other, ".", ".orders.", 1) + `"}`, http.StatusUnprocessableEntity},

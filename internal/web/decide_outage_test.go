@@ -27,11 +27,11 @@ func (lost) Reserve(context.Context, quota.Request) (quota.Verdict, error) {
 	return quota.Verdict{}, errLost
 }
 
-func (lost) Settle(context.Context, quota.Token, []int64) (quota.Settlement, error) {
+func (lost) Settle(context.Context, quota.Token, quota.Units) (quota.Settlement, error) {
 	return quota.Settlement{}, errLost
 }
 
-func (lost) Record(context.Context, quota.Request) error { return errLost }
+func (lost) Record(context.Context, quota.Request) (quota.Units, error) { return nil, errLost }
 
 func (lost) Look(context.Context, []quota.Charge) ([]quota.PageState, error) { return nil, errLost }
 

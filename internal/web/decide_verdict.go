@@ -31,6 +31,7 @@ type Verdict struct {
 	At         *time.Time       `json:"at"`
 	Repeat     bool             `json:"repeat"`
 	Blocked    bool             `json:"blocked"`
+	BlockedBy  quota.Blocker    `json:"blocked_by,omitempty"`
 	Reason     string           `json:"reason"`
 	Impossible bool             `json:"impossible"`
 	Overflow   bool             `json:"overflow"`
@@ -49,7 +50,7 @@ func verdictOf(v *quota.Verdict) *Verdict {
 	shown := &Verdict{
 		Allowed: v.Allowed, ID: v.ID, Window: v.Window, Units: v.Units, Used: v.Used, Limit: v.Limit, Remaining: v.Remaining,
 		RetryAfter: v.RetryAfter.Seconds(), RetryAt: view.Instant(v.RetryAt), ResetAt: view.Instant(v.ResetAt), At: view.Instant(v.At),
-		Repeat: v.Repeat, Blocked: v.Blocked, Reason: v.Reason, Impossible: v.Impossible, Overflow: v.Overflow, Rebased: v.Rebased, Outage: v.Outage,
+		Repeat: v.Repeat, Blocked: v.Blocked, BlockedBy: v.BlockedBy, Reason: v.Reason, Impossible: v.Impossible, Overflow: v.Overflow, Rebased: v.Rebased, Outage: v.Outage,
 	}
 	if v.Pool != (quota.Pool{}) { // a call without a price that the book admits has none
 		shown.Pool = v.Pool.String()

@@ -31,7 +31,8 @@ func scraped(t *testing.T) map[string][]string {
 	r := newRig(t, nil)
 	r.run("trending")
 	pool := quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}
-	r.must(r.ledger.Adjust(t.Context(), pool, 20_000, "all and more"))
+	_, err := r.ledger.Adjust(t.Context(), pool, 20_000, "all and more")
+	r.must(err)
 	if _, err := r.ledger.Reserve(t.Context(), quota.Call{Method: "videos.list"}); !errors.Is(err, quota.ErrRefused) {
 		t.Fatal(err)
 	}

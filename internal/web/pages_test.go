@@ -128,7 +128,8 @@ func TestErrorsForPeople(t *testing.T) {
 func TestWhoSpentItIsNotARun(t *testing.T) {
 	r := newRigOf(t, nil, "upstreams: {youtube: {pools: {units: {quota: 124, headroom: 0}}}}", hourly())
 	r.run("trending")
-	r.must(r.ledger.Adjust(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, 120, "tried things out"))
+	_, err := r.ledger.Adjust(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, 120, "tried things out")
+	r.must(err)
 	r.reads("/", "Nothing can go", "Who spent it in the last 24 hours: trending 4, others than runs 120.",
 		"120 more were used by others than runs, at hours that are not recorded")
 }
@@ -158,8 +159,15 @@ func TestARunThatCanNeverGo(t *testing.T) {
 func TestABlockInPlainWords(t *testing.T) {
 	r := newRig(t, nil)
 	r.run("trending")
-	r.must(r.ledger.Block(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, noon.Add(2*time.Hour), "quotaExceeded <b>"))
-	r.reads("/", "The upstream said no: youtube/units is shut for everybody until 22:00 UTC (in 2 h) (quotaExceeded <b>). It opens by itself")
+	pool := quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}
+	r.must(r.ledger.Block(t.Context(), pool, noon.Add(2*time.Hour), "quotaExceeded <b>"))
+	r.reads("/", "youtube/units is shut by the upstream for everybody until 22:00 UTC (in 2 h) (quotaExceeded <b>). It opens by itself")
+	r.must(r.ledger.Block(t.Context(), pool, noon.Add(3*time.Hour), quota.ByHand("the console says so")))
+	r.reads("/", "youtube/units is shut by hand for everybody until 23:00 UTC (in 3 h) (the console says so). It opens by itself",
+		"cannot go before 23:00 UTC (in 3 h): youtube/units is shut by hand (the console says so)")
+	if source, _ := r.page("/"); strings.Contains(source, "the upstream has") || strings.Contains(source, "by the upstream") {
+		t.Error("it says that the upstream has shut what a person has")
+	}
 }
 
 func TestPagesInAnOutage(t *testing.T) {

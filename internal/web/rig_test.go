@@ -110,10 +110,11 @@ func newRigOf(t testing.TB, o *web.Options, differs string, config *ingest.Confi
 	r.sim = youtubesim.New(&youtubesim.Options{Seed: 1, Clock: r.clock.Now})
 	sim := httptest.NewServer(r.sim)
 	t.Cleanup(sim.Close)
-	transport := meter.New(r.ledger, &meter.Options{
+	transport, err := meter.New(r.ledger, &meter.Options{
 		Base: toServer{sim.Listener.Addr().String()},
 		Keys: map[string]meter.KeySource{"youtube": meter.Key("AIza-not-a-key")}, Logger: o.Log,
 	})
+	r.must(err)
 	client, err := youtube.New(&http.Client{Transport: transport}, nil)
 	r.must(err)
 	r.runner = ingest.NewRunner(r.config, r.ledger, r.catalog, client, ingest.Files(t.TempDir()), &ingest.Options{

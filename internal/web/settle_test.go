@@ -37,10 +37,11 @@ func TestSettle(t *testing.T) {
 	two := r.grant(`{"method": "order.put"}`).Token
 	for body, says := range map[string]string{
 		`"units": 5`:                                 `the call charged orders and units; say the units of each, as {"orders": 1, ...}`,
-		`"units": {"units": 5}`:                      "the call charged orders and units, not units",
-		`"units": {"units": 5, "searches": 1}`:       "the call charged orders and units, not searches and units",
-		`"units": {"units": -1, "orders": 1}`:        "units must be 0 to 2147483647",
-		`"units": {"units": 1, "orders": 1, "a": 0}`: "not a and orders and units",
+		`"units": {}`:                                `the units of pool "orders" are missing`,
+		`"units": {"units": 5}`:                      `the units of pool "orders" are missing; the call charged orders, units`,
+		`"units": {"units": 5, "searches": 1}`:       `the units of pool "orders" are missing`,
+		`"units": {"units": -1, "orders": 1}`:        "units of units must be 0 to 2147483647",
+		`"units": {"units": 1, "orders": 1, "a": 0}`: `the call did not charge pool "a"; it charged orders, units`,
 	} {
 		if p := r.refuse(http.StatusUnprocessableEntity, "bad_input", "/v1/settle", `{"token": "`+two+`", `+body+`}`); !strings.Contains(p.Detail, says) {
 			t.Errorf("%s: it says %q, not %q", body, p.Detail, says)
@@ -72,8 +73,16 @@ func TestTokensOfReservations(t *testing.T) {
 		r.refuse(http.StatusBadRequest, "malformed_token", "/v1/release", `{"token": "`+token+`"}`)
 	}
 	r.refuse(http.StatusBadRequest, "malformed_token", "/v1/release", `{}`)
-	if p := r.refuse(http.StatusUnprocessableEntity, "bad_input", "/v1/settle", `{"token": "`+bare+`", "units": {"units": 1}}`); !strings.Contains(p.Detail, "as a number") {
-		t.Errorf("by pool, of a token that names none: it says %q", p.Detail)
+	if p := r.refuse(http.StatusUnprocessableEntity, "bad_input", "/v1/settle", `{"token": "`+bare+`", "units": 1}`); !strings.Contains(p.Detail, `as {"units": 1}`) {
+		t.Errorf("a number, of a token that names no pool: it says %q", p.Detail)
+	}
+	// a name that the token says is not believed
+	if p := r.refuse(http.StatusUnprocessableEntity, "bad_input", "/v1/settle", `{"token": "`+bare+`.orders", "units": 1}`); !strings.Contains(p.Detail, "the call charged units") {
+		t.Errorf("the token's pool was changed: it says %q", p.Detail)
+	}
+	var done struct{ Charged int64 }
+	if r.post("/v1/settle", `{"token": "`+bare+`", "units": {"units": 3}}`, &done); done.Charged != 2 {
+		t.Errorf("by pool, of a token that names none: %+v", done)
 	}
 	stranger := quota.Token{Upstream: "shop", Account: "default", ID: "x"}
 	r.refuse(http.StatusGone, "no_receipt", "/v1/release", `{"token": "`+stranger.String()+`.units"}`)

@@ -83,7 +83,8 @@ func TestProbes(t *testing.T) {
 		return told.Status
 	}
 	units := quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}
-	r.must(r.ledger.Adjust(t.Context(), units, 20_000, "all and more"))
+	_, err := r.ledger.Adjust(t.Context(), units, 20_000, "all and more")
+	r.must(err)
 	if got := probe("/readyz"); got != "ready" {
 		t.Errorf("with an empty quota it is %q", got)
 	}

@@ -128,6 +128,9 @@ type gaveUp struct{ error }
 // through asks the store if it is alive.
 func through[T any](ctx context.Context, s *Store, probe []quota.Charge, ask func(context.Context) (T, error)) (T, error) {
 	var none T
+	if s.store == nil {
+		return none, quota.BadInput("this store was not made by breaker.New, or there is none behind it")
+	}
 	if err := ctx.Err(); err != nil {
 		return none, err // before it was asked
 	}
@@ -187,14 +190,13 @@ func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, er
 }
 
 // Settle implements [quota.Store].
-func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
+func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
 	return through(ctx, s, nil, func(ctx context.Context) (quota.Settlement, error) { return s.store.Settle(ctx, t, units) })
 }
 
 // Record implements [quota.Store].
-func (s *Store) Record(ctx context.Context, r quota.Request) error {
-	_, err := through(ctx, s, r.Charges, func(ctx context.Context) (any, error) { return nil, s.store.Record(ctx, r) })
-	return err
+func (s *Store) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
+	return through(ctx, s, r.Charges, func(ctx context.Context) (quota.Units, error) { return s.store.Record(ctx, r) })
 }
 
 // Block implements [quota.Store].

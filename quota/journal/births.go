@@ -11,6 +11,9 @@ import (
 
 // Recall implements [quota.Births].
 func (j *Journal) Recall(ctx context.Context, page string) (quota.Birth, error) {
+	if j.db == nil {
+		return quota.Birth{}, errNotMade
+	}
 	var born, until int64
 	err := j.db.QueryRowContext(ctx, `SELECT born, until FROM births WHERE page = ?`, page).Scan(&born, &until)
 	if errors.Is(err, sql.ErrNoRows) {

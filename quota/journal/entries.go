@@ -99,6 +99,9 @@ func (j *Journal) Block(ctx context.Context, e quota.Entry) error {
 
 // Pending implements [quota.Journal].
 func (j *Journal) Pending(ctx context.Context) (ids []string, err error) {
+	if j.db == nil {
+		return nil, errNotMade
+	}
 	rows, err := j.db.QueryContext(ctx, `SELECT id FROM entries ORDER BY at, id`)
 	if err != nil {
 		return nil, j.fault("read", err)

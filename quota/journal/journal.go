@@ -27,8 +27,15 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// patience is how long a busy file is waited for.
-const patience = 5 * time.Second
+// How long a busy file is waited for: to open it, and to write to it. The second is
+// added to the time that a ledger took to fail, and both must fit into the time that
+// callers have: see package deadline. A statement does not hear its context while SQLite
+// itself waits, so that is short.
+const (
+	opening     = 5 * time.Second
+	patience    = time.Second
+	busyTimeout = 100 * time.Millisecond
+)
 
 // Journal is a [quota.Journal] and a [quota.Births]. It is safe for concurrent use,
 // by several processes too.
@@ -50,14 +57,14 @@ func Open(ctx context.Context, path string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := url.Values{"_txlock": {"immediate"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds()), "synchronous(FULL)", "foreign_keys(1)"}}
+	q := url.Values{"_txlock": {"immediate"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "synchronous(FULL)", "foreign_keys(1)"}}
 	db, err := sql.Open("sqlite", sqlitefile.URI(path, q))
 	if err != nil {
 		return nil, files.Fault("open journal", path, err)
 	}
 	db.SetMaxOpenConns(1)
 	j := &Journal{db: db, path: path}
-	p := sqlitefile.NewPatience(ctx, path, patience)
+	p := sqlitefile.NewPatience(ctx, path, opening)
 	defer p.End()
 	// to make a new file a WAL file, SQLite waits for nobody else who does
 	if err := p.Retry(func() error { return j.prepare(ctx) }); err != nil {
@@ -67,14 +74,31 @@ func Open(ctx context.Context, path string) (*Journal, error) {
 }
 
 // Close closes the file.
-func (j *Journal) Close() error { return j.db.Close() }
+func (j *Journal) Close() error {
+	if j.db == nil {
+		return errNotMade
+	}
+	return j.db.Close()
+}
+
+// errNotMade is of a zero journal.
+var errNotMade = quota.BadInput("this journal was not made by journal.Open")
 
 // Path is where the file is.
 func (j *Journal) Path() string { return j.path }
 
 // write runs a transaction: all of it or nothing.
 func (j *Journal) write(ctx context.Context, do func(*sql.Tx) error) error {
-	tx, err := j.db.BeginTx(ctx, nil)
+	if j.db == nil {
+		return errNotMade
+	}
+	var tx *sql.Tx
+	p := sqlitefile.NewPatience(ctx, j.path, patience)
+	defer p.End()
+	err := p.Retry(func() (err error) {
+		tx, err = j.db.BeginTx(ctx, nil)
+		return err
+	})
 	if err != nil {
 		return j.fault("write to", err)
 	}

@@ -226,7 +226,7 @@ func TestSettleInAnOutage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := r.Settle(t.Context(), 5); err != nil || s.Back != 15 {
+	if s, err := r.Settle(t.Context(), quota.Units{"units": 5}); err != nil || s.Back != 15 {
 		t.Error(s, err)
 	}
 	other, err := p.Reserve(t.Context(), quota.Call{Method: "channels.list"})
@@ -319,7 +319,7 @@ func TestLedgerThatForgot(t *testing.T) {
 		t.Fatal(err)
 	}
 	pool := quota.Pool{Upstream: "youtube", Account: "default", Name: "searches"}
-	if err := p.Adjust(t.Context(), pool, 7, "counted by hand"); err != nil {
+	if _, err := p.Adjust(t.Context(), pool, 7, "counted by hand"); err != nil {
 		t.Fatal(err)
 	}
 	r, err := p.Reserve(t.Context(), search)
@@ -375,7 +375,7 @@ func TestObserverAndLogHearOfTheOutage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Settle(t.Context(), 2)
+	r.Settle(t.Context(), quota.Units{"units": 2})
 	p.Reserve(t.Context(), quota.Call{Method: "search.list"})
 	if err := server.Run(); err != nil {
 		t.Fatal(err)

@@ -121,7 +121,7 @@ func admitted(t *testing.T, server *redistest.Server, path string, calls int) (u
 		if i%3 == 0 {
 			continue
 		}
-		s, err := r.Settle(t.Context(), int64(2*(i%3-1)))
+		s, err := r.Settle(t.Context(), quota.Units{"units": int64(2 * (i%3 - 1))})
 		if err != nil {
 			t.Fatal(err)
 		}

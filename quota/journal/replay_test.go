@@ -28,15 +28,15 @@ func (a *around) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, e
 	return v, err
 }
 
-func (a *around) Record(ctx context.Context, r quota.Request) error {
-	err := a.Store.Record(ctx, r)
+func (a *around) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
+	units, err := a.Store.Record(ctx, r)
 	if err == nil {
 		err = a.after("record")
 	}
-	return err
+	return units, err
 }
 
-func (a *around) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
+func (a *around) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
 	s, err := a.Store.Settle(ctx, t, units)
 	if err == nil {
 		err = a.after("settle")
@@ -71,7 +71,7 @@ func TestSettleDuringTheReplay(t *testing.T) {
 			var r *quota.Reservation
 			happened := 0
 			settle := func() {
-				s, err := r.Settle(t.Context(), test.units)
+				s, err := r.Settle(t.Context(), quota.Units{"units": test.units})
 				if want := (quota.Settlement{Back: max(20-test.units, 0), Charged: max(test.units-20, 0)}); err != nil || s != want {
 					t.Errorf("settled: %+v, %v, want %+v", s, err, want)
 				}

@@ -119,21 +119,19 @@ func (b *backend) Family(p quota.Pool) (*pagestore.Family, error) { return &b.fa
 func (b *backend) PutFamily(quota.Pool, *pagestore.Family) error { return nil } // it has it already
 
 // Oldest implements [pagestore.Tx].
-func (b *backend) Oldest(p quota.Pool, n int) ([]*pagestore.Entry, error) {
-	b.some = b.some[:0]
-	for m := b.family(p).oldest; m != nil && len(b.some) < n; m = m.newer {
-		b.some = append(b.some, b.lend(p, m))
+func (b *backend) Oldest(p quota.Pool) (*pagestore.Entry, error) {
+	if m := b.family(p).oldest; m != nil {
+		return b.lend(p, m), nil
 	}
-	return b.some, nil
+	return nil, nil
 }
 
-// Ahead implements [pagestore.Tx]: of those that are next to be forgotten.
-func (b *backend) Ahead(p quota.Pool, n int) ([]*pagestore.Entry, error) {
-	b.some = b.some[:0]
-	for m := b.family(p).oldest; m != nil && len(b.some) < n && m.page.Latest > b.at; m = m.newer {
-		b.some = append(b.some, b.lend(p, m))
+// Ahead implements [pagestore.Tx]: of those that would be forgotten next.
+func (b *backend) Ahead(p quota.Pool) (*pagestore.Entry, error) {
+	if m := b.family(p).oldest; m != nil && m.page.Latest > b.at {
+		return b.lend(p, m), nil
 	}
-	return b.some, nil
+	return nil, nil
 }
 
 // Drop implements [pagestore.Tx].

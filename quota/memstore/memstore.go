@@ -13,7 +13,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Options are what New can be told.
+// Options are what New can be told; nil is legal.
 type Options struct {
 	Clock quota.Clock // nil: the machine's
 	// ReceiptBytes bounds what the receipts of an account take, which live for
@@ -22,7 +22,8 @@ type Options struct {
 	ReceiptBytes int64
 }
 
-// Store is a [quota.Store] in memory. It is safe for concurrent use.
+// Store is a [quota.Store] in memory. It is made by [New], and safe for concurrent
+// use.
 type Store struct {
 	*pagestore.Store
 	backend *backend
@@ -62,10 +63,9 @@ type backend struct {
 	lastName   accountKey
 
 	found found
-	got   pagestore.Receipt  // scratch
-	some  []*pagestore.Entry // scratch
+	got   pagestore.Receipt // scratch
 
-	lent    [8]pagestore.Entry
+	lent    [4]pagestore.Entry
 	lending int
 }
 

@@ -41,7 +41,7 @@ type receipt struct {
 	settled    bool
 	released   bool // to nothing: the call never left, and its id may be tried again
 	made       window.Instant
-	nonce      [16]byte
+	nonce      quota.Nonce
 	id         span // in the batch's ids
 	taken      span // in the batch's taken
 	settlement quota.Settlement
@@ -51,14 +51,15 @@ type span struct{ from, to uint32 }
 
 // taken is one charge of a receipt.
 type taken struct {
-	units, generation int64
-	at                window.Instant
-	pool              int32 // index of the account's pool
-	tally             int32 // of the pool's spend
+	units, recorded int64
+	generation      int64
+	at              window.Instant
+	pool            int32 // index of the account's pool
+	tally           int32 // of the pool's spend
 }
 
 // receiptBytes is what a receipt with one charge takes, and its id.
-const receiptBytes = 104 + 4 + 32
+const receiptBytes = 104 + 4 + 40
 
 // find returns the receipt of an id, and its batch, or nil.
 func (r *receipts) find(id string, now window.Instant) (*receipt, *batch) {
@@ -143,7 +144,7 @@ func (r *receipts) expire(now window.Instant) {
 }
 
 // add makes a receipt.
-func (b *batch) add(seed maphash.Seed, id string, nonce [16]byte, now window.Instant) *receipt {
+func (b *batch) add(seed maphash.Seed, id string, nonce quota.Nonce, now window.Instant) *receipt {
 	ids, taken := uint32(len(b.ids)), uint32(len(b.taken))
 	b.ids = append(b.ids, id...)
 	hash := maphash.String(seed, id)
@@ -177,7 +178,7 @@ func (b *backend) Receipt(upstream, name, id string) (*pagestore.Receipt, error)
 	r := &b.got
 	*r = pagestore.Receipt{Nonce: got.nonce, Settled: got.settled, Released: got.released, Done: got.settlement, Taken: r.Taken[:0]}
 	for _, t := range b.found.taken {
-		r.Taken = append(r.Taken, pagestore.Taken{Pool: a.pools[t.pool].Pool.Name, Units: t.units, At: t.at, Generation: t.generation})
+		r.Taken = append(r.Taken, pagestore.Taken{Pool: a.pools[t.pool].Pool.Name, Units: t.units, Recorded: t.recorded, At: t.at, Generation: t.generation})
 	}
 	return r, nil
 }
@@ -188,8 +189,8 @@ func (b *backend) Amend(r *pagestore.Receipt) error {
 	got.settled, got.released, got.settlement = true, r.Released, r.Done
 	for i, t := range b.found.taken {
 		tally := &b.found.account.pools[t.pool].spend.tallies[t.tally]
-		tally.units += r.Taken[i].Settled - t.units
-		if r.Taken[i].Settled == 0 && t.units > 0 {
+		tally.units += r.Taken[i].Recorded - t.units
+		if r.Taken[i].Recorded == 0 && t.units > 0 {
 			tally.calls-- // released: the call never left
 		}
 	}
@@ -216,10 +217,10 @@ func (b *backend) Charge(g *pagestore.Grant) error {
 	for i, e := range g.Entries {
 		p, c := e.Ref.(*pool), &g.Charges[i]
 		n := p.spend.find(b.at, g.At[i], c.Zone, g.Labels)
-		p.spend.tallies[n].units += c.Units
+		p.spend.tallies[n].units += g.Units[i]
 		p.spend.tallies[n].calls++
 		if got != nil {
-			in.taken = append(in.taken, taken{c.Units, p.Page.Generation, g.At[i], p.index, n})
+			in.taken = append(in.taken, taken{c.Units, g.Units[i], p.Page.Generation, g.At[i], p.index, n})
 			got.taken.to++
 		}
 	}

@@ -2,10 +2,14 @@
 //
 // Wrap the client that an SDK is given, and change nothing else. Of YouTube's:
 //
-//	client := &http.Client{Transport: meter.New(ledger, &meter.Options{
+//	transport, err := meter.New(ledger, &meter.Options{
 //		MaxWait: 2 * time.Minute,
 //		Keys:    map[string]meter.KeySource{"youtube": meter.Key(os.Getenv("YOUTUBE_API_KEY"))},
-//	})}
+//	})
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	client := &http.Client{Transport: transport}
 //	service, err := youtube.NewService(ctx, option.WithHTTPClient(client))
 //
 // The ledger is a [quota.Ledger], which [quota.New] makes of a price book and a store.

@@ -37,10 +37,14 @@ upstreams:
       volumes.get: {route: "GET /v1/volumes/{id}", cost: 2}
 `, server.Listener.Addr()))
 
-	books := &bookClient{server.URL, &http.Client{Transport: meter.New(ledger, &meter.Options{
+	transport, err := meter.New(ledger, &meter.Options{
 		Keys:   map[string]meter.KeySource{"books": meter.Key("your API key")},
 		Logger: slog.New(slog.DiscardHandler), // else slog.Default tells of refusals
-	})}}
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	books := &bookClient{server.URL, &http.Client{Transport: transport}}
 	for range 3 {
 		title, err := books.title(context.Background(), "7")
 		var refused *quota.RefusedError
@@ -117,10 +121,14 @@ upstreams:
       repos.get: {route: "GET /repos/{owner}/{repo}", cost: 1}
       issues.create: {route: "POST /repos/{owner}/{repo}/issues", cost: 1}
 `, server.Listener.Addr()))
-	client := &http.Client{Transport: meter.New(ledger, &meter.Options{
+	transport, err := meter.New(ledger, &meter.Options{
 		Keys:   map[string]meter.KeySource{"github": meter.Key("Bearer your-token")},
 		Logger: slog.New(slog.DiscardHandler),
-	})}
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := &http.Client{Transport: transport}
 
 	for range 5 {
 		resp, err := client.Get(server.URL + "/repos/golang/go")
@@ -135,14 +143,14 @@ upstreams:
 		if core := usage[0]; core.Blocked.IsZero() {
 			fmt.Println(resp.StatusCode, "open")
 		} else {
-			fmt.Println(resp.StatusCode, "shut for", core.Blocked.Sub(clock.Now()), "by", core.Reason)
+			fmt.Println(resp.StatusCode, "shut for", core.Blocked.Sub(clock.Now()), "because:", core.Reason)
 			clock.Set(core.Blocked)
 		}
 	}
 	// Output:
-	// 403 shut for 17m0s by 403 x-ratelimit-remaining: 0
-	// 429 shut for 1m30s by 429 retry-after
-	// 403 shut for 1m0s by 403 secondary rate limit
+	// 403 shut for 17m0s because: 403 Forbidden
+	// 429 shut for 1m30s because: 429 Too Many Requests
+	// 403 shut for 1m0s because: You have exceeded a secondary rate limit.
 	// 403 open
 	// 200 open
 }

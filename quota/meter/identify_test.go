@@ -271,7 +271,7 @@ func FuzzRoute(f *testing.F) {
 		var sent *http.Request
 		clock := quota.NewSimClock(noon)
 		l := newLedger(t, book, clock)
-		m := meter.New(l, &meter.Options{Logger: discard, Base: roundTrip(func(r *http.Request) (*http.Response, error) {
+		m := newTransport(t, l, &meter.Options{Logger: discard, Base: roundTrip(func(r *http.Request) (*http.Response, error) {
 			sent = r
 			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}}, nil
 		})})

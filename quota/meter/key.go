@@ -3,6 +3,8 @@ package meter
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -31,6 +33,20 @@ func (o owner) String() string {
 type keyring struct {
 	sources   map[owner]KeySource
 	upstreams map[string]bool
+}
+
+// checkKeys says which of keys nobody could use.
+func checkKeys(keys map[string]KeySource, book *quota.Book) error {
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		upstream, _, _ := strings.Cut(name, "@")
+		switch {
+		case book.Upstreams[upstream] == nil:
+			return quota.BadInput("meter: Keys has %q, but the price book has no such upstream; it has %s", name, strings.Join(slices.Sorted(maps.Keys(book.Upstreams)), ", "))
+		case keys[name] == nil:
+			return quota.BadInput("meter: Keys has %q without a source; leave it out, or write meter.Key(...)", name)
+		}
+	}
+	return nil
 }
 
 func newKeyring(keys map[string]KeySource) keyring {

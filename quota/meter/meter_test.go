@@ -97,7 +97,16 @@ func (r *rig) meter(o *meter.Options) {
 	if set.Logger == nil {
 		set.Logger = slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	r.client = &http.Client{Transport: meter.New(r.ledger, &set)}
+	r.client = &http.Client{Transport: newTransport(r.t, r.ledger, &set)}
+}
+
+func newTransport(t testing.TB, l *quota.Ledger, o *meter.Options) *meter.Transport {
+	t.Helper()
+	m, err := meter.New(l, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 func newLedger(t testing.TB, text string, clock quota.Clock) *quota.Ledger {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -21,7 +20,8 @@ import (
 const (
 	// mostRead is how much of a body the rules look at.
 	mostRead = 64 << 10
-	// blockTimeout bounds how long shutting a pool may take.
+	// blockTimeout bounds how long shutting one pool may take: as long as an outage of
+	// the ledger takes to be noticed, and the block to be written into the journal.
 	blockTimeout = 5 * time.Second
 	// longestBlock is what a header may ask for; what asks for more was misread.
 	longestBlock = 366 * 24 * time.Hour
@@ -30,7 +30,8 @@ const (
 // refusal is an answer by which the upstream says no.
 type refusal struct {
 	rule   *quota.RefusalRule
-	reason string    // what the rule found: its own words, not the upstream's
+	found  string    // by the rule: the rule's words, not the upstream's
+	reason string    // the upstream's message
 	until  time.Time // that a header named
 	wait   time.Duration
 }
@@ -38,30 +39,30 @@ type refusal struct {
 // readRefusal reads an answer by the rules of the upstream, and shuts the pools of
 // the call if it is a refusal. The body can still be read. The error of a key that
 // may not be used takes the place of the answer.
-func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Response) error {
-	no := findRefusal(c.upstream.Refusals, resp)
+func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Response, key string) error {
+	var b body
+	no := findRefusal(c.upstream.Refusals, resp, &b)
 	if no == nil {
 		return nil
 	}
 	if no.rule.Credential {
-		err := &CredentialError{Upstream: c.upstream.Name, Account: c.account, Status: resp.StatusCode, Reason: no.reason}
+		err := &CredentialError{Upstream: c.upstream.Name, Account: c.account, Status: resp.StatusCode, Reason: no.found}
 		if resp.Body != nil { // a base may leave it out, and http.Client lets it
 			_ = resp.Body.Close() // nobody will read it
 		}
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("error", err.Error()))...)
 		return err
 	}
+	no.reason = said(resp, &b, hiddenIn(resp.Request, c.upstream.Key.Header, key))
 	if c.method == nil {
-		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("reason", no.reason))...)
+		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("rule", no.found), slog.String("reason", no.reason))...)
 		return nil // it charges no pool
 	}
-	// whoever gives up now must not keep the others from knowing
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), blockTimeout)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx) // whoever gives up now must not keep the others from knowing
 	for _, name := range slices.Sorted(maps.Keys(c.method.Charges)) {
 		pool := quota.Pool{Upstream: c.upstream.Name, Account: c.account, Name: name}
 		err := t.block(ctx, pool, no)
-		attrs := append(c.attrs(), slog.String("pool", pool.String()), slog.String("reason", no.reason))
+		attrs := append(c.attrs(), slog.String("pool", pool.String()), slog.String("rule", no.found), slog.String("reason", no.reason))
 		switch {
 		case no.wait > 0:
 			attrs = append(attrs, slog.String("retry_after", no.wait.String()))
@@ -78,6 +79,8 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 
 // block shuts a pool for every process.
 func (t *Transport) block(ctx context.Context, pool quota.Pool, no *refusal) error {
+	ctx, cancel := context.WithTimeout(ctx, blockTimeout)
+	defer cancel()
 	switch {
 	case no.wait > 0:
 		return t.ledger.BlockFor(ctx, pool, no.wait, no.reason)
@@ -96,18 +99,17 @@ func (t *Transport) block(ctx context.Context, pool quota.Pool, no *refusal) err
 }
 
 // findRefusal returns what the first rule that matches makes of an answer, or nil.
-func findRefusal(rules []quota.RefusalRule, resp *http.Response) *refusal {
-	var b body
+func findRefusal(rules []quota.RefusalRule, resp *http.Response, b *body) *refusal {
 	for i := range rules {
 		rule := &rules[i]
 		if !slices.Contains(rule.Status, resp.StatusCode) {
 			continue
 		}
-		found, ok := matches(rule, resp, &b)
+		found, ok := matches(rule, resp, b)
 		if !ok {
 			continue
 		}
-		no := &refusal{rule: rule, reason: strings.TrimSpace(strconv.Itoa(resp.StatusCode) + " " + found)}
+		no := &refusal{rule: rule, found: strings.TrimSpace(strconv.Itoa(resp.StatusCode) + " " + found)}
 		if no.when(resp.Header) {
 			return no
 		}
@@ -203,6 +205,7 @@ type body struct {
 	done    bool
 	text    []byte
 	reasons []string // the members "reason" of its JSON
+	message string   // of its JSON
 }
 
 // read reads the beginning and puts it back.
@@ -224,7 +227,20 @@ func (b *body) read(resp *http.Response) {
 			b.text, _ = io.ReadAll(io.LimitReader(z, mostRead)) // what is there is looked at
 		}
 	}
-	b.reasons = reasons(b.text)
+	texts := map[string]string{} // error.message is the message of the error
+	members(b.text, func(m member) {
+		if m.name == "reason" {
+			b.reasons = append(b.reasons, m.text)
+		}
+		name := m.name
+		if m.depth == 2 {
+			name = m.in + "." + name
+		}
+		if m.depth <= 2 && texts[name] == "" {
+			texts[name] = m.text
+		}
+	})
+	b.message = messageOf(texts)
 }
 
 type reread struct {
@@ -235,33 +251,3 @@ type reread struct {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
-
-// reasons are the texts of all members "reason" in a JSON text, which may be cut
-// short.
-func reasons(text []byte) (all []string) {
-	type level struct{ object, value bool } // value: its key was read, its value comes
-	open := []level{{}}
-	d := json.NewDecoder(bytes.NewReader(text))
-	for is := false; ; {
-		token, err := d.Token()
-		if err != nil {
-			return all
-		}
-		at := &open[len(open)-1]
-		s, isText := token.(string)
-		if isText && at.object && !at.value {
-			at.value, is = true, s == "reason"
-			continue
-		}
-		if isText && is {
-			all = append(all, s)
-		}
-		at.value, is = false, false
-		switch token {
-		case json.Delim('{'), json.Delim('['):
-			open = append(open, level{object: token == json.Delim('{')})
-		case json.Delim('}'), json.Delim(']'):
-			open = open[:len(open)-1]
-		}
-	}
-}

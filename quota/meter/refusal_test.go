@@ -30,7 +30,7 @@ func TestRulesOfRefusals(t *testing.T) {
 		header http.Header
 		body   string
 		until  time.Time // zero: it is open
-		reason string
+		rule   string    // what it found, as the log has it
 	}{
 		{"an answer", 200, nil, `{"reason": "dailyLimit"}`, time.Time{}, ""},
 		{"a fault of the call's own", 403, nil, `{"reason": "forbidden"}`, time.Time{}, ""},
@@ -80,8 +80,11 @@ func TestRulesOfRefusals(t *testing.T) {
 			}
 			r.charged(1)
 			u := r.usage("api/units")
-			if !u.Blocked.Equal(c.until) || u.Reason != c.reason {
-				t.Errorf("shut until %s (%s), want %s (%s)", u.Blocked, u.Reason, c.until, c.reason)
+			if !u.Blocked.Equal(c.until) || !strings.Contains(r.log.String(), fmt.Sprintf("rule=%q ", c.rule)) && !strings.Contains(r.log.String(), "rule="+c.rule+" ") && c.rule != "" {
+				t.Errorf("shut until %s, want %s, by %q:\n%s", u.Blocked, c.until, c.rule, r.log)
+			}
+			if want := fmt.Sprint(c.status, " ", http.StatusText(c.status)); !c.until.IsZero() && u.Reason != want {
+				t.Errorf("the reason is %q, want %q: the answer says no more", u.Reason, want)
 			}
 			if other := r.usage("api/searches"); !other.Blocked.IsZero() {
 				t.Error("so is a pool that the call does not charge")
@@ -122,7 +125,7 @@ func TestRefusalsByTheUpstream(t *testing.T) {
 	t.Run("reach another process that shares the ledger", func(t *testing.T) {
 		r := newRig(t, spent, nil)
 		r.do(t.Context(), "GET", items, "")
-		other := &http.Client{Transport: meter.New(r.ledger, &meter.Options{Base: r.base})}
+		other := &http.Client{Transport: newTransport(t, r.ledger, &meter.Options{Base: r.base})}
 		resp, err := other.Get(items)
 		if err == nil {
 			resp.Body.Close()
@@ -176,7 +179,7 @@ func TestRefusalsByTheUpstream(t *testing.T) {
 		r := newRig(t, spent, nil)
 		r.do(t.Context(), "GET", items, "")
 		got := r.log.String()
-		for _, want := range []string{"level=WARN", `msg="refused by the upstream"`, "pool=api/units", `reason="403 dailyLimit"`} {
+		for _, want := range []string{"level=WARN", `msg="refused by the upstream"`, "pool=api/units", `rule="403 dailyLimit"`, `reason="403 Forbidden"`} {
 			if !strings.Contains(got, want) {
 				t.Errorf("no %s in\n%s", want, got)
 			}
@@ -410,7 +413,7 @@ func FuzzRefusal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, body, remaining, after, reset string, zipped bool) {
 		clock := quota.NewSimClock(noon)
 		l := newLedger(t, book, clock)
-		m := meter.New(l, &meter.Options{Logger: discard, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+		m := newTransport(t, l, &meter.Options{Logger: discard, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
 			h := http.Header{"X-Ratelimit-Remaining": {remaining}, "Retry-After": {after}, "X-Ratelimit-Reset": {reset}}
 			if zipped {
 				h.Set("Content-Encoding", "gzip")

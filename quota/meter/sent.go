@@ -55,7 +55,7 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, e
 		for pool := range all {
 			all[pool] *= conns
 		}
-		if _, err := r.SettleCharges(ctx, all); err != nil && len(all) > 0 {
+		if _, err := r.Settle(ctx, all); err != nil {
 			t.logUnsettled(ctx, c, err)
 		}
 	}

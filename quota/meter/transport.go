@@ -49,10 +49,18 @@ type Transport struct {
 
 var _ http.RoundTripper = (*Transport)(nil)
 
-// New returns a transport that spends from the ledger, by its price book.
-func New(ledger *quota.Ledger, o *Options) *Transport {
+// New returns a transport that spends from the ledger, by its price book. It is an
+// error if the ledger was not made by [quota.New], or if a key names an upstream that
+// the book does not have: its calls would leave without the key.
+func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
+	if ledger.Book() == nil {
+		return nil, quota.BadInput("meter: a transport needs a ledger: quota.New makes one")
+	}
 	if o == nil {
 		o = &Options{}
+	}
+	if err := checkKeys(o.Keys, ledger.Book()); err != nil {
+		return nil, err
 	}
 	t := &Transport{
 		ledger: ledger, base: o.Base, maxWait: o.MaxWait, log: o.Logger,
@@ -64,7 +72,7 @@ func New(ledger *quota.Ledger, o *Options) *Transport {
 	if t.log == nil {
 		t.log = slog.Default()
 	}
-	return t
+	return t, nil
 }
 
 // CloseIdleConnections closes those of the base.
@@ -77,6 +85,12 @@ func (t *Transport) CloseIdleConnections() {
 // RoundTrip implements [http.RoundTripper]. What it refuses was not sent, costs
 // nothing, and its error is the ledger's own: see [quota.Ledger.Reserve].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t == nil || t.ledger == nil {
+		if req.Body != nil {
+			_ = req.Body.Close() // a RoundTripper must, also on errors
+		}
+		return nil, quota.BadInput("this transport was not made by meter.New")
+	}
 	c, err := t.identify(req)
 	if c == nil && err == nil {
 		return t.base.RoundTrip(req)
@@ -102,7 +116,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	resp.Request = req // not ours, which has the key
-	if err := t.readRefusal(req.Context(), c, resp); err != nil {
+	if err := t.readRefusal(req.Context(), c, resp, key); err != nil {
 		return nil, err
 	}
 	return resp, nil
@@ -177,6 +191,9 @@ func (t *Transport) logUnsent(ctx context.Context, c *call, err error) {
 			slog.String("pool", refused.Pool.String()), slog.String("window", refused.Window),
 			slog.Int64("units", refused.Units), slog.Int64("used", refused.Used), slog.Int64("limit", refused.Limit),
 			slog.String("retry_after", refused.RetryAfter.Round(time.Second).String()), slog.Time("retry_at", refused.RetryAt))
+		if refused.BlockedBy != "" {
+			attrs = append(attrs, slog.String("blocked_by", string(refused.BlockedBy)))
+		}
 		if refused.Reason != "" {
 			attrs = append(attrs, slog.String("reason", refused.Reason))
 		}

@@ -125,11 +125,11 @@ func TestTransport(t *testing.T) {
 	})
 	t.Run("idle connections of the base are closed", func(t *testing.T) {
 		closed := false
-		meter.New(newLedger(t, book, nil), &meter.Options{Base: idler{&closed}}).CloseIdleConnections()
+		newTransport(t, newLedger(t, book, nil), &meter.Options{Base: idler{&closed}}).CloseIdleConnections()
 		if !closed {
 			t.Error("they are not")
 		}
-		meter.New(newLedger(t, book, nil), &meter.Options{Base: roundTrip(nil)}).CloseIdleConnections() // it has none
+		newTransport(t, newLedger(t, book, nil), &meter.Options{Base: roundTrip(nil)}).CloseIdleConnections() // it has none
 	})
 }
 

@@ -59,11 +59,11 @@ type Tx interface {
 	Family(p quota.Pool) (*Family, error)
 	// PutFamily writes it down.
 	PutFamily(p quota.Pool, f *Family) error
-	// Oldest returns up to n members that were charged longest ago, without those
-	// that the price book lists.
-	Oldest(p quota.Pool, n int) ([]*Entry, error)
-	// Ahead returns up to n members that were charged at a later instant than now.
-	Ahead(p quota.Pool, n int) ([]*Entry, error)
+	// Oldest returns the member that was charged longest ago, without those that the
+	// price book lists, or nil.
+	Oldest(p quota.Pool) (*Entry, error)
+	// Ahead returns the member that was charged at the latest instant after now, or nil.
+	Ahead(p quota.Pool) (*Entry, error)
 	// Drop forgets a member.
 	Drop(e *Entry) error
 
@@ -104,12 +104,13 @@ type Grant struct {
 	*quota.Request
 	Entries []*Entry
 	At      []window.Instant
-	Nonce   [16]byte
+	Units   []int64 // what is recorded: a correction gives back no more than was used
+	Nonce   quota.Nonce
 }
 
 // Receipt is what a grant leaves under the caller's id.
 type Receipt struct {
-	Nonce    [16]byte
+	Nonce    quota.Nonce
 	Taken    []Taken
 	Settled  bool
 	Released bool             // settled to nothing: the call never left, and its id may be tried again
@@ -119,10 +120,10 @@ type Receipt struct {
 // Taken is one charge of a receipt.
 type Taken struct {
 	Pool       string
-	Units      int64
+	Units      int64          // that were asked for
+	Recorded   int64          // of them, or what they were settled to
 	At         window.Instant // when it counted
 	Generation int64          // of the page then
-	Settled    int64          // what it was settled to
 	Done       quota.Settlement
 	Ref        int64 // for the backend
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/deadline"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -94,6 +95,7 @@ func (q *queue) enter(ctx context.Context, j *job, most time.Duration) (waited t
 	j.wake = make(chan struct{})
 	q.waiting = append(q.waiting, j)
 	q.mu.Unlock()
+	most, _ = deadline.Share(ctx, most)
 	clock := quota.SystemClock{}
 	began := clock.Now()
 	late := time.NewTimer(most)
@@ -102,7 +104,7 @@ func (q *queue) enter(ctx context.Context, j *job, most time.Duration) (waited t
 	case <-j.wake:
 		return clock.Now().Sub(began), nil
 	case <-late.C:
-		err = fmt.Errorf("it was busy for %s: this process is at it still", most)
+		err = fmt.Errorf("it was busy for %s: this process is at it still", most.Round(time.Millisecond))
 	case <-ctx.Done():
 		err = ctx.Err()
 	}

@@ -24,13 +24,13 @@ func (w *work) reserveMember(tx Tx, r *quota.Request) (v quota.Verdict, err erro
 	return v, err
 }
 
-func (w *work) recordMember(tx Tx, r *quota.Request) error {
+func (w *work) recordMember(tx Tx, r *quota.Request) (quota.Units, error) {
 	m, err := w.member(tx, &r.Charges[0])
 	if err != nil {
-		return err
+		return nil, err
 	}
-	recordIn(m.Entry, r.At, r.Charges[0].Units)
-	return w.putMember(tx, m, &r.Charges[0])
+	_, recorded := recordIn(m.Entry, r.At, r.Charges[0].Units)
+	return quota.Recorded(r.Charges, []int64{recorded}), w.putMember(tx, m, &r.Charges[0])
 }
 
 // member is a family's member that is asked for.
@@ -102,46 +102,9 @@ func (w *work) makeRoom(tx Tx, f *Family, p quota.Pool) error {
 	if err := w.rebaseAhead(tx, p); err != nil {
 		return err
 	}
-	oldest, err := tx.Oldest(p, 1)
-	if err != nil || len(oldest) == 0 || !oldest[0].Page.Idle(window.At(tx.Now())) {
+	dropped, err := w.dropIdle(tx, f, p, window.At(tx.Now()))
+	if err != nil || !dropped {
 		return err
-	}
-	f.Members--
-	if err := w.wrote(tx.Drop(oldest[0])); err != nil {
-		return err
-	}
-	return w.wrote(tx.PutFamily(p, f))
-}
-
-// forgetIdle drops members that have nothing left to say: at least two with a call,
-// so that idle ones go faster than new ones come, and one more for each millisecond
-// in which nobody called.
-func (w *work) forgetIdle(tx Tx, f *Family, p quota.Pool) error {
-	now := window.At(tx.Now())
-	proven, quiet, changed := f.See(now)
-	counted := f.Members
-	for left := min(max(int(quiet/time.Millisecond), 2), atOnce); left > 0; {
-		oldest, err := tx.Oldest(p, min(left, 2))
-		if err != nil {
-			return err
-		}
-		for _, e := range oldest {
-			if !e.Page.Idle(proven) {
-				left = 0
-				break
-			}
-			if err := w.wrote(tx.Drop(e)); err != nil {
-				return err
-			}
-			f.Members--
-			left--
-		}
-		if len(oldest) < 2 {
-			break
-		}
-	}
-	if !changed && f.Members == counted {
-		return nil
 	}
 	return w.wrote(tx.PutFamily(p, f))
 }
@@ -149,16 +112,48 @@ func (w *work) forgetIdle(tx Tx, f *Family, p quota.Pool) error {
 // rebaseAhead re-bases at most two members that the clock had been far ahead for.
 // Nobody may ask for them again, and they would keep their places until then.
 func (w *work) rebaseAhead(tx Tx, p quota.Pool) error {
-	ahead, err := tx.Ahead(p, 2)
-	if err != nil {
-		return err
-	}
-	for _, e := range ahead {
-		if e.enter(tx.Now()); e.rebased {
-			if err := w.wrote(tx.Put(e, nil)); err != nil {
-				return err
-			}
+	for range 2 {
+		e, err := tx.Ahead(p)
+		if err != nil || e == nil {
+			return err
+		}
+		if e.enter(tx.Now()); !e.rebased {
+			return nil
+		}
+		if err := w.wrote(tx.Put(e, nil)); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// forgetIdle drops members that have nothing left to say: at least two with a call,
+// so that idle ones go faster than new ones come, and one more for each millisecond
+// in which nobody called.
+func (w *work) forgetIdle(tx Tx, f *Family, p quota.Pool) error {
+	proven, quiet, changed := f.See(window.At(tx.Now()))
+	for range min(max(quiet/time.Millisecond, 2), atOnce) {
+		dropped, err := w.dropIdle(tx, f, p, proven)
+		if err != nil {
+			return err
+		}
+		if !dropped {
+			break
+		}
+		changed = true
+	}
+	if !changed {
+		return nil
+	}
+	return w.wrote(tx.PutFamily(p, f))
+}
+
+// dropIdle drops the member that was charged longest ago if it is idle at an instant.
+func (w *work) dropIdle(tx Tx, f *Family, p quota.Pool, at window.Instant) (bool, error) {
+	oldest, err := tx.Oldest(p)
+	if err != nil || oldest == nil || !oldest.Page.Idle(at) {
+		return false, err
+	}
+	f.Members--
+	return true, w.wrote(tx.Drop(oldest))
 }

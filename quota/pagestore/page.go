@@ -14,7 +14,8 @@ func (e *Entry) enter(clock time.Time) {
 }
 
 // layOut is enter for a charge: it lays out a page if there is none, and again if
-// the price book has a higher revision. The book was checked.
+// the price book has a higher revision, or if the page has the former default of a
+// precision. The book was checked.
 func (e *Entry) layOut(clock time.Time, c *quota.Charge) {
 	if e.Page == nil {
 		e.at, e.rebased, e.moved = window.At(clock), false, false
@@ -22,7 +23,7 @@ func (e *Entry) layOut(clock time.Time, c *quota.Charge) {
 		return
 	}
 	e.enter(clock)
-	if c.Revision > e.Page.Revision {
+	if c.Revision > e.Page.Revision || !e.Page.LaidOut(c.Windows) {
 		rebased := e.rebased
 		e.Page.LayOut(e.at, c.Revision, c.Windows)
 		e.enter(clock) // it may be too far ahead for the windows that it has now
@@ -31,12 +32,13 @@ func (e *Entry) layOut(clock time.Time, c *quota.Charge) {
 }
 
 // checkBook tells a charge whose price book is not the one that laid out the page:
-// a lower revision is stale, the same one must have the same windows.
+// a lower revision is stale, the same one must have the same windows. Only the
+// default of a precision may have changed since.
 func checkBook(c *quota.Charge, p *window.Page) error {
 	switch {
 	case c.Revision < p.Revision:
 		return &quota.StaleBookError{Pool: c.Pool, Revision: c.Revision, Stored: p.Revision}
-	case c.Revision == p.Revision && !p.LaidOut(c.Windows):
+	case c.Revision == p.Revision && !p.LaidOut(c.Windows) && !p.FormerDefault(c.Windows):
 		return quota.OtherWindows(c)
 	}
 	return nil
@@ -46,7 +48,7 @@ func checkBook(c *quota.Charge, p *window.Page) error {
 // to where they were taken, if the page still knows it; units too few are charged
 // now.
 func settleIn(e *Entry, t *Taken) quota.Settlement {
-	switch over := t.Units - t.Settled; {
+	switch over := t.Units - t.Recorded; {
 	case over > 0 && t.Generation == e.Page.Generation:
 		back := e.Page.Give(e.at, t.At, over)
 		return quota.Settlement{Back: back, Left: over - back}
@@ -60,19 +62,18 @@ func settleIn(e *Entry, t *Taken) quota.Settlement {
 }
 
 // recordIn charges a page with what is already gone, at a time that is not after
-// its own, and returns the instant at which it counted. Negative units are taken
-// from the oldest.
-func recordIn(e *Entry, at time.Time, units int64) window.Instant {
-	counted := e.at
-	if !at.IsZero() && units >= 0 {
+// its own. It returns the instant at which it counted, and what it recorded: negative
+// units are taken from the oldest, and no more than the page has.
+func recordIn(e *Entry, at time.Time, units int64) (counted window.Instant, recorded int64) {
+	if units < 0 {
+		return e.at, -e.Page.Forget(e.at, -units)
+	}
+	counted = e.at
+	if !at.IsZero() {
 		counted = min(counted, window.At(at))
 	}
-	if units < 0 {
-		e.Page.Forget(counted, -units)
-	} else {
-		e.Page.Add(counted, units)
-	}
-	return counted
+	e.Page.Add(counted, units)
+	return counted, units
 }
 
 // blockIn shuts or opens a page. The later of two blocks stands; blockIn reports

@@ -30,9 +30,9 @@ func (w *work) reserve(tx Tx, j *job) (err error) {
 	if !v.Allowed {
 		return w.putMoved(tx, r.Charges)
 	}
-	w.at = w.at[:0]
-	for _, e := range w.entries {
-		w.at = append(w.at, e.at)
+	w.at, w.units = w.at[:0], w.units[:0]
+	for i, e := range w.entries {
+		w.at, w.units = append(w.at, e.at), append(w.units, r.Charges[i].Units)
 	}
 	v.Nonce, err = w.charge(tx, r)
 	return err
@@ -51,11 +51,13 @@ func (w *work) repeat(tx Tx, r *quota.Request, got *Receipt) (v quota.Verdict, e
 	return v, w.putMoved(tx, r.Charges)
 }
 
-func (w *work) record(tx Tx, j *job) error {
+func (w *work) record(tx Tx, j *job) (err error) {
 	r := &j.request
 	if r.Charges[0].Pool.Key != "" {
-		return w.recordMember(tx, r)
+		j.recorded, err = w.recordMember(tx, r)
+		return err
 	}
+	w.at, w.units = w.at[:0], w.units[:0]
 	got, err := receipt(tx, r)
 	switch {
 	case err != nil:
@@ -63,6 +65,10 @@ func (w *work) record(tx Tx, j *job) error {
 	case got != nil && !got.covers(r.Charges):
 		return quota.OtherCharges(r.ID)
 	case got != nil && !got.Released: // that call never left; this one is another try
+		for i := range got.Taken {
+			w.units = append(w.units, got.Taken[i].Recorded)
+		}
+		j.recorded = quota.Recorded(r.Charges, w.units)
 		return nil
 	}
 	if err := w.open(tx, r.Charges, r.Restore); err != nil {
@@ -71,10 +77,11 @@ func (w *work) record(tx Tx, j *job) error {
 	if err := tx.Room(r); err != nil {
 		return err
 	}
-	w.at = w.at[:0]
 	for i, e := range w.entries {
-		w.at = append(w.at, recordIn(e, r.At, r.Charges[i].Units))
+		at, recorded := recordIn(e, r.At, r.Charges[i].Units)
+		w.at, w.units = append(w.at, at), append(w.units, recorded)
 	}
+	j.recorded = quota.Recorded(r.Charges, w.units)
 	_, err = w.charge(tx, r)
 	return err
 }
@@ -87,7 +94,12 @@ func (w *work) settle(tx Tx, j *job) error {
 	case got == nil || got.Nonce != j.token.Nonce:
 		return quota.NoReceipt(j.token)
 	}
-	if err := quota.CheckSettle(j.units, len(got.Taken)); err != nil {
+	pools := make([]string, len(got.Taken))
+	for i := range got.Taken {
+		pools[i] = got.Taken[i].Pool
+	}
+	units, err := quota.CheckSettle(j.units, pools)
+	if err != nil {
 		return err
 	}
 	if got.Settled {
@@ -96,8 +108,8 @@ func (w *work) settle(tx Tx, j *job) error {
 		return nil
 	}
 	w.entries = w.entries[:0]
-	for i := range got.Taken { // before any page is changed
-		e, err := tx.Entry(quota.Pool{Upstream: j.token.Upstream, Account: j.token.Account, Name: got.Taken[i].Pool}, false)
+	for _, pool := range pools { // before any page is changed
+		e, err := tx.Entry(quota.Pool{Upstream: j.token.Upstream, Account: j.token.Account, Name: pool}, false)
 		if err != nil {
 			return err
 		}
@@ -105,13 +117,13 @@ func (w *work) settle(tx Tx, j *job) error {
 	}
 	for i, e := range w.entries {
 		t := &got.Taken[i]
-		t.Settled = j.units[i]
+		t.Recorded = units[i]
 		if e.Page == nil { // its windows have run out
-			t.Done = quota.Settlement{Left: max(t.Units-t.Settled, 0)}
+			t.Done = quota.Settlement{Left: max(t.Units-t.Recorded, 0)}
 		} else {
 			e.enter(tx.Now())
 			t.Done = settleIn(e, t)
-			if t.Settled != t.Units || e.moved {
+			if t.Recorded != t.Units || e.moved {
 				if err := w.wrote(tx.Put(e, nil)); err != nil {
 					return err
 				}
@@ -119,7 +131,7 @@ func (w *work) settle(tx Tx, j *job) error {
 		}
 		got.Done.Add(t.Done)
 	}
-	got.Settled, got.Released = true, quota.Released(j.units)
+	got.Settled, got.Released = true, quota.Released(units)
 	j.settlement = got.Done
 	return w.wrote(tx.Amend(got))
 }
@@ -176,7 +188,7 @@ func (w *work) putMoved(tx Tx, charges []quota.Charge) error {
 }
 
 // charge writes down what was taken from the entries, and when.
-func (w *work) charge(tx Tx, r *quota.Request) (nonce [16]byte, err error) {
+func (w *work) charge(tx Tx, r *quota.Request) (nonce quota.Nonce, err error) {
 	for i, e := range w.entries {
 		if err := w.wrote(tx.Put(e, &r.Charges[i])); err != nil {
 			return nonce, err
@@ -185,7 +197,7 @@ func (w *work) charge(tx Tx, r *quota.Request) (nonce [16]byte, err error) {
 	if r.ID != "" {
 		nonce = w.newNonce()
 	}
-	w.grant = Grant{r, w.entries, w.at, nonce}
+	w.grant = Grant{r, w.entries, w.at, w.units, nonce}
 	return nonce, w.wrote(tx.Charge(&w.grant))
 }
 

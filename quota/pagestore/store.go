@@ -55,10 +55,11 @@ type job struct {
 	request quota.Request
 	block   quota.BlockRequest
 	token   quota.Token
-	units   []int64
+	units   quota.Units
 
 	verdict    quota.Verdict
 	settlement quota.Settlement
+	recorded   quota.Units
 	err        error
 
 	wake chan struct{} // while it waits: it leads now, or is done
@@ -86,7 +87,7 @@ func (s *Store) Reserve(ctx context.Context, r quota.Request) (v quota.Verdict, 
 }
 
 // Settle implements [quota.Store].
-func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (done quota.Settlement, err error) {
+func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (done quota.Settlement, err error) {
 	j, err := s.begin(ctx)
 	if err != nil {
 		return done, err
@@ -100,21 +101,23 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (done 
 }
 
 // Record implements [quota.Store].
-func (s *Store) Record(ctx context.Context, r quota.Request) error {
+func (s *Store) Record(ctx context.Context, r quota.Request) (recorded quota.Units, err error) {
 	if err := r.CheckRecord(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.checkFamily(r.Charges[0].Pool); err != nil {
-		return err
+		return nil, err
 	}
 	j, err := s.begin(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	j.do, j.request = (*work).record, r
-	err = s.run(ctx, j)
+	if err = s.run(ctx, j); err == nil {
+		recorded = j.recorded
+	}
 	s.release(j)
-	return err
+	return recorded, err
 }
 
 // Block implements [quota.Store].
@@ -134,7 +137,7 @@ func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
 
 // Look implements [quota.Store].
 func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
-	if err := ctx.Err(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
 	for i := range charges {
@@ -176,7 +179,10 @@ func look(tx Tx, charges []quota.Charge) ([]quota.PageState, error) {
 
 // Spend implements [quota.Store].
 func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
-	if err := ctx.Err(); err != nil {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	if err := q.Check(); err != nil {
 		return nil, err
 	}
 	if s.options.Combine == 0 {
@@ -192,10 +198,22 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 }
 
 // Close waits for the transaction under way. Calls after it fail.
-func (s *Store) Close() { s.queue.close() }
+func (s *Store) Close() {
+	if s != nil {
+		s.queue.close()
+	}
+}
+
+// ready says whether the store can be asked.
+func (s *Store) ready(ctx context.Context) error {
+	if s == nil || s.backend == nil {
+		return quota.BadInput("this store was not made by its package's New or Open")
+	}
+	return ctx.Err()
+}
 
 func (s *Store) checkFamily(p quota.Pool) error {
-	if p.Key != "" && s.options.NoFamilies != "" {
+	if p.Key != "" && s != nil && s.options.NoFamilies != "" {
 		return quota.BadInput("%s: %s", p, s.options.NoFamilies)
 	}
 	return nil
@@ -203,7 +221,7 @@ func (s *Store) checkFamily(p quota.Pool) error {
 
 // begin returns a job to fill in. Where callers take turns it is this one's turn.
 func (s *Store) begin(ctx context.Context) (*job, error) {
-	if err := ctx.Err(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
 	if s.options.Combine != 0 {
@@ -244,6 +262,7 @@ func (s *Store) run(ctx context.Context, j *job) error {
 type work struct {
 	entries []*Entry
 	at      []window.Instant
+	units   []int64 // what is recorded, by charge
 	grant   Grant
 	nonces  *rand.ChaCha8
 	broken  error // something could not be written: the transaction must not be committed
@@ -258,7 +277,7 @@ func (w *work) wrote(err error) error {
 }
 
 // newNonce makes what nobody can guess.
-func (w *work) newNonce() (nonce [16]byte) {
+func (w *work) newNonce() (nonce quota.Nonce) {
 	binary.LittleEndian.PutUint64(nonce[:8], w.nonces.Uint64())
 	binary.LittleEndian.PutUint64(nonce[8:], w.nonces.Uint64())
 	return nonce

@@ -89,14 +89,16 @@ func (a *ask) run(ctx context.Context) ([]any, error) {
 			return reply, nil
 		case replyMissed:
 			a.around = append(a.around, window.Instant(integer(reply[1])))
-		case replyRelay:
-			if err := a.relay(int(integer(reply[2]))-1, reply[1]); err != nil {
+		case replyRelay, replyOtherWindows:
+			text, _ := reply[1].(string)
+			if integer(reply[0]) == replyOtherWindows && !window.FormerDefault(strings.Split(text, "\n"), charge.Windows) {
+				return nil, quota.OtherWindows(charge)
+			}
+			if err := a.relay(int(integer(reply[2]))-1, text); err != nil {
 				return nil, err
 			}
 		case replyStale:
 			return nil, &quota.StaleBookError{Pool: charge.Pool, Revision: charge.Revision, Stored: integer(reply[1])}
-		case replyOtherWindows:
-			return nil, quota.OtherWindows(charge)
 		case replyForgotten:
 			return nil, &quota.ForgottenError{Pool: charge.Pool, Born: window.Instant(integer(reply[1])).Time()}
 		default:
@@ -107,7 +109,7 @@ func (a *ask) run(ctx context.Context) ([]any, error) {
 }
 
 // relay notes the windows that a page was laid out for.
-func (a *ask) relay(charge int, layout any) error {
+func (a *ask) relay(charge int, layout string) error {
 	if a.old == nil {
 		a.old = make([][]window.Limit, len(a.charges))
 	}
@@ -119,8 +121,7 @@ func (a *ask) relay(charge int, layout any) error {
 	return nil
 }
 
-func parseLayouts(layout any) ([]window.Limit, error) {
-	text, _ := layout.(string)
+func parseLayouts(text string) ([]window.Limit, error) {
 	var limits []window.Limit
 	for line := range strings.SplitSeq(text, "\n") {
 		spec, err := window.ParseLayout(line)
@@ -167,7 +168,7 @@ func (a *ask) logs(i int) int {
 
 func (a *ask) args() []any {
 	var meta packed
-	meta.add(int64(len(a.charges)), flag(a.id), flag(a.look), quota.ReceiptLife.Microseconds())
+	meta.add(int64(len(a.charges)), flag(a.id), flag(a.look), quota.ReceiptLife.Microseconds(), flag(a.charges[0].Pool.Key != ""))
 	pools := make([]string, len(a.charges))
 	for i := range a.charges {
 		meta.add(int64(a.logs(i)))

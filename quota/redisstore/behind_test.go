@@ -75,14 +75,14 @@ func TestPageThatIsSetBack(t *testing.T) {
 			}
 			_, err := s.Look(bg, one)
 			mustHaveForgotten(t, "look", err)
-			mustHaveForgotten(t, "record", s.Record(bg, quota.Request{Charges: one}))
+			mustHaveForgotten(t, "record", errOf(s.Record(bg, quota.Request{Charges: one})))
 			mustHaveForgotten(t, "block", s.Block(bg, quota.BlockRequest{Charges: one, For: time.Hour}))
 			_, err = ledger(t, s, 100).Reserve(bg, quota.Call{Method: "get"})
 			if mustHaveForgotten(t, "reserve", err); errors.Is(err, quota.ErrRefused) {
 				t.Errorf("%v is passed off as a refusal", err)
 			}
 
-			if err := open(t, client, prefix).Record(bg, quota.Request{Restore: true, Charges: []quota.Charge{units(90, 100)}}); err != nil {
+			if _, err := open(t, client, prefix).Record(bg, quota.Request{Restore: true, Charges: []quota.Charge{units(90, 100)}}); err != nil {
 				t.Fatalf("put back what was spent: %v", err)
 			}
 			for i, s := range []quota.Store{s, other, idle} {
@@ -108,10 +108,10 @@ func TestWhatIsSetBack(t *testing.T) {
 			return err
 		}},
 		{"settle", func(s quota.Store, token quota.Token) error {
-			_, err := s.Settle(bg, token, []int64{20})
+			_, err := s.Settle(bg, token, quota.Units{"units": 20})
 			return err
 		}},
-		{"record", func(s quota.Store, _ quota.Token) error { return s.Record(bg, quota.Request{Charges: one}) }},
+		{"record", func(s quota.Store, _ quota.Token) error { return errOf(s.Record(bg, quota.Request{Charges: one})) }},
 		{"block", func(s quota.Store, _ quota.Token) error {
 			return s.Block(bg, quota.BlockRequest{Charges: one, For: time.Hour})
 		}},
@@ -135,7 +135,7 @@ func TestWhatIsSetBack(t *testing.T) {
 			sv.Kill()
 			restart(t, sv)
 			forgotten(t, "the page is set back", s, quota.Request{Charges: one})
-			if err := s.Record(bg, quota.Request{Restore: true, Charges: []quota.Charge{units(10, 100)}}); err != nil {
+			if _, err := s.Record(bg, quota.Request{Restore: true, Charges: []quota.Charge{units(10, 100)}}); err != nil {
 				t.Fatal(err)
 			}
 			if n := mustReserve(t, s, "", 1); n != 14 {

@@ -145,7 +145,7 @@ func TestPrefixesThatAreOdd(t *testing.T) {
 		if err != nil || !v.Allowed {
 			t.Fatalf("prefix %q: %+v, %v", p, v, err)
 		}
-		if done, err := s.Settle(bg, v.Token(), []int64{1}); err != nil || done.Back != 2 {
+		if done, err := s.Settle(bg, v.Token(), quota.Units{"units": 1}); err != nil || done.Back != 2 {
 			t.Errorf("prefix %q: %+v, %v", p, done, err)
 		}
 	}

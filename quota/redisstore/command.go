@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/headroom-quota/headroom/internal/deadline"
 )
 
 // once is a command that go-redis does not send again by itself after a lost
@@ -36,11 +38,14 @@ func prompt(client redis.UniversalClient, timeout time.Duration) (redis.Universa
 	return c, true
 }
 
-// within is the way of everything that is sent: it returns at the deadline of the
-// context or when the store's timeout has passed, whatever the client's own
+// within is the way of everything that is sent: it returns before the deadline of the
+// context and when the store's timeout has passed, whatever the client's own
 // settings. What was sent may still take effect, as after any lost reply. In a Cluster
 // send is called a second time if the first one reached nobody.
 func (s *Store) within(ctx context.Context, send func(context.Context) error) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
 	if s.cluster == nil {
 		return s.bound(ctx, send)
 	}
@@ -52,7 +57,8 @@ func (s *Store) within(ctx context.Context, send func(context.Context) error) er
 }
 
 func (s *Store) bound(ctx context.Context, send func(context.Context) error) (err error) {
-	bounded, cancel := context.WithTimeout(ctx, s.timeout)
+	most, _ := deadline.Share(ctx, s.timeout) // the caller needs time for what to do in an outage
+	bounded, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	if s.prompt {
 		err = send(bounded)
@@ -72,7 +78,7 @@ func (s *Store) bound(ctx context.Context, send func(context.Context) error) (er
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	return fmt.Errorf("redis did not answer in time, %s at most: %w", s.timeout, context.DeadlineExceeded)
+	return fmt.Errorf("redis did not answer in time, %s at most: %w", most.Round(time.Millisecond), context.DeadlineExceeded)
 }
 
 const signIn = "give the user and password of one who may do this"

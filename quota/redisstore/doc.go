@@ -4,7 +4,9 @@
 // Each operation is one script, so it is atomic, and the server's clock decides. A
 // pool is one string of fixed size. Every key of an account shares a hash tag, so
 // that a call's charges are in one slot; each key of a family has a tag of its
-// own, so that clients spread over the slots.
+// own, so that clients spread over the slots. A family never has more pages than its
+// most members and one that new keys share, and a member's page expires seconds after
+// its windows.
 //
 // What Redis promises bounds what a ledger on it can. A write that survives is
 // never over the limit. Asynchronous replication can lose the last writes at a

@@ -10,24 +10,29 @@ import (
 
 // A family's member has a page in a slot of its own, so what bounds their number
 // lies elsewhere: a sorted set of the members, by when they will be idle, which is
-// asked first. A family without a maximum is not asked for.
+// asked first. A page of a member expires seconds after it is idle, and is deleted when
+// another one takes its place. A family without a maximum is not asked for.
 
 // reserveMember reserves on the page of a key. Families take no receipts.
 func (s *Store) reserveMember(ctx context.Context, r *quota.Request) (quota.Verdict, error) {
-	c, overflow, err := s.member(ctx, r.Charges[0])
+	c, place, err := s.enrol(ctx, r.Charges[0])
 	if err != nil {
 		return quota.Verdict{}, err
 	}
 	v, err := s.decide(ctx, s.askMember(s.scripts.reserve, c), "")
-	v.ID, v.Overflow, v.Pool, v.Nonce = r.ID, overflow, r.Charges[0].Pool, [16]byte{}
+	v.ID, v.Overflow, v.Pool, v.Nonce = r.ID, place.overflow, r.Charges[0].Pool, [16]byte{}
+	if err == nil && !v.Allowed && place.before != place.idle {
+		// where it fails, the key has its place for a window longer
+		_, _ = s.eval(ctx, s.scripts.unenrol, []string{place.members}, []any{c.Pool.Key, place.before, place.idle})
+	}
 	return v, err
 }
 
 // recordMember charges the page of a key whatever its limit.
-func (s *Store) recordMember(ctx context.Context, r *quota.Request) error {
-	c, _, err := s.member(ctx, r.Charges[0])
+func (s *Store) recordMember(ctx context.Context, r *quota.Request) (quota.Units, error) {
+	c, _, err := s.enrol(ctx, r.Charges[0])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return s.record(ctx, s.askMember(s.scripts.record, c), r)
 }
@@ -41,21 +46,49 @@ func (s *Store) askMember(script script, c quota.Charge) *ask {
 // a caller's is the same: those are printable.
 const overflowKey = "\x00overflow"
 
-// member returns the charge on the page that a key has or may have.
-func (s *Store) member(ctx context.Context, c quota.Charge) (_ quota.Charge, overflow bool, err error) {
+// place is that of a key among the members of its family.
+type place struct {
+	overflow     bool   // it has none
+	members      string // the key of their set
+	before, idle string // from when it would be idle without this call, and is with it; equal if there is nothing to take back
+}
+
+// enrol returns the charge on the page that a key has or may have.
+func (s *Store) enrol(ctx context.Context, c quota.Charge) (quota.Charge, place, error) {
 	if c.MaxKeys == 0 {
-		return c, false, nil
+		return c, place{}, nil
 	}
 	family := c.Pool
 	family.Key = ""
-	reply, err := s.eval(ctx, s.scripts.enrol, []string{membersKey(s.tag(family))}, []any{c.Pool.Key, span(c.Windows).Microseconds(), c.MaxKeys})
+	p := place{members: membersKey(s.tag(family))}
+	reply, err := s.eval(ctx, s.scripts.enrol, []string{p.members}, []any{c.Pool.Key, span(c.Windows).Microseconds(), c.MaxKeys})
 	if err != nil {
-		return c, false, err
+		return c, p, err
+	}
+	for _, dropped := range reply[4:] {
+		family.Key, _ = dropped.(string)
+		if err := s.purge(ctx, family, len(c.Windows)); err != nil {
+			return c, p, err
+		}
 	}
 	if integer(reply[1]) == 0 {
-		c.Pool.Key, overflow = overflowKey, true
+		c.Pool.Key, p.overflow = overflowKey, true
+	} else if before, _ := reply[2].(string); before != "" { // a new key keeps its place
+		p.before = before
+		p.idle, _ = reply[3].(string)
 	}
-	return c, overflow, nil
+	return c, p, nil
+}
+
+// purge deletes the page of a key that has lost its place, if it is idle.
+func (s *Store) purge(ctx context.Context, member quota.Pool, windows int) error {
+	page := pageKey(s.tag(member), "")
+	keys := []string{page}
+	for i := range windows {
+		keys = append(keys, logKey(page, i))
+	}
+	_, err := s.eval(ctx, s.scripts.purge, keys, nil)
+	return err
 }
 
 // span is the longest time for which a charge can count.

@@ -135,7 +135,7 @@ func TestMemoryIsFull(t *testing.T) {
 			mustBeFull("reserve", err)
 		}
 	}
-	_, err = first.SettleCharges(bg, map[string]int64{"units": 0, "more": 0})
+	_, err = first.Settle(bg, quota.Units{"units": 0, "more": 0})
 	mustBeFull("release", err)
 	both := []quota.Charge{units(0, 1<<20), pool("more", 0, 1<<20)}
 	mustCount := func(want int) {
@@ -167,7 +167,7 @@ func TestMemoryIsFull(t *testing.T) {
 		}
 	}
 	mustCount(tried)
-	if _, err := first.SettleCharges(bg, map[string]int64{"units": 0, "more": 0}); err != nil {
+	if _, err := first.Settle(bg, quota.Units{"units": 0, "more": 0}); err != nil {
 		t.Fatalf("release, when there is memory again: %v", err)
 	}
 	mustCount(tried - 1)

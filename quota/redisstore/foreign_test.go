@@ -54,10 +54,10 @@ func TestAKeyThatIsSomethingElse(t *testing.T) {
 			return err
 		}},
 		{"record", func(s quota.Store, _ quota.Token) error {
-			return s.Record(bg, quota.Request{ID: "third", Charges: charges, Labels: labels})
+			return errOf(s.Record(bg, quota.Request{ID: "third", Charges: charges, Labels: labels}))
 		}},
 		{"settle", func(s quota.Store, token quota.Token) error {
-			_, err := s.Settle(bg, token, []int64{0, 5})
+			_, err := s.Settle(bg, token, quota.Units{"more": 0, "units": 5})
 			return err
 		}},
 		{"block", func(s quota.Store, _ quota.Token) error {
@@ -149,7 +149,7 @@ func TestSettleMakesUpNoSpend(t *testing.T) {
 					t.Fatal(v, err)
 				}
 			}
-			if _, err := s.Settle(bg, quota.Token{Upstream: "api", Account: quota.DefaultAccount, ID: "one", Nonce: v.Nonce}, []int64{0}); err != nil {
+			if _, err := s.Settle(bg, quota.Token{Upstream: "api", Account: quota.DefaultAccount, ID: "one", Nonce: v.Nonce}, quota.Units{"units": 0}); err != nil {
 				t.Fatal(err)
 			}
 			got, err := s.Spend(bg, quota.SpendQuery{Upstream: "api", Account: quota.DefaultAccount})

@@ -83,10 +83,10 @@ func TestLossIsNoticed(t *testing.T) {
 			return err
 		}},
 		{"settle", func(s quota.Store, token quota.Token) error {
-			_, err := s.Settle(bg, token, []int64{1, 1})
+			_, err := s.Settle(bg, token, quota.Units{"units": 1, "more": 1})
 			return err
 		}},
-		{"record", func(s quota.Store, _ quota.Token) error { return s.Record(bg, both(1)) }},
+		{"record", func(s quota.Store, _ quota.Token) error { return errOf(s.Record(bg, both(1))) }},
 		{"block", func(s quota.Store, _ quota.Token) error {
 			return s.Block(bg, quota.BlockRequest{Charges: both(0).Charges, For: time.Microsecond})
 		}},
@@ -126,7 +126,7 @@ func TestLossIsNoticed(t *testing.T) {
 		for range 3 {
 			run(t, server, "flushall")
 			forgotten(t, "after a loss", s, one)
-			if err := s.Record(bg, restore); err != nil {
+			if _, err := s.Record(bg, restore); err != nil {
 				t.Fatal(err)
 			}
 			if n := granted(t, "put back", s, one); n != 11 {
@@ -137,7 +137,7 @@ func TestLossIsNoticed(t *testing.T) {
 			t.Errorf("%d used, want 12", n)
 		}
 		run(t, server, "flushall")
-		if err := open(t, c, p).Record(bg, restore); err != nil {
+		if _, err := open(t, c, p).Record(bg, restore); err != nil {
 			t.Fatal(err)
 		}
 		for i, who := range []quota.Store{s, idle} {
@@ -153,7 +153,7 @@ func TestLossIsNoticed(t *testing.T) {
 		granted(t, "at first", s, one)
 		granted(t, "at first", first, one)
 		run(t, server, "flushall")
-		if err := s.Record(bg, quota.Request{Charges: []quota.Charge{units(1, 100)}, Restore: true}); err != nil {
+		if _, err := s.Record(bg, quota.Request{Charges: []quota.Charge{units(1, 100)}, Restore: true}); err != nil {
 			t.Fatal(err)
 		}
 		run(t, server, "flushall")

@@ -11,6 +11,7 @@ import (
 // of them lies in one slot of a cluster.
 //
 //	prefix{youtube/default}:page:units             the page of a pool
+//	prefix{youtube/default}:page:a%3Ab             the page of a pool a:b
 //	prefix{youtube/default}:page:units:log1        the entries of its first window, if that is an exact log
 //	prefix{youtube/default}:receipt:ID             the receipt of a call
 //	prefix{youtube/default}:spend:units:2026-11-20 who spent what on a day
@@ -29,7 +30,7 @@ func (s *Store) tag(p quota.Pool) string {
 	return s.prefix + "{" + name + "}:"
 }
 
-// escape keeps braces, which end a tag, and slashes out of it.
+// escape keeps braces, which end a tag, and slashes, which part it, out of its names.
 func escape(s string) string {
 	if !strings.ContainsAny(s, "{}/%") {
 		return s
@@ -37,10 +38,28 @@ func escape(s string) string {
 	return strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D", "/", "%2F").Replace(s)
 }
 
-func pageKey(tag, pool string) string       { return tag + "page:" + pool }
+// field is the name of a pool within a key, and in the hash of the pools: colons stand
+// between the parts of a key. A % is escaped only where it could be read as an escape,
+// so that a name without colons is as it always was.
+func field(pool string) string {
+	if !strings.ContainsAny(pool, ":%") {
+		return pool
+	}
+	return fields.Replace(pool)
+}
+
+// poolOf reads what field wrote.
+func poolOf(field string) string { return pools.Replace(field) }
+
+var (
+	fields = strings.NewReplacer("%3A", "%253A", "%25", "%2525", ":", "%3A")
+	pools  = strings.NewReplacer("%3A", ":", "%25", "%")
+)
+
+func pageKey(tag, pool string) string       { return tag + "page:" + field(pool) }
 func logKey(page string, window int) string { return page + ":log" + strconv.Itoa(window+1) }
 func receiptKey(tag, id string) string      { return tag + "receipt:" + id }
-func spendKey(tag, pool, day string) string { return tag + "spend:" + pool + ":" + day }
+func spendKey(tag, pool, day string) string { return tag + "spend:" + field(pool) + ":" + day }
 func poolsKey(tag string) string            { return tag + "pools" }
 func reasonsKey(tag string) string          { return tag + "reasons" }
 func membersKey(tag string) string          { return tag + "members" }

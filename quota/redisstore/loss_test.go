@@ -121,7 +121,7 @@ func TestLossIsNoticedOnEveryMachine(t *testing.T) {
 			}
 			mustRefuse("when the page is reborn")
 
-			err := a.Record(bg, quota.Request{Restore: true, Charges: []quota.Charge{units(7, 100)}})
+			_, err := a.Record(bg, quota.Request{Restore: true, Charges: []quota.Charge{units(7, 100)}})
 			if err != nil {
 				t.Fatalf("put back what was spent: %v", err)
 			}

@@ -51,6 +51,9 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 			return nil, errors.New("a ledger must not read from replicas: clear ReadOnly, RouteByLatency and RouteRandomly of the cluster client")
 		}
 	}
+	if c, ok := client.(*redis.Client); client == nil || ok && c == nil {
+		return nil, quota.BadInput("a store needs a client: redis.NewClient makes one")
+	}
 	if o == nil {
 		o = &Options{}
 	}
@@ -79,6 +82,14 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 	return s, nil
 }
 
+// ready says whether the store can be asked.
+func (s *Store) ready(ctx context.Context) error {
+	if s.client == nil {
+		return quota.BadInput("this store was not made by redisstore.New or redisstore.Open")
+	}
+	return ctx.Err()
+}
+
 // now is about what the server's clock shows: enough to choose the days and
 // periods to send.
 func (s *Store) now() time.Time {
@@ -92,7 +103,7 @@ func (s *Store) tell(now any) {
 
 // Reserve implements [quota.Store].
 func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
-	if err := ctx.Err(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return quota.Verdict{}, err
 	}
 	if err := r.Check(); err != nil {
@@ -172,12 +183,12 @@ func (s *Store) reason(ctx context.Context, a *ask, c *quota.Charge) string {
 }
 
 // Record implements [quota.Store].
-func (s *Store) Record(ctx context.Context, r quota.Request) error {
-	if err := ctx.Err(); err != nil {
-		return err
+func (s *Store) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
 	}
 	if err := r.CheckRecord(); err != nil {
-		return err
+		return nil, err
 	}
 	if r.Charges[0].Pool.Key != "" {
 		return s.recordMember(ctx, &r)
@@ -185,7 +196,7 @@ func (s *Store) Record(ctx context.Context, r quota.Request) error {
 	return s.record(ctx, s.ask(s.scripts.record, &r), &r)
 }
 
-func (s *Store) record(ctx context.Context, a *ask, r *quota.Request) error {
+func (s *Store) record(ctx context.Context, a *ask, r *quota.Request) (quota.Units, error) {
 	var at int64
 	if !r.At.IsZero() {
 		at = r.At.UnixMicro()
@@ -194,17 +205,21 @@ func (s *Store) record(ctx context.Context, a *ask, r *quota.Request) error {
 	a.extra = []any{at, flag(r.Restore)}
 	reply, err := a.run(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if integer(reply[0]) == replyOtherCharges {
-		return quota.OtherCharges(r.ID)
+		return nil, quota.OtherCharges(r.ID)
 	}
-	return s.births.remember(ctx, a, reply[3:])
+	recorded := make([]int64, len(r.Charges))
+	for i := range recorded {
+		recorded[i] = integer(reply[2+i])
+	}
+	return quota.Recorded(r.Charges, recorded), s.births.remember(ctx, a, reply[2+len(recorded):])
 }
 
 // Block implements [quota.Store].
 func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
-	if err := ctx.Err(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	if err := b.Check(); err != nil {
@@ -228,7 +243,7 @@ func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
 
 // Look implements [quota.Store].
 func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
-	if err := ctx.Err(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
 	states := make([]quota.PageState, 0, len(charges))

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -260,37 +262,59 @@ func harness(t *testing.T, client redis.UniversalClient) storetest.Harness {
 		Reopen:   again,
 		Size:     func(t testing.TB, s quota.Store) int64 { return size(t, client, prefixOf[s]) },
 		Families: true,
+		Members: func(t testing.TB, s quota.Store) (n int) {
+			eachPage(t, client, prefixOf[s], func(_ context.Context, _ *redis.Client, key string) error {
+				if strings.HasSuffix(key, ":page:") {
+					n++
+				}
+				return nil
+			})
+			return n
+		},
 	}
 }
 
 // size is what the pages of a store take; receipts and spend have bounds of their
 // own.
-func size(t testing.TB, client redis.UniversalClient, prefix string) int64 {
-	var n atomic.Int64
-	count := func(ctx context.Context, c *redis.Client) error {
+func size(t testing.TB, client redis.UniversalClient, prefix string) (n int64) {
+	eachPage(t, client, prefix, func(ctx context.Context, c *redis.Client, key string) error {
+		bytes, err := c.MemoryUsage(ctx, key).Result()
+		n += bytes
+		return err
+	})
+	return n
+}
+
+// eachPage does something with the key of each page and log of a store, one by one.
+func eachPage(t testing.TB, client redis.UniversalClient, prefix string, do func(context.Context, *redis.Client, string) error) {
+	t.Helper()
+	var mu sync.Mutex // the masters of a cluster are asked at once
+	each := func(ctx context.Context, c *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
 		keys, err := c.Keys(ctx, prefix+"*:page:*").Result()
 		for _, key := range keys {
-			bytes, err := c.MemoryUsage(ctx, key).Result()
-			if err != nil {
+			if err := do(ctx, c, key); err != nil {
 				return err
 			}
-			n.Add(bytes)
 		}
 		return err
 	}
 	var err error
 	switch c := client.(type) {
 	case *redis.ClusterClient:
-		err = c.ForEachMaster(bg, count)
+		err = c.ForEachMaster(bg, each)
 	case *redis.Client:
-		err = count(bg, c)
+		err = each(bg, c)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return n.Load()
 }
 
 func TestStore(t *testing.T) {
 	storetest.Run(t, harness(t, dial(t, server.Addr)))
 }
+
+// errOf is the error of a call whose answer does not matter.
+func errOf[T any](_ T, err error) error { return err }

@@ -40,7 +40,7 @@ func newScript(parts ...string) script {
 }
 
 // scripts are the bodies, one operation each.
-type scripts struct{ steady, reserve, settle, record, block, look, enrol, leaseTake, leaseKeep script }
+type scripts struct{ steady, reserve, settle, record, block, look, enrol, unenrol, purge, leaseTake, leaseKeep script }
 
 func newScripts(clock string) scripts {
 	with := func(body string) script {
@@ -53,7 +53,9 @@ func newScripts(clock string) scripts {
 		record:  with("record"),
 		block:   with("block"),
 		look:    with("look"),
-		enrol:   with("enrol"),
+		enrol:   newScript(clock, "enrol"),
+		unenrol: newScript(clock, "unenrol"),
+		purge:   newScript(clock, "purge"),
 
 		leaseTake: newScript(clock, "lease_take"),
 		leaseKeep: newScript(clock, "lease_keep"),

@@ -74,7 +74,7 @@ func TestFailoverInMidStream(t *testing.T) {
 					back = 1
 					r := s.request("back")
 					r.Restore = true
-					until(t, func() (struct{}, error) { return struct{}{}, s.store.Record(bg, r) })
+					until(t, func() (struct{}, error) { return struct{}{}, errOf(s.store.Record(bg, r)) })
 				})
 			}
 			crash := s.once(func() func() {

@@ -16,8 +16,8 @@ import (
 
 // Settle implements [quota.Store]. It is the rare case, so it may take three round
 // trips: the receipt says which pages, the pages say how they are laid out.
-func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
-	if err := ctx.Err(); err != nil {
+func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
+	if err := s.ready(ctx); err != nil {
 		return quota.Settlement{}, err
 	}
 	tag := s.tag(quota.Pool{Upstream: t.Upstream, Account: t.Account})
@@ -32,7 +32,8 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota
 	if pools == nil || get.Val()[:16] != string(t.Nonce[:]) {
 		return quota.Settlement{}, quota.NoReceipt(t)
 	}
-	if err := quota.CheckSettle(units, len(pools)); err != nil {
+	settled, err := quota.CheckSettle(units, pools)
+	if err != nil {
 		return quota.Settlement{}, err
 	}
 	a := &ask{store: s, script: s.scripts.settle, tag: tag, first: key, id: true, nonce: t.Nonce, labels: labels}
@@ -42,7 +43,7 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units []int64) (quota
 		if err != nil {
 			return quota.Settlement{}, err
 		}
-		c.Units = units[i]
+		c.Units = settled[i]
 		a.charges = append(a.charges, c)
 		if days[i] == "" {
 			a.days = append(a.days, nil)

@@ -18,7 +18,10 @@ const spendDays = quota.SpendDays + 6
 
 // Spend implements [quota.Store].
 func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
-	if err := ctx.Err(); err != nil {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	if err := q.Check(); err != nil {
 		return nil, err
 	}
 	tag := s.tag(quota.Pool{Upstream: q.Upstream, Account: q.Account})
@@ -35,7 +38,8 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 		cmd       *redis.MapStringStringCmd
 	}
 	var rows []row
-	for pool, zone := range zones.Val() {
+	for field, zone := range zones.Val() {
+		pool := poolOf(field)
 		location, err := time.LoadLocation(zone)
 		if err != nil {
 			return nil, err

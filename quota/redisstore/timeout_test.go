@@ -33,11 +33,11 @@ func operations(token quota.Token) []operation {
 			return err
 		}},
 		{"settle", func(ctx context.Context, s *redisstore.Store) error {
-			_, err := s.Settle(ctx, token, []int64{1})
+			_, err := s.Settle(ctx, token, quota.Units{"units": 1})
 			return err
 		}},
 		{"record", func(ctx context.Context, s *redisstore.Store) error {
-			return s.Record(ctx, quota.Request{Charges: []quota.Charge{units(1, 100)}})
+			return errOf(s.Record(ctx, quota.Request{Charges: []quota.Charge{units(1, 100)}}))
 		}},
 		{"block", func(ctx context.Context, s *redisstore.Store) error {
 			return s.Block(ctx, quota.BlockRequest{Charges: []quota.Charge{units(0, 100)}, For: time.Microsecond})
@@ -134,6 +134,11 @@ func TestTimeIsKeptWhateverTheClient(t *testing.T) {
 				if !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%s: got %v, want that it took too long", op.name, err)
 				}
+			}
+			ctx, cancel := context.WithTimeout(bg, 20*time.Millisecond)
+			defer cancel()
+			if _, err := ledger(t, s, 100).Reserve(ctx, quota.Call{Charges: map[string]int64{"units": 1}}); !errors.Is(err, quota.ErrOutage) {
+				t.Errorf("the ledger: got %v, want an outage", err)
 			}
 		})
 		t.Run(name+"/the store's, for a caller that gives up", func(t *testing.T) {

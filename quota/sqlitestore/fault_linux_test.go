@@ -167,7 +167,7 @@ func TestBusyFile(t *testing.T) {
 	s.file.wait = time.Hour
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if err := s.Record(ctx, quota.Request{Charges: []quota.Charge{units(1, 10)}}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.Record(ctx, quota.Request{Charges: []quota.Charge{units(1, 10)}}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a caller with a deadline: %v, want its own", err)
 	}
 	if used := used(t, s); used != 0 { // looking waits for nobody

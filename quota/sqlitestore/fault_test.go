@@ -166,12 +166,12 @@ func TestFileTakenAway(t *testing.T) {
 			}
 			ctx, charges := context.Background(), []quota.Charge{units(1, 10)}
 			_, reserve := reserve(s, "b", 1)
-			_, settle := s.Settle(ctx, first.Token(), []int64{0})
+			_, settle := s.Settle(ctx, first.Token(), quota.Units{"units": 0})
 			_, look := s.Look(ctx, charges)
 			_, spend := s.Spend(ctx, quota.SpendQuery{Upstream: "youtube", Account: quota.DefaultAccount})
 			for op, err := range map[string]error{
 				"reserve": reserve, "settle": settle, "look": look, "spend": spend,
-				"record": s.Record(ctx, quota.Request{Charges: charges}),
+				"record": errOf(s.Record(ctx, quota.Request{Charges: charges})),
 				"block":  s.Block(ctx, quota.BlockRequest{Charges: charges, For: time.Hour}),
 			} {
 				if !errors.Is(err, quota.ErrOutage) {
@@ -200,7 +200,7 @@ func TestDamagedPage(t *testing.T) {
 	}
 
 	spoil(t, path, "DELETE FROM pools") // as the error says to
-	if err := s.Record(context.Background(), quota.Request{Charges: []quota.Charge{units(5, 10)}, Restore: true}); err != nil {
+	if _, err := s.Record(context.Background(), quota.Request{Charges: []quota.Charge{units(5, 10)}, Restore: true}); err != nil {
 		t.Fatal(err)
 	}
 	if used := used(t, s); used != 5 {

@@ -8,31 +8,28 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// member finds a member of a family; the empty key is the page that new keys share
-// when the family is full.
+// member finds a member of a family, or makes one; the empty key is the page that new
+// keys share when the family is full.
 func (t *tx) member(p quota.Pool) (*pagestore.Entry, error) {
-	found, err := t.members(p, memberFind, p.Upstream, p.Account, p.Key)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range found { // one, or none
-		return e, nil
+	found, err := t.findMember(p, memberFind, p.Upstream, p.Account, p.Key)
+	if err != nil || found != nil {
+		return found, err
 	}
 	e := &entry{}
 	e.Pool, e.Ref = p, e
 	return &e.Entry, nil
 }
 
-// members reads members of the family that p belongs to.
-func (t *tx) members(p quota.Pool, st statement, args ...driver.Value) (all []*pagestore.Entry, err error) {
-	err = t.read(st, args, func(r row) error {
-		e := &entry{pageID: r.int(0)}
-		e.Pool, e.Listed, e.Ref = p, r.int(2) != 0, e
-		e.Pool.Key = r.text(3)
-		all = append(all, &e.Entry)
-		return t.unpack(e, r.blob(1))
-	})
-	return all, err
+// findMember reads a member of the family that p belongs to, or nil.
+func (t *tx) findMember(p quota.Pool, st statement, args ...driver.Value) (*pagestore.Entry, error) {
+	r, err := t.one(st, args...)
+	if err != nil || r == nil {
+		return nil, err
+	}
+	e := &entry{pageID: r.int(0)}
+	e.Pool, e.Listed, e.Ref = p, r.int(2) != 0, e
+	e.Pool.Key = r.text(3)
+	return &e.Entry, t.unpack(e, r.blob(1))
 }
 
 func (t *tx) putMember(e *entry, c *quota.Charge, page []byte) error {
@@ -55,13 +52,13 @@ func (t *tx) putMember(e *entry, c *quota.Charge, page []byte) error {
 func (t *tx) Drop(of *pagestore.Entry) error { return t.exec(memberDrop, of.Ref.(*entry).pageID) }
 
 // Oldest implements [pagestore.Tx].
-func (t *tx) Oldest(p quota.Pool, n int) ([]*pagestore.Entry, error) {
-	return t.members(p, memberOldest, p.Upstream, p.Account, int64(n))
+func (t *tx) Oldest(p quota.Pool) (*pagestore.Entry, error) {
+	return t.findMember(p, memberOldest, p.Upstream, p.Account)
 }
 
 // Ahead implements [pagestore.Tx].
-func (t *tx) Ahead(p quota.Pool, n int) ([]*pagestore.Entry, error) {
-	return t.members(p, memberAhead, p.Upstream, p.Account, int64(window.At(t.now)), int64(n))
+func (t *tx) Ahead(p quota.Pool) (*pagestore.Entry, error) {
+	return t.findMember(p, memberAhead, p.Upstream, p.Account, int64(window.At(t.now)))
 }
 
 // Family implements [pagestore.Tx].

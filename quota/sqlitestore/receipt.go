@@ -21,7 +21,7 @@ func (t *tx) Charge(g *pagestore.Grant) error {
 	made, l := int64(window.At(t.now)), &g.Labels
 	for i, of := range g.Entries {
 		e, c := of.Ref.(*entry), &g.Charges[i]
-		err := t.exec(reservationAdd, e.id, id, nonce, made, int64(g.At[i]), t.file.today.of(g.At[i], c.Zone), c.Units,
+		err := t.exec(reservationAdd, e.id, id, nonce, made, int64(g.At[i]), t.file.today.of(g.At[i], c.Zone), g.Units[i], c.Units,
 			e.Page.Generation, l.Method, l.Job, l.Region, l.Class, l.Reason)
 		if err != nil {
 			return err
@@ -44,15 +44,15 @@ func (t *tx) Receipt(upstream, account, id string) (got *pagestore.Receipt, err 
 			over = true
 			return nil
 		case got == nil:
-			got = &pagestore.Receipt{Nonce: [16]byte(nonce), Settled: settled, Released: settled}
-		case got.Nonce != [16]byte(nonce):
+			got = &pagestore.Receipt{Nonce: quota.Nonce(nonce), Settled: settled, Released: settled}
+		case got.Nonce != quota.Nonce(nonce):
 			over = true
 			return nil
 		}
 		got.Released = got.Released && r.int(11) == 0
 		got.Done.Add(quota.Settlement{Back: r.int(8), Left: r.int(9), Charged: r.int(10)})
 		got.Taken = append(got.Taken, pagestore.Taken{
-			Ref: r.int(0), Pool: r.text(1), At: window.Instant(r.int(4)), Units: r.int(5), Generation: r.int(6),
+			Ref: r.int(0), Pool: r.text(1), At: window.Instant(r.int(4)), Units: r.int(5), Recorded: r.int(11), Generation: r.int(6),
 		})
 		return nil
 	})
@@ -66,10 +66,10 @@ func (t *tx) Receipt(upstream, account, id string) (got *pagestore.Receipt, err 
 func (t *tx) Amend(r *pagestore.Receipt) error {
 	for _, c := range r.Taken {
 		calls := int64(1)
-		if c.Settled == 0 && c.Units > 0 {
+		if c.Recorded == 0 && c.Units > 0 {
 			calls = 0 // released: the call never left
 		}
-		if err := t.exec(receiptSettle, c.Ref, c.Settled, calls, c.Done.Back, c.Done.Left, c.Done.Charged); err != nil {
+		if err := t.exec(receiptSettle, c.Ref, c.Recorded, calls, c.Done.Back, c.Done.Left, c.Done.Charged); err != nil {
 			return err
 		}
 	}

@@ -20,11 +20,14 @@ type Options struct {
 	// every request of every client is seldom what is wanted: memstore is made
 	// for that.
 	Families bool
-	// Wait is how long a busy file is waited for; zero is 5s.
+	// Wait is how long a busy file is waited for; zero is 2s. It is cut short for
+	// callers with a deadline: half of what they have left is theirs, to do what is
+	// to be done in an outage.
 	Wait time.Duration
 }
 
-const defaultWait = 5 * time.Second
+// defaultWait stands inside the bounds that package deadline lists.
+const defaultWait = 2 * time.Second
 
 // Store is a [quota.Store] in a file of SQLite. It is safe for concurrent use.
 type Store struct {
@@ -66,6 +69,9 @@ func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 
 // Close closes the file. What is under way is finished first.
 func (s *Store) Close() error {
+	if s.file == nil {
+		return nil
+	}
 	s.Store.Close()
 	return s.file.close()
 }

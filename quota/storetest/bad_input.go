@@ -72,7 +72,7 @@ func testBadInput(t *testing.T, h Harness) {
 			if bad.recordable {
 				return
 			}
-			if err := r.s.Record(context.Background(), bad.req); !errors.Is(err, quota.ErrBadInput) {
+			if _, err := r.s.Record(context.Background(), bad.req); !errors.Is(err, quota.ErrBadInput) {
 				t.Errorf("record: %v, want bad input", err)
 			}
 		})
@@ -101,11 +101,11 @@ func testBadInput(t *testing.T, h Harness) {
 		good := quota.Request{ID: "cancelled", Charges: []quota.Charge{one}}
 		_, reserve := r.s.Reserve(ctx, good)
 		_, look := r.s.Look(ctx, good.Charges)
+		_, record := r.s.Record(ctx, good)
 		_, spend := r.s.Spend(ctx, quota.SpendQuery{Upstream: "api", Account: quota.DefaultAccount})
 		for op, err := range map[string]error{
-			"reserve": reserve, "look": look, "spend": spend,
-			"record": r.s.Record(ctx, good),
-			"block":  r.s.Block(ctx, quota.BlockRequest{Charges: good.Charges, For: time.Hour}),
+			"reserve": reserve, "look": look, "spend": spend, "record": record,
+			"block": r.s.Block(ctx, quota.BlockRequest{Charges: good.Charges, For: time.Hour}),
 		} {
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: %v, want %v", op, err, context.Canceled)

@@ -33,6 +33,10 @@ type Harness struct {
 	// Families is whether the store keeps a page per key.
 	Families bool
 
+	// Members returns how many pages of families s keeps, those that new keys share
+	// included. Nil: nobody can tell.
+	Members func(t testing.TB, s quota.Store) int
+
 	// Operations is about how many operations the model test makes. Zero is
 	// 3,000, or 100,000 if HEADROOM_SOAK=1.
 	Operations int
@@ -52,16 +56,22 @@ func Run(t *testing.T, h Harness) {
 		{"impossible_is_not_throttled", testImpossible},
 		{"once", testOnce},
 		{"settle_tells_the_truth", testSettle},
+		{"settle_by_name", testSettleByName},
 		{"time_only_moves_forward", testTime},
+		{"pages_that_disagree_about_the_time", testLeaps},
 		{"small", testSmall},
 		{"bad_input_changes_nothing", testBadInput},
 		{"blocks_heal", testBlocks},
 		{"counter_is_its_formula", testCounter},
 		{"book_revisions", testRevisions},
+		{"default_precision", testPrecision},
 		{"record", testRecord},
+		{"recorded_is_what_happened", testRecorded},
 		{"look", testLook},
 		{"spend", testSpend},
+		{"names", testNames},
 		{"families", testFamilies},
+		{"members", testMembers},
 		{"every_process", testShare},
 		{"restart", testRestart},
 		{"linearizable", testLinearizable},

@@ -115,7 +115,7 @@ func (r *rig) makeCall(s quota.Store, call linearCall) (linearAnswer, error) {
 		}
 	case linearSettle:
 		token := quota.Token{Upstream: "api", Account: quota.DefaultAccount, ID: call.name(), Nonce: call.nonce}
-		answer.settlement, err = s.Settle(context.Background(), token, []int64{call.units})
+		answer.settlement, err = s.Settle(context.Background(), token, quota.Units{"units": call.units})
 	case linearLook:
 		var pages []quota.PageState
 		if pages, err = s.Look(context.Background(), []quota.Charge{r.of("units", 0)}); err == nil {

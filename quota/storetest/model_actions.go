@@ -162,7 +162,11 @@ func (tr *trial) settle(rt *rapid.T) {
 	for _, n := range r.units {
 		units = append(units, rapid.OneOf(rapid.Just(int64(0)), rapid.Just(n), rapid.Int64Range(0, 2*n+1)).Draw(rt, "units"))
 	}
-	got, err := tr.store(rt).Settle(context.Background(), r.token, units)
+	by := quota.Units{}
+	for i, p := range r.pools {
+		by[p.charge(0).Pool.Name] = units[i]
+	}
+	got, err := tr.store(rt).Settle(context.Background(), r.token, by)
 	if err != nil {
 		rt.Fatalf("settle %v to %v: %v", r.units, units, err)
 	}
@@ -218,7 +222,7 @@ func (tr *trial) correct(rt *rapid.T) {
 }
 
 func (tr *trial) recordThis(rt *rapid.T, p *modelPool, req quota.Request, at instant) {
-	if err := tr.store(rt).Record(context.Background(), req); err != nil {
+	if _, err := tr.store(rt).Record(context.Background(), req); err != nil {
 		rt.Fatalf("record: %v", err)
 	}
 	p.record(tr.clock, at, req.Charges[0].Units)

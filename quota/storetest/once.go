@@ -155,7 +155,7 @@ func testOnce(t *testing.T, h Harness) {
 		if !v.Allowed || !v.Repeat {
 			t.Errorf("what was recorded is not found: %+v", v)
 		}
-		if s, err := r.s.Settle(context.Background(), v.Token(), []int64{2}); err != nil || s.Back != 3 {
+		if s, err := r.s.Settle(context.Background(), v.Token(), quota.Units{"units": 2}); err != nil || s.Back != 3 {
 			t.Errorf("settled by the token that was found: %+v, %v", s, err)
 		}
 	})
@@ -175,7 +175,7 @@ func testOnce(t *testing.T, h Harness) {
 		if _, err := r.s.Reserve(ctx, again); !errors.Is(err, quota.ErrOtherCharges) {
 			t.Errorf("reserve the id again with other charges: %v", err)
 		}
-		if err := r.s.Record(ctx, again); !errors.Is(err, quota.ErrOtherCharges) {
+		if _, err := r.s.Record(ctx, again); !errors.Is(err, quota.ErrOtherCharges) {
 			t.Errorf("record the id again with other charges: %v", err)
 		}
 		r.pools["units"] = []window.Limit{exact(10, time.Hour)}
@@ -196,7 +196,7 @@ func testOnce(t *testing.T, h Harness) {
 		other.ID = "b"
 		stranger.Account = "stranger"
 		for _, bad := range []quota.Token{guess, other, stranger, {}} {
-			if _, err := r.s.Settle(context.Background(), bad, []int64{0}); fault(err) != "bad input" || !errors.Is(err, quota.ErrNoReceipt) {
+			if _, err := r.s.Settle(context.Background(), bad, quota.Units{"units": 0}); fault(err) != "bad input" || !errors.Is(err, quota.ErrNoReceipt) {
 				t.Errorf("settle with token %+v: %v, want bad input as there is no receipt", bad, err)
 			}
 		}
@@ -209,7 +209,7 @@ func testOnce(t *testing.T, h Harness) {
 		r := newRig(t, h, hour...)
 		reserveAs("a", 5)(r)
 		r.at(quota.ReceiptLife + time.Second)
-		_, err := r.s.Settle(context.Background(), r.tokens["a"], []int64{0})
+		_, err := r.s.Settle(context.Background(), r.tokens["a"], quota.Units{"units": 0})
 		if fault(err) != "bad input" || !errors.Is(err, quota.ErrNoReceipt) || !strings.Contains(err.Error(), "ago") && !strings.Contains(err.Error(), "expired") {
 			t.Errorf("settled after the receipt expired: %v, want bad input that says so", err)
 		}
@@ -243,7 +243,7 @@ func testOnce(t *testing.T, h Harness) {
 		first := 0
 		for range 8 {
 			wg.Go(func() {
-				s, err := r.s.Settle(context.Background(), r.tokens["a"], []int64{0})
+				s, err := r.s.Settle(context.Background(), r.tokens["a"], quota.Units{"units": 0})
 				if err != nil || s.Back != 2 {
 					t.Errorf("settle: %+v %v", s, err)
 				}

@@ -103,7 +103,7 @@ func (r *rig) reserve(charges ...quota.Charge) quota.Verdict {
 // record charges whatever the limits.
 func (r *rig) record(req quota.Request) {
 	r.Helper()
-	if err := r.s.Record(context.Background(), req); err != nil {
+	if _, err := r.s.Record(context.Background(), req); err != nil {
 		r.Fatalf("record: %v", err)
 	}
 }

@@ -2,6 +2,8 @@ package storetest_test
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,7 +44,7 @@ func (s *takesThenLooks) Reserve(ctx context.Context, r quota.Request) (quota.Ve
 		part.Charges[0].Units = v.Remaining
 		if got, err := s.Store.Reserve(ctx, part); err == nil && got.Allowed {
 			time.Sleep(time.Millisecond)
-			_, _ = s.Settle(ctx, got.Token(), make([]int64, len(part.Charges)))
+			_, _ = s.Settle(ctx, got.Token(), nil)
 		}
 	}
 	return v, err
@@ -66,18 +68,18 @@ func (s *settlesInTwoSteps) Reserve(ctx context.Context, r quota.Request) (quota
 	return v, err
 }
 
-func (s *settlesInTwoSteps) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
+func (s *settlesInTwoSteps) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
 	crowded := s.crowd.enter()
 	defer s.crowd.leave()
-	if made, ok := s.requests.Load(t.ID); ok && crowded && !quota.Released(units) {
+	if made, ok := s.requests.Load(t.ID); ok && crowded && !quota.Released(slices.Collect(maps.Values(units))) {
 		r := made.(quota.Request)
 		back := quota.Request{Charges: append([]quota.Charge(nil), r.Charges...)}
 		for i := range back.Charges {
 			back.Charges[i].Units = -back.Charges[i].Units
 		}
-		_ = s.Record(ctx, back)
+		_, _ = s.Record(ctx, back)
 		time.Sleep(time.Millisecond)
-		_ = s.Record(ctx, quota.Request{Charges: r.Charges})
+		_, _ = s.Record(ctx, quota.Request{Charges: r.Charges})
 	}
 	return s.Store.Settle(ctx, t, units)
 }

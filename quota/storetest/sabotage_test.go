@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,9 @@ var sabotages = map[string]struct {
 	"looks_twice":                {caught: "look", liar: func(_ quota.Clock, s quota.Store) quota.Store { return heavyHanded{s} }},
 	"ignores_the_past":           {caught: "record", liar: func(_ quota.Clock, s quota.Store) quota.Store { return presentist{s} }},
 	"takes_any_book":             {caught: "book_revisions", liar: func(_ quota.Clock, s quota.Store) quota.Store { return bookless{s} }},
+	"touches_what_it_refuses":    {caught: "pages_that_disagree_about_the_time", liar: func(_ quota.Clock, s quota.Store) quota.Store { return touchy{s} }},
+	"keeps_a_place_for_refused":  {caught: "members", liar: func(_ quota.Clock, s quota.Store) quota.Store { return touchy{s} }},
+	"cuts_names_at_a_colon":      {caught: "names", liar: func(_ quota.Clock, s quota.Store) quota.Store { return curt{s} }},
 	"one_page_for_all_keys":      {caught: "families", liar: func(_ quota.Clock, s quota.Store) quota.Store { return oneKey{s} }},
 	"refuses_for_nothing":        {caught: "linearizable", alone: true, liar: func(_ quota.Clock, s quota.Store) quota.Store { return &takesThenLooks{Store: s} }},
 	"settles_in_two_steps":       {caught: "linearizable", alone: true, liar: func(_ quota.Clock, s quota.Store) quota.Store { return &settlesInTwoSteps{Store: s} }},
@@ -125,10 +129,39 @@ func (s *grantsOneMore) Reserve(ctx context.Context, r quota.Request) (quota.Ver
 	v, err := s.Store.Reserve(ctx, r)
 	if err == nil && !v.Allowed && !v.Blocked && !v.Impossible && !s.done {
 		s.done = true
-		err = s.Store.Record(ctx, r)
+		_, err = s.Store.Record(ctx, r)
 		v = quota.Verdict{Allowed: true, ID: v.ID, Pool: v.Pool, Window: v.Window, Used: v.Used + v.Units, Limit: v.Limit, At: v.At}
 	}
 	return v, err
+}
+
+// touchy charges nothing to the pages that refused.
+type touchy struct{ quota.Store }
+
+func (s touchy) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	v, err := s.Store.Reserve(ctx, r)
+	if err == nil && !v.Allowed {
+		nothing := quota.Request{Charges: slices.Clone(r.Charges)}
+		for i := range nothing.Charges {
+			nothing.Charges[i].Units = 0
+		}
+		_, err = s.Store.Record(ctx, nothing)
+	}
+	return v, err
+}
+
+// curt knows a pool by what comes before a colon.
+type curt struct{ quota.Store }
+
+func (s curt) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	r.Charges = slices.Clone(r.Charges)
+	for i := range r.Charges {
+		name := &r.Charges[i].Pool.Name
+		if before, _, cut := strings.Cut(*name, ":"); cut && before != "" {
+			*name = before
+		}
+	}
+	return s.Store.Reserve(ctx, r)
 }
 
 // looksFirst decides and charges in two steps.
@@ -141,7 +174,7 @@ func (s looksFirst) Reserve(ctx context.Context, r quota.Request) (quota.Verdict
 	}
 	if w := pages[0].Windows[0]; w.Used+r.Charges[0].Units <= w.Limit {
 		time.Sleep(time.Millisecond)
-		if err := s.Record(ctx, r); err != nil {
+		if _, err := s.Record(ctx, r); err != nil {
 			return quota.Verdict{}, err
 		}
 		return quota.Verdict{Allowed: true, Used: w.Used + r.Charges[0].Units}, nil
@@ -155,7 +188,7 @@ func (s takesRefused) Reserve(ctx context.Context, r quota.Request) (quota.Verdi
 	v, err := s.Store.Reserve(ctx, r)
 	if err == nil && !v.Allowed {
 		r.ID, r.Charges = "", r.Charges[:1]
-		err = s.Record(ctx, r)
+		_, err = s.Record(ctx, r)
 	}
 	return v, err
 }
@@ -206,7 +239,7 @@ func (s forgetful) Reserve(ctx context.Context, r quota.Request) (quota.Verdict,
 
 type settlesAgain struct{ quota.Store }
 
-func (s settlesAgain) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
+func (s settlesAgain) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
 	got, err := s.Store.Settle(ctx, t, units)
 	got.Repeat = false
 	return got, err
@@ -214,7 +247,7 @@ func (s settlesAgain) Settle(ctx context.Context, t quota.Token, units []int64) 
 
 type boasts struct{ quota.Store }
 
-func (s boasts) Settle(ctx context.Context, t quota.Token, units []int64) (quota.Settlement, error) {
+func (s boasts) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
 	got, err := s.Store.Settle(ctx, t, units)
 	got.Back, got.Left = got.Back+got.Left, 0
 	return got, err
@@ -249,7 +282,7 @@ func (s lax) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error
 
 type deaf struct{ quota.Store }
 
-func (s deaf) Record(ctx context.Context, r quota.Request) error {
+func (s deaf) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
 	return s.Store.Record(context.WithoutCancel(ctx), r)
 }
 
@@ -282,7 +315,7 @@ func (s heavyHanded) Look(ctx context.Context, charges []quota.Charge) ([]quota.
 
 type presentist struct{ quota.Store }
 
-func (s presentist) Record(ctx context.Context, r quota.Request) error {
+func (s presentist) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
 	r.At = time.Time{}
 	return s.Store.Record(ctx, r)
 }

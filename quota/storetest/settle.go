@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -82,7 +83,7 @@ func testSettle(t *testing.T, h Harness) {
 		},
 		{"bad_input_settles_nothing", []window.Limit{ring(10, time.Hour, time.Minute)}, nil, []row{
 			{0, reserveAs("a", 5), "granted 5/10"},
-			{0, settle("a"), "bad input"},
+			{0, settle("a"), "bad input"}, // it names no pool
 			{0, settle("a", 1, 1), "bad input"},
 			{0, settle("a", -1), "bad input"},
 			{0, settle("a", math.MaxInt32+1), "bad input"},
@@ -96,7 +97,7 @@ func testSettle(t *testing.T, h Harness) {
 		reserveAs("a", 5)(r)
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if _, err := r.s.Settle(ctx, r.tokens["a"], []int64{0}); err == nil {
+		if _, err := r.s.Settle(ctx, r.tokens["a"], quota.Units{"units": 0}); err == nil {
 			t.Error("settled under a cancelled context")
 		}
 		if got := settle("a", 1)(r); got != "back 4" {

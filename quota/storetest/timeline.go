@@ -81,8 +81,17 @@ func decided(do action) action {
 	return func(r *rig) string { return do(r) + " of " + r.last.Window }
 }
 
-// settle settles what was reserved as id.
+// settle settles what was reserved as id: the pool "units", then "searches".
 func settle(id string, units ...int64) action {
+	by := quota.Units{}
+	for i, u := range units {
+		by[[]string{"units", "searches"}[i]] = u
+	}
+	return settleTo(id, by)
+}
+
+// settleTo settles what was reserved as id, by pool.
+func settleTo(id string, units quota.Units) action {
 	return func(r *rig) string {
 		s, err := r.s.Settle(context.Background(), r.tokens[id], units)
 		return tellSettled(s, err)
@@ -124,7 +133,8 @@ func recordOf(id string, units int64, at *time.Duration) action {
 		if at != nil {
 			req.At = start.Add(*at)
 		}
-		return fault(r.s.Record(context.Background(), req))
+		_, err := r.s.Record(context.Background(), req)
+		return fault(err)
 	}
 }
 

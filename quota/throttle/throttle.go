@@ -62,7 +62,7 @@ type Throttle struct {
 // New returns a throttle by the families of the ledger's price book, which may be
 // changed later by [quota.Ledger.SetBook]. See [Book] for a ledger to begin with.
 func New(l *quota.Ledger, o *Options) (*Throttle, error) {
-	if l == nil {
+	if l.Book() == nil {
 		return nil, quota.BadInput("a throttle needs a ledger: quota.New(throttle.Book(), memstore.New(nil), nil) is the simplest")
 	}
 	if o == nil {
@@ -115,6 +115,9 @@ func (t *Throttle) set(o *Options) (err error) {
 // Check says what is wrong with a price book for this throttle, as a family that it
 // does not have: to be asked before [quota.Ledger.SetBook].
 func (t *Throttle) Check(book *quota.Book) error {
+	if t.ledger == nil {
+		return errNotMade
+	}
 	if err := t.check(book); err != nil {
 		return fmt.Errorf("throttle: %w", err)
 	}
@@ -150,10 +153,16 @@ func register(mux *http.ServeMux, pattern string) (err error) {
 	return nil
 }
 
+var errNotMade = quota.BadInput("this throttle was not made by throttle.New")
+
 // Handler returns a handler that asks next for what is admitted. Around a mux it
 // also limits what the mux does not know.
 func (t *Throttle) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if t.ledger == nil { // it has no limits, and must not admit everybody
+			http.Error(w, errNotMade.Error(), http.StatusInternalServerError)
+			return
+		}
 		if t.admit(w, r) {
 			next.ServeHTTP(w, r)
 		}

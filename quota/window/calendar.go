@@ -141,11 +141,14 @@ func (c *Calendar) Give(at, taken Instant, units int64) int64 {
 }
 
 // Forget implements [Window].
-func (c *Calendar) Forget(at Instant, units int64) {
+func (c *Calendar) Forget(at Instant, units int64) int64 {
 	c.advance(at)
-	drain(&c.used, units)
-	drain(&c.prev, units)
+	given, before := drain(&c.used, units), drain(&c.prev, units)
 	c.next = min(c.next, c.used)
+	if max(at, c.latest) < c.start+c.lag { // else the period before does not count any more
+		return max(given, before)
+	}
+	return given
 }
 
 // Free implements [Window].

@@ -115,10 +115,10 @@ func (c *Counter) Give(at, taken Instant, units int64) int64 {
 }
 
 // Forget implements [Window].
-func (c *Counter) Forget(at Instant, units int64) {
+func (c *Counter) Forget(at Instant, units int64) int64 {
 	c.advance(at)
-	units -= drain(&c.prev, units)
-	drain(&c.current, units)
+	given := drain(&c.prev, units)
+	return given + drain(&c.current, units-given)
 }
 
 // Free implements [Window].

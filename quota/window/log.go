@@ -115,15 +115,16 @@ func (l *Log) pull(i int, units int64) int64 {
 }
 
 // Forget implements [Window].
-func (l *Log) Forget(at Instant, units int64) {
+func (l *Log) Forget(at Instant, units int64) (given int64) {
 	l.advance(at)
-	for i := l.head; i < len(l.entries) && units > 0; {
+	for i := l.head; i < len(l.entries) && given < units; {
 		n := len(l.entries)
-		units -= l.pull(i, units)
+		given += l.pull(i, units-given)
 		if len(l.entries) == n {
 			i++ // it was not used up
 		}
 	}
+	return given
 }
 
 // Free implements [Window].

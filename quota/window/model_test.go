@@ -379,7 +379,7 @@ func (l *timeline) step(t *rapid.T) {
 			l.w.Rebase(l.clock)
 			l.taken = nil
 		case 1:
-			r := &reader{b: l.w.appendState(nil), latest: l.n.latest}
+			r := &reader{b: l.w.appendState(nil, l.n.latest), latest: l.n.latest}
 			w := New(l.spec)
 			if w.readState(r); r.err != nil || len(r.b) > 0 {
 				t.Fatalf("state does not read back: %v", r.err)

@@ -231,12 +231,15 @@ func (p *Page) Give(now, taken Instant, units int64) int64 {
 	return given
 }
 
-// Forget takes back units from the oldest that count, for a correction.
-func (p *Page) Forget(now Instant, units int64) {
+// Forget takes back units from the oldest that count, for a correction. It returns
+// the most that any window gave.
+func (p *Page) Forget(now Instant, units int64) int64 {
+	var given int64
 	for _, w := range p.windows {
-		w.Forget(now, units)
+		given = max(given, w.Forget(now, units))
 	}
 	p.Latest = max(p.Latest, now)
+	return given
 }
 
 // Expires is when the page has nothing left to say.

@@ -165,12 +165,13 @@ func (r *Ring) pull(slot int, units int64) int64 {
 }
 
 // Forget implements [Window].
-func (r *Ring) Forget(at Instant, units int64) {
+func (r *Ring) Forget(at Instant, units int64) (given int64) {
 	r.advance(at)
-	for b, slot := r.oldest(), r.after(r.slot); b <= r.bucket && units > 0; b++ {
-		units -= r.pull(slot, units)
+	for b, slot := r.oldest(), r.after(r.slot); b <= r.bucket && given < units; b++ {
+		given += r.pull(slot, units-given)
 		slot = r.after(slot)
 	}
+	return given
 }
 
 // Free implements [Window].
@@ -227,8 +228,8 @@ func (r *Ring) Rebase(at Instant) {
 // moveTo adds what r holds to a ring of another shape, each bucket by the last
 // instant that it may hold.
 func (r *Ring) moveTo(to *Ring, at Instant) {
-	r.advance(at)
-	for b := r.oldest(); b <= r.bucket; b++ {
+	_, oldest := r.view(at) // r may stay in use: its time must not move
+	for b := oldest; b <= r.bucket; b++ {
 		if units := r.slots[r.index(b)]; units > 0 {
 			to.Add(min(at, Instant((b+1)*r.precision-1)), int64(units))
 		}

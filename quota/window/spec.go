@@ -69,7 +69,7 @@ const (
 type Spec struct {
 	Algorithm Algorithm
 	Per       time.Duration  // sliding: how far back it looks
-	Precision time.Duration  // ring: length of a bucket; zero means per/1440, at least 1s
+	Precision time.Duration  // ring: length of a bucket; zero means per/1440, at least 1s, at most per/10
 	Period    Period         // calendar: what it counts over
 	Zone      *time.Location // calendar: whose calendar; nil means UTC
 	Lag       time.Duration  // calendar: charges this near a boundary count on both sides; zero means 1m, at most a 60th of the period; negative means none
@@ -232,28 +232,6 @@ func ParseLayout(text string) (Spec, error) {
 		return Spec{}, fmt.Errorf("window layout %q: %w", text, err)
 	}
 	return s, nil
-}
-
-// defaultPrecision cuts per into 1440 buckets of at least a second, or into
-// the next lower number of buckets that divides it.
-func defaultPrecision(per time.Duration) time.Duration {
-	return nearestPrecision(per, max(per/1440, min(time.Second, per)))
-}
-
-// nearestPrecision returns the shortest precision from least up that divides
-// per into no more buckets than are allowed. As per is a whole number of
-// milliseconds there is one close by.
-func nearestPrecision(per, least time.Duration) time.Duration {
-	for n := min(per/max(least, time.Millisecond), maxBuckets); n > 1; n-- {
-		if per%n == 0 && (per/n)%time.Microsecond == 0 {
-			return per / n
-		}
-	}
-	return per
-}
-
-func ceilDuration(a time.Duration, n int64) time.Duration {
-	return time.Duration(ceilDiv(int64(a), n))
 }
 
 // short prints a duration without the zeros that time.Duration adds: 24h, not

@@ -8,7 +8,9 @@ import (
 )
 
 // The state of a page as bytes, for stores that keep it so: a version, the
-// header, and per window its layout and its counters, all as varints.
+// header, and per window its layout and its counters, all as varints. Counters of a
+// counter or a calendar begin with 0 if there are none, else with 1; or with 2 and the
+// latest instant that the window has seen, if the page has seen a later one (a block).
 
 const stateVersion = 1
 
@@ -30,7 +32,7 @@ func (p *Page) AppendBinary(b []byte) ([]byte, error) {
 		layout := p.shape.layouts[i]
 		b = binary.AppendVarint(b, int64(len(layout)))
 		b = append(b, layout...)
-		b = w.appendState(b)
+		b = w.appendState(b, p.Latest)
 	}
 	return b, nil
 }
@@ -142,7 +144,29 @@ func (r *reader) bytes(n int) []byte {
 	return b
 }
 
-func (r *Ring) appendState(b []byte) []byte {
+// appendSeen writes that a window has something to say, and what it has seen.
+func appendSeen(b []byte, seen, latest Instant) []byte {
+	if seen >= latest {
+		return binary.AppendVarint(b, 1)
+	}
+	return binary.AppendVarint(binary.AppendVarint(b, 2), int64(seen))
+}
+
+// seen reads what appendSeen wrote; not ok if the window has nothing to say.
+func (r *reader) seen() (latest Instant, ok bool) {
+	switch r.count(2) {
+	case 0:
+		return 0, false
+	case 1:
+		return r.latest, true
+	}
+	if latest = r.instant(); latest >= r.latest {
+		r.fail()
+	}
+	return latest, true
+}
+
+func (r *Ring) appendState(b []byte, _ Instant) []byte {
 	if r.end == longAgo {
 		return binary.AppendVarint(b, 0)
 	}
@@ -175,7 +199,7 @@ func (r *Ring) readState(from *reader) {
 	}
 }
 
-func (l *Log) appendState(b []byte) []byte {
+func (l *Log) appendState(b []byte, _ Instant) []byte {
 	b = binary.AppendVarint(b, int64(len(l.live())))
 	var last Instant
 	for _, e := range l.live() {
@@ -202,18 +226,20 @@ func (l *Log) readState(from *reader) {
 	}
 }
 
-func (c *Counter) appendState(b []byte) []byte {
+func (c *Counter) appendState(b []byte, latest Instant) []byte {
 	if c.end == longAgo {
 		return binary.AppendVarint(b, 0)
 	}
-	for _, n := range []int64{1, c.index(), c.prev, c.current} {
+	b = appendSeen(b, c.latest, latest)
+	for _, n := range []int64{c.index(), c.prev, c.current} {
 		b = binary.AppendVarint(b, n)
 	}
 	return b
 }
 
 func (c *Counter) readState(from *reader) {
-	if from.count(1) == 0 {
+	seen, ok := from.seen()
+	if !ok {
 		return
 	}
 	index := from.int()
@@ -223,28 +249,30 @@ func (c *Counter) readState(from *reader) {
 		return
 	}
 	c.enter(index)
-	if c.latest = from.latest; c.end-Instant(c.per) > c.latest {
+	if c.latest = seen; c.end-Instant(c.per) > c.latest {
 		from.fail()
 	}
 }
 
-func (c *Calendar) appendState(b []byte) []byte {
+func (c *Calendar) appendState(b []byte, latest Instant) []byte {
 	if c.end == longAgo {
 		return binary.AppendVarint(b, 0)
 	}
-	for _, n := range []int64{1, int64(c.start), int64(c.end), c.used, c.prev, c.next} {
+	b = appendSeen(b, c.latest, latest)
+	for _, n := range []int64{int64(c.start), int64(c.end), c.used, c.prev, c.next} {
 		b = binary.AppendVarint(b, n)
 	}
 	return b
 }
 
 func (c *Calendar) readState(from *reader) {
-	if from.count(1) == 0 {
+	seen, ok := from.seen()
+	if !ok {
 		return
 	}
 	c.start, c.end = from.instant(), from.instant()
 	c.used, c.prev, c.next = from.units(), from.units(), from.units()
-	c.latest = from.latest
+	c.latest = seen
 	if c.start > c.latest || c.start >= c.end || c.end-c.start > maxPeriod || c.next > c.used {
 		from.fail()
 	}

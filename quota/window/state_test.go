@@ -100,6 +100,21 @@ func TestState(t *testing.T) {
 			t.Error(d)
 		}
 	})
+	t.Run("what_was_used_before_a_block_far_ahead_moves_after_reading_back", func(t *testing.T) {
+		p := busyPage(t)
+		p.Block(in(9000*time.Hour), in(9001*time.Hour))
+		q := new(Page)
+		if err := q.UnmarshalBinary(encode(t, p)); err != nil {
+			t.Fatal(err)
+		}
+		if b := encode(t, q); !bytes.Equal(b, encode(t, p)) {
+			t.Errorf("other bytes when written again: %x", b)
+		}
+		p.Now(in(2 * time.Hour))
+		q.Now(in(2 * time.Hour))
+		wantUsed(t, p, p.Latest, 6, 6, 6, 6)
+		wantUsed(t, q, q.Latest, 6, 6, 6, 6)
+	})
 	t.Run("cut_anywhere_it_is_refused", func(t *testing.T) {
 		b := encode(t, busyPage(t))
 		for n := range b {

@@ -23,8 +23,9 @@ type Window interface {
 	// Give takes back up to units that were added at taken, and returns how
 	// many it found still counted there.
 	Give(at, taken Instant, units int64) int64
-	// Forget takes back up to units from the oldest that count.
-	Forget(at Instant, units int64)
+	// Forget takes back up to units from the oldest that count, and returns how
+	// many it found.
+	Forget(at Instant, units int64) int64
 	// Free returns the first instant at which units fit if nothing else
 	// happens: at itself, a later one, or Never. From then on they go on
 	// fitting; one [Spec.Resolution] before it they do not.
@@ -40,7 +41,7 @@ type Window interface {
 	// has seen: the clock had been far ahead.
 	Rebase(at Instant)
 
-	appendState(b []byte) []byte
+	appendState(b []byte, latest Instant) []byte // of the page
 	readState(r *reader)
 }
 

@@ -28,6 +28,7 @@ local reply = { DONE, now }
 for i = 1, r.n do
   local p = pages[i]
   local stands = p[6] ~= 0 and p.at < p[6]
+  local done = true
   if opens then
     p[6] = 0
     call('HDEL', KEYS[1], p.key)
@@ -35,9 +36,17 @@ for i = 1, r.n do
     p[6] = until_ ~= 0 and until_ or 1 -- 0 is open
     call('HSET', KEYS[1], p.key, reason)
     call('PEXPIRE', KEYS[1], 400 * 86400000)
+  else
+    done = false
   end
-  p[5] = max(p[5], p.at)
-  write(p, now, r[i])
+  if done then
+    p[5] = p.at -- the windows stay behind: nothing was charged
+  end
+  if done or p.new or p.moved then
+    write(p, now, r[i])
+  elseif p.newer then
+    stamp(p)
+  end
   news(reply, p, i)
 end
 return reply

@@ -30,7 +30,7 @@ end
 local function calendar_prev(p, i, at)
   local o, lag = state(i), p.c[p.c.w[i] + 6]
   local after = p[o + 3] + lag
-  if at >= after or (p.latest or p[5]) >= after then
+  if at >= after or p.charged >= after then
     return false
   end
   if at >= p[o + 3] - lag then

@@ -9,18 +9,23 @@ local function restart(p, i, now)
   p[o + 2] = region
 end
 
--- rebase moves all that was used to now: the clock had been far ahead.
+-- rebase moves to now all that was used when the page was last charged: the clock
+-- had been far ahead. What a block far ahead has seen since has not passed.
 local function rebase(p, now)
+  local charged = p.charged
+  p.charged = now
   for i = 1, p[8] do
-    local kind = p[state(i) + 1] % 8
-    if kind == COUNTER or kind == CALENDAR then
-      advance(p, i, p[5])
-    end
-    local units = used(p, i, p[5])
+    local units = used(p, i, charged)
     restart(p, i, now)
-    p.latest = now
     add(p, i, now, units)
   end
+end
+
+-- charged notes that the windows of a page have come to an instant, and the page with
+-- them.
+local function charged(p, at)
+  p[5] = max(p[5], at)
+  p.charged = max(p.charged, at)
 end
 
 -- now_ returns the instant that counts for a page, and whether it was re-based:
@@ -40,6 +45,7 @@ local function now_(p, clock)
   end
   p[5] = clock
   p[3] = p[3] + 1
+  p.moved = true
   return clock, true
 end
 
@@ -49,20 +55,14 @@ end
 -- the most that was used.
 function relay(p, c, now, text)
   local at, rebased = now_(p, now)
-  local most, longest, back = 0, nil, 0
-  local left = {}
-  for j = 1, p[8] do
-    local o = state(j)
-    advance(p, j, at)
-    most = max(most, used(p, j, at))
-    if p[o + 1] % 8 == RING and p[o + 6] * p[o + 7] > back then
-      longest, back = j, p[o + 6] * p[o + 7]
-    end
-    left[j] = p[o + 1]
-  end
   local q = { VERSION, p[2], p[3] + 1, c[2], max(p[5], at), p[6], 0, c.n, 0, p[10] }
-  q.key, q.c, q.logs, q.new, q.again, q.log, q.rebased, q.seen = p.key, c, p.logs, true, true, {}, rebased, p.seen
+  q.key, q.c, q.logs, q.new, q.again, q.moved = p.key, c, p.logs, true, true, true
+  q.log, q.rebased, q.seen, q.charged = {}, rebased, p.seen, p.charged
   layout(q, at, text)
+  local left, kept = {}, {}
+  for j = 1, p[8] do
+    left[j] = p[state(j) + 1]
+  end
   for i = 1, c.n do
     local o, code = state(i), c[c.w[i] + 1]
     local j = 1
@@ -70,7 +70,7 @@ function relay(p, c, now, text)
       j = j + 1
     end
     if j <= p[8] then
-      left[j] = nil
+      left[j], kept[i] = nil, true
       for k = 3, STATE do
         q[o + k] = p[state(j) + k]
       end
@@ -87,7 +87,23 @@ function relay(p, c, now, text)
           log_set(q, i, q.log[i][k], 0, q.log[i][k + 1])
         end
       end
-    elseif code % 8 == RING and longest and back >= q[o + 6] * q[o + 7] then
+    end
+  end
+
+  local most, longest, back = 0, nil, 0
+  for j = 1, p[8] do -- only now, because what stays is not to be advanced
+    local o = state(j)
+    advance(p, j, at)
+    most = max(most, used(p, j, at))
+    if p[o + 1] % 8 == RING and p[o + 6] * p[o + 7] > back then
+      longest, back = j, p[o + 6] * p[o + 7]
+    end
+  end
+  for i = 1, c.n do
+    local o = state(i)
+    if kept[i] then
+      -- it has what it had
+    elseif q[o + 1] % 8 == RING and longest and back >= q[o + 6] * q[o + 7] then
       local width, last = p[state(longest) + 6], p[state(longest) + 3]
       local b, units = occupied(p, longest, last - p[state(longest) + 7], last)
       while b do
@@ -104,7 +120,7 @@ end
 -- live is what steady needs of a page.
 local function live(p)
   local n, c = p[8], p.c
-  local b = { c[5], p[7] - MARGIN - p[9], p[2], n, p[3] }
+  local b = { c[5], p[7] - p.margin - p[9], p[2], n, p[3] }
   b[6 + n] = p[5]
   for i = 1, n do
     local o = state(i)
@@ -126,7 +142,7 @@ local function live(p)
     b[2] = min(b[2], stop)
     b[5 + i], b[5 + n + 2 * i], b[6 + n + 2 * i] = reset_, x, y
   end
-  if p[6] ~= 0 and p[5] < p[6] then
+  if p[6] ~= 0 and p[5] < p[6] or p.charged < p[5] then
     b[2] = -NEVER
   end
   return pack('<' .. string.rep('d', first(n)), unpack(b, 1, first(n)))
@@ -136,13 +152,17 @@ end
 local function write(p, now, q)
   local keep = false
   local need = max(p[5] + p[9], p[6])
-  if p.new or need > p[7] - MARGIN then
-    p[7] = need + 2 * MARGIN
+  local longer = p[7] - need
+  if p.new or longer < p.margin or p.margin == MEMBER_MARGIN and longer > 2 * p.margin then
+    p[7] = need + 2 * p.margin
     keep = true
   end
   local n = HEAD + STATE * p[8]
-  local head = live(p) .. pack('<' .. string.rep('d', n), unpack(p, 1, n))
   p.seen = { p[3], p[5] }
+  local head = live(p)
+  p[5] = p.charged
+  head = head .. pack('<' .. string.rep('d', n), unpack(p, 1, n))
+  p[5] = p.seen[2]
   if p.new then
     for _, key in pairs(p.logs) do
       call('DEL', key) -- one may have outlived its page
@@ -173,6 +193,13 @@ local function write(p, now, q)
       call('HSET', KEYS[2], string.match(p.key, '[^:]*$'), q.zone)
     end
   end
+end
+
+-- stamp stores a revision whose windows are those that a page has, and nothing else
+-- of the page.
+local function stamp(p)
+  call('SETRANGE', p.key, 0, pack('<d', p.c[5]))
+  call('SETRANGE', p.key, 8 * (first(p[8]) + 3), pack('<d', p[4]))
 end
 
 -- news adds to a reply what is to be remembered of the page of charge i, as it is

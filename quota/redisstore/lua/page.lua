@@ -114,7 +114,7 @@ end
 -- fresh is a page that nobody knew.
 local function fresh(key, c, now, text, logs)
   local p = { VERSION, now, now, c[2], now, 0, 0, c.n, 0, 0 }
-  p.key, p.c, p.logs, p.new = key, c, logs, true
+  p.key, p.c, p.logs, p.new, p.charged = key, c, logs, true, now
   layout(p, now, text)
   return p
 end
@@ -151,6 +151,7 @@ local function load(key, c, now, text, logs, old, restore)
   end
   local p = doubles(s, 8 * first(n) + 1, HEAD + STATE * n)
   local live = doubles(s, 8 * (5 + n) + 1, 1 + 2 * n)
+  p.charged = unpack_('<d', s, 9) == -NEVER and p[5] or live[1] -- else steady may have come by since
   p[5] = live[1]
   for i = 1, n do
     local o = state(i)
@@ -180,14 +181,13 @@ local function load(key, c, now, text, logs, old, restore)
     same = same and p[state(i) + 1] == c[c.w[i] + 1]
   end
   if same then
+    p.newer = c[2] > p[4]
     p[4] = c[2]
     return p
-  elseif c[2] == p[4] then
-    return nil, { OTHER_WINDOWS, p[4] }
-  elseif not old then
+  elseif not old then -- of the same revision Go knows whether it may change
     local at = front(n)
     local length = unpack_('<I2', call('GETRANGE', key, at, at + 1))
-    return nil, { RELAY, call('GETRANGE', key, at + 2, at + 1 + length) }
+    return nil, { c[2] == p[4] and OTHER_WINDOWS or RELAY, call('GETRANGE', key, at + 2, at + 1 + length) }
   end
   p.c = old
   return relay(p, c, now, text)

@@ -21,7 +21,16 @@
 -- index, prev, current, per, steps. Of a log: newest, used, -, per, -; its entries
 -- are a sorted set of its own, a member "instant:units" with the instant as score.
 --
--- What stands in both counts as the first part has it.
+-- Units are below 2^32 only where a ring's slots are: the kinds 5 to 7 are free, so a
+-- ring with slots of 8 bytes can be a kind of its own. Its code differs then, so a
+-- higher revision lays the page out anew, as for any other window. All else that counts
+-- units is a double, decimal text (logs), or an integer of 64 bits (spend).
+--
+-- What stands in both counts as the first part has it, but for latest: the first part
+-- has that of the page, and the header the instant to which the windows have come. A
+-- block moves the one and not the other. Steady moves both and writes the first part
+-- only, so the header's is to be read where steady may not come by: where "until when"
+-- is -NEVER.
 --
 -- A charge comes as doubles: units, revision, born and until when the page must be
 -- there (as the caller remembers them, 0 if it does not), identity, generation and
@@ -41,7 +50,7 @@ local NEVER = 9007199254740992
 local MAX_LABELS, SPEND_LIFE = 2000, 36 * 86400000
 local OTHER_LABELS = 'other\31other\31other\31other\31'
 local MAX_WINDOWS = 1000                        -- of a page; more is no page
-local MARGIN = 3600000000                       -- a page is kept an hour or two longer than it counts
+local MARGIN, MEMBER_MARGIN = 3600000000, 5000000 -- a page is kept once or twice as long longer than it counts
 
 local missed -- an instant whose calendar period or day the caller did not send
 

@@ -2,7 +2,8 @@
 --
 -- KEYS, ARGV: of a request, see the prelude; then when it happened, 0 for
 --   now, and 1 if a page that was forgotten is to count again.
--- RETURNS done, now, at; then the news of pages.
+-- RETURNS done, now; per charge what was recorded: of negative units what a window
+--   gave back; then the news of pages.
 
 local now = clock()
 local r = request()
@@ -16,7 +17,11 @@ if r.look then
     return { OTHER_CHARGES }
   end
   if got and got[2] ~= RELEASED then -- that call never left; this one is another try
-    return { DONE, now, got[7] }
+    local reply = { DONE, now }
+    for i = 1, r.n do
+      reply[2 + i] = r[i].c[1] < 0 and got[5 + 3 * i] or r[i].c[1]
+    end
+    return reply
   end
 end
 
@@ -24,14 +29,16 @@ local pages, wrong = open(r, now)
 if not pages then
   return wrong
 end
-local at, days = {}, {}
+local at, days, recorded = {}, {}, {}
 for i = 1, r.n do
   local p, units = pages[i], r[i].c[1]
-  at[i] = p.at
+  at[i], recorded[i] = p.at, units
   if units < 0 then
+    local given = 0
     for w = 1, p[8] do
-      forget(p, w, p.at, -units)
+      given = max(given, forget(p, w, p.at, -units))
     end
+    recorded[i] = 0 - given -- never -0, which is no integer to HINCRBY
   else
     if past ~= 0 and past < p.at then
       at[i] = past
@@ -40,7 +47,7 @@ for i = 1, r.n do
       add(p, w, at[i], units)
     end
   end
-  p[5] = max(p[5], at[i])
+  charged(p, at[i])
   days[i] = dayof(r[i].c, at[i])
 end
 if missed then
@@ -51,8 +58,8 @@ if bad then
   return bad
 end
 
-leave(r, now, pages, at)
-local reply = { DONE, now, at[1] }
+leave(r, now, pages, at, recorded)
+local reply = { DONE, now, unpack(recorded) }
 for i = 1, r.n do
   write(pages[i], now, r[i])
   news(reply, pages[i], i)

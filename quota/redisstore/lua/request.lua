@@ -5,11 +5,12 @@
 -- ARGV: meta, nonce, pools, labels; then per charge: the charge, its layout as
 -- text, the charge that laid the page out or '', the zone of its days or ''.
 -- meta is doubles: the number of charges, 1 if there is an id, 1 if its receipt is
--- to be looked for, the life of a receipt; then per charge the number of its logs.
+-- to be looked for, the life of a receipt, 1 if the page is that of a family's member;
+-- then per charge the number of its logs.
 
 local function request()
   local meta = doubles(ARGV[1], 1, floor(#ARGV[1] / 8))
-  local r = { n = meta[1], id = meta[2] == 1, look = meta[3] == 1, life = meta[4], nonce = ARGV[2], pools = ARGV[3], labels = ARGV[4] }
+  local r = { n = meta[1], id = meta[2] == 1, look = meta[3] == 1, life = meta[4], member = meta[5] == 1, nonce = ARGV[2], pools = ARGV[3], labels = ARGV[4] }
   local key = 3
   for i = 1, r.n do
     local c = charge(ARGV[1 + 4 * i])
@@ -20,7 +21,7 @@ local function request()
       spend[d] = KEYS[key + d]
     end
     key = key + 1 + c.days
-    for l = 1, meta[4 + i] do
+    for l = 1, meta[5 + i] do
       logs[l] = KEYS[key]
       key = key + 1
     end
@@ -41,9 +42,11 @@ local function open(r, now)
     end
     local at, rebased = now_(p, now)
     p.at = at
+    p.margin = r.member and MEMBER_MARGIN or MARGIN
     if rebased or p.rebased then
       pages.rebased = 1
     end
+    pages.moved = pages.moved or p.moved
     pages[i] = p
   end
   return pages
@@ -88,14 +91,16 @@ local RELEASED = 2
 
 -- A receipt is the nonce; doubles: made, settled (0, 1 or RELEASED), back, left, charged, and per
 -- charge units, instant, generation; and a text: pools, labels, spend keys.
+-- Negative units are never settled: instead of a generation they have what was recorded.
 
-local function leave(r, now, pages, at)
+local function leave(r, now, pages, at, recorded)
   local numbers = { now, 0, 0, 0, 0 }
   local days = {}
   for i = 1, r.n do
     local k = 5 + 3 * (i - 1)
-    numbers[k + 1], numbers[k + 2], numbers[k + 3] = r[i].c[1], at[i], pages[i][3]
-    days[i] = tally(r[i], at[i], r.labels, r[i].c[1], 1)
+    local units = recorded and recorded[i] or r[i].c[1]
+    numbers[k + 1], numbers[k + 2], numbers[k + 3] = r[i].c[1], at[i], r[i].c[1] < 0 and units or pages[i][3]
+    days[i] = tally(r[i], at[i], r.labels, units, 1)
   end
   if r.id then
     local head = pack('<' .. string.rep('d', #numbers), unpack(numbers))

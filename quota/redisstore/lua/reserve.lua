@@ -42,7 +42,7 @@ if got or all then
       for w = 1, p[8] do
         add(p, w, p.at, p.c[1])
       end
-      p[5] = p.at
+      charged(p, p.at)
     end
   end
   local least
@@ -121,13 +121,18 @@ if bad then
   return bad
 end
 
-if all and not got then
+local granted = all and not got
+if granted then
   leave(r, now, pages, at)
+elseif pages.moved then
+  pages = open(r, now) -- as they were before their windows were advanced to be asked
 end
 for i = 1, r.n do
   local p = pages[i]
-  if not got and all or p.again or pages.rebased == 1 then
+  if granted or p.moved then
     write(p, now, r[i])
+  elseif p.newer then
+    stamp(p)
   end
   news(reply, p, i)
 end

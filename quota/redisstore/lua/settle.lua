@@ -31,7 +31,7 @@ local pages, wrong = open(r, now)
 if not pages then
   return wrong
 end
-local back, left, charged = 0, 0, 0
+local back, left, more = 0, 0, 0
 local days = {}
 for i = 1, r.n do
   days[i] = 1
@@ -42,7 +42,7 @@ for i = 1, r.n do
   local over = got[3 + 3 * i] - units
   if over > 0 and got[5 + 3 * i] == p[3] then
     local given = 0
-    p[5] = max(p[5], p.at)
+    charged(p, p.at)
     for w = 1, p[8] do
       given = max(given, give(p, w, p.at, got[4 + 3 * i], over))
     end
@@ -54,8 +54,8 @@ for i = 1, r.n do
     for w = 1, p[8] do
       add(p, w, p.at, -over)
     end
-    p[5] = max(p[5], p.at)
-    charged = charged - over
+    charged(p, p.at)
+    more = more - over
   end
 end
 if missed then
@@ -87,11 +87,11 @@ local released = true
 for i = 1, r.n do
   released = released and r[i].c[1] == 0
 end
-got[2], got[3], got[4], got[5] = released and RELEASED or 1, back, left, charged
+got[2], got[3], got[4], got[5] = released and RELEASED or 1, back, left, more
 local n = 5 + 3 * r.n
 local ttl = call('PTTL', KEYS[1])
 call('SET', KEYS[1], got.nonce .. pack('<' .. string.rep('d', n), unpack(got, 1, n)) .. got.text, 'PX', max(ttl, 1))
-local reply = { DONE, now, back, left, charged, 0 }
+local reply = { DONE, now, back, left, more, 0 }
 for i = 1, r.n do
   news(reply, pages[i], i)
 end

@@ -130,9 +130,9 @@ local function give(p, i, at, taken, units)
   return side and drain(p, side, units) or 0
 end
 
--- forget takes back units from the oldest that count.
+-- forget takes back units from the oldest that count; it returns how many it found.
 local function forget(p, i, at, units)
-  local o = state(i)
+  local o, want = state(i), units
   local kind = p[o + 1] % 8
   advance(p, i, at)
   if kind == RING then
@@ -142,9 +142,10 @@ local function forget(p, i, at, units)
       b = occupied(p, i, b + 1, p[o + 3])
     end
   elseif kind == CALENDAR then
-    drain(p, o + 5, units)
-    drain(p, o + 6, units)
+    local given, before = drain(p, o + 5, units), drain(p, o + 6, units)
     p[o + 7] = min(p[o + 7], p[o + 5])
+    -- else the period before does not count any more
+    return at < p[o + 3] + p.c[p.c.w[i] + 6] and max(given, before) or given
   elseif kind == LOG then
     local l, k = entries(p, i), 1
     while l[k] and units > 0 do
@@ -156,8 +157,9 @@ local function forget(p, i, at, units)
     end
   else
     units = units - drain(p, o + 4, units)
-    drain(p, o + 5, units)
+    units = units - drain(p, o + 5, units)
   end
+  return want - units
 end
 
 -- free is the first instant at which units fit if nothing else happens.

@@ -1,0 +1,47 @@
+package web_test
+
+import (
+	"database/sql"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
+	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/journal"
+	"github.com/headroom-quota/headroom/quota/sqlitestore"
+)
+
+// TestALockedLedgerIsAnOutage: a file of SQLite that somebody has locked is found out
+// while the request still has time to be admitted, or refused as an outage.
+func TestALockedLedgerIsAnOutage(t *testing.T) {
+	r := newDecider(t, &web.Options{Timeouts: web.Timeouts{Query: 2 * time.Second}})
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	store, err := sqlitestore.Open(t.Context(), path, &sqlitestore.Options{Clock: r.clock})
+	r.must(err)
+	t.Cleanup(func() { r.must(store.Close()) })
+	j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
+	r.must(err)
+	t.Cleanup(func() { r.must(j.Close()) })
+	r.on(store, &quota.Options{Clock: r.clock, Journal: j})
+	other, err := sql.Open("sqlite", sqlitefile.URI(path, nil)) // another process, for all that SQLite knows
+	r.must(err)
+	t.Cleanup(func() { r.must(other.Close()) })
+	db, err := other.Conn(t.Context())
+	r.must(err)
+	t.Cleanup(func() { r.must(db.Close()) })
+	_, err = db.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	r.must(err)
+
+	r.refuse(http.StatusServiceUnavailable, "outage", "/v1/reserve", `{"method": "item.get"}`)
+	if v := r.grant(`{"method": "item.get", "outage": "admit"}`); !v.Outage {
+		t.Errorf("granted by a ledger that is locked: %s", encoded(t, v))
+	}
+	_, err = db.ExecContext(t.Context(), "ROLLBACK")
+	r.must(err)
+	if v := r.grant(`{"method": "item.get"}`); v.Outage {
+		t.Errorf("admitted unseen by a ledger that is there: %s", encoded(t, v))
+	}
+}

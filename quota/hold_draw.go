@@ -1,0 +1,187 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// drawn is what one call has taken from a hold.
+type drawn struct {
+	hold   *Hold
+	from   *Reservation // the hold's at the time
+	units  []int64      // by charge of the call
+	index  []int        // of the hold's charge, by charge of the call
+	labels Labels
+	name   string   // the caller's id
+	id     string   // under which more than was drawn is charged
+	short  []Charge // what is to be charged still
+	done   *Settlement
+}
+
+// drawn takes a call's units from the hold of its context. It returns nil if there is
+// none, or if it cannot pay: another ledger or account, a pool that it does not hold or
+// that is blocked, too little left, ended, closed, an id that drew something else, or a
+// question that makes no sense; reserving will say what is wrong. Only where that would
+// meet the same outage again, it is said here.
+func (l *Ledger) drawn(ctx context.Context, c *Call) (*Reservation, error) {
+	h := holdOf(ctx)
+	if h == nil || h.ledger != l || ctx.Err() != nil || c.ID != "" && !validID(c.ID) {
+		return nil, nil
+	}
+	labels := c.labels()
+	price, err := l.prices.Load().of(c)
+	if err != nil || len(price.charges) == 0 || labels.check() != nil || l.shut.stands(l.now(), price.charges) {
+		return nil, nil
+	}
+	d := &drawn{hold: h, id: l.ids.next(), labels: labels}
+	taken, late := h.take(l.clock.Now(), c.ID, d, price.charges, false)
+	if late {
+		taken, err = h.takeLate(ctx, c.ID, d, price.charges)
+	}
+	switch {
+	case errors.Is(err, ErrOutage):
+		id := c.ID
+		if id == "" {
+			id = d.id
+		}
+		r, failed := l.admit(ctx, c, price, id, err)
+		return r, l.unseen(c, r, err, failed)
+	case taken == nil:
+		return nil, nil
+	}
+	v := h.verdict
+	v.ID, v.Nonce, v.Repeat, v.Rebased = c.ID, [16]byte{}, taken.drawn != d, false
+	if v.ID == "" {
+		v.ID = d.id
+	}
+	v.Units = 0
+	for i := range price.charges {
+		if price.charges[i].Pool == v.Pool {
+			v.Units = price.charges[i].Units
+		}
+	}
+	if v.Units == 0 { // the hold's verdict speaks of a pool that this call does not charge
+		first := &price.charges[0]
+		v = Verdict{Allowed: true, ID: v.ID, Pool: first.Pool, Units: first.Units, At: v.At, Repeat: v.Repeat, Outage: v.Outage}
+	}
+	l.tell(Event{Kind: EventDrawn, Call: *c, Pool: v.Pool, Verdict: v})
+	return &Reservation{Verdict: v, ledger: l, price: price, aside: taken}, nil
+}
+
+// take takes charges from what is left: all or none. An id that has drawn them before
+// gets what it got then; nil is that it gets nothing, or late: it must be taken again
+// first. fresh is that it was just now.
+func (h *Hold) take(now time.Time, id string, d *drawn, charges []Charge, fresh bool) (taken *aside, late bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.shorten(); h.closed || !h.made.Round(0).Add(elapsed(h.made, now)).Before(h.ends) {
+		return nil, false
+	}
+	if before := h.drawn[id]; before != nil {
+		if !before.drawn.covers(charges) {
+			return nil, false
+		}
+		return before, false
+	}
+	d.index, d.units = nil, nil
+	for i := range charges {
+		j := h.index(&charges[i])
+		if j < 0 {
+			return nil, false
+		}
+		d.index = append(d.index, j)
+		d.units = append(d.units, charges[i].Units)
+	}
+	if !fresh && (h.moving || elapsed(h.taken, now) > h.slack) {
+		return nil, true
+	}
+	for i, j := range d.index {
+		h.left[j] -= d.units[i]
+	}
+	d.from, taken = h.r, &aside{drawn: d}
+	if id != "" {
+		if h.drawn == nil {
+			h.drawn = make(map[string]*aside)
+		}
+		d.name, h.drawn[id] = id, taken
+	}
+	return taken, false
+}
+
+// covers reports whether a call has drawn exactly these charges.
+func (d *drawn) covers(charges []Charge) bool {
+	if len(charges) != len(d.units) {
+		return false
+	}
+	for i, j := range d.index {
+		if d.from.price.charges[j].Pool != charges[i].Pool || d.units[i] != charges[i].Units {
+			return false
+		}
+	}
+	return true
+}
+
+// index finds the hold's charge that can pay for c, or -1.
+func (h *Hold) index(c *Charge) int {
+	for j := range h.left {
+		if h.r.price.charges[j].Pool == c.Pool && h.left[j] >= c.Units {
+			return j
+		}
+	}
+	return -1
+}
+
+// settle corrects what a call drew. Units too many go back to the hold, if it is
+// open and was not taken again since: those that are spent are settled already. Units
+// too few come from it while it has some, and are charged now where
+// it has not.
+func (d *drawn) settle(ctx context.Context, r *Reservation, units []int64) (Settlement, error) {
+	if d.done == nil {
+		d.done = d.correct(r, units)
+	}
+	if len(d.short) > 0 {
+		// under an id of its own, and always the same, so that trying again charges once
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.ledger.timeout)
+		defer cancel()
+		_, err := r.ledger.store.Record(within, Request{ID: d.id, Charges: d.short, Labels: d.labels})
+		if err != nil {
+			return Settlement{}, r.ledger.storeError(context.WithoutCancel(ctx), "settle "+d.short[0].Pool.String(), err)
+		}
+		d.short = nil
+	}
+	return *d.done, nil
+}
+
+// correct moves units between the call and the hold, and notes what is to be
+// charged.
+func (d *drawn) correct(r *Reservation, units []int64) *Settlement {
+	var s Settlement
+	h := d.hold
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if Released(units) {
+		delete(h.drawn, d.name) // another try under the id draws as if it were the first
+	}
+	for i, j := range d.index {
+		switch over := d.units[i] - units[i]; {
+		case over > 0 && (h.closed || h.moving || d.from != h.r):
+			s.Left += over
+		case over > 0:
+			h.left[j] += over
+			s.Back += over
+		case over < 0:
+			s.Charged -= over
+			from := min(-over, h.left[j])
+			if h.moving {
+				from = 0
+			}
+			h.left[j] -= from
+			if c := r.price.charges[i]; -over > from {
+				c.Units = -over - from
+				d.short = append(d.short, c)
+			}
+		}
+	}
+	return &s
+}

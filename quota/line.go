@@ -1,0 +1,218 @@
+package quota
+
+import (
+	linked "container/list"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// line is where calls wait for their pools, in one queue per pool. A call takes its
+// place in the queues of all its pools at once, and they all have the same order. So
+// of any that wait the first is the first in each of its queues: there is no
+// deadlock.
+type line struct {
+	came    atomic.Uint64 // calls so far
+	waiting atomic.Int64  // calls in line: mostly none, and then there is nothing to look up
+	mu      sync.Mutex
+	queues  map[Pool]*linked.List // of *waiter; an empty one is removed
+}
+
+// waiter is a call in line.
+type waiter struct {
+	until time.Time     // it waits no longer
+	came  uint64        // which call it is
+	turn  chan struct{} // closed when it may ask, or is sent away
+
+	// under the line's mutex; away until turn is closed
+	places []standing
+	called bool   // turn is closed
+	ahead  *ahead // the question before which it is not served, or its own
+	away   *ahead // for what it is sent away: it cannot be served in time
+}
+
+// standing is where a waiter stands in one queue.
+type standing struct {
+	pool  Pool
+	queue *linked.List
+	at    *linked.Element
+}
+
+// ahead is the next question of a line: nobody behind it is served before.
+type ahead struct {
+	at   time.Time     // by the ledger's clock
+	told *RefusedError // what the last answer was; nil if there was none
+}
+
+// stands reports whether somebody waits for one of the pools of charges. A charge of
+// no units waits for nobody, and delays nobody.
+func (l *line) stands(charges []Charge) bool {
+	if l.waiting.Load() == 0 {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range charges {
+		if charges[i].Units > 0 && l.queues[charges[i].Pool] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// join puts w into line: before those who came later, unless they have been called.
+func (l *line) join(w *waiter, charges []Charge, now time.Time) {
+	l.waiting.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.queues == nil {
+		l.queues = make(map[Pool]*linked.List)
+	}
+	w.turn = make(chan struct{})
+	for i := range charges {
+		pool := charges[i].Pool
+		if charges[i].Units == 0 {
+			continue
+		}
+		queue := l.queues[pool]
+		if queue == nil {
+			queue = linked.New()
+			l.queues[pool] = queue
+		}
+		at := queue.Back()
+		for at != nil && !waiterAt(at).called && waiterAt(at).came > w.came {
+			at = at.Prev()
+		}
+		if at == nil {
+			at = queue.PushFront(w)
+		} else {
+			at = queue.InsertAfter(w, at)
+		}
+		w.places = append(w.places, standing{pool, queue, at})
+	}
+	l.review(now, w)
+}
+
+// leave takes w out of line.
+func (l *line) leave(w *waiter, now time.Time) {
+	l.waiting.Add(-1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.review(now, l.remove(w, nil)...)
+}
+
+// asksAt notes when w, whose turn it is, asks again. It reports false if w is not the
+// first in its lines, because they had been disbanded: then it waits for its turn
+// again.
+func (l *line) asksAt(w *waiter, a *ahead, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range w.places {
+		if p.at.Prev() != nil {
+			w.called, w.turn = false, make(chan struct{})
+			l.review(now, w)
+			return false
+		}
+	}
+	w.ahead = a
+	l.review(now, w.behind(nil)...)
+	return true
+}
+
+// disband calls everybody behind w.
+func (l *line) disband(w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range w.places {
+		for at := p.at.Next(); at != nil; at = at.Next() {
+			waiterAt(at).call()
+		}
+	}
+}
+
+// review looks again at waiters before whom something has changed: whose turn has
+// come is called, and who cannot be served in time is sent away.
+func (l *line) review(now time.Time, todo ...*waiter) {
+	for i := 0; i < len(todo); i++ {
+		w := todo[i]
+		if w.called {
+			continue
+		}
+		first, latest := true, (*ahead)(nil)
+		for _, p := range w.places {
+			if prev := p.at.Prev(); prev != nil {
+				first = false
+				if a := waiterAt(prev).ahead; latest == nil || a.at.After(latest.at) {
+					latest = a
+				}
+			}
+		}
+		switch {
+		case first:
+			latest = &ahead{at: now}
+			if w.ahead != nil {
+				latest.told = w.ahead.told
+			}
+			w.call()
+		case latest.at.After(w.until):
+			w.away = latest
+			w.call()
+			todo = l.remove(w, todo)
+			continue
+		}
+		if w.ahead != latest {
+			w.ahead = latest
+			todo = w.behind(todo)
+		}
+	}
+}
+
+// remove takes w out of its queues, and appends those who were right behind it.
+func (l *line) remove(w *waiter, all []*waiter) []*waiter {
+	all = w.behind(all)
+	for _, p := range w.places {
+		if p.queue.Remove(p.at); p.queue.Len() == 0 {
+			delete(l.queues, p.pool)
+		}
+	}
+	w.places = nil
+	return all
+}
+
+// behind appends who is right behind w in its queues.
+func (w *waiter) behind(all []*waiter) []*waiter {
+	for _, p := range w.places {
+		if next := p.at.Next(); next != nil {
+			all = append(all, waiterAt(next))
+		}
+	}
+	return all
+}
+
+// call tells w that it is its turn, or that it is sent away.
+func (w *waiter) call() {
+	if !w.called {
+		w.called = true
+		close(w.turn)
+	}
+}
+
+func waiterAt(e *linked.Element) *waiter { return e.Value.(*waiter) }
+
+// refusal is what a call is told that would come too late behind the one ahead. The
+// units come back when that one asks again, if then; those of its own are not known.
+func (a *ahead) refusal(store, clock time.Time, charges []Charge) *RefusedError {
+	after := max(a.at.Sub(clock), 0)
+	v := Verdict{Pool: charges[0].Pool, Units: charges[0].Units, At: store, RetryAfter: after, RetryAt: store.Add(after), ResetAt: store.Add(after)}
+	for i := range charges {
+		if told := a.told; told != nil && charges[i].Pool == told.Pool {
+			v.Pool, v.Units, v.Window = told.Pool, charges[i].Units, told.Window
+			v.Used, v.Limit, v.Remaining, v.ResetAt = told.Used, told.Limit, told.Remaining, told.ResetAt
+			v.Blocked, v.Reason = told.Blocked, told.Reason
+		}
+	}
+	if !v.Blocked {
+		v.Reason = "calls that came before it wait"
+	}
+	return &RefusedError{v}
+}

@@ -1,0 +1,23 @@
+package quota
+
+import (
+	"fmt"
+	"io"
+)
+
+// Nonce is the secret of a receipt. Whoever has it can settle the reservation, so fmt
+// and encoders show that there is one, and not which.
+type Nonce [16]byte
+
+// Format implements [fmt.Formatter], for all verbs.
+func (n Nonce) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, n.hidden()) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (n Nonce) MarshalText() ([]byte, error) { return []byte(n.hidden()), nil }
+
+func (n Nonce) hidden() string {
+	if n == (Nonce{}) {
+		return "none"
+	}
+	return "(hidden)"
+}

@@ -1,0 +1,82 @@
+package quota
+
+import "strings"
+
+// String is how people read it: "youtube/units", "youtube@staging/units",
+// "client:203.0.113.7". Of a name's own characters it escapes those that stand between
+// names, as a URL does. [ParsePool] reads it back.
+func (p Pool) String() string {
+	account := upstreamText.escape(p.Upstream)
+	if p.Account != DefaultAccount && p.Account != "" {
+		account += "@" + accountText.escape(p.Account)
+	}
+	if p.Name == "" {
+		return account + ":" + p.Key
+	}
+	return account + "/" + nameText.escape(p.Name)
+}
+
+// ParsePool reads what [Pool.String] wrote.
+func ParsePool(text string) (Pool, error) {
+	between := strings.IndexAny(text, ":/")
+	if between < 0 {
+		return Pool{}, badPool(text)
+	}
+	who, rest := text[:between], text[between+1:]
+	upstream, account, named := strings.Cut(who, "@")
+	if !named {
+		account = DefaultAccount
+	}
+	p := Pool{Upstream: unescape(upstream), Account: unescape(account)}
+	if text[between] == ':' {
+		p.Key = rest
+	} else if p.Name = unescape(rest); strings.Contains(rest, "/") {
+		return Pool{}, badPool(text)
+	}
+	if p.Upstream == "" || p.Account == "" || rest == "" {
+		return Pool{}, badPool(text)
+	}
+	return p, nil
+}
+
+func badPool(text string) error {
+	return BadInput("pool %q is not written upstream/pool or upstream@account/pool", text)
+}
+
+// part is a name within the text of a pool, and what it cannot hold as it is. A % is
+// escaped too, but only where it would be read as the beginning of an escape.
+type part struct {
+	marks    string
+	replacer *strings.Replacer
+}
+
+var (
+	upstreamText = newPart(":/@")
+	accountText  = newPart(":/")
+	nameText     = newPart("/")
+)
+
+// escapes are all that can be read back, each before what it stands for.
+var escapes = []string{"%25", "%", "%2F", "/", "%3A", ":", "%40", "@"}
+
+func newPart(marks string) part {
+	var pairs []string
+	for i := 0; i < len(escapes); i += 2 {
+		pairs = append(pairs, escapes[i], "%25"+escapes[i][1:])
+		if strings.Contains(marks, escapes[i+1]) {
+			pairs = append(pairs, escapes[i+1], escapes[i])
+		}
+	}
+	return part{marks + "%", strings.NewReplacer(pairs...)}
+}
+
+func (p part) escape(name string) string {
+	if !strings.ContainsAny(name, p.marks) {
+		return name
+	}
+	return p.replacer.Replace(name)
+}
+
+var unescaper = strings.NewReplacer(escapes...)
+
+func unescape(text string) string { return unescaper.Replace(text) }

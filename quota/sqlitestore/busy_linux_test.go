@@ -1,0 +1,93 @@
+package sqlitestore
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/childtest"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/journal"
+)
+
+// A file that another process has locked is an outage of the ledger, whatever the
+// deadline of the caller: the store leaves a part of it for the outage policy.
+func TestLockedFileIsAnOutage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	s := must(t, path, nil)
+	book, err := quota.ParseBook("costs.yaml", []byte(`
+revision: 1
+upstreams:
+  api:
+    pools: {units: {quota: 100, headroom: 0, windows: [{per: 24h}]}}
+    methods: {item.get: {pool: units, cost: 1}}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	l, err := quota.New(book, s, &quota.Options{Journal: j})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := quota.Pool{Upstream: "api", Account: quota.DefaultAccount, Name: "units"}
+	call := quota.Call{Upstream: "api", Method: "item.get"}
+	admitted := call
+	admitted.Outage = quota.Admit
+	holder := childtest.Start(t, "hold", path)
+	for _, within := range []time.Duration{200 * time.Millisecond, 2 * time.Second} {
+		ask := func(ask func(context.Context) error) error {
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			return ask(ctx)
+		}
+		t.Run(within.String(), func(t *testing.T) {
+			for name, op := range map[string]func(context.Context) error{
+				"reserve": func(ctx context.Context) error { _, err := l.Reserve(ctx, call); return err },
+				"adjust":  func(ctx context.Context) error { _, err := l.Adjust(ctx, pool, 1, "tried"); return err },
+				"unblock": func(ctx context.Context) error { return l.Unblock(ctx, pool) },
+			} {
+				if err := ask(op); !errors.Is(err, quota.ErrOutage) {
+					t.Errorf("%s: %v, want an outage", name, err)
+				}
+			}
+			if within < time.Second {
+				return // too little for two disks
+			}
+			var r *quota.Reservation
+			err := ask(func(ctx context.Context) (err error) { r, err = l.Reserve(ctx, admitted); return err })
+			if err != nil || !r.Outage {
+				t.Errorf("a call to admit in an outage: %v", err)
+			}
+		})
+	}
+	t.Run("but not for a caller that gives up", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		if _, err := l.Reserve(ctx, admitted); !errors.Is(err, context.Canceled) || errors.Is(err, quota.ErrOutage) {
+			t.Errorf("%v, want its own error", err)
+		}
+	})
+	t.Run("nor for one that comes too late", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 0)
+		defer cancel()
+		if _, err := l.Reserve(ctx, admitted); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, quota.ErrOutage) {
+			t.Errorf("%v, want its own error", err)
+		}
+	})
+	holder.Begin()
+	holder.Rest()
+	if err := l.Replay(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := l.Usage(t.Context(), "", "")
+	if err != nil || all[0].Allowances[0].Used != 1 {
+		t.Errorf("%+v, %v: want the one that was admitted", all, err)
+	}
+}

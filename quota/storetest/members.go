@@ -1,0 +1,63 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// A family never keeps more pages than it may have members, and the one that new keys
+// share. Its places belong to those that were granted something, for as long as that
+// counts.
+func testMembers(t *testing.T, h Harness) {
+	if !h.Families {
+		t.Skip("the harness says that this store keeps no families")
+	}
+	ten := []window.Limit{ring(10, 10*time.Second, time.Second)}
+	run(t, h, []timeline{
+		{"a_refusal_keeps_no_place", ten, nil, []row{
+			{0, member("alice", 1, 10), "granted 10/10"},
+			{8 * time.Second, member("alice", 1, 1), "refused 10/10, retry after 3s"},
+			{11 * time.Second, member("carol", 1, 3), "granted 3/10"},
+			{11 * time.Second, member("alice", 1, 1), "granted 1/10, overflow"},
+		}},
+		{"a_grant_keeps_it", ten, nil, []row{
+			{0, member("alice", 1, 9), "granted 9/10"},
+			{8 * time.Second, member("alice", 1, 2), "refused 9/10, retry after 3s"},
+			{8 * time.Second, member("alice", 1, 1), "granted 10/10"},
+			{18 * time.Second, member("carol", 1, 3), "granted 3/10, overflow"},
+			{19 * time.Second, member("carol", 1, 3), "granted 3/10"},
+		}},
+		{"a_page_that_still_counts_outlives_its_place", ten, nil, []row{
+			{0, member("alice", 1, 3), "granted 3/10"},
+			{8 * time.Second, member("alice", 0, 3), "granted 6/10"}, // listed in the price book since
+			{11 * time.Second, member("bob", 1, 3), "granted 3/10"},
+			{12 * time.Second, member("alice", 0, 3), "granted 6/10"},
+		}},
+	})
+	for kind, w := range map[string]window.Limit{"ring": ring(10, time.Second, 100*time.Millisecond), "log": exact(10, time.Second)} {
+		t.Run("never_more_pages_than_members_"+kind, func(t *testing.T) {
+			needClock(t, h)
+			if h.Members == nil {
+				t.Skip("the harness cannot count the pages of families")
+			}
+			r := newRig(t, h, w)
+			const most = 10
+			shared := 0
+			for i := range 200 {
+				r.at(time.Duration(i) * 70 * time.Millisecond)
+				if v := r.reserve(r.memberOf(fmt.Sprint("key", i), most, 1)); v.Overflow {
+					shared++
+				}
+				if n := h.Members(t, r.s); n > most+1 {
+					t.Fatalf("%d keys have %d pages, want %d at most and one that is shared", i+1, n, most)
+				}
+			}
+			if shared == 0 || shared > 100 {
+				t.Errorf("%d of 200 keys shared a page, want some", shared)
+			}
+		})
+	}
+}

@@ -1,0 +1,78 @@
+package window_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/headroom-quota/headroom/quota/window"
+)
+
+// A caller that always wants more gets at least nine tenths of the quota in the long
+// run, whatever the length of the window; and never more than the quota in any window.
+func TestEveryWindowSustainsItsQuotaByDefault(t *testing.T) {
+	const quota, windows = 10, 20
+	for _, per := range []time.Duration{
+		10 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, time.Second, 2 * time.Second, 7 * time.Second,
+		9999 * time.Millisecond, 30 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour,
+	} {
+		t.Run(fmt.Sprint(per), func(t *testing.T) {
+			spec, err := Spec{Per: per}.Normal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := per / spec.Precision; n > 1440 {
+				t.Errorf("a page has %d buckets by default, want 1440 at most", n)
+			}
+			if spec.Yield() < MinYield {
+				t.Errorf("the yield is %.3f", spec.Yield())
+			}
+			granted := saturate(spec, quota, windows)
+			if want := quota * windows * 9 / 10; len(granted) < want {
+				t.Errorf("%d units were granted in %d windows, want %d at least", len(granted), windows, want)
+			}
+			for i := quota; i < len(granted); i++ {
+				if gap := granted[i].Sub(granted[i-quota]); gap < per {
+					t.Fatalf("%d units were granted in %s", quota+1, gap)
+				}
+			}
+		})
+	}
+}
+
+// saturate returns the instants of single units that a caller takes who waits for
+// each no longer than it has to.
+func saturate(s Spec, limit int64, windows int) (granted []Instant) {
+	w := New(s)
+	start := At(time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)) + 357
+	for now := start; now < start.Add(time.Duration(windows)*s.Per); {
+		if w.Take(now, 1, limit) {
+			granted = append(granted, now)
+			continue
+		}
+		now = w.Free(now, 1, limit)
+	}
+	return granted
+}
+
+// Windows of a few milliseconds do as well as buckets of 1ms let them, and say so.
+func TestYield(t *testing.T) {
+	for _, c := range []struct {
+		spec Spec
+		want float64
+	}{
+		{Spec{Per: time.Millisecond}, 1. / 2},
+		{Spec{Per: 5 * time.Millisecond}, 5. / 6},
+		{Spec{Per: 9 * time.Millisecond}, 9. / 10},
+		{Spec{Per: time.Second, Precision: time.Second}, 1. / 2},
+		{Spec{Per: 24 * time.Hour}, 1440. / 1441},
+		{Spec{Per: time.Second, Algorithm: Exact}, 1},
+		{Spec{Per: time.Second, Algorithm: Estimate}, 1},
+		{Spec{Period: Minute}, 1},
+	} {
+		spec, err := c.spec.Normal()
+		if err != nil || spec.Yield() != c.want {
+			t.Errorf("%s: yield is %v (%v), want %v", spec, spec.Yield(), err, c.want)
+		}
+	}
+}
