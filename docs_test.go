@@ -39,7 +39,7 @@ var shown = []struct {
 	blocks     int
 }{
 	{"README.md", "go", []string{"wrap_test.go"}, 1},
-	{"docs/library.md", "go", []string{"example_test.go", "sdk_test.go", "wrap_test.go"}, 3},
+	{"docs/library.md", "go", []string{"example_test.go", "sdk_test.go", "wrap_test.go", "quota/example_test.go"}, 4},
 	{"docs/library.md", "text", []string{"example_test.go"}, 1},
 	{"docs/limits-for-clients.md", "go", []string{"quota/throttle/example_test.go"}, 2},
 	{"docs/price-book.md", "text", []string{"costs.yaml"}, 1},
