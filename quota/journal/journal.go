@@ -50,6 +50,9 @@ func Open(ctx context.Context, path string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := sqlitefile.Create(path); err != nil {
+		return nil, err
+	}
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds()), "synchronous(FULL)", "foreign_keys(1)"}}
 	db, err := sql.Open("sqlite", sqlitefile.URI(path, q))
 	if err != nil {
