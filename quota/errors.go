@@ -132,7 +132,7 @@ func (e *StaleBookError) Error() string {
 	case e.Op != "":
 		where = e.Op + ": " + where
 	}
-	return fmt.Sprintf("%s: this price book has revision %d, and the ledger has seen revision %d\n"+
+	return fmt.Sprintf("%s: price book has revision %d, and the ledger has seen revision %d\n"+
 		"If this book is the newer one, raise its revision to %d; otherwise load the newer book, or stop this process",
 		where, e.Revision, e.Stored, e.Stored+1)
 }
