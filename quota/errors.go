@@ -134,8 +134,9 @@ func (e *StaleBookError) Error() string {
 	case e.Op != "":
 		where = e.Op + ": " + where
 	}
-	return fmt.Sprintf("%s: price book has revision %d, the ledger has seen %d: reload costs.yaml or stop this process",
-		where, e.Revision, e.Stored)
+	return fmt.Sprintf("%s: price book has revision %d, and the ledger has seen revision %d\n"+
+		"If this book is the newer one, raise its revision to %d; otherwise load the newer costs.yaml, or stop this process",
+		where, e.Revision, e.Stored, e.Stored+1)
 }
 
 // Is matches the sentinel.

@@ -829,7 +829,7 @@ func TestSetBook(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := l.Reserve(t.Context(), units(1))
-	if !errors.Is(err, quota.ErrStaleBook) || !strings.Contains(err.Error(), "price book has revision 1, the ledger has seen 2: reload costs.yaml or stop this process") {
+	if !errors.Is(err, quota.ErrStaleBook) || !strings.Contains(err.Error(), "price book has revision 1, and the ledger has seen revision 2\nIf this book is the newer one, raise its revision to 3") {
 		t.Error(err)
 	}
 	pool := quota.Pool{Upstream: "youtube", Name: "units"}

@@ -109,6 +109,9 @@ func (a *app) openRedis(ctx context.Context, s *settings, o *quota.Options, done
 	done.add(store.Close)
 	o.Journal = a.journal
 	warnings, err := store.Check(ctx)
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
 	if err != nil {
 		a.log.Warn("the ledger does not answer; calls are admitted or refused as the price book says", "error", err)
 	}

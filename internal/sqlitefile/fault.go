@@ -26,6 +26,9 @@ func Busy(err error) bool {
 	return false
 }
 
+// Interrupted reports whether an error says that the caller's context ended a statement.
+func Interrupted(err error) bool { return Code(err) == sqlite3.SQLITE_INTERRUPT }
+
 // Damaged reports whether an error says that the file is not as SQLite left it.
 func Damaged(err error) bool { return Code(err) == sqlite3.SQLITE_CORRUPT }
 

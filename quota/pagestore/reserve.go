@@ -174,8 +174,12 @@ func (w *work) open(tx Tx, charges []quota.Charge, restore bool) error {
 // entry finds a page that was not lost.
 func (w *work) entry(tx Tx, p quota.Pool, restore bool) (*Entry, error) {
 	e, err := tx.Entry(p, restore)
+	if err != nil || w.births.seen == nil {
+		return e, err
+	}
+	expected, err := w.births.expect(p, tx.Now())
 	if err == nil {
-		err = w.births.check(e, tx.Now(), restore)
+		err = w.births.check(e, expected, tx.Now(), restore)
 	}
 	return e, err
 }

@@ -154,11 +154,18 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 		s.mu.Lock()
 		defer s.mu.Unlock()
 	}
+	expected := make([]quota.Birth, len(charges))
+	for i := range charges {
+		var err error
+		if expected[i], err = s.births.expect(charges[i].Pool, time.Time{}); err != nil {
+			return nil, err
+		}
+	}
 	tx, err := s.backend.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	states, found, err := s.look(tx, charges)
+	states, found, err := s.look(tx, charges, expected)
 	if err = tx.End(err); err == nil {
 		err = s.births.remember(ctx, found)
 	}
@@ -168,12 +175,12 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 	return states, nil
 }
 
-func (s *Store) look(tx Tx, charges []quota.Charge) ([]quota.PageState, []*Entry, error) {
+func (s *Store) look(tx Tx, charges []quota.Charge, expected []quota.Birth) ([]quota.PageState, []*Entry, error) {
 	states, found := make([]quota.PageState, len(charges)), make([]*Entry, len(charges))
 	for i := range charges {
 		e, err := tx.Entry(charges[i].Pool, false)
 		if err == nil {
-			err = s.births.check(e, tx.Now(), false)
+			err = s.births.check(e, expected[i], tx.Now(), false)
 		}
 		if err != nil {
 			return nil, nil, err

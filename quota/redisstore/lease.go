@@ -41,8 +41,9 @@ func (s *Store) Lease(ctx context.Context, name, holder string) (*Lease, error) 
 		return nil, fmt.Errorf("lease %s: %w: %w", name, quota.ErrOutage, err)
 	case len(reply) < 2:
 		return nil, fmt.Errorf("lease %s: redis answered %v", name, reply)
-	case integer(reply[0]) == 0:
-		return nil, fmt.Errorf("%s: %w: %v", name, ErrLeased, reply[1])
+	case integer(reply[0]) == 0 && len(reply) > 2:
+		until := time.UnixMicro(integer(reply[2])).UTC().Format("15:04:05")
+		return nil, fmt.Errorf("%s: %w: held by %v, until %s UTC at the latest if it has died", name, ErrLeased, reply[1], until)
 	}
 	l.token = fmt.Sprint(reply[1])
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
