@@ -87,10 +87,12 @@ func scopeOf(batch []*job) *Scope {
 	var s Scope
 	for _, j := range batch {
 		s.Charges = append(append(s.Charges, j.request.Charges...), j.block.Charges...)
-		for _, id := range [...]string{j.request.ID, j.token.ID} {
-			if id != "" {
-				s.IDs = append(s.IDs, id)
-			}
+		if id := j.request.ID; id != "" {
+			p := &j.request.Charges[0].Pool
+			s.Receipts = append(s.Receipts, ReceiptID{p.Upstream, p.Account, id})
+		}
+		if t := &j.token; t.ID != "" {
+			s.Receipts = append(s.Receipts, ReceiptID{t.Upstream, t.Account, t.ID})
 		}
 	}
 	return &s

@@ -157,7 +157,14 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 	if err != nil {
 		return nil, err
 	}
-	states, found, err := s.look(tx, charges)
+	var states []quota.PageState
+	var found []*Entry
+	if s.options.Combine != 0 {
+		err = tx.Load(&Scope{Charges: charges})
+	}
+	if err == nil {
+		states, found, err = s.look(tx, charges)
+	}
 	if err = tx.End(err); err == nil {
 		err = s.births.remember(ctx, found)
 	}
