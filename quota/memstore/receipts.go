@@ -209,7 +209,7 @@ func (b *backend) Room(r *quota.Request) error {
 
 // Charge implements [pagestore.Tx].
 func (b *backend) Charge(g *pagestore.Grant) error {
-	a := b.account(g.Charges[0].Pool.Upstream, g.Charges[0].Pool.Account)
+	a := g.Entries[0].Ref.(*pool).in
 	var got *receipt
 	var in *batch
 	if g.ID != "" {

@@ -284,6 +284,7 @@ type work struct {
 	entries []*Entry
 	at      []window.Instant
 	units   []int64 // what is recorded, by charge
+	pools   []string
 	grant   Grant
 	nonces  *rand.ChaCha8
 	births  births

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,9 +13,9 @@ import (
 // varies is what differs from run to run: times, and what depends on them.
 var varies = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z|[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} [\d:]{8} GMT|;r=\d+;t=\d+|(?m:^(?:Etag|Date|Content-Length): .*)`)
 
-// TestReadmeTranscripts asks a server what README.md asks with curl, and holds what it
-// answers against what stands there.
-func TestReadmeTranscripts(t *testing.T) {
+// TestGuideTranscripts sends the requests that the guides make with curl to a server,
+// and compares its answers with those in the guides.
+func TestGuideTranscripts(t *testing.T) {
 	f := newFolder(t, 1000, "")
 	for _, region := range []string{"US", "DE"} { // one by one, so that rows have the same numbers each time
 		if r := f.run("run", "--once", "--job", "trending", "--region", region); r.code != exitDone {
@@ -24,24 +23,26 @@ func TestReadmeTranscripts(t *testing.T) {
 		}
 	}
 	s := f.serve()
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := regexp.MustCompile("(?ms)^```console\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
 	asked := 0
-	for _, block := range blocks {
-		for _, part := range strings.Split(block[1], "$ curl ")[1:] {
-			command, want, _ := strings.Cut(part, "\n")
-			got := s.curl(command)
-			if steady(got) != steady(want) {
-				t.Errorf("$ curl %s\n%s\nand README.md has\n%s", command, got, want)
+	for page, text := range guides(t) {
+		for _, block := range fenced(text, "console") {
+			parts := strings.Split(block, "$ ")
+			for _, part := range parts[1:] {
+				command, want, _ := strings.Cut(part, "\n")
+				command, curl := strings.CutPrefix(command, "curl ")
+				if !curl || parts[0] != "" {
+					t.Errorf("%s has a transcript that is not of curl:\n%s", page, block)
+					continue
+				}
+				if got := s.curl(command); steady(got) != steady(want) {
+					t.Errorf("$ curl %s\n%s\nand %s has\n%s", command, got, page, want)
+				}
+				asked++
 			}
-			asked++
 		}
 	}
 	if asked < 4 {
-		t.Errorf("README.md asks %d times with curl", asked)
+		t.Errorf("the guides have %d requests with curl, want 4 at least", asked)
 	}
 }
 
