@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -198,6 +199,23 @@ func TestCutFresh(t *testing.T) {
 	} {
 		if rest, fresh := cutFresh(address); rest != want.rest || fresh != want.fresh {
 			t.Errorf("%s: %s, %t", address, rest, fresh)
+		}
+	}
+}
+
+// A misspelt option of a ledger's address is not taken for a part of its path: that
+// would be another ledger, with nothing spent.
+func TestOtherValuesOfFreshAreRefused(t *testing.T) {
+	for address, want := range map[string]string{
+		"sqlite:/a/ledger.db?fresh=true": "write ?fresh",
+		"sqlite:/a/ledger.db?fresh=0":    "write ?fresh",
+		"sqlite:/a/who?.db":              "",
+		"sqlite:/a/ledger.db?fresh":      "",
+	} {
+		s := &settings{}
+		s.Ledger, s.fresh = cutFresh(address)
+		if _, _, err := s.home(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", address, err, want)
 		}
 	}
 }

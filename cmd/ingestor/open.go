@@ -51,7 +51,8 @@ func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quot
 
 // openFile opens a ledger in a file. Its journal lies beside it, because everybody who
 // uses the ledger needs the same one, under a name that does not begin like the
-// ledger's: it must outlive an rm ledger.db*.
+// ledger's: it must outlive an rm ledger.db*. Whoever names the ledger by a link uses
+// the same one.
 func (a *app) openFile(ctx context.Context, s *settings, path string, done *closers) (quota.Store, error) {
 	if err := s.makeState(path); err != nil {
 		return nil, err
@@ -60,8 +61,9 @@ func (a *app) openFile(ctx context.Context, s *settings, path string, done *clos
 	if err != nil {
 		return nil, err
 	}
-	_, made := os.Stat(besides(path))
-	if err := a.openJournal(ctx, s, besides(path), ledger, done); err != nil {
+	beside := besides(strings.TrimPrefix(ledger, "sqlite:"))
+	_, made := os.Stat(beside)
+	if err := a.openJournal(ctx, s, beside, ledger, done); err != nil {
 		return nil, err
 	}
 	store, err := sqlitestore.Open(ctx, path, &sqlitestore.Options{Clock: a.clock, Births: a.journal, Families: true}) // for those who reserve over HTTP

@@ -77,6 +77,8 @@ func (s *settings) home() (kind, where string, err error) {
 		return "", "", fmt.Errorf("nothing may stand behind memory: as in %q", s.Ledger)
 	case kind == "sqlite" && where == "":
 		return "", "", errors.New("name a file, as sqlite:/var/lib/ingestor/ledger.db")
+	case kind == "sqlite" && strings.Contains(where, "?fresh"): // a file of that name would be an empty ledger
+		return "", "", fmt.Errorf("%q: write ?fresh without a value, or leave it out", s.Ledger)
 	case colon && (kind == "memory" || kind == "sqlite" || kind == "redis" || kind == "rediss" || kind == "unix"):
 		return kind, where, nil
 	case !colon:

@@ -83,11 +83,11 @@ func (s *Store) Reserve(ctx context.Context, r quota.Request) (v quota.Verdict, 
 	if err != nil {
 		return v, err
 	}
+	defer s.release(j)
 	j.do, j.request = (*work).reserve, r
 	if err = s.run(ctx, j); err == nil {
 		v = j.verdict
 	}
-	s.release(j)
 	return v, err
 }
 
@@ -97,11 +97,11 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (d
 	if err != nil {
 		return done, err
 	}
+	defer s.release(j)
 	j.do, j.token, j.units = (*work).settle, t, units
 	if err = s.run(ctx, j); err == nil {
 		done = j.settlement
 	}
-	s.release(j)
 	return done, err
 }
 
@@ -117,11 +117,11 @@ func (s *Store) Record(ctx context.Context, r quota.Request) (recorded quota.Uni
 	if err != nil {
 		return nil, err
 	}
+	defer s.release(j)
 	j.do, j.request = (*work).record, r
 	if err = s.run(ctx, j); err == nil {
 		recorded = j.recorded
 	}
-	s.release(j)
 	return recorded, err
 }
 
@@ -134,10 +134,9 @@ func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
 	if err != nil {
 		return err
 	}
+	defer s.release(j)
 	j.do, j.block = (*work).shut, b
-	err = s.run(ctx, j)
-	s.release(j)
-	return err
+	return s.run(ctx, j)
 }
 
 // Look implements [quota.Store].
@@ -165,7 +164,14 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 	if err != nil {
 		return nil, err
 	}
-	states, found, err := s.look(tx, charges, expected)
+	var states []quota.PageState
+	var found []*Entry
+	if s.options.Combine != 0 {
+		err = tx.Load(&Scope{Charges: charges})
+	}
+	if err == nil {
+		states, found, err = s.look(tx, charges, expected)
+	}
 	if err = tx.End(err); err == nil {
 		err = s.births.remember(ctx, found)
 	}
@@ -250,7 +256,7 @@ func (s *Store) begin(ctx context.Context) (*job, error) {
 	return &s.own, nil
 }
 
-// release ends the turn, and keeps nothing of the caller's.
+// release ends the turn, also after a panic, and keeps nothing of the caller's.
 func (s *Store) release(j *job) {
 	if j == &s.own {
 		j.request.Charges, j.block.Charges, j.units = nil, nil, nil
