@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/headroom-quota/headroom"
-	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // What the READMEs show is what the tests run.
@@ -45,7 +45,7 @@ func TestReadmeBooksAreSound(t *testing.T) {
 		t.Errorf("README.md has %d price books, want 2", len(books))
 	}
 	for _, text := range books {
-		if _, err := quota.ParseBook("README.md", []byte(text), &quota.BookOptions{Builtins: headroom.Builtin}); err != nil {
+		if _, err := book.Parse("README.md", []byte(text), &book.Options{Builtins: headroom.Builtin}); err != nil {
 			t.Errorf("%v", err)
 		}
 	}

@@ -1,4 +1,4 @@
-package quota
+package book
 
 import (
 	"fmt"
@@ -25,8 +25,8 @@ func (r *reader) method(e entry, pools *tree) *Method {
 	case charge != nil && (cost != nil || pool != nil):
 		r.fault(charge.at, "%s has both charge and pool or cost; write pool and cost for one pool, charge for several", label)
 	case charge != nil:
-		if n := len(charge.entries); r.is(charge, isMapping, "charge") && (n == 0 || n > maxCharges) {
-			r.fault(charge.at, "%s must charge 1 to %d pools, has %d", label, maxCharges, n)
+		if n := len(charge.entries); r.is(charge, isMapping, "charge") && (n == 0 || n > MaxCharges) {
+			r.fault(charge.at, "%s must charge 1 to %d pools, has %d", label, MaxCharges, n)
 		}
 		for _, c := range charge.entries {
 			r.charge(m, c.key, c.at, c.value, pools)

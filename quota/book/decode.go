@@ -1,4 +1,4 @@
-package quota
+package book
 
 import (
 	"fmt"
@@ -258,7 +258,7 @@ func (r *reader) other(a, b place) place {
 func (r *reader) upstream(e entry) (*Upstream, *routeTable) {
 	u := &Upstream{
 		Name: e.key, Unpriced: Refuse,
-		Classes: map[string]Class{}, Pools: map[string]*Allowance{}, Methods: map[string]*Method{},
+		Classes: map[string]Class{}, Pools: map[string]*Pool{}, Methods: map[string]*Method{},
 	}
 	routes := &routeTable{upstream: u}
 	if !r.sound(e.value, "upstream", fmt.Sprintf("upstream %q", e.key)) {

@@ -1,4 +1,4 @@
-package quota
+package book
 
 import (
 	"fmt"
@@ -40,11 +40,11 @@ func orPercent(c Class) string {
 }
 
 // tightest is the window with the lowest limit for a class, whatever account.
-func tightest(accounts []string, a *Allowance, c Class) (Window, bool) {
+func tightest(accounts []string, a *Pool, c Class) (Window, bool) {
 	var tight Window
 	limit := int64(math.MaxInt64)
 	for _, account := range accounts {
-		for _, w := range a.of(account) {
+		for _, w := range a.WindowsFor(account) {
 			if l := w.Limit(c); l < limit {
 				tight, limit = w, l
 			}

@@ -1,4 +1,4 @@
-package quota
+package book
 
 import (
 	"slices"
@@ -13,9 +13,9 @@ type APIKey struct {
 	Query  string // the parameter that would too, and that shows the key to whoever sees the URL
 }
 
-// RefusalRule reads an upstream's own no: which answers it is for, and what they
+// Refusal reads an upstream's own no: which answers it is for, and what they
 // mean. Of Until, For and Credential one is set.
-type RefusalRule struct {
+type Refusal struct {
 	Status []int    // of the answer: one of these
 	Header string   // that it has; "" does not ask
 	Value  string   // of Header; "" asks only that it is there
@@ -54,7 +54,7 @@ func (r *reader) apiKey(t *tree) (k APIKey) {
 }
 
 // refusals reads the rules for an upstream's own no.
-func (r *reader) refusals(t *tree) []RefusalRule {
+func (r *reader) refusals(t *tree) []Refusal {
 	if t == nil || !r.is(t, isList, "refusals") {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (r *reader) refusals(t *tree) []RefusalRule {
 		r.fault(t.at, "there may be at most %d refusals, there are %d", maxRefusals, n)
 		return nil
 	}
-	var rules []RefusalRule
+	var rules []Refusal
 	var at []place
 	for _, item := range t.items {
 		rule, ok := r.refusal(item)
@@ -81,7 +81,7 @@ func (r *reader) refusals(t *tree) []RefusalRule {
 }
 
 // covers holds for a rule that takes every answer another one is for.
-func (u *RefusalRule) covers(v *RefusalRule) bool {
+func (u *Refusal) covers(v *Refusal) bool {
 	if u.Until != "" && u.Until != UntilReset {
 		return false // only where its header is to be read
 	}
@@ -90,7 +90,7 @@ func (u *RefusalRule) covers(v *RefusalRule) bool {
 }
 
 // refusal reads one rule.
-func (r *reader) refusal(t *tree) (u RefusalRule, ok bool) {
+func (r *reader) refusal(t *tree) (u Refusal, ok bool) {
 	if !r.sound(t, "refusal", "a refusal") {
 		return u, false
 	}
@@ -173,7 +173,7 @@ func (r *reader) headerValue(t *tree) (name, value string) {
 }
 
 // meaning reads what a rule does.
-func (r *reader) meaning(t *tree, u *RefusalRule) {
+func (r *reader) meaning(t *tree, u *Refusal) {
 	var given []string
 	for _, key := range []string{"until", "for", "credential"} {
 		if t.get(key) != nil {
@@ -195,8 +195,8 @@ func (r *reader) meaning(t *tree, u *RefusalRule) {
 		}
 	case "for":
 		d, ok := r.duration(v, "for")
-		if ok && (d < time.Second || d > maxBlock) {
-			r.fault(v.at, "for must be from 1s to %s, is %s", brief(maxBlock), v.text)
+		if ok && (d < time.Second || d > MaxBlock) {
+			r.fault(v.at, "for must be from 1s to %s, is %s", brief(MaxBlock), v.text)
 		}
 		u.For = d
 	case "credential":
@@ -247,7 +247,7 @@ func (k APIKey) tree() *tree {
 	return t
 }
 
-func (u *RefusalRule) tree() *tree {
+func (u *Refusal) tree() *tree {
 	t := &tree{kind: isMapping, flow: true}
 	statuses := &tree{kind: isList, flow: true}
 	for _, s := range u.Status {

@@ -1,4 +1,4 @@
-package quota_test
+package book_test
 
 import (
 	"errors"
@@ -14,13 +14,13 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/headroom-quota/headroom"
-	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files and the schema")
 
-const costs = "../testdata/costs"
+const costs = "../../testdata/costs"
 
 // small has the built-in books that the broken ones in testdata extend.
 func small(name string) ([]byte, bool) {
@@ -29,9 +29,9 @@ func small(name string) ([]byte, bool) {
 	return text, err == nil
 }
 
-func parse(t *testing.T, text string) *quota.Book {
+func parse(t *testing.T, text string) *book.Book {
 	t.Helper()
-	b, err := quota.ParseBook("costs.yaml", []byte(text), &quota.BookOptions{Builtins: small})
+	b, err := book.Parse("costs.yaml", []byte(text), &book.Options{Builtins: small})
 	if err != nil {
 		t.Fatalf("%v\nin\n%s", err, text)
 	}
@@ -39,9 +39,9 @@ func parse(t *testing.T, text string) *quota.Book {
 }
 
 // sameBook compares what can be seen of two books.
-func sameBook(a, b *quota.Book) string {
+func sameBook(a, b *book.Book) string {
 	return cmp.Diff(a, b,
-		cmpopts.IgnoreUnexported(quota.Book{}, quota.Upstream{}, quota.Allowance{}, quota.Family{}),
+		cmpopts.IgnoreUnexported(book.Book{}, book.Upstream{}, book.Pool{}, book.Family{}),
 		cmp.Comparer(func(a, b *time.Location) bool {
 			return a == b || a != nil && b != nil && a.String() == b.String()
 		}))
@@ -61,13 +61,13 @@ func TestBrokenBooks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := quota.ParseBook("costs.yaml", text, &quota.BookOptions{Builtins: small})
+			b, err := book.Parse("costs.yaml", text, &book.Options{Builtins: small})
 			if err == nil || b != nil {
 				t.Fatalf("accepted:\n%s", text)
 			}
-			var fault *quota.BookError
-			if !errors.Is(err, quota.ErrBadInput) || !errors.As(err, &fault) {
-				t.Errorf("%v is no ErrBadInput or no BookError", err)
+			var fault *book.Error
+			if !errors.Is(err, book.ErrBadInput) || !errors.As(err, &fault) {
+				t.Errorf("%v is no ErrBadInput or no book.Error", err)
 			} else if fault.Line < 1 || fault.Column < 1 || fault.File == "" || fault.Message == "" {
 				t.Errorf("%+v lacks its place", fault)
 			}
@@ -118,14 +118,14 @@ families:
 	ring := func(per, precision time.Duration) window.Spec {
 		return window.Spec{Algorithm: window.Sliding, Per: per, Precision: precision}
 	}
-	want := &quota.Book{
+	want := &book.Book{
 		Revision: 7,
-		Upstreams: map[string]*quota.Upstream{"api": {
-			Name: "api", Hosts: []string{"api.example.com"}, Unpriced: quota.Refuse,
-			Classes: map[string]quota.Class{}, Accounts: []string{"default"},
-			Pools: map[string]*quota.Allowance{"units": {
-				Name: "units", Accounts: map[string][]quota.Window{},
-				Windows: []quota.Window{
+		Upstreams: map[string]*book.Upstream{"api": {
+			Name: "api", Hosts: []string{"api.example.com"}, Unpriced: book.Refuse,
+			Classes: map[string]book.Class{}, Accounts: []string{"default"},
+			Pools: map[string]*book.Pool{"units": {
+				Name: "units", Accounts: map[string][]book.Window{},
+				Windows: []book.Window{
 					{Spec: ring(24*time.Hour, time.Minute), Quota: 100, Headroom: 10},
 					{Spec: ring(10*time.Minute, time.Second), Quota: 20},
 					{Spec: ring(time.Hour, 2500*time.Millisecond), Quota: 100},
@@ -135,15 +135,15 @@ families:
 					{Spec: window.Spec{Algorithm: window.Estimate, Per: time.Minute}, Quota: 30, Headroom: 5},
 				},
 			}},
-			Methods: map[string]*quota.Method{
-				"a": {Name: "a", Charges: map[string]int64{"units": 1}, Outage: quota.Refuse},
-				"b": {Name: "b", Charges: map[string]int64{"units": 0}, Outage: quota.Refuse, Routes: []quota.Route{{Verb: "GET", Path: "/b"}, {Verb: "POST", Path: "/b"}}},
+			Methods: map[string]*book.Method{
+				"a": {Name: "a", Charges: map[string]int64{"units": 1}, Outage: book.Refuse},
+				"b": {Name: "b", Charges: map[string]int64{"units": 0}, Outage: book.Refuse, Routes: []book.Route{{Verb: "GET", Path: "/b"}, {Verb: "POST", Path: "/b"}}},
 			},
 		}},
-		Families: map[string]*quota.Family{"client": {
-			Name: "client", MaxKeys: quota.DefaultMaxKeys,
-			Windows: []quota.Window{{Spec: ring(time.Minute, time.Second), Quota: 60}},
-			Overrides: map[string][]quota.Window{
+		Families: map[string]*book.Family{"client": {
+			Name: "client", MaxKeys: 100_000,
+			Windows: []book.Window{{Spec: ring(time.Minute, time.Second), Quota: 60}},
+			Overrides: map[string][]book.Window{
 				"10.0.0.1": {{Spec: ring(time.Minute, time.Second), Quota: 600}},
 				"::1":      {{Spec: ring(time.Hour, 2500*time.Millisecond), Quota: 5}},
 			},
@@ -185,7 +185,7 @@ upstreams:
 			}
 			var limits []int64
 			for _, w := range windows {
-				limits = append(limits, w.Limit(quota.Class{}))
+				limits = append(limits, w.Limit(book.Class{}))
 			}
 			if !slices.Equal(limits, c.limits) {
 				t.Errorf("limits %v, want %v", limits, c.limits)
@@ -210,14 +210,14 @@ upstreams:
     pools: {units: {quota: 100, windows: [{per: 24h}]}}
 `)
 	api := u.Upstreams["api"]
-	if want := (quota.APIKey{Header: "X-Api-Key", Query: "key"}); api.Key != want || api.Resumable != "upload_id" {
+	if want := (book.APIKey{Header: "X-Api-Key", Query: "key"}); api.Key != want || api.Resumable != "upload_id" {
 		t.Errorf("key %+v, resumable %q", api.Key, api.Resumable)
 	}
-	want := []quota.RefusalRule{
+	want := []book.Refusal{
 		{Status: []int{401}, Credential: true},
 		{Status: []int{403, 429}, Header: "x-ratelimit-remaining", Value: "0", Until: "x-ratelimit-reset"},
 		{Status: []int{403, 429}, Header: "retry-after", For: time.Minute},
-		{Status: []int{403}, Reason: []string{"quotaExceeded", "true"}, Body: []string{`"1/d`}, Until: quota.UntilReset},
+		{Status: []int{403}, Reason: []string{"quotaExceeded", "true"}, Body: []string{`"1/d`}, Until: book.UntilReset},
 	}
 	if diff := cmp.Diff(want, api.Refusals); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
@@ -237,16 +237,16 @@ upstreams:
 }
 
 func TestWindowLimit(t *testing.T) {
-	w := quota.Window{Quota: 100, Headroom: 9}
+	w := book.Window{Quota: 100, Headroom: 9}
 	for _, c := range []struct {
-		class quota.Class
+		class book.Class
 		want  int64
 	}{
-		{quota.Class{}, 91},
-		{quota.Class{UseHeadroom: true}, 100},
-		{quota.Class{KeepFree: 11}, 80},
-		{quota.Class{KeepFreePercent: 30}, 63}, // 27.3 rounded up
-		{quota.Class{KeepFreePercent: 99}, 0},
+		{book.Class{}, 91},
+		{book.Class{UseHeadroom: true}, 100},
+		{book.Class{KeepFree: 11}, 80},
+		{book.Class{KeepFreePercent: 30}, 63}, // 27.3 rounded up
+		{book.Class{KeepFreePercent: 99}, 0},
 	} {
 		if got := w.Limit(c.class); got != c.want {
 			t.Errorf("%+v: limit %d, want %d", c.class, got, c.want)
@@ -260,69 +260,69 @@ func TestBookOverlay(t *testing.T) {
 	base := parse(t, "extends: builtin")
 	for _, c := range []struct {
 		name, overlay string
-		change        func(u *quota.Upstream)
+		change        func(u *book.Upstream)
 	}{
-		{"nothing", `{}`, func(*quota.Upstream) {}},
-		{"a price", `{methods: {books.list: 5}}`, func(u *quota.Upstream) {
+		{"nothing", `{}`, func(*book.Upstream) {}},
+		{"a price", `{methods: {books.list: 5}}`, func(u *book.Upstream) {
 			u.Methods["books.list"].Charges = map[string]int64{"units": 5}
 		}},
-		{"an outage policy", `{methods: {books.get: {outage: admit}}}`, func(u *quota.Upstream) {
-			u.Methods["books.get"].Outage = quota.Admit
+		{"an outage policy", `{methods: {books.get: {outage: admit}}}`, func(u *book.Upstream) {
+			u.Methods["books.get"].Outage = book.Admit
 		}},
-		{"another pool", `{methods: {books.list: {pool: scans}}}`, func(u *quota.Upstream) {
+		{"another pool", `{methods: {books.list: {pool: scans}}}`, func(u *book.Upstream) {
 			u.Methods["books.list"].Charges = map[string]int64{"scans": 1}
 		}},
-		{"a charge instead of a pool", `{methods: {books.list: {charge: {units: 1, scans: 2}}}}`, func(u *quota.Upstream) {
+		{"a charge instead of a pool", `{methods: {books.list: {charge: {units: 1, scans: 2}}}}`, func(u *book.Upstream) {
 			u.Methods["books.list"].Charges = map[string]int64{"units": 1, "scans": 2}
 		}},
-		{"a pool instead of a charge", `{methods: {books.scan: {pool: units, cost: 7}}}`, func(u *quota.Upstream) {
+		{"a pool instead of a charge", `{methods: {books.scan: {pool: units, cost: 7}}}`, func(u *book.Upstream) {
 			u.Methods["books.scan"].Charges = map[string]int64{"units": 7}
 		}},
-		{"one pool of a charge", `{methods: {books.scan: {charge: {units: 7}}}}`, func(u *quota.Upstream) {
+		{"one pool of a charge", `{methods: {books.scan: {charge: {units: 7}}}}`, func(u *book.Upstream) {
 			u.Methods["books.scan"].Charges = map[string]int64{"units": 7, "scans": 1}
 		}},
-		{"a pool less in a charge", `{methods: {books.scan: {charge: {scans: null}}}}`, func(u *quota.Upstream) {
+		{"a pool less in a charge", `{methods: {books.scan: {charge: {scans: null}}}}`, func(u *book.Upstream) {
 			u.Methods["books.scan"].Charges = map[string]int64{"units": 50}
 		}},
-		{"a route less", `{methods: {books.get: {route: null}}}`, func(u *quota.Upstream) {
+		{"a route less", `{methods: {books.get: {route: null}}}`, func(u *book.Upstream) {
 			u.Methods["books.get"].Routes = nil
 		}},
-		{"a method less", `{methods: {books.scan: null}}`, func(u *quota.Upstream) {
+		{"a method less", `{methods: {books.scan: null}}`, func(u *book.Upstream) {
 			delete(u.Methods, "books.scan")
 		}},
-		{"a method more", `{methods: {mine: {pool: units, cost: 2}}}`, func(u *quota.Upstream) {
-			u.Methods["mine"] = &quota.Method{Name: "mine", Charges: map[string]int64{"units": 2}, Outage: quota.Refuse}
+		{"a method more", `{methods: {mine: {pool: units, cost: 2}}}`, func(u *book.Upstream) {
+			u.Methods["mine"] = &book.Method{Name: "mine", Charges: map[string]int64{"units": 2}, Outage: book.Refuse}
 		}},
-		{"a quota", `{pools: {units: {quota: 5000}}}`, func(u *quota.Upstream) {
+		{"a quota", `{pools: {units: {quota: 5000}}}`, func(u *book.Upstream) {
 			u.Pools["units"].Windows[0].Quota = 5000 // the guard has its own
 		}},
-		{"no headroom", `{pools: {units: {headroom: null}}}`, func(u *quota.Upstream) {
+		{"no headroom", `{pools: {units: {headroom: null}}}`, func(u *book.Upstream) {
 			u.Pools["units"].Windows[0].Headroom = 0
 		}},
-		{"other windows", `{pools: {units: {windows: [{per: 1m, algorithm: log}]}}}`, func(u *quota.Upstream) {
-			u.Pools["units"].Windows = []quota.Window{{Spec: window.Spec{Algorithm: window.Exact, Per: time.Minute}, Quota: 1000, Headroom: 100}}
+		{"other windows", `{pools: {units: {windows: [{per: 1m, algorithm: log}]}}}`, func(u *book.Upstream) {
+			u.Pools["units"].Windows = []book.Window{{Spec: window.Spec{Algorithm: window.Exact, Per: time.Minute}, Quota: 1000, Headroom: 100}}
 		}},
-		{"a pool less", `{pools: {scans: null}, methods: {books.scan: {pool: units, cost: 50}}}`, func(u *quota.Upstream) {
+		{"a pool less", `{pools: {scans: null}, methods: {books.scan: {pool: units, cost: 50}}}`, func(u *book.Upstream) {
 			delete(u.Pools, "scans")
 			u.Methods["books.scan"].Charges = map[string]int64{"units": 50}
 		}},
-		{"a class less", `{classes: {backfill: null}}`, func(u *quota.Upstream) {
+		{"a class less", `{classes: {backfill: null}}`, func(u *book.Upstream) {
 			delete(u.Classes, "backfill")
 		}},
-		{"another class", `{classes: {backfill: {keep_free: 0, use_headroom: true}}}`, func(u *quota.Upstream) {
-			u.Classes["backfill"] = quota.Class{UseHeadroom: true}
+		{"another class", `{classes: {backfill: {keep_free: 0, use_headroom: true}}}`, func(u *book.Upstream) {
+			u.Classes["backfill"] = book.Class{UseHeadroom: true}
 		}},
-		{"hosts", `{hosts: ["localhost:8080"]}`, func(u *quota.Upstream) { u.Hosts = []string{"localhost:8080"} }},
-		{"unpriced", `{unpriced: admit}`, func(u *quota.Upstream) { u.Unpriced = quota.Admit }},
-		{"refusals", `{refusals: [{status: 503, for: 1m}]}`, func(u *quota.Upstream) {
-			u.Refusals = []quota.RefusalRule{{Status: []int{503}, For: time.Minute}} // a list is replaced whole
+		{"hosts", `{hosts: ["localhost:8080"]}`, func(u *book.Upstream) { u.Hosts = []string{"localhost:8080"} }},
+		{"unpriced", `{unpriced: admit}`, func(u *book.Upstream) { u.Unpriced = book.Admit }},
+		{"refusals", `{refusals: [{status: 503, for: 1m}]}`, func(u *book.Upstream) {
+			u.Refusals = []book.Refusal{{Status: []int{503}, For: time.Minute}} // a list is replaced whole
 		}},
-		{"no refusals", `{refusals: null, api_key: null, resumable: null}`, func(u *quota.Upstream) {
-			u.Refusals, u.Key, u.Resumable = nil, quota.APIKey{}, ""
+		{"no refusals", `{refusals: null, api_key: null, resumable: null}`, func(u *book.Upstream) {
+			u.Refusals, u.Key, u.Resumable = nil, book.APIKey{}, ""
 		}},
-		{"a key in another header", `{api_key: {header: X-Other}}`, func(u *quota.Upstream) { u.Key.Header = "X-Other" }},
-		{"a key that may be in the query", `{api_key: {query: null}}`, func(u *quota.Upstream) { u.Key.Query = "" }},
-		{"accounts", `{accounts: {a: {}}}`, func(u *quota.Upstream) { u.Accounts = []string{"a"} }},
+		{"a key in another header", `{api_key: {header: X-Other}}`, func(u *book.Upstream) { u.Key.Header = "X-Other" }},
+		{"a key that may be in the query", `{api_key: {query: null}}`, func(u *book.Upstream) { u.Key.Query = "" }},
+		{"accounts", `{accounts: {a: {}}}`, func(u *book.Upstream) { u.Accounts = []string{"a"} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := parse(t, "extends: builtin\nupstreams: {books: "+c.overlay+"}")
@@ -352,10 +352,10 @@ func TestBookOverlay(t *testing.T) {
 }
 
 // roundTrip checks that what a book prints is read back as an equal book.
-func roundTrip(t *testing.T, b *quota.Book) {
+func roundTrip(t *testing.T, b *book.Book) {
 	t.Helper()
 	for name, text := range map[string][]byte{"Format": b.Format(), "Diff": b.Diff()} {
-		again, err := quota.ParseBook(name, text, &quota.BookOptions{Builtins: small})
+		again, err := book.Parse(name, text, &book.Options{Builtins: small})
 		if err != nil {
 			t.Errorf("%s is not read back: %v\n%s", name, err, text)
 			continue
@@ -371,14 +371,14 @@ func roundTrip(t *testing.T, b *quota.Book) {
 
 func TestBookPrintsItself(t *testing.T) {
 	for _, name := range []string{"builtin", "builtin/youtube-2025"} {
-		b, err := quota.ParseBook("costs.yaml", []byte("extends: "+name), &quota.BookOptions{Builtins: headroom.Builtin})
+		b, err := book.Parse("costs.yaml", []byte("extends: "+name), &book.Options{Builtins: headroom.Builtin})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got, want := string(b.Diff()), "extends: "+name+"\n"; got != want {
 			t.Errorf("a book that changes nothing differs by:\n%s", got)
 		}
-		again, err := quota.ParseBook("again", b.Format(), nil)
+		again, err := book.Parse("again", b.Format(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -481,8 +481,8 @@ func TestBookDiffOfEverything(t *testing.T) {
 		for j, text := range texts {
 			builtins := func(string) ([]byte, bool) { return []byte(base), true }
 			want := parse(t, text)
-			over := quota.Rebase(want, parse(t, base), "builtin")
-			got, err := quota.ParseBook("diff", over.Diff(), &quota.BookOptions{Builtins: builtins})
+			over := book.Rebase(want, parse(t, base), "builtin")
+			got, err := book.Parse("diff", over.Diff(), &book.Options{Builtins: builtins})
 			if err != nil {
 				t.Errorf("%d over %d: %v", j, i, err)
 				continue
@@ -495,20 +495,20 @@ func TestBookDiffOfEverything(t *testing.T) {
 }
 
 func TestBookNeedsBuiltinsToExtend(t *testing.T) {
-	for _, o := range []*quota.BookOptions{nil, {}} {
-		_, err := quota.ParseBook("costs.yaml", []byte("extends: builtin"), o)
-		if !errors.Is(err, quota.ErrBadInput) || !strings.Contains(err.Error(), "no built-in price books are at hand") {
+	for _, o := range []*book.Options{nil, {}} {
+		_, err := book.Parse("costs.yaml", []byte("extends: builtin"), o)
+		if !errors.Is(err, book.ErrBadInput) || !strings.Contains(err.Error(), "no built-in price books are at hand") {
 			t.Errorf("extends without built-in books: %v", err)
 		}
 	}
 }
 
-func TestBookErrorShowsTheColumn(t *testing.T) {
-	e := &quota.BookError{File: "f", Line: 12, Column: 4, Message: "no", Source: "\té: x"}
+func TestErrorShowsTheColumn(t *testing.T) {
+	e := &book.Error{File: "f", Line: 12, Column: 4, Message: "no", Source: "\té: x"}
 	if got, want := e.Error(), "f:12:4: no\n   12 | \té: x\n      | \t  ^"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if !errors.Is(e, quota.ErrBadInput) {
+	if !errors.Is(e, book.ErrBadInput) {
 		t.Error("is no ErrBadInput")
 	}
 }
@@ -517,21 +517,21 @@ func TestBookErrorShowsTheColumn(t *testing.T) {
 // larger is refused.
 func TestBookSize(t *testing.T) {
 	text := "revision: 1\n" + strings.Repeat("# a long comment\n", 1<<16)
-	if _, err := quota.ParseBook("costs.yaml", []byte(text), nil); err == nil || !strings.Contains(err.Error(), "at most") {
+	if _, err := book.Parse("costs.yaml", []byte(text), nil); err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Errorf("a book of %d bytes: %v", len(text), err)
 	}
 	for _, open := range []string{"[", "{a: ", "a: [\n", "- "} { // of a megabyte of these the parser would die
 		text := "revision: 1\nupstreams:\n  " + strings.Repeat(open, 3_000)
-		if _, err := quota.ParseBook("costs.yaml", []byte(text), nil); err == nil || !strings.Contains(err.Error(), "nested deeper than") {
+		if _, err := book.Parse("costs.yaml", []byte(text), nil); err == nil || !strings.Contains(err.Error(), "nested deeper than") {
 			t.Errorf("a book nested by %q: %.200v", open, err)
 		}
 	}
-	if _, err := quota.ParseBook("costs.yaml", []byte("\ufeffrevision: 1\r\nupstreams: {}\r\n"), nil); err != nil {
+	if _, err := book.Parse("costs.yaml", []byte("\ufeffrevision: 1\r\nupstreams: {}\r\n"), nil); err != nil {
 		t.Errorf("a book with a byte order mark and DOS line ends: %v", err)
 	}
 }
 
-func FuzzParseBook(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	files, _ := filepath.Glob(filepath.Join(costs, "*.yaml"))
 	more, _ := filepath.Glob(filepath.Join(costs, "builtin", "*.yaml"))
 	for _, file := range append(files, more...) {
@@ -546,9 +546,9 @@ func FuzzParseBook(f *testing.F) {
 		if len(text) > 1<<13 {
 			return // the parser below us is slow on text without end
 		}
-		b, err := quota.ParseBook("costs.yaml", text, &quota.BookOptions{Builtins: small})
+		b, err := book.Parse("costs.yaml", text, &book.Options{Builtins: small})
 		if err != nil {
-			if !errors.Is(err, quota.ErrBadInput) || b != nil {
+			if !errors.Is(err, book.ErrBadInput) || b != nil {
 				t.Errorf("error %v with book %v", err, b)
 			}
 			return

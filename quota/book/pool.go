@@ -1,4 +1,4 @@
-package quota
+package book
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// DefaultMaxKeys is how many pages a family has at most if it does not say.
-	DefaultMaxKeys = 100_000
+	// defaultMaxKeys is how many pages a family has at most if it does not say.
+	defaultMaxKeys = 100_000
 	// mostMaxKeys is what it may say.
 	mostMaxKeys = 10_000_000
 	// longestKey bounds the keys of a family that have limits of their own.
@@ -66,8 +66,8 @@ func (r *reader) windows(t *tree, what, label string) (l windowList, ok bool) {
 	if !r.is(t, isList, "windows of "+label) {
 		return l, false
 	}
-	if n := len(t.items); n == 0 || n > maxWindows {
-		r.fault(t.at, "%s must have 1 to %d windows, has %d", label, maxWindows, n)
+	if n := len(t.items); n == 0 || n > MaxWindows {
+		r.fault(t.at, "%s must have 1 to %d windows, has %d", label, MaxWindows, n)
 		return l, false
 	}
 	ok = true
@@ -224,12 +224,12 @@ func places(trees []*tree, keys ...string) []place {
 }
 
 // pool reads one pool, or returns nil if something is wrong with it.
-func (r *reader) pool(e entry, pools *tree) *Allowance {
+func (r *reader) pool(e entry, pools *tree) *Pool {
 	t, label := e.value, fmt.Sprintf("pool %q", e.key)
 	if !r.sound(t, "pool", label) {
 		return nil
 	}
-	a := &Allowance{Name: e.key, Accounts: map[string][]Window{}, grants: map[string]grant{}}
+	a := &Pool{Name: e.key, Accounts: map[string][]Window{}, grants: map[string]grant{}}
 	g, ok := r.grant(t)
 	w := t.get("windows")
 	if w == nil {
@@ -279,7 +279,7 @@ func (r *reader) accounts(u *Upstream, t *tree) {
 }
 
 // accountPool reads the limits that an account has of a pool.
-func (r *reader) accountPool(a *Allowance, account string, e entry, pool *tree, label string) {
+func (r *reader) accountPool(a *Pool, account string, e entry, pool *tree, label string) {
 	own, ok := r.grant(e.value)
 	if !ok {
 		return
@@ -307,7 +307,7 @@ func (r *reader) accountPool(a *Allowance, account string, e entry, pool *tree, 
 
 // family reads one family.
 func (r *reader) family(e entry) *Family {
-	f := &Family{Name: e.key, MaxKeys: DefaultMaxKeys, Overrides: map[string][]Window{}, grants: map[string]keyGrant{}}
+	f := &Family{Name: e.key, MaxKeys: defaultMaxKeys, Overrides: map[string][]Window{}, grants: map[string]keyGrant{}}
 	t, label := e.value, fmt.Sprintf("family %q", e.key)
 	if !r.sound(t, "family", label) {
 		return f
