@@ -2,7 +2,8 @@ package quota
 
 import "github.com/headroom-quota/headroom/quota/book"
 
-// Book is a price book: what calls cost, and how much there is. [book.Parse] reads one.
+// Book is a price book: what calls cost, and how much may be spent. [book.Parse]
+// reads one.
 type Book = book.Book
 
 // Policy is what to do when the right answer is not known.

@@ -2,21 +2,19 @@ package book
 
 import (
 	"fmt"
-	"maps"
-	"slices"
+	"math"
+	"strings"
 	"time"
-
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// DefaultAccount is the account of an upstream whose book lists none.
+// DefaultAccount is the only account of an upstream for which the book lists none.
 const DefaultAccount = "default"
 
-// The most that a book and a reservation may hold.
+// Limits of a book, and of the reservations and blocks of a ledger.
 const (
 	MaxCharges = 16                   // pools that one call charges
-	MaxWindows = 16                   // windows of a pool
-	MaxBlock   = 366 * 24 * time.Hour // how long a block lasts
+	MaxWindows = 16                   // windows of one pool
+	MaxBlock   = 366 * 24 * time.Hour // the longest time for which a refusal shuts a pool
 )
 
 // Book is a price book, read and checked: what the methods of upstreams cost,
@@ -31,30 +29,6 @@ type Book struct {
 	hosts   map[string]*routeTable
 }
 
-// Upstream is a metered API.
-type Upstream struct {
-	Name     string
-	Hosts    []string // requests to these are metered
-	Unpriced Policy   // what to do with a call that has no price
-	Key      APIKey   // how a call over HTTP says whose it is
-	// Resumable is the query parameter that names an upload under way: a request
-	// that has it and a Content-Range goes on with one that was charged when it
-	// began. Empty if there are none.
-	Resumable string
-	Refusals  []Refusal // what the upstream's own no means; the first that matches
-	Classes   map[string]Class
-	Accounts  []string // those who may spend, sorted; "default" if the book names none
-	Pools     map[string]*Pool
-	Methods   map[string]*Method
-
-	listed bool // the book lists the accounts
-}
-
-// Suggest returns the method whose name is most like a misspelt one, or "".
-func (u *Upstream) Suggest(method string) string {
-	return nearest(method, slices.Collect(maps.Keys(u.Methods)))
-}
-
 // Policy is what to do when the right answer is not known.
 type Policy string
 
@@ -64,94 +38,7 @@ const (
 	Admit  Policy = "admit"
 )
 
-// Class is a kind of caller. The zero value is an ordinary one.
-type Class struct {
-	KeepFree        int64  // units of each window's limit that it leaves free,
-	KeepFreePercent int64  // or that part of the limit in percent, rounded up
-	UseHeadroom     bool   // may draw on the headroom
-	Outage          Policy // overrides the method's; "" leaves it
-}
-
-// Pool is what the price book says of a pool.
-type Pool struct {
-	Name     string
-	Windows  []Window
-	Accounts map[string][]Window // of accounts with limits of their own
-
-	grant  grant            // of the pool itself
-	own    []grant          // of each window; zero where it takes the pool's
-	grants map[string]grant // of accounts
-}
-
-// WindowsFor returns the limits that hold for an account.
-func (p *Pool) WindowsFor(account string) []Window {
-	if own := p.Accounts[account]; own != nil {
-		return own
-	}
-	return p.Windows
-}
-
-// grant is a quota and a headroom as the book gives them.
-type grant struct {
-	quota, headroom int64
-	hasQuota        bool
-	hasHeadroom     bool
-}
-
-// Window is a limit over time on a pool.
-type Window struct {
-	window.Spec
-	Quota    int64 // what the upstream grants
-	Headroom int64 // what ordinary calls leave free of it
-}
-
-// Limit is what callers of a class may use of the window.
-func (w Window) Limit(c Class) int64 {
-	limit := w.Quota
-	if !c.UseHeadroom {
-		limit -= w.Headroom
-	}
-	return limit - c.KeepFree - (limit*c.KeepFreePercent+99)/100
-}
-
-// Method is one call of an upstream, and its price.
-type Method struct {
-	Name    string
-	Routes  []Route
-	Charges map[string]int64 // units by pool; 0 is free of charge
-	Outage  Policy
-	Source  string // where the price comes from
-}
-
-// Route is how a method looks in HTTP: a verb and a path template such as
-// "/youtube/v3/captions/{id}".
-type Route struct {
-	Verb string
-	Path string
-}
-
-// String is how the price book writes it: "GET /youtube/v3/captions/{id}".
-func (r Route) String() string { return r.Verb + " " + r.Path }
-
-// Family is a limit per key: each gets a page of its own on first use.
-type Family struct {
-	Name      string
-	Windows   []Window
-	MaxKeys   int                 // pages at most
-	Overrides map[string][]Window // limits of single keys
-
-	grant  grant
-	own    []grant
-	grants map[string]keyGrant
-}
-
-// keyGrant is what the book says of a single key of a family.
-type keyGrant struct {
-	grant grant
-	own   []grant // nil: the windows are the family's
-}
-
-// Options are what [Parse] needs to know beside the text.
+// Options are the settings of [Parse].
 type Options struct {
 	// Builtins returns the text of a built-in price book, by the name that
 	// stands behind extends: "builtin" or "builtin/...". The zero value has
@@ -159,11 +46,11 @@ type Options struct {
 	Builtins func(name string) ([]byte, bool)
 }
 
-// Parse reads a price book and checks it. The name stands before the line
-// and column in errors; o may be nil.
+// Parse reads a price book and checks it. Errors begin with the name, then the
+// line and column. Nil options are those of zero value.
 //
-// Every fault is reported, each as a [Error]; together they match
-// [ErrBadInput].
+// It reports the first ten faults, each as an [Error], and how many more there
+// are. The errors match [ErrBadInput].
 func Parse(name string, data []byte, o *Options) (*Book, error) {
 	l := layers{open: map[string]bool{}}
 	if o != nil {
@@ -226,4 +113,71 @@ func (l *layers) builtin(name string) ([]byte, error) {
 		return text, nil
 	}
 	return nil, fmt.Errorf("there is no built-in price book %q; try extends: builtin", name)
+}
+
+// extends reads which book this one is a difference from.
+func (r *reader) extends(t *tree) (string, place, bool) {
+	e := t.get("extends")
+	if e == nil {
+		return "", place{}, true
+	}
+	if e.kind != isText || !isBuiltin(e.text) {
+		r.fault(e.at, "extends must name a built-in price book, builtin or builtin/..., is %s", e.show())
+		return "", e.at, false
+	}
+	return e.text, e.at, true
+}
+
+// isBuiltin holds for the names that may stand behind extends.
+func isBuiltin(name string) bool {
+	variant, ok := strings.CutPrefix(name, "builtin")
+	return ok && (variant == "" || strings.HasPrefix(variant, "/") && wideName(variant[1:]) == "")
+}
+
+// book reads a whole book. Its result counts only if there were no faults.
+func (r *reader) book(t *tree) *Book {
+	b := &Book{Upstreams: map[string]*Upstream{}, Families: map[string]*Family{}, hosts: map[string]*routeTable{}}
+	r.sound(t, "price book", "the price book")
+	switch rev := t.get("revision"); {
+	case rev == nil:
+		r.fault(r.missing(t, "revision", place{r.top, 1, 1}), "revision is missing; write revision: 1, and raise it with every change of a window")
+	case rev.kind != isUnset: // sound has told
+		b.Revision, _ = r.integer(rev, "revision", 1, math.MaxInt32)
+	}
+	hosts := map[string]place{}
+	for _, e := range r.named(t.get("upstreams"), "upstreams", wideName) {
+		u, routes := r.upstream(e)
+		b.Upstreams[e.key] = u
+		for i, h := range r.texts(e.value.get("hosts"), "hosts") {
+			if first, dup := hosts[h.text]; dup {
+				r.fault(r.blame(h.at, first), "host %q is given twice, the other time at %s; keep one", h.text, r.other(h.at, first))
+			}
+			hosts[h.text] = h.at
+			if i < len(u.Hosts) {
+				b.hosts[u.Hosts[i]] = routes
+			}
+		}
+	}
+	for _, e := range r.named(t.get("families"), "families", wideName) {
+		b.Families[e.key] = r.family(e)
+	}
+	return b
+}
+
+// tree is the book as a tree. Whatever may have been left out is there, except
+// what is empty.
+func (b *Book) tree() *tree {
+	t := &tree{kind: isMapping}
+	t.add("revision", number(b.Revision))
+	upstreams := &tree{kind: isMapping}
+	for _, name := range sorted(b.Upstreams) {
+		upstreams.add(name, b.Upstreams[name].tree())
+	}
+	t.addFull("upstreams", upstreams)
+	families := &tree{kind: isMapping}
+	for _, name := range sorted(b.Families) {
+		families.add(name, b.Families[name].tree())
+	}
+	t.addFull("families", families)
+	return t
 }

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Follows says what is wrong with a price book that is to be used after another one
-// without a pause: a lower revision, or other windows of a pool or family under the same
-// one. A store that has pages by the book before would refuse every call. It is to be
-// asked before a ledger is given the book.
+// Follows returns an error if a running ledger cannot change from the book before to
+// this one: the revision is lower, or it is the same but a pool or family has other
+// windows. A store with pages laid out by the book before would refuse every call.
+// Call it before Ledger.SetBook of package quota.
 func (b *Book) Follows(before *Book) error {
 	if b.Revision > before.Revision {
 		return nil

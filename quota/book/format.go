@@ -2,13 +2,10 @@ package book
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // Format prints the book as YAML in one piece: what it extends worked in, short
@@ -69,218 +66,6 @@ func diff(old, made *tree) *tree {
 		return d.without("charge")
 	}
 	return d
-}
-
-// tree is the book as a tree. Whatever may have been left out is there, except
-// what is empty.
-func (b *Book) tree() *tree {
-	t := &tree{kind: isMapping}
-	t.add("revision", number(b.Revision))
-	upstreams := &tree{kind: isMapping}
-	for _, name := range sorted(b.Upstreams) {
-		upstreams.add(name, b.Upstreams[name].tree())
-	}
-	t.addFull("upstreams", upstreams)
-	families := &tree{kind: isMapping}
-	for _, name := range sorted(b.Families) {
-		families.add(name, b.Families[name].tree())
-	}
-	t.addFull("families", families)
-	return t
-}
-
-func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
-
-func (u *Upstream) tree() *tree {
-	t := &tree{kind: isMapping}
-	t.addFull("hosts", texts(u.Hosts))
-	t.add("unpriced", text(string(u.Unpriced)))
-	t.addFull("api_key", u.Key.tree())
-	if u.Resumable != "" {
-		t.add("resumable", text(u.Resumable))
-	}
-	refusals := &tree{kind: isList}
-	for i := range u.Refusals {
-		refusals.items = append(refusals.items, u.Refusals[i].tree())
-	}
-	t.addFull("refusals", refusals)
-	classes := &tree{kind: isMapping}
-	for _, name := range sorted(u.Classes) {
-		classes.add(name, u.Classes[name].tree())
-	}
-	t.addFull("classes", classes)
-	accounts := &tree{kind: isMapping}
-	for _, name := range u.Accounts {
-		if u.listed {
-			accounts.add(name, u.accountTree(name))
-		}
-	}
-	t.addFull("accounts", accounts)
-	pools := &tree{kind: isMapping}
-	for _, name := range sorted(u.Pools) {
-		a := u.Pools[name]
-		p := a.grant.tree()
-		p.add("windows", windowTrees(a.Windows, a.own))
-		pools.add(name, p)
-	}
-	t.addFull("pools", pools)
-	methods := &tree{kind: isMapping}
-	for _, name := range sorted(u.Methods) {
-		methods.add(name, u.Methods[name].tree())
-	}
-	t.addFull("methods", methods)
-	return t
-}
-
-func (u *Upstream) accountTree(name string) *tree {
-	t, pools := &tree{kind: isMapping, flow: true}, &tree{kind: isMapping, flow: true}
-	for _, pool := range sorted(u.Pools) {
-		if g, ok := u.Pools[pool].grants[name]; ok {
-			g.hasHeadroom = true
-			p := g.tree()
-			p.flow = true
-			pools.add(pool, p)
-		}
-	}
-	t.addFull("pools", pools)
-	return t
-}
-
-func (c Class) tree() *tree {
-	t := &tree{kind: isMapping, flow: true}
-	switch {
-	case c.KeepFree > 0:
-		t.add("keep_free", number(c.KeepFree))
-	case c.KeepFreePercent > 0:
-		t.add("keep_free", text(strconv.FormatInt(c.KeepFreePercent, 10)+"%"))
-	}
-	if c.UseHeadroom {
-		t.add("use_headroom", &tree{kind: isFlag, text: "true"})
-	}
-	if c.Outage != "" {
-		t.add("outage", text(string(c.Outage)))
-	}
-	return t
-}
-
-func (m *Method) tree() *tree {
-	t := &tree{kind: isMapping, flow: true}
-	routes := make([]string, len(m.Routes))
-	for i, r := range m.Routes {
-		routes[i] = r.String()
-	}
-	if len(routes) == 1 {
-		t.add("route", text(routes[0]))
-	} else {
-		t.addFull("route", texts(routes))
-	}
-	charge := &tree{kind: isMapping, flow: true}
-	for _, pool := range sorted(m.Charges) {
-		charge.add(pool, number(m.Charges[pool]))
-	}
-	if len(charge.entries) == 1 {
-		t.add("pool", text(charge.entries[0].key))
-		t.add("cost", charge.entries[0].value)
-	} else {
-		t.add("charge", charge)
-	}
-	t.add("outage", text(string(m.Outage)))
-	if m.Source != "" {
-		t.add("source", text(m.Source))
-	}
-	return t
-}
-
-func (f *Family) tree() *tree {
-	t := f.grant.tree()
-	t.add("windows", windowTrees(f.Windows, f.own))
-	t.add("max_keys", number(int64(f.MaxKeys)))
-	keys := &tree{kind: isMapping}
-	for _, key := range sorted(f.Overrides) {
-		g := f.grants[key]
-		k := g.grant.tree()
-		k.flow = true
-		if g.own != nil {
-			k.add("windows", windowTrees(f.Overrides[key], g.own))
-		}
-		keys.add(key, k)
-	}
-	t.addFull("keys", keys)
-	return t
-}
-
-func (g grant) tree() *tree {
-	t := &tree{kind: isMapping}
-	if g.hasQuota {
-		t.add("quota", number(g.quota))
-	}
-	if g.hasHeadroom {
-		t.add("headroom", number(g.headroom))
-	}
-	return t
-}
-
-func windowTrees(windows []Window, own []grant) *tree {
-	list := &tree{kind: isList}
-	for i, w := range windows {
-		list.items = append(list.items, windowTree(w, own[i]))
-	}
-	return list
-}
-
-func windowTree(w Window, own grant) *tree {
-	t := &tree{kind: isMapping, flow: true}
-	if w.Algorithm == window.ByCalendar {
-		t.add("per", text(string(w.Period)))
-	} else {
-		t.add("per", text(brief(w.Per)))
-	}
-	t.entries = append(t.entries, own.tree().entries...)
-	switch w.Algorithm {
-	case window.ByCalendar:
-		t.add("zone", text(w.Zone.String()))
-		t.add("lag", text(brief(max(w.Lag, 0))))
-	case window.Sliding:
-		t.add("precision", text(brief(w.Precision)))
-	default:
-		t.add("algorithm", text(string(w.Algorithm)))
-	}
-	return t
-}
-
-// brief is a duration without the zeros that its String adds: 24h, not 24h0m0s.
-func brief(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
-
-func (t *tree) add(key string, value *tree) {
-	t.entries = append(t.entries, entry{key: key, value: value})
-}
-
-// addFull adds a value unless it is empty.
-func (t *tree) addFull(key string, value *tree) {
-	if len(value.entries)+len(value.items) > 0 {
-		t.add(key, value)
-	}
-}
-
-func text(s string) *tree { return &tree{kind: isText, text: s} }
-
-func number(n int64) *tree { return &tree{kind: isNumber, text: strconv.FormatInt(n, 10)} }
-
-func texts(all []string) *tree {
-	t := &tree{kind: isList, flow: true}
-	for _, s := range all {
-		t.items = append(t.items, text(s))
-	}
-	return t
 }
 
 // render writes a tree as YAML.
@@ -366,4 +151,16 @@ func quoted(s string) string {
 		return s // a duration
 	}
 	return strconv.Quote(s)
+}
+
+// brief is a duration without the zeros that its String adds: 24h, not 24h0m0s.
+func brief(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }

@@ -43,14 +43,6 @@ func spell(t *tree) {
 	}
 }
 
-// members returns the entries behind a key.
-func (t *tree) members(key string) []entry {
-	if m := t.get(key); m != nil {
-		return m.entries
-	}
-	return nil
-}
-
 // canonical leaves one way to say what a method charges, so that the next book
 // laid over this one meets no other: a single pool is pool and cost, and the
 // only pool of an upstream is named.

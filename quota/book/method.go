@@ -6,6 +6,15 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
+// Method is one call of an upstream, and its price.
+type Method struct {
+	Name    string
+	Routes  []Route
+	Charges map[string]int64 // units by pool; 0 is free of charge
+	Outage  Policy
+	Source  string // where the price comes from
+}
+
 // method reads one method and its price; pools is what it may charge.
 func (r *reader) method(e entry, pools *tree) *Method {
 	m := &Method{Name: e.key, Charges: map[string]int64{}, Outage: Refuse}
@@ -66,22 +75,61 @@ func knownPools(pools *tree) string {
 	return " one that you add to pools"
 }
 
-// routes reads how a method looks in HTTP.
-func (r *reader) routes(e entry, m *Method, table *routeTable, given map[string]place) {
-	for _, t := range r.texts(e.value.get("route"), "route") {
-		route, why := parseRoute(t.text)
-		if why != "" {
-			r.fault(t.at, "route %q of method %q %s", t.text, e.key, why)
+// payable checks that some account can pay for a method at all. A price that the
+// book merely inherited is let be: whoever has a small quota of an API with dear
+// methods need not list all that they never call; such a call fails as impossible.
+func (r *reader) payable(u *Upstream, e entry) {
+	for pool, units := range u.Methods[e.key].Charges {
+		a := u.Pools[pool]
+		if a == nil {
 			continue
 		}
-		m.Routes = append(m.Routes, route)
-		shape := route.shape()
-		if first, dup := given[shape]; dup {
-			r.fault(r.blame(t.at, first), "route %q of method %q is given twice, the other time at %s; a request can have one price only",
-				t.text, e.key, r.other(t.at, first))
+		var most Window // the tightest of the most generous account
+		for _, account := range u.Accounts {
+			if w, ok := tightest([]string{account}, a, Class{}); ok && w.Limit(Class{}) > most.Limit(Class{}) {
+				most = w
+			}
+		}
+		if units <= most.Limit(Class{}) {
 			continue
 		}
-		given[shape] = t.at
-		table.add(route, m)
+		cost := e.value.get("cost")
+		if cost == nil {
+			cost = e.value.get("charge").get(pool)
+		}
+		if cost.at.in != r.top {
+			continue
+		}
+		r.fault(cost.at,
+			"method %q costs %d of pool %q, which is impossible: the limit of window %s is %d; lower the cost, raise the quota or remove the method",
+			e.key, units, pool, most.Spec, most.Limit(Class{}))
 	}
+}
+
+func (m *Method) tree() *tree {
+	t := &tree{kind: isMapping, flow: true}
+	routes := make([]string, len(m.Routes))
+	for i, r := range m.Routes {
+		routes[i] = r.String()
+	}
+	if len(routes) == 1 {
+		t.add("route", text(routes[0]))
+	} else {
+		t.addFull("route", texts(routes))
+	}
+	charge := &tree{kind: isMapping, flow: true}
+	for _, pool := range sorted(m.Charges) {
+		charge.add(pool, number(m.Charges[pool]))
+	}
+	if len(charge.entries) == 1 {
+		t.add("pool", text(charge.entries[0].key))
+		t.add("cost", charge.entries[0].value)
+	} else {
+		t.add("charge", charge)
+	}
+	t.add("outage", text(string(m.Outage)))
+	if m.Source != "" {
+		t.add("source", text(m.Source))
+	}
+	return t
 }

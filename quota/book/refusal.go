@@ -7,12 +7,6 @@ import (
 	"time"
 )
 
-// APIKey is how a call over HTTP says whose it is.
-type APIKey struct {
-	Header string // that carries the key; "" if the book does not say
-	Query  string // the parameter that would too, and that shows the key to whoever sees the URL
-}
-
 // Refusal reads an upstream's own no: which answers it is for, and what they
 // mean. Of Until, For and Credential one is set.
 type Refusal struct {
@@ -35,23 +29,6 @@ const (
 	maxRefusals = 64
 	maxPhrase   = 256 // bytes of a text to be found in a body
 )
-
-// apiKey reads how calls say whose they are.
-func (r *reader) apiKey(t *tree) (k APIKey) {
-	if t == nil || !r.sound(t, "API key", "api_key") {
-		return k
-	}
-	header := t.get("header")
-	if header == nil {
-		r.fault(r.missing(t, "header", t.at), "api_key has no header; name the one that carries the key, as in {header: X-Api-Key}")
-		return k
-	}
-	k.Header = r.header(header, "header of api_key")
-	if q := t.get("query"); q != nil {
-		k.Query = r.param(q, "query of api_key")
-	}
-	return k
-}
 
 // refusals reads the rules for an upstream's own no.
 func (r *reader) refusals(t *tree) []Refusal {
@@ -204,47 +181,6 @@ func (r *reader) meaning(t *tree, u *Refusal) {
 			r.fault(v.at, "credential: false says nothing; write until or for, or remove the refusal")
 		}
 	}
-}
-
-// header reads the name of a header.
-func (r *reader) header(t *tree, label string) string {
-	const marks = "!#$%&'*+-.^_`|~"
-	if !r.is(t, isText, label) {
-		return ""
-	}
-	if !isToken(t.text, marks) {
-		r.fault(t.at, "%s %q is not the name of a header", label, t.text)
-	}
-	return t.text
-}
-
-// param reads the name of a query parameter.
-func (r *reader) param(t *tree, label string) string {
-	if !r.is(t, isText, label) {
-		return ""
-	}
-	if !isToken(t.text, "-._~") {
-		r.fault(t.at, "%s %q is not the name of a query parameter", label, t.text)
-	}
-	return t.text
-}
-
-// isToken holds for a short name of letters, digits and some marks.
-func isToken(s, marks string) bool {
-	return s != "" && len(s) <= 128 && !strings.ContainsFunc(s, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(marks, c)
-	})
-}
-
-func (k APIKey) tree() *tree {
-	t := &tree{kind: isMapping, flow: true}
-	if k.Header != "" {
-		t.add("header", text(k.Header))
-	}
-	if k.Query != "" {
-		t.add("query", text(k.Query))
-	}
-	return t
 }
 
 func (u *Refusal) tree() *tree {
