@@ -40,3 +40,14 @@ families: {client: {windows: [{per: 1m, quota: 60}], keys: {friend: {windows: [{
 		})
 	}
 }
+
+func TestFollowsNamesTheAccount(t *testing.T) {
+	const before = `
+revision: 5
+upstreams: {maps: {accounts: {a: {}, b: {}}, pools: {units: {quota: 100, windows: [{per: 24h}]}}, methods: {route: 1}}}
+`
+	err := parse(t, strings.Replace(before, "24h", "12h", 1)).Follows(parse(t, before))
+	if want := "maps@a/units has other windows"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
