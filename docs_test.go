@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/headroom-quota/headroom"
-	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // guides returns the pages for users. CONTRIBUTING.md and CHANGELOG.md are for others.
@@ -94,7 +94,7 @@ func TestBooksInGuidesAreValid(t *testing.T) {
 				continue // cmd/ingestor reads it
 			}
 			books++
-			if _, err := quota.ParseBook(page, []byte(text), &quota.BookOptions{Builtins: headroom.Builtin}); err != nil {
+			if _, err := book.Parse(page, []byte(text), &book.Options{Builtins: headroom.Builtin}); err != nil {
 				t.Errorf("%v in\n%s", err, text)
 			}
 		}

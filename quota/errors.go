@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // What can be wrong with a reservation. Test with errors.Is; the typed errors
@@ -27,7 +29,7 @@ var (
 	// ErrStaleBook: another process uses a price book of a higher revision.
 	ErrStaleBook = errors.New("stale price book")
 	// ErrBadInput: the question makes no sense; nothing was changed.
-	ErrBadInput = errors.New("bad input")
+	ErrBadInput = book.ErrBadInput
 	// ErrOtherCharges: the id has its receipt, and it says other charges. It is bad
 	// input, too.
 	ErrOtherCharges = errors.New("id of other charges")

@@ -22,6 +22,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/meter"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -178,7 +179,7 @@ func checkBook(f *findings, s *settings) {
 // slowWindows warns of rings whose precision is so coarse that a busy caller does not
 // get the quota.
 func (f *findings) slowWindows(b *quota.Book) {
-	warn := func(owner string, windows []quota.Window) {
+	warn := func(owner string, windows []book.Window) {
 		for _, w := range windows {
 			if w.Yield() >= window.MinYield {
 				continue
@@ -206,7 +207,7 @@ func (f *findings) slowWindows(b *quota.Book) {
 	}
 }
 
-func sameSpec(a, b quota.Window) bool { return a.Spec == b.Spec }
+func sameSpec(a, b book.Window) bool { return a.Spec == b.Spec }
 
 // lostRefusals warns of a book whose list of refusals took the place of the built-in
 // one and left rules out: then a quota that is gone shuts no pool.
@@ -223,7 +224,7 @@ func (f *findings) lostRefusals(s *settings) {
 		}
 		rules, lost := builtin.Upstreams[name].Refusals, 0
 		for _, rule := range rules {
-			if !slices.ContainsFunc(mine.Refusals, func(r quota.RefusalRule) bool { return reflect.DeepEqual(r, rule) }) {
+			if !slices.ContainsFunc(mine.Refusals, func(r book.Refusal) bool { return reflect.DeepEqual(r, rule) }) {
 				lost++
 			}
 		}

@@ -24,6 +24,7 @@ var house = [][]string{
 	{"quota/storekit"},
 	{"quota/storetest"},
 	{"quota"},
+	{"quota/book"},
 	{"quota/window"},
 	{"internal/sqlitefile", "internal/svg"}, // of all who keep a file of SQLite; of all who draw
 	{"internal/youtubesim"},                 // an upstream: it knows nothing of us
@@ -37,7 +38,8 @@ var house = [][]string{
 var tenants = map[string][]string{
 	"quota/window": {},
 	"internal/svg": {},
-	"quota":        {module + "/quota/window", "github.com/goccy/go-yaml"},
+	"quota/book":   {module + "/quota/window", "github.com/goccy/go-yaml"},
+	"quota":        {module + "/quota/book", module + "/quota/window", "github.com/goccy/go-yaml"},
 }
 
 // keys open a dependency to a few packages only, tests aside. A path stands for
@@ -48,6 +50,7 @@ var keys = map[string][]string{
 	"google.golang.org/api/youtube":     {"ingest/youtube"},
 	"github.com/redis/go-redis":         {"quota/redisstore", "internal/redistest", "internal/peers"}, // peers: what others do in Redis
 	"modernc.org/sqlite":                {"internal/sqlitefile", "quota/sqlitestore", "ingest/catalog"},
+	"github.com/goccy/go-yaml":          {"quota/book", "cmd/ingestor"},
 	"github.com/sony/gobreaker":         {"quota/breaker"},
 	"github.com/prometheus":             {"internal/metrics"},
 	"go.opentelemetry.io":               {"internal/traces"},

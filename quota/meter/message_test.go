@@ -113,7 +113,7 @@ func (e *endless) Close() error { return nil }
 func TestReasonsOfBlocksAreNotWaitedFor(t *testing.T) {
 	refuse := func(t *testing.T, kind string, body io.ReadCloser) *rig {
 		r := newRig(t, nil, nil)
-		r.ledger = newLedger(t, strings.Replace(book, "- {status: [403, 429], body: too fast, for: 30s}", "", 1), r.clock) // which reads bodies
+		r.ledger = newLedger(t, strings.Replace(prices, "- {status: [403, 429], body: too fast, for: 30s}", "", 1), r.clock) // which reads bodies
 		r.meter(&meter.Options{Base: roundTrip(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Content-Type": {kind}}, Body: body}, nil
 		})})

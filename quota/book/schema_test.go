@@ -1,4 +1,4 @@
-package quota_test
+package book_test
 
 import (
 	"bytes"
@@ -15,10 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/invopop/jsonschema"
 
-	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
-const schemaFile = "../costs.schema.json"
+const schemaFile = "../../costs.schema.json"
 
 // What follows mirrors the YAML of a price book, for editors. The descriptions
 // are what they show; what only the program can check is left to it.
@@ -118,7 +118,7 @@ type schemaKey struct {
 	Windows []schemaFamilyWindow `json:"windows,omitempty" jsonschema:"minItems=1,maxItems=16,description=Windows of its own instead of the family's."`
 }
 
-// schemaNames are the definitions by what [quota.BookKeys] calls them.
+// schemaNames are the definitions by what [book.Keys] calls them.
 var schemaNames = map[string]string{
 	"price book": "schemaBook", "upstream": "schemaUpstream", "class": "schemaClass", "account": "schemaAccount",
 	"account pool": "schemaAccountPool", "pool": "schemaPool", "window": "schemaWindow", "method": "schemaMethod",
@@ -209,17 +209,17 @@ func TestBookSchemaIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(stored), string(made)); diff != "" {
-		t.Errorf("costs.schema.json is stale: go test ./quota -run Schema -update (-stored +made):\n%s", diff)
+		t.Errorf("costs.schema.json is stale: go test ./quota/book -run Schema -update (-stored +made):\n%s", diff)
 	}
 }
 
 // The schema and the reader know the same keys.
 func TestBookSchemaHasTheKeysOfTheReader(t *testing.T) {
 	defs := readSchema(t)["$defs"].(map[string]any)
-	if len(schemaNames) != len(quota.BookKeys) || len(defs) != len(schemaNames) {
-		t.Errorf("%d kinds of mapping in the reader, %d in the schema", len(quota.BookKeys), len(defs))
+	if len(schemaNames) != len(book.Keys) || len(defs) != len(schemaNames) {
+		t.Errorf("%d kinds of mapping in the reader, %d in the schema", len(book.Keys), len(defs))
 	}
-	for what, keys := range quota.BookKeys {
+	for what, keys := range book.Keys {
 		name := schemaNames[what]
 		def, ok := defs[string(name[6]|0x20)+name[7:]].(map[string]any)
 		if !ok {
@@ -264,7 +264,7 @@ func TestBookSchemaJudgesBooks(t *testing.T) {
 		}
 		return obey(root, root, doc, "")
 	}
-	for _, file := range []string{"../costs.yaml", "../ingest/youtube/youtube-2025.yaml", costs + "/builtin/builtin.yaml"} {
+	for _, file := range []string{"../../costs.yaml", "../../ingest/youtube/youtube-2025.yaml", costs + "/builtin/builtin.yaml"} {
 		if err := judge(file); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}

@@ -1,4 +1,4 @@
-package quota
+package book
 
 import (
 	"maps"
@@ -41,14 +41,6 @@ func spell(t *tree) {
 	for _, f := range t.members("families") {
 		full(f.value.get("keys"), "quota")
 	}
-}
-
-// members returns the entries behind a key.
-func (t *tree) members(key string) []entry {
-	if m := t.get(key); m != nil {
-		return m.entries
-	}
-	return nil
 }
 
 // canonical leaves one way to say what a method charges, so that the next book

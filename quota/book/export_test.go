@@ -1,7 +1,7 @@
-package quota
+package book
 
-// BookKeys are the keys that the price book knows, by what they belong to.
-var BookKeys = bookKeys
+// Keys are the keys that the price book knows, by what they belong to.
+var Keys = bookKeys
 
 // Rebase returns a book as if it had been written as an overlay of another.
 func Rebase(b, base *Book, name string) *Book {

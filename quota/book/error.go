@@ -1,4 +1,4 @@
-package quota
+package book
 
 import (
 	"cmp"
@@ -8,10 +8,14 @@ import (
 	"strings"
 )
 
-// BookError is a fault in a price book, and where it stands. It matches
+// ErrBadInput matches every error of this package. Package quota has it under the
+// same name.
+var ErrBadInput = errors.New("bad input")
+
+// Error is a fault in a price book, and where it stands. It matches
 // [ErrBadInput].
-type BookError struct {
-	File    string // the name given to [ParseBook], or of the book it extends
+type Error struct {
+	File    string // the name given to [Parse], or of the book it extends
 	Line    int    // from 1
 	Column  int    // from 1, in characters
 	Message string // what is wrong, and what to do
@@ -19,7 +23,7 @@ type BookError struct {
 }
 
 // Error gives place and message, then the line with a caret under the column.
-func (e *BookError) Error() string {
+func (e *Error) Error() string {
 	head := fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Message)
 	if e.Source == "" {
 		return head
@@ -40,7 +44,17 @@ func (e *BookError) Error() string {
 }
 
 // Is matches the sentinel.
-func (e *BookError) Is(target error) bool { return target == ErrBadInput }
+func (e *Error) Is(target error) bool { return target == ErrBadInput }
+
+// badInputError is bad input that stands nowhere in particular.
+type badInputError string
+
+func (e badInputError) Error() string        { return string(e) }
+func (e badInputError) Is(target error) bool { return target == ErrBadInput }
+
+func badInput(format string, args ...any) error {
+	return badInputError(fmt.Sprintf(format, args...))
+}
 
 // source is the text of one price book, for places and error messages.
 type source struct {
@@ -71,11 +85,11 @@ const maxFaults = 10
 // reader reads one price book and collects its faults.
 type reader struct {
 	top    *source // the book itself, as opposed to those it extends
-	faults []*BookError
+	faults []*Error
 }
 
 func (r *reader) fault(at place, format string, args ...any) {
-	e := &BookError{File: at.in.name, Line: at.line, Column: at.col, Message: fmt.Sprintf(format, args...)}
+	e := &Error{File: at.in.name, Line: at.line, Column: at.col, Message: fmt.Sprintf(format, args...)}
 	if at.line >= 1 && at.line <= len(at.in.lines) {
 		e.Source = at.in.lines[at.line-1]
 	}
@@ -93,16 +107,24 @@ func (r *reader) blame(places ...place) place {
 	return places[0]
 }
 
+// other is the one of two places that blame does not pick.
+func (r *reader) other(a, b place) place {
+	if r.blame(a, b) == a {
+		return b
+	}
+	return a
+}
+
 // err is all the faults, in the order in which they stand in the files.
 func (r *reader) err() error {
-	slices.SortStableFunc(r.faults, func(a, b *BookError) int {
+	slices.SortStableFunc(r.faults, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	r.faults = slices.CompactFunc(r.faults, func(a, b *BookError) bool { return *a == *b })
+	r.faults = slices.CompactFunc(r.faults, func(a, b *Error) bool { return *a == *b })
 	var all []error
 	for i, e := range r.faults {
 		if i == maxFaults {
-			all = append(all, BadInput("and %d more", len(r.faults)-i))
+			all = append(all, badInput("and %d more", len(r.faults)-i))
 			break
 		}
 		all = append(all, e)
@@ -111,55 +133,4 @@ func (r *reader) err() error {
 		return all[0]
 	}
 	return errors.Join(all...)
-}
-
-// nearest is the known word that a wrong one was probably meant to be, or "".
-func nearest(word string, known []string) string {
-	best, least := "", 2+len(word)/4
-	for _, k := range slices.Sorted(slices.Values(known)) {
-		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < least {
-			best, least = k, d
-		}
-	}
-	return best
-}
-
-// didYouMean suggests the nearest known word, if there is one.
-func didYouMean(word string, known []string) string {
-	if best := nearest(word, known); best != "" {
-		return fmt.Sprintf("; did you mean %q?", best)
-	}
-	return ""
-}
-
-// orMean suggests a word, or else says what to do.
-func orMean(word string, known []string, otherwise string) string {
-	if s := didYouMean(word, known); s != "" {
-		return s
-	}
-	return "; " + otherwise
-}
-
-// distance is how many letters must be changed, added or dropped, or swapped
-// with their neighbour, to make one word of another.
-func distance(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			change := 0
-			if a[i-1] != b[j-1] {
-				change = 1
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
 }

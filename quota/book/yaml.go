@@ -1,10 +1,9 @@
-package quota
+package book
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -14,87 +13,6 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
-
-// kind is what a node of a price book's YAML is.
-type kind string
-
-const (
-	isMapping kind = "a mapping"
-	isList    kind = "a list"
-	isNumber  kind = "a number"
-	isText    kind = "text"
-	isFlag    kind = "true or false"
-	isNull    kind = "null"  // written out: removes what is inherited
-	isUnset   kind = "empty" // a key with nothing behind it
-)
-
-// tree is a price book's YAML, with the place of everything: what is left of it
-// when comments, quotes and styles are gone.
-type tree struct {
-	kind    kind
-	at      place
-	text    string  // of a scalar
-	entries []entry // of a mapping, in their order
-	items   []*tree // of a list
-
-	gone map[string]place // entries that an overlay removed, and where it did
-	flow bool             // printed on one line
-}
-
-// entry is a key of a mapping with its value.
-type entry struct {
-	key   string
-	at    place
-	value *tree
-}
-
-// get returns the value behind a key, or nil.
-func (t *tree) get(key string) *tree {
-	if e := t.entry(key); e != nil {
-		return e.value
-	}
-	return nil
-}
-
-func (t *tree) entry(key string) *entry {
-	if t == nil {
-		return nil
-	}
-	for i := range t.entries {
-		if t.entries[i].key == key {
-			return &t.entries[i]
-		}
-	}
-	return nil
-}
-
-// keys returns the keys of a mapping, in their order.
-func (t *tree) keys() []string {
-	if t == nil {
-		return nil
-	}
-	keys := make([]string, len(t.entries))
-	for i, e := range t.entries {
-		keys[i] = e.key
-	}
-	return keys
-}
-
-// put adds an entry or replaces it.
-func (t *tree) put(key string, at place, value *tree) {
-	if e := t.entry(key); e != nil {
-		e.at, e.value = at, value
-		return
-	}
-	t.entries = append(t.entries, entry{key, at, value})
-}
-
-// without returns a mapping that lacks some keys; t stays as it is.
-func (t *tree) without(keys ...string) *tree {
-	c := *t
-	c.entries = slices.DeleteFunc(slices.Clone(t.entries), func(e entry) bool { return slices.Contains(keys, e.key) })
-	return &c
-}
 
 const (
 	// maxBook bounds the text of a price book.

@@ -1,11 +1,11 @@
-package quota_test
+package book_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 func TestFollows(t *testing.T) {
@@ -33,10 +33,21 @@ families: {client: {windows: [{per: 1m, quota: 60}], keys: {friend: {windows: [{
 			if tt.want == "charge" { // of several pools a method names the one it charges
 				text, tt.want = strings.Replace(text, "route: 1", "route: {pool: units, cost: 1}", 1), ""
 			}
-			err := mustParse(t, text).Follows(mustParse(t, before))
-			if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, quota.ErrBadInput) || !strings.Contains(err.Error(), tt.want)) {
+			err := parse(t, text).Follows(parse(t, before))
+			if tt.want == "" && err != nil || tt.want != "" && (!errors.Is(err, book.ErrBadInput) || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+func TestFollowsNamesTheAccount(t *testing.T) {
+	const before = `
+revision: 5
+upstreams: {maps: {accounts: {a: {}, b: {}}, pools: {units: {quota: 100, windows: [{per: 24h}]}}, methods: {route: 1}}}
+`
+	err := parse(t, strings.Replace(before, "24h", "12h", 1)).Follows(parse(t, before))
+	if want := "maps@a/units has other windows"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
 	}
 }

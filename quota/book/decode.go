@@ -1,15 +1,12 @@
-package quota
+package book
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
-
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // bookKeys are the keys that each mapping of a price book may have.
@@ -109,15 +106,6 @@ func (r *reader) word(t *tree, label string, words ...string) (string, bool) {
 	return t.text, true
 }
 
-// list writes words as people do: a, b or c.
-func list(words []string, last string) string {
-	if len(words) == 1 {
-		return words[0]
-	}
-	n := len(words) - 1
-	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]
-}
-
 // policy reads refuse or admit; what is not there is def.
 func (r *reader) policy(t *tree, label string, def Policy) Policy {
 	if t == nil {
@@ -158,6 +146,36 @@ func (r *reader) duration(t *tree, label string) (time.Duration, bool) {
 	return d, true
 }
 
+// header reads the name of a header.
+func (r *reader) header(t *tree, label string) string {
+	const marks = "!#$%&'*+-.^_`|~"
+	if !r.is(t, isText, label) {
+		return ""
+	}
+	if !isToken(t.text, marks) {
+		r.fault(t.at, "%s %q is not the name of a header", label, t.text)
+	}
+	return t.text
+}
+
+// param reads the name of a query parameter.
+func (r *reader) param(t *tree, label string) string {
+	if !r.is(t, isText, label) {
+		return ""
+	}
+	if !isToken(t.text, "-._~") {
+		r.fault(t.at, "%s %q is not the name of a query parameter", label, t.text)
+	}
+	return t.text
+}
+
+// isToken holds for a short name of letters, digits and some marks.
+func isToken(s, marks string) bool {
+	return s != "" && len(s) <= 128 && !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(marks, c)
+	})
+}
+
 // wideName accepts the names of upstreams, methods, classes and families.
 func wideName(s string) string {
 	return badName(s, "-_.", true, "letters, digits, dot, dash and underscore")
@@ -189,138 +207,10 @@ func plainText(most int) func(string) string {
 	}
 }
 
-// extends reads which book this one is a difference from.
-func (r *reader) extends(t *tree) (string, place, bool) {
-	e := t.get("extends")
-	if e == nil {
-		return "", place{}, true
-	}
-	if e.kind != isText || !isBuiltin(e.text) {
-		r.fault(e.at, "extends must name a built-in price book, builtin or builtin/..., is %s", e.show())
-		return "", e.at, false
-	}
-	return e.text, e.at, true
-}
-
-// isBuiltin holds for the names that may stand behind extends.
-func isBuiltin(name string) bool {
-	variant, ok := strings.CutPrefix(name, "builtin")
-	return ok && (variant == "" || strings.HasPrefix(variant, "/") && wideName(variant[1:]) == "")
-}
-
-// book reads a whole book. Its result counts only if there were no faults.
-func (r *reader) book(t *tree) *Book {
-	b := &Book{Upstreams: map[string]*Upstream{}, Families: map[string]*Family{}, hosts: map[string]*routeTable{}}
-	r.sound(t, "price book", "the price book")
-	switch rev := t.get("revision"); {
-	case rev == nil:
-		r.fault(r.missing(t, "revision", place{r.top, 1, 1}), "revision is missing; write revision: 1, and raise it with every change of a window")
-	case rev.kind != isUnset: // sound has told
-		b.Revision, _ = r.integer(rev, "revision", 1, math.MaxInt32)
-	}
-	hosts := map[string]place{}
-	for _, e := range r.named(t.get("upstreams"), "upstreams", wideName) {
-		u, routes := r.upstream(e)
-		b.Upstreams[e.key] = u
-		for i, h := range r.texts(e.value.get("hosts"), "hosts") {
-			if first, dup := hosts[h.text]; dup {
-				r.fault(r.blame(h.at, first), "host %q is given twice, the other time at %s; keep one", h.text, r.other(h.at, first))
-			}
-			hosts[h.text] = h.at
-			if i < len(u.Hosts) {
-				b.hosts[u.Hosts[i]] = routes
-			}
-		}
-	}
-	for _, e := range r.named(t.get("families"), "families", wideName) {
-		b.Families[e.key] = r.family(e)
-	}
-	return b
-}
-
 // missing is the place of what is not there: where it was removed, or else.
 func (r *reader) missing(t *tree, key string, otherwise place) place {
 	if at, ok := t.gone[key]; ok {
 		return at
 	}
 	return otherwise
-}
-
-// other is the one of two places that blame does not pick.
-func (r *reader) other(a, b place) place {
-	if r.blame(a, b) == a {
-		return b
-	}
-	return a
-}
-
-// upstream reads one upstream and the routes of its methods.
-func (r *reader) upstream(e entry) (*Upstream, *routeTable) {
-	u := &Upstream{
-		Name: e.key, Unpriced: Refuse,
-		Classes: map[string]Class{}, Pools: map[string]*Allowance{}, Methods: map[string]*Method{},
-	}
-	routes := &routeTable{upstream: u}
-	if !r.sound(e.value, "upstream", fmt.Sprintf("upstream %q", e.key)) {
-		return u, routes
-	}
-	t := e.value
-	for _, h := range r.texts(t.get("hosts"), "hosts") {
-		if why := badHost(h.text); why != "" {
-			r.fault(h.at, "host %q %s", h.text, why)
-		}
-		u.Hosts = append(u.Hosts, h.text)
-	}
-	u.Unpriced = r.policy(t.get("unpriced"), "unpriced", Refuse)
-	u.Key = r.apiKey(t.get("api_key"))
-	if p := t.get("resumable"); p != nil {
-		u.Resumable = r.param(p, "resumable")
-	}
-	u.Refusals = r.refusals(t.get("refusals"))
-	for _, p := range r.named(t.get("pools"), "pools", narrowName) {
-		if a := r.pool(p, t.get("pools")); a != nil {
-			u.Pools[p.key] = a
-		}
-	}
-	r.accounts(u, t)
-	for _, c := range r.named(t.get("classes"), "classes", wideName) {
-		u.Classes[c.key] = r.class(c)
-		r.leavesSome(u, c, t.get("pools"))
-	}
-	given := map[string]place{}
-	for _, m := range r.named(t.get("methods"), "methods", wideName) {
-		method := r.method(m, t.get("pools"))
-		u.Methods[m.key] = method
-		r.payable(u, m)
-		r.routes(m, method, routes, given)
-	}
-	if len(given) > 0 && len(u.Hosts) == 0 {
-		r.fault(r.missing(t, "hosts", e.at), "upstream %q has routes but no hosts; name the hosts whose requests they are", u.Name)
-	}
-	r.stillCharged(t)
-	return u, routes
-}
-
-// class reads one class.
-func (r *reader) class(e entry) Class {
-	var c Class
-	t := e.value
-	if !r.sound(t, "class", fmt.Sprintf("class %q", e.key)) {
-		return c
-	}
-	if k := t.get("keep_free"); k != nil {
-		if percent, ok := strings.CutSuffix(k.text, "%"); ok && k.kind == isText {
-			c.KeepFreePercent, _ = r.integer(&tree{kind: isNumber, at: k.at, text: percent}, "keep_free in percent", 0, 99)
-		} else {
-			c.KeepFree, _ = r.integer(k, "keep_free", 0, window.MaxUnits)
-		}
-	}
-	if h := t.get("use_headroom"); h != nil && r.is(h, isFlag, "use_headroom") {
-		c.UseHeadroom = h.text == "true"
-		if c.UseHeadroom && (c.KeepFree > 0 || c.KeepFreePercent > 0) {
-			r.fault(r.blame(h.at, t.get("keep_free").at), "class %q cannot both keep units free and use the headroom; choose one", e.key)
-		}
-	}
-	c.Outage = r.policy(t.get("outage"), "outage", "")
-	return c
 }

@@ -1,4 +1,4 @@
-package quota_test
+package book_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 const routeBook = `
@@ -156,7 +156,7 @@ func TestMatchHost(t *testing.T) {
 			t.Errorf("host %q is %q, want %q", c.host, got, c.want)
 		}
 	}
-	if m := (&quota.Book{}).Match("GET", "api.example.com", "/"); m != (quota.Match{}) {
+	if m := (&book.Book{}).Match("GET", "api.example.com", "/"); m != (book.Match{}) {
 		t.Errorf("an empty book matches %v", m)
 	}
 }
@@ -176,8 +176,8 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 }
 
 // slowMatch is the obvious way to match: all routes, one segment after the other.
-func slowMatch(u *quota.Upstream, verb, path string) (*quota.Method, int) {
-	var best *quota.Method
+func slowMatch(u *book.Upstream, verb, path string) (*book.Method, int) {
+	var best *book.Method
 	var bestRank []int
 	matches := 0
 	for _, m := range u.Methods {
@@ -203,7 +203,7 @@ func less(a, b []int) bool {
 }
 
 // slowRoute ranks each segment: 0 literal, 1 {name}:verb, 2 {name}.
-func slowRoute(r quota.Route, verb, path string) ([]int, bool) {
+func slowRoute(r book.Route, verb, path string) ([]int, bool) {
 	if verb == "" {
 		verb = "GET"
 	}
@@ -238,7 +238,7 @@ func isData(s string) bool {
 }
 
 func FuzzMatch(f *testing.F) {
-	b, err := quota.ParseBook("routes", []byte(routeBook), nil)
+	b, err := book.Parse("routes", []byte(routeBook), nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func FuzzMatch(f *testing.F) {
 	})
 }
 
-func name(m *quota.Method) string {
+func name(m *book.Method) string {
 	if m == nil {
 		return "no method"
 	}
@@ -271,7 +271,7 @@ func name(m *quota.Method) string {
 }
 
 func BenchmarkMatch(b *testing.B) {
-	book, err := quota.ParseBook("routes", []byte(routeBook), nil)
+	costs, err := book.Parse("routes", []byte(routeBook), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -279,14 +279,14 @@ func BenchmarkMatch(b *testing.B) {
 		b.Run(path, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				book.Match("GET", "api.example.com", path)
+				costs.Match("GET", "api.example.com", path)
 			}
 		})
 	}
 }
 
 func ExampleBook_Match() {
-	b, err := quota.ParseBook("costs.yaml", []byte(`
+	b, err := book.Parse("costs.yaml", []byte(`
 revision: 1
 upstreams:
   books:

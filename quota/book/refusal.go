@@ -1,4 +1,4 @@
-package quota
+package book
 
 import (
 	"slices"
@@ -7,15 +7,9 @@ import (
 	"time"
 )
 
-// APIKey is how a call over HTTP says whose it is.
-type APIKey struct {
-	Header string // that carries the key; "" if the book does not say
-	Query  string // the parameter that would too, and that shows the key to whoever sees the URL
-}
-
-// RefusalRule reads an upstream's own no: which answers it is for, and what they
+// Refusal reads an upstream's own no: which answers it is for, and what they
 // mean. Of Until, For and Credential one is set.
-type RefusalRule struct {
+type Refusal struct {
 	Status []int    // of the answer: one of these
 	Header string   // that it has; "" does not ask
 	Value  string   // of Header; "" asks only that it is there
@@ -36,25 +30,8 @@ const (
 	maxPhrase   = 256 // bytes of a text to be found in a body
 )
 
-// apiKey reads how calls say whose they are.
-func (r *reader) apiKey(t *tree) (k APIKey) {
-	if t == nil || !r.sound(t, "API key", "api_key") {
-		return k
-	}
-	header := t.get("header")
-	if header == nil {
-		r.fault(r.missing(t, "header", t.at), "api_key has no header; name the one that carries the key, as in {header: X-Api-Key}")
-		return k
-	}
-	k.Header = r.header(header, "header of api_key")
-	if q := t.get("query"); q != nil {
-		k.Query = r.param(q, "query of api_key")
-	}
-	return k
-}
-
 // refusals reads the rules for an upstream's own no.
-func (r *reader) refusals(t *tree) []RefusalRule {
+func (r *reader) refusals(t *tree) []Refusal {
 	if t == nil || !r.is(t, isList, "refusals") {
 		return nil
 	}
@@ -62,7 +39,7 @@ func (r *reader) refusals(t *tree) []RefusalRule {
 		r.fault(t.at, "there may be at most %d refusals, there are %d", maxRefusals, n)
 		return nil
 	}
-	var rules []RefusalRule
+	var rules []Refusal
 	var at []place
 	for _, item := range t.items {
 		rule, ok := r.refusal(item)
@@ -81,7 +58,7 @@ func (r *reader) refusals(t *tree) []RefusalRule {
 }
 
 // covers holds for a rule that takes every answer another one is for.
-func (u *RefusalRule) covers(v *RefusalRule) bool {
+func (u *Refusal) covers(v *Refusal) bool {
 	if u.Until != "" && u.Until != UntilReset {
 		return false // only where its header is to be read
 	}
@@ -90,7 +67,7 @@ func (u *RefusalRule) covers(v *RefusalRule) bool {
 }
 
 // refusal reads one rule.
-func (r *reader) refusal(t *tree) (u RefusalRule, ok bool) {
+func (r *reader) refusal(t *tree) (u Refusal, ok bool) {
 	if !r.sound(t, "refusal", "a refusal") {
 		return u, false
 	}
@@ -173,7 +150,7 @@ func (r *reader) headerValue(t *tree) (name, value string) {
 }
 
 // meaning reads what a rule does.
-func (r *reader) meaning(t *tree, u *RefusalRule) {
+func (r *reader) meaning(t *tree, u *Refusal) {
 	var given []string
 	for _, key := range []string{"until", "for", "credential"} {
 		if t.get(key) != nil {
@@ -195,8 +172,8 @@ func (r *reader) meaning(t *tree, u *RefusalRule) {
 		}
 	case "for":
 		d, ok := r.duration(v, "for")
-		if ok && (d < time.Second || d > maxBlock) {
-			r.fault(v.at, "for must be from 1s to %s, is %s", brief(maxBlock), v.text)
+		if ok && (d < time.Second || d > MaxBlock) {
+			r.fault(v.at, "for must be from 1s to %s, is %s", brief(MaxBlock), v.text)
 		}
 		u.For = d
 	case "credential":
@@ -206,48 +183,7 @@ func (r *reader) meaning(t *tree, u *RefusalRule) {
 	}
 }
 
-// header reads the name of a header.
-func (r *reader) header(t *tree, label string) string {
-	const marks = "!#$%&'*+-.^_`|~"
-	if !r.is(t, isText, label) {
-		return ""
-	}
-	if !isToken(t.text, marks) {
-		r.fault(t.at, "%s %q is not the name of a header", label, t.text)
-	}
-	return t.text
-}
-
-// param reads the name of a query parameter.
-func (r *reader) param(t *tree, label string) string {
-	if !r.is(t, isText, label) {
-		return ""
-	}
-	if !isToken(t.text, "-._~") {
-		r.fault(t.at, "%s %q is not the name of a query parameter", label, t.text)
-	}
-	return t.text
-}
-
-// isToken holds for a short name of letters, digits and some marks.
-func isToken(s, marks string) bool {
-	return s != "" && len(s) <= 128 && !strings.ContainsFunc(s, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(marks, c)
-	})
-}
-
-func (k APIKey) tree() *tree {
-	t := &tree{kind: isMapping, flow: true}
-	if k.Header != "" {
-		t.add("header", text(k.Header))
-	}
-	if k.Query != "" {
-		t.add("query", text(k.Query))
-	}
-	return t
-}
-
-func (u *RefusalRule) tree() *tree {
+func (u *Refusal) tree() *tree {
 	t := &tree{kind: isMapping, flow: true}
 	statuses := &tree{kind: isList, flow: true}
 	for _, s := range u.Status {

@@ -1,7 +1,6 @@
-package quota
+package book
 
 import (
-	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -78,6 +77,45 @@ func plainAddress(name string) string {
 		return a.String()
 	}
 	return "[" + a.String() + "]"
+}
+
+// badHost says what is wrong with a host of the book.
+func badHost(host string) string {
+	name, port := splitPort(host)
+	switch {
+	case strings.Contains(host, "/"):
+		return "must be a host alone, without scheme and path"
+	case host != strings.ToLower(host):
+		return "must be written in lower case"
+	case name == "" || len(name) > 253:
+		return "is not the name of a host"
+	}
+	if name != host {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || strconv.FormatUint(n, 10) != port {
+			return "has a port that is none; it must be from 1 to 65535"
+		}
+	}
+	if inner, ok := strings.CutPrefix(name, "["); ok {
+		a, err := netip.ParseAddr(strings.TrimSuffix(inner, "]"))
+		if err != nil || !a.Is6() || a.Zone() != "" || !strings.HasSuffix(inner, "]") {
+			return "is not an IPv6 address in brackets"
+		}
+		if plain := plainAddress(name); plain != name {
+			return "must be written as " + plain
+		}
+		return ""
+	}
+	for _, label := range strings.Split(name, ".") {
+		ok := label != "" && len(label) <= 63 && label[0] != '-' && label[len(label)-1] != '-'
+		for i := 0; i < len(label); i++ {
+			c := label[i]
+			ok = ok && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_')
+		}
+		if !ok {
+			return "is not the name of a host; letters, digits, dots and dashes, with a port behind a colon"
+		}
+	}
+	return ""
 }
 
 // routeTable is the routes of an upstream: a tree of segments for each verb.
@@ -197,115 +235,4 @@ func unhex(c byte) byte {
 // isPathByte holds for what may stand unescaped in a segment, by RFC 3986.
 func isPathByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~!$&'()*+,;=:@", c) >= 0
-}
-
-// parseRoute reads "GET /path/{name}", or says what is wrong with it.
-func parseRoute(text string) (r Route, why string) {
-	verb, path, ok := strings.Cut(text, " ")
-	if !ok || !strings.HasPrefix(path, "/") {
-		return r, `must be a verb and a path, as in "GET /v3/videos"`
-	}
-	if verb == "" || len(verb) > 16 || strings.Trim(verb, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
-		return r, "must begin with a verb in capitals, as in GET"
-	}
-	if len(path) > 1024 {
-		return r, "is longer than 1024 bytes"
-	}
-	if path == "/" {
-		return Route{verb, path}, ""
-	}
-	for _, part := range strings.Split(path[1:], "/") {
-		if why := badSegment(part); why != "" {
-			return r, why
-		}
-	}
-	return Route{verb, path}, ""
-}
-
-// badSegment says what is wrong with a segment of a path template.
-func badSegment(part string) string {
-	name, after, closed := strings.Cut(part, "}")
-	if open := strings.HasPrefix(part, "{"); open || closed || strings.Contains(part, "{") {
-		switch {
-		case !open || !closed || strings.ContainsAny(after, "{}"):
-			return "has braces that are not a whole segment, as in /{id} or /{id}:verb"
-		case wideName(name[1:]) != "":
-			return fmt.Sprintf("has a bad name in %q", part)
-		case after == "":
-			return ""
-		case after[0] != ':' || len(after) == 1 || wideName(after[1:]) != "":
-			return "has braces that are not a whole segment, as in /{id} or /{id}:verb"
-		}
-		return ""
-	}
-	switch part {
-	case "":
-		return "has an empty segment; remove the double or last slash"
-	case ".", "..":
-		return fmt.Sprintf("has a segment %q, which no request keeps", part)
-	}
-	for i := 0; i < len(part); i++ {
-		switch c := part[i]; {
-		case c == '?' || c == '#':
-			return fmt.Sprintf("has a %q; a route is a path without query and fragment", c)
-		case !isPathByte(c):
-			return fmt.Sprintf("has a %q, which a path does not hold unescaped", rune(c))
-		}
-	}
-	return ""
-}
-
-// shape is the route without the names in its braces: two routes of one shape
-// are the same.
-func (r Route) shape() string {
-	var s strings.Builder
-	s.WriteString(r.Verb)
-	s.WriteByte(' ')
-	in := false
-	for _, c := range r.Path {
-		if in = in && c != '}'; !in {
-			s.WriteRune(c)
-		}
-		in = in || c == '{'
-	}
-	return s.String()
-}
-
-// badHost says what is wrong with a host of the book.
-func badHost(host string) string {
-	name, port := splitPort(host)
-	switch {
-	case strings.Contains(host, "/"):
-		return "must be a host alone, without scheme and path"
-	case host != strings.ToLower(host):
-		return "must be written in lower case"
-	case name == "" || len(name) > 253:
-		return "is not the name of a host"
-	}
-	if name != host {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || strconv.FormatUint(n, 10) != port {
-			return "has a port that is none; it must be from 1 to 65535"
-		}
-	}
-	if inner, ok := strings.CutPrefix(name, "["); ok {
-		a, err := netip.ParseAddr(strings.TrimSuffix(inner, "]"))
-		if err != nil || !a.Is6() || a.Zone() != "" || !strings.HasSuffix(inner, "]") {
-			return "is not an IPv6 address in brackets"
-		}
-		if plain := plainAddress(name); plain != name {
-			return "must be written as " + plain
-		}
-		return ""
-	}
-	for _, label := range strings.Split(name, ".") {
-		ok := label != "" && len(label) <= 63 && label[0] != '-' && label[len(label)-1] != '-'
-		for i := 0; i < len(label); i++ {
-			c := label[i]
-			ok = ok && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_')
-		}
-		if !ok {
-			return "is not the name of a host; letters, digits, dots and dashes, with a port behind a colon"
-		}
-	}
-	return ""
 }
