@@ -66,10 +66,7 @@ func TestGuidesNameWhatIsThere(t *testing.T) {
 	named := regexp.MustCompile(`(?m)^make ([a-z]+(?:-[a-z]+)*)|go doc (\./\S*[\w/])|(?:^|[\s=])((?:deploy|cmd|quota|internal|\./cmd|\./quota)/[\w./-]*\w)`)
 	for _, page := range guides(t) {
 		text := read(t, page)
-		var code []string
-		for _, block := range fences.FindAllString(text, -1) {
-			code = append(code, block)
-		}
+		code := fences.FindAllString(text, -1)
 		for _, span := range spans.FindAllString(fences.ReplaceAllString(text, ""), -1) {
 			code = append(code, strings.Trim(span, "`"))
 		}

@@ -25,7 +25,7 @@ func TestSignalsAreCaughtBeforeLargePackagesAreInitialized(t *testing.T) {
 	}
 	for _, large := range []string{"modernc.org/sqlite", "google.golang.org/api", "github.com/spf13/viper", "encoding/gob", "net/http"} {
 		if strings.Contains(before, "\ninit "+large) {
-			t.Errorf("%s is initialized first", large)
+			t.Errorf("%s is set up first", large)
 		}
 	}
 }

@@ -29,7 +29,7 @@ var house = [][]string{
 	{"internal/sqlitefile", "internal/svg"}, // of all who keep a file of SQLite; of all who draw
 	{"internal/youtubesim"},                 // an upstream: it knows nothing of us
 	{"internal/redisclock", "internal/redistest", "internal/childtest"}, // for tests and simulations
-	{"internal/deadline", "internal/signals"},                           // signals: caught before large packages are initialized
+	{"internal/deadline", "internal/signals"},                           // signals: caught before large packages are set up
 	{"internal/floors"},
 }
 

@@ -46,14 +46,14 @@ func (s *Store) combine(ctx context.Context, j *job) error {
 		return err
 	}
 	batch := append([]*job{j}, s.queue.take(maxCombined-1)...)
-	failed, undone := errPanicked, true
+	failed, undone, panicked := errPanicked, true, true
 	defer func() { // also after a panic: nobody may wait for ever
 		for _, k := range batch[1:] {
 			k.tell(failed, undone)
 			k.done = true
 			close(k.wake)
 		}
-		if failed == errPanicked {
+		if panicked {
 			_ = tx.End(failed)
 		}
 	}()
@@ -64,6 +64,7 @@ func (s *Store) combine(ctx context.Context, j *job) error {
 		}
 	}
 	failed = tx.End(s.work.broken)
+	panicked = false
 	if undone = failed != nil; !undone {
 		failed = s.births.remember(context.WithoutCancel(ctx), s.saved)
 	}
