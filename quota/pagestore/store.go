@@ -222,7 +222,8 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 	return all, nil
 }
 
-// Close waits for the transaction under way. Calls after it fail.
+// Close waits for the transaction under way. With Combine, calls after it fail. A store
+// whose callers take turns has nothing to close.
 func (s *Store) Close() {
 	if s != nil {
 		s.queue.close()
