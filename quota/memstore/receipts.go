@@ -22,7 +22,8 @@ type receipts struct {
 }
 
 // A batch holds up to so many receipts, and of a quarter of their life only. Where the
-// one before it was full it is twice as large, and nothing is ever moved.
+// one before it was full it is twice as large, where that was almost empty half as
+// large, and nothing is ever moved.
 const (
 	smallBatch = 1 << 6
 	largeBatch = 1 << 14
@@ -104,8 +105,10 @@ func (r *receipts) room(now window.Instant, most int64) error {
 		if age := now.Sub(b.receipts[0].made); !full && 0 <= age && age < quota.ReceiptLife/4 {
 			return nil
 		}
-		if size = smallBatch; full {
-			size = min(2*len(b.heads), largeBatch)
+		if size = len(b.heads); full {
+			size = min(2*size, largeBatch)
+		} else if len(b.receipts) < size/4 {
+			size = max(size/2, smallBatch)
 		}
 	}
 	b := r.spare
