@@ -57,7 +57,8 @@ func (s *Store) combine(ctx context.Context, j *job) error {
 			_ = tx.End(failed)
 		}
 	}()
-	s.work.begin(tx.Load(scopeOf(batch)))
+	s.scope.name(batch)
+	s.work.begin(tx.Load(&s.scope))
 	for _, k := range batch {
 		if s.work.broken == nil {
 			k.err = k.do(&s.work, tx, k)
@@ -83,9 +84,10 @@ func (j *job) tell(failed error, undone bool) {
 	}
 }
 
-// scopeOf names all that jobs will ask for.
-func scopeOf(batch []*job) *Scope {
-	var s Scope
+// name takes up all that jobs will ask for.
+func (s *Scope) name(batch []*job) {
+	clear(s.Charges)
+	s.Charges, s.Receipts = s.Charges[:0], s.Receipts[:0]
 	for _, j := range batch {
 		s.Charges = append(append(s.Charges, j.request.Charges...), j.block.Charges...)
 		if id := j.request.ID; id != "" {
@@ -96,7 +98,6 @@ func scopeOf(batch []*job) *Scope {
 			s.Receipts = append(s.Receipts, ReceiptID{t.Upstream, t.Account, t.ID})
 		}
 	}
-	return &s
 }
 
 // enter returns when the job leads, and how long it waited for that; or it is done;

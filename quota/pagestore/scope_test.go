@@ -25,7 +25,10 @@ func (s *scopes) View(context.Context) (pagestore.Tx, error)                 { r
 func (s *scopes) End(err error) error                                        { return err }
 
 func (s *scopes) Load(scope *pagestore.Scope) error {
-	s.last = scope
+	copied := &pagestore.Scope{ // it is used again
+		Charges: append([]quota.Charge(nil), scope.Charges...), Receipts: append([]pagestore.ReceiptID(nil), scope.Receipts...),
+	}
+	s.last = copied
 	return errLoad
 }
 

@@ -295,6 +295,7 @@ type work struct {
 	pools   []string
 	grant   Grant
 	nonces  *rand.ChaCha8
+	scope   Scope
 	births  births
 	saved   []*Entry // that must be remembered
 	broken  error    // something could not be written: the transaction must not be committed
