@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -10,12 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/breaker"
 	"github.com/headroom-quota/headroom/quota/journal"
+	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
 	"github.com/headroom-quota/headroom/quota/redisstore"
@@ -24,10 +23,10 @@ import (
 
 // openLedger opens the ledger that the settings name, and what keeps a job from
 // running twice.
-func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quota.Ledger, ingest.Locker, error) {
+func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quota.Ledger, lease.Locker, error) {
 	o := &quota.Options{Clock: a.clock, Observer: a.observer}
 	var store quota.Store
-	var locks ingest.Locker = ingest.Files(filepath.Join(s.state, "locks"))
+	var locks lease.Locker = lease.Files(filepath.Join(s.state, "locks"))
 	kind, where, err := s.home()
 	switch {
 	case err != nil:
@@ -35,7 +34,7 @@ func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quot
 		store = memstore.New(&memstore.Options{Clock: a.clock})
 	case kind == "sqlite":
 		store, err = a.openFile(ctx, s, where, done)
-		locks = ingest.Files(filepath.Join(filepath.Dir(where), "locks"))
+		locks = lease.Files(filepath.Join(filepath.Dir(where), "locks"))
 	default:
 		store, locks, err = a.openRedis(ctx, s, o, done)
 	}
@@ -90,7 +89,7 @@ func besides(path string) string {
 
 // openRedis opens a ledger that may be out of reach: with a journal of what is spent
 // meanwhile, and a breaker.
-func (a *app) openRedis(ctx context.Context, s *settings, o *quota.Options, done *closers) (quota.Store, ingest.Locker, error) {
+func (a *app) openRedis(ctx context.Context, s *settings, o *quota.Options, done *closers) (quota.Store, lease.Locker, error) {
 	path := filepath.Join(s.state, "journal.db")
 	if err := s.makeState(path); err != nil {
 		return nil, nil, err
@@ -116,7 +115,7 @@ func (a *app) openRedis(ctx context.Context, s *settings, o *quota.Options, done
 	for _, w := range warnings {
 		a.log.Warn("the ledger's server is not set up for it", "setting", w)
 	}
-	return breaker.New(store, nil), leases{store, ingest.Files(filepath.Join(s.state, "locks"))}, nil
+	return breaker.New(store, nil), lease.Shared{Server: store, Files: lease.Files(filepath.Join(s.state, "locks"))}, nil
 }
 
 // openJournal opens the journal of a ledger, which forgets what it remembers of the
@@ -167,33 +166,6 @@ func (a *app) warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	a.warnings = append(a.warnings, text)
 	a.log.Warn(text)
-}
-
-// leases locks by leases in Redis, for the processes of many machines. In an outage
-// calls may still be admitted, so then the processes of this machine at least keep
-// out of each other's way; the catalog refuses whoever has been overtaken.
-type leases struct {
-	store *redisstore.Store
-	files ingest.Files
-}
-
-// Lock implements [ingest.Locker].
-func (l leases) Lock(ctx context.Context, name string) (ingest.Lock, error) {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "an unknown host"
-	}
-	lease, err := l.store.Lease(ctx, name, fmt.Sprintf("process %d on %s", os.Getpid(), host))
-	if errors.Is(err, redisstore.ErrLeased) {
-		return nil, fmt.Errorf("%w: %w", ingest.ErrHeld, err)
-	}
-	if errors.Is(err, quota.ErrOutage) {
-		return l.files.Lock(ctx, name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return lease, nil
 }
 
 // makeState makes our own folder for a file that is to be in it, and no other one.

@@ -18,6 +18,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/lease"
 )
 
 // runFlags are those of ingestor run.
@@ -79,7 +80,7 @@ type works struct {
 	settings *settings
 	ledger   *quota.Ledger
 	catalog  *catalog.Catalog
-	locks    ingest.Locker
+	locks    lease.Locker
 	runner   *ingest.Runner
 	log      *slog.Logger
 }

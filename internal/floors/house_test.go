@@ -20,6 +20,7 @@ var house = [][]string{
 	{"internal/boundary"},                  // what limiters let through at worst
 	{"quota/meter", "quota/throttle", "."}, // the root holds the built-in price books
 	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/journal", "quota/breaker"},
+	{"quota/lease"},     // who holds a job
 	{"quota/pagestore"}, // a whole store over a backend, for those that keep pages in Go
 	{"quota/storekit"},
 	{"quota/storetest"},
@@ -38,6 +39,7 @@ var tenants = map[string][]string{
 	"quota/window": {},
 	"internal/svg": {},
 	"quota":        {module + "/quota/window", "github.com/goccy/go-yaml"},
+	"quota/lease":  {module + "/quota", module + "/quota/window", "github.com/goccy/go-yaml", "golang.org/x/sys/unix"},
 }
 
 // keys open a dependency to a few packages only, tests aside. A path stands for
