@@ -15,6 +15,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/journal"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
+	"github.com/headroom-quota/headroom/quota/open"
 	"github.com/headroom-quota/headroom/quota/redisstore"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 	"github.com/headroom-quota/headroom/quota/throttle"
@@ -27,7 +28,7 @@ func TestZeroValuesSayHowTheyAreMade(t *testing.T) {
 	var noLedger *quota.Ledger
 	var noReservation *quota.Reservation
 	for _, v := range []any{
-		&quota.Ledger{}, noLedger, &quota.Hold{}, &memstore.Store{}, &sqlitestore.Store{}, &redisstore.Store{},
+		&quota.Ledger{}, noLedger, &quota.Hold{}, &memstore.Store{}, &sqlitestore.Store{}, &redisstore.Store{}, &open.Opened{},
 		&breaker.Store{}, &journal.Journal{}, &meter.Transport{}, &throttle.Throttle{},
 	} {
 		zero := reflect.ValueOf(v)

@@ -223,12 +223,12 @@ func (f *findings) lostRefusals(s *settings) {
 }
 
 func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *closers) *quota.Ledger {
-	l, _, err := a.openLedger(ctx, s, done)
+	l, err := a.openLedger(ctx, s, done)
 	if err != nil {
 		f.fault("ledger", err)
 		return nil
 	}
-	for _, w := range a.warnings {
+	for _, w := range a.opened.Warnings {
 		f.warn("ledger", "%s", w)
 	}
 	began := time.Now()
@@ -260,8 +260,8 @@ func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *c
 		f.warn("ledger", "it is new and assumes that nothing was spent today; if that is wrong: ingestor quota adjust POOL UNITS --reason TEXT")
 	case s.fresh:
 		f.warn("ledger", "its address says ?fresh: a ledger that was deleted or restored from a backup goes unnoticed")
-	case a.trusting:
-		f.warn("ledger", "this machine remembers nothing of it and trusts what it finds; if that is so each time, keep %s between runs, else a loss goes unnoticed", a.journal.Path())
+	case !a.opened.Remembered:
+		f.warn("ledger", "this machine remembers nothing of it and trusts what it finds; if that is so each time, keep %s between runs, else a loss goes unnoticed", a.opened.Journal.Path())
 	}
 	a.checkJournal(ctx, f, l)
 	return l
@@ -269,7 +269,7 @@ func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *c
 
 // checkJournal says what waits in the journal for other ledgers than this one.
 func (a *app) checkJournal(ctx context.Context, f *findings, l *quota.Ledger) {
-	if a.journal == nil {
+	if a.opened.Journal == nil {
 		return
 	}
 	stray, err := l.Strays(ctx)
@@ -287,7 +287,7 @@ func (a *app) checkJournal(ctx context.Context, f *findings, l *quota.Ledger) {
 		f.warn("journal", "%d units of %s were admitted for a ledger that was at this address before, and are never charged to this one; "+
 			"count them here with ingestor quota adjust, or drop them: ingestor ledger fresh --reason TEXT", c.Units, c.Pool)
 	}
-	others, err := a.journal.Others(ctx)
+	others, err := a.opened.Journal.Others(ctx)
 	if err != nil {
 		f.fault("journal", err)
 		return

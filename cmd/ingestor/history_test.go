@@ -13,6 +13,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
 // past is a place with a ledger, its journal and a catalog of runs, at 09:00 in
@@ -35,12 +36,15 @@ func newPast(t *testing.T) *past {
 // in does something as a process does it, with this ledger and the catalog.
 func (p *past) in(ledger string, do func(*app, *settings, *quota.Ledger, *catalog.Catalog)) {
 	p.Helper()
-	address, fresh := cutFresh("sqlite:" + filepath.Join(p.dir, ledger))
-	s := &settings{Ledger: address, fresh: fresh, Catalog: filepath.Join(p.dir, "catalog.db"), state: p.dir, book: p.book}
+	address, err := open.Parse("sqlite:" + filepath.Join(p.dir, ledger))
+	if err != nil {
+		p.Fatal(err)
+	}
+	s := &settings{Ledger: address.String(), fresh: address.Fresh, Catalog: filepath.Join(p.dir, "catalog.db"), state: p.dir, book: p.book}
 	s.Jobs = map[string]ingest.Job{"trending": {Name: "trending"}}
 	a := &app{clock: p.clock, log: slog.New(slog.DiscardHandler), stdout: io.Discard, stderr: io.Discard, loaded: s, output: "json"}
 	var done closers
-	l, _, err := a.openLedger(p.Context(), s, &done)
+	l, err := a.openLedger(p.Context(), s, &done)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -182,22 +186,4 @@ func TestLedgerThatKnowsLessThanTheRuns(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-func TestCutFresh(t *testing.T) {
-	for address, want := range map[string]struct {
-		rest  string
-		fresh bool
-	}{
-		"sqlite:/a/ledger.db":                     {"sqlite:/a/ledger.db", false},
-		"sqlite:/a/ledger.db?fresh":               {"sqlite:/a/ledger.db", true},
-		"sqlite:/a/who?.db":                       {"sqlite:/a/who?.db", false},
-		"redis://h/0?fresh=1":                     {"redis://h/0", true},
-		"redis://h/0?protocol=2&fresh=1&addr=h:2": {"redis://h/0?protocol=2&addr=h:2", true},
-		"redis://h/0?fresh=0":                     {"redis://h/0?fresh=0", false},
-	} {
-		if rest, fresh := cutFresh(address); rest != want.rest || fresh != want.fresh {
-			t.Errorf("%s: %s, %t", address, rest, fresh)
-		}
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // Files locks by files in a directory, one for each name: for processes of one
@@ -17,6 +19,9 @@ type Files string
 
 // Lock implements [Locker].
 func (dir Files) Lock(_ context.Context, name string) (Lock, error) {
+	if dir == "" {
+		return nil, quota.BadInput("lock %s: say in which folder", name)
+	}
 	if err := os.MkdirAll(string(dir), 0o700); err != nil {
 		return nil, fmt.Errorf("lock the job: %w", err)
 	}

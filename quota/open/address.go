@@ -1,0 +1,93 @@
+package open
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+)
+
+// Address says where a ledger is. [Parse] makes it.
+type Address struct {
+	Scheme string // memory, sqlite, redis, rediss or unix
+	File   string // the path of the ledger in SQLite; empty for the others
+	Fresh  bool   // the address has the option fresh; see [Options].Fresh
+	rest   string // what stands behind the scheme, except for the option
+}
+
+// String returns the address without the option fresh. It may hold a password.
+func (a *Address) String() string {
+	if a.Scheme == "sqlite" {
+		return "sqlite:" + a.File
+	}
+	return a.Scheme + ":" + a.rest
+}
+
+// Parse reads the address of a ledger and looks at nothing else:
+//
+//	memory:                      in this process, and gone with it
+//	sqlite:PATH                  in a file, for the processes of one machine
+//	redis://HOST:PORT/DB         on a server, for many machines; also rediss:// and unix://
+//
+// Package redisstore lists the addresses of Redis. Behind an address, ?fresh sets
+// [Address].Fresh.
+func Parse(address string) (*Address, error) {
+	address, fresh := cutFresh(address)
+	scheme, rest, colon := strings.Cut(address, ":")
+	switch {
+	case scheme == "memory" && colon && rest != "":
+		return nil, fmt.Errorf("nothing may stand behind memory: as in %q", address)
+	case scheme == "sqlite" && rest == "":
+		return nil, errors.New("name a file, as sqlite:/var/lib/ingestor/ledger.db")
+	case colon && scheme == "sqlite":
+		return &Address{Scheme: scheme, File: rest, Fresh: fresh}, nil
+	case colon && (scheme == "memory" || scheme == "redis" || scheme == "rediss" || scheme == "unix"):
+		return &Address{Scheme: scheme, Fresh: fresh, rest: rest}, nil
+	case !colon:
+		return nil, fmt.Errorf("%q is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH; is it a file? then write sqlite:%[1]s", address)
+	}
+	return nil, fmt.Errorf("%q is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH", scheme+":") // what follows may be a secret
+}
+
+// cutFresh takes the option fresh out of an address: the stores do not know it.
+func cutFresh(address string) (rest string, fresh bool) {
+	before, query, has := strings.Cut(address, "?")
+	if !has {
+		return address, false
+	}
+	var others []string
+	for option := range strings.SplitSeq(query, "&") {
+		if option == "fresh" || option == "fresh=1" {
+			fresh = true
+		} else {
+			others = append(others, option)
+		}
+	}
+	if !fresh {
+		return address, false
+	}
+	if len(others) > 0 {
+		before += "?" + strings.Join(others, "&")
+	}
+	return before, true
+}
+
+// StateDir returns the folder where a program keeps what must survive it, such as a
+// ledger: $XDG_STATE_HOME/program, or .local/state/program in the user's home. It does
+// not make the folder.
+func StateDir(program string) (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, program), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil { // cron may start us with nothing
+		me, failed := user.Current()
+		if failed != nil || me.HomeDir == "" {
+			return "", errors.New("nobody says where your home is; set HOME")
+		}
+		home = me.HomeDir
+	}
+	return filepath.Join(home, ".local", "state", program), nil
+}
