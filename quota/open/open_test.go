@@ -13,6 +13,7 @@ import (
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/internal/redistest"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/breaker"
 	"github.com/headroom-quota/headroom/quota/journal"
 	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/open"
@@ -187,6 +188,15 @@ func TestServerThatIsDownIsNoError(t *testing.T) {
 		refuse := quota.Call{Method: "videos.list", Outage: quota.Refuse}
 		if _, err := opened.Ledger.Reserve(t.Context(), refuse); !errors.Is(err, quota.ErrOutage) {
 			t.Errorf("a call that is to be refused: %v", err)
+		}
+		for range 3 {
+			_, err := opened.Ledger.Reserve(t.Context(), refuse)
+			if errors.Is(err, breaker.ErrOpen) {
+				break
+			}
+		}
+		if _, err := opened.Ledger.Reserve(t.Context(), refuse); !errors.Is(err, breaker.ErrOpen) {
+			t.Errorf("a call when the server is known to be down: %v", err)
 		}
 		admit := quota.Call{Method: "videos.list", Outage: quota.Admit}
 		if r, err := opened.Ledger.Reserve(t.Context(), admit); err != nil || !r.Outage {
