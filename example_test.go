@@ -11,7 +11,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
-// README.md shows it.
+// docs/library.md shows it.
 func Example() {
 	book, err := headroom.Load("") // the built-in prices; or the path of your own costs.yaml
 	if err != nil {
@@ -24,7 +24,7 @@ func Example() {
 	r, err := ledger.Reserve(context.Background(), quota.Call{Method: "search.list", Job: "news"})
 	var refused *quota.RefusedError
 	if errors.As(err, &refused) {
-		fmt.Println("stop, and come again at", refused.RetryAt) // the same call succeeds then
+		fmt.Println("try again at", refused.RetryAt) // the same call succeeds then
 		return
 	}
 	if err != nil {

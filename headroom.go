@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 var (
@@ -20,7 +21,7 @@ var (
 
 // Builtin returns the text of a built-in price book: "builtin", which is
 // today's, or "builtin/youtube-2025", the older prices of a single pool. It is
-// what [quota.BookOptions] asks for.
+// what [book.Options] asks for.
 func Builtin(name string) ([]byte, bool) {
 	switch name {
 	case "builtin":
@@ -32,7 +33,7 @@ func Builtin(name string) ([]byte, bool) {
 }
 
 // Load reads the price book at path; an empty path is the built-in one. A book
-// may extend a built-in one. Faults are [quota.BookError]s and name file, line
+// may extend a built-in one. Faults are [book.Error]s and name file, line
 // and column.
 func Load(path string) (*quota.Book, error) {
 	text, name := costs, "builtin"
@@ -43,5 +44,5 @@ func Load(path string) (*quota.Book, error) {
 		}
 		name = path
 	}
-	return quota.ParseBook(name, text, &quota.BookOptions{Builtins: Builtin})
+	return book.Parse(name, text, &book.Options{Builtins: Builtin})
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -309,17 +310,17 @@ func rehearsal() (*quota.Ledger, *httptest.Server) {
 	os.Setenv("YOUTUBE_API_KEY", sdkKey)
 	sim, clock := sandbox(&youtubesim.Options{})
 	server := httptest.NewServer(sim)
-	book, err := quota.ParseBook("costs.yaml", fmt.Appendf(nil, `
+	costs, err := book.Parse("costs.yaml", fmt.Appendf(nil, `
 extends: builtin
 upstreams:
   youtube:
     hosts: [%q]
     pools: {searches: {quota: 2, headroom: 0, windows: [{per: 24h}]}}
-`, server.Listener.Addr()), &quota.BookOptions{Builtins: headroom.Builtin})
+`, server.Listener.Addr()), &book.Options{Builtins: headroom.Builtin})
 	if err != nil {
 		log.Fatal(err)
 	}
-	ledger, err := quota.New(book, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
+	ledger, err := quota.New(costs, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
 	if err != nil {
 		log.Fatal(err)
 	}

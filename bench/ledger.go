@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
@@ -16,7 +17,7 @@ func ledger(windows func(per time.Duration, period string) string) func(int64, t
 		if per == judgedPer {
 			period = "minute"
 		}
-		book := must(quota.ParseBook("bench.yaml", fmt.Appendf(nil, `
+		costs := must(book.Parse("bench.yaml", fmt.Appendf(nil, `
 revision: 1
 upstreams:
   api:
@@ -27,7 +28,7 @@ upstreams:
 		if !c.real {
 			told = quotaClock{c}
 		}
-		l := must(quota.New(book, memstore.New(&memstore.Options{Clock: told}), &quota.Options{Clock: told}))
+		l := must(quota.New(costs, memstore.New(&memstore.Options{Clock: told}), &quota.Options{Clock: told}))
 		ctx := context.Background()
 		return func() bool {
 			_, err := l.Reserve(ctx, quota.Call{Method: "things.list"})

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/throttle"
 )
@@ -33,9 +34,9 @@ var guards = []guard{
 // guarded limits a client in memory by the two-counter estimate.
 func guarded(limit int, o *throttle.Options) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
-		book := must(quota.ParseBook("bench.yaml", fmt.Appendf(nil,
+		costs := must(book.Parse("bench.yaml", fmt.Appendf(nil,
 			"revision: 1\nfamilies: {client: {quota: %d, windows: [{per: 1000h, algorithm: counter}]}}", limit), nil))
-		ledger := must(quota.New(book, memstore.New(nil), nil))
+		ledger := must(quota.New(costs, memstore.New(nil), nil))
 		if o == nil {
 			o = &throttle.Options{}
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -44,15 +45,15 @@ var wrappings = []wrapping{
 // metered is a transport that goes by today's prices, with more quota than is asked
 // for.
 func metered(base http.RoundTripper, host string, keys map[string]meter.KeySource) http.RoundTripper {
-	book := must(quota.ParseBook("bench.yaml", fmt.Appendf(nil, `
+	costs := must(book.Parse("bench.yaml", fmt.Appendf(nil, `
 extends: builtin
 upstreams:
   youtube:
     hosts: [%q]
     pools:
       units: {quota: 2000000000, windows: [{per: 24h}, {per: day, zone: America/Los_Angeles}, {per: 10m, quota: 2000000000}]}
-`, host), &quota.BookOptions{Builtins: headroom.Builtin}))
-	ledger := must(quota.New(book, memstore.New(nil), nil))
+`, host), &book.Options{Builtins: headroom.Builtin}))
+	ledger := must(quota.New(costs, memstore.New(nil), nil))
 	return must(meter.New(ledger, &meter.Options{Base: base, Keys: keys, Logger: slog.New(slog.DiscardHandler)}))
 }
 

@@ -16,7 +16,7 @@ type Catalog interface {
 	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
 	ForgetRuns(ctx context.Context, before time.Time) error
 	Aging(ctx context.Context, kind catalog.Kind, before time.Time, limit int) ([]string, error)
-	Expire(ctx context.Context, before time.Time) (catalog.Expired, error)
+	Expire(ctx context.Context, l catalog.Limits) (catalog.Expired, error)
 }
 
 var (

@@ -11,11 +11,14 @@ import (
 
 // Config is what is to be run, as ingestor.yaml has it.
 type Config struct {
-	Regions     []string       `yaml:"regions,omitempty" jsonschema_description:"Countries of all jobs that name none."`
-	MaxWait     time.Duration  `yaml:"max_wait,omitempty" jsonschema_description:"A call waits for its units up to this long; what is farther off is deferred, and with 0s all is."`
-	Workers     int            `yaml:"workers,omitempty" jsonschema_description:"Units of work that a run does side by side."`
-	CallTimeout time.Duration  `yaml:"call_timeout,omitempty" jsonschema_description:"How long one call of the upstream may take."`
-	Jobs        map[string]Job `yaml:"jobs" jsonschema_description:"What to fetch, and when."`
+	Regions     []string      `yaml:"regions,omitempty" jsonschema_description:"Countries of all jobs that name none."`
+	MaxWait     time.Duration `yaml:"max_wait,omitempty" jsonschema_description:"A call waits for its units up to this long; what is farther off is deferred, and with 0s all is."`
+	Workers     int           `yaml:"workers,omitempty" jsonschema_description:"Units of work that a run does side by side."`
+	CallTimeout time.Duration `yaml:"call_timeout,omitempty" jsonschema_description:"How long one call of the upstream may take."`
+	// KeepStatisticsDays is how long views, likes and comment counts are kept.
+	KeepStatisticsDays int `yaml:"keep_statistics_days,omitempty" jsonschema:"minimum=30" jsonschema_description:"Days for which statistics are kept. YouTube allows more than 30 days only to audited developers who have accepted its amendment of 2026, and only for some statistics."`
+
+	Jobs map[string]Job `yaml:"jobs" jsonschema_description:"What to fetch, and when."`
 }
 
 // What a configuration says that says nothing. DefaultMaxWait is for the caller to
@@ -24,9 +27,15 @@ const (
 	DefaultMaxWait     = 2 * time.Minute
 	DefaultWorkers     = 4
 	DefaultCallTimeout = 30 * time.Second
+
+	// DefaultKeepStatisticsDays is what YouTube's terms allow everybody.
+	DefaultKeepStatisticsDays = 30
 )
 
-const maxWorkers = 64
+const (
+	maxWorkers            = 64
+	maxKeepStatisticsDays = 3650
+)
 
 // Prepare fills in what the configuration leaves out and returns everything that
 // is wrong with it. Without a retention job it adds one: what is old must leave.
@@ -37,6 +46,10 @@ func (c *Config) Prepare() []Fault {
 	}
 	c.Workers = cmp.Or(c.Workers, DefaultWorkers)
 	c.CallTimeout = cmp.Or(c.CallTimeout, DefaultCallTimeout)
+	c.KeepStatisticsDays = cmp.Or(c.KeepStatisticsDays, DefaultKeepStatisticsDays)
+	if d := c.KeepStatisticsDays; d < DefaultKeepStatisticsDays || d > maxKeepStatisticsDays {
+		faults = append(faults, Fault{"keep_statistics_days", fmt.Errorf("write %d to %d days, not %d", DefaultKeepStatisticsDays, maxKeepStatisticsDays, d)})
+	}
 	if err := CheckRegions(c.Regions); err != nil {
 		faults = append(faults, Fault{"regions", err})
 	}

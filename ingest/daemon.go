@@ -283,7 +283,7 @@ type turn struct {
 func (d *Daemon) make(ctx context.Context, r *Runner, t *task, why Occasion) turn {
 	rep, err := r.Run(ctx, t.job, why)
 	switch {
-	case errors.Is(err, ErrHeld):
+	case errors.Is(err, ErrHeld), errors.Is(err, ErrInterrupted):
 		r.log.Info("no run", "job", t.job.Name, "error", err)
 	case err != nil:
 		r.log.Warn("no run", "job", t.job.Name, "error", err)

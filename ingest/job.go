@@ -24,6 +24,9 @@ const (
 
 var kinds = []Kind{Trending, Search, Uploads, Stats, Retention}
 
+// Upstream returns the upstream that work of the kind calls, as the price book names it.
+func (k Kind) Upstream() string { return upstreamName }
+
 // Methods returns what the work of a kind calls, as the price book names it: what most
 // calls are comes first.
 func (k Kind) Methods() []string {

@@ -77,6 +77,10 @@ var (
 	// ErrUpstreamDown says that the upstream failed one unit of work after another.
 	ErrUpstreamDown = errors.New("the upstream does not answer as it should")
 
+	// ErrMorePages says that work has fetched the pages of one run, and that there are
+	// more: its pass goes on in the next run.
+	ErrMorePages = errors.New("fetched the pages of this run; the next run goes on with the rest")
+
 	errMaxRuntime = errors.New("max_runtime is over")
 )
 
@@ -131,6 +135,8 @@ func (r *run) finish(w *Work, done WorkReport) *WorkReport {
 	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrLostLock):
 		done.ResumeAt = now
 	case errors.Is(err, errMaxRuntime), errors.Is(err, meter.ErrBudget): // goes on when it is due again
+	case errors.Is(err, ErrMorePages):
+		halt = false // when it is due again
 	case errors.Is(err, quota.ErrOutage):
 		done.ResumeAt = now.Add(recovery)
 	case errors.Is(err, ErrUpstreamDown):

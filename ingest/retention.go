@@ -7,14 +7,20 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// What was fetched leaves before it is 30 days old: the terms of the upstream. It goes
-// earlier by the longest day, after which a retention job is due again, and an hour for
-// the run. It is fetched again before that, while there are days left in which a quota
-// may be short.
+// YouTube's terms allow fetched data to be kept for 30 days. Data is deleted earlier, by
+// the longest day, after which a retention job is due again, and by an hour for the run.
+// Data is fetched again before that, while there are days left in which a quota may be
+// short. Only statistics may be kept longer: see [Config].KeepStatisticsDays.
 const (
-	keepFor      = 30*24*time.Hour - longestDay - time.Hour
+	keepDays     = 30
 	refreshAfter = 25 * 24 * time.Hour
 )
+
+// expireBefore is the time before which what was fetched is deleted, if it may be kept
+// for so many days.
+func (r *Runner) expireBefore(days int) time.Time {
+	return r.clock.Now().Add(longestDay + time.Hour - time.Duration(days)*24*time.Hour)
+}
 
 func (r *Runner) aging() time.Time { return r.clock.Now().Add(-refreshAfter) }
 
@@ -45,7 +51,7 @@ func (r *Runner) refresh(kind catalog.Kind, before func() time.Time, fetch func(
 
 // expire deletes what is too old. It needs no quota, and so is done in any case.
 func (r *run) expire() {
-	gone, err := r.catalog.Expire(context.WithoutCancel(r.abort), r.clock.Now().Add(-keepFor))
+	gone, err := r.catalog.Expire(context.WithoutCancel(r.abort), catalog.Limits{Before: r.expireBefore(keepDays), StatisticsBefore: r.expireBefore(r.keepStatisticsDays)})
 	if err == nil {
 		err = r.catalog.ForgetRuns(context.WithoutCancel(r.abort), r.clock.Now().Add(-historyFor))
 	}

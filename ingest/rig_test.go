@@ -17,6 +17,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -69,13 +70,13 @@ func newRig(t *testing.T, units int64, jobs map[string]ingest.Job) *rig {
 // newLedger is a ledger of so many units a day, by a book with this revision.
 func (r *rig) newLedger(revision int, units int64) *quota.Ledger {
 	r.t.Helper()
-	book, err := quota.ParseBook("costs.yaml", fmt.Appendf(nil, `
+	costs, err := book.Parse("costs.yaml", fmt.Appendf(nil, `
 extends: builtin
 revision: %d
 upstreams: {youtube: {pools: {units: {quota: %d, headroom: 5}}}}
-`, revision, units+5), &quota.BookOptions{Builtins: headroom.Builtin})
+`, revision, units+5), &book.Options{Builtins: headroom.Builtin})
 	r.must(err)
-	l, err := quota.New(book, r.store, &quota.Options{Clock: r.clock})
+	l, err := quota.New(costs, r.store, &quota.Options{Clock: r.clock})
 	r.must(err)
 	return l
 }

@@ -46,6 +46,8 @@ type Runner struct {
 	callTimeout time.Duration
 	workers     int
 
+	keepStatisticsDays int
+
 	clock    quota.Clock
 	log      *slog.Logger
 	progress func(Progress)
@@ -63,7 +65,8 @@ func NewRunner(c *Config, l *quota.Ledger, to Catalog, u Upstream, locker lease.
 	r := &Runner{
 		ledger: l, catalog: to, upstream: u, locker: locker,
 		maxWait: c.MaxWait, callTimeout: c.CallTimeout, workers: c.Workers,
-		clock: o.Clock, log: o.Log, progress: o.Progress, tracer: o.Tracer, abort: o.Abort, jitter: o.Jitter,
+		keepStatisticsDays: cmp.Or(c.KeepStatisticsDays, DefaultKeepStatisticsDays),
+		clock:              o.Clock, log: o.Log, progress: o.Progress, tracer: o.Tracer, abort: o.Abort, jitter: o.Jitter,
 	}
 	if r.clock == nil {
 		r.clock = quota.SystemClock{}
@@ -104,7 +107,7 @@ type Occasion struct {
 func (r *Runner) Run(ctx context.Context, j *Job, why Occasion) (*Report, error) {
 	lock, err := r.locker.Lock(ctx, lockName(j))
 	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", j.Name, err)
+		return nil, noRun(ctx, j, err)
 	}
 	run := &run{Runner: r, job: j, log: r.log.With("job", j.Name), began: r.clock.Now()}
 	defer func() {
@@ -113,7 +116,7 @@ func (r *Runner) Run(ctx context.Context, j *Job, why Occasion) (*Report, error)
 		}
 	}()
 	if err := run.begin(ctx, lock, why); err != nil {
-		return nil, fmt.Errorf("run %s: %w", j.Name, err)
+		return nil, noRun(ctx, j, err)
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -125,6 +128,15 @@ func (r *Runner) Run(ctx context.Context, j *Job, why Occasion) (*Report, error)
 		}
 	}()
 	return run.make(ctx, why)
+}
+
+// noRun is why a job was not begun. When the context has ended, that is the reason,
+// whatever the operation that it cut short says.
+func noRun(ctx context.Context, j *Job, err error) error {
+	if ctx.Err() != nil && !errors.Is(err, ErrHeld) {
+		err = interrupted(ctx)
+	}
+	return fmt.Errorf("run %s: %w", j.Name, err)
 }
 
 // lockName is what no two processes hold at once.
@@ -304,6 +316,9 @@ func (r *run) work(ctx context.Context, w *Work, why Occasion) (done WorkReport)
 		}
 		w.cursor = saved.Cursor
 		r.progress(Progress{Job: r.job.Name, Work: w.Name, Region: w.Region, Works: len(r.works), Page: pages, Pages: r.job.Pages, Saved: saved, Units: budget.Spent()})
+		if last && !page.Done {
+			done.Err = ErrMorePages
+		}
 		if page.Done || last {
 			return done
 		}

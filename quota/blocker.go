@@ -19,21 +19,25 @@ const (
 	byHand     = "by hand: "
 )
 
+// handMark marks a reason as a person's until the ledger writes it down. It cannot be
+// printed, so no upstream's message begins with it.
+const handMark = "\x00"
+
 // ByHand marks the reason of a block as a person's: for [Ledger.Block],
 // [Ledger.BlockFor] and [Ledger.BlockUntilReset], which otherwise take it for the
 // upstream's.
-func ByHand(reason string) string { return byHand + reason }
+func ByHand(reason string) string { return handMark + reason }
 
 // markReason is the text that a store keeps for the reason of a block.
 func markReason(reason string) (string, error) {
-	by, plain := readReason(reason)
+	plain, hand := strings.CutPrefix(reason, handMark)
 	if !printable(plain, maxReason) {
 		return "", BadInput("reason %.40q must be at most %d printable bytes", plain, maxReason)
 	}
-	if by == "" {
-		reason = byUpstream + reason
+	if hand {
+		return byHand + plain, nil
 	}
-	return reason, nil
+	return byUpstream + plain, nil
 }
 
 // readReason is who shut a pool, and why, from the text that a store has kept.

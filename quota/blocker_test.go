@@ -38,6 +38,12 @@ func TestABlockSaysWhoShutThePool(t *testing.T) {
 			quota.BlockedByUpstream, "quotaExceeded", "blocked by the upstream (quotaExceeded) until",
 		},
 		{
+			"an upstream that says what a person would", func(l *quota.Ledger, _ quota.Store) error {
+				return l.BlockFor(t.Context(), pool, time.Hour, "by hand: for maintenance")
+			},
+			quota.BlockedByUpstream, "by hand: for maintenance", "blocked by the upstream (by hand: for maintenance) until",
+		},
+		{
 			"a person", func(l *quota.Ledger, _ quota.Store) error {
 				return l.BlockFor(t.Context(), pool, time.Hour, quota.ByHand("by the upstream: no"))
 			},

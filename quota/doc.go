@@ -38,11 +38,9 @@
 //
 // # The price book
 //
-// What calls cost and how much there is stands in costs.yaml, which [ParseBook]
-// reads. A call charges one pool or several; a pool has one window or several,
-// each with a quota and a headroom that ordinary calls leave free. A [Class] of
-// callers may leave more free, or draw on the headroom. A [Family] limits each
-// key by itself.
+// The price book says what calls cost and how much there is. Package quota/book
+// reads it from costs.yaml. [New] takes a [Book], and [Ledger.SetBook] changes to
+// another one.
 //
 // # Stores
 //

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // What can be wrong with a reservation. Test with errors.Is; the typed errors
@@ -27,7 +29,7 @@ var (
 	// ErrStaleBook: another process uses a price book of a higher revision.
 	ErrStaleBook = errors.New("stale price book")
 	// ErrBadInput: the question makes no sense; nothing was changed.
-	ErrBadInput = errors.New("bad input")
+	ErrBadInput = book.ErrBadInput
 	// ErrOtherCharges: the id has its receipt, and it says other charges. It is bad
 	// input, too.
 	ErrOtherCharges = errors.New("id of other charges")
@@ -134,8 +136,9 @@ func (e *StaleBookError) Error() string {
 	case e.Op != "":
 		where = e.Op + ": " + where
 	}
-	return fmt.Sprintf("%s: price book has revision %d, the ledger has seen %d: reload costs.yaml or stop this process",
-		where, e.Revision, e.Stored)
+	return fmt.Sprintf("%s: price book has revision %d, and the ledger has seen revision %d\n"+
+		"If this book is the newer one, raise its revision to %d; otherwise load the newer costs.yaml, or stop this process",
+		where, e.Revision, e.Stored, e.Stored+1)
 }
 
 // Is matches the sentinel.

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
 // exampleLedger is a ledger of 10 units a day that stands at noon.
 func exampleLedger() (*quota.Ledger, *quota.SimClock) {
-	book, err := quota.ParseBook("costs.yaml", []byte(`
+	costs, err := book.Parse("costs.yaml", []byte(`
 revision: 1
 upstreams:
   video:
@@ -27,7 +28,7 @@ families:
 		log.Fatal(err)
 	}
 	clock := quota.NewSimClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-	ledger, err := quota.New(book, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
+	ledger, err := quota.New(costs, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
 	if err != nil {
 		log.Fatal(err)
 	}

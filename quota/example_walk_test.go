@@ -8,18 +8,19 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
 // walk reserves at instants of a day, and prints what comes of it. README.md in
 // this directory shows its tables.
 func walk(windows string, asks ...ask) {
-	book, err := quota.ParseBook("costs.yaml", []byte("revision: 1\nupstreams: {api: {pools: {units: {quota: 10, windows: ["+windows+"]}}, methods: {}}}\n"), nil)
+	costs, err := book.Parse("costs.yaml", []byte("revision: 1\nupstreams: {api: {pools: {units: {quota: 10, windows: ["+windows+"]}}, methods: {}}}\n"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	clock := quota.NewSimClock(time.Time{})
-	ledger, err := quota.New(book, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
+	ledger, err := quota.New(costs, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
 	if err != nil {
 		log.Fatal(err)
 	}

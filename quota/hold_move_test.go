@@ -62,8 +62,10 @@ func TestLateCallsOfAHold(t *testing.T) {
 		b := &bench{t: t, clock: quota.NewSimClock(noon)}
 		b.store = &broken{Store: memstore.New(&memstore.Options{Clock: b.clock})}
 		var err error
-		b.l, err = quota.New(mustParse(t, daily), b.store, &quota.Options{Clock: b.clock,
-			Observer: quota.ObserverFunc(func(e quota.Event) { b.kinds = append(b.kinds, e.Kind) })})
+		b.l, err = quota.New(mustParse(t, daily), b.store, &quota.Options{
+			Clock:    b.clock,
+			Observer: quota.ObserverFunc(func(e quota.Event) { b.kinds = append(b.kinds, e.Kind) }),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

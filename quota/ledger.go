@@ -57,7 +57,7 @@ func (l *Ledger) current() *prices {
 
 // New returns a ledger that spends by the book from the pools in the store.
 func New(book *Book, store Store, o *Options) (*Ledger, error) {
-	if err := book.check(); err != nil {
+	if err := checkBook(book); err != nil {
 		return nil, err
 	}
 	if store == nil {
@@ -97,7 +97,7 @@ func (l *Ledger) SetBook(book *Book) error {
 	if l.current() == nil {
 		return errNotMade
 	}
-	if err := book.check(); err != nil {
+	if err := checkBook(book); err != nil {
 		return err
 	}
 	l.prices.Store(newPrices(book))

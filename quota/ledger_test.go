@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
@@ -51,11 +52,11 @@ families:
 
 func mustParse(t testing.TB, text string) *quota.Book {
 	t.Helper()
-	book, err := quota.ParseBook("costs.yaml", []byte(text), nil)
+	costs, err := book.Parse("costs.yaml", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return book
+	return costs
 }
 
 func newLedger(t testing.TB) (*quota.Ledger, *quota.SimClock) {
@@ -652,8 +653,8 @@ func TestBlocksHeal(t *testing.T) {
 	} {
 		t.Run("a refusal that names no time means, "+test.name, func(t *testing.T) {
 			clock := quota.NewSimClock(test.now)
-			book := "revision: 1\nupstreams: {api: {pools: {units: {quota: 100, windows: [" + test.windows + "]}}, methods: {get: 1}}}\n"
-			l, err := quota.New(mustParse(t, book), memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
+			text := "revision: 1\nupstreams: {api: {pools: {units: {quota: 100, windows: [" + test.windows + "]}}, methods: {get: 1}}}\n"
+			l, err := quota.New(mustParse(t, text), memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -829,7 +830,7 @@ func TestSetBook(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := l.Reserve(t.Context(), units(1))
-	if !errors.Is(err, quota.ErrStaleBook) || !strings.Contains(err.Error(), "price book has revision 1, the ledger has seen 2: reload costs.yaml or stop this process") {
+	if !errors.Is(err, quota.ErrStaleBook) || !strings.Contains(err.Error(), "price book has revision 1, and the ledger has seen revision 2\nIf this book is the newer one, raise its revision to 3") {
 		t.Error(err)
 	}
 	pool := quota.Pool{Upstream: "youtube", Name: "units"}

@@ -213,7 +213,7 @@ func TestRefusedInLine(t *testing.T) {
 		}
 		must(t, l, charged("b=10"))
 		ctx, cancel := context.WithCancel(t.Context())
-		go l.Wait(ctx, charged("b=3"), 2*time.Hour) //nolint:errcheck // it is cancelled
+		go l.Wait(ctx, charged("b=3"), 2*time.Hour) // it is cancelled
 		synctest.Wait()
 		_, err = l.Wait(t.Context(), charged("b=2"), time.Minute)
 		var refused *quota.RefusedError

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // The model test of package storetest drives stores. This one drives what belongs to
@@ -121,11 +122,11 @@ func (m *twoLedgers) book(rt *rapid.T) *quota.Book {
 	if m.layout%2 == 1 {
 		more = ", {per: 10m, algorithm: log}"
 	}
-	book, err := quota.ParseBook("costs.yaml", fmt.Appendf(nil, modelBook, m.revision, more), nil)
+	costs, err := book.Parse("costs.yaml", fmt.Appendf(nil, modelBook, m.revision, more), nil)
 	if err != nil {
 		rt.Fatal(err)
 	}
-	return book
+	return costs
 }
 
 func (m *twoLedgers) actions() map[string]func(*rapid.T) {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -48,8 +49,8 @@ func newPrices(b *Book) *prices {
 	}
 	for _, u := range b.Upstreams {
 		p.only = u.Name
-		for _, account := range u.accounts() {
-			p.addClass(u, account, "", Class{})
+		for _, account := range u.Accounts {
+			p.addClass(u, account, "", book.Class{})
 			for name, class := range u.Classes {
 				p.addClass(u, account, name, class)
 			}
@@ -70,25 +71,18 @@ func newPrices(b *Book) *prices {
 	return p
 }
 
-func memberCharge(b *Book, family string, windows []Window) Charge {
+func memberCharge(b *Book, family string, windows []book.Window) Charge {
 	return Charge{
 		Pool:     Pool{Upstream: family, Account: DefaultAccount},
-		Windows:  limits(windows, Class{}),
+		Windows:  limits(windows, book.Class{}),
 		Revision: b.Revision,
 	}
 }
 
-func (u *Upstream) accounts() []string {
-	if len(u.Accounts) == 0 {
-		return []string{DefaultAccount}
-	}
-	return u.Accounts
-}
-
-func (p *prices) addClass(u *Upstream, account, name string, class Class) {
+func (p *prices) addClass(u *book.Upstream, account, name string, class book.Class) {
 	pools := make(map[string]*Charge)
 	for _, a := range u.Pools {
-		windows := a.of(account)
+		windows := a.WindowsFor(account)
 		pools[a.Name] = &Charge{
 			Pool:     Pool{Upstream: u.Name, Account: account, Name: a.Name},
 			Windows:  limits(windows, class),
@@ -107,16 +101,8 @@ func (p *prices) addClass(u *Upstream, account, name string, class Class) {
 	}
 }
 
-// of returns the windows of a pool for an account.
-func (a *Allowance) of(account string) []Window {
-	if own := a.Accounts[account]; own != nil {
-		return own
-	}
-	return a.Windows
-}
-
 // limits takes headroom and class off.
-func limits(windows []Window, class Class) []window.Limit {
+func limits(windows []book.Window, class book.Class) []window.Limit {
 	all := make([]window.Limit, len(windows))
 	for i, w := range windows {
 		all[i] = window.NewLimit(w.Spec, max(w.Limit(class), 0))
@@ -125,7 +111,7 @@ func limits(windows []Window, class Class) []window.Limit {
 }
 
 // zoneOf returns the zone by whose days a pool's spend is counted.
-func zoneOf(windows []Window) *time.Location {
+func zoneOf(windows []book.Window) *time.Location {
 	for _, w := range windows {
 		if w.Algorithm == window.ByCalendar {
 			return w.Zone
@@ -221,7 +207,7 @@ func (p *prices) explicit(c *Call, pools map[string]*Charge) (*price, error) {
 	}
 	if u := p.book.Upstreams[c.Upstream]; c.Method != "" && u.Methods[c.Method] == nil {
 		hint := "; beside charges it only labels the spend, so leave it out"
-		if near := nearest(c.Method, slices.Collect(maps.Keys(u.Methods))); near != "" {
+		if near := u.Suggest(c.Method); near != "" {
 			hint = fmt.Sprintf("; did you mean %q?", near)
 		}
 		return nil, BadInput("%s has no method %.80q%s", c.Upstream, c.Method, hint)
@@ -246,7 +232,7 @@ func (p *prices) unpriced(c *Call) (*price, error) {
 	hint := "add it under methods in costs.yaml"
 	if c.Method == "" {
 		hint = "name a method, or charges by pool"
-	} else if near := nearest(c.Method, slices.Collect(maps.Keys(u.Methods))); near != "" {
+	} else if near := u.Suggest(c.Method); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	return nil, &UnpricedError{Upstream: u.Name, Method: c.Method, Hint: hint}
@@ -264,8 +250,8 @@ func (p *prices) pools(upstream, account, class string) (map[string]*Charge, err
 		return nil, BadInput("name an upstream; the price book has %s", names(p.book.Upstreams))
 	case u == nil:
 		return nil, BadInput("there is no upstream %.40q; the price book has %s", upstream, names(p.book.Upstreams))
-	case !slices.Contains(u.accounts(), account):
-		return nil, BadInput("%s has no account %.40q; the price book has %s", upstream, account, strings.Join(u.accounts(), ", "))
+	case !slices.Contains(u.Accounts, account):
+		return nil, BadInput("%s has no account %.40q; the price book has %s", upstream, account, strings.Join(u.Accounts, ", "))
 	}
 	return nil, BadInput("%s has no class %.40q; the price book has %s", upstream, class, names(u.Classes))
 }
@@ -328,10 +314,10 @@ func names[V any](m map[string]V) string {
 	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
 }
 
-// check refuses a book that was not made by ParseBook.
-func (b *Book) check() error {
+// checkBook refuses a book that was not made by [book.Parse].
+func checkBook(b *Book) error {
 	if b == nil || b.Revision < 1 {
-		return BadInput("a ledger needs a price book: see ParseBook")
+		return BadInput("a ledger needs a price book: see book.Parse")
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -17,11 +18,11 @@ const (
 	maxIDBytes  = 128
 	maxName     = 128 // bytes of an upstream, an account, a pool or a key
 	maxKeyBytes = 64  // longer keys of a family are hashed
-	maxCharges  = 16
-	maxWindows  = 16
+	maxCharges  = book.MaxCharges
+	maxWindows  = book.MaxWindows
 	maxLabel    = 128 // bytes of a label
 	maxReason   = 256 // bytes of a block's reason, without who gave it
-	maxBlock    = 366 * 24 * time.Hour
+	maxBlock    = book.MaxBlock
 )
 
 // Check says what is wrong with a request to reserve. Every store calls it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -35,7 +36,7 @@ type Store interface {
 }
 
 // DefaultAccount is the account of whoever names none.
-const DefaultAccount = "default"
+const DefaultAccount = book.DefaultAccount
 
 // Pool names one allowance of one account in every store. A family's member is
 // a pool with a Key. Names are 1 to 128 printable bytes; no two of them are mistaken

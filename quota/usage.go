@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -51,7 +52,7 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 			if s.Blocked.IsZero() {
 				l.shut.opened(s.Pool, mark)
 			}
-			all = append(all, usage(s, p.book.Upstreams[key.upstream].Pools[s.Pool.Name].of(key.account)))
+			all = append(all, usage(s, p.book.Upstreams[key.upstream].Pools[s.Pool.Name].WindowsFor(key.account)))
 		}
 	}
 	if len(all) == 0 {
@@ -60,7 +61,7 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 	return all, nil
 }
 
-func usage(s PageState, windows []Window) Usage {
+func usage(s PageState, windows []book.Window) Usage {
 	u := Usage{PageState: s}
 	u.BlockedBy, u.Reason = readReason(s.Reason)
 	for i, w := range s.Windows {

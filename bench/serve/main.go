@@ -29,6 +29,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
@@ -131,14 +132,14 @@ func open(c *catalog.Catalog) (*servers, error) {
 }
 
 func server(c *catalog.Catalog, limit int64) (*web.Server, error) {
-	book, err := quota.ParseBook("bench.yaml", fmt.Appendf(nil, `
+	costs, err := book.Parse("bench.yaml", fmt.Appendf(nil, `
 extends: builtin
 families: {client: {quota: %d, windows: [{per: 1h, algorithm: counter}]}}
-`, limit), &quota.BookOptions{Builtins: headroom.Builtin})
+`, limit), &book.Options{Builtins: headroom.Builtin})
 	if err != nil {
 		return nil, err
 	}
-	ledger, err := quota.New(book, memstore.New(nil), nil)
+	ledger, err := quota.New(costs, memstore.New(nil), nil)
 	if err != nil {
 		return nil, err
 	}

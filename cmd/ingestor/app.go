@@ -42,17 +42,17 @@ func (a *app) root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ingestor",
 		Short: "Fetch from the YouTube Data API inside its quota, for many regions",
-		Long: `ingestor fetches what is trending, search results, uploads and statistics from the
-YouTube Data API for many regions on one shared quota. Every call reserves its
-units in a ledger before it leaves. When the quota is gone a run stops cleanly and
-names the time at which it can go on; the next one resumes where it stopped.
+		Long: `ingestor fetches charts, search results, uploads and statistics from the YouTube Data
+API, for many regions on one shared quota. Every call reserves its units in a ledger
+before it is sent. When the quota is used up, a run stops cleanly and reports when it
+can resume. The next run resumes where it stopped.
 
-With OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4318 run, backfill and serve send traces
-to an OpenTelemetry collector.`,
-		Example: `  ingestor demo                 see it work: no key, no server, no configuration
-  ingestor init                 write ingestor.yaml and lines for cron and systemd
-  ingestor run --once           do what there is to do, and leave
-  ingestor quota                see what is left`,
+With OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4318, the commands run, backfill and serve
+send traces to an OpenTelemetry collector.`,
+		Example: `  ingestor demo          see it work: no key, no server, no configuration
+  ingestor init          write ingestor.yaml, and show lines for cron and systemd
+  ingestor run --once    run all jobs once
+  ingestor quota         show what is left`,
 		Version:                    build().Version, // as most programs have the flag
 		SuggestionsMinimumDistance: 2,
 		SilenceUsage:               true,
@@ -69,13 +69,13 @@ to an OpenTelemetry collector.`,
 		return usage("%w; see %s --help", err, cmd.CommandPath())
 	})
 	f := cmd.PersistentFlags()
-	f.StringVar(&a.configPath, "config", os.Getenv("INGESTOR_CONFIG"), "configuration `file` (default ./ingestor.yaml, or that of your user)")
-	f.String("ledger", "", "`address` of the ledger: sqlite:PATH, redis://HOST:PORT, memory:; with ?fresh nothing remembered is compared (default in your state folder)")
-	f.String("catalog", "", "the SQLite `file` of what was fetched (default in your state folder)")
-	f.String("costs", "", "the price book: a `file` (default the built-in one)")
-	f.Duration("max-wait", 0, "wait for units up to so `long` (default 2m)")
-	f.String("log-format", "", "`format` of the log: text, json or auto (default auto)")
-	f.String("log-level", "", "`level` of the log: debug, info, warn or error (default info)")
+	f.StringVar(&a.configPath, "config", os.Getenv("INGESTOR_CONFIG"), "configuration `file` (default ./ingestor.yaml, or the one of your user)")
+	f.String("ledger", "", "`address` of the ledger: sqlite:PATH, redis://HOST:PORT or memory:; with ?fresh it is taken as it is (default in your state folder)")
+	f.String("catalog", "", "SQLite `file` with the fetched data (default in your state folder)")
+	f.String("costs", "", "price book `file` (default the built-in one)")
+	f.Duration("max-wait", 0, "longest `duration` to wait for units (default 2m)")
+	f.String("log-format", "", "log `format`: text, json or auto (default auto)")
+	f.String("log-level", "", "log `level`: debug, info, warn or error (default info)")
 	_ = cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json", "auto"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(a.backfillCommand(), a.runCommand(), a.serveCommand(), a.quotaCommand(), a.trendingCommand(), a.searchCommand(), a.regionsCommand(),
@@ -106,7 +106,7 @@ func (a *app) trace(ctx context.Context, done *closers) {
 	done.add(func() error { a.traces.Stop(a.abort); return nil })
 }
 
-// known refuses a command that there is not.
+// known refuses an unknown command.
 func known(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

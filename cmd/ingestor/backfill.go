@@ -26,10 +26,10 @@ func (a *app) backfillCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backfill [JOB]",
 		Short: "Fetch what was published between two dates",
-		Long: `It fetches all that the queries of a search job, or one query, find between two
-dates, as the class backfill if the price book has one, which leaves a part of the
-quota to the jobs. When the quota is gone it exits 75; the same command goes on
-where it stopped. What was fetched to its end is not fetched again.`,
+		Long: `Fetch everything that the queries of a search job, or one query, find between two
+dates. A backfill uses the class backfill if the price book has one, which leaves a part
+of the quota to the jobs. When the quota is used up it exits 75. The same command
+resumes where it stopped. Work that is complete is not fetched again.`,
 		Example: `  ingestor backfill news --since 2026-01-01 --until 2026-02-01
   ingestor backfill --query "total eclipse" --region US --since 2026-08-01 --until 2026-08-15`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -44,11 +44,11 @@ where it stopped. What was fetched to its end is not fetched again.`,
 		ValidArgsFunction: a.completeSearches,
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().StringVar(&f.since, "since", "", "published on this `day` or after it, as 2026-01-31")
-	cmd.Flags().StringVar(&f.until, "until", "", "published before this `day`")
-	cmd.Flags().StringVar(&f.query, "query", "", "what to look for, instead of the queries of a job")
-	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "only this `region` (repeat it for more; default those of the job, or of the configuration)")
-	cmd.Flags().StringVar(&f.class, "class", "", "a class of the price book (default backfill, if there is one)")
+	cmd.Flags().StringVar(&f.since, "since", "", "first `day` of publication, as 2026-01-31")
+	cmd.Flags().StringVar(&f.until, "until", "", "`day` after the last day of publication")
+	cmd.Flags().StringVar(&f.query, "query", "", "`text` to search for, instead of the queries of a job")
+	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "only this `region`; repeat it for more (default the regions of the job, or of the configuration)")
+	cmd.Flags().StringVar(&f.class, "class", "", "`class` of the price book (default backfill, if there is one)")
 	_ = cmd.RegisterFlagCompletionFunc("region", func(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
 		return a.completeRegions(cmd, nil, text)
 	})
@@ -56,19 +56,32 @@ where it stopped. What was fetched to its end is not fetched again.`,
 	return cmd
 }
 
-// completeSearches completes to a job whose searches can be made for the past.
+// completeSearches completes to a search job.
 func (a *app) completeSearches(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	s, err := a.settings(cmd.Flags())
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var names []string
+	return searchJobs(s), cobra.ShellCompDirectiveNoFileComp
+}
+
+// searchJobs are the names of the search jobs. A backfill takes only those.
+func searchJobs(s *settings) (names []string) {
 	for _, j := range s.List() {
 		if j.Kind == ingest.Search {
 			names = append(names, j.Name)
 		}
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return names
+}
+
+// searches lists the search jobs for a person.
+func searches(s *settings) string {
+	names := searchJobs(s)
+	if len(names) == 0 {
+		return "the configuration has no search job; name a --query instead"
+	}
+	return "the search jobs are " + strings.Join(names, ", ")
 }
 
 // completeClasses completes to a class of the price book.
@@ -77,7 +90,11 @@ func (a *app) completeClasses(cmd *cobra.Command, _ []string, _ string) ([]strin
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return slices.Sorted(maps.Keys(s.book.Upstreams[metered].Classes)), cobra.ShellCompDirectiveNoFileComp
+	var classes []string
+	if u := s.book.Upstreams[metered]; u != nil {
+		classes = slices.Sorted(maps.Keys(u.Classes))
+	}
+	return classes, cobra.ShellCompDirectiveNoFileComp
 }
 
 func (a *app) backfill(cmd *cobra.Command, args []string, f *backfillFlags) (err error) {
@@ -90,7 +107,7 @@ func (a *app) backfill(cmd *cobra.Command, args []string, f *backfillFlags) (err
 		return err
 	}
 	var done closers
-	defer func() { err = errors.Join(err, done.close()) }()
+	defer func() { err = orStopped(cmd.Context(), exitDeferred, errors.Join(err, done.close())) }()
 	a.trace(cmd.Context(), &done)
 	watched := a.watch()
 	w, err := a.openWorks(cmd.Context(), s, &done, watched.tell)
@@ -123,13 +140,16 @@ func (a *app) backfill(cmd *cobra.Command, args []string, f *backfillFlags) (err
 // job is what is to be fetched, as a job of its own: its cursors are no other's.
 func (f *backfillFlags) job(s *settings, args []string) (*ingest.Job, error) {
 	j := ingest.Job{Name: "query", Kind: ingest.Search, Regions: s.Regions, Queries: []string{f.query}}
+	if err := s.priced([]*ingest.Job{&j}); err != nil {
+		return nil, err
+	}
 	if len(args) == 1 {
 		known, there := s.Jobs[args[0]]
 		if !there {
-			return nil, usage("there is no job %q in the configuration", args[0])
+			return nil, usage("there is no job %q; %s", args[0], searches(s))
 		}
 		if known.Kind != ingest.Search {
-			return nil, usage("job %s is of kind %s; a backfill is for search jobs", args[0], known.Kind)
+			return nil, usage("job %s is of kind %s, and a backfill needs a search job; %s", args[0], known.Kind, searches(s))
 		}
 		j = known
 	}

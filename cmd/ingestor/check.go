@@ -17,10 +17,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/meter"
+	"github.com/headroom-quota/headroom/quota/open"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -28,13 +31,13 @@ func (a *app) checkCommand() *cobra.Command {
 	var call bool
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Say what works and what does not, without spending units",
-		Long: `Look at the configuration, the price book, the ledger and how long it takes to answer,
-the catalog and the API key, and say of each whether it works. No unit is spent,
-except for one with --call, which asks the upstream for a video.
+		Short: "Check configuration, price book, ledger, catalog and key",
+		Long: `Check the configuration, the price book, the ledger and its response time, the catalog
+and the API key, and report whether each works. Check spends no units, unless --call
+is set: then it asks the upstream for one video.
 
-It leaves with the exit code of the worst: 78 configuration, 77 credential, 69 ledger
-or upstream down, 75 no units left for --call. A warning is no fault.`,
+The exit code is that of the worst fault: 78 configuration, 77 credential, 69 ledger or
+upstream down, 75 no units left for --call. Warnings do not change it.`,
 		Example: `  ingestor check
   ingestor check --call`,
 		Args: noArgs,
@@ -43,7 +46,7 @@ or upstream down, 75 no units left for --call. A warning is no fault.`,
 		},
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().BoolVar(&call, "call", false, "make a call of 1 unit, too")
+	cmd.Flags().BoolVar(&call, "call", false, "also make a call, of 1 unit")
 	return cmd
 }
 
@@ -88,8 +91,11 @@ func (a *app) check(cmd *cobra.Command, call bool) (err error) {
 		checkBook(f, s)
 		l := a.checkLedger(ctx, f, s, &done)
 		a.checkCatalog(ctx, f, s, &done)
-		checkKeys(ctx, f, s)
+		if s.book.Upstreams[metered] != nil {
+			checkKeys(ctx, f, s)
+		}
 		checkToken(f, s)
+		checkFiles(f, s)
 		if call && l != nil {
 			f.call(ctx, a, s, l)
 		}
@@ -129,13 +135,19 @@ func checkToken(f *findings, s *settings) {
 	case warning != "":
 		f.warn("token", "%s", warning)
 	case token != nil:
-		f.ok("token", "who has it reserves over HTTP at `ingestor serve`")
+		f.ok("token", "clients that present it can reserve over HTTP at ingestor serve")
 	}
 }
 
 func (a *app) checkSettings(f *findings, s *settings) {
-	from := cmp.Or(s.file, "none; what holds is built in (`ingestor init` writes one)")
+	from := cmp.Or(s.file, "none, so the defaults hold (ingestor init writes one)")
 	f.ok("configuration", "%s, jobs: %d", from, len(s.List()))
+	if jobs := s.List(); len(jobs) > 0 {
+		f.fault("jobs", s.priced(jobs))
+	}
+	if days := s.KeepStatisticsDays; days > ingest.DefaultKeepStatisticsDays {
+		f.warn("retention", "statistics are kept for %d days: YouTube allows more than %d only to audited developers who have accepted its amendment of 2026, and only for some statistics", days, ingest.DefaultKeepStatisticsDays)
+	}
 	if s.Endpoint != "" {
 		f.warn("endpoint", "calls go to %s, not to the real upstream", shownAddress(s.Endpoint))
 	}
@@ -150,13 +162,13 @@ func checkBook(f *findings, s *settings) {
 			exact := false
 			for _, w := range u.Pools[pool].Windows {
 				if w.Algorithm == window.Estimate {
-					f.warn("price book", "%s/%s is guarded by a counter (%s), which is an estimate and may let more through; write {per: %s} for the ring", name, pool, w, w.Per)
+					f.warn("price book", "%s/%s is guarded by a counter (%s), an estimate that may pass the limit; for the ring, write {per: %s}", name, pool, w, w.Per)
 				} else {
 					exact = true
 				}
 			}
 			if !exact {
-				f.warn("price book", "%s/%s has no window that is exact", name, pool)
+				f.warn("price book", "%s/%s has no exact window", name, pool)
 			}
 		}
 	}
@@ -167,7 +179,7 @@ func checkBook(f *findings, s *settings) {
 // slowWindows warns of rings whose precision is so coarse that a busy caller does not
 // get the quota.
 func (f *findings) slowWindows(b *quota.Book) {
-	warn := func(owner string, windows []quota.Window) {
+	warn := func(owner string, windows []book.Window) {
 		for _, w := range windows {
 			if w.Yield() >= window.MinYield {
 				continue
@@ -195,7 +207,7 @@ func (f *findings) slowWindows(b *quota.Book) {
 	}
 }
 
-func sameSpec(a, b quota.Window) bool { return a.Spec == b.Spec }
+func sameSpec(a, b book.Window) bool { return a.Spec == b.Spec }
 
 // lostRefusals warns of a book whose list of refusals took the place of the built-in
 // one and left rules out: then a quota that is gone shuts no pool.
@@ -212,12 +224,12 @@ func (f *findings) lostRefusals(s *settings) {
 		}
 		rules, lost := builtin.Upstreams[name].Refusals, 0
 		for _, rule := range rules {
-			if !slices.ContainsFunc(mine.Refusals, func(r quota.RefusalRule) bool { return reflect.DeepEqual(r, rule) }) {
+			if !slices.ContainsFunc(mine.Refusals, func(r book.Refusal) bool { return reflect.DeepEqual(r, rule) }) {
 				lost++
 			}
 		}
 		if lost > 0 {
-			f.warn("price book", "its refusals of %s lack %d of the %d built-in rules: such a list takes the place of the one that it extends; `ingestor costs show` has what holds", name, lost, len(rules))
+			f.warn("price book", "its refusals of %s lack %d of the %d built-in rules: a list replaces the list that it extends; to see the rules in force: ingestor costs show", name, lost, len(rules))
 		}
 	}
 }
@@ -255,7 +267,7 @@ func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *c
 	f.ok("ledger", "%s answered in %s", shownAddress(s.Ledger), took.Round(10*time.Microsecond))
 	switch {
 	case strings.HasPrefix(s.Ledger, "memory:"):
-		f.warn("ledger", "memory: forgets what was spent when the process ends")
+		f.warn("ledger", "memory: loses all spend when the process ends")
 	case known == 0:
 		f.warn("ledger", "it is new and assumes that nothing was spent today; if that is wrong: ingestor quota adjust POOL UNITS --reason TEXT")
 	case s.fresh:
@@ -303,7 +315,7 @@ func (a *app) checkJournal(ctx context.Context, f *findings, l *quota.Ledger) {
 
 func (a *app) checkCatalog(ctx context.Context, f *findings, s *settings, done *closers) {
 	if _, err := os.Stat(s.Catalog); errors.Is(err, fs.ErrNotExist) {
-		f.ok("catalog", "%s is not there yet; the first run makes it", s.Catalog)
+		f.ok("catalog", "%s does not exist yet; the first run creates it", s.Catalog)
 		return
 	}
 	c, err := a.openCatalog(ctx, s, done)
@@ -317,6 +329,23 @@ func (a *app) checkCatalog(ctx context.Context, f *findings, s *settings, done *
 		return
 	}
 	f.ok("catalog", "%s, charts: %d", s.Catalog, len(feeds))
+}
+
+// checkFiles warns of files with spend or clients' keys that other users can read.
+func checkFiles(f *findings, s *settings) {
+	paths := []string{s.Catalog}
+	if at, err := open.Parse(s.Ledger); err == nil {
+		journal, _ := at.Journal(s.state) // a ledger whose folder is missing has none
+		paths = append(paths, at.File, journal)
+	}
+	paths = slices.DeleteFunc(paths, func(path string) bool { return path == "" })
+	for _, path := range paths {
+		for _, file := range []string{path, path + "-wal", path + "-shm"} {
+			if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
+				f.warn("file", "other users can read %s; to prevent that: chmod 600 %s", file, inShell(file))
+			}
+		}
+	}
 }
 
 // checkKeys looks whether there are keys, and shows none.
@@ -342,7 +371,7 @@ func checkKeys(ctx context.Context, f *findings, s *settings) {
 		}
 		f.ok("key", "%s has one, %s", name, from)
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-			f.warn("key", "others may read %s; chmod 600 it", path)
+			f.warn("key", "other users can read %s; to prevent that: chmod 600 %[1]s", path)
 		}
 	}
 }
@@ -352,6 +381,10 @@ const someVideo = "jNQXAC9IVRw"
 
 // call asks the upstream for a video.
 func (f *findings) call(ctx context.Context, a *app, s *settings, l *quota.Ledger) {
+	if s.book.Upstreams[metered] == nil {
+		f.fault("call", config(fmt.Errorf("--call asks %s for a video, and the price book %s does not have that upstream", metered, s.Costs)))
+		return
+	}
 	transport, err := a.transport(s, l)
 	if err != nil {
 		f.fault("call", err)

@@ -16,16 +16,16 @@ import (
 func (a *app) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Show the settings that hold, or their schema",
-		Example: `  ingestor config show
+		Short: "Show the settings in force, or their schema",
+		Long:  `Show the settings in force, and where each comes from, as ingestor config show does.`,
+		Example: `  ingestor config
   ingestor config schema > ingestor.schema.json`,
 		Args: known,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	show := &cobra.Command{
 		Use:     "show",
-		Short:   "Show the settings that hold, and where each comes from",
-		Long:    `Show the settings that hold, and where each comes from. It shows no secrets.`,
+		Short:   "Show the settings in force, and where each comes from",
+		Long:    `Show the settings in force, and where each comes from. It shows no secrets.`,
 		Example: `  INGESTOR_WORKERS=8 ingestor config show`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,6 +37,8 @@ func (a *app) configCommand() *cobra.Command {
 		},
 	}
 	a.outputFlag(show)
+	a.outputFlag(cmd)
+	cmd.RunE = show.RunE
 	cmd.AddCommand(show, &cobra.Command{
 		Use:     "schema",
 		Short:   "Write the JSON Schema of ingestor.yaml, for editors",
@@ -68,6 +70,7 @@ func (a *app) showSettings(s *settings) error {
 		"listen": s.Listen, "insecure": fmt.Sprint(s.Insecure), "trusted_proxies": strings.Join(s.TrustedProxies, " "),
 		"tls_cert": s.TLSCert, "tls_key": s.TLSKey, "token_file": s.TokenFile, "max_age": span(s.MaxAge),
 		"max_wait": span(s.MaxWait), "workers": fmt.Sprint(s.Workers), "call_timeout": span(s.CallTimeout),
+		"keep_statistics_days": fmt.Sprint(s.KeepStatisticsDays),
 	}
 	var all []settingView
 	for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -110,13 +113,20 @@ func (s *sheet) settings(all []settingView) {
 		s.table([]column{{name: "setting"}, {name: "value"}, {name: "from"}}, rows)
 		return
 	}
+	const widest = 24 // a longer name has a line of its own
 	name := 0
 	for _, v := range all {
-		name = max(name, len(v.Setting))
+		if len(v.Setting) <= widest {
+			name = max(name, len(v.Setting))
+		}
 	}
 	for _, v := range all {
 		text := strings.TrimSpace(plain(v.Value) + " " + s.in(faint, "("+v.From+")"))
-		s.text.WriteString(fmt.Sprintf("%-*s  ", name, v.Setting) + s.wrap(text, name+2) + "\n")
+		title := fmt.Sprintf("%-*s  ", name, v.Setting)
+		if len(v.Setting) > widest {
+			title = s.cut(v.Setting, s.width) + "\n" + strings.Repeat(" ", name+2)
+		}
+		s.text.WriteString(title + s.wrap(text, name+2) + "\n")
 	}
 }
 

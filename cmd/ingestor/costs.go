@@ -15,11 +15,12 @@ import (
 
 func (a *app) costsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "costs",
-		Short:   "Show what calls cost, and how much there is",
-		Example: `  ingestor costs show search.list`,
-		Args:    known,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:   "costs",
+		Short: "Show what calls cost, and the quota of each pool",
+		Long:  `Show the price book in force, as ingestor costs show does.`,
+		Example: `  ingestor costs
+  ingestor costs show search.list`,
+		Args: known,
 	}
 	var diff bool
 	show := &cobra.Command{
@@ -66,8 +67,11 @@ its price. It is written as YAML, to be kept in a file, or as JSON.`,
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	a.outputFlag(show)
-	show.Flags().BoolVar(&diff, "diff", false, "only what differs from the book that it extends")
+	for _, c := range []*cobra.Command{cmd, show} {
+		a.outputFlag(c)
+		c.Flags().BoolVar(&diff, "diff", false, "only what differs from the book that it extends")
+	}
+	cmd.RunE = show.RunE
 	cmd.AddCommand(show)
 	return cmd
 }

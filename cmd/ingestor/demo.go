@@ -40,10 +40,10 @@ func (a *app) demoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
 		Short: "See it work: no key, no server, no configuration",
-		Long: `Fetches the charts of eight regions from a simulated upstream on this machine, on a
-quota that does not pay for all of them: the run stops cleanly, the clock is moved to
-where the ledger said that it could go on, and a second run finishes. Only the
-upstream and the clock are simulated; the rest is what ingestor run --once --due does.`,
+		Long: `Fetch the charts of eight regions from a simulated upstream on this machine. The quota
+is too small for all of them, so the first run stops cleanly. The clock then moves to the
+time at which the ledger said work can resume, and a second run finishes. Only the
+upstream and the clock are simulated. The rest is what ingestor run --once --due does.`,
 		Example: `  ingestor demo`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -85,10 +85,10 @@ func (a *app) demo(ctx context.Context) (err error) {
 		return err
 	}
 	a.title("To try next")
-	_, err = fmt.Fprintf(a.stdout, `  ingestor trending US --catalog %[1]s
-  ingestor search music --catalog %[1]s
-  ingestor init
-`, s.Catalog)
+	_, err = fmt.Fprintf(a.stdout, `  %[1]s trending US --catalog %[2]s
+  %[1]s search concert --catalog %[2]s
+  %[1]s init
+`, self(), inShell(s.Catalog))
 	return err
 }
 

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -74,22 +76,34 @@ var order = []int{exitConfig, exitCredential, exitDown, exitFailed, exitDeferred
 // reportCode is the exit code of a run.
 func reportCode(r *ingest.Report) int {
 	codes := map[int]bool{exitDone: true}
-	if r.Err != nil {
-		codes[exitCode(r.Err)] = true
-	}
+	codes[endCode(r.State, r.Err)] = true
 	for _, w := range r.Work {
-		switch {
-		case w.State == catalog.Deferred && w.Err == nil:
-			codes[exitDeferred] = true
-		case w.Err != nil:
-			code := exitCode(w.Err)
-			if w.State == catalog.Deferred && code == exitFailed {
-				code = exitDeferred // max_runtime, max_units
-			}
-			codes[code] = true
-		}
+		codes[endCode(w.State, w.Err)] = true
 	}
 	return worst(codes)
+}
+
+// endCode is the exit code of a run, or of a unit of work, that ended in a state. Work
+// is deferred without an error of its own by max_runtime, max_units and pages.
+func endCode(state catalog.State, err error) int {
+	switch code := exitCode(err); {
+	case state == catalog.Deferred && (code == exitFailed || code == exitDone):
+		return exitDeferred
+	default:
+		return code
+	}
+}
+
+// orStopped returns err. If err only says that the process was told to stop, orStopped returns
+// the exit code instead, with nothing to print.
+func orStopped(ctx context.Context, code int, err error) error {
+	switch {
+	case ctx.Err() == nil, !errors.Is(err, context.Canceled) && !errors.Is(err, ingest.ErrInterrupted) && !sqlitefile.Interrupted(err):
+		return err
+	case code == exitDone:
+		return nil
+	}
+	return &exit{code: code}
 }
 
 // worst is the first code in the order that is there.

@@ -42,6 +42,9 @@ func (a *app) sign(ctx context.Context, w *works) error {
 // greet says of a ledger that knows of nothing what that means.
 func (a *app) greet(ctx context.Context, w *works) error {
 	pools, err := w.ledger.Usage(ctx, "", "")
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err != nil {
 		a.log.Warn("the ledger does not say what is spent", "error", err)
 		return nil

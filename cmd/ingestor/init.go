@@ -24,9 +24,10 @@ func (a *app) initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Write ingestor.yaml, and show lines for cron and systemd",
-		Long: `Write a commented ingestor.yaml, and beside it the schema by which editors complete and
-check it. The schedule in it fits the quota of a new project. What is there is never
-overwritten without --force. Lines for cron and systemd go to standard output.`,
+		Long: `Write a commented ingestor.yaml, and beside it ingestor.schema.json, with which editors
+complete and check it. Its schedule fits the quota of a new project. An existing
+ingestor.yaml is overwritten only with --force. Lines for cron and systemd go to
+standard output.`,
 		Example: `  ingestor init
   ingestor init --dir /etc/ingestor`,
 		Args: noArgs,
@@ -34,8 +35,8 @@ overwritten without --force. Lines for cron and systemd go to standard output.`,
 			return a.initialise(dir, force)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", ".", "the `folder` to write into; it is made if it is not there")
-	cmd.Flags().BoolVar(&force, "force", false, "overwrite what is there")
+	cmd.Flags().StringVar(&dir, "dir", ".", "`folder` to write into; init creates it if it is missing")
+	cmd.Flags().BoolVar(&force, "force", false, "overwrite an existing ingestor.yaml")
 	return cmd
 }
 
@@ -55,7 +56,8 @@ func (a *app) initialise(dir string, force bool) error {
 	if _, err := os.Lstat(path); err == nil && !force {
 		return fmt.Errorf("%s is there already; --force overwrites it", path)
 	}
-	if err := writeWhole(filepath.Join(dir, "ingestor.schema.json"), schema, true); err != nil {
+	schemaPath := filepath.Join(dir, "ingestor.schema.json")
+	if err := writeWhole(schemaPath, schema, true); err != nil {
 		return err
 	}
 	if err := writeWhole(path, initial, force); err != nil {
@@ -65,8 +67,14 @@ func (a *app) initialise(dir string, force bool) error {
 	if err != nil {
 		program = "ingestor"
 	}
+	if byGoRun(program) { // which is deleted
+		program = installed()
+	}
 	shell := inShell(program) + " run --once --due --quiet --config " + inShell(path)
-	fmt.Fprintf(a.stdout, starting, path, inShell(program), inShell(path), strings.ReplaceAll(shell, "%", `\%`), inUnit(program), inUnit(path))
+	fmt.Fprintf(a.stdout, starting, path, self(), inShell(path), strings.ReplaceAll(shell, "%", `\%`), inUnit(program), inUnit(path), schemaPath)
+	if self() == fromSource {
+		fmt.Fprintf(a.stdout, installFirst, program)
+	}
 	return nil
 }
 
@@ -120,22 +128,30 @@ func inUnit(path string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(path) + `"`
 }
 
-// starting is what init says: the path of the configuration; program and path for a
-// shell; the line for cron; program and path for systemd.
+// installFirst is for those who start the program from source.
+const installFirst = `
+cron and systemd need the program itself. This installs it as %s:
+
+  go install ./cmd/ingestor
+`
+
+// starting is what init prints: the path of the configuration; program and path for a
+// shell; the line for cron; program and path for systemd; the path of the schema.
 const starting = `Wrote %[1]s
+Wrote %[7]s
 
 Try it:
-  export YOUTUBE_API_KEY=...   (or key_file: in the configuration)
+  export YOUTUBE_API_KEY=...   (or set key_file in the configuration)
   %[2]s check --config %[3]s
   %[2]s run --once --config %[3]s
 
-Then one of these. With cron (crontab -e), which mails only problems:
+Then choose one of these. With cron (crontab -e), which mails only problems:
 
-  # YOUTUBE_API_KEY is not in cron's environment: use key_file
+  # cron does not have YOUTUBE_API_KEY in its environment: use key_file
   */15 * * * * %[4]s
 
-Or with systemd, as a daemon that goes on at the moment the ledger names. The key
-comes from key_file, and loginctl enable-linger keeps it going when you log out:
+Or with systemd, as a daemon that resumes at the time the ledger named. It takes the key
+from key_file. To keep it running after you log out, run loginctl enable-linger:
 
   # ~/.config/systemd/user/ingestor.service
   [Unit]
@@ -152,7 +168,7 @@ comes from key_file, and loginctl enable-linger keeps it going when you log out:
   [Install]
   WantedBy=default.target
 
-Or with systemd, now and then:
+Or with systemd, as a timer:
 
   # ~/.config/systemd/user/ingestor.service
   [Unit]
@@ -161,7 +177,8 @@ Or with systemd, now and then:
   [Service]
   Type=oneshot
   ExecStart=%[5]s run --once --due --quiet --config %[6]s
-  SuccessExitStatus=75
+  # 75: deferred, or stopped. SIGTERM: stopped before the program could catch it
+  SuccessExitStatus=75 SIGTERM
 
   # ~/.config/systemd/user/ingestor.timer
   [Timer]

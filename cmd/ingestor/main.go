@@ -8,31 +8,28 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	_ "time/tzdata"
+
+	"github.com/headroom-quota/headroom/internal/signals"
 )
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is main with an exit code. The first signal lets what is under way finish;
-// the second one ends that, too.
+// run is main, and returns the exit code. The first signal lets open calls finish.
+// The second signal ends them too. The third one kills the process.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	gently, stop := context.WithCancel(context.Background())
 	abort, now := context.WithCancel(context.Background())
 	defer now()
 	defer stop()
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
 	go func() {
-		<-signals
+		<-signals.Caught()
 		stop()
-		<-signals
+		<-signals.Caught()
 		now()
-		signal.Stop(signals) // a third one ends the process
+		signals.Release()
 	}()
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, abort: abort}
 	cmd := a.root()

@@ -24,6 +24,10 @@ func (s *settings) strict() error {
 	if bad := s.badText(); bad != nil {
 		return bad
 	}
+	if blank(string(s.text)) {
+		return fmt.Errorf("%s:1:1: empty: a configuration has settings\n"+
+			"To use the defaults, delete the file; to write an example: ingestor init --force", s.file)
+	}
 	file, err := parser.ParseBytes(s.text, 0)
 	if err == nil {
 		if bad := s.badValues(file); bad != nil {
@@ -48,6 +52,16 @@ func (s *settings) strict() error {
 		message += "; `ingestor config schema` has those that there are"
 	}
 	return s.at(syntax.GetToken().Position, errors.New(message))
+}
+
+// blank reports whether a text in YAML has nothing but comments.
+func blank(text string) bool {
+	for line := range strings.Lines(text) {
+		if line, _, _ = strings.Cut(line, "#"); strings.Trim(line, " \t\r\n-") != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // badText refuses bytes that are no text.

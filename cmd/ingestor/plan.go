@@ -27,18 +27,20 @@ func (a *app) planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Price the schedule ahead of time",
-		Long: `Run the configured jobs on a moved clock, with the real ledger and runner and a
-simulated upstream, and show what they would spend: units per pool and day, what is
-left, what would be deferred first and until when, and which regions would fall
-behind their schedule. It needs no key, calls nobody, and changes neither ledger nor
-catalog. What was spent so far, how far work has got, and how many pages it had are
-read from them where they are there; a note on standard error says what was not, as of
-a server that does not answer. A file that is there and cannot be read is a failure;
---from and --ledger memory: do without a ledger.
+		Long: `Run the configured jobs on a simulated clock, with the real ledger and runner and a
+simulated upstream. Show what they would spend: units per pool and day, what is left,
+what would be deferred first and until when, and which regions would fall behind their
+schedule. The last table shows the same jobs with sliding windows or calendars alone.
 
-Exit codes: 0 the schedule fits, 75 something is deferred, 78 something could never
-be paid for, or the picture cannot be written, 69 ledger or catalog cannot be read. So a
-pipeline can hold each change of the configuration against the quota. Below the table are the same jobs with sliding windows or calendars alone.`,
+A plan needs no key, makes no calls, and changes neither ledger nor catalog. It reads
+from them what was spent so far, how far work has got, and how many pages it had. Notes
+on standard error say what was missing, such as a server that does not answer. A file
+that exists and cannot be read is an error. --from, and --ledger memory:, plan without a
+ledger.
+
+Exit codes: 0 the schedule fits; 75 something is deferred; 78 something could never be
+paid for, or the picture cannot be written; 69 ledger or catalog cannot be read. A
+pipeline can thus check each change of the configuration against the quota.`,
 		Example: `  ingestor plan
   ingestor plan --days 60 --from 2027-03-01 --svg plan.svg
   ingestor plan --config new.yaml --output json`,
@@ -48,9 +50,9 @@ pipeline can hold each change of the configuration against the quota. Below the 
 		},
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().IntVar(&f.days, "days", plan.DefaultDays, "so `many` days of the upstream's calendar, today included")
-	cmd.Flags().StringVar(&f.from, "from", "", "begin at this `day` of the upstream's calendar, as 2027-03-01 (default now)")
-	cmd.Flags().StringVar(&f.svg, "svg", "", "draw the plan into a `file`")
+	cmd.Flags().IntVar(&f.days, "days", plan.DefaultDays, "`number` of days of the upstream's calendar, today included")
+	cmd.Flags().StringVar(&f.from, "from", "", "first `day` of the upstream's calendar, as 2027-03-01 (default now)")
+	cmd.Flags().StringVar(&f.svg, "svg", "", "draw the plan into this `file`")
 	return cmd
 }
 
@@ -61,6 +63,9 @@ func (a *app) plan(cmd *cobra.Command, f *planFlags) error {
 	}
 	s, err := a.settings(cmd.Flags())
 	if err != nil {
+		return err
+	}
+	if err := s.priced(s.List()); err != nil {
 		return err
 	}
 	debug.SetGCPercent(400) // much is made and little kept: a fifth of the time, for some 100 MB
@@ -156,7 +161,7 @@ func (s *sheet) poolDays(p *plan.Plan) {
 		}
 	}
 	s.table([]column{
-		{name: "pool"},
+		{name: "pool", long: true},
 		{name: "day"},
 		{name: "hours", right: true},
 		{},
@@ -208,7 +213,7 @@ func (s *sheet) deferredTable(p *plan.Plan) {
 		rows = append(rows, []string{d.Job, plain(d.Work), d.Pool, view.Number(int64(d.Times)), stamp(d.At), stamp(d.Until)})
 	}
 	s.line("")
-	s.table([]column{{name: "deferred"}, {name: "work", long: true}, {name: "pool"}, {name: "times", right: true}, {name: "first"}, {name: "until"}}, rows)
+	s.table([]column{{name: "deferred", long: true}, {name: "work", long: true}, {name: "pool", long: true}, {name: "times", right: true}, {name: "first"}, {name: "until"}}, rows)
 }
 
 func (s *sheet) staleTable(p *plan.Plan) {
@@ -220,7 +225,7 @@ func (s *sheet) staleTable(p *plan.Plan) {
 		rows = append(rows, []string{st.Job, plain(st.Work), span(time.Duration(st.Behind) * time.Second), stamp(st.Since), view.Number(int64(st.Missed)), plain(st.Error)})
 	}
 	s.line("")
-	s.table([]column{{name: "stale"}, {name: "work", long: true}, {name: "behind", right: true}, {name: "since"}, {name: "missed", right: true}, {name: "why", long: true}}, rows)
+	s.table([]column{{name: "stale", long: true}, {name: "work", long: true}, {name: "behind", right: true}, {name: "since"}, {name: "missed", right: true}, {name: "why", long: true}}, rows)
 }
 
 func (s *sheet) comparedTable(p *plan.Plan) {
@@ -233,5 +238,5 @@ func (s *sheet) comparedTable(p *plan.Plan) {
 		rows = append(rows, []string{c.Windows, strings.Join(units, ", "), view.Number(int64(c.Deferred)), view.Number(c.Refused)})
 	}
 	s.line("")
-	s.table([]column{{name: "windows"}, {name: "units", long: true}, {name: "deferred", right: true}, {name: "refused by upstream", right: true}}, rows)
+	s.table([]column{{name: "windows"}, {name: "units"}, {name: "deferred", right: true}, {name: "refused by upstream", right: true}}, rows)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -240,7 +241,7 @@ func (a *app) tellPool(ctx context.Context, l *quota.Ledger, pool quota.Pool) er
 
 // badUsage is bad input that came from the command line.
 func badUsage(err error) error {
-	if exitCode(err) == exitConfig {
+	if exitCode(err) == exitConfig && !errors.Is(err, quota.ErrStaleBook) {
 		return &exit{exitUsage, err}
 	}
 	return err

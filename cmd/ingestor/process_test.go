@@ -451,7 +451,7 @@ func TestASignalLetsThePageFinish(t *testing.T) {
 func TestSandbox(t *testing.T) {
 	f := newFolder(t, 1000, "")
 	ready := make(chan string)
-	cmd := f.program(t.Context(), "sandbox", "--quota", "3")
+	cmd := f.program(t.Context(), "sandbox", "--quota", "3", "--listen", "127.0.0.1:0")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

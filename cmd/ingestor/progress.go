@@ -126,6 +126,9 @@ func (l *logged) close() {
 	l.over.Wait()
 }
 
+// longestName leaves room for a bar on a terminal of 80 columns.
+const longestName = 30
+
 // fewWorks is up to how many units of work each have a bar; more share one.
 const fewWorks = 12
 
@@ -134,6 +137,7 @@ type bars struct {
 	on    *mpb.Progress
 	lines *lines
 	below io.Writer
+	ascii bool
 
 	mu  sync.Mutex
 	all map[string]*bar
@@ -149,7 +153,7 @@ type bar struct {
 }
 
 func newBars(w io.Writer, l *lines) *bars {
-	b := &bars{on: mpb.New(mpb.WithOutput(w), mpb.WithWidth(64), mpb.WithRefreshRate(100*time.Millisecond)), lines: l, below: w, all: map[string]*bar{}, of: map[string]int64{}}
+	b := &bars{on: mpb.New(mpb.WithOutput(w), mpb.WithWidth(64), mpb.WithRefreshRate(100*time.Millisecond)), lines: l, below: w, ascii: asciiOnly(), all: map[string]*bar{}, of: map[string]int64{}}
 	l.to(b.on)
 	return b
 }
@@ -191,9 +195,13 @@ func (b *bars) at(name string, total int, of string) *bar {
 		return known
 	}
 	made := &bar{}
-	style := mpb.BarStyle().Lbound(" ").Rbound(" ").Filler("━").Tip("━").Padding("┄")
+	on, off := "━", "┄"
+	if b.ascii {
+		on, off = "=", "-"
+	}
+	style := mpb.BarStyle().Lbound(" ").Rbound(" ").Filler(on).Tip(on).Padding(off)
 	made.Bar = b.on.New(0, style, // a bar that is given its total at once ends by itself, before its state is known
-		mpb.PrependDecorators(decor.Name(name, decor.WCSyncSpaceR)),
+		mpb.PrependDecorators(decor.Name((&sheet{ascii: b.ascii}).cut(name, longestName), decor.WCSyncSpaceR)),
 		mpb.AppendDecorators(
 			decor.CountersNoUnit("%d/%d"+of, decor.WCSyncSpace),
 			decor.Any(func(decor.Statistics) string { return made.tail() }, decor.WCSyncSpaceR),

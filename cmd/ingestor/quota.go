@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -15,10 +17,10 @@ import (
 func (a *app) quotaCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "quota",
-		Short: "Show what is left, and what comes back when",
-		Long: `Show the pools of the price book: what is used of each window, its limit (the quota
-without the headroom), what comes back next and when, the next reset, and blocks.
-It asks the ledger only; nothing is spent.`,
+		Short: "Show what is left of each pool, and when units come back",
+		Long: `Show the pools of the price book. For each window: the units used, the limit (quota less
+headroom), the units that come back next, and the next reset. Blocks are shown too. The
+command asks only the ledger and spends nothing.`,
 		Example: `  ingestor quota
   ingestor quota --output json
   ingestor quota spend --by job,region --since 7d
@@ -49,7 +51,7 @@ func (a *app) withLedger(cmd *cobra.Command, f func(context.Context, *quota.Ledg
 }
 
 func (a *app) showQuota(ctx context.Context, l *quota.Ledger) error {
-	all, err := l.Usage(ctx, "", "")
+	all, err := a.usage(ctx, l)
 	if err != nil {
 		return err
 	}
@@ -58,6 +60,32 @@ func (a *app) showQuota(ctx context.Context, l *quota.Ledger) error {
 		s.line("%s", s.in(faint, "ledger "+shownAddress(a.loaded.Ledger)))
 		s.quotaTable(views)
 	})
+}
+
+// usage asks the ledger how its pools stand. With a price book that is older than the
+// ledger's it warns, and shows what is used beside the limits of the older book: asking
+// changes nothing.
+func (a *app) usage(ctx context.Context, l *quota.Ledger) ([]quota.Usage, error) {
+	all, err := l.Usage(ctx, "", "")
+	var stale *quota.StaleBookError
+	if !errors.As(err, &stale) {
+		return all, err
+	}
+	mine := l.Book().Revision
+	for errors.As(err, &stale) {
+		newer := *l.Book()
+		newer.Revision = stale.Stored + 1
+		if err := l.SetBook(&newer); err != nil {
+			return nil, err
+		}
+		all, err = l.Usage(ctx, "", "")
+	}
+	if err == nil {
+		book := cmp.Or(a.loaded.Costs, "the built-in price book")
+		fmt.Fprintf(a.stderr, "ingestor: warning: %s has revision %d, and the ledger has seen revision %d; the limits shown are those of revision %[2]d\n"+
+			"If %[1]s is the newer one, raise its `revision` to %[4]d\n", book, mine, stale.Stored, stale.Stored+1)
+	}
+	return all, err
 }
 
 // quotaTable shows pools with their windows.
@@ -73,7 +101,7 @@ func (s *sheet) quotaTable(pools []view.Pool) {
 	for _, p := range pools {
 		if p.Blocked != nil {
 			s.line("\n%s", s.in(bad, p.Pool+" "+view.Shut(p.BlockedBy)+" until "+stamp(*p.Blocked)+" ("+span(p.Blocked.Sub(p.LedgerAt))+"): "+plain(p.Reason)))
-			s.line("It opens by itself; to open it now: ingestor quota unblock %s", p.Pool)
+			s.line("It opens by itself. To open it now: ingestor quota unblock %s", p.Pool)
 		}
 	}
 }
@@ -123,7 +151,7 @@ const wide = 80
 // narrowQuota is for terminals in which it does not.
 func (s *sheet) narrowQuota(pools []view.Pool) {
 	for _, p := range pools {
-		s.line("%s", s.in(bold, p.Pool))
+		s.line("%s", s.in(bold, s.cut(p.Pool, s.width)))
 		for i, w := range p.Windows {
 			s.line("  %s %s  %s of %s", s.bar(w.Used, w.Limit), p.Name(i), view.Number(w.Used), view.Number(w.Limit))
 			about := "quota " + view.Number(w.Quota) + ", headroom " + view.Number(w.Headroom)
@@ -159,5 +187,9 @@ func (s *sheet) bar(used, limit int64) string {
 	case used*4 >= limit*3:
 		ink = warm
 	}
-	return s.in(ink, strings.Repeat("█", full)) + s.in(faint, strings.Repeat("░", cells-full))
+	on, off := "█", "░"
+	if s.ascii {
+		on, off = "#", "."
+	}
+	return s.in(ink, strings.Repeat(on, full)) + s.in(faint, strings.Repeat(off, cells-full))
 }

@@ -14,12 +14,11 @@ import (
 )
 
 // onHangup is what the help of those who stay says of it.
-const onHangup = `SIGHUP makes it read the price book and the configuration again, with the same flags
-and environment. What is broken is refused as a whole and logged with its place, and
-the old ones stay; so is what a restart is for: where ledger, catalog and endpoint
-are, how the log is written, and where and for whom a server listens. No call and no
-run is broken off, and no unit is lost: a run under way ends as it began, by the new
-prices.`
+const onHangup = `SIGHUP reloads the price book and the configuration, with the same flags and
+environment. An invalid file is rejected and logged with its place, and the old settings
+stay in force. The same happens to changes that need a restart: the addresses of ledger,
+catalog and endpoint, the log, and where a server listens. Calls and runs are not
+interrupted. A run that has started keeps its settings and uses the new prices.`
 
 // fixedKeys are the settings that a restart is for.
 var fixedKeys = []string{"ledger", "catalog", "endpoint", "log_format", "log_level"}

@@ -145,7 +145,7 @@ func (s *sheet) regionTable(all []*ran) {
 		}
 	}
 	s.table([]column{
-		{name: "job"},
+		{name: "job", long: true},
 		{name: "region", long: true},
 		{name: "pages", right: true},
 		{name: "new", right: true},

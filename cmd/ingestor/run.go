@@ -33,29 +33,32 @@ func (a *app) runCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Run the jobs when they are due, or once and leave",
-		Long: `Without --once it stays and runs each job when it is due; what had to be deferred
-goes on at the time that the ledger named, and what a block has deferred within a
-minute after somebody has lifted it. With --once it does what was deferred
-first, then all jobs, or those named, and leaves. With --due it does only the jobs
-whose time has come since their last scheduled run, or whose run was killed or could
-not save what it had.
+		Short: "Run the jobs when they are due, or once",
+		Long: `Run the jobs. Without --once the process stays, runs each job when it is due, and
+resumes deferred work at the time the ledger named. Work that a block deferred resumes
+within a minute after somebody has lifted it. With --once it resumes deferred
+work, runs all jobs or the named ones, and exits. With --due it runs only jobs that have
+come due since their last scheduled run, or whose last run was killed or could not save
+its data.
 
-The first SIGTERM or interrupt lets the pages under way finish, keeps them, and
-leaves; what is left is deferred. A second one ends the calls, too.
+The first SIGTERM or interrupt lets open pages finish and keeps them. All other work is
+deferred. A second signal ends the open calls too. With --once the exit code is then 75,
+even if no job has started. No job runs twice at once: with a ledger on Redis, a job of a
+process that was killed stays locked for up to 30 seconds.
 
-With --quiet only problems are written: what failed, what is down, what the upstream
-refused though the ledger had not. What was deferred goes on by itself and is told by
-the exit code only, as is a job that another process has.
+With --quiet only problems are written: failures, outages, and refusals by the upstream
+that the ledger did not expect. Deferred work, and jobs that another process runs, are
+reported by the exit code alone.
 
 ` + onHangup + `
 
-Exit codes: 0 done, 75 deferred (the quota is gone, or another process has the job),
-78 configuration, 77 credential, 69 upstream or ledger down, 1 some work failed.`,
+Exit codes: 0 done; 75 deferred (the quota is used up, max_runtime or pages ended the
+run, another process runs the job, or a signal stopped it); 78 configuration;
+77 credential; 69 upstream or ledger down; 1 some work failed.`,
 		Example: `  ingestor run
   ingestor run --once --job trending --region US --region DE
   ingestor run --once --output json
-  ingestor run --output json            a line for each run
+  ingestor run --output json            write a line for each run
   ingestor run --once --due --quiet     for cron; ingestor init shows the line`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -63,14 +66,14 @@ Exit codes: 0 done, 75 deferred (the quota is gone, or another process has the j
 		},
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().BoolVar(&f.once, "once", false, "do what there is to do, and leave")
-	cmd.Flags().BoolVar(&f.due, "due", false, "with --once: only jobs that are due by their schedule")
+	cmd.Flags().BoolVar(&f.once, "once", false, "run the jobs once, and exit")
+	cmd.Flags().BoolVar(&f.due, "due", false, "with --once: only jobs that are due")
 	cmd.Flags().StringSliceVar(&f.jobs, "job", nil, "with --once: only this `job` (repeat it for more)")
 	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "with --once: only this `region` (repeat it for more)")
 	cmd.Flags().StringVar(&f.metrics, "metrics-file", "", "write a `file` for node_exporter's textfile collector after each run, as ingestor.prom")
 	_ = cmd.RegisterFlagCompletionFunc("job", a.completeJobs)
 	_ = cmd.RegisterFlagCompletionFunc("region", a.completeRegions)
-	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "write problems only, as for the mail of cron: what goes on by itself is none")
+	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "write only problems, for cron")
 	return cmd
 }
 
@@ -133,12 +136,19 @@ func (a *app) runJobs(cmd *cobra.Command, f *runFlags) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := s.priced(jobs); err != nil {
+		return err
+	}
 	file := metricsFile(f.metrics)
 	if err := file.check(); err != nil {
 		return err
 	}
+	stopped := exitDeferred
+	if !f.once {
+		stopped = exitDone // a daemon has done what it was asked for
+	}
 	var done closers
-	defer func() { err = errors.Join(err, done.close()) }()
+	defer func() { err = orStopped(ctx, stopped, errors.Join(err, done.close())) }()
 	a.trace(ctx, &done)
 	if !f.once {
 		return a.stay(ctx, s, jobs, file, &done)
@@ -183,6 +193,9 @@ func (a *app) stay(ctx context.Context, s *settings, jobs []*ingest.Job, file me
 		}
 	})
 	defer hangups.reload(ctx, a, s, fixedKeys, func(ctx context.Context, next *settings) error {
+		if err := next.priced(next.List()); err != nil {
+			return err
+		}
 		w, err := a.equip(opened, next, nil)
 		if err != nil {
 			return err

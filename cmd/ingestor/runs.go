@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,9 +16,9 @@ func (a *app) runsCommand() *cobra.Command {
 	var work bool
 	cmd := &cobra.Command{
 		Use:   "runs",
-		Short: "Show what runs did, the latest first",
-		Long: `Show the history of runs: what each cost and brought, how it ended, and when what was
-deferred goes on. With --work it has a row for each region, query or channel.`,
+		Short: "Show the history of runs, the latest first",
+		Long: `Show the history of runs: what each run cost and fetched, how it ended and why, and when
+deferred work resumes. With --work there is a row for each region, query or channel.`,
 		Example: `  ingestor runs
   ingestor runs --job trending --limit 5 --work`,
 		Args: noArgs,
@@ -47,7 +48,7 @@ deferred goes on. With --work it has a row for each region, query or channel.`,
 	}
 	a.outputFlag(cmd)
 	cmd.Flags().StringVar(&q.Job, "job", "", "only runs of this `job`")
-	cmd.Flags().IntVarP(&q.Limit, "limit", "n", 20, "so `many` at most")
+	cmd.Flags().IntVarP(&q.Limit, "limit", "n", 20, "`number` of runs to show")
 	cmd.Flags().Int64Var(&q.Before, "before", 0, "only runs before the one with this `id`")
 	cmd.Flags().BoolVar(&work, "work", false, "a row for each unit of work")
 	_ = cmd.RegisterFlagCompletionFunc("job", a.completeJobs)
@@ -68,12 +69,12 @@ func (s *sheet) runTable(all []catalog.RunRecord) {
 		}
 		rows = append(rows, []string{
 			view.Number(r.ID), r.Job, stamp(r.StartedAt), took, s.state(r.State), view.Number(int64(pages)), view.Number(units),
-			view.Number(int64(added)), view.Number(int64(updated)), goesOn(r.ResumeAt, r.Error),
+			view.Number(int64(added)), view.Number(int64(updated)), goesOn(r.ResumeAt, why(&r)),
 		})
 	}
 	s.table(append([]column{
 		{name: "run", right: true},
-		{name: "job"},
+		{name: "job", long: true},
 		{name: "started"},
 		{name: "took", right: true},
 		{name: "state"},
@@ -92,7 +93,7 @@ func (s *sheet) workTable(all []catalog.RunRecord) {
 	}
 	s.table(append([]column{
 		{name: "run", right: true},
-		{name: "job"},
+		{name: "job", long: true},
 		{name: "work", long: true},
 		{name: "state"},
 	}, whatCame...), rows)
@@ -105,6 +106,30 @@ var whatCame = []column{
 	{name: "new", right: true},
 	{name: "updated", right: true},
 	{name: "why", long: true},
+}
+
+// why says why a run did not do all its work: what ended the run, or else why its first
+// unit of work failed or was deferred.
+func why(r *catalog.RunRecord) string {
+	if r.Error != "" {
+		return r.Error
+	}
+	text, more := "", 0
+	for _, state := range []catalog.State{catalog.Failed, catalog.Deferred} {
+		for _, w := range r.Work {
+			switch {
+			case w.State != state || w.Error == "":
+			case text == "":
+				text = w.Work + ": " + w.Error
+			default:
+				more++
+			}
+		}
+	}
+	if more > 0 {
+		text += fmt.Sprintf(" (and %d more: --work shows them)", more)
+	}
+	return text
 }
 
 // goesOn says when what was deferred goes on, and why it was, or what failed.

@@ -21,12 +21,13 @@ func (a *app) sandboxCommand() *cobra.Command {
 	var seed uint64
 	cmd := &cobra.Command{
 		Use:   "sandbox",
-		Short: "Serve a simulated upstream on this machine, to try things on",
-		Long: `Serves an upstream that behaves like the YouTube Data API and enforces a quota of
-its own, on a port of this machine. Nothing leaves the machine and nothing is spent.
-What it has counted stands at /__counts, and is printed when it ends.`,
+		Short: "Serve a simulated upstream on this machine",
+		Long: `Serve a simulated upstream on this machine. It behaves like the YouTube Data API and
+enforces its own quota. No request leaves the machine, and no real unit is spent. The
+page /__counts shows the counts so far. The sandbox prints them when it ends.`,
 		Example: `  ingestor sandbox
-  ingestor sandbox --listen 127.0.0.1:8080 --quota 100`,
+  ingestor sandbox --listen 127.0.0.1:8092 --quota 100
+  ingestor sandbox --listen 127.0.0.1:0      choose a free port`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if units < 1 {
@@ -37,24 +38,27 @@ What it has counted stands at /__counts, and is printed when it ends.`,
 		},
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "`address` of this machine; port 0 is any that is free")
-	cmd.Flags().Int64Var(&units, "quota", 10000, "units that it grants per Pacific day")
-	cmd.Flags().Uint64Var(&seed, "seed", 1, "decides all data")
+	cmd.Flags().StringVar(&listen, "listen", sandboxListen, "`address` on this machine to listen on; port 0 chooses a free one")
+	cmd.Flags().Int64Var(&units, "quota", 10000, "`number` of units that it grants per Pacific day")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "`number` that all data is made from")
 	return cmd
 }
+
+// sandboxListen is not the address of ingestor serve, so both can run.
+const sandboxListen = "127.0.0.1:8090"
 
 // listenHere listens on a port that only this machine reaches.
 func listenHere(address string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, usage("--listen: %q is no address; write it as 127.0.0.1:8080", address)
+		return nil, usage("--listen: %q is no address; write it as 127.0.0.1:8090", address)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return nil, usage("--listen: %q is not of this machine alone; write 127.0.0.1:PORT", address)
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, &exit{exitDown, err}
+		return nil, &exit{exitDown, fmt.Errorf("%w\nTo listen on a free port: ingestor sandbox --listen 127.0.0.1:0", err)}
 	}
 	return l, nil
 }
@@ -98,13 +102,13 @@ func (a *app) serveSandbox(ctx context.Context, sim *youtubesim.Sim, address str
 		return err
 	}
 	server := &http.Server{Handler: sandboxHandler(sim), ReadHeaderTimeout: 10 * time.Second}
-	fmt.Fprintf(a.stdout, `# a simulated upstream; put this into ingestor.yaml, and any key will do:
+	fmt.Fprintf(a.stdout, `# A simulated upstream, which accepts any key. To use it, put this into ingestor.yaml:
 endpoint: http://%[1]s
 
-# or try it at once:
-#   YOUTUBE_API_KEY=any INGESTOR_ENDPOINT=http://%[1]s ingestor run --once --ledger memory: --catalog ./sandbox.db
-# what it has counted: http://%[1]s%[2]s; stop it with Ctrl-C
-`, l.Addr(), countsPath)
+# Or try it at once:
+#   YOUTUBE_API_KEY=any INGESTOR_ENDPOINT=http://%[1]s %[3]s run --once --ledger memory: --catalog ./sandbox.db
+# Counts so far: http://%[1]s%[2]s. To stop it, press Ctrl-C.
+`, l.Addr(), countsPath, self())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	select {

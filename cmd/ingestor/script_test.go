@@ -6,16 +6,21 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/headroom-quota/headroom/internal/signals"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 )
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) != "ingestor" {
+		signals.Release() // Ctrl-C ends the tests
+	}
 	testscript.Main(m, map[string]func(){
 		"ingestor": main,
 	})

@@ -35,22 +35,22 @@ type Serving struct {
 func (a *app) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve what was fetched, and how the quota stands, over HTTP",
-		Long: `Serve what was fetched and how the quota stands, over HTTP. Nothing is fetched for a
-request and no unit is spent: users never touch the upstream. It tells of all
-processes that share the ledger and the catalog; the jobs are run by another one.
+		Short: "Serve the fetched data and the state of the quota over HTTP",
+		Long: `Serve the fetched data and the state of the quota over HTTP. Requests never reach the
+upstream and spend no units. The server reports on all processes that share the ledger
+and the catalog. It runs no jobs: that is for ingestor run.
 
-Pages for people are at /: whether the next run can go, the pools, the regions, the
-runs, charts and a search. What programs ask is at /api/v1/; /api/v1/openapi.json
-describes it. A client has 60 requests a minute, or what the families client and
-client_search (and so on, by route) of the price book say.
+Pages for people are at /: whether the next run can start, the pools, the regions, the
+runs, charts and a search. Programs use /api/v1/, which /api/v1/openapi.json describes. A
+client may make 60 requests a minute, unless the families client and client_search (and
+so on, by route) of the price book say otherwise.
 
-With a token, in INGESTOR_TOKEN or in the file that --token-file names, programs in any
-language reserve units on the ledger: POST /v1/reserve, /v1/settle, /v1/release, and
-GET /v1/pools. Without one these routes are not there.
+Programs in any language can reserve units on the ledger with POST /v1/reserve,
+/v1/settle and /v1/release, and GET /v1/pools. These routes exist only if there is a
+token, in INGESTOR_TOKEN or in the file named by --token-file.
 
-It listens on this machine alone. To be reached from others it wants TLS, or a proxy
-that is named by --trusted-proxies, or --insecure.
+The server listens only on this machine by default. Other interfaces need TLS, a proxy
+named by --trusted-proxies, or --insecure.
 
 ` + onHangup,
 		Example: `  ingestor serve
@@ -62,12 +62,12 @@ that is named by --trusted-proxies, or --insecure.
 		},
 	}
 	f := cmd.Flags()
-	f.String("listen", "", "`address` to listen on; port 0 is any that is free (default 127.0.0.1:8080)")
-	f.Bool("insecure", false, "listen on other addresses than those of this machine without TLS")
-	f.StringSlice("trusted-proxies", nil, "`networks` of proxies that are believed about clients, as 10.0.0.0/8")
+	f.String("listen", "", "`address` to listen on; port 0 chooses a free one (default 127.0.0.1:8080)")
+	f.Bool("insecure", false, "allow plain HTTP on other interfaces")
+	f.StringSlice("trusted-proxies", nil, "`networks` of proxies whose word about client addresses is trusted, as 10.0.0.0/8")
 	f.String("tls-cert", "", "PEM `file` with the certificate")
-	f.String("tls-key", "", "PEM `file` with its key")
-	f.String("token-file", "", "`file` with the token of those who reserve over HTTP; INGESTOR_TOKEN wins")
+	f.String("tls-key", "", "PEM `file` with the key of the certificate")
+	f.String("token-file", "", "`file` with the token for clients that reserve over HTTP; INGESTOR_TOKEN wins")
 	return cmd
 }
 
@@ -126,7 +126,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	told := metrics.New(&metrics.Options{Log: a.log})
 	a.observer = told
 	var done closers
-	defer func() { err = errors.Join(err, done.close()) }()
+	defer func() { err = orStopped(ctx, exitDone, errors.Join(err, done.close())) }()
 	a.trace(ctx, &done)
 	src, err := a.openSources(ctx, s, &done)
 	if err != nil {

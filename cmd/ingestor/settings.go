@@ -90,6 +90,8 @@ func defaults(state string) map[string]any {
 		"max_wait":     ingest.DefaultMaxWait,
 		"workers":      ingest.DefaultWorkers,
 		"call_timeout": ingest.DefaultCallTimeout,
+
+		"keep_statistics_days": ingest.DefaultKeepStatisticsDays,
 	}
 }
 
@@ -207,8 +209,14 @@ func (s *settings) check() error {
 	if s.book, err = headroom.Load(s.Costs); err != nil {
 		return config(err)
 	}
-	return s.faulty(s.priced())
+	if s.Jobs != nil && s.builtinJobs() && s.book.Upstreams[metered] == nil {
+		s.Jobs = nil // nobody asked for them, and nothing in this price book pays for them
+	}
+	return s.faulty(s.accountable())
 }
+
+// builtinJobs reports whether the file names no jobs, so that the built-in ones hold.
+func (s *settings) builtinJobs() bool { return s.probe != nil && len(s.probe.Jobs) == 0 }
 
 // faulty says where faults stand, each once: jobs inherit that of the regions.
 func (s *settings) faulty(faults []ingest.Fault) error {
@@ -263,11 +271,27 @@ func (s *settings) ours() (faults []ingest.Fault) {
 // metered is the upstream that jobs fetch from.
 const metered = "youtube"
 
-// priced checks what jobs and accounts say against the price book.
-func (s *settings) priced() (faults []ingest.Fault) {
+// priced returns an error if the price book lacks the upstream of one of these jobs.
+// Only commands that run jobs, or plan them, need it.
+func (s *settings) priced(jobs []*ingest.Job) error {
+	if len(jobs) == 0 {
+		return config(fmt.Errorf("there is no job to run: the built-in jobs fetch from %s, which the price book %s does not have\n"+
+			"To have them, write `extends: builtin` into the price book", metered, s.Costs))
+	}
+	for _, j := range jobs {
+		if s.book.Upstreams[j.Kind.Upstream()] == nil {
+			return config(fmt.Errorf("job %s (kind %s) fetches from %s, which the price book %s does not have\n"+
+				"Write `extends: builtin` into the price book, or remove the job", j.Name, j.Kind, j.Kind.Upstream(), s.Costs))
+		}
+	}
+	return nil
+}
+
+// accountable checks the accounts and classes of jobs against the price book.
+func (s *settings) accountable() (faults []ingest.Fault) {
 	u := s.book.Upstreams[metered]
 	if u == nil {
-		return []ingest.Fault{{Path: "costs", Err: fmt.Errorf("the price book has no upstream %s, which all jobs fetch from; write `extends: builtin` into it", metered)}}
+		return nil // see priced
 	}
 	fault := func(path, format string, args ...any) {
 		faults = append(faults, ingest.Fault{Path: path, Err: fmt.Errorf(format, args...)})

@@ -176,7 +176,6 @@ func TestWhatLooksWrongAndIsNot(t *testing.T) {
 		"a job called as a setting":   {yaml: "jobs:\n  jitter: {kind: trending, schedule: \"@hourly\"}\n  pages: {kind: trending, schedule: \"@hourly\"}\n"},
 		"jobs that share":             {yaml: "jobs:\n  a: &a {kind: trending, schedule: \"@hourly\", jitter: 1m}\n  b:\n    <<: *a\n    pages: 2\n"},
 		"a setting of no value":       {yaml: "workers:\n" + oneJob},
-		"an empty file":               {yaml: "# nothing\n"},
 		"regions in a variable":       {env: "INGESTOR_REGIONS=US, DE"},
 		"regions with spaces":         {env: "INGESTOR_REGIONS=US DE"},
 		"a variable of no value":      {env: "INGESTOR_WORKERS="},

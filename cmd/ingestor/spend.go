@@ -32,8 +32,8 @@ func (a *app) spendCommand() *cobra.Command {
 		Use:   "spend",
 		Short: "Show who spent what",
 		Long: `Show what was spent of each pool, by method, job, region, class, account or day. Days
-are those of the pool's calendar: Pacific ones for YouTube. Corrections stand
-beside the methods with their reasons. It is kept for at least 30 days.`,
+are those of the pool's calendar, which is Pacific time for YouTube. Corrections are
+shown with their reasons. The ledger keeps spend for at least 30 days.`,
 		Example: `  ingestor quota spend
   ingestor quota spend --by job,region --since 7d
   ingestor quota spend --by day,method --output json`,
@@ -45,8 +45,8 @@ beside the methods with their reasons. It is kept for at least 30 days.`,
 		},
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().StringSliceVar(&f.by, "by", []string{"method"}, "one or more of "+strings.Join(dimensions, ", "))
-	cmd.Flags().StringVar(&f.since, "since", "", "from this `day` on: 2026-11-01, or 7d ago (default all there is)")
+	cmd.Flags().StringSliceVar(&f.by, "by", []string{"method"}, "`dimensions`: one or more of "+strings.Join(dimensions, ", "))
+	cmd.Flags().StringVar(&f.since, "since", "", "first `day`: 2026-11-01, or 7d ago (default all days)")
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(dimensions, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -85,9 +85,9 @@ func (s *sheet) spendTable(all []view.Spent, by []string) {
 		s.line("Nothing was spent in this time.")
 		return
 	}
-	columns := []column{{name: "pool"}}
+	columns := []column{{name: "pool", long: true}}
 	for _, d := range by {
-		columns = append(columns, column{name: d})
+		columns = append(columns, column{name: d, long: d != "day"})
 	}
 	columns = append(columns, column{name: "units", right: true}, column{name: "calls", right: true}, column{name: "reason", long: true})
 	var rows [][]string

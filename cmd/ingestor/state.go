@@ -15,14 +15,18 @@ func (a *app) stateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state",
 		Short: "Show or reset how far jobs have got",
-		Long: `How far each unit of work of a job has got: its pass and page, up to where all is
-fetched, and until when it was deferred.`,
-		Example: `  ingestor state show trending
+		Long: `Show how far each unit of work of a job has got: its pass and page, the time up to which
+everything is fetched, and the time until which it is deferred. Without a subcommand
+it shows all jobs.`,
+		Example: `  ingestor state
+  ingestor state show trending
   ingestor state reset search "US/golang"`,
 		Args: known,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.stateShowCommand(), a.stateResetCommand())
+	show := a.stateShowCommand()
+	cmd.RunE = show.RunE
+	a.outputFlag(cmd)
+	cmd.AddCommand(show, a.stateResetCommand())
 	return cmd
 }
 
@@ -75,7 +79,7 @@ func (s *sheet) cursorTable(all []catalog.Cursor) {
 		rows = append(rows, []string{c.Job, plain(c.Work), view.Number(c.Pass), page, completed, stamp(c.Mark), stamp(c.ResumeAt)})
 	}
 	s.table([]column{
-		{name: "job"},
+		{name: "job", long: true},
 		{name: "work", long: true},
 		{name: "passes", right: true},
 		{name: "page", right: true},

@@ -52,17 +52,48 @@ func (a *app) print(v any, show func(*sheet)) error {
 type sheet struct {
 	text   strings.Builder
 	colour bool
+	ascii  bool
 	width  int // of the terminal; 0 is none
 }
 
 func newSheet(w io.Writer) *sheet {
-	s := &sheet{colour: colourful(w)}
+	s := &sheet{colour: colourful(w), ascii: asciiOnly()}
 	if f, ok := w.(*os.File); ok && isTerminal(w) {
 		if width, _, err := term.GetSize(f.Fd()); err == nil {
 			s.width = width
 		}
 	}
 	return s
+}
+
+// asciiOnly reports whether the locale has an encoding other than UTF-8, as LANG=C has. A
+// locale that is not set says nothing: containers have none.
+func asciiOnly() bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if locale := strings.ToLower(os.Getenv(name)); locale != "" {
+			return !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
+		}
+	}
+	return false
+}
+
+// cut shortens a name to a width.
+func (s *sheet) cut(text string, width int) string {
+	tail := "…"
+	if s.ascii {
+		tail = "..."
+	}
+	return ansi.Truncate(text, width, tail)
+}
+
+// words is text whose words fit a room. Only words of a table are cut: paths and
+// commands are there to be copied.
+func (s *sheet) words(text string, room int) string {
+	all := strings.Split(text, " ")
+	for i, word := range all {
+		all[i] = s.cut(word, room)
+	}
+	return strings.Join(all, " ")
 }
 
 // The inks of a sheet.
@@ -156,7 +187,11 @@ func (s *sheet) table(columns []column, rows [][]string) {
 	}
 	for _, r := range append([][]string{head}, rows...) {
 		if len(r) == 1 {
-			s.line("%s", s.in(bold, r[0]))
+			title := r[0]
+			if s.width > 0 {
+				title = s.cut(title, s.width)
+			}
+			s.line("%s", s.in(bold, title))
 			continue
 		}
 		var line strings.Builder
@@ -166,7 +201,7 @@ func (s *sheet) table(columns []column, rows [][]string) {
 			}
 			text := r[i]
 			if s.width > 0 {
-				text = ansi.Truncate(text, widths[i], "…")
+				text = s.cut(text, widths[i])
 			}
 			blank := strings.Repeat(" ", max(widths[i]-lipgloss.Width(text), 0))
 			if columns[i].right {
@@ -218,12 +253,12 @@ func (s *sheet) stack(columns []column, shown []int, rows [][]string) {
 		if n > 0 {
 			s.text.WriteString("\n")
 		}
-		s.line("%s", s.in(bold, r[shown[0]]))
+		s.line("%s", s.in(bold, s.words(r[shown[0]], s.width)))
 		for _, i := range shown[1:] {
 			if r[i] != "" {
 				label := fmt.Sprintf("%-*s", name, columns[i].name)
 				s.text.WriteString("  " + s.in(faint, label) + "  ")
-				s.text.WriteString(s.wrap(r[i], name+4) + "\n")
+				s.text.WriteString(s.wrap(s.words(r[i], max(s.width-name-4, narrowest)), name+4) + "\n")
 			}
 		}
 	}

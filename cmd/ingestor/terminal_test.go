@@ -92,6 +92,16 @@ func TestOutputFitsATerminal(t *testing.T) {
 // it wrote there.
 func onTerminal(t *testing.T, columns uint16, env []string, args ...string) string {
 	t.Helper()
+	shown, err := leftTerminal(t, columns, env, args...)
+	if err != nil {
+		t.Errorf("%v\n%s", err, shown)
+	}
+	return shown
+}
+
+// leftTerminal is onTerminal for programs that may leave with any exit code.
+func leftTerminal(t *testing.T, columns uint16, env []string, args ...string) (string, error) {
+	t.Helper()
 	path, err := exec.LookPath("ingestor")
 	if err != nil {
 		t.Fatal(err)
@@ -108,8 +118,9 @@ func onTerminal(t *testing.T, columns uint16, env []string, args ...string) stri
 	if err != nil && !(errors.As(err, &gone) && errors.Is(gone.Err, syscall.EIO)) { // how Linux says that the other end has left
 		t.Error(err)
 	}
-	if err := errors.Join(cmd.Wait(), terminal.Close()); err != nil {
-		t.Errorf("%v\n%s", err, &shown)
+	left := cmd.Wait()
+	if err := terminal.Close(); err != nil {
+		t.Error(err)
 	}
-	return shown.String()
+	return shown.String(), left
 }

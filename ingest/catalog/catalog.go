@@ -73,6 +73,9 @@ func (c *Catalog) open(ctx context.Context, path string) error {
 	if err := files.Look(ctx, c.path, steps); err != nil {
 		return c.fault("open", err)
 	}
+	if err := sqlitefile.Create(c.path); err != nil {
+		return err
+	}
 	if c.write, err = connect(c.path, sqlitefile.Write, 1); err != nil {
 		return c.fault("open", err)
 	}

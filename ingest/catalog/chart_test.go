@@ -75,7 +75,7 @@ func TestChartWithoutItsBeginning(t *testing.T) {
 	r := begin(t, c)
 	save(t, r, "DE", Page{Next: "2", Region: "DE", Chart: true, Videos: named("a")})
 	clock.Advance(31 * 24 * time.Hour)
-	if _, err := c.Expire(ctx, clock.Now().Add(-30*24*time.Hour)); err != nil {
+	if _, err := c.Expire(ctx, olderThan(clock.Now().Add(-30*24*time.Hour))); err != nil {
 		t.Fatal(err)
 	}
 	cur, _ := c.Cursor(ctx, "trending", "DE")

@@ -266,3 +266,19 @@ func TestAPlainSQLiteCannotHarmTheIndex(t *testing.T) {
 	}
 	healthy(t, c)
 }
+
+// TestOpeningCanBeBrokenOffAtAnyMoment: with an error, and without harm.
+func TestOpeningCanBeBrokenOffAtAnyMoment(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "catalog.db")
+	for patience := time.Duration(0); ; patience += 100 * time.Microsecond {
+		within, cancel := context.WithTimeout(t.Context(), patience)
+		c, err := Open(within, path, nil)
+		cancel()
+		if err == nil {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+	}
+}

@@ -45,6 +45,12 @@ func (c *Catalog) Aging(ctx context.Context, kind Kind, before time.Time, limit 
 	return ids, err
 }
 
+// Limits say how old data may be. Older data is deleted.
+type Limits struct {
+	Before           time.Time // of all data but statistics
+	StatisticsBefore time.Time // of statistics
+}
+
 // Expired says how much was deleted.
 type Expired struct{ Videos, Channels, Statistics, Sightings, Charts int }
 
@@ -52,14 +58,18 @@ type Expired struct{ Videos, Channels, Statistics, Sightings, Charts int }
 // to write too. Of a chart no entry is older than its first page.
 var expiry = []struct {
 	expire func(t *tx, before int64) (int64, error)
+	limit  func(*Limits) time.Time
 	count  func(*Expired) *int
 }{
-	{expireBy("expire_charts"), func(e *Expired) *int { return &e.Charts }},
-	{expireBy("expire_sightings"), func(e *Expired) *int { return &e.Sightings }},
-	{expireBy("expire_statistics"), func(e *Expired) *int { return &e.Statistics }},
-	{expireVideos, func(e *Expired) *int { return &e.Videos }},
-	{expireBy("expire_channels"), func(e *Expired) *int { return &e.Channels }},
+	{expireBy("expire_charts"), (*Limits).ofData, func(e *Expired) *int { return &e.Charts }},
+	{expireBy("expire_sightings"), (*Limits).ofData, func(e *Expired) *int { return &e.Sightings }},
+	{expireBy("expire_statistics"), (*Limits).ofStatistics, func(e *Expired) *int { return &e.Statistics }},
+	{expireVideos, (*Limits).ofData, func(e *Expired) *int { return &e.Videos }},
+	{expireBy("expire_channels"), (*Limits).ofData, func(e *Expired) *int { return &e.Channels }},
 }
+
+func (l *Limits) ofData() time.Time       { return l.Before }
+func (l *Limits) ofStatistics() time.Time { return l.StatisticsBefore }
 
 func expireBy(s statement) func(*tx, int64) (int64, error) {
 	return func(t *tx, before int64) (int64, error) { return t.exec(s, before) }
@@ -73,20 +83,20 @@ func expireVideos(t *tx, before int64) (int64, error) {
 	return int64(len(rows)), t.removeVideos(rows)
 }
 
-// Expire deletes all that was last fetched before a time, and with a video its
+// Expire deletes all data that was last fetched before the limits, and with a video its
 // words, statistics, sightings and places in charts. What is deleted leaves the
 // file, and the -wal beside it unless somebody is reading just then; so do words that
 // videos had before they changed. Cursors and the history of runs stay: they hold
 // nothing of the upstream's. What is from a time that is still to come, by a clock that
 // was ahead, is of now at the latest, and grows old from now on.
-func (c *Catalog) Expire(ctx context.Context, before time.Time) (e Expired, err error) {
+func (c *Catalog) Expire(ctx context.Context, l Limits) (e Expired, err error) {
 	if err := c.change(ctx, (*tx).rebase); err != nil {
 		return e, c.fault("delete what has expired in", err)
 	}
 	for _, x := range expiry {
 		for n := int64(1); n > 0; {
 			err := c.change(ctx, func(tx *tx) (err error) {
-				n, err = x.expire(tx, micros(before))
+				n, err = x.expire(tx, micros(x.limit(&l)))
 				return err
 			})
 			if err != nil {

@@ -60,6 +60,33 @@ func TestAging(t *testing.T) {
 }
 
 // What has expired is nowhere any more: in no table, no index, no byte of the files.
+// olderThan are limits that are the same for all data.
+func olderThan(before time.Time) Limits { return Limits{Before: before, StatisticsBefore: before} }
+
+// TestStatisticsCanBeKeptLonger than the rest, and leave with their video.
+func TestStatisticsCanBeKeptLonger(t *testing.T) {
+	c, clock := fresh(t)
+	r := begin(t, c)
+	counted := named("a", "b")
+	for i := range counted {
+		counted[i].Statistics = &Statistics{Views: count(1)}
+	}
+	save(t, r, "US", Page{Videos: counted, Region: "US"})
+	clock.Advance(month)
+	save(t, r, "more", Page{Videos: named("a"), Region: "US"}) // b is gone: nobody fetched it again
+	clock.Advance(time.Hour)
+	e, err := c.Expire(ctx, Limits{Before: clock.Now().Add(-month), StatisticsBefore: clock.Now().Add(-2 * month)})
+	if err != nil || e.Videos != 1 || e.Statistics != 0 {
+		t.Errorf("expired %+v, %v, want the video b alone", e, err)
+	}
+	if v, err := c.Video(ctx, "a"); err != nil || v.Statistics.show() != "1 hidden hidden" {
+		t.Errorf("the statistics of a are %v, %v", v.Statistics.show(), err)
+	}
+	if e, err = c.Expire(ctx, olderThan(clock.Now().Add(-month))); err != nil || e.Statistics != 1 {
+		t.Errorf("expired %+v, %v, want the statistics of a", e, err)
+	}
+}
+
 func TestExpire(t *testing.T) {
 	c, clock := fresh(t)
 	r := begin(t, c)
@@ -75,7 +102,7 @@ func TestExpire(t *testing.T) {
 	refreshed[0].Statistics = &Statistics{Views: count(1)}
 	save(t, r, "stats", Page{Videos: refreshed, Region: "GB"})
 	clock.Advance(time.Hour)
-	e, err := c.Expire(ctx, clock.Now().Add(-month))
+	e, err := c.Expire(ctx, olderThan(clock.Now().Add(-month)))
 	if want := (Expired{Videos: 42, Channels: 1, Sightings: 4, Statistics: 1, Charts: 2}); err != nil || e != want {
 		t.Errorf("expired %+v, %v, want %+v", e, err, want)
 	}

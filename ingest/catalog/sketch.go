@@ -168,23 +168,23 @@ func (s *Sketch) Aging(_ context.Context, kind Kind, before time.Time, limit int
 }
 
 // Expire is [Catalog.Expire].
-func (s *Sketch) Expire(_ context.Context, before time.Time) (e Expired, err error) {
+func (s *Sketch) Expire(_ context.Context, l Limits) (e Expired, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, id := range s.statistics.before(before, -1) {
+	for _, id := range s.statistics.before(l.StatisticsBefore, -1) {
 		s.statistics.drop(id)
 		s.uncounted.touch(id, time.Time{})
 		e.Statistics++
 	}
-	for _, id := range s.videos.before(before, -1) {
+	for _, id := range s.videos.before(l.Before, -1) {
 		s.forget(id)
 		e.Videos++
 	}
-	for _, id := range s.channels.before(before, -1) {
+	for _, id := range s.channels.before(l.Before, -1) {
 		s.channels.drop(id)
 		e.Channels++
 	}
-	maps.DeleteFunc(s.pending, func(_ chartKey, at time.Time) bool { return at.Before(before) })
+	maps.DeleteFunc(s.pending, func(_ chartKey, at time.Time) bool { return at.Before(l.Before) })
 	return e, nil
 }
 

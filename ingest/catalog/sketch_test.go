@@ -26,7 +26,7 @@ type rehearsal interface {
 	Runs(ctx context.Context, q RunsQuery) ([]RunRecord, error)
 	ForgetRuns(ctx context.Context, before time.Time) error
 	Aging(ctx context.Context, kind Kind, before time.Time, limit int) ([]string, error)
-	Expire(ctx context.Context, before time.Time) (Expired, error)
+	Expire(ctx context.Context, l Limits) (Expired, error)
 }
 
 // TestSketch puts the same random runs into a catalog and a sketch, and asks both
@@ -157,9 +157,9 @@ func (r *twins) step() {
 			c.Advance(ahead)
 		}
 	case n == 17:
-		before := r.now().Add(-240 * time.Hour)
+		l := Limits{Before: r.now().Add(-240 * time.Hour), StatisticsBefore: r.now().Add(-time.Duration(r.rnd.IntN(400)) * time.Hour)}
 		r.same("Expire", func(_ int, c rehearsal) (any, error) {
-			e, err := c.Expire(ctx, before)
+			e, err := c.Expire(ctx, l)
 			e.Charts, e.Sightings = 0, 0 // which a sketch has not
 			return e, err
 		})

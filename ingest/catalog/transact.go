@@ -93,9 +93,11 @@ func (c *Catalog) prepare(ctx context.Context) error {
 	}
 	for _, f := range files {
 		name := statement(strings.TrimSuffix(f.Name(), ".sql"))
-		if c.stmts[name], err = c.write.PrepareContext(ctx, name.text()); err != nil { //nolint:sqlclosecheck // Close does
+		st, err := c.write.PrepareContext(ctx, name.text()) //nolint:sqlclosecheck // Close does
+		if err != nil {
 			return fmt.Errorf("prepare %s: %w", name, err)
 		}
+		c.stmts[name] = st
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/plan"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // scene is a configuration with the time for which it is planned, and what was before.
@@ -142,15 +143,15 @@ func pick(rnd *rand.Rand, all ...string) string { return all[rnd.IntN(len(all))]
 // bookOf is the built-in book with so many units and a few searches a day.
 func bookOf(t *testing.T, units int) *quota.Book {
 	t.Helper()
-	book, err := quota.ParseBook("costs.yaml", fmt.Appendf(nil, `
+	costs, err := book.Parse("costs.yaml", fmt.Appendf(nil, `
 extends: builtin
 revision: 2
 upstreams: {youtube: {pools: {units: {quota: %d, headroom: 2}, searches: {quota: 6, headroom: 1}}}}
-`, units+2), &quota.BookOptions{Builtins: headroom.Builtin})
+`, units+2), &book.Options{Builtins: headroom.Builtin})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return book
+	return costs
 }
 
 // outcomeOf is what a plan says.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -40,7 +41,7 @@ type alternatives struct {
 
 func (a *alternatives) begin() {
 	a.progress = func(time.Time) {}
-	for i, drop := range []func(quota.Window) bool{calendar, sliding} {
+	for i, drop := range []func(book.Window) bool{calendar, sliding} {
 		a.side.Go(func() { a.plans[i], a.errs[i] = a.run(a.ctx, without(a.book, drop)) })
 	}
 }
@@ -78,12 +79,12 @@ func (p *Plan) sum(windows string) Compared {
 
 // calendar and sliding are windows that bound a day or more; shorter ones guard
 // against something else and always stay.
-func calendar(w quota.Window) bool { return w.Span() >= day && w.Algorithm == window.ByCalendar }
-func sliding(w quota.Window) bool  { return w.Span() >= day && w.Algorithm != window.ByCalendar }
+func calendar(w book.Window) bool { return w.Span() >= day && w.Algorithm == window.ByCalendar }
+func sliding(w book.Window) bool  { return w.Span() >= day && w.Algorithm != window.ByCalendar }
 
 // without is a book without some windows, in pools that have others in their place.
-func without(book *quota.Book, drop func(quota.Window) bool) *quota.Book {
-	b, u := *book, *book.Upstreams[upstream]
+func without(costs *quota.Book, drop func(book.Window) bool) *quota.Book {
+	b, u := *costs, *costs.Upstreams[upstream]
 	b.Upstreams = maps.Clone(b.Upstreams)
 	b.Upstreams[upstream] = &u
 	u.Pools = maps.Clone(u.Pools)
@@ -99,8 +100,8 @@ func without(book *quota.Book, drop func(quota.Window) bool) *quota.Book {
 	return &b
 }
 
-func kept(windows []quota.Window, drop func(quota.Window) bool) []quota.Window {
-	var left []quota.Window
+func kept(windows []book.Window, drop func(book.Window) bool) []book.Window {
+	var left []book.Window
 	long := false
 	for _, w := range windows {
 		if !drop(w) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -49,7 +50,7 @@ func PastOf(ctx context.Context, l *quota.Ledger, clock *quota.SimClock) (*Past,
 			}
 			past.Blocks = append(past.Blocks, Block{u.Pool, u.Blocked, reason})
 		}
-		windows := windowsOf(l.Book().Upstreams[upstream].Pools[u.Pool.Name], u.Pool.Account)
+		windows := l.Book().Upstreams[upstream].Pools[u.Pool.Name].WindowsFor(u.Pool.Account)
 		spent, err := slidingPast(ctx, l, clock, u, windows)
 		if err != nil {
 			return nil, err
@@ -61,7 +62,7 @@ func PastOf(ctx context.Context, l *quota.Ledger, clock *quota.SimClock) (*Past,
 }
 
 // slidingPast is what the longest sliding window of a pool has counted.
-func slidingPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock, u quota.Usage, windows []quota.Window) (all []Spent, err error) {
+func slidingPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock, u quota.Usage, windows []book.Window) (all []Spent, err error) {
 	longest := -1
 	for i, w := range windows {
 		if w.Per > 0 && (longest < 0 || w.Per > windows[longest].Per) {
@@ -90,7 +91,7 @@ func slidingPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock, u 
 
 // guess spreads units that are still in a sliding window, and of which no more is known
 // than what the calendar has counted.
-func guess(sure []Spent, u quota.Usage, windows []quota.Window, now time.Time, per time.Duration, units int64) (all []Spent) {
+func guess(sure []Spent, u quota.Usage, windows []book.Window, now time.Time, per time.Duration, units int64) (all []Spent) {
 	until := now
 	for i, w := range windows {
 		if w.Period == "" || w.Span() > 2*per {
@@ -132,7 +133,7 @@ func look(ctx context.Context, l *quota.Ledger, pool quota.Pool) (quota.Usage, e
 
 // calendarPast adds what calendars have counted beyond that: all of a pool that has no
 // sliding window, and of others what was spent longer ago.
-func calendarPast(all []Spent, u quota.Usage, windows []quota.Window) []Spent {
+func calendarPast(all []Spent, u quota.Usage, windows []book.Window) []Spent {
 	order := make([]int, 0, len(windows))
 	for i, w := range windows {
 		if w.Period != "" {

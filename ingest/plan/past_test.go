@@ -9,6 +9,7 @@ import (
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest/plan"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
@@ -31,15 +32,15 @@ func TestPastOf(t *testing.T) {
 		"what comes back next, and no more": {both, spent{20 * time.Hour: 5, time.Hour: 24}, true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			book, err := quota.ParseBook("costs.yaml", []byte(`
+			costs, err := book.Parse("costs.yaml", []byte(`
 revision: 1
 upstreams: {youtube: {pools: {units: {quota: 100, windows: [`+tt.windows+`]}}, methods: {videos.list: 1, search.list: 1}}}
-`), &quota.BookOptions{Builtins: headroom.Builtin})
+`), &book.Options{Builtins: headroom.Builtin})
 			if err != nil {
 				t.Fatal(err)
 			}
 			clock := quota.NewSimClock(noon)
-			l, err := quota.New(book, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
+			l, err := quota.New(costs, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -204,7 +204,7 @@ func (r *real) behind(ctx context.Context, j *ingest.Job, until time.Time, all m
 			continue
 		}
 		for _, w := range run.Work {
-			if w.State == catalog.Done {
+			if hadItsTurn(&w) {
 				continue
 			}
 			one := lates[w.Work]
@@ -223,11 +223,16 @@ func (r *real) behind(ctx context.Context, j *ingest.Job, until time.Time, all m
 	}
 }
 
+// hadItsTurn reports whether work fetched all that one run of it may fetch.
+func hadItsTurn(w *catalog.WorkRecord) bool {
+	return w.State == catalog.Done || w.Error == ingest.ErrMorePages.Error()
+}
+
 // doneAfter is when work was done for the first time in runs.
 func doneAfter(runs []catalog.RunRecord, work string, until time.Time) time.Time {
 	for _, run := range runs {
 		for _, w := range run.Work {
-			if w.Work == work && w.State == catalog.Done {
+			if w.Work == work && hadItsTurn(&w) {
 				return run.EndedAt
 			}
 		}

@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
@@ -30,7 +31,10 @@ func Recorded(runs []catalog.RunRecord) map[Work]Record {
 				partly[key], failed[key] = 0, 0
 			case catalog.Failed:
 				failed[key]++
-			case catalog.Deferred, catalog.Running: // goes on
+			case catalog.Deferred, catalog.Running: // its pass goes on
+				if w.Error == ingest.ErrMorePages.Error() {
+					failed[key] = 0
+				}
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -30,7 +31,7 @@ type rig struct {
 // seed makes the simulated upstream the same each time.
 const seed = 1
 
-func newRig(ctx context.Context, s *scenario, book *quota.Book, clock *quota.SimClock) (*rig, error) {
+func newRig(ctx context.Context, s *scenario, costs *quota.Book, clock *quota.SimClock) (*rig, error) {
 	r := &rig{clock: clock, sketch: catalog.NewSketch(clock)}
 	observe := func(e quota.Event) {
 		if e.Kind == quota.EventRefused || e.Kind == quota.EventBlocked {
@@ -41,11 +42,11 @@ func newRig(ctx context.Context, s *scenario, book *quota.Book, clock *quota.Sim
 		r.sketch = s.options.History.Copy(clock)
 	}
 	var err error
-	if r.ledger, err = quota.New(book, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock, Observer: quota.ObserverFunc(observe)}); err != nil {
+	if r.ledger, err = quota.New(costs, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock, Observer: quota.ObserverFunc(observe)}); err != nil {
 		return nil, err
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	simulated, keys := simulate(book.Upstreams[upstream])
+	simulated, keys := simulate(costs.Upstreams[upstream])
 	simulated.Seed, simulated.Clock, simulated.Faults = seed, clock.Now, []youtubesim.Fault{failing}
 	r.sim = youtubesim.New(simulated)
 	if err := s.spend(ctx, r); err != nil {
@@ -71,7 +72,7 @@ func newRig(ctx context.Context, s *scenario, book *quota.Book, clock *quota.Sim
 
 // simulate says how an upstream is simulated that grants what a price book says, and
 // with which keys it is called: one for each account.
-func simulate(u *quota.Upstream) (*youtubesim.Options, map[string]meter.KeySource) {
+func simulate(u *book.Upstream) (*youtubesim.Options, map[string]meter.KeySource) {
 	o := &youtubesim.Options{Projects: map[string]youtubesim.Quota{}, Keys: map[string]youtubesim.Key{}}
 	if one(u, "search.list") != "" && one(u, "search.list") == one(u, "videos.list") {
 		o.Generation = youtubesim.OnePool
@@ -110,7 +111,7 @@ var simulatedPools = map[youtubesim.Pool]struct{ name, path string }{
 }
 
 // one is the pool that a method is charged to, if it is one only.
-func one(u *quota.Upstream, method string) string {
+func one(u *book.Upstream, method string) string {
 	m := u.Methods[method]
 	if m == nil || len(m.Charges) != 1 {
 		return ""
@@ -122,7 +123,7 @@ func one(u *quota.Upstream, method string) string {
 }
 
 // grants says how many calls of a method a day's quota pays for.
-func grants(u *quota.Upstream, account, method string) (calls int64, ok bool) {
+func grants(u *book.Upstream, account, method string) (calls int64, ok bool) {
 	m := u.Methods[method]
 	if m == nil {
 		return 0, false
@@ -131,7 +132,7 @@ func grants(u *quota.Upstream, account, method string) (calls int64, ok bool) {
 		if units == 0 {
 			continue
 		}
-		for _, w := range windowsOf(u.Pools[pool], account) {
+		for _, w := range u.Pools[pool].WindowsFor(account) {
 			if w.Span() < day || w.Span() > 2*day {
 				continue
 			}
@@ -141,14 +142,6 @@ func grants(u *quota.Upstream, account, method string) (calls int64, ok bool) {
 		}
 	}
 	return calls, ok
-}
-
-// windowsOf are the windows of a pool for an account.
-func windowsOf(a *quota.Allowance, account string) []quota.Window {
-	if own := a.Accounts[account]; own != nil {
-		return own
-	}
-	return a.Windows
 }
 
 const day = 24 * time.Hour

@@ -32,7 +32,7 @@ func (t *tally) fresh(j *ingest.Job, w *ingest.WorkReport, now, scheduled time.T
 	key := staleKey{j.Name, w.Work}
 	s := t.stale[key]
 	switch {
-	case w.State == catalog.Done:
+	case w.State == catalog.Done, errors.Is(w.Err, ingest.ErrMorePages):
 		s.end(now)
 		return
 	case scheduled.IsZero():

@@ -12,6 +12,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -161,14 +162,14 @@ func (t *tally) look(ctx context.Context) error {
 }
 
 // windows are those of a pool.
-func (t *tally) windows(pool quota.Pool) []quota.Window {
-	return windowsOf(t.rig.ledger.Book().Upstreams[upstream].Pools[pool.Name], pool.Account)
+func (t *tally) windows(pool quota.Pool) []book.Window {
+	return t.rig.ledger.Book().Upstreams[upstream].Pools[pool.Name].WindowsFor(pool.Account)
 }
 
 // limit is the least of a pool's windows that are a day or longer; 0: there is none.
 func (t *tally) limit(pool quota.Pool) (limit int64) {
 	for _, w := range t.windows(pool) {
-		if of := w.Limit(quota.Class{}); w.Span() >= day && (limit == 0 || of < limit) {
+		if of := w.Limit(book.Class{}); w.Span() >= day && (limit == 0 || of < limit) {
 			limit = of
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -202,17 +203,17 @@ func TestErrorsOfTheTransport(t *testing.T) {
 func TestMetered(t *testing.T) {
 	u := newUpstream(t, youtubesim.Options{})
 	clock := quota.NewSimClock(noon)
-	book, err := quota.ParseBook("costs.yaml", fmt.Appendf(nil, `
+	costs, err := book.Parse("costs.yaml", fmt.Appendf(nil, `
 extends: builtin
 upstreams:
   youtube:
     hosts: [%q]
     pools: {searches: {quota: 2, headroom: 0, windows: [{per: 24h}]}}
-`, strings.TrimPrefix(u.url, "http://")), &quota.BookOptions{Builtins: headroom.Builtin})
+`, strings.TrimPrefix(u.url, "http://")), &book.Options{Builtins: headroom.Builtin})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger, err := quota.New(book, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
+	ledger, err := quota.New(costs, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // Ledger is a limiter of ours: a pool of that name with one window, in a store. It
 // really reserves, with all that belongs to it: price, receipt, spend.
 func Ledger(store quota.Store, clock quota.Clock, name string, r Rate, by window.Algorithm) (Limiter, error) {
-	book, err := quota.ParseBook(name, fmt.Appendf(nil, `revision: 1
+	costs, err := book.Parse(name, fmt.Appendf(nil, `revision: 1
 upstreams:
   boundary:
     pools: {%[1]s: {quota: %[2]d, windows: [{per: %[3]s, algorithm: %[4]s}]}}
@@ -22,7 +23,7 @@ upstreams:
 	if err != nil {
 		return nil, err
 	}
-	l, err := quota.New(book, store, &quota.Options{Clock: clock})
+	l, err := quota.New(costs, store, &quota.Options{Clock: clock})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // chance is whether a job can go at a time.
@@ -83,7 +84,7 @@ func guard(w *quota.WindowUsage) bool {
 // limit is what a job may use of a window of a pool.
 func (s *state) limit(u *quota.Usage, i int, j *job) int64 {
 	w := u.Allowances[i]
-	return quota.Window{Quota: w.Quota, Headroom: w.Headroom}.Limit(j.class)
+	return book.Window{Quota: w.Quota, Headroom: w.Headroom}.Limit(j.class)
 }
 
 // chances are those of all jobs, the next first.

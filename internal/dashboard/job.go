@@ -12,12 +12,13 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // job is a job with what it costs and when it goes on.
 type job struct {
 	*ingest.Job
-	class   quota.Class
+	class   book.Class
 	first   map[string]int64   // what its first call charges, by pool
 	share   map[string]float64 // which part of its units are of a pool
 	outage  quota.Policy       // of its calls
@@ -75,7 +76,7 @@ func (s *state) newJob(j *ingest.Job) *job {
 }
 
 // method finds a method in the price book.
-func (s *state) method(name string) (*quota.Upstream, *quota.Method) {
+func (s *state) method(name string) (*book.Upstream, *book.Method) {
 	for _, u := range slices.Sorted(maps.Keys(s.book.Upstreams)) {
 		if m := s.book.Upstreams[u].Methods[name]; m != nil {
 			return s.book.Upstreams[u], m

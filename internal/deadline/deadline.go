@@ -31,9 +31,9 @@ import (
 )
 
 // Share returns how long something may wait under a context: most, but no more than
-// half of the time until the context's deadline. The other half is for the caller, to
-// act on a wait that was in vain: a call that is admitted is on the disk first. Cut reports whether the deadline made it
-// shorter.
+// half of the time until the context's deadline. The other half is for the caller, who
+// must act on a wait that failed: a call that is admitted is written to disk first. Cut
+// reports whether the deadline made the wait shorter.
 func Share(ctx context.Context, most time.Duration) (wait time.Duration, cut bool) {
 	at, ok := ctx.Deadline()
 	if !ok {

@@ -25,11 +25,12 @@ var house = [][]string{
 	{"quota/storekit"},
 	{"quota/storetest"},
 	{"quota"},
+	{"quota/book"},
 	{"quota/window"},
 	{"internal/sqlitefile", "internal/svg"}, // of all who keep a file of SQLite; of all who draw
 	{"internal/youtubesim"},                 // an upstream: it knows nothing of us
 	{"internal/redisclock", "internal/redistest", "internal/childtest"}, // for tests and simulations
-	{"internal/deadline"},
+	{"internal/deadline", "internal/signals"},                           // signals: caught before large packages are set up
 	{"internal/floors"},
 }
 
@@ -38,10 +39,11 @@ var house = [][]string{
 var tenants = map[string][]string{
 	"quota/window": {},
 	"internal/svg": {},
-	"quota":        {module + "/quota/window", "github.com/goccy/go-yaml"},
+	"quota/book":   {module + "/quota/window", "github.com/goccy/go-yaml"},
+	"quota":        {module + "/quota/book", module + "/quota/window", "github.com/goccy/go-yaml"},
 	// A program with just a ledger in memory stays small: no client of Redis, no SQLite.
 	"quota/memstore": {module, "github.com/goccy/go-yaml"},
-	"quota/lease":    {module + "/quota", module + "/quota/window", "github.com/goccy/go-yaml", "golang.org/x/sys/unix"},
+	"quota/lease":    {module + "/quota", "github.com/goccy/go-yaml", "golang.org/x/sys/unix"},
 }
 
 // stores are what quota/open chooses from. No other package imports all of them.
@@ -55,6 +57,7 @@ var keys = map[string][]string{
 	"google.golang.org/api/youtube":     {"ingest/youtube"},
 	"github.com/redis/go-redis":         {"quota/redisstore", "internal/redistest", "internal/peers"}, // peers: what others do in Redis
 	"modernc.org/sqlite":                {"internal/sqlitefile", "quota/sqlitestore", "ingest/catalog"},
+	"github.com/goccy/go-yaml":          {"quota/book", "cmd/ingestor"},
 	"github.com/sony/gobreaker":         {"quota/breaker"},
 	"github.com/prometheus":             {"internal/metrics"},
 	"go.opentelemetry.io":               {"internal/traces"},

@@ -23,6 +23,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/metrics"
 	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
@@ -59,10 +60,10 @@ func newRig(t *testing.T) *rig {
 	r := &rig{T: t, clock: quota.NewSimClock(noon)}
 	log := slog.New(slog.NewTextHandler(&r.log, nil))
 	r.metrics = metrics.New(&metrics.Options{Log: log, Timeout: 5 * time.Second})
-	book, err := quota.ParseBook("costs.yaml", []byte(prices), nil)
+	costs, err := book.Parse("costs.yaml", []byte(prices), nil)
 	r.must(err)
 	r.store = &broken{Store: memstore.New(&memstore.Options{Clock: r.clock})}
-	r.ledger, err = quota.New(book, r.store, &quota.Options{Observer: r.metrics})
+	r.ledger, err = quota.New(costs, r.store, &quota.Options{Observer: r.metrics})
 	r.must(err)
 	r.catalog, err = catalog.Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"), &catalog.Options{Clock: r.clock})
 	r.must(err)

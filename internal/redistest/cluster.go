@@ -179,7 +179,7 @@ func (c *Cluster) AddReplica(ctx context.Context, master *Server) error {
 	for _, m := range c.Masters {
 		err := m.With(func(r *redis.Client) error {
 			return Await(ctx, func() error {
-				known, err := r.ClusterSlaves(ctx, id).Result()
+				known, err := r.Do(ctx, "cluster", "replicas", id).StringSlice()
 				if err == nil && len(known) == 0 {
 					err = fmt.Errorf("%s does not know the replica %s", m.Addr, s.Addr)
 				}
@@ -236,7 +236,7 @@ func (c *Cluster) Owner(ctx context.Context, key string) (owner *Server, err err
 // ownerOf is the address of a slot's master, as a server has heard.
 func (s *Server) ownerOf(ctx context.Context, slot int64) (owner string, err error) {
 	err = s.With(func(r *redis.Client) error {
-		all, err := r.ClusterSlots(ctx).Result()
+		all, err := r.ClusterSlots(ctx).Result() //nolint:staticcheck // ClusterShards came with Redis 7
 		for _, o := range all {
 			if int64(o.Start) <= slot && slot <= int64(o.End) {
 				owner = o.Nodes[0].Addr

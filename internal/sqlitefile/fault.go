@@ -26,6 +26,9 @@ func Busy(err error) bool {
 	return false
 }
 
+// Interrupted reports whether an error says that the caller's context ended a statement.
+func Interrupted(err error) bool { return Code(err) == sqlite3.SQLITE_INTERRUPT }
+
 // Damaged reports whether an error says that the file is not as SQLite left it.
 func Damaged(err error) bool { return Code(err) == sqlite3.SQLITE_CORRUPT }
 
@@ -63,8 +66,8 @@ func (k *Kind) remedy(code int) string {
 // Fault is an error of the file at path: what was done, to which file, and what to do
 // about it. The caller's context's errors stay as they are.
 func (k *Kind) Fault(doing, path string, err error) error {
-	switch err { //nolint:errorlint // as they are: one that wraps them says more
-	case nil, context.Canceled, context.DeadlineExceeded:
+	switch err { // one that wraps them says more
+	case nil, context.Canceled, context.DeadlineExceeded: //nolint:errorlint // as they are
 		return err
 	}
 	if remedy := k.remedy(Code(err)); remedy != "" {

@@ -31,6 +31,17 @@ type Kind struct {
 	Settings []Setting
 }
 
+// Create makes an empty file at path if there is none, which only its owner can read.
+// SQLite gives the -wal and -shm beside it the same mode. A file that exists stays as it
+// is. SQLite itself reports why a file cannot be made.
+func Create(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil
+	}
+	return f.Close()
+}
+
 // ErrNoName says that a path names no file.
 var ErrNoName = errors.New("name a file")
 

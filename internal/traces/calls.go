@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // Calls returns a transport that follows the calls of another one, which is to be
@@ -66,7 +67,7 @@ func (c *calls) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // costs are what a call is charged by the price book, and by which pools: of several,
 // all.
-func costs(m *quota.Match) []attribute.KeyValue {
+func costs(m *book.Match) []attribute.KeyValue {
 	if m.Method == nil {
 		return nil
 	}

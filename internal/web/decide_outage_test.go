@@ -13,6 +13,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/journal"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -47,9 +48,9 @@ func (r *rig) lose() {
 // on puts the ledger on a store.
 func (r *rig) on(store quota.Store, o *quota.Options) {
 	r.Helper()
-	book, err := quota.ParseBook("test", []byte(shop), nil)
+	costs, err := book.Parse("test", []byte(shop), nil)
 	r.must(err)
-	r.ledger, err = quota.New(book, store, o)
+	r.ledger, err = quota.New(costs, store, o)
 	r.must(err)
 	r.token(theToken)
 }

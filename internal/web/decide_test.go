@@ -11,6 +11,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 const theToken = "RECOGNISE0me0wherever0I0am"
@@ -21,9 +22,9 @@ var withToken = []string{"Authorization", "Bearer " + theToken}
 func newDecider(t testing.TB, o *web.Options) *rig {
 	t.Helper()
 	r := newRig(t, o)
-	book, err := quota.ParseBook("test", []byte(shop), nil)
+	costs, err := book.Parse("test", []byte(shop), nil)
 	r.must(err)
-	r.must(r.ledger.SetBook(book))
+	r.must(r.ledger.SetBook(costs))
 	r.token(theToken)
 	return r
 }

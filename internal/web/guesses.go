@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -23,21 +24,21 @@ const guessLimit = "guesses"
 type guesses struct {
 	mu     sync.Mutex // one by one: many at once are not more
 	store  quota.Store
-	family *quota.Family
+	family *book.Family
 	client func(*http.Request) netip.Addr
 }
 
 // newGuesses counts by a family, or by our own if that is nil.
-func newGuesses(clock quota.Clock, family *quota.Family, client func(*http.Request) netip.Addr) *guesses {
+func newGuesses(clock quota.Clock, family *book.Family, client func(*http.Request) netip.Addr) *guesses {
 	if family == nil {
-		book, err := quota.ParseBook("guesses", []byte(`
+		costs, err := book.Parse("guesses", []byte(`
 revision: 1
 families: {client_guesses: {quota: 20, windows: [{per: 1m}]}}
 `), nil)
 		if err != nil {
 			panic(err) // it is a constant
 		}
-		family = book.Families[ownLimit+guessLimit]
+		family = costs.Families[ownLimit+guessLimit]
 	}
 	return &guesses{store: memstore.New(&memstore.Options{Clock: clock}), family: family, client: client}
 }
@@ -99,7 +100,7 @@ func (g *guesses) charge(r *http.Request) quota.Charge {
 		windows = g.family.Windows
 	}
 	for _, w := range windows {
-		c.Windows = append(c.Windows, window.NewLimit(w.Spec, w.Limit(quota.Class{})))
+		c.Windows = append(c.Windows, window.NewLimit(w.Spec, w.Limit(book.Class{})))
 	}
 	return c
 }

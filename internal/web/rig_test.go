@@ -22,6 +22,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -141,7 +142,7 @@ func (s toServer) RoundTrip(req *http.Request) (*http.Response, error) {
 // book is the built-in price book with families.
 func (r *rig) book(families string) *quota.Book {
 	r.Helper()
-	b, err := quota.ParseBook("test", []byte("extends: builtin\nrevision: 2\n"+families), &quota.BookOptions{Builtins: headroom.Builtin})
+	b, err := book.Parse("test", []byte("extends: builtin\nrevision: 2\n"+families), &book.Options{Builtins: headroom.Builtin})
 	r.must(err)
 	return b
 }

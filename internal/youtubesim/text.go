@@ -20,9 +20,16 @@ func (c *channel) handle() string {
 	return "@" + languages[0].topics[c.category*topicsEach+c.topic] + "." + c.language.code + strconv.Itoa(c.index)
 }
 
+// wellKnown is a handle of the real upstream that documentation uses. Here it leads to a
+// simulated channel, so that examples work against both.
+const wellKnown = "@GoogleDevelopers"
+
 // findHandle takes handles with and without the @.
 func (w world) findHandle(handle string) (int, bool) {
 	handle = "@" + strings.TrimPrefix(handle, "@")
+	if strings.EqualFold(handle, wellKnown) {
+		return 0, true
+	}
 	digits := strings.TrimLeft(handle[strings.LastIndexByte(handle, '.')+1:], "abcdefghijklmnopqrstuvwxyz")
 	index, err := strconv.Atoi(digits)
 	if err != nil || index < 0 || index >= channels {

@@ -66,6 +66,9 @@ func Open(ctx context.Context, path, ledger string) (*Journal, error) {
 	if ledger == "" {
 		return nil, quota.BadInput("open journal %s: say for which ledger, by its address", path)
 	}
+	if err := sqlitefile.Create(path); err != nil {
+		return nil, err
+	}
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()), "synchronous(FULL)", "foreign_keys(1)"}}
 	db, err := sql.Open("sqlite", sqlitefile.URI(path, q))
 	if err != nil {

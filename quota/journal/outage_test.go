@@ -16,12 +16,13 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/redistest"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/breaker"
 	"github.com/headroom-quota/headroom/quota/journal"
 	"github.com/headroom-quota/headroom/quota/redisstore"
 )
 
-const book = `
+const prices = `
 revision: 1
 upstreams:
   youtube:
@@ -46,7 +47,7 @@ type process struct {
 
 // open begins a process; wrap may put something between the ledger and its store.
 func open(addr, path string, wrap func(quota.Store) quota.Store) (*process, error) {
-	parsed, err := quota.ParseBook("costs.yaml", []byte(book), nil)
+	parsed, err := book.Parse("costs.yaml", []byte(prices), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/redistest"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
@@ -145,7 +146,7 @@ func TestReplayAfterTheLifeOfAReceipt(t *testing.T) {
 				}
 				return nil
 			}}
-			parsed, err := quota.ParseBook("costs.yaml", []byte(book), nil)
+			parsed, err := book.Parse("costs.yaml", []byte(prices), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,10 +19,10 @@ const Life = 30 * time.Second
 // own clock. redisstore's Store is one.
 type Server interface {
 	// TakeLease gives the lease of a name to a holder for a time, if nobody has it. The
-	// token is above all that were given before. If somebody has it, the token is 0,
-	// and by is that holder. The error is a [quota.ErrOutage] if the server cannot be
-	// reached.
-	TakeLease(ctx context.Context, name, holder string, life time.Duration) (token int64, by string, err error)
+	// token is above all that were given before. If another has it, the error is an
+	// [ErrHeld] and names the holder. If the server cannot be reached, the error is a
+	// [quota.ErrOutage].
+	TakeLease(ctx context.Context, name, holder string, life time.Duration) (token int64, err error)
 	// KeepLease prolongs a lease from now on, or gives it back if life is 0. It reports
 	// whether the lease was still held under this token.
 	KeepLease(ctx context.Context, name string, token int64, life time.Duration) (held bool, err error)
@@ -40,19 +40,20 @@ var _ Locker = Shared{}
 
 // Lock implements [Locker]. The lease is renewed until it is given back.
 func (s Shared) Lock(ctx context.Context, name string) (Lock, error) {
+	if s.Server == nil {
+		return nil, quota.BadInput("lock %s: say on which server", name)
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "an unknown host"
 	}
 	asked := quota.SystemClock{}.Now()
-	token, by, err := s.Server.TakeLease(ctx, name, fmt.Sprintf("process %d on %s", os.Getpid(), host), Life)
+	token, err := s.Server.TakeLease(ctx, name, fmt.Sprintf("process %d on %s", os.Getpid(), host), Life)
 	switch {
 	case errors.Is(err, quota.ErrOutage):
 		return s.Files.Lock(ctx, name)
 	case err != nil:
 		return nil, err
-	case token == 0:
-		return nil, fmt.Errorf("%w: %s: another process holds the lease: %s", ErrHeld, name, by)
 	}
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l := &lease{server: s.Server, name: name, token: token, lost: make(chan struct{}), stop: stop}

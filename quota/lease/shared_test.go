@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -47,8 +48,8 @@ func TestLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	me := fmt.Sprintf("process %d on ", os.Getpid())
-	if _, err := two.Lock(t.Context(), "default/charts"); !errors.Is(err, lease.ErrHeld) || !strings.Contains(err.Error(), me) {
+	held := regexp.MustCompile(fmt.Sprintf(`^another process runs this job: default/charts is held by process %d on \S+, until \d\d:\d\d:\d\d UTC at the latest if it has died$`, os.Getpid()))
+	if _, err := two.Lock(t.Context(), "default/charts"); !errors.Is(err, lease.ErrHeld) || !held.MatchString(err.Error()) {
 		t.Fatalf("a lease that is held: %v", err)
 	}
 	if other, err := two.Lock(t.Context(), "default/other"); err != nil {
@@ -102,6 +103,12 @@ func TestLease(t *testing.T) {
 	}
 }
 
+func TestSharedWithoutAServer(t *testing.T) {
+	if _, err := (lease.Shared{Files: lease.Files(t.TempDir())}).Lock(t.Context(), "a"); !errors.Is(err, quota.ErrBadInput) {
+		t.Errorf("a lock without a server: %v", err)
+	}
+}
+
 // In an outage of the server the processes of one machine still keep apart.
 func TestLeaseInAnOutage(t *testing.T) {
 	s := start(t)
@@ -122,8 +129,8 @@ func TestLeaseInAnOutage(t *testing.T) {
 // server gives a lease to whoever asks, and keeps it as it is told.
 type server struct{ keep func() (bool, error) }
 
-func (server) TakeLease(context.Context, string, string, time.Duration) (int64, string, error) {
-	return 1, "", nil
+func (server) TakeLease(context.Context, string, string, time.Duration) (int64, error) {
+	return 1, nil
 }
 
 func (s server) KeepLease(context.Context, string, int64, time.Duration) (bool, error) {

@@ -45,3 +45,13 @@ func Members(s quota.Store) (known int) {
 	}
 	return known
 }
+
+// Receipts is how many receipts a store keeps.
+func Receipts(s quota.Store) (kept int) {
+	for _, a := range s.(*Store).backend.accounts {
+		for _, b := range a.receipts.batches {
+			kept += len(b.receipts)
+		}
+	}
+	return kept
+}

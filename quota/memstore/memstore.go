@@ -81,6 +81,7 @@ type account struct {
 type pool struct {
 	pagestore.Entry
 	spend spend
+	in    *account
 	index int32 // in its account; -1: it is not there yet
 }
 
@@ -127,7 +128,7 @@ func (b *backend) Put(e *pagestore.Entry, _ *quota.Charge) error {
 	case *pool:
 		if r.index < 0 {
 			a := b.makeAccount(e.Pool)
-			r.index = int32(len(a.pools))
+			r.in, r.index = a, int32(len(a.pools))
 			a.pools = append(a.pools, r)
 		}
 	}

@@ -17,11 +17,13 @@ type receipts struct {
 	seed    maphash.Seed
 	batches []*batch
 	spare   *batch
+	used    int64 // bytes
 	clock   pagestore.Course
 }
 
 // A batch holds up to so many receipts, and of a quarter of their life only. Where the
-// one before it was full it is twice as large, and nothing is ever moved.
+// one before it was full it is twice as large, where that was almost empty half as
+// large, and nothing is ever moved.
 const (
 	smallBatch = 1 << 6
 	largeBatch = 1 << 14
@@ -58,8 +60,11 @@ type taken struct {
 	tally           int32 // of the pool's spend
 }
 
-// receiptBytes is what a receipt with one charge takes, and its id.
-const receiptBytes = 104 + 4 + 40
+// What a receipt takes beside its id, with its place in the index, and each charge.
+const (
+	receiptBytes = 104 + 4
+	takenBytes   = 40
+)
 
 // find returns the receipt of an id, and its batch, or nil.
 func (r *receipts) find(id string, now window.Instant) (*receipt, *batch) {
@@ -86,6 +91,9 @@ func (r *receipts) find(id string, now window.Instant) (*receipt, *batch) {
 // room sees to it that the last batch has room for a receipt.
 func (r *receipts) room(now window.Instant, most int64) error {
 	r.expire(now)
+	if r.used >= most {
+		return fmt.Errorf("%w: the receipts of the last hour take %d bytes of the %d that they may take; raise memstore.Options.ReceiptBytes", quota.ErrOutage, r.used, most)
+	}
 	size := smallBatch
 	last := len(r.batches) - 1
 	if last >= 0 {
@@ -97,12 +105,11 @@ func (r *receipts) room(now window.Instant, most int64) error {
 		if age := now.Sub(b.receipts[0].made); !full && 0 <= age && age < quota.ReceiptLife/4 {
 			return nil
 		}
-		if size = smallBatch; full {
-			size = min(2*len(b.heads), largeBatch)
+		if size = len(b.heads); full {
+			size = min(2*size, largeBatch)
+		} else if len(b.receipts) < size/4 {
+			size = max(size/2, smallBatch)
 		}
-	}
-	if r.bytes() > most {
-		return fmt.Errorf("%w: the receipts of the last hour take %d bytes of the %d that they may take; raise memstore.Options.ReceiptBytes", quota.ErrOutage, r.bytes(), most)
 	}
 	b := r.spare
 	if b == nil || len(b.heads) != size {
@@ -119,25 +126,23 @@ func (r *receipts) room(now window.Instant, most int64) error {
 	return nil
 }
 
-// bytes is what the receipts take.
-func (r *receipts) bytes() (all int64) {
-	for _, b := range r.batches {
-		all += int64(len(b.receipts)*receiptBytes + len(b.ids))
-	}
-	return all
+// bytes is what a batch takes.
+func (b *batch) bytes() int64 {
+	return int64(len(b.receipts)*receiptBytes + len(b.ids) + len(b.taken)*takenBytes)
 }
 
 // expire drops the oldest batch if all of it is too old.
 func (r *receipts) expire(now window.Instant) {
 	proven, _, _ := r.clock.See(now)
-	if len(r.batches) < 2 {
+	if len(r.batches) == 0 {
 		return
 	}
 	b := r.batches[0]
-	if proven.Sub(b.receipts[len(b.receipts)-1].made) <= quota.ReceiptLife {
+	if len(b.receipts) == 0 || proven.Sub(b.receipts[len(b.receipts)-1].made) <= quota.ReceiptLife {
 		return
 	}
 	r.batches = r.batches[1:]
+	r.used -= b.bytes()
 	clear(b.heads)
 	*b = batch{heads: b.heads, receipts: b.receipts[:0], ids: b.ids[:0], taken: b.taken[:0]}
 	r.spare = b
@@ -207,11 +212,12 @@ func (b *backend) Room(r *quota.Request) error {
 
 // Charge implements [pagestore.Tx].
 func (b *backend) Charge(g *pagestore.Grant) error {
-	a := b.account(g.Charges[0].Pool.Upstream, g.Charges[0].Pool.Account)
+	a := g.Entries[0].Ref.(*pool).in
 	var got *receipt
 	var in *batch
 	if g.ID != "" {
 		in = a.receipts.batches[len(a.receipts.batches)-1]
+		a.receipts.used += int64(receiptBytes + len(g.ID) + len(g.Entries)*takenBytes)
 		got = in.add(a.receipts.seed, g.ID, g.Nonce, b.at)
 	}
 	for i, e := range g.Entries {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -157,11 +158,11 @@ upstreams:
 
 // open is a ledger in memory that goes by a price book.
 func open(clock quota.Clock, text string) *quota.Ledger {
-	book, err := quota.ParseBook("costs.yaml", []byte(text), nil)
+	costs, err := book.Parse("costs.yaml", []byte(text), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	ledger, err := quota.New(book, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
+	ledger, err := quota.New(costs, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -10,15 +10,16 @@ import (
 	"strings"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // hint says what to do about a request that has no price: send what was meant, or
 // add a line to the price book.
-func hint(book *quota.Book, c *call) string {
+func hint(costs *quota.Book, c *call) string {
 	if plain, err := url.PathUnescape(c.path); err == nil {
 		// what a lenient server would take it for
 		clean := (&url.URL{Path: path.Clean("/" + plain)}).EscapedPath()
-		if m := book.Match(c.verb, c.upstream.Hosts[0], clean); m.Method != nil {
+		if m := costs.Match(c.verb, c.upstream.Hosts[0], clean); m.Method != nil {
 			return fmt.Sprintf("did you mean %s %s, which is %s? send exactly that", c.verb, clean, m.Method.Name)
 		}
 	}
@@ -31,7 +32,7 @@ func hint(book *quota.Book, c *call) string {
 
 // bookLine is the line of a price book that would price a request, if there can be
 // one.
-func bookLine(u *quota.Upstream, verb, sent string) (string, bool) {
+func bookLine(u *book.Upstream, verb, sent string) (string, bool) {
 	name := "root"
 	parts := strings.Split(sent, "/")
 	for i, part := range parts {
@@ -49,7 +50,7 @@ func bookLine(u *quota.Upstream, verb, sent string) (string, bool) {
 	}
 	pool := commonPool(u)
 	line := fmt.Sprintf("%s: {route: %q, pool: %s, cost: 1}", name, verb+" "+strings.Join(parts, "/"), pool)
-	b, err := quota.ParseBook("line", fmt.Appendf(nil, trial, pool, line), nil)
+	b, err := book.Parse("line", fmt.Appendf(nil, trial, pool, line), nil)
 	return line, err == nil && b.Match(verb, "trial", sent).Method != nil
 }
 
@@ -62,7 +63,7 @@ func isPlain(c rune) bool {
 }
 
 // commonPool is the pool that most methods charge.
-func commonPool(u *quota.Upstream) string {
+func commonPool(u *book.Upstream) string {
 	by := map[string]int{}
 	for pool := range u.Pools {
 		by[pool] = 0

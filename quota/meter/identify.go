@@ -11,13 +11,14 @@ import (
 	"golang.org/x/net/idna"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // call is what a request turned out to be.
 type call struct {
-	upstream *quota.Upstream
-	method   *quota.Method // nil: it has no price
-	name     string        // of the method, or the verb and path of a call that has none
+	upstream *book.Upstream
+	method   *book.Method // nil: it has no price
+	name     string       // of the method, or the verb and path of a call that has none
 	verb     string
 	path     string
 	resumed  bool // it goes on with an upload that was charged when it began
@@ -55,13 +56,13 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	if req.URL == nil {
 		return nil, nil // the base says what it thinks of it
 	}
-	book := t.ledger.Book()
+	costs := t.ledger.Book()
 	verb, path := cmp.Or(req.Method, "GET"), requestPath(req.URL)
-	match, detour, err := upstreamOf(book, req, verb, path)
+	match, detour, err := upstreamOf(costs, req, verb, path)
 	if err != nil {
 		return nil, err
 	}
-	if err := crosses(book, req); err != nil {
+	if err := crosses(costs, req); err != nil {
 		return nil, err
 	}
 	if match.Upstream == nil {
@@ -101,13 +102,13 @@ func requestPath(u *url.URL) string {
 
 // upstreamOf matches a request. It is metered if the host that it is sent to is, or
 // the one that it names, by which servers go.
-func upstreamOf(book *quota.Book, req *http.Request, verb, path string) (m quota.Match, detour bool, err error) {
-	m = matchAt(book, req.URL.Scheme, req.URL.Host, verb, path)
+func upstreamOf(costs *quota.Book, req *http.Request, verb, path string) (m book.Match, detour bool, err error) {
+	m = matchAt(costs, req.URL.Scheme, req.URL.Host, verb, path)
 	host := namedHost(req)
 	if host == "" || host == req.URL.Host {
 		return m, false, nil
 	}
-	named := matchAt(book, req.URL.Scheme, host, verb, path)
+	named := matchAt(costs, req.URL.Scheme, host, verb, path)
 	switch {
 	case named.Upstream == nil:
 		return m, false, nil
@@ -119,9 +120,9 @@ func upstreamOf(book *quota.Book, req *http.Request, verb, path string) (m quota
 
 // matchAt matches what is asked of a host, which the book may list with the port that
 // its scheme means.
-func matchAt(book *quota.Book, scheme, host, verb, path string) quota.Match {
+func matchAt(costs *quota.Book, scheme, host, verb, path string) book.Match {
 	host = asciiHost(host)
-	m := book.Match(verb, host, path)
+	m := costs.Match(verb, host, path)
 	if m.Upstream != nil {
 		return m
 	}
@@ -129,7 +130,7 @@ func matchAt(book *quota.Book, scheme, host, verb, path string) quota.Match {
 	if strings.LastIndexByte(host, ':') > strings.LastIndexByte(host, ']') {
 		return m // it has a port
 	}
-	return book.Match(verb, host+usualPort(scheme), path)
+	return costs.Match(verb, host+usualPort(scheme), path)
 }
 
 // usualPort is the port of a scheme, behind its colon.
@@ -174,12 +175,12 @@ func asciiHost(host string) string {
 
 // crosses says if a request follows a redirect from a metered host to another one,
 // or from https to http.
-func crosses(book *quota.Book, req *http.Request) error {
+func crosses(costs *quota.Book, req *http.Request) error {
 	if req.Response == nil || req.Response.Request == nil {
 		return nil
 	}
 	from, to := req.Response.Request.URL, req.URL
-	m, _, _ := upstreamOf(book, req.Response.Request, "GET", "/")
+	m, _, _ := upstreamOf(costs, req.Response.Request, "GET", "/")
 	if m.Upstream == nil || hostOf(from) == hostOf(to) && (from.Scheme == to.Scheme || to.Scheme == "https") {
 		return nil
 	}
@@ -196,7 +197,7 @@ func hostOf(u *url.URL) string {
 
 // resumes holds for a chunk of an upload, or a question about one, that was charged
 // when it began.
-func resumes(u *quota.Upstream, req *http.Request) bool {
+func resumes(u *book.Upstream, req *http.Request) bool {
 	return u.Resumable != "" && (req.Method == "POST" || req.Method == "PUT") &&
 		req.Header.Get("Content-Range") != "" && hasParam(req.URL.RawQuery, u.Resumable)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
@@ -187,7 +188,7 @@ func TestTheLineToAddIsRight(t *testing.T) {
 				t.Errorf("%s %s: no line in %q", verb, path, unpriced.Hint)
 				continue
 			}
-			text := strings.Replace(book, "    methods:\n", "    methods:\n      "+line[1]+"\n", 1)
+			text := strings.Replace(prices, "    methods:\n", "    methods:\n      "+line[1]+"\n", 1)
 			r.ledger = newLedger(t, text, r.clock)
 			r.meter(nil)
 			if status, _, err := r.do(t.Context(), verb, "http://api.example.com"+path, ""); err != nil || status != http.StatusOK {
@@ -252,7 +253,7 @@ func FuzzRoute(f *testing.F) {
 		f.Add("POST", "API.example.com:80", "api.example.com", s, "GET", "bytes 0-1/2", "multipart/mixed")
 		f.Add("PUT", "ａｐｉ.example.com.", "x", s, "", "bytes */1", "")
 	}
-	priced, err := quota.ParseBook("costs.yaml", []byte(book), nil)
+	priced, err := book.Parse("costs.yaml", []byte(prices), nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -270,7 +271,7 @@ func FuzzRoute(f *testing.F) {
 		}
 		var sent *http.Request
 		clock := quota.NewSimClock(noon)
-		l := newLedger(t, book, clock)
+		l := newLedger(t, prices, clock)
 		m := newTransport(t, l, &meter.Options{Logger: discard, Base: roundTrip(func(r *http.Request) (*http.Response, error) {
 			sent = r
 			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}}, nil

@@ -111,9 +111,9 @@ func (e *endless) Close() error { return nil }
 
 // A refusal is not held back to find out what it says.
 func TestReasonsOfBlocksAreNotWaitedFor(t *testing.T) {
-	refuse := func(t *testing.T, kind string, body io.ReadCloser) *rig {
+	refuse := func(t *testing.T, kind string, body io.ReadCloser) {
 		r := newRig(t, nil, nil)
-		r.ledger = newLedger(t, strings.Replace(book, "- {status: [403, 429], body: too fast, for: 30s}", "", 1), r.clock) // which reads bodies
+		r.ledger = newLedger(t, strings.Replace(prices, "- {status: [403, 429], body: too fast, for: 30s}", "", 1), r.clock) // which reads bodies
 		r.meter(&meter.Options{Base: roundTrip(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Content-Type": {kind}}, Body: body}, nil
 		})})
@@ -124,7 +124,6 @@ func TestReasonsOfBlocksAreNotWaitedFor(t *testing.T) {
 		if got := r.usage("api/units").Reason; got != "429 Too Many Requests" {
 			t.Errorf("the reason is %q", got)
 		}
-		return r
 	}
 	for _, kind := range []string{"text/event-stream", "application/x-ndjson", ""} {
 		t.Run("of a stream, "+kind, func(t *testing.T) { refuse(t, kind, &unread{t: t}) })

@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 // book is an upstream of api.example.com.
-const book = `
+const prices = `
 revision: 1
 upstreams:
   api:
@@ -76,7 +77,7 @@ func newRig(t *testing.T, handler http.HandlerFunc, o *meter.Options) *rig {
 	}
 	r := &rig{t: t, clock: quota.NewSimClock(noon), server: httptest.NewServer(handler), log: &bytes.Buffer{}}
 	t.Cleanup(r.server.Close)
-	r.ledger = newLedger(t, book, r.clock)
+	r.ledger = newLedger(t, prices, r.clock)
 	r.base = &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, r.server.Listener.Addr().String())
 	}}
@@ -111,7 +112,7 @@ func newTransport(t testing.TB, l *quota.Ledger, o *meter.Options) *meter.Transp
 
 func newLedger(t testing.TB, text string, clock quota.Clock) *quota.Ledger {
 	t.Helper()
-	b, err := quota.ParseBook("costs.yaml", []byte(text), nil)
+	b, err := book.Parse("costs.yaml", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

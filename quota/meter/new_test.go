@@ -9,7 +9,7 @@ import (
 )
 
 func TestKeysThatNobodyCouldUse(t *testing.T) {
-	l := newLedger(t, book, nil)
+	l := newLedger(t, prices, nil)
 	key := meter.Key("k")
 	for name, test := range map[string]struct {
 		keys map[string]meter.KeySource

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 
 // refusal is an answer by which the upstream says no.
 type refusal struct {
-	rule   *quota.RefusalRule
+	rule   *book.Refusal
 	found  string    // by the rule: the rule's words, not the upstream's
 	reason string    // the upstream's message
 	until  time.Time // that a header named
@@ -99,7 +100,7 @@ func (t *Transport) block(ctx context.Context, pool quota.Pool, no *refusal) err
 }
 
 // findRefusal returns what the first rule that matches makes of an answer, or nil.
-func findRefusal(rules []quota.RefusalRule, resp *http.Response, b *body) *refusal {
+func findRefusal(rules []book.Refusal, resp *http.Response, b *body) *refusal {
 	for i := range rules {
 		rule := &rules[i]
 		if !slices.Contains(rule.Status, resp.StatusCode) {
@@ -119,7 +120,7 @@ func findRefusal(rules []quota.RefusalRule, resp *http.Response, b *body) *refus
 
 // matches says whether an answer has all that a rule asks for, and which of its
 // words were found.
-func matches(rule *quota.RefusalRule, resp *http.Response, b *body) (found string, ok bool) {
+func matches(rule *book.Refusal, resp *http.Response, b *body) (found string, ok bool) {
 	if rule.Header != "" {
 		value, there := header(resp.Header, rule.Header)
 		if !there || rule.Value != "" && value != rule.Value {
@@ -159,7 +160,7 @@ func (no *refusal) when(h http.Header) bool {
 				no.until, no.wait = until, wait
 			}
 		}
-	case rule.Until != "" && rule.Until != quota.UntilReset:
+	case rule.Until != "" && rule.Until != book.UntilReset:
 		value, _ := header(h, rule.Until)
 		var ok bool
 		no.until, no.wait, ok = instant(value)

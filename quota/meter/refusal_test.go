@@ -15,6 +15,7 @@ import (
 
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
@@ -366,7 +367,7 @@ func TestYouTubeRefusals(t *testing.T) {
 					io.WriteString(w, c.body)
 				}, nil)
 				text, _ := headroom.Builtin(generation)
-				b, err := quota.ParseBook(generation, text, &quota.BookOptions{Builtins: headroom.Builtin})
+				b, err := book.Parse(generation, text, &book.Options{Builtins: headroom.Builtin})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -412,7 +413,7 @@ func FuzzRefusal(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, status int, body, remaining, after, reset string, zipped bool) {
 		clock := quota.NewSimClock(noon)
-		l := newLedger(t, book, clock)
+		l := newLedger(t, prices, clock)
 		m := newTransport(t, l, &meter.Options{Logger: discard, Base: roundTrip(func(req *http.Request) (*http.Response, error) {
 			h := http.Header{"X-Ratelimit-Remaining": {remaining}, "Retry-After": {after}, "X-Ratelimit-Reset": {reset}}
 			if zipped {

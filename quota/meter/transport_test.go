@@ -125,11 +125,11 @@ func TestTransport(t *testing.T) {
 	})
 	t.Run("idle connections of the base are closed", func(t *testing.T) {
 		closed := false
-		newTransport(t, newLedger(t, book, nil), &meter.Options{Base: idler{&closed}}).CloseIdleConnections()
+		newTransport(t, newLedger(t, prices, nil), &meter.Options{Base: idler{&closed}}).CloseIdleConnections()
 		if !closed {
 			t.Error("they are not")
 		}
-		newTransport(t, newLedger(t, book, nil), &meter.Options{Base: roundTrip(nil)}).CloseIdleConnections() // it has none
+		newTransport(t, newLedger(t, prices, nil), &meter.Options{Base: roundTrip(nil)}).CloseIdleConnections() // it has none
 	})
 }
 
@@ -251,7 +251,7 @@ func TestWaiting(t *testing.T) {
 	})
 	t.Run("a cancelled wait ends and costs nothing", func(t *testing.T) {
 		r := newRig(t, nil, &meter.Options{MaxWait: time.Hour})
-		r.ledger = newLedger(t, book, nil) // the machine's clock: it really waits
+		r.ledger = newLedger(t, prices, nil) // the machine's clock: it really waits
 		r.meter(&meter.Options{MaxWait: time.Hour})
 		for range 3 {
 			r.get(url)

@@ -7,6 +7,8 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+
+	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
 
 // Address says where a ledger is. [Parse] makes it.
@@ -41,6 +43,8 @@ func Parse(address string) (*Address, error) {
 		return nil, fmt.Errorf("nothing may stand behind memory: as in %q", address)
 	case scheme == "sqlite" && rest == "":
 		return nil, errors.New("name a file, as sqlite:/var/lib/ingestor/ledger.db")
+	case scheme == "sqlite" && strings.Contains(rest, "?fresh"): // a file of that name would be an empty ledger
+		return nil, fmt.Errorf("%q: write ?fresh without a value, or leave it out", address)
 	case colon && scheme == "sqlite":
 		return &Address{Scheme: scheme, File: rest, Fresh: fresh}, nil
 	case colon && (scheme == "memory" || scheme == "redis" || scheme == "rediss" || scheme == "unix"):
@@ -49,6 +53,24 @@ func Parse(address string) (*Address, error) {
 		return nil, fmt.Errorf("%q is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH; is it a file? then write sqlite:%[1]s", address)
 	}
 	return nil, fmt.Errorf("%q is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH", scheme+":") // what follows may be a secret
+}
+
+// Journal returns the path of the ledger's journal; empty for a ledger in memory, which
+// has none. The journal of a ledger in SQLite is beside its file, because everybody who
+// uses the ledger needs the same one. Its name does not begin like the ledger's: it must
+// outlive an rm ledger.db*. If the ledger is named by a link, the journal is beside the
+// file itself. The journal of a ledger in Redis is in the folder state, which is
+// [Options].State.
+func (a *Address) Journal(state string) (string, error) {
+	switch a.Scheme {
+	case "memory":
+		return "", nil
+	case "sqlite":
+		ledger, err := sqlitestore.Canonical(a.File)
+		dir, name := filepath.Split(strings.TrimPrefix(ledger, "sqlite:"))
+		return filepath.Join(dir, "journal-"+name), err
+	}
+	return filepath.Join(state, "journal.db"), nil
 }
 
 // cutFresh takes the option fresh out of an address: the stores do not know it.

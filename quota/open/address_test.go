@@ -36,6 +36,10 @@ func TestParseRefuses(t *testing.T) {
 		"sqlite:":                 "name a file",
 		"/a/ledger.db":            "write sqlite:/a/ledger.db",
 		"postgres://:secret@host": `"postgres:" is not one of`,
+		// A misspelt option is not a part of the path: that would be another ledger, with
+		// nothing spent.
+		"sqlite:/a/ledger.db?fresh=true": "write ?fresh",
+		"sqlite:/a/ledger.db?fresh=0":    "write ?fresh",
 	} {
 		if a, err := open.Parse(address); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, %v", address, a, err)

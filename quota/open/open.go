@@ -176,17 +176,17 @@ func (o *Opened) openMemory(ctx context.Context, at *Address, with *Options) (qu
 	return store, err
 }
 
-// openFile opens a ledger in a file. Its journal lies beside it, because everybody who
-// uses the ledger needs the same one, under a name that does not begin like the
-// ledger's: it must outlive an rm ledger.db*.
+// openFile opens a ledger in a file. A busy file is waited for, so it has no breaker.
 func (o *Opened) openFile(ctx context.Context, at *Address, with *Options) (quota.Store, error) {
-	dir, name := filepath.Dir(at.File), filepath.Base(at.File)
-	o.locks = lease.Files(filepath.Join(dir, "locks"))
+	o.locks = lease.Files(filepath.Join(filepath.Dir(at.File), "locks"))
 	ledger, err := sqlitestore.Canonical(at.File)
 	if err != nil {
 		return nil, err
 	}
-	beside := filepath.Join(dir, "journal-"+name)
+	beside, err := at.Journal("")
+	if err != nil {
+		return nil, err
+	}
 	_, missing := os.Stat(beside)
 	if err := o.openJournal(ctx, beside, ledger, with.Fresh || at.Fresh); err != nil {
 		return nil, err
@@ -196,8 +196,7 @@ func (o *Opened) openFile(ctx context.Context, at *Address, with *Options) (quot
 		return nil, err
 	}
 	o.closers = append(o.closers, closer)
-	file := store.(*sqlitestore.Store)
-	other, err := file.CopyOf(ctx)
+	other, err := store.(*sqlitestore.Store).CopyOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -206,13 +205,12 @@ func (o *Opened) openFile(ctx context.Context, at *Address, with *Options) (quot
 	}
 	info, err := os.Stat(at.File)
 	if err == nil && missing != nil { // whoever may use the ledger may use its journal
-		err = os.Chmod(o.Journal.Path(), info.Mode().Perm())
+		err = os.Chmod(beside, info.Mode().Perm())
 	}
 	return store, err
 }
 
-// openServer opens a ledger that may be out of reach: with a journal of what is spent
-// meanwhile, and a breaker.
+// openServer opens a ledger that may be out of reach, behind a breaker.
 func (o *Opened) openServer(ctx context.Context, at *Address, with *Options) (quota.Store, error) {
 	state, err := with.state()
 	if err != nil {
@@ -225,7 +223,11 @@ func (o *Opened) openServer(ctx context.Context, at *Address, with *Options) (qu
 	if err != nil {
 		return nil, err
 	}
-	if err := o.openJournal(ctx, filepath.Join(state, "journal.db"), ledger, with.Fresh || at.Fresh); err != nil {
+	path, err := at.Journal(state)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.openJournal(ctx, path, ledger, with.Fresh || at.Fresh); err != nil {
 		return nil, err
 	}
 	store, closer, err := at.store(ctx, with.Clock, o.Journal)
@@ -236,6 +238,9 @@ func (o *Opened) openServer(ctx context.Context, at *Address, with *Options) (qu
 	server := store.(*redisstore.Store)
 	o.locks = lease.Shared{Server: server, Files: lease.Files(filepath.Join(state, "locks"))}
 	warnings, err := server.Check(ctx)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		o.log.Warn("the ledger does not answer; calls are admitted or refused as the price book says", "error", err)
 	}

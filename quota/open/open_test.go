@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -129,6 +130,27 @@ func TestJournalHasTheModeOfItsLedger(t *testing.T) {
 	}
 }
 
+func TestLinkedLedgerHasTheJournalOfItsFile(t *testing.T) {
+	dir, state := t.TempDir(), t.TempDir()
+	link, file := filepath.Join(state, "link.db"), filepath.Join(dir, "ledger.db")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	at, err := open.Parse("sqlite:" + link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := filepath.Join(dir, "journal-ledger.db")
+	if path, err := at.Journal(state); err != nil || path != want {
+		t.Errorf("%s, %v, want %s", path, err, want)
+	}
+	with(t, "sqlite:"+link, options(t, state), func(opened *open.Opened) {
+		if opened.Journal.Path() != want {
+			t.Errorf("opened %s, want %s", opened.Journal.Path(), want)
+		}
+	})
+}
+
 func TestCopyOfAFileIsAWarning(t *testing.T) {
 	dir, o := t.TempDir(), options(t, "")
 	path, other := filepath.Join(dir, "ledger.db"), filepath.Join(dir, "copy.db")
@@ -176,6 +198,27 @@ func TestCopyOfAServerIsAWarning(t *testing.T) {
 			t.Errorf("%q", all)
 		}
 	})
+}
+
+func TestOpenEndsWithItsContext(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		if c, err := silent.Accept(); err == nil {
+			stop()
+			_ = c.Close()
+		}
+	}()
+	var log strings.Builder
+	o := options(t, t.TempDir())
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	if _, err := open.Open(ctx, "redis://"+silent.Addr().String(), o); !errors.Is(err, context.Canceled) || log.Len() > 0 {
+		t.Errorf("a program that is told to stop while the server is silent: %v, %s", err, &log)
+	}
 }
 
 // The journal lies in the folder of the user's programs if nobody names one. It is

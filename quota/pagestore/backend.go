@@ -15,23 +15,29 @@ type Backend interface {
 	// the context ends or its own patience does, of which the caller has used up
 	// waited already.
 	Begin(ctx context.Context, waited time.Duration) (Tx, error)
-	// View starts a transaction that only reads: Now, Entry and End are called.
+	// View starts a transaction that only reads: Load, Now, Entry and End are called.
 	View(ctx context.Context) (Tx, error)
 	// Spend reads who spent what. The order does not matter.
 	Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error)
 }
 
 // Scope names all that a transaction will ask for: for one request, or for
-// several that are combined. A backend over a network fetches it in one round trip.
+// several that are combined. A backend over a network locks the accounts and fetches
+// all of it in one round trip. A settlement names its receipt only: what it asks for are
+// the pages of that, too.
 type Scope struct {
-	Charges []quota.Charge
-	IDs     []string
+	Charges  []quota.Charge
+	Receipts []ReceiptID
 }
+
+// ReceiptID finds a receipt: ids of two accounts may be the same.
+type ReceiptID struct{ Upstream, Account, ID string }
 
 // Tx is a transaction. An error of reading fails one request. An error of writing
 // fails the transaction, and End is told of it.
 type Tx interface {
-	// Load is called once, first.
+	// Load is called once, first, if [Options.Combine] is set: stores whose callers take
+	// turns have nothing to gain by it.
 	Load(s *Scope) error
 	// Now returns the clock that decides, read once the transaction has its locks.
 	Now() time.Time

@@ -13,17 +13,22 @@ import (
 // older copy. Nil trusts what it finds.
 type births struct{ seen *storekit.Births }
 
+// expect returns what was seen of a pool's page. A look must ask before it begins: what
+// is written while it looks, it does not see.
+func (b births) expect(p quota.Pool, now time.Time) (quota.Birth, error) {
+	if b.seen == nil || p.Name == "" {
+		return quota.Birth{}, nil
+	}
+	return b.seen.Expect(context.Background(), p, now) // in memory, and seldom a short read
+}
+
 // check says whether a page was lost. To restore takes up a page that was set back,
 // past all that was seen of it.
-func (b births) check(e *Entry, now time.Time, restore bool) error {
+func (b births) check(e *Entry, expected quota.Birth, now time.Time, restore bool) (err error) {
 	if b.seen == nil || e.Pool.Name == "" {
 		return nil
 	}
-	ctx := context.Background() // it is a look at memory, and seldom a short read
-	expected, err := b.seen.Expect(ctx, e.Pool, now)
-	if err != nil {
-		return err
-	}
+	ctx := context.Background()
 	found := birthOf(e.Page)
 	lost := storekit.Lost(expected, found, now)
 	if lost && !restore {

@@ -46,41 +46,58 @@ func (s *Store) combine(ctx context.Context, j *job) error {
 		return err
 	}
 	batch := append([]*job{j}, s.queue.take(maxCombined-1)...)
-	s.work.begin(tx.Load(scopeOf(batch)))
+	failed, undone, panicked := errPanicked, true, true
+	defer func() { // also after a panic: nobody may wait for ever
+		for _, k := range batch[1:] {
+			k.tell(failed, undone)
+			k.done = true
+			close(k.wake)
+		}
+		if panicked {
+			_ = tx.End(failed)
+		}
+	}()
+	s.scope.name(batch)
+	s.work.begin(tx.Load(&s.scope))
 	for _, k := range batch {
 		if s.work.broken == nil {
 			k.err = k.do(&s.work, tx, k)
 		}
 	}
-	failed := tx.End(s.work.broken)
-	ended := failed != nil
-	if !ended {
+	failed = tx.End(s.work.broken)
+	panicked = false
+	if undone = failed != nil; !undone {
 		failed = s.births.remember(context.WithoutCancel(ctx), s.saved)
 	}
-	for _, k := range batch {
-		if ended || k.err == nil {
-			k.err = failed
-		}
-	}
-	for _, k := range batch[1:] {
-		k.done = true
-		close(k.wake)
-	}
+	j.tell(failed, undone)
 	return j.err
 }
 
-// scopeOf names all that jobs will ask for.
-func scopeOf(batch []*job) *Scope {
-	var s Scope
+// errPanicked is told to those who shared a transaction with a caller that panicked.
+var errPanicked = errors.New("another call in the same transaction panicked; nothing was written")
+
+// tell gives a job the error of its transaction. If that was undone, nothing that the
+// job was told before stands.
+func (j *job) tell(failed error, undone bool) {
+	if undone || j.err == nil {
+		j.err = failed
+	}
+}
+
+// name takes up all that jobs will ask for.
+func (s *Scope) name(batch []*job) {
+	clear(s.Charges)
+	s.Charges, s.Receipts = s.Charges[:0], s.Receipts[:0]
 	for _, j := range batch {
 		s.Charges = append(append(s.Charges, j.request.Charges...), j.block.Charges...)
-		for _, id := range [...]string{j.request.ID, j.token.ID} {
-			if id != "" {
-				s.IDs = append(s.IDs, id)
-			}
+		if id := j.request.ID; id != "" {
+			p := &j.request.Charges[0].Pool
+			s.Receipts = append(s.Receipts, ReceiptID{p.Upstream, p.Account, id})
+		}
+		if t := &j.token; t.ID != "" {
+			s.Receipts = append(s.Receipts, ReceiptID{t.Upstream, t.Account, t.ID})
 		}
 	}
-	return &s
 }
 
 // enter returns when the job leads, and how long it waited for that; or it is done;

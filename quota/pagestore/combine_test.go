@@ -34,6 +34,15 @@ func (c *heldClock) Now() time.Time {
 	return c.SystemClock.Now()
 }
 
+// read waits until the clock was read once.
+func (c *heldClock) read() {
+	for reads := 0; reads == 0; runtime.Gosched() {
+		c.mu.Lock()
+		reads = c.reads
+		c.mu.Unlock()
+	}
+}
+
 func request(id string, units int64) quota.Request {
 	spec, err := window.Spec{Per: time.Hour}.Normal()
 	if err != nil {
@@ -78,11 +87,7 @@ func TestCallersShareATransaction(t *testing.T) {
 	}
 	gone, leave := context.WithCancel(t.Context())
 	call(0, t.Context(), request("a", 3))
-	for reads := 0; reads == 0; {
-		clock.mu.Lock()
-		reads = clock.reads
-		clock.mu.Unlock()
-	}
+	clock.read()
 	call(1, t.Context(), request("b", 3))
 	call(2, t.Context(), request("a", 4)) // the id of another call
 	call(3, t.Context(), request("c", 5)) // more than is left
@@ -119,11 +124,7 @@ func TestCloseEndsTheQueue(t *testing.T) {
 	var callers sync.WaitGroup
 	var first, later error
 	callers.Go(func() { _, first = s.Reserve(context.Background(), request("a", 1)) })
-	for reads := 0; reads == 0; {
-		clock.mu.Lock()
-		reads = clock.reads
-		clock.mu.Unlock()
-	}
+	clock.read()
 	closed := make(chan error)
 	go func() { closed <- s.Close() }()
 	for s.Waiting() < 1 {

@@ -11,17 +11,17 @@ import (
 // left to say is forgotten. When there are too many, new keys share one page, so
 // that an attacker gains nothing by inventing keys.
 
-func (w *work) reserveMember(tx Tx, r *quota.Request) (v quota.Verdict, err error) {
+func (w *work) reserveMember(tx Tx, v *quota.Verdict, r *quota.Request) error {
 	m, err := w.member(tx, &r.Charges[0])
 	if err != nil {
-		return v, err
+		return err
 	}
-	v = decide(tx.Now(), r.Charges, w.entries)
+	decide(v, tx.Now(), r.Charges, w.entries)
 	v.ID, v.Overflow = r.ID, m.overflow
 	if v.Allowed || m.moved {
-		err = w.putMember(tx, m, &r.Charges[0])
+		return w.putMember(tx, m, &r.Charges[0])
 	}
-	return v, err
+	return nil
 }
 
 func (w *work) recordMember(tx Tx, r *quota.Request) (quota.Units, error) {

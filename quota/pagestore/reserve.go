@@ -5,8 +5,7 @@ import "github.com/headroom-quota/headroom/quota"
 func (w *work) reserve(tx Tx, j *job) (err error) {
 	r := &j.request
 	if r.Charges[0].Pool.Key != "" {
-		j.verdict, err = w.reserveMember(tx, r)
-		return err
+		return w.reserveMember(tx, &j.verdict, r)
 	}
 	if r.ID != "" && !r.Fresh {
 		got, err := receipt(tx, r)
@@ -14,8 +13,7 @@ func (w *work) reserve(tx Tx, j *job) (err error) {
 			return err
 		}
 		if got != nil && !(got.Released && got.covers(r.Charges)) {
-			j.verdict, err = w.repeat(tx, r, got)
-			return err
+			return w.repeat(tx, &j.verdict, r, got)
 		}
 	}
 	if err := w.open(tx, r.Charges, false); err != nil {
@@ -25,7 +23,7 @@ func (w *work) reserve(tx Tx, j *job) (err error) {
 		return err
 	}
 	v := &j.verdict
-	*v = decide(tx.Now(), r.Charges, w.entries)
+	decide(v, tx.Now(), r.Charges, w.entries)
 	v.ID = r.ID
 	if !v.Allowed {
 		return w.putMoved(tx, r.Charges)
@@ -39,16 +37,16 @@ func (w *work) reserve(tx Tx, j *job) (err error) {
 }
 
 // repeat answers an id that has its receipt.
-func (w *work) repeat(tx Tx, r *quota.Request, got *Receipt) (v quota.Verdict, err error) {
+func (w *work) repeat(tx Tx, v *quota.Verdict, r *quota.Request, got *Receipt) error {
 	if !got.covers(r.Charges) {
-		return v, quota.OtherCharges(r.ID)
+		return quota.OtherCharges(r.ID)
 	}
 	if err := w.open(tx, r.Charges, false); err != nil {
-		return v, err
+		return err
 	}
-	v = standing(r.Charges, w.entries)
+	standing(v, r.Charges, w.entries)
 	v.ID, v.Nonce, v.At = r.ID, got.Nonce, got.Taken[0].At.Time()
-	return v, w.putMoved(tx, r.Charges)
+	return w.putMoved(tx, r.Charges)
 }
 
 func (w *work) record(tx Tx, j *job) (err error) {
@@ -94,11 +92,11 @@ func (w *work) settle(tx Tx, j *job) error {
 	case got == nil || got.Nonce != j.token.Nonce:
 		return quota.NoReceipt(j.token)
 	}
-	pools := make([]string, len(got.Taken))
+	w.pools = w.pools[:0]
 	for i := range got.Taken {
-		pools[i] = got.Taken[i].Pool
+		w.pools = append(w.pools, got.Taken[i].Pool)
 	}
-	units, err := quota.CheckSettle(j.units, pools)
+	units, err := quota.CheckSettle(j.units, w.pools)
 	if err != nil {
 		return err
 	}
@@ -108,7 +106,7 @@ func (w *work) settle(tx Tx, j *job) error {
 		return nil
 	}
 	w.entries = w.entries[:0]
-	for _, pool := range pools { // before any page is changed
+	for _, pool := range w.pools { // before any page is changed
 		e, err := w.entry(tx, quota.Pool{Upstream: j.token.Upstream, Account: j.token.Account, Name: pool}, false)
 		if err != nil {
 			return err
@@ -176,8 +174,12 @@ func (w *work) open(tx Tx, charges []quota.Charge, restore bool) error {
 // entry finds a page that was not lost.
 func (w *work) entry(tx Tx, p quota.Pool, restore bool) (*Entry, error) {
 	e, err := tx.Entry(p, restore)
+	if err != nil || w.births.seen == nil {
+		return e, err
+	}
+	expected, err := w.births.expect(p, tx.Now())
 	if err == nil {
-		err = w.births.check(e, tx.Now(), restore)
+		err = w.births.check(e, expected, tx.Now(), restore)
 	}
 	return e, err
 }

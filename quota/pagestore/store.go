@@ -83,11 +83,11 @@ func (s *Store) Reserve(ctx context.Context, r quota.Request) (v quota.Verdict, 
 	if err != nil {
 		return v, err
 	}
+	defer s.release(j)
 	j.do, j.request = (*work).reserve, r
 	if err = s.run(ctx, j); err == nil {
 		v = j.verdict
 	}
-	s.release(j)
 	return v, err
 }
 
@@ -97,11 +97,11 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (d
 	if err != nil {
 		return done, err
 	}
+	defer s.release(j)
 	j.do, j.token, j.units = (*work).settle, t, units
 	if err = s.run(ctx, j); err == nil {
 		done = j.settlement
 	}
-	s.release(j)
 	return done, err
 }
 
@@ -117,11 +117,11 @@ func (s *Store) Record(ctx context.Context, r quota.Request) (recorded quota.Uni
 	if err != nil {
 		return nil, err
 	}
+	defer s.release(j)
 	j.do, j.request = (*work).record, r
 	if err = s.run(ctx, j); err == nil {
 		recorded = j.recorded
 	}
-	s.release(j)
 	return recorded, err
 }
 
@@ -134,10 +134,9 @@ func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
 	if err != nil {
 		return err
 	}
+	defer s.release(j)
 	j.do, j.block = (*work).shut, b
-	err = s.run(ctx, j)
-	s.release(j)
-	return err
+	return s.run(ctx, j)
 }
 
 // Look implements [quota.Store].
@@ -154,11 +153,25 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 		s.mu.Lock()
 		defer s.mu.Unlock()
 	}
+	expected := make([]quota.Birth, len(charges))
+	for i := range charges {
+		var err error
+		if expected[i], err = s.births.expect(charges[i].Pool, time.Time{}); err != nil {
+			return nil, err
+		}
+	}
 	tx, err := s.backend.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	states, found, err := s.look(tx, charges)
+	var states []quota.PageState
+	var found []*Entry
+	if s.options.Combine != 0 {
+		err = tx.Load(&Scope{Charges: charges})
+	}
+	if err == nil {
+		states, found, err = s.look(tx, charges, expected)
+	}
 	if err = tx.End(err); err == nil {
 		err = s.births.remember(ctx, found)
 	}
@@ -168,12 +181,12 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 	return states, nil
 }
 
-func (s *Store) look(tx Tx, charges []quota.Charge) ([]quota.PageState, []*Entry, error) {
+func (s *Store) look(tx Tx, charges []quota.Charge, expected []quota.Birth) ([]quota.PageState, []*Entry, error) {
 	states, found := make([]quota.PageState, len(charges)), make([]*Entry, len(charges))
 	for i := range charges {
 		e, err := tx.Entry(charges[i].Pool, false)
 		if err == nil {
-			err = s.births.check(e, tx.Now(), false)
+			err = s.births.check(e, expected[i], tx.Now(), false)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -209,7 +222,8 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 	return all, nil
 }
 
-// Close waits for the transaction under way. Calls after it fail.
+// Close waits for the transaction under way. With Combine, calls after it fail. A store
+// whose callers take turns has nothing to close.
 func (s *Store) Close() {
 	if s != nil {
 		s.queue.close()
@@ -243,7 +257,7 @@ func (s *Store) begin(ctx context.Context) (*job, error) {
 	return &s.own, nil
 }
 
-// release ends the turn, and keeps nothing of the caller's.
+// release ends the turn, also after a panic, and keeps nothing of the caller's.
 func (s *Store) release(j *job) {
 	if j == &s.own {
 		j.request.Charges, j.block.Charges, j.units = nil, nil, nil
@@ -278,8 +292,10 @@ type work struct {
 	entries []*Entry
 	at      []window.Instant
 	units   []int64 // what is recorded, by charge
+	pools   []string
 	grant   Grant
 	nonces  *rand.ChaCha8
+	scope   Scope
 	births  births
 	saved   []*Entry // that must be remembered
 	broken  error    // something could not be written: the transaction must not be committed

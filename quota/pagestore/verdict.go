@@ -7,9 +7,10 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// decide is the verdict on charges over their entries, which are laid out for them.
+// decide fills in the verdict on charges over their entries, which are laid out for them.
 // If all fit it adds them all, else it adds none.
-func decide(clock time.Time, charges []quota.Charge, entries []*Entry) (v quota.Verdict) {
+func decide(v *quota.Verdict, clock time.Time, charges []quota.Charge, entries []*Entry) {
+	*v = quota.Verdict{}
 	now := window.At(clock)
 	at, allowed := now, true
 	for i, e := range entries {
@@ -19,26 +20,24 @@ func decide(clock time.Time, charges []quota.Charge, entries []*Entry) (v quota.
 	}
 	v.At = at.Time()
 	if !allowed {
-		refuse(&v, now, charges, entries)
-		return v
+		refuse(v, now, charges, entries)
+		return
 	}
 	for i, e := range entries {
 		e.Page.Add(e.at, charges[i].Units)
 	}
 	v.Allowed = true
-	grant(&v, charges, entries)
-	return v
+	grant(v, charges, entries)
 }
 
-// standing is the verdict on charges that had been granted before: allowed, with
+// standing fills in the verdict on charges that had been granted before: allowed, with
 // what is used now. It adds nothing.
-func standing(charges []quota.Charge, entries []*Entry) (v quota.Verdict) {
-	v.Allowed, v.Repeat = true, true
+func standing(v *quota.Verdict, charges []quota.Charge, entries []*Entry) {
+	*v = quota.Verdict{Allowed: true, Repeat: true}
 	for _, e := range entries {
 		v.Rebased = v.Rebased || e.rebased
 	}
-	grant(&v, charges, entries)
-	return v
+	grant(v, charges, entries)
 }
 
 // grant fills in the pool and window that has the least left.

@@ -19,6 +19,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/redisclock"
 	"github.com/headroom-quota/headroom/internal/redistest"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/redisstore"
 	"github.com/headroom-quota/headroom/quota/storetest"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -123,7 +124,7 @@ func pool(name string, n, limit int64) quota.Charge {
 // ledger spends from the pools api/units and api/more, which have this limit.
 func ledger(t testing.TB, s quota.Store, limit int64) *quota.Ledger {
 	t.Helper()
-	book, err := quota.ParseBook("costs.yaml", fmt.Appendf(nil, `
+	costs, err := book.Parse("costs.yaml", fmt.Appendf(nil, `
 revision: 1
 upstreams:
   api:
@@ -135,7 +136,7 @@ upstreams:
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := quota.New(book, s, nil)
+	l, err := quota.New(costs, s, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,13 @@ import (
 // Backup copies the ledger at path, as it is at one instant, to a path where there is
 // no file. Processes may use the ledger meanwhile.
 func Backup(ctx context.Context, path, to string) error {
+	path, err := realPath(path)
+	if err != nil {
+		return err
+	}
+	if to, err = filepath.Abs(to); err != nil {
+		return err
+	}
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
 			err = errors.New("there is a file already; name another one")
@@ -46,6 +53,13 @@ type Lack struct {
 // Restore puts a backup in the place of the ledger at path, and returns what it lacks
 // of what that ledger knows. It refuses if a process uses the ledger.
 func Restore(ctx context.Context, backup, path string) ([]Lack, error) {
+	backup, err := realPath(backup)
+	if err != nil {
+		return nil, err
+	}
+	if path, err = realPath(path); err != nil { // a link to it stays a link
+		return nil, err
+	}
 	part := path + ".restored"
 	if err := copyLedger(ctx, backup, part); err != nil {
 		return nil, errors.Join(files.Fault("restore", backup, err), removed(part))

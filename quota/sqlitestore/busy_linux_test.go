@@ -9,6 +9,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/childtest"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/journal"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestLockedFileIsAnOutage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	s := must(t, path, nil)
-	book, err := quota.ParseBook("costs.yaml", []byte(`
+	costs, err := book.Parse("costs.yaml", []byte(`
 revision: 1
 upstreams:
   api:
@@ -32,7 +33,7 @@ upstreams:
 		t.Fatal(err)
 	}
 	defer j.Close()
-	l, err := quota.New(book, s, &quota.Options{Journal: j})
+	l, err := quota.New(costs, s, &quota.Options{Journal: j})
 	if err != nil {
 		t.Fatal(err)
 	}

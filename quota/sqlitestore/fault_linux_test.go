@@ -68,6 +68,11 @@ func TestWithoutTheRightToWrite(t *testing.T) {
 				if err := os.Chmod(path, tt.file); err != nil {
 					t.Fatal(err)
 				}
+				for _, beside := range []string{"-wal", "-shm"} {
+					if err := os.Chmod(path+beside, tt.file); err != nil && tt.live {
+						t.Fatal(err)
+					}
+				}
 			}
 			if err := os.Chmod(dir, tt.dir); err != nil {
 				t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
@@ -92,7 +94,8 @@ func Canonical(path string) (string, error) {
 	return "sqlite:" + real, err
 }
 
-// realPath is the absolute path of a file, which need not be there.
+// realPath is the absolute path of a file, which need not be there: a link to a file
+// that is gone still says where it was.
 func realPath(path string) (string, error) {
 	whole, err := filepath.Abs(path)
 	if err != nil {
@@ -106,5 +109,12 @@ func realPath(path string) (string, error) {
 	if failed != nil {
 		return "", fmt.Errorf("find %s: %w", path, errors.Join(err, failed))
 	}
-	return filepath.Join(dir, filepath.Base(whole)), nil
+	real = filepath.Join(dir, filepath.Base(whole))
+	if to, none := os.Readlink(real); none == nil && errors.Is(err, fs.ErrNotExist) {
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(dir, to)
+		}
+		return realPath(to)
+	}
+	return real, nil
 }

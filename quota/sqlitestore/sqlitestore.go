@@ -143,6 +143,9 @@ func (f *file) openWriter(ctx context.Context) error {
 	if err := files.Look(ctx, f.path, steps); err != nil {
 		return err
 	}
+	if err := sqlitefile.Create(f.path); err != nil {
+		return err
+	}
 	p := sqlitefile.NewPatience(ctx, f.path, f.wait)
 	defer p.End()
 	err := p.Retry(func() (err error) { // a new file is locked to make it a WAL file

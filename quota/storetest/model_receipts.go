@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-
 	"time"
 
 	"github.com/google/go-cmp/cmp"

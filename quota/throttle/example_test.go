@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/throttle"
 )
@@ -41,7 +42,7 @@ func Example() {
 // Searches have a limit of their own beside that of all requests, probes none, and
 // the address is what a proxy of ours says.
 func ExampleOptions() {
-	book, err := quota.ParseBook("costs.yaml", []byte(`
+	costs, err := book.Parse("costs.yaml", []byte(`
 revision: 1
 families:
   client: {quota: 60, windows: [{per: 1m, algorithm: counter}]}
@@ -51,7 +52,7 @@ families:
 		log.Fatal(err)
 	}
 	clock := quota.NewSimClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
-	ledger, err := quota.New(book, memstore.New(&memstore.Options{Clock: clock}), nil)
+	ledger, err := quota.New(costs, memstore.New(&memstore.Options{Clock: clock}), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -87,7 +88,7 @@ families:
 
 // A limit by token, of which one has more.
 func ExampleTokenKey() {
-	book, err := quota.ParseBook("costs.yaml", fmt.Appendf(nil, `
+	costs, err := book.Parse("costs.yaml", fmt.Appendf(nil, `
 revision: 1
 families:
   client: {quota: 60, windows: [{per: 1m, algorithm: counter}], keys: {%q: {quota: 6000}}}
@@ -95,7 +96,7 @@ families:
 	if err != nil {
 		log.Fatal(err)
 	}
-	ledger, err := quota.New(book, memstore.New(nil), nil)
+	ledger, err := quota.New(costs, memstore.New(nil), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // DefaultFamily is the family of a [Limit] that names none.
@@ -14,7 +15,7 @@ const DefaultFamily = "client"
 // Book is a price book for those who have none: the family "client", 60 requests
 // a minute by the two-counter estimate, of 100,000 keys at most.
 func Book() *quota.Book {
-	b, err := quota.ParseBook("throttle.Book", []byte(`
+	b, err := book.Parse("throttle.Book", []byte(`
 revision: 1
 families: {client: {quota: 60, windows: [{per: 1m, algorithm: counter}]}}
 `), nil)
@@ -47,8 +48,8 @@ func complete(limits []Limit) []Limit {
 }
 
 // check says what is wrong with a limit.
-func (l *Limit) check(book *quota.Book) error {
-	f := book.Families[l.Family]
+func (l *Limit) check(costs *quota.Book) error {
+	f := costs.Families[l.Family]
 	switch {
 	case f == nil:
 		return quota.BadInput("the price book has no family %.40q; add it under families: %s: {quota: 60, windows: [{per: 1m, algorithm: counter}]}", l.Family, l.Family)
@@ -71,9 +72,9 @@ func (l *Limit) check(book *quota.Book) error {
 }
 
 // possible says that a request would never be admitted.
-func (l *Limit) possible(windows []quota.Window) error {
+func (l *Limit) possible(windows []book.Window) error {
 	for _, w := range windows {
-		if most := w.Limit(quota.Class{}); l.Units > most {
+		if most := w.Limit(book.Class{}); l.Units > most {
 			return quota.BadInput("family %s: a request of %d units is never admitted, as the limit of %s is %d", l.Family, l.Units, w.Spec, most)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -34,12 +35,12 @@ type windowTold struct {
 
 // policies returns what is told of the ledger's price book, which may have changed.
 func (t *Throttle) policies() *told {
-	book := t.ledger.Book()
-	if now := t.told.Load(); now != nil && now.book == book {
+	costs := t.ledger.Book()
+	if now := t.told.Load(); now != nil && now.book == costs {
 		return now
 	}
-	now := &told{book: book, families: make(map[string]*family, len(book.Families))}
-	for name, f := range book.Families {
+	now := &told{book: costs, families: make(map[string]*family, len(costs.Families))}
+	for name, f := range costs.Families {
 		now.families[name] = newFamily(f)
 	}
 	t.told.Store(now)
@@ -60,7 +61,7 @@ func (t *told) policy(name, key string) *policy {
 	return f.policy
 }
 
-func newFamily(f *quota.Family) *family {
+func newFamily(f *book.Family) *family {
 	made := &family{policy: newPolicy(f.Name, f.Windows)}
 	for key, windows := range f.Overrides {
 		if made.keys == nil {
@@ -71,11 +72,11 @@ func newFamily(f *quota.Family) *family {
 	return made
 }
 
-func newPolicy(family string, windows []quota.Window) *policy {
+func newPolicy(family string, windows []book.Window) *policy {
 	p := &policy{}
 	var items []string
 	for _, w := range windows {
-		name, limit := family, strconv.FormatInt(w.Limit(quota.Class{}), 10)
+		name, limit := family, strconv.FormatInt(w.Limit(book.Class{}), 10)
 		if len(windows) > 1 {
 			name += "-" + strings.ReplaceAll(w.Spec.String(), " ", "-")
 		}

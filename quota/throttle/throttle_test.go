@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/throttle"
 )
@@ -21,7 +22,7 @@ import (
 var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // book has limits that a few requests reach.
-const book = `
+const prices = `
 revision: 1
 families:
   client:
@@ -36,7 +37,7 @@ families:
 
 func parse(t testing.TB, text string) *quota.Book {
 	t.Helper()
-	b, err := quota.ParseBook("costs.yaml", []byte(text), nil)
+	b, err := book.Parse("costs.yaml", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func newRig(t testing.TB, o *throttle.Options) *rig {
 	t.Helper()
 	r := &rig{TB: t, clock: quota.NewSimClock(start)}
 	var err error
-	r.ledger, err = quota.New(parse(t, book), memstore.New(&memstore.Options{Clock: r.clock}), &quota.Options{Clock: r.clock})
+	r.ledger, err = quota.New(parse(t, prices), memstore.New(&memstore.Options{Clock: r.clock}), &quota.Options{Clock: r.clock})
 	if err != nil {
 		t.Fatal(err)
 	}

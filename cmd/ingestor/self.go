@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// fromSource starts the program from a clone.
+const fromSource = "go run ./cmd/ingestor"
+
+// self is what a person types to start this program again: its name if it is on the
+// PATH, `go run` if that started it, and else its path.
+func self() string {
+	program, err := os.Executable()
+	if err != nil {
+		return "ingestor"
+	}
+	if byGoRun(program) {
+		return fromSource
+	}
+	if found, err := exec.LookPath("ingestor"); err == nil && same(found, program) {
+		return "ingestor"
+	}
+	return inShell(program)
+}
+
+// byGoRun reports whether a program is one that go run built: in a temporary folder, or
+// in the build cache, from where it is deleted sooner or later.
+func byGoRun(program string) bool {
+	dir := filepath.Base(filepath.Dir(program))
+	return cached.MatchString(dir) || dir == "exe" && strings.Contains(program, string(filepath.Separator)+"go-build")
+}
+
+// cached is a folder of the build cache that holds a program.
+var cached = regexp.MustCompile(`^[0-9a-f]{64}-d$`)
+
+func same(one, other string) bool {
+	a, err := os.Stat(one)
+	if err != nil {
+		return false
+	}
+	b, err := os.Stat(other)
+	return err == nil && os.SameFile(a, b)
+}
+
+// installed is where `go install` puts the program.
+func installed() string {
+	if dir := os.Getenv("GOBIN"); dir != "" {
+		return filepath.Join(dir, "ingestor")
+	}
+	if dir, _, _ := strings.Cut(os.Getenv("GOPATH"), string(filepath.ListSeparator)); dir != "" {
+		return filepath.Join(dir, "bin", "ingestor")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "ingestor"
+	}
+	return filepath.Join(home, "go", "bin", "ingestor")
+}

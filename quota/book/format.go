@@ -1,0 +1,166 @@
+package book
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Format prints the book as YAML in one piece: what it extends worked in, short
+// forms and defaults written out, everything in a fixed order. Reading it back
+// gives an equal book.
+func (b *Book) Format() []byte {
+	return render(b.tree())
+}
+
+// Diff prints only what differs from the book that this one extends, as an
+// overlay: reading it back gives an equal book. Of a book that extends none it
+// is what [Book.Format] prints.
+func (b *Book) Diff() []byte {
+	if b.base == nil {
+		return b.Format()
+	}
+	t := &tree{kind: isMapping}
+	t.add("extends", text(b.extends))
+	if d := diff(b.base.tree(), b.tree()); d != nil {
+		t.entries = append(t.entries, d.entries...)
+	}
+	return render(t)
+}
+
+// diff is the overlay that makes one tree of another, or nil if they are equal.
+// What the new one lacks is null in it.
+func diff(old, made *tree) *tree {
+	if old == nil || old.kind != made.kind {
+		return made
+	}
+	if made.kind != isMapping {
+		if slices.Equal(render(old), render(made)) {
+			return nil
+		}
+		return made
+	}
+	d := &tree{kind: isMapping, flow: made.flow}
+	for _, e := range made.entries {
+		before := old.get(e.key)
+		if v := diff(before, e.value); v != nil {
+			d.add(e.key, v)
+		}
+	}
+	for _, e := range old.entries {
+		if made.get(e.key) == nil {
+			d.add(e.key, &tree{kind: isNull})
+		}
+	}
+	if len(d.entries) == 0 {
+		return nil
+	}
+	// Of a method, either way of charging replaces the other by itself.
+	switch o := made.get("outage"); {
+	case o == nil || o.kind != isText:
+	case d.get("charge") != nil && d.get("charge").kind == isMapping && old.get("pool") != nil:
+		return d.without("pool", "cost")
+	case d.get("cost") != nil && d.get("cost").kind == isNumber && old.get("charge") != nil:
+		return d.without("charge")
+	}
+	return d
+}
+
+// render writes a tree as YAML.
+func render(t *tree) []byte {
+	var out strings.Builder
+	printBlock(&out, t, "")
+	return []byte(out.String())
+}
+
+func printBlock(out *strings.Builder, t *tree, indent string) {
+	for _, e := range t.entries {
+		fmt.Fprintf(out, "%s%s:", indent, quoted(e.key))
+		printValue(out, e.value, indent)
+	}
+	for _, item := range t.items {
+		out.WriteString(indent + "- ")
+		printFlow(out, item)
+		out.WriteByte('\n')
+	}
+	if t.kind != isMapping && t.kind != isList {
+		printFlow(out, t)
+	}
+}
+
+func printValue(out *strings.Builder, t *tree, indent string) {
+	if block := len(t.entries)+len(t.items) > 0 && !t.flow; block {
+		out.WriteByte('\n')
+		printBlock(out, t, indent+"  ")
+		return
+	}
+	out.WriteByte(' ')
+	printFlow(out, t)
+	out.WriteByte('\n')
+}
+
+func printFlow(out *strings.Builder, t *tree) {
+	comma := ""
+	switch t.kind {
+	case isMapping:
+		out.WriteByte('{')
+		for _, e := range t.entries {
+			out.WriteString(comma + quoted(e.key) + ": ")
+			printFlow(out, e.value)
+			comma = ", "
+		}
+		out.WriteByte('}')
+	case isList:
+		out.WriteByte('[')
+		for _, item := range t.items {
+			out.WriteString(comma)
+			printFlow(out, item)
+			comma = ", "
+		}
+		out.WriteByte(']')
+	case isText:
+		out.WriteString(quoted(t.text))
+	case isNull:
+		out.WriteString("null")
+	default:
+		out.WriteString(t.text)
+	}
+}
+
+// quoted puts quotes around text that YAML might take for something else.
+func quoted(s string) string {
+	plain := s != "" && (s[0] >= 'a' && s[0] <= 'z' || s[0] >= 'A' && s[0] <= 'Z')
+	if n := strings.TrimRight(s, "%"); len(s)-len(n) == 1 && strings.Trim(n, "0123456789") == "" && n != "" {
+		return s // a percentage
+	}
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		plain = plain && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-_./ ", c) >= 0 ||
+			c == ':' && i+1 < len(s) && s[i+1] != ' ')
+	}
+	switch strings.ToLower(s) {
+	case "null", "true", "false", "yes", "no", "on", "off", "y", "n":
+		plain = false
+	}
+	if plain && s == strings.TrimSpace(s) {
+		return s
+	}
+	if d, err := time.ParseDuration(s); err == nil && brief(d) == s && strings.Trim(s, "0123456789hms") == "" && strings.ContainsAny(s, "hms") {
+		return s // a duration
+	}
+	return strconv.Quote(s)
+}
+
+// brief is a duration without the zeros that its String adds: 24h, not 24h0m0s.
+func brief(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

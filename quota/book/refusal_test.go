@@ -1,0 +1,53 @@
+package book_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/headroom-quota/headroom/quota/book"
+)
+
+func TestBookRefusals(t *testing.T) {
+	u := parse(t, `
+revision: 1
+upstreams:
+  api:
+    hosts: [api.example.com]
+    api_key: {header: X-Api-Key, query: key}
+    resumable: upload_id
+    refusals:
+      - {status: 401, credential: true}
+      - {status: [403, 429], header: {x-ratelimit-remaining: 0}, until: x-ratelimit-reset}
+      - {status: [403, 429], header: retry-after, for: 1m}
+      - {status: 403, reason: [quotaExceeded, "true"], body: "\"1/d", until: reset}
+    pools: {units: {quota: 100, windows: [{per: 24h}]}}
+`)
+	api := u.Upstreams["api"]
+	if want := (book.APIKey{Header: "X-Api-Key", Query: "key"}); api.Key != want || api.Resumable != "upload_id" {
+		t.Errorf("key %+v, resumable %q", api.Key, api.Resumable)
+	}
+	want := []book.Refusal{
+		{Status: []int{401}, Credential: true},
+		{Status: []int{403, 429}, Header: "x-ratelimit-remaining", Value: "0", Until: "x-ratelimit-reset"},
+		{Status: []int{403, 429}, Header: "retry-after", For: time.Minute},
+		{Status: []int{403}, Reason: []string{"quotaExceeded", "true"}, Body: []string{`"1/d`}, Until: book.UntilReset},
+	}
+	if diff := cmp.Diff(want, api.Refusals); diff != "" {
+		t.Errorf("refusals (-want +got):\n%s", diff)
+	}
+	const format = `    api_key: {header: X-Api-Key, query: key}
+    resumable: upload_id
+    refusals:
+      - {status: 401, credential: true}
+      - {status: [403, 429], header: {x-ratelimit-remaining: "0"}, until: x-ratelimit-reset}
+      - {status: [403, 429], header: retry-after, for: 1m}
+      - {status: 403, reason: [quotaExceeded, "true"], body: "\"1/d", until: reset}
+`
+	if got := string(u.Format()); !strings.Contains(got, format) {
+		t.Errorf("format lacks\n%s\nis\n%s", format, got)
+	}
+	roundTrip(t, u)
+}

@@ -1,0 +1,121 @@
+package book
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// kind is what a node of a price book's YAML is.
+type kind string
+
+const (
+	isMapping kind = "a mapping"
+	isList    kind = "a list"
+	isNumber  kind = "a number"
+	isText    kind = "text"
+	isFlag    kind = "true or false"
+	isNull    kind = "null"  // written out: removes what is inherited
+	isUnset   kind = "empty" // a key with nothing behind it
+)
+
+// tree is a price book's YAML, with the place of everything: what is left of it
+// when comments, quotes and styles are gone.
+type tree struct {
+	kind    kind
+	at      place
+	text    string  // of a scalar
+	entries []entry // of a mapping, in their order
+	items   []*tree // of a list
+
+	gone map[string]place // entries that an overlay removed, and where it did
+	flow bool             // printed on one line
+}
+
+// entry is a key of a mapping with its value.
+type entry struct {
+	key   string
+	at    place
+	value *tree
+}
+
+// get returns the value behind a key, or nil.
+func (t *tree) get(key string) *tree {
+	if e := t.entry(key); e != nil {
+		return e.value
+	}
+	return nil
+}
+
+func (t *tree) entry(key string) *entry {
+	if t == nil {
+		return nil
+	}
+	for i := range t.entries {
+		if t.entries[i].key == key {
+			return &t.entries[i]
+		}
+	}
+	return nil
+}
+
+// keys returns the keys of a mapping, in their order.
+func (t *tree) keys() []string {
+	if t == nil {
+		return nil
+	}
+	keys := make([]string, len(t.entries))
+	for i, e := range t.entries {
+		keys[i] = e.key
+	}
+	return keys
+}
+
+// members returns the entries behind a key.
+func (t *tree) members(key string) []entry {
+	if m := t.get(key); m != nil {
+		return m.entries
+	}
+	return nil
+}
+
+// put adds an entry or replaces it.
+func (t *tree) put(key string, at place, value *tree) {
+	if e := t.entry(key); e != nil {
+		e.at, e.value = at, value
+		return
+	}
+	t.entries = append(t.entries, entry{key, at, value})
+}
+
+// without returns a mapping that lacks some keys; t stays as it is.
+func (t *tree) without(keys ...string) *tree {
+	c := *t
+	c.entries = slices.DeleteFunc(slices.Clone(t.entries), func(e entry) bool { return slices.Contains(keys, e.key) })
+	return &c
+}
+
+func (t *tree) add(key string, value *tree) {
+	t.entries = append(t.entries, entry{key: key, value: value})
+}
+
+// addFull adds a value unless it is empty.
+func (t *tree) addFull(key string, value *tree) {
+	if len(value.entries)+len(value.items) > 0 {
+		t.add(key, value)
+	}
+}
+
+func text(s string) *tree { return &tree{kind: isText, text: s} }
+
+func number(n int64) *tree { return &tree{kind: isNumber, text: strconv.FormatInt(n, 10)} }
+
+func texts(all []string) *tree {
+	t := &tree{kind: isList, flow: true}
+	for _, s := range all {
+		t.items = append(t.items, text(s))
+	}
+	return t
+}
+
+func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,99 @@
+package memstore_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// receiptRig is a store whose clock moves a little with each call.
+type receiptRig struct {
+	t     *testing.T
+	s     *memstore.Store
+	clock *quota.SimClock
+}
+
+func newReceiptRig(t *testing.T, bytes int64) *receiptRig {
+	clock := quota.NewSimClock(time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC))
+	return &receiptRig{t, memstore.New(&memstore.Options{Clock: clock, ReceiptBytes: bytes}), clock}
+}
+
+func (r *receiptRig) reserve(id string) (quota.Verdict, error) {
+	spec, err := window.Spec{Per: 24 * time.Hour}.Normal()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return r.s.Reserve(r.t.Context(), quota.Request{ID: id, Charges: []quota.Charge{{
+		Pool:  quota.Pool{Upstream: "api", Account: quota.DefaultAccount, Name: "units"},
+		Units: 1, Windows: []window.Limit{window.NewLimit(spec, 1<<30)}, Revision: 1,
+	}}})
+}
+
+func TestAnIdIsKnownForItsHourWhateverElseIsReserved(t *testing.T) {
+	r := newReceiptRig(t, 0)
+	const others = 50_000
+	first, err := r.reserve("first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range others {
+		if v, err := r.reserve(fmt.Sprint("other ", i)); err != nil || !v.Allowed || v.Repeat {
+			t.Fatalf("%d: %+v %v", i, v, err)
+		}
+		r.clock.Advance(quota.ReceiptLife / (others + 1))
+	}
+	if v, err := r.reserve("first"); err != nil || !v.Repeat || v.Token() != first.Token() {
+		t.Errorf("within its hour: %+v %v, want the first grant again", v, err)
+	}
+	kept := memstore.Receipts(r.s)
+	for i := range others { // another hour: those go as these come
+		if _, err := r.reserve(fmt.Sprint("later ", i)); err != nil {
+			t.Fatal(err)
+		}
+		r.clock.Advance(quota.ReceiptLife / others)
+	}
+	if now := memstore.Receipts(r.s); now > kept*3/2 {
+		t.Errorf("%d receipts are kept after two hours, %d after one", now, kept)
+	}
+	if v, err := r.reserve("first"); err != nil || v.Repeat {
+		t.Errorf("after its hour: %+v %v, want it decided afresh", v, err)
+	}
+}
+
+func TestAStoreFullOfReceiptsRefusesAndForgetsNone(t *testing.T) {
+	r := newReceiptRig(t, 100_000)
+	first, err := r.reserve("first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted := 1
+	for ; err == nil && granted < 10_000; granted++ {
+		_, err = r.reserve(fmt.Sprint("call ", granted))
+	}
+	granted--
+	if !errors.Is(err, quota.ErrOutage) || granted < 100_000/300 || granted > 100_000/100 {
+		t.Fatalf("after %d calls: %v, want an outage at 100,000 bytes", granted, err)
+	}
+	if v, err := r.reserve(""); err != nil || v.Used != int64(granted)+1 {
+		t.Errorf("a call without an id: %+v %v, want it granted, and nothing charged for the refused one", v, err)
+	}
+	if v, err := r.reserve("first"); err != nil || !v.Repeat {
+		t.Errorf("the first call again: %+v %v, want its grant", v, err)
+	}
+	if s, err := r.s.Settle(t.Context(), first.Token(), nil); err != nil || s.Back != 1 {
+		t.Errorf("the first call is released: %+v %v", s, err)
+	}
+	r.clock.Advance(30 * time.Second)
+	for range 2 * 60 { // not at once: a leap forgets nothing
+		r.clock.Advance(31 * time.Second)
+		_, err = r.reserve("again")
+	}
+	if err != nil {
+		t.Errorf("an hour later: %v, want room", err)
+	}
+}
