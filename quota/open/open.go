@@ -178,7 +178,6 @@ func (o *Opened) openMemory(ctx context.Context, at *Address, with *Options) (qu
 
 // openFile opens a ledger in a file. A busy file is waited for, so it has no breaker.
 func (o *Opened) openFile(ctx context.Context, at *Address, with *Options) (quota.Store, error) {
-	o.locks = lease.Files(filepath.Join(filepath.Dir(at.File), "locks"))
 	ledger, err := sqlitestore.Canonical(at.File)
 	if err != nil {
 		return nil, err
@@ -187,6 +186,7 @@ func (o *Opened) openFile(ctx context.Context, at *Address, with *Options) (quot
 	if err != nil {
 		return nil, err
 	}
+	o.locks = lease.Files(filepath.Join(filepath.Dir(beside), "locks"))
 	_, missing := os.Stat(beside)
 	if err := o.openJournal(ctx, beside, ledger, with.Fresh || at.Fresh); err != nil {
 		return nil, err

@@ -130,7 +130,7 @@ func TestJournalHasTheModeOfItsLedger(t *testing.T) {
 	}
 }
 
-func TestLinkedLedgerHasTheJournalOfItsFile(t *testing.T) {
+func TestLinkedLedgerHasTheJournalAndLocksOfItsFile(t *testing.T) {
 	dir, state := t.TempDir(), t.TempDir()
 	link, file := filepath.Join(state, "link.db"), filepath.Join(dir, "ledger.db")
 	if err := os.Symlink(file, link); err != nil {
@@ -147,6 +147,18 @@ func TestLinkedLedgerHasTheJournalOfItsFile(t *testing.T) {
 	with(t, "sqlite:"+link, options(t, state), func(opened *open.Opened) {
 		if opened.Journal.Path() != want {
 			t.Errorf("opened %s, want %s", opened.Journal.Path(), want)
+		}
+		lock, err := opened.Lock(t.Context(), "default/charts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		with(t, "sqlite:"+file, options(t, state), func(direct *open.Opened) {
+			if _, err := direct.Lock(t.Context(), "default/charts"); !errors.Is(err, lease.ErrHeld) {
+				t.Errorf("a job that is held under the ledger's other name: %v", err)
+			}
+		})
+		if err := lock.Unlock(); err != nil {
+			t.Error(err)
 		}
 	})
 }
