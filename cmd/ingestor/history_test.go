@@ -158,7 +158,7 @@ func TestLedgerThatKnowsLessThanTheRuns(t *testing.T) {
 			if err := a.compare(t.Context(), s, l, c); err != nil {
 				t.Errorf("the whole ledger is refused: %v", err)
 			}
-			if _, err := l.Reserve(t.Context(), quota.Call{Method: "videos.list"}); !errors.As(err, new(*quota.ForgottenError)) {
+			if _, err := l.Reserve(t.Context(), quota.Call{Method: "videos.list", Outage: quota.Refuse}); !errors.As(err, new(*quota.ForgottenError)) {
 				t.Errorf("a call: %v", err)
 			}
 		})

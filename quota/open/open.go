@@ -1,8 +1,9 @@
 // Package open opens a ledger by its address, with all that belongs to it:
 //
-//   - a journal of calls that are admitted while a ledger on a server is down, and of how
-//     far each pool has come. A ledger that was lost or replaced by an older copy is
-//     noticed;
+//   - a journal. It records the calls that are admitted while the ledger is down: a server
+//     that does not answer, or a file that another process has locked for too long. They
+//     are charged when the ledger is back. The journal also records how far each pool has
+//     come, so that a ledger that was lost or replaced by an older copy is noticed;
 //   - a breaker, so that a server that is down does not delay every call;
 //   - locks, so that no two processes run one job.
 //
@@ -135,10 +136,12 @@ func (o *Opened) open(ctx context.Context, at *Address, with *Options) error {
 		store, err = o.openFile(ctx, at, with)
 	default:
 		store, err = o.openServer(ctx, at, with)
-		options.Journal = o.Journal
 	}
 	if err != nil {
 		return err
+	}
+	if o.Journal != nil {
+		options.Journal = o.Journal
 	}
 	if o.Ledger, err = quota.New(with.Book, store, options); err != nil || o.Journal == nil {
 		return err

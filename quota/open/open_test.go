@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/internal/redistest"
@@ -44,8 +45,9 @@ func with(t *testing.T, address string, o *open.Options, do func(*open.Opened)) 
 	}
 }
 
+// reserve reserves a call that is refused in an outage.
 func reserve(ctx context.Context, o *open.Opened) error {
-	_, err := o.Ledger.Reserve(ctx, quota.Call{Method: "videos.list"})
+	_, err := o.Ledger.Reserve(ctx, quota.Call{Method: "videos.list", Outage: quota.Refuse})
 	return err
 }
 
@@ -109,6 +111,46 @@ func TestLostLedgerIsNoticedUnlessItIsFresh(t *testing.T) {
 	with(t, "sqlite:"+path, o, func(opened *open.Opened) {
 		if err := reserve(t.Context(), opened); err != nil {
 			t.Errorf("with Fresh: %v", err)
+		}
+	})
+}
+
+// A ledger in a file is down while somebody has locked it. The price book says that
+// videos.list is admitted then.
+func TestLockedFileAdmitsCallsAndChargesThemLater(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	with(t, "sqlite:"+path, options(t, ""), func(opened *open.Opened) {
+		db, err := sql.Open("sqlite", path) // another process, for all that SQLite knows
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		other, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		if _, err := other.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // half of it for the ledger
+		defer cancel()
+		r, err := opened.Ledger.Reserve(ctx, quota.Call{Method: "videos.list"})
+		if err != nil || !r.Outage {
+			t.Fatalf("a call to admit while the ledger is locked: %v", err)
+		}
+		if _, err := other.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := opened.Ledger.Reserve(t.Context(), quota.Call{Method: "videos.list"}); err != nil || r.Outage {
+			t.Fatalf("a call when it is back: %v", err)
+		}
+		spent, err := opened.Ledger.Spend(t.Context(), quota.SpendQuery{Upstream: "youtube"})
+		if err != nil || len(spent) != 1 || spent[0].Units != 2 {
+			t.Errorf("spent %+v, %v; want the call that was admitted and the one after it", spent, err)
+		}
+		if waiting, err := opened.Journal.Pending(t.Context()); err != nil || len(waiting) != 0 {
+			t.Errorf("%d calls wait, %v", len(waiting), err)
 		}
 	})
 }
