@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
 
@@ -21,7 +22,10 @@ type Address struct {
 
 // String returns the address without the option fresh. It may hold a password.
 func (a *Address) String() string {
-	if a.Scheme == "sqlite" {
+	switch {
+	case a == nil:
+		return ""
+	case a.Scheme == "sqlite":
 		return "sqlite:" + a.File
 	}
 	return a.Scheme + ":" + a.rest
@@ -62,10 +66,12 @@ func Parse(address string) (*Address, error) {
 // file itself. The journal of a ledger in Redis is in the folder state, which is
 // [Options].State.
 func (a *Address) Journal(state string) (string, error) {
-	switch a.Scheme {
-	case "memory":
+	switch {
+	case a == nil || a.Scheme == "":
+		return "", quota.BadInput("this address was not made by open.Parse")
+	case a.Scheme == "memory":
 		return "", nil
-	case "sqlite":
+	case a.Scheme == "sqlite":
 		ledger, err := sqlitestore.Canonical(a.File)
 		dir, name := filepath.Split(strings.TrimPrefix(ledger, "sqlite:"))
 		return filepath.Join(dir, "journal-"+name), err

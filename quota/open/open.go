@@ -106,7 +106,7 @@ func Store(ctx context.Context, address string, clock quota.Clock) (store quota.
 // Lock implements [lease.Locker]: it takes the lock of a job's name, for all processes
 // that share the ledger. For a ledger in Redis these may be on many machines.
 func (o *Opened) Lock(ctx context.Context, name string) (lease.Lock, error) {
-	if o.locks == nil {
+	if o == nil || o.locks == nil {
 		return nil, quota.BadInput("lock %s: this ledger was not made by open.Open", name)
 	}
 	return o.locks.Lock(ctx, name)
@@ -114,6 +114,9 @@ func (o *Opened) Lock(ctx context.Context, name string) (lease.Lock, error) {
 
 // Close closes the ledger and its journal. Give locks back first.
 func (o *Opened) Close() error {
+	if o == nil {
+		return nil
+	}
 	var all error
 	for i := len(o.closers) - 1; i >= 0; i-- { // the last first
 		all = errors.Join(all, o.closers[i]())

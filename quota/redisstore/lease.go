@@ -16,6 +16,9 @@ var _ lease.Server = (*Store)(nil)
 // token is above all that were given before. If another has it, the error is a
 // [lease.ErrHeld], and says who has it and until when. [lease.Shared] locks with it.
 func (s *Store) TakeLease(ctx context.Context, name, holder string, life time.Duration) (token int64, err error) {
+	if err := s.ready(ctx); err != nil {
+		return 0, err
+	}
 	reply, err := s.eval(ctx, s.scripts.leaseTake, []string{leaseKey(s.prefix, name)}, []any{holder, life.Microseconds()})
 	switch {
 	case err != nil:
@@ -32,6 +35,9 @@ func (s *Store) TakeLease(ctx context.Context, name, holder string, life time.Du
 // KeepLease prolongs a lease from now on, or gives it back if life is 0. It reports
 // whether the lease was still held under this token.
 func (s *Store) KeepLease(ctx context.Context, name string, token int64, life time.Duration) (held bool, err error) {
+	if err := s.ready(ctx); err != nil {
+		return false, err
+	}
 	reply, err := s.eval(ctx, s.scripts.leaseKeep, []string{leaseKey(s.prefix, name)}, []any{token, life.Microseconds()})
 	if err != nil {
 		return false, err
