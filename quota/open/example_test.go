@@ -12,25 +12,35 @@ import (
 	"github.com/headroom-quota/headroom/quota/open"
 )
 
-// A program on the ledger in a file: each call of the client is reserved before it
-// leaves. For a ledger that machines share, write "redis://host:6379".
+// A client whose calls are reserved in a ledger before they are sent. Other processes
+// that open the same file share the quota. For many machines, name a server instead, as
+// "redis://host:6379/0".
 func Example() {
-	book := must(headroom.Load("")) // the built-in price book, or the path of yours
-	opened := must(open.Open(context.Background(), "sqlite:ledger.db", &open.Options{Book: book}))
-	defer opened.Close()
-	keys := map[string]meter.KeySource{"youtube": meter.Key(os.Getenv("YOUTUBE_API_KEY"))}
-	transport := must(meter.New(opened.Ledger, &meter.Options{Keys: keys}))
-	client := &http.Client{Transport: transport}
-	resp := must(client.Get("https://youtube.googleapis.com/youtube/v3/videos?part=id&chart=mostPopular"))
-	defer resp.Body.Close()
-	fmt.Println(resp.Status)
+	if err := fetch(context.Background(), os.Getenv("YOUTUBE_API_KEY")); err != nil {
+		log.Fatal(err)
+	}
 	// Output: 200 OK
 }
 
-// must ends the program with the error, if there is one.
-func must[T any](v T, err error) T {
+func fetch(ctx context.Context, key string) error {
+	book, err := headroom.Load("costs.yaml") // your price book; "" is the built-in one
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
-	return v
+	opened, err := open.Open(ctx, "sqlite:ledger.db", &open.Options{Book: book})
+	if err != nil {
+		return err
+	}
+	transport, err := meter.New(opened.Ledger, &meter.Options{Keys: map[string]meter.KeySource{"youtube": meter.Key(key)}})
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	client := &http.Client{Transport: transport}
+	resp, err := client.Get("https://youtube.googleapis.com/youtube/v3/videos?part=id&chart=mostPopular")
+	if err != nil {
+		return err
+	}
+	fmt.Println(resp.Status)
+	return resp.Body.Close()
 }

@@ -2,6 +2,7 @@ package open_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,8 +13,8 @@ import (
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 )
 
-// TestMain runs the example as it is printed: in a folder of its own, and with the
-// simulator at the upstream's address.
+// TestMain runs the example as it is printed: in a folder of its own with a price book,
+// and with the simulator at the upstream's address.
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
@@ -29,7 +30,7 @@ func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "open-")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		err = os.Chdir(dir)
+		err = errors.Join(os.Chdir(dir), os.WriteFile("costs.yaml", []byte("extends: builtin\n"), 0o600))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
