@@ -98,12 +98,11 @@ type backend struct {
 	last       *account // asked for
 	lastKey    accountKey
 	lastFamily *family
-	lastName   accountKey
 
 	found found
 	got   pagestore.Receipt // scratch
 
-	lent    [4]pagestore.Entry
+	lent    [4]lent
 	lending int
 }
 
@@ -142,10 +141,7 @@ func (b *backend) Load(*pagestore.Scope) error { return nil }
 func (b *backend) Now() time.Time { return b.now }
 
 // Entry implements [pagestore.Tx].
-func (b *backend) Entry(p quota.Pool, _ bool) (*pagestore.Entry, error) {
-	if p.Name == "" {
-		return b.member(p), nil
-	}
+func (b *backend) Entry(p *quota.Pool, _ bool) (*pagestore.Entry, error) {
 	if a := b.account(p.Upstream, p.Account); a != nil {
 		for _, q := range a.pools { // an account has few
 			if q.Pool.Name == p.Name {
@@ -154,15 +150,15 @@ func (b *backend) Entry(p quota.Pool, _ bool) (*pagestore.Entry, error) {
 		}
 	}
 	q := &pool{index: -1}
-	q.Pool, q.Ref = p, q
+	q.Pool, q.Ref = *p, q
 	return &q.Entry, nil
 }
 
 // Put implements [pagestore.Tx].
 func (b *backend) Put(e *pagestore.Entry, _ *quota.Charge) error {
 	switch r := e.Ref.(type) {
-	case *member:
-		b.family(e.Pool).put(r, e)
+	case *lent:
+		r.family.put(r.member, e)
 	case *pool:
 		if r.index < 0 {
 			a := b.makeAccount(e.Pool)
