@@ -2,8 +2,8 @@
 // [Files] is for the processes of one machine, and [Shared] for those of many.
 //
 // A lock alone cannot stop a process that was asleep from going on after another has
-// taken its place. What a lock protects therefore compares tokens, and refuses a
-// holder whose token is not the highest.
+// taken its place. So the data behind a lock compares tokens, and refuses a holder whose
+// token is not the highest.
 package lease
 
 import (

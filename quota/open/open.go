@@ -70,10 +70,9 @@ type Opened struct {
 
 var _ lease.Locker = (*Opened)(nil)
 
-// Open opens the ledger at an address, which [Parse] explains. A new ledger is made if
-// there is none; the folder of a ledger in SQLite must exist. A server that does not
-// answer is no error: calls are then refused or admitted as the price book says. Call
-// [Opened.Close] at the end.
+// Open opens the ledger at an address, which [Parse] explains. If there is none, Open
+// makes a new one. The folder of a ledger in SQLite must exist. A server may be down: calls
+// are then refused or admitted as the price book says. Call [Opened.Close] at the end.
 func Open(ctx context.Context, address string, o *Options) (*Opened, error) {
 	at, err := Parse(address)
 	if err != nil {
@@ -210,7 +209,7 @@ func (o *Opened) openFile(ctx context.Context, at *Address, with *Options) (quot
 		o.warn("this ledger is a copy of %s: neither counts what is spent of the other; delete one of them", other)
 	}
 	info, err := os.Stat(at.File)
-	if err == nil && missing != nil { // whoever may use the ledger may use its journal
+	if err == nil && missing != nil { // a user who can open the ledger can open its journal
 		err = os.Chmod(beside, info.Mode().Perm())
 	}
 	return store, err

@@ -155,7 +155,7 @@ func TestLockedFileAdmitsCallsAndChargesThemLater(t *testing.T) {
 	})
 }
 
-// Whoever may use a ledger may use its journal.
+// A user who can open a ledger can open its journal.
 func TestJournalHasTheModeOfItsLedger(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "ledger.db")
