@@ -19,7 +19,7 @@
 //     when a pass is: never past what was not fetched.
 //
 // When the context of a run ends the page under way is finished and saved. The same
-// job never runs twice at once: see [Locker].
+// job never runs twice at once: see package lease.
 //
 // Calls go through an http.Client that is metered (quota/meter), and nothing else
 // may call. The labels of the spend are the job and the region.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/traces"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/journal"
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
 // app is what the commands share.
@@ -31,12 +31,10 @@ type app struct {
 	observer quota.Observer // of the ledger; nil is nobody
 	traces   *traces.Traces // nil: none are sent
 
-	loaded   *settings
-	warnings []string         // of the ledger: how its server is set up, copies of it
-	journal  *journal.Journal // of the ledger; nil: it has none
-	trusting bool             // nothing was remembered of the ledger when it was opened
-	log      *slog.Logger
-	lines    lines // where the log is written
+	loaded *settings
+	opened *open.Opened // the ledger; nil until it is needed
+	log    *slog.Logger
+	lines  lines // where the log is written
 }
 
 // root is the command with all that is under it.

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,6 +23,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/meter"
+	"github.com/headroom-quota/headroom/quota/open"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -235,12 +235,12 @@ func (f *findings) lostRefusals(s *settings) {
 }
 
 func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *closers) *quota.Ledger {
-	l, _, err := a.openLedger(ctx, s, done)
+	l, err := a.openLedger(ctx, s, done)
 	if err != nil {
 		f.fault("ledger", err)
 		return nil
 	}
-	for _, w := range a.warnings {
+	for _, w := range a.opened.Warnings {
 		f.warn("ledger", "%s", w)
 	}
 	began := time.Now()
@@ -272,8 +272,8 @@ func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *c
 		f.warn("ledger", "it is new and assumes that nothing was spent today; if that is wrong: ingestor quota adjust POOL UNITS --reason TEXT")
 	case s.fresh:
 		f.warn("ledger", "its address says ?fresh: a ledger that was deleted or restored from a backup goes unnoticed")
-	case a.trusting:
-		f.warn("ledger", "this machine remembers nothing of it and trusts what it finds; if that is so each time, keep %s between runs, else a loss goes unnoticed", a.journal.Path())
+	case !a.opened.Remembered:
+		f.warn("ledger", "this machine remembers nothing of it and trusts what it finds; if that is so each time, keep %s between runs, else a loss goes unnoticed", a.opened.Journal.Path())
 	}
 	a.checkJournal(ctx, f, l)
 	return l
@@ -281,7 +281,7 @@ func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *c
 
 // checkJournal says what waits in the journal for other ledgers than this one.
 func (a *app) checkJournal(ctx context.Context, f *findings, l *quota.Ledger) {
-	if a.journal == nil {
+	if a.opened.Journal == nil {
 		return
 	}
 	stray, err := l.Strays(ctx)
@@ -299,7 +299,7 @@ func (a *app) checkJournal(ctx context.Context, f *findings, l *quota.Ledger) {
 		f.warn("journal", "%d units of %s were admitted for a ledger that was at this address before, and are never charged to this one; "+
 			"count them here with ingestor quota adjust, or drop them: ingestor ledger fresh --reason TEXT", c.Units, c.Pool)
 	}
-	others, err := a.journal.Others(ctx)
+	others, err := a.opened.Journal.Others(ctx)
 	if err != nil {
 		f.fault("journal", err)
 		return
@@ -334,14 +334,11 @@ func (a *app) checkCatalog(ctx context.Context, f *findings, s *settings, done *
 // checkFiles warns of files with spend or clients' keys that other users can read.
 func checkFiles(f *findings, s *settings) {
 	paths := []string{s.Catalog}
-	kind, where, err := s.home()
-	switch {
-	case err != nil || kind == "memory":
-	case kind == "sqlite":
-		paths = append(paths, where, besides(where))
-	default:
-		paths = append(paths, filepath.Join(s.state, "journal.db"))
+	if at, err := open.Parse(s.Ledger); err == nil {
+		journal, _ := at.Journal(s.state) // a ledger whose folder is missing has none
+		paths = append(paths, at.File, journal)
 	}
+	paths = slices.DeleteFunc(paths, func(path string) bool { return path == "" })
 	for _, path := range paths {
 		for _, file := range []string{path, path + "-wal", path + "-shm"} {
 			if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {

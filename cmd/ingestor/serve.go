@@ -177,7 +177,7 @@ func (a *app) newServer(s *settings, src web.Sources, told *metrics.Metrics) (*w
 
 // openSources opens what the server tells of.
 func (a *app) openSources(ctx context.Context, s *settings, done *closers) (src web.Sources, err error) {
-	ledger, _, err := a.openLedger(ctx, s, done)
+	ledger, err := a.openLedger(ctx, s, done)
 	if err != nil {
 		return src, err
 	}

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/url"
 	"os"
-	"os/user"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -26,6 +25,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
 // settings are what ingestor.yaml, the environment and the flags say, in this
@@ -97,9 +97,9 @@ func defaults(state string) map[string]any {
 
 // load reads the settings.
 func load(path string, flags *pflag.FlagSet) (*settings, error) {
-	state, err := stateDir()
+	state, err := open.StateDir("ingestor")
 	if err != nil {
-		return nil, config(err)
+		return nil, config(fmt.Errorf("%w, or name the files with --ledger and --catalog", err))
 	}
 	s := &settings{state: state, flags: flags, probe: &settings{}}
 	if err := s.read(path); err != nil {
@@ -255,7 +255,7 @@ func (s *settings) ours() (faults []ingest.Fault) {
 			faults = append(faults, ingest.Fault{Path: "endpoint", Err: fmt.Errorf("write scheme, host and port only: %s://%s", to.Scheme, to.Host)})
 		}
 	}
-	if _, _, err := s.home(); err != nil {
+	if _, err := open.Parse(s.Ledger); err != nil {
 		faults = append(faults, ingest.Fault{Path: "ledger", Err: err})
 	}
 	var level slog.Level
@@ -316,22 +316,6 @@ func (s *settings) accountable() (faults []ingest.Fault) {
 		}
 	}
 	return faults
-}
-
-// stateDir is where the ledger and the catalog are, if nobody says otherwise.
-func stateDir() (string, error) {
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "ingestor"), nil
-	}
-	home, err := os.UserHomeDir()
-	if err != nil { // cron may start us with nothing
-		me, failed := user.Current()
-		if failed != nil || me.HomeDir == "" {
-			return "", errors.New("nobody says where your home is; set HOME, or name the files with --ledger and --catalog")
-		}
-		home = me.HomeDir
-	}
-	return filepath.Join(home, ".local", "state", "ingestor"), nil
 }
 
 // defaultJobs are those of a configuration that has none.
