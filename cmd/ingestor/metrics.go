@@ -7,7 +7,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/metrics"
 
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
 // metricsFile is a file for node_exporter's textfile collector. It tells of all jobs and

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 

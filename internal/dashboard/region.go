@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
 // region is a chart, or what is searched for in a region, with how fresh it is.

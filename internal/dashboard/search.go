@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
 // found is what a search has found.

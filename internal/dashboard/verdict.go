@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
 // level says how much something asks for somebody.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
 // moment is an instant for people and for programs.

@@ -11,7 +11,7 @@ var house = [][]string{
 	{"internal/web"},
 	{"internal/dashboard"},
 	{"internal/metrics"},
-	{"internal/view", "internal/traces"},
+	{"internal/web/view", "internal/traces"},
 	{"ingest/plan"}, // runs the real runner, and so stands above it
 	{"ingest"},
 	{"ingest/youtube"},

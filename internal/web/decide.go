@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 

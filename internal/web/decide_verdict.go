@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/web"
 
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
 // exhaust asks until a client is refused, and returns how many it was granted.

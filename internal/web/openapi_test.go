@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
 // operation is a route as the document has it.

@@ -2,7 +2,7 @@ package web
 
 import (
 	"github.com/headroom-quota/headroom/internal/dashboard"
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
 // pages are those for people. They answer in HTML, whatever fails below them.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
 // only refuses a query that cannot be read, or has parameters that the route does not

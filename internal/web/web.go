@@ -17,7 +17,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/dashboard"
 	"github.com/headroom-quota/headroom/internal/metrics"
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
