@@ -9,7 +9,7 @@ const module = "github.com/headroom-quota/headroom"
 var house = [][]string{
 	{"cmd/ingestor"},
 	{"internal/web"},
-	{"internal/dashboard"},
+	{"internal/web/pages"},
 	{"internal/metrics"},
 	{"internal/web/view", "internal/traces"},
 	{"ingest/plan"}, // runs the real runner, and so stands above it

@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/dashboard"
 	"github.com/headroom-quota/headroom/internal/metrics"
+	"github.com/headroom-quota/headroom/internal/web/pages"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -72,7 +72,7 @@ type Server struct {
 	proxies  []netip.Prefix
 	timeouts Timeouts
 	most     int // connections
-	board    *dashboard.Board
+	board    *pages.Board
 	handler  http.Handler
 
 	complaints complaints
@@ -100,7 +100,9 @@ func New(src Sources, o *Options) (*Server, error) {
 	if s.tracer == nil {
 		s.tracer = untraced{}
 	}
-	s.board = s.pages()
+	s.board = pages.New(func() view.Sources { return s.from().Sources }, &pages.Options{
+		Clock: s.clock, Log: s.log, MaxAge: s.maxAge, Timeout: s.timeouts.Query,
+	})
 	if s.metrics == nil {
 		s.metrics = metrics.New(&metrics.Options{Log: s.log})
 	}

@@ -1,4 +1,4 @@
-// Package dashboard shows people how the quota stands and what runs did: pages of
+// Package pages shows people how the quota stands and what runs did: pages of
 // HTML that are made on the server, work without JavaScript, and load nothing from
 // anywhere else.
 //
@@ -8,7 +8,7 @@
 // upstream calls its videos is text like any other.
 //
 // A page comes whatever fails below it: what could not be read is said in its place.
-package dashboard
+package pages
 
 import (
 	"context"
