@@ -11,6 +11,7 @@ var house = [][]string{
 	{"internal/web"},
 	{"internal/web/pages"},
 	{"internal/metrics"},
+	{"internal/web/viewtest"}, // the sources of pages, for tests
 	{"internal/web/view", "internal/traces"},
 	{"ingest/plan"}, // runs the real runner, and so stands above it
 	{"ingest"},
@@ -59,7 +60,8 @@ var keys = map[string][]string{
 	module + "/internal/redistest":      {},
 	module + "/internal/childtest":      {},
 	module + "/quota/storetest":         {},
-	module + "/internal/youtubesim":     {"cmd/ingestor", "ingest/plan"},
+	module + "/internal/web/viewtest":   {},
+	module + "/internal/youtubesim":     {"cmd/ingestor", "ingest/plan", "internal/web/viewtest"},
 	module + "/internal/peers":          {"cmd/ingestor"},
 	module + "/cmd":                     {},
 }

@@ -23,8 +23,8 @@ func newDecider(t testing.TB, o *web.Options) *rig {
 	t.Helper()
 	r := newRig(t, o)
 	costs, err := book.Parse("test", []byte(shop), nil)
-	r.must(err)
-	r.must(r.ledger.SetBook(costs))
+	r.Must(err)
+	r.Must(r.Ledger.SetBook(costs))
 	r.token(theToken)
 	return r
 }
@@ -32,13 +32,13 @@ func newDecider(t testing.TB, o *web.Options) *rig {
 // token makes the server want another token; "" is none.
 func (r *rig) token(text string) {
 	r.Helper()
-	src := web.Sources{Sources: view.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}}
+	src := web.Sources{Sources: view.Sources{Ledger: r.Ledger, Catalog: r.Catalog, Runner: r.Runner, Jobs: r.Config.List()}}
 	if text != "" {
 		token, err := web.NewToken(text)
-		r.must(err)
+		r.Must(err)
 		src.Token = token
 	}
-	r.must(r.server.Update(src, r.ledger.Book()))
+	r.Must(r.server.Update(src, r.Ledger.Book()))
 }
 
 // post asks for a decision that must be granted.
@@ -48,7 +48,7 @@ func (r *rig) post(path, body string, into any) {
 	if a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != "application/json" || a.Header.Get("Cache-Control") != "no-store" {
 		r.Fatalf("%s %s: %s, %s", path, body, a.Status, a.body)
 	}
-	r.must(json.Unmarshal([]byte(a.body), into))
+	r.Must(json.Unmarshal([]byte(a.body), into))
 }
 
 // grant reserves what must be granted.
@@ -73,7 +73,7 @@ func (r *rig) used(pool string) int64 {
 	r.Helper()
 	var got struct{ Pools []view.Pool }
 	a := r.ask("GET", "/v1/pools", "", withToken...)
-	r.must(json.Unmarshal([]byte(a.body), &got))
+	r.Must(json.Unmarshal([]byte(a.body), &got))
 	for _, p := range got.Pools {
 		if p.Pool == pool {
 			return p.Windows[0].Used
@@ -127,8 +127,8 @@ func TestReserve(t *testing.T) {
 	if v := r.grant(`{"upstream": "shop", "account": "staging", "method": "item.get", "class": "backfill"}`); v.Pool != "shop@staging/units" || v.Limit != 5 {
 		t.Errorf("an account, and a class: %+v", v)
 	}
-	spent, err := r.ledger.Spend(t.Context(), quota.SpendQuery{}, quota.ByJob, quota.ByRegion, quota.ByMethod)
-	r.must(err)
+	spent, err := r.Ledger.Spend(t.Context(), quota.SpendQuery{}, quota.ByJob, quota.ByRegion, quota.ByMethod)
+	r.Must(err)
 	found := false
 	for _, s := range spent {
 		found = found || s.Labels == quota.Labels{Method: "item.get", Job: "import", Region: "DE"}
@@ -151,7 +151,7 @@ func encoded(t *testing.T, v any) string {
 func TestWhatIsNotGranted(t *testing.T) {
 	r := newDecider(t, nil)
 	r.grant(`{"pool": "units", "units": 9, "id": "a"}`)
-	r.clock.Advance(2500 * time.Millisecond)
+	r.Clock.Advance(2500 * time.Millisecond)
 	p := r.refuse(http.StatusTooManyRequests, "refused", "/v1/reserve", `{"pool": "units", "units": 2, "id": "b"}`)
 	if p.Verdict == nil || p.Allowed || p.ID != "b" || p.Pool != "shop/units" || p.Window != "10s" || p.Units != 2 || p.Used != 9 || p.Limit != 10 ||
 		p.Remaining != 1 || p.Verdict.RetryAfter != 8.5 || !p.RetryAt.Equal(noon.Add(11*time.Second)) || p.Token != "" {
@@ -159,16 +159,16 @@ func TestWhatIsNotGranted(t *testing.T) {
 	}
 	a := r.ask("POST", "/v1/reserve", `{"pool": "units", "units": 2}`, withToken...)
 	wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
-	r.must(err)
+	r.Must(err)
 	if wait != 9 {
 		t.Errorf("Retry-After is %d, 8.5 rounded up is 9", wait)
 	}
-	r.clock.Advance(8499 * time.Millisecond)
+	r.Clock.Advance(8499 * time.Millisecond)
 	r.refuse(http.StatusTooManyRequests, "refused", "/v1/reserve", `{"pool": "units", "units": 2}`)
-	r.clock.Advance(time.Millisecond)
+	r.Clock.Advance(time.Millisecond)
 	r.grant(`{"pool": "units", "units": 2}`)
 
-	r.must(r.ledger.BlockFor(t.Context(), quota.Pool{Upstream: "shop", Name: "orders"}, 90*time.Second, "the shop is shut"))
+	r.Must(r.Ledger.BlockFor(t.Context(), quota.Pool{Upstream: "shop", Name: "orders"}, 90*time.Second, "the shop is shut"))
 	p = r.refuse(http.StatusTooManyRequests, "blocked", "/v1/reserve", `{"method": "order.put"}`)
 	if !p.Blocked || p.Reason != "the shop is shut" || p.Verdict.RetryAfter != 90 {
 		t.Errorf("blocked: %s", encoded(t, p))
@@ -249,7 +249,7 @@ func TestPools(t *testing.T) {
 	var got struct{ Pools []view.Pool }
 	for query, want := range map[string]int{"": 4, "?account=staging": 2, "?upstream=shop&account=default": 2} {
 		a := r.ask("GET", "/v1/pools"+query, "", withToken...)
-		r.must(json.Unmarshal([]byte(a.body), &got))
+		r.Must(json.Unmarshal([]byte(a.body), &got))
 		if len(got.Pools) != want {
 			t.Errorf("%s: %s", query, a.body)
 		}

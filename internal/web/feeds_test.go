@@ -15,7 +15,7 @@ import (
 
 func TestTrending(t *testing.T) {
 	r := newRig(t, nil)
-	r.run("trending")
+	r.Run("trending")
 	var c view.Chart
 	r.get("/api/v1/trending?region=de", &c)
 	if c.Region != "DE" || c.Category != "" || c.Stale || !c.FetchedAt.Equal(noon) || len(c.Entries) != 100 {
@@ -26,7 +26,7 @@ func TestTrending(t *testing.T) {
 			t.Errorf("place %d is %+v", i+1, e)
 		}
 	}
-	r.clock.Advance(web.DefaultMaxAge + time.Second)
+	r.Clock.Advance(web.DefaultMaxAge + time.Second)
 	if r.get("/api/v1/trending?region=DE&category=0", &c); !c.Stale {
 		t.Error("it is not stale")
 	}
@@ -35,7 +35,7 @@ func TestTrending(t *testing.T) {
 func TestWhatWasNotFetched(t *testing.T) {
 	r := newRig(t, nil)
 	r.missing("/api/v1/trending?region=FR", "nor any other")
-	r.run("trending")
+	r.Run("trending")
 	r.missing("/api/v1/trending?region=FR", "there is no chart of FR; there are DE, US")
 	r.missing("/api/v1/trending?region=US&category=10", "there is no chart of US/10; there are DE, US")
 	r.missing("/api/v1/search?q=a&region=UK", "nothing is fetched for region UK; there are DE, US")
@@ -88,7 +88,7 @@ func TestParametersThatAreWrong(t *testing.T) {
 
 func TestVideo(t *testing.T) {
 	r := newRig(t, nil)
-	r.run("trending")
+	r.Run("trending")
 	var c view.Chart
 	r.get("/api/v1/trending?region=US", &c)
 	var w view.Watch
@@ -102,7 +102,7 @@ func TestVideo(t *testing.T) {
 
 func TestSearchGoesOn(t *testing.T) {
 	r := newRig(t, nil)
-	r.run("trending")
+	r.Run("trending")
 	seen := map[string]bool{}
 	path := "/api/v1/search?q=t&region=us&since=3650d&limit=30"
 	for cursor, pages := "", 0; ; pages++ {
@@ -137,10 +137,10 @@ func TestRuns(t *testing.T) {
 		t.Errorf("before the first there are %v", v.Runs)
 	}
 	for range 3 {
-		r.run("trending")
-		r.clock.Advance(time.Hour)
+		r.Run("trending")
+		r.Clock.Advance(time.Hour)
 	}
-	r.run("retention")
+	r.Run("retention")
 	a := r.ask("GET", "/api/v1/runs?job=trending&limit=2", "")
 	if strings.Contains(a.body, "0001-01-01") {
 		t.Errorf("it has a time that is none: %s", a.body)
@@ -151,17 +151,17 @@ func TestRuns(t *testing.T) {
 	if r.get("/api/v1/runs?before=2", &v); len(v.Runs) != 1 || len(v.Runs[0]["work"].([]any)) != 2 {
 		t.Errorf("the runs are %v", v.Runs)
 	}
-	run, err := r.catalog.Begin(t.Context(), catalog.Start{Job: "trending"})
-	r.must(err)
+	run, err := r.Catalog.Begin(t.Context(), catalog.Start{Job: "trending"})
+	r.Must(err)
 	if a = r.ask("GET", "/api/v1/runs?limit=1", ""); strings.Contains(a.body, "0001-01-01") || !strings.Contains(a.body, `"work":[]`) {
 		t.Errorf("one that is under way is %s", a.body)
 	}
-	r.must(run.End(t.Context(), catalog.Outcome{State: catalog.Done}))
+	r.Must(run.End(t.Context(), catalog.Outcome{State: catalog.Done}))
 }
 
 func TestAskingAgain(t *testing.T) {
 	r := newRig(t, nil)
-	r.run("trending")
+	r.Run("trending")
 	for _, path := range []string{"/api/v1/trending?region=US", "/api/v1/search?q=t", "/api/v1/runs", "/api/v1/openapi.json"} {
 		first := r.ask("GET", path, "")
 		tag := first.Header.Get("ETag")
@@ -181,8 +181,8 @@ func TestAskingAgain(t *testing.T) {
 	if a.Header.Get("Cache-Control") != "max-age=60" || a.Header.Get("Last-Modified") != noon.Format(http.TimeFormat) {
 		t.Errorf("the headers are %v", a.Header)
 	}
-	r.clock.Advance(time.Hour)
-	r.run("trending")
+	r.Clock.Advance(time.Hour)
+	r.Run("trending")
 	if b := r.ask("GET", "/api/v1/trending?region=US", "", "If-None-Match", a.Header.Get("ETag")); b.StatusCode != http.StatusOK {
 		t.Errorf("the chart is another one: %s", b.Status)
 	}
@@ -212,9 +212,9 @@ func TestWhatTakesTooLong(t *testing.T) {
 func TestTheInsideIsNotTold(t *testing.T) {
 	r := newRig(t, nil)
 	broken, err := catalog.Open(t.Context(), t.TempDir()+"/secret.db", nil)
-	r.must(err)
-	r.must(broken.Close())
-	r.must(r.server.Update(web.Sources{Sources: view.Sources{Ledger: r.ledger, Catalog: broken, Runner: r.runner, Jobs: []*ingest.Job{}}}, r.ledger.Book()))
+	r.Must(err)
+	r.Must(broken.Close())
+	r.Must(r.server.Update(web.Sources{Sources: view.Sources{Ledger: r.Ledger, Catalog: broken, Runner: r.Runner, Jobs: []*ingest.Job{}}}, r.Ledger.Book()))
 	a := r.ask("GET", "/api/v1/regions", "")
 	if a.StatusCode != http.StatusInternalServerError || strings.Contains(a.body, "secret") || strings.Contains(a.body, "sql") {
 		t.Errorf("%s: %s", a.Status, a.body)

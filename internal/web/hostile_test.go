@@ -97,8 +97,8 @@ const last = "\r\n\r\nGET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: cl
 
 // in is the rig for a test within one.
 func (r *rig) in(t testing.TB) *rig {
-	c := *r
-	c.TB = t
+	under, c := *r.Rig, *r
+	under.TB, c.Rig = t, &under
 	return &c
 }
 
@@ -145,8 +145,8 @@ func newProof(t testing.TB) *proof {
 	short := web.Timeouts{Header: 100 * time.Millisecond, Request: 100 * time.Millisecond, Idle: 100 * time.Millisecond}
 	p := &proof{open: newLimitedRig(t, &web.Options{Timeouts: short}, unguarded), shut: newLimitedRig(t, &web.Options{Timeouts: short}, "")}
 	p.open.token(theToken)
-	p.open.run("trending")
-	p.shut.run("trending")
+	p.open.Run("trending")
+	p.shut.Run("trending")
 	p.shut.exhaust("/api/v1/quota")
 	p.atOpen, p.atShut = p.open.serve(), p.shut.serve()
 	return p
@@ -214,7 +214,7 @@ func TestHugeBodiesAreNotKept(t *testing.T) {
 	for _, path := range []string{"/api/v1/quota", "/v1/reserve", "/nothing"} {
 		c := p.open.dial(p.atOpen)
 		_, err := io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+theToken+"\r\nContent-Length: 1099511627776\r\n\r\n")
-		p.open.must(err)
+		p.open.Must(err)
 		sent, block := 0, bytes.Repeat([]byte("["), 64<<10)
 		for ; sent < 64<<20; sent += len(block) {
 			if _, err := c.Write(block); err != nil {

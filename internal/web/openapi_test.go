@@ -158,8 +158,8 @@ func reading(all []operation) []operation {
 // has for a route.
 func TestOpenAPIAnswers(t *testing.T) {
 	r := newRig(t, nil)
-	r.run("trending")
-	r.run("retention")
+	r.Run("trending")
+	r.Run("retention")
 	var chart view.Chart
 	r.get("/api/v1/trending?region=US", &chart)
 	with := map[string]string{"id": chart.Entries[0].Video.ID, "q": "t"}
@@ -192,9 +192,9 @@ func TestOpenAPIAnswers(t *testing.T) {
 		}
 		if o.path == "/api/v1/quota" {
 			down := func(context.Context) error { return errLost }
-			r.store.before.Store(&down)
+			r.Store.Before.Store(&down)
 			r.answers(d, o, http.StatusServiceUnavailable, r.ask(o.method, o.path, ""))
-			r.store.before.Store(nil)
+			r.Store.Before.Store(nil)
 		}
 	}
 }

@@ -57,8 +57,8 @@ func TestSettle(t *testing.T) {
 	if used := r.used("shop/units"); used != 4 {
 		t.Errorf("%d units are used, want 3 and 1", used)
 	}
-	here, err := r.ledger.Reserve(t.Context(), quota.Call{Method: "item.get"}) // another program's token
-	r.must(err)
+	here, err := r.Ledger.Reserve(t.Context(), quota.Call{Method: "item.get"}) // another program's token
+	r.Must(err)
 	if got := say("/v1/release", `{"token": "`+here.Token().String()+`"}`); got.Back != 1 {
 		t.Errorf("released another program's: %+v", got)
 	}
@@ -87,6 +87,6 @@ func TestTokensOfReservations(t *testing.T) {
 	stranger := quota.Token{Upstream: "shop", Account: "default", ID: "x"}
 	r.refuse(http.StatusGone, "no_receipt", "/v1/release", `{"token": "`+stranger.String()+`.units"}`)
 	old := r.grant(`{"pool": "units"}`).Token
-	r.clock.Advance(quota.ReceiptLife + time.Second)
+	r.Clock.Advance(quota.ReceiptLife + time.Second)
 	r.refuse(http.StatusGone, "no_receipt", "/v1/release", `{"token": "`+old+`"}`)
 }
