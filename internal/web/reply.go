@@ -2,13 +2,12 @@ package web
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/web/etag"
 )
 
 // kept is an answer that a client, or a cache on the way, may use for a minute without
@@ -44,35 +43,10 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, value any) {
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		h.Set("Cache-Control", "no-store")
-	} else {
-		tag := etag(body.Bytes())
-		h.Set("ETag", tag)
-		if has(r.Header.Values("If-None-Match"), tag) {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
+	} else if etag.NotModified(w, r, body.Bytes()) {
+		return
 	}
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(body.Len()))
 	_, _ = w.Write(body.Bytes()) // who asked may have gone
-}
-
-// etag names a body.
-func etag(body []byte) string {
-	sum := sha256.Sum256(body)
-	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
-}
-
-// has reports whether a client has the body that a tag names. No tag of ours has a
-// comma in it.
-func has(headers []string, tag string) bool {
-	for _, list := range headers {
-		for t := range strings.SplitSeq(list, ",") {
-			t = strings.TrimSpace(t)
-			if t == "*" || strings.TrimPrefix(t, "W/") == tag {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -2,15 +2,14 @@ package pages
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"embed"
-	"encoding/base64"
 	"html/template"
 	"io/fs"
 	"net/http"
 	"strconv"
 
 	"github.com/headroom-quota/headroom/internal/svg"
+	"github.com/headroom-quota/headroom/internal/web/etag"
 )
 
 //go:embed page/*.html
@@ -49,11 +48,7 @@ func (b *Board) show(w http.ResponseWriter, r *http.Request, status int, name st
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-cache")
-	sum := sha256.Sum256(body.Bytes())
-	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
-	h.Set("ETag", tag)
-	if status == http.StatusOK && r.Header.Get("If-None-Match") == tag {
-		w.WriteHeader(http.StatusNotModified)
+	if status == http.StatusOK && etag.NotModified(w, r, body.Bytes()) {
 		return
 	}
 	h.Set("Content-Length", strconv.Itoa(body.Len()))
