@@ -69,11 +69,11 @@ func (s *Server) noChart(r *http.Request, name string) error {
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(f view.Feed) bool { return f.State == view.Missing })
-	if len(all) == 0 {
+	complete := view.Complete(all)
+	if len(complete) == 0 {
 		return missing("there is no chart of %s yet, nor any other", name)
 	}
-	return missing("there is no chart of %s; there are %s", name, names(all, (*view.Feed).Name))
+	return missing("there is no chart of %s; there are %s", name, strings.Join(complete, ", "))
 }
 
 // video is what is known of a video.
@@ -128,16 +128,11 @@ func (s *Server) known(r *http.Request, region string) error {
 	if err != nil {
 		return err
 	}
-	of := func(f *view.Feed) string { return f.Region }
-	for _, j := range s.from().Jobs {
-		for _, region := range j.Regions {
-			all = append(all, view.Feed{Region: region})
-		}
-	}
-	if slices.ContainsFunc(all, func(f view.Feed) bool { return f.Region == region }) {
+	regions := view.Regions(all, s.from().Jobs)
+	if slices.Contains(regions, region) {
 		return nil
 	}
-	return missing("nothing is fetched for region %s; there are %s", region, names(all, of))
+	return missing("nothing is fetched for region %s; there are %s", region, strings.Join(regions, ", "))
 }
 
 // runs is the history of runs, the latest first.
@@ -165,24 +160,11 @@ func (s *Server) runs(r *http.Request) (any, error) {
 
 // scheduled refuses a job that there is not.
 func (s *Server) scheduled(job string) error {
-	var all []string
-	for _, j := range s.from().Jobs {
-		if j.Name == job {
-			return nil
-		}
-		all = append(all, j.Name)
+	all := view.JobNames(s.from().Jobs)
+	if slices.Contains(all, job) {
+		return nil
 	}
 	return missing("there is no job %.40q and no run of it; there are %s", job, strings.Join(all, ", "))
-}
-
-// names lists what there is, each once.
-func names(all []view.Feed, of func(*view.Feed) string) string {
-	var list []string
-	for i := range all {
-		list = append(list, of(&all[i]))
-	}
-	slices.Sort(list)
-	return strings.Join(slices.Compact(list), ", ")
 }
 
 func missing(format string, args ...any) *Problem {

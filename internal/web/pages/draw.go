@@ -132,7 +132,7 @@ func (s *state) mark(c *svg.Canvas, r *catalog.RunRecord, x func(time.Time) floa
 	}
 	x1 := x(latestOf(r.StartedAt, s.now.Add(-day)))
 	x2 := max(x(end), x1+4)
-	hint := fmt.Sprintf("%s, %s: %s, %s", r.Job, s.stamp(r.StartedAt), r.State, count(units(r), "unit"))
+	hint := fmt.Sprintf("%s, %s: %s, %s", r.Job, s.stamp(r.StartedAt), r.State, count(view.Total(r).Units, "unit"))
 	switch r.State {
 	case catalog.Deferred:
 		c.Polygon("warn", hint, svg.Point{X: x1 - 6, Y: y + 6}, svg.Point{X: x1, Y: y - 7}, svg.Point{X: x1 + 6, Y: y + 6})

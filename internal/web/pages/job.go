@@ -131,7 +131,7 @@ func (j *job) read(ctx context.Context, src *view.Sources, s *state) error {
 	var done []int64
 	for i := range runs {
 		if runs[i].State == catalog.Done && len(done) < costing {
-			done = append(done, units(&runs[i]))
+			done = append(done, view.Total(&runs[i]).Units)
 		}
 	}
 	if len(done) > 0 {

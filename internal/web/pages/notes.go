@@ -126,7 +126,7 @@ func (s *state) notesOf(j *job) (all []note) {
 		all = append(all, note{bad, say(j.Name, " was due at ", s.at(j.missed), " and nobody has run it; see whether ingestor run, or its timer, is up")})
 	}
 	if j.last != nil && j.last.State == catalog.Running {
-		all = append(all, note{good, say(j.Name, " is under way since ", s.at(j.last.StartedAt), ", with ", count(units(j.last), "unit"), " so far")})
+		all = append(all, note{good, say(j.Name, " is under way since ", s.at(j.last.StartedAt), ", with ", count(view.Total(j.last).Units, "unit"), " so far")})
 	}
 	if j.last != nil && j.last.State == catalog.Failed {
 		all = append(all, note{warn, say("The last run of ", j.Name, ", ", s.at(j.last.StartedAt), ", failed", failures(j.last))})

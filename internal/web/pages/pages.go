@@ -63,7 +63,7 @@ func (b *Board) Home(w http.ResponseWriter, r *http.Request) {
 		By:      by,
 		Pools:   s.poolSections(by),
 		Unused:  s.unused(),
-		Regions: s.regions(),
+		Regions: s.regionTable(s.regions()),
 		Runs:    s.timeline(),
 	})
 }
@@ -76,7 +76,7 @@ type home struct {
 	By      grouping
 	Pools   []poolSection
 	Unused  []string
-	Regions []region
+	Regions *table
 	Runs    timeline
 }
 

@@ -226,7 +226,7 @@ func TestPagesWithoutACatalog(t *testing.T) {
 func TestTheDayOfAPool(t *testing.T) {
 	r := pagesOf(viewtest.NewDay(t))
 	r.reads("/", "news goes on by itself at 21:51 UTC", "youtube/searches is used up (27 of 27 in 24h)", "used up", "It does not fit",
-		"DE news fresh", "US/10 fresh", "Not in use: youtube/uploads")
+		"DE news 12:50 UTC (7 h 50 min ago) fresh", "US/10 16:45 UTC (3 h 55 min ago) 199 fresh", "Not in use: youtube/uploads")
 	source, _ := r.page("/?by=method")
 	for _, want := range []string{"Units of youtube/units by method in the last 24 hours", `12:00 UTC: 16 units of videos.list`} {
 		if !strings.Contains(source, want) {

@@ -2,87 +2,106 @@ package pages
 
 import (
 	"cmp"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
-// region is a chart, or what is searched for in a region, with how fresh it is.
+// region is a chart, or the searches of a job in a region, with how fresh it is.
 type region struct {
-	Name, Region, Category string
-	Job                    string // that searches; empty for a chart
-	Level                  level
-	State                  string
-	Fetched                *moment
-	Videos                 string
-	Pending                int
-	Last                   *moment
-	LastState              string
-	Next                   *moment
-	Waits                  bool // it was deferred, and goes on then
-	Unwanted               bool // no job fetches it
+	view.Feed
+	Job       string // that searches; empty for a chart
+	State     view.State
+	Fetched   *moment
+	Last      *moment // end of the last work for it
+	LastState catalog.State
+	Next      *moment
+	Waits     bool // the next run resumes deferred work
 }
 
-// regions are the charts and searches, the stale first.
+// regions returns the charts and searches, the stale first.
 func (s *state) regions() []region {
 	all := make([]region, 0, len(s.feeds))
 	for i := range s.feeds {
-		all = append(all, s.chart(&s.feeds[i]))
+		f := &s.feeds[i]
+		all = append(all, s.region("", f, func(j *job) bool { return j.fetches(f) }))
 	}
 	for _, j := range s.jobs {
-		for _, f := range j.fresh {
-			all = append(all, s.search(j, f))
+		for _, fresh := range j.fresh {
+			f := view.SearchFeed(fresh, s.now, s.maxAge)
+			all = append(all, s.region(j.Name, &f, func(other *job) bool { return other == j }))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b region) int {
-		return cmp.Or(strings.Compare(rank(a.Level), rank(b.Level)), strings.Compare(a.Name, b.Name))
+		return cmp.Or(strings.Compare(rank(a.State.Level), rank(b.State.Level)), strings.Compare(a.Name(), b.Name()))
 	})
 	return all
 }
 
-// rank sorts levels, the worst first.
-func rank(l level) string { return map[level]string{bad: "0", warn: "1", good: "2"}[l] }
-
-func (s *state) chart(f *view.Feed) region {
-	r := region{
-		Name: f.Name(), Region: f.Region, Category: f.Category, Level: good, State: f.State,
-		Videos: view.Number(int64(f.Videos)), Pending: f.Pending,
-	}
-	switch {
-	case !f.Wanted:
-		r.Unwanted = true
-	case f.State == view.Stale:
-		r.Level = warn
-	case f.State == view.Missing:
-		r.Level = bad
-	}
+// region shows a feed, with the last run and the next one of the jobs that fetch it.
+func (s *state) region(job string, f *view.Feed, fetches func(*job) bool) region {
+	r := region{Feed: *f, Job: job, State: f.Standing()}
 	if f.FetchedAt != nil {
 		at := s.at(*f.FetchedAt)
 		r.Fetched = &at
 	}
-	s.around(&r, func(j *job) bool { return j.fetches(f) })
+	s.around(&r, fetches)
 	return r
 }
 
-// search is what a job searches for in a region.
-func (s *state) search(j *job, f ingest.Freshness) region {
-	r := region{Name: f.Region, Region: f.Region, Job: j.Name, Level: good, State: view.Fresh}
-	switch {
-	case f.CompletedAt.IsZero():
-		r.Level, r.State = bad, view.Missing
-	case s.now.Sub(f.CompletedAt) > s.maxAge:
-		r.Level, r.State = warn, view.Stale
+// regionTable returns the table of regions: the columns of the view, and when each was
+// last worked on and is next.
+func (s *state) regionTable(all []region) *table {
+	if len(all) == 0 {
+		return nil
 	}
-	if !f.CompletedAt.IsZero() {
-		at := s.at(f.CompletedAt)
-		r.Fetched = &at
+	feeds := make([]view.Feed, len(all))
+	for i := range all {
+		feeds[i] = all[i].Feed
 	}
-	s.around(&r, func(other *job) bool { return other == j })
-	return r
+	t := view.FeedTable(feeds)
+	t.Columns = append(t.Columns, view.Column{Name: "last run"}, view.Column{Name: "next run"})
+	for i := range all {
+		r := &all[i]
+		first := link{text: r.Name(), note: r.Job}
+		if r.Job == "" {
+			first.id, first.to = "region-"+r.Name(), "/regions/"+url.PathEscape(r.Region)
+			if r.Category != "" {
+				first.to += "?category=" + url.QueryEscape(r.Category)
+			}
+		}
+		t.Rows[i][0] = first
+		t.Rows[i] = append(t.Rows[i], r.lastRun(), r.nextRun())
+	}
+	return s.table("How fresh the charts and searches of each region are", true, t)
 }
+
+func (r *region) lastRun() any {
+	switch {
+	case r.Last == nil:
+		return "none in 24 h"
+	case r.LastState == catalog.Done:
+		return r.Last
+	}
+	return noted{r.Last, string(r.LastState)}
+}
+
+func (r *region) nextRun() any {
+	switch {
+	case r.Next == nil:
+		return "none"
+	case r.Waits:
+		return noted{r.Next, "resumes"}
+	}
+	return r.Next
+}
+
+// rank sorts levels, the worst first.
+func rank(l level) string { return map[level]string{bad: "0", warn: "1", good: "2"}[l] }
 
 // around finds the last run and the next one of jobs that fetch a region.
 func (s *state) around(r *region, fetches func(*job) bool) {
@@ -95,7 +114,7 @@ func (s *state) around(r *region, fetches func(*job) bool) {
 		for _, w := range s.runs[i].Work {
 			if at := ended(&s.runs[i], &w); w.Region == r.Region && at.After(last) {
 				m := s.at(at)
-				last, r.Last, r.LastState = at, &m, string(w.State)
+				last, r.Last, r.LastState = at, &m, w.State
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -38,13 +39,9 @@ func (b *Board) Search(w http.ResponseWriter, r *http.Request) {
 	p.Query, p.Searching = q.Get("q"), true
 	p.Asked = strings.TrimSpace(p.Query) != ""
 	src := b.from()
-	for _, j := range src.Jobs {
-		for _, region := range j.Regions {
-			p.Regions = insert(p.Regions, region)
-		}
-	}
-	if p.Region != "" {
-		p.Regions = insert(p.Regions, p.Region)
+	p.Regions = view.Regions(nil, src.Jobs)
+	if i, there := slices.BinarySearch(p.Regions, p.Region); p.Region != "" && !there {
+		p.Regions = slices.Insert(p.Regions, i, p.Region)
 	}
 	if p.Asked {
 		err := b.within(r.Context(), func(ctx context.Context) error { return p.find(ctx, s, src.Catalog, q.Get("cursor")) })
@@ -72,16 +69,4 @@ func (p *found) find(ctx context.Context, s *state, c *catalog.Catalog, cursor s
 		p.More = "/search?" + url.Values{"q": {p.Query}, "region": {p.Region}, "cursor": {results.Cursor}}.Encode()
 	}
 	return nil
-}
-
-// insert puts a name where it belongs, once.
-func insert(names []string, name string) []string {
-	i := 0
-	for i < len(names) && names[i] < name {
-		i++
-	}
-	if i < len(names) && names[i] == name {
-		return names
-	}
-	return append(names[:i:i], append([]string{name}, names[i:]...)...)
 }

@@ -125,14 +125,6 @@ func (s *state) open(name string) bool {
 	return u != nil && s.outage == nil && !u.Blocked.After(u.Now)
 }
 
-// units are what a run cost in all.
-func units(r *catalog.RunRecord) (sum int64) {
-	for _, w := range r.Work {
-		sum += w.Units
-	}
-	return sum
-}
-
 // job returns a job of the configuration, or nil.
 func (s *state) job(name string) *job {
 	for _, j := range s.jobs {

@@ -7,19 +7,13 @@ import (
 	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
-// level says how much something asks for somebody.
-type level string
+type level = view.Level
 
 const (
-	good level = "good"
-	warn level = "warn"
-	bad  level = "bad"
+	good = view.Good
+	warn = view.Warn
+	bad  = view.Bad
 )
-
-// Word is the level for those who see no colours.
-func (l level) Word() string {
-	return map[level]string{good: "All right", warn: "Look at it", bad: "Stopped"}[l]
-}
 
 // verdict answers the first question: can the next run go?
 type verdict struct {

@@ -16,22 +16,23 @@ const (
 	Missing = "missing"
 )
 
-// Feed is how fresh a chart is.
+// Feed says how fresh a chart is.
 type Feed struct {
 	Region     string     `json:"region"`
 	Category   string     `json:"category"`
 	FetchedAt  *time.Time `json:"fetched_at"`
 	AgeSeconds *int64     `json:"age_seconds"`
 	Videos     int        `json:"videos"`
-	Pending    int        `json:"pending"` // videos of the one that is being fetched
-	Wanted     bool       `json:"wanted"`  // a job fetches it
+	Pending    int        `json:"pending"` // videos of the next chart, which is incomplete
+	Wanted     bool       `json:"wanted"`  // whether a job fetches it
 	State      string     `json:"state"`
 }
 
-// Name names the chart, as work does.
+// Name returns the name of the chart: see [FeedName].
 func (f *Feed) Name() string { return FeedName(f.Region, f.Category) }
 
-// FeedName names a chart, as work does.
+// FeedName returns the name of a chart, which is also that of the work that fetches it: US
+// or, of one category, US/10.
 func FeedName(region, category string) string {
 	if category == "" {
 		return region
@@ -39,9 +40,9 @@ func FeedName(region, category string) string {
 	return region + "/" + category
 }
 
-// Feeds sets the feeds of a catalog beside those that jobs fetch, sorted by name; what is
-// older than most is stale.
-func Feeds(feeds []catalog.Feed, jobs []*ingest.Job, now time.Time, most time.Duration) []Feed {
+// Feeds returns the feeds of a catalog and those that jobs fetch, sorted by name. A feed
+// that is older than maxAge is stale.
+func Feeds(feeds []catalog.Feed, jobs []*ingest.Job, now time.Time, maxAge time.Duration) []Feed {
 	wanted := wantedFeeds(jobs)
 	all := slices.Clone(feeds)
 	for _, w := range wanted {
@@ -52,22 +53,94 @@ func Feeds(feeds []catalog.Feed, jobs []*ingest.Job, now time.Time, most time.Du
 	views := make([]Feed, 0, len(all))
 	for _, f := range all {
 		v := Feed{
-			Region: f.Region, Category: f.Category, FetchedAt: Instant(f.FetchedAt), Videos: f.Entries, Pending: f.Pending,
-			Wanted: slices.ContainsFunc(wanted, same(f)), State: Fresh,
+			Region: f.Region, Category: f.Category, Videos: f.Entries, Pending: f.Pending, Wanted: slices.ContainsFunc(wanted, same(f)),
 		}
-		if f.FetchedAt.IsZero() {
-			v.State = Missing
-		} else {
-			age := int64(now.Sub(f.FetchedAt) / time.Second)
-			v.AgeSeconds = &age
-			if now.Sub(f.FetchedAt) > most {
-				v.State = Stale
-			}
-		}
+		v.age(f.FetchedAt, now, maxAge)
 		views = append(views, v)
 	}
 	slices.SortStableFunc(views, func(a, b Feed) int { return strings.Compare(a.Name(), b.Name()) })
 	return views
+}
+
+var feedColumns = []column[Feed]{
+	{Column{Name: "region"}, func(f *Feed) any { return f.Name() }},
+	{Column{Name: "fetched"}, func(f *Feed) any {
+		if f.FetchedAt == nil {
+			return "never"
+		}
+		return *f.FetchedAt
+	}},
+	{Column{Name: "age", Number: true, Terminal: true}, func(f *Feed) any { // pages show it with the time
+		if f.AgeSeconds == nil {
+			return nil
+		}
+		return time.Duration(*f.AgeSeconds) * time.Second
+	}},
+	{Column{Name: "videos", Number: true}, func(f *Feed) any { return number(f.Videos) }},
+	{Column{Name: "pending", Number: true}, func(f *Feed) any { return number(f.Pending) }},
+	{Column{Name: "state"}, func(f *Feed) any { return f.Standing() }},
+}
+
+// Standing returns the state of the feed as a cell.
+func (f *Feed) Standing() State {
+	if !f.Wanted {
+		return State{Good, f.State, "no job fetches it"}
+	}
+	return State{Level: map[string]Level{Fresh: Good, Stale: Warn, Missing: Bad}[f.State], Text: f.State}
+}
+
+// SearchFeed returns how fresh the searches of a job are in a region, as a feed.
+func SearchFeed(f ingest.Freshness, now time.Time, maxAge time.Duration) Feed {
+	v := Feed{Region: f.Region, Wanted: true}
+	v.age(f.CompletedAt, now, maxAge)
+	return v
+}
+
+// age sets the time, the age and the state of a feed.
+func (f *Feed) age(fetched, now time.Time, maxAge time.Duration) {
+	f.FetchedAt, f.State = Instant(fetched), Fresh
+	if fetched.IsZero() {
+		f.State = Missing
+		return
+	}
+	age := int64(now.Sub(fetched) / time.Second)
+	f.AgeSeconds = &age
+	if now.Sub(fetched) > maxAge {
+		f.State = Stale
+	}
+}
+
+// FeedTable returns a row for each feed.
+func FeedTable(all []Feed) Table { return table(feedColumns, all) }
+
+// Complete names the feeds that were fetched completely, sorted and each once.
+func Complete(all []Feed) (names []string) {
+	for i := range all {
+		if all[i].State != Missing {
+			names = append(names, all[i].Name())
+		}
+	}
+	return names
+}
+
+// Regions names the regions of feeds and of jobs, sorted and each once.
+func Regions(feeds []Feed, jobs []*ingest.Job) (names []string) {
+	for i := range feeds {
+		names = append(names, feeds[i].Region)
+	}
+	for _, j := range jobs {
+		names = append(names, j.Regions...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// JobNames names jobs, in their order.
+func JobNames(jobs []*ingest.Job) (names []string) {
+	for _, j := range jobs {
+		names = append(names, j.Name)
+	}
+	return names
 }
 
 // Late names the feeds that jobs fetch and that are stale or missing.
@@ -84,8 +157,8 @@ func same(f catalog.Feed) func(catalog.Feed) bool {
 	return func(g catalog.Feed) bool { return f.Region == g.Region && f.Category == g.Category }
 }
 
-// wantedFeeds are the charts that jobs fetch, with the category as the catalog has
-// it.
+// wantedFeeds returns the charts that jobs fetch, with categories as the catalog writes
+// them.
 func wantedFeeds(jobs []*ingest.Job) []catalog.Feed {
 	var all []catalog.Feed
 	for _, j := range jobs {

@@ -21,13 +21,13 @@ type Hits struct {
 func Found(r catalog.Results) Hits {
 	v := Hits{Hits: []Hit{}, Cursor: r.Cursor}
 	for _, h := range r.Hits {
-		v.Hits = append(v.Hits, Hit{OneVideo(h.Video), VideoURL(h.Video.ID), text(h.Title), text(h.Channel), text(h.Snippet)})
+		v.Hits = append(v.Hits, Hit{OneVideo(h.Video), VideoURL(h.Video.ID), marked(h.Title), marked(h.Channel), marked(h.Snippet)})
 	}
 	return v
 }
 
-// text is an empty list where there is none.
-func text(m catalog.Marked) catalog.Marked {
+// marked returns an empty list for nil, so that JSON has [] and not null.
+func marked(m catalog.Marked) catalog.Marked {
 	if m == nil {
 		return catalog.Marked{}
 	}

@@ -6,11 +6,11 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Dimensions are what spend is told by.
+// Dimensions are the dimensions that spend can be summed by.
 var Dimensions = []quota.Dimension{quota.ByMethod, quota.ByJob, quota.ByRegion, quota.ByClass, quota.ByAccount, quota.ByDay}
 
-// Spent is what one set of labels spent of a pool. Of the labels it has those that
-// it was summed by.
+// Spent is the spend of one set of labels in a pool. Only the labels it was summed by are
+// set.
 type Spent struct {
 	Pool    string `json:"pool"`
 	Day     string `json:"day,omitempty"`
@@ -24,7 +24,7 @@ type Spent struct {
 	Calls   int64  `json:"calls"`
 }
 
-// Spend shows spend that was summed by dimensions.
+// Spend returns spend for JSON, as it was summed by these dimensions.
 func Spend(all []quota.Spent, by []quota.Dimension) []Spent {
 	views := make([]Spent, 0, len(all))
 	for _, s := range all {
@@ -38,6 +38,27 @@ func Spend(all []quota.Spent, by []quota.Dimension) []Spent {
 		views = append(views, v)
 	}
 	return views
+}
+
+// SpendTable returns a row for each set of labels, with a column for each dimension.
+func SpendTable(all []Spent, by []quota.Dimension) Table {
+	columns := []column[Spent]{{Column{Name: "pool", Long: true}, func(s *Spent) any { return s.Pool }}}
+	for _, d := range by {
+		columns = append(columns, column[Spent]{Column{Name: string(d), Long: d != quota.ByDay}, func(s *Spent) any {
+			switch label := s.Label(d); {
+			case label != "":
+				return label
+			case s.Reason != "":
+				return "(correction)"
+			}
+			return "-"
+		}})
+	}
+	return table(append(columns, []column[Spent]{
+		{Column{Name: "units", Number: true}, func(s *Spent) any { return s.Units }},
+		{Column{Name: "calls", Number: true}, func(s *Spent) any { return s.Calls }},
+		{Column{Name: "reason", Long: true}, func(s *Spent) any { return text(s.Reason) }},
+	}...), all)
 }
 
 // Label returns the label of a dimension.
