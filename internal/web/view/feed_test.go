@@ -26,7 +26,7 @@ func fetched() []view.Feed {
 		{Region: "US", FetchedAt: now.Add(-2 * time.Hour), Entries: 200, Pending: 50},
 		{Region: "US", Category: "10", FetchedAt: now.Add(-26 * time.Hour), Entries: 100},
 		{Region: "DE", FetchedAt: now.Add(-26*time.Hour - time.Second), Entries: 1000},
-		{Region: "GB", FetchedAt: now, Entries: 1},
+		{Region: "GB", FetchedAt: now.Add(-72 * time.Hour), Entries: 1},
 	}, jobs(), now, 26*time.Hour)
 }
 
@@ -35,7 +35,7 @@ func TestFeedTable(t *testing.T) {
 		"region | fetched | (age#) | videos# | pending# | state",
 		"DE | 17:59 | 26h0m1s | 1000 |  | warn:stale",
 		"DE/10 | never |  |  |  | bad:missing",
-		"GB | 20:00 | 0s | 1 |  | good:fresh no job fetches it",
+		"GB | 20:00 | 72h0m0s | 1 |  | good:stale no job fetches it",
 		"US | 18:00 | 2h0m0s | 200 | 50 | good:fresh",
 		"US/10 | 18:00 | 26h0m0s | 100 |  | good:fresh",
 	)
