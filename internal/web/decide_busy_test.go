@@ -32,16 +32,38 @@ func TestALockedLedgerIsAnOutage(t *testing.T) {
 	db, err := other.Conn(t.Context())
 	r.Must(err)
 	t.Cleanup(func() { r.Must(db.Close()) })
+	ready := func(want int) {
+		t.Helper()
+		if a := r.ask("GET", "/readyz", ""); a.StatusCode != want {
+			t.Errorf("/readyz: %s, %s", a.Status, a.body)
+		}
+	}
+	before := version(t, db)
+	ready(http.StatusOK)
+	if after := version(t, db); after != before {
+		t.Error("a probe writes to the ledger")
+	}
 	_, err = db.ExecContext(t.Context(), "BEGIN IMMEDIATE")
 	r.Must(err)
 
+	ready(http.StatusServiceUnavailable)
 	r.refuse(http.StatusServiceUnavailable, "outage", "/v1/reserve", `{"method": "item.get"}`)
 	if v := r.grant(`{"method": "item.get", "outage": "admit"}`); !v.Outage {
 		t.Errorf("granted by a ledger that is locked: %s", encoded(t, v))
 	}
 	_, err = db.ExecContext(t.Context(), "ROLLBACK")
 	r.Must(err)
+	ready(http.StatusOK)
 	if v := r.grant(`{"method": "item.get"}`); v.Outage {
 		t.Errorf("admitted unseen by a ledger that is there: %s", encoded(t, v))
 	}
+}
+
+// version changes when another connection writes to a file.
+func version(t *testing.T, db *sql.Conn) (n int64) {
+	t.Helper()
+	if err := db.QueryRowContext(t.Context(), "PRAGMA data_version").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
