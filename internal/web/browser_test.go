@@ -203,7 +203,7 @@ func updates(tab *tab, r *rig) {
 func goesStale(tab *tab, r *rig) {
 	front := httptest.NewServer(r.server)
 	tab.open(front.URL + "/")
-	tab.shows("It updates itself")
+	tab.shows("This page updates itself")
 	front.CloseClientConnections()
 	front.Close()
 	tab.until("document.getElementById('live').innerText.startsWith('Not up to date: the server has not answered since ')")
@@ -215,7 +215,7 @@ func goesStale(tab *tab, r *rig) {
 	again.Start()
 	defer again.Close()
 	tab.do("document.dispatchEvent(new Event('visibilitychange'))")
-	tab.until("document.getElementById('live').innerText === 'It updates itself.'")
+	tab.until("document.getElementById('live').innerText === 'This page updates itself.'")
 }
 
 // finds types what it looks for.

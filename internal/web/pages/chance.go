@@ -20,7 +20,7 @@ type chance struct {
 	window  *quota.WindowUsage // that decides
 	free    int64              // of it, at that time
 	limit   int64              // of it, for the class of the job
-	until   time.Time          // it cannot go before, or zero
+	until   time.Time          // it cannot start before, or zero
 	blocked bool
 	never   bool // its class may spend less than the first call costs
 }
@@ -107,11 +107,11 @@ func (c *chance) needs() string {
 	}
 	switch {
 	case c.job.cost.unknown:
-		return "nobody knows yet what it needs"
+		return "its cost is not known yet"
 	case c.job.cost.runs == 0:
 		return "it needs up to " + count(units, "unit")
 	case units == 0:
-		return "by its last runs it needs nothing"
+		return "its last runs needed no units"
 	}
 	return "it needs about " + count(units, "unit")
 }
@@ -124,7 +124,7 @@ func (c *chance) why() string {
 	return fmt.Sprintf("%s is used up (%s of %s %s)", c.pool.Pool, view.Number(c.window.Used), view.Number(c.limit), within(c.window))
 }
 
-// tooDear says why a run can never go.
+// tooDear says why a run can never start.
 func (c *chance) tooDear() sentence {
 	return say("its class may use ", view.Number(c.limit), " of ", c.pool.Pool, ", and its first call costs more")
 }

@@ -52,10 +52,10 @@ func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
 	err := b.within(r.Context(), func(ctx context.Context) error { return p.list(ctx, s, src.Catalog, name, category) })
 	switch {
 	case errors.Is(err, catalog.ErrNotFound):
-		p.Problem = "It was never fetched completely; a chart is shown when all of its pages are there"
+		p.Problem = "The chart was never fetched completely. It is shown once all of its pages are fetched"
 	case err != nil:
 		b.log.Warn("show a chart", "region", name, "error", err)
-		p.Problem = "The catalog cannot be read just now; `ingestor doctor` looks for damage"
+		p.Problem = "The catalog cannot be read now. To look for damage: ingestor doctor"
 	}
 	b.show(w, r, http.StatusOK, "chart", p)
 }

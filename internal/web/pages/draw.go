@@ -71,7 +71,7 @@ func (h *hours) most() (most int64, desc string) {
 		}
 	}
 	if most == 0 {
-		return 0, "No run has taken any."
+		return 0, "No run has used any."
 	}
 	at := h.from.Add(time.Duration(peak) * time.Hour).Format("15:04 UTC")
 	return most, fmt.Sprintf("%s in all, at most %s in the hour from %s. The table below has the sums.", view.Number(h.total), view.Number(most), at)
@@ -162,7 +162,7 @@ func (s *state) ticks(c *svg.Canvas, name string, x func(time.Time) float64, y f
 		n++
 	}
 	if at, resumes := j.goes(s.now); resumes && at.Before(to) {
-		c.Bar(x(at)-2, y-9, 4, 18, "warn", name+" goes on at "+s.stamp(at))
+		c.Bar(x(at)-2, y-9, 4, 18, "warn", name+" resumes at "+s.stamp(at))
 	}
 }
 

@@ -137,7 +137,7 @@ func (f *forecast) Sum() string {
 
 // Short is what does not fit, in words.
 func (f *forecast) Short() sentence {
-	return say(f.RunsJob, " at ", *f.RunsOut, " is the first that finds too little ", f.Lacks)
+	return say(f.RunsJob, " at ", *f.RunsOut, " is the first run that lacks units ", f.Lacks)
 }
 
 // Left is what there is for it.
@@ -149,11 +149,11 @@ func (l *forecastLine) Says() string {
 		return "no run"
 	}
 	if l.Unknown {
-		return count(int64(l.Runs), "run") + ", and nobody knows yet what one needs: none was done"
+		return count(int64(l.Runs), "run") + "; the cost of one is not known until one is done"
 	}
 	text := count(int64(l.Runs), "run") + " × " + view.Number(l.Each) + " = " + view.Number(l.Units)
 	if l.Guess {
-		text += ", at most: no run of it was done yet"
+		text += ", at most: no run of it is done yet"
 	}
 	return text
 }

@@ -28,20 +28,20 @@ func (s *state) notes() []note {
 		all = append(all, s.notesOf(j)...)
 	}
 	if late := view.Late(s.feeds); len(late) > 0 {
-		all = append(all, note{warn, say("Older than ", span(s.maxAge), ", or missing: the charts of ", list(late))})
+		all = append(all, note{warn, say("Charts that are missing or older than ", span(s.maxAge), ": ", list(late))})
 	}
 	if !slices.ContainsFunc(all, func(n note) bool { return n.Level != good }) {
-		all = append(all, note{good, say("No pool is shut, ledger and catalog answer, and every chart is fresh")})
+		all = append(all, note{good, say("No pool is shut, the ledger and the catalog answer, and every chart is fresh")})
 	}
 	return all
 }
 
 func (s *state) outages() (all []note) {
 	if s.outage != nil {
-		all = append(all, note{bad, append(append(say("Nothing is known of the pools: "), s.lost()...), say(". What runs did is known from the catalog")...)})
+		all = append(all, note{bad, append(append(say("The state of the pools is not known: "), s.lost()...), say(". The catalog still has the history of runs")...)})
 	}
 	if s.unread != nil {
-		all = append(all, note{bad, say("The catalog cannot be read, so nothing is known of runs and regions; `ingestor doctor` looks for damage")})
+		all = append(all, note{bad, say("The catalog cannot be read, so runs and regions are missing. To look for damage: ingestor doctor")})
 	}
 	return all
 }
@@ -82,9 +82,9 @@ func (s *state) unrun() []note {
 	case 0:
 		return nil
 	case 1:
-		return []note{{warn, say(names[0], " has not run yet; ingestor run runs it when it is due, ingestor run --once now")}}
+		return []note{{warn, say(names[0], " has not run yet. ingestor run runs it when it is due; ingestor run --once runs it now")}}
 	}
-	return []note{{warn, say(list(names), " have not run yet; ingestor run runs them when they are due, ingestor run --once now")}}
+	return []note{{warn, say(list(names), " have not run yet. ingestor run runs them when they are due; ingestor run --once runs them now")}}
 }
 
 // waiting tells of jobs that cannot go: in one note of those that wait for the same.
@@ -107,7 +107,7 @@ func (s *state) waiting() (all []note) {
 		names[of] = append(names[of], j.Name)
 	}
 	for _, of := range causes {
-		all = append(all, note{warn, say(list(names[of]), " cannot go before ", s.at(of.until), ": ", of.why)})
+		all = append(all, note{warn, say(list(names[of]), " cannot start before ", s.at(of.until), ": ", of.why)})
 	}
 	return all
 }
@@ -116,17 +116,17 @@ func (s *state) notesOf(j *job) (all []note) {
 	c := s.chanceOf(j)
 	switch shut := s.outage == nil && c.shut() && !c.never; {
 	case s.outage == nil && c.never:
-		all = append(all, note{bad, append(say(j.Name, " can never go: "), c.tooDear()...)})
+		all = append(all, note{bad, append(say(j.Name, " can never start: "), c.tooDear()...)})
 	case shut && !j.resume.IsZero():
-		all = append(all, note{warn, say(j.Name, " goes on by itself at ", s.at(c.until), ", with ", count(int64(j.waiting), "unit"), " of work that ", waits(j.waiting), ": ", c.why(), ". What was fetched stays")})
+		all = append(all, note{warn, say(j.Name, " resumes by itself at ", s.at(c.until), ", with ", count(int64(j.waiting), "unit"), " of work that ", waits(j.waiting), ": ", c.why(), ". Fetched data stays")})
 	case !j.resume.IsZero():
-		all = append(all, note{warn, say(j.Name, " goes on by itself at ", s.at(j.resume), ", with ", count(int64(j.waiting), "unit"), " of work that ", waits(j.waiting), ". What was fetched stays")})
+		all = append(all, note{warn, say(j.Name, " resumes by itself at ", s.at(j.resume), ", with ", count(int64(j.waiting), "unit"), " of work that ", waits(j.waiting), ". Fetched data stays")})
 	}
 	if !j.missed.IsZero() && j.last != nil {
-		all = append(all, note{bad, say(j.Name, " was due at ", s.at(j.missed), " and nobody has run it; see whether ingestor run, or its timer, is up")})
+		all = append(all, note{bad, say(j.Name, " was due at ", s.at(j.missed), " and has not run: check that ingestor run, or its timer, is up")})
 	}
 	if j.last != nil && j.last.State == catalog.Running {
-		all = append(all, note{good, say(j.Name, " is under way since ", s.at(j.last.StartedAt), ", with ", count(view.Total(j.last).Units, "unit"), " so far")})
+		all = append(all, note{good, say(j.Name, " has been running since ", s.at(j.last.StartedAt), ", with ", count(view.Total(j.last).Units, "unit"), " so far")})
 	}
 	if j.last != nil && j.last.State == catalog.Failed {
 		all = append(all, note{warn, say("The last run of ", j.Name, ", ", s.at(j.last.StartedAt), ", failed", failures(j.last))})
@@ -136,9 +136,9 @@ func (s *state) notesOf(j *job) (all []note) {
 
 func waits(n int) string {
 	if n == 1 {
-		return "was deferred or is to be tried again"
+		return "was deferred or will be retried"
 	}
-	return "were deferred or are to be tried again"
+	return "were deferred or will be retried"
 }
 
 // failures name the work of a run that failed.

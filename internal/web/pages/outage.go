@@ -15,7 +15,7 @@ func (s *state) lost() sentence {
 	case errors.As(s.outage, &forgotten):
 		return say("the ledger has forgotten what was spent of ", forgotten.Pool, " since ", s.at(forgotten.Born))
 	case errors.Is(s.outage, quota.ErrStaleBook):
-		return say("another process goes by a newer price book than this server")
+		return say("another process uses a newer price book than this server")
 	}
 	return say("the ledger cannot be reached")
 }
@@ -25,23 +25,23 @@ func (s *state) cure() sentence {
 	var forgotten *quota.ForgottenError
 	switch {
 	case errors.As(s.outage, &forgotten):
-		return say("Find out how much it was, from the upstream's console, and put it back: ingestor quota adjust ", forgotten.Pool)
+		return say("Look up today's usage in the upstream's console, then run: ingestor quota adjust ", forgotten.Pool, " UNITS --reason TEXT")
 	case errors.Is(s.outage, quota.ErrStaleBook):
-		return say("Start it again with that book")
+		return say("Restart the server with that price book")
 	}
-	return say("ingestor check says what is wrong")
+	return say("To see what is wrong: ingestor check")
 }
 
 // unknown is the verdict while nothing is known of the pools.
 func (s *state) unknown(next *chance) verdict {
-	says := append(say("Nobody can say whether the next run, ", next.job.Name, " at ", s.at(next.at), ", can go: "), s.lost()...)
-	v := verdict{Level: bad, Word: "Nobody knows", Says: says}
+	says := append(say("It is not known whether the next run, ", next.job.Name, " at ", s.at(next.at), ", can start: "), s.lost()...)
+	v := verdict{Level: bad, Word: "Not known", Says: says}
 	calls := strings.Join(next.job.methods, " and ")
 	if next.job.outage == quota.Admit && !errors.Is(s.outage, quota.ErrStaleBook) {
 		v.Level = warn
-		v.More = append(v.More, say("Its calls (", calls, ") are admitted meanwhile within a small allowance, and charged when the ledger is back"))
+		v.More = append(v.More, say("Until then its calls (", calls, ") are admitted within a small allowance, and charged when the ledger is back"))
 	} else {
-		v.More = append(v.More, say("Its calls (", calls, ") are refused until then; what was fetched stays"))
+		v.More = append(v.More, say("Until then its calls (", calls, ") are refused. Fetched data stays"))
 	}
 	v.More = append(v.More, s.cure())
 	return v

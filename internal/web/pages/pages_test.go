@@ -88,23 +88,23 @@ func TestTheFirstScreenAnswers(t *testing.T) {
 	r := newRig(t, "", nil)
 	r.Run("retention")
 	r.Run("trending")
-	r.reads("/", "The next run, trending at 20:15 UTC (in 15 min), can go: it needs about 4 units, and 9,496 are left of youtube/units",
-		"No pool is shut, ledger and catalog answer, and every chart is fresh")
+	r.reads("/", "The next run, trending at 20:15 UTC (in 15 min), can start: it needs about 4 units, and 9,496 are left of youtube/units",
+		"No pool is shut, the ledger and the catalog answer, and every chart is fresh")
 }
 
 func TestNothingCanGo(t *testing.T) {
 	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 4, headroom: 0}}}}", nil)
 	r.Run("trending")
-	r.reads("/", "No run can go before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h)",
-		"Who spent it in the last 24 hours: trending 4.",
-		"retention and trending cannot go before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h)") // one note of both
+	r.reads("/", "No run can start before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h)",
+		"Spent in the last 24 hours: trending 4.",
+		"retention and trending cannot start before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h)") // one note of both
 }
 
 func TestARunThatCanGoInPart(t *testing.T) {
 	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 7, headroom: 1}}}}", nil)
 	r.Run("trending")
-	r.reads("/", "can go in part: it needs about 4 units, and 2 are left of youtube/units in 24h", "What is left over is deferred",
-		"It does not fit: trending at 20:15 UTC (in 15 min) is the first that finds too little")
+	r.reads("/", "can start but not finish: it needs about 4 units, and 2 are left of youtube/units in 24h", "The rest is deferred",
+		"It does not fit: trending at 20:15 UTC (in 15 min) is the first run that lacks units")
 }
 
 // TestOneRunCanGoOthersCannot: that the next run draws on another account must not hide
@@ -115,8 +115,8 @@ func TestOneRunCanGoOthersCannot(t *testing.T) {
 	r := newRig(t, "upstreams: {youtube: {accounts: {default: {}, second: {}}, pools: {units: {quota: 4, headroom: 0}}}}", config)
 	r.Run("elsewhere")
 	r.Run("trending")
-	r.reads("/", "It can go, others cannot The next run, elsewhere at 20:05 UTC (in 5 min), can go",
-		"trending and retention cannot go before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h).", "Who spent it in the last 24 hours: trending 4.")
+	r.reads("/", "It can start, others cannot The next run, elsewhere at 20:05 UTC (in 5 min), can start",
+		"trending and retention cannot start before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h).", "Spent in the last 24 hours: trending 4.")
 }
 
 // TestTheMorningAfter: at midnight in California the day begins anew, but what was used
@@ -131,13 +131,13 @@ func TestTheMorningAfter(t *testing.T) {
 	r.reads("/", "all at 08:01 UTC tomorrow (in 12 h), 1 min after the reset, as clocks differ")
 	r.Clock.Advance(12*time.Hour + 30*time.Minute)
 	r.reads("/", "0 of 4 used today in Los Angeles", "4 of 4 used in 24h",
-		"It does not fit: trending at 09:15 UTC (in 45 min) is the first that finds too little in 24h")
+		"It does not fit: trending at 09:15 UTC (in 45 min) is the first run that lacks units in 24h")
 }
 
 func TestAPoolThatWillNotLast(t *testing.T) {
 	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 10, headroom: 0}}}}", nil)
 	r.Run("trending")
-	r.reads("/", "It can go", "youtube/units will not last until 08:00 UTC tomorrow (in 12 h): trending at 21:15 UTC (in 1 h 15 min) is the first that finds too little")
+	r.reads("/", "It can start", "youtube/units will not last until 08:00 UTC tomorrow (in 12 h): trending at 21:15 UTC (in 1 h 15 min) is the first run that lacks units")
 }
 
 func TestWhoSpentItIsNotARun(t *testing.T) {
@@ -145,18 +145,18 @@ func TestWhoSpentItIsNotARun(t *testing.T) {
 	r.Run("trending")
 	_, err := r.Ledger.Adjust(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, 120, "tried things out")
 	r.Must(err)
-	r.reads("/", "Nothing can go", "Who spent it in the last 24 hours: trending 4, others than runs 120.",
-		"120 more were used by others than runs, at hours that are not recorded")
+	r.reads("/", "Nothing can start", "Spent in the last 24 hours: trending 4, callers other than runs 120.",
+		"Callers other than runs used 120 more, at hours that are not recorded")
 }
 
 func TestARunThatNobodyMade(t *testing.T) {
 	r := newRig(t, "", nil)
 	r.Run("trending")
 	r.Clock.Advance(30 * time.Minute)
-	r.reads("/", "It could go", "But it was due at 20:15 UTC (15 min ago), and nobody has run it")
+	r.reads("/", "It could start", "It was due at 20:15 UTC (15 min ago) and has not run")
 	run, err := r.Catalog.Begin(t.Context(), catalog.Start{Job: "trending", Scheduled: viewtest.Noon.Add(15 * time.Minute)})
 	r.Must(err)
-	r.reads("/", "It can go", "trending is under way since 20:30 UTC (now), with 0 units so far")
+	r.reads("/", "It can start", "trending has been running since 20:30 UTC (now), with 0 units so far")
 	r.Must(run.EndWork(t.Context(), "DE", "DE", catalog.Outcome{State: catalog.Failed, Error: "503"}))
 	r.Must(run.End(t.Context(), catalog.Outcome{State: catalog.Failed}))
 	r.reads("/", "The last run of trending, 20:30 UTC (now), failed for DE: 503")
@@ -168,7 +168,7 @@ func TestARunThatCanNeverGo(t *testing.T) {
 	job.Class = "backfill" // leaves 30% free
 	config.Jobs["trending"] = job
 	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 400, headroom: 0}}, methods: {videos.list: 300}}}", config)
-	r.reads("/", "It cannot go", "can never go: its class may use 280 of youtube/units, and its first call costs more")
+	r.reads("/", "It cannot start", "can never start: its class may use 280 of youtube/units, and its first call costs more")
 }
 
 func TestABlockInPlainWords(t *testing.T) {
@@ -179,7 +179,7 @@ func TestABlockInPlainWords(t *testing.T) {
 	r.reads("/", "youtube/units is shut by the upstream for everybody until 22:00 UTC (in 2 h) (quotaExceeded <b>). It opens by itself")
 	r.Must(r.Ledger.Block(t.Context(), pool, viewtest.Noon.Add(3*time.Hour), quota.ByHand("the console says so")))
 	r.reads("/", "youtube/units is shut by hand for everybody until 23:00 UTC (in 3 h) (the console says so). It opens by itself",
-		"cannot go before 23:00 UTC (in 3 h): youtube/units is shut by hand (the console says so)")
+		"cannot start before 23:00 UTC (in 3 h): youtube/units is shut by hand (the console says so)")
 	if source, _ := r.page("/"); strings.Contains(source, "the upstream has") || strings.Contains(source, "by the upstream") {
 		t.Error("it says that the upstream has shut what a person has")
 	}
@@ -196,8 +196,8 @@ func TestPagesInAnOutage(t *testing.T) {
 	lost, err := quota.New(r.Book(""), store, &quota.Options{Clock: r.Clock})
 	r.Must(err)
 	r.src.Ledger = lost
-	r.reads("/", "Nobody can say whether the next run, trending at 20:15 UTC (in 15 min), can go: the ledger cannot be reached",
-		"Its calls (videos.list) are admitted meanwhile within a small allowance", "Nothing is known of the pools: the ledger cannot be reached. What runs did is known from the catalog", "What is left is not known just now", "trending 4 100%", "20:00 UTC (now) 100")
+	r.reads("/", "It is not known whether the next run, trending at 20:15 UTC (in 15 min), can start: the ledger cannot be reached",
+		"Until then its calls (videos.list) are admitted within a small allowance", "The state of the pools is not known: the ledger cannot be reached. The catalog still has the history of runs", "The remaining units are not known now", "trending 4 100%", "20:00 UTC (now) 100")
 	if source, _ := r.page("/"); strings.Contains(source, "127.0.0.1:1") {
 		t.Error("it tells the address of the ledger")
 	}
@@ -210,22 +210,22 @@ func TestPagesOfALedgerThatForgot(t *testing.T) {
 		return &quota.ForgottenError{Pool: quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, Born: viewtest.Noon.Add(-time.Hour)}
 	}
 	r.Store.Before.Store(&forgot)
-	r.reads("/", "Nobody can say whether the next run, trending at 20:15 UTC (in 15 min), can go: the ledger has forgotten what was spent of youtube/units since 19:00 UTC (1 h ago)",
-		"Find out how much it was, from the upstream's console, and put it back: ingestor quota adjust youtube/units")
+	r.reads("/", "It is not known whether the next run, trending at 20:15 UTC (in 15 min), can start: the ledger has forgotten what was spent of youtube/units since 19:00 UTC (1 h ago)",
+		"Look up today's usage in the upstream's console, then run: ingestor quota adjust youtube/units UNITS --reason TEXT")
 }
 
 func TestPagesWithoutACatalog(t *testing.T) {
 	r := newRig(t, "", nil)
 	r.Run("trending")
 	r.Must(r.Catalog.Close())
-	r.reads("/", "The catalog cannot be read", "can go", "4 of 9,500 used in 24h")
-	r.reads("/search?q=x", "The catalog cannot be read just now")
-	r.reads("/regions/DE", "The catalog cannot be read just now")
+	r.reads("/", "The catalog cannot be read", "can start", "4 of 9,500 used in 24h")
+	r.reads("/search?q=x", "The catalog cannot be read now")
+	r.reads("/regions/DE", "The catalog cannot be read now")
 }
 
 func TestTheDayOfAPool(t *testing.T) {
 	r := pagesOf(viewtest.NewDay(t))
-	r.reads("/", "news goes on by itself at 21:51 UTC", "youtube/searches is used up (27 of 27 in 24h)", "used up", "It does not fit",
+	r.reads("/", "news resumes by itself at 21:51 UTC", "youtube/searches is used up (27 of 27 in 24h)", "used up", "It does not fit",
 		"DE news 12:50 UTC (7 h 50 min ago) fresh", "US/10 16:45 UTC (3 h 55 min ago) 199 fresh", "Not in use: youtube/uploads")
 	source, _ := r.page("/?by=method")
 	for _, want := range []string{"Units of youtube/units by method in the last 24 hours", `12:00 UTC: 16 units of videos.list`} {

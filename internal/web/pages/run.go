@@ -39,7 +39,7 @@ func (s *state) timeline() timeline {
 		row.Cost = count(j.cost.units, "unit")
 		switch {
 		case j.cost.unknown:
-			row.Cost = "nobody knows yet"
+			row.Cost = "not known yet"
 		case j.cost.runs == 0:
 			row.Cost = "not known yet, at most " + row.Cost
 		}

@@ -47,10 +47,10 @@ func (b *Board) Search(w http.ResponseWriter, r *http.Request) {
 		err := b.within(r.Context(), func(ctx context.Context) error { return p.find(ctx, s, src.Catalog, q.Get("cursor")) })
 		switch {
 		case errors.Is(err, catalog.ErrBadCursor):
-			p.Problem = "This page of the search is none of ours: search from the beginning"
+			p.Problem = "The address of this page of results is invalid. Search again from the start"
 		case err != nil:
 			b.log.Warn("search", "error", err)
-			p.Problem = "The catalog cannot be read just now; `ingestor doctor` looks for damage"
+			p.Problem = "The catalog cannot be read now. To look for damage: ingestor doctor"
 		}
 	}
 	b.show(w, r, http.StatusOK, "search", p)

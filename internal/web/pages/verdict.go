@@ -34,17 +34,17 @@ func (s *state) verdict() verdict {
 	case s.outage != nil:
 		return s.unknown(&next)
 	case next.never:
-		return verdict{Level: bad, Word: "It cannot go", Says: append(s.told(&next, " can never go: "), next.tooDear()...)}
+		return verdict{Level: bad, Word: "It cannot start", Says: append(s.told(&next, " can never start: "), next.tooDear()...)}
 	case open < 0:
 		all = slices.DeleteFunc(all, func(c chance) bool { return c.never })
 		first := slices.MinFunc(all, func(a, b chance) int { return a.until.Compare(b.until) })
-		return verdict{Level: bad, Word: "Nothing can go", Says: say("No run can go before ", s.at(first.until), ": ", first.why()), More: s.spenders(&first)}
+		return verdict{Level: bad, Word: "Nothing can start", Says: say("No run can start before ", s.at(first.until), ": ", first.why()), More: s.spenders(&first)}
 	case next.shut():
-		other := say(all[open].job.Name, " can go, at ", s.at(all[open].at))
-		return verdict{Level: bad, Word: "It cannot go", Says: s.told(&next, " cannot go before ", s.at(next.until), ": ", next.why()), More: append(s.spenders(&next), other)}
+		other := say(all[open].job.Name, " can start, at ", s.at(all[open].at))
+		return verdict{Level: bad, Word: "It cannot start", Says: s.told(&next, " cannot start before ", s.at(next.until), ": ", next.why()), More: append(s.spenders(&next), other)}
 	case !next.whole():
-		rest := say("What is left over is deferred, and goes on by itself when units come back")
-		return verdict{Level: warn, Word: "It can go in part", Says: s.told(&next, " can go in part: ", next.needs(), ", and ", view.Number(next.free), " are left of ",
+		rest := say("The rest is deferred and resumes by itself when units come back")
+		return verdict{Level: warn, Word: "It can start, not finish", Says: s.told(&next, " can start but not finish: ", next.needs(), ", and ", view.Number(next.free), " are left of ",
 			next.pool.Pool, " ", within(next.window)), More: append([]sentence{rest}, s.spenders(&next)...)}
 	}
 	return s.canGo(&next, all)
@@ -52,17 +52,17 @@ func (s *state) verdict() verdict {
 
 // canGo is the verdict of a run that can, the next of all.
 func (s *state) canGo(next *chance, all []chance) verdict {
-	v := verdict{Level: good, Word: "It can go", Says: s.told(next, " can go: ", next.needs())}
+	v := verdict{Level: good, Word: "It can start", Says: s.told(next, " can start: ", next.needs())}
 	if next.window != nil {
 		v.Says = append(v.Says, say(", and ", view.Number(next.free), " are left of ", next.pool.Pool)...)
 	}
 	if waiting := slices.DeleteFunc(all, func(c chance) bool { return c.until.IsZero() }); len(waiting) > 0 {
-		v.Level, v.Word = warn, "It can go, others cannot"
+		v.Level, v.Word = warn, "It can start, others cannot"
 		v.More = s.held(waiting)
 	}
 	if missed := next.job.missed; !missed.IsZero() {
-		v.Level, v.Word = warn, "It could go"
-		v.More = append(v.More, say("But it was due at ", s.at(missed), ", and nobody has run it: see whether ingestor run, or its timer, is up"))
+		v.Level, v.Word = warn, "It could start"
+		v.More = append(v.More, say("It was due at ", s.at(missed), " and has not run: check that ingestor run, or its timer, is up"))
 	}
 	if s.unread != nil {
 		v.Level = warn
@@ -77,14 +77,14 @@ func (s *state) held(waiting []chance) []sentence {
 		names = append(names, waiting[i].job.Name)
 	}
 	first := slices.MinFunc(waiting, func(a, b chance) int { return a.until.Compare(b.until) })
-	return append([]sentence{say(list(names), " cannot go before ", s.at(first.until), ": ", first.why())}, s.spenders(&first)...)
+	return append([]sentence{say(list(names), " cannot start before ", s.at(first.until), ": ", first.why())}, s.spenders(&first)...)
 }
 
 // told says something of a run that is to come.
 func (s *state) told(c *chance, says ...any) sentence {
 	name := "The next run, " + c.job.Name
 	if c.resumes {
-		name = "What was deferred of " + c.job.Name + ", to go on"
+		name = "Deferred work of " + c.job.Name + ", to resume"
 	}
 	return say(append([]any{name, " at ", s.at(c.at), ","}, says...)...)
 }
@@ -104,10 +104,10 @@ func (s *state) spenders(c *chance) []sentence {
 		who = append(who, g.name+" "+view.Number(g.units))
 	}
 	if h.others > 0 {
-		who = append(who, "others than runs "+view.Number(h.others))
+		who = append(who, "callers other than runs "+view.Number(h.others))
 	}
 	if len(who) == 0 {
 		return nil
 	}
-	return []sentence{say("Who spent it in the last 24 hours: ", strings.Join(who, ", "))}
+	return []sentence{say("Spent in the last 24 hours: ", strings.Join(who, ", "))}
 }
