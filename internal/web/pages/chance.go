@@ -11,32 +11,32 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// chance is whether a job can go at a time.
+// chance says whether a job can start at a time.
 type chance struct {
 	job     *job
 	at      time.Time
 	resumes bool
 	pool    *quota.Usage
-	window  *quota.WindowUsage // that decides
-	free    int64              // of it, at that time
+	window  *quota.WindowUsage // the one that decides
+	free    int64              // units left in it at that time
 	limit   int64              // of it, for the class of the job
-	until   time.Time          // it cannot start before, or zero
+	until   time.Time          // the job cannot start before, or zero
 	blocked bool
-	never   bool // its class may spend less than the first call costs
+	never   bool // the limit of its class is below the cost of its first call
 }
 
-// whole reports whether what is left is enough for all of a run.
-func (c *chance) whole() bool {
-	return c.pool == nil || c.window == nil || c.free >= c.job.of(c.pool.Pool.String())
+// enough reports whether the units left pay for the whole run.
+func (c *chance) enough() bool {
+	return c.pool == nil || c.window == nil || c.free >= c.job.costIn(c.pool.Pool.String())
 }
 
-// shut reports whether not even the first call can be made.
+// shut reports whether the first call would be refused.
 func (c *chance) shut() bool { return !c.until.IsZero() || c.never }
 
-// chanceOf looks at what a job charges, as it will be when the job goes.
+// chanceOf looks at the pools that a job charges, as they will be when it starts.
 func (s *state) chanceOf(j *job) chance {
 	c := chance{job: j}
-	c.at, c.resumes = j.goes(s.now)
+	c.at, c.resumes = j.start(s.now)
 	for _, name := range j.pools() {
 		u := s.pool(name)
 		if u == nil {
@@ -52,7 +52,7 @@ func (s *state) chanceOf(j *job) chance {
 	return c
 }
 
-// consider lets a window decide, if it is worse than those before.
+// consider takes a window as the one that decides if it is worse than those before.
 func (c *chance) consider(u *quota.Usage, w *quota.WindowUsage, limit, first int64) {
 	used := w.Used
 	switch {
@@ -69,29 +69,29 @@ func (c *chance) consider(u *quota.Usage, w *quota.WindowUsage, limit, first int
 		if w.NextAt.After(c.until) && !c.never {
 			c.pool, c.window, c.free, c.limit, c.until, c.blocked = u, w, free, limit, w.NextAt, false
 		}
-	case guard(w) && free >= c.job.of(u.Pool.String()): // says little about the day
+	case isShort(w) && free >= c.job.costIn(u.Pool.String()): // it says little about the day
 	case !c.shut() && (c.window == nil || free < c.free):
 		c.pool, c.window, c.free, c.limit = u, w, free, limit
 	}
 }
 
-// guard reports whether a window is a short one, beside those of a day or more.
-func guard(w *quota.WindowUsage) bool {
+// isShort reports whether a window is much shorter than a day.
+func isShort(w *quota.WindowUsage) bool {
 	per, err := time.ParseDuration(w.Window)
 	return err == nil && per < 12*time.Hour || strings.HasPrefix(w.Window, "minute ") || strings.HasPrefix(w.Window, "hour ")
 }
 
-// limit is what a job may use of a window of a pool.
+// limit returns how many units of a window a job may use.
 func (s *state) limit(u *quota.Usage, i int, j *job) int64 {
 	w := u.Allowances[i]
 	return book.Window{Quota: w.Quota, Headroom: w.Headroom}.Limit(j.class)
 }
 
-// chances are those of all jobs, the next first.
+// chances returns the chance of every job, the next job first.
 func (s *state) chances() []chance {
 	all := make([]chance, 0, len(s.jobs))
 	for _, j := range s.jobs {
-		if at, _ := j.goes(s.now); !at.IsZero() {
+		if at, _ := j.start(s.now); !at.IsZero() {
 			all = append(all, s.chanceOf(j))
 		}
 	}
@@ -99,11 +99,11 @@ func (s *state) chances() []chance {
 	return all
 }
 
-// needs says what a run costs, as far as that is known.
+// needs says what a run costs, if that is known.
 func (c *chance) needs() string {
 	units := c.job.cost.units
 	if c.pool != nil {
-		units = c.job.of(c.pool.Pool.String())
+		units = c.job.costIn(c.pool.Pool.String())
 	}
 	switch {
 	case c.job.cost.unknown:
@@ -116,21 +116,21 @@ func (c *chance) needs() string {
 	return "it needs about " + count(units, "unit")
 }
 
-// why says what keeps a run from going.
+// why says what keeps a run from starting.
 func (c *chance) why() string {
 	if c.blocked {
 		return c.pool.Pool.String() + " " + view.Shut(c.pool.BlockedBy) + because(c.pool.Reason)
 	}
-	return fmt.Sprintf("%s is used up (%s of %s %s)", c.pool.Pool, view.Number(c.window.Used), view.Number(c.limit), within(c.window))
+	return fmt.Sprintf("%s is used up (%s of %s %s)", c.pool.Pool, view.Number(c.window.Used), view.Number(c.limit), period(c.window))
 }
 
-// tooDear says why a run can never start.
-func (c *chance) tooDear() sentence {
+// tooExpensive says why a run can never start.
+func (c *chance) tooExpensive() sentence {
 	return say("its class may use ", view.Number(c.limit), " of ", c.pool.Pool, ", and its first call costs more")
 }
 
-// within says of what time a window is: in 24h, today in Los Angeles.
-func within(w *quota.WindowUsage) string {
+// period says which time a window covers: "in 24h", "today in Los Angeles".
+func period(w *quota.WindowUsage) string {
 	name, zone, calendar := strings.Cut(w.Window, " ")
 	if !calendar {
 		return "in " + name

@@ -10,12 +10,12 @@ import (
 	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
-// chart is the chart of a region.
+// chart is the data of the template chart.html.
 type chart struct {
 	Page
 	Name       string
 	Feed       *region
-	Categories []region // of the same region
+	Categories []region // the charts of the region
 	Entries    []entry
 	Problem    string
 }
@@ -27,13 +27,13 @@ type entry struct {
 	Published           moment
 }
 
-// Region answers with the chart of a region: /regions/{region}?category=.
+// Region serves the chart of a region: /regions/{region}?category=.
 func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
 	name, category := strings.ToUpper(r.PathValue("region")), r.URL.Query().Get("category")
 	if category == "0" {
 		category = ""
 	}
-	src := b.from()
+	src := b.sources()
 	s := b.read(r.Context(), &src)
 	p := &chart{Page: s.page("Chart of "+view.FeedName(name, category), true), Name: view.FeedName(name, category)}
 	for _, f := range s.regions() {
@@ -46,10 +46,10 @@ func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if p.Feed == nil && s.unread == nil {
-		b.missing(w, r, "No job fetches a chart of "+p.Name+", and none was fetched")
+		b.Problem(w, r, http.StatusNotFound, "No job fetches a chart of "+p.Name+", and none was fetched")
 		return
 	}
-	err := b.within(r.Context(), func(ctx context.Context) error { return p.list(ctx, s, src.Catalog, name, category) })
+	err := b.withTimeout(r.Context(), func(ctx context.Context) error { return p.load(ctx, s, src.Catalog, name, category) })
 	switch {
 	case errors.Is(err, catalog.ErrNotFound):
 		p.Problem = "The chart was never fetched completely. It is shown once all of its pages are fetched"
@@ -60,28 +60,24 @@ func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
 	b.show(w, r, http.StatusOK, "chart", p)
 }
 
-// list asks the catalog.
-func (p *chart) list(ctx context.Context, s *state, c *catalog.Catalog, region, category string) error {
+// load reads the chart from the catalog.
+func (p *chart) load(ctx context.Context, s *state, c *catalog.Catalog, region, category string) error {
 	all, err := c.Chart(ctx, region, category)
 	if err != nil {
 		return err
 	}
 	for _, e := range all.Entries {
-		p.Entries = append(p.Entries, entry{e.Rank, e.Video.Title, e.Video.ChannelTitle, view.VideoURL(e.Video.ID), s.at(e.Video.PublishedAt)})
+		p.Entries = append(p.Entries, entry{e.Rank, e.Video.Title, e.Video.ChannelTitle, view.VideoURL(e.Video.ID), s.moment(e.Video.PublishedAt)})
 	}
 	return nil
 }
 
-// missing answers that there is no such page.
-func (b *Board) missing(w http.ResponseWriter, r *http.Request, says string) {
-	b.Problem(w, r, http.StatusNotFound, says)
-}
-
-// Problem answers with an error and what it says, a sentence without its full stop.
-func (b *Board) Problem(w http.ResponseWriter, r *http.Request, status int, says string) {
+// Problem serves an error page with this status. The text is a sentence without its full
+// stop.
+func (b *Board) Problem(w http.ResponseWriter, r *http.Request, status int, text string) {
 	s := &state{now: b.clock.Now()}
 	b.show(w, r, status, "problem", &struct {
 		Page
 		Says string
-	}{s.page(http.StatusText(status), false), says})
+	}{s.page(http.StatusText(status), false), text})
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
-// inline is a picture as a part of a page. The canvas has escaped every text.
+// inline returns a picture as HTML. The canvas escapes all text.
 func inline(c *svg.Canvas) template.HTML {
 	return template.HTML(c.Inline()) //nolint:gosec // see above
 }
 
-// draw stacks the hours of a pool.
+// draw draws a bar for each hour, with the groups stacked.
 func (h *hours) draw(pool string, by grouping, width float64) template.HTML {
 	const height, left, top, bottom = 190.0, 44.0, 12.0, 24.0
 	title := fmt.Sprintf("Units of %s by %s in the last 24 hours, by the hour", pool, by)
-	most, desc := h.most()
+	most, desc := h.peak()
 	c := svg.New(width, height, title, desc)
 	ticks := svg.Ticks(0, float64(most), 4)
 	top1 := ticks[len(ticks)-1]
@@ -33,15 +33,15 @@ func (h *hours) draw(pool string, by grouping, width float64) template.HTML {
 		c.Line(left, y(t), width, y(t), class)
 		c.Text(left-8, y(t)+4, "end faint", view.Number(int64(t)))
 	}
-	slot := (width - left) / shown
+	slot := (width - left) / hoursShown
 	every := 3
 	if width < 500 {
 		every = 6
 	}
-	for i := range shown {
+	for i := range hoursShown {
 		at := h.from.Add(time.Duration(i) * time.Hour)
 		x := left + float64(i)*slot
-		if at.Hour()%every == 0 && i < shown-1 {
+		if at.Hour()%every == 0 && i < hoursShown-1 {
 			c.Text(x+slot/2, height-6, "middle faint", at.Format("15:04"))
 		}
 		sum := 0.0
@@ -58,32 +58,32 @@ func (h *hours) draw(pool string, by grouping, width float64) template.HTML {
 	return inline(c)
 }
 
-// most is the highest hour, and a description of the chart.
-func (h *hours) most() (most int64, desc string) {
-	peak := 0
-	for i := range shown {
+// peak returns the units of the highest hour, and a description of the chart.
+func (h *hours) peak() (most int64, desc string) {
+	highest := 0
+	for i := range hoursShown {
 		var sum int64
 		for _, g := range h.groups {
 			sum += g.hours[i]
 		}
 		if sum > most {
-			most, peak = sum, i
+			most, highest = sum, i
 		}
 	}
 	if most == 0 {
 		return 0, "No run has used any."
 	}
-	at := h.from.Add(time.Duration(peak) * time.Hour).Format("15:04 UTC")
+	at := h.from.Add(time.Duration(highest) * time.Hour).Format("15:04 UTC")
 	return most, fmt.Sprintf("%s in all, at most %s in the hour from %s. The table below has the sums.", view.Number(h.total), view.Number(most), at)
 }
 
-// coming is how far into what is to come a timeline reaches.
-const coming = 6 * time.Hour
+// lookAhead is how far into the future a timeline reaches.
+const lookAhead = 6 * time.Hour
 
-// drawRuns draws the runs of the last 24 hours, a row for each job, and when they are
-// due in the next hours. What went wrong differs in shape, too.
+// drawRuns draws the runs of the last 24 hours, with a row for each job, and when jobs are
+// due in the next hours. Failed and deferred runs differ in shape as well as in colour.
 func (s *state) drawRuns(width float64) template.HTML {
-	names := s.rows()
+	names := s.jobNames()
 	left, row, every := 110.0, 34.0, 3
 	if width < 500 {
 		left, row, every = 8, 46, 6
@@ -91,7 +91,7 @@ func (s *state) drawRuns(width float64) template.HTML {
 	const top, bottom = 22.0, 8.0
 	height := top + row*float64(len(names)) + bottom
 	c := svg.New(width, height, "Runs of the last 24 hours, and when jobs are due in the next 6", s.runsInWords())
-	from, to := s.now.Add(-day), s.now.Add(coming)
+	from, to := s.now.Add(-day), s.now.Add(lookAhead)
 	x := func(t time.Time) float64 { return left + float64(t.Sub(from))/float64(to.Sub(from))*(width-left-4) }
 	c.Rect(x(s.now), top-4, width-x(s.now), height-top-bottom+8, "shade")
 	for t := from.UTC().Truncate(time.Hour).Add(time.Hour); t.Before(to); t = t.Add(time.Hour) {
@@ -110,7 +110,7 @@ func (s *state) drawRuns(width float64) template.HTML {
 			c.Text(left, mid-10, "", name)
 			mid += 8
 		} else {
-			c.Text(left-12, mid+4, "end", short(name))
+			c.Text(left-12, mid+4, "end", shorten(name))
 		}
 		c.Line(left, mid, width-4, mid, "grid")
 		for k := len(s.runs) - 1; k >= 0; k-- {
@@ -123,8 +123,8 @@ func (s *state) drawRuns(width float64) template.HTML {
 	return inline(c)
 }
 
-// mark draws a run: a bar that is as long as it took, a triangle if it was deferred, a
-// cross if it failed.
+// mark draws a run: a bar over its duration, a triangle if it was deferred, or a cross if
+// it failed.
 func (s *state) mark(c *svg.Canvas, r *catalog.RunRecord, x func(time.Time) float64, y float64) {
 	end := r.EndedAt
 	if end.IsZero() {
@@ -150,7 +150,7 @@ func (s *state) mark(c *svg.Canvas, r *catalog.RunRecord, x func(time.Time) floa
 	}
 }
 
-// ticks draws when a job is due, and when it goes on.
+// ticks draws when a job is due, and when its deferred work resumes.
 func (s *state) ticks(c *svg.Canvas, name string, x func(time.Time) float64, y float64, to time.Time) {
 	j := s.job(name)
 	if j == nil {
@@ -161,12 +161,12 @@ func (s *state) ticks(c *svg.Canvas, name string, x func(time.Time) float64, y f
 		c.Bar(x(at)-1, y-7, 2, 14, "due", name+" is due at "+s.stamp(at))
 		n++
 	}
-	if at, resumes := j.goes(s.now); resumes && at.Before(to) {
+	if at, resumes := j.start(s.now); resumes && at.Before(to) {
 		c.Bar(x(at)-2, y-9, 4, 18, "warn", name+" resumes at "+s.stamp(at))
 	}
 }
 
-// runsInWords is the timeline for those who do not see it.
+// runsInWords describes the timeline for screen readers.
 func (s *state) runsInWords() string {
 	n := map[catalog.State]int64{}
 	for i := range s.runs {
@@ -176,8 +176,8 @@ func (s *state) runsInWords() string {
 		n[catalog.Done], n[catalog.Deferred], n[catalog.Failed], n[catalog.Running])
 }
 
-// short is a name that fits beside a timeline.
-func short(name string) string {
+// shorten cuts a name so that it fits beside a timeline.
+func shorten(name string) string {
 	const most = 15
 	if len(name) <= most {
 		return name

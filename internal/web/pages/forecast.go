@@ -9,72 +9,72 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// forecast is what a pool will be used by until its next reset: the runs that are due
-// until then, times what one of them has cost.
+// forecast says what runs will use of a pool until its next reset: for each job, the runs
+// that are due until then times the cost of one.
 type forecast struct {
 	Until    moment
-	Reset    bool // it is a reset, and not a day from now
+	Reset    bool // Until is a reset, and not just 24 hours from now
 	Lines    []forecastLine
 	Units    int64
 	Free     int64
 	Fits     bool
-	RunsOut  *moment // the first run that does not fit
+	RunsOut  *moment // time of the first run that does not fit
 	RunsJob  string
-	Lacks    string // the window that it does not fit into
+	Lacks    string // the window that run does not fit into
 	Window   string
-	Guessed  []string // jobs of which no run was done yet: they count with what they may cost at most
-	Resuming []string // jobs with work that was deferred: it counts as one more run
+	Guessed  []string // jobs without a finished run; they count with their highest cost
+	Resuming []string // jobs with deferred work, which counts as one more run
 }
 
-// forecastLine is what one job adds.
+// forecastLine is the part of one job.
 type forecastLine struct {
 	Job   string
 	Runs  int
 	Each  int64
 	Units int64
-	Guess bool // at most so much: no run was done yet
+	Guess bool // the highest cost, because no run is done yet
 
-	Unknown bool // nobody knows; it does not count
+	Unknown bool // the cost is not known, and does not count
 }
 
-// tick is a run that is to come.
+// tick is a future run.
 type tick struct {
 	at  time.Time
 	job *job
 }
 
-// mostTicks of one job are looked at.
-const mostTicks = 3000
+// maxTicks bounds the future runs of one job.
+const maxTicks = 3000
 
-// forecast looks ahead to the next reset of a pool.
+// forecast returns the forecast of a pool, or nil if it has no windows.
 func (s *state) forecast(u *quota.Usage) *forecast {
-	w := ahead(u)
+	w := forecastWindow(u)
 	if w == nil {
 		return nil
 	}
 	until := s.now.Add(day)
-	f := &forecast{Window: within(w), Free: w.Remaining, Fits: true}
+	f := &forecast{Window: period(w), Free: w.Remaining, Fits: true}
 	if strings.Contains(w.Window, " ") && w.ResetAt.After(s.now) {
 		until, f.Reset = w.ResetAt, true
 	}
-	f.Until = s.at(until)
+	f.Until = s.moment(until)
 	pool := u.Pool.String()
 	var ticks []tick
 	for _, j := range s.jobs {
 		if j.share[pool] == 0 {
 			continue
 		}
-		if j.of(pool) == 0 && !j.cost.unknown {
+		if j.costIn(pool) == 0 && !j.cost.unknown {
 			continue
 		}
-		line := forecastLine{Job: j.Name, Each: j.of(pool), Guess: j.cost.runs == 0 && !j.cost.unknown, Unknown: j.cost.unknown}
+		line := forecastLine{Job: j.Name, Each: j.costIn(pool), Guess: j.cost.runs == 0 && !j.cost.unknown, Unknown: j.cost.unknown}
 		if !j.resume.IsZero() && j.resume.Before(until) {
-			at, _ := j.goes(s.now)
+			at, _ := j.start(s.now)
 			ticks = append(ticks, tick{at, j})
 			f.Resuming = append(f.Resuming, j.Name)
 			line.Runs++
 		}
-		for at := j.next; !at.IsZero() && at.Before(until) && line.Runs < mostTicks; at = j.Schedule().Next(at) {
+		for at := j.next; !at.IsZero() && at.Before(until) && line.Runs < maxTicks; at = j.Schedule().Next(at) {
 			ticks = append(ticks, tick{at, j})
 			line.Runs++
 		}
@@ -89,32 +89,32 @@ func (s *state) forecast(u *quota.Usage) *forecast {
 	return f
 }
 
-// runsOut finds the first run that does not fit any more: into the window that the
-// forecast is of, or into another one before anything of that comes back.
+// runsOut finds the first run that does not fit: into the window of the forecast, or into
+// another one before its units come back.
 func (s *state) runsOut(f *forecast, u *quota.Usage, ticks []tick) {
 	slices.SortStableFunc(ticks, func(a, b tick) int { return a.at.Compare(b.at) })
 	var spent int64
 	for _, t := range ticks {
-		spent += t.job.of(u.Pool.String())
+		spent += t.job.costIn(u.Pool.String())
 		for i := range u.Allowances {
 			w := &u.Allowances[i]
-			if guard(w) || spent <= w.Remaining || within(w) != f.Window && !t.at.Before(w.NextAt) {
+			if isShort(w) || spent <= w.Remaining || period(w) != f.Window && !t.at.Before(w.NextAt) {
 				continue
 			}
-			at := s.at(t.at)
-			f.Fits, f.RunsOut, f.RunsJob, f.Lacks = false, &at, t.job.Name, within(w)
+			at := s.moment(t.at)
+			f.Fits, f.RunsOut, f.RunsJob, f.Lacks = false, &at, t.job.Name, period(w)
 			return
 		}
 	}
 }
 
-// ahead is the window that a forecast is made for: the calendar that resets next and
-// is a day at least, else the one whose units come back last.
-func ahead(u *quota.Usage) *quota.WindowUsage {
+// forecastWindow returns the window that a forecast is made for: the calendar window of a
+// day or more that resets next, else the window with the highest limit.
+func forecastWindow(u *quota.Usage) *quota.WindowUsage {
 	var best *quota.WindowUsage
 	for i := range u.Allowances {
 		w := &u.Allowances[i]
-		if strings.Contains(w.Window, " ") && !guard(w) {
+		if strings.Contains(w.Window, " ") && !isShort(w) {
 			if best == nil || !strings.Contains(best.Window, " ") || w.ResetAt.Before(best.ResetAt) {
 				best = w
 			}
@@ -127,7 +127,7 @@ func ahead(u *quota.Usage) *quota.WindowUsage {
 	return best
 }
 
-// Sum is what is to come, in words.
+// Sum returns the units to come, in words.
 func (f *forecast) Sum() string {
 	if len(f.Guessed) > 0 {
 		return "up to " + count(f.Units, "unit")
@@ -135,15 +135,15 @@ func (f *forecast) Sum() string {
 	return "about " + count(f.Units, "unit")
 }
 
-// Short is what does not fit, in words.
-func (f *forecast) Short() sentence {
+// Lack says which run does not fit.
+func (f *forecast) Lack() sentence {
 	return say(f.RunsJob, " at ", *f.RunsOut, " is the first run that lacks units ", f.Lacks)
 }
 
-// Left is what there is for it.
+// Left returns the units that are left.
 func (f *forecast) Left() string { return view.Number(f.Free) }
 
-// Says is a line in words.
+// Says returns the line in words.
 func (l *forecastLine) Says() string {
 	if l.Runs == 0 {
 		return "no run"

@@ -12,7 +12,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// grouping is what spend is told by.
+// grouping is the label by which a chart groups spend.
 type grouping string
 
 const (
@@ -20,34 +20,34 @@ const (
 	byMethod grouping = "method"
 )
 
-// shown is how many hours a chart has, the one under way among them.
-const shown = 24
+// hoursShown is the number of hours in a chart, with the current one.
+const hoursShown = 24
 
-// colours are how many series a picture tells apart.
+// colours is the number of colours for series.
 const colours = 8
 
-// hours are the units that runs took of a pool, by the hour in which each unit of
-// work ended.
+// hours holds the units of a pool that runs used, by the hour in which each unit of work
+// ended.
 type hours struct {
 	from   time.Time // the first hour
 	groups []group   // by name
-	others int64     // used of the pool by others than runs, at hours that are not recorded
+	others int64     // units that callers other than runs used, at hours that are not recorded
 	total  int64
 }
 
-// group is what one job or method took.
+// group is the part of one job or method.
 type group struct {
 	name  string
-	hours [shown]int64
+	hours [hoursShown]int64
 	units int64
-	class string // of its colour
+	class string // of the colour
 }
 
-// hours adds up the runs of the last 24 hours. Of a run the catalog knows the units
-// and the times, of a day the ledger knows the methods; so the hours of a method are
+// hours adds up the runs of the last 24 hours. The catalog knows the units and the times
+// of a run. The ledger knows the methods, but only by day. So the hours of a method are
 // those of the jobs that call it.
 func (s *state) hours(u *quota.Usage, by grouping) hours {
-	h := hours{from: s.now.UTC().Truncate(time.Hour).Add(-(shown - 1) * time.Hour)}
+	h := hours{from: s.now.UTC().Truncate(time.Hour).Add(-(hoursShown - 1) * time.Hour)}
 	groups := map[string]*group{}
 	rolling := 0.0
 	for i := range s.runs {
@@ -55,12 +55,12 @@ func (s *state) hours(u *quota.Usage, by grouping) hours {
 		j := s.job(r.Job)
 		for _, w := range r.Work {
 			took := float64(w.Units) * s.shareOf(j, r.Job, u)
-			at := ended(r, &w)
+			at := endOf(r, &w)
 			if at.After(s.now.Add(-day - slack)) {
 				rolling += took
 			}
 			hour := int(at.Sub(h.from) / time.Hour)
-			if took == 0 || at.Before(h.from) || hour >= shown {
+			if took == 0 || at.Before(h.from) || hour >= hoursShown {
 				continue
 			}
 			name := r.Job
@@ -79,7 +79,7 @@ func (s *state) hours(u *quota.Usage, by grouping) hours {
 	for i, name := range slices.Sorted(maps.Keys(groups)) {
 		g := groups[name]
 		if by == byJob { // a job has its colour in every pool
-			i = slices.Index(s.rows(), name)
+			i = slices.Index(s.jobNames(), name)
 		}
 		g.class = "s" + strconv.Itoa(i%colours+1)
 		h.groups = append(h.groups, *g)
@@ -93,8 +93,8 @@ func (s *state) hours(u *quota.Usage, by grouping) hours {
 	return h
 }
 
-// ended is when work ended, or that it is under way.
-func ended(r *catalog.RunRecord, w *catalog.WorkRecord) time.Time {
+// endOf returns when work ended; for work under way, when its run ended or started.
+func endOf(r *catalog.RunRecord, w *catalog.WorkRecord) time.Time {
 	for _, t := range []time.Time{w.EndedAt, r.EndedAt} {
 		if !t.IsZero() {
 			return t
@@ -103,8 +103,8 @@ func ended(r *catalog.RunRecord, w *catalog.WorkRecord) time.Time {
 	return r.StartedAt
 }
 
-// shareOf is which part of what a job takes is of a pool. Of a job that is no longer
-// in the configuration the ledger knows it.
+// shareOf returns the part of a job's units that a pool pays for. If the job is no longer
+// configured, the ledger's spend tells.
 func (s *state) shareOf(j *job, name string, u *quota.Usage) float64 {
 	if j != nil {
 		return j.share[u.Pool.String()]
@@ -124,8 +124,8 @@ func (s *state) shareOf(j *job, name string, u *quota.Usage) float64 {
 	return float64(of) / float64(all)
 }
 
-// methodsOf are the methods that a job called of late, as the ledger has them; where it
-// has none, as its kind has.
+// methodsOf names the methods that a job called lately, by the ledger's spend or else by
+// the kind of the job.
 func (s *state) methodsOf(name string, u *quota.Usage) string {
 	var all []string
 	for _, sp := range s.spend {

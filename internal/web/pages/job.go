@@ -15,32 +15,32 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// job is a job with what it costs and when it goes on.
+// job is a job with its cost and its next start.
 type job struct {
 	*ingest.Job
 	class   book.Class
-	first   map[string]int64   // what its first call charges, by pool
-	share   map[string]float64 // which part of its units are of a pool
+	first   map[string]int64   // units of its first call, by pool
+	share   map[string]float64 // the part of its units that a pool pays, by pool
 	outage  quota.Policy       // of its calls
 	methods []string
 
-	last    *catalog.RunRecord // nil: there is none
+	last    *catalog.RunRecord // nil if it never ran
 	cost    cost
-	next    time.Time          // it is due
-	resume  time.Time          // deferred work goes on; zero: there is none
-	missed  time.Time          // it was due and nobody ran it
-	waiting int                // units of work that were deferred
+	next    time.Time          // when it is due
+	resume  time.Time          // when deferred work resumes, or zero
+	missed  time.Time          // when it was due and did not run, or zero
+	waiting int                // deferred units of work
 	fresh   []ingest.Freshness // of the regions of a search
 }
 
-// cost is what one run of a job needs.
+// cost is the cost of one run of a job.
 type cost struct {
 	units   int64
-	runs    int  // that it is the median of; 0: by the configuration, at most
-	unknown bool // no run was done, and nobody knows how much there is to do
+	runs    int  // how many runs it is the median of; 0: it is the highest cost, by the configuration
+	unknown bool // no run is done, and the configuration does not bound the cost
 }
 
-// newJob works out what the price book says of a job.
+// newJob prices a job by the price book.
 func (s *state) newJob(j *ingest.Job) *job {
 	n := &job{Job: j, methods: j.Kind.Methods(), first: map[string]int64{}, share: map[string]float64{}}
 	var whole, dearest int64
@@ -70,7 +70,7 @@ func (s *state) newJob(j *ingest.Job) *job {
 			n.share[key] = float64(sum) / float64(whole)
 		}
 	}
-	n.cost = most(j, dearest)
+	n.cost = maxCost(j, dearest)
 	n.next = j.Schedule().Next(s.now)
 	return n
 }
@@ -85,9 +85,9 @@ func (s *state) method(name string) (*book.Upstream, *book.Method) {
 	return nil, nil
 }
 
-// most is what a run costs at most, as it is configured, when each page is a call. Work
-// on what is known already has as much to do as there is.
-func most(j *ingest.Job, call int64) cost {
+// maxCost returns the highest cost of a run as configured, where each page is a call. The
+// cost of kinds that work on the catalog depends on what is there, and is unknown.
+func maxCost(j *ingest.Job, call int64) cost {
 	var works int
 	switch j.Kind {
 	case ingest.Trending:
@@ -101,7 +101,7 @@ func most(j *ingest.Job, call int64) cost {
 	}
 	units := int64(works) * int64(j.Pages) * call
 	if j.Kind == ingest.Uploads {
-		units += int64(works) * call // each begins with its channel
+		units += int64(works) * call // each starts with its channel
 	}
 	if j.MaxUnits > 0 {
 		units = min(units, j.MaxUnits)
@@ -109,17 +109,16 @@ func most(j *ingest.Job, call int64) cost {
 	return cost{units: units}
 }
 
-// What is remembered of a job: so many of its last runs, of which so many that were
-// done say what it costs.
+// A job's cost is the median of its last finished runs.
 const (
-	recent  = 30
-	costing = 10
+	recent  = 30 // runs of a job that are read
+	costing = 10 // finished runs that count
 )
 
-// late is how long after its time a run is missed: until then it may be on its way.
+// late is how long after its time a run counts as missed.
 const late = 5 * time.Minute
 
-// read asks the catalog about a job.
+// read reads the history of a job from the catalog.
 func (j *job) read(ctx context.Context, src *view.Sources, s *state) error {
 	runs, err := src.Catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: recent})
 	if err != nil {
@@ -139,7 +138,7 @@ func (j *job) read(ctx context.Context, src *view.Sources, s *state) error {
 		j.cost = cost{units: done[len(done)/2], runs: len(done)}
 	}
 	if j.resume, err = src.Runner.ResumeAt(ctx, j.Job, s.open); err != nil {
-		return fmt.Errorf("read what of %s was deferred: %w", j.Name, err)
+		return fmt.Errorf("read the deferred work of %s: %w", j.Name, err)
 	}
 	cursors, err := src.Catalog.Cursors(ctx, j.Name)
 	if err != nil {
@@ -162,9 +161,8 @@ func (j *job) read(ctx context.Context, src *view.Sources, s *state) error {
 	return err
 }
 
-// goes is when the job next does something, and whether that is to go on with what
-// was deferred.
-func (j *job) goes(now time.Time) (at time.Time, resumes bool) {
+// start returns when the job starts next, and whether it then resumes deferred work.
+func (j *job) start(now time.Time) (at time.Time, resumes bool) {
 	if !j.resume.IsZero() && j.resume.Before(j.next) {
 		if j.resume.Before(now) {
 			return now, true
@@ -174,8 +172,8 @@ func (j *job) goes(now time.Time) (at time.Time, resumes bool) {
 	return j.next, false
 }
 
-// of is the part of the cost that one pool bears.
-func (j *job) of(pool string) int64 { return int64(float64(j.cost.units)*j.share[pool] + 0.5) }
+// costIn returns the part of the cost that a pool pays.
+func (j *job) costIn(pool string) int64 { return int64(float64(j.cost.units)*j.share[pool] + 0.5) }
 
-// pools are those that the job charges, by name.
+// pools names the pools that the job charges, sorted.
 func (j *job) pools() []string { return slices.Sorted(maps.Keys(j.share)) }

@@ -10,19 +10,19 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// note is something that somebody should know.
+// note is a message of the page.
 type note struct {
 	Level level
 	Says  sentence
 }
 
-// notes tell of blocks and outages, and of what else is not as it should be.
+// notes returns the blocks, outages and other problems, or that there are none.
 func (s *state) notes() []note {
 	var all []note
 	all = append(all, s.outages()...)
 	all = append(all, s.blocks()...)
 	all = append(all, s.shortages()...)
-	all = append(all, s.unrun()...)
+	all = append(all, s.neverRun()...)
 	all = append(all, s.waiting()...)
 	for _, j := range s.jobs {
 		all = append(all, s.notesOf(j)...)
@@ -49,14 +49,14 @@ func (s *state) outages() (all []note) {
 func (s *state) blocks() (all []note) {
 	for i := range s.pools {
 		if u := &s.pools[i]; u.Blocked.After(u.Now) {
-			all = append(all, note{bad, say(u.Pool, " ", view.Shut(u.BlockedBy), " for everybody until ", s.at(u.Blocked), because(u.Reason),
+			all = append(all, note{bad, say(u.Pool, " ", view.Shut(u.BlockedBy), " for everybody until ", s.moment(u.Blocked), because(u.Reason),
 				". It opens by itself; to open it now: ingestor quota unblock ", u.Pool)})
 		}
 	}
 	return all
 }
 
-// shortages tell of pools that have something left, but not for all that is to come.
+// shortages returns a note for each pool whose units do not last for the runs to come.
 func (s *state) shortages() (all []note) {
 	for i := range s.pools {
 		u := &s.pools[i]
@@ -64,14 +64,14 @@ func (s *state) shortages() (all []note) {
 			continue
 		}
 		if f := s.forecast(u); f != nil && !f.Fits {
-			all = append(all, note{warn, append(say(u.Pool, " will not last until ", f.Until, ": "), f.Short()...)})
+			all = append(all, note{warn, append(say(u.Pool, " will not last until ", f.Until, ": "), f.Lack()...)})
 		}
 	}
 	return all
 }
 
-// unrun tells of jobs that never ran, as all are at first.
-func (s *state) unrun() []note {
+// neverRun returns a note that names the jobs that were due and never ran.
+func (s *state) neverRun() []note {
 	var names []string
 	for _, j := range s.jobs {
 		if !j.missed.IsZero() && j.last == nil {
@@ -87,7 +87,7 @@ func (s *state) unrun() []note {
 	return []note{{warn, say(list(names), " have not run yet. ingestor run runs them when they are due; ingestor run --once runs them now")}}
 }
 
-// waiting tells of jobs that cannot go: in one note of those that wait for the same.
+// waiting returns a note for each cause that keeps jobs from starting.
 func (s *state) waiting() (all []note) {
 	type cause struct {
 		until time.Time
@@ -100,14 +100,14 @@ func (s *state) waiting() (all []note) {
 		if s.outage != nil || !c.shut() || c.never || !j.resume.IsZero() {
 			continue
 		}
-		of := cause{c.until, c.why()}
-		if names[of] == nil {
-			causes = append(causes, of)
+		why := cause{c.until, c.why()}
+		if names[why] == nil {
+			causes = append(causes, why)
 		}
-		names[of] = append(names[of], j.Name)
+		names[why] = append(names[why], j.Name)
 	}
-	for _, of := range causes {
-		all = append(all, note{warn, say(list(names[of]), " cannot start before ", s.at(of.until), ": ", of.why)})
+	for _, c := range causes {
+		all = append(all, note{warn, say(list(names[c]), " cannot start before ", s.moment(c.until), ": ", c.why)})
 	}
 	return all
 }
@@ -116,20 +116,20 @@ func (s *state) notesOf(j *job) (all []note) {
 	c := s.chanceOf(j)
 	switch shut := s.outage == nil && c.shut() && !c.never; {
 	case s.outage == nil && c.never:
-		all = append(all, note{bad, append(say(j.Name, " can never start: "), c.tooDear()...)})
+		all = append(all, note{bad, append(say(j.Name, " can never start: "), c.tooExpensive()...)})
 	case shut && !j.resume.IsZero():
-		all = append(all, note{warn, say(j.Name, " resumes by itself at ", s.at(c.until), ", with ", count(int64(j.waiting), "unit"), " of work that ", waits(j.waiting), ": ", c.why(), ". Fetched data stays")})
+		all = append(all, note{warn, say(j.Name, " resumes by itself at ", s.moment(c.until), ", with ", count(int64(j.waiting), "unit"), " of work that ", waits(j.waiting), ": ", c.why(), ". Fetched data stays")})
 	case !j.resume.IsZero():
-		all = append(all, note{warn, say(j.Name, " resumes by itself at ", s.at(j.resume), ", with ", count(int64(j.waiting), "unit"), " of work that ", waits(j.waiting), ". Fetched data stays")})
+		all = append(all, note{warn, say(j.Name, " resumes by itself at ", s.moment(j.resume), ", with ", count(int64(j.waiting), "unit"), " of work that ", waits(j.waiting), ". Fetched data stays")})
 	}
 	if !j.missed.IsZero() && j.last != nil {
-		all = append(all, note{bad, say(j.Name, " was due at ", s.at(j.missed), " and has not run: check that ingestor run, or its timer, is up")})
+		all = append(all, note{bad, say(j.Name, " was due at ", s.moment(j.missed), " and has not run: check that ingestor run, or its timer, is up")})
 	}
 	if j.last != nil && j.last.State == catalog.Running {
-		all = append(all, note{good, say(j.Name, " has been running since ", s.at(j.last.StartedAt), ", with ", count(view.Total(j.last).Units, "unit"), " so far")})
+		all = append(all, note{good, say(j.Name, " has been running since ", s.moment(j.last.StartedAt), ", with ", count(view.Total(j.last).Units, "unit"), " so far")})
 	}
 	if j.last != nil && j.last.State == catalog.Failed {
-		all = append(all, note{warn, say("The last run of ", j.Name, ", ", s.at(j.last.StartedAt), ", failed", failures(j.last))})
+		all = append(all, note{warn, say("The last run of ", j.Name, ", ", s.moment(j.last.StartedAt), ", failed", failed(j.last))})
 	}
 	return all
 }
@@ -141,8 +141,8 @@ func waits(n int) string {
 	return "were deferred or will be retried"
 }
 
-// failures name the work of a run that failed.
-func failures(r *catalog.RunRecord) string {
+// failed names the failed work of a run, and why the first of it failed.
+func failed(r *catalog.RunRecord) string {
 	var names []string
 	why := r.Error
 	for _, w := range r.Work {

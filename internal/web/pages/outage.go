@@ -7,21 +7,21 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// lost says why nothing is known of the pools. The error itself is for the log: it may
-// name addresses.
+// lost says why the pools are not known. The error itself is for the log only, because it
+// may name addresses.
 func (s *state) lost() sentence {
 	var forgotten *quota.ForgottenError
 	switch {
 	case errors.As(s.outage, &forgotten):
-		return say("the ledger has forgotten what was spent of ", forgotten.Pool, " since ", s.at(forgotten.Born))
+		return say("the ledger has forgotten what was spent of ", forgotten.Pool, " since ", s.moment(forgotten.Born))
 	case errors.Is(s.outage, quota.ErrStaleBook):
 		return say("another process uses a newer price book than this server")
 	}
 	return say("the ledger cannot be reached")
 }
 
-// cure says what to do about it.
-func (s *state) cure() sentence {
+// remedy says what to do about it.
+func (s *state) remedy() sentence {
 	var forgotten *quota.ForgottenError
 	switch {
 	case errors.As(s.outage, &forgotten):
@@ -32,9 +32,9 @@ func (s *state) cure() sentence {
 	return say("To see what is wrong: ingestor check")
 }
 
-// unknown is the verdict while nothing is known of the pools.
+// unknown returns the verdict while the pools are not known.
 func (s *state) unknown(next *chance) verdict {
-	says := append(say("It is not known whether the next run, ", next.job.Name, " at ", s.at(next.at), ", can start: "), s.lost()...)
+	says := append(say("It is not known whether the next run, ", next.job.Name, " at ", s.moment(next.at), ", can start: "), s.lost()...)
 	v := verdict{Level: bad, Word: "Not known", Says: says}
 	calls := strings.Join(next.job.methods, " and ")
 	if next.job.outage == quota.Admit && !errors.Is(s.outage, quota.ErrStaleBook) {
@@ -43,12 +43,12 @@ func (s *state) unknown(next *chance) verdict {
 	} else {
 		v.More = append(v.More, say("Until then its calls (", calls, ") are refused. Fetched data stays"))
 	}
-	v.More = append(v.More, s.cure())
+	v.More = append(v.More, s.remedy())
 	return v
 }
 
-// fromBook are the pools that jobs charge, of which nothing else is known.
-func (s *state) fromBook() (all []quota.Usage) {
+// poolsOfJobs returns the pools that jobs charge, of which nothing else is known.
+func (s *state) poolsOfJobs() (all []quota.Usage) {
 	seen := map[string]bool{}
 	for _, j := range s.jobs {
 		for _, name := range j.pools() {

@@ -1,13 +1,11 @@
-// Package pages shows people how the quota stands and what runs did: pages of
-// HTML that are made on the server, work without JavaScript, and load nothing from
-// anywhere else.
+// Package pages serves HTML pages that show people the quota and the runs. The server
+// renders them. They work without JavaScript and load nothing from other hosts.
 //
-// A page is made in three steps. What ledger and catalog say is read once (state.go);
-// each section turns a part of it into words and numbers (verdict.go, pool.go,
-// region.go, run.go); templates put them into HTML, which escapes all of it. What an
-// upstream calls its videos is text like any other.
+// A page is made in three steps. It reads the ledger and the catalog once (state.go). Each
+// section turns a part of that into words and numbers (verdict.go, pool.go, region.go,
+// run.go). Templates turn these into HTML and escape all text, titles of videos too.
 //
-// A page comes whatever fails below it: what could not be read is said in its place.
+// A page is served whatever fails below it, and says what could not be read.
 package pages
 
 import (
@@ -20,41 +18,41 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Options are what [New] can be told; all but Timeout are needed.
+// Options are the settings of [New]. Only Timeout may be zero.
 type Options struct {
 	Clock  quota.Clock
 	Log    *slog.Logger
-	MaxAge time.Duration // a chart that is older is stale
+	MaxAge time.Duration // an older chart is stale
 
-	// Timeout is how long ledger and catalog are waited for, each; zero is 3s.
+	// Timeout bounds the wait for the ledger, and that for the catalog; zero is 3s.
 	Timeout time.Duration
 }
 
-// Board makes the pages.
+// Board serves the pages.
 type Board struct {
-	from    func() view.Sources
+	sources func() view.Sources
 	clock   quota.Clock
 	log     *slog.Logger
 	maxAge  time.Duration
 	timeout time.Duration
 }
 
-// New returns pages that tell of what from returns, which is asked once for each.
-func New(from func() view.Sources, o *Options) *Board {
-	b := &Board{from: from, clock: o.Clock, log: o.Log, maxAge: o.MaxAge, timeout: o.Timeout}
+// New returns a board that calls sources once for each page and shows them.
+func New(sources func() view.Sources, o *Options) *Board {
+	b := &Board{sources: sources, clock: o.Clock, log: o.Log, maxAge: o.MaxAge, timeout: o.Timeout}
 	if b.timeout == 0 {
 		b.timeout = 3 * time.Second
 	}
 	return b
 }
 
-// Home answers with how things stand: /, and /?by=method.
+// Home serves the first page: /, or /?by=method to group spend by method.
 func (b *Board) Home(w http.ResponseWriter, r *http.Request) {
 	by := byJob
 	if r.URL.Query().Get("by") == string(byMethod) {
 		by = byMethod
 	}
-	src := b.from()
+	src := b.sources()
 	s := b.read(r.Context(), &src)
 	b.show(w, r, http.StatusOK, "home", &home{
 		Page:    s.page("How the quota stands", true),
@@ -68,7 +66,7 @@ func (b *Board) Home(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// home is what the template of that name shows.
+// home is the data of the template home.html.
 type home struct {
 	Page
 	Verdict verdict
@@ -80,8 +78,8 @@ type home struct {
 	Runs    timeline
 }
 
-// within bounds how long a page waits for what it tells of.
-func (b *Board) within(ctx context.Context, ask func(context.Context) error) error {
+// withTimeout runs ask with the timeout of a page.
+func (b *Board) withTimeout(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
 	return ask(ctx)

@@ -10,17 +10,17 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// poolSection is what is shown of a pool.
+// poolSection is the data of the template pool.html.
 type poolSection struct {
 	Name     string
 	Level    level
 	State    string // in a word or two
 	Windows  []windowRow
-	Hours    template.HTML // the chart, on a wide page
-	Narrow   template.HTML // on a narrow one
+	Hours    template.HTML // the chart for a wide screen
+	Narrow   template.HTML // the chart for a narrow screen
 	Groups   []legend
 	Total    string
-	Others   string // used by others than runs; empty if nothing
+	Others   string // units that callers other than runs used, or empty
 	Forecast *forecast
 }
 
@@ -34,14 +34,14 @@ type windowRow struct {
 	Level               level
 	NextUnits           string
 	Next, Reset         *moment
-	All                 bool   // of it comes back next
-	After               string // how long after the reset that is
+	All                 bool   // whether all of it comes back next
+	After               string // how long after the reset it does
 }
 
-// legend is a line below a chart.
+// legend is a line of the legend of a chart.
 type legend struct{ Class, Name, Units, Share string }
 
-// poolSections are the pools that are in use, those in trouble first.
+// poolSections returns the pools in use, those with problems first.
 func (s *state) poolSections(by grouping) (all []poolSection) {
 	for i := range s.pools {
 		if u := &s.pools[i]; s.used(u) {
@@ -54,7 +54,7 @@ func (s *state) poolSections(by grouping) (all []poolSection) {
 	return all
 }
 
-// unused are the pools that nobody has charged, and no job will.
+// unused names the pools without spend that no job charges.
 func (s *state) unused() (names []string) {
 	for i := range s.pools {
 		if u := &s.pools[i]; !s.used(u) {
@@ -64,10 +64,10 @@ func (s *state) unused() (names []string) {
 	return names
 }
 
-// used reports whether a pool is worth a section.
+// used reports whether a pool gets a section.
 func (s *state) used(u *quota.Usage) bool { return u.Known || s.jobsOf(u.Pool.String()) > 0 }
 
-// jobsOf is how many jobs charge a pool.
+// jobsOf returns how many jobs charge a pool.
 func (s *state) jobsOf(pool string) (n int) {
 	for _, j := range s.jobs {
 		if j.share[pool] > 0 {
@@ -119,7 +119,7 @@ func (s *state) poolSection(u *quota.Usage, by grouping) poolSection {
 
 func (s *state) windowRow(w *quota.WindowUsage) windowRow {
 	row := windowRow{
-		Within: within(w), Used: view.Number(w.Used), Limit: view.Number(w.Limit), Quota: view.Number(w.Quota), Headroom: view.Number(w.Headroom),
+		Within: period(w), Used: view.Number(w.Used), Limit: view.Number(w.Limit), Quota: view.Number(w.Quota), Headroom: view.Number(w.Headroom),
 		Left: view.Number(w.Remaining), Level: good,
 	}
 	if w.Quota > 0 {
@@ -127,7 +127,7 @@ func (s *state) windowRow(w *quota.WindowUsage) windowRow {
 		row.LimitPart = min(w.Limit*1000/w.Quota, 1000)
 	}
 	if w.Used > 0 {
-		row.UsedPart = max(row.UsedPart, 4) // so that it is seen
+		row.UsedPart = max(row.UsedPart, 4) // so that it is visible
 	}
 	if w.Limit > 0 {
 		row.Percent = w.Used * 100 / w.Limit
@@ -139,11 +139,11 @@ func (s *state) windowRow(w *quota.WindowUsage) windowRow {
 		row.Level = warn
 	}
 	if w.NextUnits > 0 {
-		at := s.at(w.NextAt)
+		at := s.moment(w.NextAt)
 		row.Next, row.NextUnits, row.All = &at, view.Number(w.NextUnits), w.NextUnits >= w.Used
 	}
 	if w.Used > 0 && w.ResetAt.After(s.now) {
-		at := s.at(w.ResetAt)
+		at := s.moment(w.ResetAt)
 		row.Reset = &at
 		if w.NextAt.After(w.ResetAt) {
 			row.After = span(w.NextAt.Sub(w.ResetAt))

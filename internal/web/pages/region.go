@@ -46,10 +46,10 @@ func (s *state) regions() []region {
 func (s *state) region(job string, f *view.Feed, fetches func(*job) bool) region {
 	r := region{Feed: *f, Job: job, State: f.Standing()}
 	if f.FetchedAt != nil {
-		at := s.at(*f.FetchedAt)
+		at := s.moment(*f.FetchedAt)
 		r.Fetched = &at
 	}
-	s.around(&r, fetches)
+	s.addRuns(&r, fetches)
 	return r
 }
 
@@ -100,11 +100,11 @@ func (r *region) nextRun() any {
 	return r.Next
 }
 
-// rank sorts levels, the worst first.
+// rank orders levels, the worst first.
 func rank(l level) string { return map[level]string{bad: "0", warn: "1", good: "2"}[l] }
 
-// around finds the last run and the next one of jobs that fetch a region.
-func (s *state) around(r *region, fetches func(*job) bool) {
+// addRuns adds the last work and the next run of the jobs that fetch a region.
+func (s *state) addRuns(r *region, fetches func(*job) bool) {
 	var last, next time.Time
 	for i := range s.runs {
 		j := s.job(s.runs[i].Job)
@@ -112,21 +112,21 @@ func (s *state) around(r *region, fetches func(*job) bool) {
 			continue
 		}
 		for _, w := range s.runs[i].Work {
-			if at := ended(&s.runs[i], &w); w.Region == r.Region && at.After(last) {
-				m := s.at(at)
+			if at := endOf(&s.runs[i], &w); w.Region == r.Region && at.After(last) {
+				m := s.moment(at)
 				last, r.Last, r.LastState = at, &m, w.State
 			}
 		}
 	}
 	for _, j := range s.jobs {
-		if at, resumes := j.goes(s.now); fetches(j) && !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			m := s.at(at)
+		if at, resumes := j.start(s.now); fetches(j) && !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			m := s.moment(at)
 			next, r.Next, r.Waits = at, &m, resumes
 		}
 	}
 }
 
-// fetches reports whether a job fetches a chart.
+// fetches reports whether a job fetches the chart of a feed.
 func (j *job) fetches(f *view.Feed) bool {
 	return slices.Contains(j.Regions, f.Region) && slices.Contains(j.Categories, cmp.Or(f.Category, "0"))
 }

@@ -20,29 +20,29 @@ var static embed.FS
 
 var templates = template.Must(template.ParseFS(pages, "page/*.html"))
 
-// policy lets a page load its own stylesheet, script and icon, ask this server, and
-// nothing else.
+// policy lets a page load its stylesheet, script and icon, and call this server. It
+// forbids everything else.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// Page is what every page has.
+// Page is the data that every page has.
 type Page struct {
 	Title     string
 	Now       moment // to the minute
-	Live      bool   // it updates itself
-	Searching bool   // it has a form of its own to search
+	Live      bool   // whether the page updates itself
+	Searching bool   // whether it has a search form of its own
 }
 
 func (s *state) page(title string, live bool) Page {
 	return Page{Title: title, Now: s.clock(s.now), Live: live}
 }
 
-// show answers with a page. It is whole before the first byte of it leaves, and is not
-// sent again to who has it.
+// show renders a page and sends it, unless the client already has it. An error while
+// rendering leaves no half-sent page.
 func (b *Board) show(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
 	var body bytes.Buffer
 	if err := templates.ExecuteTemplate(&body, name+".html", data); err != nil {
-		panic(err) // a template of ours that does not fit its data
+		panic(err) // a template does not fit its data
 	}
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -53,7 +53,7 @@ func (b *Board) show(w http.ResponseWriter, r *http.Request, status int, name st
 	}
 	h.Set("Content-Length", strconv.Itoa(body.Len()))
 	w.WriteHeader(status)
-	_, _ = w.Write(body.Bytes()) // who asked may have gone
+	_, _ = w.Write(body.Bytes()) // the client may have hung up
 }
 
 // asset is a file that pages load.
@@ -62,7 +62,7 @@ type asset struct {
 	body []byte
 }
 
-// assets are the files by name. The stylesheet has that of the pictures in it.
+// assets holds the files by name. The stylesheet includes that of the charts.
 var assets = func() map[string]asset {
 	all := map[string]asset{}
 	for name, kind := range map[string]string{
@@ -80,16 +80,16 @@ var assets = func() map[string]asset {
 	return all
 }()
 
-// Static answers with a file that pages load: /static/{name}.
+// Static serves a file that pages load: /static/{name}.
 func (b *Board) Static(w http.ResponseWriter, r *http.Request) {
 	a, ok := assets[r.PathValue("name")]
 	if !ok {
-		b.missing(w, r, "There is no such file")
+		b.Problem(w, r, http.StatusNotFound, "There is no such file")
 		return
 	}
 	h := w.Header()
 	h.Set("Content-Type", a.kind)
 	h.Set("Cache-Control", "no-cache")
 	h.Set("Content-Length", strconv.Itoa(len(a.body)))
-	_, _ = w.Write(a.body) // who asked may have gone
+	_, _ = w.Write(a.body) // the client may have hung up
 }

@@ -7,22 +7,22 @@ import (
 	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
-// timeline is what runs did.
+// timeline is the data of the section on runs.
 type timeline struct {
 	Wide, Narrow template.HTML
 	Latest       *table
 	Jobs         []jobRow
-	Partial      bool // there were more than could be shown
+	Partial      bool // whether the oldest runs are left out
 }
 
-// jobRow is a job with its schedule.
+// jobRow is a row of the table of jobs.
 type jobRow struct {
 	Name, Schedule, Cost string
 	Next                 *moment
 	Methods              string
 }
 
-// latest is how many runs the table has.
+// latest is the number of runs in the table.
 const latest = 12
 
 func (s *state) timeline() timeline {
@@ -33,7 +33,7 @@ func (s *state) timeline() timeline {
 	for _, j := range s.jobs {
 		row := jobRow{Name: j.Name, Schedule: j.Schedule().String()}
 		if !j.next.IsZero() {
-			at := s.at(j.next)
+			at := s.moment(j.next)
 			row.Next = &at
 		}
 		row.Cost = count(j.cost.units, "unit")
@@ -48,8 +48,8 @@ func (s *state) timeline() timeline {
 	return t
 }
 
-// rows are the jobs of the timeline: those of the configuration, and those that ran.
-func (s *state) rows() (names []string) {
+// jobNames names the jobs of the timeline: the configured ones and those that ran.
+func (s *state) jobNames() (names []string) {
 	for _, j := range s.jobs {
 		names = append(names, j.Name)
 	}

@@ -10,14 +10,14 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// day is how much of the past is shown. A window of 24h forgets a little later, by its
-// precision: what runs took is looked for that much longer.
+// day is how much of the past a page shows. A window of 24h counts units a little longer
+// than that, by its precision: slack adds as much to the runs that are read.
 const (
 	day   = 24 * time.Hour
 	slack = 2 * time.Minute
 )
 
-// state is what ledger and catalog say, read once for a page.
+// state is the state of the ledger and the catalog, read once for a page.
 type state struct {
 	now    time.Time
 	maxAge time.Duration
@@ -25,25 +25,25 @@ type state struct {
 	jobs   []*job
 
 	pools  []quota.Usage
-	spend  []quota.Spent // of the days that the last 24 hours touch, by pool, job and method
-	outage error         // why there is nothing of the ledger
+	spend  []quota.Spent // of the days in the last 24 hours, by pool, job and method
+	outage error         // why the ledger could not be read
 
 	feeds   []view.Feed
 	runs    []catalog.RunRecord // of the last 24 hours, the latest first
-	unread  error               // why there is nothing of the catalog
-	partial bool                // there were more runs than are shown
+	unread  error               // why the catalog could not be read
+	partial bool                // whether the oldest runs are left out
 }
 
-// read asks ledger and catalog. What fails is kept as what is known: nothing.
+// read reads the ledger and the catalog. An error stays in the state, for the page to say.
 func (b *Board) read(ctx context.Context, src *view.Sources) *state {
 	s := &state{now: b.clock.Now(), maxAge: b.maxAge, book: src.Ledger.Book()}
 	for _, j := range src.Jobs {
 		s.jobs = append(s.jobs, s.newJob(j))
 	}
-	s.outage = b.within(ctx, func(ctx context.Context) error { return s.readLedger(ctx, src.Ledger) })
-	s.unread = b.within(ctx, func(ctx context.Context) error { return s.readCatalog(ctx, src) })
+	s.outage = b.withTimeout(ctx, func(ctx context.Context) error { return s.readLedger(ctx, src.Ledger) })
+	s.unread = b.withTimeout(ctx, func(ctx context.Context) error { return s.readCatalog(ctx, src) })
 	if s.outage != nil {
-		s.pools, s.spend = s.fromBook(), nil
+		s.pools, s.spend = s.poolsOfJobs(), nil
 	}
 	if ctx.Err() == nil {
 		if s.outage != nil {
@@ -81,14 +81,14 @@ func (s *state) readCatalog(ctx context.Context, src *view.Sources) error {
 	return nil
 }
 
-// mostRuns are read for a page: one a minute, and some.
-const mostRuns = 2000
+// maxRuns bounds the runs of a page: more than one a minute.
+const maxRuns = 2000
 
-// readRuns reads the runs that did something within the last 24 hours.
+// readRuns reads the runs of the last 24 hours.
 func (s *state) readRuns(ctx context.Context, c *catalog.Catalog) error {
 	const page = 100
 	since := s.now.Add(-day - slack)
-	for before := int64(0); len(s.runs) < mostRuns; {
+	for before := int64(0); len(s.runs) < maxRuns; {
 		all, err := c.Runs(ctx, catalog.RunsQuery{Before: before, Limit: page})
 		if err != nil {
 			return fmt.Errorf("read the runs: %w", err)
@@ -109,7 +109,7 @@ func (s *state) readRuns(ctx context.Context, c *catalog.Catalog) error {
 	return nil
 }
 
-// pool returns how a pool stands, or nil.
+// pool returns the usage of a pool, or nil if the price book has none of that name.
 func (s *state) pool(name string) *quota.Usage {
 	for i := range s.pools {
 		if s.pools[i].Pool.String() == name {
@@ -119,13 +119,13 @@ func (s *state) pool(name string) *quota.Usage {
 	return nil
 }
 
-// open reports whether a pool is open, for all that is known.
+// open reports whether a pool is known to be open.
 func (s *state) open(name string) bool {
 	u := s.pool(name)
 	return u != nil && s.outage == nil && !u.Blocked.After(u.Now)
 }
 
-// job returns a job of the configuration, or nil.
+// job returns a configured job, or nil.
 func (s *state) job(name string) *job {
 	for _, j := range s.jobs {
 		if j.Name == name {

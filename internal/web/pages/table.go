@@ -73,7 +73,7 @@ func (s *state) cell(value any) cell {
 	case time.Duration:
 		return cell{Text: span(v)}
 	case time.Time:
-		at := s.at(v)
+		at := s.moment(v)
 		return cell{At: &at}
 	case *moment:
 		return cell{At: v}
@@ -88,7 +88,7 @@ func (s *state) cell(value any) cell {
 	case view.Reason:
 		why := &whyAndWhen{Why: v.Why}
 		if v.Until.After(s.now) {
-			at := s.at(v.Until)
+			at := s.moment(v.Until)
 			why.Resumes = &at
 		}
 		return cell{Why: why, Class: "long"}

@@ -15,7 +15,7 @@ const (
 	bad  = view.Bad
 )
 
-// verdict answers the first question: can the next run go?
+// verdict answers the first question: can the next run start?
 type verdict struct {
 	Level level
 	Word  string
@@ -23,7 +23,7 @@ type verdict struct {
 	More  []sentence
 }
 
-// verdict says whether the next run can go.
+// verdict says whether the next run can start.
 func (s *state) verdict() verdict {
 	all := s.chances()
 	if len(all) == 0 {
@@ -34,35 +34,35 @@ func (s *state) verdict() verdict {
 	case s.outage != nil:
 		return s.unknown(&next)
 	case next.never:
-		return verdict{Level: bad, Word: "It cannot start", Says: append(s.told(&next, " can never start: "), next.tooDear()...)}
+		return verdict{Level: bad, Word: "It cannot start", Says: append(s.sayOf(&next, " can never start: "), next.tooExpensive()...)}
 	case open < 0:
 		all = slices.DeleteFunc(all, func(c chance) bool { return c.never })
 		first := slices.MinFunc(all, func(a, b chance) int { return a.until.Compare(b.until) })
-		return verdict{Level: bad, Word: "Nothing can start", Says: say("No run can start before ", s.at(first.until), ": ", first.why()), More: s.spenders(&first)}
+		return verdict{Level: bad, Word: "Nothing can start", Says: say("No run can start before ", s.moment(first.until), ": ", first.why()), More: s.spenders(&first)}
 	case next.shut():
-		other := say(all[open].job.Name, " can start, at ", s.at(all[open].at))
-		return verdict{Level: bad, Word: "It cannot start", Says: s.told(&next, " cannot start before ", s.at(next.until), ": ", next.why()), More: append(s.spenders(&next), other)}
-	case !next.whole():
+		other := say(all[open].job.Name, " can start, at ", s.moment(all[open].at))
+		return verdict{Level: bad, Word: "It cannot start", Says: s.sayOf(&next, " cannot start before ", s.moment(next.until), ": ", next.why()), More: append(s.spenders(&next), other)}
+	case !next.enough():
 		rest := say("The rest is deferred and resumes by itself when units come back")
-		return verdict{Level: warn, Word: "It can start, not finish", Says: s.told(&next, " can start but not finish: ", next.needs(), ", and ", view.Number(next.free), " are left of ",
-			next.pool.Pool, " ", within(next.window)), More: append([]sentence{rest}, s.spenders(&next)...)}
+		return verdict{Level: warn, Word: "It can start, not finish", Says: s.sayOf(&next, " can start but not finish: ", next.needs(), ", and ", view.Number(next.free), " are left of ",
+			next.pool.Pool, " ", period(next.window)), More: append([]sentence{rest}, s.spenders(&next)...)}
 	}
-	return s.canGo(&next, all)
+	return s.canStart(&next, all)
 }
 
-// canGo is the verdict of a run that can, the next of all.
-func (s *state) canGo(next *chance, all []chance) verdict {
-	v := verdict{Level: good, Word: "It can start", Says: s.told(next, " can start: ", next.needs())}
+// canStart returns the verdict of a next run that can start.
+func (s *state) canStart(next *chance, all []chance) verdict {
+	v := verdict{Level: good, Word: "It can start", Says: s.sayOf(next, " can start: ", next.needs())}
 	if next.window != nil {
 		v.Says = append(v.Says, say(", and ", view.Number(next.free), " are left of ", next.pool.Pool)...)
 	}
 	if waiting := slices.DeleteFunc(all, func(c chance) bool { return c.until.IsZero() }); len(waiting) > 0 {
 		v.Level, v.Word = warn, "It can start, others cannot"
-		v.More = s.held(waiting)
+		v.More = s.shortOf(waiting)
 	}
 	if missed := next.job.missed; !missed.IsZero() {
 		v.Level, v.Word = warn, "It could start"
-		v.More = append(v.More, say("It was due at ", s.at(missed), " and has not run: check that ingestor run, or its timer, is up"))
+		v.More = append(v.More, say("It was due at ", s.moment(missed), " and has not run: check that ingestor run, or its timer, is up"))
 	}
 	if s.unread != nil {
 		v.Level = warn
@@ -70,23 +70,23 @@ func (s *state) canGo(next *chance, all []chance) verdict {
 	return v
 }
 
-// held says which runs cannot go yet, and who spent what the first of them lacks.
-func (s *state) held(waiting []chance) []sentence {
+// shortOf says which runs cannot start yet, and who spent the units that the first lacks.
+func (s *state) shortOf(waiting []chance) []sentence {
 	var names []string
 	for i := range waiting {
 		names = append(names, waiting[i].job.Name)
 	}
 	first := slices.MinFunc(waiting, func(a, b chance) int { return a.until.Compare(b.until) })
-	return append([]sentence{say(list(names), " cannot start before ", s.at(first.until), ": ", first.why())}, s.spenders(&first)...)
+	return append([]sentence{say(list(names), " cannot start before ", s.moment(first.until), ": ", first.why())}, s.spenders(&first)...)
 }
 
-// told says something of a run that is to come.
-func (s *state) told(c *chance, says ...any) sentence {
+// sayOf starts a sentence with a future run.
+func (s *state) sayOf(c *chance, rest ...any) sentence {
 	name := "The next run, " + c.job.Name
 	if c.resumes {
 		name = "Deferred work of " + c.job.Name + ", to resume"
 	}
-	return say(append([]any{name, " at ", s.at(c.at), ","}, says...)...)
+	return say(append([]any{name, " at ", s.moment(c.at), ","}, rest...)...)
 }
 
 func because(reason string) string {
@@ -96,7 +96,7 @@ func because(reason string) string {
 	return " (" + reason + ")"
 }
 
-// spenders says who spent what is missing.
+// spenders says who spent the units that are missing.
 func (s *state) spenders(c *chance) []sentence {
 	var who []string
 	h := s.hours(c.pool, byJob)

@@ -9,19 +9,19 @@ import (
 	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
-// moment is an instant for people and for programs.
+// moment is a time for people and for programs.
 type moment struct{ ISO, Text, Relative string }
 
-// part is a part of a sentence: text, or a moment.
+// part is a part of a sentence: text or a time.
 type part struct {
 	Text string
 	At   *moment
 }
 
-// sentence is what is told in words, with its times marked as such.
+// sentence is text in which times are marked as such.
 type sentence []part
 
-// say puts strings and moments together.
+// say makes a sentence of strings and moments.
 func say(parts ...any) sentence {
 	all := make(sentence, 0, len(parts))
 	for _, p := range parts {
@@ -35,7 +35,7 @@ func say(parts ...any) sentence {
 	return all
 }
 
-// String is the sentence as plain text.
+// String returns the sentence as plain text.
 func (s sentence) String() string {
 	var b strings.Builder
 	for _, p := range s {
@@ -50,20 +50,20 @@ func (s sentence) String() string {
 	return b.String()
 }
 
-// at is an instant as people are told of it, seen from now.
-func (s *state) at(t time.Time) moment {
+// moment returns a time as people read it at the time of the page.
+func (s *state) moment(t time.Time) moment {
 	t = t.UTC()
 	return moment{ISO: t.Format(time.RFC3339), Text: s.stamp(t), Relative: relative(t.Sub(s.now))}
 }
 
-// clock is an instant without how far off it is.
+// clock returns a time without its distance from now.
 func (s *state) clock(t time.Time) moment {
-	m := s.at(t)
+	m := s.moment(t)
 	m.Relative = ""
 	return m
 }
 
-// stamp is an instant with its day, where that is not today.
+// stamp writes a time, with its day if that is not today.
 func (s *state) stamp(t time.Time) string {
 	const clock = "15:04 UTC"
 	t = t.UTC()
@@ -81,7 +81,7 @@ func (s *state) stamp(t time.Time) string {
 	return t.Format(clock + " on 2 January")
 }
 
-// relative says how far off something is.
+// relative says how far a time is from now.
 func relative(d time.Duration) string {
 	switch {
 	case d > -30*time.Second && d < 30*time.Second:
@@ -92,7 +92,7 @@ func relative(d time.Duration) string {
 	return "in " + span(d)
 }
 
-// span is a length of time in words, to two places at most.
+// span writes a duration with at most two units.
 func span(d time.Duration) string {
 	switch d = d.Round(time.Second); {
 	case d < time.Second:
@@ -113,7 +113,7 @@ func span(d time.Duration) string {
 	return count(int64(d/(24*time.Hour)), "day")
 }
 
-// count is a number of things.
+// count writes a number of things.
 func count(n int64, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -121,7 +121,7 @@ func count(n int64, thing string) string {
 	return view.Number(n) + " " + thing + "s"
 }
 
-// list puts names together, the first few of many.
+// list joins names with "and"; of many it names the first five.
 func list(names []string) string {
 	const most = 5
 	if n := len(names); n > most {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// at is the state of a page that is made at 20:00 UTC.
-var at = &state{now: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)}
+// page is the state of a page at 20:00 UTC.
+var page = &state{now: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)}
 
 func TestTimesSayTheirDayUnlessItIsToday(t *testing.T) {
 	for d, want := range map[time.Duration]string{
@@ -20,7 +20,7 @@ func TestTimesSayTheirDayUnlessItIsToday(t *testing.T) {
 		60 * 24 * time.Hour:   "20:00 UTC on 19 January 2027 (in 60 days)",
 		-400 * 24 * time.Hour: "20:00 UTC on 16 October 2025 (400 days ago)",
 	} {
-		if got := say(at.at(at.now.Add(d))).String(); got != want {
+		if got := say(page.moment(page.now.Add(d))).String(); got != want {
 			t.Errorf("%s from now is %q, not %q", d, got, want)
 		}
 	}
