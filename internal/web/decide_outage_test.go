@@ -128,7 +128,7 @@ func TestOutagesDoNotFloodTheLog(t *testing.T) {
 	}
 	r.Clock.Advance(time.Minute)
 	ask(20)
-	if said := lines(); len(said) != 4 || !strings.Contains(said[3], "unsaid=19") {
+	if said := lines(); len(said) != 4 || !strings.Contains(said[3], "skipped=19") {
 		t.Errorf("a minute later it has\n%s", strings.Join(said, ""))
 	}
 }

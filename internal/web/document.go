@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// openAPI describes what stands in the table under /api/ and /v1/.
+// openAPI describes the routes under /api/ and /v1/.
 //
 //go:embed openapi.json
 var openAPI json.RawMessage

@@ -36,11 +36,11 @@ func TestWhatWasNotFetched(t *testing.T) {
 	r := newRig(t, nil)
 	r.missing("/api/v1/trending?region=FR", "nor any other")
 	r.Run("trending")
-	r.missing("/api/v1/trending?region=FR", "there is no chart of FR; there are DE, US")
-	r.missing("/api/v1/trending?region=US&category=10", "there is no chart of US/10; there are DE, US")
-	r.missing("/api/v1/search?q=a&region=UK", "nothing is fetched for region UK; there are DE, US")
+	r.missing("/api/v1/trending?region=FR", "there is no chart of FR; the charts are DE, US")
+	r.missing("/api/v1/trending?region=US&category=10", "there is no chart of US/10; the charts are DE, US")
+	r.missing("/api/v1/search?q=a&region=UK", "nothing is fetched for region UK; the regions are DE, US")
 	r.missing("/api/v1/videos/nonsense", `"nonsense"`)
-	r.missing("/api/v1/runs?job=trendng", "there are retention, trending")
+	r.missing("/api/v1/runs?job=trendng", "the jobs are retention, trending")
 }
 
 // missing asks for what there is not, of which the answer must say so much.
@@ -56,28 +56,28 @@ func TestParametersThatAreWrong(t *testing.T) {
 	for path, says := range map[string]string{
 		"trending":                             "region is missing",
 		"trending?region=":                     "region is missing",
-		"trending?region=USA":                  `region is "USA"; write its two letters`,
+		"trending?region=USA":                  `region is "USA"; send its two letters`,
 		"trending?region=U%00":                 `region is "U\x00"`,
-		"trending?region=US&region=DE":         "region stands there more than once",
+		"trending?region=US&region=DE":         "region is there more than once",
 		"trending?region=US&category=music":    `category is "music"`,
-		"trending?region=US&regoin=DE&a=1":     `"a" is no parameter; there are region, category; "regoin" is`,
+		"trending?region=US&regoin=DE&a=1":     `"a" is not a parameter; the parameters are region, category; "regoin" is`,
 		"trending?region=%zz":                  "cannot be read",
 		"trending?region=US;category=1":        "cannot be read",
 		"search":                               "q is missing",
 		"search?q=%20":                         "q is missing",
-		"search?q=a&limit=0":                   `limit is "0"; write a number from 1 to 100`,
+		"search?q=a&limit=0":                   `limit is "0"; send a number from 1 to 100`,
 		"search?q=a&limit=101":                 "from 1 to 100",
 		"search?q=a&limit=1e3":                 "from 1 to 100",
-		"search?q=a&since=yesterday":           `since: "yesterday" is no time`,
-		"search?q=a&since=-5h":                 "is no time",
-		"search?q=a&cursor=%21":                "cursor is none",
-		"search?limit=x&since=y":               `limit is "x"; write a number from 1 to 100`,
+		"search?q=a&since=yesterday":           `since: "yesterday" is not a time`,
+		"search?q=a&since=-5h":                 "is not a time",
+		"search?q=a&cursor=%21":                "cursor is not one that",
+		"search?limit=x&since=y":               `limit is "x"; send a number from 1 to 100`,
 		"runs?before=0":                        "before is",
 		"runs?before=99999999999999999999":     "before is",
 		"runs?limit=-1":                        "limit is",
-		"quota?pool=x":                         `"pool" is no parameter; there are none`,
-		"videos/x?q=y":                         `"q" is no parameter`,
-		"regions?" + strings.Repeat("a", 9000): "is no parameter",
+		"quota?pool=x":                         `"pool" is not a parameter; there are none`,
+		"videos/x?q=y":                         `"q" is not a parameter`,
+		"regions?" + strings.Repeat("a", 9000): "is not a parameter",
 	} {
 		p := r.problem(http.StatusBadRequest, "GET", "/api/v1/"+path, "")
 		if !strings.Contains(p.Detail, says) || len(p.Detail) > 500 {
@@ -201,7 +201,7 @@ func TestWhatTakesTooLong(t *testing.T) {
 	r := newRig(t, &web.Options{Timeouts: web.Timeouts{Query: time.Nanosecond}})
 	for _, path := range []string{"quota", "regions", "runs", "trending?region=US", "search?q=t", "videos/x"} {
 		p := r.problem(http.StatusServiceUnavailable, "GET", "/api/v1/"+path, "")
-		if p.Detail != "it took too long" {
+		if p.Detail != "the server took too long" {
 			t.Errorf("%s: it says %q", path, p.Detail)
 		}
 	}

@@ -27,7 +27,7 @@ func (s *Server) live(*http.Request) (any, error) { return health{"live"}, nil }
 func (s *Server) ready(r *http.Request) (any, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyWithin)
 	defer cancel()
-	src := s.from()
+	src := s.current()
 	if _, err := src.Ledger.Usage(ctx, "", ""); err != nil {
 		return nil, unready("the ledger cannot be read", err)
 	}

@@ -226,7 +226,7 @@ func TestOutage(t *testing.T) {
 	down := func(context.Context) error { return errors.New("dial tcp 10.1.2.3:6379: no such host") }
 	r.Store.Before.Store(&down)
 	p := r.problem(http.StatusServiceUnavailable, "GET", "/api/v1/quota", "")
-	if p.Code != "outage" || p.Detail != "the ledger cannot be reached: what is left is unknown" {
+	if p.Code != "outage" || p.Detail != "the ledger cannot be reached, so the units left are not known" {
 		t.Errorf("it says %q", p.Detail)
 	}
 	if a := r.ask("GET", "/api/v1/regions", ""); a.StatusCode != http.StatusOK {

@@ -36,7 +36,7 @@ func TestSettle(t *testing.T) {
 	}
 	two := r.grant(`{"method": "order.put"}`).Token
 	for body, says := range map[string]string{
-		`"units": 5`:                                 `the call charged orders and units; say the units of each, as {"orders": 1, ...}`,
+		`"units": 5`:                                 `the call charged orders and units; send the units of each, such as {"orders": 1, ...}`,
 		`"units": {}`:                                `the units of pool "orders" are missing`,
 		`"units": {"units": 5}`:                      `the units of pool "orders" are missing; the call charged orders, units`,
 		`"units": {"units": 5, "searches": 1}`:       `the units of pool "orders" are missing`,

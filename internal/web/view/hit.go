@@ -2,7 +2,7 @@ package view
 
 import "github.com/headroom-quota/headroom/ingest/catalog"
 
-// Hit is a video that was found.
+// Hit is a video that a search found.
 type Hit struct {
 	Video   Video          `json:"video"`
 	URL     string         `json:"url"`
@@ -11,13 +11,13 @@ type Hit struct {
 	Snippet catalog.Marked `json:"snippet"`
 }
 
-// Hits are what was found, the best first.
+// Hits are the results of a search, the best first.
 type Hits struct {
 	Hits   []Hit  `json:"hits"`
-	Cursor string `json:"cursor,omitempty"` // goes on; empty if that was all
+	Cursor string `json:"cursor,omitempty"` // asks for the next hits; empty if there are none
 }
 
-// Found shows what a search has found.
+// Found returns the results of a search for JSON.
 func Found(r catalog.Results) Hits {
 	v := Hits{Hits: []Hit{}, Cursor: r.Cursor}
 	for _, h := range r.Hits {

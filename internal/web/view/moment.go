@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ParseSpan reads 90s, 6h and, as time.ParseDuration does not, 7d.
+// ParseSpan parses a duration, as [time.ParseDuration] does, and days, such as 7d.
 func ParseSpan(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n < 100_000 {
@@ -16,12 +16,12 @@ func ParseSpan(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%.40q is no length of time; write it as 90s, 6h or 7d", text)
+		return 0, fmt.Errorf("%.40q is not a duration; write it as 90s, 6h or 7d", text)
 	}
 	return d, nil
 }
 
-// ParseMoment reads a day, an instant, or how long ago it was.
+// ParseMoment parses a day, a time in RFC 3339, or how long ago a time was, such as 7d.
 func ParseMoment(text string, now time.Time) (time.Time, error) {
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -31,5 +31,5 @@ func ParseMoment(text string, now time.Time) (time.Time, error) {
 	if d, err := ParseSpan(text); err == nil {
 		return now.Add(-d), nil
 	}
-	return time.Time{}, fmt.Errorf("%.40q is no time; write a day as 2026-11-01, an instant as 2026-11-01T12:00:00Z, or how long ago as 7d or 12h", text)
+	return time.Time{}, fmt.Errorf("%.40q is not a time; write a day as 2026-11-01, a time as 2026-11-01T12:00:00Z, or how long ago as 7d or 12h", text)
 }

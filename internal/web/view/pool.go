@@ -7,19 +7,19 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Pool is how a pool stands.
+// Pool is the state of a pool.
 type Pool struct {
 	Pool    string     `json:"pool"`
-	Known   bool       `json:"known"` // something was spent of it, and may count still
+	Known   bool       `json:"known"` // whether anything was spent of it that may still count
 	Blocked *time.Time `json:"blocked_until"`
-	// BlockedBy is who shut it: see [quota.Blocker].
+	// BlockedBy says who shut it: see [quota.Blocker].
 	BlockedBy quota.Blocker `json:"blocked_by,omitempty"`
 	Reason    string        `json:"reason,omitempty"`
 	Windows   []Window      `json:"windows"`
 	LedgerAt  time.Time     `json:"ledger_time"`
 }
 
-// Window is how a window of a pool stands.
+// Window is the state of a window of a pool.
 type Window struct {
 	Window    string     `json:"window"`
 	Used      int64      `json:"used"`
@@ -32,7 +32,7 @@ type Window struct {
 	ResetAt   *time.Time `json:"reset_at"`
 }
 
-// Pools shows what the ledger says of its pools.
+// Pools returns the usage of pools for JSON.
 func Pools(all []quota.Usage) []Pool {
 	views := make([]Pool, 0, len(all))
 	for _, u := range all {
@@ -54,7 +54,7 @@ func pool(u quota.Usage) Pool {
 		if w.NextUnits > 0 {
 			v.NextAt = Instant(w.NextAt)
 		}
-		if w.Used > 0 || strings.Contains(w.Window, " ") { // a calendar has one in any case
+		if w.Used > 0 || strings.Contains(w.Window, " ") { // a calendar window always has one
 			v.ResetAt = Instant(w.ResetAt)
 		}
 		p.Windows = append(p.Windows, v)
@@ -62,11 +62,11 @@ func pool(u quota.Usage) Pool {
 	return p
 }
 
-// Shut says that a pool is shut, and by whom if that is known: "is shut by hand".
+// Shut returns "is shut by hand", "is shut by the upstream", or "is shut".
 func Shut(by quota.Blocker) string { return strings.TrimSpace("is shut " + by.Words()) }
 
-// Name returns the name of window i of a pool for people: without a calendar's
-// zone, where no other window of the pool has the same period.
+// Name returns the name of window i for people. It leaves out the zone of a calendar
+// window unless another window of the pool has the same period.
 func (p *Pool) Name(i int) string {
 	name, _, _ := strings.Cut(p.Windows[i].Window, " ")
 	for j, w := range p.Windows {

@@ -6,20 +6,20 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// Video is a video as programs are shown it.
+// Video is a video for JSON.
 type Video struct {
 	catalog.Video
 
-	Seconds int64 `json:"duration_seconds,omitempty"` // none while live or upcoming
+	Seconds int64 `json:"duration_seconds,omitempty"` // missing while live or upcoming
 }
 
-// OneVideo shows a video.
+// OneVideo returns a video for JSON.
 func OneVideo(v catalog.Video) Video { return Video{v, int64(v.Duration / time.Second)} }
 
-// VideoURL is where people watch a video.
+// VideoURL returns the address where people watch a video.
 func VideoURL(id string) string { return "https://youtu.be/" + id }
 
-// Watch is a video, and where people watch it.
+// Watch is a video and the address where people watch it.
 type Watch struct {
 	Video Video  `json:"video"`
 	URL   string `json:"url"`
@@ -29,7 +29,7 @@ type Watch struct {
 type Chart struct {
 	Region    string    `json:"region"`
 	Category  string    `json:"category"`
-	FetchedAt time.Time `json:"fetched_at"` // its first page: the rest is younger
+	FetchedAt time.Time `json:"fetched_at"` // of its first page; the others are newer
 	Stale     bool      `json:"stale"`
 	Entries   []Entry   `json:"entries"`
 }
@@ -41,9 +41,9 @@ type Entry struct {
 	URL   string `json:"url"`
 }
 
-// OneChart shows a chart; what is older than most is stale.
-func OneChart(c catalog.Chart, now time.Time, most time.Duration) Chart {
-	v := Chart{Region: c.Region, Category: c.Category, FetchedAt: c.FetchedAt, Stale: now.Sub(c.FetchedAt) > most, Entries: []Entry{}}
+// OneChart returns a chart for JSON. It is stale if it is older than maxAge.
+func OneChart(c catalog.Chart, now time.Time, maxAge time.Duration) Chart {
+	v := Chart{Region: c.Region, Category: c.Category, FetchedAt: c.FetchedAt, Stale: now.Sub(c.FetchedAt) > maxAge, Entries: []Entry{}}
 	for _, e := range c.Entries {
 		v.Entries = append(v.Entries, Entry{e.Rank, OneVideo(e.Video), VideoURL(e.Video.ID)})
 	}
