@@ -2,6 +2,8 @@ package web
 
 import (
 	"context"
+	_ "embed"
+	"encoding/json"
 	"net/http"
 )
 
@@ -108,3 +110,10 @@ type discarded struct {
 func (u *discarded) Header() http.Header         { return u.header }
 func (u *discarded) WriteHeader(status int)      { u.status = status }
 func (u *discarded) Write(b []byte) (int, error) { return len(b), nil }
+
+// openAPI describes the routes under /api/ and /v1/.
+//
+//go:embed openapi.json
+var openAPI json.RawMessage
+
+func (s *Server) document(*http.Request) (any, error) { return openAPI, nil }

@@ -128,7 +128,7 @@ func (s *Server) Update(src Sources, book *quota.Book) error {
 	}
 	s.sources.Store(&src)
 	s.limits.Store(l)
-	s.metrics.Tell(src.Sources)
+	s.metrics.SetSources(src.Sources)
 	return nil
 }
 
