@@ -27,7 +27,7 @@ func Snapshot(ctx context.Context, path, to string) error {
 // tries bounds how often a file is read again because other processes opened it meanwhile.
 const tries = 3
 
-// Untouched runs do on a read-only connection. It creates and changes no file, and needs no
+// Untouched runs do on a read-only connection. It changes nothing on disk, and needs no
 // right to write. A file that no process has open is read without a lock. If a process opens
 // it meanwhile, do runs again.
 func Untouched(path string, do func(*sql.DB) error) error {

@@ -28,7 +28,7 @@ type Kind struct {
 	Settings []Setting
 }
 
-// Create creates an empty file at path, readable only by its owner, if there is none.
+// Create creates a missing file at path. It is empty and only its owner can read it.
 // SQLite gives the -wal and -shm beside it the same mode. A file that exists stays as it
 // is. SQLite itself reports why a file cannot be made.
 func Create(path string) error {

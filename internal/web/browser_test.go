@@ -177,7 +177,7 @@ func rests(tab *tab, r *rig) {
 }
 
 // updates waits for the page to show a run that was made after it had been loaded.
-// What the person was at stays as it was.
+// The focus, open details and the scroll position stay.
 func updates(tab *tab, r *rig) {
 	tab.open(r.url + "/")
 	tab.do("document.getElementById('jobs').open = true; document.getElementById('region-DE').focus(); window.scrollTo(0, 700); window.kept = 'the same document'")

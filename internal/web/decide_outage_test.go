@@ -152,7 +152,7 @@ func (h *hangingUp) Reserve(ctx context.Context, q quota.Request) (quota.Verdict
 	return v, err
 }
 
-// Who hangs up after the charge finds the grant again under its id.
+// A caller that hangs up after the charge gets the grant again with the same id.
 func TestHangingUp(t *testing.T) {
 	r := newDecider(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())

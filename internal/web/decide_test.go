@@ -29,7 +29,7 @@ func newDecider(t testing.TB, o *web.Options) *rig {
 	return r
 }
 
-// token makes the server want another token; "" is none.
+// token replaces the token of the server; "" removes it.
 func (r *rig) token(text string) {
 	r.Helper()
 	src := web.Sources{Sources: view.Sources{Ledger: r.Ledger, Catalog: r.Catalog, Runner: r.Runner, Jobs: r.Config.List()}}
@@ -147,7 +147,7 @@ func encoded(t *testing.T, v any) string {
 	return string(b)
 }
 
-// What cannot be granted is told apart by the status, and more finely by the code.
+// The status tells why a call is not granted, and the code tells it more exactly.
 func TestWhatIsNotGranted(t *testing.T) {
 	r := newDecider(t, nil)
 	r.grant(`{"pool": "units", "units": 9, "id": "a"}`)

@@ -43,7 +43,7 @@ func TestWhatWasNotFetched(t *testing.T) {
 	r.missing("/api/v1/runs?job=trendng", "the jobs are retention, trending")
 }
 
-// missing asks for what there is not, of which the answer must say so much.
+// missing asks for something that does not exist, and compares the detail.
 func (r *rig) missing(path, says string) {
 	r.Helper()
 	if p := r.problem(http.StatusNotFound, "GET", path, ""); !strings.Contains(p.Detail, says) {
@@ -143,7 +143,7 @@ func TestRuns(t *testing.T) {
 	r.Run("retention")
 	a := r.ask("GET", "/api/v1/runs?job=trending&limit=2", "")
 	if strings.Contains(a.body, "0001-01-01") {
-		t.Errorf("it has a time that is none: %s", a.body)
+		t.Errorf("it has a zero time: %s", a.body)
 	}
 	if r.get("/api/v1/runs?job=trending&limit=2", &v); len(v.Runs) != 2 || v.Runs[0]["id"] != 3.0 || v.Runs[0]["state"] != "done" {
 		t.Errorf("the runs are %v", v.Runs)
@@ -186,7 +186,7 @@ func TestAskingAgain(t *testing.T) {
 	}
 }
 
-// TestNobodyElsesPageReadsIt pins that no page of another site is let in.
+// TestNobodyElsesPageReadsIt pins that there are no CORS headers.
 func TestNobodyElsesPageReadsIt(t *testing.T) {
 	r := newRig(t, nil)
 	a := r.ask("GET", "/api/v1/regions", "", "Origin", "https://evil.example")

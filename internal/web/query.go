@@ -106,7 +106,7 @@ func (q *query) category() string {
 	return text
 }
 
-// moment returns a day, a time, or a time so long ago.
+// moment parses a day, a time, or how long ago a time was.
 func (q *query) moment(name string, now time.Time) time.Time {
 	text := q.text(name)
 	if text == "" {

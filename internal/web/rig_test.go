@@ -62,7 +62,7 @@ func newRigOf(t testing.TB, o *web.Options, src *viewtest.Options) *rig {
 	return r
 }
 
-// answer is what the server answered.
+// answer is an answer of the server.
 type answer struct {
 	*http.Response
 	body string
@@ -98,7 +98,7 @@ func (r *rig) get(path string, into any) {
 	r.Must(json.Unmarshal([]byte(a.body), into))
 }
 
-// problem asks for what must fail, and returns what it says.
+// problem makes a request that must fail with a status, and returns the problem.
 func (r *rig) problem(status int, method, path, body string, headers ...string) web.Problem {
 	r.Helper()
 	a := r.ask(method, path, body, headers...)

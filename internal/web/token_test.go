@@ -38,7 +38,7 @@ var notTheToken = map[string][]string{
 	"another header": {"X-Api-Key", theToken},
 }
 
-// Who has not the token learns nothing, not even in what it is wrong.
+// A caller without the token learns nothing, not even what is wrong.
 func TestWithoutTheToken(t *testing.T) {
 	for name, headers := range notTheToken {
 		var first answer

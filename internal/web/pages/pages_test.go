@@ -235,8 +235,7 @@ func TestTheDayOfAPool(t *testing.T) {
 	}
 }
 
-// TestTitlesAreHostile: whatever the upstream calls a video, the page has no more
-// elements for it than for any other.
+// TestTitlesAreHostile: a title of any text adds no elements to a page.
 func TestTitlesAreHostile(t *testing.T) {
 	r := newRig(t, "", nil)
 	r.FetchHostile()
