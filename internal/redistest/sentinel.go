@@ -32,7 +32,7 @@ const (
 	impatient = 400 * time.Millisecond
 )
 
-// StartSentinel starts a master, synchronized replicas and sentinels. Most sentinels must
+// StartSentinel starts a master, replicas with all its data and sentinels. Most sentinels must
 // agree that the master is gone. The args are for the servers; without any they keep nothing
 // on disk.
 func StartSentinel(dir string, replicas, sentinels int, args ...string) (_ *Sentinel, err error) {

@@ -10,7 +10,8 @@ import (
 
 // usage is a pool that is half used up and shut, and one that nobody has charged.
 func usage() []quota.Usage {
-	window := func(name string, used, limit int64) quota.WindowUsage {
+	window := func(name string, used int64) quota.WindowUsage {
+		const limit = 90
 		w := quota.WindowUsage{WindowState: quota.WindowState{Window: name, Used: used, Limit: limit, ResetAt: now.Add(12 * time.Hour)}, Quota: limit + 10, Headroom: 10, Remaining: limit - used}
 		if used > 0 {
 			w.NextUnits, w.NextAt = used/2, now.Add(time.Hour)
@@ -24,12 +25,12 @@ func usage() []quota.Usage {
 				Pool: quota.Pool{Upstream: "maps", Account: "staging", Name: "units"}, Known: true, Now: now.In(zone), Blocked: now.Add(time.Minute).In(zone), Reason: "the console says so",
 			},
 			BlockedBy:  quota.BlockedByPerson,
-			Allowances: []quota.WindowUsage{window("24h", 50, 90), window("day America/Los_Angeles", 40, 90)},
+			Allowances: []quota.WindowUsage{window("24h", 50), window("day America/Los_Angeles", 40)},
 		},
 		{
 			PageState:  quota.PageState{Pool: quota.Pool{Upstream: "maps", Account: "default", Name: "units"}, Now: now, Blocked: now, Reason: "over"},
 			BlockedBy:  quota.BlockedByPerson,
-			Allowances: []quota.WindowUsage{window("24h", 0, 90), window("day America/Los_Angeles", 0, 90)},
+			Allowances: []quota.WindowUsage{window("24h", 0), window("day America/Los_Angeles", 0)},
 		},
 	}
 }
