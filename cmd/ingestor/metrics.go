@@ -7,7 +7,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/metrics"
 
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
 // metricsFile is a file for node_exporter's textfile collector. It tells of all jobs and
@@ -34,6 +34,6 @@ func (m metricsFile) write(w *works) error {
 		return nil
 	}
 	told := metrics.New(&metrics.Options{Log: w.log})
-	told.Tell(view.Sources{Ledger: w.ledger, Catalog: w.catalog, Runner: w.runner, Jobs: w.settings.List()})
+	told.SetSources(view.Sources{Ledger: w.ledger, Catalog: w.catalog, Runner: w.runner, Jobs: w.settings.List()})
 	return told.WriteFile(string(m))
 }

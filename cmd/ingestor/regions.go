@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
 func (a *app) regionsCommand() *cobra.Command {
@@ -63,32 +63,5 @@ func (s *sheet) feedTable(all []view.Feed) {
 		s.line("No job fetches charts, and none was fetched.")
 		return
 	}
-	var rows [][]string
-	for _, v := range all {
-		age, fetched := "", "never"
-		if v.FetchedAt != nil {
-			age, fetched = span(time.Duration(*v.AgeSeconds)*time.Second), stamp(*v.FetchedAt)
-		}
-		state := s.in(good, v.State)
-		switch {
-		case !v.Wanted:
-			state = s.in(faint, v.State+", no job")
-		case v.State != view.Fresh:
-			state = s.in(bad, v.State)
-		}
-		pending := ""
-		if v.Pending > 0 {
-			pending = view.Number(int64(v.Pending))
-		}
-		rows = append(rows, []string{v.Region, v.Category, fetched, age, view.Number(int64(v.Videos)), pending, state})
-	}
-	s.table([]column{
-		{name: "region"},
-		{name: "category"},
-		{name: "fetched"},
-		{name: "age", right: true},
-		{name: "videos", right: true},
-		{name: "pending", right: true},
-		{name: "state"},
-	}, rows)
+	s.view(view.FeedTable(all))
 }

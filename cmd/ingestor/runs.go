@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
 func (a *app) runsCommand() *cobra.Command {
@@ -38,9 +37,9 @@ deferred work resumes. With --work there is a row for each region, query or chan
 					case len(all) == 0:
 						s.line("There was no run yet; `ingestor run --once` makes one.")
 					case work:
-						s.workTable(all)
+						s.view(view.WorkTable(all))
 					default:
-						s.runTable(all)
+						s.view(view.RunTable(all))
 					}
 				})
 			})
@@ -53,83 +52,6 @@ deferred work resumes. With --work there is a row for each region, query or chan
 	cmd.Flags().BoolVar(&work, "work", false, "a row for each unit of work")
 	_ = cmd.RegisterFlagCompletionFunc("job", a.completeJobs)
 	return cmd
-}
-
-func (s *sheet) runTable(all []catalog.RunRecord) {
-	var rows [][]string
-	for _, r := range all {
-		var pages, added, updated int
-		var units int64
-		for _, w := range r.Work {
-			pages, added, updated, units = pages+w.Pages, added+w.New, updated+w.Updated, units+w.Units
-		}
-		took := ""
-		if !r.EndedAt.IsZero() {
-			took = span(r.EndedAt.Sub(r.StartedAt))
-		}
-		rows = append(rows, []string{
-			view.Number(r.ID), r.Job, stamp(r.StartedAt), took, s.state(r.State), view.Number(int64(pages)), view.Number(units),
-			view.Number(int64(added)), view.Number(int64(updated)), goesOn(r.ResumeAt, why(&r)),
-		})
-	}
-	s.table(append([]column{
-		{name: "run", right: true},
-		{name: "job", long: true},
-		{name: "started"},
-		{name: "took", right: true},
-		{name: "state"},
-	}, whatCame...), rows)
-}
-
-func (s *sheet) workTable(all []catalog.RunRecord) {
-	var rows [][]string
-	for _, r := range all {
-		for _, w := range r.Work {
-			rows = append(rows, []string{
-				view.Number(r.ID), r.Job, plain(w.Work), s.state(w.State), view.Number(int64(w.Pages)), view.Number(w.Units),
-				view.Number(int64(w.New)), view.Number(int64(w.Updated)), goesOn(w.ResumeAt, w.Error),
-			})
-		}
-	}
-	s.table(append([]column{
-		{name: "run", right: true},
-		{name: "job", long: true},
-		{name: "work", long: true},
-		{name: "state"},
-	}, whatCame...), rows)
-}
-
-// whatCame are the columns in which a run and its work are alike.
-var whatCame = []column{
-	{name: "pages", right: true},
-	{name: "units", right: true},
-	{name: "new", right: true},
-	{name: "updated", right: true},
-	{name: "why", long: true},
-}
-
-// why says why a run did not do all its work: what ended the run, or else why its first
-// unit of work failed or was deferred.
-func why(r *catalog.RunRecord) string {
-	if r.Error != "" {
-		return r.Error
-	}
-	text, more := "", 0
-	for _, state := range []catalog.State{catalog.Failed, catalog.Deferred} {
-		for _, w := range r.Work {
-			switch {
-			case w.State != state || w.Error == "":
-			case text == "":
-				text = w.Work + ": " + w.Error
-			default:
-				more++
-			}
-		}
-	}
-	if more > 0 {
-		text += fmt.Sprintf(" (and %d more: --work shows them)", more)
-	}
-	return text
 }
 
 // goesOn says when what was deferred goes on, and why it was, or what failed.
@@ -145,12 +67,4 @@ func goesOn(at time.Time, why string) string {
 }
 
 // state shows how a run or work of it stands.
-func (s *sheet) state(st catalog.State) string {
-	switch st {
-	case catalog.Done:
-		return s.in(good, string(st))
-	case catalog.Failed:
-		return s.in(bad, string(st))
-	}
-	return s.in(warm, string(st))
-}
+func (s *sheet) state(st catalog.State) string { return s.cell(view.StateOf(st)) }

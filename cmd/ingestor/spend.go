@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -77,33 +77,13 @@ func (a *app) showSpend(ctx context.Context, l *quota.Ledger, f *spendFlags) err
 		return err
 	}
 	views := view.Spend(all, by)
-	return a.print(views, func(s *sheet) { s.spendTable(views, f.by) })
+	return a.print(views, func(s *sheet) { s.spendTable(views, by) })
 }
 
-func (s *sheet) spendTable(all []view.Spent, by []string) {
+func (s *sheet) spendTable(all []view.Spent, by []quota.Dimension) {
 	if len(all) == 0 {
 		s.line("Nothing was spent in this time.")
 		return
 	}
-	columns := []column{{name: "pool", long: true}}
-	for _, d := range by {
-		columns = append(columns, column{name: d, long: d != "day"})
-	}
-	columns = append(columns, column{name: "units", right: true}, column{name: "calls", right: true}, column{name: "reason", long: true})
-	var rows [][]string
-	for _, v := range all {
-		row := []string{v.Pool}
-		for _, d := range by {
-			text := v.Label(quota.Dimension(d))
-			switch {
-			case text == "" && v.Reason != "":
-				text = "(correction)"
-			case text == "":
-				text = "-"
-			}
-			row = append(row, plain(text))
-		}
-		rows = append(rows, append(row, view.Number(v.Units), view.Number(v.Calls), plain(v.Reason)))
-	}
-	s.table(columns, rows)
+	s.view(view.SpendTable(all, by))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
 func (a *app) trendingCommand() *cobra.Command {
@@ -76,12 +76,7 @@ func (a *app) showChart(ctx context.Context, c *catalog.Catalog, region, categor
 		if failed != nil {
 			return failed
 		}
-		var there []string
-		for _, f := range feeds {
-			if !f.FetchedAt.IsZero() {
-				there = append(there, view.FeedName(f.Region, f.Category))
-			}
-		}
+		there := view.Complete(view.Feeds(feeds, nil, time.Now(), a.loaded.MaxAge))
 		if len(there) == 0 {
 			return errors.New("no chart was fetched completely yet; see `ingestor regions` and `ingestor runs`")
 		}
@@ -121,10 +116,7 @@ func (a *app) completeRegions(cmd *cobra.Command, args []string, _ string) ([]st
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	regions := slices.Clone(s.Regions)
-	for _, j := range s.List() {
-		regions = append(regions, j.Regions...)
-	}
+	regions := append(view.Regions(nil, s.List()), s.Regions...)
 	slices.Sort(regions)
 	return slices.Compact(regions), cobra.ShellCompDirectiveNoFileComp
 }
@@ -135,9 +127,5 @@ func (a *app) completeJobs(cmd *cobra.Command, args []string, _ string) ([]strin
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var names []string
-	for _, j := range s.List() {
-		names = append(names, j.Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return view.JobNames(s.List()), cobra.ShellCompDirectiveNoFileComp
 }

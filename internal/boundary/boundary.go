@@ -1,6 +1,6 @@
-// Package boundary finds out what limiters let through at worst. It puts the same
-// timelines to each of them, call by call, and counts the fullest trailing window of
-// what was accepted: all that it believes is that list of instants.
+// Package boundary measures how much a limiter accepts in the worst case. It runs the same
+// timelines against each limiter, call by call, and counts the fullest trailing window of
+// the accepted calls. It relies only on the times of these calls.
 package boundary
 
 import (
@@ -9,25 +9,24 @@ import (
 	"time"
 )
 
-// Limiter asks for one request. It returns whether that is accepted, and if so at
-// which instant, by the clock that decided.
+// Limiter asks for one request. It reports whether the request is accepted, and when, by the
+// clock that decided.
 type Limiter func(ctx context.Context) (at time.Time, accepted bool, err error)
 
-// Rate is what a limiter is set to: so many requests in any window of that length.
+// Rate is the setting of a limiter: a number of requests in any window of a length.
 type Rate struct {
 	Limit int
 	Per   time.Duration
 }
 
-// Window is a trailing window, and what was accepted within it.
+// Window is a trailing window with the number of requests accepted in it.
 type Window struct {
 	Accepted int
-	From, To time.Time // the first and the last of them
+	From, To time.Time // times of the first and the last of them
 }
 
-// Worst returns the trailing window of length per with the most accepted, the first
-// of several. What was accepted at an instant counts until per after it, and not at
-// per itself: so do the windows of the ledger.
+// Worst returns the first trailing window of length per with the most accepted requests. A
+// request counts for less than per, as in the windows of the ledger.
 func Worst(accepted []time.Time, per time.Duration) (worst Window) {
 	in := slices.SortedFunc(slices.Values(accepted), time.Time.Compare) // clocks step back
 	for oldest, i := 0, 0; i < len(in); i++ {

@@ -135,7 +135,7 @@ func TestRunEndsWithItsContextAndItsLimiters(t *testing.T) {
 	}
 }
 
-// A limiter that is none is seen, and so is one of ours that is set too high.
+// A limiter that accepts everything is noticed, and so is a ledger with too high a limit.
 func TestProveSeesWhoIsOver(t *testing.T) {
 	clock := quota.NewSimClock(start)
 	store := memstore.New(&memstore.Options{Clock: clock})

@@ -11,8 +11,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Ledger is a limiter of ours: a pool of that name with one window, in a store. It
-// really reserves, with all that belongs to it: price, receipt, spend.
+// Ledger returns our own limiter: a pool with one window, in a store. It makes complete
+// reservations, with price, receipt and spend.
 func Ledger(store quota.Store, clock quota.Clock, name string, r Rate, by window.Algorithm) (Limiter, error) {
 	costs, err := book.Parse(name, fmt.Appendf(nil, `revision: 1
 upstreams:

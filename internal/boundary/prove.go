@@ -7,24 +7,23 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Contender is a way to limit.
+// Contender is a kind of limiter.
 type Contender struct {
 	ID   string // for programs
 	Name string // for people
-	// Open makes a limiter under a name that no other one has: contenders meet each
-	// timeline anew.
+	// Open makes a new limiter with a unique name, one for each timeline.
 	Open func(name string) (Limiter, error)
 }
 
-// Result is what a contender let through.
+// Result is how much a contender accepted.
 type Result struct {
 	Contender
 	Trials []*Trial // by timeline
-	At     *Trial   // the worst of them
-	Worst  Window   // in that
+	At     *Trial   // the worst trial
+	Worst  Window   // of that trial
 }
 
-// Prove puts the same timelines to all contenders.
+// Prove runs the same timelines against all contenders.
 func Prove(ctx context.Context, clock quota.Clock, r Rate, timelines []Timeline, contenders []Contender) ([]Result, error) {
 	results := make([]Result, len(contenders))
 	var all []*Trial
@@ -48,7 +47,7 @@ func Prove(ctx context.Context, clock quota.Clock, r Rate, timelines []Timeline,
 	return results, nil
 }
 
-// judge finds the worst trial, the first of several.
+// judge finds the first of the worst trials.
 func (r *Result) judge(per time.Duration) {
 	for _, t := range r.Trials {
 		if worst := Worst(t.Accepted, per); r.At == nil || worst.Accepted > r.Worst.Accepted {

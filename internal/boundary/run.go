@@ -10,21 +10,20 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Trial is a limiter before a timeline, and what came of it.
+// Trial is a limiter on a timeline, with the result.
 type Trial struct {
 	Timeline Timeline
 	Limiter  Limiter
 
-	Boundary time.Time   // that the timeline is about
+	Boundary time.Time   // of the timeline
 	Asked    []int       // by step
 	Given    []int       // by step
-	Accepted []time.Time // each request that was
+	Accepted []time.Time // times of the accepted requests
 }
 
-// Run puts trials to their timelines, all at once on one clock, about a boundary at
-// which both fixed windows of the rate's length and two-counter estimates begin anew:
-// a multiple of that length since 1970. Limiters that decide by another clock than
-// this one, such as a server's, need one that shows the same.
+// Run runs trials at the same time on one clock. The boundary is a multiple of the rate's
+// length since 1970, where fixed windows and two-counter estimates both start again.
+// Limiters with another clock, such as a server's, need it to show the same time.
 func Run(ctx context.Context, clock quota.Clock, r Rate, trials []*Trial) error {
 	var offsets []time.Duration
 	for _, t := range trials {
@@ -49,14 +48,14 @@ func Run(ctx context.Context, clock quota.Clock, r Rate, trials []*Trial) error 
 	return nil
 }
 
-// after is the first boundary after an instant.
+// after returns the first boundary after a time.
 func after(t time.Time, per time.Duration) time.Time {
 	us := per.Microseconds()
 	return time.UnixMicro((t.UnixMicro()/us + 1) * us).UTC()
 }
 
-// each does something for all trials at once: they are asked at the same instant, even
-// where an answer takes its time.
+// each calls a function for all trials concurrently, so that a slow answer does not delay
+// the others.
 func each(trials []*Trial, do func(*Trial) error) error {
 	failed := make([]error, len(trials))
 	var all sync.WaitGroup
@@ -67,7 +66,7 @@ func each(trials []*Trial, do func(*Trial) error) error {
 	return errors.Join(failed...)
 }
 
-// step takes the steps of an instant.
+// step runs the steps of one time.
 func (t *Trial) step(ctx context.Context, offset time.Duration) error {
 	for i, s := range t.Timeline.Steps {
 		if s.After != offset {

@@ -2,22 +2,22 @@ package boundary
 
 import "time"
 
-// Timeline is what is asked of a limiter, and when.
+// Timeline is a list of bursts of requests.
 type Timeline struct {
 	Name  string // for programs
 	About string // for people
 	Steps []Step
 }
 
-// Step is a burst of requests at one instant.
+// Step is a burst of requests at one time.
 type Step struct {
-	After time.Duration // the boundary; before it is negative
-	Ask   int           // so many,
-	Give  bool          // or fewer: as many as are accepted
+	After time.Duration // time since the boundary, negative before it
+	Ask   int           // number of requests
+	Give  bool          // whether to stop at the first refusal
 }
 
-// Bursts is the boundary demonstration: a full burst a tenth of a window before a
-// boundary, and another one as long after it.
+// Bursts sends a full burst a tenth of a window before the boundary, and another one a tenth
+// after it.
 func Bursts(r Rate) Timeline {
 	return Timeline{"bursts", "a full burst just before a boundary, another just after", []Step{
 		{After: -r.Per / 10, Ask: r.Limit},
@@ -25,9 +25,9 @@ func Bursts(r Rate) Timeline {
 	}}
 }
 
-// Greed begins with a full burst so shortly before a boundary, and then takes all
-// that comes free as soon as it does, for two windows. A limiter that refills gives
-// nearly as much again before the burst is a window old.
+// Greed sends a full burst just before the boundary, and then takes every unit as soon as it
+// is free, for two windows. A limiter that refills gives nearly as much again before the
+// burst is a window old.
 func Greed(r Rate, before time.Duration) Timeline {
 	t := Timeline{"greed", "a full burst, then whatever comes free, at once", []Step{{After: -before, Ask: r.Limit}}}
 	steps := min(max(r.Limit, 10), 100) // in a window

@@ -1,5 +1,5 @@
-// Package childtest lets tests run their own binary again, as processes of their
-// own: to race with each other, and to be killed.
+// Package childtest lets a test run its own binary again as child processes, which race with
+// each other or get killed.
 package childtest
 
 import (
@@ -12,26 +12,25 @@ import (
 	"testing"
 )
 
-// What a child is to do stands in its environment.
+// The environment of a child holds its task.
 const (
 	does = "HEADROOM_TEST_CHILD"
 	path = "HEADROOM_TEST_PATH"
 )
 
-// Task is what a child does with the file at path; it writes lines to out. It calls
-// begin to wait until it is let go on, as often as it likes: begin says "ready" the
-// first time, and is false once nobody is there to let it.
+// Task is the work of a child on the file at path. It writes lines to out. It may call begin
+// any number of times to wait for its parent. The first call says "ready". Begin returns
+// false when the parent is gone.
 type Task func(path string, begin func() bool, out io.Writer) error
 
-// Main is what TestMain does: it runs the tests, or the task of this child.
+// Main is the body of TestMain: it runs the tests or, in a child, its task.
 func Main(m *testing.M, tasks map[string]Task) {
 	if !Do(tasks) {
 		os.Exit(m.Run())
 	}
 }
 
-// Do is for a TestMain that has more to do: it does the task of this child, and
-// reports whether this is one.
+// Do is for a TestMain that does more. In a child it runs the task and returns true.
 func Do(tasks map[string]Task) bool {
 	do, ok := tasks[os.Getenv(does)]
 	if !ok {
@@ -57,15 +56,15 @@ func Do(tasks map[string]Task) bool {
 // Child is a running process of this binary.
 type Child struct {
 	Process *os.Process
-	Lines   *bufio.Scanner // what it writes
+	Lines   *bufio.Scanner // its output
 
 	t   testing.TB
 	cmd *exec.Cmd
 	in  io.Writer
 }
 
-// Run runs a child, with an environment beside this process's own. It is killed at the
-// end of the test, if not before.
+// Run starts a child, with these variables added to this process's environment. The child is
+// killed at the end of the test at the latest.
 func Run(t testing.TB, task, file string, env ...string) *Child {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -86,7 +85,7 @@ func Run(t testing.TB, task, file string, env ...string) *Child {
 	return &Child{Process: cmd.Process, Lines: bufio.NewScanner(out), t: t, cmd: cmd, in: in}
 }
 
-// Start runs a child until it is ready.
+// Start starts a child and waits until it is ready.
 func Start(t testing.TB, task, file string, env ...string) *Child {
 	t.Helper()
 	c := Run(t, task, file, env...)
@@ -96,7 +95,7 @@ func Start(t testing.TB, task, file string, env ...string) *Child {
 	return c
 }
 
-// Begin lets the child go on.
+// Begin lets the child continue.
 func (c *Child) Begin() {
 	c.t.Helper()
 	if _, err := io.WriteString(c.in, "\n"); err != nil {
@@ -112,7 +111,7 @@ func (c *Child) Line() string {
 	return ""
 }
 
-// Rest returns the lines that are left, once the child has ended well.
+// Rest waits for the child to end without an error, and returns its other lines.
 func (c *Child) Rest() []string {
 	c.t.Helper()
 	all := c.left()
@@ -122,7 +121,7 @@ func (c *Child) Rest() []string {
 	return all
 }
 
-// Kill ends the child as kill -9 does, and returns the lines that were left.
+// Kill kills the child like kill -9, and returns its other lines.
 func (c *Child) Kill() []string {
 	c.t.Helper()
 	if err := c.Process.Kill(); err != nil {

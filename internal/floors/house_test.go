@@ -9,9 +9,10 @@ const module = "github.com/headroom-quota/headroom"
 var house = [][]string{
 	{"cmd/ingestor"},
 	{"internal/web"},
-	{"internal/dashboard"},
+	{"internal/web/pages"},
 	{"internal/metrics"},
-	{"internal/view", "internal/traces"},
+	{"internal/web/viewtest"}, // the sources of pages, for tests
+	{"internal/web/view", "internal/web/etag", "internal/traces"},
 	{"ingest/plan"}, // runs the real runner, and so stands above it
 	{"ingest"},
 	{"ingest/youtube"},
@@ -70,7 +71,8 @@ var keys = map[string][]string{
 	module + "/internal/redistest":      {},
 	module + "/internal/childtest":      {},
 	module + "/quota/storetest":         {},
-	module + "/internal/youtubesim":     {"cmd/ingestor", "ingest/plan"},
+	module + "/internal/web/viewtest":   {},
+	module + "/internal/youtubesim":     {"cmd/ingestor", "ingest/plan", "internal/web/viewtest"},
 	module + "/internal/peers":          {"cmd/ingestor"},
 	module + "/cmd":                     {},
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
-// What the catalog says.
+// Metrics from the catalog.
 var (
 	catalogUp = gauge("ingestor_catalog_up", "Whether the catalog could be read.")
 
@@ -27,7 +27,7 @@ var (
 	feedVideos      = gauge("ingestor_feed_videos", "Videos in the chart.", "region", "category")
 )
 
-// readCatalog reads what was fetched, and what runs came to.
+// readCatalog reads the charts and the runs of jobs.
 func readCatalog(ctx context.Context, src *view.Sources) (r readings, err error) {
 	feeds, err := src.Catalog.Feeds(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func readCatalog(ctx context.Context, src *view.Sources) (r readings, err error)
 	return r, nil
 }
 
-// job reads what is known of a job.
+// job reads the last run and the freshness of a job.
 func (r *readings) job(ctx context.Context, src *view.Sources, j *ingest.Job) error {
 	runs, err := src.Catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 1})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// decisions counts what the ledger of this process decides.
+// decisions counts the decisions of this process's ledger.
 type decisions struct {
 	outcomes *prometheus.CounterVec
 	refusals *prometheus.CounterVec
@@ -22,10 +22,10 @@ func newDecisions() *decisions {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	return &decisions{
-		outcomes: counter("headroom_decisions_total", "What this process's ledger answered to those who asked for units; in an outage it is admitted, or outage.", "upstream", "account", "outcome"),
+		outcomes: counter("headroom_decisions_total", "Answers of this process's ledger to callers who asked for units, by outcome; in an outage that is admitted or outage.", "upstream", "account", "outcome"),
 		refusals: counter("headroom_refusals_total", "Refusals of this process's ledger, by the pool and the window that decided.", "upstream", "account", "pool", "window"),
-		blocks:   counter("headroom_blocks_total", "How often this process shut a pool, mostly because the upstream said no.", "upstream", "account", "pool"),
-		replayed: counter("headroom_replayed_units_total", "Units admitted in an outage that this process has put into the ledger since.", "upstream", "account", "pool"),
+		blocks:   counter("headroom_blocks_total", "How often this process shut a pool, mostly because the upstream refused a call.", "upstream", "account", "pool"),
+		replayed: counter("headroom_replayed_units_total", "Units admitted in an outage that this process has since written to the ledger.", "upstream", "account", "pool"),
 		took: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "headroom_reserve_duration_seconds",
 			Help:    "How long the store took to decide.",
@@ -38,7 +38,7 @@ func (d *decisions) all() []prometheus.Collector {
 	return []prometheus.Collector{d.outcomes, d.refusals, d.blocks, d.replayed, d.took}
 }
 
-// answers are the events that end in an answer to somebody who asked.
+// answers are the events that answer a caller.
 var answers = []quota.EventKind{
 	quota.EventGranted, quota.EventDrawn, quota.EventRefused, quota.EventBlocked, quota.EventImpossible,
 	quota.EventUnpriced, quota.EventAdmitted, quota.EventOutage, quota.EventFailed,
@@ -46,7 +46,7 @@ var answers = []quota.EventKind{
 
 // Observe implements [quota.Observer].
 func (d *decisions) Observe(e quota.Event) {
-	up, account := whose(&e)
+	up, account := owner(&e)
 	if slices.Contains(answers, e.Kind) {
 		d.outcomes.WithLabelValues(up, account, string(e.Kind)).Inc()
 	}
@@ -63,14 +63,14 @@ func (d *decisions) Observe(e quota.Event) {
 	}
 }
 
-// whose pool an event is about: never a family's key, which may be an address, and no
-// name that the price book does not have.
-func whose(e *quota.Event) (upstream, account string) {
+// owner returns the upstream and the account of an event. It never returns the key of a
+// family, which may be an address, or a name that is not in the price book.
+func owner(e *quota.Event) (upstream, account string) {
 	switch {
 	case e.Pool != quota.Pool{}:
 		return e.Pool.Upstream, e.Pool.Account
 	case e.Kind == quota.EventFailed:
-		return "", "" // it may be because of those very names
+		return "", "" // the names themselves may be the fault
 	case e.Call.Family != "":
 		return e.Call.Family, quota.DefaultAccount
 	}

@@ -5,16 +5,16 @@ import (
 	"context"
 	"slices"
 
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// What the ledger says. Upstream, account and pool together name a pool.
+// Metrics from the ledger. Upstream, account and pool together name a pool.
 var (
 	ledgerUp     = gauge("headroom_ledger_up", "Whether the ledger answered.")
 	bookRevision = gauge("headroom_book_revision", "The revision of the price book in use.")
 
-	poolBlocked      = gauge("headroom_pool_blocked", "Whether the pool is shut because the upstream, or a person, said so.", "upstream", "account", "pool")
+	poolBlocked      = gauge("headroom_pool_blocked", "Whether the pool is shut, by the upstream or by a person.", "upstream", "account", "pool")
 	poolBlockedUntil = gauge("headroom_pool_blocked_until_timestamp_seconds", "When the block of the pool ends; 0 if it is open.", "upstream", "account", "pool")
 
 	windowUsed     = gauge("headroom_window_used_units", "Units that count in the window now.", "upstream", "account", "pool", "window")
@@ -22,14 +22,14 @@ var (
 	windowQuota    = gauge("headroom_window_quota_units", "Units that the upstream grants in the window.", "upstream", "account", "pool", "window")
 	windowHeadroom = gauge("headroom_window_headroom_units", "Units of the window that ordinary calls leave free.", "upstream", "account", "pool", "window")
 	windowNext     = gauge("headroom_window_next_units", "Units that come back next.", "upstream", "account", "pool", "window")
-	windowNextAt   = gauge("headroom_window_next_timestamp_seconds", "When units come back next; 0 if none are to come.", "upstream", "account", "pool", "window")
-	windowResetAt  = gauge("headroom_window_reset_timestamp_seconds", "When nothing that counts in the window now counts any more.", "upstream", "account", "pool", "window")
+	windowNextAt   = gauge("headroom_window_next_timestamp_seconds", "When units come back next; 0 if none will.", "upstream", "account", "pool", "window")
+	windowResetAt  = gauge("headroom_window_reset_timestamp_seconds", "When all units that count in the window now are free again.", "upstream", "account", "pool", "window")
 
-	spendUnits = gauge("headroom_spend_today_units", "Units spent in this day of the pool's calendar, by whom; the smallest of many as other.", "upstream", "account", "pool", "method", "job", "region", "class")
-	spendCalls = gauge("headroom_spend_today_calls", "Calls paid for in this day of the pool's calendar, by whom; the smallest of many as other.", "upstream", "account", "pool", "method", "job", "region", "class")
+	spendUnits = gauge("headroom_spend_today_units", "Units spent in this day of the pool's calendar, by labels; the smallest of many as other.", "upstream", "account", "pool", "method", "job", "region", "class")
+	spendCalls = gauge("headroom_spend_today_calls", "Calls paid for in this day of the pool's calendar, by labels; the smallest of many as other.", "upstream", "account", "pool", "method", "job", "region", "class")
 )
 
-// readLedger reads how the pools stand.
+// readLedger reads the pools and the spend of today.
 func readLedger(ctx context.Context, src *view.Sources) (r readings, err error) {
 	r.add(bookRevision, float64(src.Ledger.Book().Revision))
 	pools, err := src.Ledger.Usage(ctx, "", "")
@@ -47,7 +47,7 @@ func readLedger(ctx context.Context, src *view.Sources) (r readings, err error) 
 	return r, nil
 }
 
-// pool adds how a pool stands.
+// pool adds the state of a pool.
 func (r *readings) pool(u *quota.Usage) {
 	of := []string{u.Pool.Upstream, u.Pool.Account, u.Pool.Name}
 	blocked, until := 0.0, 0.0
@@ -68,9 +68,9 @@ func (r *readings) pool(u *quota.Usage) {
 	}
 }
 
-// mostSpenders is how many sets of labels are told apart of a pool. Callers name their
-// jobs themselves.
-const mostSpenders = 300
+// maxSpenders bounds the sets of labels of a pool, because callers choose the names of
+// their jobs.
+const maxSpenders = 300
 
 // spender is a set of labels of a pool.
 type spender struct {
@@ -78,8 +78,8 @@ type spender struct {
 	method, job, region, class string
 }
 
-// spend adds who spent what, the largest of each pool by themselves. The reasons of
-// corrections are free text and add up.
+// spend adds the spend of each set of labels, up to a bound for each pool. It leaves out
+// the reasons of corrections, which are free text.
 func (r *readings) spend(all []quota.Spent) {
 	sums := map[spender]quota.Spent{}
 	for _, s := range all {
@@ -95,7 +95,7 @@ func (r *readings) spend(all []quota.Spent) {
 	}
 }
 
-// largest keeps the largest sums of each pool and puts the others together.
+// largest keeps the largest sums of each pool and adds up the others.
 func largest(sums map[spender]quota.Spent) map[spender]quota.Spent {
 	order := make([]spender, 0, len(sums))
 	for key := range sums {
@@ -104,10 +104,10 @@ func largest(sums map[spender]quota.Spent) map[spender]quota.Spent {
 	slices.SortFunc(order, func(a, b spender) int {
 		return cmp.Compare(sums[b].Units, sums[a].Units)
 	})
-	kept, told := map[spender]quota.Spent{}, map[quota.Pool]int{}
+	kept, counts := map[spender]quota.Spent{}, map[quota.Pool]int{}
 	for _, key := range order {
 		s := sums[key]
-		if told[key.pool]++; told[key.pool] > mostSpenders {
+		if counts[key.pool]++; counts[key.pool] > maxSpenders {
 			o := quota.OtherLabels
 			key = spender{key.pool, o.Method, o.Job, o.Region, o.Class}
 		}

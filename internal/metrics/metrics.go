@@ -1,3 +1,13 @@
+// Package metrics reports the state of a ledger and a catalog, and the decisions of this
+// process's ledger, to Prometheus.
+//
+// Metrics named ingestor_ come from the catalog, and those named headroom_ from the ledger.
+// A scrape reads pools, spend, runs and freshness, so it includes the work of other
+// processes. Counters and the histogram cover this process only. Times are timestamps, not
+// ages, because a file may be read later than it is written.
+//
+// No label holds text from outside, such as a client's address, a query or a title. The
+// number of values that callers choose is bounded.
 package metrics
 
 import (
@@ -13,26 +23,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Options are what [New] can be told; nil is legal.
+// Options are the settings of [New]; nil is legal.
 type Options struct {
 	Log *slog.Logger // nil: slog.Default()
 
-	// Timeout bounds what a ledger and a catalog are given to answer; zero is 5s.
-	// What has not answered by then is told of as down, and the rest as it is.
+	// Timeout bounds the wait for the ledger and the catalog; zero is 5s. One that does
+	// not answer in time is reported as down.
 	Timeout time.Duration
 }
 
-// Metrics are all that is told, by whichever way. It is the [quota.Observer] of the
-// ledger whose decisions are counted. It is safe for concurrent use.
+// Metrics serves metrics and writes them to a file. It is the [quota.Observer] of the
+// ledger whose decisions it counts. It is safe for concurrent use.
 type Metrics struct {
 	*decisions
 	sources atomic.Pointer[view.Sources]
-	state   *prometheus.Registry // what ledger and catalog say
-	process *prometheus.Registry // what this process did
+	state   *prometheus.Registry // from the ledger and the catalog
+	process *prometheus.Registry // of this process
 
 	log     *slog.Logger
 	timeout time.Duration
@@ -40,8 +50,8 @@ type Metrics struct {
 
 var _ quota.Observer = (*Metrics)(nil)
 
-// New returns metrics that count decisions at once, and tell of a ledger and a catalog
-// when they have been given some: see [Metrics.Tell].
+// New returns metrics that count decisions. To read a ledger and a catalog too, give it
+// their sources: see [Metrics.SetSources].
 func New(o *Options) *Metrics {
 	if o == nil {
 		o = &Options{}
@@ -62,24 +72,24 @@ func New(o *Options) *Metrics {
 	return m
 }
 
-// Tell makes it tell of other sources from the next time on that somebody asks.
-func (m *Metrics) Tell(src view.Sources) { m.sources.Store(&src) }
+// SetSources replaces the ledger and the catalog that the next scrape reads.
+func (m *Metrics) SetSources(src view.Sources) { m.sources.Store(&src) }
 
-// atOnce is how many may ask at the same time; others are told to come again.
-const atOnce = 4
+// maxScrapes bounds concurrent scrapes; further ones get status 503.
+const maxScrapes = 4
 
-// Handler answers Prometheus with all that there is.
+// Handler serves all metrics to Prometheus.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(prometheus.Gatherers{m.state, m.process}, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(m.log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError,
-		MaxRequestsInFlight: atOnce,
+		MaxRequestsInFlight: maxScrapes,
 	})
 }
 
-// WriteFile replaces a file for node_exporter's textfile collector: whoever reads it
-// sees the old or the new one. It has what ledger and catalog say; counters of a
-// process that leaves would tell nothing.
+// WriteFile replaces a file for node_exporter's textfile collector in one step. The file
+// has the metrics from the ledger and the catalog. It has no counters, which would be
+// useless after the process ends.
 func (m *Metrics) WriteFile(path string) error {
 	if err := prometheus.WriteToTextfile(path, m.state); err != nil {
 		return fmt.Errorf("write the metrics: %w", err)
@@ -87,7 +97,7 @@ func (m *Metrics) WriteFile(path string) error {
 	return nil
 }
 
-// state collects what ledger and catalog say when somebody asks.
+// state reads the ledger and the catalog at each scrape.
 type state struct{ *Metrics }
 
 // Describe implements [prometheus.Collector].
@@ -97,8 +107,8 @@ func (s state) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. What cannot be read is left out as a
-// whole, and told of as down.
+// Collect implements [prometheus.Collector]. If the ledger or the catalog cannot be read,
+// all its metrics are missing and it is reported as down.
 func (s state) Collect(to chan<- prometheus.Metric) {
 	src := s.sources.Load()
 	if src == nil {
@@ -107,7 +117,7 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
 	var both sync.WaitGroup
-	for what, from := range map[string]struct {
+	for name, source := range map[string]struct {
 		up   *prometheus.Desc
 		read func(context.Context, *view.Sources) (readings, error)
 	}{
@@ -115,13 +125,13 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 		"catalog": {catalogUp, readCatalog},
 	} {
 		both.Go(func() {
-			found, err := from.read(ctx, src)
+			found, err := source.read(ctx, src)
 			up := 1.0
 			if err != nil {
-				s.log.Warn("metrics: the "+what+" cannot be read", "error", err)
+				s.log.Warn("metrics: the "+name+" cannot be read", "error", err)
 				found, up = nil, 0
 			}
-			found.add(from.up, up)
+			found.add(source.up, up)
 			for _, one := range found {
 				to <- one
 			}
@@ -130,10 +140,10 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 	both.Wait()
 }
 
-// gauges is every metric of state.
+// gauges lists the metrics of state.
 var gauges []*prometheus.Desc
 
-// gauge is a new one of them.
+// gauge adds a metric to them.
 func gauge(name, help string, labels ...string) *prometheus.Desc {
 	d := prometheus.NewDesc(name, help, labels, nil)
 	gauges = append(gauges, d)
@@ -147,7 +157,7 @@ func (r *readings) add(d *prometheus.Desc, value float64, labels ...string) {
 	*r = append(*r, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...))
 }
 
-// instant is a time as Prometheus has it; zero is never.
+// instant returns a time in the form of Prometheus; zero means never.
 func instant(t time.Time) float64 {
 	if t.IsZero() {
 		return 0

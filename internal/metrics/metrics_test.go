@@ -21,7 +21,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/metrics"
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
@@ -73,7 +73,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(fault)
 	}
 	runner := ingest.NewRunner(c, r.ledger, r.catalog, nil, nil, &ingest.Options{Clock: r.clock, Log: log})
-	r.metrics.Tell(view.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: runner, Jobs: c.List()})
+	r.metrics.SetSources(view.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: runner, Jobs: c.List()})
 	return r
 }
 
@@ -263,7 +263,7 @@ func TestDecisions(t *testing.T) {
 		}
 	}
 	if all["go_goroutines"] == nil || all["process_open_fds"] == nil {
-		t.Error("nothing tells of the process")
+		t.Error("metrics of the process are missing")
 	}
 }
 
@@ -299,15 +299,15 @@ func TestRunsAndFreshness(t *testing.T) {
 	r.expect(all, 0, "ingestor_region_completed_timestamp_seconds", "job", "trending", "region", "DE")
 }
 
-// TestWhatIsDownIsToldOf: what can be read is told in any case.
-func TestWhatIsDownIsToldOf(t *testing.T) {
+// TestWhatIsDownIsReported: the other metrics stay.
+func TestWhatIsDownIsReported(t *testing.T) {
 	r := newRig(t)
 	r.store.err = errors.New("gone")
 	all := r.scrape()
 	r.expect(all, 0, "headroom_ledger_up")
 	r.expect(all, 1, "ingestor_catalog_up")
 	if all["headroom_window_used_units"] != nil || all["headroom_book_revision"] != nil {
-		t.Error("half of a ledger is told of")
+		t.Error("half of a ledger is reported")
 	}
 	if !strings.Contains(r.log.String(), "gone") {
 		t.Errorf("nothing says why: %s", r.log.String())
@@ -322,7 +322,7 @@ func TestWhatIsDownIsToldOf(t *testing.T) {
 func TestALedgerThatHangs(t *testing.T) {
 	r := newRig(t)
 	m := metrics.New(&metrics.Options{Log: slog.New(slog.DiscardHandler), Timeout: 10 * time.Millisecond})
-	m.Tell(view.Sources{Ledger: r.ledger, Catalog: r.catalog})
+	m.SetSources(view.Sources{Ledger: r.ledger, Catalog: r.catalog})
 	r.metrics, r.store.hangs = m, true
 	r.expect(r.scrape(), 0, "headroom_ledger_up")
 }
@@ -338,7 +338,7 @@ func TestFile(t *testing.T) {
 	all := r.parse(string(text))
 	r.expect(all, 5, "headroom_spend_today_units", "job", "night \"and\" \\day")
 	if all["go_goroutines"] != nil || all["headroom_decisions_total"] != nil {
-		t.Error("the file tells of the process")
+		t.Error("the file has metrics of the process")
 	}
 	info, err := os.Stat(path)
 	r.must(err)

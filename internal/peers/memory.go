@@ -8,7 +8,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Memory keeps limiters in memory, which are for one goroutine each.
+// Memory keeps limiters in memory. Each is for one goroutine.
 type Memory struct{ Clock quota.Clock }
 
 // Fixed implements [Home].
@@ -30,7 +30,7 @@ func (m *Memory) Fixed(_ string, r boundary.Rate) boundary.Limiter {
 
 // GCRA implements [Home].
 func (m *Memory) GCRA(_ string, r boundary.Rate) boundary.Limiter {
-	var tat time.Time // the theoretical arrival time: when all that was accepted would have come evenly
+	var tat time.Time // the theoretical arrival time, as if the accepted requests had come evenly
 	every := emission(r)
 	return func(context.Context) (time.Time, bool, error) {
 		now := m.Clock.Now()

@@ -1,10 +1,10 @@
-// Package peers has two limiters as most programs have them, in the three homes that
-// a ledger can have: to be compared with, never to guard anything.
+// Package peers has the two most common limiters, in the three stores that a ledger can
+// use, for comparison only.
 //
-//   - The fixed window counts the requests of each window by itself: in Redis it is
-//     INCR and EXPIRE. Windows begin at the multiples of their length since 1970.
-//   - GCRA, the leaky bucket as one number, fills evenly and takes a burst as large as
-//     the limit: in Redis it is what redis_rate does.
+//   - The fixed window counts the requests of each window separately: INCR and EXPIRE in
+//     Redis. Windows start at the multiples of their length since 1970.
+//   - GCRA, a leaky bucket in one number, refills evenly and accepts a burst as large as
+//     the limit, as redis_rate does in Redis.
 package peers
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/boundary"
 )
 
-// Home keeps limiters, each under a name of its own.
+// Home keeps limiters, each with its own name.
 type Home interface {
 	Fixed(name string, r boundary.Rate) boundary.Limiter
 	GCRA(name string, r boundary.Rate) boundary.Limiter
@@ -25,11 +25,11 @@ var (
 	_ Home = (*Redis)(nil)
 )
 
-// windowOf is the number of the fixed window that an instant is in.
+// windowOf returns the number of the fixed window at a time.
 func windowOf(t time.Time, r boundary.Rate) int64 { return t.UnixMicro() / r.Per.Microseconds() }
 
-// emission is how far apart the requests are that GCRA accepts for ever, in whole
-// microseconds, which every home can keep.
+// emission returns the interval at which GCRA always accepts requests, in whole
+// microseconds, which every home can store.
 func emission(r boundary.Rate) time.Duration {
 	return (r.Per / time.Duration(r.Limit)).Truncate(time.Microsecond)
 }

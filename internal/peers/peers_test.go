@@ -20,7 +20,7 @@ import (
 
 var start = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 
-// answers asks so often at each second, and tells how many were accepted.
+// answers asks this often at each second, and returns how many were accepted.
 func answers(t *testing.T, clock *quota.SimClock, limiter boundary.Limiter, timeline [][2]int) string {
 	t.Helper()
 	var all strings.Builder

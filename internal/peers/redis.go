@@ -19,17 +19,17 @@ var gcraLua string
 
 var gcraScript = redis.NewScript(gcraLua)
 
-// Redis keeps limiters in a Redis, under keys that begin with a prefix.
+// Redis keeps limiters in Redis, under keys with a prefix.
 type Redis struct {
 	client redis.UniversalClient
 	prefix string
 }
 
-// patience is how long a server may take to answer.
+// patience is the timeout of a server.
 const patience = 2 * time.Second
 
-// NewRedis returns the limiters of a prefix, which must not hold what patterns of
-// Redis are made of: *, ?, [ and \.
+// NewRedis returns the limiters of a prefix. It must not contain the pattern characters of
+// Redis: *, ?, [ and \.
 func NewRedis(client redis.UniversalClient, prefix string) *Redis {
 	if c, ok := client.(*redis.Client); ok {
 		c = c.WithTimeout(patience)
@@ -73,12 +73,12 @@ func (r *Redis) GCRA(name string, rate boundary.Rate) boundary.Limiter {
 	}
 }
 
-// Clock is the machine's clock set by the server's, as far as the way there lets it
-// be told.
+// Clock returns the machine's clock, corrected by the server's as exactly as the round trip
+// allows.
 func (r *Redis) Clock(ctx context.Context) (quota.Clock, error) {
 	var clock serverClock
 	best := time.Duration(-1)
-	for range 5 { // the shortest way tells the most
+	for range 5 { // the shortest round trip is the most exact
 		sent := clock.SystemClock.Now()
 		there, err := r.client.Time(ctx).Result()
 		if err != nil {
@@ -91,7 +91,7 @@ func (r *Redis) Clock(ctx context.Context) (quota.Clock, error) {
 	return clock, nil
 }
 
-// serverClock is the machine's clock, and how far the server's is ahead of it.
+// serverClock is the machine's clock with the offset of the server's.
 type serverClock struct {
 	quota.SystemClock
 	ahead time.Duration
@@ -114,6 +114,6 @@ func remove(ctx context.Context, c redis.Cmdable, prefix string) error {
 		if !keys.Next(ctx) {
 			return errors.Join(all, keys.Err())
 		}
-		all = errors.Join(all, c.Unlink(ctx, keys.Val()).Err()) // one by one: keys of a cluster lie in many slots
+		all = errors.Join(all, c.Unlink(ctx, keys.Val()).Err()) // one by one, because keys of a cluster are in many slots
 	}
 }

@@ -22,10 +22,10 @@ var fixedSQL string
 //go:embed sql/gcra.sql
 var gcraSQL string
 
-// files are opened like a ledger's: what is accepted is on the disk.
+// files have the settings of a ledger: accepted requests are on disk.
 var files = &sqlitefile.Kind{Name: "peers", Spared: "what is accepted"}
 
-// SQLite keeps limiters in a file of SQLite.
+// SQLite keeps limiters in a SQLite file.
 type SQLite struct {
 	db    *sql.DB
 	clock quota.Clock
@@ -42,7 +42,7 @@ func OpenSQLite(ctx context.Context, path string, clock quota.Clock) (*SQLite, e
 		return nil, err
 	}
 	db := sql.OpenDB(c)
-	db.SetMaxOpenConns(1) // one writes at a time
+	db.SetMaxOpenConns(1) // one writer at a time
 	if _, err := db.ExecContext(ctx, schema); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
 	}
@@ -69,7 +69,7 @@ func (s *SQLite) GCRA(name string, r boundary.Rate) boundary.Limiter {
 	}
 }
 
-// changed is accepted if a row changed.
+// changed reports whether a row changed, which means accepted.
 func (s *SQLite) changed(ctx context.Context, now time.Time, query string, args ...any) (time.Time, bool, error) {
 	done, err := s.db.ExecContext(ctx, query, args...)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package redisclock is how this module's tests and simulations move the clock by
-// which a redisstore decides. Outside of the module nobody can: there the clock is
-// the server's.
+// Package redisclock lets this module's tests and simulations move the clock of a
+// redisstore. Other modules cannot: there the clock is always the server's.
 package redisclock
 
 import (
@@ -10,8 +9,7 @@ import (
 
 var now atomic.Pointer[func() time.Time]
 
-// Set gives stores that are opened from now on a clock of the caller's; nil gives
-// them the server's.
+// Set sets the clock of stores that are opened from now on. Nil means the server's.
 func Set(clock func() time.Time) {
 	if clock == nil {
 		now.Store(nil)
@@ -20,7 +18,7 @@ func Set(clock func() time.Time) {
 	now.Store(&clock)
 }
 
-// Get returns the clock of the caller's, or nil.
+// Get returns the clock that was set, or nil.
 func Get() func() time.Time {
 	if f := now.Load(); f != nil {
 		return *f

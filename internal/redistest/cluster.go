@@ -16,10 +16,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// slots is how many a cluster has.
+// slots is the number of slots of a cluster.
 const slots = 16384
 
-// Cluster is a Redis Cluster of masters, and of the replicas that were added.
+// Cluster is a Redis Cluster with its masters and replicas.
 type Cluster struct {
 	Masters  []*Server
 	Replicas []*Server
@@ -63,12 +63,12 @@ func StartCluster(dir string, masters int) (_ *Cluster, err error) {
 	return c, c.wait(ctx, calm)
 }
 
-// calm is for how long a server is not heard of until others take it for gone: a busy
-// machine lets it wait, too. While they get to know each other they are [impatient],
-// because they talk to each other the more often.
+// calm is how long a server may be silent until the others take it for dead. It is long,
+// because a busy machine delays servers too. While servers meet they are [impatient], which
+// makes them talk to each other more often.
 const calm = 5 * time.Second
 
-// wait tells the servers for how long to wait for each other.
+// wait sets how long the servers wait for each other.
 func (c *Cluster) wait(ctx context.Context, d time.Duration) error {
 	for _, s := range c.servers() {
 		err := s.With(func(r *redis.Client) error {
@@ -81,7 +81,7 @@ func (c *Cluster) wait(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// start starts a server that is in no cluster yet.
+// start starts a server outside the cluster.
 func (c *Cluster) start() (*Server, error) {
 	bus := freeBus()
 	own := filepath.Join(c.dir, strconv.Itoa(c.started))
@@ -93,8 +93,8 @@ func (c *Cluster) start() (*Server, error) {
 		"--cluster-node-timeout", strconv.FormatInt(impatient.Milliseconds(), 10), "--cluster-replica-validity-factor", "0")
 }
 
-// freeBus returns a port below those that the system gives away: [freePort] may return
-// the same one twice, and the servers' own connections take such ports all the time.
+// freeBus returns a port below the range that the system assigns. [freePort] may return a
+// port twice, and the servers' own connections use ports of that range.
 func freeBus() int {
 	for {
 		port := 10_000 + rand.IntN(20_000)
@@ -107,13 +107,13 @@ func freeBus() int {
 
 func (c *Cluster) servers() []*Server { return slices.Concat(c.Masters, c.Replicas) }
 
-// meet makes a server and another one know each other.
+// meet introduces two servers to each other.
 func (s *Server) meet(ctx context.Context, other *redis.Client) error {
 	host, port, _ := strings.Cut(s.Addr, ":")
 	return other.Do(ctx, "cluster", "meet", host, port, s.bus()).Err()
 }
 
-// bus is the port on which a server talks to others of its cluster.
+// bus returns the port on which a server talks to its cluster.
 func (s *Server) bus() string {
 	for i, arg := range s.args {
 		if arg == "--cluster-port" {
@@ -143,8 +143,8 @@ func (c *Cluster) await(ctx context.Context) error {
 	return nil
 }
 
-// AddReplica starts a replica of a master, and returns when it has all that the master
-// has and every server knows it.
+// AddReplica starts a replica of a master. It returns when the replica has all data of the
+// master and every server knows it.
 func (c *Cluster) AddReplica(ctx context.Context, master *Server) error {
 	s, err := c.start()
 	if err != nil {
@@ -163,12 +163,12 @@ func (c *Cluster) AddReplica(ctx context.Context, master *Server) error {
 		return err
 	}
 	err = s.With(func(r *redis.Client) error {
-		for _, m := range c.Masters { // hearsay takes seconds
+		for _, m := range c.Masters { // gossip takes seconds
 			if err := m.meet(ctx, r); err != nil {
 				return err
 			}
 		}
-		return Await(ctx, func() error { return r.ClusterReplicate(ctx, id).Err() }) // it has to hear of the master first
+		return Await(ctx, func() error { return r.ClusterReplicate(ctx, id).Err() }) // it must learn of the master first
 	})
 	if err != nil {
 		return err
@@ -193,9 +193,9 @@ func (c *Cluster) AddReplica(ctx context.Context, master *Server) error {
 	return c.wait(ctx, calm)
 }
 
-// Owner is the master of a key's slot, once all servers name the same one and take
-// commands. A replica that was elected is among the masters from then on, and the
-// servers are patient with each other.
+// Owner returns the master of a key's slot, once all servers agree on it and accept
+// commands. An elected replica is one of the masters from then on, and the servers are
+// patient with each other again.
 func (c *Cluster) Owner(ctx context.Context, key string) (owner *Server, err error) {
 	var slot int64
 	err = c.Masters[0].With(func(r *redis.Client) (err error) {
@@ -233,7 +233,7 @@ func (c *Cluster) Owner(ctx context.Context, key string) (owner *Server, err err
 	return owner, c.await(ctx)
 }
 
-// ownerOf is the address of a slot's master, as a server has heard.
+// ownerOf returns the address of a slot's master by what one server knows.
 func (s *Server) ownerOf(ctx context.Context, slot int64) (owner string, err error) {
 	err = s.With(func(r *redis.Client) error {
 		all, err := r.ClusterSlots(ctx).Result() //nolint:staticcheck // ClusterShards came with Redis 7
@@ -247,8 +247,8 @@ func (s *Server) ownerOf(ctx context.Context, slot int64) (owner string, err err
 	return owner, err
 }
 
-// Lose makes the others impatient and then hurts a master, which is none of the cluster
-// from then on: they elect its replica.
+// Lose makes the other servers impatient and then disturbs a master. They elect its replica,
+// and the master no longer belongs to the cluster.
 func (c *Cluster) Lose(ctx context.Context, master *Server, hurt func()) error {
 	gone := func(s *Server) bool { return s == master }
 	c.Masters, c.Replicas = slices.DeleteFunc(c.Masters, gone), slices.DeleteFunc(c.Replicas, gone)
@@ -256,7 +256,7 @@ func (c *Cluster) Lose(ctx context.Context, master *Server, hurt func()) error {
 	return c.wait(ctx, impatient)
 }
 
-// Addrs are those of the masters.
+// Addrs returns the addresses of the masters.
 func (c *Cluster) Addrs() (all []string) {
 	for _, s := range c.Masters {
 		all = append(all, s.Addr)
@@ -278,8 +278,7 @@ func (s *Server) With(do func(*redis.Client) error) error {
 	return do(c)
 }
 
-// Await tries until it succeeds or the context ends; then it returns the last
-// error.
+// Await calls a function until it succeeds or the context ends, and returns the last error.
 func Await(ctx context.Context, try func() error) error {
 	for {
 		err := try()

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Fault is something that a [Proxy] does to a reply, or to a request.
+// Fault is a fault that a [Proxy] injects into a reply or a request.
 type Fault string
 
-// The faults. Of the last two the server has seen no whole request; at any other it
-// has done what it was asked.
+// The faults. With the last two, the server never receives a whole request. With the others
+// it has executed the request.
 const (
-	Drop      Fault = "drop"       // the reply is swallowed, the connection stays
+	Drop      Fault = "drop"       // the reply is dropped, the connection stays open
 	Stall     Fault = "stall"      // the reply comes late, or too late
 	HalfClose Fault = "half-close" // half of the reply, then no more; requests still pass
 	Reset     Fault = "reset"      // the connection is reset instead of the reply
@@ -23,13 +23,13 @@ const (
 	Cut       Fault = "cut"        // it is reset in the middle of the request
 )
 
-// Faults are all that there are.
+// Faults lists all faults.
 var Faults = []Fault{Drop, Stall, HalfClose, Reset, Lose, Cut}
 
-// early reports whether it happens to a request.
+// early reports whether the fault affects the request.
 func (f Fault) early() bool { return f == Lose || f == Cut }
 
-// Proxy stands between clients and a server, and does not always behave.
+// Proxy is a proxy between clients and a server that injects faults.
 type Proxy struct {
 	Addr string
 
@@ -45,8 +45,8 @@ type Proxy struct {
 	wg       sync.WaitGroup
 }
 
-// StartProxy passes everything on until it is told to [Proxy.Misbehave]. A stall
-// takes as long as the delay at most.
+// StartProxy starts a proxy, which passes everything on until [Proxy.Misbehave] or
+// [Proxy.Once]. A stall takes at most the delay.
 func StartProxy(to string, seed uint64, delay time.Duration) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -68,13 +68,13 @@ func StartProxy(to string, seed uint64, delay time.Duration) (*Proxy, error) {
 	return p, nil
 }
 
-// Misbehave does any of the faults to so many of a thousand chunks.
+// Misbehave injects random faults into this many of a thousand chunks.
 func (p *Proxy) Misbehave(perThousand int64) { p.often.Store(perThousand) }
 
-// Once does something to the next reply, or request.
+// Once injects a fault into the next reply or request.
 func (p *Proxy) Once(f Fault) { p.once.Store(&f) }
 
-// Did is how often it did what.
+// Did returns how often each fault was injected.
 func (p *Proxy) Did() map[Fault]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +97,7 @@ func (p *Proxy) Close() {
 	p.wg.Wait()
 }
 
-// next is the fault of a reply or a request, or none.
+// next returns the fault for a reply or a request, or "".
 func (p *Proxy) next(request bool) Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,14 +115,14 @@ func (p *Proxy) next(request bool) Fault {
 	return f
 }
 
-// late is how long a stall takes.
+// late returns the duration of a stall.
 func (p *Proxy) late() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return time.Duration(p.rand.Int64N(int64(p.delay) + 1))
 }
 
-// keep notes a connection, so that Close can end it.
+// keep remembers a connection, so that Close can close it.
 func (p *Proxy) keep(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

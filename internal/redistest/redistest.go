@@ -66,8 +66,7 @@ func (s *Server) Run() error {
 	return nil
 }
 
-// await returns when the process answers: another one may have come to its port
-// first.
+// await returns when the process answers. Another process may have taken its port.
 func (s *Server) await() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -88,19 +87,19 @@ func (s *Server) await() error {
 // Signal sends the process a signal: SIGSTOP, SIGCONT.
 func (s *Server) Signal(sig syscall.Signal) error { return s.cmd.Process.Signal(sig) }
 
-// Kill ends the process at once, as a crash would.
+// Kill kills the process, as a crash would.
 func (s *Server) Kill() {
 	if s.cmd != nil && s.cmd.Process != nil {
-		_ = s.cmd.Process.Kill() // it may have ended by itself
+		_ = s.cmd.Process.Kill() // it may have ended already
 		_ = s.cmd.Wait()
 		s.cmd = nil
 	}
 }
 
-// Stop ends the process in an orderly way: it saves what it is configured to.
+// Stop shuts the process down. It saves its data as configured.
 func (s *Server) Stop() {
 	if s.cmd != nil {
-		_ = s.cmd.Process.Signal(os.Interrupt) // it may have ended by itself
+		_ = s.cmd.Process.Signal(os.Interrupt) // it may have ended already
 		_ = s.cmd.Wait()
 		s.cmd = nil
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Follow makes a server the replica of another, and returns when it has all that
-// the other one has.
+// Follow makes a server the replica of another. It returns when the replica has all data.
 func (s *Server) Follow(ctx context.Context, master *Server) error {
 	host, port, err := net.SplitHostPort(master.Addr)
 	if err != nil {
@@ -22,7 +21,7 @@ func (s *Server) Follow(ctx context.Context, master *Server) error {
 	return s.CatchUp(ctx, master)
 }
 
-// CatchUp returns when a replica has all that its master has.
+// CatchUp returns when a replica has all data of its master.
 func (s *Server) CatchUp(ctx context.Context, master *Server) error {
 	return Await(ctx, func() error {
 		is, err := s.replication(ctx)
@@ -37,7 +36,7 @@ func (s *Server) CatchUp(ctx context.Context, master *Server) error {
 	})
 }
 
-// Lead makes a replica a master, with what it has.
+// Lead makes a replica a master, with its data.
 func (s *Server) Lead(ctx context.Context) error {
 	if err := s.With(func(c *redis.Client) error { return c.Do(ctx, "replicaof", "no", "one").Err() }); err != nil {
 		return err
@@ -55,7 +54,7 @@ func (s *Server) awaitRole(ctx context.Context, role string) error {
 	})
 }
 
-// replication is what a server says of who follows whom.
+// replication is the replication section of INFO.
 func (s *Server) replication(ctx context.Context) (is map[string]string, err error) {
 	err = s.With(func(c *redis.Client) (err error) {
 		is, err = fields(c.Info(ctx, "replication"))
@@ -64,7 +63,7 @@ func (s *Server) replication(ctx context.Context) (is map[string]string, err err
 	return is, err
 }
 
-// fields reads what a server says of itself.
+// fields parses a section of INFO.
 func fields(info *redis.StringCmd) (map[string]string, error) {
 	f := make(map[string]string)
 	for line := range strings.Lines(info.Val()) {

@@ -14,27 +14,27 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Sentinel is a master with its replicas, watched by sentinels that put one of
-// them in its place when it is gone.
+// Sentinel is a master with its replicas and sentinels, which promote a replica when the
+// master is gone.
 type Sentinel struct {
-	Master    *Server // who is it now
+	Master    *Server // the current master
 	Replicas  []*Server
 	sentinels []*Server
 }
 
-// MasterName is what the sentinels call the master.
+// MasterName is the sentinels' name for the master.
 const MasterName = "ledger"
 
-// For how long a master is not heard of until sentinels take it for gone. They are
-// patient but in a failover: a busy machine lets a server wait, too.
+// How long a master may be silent until sentinels take it for dead. It is long except in a
+// failover, because a busy machine delays servers too.
 const (
 	patient   = 10 * time.Minute
 	impatient = 400 * time.Millisecond
 )
 
-// StartSentinel starts a master, replicas that have all it has, and sentinels of
-// which most must agree that it is gone. The args are the servers'; without any
-// they keep nothing on disk.
+// StartSentinel starts a master, replicas with all its data and sentinels. Most sentinels must
+// agree that the master is gone. The args are for the servers; without any they keep nothing
+// on disk.
 func StartSentinel(dir string, replicas, sentinels int, args ...string) (_ *Sentinel, err error) {
 	s := new(Sentinel)
 	defer func() {
@@ -79,7 +79,7 @@ func startIn(dir string, args ...string) (*Server, error) {
 	return Start(dir, args...)
 }
 
-// watch starts a sentinel. It keeps what it learns in its configuration.
+// watch starts a sentinel, which stores its state in its configuration file.
 func (s *Sentinel) watch(dir string, quorum int) (*Server, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
@@ -119,14 +119,14 @@ func (s *Server) knows(ctx context.Context, replicas, others int) error {
 	})
 }
 
-// asSentinel tries until it succeeds or the context ends.
+// asSentinel calls a function with a sentinel until it succeeds or the context ends.
 func (s *Server) asSentinel(ctx context.Context, try func(*redis.SentinelClient) error) error {
 	c := redis.NewSentinelClient(&redis.Options{Addr: s.Addr})
 	defer c.Close()
 	return Await(ctx, func() error { return try(c) })
 }
 
-// Addrs are those of the sentinels.
+// Addrs returns the addresses of the sentinels.
 func (s *Sentinel) Addrs() (all []string) {
 	for _, w := range s.sentinels {
 		all = append(all, w.Addr)
@@ -134,7 +134,7 @@ func (s *Sentinel) Addrs() (all []string) {
 	return all
 }
 
-// Failover is a crash of the master, and the promotion of a replica.
+// Failover crashes the master and waits for the promotion of a replica.
 func (s *Sentinel) Failover(ctx context.Context) error {
 	if err := s.Crash(ctx); err != nil {
 		return err
@@ -148,8 +148,7 @@ func (s *Sentinel) Crash(ctx context.Context) error {
 	return s.wait(ctx, impatient)
 }
 
-// Promoted returns when every sentinel names the same replica instead of a master
-// that is gone, and that one takes writes: it is the master now.
+// Promoted returns when every sentinel names the same new master and it accepts writes.
 func (s *Sentinel) Promoted(ctx context.Context) error {
 	var named string
 	for _, w := range s.sentinels {
@@ -179,7 +178,7 @@ func (s *Sentinel) Promoted(ctx context.Context) error {
 	return fmt.Errorf("the sentinels name %s, which is no replica", named)
 }
 
-// wait tells the sentinels for how long to wait for a master.
+// wait sets how long the sentinels wait for a master.
 func (s *Sentinel) wait(ctx context.Context, d time.Duration) error {
 	for _, w := range s.sentinels {
 		err := w.asSentinel(ctx, func(c *redis.SentinelClient) error {
@@ -192,7 +191,7 @@ func (s *Sentinel) wait(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// Kill ends all of them.
+// Kill kills all servers and sentinels.
 func (s *Sentinel) Kill() {
 	for _, w := range s.sentinels {
 		w.Kill()

@@ -1,7 +1,7 @@
 // Package signals catches the signals that ask a process to stop, almost from its
 // first instruction on. A program that catches them in main still dies of a signal
 // that arrives while its packages are set up, which takes tens of milliseconds.
-// This package imports next to nothing, so Go sets it up before the large ones.
+// This package imports almost nothing, so Go sets it up before the large ones.
 package signals
 
 import (

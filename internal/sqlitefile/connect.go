@@ -13,20 +13,20 @@ import (
 	"modernc.org/sqlite"
 )
 
-// busyTimeout is in milliseconds. It is short, because a statement that waits on
-// it does not hear its context; [Patience] tries again.
+// busyTimeout is in milliseconds. It is short because a waiting statement does not notice its
+// context. [Patience] retries.
 const busyTimeout = 5
 
-// checkpoint is after how many pages the -wal is copied into the database: some
-// 16 MB. A reservation writes three pages, so SQLite's own 1,000 would have every
+// checkpoint is the number of pages in the -wal, some 16 MB, after which SQLite copies them
+// into the database. A reservation writes three pages, so SQLite's own 1,000 would have every
 // 300th wait for two more fsyncs.
 const checkpoint = 4000
 
-// Setting is a pragma that every connection reads back: one that SQLite did not
-// take would go unnoticed otherwise.
+// Setting is a pragma that every connection reads back, because SQLite ignores some pragmas
+// without an error.
 type Setting struct{ Pragma, Want, Otherwise string }
 
-// settings are those of every file, before those of its kind.
+// settings returns the settings of every file, and then those of its kind.
 func (k *Kind) settings() []Setting {
 	return append([]Setting{
 		{"synchronous", "2", k.Spared + " would not survive a power cut"},
@@ -37,17 +37,17 @@ func (k *Kind) settings() []Setting {
 	}, k.Settings...)
 }
 
-// Mode is what a connection is for.
+// Mode says whether a connection reads or writes.
 type Mode int
 
 const (
-	// Read looks only, at a file that is there.
+	// Read reads an existing file.
 	Read Mode = iota
-	// Write writes too, and makes the file if there is none.
+	// Write reads and writes, and creates a missing file.
 	Write
 )
 
-// DSN names the file at path to the driver.
+// DSN returns the data source name of the file at path.
 func (k *Kind) DSN(path string, mode Mode) string {
 	q := url.Values{}
 	q.Set("_busy_timeout", fmt.Sprint(busyTimeout))
@@ -55,18 +55,18 @@ func (k *Kind) DSN(path string, mode Mode) string {
 	q.Set("_synchronous", "FULL")
 	q.Set("_foreign_keys", "ON")
 	q["_pragma"] = append([]string{fmt.Sprintf("wal_autocheckpoint(%d)", checkpoint)}, k.Pragmas...)
-	q.Set("_error_rc", "1") // no words of another operation in an error
+	q.Set("_error_rc", "1") // without it, an error may hold the text of another operation
 	q.Set("mode", "rwc")
 	q.Set("_txlock", "immediate")
 	if mode == Read {
-		q.Set("mode", "rw") // a WAL file that nobody has open cannot be read without the right to write
+		q.Set("mode", "rw") // reading a WAL file that no process has open needs the right to write
 		q.Set("_txlock", "deferred")
 		q.Set("_query_only", "ON")
 	}
 	return URI(path, q)
 }
 
-// URI names the file at path to the driver, with parameters of the caller's.
+// URI returns the URI of the file at path for the driver, with these parameters.
 func URI(path string, q url.Values) string {
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") { // C:/ledger.db
@@ -75,8 +75,8 @@ func URI(path string, q url.Values) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
 }
 
-// Connector returns what opens connections that have read their settings back, by a
-// DSN of this kind.
+// Connector returns a connector for a DSN of this kind. Its connections check their settings
+// when they open.
 func (k *Kind) Connector(dsn string) (driver.Connector, error) {
 	c, err := sqlite.NewConnector(dsn)
 	return connector{c, k.settings()}, err
@@ -105,7 +105,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// Answer returns the one value that a query has for an answer, or nil.
+// Answer returns the single value that a query returns, or nil.
 func Answer(ctx context.Context, c driver.QueryerContext, query string) (_ driver.Value, err error) {
 	rows, err := c.QueryContext(ctx, query, nil)
 	if err != nil {
@@ -119,7 +119,7 @@ func Answer(ctx context.Context, c driver.QueryerContext, query string) (_ drive
 	return value[0], nil
 }
 
-// Number is [Answer] where it is a number.
+// Number returns the single number that a query returns.
 func Number(ctx context.Context, c driver.QueryerContext, query string) (int64, error) {
 	value, err := Answer(ctx, c, query)
 	n, _ := value.(int64)

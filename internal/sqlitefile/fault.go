@@ -17,7 +17,7 @@ func Code(err error) int {
 	return 0
 }
 
-// Busy reports whether an error only says that somebody else is at it.
+// Busy reports whether an error says only that another connection holds the lock.
 func Busy(err error) bool {
 	switch Code(err) {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL:
@@ -29,11 +29,11 @@ func Busy(err error) bool {
 // Interrupted reports whether an error says that the caller's context ended a statement.
 func Interrupted(err error) bool { return Code(err) == sqlite3.SQLITE_INTERRUPT }
 
-// Damaged reports whether an error says that the file is not as SQLite left it.
+// Damaged reports whether an error says that the file is corrupt.
 func Damaged(err error) bool { return Code(err) == sqlite3.SQLITE_CORRUPT }
 
-// Ailing reports whether an error is the file's or its disk's, and not that of whoever
-// named it: damaged, full, failed, or busy for too long.
+// Ailing reports whether an error comes from the file or its disk, and not from a wrong path:
+// damaged, full, failed, or busy for too long.
 func Ailing(err error) bool {
 	switch Code(err) {
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
@@ -42,7 +42,7 @@ func Ailing(err error) bool {
 	return Damaged(err) || Busy(err)
 }
 
-// remedy says what is wrong and what to do, by SQLite's code, or nothing.
+// remedy returns what is wrong and what to do, by SQLite's code, or "".
 func (k *Kind) remedy(code int) string {
 	switch code {
 	case sqlite3.SQLITE_FULL:
@@ -63,10 +63,10 @@ func (k *Kind) remedy(code int) string {
 	return ""
 }
 
-// Fault is an error of the file at path: what was done, to which file, and what to do
-// about it. The caller's context's errors stay as they are.
+// Fault returns an error of the file at path that says what was done, to which file, and
+// what to do about it. It returns errors of the caller's context unchanged.
 func (k *Kind) Fault(doing, path string, err error) error {
-	switch err { // one that wraps them says more
+	switch err { // an error that wraps them says more
 	case nil, context.Canceled, context.DeadlineExceeded: //nolint:errorlint // as they are
 		return err
 	}

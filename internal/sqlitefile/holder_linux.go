@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// holders says who may be writing to the file at path: whoever has locked the byte of
-// the -shm that stands for it or, before there is one, the file.
+// holders names the processes that may be writing to the file at path: those that lock the
+// write byte of the -shm or, before that exists, the file.
 func holders(path string) string {
 	lsof := "look with: lsof " + path
 	locks, err := os.ReadFile("/proc/locks")
@@ -51,7 +51,7 @@ func inode(path string) string {
 	return strconv.FormatUint(stat.Ino, 10)
 }
 
-// lockers reads from /proc/locks who has locked a byte of a file for writing:
+// lockers finds in /proc/locks the processes with a write lock on a byte of a file:
 //
 //	3: POSIX  ADVISORY  WRITE 4711 fd:01:131100 120 120
 func lockers(locks, inode string, b int64) (pids []int) {

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// Identity tells whether the files at a path are the ones that were opened. They are
-// only ever looked at by name: opening the database's file and closing it again would
-// drop the locks that SQLite holds on it.
+// Identity tells whether the files at a path are still the ones that were opened. It looks
+// at them only by name: opening and closing the database's file would drop the locks that
+// SQLite holds on it.
 type Identity []part
 
 type part struct {
@@ -17,7 +17,7 @@ type part struct {
 	file FileID
 }
 
-// Identify remembers the files at path, once they are open and something was written.
+// Identify remembers the files at path. Call it after the first write.
 func Identify(path string) (Identity, error) {
 	real, err := filepath.EvalSymlinks(path) // SQLite puts its files beside the real one
 	if err != nil {
@@ -32,8 +32,8 @@ func Identify(path string) (Identity, error) {
 	return id, nil
 }
 
-// Was returns a [*MovedError] unless the database's file is the one that was there
-// before it was opened.
+// Was returns a [*MovedError] unless the database's file is the one from before it was
+// opened.
 func (id Identity) Was(before FileID) error {
 	if !id[0].file.same(before) {
 		return &MovedError{Path: id[0].path, How: replaced}
@@ -41,8 +41,8 @@ func (id Identity) Was(before FileID) error {
 	return nil
 }
 
-// Check returns a [*MovedError] if any of the files is not the one that was opened.
-// An identity of nothing is always right.
+// Check returns a [*MovedError] if any of the files is not the one that was opened. The zero
+// Identity accepts everything.
 func (id Identity) Check() error {
 	for _, p := range id {
 		file, err := FileAt(p.path)
@@ -60,11 +60,11 @@ func (id Identity) Check() error {
 
 const replaced = "was replaced by another file"
 
-// MovedError says that a file was taken away under a running process: what that
-// writes from then on, nobody finds again.
+// MovedError says that a file was moved or deleted under a running process, which loses
+// everything that the process writes afterwards.
 type MovedError struct {
 	Path, How string
-	Err       error // nil if there is no more to say
+	Err       error // nil if the file is there
 }
 
 // Error implements error.

@@ -4,12 +4,12 @@ package sqlitefile
 
 import "os"
 
-// FileID is a file, whatever its name.
+// FileID identifies a file independently of its name.
 type FileID struct{ info os.FileInfo }
 
 func (f FileID) same(g FileID) bool { return os.SameFile(f.info, g.info) }
 
-// FileAt returns what is at path.
+// FileAt returns the id of the file at path.
 func FileAt(path string) (FileID, error) {
 	info, err := os.Stat(path)
 	return FileID{info}, err

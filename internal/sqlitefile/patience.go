@@ -10,25 +10,25 @@ import (
 	"github.com/headroom-quota/headroom/internal/deadline"
 )
 
-// Patience bounds how long one operation waits for others. It is in real time,
-// whatever the clock of the file's user says. It ends before the caller's deadline, so
-// that the caller hears who holds the file and has time to act: see package deadline.
+// Patience bounds how long one operation waits for others, in real time. It ends before the
+// caller's deadline, so that the caller learns who holds the file and has time to act: see
+// package deadline.
 type Patience struct {
 	path   string
 	most   time.Duration
-	cut    bool // the caller's deadline leaves no more
+	cut    bool // whether the caller's deadline shortened it
 	caller context.Context
-	ctx    context.Context // of the wait; nil until something has to be waited for
+	ctx    context.Context // of the wait; nil until the first wait
 	cancel context.CancelFunc
 }
 
-// NewPatience begins the patience of an operation on the file at path, whose most
-// counts from the first wait. It has to be ended.
+// NewPatience returns the patience of an operation on the file at path. The time counts from
+// the first wait. The caller must call End.
 func NewPatience(ctx context.Context, path string, most time.Duration) *Patience {
 	return &Patience{path: path, most: most, caller: ctx}
 }
 
-// Wait returns a channel that is closed when there is no more patience.
+// Wait returns a channel that is closed when the time is over.
 func (p *Patience) Wait() <-chan struct{} {
 	if p.ctx == nil {
 		p.most, p.cut = deadline.Share(p.caller, p.most)
@@ -37,22 +37,22 @@ func (p *Patience) Wait() <-chan struct{} {
 	return p.ctx.Done()
 }
 
-// End ends the patience.
+// End releases the timer.
 func (p *Patience) End() {
 	if p.cancel != nil {
 		p.cancel()
 	}
 }
 
-// The first and the longest pause between two tries. A transaction takes some
-// hundred microseconds.
+// The first and the longest pause between two tries. A transaction takes a few hundred
+// microseconds.
 const (
 	firstPause   = 50 * time.Microsecond
 	longestPause = 2 * time.Millisecond
 )
 
-// Retry does something until it is not busy. Its error is the doing's, the
-// caller's context's, or says who may hold the file. The last one matches
+// Retry calls do until the file is not busy. It returns do's error, that of the caller's
+// context, or one that says who may hold the file. The last one matches
 // [context.DeadlineExceeded] if the caller's deadline left too little time.
 func (p *Patience) Retry(do func() error) error {
 	err := do()
@@ -69,13 +69,13 @@ func (p *Patience) Retry(do func() error) error {
 	return err
 }
 
-// Over says why there is no more patience; err may be nil.
+// Over returns the error of a wait that is over; err is the last error or nil.
 func (p *Patience) Over(err error) error {
 	switch {
 	case p.caller.Err() != nil:
 		return p.caller.Err()
 	case p.cut:
-		return fmt.Errorf("it was busy for %s, and its caller has no more time: %s: %w",
+		return fmt.Errorf("it was busy for %s, and the caller has no time left: %s: %w",
 			p.most.Round(time.Millisecond), holders(p.path), errors.Join(err, context.DeadlineExceeded))
 	case err == nil:
 		return fmt.Errorf("it was busy for %s: %s", p.most, holders(p.path))

@@ -13,8 +13,8 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Steps returns the steps of a schema, schema/0001_name.sql and so on; the first
-// makes version 1. It panics if they are not numbered so, as they are embedded.
+// Steps returns the steps of a schema: schema/0001_name.sql and so on. The first one makes
+// version 1. It panics if the numbers are not consecutive.
 func Steps(files fs.FS) (all []string) {
 	names, err := fs.Glob(files, "schema/*.sql")
 	if err != nil {
@@ -33,12 +33,12 @@ func Steps(files fs.FS) (all []string) {
 	return all
 }
 
-// marks are what a file says of itself.
+// marks is the application id and the version of a file.
 type marks struct{ version, application, tables int64 }
 
-// readMarks asks for the one number that a query has for an answer. Tables come
-// first: another process may make the file meanwhile, and one that has tables must
-// not seem to lack its mark.
+// readMarks reads the marks with a function that returns the number of a query. It counts
+// tables first: another process may be creating the file, and a file with tables must not
+// seem to lack its mark.
 func readMarks(number func(query string) (int64, error)) (m marks, err error) {
 	if m.tables, err = number("SELECT count(*) FROM sqlite_schema"); err != nil {
 		return m, err
@@ -50,7 +50,7 @@ func readMarks(number func(query string) (int64, error)) (m marks, err error) {
 	return m, err
 }
 
-// refuse says why a file is not of this kind, or not for this program.
+// refuse returns an error if a file is of another kind, or of a newer program.
 func (k *Kind) refuse(m marks, known int) error {
 	switch {
 	case m.tables > 0 && m.application != k.Application:
@@ -61,8 +61,9 @@ func (k *Kind) refuse(m marks, known int) error {
 	return nil
 }
 
-// Look refuses a file that is not ours as it is: to open it by a DSN makes it a WAL
-// file. What cannot be read here is for the opening to say.
+// Look returns an error if the file is not of this kind. It changes nothing, while opening by
+// DSN makes the file a WAL file. It ignores files that it cannot read: opening them returns
+// the error.
 func (k *Kind) Look(ctx context.Context, path string, steps []string) error {
 	connector, err := sqlite.NewConnector(URI(path, url.Values{"mode": {"rw"}, "_query_only": {"ON"}}))
 	if err != nil {
@@ -79,7 +80,7 @@ func (k *Kind) Look(ctx context.Context, path string, steps []string) error {
 	return errors.Join(k.refuse(m, len(steps)), c.Close())
 }
 
-// LookAt is Look by a connection that there is.
+// LookAt is Look with an open connection.
 func (k *Kind) LookAt(ctx context.Context, db *sql.DB, steps []string) error {
 	m, err := readMarks(func(query string) (n int64, err error) {
 		err = db.QueryRowContext(ctx, query).Scan(&n)
@@ -91,10 +92,10 @@ func (k *Kind) LookAt(ctx context.Context, db *sql.DB, steps []string) error {
 	return k.refuse(m, len(steps))
 }
 
-// Migrate brings a file to the schema that this program knows, by a transaction of
-// the caller's: number asks it for the one number that a query has for an answer, and
-// exec runs a text. A file that is up to date is written all the same, to the same
-// effect: a transaction can begin, but not write, in a file that is read-only.
+// Migrate brings a file to this program's schema, in a transaction of the caller: number
+// returns the number of a query, and exec runs statements. It writes even if the file is up
+// to date, to find out whether the file is read-only: there a transaction can begin but not
+// write.
 func (k *Kind) Migrate(steps []string, number func(query string) (int64, error), exec func(text string) error) error {
 	m, err := readMarks(number)
 	if err != nil {

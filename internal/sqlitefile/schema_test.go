@@ -2,8 +2,8 @@ package sqlitefile
 
 import "testing"
 
-// Who looks while another process makes the file sees some of it as it was before, and
-// the rest as it is now.
+// A reader that looks while another process creates the file sees a mix of before and
+// after.
 func TestAFileThatIsBeingMadeIsNotOfAnotherProgram(t *testing.T) {
 	k := &Kind{Application: 7}
 	before := map[string]int64{}

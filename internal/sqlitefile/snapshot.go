@@ -12,12 +12,11 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Snapshot copies the file at path, as it is at one instant, to a path where there is
-// nothing. Who has the file open may go on writing; it is not written here, nor is
-// anything beside it that was not there.
+// Snapshot copies the file at path, as it is at one moment, to a new file. Other processes
+// may write to the file meanwhile. Snapshot writes neither to it nor beside it.
 func Snapshot(ctx context.Context, path, to string) error {
 	return Untouched(path, func(db *sql.DB) error {
-		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a try before
+		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an earlier try
 			return err
 		}
 		_, err := db.ExecContext(ctx, "VACUUM INTO ?", to)
@@ -25,12 +24,12 @@ func Snapshot(ctx context.Context, path, to string) error {
 	})
 }
 
-// tries is how often a file is read of which others take hold meanwhile.
+// tries bounds how often a file is read again because other processes opened it meanwhile.
 const tries = 3
 
-// Untouched has do read the file at path, which is not written, nor is anything beside
-// it that was not there: it needs no right to write. What nobody has open is read
-// without a lock, and do begins anew where somebody took hold of it meanwhile.
+// Untouched runs do on a read-only connection. It changes nothing on disk, and needs no
+// right to write. A file that no process has open is read without a lock. If a process opens
+// it meanwhile, do runs again.
 func Untouched(path string, do func(*sql.DB) error) error {
 	real, err := filepath.EvalSymlinks(path) // SQLite puts its files beside the real one
 	if err != nil {
@@ -52,8 +51,8 @@ func Untouched(path string, do func(*sql.DB) error) error {
 	}
 }
 
-// reading has do read a file; alone says that nobody else has it open, so that reading
-// it need not make a -wal.
+// reading runs do on a file. If alone is set, no other process has the file open, so that
+// reading needs no -wal.
 func reading(path string, alone bool, do func(*sql.DB) error) (err error) {
 	q := url.Values{"mode": {"ro"}}
 	if alone {

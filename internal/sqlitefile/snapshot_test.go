@@ -11,8 +11,8 @@ import (
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
-// TestSnapshot copies a file that another writes to, and one that nobody has open: all
-// that was committed is in the copy, and nothing is left beside the file.
+// TestSnapshot copies a file that another process writes to, and one that no process has
+// open. The copy has everything that was committed, and nothing is left beside the file.
 func TestSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "it's.db")
@@ -72,8 +72,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestSnapshotByAnotherName: what was committed and is not in the file yet stands beside
-// the real one.
+// TestSnapshotByAnotherName: committed data that is not in the file yet is in the -wal beside
+// the real file.
 func TestSnapshotByAnotherName(t *testing.T) {
 	dir := t.TempDir()
 	path, link, to := filepath.Join(dir, "real.db"), filepath.Join(t.TempDir(), "link.db"), filepath.Join(t.TempDir(), "copy.db")
@@ -104,8 +104,8 @@ func TestSnapshotByAnotherName(t *testing.T) {
 	}
 }
 
-// TestUntouchedBeginsAnew: where somebody wrote to a file meanwhile, what was read may
-// be of no instant.
+// TestUntouchedBeginsAnew: after another process wrote meanwhile, the data read may be a mix
+// of two moments.
 func TestUntouchedBeginsAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file.db")
 	write := func(text string) {

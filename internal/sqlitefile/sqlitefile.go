@@ -1,7 +1,5 @@
-// Package sqlitefile is what the files of SQLite that this module keeps have in
-// common: where one may be, how it is connected to, how it comes by its schema, how
-// a busy one is waited for, and what people are told when something is wrong with
-// one.
+// Package sqlitefile holds what this module's SQLite files share: valid paths, connections,
+// schemas, waiting for a busy file, and error messages with remedies.
 package sqlitefile
 
 import (
@@ -13,25 +11,24 @@ import (
 	"strings"
 )
 
-// Kind is a kind of file, such as the ledgers.
+// Kind is a kind of file, such as a ledger.
 type Kind struct {
-	// Name is what people call such a file: a ledger. It is also the name of an
-	// example, ledger.db.
+	// Name is the word for such a file, such as ledger. Messages also use it for an example
+	// path, ledger.db.
 	Name string
-	// Application marks a file as one of this kind, as its application_id.
+	// Application is the application_id that marks files of this kind.
 	Application int64
-	// Spared is what a power cut must not undo: "what is granted".
+	// Spared names the data that a power cut must not undo, for messages.
 	Spared string
-	// Full and Damaged are what to do when the disk is full, and when the file is
-	// damaged.
+	// Full and Damaged say what to do if the disk is full or the file is damaged.
 	Full, Damaged string
-	// Pragmas are set on every connection, beside those of every file.
+	// Pragmas are set on every connection, in addition to those of every kind.
 	Pragmas []string
-	// Settings are read back, beside those of every file.
+	// Settings are checked, in addition to those of every kind.
 	Settings []Setting
 }
 
-// Create makes an empty file at path if there is none, which only its owner can read.
+// Create creates a missing file at path. It is empty and only its owner can read it.
 // SQLite gives the -wal and -shm beside it the same mode. A file that exists stays as it
 // is. SQLite itself reports why a file cannot be made.
 func Create(path string) error {
@@ -45,8 +42,8 @@ func Create(path string) error {
 // ErrNoName says that a path names no file.
 var ErrNoName = errors.New("name a file")
 
-// Path returns the path whole, or says why no such file can be there. SQLite says
-// the same in fewer words.
+// Path returns the absolute path, or an error that says why no such file can be there.
+// SQLite's own error says less.
 func (k *Kind) Path(path string) (string, error) {
 	if path == "" || strings.HasPrefix(path, ":memory:") || strings.HasPrefix(path, "file:") {
 		return "", fmt.Errorf("open %s %q: %w", k.Name, path, ErrNoName)

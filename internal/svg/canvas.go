@@ -1,3 +1,15 @@
+// Package svg draws small charts: rectangles, lines and text on a canvas.
+//
+//	c := svg.New(640, 240, "Units per day", "30 days; the limit is 9,500.")
+//	c.Line(40, 200, 620, 200, "axis")
+//	c.Bar(50, 120, 12, 80, "s1", "2026-11-02: 4,100 units of trending")
+//	c.Text(36, 204, "end faint", "0")
+//	file := c.File()     // a file of its own, with its stylesheet
+//	part := c.Inline()   // for a page that links [Stylesheet]
+//
+// A picture has classes and no style attributes, so that a page may forbid those. All text
+// is escaped. Numbers are short and the output does not vary, so the same picture is always
+// the same file.
 package svg
 
 import (
@@ -7,8 +19,8 @@ import (
 	"strings"
 )
 
-// Canvas is a picture; what is drawn later lies above. Its unit is a pixel, y grows
-// downwards, and class names are those of [Stylesheet], several with blanks between.
+// Canvas is a picture. Later shapes cover earlier ones. The unit is a pixel, and y grows
+// downwards. Classes are those of [Stylesheet], separated by spaces.
 type Canvas struct {
 	width, height float64
 	title, desc   string
@@ -16,21 +28,21 @@ type Canvas struct {
 	indent        string
 }
 
-// New returns an empty picture. Its title and description are for those who cannot
-// see it, and the title is what a pointer shows.
+// New returns an empty picture. Screen readers read its title and description. A browser
+// shows the title as a tooltip.
 func New(width, height float64, title, desc string) *Canvas {
 	return &Canvas{width: width, height: height, title: title, desc: desc, indent: "  "}
 }
 
-// Point is a place on the canvas.
+// Point is a point on the canvas.
 type Point struct{ X, Y float64 }
 
-// Rect draws a rectangle from its upper left corner.
+// Rect draws a rectangle. The point is its upper left corner.
 func (c *Canvas) Rect(x, y, width, height float64, class string) {
 	c.Bar(x, y, width, height, class, "")
 }
 
-// Bar draws a rectangle that says something when a pointer is on it.
+// Bar draws a rectangle with a tooltip.
 func (c *Canvas) Bar(x, y, width, height float64, class, hint string) {
 	c.shape("rect", class, hint, "x", number(x), "y", number(y), "width", number(width), "height", number(height))
 }
@@ -45,19 +57,18 @@ func (c *Canvas) Polyline(class string, points ...Point) {
 	c.shape("polyline", class, "", "points", join(points))
 }
 
-// Polygon fills what lies within points; it says something when a pointer is on it,
-// unless the hint is empty.
+// Polygon fills the area between points. It has a tooltip unless the hint is empty.
 func (c *Canvas) Polygon(class, hint string, points ...Point) {
 	c.shape("polygon", class, hint, "points", join(points))
 }
 
-// Text writes text on a base line, to the right of x; with the classes "middle" and
-// "end" around it, and to its left.
+// Text writes text on the base line y, starting at x. The class "middle" centres it at x,
+// and "end" ends it there.
 func (c *Canvas) Text(x, y float64, class, text string) {
 	c.body.WriteString(c.indent + "<text" + attributes("class", class, "x", number(x), "y", number(y)) + ">" + escape(text) + "</text>\n")
 }
 
-// Group draws what belongs together.
+// Group puts the shapes that draw adds into one group.
 func (c *Canvas) Group(class string, draw func()) {
 	c.body.WriteString(c.indent + "<g" + attributes("class", class) + ">\n")
 	c.indent += "  "
@@ -66,12 +77,12 @@ func (c *Canvas) Group(class string, draw func()) {
 	c.body.WriteString(c.indent + "</g>\n")
 }
 
-// File returns the picture as a file that stands alone.
+// File returns the picture as a file of its own, with its stylesheet.
 func (c *Canvas) File() []byte {
 	return []byte(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" + c.svg("<style>\n"+Stylesheet+"</style>\n"))
 }
 
-// Inline returns the picture as an element of a page that links [Stylesheet].
+// Inline returns the picture as an element for a page that links [Stylesheet].
 func (c *Canvas) Inline() string { return c.svg("") }
 
 func (c *Canvas) svg(style string) string {
@@ -84,7 +95,7 @@ func (c *Canvas) svg(style string) string {
 	return head + about + style + c.body.String() + "</svg>\n"
 }
 
-// shape writes an element, with its hint if it has one.
+// shape writes an element, with its tooltip if it has one.
 func (c *Canvas) shape(name, class, hint string, rest ...string) {
 	c.body.WriteString(c.indent + "<" + name + attributes(append([]string{"class", class}, rest...)...))
 	if hint == "" {
@@ -94,7 +105,7 @@ func (c *Canvas) shape(name, class, hint string, rest ...string) {
 	c.body.WriteString("><title>" + escape(hint) + "</title></" + name + ">\n")
 }
 
-// attributes writes names and values; what is empty is left out.
+// attributes writes names and values, without those that are empty.
 func attributes(pairs ...string) string {
 	var b strings.Builder
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -113,12 +124,12 @@ func join(points []Point) string {
 	return strings.Join(all, " ")
 }
 
-// number is v with two decimals at most.
+// number writes v with at most two decimals.
 func number(v float64) string {
 	return strconv.FormatFloat(math.Round(v*100)/100+0, 'f', -1, 64) // +0: there is no -0
 }
 
-// escape makes any text harmless, in elements and in attributes.
+// escape escapes text for elements and attributes.
 func escape(text string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(text)) // a Builder does not fail

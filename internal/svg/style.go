@@ -2,18 +2,18 @@ package svg
 
 import _ "embed"
 
-// Stylesheet is how the classes of a picture look, in the light and in the dark. A
-// file that stands alone has it inside; a page links it once.
+// Stylesheet styles the classes of a picture, for light and dark schemes. [Canvas.File]
+// includes it; a page links it once.
 //
-//	s1 ... s8     the colour of a series: of bars, areas, and with line of a line
-//	line          not filled, a line in its colour
-//	axis, grid    the line of zero, and fainter ones
-//	limit         a line that nothing should cross
-//	shade         what lies behind a part that is different
-//	good, bad     a mark of what went well, or wrong; warn of what may go wrong
-//	past          what was there before
-//	middle, end   text around its place, or to the left of it
-//	head, faint   text that is larger, or that stands back
+//	s1 ... s8     the colour of a series, for bars and areas, and with line for lines
+//	line          a line in its colour, without a fill
+//	axis, grid    the zero line, and fainter lines
+//	limit         a line that values should not cross
+//	shade         the background of a part that differs
+//	good, bad     marks of success and failure; warn is between them
+//	past          earlier values
+//	middle, end   text centred at its point, or ending there
+//	head, faint   larger text, and fainter text
 //
 //go:embed style.css
 var Stylesheet string

@@ -2,10 +2,9 @@ package svg
 
 import "math"
 
-// Ticks returns round numbers for an axis, in steps of 1, 2 or 5 times a power of
-// ten and about as many as are wanted: the first is at or below low, the last at or
-// above high, so the axis reaches from the one to the other. Between whole numbers
-// no step is below 1.
+// Ticks returns about as many round numbers for an axis as asked for, in steps of 1, 2 or 5
+// times a power of ten. The first is at or below low, the last at or above high. If low and
+// high are whole numbers, no step is below 1.
 func Ticks(low, high float64, about int) []float64 {
 	if high <= low {
 		high = low + 1
@@ -23,7 +22,7 @@ func Ticks(low, high float64, about int) []float64 {
 	}
 }
 
-// roundStep is the first round number that is not below v.
+// roundStep returns the lowest round number that is at least v.
 func roundStep(v float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, m := range []float64{1, 2, 5} {

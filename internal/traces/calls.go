@@ -15,8 +15,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// Calls returns a transport that follows the calls of another one, which is to be
-// metered by the ledger: it names them as the price book does.
+// Calls returns a transport that traces the calls of base, which the ledger should meter.
+// Spans have the method names of the price book.
 func (t *Traces) Calls(l *quota.Ledger, metered http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return metered
@@ -24,14 +24,14 @@ func (t *Traces) Calls(l *quota.Ledger, metered http.RoundTripper) http.RoundTri
 	return &calls{t, l, metered}
 }
 
-// calls is a transport.
+// calls is the transport of [Traces.Calls].
 type calls struct {
 	*Traces
 	ledger *quota.Ledger
 	base   http.RoundTripper
 }
 
-// CloseIdleConnections closes those of the base.
+// CloseIdleConnections closes the idle connections of the base.
 func (c *calls) CloseIdleConnections() {
 	(&http.Client{Transport: c.base}).CloseIdleConnections()
 }
@@ -65,8 +65,7 @@ func (c *calls) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// costs are what a call is charged by the price book, and by which pools: of several,
-// all.
+// costs returns the units of a call by the price book, and its pools.
 func costs(m *book.Match) []attribute.KeyValue {
 	if m.Method == nil {
 		return nil

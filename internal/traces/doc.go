@@ -1,19 +1,17 @@
-// Package traces tells an OpenTelemetry collector what a process does: a span for each
-// run, in it one for each unit of work, and in that one for each call of the upstream;
-// a span for each request that a server answers, and in it one for a reservation.
+// Package traces sends spans to an OpenTelemetry collector. A run has a span, with a span
+// for each unit of work in it, and in that one for each call of the upstream. A request to
+// the server has a span, with one for its reservation.
 //
-// Nothing is made or sent, and no goroutine started, unless OTEL_EXPORTER_OTLP_ENDPOINT
-// (or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT) names a collector. The other standard
-// variables hold, such as OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
-// OTEL_TRACES_SAMPLER, OTEL_EXPORTER_OTLP_HEADERS and OTEL_SDK_DISABLED. It speaks
-// http/protobuf.
+// Traces are off unless OTEL_EXPORTER_OTLP_ENDPOINT (or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT)
+// names a collector. The other standard variables work, such as OTEL_SERVICE_NAME,
+// OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_EXPORTER_OTLP_HEADERS and
+// OTEL_SDK_DISABLED. The protocol is http/protobuf.
 //
-// A collector that does not answer delays nothing and breaks nothing: spans wait in a
-// queue that is bounded, sending is given up after a few seconds, also when the process
-// leaves, and there is one warning.
+// A collector that does not answer delays nothing. Spans wait in a bounded queue, sending
+// times out after a few seconds, also on exit, and the log gets one warning.
 //
-// No span has an API key, a URL, an address of a client, or anything that was fetched.
-// The name of a unit of work is as in the log, so that of a search is what it looks
-// for. Names and attributes are ours: headroom.outcome and its like, but for
-// http.route, http.response.status_code and what a resource has.
+// Spans hold no API key, URL, client address or fetched data. A unit of work has the same
+// name as in the log, so the name of a search includes its query. Names and attributes are
+// our own, such as headroom.outcome, except http.route, http.response.status_code and those
+// of the resource.
 package traces

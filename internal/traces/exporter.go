@@ -12,8 +12,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// patient is an exporter whose failures are told once, and then at debug only: spans
-// are lost until the collector answers, and that is all.
+// patient is an exporter that logs its first failure as a warning, and later ones at level
+// debug. Spans are lost until the collector answers.
 type patient struct {
 	sdk.SpanExporter
 	log    *slog.Logger
@@ -37,8 +37,8 @@ func (p *patient) warn(err error) {
 	})
 }
 
-// listen has the log told what the SDK finds fault with, which else goes to standard
-// error in a form of its own. Values of variables are not shown: some are secret.
+// listen sends errors of the SDK to the log, instead of standard error. It hides the values
+// of variables, some of which are secret.
 func listen(log *slog.Logger) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		log.Warn("of traces", "error", bounded(err.Error()))

@@ -12,9 +12,8 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Requests follows those to a handler. A span has the name of the request's route, and
-// neither its path nor its query; it is "no route" where that is "". What a client says of
-// traces of its own is not believed.
+// Requests returns a handler that traces requests to next. A span has the name of the
+// route, or "no route", and neither path nor query. Trace headers of clients are ignored.
 func (t *Traces) Requests(next http.Handler, route func(*http.Request) string) http.Handler {
 	if t == nil {
 		return next
@@ -30,7 +29,7 @@ func (t *Traces) Requests(next http.Handler, route func(*http.Request) string) h
 			s.SetAttributes(attribute.String(attrRoute, pattern))
 		}
 		answered := &answer{ResponseWriter: w}
-		defer func() { // also of a panic, which is the server's to catch
+		defer func() { // also after a panic, which the server recovers
 			s.SetAttributes(attribute.Int(attrStatus, answered.code()))
 			if answered.code() >= http.StatusInternalServerError {
 				s.SetStatus(codes.Error, http.StatusText(answered.code()))
@@ -41,7 +40,7 @@ func (t *Traces) Requests(next http.Handler, route func(*http.Request) string) h
 	})
 }
 
-// answer notes with which status a request is answered.
+// answer records the status of an answer.
 type answer struct {
 	http.ResponseWriter
 	status int
@@ -49,7 +48,7 @@ type answer struct {
 
 // WriteHeader implements [http.ResponseWriter].
 func (a *answer) WriteHeader(status int) {
-	if a.status < http.StatusOK { // those below are followed by another
+	if a.status < http.StatusOK { // another status follows a 1xx
 		a.status = status
 	}
 	a.ResponseWriter.WriteHeader(status)
@@ -58,7 +57,7 @@ func (a *answer) WriteHeader(status int) {
 // Unwrap is for [http.ResponseController].
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// code is the status; what says none is answered with 200.
+// code returns the status, which is 200 by default.
 func (a *answer) code() int {
 	if a.status == 0 {
 		return http.StatusOK
@@ -66,8 +65,8 @@ func (a *answer) code() int {
 	return a.status
 }
 
-// Reserve follows a reservation, until the function that it returns is told what came of
-// it.
+// Reserve traces a reservation until the caller passes its result to the returned
+// function.
 func (t *Traces) Reserve(ctx context.Context) func(*quota.Reservation, error) {
 	_, s := t.span(ctx, "reserve", trace.SpanKindInternal)
 	return func(granted *quota.Reservation, err error) {

@@ -36,7 +36,7 @@ func (t *Traces) Work(ctx context.Context, work, region string) (context.Context
 	}
 }
 
-// ended ends the span of a run, or of work. What is deferred has not failed.
+// ended ends the span of a run or of work. Deferred work is no failure.
 func ended(s trace.Span, state catalog.State, units int64, err error) {
 	s.SetAttributes(attribute.String(attrState, string(state)), attribute.Int64(attrUnits, units))
 	if state == catalog.Failed {

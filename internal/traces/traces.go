@@ -13,13 +13,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Options are what [Start] can be told; nil is legal.
+// Options are the settings of [Start]; nil is legal.
 type Options struct {
 	Log     *slog.Logger // nil is slog.Default()
-	Version string       // of the program; "" is not told
+	Version string       // of the program; "" leaves it out
 }
 
-// Traces sends spans to a collector. A nil one is legal and does nothing. It is safe
+// Traces sends spans to a collector. A nil *Traces is legal and does nothing. It is safe
 // for concurrent use.
 type Traces struct {
 	provider *sdk.TracerProvider
@@ -27,13 +27,13 @@ type Traces struct {
 	tracer   trace.Tracer
 }
 
-// patience is how long the collector may take: for a batch, where the environment does
-// not say less, and for what is left when the process leaves.
+// patience is the timeout for a batch, unless the environment sets a shorter one, and for
+// the last spans when the process ends.
 const patience = 3 * time.Second
 
-// Start begins to send traces where the environment says. It returns nil if the
-// environment does not, or says it in a way that cannot be followed; of that it warns,
-// because whoever fetches is not to be kept from it by how it is watched.
+// Start starts sending traces if the environment names a collector, and otherwise returns
+// nil. It also returns nil, with a warning in the log, if a variable is invalid: bad
+// settings for traces must not stop a run.
 func Start(ctx context.Context, o *Options) *Traces {
 	if o == nil {
 		o = &Options{}
@@ -50,8 +50,7 @@ func Start(ctx context.Context, o *Options) *Traces {
 		return nil
 	}
 	listen(log)
-	// The collector is asked once for a batch: those who retry make a process wait that
-	// is about to leave.
+	// A batch is sent once: retries would delay the end of the process.
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}))
 	if err != nil {
 		log.Warn("no traces are sent", "error", err)
@@ -62,20 +61,20 @@ func Start(ctx context.Context, o *Options) *Traces {
 	return &Traces{provider, to, provider.Tracer("github.com/headroom-quota/headroom")}
 }
 
-// about is who sends the spans. What the environment says of it wins.
+// about returns the resource that sends the spans. The environment overrides it.
 func about(ctx context.Context, version string, log *slog.Logger) *resource.Resource {
 	own := []attribute.KeyValue{attribute.String("service.name", "ingestor")}
 	if version != "" {
 		own = append(own, attribute.String("service.version", version))
 	}
 	r, err := resource.New(ctx, resource.WithAttributes(own...), resource.WithTelemetrySDK(), resource.WithFromEnv())
-	if err != nil { // r has what could be read
+	if err != nil { // r holds the valid part
 		log.Warn("OTEL_RESOURCE_ATTRIBUTES cannot be read as a whole; write it as name=value,name=value")
 	}
 	return r
 }
 
-// Stop sends what is left, for a few seconds at most and until the context ends.
+// Stop sends the last spans. It takes a few seconds at most, and ends with the context.
 func (t *Traces) Stop(ctx context.Context) {
 	if t == nil {
 		return
@@ -87,10 +86,10 @@ func (t *Traces) Stop(ctx context.Context) {
 	}
 }
 
-// span begins one, which is to be ended.
+// span starts a span, which the caller must end.
 func (t *Traces) span(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
 	if t == nil {
-		return ctx, trace.SpanFromContext(nil) //nolint:staticcheck // of nothing: a span that does nothing
+		return ctx, trace.SpanFromContext(nil) //nolint:staticcheck // a span that does nothing
 	}
 	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
 }

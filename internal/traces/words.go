@@ -30,8 +30,7 @@ const (
 	attrStatus    = "http.response.status_code"
 )
 
-// outcome is what became of a question to the ledger, in one word: those of its
-// events.
+// outcome returns the ledger's answer in one word, the kind of its event.
 func outcome(err error) string {
 	for _, known := range []struct {
 		err  error
@@ -55,7 +54,8 @@ func outcome(err error) string {
 	return string(quota.EventFailed)
 }
 
-// poolOf is the pool that decided, without the key of a family: that may be an address.
+// poolOf returns the pool that decided, without the key of a family, which may be an
+// address.
 func poolOf(p quota.Pool) attribute.KeyValue {
 	if p.Name == "" {
 		return attribute.String(attrPool, p.Upstream)
@@ -63,18 +63,18 @@ func poolOf(p quota.Pool) attribute.KeyValue {
 	return attribute.String(attrPool, p.String())
 }
 
-// fault marks a span as failed, if there is an error and it is none that the ledger is
-// there for: a refusal is what keeps a quota.
+// fault marks a span as failed if there is an error other than a refusal, which is a normal
+// answer of the ledger.
 func fault(s trace.Span, err error) {
 	if err != nil && !errors.Is(err, quota.ErrRefused) {
 		s.SetStatus(codes.Error, text(err))
 	}
 }
 
-// links are what an error may have of the address that was asked.
+// links matches URLs, which an error may include.
 var links = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"']+`)
 
-// text is that of an error, as the log has it, without the URLs.
+// text returns the text of an error without URLs.
 func text(err error) string {
 	said := err.Error()
 	var asked *url.Error
@@ -84,7 +84,7 @@ func text(err error) string {
 	return bounded(links.ReplaceAllString(said, "[url]"))
 }
 
-// bounded is text on one line and of bearable length.
+// bounded returns text cut to a bounded length, on one line.
 func bounded(said string) string {
 	const longest = 300
 	said = strings.ToValidUTF8(strings.Join(strings.Fields(said), " "), "?")

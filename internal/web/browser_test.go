@@ -23,7 +23,19 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/headroom-quota/headroom/internal/web/viewtest"
 )
+
+// newDay returns a server over a rig that has lived a day.
+func newDay(t *testing.T) *rig {
+	t.Helper()
+	o := viewtest.Day()
+	o.Prices = generous + "\n" + o.Prices
+	r := newRigOf(t, nil, o)
+	r.LiveADay()
+	return r
+}
 
 // TestBrowser looks at the pages in a real browser. With -artifacts it leaves pictures
 // of them; with UPDATE=1 it writes that of the README anew.
@@ -34,8 +46,8 @@ func TestBrowser(t *testing.T) {
 	t.Cleanup(cancel)
 	browser, cancel := chromedp.NewContext(program)
 	t.Cleanup(cancel)
-	r.must(chromedp.Do(browser))
-	r.fetchWicked()
+	r.Must(chromedp.Do(browser))
+	r.FetchHostile()
 
 	t.Run("pictures", func(t *testing.T) {
 		t.Parallel()
@@ -67,7 +79,7 @@ func TestBrowser(t *testing.T) {
 		tab := newTab(t, browser)
 		for _, path := range []string{"/regions/GB", "/search?q=sayonara", "/"} {
 			tab.open(r.url + path)
-			tab.shows(wicked)
+			tab.shows(viewtest.Hostile)
 			if title := eval[string](tab, "document.title"); !strings.HasSuffix(title, "Headroom") {
 				t.Errorf("%s: a title was taken for code: %q", path, title)
 			}
@@ -84,10 +96,10 @@ func TestBrowser(t *testing.T) {
 	t.Run("long names wrap", func(t *testing.T) {
 		t.Parallel()
 		name := strings.Repeat("long_", 11) + "name"
-		config := hourly()
+		config := viewtest.Hourly()
 		config.Jobs[name] = config.Jobs["trending"]
-		r := newRigOf(t, nil, generous, config)
-		r.run(name)
+		r := newRigOf(t, nil, &viewtest.Options{Prices: generous, Config: config})
+		r.Run(name)
 		fits(newTab(t, browser), r.url+"/", 375, 768, 1280)
 	})
 	t.Run("tables are tables on a phone", func(t *testing.T) {
@@ -155,7 +167,7 @@ func rests(tab *tab, r *rig) {
 	if asked := eval[int](tab, "window.asked + window.timers"); asked != 0 {
 		tab.Errorf("it asks while nobody looks, %d times", asked)
 	}
-	r.run("trending")
+	r.Run("trending")
 	tab.do("look(false)")
 	tab.until("document.getElementById('main').innerText.includes('4 of 9,500')")
 	if asked := eval[int](tab, "window.asked"); asked != 1 {
@@ -165,12 +177,12 @@ func rests(tab *tab, r *rig) {
 }
 
 // updates waits for the page to show a run that was made after it had been loaded.
-// What the person was at stays as it was.
+// The focus, open details and the scroll position stay.
 func updates(tab *tab, r *rig) {
 	tab.open(r.url + "/")
 	tab.do("document.getElementById('jobs').open = true; document.getElementById('region-DE').focus(); window.scrollTo(0, 700); window.kept = 'the same document'")
 	before := eval[int](tab, "window.scrollY")
-	r.run("trending")
+	r.Run("trending")
 	tab.until("!document.getElementById('main').innerText.includes('251 of 360') && document.getElementById('main').innerText.includes('259 of 360')")
 	if eval[string](tab, "window.kept") != "the same document" {
 		tab.Error("it was loaded anew")
@@ -191,7 +203,7 @@ func updates(tab *tab, r *rig) {
 func goesStale(tab *tab, r *rig) {
 	front := httptest.NewServer(r.server)
 	tab.open(front.URL + "/")
-	tab.shows("It updates itself")
+	tab.shows("This page updates itself")
 	front.CloseClientConnections()
 	front.Close()
 	tab.until("document.getElementById('live').innerText.startsWith('Not up to date: the server has not answered since ')")
@@ -203,7 +215,7 @@ func goesStale(tab *tab, r *rig) {
 	again.Start()
 	defer again.Close()
 	tab.do("document.dispatchEvent(new Event('visibilitychange'))")
-	tab.until("document.getElementById('live').innerText === 'It updates itself.'")
+	tab.until("document.getElementById('live').innerText === 'This page updates itself.'")
 }
 
 // finds types what it looks for.

@@ -9,47 +9,47 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// complaints are what the log is told of requests that could not be answered. While
-// ledger or catalog are down, those of a route are told of once a minute, with how many
-// there were besides: as many may ask as like to.
+// complaints logs requests that failed. While the ledger or the catalog is down, it logs
+// each route once a minute, with the number of failures it left out: clients may send any
+// number of requests.
 type complaints struct {
 	clock quota.Clock
 	log   *slog.Logger
 	mu    sync.Mutex
-	of    map[string]*complaint // by the pattern of the route
+	last  map[string]*complaint // by the pattern of the route
 }
 
 type complaint struct {
-	told   time.Time
-	unsaid int // since then
+	at      time.Time
+	skipped int // since then
 }
 
 const complainEvery = time.Minute
 
-// add tells of a request.
+// add logs a request.
 func (c *complaints) add(r *http.Request, status int, err error) {
-	unsaid := 0
+	skipped := 0
 	if status == http.StatusServiceUnavailable {
 		var now bool
-		if now, unsaid = c.due(r.Pattern); !now {
+		if now, skipped = c.due(r.Pattern); !now {
 			return
 		}
 	}
-	c.log.Error("answer a request", "method", r.Method, "path", r.URL.Path, "status", status, "unsaid", unsaid, "error", err)
+	c.log.Error("answer a request", "method", r.Method, "path", r.URL.Path, "status", status, "skipped", skipped, "error", err)
 }
 
-// due reports whether it is time to tell of a route again, and how many were left out.
-func (c *complaints) due(route string) (due bool, unsaid int) {
+// due reports whether to log a route again, and how many failures were left out.
+func (c *complaints) due(route string) (due bool, skipped int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, last := c.clock.Now(), c.of[route]
-	if last != nil && now.Sub(last.told) < complainEvery {
-		last.unsaid++
+	now, last := c.clock.Now(), c.last[route]
+	if last != nil && now.Sub(last.at) < complainEvery {
+		last.skipped++
 		return false, 0
 	}
 	if last != nil {
-		unsaid = last.unsaid
+		skipped = last.skipped
 	}
-	c.of[route] = &complaint{told: now}
-	return true, unsaid
+	c.last[route] = &complaint{at: now}
+	return true, skipped
 }

@@ -6,28 +6,28 @@ import (
 	"sync"
 )
 
-// DefaultConnections is how many clients may be connected at once.
+// DefaultConnections is the default of [Options.Connections].
 const DefaultConnections = 1000
 
-// connections bounds them, so that whoever opens many takes neither the memory nor the
-// files of the process. One too many takes the place of one that is idle; where none is,
-// it is closed.
+// connections bounds the open connections, so that a client that opens many cannot use up
+// the memory or the files of the process. Above the bound, a new connection replaces an
+// idle one. If none is idle, the new one is closed.
 type connections struct {
-	most int
-	mu   sync.Mutex
-	open int
-	idle map[net.Conn]struct{}
+	limit int
+	mu    sync.Mutex
+	open  int
+	idle  map[net.Conn]struct{}
 }
 
-// changed is for [http.Server.ConnState].
-func (c *connections) changed(conn net.Conn, to http.ConnState) {
+// track is the [http.Server.ConnState] of a server.
+func (c *connections) track(conn net.Conn, to http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.idle, conn)
 	switch to {
 	case http.StateNew:
 		c.open++
-		if c.open > c.most {
+		if c.open > c.limit {
 			c.makeRoom(conn)
 		}
 	case http.StateIdle:
@@ -38,12 +38,12 @@ func (c *connections) changed(conn net.Conn, to http.ConnState) {
 	}
 }
 
-// makeRoom closes an idle connection for a new one, or else the new one. Whoever it is
-// may have gone already.
+// makeRoom closes an idle connection, or else the new one. The client may have hung up
+// already.
 func (c *connections) makeRoom(conn net.Conn) {
 	for old := range c.idle {
 		delete(c.idle, old)
-		go old.Close() //nolint:errcheck // see above; TLS says goodbye first, and may have to wait
+		go old.Close() //nolint:errcheck // see above; TLS sends an alert first, which may block
 		return
 	}
 	_ = conn.Close()

@@ -11,15 +11,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Programs in any language reserve on the ledger, if they have the token: the routes
-// under /v1/.
+// The routes under /v1/ let programs in any language reserve on the ledger, with a token.
 
-// decision is the handler of one of them. The body is read before the time for the
-// answer begins, which slow clients are not to use up.
+// decision returns the handler of such a route. It reads the body before the timeout of
+// the answer starts, so that a slow client does not use that up.
 func (s *Server) decision(h answer, parameters ...string) http.Handler {
 	next := s.api(h, parameters...)
 	return s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,9 +26,9 @@ func (s *Server) decision(h answer, parameters ...string) http.Handler {
 		var long *http.MaxBytesError
 		switch {
 		case errors.As(err, &long):
-			err = &Problem{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body has more than %d bytes", long.Limit)}
+			err = &Problem{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body is longer than %d bytes", long.Limit)}
 		case err != nil:
-			err = bad("the body came in part only")
+			err = badRequest("the body is incomplete")
 		}
 		if err != nil {
 			s.fail(w, r, err)
@@ -40,9 +39,9 @@ func (s *Server) decision(h answer, parameters ...string) http.Handler {
 	}))
 }
 
-// otherwise answers the same paths by other methods: who has no token is not told
-// which one is right.
-func (s *Server) otherwise(mux *http.ServeMux) {
+// otherMethods registers handlers for the same paths with other methods. Without the token
+// a caller does not learn which method is right.
+func (s *Server) otherMethods(mux *http.ServeMux) {
 	for _, r := range s.table() {
 		method, path, _ := strings.Cut(r.pattern, " ")
 		if !strings.HasPrefix(path, "/v1/") {
@@ -55,51 +54,51 @@ func (s *Server) otherwise(mux *http.ServeMux) {
 	}
 }
 
-// reserve takes the units of a call. Who hangs up before the answer may have been
-// charged: the grant stands as spent, and the same id asks for it again.
+// reserve takes the units of a call. A caller that hangs up before the answer may have
+// been charged: a grant counts as spent, and asking again with the same id returns it.
 func (s *Server) reserve(r *http.Request) (any, error) {
 	call, err := readCall(r)
 	if err != nil {
 		return nil, err
 	}
-	ledger := s.from().Ledger
+	ledger := s.current().Ledger
 	ended := s.tracer.Reserve(r.Context())
 	granted, err := ledger.Reserve(r.Context(), call)
 	ended(granted, err)
 	if err != nil {
-		err = undecided(ledger.Book(), err)
+		err = ledgerProblem(ledger.Book(), err)
 		if p, ok := errors.AsType[*Problem](err); ok && p.Verdict != nil {
-			p.ID = cmp.Or(p.ID, call.ID) // also of what the store was not asked for
+			p.ID = cmp.Or(p.ID, call.ID) // an impossible call has none, because the store was not asked
 		}
 		return nil, err
 	}
 	return grantOf(granted), nil
 }
 
-// settle corrects a reservation to what the call really cost.
+// settle corrects a reservation to the real cost of the call.
 func (s *Server) settle(r *http.Request) (any, error) {
 	var text string
 	var units settledUnits
 	if err := readObject(r, map[string]any{"token": &text, "units": &units}); err != nil {
 		return nil, err
 	}
-	if units.one == nil && units.by == nil {
-		return nil, wrong("units are missing: a number, or for several pools an object with the units of each")
+	if units.one == nil && units.all == nil {
+		return nil, badInput("units are missing: send a number, or for several pools an object with the units of each")
 	}
 	token, pools, err := readReceipt(text)
 	if err != nil {
 		return nil, err
 	}
-	cost, err := units.of(pools)
+	cost, err := units.byPool(pools)
 	if err != nil {
 		return nil, err
 	}
-	ledger := s.from().Ledger
+	ledger := s.current().Ledger
 	done, err := ledger.Settle(r.Context(), token, cost)
 	return settled(ledger, token, done, err)
 }
 
-// release gives back the units of a call that never left.
+// release gives back the units of a call that was never sent.
 func (s *Server) release(r *http.Request) (any, error) {
 	var text string
 	if err := readObject(r, map[string]any{"token": &text}); err != nil {
@@ -109,12 +108,12 @@ func (s *Server) release(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ledger := s.from().Ledger
+	ledger := s.current().Ledger
 	if len(pools) == 0 {
 		done, err := ledger.Release(r.Context(), token)
 		return settled(ledger, token, done, err)
 	}
-	nothing := make(quota.Units, len(pools)) // by name, so that a token that was changed is found out
+	nothing := make(quota.Units, len(pools)) // by name, so that a changed token is noticed
 	for _, pool := range pools {
 		nothing[pool] = 0
 	}
@@ -122,16 +121,16 @@ func (s *Server) release(r *http.Request) (any, error) {
 	return settled(ledger, token, done, err)
 }
 
-// settled is the answer to a settlement.
+// settled returns the answer to a settlement.
 func settled(ledger *quota.Ledger, token quota.Token, done quota.Settlement, err error) (any, error) {
 	if err != nil {
-		return nil, undecided(ledger.Book(), err)
+		return nil, ledgerProblem(ledger.Book(), err)
 	}
 	return settlementOf(token.ID, done), nil
 }
 
-// readReceipt reads what receipt wrote. One that another program has from quota.Token
-// says no pools.
+// readReceipt parses the text that receipt returns. The text of a [quota.Token] works too,
+// and names no pools.
 func readReceipt(text string) (token quota.Token, pools []string, err error) {
 	head, names, named := strings.Cut(text, ".")
 	token, err = quota.ParseToken(head)
@@ -140,16 +139,16 @@ func readReceipt(text string) (token quota.Token, pools []string, err error) {
 	}
 	inOrder := slices.Compact(slices.Sorted(slices.Values(pools)))
 	if err != nil || len(pools) > maxPools || !slices.Equal(pools, inOrder) || slices.Contains(pools, "") {
-		return token, nil, &Problem{Status: http.StatusBadRequest, Code: "malformed_token", Detail: "token: it was not made by this service; send it as reserve has returned it"}
+		return token, nil, &Problem{Status: http.StatusBadRequest, Code: "malformed_token", Detail: "token: this service did not issue it; send the token that reserve returned, unchanged"}
 	}
 	return token, pools, nil
 }
 
-// maxPools is how many pools a reservation has at most.
+// maxPools is the highest number of pools of a reservation.
 const maxPools = 16
 
-// receipt is the token of a grant, and its pools in the order of their charges; "" if
-// nothing comes back.
+// receipt returns the token of a grant with the names of its pools, or "" if the grant
+// cannot be settled.
 func receipt(granted *quota.Reservation) string {
 	token := granted.Token().String()
 	if token == "" {
@@ -158,13 +157,13 @@ func receipt(granted *quota.Reservation) string {
 	return token + "." + strings.Join(slices.Sorted(maps.Keys(granted.Charges())), ".")
 }
 
-// pools tells how the pools stand.
+// pools returns the state of the pools.
 func (s *Server) pools(r *http.Request) (any, error) {
 	q := read(r)
-	ledger := s.from().Ledger
+	ledger := s.current().Ledger
 	all, err := ledger.Usage(r.Context(), q.text("upstream"), q.text("account"))
 	if err != nil {
-		return nil, undecided(ledger.Book(), err)
+		return nil, ledgerProblem(ledger.Book(), err)
 	}
 	return struct {
 		Pools []view.Pool `json:"pools"`

@@ -19,29 +19,51 @@ import (
 func TestALockedLedgerIsAnOutage(t *testing.T) {
 	r := newDecider(t, &web.Options{Timeouts: web.Timeouts{Query: 2 * time.Second}})
 	path := filepath.Join(t.TempDir(), "ledger.db")
-	store, err := sqlitestore.Open(t.Context(), path, &sqlitestore.Options{Clock: r.clock})
-	r.must(err)
-	t.Cleanup(func() { r.must(store.Close()) })
+	store, err := sqlitestore.Open(t.Context(), path, &sqlitestore.Options{Clock: r.Clock})
+	r.Must(err)
+	t.Cleanup(func() { r.Must(store.Close()) })
 	j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"), "sqlite:ledger.db")
-	r.must(err)
-	t.Cleanup(func() { r.must(j.Close()) })
-	r.on(store, &quota.Options{Clock: r.clock, Journal: j})
+	r.Must(err)
+	t.Cleanup(func() { r.Must(j.Close()) })
+	r.on(store, &quota.Options{Clock: r.Clock, Journal: j})
 	other, err := sql.Open("sqlite", sqlitefile.URI(path, nil)) // another process, for all that SQLite knows
-	r.must(err)
-	t.Cleanup(func() { r.must(other.Close()) })
+	r.Must(err)
+	t.Cleanup(func() { r.Must(other.Close()) })
 	db, err := other.Conn(t.Context())
-	r.must(err)
-	t.Cleanup(func() { r.must(db.Close()) })
+	r.Must(err)
+	t.Cleanup(func() { r.Must(db.Close()) })
+	ready := func(want int) {
+		t.Helper()
+		if a := r.ask("GET", "/readyz", ""); a.StatusCode != want {
+			t.Errorf("/readyz: %s, %s", a.Status, a.body)
+		}
+	}
+	before := version(t, db)
+	ready(http.StatusOK)
+	if after := version(t, db); after != before {
+		t.Error("a probe writes to the ledger")
+	}
 	_, err = db.ExecContext(t.Context(), "BEGIN IMMEDIATE")
-	r.must(err)
+	r.Must(err)
 
+	ready(http.StatusServiceUnavailable)
 	r.refuse(http.StatusServiceUnavailable, "outage", "/v1/reserve", `{"method": "item.get"}`)
 	if v := r.grant(`{"method": "item.get", "outage": "admit"}`); !v.Outage {
 		t.Errorf("granted by a ledger that is locked: %s", encoded(t, v))
 	}
 	_, err = db.ExecContext(t.Context(), "ROLLBACK")
-	r.must(err)
+	r.Must(err)
+	ready(http.StatusOK)
 	if v := r.grant(`{"method": "item.get"}`); v.Outage {
 		t.Errorf("admitted unseen by a ledger that is there: %s", encoded(t, v))
 	}
+}
+
+// version changes when another connection writes to a file.
+func version(t *testing.T, db *sql.Conn) (n int64) {
+	t.Helper()
+	if err := db.QueryRowContext(t.Context(), "PRAGMA data_version").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// wanted is what a request to reserve says. Pointers tell what is absent.
+// wanted is the body of a request to reserve. A nil pointer means an absent field.
 type wanted struct {
 	call         quota.Call
 	pool, outage string
@@ -16,7 +16,7 @@ type wanted struct {
 	units        *int64
 }
 
-// readCall reads what is about to be spent.
+// readCall parses the body of a request to reserve.
 func readCall(r *http.Request) (quota.Call, error) {
 	var w wanted
 	c := &w.call
@@ -34,7 +34,7 @@ func readCall(r *http.Request) (quota.Call, error) {
 	return w.call, err
 }
 
-// check says what does not go together.
+// check returns an error if fields contradict each other.
 func (w *wanted) check() error {
 	var named []string
 	for _, way := range []struct {
@@ -47,20 +47,20 @@ func (w *wanted) check() error {
 	}
 	switch {
 	case len(named) != 1:
-		return wrong("name one of method, pool, charges and family, not %s", orNone(named))
+		return badInput("send exactly one of method, pool, charges and family, not %s", orNone(named))
 	case w.units != nil && (named[0] == "method" || named[0] == "charges"):
-		return wrong("units go with a pool or a family; a method has its price in the price book")
+		return badInput("units need a pool or a family; the price book has the price of a method")
 	case w.units != nil && *w.units < 1:
-		return wrong("units must be 1 or more, not %d", *w.units)
+		return badInput("units must be 1 or more, not %d", *w.units)
 	case w.id != nil && *w.id == "":
-		return wrong("id is empty; leave it out, or name the call by 1 to 128 printable bytes")
+		return badInput("id is empty; leave it out, or send 1 to 128 printable bytes")
 	case w.id != nil && named[0] == "family":
-		return wrong("a family keeps no receipts, so that the same id would be charged again; leave it out")
+		return badInput("a family keeps no receipts, so a call with the same id would be charged again; leave the id out")
 	}
 	return nil
 }
 
-// complete makes a call of it.
+// complete fills in the call.
 func (w *wanted) complete() error {
 	c := &w.call
 	c.Charges, c.Outage = quota.Units(w.charges), quota.Policy(w.outage)
@@ -73,23 +73,23 @@ func (w *wanted) complete() error {
 	}
 	switch {
 	case w.pool != "":
-		return ofPool(c, w.pool, units)
+		return chargePool(c, w.pool, units)
 	case c.Family != "":
 		c.Units = units
 	}
 	return nil
 }
 
-// ofPool charges one pool, which may be named with its upstream and account, as
-// verdicts name it.
-func ofPool(c *quota.Call, name string, units int64) error {
+// chargePool makes a call charge one pool. The name may include the upstream and the
+// account, as in a verdict.
+func chargePool(c *quota.Call, name string, units int64) error {
 	if strings.Contains(name, "/") {
 		p, err := quota.ParsePool(name)
 		if err != nil {
-			return wrong("%v", err)
+			return badInput("%v", err)
 		}
 		if c.Upstream != "" || c.Account != "" {
-			return wrong("pool %.80q names its upstream and account already; leave those fields out", name)
+			return badInput("pool %.80q already names its upstream and account; leave those fields out", name)
 		}
 		c.Upstream, c.Account, name = p.Upstream, p.Account, p.Name
 	}

@@ -34,7 +34,7 @@ func FuzzDecision(f *testing.F) {
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		r.clock.Advance(11 * time.Second) // all is free again
+		r.Clock.Advance(11 * time.Second) // all is free again
 		for _, path := range []string{"/v1/reserve", "/v1/settle", "/v1/release"} {
 			before := r.look(t)
 			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+path, strings.NewReader(body))
@@ -57,7 +57,7 @@ func FuzzDecision(f *testing.F) {
 
 // look is what is used of each pool.
 func (r *rig) look(t *testing.T) string {
-	all, err := r.ledger.Usage(t.Context(), "", "")
+	all, err := r.Ledger.Usage(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func TestOpenAPIDecisions(t *testing.T) {
 		r.ask("GET", "/v1/pools", "", "Authorization", "Bearer wrong")
 	}
 	everywhere(http.StatusTooManyRequests, withToken...)
-	r.clock.Advance(2 * time.Minute)
+	r.Clock.Advance(2 * time.Minute)
 	r.lose()
 	everywhere(http.StatusServiceUnavailable, withToken...)
 	r.token("")

@@ -40,18 +40,18 @@ func (lost) Look(context.Context, []quota.Charge) ([]quota.PageState, error) { r
 func (r *rig) lose() {
 	r.Helper()
 	j, err := journal.Open(r.Context(), filepath.Join(r.TempDir(), "journal.db"), "redis://test")
-	r.must(err)
-	r.Cleanup(func() { r.must(j.Close()) })
-	r.on(lost{}, &quota.Options{Clock: r.clock, Journal: j, Allowance: 2})
+	r.Must(err)
+	r.Cleanup(func() { r.Must(j.Close()) })
+	r.on(lost{}, &quota.Options{Clock: r.Clock, Journal: j, Allowance: 2})
 }
 
 // on puts the ledger on a store.
 func (r *rig) on(store quota.Store, o *quota.Options) {
 	r.Helper()
 	costs, err := book.Parse("test", []byte(shop), nil)
-	r.must(err)
-	r.ledger, err = quota.New(costs, store, o)
-	r.must(err)
+	r.Must(err)
+	r.Ledger, err = quota.New(costs, store, o)
+	r.Must(err)
 	r.token(theToken)
 }
 
@@ -82,16 +82,16 @@ func TestOutages(t *testing.T) {
 // Books that are not the ledger's are the server's fault and not the caller's.
 func TestStaleBooks(t *testing.T) {
 	r := newDecider(t, nil)
-	store := memstore.New(&memstore.Options{Clock: r.clock})
-	r.on(store, &quota.Options{Clock: r.clock})
+	store := memstore.New(&memstore.Options{Clock: r.Clock})
+	r.on(store, &quota.Options{Clock: r.Clock})
 	hour, err := window.Spec{Per: time.Hour}.Normal()
-	r.must(err)
+	r.Must(err)
 	for pool, revision := range map[string]int64{"units": 7, "orders": 1} {
 		_, err := store.Reserve(t.Context(), quota.Request{Charges: []quota.Charge{{
 			Pool:  quota.Pool{Upstream: "shop", Account: "default", Name: pool},
 			Units: 1, Windows: []window.Limit{window.NewLimit(hour, 10)}, Revision: revision,
 		}}})
-		r.must(err)
+		r.Must(err)
 		p := r.refuse(http.StatusServiceUnavailable, "stale_book", "/v1/reserve", `{"pool": "`+pool+`"}`)
 		if !strings.Contains(p.Detail, "costs.yaml") {
 			t.Errorf("%s: it says %q", pool, p.Detail)
@@ -126,9 +126,9 @@ func TestOutagesDoNotFloodTheLog(t *testing.T) {
 	if said := lines(); len(said) != 2 || !strings.Contains(log.String(), errLost.Error()) {
 		t.Errorf("20 times two routes, and the log has\n%s", strings.Join(said, ""))
 	}
-	r.clock.Advance(time.Minute)
+	r.Clock.Advance(time.Minute)
 	ask(20)
-	if said := lines(); len(said) != 4 || !strings.Contains(said[3], "unsaid=19") {
+	if said := lines(); len(said) != 4 || !strings.Contains(said[3], "skipped=19") {
 		t.Errorf("a minute later it has\n%s", strings.Join(said, ""))
 	}
 }
@@ -152,18 +152,18 @@ func (h *hangingUp) Reserve(ctx context.Context, q quota.Request) (quota.Verdict
 	return v, err
 }
 
-// Who hangs up after the charge finds the grant again under its id.
+// A caller that hangs up after the charge gets the grant again with the same id.
 func TestHangingUp(t *testing.T) {
 	r := newDecider(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	h := &hangingUp{memstore.New(&memstore.Options{Clock: r.clock}), cancel, make(chan struct{})}
-	r.on(h, &quota.Options{Clock: r.clock})
+	h := &hangingUp{memstore.New(&memstore.Options{Clock: r.Clock}), cancel, make(chan struct{})}
+	r.on(h, &quota.Options{Clock: r.Clock})
 	req, err := http.NewRequestWithContext(ctx, "POST", r.url+"/v1/reserve", strings.NewReader(`{"pool": "units", "units": 3, "id": "a"}`))
-	r.must(err)
+	r.Must(err)
 	req.Header.Set("Authorization", "Bearer "+theToken)
 	if res, err := http.DefaultTransport.RoundTrip(req); err == nil {
-		r.must(res.Body.Close())
+		r.Must(res.Body.Close())
 		t.Fatalf("it was answered: %s", res.Status)
 	}
 	<-h.done

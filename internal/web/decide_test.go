@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 )
@@ -23,22 +23,22 @@ func newDecider(t testing.TB, o *web.Options) *rig {
 	t.Helper()
 	r := newRig(t, o)
 	costs, err := book.Parse("test", []byte(shop), nil)
-	r.must(err)
-	r.must(r.ledger.SetBook(costs))
+	r.Must(err)
+	r.Must(r.Ledger.SetBook(costs))
 	r.token(theToken)
 	return r
 }
 
-// token makes the server want another token; "" is none.
+// token replaces the token of the server; "" removes it.
 func (r *rig) token(text string) {
 	r.Helper()
-	src := web.Sources{Sources: view.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}}
+	src := web.Sources{Sources: view.Sources{Ledger: r.Ledger, Catalog: r.Catalog, Runner: r.Runner, Jobs: r.Config.List()}}
 	if text != "" {
 		token, err := web.NewToken(text)
-		r.must(err)
+		r.Must(err)
 		src.Token = token
 	}
-	r.must(r.server.Update(src, r.ledger.Book()))
+	r.Must(r.server.Update(src, r.Ledger.Book()))
 }
 
 // post asks for a decision that must be granted.
@@ -48,7 +48,7 @@ func (r *rig) post(path, body string, into any) {
 	if a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != "application/json" || a.Header.Get("Cache-Control") != "no-store" {
 		r.Fatalf("%s %s: %s, %s", path, body, a.Status, a.body)
 	}
-	r.must(json.Unmarshal([]byte(a.body), into))
+	r.Must(json.Unmarshal([]byte(a.body), into))
 }
 
 // grant reserves what must be granted.
@@ -73,7 +73,7 @@ func (r *rig) used(pool string) int64 {
 	r.Helper()
 	var got struct{ Pools []view.Pool }
 	a := r.ask("GET", "/v1/pools", "", withToken...)
-	r.must(json.Unmarshal([]byte(a.body), &got))
+	r.Must(json.Unmarshal([]byte(a.body), &got))
 	for _, p := range got.Pools {
 		if p.Pool == pool {
 			return p.Windows[0].Used
@@ -127,8 +127,8 @@ func TestReserve(t *testing.T) {
 	if v := r.grant(`{"upstream": "shop", "account": "staging", "method": "item.get", "class": "backfill"}`); v.Pool != "shop@staging/units" || v.Limit != 5 {
 		t.Errorf("an account, and a class: %+v", v)
 	}
-	spent, err := r.ledger.Spend(t.Context(), quota.SpendQuery{}, quota.ByJob, quota.ByRegion, quota.ByMethod)
-	r.must(err)
+	spent, err := r.Ledger.Spend(t.Context(), quota.SpendQuery{}, quota.ByJob, quota.ByRegion, quota.ByMethod)
+	r.Must(err)
 	found := false
 	for _, s := range spent {
 		found = found || s.Labels == quota.Labels{Method: "item.get", Job: "import", Region: "DE"}
@@ -147,11 +147,11 @@ func encoded(t *testing.T, v any) string {
 	return string(b)
 }
 
-// What cannot be granted is told apart by the status, and more finely by the code.
+// The status tells why a call is not granted, and the code tells it more exactly.
 func TestWhatIsNotGranted(t *testing.T) {
 	r := newDecider(t, nil)
 	r.grant(`{"pool": "units", "units": 9, "id": "a"}`)
-	r.clock.Advance(2500 * time.Millisecond)
+	r.Clock.Advance(2500 * time.Millisecond)
 	p := r.refuse(http.StatusTooManyRequests, "refused", "/v1/reserve", `{"pool": "units", "units": 2, "id": "b"}`)
 	if p.Verdict == nil || p.Allowed || p.ID != "b" || p.Pool != "shop/units" || p.Window != "10s" || p.Units != 2 || p.Used != 9 || p.Limit != 10 ||
 		p.Remaining != 1 || p.Verdict.RetryAfter != 8.5 || !p.RetryAt.Equal(noon.Add(11*time.Second)) || p.Token != "" {
@@ -159,16 +159,16 @@ func TestWhatIsNotGranted(t *testing.T) {
 	}
 	a := r.ask("POST", "/v1/reserve", `{"pool": "units", "units": 2}`, withToken...)
 	wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
-	r.must(err)
+	r.Must(err)
 	if wait != 9 {
 		t.Errorf("Retry-After is %d, 8.5 rounded up is 9", wait)
 	}
-	r.clock.Advance(8499 * time.Millisecond)
+	r.Clock.Advance(8499 * time.Millisecond)
 	r.refuse(http.StatusTooManyRequests, "refused", "/v1/reserve", `{"pool": "units", "units": 2}`)
-	r.clock.Advance(time.Millisecond)
+	r.Clock.Advance(time.Millisecond)
 	r.grant(`{"pool": "units", "units": 2}`)
 
-	r.must(r.ledger.BlockFor(t.Context(), quota.Pool{Upstream: "shop", Name: "orders"}, 90*time.Second, "the shop is shut"))
+	r.Must(r.Ledger.BlockFor(t.Context(), quota.Pool{Upstream: "shop", Name: "orders"}, 90*time.Second, "the shop is shut"))
 	p = r.refuse(http.StatusTooManyRequests, "blocked", "/v1/reserve", `{"method": "order.put"}`)
 	if !p.Blocked || p.Reason != "the shop is shut" || p.Verdict.RetryAfter != 90 {
 		t.Errorf("blocked: %s", encoded(t, p))
@@ -195,9 +195,9 @@ func TestWhatIsNotGranted(t *testing.T) {
 		`{"pool": "units", "id": ""}`:                  "id is empty",
 		`{"method": "item.get", "class": "nope"}`:      "the price book has backfill",
 		`{"method": "item.get", "account": "nope"}`:    "the price book has default, staging",
-		`{"method": "item.get", "units": 1}`:           "a method has its price",
+		`{"method": "item.get", "units": 1}`:           "the price book has the price of a method",
 		`{"method": "item.get", "pool": "units"}`:      "not method and pool",
-		`{}`:                            "name one of method, pool, charges and family, not none",
+		`{}`:                            "send exactly one of method, pool, charges and family, not none",
 		`{"pool": "units", "units": 0}`: "units must be 1 or more",
 		`{"pool": "units", "units": 9223372036854775807}`: "units must be 1 to 2147483647",
 		`{"charges": {}}`: "charges are empty",
@@ -218,19 +218,19 @@ func TestRequestsAreReadStrictly(t *testing.T) {
 		`{"method": "item.get"`:                 "unexpected end",
 		`{"method": "item.get"} {}`:             "line 1, column 24: invalid character '{' after top-level value",
 		"{\n  \"method\": item.get}":            "line 2, column 13: invalid character",
-		`[]`:                                    "an object is wanted",
-		`"item.get"`:                            "an object is wanted",
-		`{"methods": "item.get"}`:               "there is no field \"methods\"; there are account,",
-		`{"Method": "item.get"}`:                "there is no field \"Method\"",
-		`{"method": "a", "method": "item.get"}`: "\"method\" stands there twice",
-		`{"method": 1}`:                         "method must be a text, not number",
+		`[]`:                                    "the body must be an object",
+		`"item.get"`:                            "the body must be an object",
+		`{"methods": "item.get"}`:               "unknown field \"methods\"; the fields are account,",
+		`{"Method": "item.get"}`:                "unknown field \"Method\"",
+		`{"method": "a", "method": "item.get"}`: "\"method\" is there twice",
+		`{"method": 1}`:                         "method must be a string, not number",
 		`{"method": null}`:                      "method is null; leave it out",
 		`{"pool": "units", "units": "5"}`:       "units must be a whole number, not string",
 		`{"pool": "units", "units": 1.5}`:       "units must be a whole number, not number 1.5",
 		`{"pool": "units", "units": 99999999999999999999}`: "units must be a whole number",
 		`{"charges": 5}`:                        "an object of whole numbers",
 		`{"charges": {"units": "5"}}`:           "charges: units must be a whole number",
-		`{"charges": {"units": 1, "units": 5}}`: "charges: \"units\" stands there twice",
+		`{"charges": {"units": 1, "units": 5}}`: "charges: \"units\" is there twice",
 		"{\"method\": \"item.get\xff\"}":        "not UTF-8",
 		strings.Repeat("[", 60_000):             "exceeded max depth",
 	} {
@@ -249,7 +249,7 @@ func TestPools(t *testing.T) {
 	var got struct{ Pools []view.Pool }
 	for query, want := range map[string]int{"": 4, "?account=staging": 2, "?upstream=shop&account=default": 2} {
 		a := r.ask("GET", "/v1/pools"+query, "", withToken...)
-		r.must(json.Unmarshal([]byte(a.body), &got))
+		r.Must(json.Unmarshal([]byte(a.body), &got))
 		if len(got.Pools) != want {
 			t.Errorf("%s: %s", query, a.body)
 		}

@@ -8,16 +8,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Verdict is what the ledger says of a reservation, granted or refused: a
-// [quota.Verdict]. Of several pools and windows it is the one that decides.
+// Verdict is a [quota.Verdict] for JSON: the ledger's answer to a reservation. Pool and
+// window are those that decided.
 type Verdict struct {
 	Allowed    bool             `json:"allowed"`
 	ID         string           `json:"id"`
-	Token      string           `json:"token,omitempty"` // settles and releases; none where nothing comes back
+	Token      string           `json:"token,omitempty"` // for settle and release; missing if the grant cannot be settled
 	Charges    map[string]int64 `json:"charges,omitempty"`
 	Pool       string           `json:"pool"`
 	Window     string           `json:"window"`
@@ -39,7 +39,7 @@ type Verdict struct {
 	Outage     bool             `json:"outage"`
 }
 
-// grantOf shows a grant.
+// grantOf returns the verdict of a grant.
 func grantOf(granted *quota.Reservation) *Verdict {
 	v := verdictOf(&granted.Verdict)
 	v.Token, v.Charges = receipt(granted), granted.Charges()
@@ -52,35 +52,35 @@ func verdictOf(v *quota.Verdict) *Verdict {
 		RetryAfter: v.RetryAfter.Seconds(), RetryAt: view.Instant(v.RetryAt), ResetAt: view.Instant(v.ResetAt), At: view.Instant(v.At),
 		Repeat: v.Repeat, Blocked: v.Blocked, BlockedBy: v.BlockedBy, Reason: v.Reason, Impossible: v.Impossible, Overflow: v.Overflow, Rebased: v.Rebased, Outage: v.Outage,
 	}
-	if v.Pool != (quota.Pool{}) { // a call without a price that the book admits has none
+	if v.Pool != (quota.Pool{}) { // an admitted call without a price has no pool
 		shown.Pool = v.Pool.String()
 	}
 	return shown
 }
 
-// settlement is what settling did: a [quota.Settlement].
+// settlement is a [quota.Settlement] for JSON.
 type settlement struct {
 	ID      string `json:"id"`
 	Back    int64  `json:"back"`
 	Left    int64  `json:"left"`
 	Charged int64  `json:"charged"`
-	Repeat  bool   `json:"repeat"` // it had been settled before: this is what was done then
+	Repeat  bool   `json:"repeat"` // it was settled before, with this result
 }
 
 func settlementOf(id string, s quota.Settlement) settlement {
 	return settlement{id, s.Back, s.Left, s.Charged, s.Repeat}
 }
 
-// wrong says what is wrong with a request that can be read.
-func wrong(format string, args ...any) *Problem {
+// badInput returns the problem of a request that is well-formed but wrong.
+func badInput(format string, args ...any) *Problem {
 	return &Problem{Status: http.StatusUnprocessableEntity, Code: "bad_input", Detail: fmt.Sprintf(format, args...)}
 }
 
-// quotaExceeded is the type of a problem, from IANA's registry.
+// quotaExceeded is a problem type of the IANA registry.
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
-// undecided is the problem of a call that the ledger has not granted, by the book.
-func undecided(book *quota.Book, err error) error {
+// ledgerProblem returns the problem for an error of the ledger, or the error itself.
+func ledgerProblem(book *quota.Book, err error) error {
 	var refused *quota.RefusedError
 	var impossible *quota.ImpossibleError
 	var unpriced *quota.UnpricedError
@@ -104,7 +104,7 @@ func undecided(book *quota.Book, err error) error {
 	case errors.Is(err, quota.ErrNoReceipt):
 		p.Status, p.Code = http.StatusGone, "no_receipt"
 	case errors.Is(err, quota.ErrOtherWindows):
-		return err // it is bad input, too, but not the caller's
+		return err // it matches ErrBadInput, but is not the caller's fault
 	case errors.Is(err, quota.ErrBadInput):
 		p.Code = "bad_input"
 	default:

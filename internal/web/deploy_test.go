@@ -29,17 +29,17 @@ const deploy = "../../deploy"
 func scraped(t *testing.T) map[string][]string {
 	t.Helper()
 	r := newRig(t, nil)
-	r.run("trending")
+	r.Run("trending")
 	pool := quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}
-	_, err := r.ledger.Adjust(t.Context(), pool, 20_000, "all and more")
-	r.must(err)
-	if _, err := r.ledger.Reserve(t.Context(), quota.Call{Method: "videos.list"}); !errors.Is(err, quota.ErrRefused) {
+	_, err := r.Ledger.Adjust(t.Context(), pool, 20_000, "all and more")
+	r.Must(err)
+	if _, err := r.Ledger.Reserve(t.Context(), quota.Call{Method: "videos.list"}); !errors.Is(err, quota.ErrRefused) {
 		t.Fatal(err)
 	}
-	r.must(r.ledger.BlockFor(t.Context(), pool, time.Hour, "no"))
+	r.Must(r.Ledger.BlockFor(t.Context(), pool, time.Hour, "no"))
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(r.ask("GET", "/metrics", "").body))
-	r.must(err)
+	r.Must(err)
 	all := map[string][]string{}
 	for name, f := range families {
 		var labels []string

@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
-// quota tells how the pools stand.
+// quota returns the state of the pools.
 func (s *Server) quota(r *http.Request) (any, error) {
-	all, err := s.from().Ledger.Usage(r.Context(), "", "")
+	all, err := s.current().Ledger.Usage(r.Context(), "", "")
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (s *Server) quota(r *http.Request) (any, error) {
 	}{view.Pools(all)}, nil
 }
 
-// regions tells how fresh the charts are.
+// regions returns how fresh the charts are.
 func (s *Server) regions(r *http.Request) (any, error) {
 	all, err := s.feeds(r)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *Server) regions(r *http.Request) (any, error) {
 }
 
 func (s *Server) feeds(r *http.Request) ([]view.Feed, error) {
-	src := s.from()
+	src := s.current()
 	feeds, err := src.Catalog.Feeds(r.Context())
 	if err != nil {
 		return nil, err
@@ -43,58 +43,58 @@ func (s *Server) feeds(r *http.Request) ([]view.Feed, error) {
 	return view.Feeds(feeds, src.Jobs, s.clock.Now(), s.maxAge), nil
 }
 
-// trending is the last complete chart of a region and category.
+// trending returns the last complete chart of a region and category.
 func (s *Server) trending(r *http.Request) (any, error) {
 	q := read(r)
 	region, category := q.region(), q.category()
 	if q.text("region") == "" {
-		q.fault("region is missing; write its two letters, as region=US; /api/v1/regions has all")
+		q.fault("region is missing; send its two letters, such as region=US. /api/v1/regions lists all")
 	}
 	if err := q.err(); err != nil {
 		return nil, err
 	}
-	chart, err := s.from().Catalog.Chart(r.Context(), region, category)
+	chart, err := s.current().Catalog.Chart(r.Context(), region, category)
 	if errors.Is(err, catalog.ErrNotFound) {
 		return nil, s.noChart(r, view.FeedName(region, category))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return kept{view.OneChart(chart, s.clock.Now(), s.maxAge), chart.FetchedAt}, nil
+	return cacheable{view.OneChart(chart, s.clock.Now(), s.maxAge), chart.FetchedAt}, nil
 }
 
-// noChart says which charts there are.
+// noChart returns a problem that names the charts there are.
 func (s *Server) noChart(r *http.Request, name string) error {
 	all, err := s.feeds(r)
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(f view.Feed) bool { return f.State == view.Missing })
-	if len(all) == 0 {
-		return missing("there is no chart of %s yet, nor any other", name)
+	complete := view.Complete(all)
+	if len(complete) == 0 {
+		return notFound("there is no chart of %s yet, nor any other", name)
 	}
-	return missing("there is no chart of %s; there are %s", name, names(all, (*view.Feed).Name))
+	return notFound("there is no chart of %s; the charts are %s", name, strings.Join(complete, ", "))
 }
 
-// video is what is known of a video.
+// video returns a video of the catalog.
 func (s *Server) video(r *http.Request) (any, error) {
-	v, err := s.from().Catalog.Video(r.Context(), r.PathValue("id"))
+	v, err := s.current().Catalog.Video(r.Context(), r.PathValue("id"))
 	if errors.Is(err, catalog.ErrNotFound) {
-		return nil, missing("no video %.40q was fetched", r.PathValue("id"))
+		return nil, notFound("video %.40q was never fetched", r.PathValue("id"))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return kept{view.Watch{Video: view.OneVideo(v), URL: view.VideoURL(v.ID)}, v.FetchedAt}, nil
+	return cacheable{view.Watch{Video: view.OneVideo(v), URL: view.VideoURL(v.ID)}, v.FetchedAt}, nil
 }
 
-// The most that is asked for at once.
+// The highest limits of a request.
 const (
 	maxHits = 100
 	maxRuns = 100
 )
 
-// search finds videos among what was fetched.
+// search finds fetched videos.
 func (s *Server) search(r *http.Request) (any, error) {
 	q := read(r)
 	ask := catalog.Query{
@@ -102,15 +102,15 @@ func (s *Server) search(r *http.Request) (any, error) {
 		Limit: int(q.number("limit", maxHits, 20)), Cursor: q.text("cursor"),
 	}
 	if strings.TrimSpace(ask.Text) == "" {
-		q.fault("q is missing; write what to look for, as q=berlin")
+		q.fault("q is missing; send the words to search for, such as q=berlin")
 	}
 	if err := q.err(); err != nil {
 		return nil, err
 	}
-	found, err := s.from().Catalog.Search(r.Context(), ask)
+	found, err := s.current().Catalog.Search(r.Context(), ask)
 	switch {
 	case errors.Is(err, catalog.ErrBadCursor):
-		return nil, bad("cursor is none that an answer ended with; leave it out to begin anew")
+		return nil, badRequest("cursor is not one that this server returned; leave it out to start again")
 	case err != nil:
 		return nil, err
 	case len(found.Hits) == 0 && ask.Region != "":
@@ -121,26 +121,21 @@ func (s *Server) search(r *http.Request) (any, error) {
 	return view.Found(found), nil
 }
 
-// known refuses a region for which nothing is fetched: that nothing is found there
-// says nothing.
+// known returns a problem for a region that nothing is fetched for: an empty result would
+// mislead.
 func (s *Server) known(r *http.Request, region string) error {
 	all, err := s.feeds(r)
 	if err != nil {
 		return err
 	}
-	of := func(f *view.Feed) string { return f.Region }
-	for _, j := range s.from().Jobs {
-		for _, region := range j.Regions {
-			all = append(all, view.Feed{Region: region})
-		}
-	}
-	if slices.ContainsFunc(all, func(f view.Feed) bool { return f.Region == region }) {
+	regions := view.Regions(all, s.current().Jobs)
+	if slices.Contains(regions, region) {
 		return nil
 	}
-	return missing("nothing is fetched for region %s; there are %s", region, names(all, of))
+	return notFound("nothing is fetched for region %s; the regions are %s", region, strings.Join(regions, ", "))
 }
 
-// runs is the history of runs, the latest first.
+// runs returns the history of runs, the latest first.
 func (s *Server) runs(r *http.Request) (any, error) {
 	q := read(r)
 	ask := catalog.RunsQuery{
@@ -149,7 +144,7 @@ func (s *Server) runs(r *http.Request) (any, error) {
 	if err := q.err(); err != nil {
 		return nil, err
 	}
-	all, err := s.from().Catalog.Runs(r.Context(), ask)
+	all, err := s.current().Catalog.Runs(r.Context(), ask)
 	if err != nil {
 		return nil, err
 	}
@@ -163,28 +158,15 @@ func (s *Server) runs(r *http.Request) (any, error) {
 	}{view.Runs(all)}, nil
 }
 
-// scheduled refuses a job that there is not.
+// scheduled returns a problem for a job that is not configured.
 func (s *Server) scheduled(job string) error {
-	var all []string
-	for _, j := range s.from().Jobs {
-		if j.Name == job {
-			return nil
-		}
-		all = append(all, j.Name)
+	all := view.JobNames(s.current().Jobs)
+	if slices.Contains(all, job) {
+		return nil
 	}
-	return missing("there is no job %.40q and no run of it; there are %s", job, strings.Join(all, ", "))
+	return notFound("there is no job %.40q and no run of it; the jobs are %s", job, strings.Join(all, ", "))
 }
 
-// names lists what there is, each once.
-func names(all []view.Feed, of func(*view.Feed) string) string {
-	var list []string
-	for i := range all {
-		list = append(list, of(&all[i]))
-	}
-	slices.Sort(list)
-	return strings.Join(slices.Compact(list), ", ")
-}
-
-func missing(format string, args ...any) *Problem {
+func notFound(format string, args ...any) *Problem {
 	return &Problem{Status: http.StatusNotFound, Detail: fmt.Sprintf(format, args...)}
 }

@@ -9,13 +9,13 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
 func TestTrending(t *testing.T) {
 	r := newRig(t, nil)
-	r.run("trending")
+	r.Run("trending")
 	var c view.Chart
 	r.get("/api/v1/trending?region=de", &c)
 	if c.Region != "DE" || c.Category != "" || c.Stale || !c.FetchedAt.Equal(noon) || len(c.Entries) != 100 {
@@ -26,7 +26,7 @@ func TestTrending(t *testing.T) {
 			t.Errorf("place %d is %+v", i+1, e)
 		}
 	}
-	r.clock.Advance(web.DefaultMaxAge + time.Second)
+	r.Clock.Advance(web.DefaultMaxAge + time.Second)
 	if r.get("/api/v1/trending?region=DE&category=0", &c); !c.Stale {
 		t.Error("it is not stale")
 	}
@@ -35,15 +35,15 @@ func TestTrending(t *testing.T) {
 func TestWhatWasNotFetched(t *testing.T) {
 	r := newRig(t, nil)
 	r.missing("/api/v1/trending?region=FR", "nor any other")
-	r.run("trending")
-	r.missing("/api/v1/trending?region=FR", "there is no chart of FR; there are DE, US")
-	r.missing("/api/v1/trending?region=US&category=10", "there is no chart of US/10; there are DE, US")
-	r.missing("/api/v1/search?q=a&region=UK", "nothing is fetched for region UK; there are DE, US")
+	r.Run("trending")
+	r.missing("/api/v1/trending?region=FR", "there is no chart of FR; the charts are DE, US")
+	r.missing("/api/v1/trending?region=US&category=10", "there is no chart of US/10; the charts are DE, US")
+	r.missing("/api/v1/search?q=a&region=UK", "nothing is fetched for region UK; the regions are DE, US")
 	r.missing("/api/v1/videos/nonsense", `"nonsense"`)
-	r.missing("/api/v1/runs?job=trendng", "there are retention, trending")
+	r.missing("/api/v1/runs?job=trendng", "the jobs are retention, trending")
 }
 
-// missing asks for what there is not, of which the answer must say so much.
+// missing asks for something that does not exist, and compares the detail.
 func (r *rig) missing(path, says string) {
 	r.Helper()
 	if p := r.problem(http.StatusNotFound, "GET", path, ""); !strings.Contains(p.Detail, says) {
@@ -56,28 +56,28 @@ func TestParametersThatAreWrong(t *testing.T) {
 	for path, says := range map[string]string{
 		"trending":                             "region is missing",
 		"trending?region=":                     "region is missing",
-		"trending?region=USA":                  `region is "USA"; write its two letters`,
+		"trending?region=USA":                  `region is "USA"; send its two letters`,
 		"trending?region=U%00":                 `region is "U\x00"`,
-		"trending?region=US&region=DE":         "region stands there more than once",
+		"trending?region=US&region=DE":         "region is there more than once",
 		"trending?region=US&category=music":    `category is "music"`,
-		"trending?region=US&regoin=DE&a=1":     `"a" is no parameter; there are region, category; "regoin" is`,
+		"trending?region=US&regoin=DE&a=1":     `"a" is not a parameter; the parameters are region, category; "regoin" is`,
 		"trending?region=%zz":                  "cannot be read",
 		"trending?region=US;category=1":        "cannot be read",
 		"search":                               "q is missing",
 		"search?q=%20":                         "q is missing",
-		"search?q=a&limit=0":                   `limit is "0"; write a number from 1 to 100`,
+		"search?q=a&limit=0":                   `limit is "0"; send a number from 1 to 100`,
 		"search?q=a&limit=101":                 "from 1 to 100",
 		"search?q=a&limit=1e3":                 "from 1 to 100",
-		"search?q=a&since=yesterday":           `since: "yesterday" is no time`,
-		"search?q=a&since=-5h":                 "is no time",
-		"search?q=a&cursor=%21":                "cursor is none",
-		"search?limit=x&since=y":               `limit is "x"; write a number from 1 to 100`,
+		"search?q=a&since=yesterday":           `since: "yesterday" is not a time`,
+		"search?q=a&since=-5h":                 "is not a time",
+		"search?q=a&cursor=%21":                "cursor is not one that",
+		"search?limit=x&since=y":               `limit is "x"; send a number from 1 to 100`,
 		"runs?before=0":                        "before is",
 		"runs?before=99999999999999999999":     "before is",
 		"runs?limit=-1":                        "limit is",
-		"quota?pool=x":                         `"pool" is no parameter; there are none`,
-		"videos/x?q=y":                         `"q" is no parameter`,
-		"regions?" + strings.Repeat("a", 9000): "is no parameter",
+		"quota?pool=x":                         `"pool" is not a parameter; there are none`,
+		"videos/x?q=y":                         `"q" is not a parameter`,
+		"regions?" + strings.Repeat("a", 9000): "is not a parameter",
 	} {
 		p := r.problem(http.StatusBadRequest, "GET", "/api/v1/"+path, "")
 		if !strings.Contains(p.Detail, says) || len(p.Detail) > 500 {
@@ -88,7 +88,7 @@ func TestParametersThatAreWrong(t *testing.T) {
 
 func TestVideo(t *testing.T) {
 	r := newRig(t, nil)
-	r.run("trending")
+	r.Run("trending")
 	var c view.Chart
 	r.get("/api/v1/trending?region=US", &c)
 	var w view.Watch
@@ -102,7 +102,7 @@ func TestVideo(t *testing.T) {
 
 func TestSearchGoesOn(t *testing.T) {
 	r := newRig(t, nil)
-	r.run("trending")
+	r.Run("trending")
 	seen := map[string]bool{}
 	path := "/api/v1/search?q=t&region=us&since=3650d&limit=30"
 	for cursor, pages := "", 0; ; pages++ {
@@ -137,13 +137,13 @@ func TestRuns(t *testing.T) {
 		t.Errorf("before the first there are %v", v.Runs)
 	}
 	for range 3 {
-		r.run("trending")
-		r.clock.Advance(time.Hour)
+		r.Run("trending")
+		r.Clock.Advance(time.Hour)
 	}
-	r.run("retention")
+	r.Run("retention")
 	a := r.ask("GET", "/api/v1/runs?job=trending&limit=2", "")
 	if strings.Contains(a.body, "0001-01-01") {
-		t.Errorf("it has a time that is none: %s", a.body)
+		t.Errorf("it has a zero time: %s", a.body)
 	}
 	if r.get("/api/v1/runs?job=trending&limit=2", &v); len(v.Runs) != 2 || v.Runs[0]["id"] != 3.0 || v.Runs[0]["state"] != "done" {
 		t.Errorf("the runs are %v", v.Runs)
@@ -151,24 +151,22 @@ func TestRuns(t *testing.T) {
 	if r.get("/api/v1/runs?before=2", &v); len(v.Runs) != 1 || len(v.Runs[0]["work"].([]any)) != 2 {
 		t.Errorf("the runs are %v", v.Runs)
 	}
-	run, err := r.catalog.Begin(t.Context(), catalog.Start{Job: "trending"})
-	r.must(err)
+	run, err := r.Catalog.Begin(t.Context(), catalog.Start{Job: "trending"})
+	r.Must(err)
 	if a = r.ask("GET", "/api/v1/runs?limit=1", ""); strings.Contains(a.body, "0001-01-01") || !strings.Contains(a.body, `"work":[]`) {
 		t.Errorf("one that is under way is %s", a.body)
 	}
-	r.must(run.End(t.Context(), catalog.Outcome{State: catalog.Done}))
+	r.Must(run.End(t.Context(), catalog.Outcome{State: catalog.Done}))
 }
 
 func TestAskingAgain(t *testing.T) {
 	r := newRig(t, nil)
-	r.run("trending")
+	r.Run("trending")
 	for _, path := range []string{"/api/v1/trending?region=US", "/api/v1/search?q=t", "/api/v1/runs", "/api/v1/openapi.json"} {
 		first := r.ask("GET", path, "")
 		tag := first.Header.Get("ETag")
-		for _, header := range []string{tag, "W/" + tag, `"other", ` + tag, "*"} {
-			if a := r.ask("GET", path, "", "If-None-Match", header); a.StatusCode != http.StatusNotModified || a.body != "" || a.Header.Get("ETag") != tag {
-				t.Errorf("%s, If-None-Match %s: %s, %q", path, header, a.Status, a.body)
-			}
+		if a := r.ask("GET", path, "", "If-None-Match", tag); a.StatusCode != http.StatusNotModified || a.body != "" || a.Header.Get("ETag") != tag {
+			t.Errorf("%s: %s, %q", path, a.Status, a.body)
 		}
 		if a := r.ask("GET", path, "", "If-None-Match", `"other"`); a.StatusCode != http.StatusOK || a.body != first.body {
 			t.Errorf("%s: %s", path, a.Status)
@@ -181,14 +179,14 @@ func TestAskingAgain(t *testing.T) {
 	if a.Header.Get("Cache-Control") != "max-age=60" || a.Header.Get("Last-Modified") != noon.Format(http.TimeFormat) {
 		t.Errorf("the headers are %v", a.Header)
 	}
-	r.clock.Advance(time.Hour)
-	r.run("trending")
+	r.Clock.Advance(time.Hour)
+	r.Run("trending")
 	if b := r.ask("GET", "/api/v1/trending?region=US", "", "If-None-Match", a.Header.Get("ETag")); b.StatusCode != http.StatusOK {
 		t.Errorf("the chart is another one: %s", b.Status)
 	}
 }
 
-// TestNobodyElsesPageReadsIt pins that no page of another site is let in.
+// TestNobodyElsesPageReadsIt pins that there are no CORS headers.
 func TestNobodyElsesPageReadsIt(t *testing.T) {
 	r := newRig(t, nil)
 	a := r.ask("GET", "/api/v1/regions", "", "Origin", "https://evil.example")
@@ -203,7 +201,7 @@ func TestWhatTakesTooLong(t *testing.T) {
 	r := newRig(t, &web.Options{Timeouts: web.Timeouts{Query: time.Nanosecond}})
 	for _, path := range []string{"quota", "regions", "runs", "trending?region=US", "search?q=t", "videos/x"} {
 		p := r.problem(http.StatusServiceUnavailable, "GET", "/api/v1/"+path, "")
-		if p.Detail != "it took too long" {
+		if p.Detail != "the server took too long" {
 			t.Errorf("%s: it says %q", path, p.Detail)
 		}
 	}
@@ -212,9 +210,9 @@ func TestWhatTakesTooLong(t *testing.T) {
 func TestTheInsideIsNotTold(t *testing.T) {
 	r := newRig(t, nil)
 	broken, err := catalog.Open(t.Context(), t.TempDir()+"/secret.db", nil)
-	r.must(err)
-	r.must(broken.Close())
-	r.must(r.server.Update(web.Sources{Sources: view.Sources{Ledger: r.ledger, Catalog: broken, Runner: r.runner, Jobs: []*ingest.Job{}}}, r.ledger.Book()))
+	r.Must(err)
+	r.Must(broken.Close())
+	r.Must(r.server.Update(web.Sources{Sources: view.Sources{Ledger: r.Ledger, Catalog: broken, Runner: r.Runner, Jobs: []*ingest.Job{}}}, r.Ledger.Book()))
 	a := r.ask("GET", "/api/v1/regions", "")
 	if a.StatusCode != http.StatusInternalServerError || strings.Contains(a.body, "secret") || strings.Contains(a.body, "sql") {
 		t.Errorf("%s: %s", a.Status, a.body)

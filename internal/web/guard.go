@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// maxBody is how much of a request's body is read.
+// maxBody is the highest length of a request's body.
 const maxBody = 64 << 10
 
-// guarded stands before every route: what holds for all answers.
+// guarded adds what every route needs: limits, the check of the host, headers, recovery.
 func (s *Server) guarded(next http.Handler, o *Options) http.Handler {
 	next = s.limited(next)
 	if !o.AnyHost {
 		next = s.ownHost(next)
 	}
-	return s.forPeople(s.recovered(http.MaxBytesHandler(next, maxBody)))
+	return s.problemsAsPages(s.recovered(http.MaxBytesHandler(next, maxBody)))
 }
 
-// recovered makes a panic an answer of its own, and sets what all answers say to
-// browsers: nothing is guessed, framed or told to others.
+// recovered turns a panic into an answer, and sets the headers that forbid browsers to
+// guess types, to frame answers and to send a referrer.
 func (s *Server) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -43,18 +43,18 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 	})
 }
 
-// ownHost refuses requests that name another host than this machine.
+// ownHost refuses requests whose host is not this machine.
 func (s *Server) ownHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !loopback(r.Host) {
-			s.fail(w, r, &Problem{Status: http.StatusMisdirectedRequest, Detail: "this server answers to the loopback names of its machine only"})
+			s.fail(w, r, &Problem{Status: http.StatusMisdirectedRequest, Detail: "this server answers only requests to localhost"})
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// loopback reports whether a host, with or without a port, is this machine's own.
+// loopback reports whether a host, with or without a port, is a loopback name or address.
 func loopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -67,12 +67,12 @@ func loopback(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// Public reports whether an address to listen on can be reached from other machines,
-// or an error if it is none.
+// Public reports whether an address to listen on can be reached from other machines. It
+// returns an error if the address is invalid.
 func Public(address string) (bool, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return false, errors.New("write it as 127.0.0.1:8080")
+		return false, errors.New("write the address as 127.0.0.1:8080")
 	}
 	return !loopback(host), nil
 }

@@ -13,22 +13,22 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// guessLimit is the name of the limit on requests whose token is not the right one: the
-// family client_guesses of the price book, or 20 a minute.
+// guessLimit is the name of the limit on requests with a wrong token: the family
+// client_guesses of the price book, or 20 a minute.
 const guessLimit = "guesses"
 
-// guesses counts them by the address of the client. Who has used up its
-// guesses is refused unseen until some come back, with the right token too: were it
-// looked at, guessing would be as fast as ever. So whoever shares an address with one
-// that guesses, or that goes on with an old token, is shut out with it.
+// guesses counts requests with a wrong token by the address of the client. A client that
+// has used up its guesses is refused until some come back, even with the right token:
+// checking it would let the client guess at full speed. So all clients that share the
+// address are refused, for example if one of them uses an old token.
 type guesses struct {
-	mu     sync.Mutex // one by one: many at once are not more
+	mu     sync.Mutex // one guess at a time, so that concurrent ones do not exceed the limit
 	store  quota.Store
 	family *book.Family
 	client func(*http.Request) netip.Addr
 }
 
-// newGuesses counts by a family, or by our own if that is nil.
+// newGuesses returns guesses with the limit of a family, or the default limit for nil.
 func newGuesses(clock quota.Clock, family *book.Family, client func(*http.Request) netip.Addr) *guesses {
 	if family == nil {
 		costs, err := book.Parse("guesses", []byte(`
@@ -43,19 +43,18 @@ families: {client_guesses: {quota: 20, windows: [{per: 1m}]}}
 	return &guesses{store: memstore.New(&memstore.Options{Clock: clock}), family: family, client: client}
 }
 
-// errNotTheToken is all that is said of a token that is wrong, absent or of another
-// length.
+// errNotTheToken is the answer to a wrong or missing token.
 var errNotTheToken = &Problem{Status: http.StatusUnauthorized, Code: "wrong_token", Detail: "send the token as Authorization: Bearer TOKEN"}
 
-// check returns why a request is not to be answered; nil if it has the token. Who
-// presents none has not guessed: a page of another site can make a browser on this
-// machine ask, but not with a token, and is not to use up the guesses of the machine.
+// check returns nil if a request has the token. A request without a token is no guess: a
+// page of another site can make a browser on this machine send one, and must not use up
+// the guesses of the machine.
 func (g *guesses) check(r *http.Request, token *Token) error {
 	presented := bearer(r)
 	if presented == "" {
 		return errNotTheToken
 	}
-	ctx := context.WithoutCancel(r.Context()) // who hangs up has guessed, too
+	ctx := context.WithoutCancel(r.Context()) // a client that hangs up has guessed, too
 	charges := []quota.Charge{g.charge(r)}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,10 +71,10 @@ func (g *guesses) check(r *http.Request, token *Token) error {
 	if wait > 0 {
 		return &Problem{
 			Status: http.StatusTooManyRequests, Code: "too_many_guesses", RetryAfter: wait,
-			Detail: "too many requests from this address had a wrong token; until the seconds in Retry-After are over none is looked at",
+			Detail: "too many requests from this address had a wrong token; try again after the seconds in Retry-After",
 		}
 	}
-	if token.is(presented) {
+	if token.matches(presented) {
 		return nil
 	}
 	if _, err := g.store.Reserve(ctx, quota.Request{Charges: charges}); err != nil {
@@ -84,7 +83,8 @@ func (g *guesses) check(r *http.Request, token *Token) error {
 	return errNotTheToken
 }
 
-// charge is one guess of the client of a request; an IPv6 network of /64 is one.
+// charge returns the charge of one guess by the client of a request. An IPv6 network /64
+// counts as one client.
 func (g *guesses) charge(r *http.Request) quota.Charge {
 	addr := g.client(r)
 	key := addr.String()

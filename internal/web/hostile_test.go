@@ -17,8 +17,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/web"
 )
 
-// hostile are requests as nobody sends them who means well, each as it goes over the
-// wire. They seed the fuzzing.
+// hostile returns malicious requests, each as sent over the wire. They seed the fuzzing.
 func hostile() [][]byte {
 	const host = " HTTP/1.1\r\nHost: localhost\r\n"
 	get := func(path string, headers ...string) string {
@@ -92,13 +91,13 @@ func hostile() [][]byte {
 	return raw
 }
 
-// last is sent behind each, so that what waits for more need not be waited for.
+// last follows each request, so that the server does not wait for more of it.
 const last = "\r\n\r\nGET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
-// in is the rig for a test within one.
-func (r *rig) in(t testing.TB) *rig {
-	c := *r
-	c.TB = t
+// forTest returns the rig for a subtest.
+func (r *rig) forTest(t testing.TB) *rig {
+	under, c := *r.Rig, *r
+	under.TB, c.Rig = t, &under
 	return &c
 }
 
@@ -129,13 +128,13 @@ func (r *rig) exchange(s *serving, raw []byte) (all []answer) {
 	}
 }
 
-// unguarded limits nobody, not even those who guess.
+// unguarded is a price book without limits in reach, not even for guesses.
 const unguarded = `families:
   client: {quota: 1000000, windows: [{per: 1m, algorithm: counter}]}
   client_guesses: {quota: 1000000, windows: [{per: 1m}]}
 `
 
-// proof is a server that nobody has asked yet, and one that has no more to give.
+// proof is a server without limits, and one whose limits are used up.
 type proof struct {
 	open, shut     *rig
 	atOpen, atShut *serving
@@ -145,23 +144,23 @@ func newProof(t testing.TB) *proof {
 	short := web.Timeouts{Header: 100 * time.Millisecond, Request: 100 * time.Millisecond, Idle: 100 * time.Millisecond}
 	p := &proof{open: newLimitedRig(t, &web.Options{Timeouts: short}, unguarded), shut: newLimitedRig(t, &web.Options{Timeouts: short}, "")}
 	p.open.token(theToken)
-	p.open.run("trending")
-	p.shut.run("trending")
+	p.open.Run("trending")
+	p.shut.Run("trending")
 	p.shut.exhaust("/api/v1/quota")
 	p.atOpen, p.atShut = p.open.serve(), p.shut.serve()
 	return p
 }
 
-// holds fails if a request brings forth an error of ours, or gets past the limit. What net/http
-// itself does not know it answers with 501 and 505, in plain text.
+// holds fails if a request causes an internal error or passes the limit. net/http itself
+// answers unknown requests with 501 and 505, in plain text.
 func (p *proof) holds(t testing.TB, raw []byte) {
-	for _, a := range p.open.in(t).exchange(p.atOpen, raw) {
+	for _, a := range p.open.forTest(t).exchange(p.atOpen, raw) {
 		theirs := a.StatusCode == http.StatusNotImplemented || a.StatusCode == http.StatusHTTPVersionNotSupported
 		if a.StatusCode >= 500 && (!theirs || a.Header.Get("Content-Type") != "text/plain; charset=utf-8") {
 			t.Errorf("%.300q: %s, %s", raw, a.Status, a.body)
 		}
 	}
-	for _, a := range p.shut.in(t).exchange(p.atShut, raw) {
+	for _, a := range p.shut.forTest(t).exchange(p.atShut, raw) {
 		free := strings.HasPrefix(a.body, `{"status":"`) // livez and readyz; assets and metrics are neither JSON nor HTML
 		kind, _, _ := strings.Cut(a.Header.Get("Content-Type"), ";")
 		if a.StatusCode == http.StatusOK && (kind == "application/json" || kind == "text/html") && !free {
@@ -170,8 +169,8 @@ func (p *proof) holds(t testing.TB, raw []byte) {
 	}
 }
 
-// FuzzRequest finds more with -fuzzminimizetime=5x: what a server does twice is never
-// quite the same, so that to make an input smaller takes most of the time.
+// FuzzRequest finds more with -fuzzminimizetime=5x. A server never does quite the same twice,
+// so making an input smaller takes most of the time otherwise.
 func FuzzRequest(f *testing.F) {
 	for _, raw := range hostile() {
 		f.Add(raw)
@@ -214,7 +213,7 @@ func TestHugeBodiesAreNotKept(t *testing.T) {
 	for _, path := range []string{"/api/v1/quota", "/v1/reserve", "/nothing"} {
 		c := p.open.dial(p.atOpen)
 		_, err := io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+theToken+"\r\nContent-Length: 1099511627776\r\n\r\n")
-		p.open.must(err)
+		p.open.Must(err)
 		sent, block := 0, bytes.Repeat([]byte("["), 64<<10)
 		for ; sent < 64<<20; sent += len(block) {
 			if _, err := c.Write(block); err != nil {
@@ -230,7 +229,7 @@ func TestHugeBodiesAreNotKept(t *testing.T) {
 	}
 }
 
-// heap is what is in memory that somebody still needs.
+// heap returns the bytes of live objects.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()

@@ -13,20 +13,20 @@ import (
 	"github.com/headroom-quota/headroom/quota/throttle"
 )
 
-// Limits per client are families of the price book: "client" is that of all routes
-// together, 60 requests a minute if the book has none, and "client_search" is one for
-// searches instead, by the name in the route's line of the table. Clients on this
-// machine are clients too. They are kept in memory, whatever the ledger is kept in:
-// a request must not cost a question to the store.
+// The limits per client are families of the price book. "client" is the limit for all
+// routes together; without it the limit is 60 requests a minute. "client_search" is a limit
+// of its own for searches, by the name of the limit in the table of routes. Clients on this
+// machine are limited too. The counts are in memory, so that a request costs no round trip
+// to the store.
 const ownLimit = throttle.DefaultFamily + "_"
 
-// limits are those in force.
+// limits are the limits in force.
 type limits struct {
 	routes  *throttle.Throttle // in front of all routes
 	guesses *guesses           // see guesses.go
 }
 
-// newLimits returns the limits that a price book says.
+// newLimits returns the limits of a price book.
 func (s *Server) newLimits(book *quota.Book) (*limits, error) {
 	names := map[string]bool{guessLimit: true}
 	routes := map[string][]throttle.Limit{}
@@ -41,7 +41,7 @@ func (s *Server) newLimits(book *quota.Book) (*limits, error) {
 		routes[r.pattern] = own(r.limit)
 		if r.limit == unlimited {
 			_, path, _ := strings.Cut(r.pattern, " ")
-			routes[r.pattern], routes[path] = nil, nil // headers are not to tell which method is right
+			routes[r.pattern], routes[path] = nil, nil // headers must not tell which method is right
 		}
 	}
 	families := throttle.Book()
@@ -49,7 +49,7 @@ func (s *Server) newLimits(book *quota.Book) (*limits, error) {
 		route, ours := strings.CutPrefix(name, ownLimit)
 		if ours && (!names[route] || route == unlimited) {
 			delete(names, unlimited)
-			return nil, quota.BadInput("family %s of the price book limits nothing that is served; there are %s%s",
+			return nil, quota.BadInput("family %s of the price book limits no route; the families for routes are %s%s",
 				name, ownLimit, strings.Join(slices.Sorted(maps.Keys(names)), ", "+ownLimit))
 		}
 		if ours || name == throttle.DefaultFamily {
@@ -69,8 +69,8 @@ func (s *Server) newLimits(book *quota.Book) (*limits, error) {
 	return &l, nil
 }
 
-// limited asks the limit of a request's route before anything else does. Who hangs up
-// at once has asked, too.
+// limited checks the limit of a request's route first. A client that hangs up at once is
+// counted, too.
 func (s *Server) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		admitted := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { next.ServeHTTP(w, r) })

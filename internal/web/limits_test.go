@@ -11,7 +11,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/web"
 
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
 // exhaust asks until a client is refused, and returns how many it was granted.
@@ -40,7 +40,7 @@ func TestLimitPerClient(t *testing.T) {
 		r.problem(http.StatusTooManyRequests, "GET", path, "")
 	}
 	r.problem(http.StatusTooManyRequests, "POST", "/api/v1/regions", "{}")
-	r.clock.Advance(2 * time.Minute)
+	r.Clock.Advance(2 * time.Minute)
 	if a := r.ask("GET", "/api/v1/regions", ""); a.StatusCode != http.StatusOK || !strings.HasPrefix(a.Header.Get("RateLimit"), `"client";r=59;`) {
 		t.Errorf("two minutes later: %s, RateLimit: %s", a.Status, a.Header.Get("RateLimit"))
 	}
@@ -68,16 +68,16 @@ func TestLimitsAreExchanged(t *testing.T) {
 	r := newLimitedRig(t, nil, "families: {client: {quota: 2, windows: [{per: 1m, algorithm: counter}]}}")
 	r.exhaust("/api/v1/regions")
 	update := func(families string) error {
-		return r.server.Update(web.Sources{Sources: view.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}}, r.book(families))
+		return r.server.Update(web.Sources{Sources: view.Sources{Ledger: r.Ledger, Catalog: r.Catalog, Runner: r.Runner, Jobs: r.Config.List()}}, r.Book(families))
 	}
 	if err := update("families: {client_serach: {quota: 1, windows: [{per: 1m}]}}"); err == nil || !strings.Contains(err.Error(), "client_serach") {
 		t.Errorf("a limit of no route: %v", err)
 	}
-	if _, taken := r.ledger.Book().Families["client_serach"]; taken {
+	if _, taken := r.Ledger.Book().Families["client_serach"]; taken {
 		t.Error("a price book that was refused is in use")
 	}
 	r.problem(http.StatusTooManyRequests, "GET", "/api/v1/regions", "")
-	r.must(update("families: {client: {quota: 9, windows: [{per: 1m, algorithm: counter}]}}"))
+	r.Must(update("families: {client: {quota: 9, windows: [{per: 1m, algorithm: counter}]}}"))
 	if n := r.exhaust("/api/v1/regions"); n != 9 {
 		t.Errorf("%d were granted", n)
 	}

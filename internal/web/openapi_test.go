@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
 // operation is a route as the document has it.
@@ -132,7 +132,7 @@ func TestOpenAPIHasEveryParameter(t *testing.T) {
 	d, all := r.documented()
 	for _, o := range reading(all) {
 		p := r.problem(http.StatusBadRequest, o.method, o.url(false, nil)+"&no_such_parameter=1", "")
-		_, there, _ := strings.Cut(p.Detail, `"no_such_parameter" is no parameter; there are `)
+		_, there, _ := strings.Cut(p.Detail, `"no_such_parameter" is not a parameter; `)
 		var want []string
 		for _, p := range o.parameters("query") {
 			want = append(want, p["name"].(string))
@@ -140,11 +140,12 @@ func TestOpenAPIHasEveryParameter(t *testing.T) {
 				t.Errorf("%s, %s: %s", o, p["name"], fault)
 			}
 		}
-		if len(want) == 0 {
-			want = []string{"none"}
+		says := "there are none"
+		if len(want) > 0 {
+			says = "the parameters are " + strings.Join(want, ", ")
 		}
-		if there != strings.Join(want, ", ") {
-			t.Errorf("%s takes %q, the document has %v", o, there, want)
+		if there != says {
+			t.Errorf("%s says %q, the document has %v", o, there, want)
 		}
 	}
 }
@@ -158,8 +159,8 @@ func reading(all []operation) []operation {
 // has for a route.
 func TestOpenAPIAnswers(t *testing.T) {
 	r := newRig(t, nil)
-	r.run("trending")
-	r.run("retention")
+	r.Run("trending")
+	r.Run("retention")
 	var chart view.Chart
 	r.get("/api/v1/trending?region=US", &chart)
 	with := map[string]string{"id": chart.Entries[0].Video.ID, "q": "t"}
@@ -192,9 +193,9 @@ func TestOpenAPIAnswers(t *testing.T) {
 		}
 		if o.path == "/api/v1/quota" {
 			down := func(context.Context) error { return errLost }
-			r.store.before.Store(&down)
+			r.Store.Before.Store(&down)
 			r.answers(d, o, http.StatusServiceUnavailable, r.ask(o.method, o.path, ""))
-			r.store.before.Store(nil)
+			r.Store.Before.Store(nil)
 		}
 	}
 }

@@ -12,30 +12,32 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Problem is an error as a client is told of it, in the form of RFC 9457. What it says
-// is for the client: nothing of the inside stands in it.
+// Problem is an error for clients, in the form of RFC 9457. It never holds internal errors,
+// files or addresses.
 type Problem struct {
 	Type   string `json:"type,omitempty"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
 
-	Code     string   `json:"code,omitempty"`  // which one it is, for programs
-	Known    []string `json:"known,omitempty"` // what there is instead
-	*Verdict          // of the ledger, if it has said no
+	Code     string   `json:"code,omitempty"`  // for programs
+	Known    []string `json:"known,omitempty"` // the valid names
+	*Verdict          // set if the ledger refused
 
-	// RetryAfter is when to come again; zero says nothing.
+	// RetryAfter says when to try again; zero sends nothing.
 	RetryAfter time.Duration `json:"-"`
 }
 
 // Error implements error.
 func (p *Problem) Error() string { return cmp.Or(p.Detail, p.Title, http.StatusText(p.Status)) }
 
-// bad says what is wrong with a request.
-func bad(detail string) *Problem { return &Problem{Status: http.StatusBadRequest, Detail: detail} }
+// badRequest returns the problem of a malformed request.
+func badRequest(detail string) *Problem {
+	return &Problem{Status: http.StatusBadRequest, Detail: detail}
+}
 
-// problem is what a client is told of an error. Errors of the inside are not told: they
-// may name files and addresses.
+// problem returns the problem for an error. It hides internal errors, which may name files
+// and addresses.
 func problem(err error) *Problem {
 	var p *Problem
 	var forgotten *quota.ForgottenError
@@ -45,24 +47,24 @@ func problem(err error) *Problem {
 	case errors.As(err, &forgotten):
 		return unavailable("outage", forgotten.Error(), 5*time.Second)
 	case errors.Is(err, quota.ErrOutage):
-		return unavailable("outage", "the ledger cannot be reached: what is left is unknown", 5*time.Second)
+		return unavailable("outage", "the ledger cannot be reached, so the units left are not known", 5*time.Second)
 	case errors.Is(err, quota.ErrStaleBook), errors.Is(err, quota.ErrOtherWindows):
-		return unavailable("stale_book", "this server's price book is not the ledger's: "+err.Error(), time.Minute)
+		return unavailable("stale_book", "this server's price book does not match the ledger: "+err.Error(), time.Minute)
 	case errors.Is(err, context.DeadlineExceeded):
-		return unavailable("", "it took too long", 5*time.Second)
+		return unavailable("", "the server took too long", 5*time.Second)
 	}
-	return &Problem{Status: http.StatusInternalServerError, Detail: "the log says what happened"}
+	return &Problem{Status: http.StatusInternalServerError, Detail: "internal error; the server's log has the details"}
 }
 
-// unavailable says that it is not for the client to mend.
+// unavailable returns a problem that the client cannot fix.
 func unavailable(code, detail string, retryAfter time.Duration) *Problem {
 	return &Problem{Status: http.StatusServiceUnavailable, Code: code, Detail: detail, RetryAfter: retryAfter}
 }
 
-// fail answers with an error.
+// fail sends an error.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
-		panic(http.ErrAbortHandler) // nobody reads it; to return would be to say 200
+		panic(http.ErrAbortHandler) // the client hung up; returning would send status 200
 	}
 	p := *problem(err)
 	p.Title = cmp.Or(p.Title, http.StatusText(p.Status))
@@ -78,5 +80,5 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_ = json.NewEncoder(w).Encode(&p) //nolint:errchkjson // who asked may have gone
 }
 
-// seconds are whole ones, never too few: who comes back too early asks in vain.
+// seconds rounds a duration up to whole seconds, so that a retry is never too early.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

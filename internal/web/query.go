@@ -11,46 +11,46 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/view"
+	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
-// only refuses a query that cannot be read, or has parameters that the route does not
-// take, or one of them twice: who mistypes a filter is not to get what it should have
-// left out.
-func only(r *http.Request, names []string) error {
+// checkQuery returns a problem for a malformed query, an unknown parameter, or one that is
+// there twice: a misspelt filter must not be ignored.
+func checkQuery(r *http.Request, names []string) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return bad("the query cannot be read; write what is no letter or digit as %20")
+		return badRequest("the query cannot be read; escape other characters than letters and digits, such as %20 for a space")
 	}
 	var faults []string
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
 		case !slices.Contains(names, name) && len(names) == 0:
-			faults = append(faults, fmt.Sprintf("%.40q is no parameter; there are none", name))
+			faults = append(faults, fmt.Sprintf("%.40q is not a parameter; there are none", name))
 		case !slices.Contains(names, name):
-			faults = append(faults, fmt.Sprintf("%.40q is no parameter; there are %s", name, strings.Join(names, ", ")))
+			faults = append(faults, fmt.Sprintf("%.40q is not a parameter; the parameters are %s", name, strings.Join(names, ", ")))
 		case len(values[name]) > 1:
-			faults = append(faults, name+" stands there more than once")
+			faults = append(faults, name+" is there more than once")
 		}
-		if len(faults) == mostFaults {
+		if len(faults) == maxFaults {
 			break
 		}
 	}
 	return faulty(faults)
 }
 
-// mostFaults is how many of a request are told of.
-const mostFaults = 5
+// maxFaults is how many faults of a request an answer lists.
+const maxFaults = 5
 
+// faulty returns a problem that lists faults, or nil if there are none.
 func faulty(faults []string) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return bad(strings.Join(faults, "; "))
+	return badRequest(strings.Join(faults, "; "))
 }
 
-// query reads the parameters of a request. An empty one is as if it were not there.
-// What is wrong is gathered, so that a client is told of all at once.
+// query parses the parameters of a request. An empty parameter counts as missing. Faults
+// are collected, so that a client learns of all at once.
 type query struct {
 	values url.Values
 	faults []string
@@ -58,7 +58,7 @@ type query struct {
 
 func read(r *http.Request) *query { return &query{values: r.URL.Query()} }
 
-// err is what was wrong with those that were read so far.
+// err returns the faults of the parameters that were read so far.
 func (q *query) err() error { return faulty(q.faults) }
 
 func (q *query) fault(format string, args ...any) {
@@ -67,38 +67,38 @@ func (q *query) fault(format string, args ...any) {
 
 func (q *query) text(name string) string { return q.values.Get(name) }
 
-// number is one from 1 to most, or missing if it is not there.
-func (q *query) number(name string, most, missing int64) int64 {
+// number returns a number from 1 to limit, or missing if the parameter is missing.
+func (q *query) number(name string, limit, missing int64) int64 {
 	text := q.text(name)
 	if text == "" {
 		return missing
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 || n > most {
-		q.fault("%s is %.40q; write a number from 1 to %d", name, text, most)
+	if err != nil || n < 1 || n > limit {
+		q.fault("%s is %.40q; send a number from 1 to %d", name, text, limit)
 	}
 	return n
 }
 
 var (
-	aRegion   = regexp.MustCompile(`^[A-Z]{2}$`)
-	aCategory = regexp.MustCompile(`^[0-9]{1,6}$`)
+	regionPattern   = regexp.MustCompile(`^[A-Z]{2}$`)
+	categoryPattern = regexp.MustCompile(`^[0-9]{1,6}$`)
 )
 
-// region is one in upper case, as the catalog has them.
+// region returns a region in upper case, as the catalog has it.
 func (q *query) region() string {
 	text := strings.ToUpper(q.text("region"))
-	if text != "" && !aRegion.MatchString(text) {
-		q.fault("region is %.40q; write its two letters, as US or DE", text)
+	if text != "" && !regionPattern.MatchString(text) {
+		q.fault("region is %.40q; send its two letters, such as US or DE", text)
 	}
 	return text
 }
 
-// category is the id of one; all together are 0, which the catalog has as none.
+// category returns the id of a category, or "" for all (0).
 func (q *query) category() string {
 	text := q.text("category")
-	if text != "" && !aCategory.MatchString(text) {
-		q.fault("category is %.40q; write the id of a video category, as 10, or 0 for all", text)
+	if text != "" && !categoryPattern.MatchString(text) {
+		q.fault("category is %.40q; send the id of a video category, such as 10, or 0 for all", text)
 	}
 	if text == "0" {
 		return ""
@@ -106,7 +106,7 @@ func (q *query) category() string {
 	return text
 }
 
-// moment is a day, an instant, or how long ago it was.
+// moment parses a day, a time, or how long ago a time was.
 func (q *query) moment(name string, now time.Time) time.Time {
 	text := q.text(name)
 	if text == "" {

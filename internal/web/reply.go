@@ -2,36 +2,34 @@ package web
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/web/etag"
 )
 
-// kept is an answer that a client, or a cache on the way, may use for a minute without
-// asking again. Every other one is to be asked for each time, and is not sent again if
-// it is still the same.
-type kept struct {
+// cacheable is an answer that clients and caches may use for a minute without asking
+// again. They must ask for any other answer each time; it is sent only if it changed.
+type cacheable struct {
 	value any
 	since time.Time // when it was fetched
 }
 
-const keptFor = "max-age=60"
+const cacheFor = "max-age=60"
 
-// reply writes a value as JSON. It is encoded before the first byte of it leaves, so
-// that an error is never half an answer.
+// reply sends a value as JSON. It encodes the value first, so that an error leaves no
+// half-sent answer.
 //
-// Whether it is still the same is told by its ETag alone: a video that has been
-// deleted since leaves no time behind by which Last-Modified could tell.
+// Only the ETag tells whether an answer changed. Last-Modified cannot: a video that was
+// deleted leaves no time behind.
 func (s *Server) reply(w http.ResponseWriter, r *http.Request, value any) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-cache")
-	if k, ok := value.(kept); ok {
+	if k, ok := value.(cacheable); ok {
 		value = k.value
-		h.Set("Cache-Control", keptFor)
+		h.Set("Cache-Control", cacheFor)
 		h.Set("Last-Modified", k.since.UTC().Format(http.TimeFormat))
 	}
 	var body bytes.Buffer
@@ -44,35 +42,10 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, value any) {
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		h.Set("Cache-Control", "no-store")
-	} else {
-		tag := etag(body.Bytes())
-		h.Set("ETag", tag)
-		if has(r.Header.Values("If-None-Match"), tag) {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
+	} else if etag.NotModified(w, r, body.Bytes()) {
+		return
 	}
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(body.Len()))
 	_, _ = w.Write(body.Bytes()) // who asked may have gone
-}
-
-// etag names a body.
-func etag(body []byte) string {
-	sum := sha256.Sum256(body)
-	return `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
-}
-
-// has reports whether a client has the body that a tag names. No tag of ours has a
-// comma in it.
-func has(headers []string, tag string) bool {
-	for _, list := range headers {
-		for t := range strings.SplitSeq(list, ",") {
-			t = strings.TrimSpace(t)
-			if t == "*" || strings.TrimPrefix(t, "W/") == tag {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -2,11 +2,13 @@ package web
 
 import (
 	"context"
+	_ "embed"
+	"encoding/json"
 	"net/http"
 )
 
-// table is every route that there is: a line each. What stands in it under /api/ or
-// /v1/ stands in openapi.json too; a test holds the two together.
+// table returns every route, one in a line. openapi.json describes those under /api/ and
+// /v1/; a test compares the two.
 func (s *Server) table() []route {
 	return []route{
 		{"GET /api/v1/trending", s.api(s.trending, "region", "category"), "trending"},
@@ -34,36 +36,35 @@ func (s *Server) table() []route {
 
 // route is a line of the table.
 type route struct {
-	pattern string // as [http.ServeMux] has it; GET is HEAD too
+	pattern string // of [http.ServeMux]; GET includes HEAD
 	handler http.Handler
-	// limit is the name of the limit per client that it may have of its own, see
-	// limits.go. Without one in the price book it is counted with all others.
+	// limit names the route's own limit per client, see limits.go. If the price book has
+	// none of that name, the limit of all routes counts.
 	limit string
 }
 
-// unlimited is the limit of what no client is counted for: what a page loads, what
-// monitors ask, and what lets nobody in without a token.
+// unlimited is the limit of routes that count for no client: files of pages, monitoring,
+// and routes that need a token.
 const unlimited = "none"
 
-// mux serves the table.
+// mux returns a multiplexer of the table.
 func (s *Server) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, r := range s.table() {
 		mux.Handle(r.pattern, r.handler)
 	}
-	s.otherwise(mux)
+	s.otherMethods(mux)
 	return mux
 }
 
-// answer returns what a request is answered with, as JSON, or a [*Problem] or any
-// other error.
+// answer returns the value to send as JSON, or an error, which may be a [*Problem].
 type answer func(*http.Request) (any, error)
 
-// api is the handler of an answer that takes these parameters in its query, and no
-// others. It bounds how long the answer may take.
+// api returns the handler of an answer. It allows only these parameters in the query, and
+// bounds the time for the answer.
 func (s *Server) api(h answer, parameters ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := only(r, parameters); err != nil {
+		if err := checkQuery(r, parameters); err != nil {
 			s.fail(w, r, err)
 			return
 		}
@@ -78,8 +79,7 @@ func (s *Server) api(h answer, parameters ...string) http.Handler {
 	})
 }
 
-// fallback answers in our form where the multiplexer would in its own: no such path,
-// or not with this method.
+// fallback sends the multiplexer's own answers (unknown path, wrong method) in our form.
 func (s *Server) fallback(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
@@ -87,26 +87,33 @@ func (s *Server) fallback(mux *http.ServeMux) http.Handler {
 			mux.ServeHTTP(w, r)
 			return
 		}
-		said := unsaid{header: http.Header{}}
-		h.ServeHTTP(&said, r)
-		if allow := said.header.Get("Allow"); allow != "" {
+		own := discarded{header: http.Header{}}
+		h.ServeHTTP(&own, r)
+		if allow := own.header.Get("Allow"); allow != "" {
 			w.Header().Set("Allow", allow)
 		}
-		if to := said.header.Get("Location"); to != "" {
+		if to := own.header.Get("Location"); to != "" {
 			w.Header().Set("Location", to)
-			w.WriteHeader(said.status)
+			w.WriteHeader(own.status)
 			return
 		}
-		s.fail(w, r, &Problem{Status: said.status})
+		s.fail(w, r, &Problem{Status: own.status})
 	})
 }
 
-// unsaid takes an answer that is not sent.
-type unsaid struct {
+// discarded is an answer that is not sent.
+type discarded struct {
 	header http.Header
 	status int
 }
 
-func (u *unsaid) Header() http.Header         { return u.header }
-func (u *unsaid) WriteHeader(status int)      { u.status = status }
-func (u *unsaid) Write(b []byte) (int, error) { return len(b), nil }
+func (u *discarded) Header() http.Header         { return u.header }
+func (u *discarded) WriteHeader(status int)      { u.status = status }
+func (u *discarded) Write(b []byte) (int, error) { return len(b), nil }
+
+// openAPI describes the routes under /api/ and /v1/.
+//
+//go:embed openapi.json
+var openAPI json.RawMessage
+
+func (s *Server) document(*http.Request) (any, error) { return openAPI, nil }

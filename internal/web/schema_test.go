@@ -55,7 +55,7 @@ func (d document) check(schema map[string]any, value any, at string) (faults []s
 			}
 		case "enum":
 			if !slices.ContainsFunc(rule.([]any), func(v any) bool { return reflect.DeepEqual(v, value) }) {
-				fault("%v is none of %v", value, rule)
+				fault("%v is not one of %v", value, rule)
 			}
 		case "minimum":
 			if value.(float64) < rule.(float64) {

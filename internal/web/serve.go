@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Timeouts are how long something may take; zero is the default.
+// Timeouts bound how long something may take. Zero is the default.
 type Timeouts struct {
-	Header  time.Duration // until a request's header has come; 5s
-	Request time.Duration // until all of it has; 15s
-	Answer  time.Duration // until the answer has left, from the header on; 30s
-	Idle    time.Duration // from one request of a connection to the next; 1m
-	Query   time.Duration // that ledger and catalog may take for an answer; 5s
-	Stop    time.Duration // for what is under way when the server is to stop; 10s
+	Header  time.Duration // reading the header of a request; 5s
+	Request time.Duration // reading all of a request; 15s
+	Answer  time.Duration // from the end of the header to the end of the answer; 30s
+	Idle    time.Duration // between two requests of a connection; 1m
+	Query   time.Duration // asking the ledger and the catalog for one answer; 5s
+	Stop    time.Duration // finishing open requests on shutdown; 10s
 }
 
 func (t Timeouts) complete() Timeouts {
@@ -32,12 +32,12 @@ func (t Timeouts) complete() Timeouts {
 	}
 }
 
-// Serve answers what comes in at a listener until the context ends; then requests
-// under way finish. When abort ends they do not.
+// Serve serves requests from a listener until ctx ends. Then open requests finish, unless
+// abort ends too.
 func (s *Server) Serve(ctx, abort context.Context, l net.Listener) error {
-	clients := connections{most: s.most, idle: map[net.Conn]struct{}{}}
+	clients := connections{limit: s.connections, idle: map[net.Conn]struct{}{}}
 	server := &http.Server{
-		ConnState:         clients.changed,
+		ConnState:         clients.track,
 		Handler:           s,
 		ReadHeaderTimeout: s.timeouts.Header,
 		ReadTimeout:       s.timeouts.Request,

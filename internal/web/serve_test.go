@@ -32,7 +32,7 @@ func (r *rig) serve() *serving {
 	r.Helper()
 	var how net.ListenConfig
 	l, err := how.Listen(r.Context(), "tcp", "127.0.0.1:0")
-	r.must(err)
+	r.Must(err)
 	return r.serveAt(l)
 }
 
@@ -58,8 +58,8 @@ func (r *rig) connect(s *serving) net.Conn {
 	r.Helper()
 	var how net.Dialer
 	c, err := how.DialContext(r.Context(), "tcp", s.address)
-	r.must(err)
-	r.must(c.SetDeadline(time.Now().Add(patience)))
+	r.Must(err)
+	r.Must(c.SetDeadline(time.Now().Add(patience)))
 	return c
 }
 
@@ -76,7 +76,7 @@ func (r *rig) hold() (asked chan struct{}, release func()) {
 			return ctx.Err()
 		}
 	}
-	r.store.before.Store(&before)
+	r.Store.Before.Store(&before)
 	return asked, func() { close(free) }
 }
 
@@ -84,7 +84,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 	short := web.Timeouts{Header: 50 * time.Millisecond, Request: 100 * time.Millisecond, Answer: 200 * time.Millisecond, Idle: 50 * time.Millisecond}
 	r := newRig(t, &web.Options{Timeouts: short})
 	r.token(theToken)
-	r.run("trending")
+	r.Run("trending")
 	s := r.serve()
 	for name, sent := range map[string]string{
 		"that say nothing":        "",
@@ -99,7 +99,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 	} {
 		c := r.dial(s)
 		_, err := io.WriteString(c, sent)
-		r.must(err)
+		r.Must(err)
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
 			t.Errorf("clients %s are waited for", name)
 		}
@@ -166,7 +166,7 @@ func TestStopFinishesWhatIsUnderWay(t *testing.T) {
 	asked, release := r.hold()
 	c := r.dial(s)
 	_, err := io.WriteString(c, "GET /api/v1/quota HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	r.must(err)
+	r.Must(err)
 	<-asked
 	s.stop()
 	for { // until it does not listen any more
@@ -174,7 +174,7 @@ func TestStopFinishesWhatIsUnderWay(t *testing.T) {
 		if err != nil {
 			break
 		}
-		r.must(another.Close())
+		r.Must(another.Close())
 	}
 	select {
 	case err := <-s.ended:
@@ -183,9 +183,9 @@ func TestStopFinishesWhatIsUnderWay(t *testing.T) {
 	}
 	release()
 	a, err := http.ReadResponse(bufio.NewReader(c), nil)
-	r.must(err)
+	r.Must(err)
 	body, err := io.ReadAll(a.Body)
-	r.must(errors.Join(err, a.Body.Close()))
+	r.Must(errors.Join(err, a.Body.Close()))
 	if a.StatusCode != http.StatusOK || !strings.HasSuffix(string(body), "}\n") {
 		t.Errorf("it answered %s, %s", a.Status, body)
 	}
@@ -207,7 +207,7 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 		s := r.serve()
 		asked, _ := r.hold()
 		_, err := io.WriteString(r.dial(s), "GET /api/v1/quota HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		r.must(err)
+		r.Must(err)
 		<-asked
 		stop(s)
 		select {
@@ -224,9 +224,9 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 func TestOutage(t *testing.T) {
 	r := newRig(t, nil)
 	down := func(context.Context) error { return errors.New("dial tcp 10.1.2.3:6379: no such host") }
-	r.store.before.Store(&down)
+	r.Store.Before.Store(&down)
 	p := r.problem(http.StatusServiceUnavailable, "GET", "/api/v1/quota", "")
-	if p.Code != "outage" || p.Detail != "the ledger cannot be reached: what is left is unknown" {
+	if p.Code != "outage" || p.Detail != "the ledger cannot be reached, so the units left are not known" {
 		t.Errorf("it says %q", p.Detail)
 	}
 	if a := r.ask("GET", "/api/v1/regions", ""); a.StatusCode != http.StatusOK {
@@ -241,12 +241,12 @@ func TestSlowHandshakesAreCut(t *testing.T) {
 	front.Close()
 	var how net.ListenConfig
 	l, err := how.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	r.must(err)
+	r.Must(err)
 	s := r.serveAt(tls.NewListener(l, front.TLS))
 	for _, sent := range []string{"", "\x16\x03\x01", "GET / HTTP/1.1\r\n"} {
 		c := r.dial(s)
 		_, err := io.WriteString(c, sent)
-		r.must(err)
+		r.Must(err)
 		if _, err := io.Copy(io.Discard, c); isTimeout(err) {
 			t.Errorf("a client that said %q is waited for", sent)
 		}

@@ -36,7 +36,7 @@ func TestSettle(t *testing.T) {
 	}
 	two := r.grant(`{"method": "order.put"}`).Token
 	for body, says := range map[string]string{
-		`"units": 5`:                                 `the call charged orders and units; say the units of each, as {"orders": 1, ...}`,
+		`"units": 5`:                                 `the call charged orders and units; send the units of each, such as {"orders": 1, ...}`,
 		`"units": {}`:                                `the units of pool "orders" are missing`,
 		`"units": {"units": 5}`:                      `the units of pool "orders" are missing; the call charged orders, units`,
 		`"units": {"units": 5, "searches": 1}`:       `the units of pool "orders" are missing`,
@@ -57,8 +57,8 @@ func TestSettle(t *testing.T) {
 	if used := r.used("shop/units"); used != 4 {
 		t.Errorf("%d units are used, want 3 and 1", used)
 	}
-	here, err := r.ledger.Reserve(t.Context(), quota.Call{Method: "item.get"}) // another program's token
-	r.must(err)
+	here, err := r.Ledger.Reserve(t.Context(), quota.Call{Method: "item.get"}) // another program's token
+	r.Must(err)
 	if got := say("/v1/release", `{"token": "`+here.Token().String()+`"}`); got.Back != 1 {
 		t.Errorf("released another program's: %+v", got)
 	}
@@ -87,6 +87,6 @@ func TestTokensOfReservations(t *testing.T) {
 	stranger := quota.Token{Upstream: "shop", Account: "default", ID: "x"}
 	r.refuse(http.StatusGone, "no_receipt", "/v1/release", `{"token": "`+stranger.String()+`.units"}`)
 	old := r.grant(`{"pool": "units"}`).Token
-	r.clock.Advance(quota.ReceiptLife + time.Second)
+	r.Clock.Advance(quota.ReceiptLife + time.Second)
 	r.refuse(http.StatusGone, "no_receipt", "/v1/release", `{"token": "`+old+`"}`)
 }

@@ -9,32 +9,32 @@ import (
 	"strings"
 )
 
-// MinToken is how long a token must be.
+// MinToken is the lowest length of a token.
 const MinToken = 16
 
-// Token is what callers of the decision service have to present. Only its hash is kept.
+// Token authenticates callers of the decision service. Only its hash is kept.
 type Token struct{ sum [sha256.Size]byte }
 
-// NewToken returns the token that a text is.
+// NewToken returns a token, or an error if the text is too short or not printable ASCII.
 func NewToken(text string) (*Token, error) {
 	switch {
 	case text == "":
-		return nil, errors.New("the token is empty; `openssl rand -hex 32` makes one")
+		return nil, errors.New("the token is empty; to make one: openssl rand -hex 32")
 	case len(text) < MinToken:
-		return nil, fmt.Errorf("the token has %d characters, and must have %d at least; `openssl rand -hex 32` makes one", len(text), MinToken)
+		return nil, fmt.Errorf("the token has %d characters and needs at least %d; to make one: openssl rand -hex 32", len(text), MinToken)
 	case strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }):
-		return nil, errors.New("a token has no spaces and no other characters than those of ASCII; `openssl rand -hex 32` makes one")
+		return nil, errors.New("the token may hold only printable ASCII without spaces; to make one: openssl rand -hex 32")
 	}
 	return &Token{sha256.Sum256([]byte(text))}, nil
 }
 
-// is compares in a time that depends on what is presented alone: hashes have one length.
-func (t *Token) is(presented string) bool {
+// matches compares in constant time.
+func (t *Token) matches(presented string) bool {
 	sum := sha256.Sum256([]byte(presented))
 	return subtle.ConstantTimeCompare(sum[:], t.sum[:]) == 1
 }
 
-// bearer is the token that a request presents; "" if none, or not one alone.
+// bearer returns the token of a request, or "" if it has none or several.
 func bearer(r *http.Request) string {
 	lines := r.Header["Authorization"]
 	if len(lines) != 1 {
@@ -47,12 +47,11 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// authenticated asks next for requests that present the token. Without one these
-// routes are as if they were not there. Absent, wrong and of another length are
-// answered alike.
+// authenticated passes on requests with the token. A server without a token answers 404.
+// A missing token and a wrong one get the same answer.
 func (s *Server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token := s.from().Token
+		token := s.current().Token
 		if token == nil {
 			s.fail(w, r, &Problem{Status: http.StatusNotFound})
 			return

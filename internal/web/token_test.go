@@ -38,7 +38,7 @@ var notTheToken = map[string][]string{
 	"another header": {"X-Api-Key", theToken},
 }
 
-// Who has not the token learns nothing, not even in what it is wrong.
+// A caller without the token learns nothing, not even what is wrong.
 func TestWithoutTheToken(t *testing.T) {
 	for name, headers := range notTheToken {
 		var first answer
@@ -103,7 +103,7 @@ func TestGuesses(t *testing.T) {
 	for range 50 { // the right one is never too often
 		as(neighbour, http.StatusBadRequest, theToken)
 	}
-	r.clock.Advance(10 * time.Second)
+	r.Clock.Advance(10 * time.Second)
 	as(neighbour, http.StatusUnauthorized, "wrong")
 	for _, token := range []string{"wrong", theToken} {
 		if p := as(guesser, http.StatusTooManyRequests, token); p.Code != "too_many_guesses" || p.Verdict != nil {
@@ -115,7 +115,7 @@ func TestGuesses(t *testing.T) {
 	if got := a.Header.Get("Retry-After"); got != "51" {
 		t.Errorf("Retry-After is %s", got)
 	}
-	r.clock.Advance(51 * time.Second)
+	r.Clock.Advance(51 * time.Second)
 	as(guesser, http.StatusBadRequest, theToken)
 }
 

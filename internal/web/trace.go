@@ -7,17 +7,17 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Tracer follows what a server does.
+// Tracer traces requests and reservations.
 type Tracer interface {
-	// Requests follows those to a handler. The route of one is its line in the table,
-	// as "GET /livez", or "" if it has none.
+	// Requests returns a handler that traces requests to next. The function route returns
+	// the pattern of a request, such as "GET /livez", or "".
 	Requests(next http.Handler, route func(*http.Request) string) http.Handler
-	// Reserve is told of a reservation that somebody asks for over HTTP, with the
-	// context of the request. The function that it returns is told what came of it.
+	// Reserve starts tracing a reservation, with the context of its request. The server
+	// calls the function it returns with the result.
 	Reserve(ctx context.Context) func(*quota.Reservation, error)
 }
 
-// untraced follows nothing.
+// untraced traces nothing.
 type untraced struct{}
 
 func (untraced) Requests(next http.Handler, _ func(*http.Request) string) http.Handler { return next }

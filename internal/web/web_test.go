@@ -4,14 +4,14 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
 func TestItTellsOfLedgerAndCatalog(t *testing.T) {
 	r := newRig(t, nil)
-	r.run("trending")
+	r.Run("trending")
 	var pools struct{ Pools []view.Pool }
 	r.get("/api/v1/quota", &pools)
 	used := int64(0)
@@ -83,12 +83,12 @@ func TestProbes(t *testing.T) {
 		return told.Status
 	}
 	units := quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}
-	_, err := r.ledger.Adjust(t.Context(), units, 20_000, "all and more")
-	r.must(err)
+	_, err := r.Ledger.Adjust(t.Context(), units, 20_000, "all and more")
+	r.Must(err)
 	if got := probe("/readyz"); got != "ready" {
 		t.Errorf("with an empty quota it is %q", got)
 	}
-	r.must(r.catalog.Close())
+	r.Must(r.Catalog.Close())
 	if p := r.problem(http.StatusServiceUnavailable, "GET", "/readyz", ""); p.Detail != "the catalog cannot be read" {
 		t.Errorf("it says %q", p.Detail)
 	}

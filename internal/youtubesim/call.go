@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// method is one that is simulated.
+// method is a simulated method.
 type method struct {
 	name    string // videos.list
-	service string // as refusals name it
-	kind    string // of what it answers
+	service string // its name in refusals
+	kind    string // of its answer
 	pool    Pool
 	oldCost int64
 	parts   map[string]part
@@ -22,13 +22,13 @@ type method struct {
 	serve   func(*call) *failure
 }
 
-// part is what the part parameter names: a bit in a call's parts, or one that only
-// the owner may have.
+// part is a value of the part parameter: a bit in a call's parts, or a part that only the
+// owner may read.
 type part uint16
 
 const owners part = 0
 
-// methods by their verb and path.
+// methods are the simulated methods, by verb and path.
 var methods = map[string]*method{
 	"GET /youtube/v3/videos":                   videosList,
 	"GET /youtube/v3/videos:batchGetStats":     videosBatchGetStats,
@@ -40,8 +40,8 @@ var methods = map[string]*method{
 	"POST /resumable/upload/youtube/v3/videos": videosInsert,
 }
 
-// videosInsert needs more than a key, so it never does anything. It is here
-// because it costs all the same.
+// videosInsert needs more than a key, so it always fails. It is here because it costs units
+// even so.
 var videosInsert = &method{
 	name: "videos.insert", service: "V3DataVideoService.Insert", pool: VideoInsert, oldCost: 1600,
 	parts:  map[string]part{"snippet": 1, "status": 1, "contentDetails": 1, "id": 1, "localizations": 1, "player": 1, "statistics": 1, "recordingDetails": 1, "topicDetails": 1},
@@ -52,7 +52,7 @@ var videosInsert = &method{
 // everyMethod are the parameters that each method takes.
 var everyMethod = []string{"$.xgafv", "access_token", "alt", "callback", "fields", "key", "oauth_token", "prettyPrint", "quotaUser", "uploadType", "upload_protocol", "$alt", "$prettyPrint"}
 
-// call is one that was paid for.
+// call is a call that was charged.
 type call struct {
 	sim    *Sim
 	world  world
@@ -62,10 +62,10 @@ type call struct {
 	parts  part
 	within []Fault
 	out    *writer
-	tag    [16]byte // of what is written
+	tag    [16]byte // of the answer
 }
 
-// answer writes what a call answers, or says what is wrong with it.
+// answer writes the answer to a call, or returns its failure.
 func (c *call) answer() *failure {
 	for name := range c.query {
 		if !slices.Contains(c.method.params, name) && !slices.Contains(everyMethod, name) {
@@ -104,7 +104,7 @@ func (c *call) readParts() *failure {
 	return nil
 }
 
-// list reads a parameter that may be repeated and may hold commas.
+// list parses a parameter that may be repeated and may hold commas.
 func (c *call) list(name string) []string {
 	var all []string
 	for _, v := range c.query[name] {
@@ -117,7 +117,7 @@ func (c *call) list(name string) []string {
 	return all
 }
 
-// ids reads the id parameter: at most 50.
+// ids parses the id parameter, with at most 50 ids.
 func (c *call) ids() ([]string, *failure) {
 	ids := c.list("id")
 	if len(ids) > 50 {
@@ -126,7 +126,7 @@ func (c *call) ids() ([]string, *failure) {
 	return ids, nil
 }
 
-// maxResults is 5 if it is not given.
+// maxResults parses maxResults, which is 5 by default.
 func (c *call) maxResults(least int) (int, *failure) {
 	s := c.query.Get("maxResults")
 	if s == "" {
@@ -142,7 +142,7 @@ func (c *call) maxResults(least int) (int, *failure) {
 	return int(n), nil
 }
 
-// region reads regionCode.
+// region parses regionCode.
 func (c *call) region(otherwise string) (int, *failure) {
 	code := c.query.Get("regionCode")
 	if code == "" {
@@ -155,8 +155,8 @@ func (c *call) region(otherwise string) (int, *failure) {
 	return r, nil
 }
 
-// category reads videoCategoryId. It is -1 for all, and len(categories) for one
-// that nothing is in.
+// category parses videoCategoryId. It is -1 for all categories, and len(categories) for an
+// empty one.
 func (c *call) category() (int, *failure) {
 	id := c.query.Get("videoCategoryId")
 	if id == "" || id == "0" {
@@ -173,7 +173,7 @@ func (c *call) category() (int, *failure) {
 	return 0, failed(400, "youtube.parameter", "invalidCategoryId", "The videoCategoryId parameter specifies an invalid category ID.").at("videoCategoryId", "parameter")
 }
 
-// moment reads a time, or returns otherwise.
+// moment parses a time, or returns otherwise.
 func (c *call) moment(name string, otherwise int64) (int64, *failure) {
 	s := c.query.Get(name)
 	if s == "" {
@@ -186,7 +186,7 @@ func (c *call) moment(name string, otherwise int64) (int64, *failure) {
 	return t.Unix(), nil
 }
 
-// oneOf reads a parameter that takes certain values only.
+// oneOf parses a parameter that has a fixed set of values.
 func (c *call) oneOf(name string, values ...string) (string, *failure) {
 	s := c.query.Get(name)
 	if s == "" || slices.Contains(values, s) {
@@ -195,7 +195,7 @@ func (c *call) oneOf(name string, values ...string) (string, *failure) {
 	return "", invalidParameter(name, "Invalid string value: '"+s+"'. Allowed values: ["+strings.Join(values, ", ")+"]")
 }
 
-// filters are those of names that the request has.
+// filters returns those of these names that the request has.
 func (c *call) filters(names ...string) (given []string) {
 	for _, n := range names {
 		if c.query.Has(n) {
@@ -205,8 +205,8 @@ func (c *call) filters(names ...string) (given []string) {
 	return given
 }
 
-// page reads pageToken, or begins a walk as of a time. The token must be of the
-// same request: what is asked, not how it is shown.
+// page parses pageToken, or starts a walk at a time. The token must belong to a request for
+// the same list. Parameters that change only the form of the answer may differ.
 func (c *call) page(at int64) (pageToken, *failure) {
 	about := c.about()
 	s := c.query.Get("pageToken")
@@ -220,7 +220,7 @@ func (c *call) page(at int64) (pageToken, *failure) {
 	return t, nil
 }
 
-// about is what a walk is about.
+// about identifies the list of a walk.
 func (c *call) about() uint64 {
 	var b strings.Builder
 	b.WriteString(c.method.name)
@@ -239,7 +239,7 @@ func (c *call) about() uint64 {
 	return c.world.hashText(ofToken, b.String()) & 0xffffffff
 }
 
-// within a list of so many, a page's bounds, and the tokens beside it.
+// within returns the bounds of a page in a list, and the tokens of the pages beside it.
 func (c *call) bounds(t pageToken, size, length int) (from, to int, next, prev string) {
 	from = int(t.offset)
 	if c.endless() && length > 0 {
@@ -262,7 +262,7 @@ func (c *call) bounds(t pageToken, size, length int) (from, to int, next, prev s
 
 func (c *call) endless() bool { return suffers(c.within, Endless, "") }
 
-// envelope writes what is around the items of every list.
+// envelope writes the object around the items of a list.
 func (c *call) envelope(next, prev string, total, size int, items func()) {
 	w := c.out
 	w.buf = append(w.buf, '{')
@@ -289,7 +289,7 @@ func (c *call) envelope(next, prev string, total, size int, items func()) {
 	w.seal(tag)
 }
 
-// item writes what each item begins with, and its rest.
+// item writes an item: the fields that all have, and the rest.
 func (c *call) item(kind, id string, rest func()) {
 	w := c.out
 	w.comma()
@@ -307,7 +307,7 @@ func (c *call) item(kind, id string, rest func()) {
 func indent(b []byte) []byte {
 	var out bytes.Buffer
 	if err := json.Indent(&out, b, "", "  "); err != nil {
-		return b // the tests see to it that it is JSON
+		return b // the tests check that it is valid JSON
 	}
 	out.WriteByte('\n')
 	return out.Bytes()

@@ -57,7 +57,7 @@ func (c *call) channelsList() *failure {
 	case "forHandle":
 		add(c.world.findHandle(c.query.Get("forHandle")))
 	case "forUsername", "categoryId":
-		// names of long ago, and guide categories that are gone: nobody is found
+		// old user names and removed guide categories find nothing
 	default:
 		return loginRequired()
 	}

@@ -5,18 +5,17 @@ import (
 	"sync"
 )
 
-// A chart of a region and category is a list of entries, each born at its time:
-// every 36 minutes one more, the latest 200 make the chart. An entry stands for the
-// newest video of one channel at its birth, so new videos arrive all day; their
-// order changes every hour. Nothing of it is stored, so that any hour of any chart
-// can be computed, and a page token only names the hour.
+// A chart of a region and category is a list of entries. A new entry starts every 36
+// minutes, and the latest 200 are the chart. An entry is the newest video of one channel at
+// that time, so new videos arrive all day. The order changes every hour. Nothing is stored:
+// any hour of any chart can be computed, and a page token names the hour.
 const (
 	bornEvery   = 36 * 60
 	chartLength = 200
 	everywhere  = 5 // one entry in so many is the same in all regions
 )
 
-// lastChart is the chart that was asked for last: its next page mostly follows.
+// lastChart caches the last chart, because its next page is often next.
 type lastChart struct {
 	mu               sync.Mutex
 	region, category int
@@ -24,7 +23,7 @@ type lastChart struct {
 	places           []place
 }
 
-// chartAt is [world.chartAt], made once for the pages of a chart. Nobody changes it.
+// chartAt is [world.chartAt] with a cache for the pages of a chart. Do not change the result.
 func (l *lastChart) chartAt(w world, region, category int, hours int64) []place {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,7 +33,7 @@ func (l *lastChart) chartAt(w world, region, category int, hours int64) []place 
 	return l.places
 }
 
-// chartAt is the chart of an hour, best first. The category -1 is all of them.
+// chartAt returns the chart of an hour, the best first. The category -1 means all.
 func (w world) chartAt(region, category int, hours int64) []place {
 	at := hours * hour
 	places := make([]place, 0, chartLength+charted)
@@ -49,12 +48,12 @@ func (w world) chartAt(region, category int, hours int64) []place {
 		if a.score != b.score {
 			return int(b.score - a.score)
 		}
-		return int(b.key>>1) - int(a.key>>1) // ties are broken by luck, not by the order above
+		return int(b.key>>1) - int(a.key>>1) // ties are broken by the key, not by the order above
 	})
 	return places[:min(len(places), chartLength)]
 }
 
-// place is one of a chart: which video, and why it is where it is.
+// place is a place in a chart: the video and its score.
 type place struct {
 	channel, number int32
 	score           int64
@@ -69,7 +68,7 @@ func (w world) enter(places []place, region, category int, at int64, count int) 
 		if e%everywhere == 0 {
 			home, turn = worldwide, e/everywhere
 		}
-		// A step through the group meets each channel once before any again.
+		// Steps through the group meet every channel before any twice.
 		key := w.hash(ofChart, uint64(home), uint64(category))
 		step := 1 + key%(groupSize-1)
 		index := group(home, category) + int((uint64(turn)*step+key>>32)%groupSize)
@@ -77,7 +76,7 @@ func (w world) enter(places []place, region, category int, at int64, count int) 
 		born := begun + e*bornEvery
 		number := c.uploads(born) - 1
 		if number < 0 {
-			continue // it has not begun
+			continue // it has not started
 		}
 		v := c.video(number)
 		if !v.there(at) {
@@ -92,8 +91,8 @@ func (w world) enter(places []place, region, category int, at int64, count int) 
 	return places
 }
 
-// hasChart says whether there is such a chart at all: small regions have none of
-// films. Music, games and all together are everywhere.
+// hasChart reports whether a chart exists. Small regions have no chart of films. Charts of
+// music, of games and of all categories exist everywhere.
 func (w world) hasChart(region, category int) bool {
 	if category < 0 {
 		return true
@@ -104,7 +103,7 @@ func (w world) hasChart(region, category int) bool {
 	return categories[category].id != "1" || large[regionCodes[region]] || w.hash(ofChart, uint64(region), 1<<32)%3 != 0
 }
 
-// large are the regions that have every chart.
+// large holds the regions with all charts.
 var large = map[string]bool{
 	"AR": true, "AU": true, "BR": true, "CA": true, "DE": true, "EG": true, "ES": true, "FR": true, "GB": true, "ID": true,
 	"IN": true, "IT": true, "JP": true, "KR": true, "MX": true, "RU": true, "SA": true, "TH": true, "TR": true, "US": true,

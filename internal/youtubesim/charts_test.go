@@ -126,7 +126,7 @@ func TestCharts(t *testing.T) {
 	})
 }
 
-// What careless programs break on is there, and not rare.
+// Data that breaks careless programs is there, and not rare.
 func TestOddities(t *testing.T) {
 	now := at(noon)
 	sim := youtubesim.New(&youtubesim.Options{Seed: 3, Clock: now.Now})

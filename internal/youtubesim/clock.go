@@ -2,13 +2,13 @@ package youtubesim
 
 import (
 	"time"
-	_ "time/tzdata" // so that the Pacific day is known on a machine that has no files of zones
+	_ "time/tzdata" // for machines without time zone files
 )
 
-// systemClock is the machine's clock: this package's one use of time.Now.
+// systemClock returns the machine's time. Only it uses time.Now in this package.
 func systemClock() time.Time { return time.Now() }
 
-// pacific is where the upstream's day begins.
+// pacific is the zone of the upstream's day.
 var pacific = mustLoad("America/Los_Angeles")
 
 func mustLoad(zone string) *time.Location {
@@ -19,8 +19,8 @@ func mustLoad(zone string) *time.Location {
 	return l
 }
 
-// dayOf names the Pacific day of a time and says when it begins and ends, which
-// twice a year is 23 or 25 hours later.
+// dayOf returns the name, the start and the end of the Pacific day of a time. Twice a year
+// the day has 23 or 25 hours.
 func dayOf(t time.Time) (name string, begins, ends time.Time) {
 	t = t.In(pacific)
 	y, m, d := t.Date()

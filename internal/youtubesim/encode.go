@@ -7,27 +7,27 @@ import (
 	"unicode/utf8"
 )
 
-// writer writes JSON straight into a buffer, leaving out what fields does not
-// select. A page of 50 videos is 100 kB: that is most of what answering costs.
+// writer writes JSON directly into a buffer, without the fields that the request does not
+// select. A page of 50 videos is 100 kB, and writing it is most of the cost of an answer.
 type writer struct {
 	buf  []byte
 	mask []*mask // the innermost last
 }
 
-// comma goes before all but the first of an object or array.
+// comma separates the members of an object or array.
 func (w *writer) comma() {
 	if n := len(w.buf); n > 0 && w.buf[n-1] != '{' && w.buf[n-1] != '[' {
 		w.buf = append(w.buf, ',')
 	}
 }
 
-// selects reports whether a name is wanted here.
+// selects reports whether a name is selected here.
 func (w *writer) selects(name string) bool {
 	ok, _ := w.mask[len(w.mask)-1].sub(name)
 	return ok
 }
 
-// key writes a name, if it is wanted.
+// key writes a name, if it is selected.
 func (w *writer) key(name string) bool {
 	if !w.selects(name) {
 		return false
@@ -43,8 +43,7 @@ func (w *writer) name(name string) {
 	w.buf = append(w.buf, '"', ':')
 }
 
-// begin opens the object or array of a name, if it is wanted; each one that was
-// opened is ended.
+// begin opens the object or array of a name, if it is selected. The caller must end it.
 func (w *writer) begin(name string, open byte) bool {
 	ok, m := w.mask[len(w.mask)-1].sub(name)
 	if !ok {
@@ -56,7 +55,7 @@ func (w *writer) begin(name string, open byte) bool {
 	return true
 }
 
-// end closes what begin has opened.
+// end closes the object or array that begin opened.
 func (w *writer) end(closing byte) {
 	w.mask = w.mask[:len(w.mask)-1]
 	w.buf = append(w.buf, closing)
@@ -115,8 +114,7 @@ func appendTime(b []byte, seconds int64) []byte {
 	return time.Unix(seconds, 0).UTC().AppendFormat(b, time.RFC3339)
 }
 
-// text writes a string. Like the upstream it escapes what HTML would read as
-// markup.
+// text writes a string. Like the upstream it escapes HTML markup.
 func (w *writer) text(s string) {
 	w.buf = append(w.buf, '"')
 	w.inner(s)
@@ -149,8 +147,8 @@ func (w *writer) inner(s string) {
 	w.buf = append(b, s[from:]...)
 }
 
-// etag leaves room for the tag of the object that is being written, and says
-// where; -1 if it is not wanted. seal fills it in when the object is complete.
+// etag leaves room for the tag of the current object, and returns its offset, or -1 if it is
+// not selected. seal fills it in when the object is complete.
 func (w *writer) etag() int {
 	if !w.key("etag") {
 		return -1
@@ -170,8 +168,8 @@ func (w *writer) seal(at int) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// tagOf is the etag of what is written. Two checksums that the processor computes
-// are enough to tell versions of a page apart, and cost little.
+// tagOf returns the etag of a text. Two hardware checksums are enough to tell versions of a
+// page apart, and are fast.
 func tagOf(b []byte) (tag [16]byte) {
 	x := uint64(crc32.ChecksumIEEE(b))<<32 | uint64(crc32.Checksum(b, castagnoli))
 	for i := range tag {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// failure is an error as the upstream tells it. The order of the fields is that of
-// real answers, of which there are two.
+// failure is an error of the upstream. The fields have the order of real answers, which come
+// in two shapes.
 type failure struct {
 	Code    int      `json:"code"`
 	Message string   `json:"message"`
@@ -43,24 +43,24 @@ type oldReason struct {
 	ExtendedHelp string `json:"extendedHelp,omitempty"`
 }
 
-// failed is a failure with one reason.
+// failed returns a failure with one reason.
 func failed(code int, domain, why, message string) *failure {
 	return &failure{Code: code, Message: message, Errors: []reason{{Message: message, Domain: domain, Reason: why}}}
 }
 
-// at says where the fault is.
+// at adds the location of the fault.
 func (f *failure) at(location, kind string) *failure {
 	f.Errors[0].Location, f.Errors[0].LocationType = location, kind
 	return f
 }
 
-// status is that of Google's newer front end.
+// status adds the status of Google's newer front end.
 func (f *failure) status(s string, details ...any) *failure {
 	f.Status, f.Details = s, details
 	return f
 }
 
-// older is the shape of Google's older front end.
+// older adds the fields of Google's older front end.
 func (f *failure) older() *failure {
 	f.old = true
 	return f
@@ -81,7 +81,7 @@ func (f *failure) body(pretty bool) []byte {
 		e.SetIndent("", "  ")
 	}
 	if err := e.Encode(map[string]any{"error": v}); err != nil {
-		panic(err) // it holds nothing that could fail
+		panic(err) // it has no type that can fail
 	}
 	return b.Bytes()
 }
@@ -95,8 +95,8 @@ func (f *failure) write(w http.ResponseWriter, pretty bool) {
 	_, _ = w.Write(b)
 }
 
-// The documented errors of parameters. Where the documentation gives no message,
-// it is made up.
+// The documented errors of parameters. If the documentation has no message, the message is
+// invented.
 
 func missingParameter(name string) *failure {
 	return failed(400, "youtube.parameter", "missingRequiredParameter", "The request is missing a required parameter: "+name).at(name, "parameter")
@@ -151,8 +151,7 @@ type fieldViolation struct {
 	Description string `json:"description"`
 }
 
-// missingChart has two shapes: the documented one, and the one that others have
-// seen.
+// missingChart returns the documented error, or the one that users have reported.
 func missingChart(code int) *failure {
 	if code == http.StatusBadRequest {
 		return failed(400, "youtube.video", "videoChartNotFound", "The requested video chart is not supported or is not available.").at("chart", "parameter")

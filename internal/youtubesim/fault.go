@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Effect is what a [Fault] does.
+// Effect is the effect of a [Fault].
 type Effect string
 
-// Effects in place of an answer, or on its way.
+// Effects that replace an answer or disturb its delivery.
 const (
 	Answer   Effect = "answer"    // the fault's Status, with an error of that kind
 	Refuse   Effect = "refuse"    // the fault's Refusal; costs nothing
@@ -22,26 +22,26 @@ const (
 	Redirect Effect = "redirect"  // to Location
 )
 
-// Effects in what the answer says. They are for the videos in IDs, or for all.
+// Effects on the data of an answer: of the videos in IDs, or of all.
 const (
 	NoChart   Effect = "no-chart"   // the chart is missing: Status 404, or 400 as documented
-	Vanish    Effect = "vanish"     // videos are left out without a word
+	Vanish    Effect = "vanish"     // videos are missing, without an error
 	HideLikes Effect = "hide-likes" // no likeCount
-	Premiere  Effect = "premiere"   // still to come, without a duration
-	Endless   Effect = "endless"    // there is always one more page, from the beginning again
+	Premiere  Effect = "premiere"   // upcoming, without a duration
+	Endless   Effect = "endless"    // there is always one more page; pages repeat
 )
 
-// Fault is something that goes wrong on demand. It is for the requests that match
-// all of its first fields; of several faults that match a request, the first of
-// the first kind counts and all of the second.
+// Fault is an injected fault. It applies to requests that match all of its first fields. If
+// several faults match a request, the first one that replaces the answer applies, and all
+// that change its data.
 type Fault struct {
 	Method  string                     // videos.list; empty is any
 	Region  string                     // its regionCode; empty is any
-	Project string                     // who calls; empty is any
-	Match   func(r *http.Request) bool // whatever else; nil matches
+	Project string                     // of the key; empty is any
+	Match   func(r *http.Request) bool // any other condition; nil matches
 
-	Skip  int // so many that match pass before
-	Times int // and then it is for so many; zero is all
+	Skip  int // matching requests that pass first
+	Times int // matching requests it applies to then; zero is all
 
 	Do       Effect
 	Status   int           // of Answer and NoChart; zero is 503 and 404
@@ -50,10 +50,10 @@ type Fault struct {
 	Location string        // of Redirect
 	Header   http.Header   // added to the answer, such as Retry-After
 	IDs      []string      // of videos
-	Free     bool          // the upstream did not count the call; without it, it did
+	Free     bool          // whether the upstream does not charge the call
 }
 
-// faults are those in force, in order.
+// faults holds the active faults, in order.
 type faults struct {
 	mu   sync.Mutex
 	list []*injected
@@ -78,9 +78,9 @@ func (f *faults) clear() {
 	f.list = nil
 }
 
-// of are the faults of a request: at most one in place of its answer, and all in
-// what it says.
-func (f *faults) of(r *http.Request, method, region, project string) (instead *Fault, within []Fault) {
+// matching returns the faults of a request: at most one that replaces the answer, and all
+// that change its data.
+func (f *faults) matching(r *http.Request, method, region, project string) (instead *Fault, within []Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, i := range f.list {
@@ -105,7 +105,7 @@ func (f *faults) of(r *http.Request, method, region, project string) (instead *F
 	return instead, within
 }
 
-// suffers reports whether an effect is in force for a video.
+// suffers reports whether an effect applies to a video.
 func suffers(within []Fault, e Effect, id string) bool {
 	for i := range within {
 		if within[i].Do == e && (len(within[i].IDs) == 0 || slices.Contains(within[i].IDs, id)) {
@@ -115,8 +115,8 @@ func suffers(within []Fault, e Effect, id string) bool {
 	return false
 }
 
-// broken answers in place of the method. It reports false if the answer is still
-// to come, later or by half.
+// broken answers instead of the method. It returns false if the method still answers, late
+// or by half.
 func (f *Fault) broken(w http.ResponseWriter, r *http.Request, who refused, pretty bool) bool {
 	for name, values := range f.Header {
 		w.Header()[http.CanonicalHeaderKey(name)] = values
@@ -154,7 +154,7 @@ func (f *Fault) broken(w http.ResponseWriter, r *http.Request, who refused, pret
 	return true
 }
 
-// backendError is what the upstream says when it is not well.
+// backendError returns the upstream's error for internal faults.
 func backendError(code int) *failure {
 	switch code {
 	case 0, http.StatusServiceUnavailable:
@@ -166,12 +166,11 @@ func backendError(code int) *failure {
 	}
 }
 
-// reset breaks the connection off, so that the client sees a reset where the
-// transport can do that.
+// reset aborts the connection. The client sees a reset if the transport supports it.
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		panic(http.ErrAbortHandler) // HTTP/2, or no connection at all
+		panic(http.ErrAbortHandler) // HTTP/2, or no real connection
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -179,8 +178,8 @@ func reset(w http.ResponseWriter) {
 	_ = conn.Close()
 }
 
-// half sends half of a body; net/http breaks off the connection of a handler that
-// wrote less than it had promised.
+// half sends half of a body. net/http aborts the connection of a handler that writes less
+// than its Content-Length.
 func half(w http.ResponseWriter, body []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(http.StatusOK)

@@ -167,7 +167,7 @@ func TestFaultsMatch(t *testing.T) {
 	}
 }
 
-// What faults do to an answer.
+// The effects of faults on an answer.
 func TestFaultsInTheAnswer(t *testing.T) {
 	sim := youtubesim.New(&youtubesim.Options{Seed: 3, Clock: at(noon).Now, Quota: youtubesim.Quota{youtubesim.SearchList: 1000}})
 	whole := with(chart, "part", "snippet,contentDetails,statistics")

@@ -2,11 +2,11 @@ package youtubesim
 
 import "strings"
 
-// mask is what the fields parameter selects of an object: names, each with what it
-// selects below. A nil mask selects everything.
+// mask is the selection of the fields parameter in an object: names, each with the mask of
+// its value. A nil mask selects everything.
 type mask struct{ names map[string]*mask }
 
-// sub says whether a name is selected, and what below it.
+// sub returns the mask below a name, and whether the name is selected.
 func (m *mask) sub(name string) (bool, *mask) {
 	if m == nil {
 		return true, nil
@@ -38,7 +38,7 @@ func parseFields(s string) (m *mask, wrong string) {
 
 type fieldsParser struct {
 	rest string
-	name string // that is not known
+	name string // that is unknown
 }
 
 func (p *fieldsParser) wrong(all string) string {
@@ -48,10 +48,10 @@ func (p *fieldsParser) wrong(all string) string {
 	return all
 }
 
-// deepest is how deep a selector may go; no resource is deeper.
+// deepest is the highest depth of a selector; no resource is deeper.
 const deepest = 8
 
-// list reads path[,path]...
+// list parses path[,path]...
 func (p *fieldsParser) list(into *mask, depth int) bool {
 	for {
 		if !p.path(into, depth) {
@@ -64,7 +64,7 @@ func (p *fieldsParser) list(into *mask, depth int) bool {
 	}
 }
 
-// path reads name[/path] or name(list).
+// path parses name[/path] or name(list).
 func (p *fieldsParser) path(into *mask, depth int) bool {
 	end := strings.IndexAny(p.rest, ",/()")
 	if end < 0 {
@@ -84,7 +84,7 @@ func (p *fieldsParser) path(into *mask, depth int) bool {
 		open = p.rest[0]
 	}
 	if open != '/' && open != '(' {
-		into.names[name] = nil // all below it, whatever was said before
+		into.names[name] = nil // everything below it, whatever came before
 		return true
 	}
 	p.rest = p.rest[1:]
@@ -106,8 +106,7 @@ func (p *fieldsParser) path(into *mask, depth int) bool {
 	return true
 }
 
-// fieldNames are all names that a selector may use: a misspelt one is an error at
-// the upstream, not an empty answer.
+// fieldNames holds all names that a selector may use. The upstream refuses other names.
 var fieldNames = setOf(
 	// of lists and resources
 	"kind", "etag", "nextPageToken", "prevPageToken", "pageInfo", "totalResults", "resultsPerPage", "items", "id", "regionCode",

@@ -6,9 +6,8 @@ import (
 	"hash/fnv"
 )
 
-// Ids carry what they name: a video's id is its channel and its number there,
-// shuffled with the seed, so that any id is found without a table of them, and an
-// id that was made up is not found.
+// An id encodes its object: the id of a video is its channel and its number there, shuffled
+// with the seed. So any valid id is found without a table, and an invented one is not.
 
 const (
 	numberBits  = 24 // of a video in its channel
@@ -68,8 +67,7 @@ func (w world) videoID(channel, number int) string {
 	return encode64(w.shuffle(w.hash(ofVideoID, x, 0)>>(64-checkBits)<<(64-checkBits) | x))
 }
 
-// findVideo says what an id names; whether it exists yet, or still, is another
-// question.
+// findVideo returns the video of an id, which may not exist yet or any more.
 func (w world) findVideo(id string) (channel, number int, ok bool) {
 	x, ok := decode64(id)
 	if !ok {
@@ -117,8 +115,8 @@ func (w world) findTail(id, prefix string) (int, bool) {
 	return int(x), true
 }
 
-// Knows reports whether an id is of a video or channel of this upstream's, whether it
-// is there yet, or still; or whether it is the token of a page.
+// Knows reports whether an id is that of a video or a channel of this upstream, or a page
+// token. The video need not exist now.
 func (s *Sim) Knows(id string) bool {
 	_, _, video := s.world.findVideo(id)
 	_, channel := s.world.findChannel(id)
@@ -126,8 +124,8 @@ func (s *Sim) Knows(id string) bool {
 	return video || channel || page
 }
 
-// StandIn returns a channel of this upstream's to ask about in the place of one that
-// it does not know: for the same name the same.
+// StandIn returns a channel of this upstream in place of an unknown one, always the same for
+// the same name.
 func (s *Sim) StandIn(channel string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(channel)) // never fails

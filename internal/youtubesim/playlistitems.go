@@ -20,8 +20,8 @@ var playlistItemsList = &method{
 	serve:  (*call).playlistItemsList,
 }
 
-// playlistItemsList knows the playlists of uploads: the newest first, without what
-// has vanished.
+// playlistItemsList answers for the playlists of uploads: the newest first, without videos
+// that disappeared.
 func (c *call) playlistItemsList() *failure {
 	given := c.filters("playlistId", "id")
 	switch {
@@ -78,7 +78,7 @@ func (c *call) playlistItemsList() *failure {
 	return nil
 }
 
-// uploads are so many videos below a number, and the number to go on from.
+// uploads returns videos below a number, and the number where the next page starts.
 func (c *call) uploads(one *channel, below, size int, at int64) (page []video, rest int) {
 	for below > 0 && len(page) < size {
 		below--
@@ -89,7 +89,7 @@ func (c *call) uploads(one *channel, below, size int, at int64) (page []video, r
 	return page, below
 }
 
-// before is where the page before a token begins.
+// before returns where the page before a token starts.
 func (c *call) before(one *channel, t pageToken, size, total int) (offset, number int64) {
 	offset, number = t.offset, t.number
 	for offset > max(t.offset-int64(size), 0) && number < int64(total) {

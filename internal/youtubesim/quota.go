@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Pool is one of a project's allowances, as the upstream names its metric.
+// Pool is a quota of a project, by the upstream's name of its metric.
 type Pool string
 
-// The pools. Before 2026-06 there was only the first.
+// The pools. Before 2026-06 only the first existed.
 const (
 	Default            Pool = "default"
 	SearchList         Pool = "search_list"
@@ -19,25 +19,25 @@ const (
 	VideoBatchGetStats Pool = "video_batch_get_stats"
 )
 
-// Quota is what a project has per Pacific day. A pool that is not in it has the
-// upstream's default: 10,000, for search_list and video_insert 100.
+// Quota is a project's units per Pacific day. Missing pools have the upstream's default:
+// 100 for search_list and video_insert, 10,000 for others.
 type Quota map[Pool]int64
 
 var defaultQuota = Quota{Default: 10_000, SearchList: 100, VideoInsert: 100, VideoBatchGetStats: 10_000}
 
-// Generation is which prices and pools there are.
+// Generation selects the prices and pools of a time.
 type Generation int
 
 const (
-	// FourPools is how it is since 2026-06-01: searches, uploads and batchGetStats
-	// have pools of their own, and cost 1 there.
+	// FourPools is the generation since 2026-06-01: searches, uploads and batchGetStats
+	// have pools of their own, and cost 1 unit.
 	FourPools Generation = iota
-	// OnePool is how it was before: a search costs 100 and an upload 1,600 of the
-	// one pool.
+	// OnePool is the generation before: a search costs 100 and an upload 1,600 units of the
+	// only pool.
 	OnePool
 )
 
-// price is what a call of a method costs, and in which pool.
+// price returns the units and the pool of a call.
 func (g Generation) price(m *method) (Pool, int64) {
 	if g == OnePool {
 		return Default, m.oldCost
@@ -45,22 +45,22 @@ func (g Generation) price(m *method) (Pool, int64) {
 	return m.pool, 1
 }
 
-// Count is what one method has cost a project in a pool on a Pacific day.
+// Count is the cost of one method for a project in a pool on a Pacific day.
 type Count struct {
 	Day     string // 2026-11-01
 	Project string
 	Pool    Pool
 	Method  string // videos.list
-	Calls   int64  // that were charged, invalid ones too
-	Units   int64  // what they cost
-	Refused int64  // calls that met a quota used up, and cost nothing
+	Calls   int64  // charged calls, with invalid ones
+	Units   int64  // cost of these calls
+	Refused int64  // calls refused for quota, which cost nothing
 }
 
-// Counts are in order of day, project, pool and method.
+// Counts is a list of counts, sorted by day, project, pool and method.
 type Counts []Count
 
-// Where keeps the counts with the same day, project, pool and method; what is
-// empty in like matches all.
+// Where returns the counts with the same day, project, pool and method. Empty fields of like
+// match everything.
 func (c Counts) Where(like Count) Counts {
 	return slices.DeleteFunc(slices.Clone(c), func(n Count) bool {
 		return like.Day != "" && like.Day != n.Day || like.Project != "" && like.Project != n.Project ||
@@ -68,7 +68,7 @@ func (c Counts) Where(like Count) Counts {
 	})
 }
 
-// Total adds them up; what they do not all share is empty.
+// Total returns the sum. Its fields that differ between the counts are empty.
 func (c Counts) Total() Count {
 	var t Count
 	for i, n := range c {
@@ -94,9 +94,9 @@ func (c Counts) Total() Count {
 	return t
 }
 
-// accounts are the quotas of all projects and what is used of them.
+// accounts holds the quotas of all projects and their use.
 type accounts struct {
-	limits map[string]Quota // by project; "" is for those that are not in it
+	limits map[string]Quota // by project; "" is for all others
 
 	mu           sync.Mutex
 	day          string
@@ -124,7 +124,7 @@ func newAccounts(all Quota, projects map[string]Quota) *accounts {
 	return a
 }
 
-// fill adds to a quota what it does not say.
+// fill adds the default quotas.
 func fill(q, from Quota) Quota {
 	full := maps.Clone(from)
 	if full == nil {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Refusal is a shape in which the upstream says no.
+// Refusal is a shape of the upstream's refusals.
 type Refusal string
 
-// The shapes of refusals. What a real answer was not seen of is marked so in doc.go.
+// The shapes of refusals. doc.go says which are assumed.
 const (
 	QuotaExceeded      Refusal = "quotaExceeded"      // 403, domain youtube.quota, HTML in the message: the default pool
 	DailyLimitExceeded Refusal = "dailyLimitExceeded" // 403, domain usageLimits: the default pool, years ago
@@ -22,7 +22,7 @@ const (
 	KeyMissing         Refusal = "keyMissing"         // 403: no key at all
 )
 
-// refusals that pools give by themselves.
+// refusals holds the default refusal of each pool.
 func (g Generation) refusal(p Pool) Refusal {
 	switch {
 	case p != Default:
@@ -34,7 +34,7 @@ func (g Generation) refusal(p Pool) Refusal {
 	}
 }
 
-// metric is how a pool is named in refusals.
+// metric is the name of a pool in refusals.
 type metric struct{ metric, limit, queries string }
 
 var metrics = map[Pool]metric{
@@ -73,7 +73,7 @@ type localizedMessage struct {
 
 const service = "youtube.googleapis.com"
 
-// refused is who was refused what.
+// refused describes a refused request.
 type refused struct {
 	now     time.Time
 	world   world
@@ -83,12 +83,12 @@ type refused struct {
 	limit   int64
 }
 
-// number is what the upstream calls a project by in public.
+// number returns the upstream's public number of a project.
 func (r refused) number() string {
 	return strconv.FormatUint(100_000_000_000+r.world.hashText(ofProject, r.project)%900_000_000_000, 10)
 }
 
-// failure of a refusal in its shape.
+// failure returns the failure of a refusal, in its shape.
 func (r refused) failure(shape Refusal) *failure {
 	m := metrics[r.pool]
 	console := "https://console.developers.google.com/apis/api/" + service + "/quotas?project=" + r.number()
@@ -124,7 +124,7 @@ func (r refused) failure(shape Refusal) *failure {
 	}
 }
 
-// exhausted is the newer shape of a quota used up.
+// exhausted returns the newer shape of an exhausted quota.
 func (r refused) exhausted(m metric, per, limit, unit string, value int64, begins time.Time, detailed bool) *failure {
 	f := failed(429, "global", "rateLimitExceeded", "Quota exceeded for quota metric '"+m.queries+"' and limit '"+m.queries+" per "+per+
 		"' of service '"+service+"' for consumer 'project_number:"+r.number()+"'.")

@@ -2,8 +2,7 @@ package youtubesim
 
 import "strings"
 
-// regionCodes are the regions that have content of their own, as i18nRegions.list
-// names them.
+// regionCodes are the regions of i18nRegions.list, which have content of their own.
 var regionCodes = [...]string{
 	"AE", "AR", "AT", "AU", "AZ", "BA", "BD", "BE", "BG", "BH", "BO", "BR", "BY", "CA", "CH", "CL", "CO", "CR", "CY", "CZ",
 	"DE", "DK", "DO", "DZ", "EC", "EE", "EG", "ES", "FI", "FR", "GB", "GE", "GH", "GR", "GT", "HK", "HN", "HR", "HU", "ID",
@@ -23,8 +22,8 @@ func regionOf(code string) (int, bool) {
 	return 0, false
 }
 
-// category is one that videos here are in. Since 2025-07-21 only music, films and
-// games have charts.
+// category is a category with videos. Since 2025-07-21 only music, films and games have
+// charts.
 type category struct {
 	id      string
 	charted bool
@@ -42,13 +41,13 @@ var categories = [...]category{
 	{"28", false, "Technology"},
 }
 
-// charted is how many categories have a chart; they come first.
+// charted is the number of categories with a chart; they are first.
 const charted = 3
 
-// otherCategories exist, but nothing here is in them.
+// otherCategories exist but have no videos here.
 var otherCategories = []string{"2", "15", "18", "19", "21", "23", "26", "27", "29", "30", "31", "32", "33", "34", "35", "36", "37", "38", "39", "40", "41", "42", "43", "44"}
 
-// regionLanguages are the languages of regions; elsewhere it is English.
+// regionLanguages holds the languages of regions; others speak English.
 var regionLanguages = map[string]string{
 	"de": "AT CH DE LI LU", "fr": "BE FR SN", "es": "AR BO CL CO CR DO EC ES GT HN MX NI PA PE PR PY SV UY VE",
 	"pt": "BR PT", "hi": "IN NP", "ja": "JP", "ko": "KR", "zh": "HK TW", "th": "LA TH", "ru": "BY KZ RU", "uk": "UA",

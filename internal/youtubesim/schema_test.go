@@ -106,7 +106,7 @@ func (d document) faults(s *schema, value any, at string) (all []string) {
 			wrong("%v is no string", value)
 		}
 		if len(s.Enum) > 0 && !slices.Contains(s.Enum, text) {
-			wrong("%q is none of %v", text, s.Enum)
+			wrong("%q is not one of %v", text, s.Enum)
 		}
 		var err error
 		switch s.Format {

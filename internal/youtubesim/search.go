@@ -20,11 +20,11 @@ var searchList = &method{
 	serve: (*call).searchList,
 }
 
-// mostFound is how many results a search gives at most, whatever its estimate of
-// the total says.
-const mostFound = 500
+// maxFound is the highest number of results of a search, whatever its estimate of the total
+// says.
+const maxFound = 500
 
-// query is what a search asks for.
+// query holds the parameters of a search.
 type query struct {
 	region          int
 	after, before   int64
@@ -53,7 +53,7 @@ func (c *call) searchList() *failure {
 	found, total := c.world.search(q, token.at)
 	from, to, next, prev := c.bounds(token, size, len(found))
 	if size == 0 {
-		next = "" // a walk in steps of nothing would not end
+		next = "" // a walk in empty pages would not end
 	}
 	c.envelopeOf(q, next, prev, total, size, found[from:to])
 	return nil
@@ -126,15 +126,15 @@ func (c *call) readQuery() (q query, f *failure) {
 	return q, nil
 }
 
-// result is a video, or with number -1 a channel.
+// result is a video or, with number -1, a channel.
 type result struct {
 	channel, number int32
 	published       int64
 	rank            uint64
 }
 
-// search finds what was published from after to before, both included: the newest
-// mostFound of it, in the order asked for, and an estimate of how many there are.
+// search finds videos published from after to before, both included. It returns the newest
+// maxFound in the order of the query, and an estimate of the total.
 func (w world) search(q query, at int64) (found []result, total int) {
 	if !q.videos && !q.persons {
 		return nil, 0
@@ -151,7 +151,7 @@ func (w world) search(q query, at int64) (found []result, total int) {
 		newest = append(newest, source{index: i, number: last, first: first, published: c.publishedAt(last)})
 	}
 	heap.Init(&newest)
-	for len(newest) > 0 && len(found) < mostFound {
+	for len(newest) > 0 && len(found) < maxFound {
 		s := &newest[0]
 		c := &sources[s.index]
 		v := c.video(s.number)
@@ -166,10 +166,10 @@ func (w world) search(q query, at int64) (found []result, total int) {
 		heap.Fix(&newest, 0)
 	}
 	w.sortFound(found, q, at)
-	return found[:min(len(found), mostFound)], total + total/7 // it is an estimate, and not a good one
+	return found[:min(len(found), maxFound)], total + total/7 // the upstream's estimate is inexact, too
 }
 
-// keep adds a video, and to a search for channels too now and then its channel.
+// keep adds a video and, if the search includes channels, sometimes its channel.
 func (w world) keep(found []result, q query, v *video) []result {
 	r := result{channel: int32(v.channel.index), number: int32(v.number), published: v.published}
 	if q.videos {
@@ -183,7 +183,7 @@ func (w world) keep(found []result, q query, v *video) []result {
 	return found
 }
 
-// sources are the channels that a search looks at.
+// sources returns the channels that a search covers.
 func (w world) sources(q query) []channel {
 	if q.channel >= 0 {
 		return []channel{w.channel(q.channel)}
@@ -205,7 +205,7 @@ func (w world) sources(q query) []channel {
 	return all
 }
 
-// event is what eventType filters by.
+// event returns the value that eventType filters by.
 func (v *video) event(at int64) string {
 	b := v.broadcast(at)
 	if b == "none" && v.kind() == live {
@@ -214,7 +214,7 @@ func (v *video) event(at int64) string {
 	return b
 }
 
-// sortFound brings the results in order; as they come, they are by date.
+// sortFound sorts the results, which come by date.
 func (w world) sortFound(found []result, q query, at int64) {
 	if q.order == "date" {
 		return
@@ -229,7 +229,7 @@ func (w world) sortFound(found []result, q query, at int64) {
 			r.rank = v.statistics(at).views
 		case "rating":
 			r.rank = v.roll(factRatio) % 60
-		default: // newer ones are more relevant, by luck
+		default: // newer videos tend to be more relevant
 			age := uint64((at-r.published)/day) + 10
 			r.rank = (1_000_000 + mix64(v.key+words)%4_000_000) / age
 		}
@@ -258,8 +258,7 @@ func (w world) sortFound(found []result, q query, at int64) {
 	})
 }
 
-// source is a channel in a search, by its place among all: its videos from number
-// down to first.
+// source is a channel of a search, with its videos from number down to first.
 type source struct {
 	index, number, first int
 	published            int64 // the number-th
@@ -277,7 +276,7 @@ func (l latest) Less(i, j int) bool {
 func (l latest) Swap(i, j int) { l[i], l[j] = l[j], l[i] }
 func (l *latest) Push(x any)   { *l = append(*l, x.(source)) }
 
-// Pop drops the last; nobody wants it back.
+// Pop drops the last one; no caller uses the result.
 func (l *latest) Pop() any {
 	*l = (*l)[:len(*l)-1]
 	return nil
@@ -327,7 +326,7 @@ func (c *call) foundChannel(channel *channel) {
 	w.end('}')
 }
 
-// excerpt is the beginning of a description on one line.
+// excerpt returns the start of a description on one line.
 func excerpt(s string) string {
 	cut := s
 	for i := range s {

@@ -11,37 +11,36 @@ import (
 	"time"
 )
 
-// Options are what New can be told; nil is legal.
+// Options are the settings of [New]; nil is legal.
 type Options struct {
-	// Seed decides all data. The same seed at the same time gives the same answers,
-	// in any process.
+	// Seed determines all data. The same seed at the same time gives the same answers in
+	// any process.
 	Seed uint64
-	// Clock tells the time, of the data and of the quota; nil is the machine's.
+	// Clock is the clock of the data and the quota; nil is the machine's.
 	Clock func() time.Time
-	// Generation decides prices and pools; zero is FourPools.
+	// Generation selects prices and pools; zero is FourPools.
 	Generation Generation
-	// Quota is what each project has per Pacific day; what it does not say is as the
-	// upstream's defaults.
+	// Quota is each project's quota per Pacific day. Missing pools have the upstream's
+	// defaults.
 	Quota Quota
-	// Projects have quotas of their own; what they do not say is as in Quota.
+	// Projects holds quotas of single projects. Missing pools are as in Quota.
 	Projects map[string]Quota
-	// Keys are the API keys that are known; nil knows any key, all of the project
-	// "sandbox".
+	// Keys are the valid API keys. Nil accepts any key, for the project "sandbox".
 	Keys map[string]Key
-	// Refusals are the shapes in which pools refuse; a pool that is not in it has that
-	// of its generation.
+	// Refusals are the shapes of refusals by pool. Missing pools have that of their
+	// generation.
 	Refusals map[Pool]Refusal
-	// Faults are there from the beginning; see [Sim.Inject].
+	// Faults are active from the start; see [Sim.Inject].
 	Faults []Fault
 }
 
-// Key is what an API key gives access to.
+// Key says what an API key gives access to.
 type Key struct {
-	Project string // who is charged
+	Project string // that pays
 	Blocked bool   // the key may not be used for this API
 }
 
-// Sim is the upstream. It is an http.Handler, safe for concurrent use.
+// Sim is the simulated upstream, an http.Handler. It is safe for concurrent use.
 type Sim struct {
 	world      world
 	clock      func() time.Time
@@ -56,7 +55,7 @@ type Sim struct {
 
 var _ http.Handler = (*Sim)(nil)
 
-// New returns an upstream with nothing spent.
+// New returns an upstream without any spend.
 func New(o *Options) *Sim {
 	if o == nil {
 		o = &Options{}
@@ -73,17 +72,17 @@ func New(o *Options) *Sim {
 	return s
 }
 
-// Counts are what was charged and refused so far.
+// Counts returns the charged and refused calls so far.
 func (s *Sim) Counts() Counts { return s.accounts.all() }
 
-// Inject makes things go wrong from now on, beside what does already.
+// Inject adds faults to the active ones.
 func (s *Sim) Inject(f ...Fault) { s.faults.add(f) }
 
-// Heal ends all faults.
+// Heal removes all faults.
 func (s *Sim) Heal() { s.faults.clear() }
 
-// ServeHTTP answers one call: whose it is, what it costs, what goes wrong, and
-// what it says.
+// ServeHTTP implements [http.Handler]. It finds the project, charges the call, applies faults
+// and answers.
 func (s *Sim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := s.clock()
 	w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
@@ -100,7 +99,7 @@ func (s *Sim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		who.failure(refusal).write(w, pretty)
 		return
 	}
-	instead, within := s.faults.of(r, m.name, query.Get("regionCode"), who.project)
+	instead, within := s.faults.matching(r, m.name, query.Get("regionCode"), who.project)
 
 	var units int64
 	who.pool, units = s.generation.price(m)
@@ -129,8 +128,7 @@ func (s *Sim) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.send(w, r, c, pretty, instead != nil && instead.Do == HalfBody)
 }
 
-// caller says whom a request's key belongs to, or how it is refused. Nothing that
-// is told anyone contains the key.
+// caller returns the project of a request's key, or the refusal. Neither contains the key.
 func (s *Sim) caller(r *http.Request, query url.Values) (refused, Refusal) {
 	key := r.Header.Get("X-Goog-Api-Key")
 	if key == "" {
@@ -170,7 +168,7 @@ func (s *Sim) send(w http.ResponseWriter, r *http.Request, c *call, pretty, half
 	h.Set("Etag", `"`+tag+`"`)
 	h.Set("Cache-Control", "private")
 	h.Add("Vary", "Origin, X-Origin, Referer")
-	if has(r.Header.Get("If-None-Match"), tag) {
+	if hasTag(r.Header.Get("If-None-Match"), tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -187,8 +185,8 @@ func (s *Sim) send(w http.ResponseWriter, r *http.Request, c *call, pretty, half
 	_, _ = w.Write(body)
 }
 
-// has reports whether an If-None-Match names a tag, in quotes or not.
-func has(header, tag string) bool {
+// hasTag reports whether an If-None-Match names a tag, in quotes or not.
+func hasTag(header, tag string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		one = strings.Trim(strings.TrimPrefix(strings.TrimSpace(one), "W/"), `"`)
 		if one == tag || one == "*" {
@@ -198,8 +196,8 @@ func has(header, tag string) bool {
 	return false
 }
 
-// unmodelled is the answer to what is not simulated. The real one may well have
-// it, so this is loud, and costs nothing.
+// unmodelled answers requests that are not simulated. The real API may support them, so the
+// error says so clearly. It costs nothing.
 func unmodelled(r *http.Request) *failure {
 	var names []string
 	for _, m := range methods {

@@ -1,13 +1,13 @@
 package youtubesim
 
-// statistics are a video's counts at a time. They only grow, by the minute.
+// statistics are the counts of a video at a time. They only grow, every minute.
 type statistics struct {
 	views, likes, comments uint64
 	hidesLikes, noComments bool
 }
 
-// powers are how many views a video will have had when it is very old, by its
-// luck: most a few thousand, some more than fit in 32 bits.
+// powers are the final views of a video, by its luck: mostly a few thousand, sometimes more
+// than fit in 32 bits.
 var powers = [...]uint64{900, 4_000, 9_000, 30_000, 70_000, 200_000, 600_000, 2_000_000, 8_000_000, 30_000_000, 120_000_000, 900_000_000, 8_000_000_000}
 
 func (v *video) statistics(at int64) statistics {
@@ -15,7 +15,7 @@ func (v *video) statistics(at int64) statistics {
 	r := v.roll(factViews)
 	luck := min(r%13, r>>8%17) // the best luck is rare
 	most := powers[luck] * (50 + r>>16%50) / 100
-	half := 60 + r>>24%(20*24*60) // the minutes until half of them have come
+	half := 60 + r>>24%(20*24*60) // minutes until it has half of them
 
 	ratio := v.roll(factRatio)
 	s := statistics{
@@ -28,7 +28,7 @@ func (v *video) statistics(at int64) statistics {
 	return s
 }
 
-// channelStatistics are a channel's counts at a time.
+// channelStatistics are the counts of a channel at a time.
 type channelStatistics struct {
 	views, subscribers, videos uint64
 	hidesSubscribers           bool

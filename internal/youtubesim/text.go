@@ -5,17 +5,18 @@ import (
 	"strings"
 )
 
-// word is the channel's topic in its language.
+// word returns the channel's topic in its language.
 func (c *channel) word() string { return c.language.topics[c.category*topicsEach+c.topic] }
 
 func pick(from []string, r uint64) string { return from[r%uint64(len(from))] }
 
-// title of the channel. Its number makes it unique, and findable by its handle.
+// title returns the title of the channel. Its number makes it unique and lets the handle
+// find it.
 func (c *channel) title() string {
 	return c.word() + " " + pick(c.language.phrases, c.key>>8)
 }
 
-// handle is what customUrl says; the number at its end is the channel's.
+// handle returns the customUrl of the channel, which ends with its number.
 func (c *channel) handle() string {
 	return "@" + languages[0].topics[c.category*topicsEach+c.topic] + "." + c.language.code + strconv.Itoa(c.index)
 }
@@ -24,7 +25,7 @@ func (c *channel) handle() string {
 // simulated channel, so that examples work against both.
 const wellKnown = "@GoogleDevelopers"
 
-// findHandle takes handles with and without the @.
+// findHandle finds a channel by its handle, with or without the @.
 func (w world) findHandle(handle string) (int, bool) {
 	handle = "@" + strings.TrimPrefix(handle, "@")
 	if strings.EqualFold(handle, wellKnown) {
@@ -65,7 +66,7 @@ func (v *video) appendTitle(b []byte) []byte {
 	return strconv.AppendInt(b, int64(v.number+1), 10)
 }
 
-// appendDescription writes a few lines, sometimes none.
+// appendDescription writes a few lines, or sometimes none.
 func (v *video) appendDescription(b []byte) []byte {
 	l, r := v.channel.language, v.roll(factDescription)
 	if r%15 == 0 {
@@ -83,7 +84,7 @@ func (v *video) appendDescription(b []byte) []byte {
 	return append(b, strings.ReplaceAll(v.channel.word(), " ", "")...)
 }
 
-// tags are those of the video; a third have none.
+// tags returns the tags of the video; a third have none.
 func (v *video) tags() []string {
 	l, r := v.channel.language, v.roll(factTags)
 	if r%3 == 0 {
@@ -97,7 +98,7 @@ func (v *video) tags() []string {
 	return tags
 }
 
-// lowered are the words of all languages by which topics are found.
+// lowered holds the words of all languages that find topics.
 var lowered = func() (all [len(languages)][len(categories) * topicsEach]string) {
 	for l := range languages {
 		for i, word := range languages[l].topics {
@@ -107,9 +108,9 @@ var lowered = func() (all [len(languages)][len(categories) * topicsEach]string) 
 	return all
 }()
 
-// topicOf finds what a search is about: a topic whose word, in any language, is
-// in the query; else the query decides by itself, since the upstream too finds
-// something for nearly everything.
+// topicOf returns the topic of a search: one whose word, in any language, is in the query,
+// or else one by the hash of the query, since the real API also finds something for nearly
+// every query.
 func (w world) topicOf(q string) (category, topic int) {
 	q = strings.ToLower(q)
 	best, length := -1, 0

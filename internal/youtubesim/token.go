@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 )
 
-// A page token says where the page begins, as of when the list is, and what was
-// asked; so that the pages of one walk fit together whatever the time between
-// them, and a token is good for its own request only.
+// A page token holds the start of the page, the time of the list and the request. So the
+// pages of a walk fit together however far apart they are, and a token is valid only for its
+// own request.
 type pageToken struct {
-	offset int64 // of the page's first item; for uploads, how many there have been shown
+	offset int64 // of the page's first item; for uploads, the number of items before it
 	number int64 // for uploads: the next video
-	at     int64 // the list is as of this time
+	at     int64 // time of the list
 	about  uint64
 }
 

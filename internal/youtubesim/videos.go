@@ -104,8 +104,7 @@ func (c *call) videosByID() *failure {
 	return nil
 }
 
-// find are the videos of ids that can be seen. The others are left out without a
-// word.
+// find returns the visible videos of ids. The others are left out without an error.
 func (c *call) find(ids []string) []video {
 	there := make([]video, 0, len(ids))
 	for _, id := range ids {
@@ -121,8 +120,7 @@ func (c *call) find(ids []string) []video {
 	return there
 }
 
-// videos writes a list of videos. What has vanished since the list was made is
-// missing from it.
+// videos writes a list of videos, without those that disappeared since the list was made.
 func (c *call) videos(next, prev string, total, size int, each func(show func(v *video))) {
 	c.envelope(next, prev, total, size, func() {
 		if !c.out.begin("items", '[') {
@@ -137,10 +135,10 @@ func (c *call) videos(next, prev string, total, size int, each func(show func(v 
 	})
 }
 
-// shown is what a video is for this call: faults may have changed it.
+// shown is a video in this answer: faults may have changed it.
 type shown struct {
 	broadcast string
-	premiere  bool // still to come
+	premiere  bool // upcoming
 	stats     statistics
 }
 
@@ -207,7 +205,7 @@ func (c *call) video(v *video, id string) {
 	}
 }
 
-// counts are those that may be hidden.
+// counts writes the counts, which may be hidden.
 func (c *call) counts(s statistics) {
 	if !s.hidesLikes {
 		c.out.count("likeCount", s.likes)
@@ -264,7 +262,7 @@ func (c *call) contentDetails(v *video, s shown) {
 	w, r := c.out, v.roll(factCaption)
 	switch {
 	case s.premiere:
-		// not known until it was shown
+		// not known until it starts
 	case v.kind() == live && s.broadcast != "none":
 		w.str("duration", "P0D")
 	default:

@@ -1,9 +1,9 @@
 package youtubesim
 
-// language is what titles and descriptions are made of. Each topic has a word for
-// it, so that a search in any language finds something; phrases hold what breaks
-// careless programs: quotes, ampersands, markup, emoji of several code points,
-// text from right to left, combining accents.
+// language holds the words of titles and descriptions. Each topic has a word, so that a
+// search in any language finds something. Phrases contain text that breaks careless
+// programs: quotes, ampersands, markup, emoji of several code points, right-to-left text and
+// combining accents.
 type language struct {
 	code    string
 	topics  [len(categories) * topicsEach]string // by category
@@ -11,7 +11,7 @@ type language struct {
 	about   []string // of descriptions
 }
 
-// topicsEach is how many topics a category has.
+// topicsEach is the number of topics of a category.
 const topicsEach = 2
 
 // The topics: song, concert; film, trailer; game, speedrun; football, tennis;

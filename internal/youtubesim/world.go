@@ -1,7 +1,7 @@
 package youtubesim
 
-// A world is all channels and videos there are. It stores nothing: each fact is
-// computed from the seed, what it is about, and the time.
+// A world is all channels and videos. It stores nothing: each fact is computed from the
+// seed, the object and the time.
 type world struct {
 	seed  uint64
 	shift uint64 // of the ids
@@ -13,7 +13,7 @@ func newWorld(seed uint64) world {
 	return w
 }
 
-// What a hash is for, so that no two facts share one.
+// The purposes of hashes, one for each fact.
 const (
 	ofIDs = iota + 1
 	ofVideoID
@@ -30,7 +30,7 @@ func (w world) hash(kind, a, b uint64) uint64 {
 	return mix64(mix64(mix64(w.seed+kind*factor1)+a) + b*factor2)
 }
 
-// hashText is for what comes as text. FNV-1a, then mixed.
+// hashText hashes a text: FNV-1a, then mixed.
 func (w world) hashText(kind uint64, s string) uint64 {
 	h := uint64(0xcbf29ce484222325)
 	for i := range len(s) {
@@ -39,24 +39,24 @@ func (w world) hashText(kind uint64, s string) uint64 {
 	return w.hash(kind, h, 0)
 }
 
-// Channels come in groups, one per region and category; charts and searches draw
-// on the group of their region and on that of the world. The number of a group is
-// a prime above a chart's length, so that a chart that walks through a group in
-// steps meets no channel twice.
+// Channels are in groups, one for each region and category. Charts and searches use the
+// group of their region and that of the world. The size of a group is a prime above the
+// length of a chart, so that a chart that walks through a group in steps meets no channel
+// twice.
 const (
 	groupSize = 509
 	channels  = (len(regionCodes) + 1) * len(categories) * groupSize
-	worldwide = len(regionCodes) // the region of channels that are seen everywhere
+	worldwide = len(regionCodes) // the region of channels that are visible everywhere
 )
 
 const (
 	hour  = 60 * 60
 	day   = 24 * hour
 	year  = 365 * day
-	begun = 1325376000 // 2012-01-01, before which there are no channels
+	begun = 1325376000 // 2012-01-01; no channel is older
 )
 
-// channel is what a channel is at any time.
+// channel holds the facts of a channel that never change.
 type channel struct {
 	world    world
 	index    int
@@ -66,7 +66,7 @@ type channel struct {
 	topic    int // within the category
 	key      uint64
 	started  int64 // when it uploaded its first video
-	every    int64 // one video in each such span of time
+	every    int64 // the time span for one video
 }
 
 func (w world) channel(index int) channel {
@@ -86,20 +86,20 @@ func (w world) channel(index int) channel {
 	return c
 }
 
-// group is the first channel of a region and category.
+// group returns the first channel of a region and category.
 func group(region, category int) int { return (region*len(categories) + category) * groupSize }
 
-// roll is a number of its own for each fact of a channel.
+// roll returns the random number of a fact of a channel.
 func (c *channel) roll(fact uint64) uint64 { return mix64(c.key + fact*factor1) }
 
-// publishedAt is when the number-th video was uploaded: somewhere in the first
-// three quarters of its span, so that they stay in order.
+// publishedAt returns when the number-th video was uploaded: in the first three quarters of
+// its span, so that videos stay in order.
 func (c *channel) publishedAt(number int) int64 {
 	jitter := mix64(c.key+uint64(number)*factor2) % uint64(c.every*3/4)
 	return c.started + int64(number)*c.every + int64(jitter)
 }
 
-// uploads is how many videos there have been by a time, deleted ones too.
+// uploads returns the number of videos by a time, with deleted ones.
 func (c *channel) uploads(at int64) int {
 	if at < c.started {
 		return 0
@@ -114,13 +114,13 @@ func (c *channel) uploads(at int64) int {
 	return number
 }
 
-// existed reports whether the channel was there by a time: a month before its
-// first video.
+// existed reports whether the channel existed at a time. It starts a month before its first
+// video.
 func (c *channel) existed(at int64) bool { return at >= c.createdAt() }
 
 func (c *channel) createdAt() int64 { return c.started - 30*day }
 
-// video is what a video is at any time.
+// video holds the facts of a video that never change.
 type video struct {
 	channel   *channel
 	number    int
@@ -135,12 +135,12 @@ func (c *channel) video(number int) video {
 	}
 }
 
-// roll is a number of its own for each fact of a video.
+// roll returns the random number of a fact of a video.
 func (v *video) roll(fact uint64) uint64 { return mix64(v.key + fact*factor1) }
 
 func (v *video) id() string { return v.channel.world.videoID(v.channel.index, v.number) }
 
-// The facts of a video that are rolled. The numbers are arbitrary.
+// The random facts of a video. The numbers are arbitrary.
 const (
 	factVanish uint64 = iota + 1
 	factVanishAt
@@ -160,8 +160,8 @@ const (
 	factLocation
 )
 
-// there reports whether the video can be seen: one in 40 is deleted or made
-// private between an hour and 60 days after it was published.
+// there reports whether the video is visible. One in 40 is deleted or made private between an
+// hour and 60 days after it was published.
 func (v *video) there(at int64) bool {
 	return at >= v.published && (v.roll(factVanish)%40 != 0 || at < v.published+hour+int64(v.roll(factVanishAt)%(60*day)))
 }
@@ -184,13 +184,12 @@ func (v *video) kind() int {
 	}
 }
 
-// starts is when a premiere or stream begins, hours to days after it was
-// announced.
+// starts returns when a premiere or stream starts, hours to days after it was announced.
 func (v *video) starts() int64 {
 	return (v.published + hour + int64(v.roll(factStart)%(6*day))) / 900 * 900
 }
 
-// ends is when it is over. Some streams never are.
+// ends returns when it ends. Some streams never end.
 func (v *video) ends() int64 {
 	switch {
 	case v.kind() == live && v.roll(factStart)>>32%6 == 0:
@@ -202,7 +201,7 @@ func (v *video) ends() int64 {
 	}
 }
 
-// broadcast is the state that snippets tell: none, upcoming or live.
+// broadcast returns the state in snippets: none, upcoming or live.
 func (v *video) broadcast(at int64) string {
 	switch {
 	case v.kind() == plain || at >= v.ends():
@@ -214,7 +213,7 @@ func (v *video) broadcast(at int64) string {
 	}
 }
 
-// length is the duration in seconds: shorts, songs, films, streams.
+// length returns the duration in seconds: of shorts, songs, films and streams.
 func (v *video) length() int64 {
 	r := v.roll(factLength)
 	if v.kind() == live {

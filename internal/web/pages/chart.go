@@ -1,0 +1,83 @@
+package pages
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/web/view"
+)
+
+// chart is the data of the template chart.html.
+type chart struct {
+	Page
+	Name       string
+	Feed       *region
+	Categories []region // the charts of the region
+	Entries    []entry
+	Problem    string
+}
+
+// entry is a place in a chart.
+type entry struct {
+	Rank                int
+	Title, Channel, URL string
+	Published           moment
+}
+
+// Region serves the chart of a region: /regions/{region}?category=.
+func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
+	name, category := strings.ToUpper(r.PathValue("region")), r.URL.Query().Get("category")
+	if category == "0" {
+		category = ""
+	}
+	src := b.sources()
+	s := b.read(r.Context(), &src)
+	p := &chart{Page: s.page("Chart of "+view.FeedName(name, category), true), Name: view.FeedName(name, category)}
+	for _, f := range s.regions() {
+		if f.Region != name || f.Job != "" {
+			continue
+		}
+		p.Categories = append(p.Categories, f)
+		if f.Category == category {
+			p.Feed = &f
+		}
+	}
+	if p.Feed == nil && s.unread == nil {
+		b.Problem(w, r, http.StatusNotFound, "No job fetches a chart of "+p.Name+", and none was fetched")
+		return
+	}
+	err := b.withTimeout(r.Context(), func(ctx context.Context) error { return p.load(ctx, s, src.Catalog, name, category) })
+	switch {
+	case errors.Is(err, catalog.ErrNotFound):
+		p.Problem = "The chart was never fetched completely. It is shown once all of its pages are fetched"
+	case err != nil:
+		b.log.Warn("show a chart", "region", name, "error", err)
+		p.Problem = "The catalog cannot be read now. To look for damage: ingestor doctor"
+	}
+	b.show(w, r, http.StatusOK, "chart", p)
+}
+
+// load reads the chart from the catalog.
+func (p *chart) load(ctx context.Context, s *state, c *catalog.Catalog, region, category string) error {
+	all, err := c.Chart(ctx, region, category)
+	if err != nil {
+		return err
+	}
+	for _, e := range all.Entries {
+		p.Entries = append(p.Entries, entry{e.Rank, e.Video.Title, e.Video.ChannelTitle, view.VideoURL(e.Video.ID), s.moment(e.Video.PublishedAt)})
+	}
+	return nil
+}
+
+// Problem serves an error page with this status. The text is a sentence without its full
+// stop.
+func (b *Board) Problem(w http.ResponseWriter, r *http.Request, status int, text string) {
+	s := &state{now: b.clock.Now()}
+	b.show(w, r, status, "problem", &struct {
+		Page
+		Says string
+	}{s.page(http.StatusText(status), false), text})
+}

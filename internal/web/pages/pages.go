@@ -1,0 +1,86 @@
+// Package pages serves HTML pages that show people the quota and the runs. The server
+// renders them. They work without JavaScript and load nothing from other hosts.
+//
+// A page is made in three steps. It reads the ledger and the catalog once (state.go). Each
+// section turns a part of that into words and numbers (verdict.go, pool.go, region.go,
+// run.go). Templates turn these into HTML and escape all text, titles of videos too.
+//
+// A page is served whatever fails below it, and says what could not be read.
+package pages
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Options are the settings of [New]. Only Timeout may be zero.
+type Options struct {
+	Clock  quota.Clock
+	Log    *slog.Logger
+	MaxAge time.Duration // an older chart is stale
+
+	// Timeout bounds the wait for the ledger, and that for the catalog; zero is 3s.
+	Timeout time.Duration
+}
+
+// Board serves the pages.
+type Board struct {
+	sources func() view.Sources
+	clock   quota.Clock
+	log     *slog.Logger
+	maxAge  time.Duration
+	timeout time.Duration
+}
+
+// New returns a board that calls sources once for each page and shows them.
+func New(sources func() view.Sources, o *Options) *Board {
+	b := &Board{sources: sources, clock: o.Clock, log: o.Log, maxAge: o.MaxAge, timeout: o.Timeout}
+	if b.timeout == 0 {
+		b.timeout = 3 * time.Second
+	}
+	return b
+}
+
+// Home serves the first page: /, or /?by=method to group spend by method.
+func (b *Board) Home(w http.ResponseWriter, r *http.Request) {
+	by := byJob
+	if r.URL.Query().Get("by") == string(byMethod) {
+		by = byMethod
+	}
+	src := b.sources()
+	s := b.read(r.Context(), &src)
+	b.show(w, r, http.StatusOK, "home", &home{
+		Page:    s.page("How the quota stands", true),
+		Verdict: s.verdict(),
+		Notes:   s.notes(),
+		By:      by,
+		Pools:   s.poolSections(by),
+		Unused:  s.unused(),
+		Regions: s.regionTable(s.regions()),
+		Runs:    s.timeline(),
+	})
+}
+
+// home is the data of the template home.html.
+type home struct {
+	Page
+	Verdict verdict
+	Notes   []note
+	By      grouping
+	Pools   []poolSection
+	Unused  []string
+	Regions *table
+	Runs    timeline
+}
+
+// withTimeout runs ask with the timeout of a page.
+func (b *Board) withTimeout(ctx context.Context, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
+	return ask(ctx)
+}

@@ -1,0 +1,311 @@
+package pages_test
+
+import (
+	"context"
+	"html"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/web/pages"
+	"github.com/headroom-quota/headroom/internal/web/view"
+	"github.com/headroom-quota/headroom/internal/web/viewtest"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/redisstore"
+)
+
+var (
+	tags   = regexp.MustCompile(`<[^>]*>`)
+	blanks = regexp.MustCompile(`\s+`)
+)
+
+// rig is the pages over the sources of a [viewtest.Rig].
+type rig struct {
+	*viewtest.Rig
+	src view.Sources // what the pages show
+	mux *http.ServeMux
+}
+
+// newRig returns pages of sources with these price book entries and jobs; nil is hourly.
+func newRig(t testing.TB, prices string, config *ingest.Config) *rig {
+	t.Helper()
+	return pagesOf(viewtest.New(t, &viewtest.Options{Prices: prices, Config: config}))
+}
+
+func pagesOf(under *viewtest.Rig) *rig {
+	r := &rig{Rig: under, src: under.Sources(), mux: http.NewServeMux()}
+	b := pages.New(func() view.Sources { return r.src }, &pages.Options{
+		Clock: r.Clock, Log: slog.New(slog.DiscardHandler), MaxAge: 26 * time.Hour,
+	})
+	r.mux.HandleFunc("GET /{$}", b.Home)
+	r.mux.HandleFunc("GET /search", b.Search)
+	r.mux.HandleFunc("GET /regions/{region}", b.Region)
+	r.mux.HandleFunc("GET /static/{name}", b.Static)
+	return r
+}
+
+// ask makes a request; headers are pairs of name and value.
+func (r *rig) ask(path string, headers ...string) *httptest.ResponseRecorder {
+	r.Helper()
+	req := httptest.NewRequestWithContext(r.Context(), "GET", path, http.NoBody)
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	r.mux.ServeHTTP(w, req)
+	return w
+}
+
+// page asks for a page and returns its HTML and the text a person reads.
+func (r *rig) page(path string) (source, text string) {
+	r.Helper()
+	a := r.ask(path)
+	if a.Code != http.StatusOK || a.Header().Get("Content-Type") != "text/html; charset=utf-8" {
+		r.Fatalf("%s: %d, %s", path, a.Code, a.Header().Get("Content-Type"))
+	}
+	text = blanks.ReplaceAllString(html.UnescapeString(tags.ReplaceAllString(a.Body.String(), " ")), " ")
+	return a.Body.String(), strings.NewReplacer(" , ", ", ", " : ", ": ", " . ", ". ").Replace(text)
+}
+
+// reads fails unless a page says all of these.
+func (r *rig) reads(path string, want ...string) {
+	r.Helper()
+	_, text := r.page(path)
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			r.Errorf("%s does not say %q:\n%s", path, w, text)
+		}
+	}
+}
+
+func TestTheFirstScreenAnswers(t *testing.T) {
+	r := newRig(t, "", nil)
+	r.Run("retention")
+	r.Run("trending")
+	r.reads("/", "The next run, trending at 20:15 UTC (in 15 min), can start: it needs about 4 units, and 9,496 are left of youtube/units",
+		"No pool is shut, the ledger and the catalog answer, and every chart is fresh")
+}
+
+func TestNothingCanGo(t *testing.T) {
+	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 4, headroom: 0}}}}", nil)
+	r.Run("trending")
+	r.reads("/", "No run can start before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h)",
+		"Spent in the last 24 hours: trending 4.",
+		"retention and trending cannot start before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h)") // one note of both
+}
+
+func TestARunThatCanGoInPart(t *testing.T) {
+	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 7, headroom: 1}}}}", nil)
+	r.Run("trending")
+	r.reads("/", "can start but not finish: it needs about 4 units, and 2 are left of youtube/units in 24h", "The rest is deferred",
+		"It does not fit: trending at 20:15 UTC (in 15 min) is the first run that lacks units")
+}
+
+// TestOneRunCanGoOthersCannot: that the next run draws on another account must not hide
+// that the others wait.
+func TestOneRunCanGoOthersCannot(t *testing.T) {
+	config := viewtest.Hourly()
+	config.Jobs["elsewhere"] = ingest.Job{Kind: ingest.Trending, Account: "second", Cron: "5 * * * *", Pages: 1}
+	r := newRig(t, "upstreams: {youtube: {accounts: {default: {}, second: {}}, pools: {units: {quota: 4, headroom: 0}}}}", config)
+	r.Run("elsewhere")
+	r.Run("trending")
+	r.reads("/", "It can start, others cannot The next run, elsewhere at 20:05 UTC (in 5 min), can start",
+		"trending and retention cannot start before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h).", "Spent in the last 24 hours: trending 4.")
+}
+
+// TestTheMorningAfter: at midnight in California the day begins anew, but what was used
+// yesterday still counts in 24h.
+func TestTheMorningAfter(t *testing.T) {
+	config := viewtest.Hourly()
+	job := config.Jobs["trending"]
+	job.Cron = "15 9 * * *"
+	config.Jobs["trending"] = job
+	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 4, headroom: 0}}}}", config)
+	r.Run("trending")
+	r.reads("/", "all at 08:01 UTC tomorrow (in 12 h), 1 min after the reset, as clocks differ")
+	r.Clock.Advance(12*time.Hour + 30*time.Minute)
+	r.reads("/", "0 of 4 used today in Los Angeles", "4 of 4 used in 24h",
+		"It does not fit: trending at 09:15 UTC (in 45 min) is the first run that lacks units in 24h")
+}
+
+func TestAPoolThatWillNotLast(t *testing.T) {
+	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 10, headroom: 0}}}}", nil)
+	r.Run("trending")
+	r.reads("/", "It can start", "youtube/units will not last until 08:00 UTC tomorrow (in 12 h): trending at 21:15 UTC (in 1 h 15 min) is the first run that lacks units")
+}
+
+func TestWhoSpentItIsNotARun(t *testing.T) {
+	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 124, headroom: 0}}}}", nil)
+	r.Run("trending")
+	_, err := r.Ledger.Adjust(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, 120, "tried things out")
+	r.Must(err)
+	r.reads("/", "Nothing can start", "Spent in the last 24 hours: trending 4, callers other than runs 120.",
+		"Callers other than runs used 120 more, at hours that are not recorded")
+}
+
+func TestARunThatNobodyMade(t *testing.T) {
+	r := newRig(t, "", nil)
+	r.Run("trending")
+	r.Clock.Advance(30 * time.Minute)
+	r.reads("/", "It could start", "It was due at 20:15 UTC (15 min ago) and has not run")
+	run, err := r.Catalog.Begin(t.Context(), catalog.Start{Job: "trending", Scheduled: viewtest.Noon.Add(15 * time.Minute)})
+	r.Must(err)
+	r.reads("/", "It can start", "trending has been running since 20:30 UTC (now), with 0 units so far")
+	r.Must(run.EndWork(t.Context(), "DE", "DE", catalog.Outcome{State: catalog.Failed, Error: "503"}))
+	r.Must(run.End(t.Context(), catalog.Outcome{State: catalog.Failed}))
+	r.reads("/", "The last run of trending, 20:30 UTC (now), failed for DE: 503")
+}
+
+func TestARunThatCanNeverGo(t *testing.T) {
+	config := viewtest.Hourly()
+	job := config.Jobs["trending"]
+	job.Class = "backfill" // leaves 30% free
+	config.Jobs["trending"] = job
+	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 400, headroom: 0}}, methods: {videos.list: 300}}}", config)
+	r.reads("/", "It cannot start", "can never start: its class may use 280 of youtube/units, and its first call costs more")
+}
+
+func TestABlockInPlainWords(t *testing.T) {
+	r := newRig(t, "", nil)
+	r.Run("trending")
+	pool := quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}
+	r.Must(r.Ledger.Block(t.Context(), pool, viewtest.Noon.Add(2*time.Hour), "quotaExceeded <b>"))
+	r.reads("/", "youtube/units is shut by the upstream for everybody until 22:00 UTC (in 2 h) (quotaExceeded <b>). It opens by itself")
+	r.Must(r.Ledger.Block(t.Context(), pool, viewtest.Noon.Add(3*time.Hour), quota.ByHand("the console says so")))
+	r.reads("/", "youtube/units is shut by hand for everybody until 23:00 UTC (in 3 h) (the console says so). It opens by itself",
+		"cannot start before 23:00 UTC (in 3 h): youtube/units is shut by hand (the console says so)")
+	if source, _ := r.page("/"); strings.Contains(source, "the upstream has") || strings.Contains(source, "by the upstream") {
+		t.Error("it says that the upstream has shut what a person has")
+	}
+}
+
+func TestPagesInAnOutage(t *testing.T) {
+	r := newRig(t, "", nil)
+	r.Run("trending")
+	servers, err := redisstore.Dial("redis://127.0.0.1:1")
+	r.Must(err)
+	defer servers.Close()
+	store, err := redisstore.New(servers, nil)
+	r.Must(err)
+	lost, err := quota.New(r.Book(""), store, &quota.Options{Clock: r.Clock})
+	r.Must(err)
+	r.src.Ledger = lost
+	r.reads("/", "It is not known whether the next run, trending at 20:15 UTC (in 15 min), can start: the ledger cannot be reached",
+		"Until then its calls (videos.list) are admitted within a small allowance", "The state of the pools is not known: the ledger cannot be reached. The catalog still has the history of runs", "The remaining units are not known now", "trending 4 100%", "20:00 UTC (now) 100")
+	if source, _ := r.page("/"); strings.Contains(source, "127.0.0.1:1") {
+		t.Error("it tells the address of the ledger")
+	}
+}
+
+func TestPagesOfALedgerThatForgot(t *testing.T) {
+	r := newRig(t, "", nil)
+	r.Run("trending")
+	forgot := func(context.Context) error {
+		return &quota.ForgottenError{Pool: quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, Born: viewtest.Noon.Add(-time.Hour)}
+	}
+	r.Store.Before.Store(&forgot)
+	r.reads("/", "It is not known whether the next run, trending at 20:15 UTC (in 15 min), can start: the ledger has forgotten what was spent of youtube/units since 19:00 UTC (1 h ago)",
+		"Look up today's usage in the upstream's console, then run: ingestor quota adjust youtube/units UNITS --reason TEXT")
+}
+
+func TestPagesWithoutACatalog(t *testing.T) {
+	r := newRig(t, "", nil)
+	r.Run("trending")
+	r.Must(r.Catalog.Close())
+	r.reads("/", "The catalog cannot be read", "can start", "4 of 9,500 used in 24h")
+	r.reads("/search?q=x", "The catalog cannot be read now")
+	r.reads("/regions/DE", "The catalog cannot be read now")
+}
+
+func TestTheDayOfAPool(t *testing.T) {
+	r := pagesOf(viewtest.NewDay(t))
+	r.reads("/", "news resumes by itself at 21:51 UTC", "youtube/searches is used up (27 of 27 in 24h)", "used up", "It does not fit",
+		"DE news 12:50 UTC (7 h 50 min ago) fresh", "US/10 16:45 UTC (3 h 55 min ago) 199 fresh", "Not in use: youtube/uploads")
+	source, _ := r.page("/?by=method")
+	for _, want := range []string{"Units of youtube/units by method in the last 24 hours", `12:00 UTC: 16 units of videos.list`} {
+		if !strings.Contains(source, want) {
+			t.Errorf("there is no %q", want)
+		}
+	}
+}
+
+// TestTitlesAreHostile: a title of any text adds no elements to a page.
+func TestTitlesAreHostile(t *testing.T) {
+	r := newRig(t, "", nil)
+	r.FetchHostile()
+	for _, path := range []string{"/", "/regions/GB", "/search?q=sayonara", "/search?q=" + "%3Cscript%3E%22%27"} {
+		source, text := r.page(path)
+		if n := strings.Count(source, "<script"); n != 1 {
+			t.Errorf("%s has %d scripts", path, n)
+		}
+		for _, never := range []string{"<img", "onerror=\"", "style=", "javascript:"} {
+			if strings.Contains(source, never) {
+				t.Errorf("%s has %s", path, never)
+			}
+		}
+		if !strings.Contains(path, "q=%") && !strings.Contains(text, `document.title="taken"`) {
+			t.Errorf("%s does not show the title", path)
+		}
+	}
+}
+
+func TestPagesAreStrict(t *testing.T) {
+	r := newRig(t, "", nil)
+	for path, status := range map[string]int{
+		"/": 200, "/?by=method": 200, "/?by=nonsense": 200, "/search": 200, "/search?q=a&cursor=%ff": 200, "/regions/us": 200,
+		"/regions/XX": 404, "/regions/%3Cb%3E": 404, "/static/nothing": 404, "/static/dashboard.css": 200, "/static/dashboard.js": 200,
+	} {
+		a := r.ask(path)
+		if a.Code != status {
+			t.Errorf("%s: %d", path, a.Code)
+		}
+		policy := a.Header().Get("Content-Security-Policy")
+		if strings.HasPrefix(path, "/static/") && status == 200 {
+			continue // the server sets a policy for every answer
+		}
+		if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: its policy is %q", path, policy)
+		}
+	}
+	tag := r.ask("/").Header().Get("ETag")
+	if a := r.ask("/", "If-None-Match", tag); a.Code != http.StatusNotModified || a.Body.Len() > 0 {
+		t.Errorf("the same page is sent again: %d", a.Code)
+	}
+	r.Run("trending")
+	if a := r.ask("/", "If-None-Match", tag); a.Code != http.StatusOK {
+		t.Errorf("another page is not sent: %d", a.Code)
+	}
+}
+
+func TestSearchPageByPage(t *testing.T) {
+	r := newRig(t, "", nil)
+	r.Run("trending")
+	more := regexp.MustCompile(`class="more" href="([^"]+)"`)
+	seen, path := map[string]bool{}, "/search?q=the"
+	for range 3 {
+		source, _ := r.page(path)
+		for _, link := range regexp.MustCompile(`https://youtu.be/[^"]+`).FindAllString(source, -1) {
+			if seen[link] {
+				t.Errorf("%s is there twice", link)
+			}
+			seen[link] = true
+		}
+		if path == "/search?q=the" && !strings.Contains(strings.ToLower(source), "<mark>the") {
+			t.Error("nothing is marked")
+		}
+		next := more.FindStringSubmatch(source)
+		if next == nil {
+			break
+		}
+		path = html.UnescapeString(next[1])
+	}
+	if len(seen) == 0 {
+		t.Error("nothing was found")
+	}
+}

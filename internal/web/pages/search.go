@@ -1,0 +1,72 @@
+package pages
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/web/view"
+)
+
+// found is the data of the template search.html.
+type found struct {
+	Page
+	Query   string
+	Region  string
+	Regions []string
+	Hits    []hit
+	More    string // address of the next page
+	Problem string
+	Asked   bool
+}
+
+// hit is a video, with the words that were searched for marked.
+type hit struct {
+	Title, Channel, Snippet catalog.Marked
+	URL                     string
+	Published               moment
+}
+
+// Search serves a page of results: /search?q=&region=&cursor=.
+func (b *Board) Search(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	s := &state{now: b.clock.Now()}
+	p := &found{Page: s.page("Search", false), Region: strings.ToUpper(q.Get("region"))}
+	p.Query, p.Searching = q.Get("q"), true
+	p.Asked = strings.TrimSpace(p.Query) != ""
+	src := b.sources()
+	p.Regions = view.Regions(nil, src.Jobs)
+	if i, there := slices.BinarySearch(p.Regions, p.Region); p.Region != "" && !there {
+		p.Regions = slices.Insert(p.Regions, i, p.Region)
+	}
+	if p.Asked {
+		err := b.withTimeout(r.Context(), func(ctx context.Context) error { return p.find(ctx, s, src.Catalog, q.Get("cursor")) })
+		switch {
+		case errors.Is(err, catalog.ErrBadCursor):
+			p.Problem = "The address of this page of results is invalid. Search again from the start"
+		case err != nil:
+			b.log.Warn("search", "error", err)
+			p.Problem = "The catalog cannot be read now. To look for damage: ingestor doctor"
+		}
+	}
+	b.show(w, r, http.StatusOK, "search", p)
+}
+
+// find searches the catalog.
+func (p *found) find(ctx context.Context, s *state, c *catalog.Catalog, cursor string) error {
+	results, err := c.Search(ctx, catalog.Query{Text: p.Query, Region: p.Region, Cursor: cursor})
+	if err != nil {
+		return err
+	}
+	for _, h := range results.Hits {
+		p.Hits = append(p.Hits, hit{h.Title, h.Channel, h.Snippet, view.VideoURL(h.Video.ID), s.moment(h.Video.PublishedAt)})
+	}
+	if results.Cursor != "" {
+		p.More = "/search?" + url.Values{"q": {p.Query}, "region": {p.Region}, "cursor": {results.Cursor}}.Encode()
+	}
+	return nil
+}

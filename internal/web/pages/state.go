@@ -1,0 +1,136 @@
+package pages
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// day is how much of the past a page shows. A window of 24h counts units a little longer
+// than that, by its precision: slack adds as much to the runs that are read.
+const (
+	day   = 24 * time.Hour
+	slack = 2 * time.Minute
+)
+
+// state is the state of the ledger and the catalog, read once for a page.
+type state struct {
+	now    time.Time
+	maxAge time.Duration
+	book   *quota.Book
+	jobs   []*job
+
+	pools  []quota.Usage
+	spend  []quota.Spent // of the days in the last 24 hours, by pool, job and method
+	outage error         // why the ledger could not be read
+
+	feeds   []view.Feed
+	runs    []catalog.RunRecord // of the last 24 hours, the latest first
+	unread  error               // why the catalog could not be read
+	partial bool                // whether the oldest runs are left out
+}
+
+// read reads the ledger and the catalog. An error stays in the state, for the page to say.
+func (b *Board) read(ctx context.Context, src *view.Sources) *state {
+	s := &state{now: b.clock.Now(), maxAge: b.maxAge, book: src.Ledger.Book()}
+	for _, j := range src.Jobs {
+		s.jobs = append(s.jobs, s.newJob(j))
+	}
+	s.outage = b.withTimeout(ctx, func(ctx context.Context) error { return s.readLedger(ctx, src.Ledger) })
+	s.unread = b.withTimeout(ctx, func(ctx context.Context) error { return s.readCatalog(ctx, src) })
+	if s.outage != nil {
+		s.pools, s.spend = s.poolsOfJobs(), nil
+	}
+	if ctx.Err() == nil {
+		if s.outage != nil {
+			b.log.Warn("show the pools", "error", s.outage)
+		}
+		if s.unread != nil {
+			b.log.Warn("show the catalog", "error", s.unread)
+		}
+	}
+	return s
+}
+
+func (s *state) readLedger(ctx context.Context, l *quota.Ledger) (err error) {
+	if s.pools, err = l.Usage(ctx, "", ""); err != nil {
+		return err
+	}
+	s.spend, err = l.Spend(ctx, quota.SpendQuery{Since: s.now.Add(-day)}, quota.ByAccount, quota.ByJob, quota.ByMethod)
+	return err
+}
+
+func (s *state) readCatalog(ctx context.Context, src *view.Sources) error {
+	feeds, err := src.Catalog.Feeds(ctx)
+	if err != nil {
+		return fmt.Errorf("read the feeds: %w", err)
+	}
+	s.feeds = view.Feeds(feeds, src.Jobs, s.now, s.maxAge)
+	if err := s.readRuns(ctx, src.Catalog); err != nil {
+		return err
+	}
+	for _, j := range s.jobs {
+		if err := j.read(ctx, src, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxRuns bounds the runs of a page: more than one a minute.
+const maxRuns = 2000
+
+// readRuns reads the runs of the last 24 hours.
+func (s *state) readRuns(ctx context.Context, c *catalog.Catalog) error {
+	const page = 100
+	since := s.now.Add(-day - slack)
+	for before := int64(0); len(s.runs) < maxRuns; {
+		all, err := c.Runs(ctx, catalog.RunsQuery{Before: before, Limit: page})
+		if err != nil {
+			return fmt.Errorf("read the runs: %w", err)
+		}
+		past := 0
+		for _, r := range all {
+			if before = r.ID; !r.EndedAt.IsZero() && r.EndedAt.Before(since) || r.EndedAt.IsZero() && r.StartedAt.Before(since) {
+				past++
+				continue
+			}
+			s.runs = append(s.runs, r)
+		}
+		if len(all) < page || past == len(all) {
+			return nil
+		}
+	}
+	s.partial = true
+	return nil
+}
+
+// pool returns the usage of a pool, or nil if the price book has none of that name.
+func (s *state) pool(name string) *quota.Usage {
+	for i := range s.pools {
+		if s.pools[i].Pool.String() == name {
+			return &s.pools[i]
+		}
+	}
+	return nil
+}
+
+// open reports whether a pool is known to be open.
+func (s *state) open(name string) bool {
+	u := s.pool(name)
+	return u != nil && s.outage == nil && !u.Blocked.After(u.Now)
+}
+
+// job returns a configured job, or nil.
+func (s *state) job(name string) *job {
+	for _, j := range s.jobs {
+		if j.Name == name {
+			return j
+		}
+	}
+	return nil
+}

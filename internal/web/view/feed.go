@@ -1,0 +1,180 @@
+package view
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+)
+
+// The states of a feed.
+const (
+	Fresh   = "fresh"
+	Stale   = "stale"
+	Missing = "missing"
+)
+
+// Feed says how fresh a chart is.
+type Feed struct {
+	Region     string     `json:"region"`
+	Category   string     `json:"category"`
+	FetchedAt  *time.Time `json:"fetched_at"`
+	AgeSeconds *int64     `json:"age_seconds"`
+	Videos     int        `json:"videos"`
+	Pending    int        `json:"pending"` // videos of the next chart, which is incomplete
+	Wanted     bool       `json:"wanted"`  // whether a job fetches it
+	State      string     `json:"state"`
+}
+
+// Name returns the name of the chart: see [FeedName].
+func (f *Feed) Name() string { return FeedName(f.Region, f.Category) }
+
+// FeedName returns the name of a chart, which is also that of the work that fetches it: US
+// or, of one category, US/10.
+func FeedName(region, category string) string {
+	if category == "" {
+		return region
+	}
+	return region + "/" + category
+}
+
+// Feeds returns the feeds of a catalog and those that jobs fetch, sorted by name. A feed
+// that is older than maxAge is stale.
+func Feeds(feeds []catalog.Feed, jobs []*ingest.Job, now time.Time, maxAge time.Duration) []Feed {
+	wanted := wantedFeeds(jobs)
+	all := slices.Clone(feeds)
+	for _, w := range wanted {
+		if !slices.ContainsFunc(all, same(w)) {
+			all = append(all, w)
+		}
+	}
+	views := make([]Feed, 0, len(all))
+	for _, f := range all {
+		v := Feed{
+			Region: f.Region, Category: f.Category, Videos: f.Entries, Pending: f.Pending, Wanted: slices.ContainsFunc(wanted, same(f)),
+		}
+		v.age(f.FetchedAt, now, maxAge)
+		views = append(views, v)
+	}
+	slices.SortStableFunc(views, func(a, b Feed) int { return strings.Compare(a.Name(), b.Name()) })
+	return views
+}
+
+var feedColumns = []column[Feed]{
+	{Column{Name: "region"}, func(f *Feed) any { return f.Name() }},
+	{Column{Name: "fetched"}, func(f *Feed) any {
+		if f.FetchedAt == nil {
+			return "never"
+		}
+		return *f.FetchedAt
+	}},
+	{Column{Name: "age", Number: true, Terminal: true}, func(f *Feed) any { // pages show it with the time
+		if f.AgeSeconds == nil {
+			return nil
+		}
+		return time.Duration(*f.AgeSeconds) * time.Second
+	}},
+	{Column{Name: "videos", Number: true}, func(f *Feed) any { return number(f.Videos) }},
+	{Column{Name: "pending", Number: true}, func(f *Feed) any { return number(f.Pending) }},
+	{Column{Name: "state"}, func(f *Feed) any { return f.Standing() }},
+}
+
+// Standing returns the state of the feed as a cell.
+func (f *Feed) Standing() State {
+	if !f.Wanted {
+		return State{Good, f.State, "no job fetches it"}
+	}
+	return State{Level: map[string]Level{Fresh: Good, Stale: Warn, Missing: Bad}[f.State], Text: f.State}
+}
+
+// SearchFeed returns how fresh the searches of a job are in a region, as a feed.
+func SearchFeed(f ingest.Freshness, now time.Time, maxAge time.Duration) Feed {
+	v := Feed{Region: f.Region, Wanted: true}
+	v.age(f.CompletedAt, now, maxAge)
+	return v
+}
+
+// age sets the time, the age and the state of a feed.
+func (f *Feed) age(fetched, now time.Time, maxAge time.Duration) {
+	f.FetchedAt, f.State = Instant(fetched), Fresh
+	if fetched.IsZero() {
+		f.State = Missing
+		return
+	}
+	age := int64(now.Sub(fetched) / time.Second)
+	f.AgeSeconds = &age
+	if now.Sub(fetched) > maxAge {
+		f.State = Stale
+	}
+}
+
+// FeedTable returns a row for each feed.
+func FeedTable(all []Feed) Table { return table(feedColumns, all) }
+
+// Complete names the feeds that were fetched completely, sorted and each once.
+func Complete(all []Feed) (names []string) {
+	for i := range all {
+		if all[i].State != Missing {
+			names = append(names, all[i].Name())
+		}
+	}
+	return names
+}
+
+// Regions names the regions of feeds and of jobs, sorted and each once.
+func Regions(feeds []Feed, jobs []*ingest.Job) (names []string) {
+	for i := range feeds {
+		names = append(names, feeds[i].Region)
+	}
+	for _, j := range jobs {
+		names = append(names, j.Regions...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// JobNames names jobs, in their order.
+func JobNames(jobs []*ingest.Job) (names []string) {
+	for _, j := range jobs {
+		names = append(names, j.Name)
+	}
+	return names
+}
+
+// Late names the feeds that jobs fetch and that are stale or missing.
+func Late(feeds []Feed) (names []string) {
+	for _, f := range feeds {
+		if f.Wanted && f.State != Fresh {
+			names = append(names, f.Name())
+		}
+	}
+	return names
+}
+
+func same(f catalog.Feed) func(catalog.Feed) bool {
+	return func(g catalog.Feed) bool { return f.Region == g.Region && f.Category == g.Category }
+}
+
+// wantedFeeds returns the charts that jobs fetch, with categories as the catalog writes
+// them.
+func wantedFeeds(jobs []*ingest.Job) []catalog.Feed {
+	var all []catalog.Feed
+	for _, j := range jobs {
+		if j.Kind != ingest.Trending {
+			continue
+		}
+		for _, region := range j.Regions {
+			for _, category := range j.Categories {
+				if category == "0" {
+					category = ""
+				}
+				if f := (catalog.Feed{Region: region, Category: category}); !slices.ContainsFunc(all, same(f)) {
+					all = append(all, f)
+				}
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,35 @@
+package view
+
+import "github.com/headroom-quota/headroom/ingest/catalog"
+
+// Hit is a video that a search found.
+type Hit struct {
+	Video   Video          `json:"video"`
+	URL     string         `json:"url"`
+	Title   catalog.Marked `json:"title"`
+	Channel catalog.Marked `json:"channel"`
+	Snippet catalog.Marked `json:"snippet"`
+}
+
+// Hits are the results of a search, the best first.
+type Hits struct {
+	Hits   []Hit  `json:"hits"`
+	Cursor string `json:"cursor,omitempty"` // asks for the next hits; empty if there are none
+}
+
+// Found returns the results of a search for JSON.
+func Found(r catalog.Results) Hits {
+	v := Hits{Hits: []Hit{}, Cursor: r.Cursor}
+	for _, h := range r.Hits {
+		v.Hits = append(v.Hits, Hit{OneVideo(h.Video), VideoURL(h.Video.ID), marked(h.Title), marked(h.Channel), marked(h.Snippet)})
+	}
+	return v
+}
+
+// marked returns an empty list for nil, so that JSON has [] and not null.
+func marked(m catalog.Marked) catalog.Marked {
+	if m == nil {
+		return catalog.Marked{}
+	}
+	return m
+}

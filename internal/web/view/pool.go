@@ -1,0 +1,78 @@
+package view
+
+import (
+	"strings"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Pool is the state of a pool.
+type Pool struct {
+	Pool    string     `json:"pool"`
+	Known   bool       `json:"known"` // whether anything was spent of it that may still count
+	Blocked *time.Time `json:"blocked_until"`
+	// BlockedBy says who shut it: see [quota.Blocker].
+	BlockedBy quota.Blocker `json:"blocked_by,omitempty"`
+	Reason    string        `json:"reason,omitempty"`
+	Windows   []Window      `json:"windows"`
+	LedgerAt  time.Time     `json:"ledger_time"`
+}
+
+// Window is the state of a window of a pool.
+type Window struct {
+	Window    string     `json:"window"`
+	Used      int64      `json:"used"`
+	Limit     int64      `json:"limit"`
+	Remaining int64      `json:"remaining"`
+	Quota     int64      `json:"quota"`
+	Headroom  int64      `json:"headroom"`
+	NextUnits int64      `json:"next_units"`
+	NextAt    *time.Time `json:"next_at"`
+	ResetAt   *time.Time `json:"reset_at"`
+}
+
+// Pools returns the usage of pools for JSON.
+func Pools(all []quota.Usage) []Pool {
+	views := make([]Pool, 0, len(all))
+	for _, u := range all {
+		views = append(views, pool(u))
+	}
+	return views
+}
+
+func pool(u quota.Usage) Pool {
+	p := Pool{Pool: u.Pool.String(), Known: u.Known, LedgerAt: u.Now.UTC()}
+	if u.Blocked.After(u.Now) {
+		p.Blocked, p.BlockedBy, p.Reason = Instant(u.Blocked), u.BlockedBy, u.Reason
+	}
+	for _, w := range u.Allowances {
+		v := Window{
+			Window: w.Window, Used: w.Used, Limit: w.Limit, Remaining: w.Remaining,
+			Quota: w.Quota, Headroom: w.Headroom, NextUnits: w.NextUnits,
+		}
+		if w.NextUnits > 0 {
+			v.NextAt = Instant(w.NextAt)
+		}
+		if w.Used > 0 || strings.Contains(w.Window, " ") { // a calendar window always has one
+			v.ResetAt = Instant(w.ResetAt)
+		}
+		p.Windows = append(p.Windows, v)
+	}
+	return p
+}
+
+// Shut returns "is shut by hand", "is shut by the upstream", or "is shut".
+func Shut(by quota.Blocker) string { return strings.TrimSpace("is shut " + by.Words()) }
+
+// Name returns the name of window i for people. It leaves out the zone of a calendar
+// window unless another window of the pool has the same period.
+func (p *Pool) Name(i int) string {
+	name, _, _ := strings.Cut(p.Windows[i].Window, " ")
+	for j, w := range p.Windows {
+		if other, _, _ := strings.Cut(w.Window, " "); j != i && other == name {
+			return p.Windows[i].Window
+		}
+	}
+	return name
+}

@@ -1,0 +1,117 @@
+package view
+
+import (
+	"fmt"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+)
+
+// Runs returns the history of runs for JSON, where lists are never null.
+func Runs(all []catalog.RunRecord) []catalog.RunRecord {
+	if all == nil {
+		all = []catalog.RunRecord{}
+	}
+	for i := range all {
+		if all[i].Work == nil {
+			all[i].Work = []catalog.WorkRecord{}
+		}
+	}
+	return all
+}
+
+// Total returns the sums of the work of a run.
+func Total(r *catalog.RunRecord) (sum catalog.WorkRecord) {
+	for _, w := range r.Work {
+		sum.Pages += w.Pages
+		sum.Units += w.Units
+		sum.New += w.New
+		sum.Updated += w.Updated
+	}
+	return sum
+}
+
+// runRow is a run with the sums of its work.
+type runRow struct {
+	*catalog.RunRecord
+	sum catalog.WorkRecord
+}
+
+var runColumns = []column[runRow]{
+	{Column{Name: "run", Number: true, Terminal: true}, func(r *runRow) any { return r.ID }},
+	{Column{Name: "job", Long: true}, func(r *runRow) any { return r.Job }},
+	{Column{Name: "started"}, func(r *runRow) any { return r.StartedAt }},
+	{Column{Name: "took", Number: true}, func(r *runRow) any {
+		if r.EndedAt.IsZero() {
+			return nil
+		}
+		return r.EndedAt.Sub(r.StartedAt)
+	}},
+	{Column{Name: "state"}, func(r *runRow) any { return StateOf(r.State) }},
+	{Column{Name: "pages", Number: true, Spare: true}, func(r *runRow) any { return int64(r.sum.Pages) }},
+	{Column{Name: "units", Number: true}, func(r *runRow) any { return r.sum.Units }},
+	{Column{Name: "new", Number: true}, func(r *runRow) any { return int64(r.sum.New) }},
+	{Column{Name: "updated", Number: true}, func(r *runRow) any { return int64(r.sum.Updated) }},
+	{Column{Name: "why", Long: true}, func(r *runRow) any { return reason(why(r.RunRecord), r.ResumeAt) }},
+}
+
+// RunTable returns a row for each run.
+func RunTable(all []catalog.RunRecord) Table {
+	rows := make([]runRow, len(all))
+	for i := range all {
+		rows[i] = runRow{&all[i], Total(&all[i])}
+	}
+	return table(runColumns, rows)
+}
+
+// workRow is a unit of work with its run.
+type workRow struct {
+	*catalog.WorkRecord
+	run *catalog.RunRecord
+}
+
+var workColumns = []column[workRow]{
+	{Column{Name: "run", Number: true}, func(w *workRow) any { return w.run.ID }},
+	{Column{Name: "job", Long: true}, func(w *workRow) any { return w.run.Job }},
+	{Column{Name: "work", Long: true}, func(w *workRow) any { return text(w.Work) }},
+	{Column{Name: "state"}, func(w *workRow) any { return StateOf(w.State) }},
+	{Column{Name: "pages", Number: true}, func(w *workRow) any { return int64(w.Pages) }},
+	{Column{Name: "units", Number: true}, func(w *workRow) any { return w.Units }},
+	{Column{Name: "new", Number: true}, func(w *workRow) any { return int64(w.New) }},
+	{Column{Name: "updated", Number: true}, func(w *workRow) any { return int64(w.Updated) }},
+	{Column{Name: "why", Long: true}, func(w *workRow) any { return reason(w.Error, w.ResumeAt) }},
+}
+
+// WorkTable returns a row for each unit of work of these runs.
+func WorkTable(all []catalog.RunRecord) Table {
+	var rows []workRow
+	for i := range all {
+		for k := range all[i].Work {
+			rows = append(rows, workRow{&all[i].Work[k], &all[i]})
+		}
+	}
+	return table(workColumns, rows)
+}
+
+// why says why a run did not do all its work: the error that ended the run, or else that
+// of the first unit of work that failed, or was deferred.
+func why(r *catalog.RunRecord) string {
+	if r.Error != "" {
+		return r.Error
+	}
+	text, more := "", 0
+	for _, state := range []catalog.State{catalog.Failed, catalog.Deferred} {
+		for _, w := range r.Work {
+			switch {
+			case w.State != state || w.Error == "":
+			case text == "":
+				text = w.Work + ": " + w.Error
+			default:
+				more++
+			}
+		}
+	}
+	if more > 0 {
+		text += fmt.Sprintf(" (and %d more: `ingestor runs --work` shows them)", more)
+	}
+	return text
+}

@@ -1,0 +1,51 @@
+package view
+
+import (
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+)
+
+// Video is a video for JSON.
+type Video struct {
+	catalog.Video
+
+	Seconds int64 `json:"duration_seconds,omitempty"` // missing while live or upcoming
+}
+
+// OneVideo returns a video for JSON.
+func OneVideo(v catalog.Video) Video { return Video{v, int64(v.Duration / time.Second)} }
+
+// VideoURL returns the address where people watch a video.
+func VideoURL(id string) string { return "https://youtu.be/" + id }
+
+// Watch is a video and the address where people watch it.
+type Watch struct {
+	Video Video  `json:"video"`
+	URL   string `json:"url"`
+}
+
+// Chart is the last complete chart of a region and category.
+type Chart struct {
+	Region    string    `json:"region"`
+	Category  string    `json:"category"`
+	FetchedAt time.Time `json:"fetched_at"` // of its first page; the others are newer
+	Stale     bool      `json:"stale"`
+	Entries   []Entry   `json:"entries"`
+}
+
+// Entry is a place in a chart.
+type Entry struct {
+	Rank  int    `json:"rank"`
+	Video Video  `json:"video"`
+	URL   string `json:"url"`
+}
+
+// OneChart returns a chart for JSON. It is stale if it is older than maxAge.
+func OneChart(c catalog.Chart, now time.Time, maxAge time.Duration) Chart {
+	v := Chart{Region: c.Region, Category: c.Category, FetchedAt: c.FetchedAt, Stale: now.Sub(c.FetchedAt) > maxAge, Entries: []Entry{}}
+	for _, e := range c.Entries {
+		v.Entries = append(v.Entries, Entry{e.Rank, OneVideo(e.Video), VideoURL(e.Video.ID)})
+	}
+	return v
+}

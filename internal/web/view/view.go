@@ -1,0 +1,46 @@
+// Package view holds what people and programs see of a ledger and a catalog. The commands
+// and the server show the same: a value becomes JSON for programs, and a [Table] for
+// people.
+//
+// To add a column, add it to the columns of its list (feedColumns, runColumns and so on)
+// and to the test of that table. If the value is new, add it to the type too, and to the
+// schema in the server's openapi.json.
+package view
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Sources are the ledger, the catalog and the jobs to show.
+type Sources struct {
+	Ledger  *quota.Ledger
+	Catalog *catalog.Catalog
+	Runner  *ingest.Runner // says how fresh regions are and when deferred work resumes; it never runs
+	Jobs    []*ingest.Job
+}
+
+// Instant returns a time in UTC for JSON, or nil (null) for the zero time.
+func Instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// Number writes 1234567 as 1,234,567.
+func Number(n int64) string {
+	digits, sign := strconv.FormatInt(n, 10), ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
