@@ -1,7 +1,6 @@
 package sqlitestore
 
 import (
-	"context"
 	"embed"
 	"errors"
 
@@ -21,7 +20,13 @@ var files = &sqlitefile.Kind{
 //go:embed schema/*.sql
 var schemaFiles embed.FS
 
-var steps = sqlitefile.Steps(schemaFiles)
+//go:embed sql/*.sql
+var sqlFiles embed.FS
+
+var (
+	steps      = sqlitefile.Steps(schemaFiles)
+	statements = sqlitefile.ReadStatements(sqlFiles)
+)
 
 // checkPath returns the path whole, or says why no ledger can be there.
 func checkPath(path string) (string, error) {
@@ -30,17 +35,6 @@ func checkPath(path string) (string, error) {
 		err = quota.BadInput("%v; a ledger that ends with the process is memstore", err)
 	}
 	return whole, err
-}
-
-// migrate brings a file to the schema that this program knows, within the
-// caller's transaction.
-func migrate(ctx context.Context, c conn) error {
-	return files.Migrate(steps,
-		func(query string) (int64, error) { return sqlitefile.Number(ctx, c, query) },
-		func(text string) error {
-			_, err := c.ExecContext(ctx, text, nil)
-			return err
-		})
 }
 
 // readers is how many may look at once.

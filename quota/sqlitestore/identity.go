@@ -30,9 +30,9 @@ func (f *file) identity(ctx context.Context) (id, path string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	r, err := t.one(identityFind)
+	r, err := t.one("identity_find")
 	if err == nil && r != nil {
-		id, path = r.text(0), r.text(1)
+		id, path = r.Text(0), r.Text(1)
 	}
 	return id, path, t.End(err)
 }
@@ -68,23 +68,19 @@ func (s *Store) CopyOf(ctx context.Context) (path string, err error) {
 func (f *file) moveTo(ctx context.Context, path string) error {
 	p := sqlitefile.NewPatience(ctx, f.path, f.wait)
 	defer p.End()
-	var w *session
+	var w *sqlitefile.Session
 	err := p.Retry(func() (err error) {
-		w, err = connect(ctx, f.path, sqlitefile.Write)
+		w, err = files.Connect(ctx, f.path, sqlitefile.Write, statements)
 		return err
 	})
 	if err != nil {
 		return f.fault("write to", err)
 	}
-	if err = p.Retry(w.begin); err == nil {
-		if err = w.do(identityMove, path); err == nil {
-			err = w.do(commit)
-		}
+	if err = p.Retry(func() error { return w.Begin(ctx) }); err == nil {
+		_, err = w.Exec("identity_move", path)
+		err = w.End(err)
 	}
-	if err = errors.Join(err, w.close()); err != nil {
-		return f.fault("write to", err)
-	}
-	return nil
+	return f.fault("write to", errors.Join(err, w.Close()))
 }
 
 // Canonical returns the one way to write where a ledger is: its path without symbolic

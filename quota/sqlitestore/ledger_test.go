@@ -22,7 +22,7 @@ var noon = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC) // in California
 func TestEveryConnectionIsSynchronous(t *testing.T) {
 	s := must(t, filepath.Join(t.TempDir(), "ledger.db"), nil)
 	ctx := context.Background()
-	if got, err := sqlitefile.Answer(ctx, s.file.writer.conn, "PRAGMA synchronous"); got != int64(2) {
+	if got, err := s.file.writer.Number("PRAGMA synchronous"); got != 2 {
 		t.Errorf("the writer has synchronous %v (%v), want 2", got, err)
 	}
 	for i := range readers { // all of them at once
@@ -36,7 +36,7 @@ func TestEveryConnectionIsSynchronous(t *testing.T) {
 			}
 		}()
 		for setting, want := range map[string]int64{"synchronous": 2, "query_only": 1} {
-			if got, err := sqlitefile.Number(ctx, view.conn, "PRAGMA "+setting); got != want || err != nil {
+			if got, err := view.Number("PRAGMA " + setting); got != want || err != nil {
 				t.Errorf("reader %d has %s %d (%v), want %d", i, setting, got, err, want)
 			}
 		}
@@ -177,7 +177,7 @@ func TestPrune(t *testing.T) {
 	clock := quota.NewSimClock(noon)
 	s := must(t, filepath.Join(t.TempDir(), "ledger.db"), &Options{Clock: clock})
 	rows := func() int64 {
-		n, err := sqlitefile.Number(context.Background(), s.file.writer.conn, "SELECT count(*) FROM reservations")
+		n, err := s.file.writer.Number("SELECT count(*) FROM reservations")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,7 +280,7 @@ func shell(t *testing.T, s *Store, query string) string {
 		t.Fatal(err)
 	}
 	var values []string
-	err = view.rows(statement(query), nil, func(r row) error {
+	err = view.Rows(query, nil, func(r sqlitefile.Row) error {
 		for _, v := range r {
 			values = append(values, fmt.Sprint(v))
 		}

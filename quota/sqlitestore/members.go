@@ -11,7 +11,7 @@ import (
 // member finds a member of a family, or makes one; the empty key is the page that new
 // keys share when the family is full.
 func (t *tx) member(p quota.Pool) (*pagestore.Entry, error) {
-	found, err := t.findMember(p, memberFind, p.Upstream, p.Account, p.Key)
+	found, err := t.findMember(p, "member_find", p.Upstream, p.Account, p.Key)
 	if err != nil || found != nil {
 		return found, err
 	}
@@ -21,15 +21,15 @@ func (t *tx) member(p quota.Pool) (*pagestore.Entry, error) {
 }
 
 // findMember reads a member of the family that p belongs to, or nil.
-func (t *tx) findMember(p quota.Pool, st statement, args ...driver.Value) (*pagestore.Entry, error) {
+func (t *tx) findMember(p quota.Pool, st string, args ...driver.Value) (*pagestore.Entry, error) {
 	r, err := t.one(st, args...)
 	if err != nil || r == nil {
 		return nil, err
 	}
-	e := &entry{pageID: r.int(0)}
-	e.Pool, e.Listed, e.Ref = p, r.int(2) != 0, e
-	e.Pool.Key = r.text(3)
-	return &e.Entry, t.unpack(e, r.blob(1))
+	e := &entry{pageID: r.Int(0)}
+	e.Pool, e.Listed, e.Ref = p, r.Int(2) != 0, e
+	e.Pool.Key = r.Text(3)
+	return &e.Entry, t.unpack(e, r.Blob(1))
 }
 
 func (t *tx) putMember(e *entry, c *quota.Charge, page []byte) error {
@@ -43,36 +43,36 @@ func (t *tx) putMember(e *entry, c *quota.Charge, page []byte) error {
 	}
 	values := []driver.Value{names, usedText(e.Page), int64(e.Page.Latest), page, listed}
 	if e.pageID != 0 {
-		return t.exec(memberSave, append(values, e.pageID)...)
+		return t.exec("member_save", append(values, e.pageID)...)
 	}
-	return t.exec(memberAdd, append(values, e.Pool.Upstream, e.Pool.Account, e.Pool.Key)...)
+	return t.exec("member_add", append(values, e.Pool.Upstream, e.Pool.Account, e.Pool.Key)...)
 }
 
 // Drop implements [pagestore.Tx].
-func (t *tx) Drop(of *pagestore.Entry) error { return t.exec(memberDrop, of.Ref.(*entry).pageID) }
+func (t *tx) Drop(of *pagestore.Entry) error { return t.exec("member_drop", of.Ref.(*entry).pageID) }
 
 // Oldest implements [pagestore.Tx].
 func (t *tx) Oldest(p quota.Pool) (*pagestore.Entry, error) {
-	return t.findMember(p, memberOldest, p.Upstream, p.Account)
+	return t.findMember(p, "member_oldest", p.Upstream, p.Account)
 }
 
 // Ahead implements [pagestore.Tx].
 func (t *tx) Ahead(p quota.Pool) (*pagestore.Entry, error) {
-	return t.findMember(p, memberAhead, p.Upstream, p.Account, int64(window.At(t.now)))
+	return t.findMember(p, "member_ahead", p.Upstream, p.Account, int64(window.At(t.now)))
 }
 
 // Family implements [pagestore.Tx].
 func (t *tx) Family(p quota.Pool) (*pagestore.Family, error) {
 	f := &pagestore.Family{}
-	r, err := t.one(familyFind, p.Upstream, p.Account)
+	r, err := t.one("family_find", p.Upstream, p.Account)
 	if err == nil && r != nil {
-		f.Members = int(r.int(0))
-		f.Course = pagestore.Course{Called: window.Instant(r.int(1)), Leapt: window.Instant(r.int(2)), Proven: window.Instant(r.int(3))}
+		f.Members = int(r.Int(0))
+		f.Course = pagestore.Course{Called: window.Instant(r.Int(1)), Leapt: window.Instant(r.Int(2)), Proven: window.Instant(r.Int(3))}
 	}
 	return f, err
 }
 
 // PutFamily implements [pagestore.Tx].
 func (t *tx) PutFamily(p quota.Pool, f *pagestore.Family) error {
-	return t.exec(familySave, p.Upstream, p.Account, int64(f.Members), int64(f.Called), int64(f.Leapt), int64(f.Proven))
+	return t.exec("family_save", p.Upstream, p.Account, int64(f.Members), int64(f.Called), int64(f.Leapt), int64(f.Proven))
 }

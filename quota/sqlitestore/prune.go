@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -35,8 +36,8 @@ func (t *tx) lived() (bool, error) {
 	if sw.lived <= now && now < sw.lived.Add(quota.ReceiptLife) {
 		return true, nil
 	}
-	r, err := t.one(pruneLived, int64(now.Add(-restFor)))
-	if err != nil || r == nil || window.Instant(r.int(0)) < now.Add(-keptFor) {
+	r, err := t.one("prune_lived", int64(now.Add(-restFor)))
+	if err != nil || r == nil || window.Instant(r.Int(0)) < now.Add(-keptFor) {
 		return false, err
 	}
 	sw.lived = now
@@ -57,9 +58,9 @@ func (t *tx) prune() error {
 	var last int64
 	var kept bool
 	next := now.Add(restFor)
-	err := t.read(pruneLook, []driver.Value{sw.after, int64(pruned)}, func(r row) error {
-		at := window.Instant(r.int(1))
-		last, kept = r.int(0), at >= oldest && at <= now
+	err := t.read("prune_look", []driver.Value{sw.after, int64(pruned)}, func(r sqlitefile.Row) error {
+		at := window.Instant(r.Int(1))
+		last, kept = r.Int(0), at >= oldest && at <= now
 		if kept {
 			next = min(next, max(at.Add(keptFor), now.Add(time.Minute)))
 		}
@@ -69,7 +70,7 @@ func (t *tx) prune() error {
 		*sw = sweep{next: next}
 		return err
 	}
-	err = t.exec(pruneRows, sw.after+1, last, int64(now.Add(-quota.ReceiptLife)), int64(oldest))
+	err = t.exec("prune_rows", sw.after+1, last, int64(now.Add(-quota.ReceiptLife)), int64(oldest))
 	sw.after = last
 	if kept {
 		*sw = sweep{next: next}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -35,13 +36,13 @@ func (f *file) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, er
 	from, to := spendDays(window.At(t.now), q)
 	sums := fold{sets: make(map[poolDay]int)}
 	zones := make(map[string]*time.Location)
-	err = t.read(spendSum, []driver.Value{q.Upstream, q.Account, from, to}, func(r row) (err error) {
+	err = t.read("spend", []driver.Value{q.Upstream, q.Account, from, to}, func(r sqlitefile.Row) (err error) {
 		one := quota.Spent{
-			Pool: quota.Pool{Upstream: q.Upstream, Account: q.Account, Name: r.text(0)}, Day: r.text(2),
-			Labels: quota.Labels{Method: r.text(3), Job: r.text(4), Region: r.text(5), Class: r.text(6), Reason: r.text(7)},
-			Units:  r.int(8), Calls: r.int(9),
+			Pool: quota.Pool{Upstream: q.Upstream, Account: q.Account, Name: r.Text(0)}, Day: r.Text(2),
+			Labels: quota.Labels{Method: r.Text(3), Job: r.Text(4), Region: r.Text(5), Class: r.Text(6), Reason: r.Text(7)},
+			Units:  r.Int(8), Calls: r.Int(9),
 		}
-		zone := r.text(1)
+		zone := r.Text(1)
 		if zones[zone] == nil {
 			if zones[zone], err = time.LoadLocation(zone); err != nil {
 				return fmt.Errorf("spend of %s: %w", one.Pool, err)

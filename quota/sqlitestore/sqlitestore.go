@@ -48,7 +48,7 @@ func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	f := &file{clock: o.Clock, wait: o.Wait, known: make(map[quota.Pool]*entry), readers: make(chan *session, readers)}
+	f := &file{clock: o.Clock, wait: o.Wait, known: make(map[quota.Pool]*entry), readers: make(chan *sqlitefile.Session, readers)}
 	if f.clock == nil {
 		f.clock = quota.SystemClock{}
 	}
@@ -105,9 +105,9 @@ type file struct {
 	clock quota.Clock
 	wait  time.Duration
 
-	births  *storekit.Births // nil: the file is trusted
-	writer  *session         // of the leader of the engine's queue
-	readers chan *session    // nil: not connected yet
+	births  *storekit.Births         // nil: the file is trusted
+	writer  *sqlitefile.Session      // of the leader of the engine's queue
+	readers chan *sqlitefile.Session // nil: not connected yet
 	files   sqlitefile.Identity
 
 	// what the leader remembers between transactions
@@ -115,6 +115,7 @@ type file struct {
 	today day
 	prune sweep
 	tx    tx
+	page  []byte // scratch
 }
 
 func (f *file) open(ctx context.Context, path string) error {
@@ -149,25 +150,22 @@ func (f *file) openWriter(ctx context.Context) error {
 	p := sqlitefile.NewPatience(ctx, f.path, f.wait)
 	defer p.End()
 	err := p.Retry(func() (err error) { // a new file is locked to make it a WAL file
-		f.writer, err = connect(ctx, f.path, sqlitefile.Write)
+		f.writer, err = files.Connect(ctx, f.path, sqlitefile.Write, statements)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := p.Retry(func() error { return f.writer.do(begin) }); err != nil {
+	if err := p.Retry(func() error { return f.writer.Begin(ctx) }); err != nil {
 		return err
 	}
-	if err := migrate(ctx, f.writer.conn); err != nil {
-		return errors.Join(err, f.writer.do(rollback))
-	}
-	return f.writer.do(commit)
+	return f.writer.End(files.Migrate(steps, f.writer.Number, f.writer.Script))
 }
 
 func (f *file) close() error {
 	var failed error
 	if f.writer != nil {
-		failed = f.writer.close()
+		failed = f.writer.Close()
 		f.writer = nil
 	}
 	for range readers {
@@ -176,7 +174,7 @@ func (f *file) close() error {
 			return failed // it was closed before
 		}
 		if r != nil {
-			failed = errors.Join(failed, r.close())
+			failed = errors.Join(failed, r.Close())
 		}
 	}
 	close(f.readers)
@@ -190,10 +188,10 @@ func (f *file) close() error {
 func (f *file) Begin(ctx context.Context, waited time.Duration) (pagestore.Tx, error) {
 	p := sqlitefile.NewPatience(ctx, f.path, f.wait-waited)
 	defer p.End()
-	if err := p.Retry(f.writer.begin); err != nil {
+	if err := p.Retry(func() error { return f.writer.Begin(context.Background()) }); err != nil {
 		return nil, f.fault("write to", err)
 	}
-	f.tx = tx{file: f, session: f.writer, now: f.clock.Now()}
+	f.tx = tx{file: f, Session: f.writer, now: f.clock.Now()}
 	return &f.tx, nil
 }
 
@@ -203,7 +201,7 @@ func (f *file) View(ctx context.Context) (pagestore.Tx, error) { return f.view(c
 func (f *file) view(ctx context.Context) (*tx, error) {
 	p := sqlitefile.NewPatience(ctx, f.path, f.wait)
 	defer p.End()
-	var r *session
+	var r *sqlitefile.Session
 	open := true
 	select {
 	case r, open = <-f.readers:
@@ -215,11 +213,11 @@ func (f *file) view(ctx context.Context) (*tx, error) {
 	}
 	err := p.Retry(func() (err error) {
 		if r == nil {
-			if r, err = connect(ctx, f.path, sqlitefile.Read); err != nil {
+			if r, err = files.Connect(ctx, f.path, sqlitefile.Read, statements); err != nil {
 				return err
 			}
 		}
-		return r.look()
+		return r.View(context.Background())
 	})
 	if err != nil {
 		f.readers <- r
@@ -228,7 +226,7 @@ func (f *file) view(ctx context.Context) (*tx, error) {
 		}
 		return nil, f.fault("read", err)
 	}
-	return &tx{file: f, session: r, now: f.clock.Now()}, nil
+	return &tx{file: f, Session: r, now: f.clock.Now()}, nil
 }
 
 // fault is an error of the file: what was done, and what to do about it.

@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"fmt"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -16,9 +18,32 @@ import (
 // tx is a transaction of the writer, which holds the file's write lock, or of a
 // reader.
 type tx struct {
-	*session
+	*sqlitefile.Session
 	file *file
 	now  time.Time // by the store's clock, read while the lock is held
+}
+
+// exec runs a statement.
+func (t *tx) exec(name string, args ...driver.Value) error {
+	_, err := t.Exec(name, args...)
+	return t.file.fault("write to", err)
+}
+
+// insert runs a statement that adds a row, and returns its number.
+func (t *tx) insert(name string, args ...driver.Value) (int64, error) {
+	id, err := t.Insert(name, args...)
+	return id, t.file.fault("write to", err)
+}
+
+// read calls each for every row of a query.
+func (t *tx) read(name string, args []driver.Value, each func(sqlitefile.Row) error) error {
+	return t.file.fault("read", t.Rows(name, args, each))
+}
+
+// one returns the row of a query, or nil if it has none.
+func (t *tx) one(name string, args ...driver.Value) (sqlitefile.Row, error) {
+	r, err := t.One(name, args...)
+	return r, t.file.fault("read", err)
 }
 
 // entry is a pool with what the file remembers beside its page, or a family's member.
@@ -45,28 +70,26 @@ func (t *tx) Load(*pagestore.Scope) error { return nil }
 // Now implements [pagestore.Tx].
 func (t *tx) Now() time.Time { return t.now }
 
-func (t *tx) reads() bool { return t.session != t.file.writer }
+func (t *tx) reads() bool { return t.Session != t.file.writer }
 
 // End implements [pagestore.Tx].
 func (t *tx) End(err error) error {
 	gone := moved(t.file.files.Check())
 	if t.reads() {
-		_ = t.do(rollback)
-		t.file.readers <- t.session
+		t.Rollback()
+		t.file.readers <- t.Session
 		if gone != nil {
 			return gone
 		}
 		return err
 	}
-	if err == nil {
-		err = gone
-	}
-	if err == nil {
-		err = t.exec(commit)
+	if err = cmp.Or(err, gone); err != nil {
+		t.Rollback()
+	} else {
+		err = t.file.fault("write to", t.Session.End(nil))
 	}
 	if err != nil {
-		clear(t.file.known) // may be of what was not written
-		_ = t.do(rollback)
+		clear(t.file.known) // they may hold what was not written
 	}
 	return err
 }
@@ -80,37 +103,37 @@ func (t *tx) Entry(p quota.Pool, restore bool) (*pagestore.Entry, error) {
 	if e == nil || t.reads() {
 		return t.find(p, restore)
 	}
-	r, err := t.one(pageLoad, e.pageID, e.stamp)
+	r, err := t.one("page_load", e.pageID, e.stamp)
 	if err != nil {
 		return nil, err
 	}
-	if r != nil && r.int(0) != e.stamp {
-		if err := t.unpack(e, r.blob(2)); err != nil {
+	if r != nil && r.Int(0) != e.stamp {
+		if err := t.unpack(e, r.Blob(2)); err != nil {
 			return nil, err
 		}
-		e.stamp = r.int(0)
+		e.stamp = r.Int(0)
 	}
 	if r == nil || e.Page.Born != e.born {
 		return t.find(p, restore)
 	}
-	e.Reason = r.text(1)
+	e.Reason = r.Text(1)
 	return &e.Entry, nil
 }
 
 // find finds a pool by name. It is forgotten if it was born, something of it may
 // still count, and its page is gone or another one.
 func (t *tx) find(p quota.Pool, restore bool) (*pagestore.Entry, error) {
-	r, err := t.one(pageFind, p.Upstream, p.Account, p.Name)
+	r, err := t.one("page_find", p.Upstream, p.Account, p.Name)
 	if err != nil {
 		return nil, err
 	}
 	e := &entry{
-		id: r.int(0), born: window.Instant(r.int(1)), until: window.Instant(r.int(2)), zone: r.text(3),
-		pageID: r.int(4), stamp: r.int(5),
+		id: r.Int(0), born: window.Instant(r.Int(1)), until: window.Instant(r.Int(2)), zone: r.Text(3),
+		pageID: r.Int(4), stamp: r.Int(5),
 	}
-	e.Pool, e.Reason, e.Ref = p, r.text(6), e
+	e.Pool, e.Reason, e.Ref = p, r.Text(6), e
 	if e.pageID != 0 {
-		if err := t.unpack(e, r.blob(7)); err != nil {
+		if err := t.unpack(e, r.Blob(7)); err != nil {
 			return nil, err
 		}
 	}
@@ -135,11 +158,11 @@ func (t *tx) unpack(e *entry, b []byte) error {
 // Put implements [pagestore.Tx].
 func (t *tx) Put(of *pagestore.Entry, c *quota.Charge) error {
 	e, page := of.Ref.(*entry), of.Page
-	bytes, err := page.AppendBinary(t.page[:0])
+	bytes, err := page.AppendBinary(t.file.page[:0])
 	if err != nil {
 		return err
 	}
-	t.page = bytes
+	t.file.page = bytes
 	if of.Pool.Name == "" {
 		return t.putMember(e, c, bytes)
 	}
@@ -154,10 +177,10 @@ func (t *tx) Put(of *pagestore.Entry, c *quota.Charge) error {
 	e.stored(page)
 	values := []driver.Value{page.Revision, int64(page.Latest), int64(page.Blocked), of.Reason, names, usedText(page), e.stamp, bytes}
 	if e.pageID != 0 {
-		return t.exec(pageSave, append(values, e.pageID)...)
+		return t.exec("page_save", append(values, e.pageID)...)
 	}
 	p := &of.Pool
-	e.pageID, err = t.insert(pageAdd, append(values, p.Upstream, p.Account, p.Name, int64(page.Born))...)
+	e.pageID, err = t.insert("page_add", append(values, p.Upstream, p.Account, p.Name, int64(page.Born))...)
 	t.file.known[*p] = e
 	return err
 }
@@ -176,10 +199,10 @@ func (t *tx) remember(e *entry, c *quota.Charge) error {
 	}
 	e.born, e.until, e.zone = page.Born, expires+(expires-page.Latest)/8, zone
 	if e.id != 0 {
-		return t.exec(birthSave, e.id, e.zone, int64(e.born), int64(e.until))
+		return t.exec("birth_save", e.id, e.zone, int64(e.born), int64(e.until))
 	}
 	var err error
-	e.id, err = t.insert(birthAdd, e.Pool.Upstream, e.Pool.Account, e.Pool.Name, e.zone, int64(e.born), int64(e.until))
+	e.id, err = t.insert("birth_add", e.Pool.Upstream, e.Pool.Account, e.Pool.Name, e.zone, int64(e.born), int64(e.until))
 	return err
 }
 
