@@ -61,7 +61,7 @@ type unsound struct {
 }
 
 func (u *unsound) Trending(_ context.Context, _, _ string, at catalog.Cursor) (*catalog.Page, error) {
-	return &catalog.Page{At: at, Chart: true, Done: !u.now}, nil
+	return &catalog.Page{Cursor: at, Chart: true, Done: !u.now}, nil
 }
 
 // TestARunThatCouldNotSaveIsDueAgain: it need not wait for the next time of its

@@ -28,7 +28,11 @@ const patience = 3 * time.Second
 // what is not there, or on a server that cannot be reached from here, it does without.
 func (a *app) since(ctx context.Context, s *settings, o *plan.Options, now bool) (notes []string, err error) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	sketch, err := catalog.SketchOf(ctx, s.Catalog, quota.NewSimClock(o.From))
+	var sketch *plan.Sketch
+	err = catalog.Inspect(ctx, s.Catalog, func(c *catalog.Catalog) (err error) {
+		sketch, err = plan.ReadSketch(ctx, c, s.List(), quota.NewSimClock(o.From))
+		return err
+	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		note("there is no catalog yet: work has as many pages as it has in the simulated upstream")

@@ -45,7 +45,7 @@ func must(t testing.TB, path string, o *Options) *Catalog {
 }
 
 // begin begins a run of the job trending.
-func begin(t testing.TB, c *Catalog) *Run {
+func begin(t testing.TB, c *Catalog) Run {
 	t.Helper()
 	r, err := c.Begin(ctx, Start{Job: "trending"})
 	if err != nil {
@@ -55,10 +55,10 @@ func begin(t testing.TB, c *Catalog) *Run {
 }
 
 // save saves a page where its work has got to.
-func save(t testing.TB, r *Run, work string, p Page) Saved {
+func save(t testing.TB, r Run, work string, p Page) Saved {
 	t.Helper()
 	var err error
-	if p.At, err = r.in.(*Catalog).Cursor(ctx, r.job, work); err != nil {
+	if p.Cursor, err = r.(*run).c.Cursor(ctx, r.(*run).job, work); err != nil {
 		t.Fatal(err)
 	}
 	if p.Next == "" {

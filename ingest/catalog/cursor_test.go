@@ -56,7 +56,7 @@ func TestIncrementalHasNoGap(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		p := Page{At: cur, Since: cur.Since}
+		p := Page{Cursor: cur, Since: cur.Since}
 		if !cur.Begun() {
 			p.Since = cur.Mark
 		}

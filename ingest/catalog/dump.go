@@ -48,7 +48,7 @@ var dumps = []struct{ name, columns, times, from string }{
 // nothing else: who has the same dump holds the same.
 func (c *Catalog) Dump(ctx context.Context, w io.Writer, o *DumpOptions) (err error) {
 	var tx *sql.Tx // one state of the file for all tables
-	err = c.patiently(ctx, func() (err error) {
+	err = c.retry(ctx, func() (err error) {
 		tx, err = c.read.BeginTx(ctx, nil)
 		return err
 	})

@@ -31,7 +31,7 @@ const (
 var fetchRegions = []string{"DE", "FR", "US"}
 
 func upstreamPage(region string, cur Cursor) Page {
-	p := Page{At: cur, Region: region, Chart: true, Units: 1, Next: fmt.Sprint(cur.Page + 1), High: noon.Add(time.Duration(cur.Page) * time.Minute)}
+	p := Page{Cursor: cur, Region: region, Chart: true, Units: 1, Next: fmt.Sprint(cur.Page + 1), High: noon.Add(time.Duration(cur.Page) * time.Minute)}
 	if cur.Page == chartPages-1 {
 		p.Next, p.Done = "", true
 	}

@@ -19,16 +19,16 @@ import (
 // spoil changes the file by another connection, as a person with sqlite3 does.
 func spoil(t testing.TB, path string, texts ...string) {
 	t.Helper()
-	db, err := connect(path, sqlitefile.Write, 1)
+	s, err := files.Connect(ctx, path, sqlitefile.Write, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range texts {
-		if _, err := db.Exec(text); err != nil {
+		if err := s.Script(text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := db.Close(); err != nil {
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -184,7 +184,7 @@ func TestCancelledNothingIsWritten(t *testing.T) {
 	r := begin(t, c)
 	done, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err := r.Save(done, &Page{At: Cursor{Job: "trending", Work: "DE"}, Done: true, Videos: named("a")})
+	_, err := r.Save(done, &Page{Cursor: Cursor{Job: "trending", Work: "DE"}, Done: true, Videos: named("a")})
 	if err != context.Canceled { //nolint:errorlint // unchanged is the promise
 		t.Errorf("save: %v, want %v as it is", err, context.Canceled)
 	}

@@ -136,7 +136,7 @@ func TestSave(t *testing.T) {
 		}
 		cur := Cursor{Job: "trending", Work: "DE"}
 		for i := range pages {
-			pages[i].At = cur
+			pages[i].Cursor = cur
 			s, err := r.Save(ctx, &pages[i])
 			if err != nil || s.Repeated {
 				t.Fatal(s, err)
@@ -164,7 +164,7 @@ func TestSave(t *testing.T) {
 	t.Run("a_page_that_is_not_the_next_is_refused", func(t *testing.T) {
 		c, _ := fresh(t)
 		r := begin(t, c)
-		_, err := r.Save(ctx, &Page{At: Cursor{Job: "trending", Work: "DE", Page: 1}, Done: true, Videos: named("a")})
+		_, err := r.Save(ctx, &Page{Cursor: Cursor{Job: "trending", Work: "DE", Page: 1}, Done: true, Videos: named("a")})
 		if !errors.Is(err, ErrOutOfStep) {
 			t.Errorf("%v, want %v", err, ErrOutOfStep)
 		}
@@ -180,11 +180,11 @@ func TestSave(t *testing.T) {
 			page Page
 			word string
 		}{
-			{Page{At: Cursor{Job: "search", Work: "DE"}, Done: true}, `job "search"`},
-			{Page{At: Cursor{Job: "trending"}, Done: true}, "no unit of work"},
-			{Page{At: at}, "names no next one"},
-			{Page{At: at, Done: true, Next: "2"}, "names a next one"},
-			{Page{At: at, Done: true, Chart: true}, "no region"},
+			{Page{Cursor: Cursor{Job: "search", Work: "DE"}, Done: true}, `job "search"`},
+			{Page{Cursor: Cursor{Job: "trending"}, Done: true}, "no unit of work"},
+			{Page{Cursor: at}, "names no next one"},
+			{Page{Cursor: at, Done: true, Next: "2"}, "names a next one"},
+			{Page{Cursor: at, Done: true, Chart: true}, "no region"},
 		} {
 			_, err := r.Save(ctx, &tt.page)
 			says(t, err, tt.word, c.Path())

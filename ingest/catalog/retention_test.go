@@ -12,6 +12,15 @@ import (
 
 const month = 30 * 24 * time.Hour
 
+// aging returns the ids of what was last fetched before a time.
+func aging(c *Catalog, kind Kind, before time.Time, limit int) (ids []string, err error) {
+	all, err := c.Ages(ctx, kind, before, limit)
+	for _, a := range all {
+		ids = append(ids, a.ID)
+	}
+	return ids, err
+}
+
 func TestAging(t *testing.T) {
 	c, clock := fresh(t)
 	r := begin(t, c)
@@ -26,7 +35,7 @@ func TestAging(t *testing.T) {
 	limit := clock.Now().Add(-month)
 	refreshed := 0
 	for {
-		ids, err := c.Aging(ctx, KindVideos, limit, 50)
+		ids, err := aging(c, KindVideos, limit, 50)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,19 +51,19 @@ func TestAging(t *testing.T) {
 	if refreshed != 120 {
 		t.Errorf("%d were refreshed, want 120", refreshed)
 	}
-	if ids, err := c.Aging(ctx, KindStatistics, limit, 500); err != nil || len(ids) != 118 {
+	if ids, err := aging(c, KindStatistics, limit, 500); err != nil || len(ids) != 118 {
 		t.Errorf("%d statistics to refresh, %v, want 118: those of 117 videos grow old by themselves, and one has none", len(ids), err)
 	}
-	if ids, err := c.Aging(ctx, KindChannels, limit, 50); err != nil || !slices.Equal(ids, []string{"UC1"}) {
+	if ids, err := aging(c, KindChannels, limit, 50); err != nil || !slices.Equal(ids, []string{"UC1"}) {
 		t.Errorf("channels to refresh: %q, %v", ids, err)
 	}
 	if s := save(t, r, "retention", Page{Gone: []string{"UC1", "UC2"}}); s.Gone != 1 {
 		t.Errorf("%d channels are gone, want the one that was there", s.Gone)
 	}
-	if ids, err := c.Aging(ctx, KindChannels, limit, 50); err != nil || len(ids) > 0 {
+	if ids, err := aging(c, KindChannels, limit, 50); err != nil || len(ids) > 0 {
 		t.Errorf("channels to refresh: %q, %v; what is gone must not be asked for again", ids, err)
 	}
-	if _, err := c.Aging(ctx, "playlists", limit, 50); err == nil {
+	if _, err := aging(c, "playlists", limit, 50); err == nil {
 		t.Error("an unknown kind has an age")
 	}
 }
@@ -142,14 +151,14 @@ func TestAgingOfNumbersThatNobodyKnows(t *testing.T) {
 	save(t, r, "search", Page{Videos: named("x", "y")})
 	clock.Advance(time.Hour)
 	for _, want := range []string{"xyab", "yabx", "abxy", "bxya"} {
-		ids, err := c.Aging(ctx, KindStatistics, clock.Now(), 50)
+		ids, err := aging(c, KindStatistics, clock.Now(), 50)
 		if got := strings.Join(ids, ""); err != nil || got != want {
 			t.Errorf("to refresh: %s, %v, want %s", got, err, want)
 		}
 		save(t, r, "stats", Page{Statistics: []Statistics{{VideoID: want[:1]}}})
 		clock.Advance(time.Minute)
 	}
-	if ids, err := c.Aging(ctx, KindStatistics, noon, 1); err != nil || len(ids) > 0 {
+	if ids, err := aging(c, KindStatistics, noon, 1); err != nil || len(ids) > 0 {
 		t.Errorf("to refresh: %q, %v, want none", ids, err)
 	}
 }

@@ -94,7 +94,7 @@ func TestFence(t *testing.T) {
 	}
 	before := dumped(t, c, &DumpOptions{Times: true})
 	cur, _ := c.Cursor(ctx, "trending", "DE")
-	_, save := old.Save(ctx, &Page{At: cur, Done: true, Region: "DE", Chart: true, Videos: named("c")})
+	_, save := old.Save(ctx, &Page{Cursor: cur, Done: true, Region: "DE", Chart: true, Videos: named("c")})
 	_, restart := old.Restart(ctx, "DE")
 	_, begin := c.Begin(ctx, Start{Job: "trending", Fence: first})
 	for op, err := range map[string]error{

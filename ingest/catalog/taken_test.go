@@ -43,7 +43,7 @@ func TestTakenAway(t *testing.T) {
 			if err := tt.take(c.Path()); err != nil {
 				t.Fatal(err)
 			}
-			_, save := r.Save(ctx, &Page{At: Cursor{Job: "trending", Work: "DE", Page: 1}, Done: true, Videos: named("b")})
+			_, save := r.Save(ctx, &Page{Cursor: Cursor{Job: "trending", Work: "DE", Page: 1}, Done: true, Videos: named("b")})
 			_, begin := c.Begin(ctx, Start{Job: "trending"})
 			_, cursor := c.Cursor(ctx, "trending", "DE")
 			_, runs := c.Runs(ctx, RunsQuery{})

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
-	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -23,8 +22,8 @@ type Options struct {
 	Clock quota.Clock
 	// Past is what was spent before; nil is nothing.
 	Past *Past
-	// History is what the catalog holds, from which the plan goes on; nil is nothing.
-	History *catalog.Sketch
+	// History is a copy of the catalog that the plan continues from; nil is an empty one.
+	History *Sketch
 	// Records say how long passes are, and what fails; see [Recorded].
 	Records map[Work]Record
 	// Alone leaves out the comparison with other windows.

@@ -138,8 +138,10 @@ func (r *real) known(ctx context.Context, s *scene, o *plan.Options) {
 	o.Past, err = plan.PastOf(ctx, l, clock)
 	r.must(err)
 	r.must(store.Close())
-	o.History, err = catalog.SketchOf(ctx, filepath.Join(r.dir, "catalog.db"), clock)
-	r.must(err)
+	r.must(catalog.Inspect(ctx, filepath.Join(r.dir, "catalog.db"), func(c *catalog.Catalog) (err error) {
+		o.History, err = plan.ReadSketch(ctx, c, s.config.List(), clock)
+		return err
+	}))
 }
 
 // run runs the jobs for the days of the plan, and reads from the ledger and the catalog

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
-	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
@@ -21,7 +20,7 @@ type rig struct {
 	clock  *quota.SimClock
 	sim    *youtubesim.Sim
 	ledger *quota.Ledger
-	sketch *catalog.Sketch
+	sketch *Sketch
 	runner *ingest.Runner
 
 	charged youtubesim.Count // by the upstream, before the plan begins
@@ -31,16 +30,18 @@ type rig struct {
 const seed = 1
 
 func newRig(ctx context.Context, s *scenario, costs *quota.Book, clock *quota.SimClock) (*rig, error) {
-	r := &rig{clock: clock, sketch: catalog.NewSketch(clock)}
+	r := &rig{clock: clock, sketch: NewSketch(clock)}
 	observe := func(e quota.Event) {
 		if e.Kind == quota.EventRefused || e.Kind == quota.EventBlocked {
 			s.refused()
 		}
 	}
-	if s.options.History != nil {
-		r.sketch = s.options.History.Copy(clock)
-	}
 	var err error
+	if s.options.History != nil {
+		if r.sketch, err = ReadSketch(ctx, s.options.History, s.config.List(), clock); err != nil {
+			return nil, err
+		}
+	}
 	if r.ledger, err = quota.New(costs, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock, Observer: quota.ObserverFunc(observe)}); err != nil {
 		return nil, err
 	}

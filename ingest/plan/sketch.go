@@ -1,131 +1,153 @@
-package catalog
+package plan
 
 import (
 	"cmp"
+	"container/list"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Sketch is a catalog in memory that keeps what a schedule goes by, and no text: the
-// cursors, the runs, which videos and channels are known and how old they are, and of
-// which charts a part is fetched. It does for a run what a [Catalog] does, in a
-// hundredth of the time, so that a month of runs can be rehearsed in seconds. It finds
-// and shows nothing. It is safe for concurrent use.
+// Sketch is a catalog in memory. It holds only what a schedule depends on: cursors, runs,
+// incomplete charts, and the age of videos, statistics and channels. It holds no texts. It
+// takes a hundredth of the time of a [catalog.Catalog], so a month of runs can be rehearsed
+// in seconds. It is safe for concurrent use.
 type Sketch struct {
 	mu      sync.Mutex
 	clock   quota.Clock
 	fences  map[string]int64
-	cursors map[string]map[string]Cursor // by job and work
-	runs    []RunRecord                  // by ID, from 1
-	pending map[chartKey]time.Time       // charts of which a part is fetched, and when its first page was
-	seen    map[string]bool              // of the page that is being saved
-
-	videos, channels *ages
-	statistics       *ages // of videos
-	uncounted        *ages // videos that have none
+	cursors map[Work]catalog.Cursor
+	runs    []catalog.RunRecord // by ID, from 1; a forgotten run is empty
+	charts  map[chartKey]time.Time
+	ages    map[catalog.Kind]*ages
 }
 
+var _ ingest.Catalog = (*Sketch)(nil)
+
+// chartKey names an incomplete chart. Its time is that of its first page.
 type chartKey struct{ region, category string }
 
-// NewSketch returns a sketch that knows nothing.
+// NewSketch returns an empty sketch.
 func NewSketch(clock quota.Clock) *Sketch {
 	return &Sketch{
-		clock:   clock,
-		fences:  map[string]int64{},
-		cursors: map[string]map[string]Cursor{},
-		pending: map[chartKey]time.Time{},
-		seen:    map[string]bool{},
-
-		videos: newAges(), channels: newAges(), statistics: newAges(), uncounted: newAges(),
+		clock: clock, fences: map[string]int64{}, cursors: map[Work]catalog.Cursor{}, charts: map[chartKey]time.Time{},
+		ages: map[catalog.Kind]*ages{catalog.KindVideos: newAges(), catalog.KindStatistics: newAges(), catalog.KindChannels: newAges()},
 	}
 }
 
-// NewFence is [Catalog.NewFence].
-func (s *Sketch) NewFence(_ context.Context, name string) (Fence, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fences[name] = max(s.fences[name]+1, micros(s.clock.Now()))
-	return Fence{Name: name, Token: s.fences[name]}, nil
+// Source is a catalog that a sketch is copied from: a [catalog.Catalog] or another sketch.
+type Source interface {
+	Cursors(ctx context.Context, job string) ([]catalog.Cursor, error)
+	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
+	Feeds(ctx context.Context) ([]catalog.Feed, error)
+	Ages(ctx context.Context, kind catalog.Kind, before time.Time, limit int) ([]catalog.Age, error)
 }
 
-// Begin is [Catalog.Begin].
-func (s *Sketch) Begin(_ context.Context, start Start) (*Run, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.show(start.Fence); err != nil {
-		return nil, fmt.Errorf("begin a run of %s: %w", start.Job, err)
+var (
+	_ Source = (*catalog.Catalog)(nil)
+	_ Source = (*Sketch)(nil)
+)
+
+// recordedRuns is the number of runs of a job that a sketch copies.
+const recordedRuns = 50
+
+// farFuture is later than all data.
+var farFuture = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// ReadSketch returns a sketch of a catalog with the runs of some jobs. Data with a time in
+// the future, from a clock that was ahead, counts as fetched now.
+func ReadSketch(ctx context.Context, from Source, jobs []*ingest.Job, clock quota.Clock) (*Sketch, error) {
+	s, now := NewSketch(clock), clock.Now()
+	cursors, failed := from.Cursors(ctx, "")
+	for _, cur := range cursors {
+		s.saveCursor(cur)
 	}
-	now := s.clock.Now()
-	if last := s.last(start.Job); last != nil && last.State == Running {
-		last.State, last.EndedAt, last.Error = Failed, now, abandoned
-		for i := range last.Work {
-			if w := &last.Work[i]; w.State == Running {
-				w.State, w.EndedAt, w.Error = Failed, now, abandoned
+	for _, j := range jobs {
+		runs, err := from.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: recordedRuns})
+		failed = errors.Join(failed, err)
+		s.runs = append(s.runs, runs...)
+	}
+	slices.SortFunc(s.runs, func(a, b catalog.RunRecord) int { return cmp.Compare(a.ID, b.ID) })
+	for i := range s.runs {
+		s.runs[i].ID = int64(i) + 1
+	}
+	feeds, err := from.Feeds(ctx)
+	failed = errors.Join(failed, err)
+	for _, f := range feeds {
+		if !f.PendingSince.IsZero() {
+			s.charts[chartKey{f.Region, f.Category}] = f.PendingSince
+		}
+	}
+	for kind, ages := range s.ages {
+		all, err := from.Ages(ctx, kind, farFuture, -1)
+		failed = errors.Join(failed, err)
+		for _, a := range all {
+			if a.FetchedAt.After(now) {
+				a.FetchedAt = now
 			}
+			ages.byID[a.ID] = ages.order.PushBack(&a)
 		}
 	}
-	id := int64(len(s.runs)) + 1
-	s.runs = append(s.runs, RunRecord{ID: id, Job: start.Job, Scheduled: start.Scheduled, StartedAt: now, State: Running})
-	return &Run{ID: id, in: s, job: start.Job, fence: start.Fence}, nil
+	return s, failed
 }
 
-// abandoned is what is wrong with a run that never ended.
-const abandoned = "its process ended before it did"
+// NewFence implements [ingest.Catalog].
+func (s *Sketch) NewFence(_ context.Context, name string) (catalog.Fence, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fences[name] = max(s.fences[name]+1, s.clock.Now().UnixMicro())
+	return catalog.Fence{Name: name, Token: s.fences[name]}, nil
+}
 
-// last is the last run of a job: no other can still be under way.
-func (s *Sketch) last(job string) *RunRecord {
-	for i := len(s.runs) - 1; i >= 0; i-- {
-		if s.runs[i].Job == job {
-			return &s.runs[i]
-		}
+func (s *Sketch) checkFence(f catalog.Fence) error {
+	switch last := s.fences[f.Name]; {
+	case f.Name == "":
+	case last > f.Token:
+		return fmt.Errorf("%s: %w", f.Name, catalog.ErrFenced)
+	default:
+		s.fences[f.Name] = f.Token
 	}
 	return nil
 }
 
-// Cursors is [Catalog.Cursors].
-func (s *Sketch) Cursors(_ context.Context, job string) (all []Cursor, err error) {
+// Cursors implements [ingest.Catalog].
+func (s *Sketch) Cursors(_ context.Context, job string) (all []catalog.Cursor, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, works := range s.cursors {
-		for _, cur := range works {
-			if job == "" || name == job {
-				all = append(all, cur)
-			}
+	for _, cur := range s.cursors {
+		if job == "" || cur.Job == job {
+			all = append(all, cur)
 		}
 	}
-	slices.SortFunc(all, func(a, b Cursor) int {
+	slices.SortFunc(all, func(a, b catalog.Cursor) int {
 		return cmp.Or(a.CompletedAt.Compare(b.CompletedAt), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Work, b.Work))
 	})
 	return all, nil
 }
 
-// cursor returns how far a unit of work has got.
-func (s *Sketch) cursor(job, work string) Cursor {
-	cur := s.cursors[job][work]
+func (s *Sketch) cursor(job, work string) catalog.Cursor {
+	cur := s.cursors[Work{job, work}]
 	cur.Job, cur.Work = job, work
 	return cur
 }
 
-func (s *Sketch) saveCursor(cur Cursor) {
-	if s.cursors[cur.Job] == nil {
-		s.cursors[cur.Job] = map[string]Cursor{}
-	}
-	s.cursors[cur.Job][cur.Work] = cur
-}
+func (s *Sketch) saveCursor(cur catalog.Cursor) { s.cursors[Work{cur.Job, cur.Work}] = cur }
 
-// Runs is [Catalog.Runs].
-func (s *Sketch) Runs(_ context.Context, q RunsQuery) (all []RunRecord, err error) {
+// Runs implements [ingest.Catalog].
+func (s *Sketch) Runs(_ context.Context, q catalog.RunsQuery) (all []catalog.RunRecord, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	limit := q.Limit
 	if limit <= 0 {
-		limit = defaultRuns
+		limit = catalog.DefaultRuns
 	}
 	for i := len(s.runs) - 1; i >= 0 && len(all) < limit; i-- {
 		r := s.runs[i]
@@ -133,75 +155,121 @@ func (s *Sketch) Runs(_ context.Context, q RunsQuery) (all []RunRecord, err erro
 			continue
 		}
 		r.Work = slices.Clone(r.Work)
-		slices.SortFunc(r.Work, func(a, b WorkRecord) int { return cmp.Compare(a.Work, b.Work) })
+		slices.SortFunc(r.Work, func(a, b catalog.WorkRecord) int { return cmp.Compare(a.Work, b.Work) })
 		all = append(all, r)
 	}
 	return all, nil
 }
 
-// ForgetRuns is [Catalog.ForgetRuns].
+// ForgetRuns implements [ingest.Catalog].
 func (s *Sketch) ForgetRuns(_ context.Context, before time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.runs {
 		if r := &s.runs[i]; !r.EndedAt.IsZero() && r.EndedAt.Before(before) {
-			*r = RunRecord{} // its place stays: the others are found by their number
+			*r = catalog.RunRecord{}
 		}
 	}
 	return nil
 }
 
-// Aging is [Catalog.Aging].
-func (s *Sketch) Aging(_ context.Context, kind Kind, before time.Time, limit int) ([]string, error) {
+// Feeds implements [Source]. It returns incomplete charts only.
+func (s *Sketch) Feeds(context.Context) (all []catalog.Feed, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch kind {
-	case KindVideos:
-		return s.videos.before(before, limit), nil
-	case KindChannels:
-		return s.channels.before(before, limit), nil
-	case KindStatistics:
-		ids := s.uncounted.first(limit)
-		return append(ids, s.statistics.before(before, limit-len(ids))...), nil
+	for key, since := range s.charts {
+		all = append(all, catalog.Feed{Region: key.region, Category: key.category, PendingSince: since})
 	}
-	return nil, fmt.Errorf("there is no kind %q", kind)
+	return all, nil
 }
 
-// Expire is [Catalog.Expire].
-func (s *Sketch) Expire(_ context.Context, l Limits) (e Expired, err error) {
+// Ages implements [ingest.Catalog].
+func (s *Sketch) Ages(_ context.Context, kind catalog.Kind, before time.Time, limit int) ([]catalog.Age, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, id := range s.statistics.before(l.StatisticsBefore, -1) {
-		s.statistics.drop(id)
-		s.uncounted.touch(id, time.Time{})
-		e.Statistics++
+	if s.ages[kind] == nil {
+		return nil, fmt.Errorf("there is no kind %q", kind)
 	}
-	for _, id := range s.videos.before(l.Before, -1) {
-		s.forget(id)
+	return s.ages[kind].older(before, limit), nil
+}
+
+// Expire implements [ingest.Catalog].
+func (s *Sketch) Expire(_ context.Context, l catalog.Limits) (e catalog.Expired, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	statistics := s.ages[catalog.KindStatistics]
+	for _, a := range statistics.older(l.StatisticsBefore, -1) {
+		if !a.FetchedAt.IsZero() {
+			statistics.touch(a.ID, time.Time{})
+			e.Statistics++
+		}
+	}
+	for _, a := range s.ages[catalog.KindVideos].older(l.Before, -1) {
+		s.removeVideo(a.ID)
 		e.Videos++
 	}
-	for _, id := range s.channels.before(l.Before, -1) {
-		s.channels.drop(id)
+	for _, a := range s.ages[catalog.KindChannels].older(l.Before, -1) {
+		s.ages[catalog.KindChannels].remove(a.ID)
 		e.Channels++
 	}
-	maps.DeleteFunc(s.pending, func(_ chartKey, at time.Time) bool { return at.Before(l.Before) })
+	maps.DeleteFunc(s.charts, func(_ chartKey, since time.Time) bool { return since.Before(l.Before) })
 	return e, nil
 }
 
-// forget forgets a video, with its statistics.
-func (s *Sketch) forget(id string) bool {
-	s.statistics.drop(id)
-	s.uncounted.drop(id)
-	return s.videos.drop(id)
+// removeVideo removes a video with its statistics.
+func (s *Sketch) removeVideo(id string) bool {
+	s.ages[catalog.KindStatistics].remove(id)
+	return s.ages[catalog.KindVideos].remove(id)
 }
 
-func (s *Sketch) show(f Fence) error {
-	switch last := s.fences[f.Name]; {
-	case f.Name == "":
-	case last > f.Token:
-		return fmt.Errorf("%s: %w", f.Name, ErrFenced)
-	default:
-		s.fences[f.Name] = f.Token
+// ages are the ages of one kind of data, the oldest first.
+type ages struct {
+	order list.List // of *catalog.Age
+	byID  map[string]*list.Element
+}
+
+func newAges() *ages { return &ages{byID: map[string]*list.Element{}} }
+
+// find returns the age of an id, or nil.
+func (a *ages) find(id string) *catalog.Age {
+	if e := a.byID[id]; e != nil {
+		return e.Value.(*catalog.Age)
 	}
 	return nil
+}
+
+// touch sets the age of an id: to the zero time or to now, which is later than all.
+func (a *ages) touch(id string, at time.Time) *catalog.Age {
+	e := a.byID[id]
+	if e == nil {
+		e = a.order.PushBack(&catalog.Age{ID: id})
+		a.byID[id] = e
+	}
+	if a.order.MoveToBack(e); at.IsZero() {
+		a.order.MoveToFront(e)
+	}
+	age := e.Value.(*catalog.Age)
+	age.FetchedAt = at
+	return age
+}
+
+func (a *ages) remove(id string) bool {
+	e := a.byID[id]
+	if e != nil {
+		a.order.Remove(e)
+		delete(a.byID, id)
+	}
+	return e != nil
+}
+
+// older returns ages before a time. A limit below 0 is no limit.
+func (a *ages) older(before time.Time, limit int) (all []catalog.Age) {
+	for e := a.order.Front(); e != nil && len(all) != limit; e = e.Next() {
+		age := e.Value.(*catalog.Age)
+		if !age.FetchedAt.Before(before) {
+			break
+		}
+		all = append(all, *age)
+	}
+	return all
 }

@@ -1,241 +1,206 @@
-package catalog
+package plan
 
 import (
-	"cmp"
-	ordered "container/list"
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// ages are what was fetched, in the order in which it last was.
-type ages struct {
-	order ordered.List // of *fetched, the oldest first
-	at    map[string]*ordered.Element
+// sketchRun is a [catalog.Run] in a sketch.
+type sketchRun struct {
+	s     *Sketch
+	id    int64
+	job   string
+	fence catalog.Fence
 }
 
-// fetched is a video or a channel, or the statistics of a video.
-type fetched struct {
-	id    string
-	at    time.Time // when it was last fetched
-	brief bool      // a video that is known from a search or a playlist only
-}
+// abandoned is the error of a run that never ended.
+const abandoned = "its process ended before it did"
 
-func newAges() *ages { return &ages{at: map[string]*ordered.Element{}} }
-
-// find returns what is known of an id, or nil.
-func (a *ages) find(id string) *ordered.Element { return a.at[id] }
-
-// touch says that an id was fetched now.
-func (a *ages) touch(id string, now time.Time) *fetched {
-	e := a.at[id]
-	if e == nil {
-		e = a.order.PushBack(&fetched{id: id})
-		a.at[id] = e
-	}
-	return a.renew(e, now)
-}
-
-// renew is touch for what was found.
-func (a *ages) renew(e *ordered.Element, now time.Time) *fetched {
-	a.order.MoveToBack(e)
-	one := e.Value.(*fetched)
-	one.at = now
-	return one
-}
-
-func (a *ages) drop(id string) bool {
-	e := a.at[id]
-	if e == nil {
-		return false
-	}
-	a.order.Remove(e)
-	delete(a.at, id)
-	return true
-}
-
-// before returns ids that were last fetched before a time, at most limit of them if
-// that is not negative.
-func (a *ages) before(t time.Time, limit int) (ids []string) {
-	for e := a.order.Front(); e != nil && len(ids) != limit; e = e.Next() {
-		one := e.Value.(*fetched)
-		if !one.at.Before(t) {
-			break
-		}
-		ids = append(ids, one.id)
-	}
-	return ids
-}
-
-// first returns the oldest ids, at most limit of them.
-func (a *ages) first(limit int) (ids []string) {
-	for e := a.order.Front(); e != nil && len(ids) < limit; e = e.Next() {
-		ids = append(ids, e.Value.(*fetched).id)
-	}
-	return ids
-}
-
-// each shows all, the oldest first.
-func (a *ages) each(show func(one *fetched)) {
-	for e := a.order.Front(); e != nil; e = e.Next() {
-		show(e.Value.(*fetched))
-	}
-}
-
-// save is [Run.Save].
-func (s *Sketch) save(_ context.Context, r *Run, p *Page) (saved Saved, err error) {
+// Begin implements [ingest.Catalog].
+func (s *Sketch) Begin(_ context.Context, start catalog.Start) (catalog.Run, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := cmp.Or(p.check(r.job), s.show(r.fence)); err != nil {
-		return saved, fmt.Errorf("save a page of %s %s: %w", r.job, p.At.Work, err)
+	if err := s.checkFence(start.Fence); err != nil {
+		return nil, fmt.Errorf("begin a run of %s: %w", start.Job, err)
 	}
-	saved.Cursor = s.cursor(p.At.Job, p.At.Work)
-	if saved.Repeated, err = saved.Cursor.step(&p.At); err != nil || saved.Repeated {
-		return saved, err
+	now := s.clock.Now()
+	if last := s.lastRun(start.Job); last != nil && last.State == catalog.Running {
+		last.State, last.EndedAt, last.Error = catalog.Failed, now, abandoned
+		for i := range last.Work {
+			if w := &last.Work[i]; w.State == catalog.Running {
+				w.State, w.EndedAt, w.Error = catalog.Failed, now, abandoned
+			}
+		}
 	}
-	now := moment(micros(s.clock.Now()))
-	if err := s.saveChart(p, &saved.Cursor, now); err != nil {
-		return Saved{}, fmt.Errorf("save a page of %s %s: %w", r.job, p.At.Work, err)
-	}
-	s.saveRows(p, &saved, now)
-	saved.Cursor.advance(p, now)
-	s.saveCursor(saved.Cursor)
-	w := s.work(r, p.At.Work, p.Region)
-	w.Pages++
-	w.Units += p.Units
-	w.New += saved.New
-	w.Unchanged += saved.Unchanged
-	w.Gone += saved.Gone
-	w.Statistics += saved.Statistics
-	w.State, w.EndedAt, w.ResumeAt, w.Error = Running, time.Time{}, time.Time{}, ""
-	return saved, nil
+	id := int64(len(s.runs)) + 1
+	s.runs = append(s.runs, catalog.RunRecord{ID: id, Job: start.Job, Scheduled: start.Scheduled, StartedAt: now, State: catalog.Running})
+	return &sketchRun{s, id, start.Job, start.Fence}, nil
 }
 
-// saveChart notes of which charts a part is fetched. Others may fetch the same chart,
-// and complete it.
-func (s *Sketch) saveChart(p *Page, cur *Cursor, now time.Time) error {
-	if !p.Chart {
-		return nil
-	}
-	key := chartKey{p.Region, p.Category}
-	if _, begun := s.pending[key]; !begun && cur.Begun() {
-		return errNoBeginning
-	}
-	if !cur.Begun() {
-		s.pending[key] = now
-	}
-	if p.Done {
-		delete(s.pending, key)
+// lastRun returns the last run of a job, or nil. No other run can still be running.
+func (s *Sketch) lastRun(job string) *catalog.RunRecord {
+	for i := len(s.runs) - 1; i >= 0; i-- {
+		if s.runs[i].Job == job {
+			return &s.runs[i]
+		}
 	}
 	return nil
 }
 
-// saveRows notes what a page holds. A text is never another one: there is none.
-func (s *Sketch) saveRows(p *Page, saved *Saved, now time.Time) {
+// change calls do behind the run's fence.
+func (r *sketchRun) change(doing string, do func() error) error {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	err := r.s.checkFence(r.fence)
+	if err == nil {
+		err = do()
+	}
+	if err != nil {
+		return fmt.Errorf("%s of %s: %w", doing, r.job, err)
+	}
+	return nil
+}
+
+// Save implements [catalog.Run].
+func (r *sketchRun) Save(_ context.Context, p *catalog.Page) (saved catalog.Saved, err error) {
+	err = r.change("save a page", func() error {
+		if err := p.Check(r.job); err != nil {
+			return err
+		}
+		cur := r.s.cursor(p.Cursor.Job, p.Cursor.Work)
+		if saved.Repeated, err = cur.Check(&p.Cursor); err != nil || saved.Repeated {
+			saved.Cursor = cur
+			return err
+		}
+		now := r.s.clock.Now().UTC().Truncate(time.Microsecond)
+		if err := r.s.saveChart(p, now); err != nil {
+			return err
+		}
+		r.s.saveRows(p, &saved, now)
+		cur.Advance(p, now)
+		saved.Cursor = cur
+		r.s.saveCursor(cur)
+		w := r.work(p.Cursor.Work, p.Region)
+		w.Pages++
+		w.Units += p.Units
+		w.New += saved.New
+		w.Unchanged += saved.Unchanged
+		w.Gone += saved.Gone
+		w.Statistics += saved.Statistics
+		w.State, w.EndedAt, w.ResumeAt, w.Error = catalog.Running, time.Time{}, time.Time{}, ""
+		return nil
+	})
+	return saved, err
+}
+
+// saveChart records which charts are incomplete. Two units of work may share a chart.
+func (s *Sketch) saveChart(p *catalog.Page, now time.Time) error {
+	if !p.Chart {
+		return nil
+	}
+	key := chartKey{p.Region, p.Category}
+	if !p.Cursor.Begun() {
+		s.charts[key] = now
+	} else if _, begun := s.charts[key]; !begun {
+		return catalog.ErrNoBeginning
+	}
+	if p.Done {
+		delete(s.charts, key)
+	}
+	return nil
+}
+
+// saveRows records the ages of a page. A known video counts as unchanged: a sketch has no
+// texts.
+func (s *Sketch) saveRows(p *catalog.Page, saved *catalog.Saved, now time.Time) {
+	videos, statistics, channels := s.ages[catalog.KindVideos], s.ages[catalog.KindStatistics], s.ages[catalog.KindChannels]
 	for _, id := range p.Gone {
-		if s.forget(id) {
+		if s.removeVideo(id) {
 			saved.Gone++
 		}
-		if s.channels.drop(id) {
+		if channels.remove(id) {
 			saved.Gone++
 		}
 	}
-	clear(s.seen)
+	seen := make(map[string]bool, len(p.Videos))
 	for i := range p.Videos {
-		if v := &p.Videos[i]; !s.seen[v.ID] {
-			s.seen[v.ID] = true
-			s.saveVideo(v, saved, now)
+		v := &p.Videos[i]
+		if seen[v.ID] {
+			continue
+		}
+		seen[v.ID] = true
+		known := videos.find(v.ID)
+		if known == nil {
+			saved.New++
+		} else {
+			saved.Unchanged++
+		}
+		if known == nil || known.Brief || !v.Brief { // else the full video stays, as old as it is
+			videos.touch(v.ID, now).Brief = v.Brief
+		}
+		switch {
+		case v.Statistics != nil:
+			statistics.touch(v.ID, now)
+			saved.Statistics++
+		case statistics.find(v.ID) == nil:
+			statistics.touch(v.ID, time.Time{})
 		}
 	}
 	for i := range p.Channels {
-		s.channels.touch(p.Channels[i].ID, now)
+		channels.touch(p.Channels[i].ID, now)
 	}
 	for i := range p.Statistics {
-		if id := p.Statistics[i].VideoID; s.videos.find(id) != nil {
-			s.count(id, saved, now)
+		if id := p.Statistics[i].VideoID; videos.find(id) != nil {
+			statistics.touch(id, now)
+			saved.Statistics++
 		}
 	}
 }
 
-// count notes that a video has statistics.
-func (s *Sketch) count(id string, saved *Saved, now time.Time) {
-	if e := s.statistics.find(id); e != nil {
-		s.statistics.renew(e, now)
-	} else {
-		s.statistics.touch(id, now)
-		s.uncounted.drop(id)
-	}
-	saved.Statistics++
-}
-
-func (s *Sketch) saveVideo(v *Video, saved *Saved, now time.Time) {
-	switch e := s.videos.find(v.ID); {
-	case e == nil:
-		saved.New++
-		s.videos.touch(v.ID, now).brief = v.Brief
-	case v.Brief && !e.Value.(*fetched).brief: // more is known of it, and that stays as old as it is
-		saved.Unchanged++
-	default:
-		saved.Unchanged++
-		s.videos.renew(e, now).brief = v.Brief
-	}
-	switch {
-	case v.Statistics != nil:
-		s.count(v.ID, saved, now)
-	case s.statistics.find(v.ID) == nil:
-		s.uncounted.touch(v.ID, now)
-	}
-}
-
-// work is the record of a unit of work in a run.
-func (s *Sketch) work(r *Run, work, region string) *WorkRecord {
-	run := &s.runs[r.ID-1]
+// work returns the record of a unit of work, and adds it if there is none.
+func (r *sketchRun) work(work, region string) *catalog.WorkRecord {
+	run := &r.s.runs[r.id-1]
 	for i := range run.Work {
 		if run.Work[i].Work == work {
 			return &run.Work[i]
 		}
 	}
-	run.Work = append(run.Work, WorkRecord{Work: work, Region: region})
+	run.Work = append(run.Work, catalog.WorkRecord{Work: work, Region: region})
 	return &run.Work[len(run.Work)-1]
 }
 
-// restart is [Run.Restart].
-func (s *Sketch) restart(_ context.Context, r *Run, work string) (Cursor, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.show(r.fence); err != nil {
-		return Cursor{}, fmt.Errorf("restart %s: %w", work, err)
-	}
-	cur := s.cursor(r.job, work)
-	cur.rewind()
-	s.saveCursor(cur)
-	return cur, nil
+// Restart implements [catalog.Run].
+func (r *sketchRun) Restart(_ context.Context, work string) (cur catalog.Cursor, err error) {
+	err = r.change("restart "+work, func() error {
+		cur = r.s.cursor(r.job, work)
+		cur.Restart()
+		r.s.saveCursor(cur)
+		return nil
+	})
+	return cur, err
 }
 
-// endWork is [Run.EndWork].
-func (s *Sketch) endWork(_ context.Context, r *Run, work, region string, o Outcome) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.show(r.fence); err != nil {
-		return fmt.Errorf("end %s: %w", work, err)
-	}
-	cur := s.cursor(r.job, work)
-	cur.end(o)
-	s.saveCursor(cur)
-	w := s.work(r, work, region)
-	w.State, w.EndedAt, w.ResumeAt, w.Error = o.State, s.clock.Now(), o.ResumeAt, o.Error
-	w.Units += o.Units
-	return nil
+// EndWork implements [catalog.Run].
+func (r *sketchRun) EndWork(_ context.Context, work, region string, o catalog.Outcome) error {
+	return r.change("end "+work, func() error {
+		cur := r.s.cursor(r.job, work)
+		cur.End(o)
+		r.s.saveCursor(cur)
+		w := r.work(work, region)
+		w.State, w.EndedAt, w.ResumeAt, w.Error = o.State, r.s.clock.Now(), o.ResumeAt, o.Error
+		w.Units += o.Units
+		return nil
+	})
 }
 
-// end is [Run.End].
-func (s *Sketch) end(_ context.Context, r *Run, o Outcome) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.show(r.fence); err != nil {
-		return fmt.Errorf("end a run: %w", err)
-	}
-	run := &s.runs[r.ID-1]
-	run.State, run.EndedAt, run.ResumeAt, run.Error = o.State, s.clock.Now(), o.ResumeAt, o.Error
-	return nil
+// End implements [catalog.Run].
+func (r *sketchRun) End(_ context.Context, o catalog.Outcome) error {
+	return r.change("end a run", func() error {
+		run := &r.s.runs[r.id-1]
+		run.State, run.EndedAt, run.ResumeAt, run.Error = o.State, r.s.clock.Now(), o.ResumeAt, o.Error
+		return nil
+	})
 }

@@ -57,7 +57,7 @@ func (r *rig) fetchWicked() {
 	run, err := r.catalog.Begin(ctx, catalog.Start{Job: "elsewhere"})
 	r.must(err)
 	for _, p := range []catalog.Page{{Done: true, Region: "GB"}, {Next: "more", Region: "US"}} {
-		p.At, err = r.catalog.Cursor(ctx, "elsewhere", p.Region)
+		p.Cursor, err = r.catalog.Cursor(ctx, "elsewhere", p.Region)
 		r.must(err)
 		p.Chart, p.Units = true, 1
 		p.Videos = []catalog.Video{{
