@@ -1,8 +1,8 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,21 +32,15 @@ var (
 	// ErrOutOfStep says that a page is not the next page of its unit of work. Read the
 	// cursor again.
 	ErrOutOfStep = errors.New("not the next page")
-
-	errClosed = errors.New("the catalog is closed")
 )
 
 // Catalog is fetched data in a SQLite file. It is safe for concurrent use, and several
 // processes may share the file.
 type Catalog struct {
-	path  string
 	clock quota.Clock
 	wait  time.Duration
-
-	turn   chan struct{} // taken by the user of writer
-	writer *sqlitefile.Session
-	read   *sql.DB // connections that cannot write
-	file   sqlitefile.Identity
+	file  *sqlitefile.File
+	turn  chan struct{} // taken by the user of the file's writer
 }
 
 // Open opens the catalog in the file at path. It creates the file if there is none, but
@@ -55,51 +49,29 @@ func Open(ctx context.Context, path string, o *Options) (*Catalog, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	c := &Catalog{clock: o.Clock, wait: o.Wait, turn: make(chan struct{}, 1)}
+	c := &Catalog{clock: o.Clock, wait: cmp.Or(o.Wait, defaultWait), turn: make(chan struct{}, 1)}
 	if c.clock == nil {
 		c.clock = quota.SystemClock{}
 	}
-	if c.wait == 0 {
-		c.wait = defaultWait
-	}
-	if err := c.open(ctx, path); err != nil {
-		return nil, errors.Join(err, c.Close())
+	var err error
+	c.file, err = files.Open(ctx, path, c.wait, reindex)
+	if err != nil {
+		return nil, err
 	}
 	return c, nil
 }
 
-func (c *Catalog) open(ctx context.Context, path string) error {
-	var err error
-	if c.path, err = files.Path(path); err != nil {
+// reindex rebuilds the index if the file has another version of its words.
+func reindex(s *sqlitefile.Session) error {
+	words, err := s.One("words_find")
+	if err != nil || words.Text(0) == wordsVersion {
 		return err
 	}
-	if err := files.Look(ctx, c.path, steps); err != nil {
-		return c.fault("open", err)
-	}
-	if err := sqlitefile.Create(c.path); err != nil {
+	if _, err := s.Exec("index_rebuild"); err != nil {
 		return err
 	}
-	err = c.retry(ctx, func() (err error) { // a new file is locked while it becomes a WAL file
-		c.writer, err = files.Connect(ctx, c.path, sqlitefile.Write, statements)
-		return err
-	})
-	if err != nil {
-		return c.fault("open", err)
-	}
-	if err := c.migrate(ctx, steps); err != nil {
-		return c.fault("open", err)
-	}
-	if c.file, err = sqlitefile.Identify(c.path); err != nil {
-		return err
-	}
-	connector, err := files.Connector(files.DSN(c.path, sqlitefile.Read))
-	if err != nil {
-		return c.fault("open", err)
-	}
-	c.read = sql.OpenDB(connector)
-	c.read.SetMaxOpenConns(readers)
-	c.read.SetMaxIdleConns(readers)
-	return nil
+	_, err = s.Exec("words_save", wordsVersion)
+	return err
 }
 
 // Inspect calls read with the catalog in the file at path, which Inspect does not change.
@@ -113,16 +85,8 @@ func Inspect(ctx context.Context, path string, read func(*Catalog) error) error 
 	if err != nil {
 		return fmt.Errorf("open the catalog: %w", err)
 	}
-	c := &Catalog{clock: quota.SystemClock{}, wait: defaultWait}
-	if c.path, err = files.Path(path); err != nil {
-		return err
-	}
-	return sqlitefile.Untouched(c.path, func(db *sql.DB) error {
-		if err := files.LookAt(ctx, db, steps); err != nil {
-			return c.fault("open", err)
-		}
-		c.read = db
-		return read(c)
+	return files.Inspect(ctx, path, defaultWait, func(f *sqlitefile.File) error {
+		return read(&Catalog{clock: quota.SystemClock{}, file: f})
 	})
 }
 
@@ -130,35 +94,8 @@ func Inspect(ctx context.Context, path string, read func(*Catalog) error) error 
 func (c *Catalog) Close() error {
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()
-	var failed error
-	if c.read != nil {
-		failed = c.read.Close()
-	}
-	if c.writer != nil {
-		failed = errors.Join(failed, c.writer.Close())
-		c.writer = nil
-	}
-	if failed != nil {
-		return fmt.Errorf("close %s: %w", c.path, failed)
-	}
-	return nil
+	return c.file.Close()
 }
 
 // Path returns the path of the file.
-func (c *Catalog) Path() string { return c.path }
-
-// micros returns a time as the tables hold it; 0 is the zero time.
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
-}
-
-// moment is the inverse of micros.
-func moment(us int64) time.Time {
-	if us == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(us).UTC()
-}
+func (c *Catalog) Path() string { return c.file.Path }

@@ -2,9 +2,10 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 // Chart is the last complete chart of a region and category.
@@ -76,32 +77,29 @@ func (t *tx) saveChart(p *Page, cur *Cursor, rows []int64) error {
 
 // Chart returns the last complete chart of a region and category, or [ErrNotFound].
 func (c *Catalog) Chart(ctx context.Context, region, category string) (ch Chart, err error) {
-	var id, fetched int64
-	err = c.retry(ctx, func() error {
-		return c.read.QueryRowContext(ctx, "SELECT id, fetched_at FROM charts WHERE region = ? AND category = ? AND complete",
-			region, category).Scan(&id, &fetched)
-	})
+	chart, err := c.one(ctx, "SELECT id, fetched_at FROM charts WHERE region = ? AND category = ? AND complete", region, category)
 	if err != nil {
-		return Chart{}, c.notFound(fmt.Sprintf("chart of %q, category %q", region, category), err)
+		return Chart{}, err
 	}
-	ch = Chart{Region: region, Category: category, FetchedAt: moment(fetched)}
-	err = c.each(ctx, func(rows *sql.Rows) error {
+	if chart == nil {
+		return Chart{}, fmt.Errorf("chart of %q, category %q: %w", region, category, ErrNotFound)
+	}
+	ch = Chart{Region: region, Category: category, FetchedAt: chart.Time(1)}
+	err = c.each(ctx, func(row sqlitefile.Row) error {
 		var e Entry
-		err := scanVideo(rows, &e.Video, &e.Rank)
+		err := scanVideo(row, &e.Video, &e.Rank)
 		ch.Entries = append(ch.Entries, e)
 		return err
 	}, "SELECT e.rank, "+videoColumns+` FROM chart_entries e JOIN videos v ON v.id = e.video
-		LEFT JOIN statistics s ON s.video = v.id WHERE e.chart = ? ORDER BY e.rank`, id)
+		LEFT JOIN statistics s ON s.video = v.id WHERE e.chart = ? ORDER BY e.rank`, chart.Int(0))
 	return ch, err
 }
 
 // Feeds returns the freshness of every chart, by region and category.
 func (c *Catalog) Feeds(ctx context.Context) (all []Feed, err error) {
-	err = c.each(ctx, func(rows *sql.Rows) error {
+	err = c.each(ctx, func(row sqlitefile.Row) error {
 		var f Feed
-		var fetched, pending int64
-		err := rows.Scan(&f.Region, &f.Category, &fetched, &f.Entries, &pending, &f.Pending)
-		f.FetchedAt, f.PendingSince = moment(fetched), moment(pending)
+		err := row.Scan(&f.Region, &f.Category, &f.FetchedAt, &f.Entries, &f.PendingSince, &f.Pending)
 		all = append(all, f)
 		return err
 	}, `SELECT region, category, max(CASE WHEN complete THEN fetched_at ELSE 0 END), sum(CASE WHEN complete THEN n ELSE 0 END),

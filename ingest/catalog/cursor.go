@@ -2,10 +2,10 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 // Cursor is the position of a unit of work. Work is fetched in passes of one or more
@@ -35,21 +35,19 @@ func (cur Cursor) Begun() bool { return cur.Page > 0 }
 // of the first pass.
 func (c *Catalog) Cursor(ctx context.Context, job, work string) (Cursor, error) {
 	cur := Cursor{Job: job, Work: work}
-	err := c.retry(ctx, func() error {
-		return cur.scan(c.read.QueryRowContext(ctx, statements["cursor_find"], job, work))
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
+	row, err := c.one(ctx, "cursor_find", job, work)
+	if row != nil {
+		err = cur.scan(row)
 	}
-	return cur, c.fault("read", err)
+	return cur, err
 }
 
 // Cursors returns the cursors of a job, or of all jobs if job is empty. The cursor whose
 // last complete pass is oldest comes first.
 func (c *Catalog) Cursors(ctx context.Context, job string) (all []Cursor, err error) {
-	err = c.each(ctx, func(rows *sql.Rows) error {
+	err = c.each(ctx, func(row sqlitefile.Row) error {
 		var cur Cursor
-		err := cur.scan(rows)
+		err := cur.scan(row)
 		all = append(all, cur)
 		return err
 	}, `SELECT job, work, pass, page, token, since, high, mark, saved_at, completed_at, resume_at, blocked_on FROM cursors
@@ -66,15 +64,9 @@ func (c *Catalog) Reset(ctx context.Context, job, work string) error {
 }
 
 // scan reads the columns of a cursor.
-func (cur *Cursor) scan(row interface{ Scan(...any) error }) error {
-	var since, high, mark, saved, completed, resume int64
-	err := row.Scan(&cur.Job, &cur.Work, &cur.Pass, &cur.Page, &cur.Token, &since, &high, &mark, &saved, &completed, &resume, &cur.BlockedOn)
-	if err != nil {
-		return err
-	}
-	cur.Since, cur.High, cur.Mark = moment(since), moment(high), moment(mark)
-	cur.SavedAt, cur.CompletedAt, cur.ResumeAt = moment(saved), moment(completed), moment(resume)
-	return nil
+func (cur *Cursor) scan(row sqlitefile.Row) error {
+	return row.Scan(&cur.Job, &cur.Work, &cur.Pass, &cur.Page, &cur.Token, &cur.Since, &cur.High, &cur.Mark,
+		&cur.SavedAt, &cur.CompletedAt, &cur.ResumeAt, &cur.BlockedOn)
 }
 
 // cursor reads a cursor within the transaction.
@@ -89,8 +81,8 @@ func (t *tx) cursor(job, work string) (Cursor, error) {
 
 // saveCursor writes a cursor.
 func (t *tx) saveCursor(cur *Cursor) error {
-	_, err := t.Exec("cursor_save", cur.Job, cur.Work, cur.Pass, cur.Page, cur.Token, micros(cur.Since), micros(cur.High),
-		micros(cur.Mark), micros(cur.SavedAt), micros(cur.CompletedAt), micros(cur.ResumeAt), cur.BlockedOn)
+	_, err := t.Exec("cursor_save", cur.Job, cur.Work, cur.Pass, cur.Page, cur.Token, cur.Since, cur.High,
+		cur.Mark, cur.SavedAt, cur.CompletedAt, cur.ResumeAt, cur.BlockedOn)
 	return err
 }
 

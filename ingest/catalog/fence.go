@@ -23,7 +23,7 @@ func (c *Catalog) NewFence(ctx context.Context, name string) (Fence, error) {
 		if err != nil {
 			return err
 		}
-		f.Token = max(last+1, tx.now)
+		f.Token = max(last+1, tx.now.UnixMicro())
 		_, err = tx.Exec("fence_save", name, f.Token)
 		return err
 	})

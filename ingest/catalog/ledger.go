@@ -2,8 +2,9 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 // ChargeTo records the address of the ledger that runs are charged to from now on. It
@@ -16,10 +17,10 @@ func (c *Catalog) ChargeTo(ctx context.Context, address string, forget bool) (si
 			return err
 		}
 		if row != nil && row.Text(0) == address && !forget {
-			since = moment(row.Int(1))
+			since = row.Time(1)
 			return nil
 		}
-		since = moment(tx.now)
+		since = tx.now
 		_, err = tx.Exec("ledger_save", address, tx.now)
 		return err
 	})
@@ -30,12 +31,9 @@ func (c *Catalog) ChargeTo(ctx context.Context, address string, forget bool) (si
 // after since.
 func (c *Catalog) Spent(ctx context.Context, since time.Time) (map[string]int64, error) {
 	all := map[string]int64{}
-	err := c.each(ctx, func(rows *sql.Rows) error {
-		var job string
-		var units int64
-		err := rows.Scan(&job, &units)
-		all[job] = units
-		return err
-	}, `SELECT r.job, sum(w.units) FROM runs AS r JOIN run_work AS w ON w.run = r.id WHERE r.started_at >= ? GROUP BY r.job`, micros(since))
+	err := c.each(ctx, func(row sqlitefile.Row) error {
+		all[row.Text(0)] = row.Int(1)
+		return nil
+	}, `SELECT r.job, sum(w.units) FROM runs AS r JOIN run_work AS w ON w.run = r.id WHERE r.started_at >= ? GROUP BY r.job`, since)
 	return all, err
 }

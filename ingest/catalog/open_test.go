@@ -19,7 +19,7 @@ import (
 // spoil changes the file by another connection, as a person with sqlite3 does.
 func spoil(t testing.TB, path string, texts ...string) {
 	t.Helper()
-	s, err := files.Connect(ctx, path, sqlitefile.Write, nil)
+	s, err := files.Connect(ctx, path, sqlitefile.Write)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,14 +92,23 @@ func TestReopenedItIsTheSame(t *testing.T) {
 func TestMigrate(t *testing.T) {
 	c := library(t)
 	before := dumped(t, c, &DumpOptions{Times: true})
-	next := append(slices.Clone(steps), "ALTER TABLE videos ADD COLUMN dimension TEXT NOT NULL DEFAULT '2d'")
+	migrate := func(steps []string) error {
+		other := *files
+		other.Steps = steps
+		f, err := other.Open(ctx, c.Path(), time.Second, reindex)
+		if err == nil {
+			err = f.Close()
+		}
+		return err
+	}
+	next := append(slices.Clone(files.Steps), "ALTER TABLE videos ADD COLUMN dimension TEXT NOT NULL DEFAULT '2d'")
 	broken := append(slices.Clone(next), "CREATE TABLE good (n); CREATE TABLE videos (n)")
-	says(t, c.migrate(ctx, broken), "already exists")
-	if err := c.migrate(ctx, steps); err != nil {
+	says(t, migrate(broken), "already exists")
+	if err := migrate(files.Steps); err != nil {
 		t.Errorf("a step that failed has left something: %v", err)
 	}
 	for range 2 { // the second time there is nothing to do
-		if err := c.migrate(ctx, next); err != nil {
+		if err := migrate(next); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -227,10 +236,11 @@ func TestDoctorFindsDamagedPages(t *testing.T) {
 	for _, tree := range []string{"videos", "sightings_of_video", "cursors", "search_idx", "search_docsize", "search_data"} {
 		t.Run(tree, func(t *testing.T) {
 			c := library(t)
-			var page, size int64
-			if err := c.read.QueryRow("SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = ?", tree).Scan(&page, &size); err != nil {
+			row, err := c.one(ctx, "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = ?", tree)
+			if err != nil {
 				t.Fatal(err)
 			}
+			page, size := row.Int(0), row.Int(1)
 			c.Close()
 			f, err := os.OpenFile(c.Path(), os.O_WRONLY, 0)
 			if err != nil {

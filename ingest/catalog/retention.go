@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"fmt"
 	"time"
@@ -45,14 +44,10 @@ func (c *Catalog) Ages(ctx context.Context, kind Kind, before time.Time, limit i
 	if !ok {
 		return nil, fmt.Errorf("there is no kind %q", kind)
 	}
-	err = c.each(ctx, func(rows *sql.Rows) error {
-		var a Age
-		var fetched int64
-		err := rows.Scan(&a.ID, &fetched, &a.Brief)
-		a.FetchedAt = moment(fetched)
-		all = append(all, a)
-		return err
-	}, query, micros(before), limit)
+	err = c.each(ctx, func(row sqlitefile.Row) error {
+		all = append(all, Age{row.Text(0), row.Time(1), row.Bool(2)})
+		return nil
+	}, query, before, limit)
 	return all, err
 }
 
@@ -73,7 +68,7 @@ type Expired struct{ Videos, Channels, Statistics, Sightings, Charts int }
 func (c *Catalog) Expire(ctx context.Context, l Limits) (e Expired, err error) {
 	err = c.change(ctx, (*tx).rebase)
 	for _, step := range []struct {
-		expire func(*tx, int64) (int64, error)
+		expire func(*tx, time.Time) (int64, error)
 		before time.Time
 		count  *int
 	}{ // an entry of a chart is as old as the chart
@@ -85,7 +80,7 @@ func (c *Catalog) Expire(ctx context.Context, l Limits) (e Expired, err error) {
 	} {
 		for n := int64(1); n > 0 && err == nil; { // a few at once, as others write too
 			err = c.change(ctx, func(tx *tx) (err error) {
-				n, err = step.expire(tx, micros(step.before))
+				n, err = step.expire(tx, step.before)
 				return err
 			})
 			if err == nil {
@@ -102,11 +97,11 @@ func (c *Catalog) Expire(ctx context.Context, l Limits) (e Expired, err error) {
 	return e, c.fault("delete expired data in", err)
 }
 
-func expireWith(statement string) func(*tx, int64) (int64, error) {
-	return func(t *tx, before int64) (int64, error) { return t.Exec(statement, before) }
+func expireWith(statement string) func(*tx, time.Time) (int64, error) {
+	return func(t *tx, before time.Time) (int64, error) { return t.Exec(statement, before) }
 }
 
-func expireVideos(t *tx, before int64) (int64, error) {
+func expireVideos(t *tx, before time.Time) (int64, error) {
 	var rows []int64
 	err := t.Rows("videos_aged", []driver.Value{before}, func(row sqlitefile.Row) error {
 		rows = append(rows, row.Int(0))
@@ -158,7 +153,7 @@ func (c *Catalog) mergeIndex(ctx context.Context) error {
 // ForgetRuns deletes the history of runs that ended before a time.
 func (c *Catalog) ForgetRuns(ctx context.Context, before time.Time) error {
 	return c.fault("write to", c.change(ctx, func(tx *tx) error {
-		_, err := tx.Exec("expire_runs", micros(before))
+		_, err := tx.Exec("expire_runs", before)
 		return err
 	}))
 }

@@ -73,7 +73,7 @@ func (c *Catalog) Begin(ctx context.Context, s Start) (Run, error) {
 			return err
 		}
 		var err error
-		r.id, err = tx.Insert("run_add", s.Job, micros(s.Scheduled), tx.now)
+		r.id, err = tx.Insert("run_add", s.Job, s.Scheduled, tx.now)
 		return err
 	})
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *run) EndWork(ctx context.Context, work, region string, o Outcome) error
 		if err := tx.saveCursor(&cur); err != nil {
 			return err
 		}
-		_, err = tx.Exec("work_end", r.id, work, region, string(o.State), tx.now, micros(o.ResumeAt), validText(o.Error), o.Units)
+		_, err = tx.Exec("work_end", r.id, work, region, string(o.State), tx.now, o.ResumeAt, validText(o.Error), o.Units)
 		return err
 	})
 }
@@ -113,17 +113,7 @@ func (r *run) EndWork(ctx context.Context, work, region string, o Outcome) error
 // End implements [Run].
 func (r *run) End(ctx context.Context, o Outcome) error {
 	return r.change(ctx, "end a run of "+r.job, func(tx *tx) error {
-		_, err := tx.Exec("run_end", r.id, string(o.State), tx.now, micros(o.ResumeAt), validText(o.Error))
+		_, err := tx.Exec("run_end", r.id, string(o.State), tx.now, o.ResumeAt, validText(o.Error))
 		return err
 	})
-}
-
-// change runs a transaction behind the run's fence. The text doing goes into an error.
-func (r *run) change(ctx context.Context, doing string, do func(*tx) error) error {
-	return r.c.fault(doing+" in", r.c.change(ctx, func(tx *tx) error {
-		if err := tx.checkFence(r.fence); err != nil {
-			return err
-		}
-		return do(tx)
-	}))
 }

@@ -2,7 +2,7 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
+	"database/sql/driver"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 // Query is what somebody looks for.
@@ -75,10 +77,10 @@ func (c *Catalog) Search(ctx context.Context, q Query) (Results, error) {
 	}
 	var r Results
 	more := false
-	err = c.each(ctx, func(rows *sql.Rows) error {
+	err = c.each(ctx, func(row sqlitefile.Row) error {
 		var h Hit
-		var row int64
-		if err := scanVideo(rows, &h.Video, &row); err != nil {
+		var id int64
+		if err := scanVideo(row, &h.Video, &id); err != nil {
 			return err
 		}
 		if more = len(r.Hits) == q.Limit; more {
@@ -86,7 +88,7 @@ func (c *Catalog) Search(ctx context.Context, q Query) (Results, error) {
 		}
 		h.Title, h.Channel = mark(h.Video.Title, phrases), mark(h.Video.ChannelTitle, phrases)
 		h.Snippet = snippet(h.Video.Description, phrases)
-		r.Hits, shown = append(r.Hits, h), append(shown, row)
+		r.Hits, shown = append(r.Hits, h), append(shown, id)
 		return nil
 	}, text, args...)
 	if err != nil {
@@ -103,9 +105,9 @@ const bm25 = "bm25(search, 10, 1, 4, 3)"
 
 // statementOf returns the statement of a query: the best rows first, then what is
 // told of them. It asks for one more than the limit.
-func statementOf(q Query, phrases []phrase, shown []int64) (string, []any, error) {
+func statementOf(q Query, phrases []phrase, shown []int64) (string, []driver.Value, error) {
 	text := "WITH hit AS (SELECT rowid AS id, " + bm25 + " AS score FROM search WHERE search MATCH ?1"
-	args := []any{expression(phrases), q.Limit + 1}
+	args := []driver.Value{expression(phrases), q.Limit + 1}
 	where := func(condition string, arg any) {
 		args = append(args, arg)
 		text += fmt.Sprintf(" AND "+condition, len(args))
@@ -114,7 +116,7 @@ func statementOf(q Query, phrases []phrase, shown []int64) (string, []any, error
 		where("EXISTS (SELECT 1 FROM sightings WHERE region = ?%d AND video = search.rowid)", q.Region)
 	}
 	if !q.Since.IsZero() {
-		where("(SELECT published_at FROM videos WHERE id = search.rowid) >= ?%d", micros(q.Since))
+		where("(SELECT published_at FROM videos WHERE id = search.rowid) >= ?%d", q.Since)
 	}
 	if len(shown) > 0 {
 		list, err := json.Marshal(shown)

@@ -1,11 +1,12 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
+	"database/sql/driver"
 	"embed"
-	"errors"
 	"fmt"
+	"time"
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
@@ -16,11 +17,6 @@ var schemaFiles embed.FS
 //go:embed sql/*.sql
 var sqlFiles embed.FS
 
-var (
-	steps      = sqlitefile.Steps(schemaFiles)
-	statements = sqlitefile.ReadStatements(sqlFiles)
-)
-
 // files describes the files of this package.
 var files = &sqlitefile.Kind{
 	Name:        "catalog",
@@ -28,20 +24,19 @@ var files = &sqlitefile.Kind{
 	Spared:      "a page that was paid for",
 	Full:        "make room, and the next run goes on where this one stopped",
 	Damaged:     "restore a backup, or move the file away and fetch again; doctor repairs only the index of words",
+	Steps:       sqlitefile.Steps(schemaFiles),
+	Statements:  sqlitefile.ReadStatements(sqlFiles),
 	Pragmas:     []string{"secure_delete(1)", "cache_size(-65536)", "temp_store(2)"},
 	Settings:    []sqlitefile.Setting{{Pragma: "secure_delete", Want: "1", Otherwise: "deleted data would stay in the file"}},
 }
 
 // fault says which operation on the file failed, and what to do.
-func (c *Catalog) fault(doing string, err error) error { return files.Fault(doing, c.path, err) }
-
-// readers is the number of connections that read.
-const readers = 4
+func (c *Catalog) fault(doing string, err error) error { return files.Fault(doing, c.file.Path, err) }
 
 // tx is a transaction that holds the file's write lock.
 type tx struct {
 	*sqlitefile.Session
-	now int64 // read while the lock is held
+	now time.Time // read while the lock is held
 }
 
 // change runs a transaction that writes. It fails if another version of the program has
@@ -59,83 +54,71 @@ func (c *Catalog) change(ctx context.Context, do func(*tx) error) error {
 	})
 }
 
+// change runs a transaction behind the run's fence. The text doing goes into an error.
+func (r *run) change(ctx context.Context, doing string, do func(*tx) error) error {
+	return r.c.fault(doing+" in", r.c.change(ctx, func(tx *tx) error {
+		if err := tx.checkFence(r.fence); err != nil {
+			return err
+		}
+		return do(tx)
+	}))
+}
+
 // transact runs a transaction. If do fails, nothing is written.
 func (c *Catalog) transact(ctx context.Context, do func(*tx) error) error {
 	return c.hold(ctx, func(s *sqlitefile.Session) error {
-		if err := c.retry(ctx, func() error { return s.Begin(ctx) }); err != nil {
+		if err := c.file.Identity.Check(); err != nil {
 			return err
 		}
-		err := do(&tx{s, micros(c.clock.Now())})
-		if err == nil {
-			err = c.file.Check() // data in another file would be lost
-		}
-		if err != nil {
-			s.Rollback()
+		if err := c.file.Begin(ctx, c.wait); err != nil {
 			return err
 		}
-		return s.End(nil)
+		s.Within(ctx)
+		return c.file.End(do(&tx{s, c.clock.Now().UTC().Truncate(time.Microsecond)}))
 	})
 }
 
 // hold calls do when no one else uses the session that writes.
 func (c *Catalog) hold(ctx context.Context, do func(*sqlitefile.Session) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	select {
 	case c.turn <- struct{}{}:
 		defer func() { <-c.turn }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if c.writer == nil {
-		return errClosed
+	if c.file.Writer == nil {
+		return sqlitefile.ErrClosed
 	}
-	return do(c.writer)
+	return do(c.file.Writer)
 }
 
-// retry repeats do while the file is busy, as long as the options and the context allow.
-// It fails if the file is not the one that was opened.
-func (c *Catalog) retry(ctx context.Context, do func() error) error {
-	if err := c.file.Check(); err != nil {
+// view calls do with a session that reads. All reads see the same state of the file.
+func (c *Catalog) view(ctx context.Context, do func(*sqlitefile.Session) error) error {
+	s, err := c.file.View(ctx)
+	if err != nil {
 		return err
 	}
-	p := sqlitefile.NewPatience(ctx, c.path, c.wait)
-	defer p.End()
-	return p.Retry(do)
+	s.Within(ctx)
+	err = do(s)
+	return c.fault("read", cmp.Or(c.file.Release(s), err))
 }
 
 // each calls row for every row of a query.
-func (c *Catalog) each(ctx context.Context, row func(*sql.Rows) error, query string, args ...any) (err error) {
-	var rows *sql.Rows
-	err = c.retry(ctx, func() (err error) {
-		rows, err = c.read.QueryContext(ctx, query, args...) //nolint:sqlclosecheck // below
+func (c *Catalog) each(ctx context.Context, row func(sqlitefile.Row) error, query string, args ...driver.Value) error {
+	return c.view(ctx, func(s *sqlitefile.Session) error { return s.Rows(query, args, row) })
+}
+
+// one returns the row of a query, or nil if it has none or fails.
+func (c *Catalog) one(ctx context.Context, query string, args ...driver.Value) (row sqlitefile.Row, err error) {
+	err = c.view(ctx, func(s *sqlitefile.Session) error {
+		row, err = s.One(query, args...)
 		return err
 	})
 	if err != nil {
-		return c.fault("read", err)
+		return nil, err
 	}
-	defer func() { err = c.fault("read", errors.Join(err, rows.Close())) }()
-	for rows.Next() {
-		if err := row(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// migrate brings the file to the schema that this program knows, in one transaction. It
-// rebuilds the index if the file has another version of its words.
-func (c *Catalog) migrate(ctx context.Context, steps []string) error {
-	return c.transact(ctx, func(tx *tx) error {
-		if err := files.Migrate(steps, tx.Number, tx.Script); err != nil {
-			return err
-		}
-		words, err := tx.One("words_find")
-		if err != nil || words.Text(0) == wordsVersion {
-			return err
-		}
-		if _, err := tx.Exec("index_rebuild"); err != nil {
-			return err
-		}
-		_, err = tx.Exec("words_save", wordsVersion)
-		return err
-	})
+	return row, nil
 }

@@ -3,12 +3,12 @@ package catalog
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 // Video is a video as the upstream describes it. Texts are stored unchanged. Escape them
@@ -65,20 +65,19 @@ const videoColumns = `v.video_id, v.channel_id, v.channel_title, v.title, v.desc
 	s.fetched_at, s.views, s.likes, s.comments`
 
 // scanVideo reads dest and then the columns of a video.
-func scanVideo(rows interface{ Scan(...any) error }, v *Video, dest ...any) error {
+func scanVideo(row sqlitefile.Row, v *Video, dest ...any) error {
 	var tags string
-	var seconds, published, fetched int64
-	var counted sql.NullInt64
-	var views, likes, comments *int64
-	err := rows.Scan(append(dest, &v.ID, &v.ChannelID, &v.ChannelTitle, &v.Title, &v.Description, &tags, &v.Category, &v.Live,
-		&v.Language, &v.Thumbnail, &seconds, &published, &v.Brief, &fetched, &counted, &views, &likes, &comments)...)
+	var seconds int64
+	var counted Statistics
+	err := row.Scan(append(dest, &v.ID, &v.ChannelID, &v.ChannelTitle, &v.Title, &v.Description, &tags, &v.Category, &v.Live,
+		&v.Language, &v.Thumbnail, &seconds, &v.PublishedAt, &v.Brief, &v.FetchedAt, &counted.FetchedAt, &counted.Views, &counted.Likes, &counted.Comments)...)
 	if err != nil {
 		return err
 	}
 	v.Duration = time.Duration(seconds) * time.Second
-	v.PublishedAt, v.FetchedAt = moment(published), moment(fetched)
-	if counted.Valid {
-		v.Statistics = &Statistics{v.ID, views, likes, comments, moment(counted.Int64)}
+	if !counted.FetchedAt.IsZero() {
+		counted.VideoID = v.ID
+		v.Statistics = &counted
 	}
 	if tags == "[]" {
 		return nil
@@ -91,31 +90,27 @@ func scanVideo(rows interface{ Scan(...any) error }, v *Video, dest ...any) erro
 
 // Video returns a video with its statistics, or [ErrNotFound].
 func (c *Catalog) Video(ctx context.Context, id string) (v Video, err error) {
-	err = c.retry(ctx, func() error {
-		return scanVideo(c.read.QueryRowContext(ctx, "SELECT "+videoColumns+
-			" FROM videos v LEFT JOIN statistics s ON s.video = v.id WHERE v.video_id = ?", id), &v)
-	})
-	return v, c.notFound(fmt.Sprintf("video %q", id), err)
+	row, err := c.one(ctx, "SELECT "+videoColumns+" FROM videos v LEFT JOIN statistics s ON s.video = v.id WHERE v.video_id = ?", id)
+	if err == nil && row == nil {
+		err = fmt.Errorf("video %q: %w", id, ErrNotFound)
+	}
+	if err == nil {
+		err = scanVideo(row, &v)
+	}
+	return v, err
 }
 
 // Channel returns a channel, or [ErrNotFound].
 func (c *Catalog) Channel(ctx context.Context, id string) (ch Channel, err error) {
-	var published, fetched int64
-	err = c.retry(ctx, func() error {
-		return c.read.QueryRowContext(ctx, `SELECT channel_id, title, description, handle, country, uploads, published_at, fetched_at
-			FROM channels WHERE channel_id = ?`, id).
-			Scan(&ch.ID, &ch.Title, &ch.Description, &ch.Handle, &ch.Country, &ch.Uploads, &published, &fetched)
-	})
-	ch.PublishedAt, ch.FetchedAt = moment(published), moment(fetched)
-	return ch, c.notFound(fmt.Sprintf("channel %q", id), err)
-}
-
-// notFound turns sql.ErrNoRows into [ErrNotFound].
-func (c *Catalog) notFound(what string, err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return fmt.Errorf("%s: %w", what, ErrNotFound)
+	row, err := c.one(ctx, `SELECT channel_id, title, description, handle, country, uploads, published_at, fetched_at
+		FROM channels WHERE channel_id = ?`, id)
+	if err == nil && row == nil {
+		err = fmt.Errorf("channel %q: %w", id, ErrNotFound)
 	}
-	return c.fault("read", err)
+	if err == nil {
+		err = row.Scan(&ch.ID, &ch.Title, &ch.Description, &ch.Handle, &ch.Country, &ch.Uploads, &ch.PublishedAt, &ch.FetchedAt)
+	}
+	return ch, err
 }
 
 // encodeTags returns tags as a JSON array. It does not escape < and &.

@@ -2,7 +2,6 @@ package sqlitefile
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -51,19 +50,19 @@ func readMarks(number func(query string) (int64, error)) (m marks, err error) {
 }
 
 // refuse says why a file is not of this kind, or not for this program.
-func (k *Kind) refuse(m marks, known int) error {
+func (k *Kind) refuse(m marks) error {
 	switch {
 	case m.tables > 0 && m.application != k.Application:
 		return fmt.Errorf("it is a database of another program, with %d tables and indexes that are not ours; name another file", m.tables)
-	case m.version > int64(known):
-		return fmt.Errorf("it was made by a newer headroom: schema %d, this one knows %d; upgrade", m.version, known)
+	case m.version > int64(len(k.Steps)):
+		return fmt.Errorf("it was made by a newer headroom: schema %d, this one knows %d; upgrade", m.version, len(k.Steps))
 	}
 	return nil
 }
 
 // Look refuses a file that is not ours as it is: to open it by a DSN makes it a WAL
 // file. What cannot be read here is for the opening to say.
-func (k *Kind) Look(ctx context.Context, path string, steps []string) error {
+func (k *Kind) Look(ctx context.Context, path string) error {
 	connector, err := sqlite.NewConnector(URI(path, url.Values{"mode": {"rw"}, "_query_only": {"ON"}}))
 	if err != nil {
 		return nil
@@ -76,37 +75,34 @@ func (k *Kind) Look(ctx context.Context, path string, steps []string) error {
 	if err != nil {
 		return c.Close()
 	}
-	return errors.Join(k.refuse(m, len(steps)), c.Close())
+	return errors.Join(k.refuse(m), c.Close())
 }
 
-// LookAt is Look by a connection that there is.
-func (k *Kind) LookAt(ctx context.Context, db *sql.DB, steps []string) error {
-	m, err := readMarks(func(query string) (n int64, err error) {
-		err = db.QueryRowContext(ctx, query).Scan(&n)
-		return n, err
-	})
+// LookAt is Look for a session.
+func (k *Kind) LookAt(s *Session) error {
+	m, err := readMarks(s.Number)
 	if err != nil {
 		return err
 	}
-	return k.refuse(m, len(steps))
+	return k.refuse(m)
 }
 
 // Migrate brings a file to the schema that this program knows, by a transaction of
 // the caller's: number asks it for the one number that a query has for an answer, and
 // exec runs a text. A file that is up to date is written all the same, to the same
 // effect: a transaction can begin, but not write, in a file that is read-only.
-func (k *Kind) Migrate(steps []string, number func(query string) (int64, error), exec func(text string) error) error {
+func (k *Kind) Migrate(number func(query string) (int64, error), exec func(text string) error) error {
 	m, err := readMarks(number)
 	if err != nil {
 		return err
 	}
-	if err := k.refuse(m, len(steps)); err != nil {
+	if err := k.refuse(m); err != nil {
 		return err
 	}
-	for _, step := range steps[m.version:] {
+	for _, step := range k.Steps[m.version:] {
 		if err := exec(step); err != nil {
 			return err
 		}
 	}
-	return exec(fmt.Sprintf("PRAGMA user_version = %d", len(steps)))
+	return exec(fmt.Sprintf("PRAGMA user_version = %d", len(k.Steps)))
 }

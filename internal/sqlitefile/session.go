@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -66,7 +67,7 @@ type stmt interface {
 }
 
 // Connect opens a session with the file at path.
-func (k *Kind) Connect(ctx context.Context, path string, mode Mode, statements Statements) (*Session, error) {
+func (k *Kind) Connect(ctx context.Context, path string, mode Mode) (*Session, error) {
 	connector, err := k.Connector(k.DSN(path, mode))
 	if err != nil {
 		return nil, err
@@ -75,7 +76,11 @@ func (k *Kind) Connect(ctx context.Context, path string, mode Mode, statements S
 	if err != nil {
 		return nil, err
 	}
-	return &Session{conn: c.(conn), statements: statements, prepared: map[string]stmt{}, ctx: context.Background()}, nil
+	return newSession(c, k.Statements), nil
+}
+
+func newSession(c driver.Conn, statements Statements) *Session {
+	return &Session{conn: c.(conn), statements: statements, prepared: map[string]stmt{}, ctx: context.Background()}
 }
 
 // Close closes the connection.
@@ -88,21 +93,22 @@ func (s *Session) Close() error {
 }
 
 // Begin starts a transaction that writes. It rolls back a transaction that an earlier
-// fault left open. When the context ends, statements are interrupted; End is not.
-func (s *Session) Begin(ctx context.Context) error {
-	s.ctx = ctx
+// fault left open.
+func (s *Session) Begin() error {
 	err := s.do("BEGIN IMMEDIATE")
 	if Code(err) == sqlite3.SQLITE_ERROR {
 		s.Rollback()
-		s.ctx = ctx
 		err = s.do("BEGIN IMMEDIATE")
 	}
 	return err
 }
 
+// Within interrupts the statements of the transaction when the context ends. Without it
+// they run to their end, and cost less.
+func (s *Session) Within(ctx context.Context) { s.ctx = ctx }
+
 // View starts a transaction that only reads. It sees the file as it is now.
-func (s *Session) View(ctx context.Context) error {
-	s.ctx = ctx
+func (s *Session) View() error {
 	if err := s.do("BEGIN"); err != nil {
 		return err
 	}
@@ -134,7 +140,7 @@ func (s *Session) Rollback() {
 // Number returns the one number that a query has for an answer. It does not prepare it.
 func (s *Session) Number(query string) (int64, error) { return Number(s.ctx, s.conn, query) }
 
-// Script runs statements that take no arguments, and prepares none of them.
+// Script runs statements that take no arguments. It does not prepare them.
 func (s *Session) Script(text string) error {
 	_, err := s.conn.ExecContext(s.ctx, text, nil)
 	return err
@@ -145,7 +151,7 @@ func (s *Session) Script(text string) error {
 func (s *Session) Exec(name string, args ...driver.Value) (int64, error) {
 	res, err := s.run(name, args)
 	if err != nil {
-		return 0, named(name, err)
+		return 0, s.named(name, err)
 	}
 	return res.RowsAffected()
 }
@@ -154,31 +160,35 @@ func (s *Session) Exec(name string, args ...driver.Value) (int64, error) {
 func (s *Session) Insert(name string, args ...driver.Value) (int64, error) {
 	res, err := s.run(name, args)
 	if err != nil {
-		return 0, named(name, err)
+		return 0, s.named(name, err)
 	}
 	return res.LastInsertId()
 }
 
-// One returns the last row of a query, or nil if it has none.
+// One returns the last row of a query, or nil if it has none or fails.
 func (s *Session) One(name string, args ...driver.Value) (last Row, err error) {
 	err = s.Rows(name, args, func(r Row) error {
 		last = r
 		return nil
 	})
-	return last, err
+	if err != nil {
+		return nil, err
+	}
+	return last, nil
 }
 
 // Rows calls each for every row of a query. The row is valid until each returns, but its
 // texts and blobs stay.
 func (s *Session) Rows(name string, args []driver.Value, each func(Row) error) error {
-	return named(name, s.rows(name, args, each))
+	return s.named(name, s.rows(name, args, each))
 }
 
-func named(name string, err error) error {
-	if err != nil {
+// named says which statement failed.
+func (s *Session) named(name string, err error) error {
+	if err != nil && s.statements[name] != "" {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return nil
+	return err
 }
 
 // do runs a statement that has neither a name nor arguments.
@@ -245,6 +255,9 @@ func (s *Session) prepare(name string) (stmt, error) {
 func (s *Session) values(args []driver.Value) ([]driver.NamedValue, error) {
 	s.args = s.args[:0]
 	for i, arg := range args {
+		if t, ok := arg.(time.Time); ok {
+			arg = Micros(t)
+		}
 		v, err := driver.DefaultParameterConverter.ConvertValue(arg)
 		if err != nil {
 			return nil, fmt.Errorf("argument %d: %w", i+1, err)
@@ -252,6 +265,14 @@ func (s *Session) values(args []driver.Value) ([]driver.NamedValue, error) {
 		s.args = append(s.args, driver.NamedValue{Ordinal: i + 1, Value: v})
 	}
 	return s.args, nil
+}
+
+// Micros returns a time as the tables hold it: see [Row.Time].
+func Micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
 }
 
 // Row is a row that SQLite returns. The tables are STRICT: a column has the type that
@@ -279,14 +300,34 @@ func (r Row) Blob(i int) []byte {
 	return b
 }
 
-// Scan copies the columns into integers and texts, as [database/sql.Row.Scan] does.
+// Time returns a column that holds a time: microseconds since 1970 UTC, or 0 for the zero
+// time. An argument of a statement may be a time, too.
+func (r Row) Time(i int) time.Time {
+	if us := r.Int(i); us != 0 {
+		return time.UnixMicro(us).UTC()
+	}
+	return time.Time{}
+}
+
+// Scan copies the columns, as [database/sql.Row.Scan] does. A *int64 is nil for NULL.
 func (r Row) Scan(dest ...any) error {
 	for i, d := range dest {
 		switch d := d.(type) {
 		case *int64:
 			*d = r.Int(i)
+		case *int:
+			*d = int(r.Int(i))
+		case **int64:
+			if *d = nil; r[i] != nil {
+				n := r.Int(i)
+				*d = &n
+			}
 		case *string:
 			*d = r.Text(i)
+		case *bool:
+			*d = r.Bool(i)
+		case *time.Time:
+			*d = r.Time(i)
 		default:
 			return fmt.Errorf("column %d: cannot be copied into %T", i, d)
 		}

@@ -30,8 +30,8 @@ func TestStatementsAreNamed(t *testing.T) {
 // A caller that goes away between two statements leaves nothing behind, and the session
 // can be used again.
 func TestSessionRollsBackWhenItsContextEnds(t *testing.T) {
-	k := &Kind{Name: "ledger", Application: 7}
-	s, err := k.Connect(t.Context(), filepath.Join(t.TempDir(), "a.db"), Write, Statements{"sum": "SELECT sum(n), count(absent) FROM a"})
+	k := &Kind{Name: "ledger", Application: 7, Statements: Statements{"sum": "SELECT sum(n), count(absent) FROM a"}}
+	s, err := k.Connect(t.Context(), filepath.Join(t.TempDir(), "a.db"), Write)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,9 +40,10 @@ func TestSessionRollsBackWhenItsContextEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
-	if err := s.Begin(gone); err != nil {
+	if err := s.Begin(); err != nil {
 		t.Fatal(err)
 	}
+	s.Within(gone)
 	if _, err := s.Exec("INSERT INTO a (n) VALUES (?1)", 2); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func TestSessionRollsBackWhenItsContextEnds(t *testing.T) {
 	if again := s.End(err); !errors.Is(again, err) {
 		t.Errorf("End returned %v, want %v", again, err)
 	}
-	if err := s.Begin(t.Context()); err != nil {
+	if err := s.Begin(); err != nil {
 		t.Fatal(err)
 	}
 	row, err := s.One("sum")

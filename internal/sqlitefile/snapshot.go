@@ -2,7 +2,6 @@ package sqlitefile
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -16,11 +15,11 @@ import (
 // nothing. Who has the file open may go on writing; it is not written here, nor is
 // anything beside it that was not there.
 func Snapshot(ctx context.Context, path, to string) error {
-	return Untouched(path, func(db *sql.DB) error {
+	return Untouched(ctx, path, func(s *Session) error {
 		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a try before
 			return err
 		}
-		_, err := db.ExecContext(ctx, "VACUUM INTO ?", to)
+		_, err := s.Exec("VACUUM INTO ?", to)
 		return err
 	})
 }
@@ -31,7 +30,7 @@ const tries = 3
 // Untouched has do read the file at path, which is not written, nor is anything beside
 // it that was not there: it needs no right to write. What nobody has open is read
 // without a lock, and do begins anew where somebody took hold of it meanwhile.
-func Untouched(path string, do func(*sql.DB) error) error {
+func Untouched(ctx context.Context, path string, do func(*Session) error) error {
 	real, err := filepath.EvalSymlinks(path) // SQLite puts its files beside the real one
 	if err != nil {
 		return err
@@ -42,7 +41,7 @@ func Untouched(path string, do func(*sql.DB) error) error {
 			return err
 		}
 		alone := !exists(real + "-wal")
-		err = reading(real, alone, do)
+		err = reading(ctx, real, alone, do)
 		if !alone || try == tries {
 			return err
 		}
@@ -54,18 +53,23 @@ func Untouched(path string, do func(*sql.DB) error) error {
 
 // reading has do read a file; alone says that nobody else has it open, so that reading
 // it need not make a -wal.
-func reading(path string, alone bool, do func(*sql.DB) error) (err error) {
+func reading(ctx context.Context, path string, alone bool, do func(*Session) error) (err error) {
 	q := url.Values{"mode": {"ro"}}
 	if alone {
 		q.Set("immutable", "1")
 	}
-	c, err := sqlite.NewConnector(URI(path, q))
+	connector, err := sqlite.NewConnector(URI(path, q))
 	if err != nil {
 		return err
 	}
-	db := sql.OpenDB(c)
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return do(db)
+	c, err := connector.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	s := newSession(c, nil)
+	s.Within(ctx)
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return do(s)
 }
 
 func exists(path string) bool {

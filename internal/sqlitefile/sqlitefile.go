@@ -25,6 +25,9 @@ type Kind struct {
 	// Full and Damaged are what to do when the disk is full, and when the file is
 	// damaged.
 	Full, Damaged string
+	// Steps are the steps of the schema, and Statements those that sessions prepare.
+	Steps      []string
+	Statements Statements
 	// Pragmas are set on every connection, beside those of every file.
 	Pragmas []string
 	// Settings are read back, beside those of every file.

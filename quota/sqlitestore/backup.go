@@ -79,21 +79,20 @@ func Restore(ctx context.Context, backup, path string) ([]Lack, error) {
 
 // copyLedger copies a file that must be a sound ledger.
 func copyLedger(ctx context.Context, from, to string) error {
-	err := sqlitefile.Untouched(from, func(db *sql.DB) error {
-		if err := files.LookAt(ctx, db, steps); err != nil {
+	err := sqlitefile.Untouched(ctx, from, func(s *sqlitefile.Session) error {
+		if err := files.LookAt(s); err != nil {
 			return err
 		}
-		var tables int
-		err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name IN ('births', 'pools', 'reservations')`).Scan(&tables)
-		if err == nil && tables != 3 {
-			err = errors.New("it is no ledger")
+		tables, err := s.Number(`SELECT count(*) FROM sqlite_schema WHERE name IN ('births', 'pools', 'reservations')`)
+		if err != nil {
+			return err
 		}
-		var sound string
-		if err == nil {
-			err = db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&sound)
+		if tables != 3 {
+			return errors.New("it is no ledger")
 		}
-		if err == nil && sound != "ok" {
-			err = fmt.Errorf("it is damaged: %s", sound)
+		row, err := s.One("PRAGMA quick_check(1)")
+		if err == nil && row.Text(0) != "ok" {
+			err = fmt.Errorf("it is damaged: %s", row.Text(0))
 		}
 		return err
 	})
@@ -109,36 +108,20 @@ func copyLedger(ctx context.Context, from, to string) error {
 // lacking compares a backup with the ledger at path. A ledger that is gone or cannot be
 // read cannot be compared.
 func lacking(ctx context.Context, backup, path string) (all []Lack, err error) {
-	err = sqlitefile.Untouched(path, func(db *sql.DB) (err error) {
+	err = sqlitefile.Untouched(ctx, path, func(s *sqlitefile.Session) (err error) {
 		all = nil
-		one, err := db.Conn(ctx) // ATTACH is of a connection
-		if err != nil {
+		if _, err := s.Exec(`ATTACH ? AS backup`, backup); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, one.Close()) }()
-		if _, err := one.ExecContext(ctx, `ATTACH ? AS backup`, backup); err != nil {
-			return err
-		}
-		rows, err := one.QueryContext(ctx, `SELECT b.upstream, b.account, b.pool, coalesce(was.written, 0), sum(r.units)
+		return s.Rows(`SELECT b.upstream, b.account, b.pool, coalesce(was.written, 0), sum(r.units)
 			FROM births AS b JOIN reservations AS r ON r.pool_id = b.id
 			LEFT JOIN backup.pools AS was USING (upstream, account, pool)
-			WHERE r.at > coalesce(was.written, 0) GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3`)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, rows.Close()) }()
-		for rows.Next() {
+			WHERE r.at > coalesce(was.written, 0) GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3`, nil, func(r sqlitefile.Row) error {
 			var l Lack
-			var since int64
-			if err := rows.Scan(&l.Pool.Upstream, &l.Pool.Account, &l.Pool.Name, &since, &l.Units); err != nil {
-				return err
-			}
-			if since != 0 {
-				l.Since = time.UnixMicro(since).UTC()
-			}
+			err := r.Scan(&l.Pool.Upstream, &l.Pool.Account, &l.Pool.Name, &l.Since, &l.Units)
 			all = append(all, l)
-		}
-		return rows.Err()
+			return err
+		})
 	})
 	if errors.Is(err, fs.ErrNotExist) || sqlitefile.Code(err) != 0 && !sqlitefile.Busy(err) {
 		return nil, nil

@@ -119,7 +119,7 @@ func TestBusyProcess(t *testing.T) {
 	}()
 	<-clock.reached
 	_, err := reserve(s, "b", 1)
-	says(t, err, "write to "+s.file.path, "busy for 20ms", "this process")
+	says(t, err, "write to "+s.file.Path, "busy for 20ms", "this process")
 	close(clock.released)
 	if err := <-first; err != nil {
 		t.Error(err)

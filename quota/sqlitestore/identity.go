@@ -2,7 +2,6 @@ package sqlitestore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,7 +43,7 @@ func (s *Store) CopyOf(ctx context.Context) (path string, err error) {
 	if err := s.ready(ctx); err != nil {
 		return "", err
 	}
-	real, err := realPath(s.file.path)
+	real, err := realPath(s.file.Path)
 	if err != nil {
 		return "", err
 	}
@@ -54,8 +53,12 @@ func (s *Store) CopyOf(ctx context.Context) (path string, err error) {
 	}
 	if was != "" {
 		var other string
-		err := sqlitefile.Untouched(was, func(db *sql.DB) error {
-			return db.QueryRowContext(ctx, `SELECT id FROM identity`).Scan(&other)
+		err := sqlitefile.Untouched(ctx, was, func(s *sqlitefile.Session) error {
+			row, err := s.One("SELECT id FROM identity")
+			if row != nil {
+				other = row.Text(0)
+			}
+			return err
 		})
 		if err == nil && other == id { // what cannot be read is no ledger any more
 			return was, nil
@@ -66,21 +69,24 @@ func (s *Store) CopyOf(ctx context.Context) (path string, err error) {
 
 // moveTo notes where the ledger is, beside the transactions of the engine.
 func (f *file) moveTo(ctx context.Context, path string) error {
-	p := sqlitefile.NewPatience(ctx, f.path, f.wait)
+	p := sqlitefile.NewPatience(ctx, f.Path, f.wait)
 	defer p.End()
 	var w *sqlitefile.Session
 	err := p.Retry(func() (err error) {
-		w, err = files.Connect(ctx, f.path, sqlitefile.Write, statements)
+		w, err = files.Connect(ctx, f.Path, sqlitefile.Write)
 		return err
 	})
 	if err != nil {
-		return f.fault("write to", err)
+		return f.Fault("write to", err)
 	}
-	if err = p.Retry(func() error { return w.Begin(ctx) }); err == nil {
+	if err = p.Retry(w.Begin); err == nil {
 		_, err = w.Exec("identity_move", path)
 		err = w.End(err)
 	}
-	return f.fault("write to", errors.Join(err, w.Close()))
+	if err = errors.Join(err, w.Close()); err != nil {
+		return f.Fault("write to", err)
+	}
+	return nil
 }
 
 // Canonical returns the one way to write where a ledger is: its path without symbolic

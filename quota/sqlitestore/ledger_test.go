@@ -22,10 +22,10 @@ var noon = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC) // in California
 func TestEveryConnectionIsSynchronous(t *testing.T) {
 	s := must(t, filepath.Join(t.TempDir(), "ledger.db"), nil)
 	ctx := context.Background()
-	if got, err := s.file.writer.Number("PRAGMA synchronous"); got != 2 {
+	if got, err := s.file.Writer.Number("PRAGMA synchronous"); got != 2 {
 		t.Errorf("the writer has synchronous %v (%v), want 2", got, err)
 	}
-	for i := range readers { // all of them at once
+	for i := range sqlitefile.Readers { // all of them at once
 		view, err := s.file.view(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -44,9 +44,9 @@ func TestEveryConnectionIsSynchronous(t *testing.T) {
 	for setting, otherwise := range map[string]string{
 		"_synchronous=FULL": "_synchronous=NORMAL", "_foreign_keys=ON": "_foreign_keys=OFF", "_busy_timeout=5": "_busy_timeout=60000",
 	} {
-		changed := strings.Replace(files.DSN(s.file.path, sqlitefile.Read), setting, otherwise, 1)
+		changed := strings.Replace(files.DSN(s.file.Path, sqlitefile.Read), setting, otherwise, 1)
 		c, err := files.Connector(changed)
-		if err != nil || changed == files.DSN(s.file.path, sqlitefile.Read) {
+		if err != nil || changed == files.DSN(s.file.Path, sqlitefile.Read) {
 			t.Fatal(changed, err)
 		}
 		_, err = c.Connect(ctx)
@@ -177,7 +177,7 @@ func TestPrune(t *testing.T) {
 	clock := quota.NewSimClock(noon)
 	s := must(t, filepath.Join(t.TempDir(), "ledger.db"), &Options{Clock: clock})
 	rows := func() int64 {
-		n, err := s.file.writer.Number("SELECT count(*) FROM reservations")
+		n, err := s.file.Writer.Number("SELECT count(*) FROM reservations")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +268,7 @@ func TestReadable(t *testing.T) {
 func shell(t *testing.T, s *Store, query string) string {
 	bin, err := exec.LookPath("sqlite3")
 	if err == nil {
-		out, err := exec.Command(bin, "-readonly", s.file.path, query).CombinedOutput()
+		out, err := exec.Command(bin, "-readonly", s.file.Path, query).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -395,8 +395,8 @@ func TestRebasedOnce(t *testing.T) {
 
 func TestStepsOfTheSchemaAreNumbered(t *testing.T) {
 	names, err := fs.Glob(schemaFiles, "schema/*")
-	if err != nil || len(steps) == 0 || len(steps) != len(names) {
-		t.Errorf("%d steps in %v (%v)", len(steps), names, err)
+	if err != nil || len(files.Steps) == 0 || len(files.Steps) != len(names) {
+		t.Errorf("%d steps in %v (%v)", len(files.Steps), names, err)
 	}
 }
 

@@ -116,7 +116,7 @@ func TestKilledInMidStreamNothingGrantedIsForgotten(t *testing.T) {
 	if used := used(t, s); used < int64(len(granted)) || used > int64(len(granted)+scaled(5, 50)) {
 		t.Errorf("%d units were granted, the ledger says %d", len(granted), used)
 	}
-	if sound, err := s.file.writer.One("PRAGMA integrity_check"); err != nil || sound.Text(0) != "ok" {
+	if sound, err := s.file.Writer.One("PRAGMA integrity_check"); err != nil || sound.Text(0) != "ok" {
 		t.Errorf("integrity_check: %v %v", sound, err)
 	}
 }
@@ -138,7 +138,7 @@ func hold(path string, begin func() bool, _ io.Writer) error {
 		return err
 	}
 	defer s.Close()
-	if err := s.file.writer.Begin(context.Background()); err != nil {
+	if err := s.file.Writer.Begin(); err != nil {
 		return err
 	}
 	begin()

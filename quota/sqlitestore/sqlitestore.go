@@ -1,9 +1,9 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
@@ -48,24 +48,25 @@ func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	f := &file{clock: o.Clock, wait: o.Wait, known: make(map[quota.Pool]*entry), readers: make(chan *sqlitefile.Session, readers)}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f := &file{clock: o.Clock, wait: cmp.Or(o.Wait, defaultWait), known: make(map[quota.Pool]*entry)}
 	if f.clock == nil {
 		f.clock = quota.SystemClock{}
 	}
-	if f.wait == 0 {
-		f.wait = defaultWait
+	var err error
+	f.File, err = files.Open(ctx, path, f.wait, nil)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, sqlitefile.ErrNoName):
+		return nil, quota.BadInput("%v; a ledger that ends with the process is memstore", err)
+	default:
+		return nil, moved(err)
 	}
-	for range readers {
-		f.readers <- nil // opened when it is needed
-	}
-	if err := f.open(ctx, path); err != nil {
-		err = errors.Join(err, f.close())
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, err
-	}
-	engine := &pagestore.Options{Combine: f.wait, Name: f.path}
+	engine := &pagestore.Options{Combine: f.wait, Name: f.Path}
 	if !o.Families {
 		engine.NoFamilies = "this ledger in SQLite keeps no families; keep them in memory, or open it with Families"
 	}
@@ -96,19 +97,15 @@ func (s *Store) Close() error {
 	if s.file.births != nil {
 		failed = s.file.births.Keep(context.Background())
 	}
-	return errors.Join(failed, s.file.close())
+	return errors.Join(failed, s.file.Close())
 }
 
-// file is the [pagestore.Backend].
+// file is the [pagestore.Backend]. Its writer belongs to the leader of the engine's queue.
 type file struct {
-	path  string
-	clock quota.Clock
-	wait  time.Duration
-
-	births  *storekit.Births         // nil: the file is trusted
-	writer  *sqlitefile.Session      // of the leader of the engine's queue
-	readers chan *sqlitefile.Session // nil: not connected yet
-	files   sqlitefile.Identity
+	*sqlitefile.File
+	clock  quota.Clock
+	wait   time.Duration
+	births *storekit.Births // nil: the file is trusted
 
 	// what the leader remembers between transactions
 	known map[quota.Pool]*entry
@@ -118,80 +115,12 @@ type file struct {
 	page  []byte // scratch
 }
 
-func (f *file) open(ctx context.Context, path string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	var err error
-	if f.path, err = checkPath(path); err != nil {
-		return err
-	}
-	before, missing := sqlitefile.FileAt(f.path)
-	if err := f.openWriter(ctx); err != nil {
-		return f.fault("open", err)
-	}
-	if f.files, err = sqlitefile.Identify(f.path); err != nil {
-		return err
-	}
-	if missing == nil {
-		return moved(f.files.Was(before))
-	}
-	return nil
-}
-
-// openWriter opens the connection that writes and brings the schema up to date.
-func (f *file) openWriter(ctx context.Context) error {
-	if err := files.Look(ctx, f.path, steps); err != nil {
-		return err
-	}
-	if err := sqlitefile.Create(f.path); err != nil {
-		return err
-	}
-	p := sqlitefile.NewPatience(ctx, f.path, f.wait)
-	defer p.End()
-	err := p.Retry(func() (err error) { // a new file is locked to make it a WAL file
-		f.writer, err = files.Connect(ctx, f.path, sqlitefile.Write, statements)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if err := p.Retry(func() error { return f.writer.Begin(ctx) }); err != nil {
-		return err
-	}
-	return f.writer.End(files.Migrate(steps, f.writer.Number, f.writer.Script))
-}
-
-func (f *file) close() error {
-	var failed error
-	if f.writer != nil {
-		failed = f.writer.Close()
-		f.writer = nil
-	}
-	for range readers {
-		r, open := <-f.readers
-		if !open {
-			return failed // it was closed before
-		}
-		if r != nil {
-			failed = errors.Join(failed, r.Close())
-		}
-	}
-	close(f.readers)
-	if failed != nil {
-		return fmt.Errorf("close %s: %w", f.path, failed)
-	}
-	return nil
-}
-
 // Begin implements [pagestore.Backend].
 func (f *file) Begin(ctx context.Context, waited time.Duration) (pagestore.Tx, error) {
-	p := sqlitefile.NewPatience(ctx, f.path, f.wait-waited)
-	defer p.End()
-	if err := p.Retry(func() error { return f.writer.Begin(context.Background()) }); err != nil {
-		return nil, f.fault("write to", err)
+	if err := f.File.Begin(ctx, f.wait-waited); err != nil {
+		return nil, f.Fault("write to", err)
 	}
-	f.tx = tx{file: f, Session: f.writer, now: f.clock.Now()}
+	f.tx = tx{file: f, Session: f.Writer, now: f.clock.Now()}
 	return &f.tx, nil
 }
 
@@ -199,35 +128,12 @@ func (f *file) Begin(ctx context.Context, waited time.Duration) (pagestore.Tx, e
 func (f *file) View(ctx context.Context) (pagestore.Tx, error) { return f.view(ctx) }
 
 func (f *file) view(ctx context.Context) (*tx, error) {
-	p := sqlitefile.NewPatience(ctx, f.path, f.wait)
-	defer p.End()
-	var r *sqlitefile.Session
-	open := true
-	select {
-	case r, open = <-f.readers:
-	case <-p.Wait():
-		return nil, f.fault("read", p.Over(nil))
+	s, err := f.File.View(ctx)
+	if errors.Is(err, sqlitefile.ErrClosed) {
+		err = f.Fault("read", pagestore.ErrClosed)
 	}
-	if !open {
-		return nil, f.fault("read", pagestore.ErrClosed)
-	}
-	err := p.Retry(func() (err error) {
-		if r == nil {
-			if r, err = files.Connect(ctx, f.path, sqlitefile.Read, statements); err != nil {
-				return err
-			}
-		}
-		return r.View(context.Background())
-	})
 	if err != nil {
-		f.readers <- r
-		if gone := moved(f.files.Check()); gone != nil {
-			return nil, gone
-		}
-		return nil, f.fault("read", err)
+		return nil, moved(err)
 	}
-	return &tx{file: f, Session: r, now: f.clock.Now()}, nil
+	return &tx{file: f, Session: s, now: f.clock.Now()}, nil
 }
-
-// fault is an error of the file: what was done, and what to do about it.
-func (f *file) fault(doing string, err error) error { return files.Fault(doing, f.path, err) }

@@ -26,24 +26,24 @@ type tx struct {
 // exec runs a statement.
 func (t *tx) exec(name string, args ...driver.Value) error {
 	_, err := t.Exec(name, args...)
-	return t.file.fault("write to", err)
+	return t.file.Fault("write to", err)
 }
 
 // insert runs a statement that adds a row, and returns its number.
 func (t *tx) insert(name string, args ...driver.Value) (int64, error) {
 	id, err := t.Insert(name, args...)
-	return id, t.file.fault("write to", err)
+	return id, t.file.Fault("write to", err)
 }
 
 // read calls each for every row of a query.
 func (t *tx) read(name string, args []driver.Value, each func(sqlitefile.Row) error) error {
-	return t.file.fault("read", t.Rows(name, args, each))
+	return t.file.Fault("read", t.Rows(name, args, each))
 }
 
 // one returns the row of a query, or nil if it has none.
 func (t *tx) one(name string, args ...driver.Value) (sqlitefile.Row, error) {
 	r, err := t.One(name, args...)
-	return r, t.file.fault("read", err)
+	return r, t.file.Fault("read", err)
 }
 
 // entry is a pool with what the file remembers beside its page, or a family's member.
@@ -70,28 +70,21 @@ func (t *tx) Load(*pagestore.Scope) error { return nil }
 // Now implements [pagestore.Tx].
 func (t *tx) Now() time.Time { return t.now }
 
-func (t *tx) reads() bool { return t.Session != t.file.writer }
+func (t *tx) reads() bool { return t.Session != t.file.Writer }
 
 // End implements [pagestore.Tx].
 func (t *tx) End(err error) error {
-	gone := moved(t.file.files.Check())
 	if t.reads() {
-		t.Rollback()
-		t.file.readers <- t.Session
-		if gone != nil {
-			return gone
-		}
-		return err
+		return cmp.Or(moved(t.file.Release(t.Session)), err)
 	}
-	if err = cmp.Or(err, gone); err != nil {
-		t.Rollback()
-	} else {
-		err = t.file.fault("write to", t.Session.End(nil))
-	}
-	if err != nil {
+	failed := t.file.End(err)
+	if failed != nil {
 		clear(t.file.known) // they may hold what was not written
 	}
-	return err
+	if err == nil {
+		failed = moved(t.file.Fault("write to", failed))
+	}
+	return failed
 }
 
 // Entry implements [pagestore.Tx]: by number if it was found before.
@@ -149,7 +142,7 @@ func (t *tx) unpack(e *entry, b []byte) error {
 	page := new(window.Page)
 	if err := page.UnmarshalBinary(b); err != nil {
 		return fmt.Errorf("read the page of %s in %s: it is damaged; delete its row from the table pools with sqlite3, "+
-			"then put back what was spent with an adjustment: %w", e.Pool, t.file.path, err)
+			"then put back what was spent with an adjustment: %w", e.Pool, t.file.Path, err)
 	}
 	e.stored(page)
 	return nil
