@@ -84,8 +84,13 @@ func (s *state) readCatalog(ctx context.Context, src *view.Sources) error {
 // mostRuns are read for a page: one a minute, and some.
 const mostRuns = 2000
 
+// history reads runs.
+type history interface {
+	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
+}
+
 // readRuns reads the runs that did something within the last 24 hours.
-func (s *state) readRuns(ctx context.Context, c *catalog.Catalog) error {
+func (s *state) readRuns(ctx context.Context, c history) error {
 	const page = 100
 	since := s.now.Add(-day - slack)
 	for before := int64(0); len(s.runs) < mostRuns; {
