@@ -43,8 +43,8 @@ type Catalog struct {
 	turn  chan struct{} // taken by the user of the file's writer
 }
 
-// Open opens the catalog in the file at path. It creates the file if there is none, but
-// not its directory.
+// Open opens the catalog in the file at path. It creates a missing file, but not its
+// directory.
 func Open(ctx context.Context, path string, o *Options) (*Catalog, error) {
 	if o == nil {
 		o = &Options{}

@@ -26,11 +26,11 @@ type Entry struct {
 type Feed struct {
 	Region    string    `json:"region"`
 	Category  string    `json:"category"`
-	FetchedAt time.Time `json:"fetched_at,omitzero"` // of the last complete chart; zero if there is none
+	FetchedAt time.Time `json:"fetched_at,omitzero"` // of the last complete chart; zero without one
 	Entries   int       `json:"entries"`
 	Pending   int       `json:"pending"` // entries of the chart that is being fetched
 
-	PendingSince time.Time `json:"-"` // when its first page was fetched; zero if there is none
+	PendingSince time.Time `json:"-"` // when its first page was fetched; zero without one
 }
 
 // ErrNoBeginning says that the first pages of a chart are gone: they have expired, or the

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// places returns a chart of Germany as its ranks and videos, or what kept it from being read.
+// places returns the ranks and videos of the chart of Germany, or why it cannot be read.
 func places(c *Catalog, category string) string {
 	ch, err := c.Chart(ctx, "DE", category)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
-// spoil changes the file by another connection, as a person with sqlite3 does.
+// spoil changes the file through another connection, as a person with sqlite3 does.
 func spoil(t testing.TB, path string, texts ...string) {
 	t.Helper()
 	s, err := files.Connect(ctx, path, sqlitefile.Write)
@@ -45,7 +45,7 @@ func TestOpenRefuses(t *testing.T) {
 	newer, other, strange := filepath.Join(dir, "newer.db"), filepath.Join(dir, "other.db"), file("strange.db", strings.Repeat("no database at all\n", 500))
 	must(t, newer, nil).Close()
 	spoil(t, newer, "PRAGMA user_version = 77")
-	spoil(t, other, "CREATE TABLE videos (id)", "PRAGMA journal_mode = DELETE") // as most have it
+	spoil(t, other, "CREATE TABLE videos (id)", "PRAGMA journal_mode = DELETE") // as most databases have it
 	for _, tt := range []struct {
 		name, path string
 		words      []string
@@ -120,9 +120,8 @@ func TestMigrate(t *testing.T) {
 	says(t, err, "made by a newer headroom: schema 4, this one knows 3")
 }
 
-// A program that makes other words of a text makes the index anew.
-// A catalog of before blocks were told apart goes on where it was; what it has deferred
-// keeps its time.
+// TestMigrateFromTheFirstSchema: the first schema did not record which pool blocks work.
+// Deferred work keeps its time.
 func TestMigrateFromTheFirstSchema(t *testing.T) {
 	c := library(t)
 	r, err := c.Begin(ctx, Start{Job: "trending"})
@@ -158,7 +157,7 @@ func TestOtherWords(t *testing.T) {
 	}
 	healthy(t, c)
 
-	// Meanwhile another program opens the file, and this one goes on.
+	// Another version of the program opens the file while this one runs.
 	spoil(t, c.Path(), "UPDATE about SET words = '9, unicode 99'")
 	_, err := c.Begin(ctx, Start{Job: "trending"})
 	says(t, err, "another version of the program", "start this one again")
@@ -194,7 +193,7 @@ func TestCancelledNothingIsWritten(t *testing.T) {
 	done, cancel := context.WithCancel(ctx)
 	cancel()
 	_, err := r.Save(done, &Page{Cursor: Cursor{Job: "trending", Work: "DE"}, Done: true, Videos: named("a")})
-	if err != context.Canceled { //nolint:errorlint // unchanged is the promise
+	if err != context.Canceled { //nolint:errorlint // it is returned unchanged
 		t.Errorf("save: %v, want %v as it is", err, context.Canceled)
 	}
 	if got := dumped(t, c, nil); got != "" {
@@ -208,7 +207,7 @@ func TestCancelledNothingIsWritten(t *testing.T) {
 func TestDoctor(t *testing.T) {
 	for _, tt := range []struct {
 		name, harm, word string
-		cured            bool // by making the index anew
+		cured            bool // by a new index
 	}{
 		{"the_index_lacks_a_video", "INSERT INTO search (search) VALUES ('delete-all')", "index", true},
 		{"the_index_has_one_too_many", "INSERT INTO search (rowid, title) VALUES (99, 'x')", "index", true},
@@ -231,7 +230,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// Pages of the file that hold something else, as a disk that fails leaves them.
+// TestDoctorFindsDamagedPages overwrites pages of the file, as a failing disk does.
 func TestDoctorFindsDamagedPages(t *testing.T) {
 	for _, tree := range []string{"videos", "sightings_of_video", "cursors", "search_idx", "search_docsize", "search_data"} {
 		t.Run(tree, func(t *testing.T) {
@@ -264,7 +263,8 @@ func TestDoctorFindsDamagedPages(t *testing.T) {
 	}
 }
 
-// Who changes a video with another program would leave the index behind.
+// TestAPlainSQLiteCannotHarmTheIndex: a video changed without this program would not match
+// the index.
 func TestAPlainSQLiteCannotHarmTheIndex(t *testing.T) {
 	shell := lookShell(t)
 	c := library(t)
@@ -277,7 +277,7 @@ func TestAPlainSQLiteCannotHarmTheIndex(t *testing.T) {
 	healthy(t, c)
 }
 
-// TestOpeningCanBeBrokenOffAtAnyMoment: with an error, and without harm.
+// TestOpeningCanBeBrokenOffAtAnyMoment: Open returns an error and leaves a sound file.
 func TestOpeningCanBeBrokenOffAtAnyMoment(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	for patience := time.Duration(0); ; patience += 100 * time.Microsecond {

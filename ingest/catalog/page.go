@@ -24,7 +24,7 @@ type Page struct {
 	// cursor takes it from the first page of a pass and keeps it until the last.
 	Since time.Time
 	// High is the latest time on this page, such as the latest publishedAt, for work
-	// that is incremental; zero if there is none. A complete pass makes its highest one
+	// that is incremental; zero otherwise. A complete pass makes its highest one
 	// the cursor's Mark. A time in the future counts as a few minutes ago.
 	High time.Time
 	// Units are the units that the fetch cost, for the history of runs.

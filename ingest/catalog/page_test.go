@@ -51,7 +51,7 @@ func TestSave(t *testing.T) {
 		if s.Statistics != 1 {
 			t.Errorf("saved the statistics of %d videos, want 1", s.Statistics)
 		}
-		save(t, r, "DE", Page{Videos: named("a")}) // says nothing of them
+		save(t, r, "DE", Page{Videos: named("a")}) // has no statistics
 		a, _ := c.Video(ctx, "a")
 		b, _ := c.Video(ctx, "b")
 		if a.Statistics.show() != "0 hidden hidden" || b.Statistics != nil {
@@ -114,7 +114,7 @@ func TestSave(t *testing.T) {
 	t.Run("a_video_twice_on_a_page_is_one", func(t *testing.T) {
 		c, _ := fresh(t)
 		r := begin(t, c)
-		for range 2 { // new, and known
+		for range 2 { // first new, then known
 			videos := named("a", "b", "a")
 			videos[2].Title = "moved down meanwhile"
 			s := save(t, r, "DE", Page{Videos: videos, Region: "DE", Chart: true})
@@ -143,7 +143,7 @@ func TestSave(t *testing.T) {
 			}
 			before, runs := dumped(t, c, &DumpOptions{Times: true}), recorded(t, c)
 			clock.Advance(time.Hour)
-			for n := range pages[:i+1] { // all the pages there were
+			for n := range pages[:i+1] { // all earlier pages
 				again, err := r.Save(ctx, &pages[n])
 				if err != nil || !again.Repeated || again.New+again.Unchanged+again.Updated != 0 {
 					t.Errorf("page %d again: %+v, %v", n, again, err)

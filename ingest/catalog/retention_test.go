@@ -45,7 +45,7 @@ func TestAging(t *testing.T) {
 		if len(ids) > 50 || slices.Contains(ids, "young") {
 			t.Fatalf("to refresh: %q", ids)
 		}
-		save(t, r, "retention", Page{Videos: named(ids[1:]...), Gone: ids[:1]}) // one of each is not there any more
+		save(t, r, "retention", Page{Videos: named(ids[1:]...), Gone: ids[:1]}) // one video of each page is gone
 		refreshed += len(ids)
 	}
 	if refreshed != 120 {
@@ -68,11 +68,10 @@ func TestAging(t *testing.T) {
 	}
 }
 
-// What has expired is nowhere any more: in no table, no index, no byte of the files.
-// olderThan are limits that are the same for all data.
+// olderThan returns the same limit for all data.
 func olderThan(before time.Time) Limits { return Limits{Before: before, StatisticsBefore: before} }
 
-// TestStatisticsCanBeKeptLonger than the rest, and leave with their video.
+// TestStatisticsCanBeKeptLonger: but not longer than their video.
 func TestStatisticsCanBeKeptLonger(t *testing.T) {
 	c, clock := fresh(t)
 	r := begin(t, c)
@@ -82,7 +81,7 @@ func TestStatisticsCanBeKeptLonger(t *testing.T) {
 	}
 	save(t, r, "US", Page{Videos: counted, Region: "US"})
 	clock.Advance(month)
-	save(t, r, "more", Page{Videos: named("a"), Region: "US"}) // b is gone: nobody fetched it again
+	save(t, r, "more", Page{Videos: named("a"), Region: "US"}) // b is not fetched again
 	clock.Advance(time.Hour)
 	e, err := c.Expire(ctx, Limits{Before: clock.Now().Add(-month), StatisticsBefore: clock.Now().Add(-2 * month)})
 	if err != nil || e.Videos != 1 || e.Statistics != 0 {
@@ -96,14 +95,15 @@ func TestStatisticsCanBeKeptLonger(t *testing.T) {
 	}
 }
 
+// TestExpire: no table, no index and no byte of the files holds expired data.
 func TestExpire(t *testing.T) {
 	c, clock := fresh(t)
 	r := begin(t, c)
-	const secret = "zyxwvut" // in small letters, as the index has words
+	const secret = "zyxwvut" // in lower case, like the words of the index
 	old := Video{ID: secret + "id", Title: secret + "title", Description: secret + "description 東京" + secret, ChannelTitle: secret + "channel", Tags: []string{secret + "tag"}, Statistics: &Statistics{Views: count(7)}}
 	save(t, r, "DE", Page{Region: "DE", Chart: true, Videos: append([]Video{old, {ID: "b", Title: secret + "before"}}, named("c")...), Channels: []Channel{{ID: secret, Title: secret}}})
 	save(t, r, "FR", Page{Region: "FR", Chart: true, Next: "2", Videos: []Video{old}})
-	for i := range 40 { // so that the index has more than one segment
+	for i := range 40 { // the index gets several segments
 		save(t, r, "US", Page{Videos: []Video{{ID: fmt.Sprint(secret, i), Title: fmt.Sprint(secret, "title", i)}}})
 	}
 	clock.Advance(month)
@@ -129,7 +129,7 @@ func TestExpire(t *testing.T) {
 	}
 	healthy(t, c)
 	for _, suffix := range []string{"", "-wal"} {
-		b, err := os.ReadFile(c.Path() + suffix) // the locks are dropped by this, and nobody writes any more
+		b, err := os.ReadFile(c.Path() + suffix) // this drops the locks, and no one writes any more
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +140,8 @@ func TestExpire(t *testing.T) {
 	}
 }
 
-// What a search found has no numbers yet, and is asked for before those that have.
+// TestAgingOfNumbersThatNobodyKnows: videos from a search have no statistics. They come
+// first.
 func TestAgingOfNumbersThatNobodyKnows(t *testing.T) {
 	c, clock := fresh(t)
 	r := begin(t, c)

@@ -14,38 +14,38 @@ import (
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
-// Query is what somebody looks for.
+// Query is a search for videos.
 type Query struct {
-	// Text is what they typed, whatever it is. All its words must be found, in
-	// the title, the channel's title, the tags or the description; what stands
-	// between quotation marks as it stands there; the last word, and any with a
-	// star behind it, may go on. A text without words finds nothing.
+	// Text is the text that a person typed. Any text is valid. A video matches if its
+	// title, its channel's title, its tags or its description contain all words. Words
+	// between quotation marks must follow each other. The last word, and any word with a
+	// star behind it, matches as a prefix. A text without words matches nothing.
 	Text string
-	// Region finds only what was fetched for it; empty is all.
+	// Region finds only videos that were fetched for it; empty finds all.
 	Region string
-	// Since finds only what was published since; zero is ever.
+	// Since finds only videos published since then; zero finds all.
 	Since time.Time
-	// Limit is how many are returned at once; zero is 20, at most 100.
+	// Limit is the largest number of hits to return: up to 100; zero is 20.
 	Limit int
-	// Cursor goes on where [Results] ended; empty is at the beginning.
+	// Cursor continues after earlier [Results]; empty starts at the beginning.
 	Cursor string
 }
 
-// Results are what was found, the best first.
+// Results are the videos that a search found, the best first.
 type Results struct {
 	Hits []Hit
-	// Cursor goes on; empty if that was all. It names what was shown, so that
-	// whatever is fetched meanwhile, nothing is shown twice or left out. After
-	// 500 hits it ends: who has not found it by then asks otherwise.
+	// Cursor continues the search; empty if there are no more hits. It names the hits so
+	// far, so that no video is shown twice or skipped while others are fetched. It ends
+	// after 500 hits.
 	Cursor string
 }
 
-// Hit is a video that was found, with what was looked for marked.
+// Hit is a video that a search found, with the matches marked.
 type Hit struct {
 	Video   Video
 	Title   Marked
 	Channel Marked
-	Snippet Marked // the part of the description that has most of it
+	Snippet Marked // the part of the description with most matches
 }
 
 const (
@@ -54,7 +54,7 @@ const (
 	maxDepth    = 500
 )
 
-// ErrBadCursor says that a cursor is none of ours.
+// ErrBadCursor says that a cursor is invalid.
 var ErrBadCursor = errors.New("the cursor is damaged: search from the beginning")
 
 // Search finds videos.
@@ -71,7 +71,7 @@ func (c *Catalog) Search(ctx context.Context, q Query) (Results, error) {
 	if len(phrases) == 0 || q.Limit <= 0 {
 		return Results{}, nil
 	}
-	text, args, err := statementOf(q, phrases, shown)
+	text, args, err := searchStatement(q, phrases, shown)
 	if err != nil {
 		return Results{}, err
 	}
@@ -103,9 +103,9 @@ func (c *Catalog) Search(ctx context.Context, q Query) (Results, error) {
 // bm25 weighs title, description, channel and tags.
 const bm25 = "bm25(search, 10, 1, 4, 3)"
 
-// statementOf returns the statement of a query: the best rows first, then what is
-// told of them. It asks for one more than the limit.
-func statementOf(q Query, phrases []phrase, shown []int64) (string, []driver.Value, error) {
+// searchStatement returns the SQL of a query. It finds the best rows first and then reads
+// their columns. It asks for one row more than the limit.
+func searchStatement(q Query, phrases []phrase, shown []int64) (string, []driver.Value, error) {
 	text := "WITH hit AS (SELECT rowid AS id, " + bm25 + " AS score FROM search WHERE search MATCH ?1"
 	args := []driver.Value{expression(phrases), q.Limit + 1}
 	where := func(condition string, arg any) {
@@ -129,8 +129,7 @@ func statementOf(q Query, phrases []phrase, shown []int64) (string, []driver.Val
 		JOIN videos v ON v.id = hit.id LEFT JOIN statistics s ON s.video = v.id ORDER BY hit.score, hit.id`, args, nil
 }
 
-// encodeShown writes rows as a cursor: in order, each as its distance to the one
-// before.
+// encodeShown encodes rows as a cursor: sorted, each as its distance from the one before.
 func encodeShown(rows []int64) string {
 	rows = slices.Sorted(slices.Values(rows))
 	var b []byte

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is written to a file that nobody finds again was paid for in vain.
+// TestTakenAway: pages saved to a file that was replaced or deleted would be lost.
 func TestTakenAway(t *testing.T) {
 	for _, tt := range []struct {
 		name string
