@@ -43,7 +43,7 @@ func (a *app) since(ctx context.Context, s *settings, o *plan.Options, now bool)
 		if err != nil {
 			return nil, err
 		}
-		if o.Records = plan.Recorded(runs); now {
+		if o.Records = plan.ReadRecords(runs); now {
 			o.History = sketch
 		}
 		notes = append(notes, failing(o.Records)...)
@@ -121,7 +121,7 @@ func (a *app) past(ctx context.Context, s *settings, now time.Time) (_ *plan.Pas
 		ctx, cancel = context.WithTimeout(ctx, patience)
 		defer cancel()
 	}
-	p, err := plan.PastOf(ctx, l, clock)
+	p, err := plan.ReadPast(ctx, l, clock)
 	if clock == nil && errors.Is(err, quota.ErrOutage) {
 		err = &absentError{err}
 	}

@@ -160,7 +160,7 @@ func (s *Sketch) saveRows(p *catalog.Page, saved *catalog.Saved, now time.Time) 
 	}
 }
 
-// work returns the record of a unit of work, and adds it if there is none.
+// work returns the record of a unit of work. It adds a missing record.
 func (r *sketchRun) work(work, region string) *catalog.WorkRecord {
 	run := &r.s.runs[r.id-1]
 	for i := range run.Work {

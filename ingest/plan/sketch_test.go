@@ -48,7 +48,7 @@ func TestSketchAgreesWithCatalog(t *testing.T) {
 				}
 				r.lookAhead()
 			}
-			q := catalog.RunsQuery{Job: "stats", Limit: 1} // of which the steps may have left none
+			q := catalog.RunsQuery{Job: "stats", Limit: 1} // there may be none
 			there, err := c.Runs(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)
@@ -60,14 +60,14 @@ func TestSketchAgreesWithCatalog(t *testing.T) {
 	}
 }
 
-// twins are a catalog and a sketch to which the same happens.
+// twins are a catalog and a sketch with the same operations.
 type twins struct {
 	t      *testing.T
 	rnd    *rand.Rand
 	clocks []*quota.SimClock
 	both   []ingest.Catalog
 	job    string
-	runs   []catalog.Run // under way, in each
+	runs   []catalog.Run // the current run of each
 	fences []catalog.Fence
 }
 
@@ -95,7 +95,7 @@ func (r *twins) step() {
 		work := r.work()
 		r.same("Restart", func(i int, _ ingest.Catalog) (any, error) { return r.runs[i].Restart(r.t.Context(), work) })
 	case n < 17:
-		ahead := time.Duration(r.rnd.Int64N(int64(40 * time.Hour))).Truncate(time.Microsecond) // as tables have it
+		ahead := time.Duration(r.rnd.Int64N(int64(40 * time.Hour))).Truncate(time.Microsecond) // the precision of the tables
 		for _, c := range r.clocks {
 			c.Advance(ahead)
 		}
@@ -103,7 +103,7 @@ func (r *twins) step() {
 		l := catalog.Limits{Before: r.now().Add(-240 * time.Hour), StatisticsBefore: r.now().Add(-time.Duration(r.rnd.IntN(400)) * time.Hour)}
 		r.same("Expire", func(_ int, c ingest.Catalog) (any, error) {
 			e, err := c.Expire(r.t.Context(), l)
-			e.Charts, e.Sightings = 0, 0 // which a sketch has not
+			e.Charts, e.Sightings = 0, 0 // a sketch does not count them
 			return e, err
 		})
 	case n == 18:
@@ -125,7 +125,7 @@ func (r *twins) begin() {
 	if r.rnd.IntN(2) == 0 {
 		s.Scheduled = r.now().Add(-time.Minute)
 	}
-	if r.rnd.IntN(3) > 0 || r.fences == nil { // else one that may have been overtaken
+	if r.rnd.IntN(3) > 0 || r.fences == nil { // otherwise a fence that may be too old
 		r.fences = nil
 		r.same("NewFence", func(_ int, c ingest.Catalog) (any, error) {
 			f, err := c.NewFence(r.t.Context(), "default/"+job)
@@ -142,7 +142,7 @@ func (r *twins) begin() {
 	})
 }
 
-// save saves a page at the cursor, or once more, or out of step.
+// save saves the next page, an earlier page, or a later page.
 func (r *twins) save() {
 	p := catalog.Page{Region: "US", Units: 1, Done: r.rnd.IntN(2) == 0, Chart: r.rnd.IntN(3) == 0}
 	if !p.Done {
@@ -190,7 +190,7 @@ func (r *twins) save() {
 	r.look()
 }
 
-// look compares all that is kept.
+// look compares all contents.
 func (r *twins) look() {
 	r.lookAhead()
 	for _, q := range []catalog.RunsQuery{{}, {Job: "stats", Limit: 2}, {Before: 5, Limit: 3}} {
@@ -207,7 +207,7 @@ func (r *twins) look() {
 	}
 }
 
-// lookAhead compares what decides what is fetched next.
+// lookAhead compares the contents that decide what is fetched next.
 func (r *twins) lookAhead() {
 	for _, job := range []string{"", "trending"} {
 		r.same("Cursors", func(_ int, c ingest.Catalog) (any, error) { return c.Cursors(r.t.Context(), job) })
@@ -223,7 +223,7 @@ func (r *twins) lookAhead() {
 	}
 }
 
-// same does the same to both, and compares what they say.
+// same calls do for both, and compares the results.
 func (r *twins) same(what string, do func(i int, c ingest.Catalog) (any, error)) {
 	r.t.Helper()
 	want, failed := do(0, r.both[0])
