@@ -25,8 +25,8 @@ const Readers = 4
 // ErrClosed says that the file was closed.
 var ErrClosed = errors.New("it is closed")
 
-// Open opens the file at path. It creates the file if there is none, and brings its
-// schema up to date. It calls ready, which may be nil, in the transaction that does so.
+// Open opens the file at path. It creates a missing file, and brings the
+// schema up to date. It calls ready, which may be nil, in the same transaction.
 // Wait is the longest time to wait for a busy file.
 func (k *Kind) Open(ctx context.Context, path string, wait time.Duration, ready func(*Session) error) (*File, error) {
 	path, err := k.Path(path)

@@ -12,8 +12,8 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Steps returns the steps of a schema, schema/0001_name.sql and so on; the first
-// makes version 1. It panics if they are not numbered so, as they are embedded.
+// Steps reads the steps of a schema: schema/0001_name.sql and so on. The first step makes
+// version 1. Steps panics if the names are not numbered this way.
 func Steps(files fs.FS) (all []string) {
 	names, err := fs.Glob(files, "schema/*.sql")
 	if err != nil {
@@ -32,12 +32,12 @@ func Steps(files fs.FS) (all []string) {
 	return all
 }
 
-// marks are what a file says of itself.
+// marks identify a file.
 type marks struct{ version, application, tables int64 }
 
-// readMarks asks for the one number that a query has for an answer. Tables come
-// first: another process may make the file meanwhile, and one that has tables must
-// not seem to lack its mark.
+// readMarks reads the marks of a file. The function number returns the result of a query.
+// It counts the tables first: if another process creates the file meanwhile, a file with
+// tables must not seem to lack its mark.
 func readMarks(number func(query string) (int64, error)) (m marks, err error) {
 	if m.tables, err = number("SELECT count(*) FROM sqlite_schema"); err != nil {
 		return m, err
@@ -49,7 +49,7 @@ func readMarks(number func(query string) (int64, error)) (m marks, err error) {
 	return m, err
 }
 
-// refuse says why a file is not of this kind, or not for this program.
+// refuse returns an error if a file is not of this kind, or too new for this program.
 func (k *Kind) refuse(m marks) error {
 	switch {
 	case m.tables > 0 && m.application != k.Application:
@@ -60,8 +60,8 @@ func (k *Kind) refuse(m marks) error {
 	return nil
 }
 
-// Look refuses a file that is not ours as it is: to open it by a DSN makes it a WAL
-// file. What cannot be read here is for the opening to say.
+// Look refuses a file of another program before a connection makes it a WAL file. It
+// reports nothing about a file that it cannot read. Opening that file does.
 func (k *Kind) Look(ctx context.Context, path string) error {
 	connector, err := sqlite.NewConnector(URI(path, url.Values{"mode": {"rw"}, "_query_only": {"ON"}}))
 	if err != nil {
@@ -78,7 +78,7 @@ func (k *Kind) Look(ctx context.Context, path string) error {
 	return errors.Join(k.refuse(m), c.Close())
 }
 
-// LookAt is Look for a session.
+// LookAt is [Kind.Look] for a session.
 func (k *Kind) LookAt(s *Session) error {
 	m, err := readMarks(s.Number)
 	if err != nil {
@@ -87,10 +87,10 @@ func (k *Kind) LookAt(s *Session) error {
 	return k.refuse(m)
 }
 
-// Migrate brings a file to the schema that this program knows, by a transaction of
-// the caller's: number asks it for the one number that a query has for an answer, and
-// exec runs a text. A file that is up to date is written all the same, to the same
-// effect: a transaction can begin, but not write, in a file that is read-only.
+// Migrate brings a file to the schema that this program knows, in a transaction of the
+// caller. There, number returns the result of a query, and exec runs statements. Migrate
+// also writes to a file that is up to date. In a read-only file a transaction can begin, so
+// only a write shows the fault.
 func (k *Kind) Migrate(number func(query string) (int64, error), exec func(text string) error) error {
 	m, err := readMarks(number)
 	if err != nil {

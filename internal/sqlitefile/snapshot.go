@@ -11,12 +11,12 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Snapshot copies the file at path, as it is at one instant, to a path where there is
-// nothing. Who has the file open may go on writing; it is not written here, nor is
-// anything beside it that was not there.
+// Snapshot copies the file at path, as it is at one instant, to a path without a file.
+// Other processes may write to the file meanwhile. Snapshot changes no file at path, and
+// creates none beside it.
 func Snapshot(ctx context.Context, path, to string) error {
 	return Untouched(ctx, path, func(s *Session) error {
-		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a try before
+		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) { // from an earlier try
 			return err
 		}
 		_, err := s.Exec("VACUUM INTO ?", to)
@@ -24,12 +24,12 @@ func Snapshot(ctx context.Context, path, to string) error {
 	})
 }
 
-// tries is how often a file is read of which others take hold meanwhile.
+// tries is the number of times to read a file that other processes open meanwhile.
 const tries = 3
 
-// Untouched has do read the file at path, which is not written, nor is anything beside
-// it that was not there: it needs no right to write. What nobody has open is read
-// without a lock, and do begins anew where somebody took hold of it meanwhile.
+// Untouched runs do on a read-only session of the file at path. It changes and creates no
+// file, and needs no permission to write. A file that no process has open is read without
+// a lock. If a process opens it meanwhile, do is called again.
 func Untouched(ctx context.Context, path string, do func(*Session) error) error {
 	real, err := filepath.EvalSymlinks(path) // SQLite puts its files beside the real one
 	if err != nil {
@@ -51,8 +51,8 @@ func Untouched(ctx context.Context, path string, do func(*Session) error) error 
 	}
 }
 
-// reading has do read a file; alone says that nobody else has it open, so that reading
-// it need not make a -wal.
+// reading runs do once. With alone, no other process has the file open, and SQLite needs no
+// -wal to read it.
 func reading(ctx context.Context, path string, alone bool, do func(*Session) error) (err error) {
 	q := url.Values{"mode": {"ro"}}
 	if alone {

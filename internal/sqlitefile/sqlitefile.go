@@ -1,7 +1,7 @@
-// Package sqlitefile is what the files of SQLite that this module keeps have in
-// common: where one may be, how it is connected to, how it comes by its schema, how
-// a busy one is waited for, and what people are told when something is wrong with
-// one.
+// Package sqlitefile opens, migrates and uses the SQLite files of this module. A [Kind]
+// describes files of one purpose, a [File] is an open file, and a [Session] is a connection
+// that runs transactions. The package also waits for busy files, detects files that were
+// replaced, and says in an error what to do.
 package sqlitefile
 
 import (
@@ -15,28 +15,26 @@ import (
 
 // Kind is a kind of file, such as the ledgers.
 type Kind struct {
-	// Name is what people call such a file: a ledger. It is also the name of an
-	// example, ledger.db.
+	// Name is the name of such a file: a ledger. An example file is ledger.db.
 	Name string
 	// Application marks a file as one of this kind, as its application_id.
 	Application int64
-	// Spared is what a power cut must not undo: "what is granted".
+	// Spared names the data that must survive a power cut: "what is granted".
 	Spared string
-	// Full and Damaged are what to do when the disk is full, and when the file is
-	// damaged.
+	// Full and Damaged say what to do if the disk is full or the file is damaged.
 	Full, Damaged string
-	// Steps are the steps of the schema, and Statements those that sessions prepare.
+	// Steps are the steps of the schema. Statements are the statements of sessions.
 	Steps      []string
 	Statements Statements
-	// Pragmas are set on every connection, beside those of every file.
+	// Pragmas are set on every connection, after those that all kinds share.
 	Pragmas []string
-	// Settings are read back, beside those of every file.
+	// Settings are read back, after those that all kinds share.
 	Settings []Setting
 }
 
-// Create makes an empty file at path if there is none, which only its owner can read.
-// SQLite gives the -wal and -shm beside it the same mode. A file that exists stays as it
-// is. SQLite itself reports why a file cannot be made.
+// Create creates an empty file at path, which only its owner can read. SQLite gives the
+// -wal and -shm beside it the same mode. An existing file stays unchanged. If Create fails,
+// SQLite reports the reason when it opens the file.
 func Create(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -48,8 +46,8 @@ func Create(path string) error {
 // ErrNoName says that a path names no file.
 var ErrNoName = errors.New("name a file")
 
-// Path returns the path whole, or says why no such file can be there. SQLite says
-// the same in fewer words.
+// Path returns the absolute path, or an error that says why no file can be there. SQLite's
+// own error says less.
 func (k *Kind) Path(path string) (string, error) {
 	if path == "" || strings.HasPrefix(path, ":memory:") || strings.HasPrefix(path, "file:") {
 		return "", fmt.Errorf("open %s %q: %w", k.Name, path, ErrNoName)

@@ -8,8 +8,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// member finds a member of a family, or makes one; the empty key is the page that new
-// keys share when the family is full.
+// member returns a member of a family, which may be new. The empty key has the page that
+// new keys share when the family is full.
 func (t *tx) member(p quota.Pool) (*pagestore.Entry, error) {
 	found, err := t.findMember(p, "member_find", p.Upstream, p.Account, p.Key)
 	if err != nil || found != nil {
@@ -20,7 +20,7 @@ func (t *tx) member(p quota.Pool) (*pagestore.Entry, error) {
 	return &e.Entry, nil
 }
 
-// findMember reads a member of the family that p belongs to, or nil.
+// findMember reads a member of the family of p. The result may be nil.
 func (t *tx) findMember(p quota.Pool, st string, args ...driver.Value) (*pagestore.Entry, error) {
 	r, err := t.one(st, args...)
 	if err != nil || r == nil {

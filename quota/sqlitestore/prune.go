@@ -10,27 +10,26 @@ import (
 )
 
 const (
-	// keptFor is how long charges are kept: what is promised, and whole days
-	// around it in every zone.
+	// keptFor is the time for which charges are kept: the promised days and the days
+	// around them in every zone.
 	keptFor = (quota.SpendDays + 6) * 24 * time.Hour
-	// shownFor is two days less, so that a day that is shown is complete.
+	// shownFor is two days less, so that every shown day is complete.
 	shownFor = keptFor - 2*24*time.Hour
-	// pruned is how many charges one write looks at, while there are old ones.
+	// pruned is the number of charges that one write checks while there are old ones.
 	pruned = 16
-	// restFor is how long a sweep rests at most, once it has met a charge that
-	// is kept.
+	// restFor is the longest pause of a sweep after it has found a charge to keep.
 	restFor = time.Hour
 )
 
 // sweep goes through the charges in the order in which they were written.
 type sweep struct {
-	after int64          // seen up to this number
-	next  window.Instant // resting until then
-	lived window.Instant // the clock was found not to have leapt
+	after int64          // checked up to this number
+	next  window.Instant // the sweep pauses until then
+	lived window.Instant // when the clock was last known to be right
 }
 
-// lived reports whether the ledger was in use an hour ago or more, but not so long
-// ago that all of it is too old: then the clock may have leapt, and may be set back.
+// lived reports whether the ledger was used an hour ago or more, and not so long ago that
+// all charges are too old. Without such use the clock may have jumped ahead.
 func (t *tx) lived() (bool, error) {
 	sw, now := &t.file.prune, window.At(t.now)
 	if sw.lived <= now && now < sw.lived.Add(quota.ReceiptLife) {
@@ -44,14 +43,14 @@ func (t *tx) lived() (bool, error) {
 	return true, nil
 }
 
-// prune deletes the next few charges that are too old, if any can be.
+// prune deletes the next few charges that are too old.
 func (t *tx) prune() error {
 	sw, now := &t.file.prune, window.At(t.now)
 	if now < sw.next && sw.next <= now.Add(restFor) {
 		return nil
 	}
 	if lived, err := t.lived(); err != nil || !lived {
-		sw.next = now.Add(time.Minute) // looking takes a while in a busy ledger
+		sw.next = now.Add(time.Minute) // the check is slow in a busy ledger
 		return err
 	}
 	oldest := now.Add(-keptFor)

@@ -10,10 +10,10 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Room implements [pagestore.Tx]: what cannot be written is undone.
+// Room implements [pagestore.Tx]. A failed write is rolled back, so there is always room.
 func (t *tx) Room(*quota.Request) error { return nil }
 
-// Charge implements [pagestore.Tx]: a row of the table reservations for each charge.
+// Charge implements [pagestore.Tx]. It adds a row to the table reservations for each charge.
 func (t *tx) Charge(g *pagestore.Grant) error {
 	var id, nonce driver.Value
 	if g.ID != "" {
@@ -33,7 +33,7 @@ func (t *tx) Charge(g *pagestore.Grant) error {
 
 // Receipt implements [pagestore.Tx].
 func (t *tx) Receipt(upstream, account, id string) (got *pagestore.Receipt, err error) {
-	over := false // the receipt is complete, or too old: those below are older
+	over := false // the receipt is complete or too old, and the other rows are older
 	err = t.read("receipt_find", []driver.Value{id, upstream, account}, func(r sqlitefile.Row) error {
 		nonce := r.Blob(2)
 		if over || len(nonce) != len(pagestore.Receipt{}.Nonce) {
@@ -57,7 +57,7 @@ func (t *tx) Receipt(upstream, account, id string) (got *pagestore.Receipt, err 
 		})
 		return nil
 	})
-	if got != nil { // the latest row came first
+	if got != nil { // the latest row comes first
 		slices.Reverse(got.Taken)
 	}
 	return got, err
@@ -68,7 +68,7 @@ func (t *tx) Amend(r *pagestore.Receipt) error {
 	for _, c := range r.Taken {
 		calls := int64(1)
 		if c.Recorded == 0 && c.Units > 0 {
-			calls = 0 // released: the call never left
+			calls = 0 // released: the call was not made
 		}
 		if err := t.exec("receipt_settle", c.Ref, c.Recorded, calls, c.Done.Back, c.Done.Left, c.Done.Charged); err != nil {
 			return err

@@ -11,8 +11,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// day is the day of a pool's calendar that the last charge fell in, which is
-// mostly the next one's.
+// day caches the day of the last charge in a pool's calendar. The next charge usually has the
+// same day.
 type day struct {
 	start, end window.Instant
 	zone       *time.Location
@@ -56,8 +56,8 @@ func (f *file) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, er
 	return sums.all, t.End(err)
 }
 
-// spendDays bounds the days that a query asks for, whatever the zone. Days that
-// are being pruned are not shown: they would be incomplete.
+// spendDays returns the first and the last day of a query in any zone. It leaves out days
+// that are being pruned, because they are incomplete.
 func spendDays(now window.Instant, q quota.SpendQuery) (from, to string) {
 	from, to = quota.DayName(now.Add(-shownFor), nil), "9999-99-99"
 	if !q.Since.IsZero() {
@@ -69,16 +69,16 @@ func spendDays(now window.Instant, q quota.SpendQuery) (from, to string) {
 	return from, to
 }
 
-// fold puts sets of labels beyond the most that are told apart into one.
+// fold merges sets of labels above [quota.MaxSpendLabels] into one.
 type fold struct {
 	all   []quota.Spent
-	sets  map[poolDay]int // told apart so far
-	other map[poolDay]int // where the others are in all
+	sets  map[poolDay]int // number of sets so far
+	other map[poolDay]int // index of the merged set in all
 }
 
 type poolDay struct{ pool, day string }
 
-// add takes sums in the order in which their sets of labels were first seen.
+// add adds sums in the order in which their labels were first used.
 func (f *fold) add(s quota.Spent) {
 	key := poolDay{s.Pool.Name, s.Day}
 	f.sets[key]++
@@ -86,7 +86,7 @@ func (f *fold) add(s quota.Spent) {
 		s.Labels = quota.OtherLabels
 	}
 	switch i, ok := f.other[key]; {
-	case s.Units == 0 && s.Calls == 0: // all of it was released
+	case s.Units == 0 && s.Calls == 0: // all charges were released
 		return
 	case s.Labels != quota.OtherLabels:
 	case ok:

@@ -12,29 +12,28 @@ import (
 	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
-// Options are what [Open] can be told; nil is legal.
+// Options are the options of [Open]; nil is valid.
 type Options struct {
-	// Clock decides; nil is the machine's. Processes that share a file must
-	// share a clock too.
+	// Clock is the clock of all decisions; nil is the system clock. Processes that share
+	// a file must also share a clock.
 	Clock quota.Clock
-	// Families admits pages per key. False refuses them, as a write to disk for
-	// every request of every client is seldom what is wanted: memstore is made
-	// for that.
+	// Families allows pages per key. They write to the disk for every request of every
+	// client. Package memstore is the better place for them.
 	Families bool
-	// Wait is how long a busy file is waited for; zero is 2s. It is cut short for
-	// callers with a deadline: half of what they have left is theirs, to do what is
-	// to be done in an outage.
+	// Wait is the longest time to wait for a busy file; zero is 2s. A caller with a
+	// deadline waits at most half of the time that is left. The rest is for what it does
+	// in an outage.
 	Wait time.Duration
-	// Births remembers the pools outside the file, so that a new file in its place,
-	// or an older copy, is found out; nil trusts the file. It must not be deleted
-	// with the file, and everybody who uses the file needs the same one.
+	// Births remembers the pools outside the file. It detects a new file or an older copy
+	// in its place; nil trusts the file. Do not delete it with the file. All processes
+	// that use the file need the same Births.
 	Births quota.Births
 }
 
-// defaultWait stands inside the bounds that package deadline lists.
+// defaultWait is within the bounds in package deadline.
 const defaultWait = 2 * time.Second
 
-// Store is a [quota.Store] in a file of SQLite. It is safe for concurrent use.
+// Store is a [quota.Store] in a SQLite file. It is safe for concurrent use.
 type Store struct {
 	*pagestore.Store
 	file *file
@@ -42,8 +41,8 @@ type Store struct {
 
 var _ quota.Store = (*Store)(nil)
 
-// Open opens the ledger in the file at path, or makes a new one there; the
-// directory must exist.
+// Open opens the ledger in the file at path. It creates a missing file, but not its
+// directory.
 func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
@@ -79,7 +78,7 @@ func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	return s, nil
 }
 
-// ready says whether the store can be asked.
+// ready returns an error if the store cannot be used.
 func (s *Store) ready(ctx context.Context) error {
 	if s.file == nil {
 		return quota.BadInput("this store was not made by sqlitestore.Open")
@@ -87,7 +86,7 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Close closes the file. What is under way is finished first.
+// Close closes the file, after the operations that have begun.
 func (s *Store) Close() error {
 	if s.file == nil {
 		return nil
@@ -100,14 +99,14 @@ func (s *Store) Close() error {
 	return errors.Join(failed, s.file.Close())
 }
 
-// file is the [pagestore.Backend]. Its writer belongs to the leader of the engine's queue.
+// file is the [pagestore.Backend]. The leader of the engine's queue owns its writer.
 type file struct {
 	*sqlitefile.File
 	clock  quota.Clock
 	wait   time.Duration
-	births *storekit.Births // nil: the file is trusted
+	births *storekit.Births // nil trusts the file
 
-	// what the leader remembers between transactions
+	// The leader keeps these between transactions.
 	known map[quota.Pool]*entry
 	today day
 	prune sweep
@@ -124,7 +123,7 @@ func (f *file) Begin(ctx context.Context, waited time.Duration) (pagestore.Tx, e
 	return &f.tx, nil
 }
 
-// View implements [pagestore.Backend]: it sees the file as it was when it began.
+// View implements [pagestore.Backend]. It sees the file as it was when the view began.
 func (f *file) View(ctx context.Context) (pagestore.Tx, error) { return f.view(ctx) }
 
 func (f *file) view(ctx context.Context) (*tx, error) {

@@ -15,12 +15,11 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// tx is a transaction of the writer, which holds the file's write lock, or of a
-// reader.
+// tx is a transaction of a reader, or of the writer, which holds the file's write lock.
 type tx struct {
 	*sqlitefile.Session
 	file *file
-	now  time.Time // by the store's clock, read while the lock is held
+	now  time.Time // the store's clock, read while the lock is held
 }
 
 // exec runs a statement.
@@ -46,22 +45,22 @@ func (t *tx) one(name string, args ...driver.Value) (sqlitefile.Row, error) {
 	return r, t.file.Fault("read", err)
 }
 
-// entry is a pool with what the file remembers beside its page, or a family's member.
+// entry is a pool or a family's member with the other columns of its rows.
 type entry struct {
 	pagestore.Entry
-	id     int64 // of its birth; 0: none yet
-	pageID int64 // of its page, or of the member; 0: there is none
+	id     int64 // of its birth; 0 if it has none
+	pageID int64 // of its page, or of the member; 0 if it has none
 	born   window.Instant
-	until  window.Instant // something of it may count until then
+	until  window.Instant // its spend may count until then
 	zone   string
-	stamp  int64 // of the page: while it is the row's, so is the page
-	was    state // of the page, as it is stored
+	stamp  int64 // of the page; the page is valid while the row has this stamp
+	was    state // of the stored page
 }
 
 // state tells whether a page was laid out again or re-based.
 type state struct{ generation, revision int64 }
 
-// stored notes the page of a row.
+// stored records the page of a row.
 func (e *entry) stored(p *window.Page) { e.Page, e.was = p, state{p.Generation, p.Revision} }
 
 // Load implements [pagestore.Tx].
@@ -87,7 +86,7 @@ func (t *tx) End(err error) error {
 	return failed
 }
 
-// Entry implements [pagestore.Tx]: by number if it was found before.
+// Entry implements [pagestore.Tx]. It reads a known pool by its number.
 func (t *tx) Entry(p quota.Pool, restore bool) (*pagestore.Entry, error) {
 	if p.Name == "" {
 		return t.member(p)
@@ -113,8 +112,8 @@ func (t *tx) Entry(p quota.Pool, restore bool) (*pagestore.Entry, error) {
 	return &e.Entry, nil
 }
 
-// find finds a pool by name. It is forgotten if it was born, something of it may
-// still count, and its page is gone or another one.
+// find finds a pool by name. The pool is forgotten if its birth is known, its spend may still
+// count, and its page is missing or another one.
 func (t *tx) find(p quota.Pool, restore bool) (*pagestore.Entry, error) {
 	r, err := t.one("page_find", p.Upstream, p.Account, p.Name)
 	if err != nil {
@@ -162,7 +161,7 @@ func (t *tx) Put(of *pagestore.Entry, c *quota.Charge) error {
 	if err := t.remember(e, c); err != nil {
 		return err
 	}
-	e.stamp = rand.Int64() | 1 // never 0, which is none
+	e.stamp = rand.Int64() | 1 // never 0, which means no stamp
 	var names driver.Value
 	if c != nil && e.was.revision != page.Revision {
 		names = windowNames(c.Windows)
@@ -178,9 +177,8 @@ func (t *tx) Put(of *pagestore.Entry, c *quota.Charge) error {
 	return err
 }
 
-// remember keeps births.counts_until ahead of all that the page counts: by an
-// eighth, so that it is seldom a write. It also keeps by whose days its spend is
-// counted.
+// remember keeps births.counts_until later than all spend of the page: by an eighth, so that
+// it seldom writes. It also keeps the zone of the pool's days.
 func (t *tx) remember(e *entry, c *quota.Charge) error {
 	page, zone := e.Page, e.zone
 	if c != nil {
@@ -199,7 +197,7 @@ func (t *tx) remember(e *entry, c *quota.Charge) error {
 	return err
 }
 
-// zoneName is how the file names a zone.
+// zoneName returns the name of a zone in the file.
 func zoneName(zone *time.Location) string {
 	if zone == nil || zone == time.UTC {
 		return ""
