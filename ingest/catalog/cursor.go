@@ -89,8 +89,8 @@ func (t *tx) saveCursor(cur *Cursor) error {
 // longestCall is an upper bound of the time that fetching a page takes.
 const longestCall = 5 * time.Minute
 
-// Advance moves the cursor past a page that is saved now. It is for authors of catalogs,
-// as are Check, End and Restart.
+// Advance moves the cursor past a page that is saved now. Code that stores a catalog calls
+// it, and also Check, End and Restart.
 func (cur *Cursor) Advance(p *Page, now time.Time) {
 	if !cur.Begun() {
 		cur.Since, cur.High = p.Since, time.Time{}

@@ -44,8 +44,8 @@ var dumps = []struct{ name, columns, times, from string }{
 	},
 }
 
-// Dump writes the contents of the catalog as lines of JSON, in a fixed order. Two catalogs
-// with the same dump hold the same data.
+// Dump writes the contents of the catalog as lines of JSON, in a fixed order. Equal dumps
+// mean equal contents.
 func (c *Catalog) Dump(ctx context.Context, w io.Writer, o *DumpOptions) error {
 	e := json.NewEncoder(w)
 	return c.view(ctx, func(s *sqlitefile.Session) error {

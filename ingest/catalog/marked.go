@@ -33,14 +33,14 @@ type span struct{ start, end, phrase int }
 
 // mark marks the phrases in a text.
 func mark(text string, phrases []phrase) Marked {
-	text = normalize(text)
+	text = toNFC(text)
 	return cut(text, 0, len(text), find(split(text), phrases))
 }
 
 // snippet marks the phrases in the part of a text that contains most of them. A text
 // without matches gives its beginning.
 func snippet(text string, phrases []phrase) Marked {
-	text = normalize(text)
+	text = toNFC(text)
 	all := split(text)
 	spans := find(all, phrases)
 	best, count := 0, 0

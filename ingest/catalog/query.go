@@ -23,7 +23,7 @@ const (
 // words in sequence. A piece between quotation marks is one phrase, too. The last word, and
 // any word with a star behind it, matches as a prefix.
 func parse(text string) (all []phrase) {
-	text = normalize(strings.ToValidUTF8(text[:min(len(text), maxQueryBytes)], " "))
+	text = toNFC(strings.ToValidUTF8(text[:min(len(text), maxQueryBytes)], " "))
 	words := 0 // so far
 	for quoted := false; ; quoted = !quoted {
 		quote := strings.IndexAny(text, `"“”„`)

@@ -65,7 +65,7 @@ func split(text string) []word {
 
 // words returns the words of a text with spaces between them, for the index.
 func words(text string) string {
-	text = normalize(text)
+	text = toNFC(text)
 	out := make([]byte, 0, len(text)+len(text)/8)
 	s := scanner{text: text}
 	for s.next() {
@@ -281,5 +281,5 @@ func init() {
 	}
 }
 
-// normalize returns a text in NFC, so that texts that look the same are equal.
-func normalize(text string) string { return norm.NFC.String(text) }
+// toNFC returns a text in NFC, so that texts that look the same are equal.
+func toNFC(text string) string { return norm.NFC.String(text) }

@@ -14,7 +14,7 @@ import (
 // Work names a unit of work of a job.
 type Work struct{ Job, Work string }
 
-// Record summarizes earlier runs of a unit of work.
+// Record describes earlier runs of a unit of work.
 type Record struct {
 	Pages   int  // of a typical pass; 0 if unknown
 	Failing bool // it failed in its last runs
