@@ -86,7 +86,7 @@ func Inspect(ctx context.Context, path string, read func(*Catalog) error) error 
 		return fmt.Errorf("open the catalog: %w", err)
 	}
 	return files.Inspect(ctx, path, defaultWait, func(f *sqlitefile.File) error {
-		return read(&Catalog{clock: quota.SystemClock{}, file: f})
+		return read(&Catalog{clock: quota.SystemClock{}, file: f, turn: make(chan struct{}, 1)})
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 func TestInspectNeedsACatalog(t *testing.T) {
@@ -69,5 +71,16 @@ func TestInspectTouchesNothing(t *testing.T) {
 	}
 	if err := look(); err == nil {
 		t.Error("a file that is no database was read")
+	}
+}
+
+func TestInspectRefusesToWrite(t *testing.T) {
+	c, _ := fresh(t)
+	err := Inspect(ctx, c.Path(), func(c *Catalog) error {
+		_, err := c.Begin(ctx, Start{Job: "trending"})
+		return err
+	})
+	if !errors.Is(err, sqlitefile.ErrClosed) {
+		t.Errorf("a run began with %v, want %v", err, sqlitefile.ErrClosed)
 	}
 }

@@ -22,8 +22,8 @@ type File struct {
 // Readers is the number of sessions that read.
 const Readers = 4
 
-// ErrClosed says that the file was closed.
-var ErrClosed = errors.New("it is closed")
+// ErrClosed says that the file was closed, or is only inspected.
+var ErrClosed = errors.New("it is not open")
 
 // Open opens the file at path. It creates a missing file, and brings the
 // schema up to date. It calls ready, which may be nil, in the same transaction.
