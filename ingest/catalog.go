@@ -7,19 +7,16 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// Catalog keeps what runs fetch, how far each job has got, and what each run did: a
-// [catalog.Catalog], or for a rehearsal a [catalog.Sketch] of one.
+// Catalog stores fetched data, the position of each job, and the history of runs. A
+// [catalog.Catalog] is one. Package plan has another one in memory, for its rehearsals.
 type Catalog interface {
 	NewFence(ctx context.Context, name string) (catalog.Fence, error)
-	Begin(ctx context.Context, s catalog.Start) (*catalog.Run, error)
+	Begin(ctx context.Context, s catalog.Start) (catalog.Run, error)
 	Cursors(ctx context.Context, job string) ([]catalog.Cursor, error)
 	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
 	ForgetRuns(ctx context.Context, before time.Time) error
-	Aging(ctx context.Context, kind catalog.Kind, before time.Time, limit int) ([]string, error)
+	Ages(ctx context.Context, kind catalog.Kind, before time.Time, limit int) ([]catalog.Age, error)
 	Expire(ctx context.Context, l catalog.Limits) (catalog.Expired, error)
 }
 
-var (
-	_ Catalog = (*catalog.Catalog)(nil)
-	_ Catalog = (*catalog.Sketch)(nil)
-)
+var _ Catalog = (*catalog.Catalog)(nil)

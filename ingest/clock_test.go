@@ -37,7 +37,7 @@ func TestAfterAClockThatWasFarAhead(t *testing.T) {
 	r.must(r.ledger.Block(t.Context(), unitsPool, r.clock.Now().Add(time.Hour), "shut"))
 	r.run("retention", ingest.Occasion{})
 	for _, kind := range []catalog.Kind{catalog.KindVideos, catalog.KindStatistics} {
-		left, err := r.catalog.Aging(t.Context(), kind, ahead.Add(time.Hour), 1)
+		left, err := r.catalog.Ages(t.Context(), kind, ahead.Add(time.Hour), 1)
 		r.must(err)
 		if len(left) > 0 {
 			t.Errorf("%v of the %s are kept", left, kind)

@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"time"
 
@@ -61,7 +62,7 @@ type unsound struct {
 }
 
 func (u *unsound) Trending(_ context.Context, _, _ string, at catalog.Cursor) (*catalog.Page, error) {
-	return &catalog.Page{At: at, Chart: true, Done: !u.now}, nil
+	return &catalog.Page{Cursor: at, Chart: true, Done: !u.now}, nil
 }
 
 // TestARunThatCouldNotSaveIsDueAgain: it need not wait for the next time of its
@@ -134,5 +135,23 @@ func TestAnUpstreamThatStaysDownUnderCron(t *testing.T) {
 	}
 	if units := r.sim.Counts().Total().Units; runs < 10 || runs > 25 || units > 25*15 {
 		t.Errorf("%d runs spent %d units on an upstream that is down", runs, units)
+	}
+}
+
+// TestEachSetbackDoublesTheRecovery: a run that has saved a page before it fails counts the
+// failed runs before it, and not itself.
+func TestEachSetbackDoublesTheRecovery(t *testing.T) {
+	r := newRig(t, 1000, charts(func(j *ingest.Job) { j.Regions, j.Pages = []string{"US"}, 2 }))
+	r.sim.Inject(youtubesim.Fault{
+		Match: func(req *http.Request) bool { return req.URL.Query().Get("pageToken") != "" },
+		Do:    youtubesim.Answer, Status: 503,
+	})
+	for _, want := range []time.Duration{5 * time.Minute, 10 * time.Minute, 20 * time.Minute} {
+		rep := r.run("charts", ingest.Occasion{})
+		if got := rep.ResumeAt.Sub(rep.Ended); rep.State != catalog.Failed || rep.Work[0].Pages != 1 || got.Round(time.Minute) != want {
+			t.Errorf("after %d pages the run is %s, and goes on in %s, want %s", rep.Work[0].Pages, rep.State, got, want)
+		}
+		r.must(r.catalog.Reset(t.Context(), "charts", "US")) // the next run saves the first page, too
+		r.clock.Advance(time.Hour)
 	}
 }

@@ -26,12 +26,13 @@ func (r *run) recoverAt() time.Time {
 
 // setbacks is how many runs before this one failed in a row, as far as that matters.
 func (r *run) setbacks() (n int) {
-	runs, err := r.catalog.Runs(context.WithoutCancel(r.abort), catalog.RunsQuery{Job: r.job.Name, Before: r.record.ID, Limit: doublings})
+	runs, err := r.catalog.Runs(context.WithoutCancel(r.abort), catalog.RunsQuery{Job: r.job.Name, Limit: 1 + doublings})
 	if err != nil {
 		r.log.Warn("read what became of the runs before", "error", err)
 	}
 	for _, run := range runs {
 		switch {
+		case run.State == catalog.Running: // this one
 		case run.State == catalog.Failed:
 			n++
 		case len(run.Work) > 0: // one without any has asked nobody

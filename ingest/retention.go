@@ -30,15 +30,19 @@ const batch = 50
 // refresh fetches what was last fetched before a time, the oldest first.
 func (r *Runner) refresh(kind catalog.Kind, before func() time.Time, fetch func(Upstream, context.Context, []string) (*catalog.Page, error)) func(context.Context, catalog.Cursor) (*catalog.Page, error) {
 	return func(ctx context.Context, _ catalog.Cursor) (*catalog.Page, error) {
-		ids, err := r.catalog.Aging(ctx, kind, before(), batch+1)
+		old, err := r.catalog.Ages(ctx, kind, before(), batch+1)
 		if err != nil {
 			return nil, &catalogError{err}
 		}
-		if len(ids) == 0 {
+		if len(old) == 0 {
 			return &catalog.Page{Done: true}, nil
 		}
-		more := len(ids) > batch
-		p, err := fetch(r.upstream, ctx, ids[:min(len(ids), batch)])
+		more := len(old) > batch
+		var ids []string
+		for _, a := range old[:min(len(old), batch)] {
+			ids = append(ids, a.ID)
+		}
+		p, err := fetch(r.upstream, ctx, ids)
 		if err != nil {
 			return nil, err
 		}

@@ -149,7 +149,7 @@ func account(j *Job) string { return cmp.Or(j.Account, quota.DefaultAccount) }
 type run struct {
 	*Runner
 	job    *Job
-	record *catalog.Run
+	record catalog.Run
 	log    *slog.Logger
 	began  time.Time
 	works  []*Work
@@ -292,7 +292,7 @@ func (r *run) work(ctx context.Context, w *Work, why Occasion) (done WorkReport)
 			done.Err = err
 			return done
 		}
-		page.At, page.Region, page.Units = w.cursor, w.Region, budget.Spent()-spent
+		page.Cursor, page.Region, page.Units = w.cursor, w.Region, budget.Spent()-spent
 		last := w.resumable && pages >= r.job.Pages
 		if !w.resumable && w.cursor.Page+1 >= int64(r.job.Pages) {
 			page.Next, page.Done = "", true

@@ -261,7 +261,7 @@ func TestRetention(t *testing.T) {
 	if rep.State != catalog.Done || rep.Units == 0 {
 		t.Fatalf("%s after %d units: %v %v", rep.State, rep.Units, rep.Err, states(rep))
 	}
-	old, err := r.catalog.Aging(t.Context(), catalog.KindVideos, r.clock.Now().Add(-25*24*time.Hour), 1)
+	old, err := r.catalog.Ages(t.Context(), catalog.KindVideos, r.clock.Now().Add(-25*24*time.Hour), 1)
 	r.must(err)
 	if len(old) > 0 {
 		t.Errorf("%v is still old", old)
@@ -269,7 +269,7 @@ func TestRetention(t *testing.T) {
 	r.clock.Advance(31 * 24 * time.Hour)
 	r.must(r.ledger.Block(t.Context(), quota.Pool{Upstream: "youtube", Name: "units"}, r.clock.Now().Add(time.Hour), "shut"))
 	rep = r.run("retention", ingest.Occasion{})
-	left, err := r.catalog.Aging(t.Context(), catalog.KindVideos, r.clock.Now(), 1)
+	left, err := r.catalog.Ages(t.Context(), catalog.KindVideos, r.clock.Now(), 1)
 	r.must(err)
 	if rep.State != catalog.Deferred || len(left) > 0 {
 		t.Errorf("%s: what could not be fetched again must be deleted, and %v is there", rep.State, left)
@@ -285,10 +285,10 @@ func TestNothingIsKeptFor30Days(t *testing.T) {
 	d := ingest.NewDaemon(r.runner, []*ingest.Job{r.job("retention")}, nil)
 	r.must(d.Simulate(t.Context(), r.clock, noon.Add(30*24*time.Hour)))
 	for _, kind := range []catalog.Kind{catalog.KindVideos, catalog.KindStatistics, catalog.KindChannels} {
-		old, err := r.catalog.Aging(t.Context(), kind, noon.Add(time.Second), 1)
+		old, err := r.catalog.Ages(t.Context(), kind, noon.Add(time.Second), 1)
 		r.must(err)
 		if len(old) > 0 {
-			t.Errorf("%s are kept, such as %s", kind, old[0])
+			t.Errorf("%s are kept, such as %s", kind, old[0].ID)
 		}
 	}
 	if _, err := r.catalog.Chart(t.Context(), "US", ""); !errors.Is(err, catalog.ErrNotFound) {

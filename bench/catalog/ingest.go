@@ -53,7 +53,7 @@ func ours(ctx context.Context, path string, pages [][]catalog.Video) (err error)
 				return err
 			}
 		}
-		s, err := run.Save(ctx, &catalog.Page{At: cur, Next: next, Done: next == "", Units: 1, Region: region, Chart: true, Videos: videos})
+		s, err := run.Save(ctx, &catalog.Page{Cursor: cur, Next: next, Done: next == "", Units: 1, Region: region, Chart: true, Videos: videos})
 		if err != nil {
 			return err
 		}

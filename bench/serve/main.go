@@ -97,7 +97,7 @@ func fill(ctx context.Context, c *catalog.Catalog, l *library.Library, videos in
 		if cur, err = c.Cursor(ctx, "trending", work); err != nil {
 			return err
 		}
-		p := &catalog.Page{At: cur, Region: "US", Chart: chart, Videos: l.Page(n), Done: n == 3, Next: "more"}
+		p := &catalog.Page{Cursor: cur, Region: "US", Chart: chart, Videos: l.Page(n), Done: n == 3, Next: "more"}
 		if p.Done {
 			p.Next = ""
 		}

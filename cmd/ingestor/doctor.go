@@ -65,7 +65,7 @@ func (a *app) examine(ctx context.Context, c *catalog.Catalog, repair bool) erro
 	case len(d.Problems) == 0:
 		return nil
 	case repair:
-		return fmt.Errorf("%s is damaged beyond its index; stop all runs, and put back a backup or move it away and fetch anew", c.Path())
+		return fmt.Errorf("%s is damaged beyond its index; stop all runs, and restore a backup, or move it away and fetch again", c.Path())
 	}
 	return fmt.Errorf("%s is damaged; try `ingestor doctor --repair`", c.Path())
 }

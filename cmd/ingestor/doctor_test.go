@@ -35,7 +35,7 @@ func TestDoctorAndDamage(t *testing.T) {
 		says, json string
 	}{
 		{"pages are junk", func(f *folder) { f.harm("catalog.db", 5*page, junk) }, "is damaged; try `ingestor doctor --repair`", `"it cannot be read to its end: `},
-		{"the end is missing", func(f *folder) { f.harm("catalog.db", 5*page, nil) }, "it is damaged; put back a backup, or move it away and fetch anew", ""},
+		{"the end is missing", func(f *folder) { f.harm("catalog.db", 5*page, nil) }, "it is damaged; restore a backup, or move the file away and fetch again", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFolder(t, 1000, "")
@@ -49,7 +49,7 @@ func TestDoctorAndDamage(t *testing.T) {
 			if r := f.run("doctor", "--output", "json"); !strings.Contains(r.stdout, tt.json) {
 				t.Errorf("doctor said\n%s%s", r.stdout, r.stderr)
 			}
-			if r := f.run("doctor", "--repair"); r.code != exitFailed || !strings.Contains(r.stderr, "put back a backup") || strings.Contains(r.stderr, "try `ingestor doctor") {
+			if r := f.run("doctor", "--repair"); r.code != exitFailed || !strings.Contains(r.stderr, "restore a backup") || strings.Contains(r.stderr, "try `ingestor doctor") {
 				t.Errorf("doctor --repair left with %d\n%s%s", r.code, r.stdout, r.stderr)
 			}
 			if r := f.run("check"); r.code != exitFailed || !strings.Contains(r.stdout, "fault    catalog: ") || !strings.Contains(r.stdout, "it is damaged") {
@@ -75,7 +75,7 @@ func TestDoctorMendsTheIndex(t *testing.T) {
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if r := f.run("doctor"); r.code != exitFailed || !strings.Contains(r.stdout, "index of words is not that of the videos") {
+	if r := f.run("doctor"); r.code != exitFailed || !strings.Contains(r.stdout, "index of words does not match the videos") {
 		t.Errorf("doctor left with %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	if r := f.run("doctor", "--repair", "--output", "json"); r.code != exitDone || !strings.Contains(r.stdout, `"repaired": true`) {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -39,12 +38,18 @@ func (s *shortfall) Error() string {
 // Is matches [quota.ErrOutage].
 func (s *shortfall) Is(target error) bool { return target == quota.ErrOutage }
 
+// charges records which ledger runs are charged to, and what they have spent.
+type charges interface {
+	ChargeTo(ctx context.Context, address string, forget bool) (since time.Time, err error)
+	Spent(ctx context.Context, since time.Time) (map[string]int64, error)
+}
+
 // shortfalls compares the ledger with the history of runs: for each account, what runs
 // of its jobs have spent since the day of its pools began, with all that the ledger knows
 // to be spent of the account that day. Others can only make the latter more. It compares
 // only runs that were charged to the ledger at this address, and nothing of a day on
 // which a person has made a correction, nor while calls wait in the journal.
-func (a *app) shortfalls(ctx context.Context, s *settings, l *quota.Ledger, c *catalog.Catalog) (all []*shortfall, err error) {
+func (a *app) shortfalls(ctx context.Context, s *settings, l *quota.Ledger, c charges) (all []*shortfall, err error) {
 	if a.opened.Journal == nil { // it is in memory
 		return nil, nil
 	}
@@ -117,7 +122,7 @@ func (a *app) startOfDay(book *quota.Book) time.Time {
 }
 
 // compare refuses a ledger that knows less than the history of runs.
-func (a *app) compare(ctx context.Context, s *settings, l *quota.Ledger, c *catalog.Catalog) error {
+func (a *app) compare(ctx context.Context, s *settings, l *quota.Ledger, c charges) error {
 	all, err := a.shortfalls(ctx, s, l, c)
 	if err == nil && len(all) > 0 {
 		err = all[0]

@@ -27,7 +27,11 @@ const patience = 3 * time.Second
 // what is not there, or on a server that cannot be reached from here, it does without.
 func (a *app) since(ctx context.Context, s *settings, o *plan.Options, now bool) (notes []string, err error) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	sketch, err := catalog.SketchOf(ctx, s.Catalog, quota.NewSimClock(o.From))
+	var sketch *plan.Sketch
+	err = catalog.Inspect(ctx, s.Catalog, func(c *catalog.Catalog) (err error) {
+		sketch, err = plan.ReadSketch(ctx, c, s.List(), quota.NewSimClock(o.From))
+		return err
+	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		note("there is no catalog yet: work has as many pages as it has in the simulated upstream")
@@ -38,7 +42,7 @@ func (a *app) since(ctx context.Context, s *settings, o *plan.Options, now bool)
 		if err != nil {
 			return nil, err
 		}
-		if o.Records = plan.Recorded(runs); now {
+		if o.Records = plan.ReadRecords(runs); now {
 			o.History = sketch
 		}
 		notes = append(notes, failing(o.Records)...)
@@ -115,7 +119,7 @@ func (a *app) past(ctx context.Context, s *settings, now time.Time) (_ *plan.Pas
 		ctx, cancel = context.WithTimeout(ctx, patience)
 		defer cancel()
 	}
-	p, err := plan.PastOf(ctx, l, clock)
+	p, err := plan.ReadPast(ctx, l, clock)
 	if clock == nil && errors.Is(err, quota.ErrOutage) {
 		err = &absentError{err}
 	}

@@ -109,7 +109,7 @@ func (f *planFlags) options(now time.Time) (*plan.Options, error) {
 	}
 	o := &plan.Options{From: now, Days: f.days}
 	if f.from != "" {
-		day, err := plan.BeginOf(f.from)
+		day, err := plan.ParseDay(f.from)
 		if err != nil {
 			return nil, usage("--from: %w", err)
 		}

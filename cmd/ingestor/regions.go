@@ -44,7 +44,12 @@ never fetched, so that a monitor can call it.`,
 	return cmd
 }
 
-func (a *app) showFeeds(ctx context.Context, c *catalog.Catalog, most time.Duration) error {
+// feeds says how fresh charts are.
+type feeds interface {
+	Feeds(ctx context.Context) ([]catalog.Feed, error)
+}
+
+func (a *app) showFeeds(ctx context.Context, c feeds, most time.Duration) error {
 	feeds, err := c.Feeds(ctx)
 	if err != nil {
 		return err

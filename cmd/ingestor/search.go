@@ -63,7 +63,12 @@ nothing is spent.`,
 	return cmd
 }
 
-func (a *app) showHits(ctx context.Context, c *catalog.Catalog, q catalog.Query) error {
+// searcher finds videos.
+type searcher interface {
+	Search(ctx context.Context, q catalog.Query) (catalog.Results, error)
+}
+
+func (a *app) showHits(ctx context.Context, c searcher, q catalog.Query) error {
 	results, err := c.Search(ctx, q)
 	if errors.Is(err, catalog.ErrBadCursor) {
 		return usage("--cursor: %q is not one that an answer ended with", q.Cursor)

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest"
-	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/metrics"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/internal/web/view"
@@ -128,7 +127,11 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	var done closers
 	defer func() { err = orStopped(ctx, exitDone, errors.Join(err, done.close())) }()
 	a.trace(ctx, &done)
-	src, err := a.openSources(ctx, s, &done)
+	sources, err := a.openSources(ctx, s, &done)
+	if err != nil {
+		return err
+	}
+	src, err := sources(s)
 	if err != nil {
 		return err
 	}
@@ -146,7 +149,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	}
 	fmt.Fprintf(a.stdout, "serving on %s://%s\n", scheme, l.Addr())
 	defer hangups.reload(ctx, a, s, slices.Concat(fixedKeys, servedKeys), func(_ context.Context, next *settings) error {
-		src, err := a.sources(next, src.Ledger, src.Catalog)
+		src, err := sources(next)
 		if err != nil {
 			return err
 		}
@@ -175,27 +178,25 @@ func (a *app) newServer(s *settings, src web.Sources, told *metrics.Metrics) (*w
 	return server, err
 }
 
-// openSources opens what the server tells of.
-func (a *app) openSources(ctx context.Context, s *settings, done *closers) (src web.Sources, err error) {
-	ledger, err := a.openLedger(ctx, s, done)
+// openSources opens the ledger and the catalog. It returns a function that makes the
+// sources of the server by some settings.
+func (a *app) openSources(ctx context.Context, s *settings, done *closers) (func(*settings) (web.Sources, error), error) {
+	l, err := a.openLedger(ctx, s, done)
 	if err != nil {
-		return src, err
+		return nil, err
 	}
 	c, err := a.openCatalog(ctx, s, done)
 	if err != nil {
-		return src, err
+		return nil, err
 	}
-	return a.sources(s, ledger, c)
-}
-
-// sources are what the server tells of, by these settings.
-func (a *app) sources(s *settings, l *quota.Ledger, c *catalog.Catalog) (web.Sources, error) {
-	token, warning, err := s.token()
-	if warning != "" {
-		a.log.Warn(warning)
-	}
-	runner := ingest.NewRunner(&s.Config, l, c, nil, nil, &ingest.Options{Clock: a.clock, Log: a.log})
-	return web.Sources{Sources: view.Sources{Ledger: l, Catalog: c, Runner: runner, Jobs: s.List()}, Token: token}, err
+	return func(s *settings) (web.Sources, error) {
+		token, warning, err := s.token()
+		if warning != "" {
+			a.log.Warn(warning)
+		}
+		runner := ingest.NewRunner(&s.Config, l, c, nil, nil, &ingest.Options{Clock: a.clock, Log: a.log})
+		return web.Sources{Sources: view.Sources{Ledger: l, Catalog: c, Runner: runner, Jobs: s.List()}, Token: token}, err
+	}, nil
 }
 
 // listen listens where the settings say, with TLS if they name a certificate.

@@ -121,7 +121,13 @@ type begun struct {
 	Work []string `json:"work"`
 }
 
-func (a *app) resetState(ctx context.Context, c *catalog.Catalog, args []string) error {
+// cursors reads the positions of jobs and forgets them.
+type cursors interface {
+	Cursors(ctx context.Context, job string) ([]catalog.Cursor, error)
+	Reset(ctx context.Context, job, work string) error
+}
+
+func (a *app) resetState(ctx context.Context, c cursors, args []string) error {
 	all, err := c.Cursors(ctx, args[0])
 	if err != nil {
 		return err

@@ -66,7 +66,13 @@ func (a *app) withCatalog(cmd *cobra.Command, f func(context.Context, *catalog.C
 	return f(cmd.Context(), c)
 }
 
-func (a *app) showChart(ctx context.Context, c *catalog.Catalog, region, category string, limit int) error {
+// charts reads charts, and says which there are.
+type charts interface {
+	feeds
+	Chart(ctx context.Context, region, category string) (catalog.Chart, error)
+}
+
+func (a *app) showChart(ctx context.Context, c charts, region, category string, limit int) error {
 	if category == "0" {
 		category = ""
 	}

@@ -1,21 +1,23 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Options are what [Open] can be told; nil is legal.
+// Options are the options of [Open]; nil is valid.
 type Options struct {
-	// Clock says when things were fetched; nil is the machine's.
+	// Clock tells when data was fetched; nil is the system clock.
 	Clock quota.Clock
-	// Wait is how long a busy file is waited for; zero is 5s.
+	// Wait is the longest time to wait for a busy file; zero is 5s.
 	Wait time.Duration
 }
 
@@ -23,113 +25,77 @@ const defaultWait = 5 * time.Second
 
 // Errors that a caller can act on.
 var (
-	// ErrNotFound says that the catalog does not hold what was asked for.
+	// ErrNotFound says that the catalog does not hold the data.
 	ErrNotFound = errors.New("not in the catalog")
-	// ErrFenced says that another process has taken over: stop writing.
+	// ErrFenced says that another process has taken over. Stop writing.
 	ErrFenced = errors.New("another process has taken over")
-	// ErrOutOfStep says that a page is not the next one of its unit of work: ask
-	// for the cursor again.
+	// ErrOutOfStep says that a page is not the next page of its unit of work. Read the
+	// cursor again.
 	ErrOutOfStep = errors.New("not the next page")
 )
 
-// Catalog is what was fetched, in a file of SQLite. It is safe for concurrent use,
-// by several processes too.
+// Catalog is fetched data in a SQLite file. It is safe for concurrent use, and several
+// processes may share the file.
 type Catalog struct {
-	path  string
 	clock quota.Clock
 	wait  time.Duration
-
-	write *sql.DB // one connection
-	read  *sql.DB // those that cannot write
-
-	stmts map[statement]*sql.Stmt // of the connection that writes
-	file  sqlitefile.Identity
+	file  *sqlitefile.File
+	turn  chan struct{} // taken by the user of the file's writer
 }
 
-// Open opens the catalog in the file at path, or makes a new one there; the
-// directory must exist.
+// Open opens the catalog in the file at path. It creates a missing file, but not its
+// directory.
 func Open(ctx context.Context, path string, o *Options) (*Catalog, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	c := &Catalog{clock: o.Clock, wait: o.Wait, stmts: map[statement]*sql.Stmt{}}
+	c := &Catalog{clock: o.Clock, wait: cmp.Or(o.Wait, defaultWait), turn: make(chan struct{}, 1)}
 	if c.clock == nil {
 		c.clock = quota.SystemClock{}
 	}
-	if c.wait == 0 {
-		c.wait = defaultWait
-	}
-	if err := c.open(ctx, path); err != nil {
-		return nil, errors.Join(err, c.Close())
+	var err error
+	c.file, err = files.Open(ctx, path, c.wait, reindex)
+	if err != nil {
+		return nil, err
 	}
 	return c, nil
 }
 
-func (c *Catalog) open(ctx context.Context, path string) error {
-	var err error
-	if c.path, err = files.Path(path); err != nil {
+// reindex rebuilds the index if the file has another version of its words.
+func reindex(s *sqlitefile.Session) error {
+	words, err := s.One("words_find")
+	if err != nil || words.Text(0) == wordsVersion {
 		return err
 	}
-	if err := files.Look(ctx, c.path, steps); err != nil {
-		return c.fault("open", err)
-	}
-	if err := sqlitefile.Create(c.path); err != nil {
+	if _, err := s.Exec("index_rebuild"); err != nil {
 		return err
 	}
-	if c.write, err = connect(c.path, sqlitefile.Write, 1); err != nil {
-		return c.fault("open", err)
-	}
-	if err := c.migrate(ctx, steps); err != nil {
-		return c.fault("open", err)
-	}
-	if c.file, err = sqlitefile.Identify(c.path); err != nil {
-		return err
-	}
-	if err := c.prepare(ctx); err != nil {
-		return c.fault("open", err)
-	}
-	if c.read, err = connect(c.path, sqlitefile.Read, readers); err != nil {
-		return c.fault("open", err)
-	}
-	return nil
+	_, err = s.Exec("words_save", wordsVersion)
+	return err
 }
 
-// Close closes the file. What is under way is finished first.
+// Inspect calls read with the catalog in the file at path, which Inspect does not change.
+// It needs no permission to write, and creates no file. If another process opens the file
+// meanwhile, read is called again. If there is no catalog the error is fs.ErrNotExist.
+func Inspect(ctx context.Context, path string, read func(*Catalog) error) error {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() == 0 {
+		err = fs.ErrNotExist // the first run makes a catalog of it
+	}
+	if err != nil {
+		return fmt.Errorf("open the catalog: %w", err)
+	}
+	return files.Inspect(ctx, path, defaultWait, func(f *sqlitefile.File) error {
+		return read(&Catalog{clock: quota.SystemClock{}, file: f, turn: make(chan struct{}, 1)})
+	})
+}
+
+// Close closes the file, after the operations that have begun.
 func (c *Catalog) Close() error {
-	var failed error
-	if c.read != nil {
-		failed = c.read.Close()
-	}
-	if c.write != nil {
-		for _, st := range c.stmts {
-			failed = errors.Join(failed, st.Close())
-		}
-		failed = errors.Join(failed, c.write.Close())
-	}
-	if failed != nil {
-		return fmt.Errorf("close %s: %w", c.path, failed)
-	}
-	return nil
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
+	return c.file.Close()
 }
 
-// Path returns where the file is.
-func (c *Catalog) Path() string { return c.path }
-
-// now returns the catalog's time.
-func (c *Catalog) now() time.Time { return c.clock.Now() }
-
-// micros returns a time as the tables have it; 0 is none.
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
-}
-
-// moment is micros the other way round.
-func moment(us int64) time.Time {
-	if us == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(us).UTC()
-}
+// Path returns the path of the file.
+func (c *Catalog) Path() string { return c.file.Path }

@@ -18,7 +18,7 @@ var (
 	noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 )
 
-// scaled returns the reduced count, or the full one in a soak.
+// scaled returns the reduced count, or the full count in a soak test.
 func scaled(reduced, full int) int {
 	if os.Getenv("HEADROOM_SOAK") == "1" {
 		return full
@@ -26,7 +26,7 @@ func scaled(reduced, full int) int {
 	return reduced
 }
 
-// fresh opens a new catalog whose clock stands at noon.
+// fresh opens a new catalog. Its clock stands at noon.
 func fresh(t testing.TB) (*Catalog, *quota.SimClock) {
 	t.Helper()
 	clock := quota.NewSimClock(noon)
@@ -45,7 +45,7 @@ func must(t testing.TB, path string, o *Options) *Catalog {
 }
 
 // begin begins a run of the job trending.
-func begin(t testing.TB, c *Catalog) *Run {
+func begin(t testing.TB, c *Catalog) Run {
 	t.Helper()
 	r, err := c.Begin(ctx, Start{Job: "trending"})
 	if err != nil {
@@ -54,11 +54,11 @@ func begin(t testing.TB, c *Catalog) *Run {
 	return r
 }
 
-// save saves a page where its work has got to.
-func save(t testing.TB, r *Run, work string, p Page) Saved {
+// save saves the next page of its work.
+func save(t testing.TB, r Run, work string, p Page) Saved {
 	t.Helper()
 	var err error
-	if p.At, err = r.in.(*Catalog).Cursor(ctx, r.job, work); err != nil {
+	if p.Cursor, err = r.(*run).c.Cursor(ctx, r.(*run).job, work); err != nil {
 		t.Fatal(err)
 	}
 	if p.Next == "" {
@@ -71,7 +71,7 @@ func save(t testing.TB, r *Run, work string, p Page) Saved {
 	return s
 }
 
-// dumped returns all that a catalog holds.
+// dumped returns the contents of a catalog.
 func dumped(t testing.TB, c *Catalog, o *DumpOptions) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -90,7 +90,7 @@ func healthy(t testing.TB, c *Catalog) {
 	}
 }
 
-// says checks that an error has words that help.
+// says checks that an error contains some words.
 func says(t testing.TB, err error, words ...string) {
 	t.Helper()
 	if err == nil {
@@ -103,7 +103,7 @@ func says(t testing.TB, err error, words ...string) {
 	}
 }
 
-// named returns videos that are named so.
+// named returns videos with these ids.
 func named(ids ...string) (all []Video) {
 	for _, id := range ids {
 		all = append(all, Video{ID: id, Title: "Video " + id, ChannelTitle: "Channel", PublishedAt: noon})
@@ -111,7 +111,7 @@ func named(ids ...string) (all []Video) {
 	return all
 }
 
-// ids returns the names of hits.
+// ids returns the ids of hits.
 func ids(hits []Hit) (all []string) {
 	for _, h := range hits {
 		all = append(all, h.Video.ID)
@@ -121,7 +121,7 @@ func ids(hits []Hit) (all []string) {
 
 func count(n int64) *int64 { return &n }
 
-// show returns statistics as a person reads them.
+// show returns statistics as text.
 func (s *Statistics) show() string {
 	if s == nil {
 		return "none"

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// places returns a chart of Germany as its ranks and videos, or what kept it from being read.
+// places returns the ranks and videos of the chart of Germany, or why it cannot be read.
 func places(c *Catalog, category string) string {
 	ch, err := c.Chart(ctx, "DE", category)
 	if err != nil {
@@ -79,7 +79,7 @@ func TestChartWithoutItsBeginning(t *testing.T) {
 		t.Fatal(err)
 	}
 	cur, _ := c.Cursor(ctx, "trending", "DE")
-	_, err := r.Save(ctx, &Page{At: cur, Done: true, Region: "DE", Chart: true, Videos: named("b")})
+	_, err := r.Save(ctx, &Page{Cursor: cur, Done: true, Region: "DE", Chart: true, Videos: named("b")})
 	if !errors.Is(err, ErrOutOfStep) {
 		t.Errorf("%v, want %v", err, ErrOutOfStep)
 	}
@@ -97,8 +97,8 @@ func TestFeeds(t *testing.T) {
 	save(t, r, "US", Page{Region: "US", Chart: true, Videos: named("a", "b", "c"), Next: "2"})
 	got, err := c.Feeds(ctx)
 	want := []Feed{
-		{Region: "DE", Category: "10", Pending: 1},
-		{Region: "US", FetchedAt: noon, Entries: 2, Pending: 3},
+		{Region: "DE", Category: "10", Pending: 1, PendingSince: noon},
+		{Region: "US", FetchedAt: noon, Entries: 2, Pending: 3, PendingSince: noon.Add(time.Hour)},
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)

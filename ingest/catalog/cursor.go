@@ -2,55 +2,52 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
-// Cursor says how far a unit of work has got. A unit of work is fetched in passes,
-// each of one page or more; what is incremental begins a pass where the last one
-// that was completed had got.
+// Cursor is the position of a unit of work. Work is fetched in passes of one or more
+// pages. A pass of incremental work begins where the last complete pass ended.
 type Cursor struct {
 	Job  string `json:"job"`
-	Work string `json:"work"` // the unit of work, as the job names it
+	Work string `json:"work"` // the job's name for the unit of work
 
-	Pass  int64  `json:"pass"`            // how many are over
-	Page  int64  `json:"page"`            // of this pass, how many are saved
-	Token string `json:"token,omitempty"` // asks for the next page; empty at the beginning of a pass
+	Pass  int64  `json:"pass"`            // number of passes that ended
+	Page  int64  `json:"page"`            // number of saved pages in this pass
+	Token string `json:"token,omitempty"` // asks for the next page; empty at the start of a pass
 
-	Since time.Time `json:"since,omitzero"` // where this pass began, as its first page said
-	High  time.Time `json:"high,omitzero"`  // the latest that this pass has met
-	Mark  time.Time `json:"mark,omitzero"`  // up to here all is fetched: the High of passes that are over
+	Since time.Time `json:"since,omitzero"` // where this pass begins, from its first page
+	High  time.Time `json:"high,omitzero"`  // the latest time in this pass
+	Mark  time.Time `json:"mark,omitzero"`  // everything up to here is fetched: the High of complete passes
 
-	SavedAt     time.Time `json:"saved_at,omitzero"`     // its last page; zero is never
-	CompletedAt time.Time `json:"completed_at,omitzero"` // its last pass; zero is never
-	ResumeAt    time.Time `json:"resume_at,omitzero"`    // it was deferred until then; zero is not
-	BlockedOn   string    `json:"blocked_on,omitempty"`  // by a block of this pool, which may be lifted before; empty is none
+	SavedAt     time.Time `json:"saved_at,omitzero"`     // when its last page was saved; zero if none was
+	CompletedAt time.Time `json:"completed_at,omitzero"` // when its last pass was completed; zero if none was
+	ResumeAt    time.Time `json:"resume_at,omitzero"`    // when deferred work resumes; zero if it is not deferred
+	BlockedOn   string    `json:"blocked_on,omitempty"`  // the pool whose block defers it, until the block ends or is lifted
 }
 
-// Begun reports whether a pass is under way.
+// Begun reports whether the current pass has a page.
 func (cur Cursor) Begun() bool { return cur.Page > 0 }
 
-// Cursor returns how far a unit of work has got. One that is not known has got
-// nowhere.
+// Cursor returns the position of a unit of work. For unknown work it returns the start
+// of the first pass.
 func (c *Catalog) Cursor(ctx context.Context, job, work string) (Cursor, error) {
 	cur := Cursor{Job: job, Work: work}
-	err := c.patiently(ctx, func() error {
-		return cur.scan(c.read.QueryRowContext(ctx, statement("cursor_find").text(), job, work))
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
+	row, err := c.one(ctx, "cursor_find", job, work)
+	if row != nil {
+		err = cur.scan(row)
 	}
-	return cur, c.fault("read", err)
+	return cur, err
 }
 
-// Cursors returns the cursors of a job, or of all jobs if it is empty, stalest
-// first: those whose last completed pass is the longest ago.
+// Cursors returns the cursors of a job, or of all jobs if job is empty. The cursor whose
+// last complete pass is oldest comes first.
 func (c *Catalog) Cursors(ctx context.Context, job string) (all []Cursor, err error) {
-	err = c.each(ctx, func(rows *sql.Rows) error {
+	err = c.each(ctx, func(row sqlitefile.Row) error {
 		var cur Cursor
-		err := cur.scan(rows)
+		err := cur.scan(row)
 		all = append(all, cur)
 		return err
 	}, `SELECT job, work, pass, page, token, since, high, mark, saved_at, completed_at, resume_at, blocked_on FROM cursors
@@ -58,53 +55,48 @@ func (c *Catalog) Cursors(ctx context.Context, job string) (all []Cursor, err er
 	return all, err
 }
 
-// Reset forgets how far a unit of work has got; what was fetched stays.
+// Reset forgets the position of a unit of work. Fetched data stays.
 func (c *Catalog) Reset(ctx context.Context, job, work string) error {
 	return c.fault("reset "+job+" "+work+" in", c.change(ctx, func(tx *tx) error {
-		_, err := tx.exec("cursor_reset", job, work)
+		_, err := tx.Exec("cursor_reset", job, work)
 		return err
 	}))
 }
 
 // scan reads the columns of a cursor.
-func (cur *Cursor) scan(row interface{ Scan(...any) error }) error {
-	var since, high, mark, saved, completed, resume int64
-	err := row.Scan(&cur.Job, &cur.Work, &cur.Pass, &cur.Page, &cur.Token, &since, &high, &mark, &saved, &completed, &resume, &cur.BlockedOn)
-	if err != nil {
-		return err
-	}
-	cur.Since, cur.High, cur.Mark = moment(since), moment(high), moment(mark)
-	cur.SavedAt, cur.CompletedAt, cur.ResumeAt = moment(saved), moment(completed), moment(resume)
-	return nil
+func (cur *Cursor) scan(row sqlitefile.Row) error {
+	return row.Scan(&cur.Job, &cur.Work, &cur.Pass, &cur.Page, &cur.Token, &cur.Since, &cur.High, &cur.Mark,
+		&cur.SavedAt, &cur.CompletedAt, &cur.ResumeAt, &cur.BlockedOn)
 }
 
 // cursor reads a cursor within the transaction.
 func (t *tx) cursor(job, work string) (Cursor, error) {
 	cur := Cursor{Job: job, Work: work}
-	err := cur.scan(t.stmt("cursor_find").QueryRowContext(t.ctx, job, work)) //nolint:sqlclosecheck // the transaction does
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
+	row, err := t.One("cursor_find", job, work)
+	if row != nil {
+		err = cur.scan(row)
 	}
 	return cur, err
 }
 
 // saveCursor writes a cursor.
 func (t *tx) saveCursor(cur *Cursor) error {
-	_, err := t.exec("cursor_save", cur.Job, cur.Work, cur.Pass, cur.Page, cur.Token, micros(cur.Since), micros(cur.High),
-		micros(cur.Mark), micros(cur.SavedAt), micros(cur.CompletedAt), micros(cur.ResumeAt), cur.BlockedOn)
+	_, err := t.Exec("cursor_save", cur.Job, cur.Work, cur.Pass, cur.Page, cur.Token, cur.Since, cur.High,
+		cur.Mark, cur.SavedAt, cur.CompletedAt, cur.ResumeAt, cur.BlockedOn)
 	return err
 }
 
-// longestCall is how long a page may have taken to come, with some to spare.
+// longestCall is an upper bound of the time that fetching a page takes.
 const longestCall = 5 * time.Minute
 
-// advance moves a cursor past a page.
-func (cur *Cursor) advance(p *Page, now time.Time) {
+// Advance moves the cursor past a page that is saved now. Code that stores a catalog calls
+// it, and also Check, End and Restart.
+func (cur *Cursor) Advance(p *Page, now time.Time) {
 	if !cur.Begun() {
 		cur.Since, cur.High = p.Since, time.Time{}
 	}
 	high := p.High
-	if high.After(now) { // it would hide what is published until then
+	if high.After(now) { // it would hide everything that is published until then
 		high = now.Add(-longestCall)
 	}
 	if high.After(cur.High) {
@@ -112,37 +104,38 @@ func (cur *Cursor) advance(p *Page, now time.Time) {
 	}
 	cur.Page++
 	cur.Token, cur.SavedAt = p.Next, now
-	cur.end(Outcome{State: Done})
+	cur.End(Outcome{State: Done})
 	if p.Done {
 		cur.CompletedAt = now
 		if cur.High.After(cur.Mark) {
 			cur.Mark = cur.High
 		}
-		cur.rewind()
+		cur.Restart()
 	}
 }
 
-// end notes how the work ended: if it is not done, when it goes on.
-func (cur *Cursor) end(o Outcome) {
+// End records the outcome of the work: when it resumes, unless it is done.
+func (cur *Cursor) End(o Outcome) {
 	cur.ResumeAt, cur.BlockedOn = o.ResumeAt, o.BlockedOn
 	if o.State == Done {
 		cur.ResumeAt, cur.BlockedOn = time.Time{}, ""
 	}
 }
 
-// rewind ends a pass, whether it is complete or not.
-func (cur *Cursor) rewind() {
+// Restart ends the pass, complete or not, and begins the next one.
+func (cur *Cursor) Restart() {
 	cur.Pass++
 	cur.Page, cur.Token, cur.Since, cur.High = 0, "", time.Time{}, time.Time{}
 }
 
-// step says whether a page is the next one, one that is saved already, or neither.
-func (cur *Cursor) step(at *Cursor) (repeated bool, err error) {
+// Check compares the saved cursor with the cursor of a page. It reports whether the page
+// was saved before, and returns [ErrOutOfStep] if it is a later page than the next one.
+func (cur *Cursor) Check(page *Cursor) (repeated bool, err error) {
 	switch {
-	case at.Pass == cur.Pass && at.Page == cur.Page:
+	case page.Pass == cur.Pass && page.Page == cur.Page:
 		return false, nil
-	case at.Pass < cur.Pass, at.Pass == cur.Pass && at.Page < cur.Page:
+	case page.Pass < cur.Pass, page.Pass == cur.Pass && page.Page < cur.Page:
 		return true, nil
 	}
-	return false, fmt.Errorf("page %d of pass %d: %w: the catalog is at page %d of pass %d", at.Page, at.Pass, ErrOutOfStep, cur.Page, cur.Pass)
+	return false, fmt.Errorf("page %d of pass %d: %w: the catalog is at page %d of pass %d", page.Page, page.Pass, ErrOutOfStep, cur.Page, cur.Pass)
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestIncrementalHasNoGap searches a growing list of videos, newest first, in passes
-// that are deferred, begun anew or finished at random, as the runner does it. In the
-// end nothing may be missing.
+// TestIncrementalHasNoGap searches a growing list of videos, newest first. Its passes are
+// deferred, restarted or finished at random, as the runner does it. No video may be missing
+// in the end.
 func TestIncrementalHasNoGap(t *testing.T) {
 	const perPage = 3
 	seed := rand.Uint64()
@@ -26,8 +26,8 @@ func TestIncrementalHasNoGap(t *testing.T) {
 		id := fmt.Sprintf("v%04d", len(upstream))
 		upstream = append(upstream, Video{ID: id, Title: id, PublishedAt: clock.Now()})
 	}
-	// list answers as search.list does: newest first, published after a time,
-	// from a token that names what the last page ended with.
+	// list answers like search.list: videos published after a time, newest first. The
+	// token names the last video of the page before.
 	list := func(after time.Time, token string) (page []Video, next string) {
 		for _, v := range slices.Backward(upstream) {
 			if !v.PublishedAt.After(after) || token != "" && v.ID >= token {
@@ -42,21 +42,21 @@ func TestIncrementalHasNoGap(t *testing.T) {
 	}
 	cur := Cursor{Job: "trending", Work: "q"}
 	for n, pages := 0, scaled(300, 5000); n < pages || cur.Begun(); n++ {
-		if n < pages && rng.IntN(8) == 0 { // so that a pass has several pages
+		if n < pages && rng.IntN(8) == 0 { // a pass gets several pages
 			for range rng.IntN(25) {
 				publish()
 			}
 		}
 		var err error
-		if cur, err = c.Cursor(ctx, "trending", "q"); err != nil { // as another process does
+		if cur, err = c.Cursor(ctx, "trending", "q"); err != nil { // as another process does it
 			t.Fatal(err)
 		}
-		if n < pages && cur.Begun() && rng.IntN(20) == 0 { // the token is not good any more
+		if n < pages && cur.Begun() && rng.IntN(20) == 0 { // the token has expired
 			if cur, err = r.Restart(ctx, "q"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		p := Page{At: cur, Since: cur.Since}
+		p := Page{Cursor: cur, Since: cur.Since}
 		if !cur.Begun() {
 			p.Since = cur.Mark
 		}
@@ -120,8 +120,8 @@ func TestCursor(t *testing.T) {
 	}
 }
 
-// A video that says it is of a time to come must not hide what is published until
-// then.
+// TestAMarkIsNeverAhead: a video with a time in the future must not hide videos that are
+// published until then.
 func TestAMarkIsNeverAhead(t *testing.T) {
 	c, clock := fresh(t)
 	r := begin(t, c)
@@ -143,7 +143,7 @@ func TestCursorsAreStalestFirst(t *testing.T) {
 	}
 	clock.Advance(time.Hour)
 	save(t, r, "US", Page{})
-	save(t, r, "GB", Page{Next: "2"}) // half a pass does not count
+	save(t, r, "GB", Page{Next: "2"}) // an incomplete pass does not count
 	if err := r.EndWork(ctx, "FR", "FR", Outcome{State: Deferred, ResumeAt: noon}); err != nil {
 		t.Fatal(err)
 	}

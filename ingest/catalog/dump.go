@@ -2,21 +2,21 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"io"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
-// DumpOptions are what [Catalog.Dump] can be told; nil is legal.
+// DumpOptions are the options of [Catalog.Dump]; nil is valid.
 type DumpOptions struct {
-	// Times has the times of fetching too. Without them only what is
-	// held counts, whenever and in whatever order it was fetched.
+	// Times adds the times at which data was fetched. Without them a dump does not
+	// depend on when the data was fetched, or in which order.
 	Times bool
 }
 
-// dumps are what is dumped: all but row numbers, fences and the history of runs. The
-// times are those of fetching.
+// dumps are the tables of a dump. It leaves out row numbers, fences and the history of
+// runs.
 var dumps = []struct{ name, columns, times, from string }{
 	{
 		"channel", "channel_id, title, handle, country, uploads, description, published_at", "fetched_at",
@@ -44,58 +44,27 @@ var dumps = []struct{ name, columns, times, from string }{
 	},
 }
 
-// Dump writes what the catalog holds as lines of JSON, in an order that depends on
-// nothing else: who has the same dump holds the same.
-func (c *Catalog) Dump(ctx context.Context, w io.Writer, o *DumpOptions) (err error) {
-	var tx *sql.Tx // one state of the file for all tables
-	err = c.patiently(ctx, func() (err error) {
-		tx, err = c.read.BeginTx(ctx, nil)
-		return err
-	})
-	if err != nil {
-		return c.fault("read", err)
-	}
-	defer func() {
-		if gone := tx.Rollback(); !errors.Is(gone, sql.ErrTxDone) {
-			err = errors.Join(err, gone)
-		}
-	}()
+// Dump writes the contents of the catalog as lines of JSON, in a fixed order. Equal dumps
+// mean equal contents.
+func (c *Catalog) Dump(ctx context.Context, w io.Writer, o *DumpOptions) error {
 	e := json.NewEncoder(w)
-	for _, d := range dumps {
-		columns := d.columns
-		if o != nil && o.Times {
-			columns += ", " + d.times
+	return c.view(ctx, func(s *sqlitefile.Session) error {
+		for _, d := range dumps {
+			columns := d.columns
+			if o != nil && o.Times {
+				columns += ", " + d.times
+			}
+			err := s.Rows("SELECT "+columns+" FROM "+d.from, nil, func(row sqlitefile.Row) error {
+				line := []any{d.name}
+				for _, value := range row {
+					line = append(line, value)
+				}
+				return e.Encode(line)
+			})
+			if err != nil {
+				return err
+			}
 		}
-		if err := dump(ctx, tx, e, d.name, "SELECT "+columns+" FROM "+d.from); err != nil {
-			return c.fault("dump", err)
-		}
-	}
-	return nil
-}
-
-func dump(ctx context.Context, tx *sql.Tx, e *json.Encoder, name, query string) (err error) {
-	rows, err := tx.QueryContext(ctx, query)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	columns, err := rows.Columns()
-	if err != nil {
-		return err
-	}
-	line := make([]any, len(columns)+1)
-	dest := make([]any, len(columns))
-	line[0] = name
-	for i := range dest {
-		dest[i] = &line[i+1]
-	}
-	for rows.Next() {
-		if err := rows.Scan(dest...); err != nil {
-			return err
-		}
-		if err := e.Encode(line); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+		return nil
+	})
 }

@@ -36,7 +36,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	for more := true; more; {
-		p := catalog.Page{At: cur, Region: "JP", Chart: true, Videos: pages[cur.Page], Units: 1}
+		p := catalog.Page{Cursor: cur, Region: "JP", Chart: true, Videos: pages[cur.Page], Units: 1}
 		if p.Done = int(cur.Page) == len(pages)-1; !p.Done {
 			p.Next = "the next page's token"
 		}

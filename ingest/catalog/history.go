@@ -2,25 +2,26 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
+	"database/sql/driver"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
-// RunRecord is a run as history has it.
+// RunRecord is a run in the history.
 type RunRecord struct {
 	ID        int64        `json:"id"`
 	Job       string       `json:"job"`
-	Scheduled time.Time    `json:"scheduled_at,omitzero"` // zero: a person began it
+	Scheduled time.Time    `json:"scheduled_at,omitzero"` // zero if a person started it
 	StartedAt time.Time    `json:"started_at"`
-	EndedAt   time.Time    `json:"ended_at,omitzero"` // zero is not yet
+	EndedAt   time.Time    `json:"ended_at,omitzero"` // zero until it ends
 	State     State        `json:"state"`
 	ResumeAt  time.Time    `json:"resume_at,omitzero"`
 	Error     string       `json:"error,omitempty"`
 	Work      []WorkRecord `json:"work"`
 }
 
-// WorkRecord is what a run did for one unit of work.
+// WorkRecord is the part of a run that belongs to one unit of work.
 type WorkRecord struct {
 	Work       string    `json:"work"`
 	Region     string    `json:"region,omitempty"`
@@ -37,54 +38,46 @@ type WorkRecord struct {
 	Error      string    `json:"error,omitempty"`
 }
 
-// RunsQuery says which runs are asked for.
+// RunsQuery selects runs.
 type RunsQuery struct {
-	Job    string // empty is all
-	Before int64  // only those with a lower ID; zero is all
-	Limit  int    // zero is 20
+	Job    string // empty selects all
+	Before int64  // selects runs with a lower ID; zero selects all
+	Limit  int    // largest number of runs; zero is 20
 }
 
-const defaultRuns = 20
+// DefaultRuns is the limit of a query that sets none.
+const DefaultRuns = 20
 
-// Runs returns runs, the latest first, each with its work in order of name.
+// Runs returns runs, the latest first. Their work is sorted by name.
 func (c *Catalog) Runs(ctx context.Context, q RunsQuery) (all []RunRecord, err error) {
 	if q.Limit <= 0 {
-		q.Limit = defaultRuns
+		q.Limit = DefaultRuns
 	}
-	of, args := "", []any{q.Before, q.Limit}
-	if q.Job != "" { // not as an alternative in one statement: that would go through the runs of all jobs
-		of, args = "job = ?3 AND ", append(args, q.Job)
+	job, args := "", []driver.Value{q.Before, q.Limit}
+	if q.Job != "" { // a condition that also allows all jobs would not use the index
+		job, args = "job = ?3 AND ", append(args, q.Job)
 	}
 	var ids []int64
 	byID := map[int64]int{}
-	err = c.each(ctx, func(rows *sql.Rows) error {
+	err = c.each(ctx, func(row sqlitefile.Row) error {
 		var r RunRecord
-		var scheduled, started, ended, resume int64
-		if err := rows.Scan(&r.ID, &r.Job, &scheduled, &started, &ended, &r.State, &resume, &r.Error); err != nil {
-			return err
-		}
-		r.Scheduled, r.StartedAt, r.EndedAt, r.ResumeAt = moment(scheduled), moment(started), moment(ended), moment(resume)
+		err := row.Scan(&r.ID, &r.Job, &r.Scheduled, &r.StartedAt, &r.EndedAt, (*string)(&r.State), &r.ResumeAt, &r.Error)
 		byID[r.ID] = len(all)
 		ids, all = append(ids, r.ID), append(all, r)
-		return nil
+		return err
 	}, `SELECT id, job, scheduled_at, started_at, ended_at, state, resume_at, error FROM runs
-		WHERE `+of+`(?1 = 0 OR id < ?1) ORDER BY id DESC LIMIT ?2`, args...)
+		WHERE `+job+`(?1 = 0 OR id < ?1) ORDER BY id DESC LIMIT ?2`, args...)
 	if err != nil || len(all) == 0 {
 		return all, err
 	}
-	these, err := json.Marshal(ids)
-	if err != nil {
-		return nil, err
-	}
-	err = c.each(ctx, func(rows *sql.Rows) error {
+	err = c.each(ctx, func(row sqlitefile.Row) error {
 		var w WorkRecord
-		var run, ended, resume int64
-		err := rows.Scan(&run, &w.Work, &w.Region, &w.Pages, &w.Units, &w.New, &w.Updated, &w.Unchanged, &w.Statistics, &w.Gone,
-			&w.State, &ended, &resume, &w.Error)
-		w.EndedAt, w.ResumeAt = moment(ended), moment(resume)
+		var run int64
+		err := row.Scan(&run, &w.Work, &w.Region, &w.Pages, &w.Units, &w.New, &w.Updated, &w.Unchanged, &w.Statistics, &w.Gone,
+			(*string)(&w.State), &w.EndedAt, &w.ResumeAt, &w.Error)
 		all[byID[run]].Work = append(all[byID[run]].Work, w)
 		return err
 	}, `SELECT run, work, region, pages, units, new, updated, unchanged, statistics, gone, state, ended_at, resume_at, error
-		FROM run_work WHERE run IN (SELECT value FROM json_each(?)) ORDER BY run, work`, string(these))
+		FROM run_work WHERE run IN (SELECT value FROM json_each(?)) ORDER BY run, work`, jsonList(ids))
 	return all, err
 }

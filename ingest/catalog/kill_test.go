@@ -21,8 +21,8 @@ func init() {
 	children["fetch own"] = fetchOwn
 }
 
-// The upstream of these tests has regions with charts of some pages, of which the
-// later repeat videos of the earlier, with other statistics.
+// The upstream of these tests has charts of some pages for each region. Later pages repeat
+// videos of earlier ones, with other statistics.
 const (
 	chartPages   = 6
 	videosOnPage = 25
@@ -31,7 +31,7 @@ const (
 var fetchRegions = []string{"DE", "FR", "US"}
 
 func upstreamPage(region string, cur Cursor) Page {
-	p := Page{At: cur, Region: region, Chart: true, Units: 1, Next: fmt.Sprint(cur.Page + 1), High: noon.Add(time.Duration(cur.Page) * time.Minute)}
+	p := Page{Cursor: cur, Region: region, Chart: true, Units: 1, Next: fmt.Sprint(cur.Page + 1), High: noon.Add(time.Duration(cur.Page) * time.Minute)}
 	if cur.Page == chartPages-1 {
 		p.Next, p.Done = "", true
 	}
@@ -51,8 +51,8 @@ func upstreamPage(region string, cur Cursor) Page {
 	return p
 }
 
-// fetch fetches each region once, from where it has got to, a page of each in turn.
-// It says which page it saves, and that it has.
+// fetch fetches a page of each region in turn, from where the region stopped. It prints
+// each page before and after it saves it.
 func fetch(path string, begin func() bool, out io.Writer) error {
 	c, err := Open(ctx, path, &Options{Clock: quota.NewSimClock(noon)})
 	if err != nil {
@@ -90,8 +90,8 @@ func fetch(path string, begin func() bool, out io.Writer) error {
 	return r.End(ctx, Outcome{State: Done})
 }
 
-// TestKilled kills a process at random instants, and lets the next go on, until the
-// work is done. Nothing may be lost, and no page may be there in half.
+// TestKilled kills a process at random moments and starts the next one, until the work is
+// done. No page may be lost or half saved.
 func TestKilled(t *testing.T) {
 	undisturbed := filepath.Join(t.TempDir(), "catalog.db")
 	whole := childtest.Start(t, "fetch", undisturbed)
@@ -119,7 +119,7 @@ func TestKilled(t *testing.T) {
 					note(t, saved, line)
 				}
 			}
-			time.Sleep(time.Duration(rng.Int64N(int64(took) / 20))) // into the middle of a page
+			time.Sleep(time.Duration(rng.Int64N(int64(took) / 20))) // in the middle of a page
 			for _, line := range c.Kill() {
 				note(t, saved, line)
 			}
@@ -133,7 +133,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// note remembers what a process said, and that it said it only once.
+// note remembers what a process printed, and checks that it printed it once.
 func note(t *testing.T, saved map[string]bool, line string) {
 	t.Helper()
 	if strings.HasPrefix(line, "failed") {
@@ -145,7 +145,7 @@ func note(t *testing.T, saved map[string]bool, line string) {
 	saved[line] = true
 }
 
-// checkKilled checks that a catalog has all of each page it has anything of.
+// checkKilled checks that each page is saved completely or not at all.
 func checkKilled(t *testing.T, path string, saved map[string]bool) {
 	t.Helper()
 	c := must(t, path, nil)
@@ -184,8 +184,8 @@ func checkKilled(t *testing.T, path string, saved map[string]bool) {
 	}
 }
 
-// fetchOwn saves the pages of a work of its own, named by HEADROOM_TEST_WORK, in the
-// videos that the others save too.
+// fetchOwn saves the pages of the unit of work HEADROOM_TEST_WORK. Other processes save the
+// same videos.
 func fetchOwn(path string, begin func() bool, out io.Writer) error {
 	begin()
 	c, err := Open(ctx, path, &Options{Wait: time.Minute})
@@ -217,7 +217,7 @@ func fetchOwn(path string, begin func() bool, out io.Writer) error {
 func TestProcessesAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	var all []*childtest.Child
-	for i := range scaled(3, 8) { // they race to make the file too
+	for i := range scaled(3, 8) { // they also race to create the file
 		all = append(all, childtest.Start(t, "fetch own", path, fmt.Sprint("HEADROOM_TEST_WORK=W", i)))
 	}
 	for _, c := range all {

@@ -6,17 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// Marked is a text in which the words that were looked for are marked. It is text
-// whatever it holds: who shows it as HTML escapes each segment.
+// Marked is a text with its matches marked. It is plain text: escape each segment before
+// you show it as HTML.
 type Marked []Segment
 
-// A Segment is a part of a [Marked] text.
+// Segment is a part of a [Marked] text.
 type Segment struct {
 	Text  string `json:"text"`
 	Match bool   `json:"match,omitempty"`
 }
 
-// String returns the text without its marks.
+// String returns the text without marks.
 func (m Marked) String() string {
 	var b strings.Builder
 	for _, s := range m {
@@ -25,48 +25,48 @@ func (m Marked) String() string {
 	return b.String()
 }
 
-// snippetRunes is about how long the part of a description is that is shown.
+// snippetRunes is the approximate length of a snippet.
 const snippetRunes = 160
 
-// A span is a stretch of a text that matches a phrase.
+// A span is a part of a text that matches a phrase.
 type span struct{ start, end, phrase int }
 
 // mark marks the phrases in a text.
 func mark(text string, phrases []phrase) Marked {
-	text = normal(text)
+	text = toNFC(text)
 	return cut(text, 0, len(text), find(split(text), phrases))
 }
 
-// snippet marks the phrases in the part of a text that has the most of them; one
-// that has none is shown from its beginning.
+// snippet marks the phrases in the part of a text that contains most of them. A text
+// without matches gives its beginning.
 func snippet(text string, phrases []phrase) Marked {
-	text = normal(text)
+	text = toNFC(text)
 	all := split(text)
 	spans := find(all, phrases)
-	best, most := 0, 0
+	best, count := 0, 0
 	for i := range spans {
-		limit := ahead(text, spans[i].start, snippetRunes*3/4)
+		limit := forward(text, spans[i].start, snippetRunes*3/4)
 		seen := map[int]bool{}
 		for _, s := range spans[i:] {
 			if s.end <= limit {
 				seen[s.phrase] = true
 			}
 		}
-		if len(seen) > most {
-			best, most = i, len(seen)
+		if len(seen) > count {
+			best, count = i, len(seen)
 		}
 	}
 	start := 0
 	if len(spans) > 0 {
-		start = behind(text, spans[best].start, snippetRunes/4)
+		start = backward(text, spans[best].start, snippetRunes/4)
 	}
-	end := ahead(text, start, snippetRunes)
-	if start > 0 { // at the beginning of a word
-		i, _ := slices.BinarySearchFunc(all, start, func(w word, at int) int { return w.start - at })
+	end := forward(text, start, snippetRunes)
+	if start > 0 { // move it to the beginning of a word
+		i, _ := slices.BinarySearchFunc(all, start, func(w word, offset int) int { return w.start - offset })
 		start = min(all[i].start, spans[best].start)
 	}
-	if end < len(text) { // at the end of one
-		i, _ := slices.BinarySearchFunc(all, end+1, func(w word, at int) int { return w.end - at })
+	if end < len(text) { // move it to the end of a word
+		i, _ := slices.BinarySearchFunc(all, end+1, func(w word, offset int) int { return w.end - offset })
 		if i > 0 && all[i-1].end > start {
 			end = all[i-1].end
 		}
@@ -81,11 +81,11 @@ func snippet(text string, phrases []phrase) Marked {
 	return m
 }
 
-// find returns where the phrases stand, in order of their beginning.
+// find returns the matches of the phrases, in order of their beginning.
 func find(all []word, phrases []phrase) (spans []span) {
 	for i := range all {
 		for n, p := range phrases {
-			if end, ok := p.at(all[i:]); ok {
+			if end, ok := p.match(all[i:]); ok {
 				spans = append(spans, span{all[i].start, end, n})
 			}
 		}
@@ -93,8 +93,8 @@ func find(all []word, phrases []phrase) (spans []span) {
 	return spans
 }
 
-// at reports whether words begin with the phrase, and where that ends.
-func (p phrase) at(all []word) (end int, ok bool) {
+// match reports whether words begin with the phrase, and where the match ends.
+func (p phrase) match(all []word) (end int, ok bool) {
 	if len(all) < len(p.words) {
 		return 0, false
 	}
@@ -108,7 +108,7 @@ func (p phrase) at(all []word) (end int, ok bool) {
 	switch {
 	case w.text == p.words[last]:
 		return w.end, true
-	case p.open && strings.HasPrefix(w.text, p.words[last]):
+	case p.prefix && strings.HasPrefix(w.text, p.words[last]):
 		return w.half, true
 	}
 	return 0, false
@@ -134,19 +134,20 @@ func cut(text string, start, end int, spans []span) (m Marked) {
 	return m
 }
 
-// ahead returns the place n characters after one, behind the place n before.
-func ahead(text string, at, n int) int {
-	for ; n > 0 && at < len(text); n-- {
-		_, size := utf8.DecodeRuneInString(text[at:])
-		at += size
+// forward returns the offset n characters after an offset.
+func forward(text string, offset, n int) int {
+	for ; n > 0 && offset < len(text); n-- {
+		_, size := utf8.DecodeRuneInString(text[offset:])
+		offset += size
 	}
-	return at
+	return offset
 }
 
-func behind(text string, at, n int) int {
-	for ; n > 0 && at > 0; n-- {
-		_, size := utf8.DecodeLastRuneInString(text[:at])
-		at -= size
+// backward returns the offset n characters before an offset.
+func backward(text string, offset, n int) int {
+	for ; n > 0 && offset > 0; n-- {
+		_, size := utf8.DecodeLastRuneInString(text[:offset])
+		offset -= size
 	}
-	return at
+	return offset
 }

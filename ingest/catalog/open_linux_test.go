@@ -16,7 +16,7 @@ import (
 
 func init() { children["as nobody"] = asNobody }
 
-// asNobody opens the catalog as a user with no rights, and writes the error.
+// asNobody opens the catalog as a user without permissions, and prints the error.
 func asNobody(path string, begin func() bool, out io.Writer) error {
 	if err := syscall.Setuid(65534); err != nil {
 		return err
@@ -47,7 +47,7 @@ func TestWithoutTheRightToWrite(t *testing.T) {
 		{"to_anything_new", 0, 0o755, false, "cannot be opened"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			dir, err := os.MkdirTemp("", "catalog") // t.TempDir is closed to others
+			dir, err := os.MkdirTemp("", "catalog") // others cannot read t.TempDir
 			if err != nil {
 				t.Fatal(err)
 			}

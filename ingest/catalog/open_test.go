@@ -16,19 +16,19 @@ import (
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
-// spoil changes the file by another connection, as a person with sqlite3 does.
+// spoil changes the file through another connection, as a person with sqlite3 does.
 func spoil(t testing.TB, path string, texts ...string) {
 	t.Helper()
-	db, err := connect(path, sqlitefile.Write, 1)
+	s, err := files.Connect(ctx, path, sqlitefile.Write)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range texts {
-		if _, err := db.Exec(text); err != nil {
+		if err := s.Script(text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := db.Close(); err != nil {
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -45,7 +45,7 @@ func TestOpenRefuses(t *testing.T) {
 	newer, other, strange := filepath.Join(dir, "newer.db"), filepath.Join(dir, "other.db"), file("strange.db", strings.Repeat("no database at all\n", 500))
 	must(t, newer, nil).Close()
 	spoil(t, newer, "PRAGMA user_version = 77")
-	spoil(t, other, "CREATE TABLE videos (id)", "PRAGMA journal_mode = DELETE") // as most have it
+	spoil(t, other, "CREATE TABLE videos (id)", "PRAGMA journal_mode = DELETE") // as most databases have it
 	for _, tt := range []struct {
 		name, path string
 		words      []string
@@ -92,14 +92,23 @@ func TestReopenedItIsTheSame(t *testing.T) {
 func TestMigrate(t *testing.T) {
 	c := library(t)
 	before := dumped(t, c, &DumpOptions{Times: true})
-	next := append(slices.Clone(steps), "ALTER TABLE videos ADD COLUMN dimension TEXT NOT NULL DEFAULT '2d'")
+	migrate := func(steps []string) error {
+		other := *files
+		other.Steps = steps
+		f, err := other.Open(ctx, c.Path(), time.Second, reindex)
+		if err == nil {
+			err = f.Close()
+		}
+		return err
+	}
+	next := append(slices.Clone(files.Steps), "ALTER TABLE videos ADD COLUMN dimension TEXT NOT NULL DEFAULT '2d'")
 	broken := append(slices.Clone(next), "CREATE TABLE good (n); CREATE TABLE videos (n)")
-	says(t, c.migrate(ctx, broken), "already exists")
-	if err := c.migrate(ctx, steps); err != nil {
+	says(t, migrate(broken), "already exists")
+	if err := migrate(files.Steps); err != nil {
 		t.Errorf("a step that failed has left something: %v", err)
 	}
 	for range 2 { // the second time there is nothing to do
-		if err := c.migrate(ctx, next); err != nil {
+		if err := migrate(next); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,9 +120,8 @@ func TestMigrate(t *testing.T) {
 	says(t, err, "made by a newer headroom: schema 4, this one knows 3")
 }
 
-// A program that makes other words of a text makes the index anew.
-// A catalog of before blocks were told apart goes on where it was; what it has deferred
-// keeps its time.
+// TestMigrateFromTheFirstSchema: the first schema did not record which pool blocks work.
+// Deferred work keeps its time.
 func TestMigrateFromTheFirstSchema(t *testing.T) {
 	c := library(t)
 	r, err := c.Begin(ctx, Start{Job: "trending"})
@@ -149,7 +157,7 @@ func TestOtherWords(t *testing.T) {
 	}
 	healthy(t, c)
 
-	// Meanwhile another program opens the file, and this one goes on.
+	// Another version of the program opens the file while this one runs.
 	spoil(t, c.Path(), "UPDATE about SET words = '9, unicode 99'")
 	_, err := c.Begin(ctx, Start{Job: "trending"})
 	says(t, err, "another version of the program", "start this one again")
@@ -184,8 +192,8 @@ func TestCancelledNothingIsWritten(t *testing.T) {
 	r := begin(t, c)
 	done, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err := r.Save(done, &Page{At: Cursor{Job: "trending", Work: "DE"}, Done: true, Videos: named("a")})
-	if err != context.Canceled { //nolint:errorlint // unchanged is the promise
+	_, err := r.Save(done, &Page{Cursor: Cursor{Job: "trending", Work: "DE"}, Done: true, Videos: named("a")})
+	if err != context.Canceled { //nolint:errorlint // it is returned unchanged
 		t.Errorf("save: %v, want %v as it is", err, context.Canceled)
 	}
 	if got := dumped(t, c, nil); got != "" {
@@ -199,7 +207,7 @@ func TestCancelledNothingIsWritten(t *testing.T) {
 func TestDoctor(t *testing.T) {
 	for _, tt := range []struct {
 		name, harm, word string
-		cured            bool // by making the index anew
+		cured            bool // by a new index
 	}{
 		{"the_index_lacks_a_video", "INSERT INTO search (search) VALUES ('delete-all')", "index", true},
 		{"the_index_has_one_too_many", "INSERT INTO search (rowid, title) VALUES (99, 'x')", "index", true},
@@ -222,15 +230,16 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// Pages of the file that hold something else, as a disk that fails leaves them.
+// TestDoctorFindsDamagedPages overwrites pages of the file, as a failing disk does.
 func TestDoctorFindsDamagedPages(t *testing.T) {
 	for _, tree := range []string{"videos", "sightings_of_video", "cursors", "search_idx", "search_docsize", "search_data"} {
 		t.Run(tree, func(t *testing.T) {
 			c := library(t)
-			var page, size int64
-			if err := c.read.QueryRow("SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = ?", tree).Scan(&page, &size); err != nil {
+			row, err := c.one(ctx, "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = ?", tree)
+			if err != nil {
 				t.Fatal(err)
 			}
+			page, size := row.Int(0), row.Int(1)
 			c.Close()
 			f, err := os.OpenFile(c.Path(), os.O_WRONLY, 0)
 			if err != nil {
@@ -254,7 +263,8 @@ func TestDoctorFindsDamagedPages(t *testing.T) {
 	}
 }
 
-// Who changes a video with another program would leave the index behind.
+// TestAPlainSQLiteCannotHarmTheIndex: a video changed without this program would not match
+// the index.
 func TestAPlainSQLiteCannotHarmTheIndex(t *testing.T) {
 	shell := lookShell(t)
 	c := library(t)
@@ -267,7 +277,7 @@ func TestAPlainSQLiteCannotHarmTheIndex(t *testing.T) {
 	healthy(t, c)
 }
 
-// TestOpeningCanBeBrokenOffAtAnyMoment: with an error, and without harm.
+// TestOpeningCanBeBrokenOffAtAnyMoment: Open returns an error and leaves a sound file.
 func TestOpeningCanBeBrokenOffAtAnyMoment(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	for patience := time.Duration(0); ; patience += 100 * time.Microsecond {

@@ -51,7 +51,7 @@ func TestSave(t *testing.T) {
 		if s.Statistics != 1 {
 			t.Errorf("saved the statistics of %d videos, want 1", s.Statistics)
 		}
-		save(t, r, "DE", Page{Videos: named("a")}) // says nothing of them
+		save(t, r, "DE", Page{Videos: named("a")}) // has no statistics
 		a, _ := c.Video(ctx, "a")
 		b, _ := c.Video(ctx, "b")
 		if a.Statistics.show() != "0 hidden hidden" || b.Statistics != nil {
@@ -114,7 +114,7 @@ func TestSave(t *testing.T) {
 	t.Run("a_video_twice_on_a_page_is_one", func(t *testing.T) {
 		c, _ := fresh(t)
 		r := begin(t, c)
-		for range 2 { // new, and known
+		for range 2 { // first new, then known
 			videos := named("a", "b", "a")
 			videos[2].Title = "moved down meanwhile"
 			s := save(t, r, "DE", Page{Videos: videos, Region: "DE", Chart: true})
@@ -136,14 +136,14 @@ func TestSave(t *testing.T) {
 		}
 		cur := Cursor{Job: "trending", Work: "DE"}
 		for i := range pages {
-			pages[i].At = cur
+			pages[i].Cursor = cur
 			s, err := r.Save(ctx, &pages[i])
 			if err != nil || s.Repeated {
 				t.Fatal(s, err)
 			}
 			before, runs := dumped(t, c, &DumpOptions{Times: true}), recorded(t, c)
 			clock.Advance(time.Hour)
-			for n := range pages[:i+1] { // all the pages there were
+			for n := range pages[:i+1] { // all earlier pages
 				again, err := r.Save(ctx, &pages[n])
 				if err != nil || !again.Repeated || again.New+again.Unchanged+again.Updated != 0 {
 					t.Errorf("page %d again: %+v, %v", n, again, err)
@@ -164,7 +164,7 @@ func TestSave(t *testing.T) {
 	t.Run("a_page_that_is_not_the_next_is_refused", func(t *testing.T) {
 		c, _ := fresh(t)
 		r := begin(t, c)
-		_, err := r.Save(ctx, &Page{At: Cursor{Job: "trending", Work: "DE", Page: 1}, Done: true, Videos: named("a")})
+		_, err := r.Save(ctx, &Page{Cursor: Cursor{Job: "trending", Work: "DE", Page: 1}, Done: true, Videos: named("a")})
 		if !errors.Is(err, ErrOutOfStep) {
 			t.Errorf("%v, want %v", err, ErrOutOfStep)
 		}
@@ -180,11 +180,11 @@ func TestSave(t *testing.T) {
 			page Page
 			word string
 		}{
-			{Page{At: Cursor{Job: "search", Work: "DE"}, Done: true}, `job "search"`},
-			{Page{At: Cursor{Job: "trending"}, Done: true}, "no unit of work"},
-			{Page{At: at}, "names no next one"},
-			{Page{At: at, Done: true, Next: "2"}, "names a next one"},
-			{Page{At: at, Done: true, Chart: true}, "no region"},
+			{Page{Cursor: Cursor{Job: "search", Work: "DE"}, Done: true}, `job "search"`},
+			{Page{Cursor: Cursor{Job: "trending"}, Done: true}, "no unit of work"},
+			{Page{Cursor: at}, "names no next one"},
+			{Page{Cursor: at, Done: true, Next: "2"}, "names a next one"},
+			{Page{Cursor: at, Done: true, Chart: true}, "no region"},
 		} {
 			_, err := r.Save(ctx, &tt.page)
 			says(t, err, tt.word, c.Path())

@@ -7,12 +7,12 @@ import (
 	"github.com/headroom-quota/headroom/internal/childtest"
 )
 
-// children are what a process can be told to do with the catalog at a path.
+// children are the tasks of a child process on the catalog at a path.
 var children = map[string]childtest.Task{}
 
 func TestMain(m *testing.M) { childtest.Main(m, children) }
 
-// lookShell returns Debian's sqlite3, if there is one.
+// lookShell returns Debian's sqlite3 if it is installed.
 func lookShell(t *testing.T) func(path, text string) (string, error) {
 	name, err := exec.LookPath("sqlite3")
 	if err != nil {

@@ -2,12 +2,14 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
-// Kind is a kind of what was fetched, and grows old.
+// Kind is a kind of data that has to be refreshed or deleted.
 type Kind string
 
 // The kinds.
@@ -17,129 +19,128 @@ const (
 	KindChannels   Kind = "channels"
 )
 
-// aging are the questions for ids, oldest first.
-var aging = map[Kind]string{
-	KindVideos: "SELECT video_id FROM videos WHERE fetched_at < ? ORDER BY fetched_at, id LIMIT ?",
-	KindStatistics: `SELECT video_id FROM (
-			SELECT v.video_id FROM videos v WHERE NOT EXISTS (SELECT 1 FROM statistics WHERE video = v.id) LIMIT ?2
-		) UNION ALL SELECT video_id FROM (
-			SELECT v.video_id FROM statistics s JOIN videos v ON v.id = s.video WHERE s.fetched_at < ?1 ORDER BY s.fetched_at, s.video LIMIT ?2
+// ages are the queries for the age of each kind.
+var ages = map[Kind]string{
+	KindVideos: "SELECT video_id, fetched_at, brief FROM videos WHERE fetched_at < ?1 ORDER BY fetched_at, id LIMIT ?2",
+	KindStatistics: `SELECT * FROM (
+			SELECT v.video_id, 0, 0 FROM videos v WHERE NOT EXISTS (SELECT 1 FROM statistics WHERE video = v.id) LIMIT ?2
+		) UNION ALL SELECT * FROM (
+			SELECT v.video_id, s.fetched_at, 0 FROM statistics s JOIN videos v ON v.id = s.video WHERE s.fetched_at < ?1 ORDER BY s.fetched_at, s.video LIMIT ?2
 		) LIMIT ?2`,
-	KindChannels: "SELECT channel_id FROM channels WHERE fetched_at < ? ORDER BY fetched_at, channel_id LIMIT ?",
+	KindChannels: "SELECT channel_id, fetched_at, 0 FROM channels WHERE fetched_at < ?1 ORDER BY fetched_at, channel_id LIMIT ?2",
 }
 
-// Aging returns the ids of what was last fetched before a time, oldest first and at
-// most limit of them, to be refreshed; of statistics first of all videos that have none. What is saved anew leaves the list, and so
-// does what a page says is gone; so the same question goes on.
-func (c *Catalog) Aging(ctx context.Context, kind Kind, before time.Time, limit int) (ids []string, err error) {
-	query, ok := aging[kind]
+// Age says when a video, its statistics or a channel was last fetched.
+type Age struct {
+	ID        string
+	FetchedAt time.Time // zero if a video has no statistics
+	Brief     bool      // of a video: see [Video].Brief
+}
+
+// Ages returns data of a kind that was last fetched before a time, the oldest first. A
+// limit below 0 is no limit. Videos without statistics count as the oldest statistics.
+func (c *Catalog) Ages(ctx context.Context, kind Kind, before time.Time, limit int) (all []Age, err error) {
+	query, ok := ages[kind]
 	if !ok {
 		return nil, fmt.Errorf("there is no kind %q", kind)
 	}
-	err = c.each(ctx, func(rows *sql.Rows) error {
-		var id string
-		err := rows.Scan(&id)
-		ids = append(ids, id)
-		return err
-	}, query, micros(before), limit)
-	return ids, err
+	err = c.each(ctx, func(row sqlitefile.Row) error {
+		all = append(all, Age{row.Text(0), row.Time(1), row.Bool(2)})
+		return nil
+	}, query, before, limit)
+	return all, err
 }
 
-// Limits say how old data may be. Older data is deleted.
+// Limits are the limits of the age of data. Older data is deleted.
 type Limits struct {
-	Before           time.Time // of all data but statistics
-	StatisticsBefore time.Time // of statistics
+	Before           time.Time // for all data but statistics
+	StatisticsBefore time.Time // for statistics
 }
 
-// Expired says how much was deleted.
+// Expired counts the data that was deleted.
 type Expired struct{ Videos, Channels, Statistics, Sightings, Charts int }
 
-// expiry are what deletes rows that are older than a time, some at once: others want
-// to write too. Of a chart no entry is older than its first page.
-var expiry = []struct {
-	expire func(t *tx, before int64) (int64, error)
-	limit  func(*Limits) time.Time
-	count  func(*Expired) *int
-}{
-	{expireBy("expire_charts"), (*Limits).ofData, func(e *Expired) *int { return &e.Charts }},
-	{expireBy("expire_sightings"), (*Limits).ofData, func(e *Expired) *int { return &e.Sightings }},
-	{expireBy("expire_statistics"), (*Limits).ofStatistics, func(e *Expired) *int { return &e.Statistics }},
-	{expireVideos, (*Limits).ofData, func(e *Expired) *int { return &e.Videos }},
-	{expireBy("expire_channels"), (*Limits).ofData, func(e *Expired) *int { return &e.Channels }},
+// Expire deletes all data that was last fetched before the limits. With a video it
+// deletes the video's words, statistics, sightings and places in charts. Deleted data
+// leaves the file, and also the -wal beside it unless someone reads at that moment.
+// Cursors and the history of runs stay, because they hold no data of the upstream. Data
+// with a time in the future, from a clock that was ahead, counts as fetched now.
+func (c *Catalog) Expire(ctx context.Context, l Limits) (e Expired, err error) {
+	err = c.change(ctx, (*tx).rebase)
+	for _, step := range []struct {
+		expire func(*tx, time.Time) (int64, error)
+		before time.Time
+		count  *int
+	}{ // an entry of a chart is as old as the chart
+		{expireWith("expire_charts"), l.Before, &e.Charts},
+		{expireWith("expire_sightings"), l.Before, &e.Sightings},
+		{expireWith("expire_statistics"), l.StatisticsBefore, &e.Statistics},
+		{expireVideos, l.Before, &e.Videos},
+		{expireWith("expire_channels"), l.Before, &e.Channels},
+	} {
+		for n := int64(1); n > 0 && err == nil; { // a few at once, as others write too
+			err = c.change(ctx, func(tx *tx) (err error) {
+				n, err = step.expire(tx, step.before)
+				return err
+			})
+			if err == nil {
+				*step.count += int(n)
+			}
+		}
+	}
+	if err == nil {
+		err = c.mergeIndex(ctx)
+	}
+	if err == nil {
+		err = c.truncateWAL(ctx)
+	}
+	return e, c.fault("delete expired data in", err)
 }
 
-func (l *Limits) ofData() time.Time       { return l.Before }
-func (l *Limits) ofStatistics() time.Time { return l.StatisticsBefore }
-
-func expireBy(s statement) func(*tx, int64) (int64, error) {
-	return func(t *tx, before int64) (int64, error) { return t.exec(s, before) }
+func expireWith(statement string) func(*tx, time.Time) (int64, error) {
+	return func(t *tx, before time.Time) (int64, error) { return t.Exec(statement, before) }
 }
 
-func expireVideos(t *tx, before int64) (int64, error) {
-	rows, err := t.rows("videos_aged", before)
+func expireVideos(t *tx, before time.Time) (int64, error) {
+	var rows []int64
+	err := t.Rows("videos_aged", []driver.Value{before}, func(row sqlitefile.Row) error {
+		rows = append(rows, row.Int(0))
+		return nil
+	})
 	if err != nil {
 		return 0, err
 	}
 	return int64(len(rows)), t.removeVideos(rows)
 }
 
-// Expire deletes all data that was last fetched before the limits, and with a video its
-// words, statistics, sightings and places in charts. What is deleted leaves the
-// file, and the -wal beside it unless somebody is reading just then; so do words that
-// videos had before they changed. Cursors and the history of runs stay: they hold
-// nothing of the upstream's. What is from a time that is still to come, by a clock that
-// was ahead, is of now at the latest, and grows old from now on.
-func (c *Catalog) Expire(ctx context.Context, l Limits) (e Expired, err error) {
-	if err := c.change(ctx, (*tx).rebase); err != nil {
-		return e, c.fault("delete what has expired in", err)
-	}
-	for _, x := range expiry {
-		for n := int64(1); n > 0; {
-			err := c.change(ctx, func(tx *tx) (err error) {
-				n, err = x.expire(tx, micros(x.limit(&l)))
-				return err
-			})
-			if err != nil {
-				return e, c.fault("delete what has expired in", err)
-			}
-			*x.count(&e) += int(n)
-		}
-	}
-	err = c.mergeIndex(ctx)
-	if err == nil {
-		err = c.truncateWAL(ctx)
-	}
-	return e, c.fault("delete what has expired in", err)
-}
-
-// rebase makes what was fetched later than now be fetched now.
+// rebase sets times in the future to now.
 func (t *tx) rebase() error {
 	for _, column := range [][2]string{{"videos", "fetched_at"}, {"statistics", "fetched_at"}, {"channels", "fetched_at"}, {"charts", "fetched_at"}, {"sightings", "seen_at"}} {
-		if _, err := t.ExecContext(t.ctx, fmt.Sprintf("UPDATE %s SET %s = ?1 WHERE %[2]s > ?1", column[0], column[1]), t.now); err != nil {
+		if _, err := t.Exec(fmt.Sprintf("UPDATE %s SET %s = ?1 WHERE %[2]s > ?1", column[0], column[1]), t.now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// mergePages is how many pages of the index are written at once while it is merged:
-// some 2 MB.
+// mergePages is the number of pages of the index, about 2 MB, that one transaction writes
+// while it merges.
 const mergePages = 500
 
-// mergeIndex makes one segment of the index. What was taken out of it is only covered
-// until then. FTS5 can delete at once, but took 15 ms for each video to do that.
+// mergeIndex merges the index into one segment. Until then, deleted words are only
+// hidden. FTS5 can delete words at once, but that took 15 ms a video.
 func (c *Catalog) mergeIndex(ctx context.Context) error {
-	for pages, did := -mergePages, 2; did >= 2; pages = mergePages { // less is nothing
+	for pages, changed := -mergePages, int64(2); changed >= 2; pages = mergePages { // fewer changes mean no progress
 		err := c.change(ctx, func(tx *tx) error {
-			var before, after int
-			if _, err := tx.one("changes", nil, &before); err != nil {
+			before, err := tx.Number("SELECT total_changes()")
+			if err != nil {
 				return err
 			}
-			if _, err := tx.exec("index_merge", pages); err != nil {
+			if _, err := tx.Exec("index_merge", pages); err != nil {
 				return err
 			}
-			_, err := tx.one("changes", nil, &after)
-			did = after - before
+			after, err := tx.Number("SELECT total_changes()")
+			changed = after - before
 			return err
 		})
 		if err != nil {
@@ -152,13 +153,15 @@ func (c *Catalog) mergeIndex(ctx context.Context) error {
 // ForgetRuns deletes the history of runs that ended before a time.
 func (c *Catalog) ForgetRuns(ctx context.Context, before time.Time) error {
 	return c.fault("write to", c.change(ctx, func(tx *tx) error {
-		_, err := tx.exec("expire_runs", micros(before))
+		_, err := tx.Exec("expire_runs", before)
 		return err
 	}))
 }
 
-// truncateWAL copies the -wal into the database and empties it, if nobody reads.
+// truncateWAL copies the -wal into the database and empties it, unless someone reads.
 func (c *Catalog) truncateWAL(ctx context.Context) error {
-	var busy, log, copied int
-	return c.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &copied)
+	return c.hold(ctx, func(s *sqlitefile.Session) error {
+		_, err := s.One("PRAGMA wal_checkpoint(TRUNCATE)")
+		return err
+	})
 }

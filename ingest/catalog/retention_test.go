@@ -12,6 +12,15 @@ import (
 
 const month = 30 * 24 * time.Hour
 
+// aging returns the ids of what was last fetched before a time.
+func aging(c *Catalog, kind Kind, before time.Time, limit int) (ids []string, err error) {
+	all, err := c.Ages(ctx, kind, before, limit)
+	for _, a := range all {
+		ids = append(ids, a.ID)
+	}
+	return ids, err
+}
+
 func TestAging(t *testing.T) {
 	c, clock := fresh(t)
 	r := begin(t, c)
@@ -26,7 +35,7 @@ func TestAging(t *testing.T) {
 	limit := clock.Now().Add(-month)
 	refreshed := 0
 	for {
-		ids, err := c.Aging(ctx, KindVideos, limit, 50)
+		ids, err := aging(c, KindVideos, limit, 50)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,34 +45,33 @@ func TestAging(t *testing.T) {
 		if len(ids) > 50 || slices.Contains(ids, "young") {
 			t.Fatalf("to refresh: %q", ids)
 		}
-		save(t, r, "retention", Page{Videos: named(ids[1:]...), Gone: ids[:1]}) // one of each is not there any more
+		save(t, r, "retention", Page{Videos: named(ids[1:]...), Gone: ids[:1]}) // one video of each page is gone
 		refreshed += len(ids)
 	}
 	if refreshed != 120 {
 		t.Errorf("%d were refreshed, want 120", refreshed)
 	}
-	if ids, err := c.Aging(ctx, KindStatistics, limit, 500); err != nil || len(ids) != 118 {
+	if ids, err := aging(c, KindStatistics, limit, 500); err != nil || len(ids) != 118 {
 		t.Errorf("%d statistics to refresh, %v, want 118: those of 117 videos grow old by themselves, and one has none", len(ids), err)
 	}
-	if ids, err := c.Aging(ctx, KindChannels, limit, 50); err != nil || !slices.Equal(ids, []string{"UC1"}) {
+	if ids, err := aging(c, KindChannels, limit, 50); err != nil || !slices.Equal(ids, []string{"UC1"}) {
 		t.Errorf("channels to refresh: %q, %v", ids, err)
 	}
 	if s := save(t, r, "retention", Page{Gone: []string{"UC1", "UC2"}}); s.Gone != 1 {
 		t.Errorf("%d channels are gone, want the one that was there", s.Gone)
 	}
-	if ids, err := c.Aging(ctx, KindChannels, limit, 50); err != nil || len(ids) > 0 {
+	if ids, err := aging(c, KindChannels, limit, 50); err != nil || len(ids) > 0 {
 		t.Errorf("channels to refresh: %q, %v; what is gone must not be asked for again", ids, err)
 	}
-	if _, err := c.Aging(ctx, "playlists", limit, 50); err == nil {
+	if _, err := aging(c, "playlists", limit, 50); err == nil {
 		t.Error("an unknown kind has an age")
 	}
 }
 
-// What has expired is nowhere any more: in no table, no index, no byte of the files.
-// olderThan are limits that are the same for all data.
+// olderThan returns the same limit for all data.
 func olderThan(before time.Time) Limits { return Limits{Before: before, StatisticsBefore: before} }
 
-// TestStatisticsCanBeKeptLonger than the rest, and leave with their video.
+// TestStatisticsCanBeKeptLonger: but not longer than their video.
 func TestStatisticsCanBeKeptLonger(t *testing.T) {
 	c, clock := fresh(t)
 	r := begin(t, c)
@@ -73,7 +81,7 @@ func TestStatisticsCanBeKeptLonger(t *testing.T) {
 	}
 	save(t, r, "US", Page{Videos: counted, Region: "US"})
 	clock.Advance(month)
-	save(t, r, "more", Page{Videos: named("a"), Region: "US"}) // b is gone: nobody fetched it again
+	save(t, r, "more", Page{Videos: named("a"), Region: "US"}) // b is not fetched again
 	clock.Advance(time.Hour)
 	e, err := c.Expire(ctx, Limits{Before: clock.Now().Add(-month), StatisticsBefore: clock.Now().Add(-2 * month)})
 	if err != nil || e.Videos != 1 || e.Statistics != 0 {
@@ -87,14 +95,15 @@ func TestStatisticsCanBeKeptLonger(t *testing.T) {
 	}
 }
 
+// TestExpire: no table, no index and no byte of the files holds expired data.
 func TestExpire(t *testing.T) {
 	c, clock := fresh(t)
 	r := begin(t, c)
-	const secret = "zyxwvut" // in small letters, as the index has words
+	const secret = "zyxwvut" // in lower case, like the words of the index
 	old := Video{ID: secret + "id", Title: secret + "title", Description: secret + "description 東京" + secret, ChannelTitle: secret + "channel", Tags: []string{secret + "tag"}, Statistics: &Statistics{Views: count(7)}}
 	save(t, r, "DE", Page{Region: "DE", Chart: true, Videos: append([]Video{old, {ID: "b", Title: secret + "before"}}, named("c")...), Channels: []Channel{{ID: secret, Title: secret}}})
 	save(t, r, "FR", Page{Region: "FR", Chart: true, Next: "2", Videos: []Video{old}})
-	for i := range 40 { // so that the index has more than one segment
+	for i := range 40 { // the index gets several segments
 		save(t, r, "US", Page{Videos: []Video{{ID: fmt.Sprint(secret, i), Title: fmt.Sprint(secret, "title", i)}}})
 	}
 	clock.Advance(month)
@@ -120,7 +129,7 @@ func TestExpire(t *testing.T) {
 	}
 	healthy(t, c)
 	for _, suffix := range []string{"", "-wal"} {
-		b, err := os.ReadFile(c.Path() + suffix) // the locks are dropped by this, and nobody writes any more
+		b, err := os.ReadFile(c.Path() + suffix) // this drops the locks, and no one writes any more
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +140,8 @@ func TestExpire(t *testing.T) {
 	}
 }
 
-// What a search found has no numbers yet, and is asked for before those that have.
+// TestAgingOfNumbersThatNobodyKnows: videos from a search have no statistics. They come
+// first.
 func TestAgingOfNumbersThatNobodyKnows(t *testing.T) {
 	c, clock := fresh(t)
 	r := begin(t, c)
@@ -142,14 +152,14 @@ func TestAgingOfNumbersThatNobodyKnows(t *testing.T) {
 	save(t, r, "search", Page{Videos: named("x", "y")})
 	clock.Advance(time.Hour)
 	for _, want := range []string{"xyab", "yabx", "abxy", "bxya"} {
-		ids, err := c.Aging(ctx, KindStatistics, clock.Now(), 50)
+		ids, err := aging(c, KindStatistics, clock.Now(), 50)
 		if got := strings.Join(ids, ""); err != nil || got != want {
 			t.Errorf("to refresh: %s, %v, want %s", got, err, want)
 		}
 		save(t, r, "stats", Page{Statistics: []Statistics{{VideoID: want[:1]}}})
 		clock.Advance(time.Minute)
 	}
-	if ids, err := c.Aging(ctx, KindStatistics, noon, 1); err != nil || len(ids) > 0 {
+	if ids, err := aging(c, KindStatistics, noon, 1); err != nil || len(ids) > 0 {
 		t.Errorf("to refresh: %q, %v, want none", ids, err)
 	}
 }

@@ -2,141 +2,118 @@ package catalog
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
-// State is how a run, or a unit of work of it, stands.
+// State is the state of a run, or of a unit of work in it.
 type State string
 
 // The states.
 const (
 	Running  State = "running"
 	Done     State = "done"
-	Deferred State = "deferred" // it goes on at its ResumeAt
+	Deferred State = "deferred" // resumes at its ResumeAt
 	Failed   State = "failed"
 )
 
-// Outcome is how a run, or a unit of work of it, ended.
+// Outcome says how a run, or a unit of work in it, ended.
 type Outcome struct {
 	State    State
-	ResumeAt time.Time // when it goes on or is tried again; zero is when it is due
-	Error    string    // of what failed, or what kept it from going on
+	ResumeAt time.Time // when to resume or retry; zero waits until the job is due
+	Error    string    // why it failed or was deferred
 
-	// Of a unit of work.
-	BlockedOn string // the pool whose block defers it; empty is none
-	Units     int64  // that calls have cost beside those of its pages
+	// These are set for a unit of work only.
+	BlockedOn string // the blocked pool that defers it; empty if no block does
+	Units     int64  // units spent on calls that saved no page
 }
 
-// Start describes a run that begins.
+// Start describes a new run.
 type Start struct {
 	Job string
-	// Fence is shown with all that the run writes.
+	// Fence protects every write of the run.
 	Fence Fence
-	// Scheduled is when it should have begun; zero if a person began it.
+	// Scheduled is when the run was due; zero if a person started it.
 	Scheduled time.Time
 }
 
-// Run is a run that is under way; its pages are saved through it. It is safe for
-// concurrent use, each unit of work by one goroutine.
-type Run struct {
-	ID    int64
-	in    keeper
+// Run records what one run of a job does. It is safe for concurrent use, with one
+// goroutine for each unit of work.
+type Run interface {
+	// Save saves a page and its cursor in one transaction. Saving a page a second time
+	// changes nothing. Save returns [ErrOutOfStep] if the page is not the next one of
+	// its unit of work, and [ErrFenced] once another process has taken over.
+	Save(ctx context.Context, p *Page) (Saved, error)
+	// Restart abandons the current pass of a unit of work and returns the cursor of a new
+	// pass with the same Mark. Call it when the upstream rejects the cursor's token.
+	Restart(ctx context.Context, work string) (Cursor, error)
+	// EndWork records how a unit of work ended. If it is not done, its cursor says when
+	// it resumes.
+	EndWork(ctx context.Context, work, region string, o Outcome) error
+	// End records how the run ended.
+	End(ctx context.Context, o Outcome) error
+}
+
+// run is a [Run] in the file of a Catalog.
+type run struct {
+	c     *Catalog
+	id    int64
 	job   string
 	fence Fence
 }
 
-// keeper keeps what runs fetch: a [Catalog], or a [Sketch] of one.
-type keeper interface {
-	save(ctx context.Context, r *Run, p *Page) (Saved, error)
-	restart(ctx context.Context, r *Run, work string) (Cursor, error)
-	endWork(ctx context.Context, r *Run, work, region string, o Outcome) error
-	end(ctx context.Context, r *Run, o Outcome) error
-}
-
-var (
-	_ keeper = (*Catalog)(nil)
-	_ keeper = (*Sketch)(nil)
-)
-
-// Begin begins a run. Runs of the same job that never ended are marked as failed:
-// who begins one holds the lease, so their process is gone.
-func (c *Catalog) Begin(ctx context.Context, s Start) (*Run, error) {
-	r := &Run{in: c, job: s.Job, fence: s.Fence}
-	err := c.change(ctx, func(tx *tx) error {
-		if err := tx.show(s.Fence); err != nil {
+// Begin starts a run. It marks earlier runs of the job that never ended as failed: the
+// caller holds the job's lease, so their process is gone.
+func (c *Catalog) Begin(ctx context.Context, s Start) (Run, error) {
+	r := &run{c: c, job: s.Job, fence: s.Fence}
+	err := r.change(ctx, "begin a run of "+s.Job, func(tx *tx) error {
+		if _, err := tx.Exec("work_abandon", s.Job, tx.now); err != nil {
 			return err
 		}
-		if _, err := tx.exec("work_abandon", s.Job, tx.now); err != nil {
-			return err
-		}
-		if _, err := tx.exec("run_abandon", s.Job, tx.now); err != nil {
+		if _, err := tx.Exec("run_abandon", s.Job, tx.now); err != nil {
 			return err
 		}
 		var err error
-		r.ID, err = tx.insert("run_add", s.Job, micros(s.Scheduled), tx.now)
+		r.id, err = tx.Insert("run_add", s.Job, s.Scheduled, tx.now)
 		return err
 	})
 	if err != nil {
-		return nil, c.fault(fmt.Sprintf("begin a run of %s in", s.Job), err)
+		return nil, err
 	}
 	return r, nil
 }
 
-// Restart gives up the pass that is under way, and returns the cursor of a new one
-// with the same Mark, for when its token is not good any more.
-func (r *Run) Restart(ctx context.Context, work string) (Cursor, error) {
-	return r.in.restart(ctx, r, work)
-}
-
-func (c *Catalog) restart(ctx context.Context, r *Run, work string) (cur Cursor, err error) {
-	err = c.guarded(ctx, r, "restart "+work, func(tx *tx) error {
+// Restart implements [Run].
+func (r *run) Restart(ctx context.Context, work string) (cur Cursor, err error) {
+	err = r.change(ctx, "restart "+work+" of "+r.job, func(tx *tx) error {
 		if cur, err = tx.cursor(r.job, work); err != nil {
 			return err
 		}
-		cur.rewind()
+		cur.Restart()
 		return tx.saveCursor(&cur)
 	})
 	return cur, err
 }
 
-// EndWork writes down how a unit of work ended in this run. If it is not done, its
-// cursor says when it goes on.
-func (r *Run) EndWork(ctx context.Context, work, region string, o Outcome) error {
-	return r.in.endWork(ctx, r, work, region, o)
-}
-
-func (c *Catalog) endWork(ctx context.Context, r *Run, work, region string, o Outcome) error {
-	return c.guarded(ctx, r, "end "+work, func(tx *tx) error {
+// EndWork implements [Run].
+func (r *run) EndWork(ctx context.Context, work, region string, o Outcome) error {
+	return r.change(ctx, "end "+work+" of "+r.job, func(tx *tx) error {
 		cur, err := tx.cursor(r.job, work)
 		if err != nil {
 			return err
 		}
-		cur.end(o)
+		cur.End(o)
 		if err := tx.saveCursor(&cur); err != nil {
 			return err
 		}
-		_, err = tx.exec("work_end", r.ID, work, region, string(o.State), tx.now, micros(o.ResumeAt), text(o.Error), o.Units)
+		_, err = tx.Exec("work_end", r.id, work, region, string(o.State), tx.now, o.ResumeAt, validText(o.Error), o.Units)
 		return err
 	})
 }
 
-// End writes down how the run ended.
-func (r *Run) End(ctx context.Context, o Outcome) error { return r.in.end(ctx, r, o) }
-
-func (c *Catalog) end(ctx context.Context, r *Run, o Outcome) error {
-	return c.guarded(ctx, r, "end a run", func(tx *tx) error {
-		_, err := tx.exec("run_end", r.ID, string(o.State), tx.now, micros(o.ResumeAt), text(o.Error))
+// End implements [Run].
+func (r *run) End(ctx context.Context, o Outcome) error {
+	return r.change(ctx, "end a run of "+r.job, func(tx *tx) error {
+		_, err := tx.Exec("run_end", r.id, string(o.State), tx.now, o.ResumeAt, validText(o.Error))
 		return err
 	})
-}
-
-// guarded runs a transaction behind the fence of a run.
-func (c *Catalog) guarded(ctx context.Context, r *Run, doing string, do func(*tx) error) error {
-	return c.fault(fmt.Sprintf("%s of %s in", doing, r.job), c.change(ctx, func(tx *tx) error {
-		if err := tx.show(r.fence); err != nil {
-			return err
-		}
-		return do(tx)
-	}))
 }

@@ -32,7 +32,7 @@ func TestRuns(t *testing.T) {
 	killed := begin(t, c)
 	save(t, killed, "US", Page{Next: "2"})
 	clock.Advance(time.Hour)
-	if _, err := c.Begin(ctx, Start{Job: "search"}); err != nil { // another job: it may still be running
+	if _, err := c.Begin(ctx, Start{Job: "search"}); err != nil { // another job may still be running
 		t.Fatal(err)
 	}
 	if got := recorded(t, c)[1].State; got != Running {
@@ -87,14 +87,14 @@ func TestFence(t *testing.T) {
 	if err != nil || other.Token < noon.UnixMicro() {
 		t.Fatal(other, err)
 	}
-	save(t, old, "FR", Page{Videos: named("b")}) // another job's fence is not its own
+	save(t, old, "FR", Page{Videos: named("b")}) // the fence of another job does not matter
 	second, err := c.NewFence(ctx, "default/trending")
 	if err != nil || second.Token <= first.Token {
 		t.Fatalf("%+v after %+v, %v", second, first, err)
 	}
 	before := dumped(t, c, &DumpOptions{Times: true})
 	cur, _ := c.Cursor(ctx, "trending", "DE")
-	_, save := old.Save(ctx, &Page{At: cur, Done: true, Region: "DE", Chart: true, Videos: named("c")})
+	_, save := old.Save(ctx, &Page{Cursor: cur, Done: true, Region: "DE", Chart: true, Videos: named("c")})
 	_, restart := old.Restart(ctx, "DE")
 	_, begin := c.Begin(ctx, Start{Job: "trending", Fence: first})
 	for op, err := range map[string]error{
@@ -109,7 +109,7 @@ func TestFence(t *testing.T) {
 	if diff := cmp.Diff(before, dumped(t, c, &DumpOptions{Times: true})); diff != "" {
 		t.Errorf("it wrote all the same (-before +after):\n%s", diff)
 	}
-	// A token from elsewhere, such as a lease on Redis, need only be higher.
+	// A token from another source, such as a lease on Redis, must be higher.
 	if _, err := c.Begin(ctx, Start{Job: "trending", Fence: Fence{"default/trending", second.Token + 5}}); err != nil {
 		t.Error(err)
 	}

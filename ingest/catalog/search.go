@@ -2,7 +2,7 @@ package catalog
 
 import (
 	"context"
-	"database/sql"
+	"database/sql/driver"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -10,40 +10,42 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
-// Query is what somebody looks for.
+// Query is a search for videos.
 type Query struct {
-	// Text is what they typed, whatever it is. All its words must be found, in
-	// the title, the channel's title, the tags or the description; what stands
-	// between quotation marks as it stands there; the last word, and any with a
-	// star behind it, may go on. A text without words finds nothing.
+	// Text is the text that a person typed. Any text is valid. A video matches if its
+	// title, its channel's title, its tags or its description contain all words. Words
+	// between quotation marks must follow each other. The last word, and any word with a
+	// star behind it, matches as a prefix. A text without words matches nothing.
 	Text string
-	// Region finds only what was fetched for it; empty is all.
+	// Region finds only videos that were fetched for it; empty finds all.
 	Region string
-	// Since finds only what was published since; zero is ever.
+	// Since finds only videos published since then; zero finds all.
 	Since time.Time
-	// Limit is how many are returned at once; zero is 20, at most 100.
+	// Limit is the largest number of hits to return: up to 100; zero is 20.
 	Limit int
-	// Cursor goes on where [Results] ended; empty is at the beginning.
+	// Cursor continues after earlier [Results]; empty starts at the beginning.
 	Cursor string
 }
 
-// Results are what was found, the best first.
+// Results are the videos that a search found, the best first.
 type Results struct {
 	Hits []Hit
-	// Cursor goes on; empty if that was all. It names what was shown, so that
-	// whatever is fetched meanwhile, nothing is shown twice or left out. After
-	// 500 hits it ends: who has not found it by then asks otherwise.
+	// Cursor continues the search; empty if there are no more hits. It names the hits so
+	// far, so that no video is shown twice or skipped while others are fetched. It ends
+	// after 500 hits.
 	Cursor string
 }
 
-// Hit is a video that was found, with what was looked for marked.
+// Hit is a video that a search found, with the matches marked.
 type Hit struct {
 	Video   Video
 	Title   Marked
 	Channel Marked
-	Snippet Marked // the part of the description that has most of it
+	Snippet Marked // the part of the description with most matches
 }
 
 const (
@@ -52,7 +54,7 @@ const (
 	maxDepth    = 500
 )
 
-// ErrBadCursor says that a cursor is none of ours.
+// ErrBadCursor says that a cursor is invalid.
 var ErrBadCursor = errors.New("the cursor is damaged: search from the beginning")
 
 // Search finds videos.
@@ -69,16 +71,16 @@ func (c *Catalog) Search(ctx context.Context, q Query) (Results, error) {
 	if len(phrases) == 0 || q.Limit <= 0 {
 		return Results{}, nil
 	}
-	text, args, err := statementOf(q, phrases, shown)
+	text, args, err := searchStatement(q, phrases, shown)
 	if err != nil {
 		return Results{}, err
 	}
 	var r Results
 	more := false
-	err = c.each(ctx, func(rows *sql.Rows) error {
+	err = c.each(ctx, func(row sqlitefile.Row) error {
 		var h Hit
-		var row int64
-		if err := scanVideo(rows, &h.Video, &row); err != nil {
+		var id int64
+		if err := scanVideo(row, &h.Video, &id); err != nil {
 			return err
 		}
 		if more = len(r.Hits) == q.Limit; more {
@@ -86,7 +88,7 @@ func (c *Catalog) Search(ctx context.Context, q Query) (Results, error) {
 		}
 		h.Title, h.Channel = mark(h.Video.Title, phrases), mark(h.Video.ChannelTitle, phrases)
 		h.Snippet = snippet(h.Video.Description, phrases)
-		r.Hits, shown = append(r.Hits, h), append(shown, row)
+		r.Hits, shown = append(r.Hits, h), append(shown, id)
 		return nil
 	}, text, args...)
 	if err != nil {
@@ -101,11 +103,11 @@ func (c *Catalog) Search(ctx context.Context, q Query) (Results, error) {
 // bm25 weighs title, description, channel and tags.
 const bm25 = "bm25(search, 10, 1, 4, 3)"
 
-// statementOf returns the statement of a query: the best rows first, then what is
-// told of them. It asks for one more than the limit.
-func statementOf(q Query, phrases []phrase, shown []int64) (string, []any, error) {
+// searchStatement returns the SQL of a query. It finds the best rows first and then reads
+// their columns. It asks for one row more than the limit.
+func searchStatement(q Query, phrases []phrase, shown []int64) (string, []driver.Value, error) {
 	text := "WITH hit AS (SELECT rowid AS id, " + bm25 + " AS score FROM search WHERE search MATCH ?1"
-	args := []any{expression(phrases), q.Limit + 1}
+	args := []driver.Value{expression(phrases), q.Limit + 1}
 	where := func(condition string, arg any) {
 		args = append(args, arg)
 		text += fmt.Sprintf(" AND "+condition, len(args))
@@ -114,7 +116,7 @@ func statementOf(q Query, phrases []phrase, shown []int64) (string, []any, error
 		where("EXISTS (SELECT 1 FROM sightings WHERE region = ?%d AND video = search.rowid)", q.Region)
 	}
 	if !q.Since.IsZero() {
-		where("(SELECT published_at FROM videos WHERE id = search.rowid) >= ?%d", micros(q.Since))
+		where("(SELECT published_at FROM videos WHERE id = search.rowid) >= ?%d", q.Since)
 	}
 	if len(shown) > 0 {
 		list, err := json.Marshal(shown)
@@ -127,8 +129,7 @@ func statementOf(q Query, phrases []phrase, shown []int64) (string, []any, error
 		JOIN videos v ON v.id = hit.id LEFT JOIN statistics s ON s.video = v.id ORDER BY hit.score, hit.id`, args, nil
 }
 
-// encodeShown writes rows as a cursor: in order, each as its distance to the one
-// before.
+// encodeShown encodes rows as a cursor: sorted, each as its distance from the one before.
 func encodeShown(rows []int64) string {
 	rows = slices.Sorted(slices.Values(rows))
 	var b []byte

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// library is a catalog of videos in many languages.
+// library returns a catalog of videos in many languages.
 func library(t testing.TB) *Catalog {
 	t.Helper()
 	c, _ := fresh(t)
@@ -40,7 +40,7 @@ func TestSearch(t *testing.T) {
 	c := library(t)
 	for _, tt := range []struct {
 		text string
-		want string // the videos, the best first
+		want string // the videos found, the best first
 	}{
 		{"creme brulee", "fr"},
 		{"CRÈME", "fr"},
@@ -48,7 +48,7 @@ func TestSearch(t *testing.T) {
 		{"zoe", "fr"},
 		{"strassenbahn koln", "de"},
 		{"STRASSENBAHN", "de"},
-		{"Straße", "de"}, // goes on
+		{"Straße", "de"}, // matches as a prefix
 		{"brucke uber", "de"},
 		{"istanbul", "tr"},
 		{"ISIK", "tr"},
@@ -68,10 +68,10 @@ func TestSearch(t *testing.T) {
 		{"京タ", "ja"},
 		{"夜景", "ja"},
 		{"歩く", "ja"},
-		{"く", "ja nfd"}, // the last of its run, and of another
+		{"く", "ja nfd"}, // the last character of two runs
 		{"タワー", "ja"},
 		{"東京 散歩", "ja"},
-		{"テレビ", ""}, // the marks of narrow kana stand apart
+		{"テレビ", ""}, // narrow kana have separate marks
 		{"晴天", "zh"},
 		{"周杰伦 mv", "zh"},
 		{"官方MV", "zh"},
@@ -95,17 +95,17 @@ func TestSearch(t *testing.T) {
 		{"c++", "en"},
 		{"iphone", "en"},
 		{"#shorts", "en"},
-		{"yor", "en"},            // the last word goes on
-		{"yor new", ""},          // the others do not
-		{"yor* new", "en"},       // unless they are told to
-		{`"new york"`, "en"},     // side by side
+		{"yor", "en"},            // the last word matches as a prefix
+		{"yor new", ""},          // other words do not
+		{"yor* new", "en"},       // unless they have a star
+		{`"new york"`, "en"},     // in sequence
 		{`"york new"`, ""},       //
-		{`"world tou"`, ""},      // what is quoted does not go on
-		{`"world tou`, "en"},     // until it is closed
+		{`"world tou"`, ""},      // a closed quotation is no prefix
+		{`"world tou`, "en"},     // an open one is
 		{`live "new york`, "en"}, //
 		{"live paris", ""},       // all words
 		{"🔥", "emoji"},           //
-		{"❤", "emoji"},           // however it is drawn
+		{"❤", "emoji"},           // in every variant
 		{"🇩🇪", "emoji"},          //
 		{"❤🇩🇪", "emoji"},
 		{"👍👍", "emoji"},
@@ -141,7 +141,7 @@ func TestSearch(t *testing.T) {
 	healthy(t, c)
 }
 
-// A title that is pasted whole is found, however many pairs of characters it has.
+// TestSearchForAWholeTitle: a pasted title is found, even if it has many pairs of characters.
 func TestSearchForAWholeTitle(t *testing.T) {
 	titles := map[string]string{
 		"ja":    "【4K】東京タワーの夜景を歩く、日本の首都を散歩する長い長い動画の長い長い題名であって、それでもまだまだ終わらない百文字の題名をここに貼り付けて検索しても必ず見つかるはずです【作業用】",
@@ -228,7 +228,7 @@ func TestSearchPages(t *testing.T) {
 			break
 		}
 		q.Cursor = found.Cursor
-		// The catalog changes meanwhile, and with it what every word weighs.
+		// The catalog changes meanwhile, and with it the rank of every word.
 		save(t, r, "b", Page{Videos: []Video{{ID: fmt.Sprintf("new%d", n), Title: "cat cat cat cat"}, {ID: fmt.Sprintf("dog%d", n), Title: "dog"}}})
 	}
 	for _, v := range videos {
@@ -282,7 +282,7 @@ func TestSearchRefusesABadCursor(t *testing.T) {
 	}
 }
 
-// show writes what is marked between brackets.
+// show writes marked text in brackets.
 func (m Marked) show() string {
 	var b strings.Builder
 	for _, s := range m {
@@ -325,8 +325,8 @@ func TestMarked(t *testing.T) {
 	}
 }
 
-// FuzzSearch holds the index against plain text: whatever was typed, FTS5 takes it,
-// and what is found holds all of it.
+// FuzzSearch compares the index with plain text. FTS5 accepts every query, and every hit
+// contains all its words.
 func FuzzSearch(f *testing.F) {
 	c := library(f)
 	for _, text := range []string{"creme", `"a b`, "東京", "ไทย*", "a AND b", "{x}:y", "(", "NEAR(a, b)", "'; --", "\x00", "\xff", "a* b*", "🔥🇩🇪", "가", strings.Repeat("a ", 1000), strings.Repeat("東", 1000)} {
@@ -343,7 +343,7 @@ func FuzzSearch(f *testing.F) {
 		phrases := parse(typed)
 		matches := len(phrases) > 0
 		for _, p := range phrases {
-			matches = matches && len(find(split(normal(text(title))), []phrase{p})) > 0
+			matches = matches && len(find(split(toNFC(validText(title))), []phrase{p})) > 0
 		}
 		found, err = c.Search(ctx, Query{Text: typed, Limit: 100})
 		if err != nil {
@@ -353,7 +353,7 @@ func FuzzSearch(f *testing.F) {
 		if (i >= 0) != matches {
 			t.Fatalf("search %q in %q: found is %v, by plain text it is %v", typed, title, i >= 0, matches)
 		}
-		if i >= 0 && found.Hits[i].Title.String() != normal(text(title)) {
+		if i >= 0 && found.Hits[i].Title.String() != toNFC(validText(title)) {
 			t.Fatalf("the title %q is shown as %q", title, found.Hits[i].Title)
 		}
 		save(t, r, "fuzz", Page{Gone: []string{"fuzz"}})

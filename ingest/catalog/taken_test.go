@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is written to a file that nobody finds again was paid for in vain.
+// TestTakenAway: pages saved to a file that was replaced or deleted would be lost.
 func TestTakenAway(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -43,7 +43,7 @@ func TestTakenAway(t *testing.T) {
 			if err := tt.take(c.Path()); err != nil {
 				t.Fatal(err)
 			}
-			_, save := r.Save(ctx, &Page{At: Cursor{Job: "trending", Work: "DE", Page: 1}, Done: true, Videos: named("b")})
+			_, save := r.Save(ctx, &Page{Cursor: Cursor{Job: "trending", Work: "DE", Page: 1}, Done: true, Videos: named("b")})
 			_, begin := c.Begin(ctx, Start{Job: "trending"})
 			_, cursor := c.Cursor(ctx, "trending", "DE")
 			_, runs := c.Runs(ctx, RunsQuery{})

@@ -1,182 +1,124 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
+	"database/sql/driver"
 	"embed"
-	"errors"
 	"fmt"
-	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
+//go:embed schema/*.sql
+var schemaFiles embed.FS
+
 //go:embed sql/*.sql
 var sqlFiles embed.FS
 
-// A statement is named by its file under sql.
-type statement string
-
-// text returns what SQLite is told. Nothing may follow the statement, not even a
-// line's end: the driver would compile it anew each time.
-func (s statement) text() string {
-	b, err := sqlFiles.ReadFile("sql/" + string(s) + ".sql")
-	if err != nil {
-		panic(err) // there is no such file
-	}
-	return strings.TrimSpace(string(b))
+// files describes the files of this package.
+var files = &sqlitefile.Kind{
+	Name:        "catalog",
+	Application: 1215458659, // see 0001_catalog.sql
+	Spared:      "a page that was paid for",
+	Full:        "make room, and the next run goes on where this one stopped",
+	Damaged:     "restore a backup, or move the file away and fetch again; doctor repairs only the index of words",
+	Steps:       sqlitefile.Steps(schemaFiles),
+	Statements:  sqlitefile.ReadStatements(sqlFiles),
+	Pragmas:     []string{"secure_delete(1)", "cache_size(-65536)", "temp_store(2)"},
+	Settings:    []sqlitefile.Setting{{Pragma: "secure_delete", Want: "1", Otherwise: "deleted data would stay in the file"}},
 }
+
+// fault says which operation on the file failed, and what to do.
+func (c *Catalog) fault(doing string, err error) error { return files.Fault(doing, c.file.Path, err) }
 
 // tx is a transaction that holds the file's write lock.
 type tx struct {
-	*sql.Tx
-	c   *Catalog
-	ctx context.Context
-	now int64 // the catalog's time, read while the lock is held
+	*sqlitefile.Session
+	now time.Time // read while the lock is held
 }
 
-// change runs a transaction on a file whose words are ours: another version of the
-// program may have opened it since.
+// change runs a transaction that writes. It fails if another version of the program has
+// rebuilt the index since the file was opened.
 func (c *Catalog) change(ctx context.Context, do func(*tx) error) error {
 	return c.transact(ctx, func(tx *tx) error {
-		var words string
-		if _, err := tx.one("words_find", nil, &words); err != nil {
+		words, err := tx.One("words_find")
+		if err != nil {
 			return err
 		}
-		if words != wordsVersion {
-			return fmt.Errorf("another version of the program made its index anew, for %s; stop the older one, and start this one again", words)
+		if made := words.Text(0); made != wordsVersion {
+			return fmt.Errorf("another version of the program rebuilt its index, for %s; stop the older one, and start this one again", made)
 		}
 		return do(tx)
 	})
 }
 
-// transact runs a transaction. If do fails, nothing is written.
-func (c *Catalog) transact(ctx context.Context, do func(*tx) error) error {
-	t := &tx{c: c, ctx: ctx}
-	err := c.patiently(ctx, func() (err error) {
-		t.Tx, err = c.write.BeginTx(ctx, nil)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	t.now = micros(c.now())
-	err = do(t)
-	if err == nil {
-		err = c.file.Check() // what is written to another, nobody finds again
-	}
-	if err != nil {
-		if gone := t.Rollback(); gone != nil && !errors.Is(gone, sql.ErrTxDone) {
-			err = errors.Join(err, gone)
-		}
-		return err
-	}
-	return t.Commit()
-}
-
-// patiently does something until it is not busy, for as long as the options and
-// the context allow, with the file that was opened.
-func (c *Catalog) patiently(ctx context.Context, do func() error) error {
-	if err := c.file.Check(); err != nil {
-		return err
-	}
-	p := sqlitefile.NewPatience(ctx, c.path, c.wait)
-	defer p.End()
-	return p.Retry(do)
-}
-
-// prepare compiles the statements for the connection that writes.
-func (c *Catalog) prepare(ctx context.Context) error {
-	files, err := sqlFiles.ReadDir("sql")
-	if err != nil {
-		return err
-	}
-	for _, f := range files {
-		name := statement(strings.TrimSuffix(f.Name(), ".sql"))
-		st, err := c.write.PrepareContext(ctx, name.text()) //nolint:sqlclosecheck // Close does
-		if err != nil {
-			return fmt.Errorf("prepare %s: %w", name, err)
-		}
-		c.stmts[name] = st
-	}
-	return nil
-}
-
-// stmt returns a statement of the transaction, which closes it.
-func (t *tx) stmt(s statement) *sql.Stmt {
-	return t.StmtContext(t.ctx, t.c.stmts[s])
-}
-
-// exec runs a statement, and returns how many rows it changed.
-func (t *tx) exec(s statement, args ...any) (int64, error) {
-	res, err := t.run(s, args)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
-}
-
-// insert runs a statement that adds a row, and returns its number.
-func (t *tx) insert(s statement, args ...any) (int64, error) {
-	res, err := t.run(s, args)
-	if err != nil {
-		return 0, err
-	}
-	return res.LastInsertId()
-}
-
-func (t *tx) run(s statement, args []any) (sql.Result, error) {
-	res, err := t.stmt(s).ExecContext(t.ctx, args...) //nolint:sqlclosecheck // the transaction does
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s, err)
-	}
-	return res, nil
-}
-
-// one reads one row into dest, and reports whether there was one.
-func (t *tx) one(s statement, args []any, dest ...any) (bool, error) {
-	err := t.stmt(s).QueryRowContext(t.ctx, args...).Scan(dest...) //nolint:sqlclosecheck // the transaction does
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", s, err)
-	}
-	return true, nil
-}
-
-// rows reads the numbers of rows.
-func (t *tx) rows(s statement, args ...any) (all []int64, err error) {
-	rows, err := t.stmt(s).QueryContext(t.ctx, args...) //nolint:sqlclosecheck // the transaction does
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s, err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var row int64
-		if err := rows.Scan(&row); err != nil {
-			return nil, fmt.Errorf("%s: %w", s, err)
-		}
-		all = append(all, row)
-	}
-	return all, rows.Err()
-}
-
-// each reads rows one by one.
-func (c *Catalog) each(ctx context.Context, row func(*sql.Rows) error, query string, args ...any) (err error) {
-	var rows *sql.Rows
-	err = c.patiently(ctx, func() (err error) {
-		rows, err = c.read.QueryContext(ctx, query, args...) //nolint:sqlclosecheck // below
-		return err
-	})
-	if err != nil {
-		return c.fault("read", err)
-	}
-	defer func() { err = c.fault("read", errors.Join(err, rows.Close())) }()
-	for rows.Next() {
-		if err := row(rows); err != nil {
+// change runs a transaction behind the run's fence. The text doing goes into an error.
+func (r *run) change(ctx context.Context, doing string, do func(*tx) error) error {
+	return r.c.fault(doing+" in", r.c.change(ctx, func(tx *tx) error {
+		if err := tx.checkFence(r.fence); err != nil {
 			return err
 		}
+		return do(tx)
+	}))
+}
+
+// transact runs a transaction. If do fails, nothing is written.
+func (c *Catalog) transact(ctx context.Context, do func(*tx) error) error {
+	return c.hold(ctx, func(s *sqlitefile.Session) error {
+		if err := c.file.Identity.Check(); err != nil {
+			return err
+		}
+		if err := c.file.Begin(ctx, c.wait); err != nil {
+			return err
+		}
+		s.Within(ctx)
+		return c.file.End(do(&tx{s, c.clock.Now().UTC().Truncate(time.Microsecond)}))
+	})
+}
+
+// hold calls do when no one else uses the session that writes.
+func (c *Catalog) hold(ctx context.Context, do func(*sqlitefile.Session) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	return rows.Err()
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if c.file.Writer == nil {
+		return sqlitefile.ErrClosed
+	}
+	return do(c.file.Writer)
+}
+
+// view calls do with a session that reads. All reads see the same state of the file.
+func (c *Catalog) view(ctx context.Context, do func(*sqlitefile.Session) error) error {
+	s, err := c.file.View(ctx)
+	if err != nil {
+		return err
+	}
+	s.Within(ctx)
+	err = do(s)
+	return c.fault("read", cmp.Or(c.file.Release(s), err))
+}
+
+// each calls row for every row of a query.
+func (c *Catalog) each(ctx context.Context, row func(sqlitefile.Row) error, query string, args ...driver.Value) error {
+	return c.view(ctx, func(s *sqlitefile.Session) error { return s.Rows(query, args, row) })
+}
+
+// one returns the row of a query, or nil if it has none or fails.
+func (c *Catalog) one(ctx context.Context, query string, args ...driver.Value) (row sqlitefile.Row, err error) {
+	err = c.view(ctx, func(s *sqlitefile.Session) error {
+		row, err = s.One(query, args...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return row, nil
 }

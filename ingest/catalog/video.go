@@ -3,16 +3,16 @@ package catalog
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
-// Video is what the upstream says about a video. Text is kept as it came, whatever
-// it holds; who shows it takes care of it.
+// Video is a video as the upstream describes it. Texts are stored unchanged. Escape them
+// before you show them.
 type Video struct {
 	ID           string        `json:"id"`
 	ChannelID    string        `json:"channel_id"`
@@ -27,19 +27,18 @@ type Video struct {
 	Duration     time.Duration `json:"-"` // zero while live or upcoming
 	PublishedAt  time.Time     `json:"published_at,omitzero"`
 
-	// Brief says that it comes from a search or a playlist, where the description
-	// is cut, and tags and duration are missing. It never replaces what is known in
-	// full.
+	// Brief says that the video comes from a search or a playlist. Its description is
+	// cut short, and tags and duration are missing. It never replaces a full video.
 	Brief bool `json:"brief,omitempty"`
 
 	// FetchedAt is set by the catalog.
 	FetchedAt time.Time `json:"fetched_at"`
-	// Statistics are nil if there are none. When a page is saved they are those
-	// of this video, whatever ID they have; nil keeps what there is.
+	// Statistics are nil if there are none. Saving a page ignores their VideoID, and
+	// keeps the old statistics if they are nil.
 	Statistics *Statistics `json:"statistics,omitempty"`
 }
 
-// Statistics are the latest numbers of a video. Nil is hidden.
+// Statistics are the latest numbers of a video. A hidden number is nil.
 type Statistics struct {
 	VideoID   string    `json:"-"`
 	Views     *int64    `json:"views"`
@@ -48,37 +47,37 @@ type Statistics struct {
 	FetchedAt time.Time `json:"fetched_at"` // set by the catalog
 }
 
-// Channel is what the upstream says about a channel.
+// Channel is a channel as the upstream describes it.
 type Channel struct {
 	ID          string    `json:"id"`
 	Title       string    `json:"title"`
 	Description string    `json:"description"`
 	Handle      string    `json:"handle,omitempty"`
 	Country     string    `json:"country,omitempty"`
-	Uploads     string    `json:"uploads,omitempty"` // the playlist of all its videos
+	Uploads     string    `json:"uploads,omitempty"` // the playlist of its videos
 	PublishedAt time.Time `json:"published_at,omitzero"`
 	FetchedAt   time.Time `json:"fetched_at"` // set by the catalog
 }
 
-// videoColumns are what scanVideo reads, of videos v and statistics s.
+// videoColumns are the columns of videos v and statistics s that scanVideo reads.
 const videoColumns = `v.video_id, v.channel_id, v.channel_title, v.title, v.description, v.tags, v.category, v.live,
 	v.language, v.thumbnail, coalesce(v.duration, 0), v.published_at, v.brief, v.fetched_at,
 	s.fetched_at, s.views, s.likes, s.comments`
 
-// scanVideo reads the columns of a video, and dest before them.
-func scanVideo(rows interface{ Scan(...any) error }, v *Video, dest ...any) error {
+// scanVideo reads dest and then the columns of a video.
+func scanVideo(row sqlitefile.Row, v *Video, dest ...any) error {
 	var tags string
-	var seconds, published, fetched int64
-	var counted, views, likes, comments sql.NullInt64
-	err := rows.Scan(append(dest, &v.ID, &v.ChannelID, &v.ChannelTitle, &v.Title, &v.Description, &tags, &v.Category, &v.Live,
-		&v.Language, &v.Thumbnail, &seconds, &published, &v.Brief, &fetched, &counted, &views, &likes, &comments)...)
+	var seconds int64
+	var counted Statistics
+	err := row.Scan(append(dest, &v.ID, &v.ChannelID, &v.ChannelTitle, &v.Title, &v.Description, &tags, &v.Category, &v.Live,
+		&v.Language, &v.Thumbnail, &seconds, &v.PublishedAt, &v.Brief, &v.FetchedAt, &counted.FetchedAt, &counted.Views, &counted.Likes, &counted.Comments)...)
 	if err != nil {
 		return err
 	}
 	v.Duration = time.Duration(seconds) * time.Second
-	v.PublishedAt, v.FetchedAt = moment(published), moment(fetched)
-	if counted.Valid {
-		v.Statistics = &Statistics{v.ID, known(views), known(likes), known(comments), moment(counted.Int64)}
+	if !counted.FetchedAt.IsZero() {
+		counted.VideoID = v.ID
+		v.Statistics = &counted
 	}
 	if tags == "[]" {
 		return nil
@@ -89,43 +88,32 @@ func scanVideo(rows interface{ Scan(...any) error }, v *Video, dest ...any) erro
 	return nil
 }
 
-func known(n sql.NullInt64) *int64 {
-	if !n.Valid {
-		return nil
-	}
-	return &n.Int64
-}
-
 // Video returns a video with its statistics, or [ErrNotFound].
 func (c *Catalog) Video(ctx context.Context, id string) (v Video, err error) {
-	err = c.patiently(ctx, func() error {
-		return scanVideo(c.read.QueryRowContext(ctx, "SELECT "+videoColumns+
-			" FROM videos v LEFT JOIN statistics s ON s.video = v.id WHERE v.video_id = ?", id), &v)
-	})
-	return v, c.missing(fmt.Sprintf("video %q", id), err)
+	row, err := c.one(ctx, "SELECT "+videoColumns+" FROM videos v LEFT JOIN statistics s ON s.video = v.id WHERE v.video_id = ?", id)
+	if err == nil && row == nil {
+		err = fmt.Errorf("video %q: %w", id, ErrNotFound)
+	}
+	if err == nil {
+		err = scanVideo(row, &v)
+	}
+	return v, err
 }
 
 // Channel returns a channel, or [ErrNotFound].
 func (c *Catalog) Channel(ctx context.Context, id string) (ch Channel, err error) {
-	var published, fetched int64
-	err = c.patiently(ctx, func() error {
-		return c.read.QueryRowContext(ctx, `SELECT channel_id, title, description, handle, country, uploads, published_at, fetched_at
-			FROM channels WHERE channel_id = ?`, id).
-			Scan(&ch.ID, &ch.Title, &ch.Description, &ch.Handle, &ch.Country, &ch.Uploads, &published, &fetched)
-	})
-	ch.PublishedAt, ch.FetchedAt = moment(published), moment(fetched)
-	return ch, c.missing(fmt.Sprintf("channel %q", id), err)
-}
-
-// missing turns the absence of a row into an error that a caller can act on.
-func (c *Catalog) missing(what string, err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return fmt.Errorf("%s: %w", what, ErrNotFound)
+	row, err := c.one(ctx, `SELECT channel_id, title, description, handle, country, uploads, published_at, fetched_at
+		FROM channels WHERE channel_id = ?`, id)
+	if err == nil && row == nil {
+		err = fmt.Errorf("channel %q: %w", id, ErrNotFound)
 	}
-	return c.fault("read", err)
+	if err == nil {
+		err = row.Scan(&ch.ID, &ch.Title, &ch.Description, &ch.Handle, &ch.Country, &ch.Uploads, &ch.PublishedAt, &ch.FetchedAt)
+	}
+	return ch, err
 }
 
-// encodeTags returns tags as a JSON array, in which < and & are themselves.
+// encodeTags returns tags as a JSON array. It does not escape < and &.
 func encodeTags(tags []string) (string, error) {
 	if len(tags) == 0 {
 		return "[]", nil

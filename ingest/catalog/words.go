@@ -13,24 +13,24 @@ import (
 	"modernc.org/sqlite"
 )
 
-// What people search for is found by words. Where a script puts spaces, a word is
-// what stands between them, in lower case and without accents. Where it does not
-// (Chinese, Japanese, Thai and others; Korean too, whose words hang together), each
-// pair of neighbours is a word, and the last character of a run one of its own: so
-// any two characters or more are found as neighbouring pairs, and one as the
-// beginning of a pair. Emoji are treated likewise.
+// Search works by words. In scripts with spaces, a word is the text between spaces, in
+// lower case and without accents. In scripts without spaces (Chinese, Japanese, Thai and
+// others, and also Korean, which joins words), each pair of neighbouring characters is a
+// word. The last character of a run is a word, too. So two or more characters match as
+// neighbouring pairs, and one character matches the beginning of a pair. Emoji are split
+// in the same way.
 //
 //	Crème brûlée 東京タワー  ->  creme brulee 東京 京タ タワ ワー ー
 
-// wordsVersion changes with the words that a text has, and makes files index anew.
+// wordsVersion is the version of the words. A file with another version is indexed again.
 var wordsVersion = fmt.Sprintf("1, unicode %s, norm %s", unicode.Version, norm.Version)
 
-// A word of a text.
+// A word is a word of a text.
 type word struct {
 	text       string
-	start, end int  // where it stands in the text, in bytes
-	half       int  // where the second character of a pair begins; else end
-	pair       bool // of a script without spaces: two characters, or the last of a run
+	start, end int  // offsets in the text
+	half       int  // where the first character of a pair ends; else end
+	pair       bool // from a script without spaces: two characters, or the last one of a run
 }
 
 // split returns the words of a text, which is in NFC.
@@ -63,10 +63,9 @@ func split(text string) []word {
 	return all
 }
 
-// words returns the words of a text with spaces between, which is what the index
-// gets to see.
+// words returns the words of a text with spaces between them, for the index.
 func words(text string) string {
-	text = normal(text)
+	text = toNFC(text)
 	out := make([]byte, 0, len(text)+len(text)/8)
 	s := scanner{text: text}
 	for s.next() {
@@ -87,7 +86,7 @@ func words(text string) string {
 
 // tagWords returns the words of tags, which are stored as a JSON array.
 func tagWords(tags string) string {
-	if strings.Contains(tags, `\`) { // else brackets, quotes and commas are just no words
+	if strings.Contains(tags, `\`) { // otherwise brackets, quotes and commas only separate words
 		var all []string
 		if json.Unmarshal([]byte(tags), &all) == nil {
 			tags = strings.Join(all, "\n")
@@ -96,14 +95,14 @@ func tagWords(tags string) string {
 	return words(tags)
 }
 
-// A scanner finds runs: words, and stretches of a script without spaces.
+// A scanner finds runs: words, and parts in a script without spaces.
 type scanner struct {
 	text       string
-	at         int
+	pos        int
 	start, end int
 	unspaced   bool
 	folded     []byte // of a word
-	chars      []char // of a stretch
+	chars      []char // of a run without spaces
 }
 
 type char struct {
@@ -114,31 +113,31 @@ type char struct {
 // next finds the next run.
 func (s *scanner) next() bool {
 	s.folded, s.chars = s.folded[:0], s.chars[:0]
-	for s.at < len(s.text) {
-		from := s.at
+	for s.pos < len(s.text) {
+		from := s.pos
 		r, size := rune(s.text[from]), 1
 		if r >= utf8.RuneSelf {
 			r, size = utf8.DecodeRuneInString(s.text[from:])
 		}
 		k := kindOf(r)
 		if k == ignored {
-			s.at += size
+			s.pos += size
 			continue
 		}
 		begun := len(s.folded)+len(s.chars) > 0
-		if begun && (k == between || s.unspaced != (k == unspaced)) {
+		if begun && (k == separator || s.unspaced != (k == unspaced)) {
 			return true
 		}
-		s.at += size
-		if k == between {
+		s.pos += size
+		if k == separator {
 			continue
 		}
 		if !begun {
 			s.start, s.unspaced = from, k == unspaced
 		}
-		s.end = s.at
+		s.end = s.pos
 		if k == unspaced {
-			s.chars = append(s.chars, char{narrow(r), from, s.at})
+			s.chars = append(s.chars, char{narrow(r), from, s.pos})
 		} else {
 			s.folded = fold(s.folded, r)
 		}
@@ -150,10 +149,10 @@ func (s *scanner) next() bool {
 type kind int
 
 const (
-	between  kind = iota // it parts words
-	spaced               // it is part of a word
-	unspaced             // it is part of a stretch without spaces
-	ignored              // it is not there
+	separator kind = iota // separates words
+	spaced                // is part of a word
+	unspaced              // is part of a run without spaces
+	ignored               // is skipped
 )
 
 func kindOf(r rune) kind {
@@ -162,24 +161,24 @@ func kindOf(r rune) kind {
 		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
 			return spaced
 		}
-		return between
+		return separator
 	case dropped(r):
 		return ignored
 	case unicode.Is(withoutSpaces, r):
 		if letter(r) || unicode.Is(unicode.So, r) {
 			return unspaced
 		}
-		return between
+		return separator
 	case letter(r):
 		return spaced
 	}
-	return between
+	return separator
 }
 
 func letter(r rune) bool { return unicode.In(r, unicode.L, unicode.N, unicode.M) }
 
-// withoutSpaces are the blocks of scripts that put no spaces between words, of
-// Hangul, and of emoji and flags.
+// withoutSpaces are the blocks of scripts that put no spaces between words, and those of
+// Hangul, emoji and flags.
 var withoutSpaces = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{0x0E00, 0x0EFF, 1}, // Thai, Lao
@@ -203,8 +202,8 @@ var withoutSpaces = &unicode.RangeTable{
 	},
 }
 
-// dropped reports whether a character is dropped as if it were not there: accents,
-// vowel points, joiners, skin colours.
+// dropped reports whether a character is left out of words: accents, vowel points,
+// joiners, skin colours.
 func dropped(r rune) bool {
 	switch {
 	case r < 0x0300:
@@ -218,11 +217,11 @@ func dropped(r rune) bool {
 	case r < 0x0610:
 		return false
 	case r <= 0x06ED:
-		return unicode.Is(unicode.Mn, r) || r == 0x0640 // Arabic points, and its stretching
+		return unicode.Is(unicode.Mn, r) || r == 0x0640 // Arabic points and tatweel
 	case r == 0x200C, r == 0x200D:
 		return true // joiners
 	case 0xFE00 <= r && r <= 0xFE0F:
-		return true // how an emoji is drawn
+		return true // variants of emoji
 	}
 	return 0x1F3FB <= r && r <= 0x1F3FF
 }
@@ -253,13 +252,13 @@ func fold(b []byte, r rune) []byte {
 	return b
 }
 
-// letters are those that people write plainly, though Unicode sees no accent in
-// them.
+// letters are letters that people also type without their mark, though Unicode has no
+// decomposition for them.
 var letters = map[rune]string{
 	'ß': "ss", 'æ': "ae", 'œ': "oe", 'ø': "o", 'ł': "l", 'đ': "d", 'ð': "d", 'þ': "th", 'ı': "i", 'ς': "σ",
 }
 
-// narrow returns the usual form of what East Asian fonts have in two widths.
+// narrow returns the usual form of characters that East Asian fonts have in two widths.
 func narrow(r rune) rune {
 	if 0xFF00 <= r && r <= 0xFFEF {
 		if f := width.LookupRune(r).Folded(); f != 0 {
@@ -282,5 +281,5 @@ func init() {
 	}
 }
 
-// normal returns a text in NFC: what looks the same is the same.
-func normal(text string) string { return norm.NFC.String(text) }
+// toNFC returns a text in NFC, so that texts that look the same are equal.
+func toNFC(text string) string { return norm.NFC.String(text) }

@@ -20,7 +20,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// scene is a configuration with the time for which it is planned, and what was before.
+// scene is a configuration, the days to plan, and what happened before.
 type scene struct {
 	name    string
 	seed    uint64
@@ -32,23 +32,23 @@ type scene struct {
 	before  func(*real)
 }
 
-// outcome is what a plan and the run that follows must agree in.
+// outcome is the part of a plan that must agree with the run.
 type outcome struct {
 	Units    map[string]int64 // by pool and day
 	Deferred []string
 	Behind   map[string]string
 }
 
-// TestPlanAgreesWithTheRun plans generated configurations, and then runs them: with a
-// ledger and a catalog in files of SQLite, over HTTP, before a simulated upstream of
-// their own that answers in full.
+// TestPlanAgreesWithTheRun plans generated configurations and then runs them. The run keeps
+// ledger and catalog in SQLite files. It calls its own simulated upstream over HTTP, which
+// sends full responses.
 func TestPlanAgreesWithTheRun(t *testing.T) {
 	count := 10
 	if soak() {
 		count = 100
 	}
 	var deferred, behind atomic.Int64
-	t.Run("seeds", func(t *testing.T) { // returns when all have ended
+	t.Run("seeds", func(t *testing.T) { // returns when all seeds have ended
 		for i := range count {
 			s := generate(t, i)
 			t.Run(fmt.Sprintf("%d_%s", i, s.name), func(t *testing.T) {
@@ -76,10 +76,10 @@ func TestPlanAgreesWithTheRun(t *testing.T) {
 	}
 }
 
-// soak reports whether to run with full counts.
+// soak reports whether this is a soak test, with full counts.
 func soak() bool { return os.Getenv("HEADROOM_SOAK") == "1" }
 
-// generate makes a configuration. The first ones have each something of their own.
+// generate makes a configuration. Each of the first ten has a special case.
 func generate(t *testing.T, i int) *scene {
 	t.Helper()
 	seed := uint64(i + 1)
@@ -140,7 +140,7 @@ func generate(t *testing.T, i int) *scene {
 
 func pick(rnd *rand.Rand, all ...string) string { return all[rnd.IntN(len(all))] }
 
-// bookOf is the built-in book with so many units and a few searches a day.
+// bookOf returns the built-in book with a number of units and six searches a day.
 func bookOf(t *testing.T, units int) *quota.Book {
 	t.Helper()
 	costs, err := book.Parse("costs.yaml", fmt.Appendf(nil, `
@@ -154,7 +154,7 @@ upstreams: {youtube: {pools: {units: {quota: %d, headroom: 2}, searches: {quota:
 	return costs
 }
 
-// outcomeOf is what a plan says.
+// outcomeOf returns the outcome of a plan.
 func outcomeOf(p *plan.Plan) outcome {
 	o := outcome{Units: map[string]int64{}, Behind: map[string]string{}}
 	for _, pool := range p.Pools {
@@ -176,7 +176,7 @@ func outcomeOf(p *plan.Plan) outcome {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// plan plans from where ledger and catalog are.
+// plan makes a plan that continues from the ledger and the catalog.
 func (r *real) plan(s *scene) *plan.Plan {
 	r.t.Helper()
 	ctx := context.Background()

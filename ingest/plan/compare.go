@@ -11,24 +11,24 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Compared is the same schedule with other windows.
+// Compared is the sum of a plan of the same schedule with other windows.
 type Compared struct {
 	Windows  string           `json:"windows"`
-	Units    map[string]int64 `json:"units"`    // by pool, in all days
-	Deferred int              `json:"deferred"` // how often work was
-	Refused  int64            `json:"refused"`  // by the upstream itself, which counts on its own
+	Units    map[string]int64 `json:"units"`    // by pool
+	Deferred int              `json:"deferred"` // number of times that work was deferred
+	Refused  int64            `json:"refused"`  // number of calls that the upstream itself refused
 }
 
-// The windows that are compared.
+// The windows to compare.
 const (
 	Configured   = "as configured"
 	SlidingOnly  = "sliding only"
 	CalendarOnly = "calendar only"
 )
 
-// alternatives are the plans with the sliding windows alone, and with the calendars
-// alone. They are made beside the plan as configured, from when its ledger first says
-// no: where it never does, it would not with fewer windows either, and they are the same.
+// alternatives are the plans with sliding windows only and with calendars only. They are
+// made beside the configured plan, from its first refusal on. Without a refusal they equal
+// the configured plan, because fewer windows refuse no more.
 type alternatives struct {
 	scenario
 	ctx  context.Context
@@ -42,11 +42,11 @@ type alternatives struct {
 func (a *alternatives) begin() {
 	a.progress = func(time.Time) {}
 	for i, drop := range []func(book.Window) bool{calendar, sliding} {
-		a.side.Go(func() { a.plans[i], a.errs[i] = a.run(a.ctx, without(a.book, drop)) })
+		a.side.Go(func() { a.plans[i], a.errs[i] = a.run(a.ctx, dropWindows(a.book, drop)) })
 	}
 }
 
-// compare waits for them, and sets the plan beside them.
+// compare waits for the alternatives and compares the plan with them.
 func (a *alternatives) compare(p *Plan) ([]Compared, error) {
 	a.side.Wait()
 	all := []Compared{p.sum(Configured)}
@@ -63,7 +63,7 @@ func (a *alternatives) compare(p *Plan) ([]Compared, error) {
 	return all, nil
 }
 
-// sum adds up a plan.
+// sum adds up the units and the deferrals of a plan.
 func (p *Plan) sum(windows string) Compared {
 	c := Compared{Windows: windows, Units: map[string]int64{}, Refused: p.Refused}
 	for _, pool := range p.Pools {
@@ -77,30 +77,31 @@ func (p *Plan) sum(windows string) Compared {
 	return c
 }
 
-// calendar and sliding are windows that bound a day or more; shorter ones guard
-// against something else and always stay.
+// calendar and sliding report whether a window of that kind limits a day or more. Shorter
+// windows always stay, because they protect against something else.
 func calendar(w book.Window) bool { return w.Span() >= day && w.Algorithm == window.ByCalendar }
 func sliding(w book.Window) bool  { return w.Span() >= day && w.Algorithm != window.ByCalendar }
 
-// without is a book without some windows, in pools that have others in their place.
-func without(costs *quota.Book, drop func(book.Window) bool) *quota.Book {
+// dropWindows returns a book without some windows. A pool keeps its windows if it has no
+// other one of a day or more.
+func dropWindows(costs *quota.Book, drop func(book.Window) bool) *quota.Book {
 	b, u := *costs, *costs.Upstreams[upstream]
 	b.Upstreams = maps.Clone(b.Upstreams)
 	b.Upstreams[upstream] = &u
 	u.Pools = maps.Clone(u.Pools)
 	for name, pool := range u.Pools {
 		a := *pool
-		a.Windows = kept(a.Windows, drop)
+		a.Windows = keepWindows(a.Windows, drop)
 		a.Accounts = maps.Clone(a.Accounts)
 		for account, windows := range a.Accounts {
-			a.Accounts[account] = kept(windows, drop)
+			a.Accounts[account] = keepWindows(windows, drop)
 		}
 		u.Pools[name] = &a
 	}
 	return &b
 }
 
-func kept(windows []book.Window, drop func(book.Window) bool) []book.Window {
+func keepWindows(windows []book.Window, drop func(book.Window) bool) []book.Window {
 	var left []book.Window
 	long := false
 	for _, w := range windows {

@@ -20,19 +20,19 @@ const (
 	headHeight   = 84
 	panelHeight  = plotHeight + 74
 	rowHeight    = 20
-	mostRows     = 12 // of what falls behind
+	maxRows      = 12 // of work that falls behind
 )
 
-// picture is a plan that is drawn.
+// picture is the drawing of a plan.
 type picture struct {
 	*Plan
 	*svg.Canvas
 	series map[string]string // the class of each job
-	shown  []string          // the jobs
+	shown  []string          // the jobs, sorted
 }
 
-// SVG draws the plan, as a file that stands alone: units by pool, day and job, the
-// limit, when work is deferred, and what falls behind.
+// SVG returns a drawing of the plan. It shows units by pool, day and job, the limits,
+// deferrals, and work that falls behind.
 func (p *Plan) SVG() []byte {
 	height := headHeight + len(p.Pools)*panelHeight + p.staleHeight()
 	d := &picture{Plan: p, Canvas: svg.New(pictureWidth, float64(height), "The schedule, priced", p.verdict()), series: map[string]string{}}
@@ -59,7 +59,7 @@ func (p *Plan) SVG() []byte {
 	return d.File()
 }
 
-// verdict says in a sentence what comes of the plan.
+// verdict returns the result of the plan in a sentence.
 func (p *Plan) verdict() string {
 	switch {
 	case p.Impossible != "":
@@ -71,7 +71,7 @@ func (p *Plan) verdict() string {
 	return fmt.Sprintf("It does not fit: at %s %s of %s is deferred until %s, as %s.", p.moment(f.At), shortened(f.Work), f.Job, p.moment(f.Until), f.Why())
 }
 
-// moment is an instant in the zone of the plan's days.
+// moment formats an instant in the zone of the plan.
 func (p *Plan) moment(t time.Time) string {
 	if zone, err := time.LoadLocation(p.Zone); err == nil {
 		t = t.In(zone)
@@ -79,7 +79,7 @@ func (p *Plan) moment(t time.Time) string {
 	return t.Format("2006-01-02 15:04 MST")
 }
 
-// head is the title, the verdict and the legend.
+// head draws the title, the verdict and the legend.
 func (d *picture) head() {
 	d.Text(plotLeft-40, 28, "head", fmt.Sprintf("Units per day, %s to %s", d.moment(d.From), d.moment(d.Until)))
 	class := "good"
@@ -105,23 +105,23 @@ func (d *picture) head() {
 	}
 }
 
-// panel is what is spent of a pool.
+// panel draws the spend of a pool.
 func (d *picture) panel(p *Pool, top float64) {
-	most := int64(1)
+	highest := int64(1)
 	for _, day := range p.Days {
-		most = max(most, day.Before+day.Units)
+		highest = max(highest, day.Before+day.Units)
 	}
-	limited := p.Limit > 0 && p.Limit <= 4*most
+	limited := p.Limit > 0 && p.Limit <= 4*highest
 	title := p.Pool
 	switch {
 	case limited:
-		most = max(most, p.Limit)
+		highest = max(highest, p.Limit)
 		title += ", limit " + grouped(p.Limit)
 	case p.Limit > 0:
 		title += ", far below its limit of " + grouped(p.Limit)
 	}
 	d.Text(plotLeft-40, top+18, "", title)
-	a := axes{top: top + 34, ticks: svg.Ticks(0, 1.04*float64(most), 4), days: len(p.Days)}
+	a := axes{top: top + 34, ticks: svg.Ticks(0, 1.04*float64(highest), 4), days: len(p.Days)}
 	d.days(p, &a)
 	for _, tick := range a.ticks {
 		class := "grid"
@@ -154,16 +154,16 @@ func (a *axes) x(day int) float64 {
 	return plotLeft + float64(plotRight-plotLeft)*float64(day)/float64(a.days)
 }
 
-// days names the days, a few of them, and shades those of 23 and 25 hours.
+// days labels some of the days, and shades days of 23 and 25 hours.
 func (d *picture) days(p *Pool, a *axes) {
-	each := (a.days + 9) / 10
+	step := (a.days + 9) / 10
 	for i, day := range p.Days {
 		name := day.Day
 		if t, err := time.Parse(time.DateOnly, day.Day); err == nil {
 			name = t.Format("Jan 2")
 		}
 		middle := (a.x(i) + a.x(i+1)) / 2
-		if i%each == 0 {
+		if i%step == 0 {
 			d.Text(middle, a.top+plotHeight+16, "middle faint", name)
 		}
 		if i > 0 && day.Hours != 24 {
@@ -173,7 +173,7 @@ func (d *picture) days(p *Pool, a *axes) {
 	}
 }
 
-// bar is a day: what was spent before, and by each job, one above the other.
+// bar draws a day: earlier spend and the spend of each job, stacked.
 func (d *picture) bar(p *Pool, a *axes, i int) {
 	day := &p.Days[i]
 	gap := min((a.x(1)-a.x(0))*0.2, 6)
@@ -200,19 +200,19 @@ func (d *picture) bar(p *Pool, a *axes, i int) {
 }
 
 func (p *Plan) staleHeight() int {
-	rows := min(len(p.Stale), mostRows)
+	rows := min(len(p.Stale), maxRows)
 	if rows == 0 {
 		return 0
 	}
 	return 44 + rowHeight*rows + 16
 }
 
-// behind is what falls behind its schedule, the worst first.
+// behind draws the work that falls behind its schedule, the worst first.
 func (d *picture) behind(top float64) {
 	if len(d.Stale) == 0 {
 		return
 	}
-	shown := d.Stale[:min(len(d.Stale), mostRows)]
+	shown := d.Stale[:min(len(d.Stale), maxRows)]
 	title := "Behind schedule at worst"
 	if len(shown) < len(d.Stale) {
 		title += fmt.Sprintf(", the first %d of %d", len(shown), len(d.Stale))
@@ -232,11 +232,11 @@ func (d *picture) behind(top float64) {
 	}
 }
 
-// shortened is text that fits beside a bar.
+// shortened cuts a text to fit beside a bar.
 func shortened(text string) string {
-	const most = 26
-	if r := []rune(text); len(r) > most {
-		return string(r[:most-1]) + "…"
+	const limit = 26
+	if r := []rune(text); len(r) > limit {
+		return string(r[:limit-1]) + "…"
 	}
 	return text
 }

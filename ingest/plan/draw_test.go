@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden file")
 
-// TestSVG draws a plan with all that there is to draw.
+// TestSVG draws a plan with every element.
 func TestSVG(t *testing.T) {
 	at := time.Date(2026, 11, 1, 4, 0, 0, 0, time.UTC)
 	first := plan.Deferral{At: at, Job: "trending", Work: "DE", Region: "DE", Pool: "youtube/units", Window: "24h", Until: at.Add(20 * time.Hour)}

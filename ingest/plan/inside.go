@@ -11,12 +11,12 @@ import (
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 )
 
-// inside is the way to the simulated upstream without a socket. It asks for no more
-// than a schedule goes by: with texts a month of pages would take minutes.
-type inside struct{ sim *youtubesim.Sim }
+// transport calls the simulated upstream without a socket. It asks only for the fields that
+// a schedule depends on. With texts, a month of pages would take minutes.
+type transport struct{ sim *youtubesim.Sim }
 
-// needed are the fields that are asked for, by path.
-var needed = map[string]string{
+// fieldsByPath are the fields to ask for.
+var fieldsByPath = map[string]string{
 	"/youtube/v3/videos":               "nextPageToken,items(id,snippet/categoryId)",
 	"/youtube/v3/videos:batchGetStats": "items/id",
 	"/youtube/v3/channels":             "items(id,snippet/country,contentDetails)",
@@ -24,16 +24,16 @@ var needed = map[string]string{
 	"/youtube/v3/search":               "nextPageToken,items(id,snippet/publishedAt)",
 }
 
-// chartFields are those of a chart. The SDK would spend most of the time with its
-// ids: they go around it.
+// chartFields are the fields of a chart. Its ids bypass the SDK, which would spend most of
+// the time on them.
 const chartFields = "nextPageToken,items/id"
 
-// idsOnly takes the parts out of a question that have texts.
+// idsOnly removes the parts with texts from a query.
 var idsOnly = strings.NewReplacer("part=snippet&", "part=id&", "part=contentDetails&", "", "part=statistics&", "")
 
 // RoundTrip implements [http.RoundTripper].
-func (in inside) RoundTrip(req *http.Request) (*http.Response, error) {
-	fields := needed[req.URL.Path]
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	fields := fieldsByPath[req.URL.Path]
 	ids := idsOf(req.Context())
 	asked, u := *req, *req.URL
 	if ids != nil {
@@ -42,7 +42,7 @@ func (in inside) RoundTrip(req *http.Request) (*http.Response, error) {
 	u.RawQuery += "&prettyPrint=false&fields=kind," + fields
 	asked.URL = &u
 	var answer response
-	in.sim.ServeHTTP(&answer, &asked)
+	t.sim.ServeHTTP(&answer, &asked)
 	if ids != nil && answer.status() == http.StatusOK {
 		answer.takeIDs(ids)
 	}
@@ -52,7 +52,7 @@ func (in inside) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// response is an [http.ResponseWriter] that keeps what is written.
+// response is an [http.ResponseWriter] that keeps the response.
 type response struct {
 	header http.Header
 	code   int
@@ -80,8 +80,8 @@ func (r *response) status() int {
 	return r.code
 }
 
-// takeIDs takes the items out of an answer. It is read without a decoder: ids and
-// tokens of the simulated upstream have nothing in them that is escaped.
+// takeIDs moves the ids of the items from the response to ids. It needs no decoder: ids and
+// tokens of the simulated upstream contain no escapes.
 func (r *response) takeIDs(ids *[]string) {
 	text := r.body.String()
 	_, next, more := strings.Cut(text, `"nextPageToken":"`)
@@ -99,7 +99,7 @@ func (r *response) takeIDs(ids *[]string) {
 
 type idsKey struct{}
 
-// withIDs has the ids of a chart put into ids.
+// withIDs makes the transport put the ids of a chart into ids.
 func withIDs(ctx context.Context, ids *[]string) context.Context {
 	return context.WithValue(ctx, idsKey{}, ids)
 }
@@ -111,12 +111,12 @@ func idsOf(ctx context.Context) *[]string {
 
 type failingKey struct{}
 
-// withFailing has the upstream fail.
+// withFailing makes calls fail.
 func withFailing(ctx context.Context) context.Context {
 	return context.WithValue(ctx, failingKey{}, true)
 }
 
-// failing is the fault of calls that are to fail.
+// failing is the fault of calls with such a context.
 var failing = youtubesim.Fault{
 	Match: func(r *http.Request) bool { return r.Context().Value(failingKey{}) != nil },
 	Do:    youtubesim.Answer, Status: http.StatusServiceUnavailable,

@@ -12,31 +12,31 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Past is what was spent before a plan begins, and which pools are shut.
+// Past is the spend before a plan, and the pools that are blocked.
 type Past struct {
 	Spent  []Spent
 	Blocks []Block
 }
 
-// Spent are units of a pool, and when they were spent.
+// Spent is a number of units of a pool, spent at a time.
 type Spent struct {
 	Pool  quota.Pool
 	At    time.Time
 	Units int64
 }
 
-// Block is a pool that is shut until a time.
+// Block is a pool that is blocked until a time.
 type Block struct {
 	Pool   quota.Pool
 	Until  time.Time
 	Reason string
 }
 
-// PastOf asks a ledger what was spent. If its store goes by the clock, that is moved to
-// see when each unit comes back, which tells when it was spent; without one, what does
-// not come back next is taken to be spread over the time in which it can have been
-// spent. It charges nothing.
-func PastOf(ctx context.Context, l *quota.Ledger, clock *quota.SimClock) (*Past, error) {
+// ReadPast reads the spend from a ledger. It charges nothing. The clock, if given, is that
+// of the ledger's store. ReadPast moves it to see when units come back, and knows from that
+// when they were spent. Without a clock it knows only when the next units come back. It
+// spreads the others over the time in which they can have been spent.
+func ReadPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock) (*Past, error) {
 	now, err := l.Usage(ctx, upstream, "")
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func PastOf(ctx context.Context, l *quota.Ledger, clock *quota.SimClock) (*Past,
 	return past, nil
 }
 
-// slidingPast is what the longest sliding window of a pool has counted.
+// slidingPast returns the spend that the longest sliding window of a pool counts.
 func slidingPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock, u quota.Usage, windows []book.Window) (all []Spent, err error) {
 	longest := -1
 	for i, w := range windows {
@@ -80,7 +80,7 @@ func slidingPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock, u 
 			break
 		}
 		clock.Set(w.NextAt)
-		u, err = look(ctx, l, u.Pool)
+		u, err = readPool(ctx, l, u.Pool)
 		clock.Set(now)
 		if err != nil {
 			return nil, err
@@ -89,9 +89,9 @@ func slidingPast(ctx context.Context, l *quota.Ledger, clock *quota.SimClock, u 
 	return append(all, guess(all, u, windows, now, per, used)...), nil
 }
 
-// guess spreads units that are still in a sliding window, and of which no more is known
-// than what the calendar has counted.
-func guess(sure []Spent, u quota.Usage, windows []book.Window, now time.Time, per time.Duration, units int64) (all []Spent) {
+// guess spreads units of a sliding window whose time is unknown. Calendar windows say how
+// many of them belong to their period.
+func guess(known []Spent, u quota.Usage, windows []book.Window, now time.Time, per time.Duration, units int64) (all []Spent) {
 	until := now
 	for i, w := range windows {
 		if w.Period == "" || w.Span() > 2*per {
@@ -99,7 +99,7 @@ func guess(sure []Spent, u quota.Usage, windows []book.Window, now time.Time, pe
 		}
 		begun, _ := w.Bounds(window.At(now))
 		since := begun.Time()
-		part := min(units, u.Allowances[i].Used-sum(sure, since))
+		part := min(units, u.Allowances[i].Used-sum(known, since))
 		if part > 0 && since.After(now.Add(-per)) && since.Before(until) {
 			all = append(all, spread(u.Pool, since, until, part)...)
 			units, until = units-part, since
@@ -111,7 +111,7 @@ func guess(sure []Spent, u quota.Usage, windows []book.Window, now time.Time, pe
 	return all
 }
 
-// sum adds up what was spent since a time.
+// sum adds up the units since a time.
 func sum(all []Spent, since time.Time) (units int64) {
 	for _, s := range all {
 		if !s.At.Before(since) {
@@ -121,8 +121,8 @@ func sum(all []Spent, since time.Time) (units int64) {
 	return units
 }
 
-// look is how one pool stands.
-func look(ctx context.Context, l *quota.Ledger, pool quota.Pool) (quota.Usage, error) {
+// readPool returns the usage of one pool.
+func readPool(ctx context.Context, l *quota.Ledger, pool quota.Pool) (quota.Usage, error) {
 	all, err := l.Usage(ctx, pool.Upstream, pool.Account)
 	i := slices.IndexFunc(all, func(u quota.Usage) bool { return u.Pool == pool })
 	if err != nil || i < 0 {
@@ -131,8 +131,8 @@ func look(ctx context.Context, l *quota.Ledger, pool quota.Pool) (quota.Usage, e
 	return all[i], nil
 }
 
-// calendarPast adds what calendars have counted beyond that: all of a pool that has no
-// sliding window, and of others what was spent longer ago.
+// calendarPast adds the spend that only calendar windows count: all of a pool without a
+// sliding window, and older spend of other pools.
 func calendarPast(all []Spent, u quota.Usage, windows []book.Window) []Spent {
 	order := make([]int, 0, len(windows))
 	for i, w := range windows {
@@ -152,7 +152,7 @@ func calendarPast(all []Spent, u quota.Usage, windows []book.Window) []Spent {
 			}
 			all = append(all, Spent{u.Pool, at, rest})
 		}
-		latest = start.Add(-2 * max(windows[i].Lag, time.Minute)) // outside of this period, and of its lag
+		latest = start.Add(-2 * max(windows[i].Lag, time.Minute)) // before this period and its lag
 	}
 	return all
 }
@@ -164,7 +164,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// spread are units spent from one time to another, an hour apart.
+// spread splits units into parts an hour apart, from one time to another.
 func spread(pool quota.Pool, from, to time.Time, units int64) (all []Spent) {
 	parts := max(int64(to.Sub(from)/time.Hour), 1)
 	for i := range parts {
@@ -175,8 +175,8 @@ func spread(pool quota.Pool, from, to time.Time, units int64) (all []Spent) {
 	return all
 }
 
-// spend begins the ledger of a plan, and the simulated upstream, with what was spent
-// before. It leaves the clock where the plan begins.
+// spend repeats the earlier spend in the ledger of a plan and in the simulated upstream. It
+// leaves the clock at the beginning of the plan.
 func (s *scenario) spend(ctx context.Context, r *rig) error {
 	defer r.clock.Set(s.from)
 	if s.options.Past == nil {
@@ -186,7 +186,7 @@ func (s *scenario) spend(ctx context.Context, r *rig) error {
 	for _, one := range s.options.Past.Spent {
 		one.At = earlier(one.At, s.from)
 		r.clock.Set(one.At)
-		if _, err := r.ledger.Adjust(ctx, one.Pool, one.Units, before); err != nil {
+		if _, err := r.ledger.Adjust(ctx, one.Pool, one.Units, earlierSpend); err != nil {
 			return err
 		}
 		if !one.At.Before(today) {
@@ -204,11 +204,11 @@ func (s *scenario) spend(ctx context.Context, r *rig) error {
 	return nil
 }
 
-// before is the reason of the corrections by which a ledger begins with what was spent.
-const before = "spent before the plan begins"
+// earlierSpend is the reason of the adjustments that repeat earlier spend.
+const earlierSpend = "spent before the plan begins"
 
-// spendUpstream makes calls that the simulated upstream charges, and refuses as
-// nonsense.
+// spendUpstream makes calls that the simulated upstream charges and then rejects as
+// invalid.
 func (r *rig) spendUpstream(one Spent) {
 	u := r.ledger.Book().Upstreams[upstream]
 	for _, method := range simulatedPools {

@@ -13,9 +13,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
-// TestPastOf: what was spent is found again, and counts in a plan as it does in the
-// ledger.
-func TestPastOf(t *testing.T) {
+// TestReadPast: ReadPast finds the spend of a ledger.
+func TestReadPast(t *testing.T) {
 	const both, day, month = "{per: 24h}, {per: day, zone: America/Los_Angeles}", "{per: day, zone: America/Los_Angeles}", "{per: day, zone: UTC}, {per: month, zone: UTC}"
 	type spent map[time.Duration]int64 // ago
 	for name, tt := range map[string]struct {
@@ -57,7 +56,7 @@ upstreams: {youtube: {pools: {units: {quota: 100, windows: [`+tt.windows+`]}}, m
 			if tt.blind {
 				moved = nil
 			}
-			past, err := plan.PastOf(t.Context(), l, moved)
+			past, err := plan.ReadPast(t.Context(), l, moved)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,56 +8,54 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
-	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Options are what [Make] can be told; nil is legal.
+// Options are the options of [Make]; nil is valid.
 type Options struct {
-	// From is when the plan begins, in the years 2024 to 2999; zero is the clock's now.
+	// From is the beginning of the plan, in the years 2024 to 2999; zero is now.
 	From time.Time
-	// Days is how many days of the pools' calendar it has, the first of which may
-	// have begun; zero is 30.
+	// Days is the number of days of the upstream's calendar. The first one may have
+	// begun. Zero is 30.
 	Days int
-	// Clock is asked for From; nil is the machine's.
+	// Clock tells the time if From is zero; nil is the system clock.
 	Clock quota.Clock
-	// Past is what was spent before; nil is nothing.
+	// Past is the spend before the plan; nil is no spend.
 	Past *Past
-	// History is what the catalog holds, from which the plan goes on; nil is nothing.
-	History *catalog.Sketch
-	// Records say how long passes are, and what fails; see [Recorded].
+	// History is a copy of the catalog that the plan continues from; nil is an empty one.
+	History *Sketch
+	// Records are the lengths of passes and the failures so far; see [ReadRecords].
 	Records map[Work]Record
-	// Alone leaves out the comparison with other windows.
+	// Alone skips the comparison with other windows.
 	Alone bool
-	// Progress is told each day that is over, and zero when only other windows are
-	// still tried; nil is nobody.
+	// Progress is called with the end of each day, and with the zero time when only the
+	// comparison is left; nil is never called.
 	Progress func(time.Time)
 }
 
-// DefaultDays is how many days a plan has that says nothing else.
+// DefaultDays is the number of days of a plan without [Options].Days.
 const DefaultDays = 30
 
-// Plan is what a schedule would spend, and what it would not get done.
+// Plan is the spend of a schedule, and the work that it would not do in time.
 type Plan struct {
 	From    time.Time `json:"from"`
 	Until   time.Time `json:"until"`
-	Zone    string    `json:"zone"` // whose days they are
+	Zone    string    `json:"zone"` // of the days
 	Fits    bool      `json:"fits"`
 	Runs    int       `json:"runs"`
 	Calls   int64     `json:"calls"`
-	Refused int64     `json:"refused"` // by the upstream itself, which counts on its own
+	Refused int64     `json:"refused"` // number of calls that the upstream itself refused
 	Pools   []Pool    `json:"pools"`
-	First   *Deferral `json:"first_deferral"` // nil: nothing is
-	// Impossible says which work could never be paid for, whatever the time; empty is
-	// none.
+	First   *Deferral `json:"first_deferral"` // nil if nothing is deferred
+	// Impossible names work that no quota of the pool could ever pay for, or is empty.
 	Impossible string     `json:"impossible,omitempty"`
-	Deferred   []Deferred `json:"deferred"` // by work and pool, in the order in which they begin
+	Deferred   []Deferred `json:"deferred"` // by work and pool, in the order in which they start
 	Stale      []Stale    `json:"stale"`    // the worst first
 	Compared   []Compared `json:"compared"`
 	Notes      []string   `json:"notes"`
 }
 
-// Make prices the schedule of a configuration that was prepared by a price book.
+// Make prices the schedule of a prepared configuration with a price book.
 func Make(ctx context.Context, c *ingest.Config, book *quota.Book, o *Options) (*Plan, error) {
 	if o == nil {
 		o = &Options{}
@@ -70,29 +68,29 @@ func Make(ctx context.Context, c *ingest.Config, book *quota.Book, o *Options) (
 		return s.run(ctx, book)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	beside := &alternatives{scenario: *s, ctx: ctx, book: book}
-	defer beside.side.Wait()
+	others := &alternatives{scenario: *s, ctx: ctx, book: book}
+	defer others.side.Wait()
 	defer cancel()
-	s.refused = sync.OnceFunc(beside.begin)
+	s.refused = sync.OnceFunc(others.begin)
 	p, err := s.run(ctx, book)
 	if err != nil {
 		return nil, err
 	}
 	s.progress(time.Time{})
-	if p.Compared, err = beside.compare(p); err != nil {
+	if p.Compared, err = others.compare(p); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// scenario is what is planned, whatever the windows.
+// scenario is the input of a plan, without the windows.
 type scenario struct {
 	config      *ingest.Config
 	options     *Options
 	zone        *time.Location
 	from, until time.Time
 	progress    func(time.Time)
-	refused     func() // told when the ledger says no, also where that is waited for
+	refused     func() // called at each refusal, also if the runner waits for the units
 }
 
 func newScenario(c *ingest.Config, o *Options) (*scenario, error) {
@@ -114,7 +112,7 @@ func newScenario(c *ingest.Config, o *Options) (*scenario, error) {
 		}
 		s.from = clock.Now()
 	}
-	if err := begins(s.from); err != nil {
+	if err := checkStart(s.from); err != nil {
 		return nil, err
 	}
 	var err error
@@ -125,7 +123,7 @@ func newScenario(c *ingest.Config, o *Options) (*scenario, error) {
 	return s, nil
 }
 
-// run makes the plan by the windows of a book.
+// run makes the plan with the windows of a book.
 func (s *scenario) run(ctx context.Context, book *quota.Book) (*Plan, error) {
 	clock := quota.NewSimClock(s.from)
 	r, err := newRig(ctx, s, book, clock)
@@ -134,7 +132,7 @@ func (s *scenario) run(ctx context.Context, book *quota.Book) (*Plan, error) {
 	}
 	t := newTally(s, r)
 	daemon := ingest.NewDaemon(r.runner, s.config.List(), t.add)
-	err = daemon.Simulate(ctx, clock, s.until.Add(-time.Microsecond)) // midnight is of the next day
+	err = daemon.Simulate(ctx, clock, s.until.Add(-time.Microsecond)) // midnight belongs to the next day
 	if err = errors.Join(err, t.failed); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/headroom-quota/headroom/ingest/plan"
 )
 
-// noon is in the middle of a day in California.
+// noon is noon in California.
 var noon = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 
-// defaults are the jobs of a configuration that has none.
+// defaults returns the jobs of a configuration without jobs.
 func defaults(t *testing.T) *ingest.Config {
 	t.Helper()
 	c := &ingest.Config{Jobs: map[string]ingest.Job{
@@ -50,8 +50,8 @@ func TestDefaultScheduleFits(t *testing.T) {
 	}
 }
 
-// TestRecordsCount: a pass is as long as its record says, shorter or longer than the
-// simulated upstream has it.
+// TestRecordsCount: a pass has the length of its record, even if the simulated upstream has
+// fewer or more pages.
 func TestRecordsCount(t *testing.T) {
 	book, err := headroom.Load("")
 	if err != nil {
@@ -74,8 +74,8 @@ func TestRecordsCount(t *testing.T) {
 	}
 }
 
-// TestCompared: what does not fit is planned with sliding windows and with calendars
-// alone, too, and what fits is the same with both.
+// TestCompared: a plan that does not fit is compared with sliding windows only and with
+// calendars only. A plan that fits is the same with both.
 func TestCompared(t *testing.T) {
 	from := time.Date(2026, 10, 31, 7, 0, 0, 0, time.UTC) // before a day of 25 hours
 	for units, differ := range map[int]bool{20: true, 9000: false} {
@@ -93,7 +93,7 @@ func TestCompared(t *testing.T) {
 		if differ == p.Fits {
 			t.Errorf("with %d units a day it fits: %v", units, p.Fits)
 		}
-		// On a day of 25 hours a window of 24h alone comes free before the day is over.
+		// On a day of 25 hours a window of 24h is free before the day is over.
 		if both := spent[0]; differ != (both < spent[1]) || both > spent[2] {
 			t.Errorf("with %d units a day, as configured, sliding only and calendar only spend %v", units, spent)
 		}

@@ -26,8 +26,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
 
-// real is all that the ingestor has, in files and over HTTP. Only the clock and the
-// upstream are simulated.
+// real has all parts of the ingestor, with files and HTTP. Only the clock and the upstream
+// are simulated.
 type real struct {
 	t       *testing.T
 	scene   *scene
@@ -75,7 +75,7 @@ func newReal(t *testing.T, s *scene) *real {
 	return r
 }
 
-// toServer sends what is meant for the upstream to the simulator.
+// toServer sends requests for the upstream to the simulator.
 type toServer string
 
 func (s toServer) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -91,7 +91,7 @@ func (r *real) must(err error) {
 	}
 }
 
-// daemon runs the jobs from one time to another, and returns what was deferred.
+// daemon runs the jobs from one time to another, and returns the deferrals.
 func (r *real) daemon(from, until time.Time) (deferred map[string][]string) {
 	r.t.Helper()
 	deferred = map[string][]string{}
@@ -110,7 +110,7 @@ func (r *real) daemon(from, until time.Time) (deferred map[string][]string) {
 	return deferred
 }
 
-// spend has other programs spend units on the day before, of both.
+// spend makes other programs spend units of the ledger and the upstream the day before.
 func (r *real) spend(rnd *rand.Rand) {
 	pool := quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}
 	for ago := 23 * time.Hour; ago > 0; ago -= time.Duration(1+rnd.IntN(240)) * time.Minute {
@@ -125,8 +125,7 @@ func (r *real) spend(rnd *rand.Rand) {
 	r.clock.Set(r.scene.from)
 }
 
-// known is what a plan is told: by a copy of the ledger, whose clock is moved, and a
-// sketch of the catalog.
+// known gives a plan the spend of a copy of the ledger and a sketch of the catalog.
 func (r *real) known(ctx context.Context, s *scene, o *plan.Options) {
 	r.t.Helper()
 	clock := quota.NewSimClock(s.from)
@@ -136,15 +135,17 @@ func (r *real) known(ctx context.Context, s *scene, o *plan.Options) {
 	r.must(err)
 	l, err := quota.New(s.book, store, nil)
 	r.must(err)
-	o.Past, err = plan.PastOf(ctx, l, clock)
+	o.Past, err = plan.ReadPast(ctx, l, clock)
 	r.must(err)
 	r.must(store.Close())
-	o.History, err = catalog.SketchOf(ctx, filepath.Join(r.dir, "catalog.db"), clock)
-	r.must(err)
+	r.must(catalog.Inspect(ctx, filepath.Join(r.dir, "catalog.db"), func(c *catalog.Catalog) (err error) {
+		o.History, err = plan.ReadSketch(ctx, c, s.config.List(), clock)
+		return err
+	}))
 }
 
-// run runs the jobs for the days of the plan, and reads from the ledger and the catalog
-// what came of it.
+// run runs the jobs for the days of the plan, and reads the outcome from the ledger and the
+// catalog.
 func (r *real) run(s *scene) outcome {
 	r.t.Helper()
 	ctx := r.t.Context()
@@ -160,7 +161,7 @@ func (r *real) run(s *scene) outcome {
 	slices.Sort(o.Deferred)
 	o.Units = r.units(ctx, s.from)
 	for key := range o.Units {
-		if _, day, _ := strings.Cut(key, " "); day >= until.Format(time.DateOnly) { // a run that waited beyond the end
+		if _, day, _ := strings.Cut(key, " "); day >= until.Format(time.DateOnly) { // a run waited beyond the end
 			delete(o.Units, key)
 		}
 	}
@@ -175,7 +176,7 @@ func (r *real) run(s *scene) outcome {
 	return o
 }
 
-// units are what calls have spent, by pool and day.
+// units returns the units that calls spent, by pool and day.
 func (r *real) units(ctx context.Context, since time.Time) map[string]int64 {
 	spent, err := r.ledger.Spend(ctx, quota.SpendQuery{Since: since}, quota.ByDay, quota.ByMethod)
 	r.must(err)
@@ -188,7 +189,7 @@ func (r *real) units(ctx context.Context, since time.Time) map[string]int64 {
 	return units
 }
 
-// behind reads from the history of runs since when work was due and not done.
+// behind reads from the history of runs which work was due and not done.
 func (r *real) behind(ctx context.Context, j *ingest.Job, until time.Time, all map[string]string) {
 	runs, err := r.catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 10_000})
 	r.must(err)
@@ -223,12 +224,12 @@ func (r *real) behind(ctx context.Context, j *ingest.Job, until time.Time, all m
 	}
 }
 
-// hadItsTurn reports whether work fetched all that one run of it may fetch.
+// hadItsTurn reports whether a run fetched as many pages of the work as it may.
 func hadItsTurn(w *catalog.WorkRecord) bool {
 	return w.State == catalog.Done || w.Error == ingest.ErrMorePages.Error()
 }
 
-// doneAfter is when work was done for the first time in runs.
+// doneAfter returns when runs first finished the work.
 func doneAfter(runs []catalog.RunRecord, work string, until time.Time) time.Time {
 	for _, run := range runs {
 		for _, w := range run.Work {

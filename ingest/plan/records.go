@@ -7,48 +7,48 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// What a record is made of.
+// The input of a record.
 const (
-	passesOf = 10 // passes, of which the median counts
-	failsOf  = 3  // runs in a row that failed, for what goes on failing
+	recordedPasses = 10 // the latest passes; their median counts
+	failures       = 3  // work that failed so often in a row keeps failing
 )
 
-// Recorded reads from runs, the latest first, how long passes are and what fails.
-func Recorded(runs []catalog.RunRecord) map[Work]Record {
+// ReadRecords returns the length of passes and the failures of runs, the latest first.
+func ReadRecords(runs []catalog.RunRecord) map[Work]Record {
 	passes := map[Work][]int{} // the latest last
-	partly := map[Work]int{}
-	failed := map[Work]int{} // in a row
+	pages := map[Work]int{}    // of the pass that has begun
+	failed := map[Work]int{}   // in a row
 	for _, run := range slices.Backward(runs) {
 		for i := range run.Work {
 			w := &run.Work[i]
 			key := Work{run.Job, w.Work}
-			partly[key] += w.Pages
+			pages[key] += w.Pages
 			switch w.State {
 			case catalog.Done:
-				if partly[key] > 0 {
-					passes[key] = append(passes[key], partly[key])
+				if pages[key] > 0 {
+					passes[key] = append(passes[key], pages[key])
 				}
-				partly[key], failed[key] = 0, 0
+				pages[key], failed[key] = 0, 0
 			case catalog.Failed:
 				failed[key]++
-			case catalog.Deferred, catalog.Running: // its pass goes on
+			case catalog.Deferred, catalog.Running: // its pass continues
 				if w.Error == ingest.ErrMorePages.Error() {
 					failed[key] = 0
 				}
 			}
 		}
 	}
-	all := map[Work]Record{}
-	for key, pages := range passes {
-		last := slices.Sorted(slices.Values(pages[max(len(pages)-passesOf, 0):]))
-		all[key] = Record{Pages: last[len(last)/2]}
+	records := map[Work]Record{}
+	for key, all := range passes {
+		last := slices.Sorted(slices.Values(all[max(len(all)-recordedPasses, 0):]))
+		records[key] = Record{Pages: last[len(last)/2]}
 	}
 	for key, times := range failed {
-		if times >= failsOf {
-			r := all[key]
+		if times >= failures {
+			r := records[key]
 			r.Failing = true
-			all[key] = r
+			records[key] = r
 		}
 	}
-	return all
+	return records
 }

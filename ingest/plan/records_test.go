@@ -39,7 +39,7 @@ func TestRecorded(t *testing.T) {
 			for _, w := range tt.runs {
 				all = append(all, catalog.RunRecord{Job: "charts", Work: []catalog.WorkRecord{w}})
 			}
-			if diff := cmp.Diff(tt.want, plan.Recorded(all)[plan.Work{Job: "charts", Work: "US"}]); diff != "" {
+			if diff := cmp.Diff(tt.want, plan.ReadRecords(all)[plan.Work{Job: "charts", Work: "US"}]); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

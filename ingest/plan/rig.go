@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
-	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
@@ -17,31 +16,33 @@ import (
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
-// rig is all that the runs of a plan need.
+// rig holds everything that the runs of a plan need.
 type rig struct {
 	clock  *quota.SimClock
 	sim    *youtubesim.Sim
 	ledger *quota.Ledger
-	sketch *catalog.Sketch
+	sketch *Sketch
 	runner *ingest.Runner
 
-	charged youtubesim.Count // by the upstream, before the plan begins
+	charged youtubesim.Count // calls of earlier spend
 }
 
-// seed makes the simulated upstream the same each time.
+// seed makes every simulated upstream the same.
 const seed = 1
 
 func newRig(ctx context.Context, s *scenario, costs *quota.Book, clock *quota.SimClock) (*rig, error) {
-	r := &rig{clock: clock, sketch: catalog.NewSketch(clock)}
+	r := &rig{clock: clock, sketch: NewSketch(clock)}
 	observe := func(e quota.Event) {
 		if e.Kind == quota.EventRefused || e.Kind == quota.EventBlocked {
 			s.refused()
 		}
 	}
-	if s.options.History != nil {
-		r.sketch = s.options.History.Copy(clock)
-	}
 	var err error
+	if s.options.History != nil {
+		if r.sketch, err = ReadSketch(ctx, s.options.History, s.config.List(), clock); err != nil {
+			return nil, err
+		}
+	}
 	if r.ledger, err = quota.New(costs, memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock, Observer: quota.ObserverFunc(observe)}); err != nil {
 		return nil, err
 	}
@@ -53,11 +54,11 @@ func newRig(ctx context.Context, s *scenario, costs *quota.Book, clock *quota.Si
 		return nil, err
 	}
 	r.charged = r.sim.Counts().Total()
-	transport, err := meter.New(r.ledger, &meter.Options{Base: inside{r.sim}, Keys: keys, Logger: quiet})
+	metered, err := meter.New(r.ledger, &meter.Options{Base: transport{r.sim}, Keys: keys, Logger: quiet})
 	if err != nil {
 		return nil, err
 	}
-	client, err := youtube.New(&http.Client{Transport: transport}, nil)
+	client, err := youtube.New(&http.Client{Transport: metered}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -70,11 +71,11 @@ func newRig(ctx context.Context, s *scenario, costs *quota.Book, clock *quota.Si
 	return r, nil
 }
 
-// simulate says how an upstream is simulated that grants what a price book says, and
-// with which keys it is called: one for each account.
+// simulate returns the options of a simulated upstream with the quotas of a price book, and
+// a key for each account.
 func simulate(u *book.Upstream) (*youtubesim.Options, map[string]meter.KeySource) {
 	o := &youtubesim.Options{Projects: map[string]youtubesim.Quota{}, Keys: map[string]youtubesim.Key{}}
-	if one(u, "search.list") != "" && one(u, "search.list") == one(u, "videos.list") {
+	if onlyPool(u, "search.list") != "" && onlyPool(u, "search.list") == onlyPool(u, "videos.list") {
 		o.Generation = youtubesim.OnePool
 	}
 	keys := map[string]meter.KeySource{}
@@ -102,16 +103,16 @@ func simulate(u *book.Upstream) (*youtubesim.Options, map[string]meter.KeySource
 
 func keyOf(account string) string { return "the-key-of-" + account }
 
-// simulatedPools are the pools of the simulated upstream, each by a method that is
-// charged to it.
+// simulatedPools are the pools of the simulated upstream, each with a method that it
+// charges.
 var simulatedPools = map[youtubesim.Pool]struct{ name, path string }{
 	youtubesim.Default:            {"videos.list", "/youtube/v3/videos"},
 	youtubesim.SearchList:         {"search.list", "/youtube/v3/search"},
 	youtubesim.VideoBatchGetStats: {"videos.batchGetStats", "/youtube/v3/videos:batchGetStats"},
 }
 
-// one is the pool that a method is charged to, if it is one only.
-func one(u *book.Upstream, method string) string {
+// onlyPool returns the pool of a method, or "" if the method is charged to several.
+func onlyPool(u *book.Upstream, method string) string {
 	m := u.Methods[method]
 	if m == nil || len(m.Charges) != 1 {
 		return ""
@@ -122,7 +123,7 @@ func one(u *book.Upstream, method string) string {
 	return ""
 }
 
-// grants says how many calls of a method a day's quota pays for.
+// grants returns the number of calls of a method that a day's quota pays for.
 func grants(u *book.Upstream, account, method string) (calls int64, ok bool) {
 	m := u.Methods[method]
 	if m == nil {
@@ -146,7 +147,7 @@ func grants(u *book.Upstream, account, method string) (calls int64, ok bool) {
 
 const day = 24 * time.Hour
 
-// unlocked locks nothing: nobody else runs the jobs of a plan.
+// unlocked is a lock that does nothing, because no one else runs the jobs of a plan.
 type unlocked struct{}
 
 // Lock implements [lease.Locker].

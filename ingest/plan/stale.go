@@ -11,24 +11,23 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Stale is a unit of work, such as the chart of a region, that falls behind its
-// schedule.
+// Stale is a unit of work, such as the chart of a region, that falls behind its schedule.
 type Stale struct {
 	Job    string    `json:"job"`
 	Work   string    `json:"work"`
 	Region string    `json:"region,omitempty"`
-	Since  time.Time `json:"since"`           // when the longest time began: it was due, and not done
-	Behind int64     `json:"behind_seconds"`  // so long, until it was done or the plan ended
-	Error  string    `json:"error,omitempty"` // why, the first time, if it was not the quota
-	Missed int       `json:"missed"`          // times at which it was due and not done, in all
+	Since  time.Time `json:"since"`           // the beginning of the longest delay
+	Behind int64     `json:"behind_seconds"`  // length of the longest delay
+	Error  string    `json:"error,omitempty"` // the first cause, if it was not the quota
+	Missed int       `json:"missed"`          // number of times that it was due and not done
 
-	from time.Time // the time that is under way; zero is none
+	start time.Time // of the current delay, or zero
 }
 
 type staleKey struct{ job, work string }
 
-// fresh takes down whether a unit of work was done when it was due.
-func (t *tally) fresh(j *ingest.Job, w *ingest.WorkReport, now, scheduled time.Time) {
+// checkDue records whether a unit of work was done when it was due.
+func (t *tally) checkDue(j *ingest.Job, w *ingest.WorkReport, now, scheduled time.Time) {
 	key := staleKey{j.Name, w.Work}
 	s := t.stale[key]
 	switch {
@@ -46,24 +45,24 @@ func (t *tally) fresh(j *ingest.Job, w *ingest.WorkReport, now, scheduled time.T
 		t.stale[key] = s
 	}
 	s.Missed++
-	if s.from.IsZero() {
-		s.from = scheduled
+	if s.start.IsZero() {
+		s.start = scheduled
 	}
 }
 
-// end ends a time in which it was behind, if there is one.
+// end ends the current delay, if there is one.
 func (s *Stale) end(now time.Time) {
-	if s == nil || s.from.IsZero() {
+	if s == nil || s.start.IsZero() {
 		return
 	}
-	if behind := int64(now.Sub(s.from) / time.Second); behind > s.Behind {
-		s.Since, s.Behind = s.from.UTC(), behind
+	if behind := int64(now.Sub(s.start) / time.Second); behind > s.Behind {
+		s.Since, s.Behind = s.start.UTC(), behind
 	}
-	s.from = time.Time{}
+	s.start = time.Time{}
 }
 
-// staleness is all that was behind.
-func (t *tally) staleness() []Stale {
+// delays returns the work that was behind, the worst first.
+func (t *tally) delays() []Stale {
 	all := []Stale{}
 	for _, s := range t.stale {
 		s.end(t.s.until)

@@ -16,26 +16,26 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Pool is what is spent of a pool.
+// Pool is the planned spend of a pool.
 type Pool struct {
 	Pool  string `json:"pool"`
-	Zone  string `json:"zone"`  // whose days they are
-	Limit int64  `json:"limit"` // of a day; 0: no window of it is that long
+	Zone  string `json:"zone"`  // of the days
+	Limit int64  `json:"limit"` // of a day; 0 if no window is that long
 	Days  []Day  `json:"days"`
 }
 
-// Day is what is spent of a pool on a day of its calendar.
+// Day is the planned spend of a pool on a day of its calendar.
 type Day struct {
 	Day      string           `json:"day"`
-	Hours    float64          `json:"hours"` // that it has: 23, 24 or 25, or what is left of the first
-	Before   int64            `json:"before"`
-	Units    int64            `json:"units"` // without those before
-	Left     int64            `json:"left"`  // at the tightest moment
+	Hours    float64          `json:"hours"`  // 23, 24 or 25, or the rest of the first day
+	Before   int64            `json:"before"` // spent before the plan begins
+	Units    int64            `json:"units"`  // spent by the plan
+	Left     int64            `json:"left"`   // the lowest number during the day
 	Jobs     map[string]int64 `json:"jobs"`
-	Deferred int              `json:"deferred"` // how often work was
+	Deferred int              `json:"deferred"` // number of times that work was deferred
 }
 
-// Deferral is work that could not be paid for.
+// Deferral is work that has to wait for units.
 type Deferral struct {
 	At     time.Time `json:"at"`
 	Job    string    `json:"job"`
@@ -43,12 +43,12 @@ type Deferral struct {
 	Region string    `json:"region,omitempty"`
 	Pool   string    `json:"pool"`
 	Window string    `json:"window,omitempty"`
-	// Blocked says that it is not for want of units: the upstream had said no.
+	// Blocked says that a block of the pool defers it, not a lack of units.
 	Blocked bool      `json:"blocked,omitempty"`
 	Until   time.Time `json:"until"`
 }
 
-// Why is the reason for people: the pool has no units, or is shut.
+// Why returns the reason in words: the pool has no units, or is blocked.
 func (d *Deferral) Why() string {
 	if d.Blocked {
 		return d.Pool + " is shut"
@@ -56,26 +56,26 @@ func (d *Deferral) Why() string {
 	return fmt.Sprintf("%s has no units in %s", d.Pool, d.Window)
 }
 
-// Deferred are the deferrals of a unit of work by a pool.
+// Deferred counts the deferrals of a unit of work by a pool. It holds the first one.
 type Deferred struct {
 	Deferral
 	Times int `json:"times"`
 }
 
-// tally takes down what comes of runs.
+// tally records the results of runs.
 type tally struct {
 	s   *scenario
 	rig *rig
 
 	runs     int
-	last     time.Time // until then the spend is taken down
+	last     time.Time // the spend until then is recorded
 	failed   error
 	pools    map[quota.Pool]*Pool
 	first    *Deferral
 	deferred map[deferredKey]*Deferred
 	stale    map[staleKey]*Stale
 
-	impossible error // work that no waiting helps
+	impossible error // work that no quota can pay for
 }
 
 type deferredKey struct{ job, work, pool string }
@@ -87,7 +87,7 @@ func newTally(s *scenario, r *rig) *tally {
 	}
 }
 
-// add takes down a run.
+// add records a run.
 func (t *tally) add(j *ingest.Job, rep *ingest.Report, err error) {
 	if err != nil {
 		t.failed = errors.Join(t.failed, err)
@@ -103,11 +103,10 @@ func (t *tally) add(j *ingest.Job, rep *ingest.Report, err error) {
 	for i := range rep.Work {
 		t.addWork(j, &rep.Work[i], rep.Ended, scheduled)
 	}
-	t.failed = errors.Join(t.failed, t.look(ctx), t.turn(ctx, rep.Ended))
+	t.failed = errors.Join(t.failed, t.readUsage(ctx), t.readSpend(ctx, rep.Ended))
 }
 
-// scheduled is when the last run of a job was due; zero: it went on with what had been
-// deferred.
+// scheduled returns when the last run of a job was due, or zero if it resumed deferred work.
 func (t *tally) scheduled(ctx context.Context, j *ingest.Job) (time.Time, error) {
 	runs, err := t.rig.sketch.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 1})
 	if err != nil || len(runs) == 0 {
@@ -116,9 +115,9 @@ func (t *tally) scheduled(ctx context.Context, j *ingest.Job) (time.Time, error)
 	return runs[0].Scheduled, nil
 }
 
-// addWork takes down what came of a unit of work.
+// addWork records the result of a unit of work.
 func (t *tally) addWork(j *ingest.Job, w *ingest.WorkReport, now, scheduled time.Time) {
-	t.fresh(j, w, now, scheduled)
+	t.checkDue(j, w, now, scheduled)
 	if t.impossible == nil && errors.Is(w.Err, quota.ErrImpossible) {
 		t.impossible = fmt.Errorf("%s of %s: %w", w.Work, j.Name, w.Err)
 	}
@@ -144,8 +143,8 @@ func (t *tally) addWork(j *ingest.Job, w *ingest.WorkReport, now, scheduled time
 	t.day(refused.Pool, dayOf(now, t.zone(refused.Pool))).Deferred++
 }
 
-// look takes down what is left of the pools now.
-func (t *tally) look(ctx context.Context) error {
+// readUsage records the units that the pools have left now.
+func (t *tally) readUsage(ctx context.Context) error {
 	all, err := t.rig.ledger.Usage(ctx, upstream, "")
 	if err != nil {
 		return err
@@ -161,22 +160,22 @@ func (t *tally) look(ctx context.Context) error {
 	return nil
 }
 
-// windows are those of a pool.
+// windows returns the windows of a pool.
 func (t *tally) windows(pool quota.Pool) []book.Window {
 	return t.rig.ledger.Book().Upstreams[upstream].Pools[pool.Name].WindowsFor(pool.Account)
 }
 
-// limit is the least of a pool's windows that are a day or longer; 0: there is none.
+// limit returns the lowest limit of a pool's windows of a day or more, or 0 if it has none.
 func (t *tally) limit(pool quota.Pool) (limit int64) {
 	for _, w := range t.windows(pool) {
-		if of := w.Limit(book.Class{}); w.Span() >= day && (limit == 0 || of < limit) {
-			limit = of
+		if l := w.Limit(book.Class{}); w.Span() >= day && (limit == 0 || l < limit) {
+			limit = l
 		}
 	}
 	return limit
 }
 
-// zone is whose days a pool's spend is counted by.
+// zone returns the zone of a pool's days.
 func (t *tally) zone(pool quota.Pool) *time.Location {
 	for _, w := range t.windows(pool) {
 		if w.Algorithm == window.ByCalendar {
@@ -188,8 +187,8 @@ func (t *tally) zone(pool quota.Pool) *time.Location {
 
 func dayOf(t time.Time, zone *time.Location) string { return t.In(zone).Format(time.DateOnly) }
 
-// day is a day of a pool. What a run does that goes on after the plan's end is of no
-// day of it.
+// day returns a day of a pool. A day after the plan's end, of a run that continues beyond
+// it, is not kept.
 func (t *tally) day(pool quota.Pool, name string) *Day {
 	p := t.pools[pool]
 	if p == nil {
@@ -209,8 +208,8 @@ func (t *tally) day(pool quota.Pool, name string) *Day {
 	return &p.Days[i]
 }
 
-// turn takes down the spend of days that are over, before the ledger forgets it.
-func (t *tally) turn(ctx context.Context, now time.Time) error {
+// readSpend records the spend of days that have ended, before the ledger forgets it.
+func (t *tally) readSpend(ctx context.Context, now time.Time) error {
 	if dayOf(now, t.s.zone) == dayOf(t.last, t.s.zone) && now.Before(t.s.until) {
 		return nil
 	}
@@ -240,9 +239,9 @@ func (t *tally) turn(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// plan is what was taken down.
+// plan returns the plan.
 func (t *tally) plan(ctx context.Context) (*Plan, error) {
-	if err := t.turn(ctx, t.s.until); err != nil {
+	if err := t.readSpend(ctx, t.s.until); err != nil {
 		return nil, err
 	}
 	counted := t.rig.sim.Counts().Total()
@@ -264,6 +263,6 @@ func (t *tally) plan(ctx context.Context) (*Plan, error) {
 	slices.SortFunc(p.Deferred, func(a, b Deferred) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Work, b.Work), cmp.Compare(a.Pool, b.Pool))
 	})
-	p.Stale = t.staleness()
+	p.Stale = t.delays()
 	return p, nil
 }

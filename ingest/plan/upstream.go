@@ -11,17 +11,17 @@ import (
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 )
 
-// Work names a unit of work of a job, as the catalog does.
+// Work names a unit of work of a job.
 type Work struct{ Job, Work string }
 
-// Record is what the runs so far say of a unit of work.
+// Record describes earlier runs of a unit of work.
 type Record struct {
-	Pages   int  // of a pass, as a rule; 0 is not known
-	Failing bool // in all recorded runs
+	Pages   int  // of a typical pass; 0 if unknown
+	Failing bool // it failed in its last runs
 }
 
-// rehearsed is the upstream as far as a schedule goes by it: all calls are made by the
-// real client, and the answers made as long as the record says.
+// rehearsed is the upstream of a plan. The real client makes all calls. Passes get as many
+// pages as their record says.
 type rehearsed struct {
 	client  *youtube.Client
 	sim     *youtubesim.Sim
@@ -30,18 +30,17 @@ type rehearsed struct {
 
 var _ ingest.Upstream = (*rehearsed)(nil)
 
-// beyond is the token of a page that the record has and the simulated upstream has
-// not.
-const beyond = "beyond"
+// extraPage is the token of a page that the record has and the simulated upstream lacks.
+const extraPage = "beyond"
 
-// turn fetches the next page of a pass that is as long as its record.
-func (u *rehearsed) turn(ctx context.Context, at catalog.Cursor, fetch func(context.Context, catalog.Cursor) (*catalog.Page, error)) (*catalog.Page, error) {
-	record := u.records[Work{at.Job, at.Work}]
+// fetchPage fetches the next page of a pass with the length of its record.
+func (u *rehearsed) fetchPage(ctx context.Context, cur catalog.Cursor, fetch func(context.Context, catalog.Cursor) (*catalog.Page, error)) (*catalog.Page, error) {
+	record := u.records[Work{cur.Job, cur.Work}]
 	if record.Failing {
 		ctx = withFailing(ctx)
 	}
-	asked := at
-	if !u.gave(at.Token) { // the first page costs the same
+	asked := cur
+	if !u.issued(cur.Token) { // fetch the first page, which costs the same
 		asked.Token = ""
 	}
 	p, err := fetch(ctx, asked)
@@ -49,17 +48,17 @@ func (u *rehearsed) turn(ctx context.Context, at catalog.Cursor, fetch func(cont
 	case err != nil:
 		return nil, err
 	case record.Pages == 0:
-	case at.Page+1 >= int64(record.Pages):
+	case cur.Page+1 >= int64(record.Pages):
 		p.Next, p.Done = "", true
 	case p.Next == "":
-		p.Next, p.Done = beyond, false
+		p.Next, p.Done = extraPage, false
 	}
 	return p, nil
 }
 
-// gave reports whether the token of a cursor is of the simulated upstream: one that was
-// recorded is of the real one. Some stand in the token among other things.
-func (u *rehearsed) gave(token string) bool {
+// issued reports whether the token of a cursor comes from the simulated upstream. Tokens in
+// a recorded cursor come from the real one. Some cursors hold their token as a parameter.
+func (u *rehearsed) issued(token string) bool {
 	if v, err := url.ParseQuery(token); err == nil && (v.Has("token") || v.Has("before")) {
 		token = v.Get("token")
 	}
@@ -67,10 +66,10 @@ func (u *rehearsed) gave(token string) bool {
 }
 
 // Trending implements [ingest.Upstream].
-func (u *rehearsed) Trending(ctx context.Context, region, category string, at catalog.Cursor) (*catalog.Page, error) {
-	return u.turn(ctx, at, func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
+func (u *rehearsed) Trending(ctx context.Context, region, category string, cur catalog.Cursor) (*catalog.Page, error) {
+	return u.fetchPage(ctx, cur, func(ctx context.Context, cur catalog.Cursor) (*catalog.Page, error) {
 		var ids []string
-		p, err := u.client.Trending(withIDs(ctx, &ids), region, category, at)
+		p, err := u.client.Trending(withIDs(ctx, &ids), region, category, cur)
 		if err == nil {
 			p.Videos = counted(ids)
 		}
@@ -78,7 +77,7 @@ func (u *rehearsed) Trending(ctx context.Context, region, category string, at ca
 	})
 }
 
-// counted are videos of which no more is known than that they have statistics.
+// counted returns videos with empty statistics and nothing else.
 func counted(ids []string) []catalog.Video {
 	all, statistics := make([]catalog.Video, len(ids)), make([]catalog.Statistics, len(ids))
 	for i, id := range ids {
@@ -89,20 +88,20 @@ func counted(ids []string) []catalog.Video {
 }
 
 // Search implements [ingest.Upstream].
-func (u *rehearsed) Search(ctx context.Context, q youtube.Query, at catalog.Cursor) (*catalog.Page, error) {
-	return u.turn(ctx, at, func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
-		return u.client.Search(ctx, q, at)
+func (u *rehearsed) Search(ctx context.Context, q youtube.Query, cur catalog.Cursor) (*catalog.Page, error) {
+	return u.fetchPage(ctx, cur, func(ctx context.Context, cur catalog.Cursor) (*catalog.Page, error) {
+		return u.client.Search(ctx, q, cur)
 	})
 }
 
-// Uploads implements [ingest.Upstream]. In the place of a channel that the simulated
-// upstream does not know it asks about another.
-func (u *rehearsed) Uploads(ctx context.Context, channel string, at catalog.Cursor) (*catalog.Page, error) {
+// Uploads implements [ingest.Upstream]. It replaces a channel that the simulated upstream
+// does not know by another one.
+func (u *rehearsed) Uploads(ctx context.Context, channel string, cur catalog.Cursor) (*catalog.Page, error) {
 	if !u.sim.Knows(channel) {
 		channel = u.sim.StandIn(channel)
 	}
-	return u.turn(ctx, at, func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
-		return u.client.Uploads(ctx, channel, at)
+	return u.fetchPage(ctx, cur, func(ctx context.Context, cur catalog.Cursor) (*catalog.Page, error) {
+		return u.client.Uploads(ctx, channel, cur)
 	})
 }
 
@@ -110,7 +109,7 @@ func (u *rehearsed) Uploads(ctx context.Context, channel string, at catalog.Curs
 func (u *rehearsed) Statistics(ctx context.Context, ids []string) (*catalog.Page, error) {
 	p, err := u.client.Statistics(ctx, ids)
 	if err == nil {
-		for _, id := range u.real(p, ids) {
+		for _, id := range u.foreign(p, ids) {
 			p.Statistics = append(p.Statistics, catalog.Statistics{VideoID: id})
 		}
 	}
@@ -125,7 +124,7 @@ func (u *rehearsed) Videos(ctx context.Context, ids []string) (*catalog.Page, er
 		for i := range p.Videos {
 			all = append(all, p.Videos[i].ID)
 		}
-		p.Videos = counted(append(all, u.real(p, ids)...))
+		p.Videos = counted(append(all, u.foreign(p, ids)...))
 	}
 	return p, err
 }
@@ -134,16 +133,16 @@ func (u *rehearsed) Videos(ctx context.Context, ids []string) (*catalog.Page, er
 func (u *rehearsed) Channels(ctx context.Context, ids []string) (*catalog.Page, error) {
 	p, err := u.client.Channels(ctx, ids)
 	if err == nil {
-		for _, id := range u.real(p, ids) {
+		for _, id := range u.foreign(p, ids) {
 			p.Channels = append(p.Channels, catalog.Channel{ID: id})
 		}
 	}
 	return p, err
 }
 
-// real takes those ids from what is gone that are the real upstream's: the simulated
-// one cannot know them, and they are taken to be there still.
-func (u *rehearsed) real(p *catalog.Page, ids []string) []string {
+// foreign returns the ids of the real upstream, and removes them from the page's Gone. The
+// simulated upstream cannot know them, and a plan assumes that they still exist.
+func (u *rehearsed) foreign(p *catalog.Page, ids []string) []string {
 	p.Gone = slices.DeleteFunc(p.Gone, func(id string) bool { return !u.sim.Knows(id) })
 	var all []string
 	for _, id := range ids {

@@ -11,7 +11,7 @@ import (
 // it is empty, of all that have a chart. A region that has no such chart has an
 // empty one.
 func (c *Client) Trending(ctx context.Context, region, category string, at catalog.Cursor) (*catalog.Page, error) {
-	p := &catalog.Page{At: at, Region: region, Chart: true, Category: category}
+	p := &catalog.Page{Cursor: at, Region: region, Chart: true, Category: category}
 	ctx, answer := record(ctx)
 	call := c.api.Videos.List(videoParts).Chart("mostPopular").RegionCode(region).MaxResults(most).Context(ctx)
 	about := "of the chart of " + region

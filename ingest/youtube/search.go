@@ -46,7 +46,7 @@ func (c *Client) Search(ctx context.Context, q Query, at catalog.Cursor) (*catal
 	if !ok {
 		return nil, &Error{Method: "search.list", About: about, Err: ErrPageToken}
 	}
-	p := &catalog.Page{At: at, Region: q.Region, Since: q.since(&at)}
+	p := &catalog.Page{Cursor: at, Region: q.Region, Since: q.since(&at)}
 	call := c.api.Search.List([]string{"snippet"}).Type("video").Order("date").Q(q.Text).MaxResults(most).Context(ctx)
 	if q.Region != "" {
 		call.RegionCode(q.Region)

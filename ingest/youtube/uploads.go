@@ -16,7 +16,7 @@ import (
 // the channel too. A pass ends at what the last complete one had got: the first is
 // of all that the channel has.
 func (c *Client) Uploads(ctx context.Context, channel string, at catalog.Cursor) (*catalog.Page, error) {
-	p := &catalog.Page{At: at}
+	p := &catalog.Page{Cursor: at}
 	playlist, token, err := c.playlist(ctx, channel, p)
 	if err != nil {
 		return nil, err
@@ -61,8 +61,8 @@ func (c *Client) Uploads(ctx context.Context, channel string, at catalog.Cursor)
 // the page; after that it stands in the cursor's token.
 func (c *Client) playlist(ctx context.Context, channel string, p *catalog.Page) (playlist, token string, err error) {
 	about := "of the channel " + channel
-	if p.At.Token != "" {
-		v, err := url.ParseQuery(p.At.Token)
+	if p.Cursor.Token != "" {
+		v, err := url.ParseQuery(p.Cursor.Token)
 		if err != nil || v.Get("playlist") == "" || v.Get("token") == "" {
 			return "", "", &Error{Method: "playlistItems.list", About: about, Err: ErrPageToken}
 		}

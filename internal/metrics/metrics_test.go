@@ -283,7 +283,7 @@ func TestRunsAndFreshness(t *testing.T) {
 
 	r.clock.Advance(time.Minute)
 	_, err = run.Save(t.Context(), &catalog.Page{
-		At: catalog.Cursor{Job: "trending", Work: "US"}, Region: "US", Done: true, Chart: true,
+		Cursor: catalog.Cursor{Job: "trending", Work: "US"}, Region: "US", Done: true, Chart: true,
 	})
 	r.must(err)
 	r.must(run.EndWork(t.Context(), "US", "US", catalog.Outcome{State: catalog.Done}))

@@ -2,7 +2,6 @@ package sqlitefile
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -13,8 +12,8 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Steps returns the steps of a schema: schema/0001_name.sql and so on. The first one makes
-// version 1. It panics if the numbers are not consecutive.
+// Steps reads the steps of a schema: schema/0001_name.sql and so on. The first step makes
+// version 1. Steps panics if the names are not numbered this way.
 func Steps(files fs.FS) (all []string) {
 	names, err := fs.Glob(files, "schema/*.sql")
 	if err != nil {
@@ -33,12 +32,12 @@ func Steps(files fs.FS) (all []string) {
 	return all
 }
 
-// marks is the application id and the version of a file.
+// marks identify a file.
 type marks struct{ version, application, tables int64 }
 
-// readMarks reads the marks with a function that returns the number of a query. It counts
-// tables first: another process may be creating the file, and a file with tables must not
-// seem to lack its mark.
+// readMarks reads the marks of a file. The function number returns the result of a query.
+// It counts the tables first: if another process creates the file meanwhile, a file with
+// tables must not seem to lack its mark.
 func readMarks(number func(query string) (int64, error)) (m marks, err error) {
 	if m.tables, err = number("SELECT count(*) FROM sqlite_schema"); err != nil {
 		return m, err
@@ -50,21 +49,20 @@ func readMarks(number func(query string) (int64, error)) (m marks, err error) {
 	return m, err
 }
 
-// refuse returns an error if a file is of another kind, or of a newer program.
-func (k *Kind) refuse(m marks, known int) error {
+// refuse returns an error if a file is not of this kind, or too new for this program.
+func (k *Kind) refuse(m marks) error {
 	switch {
 	case m.tables > 0 && m.application != k.Application:
 		return fmt.Errorf("it is a database of another program, with %d tables and indexes that are not ours; name another file", m.tables)
-	case m.version > int64(known):
-		return fmt.Errorf("it was made by a newer headroom: schema %d, this one knows %d; upgrade", m.version, known)
+	case m.version > int64(len(k.Steps)):
+		return fmt.Errorf("it was made by a newer headroom: schema %d, this one knows %d; upgrade", m.version, len(k.Steps))
 	}
 	return nil
 }
 
-// Look returns an error if the file is not of this kind. It changes nothing, while opening by
-// DSN makes the file a WAL file. It ignores files that it cannot read: opening them returns
-// the error.
-func (k *Kind) Look(ctx context.Context, path string, steps []string) error {
+// Look refuses a file of another program before a connection makes it a WAL file. It
+// reports nothing about a file that it cannot read. Opening that file does.
+func (k *Kind) Look(ctx context.Context, path string) error {
 	connector, err := sqlite.NewConnector(URI(path, url.Values{"mode": {"rw"}, "_query_only": {"ON"}}))
 	if err != nil {
 		return nil
@@ -77,37 +75,34 @@ func (k *Kind) Look(ctx context.Context, path string, steps []string) error {
 	if err != nil {
 		return c.Close()
 	}
-	return errors.Join(k.refuse(m, len(steps)), c.Close())
+	return errors.Join(k.refuse(m), c.Close())
 }
 
-// LookAt is Look with an open connection.
-func (k *Kind) LookAt(ctx context.Context, db *sql.DB, steps []string) error {
-	m, err := readMarks(func(query string) (n int64, err error) {
-		err = db.QueryRowContext(ctx, query).Scan(&n)
-		return n, err
-	})
+// LookAt is [Kind.Look] for a session.
+func (k *Kind) LookAt(s *Session) error {
+	m, err := readMarks(s.Number)
 	if err != nil {
 		return err
 	}
-	return k.refuse(m, len(steps))
+	return k.refuse(m)
 }
 
-// Migrate brings a file to this program's schema, in a transaction of the caller: number
-// returns the number of a query, and exec runs statements. It writes even if the file is up
-// to date, to find out whether the file is read-only: there a transaction can begin but not
-// write.
-func (k *Kind) Migrate(steps []string, number func(query string) (int64, error), exec func(text string) error) error {
+// Migrate brings a file to the schema that this program knows, in a transaction of the
+// caller. There, number returns the result of a query, and exec runs statements. Migrate
+// also writes to a file that is up to date. In a read-only file a transaction can begin, so
+// only a write shows the fault.
+func (k *Kind) Migrate(number func(query string) (int64, error), exec func(text string) error) error {
 	m, err := readMarks(number)
 	if err != nil {
 		return err
 	}
-	if err := k.refuse(m, len(steps)); err != nil {
+	if err := k.refuse(m); err != nil {
 		return err
 	}
-	for _, step := range steps[m.version:] {
+	for _, step := range k.Steps[m.version:] {
 		if err := exec(step); err != nil {
 			return err
 		}
 	}
-	return exec(fmt.Sprintf("PRAGMA user_version = %d", len(steps)))
+	return exec(fmt.Sprintf("PRAGMA user_version = %d", len(k.Steps)))
 }

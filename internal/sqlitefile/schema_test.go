@@ -5,7 +5,7 @@ import "testing"
 // A reader that looks while another process creates the file sees a mix of before and
 // after.
 func TestAFileThatIsBeingMadeIsNotOfAnotherProgram(t *testing.T) {
-	k := &Kind{Application: 7}
+	k := &Kind{Application: 7, Steps: []string{""}}
 	before := map[string]int64{}
 	after := map[string]int64{"PRAGMA user_version": 1, "PRAGMA application_id": 7, "SELECT count(*) FROM sqlite_schema": 3}
 	for made := range len(after) + 1 {
@@ -21,7 +21,7 @@ func TestAFileThatIsBeingMadeIsNotOfAnotherProgram(t *testing.T) {
 		if err != nil || asked != len(after) {
 			t.Fatalf("%d questions, %v", asked, err)
 		}
-		if err := k.refuse(m, 1); err != nil {
+		if err := k.refuse(m); err != nil {
 			t.Errorf("made after %d questions: %v", made, err)
 		}
 	}

@@ -2,7 +2,6 @@ package sqlitefile
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -12,25 +11,26 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Snapshot copies the file at path, as it is at one moment, to a new file. Other processes
-// may write to the file meanwhile. Snapshot writes neither to it nor beside it.
+// Snapshot copies the file at path, as it is at one instant, to a path without a file.
+// Other processes may write to the file meanwhile. Snapshot changes no file at path, and
+// creates none beside it.
 func Snapshot(ctx context.Context, path, to string) error {
-	return Untouched(path, func(db *sql.DB) error {
-		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an earlier try
+	return Untouched(ctx, path, func(s *Session) error {
+		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) { // from an earlier try
 			return err
 		}
-		_, err := db.ExecContext(ctx, "VACUUM INTO ?", to)
+		_, err := s.Exec("VACUUM INTO ?", to)
 		return err
 	})
 }
 
-// tries bounds how often a file is read again because other processes opened it meanwhile.
+// tries is the number of times to read a file that other processes open meanwhile.
 const tries = 3
 
-// Untouched runs do on a read-only connection. It changes nothing on disk, and needs no
-// right to write. A file that no process has open is read without a lock. If a process opens
-// it meanwhile, do runs again.
-func Untouched(path string, do func(*sql.DB) error) error {
+// Untouched runs do on a read-only session of the file at path. It changes and creates no
+// file, and needs no permission to write. A file that no process has open is read without
+// a lock. If a process opens it meanwhile, do is called again.
+func Untouched(ctx context.Context, path string, do func(*Session) error) error {
 	real, err := filepath.EvalSymlinks(path) // SQLite puts its files beside the real one
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func Untouched(path string, do func(*sql.DB) error) error {
 			return err
 		}
 		alone := !exists(real + "-wal")
-		err = reading(real, alone, do)
+		err = reading(ctx, real, alone, do)
 		if !alone || try == tries {
 			return err
 		}
@@ -51,20 +51,25 @@ func Untouched(path string, do func(*sql.DB) error) error {
 	}
 }
 
-// reading runs do on a file. If alone is set, no other process has the file open, so that
-// reading needs no -wal.
-func reading(path string, alone bool, do func(*sql.DB) error) (err error) {
+// reading runs do once. With alone, no other process has the file open, and SQLite needs no
+// -wal to read it.
+func reading(ctx context.Context, path string, alone bool, do func(*Session) error) (err error) {
 	q := url.Values{"mode": {"ro"}}
 	if alone {
 		q.Set("immutable", "1")
 	}
-	c, err := sqlite.NewConnector(URI(path, q))
+	connector, err := sqlite.NewConnector(URI(path, q))
 	if err != nil {
 		return err
 	}
-	db := sql.OpenDB(c)
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return do(db)
+	c, err := connector.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	s := newSession(c, nil)
+	s.Within(ctx)
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return do(s)
 }
 
 func exists(path string) bool {

@@ -122,13 +122,14 @@ func TestUntouchedBeginsAnew(t *testing.T) {
 		}
 	}
 	write("PRAGMA journal_mode=WAL; CREATE TABLE t (n INTEGER)")
-	tries, rows := 0, 0
-	err := sqlitefile.Untouched(path, func(db *sql.DB) error {
+	tries, rows := 0, int64(0)
+	err := sqlitefile.Untouched(t.Context(), path, func(s *sqlitefile.Session) (err error) {
 		if tries++; tries == 1 {
 			write("INSERT INTO t SELECT value FROM (WITH RECURSIVE c(value) AS (SELECT 1 UNION ALL SELECT value+1 FROM c LIMIT 9999) SELECT value FROM c)")
 			return nil
 		}
-		return db.QueryRow("SELECT count(*) FROM t").Scan(&rows)
+		rows, err = s.Number("SELECT count(*) FROM t")
+		return err
 	})
 	if err != nil || tries != 2 || rows != 9999 {
 		t.Errorf("%d tries, %d rows: %v", tries, rows, err)

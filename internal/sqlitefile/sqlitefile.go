@@ -1,5 +1,7 @@
-// Package sqlitefile holds what this module's SQLite files share: valid paths, connections,
-// schemas, waiting for a busy file, and error messages with remedies.
+// Package sqlitefile opens, migrates and uses the SQLite files of this module. A [Kind]
+// describes files of one purpose, a [File] is an open file, and a [Session] is a connection
+// that runs transactions. The package also waits for busy files, detects files that were
+// replaced, and says in an error what to do.
 package sqlitefile
 
 import (
@@ -13,24 +15,26 @@ import (
 
 // Kind is a kind of file, such as a ledger.
 type Kind struct {
-	// Name is the word for such a file, such as ledger. Messages also use it for an example
-	// path, ledger.db.
+	// Name is the name of such a file: a ledger. An example file is ledger.db.
 	Name string
 	// Application is the application_id that marks files of this kind.
 	Application int64
-	// Spared names the data that a power cut must not undo, for messages.
+	// Spared names the data that must survive a power cut: "what is granted".
 	Spared string
 	// Full and Damaged say what to do if the disk is full or the file is damaged.
 	Full, Damaged string
-	// Pragmas are set on every connection, in addition to those of every kind.
+	// Steps are the steps of the schema. Statements are the statements of sessions.
+	Steps      []string
+	Statements Statements
+	// Pragmas are set on every connection, after those that all kinds share.
 	Pragmas []string
-	// Settings are checked, in addition to those of every kind.
+	// Settings are read back, after those that all kinds share.
 	Settings []Setting
 }
 
-// Create creates a missing file at path. It is empty and only its owner can read it.
-// SQLite gives the -wal and -shm beside it the same mode. A file that exists stays as it
-// is. SQLite itself reports why a file cannot be made.
+// Create creates an empty file at path, which only its owner can read. SQLite gives the
+// -wal and -shm beside it the same mode. An existing file stays unchanged. If Create fails,
+// SQLite reports the reason when it opens the file.
 func Create(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -42,8 +46,8 @@ func Create(path string) error {
 // ErrNoName says that a path names no file.
 var ErrNoName = errors.New("name a file")
 
-// Path returns the absolute path, or an error that says why no such file can be there.
-// SQLite's own error says less.
+// Path returns the absolute path, or an error that says why no file can be there. SQLite's
+// own error says less.
 func (k *Kind) Path(path string) (string, error) {
 	if path == "" || strings.HasPrefix(path, ":memory:") || strings.HasPrefix(path, "file:") {
 		return "", fmt.Errorf("open %s %q: %w", k.Name, path, ErrNoName)

@@ -13,8 +13,6 @@ import (
 //go:embed schema/*.sql
 var schemaFiles embed.FS
 
-var steps = sqlitefile.Steps(schemaFiles)
-
 // files are those that this package keeps.
 var files = &sqlitefile.Kind{
 	Name:        "journal",
@@ -22,6 +20,7 @@ var files = &sqlitefile.Kind{
 	Spared:      "an admitted call",
 	Full:        "make room: until then no call is admitted in an outage",
 	Damaged:     "stop its users, move it away, and adjust what it had not yet told the ledger",
+	Steps:       sqlitefile.Steps(schemaFiles),
 }
 
 // prepare makes the tables, and reads back that what is committed is on the disk.
@@ -42,7 +41,7 @@ func (j *Journal) prepare(ctx context.Context) error {
 		_, err := tx.ExecContext(ctx, text)
 		return err
 	}
-	if err := files.Migrate(steps, number, exec); err != nil {
+	if err := files.Migrate(number, exec); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	if err := tx.Commit(); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Backup copies the ledger at path, as it is at one instant, to a path where there is
-// no file. Processes may use the ledger meanwhile.
+// Backup copies the ledger at path, as it is at one instant, to a path without a file.
+// Processes may use the ledger meanwhile.
 func Backup(ctx context.Context, path, to string) error {
 	path, err := realPath(path)
 	if err != nil {
@@ -36,22 +36,22 @@ func Backup(ctx context.Context, path, to string) error {
 	if err := copyLedger(ctx, path, part); err != nil {
 		return errors.Join(files.Fault("back up", path, err), removed(part))
 	}
-	// a link, unlike a rename, replaces nothing
+	// unlike a rename, a link replaces no file
 	if err := os.Link(part, to); err != nil {
 		return errors.Join(fmt.Errorf("back up to %s: %w", to, err), removed(part))
 	}
 	return errors.Join(os.Remove(part), synced(filepath.Dir(to)))
 }
 
-// Lack is what a ledger that was restored does not know of a pool.
+// Lack is the spend of a pool that a restored ledger does not know.
 type Lack struct {
 	Pool  quota.Pool
-	Since time.Time // the backup knows what was spent until then; zero if it does not know the pool
-	Units int64     // that the ledger before it had counted since
+	Since time.Time // the backup knows the spend until then; zero if it does not know the pool
+	Units int64     // that the replaced ledger counted since then
 }
 
-// Restore puts a backup in the place of the ledger at path, and returns what it lacks
-// of what that ledger knows. It refuses if a process uses the ledger.
+// Restore replaces the ledger at path by a backup. It returns the spend that the replaced
+// ledger knows and the backup lacks. It fails if a process uses the ledger.
 func Restore(ctx context.Context, backup, path string) ([]Lack, error) {
 	backup, err := realPath(backup)
 	if err != nil {
@@ -77,23 +77,22 @@ func Restore(ctx context.Context, backup, path string) ([]Lack, error) {
 	return lack, errors.Join(os.Rename(part, path), synced(filepath.Dir(path)))
 }
 
-// copyLedger copies a file that must be a sound ledger.
+// copyLedger copies a file. The file must be a sound ledger.
 func copyLedger(ctx context.Context, from, to string) error {
-	err := sqlitefile.Untouched(from, func(db *sql.DB) error {
-		if err := files.LookAt(ctx, db, steps); err != nil {
+	err := sqlitefile.Untouched(ctx, from, func(s *sqlitefile.Session) error {
+		if err := files.LookAt(s); err != nil {
 			return err
 		}
-		var tables int
-		err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name IN ('births', 'pools', 'reservations')`).Scan(&tables)
-		if err == nil && tables != 3 {
-			err = errors.New("it is no ledger")
+		tables, err := s.Number(`SELECT count(*) FROM sqlite_schema WHERE name IN ('births', 'pools', 'reservations')`)
+		if err != nil {
+			return err
 		}
-		var sound string
-		if err == nil {
-			err = db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&sound)
+		if tables != 3 {
+			return errors.New("it is no ledger")
 		}
-		if err == nil && sound != "ok" {
-			err = fmt.Errorf("it is damaged: %s", sound)
+		row, err := s.One("PRAGMA quick_check(1)")
+		if err == nil && row.Text(0) != "ok" {
+			err = fmt.Errorf("it is damaged: %s", row.Text(0))
 		}
 		return err
 	})
@@ -106,39 +105,23 @@ func copyLedger(ctx context.Context, from, to string) error {
 	return err
 }
 
-// lacking compares a backup with the ledger at path. A ledger that is gone or cannot be
-// read cannot be compared.
+// lacking compares a backup with the ledger at path. It returns nothing if that ledger is
+// missing or cannot be read.
 func lacking(ctx context.Context, backup, path string) (all []Lack, err error) {
-	err = sqlitefile.Untouched(path, func(db *sql.DB) (err error) {
+	err = sqlitefile.Untouched(ctx, path, func(s *sqlitefile.Session) (err error) {
 		all = nil
-		one, err := db.Conn(ctx) // ATTACH is of a connection
-		if err != nil {
+		if _, err := s.Exec(`ATTACH ? AS backup`, backup); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, one.Close()) }()
-		if _, err := one.ExecContext(ctx, `ATTACH ? AS backup`, backup); err != nil {
-			return err
-		}
-		rows, err := one.QueryContext(ctx, `SELECT b.upstream, b.account, b.pool, coalesce(was.written, 0), sum(r.units)
+		return s.Rows(`SELECT b.upstream, b.account, b.pool, coalesce(was.written, 0), sum(r.units)
 			FROM births AS b JOIN reservations AS r ON r.pool_id = b.id
 			LEFT JOIN backup.pools AS was USING (upstream, account, pool)
-			WHERE r.at > coalesce(was.written, 0) GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3`)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, rows.Close()) }()
-		for rows.Next() {
+			WHERE r.at > coalesce(was.written, 0) GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3`, nil, func(r sqlitefile.Row) error {
 			var l Lack
-			var since int64
-			if err := rows.Scan(&l.Pool.Upstream, &l.Pool.Account, &l.Pool.Name, &since, &l.Units); err != nil {
-				return err
-			}
-			if since != 0 {
-				l.Since = time.UnixMicro(since).UTC()
-			}
+			err := r.Scan(&l.Pool.Upstream, &l.Pool.Account, &l.Pool.Name, &l.Since, &l.Units)
 			all = append(all, l)
-		}
-		return rows.Err()
+			return err
+		})
 	})
 	if errors.Is(err, fs.ErrNotExist) || sqlitefile.Code(err) != 0 && !sqlitefile.Busy(err) {
 		return nil, nil
@@ -146,11 +129,11 @@ func lacking(ctx context.Context, backup, path string) (all []Lack, err error) {
 	return all, err
 }
 
-// alone makes sure that nobody has the file at path open, and that nothing of it stands
-// beside it: only then SQLite leaves the WAL mode.
+// alone makes sure that no process has the file at path open, and that no -wal or -shm is
+// beside it. SQLite leaves the WAL mode only then.
 func alone(path string) (err error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(removed(path+"-wal"), removed(path+"-shm")) // of no use without it
+		return errors.Join(removed(path+"-wal"), removed(path+"-shm")) // they are useless without the file
 	}
 	c, err := sqlite.NewConnector(sqlitefile.URI(path, map[string][]string{"mode": {"rw"}}))
 	if err != nil {
@@ -163,7 +146,7 @@ func alone(path string) (err error) {
 	switch {
 	case sqlitefile.Busy(err), err == nil && mode != "delete":
 		return fmt.Errorf("a process uses it; stop every process that does (lsof %s shows them), then try again", path)
-	case err != nil: // it is damaged, which may be why it is replaced
+	case err != nil: // it is damaged, and is perhaps replaced for that reason
 		return errors.Join(removed(path+"-wal"), removed(path+"-shm"))
 	}
 	return nil
@@ -176,7 +159,7 @@ func removed(path string) error {
 	return nil
 }
 
-// synced has the disk keep a file, or the names in a directory.
+// synced makes the disk keep a file, or the names in a directory.
 func synced(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -1,47 +1,24 @@
 package sqlitestore
 
 import (
-	"context"
 	"embed"
-	"errors"
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
-	"github.com/headroom-quota/headroom/quota"
 )
 
-// files are those that this package keeps.
+//go:embed schema/*.sql
+var schemaFiles embed.FS
+
+//go:embed sql/*.sql
+var sqlFiles embed.FS
+
+// files describes the files of this package.
 var files = &sqlitefile.Kind{
 	Name:        "ledger",
 	Application: 1215456356, // see 0001_ledger.sql
 	Spared:      "what is granted",
 	Full:        "make room: nothing that was granted is lost",
 	Damaged:     "stop its users, see what PRAGMA integrity_check says, restore a backup and adjust what was spent since",
+	Steps:       sqlitefile.Steps(schemaFiles),
+	Statements:  sqlitefile.ReadStatements(sqlFiles),
 }
-
-//go:embed schema/*.sql
-var schemaFiles embed.FS
-
-var steps = sqlitefile.Steps(schemaFiles)
-
-// checkPath returns the path whole, or says why no ledger can be there.
-func checkPath(path string) (string, error) {
-	whole, err := files.Path(path)
-	if errors.Is(err, sqlitefile.ErrNoName) {
-		err = quota.BadInput("%v; a ledger that ends with the process is memstore", err)
-	}
-	return whole, err
-}
-
-// migrate brings a file to the schema that this program knows, within the
-// caller's transaction.
-func migrate(ctx context.Context, c conn) error {
-	return files.Migrate(steps,
-		func(query string) (int64, error) { return sqlitefile.Number(ctx, c, query) },
-		func(text string) error {
-			_, err := c.ExecContext(ctx, text, nil)
-			return err
-		})
-}
-
-// readers is how many may look at once.
-const readers = 4

@@ -117,12 +117,12 @@ func TestFullDisk(t *testing.T) {
 	}
 	t.Run("no_more_pages", func(t *testing.T) {
 		s := must(t, filepath.Join(t.TempDir(), "ledger.db"), nil)
-		if err := s.file.writer.do("PRAGMA max_page_count = 40"); err != nil {
+		if err := s.file.Writer.Script("PRAGMA max_page_count = 40"); err != nil {
 			t.Fatal(err)
 		}
 		granted, err := fill(t, s)
-		says(t, err, "write to "+s.file.path, "the disk is full")
-		if err := s.file.writer.do("PRAGMA max_page_count = 4000"); err != nil {
+		says(t, err, "write to "+s.file.Path, "the disk is full")
+		if err := s.file.Writer.Script("PRAGMA max_page_count = 4000"); err != nil {
 			t.Fatal(err)
 		}
 		after(t, s, granted)
@@ -139,7 +139,7 @@ func TestFullDisk(t *testing.T) {
 		}()
 		s := must(t, filepath.Join(dir, "ledger.db"), nil)
 		granted, err := fill(t, s)
-		says(t, err, "write to "+s.file.path, "the disk is full")
+		says(t, err, "write to "+s.file.Path, "the disk is full")
 		if granted == 0 {
 			t.Error("nothing was granted before")
 		}

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"io/fs"
 	"os"
@@ -45,7 +46,7 @@ func spoil(t testing.TB, path, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = got.(conn).ExecContext(context.Background(), text, nil)
+	_, err = got.(driver.ExecerContext).ExecContext(context.Background(), text, nil)
 	if err := errors.Join(err, got.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func TestBusyProcess(t *testing.T) {
 	}()
 	<-clock.reached
 	_, err := reserve(s, "b", 1)
-	says(t, err, "write to "+s.file.path, "busy for 20ms", "this process")
+	says(t, err, "write to "+s.file.Path, "busy for 20ms", "this process")
 	close(clock.released)
 	if err := <-first; err != nil {
 		t.Error(err)

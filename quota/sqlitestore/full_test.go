@@ -11,7 +11,7 @@ import (
 // of it stands.
 func TestFullDiskIsToldToAllWhoShareATransaction(t *testing.T) {
 	s := must(t, filepath.Join(t.TempDir(), "ledger.db"), nil)
-	if err := s.file.writer.do("PRAGMA max_page_count = 40"); err != nil {
+	if err := s.file.Writer.Script("PRAGMA max_page_count = 40"); err != nil {
 		t.Fatal(err)
 	}
 	const callers, calls = 32, 300
@@ -40,7 +40,7 @@ func TestFullDiskIsToldToAllWhoShareATransaction(t *testing.T) {
 	if len(granted) == 0 || len(failed) != callers {
 		t.Errorf("%d calls granted, %d of %d callers met the full disk", len(granted), len(failed), callers)
 	}
-	if err := s.file.writer.do("PRAGMA max_page_count = 4000"); err != nil {
+	if err := s.file.Writer.Script("PRAGMA max_page_count = 4000"); err != nil {
 		t.Fatal(err)
 	}
 	if used := used(t, s); used != int64(len(granted)) {

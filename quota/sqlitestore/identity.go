@@ -2,7 +2,6 @@ package sqlitestore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,8 +14,8 @@ import (
 
 var _ quota.Identified = (*Store)(nil)
 
-// Identity implements [quota.Identified]. A file has one, which the transaction that
-// makes the tables makes with them.
+// Identity implements [quota.Identified]. The transaction that creates the tables also
+// creates the identity.
 func (s *Store) Identity(ctx context.Context, _, _ string) (id string, err error) {
 	if err := s.ready(ctx); err != nil {
 		return "", err
@@ -30,21 +29,21 @@ func (f *file) identity(ctx context.Context) (id, path string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	r, err := t.one(identityFind)
+	r, err := t.one("identity_find")
 	if err == nil && r != nil {
-		id, path = r.text(0), r.text(1)
+		id, path = r.Text(0), r.Text(1)
 	}
 	return id, path, t.End(err)
 }
 
-// CopyOf returns the path of another ledger with the same identity: the one that this
-// file was copied from, or empty if there is none. Neither counts what is spent of the
-// other. A file that was moved is no copy.
+// CopyOf returns the path of the ledger that this file was copied from, or "" if it is no
+// copy. The two ledgers have the same identity, and neither counts the spend of the other.
+// A file that was moved is no copy.
 func (s *Store) CopyOf(ctx context.Context) (path string, err error) {
 	if err := s.ready(ctx); err != nil {
 		return "", err
 	}
-	real, err := realPath(s.file.path)
+	real, err := realPath(s.file.Path)
 	if err != nil {
 		return "", err
 	}
@@ -54,48 +53,51 @@ func (s *Store) CopyOf(ctx context.Context) (path string, err error) {
 	}
 	if was != "" {
 		var other string
-		err := sqlitefile.Untouched(was, func(db *sql.DB) error {
-			return db.QueryRowContext(ctx, `SELECT id FROM identity`).Scan(&other)
+		err := sqlitefile.Untouched(ctx, was, func(s *sqlitefile.Session) error {
+			row, err := s.One("SELECT id FROM identity")
+			if row != nil {
+				other = row.Text(0)
+			}
+			return err
 		})
-		if err == nil && other == id { // what cannot be read is no ledger any more
+		if err == nil && other == id { // a file that cannot be read is no ledger any more
 			return was, nil
 		}
 	}
 	return "", s.file.moveTo(ctx, real)
 }
 
-// moveTo notes where the ledger is, beside the transactions of the engine.
+// moveTo saves the path of the ledger, in a session of its own.
 func (f *file) moveTo(ctx context.Context, path string) error {
-	p := sqlitefile.NewPatience(ctx, f.path, f.wait)
+	p := sqlitefile.NewPatience(ctx, f.Path, f.wait)
 	defer p.End()
-	var w *session
+	var w *sqlitefile.Session
 	err := p.Retry(func() (err error) {
-		w, err = connect(ctx, f.path, sqlitefile.Write)
+		w, err = files.Connect(ctx, f.Path, sqlitefile.Write)
 		return err
 	})
 	if err != nil {
-		return f.fault("write to", err)
+		return f.Fault("write to", err)
 	}
-	if err = p.Retry(w.begin); err == nil {
-		if err = w.do(identityMove, path); err == nil {
-			err = w.do(commit)
-		}
+	if err = p.Retry(w.Begin); err == nil {
+		_, err = w.Exec("identity_move", path)
+		err = w.End(err)
 	}
-	if err = errors.Join(err, w.close()); err != nil {
-		return f.fault("write to", err)
+	if err = errors.Join(err, w.Close()); err != nil {
+		return f.Fault("write to", err)
 	}
 	return nil
 }
 
-// Canonical returns the one way to write where a ledger is: its path without symbolic
-// links. The file need not be there, its directory must.
+// Canonical returns the canonical address of a ledger: its path without symbolic links. The
+// file need not exist. Its directory must.
 func Canonical(path string) (string, error) {
 	real, err := realPath(path)
 	return "sqlite:" + real, err
 }
 
-// realPath is the absolute path of a file, which need not be there: a link to a file
-// that is gone still says where it was.
+// realPath returns the absolute path of a file without symbolic links. The file need not
+// exist: a link to a deleted file still says where the file was.
 func realPath(path string) (string, error) {
 	whole, err := filepath.Abs(path)
 	if err != nil {

@@ -22,10 +22,10 @@ var noon = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC) // in California
 func TestEveryConnectionIsSynchronous(t *testing.T) {
 	s := must(t, filepath.Join(t.TempDir(), "ledger.db"), nil)
 	ctx := context.Background()
-	if got, err := sqlitefile.Answer(ctx, s.file.writer.conn, "PRAGMA synchronous"); got != int64(2) {
+	if got, err := s.file.Writer.Number("PRAGMA synchronous"); got != 2 {
 		t.Errorf("the writer has synchronous %v (%v), want 2", got, err)
 	}
-	for i := range readers { // all of them at once
+	for i := range sqlitefile.Readers { // all of them at once
 		view, err := s.file.view(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -36,7 +36,7 @@ func TestEveryConnectionIsSynchronous(t *testing.T) {
 			}
 		}()
 		for setting, want := range map[string]int64{"synchronous": 2, "query_only": 1} {
-			if got, err := sqlitefile.Number(ctx, view.conn, "PRAGMA "+setting); got != want || err != nil {
+			if got, err := view.Number("PRAGMA " + setting); got != want || err != nil {
 				t.Errorf("reader %d has %s %d (%v), want %d", i, setting, got, err, want)
 			}
 		}
@@ -44,9 +44,9 @@ func TestEveryConnectionIsSynchronous(t *testing.T) {
 	for setting, otherwise := range map[string]string{
 		"_synchronous=FULL": "_synchronous=NORMAL", "_foreign_keys=ON": "_foreign_keys=OFF", "_busy_timeout=5": "_busy_timeout=60000",
 	} {
-		changed := strings.Replace(files.DSN(s.file.path, sqlitefile.Read), setting, otherwise, 1)
+		changed := strings.Replace(files.DSN(s.file.Path, sqlitefile.Read), setting, otherwise, 1)
 		c, err := files.Connector(changed)
-		if err != nil || changed == files.DSN(s.file.path, sqlitefile.Read) {
+		if err != nil || changed == files.DSN(s.file.Path, sqlitefile.Read) {
 			t.Fatal(changed, err)
 		}
 		_, err = c.Connect(ctx)
@@ -177,7 +177,7 @@ func TestPrune(t *testing.T) {
 	clock := quota.NewSimClock(noon)
 	s := must(t, filepath.Join(t.TempDir(), "ledger.db"), &Options{Clock: clock})
 	rows := func() int64 {
-		n, err := sqlitefile.Number(context.Background(), s.file.writer.conn, "SELECT count(*) FROM reservations")
+		n, err := s.file.Writer.Number("SELECT count(*) FROM reservations")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +268,7 @@ func TestReadable(t *testing.T) {
 func shell(t *testing.T, s *Store, query string) string {
 	bin, err := exec.LookPath("sqlite3")
 	if err == nil {
-		out, err := exec.Command(bin, "-readonly", s.file.path, query).CombinedOutput()
+		out, err := exec.Command(bin, "-readonly", s.file.Path, query).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -280,7 +280,7 @@ func shell(t *testing.T, s *Store, query string) string {
 		t.Fatal(err)
 	}
 	var values []string
-	err = view.rows(statement(query), nil, func(r row) error {
+	err = view.Rows(query, nil, func(r sqlitefile.Row) error {
 		for _, v := range r {
 			values = append(values, fmt.Sprint(v))
 		}
@@ -395,8 +395,8 @@ func TestRebasedOnce(t *testing.T) {
 
 func TestStepsOfTheSchemaAreNumbered(t *testing.T) {
 	names, err := fs.Glob(schemaFiles, "schema/*")
-	if err != nil || len(steps) == 0 || len(steps) != len(names) {
-		t.Errorf("%d steps in %v (%v)", len(steps), names, err)
+	if err != nil || len(files.Steps) == 0 || len(files.Steps) != len(names) {
+		t.Errorf("%d steps in %v (%v)", len(files.Steps), names, err)
 	}
 }
 

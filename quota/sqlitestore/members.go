@@ -10,7 +10,7 @@ import (
 
 // Member implements [pagestore.Tx].
 func (t *tx) Member(f *pagestore.Family, key string) (*pagestore.Entry, error) {
-	found, err := t.findMember(f, memberFind, key)
+	found, err := t.findMember(f, "member_find", key)
 	if err != nil || found != nil {
 		return found, err
 	}
@@ -20,14 +20,14 @@ func (t *tx) Member(f *pagestore.Family, key string) (*pagestore.Entry, error) {
 }
 
 // findMember reads a member of a family, or returns nil.
-func (t *tx) findMember(f *pagestore.Family, st statement, args ...driver.Value) (*pagestore.Entry, error) {
+func (t *tx) findMember(f *pagestore.Family, st string, args ...driver.Value) (*pagestore.Entry, error) {
 	r, err := t.one(st, append([]driver.Value{f.Upstream, f.Account}, args...)...)
 	if err != nil || r == nil {
 		return nil, err
 	}
-	e := &entry{pageID: r.int(0)}
-	e.Pool, e.Listed, e.Ref = quota.Pool{Upstream: f.Upstream, Account: f.Account, Key: r.text(3)}, r.int(2) != 0, e
-	return &e.Entry, t.unpack(e, r.blob(1))
+	e := &entry{pageID: r.Int(0)}
+	e.Pool, e.Listed, e.Ref = quota.Pool{Upstream: f.Upstream, Account: f.Account, Key: r.Text(3)}, r.Int(2) != 0, e
+	return &e.Entry, t.unpack(e, r.Blob(1))
 }
 
 func (t *tx) putMember(e *entry, c *quota.Charge, page []byte) error {
@@ -41,36 +41,36 @@ func (t *tx) putMember(e *entry, c *quota.Charge, page []byte) error {
 	}
 	values := []driver.Value{names, usedText(e.Page), int64(e.Page.Latest), page, listed}
 	if e.pageID != 0 {
-		return t.exec(memberSave, append(values, e.pageID)...)
+		return t.exec("member_save", append(values, e.pageID)...)
 	}
-	return t.exec(memberAdd, append(values, e.Pool.Upstream, e.Pool.Account, e.Pool.Key)...)
+	return t.exec("member_add", append(values, e.Pool.Upstream, e.Pool.Account, e.Pool.Key)...)
 }
 
 // Drop implements [pagestore.Tx].
-func (t *tx) Drop(of *pagestore.Entry) error { return t.exec(memberDrop, of.Ref.(*entry).pageID) }
+func (t *tx) Drop(of *pagestore.Entry) error { return t.exec("member_drop", of.Ref.(*entry).pageID) }
 
 // Oldest implements [pagestore.Tx].
 func (t *tx) Oldest(f *pagestore.Family) (*pagestore.Entry, error) {
-	return t.findMember(f, memberOldest)
+	return t.findMember(f, "member_oldest")
 }
 
 // Ahead implements [pagestore.Tx].
 func (t *tx) Ahead(f *pagestore.Family) (*pagestore.Entry, error) {
-	return t.findMember(f, memberAhead, int64(window.At(t.now)))
+	return t.findMember(f, "member_ahead", int64(window.At(t.now)))
 }
 
 // Family implements [pagestore.Tx].
 func (t *tx) Family(p *quota.Pool) (*pagestore.Family, error) {
 	f := &pagestore.Family{Upstream: p.Upstream, Account: p.Account}
-	r, err := t.one(familyFind, p.Upstream, p.Account)
+	r, err := t.one("family_find", p.Upstream, p.Account)
 	if err == nil && r != nil {
-		f.Members = int(r.int(0))
-		f.Course = pagestore.Course{Called: window.Instant(r.int(1)), Leapt: window.Instant(r.int(2)), Proven: window.Instant(r.int(3))}
+		f.Members = int(r.Int(0))
+		f.Course = pagestore.Course{Called: window.Instant(r.Int(1)), Leapt: window.Instant(r.Int(2)), Proven: window.Instant(r.Int(3))}
 	}
 	return f, err
 }
 
 // PutFamily implements [pagestore.Tx].
 func (t *tx) PutFamily(f *pagestore.Family) error {
-	return t.exec(familySave, f.Upstream, f.Account, int64(f.Members), int64(f.Called), int64(f.Leapt), int64(f.Proven))
+	return t.exec("family_save", f.Upstream, f.Account, int64(f.Members), int64(f.Called), int64(f.Leapt), int64(f.Proven))
 }

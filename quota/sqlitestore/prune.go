@@ -4,62 +4,62 @@ import (
 	"database/sql/driver"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
 const (
-	// keptFor is how long charges are kept: what is promised, and whole days
-	// around it in every zone.
+	// keptFor is the time for which charges are kept: the promised days and the days
+	// around them in every zone.
 	keptFor = (quota.SpendDays + 6) * 24 * time.Hour
-	// shownFor is two days less, so that a day that is shown is complete.
+	// shownFor is two days less, so that every shown day is complete.
 	shownFor = keptFor - 2*24*time.Hour
-	// pruned is how many charges one write looks at, while there are old ones.
+	// pruned is the number of charges that one write checks while there are old ones.
 	pruned = 16
-	// restFor is how long a sweep rests at most, once it has met a charge that
-	// is kept.
+	// restFor is the longest pause of a sweep after it has found a charge to keep.
 	restFor = time.Hour
 )
 
 // sweep goes through the charges in the order in which they were written.
 type sweep struct {
-	after int64          // seen up to this number
-	next  window.Instant // resting until then
-	lived window.Instant // the clock was found not to have leapt
+	after int64          // checked up to this number
+	next  window.Instant // the sweep pauses until then
+	lived window.Instant // when the clock was last known to be right
 }
 
-// lived reports whether the ledger was in use an hour ago or more, but not so long
-// ago that all of it is too old: then the clock may have leapt, and may be set back.
+// lived reports whether the ledger was used an hour ago or more, and not so long ago that
+// all charges are too old. Without such use the clock may have jumped ahead.
 func (t *tx) lived() (bool, error) {
 	sw, now := &t.file.prune, window.At(t.now)
 	if sw.lived <= now && now < sw.lived.Add(quota.ReceiptLife) {
 		return true, nil
 	}
-	r, err := t.one(pruneLived, int64(now.Add(-restFor)))
-	if err != nil || r == nil || window.Instant(r.int(0)) < now.Add(-keptFor) {
+	r, err := t.one("prune_lived", int64(now.Add(-restFor)))
+	if err != nil || r == nil || window.Instant(r.Int(0)) < now.Add(-keptFor) {
 		return false, err
 	}
 	sw.lived = now
 	return true, nil
 }
 
-// prune deletes the next few charges that are too old, if any can be.
+// prune deletes the next few charges that are too old.
 func (t *tx) prune() error {
 	sw, now := &t.file.prune, window.At(t.now)
 	if now < sw.next && sw.next <= now.Add(restFor) {
 		return nil
 	}
 	if lived, err := t.lived(); err != nil || !lived {
-		sw.next = now.Add(time.Minute) // looking takes a while in a busy ledger
+		sw.next = now.Add(time.Minute) // the check is slow in a busy ledger
 		return err
 	}
 	oldest := now.Add(-keptFor)
 	var last int64
 	var kept bool
 	next := now.Add(restFor)
-	err := t.read(pruneLook, []driver.Value{sw.after, int64(pruned)}, func(r row) error {
-		at := window.Instant(r.int(1))
-		last, kept = r.int(0), at >= oldest && at <= now
+	err := t.read("prune_look", []driver.Value{sw.after, int64(pruned)}, func(r sqlitefile.Row) error {
+		at := window.Instant(r.Int(1))
+		last, kept = r.Int(0), at >= oldest && at <= now
 		if kept {
 			next = min(next, max(at.Add(keptFor), now.Add(time.Minute)))
 		}
@@ -69,7 +69,7 @@ func (t *tx) prune() error {
 		*sw = sweep{next: next}
 		return err
 	}
-	err = t.exec(pruneRows, sw.after+1, last, int64(now.Add(-quota.ReceiptLife)), int64(oldest))
+	err = t.exec("prune_rows", sw.after+1, last, int64(now.Add(-quota.ReceiptLife)), int64(oldest))
 	sw.after = last
 	if kept {
 		*sw = sweep{next: next}

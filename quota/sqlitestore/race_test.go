@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/headroom-quota/headroom/internal/childtest"
-	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -117,7 +116,7 @@ func TestKilledInMidStreamNothingGrantedIsForgotten(t *testing.T) {
 	if used := used(t, s); used < int64(len(granted)) || used > int64(len(granted)+scaled(5, 50)) {
 		t.Errorf("%d units were granted, the ledger says %d", len(granted), used)
 	}
-	if sound, err := sqlitefile.Answer(context.Background(), s.file.writer.conn, "PRAGMA integrity_check"); err != nil || sound != "ok" {
+	if sound, err := s.file.Writer.One("PRAGMA integrity_check"); err != nil || sound.Text(0) != "ok" {
 		t.Errorf("integrity_check: %v %v", sound, err)
 	}
 }
@@ -139,7 +138,7 @@ func hold(path string, begin func() bool, _ io.Writer) error {
 		return err
 	}
 	defer s.Close()
-	if err := s.file.writer.do("BEGIN IMMEDIATE"); err != nil {
+	if err := s.file.Writer.Begin(); err != nil {
 		return err
 	}
 	begin()

@@ -4,12 +4,13 @@ import (
 	"database/sql/driver"
 	"slices"
 
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Room implements [pagestore.Tx]: what cannot be written is undone.
+// Room implements [pagestore.Tx]. A failed write is rolled back, so there is always room.
 func (t *tx) Room(*quota.Request) error { return nil }
 
 // Charge implements [pagestore.Tx]: a row of the table reservations for each charge.
@@ -21,7 +22,7 @@ func (t *tx) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.No
 	made, l := int64(window.At(t.now)), &r.Labels
 	for i, e := range entries {
 		c := &r.Charges[i]
-		err := t.exec(reservationAdd, e.Ref.(*entry).id, id, secret, made, int64(e.At), t.file.today.of(e.At, c.Zone), e.Units, c.Units,
+		err := t.exec("reservation_add", e.Ref.(*entry).id, id, secret, made, int64(e.At), t.file.today.of(e.At, c.Zone), e.Units, c.Units,
 			e.Page.Generation, l.Method, l.Job, l.Region, l.Class, l.Reason)
 		if err != nil {
 			return err
@@ -32,15 +33,15 @@ func (t *tx) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.No
 
 // Receipt implements [pagestore.Tx].
 func (t *tx) Receipt(upstream, account, id string) (got *pagestore.Receipt, err error) {
-	over := false // the receipt is complete, or too old: those below are older
-	err = t.read(receiptFind, []driver.Value{id, upstream, account}, func(r row) error {
-		nonce := r.blob(2)
+	over := false // the receipt is complete or too old, and the other rows are older
+	err = t.read("receipt_find", []driver.Value{id, upstream, account}, func(r sqlitefile.Row) error {
+		nonce := r.Blob(2)
 		if over || len(nonce) != len(pagestore.Receipt{}.Nonce) {
 			return nil
 		}
-		settled := r.int(7) != 0
+		settled := r.Int(7) != 0
 		switch {
-		case got == nil && window.At(t.now).Sub(window.Instant(r.int(3))) > quota.ReceiptLife:
+		case got == nil && window.At(t.now).Sub(window.Instant(r.Int(3))) > quota.ReceiptLife:
 			over = true
 			return nil
 		case got == nil:
@@ -49,14 +50,14 @@ func (t *tx) Receipt(upstream, account, id string) (got *pagestore.Receipt, err 
 			over = true
 			return nil
 		}
-		got.Released = got.Released && r.int(11) == 0
-		got.Done.Add(quota.Settlement{Back: r.int(8), Left: r.int(9), Charged: r.int(10)})
+		got.Released = got.Released && r.Int(11) == 0
+		got.Done.Add(quota.Settlement{Back: r.Int(8), Left: r.Int(9), Charged: r.Int(10)})
 		got.Taken = append(got.Taken, pagestore.Taken{
-			Ref: r.int(0), Pool: r.text(1), At: window.Instant(r.int(4)), Units: r.int(5), Recorded: r.int(11), Generation: r.int(6),
+			Ref: r.Int(0), Pool: r.Text(1), At: window.Instant(r.Int(4)), Units: r.Int(5), Recorded: r.Int(11), Generation: r.Int(6),
 		})
 		return nil
 	})
-	if got != nil { // the latest row came first
+	if got != nil { // the latest row comes first
 		slices.Reverse(got.Taken)
 	}
 	return got, err
@@ -67,9 +68,9 @@ func (t *tx) Amend(r *pagestore.Receipt) error {
 	for _, c := range r.Taken {
 		calls := int64(1)
 		if c.Recorded == 0 && c.Units > 0 {
-			calls = 0 // released: the call never left
+			calls = 0 // released: the call was not made
 		}
-		if err := t.exec(receiptSettle, c.Ref, c.Recorded, calls, c.Done.Back, c.Done.Left, c.Done.Charged); err != nil {
+		if err := t.exec("receipt_settle", c.Ref, c.Recorded, calls, c.Done.Back, c.Done.Left, c.Done.Charged); err != nil {
 			return err
 		}
 	}

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// day is the day of a pool's calendar that the last charge fell in, which is
-// mostly the next one's.
+// day caches the day of the last charge in a pool's calendar. The next charge usually has the
+// same day.
 type day struct {
 	start, end window.Instant
 	zone       *time.Location
@@ -35,13 +36,13 @@ func (f *file) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, er
 	from, to := spendDays(window.At(t.now), q)
 	sums := fold{sets: make(map[poolDay]int)}
 	zones := make(map[string]*time.Location)
-	err = t.read(spendSum, []driver.Value{q.Upstream, q.Account, from, to}, func(r row) (err error) {
+	err = t.read("spend", []driver.Value{q.Upstream, q.Account, from, to}, func(r sqlitefile.Row) (err error) {
 		one := quota.Spent{
-			Pool: quota.Pool{Upstream: q.Upstream, Account: q.Account, Name: r.text(0)}, Day: r.text(2),
-			Labels: quota.Labels{Method: r.text(3), Job: r.text(4), Region: r.text(5), Class: r.text(6), Reason: r.text(7)},
-			Units:  r.int(8), Calls: r.int(9),
+			Pool: quota.Pool{Upstream: q.Upstream, Account: q.Account, Name: r.Text(0)}, Day: r.Text(2),
+			Labels: quota.Labels{Method: r.Text(3), Job: r.Text(4), Region: r.Text(5), Class: r.Text(6), Reason: r.Text(7)},
+			Units:  r.Int(8), Calls: r.Int(9),
 		}
-		zone := r.text(1)
+		zone := r.Text(1)
 		if zones[zone] == nil {
 			if zones[zone], err = time.LoadLocation(zone); err != nil {
 				return fmt.Errorf("spend of %s: %w", one.Pool, err)
@@ -55,8 +56,8 @@ func (f *file) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, er
 	return sums.all, t.End(err)
 }
 
-// spendDays bounds the days that a query asks for, whatever the zone. Days that
-// are being pruned are not shown: they would be incomplete.
+// spendDays returns the first and the last day of a query in any zone. It leaves out days
+// that are being pruned, because they are incomplete.
 func spendDays(now window.Instant, q quota.SpendQuery) (from, to string) {
 	from, to = quota.DayName(now.Add(-shownFor), nil), "9999-99-99"
 	if !q.Since.IsZero() {
@@ -68,16 +69,16 @@ func spendDays(now window.Instant, q quota.SpendQuery) (from, to string) {
 	return from, to
 }
 
-// fold puts sets of labels beyond the most that are told apart into one.
+// fold merges sets of labels above [quota.MaxSpendLabels] into one.
 type fold struct {
 	all   []quota.Spent
-	sets  map[poolDay]int // told apart so far
-	other map[poolDay]int // where the others are in all
+	sets  map[poolDay]int // number of sets so far
+	other map[poolDay]int // index of the merged set in all
 }
 
 type poolDay struct{ pool, day string }
 
-// add takes sums in the order in which their sets of labels were first seen.
+// add adds sums in the order in which their labels were first used.
 func (f *fold) add(s quota.Spent) {
 	key := poolDay{s.Pool.Name, s.Day}
 	f.sets[key]++
@@ -85,7 +86,7 @@ func (f *fold) add(s quota.Spent) {
 		s.Labels = quota.OtherLabels
 	}
 	switch i, ok := f.other[key]; {
-	case s.Units == 0 && s.Calls == 0: // all of it was released
+	case s.Units == 0 && s.Calls == 0: // all charges were released
 		return
 	case s.Labels != quota.OtherLabels:
 	case ok:

@@ -1,9 +1,9 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
@@ -12,29 +12,28 @@ import (
 	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
-// Options are what [Open] can be told; nil is legal.
+// Options are the options of [Open]; nil is valid.
 type Options struct {
-	// Clock decides; nil is the machine's. Processes that share a file must
-	// share a clock too.
+	// Clock is the clock of all decisions; nil is the system clock. Processes that share
+	// a file must also share a clock.
 	Clock quota.Clock
-	// Families admits pages per key. False refuses them, as a write to disk for
-	// every request of every client is seldom what is wanted: memstore is made
-	// for that.
+	// Families allows pages per key. They write to the disk for every request of every
+	// client. Package memstore is the better place for them.
 	Families bool
-	// Wait is how long a busy file is waited for; zero is 2s. It is cut short for
-	// callers with a deadline: half of what they have left is theirs, to do what is
-	// to be done in an outage.
+	// Wait is the longest time to wait for a busy file; zero is 2s. A caller with a
+	// deadline waits at most half of the time that is left. The rest is for what it does
+	// in an outage.
 	Wait time.Duration
-	// Births remembers the pools outside the file, so that a new file in its place,
-	// or an older copy, is found out; nil trusts the file. It must not be deleted
-	// with the file, and everybody who uses the file needs the same one.
+	// Births remembers the pools outside the file. It detects a new file or an older copy
+	// in its place; nil trusts the file. Do not delete it with the file. All processes
+	// that use the file need the same Births.
 	Births quota.Births
 }
 
-// defaultWait stands inside the bounds that package deadline lists.
+// defaultWait is within the bounds in package deadline.
 const defaultWait = 2 * time.Second
 
-// Store is a [quota.Store] in a file of SQLite. It is safe for concurrent use.
+// Store is a [quota.Store] in a SQLite file. It is safe for concurrent use.
 type Store struct {
 	*pagestore.Store
 	file *file
@@ -42,30 +41,31 @@ type Store struct {
 
 var _ quota.Store = (*Store)(nil)
 
-// Open opens the ledger in the file at path, or makes a new one there; the
-// directory must exist.
+// Open opens the ledger in the file at path. It creates a missing file, but not its
+// directory.
 func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	f := &file{clock: o.Clock, wait: o.Wait, known: make(map[quota.Pool]*entry), readers: make(chan *session, readers)}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f := &file{clock: o.Clock, wait: cmp.Or(o.Wait, defaultWait), known: make(map[quota.Pool]*entry)}
 	if f.clock == nil {
 		f.clock = quota.SystemClock{}
 	}
-	if f.wait == 0 {
-		f.wait = defaultWait
+	var err error
+	f.File, err = files.Open(ctx, path, f.wait, nil)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, sqlitefile.ErrNoName):
+		return nil, quota.BadInput("%v; a ledger that ends with the process is memstore", err)
+	default:
+		return nil, moved(err)
 	}
-	for range readers {
-		f.readers <- nil // opened when it is needed
-	}
-	if err := f.open(ctx, path); err != nil {
-		err = errors.Join(err, f.close())
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, err
-	}
-	engine := &pagestore.Options{Combine: f.wait, Name: f.path}
+	engine := &pagestore.Options{Combine: f.wait, Name: f.Path}
 	if !o.Families {
 		engine.NoFamilies = "this ledger in SQLite keeps no families; keep them in memory, or open it with Families"
 	}
@@ -124,7 +124,7 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Close closes the file. What is under way is finished first.
+// Close closes the file, after the operations that have begun.
 func (s *Store) Close() error {
 	if s == nil || s.file == nil {
 		return nil
@@ -134,140 +134,43 @@ func (s *Store) Close() error {
 	if s.file.births != nil {
 		failed = s.file.births.Keep(context.Background())
 	}
-	return errors.Join(failed, s.file.close())
+	return errors.Join(failed, s.file.Close())
 }
 
-// file is the [pagestore.Backend].
+// file is the [pagestore.Backend]. The leader of the engine's queue owns its writer.
 type file struct {
-	path  string
-	clock quota.Clock
-	wait  time.Duration
+	*sqlitefile.File
+	clock  quota.Clock
+	wait   time.Duration
+	births *storekit.Births // nil trusts the file
 
-	births  *storekit.Births // nil: the file is trusted
-	writer  *session         // of the leader of the engine's queue
-	readers chan *session    // nil: not connected yet
-	files   sqlitefile.Identity
-
-	// what the leader remembers between transactions
+	// The leader keeps these between transactions.
 	known map[quota.Pool]*entry
 	today day
 	prune sweep
 	tx    tx
-}
-
-func (f *file) open(ctx context.Context, path string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	var err error
-	if f.path, err = checkPath(path); err != nil {
-		return err
-	}
-	before, missing := sqlitefile.FileAt(f.path)
-	if err := f.openWriter(ctx); err != nil {
-		return f.fault("open", err)
-	}
-	if f.files, err = sqlitefile.Identify(f.path); err != nil {
-		return err
-	}
-	if missing == nil {
-		return moved(f.files.Was(before))
-	}
-	return nil
-}
-
-// openWriter opens the connection that writes and brings the schema up to date.
-func (f *file) openWriter(ctx context.Context) error {
-	if err := files.Look(ctx, f.path, steps); err != nil {
-		return err
-	}
-	if err := sqlitefile.Create(f.path); err != nil {
-		return err
-	}
-	p := sqlitefile.NewPatience(ctx, f.path, f.wait)
-	defer p.End()
-	err := p.Retry(func() (err error) { // a new file is locked to make it a WAL file
-		f.writer, err = connect(ctx, f.path, sqlitefile.Write)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if err := p.Retry(func() error { return f.writer.do(begin) }); err != nil {
-		return err
-	}
-	if err := migrate(ctx, f.writer.conn); err != nil {
-		return errors.Join(err, f.writer.do(rollback))
-	}
-	return f.writer.do(commit)
-}
-
-func (f *file) close() error {
-	var failed error
-	if f.writer != nil {
-		failed = f.writer.close()
-		f.writer = nil
-	}
-	for range readers {
-		r, open := <-f.readers
-		if !open {
-			return failed // it was closed before
-		}
-		if r != nil {
-			failed = errors.Join(failed, r.close())
-		}
-	}
-	close(f.readers)
-	if failed != nil {
-		return fmt.Errorf("close %s: %w", f.path, failed)
-	}
-	return nil
+	page  []byte // scratch
 }
 
 // Begin implements [pagestore.Backend].
 func (f *file) Begin(ctx context.Context, waited time.Duration) (pagestore.Tx, error) {
-	p := sqlitefile.NewPatience(ctx, f.path, f.wait-waited)
-	defer p.End()
-	if err := p.Retry(f.writer.begin); err != nil {
-		return nil, f.fault("write to", err)
+	if err := f.File.Begin(ctx, f.wait-waited); err != nil {
+		return nil, f.Fault("write to", err)
 	}
-	f.tx = tx{file: f, session: f.writer, now: f.clock.Now()}
+	f.tx = tx{file: f, Session: f.Writer, now: f.clock.Now()}
 	return &f.tx, nil
 }
 
-// View implements [pagestore.Backend]: it sees the file as it was when it began.
+// View implements [pagestore.Backend]. It sees the file as it was when the view began.
 func (f *file) View(ctx context.Context) (pagestore.Tx, error) { return f.view(ctx) }
 
 func (f *file) view(ctx context.Context) (*tx, error) {
-	p := sqlitefile.NewPatience(ctx, f.path, f.wait)
-	defer p.End()
-	var r *session
-	open := true
-	select {
-	case r, open = <-f.readers:
-	case <-p.Wait():
-		return nil, f.fault("read", p.Over(nil))
+	s, err := f.File.View(ctx)
+	if errors.Is(err, sqlitefile.ErrClosed) {
+		err = f.Fault("read", pagestore.ErrClosed)
 	}
-	if !open {
-		return nil, f.fault("read", pagestore.ErrClosed)
-	}
-	err := p.Retry(func() (err error) {
-		if r == nil {
-			if r, err = connect(ctx, f.path, sqlitefile.Read); err != nil {
-				return err
-			}
-		}
-		return r.look()
-	})
 	if err != nil {
-		f.readers <- r
-		if gone := moved(f.files.Check()); gone != nil {
-			return nil, gone
-		}
-		return nil, f.fault("read", err)
+		return nil, moved(err)
 	}
-	return &tx{file: f, session: r, now: f.clock.Now()}, nil
+	return &tx{file: f, Session: s, now: f.clock.Now()}, nil
 }
-
-// fault is an error of the file: what was done, and what to do about it.
-func (f *file) fault(doing string, err error) error { return files.Fault(doing, f.path, err) }

@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"database/sql/driver"
 	"fmt"
 	"math/rand/v2"
@@ -8,35 +9,58 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// tx is a transaction of the writer, which holds the file's write lock, or of a
-// reader.
+// tx is a transaction of a reader, or of the writer, which holds the file's write lock.
 type tx struct {
-	*session
+	*sqlitefile.Session
 	file *file
-	now  time.Time // by the store's clock, read while the lock is held
+	now  time.Time // the store's clock, read while the lock is held
 }
 
-// entry is a pool with what the file remembers beside its page, or a family's member.
+// exec runs a statement.
+func (t *tx) exec(name string, args ...driver.Value) error {
+	_, err := t.Exec(name, args...)
+	return t.file.Fault("write to", err)
+}
+
+// insert runs a statement that adds a row, and returns its number.
+func (t *tx) insert(name string, args ...driver.Value) (int64, error) {
+	id, err := t.Insert(name, args...)
+	return id, t.file.Fault("write to", err)
+}
+
+// read calls each for every row of a query.
+func (t *tx) read(name string, args []driver.Value, each func(sqlitefile.Row) error) error {
+	return t.file.Fault("read", t.Rows(name, args, each))
+}
+
+// one returns the row of a query, or nil if it has none.
+func (t *tx) one(name string, args ...driver.Value) (sqlitefile.Row, error) {
+	r, err := t.One(name, args...)
+	return r, t.file.Fault("read", err)
+}
+
+// entry is a pool or a family's member with the other columns of its rows.
 type entry struct {
 	pagestore.Entry
-	id     int64 // of its birth; 0: none yet
-	pageID int64 // of its page, or of the member; 0: there is none
+	id     int64 // of its birth; 0 if it has none
+	pageID int64 // of its page, or of the member; 0 if it has none
 	born   window.Instant
-	until  window.Instant // something of it may count until then
+	until  window.Instant // its spend may count until then
 	zone   string
-	stamp  int64 // of the page: while it is the row's, so is the page
-	was    state // of the page, as it is stored
+	stamp  int64 // of the page; the page is valid while the row has this stamp
+	was    state // of the stored page
 }
 
 // state tells whether a page was laid out again or re-based.
 type state struct{ generation, revision int64 }
 
-// stored notes the page of a row.
+// stored records the page of a row.
 func (e *entry) stored(p *window.Page) { e.Page, e.was = p, state{p.Generation, p.Revision} }
 
 // Load implements [pagestore.Tx].
@@ -45,30 +69,21 @@ func (t *tx) Load(*pagestore.Scope) error { return nil }
 // Now implements [pagestore.Tx].
 func (t *tx) Now() time.Time { return t.now }
 
-func (t *tx) reads() bool { return t.session != t.file.writer }
+func (t *tx) reads() bool { return t.Session != t.file.Writer }
 
 // End implements [pagestore.Tx].
 func (t *tx) End(err error) error {
-	gone := moved(t.file.files.Check())
 	if t.reads() {
-		_ = t.do(rollback)
-		t.file.readers <- t.session
-		if gone != nil {
-			return gone
-		}
-		return err
+		return cmp.Or(moved(t.file.Release(t.Session)), err)
+	}
+	failed := t.file.End(err)
+	if failed != nil {
+		clear(t.file.known) // they may hold what was not written
 	}
 	if err == nil {
-		err = gone
+		failed = moved(t.file.Fault("write to", failed))
 	}
-	if err == nil {
-		err = t.exec(commit)
-	}
-	if err != nil {
-		clear(t.file.known) // may be of what was not written
-		_ = t.do(rollback)
-	}
-	return err
+	return failed
 }
 
 // Entry implements [pagestore.Tx]: by number if it was found before.
@@ -77,37 +92,37 @@ func (t *tx) Entry(p *quota.Pool, restore bool) (*pagestore.Entry, error) {
 	if e == nil || t.reads() {
 		return t.find(p, restore)
 	}
-	r, err := t.one(pageLoad, e.pageID, e.stamp)
+	r, err := t.one("page_load", e.pageID, e.stamp)
 	if err != nil {
 		return nil, err
 	}
-	if r != nil && r.int(0) != e.stamp {
-		if err := t.unpack(e, r.blob(2)); err != nil {
+	if r != nil && r.Int(0) != e.stamp {
+		if err := t.unpack(e, r.Blob(2)); err != nil {
 			return nil, err
 		}
-		e.stamp = r.int(0)
+		e.stamp = r.Int(0)
 	}
 	if r == nil || e.Page.Born != e.born {
 		return t.find(p, restore)
 	}
-	e.Reason = r.text(1)
+	e.Reason = r.Text(1)
 	return &e.Entry, nil
 }
 
 // find finds a pool by name. It is forgotten if it was born, something of it may
 // still count, and its page is gone or another one.
 func (t *tx) find(p *quota.Pool, restore bool) (*pagestore.Entry, error) {
-	r, err := t.one(pageFind, p.Upstream, p.Account, p.Name)
+	r, err := t.one("page_find", p.Upstream, p.Account, p.Name)
 	if err != nil {
 		return nil, err
 	}
 	e := &entry{
-		id: r.int(0), born: window.Instant(r.int(1)), until: window.Instant(r.int(2)), zone: r.text(3),
-		pageID: r.int(4), stamp: r.int(5),
+		id: r.Int(0), born: window.Instant(r.Int(1)), until: window.Instant(r.Int(2)), zone: r.Text(3),
+		pageID: r.Int(4), stamp: r.Int(5),
 	}
-	e.Pool, e.Reason, e.Ref = *p, r.text(6), e
+	e.Pool, e.Reason, e.Ref = *p, r.Text(6), e
 	if e.pageID != 0 {
-		if err := t.unpack(e, r.blob(7)); err != nil {
+		if err := t.unpack(e, r.Blob(7)); err != nil {
 			return nil, err
 		}
 	}
@@ -123,7 +138,7 @@ func (t *tx) unpack(e *entry, b []byte) error {
 	page := new(window.Page)
 	if err := page.UnmarshalBinary(b); err != nil {
 		return fmt.Errorf("read the page of %s in %s: it is damaged; delete its row from the table pools with sqlite3, "+
-			"then put back what was spent with an adjustment: %w", e.Pool, t.file.path, err)
+			"then put back what was spent with an adjustment: %w", e.Pool, t.file.Path, err)
 	}
 	e.stored(page)
 	return nil
@@ -132,18 +147,18 @@ func (t *tx) unpack(e *entry, b []byte) error {
 // Put implements [pagestore.Tx].
 func (t *tx) Put(of *pagestore.Entry, c *quota.Charge) error {
 	e, page := of.Ref.(*entry), of.Page
-	bytes, err := page.AppendBinary(t.page[:0])
+	bytes, err := page.AppendBinary(t.file.page[:0])
 	if err != nil {
 		return err
 	}
-	t.page = bytes
+	t.file.page = bytes
 	if of.Pool.Name == "" {
 		return t.putMember(e, c, bytes)
 	}
 	if err := t.remember(e, c); err != nil {
 		return err
 	}
-	e.stamp = rand.Int64() | 1 // never 0, which is none
+	e.stamp = rand.Int64() | 1 // never 0, which means no stamp
 	var names driver.Value
 	if c != nil && e.was.revision != page.Revision {
 		names = windowNames(c.Windows)
@@ -151,17 +166,16 @@ func (t *tx) Put(of *pagestore.Entry, c *quota.Charge) error {
 	e.stored(page)
 	values := []driver.Value{page.Revision, int64(page.Latest), int64(page.Blocked), of.Reason, names, usedText(page), e.stamp, bytes}
 	if e.pageID != 0 {
-		return t.exec(pageSave, append(values, e.pageID)...)
+		return t.exec("page_save", append(values, e.pageID)...)
 	}
 	p := &of.Pool
-	e.pageID, err = t.insert(pageAdd, append(values, p.Upstream, p.Account, p.Name, int64(page.Born))...)
+	e.pageID, err = t.insert("page_add", append(values, p.Upstream, p.Account, p.Name, int64(page.Born))...)
 	t.file.known[*p] = e
 	return err
 }
 
-// remember keeps births.counts_until ahead of all that the page counts: by an
-// eighth, so that it is seldom a write. It also keeps by whose days its spend is
-// counted.
+// remember keeps births.counts_until later than all spend of the page: by an eighth, so that
+// it seldom writes. It also keeps the zone of the pool's days.
 func (t *tx) remember(e *entry, c *quota.Charge) error {
 	page, zone := e.Page, e.zone
 	if c != nil {
@@ -173,14 +187,14 @@ func (t *tx) remember(e *entry, c *quota.Charge) error {
 	}
 	e.born, e.until, e.zone = page.Born, expires+(expires-page.Latest)/8, zone
 	if e.id != 0 {
-		return t.exec(birthSave, e.id, e.zone, int64(e.born), int64(e.until))
+		return t.exec("birth_save", e.id, e.zone, int64(e.born), int64(e.until))
 	}
 	var err error
-	e.id, err = t.insert(birthAdd, e.Pool.Upstream, e.Pool.Account, e.Pool.Name, e.zone, int64(e.born), int64(e.until))
+	e.id, err = t.insert("birth_add", e.Pool.Upstream, e.Pool.Account, e.Pool.Name, e.zone, int64(e.born), int64(e.until))
 	return err
 }
 
-// zoneName is how the file names a zone.
+// zoneName returns the name of a zone in the file.
 func zoneName(zone *time.Location) string {
 	if zone == nil || zone == time.UTC {
 		return ""

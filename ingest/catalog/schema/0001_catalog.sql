@@ -2,24 +2,23 @@
 
 PRAGMA application_id = 1215458659; -- 'Hrmc': a catalog of Headroom
 
--- What the index of words was made with: the words of a text depend on tables of
--- Unicode that change from one Go to the next, and a row can be taken out of the
--- index only by the very words that it went in with.
+-- The version of the words in the index. The words of a text depend on tables of Unicode,
+-- which change with Go. The index can remove a row only by the same words that were added.
 CREATE TABLE about (
 	words TEXT NOT NULL
 ) STRICT;
 
 INSERT INTO about (words) VALUES ('');
 
--- Videos, as the upstream described them. The long text comes last, so that what
--- is asked of many rows is read without it.
+-- Videos, as the upstream describes them. The long text comes last, so that reading other
+-- columns of many rows does not read it.
 CREATE TABLE videos (
 	id            INTEGER PRIMARY KEY,
 	video_id      TEXT    NOT NULL UNIQUE,
 	channel_id    TEXT    NOT NULL,
 	published_at  INTEGER NOT NULL,
 	fetched_at    INTEGER NOT NULL,
-	brief         INTEGER NOT NULL, -- 1: the description is cut, what else there is was not told
+	brief         INTEGER NOT NULL, -- 1: the description is cut short, and other columns are missing
 	duration      INTEGER,          -- in seconds; NULL while live or upcoming
 	category      TEXT    NOT NULL,
 	live          TEXT    NOT NULL,
@@ -33,17 +32,17 @@ CREATE TABLE videos (
 
 CREATE INDEX videos_by_age ON videos (fetched_at);
 
--- For which regions a video was fetched.
+-- The regions that a video was fetched for.
 CREATE TABLE sightings (
 	region  TEXT    NOT NULL,
 	video   INTEGER NOT NULL REFERENCES videos (id) ON DELETE CASCADE,
-	seen_at INTEGER NOT NULL, -- the last time
+	seen_at INTEGER NOT NULL, -- the last time it was fetched
 	PRIMARY KEY (region, video)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX sightings_of_video ON sightings (video);
 
--- The latest numbers of a video. NULL is hidden, which is not zero.
+-- The latest numbers of a video. A hidden number is NULL, not zero.
 CREATE TABLE statistics (
 	video      INTEGER PRIMARY KEY REFERENCES videos (id) ON DELETE CASCADE,
 	fetched_at INTEGER NOT NULL,
@@ -61,19 +60,19 @@ CREATE TABLE channels (
 	title        TEXT    NOT NULL,
 	handle       TEXT    NOT NULL,
 	country      TEXT    NOT NULL,
-	uploads      TEXT    NOT NULL, -- the playlist of all that it uploaded
+	uploads      TEXT    NOT NULL, -- the playlist of its uploads
 	description  TEXT    NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX channels_by_age ON channels (fetched_at);
 
--- Of each chart the last complete one, and the one that is being written.
+-- The last complete chart of a region and category, and the one that is being fetched.
 CREATE TABLE charts (
 	id         INTEGER PRIMARY KEY,
 	region     TEXT    NOT NULL,
 	category   TEXT    NOT NULL,
 	complete   INTEGER NOT NULL,
-	fetched_at INTEGER NOT NULL, -- its first page: the rest is younger
+	fetched_at INTEGER NOT NULL, -- when its first page was fetched
 	UNIQUE (region, category, complete)
 ) STRICT;
 
@@ -85,23 +84,23 @@ CREATE TABLE chart_entries (
 	UNIQUE (video, chart)
 ) STRICT, WITHOUT ROWID;
 
--- How far each unit of work has got.
+-- The position of each unit of work.
 CREATE TABLE cursors (
 	job          TEXT    NOT NULL,
 	work         TEXT    NOT NULL,
-	pass         INTEGER NOT NULL, -- passes that are over
-	page         INTEGER NOT NULL, -- pages of this pass that are saved
-	token        TEXT    NOT NULL, -- what the next page is asked for with
-	since        INTEGER NOT NULL, -- where this pass began; 0 is none
-	high         INTEGER NOT NULL, -- the latest that this pass has met; 0 is none
-	mark         INTEGER NOT NULL, -- up to here all is fetched; 0 is never
-	saved_at     INTEGER NOT NULL, -- the last page; 0 is never
-	completed_at INTEGER NOT NULL, -- the last pass; 0 is never
-	resume_at    INTEGER NOT NULL, -- it was deferred until then; 0 is not
+	pass         INTEGER NOT NULL, -- number of passes that ended
+	page         INTEGER NOT NULL, -- number of saved pages in this pass
+	token        TEXT    NOT NULL, -- the token of the next page
+	since        INTEGER NOT NULL, -- where this pass begins; 0 for a pass without a beginning
+	high         INTEGER NOT NULL, -- the latest time in this pass; 0 without a page
+	mark         INTEGER NOT NULL, -- everything up to here is fetched; 0 before the first pass is complete
+	saved_at     INTEGER NOT NULL, -- when its last page was saved; 0 before the first
+	completed_at INTEGER NOT NULL, -- when its last pass was completed; 0 before the first
+	resume_at    INTEGER NOT NULL, -- when deferred work resumes; 0 if it is not deferred
 	PRIMARY KEY (job, work)
 ) STRICT, WITHOUT ROWID;
 
--- Who may write: the highest token that was ever shown.
+-- The highest token of each fence. A process with a lower one may not write.
 CREATE TABLE fences (
 	name  TEXT    PRIMARY KEY,
 	token INTEGER NOT NULL
@@ -110,9 +109,9 @@ CREATE TABLE fences (
 CREATE TABLE runs (
 	id           INTEGER PRIMARY KEY AUTOINCREMENT,
 	job          TEXT    NOT NULL,
-	scheduled_at INTEGER NOT NULL, -- 0: it was not scheduled
+	scheduled_at INTEGER NOT NULL, -- 0 if it was not scheduled
 	started_at   INTEGER NOT NULL,
-	ended_at     INTEGER NOT NULL, -- 0 is not yet
+	ended_at     INTEGER NOT NULL, -- 0 until it ends
 	state        TEXT    NOT NULL,
 	resume_at    INTEGER NOT NULL,
 	error        TEXT    NOT NULL
@@ -138,9 +137,9 @@ CREATE TABLE run_work (
 	PRIMARY KEY (run, work)
 ) STRICT, WITHOUT ROWID;
 
--- The index of words. It holds no text: the words of a row are made from the table
--- videos by functions of the program, and are put in and taken out page by page. With
--- triggers each row would be a savepoint, at each of which FTS5 writes a segment.
+-- The index of words. It holds no text: functions of the program make the words of a row
+-- from the table videos. The program adds and removes them page by page. Triggers would
+-- make each row a savepoint, and FTS5 writes a segment at each savepoint.
 CREATE VIEW video_words (id, title, description, channel, tags) AS
 SELECT id, catalog_words(title), catalog_words(description), catalog_words(channel_title), catalog_tags(tags)
 FROM videos;
@@ -150,11 +149,11 @@ CREATE VIRTUAL TABLE search USING fts5 (
 	content = 'video_words', content_rowid = 'id', tokenize = 'ascii'
 );
 
--- A page is a segment. To merge eight at once, not four, takes a fifth less time.
+-- A page is a segment. Merging eight segments at once, not four, takes a fifth less time.
 INSERT INTO search (search, rank) VALUES ('automerge', 8);
 
--- A plain sqlite3 does not have the functions: it can read all of this, and these keep
--- it from changing videos behind the index's back.
+-- A plain sqlite3 lacks the functions. It can read everything, and these triggers keep it
+-- from changing videos without the index.
 CREATE TRIGGER guard_added BEFORE INSERT ON videos BEGIN SELECT catalog_words(''); END;
 CREATE TRIGGER guard_removed BEFORE DELETE ON videos BEGIN SELECT catalog_words(''); END;
 CREATE TRIGGER guard_changed BEFORE UPDATE OF id, title, description, channel_title, tags ON videos

@@ -1,4 +1,4 @@
--- Which ledger the runs are charged to: its address, and since when.
+-- The address of the ledger that runs are charged to, and since when.
 CREATE TABLE ledger (
 	one     INTEGER PRIMARY KEY CHECK (one = 1),
 	address TEXT    NOT NULL,

@@ -60,8 +60,13 @@ func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
 	b.show(w, r, http.StatusOK, "chart", p)
 }
 
+// charts reads charts.
+type charts interface {
+	Chart(ctx context.Context, region, category string) (catalog.Chart, error)
+}
+
 // load reads the chart from the catalog.
-func (p *chart) load(ctx context.Context, s *state, c *catalog.Catalog, region, category string) error {
+func (p *chart) load(ctx context.Context, s *state, c charts, region, category string) error {
 	all, err := c.Chart(ctx, region, category)
 	if err != nil {
 		return err

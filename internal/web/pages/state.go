@@ -84,8 +84,13 @@ func (s *state) readCatalog(ctx context.Context, src *view.Sources) error {
 // maxRuns bounds the runs of a page: more than one a minute.
 const maxRuns = 2000
 
-// readRuns reads the runs of the last 24 hours.
-func (s *state) readRuns(ctx context.Context, c *catalog.Catalog) error {
+// history reads runs.
+type history interface {
+	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
+}
+
+// readRuns reads the runs that did something within the last 24 hours.
+func (s *state) readRuns(ctx context.Context, c history) error {
 	const page = 100
 	since := s.now.Add(-day - slack)
 	for before := int64(0); len(s.runs) < maxRuns; {

@@ -8,6 +8,7 @@
 package view
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -19,9 +20,20 @@ import (
 // Sources are the ledger, the catalog and the jobs to show.
 type Sources struct {
 	Ledger  *quota.Ledger
-	Catalog *catalog.Catalog
+	Catalog Catalog
 	Runner  *ingest.Runner // says how fresh regions are and when deferred work resumes; it never runs
 	Jobs    []*ingest.Job
+}
+
+// Catalog is the part of a catalog that pages, feeds and metrics read. A [catalog.Catalog]
+// is one.
+type Catalog interface {
+	Cursors(ctx context.Context, job string) ([]catalog.Cursor, error)
+	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
+	Feeds(ctx context.Context) ([]catalog.Feed, error)
+	Chart(ctx context.Context, region, category string) (catalog.Chart, error)
+	Video(ctx context.Context, id string) (catalog.Video, error)
+	Search(ctx context.Context, q catalog.Query) (catalog.Results, error)
 }
 
 // Instant returns a time in UTC for JSON, or nil (null) for the zero time.

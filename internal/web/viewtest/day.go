@@ -60,7 +60,7 @@ func (r *Rig) FetchHostile() {
 	run, err := r.Catalog.Begin(ctx, catalog.Start{Job: "elsewhere"})
 	r.Must(err)
 	for _, p := range []catalog.Page{{Done: true, Region: "GB"}, {Next: "more", Region: "US"}} {
-		p.At, err = r.Catalog.Cursor(ctx, "elsewhere", p.Region)
+		p.Cursor, err = r.Catalog.Cursor(ctx, "elsewhere", p.Region)
 		r.Must(err)
 		p.Chart, p.Units = true, 1
 		p.Videos = []catalog.Video{{

@@ -1,2 +1,0 @@
--- Counts what the connection has changed.
-SELECT total_changes()

@@ -1,2 +1,0 @@
--- Makes the chart that was being fetched the complete one. Args: its row.
-UPDATE charts SET complete = 1 WHERE id = ?1

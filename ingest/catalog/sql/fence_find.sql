@@ -1,2 +1,0 @@
--- Finds the highest token that was shown. Args: name.
-SELECT token FROM fences WHERE name = ?1

@@ -1,2 +1,0 @@
--- Finds what the index of words was made with.
-SELECT words FROM about

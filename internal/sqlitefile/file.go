@@ -1,0 +1,172 @@
+package sqlitefile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// File is an open file, with a session that writes and a few that read.
+type File struct {
+	Path     string
+	Writer   *Session // used by one caller at a time
+	Identity Identity
+
+	kind    *Kind
+	wait    time.Duration
+	readers chan *Session // nil: not connected yet
+}
+
+// Readers is the number of sessions that read.
+const Readers = 4
+
+// ErrClosed says that the file was closed, or is only inspected.
+var ErrClosed = errors.New("it is not open")
+
+// Open opens the file at path. It creates a missing file, and brings the
+// schema up to date. It calls ready, which may be nil, in the same transaction.
+// Wait is the longest time to wait for a busy file.
+func (k *Kind) Open(ctx context.Context, path string, wait time.Duration, ready func(*Session) error) (*File, error) {
+	path, err := k.Path(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{Path: path, kind: k, wait: wait, readers: make(chan *Session, Readers)}
+	for range Readers {
+		f.readers <- nil
+	}
+	before, missing := FileAt(path)
+	if err := f.open(ctx, ready); err != nil {
+		return nil, errors.Join(f.Fault("open", err), f.Close())
+	}
+	if f.Identity, err = Identify(path); err == nil && missing == nil {
+		err = f.Identity.Was(before)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// open opens the session that writes.
+func (f *File) open(ctx context.Context, ready func(*Session) error) error {
+	if err := f.kind.Look(ctx, f.Path); err != nil {
+		return err
+	}
+	if err := Create(f.Path); err != nil {
+		return err
+	}
+	p := NewPatience(ctx, f.Path, f.wait)
+	defer p.End()
+	err := p.Retry(func() (err error) { // a new file is locked while it becomes a WAL file
+		f.Writer, err = f.kind.Connect(ctx, f.Path, Write)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.Retry(f.Writer.Begin); err != nil {
+		return err
+	}
+	f.Writer.Within(ctx)
+	err = f.kind.Migrate(f.Writer.Number, f.Writer.Script)
+	if err == nil && ready != nil {
+		err = ready(f.Writer)
+	}
+	return f.Writer.End(err)
+}
+
+// Inspect calls read with the file at path, which it does not change: see [Untouched].
+func (k *Kind) Inspect(ctx context.Context, path string, wait time.Duration, read func(*File) error) error {
+	path, err := k.Path(path)
+	if err != nil {
+		return err
+	}
+	return Untouched(ctx, path, func(s *Session) error {
+		f := &File{Path: path, kind: k, wait: wait, readers: make(chan *Session, 1)}
+		if err := k.LookAt(s); err != nil {
+			return f.Fault("open", err)
+		}
+		s.statements = k.Statements
+		f.readers <- s
+		return read(f)
+	})
+}
+
+// Begin starts a transaction of the writer. It waits for a busy file.
+func (f *File) Begin(ctx context.Context, wait time.Duration) error {
+	p := NewPatience(ctx, f.Path, wait)
+	defer p.End()
+	return p.Retry(f.Writer.Begin)
+}
+
+// End commits the transaction of the writer. It rolls back if err is not nil, or if the
+// file is not the one that was opened: data in that one would be lost.
+func (f *File) End(err error) error { return f.Writer.End(cmp.Or(err, f.Identity.Check())) }
+
+// View starts a transaction that only reads, in a session that Release takes back.
+func (f *File) View(ctx context.Context) (s *Session, err error) {
+	p := NewPatience(ctx, f.Path, f.wait)
+	defer p.End()
+	open := true
+	select {
+	case s, open = <-f.readers:
+	case <-p.Wait():
+		return nil, f.Fault("read", p.Over(nil))
+	}
+	if !open {
+		return nil, f.Fault("read", ErrClosed)
+	}
+	err = p.Retry(func() (err error) {
+		if s == nil {
+			if err := f.Identity.Check(); err != nil {
+				return err // to connect would make the files again
+			}
+			if s, err = f.kind.Connect(ctx, f.Path, Read); err != nil {
+				return err
+			}
+		}
+		return s.View()
+	})
+	if err != nil {
+		f.readers <- s
+		return nil, f.Fault("read", cmp.Or(f.Identity.Check(), err))
+	}
+	return s, nil
+}
+
+// Release ends a transaction that reads. It returns an error if the file is not the one
+// that was opened.
+func (f *File) Release(s *Session) error {
+	s.Rollback()
+	f.readers <- s
+	return f.Identity.Check()
+}
+
+// Fault is [Kind.Fault] for this file.
+func (f *File) Fault(doing string, err error) error { return f.kind.Fault(doing, f.Path, err) }
+
+// Close closes the file, after the transactions that read. Its writer must be idle.
+func (f *File) Close() error {
+	var failed error
+	if f.Writer != nil {
+		failed = f.Writer.Close()
+		f.Writer = nil
+	}
+	for range cap(f.readers) {
+		s, open := <-f.readers
+		if !open {
+			return failed // it was closed before
+		}
+		if s != nil {
+			failed = errors.Join(failed, s.Close())
+		}
+	}
+	close(f.readers)
+	if failed != nil {
+		return fmt.Errorf("close %s: %w", f.Path, failed)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package sqlitefile
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+)
+
+func TestStatementsAreNamed(t *testing.T) {
+	file := func(text string) fstest.MapFS { return fstest.MapFS{"sql/a.sql": {Data: []byte(text)}} }
+	const two = "-- first returns one. Args:\n-- none.\nSELECT 1;\n\n-- second returns two.\nSELECT 2;\n"
+	all := ReadStatements(file(two))
+	if len(all) != 2 || all["first"] != "-- first returns one. Args:\n-- none.\nSELECT 1" || all["second"] != "-- second returns two.\nSELECT 2" {
+		t.Errorf("got %q", all)
+	}
+	for name, text := range map[string]string{"no name": "SELECT 1;\n", "a name twice": "-- a is one.\nSELECT 1;\n\n-- a is two.\nSELECT 2;\n"} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: it was accepted", name)
+				}
+			}()
+			ReadStatements(file(text))
+		}()
+	}
+}
+
+// A caller that goes away between two statements leaves nothing behind, and the session
+// can be used again.
+func TestSessionRollsBackWhenItsContextEnds(t *testing.T) {
+	k := &Kind{Name: "ledger", Application: 7, Statements: Statements{"sum": "SELECT sum(n), count(absent) FROM a"}}
+	s, err := k.Connect(t.Context(), filepath.Join(t.TempDir(), "a.db"), Write)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Script("CREATE TABLE a (n INTEGER, absent INTEGER) STRICT; INSERT INTO a (n) VALUES (1)"); err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	if err := s.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	s.Within(gone)
+	if _, err := s.Exec("INSERT INTO a (n) VALUES (?1)", 2); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	_, err = s.Exec("INSERT INTO a (n) VALUES (?1)", 3)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+	if again := s.End(err); !errors.Is(again, err) {
+		t.Errorf("End returned %v, want %v", again, err)
+	}
+	if err := s.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	row, err := s.One("sum")
+	if err != nil || row.Int(0) != 1 || row.Int(1) != 0 {
+		t.Errorf("the file holds %v, %v; want what was committed", row, err)
+	}
+	if err := s.End(err); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,2 +1,0 @@
--- Forgets a member. Args: id.
-DELETE FROM members WHERE id = ?1

@@ -1,0 +1,32 @@
+-- reservation_add adds a charge. Args: pool id, id, nonce, made, at, day, units,
+-- reserved, generation, method, job, region, class, reason.
+INSERT INTO reservations (pool_id, id, nonce, made, at, day, units, reserved, calls, generation, method, job, region, class, reason)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?13, ?14);
+
+-- receipt_find returns the charges of an id, the latest first. Args: id, upstream,
+-- account.
+SELECT r.number, b.pool, r.nonce, r.made, r.at, r.reserved, r.generation, r.settled, r.back, r.left_, r.charged, r.units
+FROM reservations AS r JOIN births AS b ON b.id = r.pool_id
+WHERE r.id = ?1 AND b.upstream = ?2 AND b.account = ?3
+ORDER BY r.number DESC;
+
+-- receipt_settle settles a charge. Args: number, units, calls, back, left, charged.
+UPDATE reservations SET units = ?2, calls = ?3, settled = 1, back = ?4, left_ = ?5, charged = ?6 WHERE number = ?1;
+
+-- spend returns the spend of an account's pools, in the order in which each set of labels
+-- was first used. Args: upstream, account, first day, last day.
+SELECT b.pool, b.zone, r.day, r.method, r.job, r.region, r.class, r.reason, sum(r.units), sum(r.calls)
+FROM reservations AS r JOIN births AS b ON b.id = r.pool_id
+WHERE b.upstream = ?1 AND b.account = ?2 AND r.day BETWEEN ?3 AND ?4
+GROUP BY r.pool_id, r.day, r.method, r.job, r.region, r.class, r.reason
+ORDER BY min(r.number);
+
+-- prune_look returns the next charges in the order in which they were written. Args:
+-- after this number, how many at most.
+SELECT number, at FROM reservations WHERE number > ?1 ORDER BY number LIMIT ?2;
+
+-- prune_rows deletes old charges. Args: from number, to number, made before, at before.
+DELETE FROM reservations WHERE number BETWEEN ?1 AND ?2 AND made < ?3 AND at < ?4;
+
+-- prune_lived returns when the last charge before a time was made. Args: time.
+SELECT made FROM reservations WHERE made <= ?1 ORDER BY number DESC LIMIT 1;
