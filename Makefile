@@ -1,4 +1,4 @@
-# `make` prints what there is to do here.
+# `make` lists the targets.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -8,7 +8,7 @@ export CGO_ENABLED := 0
 
 FUZZTIME ?= 30s
 RACE ?= ./quota/...
-# Tests in one goroutine, which take long with -race and have nothing to race with.
+# Tests of a single goroutine. They are slow with -race, and cannot have a race.
 ALONE := ^TestStore/^(model|small|spend)$$|^TestModel|^TestNoZone
 
 .PHONY: help demo test test-browser soak lint fuzz bench bench-redis bench-sqlite bench-catalog bench-serve cover
@@ -16,52 +16,52 @@ ALONE := ^TestStore/^(model|small|spend)$$|^TestModel|^TestNoZone
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: ## the whole program against a simulated upstream; needs no key
+demo: ## run the whole program against a simulated upstream; needs no key
 	go run ./cmd/ingestor demo
 
-test: ## every kind of test, with reduced counts; installs redis-server and python3 if they are missing
+test: ## run all tests with reduced counts; installs redis-server and python3 if missing
 	.ci/need redis-server python3
 	go test ./...
 	cd bench && go test ./...
 	.ci/race -skip '$(ALONE)' $(RACE)
 
-test-browser: ## the pages of ingestor serve in Debian's chromium; leaves pictures of them in artifacts
+test-browser: ## test the pages of ingestor serve in Debian's chromium; saves pictures in artifacts
 	.ci/need chromium
 	mkdir -p artifacts
 	go test -tags browser -run TestBrowser -parallel 8 -artifacts -outputdir artifacts ./internal/web
 
-soak: ## the same tests with full counts: allow an hour
+soak: ## run the same tests with full counts; takes about an hour
 	.ci/need redis-server python3
 	HEADROOM_SOAK=1 go test -count=1 -timeout 3h ./...
 	HEADROOM_SOAK=1 .ci/race -count=1 -timeout 3h $(RACE)
 
-lint: ## gofumpt, go vet, staticcheck and a few more; tidy modules
+lint: ## run gofumpt, go vet, staticcheck and others; check that modules are tidy
 	go mod tidy -diff
 	.ci/tidy-bench -diff
 	go build -C .ci/tools -o ../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	.ci/bin/golangci-lint run ./...
 	cd bench && ../.ci/bin/golangci-lint run ./...
 
-fuzz: ## every fuzz target for FUZZTIME (30s)
+fuzz: ## run every fuzz target for FUZZTIME (default 30s)
 	.ci/fuzz $(FUZZTIME)
 
-bench: ## speed, and what is admitted at worst, beside other limiters
+bench: ## compare speed and worst case with other limiters, in memory
 	cd bench && go run .
 
-bench-redis: ## a ledger in Redis beside redis_rate and a sorted-set log, on one server
+bench-redis: ## compare a ledger in Redis with redis_rate and a sorted-set log
 	.ci/need redis-server
 	cd bench && go run ./redis
 
-bench-sqlite: ## a ledger in SQLite beside a bare UPDATE with the same settings
+bench-sqlite: ## compare a ledger in SQLite with a bare UPDATE
 	cd bench && go run ./sqlite
 
-bench-catalog: ## the catalog beside a bare bulk insert, and its search beside a bare query
+bench-catalog: ## compare the catalog with bare inserts, and its search with a bare query
 	cd bench && go run ./catalog
 
-bench-serve: ## what ingestor serve answers beside a bare handler, over loopback
+bench-serve: ## compare ingestor serve with a bare handler, over loopback
 	cd bench && go run ./serve
 
-cover: ## coverage by package, and coverage.out for go tool cover -html
+cover: ## measure test coverage; writes coverage.out for go tool cover -html
 	.ci/need redis-server python3
 	go test -coverprofile=coverage.out -coverpkg=./... ./...
 	go tool cover -func=coverage.out | tail -1

@@ -235,7 +235,7 @@ func (m *month) meet(name string, by metering) *outcome {
 func (m *month) row(name string, o *outcome) {
 	if m.rows == nil {
 		m.rows = []string{
-			"| | calls refused by the upstream | worst 24 hours | units per day | of the oracle's | searches per day | a runaway's, at most |",
+			"| | calls refused by the upstream | most units in 24 hours | units per day | ratio to the oracle | searches per day | most calls of an endless search |",
 			"|---|---|---|---|---|---|---|",
 		}
 	}

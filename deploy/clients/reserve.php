@@ -1,4 +1,4 @@
-<?php // Reserves a call on a shared ledger before it is made. It needs PHP with curl.
+<?php // Reserves units on a shared ledger before a call. Needs PHP with curl.
 function ask(string $route, array $body): array
 {
     $curl = curl_init((getenv('INGESTOR_URL') ?: 'http://127.0.0.1:8080') . '/v1/' . $route);
@@ -16,10 +16,10 @@ function ask(string $route, array $body): array
 }
 
 [$status, $verdict] = ask('reserve', ['method' => $argv[1], 'job' => 'php']);
-if ($status !== 200) { // 429 and 503: come again; 422: not as it stands
+if ($status !== 200) { // 429 and 503: retry later; 422: change the request
     fwrite(STDERR, "$status: {$verdict['detail']}\n");
     exit(1);
 }
 echo "make the call: {$verdict['used']} of {$verdict['limit']} are used in {$verdict['window']}\n";
-// ask('settle', ['token' => $verdict['token'], 'units' => 2]) if it cost something else,
-// ask('release', ['token' => $verdict['token']]) if it provably never left; else it stands as spent
+// After the call: ask('settle', ['token' => $verdict['token'], 'units' => 2]) if it cost something else,
+// ask('release', ['token' => $verdict['token']]) if it was provably never sent. Otherwise it counts as spent.

@@ -1,4 +1,4 @@
-"""Reserves a call on a shared ledger before it is made. It needs nothing but Python."""
+"""Reserves units on a shared ledger before a call. Needs no packages."""
 import json, os, sys, urllib.error, urllib.request
 
 URL = os.environ.get("INGESTOR_URL", "http://127.0.0.1:8080")
@@ -6,7 +6,7 @@ TOKEN = os.environ["INGESTOR_TOKEN"]
 
 
 def ask(route, **body):
-    """Returns the status and what the ledger says: of POST /v1/reserve, settle or release."""
+    """Sends POST /v1/reserve, settle or release. Returns the status and the JSON of the answer."""
     request = urllib.request.Request(URL + "/v1/" + route, json.dumps(body).encode(), {"Authorization": "Bearer " + TOKEN})
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
@@ -17,8 +17,8 @@ def ask(route, **body):
 
 if __name__ == "__main__":
     status, verdict = ask("reserve", method=sys.argv[1], job="python")
-    if status != 200:  # 429 and 503: come again; 422: not as it stands
+    if status != 200:  # 429 and 503: retry later; 422: change the request
         sys.exit(f"{status}: {verdict['detail']}")
     print(f"make the call: {verdict['used']} of {verdict['limit']} are used in {verdict['window']}")
-    # ask("settle", token=verdict["token"], units=2) if it cost something else,
-    # ask("release", token=verdict["token"]) if it provably never left; else it stands as spent
+    # After the call: ask("settle", token=verdict["token"], units=2) if it cost something else,
+    # ask("release", token=verdict["token"]) if it was provably never sent. Otherwise it counts as spent.
