@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/invopop/jsonschema"
 
+	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
@@ -253,39 +254,35 @@ func readSchema(t *testing.T) map[string]any {
 // faults that an editor should mark.
 func TestBookSchemaJudgesBooks(t *testing.T) {
 	root := readSchema(t)
-	judge := func(file string) error {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+	judge := func(text []byte) error {
 		var doc any
 		if err := yaml.Unmarshal(text, &doc); err != nil {
-			t.Fatalf("%s: %v", file, err)
+			t.Fatalf("%v\n%s", err, text)
 		}
 		return obey(root, root, doc, "")
 	}
-	for _, file := range []string{"../../costs.yaml", "../../ingest/youtube/youtube-2025.yaml", costs + "/builtin/builtin.yaml"} {
-		if err := judge(file); err != nil {
-			t.Errorf("%s: %v", file, err)
+	for _, name := range []string{"builtin", "builtin/youtube-2025"} {
+		text, _ := headroom.Builtin(name)
+		if err := judge(text); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	overlay := `{extends: builtin, upstreams: {a: {methods: {m: 5, n: null, o: {route: [GET /a, GET /b]}}, pools: {p: null, q: {headroom: null}},
   classes: {c: {keep_free: 5}, d: {keep_free: 5%}}}, b: null}, families: {f: {keys: {a: 5, b: null}}}}`
-	var doc any
-	if err := yaml.Unmarshal([]byte(overlay), &doc); err != nil {
-		t.Fatal(err)
+	for _, text := range [][]byte{builtins["builtin.yaml"], []byte(overlay)} {
+		if err := judge(text); err != nil {
+			t.Errorf("%v\n%s", err, text)
+		}
 	}
-	if err := obey(root, root, doc, ""); err != nil {
-		t.Errorf("an overlay: %v", err)
-	}
+	broken := brokenBooks(t)
 	for _, name := range []string{
 		"algorithm-unknown", "cost-negative", "cost-text", "key-unknown", "keep-free-100-percent", "list-where-a-mapping-should-be",
 		"max-keys-zero", "method-charges-nothing", "quota-zero", "quota-enormous", "revision-missing", "route-lower-case-verb",
 		"refusal-means-nothing", "refusal-means-two-things", "refusal-without-status", "refusal-key-unknown",
 		"unpriced-unknown", "window-without-per", "windows-empty", "extends-file", "account-window-of-its-own",
 	} {
-		if err := judge(filepath.Join(costs, name+".yaml")); err == nil {
-			t.Errorf("the schema lets %s pass", name)
+		if text := broken[name]; text == nil || judge(text) == nil {
+			t.Errorf("there is no broken book %s, or the schema lets it pass", name)
 		}
 	}
 }
