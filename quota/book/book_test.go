@@ -2,7 +2,6 @@ package book_test
 
 import (
 	"errors"
-	"flag"
 	"slices"
 	"strings"
 	"testing"
@@ -14,8 +13,6 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files and the schema")
 
 func parse(t *testing.T, text string) *book.Book {
 	t.Helper()

@@ -86,13 +86,13 @@ func TestBrokenBooks(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				got := refused(t, a.Files[i].Data)
-				if diff := cmp.Diff(string(a.Files[i+1].Data), got); diff != "" && !*update {
+				if diff := cmp.Diff(string(a.Files[i+1].Data), got); diff != "" && !*book.Update {
 					t.Errorf("message (-want +got):\n%s", diff)
 				}
 				a.Files[i+1].Data = []byte(got)
 			})
 		}
-		if *update {
+		if *book.Update {
 			if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
 				t.Fatal(err)
 			}

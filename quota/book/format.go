@@ -2,6 +2,7 @@ package book
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,67 @@ func (b *Book) Diff() []byte {
 		t.entries = append(t.entries, d.entries...)
 	}
 	return render(t)
+}
+
+// tree is the book as a tree.
+func (b *Book) tree() *tree {
+	return bookField().print(reflect.ValueOf(b.keys).Elem(), true)
+}
+
+// print makes a tree of a value. It returns nil for one that need not be printed:
+// it is empty, and not always printed.
+func (f *field) print(v reflect.Value, always bool) *tree {
+	if f.form {
+		return v.Addr().Interface().(form).tree()
+	}
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return nil
+		}
+		v, always = v.Elem(), true
+	}
+	t := &tree{kind: isMapping, flow: f.tags.Get("print") != "block"}
+	switch {
+	case f.record != nil:
+		for _, key := range f.record.fields {
+			if value := key.print(v.Field(key.index), false); value != nil {
+				t.add(key.key, value)
+			}
+		}
+	case v.Kind() == reflect.Map:
+		t.flow = f.each.record == nil
+		for _, name := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
+			t.add(name.String(), f.each.print(v.MapIndex(name), true))
+		}
+	case v.Kind() == reflect.Slice:
+		t.kind, t.flow = isList, f.each.record == nil
+		for i := range v.Len() {
+			t.items = append(t.items, f.each.print(v.Index(i), true))
+		}
+		if f.short == "item" && len(t.items) == 1 {
+			return t.items[0]
+		}
+	case v.IsZero() && !always:
+		return nil
+	default:
+		return printScalar(v)
+	}
+	if len(t.entries)+len(t.items) == 0 && !always {
+		return nil
+	}
+	return t
+}
+
+func printScalar(v reflect.Value) *tree {
+	switch {
+	case v.Type() == durationType:
+		return text(brief(time.Duration(v.Int())))
+	case v.CanInt():
+		return number(v.Int())
+	case v.Kind() == reflect.Bool:
+		return &tree{kind: isFlag, text: strconv.FormatBool(v.Bool())}
+	}
+	return text(v.String())
 }
 
 // diff is the overlay that makes one tree of another, or nil if they are equal.
