@@ -16,8 +16,8 @@ const (
 	MaxBlock   = 366 * 24 * time.Hour // the longest time for which a refusal shuts a pool
 )
 
-// Book is a price book, read and checked: what the methods of upstreams cost,
-// and how much there is. It is made by [Parse] and never changes.
+// Book is a checked price book: the prices of upstreams' methods, and the limits.
+// [Parse] makes it, and it never changes.
 type Book struct {
 	Revision  int64
 	Upstreams map[string]*Upstream
@@ -29,7 +29,7 @@ type Book struct {
 	hosts   map[string]*routeTable
 }
 
-// Policy is what to do when the right answer is not known.
+// Policy says how to treat a call when the right answer is not known.
 type Policy string
 
 // The two policies; the zero value means [Refuse].
@@ -40,14 +40,13 @@ const (
 
 // Options are the settings of [Parse].
 type Options struct {
-	// Builtins returns the text of a built-in price book, by the name that
-	// stands behind extends: "builtin" or "builtin/...". The zero value has
-	// none, and a book that extends another is refused.
+	// Builtins returns the text of a built-in price book by its name, "builtin" or
+	// "builtin/...". If Builtins is nil, a book with extends is refused.
 	Builtins func(name string) ([]byte, bool)
 }
 
 // Parse reads a price book and checks it. Errors begin with the name, then the
-// line and column. Nil options are those of zero value.
+// line and column. Nil options are the zero value.
 //
 // It reports the first ten faults, each as an [Error], and how many more there
 // are. The errors match [ErrBadInput].

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Class is a kind of caller. The zero value is an ordinary one.
+// Class is a kind of caller. The zero value is an ordinary caller.
 type Class struct {
-	KeepFree        int64  // units of each window's limit that it leaves free,
-	KeepFreePercent int64  // or that part of the limit in percent, rounded up
-	UseHeadroom     bool   // may draw on the headroom
-	Outage          Policy // overrides the method's; "" leaves it
+	KeepFree        int64  // units of each window's limit that the class leaves free
+	KeepFreePercent int64  // the same as a percentage of the limit, rounded up
+	UseHeadroom     bool   // the class may use the headroom
+	Outage          Policy // replaces the Outage of the method, unless it is ""
 }
 
 // class makes one class.

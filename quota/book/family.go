@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Family is a limit per key: each gets a page of its own on first use.
+// Family is a limit for each key separately, without a list of the keys.
 type Family struct {
 	Name      string
 	Windows   []Window
-	MaxKeys   int                 // pages at most
+	MaxKeys   int                 // keys that are counted separately; further ones share one count
 	Overrides map[string][]Window // limits of single keys
 }
 

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Format prints the book as YAML in one piece: what it extends worked in, short
-// forms and defaults written out, everything in a fixed order. Reading it back
-// gives an equal book.
+// Format prints the book as YAML in one piece, in a fixed order. It includes the
+// extended book, and writes out short forms and defaults. Reading it back gives an
+// equal book.
 func (b *Book) Format() []byte {
 	return render(b.tree())
 }
 
 // Diff prints only what differs from the book that this one extends, as an
-// overlay: reading it back gives an equal book. Of a book that extends none it
-// is what [Book.Format] prints.
+// overlay: reading it back gives an equal book. For a book that extends none, it
+// prints the same as [Book.Format].
 func (b *Book) Diff() []byte {
 	if b.base == nil {
 		return b.Format()
@@ -36,8 +36,8 @@ func (b *Book) tree() *tree {
 	return bookField().print(reflect.ValueOf(b.keys).Elem(), true)
 }
 
-// print makes a tree of a value. It returns nil for one that need not be printed:
-// it is empty, and not always printed.
+// print makes a tree of a value. It returns nil for an empty value, unless it must
+// always be printed.
 func (f *field) print(v reflect.Value, always bool) *tree {
 	if f.form {
 		return v.Addr().Interface().(form).tree()
@@ -93,7 +93,7 @@ func printScalar(v reflect.Value) *tree {
 }
 
 // diff is the overlay that makes one tree of another, or nil if they are equal.
-// What the new one lacks is null in it.
+// Keys that the new tree lacks are null in it.
 func diff(old, made *tree) *tree {
 	if old == nil || old.kind != made.kind {
 		return made
@@ -119,7 +119,7 @@ func diff(old, made *tree) *tree {
 	if len(d.entries) == 0 {
 		return nil
 	}
-	// Of a method, either way of charging replaces the other by itself.
+	// In a method, pool and cost replace charge by themselves, and the reverse.
 	switch o := made.get("outage"); {
 	case o == nil || o.kind != isText:
 	case d.get("charge") != nil && d.get("charge").kind == isMapping && old.get("pool") != nil:

@@ -7,9 +7,9 @@ import (
 )
 
 // The structs of this file are the price book as it is written: a struct for each
-// mapping, a field for each key. Their tags say everything about a key except what
-// it means to a ledger. They drive the reader, the printer, the JSON Schema and
-// the tables of docs/price-book.md. A new key is a field here, and code that uses it.
+// mapping, and a field for each key. Their tags drive the reader, the printer, the
+// JSON Schema and the tables of docs/price-book.md. A new key is a field here, and
+// code elsewhere that uses it. The tags are:
 //
 //	yaml      its name
 //	doc       its meaning, in plain English; 'word' is a word of the price book
@@ -38,10 +38,10 @@ type bookYAML struct {
 
 type upstreamYAML struct {
 	Hosts     []string                `yaml:"hosts" is:"host" noun:"host" example:"maps.example.com|maps.example.com:8443" doc:"Requests to these hosts are metered. Write them in lower case. A port may follow."`
-	Unpriced  Policy                  `yaml:"unpriced" words:"refuse|admit" default:"refuse" doc:"What to do with a call that has no price."`
+	Unpriced  Policy                  `yaml:"unpriced" words:"refuse|admit" default:"refuse" doc:"How to treat a call that has no price."`
 	APIKey    apiKeyYAML              `yaml:"api_key" doc:"Where a request carries the API key."`
 	Resumable string                  `yaml:"resumable" is:"param" example:"upload_id" doc:"The parameter that identifies a resumable upload. A request with this parameter and a Content-Range header is a later chunk, and costs nothing."`
-	Refusals  []refusalYAML           `yaml:"refusals" size:"..64" noun:"refusal" doc:"What the upstream's own refusals mean. The first match counts."`
+	Refusals  []refusalYAML           `yaml:"refusals" size:"..64" noun:"refusal" doc:"The meaning of the upstream's own refusals. The first match counts."`
 	Classes   map[string]*classYAML   `yaml:"classes" names:"wide" noun:"class" doc:"Kinds of callers."`
 	Accounts  map[string]*accountYAML `yaml:"accounts" names:"narrow" noun:"account" doc:"The parties whose calls the upstream counts. Without this key there is one, called 'default'."`
 	Pools     map[string]*poolYAML    `yaml:"pools" names:"narrow" noun:"pool" print:"block" doc:"The allowances."`
@@ -74,12 +74,12 @@ type accountYAML struct {
 }
 
 type accountPoolYAML struct {
-	Quota    int64  `yaml:"quota" range:"1..units" example:"50000" doc:"What the upstream grants this account in a window."`
+	Quota    int64  `yaml:"quota" range:"1..units" example:"50000" doc:"The units that the upstream grants this account in a window."`
 	Headroom *int64 `yaml:"headroom" range:"0..units" example:"1000" doc:"The part of it that ordinary calls leave free."`
 }
 
 type poolYAML struct {
-	Quota    int64        `yaml:"quota" range:"1..units" example:"10000" doc:"What the upstream grants in each window."`
+	Quota    int64        `yaml:"quota" range:"1..units" example:"10000" doc:"The units that the upstream grants in each window."`
 	Headroom *int64       `yaml:"headroom" range:"0..units" assumed:"0" example:"500" doc:"The part that ordinary calls leave free. The limit is quota minus headroom."`
 	Windows  []windowYAML `yaml:"windows" size:"1..windows" noun:"window" required:"give it at least one, such as {per: 24h}" doc:"The limits over time. A call must fit all of them."`
 }
@@ -97,20 +97,20 @@ type windowYAML struct {
 type methodYAML struct {
 	Route  []string         `yaml:"route" is:"route" short:"item" example:"GET /v1/places/{id}" doc:"How the call looks in HTTP. Braces match one segment: '/users/{id}'. Needed only for metering over HTTP."`
 	Pool   string           `yaml:"pool" is:"pool" example:"units" doc:"The pool that the call charges."`
-	Cost   *int64           `yaml:"cost" range:"0..units" example:"5" doc:"What one call costs. 0 is free."`
+	Cost   *int64           `yaml:"cost" range:"0..units" example:"5" doc:"The units that one call costs. 0 is free."`
 	Charge map[string]int64 `yaml:"charge" range:"0..units" size:"1..charges" noun:"pool" example:"{units: 5, searches: 1}" doc:"For a call that charges several pools. It replaces 'pool' and 'cost'."`
-	Outage Policy           `yaml:"outage" words:"refuse|admit" default:"refuse" doc:"What to do while the ledger cannot be reached."`
+	Outage Policy           `yaml:"outage" words:"refuse|admit" default:"refuse" doc:"How to treat the call while the ledger cannot be reached."`
 	Source string           `yaml:"source" is:"phrase" example:"price list of 2026-06" doc:"Where the price comes from."`
 }
 
 type familyYAML struct {
-	Quota   int64               `yaml:"quota" range:"1..units" example:"60" doc:"What one key may spend in a window."`
+	Quota   int64               `yaml:"quota" range:"1..units" example:"60" doc:"The units that one key may spend in a window."`
 	Windows []windowYAML        `yaml:"windows" size:"1..windows" noun:"window" without:"headroom" as:"familyWindow" required:"give it at least one, such as {per: 1m, quota: 60}" doc:"The limits over time. All of them hold."`
 	MaxKeys int64               `yaml:"max_keys" range:"1..10000000" default:"100000" example:"50000" doc:"The number of keys that are counted separately. Further keys share one count."`
 	Keys    map[string]*keyYAML `yaml:"keys" names:"long" noun:"key" short:"quota" doc:"Keys with limits of their own."`
 }
 
 type keyYAML struct {
-	Quota   int64        `yaml:"quota" range:"1..units" example:"6000" doc:"What this key may spend in a window."`
+	Quota   int64        `yaml:"quota" range:"1..units" example:"6000" doc:"The units that this key may spend in a window."`
 	Windows []windowYAML `yaml:"windows" size:"1..windows" noun:"window" without:"headroom" as:"familyWindow" doc:"Windows of its own, instead of the family's."`
 }

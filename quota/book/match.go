@@ -92,7 +92,7 @@ func badHost(host string) string {
 	}
 	if name != host {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || strconv.FormatUint(n, 10) != port {
-			return "has a port that is none; it must be from 1 to 65535"
+			return "has an invalid port; it must be from 1 to 65535"
 		}
 	}
 	if inner, ok := strings.CutPrefix(name, "["); ok {

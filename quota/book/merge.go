@@ -2,13 +2,13 @@ package book
 
 import "maps"
 
-// Laying one book over another happens on trees, before anything is checked:
-// mapping by mapping, the upper one's scalars and lists win, null removes. What
-// comes out is read like a book that had been written in one piece, except that
-// each value still knows the file it stands in.
+// One book is laid over another as a tree, before anything is checked. In each
+// mapping, scalars and lists of the upper book replace those of the lower one, and
+// null removes a key. The result is read like a book in one piece, but each value
+// still knows its file.
 
 // lay lays one mapping over another, which may be nil. The field describes both; it
-// is nil if nobody knows the key. The name is that of an entry.
+// is nil for an unknown key. The name is the key of both.
 func (r *reader) lay(under, over *tree, f *field, name string) *tree {
 	over = f.long(over)
 	if over.kind != isMapping {

@@ -98,7 +98,7 @@ func (r *reader) readRecord(f *field, e *entry, v reflect.Value, s *scope) {
 		r.is(t, isMapping, s.String())
 		return
 	}
-	var meant []string // by keys that nobody knows
+	var meant []string // the keys that misspelt ones were probably meant to be
 	for i := range t.entries {
 		e := &t.entries[i]
 		key := f.child(e.key)

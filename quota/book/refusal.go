@@ -6,24 +6,25 @@ import (
 	"time"
 )
 
-// Refusal reads an upstream's own no: which answers it is for, and what they
-// mean. Of Until, For and Credential one is set.
+// Refusal is a rule for refusals by the upstream itself. An answer matches if it
+// meets all conditions that are set. Exactly one of Until, For and Credential is
+// set, and says what the answer means.
 type Refusal struct {
-	Status []int    // of the answer: one of these
-	Header string   // that it has; "" does not ask
-	Value  string   // of Header; "" asks only that it is there
-	Reason []string // the JSON of its body has a member "reason" that is one of these
-	Body   []string // its body has one of these in it
+	Status []int    // condition: the answer has one of these codes
+	Header string   // condition: the answer has this header
+	Value  string   // condition: Header has this value
+	Reason []string // condition: a member "reason" of the JSON body is one of these
+	Body   []string // condition: the body contains one of these
 
-	Until      string        // the pools are shut until their reset ([UntilReset]), or the time in this header
-	For        time.Duration // or for so long; Retry-After, if it comes, says otherwise
-	Credential bool          // or it is not about quota: the key may not be used
+	Until      string        // blocks the pools until their reset ([UntilReset]), or the time in this header
+	For        time.Duration // blocks the pools this long, unless there is a Retry-After header
+	Credential bool          // the API key is not accepted: no pool is blocked
 }
 
-// UntilReset is the Until of a rule that shuts pools until their reset.
+// UntilReset is the Until of a rule that blocks pools until their reset.
 const UntilReset = "reset"
 
-// refusals makes the rules for an upstream's own no.
+// refusals makes the rules for refusals by the upstream.
 func (r *reader) refusals(all []refusalYAML) []Refusal {
 	var rules []Refusal
 	var given []*refusalYAML
@@ -47,7 +48,7 @@ func (r *reader) refusals(all []refusalYAML) []Refusal {
 	return rules
 }
 
-// means checks that a rule means something, and each of its statuses something more.
+// means checks that a rule has no status twice, and no credential: false.
 func (r *reader) means(d *refusalYAML) bool {
 	for i := range d.Status {
 		if status := &d.Status[i]; r.sound(status) && slices.Contains(d.Status[:i], *status) {
@@ -62,7 +63,7 @@ func (r *reader) means(d *refusalYAML) bool {
 	return true
 }
 
-// covers holds for a rule that takes every answer another one is for.
+// covers reports whether a rule matches every answer that another one matches.
 func (u *Refusal) covers(v *Refusal) bool {
 	if u.Until != "" && u.Until != UntilReset {
 		return false // only where its header is to be read

@@ -29,7 +29,7 @@ func readSchema(t *testing.T) map[string]any {
 	return s
 }
 
-// What the schema says of books: it passes good ones, and catches by itself the
+// The schema passes good books, and catches by itself the
 // faults that an editor should mark.
 func TestBookSchemaJudgesBooks(t *testing.T) {
 	root := readSchema(t)

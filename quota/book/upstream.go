@@ -9,28 +9,28 @@ import (
 type Upstream struct {
 	Name     string
 	Hosts    []string // requests to these are metered
-	Unpriced Policy   // what to do with a call that has no price
-	Key      APIKey   // how a call over HTTP says whose it is
-	// Resumable is the query parameter that names an upload under way: a request
-	// that has it and a Content-Range goes on with one that was charged when it
-	// began. Empty if there are none.
+	Unpriced Policy   // how to treat a call that has no price
+	Key      APIKey   // where a request carries the API key
+	// Resumable is the query parameter that identifies a resumable upload, or "". A
+	// request with this parameter and a Content-Range header is a later chunk of an
+	// upload, which was charged when it began.
 	Resumable string
-	Refusals  []Refusal // what the upstream's own no means; the first that matches
+	Refusals  []Refusal // the first that matches counts
 	Classes   map[string]Class
-	Accounts  []string // those who may spend, sorted; "default" if the book names none
+	Accounts  []string // sorted; only [DefaultAccount] if the book lists none
 	Pools     map[string]*Pool
 	Methods   map[string]*Method
 }
 
-// Suggest returns the method whose name is most like a misspelt one, or "".
+// Suggest returns the name of the method that is most like a misspelt name, or "".
 func (u *Upstream) Suggest(method string) string {
 	return nearest(method, slices.Collect(maps.Keys(u.Methods)))
 }
 
-// APIKey is how a call over HTTP says whose it is.
+// APIKey tells where a request carries the API key.
 type APIKey struct {
-	Header string // that carries the key; "" if the book does not say
-	Query  string // the parameter that would too, and that shows the key to whoever sees the URL
+	Header string // the header that carries the key; "" if the book has none
+	Query  string // the query parameter that could carry it, and would show it in URLs
 }
 
 // upstream makes one upstream and the routes of its methods.

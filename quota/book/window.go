@@ -11,8 +11,8 @@ import (
 // Window is a limit over time on a pool.
 type Window struct {
 	window.Spec
-	Quota    int64 // what the upstream grants
-	Headroom int64 // what ordinary calls leave free of it
+	Quota    int64 // units that the upstream grants
+	Headroom int64 // units of it that ordinary calls leave free
 }
 
 // Limit returns how many units callers of a class may use within the window.
@@ -24,13 +24,13 @@ func (w Window) Limit(c Class) int64 {
 	return limit - c.KeepFree - (limit*c.KeepFreePercent+99)/100
 }
 
-// takes says whether some window is without a quota of its own.
+// takes reports whether some window has no quota of its own.
 func takes(windows []windowYAML) bool {
 	return slices.ContainsFunc(windows, func(w windowYAML) bool { return w.Quota == 0 })
 }
 
-// windows checks the windows of a pool, family or key, and writes out what they
-// leave to defaults. What they return has no quotas yet: limits fills them in.
+// windows checks the windows of a pool, family or key, and fills in their defaults.
+// The windows it returns have no quotas yet: limits adds them.
 func (r *reader) windows(all []windowYAML, label string) (specs []Window, ok bool) {
 	specs, ok = make([]Window, len(all)), true
 	given := map[string]*windowYAML{}
@@ -61,8 +61,8 @@ func (r *reader) windows(all []windowYAML, label string) (specs []Window, ok boo
 	return specs, ok
 }
 
-// limits gives windows a quota and a headroom, those given or their own, and checks
-// what comes out. From are the values that are given, nearest first.
+// limits gives each window its own quota and headroom, or else the given ones, and
+// checks the result. From points to the given values in the book, nearest first.
 func (r *reader) limits(specs []Window, all []windowYAML, quota, headroom int64, label string, from ...any) ([]Window, bool) {
 	if quota > 0 && headroom >= quota {
 		r.fault(r.blame(from...), "headroom %d of %s is not below its quota %d: nothing would be left; lower it", headroom, label, quota)
@@ -91,7 +91,7 @@ func (r *reader) limits(specs []Window, all []windowYAML, quota, headroom int64,
 	return windows, ok
 }
 
-// spec makes what a window counts over, and writes out its defaults.
+// spec makes the window's [window.Spec], and fills in the defaults of both.
 func (d *windowYAML) spec() (window.Spec, error) {
 	s := window.Spec{Algorithm: d.Algorithm, Per: d.Per.duration, Period: d.Per.period, Precision: d.Precision}
 	if d.Lag != nil {
@@ -159,7 +159,7 @@ func (s *span) tree() *tree {
 	return text(brief(s.duration))
 }
 
-// valueOf is what p points to, or 0.
+// valueOf returns the number that p points to, or 0 for nil.
 func valueOf(p *int64) int64 {
 	if p == nil {
 		return 0

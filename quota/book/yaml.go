@@ -20,7 +20,7 @@ const (
 	// maxDepth bounds how deep its YAML is nested.
 	maxDepth = 32
 	// maxOpen bounds it before the parser sees it, which takes minutes and gigabytes
-	// for a book of brackets. What stands in quotes counts too, so it is far higher.
+	// for a book of brackets. Brackets in quotes count too, so it is far higher.
 	maxOpen = 1000
 )
 
