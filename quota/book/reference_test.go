@@ -1,6 +1,7 @@
 package book
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -10,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 const pageFile = "../../docs/price-book.md"
@@ -65,7 +66,7 @@ func TestPriceBookPage(t *testing.T) {
 		if err := os.WriteFile(pageFile, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
-	} else if diff := cmp.Diff(want, string(page)); diff != "" {
+	} else if diff := gocmp.Diff(want, string(page)); diff != "" {
 		t.Errorf("docs/price-book.md is stale: go test ./quota/book -run Page -update (-want +got):\n%s", diff)
 	}
 }
@@ -140,7 +141,7 @@ func (f *field) describe() string {
 	case kind == reflect.Slice && f.short == "item":
 		return f.each.describe() + ", or a list"
 	case kind == reflect.Slice:
-		return "list of " + f.each.describe() + "s"
+		return "list of " + cmp.Or(f.noun, f.each.describe()) + "s"
 	case kind == reflect.Bool && len(f.words) == 0:
 		return "`true` or `false`"
 	case typ.Kind() == reflect.Int64 || typ.Kind() == reflect.Int:
