@@ -2,7 +2,6 @@ package book
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
 )
@@ -17,19 +16,20 @@ const (
 	MaxBlock   = 366 * 24 * time.Hour // the longest time for which a refusal shuts a pool
 )
 
-// Book is a price book, read and checked: what the methods of upstreams cost,
-// and how much there is. It is made by [Parse] and never changes.
+// Book is a checked price book: the prices of upstreams' methods, and the limits.
+// [Parse] makes it, and it never changes.
 type Book struct {
 	Revision  int64
 	Upstreams map[string]*Upstream
 	Families  map[string]*Family
 
-	extends string // the book it is a difference from, or ""
-	base    *Book  // that book
+	keys    *bookYAML // it as the file has it, with short forms and defaults written out
+	extends string    // the book it is a difference from, or ""
+	base    *Book     // that book
 	hosts   map[string]*routeTable
 }
 
-// Policy is what to do when the right answer is not known.
+// Policy says how to treat a call when the right answer is not known.
 type Policy string
 
 // The two policies; the zero value means [Refuse].
@@ -40,14 +40,13 @@ const (
 
 // Options are the settings of [Parse].
 type Options struct {
-	// Builtins returns the text of a built-in price book, by the name that
-	// stands behind extends: "builtin" or "builtin/...". The zero value has
-	// none, and a book that extends another is refused.
+	// Builtins returns the text of a built-in price book by its name, "builtin" or
+	// "builtin/...". If Builtins is nil, a book with extends is refused.
 	Builtins func(name string) ([]byte, bool)
 }
 
 // Parse reads a price book and checks it. Errors begin with the name, then the
-// line and column. Nil options are those of zero value.
+// line and column. Nil options are the zero value.
 //
 // It reports the first ten faults, each as an [Error], and how many more there
 // are. The errors match [ErrBadInput].
@@ -92,7 +91,7 @@ func (l *layers) read(name string, data []byte) (*tree, *Book, error) {
 			return nil, nil, err
 		}
 	}
-	merged := r.merge(under, over)
+	merged := r.lay(under, over.without("extends"), bookField(), "")
 	b := r.book(merged)
 	if err := r.err(); err != nil {
 		return nil, nil, err
@@ -134,50 +133,29 @@ func isBuiltin(name string) bool {
 	return ok && (variant == "" || strings.HasPrefix(variant, "/") && wideName(variant[1:]) == "")
 }
 
-// book reads a whole book. Its result counts only if there were no faults.
+// book makes a book of a tree. Its result counts only if there were no faults.
 func (r *reader) book(t *tree) *Book {
-	b := &Book{Upstreams: map[string]*Upstream{}, Families: map[string]*Family{}, hosts: map[string]*routeTable{}}
-	r.sound(t, "price book", "the price book")
-	switch rev := t.get("revision"); {
-	case rev == nil:
-		r.fault(r.missing(t, "revision", place{r.top, 1, 1}), "revision is missing; write revision: 1, and raise it with every change of a window")
-	case rev.kind != isUnset: // sound has told
-		b.Revision, _ = r.integer(rev, "revision", 1, math.MaxInt32)
-	}
-	hosts := map[string]place{}
-	for _, e := range r.named(t.get("upstreams"), "upstreams", wideName) {
-		u, routes := r.upstream(e)
-		b.Upstreams[e.key] = u
-		for i, h := range r.texts(e.value.get("hosts"), "hosts") {
-			if first, dup := hosts[h.text]; dup {
-				r.fault(r.blame(h.at, first), "host %q is given twice, the other time at %s; keep one", h.text, r.other(h.at, first))
+	d := r.decode(t)
+	b := &Book{Revision: d.Revision, Upstreams: map[string]*Upstream{}, Families: map[string]*Family{}, keys: d, hosts: map[string]*routeTable{}}
+	hosts := map[string]*string{}
+	for _, name := range r.names(&d.Upstreams) {
+		u, routes := r.upstream(name, d.Upstreams[name])
+		b.Upstreams[name] = u
+		for i := range u.Hosts {
+			host := &u.Hosts[i]
+			if !r.sound(host) {
+				continue
 			}
-			hosts[h.text] = h.at
-			if i < len(u.Hosts) {
-				b.hosts[u.Hosts[i]] = routes
+			if before, dup := hosts[*host]; dup {
+				at, other := r.twice(host, before)
+				r.fault(at, "host %q is given twice, the other time at %s; keep one", *host, other)
 			}
+			hosts[*host] = host
+			b.hosts[*host] = routes
 		}
 	}
-	for _, e := range r.named(t.get("families"), "families", wideName) {
-		b.Families[e.key] = r.family(e)
+	for _, name := range r.names(&d.Families) {
+		b.Families[name] = r.family(name, d.Families[name])
 	}
 	return b
-}
-
-// tree is the book as a tree. Whatever may have been left out is there, except
-// what is empty.
-func (b *Book) tree() *tree {
-	t := &tree{kind: isMapping}
-	t.add("revision", number(b.Revision))
-	upstreams := &tree{kind: isMapping}
-	for _, name := range sorted(b.Upstreams) {
-		upstreams.add(name, b.Upstreams[name].tree())
-	}
-	t.addFull("upstreams", upstreams)
-	families := &tree{kind: isMapping}
-	for _, name := range sorted(b.Families) {
-		families.add(name, b.Families[name].tree())
-	}
-	t.addFull("families", families)
-	return t
 }

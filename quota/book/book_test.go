@@ -2,9 +2,6 @@ package book_test
 
 import (
 	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,17 +13,6 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files and the schema")
-
-const costs = "../../testdata/costs"
-
-// small has the built-in books that the broken ones in testdata extend.
-func small(name string) ([]byte, bool) {
-	name = strings.TrimPrefix(name, "builtin/")
-	text, err := os.ReadFile(filepath.Join(costs, "builtin", name+".yaml"))
-	return text, err == nil
-}
 
 func parse(t *testing.T, text string) *book.Book {
 	t.Helper()
@@ -44,48 +30,6 @@ func sameBook(a, b *book.Book) string {
 		cmp.Comparer(func(a, b *time.Location) bool {
 			return a == b || a != nil && b != nil && a.String() == b.String()
 		}))
-}
-
-// Every broken book is named after its fault and refused with the message beside
-// it, which names the file that the fault stands in.
-func TestBrokenBooks(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(costs, "*.yaml"))
-	if err != nil || len(files) < 40 {
-		t.Fatalf("%d broken books: %v", len(files), err)
-	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
-		t.Run(name, func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := book.Parse("costs.yaml", text, &book.Options{Builtins: small})
-			if err == nil || b != nil {
-				t.Fatalf("accepted:\n%s", text)
-			}
-			var fault *book.Error
-			if !errors.Is(err, book.ErrBadInput) || !errors.As(err, &fault) {
-				t.Errorf("%v is no ErrBadInput or no book.Error", err)
-			} else if fault.Line < 1 || fault.Column < 1 || fault.File == "" || fault.Message == "" {
-				t.Errorf("%+v lacks its place", fault)
-			}
-			golden := filepath.Join(costs, name+".golden")
-			got := err.Error() + "\n"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("message (-want +got):\n%s", diff)
-			}
-		})
-	}
 }
 
 func TestBookDefaults(t *testing.T) {
@@ -246,30 +190,4 @@ func TestBookSize(t *testing.T) {
 	if _, err := book.Parse("costs.yaml", []byte("\ufeffrevision: 1\r\nupstreams: {}\r\n"), nil); err != nil {
 		t.Errorf("a book with a byte order mark and DOS line ends: %v", err)
 	}
-}
-
-func FuzzParse(f *testing.F) {
-	files, _ := filepath.Glob(filepath.Join(costs, "*.yaml"))
-	more, _ := filepath.Glob(filepath.Join(costs, "builtin", "*.yaml"))
-	for _, file := range append(files, more...) {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(text)
-	}
-	f.Add([]byte(`{revision: 1, upstreams: {a: {hosts: ["[::1]:80"], pools: {u: {quota: 5, windows: [{per: 1h, quota: 3}]}}, methods: {m: {route: "GET /{a}:b", cost: 1, source: "é\u00a0"}}}}, families: {f: {quota: 1, windows: [{per: 1s}], keys: {'"': 5}}}}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if len(text) > 1<<13 {
-			return // the parser below us is slow on text without end
-		}
-		b, err := book.Parse("costs.yaml", text, &book.Options{Builtins: small})
-		if err != nil {
-			if !errors.Is(err, book.ErrBadInput) || b != nil {
-				t.Errorf("error %v with book %v", err, b)
-			}
-			return
-		}
-		roundTrip(t, b)
-	})
 }

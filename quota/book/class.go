@@ -1,73 +1,72 @@
 package book
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
-
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Class is a kind of caller. The zero value is an ordinary one.
+// Class is a kind of caller. The zero value is an ordinary caller.
 type Class struct {
-	KeepFree        int64  // units of each window's limit that it leaves free,
-	KeepFreePercent int64  // or that part of the limit in percent, rounded up
-	UseHeadroom     bool   // may draw on the headroom
-	Outage          Policy // overrides the method's; "" leaves it
+	KeepFree        int64  // units of each window's limit that the class leaves free
+	KeepFreePercent int64  // the same as a percentage of the limit, rounded up
+	UseHeadroom     bool   // the class may use the headroom
+	Outage          Policy // replaces the Outage of the method, unless it is ""
 }
 
-// class reads one class.
-func (r *reader) class(e entry) Class {
-	var c Class
-	t := e.value
-	if !r.sound(t, "class", fmt.Sprintf("class %q", e.key)) {
-		return c
+// class makes one class.
+func (r *reader) class(name string, d *classYAML) Class {
+	c := Class{KeepFree: d.KeepFree.units, KeepFreePercent: d.KeepFree.percent, UseHeadroom: d.UseHeadroom, Outage: d.Outage}
+	if c.UseHeadroom && c.KeepFree+c.KeepFreePercent > 0 {
+		r.fault(r.blame(&d.UseHeadroom, &d.KeepFree), "class %q cannot both keep units free and use the headroom; choose one", name)
 	}
-	if k := t.get("keep_free"); k != nil {
-		if percent, ok := strings.CutSuffix(k.text, "%"); ok && k.kind == isText {
-			c.KeepFreePercent, _ = r.integer(&tree{kind: isNumber, at: k.at, text: percent}, "keep_free in percent", 0, 99)
-		} else {
-			c.KeepFree, _ = r.integer(k, "keep_free", 0, window.MaxUnits)
-		}
-	}
-	if h := t.get("use_headroom"); h != nil && r.is(h, isFlag, "use_headroom") {
-		c.UseHeadroom = h.text == "true"
-		if c.UseHeadroom && (c.KeepFree > 0 || c.KeepFreePercent > 0) {
-			r.fault(r.blame(h.at, t.get("keep_free").at), "class %q cannot both keep units free and use the headroom; choose one", e.key)
-		}
-	}
-	c.Outage = r.policy(t.get("outage"), "outage", "")
 	return c
 }
 
-// leavesSome checks that a class leaves itself at least a unit of every window.
-func (r *reader) leavesSome(u *Upstream, e entry, pools *tree) {
-	c := u.Classes[e.key]
-	if c.KeepFree == 0 && c.KeepFreePercent == 0 {
-		return
-	}
-	keep := e.value.get("keep_free")
-	for _, p := range pools.keys() {
-		a := u.Pools[p]
-		if a == nil {
-			continue
-		}
-		w, ok := tightest(u.Accounts, a, c)
-		if !ok || w.Limit(c) >= 1 {
-			continue
-		}
-		r.fault(r.blame(append([]place{keep.at}, grantPlaces(pools.get(p))...)...),
-			"class %q keeps %s free of every window, but window %s of pool %q has a limit of %d: nothing would be left; lower keep_free%s",
-			e.key, keep.text, w.Spec, p, w.Limit(Class{}), orPercent(c))
+// share is a number of units, or a part in percent.
+type share struct{ units, percent int64 }
+
+func (s *share) read(r *reader, f *field, t *tree) {
+	if percent, ok := strings.CutSuffix(t.text, "%"); ok && t.kind == isText {
+		s.percent, _ = r.integer(&tree{kind: isNumber, at: t.at, text: percent}, f.key+" in percent", 0, 99)
+	} else {
+		s.units, _ = r.integer(t, f.key, f.least, f.most)
 	}
 }
 
-func orPercent(c Class) string {
-	if c.KeepFreePercent == 0 {
-		return " or write it in percent"
+func (s *share) tree() *tree {
+	switch {
+	case s.units > 0:
+		return number(s.units)
+	case s.percent > 0:
+		return text(strconv.FormatInt(s.percent, 10) + "%")
 	}
-	return ""
+	return nil
+}
+
+// leavesSome checks that a class leaves itself at least a unit of every window.
+func (r *reader) leavesSome(u *Upstream, class string, d *upstreamYAML) {
+	c := u.Classes[class]
+	if c.KeepFree == 0 && c.KeepFreePercent == 0 {
+		return
+	}
+	keep := &d.Classes[class].KeepFree
+	for _, pool := range r.names(&d.Pools) {
+		if u.Pools[pool] == nil {
+			continue
+		}
+		w, ok := tightest(u.Accounts, u.Pools[pool], c)
+		if !ok || w.Limit(c) >= 1 {
+			continue
+		}
+		p, orElse := d.Pools[pool], ""
+		if c.KeepFree > 0 {
+			orElse = " or write it in percent"
+		}
+		r.fault(r.blame(keep, &p.Quota, &p.Headroom, &p.Windows),
+			"class %q keeps %s free of every window, but window %s of pool %q has a limit of %d: nothing would be left; lower keep_free%s",
+			class, r.written(keep).text, w.Spec, pool, w.Limit(Class{}), orElse)
+	}
 }
 
 // tightest is the window with the lowest limit for a class, whatever account.
@@ -82,21 +81,4 @@ func tightest(accounts []string, a *Pool, c Class) (Window, bool) {
 		}
 	}
 	return tight, limit < math.MaxInt64
-}
-
-func (c Class) tree() *tree {
-	t := &tree{kind: isMapping, flow: true}
-	switch {
-	case c.KeepFree > 0:
-		t.add("keep_free", number(c.KeepFree))
-	case c.KeepFreePercent > 0:
-		t.add("keep_free", text(strconv.FormatInt(c.KeepFreePercent, 10)+"%"))
-	}
-	if c.UseHeadroom {
-		t.add("use_headroom", &tree{kind: isFlag, text: "true"})
-	}
-	if c.Outage != "" {
-		t.add("outage", text(string(c.Outage)))
-	}
-	return t
 }

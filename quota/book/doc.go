@@ -5,8 +5,8 @@
 // A call charges one pool or several. A [Pool] has one [Window] or several, each
 // with a quota and a headroom that ordinary calls leave free. A [Class] of callers
 // may leave more free, or draw on the headroom. A [Family] limits each key by
-// itself. [Book.Match] finds the [Method] that an HTTP request calls, and a
-// [Refusal] tells what an answer of the upstream means.
+// itself. [Book.Match] finds the [Method] that an HTTP request calls. A [Refusal]
+// gives the meaning of a refusal by the upstream.
 //
 // [Parse] reads a book and checks all of it. It reports every fault, with file,
 // line and column, as an [Error]. A book may extend a built-in one, and then says

@@ -84,7 +84,8 @@ const maxFaults = 10
 
 // reader reads one price book and collects its faults.
 type reader struct {
-	top    *source // the book itself, as opposed to those it extends
+	top    *source        // the book itself, as opposed to those it extends
+	found  map[any]*entry // what pointers to the values of the book's structs stand for
 	faults []*Error
 }
 
@@ -96,23 +97,29 @@ func (r *reader) fault(at place, format string, args ...any) {
 	r.faults = append(r.faults, e)
 }
 
-// blame picks, among places that contradict each other, one in the book itself:
-// what it extends was right before.
-func (r *reader) blame(places ...place) place {
-	for _, p := range places {
-		if p.in == r.top {
-			return p
+// blame picks the place to blame among values that contradict each other: one in
+// the book itself, because what it extends was right before.
+func (r *reader) blame(values ...any) place {
+	var first *tree
+	for _, x := range values {
+		switch t := r.written(x); {
+		case t == nil:
+		case t.at.in == r.top:
+			return t.at
+		case first == nil:
+			first = t
 		}
 	}
-	return places[0]
+	return first.at
 }
 
-// other is the one of two places that blame does not pick.
-func (r *reader) other(a, b place) place {
-	if r.blame(a, b) == a {
-		return b
+// twice is where to say that a value was given before, and the place to name.
+func (r *reader) twice(x, before any) (at, other place) {
+	at, other = r.blame(x, before), r.place(before)
+	if at == other {
+		other = r.place(x)
 	}
-	return a
+	return at, other
 }
 
 // err is all the faults, in the order in which they stand in the files.

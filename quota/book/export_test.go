@@ -1,7 +1,9 @@
 package book
 
-// Keys are the keys that the price book knows, by what they belong to.
-var Keys = bookKeys
+import "flag"
+
+// Update is set by go test -update.
+var Update = flag.Bool("update", false, "rewrite golden files, the schema and the reference of keys")
 
 // Rebase returns a book as if it had been written as an overlay of another.
 func Rebase(b, base *Book, name string) *Book {

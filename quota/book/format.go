@@ -2,15 +2,16 @@ package book
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Format prints the book as YAML in one piece: what it extends worked in, short
-// forms and defaults written out, everything in a fixed order. Reading it back
-// gives an equal book.
+// Format prints the book as YAML in one piece, in a fixed order. It includes the
+// extended book, and writes out short forms and defaults. Reading it back gives an
+// equal book.
 func (b *Book) Format() []byte {
 	if b == nil {
 		b = &Book{}
@@ -19,8 +20,8 @@ func (b *Book) Format() []byte {
 }
 
 // Diff prints only what differs from the book that this one extends, as an
-// overlay: reading it back gives an equal book. Of a book that extends none it
-// is what [Book.Format] prints.
+// overlay: reading it back gives an equal book. For a book that extends none, it
+// prints the same as [Book.Format].
 func (b *Book) Diff() []byte {
 	if b == nil || b.base == nil {
 		return b.Format()
@@ -33,8 +34,69 @@ func (b *Book) Diff() []byte {
 	return render(t)
 }
 
+// tree is the book as a tree.
+func (b *Book) tree() *tree {
+	return bookField().print(reflect.ValueOf(b.keys).Elem(), true)
+}
+
+// print makes a tree of a value. It returns nil for an empty value, unless it must
+// always be printed.
+func (f *field) print(v reflect.Value, always bool) *tree {
+	if f.form {
+		return v.Addr().Interface().(form).tree()
+	}
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return nil
+		}
+		v, always = v.Elem(), true
+	}
+	t := &tree{kind: isMapping, flow: f.tags.Get("print") != "block"}
+	switch {
+	case f.record != nil:
+		for _, key := range f.record.fields {
+			if value := key.print(v.Field(key.index), false); value != nil {
+				t.add(key.key, value)
+			}
+		}
+	case v.Kind() == reflect.Map:
+		t.flow = f.each.record == nil
+		for _, name := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
+			t.add(name.String(), f.each.print(v.MapIndex(name), true))
+		}
+	case v.Kind() == reflect.Slice:
+		t.kind, t.flow = isList, f.each.record == nil
+		for i := range v.Len() {
+			t.items = append(t.items, f.each.print(v.Index(i), true))
+		}
+		if f.short == "item" && len(t.items) == 1 {
+			return t.items[0]
+		}
+	case v.IsZero() && !always:
+		return nil
+	default:
+		return printScalar(v)
+	}
+	if len(t.entries)+len(t.items) == 0 && !always {
+		return nil
+	}
+	return t
+}
+
+func printScalar(v reflect.Value) *tree {
+	switch {
+	case v.Type() == durationType:
+		return text(brief(time.Duration(v.Int())))
+	case v.CanInt():
+		return number(v.Int())
+	case v.Kind() == reflect.Bool:
+		return &tree{kind: isFlag, text: strconv.FormatBool(v.Bool())}
+	}
+	return text(v.String())
+}
+
 // diff is the overlay that makes one tree of another, or nil if they are equal.
-// What the new one lacks is null in it.
+// Keys that the new tree lacks are null in it.
 func diff(old, made *tree) *tree {
 	if old == nil || old.kind != made.kind {
 		return made
@@ -60,7 +122,7 @@ func diff(old, made *tree) *tree {
 	if len(d.entries) == 0 {
 		return nil
 	}
-	// Of a method, either way of charging replaces the other by itself.
+	// In a method, pool and cost replace charge by themselves, and the reverse.
 	switch o := made.get("outage"); {
 	case o == nil || o.kind != isText:
 	case d.get("charge") != nil && d.get("charge").kind == isMapping && old.get("pool") != nil:

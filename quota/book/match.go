@@ -95,7 +95,7 @@ func badHost(host string) string {
 	}
 	if name != host {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || strconv.FormatUint(n, 10) != port {
-			return "has a port that is none; it must be from 1 to 65535"
+			return "has an invalid port; it must be from 1 to 65535"
 		}
 	}
 	if inner, ok := strings.CutPrefix(name, "["); ok {
@@ -109,12 +109,7 @@ func badHost(host string) string {
 		return ""
 	}
 	for _, label := range strings.Split(name, ".") {
-		ok := label != "" && len(label) <= 63 && label[0] != '-' && label[len(label)-1] != '-'
-		for i := 0; i < len(label); i++ {
-			c := label[i]
-			ok = ok && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_')
-		}
-		if !ok {
+		if label == "" || len(label) > 63 || strings.Trim(label, "-") != label || strings.Trim(label, lower+digits+"-_") != "" {
 			return "is not the name of a host; letters, digits, dots and dashes, with a port behind a colon"
 		}
 	}
@@ -135,7 +130,8 @@ type segment struct {
 	method  *Method             // of a route that ends here
 }
 
-func (t *routeTable) add(r Route, m *Method) {
+// segment returns the place where a route ends.
+func (t *routeTable) segment(r Route) *segment {
 	if t.verbs == nil {
 		t.verbs = map[string]*segment{}
 	}
@@ -147,7 +143,7 @@ func (t *routeTable) add(r Route, m *Method) {
 	for _, part := range strings.Split(r.Path[1:], "/") {
 		s = s.child(part)
 	}
-	s.method = m
+	return s
 }
 
 // child returns the place behind a segment of a template.
@@ -208,11 +204,8 @@ func isName(part string) bool {
 	for i := 0; i < len(part); i++ {
 		c := part[i]
 		if c == '%' {
-			if i+2 >= len(part) || !isHex(part[i+1]) || !isHex(part[i+2]) {
-				return false
-			}
-			c = unhex(part[i+1])<<4 | unhex(part[i+2])
-			if c == '/' || c == '\\' || c == '%' || c < ' ' {
+			b, err := strconv.ParseUint(part[i+1:min(i+3, len(part))], 16, 8)
+			if c = byte(b); err != nil || i+2 >= len(part) || c == '/' || c == '\\' || c == '%' || c < ' ' {
 				return false
 			}
 			i += 2
@@ -222,17 +215,6 @@ func isName(part string) bool {
 		dots = dots && c == '.'
 	}
 	return !dots
-}
-
-func isHex(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
-}
-
-func unhex(c byte) byte {
-	if c <= '9' {
-		return c - '0'
-	}
-	return c&^0x20 - 'A' + 10
 }
 
 // isPathByte holds for what may stand unescaped in a segment, by RFC 3986.

@@ -8,7 +8,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// A row is an overlay over testdata/costs/builtin/builtin.yaml and what it
+// A row is an overlay over builtin.yaml in testdata/costs/builtin.txtar and what it
 // changes there.
 func TestBookOverlay(t *testing.T) {
 	base := parse(t, "extends: builtin")

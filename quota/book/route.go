@@ -15,39 +15,27 @@ type Route struct {
 // String is how the price book writes it: "GET /youtube/v3/captions/{id}".
 func (r Route) String() string { return r.Verb + " " + r.Path }
 
-// shape is the route without the names in its braces: two routes of one shape
-// are the same.
-func (r Route) shape() string {
-	var s strings.Builder
-	s.WriteString(r.Verb)
-	s.WriteByte(' ')
-	in := false
-	for _, c := range r.Path {
-		if in = in && c != '}'; !in {
-			s.WriteRune(c)
+// routes makes the routes of a method. Given has those of the upstream so far,
+// by where they end: two that differ in the names in their braces end in one place.
+func (r *reader) routes(m *Method, d *methodYAML, table *routeTable, given map[*segment]*string) {
+	for i := range d.Route {
+		text := &d.Route[i]
+		if !r.sound(text) {
+			continue
 		}
-		in = in || c == '{'
-	}
-	return s.String()
-}
-
-// routes reads how a method looks in HTTP.
-func (r *reader) routes(e entry, m *Method, table *routeTable, given map[string]place) {
-	for _, t := range r.texts(e.value.get("route"), "route") {
-		route, why := parseRoute(t.text)
+		route, why := parseRoute(*text)
 		if why != "" {
-			r.fault(t.at, "route %q of method %q %s", t.text, e.key, why)
+			r.fault(r.place(text), "route %q of method %q %s", *text, m.Name, why)
 			continue
 		}
 		m.Routes = append(m.Routes, route)
-		shape := route.shape()
-		if first, dup := given[shape]; dup {
-			r.fault(r.blame(t.at, first), "route %q of method %q is given twice, the other time at %s; a request can have one price only",
-				t.text, e.key, r.other(t.at, first))
+		end := table.segment(route)
+		if before, dup := given[end]; dup {
+			at, other := r.twice(text, before)
+			r.fault(at, "route %q of method %q is given twice, the other time at %s; a request can have one price only", *text, m.Name, other)
 			continue
 		}
-		given[shape] = t.at
-		table.add(route, m)
+		given[end], end.method = text, m
 	}
 }
 

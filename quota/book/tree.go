@@ -1,7 +1,6 @@
 package book
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 )
@@ -30,6 +29,9 @@ type tree struct {
 
 	gone map[string]place // entries that an overlay removed, and where it did
 	flow bool             // printed on one line
+
+	faulty bool // it has a fault, or something in it
+	lost   bool // a mapping with a key that nobody can read: its keys say too little
 }
 
 // entry is a key of a mapping with its value.
@@ -71,23 +73,6 @@ func (t *tree) keys() []string {
 	return keys
 }
 
-// members returns the entries behind a key.
-func (t *tree) members(key string) []entry {
-	if m := t.get(key); m != nil {
-		return m.entries
-	}
-	return nil
-}
-
-// put adds an entry or replaces it.
-func (t *tree) put(key string, at place, value *tree) {
-	if e := t.entry(key); e != nil {
-		e.at, e.value = at, value
-		return
-	}
-	t.entries = append(t.entries, entry{key, at, value})
-}
-
 // without returns a mapping that lacks some keys; t stays as it is.
 func (t *tree) without(keys ...string) *tree {
 	c := *t
@@ -99,23 +84,6 @@ func (t *tree) add(key string, value *tree) {
 	t.entries = append(t.entries, entry{key: key, value: value})
 }
 
-// addFull adds a value unless it is empty.
-func (t *tree) addFull(key string, value *tree) {
-	if len(value.entries)+len(value.items) > 0 {
-		t.add(key, value)
-	}
-}
-
 func text(s string) *tree { return &tree{kind: isText, text: s} }
 
 func number(n int64) *tree { return &tree{kind: isNumber, text: strconv.FormatInt(n, 10)} }
-
-func texts(all []string) *tree {
-	t := &tree{kind: isList, flow: true}
-	for _, s := range all {
-		t.items = append(t.items, text(s))
-	}
-	return t
-}
-
-func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

@@ -8,8 +8,8 @@ import (
 
 // list writes words as people do: a, b or c.
 func list(words []string, last string) string {
-	if len(words) == 1 {
-		return words[0]
+	if len(words) < 2 {
+		return strings.Join(words, "")
 	}
 	n := len(words) - 1
 	return strings.Join(words[:n], ", ") + " " + last + " " + words[n]

@@ -20,7 +20,7 @@ const (
 	// maxDepth bounds how deep its YAML is nested.
 	maxDepth = 32
 	// maxOpen bounds it before the parser sees it, which takes minutes and gigabytes
-	// for a book of brackets. What stands in quotes counts too, so it is far higher.
+	// for a book of brackets. Brackets in quotes count too, so it is far higher.
 	maxOpen = 1000
 )
 
@@ -32,12 +32,12 @@ func (r *reader) parse(data []byte) (t *tree) {
 		r.fault(top, "a price book may have at most %d bytes, this has %d", maxBook, len(data))
 		return nil
 	}
-	if at, bad := r.badByte(data); bad {
-		r.fault(at, "not text: a price book is UTF-8 without control characters")
+	if i := badByte(data); i >= 0 {
+		r.fault(r.offset(data, i), "not text: a price book is UTF-8 without control characters")
 		return nil
 	}
-	if at, deep := r.tooDeep(data); deep {
-		r.fault(at, "nested deeper than a price book ever is")
+	if i := tooDeep(data); i >= 0 {
+		r.fault(r.offset(data, i), "nested deeper than a price book ever is")
 		return nil
 	}
 	// The YAML parser is not ours; whatever it trips over is the file's fault
@@ -78,26 +78,22 @@ func (r *reader) parse(data []byte) (t *tree) {
 	return t
 }
 
-// badByte finds the first byte that is no text.
-func (r *reader) badByte(data []byte) (place, bool) {
-	line, col := 1, 1
-	for len(data) > 0 {
-		c, n := utf8.DecodeRune(data)
-		switch {
-		case c == utf8.RuneError && n == 1, c < ' ' && !strings.ContainsRune("\t\n\r", c), c == 0x7f:
-			return place{r.top, line, col}, true
-		case c == '\n':
-			line, col = line+1, 0
+// badByte returns the offset of the first byte that is no text, or -1.
+func badByte(data []byte) int {
+	for i := 0; i < len(data); {
+		c, n := utf8.DecodeRune(data[i:])
+		if c == utf8.RuneError && n == 1 || c < ' ' && !strings.ContainsRune("\t\n\r", c) || c == 0x7f {
+			return i
 		}
-		data, col = data[n:], col+1
+		i += n
 	}
-	return place{}, false
+	return -1
 }
 
-// tooDeep finds the first byte that opens more than there is to open: brackets, or
-// lists in lists on one line.
-func (r *reader) tooDeep(data []byte) (place, bool) {
-	line, begin, brackets, dashes := 1, 0, 0, 0
+// tooDeep returns the offset of the first byte that opens more than there is to
+// open, brackets or lists in lists on one line, or -1.
+func tooDeep(data []byte) int {
+	brackets, dashes := 0, 0
 	for i, c := range data {
 		switch c {
 		case '[', '{':
@@ -106,17 +102,21 @@ func (r *reader) tooDeep(data []byte) (place, bool) {
 			brackets = max(brackets-1, 0)
 		case '-':
 			dashes++
-		case '\n':
-			line, begin, dashes = line+1, i+1, 0
 		case ' ':
 		default:
 			dashes = 0
 		}
 		if brackets > maxOpen || dashes > maxOpen {
-			return r.clamp(line, utf8.RuneCount(data[begin:i])+1), true
+			return i
 		}
 	}
-	return place{}, false
+	return -1
+}
+
+// offset is the place of a byte.
+func (r *reader) offset(data []byte, i int) place {
+	begin := bytes.LastIndexByte(data[:i], '\n') + 1
+	return place{r.top, bytes.Count(data[:i], []byte("\n")) + 1, utf8.RuneCount(data[begin:i]) + 1}
 }
 
 // yamlFault says what is wrong with text that is not YAML.

@@ -1,0 +1,147 @@
+package book
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// field is what the tags say of one key. The items of a list and the entries of a
+// mapping by name are a field too, with the tags of the key that has them.
+type field struct {
+	tags   reflect.StructTag
+	typ    reflect.Type
+	index  int     // in its struct
+	form   bool    // it reads and prints itself
+	record *record // it is a mapping of keys
+	each   *field  // it is a list or a mapping by name, and has these
+
+	key, noun, short, required, oneof, preset string
+
+	words       []string
+	text        textKind
+	badName     func(string) string
+	least, most int64 // of a number or duration, or how many of each
+}
+
+// record is a mapping of keys: a struct of keys.go.
+type record struct {
+	name   string // in the schema
+	fields []*field
+	keys   []string // of the fields
+}
+
+// form is a value that has a form of its own, such as 30 or 30%.
+type form interface {
+	read(r *reader, f *field, t *tree)
+	tree() *tree // nil if it is not set
+}
+
+// bounds are the limits that tags name.
+var bounds = map[string]int64{"units": window.MaxUnits, "block": int64(MaxBlock), "windows": MaxWindows, "charges": MaxCharges}
+
+// bookField describes a whole price book.
+var bookField = sync.OnceValue(func() *field {
+	return newField(reflect.TypeFor[bookYAML](), "", map[string]*record{})
+})
+
+// newField reads the tags of a field. It panics if they make no sense. The records
+// that are known already are not made again, so that one may be part of itself.
+func newField(typ reflect.Type, tags reflect.StructTag, known map[string]*record) *field {
+	f := &field{
+		tags: tags, typ: typ, words: split(tags.Get("words")), text: textKinds[tags.Get("is")], badName: nameKinds[tags.Get("names")],
+		key: tags.Get("yaml"), noun: tags.Get("noun"), short: tags.Get("short"),
+		required: tags.Get("required"), oneof: tags.Get("oneof"), preset: tags.Get("default"),
+	}
+	for typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	f.form = reflect.PointerTo(typ).Implements(reflect.TypeFor[form]())
+	limits := tags.Get("range")
+	switch kind := typ.Kind(); {
+	case f.form:
+	case kind == reflect.Struct:
+		f.record = newRecord(typ, tags, known)
+	case kind == reflect.Map, kind == reflect.Slice:
+		f.each = newField(typ.Elem(), tags, known)
+		limits = tags.Get("size")
+	}
+	least, most, _ := strings.Cut(limits, "..")
+	f.least, f.most = bound(least, 0), bound(most, math.MaxInt64)
+	return f
+}
+
+func newRecord(typ reflect.Type, tags reflect.StructTag, known map[string]*record) *record {
+	name := tags.Get("as")
+	if name == "" {
+		name = strings.TrimSuffix(typ.Name(), "YAML")
+	}
+	if rec := known[name]; rec != nil {
+		return rec
+	}
+	rec := &record{name: name}
+	known[name] = rec
+	without := split(tags.Get("without"))
+	for i := range typ.NumField() {
+		tags := typ.Field(i).Tag
+		if slices.Contains(without, tags.Get("yaml")) {
+			continue
+		}
+		f := newField(typ.Field(i).Type, tags, known)
+		f.index = i
+		rec.fields, rec.keys = append(rec.fields, f), append(rec.keys, f.key)
+	}
+	return rec
+}
+
+// bound is a number, a duration or a name in bounds.
+func bound(text string, missing int64) int64 {
+	if text == "" {
+		return missing
+	}
+	if n, known := bounds[text]; known {
+		return n
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		panic(fmt.Sprintf("a tag has the bound %q, which is no number, no duration and no name in bounds", text))
+	}
+	return int64(d)
+}
+
+// split returns the parts of a tag.
+func split(tag string) []string {
+	return strings.FieldsFunc(tag, func(c rune) bool { return c == '|' })
+}
+
+// child describes what stands behind a key of a mapping, or is nil if nothing may.
+func (f *field) child(key string) *field {
+	switch {
+	case f == nil:
+		return nil
+	case f.record == nil:
+		return f.each
+	}
+	if i := slices.IndexFunc(f.record.fields, func(f *field) bool { return f.key == key }); i >= 0 {
+		return f.record.fields[i]
+	}
+	return nil
+}
+
+// long writes out the short form of a record: of a method, its cost.
+func (f *field) long(t *tree) *tree {
+	if f == nil || f.record == nil || f.short == "" || t.kind != isNumber {
+		return t
+	}
+	return &tree{kind: isMapping, at: t.at, entries: []entry{{f.short, t.at, t}}}
+}

@@ -1,0 +1,116 @@
+package book
+
+import (
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// The structs of this file are the price book as it is written: a struct for each
+// mapping, and a field for each key. Their tags drive the reader, the printer, the
+// JSON Schema and the tables of docs/price-book.md. A new key is a field here, and
+// code elsewhere that uses it. The tags are:
+//
+//	yaml      its name
+//	doc       its meaning, in plain English; 'word' is a word of the price book
+//	example   values that it may have, separated by |
+//	required  it must be there; the tag says what to write
+//	oneof     exactly one of the keys with this tag must be there; the tag says how to write it
+//	default   the value that takes its place if it is missing
+//	assumed   the same, but the code behind the reader puts it there
+//	range     least..most of a number or a duration; either may be missing, or a name in bounds
+//	words     the words that it may be
+//	is        what kind of text it is, by its name in textKinds; beside words, either will do
+//	size      least..most of its items or entries
+//	names     what its entries may be called, by its name in nameKinds
+//	noun      what messages call one of its items or entries
+//	short     the key that a bare number stands for; "item": an item may stand for the list
+//	without   keys that its mappings do not have, though their struct does
+//	as        what the schema and the reference call such a mapping
+//	print     "block": its entries are printed on several lines each
+
+type bookYAML struct {
+	Revision  int64                    `yaml:"revision" range:"1..2147483647" example:"4" required:"write revision: 1, and raise it with every change of a window" doc:"Raise it with every change of a window. A book without 'extends' needs it."`
+	Extends   string                   `yaml:"extends" is:"builtin" example:"builtin|builtin/youtube-2025" doc:"The built-in book that this one differs from. 'builtin/youtube-2025' has YouTube's older prices, with one pool for everything."`
+	Upstreams map[string]*upstreamYAML `yaml:"upstreams" names:"wide" noun:"upstream" print:"block" doc:"The metered APIs."`
+	Families  map[string]*familyYAML   `yaml:"families" names:"wide" noun:"family" print:"block" doc:"Limits per key, for example per client address."`
+}
+
+type upstreamYAML struct {
+	Hosts     []string                `yaml:"hosts" is:"host" noun:"host" example:"maps.example.com|maps.example.com:8443" doc:"Requests to these hosts are metered. Write them in lower case. A port may follow."`
+	Unpriced  Policy                  `yaml:"unpriced" words:"refuse|admit" default:"refuse" doc:"How to treat a call that has no price."`
+	APIKey    apiKeyYAML              `yaml:"api_key" doc:"Where a request carries the API key."`
+	Resumable string                  `yaml:"resumable" is:"param" example:"upload_id" doc:"The parameter that identifies a resumable upload. A request with this parameter and a Content-Range header is a later chunk, and costs nothing."`
+	Refusals  []refusalYAML           `yaml:"refusals" size:"..64" noun:"refusal" doc:"The meaning of the upstream's own refusals. The first match counts."`
+	Classes   map[string]*classYAML   `yaml:"classes" names:"wide" noun:"class" doc:"Kinds of callers."`
+	Accounts  map[string]*accountYAML `yaml:"accounts" names:"narrow" noun:"account" doc:"The parties whose calls the upstream counts. Without this key there is one, called 'default'."`
+	Pools     map[string]*poolYAML    `yaml:"pools" names:"narrow" noun:"pool" print:"block" doc:"The allowances."`
+	Methods   map[string]*methodYAML  `yaml:"methods" names:"wide" noun:"method" short:"cost" doc:"The calls and their prices."`
+}
+
+type apiKeyYAML struct {
+	Header string `yaml:"header" is:"header" example:"X-Api-Key" required:"name the one that carries the key, as in {header: X-Api-Key}" doc:"The header that carries the key. The transport sets it, on requests to 'hosts' only."`
+	Query  string `yaml:"query" is:"param" example:"key" doc:"The parameter that could carry the key. A URL with this parameter is refused, because URLs appear in errors and logs."`
+}
+
+type refusalYAML struct {
+	Status     []int         `yaml:"status" range:"200..599" size:"1.." short:"item" example:"429" required:"write one, as in {status: 429, for: 30s}" doc:"Condition, required: the answer has one of these codes."`
+	Header     headerValue   `yaml:"header" is:"header" size:"1..1" example:"retry-after|{x-ratelimit-remaining: 0}" doc:"Condition: the answer has this header, or has it with this value."`
+	Reason     []string      `yaml:"reason" is:"phrase" size:"1.." short:"item" example:"quotaExceeded" doc:"Condition: some member named 'reason' in the JSON body has one of these values."`
+	Body       []string      `yaml:"body" is:"phrase" size:"1.." short:"item" example:"daily limit" doc:"Condition: the body contains one of these texts."`
+	Until      string        `yaml:"until" words:"reset" is:"header" oneof:"until: reset, until: a header with the time" example:"x-ratelimit-reset" doc:"Blocks the pools of the call until their next reset, or until the time in that header. A pool without a calendar window has no reset, and is blocked for an hour."`
+	For        time.Duration `yaml:"for" range:"1s..block" oneof:"for: a duration" example:"30s" doc:"Blocks the pools for this long. A Retry-After header takes precedence."`
+	Credential bool          `yaml:"credential" words:"true" oneof:"credential: true" doc:"The API key is not accepted. No pool is blocked. The caller gets a credential error."`
+}
+
+type classYAML struct {
+	KeepFree    share  `yaml:"keep_free" is:"percent" range:"0..units" example:"500|30%" doc:"The part of each window's limit that this class leaves to others. A percentage is rounded up."`
+	UseHeadroom bool   `yaml:"use_headroom" doc:"The class may also use the headroom. It cannot have 'keep_free' as well."`
+	Outage      Policy `yaml:"outage" words:"refuse|admit" doc:"Replaces the 'outage' setting of the method."`
+}
+
+type accountYAML struct {
+	Pools map[string]*accountPoolYAML `yaml:"pools" names:"narrow" noun:"pool" doc:"The pools for which this account has other limits."`
+}
+
+type accountPoolYAML struct {
+	Quota    int64  `yaml:"quota" range:"1..units" example:"50000" doc:"The units that the upstream grants this account in a window."`
+	Headroom *int64 `yaml:"headroom" range:"0..units" example:"1000" doc:"The part of it that ordinary calls leave free."`
+}
+
+type poolYAML struct {
+	Quota    int64        `yaml:"quota" range:"1..units" example:"10000" doc:"The units that the upstream grants in each window."`
+	Headroom *int64       `yaml:"headroom" range:"0..units" assumed:"0" example:"500" doc:"The part that ordinary calls leave free. The limit is quota minus headroom."`
+	Windows  []windowYAML `yaml:"windows" size:"1..windows" noun:"window" required:"give it at least one, such as {per: 24h}" doc:"The limits over time. A call must fit all of them."`
+}
+
+type windowYAML struct {
+	Per       span             `yaml:"per" is:"duration" words:"minute|hour|day|week|month" example:"24h|day" required:"write a duration such as 24h, or minute, hour, day, week or month" doc:"Required. A duration is a sliding window: the trailing 24 hours. A word is a period of the calendar."`
+	Quota     int64            `yaml:"quota" range:"1..units" example:"2000" doc:"A quota of its own, instead of the one that all windows share."`
+	Headroom  *int64           `yaml:"headroom" range:"0..units" example:"100" doc:"A headroom of its own. A window with its own quota has 0 unless you set it."`
+	Algorithm window.Algorithm `yaml:"algorithm" words:"ring|log|counter" assumed:"ring" doc:"How a sliding window counts. 'ring' is never over its limit, 'log' is exact, 'counter' is an estimate and needs the least memory."`
+	Precision time.Duration    `yaml:"precision" range:"1ms.." example:"5m" doc:"The length of one bucket of a ring: how late units may come back. Default: a 1440th of 'per', but at least 1s and at most a tenth of 'per'. It must divide 'per'."`
+	Zone      string           `yaml:"zone" is:"zone" assumed:"UTC" example:"America/Los_Angeles" doc:"The time zone of a calendar period."`
+	Lag       *time.Duration   `yaml:"lag" range:"0s.." assumed:"1m" example:"2m" doc:"A charge this close to the boundary of a calendar period counts in both periods. For 'per: minute', the default is 1s."`
+}
+
+type methodYAML struct {
+	Route  []string         `yaml:"route" is:"route" short:"item" example:"GET /v1/places/{id}" doc:"How the call looks in HTTP. Braces match one segment: '/users/{id}'. Needed only for metering over HTTP."`
+	Pool   string           `yaml:"pool" is:"pool" example:"units" doc:"The pool that the call charges."`
+	Cost   *int64           `yaml:"cost" range:"0..units" example:"5" doc:"The units that one call costs. 0 is free."`
+	Charge map[string]int64 `yaml:"charge" range:"0..units" size:"1..charges" noun:"pool" example:"{units: 5, searches: 1}" doc:"For a call that charges several pools. It replaces 'pool' and 'cost'."`
+	Outage Policy           `yaml:"outage" words:"refuse|admit" default:"refuse" doc:"How to treat the call while the ledger cannot be reached."`
+	Source string           `yaml:"source" is:"phrase" example:"price list of 2026-06" doc:"Where the price comes from."`
+}
+
+type familyYAML struct {
+	Quota   int64               `yaml:"quota" range:"1..units" example:"60" doc:"The units that one key may spend in a window."`
+	Windows []windowYAML        `yaml:"windows" size:"1..windows" noun:"window" without:"headroom" as:"familyWindow" required:"give it at least one, such as {per: 1m, quota: 60}" doc:"The limits over time. All of them hold."`
+	MaxKeys int64               `yaml:"max_keys" range:"1..10000000" default:"100000" example:"50000" doc:"The number of keys that are counted separately. Further keys share one count."`
+	Keys    map[string]*keyYAML `yaml:"keys" names:"long" noun:"key" short:"quota" doc:"Keys with limits of their own."`
+}
+
+type keyYAML struct {
+	Quota   int64        `yaml:"quota" range:"1..units" example:"6000" doc:"The units that this key may spend in a window."`
+	Windows []windowYAML `yaml:"windows" size:"1..windows" noun:"window" without:"headroom" as:"familyWindow" doc:"Windows of its own, instead of the family's."`
+}

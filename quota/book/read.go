@@ -1,0 +1,274 @@
+package book
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// bookNoun is what messages call a whole book.
+const bookNoun = "the price book"
+
+// scope is what messages call a mapping: pool "units" of account "staging".
+type scope struct {
+	noun  string
+	name  string // "" if it has none
+	part  bool   // the noun is the key that it is behind
+	outer *scope // what it is part of; nil if the rest says enough
+	among *tree  // the mapping by name that it is an entry of
+}
+
+func (s *scope) String() string {
+	label := s.noun
+	if s.name != "" {
+		label += " " + strconv.Quote(s.name)
+	}
+	if s.outer != nil {
+		label += " of " + s.outer.String()
+	}
+	return label
+}
+
+// inner is the outer scope of parts. Parts of an upstream are known without it.
+func (s *scope) inner() *scope {
+	if s.noun == bookNoun || s.noun == "upstream" {
+		return nil
+	}
+	return s
+}
+
+// of is what messages call the value of a key that has parts itself.
+func (s *scope) of(key string) string { return (&scope{noun: key, outer: s.inner()}).String() }
+
+// decode reads a whole book into structs. Afterwards the reader knows where each
+// value of them stands.
+func (r *reader) decode(t *tree) *bookYAML {
+	d := &bookYAML{}
+	r.found = map[any]*entry{}
+	r.read(bookField(), &entry{at: place{r.top, 1, 1}, value: t}, reflect.ValueOf(d).Elem(), &scope{noun: bookNoun})
+	return d
+}
+
+// read reads the value of e into v. The scope is that of the mapping that has the
+// value, or of the value itself if that is a record.
+func (r *reader) read(f *field, e *entry, v reflect.Value, s *scope) {
+	if f.record != nil && v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
+	r.found[v.Addr().Interface()] = e
+	before := len(r.faults)
+	switch kind := f.typ.Kind(); {
+	case f.form:
+		v.Addr().Interface().(form).read(r, f, e.value)
+	case f.record != nil:
+		r.readRecord(f, e, v, s)
+	case kind == reflect.Map:
+		r.readEntries(f, e, v, s)
+	case kind == reflect.Slice:
+		r.readItems(f, e, v, s)
+	case kind == reflect.Pointer:
+		n := reflect.New(f.typ.Elem())
+		if r.scalar(f, e.value, n.Elem(), f.key) {
+			v.Set(n)
+		}
+	case s.part:
+		r.scalar(f, e.value, v, s.of(f.key))
+	case f.noun != "" && f.noun == s.noun: // an entry
+		r.scalar(f, e.value, v, f.key+" of "+s.String())
+	case f.noun != "":
+		r.scalar(f, e.value, v, f.noun)
+	default:
+		r.scalar(f, e.value, v, f.key)
+	}
+	e.value.faulty = len(r.faults) > before
+}
+
+// readRecord reads a mapping of keys into a struct.
+func (r *reader) readRecord(f *field, e *entry, v reflect.Value, s *scope) {
+	e.value = f.long(e.value)
+	t := e.value
+	t.lost = t.kind != isMapping
+	if t.kind == isUnset && s.name != "" {
+		r.fault(e.at, "%q has no value; write {} for one that is empty, or null to remove it", e.key)
+		return
+	}
+	if t.lost {
+		r.is(t, isMapping, s.String())
+		return
+	}
+	var meant []string // the keys that misspelt ones were probably meant to be
+	for i := range t.entries {
+		e := &t.entries[i]
+		key := f.child(e.key)
+		switch {
+		case key == nil:
+			keys := f.record.keys
+			r.fault(e.at, "unknown key %q in %s%s", e.key, s, orMean(e.key, keys, "it may have "+strings.Join(keys, ", ")))
+			t.lost, meant = true, append(meant, nearest(e.key, keys))
+		case e.value.kind == isUnset:
+			r.fault(e.at, "%q has no value; write one, or null to fall back to the default", e.key)
+			t.lost = true
+		case key.record != nil:
+			r.read(key, e, v.Field(key.index), &scope{noun: e.key, part: true, outer: s.inner()})
+		default:
+			r.read(key, e, v.Field(key.index), s)
+		}
+	}
+	r.complete(f.record, e, v, s, meant)
+}
+
+// complete reports keys that a record must have, unless a misspelt one was meant to be
+// it, and fills in defaults.
+func (r *reader) complete(rec *record, e *entry, v reflect.Value, s *scope, meant []string) {
+	t := e.value
+	where := e.at
+	if s.part {
+		where = t.at
+	}
+	var given, all, ways []string
+	for _, f := range rec.fields {
+		has := t.get(f.key) != nil || slices.Contains(meant, f.key)
+		if f.oneof != "" {
+			all, ways = append(all, f.key), append(ways, f.oneof)
+			if has {
+				given = append(given, f.key)
+			}
+		}
+		if has {
+			continue
+		}
+		at, removed := t.gone[f.key]
+		if removed {
+			r.found[v.Field(f.index).Addr().Interface()] = &entry{at: at}
+		} else {
+			at = where
+		}
+		if f.required != "" {
+			r.fault(at, "%s has no %s%s", s, f.key, s.orMean(f.required))
+		}
+		f.fill(v.Field(f.index))
+	}
+	if ways == nil || len(given) == 1 {
+		return
+	}
+	has := list(given, "and")
+	if given == nil {
+		has = "none of " + list(all, "and")
+	}
+	r.fault(where, "%s has %s; write one of %s", s, has, strings.Join(ways, ", "))
+}
+
+// orMean suggests the name of another entry, or else says what to do.
+func (s *scope) orMean(otherwise string) string {
+	if s.among == nil {
+		return "; " + otherwise
+	}
+	return orMean(s.name, s.among.without(s.name).keys(), otherwise)
+}
+
+// fill sets a missing value to its default.
+func (f *field) fill(v reflect.Value) {
+	switch {
+	case f.preset == "":
+	case v.CanInt():
+		v.SetInt(bound(f.preset, 0))
+	default:
+		v.SetString(f.preset)
+	}
+}
+
+// readEntries reads a mapping from names into a map.
+func (r *reader) readEntries(f *field, e *entry, v reflect.Value, s *scope) {
+	t := e.value
+	if t.kind != isMapping {
+		r.is(t, isMapping, s.of(f.key))
+		return
+	}
+	if !r.count(f, len(t.entries), t.at, s.of(f.key)) {
+		return
+	}
+	v.Set(reflect.MakeMapWithSize(f.typ, len(t.entries)))
+	for i := range t.entries {
+		e := &t.entries[i]
+		if f.badName != nil {
+			if why := f.badName(e.key); why != "" {
+				r.fault(e.at, "%s: name %q %s", s.of(f.key), e.key, why)
+			}
+		}
+		in := &scope{noun: f.noun, name: e.key, outer: s.inner(), among: t}
+		x := reflect.New(f.each.typ).Elem()
+		r.read(f.each, e, x, in)
+		v.SetMapIndex(reflect.ValueOf(e.key), x)
+	}
+}
+
+// readItems reads a list. A scalar stands for a list that has only this one.
+func (r *reader) readItems(f *field, e *entry, v reflect.Value, s *scope) {
+	t := e.value
+	items := t.items
+	switch records := f.each.record != nil; {
+	case t.kind != isList && records:
+		r.is(t, isList, s.of(f.key))
+		return
+	case t.kind != isList:
+		items = []*tree{t}
+	case records && !r.count(f, len(items), t.at, s.String()):
+		return
+	case len(items) == 0 && f.least > 0:
+		r.fault(t.at, "%s is empty; write at least one%s", f.key, map[bool]string{true: ", or leave it out"}[f.required == ""])
+	}
+	if f.each.record != nil {
+		s = &scope{noun: "a " + f.noun, outer: s.inner()}
+	}
+	v.Set(reflect.MakeSlice(f.typ, len(items), len(items)))
+	for i, item := range items {
+		r.read(f.each, &entry{at: item.at, value: item}, v.Index(i), s)
+	}
+}
+
+// count checks how many a list or a mapping by name has.
+func (r *reader) count(f *field, n int, at place, label string) bool {
+	ok := int64(n) >= f.least && int64(n) <= f.most
+	if !ok {
+		r.fault(at, "%s must have %d to %d %ss, has %d", label, f.least, f.most, f.noun, n)
+	}
+	return ok
+}
+
+// written is what stands in the book for the value that x points to, or nil.
+func (r *reader) written(x any) *tree {
+	if e := r.found[x]; e != nil {
+		return e.value
+	}
+	return nil
+}
+
+// given says whether the book has the value that x points to.
+func (r *reader) given(x any) bool { return r.written(x) != nil }
+
+// readable says whether the keys of a record could all be read. Otherwise one
+// that is missing may be there and misspelt.
+func (r *reader) readable(x any) bool { return !r.written(x).lost }
+
+// sound says whether values and all that they have are without fault.
+func (r *reader) sound(values ...any) bool {
+	return !slices.ContainsFunc(values, func(x any) bool { t := r.written(x); return t != nil && t.faulty })
+}
+
+// place is where a value stands.
+func (r *reader) place(x any) place { return r.written(x).at }
+
+// missing is the place of what is not there: where it was removed, or else what
+// it is missing from.
+func (r *reader) missing(x, from any) place {
+	if e := r.found[x]; e != nil {
+		return e.at
+	}
+	return r.found[from].at
+}
+
+// names returns the names in the mapping that x points to, in the order in which
+// they stand there.
+func (r *reader) names(x any) []string { return r.written(x).keys() }

@@ -1,0 +1,173 @@
+package book
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+var durationType = reflect.TypeFor[time.Duration]()
+
+// scalar reads a value that is not made of others into v.
+func (r *reader) scalar(f *field, t *tree, v reflect.Value, label string) (ok bool) {
+	switch {
+	case v.Type() == durationType:
+		var d time.Duration
+		d, ok = r.duration(f, t, label)
+		v.SetInt(int64(d))
+	case v.CanInt():
+		var n int64
+		n, ok = r.integer(t, label, f.least, f.most)
+		v.SetInt(n)
+	case v.Kind() == reflect.Bool:
+		ok = r.is(t, isFlag, label)
+		v.SetBool(t.text == "true")
+	default:
+		ok = r.text(f, t, label)
+		v.SetString(t.text)
+	}
+	return ok
+}
+
+// is checks what a node is.
+func (r *reader) is(t *tree, k kind, label string) bool {
+	if t.kind == k {
+		return true
+	}
+	r.fault(t.at, "%s must be %s, is %s", label, k, t.show())
+	return false
+}
+
+// show is what stands there, for messages.
+func (t *tree) show() string {
+	switch t.kind {
+	case isText:
+		return strconv.Quote(t.text)
+	case isNumber, isFlag:
+		return t.text
+	}
+	return string(t.kind)
+}
+
+// integer reads a whole number.
+func (r *reader) integer(t *tree, label string, least, most int64) (int64, bool) {
+	n, err := strconv.ParseInt(t.text, 10, 64)
+	// YAML would read 010 as 8 and 1e3 as text: neither is a price.
+	plain := err == nil && strconv.FormatInt(n, 10) == t.text
+	if t.kind != isNumber || !plain || n < least || n > most {
+		r.fault(t.at, "%s must be a whole number from %d to %d, is %s", label, least, most, t.show())
+		return 0, false
+	}
+	return n, true
+}
+
+// text checks that a text is one of the words, or of the kind that it should be.
+func (r *reader) text(f *field, t *tree, label string) bool {
+	before := len(r.faults)
+	switch known := t.kind == isText && slices.Contains(f.words, t.text); {
+	case known:
+	case len(f.words) > 0 && f.text.phrase == "":
+		r.fault(t.at, "%s must be %s, is %s%s", label, list(f.words, "or"), t.show(), didYouMean(t.text, f.words))
+	case !r.is(t, isText, label):
+	case len(f.words) > 0 && slices.Contains(f.words, strings.ToLower(t.text)):
+		r.fault(t.at, "%s: %s would be the %s; write %s", label, t.text, f.text.phrase, strings.ToLower(t.text))
+	case f.text.check != nil:
+		if why := f.text.check(t.text); why != "" {
+			r.fault(t.at, "%s %q %s", label, t.text, why)
+		}
+	}
+	return len(r.faults) == before
+}
+
+// duration reads a Go duration.
+func (r *reader) duration(f *field, t *tree, label string) (time.Duration, bool) {
+	if t.kind == isNumber {
+		r.fault(t.at, "%s is a duration: %s needs a unit, as in 90s, 10m or 24h", label, t.text)
+		return 0, false
+	}
+	d, err := time.ParseDuration(t.text)
+	least, most := time.Duration(f.least), time.Duration(f.most)
+	switch {
+	case t.kind != isText || err != nil:
+		r.fault(t.at, "%s must be a duration such as 90s, 10m or 24h, is %s", label, t.show())
+	case d == 0 && least > 0 && f.oneof == "":
+		r.fault(t.at, "%s must be at least %s, is 0; leave it out for the default", label, brief(least))
+	case d < least && most == math.MaxInt64:
+		r.fault(t.at, "%s must be at least %s, is %s", label, brief(least), t.text)
+	case d < least, d > most:
+		r.fault(t.at, "%s must be from %s to %s, is %s", label, brief(least), brief(most), t.text)
+	default:
+		return d, true
+	}
+	return 0, false
+}
+
+// textKind is a kind of text that tags name.
+type textKind struct {
+	phrase  string              // what to call it, in messages and in the reference
+	pattern string              // it, for editors
+	check   func(string) string // what is wrong with a text, or ""; nil if the code behind the reader tells
+}
+
+var textKinds = map[string]textKind{
+	"builtin":  {phrase: "`builtin` or `builtin/NAME`", pattern: `^builtin(/[A-Za-z0-9_.-]+)?$`},
+	"duration": {phrase: "duration"},
+	"header":   httpName("!#$%&'*+.^_`|~-", "name of a header"),
+	"host":     {phrase: "host", check: badHost},
+	"param":    httpName("._~-", "name of a query parameter"),
+	"percent":  {phrase: "a percentage such as `30%`", pattern: "^[0-9]{1,2}%$"},
+	"phrase":   {phrase: "text", check: plainText(256)},
+	"pool":     {phrase: "name of a pool"},
+	"route":    {phrase: "`VERB /path`", pattern: `^[A-Z]+ /`},
+	"zone":     {phrase: "IANA time zone", check: badZone},
+}
+
+// nameKinds say what is wrong with the name of an entry, or "".
+var nameKinds = map[string]func(string) string{"wide": wideName, "narrow": narrowName, "long": plainText(1024)}
+
+const (
+	digits  = "0123456789"
+	lower   = "abcdefghijklmnopqrstuvwxyz"
+	letters = lower + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+
+// httpName is a name in HTTP: letters, digits and some marks.
+func httpName(marks, phrase string) textKind {
+	return textKind{phrase: phrase, pattern: "^[A-Za-z0-9" + marks + "]+$", check: func(s string) string {
+		if s == "" || len(s) > 128 || strings.Trim(s, letters+digits+marks) != "" {
+			return "is not the " + phrase
+		}
+		return ""
+	}}
+}
+
+var (
+	// wideName accepts the names of upstreams, methods, classes and families.
+	wideName = nameOf(letters+digits+"-_.", "letters, digits, dot, dash and underscore")
+	// narrowName accepts the names of accounts and pools.
+	narrowName = nameOf(lower+digits+"-_", "lower-case letters, digits, dash and underscore")
+)
+
+func nameOf(set, allowed string) func(string) string {
+	return func(s string) string {
+		if s == "" || len(s) > 64 || strings.Trim(s, set) != "" {
+			return "may have 1 to 64 " + allowed
+		}
+		return ""
+	}
+}
+
+// plainText accepts what can be printed on one line.
+func plainText(most int) func(string) string {
+	return func(s string) string {
+		if s == "" || len(s) > most || strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) }) {
+			return fmt.Sprintf("may have 1 to %d printable bytes", most)
+		}
+		return ""
+	}
+}
