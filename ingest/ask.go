@@ -10,24 +10,16 @@ import (
 // upstreamName is what the price book calls the upstream.
 const upstreamName = "youtube"
 
-// firstCall is the method that any work of a kind begins with. Stats and retention
-// are not here: they call only if something is old enough, and nobody knows that
-// before.
-var firstCall = map[Kind]string{
-	Trending: "videos.list",
-	Search:   "search.list",
-	Uploads:  "playlistItems.list",
-}
-
 // ask asks the ledger what is free before anything begins: with nothing to spend the
 // run ends at once, having called nobody. What the ledger cannot say is left to the
 // calls, each of which asks for itself.
 func (r *run) ask(ctx context.Context) {
-	call := quota.Call{
-		Upstream: upstreamName, Account: r.job.Account, Method: firstCall[r.job.Kind],
-		Class: r.job.Class, Job: r.job.Name,
+	row := r.job.Kind.row()
+	if len(r.works) == 0 || !row.asks {
+		return
 	}
-	if len(r.works) == 0 || call.Method == "" || r.free(ctx, &call) {
+	call := quota.Call{Upstream: row.upstream, Account: r.job.Account, Method: row.methods[0], Class: r.job.Class, Job: r.job.Name}
+	if r.free(ctx, &call) {
 		return
 	}
 	// Usage is of ordinary callers, and of what comes back next; of this call, and
@@ -50,11 +42,11 @@ func (r *run) ask(ctx context.Context) {
 // free reports whether every pool that a call charges has room for it, for all that
 // is known.
 func (r *run) free(ctx context.Context, call *quota.Call) bool {
-	upstream := r.ledger.Book().Upstreams[upstreamName]
+	upstream := r.ledger.Book().Upstreams[call.Upstream]
 	if upstream == nil || upstream.Methods[call.Method] == nil {
 		return true
 	}
-	pools, err := r.ledger.Usage(ctx, upstreamName, account(r.job))
+	pools, err := r.ledger.Usage(ctx, call.Upstream, account(r.job))
 	if err != nil {
 		return true
 	}

@@ -12,9 +12,9 @@ import (
 // Config is what is to be run, as ingestor.yaml has it.
 type Config struct {
 	Regions     []string      `yaml:"regions,omitempty" jsonschema_description:"Countries of all jobs that name none."`
-	MaxWait     time.Duration `yaml:"max_wait,omitempty" jsonschema_description:"A call waits for its units up to this long; what is farther off is deferred, and with 0s all is."`
-	Workers     int           `yaml:"workers,omitempty" jsonschema_description:"Units of work that a run does side by side."`
-	CallTimeout time.Duration `yaml:"call_timeout,omitempty" jsonschema_description:"How long one call of the upstream may take."`
+	MaxWait     time.Duration `yaml:"max_wait,omitempty" flag:"longest 'duration' to wait for units" jsonschema_description:"A call waits for its units up to this long; what is farther off is deferred, and with 0s all is."`
+	Workers     int           `yaml:"workers,omitempty" zero:"no" jsonschema_description:"Units of work that a run does side by side."`
+	CallTimeout time.Duration `yaml:"call_timeout,omitempty" zero:"no" jsonschema_description:"How long one call of the upstream may take."`
 	// KeepStatisticsDays is how long views, likes and comment counts are kept.
 	KeepStatisticsDays int `yaml:"keep_statistics_days,omitempty" jsonschema:"minimum=30" jsonschema_description:"Days for which statistics are kept. YouTube allows more than 30 days only to audited developers who have accepted its amendment of 2026, and only for some statistics."`
 
@@ -32,6 +32,14 @@ const (
 	DefaultKeepStatisticsDays = 30
 )
 
+// DefaultConfig returns a configuration with every default, and no jobs.
+func DefaultConfig() Config {
+	return Config{
+		Regions: slices.Clone(DefaultRegions), MaxWait: DefaultMaxWait, Workers: DefaultWorkers,
+		CallTimeout: DefaultCallTimeout, KeepStatisticsDays: DefaultKeepStatisticsDays,
+	}
+}
+
 const (
 	maxWorkers            = 64
 	maxKeepStatisticsDays = 3650
@@ -41,12 +49,13 @@ const (
 // is wrong with it. Without a retention job it adds one: what is old must leave.
 func (c *Config) Prepare() []Fault {
 	var faults []Fault
+	d := DefaultConfig()
 	if len(c.Regions) == 0 {
-		c.Regions = slices.Clone(DefaultRegions)
+		c.Regions = d.Regions
 	}
-	c.Workers = cmp.Or(c.Workers, DefaultWorkers)
-	c.CallTimeout = cmp.Or(c.CallTimeout, DefaultCallTimeout)
-	c.KeepStatisticsDays = cmp.Or(c.KeepStatisticsDays, DefaultKeepStatisticsDays)
+	c.Workers = cmp.Or(c.Workers, d.Workers)
+	c.CallTimeout = cmp.Or(c.CallTimeout, d.CallTimeout)
+	c.KeepStatisticsDays = cmp.Or(c.KeepStatisticsDays, d.KeepStatisticsDays)
 	if d := c.KeepStatisticsDays; d < DefaultKeepStatisticsDays || d > maxKeepStatisticsDays {
 		faults = append(faults, Fault{"keep_statistics_days", fmt.Errorf("write %d to %d days, not %d", DefaultKeepStatisticsDays, maxKeepStatisticsDays, d)})
 	}
@@ -65,7 +74,7 @@ func (c *Config) Prepare() []Fault {
 	if len(c.Jobs) == 0 {
 		return append(faults, Fault{"jobs", errors.New("there is no job; `ingestor init` writes some")})
 	}
-	c.addRetention()
+	c.addAlways()
 	for _, name := range slices.Sorted(maps.Keys(c.Jobs)) {
 		j := c.Jobs[name]
 		j.Name = name
@@ -76,14 +85,16 @@ func (c *Config) Prepare() []Fault {
 	return faults
 }
 
-func (c *Config) addRetention() {
-	for _, j := range c.Jobs {
-		if j.Kind == Retention {
-			return
+// addAlways adds the jobs that every configuration has.
+func (c *Config) addAlways() {
+	for _, row := range kinds {
+		has := func(j Job) bool { return j.Kind == row.name }
+		if row.always == "" || slices.ContainsFunc(slices.Collect(maps.Values(c.Jobs)), has) {
+			continue
 		}
-	}
-	if _, taken := c.Jobs[string(Retention)]; !taken {
-		c.Jobs[string(Retention)] = Job{Kind: Retention, Cron: "45 */6 * * *"}
+		if _, taken := c.Jobs[string(row.name)]; !taken {
+			c.Jobs[string(row.name)] = Job{Kind: row.name, Cron: row.always}
+		}
 	}
 }
 

@@ -10,41 +10,6 @@ import (
 	"time"
 )
 
-// Kind is what a job fetches.
-type Kind string
-
-// The kinds of jobs.
-const (
-	Trending  Kind = "trending"  // the chart of each region and category
-	Search    Kind = "search"    // what is new for each query in each region
-	Uploads   Kind = "uploads"   // what channels uploaded
-	Stats     Kind = "stats"     // the numbers of known videos: those that are unknown first, then the oldest
-	Retention Kind = "retention" // what is too old: fetched again, or deleted
-)
-
-var kinds = []Kind{Trending, Search, Uploads, Stats, Retention}
-
-// Upstream returns the upstream that work of the kind calls, as the price book names it.
-func (k Kind) Upstream() string { return upstreamName }
-
-// Methods returns what the work of a kind calls, as the price book names it: what most
-// calls are comes first.
-func (k Kind) Methods() []string {
-	switch k {
-	case Trending:
-		return []string{"videos.list"}
-	case Search:
-		return []string{"search.list"}
-	case Uploads:
-		return []string{"playlistItems.list", "channels.list"}
-	case Stats:
-		return []string{"videos.batchGetStats"}
-	case Retention:
-		return []string{"videos.list", "channels.list"}
-	}
-	return nil
-}
-
 // Misfire is what a daemon does with a time that it missed: it was not up, the run
 // before had not ended, or another process had the job.
 type Misfire string
@@ -59,7 +24,7 @@ const (
 // stalest first, so a run that is cut short starves nobody.
 type Job struct {
 	Name     string `yaml:"-"`
-	Kind     Kind   `yaml:"kind" jsonschema:"enum=trending,enum=search,enum=uploads,enum=stats,enum=retention" jsonschema_description:"What is fetched."`
+	Kind     Kind   `yaml:"kind" jsonschema_description:"What is fetched."`
 	Disabled bool   `yaml:"disabled,omitempty" jsonschema_description:"Leave this job out."`
 
 	Cron    string        `yaml:"schedule" jsonschema_description:"When: a cron expression of five fields, or @hourly, @daily, @weekly, @monthly, @every 30m."`
@@ -71,7 +36,7 @@ type Job struct {
 	Categories []string `yaml:"categories,omitempty" jsonschema_description:"Of charts: video category ids; 0 is all."`
 	Queries    []string `yaml:"queries,omitempty" jsonschema_description:"Of searches: what to look for."`
 	Channels   []string `yaml:"channels,omitempty" jsonschema_description:"Of uploads: channel ids."`
-	Pages      int      `yaml:"pages,omitempty" jsonschema_description:"Pages of a unit of work at most."`
+	Pages      int      `yaml:"pages,omitempty" zero:"no" jsonschema_description:"Pages of a unit of work at most."`
 
 	Account    string        `yaml:"account,omitempty" jsonschema_description:"Whose quota is spent."`
 	Class      string        `yaml:"class,omitempty" jsonschema_description:"A class of costs.yaml."`
@@ -79,7 +44,7 @@ type Job struct {
 	MaxRuntime time.Duration `yaml:"max_runtime,omitempty" jsonschema_description:"How long one run takes at most; 0 is until it is due again."`
 
 	Misfire     Misfire       `yaml:"misfire,omitempty" jsonschema:"enum=skip,enum=once" jsonschema_description:"What to do about a run that was missed."`
-	MaxLateness time.Duration `yaml:"max_lateness,omitempty" jsonschema_description:"A run missed longer ago than this is skipped in any case."`
+	MaxLateness time.Duration `yaml:"max_lateness,omitempty" zero:"no" jsonschema_description:"A run missed longer ago than this is skipped in any case."`
 
 	// Since and Until bound what a backfill of a search looks for; zero is what is
 	// new.
@@ -91,13 +56,6 @@ type Job struct {
 
 // Schedule returns when the job is due.
 func (j *Job) Schedule() Schedule { return j.schedule }
-
-// Regional reports whether the job has work for each region. Channels and what is
-// known already belong to none.
-func (j *Job) Regional() bool { return j.Kind == Trending || j.Kind == Search }
-
-// allCategories is the chart of all categories.
-const allCategories = "0"
 
 // DefaultRegions are those of a configuration that names none.
 var DefaultRegions = []string{"US", "GB", "DE", "FR", "IN", "BR", "AU", "CA"}
@@ -118,22 +76,20 @@ func (j *Job) setDefaults(regions []string) {
 	if len(j.Regions) == 0 {
 		j.Regions = regions
 	}
-	if j.Kind == Trending && len(j.Categories) == 0 {
-		j.Categories = []string{allCategories}
+	row := j.Kind.row()
+	if list := j.entries(row.list); len(*list) == 0 {
+		*list = slices.Clone(row.lists)
 	}
-	if j.Pages == 0 {
-		j.Pages = max(defaultPages[j.Kind], 1)
-	}
+	j.Pages = cmp.Or(j.Pages, row.pages, 1)
 	j.Misfire = cmp.Or(j.Misfire, Once)
 	j.MaxLateness = cmp.Or(j.MaxLateness, 24*time.Hour)
 }
 
-// defaultPages: a chart has about 200 videos. A page of a search is one of the
-// hundred of the day.
-var defaultPages = map[Kind]int{Trending: 4, Search: 3, Uploads: 10, Stats: 20, Retention: 20}
-
 // MaxPages is how many a job may have of a unit of work: more than any upstream has, and an end where one has none.
 const MaxPages = 1000
+
+// ErrJobName says that the name of a job is invalid.
+var ErrJobName = errors.New("a job's name is lower-case letters, digits and _, and begins with a letter")
 
 var jobName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
 
@@ -146,17 +102,18 @@ func (j *Job) check() []Fault {
 		}
 	}
 	if !jobName.MatchString(j.Name) {
-		fault("", errors.New("a job's name is lower-case letters, digits and _, and begins with a letter"))
+		fault("", ErrJobName)
 	}
-	if !slices.Contains(kinds, j.Kind) {
-		fault("kind", fmt.Errorf("there is no kind %q; write one of %s", j.Kind, list(kinds)))
+	row := j.Kind.row()
+	if row.name == "" {
+		fault("kind", fmt.Errorf("there is no kind %q; write one of %s", j.Kind, joined(Kinds())))
 	}
 	var err error
 	if j.schedule, err = ParseSchedule(j.Cron, ""); err != nil {
 		fault("schedule", err)
 	} else if j.schedule, err = ParseSchedule(j.Cron, j.Zone); err != nil {
 		fault("zone", err)
-	} else if j.Kind == Retention && !j.Disabled && j.schedule.rests() {
+	} else if row.daily && !j.Disabled && j.schedule.rests() {
 		fault("schedule", errors.New("retention must be due once a day at least: nothing may be kept for more than 30 days"))
 	}
 	if j.Misfire != Skip && j.Misfire != Once {
@@ -183,18 +140,14 @@ func (j *Job) check() []Fault {
 
 // checkWork refuses lists that the kind needs and lacks, or has and does not read.
 func (j *Job) checkWork(fault func(string, error)) {
-	for _, l := range []struct {
-		field string
-		kind  Kind
-		list  []string
-	}{{"categories", Trending, j.Categories}, {"queries", Search, j.Queries}, {"channels", Uploads, j.Channels}} {
-		switch {
-		case l.kind == j.Kind && len(l.list) == 0:
-			fault(l.field, fmt.Errorf("a job of kind %s needs %s", j.Kind, l.field))
-		case l.kind != j.Kind && len(l.list) > 0:
-			fault(l.field, fmt.Errorf("%s belong to %s jobs, this is %s", l.field, l.kind, j.Kind))
+	for _, row := range kinds {
+		switch list := *j.entries(row.list); {
+		case row.name == j.Kind && row.list != "" && len(list) == 0:
+			fault(row.list, fmt.Errorf("a job of kind %s needs %s", j.Kind, row.list))
+		case row.name != j.Kind && len(list) > 0:
+			fault(row.list, fmt.Errorf("%s belong to %s jobs, this is %s", row.list, row.name, j.Kind))
 		default:
-			fault(l.field, checkList(l.list))
+			fault(row.list, checkList(list))
 		}
 	}
 }
@@ -213,21 +166,24 @@ func checkList(all []string) error {
 
 var regionCode = regexp.MustCompile(`^[A-Z]{2}$`)
 
+// IsRegion reports whether a code is written as a region is: two capital letters.
+func IsRegion(code string) bool { return regionCode.MatchString(code) }
+
 // CheckRegions refuses what is not written as a region is, and one that is there twice.
 func CheckRegions(regions []string) error {
 	for _, r := range regions {
 		switch {
 		case r == "UK":
 			return errors.New("region UK is written GB")
-		case !regionCode.MatchString(r):
+		case !IsRegion(r):
 			return fmt.Errorf("region %q is not two capital letters, as US or DE", r)
 		}
 	}
 	return checkList(regions)
 }
 
-// list writes names for an error.
-func list[S ~string](all []S) string {
+// joined writes names for an error.
+func joined[S ~string](all []S) string {
 	names := make([]string, len(all))
 	for i, s := range all {
 		names[i] = string(s)

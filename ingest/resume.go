@@ -59,7 +59,7 @@ func (r *Runner) opened(ctx context.Context, j *Job) func(pool string) bool {
 	return func(pool string) bool {
 		if !asked {
 			asked = true
-			pools, _ = r.ledger.Usage(ctx, upstreamName, account(j)) // of none nothing is known
+			pools, _ = r.ledger.Usage(ctx, j.Kind.Upstream(), account(j)) // of none nothing is known
 		}
 		for i := range pools {
 			if p := &pools[i]; p.Pool.String() == pool {

@@ -49,6 +49,20 @@ func (r *Runner) refresh(kind catalog.Kind, before func() time.Time, fetch func(
 	}
 }
 
+// statsWorks has one unit of work, the statistics of every known video.
+func statsWorks(r *Runner, _ *Job) []*Work {
+	began := r.clock.Now()
+	return []*Work{{Name: "statistics", fetch: r.refresh(catalog.KindStatistics, func() time.Time { return began }, Upstream.Statistics)}}
+}
+
+// retentionWorks has a unit of work for videos, and one for channels.
+func retentionWorks(r *Runner, _ *Job) []*Work {
+	return []*Work{
+		{Name: "videos", fetch: r.refresh(catalog.KindVideos, r.aging, Upstream.Videos)},
+		{Name: "channels", fetch: r.refresh(catalog.KindChannels, r.aging, Upstream.Channels)},
+	}
+}
+
 // expire deletes what is too old. It needs no quota, and so is done in any case.
 func (r *run) expire() {
 	gone, err := r.catalog.Expire(context.WithoutCancel(r.abort), catalog.Limits{Before: r.expireBefore(keepDays), StatisticsBefore: r.expireBefore(r.keepStatisticsDays)})

@@ -223,8 +223,8 @@ func (r *run) make(ctx context.Context, why Occasion) (*Report, error) {
 	}
 	close(todo)
 	workers.Wait()
-	if r.job.Kind == Retention {
-		r.expire()
+	if after := r.job.Kind.row().after; after != nil {
+		after(r)
 	}
 	rep := r.end()
 	ended(rep)

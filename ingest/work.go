@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/ingest/youtube"
 )
 
 // Work is one unit of work of a job: a region's chart, a query in a region, a
@@ -26,50 +25,7 @@ type Work struct {
 }
 
 // works lists the units of work of a job, in the order of its configuration.
-func (r *Runner) works(j *Job) []*Work {
-	var all []*Work
-	add := func(w Work) { all = append(all, &w) }
-	switch j.Kind {
-	case Trending:
-		for _, region := range j.Regions {
-			for _, category := range j.Categories {
-				name := region
-				if len(j.Categories) > 1 || category != allCategories {
-					name += "/" + category
-				}
-				asked := category
-				if asked == allCategories {
-					asked = ""
-				}
-				add(Work{Name: name, Region: region, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
-					return r.upstream.Trending(ctx, region, asked, at)
-				}})
-			}
-		}
-	case Search:
-		for _, region := range j.Regions {
-			for _, text := range j.Queries {
-				q := youtube.Query{Text: text, Region: region, Since: j.Since, Until: j.Until}
-				add(Work{Name: region + "/" + text, Region: region, resumable: true, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
-					return r.upstream.Search(ctx, q, at)
-				}})
-			}
-		}
-	case Uploads:
-		for _, channel := range j.Channels {
-			add(Work{Name: channel, resumable: true, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
-				return r.upstream.Uploads(ctx, channel, at)
-			}})
-		}
-	case Stats:
-		began := r.clock.Now()
-		add(Work{Name: "statistics", fetch: r.refresh(catalog.KindStatistics, func() time.Time { return began }, Upstream.Statistics)})
-	case Retention:
-		add(Work{Name: "videos", fetch: r.refresh(catalog.KindVideos, r.aging, Upstream.Videos)})
-		add(Work{Name: "channels", fetch: r.refresh(catalog.KindChannels, r.aging, Upstream.Channels)})
-	}
-	return all
-}
+func (r *Runner) works(j *Job) []*Work { return j.Kind.row().works(r, j) }
 
 // stalest orders work so that what had its turn the longest ago comes first, and
 // what never had one before all. Of equals the one that is under way goes on.

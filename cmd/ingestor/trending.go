@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/view"
 )
@@ -37,13 +38,13 @@ only; nothing is spent.`,
 				return usage("--limit must be 1 or more, not %d", limit)
 			}
 			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
-				return a.showChart(ctx, c, strings.ToUpper(args[0]), category, limit)
+				return a.showChart(ctx, c, strings.ToUpper(args[0]), ingest.Category(category), limit)
 			})
 		},
 		ValidArgsFunction: a.completeRegions,
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().StringVar(&category, "category", "0", "`id` of a video category; 0 is all")
+	cmd.Flags().StringVar(&category, "category", ingest.AllCategories, "`id` of a video category; 0 is all")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "so `many` at most")
 	return cmd
 }
@@ -67,9 +68,6 @@ func (a *app) withCatalog(cmd *cobra.Command, f func(context.Context, *catalog.C
 }
 
 func (a *app) showChart(ctx context.Context, c *catalog.Catalog, region, category string, limit int) error {
-	if category == "0" {
-		category = ""
-	}
 	chart, err := c.Chart(ctx, region, category)
 	if errors.Is(err, catalog.ErrNotFound) {
 		feeds, failed := c.Feeds(ctx)

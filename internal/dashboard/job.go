@@ -30,7 +30,7 @@ type job struct {
 	resume  time.Time          // deferred work goes on; zero: there is none
 	missed  time.Time          // it was due and nobody ran it
 	waiting int                // units of work that were deferred
-	fresh   []ingest.Freshness // of the regions of a search
+	fresh   []ingest.Freshness // of its regions, if it fetches no charts
 }
 
 // cost is what one run of a job needs.
@@ -85,28 +85,14 @@ func (s *state) method(name string) (*book.Upstream, *book.Method) {
 	return nil, nil
 }
 
-// most is what a run costs at most, as it is configured, when each page is a call. Work
-// on what is known already has as much to do as there is.
+// most is what a run costs at most, as it is configured.
 func most(j *ingest.Job, call int64) cost {
-	var works int
-	switch j.Kind {
-	case ingest.Trending:
-		works = len(j.Regions) * len(j.Categories)
-	case ingest.Search:
-		works = len(j.Regions) * len(j.Queries)
-	case ingest.Uploads:
-		works = len(j.Channels)
-	default:
-		return cost{unknown: true}
-	}
-	units := int64(works) * int64(j.Pages) * call
-	if j.Kind == ingest.Uploads {
-		units += int64(works) * call // each begins with its channel
-	}
+	calls, known := j.MostCalls()
+	units := calls * call
 	if j.MaxUnits > 0 {
 		units = min(units, j.MaxUnits)
 	}
-	return cost{units: units}
+	return cost{units: units, unknown: !known}
 }
 
 // What is remembered of a job: so many of its last runs, of which so many that were
@@ -150,7 +136,7 @@ func (j *job) read(ctx context.Context, src *view.Sources, s *state) error {
 			j.waiting++
 		}
 	}
-	if j.Kind == ingest.Search {
+	if j.Regional() && len(j.Charts()) == 0 { // the feeds are those of charts
 		if j.fresh, err = src.Runner.Freshness(ctx, j.Job); err != nil {
 			return err
 		}

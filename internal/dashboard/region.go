@@ -109,5 +109,5 @@ func (s *state) around(r *region, fetches func(*job) bool) {
 
 // fetches reports whether a job fetches a chart.
 func (j *job) fetches(f *view.Feed) bool {
-	return slices.Contains(j.Regions, f.Region) && slices.Contains(j.Categories, cmp.Or(f.Category, "0"))
+	return slices.Contains(j.Charts(), ingest.Chart{Region: f.Region, Category: f.Category})
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/view"
 )
 
@@ -80,15 +81,12 @@ func (q *query) number(name string, most, missing int64) int64 {
 	return n
 }
 
-var (
-	aRegion   = regexp.MustCompile(`^[A-Z]{2}$`)
-	aCategory = regexp.MustCompile(`^[0-9]{1,6}$`)
-)
+var aCategory = regexp.MustCompile(`^[0-9]{1,6}$`)
 
 // region is one in upper case, as the catalog has them.
 func (q *query) region() string {
 	text := strings.ToUpper(q.text("region"))
-	if text != "" && !aRegion.MatchString(text) {
+	if text != "" && !ingest.IsRegion(text) {
 		q.fault("region is %.40q; write its two letters, as US or DE", text)
 	}
 	return text
@@ -100,10 +98,7 @@ func (q *query) category() string {
 	if text != "" && !aCategory.MatchString(text) {
 		q.fault("category is %.40q; write the id of a video category, as 10, or 0 for all", text)
 	}
-	if text == "0" {
-		return ""
-	}
-	return text
+	return ingest.Category(text)
 }
 
 // moment is a day, an instant, or how long ago it was.
