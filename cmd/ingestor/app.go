@@ -72,14 +72,7 @@ send traces to an OpenTelemetry collector.`,
 	})
 	f := cmd.PersistentFlags()
 	f.StringVar(&a.configPath, "config", os.Getenv("INGESTOR_CONFIG"), "configuration `file` (default ./ingestor.yaml, or the one of your user)")
-	f.String("ledger", "", "`address` of the ledger: sqlite:PATH, redis://HOST:PORT or memory:; with ?fresh it is taken as it is (default in your state folder)")
-	f.String("catalog", "", "SQLite `file` with the fetched data (default in your state folder)")
-	f.String("costs", "", "price book `file` (default the built-in one)")
-	f.Duration("max-wait", 0, "longest `duration` to wait for units (default 2m)")
-	f.String("log-format", "", "log `format`: text, json or auto (default auto)")
-	f.String("log-level", "", "log `level`: debug, info, warn or error (default info)")
-	_ = cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json", "auto"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
+	addFlags(cmd, f, false)
 	cmd.AddCommand(a.backfillCommand(), a.runCommand(), a.serveCommand(), a.quotaCommand(), a.trendingCommand(), a.searchCommand(), a.regionsCommand(),
 		a.ledgerCommand(), a.runsCommand(), a.stateCommand(), a.versionCommand(), a.demoCommand(), a.proveCommand(), a.sandboxCommand(),
 		a.initCommand(), a.configCommand(), a.costsCommand(), a.doctorCommand(), a.checkCommand(), a.planCommand())
@@ -95,10 +88,7 @@ func (a *app) settings(flags *pflag.FlagSet) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.log, err = a.logger(s); err != nil {
-		return nil, config(err)
-	}
-	a.loaded = s
+	a.loaded, a.log = s, a.logger(s)
 	return s, nil
 }
 

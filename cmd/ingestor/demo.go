@@ -156,11 +156,9 @@ func demoSettings(dir, address string) (*settings, error) {
 	if err := os.WriteFile(costs, []byte(demoCosts), 0o600); err != nil {
 		return nil, err
 	}
-	s := &settings{
-		Ledger: "sqlite:" + filepath.Join(dir, "ledger.db"), Catalog: filepath.Join(dir, "catalog.db"), Costs: costs,
-		Endpoint: "http://" + address, state: dir, key: meter.Key("a-key-of-the-demo"),
-		LogFormat: "auto", LogLevel: "info",
-	}
+	s := defaultSettings(dir)
+	s.Costs, s.Endpoint, s.key = costs, "http://"+address, meter.Key("a-key-of-the-demo")
+	s.MaxWait = 0 // the clock does not move by itself
 	s.Jobs = map[string]ingest.Job{
 		"trending":  {Kind: ingest.Trending, Cron: "@weekly"},
 		"retention": {Kind: ingest.Retention, Cron: "@daily", Disabled: true},

@@ -1,39 +1,30 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 
-	"github.com/lmittmann/tint"
 	"github.com/mattn/go-isatty"
+	"github.com/lmittmann/tint"
 )
 
 // logger writes to standard error: lines for people on a terminal, JSON elsewhere.
 // Quiet is for the mail of cron: problems only.
-func (a *app) logger(s *settings) (*slog.Logger, error) {
+func (a *app) logger(s *settings) *slog.Logger {
 	a.lines.to(a.stderr)
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
-		return nil, fmt.Errorf("log_level: there is no level %q; write debug, info, warn or error", s.LogLevel)
-	}
+	_ = level.UnmarshalText([]byte(s.LogLevel)) // check has refused others
 	if a.quiet {
 		level = max(level, slog.LevelWarn)
 	}
-	switch s.LogFormat {
-	case "json":
-		return slog.New(slog.NewJSONHandler(&a.lines, &slog.HandlerOptions{Level: level})), nil
-	case "text":
-	case "auto":
-		if !isTerminal(a.stderr) {
-			return slog.New(slog.NewJSONHandler(&a.lines, &slog.HandlerOptions{Level: level})), nil
-		}
-	default:
-		return nil, fmt.Errorf("log_format: there is no format %q; write text, json or auto", s.LogFormat)
+	format := strings.ToLower(s.LogFormat)
+	if format == "json" || format == "auto" && !isTerminal(a.stderr) {
+		return slog.New(slog.NewJSONHandler(&a.lines, &slog.HandlerOptions{Level: level}))
 	}
-	return slog.New(tint.NewTextHandler(&a.lines, &tint.Options{Level: level, TimeFormat: "15:04:05", NoColor: !colourful(a.stderr)})), nil
+	return slog.New(tint.NewTextHandler(&a.lines, &tint.Options{Level: level, TimeFormat: "15:04:05", NoColor: !colourful(a.stderr)}))
 }
 
 // lines is a writer that can be pointed elsewhere while it is in use: above the bars

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
-	"strings"
 	"sync"
 	"syscall"
 )
@@ -19,12 +18,6 @@ environment. An invalid file is rejected and logged with its place, and the old 
 stay in force. The same happens to changes that need a restart: the addresses of ledger,
 catalog and endpoint, the log, and where a server listens. Calls and runs are not
 interrupted. A run that has started keeps its settings and uses the new prices.`
-
-// fixedKeys are the settings that a restart is for.
-var fixedKeys = []string{"ledger", "catalog", "endpoint", "log_format", "log_level"}
-
-// servedKeys are those of a server.
-var servedKeys = []string{"listen", "insecure", "trusted_proxies", "tls_cert", "tls_key", "max_age"}
 
 // hangups are the signals that ask to read the settings again. Those that come while
 // that is done are one.
@@ -41,8 +34,8 @@ func listenForHangups() hangups {
 func (h hangups) stop() { signal.Stop(h) }
 
 // reload has new settings taken at each signal, until the function that it returns is
-// called.
-func (h hangups) reload(ctx context.Context, a *app, s *settings, fixed []string, take func(context.Context, *settings) error) (end func()) {
+// called. Server says that the settings of the server cannot change either.
+func (h hangups) reload(ctx context.Context, a *app, s *settings, server bool, take func(context.Context, *settings) error) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -52,7 +45,7 @@ func (h hangups) reload(ctx context.Context, a *app, s *settings, fixed []string
 				return
 			case <-h:
 			}
-			next, err := a.reread(s, fixed)
+			next, err := a.reread(s, server)
 			if err == nil {
 				err = take(ctx, next)
 			}
@@ -75,7 +68,7 @@ func (h hangups) reload(ctx context.Context, a *app, s *settings, fixed []string
 
 // reread reads the settings again and refuses those that cannot take the place of the
 // old ones.
-func (a *app) reread(old *settings, fixed []string) (*settings, error) {
+func (a *app) reread(old *settings, server bool) (*settings, error) {
 	next, err := load(a.configPath, old.flags)
 	if err != nil {
 		return nil, err
@@ -84,24 +77,13 @@ func (a *app) reread(old *settings, fixed []string) (*settings, error) {
 		return nil, fmt.Errorf("the configuration was %s and would be %s: restart for that", cmp.Or(old.file, "none"), cmp.Or(next.file, "none"))
 	}
 	var changed []error
-	for _, key := range fixed {
-		if !reflect.DeepEqual(next.value(key), old.value(key)) {
-			changed = append(changed, fmt.Errorf("%s has changed: restart for that, or set it back", key))
+	for _, set := range allSettings {
+		if set.restart && (server || !set.server) && !reflect.DeepEqual(set.value(next), set.value(old)) {
+			changed = append(changed, fmt.Errorf("%s has changed: restart for that, or set it back", set.key))
 		}
 	}
 	if err := next.book.Follows(old.book); err != nil {
 		changed = append(changed, fmt.Errorf("%s: %w", cmp.Or(next.Costs, "the built-in price book"), err))
 	}
 	return next, errors.Join(changed...)
-}
-
-// value is that of a setting at the top level.
-func (s *settings) value(key string) any {
-	fields := reflect.ValueOf(s).Elem()
-	for _, f := range reflect.VisibleFields(fields.Type()) {
-		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name == key {
-			return fields.FieldByIndex(f.Index).Interface()
-		}
-	}
-	panic("there is no setting " + key)
 }

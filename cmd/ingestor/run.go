@@ -193,7 +193,7 @@ func (a *app) stay(ctx context.Context, s *settings, jobs []*ingest.Job, file me
 			a.log.Error("tell of a run", "job", j.Name, "error", err)
 		}
 	})
-	defer hangups.reload(ctx, a, s, fixedKeys, func(ctx context.Context, next *settings) error {
+	defer hangups.reload(ctx, a, s, false, func(ctx context.Context, next *settings) error {
 		if err := next.priced(next.List()); err != nil {
 			return err
 		}

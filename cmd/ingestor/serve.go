@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,16 +19,16 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Serving are the settings of the server. The name is for the decoder of YAML, which wants an
-// embedded type to be exported.
+// Serving are the settings of the server. The name is exported because the decoders want
+// that of an embedded type.
 type Serving struct {
-	Listen         string        `yaml:"listen,omitempty" jsonschema_description:"The address of ingestor serve."`
-	Insecure       bool          `yaml:"insecure,omitempty" jsonschema_description:"Listen on other addresses than those of this machine without TLS."`
-	TrustedProxies []string      `yaml:"trusted_proxies,omitempty" jsonschema_description:"Networks of proxies that are believed about the address of a client, as 10.0.0.0/8."`
-	TLSCert        string        `yaml:"tls_cert,omitempty" jsonschema_description:"A PEM file with the certificate of the server."`
-	TLSKey         string        `yaml:"tls_key,omitempty" jsonschema_description:"A PEM file with its key."`
-	TokenFile      string        `yaml:"token_file,omitempty" jsonschema_description:"A file with the token of those who reserve over HTTP; INGESTOR_TOKEN wins. Without one nobody does."`
-	MaxAge         time.Duration `yaml:"max_age,omitempty" jsonschema_description:"A chart older than this is stale."`
+	Listen         string        `yaml:"listen,omitempty" restart:"yes" flag:"'address' to listen on; port 0 chooses a free one" jsonschema_description:"The address of ingestor serve."`
+	Insecure       bool          `yaml:"insecure,omitempty" restart:"yes" flag:"allow plain HTTP on other interfaces" jsonschema_description:"Allow plain HTTP on other interfaces than the loopback one."`
+	TrustedProxies []string      `yaml:"trusted_proxies,omitempty" restart:"yes" flag:"'networks' of proxies whose word about client addresses is trusted, as 10.0.0.0/8" jsonschema_description:"Networks of proxies whose word about client addresses is trusted, as 10.0.0.0/8."`
+	TLSCert        string        `yaml:"tls_cert,omitempty" restart:"yes" flag:"PEM 'file' with the certificate" jsonschema_description:"A PEM file with the certificate of the server."`
+	TLSKey         string        `yaml:"tls_key,omitempty" restart:"yes" flag:"PEM 'file' with the key of the certificate" jsonschema_description:"A PEM file with the key of the certificate."`
+	TokenFile      string        `yaml:"token_file,omitempty" flag:"'file' with the token for clients that reserve over HTTP; INGESTOR_TOKEN takes precedence" jsonschema_description:"A file with the token for clients that reserve over HTTP. INGESTOR_TOKEN takes precedence. Without a token no client can."`
+	MaxAge         time.Duration `yaml:"max_age,omitempty" restart:"yes" zero:"no" jsonschema_description:"A chart older than this is stale."`
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -61,13 +60,7 @@ named by --trusted-proxies, or --insecure.
 			return a.serve(cmd)
 		},
 	}
-	f := cmd.Flags()
-	f.String("listen", "", "`address` to listen on; port 0 chooses a free one (default 127.0.0.1:8080)")
-	f.Bool("insecure", false, "allow plain HTTP on other interfaces")
-	f.StringSlice("trusted-proxies", nil, "`networks` of proxies whose word about client addresses is trusted, as 10.0.0.0/8")
-	f.String("tls-cert", "", "PEM `file` with the certificate")
-	f.String("tls-key", "", "PEM `file` with the key of the certificate")
-	f.String("token-file", "", "`file` with the token for clients that reserve over HTTP; INGESTOR_TOKEN wins")
+	addFlags(cmd, cmd.Flags(), true)
 	return cmd
 }
 
@@ -75,9 +68,6 @@ named by --trusted-proxies, or --insecure.
 func (s *settings) served() (faults []ingest.Fault) {
 	fault := func(path, format string, args ...any) {
 		faults = append(faults, ingest.Fault{Path: path, Err: fmt.Errorf(format, args...)})
-	}
-	if s.probe == nil { // they are of the demo, which does not serve
-		return nil
 	}
 	proxies, bad := s.proxies()
 	if bad != nil {
@@ -145,7 +135,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 		scheme = "https"
 	}
 	fmt.Fprintf(a.stdout, "serving on %s://%s\n", scheme, l.Addr())
-	defer hangups.reload(ctx, a, s, slices.Concat(fixedKeys, servedKeys), func(_ context.Context, next *settings) error {
+	defer hangups.reload(ctx, a, s, true, func(_ context.Context, next *settings) error {
 		src, err := a.sources(next, src.Ledger, src.Catalog)
 		if err != nil {
 			return err
