@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/mattn/go-isatty"
+	"github.com/charmbracelet/x/term"
 	"github.com/lmittmann/tint"
 )
 
@@ -50,7 +50,7 @@ func (l *lines) Write(p []byte) (int, error) {
 // isTerminal reports whether somebody sees what is written.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd())
+	return ok && term.IsTerminal(f.Fd())
 }
 
 // colourful reports whether to write colours: on a terminal that has not asked for
