@@ -10,24 +10,24 @@ import (
 // upstreamName is what the price book calls the upstream.
 const upstreamName = "youtube"
 
-// ask asks the ledger what is free before anything begins: with nothing to spend the
-// run ends at once, having called nobody. What the ledger cannot say is left to the
-// calls, each of which asks for itself.
-func (r *run) ask(ctx context.Context) {
+// checkQuota checks before a run whether the ledger has units for a first call. If it has none,
+// the run ends at once, without a call. If the ledger does not answer, the calls find out:
+// each of them reserves its units.
+func (r *run) checkQuota(ctx context.Context) {
 	row := r.job.Kind.row()
 	if len(r.works) == 0 || !row.asks {
 		return
 	}
 	call := quota.Call{Upstream: row.upstream, Account: r.job.Account, Method: row.methods[0], Class: r.job.Class, Job: r.job.Name}
-	if r.free(ctx, &call) {
+	if r.hasRoom(ctx, &call) {
 		return
 	}
-	// Usage is of ordinary callers, and of what comes back next; of this call, and
-	// of when it could be made, the ledger itself says more.
+	// Usage covers ordinary callers. Only a reservation says whether and when this call,
+	// with its class, can be made.
 	taken, err := r.ledger.Reserve(ctx, call)
 	if err == nil {
 		if _, err := taken.Release(context.WithoutCancel(ctx)); err != nil {
-			r.log.Warn("give back what was not called", "error", err)
+			r.log.Warn("release the units of a trial reservation", "error", err)
 		}
 		return
 	}
@@ -39,9 +39,9 @@ func (r *run) ask(ctx context.Context) {
 	r.halt(err)
 }
 
-// free reports whether every pool that a call charges has room for it, for all that
-// is known.
-func (r *run) free(ctx context.Context, call *quota.Call) bool {
+// hasRoom reports whether every pool that a call charges has room for it. It reports true if
+// that is unknown.
+func (r *run) hasRoom(ctx context.Context, call *quota.Call) bool {
 	upstream := r.ledger.Book().Upstreams[call.Upstream]
 	if upstream == nil || upstream.Methods[call.Method] == nil {
 		return true

@@ -7,7 +7,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// Catalog keeps what runs fetch, how far each job has got, and what each run did: a
+// Catalog keeps the fetched data, the cursors of jobs, and the history of runs. It is a
 // [catalog.Catalog], or for a rehearsal a [catalog.Sketch] of one.
 type Catalog interface {
 	NewFence(ctx context.Context, name string) (catalog.Fence, error)
