@@ -17,29 +17,29 @@ import (
 	"github.com/headroom-quota/headroom/quota/journal"
 )
 
-// app is what the commands share.
+// app is the state that the commands share.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	abort          context.Context // ends calls that are under way, too
+	abort          context.Context // its end also ends open calls
 
 	configPath string
 	output     string
 	quiet      bool
 
-	clock    quota.Clock    // nil is the machine's
-	observer quota.Observer // of the ledger; nil is nobody
-	traces   *traces.Traces // nil: none are sent
+	clock    quota.Clock    // nil: the machine's clock
+	observer quota.Observer // of the ledger; may be nil
+	traces   *traces.Traces // nil: no traces are sent
 
 	loaded   *settings
-	warnings []string         // of the ledger: how its server is set up, copies of it
-	journal  *journal.Journal // of the ledger; nil: it has none
-	trusting bool             // nothing was remembered of the ledger when it was opened
+	warnings []string         // about the ledger: settings of its server, copies of it
+	journal  *journal.Journal // of the ledger; may be nil
+	trusting bool             // this machine had no record of the ledger when it was opened
 	log      *slog.Logger
-	lines    lines // where the log is written
+	lines    lines // the destination of the log
 }
 
-// root is the command with all that is under it.
+// root returns the command with all its subcommands.
 func (a *app) root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ingestor",
@@ -55,7 +55,7 @@ send traces to an OpenTelemetry collector.`,
   ingestor init          write ingestor.yaml, and show lines for cron and systemd
   ingestor run --once    run all jobs once
   ingestor quota         show what is left`,
-		Version:                    build().Version, // as most programs have the flag
+		Version:                    build().Version,
 		SuggestionsMinimumDistance: 2,
 		SilenceUsage:               true,
 		SilenceErrors:              true,
@@ -64,11 +64,12 @@ send traces to an OpenTelemetry collector.`,
 			return cmd.Help()
 		},
 	}
+	cmd.SetHelpTemplate("{{.Short}}\n\n{{with .Long}}{{.}}\n\n{{end}}{{.UsageString}}")
 	cmd.SetOut(a.stdout)
 	cmd.SetErr(a.stderr)
 	cmd.SetIn(a.stdin)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage("%w; see %s --help", err, cmd.CommandPath())
+		return usage("%w\nFor help: %s --help", err, cmd.CommandPath())
 	})
 	f := cmd.PersistentFlags()
 	f.StringVar(&a.configPath, "config", os.Getenv("INGESTOR_CONFIG"), "configuration `file` (default ./ingestor.yaml, or the one of your user)")
@@ -79,7 +80,7 @@ send traces to an OpenTelemetry collector.`,
 	return cmd
 }
 
-// settings reads the configuration, once.
+// settings reads the configuration once, and returns it.
 func (a *app) settings(flags *pflag.FlagSet) (*settings, error) {
 	if a.loaded != nil {
 		return a.loaded, nil
@@ -92,13 +93,13 @@ func (a *app) settings(flags *pflag.FlagSet) (*settings, error) {
 	return s, nil
 }
 
-// trace sends traces from here on, if the environment says where to.
+// trace starts sending traces, if the environment names a collector.
 func (a *app) trace(ctx context.Context, done *closers) {
 	a.traces = traces.Start(ctx, &traces.Options{Log: a.log, Version: build().Version})
 	done.add(func() error { a.traces.Stop(a.abort); return nil })
 }
 
-// known refuses an unknown command.
+// known returns an error for an unknown command.
 func known(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -106,18 +107,18 @@ func known(cmd *cobra.Command, args []string) error {
 	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
 		return usage("there is no command %q; did you mean %s?", args[0], strings.Join(like, " or "))
 	}
-	return usage("there is no command %q; see %s --help", args[0], cmd.CommandPath())
+	return usage("there is no command %q\nTo list the commands: %s --help", args[0], cmd.CommandPath())
 }
 
-// noArgs is cobra.NoArgs with our exit code.
+// noArgs returns an error if there are arguments. It is cobra.NoArgs with our exit code.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage("%s takes no arguments, and got %q", cmd.CommandPath(), args[0])
+		return usage("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])
 	}
 	return nil
 }
 
-// closers closes what was opened, the last first.
+// closers closes what was opened, in reverse order.
 type closers []func() error
 
 func (c *closers) add(f func() error) { *c = append(*c, f) }

@@ -19,15 +19,16 @@ func (a *app) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Show the settings in force, or their schema",
-		Long:  `Show the settings in force, and where each comes from, as ingestor config show does.`,
+		Long:  `Without a subcommand, ingestor config does what ingestor config show does.`,
 		Example: `  ingestor config
   ingestor config schema > ingestor.schema.json`,
 		Args: known,
 	}
 	show := &cobra.Command{
-		Use:     "show",
-		Short:   "Show the settings in force, and where each comes from",
-		Long:    `Show the settings in force, and where each comes from. It shows no secrets.`,
+		Use:   "show",
+		Short: "Show the settings in force, and where each comes from",
+		Long: `Show every setting, its value, and its source: a flag, a variable, the file, or the
+default. Secrets are not shown.`,
 		Example: `  INGESTOR_WORKERS=8 ingestor config show`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,8 +43,10 @@ func (a *app) configCommand() *cobra.Command {
 	a.outputFlag(cmd)
 	cmd.RunE = show.RunE
 	cmd.AddCommand(show, &cobra.Command{
-		Use:     "schema",
-		Short:   "Write the JSON Schema of ingestor.yaml, for editors",
+		Use:   "schema",
+		Short: "Write the JSON Schema of ingestor.yaml, for editors",
+		Long: `Write the JSON Schema of ingestor.yaml to standard output. Editors use it to complete and
+check the file.`,
 		Example: `  ingestor config schema > ingestor.schema.json`,
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -76,7 +76,7 @@ func TestInitLeavesNothingHalfWritten(t *testing.T) {
 	if err := os.WriteFile("ingestor.yaml", []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeWhole("ingestor.yaml", initial, false); err == nil || !strings.Contains(err.Error(), "--force overwrites it") {
+	if err := writeWhole("ingestor.yaml", initial, false); err == nil || !strings.Contains(err.Error(), "To overwrite it: ingestor init --force") {
 		t.Errorf("it says %v", err)
 	}
 	kept, err := os.ReadFile("ingestor.yaml")

@@ -11,12 +11,12 @@ import (
 	"github.com/lmittmann/tint"
 )
 
-// logger writes to standard error: lines for people on a terminal, JSON elsewhere.
-// Quiet is for the mail of cron: problems only.
+// logger returns a logger to standard error. It writes text on a terminal and JSON
+// elsewhere. With --quiet it logs problems only, for the mail of cron.
 func (a *app) logger(s *settings) *slog.Logger {
-	a.lines.to(a.stderr)
+	a.lines.redirect(a.stderr)
 	var level slog.Level
-	_ = level.UnmarshalText([]byte(s.LogLevel)) // check has refused others
+	_ = level.UnmarshalText([]byte(s.LogLevel)) // settings.check has refused other texts
 	if a.quiet {
 		level = max(level, slog.LevelWarn)
 	}
@@ -27,14 +27,14 @@ func (a *app) logger(s *settings) *slog.Logger {
 	return slog.New(tint.NewTextHandler(&a.lines, &tint.Options{Level: level, TimeFormat: "15:04:05", NoColor: !colourful(a.stderr)}))
 }
 
-// lines is a writer that can be pointed elsewhere while it is in use: above the bars
-// while there are some.
+// lines is a writer whose destination can change while it is in use. Progress bars redirect
+// the log so that it stays above them.
 type lines struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-func (l *lines) to(w io.Writer) {
+func (l *lines) redirect(w io.Writer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.w = w
@@ -47,14 +47,14 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// isTerminal reports whether somebody sees what is written.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(f.Fd())
 }
 
-// colourful reports whether to write colours: on a terminal that has not asked for
-// none (no-color.org).
+// colourful reports whether to write colours to w: on a terminal, unless NO_COLOR is set
+// (no-color.org).
 func colourful(w io.Writer) bool {
 	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

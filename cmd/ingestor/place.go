@@ -38,11 +38,11 @@ func (s *settings) parse() error {
 		return fmt.Errorf("%s: %w", s.file, err)
 	}
 	if len(s.tree.Docs) > 1 {
-		return s.fault(s.tree.Docs[1].Start, "a second document begins here, and nobody would read it; write one")
+		return s.fault(s.tree.Docs[1].Start, "a second document begins here; write only one")
 	}
 	body := s.tree.Docs[0].Body
 	if jobs := child(body, "jobs"); jobs != nil && jobs.Value.Type() == ast.NullType {
-		return s.fault(jobs.Key.GetToken(), "there is no job; `ingestor init` writes some, and without this line there are built-in ones")
+		return s.fault(jobs.Key.GetToken(), "there is no job; without this line, the built-in jobs run")
 	}
 	r := reader{settings: s, anchors: map[string]ast.Node{}}
 	said, err := r.read(body, "", reflect.StructField{Type: reflect.TypeFor[settings]()})
@@ -60,24 +60,24 @@ func blank(text string) bool {
 	return true
 }
 
-// badText refuses bytes that are no text.
+// badText returns an error if the file is not text.
 func (s *settings) badText() error {
 	if utf8.Valid(s.text) {
 		return nil
 	}
 	for i, line := range strings.Split(string(s.text), "\n") {
 		if !utf8.ValidString(line) {
-			return fmt.Errorf("%s:%d: this is no text in UTF-8; save the file as such", s.file, i+1)
+			return fmt.Errorf("%s:%d: this line is not UTF-8 text; save the file as UTF-8", s.file, i+1)
 		}
 	}
 	return nil
 }
 
-// wanted says what a value must be.
+// wanted says what a value of this type looks like.
 func wanted(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
-		return "a length of time with its unit is wanted here, as 90s or 6h"
+		return "a duration with its unit is wanted here, as 90s or 6h"
 	case t.Kind() == reflect.Int || t.Kind() == reflect.Int64:
 		return "a whole number is wanted here"
 	case t.Kind() == reflect.Bool:
@@ -194,9 +194,9 @@ func (r *reader) mapping(n ast.Node, t reflect.Type) (any, error) {
 			maps.Copy(merged, more)
 			continue
 		}
-		field, known := inside(t, key)
+		field, known := fieldOf(t, key)
 		if !known {
-			return nil, r.fault(e.Key.GetToken(), fmt.Sprintf("unknown field %q; `ingestor config schema` has those that there are", key))
+			return nil, r.fault(e.Key.GetToken(), fmt.Sprintf("unknown field %q\nTo list the fields: ingestor config schema", key))
 		}
 		value, err := r.read(e.Value, key, field)
 		if err != nil {
@@ -215,8 +215,8 @@ func (r *reader) mapping(n ast.Node, t reflect.Type) (any, error) {
 	return merged, nil
 }
 
-// inside is the field under a key.
-func inside(t reflect.Type, key string) (reflect.StructField, bool) {
+// fieldOf returns the field of a key.
+func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
 	if t.Kind() == reflect.Map {
 		return reflect.StructField{Type: t.Elem()}, true
 	}
@@ -230,12 +230,12 @@ func inside(t reflect.Type, key string) (reflect.StructField, bool) {
 
 var errZero = errors.New("0 makes no sense here; leave it out for the default")
 
-// fault is a fault at a token.
+// fault returns an error at the place of a token.
 func (s *settings) fault(t *token.Token, message string) error {
 	return s.at(t.Position, errors.New(message))
 }
 
-// at is a fault at a place of the file, with the line and a caret; nil is none.
+// at adds a place of the file to an error, with the line and a caret. Of nil it returns nil.
 func (s *settings) at(p *token.Position, err error) error {
 	if err == nil {
 		return nil
@@ -244,17 +244,21 @@ func (s *settings) at(p *token.Position, err error) error {
 	quote := ""
 	if p.Line >= 1 && p.Line <= len(lines) {
 		line := strings.Map(func(r rune) rune {
-			if unicode.IsControl(r) && r != '\t' { // a terminal would obey it
+			if unicode.IsControl(r) && r != '\t' { // a terminal would interpret it
 				return '\ufffd'
 			}
 			return r
 		}, strings.TrimRight(lines[p.Line-1], "\r"))
 		quote = "\n    " + line + "\n    " + strings.Repeat(" ", max(p.Column-1, 0)) + "^"
 	}
-	return fmt.Errorf("%s:%d:%d: %w%s", s.file, p.Line, p.Column, err, quote)
+	message, remedy, has := strings.Cut(err.Error(), "\n")
+	if has {
+		remedy = "\n" + remedy
+	}
+	return fmt.Errorf("%s:%d:%d: %s%s%s", s.file, p.Line, p.Column, message, quote, remedy)
 }
 
-// place says where a fault stands: in the file, a flag or the environment.
+// place adds to a fault where it comes from: a place of the file, a flag or a variable.
 func (s *settings) place(f ingest.Fault) error {
 	path := strings.Split(f.Path, ".")
 	if path[0] != "jobs" && path[0] != "accounts" {
@@ -274,7 +278,7 @@ func (s *settings) place(f ingest.Fault) error {
 	return fmt.Errorf("%s: %w", s.file, f)
 }
 
-// where finds a setting in the file, or else what it belongs to.
+// where returns the place of a setting in the file, or else the place of what contains it.
 func (s *settings) where(path []string) *token.Position {
 	var found *token.Position
 	node := s.tree.Docs[0].Body
@@ -291,7 +295,7 @@ func (s *settings) where(path []string) *token.Position {
 	return found
 }
 
-// child is the entry of a mapping.
+// child returns the entry of a mapping, or nil.
 func child(n ast.Node, key string) *ast.MappingValueNode {
 	for _, e := range entries(n) {
 		if e.Key.GetToken().Value == key {
@@ -301,7 +305,7 @@ func child(n ast.Node, key string) *ast.MappingValueNode {
 	return nil
 }
 
-// entries are those of a mapping.
+// entries returns the entries of a mapping.
 func entries(n ast.Node) []*ast.MappingValueNode {
 	switch n := n.(type) {
 	case *ast.MappingNode:

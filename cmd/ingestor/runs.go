@@ -34,9 +34,9 @@ deferred work resumes. With --work there is a row for each region, query or chan
 				return a.print(view.Runs(all), func(s *sheet) {
 					switch {
 					case len(all) == 0 && q.Job != "":
-						s.line("There was no run of %s yet; `ingestor run --once --job %s` makes one.", q.Job, q.Job)
+						s.line("There was no run of %s yet.\nTo make one: ingestor run --once --job %s", q.Job, q.Job)
 					case len(all) == 0:
-						s.line("There was no run yet; `ingestor run --once` makes one.")
+						s.line("There was no run yet.\nTo make one: ingestor run --once")
 					case work:
 						s.workTable(all)
 					default:
@@ -50,7 +50,7 @@ deferred work resumes. With --work there is a row for each region, query or chan
 	cmd.Flags().StringVar(&q.Job, "job", "", "only runs of this `job`")
 	cmd.Flags().IntVarP(&q.Limit, "limit", "n", 20, "`number` of runs to show")
 	cmd.Flags().Int64Var(&q.Before, "before", 0, "only runs before the one with this `id`")
-	cmd.Flags().BoolVar(&work, "work", false, "a row for each unit of work")
+	cmd.Flags().BoolVar(&work, "work", false, "write a row for each unit of work")
 	_ = cmd.RegisterFlagCompletionFunc("job", a.completeJobs)
 	return cmd
 }
@@ -78,7 +78,7 @@ func (s *sheet) runTable(all []catalog.RunRecord) {
 		{name: "started"},
 		{name: "took", right: true},
 		{name: "state"},
-	}, whatCame...), rows)
+	}, resultColumns...), rows)
 }
 
 func (s *sheet) workTable(all []catalog.RunRecord) {
@@ -96,11 +96,11 @@ func (s *sheet) workTable(all []catalog.RunRecord) {
 		{name: "job", long: true},
 		{name: "work", long: true},
 		{name: "state"},
-	}, whatCame...), rows)
+	}, resultColumns...), rows)
 }
 
-// whatCame are the columns in which a run and its work are alike.
-var whatCame = []column{
+// resultColumns are the columns that runs and their work share.
+var resultColumns = []column{
 	{name: "pages", right: true},
 	{name: "units", right: true},
 	{name: "new", right: true},
@@ -108,8 +108,8 @@ var whatCame = []column{
 	{name: "why", long: true},
 }
 
-// why says why a run did not do all its work: what ended the run, or else why its first
-// unit of work failed or was deferred.
+// why returns why a run did not complete its work: the error of the run, or else that of
+// the first unit of work that failed or was deferred.
 func why(r *catalog.RunRecord) string {
 	if r.Error != "" {
 		return r.Error
@@ -132,7 +132,7 @@ func why(r *catalog.RunRecord) string {
 	return text
 }
 
-// goesOn says when what was deferred goes on, and why it was, or what failed.
+// goesOn says when deferred work resumes, and why it was deferred or failed.
 func goesOn(at time.Time, why string) string {
 	why = plain(why)
 	switch {
@@ -144,7 +144,7 @@ func goesOn(at time.Time, why string) string {
 	return "until " + stamp(at) + ": " + why
 }
 
-// state shows how a run or work of it stands.
+// state formats the state of a run, or of its work.
 func (s *sheet) state(st catalog.State) string {
 	switch st {
 	case catalog.Done:

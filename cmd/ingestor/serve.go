@@ -64,8 +64,8 @@ named by --trusted-proxies, or --insecure.
 	return cmd
 }
 
-// served checks the settings of the server.
-func (s *settings) served() (faults []ingest.Fault) {
+// checkServer checks the settings of the server.
+func (s *settings) checkServer() (faults []ingest.Fault) {
 	fault := func(path, format string, args ...any) {
 		faults = append(faults, ingest.Fault{Path: path, Err: fmt.Errorf(format, args...)})
 	}
@@ -76,12 +76,12 @@ func (s *settings) served() (faults []ingest.Fault) {
 	public, err := web.Public(s.Listen)
 	switch {
 	case err != nil:
-		fault("listen", "%q is no address; %w", s.Listen, err)
+		fault("listen", "%q is not an address; %w", s.Listen, err)
 	case public && s.TLSCert == "" && len(proxies) == 0 && bad == nil && !s.Insecure:
-		fault("listen", "%s can be reached from other machines, in clear; name tls_cert and tls_key, or the networks of your proxy in trusted_proxies, or say insecure", s.Listen)
+		fault("listen", "%s is plain HTTP that other machines can reach\nSet tls_cert and tls_key, or trusted_proxies to the networks of your proxy, or insecure", s.Listen)
 	}
 	if (s.TLSCert == "") != (s.TLSKey == "") {
-		fault("tls_cert", "tls_cert and tls_key go together")
+		fault("tls_cert", "tls_cert and tls_key must be set together")
 	}
 	if s.MaxAge <= 0 {
 		fault("max_age", "it must be above 0, as 26h")
@@ -89,7 +89,7 @@ func (s *settings) served() (faults []ingest.Fault) {
 	return faults
 }
 
-// proxies are the networks that are believed.
+// proxies returns the networks of trusted proxies.
 func (s *settings) proxies() (all []netip.Prefix, err error) {
 	for _, text := range s.TrustedProxies {
 		prefix, failed := netip.ParsePrefix(text)
@@ -97,7 +97,7 @@ func (s *settings) proxies() (all []netip.Prefix, err error) {
 			prefix, failed = addr.Prefix(addr.BitLen())
 		}
 		if failed != nil {
-			err = errors.Join(err, fmt.Errorf("%q is no network; write it as 10.0.0.0/8", text))
+			err = errors.Join(err, fmt.Errorf("%q is not a network; write it as 10.0.0.0/8", text))
 			continue
 		}
 		all = append(all, prefix.Masked())
@@ -113,8 +113,8 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	}
 	hangups := listenForHangups()
 	defer hangups.stop()
-	told := metrics.New(&metrics.Options{Log: a.log})
-	a.observer = told
+	measured := metrics.New(&metrics.Options{Log: a.log})
+	a.observer = measured
 	var done closers
 	defer func() { err = orStopped(ctx, exitDone, errors.Join(err, done.close())) }()
 	a.trace(ctx, &done)
@@ -122,7 +122,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	server, err := a.newServer(s, src, told)
+	server, err := a.newServer(s, src, measured)
 	if err != nil {
 		return err
 	}
@@ -145,8 +145,8 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	return server.Serve(ctx, a.abort, l)
 }
 
-// newServer makes the server that the settings describe.
-func (a *app) newServer(s *settings, src web.Sources, told *metrics.Metrics) (*web.Server, error) {
+// newServer returns a server with these settings.
+func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics) (*web.Server, error) {
 	proxies, err := s.proxies()
 	if err != nil {
 		return nil, config(err)
@@ -156,7 +156,7 @@ func (a *app) newServer(s *settings, src web.Sources, told *metrics.Metrics) (*w
 		return nil, config(err)
 	}
 	server, err := web.New(src, &web.Options{
-		Clock: a.clock, Log: a.log, Metrics: told, Tracer: a.traces, MaxAge: s.MaxAge,
+		Clock: a.clock, Log: a.log, Metrics: measured, Tracer: a.traces, MaxAge: s.MaxAge,
 		TrustedProxies: proxies, AnyHost: public || len(proxies) > 0,
 	})
 	if errors.Is(err, quota.ErrBadInput) {
@@ -165,7 +165,7 @@ func (a *app) newServer(s *settings, src web.Sources, told *metrics.Metrics) (*w
 	return server, err
 }
 
-// openSources opens what the server tells of.
+// openSources opens the ledger and the catalog for the server.
 func (a *app) openSources(ctx context.Context, s *settings, done *closers) (src web.Sources, err error) {
 	ledger, _, err := a.openLedger(ctx, s, done)
 	if err != nil {
@@ -178,7 +178,7 @@ func (a *app) openSources(ctx context.Context, s *settings, done *closers) (src 
 	return a.sources(s, ledger, c)
 }
 
-// sources are what the server tells of, by these settings.
+// sources returns what the server shows, for these settings.
 func (a *app) sources(s *settings, l *quota.Ledger, c *catalog.Catalog) (web.Sources, error) {
 	token, warning, err := s.token()
 	if warning != "" {
@@ -188,7 +188,7 @@ func (a *app) sources(s *settings, l *quota.Ledger, c *catalog.Catalog) (web.Sou
 	return web.Sources{Sources: view.Sources{Ledger: l, Catalog: c, Runner: runner, Jobs: s.List()}, Token: token}, err
 }
 
-// listen listens where the settings say, with TLS if they name a certificate.
+// listen listens on the address of the settings, with TLS if they name a certificate.
 func listen(ctx context.Context, s *settings) (net.Listener, error) {
 	var with *tls.Config
 	if s.TLSCert != "" {

@@ -90,7 +90,7 @@ func load(path string, flags *pflag.FlagSet) (*settings, error) {
 	if err := s.read(path); err != nil {
 		return nil, config(err)
 	}
-	if err := errors.Join(unknownVariables(), s.faulty(s.jobNames())); err != nil {
+	if err := errors.Join(unknownVariables(), s.placed(s.badNames())); err != nil {
 		return nil, config(err)
 	}
 	v := viper.New()
@@ -178,9 +178,8 @@ func (s *settings) misread(err error) error {
 	return config(err)
 }
 
-// read reads the file of settings, strictly: a key that is not known is refused with
-// its place. Without a path it takes ./ingestor.yaml, or the one in the user's
-// folder of configuration, and it is no fault if there is neither.
+// read reads the file of settings. Without a path it reads ./ingestor.yaml, or the one in
+// the configuration folder of the user. Both may be missing.
 func (s *settings) read(path string) error {
 	candidates := []string{path}
 	if path == "" {
@@ -195,7 +194,7 @@ func (s *settings) read(path string) error {
 			continue
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("there is no configuration %s; `ingestor init` writes one", name)
+			return fmt.Errorf("there is no configuration %s\nTo write one: ingestor init", name)
 		}
 		if err != nil {
 			return fmt.Errorf("read the configuration: %w", err)
@@ -211,10 +210,10 @@ func (s *settings) read(path string) error {
 
 // check refuses invalid values, each with its place.
 func (s *settings) check() error {
-	if err := s.faulty(s.zeros()); err != nil { // Prepare would take them for the default
+	if err := s.placed(s.zeros()); err != nil { // Prepare would take them for the default
 		return err
 	}
-	if err := s.faulty(slices.Concat(s.Prepare(), s.ours(), s.served())); err != nil {
+	if err := s.placed(slices.Concat(s.Prepare(), s.checkCommand(), s.checkServer())); err != nil {
 		return err
 	}
 	var err error
@@ -222,16 +221,17 @@ func (s *settings) check() error {
 		return config(err)
 	}
 	if s.builtinJobs() && s.book.Upstreams[metered] == nil {
-		s.Jobs = nil // nobody asked for them, and nothing in this price book pays for them
+		s.Jobs = nil // they are the default, and this price book has no prices for them
 	}
-	return s.faulty(s.accountable())
+	return s.placed(s.checkAccounts())
 }
 
 // builtinJobs reports whether the file names no jobs, so that the built-in ones hold.
 func (s *settings) builtinJobs() bool { return s.said["jobs"] == nil }
 
-// faulty says where faults stand, each once: jobs inherit that of the regions.
-func (s *settings) faulty(faults []ingest.Fault) error {
+// placed adds the place of each fault. A fault of the regions is reported once, though the
+// jobs inherit it.
+func (s *settings) placed(faults []ingest.Fault) error {
 	var all []error
 	inherited := ""
 	for _, f := range faults {
@@ -245,9 +245,9 @@ func (s *settings) faulty(faults []ingest.Fault) error {
 	return config(errors.Join(all...))
 }
 
-// jobNames refuses names of jobs that viper would change: to lower case, or apart at
-// dots.
-func (s *settings) jobNames() (faults []ingest.Fault) {
+// badNames refuses names of jobs that viper would change: it converts them to lower case
+// and splits them at dots.
+func (s *settings) badNames() (faults []ingest.Fault) {
 	jobs, _ := s.said["jobs"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		if name != strings.ToLower(name) || strings.Contains(name, ".") {
@@ -267,8 +267,8 @@ func (s *settings) zeros() (faults []ingest.Fault) {
 	return faults
 }
 
-// ours checks the settings that only this command reads.
-func (s *settings) ours() (faults []ingest.Fault) {
+// checkCommand checks the settings that only this command reads.
+func (s *settings) checkCommand() (faults []ingest.Fault) {
 	fault := func(path, format string, args ...any) {
 		faults = append(faults, ingest.Fault{Path: path, Err: fmt.Errorf(format, args...)})
 	}
@@ -290,7 +290,7 @@ func (s *settings) ours() (faults []ingest.Fault) {
 	return faults
 }
 
-// metered is the upstream that jobs fetch from.
+// metered is the upstream of the jobs.
 const metered = "youtube"
 
 // priced returns an error if the price book lacks the upstream of one of these jobs.
@@ -309,8 +309,8 @@ func (s *settings) priced(jobs []*ingest.Job) error {
 	return nil
 }
 
-// accountable checks the accounts and classes of jobs against the price book.
-func (s *settings) accountable() (faults []ingest.Fault) {
+// checkAccounts checks the accounts and classes of jobs against the price book.
+func (s *settings) checkAccounts() (faults []ingest.Fault) {
 	u := s.book.Upstreams[metered]
 	if u == nil {
 		return nil // see priced
@@ -340,23 +340,36 @@ func (s *settings) accountable() (faults []ingest.Fault) {
 	return faults
 }
 
-// stateDir is where the ledger and the catalog are, if nobody says otherwise.
+// jobNames returns the names of the enabled jobs of the given kinds.
+func (s *settings) jobNames(of func(ingest.Kind) bool) (names []string) {
+	for _, j := range s.List() {
+		if of(j.Kind) {
+			names = append(names, j.Name)
+		}
+	}
+	return names
+}
+
+// anyKind is for jobNames.
+func anyKind(ingest.Kind) bool { return true }
+
+// stateDir returns the default folder of the ledger and the catalog.
 func stateDir() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "ingestor"), nil
 	}
 	home, err := os.UserHomeDir()
-	if err != nil { // cron may start us with nothing
+	if err != nil { // cron may start the program without HOME
 		me, failed := user.Current()
 		if failed != nil || me.HomeDir == "" {
-			return "", errors.New("nobody says where your home is; set HOME, or name the files with --ledger and --catalog")
+			return "", errors.New("HOME is not set\nSet it, or name the files with --ledger and --catalog")
 		}
 		home = me.HomeDir
 	}
 	return filepath.Join(home, ".local", "state", "ingestor"), nil
 }
 
-// defaultJobs are those of a configuration that has none.
+// defaultJobs are the jobs of a configuration without jobs.
 func defaultJobs() map[string]any {
 	return map[string]any{
 		"trending":  map[string]any{"kind": "trending", "schedule": "15 * * * *", "jitter": "1m"},

@@ -26,8 +26,8 @@ func unknownVariables() error {
 	return errors.Join(all...)
 }
 
-// ofAService reports whether Kubernetes sets such a variable, for a service that is
-// called ingestor.
+// ofAService reports whether Kubernetes sets such a variable for a service called
+// ingestor.
 func ofAService(key string) bool {
 	return key == "PORT" || strings.HasPrefix(key, "PORT_") || strings.HasPrefix(key, "SERVICE_HOST") || strings.HasPrefix(key, "SERVICE_PORT")
 }
@@ -37,7 +37,7 @@ func ofAService(key string) bool {
 func unknownVariable(name, key string, known []string) error {
 	for _, own := range []string{"jobs", "accounts"} {
 		if key == own || strings.HasPrefix(key, own+"_") {
-			return fmt.Errorf("%s: %s are set in ingestor.yaml only; unset it", name, own)
+			return fmt.Errorf("%s: %s are set in ingestor.yaml only; unset the variable", name, own)
 		}
 	}
 	if strings.HasSuffix(key, "key") {
@@ -46,7 +46,7 @@ func unknownVariable(name, key string, known []string) error {
 	return fmt.Errorf("%s: there is no such variable; there are %s", name, strings.Join(known, ", "))
 }
 
-// words are those of a list in a variable, between commas or spaces.
+// words splits a list in a variable at commas and spaces.
 func words(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 }

@@ -23,8 +23,8 @@ func (a *app) trendingCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trending REGION",
 		Short: "Show the last complete chart of a region",
-		Long: `Show the chart of a region as it was last fetched completely. It reads the catalog
-only; nothing is spent.`,
+		Long: `Show the chart of a region as it was last fetched completely. The command reads only the
+catalog and spends nothing.`,
 		Example: `  ingestor trending DE
   ingestor trending US --category 10 --limit 50`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -44,19 +44,19 @@ only; nothing is spent.`,
 		ValidArgsFunction: a.completeRegions,
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().StringVar(&category, "category", ingest.AllCategories, "`id` of a video category; 0 is all")
-	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "so `many` at most")
+	cmd.Flags().StringVar(&category, "category", ingest.AllCategories, "`id` of a video category; 0 means all")
+	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "`number` of videos to show")
 	return cmd
 }
 
-// withCatalog opens the catalog for f, if there is one.
+// withCatalog opens the catalog, and calls f.
 func (a *app) withCatalog(cmd *cobra.Command, f func(context.Context, *catalog.Catalog) error) (err error) {
 	s, err := a.settings(cmd.Flags())
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(s.Catalog); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no catalog at %s yet; `ingestor run --once` fetches into it", s.Catalog)
+		return fmt.Errorf("there is no catalog at %s yet\nTo fetch data into it: ingestor run --once", s.Catalog)
 	}
 	var done closers
 	defer func() { err = errors.Join(err, done.close()) }()
@@ -81,7 +81,7 @@ func (a *app) showChart(ctx context.Context, c *catalog.Catalog, region, categor
 			}
 		}
 		if len(there) == 0 {
-			return errors.New("no chart was fetched completely yet; see `ingestor regions` and `ingestor runs`")
+			return errors.New("no chart was fetched completely yet\nTo see why: ingestor regions, and ingestor runs")
 		}
 		return fmt.Errorf("there is no chart of %s yet; there are %s", view.FeedName(region, category), strings.Join(there, ", "))
 	}
@@ -104,7 +104,7 @@ func (a *app) showChart(ctx context.Context, c *catalog.Catalog, region, categor
 	})
 }
 
-// views are those of a video; a number that is hidden is not 0.
+// views formats the views of a video. A hidden number is not 0.
 func views(v *catalog.Video) string {
 	if v.Statistics == nil || v.Statistics.Views == nil {
 		return "-"
@@ -112,8 +112,7 @@ func views(v *catalog.Video) string {
 	return view.Number(*v.Statistics.Views)
 }
 
-// completeRegions completes the first argument, or a flag, to a region of the
-// settings.
+// completeRegions completes the first argument, or a flag, with a region of the settings.
 func (a *app) completeRegions(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	s, err := a.settings(cmd.Flags())
 	if err != nil || len(args) > 0 {
@@ -127,15 +126,11 @@ func (a *app) completeRegions(cmd *cobra.Command, args []string, _ string) ([]st
 	return slices.Compact(regions), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeJobs completes to a job of the settings.
+// completeJobs completes the first argument, or a flag, with a job of the settings.
 func (a *app) completeJobs(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	s, err := a.settings(cmd.Flags())
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var names []string
-	for _, j := range s.List() {
-		names = append(names, j.Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return s.jobNames(anyKind), cobra.ShellCompDirectiveNoFileComp
 }
