@@ -18,7 +18,7 @@ func (r *run) checkQuota(ctx context.Context) {
 	if len(r.works) == 0 || !row.asks {
 		return
 	}
-	call := quota.Call{Upstream: row.upstream, Account: r.job.Account, Method: row.methods[0], Class: r.job.Class, Job: r.job.Name}
+	call := quota.Call{Upstream: upstreamName, Account: r.job.Account, Method: row.methods[0], Class: r.job.Class, Job: r.job.Name}
 	if r.hasRoom(ctx, &call) {
 		return
 	}

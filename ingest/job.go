@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -77,7 +78,7 @@ func (j *Job) setDefaults(regions []string) {
 		j.Regions = regions
 	}
 	row := j.Kind.row()
-	if list := j.entries(row.list); len(*list) == 0 {
+	if list, has := j.lists()[row.list]; has && len(*list) == 0 {
 		*list = slices.Clone(row.lists)
 	}
 	j.Pages = cmp.Or(j.Pages, row.pages, 1)
@@ -142,14 +143,16 @@ func (j *Job) check() []Fault {
 // checkWork refuses a list that the kind needs and that is missing, and a list that the
 // kind does not read.
 func (j *Job) checkWork(fault func(string, error)) {
-	for _, row := range kinds {
-		switch list := *j.entries(row.list); {
-		case row.name == j.Kind && row.list != "" && len(list) == 0:
-			fault(row.list, fmt.Errorf("a job of kind %s needs %s", j.Kind, row.list))
-		case row.name != j.Kind && len(list) > 0:
-			fault(row.list, fmt.Errorf("%s belong to %s jobs, but this job is %s", row.list, row.name, j.Kind))
+	mine, lists := j.Kind.row().list, j.lists()
+	for _, field := range slices.Sorted(maps.Keys(lists)) {
+		switch list := *lists[field]; {
+		case field == mine && len(list) == 0:
+			fault(field, fmt.Errorf("a job of kind %s needs %s", j.Kind, field))
+		case field != mine && len(list) > 0:
+			owner := kinds[slices.IndexFunc(kinds, func(row *kind) bool { return row.list == field })]
+			fault(field, fmt.Errorf("%s belong to %s jobs, but this job is %s", field, owner.name, j.Kind))
 		default:
-			fault(row.list, checkList(list))
+			fault(field, checkList(list))
 		}
 	}
 }

@@ -16,10 +16,9 @@ const (
 
 // kind describes a kind of job.
 type kind struct {
-	name     Kind
-	upstream string   // of the price book
-	methods  []string // that it calls, as the price book names them; the most frequent one first
-	asks     bool     // every unit of work begins with a call of the first method
+	name    Kind
+	methods []string // that it calls, as the price book names them; the most frequent one first
+	asks    bool     // every unit of work begins with a call of the first method
 
 	list     string   // the setting that lists its work; empty: it has a fixed list
 	lists    []string // the default of that setting
@@ -38,23 +37,23 @@ type kind struct {
 // has 3 pages, because each is one of the hundred searches of a day.
 var kinds = []*kind{
 	{
-		name: Trending, upstream: upstreamName, methods: []string{"videos.list"}, asks: true,
+		name: Trending, methods: []string{"videos.list"}, asks: true,
 		list: "categories", lists: []string{AllCategories}, regional: true, works: chartWorks, pages: 4,
 	},
 	{
-		name: Search, upstream: upstreamName, methods: []string{"search.list"}, asks: true,
+		name: Search, methods: []string{"search.list"}, asks: true,
 		list: "queries", regional: true, works: searchWorks, pages: 3, dated: true,
 	},
 	{
-		name: Uploads, upstream: upstreamName, methods: []string{"playlistItems.list", "channels.list"}, asks: true,
+		name: Uploads, methods: []string{"playlistItems.list", "channels.list"}, asks: true,
 		list: "channels", works: uploadsWorks, pages: 10, opening: 1, // each begins with its channel
 	},
 	{
-		name: Stats, upstream: upstreamName, methods: []string{"videos.batchGetStats"},
+		name: Stats, methods: []string{"videos.batchGetStats"},
 		works: statsWorks, pages: 20,
 	},
 	{
-		name: Retention, upstream: upstreamName, methods: []string{"videos.list", "channels.list"},
+		name: Retention, methods: []string{"videos.list", "channels.list"},
 		works: retentionWorks, pages: 20, always: "45 */6 * * *", daily: true, after: (*run).expire,
 	},
 }
@@ -77,7 +76,7 @@ func (k Kind) row() *kind {
 }
 
 // Upstream returns the upstream that work of the kind calls, as the price book names it.
-func (k Kind) Upstream() string { return k.row().upstream }
+func (k Kind) Upstream() string { return upstreamName }
 
 // Methods returns the methods that work of the kind calls, as the price book names them.
 // The most frequent one comes first.
@@ -91,17 +90,9 @@ func (k Kind) Dated() bool { return k.row().dated }
 // belong to none.
 func (j *Job) Regional() bool { return j.Kind.row().regional }
 
-// entries returns the list of the job that a setting names.
-func (j *Job) entries(setting string) *[]string {
-	switch setting {
-	case "categories":
-		return &j.Categories
-	case "queries":
-		return &j.Queries
-	case "channels":
-		return &j.Channels
-	}
-	return new([]string)
+// lists returns the lists of work that a job may have, by setting.
+func (j *Job) lists() map[string]*[]string {
+	return map[string]*[]string{"categories": &j.Categories, "queries": &j.Queries, "channels": &j.Channels}
 }
 
 // MostCalls returns how many calls one pass of the job makes at most, where each page is a
@@ -109,9 +100,13 @@ func (j *Job) entries(setting string) *[]string {
 // as the catalog holds.
 func (j *Job) MostCalls() (calls int64, known bool) {
 	row := j.Kind.row()
-	works := len(*j.entries(row.list))
+	list, known := j.lists()[row.list]
+	if !known {
+		return 0, false
+	}
+	works := len(*list)
 	if row.regional {
 		works *= len(j.Regions)
 	}
-	return int64(works) * int64(j.Pages+row.opening), row.list != ""
+	return int64(works) * int64(j.Pages+row.opening), true
 }

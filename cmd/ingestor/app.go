@@ -118,6 +118,16 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// takes returns an error if there are fewer or more arguments than it names.
+func takes(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return usage("%s takes %s\nFor help: %[1]s --help", cmd.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
 // closers closes what was opened, in reverse order.
 type closers []func() error
 

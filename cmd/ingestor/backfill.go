@@ -41,7 +41,7 @@ command resumes where it stopped. It skips work that is complete.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.backfill(cmd, args, &f)
 		},
-		ValidArgsFunction: a.completeSearches,
+		ValidArgsFunction: a.completeFirst(searchNames),
 	}
 	a.outputFlag(cmd)
 	cmd.Flags().StringVar(&f.since, "since", "", "first `day` of publication, as 2026-01-31")
@@ -49,42 +49,18 @@ command resumes where it stopped. It skips work that is complete.`,
 	cmd.Flags().StringVar(&f.query, "query", "", "`text` to search for, instead of the queries of a job")
 	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "only this `region`; repeat the flag for more (default the regions of the job, or of the configuration)")
 	cmd.Flags().StringVar(&f.class, "class", "", "`class` of the price book (default backfill, if there is one)")
-	_ = cmd.RegisterFlagCompletionFunc("region", func(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
-		return a.completeRegions(cmd, nil, text)
-	})
-	_ = cmd.RegisterFlagCompletionFunc("class", a.completeClasses)
+	_ = cmd.RegisterFlagCompletionFunc("region", a.complete(regionNames))
+	_ = cmd.RegisterFlagCompletionFunc("class", a.complete(classNames))
 	return cmd
-}
-
-// completeSearches completes the name of a search job.
-func (a *app) completeSearches(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	s, err := a.settings(cmd.Flags())
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return s.jobNames(ingest.Kind.Dated), cobra.ShellCompDirectiveNoFileComp
 }
 
 // searches lists the search jobs for an error.
 func searches(s *settings) string {
-	names := s.jobNames(ingest.Kind.Dated)
+	names := searchNames(s)
 	if len(names) == 0 {
 		return "the configuration has no search job\nName a query instead: ingestor backfill --query TEXT"
 	}
 	return "the search jobs are " + strings.Join(names, ", ")
-}
-
-// completeClasses completes a class of the price book.
-func (a *app) completeClasses(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	s, err := a.settings(cmd.Flags())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var classes []string
-	if u := s.book.Upstreams[metered]; u != nil {
-		classes = slices.Sorted(maps.Keys(u.Classes))
-	}
-	return classes, cobra.ShellCompDirectiveNoFileComp
 }
 
 func (a *app) backfill(cmd *cobra.Command, args []string, f *backfillFlags) (err error) {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom"
@@ -111,18 +112,14 @@ func (a *app) check(cmd *cobra.Command, call bool) (err error) {
 
 func (s *sheet) findings(all []finding) {
 	for _, f := range all {
-		ink := map[string]func(string) string{
-			"ok":      func(t string) string { return s.in(good, t) },
-			"warning": func(t string) string { return s.in(warm, t) },
-			"fault":   func(t string) string { return s.in(bad, t) },
-		}[f.State]
+		ink := map[string]lipgloss.Style{"ok": good, "warning": warm, "fault": bad}[f.State]
 		text := f.What + ": " + f.About
 		if first, rest, ok := strings.Cut(text, "\n"); ok { // a remedy, or lines of a file
 			text = s.wrap(first, 9) + "\n         " + strings.ReplaceAll(rest, "\n", "\n         ")
 		} else {
 			text = s.wrap(text, 9)
 		}
-		s.text.WriteString(ink(fmt.Sprintf("%-7s", f.State)) + "  " + text + "\n")
+		s.text.WriteString(s.in(ink, fmt.Sprintf("%-7s", f.State)) + "  " + text + "\n")
 	}
 }
 

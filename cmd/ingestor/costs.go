@@ -33,12 +33,7 @@ be kept in a file, or JSON.`,
 		Example: `  ingestor costs show
   ingestor costs show videos.list
   ingestor costs show --diff --costs costs.yaml`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usage("%s takes one method, or none for all", cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: takes(0, 1, "one method, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.settings(cmd.Flags())
 			switch {
@@ -55,18 +50,7 @@ be kept in a file, or JSON.`,
 			}
 			return a.showBook(s.book.Format())
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			s, err := a.settings(cmd.Flags())
-			if err != nil || len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			var names []string
-			for _, u := range s.book.Upstreams {
-				names = slices.AppendSeq(names, maps.Keys(u.Methods))
-			}
-			slices.Sort(names)
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
+		ValidArgsFunction: a.completeFirst(methodNames),
 	}
 	for _, c := range []*cobra.Command{cmd, show} {
 		a.outputFlag(c)

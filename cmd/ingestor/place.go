@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"reflect"
 	"strings"
 	"time"
@@ -119,9 +118,19 @@ func (r *reader) read(n ast.Node, key string, field reflect.StructField) (any, e
 	case reflect.Map, reflect.Struct:
 		return r.mapping(n, t)
 	case reflect.Slice:
-		if list, is := n.(*ast.SequenceNode); is {
-			return r.list(list, key, reflect.StructField{Type: t.Elem()})
+		list, is := n.(*ast.SequenceNode)
+		if !is {
+			break
 		}
+		all := []any{}
+		for _, one := range list.Values {
+			value, err := r.read(one, key, reflect.StructField{Type: t.Elem()})
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, value)
+		}
+		return all, nil
 	default:
 		if scalar, is := n.(ast.ScalarNode); is {
 			value, err := scan(scalar, t)
@@ -134,47 +143,25 @@ func (r *reader) read(n ast.Node, key string, field reflect.StructField) (any, e
 	return nil, r.fault(n.GetToken(), wanted(field.Type))
 }
 
-// scan returns the value of a scalar.
+// scan returns the value of a scalar. A text stays as it is written, also 007 and true.
 func scan(n ast.ScalarNode, t reflect.Type) (any, error) {
-	switch {
-	case t == reflect.TypeFor[time.Duration]():
-		if text, is := n.(*ast.StringNode); is {
-			return parseDuration(text.Value)
+	text, fits := n.GetToken().Value, t.Kind() == reflect.String
+	switch n := n.(type) {
+	case *ast.LiteralNode:
+		text = n.Value.Value
+	case *ast.StringNode:
+		fits = fits || t == reflect.TypeFor[time.Duration]()
+	case *ast.BoolNode:
+		fits = fits || t.Kind() == reflect.Bool
+	case *ast.IntegerNode:
+		if t.Kind() == reflect.Int || t.Kind() == reflect.Int64 && t != reflect.TypeFor[time.Duration]() {
+			text, fits = fmt.Sprint(n.Value), true
 		}
-	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64:
-		if number, is := n.(*ast.IntegerNode); is {
-			switch value := number.Value.(type) {
-			case int64:
-				return value, nil
-			case uint64:
-				if value <= math.MaxInt64 {
-					return int64(value), nil
-				}
-			}
-		}
-	case t.Kind() == reflect.Bool:
-		if is, ok := n.(*ast.BoolNode); ok {
-			return is.Value, nil
-		}
-	case t.Kind() == reflect.String:
-		if text, is := n.(*ast.LiteralNode); is {
-			return text.Value.Value, nil
-		}
-		return n.GetToken().Value, nil // also of 007 and true, as they are written
 	}
-	return nil, errors.New(wanted(t))
-}
-
-func (r *reader) list(n *ast.SequenceNode, key string, field reflect.StructField) (any, error) {
-	all := []any{}
-	for _, one := range n.Values {
-		value, err := r.read(one, key, field)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, value)
+	if !fits {
+		return nil, errors.New(wanted(t))
 	}
-	return all, nil
+	return fromText(nil, t, text)
 }
 
 // mapping returns the values of a mapping, for a struct or for a map of structs.

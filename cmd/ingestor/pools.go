@@ -24,7 +24,7 @@ func (a *app) blockCommand() *cobra.Command {
 		Long: `Block a pool for every process that shares the ledger. The block ends by itself: after
 --for, at --until, or at the next reset of the pool.`,
 		Example: `  ingestor quota block youtube/searches --for 2h --reason "the console says so"`,
-		Args:    a.poolArgs(1, "a pool"),
+		Args:    takes(1, 1, "a pool"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if duration != "" && until != "" {
 				return usage("--for and --until cannot be used together")
@@ -65,7 +65,7 @@ func (a *app) blockCommand() *cobra.Command {
 				return a.tellPool(ctx, l, pool)
 			})
 		},
-		ValidArgsFunction: a.completePools,
+		ValidArgsFunction: a.completeFirst(func(s *settings) []string { return poolNames(s.book) }),
 	}
 	a.outputFlag(cmd)
 	cmd.Flags().StringVar(&duration, "for", "", "`duration` of the block, as 90m or 2h")
@@ -81,7 +81,7 @@ func (a *app) unblockCommand() *cobra.Command {
 		Long: `Lift the block of a pool, for every process that shares the ledger. Deferred runs resume:
 a daemon within a minute, others when they are next started.`,
 		Example: `  ingestor quota unblock youtube/searches`,
-		Args:    a.poolArgs(1, "a pool"),
+		Args:    takes(1, 1, "a pool"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
 				pool, err := findPool(l.Book(), args[0])
@@ -94,7 +94,7 @@ a daemon within a minute, others when they are next started.`,
 				return a.tellPool(ctx, l, pool)
 			})
 		},
-		ValidArgsFunction: a.completePools,
+		ValidArgsFunction: a.completeFirst(func(s *settings) []string { return poolNames(s.book) }),
 	}
 	a.outputFlag(cmd)
 	return cmd
@@ -114,7 +114,7 @@ If the ledger has forgotten the pool, this also accepts the pool: give the units
 ledger lacks.`,
 		Example: `  ingestor quota adjust youtube/units 250 --reason "tried things out in the console"
   ingestor quota adjust youtube/units -40 --reason "counted twice"`,
-		Args: a.poolArgs(2, "a pool and units"),
+		Args: takes(2, 2, "a pool and units"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			units, err := strconv.ParseInt(strings.TrimSpace(args[1]), 10, 64)
 			if err != nil {
@@ -138,7 +138,7 @@ ledger lacks.`,
 				return a.tellPool(ctx, l, pool)
 			})
 		},
-		ValidArgsFunction: a.completePools,
+		ValidArgsFunction: a.completeFirst(func(s *settings) []string { return poolNames(s.book) }),
 	}
 	a.outputFlag(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "`text` that says why; it is kept in the spend (required)")
@@ -167,16 +167,6 @@ func needReason(reason string) error {
 		return usage("--reason is missing; write why, for other people")
 	}
 	return nil
-}
-
-// poolArgs requires n arguments, the first of which is a pool.
-func (a *app) poolArgs(n int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usage("%s takes %s\nFor help: %s --help", cmd.CommandPath(), what, cmd.CommandPath())
-		}
-		return nil
-	}
 }
 
 // findPool finds a pool of the book by its name. The name may lack the upstream if only one
@@ -211,18 +201,6 @@ func poolNames(book *quota.Book) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// completePools completes the first argument with the name of a pool.
-func (a *app) completePools(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	s, err := a.settings(cmd.Flags())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return poolNames(s.book), cobra.ShellCompDirectiveNoFileComp
 }
 
 // tellPool shows a pool after it was changed.

@@ -72,8 +72,8 @@ run, another process runs the job, or a signal stopped it); 78 configuration;
 	cmd.Flags().StringSliceVar(&f.jobs, "job", nil, "with --once: only this `job`; repeat the flag for more")
 	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "with --once: only this `region`; repeat the flag for more")
 	cmd.Flags().StringVar(&f.metrics, "metrics-file", "", "write a `file` for node_exporter's textfile collector after each run, as ingestor.prom")
-	_ = cmd.RegisterFlagCompletionFunc("job", a.completeJobs)
-	_ = cmd.RegisterFlagCompletionFunc("region", a.completeRegions)
+	_ = cmd.RegisterFlagCompletionFunc("job", a.complete(jobNames))
+	_ = cmd.RegisterFlagCompletionFunc("region", a.complete(regionNames))
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "write only problems, for cron")
 	return cmd
 }
@@ -263,7 +263,7 @@ func upperCase(regions []string) []string {
 // keeps only jobs that have one of them.
 func choose(s *settings, f *runFlags) ([]*ingest.Job, error) {
 	all := s.List()
-	names := s.jobNames(anyKind)
+	names := jobNames(s)
 	for _, name := range f.jobs {
 		if !slices.Contains(names, name) {
 			return nil, usage("there is no job %q; the configuration has %s", name, strings.Join(names, ", "))

@@ -51,7 +51,7 @@ deferred work resumes. With --work there is a row for each region, query or chan
 	cmd.Flags().IntVarP(&q.Limit, "limit", "n", 20, "`number` of runs to show")
 	cmd.Flags().Int64Var(&q.Before, "before", 0, "only runs before the one with this `id`")
 	cmd.Flags().BoolVar(&work, "work", false, "write a row for each unit of work")
-	_ = cmd.RegisterFlagCompletionFunc("job", a.completeJobs)
+	_ = cmd.RegisterFlagCompletionFunc("job", a.complete(jobNames))
 	return cmd
 }
 

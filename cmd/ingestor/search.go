@@ -59,7 +59,7 @@ catalog and spends nothing.`,
 	cmd.Flags().StringVar(&f.since, "since", "", "only videos published since this `time`: 2026-11-01, or 7d for 7 days ago")
 	cmd.Flags().StringVar(&f.cursor, "cursor", "", "`cursor` of the last answer, for the videos after it")
 	cmd.Flags().IntVarP(&f.limit, "limit", "n", 10, "`number` of videos to show")
-	_ = cmd.RegisterFlagCompletionFunc("region", a.completeRegions)
+	_ = cmd.RegisterFlagCompletionFunc("region", a.complete(regionNames))
 	return cmd
 }
 

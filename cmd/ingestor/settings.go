@@ -136,8 +136,8 @@ func fromText(_, to reflect.Type, value any) (any, error) {
 			return nil, fmt.Errorf("%q names nothing", text)
 		}
 		return list, nil
-	case to.Kind() == reflect.Int:
-		n, err := strconv.Atoi(text)
+	case to.Kind() == reflect.Int || to.Kind() == reflect.Int64:
+		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("%q is not a whole number", text)
 		}
@@ -340,19 +340,6 @@ func (s *settings) checkAccounts() (faults []ingest.Fault) {
 	return faults
 }
 
-// jobNames returns the names of the enabled jobs of the given kinds.
-func (s *settings) jobNames(of func(ingest.Kind) bool) (names []string) {
-	for _, j := range s.List() {
-		if of(j.Kind) {
-			names = append(names, j.Name)
-		}
-	}
-	return names
-}
-
-// anyKind is for jobNames.
-func anyKind(ingest.Kind) bool { return true }
-
 // stateDir returns the default folder of the ledger and the catalog.
 func stateDir() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
@@ -372,8 +359,7 @@ func stateDir() (string, error) {
 // defaultJobs are the jobs of a configuration without jobs.
 func defaultJobs() map[string]any {
 	return map[string]any{
-		"trending":  map[string]any{"kind": "trending", "schedule": "15 * * * *", "jitter": "1m"},
-		"stats":     map[string]any{"kind": "stats", "schedule": "40 */6 * * *"},
-		"retention": map[string]any{"kind": "retention", "schedule": "45 */6 * * *"},
+		"trending": map[string]any{"kind": "trending", "schedule": "15 * * * *", "jitter": "1m"},
+		"stats":    map[string]any{"kind": "stats", "schedule": "40 */6 * * *"},
 	}
 }

@@ -36,12 +36,7 @@ func (a *app) stateShowCommand() *cobra.Command {
 		Short:   "Show how far jobs have got, stalest first",
 		Long:    `Show how far each unit of work of one job, or of all jobs, has got.`,
 		Example: `  ingestor state show trending`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usage("%s takes one job, or none for all", cmd.CommandPath())
-			}
-			return nil
-		},
+		Args:    takes(0, 1, "one job, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			job := strings.Join(args, "")
 			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
@@ -61,7 +56,7 @@ func (a *app) stateShowCommand() *cobra.Command {
 				})
 			})
 		},
-		ValidArgsFunction: a.completeJobs,
+		ValidArgsFunction: a.completeFirst(jobNames),
 	}
 	a.outputFlag(cmd)
 	return cmd
@@ -98,18 +93,13 @@ func (a *app) stateResetCommand() *cobra.Command {
 beginning. Fetched data is kept. The open page of a run in progress fails, without harm.`,
 		Example: `  ingestor state reset trending DE
   ingestor state reset search`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return usage("%s takes a job, and perhaps one unit of its work\nTo list them: ingestor state show", cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: takes(1, 2, "a job, and perhaps one unit of its work"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
 				return a.resetState(ctx, c, args)
 			})
 		},
-		ValidArgsFunction: a.completeJobs,
+		ValidArgsFunction: a.completeFirst(jobNames),
 	}
 	a.outputFlag(cmd)
 	return cmd

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,12 +26,7 @@ func (a *app) trendingCommand() *cobra.Command {
 catalog and spends nothing.`,
 		Example: `  ingestor trending DE
   ingestor trending US --category 10 --limit 50`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usage("%s takes one region, as US or DE", cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: takes(1, 1, "one region, as US or DE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 {
 				return usage("--limit must be 1 or more, not %d", limit)
@@ -41,7 +35,7 @@ catalog and spends nothing.`,
 				return a.showChart(ctx, c, strings.ToUpper(args[0]), ingest.Category(category), limit)
 			})
 		},
-		ValidArgsFunction: a.completeRegions,
+		ValidArgsFunction: a.completeFirst(regionNames),
 	}
 	a.outputFlag(cmd)
 	cmd.Flags().StringVar(&category, "category", ingest.AllCategories, "`id` of a video category; 0 means all")
@@ -110,27 +104,4 @@ func views(v *catalog.Video) string {
 		return "-"
 	}
 	return view.Number(*v.Statistics.Views)
-}
-
-// completeRegions completes the first argument, or a flag, with a region of the settings.
-func (a *app) completeRegions(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	s, err := a.settings(cmd.Flags())
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	regions := slices.Clone(s.Regions)
-	for _, j := range s.List() {
-		regions = append(regions, j.Regions...)
-	}
-	slices.Sort(regions)
-	return slices.Compact(regions), cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeJobs completes the first argument, or a flag, with a job of the settings.
-func (a *app) completeJobs(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	s, err := a.settings(cmd.Flags())
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return s.jobNames(anyKind), cobra.ShellCompDirectiveNoFileComp
 }
