@@ -8,9 +8,8 @@ import (
 	"google.golang.org/api/youtube/v3"
 
 	"github.com/headroom-quota/headroom"
-	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
 // wrap is the first example of README.md, and what the text below it adds.
@@ -19,14 +18,15 @@ func wrap(ctx context.Context, key, endpoint string, use func(*youtube.Service))
 	if err != nil {
 		return err
 	}
-	ledger, err := quota.New(book, memstore.New(nil), nil)
+	opened, err := open.Open(ctx, "sqlite:ledger.db", &open.Options{Book: book})
 	if err != nil {
 		return err
 	}
-	transport, err := meter.New(ledger, &meter.Options{Keys: map[string]meter.KeySource{"youtube": meter.Key(key)}})
+	transport, err := meter.New(opened.Ledger, &meter.Options{Keys: map[string]meter.KeySource{"youtube": meter.Key(key)}})
 	if err != nil {
 		return err
 	}
+	defer opened.Close()
 	service, err := youtube.NewService(ctx, option.WithHTTPClient(&http.Client{Transport: transport}), option.WithEndpoint(endpoint))
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/journal"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
+	"github.com/headroom-quota/headroom/quota/open"
 	"github.com/headroom-quota/headroom/quota/redisstore"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 	"github.com/headroom-quota/headroom/quota/throttle"
@@ -24,17 +25,24 @@ import (
 // What was not made by its constructor answers every question with an error that says
 // so. Nothing panics.
 func TestZeroValuesSayHowTheyAreMade(t *testing.T) {
-	var noLedger *quota.Ledger
-	var noReservation *quota.Reservation
+	var noClock *quota.SimClock // a zero one works
+	values := []reflect.Value{reflect.ValueOf(noClock)}
 	for _, v := range []any{
-		&quota.Ledger{}, noLedger, &quota.Hold{}, &memstore.Store{}, &sqlitestore.Store{}, &redisstore.Store{},
-		&breaker.Store{}, &journal.Journal{}, &meter.Transport{}, &throttle.Throttle{},
+		&quota.Ledger{}, &quota.Hold{}, &quota.Book{}, &memstore.Store{}, &sqlitestore.Store{}, &redisstore.Store{},
+		&open.Opened{}, &open.Address{}, &breaker.Store{}, &journal.Journal{}, &meter.Transport{}, &throttle.Throttle{},
 	} {
-		zero := reflect.ValueOf(v)
-		for i := range zero.NumMethod() {
-			t.Run(zero.Type().String()+"."+zero.Type().Method(i).Name, func(t *testing.T) { asks(t, zero.Method(i)) })
+		values = append(values, reflect.ValueOf(v), reflect.Zero(reflect.TypeOf(v)))
+	}
+	for _, v := range values {
+		name := v.Type().String()
+		if v.IsNil() {
+			name = "nil " + name
+		}
+		for i := range v.NumMethod() {
+			t.Run(name+"."+v.Type().Method(i).Name, func(t *testing.T) { asks(t, v.Method(i)) })
 		}
 	}
+	var noReservation *quota.Reservation
 	for _, r := range []*quota.Reservation{{}, noReservation} {
 		_, settle := r.Settle(t.Context(), quota.Units{"units": 1})
 		_, release := r.Release(t.Context())
@@ -62,6 +70,11 @@ func TestZeroValuesSayHowTheyAreMade(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
+	(*throttle.Throttle)(nil).Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	if w.Code != http.StatusInternalServerError {
+		t.Errorf("a nil throttle answers %d %s", w.Code, w.Body)
+	}
+	w = httptest.NewRecorder()
 	(&throttle.Throttle{}).Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "made by") {
 		t.Errorf("a zero throttle answers %d %s", w.Code, w.Body)

@@ -19,7 +19,7 @@
 //     its pass is complete. The mark never passes data that was not fetched.
 //
 // When the context of a run ends, open pages are finished and saved. The same job never
-// runs twice at once: see [Locker].
+// runs twice at once: see package lease.
 //
 // All calls go through a metered http.Client (quota/meter). The spend is labelled with the
 // job and the region.

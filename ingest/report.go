@@ -12,6 +12,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
@@ -68,7 +69,7 @@ func (w *WorkReport) add(s catalog.Saved) {
 // The errors that end a run before its work is done.
 var (
 	// ErrHeld says that another process runs the same job.
-	ErrHeld = errors.New("another process runs this job")
+	ErrHeld = lease.ErrHeld
 	// ErrLostLock says that the lease of the job was lost: another process may have it.
 	ErrLostLock = errors.New("the lease of the job was lost")
 	// ErrInterrupted says that the run was told to stop.

@@ -18,6 +18,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -34,7 +35,7 @@ type rig struct {
 	runner  *ingest.Runner
 	options ingest.Options
 	config  *ingest.Config
-	locks   ingest.Locker
+	locks   lease.Locker
 	server  *httptest.Server
 }
 
@@ -44,7 +45,7 @@ var noon = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 // newRig has so many units a day, and the true quota is headroom more.
 func newRig(t *testing.T, units int64, jobs map[string]ingest.Job) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: quota.NewSimClock(noon), locks: ingest.Files(t.TempDir())}
+	r := &rig{t: t, clock: quota.NewSimClock(noon), locks: lease.Files(t.TempDir())}
 	r.sim = youtubesim.New(&youtubesim.Options{Seed: 1, Clock: r.clock.Now, Quota: youtubesim.Quota{youtubesim.Default: units + 5}})
 	server := httptest.NewServer(r.sim)
 	t.Cleanup(server.Close)

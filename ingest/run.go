@@ -14,6 +14,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
@@ -39,7 +40,7 @@ type Runner struct {
 	ledger   *quota.Ledger
 	catalog  Catalog
 	upstream Upstream
-	locker   Locker
+	locker   lease.Locker
 
 	maxWait     time.Duration
 	callTimeout time.Duration
@@ -57,7 +58,7 @@ type Runner struct {
 
 // NewRunner returns a runner for a prepared configuration. A runner that only answers
 // questions, and never runs, needs no upstream and no locker.
-func NewRunner(c *Config, l *quota.Ledger, to Catalog, u Upstream, locker Locker, o *Options) *Runner {
+func NewRunner(c *Config, l *quota.Ledger, to Catalog, u Upstream, locker lease.Locker, o *Options) *Runner {
 	if o == nil {
 		o = &Options{}
 	}
@@ -165,7 +166,7 @@ type run struct {
 }
 
 // begin selects the work of the run and records the run.
-func (r *run) begin(ctx context.Context, lock Lock, why Occasion) error {
+func (r *run) begin(ctx context.Context, lock lease.Lock, why Occasion) error {
 	works, err := inRegions(r.Runner.works(r.job), why.Regions)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/quota/lease"
 )
 
 // TestAnotherProcessTakesOver in the middle of a run whose lease it does not know to be
@@ -39,13 +40,13 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 }
 
 // behind gives tokens of a clock that is behind the one that gave those before.
-type behind struct{ ingest.Locker }
+type behind struct{ lease.Locker }
 
-type low struct{ ingest.Lock }
+type low struct{ lease.Lock }
 
 func (low) Token() int64 { return 1 }
 
-func (b behind) Lock(ctx context.Context, name string) (ingest.Lock, error) {
+func (b behind) Lock(ctx context.Context, name string) (lease.Lock, error) {
 	lock, err := b.Locker.Lock(ctx, name)
 	return low{lock}, err
 }
@@ -62,18 +63,18 @@ func TestALeaseBelowAnotherIsHeld(t *testing.T) {
 
 // lapsing are locks that are lost when they are told to be.
 type lapsing struct {
-	ingest.Locker
+	lease.Locker
 	lost chan struct{}
 }
 
 type lapsed struct {
-	ingest.Lock
+	lease.Lock
 	lost chan struct{}
 }
 
 func (l lapsed) Lost() <-chan struct{} { return l.lost }
 
-func (l lapsing) Lock(ctx context.Context, name string) (ingest.Lock, error) {
+func (l lapsing) Lock(ctx context.Context, name string) (lease.Lock, error) {
 	lock, err := l.Locker.Lock(ctx, name)
 	return lapsed{lock, l.lost}, err
 }

@@ -32,7 +32,8 @@ func (SystemClock) Sleep(ctx context.Context, d time.Duration) error {
 }
 
 // SimClock is a clock that stands still until it is moved. Sleeping on it moves
-// it, so that a month passes in seconds. It is safe for concurrent use.
+// it, so that a month passes in seconds. It is safe for concurrent use. A nil clock
+// stands at the zero time, and sleeping on it is an error.
 type SimClock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -43,6 +44,9 @@ func NewSimClock(now time.Time) *SimClock { return &SimClock{now: now} }
 
 // Now implements [Clock].
 func (c *SimClock) Now() time.Time {
+	if c == nil {
+		return time.Time{}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
@@ -50,6 +54,9 @@ func (c *SimClock) Now() time.Time {
 
 // Set moves the clock to now, which may be back.
 func (c *SimClock) Set(now time.Time) {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = now
@@ -57,6 +64,9 @@ func (c *SimClock) Set(now time.Time) {
 
 // Advance moves the clock by d.
 func (c *SimClock) Advance(d time.Duration) {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
@@ -66,6 +76,9 @@ func (c *SimClock) Advance(d time.Duration) {
 func (c *SimClock) Sleep(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if c == nil {
+		return BadInput("this clock was not made by quota.NewSimClock")
 	}
 	c.Advance(d)
 	return nil

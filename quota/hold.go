@@ -113,7 +113,7 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	return h, nil
 }
 
-// errNoHold is of a zero hold.
+// errNoHold is of a nil or zero hold.
 var errNoHold = BadInput("this hold was not made by Ledger.Hold")
 
 type holdKey struct{}
@@ -131,6 +131,9 @@ func holdOf(ctx context.Context) *Hold {
 // Ends returns when calls stop drawing from the hold. Another price book can make it
 // earlier.
 func (h *Hold) Ends() time.Time {
+	if h == nil {
+		return time.Time{}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.shorten()
@@ -166,10 +169,18 @@ func (h *Hold) shorten() {
 }
 
 // Verdict returns the ledger's answer to the hold.
-func (h *Hold) Verdict() Verdict { return h.verdict }
+func (h *Hold) Verdict() Verdict {
+	if h == nil {
+		return Verdict{}
+	}
+	return h.verdict
+}
 
 // Left returns the units that are left, by pool.
 func (h *Hold) Left() map[string]int64 {
+	if h == nil {
+		return nil
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	left := make(map[string]int64, len(h.left))
@@ -182,7 +193,7 @@ func (h *Hold) Left() map[string]int64 {
 // Close releases what is left. Calls under the context reserve for themselves
 // from then on. A second Close does nothing; one that fails may be tried again.
 func (h *Hold) Close(ctx context.Context) error {
-	if h.ledger == nil {
+	if h == nil || h.ledger == nil {
 		return errNoHold
 	}
 	h.mu.Lock()

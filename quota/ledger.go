@@ -283,6 +283,7 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 		return s, l.storeError(ctx, "settle a reservation of "+t.Upstream, err)
 	}
 	if l.watch != nil {
+		t.Nonce = Nonce{} // events are written down
 		l.watch.Observe(Event{Kind: EventSettled, Token: t, Settlement: s})
 	}
 	return s, nil

@@ -48,7 +48,17 @@ func (o *logObserver) Observe(e Event) {
 	if !o.log.Enabled(ctx, saying.level) {
 		return
 	}
-	var a attrs
+	o.log.LogAttrs(ctx, saying.level, saying.text, e.attrs()...)
+}
+
+// LogValue implements [slog.LogValuer]: a log gets what [LogObserver] writes, and no
+// secret.
+func (e Event) LogValue() slog.Value {
+	return slog.GroupValue(append(attrs{slog.String("kind", string(e.Kind))}, e.attrs()...)...)
+}
+
+// attrs returns what an event says, for a log.
+func (e *Event) attrs() (a attrs) {
 	if e.Pool != (Pool{}) {
 		a.text("pool", e.Pool.String())
 	}
@@ -75,7 +85,7 @@ func (o *logObserver) Observe(e Event) {
 	if e.Err != nil {
 		a.text("err", e.Err.Error())
 	}
-	o.log.LogAttrs(ctx, saying.level, saying.text, a...)
+	return a
 }
 
 // attrs leaves out what an event does not have.

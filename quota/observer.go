@@ -46,7 +46,7 @@ type Event struct {
 	Call       Call
 	Pool       Pool
 	Verdict    Verdict       // granted, refused, blocked, rebased
-	Token      Token         // settled: whose id and account
+	Token      Token         // settled: whose id and account, without the secret
 	Settlement Settlement    // settled
 	Units      int64         // adjusted, replayed
 	Until      time.Time     // shut, replayed

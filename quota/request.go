@@ -28,6 +28,17 @@ const (
 // Check says what is wrong with a request to reserve. Every store calls it
 // before it does anything, so that bad input changes nothing.
 func (r *Request) Check() error {
+	for i := range r.Charges {
+		if err := r.Charges[i].Pool.Check(); err != nil {
+			return err
+		}
+	}
+	return r.CheckAllButNames()
+}
+
+// CheckAllButNames is Check for a store that calls [Pool.Check] where it makes a page:
+// the names of a page that exists were checked when it was made.
+func (r *Request) CheckAllButNames() error {
 	if r.ID != "" && !r.Fresh && !validID(r.ID) {
 		return BadInput("id %.40q must be 1 to %d printable bytes", r.ID, maxIDBytes)
 	}
@@ -72,11 +83,8 @@ func (r *Request) CheckRecord() error {
 }
 
 func (c *Charge) check() error {
-	if c.Pool.Upstream == "" || c.Pool.Account == "" || c.Pool.Name == "" == (c.Pool.Key == "") {
-		return BadInput("pool %q is not named whole: upstream, account, and a pool or a key", c.Pool.String())
-	}
-	if err := checkNames(c.Pool.Upstream, c.Pool.Account, c.Pool.Name, c.Pool.Key); err != nil {
-		return err
+	if p := &c.Pool; p.Upstream == "" || p.Account == "" || p.Name == "" == (p.Key == "") {
+		return BadInput("pool %q is not named whole: upstream, account, and a pool or a key", p.String())
 	}
 	if len(c.Windows) == 0 || len(c.Windows) > maxWindows {
 		return BadInput("%s: a pool has 1 to %d windows, not %d", c.Pool, maxWindows, len(c.Windows))
@@ -90,7 +98,12 @@ func (c *Charge) check() error {
 	return nil
 }
 
-// checkNames says what is wrong with the names of a pool. All that can be printed is
+// Check says what is wrong with the names of a pool, beside that some are missing.
+func (p Pool) Check() error {
+	return checkNames(p.Upstream, p.Account, p.Name, p.Key)
+}
+
+// checkNames says what is wrong with names. All that can be printed is
 // allowed: whoever joins names into a key escapes what stands between them.
 func checkNames(names ...string) error {
 	for _, name := range names {
@@ -105,8 +118,12 @@ func checkNames(names ...string) error {
 func (q *SpendQuery) Check() error { return checkNames(q.Upstream, q.Account) }
 
 func (l *Labels) check() error {
+	if printable(l.Method, maxLabel) && printable(l.Job, maxLabel) && printable(l.Region, maxLabel) &&
+		printable(l.Class, maxLabel) && printable(l.Reason, maxLabel) {
+		return nil
+	}
 	for _, s := range [...]string{l.Method, l.Job, l.Region, l.Class, l.Reason} {
-		if s != "" && !printable(s, maxLabel) {
+		if !printable(s, maxLabel) {
 			return BadInput("label %.40q must be at most %d printable bytes", s, maxLabel)
 		}
 	}
@@ -126,19 +143,48 @@ func validID(id string) bool {
 	return true
 }
 
-// printable allows any text but control characters.
+// printable allows any text but control characters. Most of it is ASCII.
 func printable(s string, most int) bool {
-	if len(s) > most {
-		return false
+	return len(s) <= most && (printableASCII(s) || printableText(s))
+}
+
+// printableASCII looks at eight bytes at once: each call has several names. The last
+// eight overlap those before.
+func printableASCII(s string) bool {
+	n := len(s)
+	if n < 8 {
+		for i := range n {
+			if s[i] < ' ' || s[i] >= 0x7f {
+				return false
+			}
+		}
+		return true
 	}
-	var or byte
+	odd := oddBytes(s[n-8:])
+	for ; len(s) > 8; s = s[8:] {
+		odd |= oddBytes(s)
+	}
+	return odd == 0
+}
+
+// oddBytes returns 0 if the first eight bytes of s are ASCII that can be printed. Each
+// test sets the high bit of a byte that is above ASCII, below a space, or DEL. A carry
+// reaches only the bytes above such a one.
+func oddBytes(s string) uint64 {
+	_ = s[7]
+	b := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	return (b | (b - ' '*each) | (b + each)) & high
+}
+
+func printableText(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] == 0x7f {
 			return false
 		}
-		or |= s[i]
 	}
-	return or < utf8.RuneSelf || utf8.ValidString(s)
+	return utf8.ValidString(s)
 }
 
 // Check says what is wrong with a request to block.
@@ -147,6 +193,9 @@ func (b *BlockRequest) Check() error {
 		return BadInput("a block shuts 1 to %d pools, not %d", maxCharges, len(b.Charges))
 	}
 	for i := range b.Charges {
+		if err := b.Charges[i].Pool.Check(); err != nil {
+			return err
+		}
 		if err := b.Charges[i].check(); err != nil {
 			return err
 		}

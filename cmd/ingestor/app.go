@@ -14,7 +14,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/traces"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/journal"
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
 // app is the state that the commands share.
@@ -31,12 +31,10 @@ type app struct {
 	observer quota.Observer // of the ledger; may be nil
 	traces   *traces.Traces // nil: no traces are sent
 
-	loaded   *settings
-	warnings []string         // about the ledger: settings of its server, copies of it
-	journal  *journal.Journal // of the ledger; may be nil
-	trusting bool             // this machine had no record of the ledger when it was opened
-	log      *slog.Logger
-	lines    lines // the destination of the log
+	loaded *settings
+	opened *open.Opened // the ledger; nil until it is needed
+	log    *slog.Logger
+	lines  lines // the destination of the log
 }
 
 // root returns the command with all its subcommands.

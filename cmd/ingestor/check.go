@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/meter"
+	"github.com/headroom-quota/headroom/quota/open"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -232,12 +232,12 @@ func (f *findings) lostRefusals(s *settings) {
 }
 
 func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *closers) *quota.Ledger {
-	l, _, err := a.openLedger(ctx, s, done)
+	l, err := a.openLedger(ctx, s, done)
 	if err != nil {
 		f.fault("ledger", err)
 		return nil
 	}
-	for _, w := range a.warnings {
+	for _, w := range a.opened.Warnings {
 		f.warn("ledger", "%s", w)
 	}
 	began := time.Now()
@@ -269,8 +269,8 @@ func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *c
 		f.warn("ledger", "it is new and assumes that nothing was spent today\nIf that is wrong: ingestor quota adjust POOL UNITS --reason TEXT")
 	case s.fresh:
 		f.warn("ledger", "its address says ?fresh: a ledger that was deleted or restored from a backup goes unnoticed")
-	case a.trusting:
-		f.warn("ledger", "this machine has no record of it and trusts it as it is\nIf you see this at every run, keep %s between runs, or a loss goes unnoticed", a.journal.Path())
+	case !a.opened.Remembered:
+		f.warn("ledger", "this machine has no record of it and trusts it as it is\nIf you see this at every run, keep %s between runs, or a loss goes unnoticed", a.opened.Journal.Path())
 	}
 	a.checkJournal(ctx, f, l)
 	return l
@@ -278,7 +278,7 @@ func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *c
 
 // checkJournal reports the calls that wait in the journal for other ledgers.
 func (a *app) checkJournal(ctx context.Context, f *findings, l *quota.Ledger) {
-	if a.journal == nil {
+	if a.opened.Journal == nil {
 		return
 	}
 	stray, err := l.Strays(ctx)
@@ -296,7 +296,7 @@ func (a *app) checkJournal(ctx context.Context, f *findings, l *quota.Ledger) {
 		f.warn("journal", "%d units of %s were admitted for a ledger that was at this address before, and are never charged to this one\n"+
 			"To count them here: ingestor quota adjust POOL UNITS --reason TEXT\nTo drop them: ingestor ledger fresh --reason TEXT", c.Units, c.Pool)
 	}
-	others, err := a.journal.Others(ctx)
+	others, err := a.opened.Journal.Others(ctx)
 	if err != nil {
 		f.fault("journal", err)
 		return
@@ -331,14 +331,11 @@ func (a *app) checkCatalog(ctx context.Context, f *findings, s *settings, done *
 // checkFiles warns of files with spend or clients' keys that other users can read.
 func checkFiles(f *findings, s *settings) {
 	paths := []string{s.Catalog}
-	kind, where, err := s.home()
-	switch {
-	case err != nil || kind == "memory":
-	case kind == "sqlite":
-		paths = append(paths, where, besides(where))
-	default:
-		paths = append(paths, filepath.Join(s.state, "journal.db"))
+	if at, err := open.Parse(s.Ledger); err == nil {
+		journal, _ := at.Journal(s.state) // a ledger whose folder is missing has none
+		paths = append(paths, at.File, journal)
 	}
+	paths = slices.DeleteFunc(paths, func(path string) bool { return path == "" })
 	for _, path := range paths {
 		for _, file := range []string{path, path + "-wal", path + "-shm"} {
 			if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {

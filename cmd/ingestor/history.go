@@ -46,10 +46,10 @@ func (s *shortfall) Is(target error) bool { return target == quota.ErrOutage }
 // were charged to the ledger at this address. It skips a day on which a person has made a
 // correction, and a journal in which calls wait.
 func (a *app) shortfalls(ctx context.Context, s *settings, l *quota.Ledger, c *catalog.Catalog) (all []*shortfall, err error) {
-	if a.journal == nil { // the ledger is in memory
+	if a.opened.Journal == nil { // the ledger is in memory
 		return nil, nil
 	}
-	since, err := c.ChargeTo(ctx, a.journal.Ledger(), s.fresh)
+	since, err := c.ChargeTo(ctx, a.opened.Journal.Ledger(), s.fresh)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (a *app) shortfalls(ctx context.Context, s *settings, l *quota.Ledger, c *c
 	if from := start.Add(afterMidnight); from.After(since) {
 		since = from
 	}
-	waiting, err := a.journal.Pending(ctx)
+	waiting, err := a.opened.Journal.Pending(ctx)
 	if err != nil || len(waiting) > 0 {
 		return nil, err
 	}

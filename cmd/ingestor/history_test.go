@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
 // past is a place with a ledger, its journal and a catalog of runs, at 09:00 in
@@ -36,12 +36,15 @@ func newPast(t *testing.T) *past {
 // in does something as a process does it, with this ledger and the catalog.
 func (p *past) in(ledger string, do func(*app, *settings, *quota.Ledger, *catalog.Catalog)) {
 	p.Helper()
-	address, fresh := cutFresh("sqlite:" + filepath.Join(p.dir, ledger))
-	s := &settings{Ledger: address, fresh: fresh, Catalog: filepath.Join(p.dir, "catalog.db"), state: p.dir, book: p.book}
+	address, err := open.Parse("sqlite:" + filepath.Join(p.dir, ledger))
+	if err != nil {
+		p.Fatal(err)
+	}
+	s := &settings{Ledger: address.String(), fresh: address.Fresh, Catalog: filepath.Join(p.dir, "catalog.db"), state: p.dir, book: p.book}
 	s.Jobs = map[string]ingest.Job{"trending": {Name: "trending"}}
 	a := &app{clock: p.clock, log: slog.New(slog.DiscardHandler), stdout: io.Discard, stderr: io.Discard, loaded: s, output: "json"}
 	var done closers
-	l, _, err := a.openLedger(p.Context(), s, &done)
+	l, err := a.openLedger(p.Context(), s, &done)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -155,7 +158,7 @@ func TestLedgerThatKnowsLessThanTheRuns(t *testing.T) {
 			if err := a.compare(t.Context(), s, l, c); err != nil {
 				t.Errorf("the whole ledger is refused: %v", err)
 			}
-			if _, err := l.Reserve(t.Context(), quota.Call{Method: "videos.list"}); !errors.As(err, new(*quota.ForgottenError)) {
+			if _, err := l.Reserve(t.Context(), quota.Call{Method: "videos.list", Outage: quota.Refuse}); !errors.As(err, new(*quota.ForgottenError)) {
 				t.Errorf("a call: %v", err)
 			}
 		})
@@ -183,39 +186,4 @@ func TestLedgerThatKnowsLessThanTheRuns(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-func TestCutFresh(t *testing.T) {
-	for address, want := range map[string]struct {
-		rest  string
-		fresh bool
-	}{
-		"sqlite:/a/ledger.db":                     {"sqlite:/a/ledger.db", false},
-		"sqlite:/a/ledger.db?fresh":               {"sqlite:/a/ledger.db", true},
-		"sqlite:/a/who?.db":                       {"sqlite:/a/who?.db", false},
-		"redis://h/0?fresh=1":                     {"redis://h/0", true},
-		"redis://h/0?protocol=2&fresh=1&addr=h:2": {"redis://h/0?protocol=2&addr=h:2", true},
-		"redis://h/0?fresh=0":                     {"redis://h/0?fresh=0", false},
-	} {
-		if rest, fresh := cutFresh(address); rest != want.rest || fresh != want.fresh {
-			t.Errorf("%s: %s, %t", address, rest, fresh)
-		}
-	}
-}
-
-// A misspelt option of a ledger's address is not taken for a part of its path: that
-// would be another ledger, with nothing spent.
-func TestOtherValuesOfFreshAreRefused(t *testing.T) {
-	for address, want := range map[string]string{
-		"sqlite:/a/ledger.db?fresh=true": "write ?fresh",
-		"sqlite:/a/ledger.db?fresh=0":    "write ?fresh",
-		"sqlite:/a/who?.db":              "",
-		"sqlite:/a/ledger.db?fresh":      "",
-	} {
-		s := &settings{}
-		s.Ledger, s.fresh = cutFresh(address)
-		if _, _, err := s.home(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", address, err, want)
-		}
-	}
 }

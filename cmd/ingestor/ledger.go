@@ -14,6 +14,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/view"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/open"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
 
@@ -126,19 +127,19 @@ func (a *app) overlook(ctx context.Context, l *quota.Ledger, reason string) (all
 			}
 		}
 	}
-	_, err = c.ChargeTo(ctx, a.journal.Ledger(), true)
+	_, err = c.ChargeTo(ctx, a.opened.Journal.Ledger(), true)
 	return all, err
 }
 
 // dropDebts drops the calls that were admitted for another ledger at this address.
 func (a *app) dropDebts(ctx context.Context, l *quota.Ledger) ([]quota.EntryCharge, error) {
-	if a.journal == nil {
+	if a.opened.Journal == nil {
 		return nil, nil
 	}
 	var dropped []quota.EntryCharge
 	stray, err := l.Strays(ctx)
 	for i := range stray {
-		if _, err := a.journal.Done(ctx, stray[i]); err != nil {
+		if _, err := a.opened.Journal.Done(ctx, stray[i]); err != nil {
 			return nil, err
 		}
 		for n, c := range stray[i].Charges {
@@ -168,13 +169,13 @@ func (a *app) ledgerFile(cmd *cobra.Command, doing, instead string) (*settings, 
 	if err != nil {
 		return nil, "", err
 	}
-	kind, where, err := s.home()
+	at, err := open.Parse(s.Ledger)
 	if err != nil {
 		return nil, "", config(err)
 	}
-	switch kind {
+	switch at.Scheme {
 	case "sqlite":
-		return s, where, nil
+		return s, at.File, nil
 	case "memory":
 		return nil, "", usage("%s: a ledger in memory ends with its process", doing)
 	}
@@ -254,7 +255,7 @@ func (a *app) restore(cmd *cobra.Command, s *settings, path, backup string) erro
 	if err := s.makeState(path); err != nil {
 		return config(err)
 	}
-	a.seeLedger(ctx, s)
+	a.seeLedger(ctx, s, path)
 	lack, err := sqlitestore.Restore(ctx, backup, path)
 	if err != nil {
 		return err
@@ -282,13 +283,12 @@ func (a *app) restore(cmd *cobra.Command, s *settings, path, backup string) erro
 
 // seeLedger has the journal remember how far the ledger has come before it is replaced.
 // One that cannot be read is remembered as far as it was seen before.
-func (a *app) seeLedger(ctx context.Context, s *settings) {
-	_, path, _ := s.home()
+func (a *app) seeLedger(ctx context.Context, s *settings, path string) {
 	if _, err := os.Stat(path); err != nil {
 		return
 	}
 	var done closers
-	l, _, err := a.openLedger(ctx, s, &done)
+	l, err := a.openLedger(ctx, s, &done)
 	if err == nil {
 		_, err = l.Forgotten(ctx) // it looks at every pool
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -10,195 +9,30 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/breaker"
-	"github.com/headroom-quota/headroom/quota/journal"
-	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
-	"github.com/headroom-quota/headroom/quota/redisstore"
-	"github.com/headroom-quota/headroom/quota/sqlitestore"
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
-// openLedger opens the ledger that the settings name, and what keeps a job from
-// running twice.
-func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quota.Ledger, ingest.Locker, error) {
-	o := &quota.Options{Clock: a.clock, Observer: a.observer}
-	var store quota.Store
-	var locks ingest.Locker = ingest.Files(filepath.Join(s.state, "locks"))
-	kind, where, err := s.home()
-	switch {
-	case err != nil:
-	case kind == "memory":
-		store = memstore.New(&memstore.Options{Clock: a.clock})
-	case kind == "sqlite":
-		store, err = a.openFile(ctx, s, where, done)
-		locks = ingest.Files(filepath.Join(filepath.Dir(where), "locks"))
-	default:
-		store, locks, err = a.openRedis(ctx, s, o, done)
+// openLedger opens the ledger that the settings name.
+func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quota.Ledger, error) {
+	at, err := open.Parse(s.Ledger)
+	if err == nil && at.Scheme == "sqlite" {
+		err = s.makeState(at.File)
 	}
 	if err != nil {
-		return nil, nil, unopened(err, exitDown)
+		return nil, unopened(err, exitDown)
 	}
-	l, err := quota.New(s.book, store, o)
-	if err == nil && a.journal != nil {
-		err = a.settleIn(ctx, l)
-	}
-	return l, locks, err
-}
-
-// openFile opens a ledger in a file. Its journal lies beside it, because everybody who
-// uses the ledger needs the same one, under a name that does not begin like the
-// ledger's: it must outlive an rm ledger.db*. Whoever names the ledger by a link uses
-// the same one.
-func (a *app) openFile(ctx context.Context, s *settings, path string, done *closers) (quota.Store, error) {
-	if err := s.makeState(path); err != nil {
-		return nil, err
-	}
-	ledger, err := sqlitestore.Canonical(path)
+	a.opened, err = open.Open(ctx, s.Ledger, &open.Options{
+		Book: s.book, Clock: a.clock, Observer: a.observer, State: s.state, Fresh: s.fresh, Logger: a.log,
+	})
 	if err != nil {
-		return nil, err
+		return nil, unopened(err, exitDown)
 	}
-	beside := besides(strings.TrimPrefix(ledger, "sqlite:"))
-	_, made := os.Stat(beside)
-	if err := a.openJournal(ctx, s, beside, ledger, done); err != nil {
-		return nil, err
-	}
-	store, err := sqlitestore.Open(ctx, path, &sqlitestore.Options{Clock: a.clock, Births: a.journal, Families: true}) // for those who reserve over HTTP
-	if err != nil {
-		return nil, err
-	}
-	done.add(store.Close)
-	other, err := store.CopyOf(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if other != "" {
-		a.warn("this ledger is a copy of %s: neither counts what is spent of the other; delete one of them", other)
-	}
-	info, err := os.Stat(path)
-	if err == nil && made != nil { // whoever may use the ledger may use its journal
-		err = os.Chmod(a.journal.Path(), info.Mode().Perm())
-	}
-	return store, err
-}
-
-// besides is where the journal of a ledger in a file lies.
-func besides(path string) string {
-	return filepath.Join(filepath.Dir(path), "journal-"+filepath.Base(path))
-}
-
-// openRedis opens a ledger that may be out of reach: with a journal of what is spent
-// meanwhile, and a breaker.
-func (a *app) openRedis(ctx context.Context, s *settings, o *quota.Options, done *closers) (quota.Store, ingest.Locker, error) {
-	path := filepath.Join(s.state, "journal.db")
-	if err := s.makeState(path); err != nil {
-		return nil, nil, err
-	}
-	ledger, err := redisstore.Canonical(s.Ledger, "")
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := a.openJournal(ctx, s, path, ledger, done); err != nil {
-		return nil, nil, err
-	}
-	store, err := redisstore.Open(s.Ledger, &redisstore.Options{Births: a.journal})
-	if err != nil {
-		return nil, nil, err
-	}
-	done.add(store.Close)
-	o.Journal = a.journal
-	warnings, err := store.Check(ctx)
-	if ctx.Err() != nil {
-		return nil, nil, ctx.Err()
-	}
-	if err != nil {
-		a.log.Warn("the ledger does not answer; calls are admitted or refused as the price book says", "error", err)
-	}
-	a.warnings = append(a.warnings, warnings...)
-	for _, w := range warnings {
-		a.log.Warn("the ledger's server is not set up for it", "setting", w)
-	}
-	return breaker.New(store, nil), leases{store, ingest.Files(filepath.Join(s.state, "locks"))}, nil
-}
-
-// openJournal opens the journal of a ledger, which forgets what it remembers of the
-// ledger if that is to be trusted as it is found.
-func (a *app) openJournal(ctx context.Context, s *settings, path, ledger string, done *closers) (err error) {
-	if a.journal, err = journal.Open(ctx, path, ledger); err != nil {
-		return err
-	}
-	done.add(a.journal.Close)
-	if s.fresh {
-		return a.journal.Forget(ctx)
-	}
-	remembers, err := a.journal.Remembers(ctx)
-	a.trusting = !remembers
-	return err
-}
-
-// settleIn has a ledger adopt what an older journal holds, and looks for copies of it.
-// If the ledger does not answer, that waits for the next process.
-func (a *app) settleIn(ctx context.Context, l *quota.Ledger) error {
-	orphans, err := a.journal.Orphans(ctx)
-	if err != nil {
-		return unopened(err, exitDown)
-	}
-	if orphans {
-		if pages, err := l.Usage(ctx, "", ""); err == nil {
-			adopted, err := a.journal.Adopt(ctx, a.now(), pages)
-			if err != nil {
-				return unopened(err, exitDown)
-			}
-			if adopted {
-				a.log.Info("the journal of an older version now belongs to this ledger", "journal", a.journal.Path(), "ledger", a.journal.Ledger())
-			}
-		}
-	}
-	copies, err := a.journal.Copies(ctx, a.now())
-	if err != nil {
-		return unopened(err, exitDown)
-	}
-	for _, other := range copies {
-		a.warn("this ledger and the one at %s have one identity: one is a copy of the other, and neither counts what is spent of the other", other)
-	}
-	return nil
-}
-
-// warn notes something about the ledger that a person should know.
-func (a *app) warn(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	a.warnings = append(a.warnings, text)
-	a.log.Warn(text)
-}
-
-// leases locks by leases in Redis, for the processes of many machines. In an outage
-// calls may still be admitted, so then the processes of this machine at least keep
-// out of each other's way; the catalog refuses whoever has been overtaken.
-type leases struct {
-	store *redisstore.Store
-	files ingest.Files
-}
-
-// Lock implements [ingest.Locker].
-func (l leases) Lock(ctx context.Context, name string) (ingest.Lock, error) {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "an unknown host"
-	}
-	lease, err := l.store.Lease(ctx, name, fmt.Sprintf("process %d on %s", os.Getpid(), host))
-	if errors.Is(err, redisstore.ErrLeased) {
-		return nil, fmt.Errorf("%w: %w", ingest.ErrHeld, err)
-	}
-	if errors.Is(err, quota.ErrOutage) {
-		return l.files.Lock(ctx, name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return lease, nil
+	done.add(a.opened.Close)
+	return a.opened.Ledger, nil
 }
 
 // makeState makes our own folder for a file that is to be in it, and no other one.

@@ -15,8 +15,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/plan"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/redisstore"
-	"github.com/headroom-quota/headroom/quota/sqlitestore"
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
 // patience is how long a plan waits for a ledger on a server: it can do without.
@@ -97,10 +96,9 @@ func (a *app) past(ctx context.Context, s *settings, now time.Time) (_ *plan.Pas
 		clock = quota.NewSimClock(now)
 		store, err = copied(ctx, rest, clock, &done)
 	case "redis", "rediss", "unix":
-		var shared *redisstore.Store
-		if shared, err = redisstore.Open(s.Ledger, nil); err == nil {
-			store = shared
-			done.add(shared.Close)
+		var closer func() error
+		if store, closer, err = open.Store(ctx, s.Ledger, nil); err == nil {
+			done.add(closer)
 		}
 	default:
 		return nil, &absentError{errors.New("a ledger in memory has nothing to tell")}
@@ -138,9 +136,9 @@ func copied(ctx context.Context, path string, clock quota.Clock, done *closers) 
 	if err := sqlitefile.Snapshot(ctx, path, to); err != nil {
 		return nil, fmt.Errorf("copy the ledger %s: %w", path, err)
 	}
-	store, err := sqlitestore.Open(ctx, to, &sqlitestore.Options{Clock: clock})
+	store, closer, err := open.Store(ctx, "sqlite:"+to, clock)
 	if err == nil {
-		done.add(store.Close)
+		done.add(closer)
 	}
 	return store, err
 }

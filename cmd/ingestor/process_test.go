@@ -21,12 +21,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/ingest"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/redistest"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
+	"github.com/headroom-quota/headroom/quota/lease"
 )
 
 // folder is one with a configuration, before an upstream that stands still: the
@@ -342,7 +342,7 @@ func TestOverlappingRuns(t *testing.T) {
 // the job.
 func TestQuietAboutAnother(t *testing.T) {
 	f := newFolder(t, 1000, "")
-	lock, err := ingest.Files(f.path("locks")).Lock(t.Context(), "default/trending")
+	lock, err := lease.Files(f.path("locks")).Lock(t.Context(), "default/trending")
 	if err != nil {
 		t.Fatal(err)
 	}

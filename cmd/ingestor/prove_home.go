@@ -13,9 +13,8 @@ import (
 	"github.com/headroom-quota/headroom/internal/boundary"
 	"github.com/headroom-quota/headroom/internal/peers"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/open"
 	"github.com/headroom-quota/headroom/quota/redisstore"
-	"github.com/headroom-quota/headroom/quota/sqlitestore"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -37,8 +36,9 @@ func openProve(ctx context.Context, address string, done *closers) (*proveHome, 
 	h := &proveHome{clock: quota.NewSimClock(proveStart)}
 	switch scheme, rest, _ := strings.Cut(address, ":"); {
 	case scheme == "memory" && rest == "":
-		h.where, h.store, h.peers = "in memory", memstore.New(&memstore.Options{Clock: h.clock}), &peers.Memory{Clock: h.clock}
-		return h, nil
+		store, _, err := open.Store(ctx, "memory:", h.clock)
+		h.where, h.store, h.peers = "in memory", store, &peers.Memory{Clock: h.clock}
+		return h, err
 	case scheme == "sqlite":
 		return h, config(h.openFile(ctx, rest, done))
 	case scheme == "redis", scheme == "rediss", scheme == "unix":
@@ -59,11 +59,11 @@ func (h *proveHome) openFile(ctx context.Context, ledger string, done *closers) 
 		return fmt.Errorf("ledger: make a folder beside it: %w", err)
 	}
 	done.add(func() error { return os.RemoveAll(dir) })
-	store, err := sqlitestore.Open(ctx, filepath.Join(dir, "ledger.db"), &sqlitestore.Options{Clock: h.clock})
+	store, closer, err := open.Store(ctx, "sqlite:"+filepath.Join(dir, "ledger.db"), h.clock)
 	if err != nil {
 		return err
 	}
-	done.add(store.Close)
+	done.add(closer)
 	others, err := peers.OpenSQLite(ctx, filepath.Join(dir, "peers.db"), h.clock)
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func (a *app) withLedger(cmd *cobra.Command, f func(context.Context, *quota.Ledg
 	}
 	var done closers
 	defer func() { err = errors.Join(err, done.close()) }()
-	l, _, err := a.openLedger(cmd.Context(), s, &done)
+	l, err := a.openLedger(cmd.Context(), s, &done)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,6 @@ type works struct {
 	settings *settings
 	ledger   *quota.Ledger
 	catalog  *catalog.Catalog
-	locks    ingest.Locker
 	runner   *ingest.Runner
 	log      *slog.Logger
 }
@@ -96,7 +95,7 @@ func (a *app) openWorks(ctx context.Context, s *settings, done *closers, progres
 	})
 	done.add(func() error { deaf(); return nil })
 	var err error
-	if w.ledger, w.locks, err = a.openLedger(ctx, s, done); err != nil {
+	if w.ledger, err = a.openLedger(ctx, s, done); err != nil {
 		return nil, err
 	}
 	if w.catalog, err = a.openCatalog(ctx, s, done); err != nil {
@@ -120,7 +119,7 @@ func (a *app) withSettings(w *works, s *settings, progress func(ingest.Progress)
 	}
 	by := *w
 	by.settings = s
-	by.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, w.locks, &ingest.Options{Clock: a.clock, Log: a.log, Progress: progress, Tracer: a.traces, Abort: a.abort})
+	by.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, a.opened, &ingest.Options{Clock: a.clock, Log: a.log, Progress: progress, Tracer: a.traces, Abort: a.abort})
 	return &by, nil
 }
 

@@ -167,7 +167,7 @@ func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics)
 
 // openSources opens the ledger and the catalog for the server.
 func (a *app) openSources(ctx context.Context, s *settings, done *closers) (src web.Sources, err error) {
-	ledger, _, err := a.openLedger(ctx, s, done)
+	ledger, err := a.openLedger(ctx, s, done)
 	if err != nil {
 		return src, err
 	}

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/url"
 	"os"
-	"os/user"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -27,6 +26,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
 // settings are the settings in force. Each field is one setting, and its tags say all
@@ -82,9 +82,9 @@ func defaultSettings(state string) *settings {
 // load reads the settings. Viper decides which source wins: a flag, then a variable, then
 // the file, then the default.
 func load(path string, flags *pflag.FlagSet) (*settings, error) {
-	state, err := stateDir()
+	state, err := open.StateDir("ingestor")
 	if err != nil {
-		return nil, config(err)
+		return nil, config(fmt.Errorf("%w, or name the files with --ledger and --catalog", err))
 	}
 	s := &settings{state: state, flags: flags}
 	if err := s.read(path); err != nil {
@@ -279,7 +279,7 @@ func (s *settings) checkCommand() (faults []ingest.Fault) {
 			fault("endpoint", "write scheme, host and port only: %s://%s", to.Scheme, to.Host)
 		}
 	}
-	if _, _, err := s.home(); err != nil {
+	if _, err := open.Parse(s.Ledger); err != nil {
 		fault("ledger", "%w", err)
 	}
 	for _, set := range allSettings {
@@ -338,22 +338,6 @@ func (s *settings) checkAccounts() (faults []ingest.Fault) {
 		}
 	}
 	return faults
-}
-
-// stateDir returns the default folder of the ledger and the catalog.
-func stateDir() (string, error) {
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "ingestor"), nil
-	}
-	home, err := os.UserHomeDir()
-	if err != nil { // cron may start the program without HOME
-		me, failed := user.Current()
-		if failed != nil || me.HomeDir == "" {
-			return "", errors.New("HOME is not set\nSet it, or name the files with --ledger and --catalog")
-		}
-		home = me.HomeDir
-	}
-	return filepath.Join(home, ".local", "state", "ingestor"), nil
 }
 
 // defaultJobs are the jobs of a configuration without jobs.

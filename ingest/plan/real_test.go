@@ -21,6 +21,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/meter"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
@@ -68,7 +69,7 @@ func newReal(t *testing.T, s *scene) *real {
 	r.must(err)
 	c := *s.config
 	c.Workers = 1
-	r.runner = ingest.NewRunner(&c, r.ledger, r.catalog, client, ingest.Files(filepath.Join(r.dir, "locks")), &ingest.Options{
+	r.runner = ingest.NewRunner(&c, r.ledger, r.catalog, client, lease.Files(filepath.Join(r.dir, "locks")), &ingest.Options{
 		Clock: r.clock, Log: quiet, Jitter: func(time.Duration) time.Duration { return 0 },
 	})
 	return r

@@ -12,6 +12,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -148,14 +149,14 @@ const day = 24 * time.Hour
 // unlocked locks nothing: nobody else runs the jobs of a plan.
 type unlocked struct{}
 
-// Lock implements [ingest.Locker].
-func (unlocked) Lock(context.Context, string) (ingest.Lock, error) { return unlocked{}, nil }
+// Lock implements [lease.Locker].
+func (unlocked) Lock(context.Context, string) (lease.Lock, error) { return unlocked{}, nil }
 
-// Token implements [ingest.Lock].
+// Token implements [lease.Lock].
 func (unlocked) Token() int64 { return 0 }
 
-// Lost implements [ingest.Lock].
+// Lost implements [lease.Lock].
 func (unlocked) Lost() <-chan struct{} { return nil }
 
-// Unlock implements [ingest.Lock].
+// Unlock implements [lease.Lock].
 func (unlocked) Unlock() error { return nil }

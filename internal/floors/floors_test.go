@@ -137,6 +137,19 @@ func TestDependenciesHaveOneDoor(t *testing.T) {
 	}
 }
 
+func TestOnlyOpenImportsEveryStore(t *testing.T) {
+	var all []string
+	for _, p := range golist(t, "./...") {
+		missing := slices.ContainsFunc(stores, func(store string) bool { return !slices.Contains(p.Imports, module+"/"+store) })
+		if !missing {
+			all = append(all, p.name())
+		}
+	}
+	if want := []string{"quota/open"}; !slices.Equal(all, want) {
+		t.Errorf("every store is imported by %q, want %q: others open a ledger with open.Open", all, want)
+	}
+}
+
 func TestQuotaIsBlindToItsUsers(t *testing.T) {
 	for _, p := range golist(t, "./...") {
 		for name, unseen := range blind {

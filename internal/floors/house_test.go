@@ -16,10 +16,11 @@ var house = [][]string{
 	{"ingest"},
 	{"ingest/youtube"},
 	{"ingest/catalog"},
-	{"internal/peers"},                     // that limiters are compared with
-	{"internal/boundary"},                  // what limiters let through at worst
-	{"quota/meter", "quota/throttle", "."}, // the root holds the built-in price books
+	{"internal/peers"},    // that limiters are compared with
+	{"internal/boundary"}, // what limiters let through at worst
+	{"quota/meter", "quota/throttle", "quota/open", "."}, // the root holds the built-in price books
 	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/journal", "quota/breaker"},
+	{"quota/lease"},     // who holds a job
 	{"quota/pagestore"}, // a whole store over a backend, for those that keep pages in Go
 	{"quota/storekit"},
 	{"quota/storetest"},
@@ -40,7 +41,13 @@ var tenants = map[string][]string{
 	"internal/svg": {},
 	"quota/book":   {module + "/quota/window", "github.com/goccy/go-yaml"},
 	"quota":        {module + "/quota/book", module + "/quota/window", "github.com/goccy/go-yaml"},
+	// A program with just a ledger in memory stays small: no client of Redis, no SQLite.
+	"quota/memstore": {module, "github.com/goccy/go-yaml"},
+	"quota/lease":    {module + "/quota", "github.com/goccy/go-yaml", "golang.org/x/sys/unix"},
 }
+
+// stores are what quota/open chooses from. No other package imports all of them.
+var stores = []string{"quota/memstore", "quota/sqlitestore", "quota/redisstore"}
 
 // keys open a dependency to a few packages only, tests aside. A path stands for
 // what is under it too.
@@ -55,6 +62,10 @@ var keys = map[string][]string{
 	"github.com/prometheus":             {"internal/metrics"},
 	"go.opentelemetry.io":               {"internal/traces"},
 	"github.com/anishathalye/porcupine": {"quota/storetest"},
+	module + "/quota/redisstore":        {"quota/open", "cmd/ingestor"}, // cmd: dials for prove
+	module + "/quota/sqlitestore":       {"quota/open", "cmd/ingestor"}, // cmd: ledger backup and restore
+	module + "/quota/journal":           {"quota/open"},
+	module + "/quota/breaker":           {"quota/open"},
 	module + "/internal/redisclock":     {"quota/redisstore", "ingest/plan"},
 	module + "/internal/redistest":      {},
 	module + "/internal/childtest":      {},

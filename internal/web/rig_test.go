@@ -23,6 +23,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -118,7 +119,7 @@ func newRigOf(t testing.TB, o *web.Options, differs string, config *ingest.Confi
 	r.must(err)
 	client, err := youtube.New(&http.Client{Transport: transport}, nil)
 	r.must(err)
-	r.runner = ingest.NewRunner(r.config, r.ledger, r.catalog, client, ingest.Files(t.TempDir()), &ingest.Options{
+	r.runner = ingest.NewRunner(r.config, r.ledger, r.catalog, client, lease.Files(t.TempDir()), &ingest.Options{
 		Clock: r.clock, Log: o.Log, Jitter: func(time.Duration) time.Duration { return 0 },
 	})
 	r.server, err = web.New(web.Sources{Sources: view.Sources{Ledger: r.ledger, Catalog: r.catalog, Runner: r.runner, Jobs: r.config.List()}}, o)

@@ -11,6 +11,9 @@ import (
 // windows. A store with pages laid out by the book before would refuse every call.
 // Call it before Ledger.SetBook of package quota.
 func (b *Book) Follows(before *Book) error {
+	if b == nil || before == nil {
+		return badInput("compare price books: one is missing; it is made by book.Parse")
+	}
 	if b.Revision > before.Revision {
 		return nil
 	}

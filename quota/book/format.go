@@ -12,6 +12,9 @@ import (
 // forms and defaults written out, everything in a fixed order. Reading it back
 // gives an equal book.
 func (b *Book) Format() []byte {
+	if b == nil {
+		b = &Book{}
+	}
 	return render(b.tree())
 }
 
@@ -19,7 +22,7 @@ func (b *Book) Format() []byte {
 // overlay: reading it back gives an equal book. Of a book that extends none it
 // is what [Book.Format] prints.
 func (b *Book) Diff() []byte {
-	if b.base == nil {
+	if b == nil || b.base == nil {
 		return b.Format()
 	}
 	t := &tree{kind: isMapping}

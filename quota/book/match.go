@@ -23,6 +23,9 @@ type Match struct {
 // {name} takes one segment that is not empty and has no colon, because
 // "/items/{id}:purge" is another method than "/items/{id}".
 func (b *Book) Match(verb, host, path string) Match {
+	if b == nil {
+		return Match{}
+	}
 	t := b.route(host)
 	if t == nil {
 		return Match{}

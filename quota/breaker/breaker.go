@@ -131,7 +131,7 @@ type gaveUp struct{ error }
 // through asks the store if it is alive.
 func through[T any](ctx context.Context, s *Store, probe []quota.Charge, ask func(context.Context) (T, error)) (T, error) {
 	var none T
-	if s.store == nil {
+	if s == nil || s.store == nil {
 		return none, quota.BadInput("this store was not made by breaker.New, or there is none behind it")
 	}
 	if err := ctx.Err(); err != nil {
@@ -220,12 +220,15 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 // Identity implements [quota.Identified]; it is empty if the store behind the breaker
 // has none.
 func (s *Store) Identity(ctx context.Context, upstream, account string) (string, error) {
-	store, has := s.store.(quota.Identified)
-	if s.store != nil && !has {
-		return "", nil
+	var store quota.Identified
+	if s != nil && s.store != nil {
+		var has bool
+		if store, has = s.store.(quota.Identified); !has {
+			return "", nil
+		}
 	}
 	ask := func(ctx context.Context) (string, error) { return store.Identity(ctx, upstream, account) }
-	if s.breaker != nil && s.breaker.State() == gobreaker.StateHalfOpen { // a replay asks this first
+	if store != nil && s.breaker.State() == gobreaker.StateHalfOpen { // a replay asks this first
 		s.probe(func(ctx context.Context) error { _, err := ask(ctx); return err })
 	}
 	return through(ctx, s, nil, ask)

@@ -14,7 +14,7 @@ import (
 // Orphans reports whether the file was written before journals told ledgers apart,
 // and no ledger has adopted what it holds.
 func (j *Journal) Orphans(ctx context.Context) (yes bool, err error) {
-	if j.db == nil {
+	if !j.made() {
 		return false, errNotMade
 	}
 	err = j.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT * FROM old_births) OR EXISTS (SELECT * FROM debts WHERE ledger = '')`).Scan(&yes)

@@ -11,7 +11,7 @@ import (
 
 // Recall implements [quota.Births].
 func (j *Journal) Recall(ctx context.Context, pool quota.Pool) (quota.Birth, error) {
-	if j.db == nil {
+	if !j.made() {
 		return quota.Birth{}, errNotMade
 	}
 	var b quota.Birth
@@ -52,7 +52,7 @@ func (j *Journal) Forget(ctx context.Context) error {
 
 // Remembers reports whether anything is remembered of the ledger.
 func (j *Journal) Remembers(ctx context.Context) (yes bool, err error) {
-	if j.db == nil {
+	if !j.made() {
 		return false, errNotMade
 	}
 	err = j.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT * FROM births WHERE ledger = ?)`, j.ledger).Scan(&yes)
@@ -69,13 +69,13 @@ func (j *Journal) Copies(ctx context.Context, now time.Time) (addresses []string
 		addresses = append(addresses, address)
 		return err
 	}, `SELECT DISTINCT other.ledger FROM births mine JOIN births other USING (upstream, account, identity)
-		WHERE mine.ledger = ?1 AND other.ledger <> ?1 AND identity <> '' AND other.until > ?2 ORDER BY 1`, j.ledger, now.UnixMicro())
+		WHERE mine.ledger = ?1 AND other.ledger <> ?1 AND identity <> '' AND other.until > ?2 ORDER BY 1`, j.Ledger(), now.UnixMicro())
 	return addresses, err
 }
 
 // each reads rows one by one.
 func (j *Journal) each(ctx context.Context, row func(*sql.Rows) error, query string, args ...any) (err error) {
-	if j.db == nil {
+	if !j.made() {
 		return errNotMade
 	}
 	rows, err := j.db.QueryContext(ctx, query, args...)

@@ -124,7 +124,7 @@ func (j *Journal) Block(ctx context.Context, e quota.Entry) error {
 
 // Pending implements [quota.Journal].
 func (j *Journal) Pending(ctx context.Context) ([]quota.Entry, error) {
-	if j.db == nil {
+	if !j.made() {
 		return nil, errNotMade
 	}
 	all, err := j.entries(ctx, j.db, `d.ledger = ? ORDER BY d.at, d.id, c.n`, j.ledger)
@@ -144,7 +144,7 @@ func (j *Journal) Others(ctx context.Context) (all []Waiting, err error) {
 		err := rows.Scan(&w.Ledger, &w.Calls)
 		all = append(all, w)
 		return err
-	}, `SELECT ledger, count(*) FROM debts WHERE ledger <> ? GROUP BY ledger ORDER BY ledger`, j.ledger)
+	}, `SELECT ledger, count(*) FROM debts WHERE ledger <> ? GROUP BY ledger ORDER BY ledger`, j.Ledger())
 	return all, err
 }
 

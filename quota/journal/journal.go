@@ -87,24 +87,36 @@ func Open(ctx context.Context, path, ledger string) (*Journal, error) {
 
 // Close closes the file.
 func (j *Journal) Close() error {
-	if j.db == nil {
+	if !j.made() {
 		return errNotMade
 	}
 	return j.db.Close()
 }
 
-// errNotMade is of a zero journal.
+// errNotMade is of a nil or zero journal.
 var errNotMade = quota.BadInput("this journal was not made by journal.Open")
 
+func (j *Journal) made() bool { return j != nil && j.db != nil }
+
 // Path is where the file is.
-func (j *Journal) Path() string { return j.path }
+func (j *Journal) Path() string {
+	if j == nil {
+		return ""
+	}
+	return j.path
+}
 
 // Ledger is the address of the ledger that the journal was opened for.
-func (j *Journal) Ledger() string { return j.ledger }
+func (j *Journal) Ledger() string {
+	if j == nil {
+		return ""
+	}
+	return j.ledger
+}
 
 // write runs a transaction: all of it or nothing.
 func (j *Journal) write(ctx context.Context, do func(*sql.Tx) error) error {
-	if j.db == nil {
+	if !j.made() {
 		return errNotMade
 	}
 	var tx *sql.Tx

@@ -34,45 +34,33 @@ const (
 	listed
 )
 
-// family returns the family of a member, known or new. It is mostly the last one's
-// again.
-func (b *backend) family(p quota.Pool) *family {
-	name := accountKey{p.Upstream, p.Account}
-	if b.lastFamily != nil && b.lastName == name {
-		return b.lastFamily
+// find returns the member that has a key, or nil. The empty key is the page that new
+// keys share when the family is full.
+func (f *family) find(key string) *member {
+	if key == "" {
+		return f.overflow
 	}
-	f := b.families[name]
-	if f == nil {
-		f = &family{listed: make(map[string]*member)}
-		b.families[name] = f
+	if m := f.listed[key]; m != nil {
+		return m
 	}
-	b.lastFamily, b.lastName = f, name
-	return f
+	return f.members.find(key)
 }
 
-// member finds the member that has a key, or makes one that is nowhere yet.
-func (b *backend) member(p quota.Pool) *pagestore.Entry {
-	f := b.family(p)
-	m := f.overflow
-	if p.Key != "" {
-		if m = f.listed[p.Key]; m == nil {
-			m = f.members.find(p.Key)
-		}
-	}
-	if m == nil {
-		m = &member{key: p.Key}
-	}
-	return b.lend(p, m)
+// lent is an entry for a member until the end of the transaction, which asks for fewer
+// than there are.
+type lent struct {
+	pagestore.Entry
+	family *family
+	member *member
 }
 
-// lend returns an entry for a member until the end of the transaction, which asks for
-// fewer than there are.
-func (b *backend) lend(p quota.Pool, m *member) *pagestore.Entry {
+func (b *backend) lend(f *family, m *member) *pagestore.Entry {
 	b.lending++
-	e := &b.lent[b.lending%len(b.lent)]
-	p.Key = m.key
-	*e = pagestore.Entry{Pool: p, Page: m.page, Listed: m.in == listed, Ref: m}
-	return e
+	l := &b.lent[b.lending%len(b.lent)]
+	l.family, l.member = f, m
+	l.Pool.Upstream, l.Pool.Account, l.Pool.Key = f.Upstream, f.Account, m.key
+	l.Page, l.Listed, l.Ref = m.page, m.in == listed, l
+	return &l.Entry
 }
 
 // put gives a member its place, as the newest.
@@ -112,31 +100,57 @@ func (f *family) remove(m *member) {
 	m.in = nowhere
 }
 
-// Family implements [pagestore.Tx].
-func (b *backend) Family(p quota.Pool) (*pagestore.Family, error) { return &b.family(p).Family, nil }
+// Family implements [pagestore.Tx]: it is mostly the last one's again.
+func (b *backend) Family(p *quota.Pool) (*pagestore.Family, error) {
+	if f := b.lastFamily; f != nil && f.Upstream == p.Upstream && f.Account == p.Account {
+		return &f.Family, nil
+	}
+	name := accountKey{p.Upstream, p.Account}
+	f := b.families[name]
+	if f == nil {
+		f = &family{listed: make(map[string]*member)}
+		f.Upstream, f.Account, f.Ref = p.Upstream, p.Account, f
+		b.families[name] = f
+	}
+	b.lastFamily = f
+	return &f.Family, nil
+}
 
 // PutFamily implements [pagestore.Tx].
-func (b *backend) PutFamily(quota.Pool, *pagestore.Family) error { return nil } // it has it already
+func (b *backend) PutFamily(*pagestore.Family) error { return nil } // it has it already
+
+// Member implements [pagestore.Tx].
+func (b *backend) Member(of *pagestore.Family, key string) (*pagestore.Entry, error) {
+	f := of.Ref.(*family)
+	m := f.find(key)
+	if m == nil {
+		m = &member{key: key}
+	}
+	return b.lend(f, m), nil
+}
 
 // Oldest implements [pagestore.Tx].
-func (b *backend) Oldest(p quota.Pool) (*pagestore.Entry, error) {
-	if m := b.family(p).oldest; m != nil {
-		return b.lend(p, m), nil
+func (b *backend) Oldest(of *pagestore.Family) (*pagestore.Entry, error) {
+	f := of.Ref.(*family)
+	if f.oldest == nil {
+		return nil, nil
 	}
-	return nil, nil
+	return b.lend(f, f.oldest), nil
 }
 
 // Ahead implements [pagestore.Tx]: of those that would be forgotten next.
-func (b *backend) Ahead(p quota.Pool) (*pagestore.Entry, error) {
-	if m := b.family(p).oldest; m != nil && m.page.Latest > b.at {
-		return b.lend(p, m), nil
+func (b *backend) Ahead(of *pagestore.Family) (*pagestore.Entry, error) {
+	f := of.Ref.(*family)
+	if f.oldest == nil || f.oldest.page.Latest <= b.at {
+		return nil, nil
 	}
-	return nil, nil
+	return b.lend(f, f.oldest), nil
 }
 
 // Drop implements [pagestore.Tx].
 func (b *backend) Drop(e *pagestore.Entry) error {
-	b.family(e.Pool).remove(e.Ref.(*member))
+	l := e.Ref.(*lent)
+	l.family.remove(l.member)
 	return nil
 }
 

@@ -25,7 +25,7 @@ type Options struct {
 // Store is a [quota.Store] in memory. It is made by [New], and safe for concurrent
 // use.
 type Store struct {
-	*pagestore.Store
+	engine  *pagestore.Store
 	backend *backend
 }
 
@@ -48,6 +48,44 @@ func New(o *Options) *Store {
 	return &Store{pagestore.New(b, nil), b}
 }
 
+// Reserve implements [quota.Store].
+func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	return s.pages().Reserve(ctx, r)
+}
+
+// Settle implements [quota.Store].
+func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
+	return s.pages().Settle(ctx, t, units)
+}
+
+// Record implements [quota.Store].
+func (s *Store) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
+	return s.pages().Record(ctx, r)
+}
+
+// Block implements [quota.Store].
+func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
+	return s.pages().Block(ctx, b)
+}
+
+// Look implements [quota.Store].
+func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
+	return s.pages().Look(ctx, charges)
+}
+
+// Spend implements [quota.Store].
+func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
+	return s.pages().Spend(ctx, q)
+}
+
+// pages is nil if the store was not made by its constructor.
+func (s *Store) pages() *pagestore.Store {
+	if s == nil {
+		return nil
+	}
+	return s.engine
+}
+
 // backend is a [pagestore.Backend], and its own transaction: one at a time.
 type backend struct {
 	clock    quota.Clock
@@ -60,12 +98,11 @@ type backend struct {
 	last       *account // asked for
 	lastKey    accountKey
 	lastFamily *family
-	lastName   accountKey
 
 	found found
 	got   pagestore.Receipt // scratch
 
-	lent    [4]pagestore.Entry
+	lent    [4]lent
 	lending int
 }
 
@@ -104,10 +141,7 @@ func (b *backend) Load(*pagestore.Scope) error { return nil }
 func (b *backend) Now() time.Time { return b.now }
 
 // Entry implements [pagestore.Tx].
-func (b *backend) Entry(p quota.Pool, _ bool) (*pagestore.Entry, error) {
-	if p.Name == "" {
-		return b.member(p), nil
-	}
+func (b *backend) Entry(p *quota.Pool, _ bool) (*pagestore.Entry, error) {
 	if a := b.account(p.Upstream, p.Account); a != nil {
 		for _, q := range a.pools { // an account has few
 			if q.Pool.Name == p.Name {
@@ -116,15 +150,15 @@ func (b *backend) Entry(p quota.Pool, _ bool) (*pagestore.Entry, error) {
 		}
 	}
 	q := &pool{index: -1}
-	q.Pool, q.Ref = p, q
+	q.Pool, q.Ref = *p, q
 	return &q.Entry, nil
 }
 
 // Put implements [pagestore.Tx].
 func (b *backend) Put(e *pagestore.Entry, _ *quota.Charge) error {
 	switch r := e.Ref.(type) {
-	case *member:
-		b.family(e.Pool).put(r, e)
+	case *lent:
+		r.family.put(r.member, e)
 	case *pool:
 		if r.index < 0 {
 			a := b.makeAccount(e.Pool)

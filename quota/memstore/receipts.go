@@ -3,6 +3,7 @@ package memstore
 import (
 	"fmt"
 	"hash/maphash"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
@@ -21,9 +22,9 @@ type receipts struct {
 	clock   pagestore.Course
 }
 
-// A batch holds up to so many receipts, and of a quarter of their life only. Where the
-// one before it was full it is twice as large, where that was almost empty half as
-// large, and nothing is ever moved.
+// A batch holds up to so many receipts, always a power of two, and of a quarter of their
+// life only. Where the one before it was full it is twice as large, where that was
+// almost empty half as large, and nothing is ever moved.
 const (
 	smallBatch = 1 << 6
 	largeBatch = 1 << 14
@@ -74,7 +75,7 @@ func (r *receipts) find(id string, now window.Instant) (*receipt, *batch) {
 	hash := maphash.String(r.seed, id)
 	for i := len(r.batches) - 1; i >= 0; i-- {
 		b := r.batches[i]
-		for n := b.heads[hash%uint64(len(b.heads))]; n > 0; {
+		for n := b.heads[hash&uint64(len(b.heads)-1)]; n > 0; {
 			got := &b.receipts[n-1]
 			if got.hash == hash && string(b.ids[got.id.from:got.id.to]) == id {
 				if now.Sub(got.made) > quota.ReceiptLife {
@@ -131,8 +132,11 @@ func (b *batch) bytes() int64 {
 	return int64(len(b.receipts)*receiptBytes + len(b.ids) + len(b.taken)*takenBytes)
 }
 
-// expire drops the oldest batch if all of it is too old.
+// expire drops the oldest batch if all of it is too old. It looks once a second.
 func (r *receipts) expire(now window.Instant) {
+	if ago := now.Sub(r.clock.Called); 0 <= ago && ago < time.Second {
+		return
+	}
 	proven, _, _ := r.clock.See(now)
 	if len(r.batches) == 0 {
 		return
@@ -153,7 +157,7 @@ func (b *batch) add(seed maphash.Seed, id string, nonce quota.Nonce, now window.
 	ids, taken := uint32(len(b.ids)), uint32(len(b.taken))
 	b.ids = append(b.ids, id...)
 	hash := maphash.String(seed, id)
-	head := &b.heads[hash%uint64(len(b.heads))]
+	head := &b.heads[hash&uint64(len(b.heads)-1)]
 	b.receipts = append(b.receipts, receipt{
 		hash: hash, older: *head, made: now, nonce: nonce,
 		id: span{ids, ids + uint32(len(id))}, taken: span{taken, taken},
@@ -211,22 +215,23 @@ func (b *backend) Room(r *quota.Request) error {
 }
 
 // Charge implements [pagestore.Tx].
-func (b *backend) Charge(g *pagestore.Grant) error {
-	a := g.Entries[0].Ref.(*pool).in
+func (b *backend) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.Nonce) error {
+	a := entries[0].Ref.(*pool).in
 	var got *receipt
 	var in *batch
-	if g.ID != "" {
+	if r.ID != "" {
 		in = a.receipts.batches[len(a.receipts.batches)-1]
-		a.receipts.used += int64(receiptBytes + len(g.ID) + len(g.Entries)*takenBytes)
-		got = in.add(a.receipts.seed, g.ID, g.Nonce, b.at)
+		a.receipts.used += int64(receiptBytes + len(r.ID) + len(entries)*takenBytes)
+		got = in.add(a.receipts.seed, r.ID, nonce, b.at)
 	}
-	for i, e := range g.Entries {
-		p, c := e.Ref.(*pool), &g.Charges[i]
-		n := p.spend.find(b.at, g.At[i], c.Zone, g.Labels)
-		p.spend.tallies[n].units += g.Units[i]
-		p.spend.tallies[n].calls++
+	for i, e := range entries {
+		p, c := e.Ref.(*pool), &r.Charges[i]
+		n := p.spend.find(b.at, e.At, c.Zone, &r.Labels)
+		t := &p.spend.tallies[n]
+		t.units += e.Units
+		t.calls++
 		if got != nil {
-			in.taken = append(in.taken, taken{c.Units, g.Units[i], p.Page.Generation, g.At[i], p.index, n})
+			in.taken = append(in.taken, taken{c.Units, e.Units, p.Page.Generation, e.At, p.index, n})
 			got.taken.to++
 		}
 	}

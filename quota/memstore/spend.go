@@ -36,12 +36,13 @@ type day map[quota.Labels]int32
 type tally struct{ units, calls int64 }
 
 // find returns the number of the tally of labels on the day of an instant.
-func (s *spend) find(now, at window.Instant, zone *time.Location, labels quota.Labels) int32 {
+func (s *spend) find(now, at window.Instant, zone *time.Location, l *quota.Labels) int32 {
 	if at < s.start || at >= s.end || zone != s.zone {
 		s.enter(now, at, zone)
-	} else if s.known && s.labels == labels {
+	} else if s.known && s.labels == *l {
 		return s.last
 	}
+	labels := *l
 	n, ok := s.today[labels]
 	if !ok {
 		if len(s.today) >= quota.MaxSpendLabels {

@@ -77,6 +77,9 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 
 // CloseIdleConnections closes those of the base.
 func (t *Transport) CloseIdleConnections() {
+	if t == nil {
+		return
+	}
 	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}

@@ -41,10 +41,10 @@ type Tx interface {
 	Load(s *Scope) error
 	// Now returns the clock that decides, read once the transaction has its locks.
 	Now() time.Time
-	// Entry returns the page of a pool, or of a key of a family. If there is none,
+	// Entry returns the page of a pool that is not a family's member. If there is none,
 	// the entry has no page. It stays valid until End. Restore takes up a page
 	// again that was forgotten; else such a page is a [quota.ForgottenError].
-	Entry(p quota.Pool, restore bool) (*Entry, error)
+	Entry(p *quota.Pool, restore bool) (*Entry, error)
 	// Put writes an entry down. The charge is what its page is laid out for, and
 	// nil if a settlement changed it.
 	Put(e *Entry, c *quota.Charge) error
@@ -55,21 +55,24 @@ type Tx interface {
 	// Room says why a grant of a request could not be written down. It is asked
 	// before a page changes, for a backend that cannot undo that.
 	Room(r *quota.Request) error
-	// Charge writes down who spent what, and leaves a receipt if the request has
-	// an id.
-	Charge(g *Grant) error
+	// Charge writes down who spent what of each entry, and leaves a receipt if the
+	// request has an id.
+	Charge(r *quota.Request, entries []*Entry, nonce quota.Nonce) error
 	// Amend writes down that a receipt was settled, and corrects the spend.
 	Amend(r *Receipt) error
 
 	// Family returns what is known of a member's family. It stays valid until End.
-	Family(p quota.Pool) (*Family, error)
+	Family(p *quota.Pool) (*Family, error)
 	// PutFamily writes it down.
-	PutFamily(p quota.Pool, f *Family) error
+	PutFamily(f *Family) error
+	// Member returns the page of a key. If there is none, the entry has no page. The
+	// empty key is the page that new keys share when the family is full.
+	Member(f *Family, key string) (*Entry, error)
 	// Oldest returns the member that was charged longest ago, without those that the
 	// price book lists, or nil.
-	Oldest(p quota.Pool) (*Entry, error)
+	Oldest(f *Family) (*Entry, error)
 	// Ahead returns the member that was charged at the latest instant after now, or nil.
-	Ahead(p quota.Pool) (*Entry, error)
+	Ahead(f *Family) (*Entry, error)
 	// Drop forgets a member.
 	Drop(e *Entry) error
 
@@ -87,31 +90,27 @@ type Entry struct {
 	Listed bool         // of a member: it has a place in the price book
 	Ref    any          // for the backend
 
+	// What a charge takes of it: the units that are recorded, and the instant at which
+	// they count. A correction gives back no more than was used.
+	Units int64
+	At    window.Instant
+
 	at      window.Instant // the instant that counts now
 	rebased bool           // its clock had been far ahead
 	moved   bool           // it is not as it was stored, beside what is counted in it
+	laidOut bool           // for the windows of the charge
+	fits    bool           // the charge
 }
 
 // Family is what a store knows of a family beside its members.
 type Family struct {
-	Members int // without those that the price book lists
+	Upstream string
+	Account  string
+	Members  int // without those that the price book lists
 	Course
-}
+	Ref any // for the backend
 
-// Overflow is the pool that new keys share when their family is full. No caller's
-// key is empty.
-func Overflow(p quota.Pool) quota.Pool {
-	p.Key = ""
-	return p
-}
-
-// Grant is a request that takes effect, with what was taken from each entry.
-type Grant struct {
-	*quota.Request
-	Entries []*Entry
-	At      []window.Instant
-	Units   []int64 // what is recorded: a correction gives back no more than was used
-	Nonce   quota.Nonce
+	busy window.Instant // when the oldest member was found busy; not stored
 }
 
 // Receipt is what a grant leaves under the caller's id.

@@ -58,7 +58,7 @@ func (s *Store) combine(ctx context.Context, j *job) error {
 		}
 	}()
 	s.scope.name(batch)
-	s.work.begin(tx.Load(&s.scope))
+	s.work.begin(tx, tx.Load(&s.scope))
 	for _, k := range batch {
 		if s.work.broken == nil {
 			k.err = k.do(&s.work, tx, k)

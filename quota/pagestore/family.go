@@ -16,8 +16,11 @@ func (w *work) reserveMember(tx Tx, v *quota.Verdict, r *quota.Request) error {
 	if err != nil {
 		return err
 	}
-	decide(v, tx.Now(), r.Charges, w.entries)
+	decide(v, w.now, r.Charges, w.entries)
 	v.ID, v.Overflow = r.ID, m.overflow
+	if v.Allowed {
+		take(v, r.Charges, w.entries)
+	}
 	if v.Allowed || m.moved {
 		return w.putMember(tx, m, &r.Charges[0])
 	}
@@ -29,8 +32,8 @@ func (w *work) recordMember(tx Tx, r *quota.Request) (quota.Units, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, recorded := recordIn(m.Entry, r.At, r.Charges[0].Units)
-	return quota.Recorded(r.Charges, []int64{recorded}), w.putMember(tx, m, &r.Charges[0])
+	recordIn(m.Entry, r.At, r.Charges[0].Units)
+	return quota.Recorded(r.Charges, []int64{m.Units}), w.putMember(tx, m, &r.Charges[0])
 }
 
 // member is a family's member that is asked for.
@@ -44,32 +47,30 @@ type member struct {
 // member finds the page of a key, laid out: its own, a new one, or the one that is
 // shared when the family is full.
 func (w *work) member(tx Tx, c *quota.Charge) (m member, err error) {
-	if m.family, err = tx.Family(c.Pool); err != nil {
+	if m.family, err = tx.Family(&c.Pool); err != nil {
 		return m, err
 	}
-	if err := w.forgetIdle(tx, m.family, c.Pool); err != nil {
+	if err := w.forgetIdle(tx, m.family); err != nil {
 		return m, err
 	}
-	if m.Entry, err = tx.Entry(c.Pool, false); err != nil {
+	if m.Entry, err = tx.Member(m.family, c.Pool.Key); err != nil {
 		return m, err
 	}
 	m.known = m.Page != nil
 	if !m.known && c.MaxKeys > 0 && m.family.Members >= c.MaxKeys {
-		if err := w.makeRoom(tx, m.family, c.Pool); err != nil {
+		if err := w.makeRoom(tx, m.family); err != nil {
 			return m, err
 		}
 	}
 	if m.overflow = !m.known && c.MaxKeys > 0 && m.family.Members >= c.MaxKeys; m.overflow {
-		if m.Entry, err = tx.Entry(Overflow(c.Pool), false); err != nil {
+		if m.Entry, err = tx.Member(m.family, ""); err != nil {
 			return m, err
 		}
 	}
-	if m.Page != nil {
-		if err := checkBook(c, m.Page); err != nil {
-			return m, err
-		}
+	if err := m.check(c); err != nil {
+		return m, err
 	}
-	m.layOut(tx.Now(), c)
+	m.layOut(w.now, c)
 	w.entries = append(w.entries[:0], m.Entry)
 	return m, nil
 }
@@ -90,34 +91,38 @@ func (w *work) putMember(tx Tx, m member, c *quota.Charge) error {
 	if err := w.put(tx, m.Entry, c); err != nil || m.family.Members == counted {
 		return err
 	}
-	return w.wrote(tx.PutFamily(c.Pool, m.family))
+	return w.wrote(tx.PutFamily(m.family))
 }
 
-// atOnce bounds how many members are forgotten in one call: all would be a pause.
-const atOnce = 256
+const (
+	// atOnce bounds how many members are forgotten in one call: all would be a pause.
+	atOnce = 256
+	// pause is how long nobody looks for idle members after the oldest one was not idle.
+	pause = 10 * time.Millisecond
+)
 
 // makeRoom drops the member that was charged longest ago, if it is idle by the clock:
 // should that have leapt, the new key is not to suffer for it.
-func (w *work) makeRoom(tx Tx, f *Family, p quota.Pool) error {
-	if err := w.rebaseAhead(tx, p); err != nil {
+func (w *work) makeRoom(tx Tx, f *Family) error {
+	if err := w.rebaseAhead(tx, f); err != nil {
 		return err
 	}
-	dropped, err := w.dropIdle(tx, f, p, window.At(tx.Now()))
+	dropped, err := w.dropIdle(tx, f, w.now)
 	if err != nil || !dropped {
 		return err
 	}
-	return w.wrote(tx.PutFamily(p, f))
+	return w.wrote(tx.PutFamily(f))
 }
 
 // rebaseAhead re-bases at most two members that the clock had been far ahead for.
 // Nobody may ask for them again, and they would keep their places until then.
-func (w *work) rebaseAhead(tx Tx, p quota.Pool) error {
+func (w *work) rebaseAhead(tx Tx, f *Family) error {
 	for range 2 {
-		e, err := tx.Ahead(p)
+		e, err := tx.Ahead(f)
 		if err != nil || e == nil {
 			return err
 		}
-		if e.enter(tx.Now()); !e.rebased {
+		if e.enter(w.now); !e.rebased {
 			return nil
 		}
 		if err := w.put(tx, e, nil); err != nil {
@@ -130,14 +135,18 @@ func (w *work) rebaseAhead(tx Tx, p quota.Pool) error {
 // forgetIdle drops members that have nothing left to say: at least two with a call,
 // so that idle ones go faster than new ones come, and one more for each millisecond
 // in which nobody called.
-func (w *work) forgetIdle(tx Tx, f *Family, p quota.Pool) error {
-	proven, quiet, changed := f.See(window.At(tx.Now()))
+func (w *work) forgetIdle(tx Tx, f *Family) error {
+	proven, quiet, changed := f.See(w.now)
+	if ago := proven.Sub(f.busy); f.busy != 0 && ago >= 0 && ago < pause && !changed {
+		return nil
+	}
 	for range min(max(quiet/time.Millisecond, 2), atOnce) {
-		dropped, err := w.dropIdle(tx, f, p, proven)
+		dropped, err := w.dropIdle(tx, f, proven)
 		if err != nil {
 			return err
 		}
 		if !dropped {
+			f.busy = proven
 			break
 		}
 		changed = true
@@ -145,12 +154,12 @@ func (w *work) forgetIdle(tx Tx, f *Family, p quota.Pool) error {
 	if !changed {
 		return nil
 	}
-	return w.wrote(tx.PutFamily(p, f))
+	return w.wrote(tx.PutFamily(f))
 }
 
 // dropIdle drops the member that was charged longest ago if it is idle at an instant.
-func (w *work) dropIdle(tx Tx, f *Family, p quota.Pool, at window.Instant) (bool, error) {
-	oldest, err := tx.Oldest(p)
+func (w *work) dropIdle(tx Tx, f *Family, at window.Instant) (bool, error) {
+	oldest, err := tx.Oldest(f)
 	if err != nil || oldest == nil || !oldest.Page.Idle(at) {
 		return false, err
 	}

@@ -8,22 +8,22 @@ import (
 )
 
 // enter brings a page to the instant that counts.
-func (e *Entry) enter(clock time.Time) {
-	e.at, e.rebased = e.Page.Now(window.At(clock))
+func (e *Entry) enter(clock window.Instant) {
+	e.at, e.rebased = e.Page.Now(clock)
 	e.moved = e.rebased
 }
 
 // layOut is enter for a charge: it lays out a page if there is none, and again if
 // the price book has a higher revision, or if the page has the former default of a
 // precision. The book was checked.
-func (e *Entry) layOut(clock time.Time, c *quota.Charge) {
+func (e *Entry) layOut(clock window.Instant, c *quota.Charge) {
 	if e.Page == nil {
-		e.at, e.rebased, e.moved = window.At(clock), false, false
+		e.at, e.rebased, e.moved = clock, false, false
 		e.Page = window.NewPage(e.at, c.Revision, c.Windows)
 		return
 	}
 	e.enter(clock)
-	if c.Revision > e.Page.Revision || !e.Page.LaidOut(c.Windows) {
+	if c.Revision > e.Page.Revision || !e.laidOut {
 		rebased := e.rebased
 		e.Page.LayOut(e.at, c.Revision, c.Windows)
 		e.enter(clock) // it may be too far ahead for the windows that it has now
@@ -31,14 +31,24 @@ func (e *Entry) layOut(clock time.Time, c *quota.Charge) {
 	}
 }
 
+// check says what is wrong with a charge to a page, or to one that is to be made.
+func (e *Entry) check(c *quota.Charge) error {
+	if e.Page == nil {
+		return c.Pool.Check()
+	}
+	return e.checkBook(c)
+}
+
 // checkBook tells a charge whose price book is not the one that laid out the page:
 // a lower revision is stale, the same one must have the same windows. Only the
 // default of a precision may have changed since.
-func checkBook(c *quota.Charge, p *window.Page) error {
+func (e *Entry) checkBook(c *quota.Charge) error {
+	p := e.Page
+	e.laidOut = p.LaidOut(c.Windows)
 	switch {
 	case c.Revision < p.Revision:
 		return &quota.StaleBookError{Pool: c.Pool, Revision: c.Revision, Stored: p.Revision}
-	case c.Revision == p.Revision && !p.LaidOut(c.Windows) && !p.FormerDefault(c.Windows):
+	case c.Revision == p.Revision && !e.laidOut && !p.FormerDefault(c.Windows):
 		return quota.OtherWindows(c)
 	}
 	return nil
@@ -62,23 +72,22 @@ func settleIn(e *Entry, t *Taken) quota.Settlement {
 }
 
 // recordIn charges a page with what is already gone, at a time that is not after
-// its own. It returns the instant at which it counted, and what it recorded: negative
-// units are taken from the oldest, and no more than the page has.
-func recordIn(e *Entry, at time.Time, units int64) (counted window.Instant, recorded int64) {
+// its own. Negative units are taken from the oldest, and no more than the page has.
+func recordIn(e *Entry, at time.Time, units int64) {
+	e.At, e.Units = e.at, units
 	if units < 0 {
-		return e.at, -e.Page.Forget(e.at, -units)
+		e.Units = -e.Page.Forget(e.at, -units)
+		return
 	}
-	counted = e.at
 	if !at.IsZero() {
-		counted = min(counted, window.At(at))
+		e.At = min(e.at, window.At(at))
 	}
-	e.Page.Add(counted, units)
-	return counted, units
+	e.Page.Add(e.At, units)
 }
 
 // blockIn shuts or opens a page. The later of two blocks stands; blockIn reports
 // whether this one does.
-func blockIn(e *Entry, clock time.Time, b *quota.BlockRequest) bool {
+func blockIn(e *Entry, clock window.Instant, b *quota.BlockRequest) bool {
 	p := e.Page
 	if b.Open {
 		p.Blocked, p.Latest = 0, e.at
@@ -86,7 +95,7 @@ func blockIn(e *Entry, clock time.Time, b *quota.BlockRequest) bool {
 	}
 	until := window.At(b.Until)
 	if b.For > 0 {
-		until = window.At(clock).Add(b.For)
+		until = clock.Add(b.For)
 	}
 	if until <= e.at || p.Shut(e.at) && until <= p.Blocked {
 		return false
@@ -101,12 +110,12 @@ func describe(clock time.Time, c *quota.Charge, p *window.Page) (quota.PageState
 	s := quota.PageState{Pool: c.Pool, Now: clock, Known: p != nil}
 	e := Entry{}
 	if p != nil {
-		if err := checkBook(c, p); err != nil {
+		e.Page, s.Born = p.Clone(), p.Born.Time()
+		if err := e.checkBook(c); err != nil {
 			return quota.PageState{}, err
 		}
-		e.Page, s.Born = p.Clone(), p.Born.Time()
 	}
-	e.layOut(clock, c)
+	e.layOut(window.At(clock), c)
 	s.Revision = e.Page.Revision
 	if e.Page.Shut(e.at) {
 		s.Blocked = e.Page.Blocked.Time()

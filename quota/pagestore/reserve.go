@@ -19,19 +19,16 @@ func (w *work) reserve(tx Tx, j *job) (err error) {
 	if err := w.open(tx, r.Charges, false); err != nil {
 		return err
 	}
-	if err := tx.Room(r); err != nil {
-		return err
-	}
 	v := &j.verdict
-	decide(v, tx.Now(), r.Charges, w.entries)
+	decide(v, w.now, r.Charges, w.entries)
 	v.ID = r.ID
 	if !v.Allowed {
 		return w.putMoved(tx, r.Charges)
 	}
-	w.at, w.units = w.at[:0], w.units[:0]
-	for i, e := range w.entries {
-		w.at, w.units = append(w.at, e.at), append(w.units, r.Charges[i].Units)
+	if err := tx.Room(r); err != nil {
+		return err
 	}
+	take(v, r.Charges, w.entries)
 	v.Nonce, err = w.charge(tx, r)
 	return err
 }
@@ -55,7 +52,7 @@ func (w *work) record(tx Tx, j *job) (err error) {
 		j.recorded, err = w.recordMember(tx, r)
 		return err
 	}
-	w.at, w.units = w.at[:0], w.units[:0]
+	w.units = w.units[:0]
 	got, err := receipt(tx, r)
 	switch {
 	case err != nil:
@@ -76,8 +73,8 @@ func (w *work) record(tx Tx, j *job) (err error) {
 		return err
 	}
 	for i, e := range w.entries {
-		at, recorded := recordIn(e, r.At, r.Charges[i].Units)
-		w.at, w.units = append(w.at, at), append(w.units, recorded)
+		recordIn(e, r.At, r.Charges[i].Units)
+		w.units = append(w.units, e.Units)
 	}
 	j.recorded = quota.Recorded(r.Charges, w.units)
 	_, err = w.charge(tx, r)
@@ -107,7 +104,7 @@ func (w *work) settle(tx Tx, j *job) error {
 	}
 	w.entries = w.entries[:0]
 	for _, pool := range w.pools { // before any page is changed
-		e, err := w.entry(tx, quota.Pool{Upstream: j.token.Upstream, Account: j.token.Account, Name: pool}, false)
+		e, err := w.entry(tx, &quota.Pool{Upstream: j.token.Upstream, Account: j.token.Account, Name: pool}, false)
 		if err != nil {
 			return err
 		}
@@ -119,7 +116,7 @@ func (w *work) settle(tx Tx, j *job) error {
 		if e.Page == nil { // its windows have run out
 			t.Done = quota.Settlement{Left: max(t.Units-t.Recorded, 0)}
 		} else {
-			e.enter(tx.Now())
+			e.enter(w.now)
 			t.Done = settleIn(e, t)
 			if t.Recorded != t.Units || e.moved {
 				if err := w.put(tx, e, nil); err != nil {
@@ -141,7 +138,7 @@ func (w *work) shut(tx Tx, j *job) error {
 		return err
 	}
 	for i, e := range w.entries {
-		if blockIn(e, tx.Now(), b) {
+		if blockIn(e, w.now, b) {
 			e.Reason = b.Reason
 		}
 		if err := w.put(tx, e, &b.Charges[i]); err != nil {
@@ -156,9 +153,10 @@ func (w *work) shut(tx Tx, j *job) error {
 func (w *work) open(tx Tx, charges []quota.Charge, restore bool) error {
 	w.entries = w.entries[:0]
 	for i := range charges {
-		e, err := w.entry(tx, charges[i].Pool, restore)
-		if err == nil && e.Page != nil {
-			err = checkBook(&charges[i], e.Page)
+		c := &charges[i]
+		e, err := w.entry(tx, &c.Pool, restore)
+		if err == nil {
+			err = e.check(c)
 		}
 		if err != nil {
 			return err
@@ -166,18 +164,18 @@ func (w *work) open(tx Tx, charges []quota.Charge, restore bool) error {
 		w.entries = append(w.entries, e)
 	}
 	for i, e := range w.entries {
-		e.layOut(tx.Now(), &charges[i])
+		e.layOut(w.now, &charges[i])
 	}
 	return nil
 }
 
 // entry finds a page that was not lost.
-func (w *work) entry(tx Tx, p quota.Pool, restore bool) (*Entry, error) {
+func (w *work) entry(tx Tx, p *quota.Pool, restore bool) (*Entry, error) {
 	e, err := tx.Entry(p, restore)
 	if err != nil || w.births.seen == nil {
 		return e, err
 	}
-	expected, err := w.births.expect(p, tx.Now())
+	expected, err := w.births.expect(*p, tx.Now())
 	if err == nil {
 		err = w.births.check(e, expected, tx.Now(), restore)
 	}
@@ -215,8 +213,7 @@ func (w *work) charge(tx Tx, r *quota.Request) (nonce quota.Nonce, err error) {
 	if r.ID != "" {
 		nonce = w.newNonce()
 	}
-	w.grant = Grant{r, w.entries, w.at, w.units, nonce}
-	return nonce, w.wrote(tx.Charge(&w.grant))
+	return nonce, w.wrote(tx.Charge(r, w.entries, nonce))
 }
 
 // receipt returns the receipt of a request's id, or nil.

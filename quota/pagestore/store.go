@@ -73,7 +73,7 @@ type job struct {
 
 // Reserve implements [quota.Store].
 func (s *Store) Reserve(ctx context.Context, r quota.Request) (v quota.Verdict, err error) {
-	if err := r.Check(); err != nil {
+	if err := r.CheckAllButNames(); err != nil {
 		return v, err
 	}
 	if err := s.checkFamily(r.Charges[0].Pool); err != nil {
@@ -184,7 +184,7 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 func (s *Store) look(tx Tx, charges []quota.Charge, expected []quota.Birth) ([]quota.PageState, []*Entry, error) {
 	states, found := make([]quota.PageState, len(charges)), make([]*Entry, len(charges))
 	for i := range charges {
-		e, err := tx.Entry(charges[i].Pool, false)
+		e, err := find(tx, &charges[i].Pool)
 		if err == nil {
 			err = s.births.check(e, expected[i], tx.Now(), false)
 		}
@@ -200,6 +200,18 @@ func (s *Store) look(tx Tx, charges []quota.Charge, expected []quota.Birth) ([]q
 		}
 	}
 	return states, found, nil
+}
+
+// find finds the page of a pool, or of a family's member.
+func find(tx Tx, p *quota.Pool) (*Entry, error) {
+	if p.Key == "" {
+		return tx.Entry(p, false)
+	}
+	f, err := tx.Family(p)
+	if err != nil {
+		return nil, err
+	}
+	return tx.Member(f, p.Key)
 }
 
 // Spend implements [quota.Store].
@@ -274,7 +286,7 @@ func (s *Store) run(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	s.work.begin(nil)
+	s.work.begin(tx, nil)
 	if err = j.do(&s.work, tx, j); s.work.broken != nil {
 		return tx.End(s.work.broken)
 	}
@@ -289,11 +301,10 @@ func (s *Store) run(ctx context.Context, j *job) error {
 
 // work is what transactions work with, one after the other.
 type work struct {
+	now     window.Instant
 	entries []*Entry
-	at      []window.Instant
 	units   []int64 // what is recorded, by charge
 	pools   []string
-	grant   Grant
 	nonces  *rand.ChaCha8
 	scope   Scope
 	births  births
@@ -302,7 +313,11 @@ type work struct {
 }
 
 // begin begins another transaction, which is broken if err is not nil.
-func (w *work) begin(err error) { w.broken, w.saved = err, w.saved[:0] }
+func (w *work) begin(tx Tx, err error) {
+	if w.broken, w.saved = err, w.saved[:0]; err == nil {
+		w.now = window.At(tx.Now())
+	}
+}
 
 // wrote notes an error of writing.
 func (w *work) wrote(err error) error {

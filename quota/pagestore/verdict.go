@@ -1,32 +1,33 @@
 package pagestore
 
 import (
-	"time"
-
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// decide fills in the verdict on charges over their entries, which are laid out for them.
-// If all fit it adds them all, else it adds none.
-func decide(v *quota.Verdict, clock time.Time, charges []quota.Charge, entries []*Entry) {
-	*v = quota.Verdict{}
-	now := window.At(clock)
-	at, allowed := now, true
+// decide begins the verdict on charges over their entries, which are laid out for them.
+// It ends it with a refusal if they do not fit; [take] ends it if they do.
+func decide(v *quota.Verdict, now window.Instant, charges []quota.Charge, entries []*Entry) {
+	*v = quota.Verdict{Allowed: true}
+	at := now
 	for i, e := range entries {
 		at = max(at, e.at)
 		v.Rebased = v.Rebased || e.rebased
-		allowed = allowed && e.Page.Fits(e.at, charges[i].Units, charges[i].Windows)
+		e.fits = e.Page.Fits(e.at, charges[i].Units, charges[i].Windows)
+		v.Allowed = v.Allowed && e.fits
 	}
 	v.At = at.Time()
-	if !allowed {
+	if !v.Allowed {
 		refuse(v, now, charges, entries)
-		return
 	}
+}
+
+// take adds charges that fit.
+func take(v *quota.Verdict, charges []quota.Charge, entries []*Entry) {
 	for i, e := range entries {
-		e.Page.Add(e.at, charges[i].Units)
+		e.At, e.Units = e.at, charges[i].Units
+		e.Page.Add(e.At, e.Units)
 	}
-	v.Allowed = true
 	grant(v, charges, entries)
 }
 
@@ -62,7 +63,7 @@ func refuse(v *quota.Verdict, now window.Instant, charges []quota.Charge, entrie
 	var last window.Instant
 	for i, e := range entries {
 		c := &charges[i]
-		if e.Page.Fits(e.at, c.Units, c.Windows) {
+		if e.fits {
 			continue // also where the page is ahead of the clock
 		}
 		free, w := e.Page.Free(e.at, c.Units, c.Windows)

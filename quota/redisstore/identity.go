@@ -20,6 +20,9 @@ var _ quota.Identified = (*Store)(nil)
 // Identity implements [quota.Identified]. It is a key in the slot of the account's
 // pages, without an expiry: whoever loses them loses it, too.
 func (s *Store) Identity(ctx context.Context, upstream, account string) (string, error) {
+	if err := s.ready(ctx); err != nil {
+		return "", err
+	}
 	key := s.tag(quota.Pool{Upstream: upstream, Account: account}) + "identity"
 	get := redis.NewStringCmd(ctx, "get", key)
 	err := s.do(ctx, get)

@@ -92,7 +92,7 @@ func dial(address string) (redis.UniversalClient, error) {
 // Close keeps what is known of the pages in [Options].Births, and closes the
 // connections of a store that [Open] made. Those of [New] belong to who gave them.
 func (s *Store) Close() error {
-	if s.births == nil {
+	if s == nil || s.births == nil {
 		return nil
 	}
 	err := s.births.Keep(context.Background())

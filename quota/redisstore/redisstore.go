@@ -88,7 +88,7 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 
 // ready says whether the store can be asked.
 func (s *Store) ready(ctx context.Context) error {
-	if s.client == nil {
+	if s == nil || s.client == nil {
 		return quota.BadInput("this store was not made by redisstore.New or redisstore.Open")
 	}
 	return ctx.Err()

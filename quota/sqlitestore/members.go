@@ -8,27 +8,25 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// member finds a member of a family, or makes one; the empty key is the page that new
-// keys share when the family is full.
-func (t *tx) member(p quota.Pool) (*pagestore.Entry, error) {
-	found, err := t.findMember(p, memberFind, p.Upstream, p.Account, p.Key)
+// Member implements [pagestore.Tx].
+func (t *tx) Member(f *pagestore.Family, key string) (*pagestore.Entry, error) {
+	found, err := t.findMember(f, memberFind, key)
 	if err != nil || found != nil {
 		return found, err
 	}
 	e := &entry{}
-	e.Pool, e.Ref = p, e
+	e.Pool, e.Ref = quota.Pool{Upstream: f.Upstream, Account: f.Account, Key: key}, e
 	return &e.Entry, nil
 }
 
-// findMember reads a member of the family that p belongs to, or nil.
-func (t *tx) findMember(p quota.Pool, st statement, args ...driver.Value) (*pagestore.Entry, error) {
-	r, err := t.one(st, args...)
+// findMember reads a member of a family, or returns nil.
+func (t *tx) findMember(f *pagestore.Family, st statement, args ...driver.Value) (*pagestore.Entry, error) {
+	r, err := t.one(st, append([]driver.Value{f.Upstream, f.Account}, args...)...)
 	if err != nil || r == nil {
 		return nil, err
 	}
 	e := &entry{pageID: r.int(0)}
-	e.Pool, e.Listed, e.Ref = p, r.int(2) != 0, e
-	e.Pool.Key = r.text(3)
+	e.Pool, e.Listed, e.Ref = quota.Pool{Upstream: f.Upstream, Account: f.Account, Key: r.text(3)}, r.int(2) != 0, e
 	return &e.Entry, t.unpack(e, r.blob(1))
 }
 
@@ -52,18 +50,18 @@ func (t *tx) putMember(e *entry, c *quota.Charge, page []byte) error {
 func (t *tx) Drop(of *pagestore.Entry) error { return t.exec(memberDrop, of.Ref.(*entry).pageID) }
 
 // Oldest implements [pagestore.Tx].
-func (t *tx) Oldest(p quota.Pool) (*pagestore.Entry, error) {
-	return t.findMember(p, memberOldest, p.Upstream, p.Account)
+func (t *tx) Oldest(f *pagestore.Family) (*pagestore.Entry, error) {
+	return t.findMember(f, memberOldest)
 }
 
 // Ahead implements [pagestore.Tx].
-func (t *tx) Ahead(p quota.Pool) (*pagestore.Entry, error) {
-	return t.findMember(p, memberAhead, p.Upstream, p.Account, int64(window.At(t.now)))
+func (t *tx) Ahead(f *pagestore.Family) (*pagestore.Entry, error) {
+	return t.findMember(f, memberAhead, int64(window.At(t.now)))
 }
 
 // Family implements [pagestore.Tx].
-func (t *tx) Family(p quota.Pool) (*pagestore.Family, error) {
-	f := &pagestore.Family{}
+func (t *tx) Family(p *quota.Pool) (*pagestore.Family, error) {
+	f := &pagestore.Family{Upstream: p.Upstream, Account: p.Account}
 	r, err := t.one(familyFind, p.Upstream, p.Account)
 	if err == nil && r != nil {
 		f.Members = int(r.int(0))
@@ -73,6 +71,6 @@ func (t *tx) Family(p quota.Pool) (*pagestore.Family, error) {
 }
 
 // PutFamily implements [pagestore.Tx].
-func (t *tx) PutFamily(p quota.Pool, f *pagestore.Family) error {
-	return t.exec(familySave, p.Upstream, p.Account, int64(f.Members), int64(f.Called), int64(f.Leapt), int64(f.Proven))
+func (t *tx) PutFamily(f *pagestore.Family) error {
+	return t.exec(familySave, f.Upstream, f.Account, int64(f.Members), int64(f.Called), int64(f.Leapt), int64(f.Proven))
 }

@@ -13,15 +13,15 @@ import (
 func (t *tx) Room(*quota.Request) error { return nil }
 
 // Charge implements [pagestore.Tx]: a row of the table reservations for each charge.
-func (t *tx) Charge(g *pagestore.Grant) error {
-	var id, nonce driver.Value
-	if g.ID != "" {
-		id, nonce = g.ID, g.Nonce[:]
+func (t *tx) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.Nonce) error {
+	var id, secret driver.Value
+	if r.ID != "" {
+		id, secret = r.ID, nonce[:]
 	}
-	made, l := int64(window.At(t.now)), &g.Labels
-	for i, of := range g.Entries {
-		e, c := of.Ref.(*entry), &g.Charges[i]
-		err := t.exec(reservationAdd, e.id, id, nonce, made, int64(g.At[i]), t.file.today.of(g.At[i], c.Zone), g.Units[i], c.Units,
+	made, l := int64(window.At(t.now)), &r.Labels
+	for i, e := range entries {
+		c := &r.Charges[i]
+		err := t.exec(reservationAdd, e.Ref.(*entry).id, id, secret, made, int64(e.At), t.file.today.of(e.At, c.Zone), e.Units, c.Units,
 			e.Page.Generation, l.Method, l.Job, l.Region, l.Class, l.Reason)
 		if err != nil {
 			return err

@@ -72,11 +72,8 @@ func (t *tx) End(err error) error {
 }
 
 // Entry implements [pagestore.Tx]: by number if it was found before.
-func (t *tx) Entry(p quota.Pool, restore bool) (*pagestore.Entry, error) {
-	if p.Name == "" {
-		return t.member(p)
-	}
-	e := t.file.known[p]
+func (t *tx) Entry(p *quota.Pool, restore bool) (*pagestore.Entry, error) {
+	e := t.file.known[*p]
 	if e == nil || t.reads() {
 		return t.find(p, restore)
 	}
@@ -99,7 +96,7 @@ func (t *tx) Entry(p quota.Pool, restore bool) (*pagestore.Entry, error) {
 
 // find finds a pool by name. It is forgotten if it was born, something of it may
 // still count, and its page is gone or another one.
-func (t *tx) find(p quota.Pool, restore bool) (*pagestore.Entry, error) {
+func (t *tx) find(p *quota.Pool, restore bool) (*pagestore.Entry, error) {
 	r, err := t.one(pageFind, p.Upstream, p.Account, p.Name)
 	if err != nil {
 		return nil, err
@@ -108,7 +105,7 @@ func (t *tx) find(p quota.Pool, restore bool) (*pagestore.Entry, error) {
 		id: r.int(0), born: window.Instant(r.int(1)), until: window.Instant(r.int(2)), zone: r.text(3),
 		pageID: r.int(4), stamp: r.int(5),
 	}
-	e.Pool, e.Reason, e.Ref = p, r.text(6), e
+	e.Pool, e.Reason, e.Ref = *p, r.text(6), e
 	if e.pageID != 0 {
 		if err := t.unpack(e, r.blob(7)); err != nil {
 			return nil, err
@@ -116,7 +113,7 @@ func (t *tx) find(p quota.Pool, restore bool) (*pagestore.Entry, error) {
 	}
 	strange := e.Page == nil || e.Page.Born != e.born
 	if e.id != 0 && strange && window.At(t.now) < e.until && !restore {
-		return nil, &quota.ForgottenError{Pool: p, Born: e.born.Time()}
+		return nil, &quota.ForgottenError{Pool: *p, Born: e.born.Time()}
 	}
 	return &e.Entry, nil
 }

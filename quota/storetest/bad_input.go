@@ -34,6 +34,9 @@ func testBadInput(t *testing.T, h Harness) {
 	nameless.Pool.Name = ""
 	upstreamless.Pool.Upstream = ""
 	accountless.Pool.Account = ""
+	keyed, misnamed := one, r.of("searches", 1)
+	keyed.Pool.Key = "key"
+	misnamed.Pool.Name = "a\nb"
 
 	for _, bad := range []struct {
 		name       string
@@ -53,6 +56,8 @@ func testBadInput(t *testing.T, h Harness) {
 		{name: "no_pool", req: quota.Request{Charges: []quota.Charge{nameless}}},
 		{name: "no_upstream", req: quota.Request{Charges: []quota.Charge{upstreamless}}},
 		{name: "no_account", req: quota.Request{Charges: []quota.Charge{accountless}}},
+		{name: "pool_and_key", req: quota.Request{Charges: []quota.Charge{keyed}}},
+		{name: "newline_in_the_second_pool", req: quota.Request{Charges: []quota.Charge{one, misnamed}}},
 		{name: "one_pool_twice", req: quota.Request{Charges: []quota.Charge{one, one}}},
 		{name: "two_accounts", req: quota.Request{Charges: []quota.Charge{one, staging}}},
 		{name: "id_of_10_kB", req: quota.Request{ID: strings.Repeat("x", 10_000), Charges: []quota.Charge{one}}},

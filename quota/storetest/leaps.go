@@ -22,6 +22,9 @@ func testLeaps(t *testing.T, h Harness) {
 	for kind, w := range everyKind(10) {
 		t.Run("a_block_far_ahead_frees_nothing_"+kind, func(t *testing.T) { blockFarAhead(t, h, w) })
 	}
+	for kind, w := range everyKind(10) {
+		t.Run("what_is_recorded_behind_a_block_counts_by_the_page's_time_"+kind, func(t *testing.T) { recordBehindBlock(t, h, w) })
+	}
 	half := []window.Limit{counter(10, time.Hour), limited(10, window.Spec{Period: window.Day, Zone: time.UTC, Lag: 2 * time.Hour})}
 	minute := []window.Limit{exact(10, time.Minute)}
 	day := []window.Limit{calendar(10, window.Day, "UTC")}
@@ -153,6 +156,48 @@ func newerSearches(units int64) action {
 // blockFarAhead fills a pool, blocks it while the clock is far ahead, and looks
 // again when it is back; in each process that shares the store.
 func blockFarAhead(t *testing.T, h Harness, w window.Limit) {
+	behindBlock(t, h, func(t *testing.T, reopen func(quota.Store) quota.Store) {
+		r := newRig(t, h, w)
+		reserve(10)(r)
+		r.at(far)
+		blockFor(time.Hour, "units")(r)
+		r.s = reopen(r.s)
+		r.at(time.Minute)
+		open("units")(r)
+		if got := looks("units")(r); got != "10" {
+			t.Errorf("used: %s, want 10", got)
+		}
+		if v := r.reserve(r.of("units", 1)); v.Allowed {
+			t.Errorf("granted beside 10 of 10: %+v", v)
+		}
+	})
+}
+
+// recordBehindBlock records units that are too old by the time of a page that only a
+// block has moved. They are too old as well once the clock has stepped back.
+func recordBehindBlock(t *testing.T, h Harness, w window.Limit) {
+	want := "granted 1/10"
+	if w.Spec.Algorithm == window.ByCalendar {
+		want = "granted 4/10" // they are of the same day
+	}
+	behindBlock(t, h, func(t *testing.T, reopen func(quota.Store) quota.Store) {
+		r := newRig(t, h, w)
+		r.at(2 * time.Hour)
+		blockUntil(2*time.Hour+time.Microsecond, "units")(r)
+		r.s = reopen(r.s)
+		r.at(time.Hour)
+		recordAt(time.Hour-2*time.Microsecond, 3)(r)
+		r.at(time.Hour - time.Microsecond)
+		open("units")(r)
+		if got := reserve(1)(r); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// behindBlock runs a test of a page that was blocked, by the same process and by
+// another one that reads the page anew.
+func behindBlock(t *testing.T, h Harness, test func(*testing.T, func(quota.Store) quota.Store)) {
 	needClock(t, h)
 	for _, process := range []struct {
 		name string
@@ -165,19 +210,7 @@ func blockFarAhead(t *testing.T, h Harness, w window.Limit) {
 			if process.open == nil {
 				t.Skip("the harness cannot open this store again")
 			}
-			r := newRig(t, h, w)
-			reserve(10)(r)
-			r.at(far)
-			blockFor(time.Hour, "units")(r)
-			r.s = process.open(t, r.s)
-			r.at(time.Minute)
-			open("units")(r)
-			if got := looks("units")(r); got != "10" {
-				t.Errorf("used: %s, want 10", got)
-			}
-			if v := r.reserve(r.of("units", 1)); v.Allowed {
-				t.Errorf("granted beside 10 of 10: %+v", v)
-			}
+			test(t, func(s quota.Store) quota.Store { return process.open(t, s) })
 		})
 	}
 }

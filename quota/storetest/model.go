@@ -260,7 +260,7 @@ func (p *modelPool) add(at instant, units int64) {
 	for _, w := range p.page.windows {
 		w.add(at, units)
 	}
-	p.wrote(at)
+	p.wrote(max(at, p.page.latest))
 }
 
 // wrote is after units were changed at an instant.

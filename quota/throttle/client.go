@@ -12,7 +12,12 @@ import (
 // Client returns the address of the client of a request, as [Address] takes it: for
 // logs. An IPv4 address is one however it is written, and zones are left out. It is
 // the zero Addr where the connection has no address.
-func (t *Throttle) Client(r *http.Request) netip.Addr { return t.proxies.client(r) }
+func (t *Throttle) Client(r *http.Request) netip.Addr {
+	if t == nil {
+		return netip.Addr{}
+	}
+	return t.proxies.client(r)
+}
 
 // proxies are those whose word is taken.
 type proxies struct {

@@ -115,7 +115,7 @@ func (t *Throttle) set(o *Options) (err error) {
 // Check says what is wrong with a price book for this throttle, as a family that it
 // does not have: to be asked before [quota.Ledger.SetBook].
 func (t *Throttle) Check(book *quota.Book) error {
-	if t.ledger == nil {
+	if t == nil || t.ledger == nil {
 		return errNotMade
 	}
 	if err := t.check(book); err != nil {
@@ -159,7 +159,7 @@ var errNotMade = quota.BadInput("this throttle was not made by throttle.New")
 // also limits what the mux does not know.
 func (t *Throttle) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if t.ledger == nil { // it has no limits, and must not admit everybody
+		if t == nil || t.ledger == nil { // it has no limits, and must not admit everybody
 			http.Error(w, errNotMade.Error(), http.StatusInternalServerError)
 			return
 		}

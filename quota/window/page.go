@@ -212,9 +212,14 @@ func (p *Page) Tightest(now Instant, limits []Limit) (window int, used int64) {
 	return window, used
 }
 
-// Add counts units at an instant in every window. Latest moves along.
+// Add counts units at an instant in every window. Latest moves along. For units of the
+// past, windows that have not seen Latest, because a block moved it, come along first:
+// whether units are too old to count depends on the page's time alone.
 func (p *Page) Add(at Instant, units int64) {
 	for _, w := range p.windows {
+		if at < p.Latest {
+			w.Add(p.Latest, 0)
+		}
 		w.Add(at, units)
 	}
 	p.Latest = max(p.Latest, at)

@@ -53,6 +53,10 @@ func TestState(t *testing.T) {
 			for range rapid.IntRange(0, 20).Draw(rt, "charges") {
 				p.Add(start+Instant(rapid.Int64Range(0, 8e9).Draw(rt, "at")), rapid.Int64Range(0, MaxUnits).Draw(rt, "units"))
 			}
+			if rapid.Bool().Draw(rt, "block") { // which moves the page's time, and that of no window
+				at := p.Latest + Instant(rapid.Int64Range(0, 2e11).Draw(rt, "blocked at"))
+				p.Block(at, at+1)
+			}
 			b := encode(t, p)
 			q := new(Page)
 			if err := q.UnmarshalBinary(b); err != nil {
@@ -70,6 +74,15 @@ func TestState(t *testing.T) {
 			if d := cmp.Diff([]int64{int64(p.Born), p.Generation, p.Revision, int64(p.Latest), int64(p.Blocked), int64(p.shape.span)},
 				[]int64{int64(q.Born), q.Generation, q.Revision, int64(q.Latest), int64(q.Blocked), int64(q.shape.span)}); d != "" {
 				rt.Fatal(d)
+			}
+			late, units := p.Latest-Instant(rapid.Int64Range(0, 2e11).Draw(rt, "late")), rapid.Int64Range(0, MaxUnits).Draw(rt, "late units")
+			back := p.Latest.Add(-p.shape.span) - 1
+			for _, page := range []*Page{p, q} {
+				page.Add(late, units)
+				page.Now(back)
+			}
+			if d := cmp.Diff(usedIn(p, back), usedIn(q, back)); d != "" {
+				rt.Fatalf("%d more at %s, and the clock set back: %s", units, late.Time(), d)
 			}
 		})
 	})

@@ -44,10 +44,13 @@ for i = 1, r.n do
       at[i] = past
     end
     for w = 1, p[8] do
+      if at[i] < p[5] then
+        advance(p, w, p[5]) -- by the page's time: a block moves that, and no window
+      end
       add(p, w, at[i], units)
     end
   end
-  charged(p, at[i])
+  charged(p, max(at[i], p[5]))
   days[i] = dayof(r[i].c, at[i])
 end
 if missed then

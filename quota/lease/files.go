@@ -1,4 +1,4 @@
-package ingest
+package lease
 
 import (
 	"context"
@@ -7,30 +7,21 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+
+	"github.com/headroom-quota/headroom/quota"
 )
 
-// Locker keeps a job from being run twice at once, in other processes too.
-type Locker interface {
-	// Lock takes a lock without waiting for it; [ErrHeld] if another has it.
-	Lock(ctx context.Context, name string) (Lock, error)
-}
-
-// Lock is a lock that is held.
-type Lock interface {
-	// Token is higher with each holder; 0 where the lock has none of its own.
-	Token() int64
-	// Lost is closed when the lock is gone while it should be held; nil is never.
-	Lost() <-chan struct{}
-	Unlock() error
-}
-
-// Files locks by files in a directory, one for each job: for processes of one
-// machine. The operating system lets go of the lock of a process that dies. The
-// files stay: to delete one would let two processes hold it.
+// Files locks by files in a directory, one for each name: for processes of one
+// machine. The directory is made if it is missing. The operating system releases the
+// lock of a process that dies. The files stay, because two processes could hold a lock
+// whose file was deleted.
 type Files string
 
 // Lock implements [Locker].
 func (dir Files) Lock(_ context.Context, name string) (Lock, error) {
+	if dir == "" {
+		return nil, quota.BadInput("lock %s: say in which folder", name)
+	}
 	if err := os.MkdirAll(string(dir), 0o700); err != nil {
 		return nil, fmt.Errorf("lock the job: %w", err)
 	}

@@ -1,0 +1,121 @@
+package open
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/sqlitestore"
+)
+
+// Address says where a ledger is. [Parse] makes it.
+type Address struct {
+	Scheme string // memory, sqlite, redis, rediss or unix
+	File   string // the path of the ledger in SQLite; empty for the others
+	Fresh  bool   // the address has the option fresh; see [Options].Fresh
+	rest   string // what stands behind the scheme, except for the option
+}
+
+// String returns the address without the option fresh. It may hold a password.
+func (a *Address) String() string {
+	switch {
+	case a == nil:
+		return ""
+	case a.Scheme == "sqlite":
+		return "sqlite:" + a.File
+	}
+	return a.Scheme + ":" + a.rest
+}
+
+// Parse reads the address of a ledger and looks at nothing else:
+//
+//	memory:                      in this process, and gone with it
+//	sqlite:PATH                  in a file, for the processes of one machine
+//	redis://HOST:PORT/DB         on a server, for many machines; also rediss:// and unix://
+//
+// Package redisstore lists the addresses of Redis. Behind an address, ?fresh sets
+// [Address].Fresh.
+func Parse(address string) (*Address, error) {
+	address, fresh := cutFresh(address)
+	scheme, rest, colon := strings.Cut(address, ":")
+	switch {
+	case scheme == "memory" && colon && rest != "":
+		return nil, fmt.Errorf("nothing may stand behind memory: as in %q", address)
+	case scheme == "sqlite" && rest == "":
+		return nil, errors.New("name a file, as sqlite:/var/lib/ingestor/ledger.db")
+	case scheme == "sqlite" && strings.Contains(rest, "?fresh"): // a file of that name would be an empty ledger
+		return nil, fmt.Errorf("%q: write ?fresh without a value, or leave it out", address)
+	case colon && scheme == "sqlite":
+		return &Address{Scheme: scheme, File: rest, Fresh: fresh}, nil
+	case colon && (scheme == "memory" || scheme == "redis" || scheme == "rediss" || scheme == "unix"):
+		return &Address{Scheme: scheme, Fresh: fresh, rest: rest}, nil
+	case !colon:
+		return nil, fmt.Errorf("%q is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH; is it a file? then write sqlite:%[1]s", address)
+	}
+	return nil, fmt.Errorf("%q is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH", scheme+":") // what follows may be a secret
+}
+
+// Journal returns the path of the ledger's journal; empty for a ledger in memory, which
+// has none. The journal of a ledger in SQLite is beside its file, because everybody who
+// uses the ledger needs the same one. Its name does not begin like the ledger's: it must
+// outlive an rm ledger.db*. If the ledger is named by a link, the journal is beside the
+// file itself. The journal of a ledger in Redis is in the folder state, which is
+// [Options].State.
+func (a *Address) Journal(state string) (string, error) {
+	switch {
+	case a == nil || a.Scheme == "":
+		return "", quota.BadInput("this address was not made by open.Parse")
+	case a.Scheme == "memory":
+		return "", nil
+	case a.Scheme == "sqlite":
+		ledger, err := sqlitestore.Canonical(a.File)
+		dir, name := filepath.Split(strings.TrimPrefix(ledger, "sqlite:"))
+		return filepath.Join(dir, "journal-"+name), err
+	}
+	return filepath.Join(state, "journal.db"), nil
+}
+
+// cutFresh takes the option fresh out of an address: the stores do not know it.
+func cutFresh(address string) (rest string, fresh bool) {
+	before, query, has := strings.Cut(address, "?")
+	if !has {
+		return address, false
+	}
+	var others []string
+	for option := range strings.SplitSeq(query, "&") {
+		if option == "fresh" || option == "fresh=1" {
+			fresh = true
+		} else {
+			others = append(others, option)
+		}
+	}
+	if !fresh {
+		return address, false
+	}
+	if len(others) > 0 {
+		before += "?" + strings.Join(others, "&")
+	}
+	return before, true
+}
+
+// StateDir returns the folder where a program keeps what must survive it, such as a
+// ledger: $XDG_STATE_HOME/program, or .local/state/program in the user's home. It does
+// not make the folder.
+func StateDir(program string) (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, program), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil { // cron may start us with nothing
+		me, failed := user.Current()
+		if failed != nil || me.HomeDir == "" {
+			return "", errors.New("nobody says where your home is; set HOME")
+		}
+		home = me.HomeDir
+	}
+	return filepath.Join(home, ".local", "state", program), nil
+}

@@ -1,0 +1,40 @@
+package open_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+
+	"github.com/headroom-quota/headroom/internal/youtubesim"
+)
+
+// TestMain runs the example as it is printed: in a folder of its own with a price book,
+// and with the simulator at the upstream's address.
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	upstream := httptest.NewServer(youtubesim.New(&youtubesim.Options{Seed: 1}))
+	defer upstream.Close()
+	http.DefaultTransport = &http.Transport{DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address != "youtube.googleapis.com:443" {
+			return nil, fmt.Errorf("%s is not the upstream", address)
+		}
+		return new(net.Dialer).DialContext(ctx, network, upstream.Listener.Addr().String())
+	}}
+	os.Setenv("YOUTUBE_API_KEY", "a-key-of-the-example")
+	dir, err := os.MkdirTemp("", "open-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = errors.Join(os.Chdir(dir), os.WriteFile("costs.yaml", []byte("extends: builtin\n"), 0o600))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
