@@ -10,32 +10,24 @@ import (
 // upstreamName is what the price book calls the upstream.
 const upstreamName = "youtube"
 
-// firstCall is the method that any work of a kind begins with. Stats and retention
-// are not here: they call only if something is old enough, and nobody knows that
-// before.
-var firstCall = map[Kind]string{
-	Trending: "videos.list",
-	Search:   "search.list",
-	Uploads:  "playlistItems.list",
-}
-
-// ask asks the ledger what is free before anything begins: with nothing to spend the
-// run ends at once, having called nobody. What the ledger cannot say is left to the
-// calls, each of which asks for itself.
-func (r *run) ask(ctx context.Context) {
-	call := quota.Call{
-		Upstream: upstreamName, Account: r.job.Account, Method: firstCall[r.job.Kind],
-		Class: r.job.Class, Job: r.job.Name,
-	}
-	if len(r.works) == 0 || call.Method == "" || r.free(ctx, &call) {
+// checkQuota checks before a run whether the ledger has units for a first call. If it has none,
+// the run ends at once, without a call. If the ledger does not answer, the calls find out:
+// each of them reserves its units.
+func (r *run) checkQuota(ctx context.Context) {
+	row := r.job.Kind.row()
+	if len(r.works) == 0 || !row.asks {
 		return
 	}
-	// Usage is of ordinary callers, and of what comes back next; of this call, and
-	// of when it could be made, the ledger itself says more.
+	call := quota.Call{Upstream: upstreamName, Account: r.job.Account, Method: row.methods[0], Class: r.job.Class, Job: r.job.Name}
+	if r.hasRoom(ctx, &call) {
+		return
+	}
+	// Usage covers ordinary callers. Only a reservation says whether and when this call,
+	// with its class, can be made.
 	taken, err := r.ledger.Reserve(ctx, call)
 	if err == nil {
 		if _, err := taken.Release(context.WithoutCancel(ctx)); err != nil {
-			r.log.Warn("give back what was not called", "error", err)
+			r.log.Warn("release the units of a trial reservation", "error", err)
 		}
 		return
 	}
@@ -47,14 +39,14 @@ func (r *run) ask(ctx context.Context) {
 	r.halt(err)
 }
 
-// free reports whether every pool that a call charges has room for it, for all that
-// is known.
-func (r *run) free(ctx context.Context, call *quota.Call) bool {
-	upstream := r.ledger.Book().Upstreams[upstreamName]
+// hasRoom reports whether every pool that a call charges has room for it. It reports true if
+// that is unknown.
+func (r *run) hasRoom(ctx context.Context, call *quota.Call) bool {
+	upstream := r.ledger.Book().Upstreams[call.Upstream]
 	if upstream == nil || upstream.Methods[call.Method] == nil {
 		return true
 	}
-	pools, err := r.ledger.Usage(ctx, upstreamName, account(r.job))
+	pools, err := r.ledger.Usage(ctx, call.Upstream, account(r.job))
 	if err != nil {
 		return true
 	}

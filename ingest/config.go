@@ -9,20 +9,21 @@ import (
 	"time"
 )
 
-// Config is what is to be run, as ingestor.yaml has it.
+// Config says what to run, as ingestor.yaml has it.
 type Config struct {
-	Regions     []string      `yaml:"regions,omitempty" jsonschema_description:"Countries of all jobs that name none."`
-	MaxWait     time.Duration `yaml:"max_wait,omitempty" jsonschema_description:"A call waits for its units up to this long; what is farther off is deferred, and with 0s all is."`
-	Workers     int           `yaml:"workers,omitempty" jsonschema_description:"Units of work that a run does side by side."`
-	CallTimeout time.Duration `yaml:"call_timeout,omitempty" jsonschema_description:"How long one call of the upstream may take."`
-	// KeepStatisticsDays is how long views, likes and comment counts are kept.
+	Regions     []string      `yaml:"regions,omitempty" jsonschema_description:"The regions of jobs that name none."`
+	MaxWait     time.Duration `yaml:"max_wait,omitempty" flag:"longest time to wait for units" jsonschema_description:"The longest time that a call waits for its units. Work that would wait longer is deferred. 0s never waits."`
+	Workers     int           `yaml:"workers,omitempty" zero:"no" jsonschema_description:"The number of units of work that run at the same time."`
+	CallTimeout time.Duration `yaml:"call_timeout,omitempty" zero:"no" jsonschema_description:"The timeout of a call of the upstream."`
+	// KeepStatisticsDays is the number of days for which views, likes and comment counts are
+	// kept.
 	KeepStatisticsDays int `yaml:"keep_statistics_days,omitempty" jsonschema:"minimum=30" jsonschema_description:"Days for which statistics are kept. YouTube allows more than 30 days only to audited developers who have accepted its amendment of 2026, and only for some statistics."`
 
-	Jobs map[string]Job `yaml:"jobs" jsonschema_description:"What to fetch, and when."`
+	Jobs map[string]Job `yaml:"jobs" jsonschema_description:"The jobs: what to fetch, and when."`
 }
 
-// What a configuration says that says nothing. DefaultMaxWait is for the caller to
-// fill in: a MaxWait of 0 is not to wait at all.
+// The defaults of a configuration. [Config.Prepare] fills them in, except DefaultMaxWait: a
+// MaxWait of 0 means that calls never wait.
 const (
 	DefaultMaxWait     = 2 * time.Minute
 	DefaultWorkers     = 4
@@ -32,21 +33,30 @@ const (
 	DefaultKeepStatisticsDays = 30
 )
 
+// DefaultConfig returns a configuration with every default, and no jobs.
+func DefaultConfig() Config {
+	return Config{
+		Regions: slices.Clone(DefaultRegions), MaxWait: DefaultMaxWait, Workers: DefaultWorkers,
+		CallTimeout: DefaultCallTimeout, KeepStatisticsDays: DefaultKeepStatisticsDays,
+	}
+}
+
 const (
 	maxWorkers            = 64
 	maxKeepStatisticsDays = 3650
 )
 
-// Prepare fills in what the configuration leaves out and returns everything that
-// is wrong with it. Without a retention job it adds one: what is old must leave.
+// Prepare fills in defaults and returns everything that is wrong with the configuration. It
+// adds a retention job if there is none, because old data must be deleted.
 func (c *Config) Prepare() []Fault {
 	var faults []Fault
+	d := DefaultConfig()
 	if len(c.Regions) == 0 {
-		c.Regions = slices.Clone(DefaultRegions)
+		c.Regions = d.Regions
 	}
-	c.Workers = cmp.Or(c.Workers, DefaultWorkers)
-	c.CallTimeout = cmp.Or(c.CallTimeout, DefaultCallTimeout)
-	c.KeepStatisticsDays = cmp.Or(c.KeepStatisticsDays, DefaultKeepStatisticsDays)
+	c.Workers = cmp.Or(c.Workers, d.Workers)
+	c.CallTimeout = cmp.Or(c.CallTimeout, d.CallTimeout)
+	c.KeepStatisticsDays = cmp.Or(c.KeepStatisticsDays, d.KeepStatisticsDays)
 	if d := c.KeepStatisticsDays; d < DefaultKeepStatisticsDays || d > maxKeepStatisticsDays {
 		faults = append(faults, Fault{"keep_statistics_days", fmt.Errorf("write %d to %d days, not %d", DefaultKeepStatisticsDays, maxKeepStatisticsDays, d)})
 	}
@@ -54,18 +64,18 @@ func (c *Config) Prepare() []Fault {
 		faults = append(faults, Fault{"regions", err})
 	}
 	if c.MaxWait < 0 {
-		faults = append(faults, Fault{"max_wait", fmt.Errorf("a time cannot be negative, as %s", c.MaxWait)})
+		faults = append(faults, Fault{"max_wait", fmt.Errorf("%s is negative", c.MaxWait)})
 	}
 	if c.CallTimeout < 0 {
-		faults = append(faults, Fault{"call_timeout", fmt.Errorf("a time cannot be negative, as %s", c.CallTimeout)})
+		faults = append(faults, Fault{"call_timeout", fmt.Errorf("%s is negative", c.CallTimeout)})
 	}
 	if c.Workers < 1 || c.Workers > maxWorkers {
 		faults = append(faults, Fault{"workers", fmt.Errorf("workers must be 1 to %d, not %d", maxWorkers, c.Workers)})
 	}
 	if len(c.Jobs) == 0 {
-		return append(faults, Fault{"jobs", errors.New("there is no job; `ingestor init` writes some")})
+		return append(faults, Fault{"jobs", errors.New("there is no job\nTo write an example: ingestor init")})
 	}
-	c.addRetention()
+	c.addAlways()
 	for _, name := range slices.Sorted(maps.Keys(c.Jobs)) {
 		j := c.Jobs[name]
 		j.Name = name
@@ -76,18 +86,20 @@ func (c *Config) Prepare() []Fault {
 	return faults
 }
 
-func (c *Config) addRetention() {
-	for _, j := range c.Jobs {
-		if j.Kind == Retention {
-			return
+// addAlways adds the jobs that every configuration must have.
+func (c *Config) addAlways() {
+	for _, row := range kinds {
+		has := func(j Job) bool { return j.Kind == row.name }
+		if row.always == "" || slices.ContainsFunc(slices.Collect(maps.Values(c.Jobs)), has) {
+			continue
 		}
-	}
-	if _, taken := c.Jobs[string(Retention)]; !taken {
-		c.Jobs[string(Retention)] = Job{Kind: Retention, Cron: "45 */6 * * *"}
+		if _, taken := c.Jobs[string(row.name)]; !taken {
+			c.Jobs[string(row.name)] = Job{Kind: row.name, Cron: row.always}
+		}
 	}
 }
 
-// List returns the jobs that are not disabled, by name.
+// List returns the enabled jobs, sorted by name.
 func (c *Config) List() []*Job {
 	var all []*Job
 	for _, name := range slices.Sorted(maps.Keys(c.Jobs)) {

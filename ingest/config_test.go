@@ -25,7 +25,7 @@ func TestConfigFaults(t *testing.T) {
 		{"no zone", trending(func(j *Job) { j.Zone = "Nowhere" }), "jobs.charts.zone", "there is no zone"},
 		{"small letters", trending(func(j *Job) { j.Regions = []string{"us"} }), "jobs.charts.regions", "two capital letters"},
 		{"UK", trending(func(j *Job) { j.Regions = []string{"UK"} }), "jobs.charts.regions", "written GB"},
-		{"twice", trending(func(j *Job) { j.Regions = []string{"US", "DE", "US"} }), "jobs.charts.regions", "there twice"},
+		{"twice", trending(func(j *Job) { j.Regions = []string{"US", "DE", "US"} }), "jobs.charts.regions", "listed twice"},
 		{"another kind's list", trending(func(j *Job) { j.Queries = []string{"go"} }), "jobs.charts.queries", "belong to search"},
 		{"a list too little", trending(func(j *Job) { j.Kind = Search }), "jobs.charts.queries", "needs queries"},
 		{"negative pages", trending(func(j *Job) { j.Pages = -1 }), "jobs.charts.pages", "1 to 1000"},

@@ -8,28 +8,28 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Daemon runs jobs when they are due, and goes on with what was deferred at the
-// time that the ledger named, or soon after a block was lifted. A job is never run twice
-// at once.
+// Daemon runs jobs when they are due. It resumes deferred work at the time that the ledger
+// named, or soon after a block is lifted. A job never runs twice at once.
 type Daemon struct {
 	runner  *Runner
 	tasks   []*task
-	running map[string]bool // by job: also one that the daemon has no more
+	running map[string]bool // by job; a reload may have removed the job
 	changes chan change     // see Reload
-	// done is told of each run that has ended; nil is nobody.
+	// done is called for each run that has ended.
 	done func(*Job, *Report, error)
 }
 
-// task is a job, and when it is its turn.
+// task is a job with the times of its next runs.
 type task struct {
 	job    *Job
-	tick   time.Time // when it is due next
-	start  time.Time // the same with the jitter
-	resume time.Time // when what was deferred can go on; zero is never
-	broken bool      // its last run was broken off: it waits for its time
+	tick   time.Time // when the job is due next
+	start  time.Time // the same, with the jitter
+	resume time.Time // when deferred work can resume; zero: there is none
+	broken bool      // its last run broke off, so it waits for its time
 }
 
-// NewDaemon returns a daemon for jobs; done may be nil.
+// NewDaemon returns a daemon for jobs. It calls done for each run that has ended. Done may
+// be nil.
 func NewDaemon(r *Runner, jobs []*Job, done func(*Job, *Report, error)) *Daemon {
 	d := &Daemon{runner: r, done: done, running: map[string]bool{}, changes: make(chan change)}
 	if d.done == nil {
@@ -41,9 +41,9 @@ func NewDaemon(r *Runner, jobs []*Job, done func(*Job, *Report, error)) *Daemon 
 	return d
 }
 
-// Run runs the jobs until the context ends, and returns when the last run has. It gives
-// up when the catalog cannot be read, and when the ledger knows a newer price book
-// ([quota.ErrStaleBook]): started again, it may find that too.
+// Run runs the jobs until the context ends, and returns when the last run has ended. It
+// returns an error if the catalog cannot be read, or if the ledger has seen a newer price
+// book ([quota.ErrStaleBook]). After a restart the program may read that book, too.
 func (d *Daemon) Run(ctx context.Context) error {
 	if err := d.load(ctx); err != nil {
 		return err
@@ -58,11 +58,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer stop()
 	for {
 		next, at := d.next()
-		ready, rest := d.alarm(ctx, next, at)
+		ready, rest := d.wait(ctx, next, at)
 		select {
 		case t := <-ended:
 			rest()
-			if err := d.settle(ctx, t); err != nil && ctx.Err() == nil {
+			if err := d.reschedule(ctx, t); err != nil && ctx.Err() == nil {
 				return err
 			}
 		case c := <-d.changes:
@@ -71,10 +71,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 		case <-ready:
 			rest()
 			if d.runner.clock.Now().Before(at) {
-				d.look(ctx)
+				d.checkBlocks(ctx)
 				continue
 			}
-			runner := d.runner // a run ends with the one it began with
+			runner := d.runner // a run keeps its runner until it ends
 			why := next.begin(runner.clock.Now(), runner)
 			d.running[next.job.Name] = true
 			go func() { ended <- d.make(ctx, runner, next, why) }()
@@ -85,9 +85,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 }
 
-// alarm returns a channel that is closed when it is a task's turn, or time to look
-// whether it is, and what ends the waiting.
-func (d *Daemon) alarm(ctx context.Context, next *task, at time.Time) (ready chan struct{}, rest func()) {
+// wait returns a channel that is closed when a task is due, or after longestNap. The
+// returned function ends the wait.
+func (d *Daemon) wait(ctx context.Context, next *task, at time.Time) (ready chan struct{}, rest func()) {
 	if next == nil {
 		return nil, func() {}
 	}
@@ -103,13 +103,13 @@ func (d *Daemon) alarm(ctx context.Context, next *task, at time.Time) (ready cha
 	return ready, wake
 }
 
-// longestNap is how long the daemon sleeps before it looks at the clock again, which
-// may have been set meanwhile, and at blocks, which may have been lifted.
+// longestNap is how long the daemon sleeps at most. After that it checks the clock, which
+// may have been set meanwhile, and blocks, which may have been lifted.
 const longestNap = time.Minute
 
-// look brings work forward whose block was lifted. What cannot be read now, the next
-// look may find.
-func (d *Daemon) look(ctx context.Context) {
+// checkBlocks advances work whose block was lifted. It ignores errors, because it soon looks
+// again.
+func (d *Daemon) checkBlocks(ctx context.Context) {
 	for _, t := range d.tasks {
 		if t.resume.IsZero() || t.broken || d.running[t.job.Name] {
 			continue
@@ -120,7 +120,7 @@ func (d *Daemon) look(ctx context.Context) {
 	}
 }
 
-// Simulate is Run on a clock that is moved, until a time: one run after the other.
+// Simulate is Run on a simulated clock, until a time. It makes one run after the other.
 func (d *Daemon) Simulate(ctx context.Context, clock *quota.SimClock, until time.Time) error {
 	if err := d.load(ctx); err != nil {
 		return err
@@ -134,14 +134,14 @@ func (d *Daemon) Simulate(ctx context.Context, clock *quota.SimClock, until time
 		if at.After(clock.Now()) {
 			clock.Set(at)
 		}
-		if err := d.settle(ctx, d.make(ctx, d.runner, next, next.begin(clock.Now(), d.runner))); err != nil {
+		if err := d.reschedule(ctx, d.make(ctx, d.runner, next, next.begin(clock.Now(), d.runner))); err != nil {
 			return err
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// load finds out what was missed and what was deferred while nobody was up.
+// load finds runs that were missed, and work that was deferred, while no daemon ran.
 func (d *Daemon) load(ctx context.Context) error {
 	for _, t := range d.tasks {
 		if err := t.load(ctx, d.runner); err != nil {
@@ -151,7 +151,7 @@ func (d *Daemon) load(ctx context.Context) error {
 	return nil
 }
 
-// load finds out when it is the task's turn.
+// load finds the next times of the task.
 func (t *task) load(ctx context.Context, r *Runner) (err error) {
 	now := r.clock.Now()
 	last, err := r.LastScheduled(ctx, t.job)
@@ -163,7 +163,7 @@ func (t *task) load(ctx context.Context, r *Runner) (err error) {
 		t.start = t.tick
 	}
 	if t.tick.IsZero() {
-		if err := t.revive(ctx, last, now, r); err != nil {
+		if err := t.resumeBroken(ctx, last, now, r); err != nil {
 			return err
 		}
 	}
@@ -171,23 +171,23 @@ func (t *task) load(ctx context.Context, r *Runner) (err error) {
 	return err
 }
 
-// revive makes it the task's turn if its last run was broken off; else it waits for the
+// resumeBroken makes the task due now if its last run broke off. Otherwise the task waits for its
 // next time.
-func (t *task) revive(ctx context.Context, last, now time.Time, r *Runner) error {
+func (t *task) resumeBroken(ctx context.Context, last, now time.Time, r *Runner) error {
 	was, err := r.broken(ctx, t.job)
 	if err != nil {
 		return err
 	}
 	if !was || last.IsZero() {
-		t.wind(now, r)
+		t.setNext(now, r)
 		return nil
 	}
 	t.tick, t.start = last, now
 	return nil
 }
 
-// missed returns the last time after one, until now, at which the job was due, if that
-// is to be made up for.
+// missed returns the last time after since, up to now, at which the job was due. It returns
+// zero if there is none, or if the job skips missed runs.
 func (j *Job) missed(since, now time.Time) (last time.Time) {
 	if j.Misfire != Once {
 		return last
@@ -201,7 +201,7 @@ func (j *Job) missed(since, now time.Time) (last time.Time) {
 	return last
 }
 
-// next returns the task whose turn comes first, and when.
+// next returns the task that is due first, and when.
 func (d *Daemon) next() (first *task, at time.Time) {
 	for _, t := range d.tasks {
 		if d.running[t.job.Name] {
@@ -218,34 +218,34 @@ func (d *Daemon) next() (first *task, at time.Time) {
 	return first, at
 }
 
-// begin says why the task runs now, and sets its next time.
+// begin returns why the task runs now, and sets its next time.
 func (t *task) begin(now time.Time, r *Runner) Occasion {
 	if now.Before(t.start) {
 		t.resume = time.Time{}
-		return Occasion{Deferred: true} // not at a time of the schedule: that one is to come
+		return Occasion{Deferred: true} // the time of the schedule is still to come
 	}
 	why := Occasion{Scheduled: t.tick}
-	t.wind(now, r)
+	t.setNext(now, r)
 	return why
 }
 
-// wind sets the next time that the job is due after now.
-func (t *task) wind(now time.Time, r *Runner) {
+// setNext sets the next time at which the job is due.
+func (t *task) setNext(now time.Time, r *Runner) {
 	t.tick = t.job.schedule.Next(now)
 	t.start = t.tick.Add(r.jitter(t.job.Jitter))
 }
 
-// settle takes up a task whose run has ended. What came due meanwhile was missed, and
-// so was the time of a run that could not begin, as where another process has the
-// job. What was deferred goes on at its time.
-func (d *Daemon) settle(ctx context.Context, done turn) (err error) {
+// reschedule schedules a task whose run has ended. A time that came meanwhile was missed. So
+// was the time of a run that could not start, for example because another process runs the
+// job. Deferred work resumes at its time.
+func (d *Daemon) reschedule(ctx context.Context, done turn) (err error) {
 	t, now := d.task(done.task.job.Name), d.runner.clock.Now()
 	delete(d.running, done.task.job.Name)
 	switch t {
-	case nil: // the job is no more
+	case nil: // a reload removed the job
 		return nil
 	case done.task:
-	default: // it is another one of that name now
+	default: // a reload replaced the task
 		return t.load(ctx, d.runner)
 	}
 	if errors.Is(done.err, quota.ErrStaleBook) {
@@ -255,7 +255,7 @@ func (d *Daemon) settle(ctx context.Context, done turn) (err error) {
 		if missed := t.job.missed(t.tick.Add(-1), now); !missed.IsZero() {
 			t.tick, t.start = missed, missed
 		} else {
-			t.wind(now, d.runner)
+			t.setNext(now, d.runner)
 		}
 	}
 	again := now.Add(recovery)
@@ -265,21 +265,21 @@ func (d *Daemon) settle(ctx context.Context, done turn) (err error) {
 	}
 	t.broken = done.err != nil
 	t.resume, err = d.runner.ResumeAt(ctx, t.job, nil)
-	if !t.resume.IsZero() && !t.resume.After(now) { // the run could not even note how it ended
+	if !t.resume.IsZero() && !t.resume.After(now) { // the run could not record how it ended
 		t.resume = again
 	}
 	return err
 }
 
-// turn is a run of a task that is over. Its error says that there was none, or that
-// it was broken off: by the catalog, by another process, by a price book that is old.
+// turn is a run of a task that has ended. An error means that no run was made, or that it
+// broke off because of the catalog, another process, or an old price book.
 type turn struct {
 	task *task
 	why  Occasion
 	err  error
 }
 
-// make makes one run. Its error does not end the daemon.
+// make makes one run. An error of the run does not end the daemon.
 func (d *Daemon) make(ctx context.Context, r *Runner, t *task, why Occasion) turn {
 	rep, err := r.Run(ctx, t.job, why)
 	switch {

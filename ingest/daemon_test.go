@@ -13,7 +13,7 @@ import (
 )
 
 // TestDaemonLosesNoDay: a job spends all of the limit, each day at the same minute.
-// Its units of yesterday are still in the window then, by a hair.
+// Yesterday's units have not quite left the window then.
 func TestDaemonLosesNoDay(t *testing.T) {
 	days := 14
 	if soak() {

@@ -8,8 +8,8 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// LastScheduled returns when the last scheduled run of a job was due, or zero. Runs of
-// a time that is still to come, by a clock that was ahead, do not count.
+// LastScheduled returns when the last scheduled run of a job was due, or zero. It ignores
+// runs for a time in the future, which a clock that was ahead may have left.
 func (r *Runner) LastScheduled(ctx context.Context, j *Job) (time.Time, error) {
 	const page = 100
 	now := r.clock.Now()
@@ -30,11 +30,10 @@ func (r *Runner) LastScheduled(ctx context.Context, j *Job) (time.Time, error) {
 	}
 }
 
-// Due returns the scheduled run that a job is to have now, and whether there is one:
-// for the latest time at which it was due, if no run was made for that, or if that was
-// broken off. It is for programs that are started now and then and ask what to do, as cron
-// starts them. Another may ask at the same time: a run leaves out what was completed
-// since its time.
+// Due returns the scheduled run that a job should make now, and whether there is one. It
+// is the run for the latest time of the schedule, if no run was made for that time, or if
+// its run broke off. Due is for programs that cron starts. Two programs may ask at the same
+// time: a run skips work that was completed since its scheduled time.
 func (r *Runner) Due(ctx context.Context, j *Job) (why Occasion, due bool, err error) {
 	last, err := r.LastScheduled(ctx, j)
 	if err != nil {
@@ -47,9 +46,9 @@ func (r *Runner) Due(ctx context.Context, j *Job) (why Occasion, due bool, err e
 	return Occasion{Scheduled: last}, was && !last.IsZero(), err
 }
 
-// broken reports whether the job's last run was broken off. Its process was killed, or
-// is still at it, which the lock will tell; or it failed, the time to try again has
-// come, and no cursor says so: nothing could be saved.
+// broken reports whether the job's last run broke off. Either its process was killed, or
+// still runs, which the lock decides. Or the run failed, the time to retry has come, and no
+// cursor has that time because nothing could be saved.
 func (r *Runner) broken(ctx context.Context, j *Job) (bool, error) {
 	runs, err := r.catalog.Runs(ctx, catalog.RunsQuery{Job: j.Name, Limit: 1})
 	if err != nil {

@@ -50,8 +50,8 @@ func TestTwoThatAskAtOnce(t *testing.T) {
 	}
 }
 
-// TestAKilledRunIsTakenUp: a process that dies leaves a run that never ended. What it
-// had completed is not fetched again, by whoever comes next.
+// TestAKilledRunIsTakenUp: a process that is killed leaves a run that never ended. The next
+// process does not fetch its completed work again.
 func TestAKilledRunIsTakenUp(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -11,16 +11,14 @@ import (
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
-// attempts is how often a call is made that fails in a way that may pass. Each is
-// metered.
+// attempts is how often a call is made that fails temporarily. Each attempt is metered.
 const attempts = 3
 
-// pause is how long to wait before the second attempt; it grows threefold.
+// pause is the wait before the second attempt. It triples with each attempt.
 const pause = time.Second
 
-// fetch gets the next page of a unit of work. It waits for units that come back
-// soon, tries again what may pass, and begins a pass anew whose token the upstream
-// has forgotten.
+// fetch fetches the next page of a unit of work. It waits for units that come back soon,
+// retries temporary failures, and restarts a pass whose page token has expired.
 func (r *run) fetch(ctx context.Context, w *Work, budget *meter.Budget) (*catalog.Page, error) {
 	restarted, waited, attempt := false, time.Duration(0), 1
 	for {
@@ -50,7 +48,7 @@ func (r *run) fetch(ctx context.Context, w *Work, budget *meter.Budget) (*catalo
 			if r.late(wait) {
 				return nil, err
 			}
-			r.log.Debug("trying again", "work", w.Name, "attempt", attempt, "error", err)
+			r.log.Debug("retrying", "work", w.Name, "attempt", attempt, "error", err)
 			err = r.clock.Sleep(ctx, r.jittered(wait))
 		default:
 			return nil, err
@@ -64,23 +62,23 @@ func (r *run) fetch(ctx context.Context, w *Work, budget *meter.Budget) (*catalo
 	}
 }
 
-// restart begins the pass of a unit of work anew: the upstream has forgotten its page,
-// or what the pass had fetched has expired since.
+// restart restarts the pass of a unit of work. Either its page token has expired, or the
+// data that the pass had fetched.
 func (r *run) restart(w *Work, why error) (err error) {
-	r.log.Info("beginning anew", "work", w.Name, "because", why)
+	r.log.Info("restarting the pass", "work", w.Name, "because", why)
 	if w.cursor, err = r.record.Restart(context.WithoutCancel(r.abort), w.Name); err != nil {
 		return unsaved(err)
 	}
 	return nil
 }
 
-// late reports whether a wait would end after the run must.
+// late reports whether a wait would end after the deadline of the run.
 func (r *run) late(wait time.Duration) bool {
 	return !r.deadline.IsZero() && r.clock.Now().Add(wait).After(r.deadline)
 }
 
-// call fetches a page once. A call that has begun is finished though the run is
-// stopped: its units are spent.
+// call fetches a page once. A call that has started is finished even if the run is stopped,
+// because its units are spent.
 func (r *run) call(w *Work, budget *meter.Budget) (*catalog.Page, error) {
 	ctx, cancel := context.WithTimeout(w.calls, r.callTimeout)
 	defer cancel()

@@ -4,85 +4,51 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 )
 
-// Kind is what a job fetches.
-type Kind string
-
-// The kinds of jobs.
-const (
-	Trending  Kind = "trending"  // the chart of each region and category
-	Search    Kind = "search"    // what is new for each query in each region
-	Uploads   Kind = "uploads"   // what channels uploaded
-	Stats     Kind = "stats"     // the numbers of known videos: those that are unknown first, then the oldest
-	Retention Kind = "retention" // what is too old: fetched again, or deleted
-)
-
-var kinds = []Kind{Trending, Search, Uploads, Stats, Retention}
-
-// Upstream returns the upstream that work of the kind calls, as the price book names it.
-func (k Kind) Upstream() string { return upstreamName }
-
-// Methods returns what the work of a kind calls, as the price book names it: what most
-// calls are comes first.
-func (k Kind) Methods() []string {
-	switch k {
-	case Trending:
-		return []string{"videos.list"}
-	case Search:
-		return []string{"search.list"}
-	case Uploads:
-		return []string{"playlistItems.list", "channels.list"}
-	case Stats:
-		return []string{"videos.batchGetStats"}
-	case Retention:
-		return []string{"videos.list", "channels.list"}
-	}
-	return nil
-}
-
-// Misfire is what a daemon does with a time that it missed: it was not up, the run
-// before had not ended, or another process had the job.
+// Misfire says what a daemon does about a run that it missed. It was not running, the
+// previous run had not ended, or another process ran the job.
 type Misfire string
 
-// What can be done with a time that was missed.
+// The values of Misfire.
 const (
-	Skip Misfire = "skip" // wait for the next
-	Once Misfire = "once" // run now, once for all that were missed
+	Skip Misfire = "skip" // wait for the next time
+	Once Misfire = "once" // run now, once for all missed times
 )
 
-// Job is a list of units of work with a schedule. Units of work are taken
-// stalest first, so a run that is cut short starves nobody.
+// Job is a list of units of work with a schedule. A run takes the stalest work first, so a
+// run that is cut short starves no region.
 type Job struct {
 	Name     string `yaml:"-"`
-	Kind     Kind   `yaml:"kind" jsonschema:"enum=trending,enum=search,enum=uploads,enum=stats,enum=retention" jsonschema_description:"What is fetched."`
-	Disabled bool   `yaml:"disabled,omitempty" jsonschema_description:"Leave this job out."`
+	Kind     Kind   `yaml:"kind" jsonschema_description:"The kind of data to fetch."`
+	Disabled bool   `yaml:"disabled,omitempty" jsonschema_description:"Do not run this job."`
 
-	Cron    string        `yaml:"schedule" jsonschema_description:"When: a cron expression of five fields, or @hourly, @daily, @weekly, @monthly, @every 30m."`
-	Zone    string        `yaml:"zone,omitempty" jsonschema_description:"Whose hours those are; UTC if empty."`
-	Jitter  time.Duration `yaml:"jitter,omitempty" jsonschema_description:"A run starts up to so much later, at random."`
-	Stagger time.Duration `yaml:"stagger,omitempty" jsonschema_description:"Each region of a run starts so much after the one before, the stalest first."`
+	Cron    string        `yaml:"schedule" jsonschema_description:"When the job is due: a cron expression of five fields, or @hourly, @daily, @weekly, @monthly, @every 30m."`
+	Zone    string        `yaml:"zone,omitempty" jsonschema_description:"The time zone of the schedule; UTC if empty."`
+	Jitter  time.Duration `yaml:"jitter,omitempty" jsonschema_description:"The longest random delay before a run."`
+	Stagger time.Duration `yaml:"stagger,omitempty" jsonschema_description:"The delay between the regions of a run, stalest first."`
 
-	Regions    []string `yaml:"regions,omitempty" jsonschema_description:"Countries, as US or DE; those at the top if empty."`
-	Categories []string `yaml:"categories,omitempty" jsonschema_description:"Of charts: video category ids; 0 is all."`
-	Queries    []string `yaml:"queries,omitempty" jsonschema_description:"Of searches: what to look for."`
-	Channels   []string `yaml:"channels,omitempty" jsonschema_description:"Of uploads: channel ids."`
-	Pages      int      `yaml:"pages,omitempty" jsonschema_description:"Pages of a unit of work at most."`
+	Regions    []string `yaml:"regions,omitempty" jsonschema_description:"Regions, as US or DE. If empty, the regions at the top of the file."`
+	Categories []string `yaml:"categories,omitempty" jsonschema_description:"For charts: ids of video categories; 0 means all."`
+	Queries    []string `yaml:"queries,omitempty" jsonschema_description:"For searches: the texts to search for."`
+	Channels   []string `yaml:"channels,omitempty" jsonschema_description:"For uploads: ids of channels."`
+	Pages      int      `yaml:"pages,omitempty" zero:"no" jsonschema_description:"The most pages of a unit of work in one run."`
 
-	Account    string        `yaml:"account,omitempty" jsonschema_description:"Whose quota is spent."`
-	Class      string        `yaml:"class,omitempty" jsonschema_description:"A class of costs.yaml."`
-	MaxUnits   int64         `yaml:"max_units,omitempty" jsonschema_description:"Units that one run spends at most; 0 is as many as there are."`
-	MaxRuntime time.Duration `yaml:"max_runtime,omitempty" jsonschema_description:"How long one run takes at most; 0 is until it is due again."`
+	Account    string        `yaml:"account,omitempty" jsonschema_description:"The account whose quota is spent."`
+	Class      string        `yaml:"class,omitempty" jsonschema_description:"A class of the price book."`
+	MaxUnits   int64         `yaml:"max_units,omitempty" jsonschema_description:"The most units that one run spends; 0 sets no limit."`
+	MaxRuntime time.Duration `yaml:"max_runtime,omitempty" jsonschema_description:"The longest time that one run takes; 0 means until the job is due again."`
 
-	Misfire     Misfire       `yaml:"misfire,omitempty" jsonschema:"enum=skip,enum=once" jsonschema_description:"What to do about a run that was missed."`
-	MaxLateness time.Duration `yaml:"max_lateness,omitempty" jsonschema_description:"A run missed longer ago than this is skipped in any case."`
+	Misfire     Misfire       `yaml:"misfire,omitempty" jsonschema:"enum=skip,enum=once" jsonschema_description:"What to do about a missed run."`
+	MaxLateness time.Duration `yaml:"max_lateness,omitempty" zero:"no" jsonschema_description:"A run missed longer ago than this is always skipped."`
 
-	// Since and Until bound what a backfill of a search looks for; zero is what is
-	// new.
+	// Since and Until bound the dates of publication of a backfill. Both are zero for a
+	// job that fetches new videos.
 	Since time.Time `yaml:"-"`
 	Until time.Time `yaml:"-"`
 
@@ -92,17 +58,10 @@ type Job struct {
 // Schedule returns when the job is due.
 func (j *Job) Schedule() Schedule { return j.schedule }
 
-// Regional reports whether the job has work for each region. Channels and what is
-// known already belong to none.
-func (j *Job) Regional() bool { return j.Kind == Trending || j.Kind == Search }
-
-// allCategories is the chart of all categories.
-const allCategories = "0"
-
-// DefaultRegions are those of a configuration that names none.
+// DefaultRegions are the regions of a configuration that names none.
 var DefaultRegions = []string{"US", "GB", "DE", "FR", "IN", "BR", "AU", "CA"}
 
-// Fault is one thing that is wrong in a configuration.
+// Fault is one error of a configuration.
 type Fault struct {
 	Path string // of the setting, as jobs.trending.schedule
 	Err  error
@@ -110,34 +69,33 @@ type Fault struct {
 
 func (f Fault) Error() string { return f.Path + ": " + f.Err.Error() }
 
-// Unwrap returns what is wrong, without its place.
+// Unwrap returns the error without its place.
 func (f Fault) Unwrap() error { return f.Err }
 
-// setDefaults fills in what the job leaves out.
+// setDefaults fills in the defaults of the job.
 func (j *Job) setDefaults(regions []string) {
 	if len(j.Regions) == 0 {
 		j.Regions = regions
 	}
-	if j.Kind == Trending && len(j.Categories) == 0 {
-		j.Categories = []string{allCategories}
+	row := j.Kind.row()
+	if list, has := j.lists()[row.list]; has && len(*list) == 0 {
+		*list = slices.Clone(row.lists)
 	}
-	if j.Pages == 0 {
-		j.Pages = max(defaultPages[j.Kind], 1)
-	}
+	j.Pages = cmp.Or(j.Pages, row.pages, 1)
 	j.Misfire = cmp.Or(j.Misfire, Once)
 	j.MaxLateness = cmp.Or(j.MaxLateness, 24*time.Hour)
 }
 
-// defaultPages: a chart has about 200 videos. A page of a search is one of the
-// hundred of the day.
-var defaultPages = map[Kind]int{Trending: 4, Search: 3, Uploads: 10, Stats: 20, Retention: 20}
-
-// MaxPages is how many a job may have of a unit of work: more than any upstream has, and an end where one has none.
+// MaxPages is the most pages that a unit of work may have. It exceeds what upstreams have,
+// and ends a pass that would never end.
 const MaxPages = 1000
+
+// ErrJobName says that the name of a job is invalid.
+var ErrJobName = errors.New("a job's name is lower-case letters, digits and _, and begins with a letter")
 
 var jobName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
 
-// check returns all that is wrong with the job, and works out its schedule.
+// check returns everything that is wrong with the job, and parses its schedule.
 func (j *Job) check() []Fault {
 	var faults []Fault
 	fault := func(field string, err error) {
@@ -146,18 +104,19 @@ func (j *Job) check() []Fault {
 		}
 	}
 	if !jobName.MatchString(j.Name) {
-		fault("", errors.New("a job's name is lower-case letters, digits and _, and begins with a letter"))
+		fault("", ErrJobName)
 	}
-	if !slices.Contains(kinds, j.Kind) {
-		fault("kind", fmt.Errorf("there is no kind %q; write one of %s", j.Kind, list(kinds)))
+	row := j.Kind.row()
+	if row.name == "" {
+		fault("kind", fmt.Errorf("there is no kind %q; write one of %s", j.Kind, joined(Kinds())))
 	}
 	var err error
 	if j.schedule, err = ParseSchedule(j.Cron, ""); err != nil {
 		fault("schedule", err)
 	} else if j.schedule, err = ParseSchedule(j.Cron, j.Zone); err != nil {
 		fault("zone", err)
-	} else if j.Kind == Retention && !j.Disabled && j.schedule.rests() {
-		fault("schedule", errors.New("retention must be due once a day at least: nothing may be kept for more than 30 days"))
+	} else if row.daily && !j.Disabled && j.schedule.skipsDays() {
+		fault("schedule", errors.New("retention must be due once a day at least, because no data may be kept for more than 30 days"))
 	}
 	if j.Misfire != Skip && j.Misfire != Once {
 		fault("misfire", fmt.Errorf("there is no misfire %q; write skip or once", j.Misfire))
@@ -166,14 +125,14 @@ func (j *Job) check() []Fault {
 		fault("pages", fmt.Errorf("pages must be 1 to %d, not %d", MaxPages, j.Pages))
 	}
 	if j.MaxUnits < 0 {
-		fault("max_units", fmt.Errorf("units cannot be negative, as %d", j.MaxUnits))
+		fault("max_units", fmt.Errorf("%d is negative", j.MaxUnits))
 	}
 	for _, d := range []struct {
 		field string
 		time.Duration
 	}{{"jitter", j.Jitter}, {"stagger", j.Stagger}, {"max_runtime", j.MaxRuntime}, {"max_lateness", j.MaxLateness}} {
 		if d.Duration < 0 {
-			fault(d.field, fmt.Errorf("a time cannot be negative, as %s", d.Duration))
+			fault(d.field, fmt.Errorf("%s is negative", d.Duration))
 		}
 	}
 	fault("regions", CheckRegions(j.Regions))
@@ -181,20 +140,19 @@ func (j *Job) check() []Fault {
 	return faults
 }
 
-// checkWork refuses lists that the kind needs and lacks, or has and does not read.
+// checkWork refuses a list that the kind needs and that is missing, and a list that the
+// kind does not read.
 func (j *Job) checkWork(fault func(string, error)) {
-	for _, l := range []struct {
-		field string
-		kind  Kind
-		list  []string
-	}{{"categories", Trending, j.Categories}, {"queries", Search, j.Queries}, {"channels", Uploads, j.Channels}} {
-		switch {
-		case l.kind == j.Kind && len(l.list) == 0:
-			fault(l.field, fmt.Errorf("a job of kind %s needs %s", j.Kind, l.field))
-		case l.kind != j.Kind && len(l.list) > 0:
-			fault(l.field, fmt.Errorf("%s belong to %s jobs, this is %s", l.field, l.kind, j.Kind))
+	mine, lists := j.Kind.row().list, j.lists()
+	for _, field := range slices.Sorted(maps.Keys(lists)) {
+		switch list := *lists[field]; {
+		case field == mine && len(list) == 0:
+			fault(field, fmt.Errorf("a job of kind %s needs %s", j.Kind, field))
+		case field != mine && len(list) > 0:
+			owner := kinds[slices.IndexFunc(kinds, func(row *kind) bool { return row.list == field })]
+			fault(field, fmt.Errorf("%s belong to %s jobs, but this job is %s", field, owner.name, j.Kind))
 		default:
-			fault(l.field, checkList(l.list))
+			fault(field, checkList(list))
 		}
 	}
 }
@@ -205,7 +163,7 @@ func checkList(all []string) error {
 			return fmt.Errorf("number %d is empty", i+1)
 		}
 		if slices.Contains(all[:i], s) {
-			return fmt.Errorf("%q is there twice", s)
+			return fmt.Errorf("%q is listed twice", s)
 		}
 	}
 	return nil
@@ -213,21 +171,24 @@ func checkList(all []string) error {
 
 var regionCode = regexp.MustCompile(`^[A-Z]{2}$`)
 
-// CheckRegions refuses what is not written as a region is, and one that is there twice.
+// IsRegion reports whether a code has the form of a region: two capital letters.
+func IsRegion(code string) bool { return regionCode.MatchString(code) }
+
+// CheckRegions returns an error if a region is misspelt or listed twice.
 func CheckRegions(regions []string) error {
 	for _, r := range regions {
 		switch {
 		case r == "UK":
 			return errors.New("region UK is written GB")
-		case !regionCode.MatchString(r):
+		case !IsRegion(r):
 			return fmt.Errorf("region %q is not two capital letters, as US or DE", r)
 		}
 	}
 	return checkList(regions)
 }
 
-// list writes names for an error.
-func list[S ~string](all []S) string {
+// joined lists names for an error.
+func joined[S ~string](all []S) string {
 	names := make([]string, len(all))
 	for i, s := range all {
 		names[i] = string(s)

@@ -30,8 +30,8 @@ func TestARegionThatRecovers(t *testing.T) {
 	}
 }
 
-// TestAnUpstreamThatStaysDown: it is asked less and less often. What it answers is
-// charged though it is an error.
+// TestAnUpstreamThatStaysDown: it is called less and less often. Its error answers are
+// charged.
 func TestAnUpstreamThatStaysDown(t *testing.T) {
 	r := newRig(t, 10_000, charts(func(j *ingest.Job) { j.Cron, j.Regions = "@weekly", ingest.DefaultRegions }))
 	r.run("charts", ingest.Occasion{Scheduled: noon.AddDate(0, 0, -14)}) // so that the daemon begins at once

@@ -7,14 +7,15 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// What an outage, or an upstream that is not well, is given to pass. An upstream is
-// given twice as much each time that it was not enough, as it charges for errors.
+// How long to wait after an outage, or after an upstream failed. For an upstream the wait
+// doubles with each failed run, because the upstream charges for errors.
 const (
 	recovery  = 5 * time.Minute
-	doublings = 5 // at most: 160 minutes
+	doublings = 5 // so up to 160 minutes
 )
 
-// recoverAt is when the upstream is asked again, by all work of this run at once.
+// recoverAt returns when the upstream is called again. It is one time for all work of the
+// run.
 func (r *run) recoverAt() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -24,18 +25,18 @@ func (r *run) recoverAt() time.Time {
 	return r.recovered
 }
 
-// setbacks is how many runs before this one failed in a row, as far as that matters.
+// setbacks returns how many runs before this one failed in a row, up to doublings.
 func (r *run) setbacks() (n int) {
 	runs, err := r.catalog.Runs(context.WithoutCancel(r.abort), catalog.RunsQuery{Job: r.job.Name, Limit: 1 + doublings})
 	if err != nil {
-		r.log.Warn("read what became of the runs before", "error", err)
+		r.log.Warn("read the runs before this one", "error", err)
 	}
 	for _, run := range runs {
 		switch {
 		case run.State == catalog.Running: // this one
 		case run.State == catalog.Failed:
 			n++
-		case len(run.Work) > 0: // one without any has asked nobody
+		case len(run.Work) > 0: // a run without work made no calls
 			return n
 		}
 	}

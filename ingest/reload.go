@@ -2,7 +2,7 @@ package ingest
 
 import "context"
 
-// change is another runner and other jobs for a daemon.
+// change is a new runner and new jobs for a daemon.
 type change struct {
 	runner *Runner
 	jobs   []*Job
@@ -10,13 +10,12 @@ type change struct {
 	taken  chan<- error
 }
 
-// Reload makes a daemon that runs go by another runner and other jobs. A run under way
-// ends with what it began with, and its job is not run again before that. Times that
-// were owed stay owed; what is due by a schedule that changed is what it would be if the
-// daemon had been started now.
+// Reload gives a running daemon a new runner and new jobs. A run in progress keeps its
+// runner, and its job does not run again before it ends. Runs that are overdue stay
+// overdue. A job with a new schedule is due as if the daemon had just been started.
 //
-// Commit is called when all else has succeeded, and its error is that of Reload: then,
-// as with any error, the daemon goes on as it was.
+// Reload calls commit when everything else has succeeded, and returns its error. After any
+// error the daemon continues as before.
 func (d *Daemon) Reload(ctx context.Context, r *Runner, jobs []*Job, commit func() error) error {
 	taken := make(chan error, 1)
 	select {
@@ -27,11 +26,11 @@ func (d *Daemon) Reload(ctx context.Context, r *Runner, jobs []*Job, commit func
 	}
 }
 
-// change takes a change up, as a whole or not at all.
+// change applies a change as a whole, or not at all.
 func (d *Daemon) change(ctx context.Context, to change) error {
 	var tasks []*task
 	for _, j := range to.jobs {
-		t, err := d.succeed(ctx, j, to.runner)
+		t, err := d.successor(ctx, j, to.runner)
 		if err != nil {
 			return err
 		}
@@ -44,9 +43,9 @@ func (d *Daemon) change(ctx context.Context, to change) error {
 	return nil
 }
 
-// succeed returns the task of a job that takes the place of the one of the same name. If
-// that one runs, the new one is loaded again when it has ended.
-func (d *Daemon) succeed(ctx context.Context, j *Job, r *Runner) (t *task, err error) {
+// successor returns the task of a job that replaces the task of the same name. If the old one
+// is running, the new one is loaded again when it ends.
+func (d *Daemon) successor(ctx context.Context, j *Job, r *Runner) (t *task, err error) {
 	t = &task{job: j}
 	old := d.task(j.Name)
 	if old == nil || old.tick.After(r.clock.Now()) && !old.job.sameTimes(j) {
@@ -62,7 +61,7 @@ func (j *Job) sameTimes(k *Job) bool {
 	return j.schedule.String() == k.schedule.String() && j.Jitter == k.Jitter && j.Misfire == k.Misfire && j.MaxLateness == k.MaxLateness
 }
 
-// task finds the task of a job by its name; nil is none.
+// task finds the task of a job by its name, or returns nil.
 func (d *Daemon) task(name string) *task {
 	for _, t := range d.tasks {
 		if t.job.Name == name {

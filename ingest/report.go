@@ -16,30 +16,30 @@ import (
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
-// Progress is a page that was saved, or a unit of work that ended.
+// Progress reports a saved page, or a unit of work that ended.
 type Progress struct {
 	Job, Work, Region string
 	Works             int // of the run
-	Page, Pages       int // of the unit of work in this run, and at most
+	Page, Pages       int // of the unit of work in this run: so far, and at most
 	Saved             catalog.Saved
-	Units             int64       // that the unit of work has cost so far
-	Ended             *WorkReport // nil while it goes on
+	Units             int64       // of the unit of work so far
+	Ended             *WorkReport // nil until it ends
 }
 
-// Report says what came of a run.
+// Report is the result of a run.
 type Report struct {
 	Job       string
-	Scheduled time.Time // when it was due; zero if it was not made for a time of the schedule
+	Scheduled time.Time // when it was due; zero: it was not scheduled
 	Started   time.Time
 	Ended     time.Time
 	State     catalog.State
-	ResumeAt  time.Time    // of what goes on or is tried again: the earliest; zero is when it is due
+	ResumeAt  time.Time    // the earliest time at which work resumes or is retried; zero: when the job is due
 	Work      []WorkReport // stalest first
 	Units     int64
-	Err       error // what ended the run before its work was done
+	Err       error // why the run ended before its work was done
 }
 
-// WorkReport says what came of a unit of work.
+// WorkReport is the result of a unit of work.
 type WorkReport struct {
 	Work       string
 	Region     string
@@ -54,8 +54,8 @@ type WorkReport struct {
 	ResumeAt   time.Time
 	Err        error
 
-	blockedOn string // the pool whose block defers it; empty is none
-	lost      int64  // units of calls that brought no page
+	blockedOn string // the pool whose block defers it; may be empty
+	lost      int64  // units of calls that returned no page
 }
 
 func (w *WorkReport) add(s catalog.Saved) {
@@ -66,25 +66,25 @@ func (w *WorkReport) add(s catalog.Saved) {
 	w.Gone += s.Gone
 }
 
-// What ends a run that is not done.
+// The errors that end a run before its work is done.
 var (
 	// ErrHeld says that another process runs the same job.
 	ErrHeld = lease.ErrHeld
-	// ErrLostLock says that the lease of the job is gone: another process may have it.
+	// ErrLostLock says that the lease of the job was lost: another process may have it.
 	ErrLostLock = errors.New("the lease of the job was lost")
 	// ErrInterrupted says that the run was told to stop.
 	ErrInterrupted = errors.New("told to stop")
-	// ErrUpstreamDown says that the upstream failed one unit of work after another.
-	ErrUpstreamDown = errors.New("the upstream does not answer as it should")
+	// ErrUpstreamDown says that several units of work in a row failed at the upstream.
+	ErrUpstreamDown = errors.New("the upstream is down")
 
-	// ErrMorePages says that work has fetched the pages of one run, and that there are
-	// more: its pass goes on in the next run.
+	// ErrMorePages says that work has fetched its pages of this run, and that there are
+	// more. Its pass continues in the next run.
 	ErrMorePages = errors.New("fetched the pages of this run; the next run goes on with the rest")
 
-	errMaxRuntime = errors.New("max_runtime is over")
+	errMaxRuntime = errors.New("max_runtime has passed")
 )
 
-// interrupted is why a context of a run has ended.
+// interrupted returns why the context of a run has ended.
 func interrupted(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, ErrLostLock) {
 		return cause
@@ -92,14 +92,13 @@ func interrupted(ctx context.Context) error {
 	return ErrInterrupted
 }
 
-// catalogError is a page that could not be read or saved: no work of the run can go
-// on.
+// catalogError is an error of the catalog. It stops all work of the run.
 type catalogError struct{ err error }
 
 func (e *catalogError) Error() string { return e.err.Error() }
 func (e *catalogError) Unwrap() error { return e.err }
 
-// unsaved is why something could not be saved.
+// unsaved classifies an error of saving.
 func unsaved(err error) error {
 	if errors.Is(err, catalog.ErrFenced) {
 		return fmt.Errorf("%w: %w", ErrLostLock, err)
@@ -107,17 +106,17 @@ func unsaved(err error) error {
 	return &catalogError{err}
 }
 
-// leftError is work that was left because other work could not go on.
+// leftError marks work that was not started because of an error of other work.
 type leftError struct{ err error }
 
-func (e *leftError) Error() string { return "left: " + e.err.Error() }
+func (e *leftError) Error() string { return "not started: " + e.err.Error() }
 func (e *leftError) Unwrap() error { return e.err }
 
-// downAfter is how many units of work in a row must fail for the upstream to be
+// downAfter is how many units of work must fail in a row before the upstream counts as
 // down.
 const downAfter = 5
 
-// finish decides how a unit of work ended and what that means for the others.
+// finish decides how a unit of work ended, and whether the others may continue.
 func (r *run) finish(w *Work, done WorkReport) *WorkReport {
 	var refused *quota.RefusedError
 	var broken *catalogError
@@ -134,14 +133,14 @@ func (r *run) finish(w *Work, done WorkReport) *WorkReport {
 		}
 	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrLostLock):
 		done.ResumeAt = now
-	case errors.Is(err, errMaxRuntime), errors.Is(err, meter.ErrBudget): // goes on when it is due again
+	case errors.Is(err, errMaxRuntime), errors.Is(err, meter.ErrBudget): // it resumes when it is due again
 	case errors.Is(err, ErrMorePages):
-		halt = false // when it is due again
+		halt = false // it resumes when it is due again
 	case errors.Is(err, quota.ErrOutage):
 		done.ResumeAt = now.Add(recovery)
 	case errors.Is(err, ErrUpstreamDown):
 		done.ResumeAt = r.recoverAt()
-	case errors.As(err, &left): // nothing is known of it
+	case errors.As(err, &left): // it has no result of its own
 	case errors.As(err, &broken), errors.Is(err, meter.ErrCredential), isConfig(err):
 		done.State = catalog.Failed
 	default:
@@ -160,7 +159,7 @@ func (r *run) finish(w *Work, done WorkReport) *WorkReport {
 			r.halt(unsaved(err))
 		}
 	}
-	r.tell(&done)
+	r.logEnd(&done)
 	r.mu.Lock()
 	r.report.Work = append(r.report.Work, done)
 	r.mu.Unlock()
@@ -168,7 +167,7 @@ func (r *run) finish(w *Work, done WorkReport) *WorkReport {
 	return &done
 }
 
-// count notices an upstream that fails one unit of work after another.
+// count counts failures in a row, and halts the run if the upstream is down.
 func (r *run) count(done *WorkReport) {
 	r.mu.Lock()
 	switch {
@@ -184,8 +183,8 @@ func (r *run) count(done *WorkReport) {
 	}
 }
 
-// tell logs how a unit of work ended, if not well.
-func (r *run) tell(done *WorkReport) {
+// logEnd logs how a unit of work ended, unless it is done.
+func (r *run) logEnd(done *WorkReport) {
 	var refused *quota.RefusedError
 	var left *leftError
 	switch {
@@ -195,16 +194,15 @@ func (r *run) tell(done *WorkReport) {
 	case errors.As(done.Err, &refused):
 		r.log.Info("deferred", "work", done.Work, "region", done.Region, "pool", refused.Pool.String(), "left", refused.Remaining, resumeAt(done.ResumeAt))
 	case done.State == catalog.Deferred:
-		r.log.Log(context.Background(), weight(done.Err), "deferred", "work", done.Work, "region", done.Region, "error", done.Err, resumeAt(done.ResumeAt))
+		r.log.Log(context.Background(), deferralLevel(done.Err), "deferred", "work", done.Work, "region", done.Region, "error", done.Err, resumeAt(done.ResumeAt))
 	default:
 		r.log.Error("failed", "work", done.Work, "region", done.Region, "error", done.Err)
 	}
 }
 
-// weight is the level at which a deferral is logged. What the quota defers, or somebody
-// who said so, goes on by itself; an outage, or a lease that was lost, has to be looked
-// at.
-func weight(why error) slog.Level {
+// deferralLevel returns the level at which a deferral is logged. Work that the quota or a person
+// deferred resumes by itself. An outage or a lost lease needs attention.
+func deferralLevel(why error) slog.Level {
 	for _, bad := range []error{quota.ErrOutage, ErrUpstreamDown, ErrLostLock} {
 		if errors.Is(why, bad) {
 			return slog.LevelWarn
@@ -213,7 +211,7 @@ func weight(why error) slog.Level {
 	return slog.LevelInfo
 }
 
-// resumeAt is when it goes on, for the log; nothing if nobody knows.
+// resumeAt returns the attribute for the time at which work resumes, if it is known.
 func resumeAt(t time.Time) slog.Attr {
 	if t.IsZero() {
 		return slog.Attr{}
@@ -221,7 +219,7 @@ func resumeAt(t time.Time) slog.Attr {
 	return slog.Time("resume_at", t)
 }
 
-// end sums up the run and writes it down.
+// end sums up the run and records it.
 func (r *run) end() *Report {
 	rep := &r.report
 	rep.Ended, rep.Units, rep.State = r.clock.Now(), r.budget.Spent(), catalog.Done
@@ -255,9 +253,9 @@ func (r *run) end() *Report {
 	if rep.Err != nil {
 		level := slog.LevelWarn
 		if rep.State == catalog.Deferred {
-			level = weight(rep.Err)
+			level = deferralLevel(rep.Err)
 		}
-		r.log.Log(context.Background(), level, "stopped before all was done", "error", rep.Err, "done", done, "of", len(r.works), resumeAt(rep.ResumeAt))
+		r.log.Log(context.Background(), level, "stopped before all work was done", "error", rep.Err, "done", done, "of", len(r.works), resumeAt(rep.ResumeAt))
 	}
 	err := r.record.End(context.WithoutCancel(r.abort), catalog.Outcome{State: rep.State, ResumeAt: rep.ResumeAt, Error: message(rep.Err)})
 	if err != nil {

@@ -8,13 +8,12 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Work that the quota has deferred goes on at the time that the ledger named. A block
-// ends at its time, too, but a person may lift it before. So work that a block has
-// deferred goes on as soon as the ledger says that the pool is open: in every process,
-// wherever the block was lifted. To ask costs no unit.
+// Work that the quota deferred resumes at the time that the ledger named. A block ends at a
+// known time, too, but a person may lift it earlier. So work that a block deferred resumes
+// as soon as the ledger reports the pool as open, in every process. Asking costs no units.
 
-// ResumeAt returns when the first work of a job that was deferred can go on, or zero.
-// Open reports whether a pool is open; nil asks the ledger.
+// ResumeAt returns when the first deferred work of a job can resume, or zero if no work was
+// deferred. Open reports whether a pool is open. If open is nil, ResumeAt asks the ledger.
 func (r *Runner) ResumeAt(ctx context.Context, j *Job, open func(pool string) bool) (first time.Time, err error) {
 	works := r.works(j)
 	if err := r.stalest(ctx, j, works); err != nil {
@@ -32,8 +31,7 @@ func (r *Runner) ResumeAt(ctx context.Context, j *Job, open func(pool string) bo
 	return first, nil
 }
 
-// NextAt returns when a job goes on with what was deferred, or is due again, whichever
-// comes first.
+// NextAt returns when a job resumes deferred work or is due again, whichever is first.
 func (r *Runner) NextAt(ctx context.Context, j *Job) (time.Time, error) {
 	next, err := r.ResumeAt(ctx, j, nil)
 	if due := j.schedule.Next(r.clock.Now()); next.IsZero() || due.Before(next) {
@@ -42,7 +40,7 @@ func (r *Runner) NextAt(ctx context.Context, j *Job) (time.Time, error) {
 	return next, err
 }
 
-// resumeAt is when work that was deferred can go on; zero if it was not.
+// resumeAt returns when deferred work can resume, or zero if it was not deferred.
 func (w *Work) resumeAt(now time.Time, open func(pool string) bool) time.Time {
 	if at := w.cursor.ResumeAt; w.cursor.BlockedOn == "" || !at.After(now) || !open(w.cursor.BlockedOn) {
 		return at
@@ -50,16 +48,16 @@ func (w *Work) resumeAt(now time.Time, open func(pool string) bool) time.Time {
 	return now
 }
 
-// opened returns what asks the ledger whether a pool of the job's account is open. It
-// asks for all of them at once, and only if it is called. What the ledger cannot say is
-// not open.
+// opened returns a function that reports whether a pool of the job's account is open. At
+// its first call it reads all pools from the ledger. If the ledger does not answer, no pool
+// is open.
 func (r *Runner) opened(ctx context.Context, j *Job) func(pool string) bool {
 	var pools []quota.Usage
 	asked := false
 	return func(pool string) bool {
 		if !asked {
 			asked = true
-			pools, _ = r.ledger.Usage(ctx, upstreamName, account(j)) // of none nothing is known
+			pools, _ = r.ledger.Usage(ctx, j.Kind.Upstream(), account(j)) // without an answer no pool is open
 		}
 		for i := range pools {
 			if p := &pools[i]; p.Pool.String() == pool {

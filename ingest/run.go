@@ -18,24 +18,24 @@ import (
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
-// Options are what [NewRunner] can be told; nil is legal.
+// Options are the options of [NewRunner]. Nil is legal.
 type Options struct {
-	Clock quota.Clock  // nil is the machine's
-	Log   *slog.Logger // nil is slog.Default()
-	// Progress is told of every page that is saved and all work that ends; nil is
-	// nobody. It is called from several goroutines.
+	Clock quota.Clock  // nil: the machine's clock
+	Log   *slog.Logger // nil: slog.Default()
+	// Progress is called for every saved page, and for all work that ends. Several
+	// goroutines call it. It may be nil.
 	Progress func(Progress)
-	// Tracer follows runs and their work; nil is nobody.
+	// Tracer follows runs and their work. It may be nil.
 	Tracer Tracer
-	// Abort ends calls that are under way when it ends, too. When only the context
-	// of a run ends, they are finished and saved. Nil is never.
+	// Abort ends open calls when it ends. If only the context of a run ends, open calls
+	// are finished and their pages saved. Nil never ends.
 	Abort context.Context
-	// Jitter returns a random time from 0 to most; nil is uniform.
+	// Jitter returns a random duration from 0 to most. Nil means a uniform distribution.
 	Jitter func(most time.Duration) time.Duration
 }
 
-// Runner makes runs: it fetches what a job wants, page by page, until that is
-// done or the quota is. It is safe for concurrent use.
+// Runner makes runs. A run fetches the work of a job, page by page, until the work is
+// complete or the quota is used up. A Runner is safe for concurrent use.
 type Runner struct {
 	ledger   *quota.Ledger
 	catalog  Catalog
@@ -56,8 +56,8 @@ type Runner struct {
 	jitter   func(time.Duration) time.Duration
 }
 
-// NewRunner returns a runner that goes by a configuration that was prepared. One that
-// is only asked how things stand, and never runs, needs no upstream and no locker.
+// NewRunner returns a runner for a prepared configuration. A runner that only answers
+// questions, and never runs, needs no upstream and no locker.
 func NewRunner(c *Config, l *quota.Ledger, to Catalog, u Upstream, locker lease.Locker, o *Options) *Runner {
 	if o == nil {
 		o = &Options{}
@@ -89,21 +89,21 @@ func NewRunner(c *Config, l *quota.Ledger, to Catalog, u Upstream, locker lease.
 	return r
 }
 
-// Occasion is why a run is made.
+// Occasion says why a run is made, and limits its work.
 type Occasion struct {
-	// Scheduled is when it was due; zero: a person asked for it. A scheduled run
-	// leaves out what was completed since then, by whomever.
+	// Scheduled is when the run was due. Zero means that a person asked for it. A
+	// scheduled run skips work that was completed since then.
 	Scheduled time.Time
-	Regions   []string // only these; empty is all
-	// Deferred runs only what was deferred and can go on now.
+	Regions   []string // only these; empty: all
+	// Deferred limits the run to deferred work that can resume now.
 	Deferred bool
-	// Without leaves out units of work, by name: those that have had their turn.
+	// Without names units of work to skip.
 	Without []string
 }
 
-// Run makes one run of a job. When the context ends the pages under way are
-// finished and saved, and the rest is deferred. Its error says that there was no
-// run at all; how the run itself ended stands in the report.
+// Run makes one run of a job. When the context ends, open pages are finished and saved, and
+// the rest is deferred. An error means that no run was made. The report says how the run
+// ended.
 func (r *Runner) Run(ctx context.Context, j *Job, why Occasion) (*Report, error) {
 	lock, err := r.locker.Lock(ctx, lockName(j))
 	if err != nil {
@@ -130,8 +130,8 @@ func (r *Runner) Run(ctx context.Context, j *Job, why Occasion) (*Report, error)
 	return run.make(ctx, why)
 }
 
-// noRun is why a job was not begun. When the context has ended, that is the reason,
-// whatever the operation that it cut short says.
+// noRun returns why no run was made. If the context has ended, that is the reason, whatever
+// error the interrupted operation returned.
 func noRun(ctx context.Context, j *Job, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, ErrHeld) {
 		err = interrupted(ctx)
@@ -139,10 +139,10 @@ func noRun(ctx context.Context, j *Job, err error) error {
 	return fmt.Errorf("run %s: %w", j.Name, err)
 }
 
-// lockName is what no two processes hold at once.
+// lockName returns the name of the lock of a job.
 func lockName(j *Job) string { return account(j) + "/" + j.Name }
 
-// account is whose quota a job spends.
+// account returns the account of a job.
 func account(j *Job) string { return cmp.Or(j.Account, quota.DefaultAccount) }
 
 // run is one run of a job.
@@ -155,19 +155,19 @@ type run struct {
 	works  []*Work
 	budget *meter.Budget // of the whole run
 
-	deadline time.Time // of the whole run; zero is none
+	deadline time.Time // of the whole run; zero: none
 
 	mu     sync.Mutex
-	halted error // the work that has not begun is left
+	halted error // not nil: no more work is started
 	fails  int   // units of work in a row that the upstream failed
 	report Report
 
-	recovered time.Time // when the upstream may be well again; zero if nobody has asked
+	recovered time.Time // see recoverAt
 }
 
-// begin writes down that there is a run, and works out what to do.
+// begin selects the work of the run and records the run.
 func (r *run) begin(ctx context.Context, lock lease.Lock, why Occasion) error {
-	works, err := only(r.Runner.works(r.job), why.Regions)
+	works, err := inRegions(r.Runner.works(r.job), why.Regions)
 	if err != nil {
 		return err
 	}
@@ -201,13 +201,13 @@ func (r *run) begin(ctx context.Context, lock lease.Lock, why Occasion) error {
 	return err
 }
 
-// make does the work, several units side by side, and writes down how it ended.
+// make does the work, several units at a time, and records how it ended.
 func (r *run) make(ctx context.Context, why Occasion) (*Report, error) {
 	if most := r.maxRuntime(why); most > 0 {
 		r.deadline = r.began.Add(most)
 	}
 	calls, ended := r.tracer.Run(r.abort, r.job, why.Scheduled)
-	r.ask(ctx)
+	r.checkQuota(ctx)
 	todo := make(chan *Work)
 	var workers sync.WaitGroup
 	for range min(r.workers, len(r.works)) {
@@ -224,15 +224,16 @@ func (r *run) make(ctx context.Context, why Occasion) (*Report, error) {
 	}
 	close(todo)
 	workers.Wait()
-	if r.job.Kind == Retention {
-		r.expire()
+	if after := r.job.Kind.row().after; after != nil {
+		after(r)
 	}
 	rep := r.end()
 	ended(rep)
 	return rep, nil
 }
 
-// maxRuntime is how long the run may take: by default until the job is due again.
+// maxRuntime returns how long the run may take. By default that is until the job is due
+// again.
 func (r *run) maxRuntime(why Occasion) time.Duration {
 	if r.job.MaxRuntime > 0 || why.Scheduled.IsZero() && !why.Deferred {
 		return r.job.MaxRuntime
@@ -240,7 +241,7 @@ func (r *run) maxRuntime(why Occasion) time.Duration {
 	return r.job.schedule.Next(r.began).Sub(r.began)
 }
 
-// halt leaves the work that has not begun, and the pages that have not.
+// halt stops new work and new pages.
 func (r *run) halt(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -249,7 +250,7 @@ func (r *run) halt(why error) {
 	}
 }
 
-// stopped says why work is not to be begun or to go on.
+// stopped returns why no new work or page may start, or nil.
 func (r *run) stopped(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
@@ -270,7 +271,7 @@ func (r *run) work(ctx context.Context, w *Work, why Occasion) (done WorkReport)
 	done = WorkReport{Work: w.Name, Region: w.Region}
 	budget, kept := r.budget.Part(), int64(0)
 	defer func() {
-		if p := recover(); p != nil { // of this work, not of the others
+		if p := recover(); p != nil { // the other work continues
 			r.log.Error("panic", "work", w.Name, "panic", p, "stack", string(debug.Stack()))
 			done.Err = fmt.Errorf("panic: %v", p)
 		}
@@ -325,8 +326,8 @@ func (r *run) work(ctx context.Context, w *Work, why Occasion) (done WorkReport)
 	}
 }
 
-// stagger lets each region of a scheduled run begin after the one before. It waits for
-// none that would begin when the run must have ended.
+// stagger delays each region of a scheduled run. It returns an error if the region would
+// start after the deadline of the run.
 func (r *run) stagger(ctx context.Context, w *Work, why Occasion) error {
 	if r.job.Stagger == 0 || why.Scheduled.IsZero() || why.Deferred {
 		return nil
@@ -343,8 +344,8 @@ func (r *run) stagger(ctx context.Context, w *Work, why Occasion) error {
 	return nil
 }
 
-// save commits a page with its cursor. It outlives the context of the run: what
-// was paid for is kept.
+// save commits a page with its cursor. It ignores the end of the run's context, because the
+// page is paid for.
 func (r *run) save(p *catalog.Page) (catalog.Saved, error) {
 	saved, err := r.record.Save(context.WithoutCancel(r.abort), p)
 	if err != nil {
@@ -353,6 +354,6 @@ func (r *run) save(p *catalog.Page) (catalog.Saved, error) {
 	return saved, nil
 }
 
-// jittered is d and up to a tenth more, so that those who wait do not all come at
+// jittered returns d and up to a tenth more, so that waiting calls are not all made at
 // once.
 func (r *Runner) jittered(d time.Duration) time.Duration { return d + r.jitter(d/10) }

@@ -9,19 +9,18 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Schedule says when a job is due. Schedules are compared with a clock that may
-// stand anywhere: nothing in them remembers a run.
+// Schedule says when a job is due. It keeps no state, so it works with any clock.
 type Schedule struct {
 	expression string
 	zone       *time.Location
-	every      time.Duration // of "@every 30m"; zero for the others
+	every      time.Duration // of "@every 30m"; otherwise zero
 	fields     cron.Schedule
-	fixedHours bool // it names hours: due once at each, also on days of 23 and 25 hours
+	fixedHours bool // it names hours, and is due once at each, also on days of 23 and 25 hours
 }
 
-// ParseSchedule reads a cron expression of five fields, or one of @hourly,
-// @daily, @weekly, @monthly and @every 30m. Its hours are those of the zone; an
-// empty zone is UTC. A schedule that would never be due is refused.
+// ParseSchedule parses a cron expression of five fields, or one of @hourly, @daily, @weekly,
+// @monthly and @every 30m. Its hours are in the zone. An empty zone means UTC.
+// ParseSchedule returns an error if the schedule would never be due.
 func ParseSchedule(expression, zone string) (Schedule, error) {
 	s := Schedule{expression: strings.Join(strings.Fields(expression), " ")}
 	var err error
@@ -41,7 +40,7 @@ func ParseSchedule(expression, zone string) (Schedule, error) {
 	case cron.ConstantDelaySchedule:
 		s.every = f.Delay
 		if s.every < time.Minute {
-			return Schedule{}, fmt.Errorf("schedule %q: a job is due every minute at most; write at least a minute", s.expression)
+			return Schedule{}, fmt.Errorf("schedule %q: a job can be due once a minute at most; write @every 1m or more", s.expression)
 		}
 	case *cron.SpecSchedule:
 		f.Location = time.UTC
@@ -53,14 +52,14 @@ func ParseSchedule(expression, zone string) (Schedule, error) {
 	return s, nil
 }
 
-// allHours are the bits that cron sets for an hour field of *.
+// allHours are the bits that package cron sets for an hour field of *.
 const allHours = 1<<24 - 1
 
-// parseFields turns what the parser panics about into an error, too.
+// parseFields parses an expression. It turns a panic of the parser into an error.
 func parseFields(expression string) (s cron.Schedule, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = errors.New("this is no cron expression")
+			err = errors.New("this is not a cron expression")
 		}
 	}()
 	s, err = cron.ParseStandard(expression)
@@ -94,32 +93,32 @@ func (s Schedule) String() string {
 
 // Next returns the first instant after t at which the schedule is due.
 //
-// Where a zone's clock jumps ahead over a named hour, it is due when the jump is
-// over; where it falls back, a named hour counts the first time only. Hours that
-// are not named, as in "*/30 * * * *", are all there.
+// If the clock of the zone jumps forward over a named hour, the schedule is due right after
+// the jump. If the clock falls back, a named hour counts only the first time. A schedule
+// that names no hours, as "*/30 * * * *", is due in every hour.
 func (s Schedule) Next(t time.Time) time.Time {
 	switch {
 	case s.fields == nil:
 		return time.Time{}
-	case s.every > 0: // from midnight of 1970, so that a restart changes nothing
+	case s.every > 0: // counted from midnight of 1970, so that a restart changes nothing
 		return t.UTC().Truncate(s.every).Add(s.every)
 	case !s.fixedHours:
-		return s.stepping(t)
+		return s.nextMinute(t)
 	}
-	for wall := onTheWall(t.In(s.zone)).Add(-time.Hour); ; { // -1h: t may be in the hour that comes twice
+	for wall := wallClock(t.In(s.zone)).Add(-time.Hour); ; { // -1h: t may be in an hour that occurs twice
 		wall = s.fields.Next(wall)
-		if due := s.offTheWall(wall); due.After(t) {
+		if due := s.fromWallClock(wall); due.After(t) {
 			return due
 		}
 	}
 }
 
-// lookBack is how far Last looks, each further than the one before: schedules that
-// are due every minute are found in the first, those of a 29 February in the last.
+// lookBack is how far Last looks back, in steps. A schedule that is due every minute is
+// found in the first step, one for 29 February in the last.
 var lookBack = []time.Duration{2 * time.Hour, 48 * time.Hour, 32 * 24 * time.Hour, 366 * 24 * time.Hour, 9 * 366 * 24 * time.Hour}
 
-// Last returns the last instant at or before t at which the schedule was due, or
-// zero if there was none in years.
+// Last returns the last instant at or before t at which the schedule was due. It returns
+// zero if there was none in nine years.
 func (s Schedule) Last(t time.Time) (last time.Time) {
 	for _, back := range lookBack {
 		for due := s.Next(t.Add(-back)); !due.IsZero() && !due.After(t); due = s.Next(due) {
@@ -132,11 +131,11 @@ func (s Schedule) Last(t time.Time) (last time.Time) {
 	return last
 }
 
-// longestDay is how long a day is on which the clock falls back.
+// longestDay is the length of a day on which the clock falls back.
 const longestDay = 25 * time.Hour
 
-// rests reports whether there is a day of the year on which the schedule is not due.
-func (s Schedule) rests() bool {
+// skipsDays reports whether the schedule skips a day of the year.
+func (s Schedule) skipsDays() bool {
 	at := s.Next(time.Unix(0, 0))
 	for end := at.AddDate(1, 0, 0); at.Before(end); {
 		next := s.Next(at)
@@ -150,15 +149,15 @@ func (s Schedule) rests() bool {
 	return false
 }
 
-// stepping finds the next due minute in a zone whose hours are all allowed.
-func (s Schedule) stepping(t time.Time) time.Time {
-	wall := onTheWall(t.In(s.zone))
+// nextMinute finds the next due minute of a schedule that names no hours.
+func (s Schedule) nextMinute(t time.Time) time.Time {
+	wall := wallClock(t.In(s.zone))
 	ahead := s.fields.Next(wall).Sub(wall)
 	due := t.Truncate(time.Second).Add(ahead).UTC()
-	if onTheWall(due.In(s.zone)).Sub(wall) == ahead {
+	if wallClock(due.In(s.zone)).Sub(wall) == ahead {
 		return due
 	}
-	// the zone's clock jumps in between: go minute by minute
+	// the clock of the zone jumps in between, so go minute by minute
 	for due = t.UTC().Truncate(time.Minute).Add(time.Minute); !s.due(due); {
 		due = due.Add(time.Minute)
 	}
@@ -167,27 +166,27 @@ func (s Schedule) stepping(t time.Time) time.Time {
 
 // due reports whether the schedule is due at a full minute.
 func (s Schedule) due(t time.Time) bool {
-	wall := onTheWall(t.In(s.zone))
+	wall := wallClock(t.In(s.zone))
 	return s.fields.Next(wall.Add(-time.Second)).Equal(wall)
 }
 
-// onTheWall returns what a clock on the wall shows, as if it hung in Greenwich,
-// where no hour is missing and none comes twice.
-func onTheWall(t time.Time) time.Time {
+// wallClock returns the local time of t as if it were UTC, where no hour is missing and
+// none occurs twice.
+func wallClock(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.UTC)
 }
 
-// offTheWall returns the first instant at which the wall's clock in the zone
-// shows this, or something later.
-func (s Schedule) offTheWall(wall time.Time) time.Time {
+// fromWallClock returns the first instant at which a clock in the zone shows this local
+// time, or a later one.
+func (s Schedule) fromWallClock(wall time.Time) time.Time {
 	for _, before := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
 		_, offset := wall.Add(-before).In(s.zone).Zone()
 		t := wall.Add(-time.Duration(offset) * time.Second)
-		if onTheWall(t.In(s.zone)).Equal(wall) {
+		if wallClock(t.In(s.zone)).Equal(wall) {
 			return t
 		}
 	}
-	// in the gap: the instant at which it ends
+	// the local time is skipped: return the instant after the gap
 	_, offset := wall.Add(-24 * time.Hour).In(s.zone).Zone()
 	start, _ := wall.Add(-time.Duration(offset) * time.Second).In(s.zone).ZoneBounds()
 	return start.UTC()

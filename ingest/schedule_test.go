@@ -95,8 +95,8 @@ func TestScheduleRefused(t *testing.T) {
 		{"minute 60", "60 * * * *", "", "above maximum"},
 		{"no such zone", "0 0 * * *", "Mars/Olympus", "there is no zone"},
 		{"the machine's zone", "0 0 * * *", "Local", "depends on the machine"},
-		{"every nothing", "@every 0s", "", "at least a minute"},
-		{"every second", "@every 1s", "", "at least a minute"},
+		{"every nothing", "@every 0s", "", "once a minute at most"},
+		{"every second", "@every 1s", "", "once a minute at most"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := ParseSchedule(tt.expression, tt.zone)

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Tracer follows runs and their units of work. It is called from several goroutines.
-// The context that it is given ends with [Options].Abort, and the one that it returns
-// must be made of that: the calls of the work are made under it, so that who follows
-// them, in the transport, knows for what they are made.
+// Tracer follows runs and their units of work. Several goroutines call it. Its methods
+// receive a context that ends with [Options].Abort, and return one derived from it. The
+// calls of the work use the returned context, so that a tracer in the transport can relate
+// them to their work.
 type Tracer interface {
-	// Run is told of a run that begins; zero is a run for no time of the schedule. The
-	// function that it returns is told what came of it.
+	// Run is called when a run starts. Scheduled is zero if the run is not for a time of
+	// the schedule. The returned function is called with the report of the run.
 	Run(ctx context.Context, j *Job, scheduled time.Time) (context.Context, func(*Report))
-	// Work is told of a unit of work that begins, with the context of its run.
+	// Work is called when a unit of work starts, with the context of its run.
 	Work(ctx context.Context, work, region string) (context.Context, func(*WorkReport))
 }
 
-// untraced follows nothing.
+// untraced is a tracer that does nothing.
 type untraced struct{}
 
 func (untraced) Run(ctx context.Context, _ *Job, _ time.Time) (context.Context, func(*Report)) {

@@ -26,7 +26,7 @@ func (c *eventful) Sleep(ctx context.Context, d time.Duration) error {
 }
 
 // TestUnblockingFreesWhatTheBlockDeferred: a daemon that sleeps goes on within its next
-// nap, whoever has lifted the block. What it has not deferred waits for its time.
+// nap, whoever has lifted the block. Other deferred work waits for its time.
 func TestUnblockingFreesWhatTheBlockDeferred(t *testing.T) {
 	const block = 5 * time.Hour
 	shut := func(r *rig) error {

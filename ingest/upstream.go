@@ -7,17 +7,16 @@ import (
 	"github.com/headroom-quota/headroom/ingest/youtube"
 )
 
-// Upstream fetches pages, each by one call or a few, through a client that is
-// metered.
+// Upstream fetches pages. Each page takes one call or a few, through a metered client.
 type Upstream interface {
 	// Trending fetches a page of the chart of a region and category.
 	Trending(ctx context.Context, region, category string, at catalog.Cursor) (*catalog.Page, error)
-	// Search fetches a page of what matches, the newest first.
+	// Search fetches a page of matching videos, newest first.
 	Search(ctx context.Context, q youtube.Query, at catalog.Cursor) (*catalog.Page, error)
-	// Uploads fetches a page of what a channel uploaded, the newest first.
+	// Uploads fetches a page of the uploads of a channel, newest first.
 	Uploads(ctx context.Context, channel string, at catalog.Cursor) (*catalog.Page, error)
-	// Statistics, Videos and Channels fetch what is known already once more, 50
-	// ids at most.
+	// Statistics, Videos and Channels fetch known videos or channels again, 50 ids at
+	// most.
 	Statistics(ctx context.Context, ids []string) (*catalog.Page, error)
 	Videos(ctx context.Context, ids []string) (*catalog.Page, error)
 	Channels(ctx context.Context, ids []string) (*catalog.Page, error)

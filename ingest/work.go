@@ -8,71 +8,27 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/ingest/youtube"
 )
 
-// Work is one unit of work of a job: a region's chart, a query in a region, a
-// channel. It has a cursor of its own, and one that fails stops no other.
+// Work is one unit of work of a job: the chart of a region, a query in a region, a channel.
+// It has its own cursor. If it fails, the others continue.
 type Work struct {
-	Name   string          // as the catalog knows it
-	Region string          // empty if it is for none
-	place  int             // of its region in the run, from 0, for the stagger
-	calls  context.Context // of all its calls; it ends with the abort, not with the run
+	Name   string          // in the catalog
+	Region string          // empty if it has none
+	place  int             // of its region in the run, from 0, for stagger
+	calls  context.Context // of all its calls; it ends with Abort, not with the run
 	cursor catalog.Cursor
 	fetch  func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error)
-	// resumable work keeps its pass when it has fetched its pages of a run, and
-	// goes on in the next; a chart is complete then.
+	// resumable work continues its pass in the next run when it has fetched its pages of
+	// this one. Other work is complete then.
 	resumable bool
 }
 
 // works lists the units of work of a job, in the order of its configuration.
-func (r *Runner) works(j *Job) []*Work {
-	var all []*Work
-	add := func(w Work) { all = append(all, &w) }
-	switch j.Kind {
-	case Trending:
-		for _, region := range j.Regions {
-			for _, category := range j.Categories {
-				name := region
-				if len(j.Categories) > 1 || category != allCategories {
-					name += "/" + category
-				}
-				asked := category
-				if asked == allCategories {
-					asked = ""
-				}
-				add(Work{Name: name, Region: region, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
-					return r.upstream.Trending(ctx, region, asked, at)
-				}})
-			}
-		}
-	case Search:
-		for _, region := range j.Regions {
-			for _, text := range j.Queries {
-				q := youtube.Query{Text: text, Region: region, Since: j.Since, Until: j.Until}
-				add(Work{Name: region + "/" + text, Region: region, resumable: true, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
-					return r.upstream.Search(ctx, q, at)
-				}})
-			}
-		}
-	case Uploads:
-		for _, channel := range j.Channels {
-			add(Work{Name: channel, resumable: true, fetch: func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error) {
-				return r.upstream.Uploads(ctx, channel, at)
-			}})
-		}
-	case Stats:
-		began := r.clock.Now()
-		add(Work{Name: "statistics", fetch: r.refresh(catalog.KindStatistics, func() time.Time { return began }, Upstream.Statistics)})
-	case Retention:
-		add(Work{Name: "videos", fetch: r.refresh(catalog.KindVideos, r.aging, Upstream.Videos)})
-		add(Work{Name: "channels", fetch: r.refresh(catalog.KindChannels, r.aging, Upstream.Channels)})
-	}
-	return all
-}
+func (r *Runner) works(j *Job) []*Work { return j.Kind.row().works(r, j) }
 
-// stalest orders work so that what had its turn the longest ago comes first, and
-// what never had one before all. Of equals the one that is under way goes on.
+// stalest reads the cursors and sorts work by its last turn, oldest first. Work without a
+// turn comes first. Among equals, work with an unfinished pass comes first.
 func (r *Runner) stalest(ctx context.Context, j *Job, all []*Work) error {
 	cursors, err := r.catalog.Cursors(ctx, j.Name)
 	if err != nil {
@@ -85,7 +41,7 @@ func (r *Runner) stalest(ctx context.Context, j *Job, all []*Work) error {
 	for _, w := range all {
 		w.cursor = at[w.Name]
 		w.cursor.Job, w.cursor.Work = j.Name, w.Name
-		w.cursor.SavedAt, w.cursor.CompletedAt = r.past(w.cursor.SavedAt), r.past(w.cursor.CompletedAt)
+		w.cursor.SavedAt, w.cursor.CompletedAt = r.notFuture(w.cursor.SavedAt), r.notFuture(w.cursor.CompletedAt)
 	}
 	slices.SortStableFunc(all, func(a, b *Work) int {
 		if c := a.turn().Compare(b.turn()); c != 0 {
@@ -102,17 +58,18 @@ func (r *Runner) stalest(ctx context.Context, j *Job, all []*Work) error {
 	return nil
 }
 
-// past returns a time of the past as it is, and never for one that is to come: the
-// clock was ahead then, and by more than those of two machines differ.
-func (r *Runner) past(t time.Time) time.Time {
+// notFuture returns t, or zero if t is more than an hour in the future. The clock that wrote
+// such a time was wrong.
+func (r *Runner) notFuture(t time.Time) time.Time {
 	if t.After(r.clock.Now().Add(time.Hour)) {
 		return time.Time{}
 	}
 	return t
 }
 
-// turn is when work last had its turn. Half a chart is none; but of work that takes
-// many runs every page counts, or it would come first until it is complete.
+// turn returns when work last had its turn. For work that continues over several runs,
+// every page is a turn, or it would come first until it is complete. For other work, only a
+// complete pass is.
 func (w *Work) turn() time.Time {
 	if w.resumable {
 		return w.cursor.SavedAt
@@ -120,8 +77,8 @@ func (w *Work) turn() time.Time {
 	return w.cursor.CompletedAt
 }
 
-// queue gives each region its place, in the order of the work; what belongs to none has
-// one of its own.
+// queue numbers the regions in the order of the work. Work without a region has a place of
+// its own.
 func queue(all []*Work) {
 	places := map[string]int{}
 	for _, w := range all {
@@ -133,8 +90,8 @@ func queue(all []*Work) {
 	}
 }
 
-// only keeps the work of some regions.
-func only(all []*Work, regions []string) ([]*Work, error) {
+// inRegions returns the work of some regions. Without regions it returns all work.
+func inRegions(all []*Work, regions []string) ([]*Work, error) {
 	if len(regions) == 0 {
 		return all, nil
 	}
@@ -147,19 +104,19 @@ func only(all []*Work, regions []string) ([]*Work, error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("region %s is not one of the job's", region)
+			return nil, fmt.Errorf("the job has no region %s", region)
 		}
 	}
 	return kept, nil
 }
 
-// Freshness says how stale a region of a job is, or work that belongs to none.
+// Freshness says how stale a region of a job is, or work without a region.
 type Freshness struct {
 	Region      string
-	CompletedAt time.Time // of its stalest work, the last time; zero is never
+	CompletedAt time.Time // when its stalest work was last complete; zero: never
 }
 
-// Freshness returns how stale each region of a job is, the stalest first.
+// Freshness returns how stale each region of a job is, stalest first.
 func (r *Runner) Freshness(ctx context.Context, j *Job) ([]Freshness, error) {
 	works := r.works(j)
 	if err := r.stalest(ctx, j, works); err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestServeWithoutYouTube: a server tells of any price book, whatever jobs there are.
+// TestServeWithoutYouTube: the server works with any price book and any jobs.
 func TestServeWithoutYouTube(t *testing.T) {
 	for name, jobs := range map[string]string{
 		"built-in jobs":   "",

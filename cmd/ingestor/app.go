@@ -17,27 +17,27 @@ import (
 	"github.com/headroom-quota/headroom/quota/open"
 )
 
-// app is what the commands share.
+// app is the state that the commands share.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	abort          context.Context // ends calls that are under way, too
+	abort          context.Context // its end also ends open calls
 
 	configPath string
 	output     string
 	quiet      bool
 
-	clock    quota.Clock    // nil is the machine's
-	observer quota.Observer // of the ledger; nil is nobody
-	traces   *traces.Traces // nil: none are sent
+	clock    quota.Clock    // nil: the machine's clock
+	observer quota.Observer // of the ledger; may be nil
+	traces   *traces.Traces // nil: no traces are sent
 
 	loaded *settings
 	opened *open.Opened // the ledger; nil until it is needed
 	log    *slog.Logger
-	lines  lines // where the log is written
+	lines  lines // the destination of the log
 }
 
-// root is the command with all that is under it.
+// root returns the command with all its subcommands.
 func (a *app) root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ingestor",
@@ -53,7 +53,7 @@ send traces to an OpenTelemetry collector.`,
   ingestor init          write ingestor.yaml, and show lines for cron and systemd
   ingestor run --once    run all jobs once
   ingestor quota         show what is left`,
-		Version:                    build().Version, // as most programs have the flag
+		Version:                    build().Version,
 		SuggestionsMinimumDistance: 2,
 		SilenceUsage:               true,
 		SilenceErrors:              true,
@@ -62,29 +62,23 @@ send traces to an OpenTelemetry collector.`,
 			return cmd.Help()
 		},
 	}
+	cmd.SetHelpTemplate("{{.Short}}\n\n{{with .Long}}{{.}}\n\n{{end}}{{.UsageString}}")
 	cmd.SetOut(a.stdout)
 	cmd.SetErr(a.stderr)
 	cmd.SetIn(a.stdin)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage("%w; see %s --help", err, cmd.CommandPath())
+		return usage("%w\nFor help: %s --help", err, cmd.CommandPath())
 	})
 	f := cmd.PersistentFlags()
 	f.StringVar(&a.configPath, "config", os.Getenv("INGESTOR_CONFIG"), "configuration `file` (default ./ingestor.yaml, or the one of your user)")
-	f.String("ledger", "", "`address` of the ledger: sqlite:PATH, redis://HOST:PORT or memory:; with ?fresh it is taken as it is (default in your state folder)")
-	f.String("catalog", "", "SQLite `file` with the fetched data (default in your state folder)")
-	f.String("costs", "", "price book `file` (default the built-in one)")
-	f.Duration("max-wait", 0, "longest `duration` to wait for units (default 2m)")
-	f.String("log-format", "", "log `format`: text, json or auto (default auto)")
-	f.String("log-level", "", "log `level`: debug, info, warn or error (default info)")
-	_ = cmd.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json", "auto"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
+	addFlags(cmd, f, false)
 	cmd.AddCommand(a.backfillCommand(), a.runCommand(), a.serveCommand(), a.quotaCommand(), a.trendingCommand(), a.searchCommand(), a.regionsCommand(),
 		a.ledgerCommand(), a.runsCommand(), a.stateCommand(), a.versionCommand(), a.demoCommand(), a.proveCommand(), a.sandboxCommand(),
 		a.initCommand(), a.configCommand(), a.costsCommand(), a.doctorCommand(), a.checkCommand(), a.planCommand())
 	return cmd
 }
 
-// settings reads the configuration, once.
+// settings reads the configuration once, and returns it.
 func (a *app) settings(flags *pflag.FlagSet) (*settings, error) {
 	if a.loaded != nil {
 		return a.loaded, nil
@@ -93,20 +87,17 @@ func (a *app) settings(flags *pflag.FlagSet) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.log, err = a.logger(s); err != nil {
-		return nil, config(err)
-	}
-	a.loaded = s
+	a.loaded, a.log = s, a.logger(s)
 	return s, nil
 }
 
-// trace sends traces from here on, if the environment says where to.
+// trace starts sending traces, if the environment names a collector.
 func (a *app) trace(ctx context.Context, done *closers) {
 	a.traces = traces.Start(ctx, &traces.Options{Log: a.log, Version: build().Version})
 	done.add(func() error { a.traces.Stop(a.abort); return nil })
 }
 
-// known refuses an unknown command.
+// known returns an error for an unknown command.
 func known(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -114,18 +105,28 @@ func known(cmd *cobra.Command, args []string) error {
 	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
 		return usage("there is no command %q; did you mean %s?", args[0], strings.Join(like, " or "))
 	}
-	return usage("there is no command %q; see %s --help", args[0], cmd.CommandPath())
+	return usage("there is no command %q\nTo list the commands: %s --help", args[0], cmd.CommandPath())
 }
 
-// noArgs is cobra.NoArgs with our exit code.
+// noArgs returns an error if there are arguments. It is cobra.NoArgs with our exit code.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage("%s takes no arguments, and got %q", cmd.CommandPath(), args[0])
+		return usage("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])
 	}
 	return nil
 }
 
-// closers closes what was opened, the last first.
+// takes returns an error if there are fewer or more arguments than it names.
+func takes(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return usage("%s takes %s\nFor help: %[1]s --help", cmd.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
+// closers closes what was opened, in reverse order.
 type closers []func() error
 
 func (c *closers) add(f func() error) { *c = append(*c, f) }

@@ -13,7 +13,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 )
 
-// backfillFlags are those of ingestor backfill.
+// backfillFlags are the flags of ingestor backfill.
 type backfillFlags struct {
 	since, until string
 	query        string
@@ -25,11 +25,11 @@ func (a *app) backfillCommand() *cobra.Command {
 	var f backfillFlags
 	cmd := &cobra.Command{
 		Use:   "backfill [JOB]",
-		Short: "Fetch what was published between two dates",
+		Short: "Fetch videos published between two dates",
 		Long: `Fetch everything that the queries of a search job, or one query, find between two
-dates. A backfill uses the class backfill if the price book has one, which leaves a part
-of the quota to the jobs. When the quota is used up it exits 75. The same command
-resumes where it stopped. Work that is complete is not fetched again.`,
+dates. A backfill uses the class backfill if the price book has one. That class leaves
+part of the quota to the jobs. When the quota is used up, the command exits 75. The same
+command resumes where it stopped. It skips work that is complete.`,
 		Example: `  ingestor backfill news --since 2026-01-01 --until 2026-02-01
   ingestor backfill --query "total eclipse" --region US --since 2026-08-01 --until 2026-08-15`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -41,60 +41,26 @@ resumes where it stopped. Work that is complete is not fetched again.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.backfill(cmd, args, &f)
 		},
-		ValidArgsFunction: a.completeSearches,
+		ValidArgsFunction: a.completeFirst(searchNames),
 	}
 	a.outputFlag(cmd)
 	cmd.Flags().StringVar(&f.since, "since", "", "first `day` of publication, as 2026-01-31")
 	cmd.Flags().StringVar(&f.until, "until", "", "`day` after the last day of publication")
 	cmd.Flags().StringVar(&f.query, "query", "", "`text` to search for, instead of the queries of a job")
-	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "only this `region`; repeat it for more (default the regions of the job, or of the configuration)")
+	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "only this `region`; repeat the flag for more (default the regions of the job, or of the configuration)")
 	cmd.Flags().StringVar(&f.class, "class", "", "`class` of the price book (default backfill, if there is one)")
-	_ = cmd.RegisterFlagCompletionFunc("region", func(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
-		return a.completeRegions(cmd, nil, text)
-	})
-	_ = cmd.RegisterFlagCompletionFunc("class", a.completeClasses)
+	_ = cmd.RegisterFlagCompletionFunc("region", a.complete(regionNames))
+	_ = cmd.RegisterFlagCompletionFunc("class", a.complete(classNames))
 	return cmd
 }
 
-// completeSearches completes to a search job.
-func (a *app) completeSearches(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	s, err := a.settings(cmd.Flags())
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return searchJobs(s), cobra.ShellCompDirectiveNoFileComp
-}
-
-// searchJobs are the names of the search jobs. A backfill takes only those.
-func searchJobs(s *settings) (names []string) {
-	for _, j := range s.List() {
-		if j.Kind == ingest.Search {
-			names = append(names, j.Name)
-		}
-	}
-	return names
-}
-
-// searches lists the search jobs for a person.
+// searches lists the search jobs for an error.
 func searches(s *settings) string {
-	names := searchJobs(s)
+	names := searchNames(s)
 	if len(names) == 0 {
-		return "the configuration has no search job; name a --query instead"
+		return "the configuration has no search job\nName a query instead: ingestor backfill --query TEXT"
 	}
 	return "the search jobs are " + strings.Join(names, ", ")
-}
-
-// completeClasses completes to a class of the price book.
-func (a *app) completeClasses(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	s, err := a.settings(cmd.Flags())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var classes []string
-	if u := s.book.Upstreams[metered]; u != nil {
-		classes = slices.Sorted(maps.Keys(u.Classes))
-	}
-	return classes, cobra.ShellCompDirectiveNoFileComp
 }
 
 func (a *app) backfill(cmd *cobra.Command, args []string, f *backfillFlags) (err error) {
@@ -132,12 +98,12 @@ func (a *app) backfill(cmd *cobra.Command, args []string, f *backfillFlags) (err
 		return err
 	}
 	if len(rep.Work) == 0 && rep.Err == nil {
-		fmt.Fprintf(a.stderr, "ingestor: all of this was fetched before; to fetch it again: ingestor state reset %s\n", j.Name)
+		fmt.Fprintf(a.stderr, "ingestor: all of this was fetched before\nTo fetch it again: ingestor state reset %s\n", j.Name)
 	}
-	return a.leave(w, "", []*ran{summary(j, rep, nil, a.now())})
+	return a.leave(w, "", []*runView{summary(j, rep, nil, a.now())})
 }
 
-// job is what is to be fetched, as a job of its own: its cursors are no other's.
+// job returns the job to run. It has a name of its own, so it shares no cursors.
 func (f *backfillFlags) job(s *settings, args []string) (*ingest.Job, error) {
 	j := ingest.Job{Name: "query", Kind: ingest.Search, Regions: s.Regions, Queries: []string{f.query}}
 	if err := s.priced([]*ingest.Job{&j}); err != nil {
@@ -148,13 +114,13 @@ func (f *backfillFlags) job(s *settings, args []string) (*ingest.Job, error) {
 		if !there {
 			return nil, usage("there is no job %q; %s", args[0], searches(s))
 		}
-		if known.Kind != ingest.Search {
+		if !known.Kind.Dated() {
 			return nil, usage("job %s is of kind %s, and a backfill needs a search job; %s", args[0], known.Kind, searches(s))
 		}
 		j = known
 	}
 	if len(f.regions) > 0 {
-		j.Regions = capitals(f.regions)
+		j.Regions = upperCase(f.regions)
 	}
 	if err := ingest.CheckRegions(j.Regions); err != nil {
 		return nil, usage("--region: %w", err)
@@ -185,12 +151,12 @@ func day(flag, text string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		return t, usage("--%s %q is no day; write it as 2026-01-31", flag, text)
+		return t, usage("--%s %q is not a day; write it as 2026-01-31", flag, text)
 	}
 	return t, nil
 }
 
-// completed names the work of a backfill that was fetched to its end.
+// completed names the work of a backfill that is complete.
 func completed(cmd *cobra.Command, w *works, j *ingest.Job) ([]string, error) {
 	cursors, err := w.catalog.Cursors(cmd.Context(), j.Name)
 	if err != nil {

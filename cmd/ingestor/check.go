@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom"
@@ -46,18 +47,18 @@ upstream down, 75 no units left for --call. Warnings do not change it.`,
 		},
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().BoolVar(&call, "call", false, "also make a call, of 1 unit")
+	cmd.Flags().BoolVar(&call, "call", false, "also make one call, which costs 1 unit")
 	return cmd
 }
 
-// finding is what check says of one thing.
+// finding is one result of ingestor check.
 type finding struct {
 	What  string `json:"what"`
 	State string `json:"state"` // ok, warning or fault
 	About string `json:"about"`
 }
 
-// findings are what check has found so far.
+// findings are the results so far, with the exit codes of the faults.
 type findings struct {
 	all   []finding
 	codes map[int]bool
@@ -71,7 +72,7 @@ func (f *findings) warn(what, format string, args ...any) {
 	f.all = append(f.all, finding{what, "warning", fmt.Sprintf(format, args...)})
 }
 
-// fault notes what does not work; nil is nothing.
+// fault adds a fault. It ignores nil.
 func (f *findings) fault(what string, err error) {
 	if err != nil {
 		f.all = append(f.all, finding{what, "fault", err.Error()})
@@ -111,22 +112,18 @@ func (a *app) check(cmd *cobra.Command, call bool) (err error) {
 
 func (s *sheet) findings(all []finding) {
 	for _, f := range all {
-		ink := map[string]func(string) string{
-			"ok":      func(t string) string { return s.in(good, t) },
-			"warning": func(t string) string { return s.in(warm, t) },
-			"fault":   func(t string) string { return s.in(bad, t) },
-		}[f.State]
+		ink := map[string]lipgloss.Style{"ok": good, "warning": warm, "fault": bad}[f.State]
 		text := f.What + ": " + f.About
-		if first, rest, ok := strings.Cut(text, "\n"); ok { // what is quoted stays as it is
-			text = s.wrap(first, 9) + "\n" + rest
+		if first, rest, ok := strings.Cut(text, "\n"); ok { // a remedy, or lines of a file
+			text = s.wrap(first, 9) + "\n         " + strings.ReplaceAll(rest, "\n", "\n         ")
 		} else {
 			text = s.wrap(text, 9)
 		}
-		s.text.WriteString(ink(fmt.Sprintf("%-7s", f.State)) + "  " + text + "\n")
+		s.text.WriteString(s.in(ink, fmt.Sprintf("%-7s", f.State)) + "  " + text + "\n")
 	}
 }
 
-// checkToken looks at the token of those who reserve over HTTP.
+// checkToken checks the token for clients that reserve over HTTP.
 func checkToken(f *findings, s *settings) {
 	token, warning, err := s.token()
 	switch {
@@ -140,7 +137,7 @@ func checkToken(f *findings, s *settings) {
 }
 
 func (a *app) checkSettings(f *findings, s *settings) {
-	from := cmp.Or(s.file, "none, so the defaults hold (ingestor init writes one)")
+	from := cmp.Or(s.file, "none, so the defaults hold; to write one: ingestor init")
 	f.ok("configuration", "%s, jobs: %d", from, len(s.List()))
 	if jobs := s.List(); len(jobs) > 0 {
 		f.fault("jobs", s.priced(jobs))
@@ -153,7 +150,7 @@ func (a *app) checkSettings(f *findings, s *settings) {
 	}
 }
 
-// checkBook warns of what a price book may say and should not.
+// checkBook warns of valid entries of the price book that are likely mistakes.
 func checkBook(f *findings, s *settings) {
 	f.ok("price book", "%s, revision %d", cmp.Or(s.Costs, "built in"), s.book.Revision)
 	for _, name := range slices.Sorted(maps.Keys(s.book.Upstreams)) {
@@ -162,7 +159,7 @@ func checkBook(f *findings, s *settings) {
 			exact := false
 			for _, w := range u.Pools[pool].Windows {
 				if w.Algorithm == window.Estimate {
-					f.warn("price book", "%s/%s is guarded by a counter (%s), an estimate that may pass the limit; for the ring, write {per: %s}", name, pool, w, w.Per)
+					f.warn("price book", "%s/%s is guarded by a counter (%s), an estimate that may pass the limit\nFor the ring, which never does, write {per: %s}", name, pool, w, w.Per)
 				} else {
 					exact = true
 				}
@@ -176,19 +173,19 @@ func checkBook(f *findings, s *settings) {
 	f.lostRefusals(s)
 }
 
-// slowWindows warns of rings whose precision is so coarse that a busy caller does not
-// get the quota.
+// slowWindows warns of rings whose precision is so coarse that a busy caller cannot use
+// the whole quota.
 func (f *findings) slowWindows(b *quota.Book) {
 	warn := func(owner string, windows []book.Window) {
 		for _, w := range windows {
 			if w.Yield() >= window.MinYield {
 				continue
 			}
-			remedy := "write algorithm: log, which is exact"
+			remedy := "Write algorithm: log, which is exact"
 			if best := w.Default(); best.Yield() >= window.MinYield {
-				remedy = fmt.Sprintf("write precision: %s, or leave it out", length(best.Precision))
+				remedy = fmt.Sprintf("Write precision: %s, or leave it out", length(best.Precision))
 			}
-			f.warn("price book", "%s: the window of %s with precision %s sustains %d%% of its quota; %s", owner, w, w.Precision, int(100*w.Yield()), remedy)
+			f.warn("price book", "%s: the window of %s with precision %s sustains %d%% of its quota\n%s", owner, w, w.Precision, int(100*w.Yield()), remedy)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Upstreams)) {
@@ -209,8 +206,8 @@ func (f *findings) slowWindows(b *quota.Book) {
 
 func sameSpec(a, b book.Window) bool { return a.Spec == b.Spec }
 
-// lostRefusals warns of a book whose list of refusals took the place of the built-in
-// one and left rules out: then a quota that is gone shuts no pool.
+// lostRefusals warns of a book whose list of refusals replaced the built-in one and lacks
+// some of its rules. Without them, a used-up quota does not block its pool.
 func (f *findings) lostRefusals(s *settings) {
 	builtin, err := headroom.Load("")
 	if err != nil {
@@ -229,7 +226,7 @@ func (f *findings) lostRefusals(s *settings) {
 			}
 		}
 		if lost > 0 {
-			f.warn("price book", "its refusals of %s lack %d of the %d built-in rules: a list replaces the list that it extends; to see the rules in force: ingestor costs show", name, lost, len(rules))
+			f.warn("price book", "its refusals of %s lack %d of the %d built-in rules: a list replaces the list that it extends\nTo see the rules in force: ingestor costs show", name, lost, len(rules))
 		}
 	}
 }
@@ -269,17 +266,17 @@ func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *c
 	case strings.HasPrefix(s.Ledger, "memory:"):
 		f.warn("ledger", "memory: loses all spend when the process ends")
 	case known == 0:
-		f.warn("ledger", "it is new and assumes that nothing was spent today; if that is wrong: ingestor quota adjust POOL UNITS --reason TEXT")
+		f.warn("ledger", "it is new and assumes that nothing was spent today\nIf that is wrong: ingestor quota adjust POOL UNITS --reason TEXT")
 	case s.fresh:
 		f.warn("ledger", "its address says ?fresh: a ledger that was deleted or restored from a backup goes unnoticed")
 	case !a.opened.Remembered:
-		f.warn("ledger", "this machine remembers nothing of it and trusts what it finds; if that is so each time, keep %s between runs, else a loss goes unnoticed", a.opened.Journal.Path())
+		f.warn("ledger", "this machine has no record of it and trusts it as it is\nIf you see this at every run, keep %s between runs, or a loss goes unnoticed", a.opened.Journal.Path())
 	}
 	a.checkJournal(ctx, f, l)
 	return l
 }
 
-// checkJournal says what waits in the journal for other ledgers than this one.
+// checkJournal reports the calls that wait in the journal for other ledgers.
 func (a *app) checkJournal(ctx context.Context, f *findings, l *quota.Ledger) {
 	if a.opened.Journal == nil {
 		return
@@ -296,8 +293,8 @@ func (a *app) checkJournal(ctx context.Context, f *findings, l *quota.Ledger) {
 		}
 	}
 	for _, c := range units {
-		f.warn("journal", "%d units of %s were admitted for a ledger that was at this address before, and are never charged to this one; "+
-			"count them here with ingestor quota adjust, or drop them: ingestor ledger fresh --reason TEXT", c.Units, c.Pool)
+		f.warn("journal", "%d units of %s were admitted for a ledger that was at this address before, and are never charged to this one\n"+
+			"To count them here: ingestor quota adjust POOL UNITS --reason TEXT\nTo drop them: ingestor ledger fresh --reason TEXT", c.Units, c.Pool)
 	}
 	others, err := a.opened.Journal.Others(ctx)
 	if err != nil {
@@ -342,13 +339,13 @@ func checkFiles(f *findings, s *settings) {
 	for _, path := range paths {
 		for _, file := range []string{path, path + "-wal", path + "-shm"} {
 			if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
-				f.warn("file", "other users can read %s; to prevent that: chmod 600 %s", file, inShell(file))
+				f.warn("file", "other users can read %s\nTo prevent that: chmod 600 %s", file, inShell(file))
 			}
 		}
 	}
 }
 
-// checkKeys looks whether there are keys, and shows none.
+// checkKeys checks that every account has a key. It never shows one.
 func checkKeys(ctx context.Context, f *findings, s *settings) {
 	accounts := []string{quota.DefaultAccount}
 	for _, j := range s.List() {
@@ -371,15 +368,15 @@ func checkKeys(ctx context.Context, f *findings, s *settings) {
 		}
 		f.ok("key", "%s has one, %s", name, from)
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-			f.warn("key", "other users can read %s; to prevent that: chmod 600 %[1]s", path)
+			f.warn("key", "other users can read %s\nTo prevent that: chmod 600 %[1]s", path)
 		}
 	}
 }
 
-// someVideo is one that has been there since 2005.
+// someVideo is a video that has existed since 2005.
 const someVideo = "jNQXAC9IVRw"
 
-// call asks the upstream for a video.
+// call makes one call of the upstream.
 func (f *findings) call(ctx context.Context, a *app, s *settings, l *quota.Ledger) {
 	if s.book.Upstreams[metered] == nil {
 		f.fault("call", config(fmt.Errorf("--call asks %s for a video, and the price book %s does not have that upstream", metered, s.Costs)))

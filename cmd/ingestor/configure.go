@@ -11,21 +11,24 @@ import (
 
 	"github.com/invopop/jsonschema"
 	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/ingest"
 )
 
 func (a *app) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Show the settings in force, or their schema",
-		Long:  `Show the settings in force, and where each comes from, as ingestor config show does.`,
+		Long:  `Without a subcommand, ingestor config does what ingestor config show does.`,
 		Example: `  ingestor config
   ingestor config schema > ingestor.schema.json`,
 		Args: known,
 	}
 	show := &cobra.Command{
-		Use:     "show",
-		Short:   "Show the settings in force, and where each comes from",
-		Long:    `Show the settings in force, and where each comes from. It shows no secrets.`,
+		Use:   "show",
+		Short: "Show the settings in force, and where each comes from",
+		Long: `Show every setting, its value, and its source: a flag, a variable, the file, or the
+default. Secrets are not shown.`,
 		Example: `  INGESTOR_WORKERS=8 ingestor config show`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -40,8 +43,10 @@ func (a *app) configCommand() *cobra.Command {
 	a.outputFlag(cmd)
 	cmd.RunE = show.RunE
 	cmd.AddCommand(show, &cobra.Command{
-		Use:     "schema",
-		Short:   "Write the JSON Schema of ingestor.yaml, for editors",
+		Use:   "schema",
+		Short: "Write the JSON Schema of ingestor.yaml, for editors",
+		Long: `Write the JSON Schema of ingestor.yaml to standard output. Editors use it to complete and
+check the file.`,
 		Example: `  ingestor config schema > ingestor.schema.json`,
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -64,25 +69,19 @@ type settingView struct {
 }
 
 func (a *app) showSettings(s *settings) error {
-	values := map[string]string{
-		"ledger": shownAddress(s.Ledger), "catalog": s.Catalog, "costs": s.Costs, "endpoint": shownAddress(s.Endpoint), "key_file": s.KeyFile,
-		"log_format": s.LogFormat, "log_level": s.LogLevel, "regions": strings.Join(s.Regions, " "),
-		"listen": s.Listen, "insecure": fmt.Sprint(s.Insecure), "trusted_proxies": strings.Join(s.TrustedProxies, " "),
-		"tls_cert": s.TLSCert, "tls_key": s.TLSKey, "token_file": s.TokenFile, "max_age": span(s.MaxAge),
-		"max_wait": span(s.MaxWait), "workers": fmt.Sprint(s.Workers), "call_timeout": span(s.CallTimeout),
-		"keep_statistics_days": fmt.Sprint(s.KeepStatisticsDays),
-	}
 	var all []settingView
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		all = append(all, settingView{key, values[key], s.source(key)})
+	for _, set := range allSettings {
+		all = append(all, settingView{set.key, set.shown(s), s.source(set.key)})
 	}
+	slices.SortFunc(all, func(a, b settingView) int { return strings.Compare(a.Setting, b.Setting) })
 	for _, name := range slices.Sorted(maps.Keys(s.Accounts)) {
 		all = append(all, settingView{"accounts." + name, "key_file " + s.Accounts[name].KeyFile, fromFile})
 	}
+	jobs, _ := s.said["jobs"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(s.Jobs)) {
 		j := s.Jobs[name]
 		from := fromDefault
-		if s.where([]string{"jobs", name}) != nil && slices.Contains(slices.Collect(maps.Keys(s.probe.Jobs)), name) {
+		if _, said := jobs[name]; said {
 			from = fromFile
 		}
 		value := fmt.Sprintf("%s, %s, pages %d", j.Kind, j.Schedule(), j.Pages)
@@ -135,10 +134,17 @@ func settingsSchema() ([]byte, error) {
 	r := &jsonschema.Reflector{
 		Anonymous: true, ExpandedStruct: true, FieldNameTag: "yaml",
 		Mapper: func(t reflect.Type) *jsonschema.Schema {
-			if t != reflect.TypeFor[time.Duration]() {
-				return nil
+			switch t {
+			case reflect.TypeFor[time.Duration]():
+				return &jsonschema.Schema{Type: "string", Pattern: `^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$`, Examples: []any{"90s", "6h"}}
+			case reflect.TypeFor[ingest.Kind]():
+				kind := &jsonschema.Schema{Type: "string"}
+				for _, k := range ingest.Kinds() {
+					kind.Enum = append(kind.Enum, k)
+				}
+				return kind
 			}
-			return &jsonschema.Schema{Type: "string", Pattern: `^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$`, Examples: []any{"90s", "6h"}}
+			return nil
 		},
 	}
 	schema := r.Reflect(&settings{})

@@ -17,7 +17,7 @@ func (a *app) costsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "costs",
 		Short: "Show what calls cost, and the quota of each pool",
-		Long:  `Show the price book in force, as ingestor costs show does.`,
+		Long:  `Without a subcommand, ingestor costs does what ingestor costs show does.`,
 		Example: `  ingestor costs
   ingestor costs show search.list`,
 		Args: known,
@@ -26,60 +26,45 @@ func (a *app) costsCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use:   "show [METHOD]",
 		Short: "Show the price book, or the price of a method",
-		Long: `Show the price book that holds, with what it extends worked in and all defaults written
-out. With --diff only what differs from the book that it extends; with a METHOD only
-its price. It is written as YAML, to be kept in a file, or as JSON.`,
+		Long: `Show the price book in force, merged with the book that it extends, and with every
+default written out. With --diff, show only the differences from the book that it
+extends. With METHOD, show only the price of that method. The output is YAML, which can
+be kept in a file, or JSON.`,
 		Example: `  ingestor costs show
   ingestor costs show videos.list
   ingestor costs show --diff --costs costs.yaml`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usage("%s takes one method, or none for all", cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: takes(0, 1, "one method, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.settings(cmd.Flags())
 			switch {
 			case err != nil:
 				return err
 			case len(args) == 1 && diff:
-				return usage("--diff is of the whole book; leave out %s", args[0])
+				return usage("--diff compares whole books; leave out %s", args[0])
 			case len(args) == 1:
 				return a.showMethod(s.book, args[0])
 			case diff && s.Costs == "":
-				return a.showBook([]byte("# The price book is the built-in one: nothing differs. Yours is named by --costs.\n{}\n"))
+				return a.showBook([]byte("# The price book is the built-in one, so nothing differs. To name another one: --costs FILE\n{}\n"))
 			case diff:
 				return a.showBook(s.book.Diff())
 			}
 			return a.showBook(s.book.Format())
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			s, err := a.settings(cmd.Flags())
-			if err != nil || len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			var names []string
-			for _, u := range s.book.Upstreams {
-				names = slices.AppendSeq(names, maps.Keys(u.Methods))
-			}
-			slices.Sort(names)
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
+		ValidArgsFunction: a.completeFirst(methodNames),
 	}
 	for _, c := range []*cobra.Command{cmd, show} {
 		a.outputFlag(c)
-		c.Flags().BoolVar(&diff, "diff", false, "only what differs from the book that it extends")
+		c.Flags().BoolVar(&diff, "diff", false, "show only the differences from the book that it extends")
 	}
 	cmd.RunE = show.RunE
 	cmd.AddCommand(show)
 	return cmd
 }
 
-// showBook shows a price book, or a part of it.
+// showBook shows a price book, or part of one.
 func (a *app) showBook(text []byte) error {
 	if a.output == "json" {
-		var book yaml.MapSlice // as it is ordered
+		var book yaml.MapSlice // keeps the order
 		if err := yaml.Unmarshal(text, &book); err != nil {
 			return err
 		}
@@ -93,7 +78,7 @@ func (a *app) showBook(text []byte) error {
 	return err
 }
 
-// price is that of a method, in JSON.
+// price is the price of a method, in JSON.
 type price struct {
 	Upstream string           `json:"upstream"`
 	Method   string           `json:"method"`
@@ -124,7 +109,7 @@ func (a *app) showMethod(book *quota.Book, name string) error {
 	if len(like) > 0 {
 		return usage("the price book has no method %q; did you mean %s?", name, strings.Join(like, ", "))
 	}
-	return usage("the price book has no method %q; `ingestor costs show` has all", name)
+	return usage("the price book has no method %q\nTo list all methods: ingestor costs show", name)
 }
 
 func (s *sheet) price(p *price) {
@@ -135,13 +120,13 @@ func (s *sheet) price(p *price) {
 	for _, r := range p.Routes {
 		s.line("  %s", r)
 	}
-	s.line("  while the ledger is out of reach: %s", p.Outage)
+	s.line("  while the ledger is unreachable: %s", p.Outage)
 	if p.Source != "" {
 		s.line("  source: %s", p.Source)
 	}
 }
 
-// units writes a number of units.
+// units formats a number of units.
 func units(n int64) string {
 	if n == 1 {
 		return "1 unit"

@@ -26,7 +26,7 @@ func TestTheDaemonTellsOfRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(out)
-	var told runsView
+	var told runList
 	for told.Runs == nil && lines.Scan() {
 		if err := json.Unmarshal(lines.Bytes(), &told); err != nil {
 			t.Errorf("%v: %s", err, lines.Text())
@@ -40,7 +40,7 @@ func TestTheDaemonTellsOfRuns(t *testing.T) {
 		t.Errorf("told to leave it left with %v", err)
 	}
 	if len(told.Runs) != 1 || told.Runs[0].Job != "trending" || told.Runs[0].State != "done" || told.Runs[0].Scheduled.IsZero() || len(told.Runs[0].Regions) != 8 {
-		t.Errorf("it told of %+v\n%s", told.Runs, &log)
+		t.Errorf("it reported %+v\n%s", told.Runs, &log)
 	}
 	if !strings.Contains(log.String(), `"msg":"waiting","job":"uploads","schedule":"@yearly"`) {
 		t.Errorf("it does not say what it waits for\n%s", &log)

@@ -20,8 +20,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
-// What the demo has: four pages of each of eight regions are 32 units, and a limit of
-// 18 ends within the fifth. The upstream enforces the whole quota.
+// The demo fetches four pages of each of eight regions, 32 units. A limit of 18 is reached
+// in the fifth region. The simulated upstream enforces the whole quota.
 const (
 	demoQuota    = 20
 	demoHeadroom = 2
@@ -52,7 +52,7 @@ upstream and the clock are simulated. The rest is what ingestor run --once --due
 	}
 }
 
-// demo is two runs with a day in between.
+// demo makes two runs, a day apart.
 func (a *app) demo(ctx context.Context) (err error) {
 	dir, err := os.MkdirTemp("", "ingestor-demo-")
 	if err != nil {
@@ -92,12 +92,13 @@ func (a *app) demo(ctx context.Context) (err error) {
 	return err
 }
 
-// demoRuns runs until all is done: the second run at the time the ledger named.
+// demoRuns makes runs until all work is done. The second run starts at the time that the
+// ledger named.
 func (a *app) demoRuns(ctx context.Context, w *works, shown *relay, clock *quota.SimClock) error {
 	for n := 1; ; n++ {
 		a.title(fmt.Sprintf("Run %d, at %s", n, stamp(clock.Now())))
 		watched := a.watch()
-		shown.to = watched.tell
+		shown.display = watched.tell
 		all := a.once(ctx, w, w.settings.List(), &runFlags{once: true, due: true})
 		watched.close()
 		if err := a.show(all); err != nil {
@@ -120,12 +121,12 @@ func (a *app) demoRuns(ctx context.Context, w *works, shown *relay, clock *quota
 		fmt.Fprintln(a.stdout)
 		a.say("The ledger said no before the upstream had to:")
 		a.say("  %s", why)
-		a.say("What was fetched is kept, with how far each region got. The clock is moved to %s.", stamp(at))
+		a.say("The fetched data is kept, and how far each region got. The clock moves to %s.", stamp(at))
 		clock.Set(at)
 	}
 }
 
-// demoSpend says what was spent by whom: by the ledger, and by the upstream itself.
+// demoSpend shows the spend as the ledger counts it, and as the upstream does.
 func (a *app) demoSpend(ctx context.Context, w *works, sim *youtubesim.Sim) error {
 	spent, err := w.ledger.Spend(ctx, quota.SpendQuery{}, quota.ByDay, quota.ByJob, quota.ByRegion)
 	if err != nil {
@@ -149,23 +150,21 @@ func (a *app) demoSpend(ctx context.Context, w *works, sim *youtubesim.Sim) erro
 	return nil
 }
 
-// demoSettings are those of the demo, whatever the environment says: with its clock
-// it must not meet a real ledger.
+// demoSettings returns the settings of the demo. They ignore the environment: the
+// simulated clock must never reach a real ledger.
 func demoSettings(dir, address string) (*settings, error) {
 	costs := filepath.Join(dir, "costs.yaml")
 	if err := os.WriteFile(costs, []byte(demoCosts), 0o600); err != nil {
 		return nil, err
 	}
-	s := &settings{
-		Ledger: "sqlite:" + filepath.Join(dir, "ledger.db"), Catalog: filepath.Join(dir, "catalog.db"), Costs: costs,
-		Endpoint: "http://" + address, state: dir, key: meter.Key("a-key-of-the-demo"),
-		LogFormat: "auto", LogLevel: "info",
-	}
+	s := defaultSettings(dir)
+	s.Costs, s.Endpoint, s.key = costs, "http://"+address, meter.Key("a-key-of-the-demo")
+	s.MaxWait = 0 // the clock does not move by itself
 	s.Jobs = map[string]ingest.Job{
 		"trending":  {Kind: ingest.Trending, Cron: "@weekly"},
 		"retention": {Kind: ingest.Retention, Cron: "@daily", Disabled: true},
 	}
-	s.Workers = 1 // so that the demo is the same each time
+	s.Workers = 1 // the order of calls is the same each time
 	return s, s.check()
 }
 
@@ -176,16 +175,16 @@ func serveDemo(sim http.Handler, pace time.Duration, done *closers) (string, err
 		return "", err
 	}
 	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(pace) // as the way to a real one takes
+		time.Sleep(pace) // a real upstream takes time, too
 		sim.ServeHTTP(w, r)
 	})}
-	go func() { _ = server.Serve(l) }() // ends when it is closed
+	go func() { _ = server.Serve(l) }() // returns when the server is closed
 	done.add(server.Close)
 	return l.Addr().String(), nil
 }
 
-// pace is how long the simulated upstream takes to answer: on a terminal long enough
-// to watch it.
+// pace returns how long the simulated upstream takes to answer. On a terminal that is long
+// enough to watch.
 func (a *app) pace() time.Duration {
 	if isTerminal(a.stderr) {
 		return 120 * time.Millisecond
@@ -193,18 +192,18 @@ func (a *app) pace() time.Duration {
 	return 0
 }
 
-// relay hands progress on to whoever watches at the moment.
-type relay struct{ to func(ingest.Progress) }
+// relay forwards progress to the present display.
+type relay struct{ display func(ingest.Progress) }
 
-func (r *relay) tell(p ingest.Progress) { r.to(p) }
+func (r *relay) tell(p ingest.Progress) { r.display(p) }
 
-// title begins a part.
+// title prints the title of a section.
 func (a *app) title(text string) {
 	s := newSheet(a.stdout)
 	fmt.Fprintf(a.stdout, "\n%s\n", s.in(bold, text))
 }
 
-// say says something to people, broken into lines where the terminal ends.
+// say prints a sentence, wrapped at the width of the terminal.
 func (a *app) say(format string, args ...any) {
 	s := newSheet(a.stdout)
 	s.line(format, args...)

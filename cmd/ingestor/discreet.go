@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// discreet takes the key out of answers that are no good. They end in errors, and so
-// in logs and in the history of runs, and an upstream may name the key in them.
+// discreet removes the API key from error responses. An upstream may repeat the key in
+// them, and their text ends in errors, logs and the history of runs.
 type discreet struct {
-	header string // that carries the key
+	header string // of the key
 	base   http.RoundTripper
 }
 
-// mostOfAFault is how much is read of an answer that is no good.
-const mostOfAFault = 1 << 20
+// maxErrorBody is how much of an error response is read.
+const maxErrorBody = 1 << 20
 
 // RoundTrip implements [http.RoundTripper].
 func (d *discreet) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -27,7 +27,7 @@ func (d *discreet) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	hide := strings.NewReplacer(key, "[key]", url.QueryEscape(key), "[key]")
-	body, err := io.ReadAll(io.LimitReader(resp.Body, mostOfAFault))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		return nil, err
 	}

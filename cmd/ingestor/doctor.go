@@ -14,12 +14,12 @@ func (a *app) doctorCommand() *cobra.Command {
 	var repair bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for damage in the catalog, and repair its index of words",
-		Long: `Read the whole catalog and look for damage. It leaves with 1 if there is any. With
---repair the index of words is made anew, which mends a search that misses what is
-there; a damaged file must be put back from a backup. Runs wait meanwhile.
+		Short: "Check the catalog for damage, and rebuild its search index",
+		Long: `Read the whole catalog and report damage. The exit code is 1 if there is any. With
+--repair, rebuild the search index, so that searches find everything again. Runs wait
+meanwhile. If the file itself is damaged, restore it from a backup.
 
-How the ledger is, ingestor check says.`,
+To check the ledger, use ingestor check.`,
 		Example: `  ingestor doctor
   ingestor doctor --repair`,
 		Args: noArgs,
@@ -30,14 +30,14 @@ How the ledger is, ingestor check says.`,
 		},
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().BoolVar(&repair, "repair", false, "make the index of words anew")
+	cmd.Flags().BoolVar(&repair, "repair", false, "rebuild the search index")
 	return cmd
 }
 
-// diagnosis is what doctor found, in JSON.
+// diagnosis is the result of ingestor doctor, in JSON.
 type diagnosis struct {
 	Catalog  string   `json:"catalog"`
-	Repaired bool     `json:"repaired"` // the index of words was made anew
+	Repaired bool     `json:"repaired"` // the search index was rebuilt
 	Problems []string `json:"problems"`
 }
 
@@ -47,7 +47,7 @@ func (a *app) examine(ctx context.Context, c *catalog.Catalog, repair bool) erro
 		switch err := c.Rebuild(ctx); {
 		case err == nil:
 			d.Repaired = true
-		case sqlitefile.Damaged(err): // the rest is, too
+		case sqlitefile.Damaged(err): // the file itself is damaged
 			d.Problems = append(d.Problems, err.Error())
 		default:
 			return err
@@ -65,14 +65,14 @@ func (a *app) examine(ctx context.Context, c *catalog.Catalog, repair bool) erro
 	case len(d.Problems) == 0:
 		return nil
 	case repair:
-		return fmt.Errorf("%s is damaged beyond its index; stop all runs, and restore a backup, or move it away and fetch again", c.Path())
+		return fmt.Errorf("%s is damaged beyond its search index\nStop all runs, then restore a backup, or move the file away and fetch the data again", c.Path())
 	}
-	return fmt.Errorf("%s is damaged; try `ingestor doctor --repair`", c.Path())
+	return fmt.Errorf("%s is damaged\nTo rebuild its search index: ingestor doctor --repair", c.Path())
 }
 
 func (s *sheet) diagnosis(d *diagnosis) {
 	if d.Repaired {
-		s.line("The index of words was made anew.")
+		s.line("The search index was rebuilt.")
 	}
 	for _, p := range d.Problems {
 		s.line("%s", plain(p))

@@ -12,7 +12,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
-// Exit codes, those of sysexits.h.
+// Exit codes, as in sysexits.h.
 const (
 	exitDone       = 0
 	exitFailed     = 1  // some units of work
@@ -23,8 +23,8 @@ const (
 	exitConfig     = 78
 )
 
-// exit is an error that names its exit code. An empty text is not printed: what
-// there is to say has been said.
+// exit is an error with an exit code. An error without a text is not printed: everything
+// was reported before.
 type exit struct {
 	code int
 	err  error
@@ -50,7 +50,7 @@ func config(err error) error {
 	return &exit{exitConfig, err}
 }
 
-// exitCode is the exit code of an error.
+// exitCode returns the exit code of an error.
 func exitCode(err error) int {
 	var named *exit
 	switch {
@@ -70,10 +70,10 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// order is which of several exit codes wins.
+// order sorts exit codes. The first one that occurs is the exit code of the program.
 var order = []int{exitConfig, exitCredential, exitDown, exitFailed, exitDeferred, exitDone}
 
-// reportCode is the exit code of a run.
+// reportCode returns the exit code of a run.
 func reportCode(r *ingest.Report) int {
 	codes := map[int]bool{exitDone: true}
 	codes[endCode(r.State, r.Err)] = true
@@ -83,8 +83,8 @@ func reportCode(r *ingest.Report) int {
 	return worst(codes)
 }
 
-// endCode is the exit code of a run, or of a unit of work, that ended in a state. Work
-// is deferred without an error of its own by max_runtime, max_units and pages.
+// endCode returns the exit code of a run, or of a unit of work, that ended in a state.
+// max_runtime, max_units and pages defer work without an error.
 func endCode(state catalog.State, err error) int {
 	switch code := exitCode(err); {
 	case state == catalog.Deferred && (code == exitFailed || code == exitDone):
@@ -106,7 +106,7 @@ func orStopped(ctx context.Context, code int, err error) error {
 	return &exit{code: code}
 }
 
-// worst is the first code in the order that is there.
+// worst returns the first of the codes by their order.
 func worst(codes map[int]bool) int {
 	for _, c := range order {
 		if codes[c] {

@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// fingerprint is short, to be compared by eye.
+// fingerprint returns a short hash, for people to compare.
 func fingerprint(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])[:12]
 }
 
-// sign logs what the run goes by and writes to, so that two that disagree can be told
-// apart afterwards. Of configuration and book the content counts, of ledger and
-// catalog which ones they are: what they hold changes with each page, and a file of
-// SQLite that is in use must not be opened by other means.
-func (a *app) sign(ctx context.Context, w *works) error {
+// logInputs logs which files a run uses, so that two runs that disagree can be compared
+// later. The configuration and the price book are identified by their content. The ledger
+// and the catalog are identified by their address, because their content changes with each
+// page, and another program must not open a SQLite file that is in use.
+func (a *app) logInputs(ctx context.Context, w *works) error {
 	s := w.settings
 	host, err := os.Hostname()
 	if err != nil {
@@ -36,17 +36,17 @@ func (a *app) sign(ctx context.Context, w *works) error {
 		"costs", mark(cmp.Or(s.Costs, "built in"), fingerprint(w.ledger.Book().Format())),
 		"ledger", mark(ledger, fingerprint([]byte(unlessShared(ledger, host)+ledger))),
 		"catalog", mark(w.catalog.Path(), fingerprint([]byte(host+w.catalog.Path()))))
-	return a.greet(ctx, w)
+	return a.logNewLedger(ctx, w)
 }
 
-// greet says of a ledger that knows of nothing what that means.
-func (a *app) greet(ctx context.Context, w *works) error {
+// logNewLedger logs what a ledger assumes that has no spend yet.
+func (a *app) logNewLedger(ctx context.Context, w *works) error {
 	pools, err := w.ledger.Usage(ctx, "", "")
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
-		a.log.Warn("the ledger does not say what is spent", "error", err)
+		a.log.Warn("cannot read the spend from the ledger", "error", err)
 		return nil
 	}
 	for _, p := range pools {
@@ -54,8 +54,8 @@ func (a *app) greet(ctx context.Context, w *works) error {
 			return nil
 		}
 	}
-	a.log.Info("the ledger is new: it assumes that 0 units are spent today; " +
-		"if another program has spent some, say so: ingestor quota adjust --help")
+	a.log.Info("the ledger is new and assumes that nothing was spent today; " +
+		"if another program has spent units, add them: ingestor quota adjust --help")
 	return nil
 }
 
@@ -66,7 +66,7 @@ func mark(what, print string) string {
 	return what + " " + print
 }
 
-// place is where a ledger is, without what is secret about it.
+// place returns the address of a ledger without its credentials.
 func place(ledger string) string {
 	scheme, _, _ := strings.Cut(ledger, ":")
 	if scheme == "sqlite" {
@@ -86,7 +86,7 @@ func place(ledger string) string {
 	return u.String()
 }
 
-// unlessShared is the host if the ledger is one of its own.
+// unlessShared returns the host if the ledger belongs to this host alone.
 func unlessShared(ledger, host string) string {
 	if strings.HasPrefix(ledger, "redis") {
 		return ""

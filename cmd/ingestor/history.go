@@ -14,11 +14,11 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// afterMidnight is how long after the start of a day runs are not compared yet: the
-// ledger's midnight is not ours to the second.
+// afterMidnight is how long runs are left out of the comparison after a day starts. The
+// clock of the ledger may differ from ours.
 const afterMidnight = 15 * time.Minute
 
-// shortfall is spend of an account that the catalog knows and the ledger does not.
+// shortfall is spend of an account that the catalog has and the ledger lacks.
 type shortfall struct {
 	account      string
 	runs, ledger int64
@@ -30,8 +30,9 @@ func (s *shortfall) Error() string {
 	if s.account != quota.DefaultAccount {
 		name += "@" + s.account
 	}
-	return fmt.Sprintf("the ledger has forgotten what was spent: by the catalog, runs since %s have spent %s units of %s, and the ledger knows %s of today; "+
-		"look it up in the upstream's console, then run: ingestor quota adjust %s/POOL UNITS --reason TEXT (or, if it was nothing: ingestor ledger fresh --reason TEXT)",
+	return fmt.Sprintf("the ledger has forgotten spend: by the catalog, runs since %s have spent %s units of %s, but the ledger has only %s for today\n"+
+		"Look up today's usage in the upstream's console, then run: ingestor quota adjust %s/POOL UNITS --reason TEXT\n"+
+		"If nothing was spent: ingestor ledger fresh --reason TEXT",
 		stamp(s.since), view.Number(s.runs), name, view.Number(s.ledger), name)
 }
 
@@ -44,13 +45,13 @@ type charges interface {
 	Spent(ctx context.Context, since time.Time) (map[string]int64, error)
 }
 
-// shortfalls compares the ledger with the history of runs: for each account, what runs
-// of its jobs have spent since the day of its pools began, with all that the ledger knows
-// to be spent of the account that day. Others can only make the latter more. It compares
-// only runs that were charged to the ledger at this address, and nothing of a day on
-// which a person has made a correction, nor while calls wait in the journal.
+// shortfalls compares the ledger with the history of runs. For each account, the runs of
+// its jobs since the day began cannot have spent more than the ledger has for that day.
+// Other callers can only add to the spend of the ledger. The comparison covers runs that
+// were charged to the ledger at this address. It skips a day on which a person has made a
+// correction, and a journal in which calls wait.
 func (a *app) shortfalls(ctx context.Context, s *settings, l *quota.Ledger, c charges) (all []*shortfall, err error) {
-	if a.opened.Journal == nil { // it is in memory
+	if a.opened.Journal == nil { // the ledger is in memory
 		return nil, nil
 	}
 	since, err := c.ChargeTo(ctx, a.opened.Journal.Ledger(), s.fresh)
@@ -79,7 +80,7 @@ func (a *app) shortfalls(ctx context.Context, s *settings, l *quota.Ledger, c ch
 		}
 		known, err := l.Spend(ctx, quota.SpendQuery{Upstream: metered, Account: account, Since: start})
 		if errors.Is(err, quota.ErrOutage) {
-			return nil, nil // each call will be told so
+			return nil, nil // each call reports the outage
 		}
 		if err != nil {
 			return nil, err
@@ -99,13 +100,13 @@ func (a *app) shortfalls(ctx context.Context, s *settings, l *quota.Ledger, c ch
 	}
 	lost, err := l.Forgotten(ctx)
 	if errors.Is(err, quota.ErrOutage) || len(lost) > 0 {
-		return nil, nil // each call will be told so, and of which pool
+		return nil, nil // each call reports the outage, or the pool
 	}
 	return all, err
 }
 
-// startOfDay is when the day of the upstream's pools began; if they have several, the
-// last one.
+// startOfDay returns when the present day of the upstream's pools began. If their zones
+// differ, it is the latest start.
 func (a *app) startOfDay(book *quota.Book) time.Time {
 	var last window.Instant
 	for _, p := range book.Upstreams[metered].Pools {
@@ -121,7 +122,7 @@ func (a *app) startOfDay(book *quota.Book) time.Time {
 	return last.Time()
 }
 
-// compare refuses a ledger that knows less than the history of runs.
+// compare returns an error if the ledger has less spend than the history of runs.
 func (a *app) compare(ctx context.Context, s *settings, l *quota.Ledger, c charges) error {
 	all, err := a.shortfalls(ctx, s, l, c)
 	if err == nil && len(all) > 0 {

@@ -50,11 +50,11 @@ func (a *app) initialise(dir string, force bool) error {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make the folder: %w", err)
+		return fmt.Errorf("create the folder: %w", err)
 	}
 	path := filepath.Join(dir, "ingestor.yaml")
 	if _, err := os.Lstat(path); err == nil && !force {
-		return fmt.Errorf("%s is there already; --force overwrites it", path)
+		return fmt.Errorf("%s already exists\nTo overwrite it: ingestor init --force", path)
 	}
 	schemaPath := filepath.Join(dir, "ingestor.schema.json")
 	if err := writeWhole(schemaPath, schema, true); err != nil {
@@ -67,7 +67,7 @@ func (a *app) initialise(dir string, force bool) error {
 	if err != nil {
 		program = "ingestor"
 	}
-	if byGoRun(program) { // which is deleted
+	if byGoRun(program) { // that file is deleted later
 		program = installed()
 	}
 	shell := inShell(program) + " run --once --due --quiet --config " + inShell(path)
@@ -78,7 +78,7 @@ func (a *app) initialise(dir string, force bool) error {
 	return nil
 }
 
-// writeWhole writes a file, or nothing: never half of it.
+// writeWhole writes a file in one step. No reader sees half of it.
 func writeWhole(path string, text []byte, force bool) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".ingestor-*")
 	if err != nil {
@@ -102,10 +102,10 @@ func writeWhole(path string, text []byte, force bool) (err error) {
 	if force {
 		err = os.Rename(f.Name(), path)
 	} else {
-		err = os.Link(f.Name(), path) // fails if somebody was faster
+		err = os.Link(f.Name(), path) // fails if the file exists
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already; --force overwrites it", path)
+		return fmt.Errorf("%s already exists\nTo overwrite it: ingestor init --force", path)
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -113,7 +113,7 @@ func writeWhole(path string, text []byte, force bool) (err error) {
 	return nil
 }
 
-// inShell writes a path for a shell.
+// inShell quotes a path for a shell.
 func inShell(path string) string {
 	if strings.IndexFunc(path, func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+:@,", r)
@@ -123,20 +123,21 @@ func inShell(path string) string {
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
-// inUnit writes a path for a unit of systemd.
+// inUnit quotes a path for a unit of systemd.
 func inUnit(path string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(path) + `"`
 }
 
-// installFirst is for those who start the program from source.
+// installFirst is the hint for a program that was started with go run.
 const installFirst = `
 cron and systemd need the program itself. This installs it as %s:
 
   go install ./cmd/ingestor
 `
 
-// starting is what init prints: the path of the configuration; program and path for a
-// shell; the line for cron; program and path for systemd; the path of the schema.
+// starting is the output of init. Its arguments are the path of the configuration, the
+// program and that path for a shell, the line for cron, the program and that path for
+// systemd, and the path of the schema.
 const starting = `Wrote %[1]s
 Wrote %[7]s
 

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"encoding/json"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,36 +71,12 @@ func TestTheFirstScheduleFitsTheQuota(t *testing.T) {
 	}
 }
 
-func TestTheSchemaHasEverySetting(t *testing.T) {
-	text, err := settingsSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var schema struct {
-		Properties map[string]any
-		Additional bool                                           `json:"additionalProperties"`
-		Defs       map[string]struct{ Properties map[string]any } `json:"$defs"`
-	}
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
-	want := slices.Sorted(maps.Keys(defaults("/")))
-	want = append(want, "accounts", "jobs")
-	slices.Sort(want)
-	if got := slices.Sorted(maps.Keys(schema.Properties)); !slices.Equal(got, want) {
-		t.Errorf("the schema has %v, the settings are %v", got, want)
-	}
-	if _, ok := schema.Defs["Job"].Properties["max_lateness"]; schema.Additional || !ok {
-		t.Errorf("the schema lets unknown keys pass, or lacks those of jobs")
-	}
-}
-
 func TestInitLeavesNothingHalfWritten(t *testing.T) {
 	home(t, "")
 	if err := os.WriteFile("ingestor.yaml", []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeWhole("ingestor.yaml", initial, false); err == nil || !strings.Contains(err.Error(), "--force overwrites it") {
+	if err := writeWhole("ingestor.yaml", initial, false); err == nil || !strings.Contains(err.Error(), "To overwrite it: ingestor init --force") {
 		t.Errorf("it says %v", err)
 	}
 	kept, err := os.ReadFile("ingestor.yaml")

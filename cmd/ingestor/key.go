@@ -11,12 +11,12 @@ import (
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
-// keys are the API keys of the accounts, read when they are needed.
+// keys returns the sources of the API keys, by account. Each is read when it is needed.
 func (s *settings) keys() map[string]meter.KeySource {
 	keys := map[string]meter.KeySource{
 		metered: func(context.Context) (string, error) {
 			if key := strings.TrimSpace(os.Getenv("YOUTUBE_API_KEY")); key != "" {
-				return sound(key, "YOUTUBE_API_KEY")
+				return checkKey(key, "YOUTUBE_API_KEY")
 			}
 			if s.KeyFile == "" {
 				return "", errors.New("set YOUTUBE_API_KEY, or key_file in the configuration")
@@ -41,18 +41,18 @@ func readKey(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the key file: %w", err)
 	}
-	return sound(strings.TrimSpace(string(text)), path)
+	return checkKey(strings.TrimSpace(string(text)), path)
 }
 
-// sound refuses what cannot be a key, and does not show it.
-func sound(key, where string) (string, error) {
+// checkKey returns an error if a text cannot be a key. The error does not show it.
+func checkKey(key, where string) (string, error) {
 	switch {
 	case key == "":
 		return "", fmt.Errorf("%s is empty; write the key into it", where)
 	case strings.HasPrefix(key, "YOUTUBE_API_KEY"):
 		return "", fmt.Errorf("%s has a name before its key; write the key alone", where)
 	case strings.IndexFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0:
-		return "", fmt.Errorf("%s has more in it than a key; write the key alone, on one line", where)
+		return "", fmt.Errorf("%s holds more than a key; write the key alone, on one line", where)
 	}
 	return key, nil
 }

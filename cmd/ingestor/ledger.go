@@ -65,7 +65,7 @@ command prints how to count them.`,
 		},
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept in the spend (required)")
+	cmd.Flags().StringVar(&reason, "reason", "", "`text` that says why; it is kept in the spend (required)")
 	return cmd
 }
 

@@ -1,49 +1,40 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 
+	"github.com/charmbracelet/x/term"
 	"github.com/lmittmann/tint"
-	"github.com/mattn/go-isatty"
 )
 
-// logger writes to standard error: lines for people on a terminal, JSON elsewhere.
-// Quiet is for the mail of cron: problems only.
-func (a *app) logger(s *settings) (*slog.Logger, error) {
-	a.lines.to(a.stderr)
+// logger returns a logger to standard error. It writes text on a terminal and JSON
+// elsewhere. With --quiet it logs problems only, for the mail of cron.
+func (a *app) logger(s *settings) *slog.Logger {
+	a.lines.redirect(a.stderr)
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
-		return nil, fmt.Errorf("log_level: there is no level %q; write debug, info, warn or error", s.LogLevel)
-	}
+	_ = level.UnmarshalText([]byte(s.LogLevel)) // settings.check has refused other texts
 	if a.quiet {
 		level = max(level, slog.LevelWarn)
 	}
-	switch s.LogFormat {
-	case "json":
-		return slog.New(slog.NewJSONHandler(&a.lines, &slog.HandlerOptions{Level: level})), nil
-	case "text":
-	case "auto":
-		if !isTerminal(a.stderr) {
-			return slog.New(slog.NewJSONHandler(&a.lines, &slog.HandlerOptions{Level: level})), nil
-		}
-	default:
-		return nil, fmt.Errorf("log_format: there is no format %q; write text, json or auto", s.LogFormat)
+	format := strings.ToLower(s.LogFormat)
+	if format == "json" || format == "auto" && !isTerminal(a.stderr) {
+		return slog.New(slog.NewJSONHandler(&a.lines, &slog.HandlerOptions{Level: level}))
 	}
-	return slog.New(tint.NewTextHandler(&a.lines, &tint.Options{Level: level, TimeFormat: "15:04:05", NoColor: !colourful(a.stderr)})), nil
+	return slog.New(tint.NewTextHandler(&a.lines, &tint.Options{Level: level, TimeFormat: "15:04:05", NoColor: !colourful(a.stderr)}))
 }
 
-// lines is a writer that can be pointed elsewhere while it is in use: above the bars
-// while there are some.
+// lines is a writer whose destination can change while it is in use. Progress bars redirect
+// the log so that it stays above them.
 type lines struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-func (l *lines) to(w io.Writer) {
+func (l *lines) redirect(w io.Writer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.w = w
@@ -56,14 +47,14 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// isTerminal reports whether somebody sees what is written.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd())
+	return ok && term.IsTerminal(f.Fd())
 }
 
-// colourful reports whether to write colours: on a terminal that has not asked for
-// none (no-color.org).
+// colourful reports whether to write colours to w: on a terminal, unless NO_COLOR is set
+// (no-color.org).
 func colourful(w io.Writer) bool {
 	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

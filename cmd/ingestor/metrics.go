@@ -10,17 +10,17 @@ import (
 	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
-// metricsFile is a file for node_exporter's textfile collector. It tells of all jobs and
-// pools, whoever ran and spent them: what it says comes from the ledger and the catalog.
+// metricsFile is a file for node_exporter's textfile collector. It covers all jobs and
+// pools of the ledger and the catalog, whichever process used them.
 type metricsFile string
 
-// check refuses a file that could not be written, before anything is spent.
+// check returns an error if the file cannot be written. It runs before anything is spent.
 func (m metricsFile) check() error {
 	if m == "" {
 		return nil
 	}
 	if info, err := os.Stat(filepath.Dir(string(m))); err != nil || !info.IsDir() {
-		return config(fmt.Errorf("--metrics-file: there is no folder %s; make it: mkdir -p '%s'", filepath.Dir(string(m)), filepath.Dir(string(m))))
+		return config(fmt.Errorf("--metrics-file: there is no folder %s\nTo create it: mkdir -p '%s'", filepath.Dir(string(m)), filepath.Dir(string(m))))
 	}
 	if info, err := os.Stat(string(m)); err == nil && info.IsDir() {
 		return config(fmt.Errorf("--metrics-file: %s is a folder; name a file in it, as %s", m, filepath.Join(string(m), "ingestor.prom")))
@@ -28,12 +28,12 @@ func (m metricsFile) check() error {
 	return nil
 }
 
-// write replaces the file by a new one.
+// write replaces the file.
 func (m metricsFile) write(w *works) error {
 	if m == "" {
 		return nil
 	}
-	told := metrics.New(&metrics.Options{Log: w.log})
-	told.SetSources(view.Sources{Ledger: w.ledger, Catalog: w.catalog, Runner: w.runner, Jobs: w.settings.List()})
-	return told.WriteFile(string(m))
+	measured := metrics.New(&metrics.Options{Log: w.log})
+	measured.SetSources(view.Sources{Ledger: w.ledger, Catalog: w.catalog, Runner: w.runner, Jobs: w.settings.List()})
+	return measured.WriteFile(string(m))
 }

@@ -30,8 +30,8 @@ func checkMetrics(t *testing.T, text []byte) {
 	}
 }
 
-// TestMetricsTellOfOtherProcesses: of the run of one, a server tells that was started
-// before it.
+// TestMetricsTellOfOtherProcesses: a server reports the run of another process, which
+// started later.
 func TestMetricsTellOfOtherProcesses(t *testing.T) {
 	f := newFolder(t, 1000, "")
 	r := f.stay("serve", "--listen", "127.0.0.1:0")

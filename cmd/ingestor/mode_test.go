@@ -71,7 +71,7 @@ func TestCheckWarnsOfFilesThatOthersCanRead(t *testing.T) {
 	}
 	r := f.run("check")
 	for _, name := range []string{"ledger.db", "catalog.db"} {
-		if want := "other users can read " + f.path(name) + "; to prevent that: chmod 600 " + f.path(name); r.code != exitDone || !strings.Contains(r.stdout, want) {
+		if want := "other users can read " + f.path(name) + "\n         To prevent that: chmod 600 " + f.path(name); r.code != exitDone || !strings.Contains(r.stdout, want) {
 			t.Errorf("left with %d, want %q\n%s%s", r.code, want, r.stdout, r.stderr)
 		}
 		if info, err := os.Stat(f.path(name)); err != nil || info.Mode().Perm() != 0o644 {

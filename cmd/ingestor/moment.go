@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// stamp writes an instant for people, in the zone of the machine.
+// stamp formats an instant for people, in the zone of the machine.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -13,22 +13,22 @@ func stamp(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04 MST")
 }
 
-// span writes how long something takes, in its two largest units.
+// span formats a duration with its two largest units.
 func span(d time.Duration) string {
 	d = max(d, 0)
 	const day = 24 * time.Hour
 	switch {
 	case d >= 2*day:
-		return two(int64(d/day), "d", int64(d%day/time.Hour), "h")
+		return twoUnits(int64(d/day), "d", int64(d%day/time.Hour), "h")
 	case d >= time.Hour:
-		return two(int64(d/time.Hour), "h", int64(d%time.Hour/time.Minute), "m")
+		return twoUnits(int64(d/time.Hour), "h", int64(d%time.Hour/time.Minute), "m")
 	case d >= time.Minute:
-		return two(int64(d/time.Minute), "m", int64(d%time.Minute/time.Second), "s")
+		return twoUnits(int64(d/time.Minute), "m", int64(d%time.Minute/time.Second), "s")
 	}
 	return fmt.Sprintf("%ds", d/time.Second)
 }
 
-func two(a int64, unit string, b int64, part string) string {
+func twoUnits(a int64, unit string, b int64, part string) string {
 	if b == 0 {
 		return fmt.Sprintf("%d%s", a, unit)
 	}

@@ -3,8 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -18,9 +18,9 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 )
 
-// strict refuses what is no YAML, unknown keys, and values of another kind, each with
-// its place.
-func (s *settings) strict() error {
+// parse parses the text of the file and reads its values. It refuses invalid YAML,
+// unknown keys, and values of another type, each with its place.
+func (s *settings) parse() error {
 	if bad := s.badText(); bad != nil {
 		return bad
 	}
@@ -28,30 +28,25 @@ func (s *settings) strict() error {
 		return fmt.Errorf("%s:1:1: empty: a configuration has settings\n"+
 			"To use the defaults, delete the file; to write an example: ingestor init --force", s.file)
 	}
-	file, err := parser.ParseBytes(s.text, 0)
-	if err == nil {
-		if bad := s.badValues(file); bad != nil {
-			return bad
+	var err error
+	if s.tree, err = parser.ParseBytes(s.text, 0); err != nil {
+		var syntax yaml.Error
+		if errors.As(err, &syntax) && syntax.GetToken() != nil {
+			return s.fault(syntax.GetToken(), syntax.GetMessage())
 		}
-		err = yaml.UnmarshalWithOptions(s.text, s.probe, yaml.Strict())
-	}
-	if err == nil {
-		return nil
-	}
-	var syntax yaml.Error
-	if !errors.As(err, &syntax) || syntax.GetToken() == nil {
 		return fmt.Errorf("%s: %w", s.file, err)
 	}
-	message := syntax.GetMessage()
-	var kind *yaml.TypeError
-	var unknown *yaml.UnknownFieldError
-	switch {
-	case errors.As(err, &kind):
-		message = wanted(kind.DstType)
-	case errors.As(err, &unknown):
-		message += "; `ingestor config schema` has those that there are"
+	if len(s.tree.Docs) > 1 {
+		return s.fault(s.tree.Docs[1].Start, "a second document begins here; write only one")
 	}
-	return s.at(syntax.GetToken().Position, errors.New(message))
+	body := s.tree.Docs[0].Body
+	if jobs := child(body, "jobs"); jobs != nil && jobs.Value.Type() == ast.NullType {
+		return s.fault(jobs.Key.GetToken(), "there is no job; without this line, the built-in jobs run")
+	}
+	r := reader{settings: s, anchors: map[string]ast.Node{}}
+	said, err := r.read(body, "", reflect.StructField{Type: reflect.TypeFor[settings]()})
+	s.said, _ = said.(map[string]any)
+	return err
 }
 
 // blank reports whether a text in YAML has nothing but comments.
@@ -64,24 +59,24 @@ func blank(text string) bool {
 	return true
 }
 
-// badText refuses bytes that are no text.
+// badText returns an error if the file is not text.
 func (s *settings) badText() error {
 	if utf8.Valid(s.text) {
 		return nil
 	}
 	for i, line := range strings.Split(string(s.text), "\n") {
 		if !utf8.ValidString(line) {
-			return fmt.Errorf("%s:%d: this is no text in UTF-8; save the file as such", s.file, i+1)
+			return fmt.Errorf("%s:%d: this line is not UTF-8 text; save the file as UTF-8", s.file, i+1)
 		}
 	}
 	return nil
 }
 
-// wanted says what a value must be.
+// wanted says what a value of this type looks like.
 func wanted(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
-		return "a length of time with its unit is wanted here, as 90s or 6h"
+		return "a duration with its unit is wanted here, as 90s or 6h"
 	case t.Kind() == reflect.Int || t.Kind() == reflect.Int64:
 		return "a whole number is wanted here"
 	case t.Kind() == reflect.Bool:
@@ -96,128 +91,161 @@ func wanted(t reflect.Type) string {
 	return "this is of the wrong kind"
 }
 
-// badValues finds the first value that the decoder would take for another, or of
-// which it would not say where it stands: lengths of time, halves where whole numbers
-// are wanted, a second document, jobs without any.
-func (s *settings) badValues(file *ast.File) error {
-	if len(file.Docs) > 1 {
-		return s.at(file.Docs[1].Start.Position, errors.New("a second document begins here, and nobody would read it; write one"))
-	}
-	for _, doc := range file.Docs {
-		if jobs := child(doc.Body, "jobs"); jobs != nil && jobs.Value.Type() == ast.NullType {
-			return s.at(jobs.Key.GetToken().Position, errors.New("there is no job; `ingestor init` writes some, and without this line there are built-in ones"))
-		}
-		if err := s.badValue(doc.Body, "", reflect.TypeFor[settings]()); err != nil {
-			return err
-		}
-	}
-	return nil
+// reader reads the values of a file, each as the type of the field that it is for.
+type reader struct {
+	*settings
+	anchors map[string]ast.Node
 }
 
-// badValue looks at a value, and at what is in it.
-func (s *settings) badValue(n ast.Node, key string, t reflect.Type) error {
-	if anchor, is := n.(*ast.AnchorNode); is {
-		n = anchor.Value
+// read returns the value of a node, for viper: a map, a list, a text, a number, a duration,
+// or nil for a key without a value. Field says what is wanted.
+func (r *reader) read(n ast.Node, key string, field reflect.StructField) (any, error) {
+	switch n := n.(type) {
+	case *ast.AnchorNode:
+		value, err := r.read(n.Value, key, field)
+		r.anchors[n.Name.GetToken().Value] = n.Value
+		return value, err
+	case *ast.AliasNode:
+		to := r.anchors[n.Value.GetToken().Value]
+		if to == nil {
+			return nil, r.fault(n.Value.GetToken(), "there is no anchor of this name above")
+		}
+		return r.read(to, key, field)
+	case nil, *ast.NullNode:
+		return nil, nil
 	}
-	switch {
-	case n == nil || n.Type() == ast.NullType || n.Type() == ast.AliasType: // it was looked at where it stands
-		return nil
-	case t == reflect.TypeFor[time.Duration]():
-		text, is := n.(*ast.StringNode)
-		if !is {
-			return s.at(n.GetToken().Position, errors.New(wanted(t)))
-		}
-		d, err := time.ParseDuration(text.Value)
-		if err != nil {
-			return s.at(n.GetToken().Position, noTime(text.Value))
-		}
-		return s.zero(n, key, d == 0)
-	case t.Kind() == reflect.Int || t.Kind() == reflect.Int64:
-		number, is := n.(*ast.IntegerNode)
-		if !is {
-			return s.at(n.GetToken().Position, errors.New(wanted(t)))
-		}
-		return s.zero(n, key, number.Value == uint64(0))
-	case t.Kind() == reflect.String:
-		if _, is := n.(ast.ScalarNode); !is {
-			return s.at(n.GetToken().Position, errors.New(wanted(t)))
-		}
-	case t.Kind() == reflect.Slice:
+	switch t := field.Type; t.Kind() {
+	case reflect.Map, reflect.Struct:
+		return r.mapping(n, t)
+	case reflect.Slice:
 		list, is := n.(*ast.SequenceNode)
 		if !is {
-			return s.at(n.GetToken().Position, errors.New(wanted(t)))
+			break
 		}
+		all := []any{}
 		for _, one := range list.Values {
-			if err := s.badValue(one, key, t.Elem()); err != nil {
-				return err
+			value, err := r.read(one, key, reflect.StructField{Type: t.Elem()})
+			if err != nil {
+				return nil, err
 			}
+			all = append(all, value)
 		}
-	case t.Kind() == reflect.Map, t.Kind() == reflect.Struct:
-		if entries(n) == nil && n.Type() != ast.MappingType {
-			return s.at(n.GetToken().Position, errors.New(wanted(t)))
-		}
-		for _, entry := range entries(n) {
-			if err := s.badValue(entry.Value, entry.Key.String(), inside(t, entry.Key.String())); err != nil {
-				return err
+		return all, nil
+	default:
+		if scalar, is := n.(ast.ScalarNode); is {
+			value, err := scan(scalar, t)
+			if err == nil && refusesZero(field) && reflect.ValueOf(value).IsZero() {
+				err = fmt.Errorf("%s: %w", key, errZero)
 			}
+			return value, r.at(n.GetToken().Position, err)
 		}
 	}
-	return nil
+	return nil, r.fault(n.GetToken(), wanted(field.Type))
 }
 
-// inside is the type of what stands under a key; of a key that is not known it is
-// one that is not looked into.
-func inside(t reflect.Type, key string) reflect.Type {
+// scan returns the value of a scalar. A text stays as it is written, also 007 and true.
+func scan(n ast.ScalarNode, t reflect.Type) (any, error) {
+	text, fits := n.GetToken().Value, t.Kind() == reflect.String
+	switch n := n.(type) {
+	case *ast.LiteralNode:
+		text = n.Value.Value
+	case *ast.StringNode:
+		fits = fits || t == reflect.TypeFor[time.Duration]()
+	case *ast.BoolNode:
+		fits = fits || t.Kind() == reflect.Bool
+	case *ast.IntegerNode:
+		if t.Kind() == reflect.Int || t.Kind() == reflect.Int64 && t != reflect.TypeFor[time.Duration]() {
+			text, fits = fmt.Sprint(n.Value), true
+		}
+	}
+	if !fits {
+		return nil, errors.New(wanted(t))
+	}
+	return fromText(nil, t, text)
+}
+
+// mapping returns the values of a mapping, for a struct or for a map of structs.
+func (r *reader) mapping(n ast.Node, t reflect.Type) (any, error) {
+	if entries(n) == nil && n.Type() != ast.MappingType {
+		return nil, r.fault(n.GetToken(), wanted(t))
+	}
+	all, merged := map[string]any{}, map[string]any{}
+	for _, e := range entries(n) {
+		key := e.Key.GetToken().Value
+		if _, is := e.Key.(*ast.MergeKeyNode); is {
+			value, err := r.read(e.Value, key, reflect.StructField{Type: t})
+			if err != nil {
+				return nil, err
+			}
+			more, _ := value.(map[string]any)
+			maps.Copy(merged, more)
+			continue
+		}
+		field, known := fieldOf(t, key)
+		if !known {
+			return nil, r.fault(e.Key.GetToken(), fmt.Sprintf("unknown field %q\nTo list the fields: ingestor config schema", key))
+		}
+		value, err := r.read(e.Value, key, field)
+		if err != nil {
+			return nil, err
+		}
+		if more, is := value.(map[string]any); value == nil || is && len(more) == 0 {
+			if t.Kind() == reflect.Map { // viper would leave it out
+				return nil, r.fault(e.Key.GetToken(), wanted(field.Type))
+			}
+		}
+		if value != nil {
+			all[key] = value
+		}
+	}
+	maps.Copy(merged, all)
+	return merged, nil
+}
+
+// fieldOf returns the field of a key.
+func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
 	if t.Kind() == reflect.Map {
-		return t.Elem()
+		return reflect.StructField{Type: t.Elem()}, true
 	}
 	for _, f := range reflect.VisibleFields(t) {
-		if f.IsExported() && !f.Anonymous && yamlName(f) == key {
-			return f.Type
+		if f.IsExported() && !f.Anonymous && yamlName(f) == key && key != "-" {
+			return f, true
 		}
 	}
-	return reflect.TypeFor[any]()
+	return reflect.StructField{}, false
 }
-
-func noTime(text string) error {
-	return fmt.Errorf("%q is no length of time; write it with its unit, as 90s or 6h", text)
-}
-
-// notZero are settings of which nothing is no sense; what is left out has a default.
-var notZero = []string{"workers", "call_timeout", "pages", "max_lateness", "max_age"}
 
 var errZero = errors.New("0 makes no sense here; leave it out for the default")
 
-func (s *settings) zero(n ast.Node, key string, is bool) error {
-	if is && slices.Contains(notZero, key) {
-		return s.at(n.GetToken().Position, fmt.Errorf("%s: %w", key, errZero))
-	}
-	return nil
+// fault returns an error at the place of a token.
+func (s *settings) fault(t *token.Token, message string) error {
+	return s.at(t.Position, errors.New(message))
 }
 
-// yamlName is what a field is called in the file.
-func yamlName(f reflect.StructField) string {
-	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-	return name
-}
-
-// at is a fault at a place of the file, with the line and a caret.
+// at adds a place of the file to an error, with the line and a caret. Of nil it returns nil.
 func (s *settings) at(p *token.Position, err error) error {
+	if err == nil {
+		return nil
+	}
 	lines := strings.Split(string(s.text), "\n")
 	quote := ""
 	if p.Line >= 1 && p.Line <= len(lines) {
 		line := strings.Map(func(r rune) rune {
-			if unicode.IsControl(r) && r != '\t' { // a terminal would obey it
+			if unicode.IsControl(r) && r != '\t' { // a terminal would interpret it
 				return '\ufffd'
 			}
 			return r
 		}, strings.TrimRight(lines[p.Line-1], "\r"))
 		quote = "\n    " + line + "\n    " + strings.Repeat(" ", max(p.Column-1, 0)) + "^"
 	}
-	return fmt.Errorf("%s:%d:%d: %w%s", s.file, p.Line, p.Column, err, quote)
+	message, remedy, has := strings.Cut(err.Error(), "\n")
+	if has {
+		remedy = "\n" + remedy
+	}
+	return fmt.Errorf("%s:%d:%d: %s%s%s", s.file, p.Line, p.Column, message, quote, remedy)
 }
 
-// place says where a fault stands: in the file, a flag or the environment.
+// place adds to a fault where it comes from: a place of the file, a flag or a variable.
 func (s *settings) place(f ingest.Fault) error {
 	path := strings.Split(f.Path, ".")
 	if path[0] != "jobs" && path[0] != "accounts" {
@@ -228,7 +256,7 @@ func (s *settings) place(f ingest.Fault) error {
 			return fmt.Errorf("%s: %w", from, f.Err)
 		}
 	}
-	if s.file == "" {
+	if s.tree == nil {
 		return f
 	}
 	if p := s.where(path); p != nil {
@@ -237,14 +265,10 @@ func (s *settings) place(f ingest.Fault) error {
 	return fmt.Errorf("%s: %w", s.file, f)
 }
 
-// where finds a setting in the file, or else what it belongs to.
+// where returns the place of a setting in the file, or else the place of what contains it.
 func (s *settings) where(path []string) *token.Position {
-	file, err := parser.ParseBytes(s.text, 0)
-	if err != nil || len(file.Docs) == 0 {
-		return nil
-	}
 	var found *token.Position
-	node := file.Docs[0].Body
+	node := s.tree.Docs[0].Body
 	for _, key := range path {
 		next := child(node, key)
 		if next == nil {
@@ -258,17 +282,17 @@ func (s *settings) where(path []string) *token.Position {
 	return found
 }
 
-// child is the entry of a mapping, whatever the case of its key.
+// child returns the entry of a mapping, or nil.
 func child(n ast.Node, key string) *ast.MappingValueNode {
 	for _, e := range entries(n) {
-		if strings.EqualFold(e.Key.GetToken().Value, key) {
+		if e.Key.GetToken().Value == key {
 			return e
 		}
 	}
 	return nil
 }
 
-// entries are those of a mapping.
+// entries returns the entries of a mapping.
 func entries(n ast.Node) []*ast.MappingValueNode {
 	switch n := n.(type) {
 	case *ast.MappingNode:

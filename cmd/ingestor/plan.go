@@ -15,7 +15,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
-// planFlags are those of ingestor plan.
+// planFlags are the flags of ingestor plan.
 type planFlags struct {
 	days int
 	from string
@@ -68,7 +68,7 @@ func (a *app) plan(cmd *cobra.Command, f *planFlags) error {
 	if err := s.priced(s.List()); err != nil {
 		return err
 	}
-	debug.SetGCPercent(400) // much is made and little kept: a fifth of the time, for some 100 MB
+	debug.SetGCPercent(400) // a plan makes much garbage: this saves a fifth of the time, for some 100 MB
 	notes, err := a.since(cmd.Context(), s, o, f.from == "")
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (a *app) plan(cmd *cobra.Command, f *planFlags) error {
 	p, err := plan.Make(cmd.Context(), &s.Config, s.book, o)
 	told()
 	if cmd.Context().Err() != nil {
-		return &exit{exitFailed, errors.New("interrupted; nothing is planned")} // 75 would say that it does not fit
+		return &exit{exitFailed, errors.New("interrupted before the plan was complete")} // 75 would mean that it does not fit
 	}
 	if err != nil {
 		return err
@@ -118,8 +118,8 @@ func (f *planFlags) options(now time.Time) (*plan.Options, error) {
 	return o, nil
 }
 
-// tellDays has a plan say on a terminal how far it is: one that does not fit may take a
-// minute. It returns what ends that.
+// tellDays shows on a terminal how far a plan has come, since one that does not fit may
+// take a minute. The returned function ends that.
 func (a *app) tellDays(o *plan.Options) (end func()) {
 	if !isTerminal(a.stderr) || os.Getenv("TERM") == "dumb" {
 		return func() {}
@@ -135,7 +135,7 @@ func (a *app) tellDays(o *plan.Options) (end func()) {
 	return func() { fmt.Fprint(a.stderr, clear) }
 }
 
-// plan shows a plan to people.
+// plan writes a plan for people.
 func (s *sheet) plan(p *plan.Plan) {
 	s.line("%s", s.in(faint, fmt.Sprintf("%s to %s, %d runs, %s calls", stamp(p.From), stamp(p.Until), p.Runs, view.Number(p.Calls))))
 	s.poolDays(p)
@@ -145,7 +145,7 @@ func (s *sheet) plan(p *plan.Plan) {
 	s.comparedTable(p)
 }
 
-// poolDays has a row per pool and day; days that are the same share one.
+// poolDays writes a row for each pool and day. Equal days share a row.
 func (s *sheet) poolDays(p *plan.Plan) {
 	var rows [][]string
 	for _, pool := range p.Pools {
@@ -181,21 +181,21 @@ func (s *sheet) poolDay(pool *plan.Pool, d *plan.Day) []string {
 	if pool.Limit > 0 {
 		bar, limit, left = s.bar(d.Before+d.Units, pool.Limit), view.Number(pool.Limit), view.Number(d.Left)
 	}
-	return []string{pool.Pool, d.Day, hours, bar, unless0(d.Before), view.Number(d.Units), limit, left, unless0(int64(d.Deferred))}
+	return []string{pool.Pool, d.Day, hours, bar, numberOrBlank(d.Before), view.Number(d.Units), limit, left, numberOrBlank(int64(d.Deferred))}
 }
 
-// unless0 is a number, and nothing for none.
-func unless0(n int64) string {
+// numberOrBlank formats a number, and 0 as nothing.
+func numberOrBlank(n int64) string {
 	if n == 0 {
 		return ""
 	}
 	return view.Number(n)
 }
 
-// verdict says what comes of the plan.
+// verdict says whether the plan fits.
 func (s *sheet) verdict(p *plan.Plan) {
 	switch f := p.First; {
-	case p.Impossible != "": // the error says it
+	case p.Impossible != "": // the error of the command says so
 	case f == nil:
 		s.line("\n%s", s.in(good, "It fits: nothing is deferred."))
 	default:

@@ -17,17 +17,17 @@ import (
 )
 
 func (a *app) blockCommand() *cobra.Command {
-	var forth, until, reason string
+	var duration, until, reason string
 	cmd := &cobra.Command{
 		Use:   "block POOL [--for 2h | --until TIME] --reason TEXT",
-		Short: "Shut a pool for every process",
-		Long: `Shut a pool for every process that shares the ledger, until its next reset if
-neither --for nor --until says otherwise. It opens by itself.`,
+		Short: "Block a pool for every process",
+		Long: `Block a pool for every process that shares the ledger. The block ends by itself: after
+--for, at --until, or at the next reset of the pool.`,
 		Example: `  ingestor quota block youtube/searches --for 2h --reason "the console says so"`,
-		Args:    a.poolArgs(1, "a pool"),
+		Args:    takes(1, 1, "a pool"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if forth != "" && until != "" {
-				return usage("--for and --until exclude each other")
+			if duration != "" && until != "" {
+				return usage("--for and --until cannot be used together")
 			}
 			if err := needReason(reason); err != nil {
 				return err
@@ -38,8 +38,8 @@ neither --for nor --until says otherwise. It opens by itself.`,
 					return err
 				}
 				switch {
-				case forth != "":
-					d, err := view.ParseSpan(forth)
+				case duration != "":
+					d, err := view.ParseSpan(duration)
 					if err != nil {
 						return usage("--for: %w", err)
 					}
@@ -49,10 +49,10 @@ neither --for nor --until says otherwise. It opens by itself.`,
 				case until != "":
 					at, err := time.Parse(time.RFC3339, until)
 					if err != nil {
-						return usage("--until: %q is no instant; write it as 2026-11-22T08:00:00Z", until)
+						return usage("--until: %q is not a time; write it as 2026-11-22T08:00:00Z", until)
 					}
 					if !at.After(a.now()) {
-						return usage("--until: %s is over", until)
+						return usage("--until: %s is in the past", until)
 					}
 					if err := l.Block(ctx, pool, at, quota.ByHand(reason)); err != nil {
 						return badUsage(err)
@@ -65,23 +65,23 @@ neither --for nor --until says otherwise. It opens by itself.`,
 				return a.tellPool(ctx, l, pool)
 			})
 		},
-		ValidArgsFunction: a.completePools,
+		ValidArgsFunction: a.completeFirst(func(s *settings) []string { return poolNames(s.book) }),
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().StringVar(&forth, "for", "", "for so `long`, as 90m or 2h")
-	cmd.Flags().StringVar(&until, "until", "", "until this `instant`, as 2026-11-22T08:00:00Z")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who wonder (needed)")
+	cmd.Flags().StringVar(&duration, "for", "", "`duration` of the block, as 90m or 2h")
+	cmd.Flags().StringVar(&until, "until", "", "`time` at which the block ends, as 2026-11-22T08:00:00Z")
+	cmd.Flags().StringVar(&reason, "reason", "", "`text` that says why (required)")
 	return cmd
 }
 
 func (a *app) unblockCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unblock POOL",
-		Short: "Open a pool that is shut",
-		Long: `Open a pool that is shut, for every process that shares the ledger. Runs that the
-block has deferred go on: a daemon within a minute, others when they are next started.`,
+		Short: "Unblock a pool",
+		Long: `Lift the block of a pool, for every process that shares the ledger. Deferred runs resume:
+a daemon within a minute, others when they are next started.`,
 		Example: `  ingestor quota unblock youtube/searches`,
-		Args:    a.poolArgs(1, "a pool"),
+		Args:    takes(1, 1, "a pool"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
 				pool, err := findPool(l.Book(), args[0])
@@ -94,7 +94,7 @@ block has deferred go on: a daemon within a minute, others when they are next st
 				return a.tellPool(ctx, l, pool)
 			})
 		},
-		ValidArgsFunction: a.completePools,
+		ValidArgsFunction: a.completeFirst(func(s *settings) []string { return poolNames(s.book) }),
 	}
 	a.outputFlag(cmd)
 	return cmd
@@ -104,17 +104,17 @@ func (a *app) adjustCommand() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "adjust POOL UNITS --reason TEXT",
-		Short: "Correct what is used of a pool",
-		Long: `Correct what is used of a pool, because something else spent units or a count was
-wrong. More may pass the limit, and then nothing is granted until it has left the
-windows; negative units give back the oldest, and no more than was used. The reason
-is kept in the spend.
+		Short: "Correct the usage of a pool",
+		Long: `Add units to the usage of a pool that something else has spent, or subtract units that
+were counted wrongly. Positive units may exceed the limit. The pool then grants nothing
+until enough of them have left the windows. Negative units give back the oldest usage
+first, and no more than was used. The reason is kept in the spend.
 
-A pool that the ledger has forgotten is accepted with it: give the units that the ledger
-does not know.`,
+If the ledger has forgotten the pool, this also accepts the pool: give the units that the
+ledger lacks.`,
 		Example: `  ingestor quota adjust youtube/units 250 --reason "tried things out in the console"
   ingestor quota adjust youtube/units -40 --reason "counted twice"`,
-		Args: a.poolArgs(2, "a pool and units"),
+		Args: takes(2, 2, "a pool and units"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			units, err := strconv.ParseInt(strings.TrimSpace(args[1]), 10, 64)
 			if err != nil {
@@ -133,15 +133,15 @@ does not know.`,
 					return badUsage(err)
 				}
 				if recorded != units {
-					fmt.Fprintf(a.stderr, "ingestor: gave back %s of %s: no more was used\n", view.Number(-recorded), view.Number(-units))
+					fmt.Fprintf(a.stderr, "ingestor: gave back %s of %s units, because no more was used\n", view.Number(-recorded), view.Number(-units))
 				}
 				return a.tellPool(ctx, l, pool)
 			})
 		},
-		ValidArgsFunction: a.completePools,
+		ValidArgsFunction: a.completeFirst(func(s *settings) []string { return poolNames(s.book) }),
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept in the spend (needed)")
+	cmd.Flags().StringVar(&reason, "reason", "", "`text` that says why; it is kept in the spend (required)")
 	return cmd
 }
 
@@ -164,23 +164,13 @@ func negatives(args []string) []string {
 
 func needReason(reason string) error {
 	if strings.TrimSpace(reason) == "" {
-		return usage("say why with --reason; others will wonder")
+		return usage("--reason is missing; write why, for other people")
 	}
 	return nil
 }
 
-// poolArgs wants n arguments, the first of them a pool.
-func (a *app) poolArgs(n int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usage("%s takes %s; see %s --help", cmd.CommandPath(), what, cmd.CommandPath())
-		}
-		return nil
-	}
-}
-
-// findPool finds a pool of the book by its name, of which the upstream may be left
-// out if no other has a pool of that name.
+// findPool finds a pool of the book by its name. The name may lack the upstream if only one
+// upstream has such a pool.
 func findPool(book *quota.Book, text string) (quota.Pool, error) {
 	names := poolNames(book)
 	if slices.Contains(names, text) {
@@ -198,7 +188,7 @@ func findPool(book *quota.Book, text string) (quota.Pool, error) {
 	return quota.Pool{}, usage("there is no pool %q; the price book has %s", text, strings.Join(names, ", "))
 }
 
-// poolNames are the pools of all accounts.
+// poolNames returns the names of the pools of all accounts.
 func poolNames(book *quota.Book) []string {
 	var names []string
 	for _, upstream := range slices.Sorted(maps.Keys(book.Upstreams)) {
@@ -211,18 +201,6 @@ func poolNames(book *quota.Book) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// completePools completes the first argument to a pool.
-func (a *app) completePools(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	s, err := a.settings(cmd.Flags())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return poolNames(s.book), cobra.ShellCompDirectiveNoFileComp
 }
 
 // tellPool shows a pool after it was changed.
@@ -239,7 +217,7 @@ func (a *app) tellPool(ctx context.Context, l *quota.Ledger, pool quota.Pool) er
 	return a.print(views, func(s *sheet) { s.quotaTable(views) })
 }
 
-// badUsage is bad input that came from the command line.
+// badUsage marks bad input from the command line as an error of usage.
 func badUsage(err error) error {
 	if exitCode(err) == exitConfig && !errors.Is(err, quota.ErrStaleBook) {
 		return &exit{exitUsage, err}

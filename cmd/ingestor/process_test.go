@@ -338,8 +338,8 @@ func TestOverlappingRuns(t *testing.T) {
 	}
 }
 
-// TestQuietAboutAnother: that another process has the job is told by the exit code, and
-// without --quiet in words.
+// TestQuietAboutAnother: with --quiet, only the exit code says that another process runs
+// the job.
 func TestQuietAboutAnother(t *testing.T) {
 	f := newFolder(t, 1000, "")
 	lock, err := lease.Files(f.path("locks")).Lock(t.Context(), "default/trending")

@@ -15,14 +15,13 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// Rules of what is shown while runs are under way:
+// The rules for progress:
 //
-//   - It is written to standard error; standard output is for what came of it.
-//   - On a terminal there are bars, and the log is written above them. They need a
-//     terminal that can move its cursor: TERM=dumb has lines.
-//   - Elsewhere there is a line in the log every few seconds, if anything has
-//     changed, whatever the number of pages.
-//   - Quiet is quiet.
+//   - Progress goes to standard error. Results go to standard output.
+//   - A terminal shows bars, and the log above them. Bars need a terminal that can move its
+//     cursor, so TERM=dumb gets lines.
+//   - Elsewhere the log gets a line every few seconds, if anything has changed.
+//   - With --quiet there is no progress.
 
 // progress shows how far runs have got.
 type progress interface {
@@ -30,10 +29,10 @@ type progress interface {
 	close()
 }
 
-// lineEvery is how often a line is logged where there are no bars.
+// lineEvery is the interval between log lines where there are no bars.
 const lineEvery = 5 * time.Second
 
-// watch begins to show progress.
+// watch starts to show progress.
 func (a *app) watch() progress {
 	switch {
 	case a.quiet:
@@ -45,23 +44,23 @@ func (a *app) watch() progress {
 	return newLog(a.log, tick.C, tick.Stop)
 }
 
-// nobody watches.
+// nobody is progress that is not shown.
 type nobody struct{}
 
 func (nobody) tell(ingest.Progress) {}
 func (nobody) close()               {}
 
-// logged is progress in lines of the log.
+// logged is progress as lines of the log.
 type logged struct {
 	log  *slog.Logger
 	stop func()
 	end  chan struct{}
 	over sync.WaitGroup
 
-	mu    sync.Mutex
-	jobs  []string // in order
-	of    map[string]*tally
-	dirty bool
+	mu      sync.Mutex
+	jobs    []string          // in the order of their first progress
+	tallies map[string]*tally // by job
+	dirty   bool
 }
 
 // tally is how far a job has got.
@@ -72,7 +71,7 @@ type tally struct {
 
 // newLog logs a line at each tick.
 func newLog(log *slog.Logger, tick <-chan time.Time, stop func()) *logged {
-	l := &logged{log: log, stop: stop, end: make(chan struct{}), of: map[string]*tally{}}
+	l := &logged{log: log, stop: stop, end: make(chan struct{}), tallies: map[string]*tally{}}
 	l.over.Go(func() {
 		for {
 			select {
@@ -89,10 +88,10 @@ func newLog(log *slog.Logger, tick <-chan time.Time, stop func()) *logged {
 func (l *logged) tell(p ingest.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := l.of[p.Job]
+	t := l.tallies[p.Job]
 	if t == nil {
 		t = &tally{units: map[string]int64{}}
-		l.of[p.Job] = t
+		l.tallies[p.Job] = t
 		l.jobs = append(l.jobs, p.Job)
 	}
 	t.works, t.units[p.Work], l.dirty = p.Works, p.Units, true
@@ -103,7 +102,7 @@ func (l *logged) tell(p ingest.Progress) {
 	}
 }
 
-// line logs how far the job that is under way has got: the last one.
+// line logs how far the latest job has got.
 func (l *logged) line() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +111,7 @@ func (l *logged) line() {
 	}
 	l.dirty = false
 	job := l.jobs[len(l.jobs)-1]
-	t := l.of[job]
+	t := l.tallies[job]
 	var units int64
 	for _, u := range t.units {
 		units += u
@@ -126,25 +125,25 @@ func (l *logged) close() {
 	l.over.Wait()
 }
 
-// longestName leaves room for a bar on a terminal of 80 columns.
+// longestName is the longest name that leaves room for a bar on 80 columns.
 const longestName = 30
 
-// fewWorks is up to how many units of work each have a bar; more share one.
+// fewWorks is the number of units of work up to which each has a bar. More share one.
 const fewWorks = 12
 
 // bars are progress on a terminal.
 type bars struct {
-	on    *mpb.Progress
-	lines *lines
-	below io.Writer
-	ascii bool
+	display *mpb.Progress
+	lines   *lines
+	below   io.Writer
+	ascii   bool
 
-	mu  sync.Mutex
-	all map[string]*bar
-	of  map[string]int64 // units of jobs whose work shares a bar
+	mu    sync.Mutex
+	all   map[string]*bar
+	units map[string]int64 // of jobs whose work shares a bar
 }
 
-// bar is that of a unit of work, or of a job that has many.
+// bar is the bar of a unit of work, or of a job with many.
 type bar struct {
 	*mpb.Bar
 	mu    sync.Mutex
@@ -153,8 +152,8 @@ type bar struct {
 }
 
 func newBars(w io.Writer, l *lines) *bars {
-	b := &bars{on: mpb.New(mpb.WithOutput(w), mpb.WithWidth(64), mpb.WithRefreshRate(100*time.Millisecond)), lines: l, below: w, ascii: asciiOnly(), all: map[string]*bar{}, of: map[string]int64{}}
-	l.to(b.on)
+	b := &bars{display: mpb.New(mpb.WithOutput(w), mpb.WithWidth(64), mpb.WithRefreshRate(100*time.Millisecond)), lines: l, below: w, ascii: asciiOnly(), all: map[string]*bar{}, units: map[string]int64{}}
+	l.redirect(b.display)
 	return b
 }
 
@@ -163,34 +162,34 @@ func (b *bars) tell(p ingest.Progress) {
 	defer b.mu.Unlock()
 	if p.Works > fewWorks {
 		if p.Ended != nil {
-			b.at(p.Job, p.Works, "").step(b.spent(&p))
+			b.find(p.Job, p.Works, "").step(b.spent(&p))
 		}
 		return
 	}
 	if p.Ended != nil && b.all[p.Job+" "+p.Work] == nil {
-		return // it never began: the table at the end says why
+		return // it never began; the table at the end says why
 	}
-	at := b.at(p.Job+" "+p.Work, p.Pages, " pages")
+	shown := b.find(p.Job+" "+p.Work, p.Pages, " pages")
 	switch {
 	case p.Ended == nil:
-		at.step(p.Units)
+		shown.step(p.Units)
 	case p.Ended.State == catalog.Done:
-		at.say(p.Units, "done")
-		at.SetTotal(-1, true) // what it had is all there is
+		shown.say(p.Units, "done")
+		shown.SetTotal(-1, true) // it may have had fewer pages
 	default:
-		at.say(p.Units, string(p.Ended.State))
-		at.Abort(false)
+		shown.say(p.Units, string(p.Ended.State))
+		shown.Abort(false)
 	}
 }
 
-// spent adds up what a job whose work shares a bar has cost.
+// spent adds up the units of a job whose work shares a bar.
 func (b *bars) spent(p *ingest.Progress) int64 {
-	b.of[p.Job] += p.Units
-	return b.of[p.Job]
+	b.units[p.Job] += p.Units
+	return b.units[p.Job]
 }
 
-// at is the bar of a name, made if it is not there.
-func (b *bars) at(name string, total int, of string) *bar {
+// find returns the bar of a name. It creates the bar if there is none.
+func (b *bars) find(name string, total int, of string) *bar {
 	if known := b.all[name]; known != nil && known.IsRunning() {
 		return known
 	}
@@ -200,7 +199,7 @@ func (b *bars) at(name string, total int, of string) *bar {
 		on, off = "=", "-"
 	}
 	style := mpb.BarStyle().Lbound(" ").Rbound(" ").Filler(on).Tip(on).Padding(off)
-	made.Bar = b.on.New(0, style, // a bar that is given its total at once ends by itself, before its state is known
+	made.Bar = b.display.New(0, style, // a bar with a total from the start would end before its state is known
 		mpb.PrependDecorators(decor.Name((&sheet{ascii: b.ascii}).cut(name, longestName), decor.WCSyncSpaceR)),
 		mpb.AppendDecorators(
 			decor.CountersNoUnit("%d/%d"+of, decor.WCSyncSpace),
@@ -224,20 +223,20 @@ func (b *bar) say(units int64, state string) {
 	b.units, b.state = units, state
 }
 
-// tail is what stands behind a bar.
+// tail returns the text after a bar.
 func (b *bar) tail() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return fmt.Sprintf(" %s %s", units(b.units), b.state)
 }
 
-// close leaves the bars as they are and gives the terminal back.
+// close stops the bars and returns the log to the terminal.
 func (b *bars) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, one := range b.all {
 		one.Abort(false)
 	}
-	b.on.Wait()
-	b.lines.to(b.below)
+	b.display.Wait()
+	b.lines.redirect(b.below)
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/headroom-quota/headroom/internal/boundary"
 )
 
-// proveFlags are those of ingestor prove.
+// proveFlags are the flags of ingestor prove.
 type proveFlags struct {
 	limit int
 	per   time.Duration
 	svg   string
 }
 
-// What limiters are set to, if nobody says otherwise. On Redis it is lived through.
+// The defaults of the limiters. On Redis the window takes real time.
 const (
 	proveLimit   = 50
 	provePer     = 10 * time.Second
@@ -31,24 +31,25 @@ func (a *app) proveCommand() *cobra.Command {
 	var f proveFlags
 	cmd := &cobra.Command{
 		Use:   "prove",
-		Short: "Show what limiters let through at worst: others', and ours",
-		Long: `Puts the same requests to five limiters, call by call: a fixed window, GCRA (a leaky
-bucket that takes a burst as large as the limit), the two-counter estimate, the exact
-log and the ring, which are ours. First a full burst just before a boundary and another
-just after it; then the most that each let through within one trailing window, on the
-timeline that was the worst for it. What is told is counted from the instants of the
-requests that were accepted, by the same function for all.
+		Short: "Show how much each rate limiter lets through in the worst case",
+		Long: `Send the same requests to five rate limiters: a fixed window, GCRA (a leaky bucket with a
+burst as large as the limit), and the counter, the log and the ring of this project. The
+first table shows a full burst just before a boundary, and another just after it. The
+second shows the most that each limiter accepted within one trailing window, on the
+timeline that was the worst for it. One function counts the accepted requests of all
+five.
 
-They live where --ledger says, and only a flag says so: in memory: (the default), in
-sqlite:PATH (in files of its own beside PATH, which is never opened) or in a Redis (under
-keys of its own; there the fixed window is INCR and EXPIRE, and GCRA what redis_rate
-does). All is removed in the end, also after an interrupt. In memory and in SQLite the
-clock is moved; that of a Redis cannot be, so there it takes about three windows of real
-time, of 2s if --per does not say.
+The limiters run in the store that --ledger names. The environment and the file are
+ignored here. The stores are memory: (the default), sqlite:PATH and Redis. In SQLite the
+limiters use files of their own beside PATH, and never open PATH. In Redis they use keys
+of their own: the fixed window is INCR and EXPIRE, and GCRA is that of redis_rate. The
+command removes everything when it ends, also after an interrupt.
 
-Exit codes: 0 the log and the ring never let more than the limit through, 1 one of them
-did, 69 the Redis does not answer, 75 interrupted, 78 the ledger or the picture cannot be
-made.`,
+In memory and in SQLite the clock is simulated. In Redis the command takes about three
+windows of real time, of 2s each unless --per says otherwise.
+
+Exit codes: 0 the log and the ring kept the limit; 1 one of them did not; 69 Redis does
+not answer; 75 interrupted; 78 the ledger or the picture cannot be created.`,
 		Example: `  ingestor prove
   ingestor prove --limit 100 --per 1m --svg worst.svg
   ingestor prove --ledger redis://localhost:6379/0
@@ -63,18 +64,18 @@ made.`,
 		},
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().IntVar(&f.limit, "limit", proveLimit, "so many requests")
-	cmd.Flags().DurationVar(&f.per, "per", provePer, "in any window of that `length`")
-	cmd.Flags().StringVar(&f.svg, "svg", "", "write a picture to this `file`, too")
+	cmd.Flags().IntVar(&f.limit, "limit", proveLimit, "`number` of requests that a window may have")
+	cmd.Flags().DurationVar(&f.per, "per", provePer, "`duration` of the window")
+	cmd.Flags().StringVar(&f.svg, "svg", "", "also draw a picture into this `file`")
 	return cmd
 }
 
 func (a *app) prove(ctx context.Context, ledger string, f *proveFlags, perSaid bool) (err error) {
 	switch {
 	case f.limit < 1 || f.limit > 10_000:
-		return usage("--limit must be 1 to 10000, is %d", f.limit)
+		return usage("--limit must be 1 to 10000, not %d", f.limit)
 	case f.per < time.Second || f.per > 24*time.Hour || f.per%time.Second != 0:
-		return usage("--per must be whole seconds, 1s to 24h, is %s", f.per)
+		return usage("--per must be whole seconds from 1s to 24h, not %s", f.per)
 	}
 	var done closers
 	defer func() { err = errors.Join(err, done.close()) }()
@@ -87,7 +88,7 @@ func (a *app) prove(ctx context.Context, ledger string, f *proveFlags, perSaid b
 	}
 	r := boundary.Rate{Limit: f.limit, Per: f.per}
 	if home.real && a.output != "json" {
-		fmt.Fprintf(a.stderr, "The clock of a Redis cannot be moved: this takes %s at most.\n", length(31*r.Per/10)) // a tenth before a boundary and two windows after it
+		fmt.Fprintf(a.stderr, "The clock of Redis cannot be simulated, so this takes up to %s.\n", length(31*r.Per/10)) // a tenth before a boundary and two windows after it
 	}
 	results, err := home.run(ctx, r)
 	if err != nil {
@@ -96,7 +97,7 @@ func (a *app) prove(ctx context.Context, ledger string, f *proveFlags, perSaid b
 	v := proved(home, r, results)
 	if f.svg != "" {
 		if err := os.WriteFile(f.svg, v.svg(), 0o644); err != nil {
-			return config(err) // 1 is for what was proved
+			return config(err) // exit code 1 means that a limiter failed
 		}
 	}
 	if err := a.print(v, func(s *sheet) { v.show(s); v.showPicture(s, f.svg) }); err != nil {
@@ -105,7 +106,8 @@ func (a *app) prove(ctx context.Context, ledger string, f *proveFlags, perSaid b
 	return v.broken()
 }
 
-// broken says which of those that promise it did not keep their limit.
+// broken returns an error that names the limiters that promise the limit and did not keep
+// it.
 func (v *proveView) broken() error {
 	var names []string
 	for _, l := range v.Limiters {
@@ -116,5 +118,5 @@ func (v *proveView) broken() error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("this must never be: %s let more than %d through; please report it", strings.Join(names, " and "), v.Limit)
+	return fmt.Errorf("%s let more than %d through, which must never happen\nPlease report it as a bug", strings.Join(names, " and "), v.Limit)
 }

@@ -20,11 +20,11 @@ const (
 	barStep     = 30
 )
 
-// svg is the picture: above what happens at a boundary, below what that makes of each
-// limiter at worst.
+// svg draws the picture. The upper part shows what happens at a boundary, the lower part
+// the worst case of each limiter.
 func (v *proveView) svg() []byte {
 	height := barsTop + float64(len(v.Limiters))*barStep + 28
-	c := svg.New(proveWidth, height, "What limiters let through at worst",
+	c := svg.New(proveWidth, height, "How much rate limiters let through in the worst case",
 		fmt.Sprintf("All are set to %s. Around a boundary the fixed window lets %s through within %s, the sliding window %s.",
 			v.rate(), figure(v.Boundary.Fixed), length(v.apart()), figure(v.Boundary.Ours)))
 	c.Rect(0, 0, proveWidth, height, "page")

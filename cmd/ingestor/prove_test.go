@@ -39,9 +39,9 @@ func openedProve(t *testing.T, ledger string) *proveHome {
 	return h
 }
 
-// What each lets through at worst, of 50: the fixed window twice its limit, who
-// refills evenly one less, and so does the estimate, "up to twice the limit" by its
-// documentation; the log and the ring never more than their limit.
+// The worst case of each limiter, with a limit of 50. The fixed window lets through twice
+// its limit. GCRA, which refills evenly, and the estimate let through one less. The log and
+// the ring never exceed their limit.
 var proveWorst = map[string]int{"fixed": 100, "gcra": 99, "counter": 99, "log": 50, "ring": 50}
 
 func TestProve(t *testing.T) {
@@ -71,8 +71,8 @@ func TestProve(t *testing.T) {
 // proveSeed replays bursts at random.
 const proveSeed = "HEADROOM_TEST_SEED"
 
-// Nothing that can be asked makes a limiter let more through than is told of it:
-// neither a burst after each pause nor bursts at random.
+// No timeline makes a limiter let more through than its worst case: neither a burst after
+// each pause nor random bursts.
 func TestNoTimelineIsWorse(t *testing.T) {
 	seed := rand.Uint64()
 	if text := os.Getenv(proveSeed); text != "" {
@@ -123,7 +123,7 @@ func scaledProve(reduced, full int) int {
 }
 
 // On Redis it is the server's clock that decides, so how full the bursts are is up to
-// the machine. What is never over is not.
+// the machine. The limiters that never exceed their limit do not here either.
 func TestProveInRedis(t *testing.T) {
 	t.Parallel()
 	server, client := proveRedis(t)
@@ -164,7 +164,7 @@ func TestProveInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := bufio.NewReader(stderr)
-	if line, err := said.ReadString('\n'); err != nil || !strings.Contains(line, "takes 9.3s at most") {
+	if line, err := said.ReadString('\n'); err != nil || !strings.Contains(line, "takes up to 9.3s") {
 		t.Errorf("it says %q, %v", line, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -11,7 +11,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// proveView is what was proved, in JSON.
+// proveView is the result of ingestor prove, in JSON.
 type proveView struct {
 	Limit    int             `json:"limit"`
 	Per      float64         `json:"per_seconds"`
@@ -38,7 +38,7 @@ type proveBurst struct {
 	Ours  int     `json:"sliding_window"`
 }
 
-// provedLimiter is what one let through at worst.
+// provedLimiter is the worst case of one limiter.
 type provedLimiter struct {
 	ID       string    `json:"limiter"`
 	Name     string    `json:"name"`
@@ -51,12 +51,12 @@ type provedLimiter struct {
 	About    string    `json:"about"` // the timeline
 }
 
-// promises reports whether it is one that must never let more than its limit through.
+// promises reports whether the limiter promises never to exceed its limit.
 func (l *provedLimiter) promises() bool {
 	return l.ID == string(window.Exact) || l.ID == string(window.Sliding)
 }
 
-// verdict says it in words.
+// verdict says in words how the limiter did.
 func (l *provedLimiter) verdict() string {
 	switch {
 	case l.OverBy > 0:
@@ -91,7 +91,7 @@ func proved(h *proveHome, r boundary.Rate, results []boundary.Result) *proveView
 	return v
 }
 
-// apart is how far apart the two bursts are.
+// apart returns how far apart the two bursts are.
 func (v *proveView) apart() time.Duration { return 2 * v.per / 10 }
 
 // show writes both tables.
@@ -120,7 +120,7 @@ func (v *proveView) show(s *sheet) {
 	s.table([]column{{name: "limiter"}, {name: "accepted", right: true}, {name: "limit", right: true}, {name: "verdict"}, {name: "timeline", long: true}}, rows)
 }
 
-// showPicture says where the picture is.
+// showPicture writes where the picture is.
 func (v *proveView) showPicture(s *sheet, path string) {
 	if path != "" {
 		s.line("")
@@ -128,7 +128,7 @@ func (v *proveView) showPicture(s *sheet, path string) {
 	}
 }
 
-// rate is what all are set to.
+// rate describes the limit of all limiters.
 func (v *proveView) rate() string {
 	if v.Limit == 1 {
 		return "1 request in any " + length(v.per)
@@ -136,7 +136,7 @@ func (v *proveView) rate() string {
 	return figure(v.Limit) + " requests in any " + length(v.per)
 }
 
-// ink is red above the limit, and green within it.
+// ink returns red above the limit, and green within it.
 func (v *proveView) ink(accepted int) lipgloss.Style {
 	if accepted > v.Limit {
 		return bad
@@ -146,7 +146,7 @@ func (v *proveView) ink(accepted int) lipgloss.Style {
 
 func figure(n int) string { return view.Number(int64(n)) }
 
-// length writes how long something is, to the millisecond where it is short.
+// length formats a duration, to the millisecond where it is short.
 func length(d time.Duration) string {
 	if d < time.Minute {
 		return d.String()

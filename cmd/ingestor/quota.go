@@ -35,7 +35,7 @@ command asks only the ledger and spends nothing.`,
 	return cmd
 }
 
-// withLedger opens the ledger that the settings name for f.
+// withLedger opens the ledger of the settings, and calls f.
 func (a *app) withLedger(cmd *cobra.Command, f func(context.Context, *quota.Ledger) error) (err error) {
 	s, err := a.settings(cmd.Flags())
 	if err != nil {
@@ -62,8 +62,8 @@ func (a *app) showQuota(ctx context.Context, l *quota.Ledger) error {
 	})
 }
 
-// usage asks the ledger how its pools stand. With a price book that is older than the
-// ledger's it warns, and shows what is used beside the limits of the older book: asking
+// usage reads the usage of all pools. If the price book is older than the ledger's, it
+// prints a warning, and returns the usage with the limits of the older book. Reading
 // changes nothing.
 func (a *app) usage(ctx context.Context, l *quota.Ledger) ([]quota.Usage, error) {
 	all, err := l.Usage(ctx, "", "")
@@ -101,12 +101,12 @@ func (s *sheet) quotaTable(pools []view.Pool) {
 	for _, p := range pools {
 		if p.Blocked != nil {
 			s.line("\n%s", s.in(bad, p.Pool+" "+view.Shut(p.BlockedBy)+" until "+stamp(*p.Blocked)+" ("+span(p.Blocked.Sub(p.LedgerAt))+"): "+plain(p.Reason)))
-			s.line("It opens by itself. To open it now: ingestor quota unblock %s", p.Pool)
+			s.line("The block ends by itself. To end it now: ingestor quota unblock %s", p.Pool)
 		}
 	}
 }
 
-// windows writes a row per window, with its pool in it or above.
+// windows writes a row for each window. The pool is a column, or a title above its rows.
 func (s *sheet) windows(pools []view.Pool, pool bool) {
 	var columns []column
 	title, indent := "  window", "  "
@@ -123,7 +123,7 @@ func (s *sheet) windows(pools []view.Pool, pool bool) {
 			rows = append(rows, []string{p.Pool})
 		}
 		for i, w := range p.Windows {
-			back, reset := comes(&w, p.LedgerAt)
+			back, reset := nextUnits(&w, p.LedgerAt)
 			row := []string{indent + p.Name(i), s.bar(w.Used, w.Limit), view.Number(w.Used), view.Number(w.Limit), view.Number(w.Quota), view.Number(w.Headroom), back, reset}
 			if pool {
 				row = append([]string{p.Pool}, row...)
@@ -134,8 +134,8 @@ func (s *sheet) windows(pools []view.Pool, pool bool) {
 	s.table(columns, rows)
 }
 
-// comes says what comes back next, and how long it is until the reset.
-func comes(w *view.Window, now time.Time) (back, reset string) {
+// nextUnits says which units come back next, and how long it is until the reset.
+func nextUnits(w *view.Window, now time.Time) (back, reset string) {
 	if w.NextAt != nil {
 		back = "+" + view.Number(w.NextUnits) + " in " + span(w.NextAt.Sub(now))
 	}
@@ -145,17 +145,17 @@ func comes(w *view.Window, now time.Time) (back, reset string) {
 	return back, reset
 }
 
-// wide is a terminal in which a row per window fits.
+// wide is the width from which a row for each window fits.
 const wide = 80
 
-// narrowQuota is for terminals in which it does not.
+// narrowQuota writes pools for a narrow terminal.
 func (s *sheet) narrowQuota(pools []view.Pool) {
 	for _, p := range pools {
 		s.line("%s", s.in(bold, s.cut(p.Pool, s.width)))
 		for i, w := range p.Windows {
 			s.line("  %s %s  %s of %s", s.bar(w.Used, w.Limit), p.Name(i), view.Number(w.Used), view.Number(w.Limit))
 			about := "quota " + view.Number(w.Quota) + ", headroom " + view.Number(w.Headroom)
-			back, reset := comes(&w, p.LedgerAt)
+			back, reset := nextUnits(&w, p.LedgerAt)
 			if back != "" {
 				about += "; " + back
 			}
@@ -167,7 +167,7 @@ func (s *sheet) narrowQuota(pools []view.Pool) {
 	}
 }
 
-// bar draws how much is used of a limit.
+// bar draws which part of a limit is used.
 func (s *sheet) bar(used, limit int64) string {
 	const cells = 8
 	full := 0

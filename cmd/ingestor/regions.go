@@ -17,9 +17,9 @@ func (a *app) regionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "regions",
 		Short: "Show how fresh the chart of each region is",
-		Long: `Show when the chart of each region and category was last fetched completely. It
-leaves with 1 if one that the configuration asks for is older than --max-age or was
-never fetched, so that a monitor can call it.`,
+		Long: `Show when the chart of each region and category was last fetched completely. The exit
+code is 1 if a chart of the configuration is older than --max-age or was never fetched.
+A monitor can call it.`,
 		Example: `  ingestor regions
   ingestor regions --max-age 2h --output json`,
 		Args: noArgs,
@@ -40,7 +40,7 @@ never fetched, so that a monitor can call it.`,
 		},
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().StringVar(&most, "max-age", "", "older than so `long` is stale (default max_age of the settings, 26h)")
+	cmd.Flags().StringVar(&most, "max-age", "", "`duration` after which a chart is stale (default max_age of the settings, 26h)")
 	return cmd
 }
 
@@ -60,7 +60,7 @@ func (a *app) showFeeds(ctx context.Context, c feeds, most time.Duration) error 
 	if err != nil || len(late) == 0 {
 		return err
 	}
-	return fmt.Errorf("older than %s, or missing: %s; `ingestor runs` shows why", span(most), strings.Join(late, ", "))
+	return fmt.Errorf("older than %s, or missing: %s\nTo see why: ingestor runs", span(most), strings.Join(late, ", "))
 }
 
 func (s *sheet) feedTable(all []view.Feed) {

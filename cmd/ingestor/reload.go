@@ -8,30 +8,23 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
-	"strings"
 	"sync"
 	"syscall"
 )
 
-// onHangup is what the help of those who stay says of it.
+// onHangup is the help text about SIGHUP, for commands that keep running.
 const onHangup = `SIGHUP reloads the price book and the configuration, with the same flags and
 environment. An invalid file is rejected and logged with its place, and the old settings
 stay in force. The same happens to changes that need a restart: the addresses of ledger,
 catalog and endpoint, the log, and where a server listens. Calls and runs are not
 interrupted. A run that has started keeps its settings and uses the new prices.`
 
-// fixedKeys are the settings that a restart is for.
-var fixedKeys = []string{"ledger", "catalog", "endpoint", "log_format", "log_level"}
-
-// servedKeys are those of a server.
-var servedKeys = []string{"listen", "insecure", "trusted_proxies", "tls_cert", "tls_key", "max_age"}
-
-// hangups are the signals that ask to read the settings again. Those that come while
-// that is done are one.
+// hangups receives SIGHUP, which asks to reload the settings. Signals that arrive during a
+// reload count as one.
 type hangups chan os.Signal
 
-// listenForHangups is to be asked before anything is opened: until then the signal ends
-// the process.
+// listenForHangups starts to receive SIGHUP. Call it before anything is opened: until then
+// the signal ends the process.
 func listenForHangups() hangups {
 	h := make(hangups, 1)
 	signal.Notify(h, syscall.SIGHUP)
@@ -40,9 +33,9 @@ func listenForHangups() hangups {
 
 func (h hangups) stop() { signal.Stop(h) }
 
-// reload has new settings taken at each signal, until the function that it returns is
-// called.
-func (h hangups) reload(ctx context.Context, a *app, s *settings, fixed []string, take func(context.Context, *settings) error) (end func()) {
+// reload loads the settings at each signal and hands them to take, until the returned
+// function is called. If server is true, the settings of the server need a restart, too.
+func (h hangups) reload(ctx context.Context, a *app, s *settings, server bool, take func(context.Context, *settings) error) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -52,15 +45,15 @@ func (h hangups) reload(ctx context.Context, a *app, s *settings, fixed []string
 				return
 			case <-h:
 			}
-			next, err := a.reread(s, fixed)
+			next, err := a.reread(s, server)
 			if err == nil {
 				err = take(ctx, next)
 			}
 			if ctx.Err() != nil {
-				return // told to leave meanwhile
+				return // the program was told to stop meanwhile
 			}
 			if err != nil {
-				a.log.Error("not reloaded: what was in force stays", "error", err)
+				a.log.Error("not reloaded: the old settings stay in force", "error", err)
 				continue
 			}
 			s = next
@@ -73,35 +66,24 @@ func (h hangups) reload(ctx context.Context, a *app, s *settings, fixed []string
 	}
 }
 
-// reread reads the settings again and refuses those that cannot take the place of the
-// old ones.
-func (a *app) reread(old *settings, fixed []string) (*settings, error) {
+// reread loads the settings again. It returns an error if they cannot replace the old
+// ones.
+func (a *app) reread(old *settings, server bool) (*settings, error) {
 	next, err := load(a.configPath, old.flags)
 	if err != nil {
 		return nil, err
 	}
 	if next.file != old.file {
-		return nil, fmt.Errorf("the configuration was %s and would be %s: restart for that", cmp.Or(old.file, "none"), cmp.Or(next.file, "none"))
+		return nil, fmt.Errorf("the configuration was %s and would be %s\nTo use the new one, restart the program", cmp.Or(old.file, "none"), cmp.Or(next.file, "none"))
 	}
 	var changed []error
-	for _, key := range fixed {
-		if !reflect.DeepEqual(next.value(key), old.value(key)) {
-			changed = append(changed, fmt.Errorf("%s has changed: restart for that, or set it back", key))
+	for _, set := range allSettings {
+		if set.restart && (server || !set.server) && !reflect.DeepEqual(set.value(next), set.value(old)) {
+			changed = append(changed, fmt.Errorf("%s has changed\nTo use the new value, restart the program, or restore the old one", set.key))
 		}
 	}
 	if err := next.book.Follows(old.book); err != nil {
 		changed = append(changed, fmt.Errorf("%s: %w", cmp.Or(next.Costs, "the built-in price book"), err))
 	}
 	return next, errors.Join(changed...)
-}
-
-// value is that of a setting at the top level.
-func (s *settings) value(key string) any {
-	fields := reflect.ValueOf(s).Elem()
-	for _, f := range reflect.VisibleFields(fields.Type()) {
-		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name == key {
-			return fields.FieldByIndex(f.Index).Interface()
-		}
-	}
-	panic("there is no setting " + key)
 }

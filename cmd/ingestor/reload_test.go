@@ -130,8 +130,8 @@ func (r *resident) refuse(more map[string]string) {
 	r.write("costs.yaml", string(good))
 	for _, one := range [][3]string{
 		{"workers: ", "wrokers: ", `ingestor\.yaml:\d+:\d+.*wrokers`},
-		{"/catalog.db", "/another.db", `catalog has changed: restart for that, or set it back`},
-		{"endpoint: http:", "endpoint: https:", `endpoint has changed: restart for that`},
+		{"/catalog.db", "/another.db", `catalog has changed\\nTo use the new value, restart the program, or restore the old one`},
+		{"endpoint: http:", "endpoint: https:", `endpoint has changed\\nTo use the new value, restart`},
 	} {
 		r.edit(one[0], one[1])
 		r.hangup("not reloaded.*" + one[2])
@@ -172,7 +172,7 @@ func TestHangupWhileServing(t *testing.T) {
 		r.hangup(`"msg":"reloaded"`)
 	}
 	r.refuse(map[string]string{
-		"extends: builtin\nrevision: 2\nfamilies: {client_none: {windows: [{per: 1m, quota: 1}]}}\n": `client_none of the price book limits nothing`,
+		"extends: builtin\nrevision: 2\nfamilies: {client_none: {windows: [{per: 1m, quota: 1}]}}\n": `client_none of the price book limits no route`,
 	})
 	for range 30 {
 		if err := r.cmd.Process.Signal(syscall.SIGHUP); err != nil {
@@ -296,11 +296,11 @@ func TestHangupOfADaemon(t *testing.T) {
 	}
 }
 
-// nextRun is the next run that a daemon tells of.
-func (r *resident) nextRun() *ran {
+// nextRun returns the next run that a daemon reports.
+func (r *resident) nextRun() *runView {
 	r.t.Helper()
 	for r.stdout.Scan() {
-		var told runsView
+		var told runList
 		if err := json.Unmarshal(r.stdout.Bytes(), &told); err != nil {
 			r.t.Fatalf("%v: %s", err, r.stdout.Text())
 		}

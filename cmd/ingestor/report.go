@@ -11,29 +11,29 @@ import (
 	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
-// held is the state of a job that another process runs; the catalog has no word for
-// it, as it was not this one's run.
+// held is the state of a job that another process runs. The catalog does not have it,
+// because this process made no run.
 const held catalog.State = "held"
 
-// ran is what came of a run, for those who read it.
-type ran struct {
+// runView is the result of a run, in JSON.
+type runView struct {
 	Job       string        `json:"job"`
 	State     catalog.State `json:"state"`
 	Scheduled time.Time     `json:"scheduled_at,omitzero"`
 	StartedAt time.Time     `json:"started_at,omitzero"`
 	EndedAt   time.Time     `json:"ended_at,omitzero"`
-	NextAt    time.Time     `json:"next_at,omitzero"` // it goes on, or is due again
+	NextAt    time.Time     `json:"next_at,omitzero"` // deferred work resumes, or the job is due again
 	Units     int64         `json:"units"`
 	Error     string        `json:"error,omitempty"`
-	Regions   []ranRegion   `json:"regions"`
+	Regions   []regionView  `json:"regions"`
 
-	code int // as which the program exits
+	code int // the exit code
 }
 
-// ranRegion is what a run did for a region, or for work that belongs to none.
-type ranRegion struct {
+// regionView is the result for a region, or for work without a region.
+type regionView struct {
 	Region  string        `json:"region,omitempty"`
-	Work    string        `json:"work,omitempty"` // if it belongs to no region
+	Work    string        `json:"work,omitempty"` // if it has no region
 	Pages   int           `json:"pages"`
 	New     int           `json:"new"`
 	Updated int           `json:"updated"`
@@ -43,9 +43,9 @@ type ranRegion struct {
 	Error   string        `json:"error,omitempty"`
 }
 
-// summary says what came of a run, by region.
-func summary(j *ingest.Job, rep *ingest.Report, err error, now time.Time) *ran {
-	r := &ran{Job: j.Name, Regions: []ranRegion{}}
+// summary returns the result of a run, by region.
+func summary(j *ingest.Job, rep *ingest.Report, err error, now time.Time) *runView {
+	r := &runView{Job: j.Name, Regions: []regionView{}}
 	due := j.Schedule().Next(now)
 	if err != nil {
 		r.State, r.Error, r.code = catalog.Failed, err.Error(), exitCode(err)
@@ -71,7 +71,7 @@ func summary(j *ingest.Job, rep *ingest.Report, err error, now time.Time) *ran {
 		name := cmp.Or(w.Region, w.Work)
 		if _, there := at[name]; !there {
 			at[name] = len(r.Regions)
-			one := ranRegion{Region: w.Region, State: catalog.Done}
+			one := regionView{Region: w.Region, State: catalog.Done}
 			if w.Region == "" {
 				one.Work = w.Work
 			}
@@ -82,9 +82,9 @@ func summary(j *ingest.Job, rep *ingest.Report, err error, now time.Time) *ran {
 	return r
 }
 
-// add adds a unit of work of the region: the worst state is that of the region, and
-// the earliest time its next.
-func (r *ranRegion) add(w *ingest.WorkReport, due time.Time) {
+// add adds a unit of work of the region. The region takes the worst state and the earliest
+// next time.
+func (r *regionView) add(w *ingest.WorkReport, due time.Time) {
 	r.Pages += w.Pages
 	r.New += w.New
 	r.Updated += w.Updated
@@ -104,25 +104,25 @@ func (r *ranRegion) add(w *ingest.WorkReport, due time.Time) {
 	}
 }
 
-// runsView are runs in JSON.
-type runsView struct {
-	Runs []*ran `json:"runs"`
+// runList are runs in JSON.
+type runList struct {
+	Runs []*runView `json:"runs"`
 }
 
-// tell writes what came of a run of the daemon: in JSON on a line of its own, so that
-// who reads along knows where it ends.
-func (a *app) tell(r *ran) error {
+// tell writes the result of a run of the daemon. In JSON each run has a line of its own,
+// for programs that read along.
+func (a *app) tell(r *runView) error {
 	if a.output == "json" {
-		return json.NewEncoder(a.stdout).Encode(runsView{[]*ran{r}})
+		return json.NewEncoder(a.stdout).Encode(runList{[]*runView{r}})
 	}
-	return a.show([]*ran{r})
+	return a.show([]*runView{r})
 }
 
-// show writes what came of runs to standard output. Quiet shows problems only, and
-// those are in the log.
-func (a *app) show(all []*ran) error {
+// show writes the results of runs to standard output. With --quiet it writes nothing,
+// because problems are in the log.
+func (a *app) show(all []*runView) error {
 	if a.output == "json" {
-		return a.print(runsView{all}, nil)
+		return a.print(runList{all}, nil)
 	}
 	if a.quiet || len(all) == 0 {
 		return nil
@@ -131,7 +131,7 @@ func (a *app) show(all []*ran) error {
 }
 
 // regionTable has a row for each region of runs.
-func (s *sheet) regionTable(all []*ran) {
+func (s *sheet) regionTable(all []*runView) {
 	var rows [][]string
 	for _, r := range all {
 		if len(r.Regions) == 0 {

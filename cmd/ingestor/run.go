@@ -20,7 +20,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// runFlags are those of ingestor run.
+// runFlags are the flags of ingestor run.
 type runFlags struct {
 	once    bool
 	due     bool
@@ -35,11 +35,12 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Run the jobs when they are due, or once",
 		Long: `Run the jobs. Without --once the process stays, runs each job when it is due, and
-resumes deferred work at the time the ledger named. Work that a block deferred resumes
-within a minute after somebody has lifted it. With --once it resumes deferred
-work, runs all jobs or the named ones, and exits. With --due it runs only jobs that have
-come due since their last scheduled run, or whose last run was killed or could not save
-its data.
+resumes deferred work at the time that the ledger named. When a block is lifted, the work
+that it deferred resumes within a minute.
+
+With --once, it resumes deferred work, runs all jobs or the named ones, and exits. With
+--due, it runs only jobs that have come due since their last scheduled run, or whose last
+run was killed or could not save its data.
 
 The first SIGTERM or interrupt lets open pages finish and keeps them. All other work is
 deferred. A second signal ends the open calls too. With --once the exit code is then 75,
@@ -68,16 +69,16 @@ run, another process runs the job, or a signal stopped it); 78 configuration;
 	a.outputFlag(cmd)
 	cmd.Flags().BoolVar(&f.once, "once", false, "run the jobs once, and exit")
 	cmd.Flags().BoolVar(&f.due, "due", false, "with --once: only jobs that are due")
-	cmd.Flags().StringSliceVar(&f.jobs, "job", nil, "with --once: only this `job` (repeat it for more)")
-	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "with --once: only this `region` (repeat it for more)")
+	cmd.Flags().StringSliceVar(&f.jobs, "job", nil, "with --once: only this `job`; repeat the flag for more")
+	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "with --once: only this `region`; repeat the flag for more")
 	cmd.Flags().StringVar(&f.metrics, "metrics-file", "", "write a `file` for node_exporter's textfile collector after each run, as ingestor.prom")
-	_ = cmd.RegisterFlagCompletionFunc("job", a.completeJobs)
-	_ = cmd.RegisterFlagCompletionFunc("region", a.completeRegions)
+	_ = cmd.RegisterFlagCompletionFunc("job", a.complete(jobNames))
+	_ = cmd.RegisterFlagCompletionFunc("region", a.complete(regionNames))
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "write only problems, for cron")
 	return cmd
 }
 
-// works is all that runs need, opened.
+// works holds everything that runs need, opened.
 type works struct {
 	settings *settings
 	ledger   *quota.Ledger
@@ -86,11 +87,11 @@ type works struct {
 	log      *slog.Logger
 }
 
-// openWorks opens all that runs need.
+// openWorks opens everything that runs need.
 func (a *app) openWorks(ctx context.Context, s *settings, done *closers, progress func(ingest.Progress)) (*works, error) {
 	w := &works{log: a.log}
 	deaf := context.AfterFunc(ctx, func() {
-		w.log.Info("stopping: the pages under way are finished and kept; a second signal ends them, too")
+		w.log.Info("stopping: open pages are finished and kept; a second signal ends them, too")
 	})
 	done.add(func() error { deaf(); return nil })
 	var err error
@@ -103,11 +104,11 @@ func (a *app) openWorks(ctx context.Context, s *settings, done *closers, progres
 	if err := a.compare(ctx, s, w.ledger, w.catalog); err != nil {
 		return nil, err
 	}
-	return a.equip(w, s, progress)
+	return a.withSettings(w, s, progress)
 }
 
-// equip returns the same works by these settings.
-func (a *app) equip(w *works, s *settings, progress func(ingest.Progress)) (*works, error) {
+// withSettings returns works with a new runner for these settings.
+func (a *app) withSettings(w *works, s *settings, progress func(ingest.Progress)) (*works, error) {
 	transport, err := a.transport(s, w.ledger)
 	if err != nil {
 		return nil, err
@@ -131,7 +132,7 @@ func (a *app) runJobs(cmd *cobra.Command, f *runFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	f.regions = capitals(f.regions)
+	f.regions = upperCase(f.regions)
 	jobs, err := choose(s, f)
 	if err != nil {
 		return err
@@ -145,18 +146,18 @@ func (a *app) runJobs(cmd *cobra.Command, f *runFlags) (err error) {
 	}
 	stopped := exitDeferred
 	if !f.once {
-		stopped = exitDone // a daemon has done what it was asked for
+		stopped = exitDone // a daemon ends successfully
 	}
 	var done closers
 	defer func() { err = orStopped(ctx, stopped, errors.Join(err, done.close())) }()
 	a.trace(ctx, &done)
 	if !f.once {
-		return a.stay(ctx, s, jobs, file, &done)
+		return a.runDaemon(ctx, s, jobs, file, &done)
 	}
 	watched := a.watch()
 	w, err := a.openWorks(ctx, s, &done, watched.tell)
 	if err == nil {
-		err = a.sign(ctx, w)
+		err = a.logInputs(ctx, w)
 	}
 	if err != nil {
 		watched.close()
@@ -167,36 +168,36 @@ func (a *app) runJobs(cmd *cobra.Command, f *runFlags) (err error) {
 	return a.leave(w, file, all)
 }
 
-// stay runs jobs until it is told to leave.
-func (a *app) stay(ctx context.Context, s *settings, jobs []*ingest.Job, file metricsFile, done *closers) error {
+// runDaemon runs jobs until the program is told to stop.
+func (a *app) runDaemon(ctx context.Context, s *settings, jobs []*ingest.Job, file metricsFile, done *closers) error {
 	hangups := listenForHangups()
 	defer hangups.stop()
 	opened, err := a.openWorks(ctx, s, done, nil)
 	if err != nil {
 		return err
 	}
-	if err := a.sign(ctx, opened); err != nil {
+	if err := a.logInputs(ctx, opened); err != nil {
 		return err
 	}
-	if err := a.foretell(ctx, opened, jobs); err != nil {
+	if err := a.logNextRuns(ctx, opened, jobs); err != nil {
 		return err
 	}
-	var works atomic.Pointer[works] // by the settings in force
+	var works atomic.Pointer[works] // of the settings in force
 	works.Store(opened)
-	var one sync.Mutex // jobs end side by side
+	var one sync.Mutex // jobs may end at the same time
 	d := ingest.NewDaemon(opened.runner, jobs, func(j *ingest.Job, rep *ingest.Report, err error) {
 		one.Lock()
 		defer one.Unlock()
 		r := summary(j, rep, err, a.now())
 		if err := errors.Join(a.tell(r), file.write(works.Load())); err != nil {
-			a.log.Error("tell of a run", "job", j.Name, "error", err)
+			a.log.Error("report a run", "job", j.Name, "error", err)
 		}
 	})
-	defer hangups.reload(ctx, a, s, fixedKeys, func(ctx context.Context, next *settings) error {
+	defer hangups.reload(ctx, a, s, false, func(ctx context.Context, next *settings) error {
 		if err := next.priced(next.List()); err != nil {
 			return err
 		}
-		w, err := a.equip(opened, next, nil)
+		w, err := a.withSettings(opened, next, nil)
 		if err != nil {
 			return err
 		}
@@ -205,7 +206,7 @@ func (a *app) stay(ctx context.Context, s *settings, jobs []*ingest.Job, file me
 			return err
 		}
 		works.Store(w)
-		if err := a.foretell(ctx, w, next.List()); err != nil {
+		if err := a.logNextRuns(ctx, w, next.List()); err != nil {
 			a.log.Warn("what is next cannot be told", "error", err)
 		}
 		return nil
@@ -213,9 +214,8 @@ func (a *app) stay(ctx context.Context, s *settings, jobs []*ingest.Job, file me
 	return d.Run(ctx)
 }
 
-// foretell logs when each job has its turn next: from then on a daemon may be silent
-// for hours.
-func (a *app) foretell(ctx context.Context, w *works, jobs []*ingest.Job) error {
+// logNextRuns logs when each job runs next. A daemon may log nothing for hours after that.
+func (a *app) logNextRuns(ctx context.Context, w *works, jobs []*ingest.Job) error {
 	for _, j := range jobs {
 		next, err := w.runner.NextAt(ctx, j)
 		if err != nil {
@@ -226,8 +226,8 @@ func (a *app) foretell(ctx context.Context, w *works, jobs []*ingest.Job) error 
 	return nil
 }
 
-// leave tells what came of runs, and with which exit code that ends.
-func (a *app) leave(w *works, file metricsFile, all []*ran) error {
+// leave writes the results of runs, and returns their exit code as an error.
+func (a *app) leave(w *works, file metricsFile, all []*runView) error {
 	codes := map[int]bool{exitDone: true}
 	for _, r := range all {
 		codes[r.code] = true
@@ -249,8 +249,8 @@ func (a *app) now() time.Time {
 	return time.Now()
 }
 
-// capitals writes regions as they are written everywhere, US for us.
-func capitals(regions []string) []string {
+// upperCase returns regions in capital letters.
+func upperCase(regions []string) []string {
 	all := slices.Clone(regions)
 	for i, region := range all {
 		all[i] = strings.ToUpper(region)
@@ -258,14 +258,11 @@ func capitals(regions []string) []string {
 	return all
 }
 
-// choose returns the jobs that are asked for; without a name all are, and of those
-// with regions only the jobs that have one of them.
+// choose returns the jobs that the flags name, or all jobs. If the flags name regions, it
+// keeps only jobs that have one of them.
 func choose(s *settings, f *runFlags) ([]*ingest.Job, error) {
 	all := s.List()
-	var names []string
-	for _, j := range all {
-		names = append(names, j.Name)
-	}
+	names := jobNames(s)
 	for _, name := range f.jobs {
 		if !slices.Contains(names, name) {
 			return nil, usage("there is no job %q; the configuration has %s", name, strings.Join(names, ", "))
@@ -289,13 +286,13 @@ func choose(s *settings, f *runFlags) ([]*ingest.Job, error) {
 	}
 	for _, region := range f.regions {
 		if !known[region] {
-			return nil, usage("no job that was asked for has the region %q; regions are two capital letters, as US or DE", region)
+			return nil, usage("none of the jobs has the region %q; regions are two capital letters, as US or DE", region)
 		}
 	}
 	return chosen, nil
 }
 
-// regionsOf are those of the regions asked for that a job has.
+// regionsOf returns the named regions that the job has.
 func regionsOf(j *ingest.Job, asked []string) []string {
 	var all []string
 	for _, region := range asked {
@@ -306,10 +303,9 @@ func regionsOf(j *ingest.Job, asked []string) []string {
 	return all
 }
 
-// once makes one run of each job: what was deferred before anything else, and then
-// the rest.
-func (a *app) once(ctx context.Context, w *works, jobs []*ingest.Job, f *runFlags) (all []*ran) {
-	had := map[string][]string{} // by job: the work that has had its turn
+// once makes one run of each job. Deferred work comes first, for all jobs.
+func (a *app) once(ctx context.Context, w *works, jobs []*ingest.Job, f *runFlags) (all []*runView) {
+	had := map[string][]string{} // by job: the work that was resumed
 	stuck := map[string]bool{}
 	one := func(j *ingest.Job, why ingest.Occasion) {
 		why.Regions = regionsOf(j, f.regions)
@@ -318,7 +314,7 @@ func (a *app) once(ctx context.Context, w *works, jobs []*ingest.Job, f *runFlag
 		all = append(all, r)
 		if err != nil {
 			stuck[j.Name] = true
-			if !a.quiet || r.code != exitDeferred { // another one is at it, and that is no problem
+			if !a.quiet || r.code != exitDeferred { // another process runs the job, which is not a problem
 				fmt.Fprintf(a.stderr, "ingestor: %s\n", err)
 			}
 			return
@@ -344,7 +340,7 @@ func (a *app) once(ctx context.Context, w *works, jobs []*ingest.Job, f *runFlag
 	return all
 }
 
-// occasions says why each job is run, by name. What is not due is not there.
+// occasions returns why each job is run, by name. It leaves out jobs that are not due.
 func (a *app) occasions(ctx context.Context, w *works, jobs []*ingest.Job, f *runFlags) map[string]ingest.Occasion {
 	all := map[string]ingest.Occasion{}
 	for _, j := range jobs {
@@ -353,7 +349,7 @@ func (a *app) occasions(ctx context.Context, w *works, jobs []*ingest.Job, f *ru
 			continue
 		}
 		why, due, err := w.runner.Due(ctx, j)
-		if due || err != nil { // the run meets the same fault, and says so
+		if due || err != nil { // the run meets the same fault and reports it
 			all[j.Name] = why
 		}
 	}

@@ -33,9 +33,9 @@ deferred work resumes. With --work there is a row for each region, query or chan
 				return a.print(view.Runs(all), func(s *sheet) {
 					switch {
 					case len(all) == 0 && q.Job != "":
-						s.line("There was no run of %s yet; `ingestor run --once --job %s` makes one.", q.Job, q.Job)
+						s.line("There was no run of %s yet.\nTo make one: ingestor run --once --job %s", q.Job, q.Job)
 					case len(all) == 0:
-						s.line("There was no run yet; `ingestor run --once` makes one.")
+						s.line("There was no run yet.\nTo make one: ingestor run --once")
 					case work:
 						s.view(view.WorkTable(all))
 					default:
@@ -49,12 +49,12 @@ deferred work resumes. With --work there is a row for each region, query or chan
 	cmd.Flags().StringVar(&q.Job, "job", "", "only runs of this `job`")
 	cmd.Flags().IntVarP(&q.Limit, "limit", "n", 20, "`number` of runs to show")
 	cmd.Flags().Int64Var(&q.Before, "before", 0, "only runs before the one with this `id`")
-	cmd.Flags().BoolVar(&work, "work", false, "a row for each unit of work")
-	_ = cmd.RegisterFlagCompletionFunc("job", a.completeJobs)
+	cmd.Flags().BoolVar(&work, "work", false, "write a row for each unit of work")
+	_ = cmd.RegisterFlagCompletionFunc("job", a.complete(jobNames))
 	return cmd
 }
 
-// goesOn says when what was deferred goes on, and why it was, or what failed.
+// goesOn says when deferred work resumes, and why it was deferred or failed.
 func goesOn(at time.Time, why string) string {
 	why = plain(why)
 	switch {
@@ -66,5 +66,5 @@ func goesOn(at time.Time, why string) string {
 	return "until " + stamp(at) + ": " + why
 }
 
-// state shows how a run or work of it stands.
+// state formats the state of a run, or of its work.
 func (s *sheet) state(st catalog.State) string { return s.cell(view.StateOf(st)) }

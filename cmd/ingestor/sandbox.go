@@ -39,22 +39,22 @@ page /__counts shows the counts so far. The sandbox prints them when it ends.`,
 	}
 	a.outputFlag(cmd)
 	cmd.Flags().StringVar(&listen, "listen", sandboxListen, "`address` on this machine to listen on; port 0 chooses a free one")
-	cmd.Flags().Int64Var(&units, "quota", 10000, "`number` of units that it grants per Pacific day")
-	cmd.Flags().Uint64Var(&seed, "seed", 1, "`number` that all data is made from")
+	cmd.Flags().Int64Var(&units, "quota", 10000, "`number` of units that it grants in a Pacific day")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "`number` from which all data is generated")
 	return cmd
 }
 
-// sandboxListen is not the address of ingestor serve, so both can run.
+// sandboxListen differs from the address of ingestor serve, so that both can run.
 const sandboxListen = "127.0.0.1:8090"
 
-// listenHere listens on a port that only this machine reaches.
+// listenHere listens on the loopback interface.
 func listenHere(address string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, usage("--listen: %q is no address; write it as 127.0.0.1:8090", address)
+		return nil, usage("--listen: %q is not an address; write it as 127.0.0.1:8090", address)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, usage("--listen: %q is not of this machine alone; write 127.0.0.1:PORT", address)
+		return nil, usage("--listen: %q can be reached from other machines; write 127.0.0.1:PORT", address)
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -63,7 +63,7 @@ func listenHere(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// countsPath is where the sandbox says what it has counted.
+// countsPath is the path of the counts.
 const countsPath = "/__counts"
 
 // sandboxHandler is the simulator and its counts.
@@ -72,13 +72,13 @@ func sandboxHandler(sim *youtubesim.Sim) http.Handler {
 	mux.Handle("/", sim)
 	mux.HandleFunc(countsPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		//nolint:errchkjson // to whom should it be told: the one who asks has gone
+		//nolint:errchkjson // the client is gone
 		_ = json.NewEncoder(w).Encode(countsOf(sim))
 	})
 	return mux
 }
 
-// count is a [youtubesim.Count] for those who read it.
+// count is a [youtubesim.Count] in JSON.
 type count struct {
 	Day     string          `json:"day"`
 	Pool    youtubesim.Pool `json:"pool"`
@@ -124,12 +124,12 @@ endpoint: http://%[1]s
 	return a.showCounts(sim)
 }
 
-// showCounts writes what the simulator itself has counted.
+// showCounts writes the counts of the simulator.
 func (a *app) showCounts(sim *youtubesim.Sim) error {
 	all := countsOf(sim)
 	return a.print(all, func(s *sheet) {
 		if len(all) == 0 {
-			s.line("nobody has called")
+			s.line("no calls were made")
 			return
 		}
 		var rows [][]string

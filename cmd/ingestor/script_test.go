@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 // TestScript runs the command as people do: each file is a session in an empty
 // folder and with an empty environment. UPSTREAM is the address of a simulator.
 //
-// Beside the commands of testscript there are
+// The scripts have these commands beside those of testscript:
 //
 //	exits CODE ingestor ...  it leaves with that exit code
 //	upstream QUOTA           from now on UPSTREAM has so many units a day, and run uses it

@@ -13,7 +13,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
-// searchFlags are those of ingestor search.
+// searchFlags are the flags of ingestor search.
 type searchFlags struct {
 	region, since, cursor string
 	limit                 int
@@ -23,23 +23,23 @@ func (a *app) searchCommand() *cobra.Command {
 	var f searchFlags
 	cmd := &cobra.Command{
 		Use:   "search QUERY",
-		Short: "Find videos among what was fetched",
-		Long: `Find videos by their title, channel, tags and description, the best first. All words
-must be there; accents and case do not matter; "what stands in quotation marks" is
-found as it stands there; the last word may go on. It reads the catalog only:
-nothing is spent.`,
+		Short: "Search the fetched videos",
+		Long: `Find videos by their title, channel, tags and description, best match first. A video
+matches if it has all words. Accents and case are ignored. A "phrase in quotation marks"
+matches as it is written. The last word matches as a prefix. The command reads only the
+catalog and spends nothing.`,
 		Example: `  ingestor search cafe berlin
   ingestor search '"live in concert"' --region DE --since 7d
   ingestor search 東京 --output json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if strings.TrimSpace(strings.Join(args, " ")) == "" {
-				return usage("say what to look for: %s QUERY", cmd.CommandPath())
+				return usage("the query is missing\nTo search: %s QUERY", cmd.CommandPath())
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.limit < 1 || f.limit > 100 {
-				return usage("--limit must be 1 to 100, not %d; --cursor goes on", f.limit)
+				return usage("--limit must be 1 to 100, not %d\nFor more videos, use --cursor", f.limit)
 			}
 			q := catalog.Query{Text: strings.Join(args, " "), Region: strings.ToUpper(f.region), Limit: f.limit, Cursor: f.cursor}
 			if f.since != "" {
@@ -55,11 +55,11 @@ nothing is spent.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().StringVar(&f.region, "region", "", "only what was fetched for this `region`")
-	cmd.Flags().StringVar(&f.since, "since", "", "only what was published since this `time`: 2026-11-01, or 7d ago")
-	cmd.Flags().StringVar(&f.cursor, "cursor", "", "go on where the last answer ended")
-	cmd.Flags().IntVarP(&f.limit, "limit", "n", 10, "so `many` at once")
-	_ = cmd.RegisterFlagCompletionFunc("region", a.completeRegions)
+	cmd.Flags().StringVar(&f.region, "region", "", "only videos fetched for this `region`")
+	cmd.Flags().StringVar(&f.since, "since", "", "only videos published since this `time`: 2026-11-01, or 7d for 7 days ago")
+	cmd.Flags().StringVar(&f.cursor, "cursor", "", "`cursor` of the last answer, for the videos after it")
+	cmd.Flags().IntVarP(&f.limit, "limit", "n", 10, "`number` of videos to show")
+	_ = cmd.RegisterFlagCompletionFunc("region", a.complete(regionNames))
 	return cmd
 }
 
@@ -88,17 +88,17 @@ func (a *app) showHits(ctx context.Context, c searcher, q catalog.Query) error {
 		case len(found.Hits) == 0 && q.Cursor != "":
 			s.line("That was all.")
 		case len(found.Hits) == 0:
-			s.line("Nothing was found for %s; fewer or shorter words find more.", quoted(q.Text))
+			s.line("Nothing was found for %s. Try fewer or shorter words.", quoted(q.Text))
 		case found.Cursor != "":
-			s.line("\n%s", s.in(faint, "There is more: go on with --cursor "+found.Cursor))
+			s.line("\n%s", s.in(faint, "For more, repeat the command with --cursor "+found.Cursor))
 		}
 	})
 }
 
 func quoted(text string) string { return fmt.Sprintf("%q", plain(text)) }
 
-// hit writes a video that was found: title, where it is from, and the part that has
-// most of what was looked for.
+// hit writes a video with its title, its channel, and the part of its text that matches
+// best.
 func (s *sheet) hit(h *view.Hit) {
 	s.text.WriteString(s.wrap(s.marked(h.Title), 0) + "\n")
 	about := []string{s.marked(h.Channel), h.Video.PublishedAt.UTC().Format(time.DateOnly)}
@@ -111,7 +111,7 @@ func (s *sheet) hit(h *view.Hit) {
 	}
 }
 
-// marked shows what was looked for in bold, where there is colour.
+// marked formats a text with its matches in bold, where there is colour.
 func (s *sheet) marked(m catalog.Marked) string {
 	if !s.colour {
 		return plain(m.String())
@@ -128,5 +128,5 @@ func (s *sheet) marked(m catalog.Marked) string {
 	return b.String()
 }
 
-// match is the ink of what was looked for.
+// match is the ink of matches.
 var match = bold.Foreground(warm.GetForeground())

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// fromSource starts the program from a clone.
+// fromSource is the command that starts the program from a clone.
 const fromSource = "go run ./cmd/ingestor"
 
-// self is what a person types to start this program again: its name if it is on the
-// PATH, `go run` if that started it, and else its path.
+// self returns the command that starts this program again: its name if it is on the PATH,
+// `go run` if that started it, or else its path.
 func self() string {
 	program, err := os.Executable()
 	if err != nil {
@@ -21,23 +21,23 @@ func self() string {
 	if byGoRun(program) {
 		return fromSource
 	}
-	if found, err := exec.LookPath("ingestor"); err == nil && same(found, program) {
+	if found, err := exec.LookPath("ingestor"); err == nil && sameFile(found, program) {
 		return "ingestor"
 	}
 	return inShell(program)
 }
 
-// byGoRun reports whether a program is one that go run built: in a temporary folder, or
-// in the build cache, from where it is deleted sooner or later.
+// byGoRun reports whether go run built a program: in a temporary folder, or in the build
+// cache. Go deletes such programs sooner or later.
 func byGoRun(program string) bool {
 	dir := filepath.Base(filepath.Dir(program))
 	return cached.MatchString(dir) || dir == "exe" && strings.Contains(program, string(filepath.Separator)+"go-build")
 }
 
-// cached is a folder of the build cache that holds a program.
+// cached matches the name of a folder of the build cache that holds a program.
 var cached = regexp.MustCompile(`^[0-9a-f]{64}-d$`)
 
-func same(one, other string) bool {
+func sameFile(one, other string) bool {
 	a, err := os.Stat(one)
 	if err != nil {
 		return false
@@ -46,7 +46,7 @@ func same(one, other string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// installed is where `go install` puts the program.
+// installed returns the path at which `go install` writes the program.
 func installed() string {
 	if dir := os.Getenv("GOBIN"); dir != "" {
 		return filepath.Join(dir, "ingestor")

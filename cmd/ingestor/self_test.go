@@ -40,7 +40,7 @@ func TestTheProgramKnowsHowItWasStarted(t *testing.T) {
 
 // TestTheSandboxLeavesTheServerItsPort: both listen where they do by default.
 func TestTheSandboxLeavesTheServerItsPort(t *testing.T) {
-	if port := defaults("/")["listen"]; port == sandboxListen {
+	if port := defaultSettings("/").Listen; port == sandboxListen {
 		t.Errorf("both listen on %s", port)
 	}
 	if !strings.HasPrefix(sandboxListen, "127.0.0.1:") || strings.HasSuffix(sandboxListen, ":0") {

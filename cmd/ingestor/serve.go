@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,16 +18,16 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Serving are the settings of the server. The name is for the decoder of YAML, which wants an
-// embedded type to be exported.
+// Serving are the settings of the server. The name is exported because the decoders want
+// that of an embedded type.
 type Serving struct {
-	Listen         string        `yaml:"listen,omitempty" jsonschema_description:"The address of ingestor serve."`
-	Insecure       bool          `yaml:"insecure,omitempty" jsonschema_description:"Listen on other addresses than those of this machine without TLS."`
-	TrustedProxies []string      `yaml:"trusted_proxies,omitempty" jsonschema_description:"Networks of proxies that are believed about the address of a client, as 10.0.0.0/8."`
-	TLSCert        string        `yaml:"tls_cert,omitempty" jsonschema_description:"A PEM file with the certificate of the server."`
-	TLSKey         string        `yaml:"tls_key,omitempty" jsonschema_description:"A PEM file with its key."`
-	TokenFile      string        `yaml:"token_file,omitempty" jsonschema_description:"A file with the token of those who reserve over HTTP; INGESTOR_TOKEN wins. Without one nobody does."`
-	MaxAge         time.Duration `yaml:"max_age,omitempty" jsonschema_description:"A chart older than this is stale."`
+	Listen         string        `yaml:"listen,omitempty" restart:"yes" flag:"'address' to listen on; port 0 chooses a free one" jsonschema_description:"The address of ingestor serve."`
+	Insecure       bool          `yaml:"insecure,omitempty" restart:"yes" flag:"allow plain HTTP on other interfaces" jsonschema_description:"Allow plain HTTP on other interfaces than the loopback one."`
+	TrustedProxies []string      `yaml:"trusted_proxies,omitempty" restart:"yes" flag:"'networks' of proxies whose word about client addresses is trusted, as 10.0.0.0/8" jsonschema_description:"Networks of proxies whose word about client addresses is trusted, as 10.0.0.0/8."`
+	TLSCert        string        `yaml:"tls_cert,omitempty" restart:"yes" flag:"PEM 'file' with the certificate" jsonschema_description:"A PEM file with the certificate of the server."`
+	TLSKey         string        `yaml:"tls_key,omitempty" restart:"yes" flag:"PEM 'file' with the key of the certificate" jsonschema_description:"A PEM file with the key of the certificate."`
+	TokenFile      string        `yaml:"token_file,omitempty" flag:"'file' with the token for clients that reserve over HTTP; INGESTOR_TOKEN takes precedence" jsonschema_description:"A file with the token for clients that reserve over HTTP. INGESTOR_TOKEN takes precedence. Without a token no client can."`
+	MaxAge         time.Duration `yaml:"max_age,omitempty" restart:"yes" zero:"no" jsonschema_description:"A chart older than this is stale."`
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -60,23 +59,14 @@ named by --trusted-proxies, or --insecure.
 			return a.serve(cmd)
 		},
 	}
-	f := cmd.Flags()
-	f.String("listen", "", "`address` to listen on; port 0 chooses a free one (default 127.0.0.1:8080)")
-	f.Bool("insecure", false, "allow plain HTTP on other interfaces")
-	f.StringSlice("trusted-proxies", nil, "`networks` of proxies whose word about client addresses is trusted, as 10.0.0.0/8")
-	f.String("tls-cert", "", "PEM `file` with the certificate")
-	f.String("tls-key", "", "PEM `file` with the key of the certificate")
-	f.String("token-file", "", "`file` with the token for clients that reserve over HTTP; INGESTOR_TOKEN wins")
+	addFlags(cmd, cmd.Flags(), true)
 	return cmd
 }
 
-// served checks the settings of the server.
-func (s *settings) served() (faults []ingest.Fault) {
+// checkServer checks the settings of the server.
+func (s *settings) checkServer() (faults []ingest.Fault) {
 	fault := func(path, format string, args ...any) {
 		faults = append(faults, ingest.Fault{Path: path, Err: fmt.Errorf(format, args...)})
-	}
-	if s.probe == nil { // they are of the demo, which does not serve
-		return nil
 	}
 	proxies, bad := s.proxies()
 	if bad != nil {
@@ -85,12 +75,12 @@ func (s *settings) served() (faults []ingest.Fault) {
 	public, err := web.Public(s.Listen)
 	switch {
 	case err != nil:
-		fault("listen", "%q is no address; %w", s.Listen, err)
+		fault("listen", "%q is not an address; %w", s.Listen, err)
 	case public && s.TLSCert == "" && len(proxies) == 0 && bad == nil && !s.Insecure:
-		fault("listen", "%s can be reached from other machines, in clear; name tls_cert and tls_key, or the networks of your proxy in trusted_proxies, or say insecure", s.Listen)
+		fault("listen", "%s is plain HTTP that other machines can reach\nSet tls_cert and tls_key, or trusted_proxies to the networks of your proxy, or insecure", s.Listen)
 	}
 	if (s.TLSCert == "") != (s.TLSKey == "") {
-		fault("tls_cert", "tls_cert and tls_key go together")
+		fault("tls_cert", "tls_cert and tls_key must be set together")
 	}
 	if s.MaxAge <= 0 {
 		fault("max_age", "it must be above 0, as 26h")
@@ -98,7 +88,7 @@ func (s *settings) served() (faults []ingest.Fault) {
 	return faults
 }
 
-// proxies are the networks that are believed.
+// proxies returns the networks of trusted proxies.
 func (s *settings) proxies() (all []netip.Prefix, err error) {
 	for _, text := range s.TrustedProxies {
 		prefix, failed := netip.ParsePrefix(text)
@@ -106,7 +96,7 @@ func (s *settings) proxies() (all []netip.Prefix, err error) {
 			prefix, failed = addr.Prefix(addr.BitLen())
 		}
 		if failed != nil {
-			err = errors.Join(err, fmt.Errorf("%q is no network; write it as 10.0.0.0/8", text))
+			err = errors.Join(err, fmt.Errorf("%q is not a network; write it as 10.0.0.0/8", text))
 			continue
 		}
 		all = append(all, prefix.Masked())
@@ -122,8 +112,8 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	}
 	hangups := listenForHangups()
 	defer hangups.stop()
-	told := metrics.New(&metrics.Options{Log: a.log})
-	a.observer = told
+	measured := metrics.New(&metrics.Options{Log: a.log})
+	a.observer = measured
 	var done closers
 	defer func() { err = orStopped(ctx, exitDone, errors.Join(err, done.close())) }()
 	a.trace(ctx, &done)
@@ -135,7 +125,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	server, err := a.newServer(s, src, told)
+	server, err := a.newServer(s, src, measured)
 	if err != nil {
 		return err
 	}
@@ -148,7 +138,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 		scheme = "https"
 	}
 	fmt.Fprintf(a.stdout, "serving on %s://%s\n", scheme, l.Addr())
-	defer hangups.reload(ctx, a, s, slices.Concat(fixedKeys, servedKeys), func(_ context.Context, next *settings) error {
+	defer hangups.reload(ctx, a, s, true, func(_ context.Context, next *settings) error {
 		src, err := sources(next)
 		if err != nil {
 			return err
@@ -158,8 +148,8 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	return server.Serve(ctx, a.abort, l)
 }
 
-// newServer makes the server that the settings describe.
-func (a *app) newServer(s *settings, src web.Sources, told *metrics.Metrics) (*web.Server, error) {
+// newServer returns a server with these settings.
+func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics) (*web.Server, error) {
 	proxies, err := s.proxies()
 	if err != nil {
 		return nil, config(err)
@@ -169,7 +159,7 @@ func (a *app) newServer(s *settings, src web.Sources, told *metrics.Metrics) (*w
 		return nil, config(err)
 	}
 	server, err := web.New(src, &web.Options{
-		Clock: a.clock, Log: a.log, Metrics: told, Tracer: a.traces, MaxAge: s.MaxAge,
+		Clock: a.clock, Log: a.log, Metrics: measured, Tracer: a.traces, MaxAge: s.MaxAge,
 		TrustedProxies: proxies, AnyHost: public || len(proxies) > 0,
 	})
 	if errors.Is(err, quota.ErrBadInput) {
@@ -199,7 +189,7 @@ func (a *app) openSources(ctx context.Context, s *settings, done *closers) (func
 	}, nil
 }
 
-// listen listens where the settings say, with TLS if they name a certificate.
+// listen listens on the address of the settings, with TLS if they name a certificate.
 func listen(ctx context.Context, s *settings) (net.Listener, error) {
 	var with *tls.Config
 	if s.TLSCert != "" {

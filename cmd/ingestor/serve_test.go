@@ -37,7 +37,7 @@ func (s *served) get(client *http.Client, path string, into any) (protocol strin
 	return r.Proto
 }
 
-// TestServe has a process tell of what another one has fetched, before and after, in
+// TestServe checks that a server shows what another process fetches, before and after, in
 // the words of the commands.
 func TestServe(t *testing.T) {
 	f := newFolder(t, 1000, "")
@@ -48,7 +48,7 @@ func TestServe(t *testing.T) {
 	}
 	var runs struct{ Runs json.RawMessage }
 	if s.get(http.DefaultClient, "/api/v1/runs", &runs); string(runs.Runs) != "[]" {
-		t.Errorf("before the first run it tells of %s", runs.Runs)
+		t.Errorf("before the first run it shows %s", runs.Runs)
 	}
 	if r := f.run("run", "--once", "--job", "trending", "--region", "US"); r.code != exitDone {
 		t.Fatalf("left with %d\n%s%s", r.code, r.stdout, r.stderr)

@@ -6,17 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-viper/mapstructure/v2"
+	"github.com/goccy/go-yaml/ast"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
@@ -28,31 +29,35 @@ import (
 	"github.com/headroom-quota/headroom/quota/open"
 )
 
-// settings are what ingestor.yaml, the environment and the flags say, in this
-// order: the later wins.
+// settings are the settings in force. Each field is one setting, and its tags say all
+// that the program knows of it. The tag yaml has its name in ingestor.yaml, of which its
+// variable and its flag are made. The tag flag has the help of its flag, if it has one,
+// with the placeholder in single quotes. The tag restart says that SIGHUP cannot change
+// it, and the tag zero that 0 is refused.
 type settings struct {
-	Ledger   string `yaml:"ledger,omitempty" jsonschema_description:"Where the ledger is: sqlite:PATH, a redis:// or rediss:// URL, or memory:."`
-	Catalog  string `yaml:"catalog,omitempty" jsonschema_description:"The SQLite file of what was fetched."`
-	Costs    string `yaml:"costs,omitempty" jsonschema_description:"The price book; the built-in one if empty."`
-	Endpoint string `yaml:"endpoint,omitempty" jsonschema_description:"Another address of the upstream, such as that of ingestor sandbox."`
+	Ledger   string `yaml:"ledger,omitempty" restart:"yes" flag:"'address' of the ledger: sqlite:PATH, redis://HOST:PORT or memory:; with ?fresh it is trusted as found (default in your state folder)" jsonschema_description:"Where the ledger is: sqlite:PATH, a redis:// or rediss:// URL, or memory:."`
+	Catalog  string `yaml:"catalog,omitempty" restart:"yes" flag:"SQLite 'file' with the fetched data (default in your state folder)" jsonschema_description:"The SQLite file with the fetched data."`
+	Costs    string `yaml:"costs,omitempty" flag:"price book 'file' (default the built-in one)" jsonschema_description:"The price book; the built-in one if empty."`
+	Endpoint string `yaml:"endpoint,omitempty" restart:"yes" jsonschema_description:"Another address of the upstream, such as that of ingestor sandbox."`
 
-	KeyFile  string             `yaml:"key_file,omitempty" jsonschema_description:"A file with the API key; YOUTUBE_API_KEY wins."`
+	KeyFile  string             `yaml:"key_file,omitempty" jsonschema_description:"A file with the API key. YOUTUBE_API_KEY takes precedence."`
 	Accounts map[string]account `yaml:"accounts,omitempty" jsonschema_description:"The keys of further accounts of the price book."`
 
-	LogFormat string `yaml:"log_format,omitempty" jsonschema:"enum=auto,enum=text,enum=json" jsonschema_description:"text on a terminal and json elsewhere, if auto."`
-	LogLevel  string `yaml:"log_level,omitempty" jsonschema:"enum=debug,enum=info,enum=warn,enum=error"`
+	LogFormat string `yaml:"log_format,omitempty" restart:"yes" flag:"log 'format': text, json or auto" jsonschema:"enum=auto,enum=text,enum=json" jsonschema_description:"The format of the log. auto is text on a terminal and json elsewhere."`
+	LogLevel  string `yaml:"log_level,omitempty" restart:"yes" flag:"log 'level': debug, info, warn or error" jsonschema:"enum=debug,enum=info,enum=warn,enum=error" jsonschema_description:"The lowest level that is logged."`
 
 	Serving       `yaml:",inline" mapstructure:",squash"`
 	ingest.Config `yaml:",inline" mapstructure:",squash"`
 
-	file  string          // that was read; empty is none
-	text  []byte          // of it
-	probe *settings       // what the file alone says
+	file  string          // that was read; empty: none
+	text  []byte          // of the file
+	tree  *ast.File       // of the text; nil: there is no file
+	said  map[string]any  // what the file says
 	flags *pflag.FlagSet  // of the command
 	book  *quota.Book     // the price book
-	state string          // the folder of what is kept between runs
+	state string          // the folder for what is kept between runs
 	fresh bool            // the ledger is trusted as it is found
-	key   meter.KeySource // instead of what the environment and key_file say; nil is those
+	key   meter.KeySource // replaces the environment and key_file; nil: they hold
 }
 
 // account is a further account of the price book.
@@ -60,77 +65,53 @@ type account struct {
 	KeyFile string `yaml:"key_file" jsonschema_description:"A file with its API key."`
 }
 
-// flagKeys are the settings that have a flag of the same name, with - for _.
-var flagKeys = []string{
-	"ledger", "catalog", "costs", "max_wait", "log_format", "log_level",
-	"listen", "insecure", "trusted_proxies", "tls_cert", "tls_key", "token_file",
-}
-
-// defaults are what nobody has to say. Every key stands here, so that each can come
-// from the environment.
-func defaults(state string) map[string]any {
-	return map[string]any{
-		"ledger":     "sqlite:" + filepath.Join(state, "ledger.db"),
-		"catalog":    filepath.Join(state, "catalog.db"),
-		"costs":      "",
-		"endpoint":   "",
-		"key_file":   "",
-		"log_format": "auto",
-		"log_level":  "info",
-
-		"listen":          "127.0.0.1:8080",
-		"insecure":        false,
-		"trusted_proxies": []string{},
-		"tls_cert":        "",
-		"tls_key":         "",
-		"token_file":      "",
-		"max_age":         web.DefaultMaxAge,
-
-		"regions":      ingest.DefaultRegions,
-		"max_wait":     ingest.DefaultMaxWait,
-		"workers":      ingest.DefaultWorkers,
-		"call_timeout": ingest.DefaultCallTimeout,
-
-		"keep_statistics_days": ingest.DefaultKeepStatisticsDays,
+// defaultSettings are the settings where nothing else is said. State is the folder for
+// what is kept between runs.
+func defaultSettings(state string) *settings {
+	return &settings{
+		Ledger:    "sqlite:" + filepath.Join(state, "ledger.db"),
+		Catalog:   filepath.Join(state, "catalog.db"),
+		LogFormat: "auto",
+		LogLevel:  "info",
+		Serving:   Serving{Listen: "127.0.0.1:8080", MaxAge: web.DefaultMaxAge},
+		Config:    ingest.DefaultConfig(),
+		state:     state,
 	}
 }
 
-// load reads the settings.
+// load reads the settings. Viper decides which source wins: a flag, then a variable, then
+// the file, then the default.
 func load(path string, flags *pflag.FlagSet) (*settings, error) {
 	state, err := open.StateDir("ingestor")
 	if err != nil {
 		return nil, config(fmt.Errorf("%w, or name the files with --ledger and --catalog", err))
 	}
-	s := &settings{state: state, flags: flags, probe: &settings{}}
+	s := &settings{state: state, flags: flags}
 	if err := s.read(path); err != nil {
 		return nil, config(err)
 	}
-	if err := environment(defaults(state)); err != nil {
+	if err := errors.Join(unknownVariables(), s.placed(s.badNames())); err != nil {
 		return nil, config(err)
 	}
-	v := viper.NewWithOptions(viper.ExperimentalBindStruct())
-	v.SetConfigType("yaml")
-	v.SetEnvPrefix("INGESTOR")
-	v.SetEnvKeyReplacer(strings.NewReplacer(".", "_"))
-	v.AutomaticEnv()
-	for key, value := range defaults(state) {
-		v.SetDefault(key, value)
-	}
-	if err := v.ReadConfig(strings.NewReader(string(s.text))); err != nil {
-		return nil, config(fmt.Errorf("%s: %w", s.file, err))
-	}
-	for _, key := range flagKeys {
-		if f := flags.Lookup(strings.ReplaceAll(key, "_", "-")); f != nil {
-			if err := v.BindPFlag(key, f); err != nil {
+	v := viper.New()
+	defaults := defaultSettings(state)
+	for _, set := range allSettings {
+		v.SetDefault(set.key, set.value(defaults))
+		v.MustBindEnv(set.key, set.variable())
+		if f := flags.Lookup(set.flag()); f != nil && set.usage != "" { // regions has a --max-age of its own
+			if err := v.BindPFlag(set.key, f); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if !v.InConfig("jobs") {
+	if _, said := s.said["jobs"]; !said {
 		v.SetDefault("jobs", defaultJobs())
 	}
-	if err := v.UnmarshalExact(s, viper.DecodeHook(hooks), tagged); err != nil {
-		return nil, config(fmt.Errorf("settings: %w", err))
+	if err := v.MergeConfigMap(s.said); err != nil {
+		return nil, config(err)
+	}
+	if err := v.UnmarshalExact(s, viper.DecodeHook(mapstructure.DecodeHookFuncType(fromText)), tagged); err != nil {
+		return nil, s.misread(err)
 	}
 	if err := s.absolute(); err != nil {
 		return nil, config(err)
@@ -138,37 +119,67 @@ func load(path string, flags *pflag.FlagSet) (*settings, error) {
 	return s, s.check()
 }
 
-// tagged reads the names of settings from the same tags as the file's.
+// tagged makes the decoder take the names of settings from the tag yaml.
 func tagged(c *mapstructure.DecoderConfig) { c.TagName = "yaml"; c.Squash = true }
 
-var hooks = mapstructure.ComposeDecodeHookFunc(
-	durationHook,
-	listHook,
-)
-
-// listHook reads "US,DE".
-func listHook(_, to reflect.Type, value any) (any, error) {
-	if text, ok := value.(string); ok && to == reflect.TypeFor[[]string]() {
-		return words(text), nil
+// fromText reads the text of a variable, a flag or a default.
+func fromText(_, to reflect.Type, value any) (any, error) {
+	text, is := value.(string)
+	switch {
+	case !is:
+		return value, nil
+	case to == reflect.TypeFor[time.Duration]():
+		return parseDuration(text)
+	case to == reflect.TypeFor[[]string]():
+		list := words(text)
+		if len(list) == 0 {
+			return nil, fmt.Errorf("%q names nothing", text)
+		}
+		return list, nil
+	case to.Kind() == reflect.Int || to.Kind() == reflect.Int64:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a whole number", text)
+		}
+		return n, nil
+	case to.Kind() == reflect.Bool:
+		is, err := strconv.ParseBool(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither true nor false", text)
+		}
+		return is, nil
 	}
 	return value, nil
 }
 
-// durationHook reads "90s", and refuses a bare number: nobody knows of what.
-func durationHook(from, to reflect.Type, value any) (any, error) {
-	if to != reflect.TypeFor[time.Duration]() || from == to {
-		return value, nil
+// parseDuration reads a duration and requires its unit.
+func parseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration; write it with its unit, as 90s or 6h", text)
 	}
-	text, ok := value.(string)
-	if !ok {
-		return nil, fmt.Errorf("%v is no time; write its unit, as 90s or 6h", value)
-	}
-	return time.ParseDuration(text)
+	return d, nil
 }
 
-// read reads the file of settings, strictly: a key that is not known is refused with
-// its place. Without a path it takes ./ingestor.yaml, or the one in the user's
-// folder of configuration, and it is no fault if there is neither.
+// misread says where each value stands that could not be decoded.
+func (s *settings) misread(err error) error {
+	var several interface{ Unwrap() []error }
+	var one *mapstructure.DecodeError
+	switch {
+	case errors.As(err, &several):
+		var all []error
+		for _, err := range several.Unwrap() {
+			all = append(all, s.misread(err))
+		}
+		return config(errors.Join(all...))
+	case errors.As(err, &one):
+		return config(s.place(ingest.Fault{Path: one.Name(), Err: one.Unwrap()}))
+	}
+	return config(err)
+}
+
+// read reads the file of settings. Without a path it reads ./ingestor.yaml, or the one in
+// the configuration folder of the user. Both may be missing.
 func (s *settings) read(path string) error {
 	candidates := []string{path}
 	if path == "" {
@@ -183,7 +194,7 @@ func (s *settings) read(path string) error {
 			continue
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("there is no configuration %s; `ingestor init` writes one", name)
+			return fmt.Errorf("there is no configuration %s\nTo write one: ingestor init", name)
 		}
 		if err != nil {
 			return fmt.Errorf("read the configuration: %w", err)
@@ -192,34 +203,35 @@ func (s *settings) read(path string) error {
 			return err
 		}
 		s.text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors begin with it
-		return s.strict()
+		return s.parse()
 	}
 	return nil
 }
 
-// check refuses values that make no sense, each with its place.
+// check refuses invalid values, each with its place.
 func (s *settings) check() error {
-	if err := s.faulty(s.names()); err != nil {
+	if err := s.placed(s.zeros()); err != nil { // Prepare would take them for the default
 		return err
 	}
-	if err := s.faulty(append(s.Prepare(), s.ours()...)); err != nil {
+	if err := s.placed(slices.Concat(s.Prepare(), s.checkCommand(), s.checkServer())); err != nil {
 		return err
 	}
 	var err error
 	if s.book, err = headroom.Load(s.Costs); err != nil {
 		return config(err)
 	}
-	if s.Jobs != nil && s.builtinJobs() && s.book.Upstreams[metered] == nil {
-		s.Jobs = nil // nobody asked for them, and nothing in this price book pays for them
+	if s.builtinJobs() && s.book.Upstreams[metered] == nil {
+		s.Jobs = nil // they are the default, and this price book has no prices for them
 	}
-	return s.faulty(s.accountable())
+	return s.placed(s.checkAccounts())
 }
 
 // builtinJobs reports whether the file names no jobs, so that the built-in ones hold.
-func (s *settings) builtinJobs() bool { return s.probe != nil && len(s.probe.Jobs) == 0 }
+func (s *settings) builtinJobs() bool { return s.said["jobs"] == nil }
 
-// faulty says where faults stand, each once: jobs inherit that of the regions.
-func (s *settings) faulty(faults []ingest.Fault) error {
+// placed adds the place of each fault. A fault of the regions is reported once, though the
+// jobs inherit it.
+func (s *settings) placed(faults []ingest.Fault) error {
 	var all []error
 	inherited := ""
 	for _, f := range faults {
@@ -233,42 +245,52 @@ func (s *settings) faulty(faults []ingest.Fault) error {
 	return config(errors.Join(all...))
 }
 
-// names refuses jobs whose names viper would change: to lower case, or apart at dots.
-func (s *settings) names() (faults []ingest.Fault) {
-	if s.probe == nil { // they are of the demo
-		return nil
-	}
-	for name := range s.probe.Jobs {
+// badNames refuses names of jobs that viper would change: it converts them to lower case
+// and splits them at dots.
+func (s *settings) badNames() (faults []ingest.Fault) {
+	jobs, _ := s.said["jobs"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		if name != strings.ToLower(name) || strings.Contains(name, ".") {
-			faults = append(faults, ingest.Fault{Path: "jobs." + name, Err: errors.New("a job's name is lower-case letters, digits and _, and begins with a letter")})
+			faults = append(faults, ingest.Fault{Path: "jobs." + name, Err: ingest.ErrJobName})
 		}
 	}
 	return faults
 }
 
-// ours checks what only the command reads.
-func (s *settings) ours() (faults []ingest.Fault) {
+// zeros refuses settings that are 0 and must not be.
+func (s *settings) zeros() (faults []ingest.Fault) {
+	for _, set := range allSettings {
+		if set.nonzero && reflect.ValueOf(set.value(s)).IsZero() {
+			faults = append(faults, ingest.Fault{Path: set.key, Err: errZero})
+		}
+	}
+	return faults
+}
+
+// checkCommand checks the settings that only this command reads.
+func (s *settings) checkCommand() (faults []ingest.Fault) {
+	fault := func(path, format string, args ...any) {
+		faults = append(faults, ingest.Fault{Path: path, Err: fmt.Errorf(format, args...)})
+	}
 	if s.Endpoint != "" {
 		if to, err := url.Parse(s.Endpoint); err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
-			faults = append(faults, ingest.Fault{Path: "endpoint", Err: fmt.Errorf("%q is no address, as http://127.0.0.1:8080", shownAddress(s.Endpoint))})
+			fault("endpoint", "%q is not an address, as http://127.0.0.1:8080", shownAddress(s.Endpoint))
 		} else if strings.Trim(to.Path, "/") != "" || to.RawQuery != "" || to.User != nil {
-			faults = append(faults, ingest.Fault{Path: "endpoint", Err: fmt.Errorf("write scheme, host and port only: %s://%s", to.Scheme, to.Host)})
+			fault("endpoint", "write scheme, host and port only: %s://%s", to.Scheme, to.Host)
 		}
 	}
 	if _, err := open.Parse(s.Ledger); err != nil {
-		faults = append(faults, ingest.Fault{Path: "ledger", Err: err})
+		fault("ledger", "%w", err)
 	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
-		faults = append(faults, ingest.Fault{Path: "log_level", Err: fmt.Errorf("there is no level %q; write debug, info, warn or error", s.LogLevel)})
+	for _, set := range allSettings {
+		if value := fmt.Sprint(set.value(s)); len(set.enum) > 0 && !slices.Contains(set.enum, strings.ToLower(value)) {
+			fault(set.key, "%q is not one of %s", value, strings.Join(set.enum, ", "))
+		}
 	}
-	if !slices.Contains([]string{"auto", "text", "json"}, s.LogFormat) {
-		faults = append(faults, ingest.Fault{Path: "log_format", Err: fmt.Errorf("there is no format %q; write text, json or auto", s.LogFormat)})
-	}
-	return append(faults, s.served()...)
+	return faults
 }
 
-// metered is the upstream that jobs fetch from.
+// metered is the upstream of the jobs.
 const metered = "youtube"
 
 // priced returns an error if the price book lacks the upstream of one of these jobs.
@@ -287,8 +309,8 @@ func (s *settings) priced(jobs []*ingest.Job) error {
 	return nil
 }
 
-// accountable checks the accounts and classes of jobs against the price book.
-func (s *settings) accountable() (faults []ingest.Fault) {
+// checkAccounts checks the accounts and classes of jobs against the price book.
+func (s *settings) checkAccounts() (faults []ingest.Fault) {
 	u := s.book.Upstreams[metered]
 	if u == nil {
 		return nil // see priced
@@ -318,11 +340,10 @@ func (s *settings) accountable() (faults []ingest.Fault) {
 	return faults
 }
 
-// defaultJobs are those of a configuration that has none.
+// defaultJobs are the jobs of a configuration without jobs.
 func defaultJobs() map[string]any {
 	return map[string]any{
-		"trending":  map[string]any{"kind": "trending", "schedule": "15 * * * *", "jitter": "1m"},
-		"stats":     map[string]any{"kind": "stats", "schedule": "40 */6 * * *"},
-		"retention": map[string]any{"kind": "retention", "schedule": "45 */6 * * *"},
+		"trending": map[string]any{"kind": "trending", "schedule": "15 * * * *", "jitter": "1m"},
+		"stats":    map[string]any{"kind": "stats", "schedule": "40 */6 * * *"},
 	}
 }

@@ -99,8 +99,8 @@ func TestFaultsOfSettingsHaveAPlace(t *testing.T) {
 		"no YAML":                 {yaml: "a: [\n", want: "ingestor.yaml:1:4: "},
 		"no number":               {yaml: "workers: many\n" + oneJob, want: "ingestor.yaml:1:10: a whole number is wanted here"},
 		"too many":                {yaml: "workers: 500\n" + oneJob, want: "ingestor.yaml:1:10: workers: workers must be 1 to 64, not 500"},
-		"time without a unit":     {yaml: "max_wait: 90\n" + oneJob, want: "ingestor.yaml:1:11: a length of time with its unit is wanted here, as 90s or 6h"},
-		"no time":                 {yaml: "jobs:\n  a: {kind: trending, schedule: \"@hourly\", jitter: 9x}\n", want: `ingestor.yaml:2:52: "9x" is no length of time`},
+		"time without a unit":     {yaml: "max_wait: 90\n" + oneJob, want: "ingestor.yaml:1:11: a duration with its unit is wanted here, as 90s or 6h"},
+		"no time":                 {yaml: "jobs:\n  a: {kind: trending, schedule: \"@hourly\", jitter: 9x}\n", want: `ingestor.yaml:2:52: "9x" is not a duration`},
 		"region":                  {yaml: "regions: [UK]\n" + oneJob, want: "ingestor.yaml:1:1: regions: region UK is written GB"},
 		"list":                    {yaml: "regions: US\n" + oneJob, want: "ingestor.yaml:1:10: a list is wanted here, as [US, DE]"},
 		"list in a list":          {yaml: "regions: [[US]]\n" + oneJob, want: "ingestor.yaml:1:11: a text is wanted here"},
@@ -113,15 +113,15 @@ func TestFaultsOfSettingsHaveAPlace(t *testing.T) {
 		"class":                   {yaml: "jobs:\n  a: {kind: trending, schedule: \"@hourly\", class: nope}\n", want: `ingestor.yaml:2:51: jobs.a.class: the price book has no class "nope"; it has backfill, manual`},
 		"account":                 {yaml: "jobs:\n  a: {kind: trending, schedule: \"@hourly\", account: zed}\n", want: `ingestor.yaml:2:53: jobs.a.account: the price book has no account "zed"; it has default`},
 		"account in accounts":     {yaml: "accounts: {zed: {key_file: k}}\n" + oneJob, want: `ingestor.yaml:1:12: accounts.zed: the price book has no account "zed"; it has default`},
-		"endpoint":                {yaml: "endpoint: localhost\n" + oneJob, want: `ingestor.yaml:1:11: endpoint: "localhost" is no address`},
+		"endpoint":                {yaml: "endpoint: localhost\n" + oneJob, want: `ingestor.yaml:1:11: endpoint: "localhost" is not an address`},
 		"endpoint with a path":    {yaml: "endpoint: http://localhost/a\n" + oneJob, want: "ingestor.yaml:1:11: endpoint: write scheme, host and port only: http://localhost"},
-		"log level":               {yaml: "log_level: loud\n" + oneJob, want: `ingestor.yaml:1:12: log_level: there is no level "loud"`},
-		"variable, number":        {env: "INGESTOR_WORKERS=many", want: `INGESTOR_WORKERS: "many" is no whole number`},
-		"variable, time":          {env: "INGESTOR_MAX_WAIT=90", want: `INGESTOR_MAX_WAIT: "90" is no length of time`},
+		"log level":               {yaml: "log_level: loud\n" + oneJob, want: `ingestor.yaml:1:12: log_level: "loud" is not one of debug, info, warn, error`},
+		"variable, number":        {env: "INGESTOR_WORKERS=many", want: `INGESTOR_WORKERS: "many" is not a whole number`},
+		"variable, time":          {env: "INGESTOR_MAX_WAIT=90", want: `INGESTOR_MAX_WAIT: "90" is not a duration`},
 		"variable, value":         {env: "INGESTOR_WORKERS=300", want: "INGESTOR_WORKERS: workers must be 1 to 64, not 300"},
 		"variable over the file":  {yaml: "workers: 3\n" + oneJob, env: "INGESTOR_WORKERS=300", want: "INGESTOR_WORKERS: workers must be"},
-		"flag":                    {args: []string{"--max-wait", "-5s"}, want: "--max-wait: a time cannot be negative"},
-		"no such file":            {args: []string{"--config", "nope.yaml"}, want: "there is no configuration nope.yaml; `ingestor init` writes one"},
+		"flag":                    {args: []string{"--max-wait", "-5s"}, want: "--max-wait: -5s is negative"},
+		"no such file":            {args: []string{"--config", "nope.yaml"}, want: "there is no configuration nope.yaml\nTo write one: ingestor init"},
 		"half a page":             {yaml: "jobs:\n  a: {kind: trending, schedule: \"@hourly\", pages: 0.5}\n", want: "ingestor.yaml:2:51: a whole number is wanted here"},
 		"half a unit":             {yaml: "jobs:\n  a:\n    kind: trending\n    schedule: \"@hourly\"\n    max_units: 1.5\n", want: "ingestor.yaml:5:16: a whole number is wanted here"},
 		"a number in quotes":      {yaml: "workers: \"3\"\n" + oneJob, want: "ingestor.yaml:1:10: a whole number is wanted here"},
@@ -129,15 +129,19 @@ func TestFaultsOfSettingsHaveAPlace(t *testing.T) {
 		"no page":                 {yaml: "jobs:\n  a: {kind: trending, schedule: \"@hourly\", pages: 0}\n", want: "ingestor.yaml:2:51: pages: 0 makes no sense here; leave it out for the default"},
 		"no time for a call":      {yaml: "call_timeout: 0s\n" + oneJob, want: "ingestor.yaml:1:15: call_timeout: 0 makes no sense here"},
 		"all jobs commented out":  {yaml: "workers: 3\njobs:\n#  a: {kind: trending}\n", want: "ingestor.yaml:2:1: there is no job"},
+		"a job of nothing":        {yaml: "jobs:\n  a:\n  b: {kind: trending, schedule: \"@hourly\"}\n", want: "ingestor.yaml:2:3: names with values are wanted here"},
+		"an empty job":            {yaml: "jobs:\n  a: {}\n  b: {kind: trending, schedule: \"@hourly\"}\n", want: "ingestor.yaml:2:3: names with values are wanted here"},
+		"no such anchor":          {yaml: "workers: *w\n" + oneJob, want: "ingestor.yaml:1:11: there is no anchor"},
+		"an anchor in itself":     {yaml: "jobs:\n  a: &a {kind: trending, regions: *a}\n", want: "ingestor.yaml:2:36: there is no anchor"},
 		"two documents":           {yaml: oneJob + "---\nworkers: 3\n", want: "ingestor.yaml:3:1: a second document begins here"},
-		"no text":                 {yaml: "# caf\xe9\n" + oneJob, want: "ingestor.yaml:1: this is no text in UTF-8"},
+		"no text":                 {yaml: "# caf\xe9\n" + oneJob, want: "ingestor.yaml:1: this line is not UTF-8 text"},
 		"what a terminal obeys":   {yaml: "\x1b[2J: 1\n" + oneJob, want: "\ufffd[2J: 1\n"},
 		"a list that lacks":       {yaml: "jobs:\n  a: {kind: uploads, schedule: \"@hourly\"}\n", want: "a job of kind uploads needs channels"},
 		"variable, nothing":       {env: "INGESTOR_WORKERS=0", want: "INGESTOR_WORKERS: 0 makes no sense here"},
 		"variable, no list":       {env: "INGESTOR_REGIONS=,", want: `INGESTOR_REGIONS: "," names nothing`},
 		"variable, misspelt":      {env: "INGESTOR_WORKER=3", want: "INGESTOR_WORKER: there is no such variable; there are INGESTOR_CONFIG, "},
 		"variable, small letters": {env: "INGESTOR_workers=3", want: "INGESTOR_workers: there is no such variable"},
-		"variable, jobs":          {env: "INGESTOR_JOBS=x", want: "INGESTOR_JOBS: jobs are set in ingestor.yaml only; unset it"},
+		"variable, jobs":          {env: "INGESTOR_JOBS=x", want: "INGESTOR_JOBS: jobs are set in ingestor.yaml only; unset the variable"},
 		"variable, of a job":      {env: "INGESTOR_JOBS_TRENDING_PAGES=2", want: "INGESTOR_JOBS_TRENDING_PAGES: jobs are set in ingestor.yaml only"},
 		"variable, a key":         {env: "INGESTOR_API_KEY=secret", want: "INGESTOR_API_KEY: the key comes from YOUTUBE_API_KEY, or from a file that INGESTOR_KEY_FILE names"},
 		"variable, ledger":        {env: "INGESTOR_LEDGER=mysql:x", want: `INGESTOR_LEDGER: "mysql:" is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH`},
@@ -179,6 +183,8 @@ func TestWhatLooksWrongAndIsNot(t *testing.T) {
 		"regions in a variable":       {env: "INGESTOR_REGIONS=US, DE"},
 		"regions with spaces":         {env: "INGESTOR_REGIONS=US DE"},
 		"a variable of no value":      {env: "INGESTOR_WORKERS="},
+		"a level in capitals":         {env: "INGESTOR_LOG_LEVEL=INFO"},
+		"jobs that share a list":      {yaml: "jobs:\n  a: {kind: trending, schedule: \"@hourly\", regions: &r [US, DE]}\n  b: {kind: trending, schedule: \"@hourly\", regions: *r}\n"},
 		"what Kubernetes sets":        {env: "INGESTOR_SERVICE_HOST=10.0.0.1"},
 		"a port that Kubernetes sets": {env: "INGESTOR_PORT_80_TCP_ADDR=10.0.0.1"},
 	} {
@@ -230,6 +236,33 @@ func TestPathsBeginWhereTheyAreNamed(t *testing.T) {
 	} {
 		if c[0] != c[1] {
 			t.Errorf("it is %s, not %s", c[0], c[1])
+		}
+	}
+}
+
+// TestTextsOfTheFileStayAsTheyAreWritten: YAML would read some of them as a number or as
+// true.
+func TestTextsOfTheFileStayAsTheyAreWritten(t *testing.T) {
+	home(t, "jobs:\n  a:\n    kind: search\n    schedule: '@daily'\n    queries: [true, 007, 1e3, 2026-11-22, no, \"quoted\"]\n")
+	s, err := load("", flagsOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(s.Jobs["a"].Queries, " "); got != "true 007 1e3 2026-11-22 no quoted" {
+		t.Errorf("the queries are %s", got)
+	}
+}
+
+// TestEveryInvalidVariableIsReported, at once.
+func TestEveryInvalidVariableIsReported(t *testing.T) {
+	home(t, oneJob)
+	t.Setenv("INGESTOR_WORKERS", "many")
+	t.Setenv("INGESTOR_CALL_TIMEOUT", "long")
+	t.Setenv("INGESTOR_INSECURE", "perhaps")
+	_, err := load("", flagsOf(t))
+	for _, want := range []string{`INGESTOR_WORKERS: "many"`, `INGESTOR_CALL_TIMEOUT: "long"`, `INGESTOR_INSECURE: "perhaps" is neither true nor false`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("it says %v, and not %s", err, want)
 		}
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// spendFlags are those of ingestor quota spend.
+// spendFlags are the flags of ingestor quota spend.
 type spendFlags struct {
 	by    []string
 	since string
 }
 
-// dimensions are what spend is told by, as flags have them.
+// dimensions are the dimensions of spend, as flags have them.
 var dimensions = func() (names []string) {
 	for _, d := range view.Dimensions {
 		names = append(names, string(d))
@@ -46,7 +46,7 @@ shown with their reasons. The ledger keeps spend for at least 30 days.`,
 	}
 	a.outputFlag(cmd)
 	cmd.Flags().StringSliceVar(&f.by, "by", []string{"method"}, "`dimensions`: one or more of "+strings.Join(dimensions, ", "))
-	cmd.Flags().StringVar(&f.since, "since", "", "first `day`: 2026-11-01, or 7d ago (default all days)")
+	cmd.Flags().StringVar(&f.since, "since", "", "first `day`: 2026-11-01, or 7d for 7 days ago (default all days)")
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(dimensions, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -59,7 +59,7 @@ func (a *app) showSpend(ctx context.Context, l *quota.Ledger, f *spendFlags) err
 			return usage("--since: %w", err)
 		}
 		if parsed, err := time.Parse(time.DateOnly, f.since); err == nil {
-			q.Since = parsed.Add(12 * time.Hour) // that day in any zone that pools have
+			q.Since = parsed.Add(12 * time.Hour) // noon is on that day in the zone of every pool
 		}
 	}
 	var by []quota.Dimension

@@ -34,13 +34,9 @@ func (a *app) stateShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show [JOB]",
 		Short:   "Show how far jobs have got, stalest first",
+		Long:    `Show how far each unit of work of one job, or of all jobs, has got.`,
 		Example: `  ingestor state show trending`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usage("%s takes one job, or none for all", cmd.CommandPath())
-			}
-			return nil
-		},
+		Args:    takes(0, 1, "one job, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			job := strings.Join(args, "")
 			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
@@ -60,7 +56,7 @@ func (a *app) stateShowCommand() *cobra.Command {
 				})
 			})
 		},
-		ValidArgsFunction: a.completeJobs,
+		ValidArgsFunction: a.completeFirst(jobNames),
 	}
 	a.outputFlag(cmd)
 	return cmd
@@ -93,29 +89,23 @@ func (a *app) stateResetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset JOB [WORK]",
 		Short: "Forget how far a job, or one unit of its work, has got",
-		Long: `Forget how far a job, or one unit of its work, has got, so that its next run begins
-anew. What was fetched stays. A run that is under way notices, and its page of that
-work fails without harm.`,
+		Long: `Forget how far a job, or one unit of its work, has got. Its next run starts from the
+beginning. Fetched data is kept. The open page of a run in progress fails, without harm.`,
 		Example: `  ingestor state reset trending DE
   ingestor state reset search`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return usage("%s takes a job, and the work if not all of it; `ingestor state show` lists them", cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: takes(1, 2, "a job, and perhaps one unit of its work"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
 				return a.resetState(ctx, c, args)
 			})
 		},
-		ValidArgsFunction: a.completeJobs,
+		ValidArgsFunction: a.completeFirst(jobNames),
 	}
 	a.outputFlag(cmd)
 	return cmd
 }
 
-// begun is what begins anew, in JSON.
+// begun is the work that was reset, in JSON.
 type begun struct {
 	Job  string   `json:"job"`
 	Work []string `json:"work"`
@@ -138,9 +128,9 @@ func (a *app) resetState(ctx context.Context, c cursors, args []string) error {
 	}
 	switch {
 	case len(works) == 0:
-		return usage("nothing is known of a job %q; `ingestor state show` lists what is", args[0])
+		return usage("there is no state of a job %q\nTo list the jobs: ingestor state show", args[0])
 	case len(args) == 2 && !slices.Contains(works, args[1]):
-		return usage("nothing is known of work %q; %s has %s", args[1], args[0], strings.Join(works, ", "))
+		return usage("there is no state of work %q; %s has %s", args[1], args[0], strings.Join(works, ", "))
 	case len(args) == 2:
 		works = args[1:]
 	}
@@ -150,6 +140,6 @@ func (a *app) resetState(ctx context.Context, c cursors, args []string) error {
 		}
 	}
 	return a.print(begun{args[0], works}, func(s *sheet) {
-		s.line("%s begins anew: %s", args[0], plain(strings.Join(works, ", ")))
+		s.line("%s starts from the beginning: %s", args[0], plain(strings.Join(works, ", ")))
 	})
 }

@@ -30,8 +30,8 @@ func TestSignalsAreCaughtBeforeLargePackagesAreInitialized(t *testing.T) {
 	}
 }
 
-// TestARunIsToldToStopAtAnyMoment, by a signal after a random time. Whatever it is doing,
-// it exits with 75 and writes nothing, or has done all.
+// TestARunIsToldToStopAtAnyMoment sends a signal after a random time. The run exits 75 and
+// writes nothing, or it has done all its work.
 func TestARunIsToldToStopAtAnyMoment(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))

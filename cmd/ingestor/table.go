@@ -14,13 +14,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The rules of what commands write to standard output:
+// The rules for standard output:
 //
-//   - A person at a terminal gets a table that fits, with a little colour, unless
-//     NO_COLOR is set. Where the rows do not fit they are written one below the other.
-//   - A pipe gets the same table, plain and uncut.
-//   - A program asks for --output json, whose names do not change.
-//   - What came from outside (titles, reasons) cannot move the cursor.
+//   - A terminal gets a table that fits, with a little colour unless NO_COLOR is set. If the
+//     rows do not fit, each cell gets a line.
+//   - A pipe gets the same table without colour, and uncut.
+//   - A program uses --output json, whose names do not change.
+//   - Text from outside (titles, reasons) cannot move the cursor.
+//
+// The table of lipgloss makes every column narrower, and so cuts figures. Here only names
+// are cut.
 
 // outputFlag gives a command the flag --output.
 func (a *app) outputFlag(cmd *cobra.Command) {
@@ -28,13 +31,13 @@ func (a *app) outputFlag(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if a.output != "table" && a.output != "json" {
-			return usage("there is no output %q; write table or json", a.output)
+			return usage("there is no output format %q; write table or json", a.output)
 		}
 		return nil
 	}
 }
 
-// print writes v as JSON if that was asked for, else what show writes.
+// print writes v as JSON if --output asks for it, or else what show writes.
 func (a *app) print(v any, show func(*sheet)) error {
 	if a.output == "json" {
 		e := json.NewEncoder(a.stdout)
@@ -48,12 +51,12 @@ func (a *app) print(v any, show func(*sheet)) error {
 	return err
 }
 
-// sheet is a page of text for a person or a pipe.
+// sheet is a page of text for a terminal or a pipe.
 type sheet struct {
 	text   strings.Builder
 	colour bool
 	ascii  bool
-	width  int // of the terminal; 0 is none
+	width  int // of the terminal; 0: not a terminal
 }
 
 func newSheet(w io.Writer) *sheet {
@@ -66,8 +69,8 @@ func newSheet(w io.Writer) *sheet {
 	return s
 }
 
-// asciiOnly reports whether the locale has an encoding other than UTF-8, as LANG=C has. A
-// locale that is not set says nothing: containers have none.
+// asciiOnly reports whether the locale has an encoding other than UTF-8, as LANG=C has.
+// Without a locale, as in containers, it reports false.
 func asciiOnly() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if locale := strings.ToLower(os.Getenv(name)); locale != "" {
@@ -86,8 +89,8 @@ func (s *sheet) cut(text string, width int) string {
 	return ansi.Truncate(text, width, tail)
 }
 
-// words is text whose words fit a room. Only words of a table are cut: paths and
-// commands are there to be copied.
+// words cuts each word of a text to a width. It is for tables alone: people copy paths and
+// commands.
 func (s *sheet) words(text string, room int) string {
 	all := strings.Split(text, " ")
 	for i, word := range all {
@@ -105,25 +108,25 @@ var (
 	bad   = lipgloss.NewStyle().Foreground(lipgloss.Red)
 )
 
-// in writes text in an ink, where there is colour.
+// in formats text in an ink, where there is colour.
 func (s *sheet) in(ink lipgloss.Style, text string) string {
 	if !s.colour || text == "" {
 		return text
 	}
-	lines := strings.Split(text, "\n") // of several at once it makes a block
+	lines := strings.Split(text, "\n") // Render pads several lines to a block
 	for i, line := range lines {
 		lines[i] = ink.Render(line)
 	}
 	return strings.Join(lines, "\n")
 }
 
-// line writes a line, and breaks it where the terminal ends.
+// line writes a line, wrapped at the width of the terminal.
 func (s *sheet) line(format string, args ...any) {
 	s.text.WriteString(s.wrap(fmt.Sprintf(format, args...), 0) + "\n")
 }
 
-// wrap breaks text at spaces, so that it fits a terminal beside an indent. Words stay
-// whole: paths and times are there to be copied.
+// wrap breaks text at spaces, so that it fits the terminal beside an indent. Words stay
+// whole, because people copy paths and times.
 func (s *sheet) wrap(text string, indent int) string {
 	if s.width == 0 {
 		return text
@@ -148,18 +151,19 @@ func (s *sheet) wrap(text string, indent int) string {
 	return out.String()
 }
 
-// column heads a column. Numbers stand on the right; long ones give way first.
+// column describes a column. Numbers are aligned right. Long columns become narrower
+// first.
 type column struct {
 	name  string
 	right bool
-	long  bool // is cut where the terminal is narrow
+	long  bool // is cut on a narrow terminal
 }
 
-// narrowest is what a long column keeps.
+// narrowest is the least width of a long column.
 const narrowest = 12
 
-// table writes rows below their columns. Columns that are empty in all rows are
-// left out. A row of one cell is a title.
+// table writes rows below their columns. It leaves out columns without a value. A row of
+// one cell is a title.
 func (s *sheet) table(columns []column, rows [][]string) {
 	var shown []int
 	widths := make([]int, len(columns))
@@ -215,7 +219,7 @@ func (s *sheet) table(columns []column, rows [][]string) {
 	}
 }
 
-// fit makes long columns narrower until a row fits, and reports whether it does.
+// fit makes long columns narrower until a row fits. It reports whether one does.
 func (s *sheet) fit(columns []column, shown, widths []int) bool {
 	if s.width == 0 {
 		return true
@@ -240,7 +244,7 @@ func (s *sheet) fit(columns []column, shown, widths []int) bool {
 	return true
 }
 
-// stack writes each row as lines of name and value, the first as its title.
+// stack writes each row as lines of name and value. The first cell is the title.
 func (s *sheet) stack(columns []column, shown []int, rows [][]string) {
 	if len(shown) == 0 {
 		return
@@ -264,14 +268,14 @@ func (s *sheet) stack(columns []column, shown []int, rows [][]string) {
 	}
 }
 
-// plain makes text harmless that came from outside: on one line, and without what
-// a terminal would obey.
+// plain makes text from outside harmless. It puts the text on one line, and removes what a
+// terminal would interpret.
 func plain(text string) string {
 	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
 			return ' '
-		case unicode.IsControl(r), r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069': // and what turns the line around
+		case unicode.IsControl(r), r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069': // and marks that change the direction of text
 			return -1
 		}
 		return r

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/web/view"
 )
@@ -22,40 +22,35 @@ func (a *app) trendingCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trending REGION",
 		Short: "Show the last complete chart of a region",
-		Long: `Show the chart of a region as it was last fetched completely. It reads the catalog
-only; nothing is spent.`,
+		Long: `Show the chart of a region as it was last fetched completely. The command reads only the
+catalog and spends nothing.`,
 		Example: `  ingestor trending DE
   ingestor trending US --category 10 --limit 50`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usage("%s takes one region, as US or DE", cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: takes(1, 1, "one region, as US or DE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 {
 				return usage("--limit must be 1 or more, not %d", limit)
 			}
 			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
-				return a.showChart(ctx, c, strings.ToUpper(args[0]), category, limit)
+				return a.showChart(ctx, c, strings.ToUpper(args[0]), ingest.Category(category), limit)
 			})
 		},
-		ValidArgsFunction: a.completeRegions,
+		ValidArgsFunction: a.completeFirst(regionNames),
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().StringVar(&category, "category", "0", "`id` of a video category; 0 is all")
-	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "so `many` at most")
+	cmd.Flags().StringVar(&category, "category", ingest.AllCategories, "`id` of a video category; 0 means all")
+	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "`number` of videos to show")
 	return cmd
 }
 
-// withCatalog opens the catalog for f, if there is one.
+// withCatalog opens the catalog, and calls f.
 func (a *app) withCatalog(cmd *cobra.Command, f func(context.Context, *catalog.Catalog) error) (err error) {
 	s, err := a.settings(cmd.Flags())
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(s.Catalog); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no catalog at %s yet; `ingestor run --once` fetches into it", s.Catalog)
+		return fmt.Errorf("there is no catalog at %s yet\nTo fetch data into it: ingestor run --once", s.Catalog)
 	}
 	var done closers
 	defer func() { err = errors.Join(err, done.close()) }()
@@ -73,9 +68,6 @@ type charts interface {
 }
 
 func (a *app) showChart(ctx context.Context, c charts, region, category string, limit int) error {
-	if category == "0" {
-		category = ""
-	}
 	chart, err := c.Chart(ctx, region, category)
 	if errors.Is(err, catalog.ErrNotFound) {
 		feeds, failed := c.Feeds(ctx)
@@ -84,7 +76,7 @@ func (a *app) showChart(ctx context.Context, c charts, region, category string, 
 		}
 		there := view.Complete(view.Feeds(feeds, nil, time.Now(), a.loaded.MaxAge))
 		if len(there) == 0 {
-			return errors.New("no chart was fetched completely yet; see `ingestor regions` and `ingestor runs`")
+			return errors.New("no chart was fetched completely yet\nTo see why: ingestor regions, and ingestor runs")
 		}
 		return fmt.Errorf("there is no chart of %s yet; there are %s", view.FeedName(region, category), strings.Join(there, ", "))
 	}
@@ -107,31 +99,10 @@ func (a *app) showChart(ctx context.Context, c charts, region, category string, 
 	})
 }
 
-// views are those of a video; a number that is hidden is not 0.
+// views formats the views of a video. A hidden number is not 0.
 func views(v *catalog.Video) string {
 	if v.Statistics == nil || v.Statistics.Views == nil {
 		return "-"
 	}
 	return view.Number(*v.Statistics.Views)
-}
-
-// completeRegions completes the first argument, or a flag, to a region of the
-// settings.
-func (a *app) completeRegions(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	s, err := a.settings(cmd.Flags())
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	regions := append(view.Regions(nil, s.List()), s.Regions...)
-	slices.Sort(regions)
-	return slices.Compact(regions), cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeJobs completes to a job of the settings.
-func (a *app) completeJobs(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	s, err := a.settings(cmd.Flags())
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return view.JobNames(s.List()), cobra.ShellCompDirectiveNoFileComp
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// versionView is a build in JSON.
+// versionView describes a build, in JSON.
 type versionView struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
@@ -23,6 +23,7 @@ func (a *app) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Show which build this is",
+		Long:    `Show the version, the commit, and the Go release and platform of this program.`,
 		Example: `  ingestor version --output json`,
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -44,7 +45,7 @@ func (a *app) versionCommand() *cobra.Command {
 	return cmd
 }
 
-// build is what the Go toolchain wrote into the program.
+// build returns what the Go toolchain wrote into the program.
 func build() versionView {
 	v := versionView{Version: "(unknown)", Go: runtime.Version(), Platform: fmt.Sprintf("%s/%s", runtime.GOOS, runtime.GOARCH)}
 	info, ok := debug.ReadBuildInfo()

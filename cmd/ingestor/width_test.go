@@ -16,7 +16,7 @@ import (
 // logLine is a line of the log, which a person may want to copy whole.
 var logLine = regexp.MustCompile(`\d\d:\d\d:\d\d (INF|WRN|ERR) `)
 
-// TestTablesFitWhateverNamesAreCalled: on 80 columns names are cut and figures are not.
+// TestTablesFitWhateverNamesAreCalled: a table on 80 columns cuts names, never figures.
 func TestTablesFitWhateverNamesAreCalled(t *testing.T) {
 	f := newFolder(t, 1000, "")
 	long := strings.Repeat("long_", 11) + "job"

@@ -7,9 +7,8 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// Trending fetches a page of what is most popular in a region, of a category or, if
-// it is empty, of all that have a chart. A region that has no such chart has an
-// empty one.
+// Trending fetches a page of the chart of a region. An empty category means all categories
+// that have a chart. If the region has no such chart, the chart is empty.
 func (c *Client) Trending(ctx context.Context, region, category string, at catalog.Cursor) (*catalog.Page, error) {
 	p := &catalog.Page{Cursor: at, Region: region, Chart: true, Category: category}
 	ctx, answer := record(ctx)
@@ -31,7 +30,7 @@ func (c *Client) Trending(ctx context.Context, region, category string, at catal
 		switch {
 		case !failure.noChart():
 			return nil, failure
-		case at.Begun(): // it is gone from under us, and what there is of it is no chart
+		case at.Begun(): // the chart vanished meanwhile, and the pages so far are not a chart
 			failure.Err = ErrPageToken
 			return nil, failure
 		}
@@ -42,9 +41,8 @@ func (c *Client) Trending(ctx context.Context, region, category string, at catal
 	return p, nil
 }
 
-// noChart reports whether the upstream says that there is no such chart, as it is
-// documented or as it was seen. Any other 404 is of something else, such as a wrong
-// endpoint.
+// noChart reports whether the upstream has no such chart. One answer is documented, and the
+// other was observed. Any other 404 means something else, such as a wrong endpoint.
 func (e *Error) noChart() bool {
 	return e.Status == http.StatusBadRequest && e.Reason == "videoChartNotFound" ||
 		e.Status == http.StatusNotFound && (e.Reason == "notFound" || e.Reason == "videoChartNotFound")

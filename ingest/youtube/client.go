@@ -13,30 +13,31 @@ import (
 )
 
 const (
-	// google is where the API is if nothing else is said. It is always said to the
-	// SDK: left to itself it goes by variables of the environment.
+	// google is the default address of the API. It is always given to the SDK, which
+	// would otherwise read variables of the environment.
 	google = "https://youtube.googleapis.com/"
-	// most is how many the upstream gives a page, and how many ids it takes.
+	// most is the number of items of a page, and of ids in a call.
 	most = 50
 )
 
-// Options are what [New] can be told; nil is legal.
+// Options are the options of [New]. Nil is legal.
 type Options struct {
-	// Endpoint is the URL before youtube/v3, for tests and simulations; empty is
+	// Endpoint is the URL before youtube/v3, for tests and simulations. Empty means
 	// Google's.
 	Endpoint string
-	// UserAgent is added to that of the SDK; empty adds nothing.
+	// UserAgent is added to the user agent of the SDK. It may be empty.
 	UserAgent string
 }
 
 // Client fetches pages. It is safe for concurrent use.
 type Client struct{ api *sdk.Service }
 
-// New returns a client whose calls are made by another: one that adds the API key
-// and has units reserved. Without one they would be made behind the ledger's back.
+// New returns a client that makes its calls through an http.Client, which adds the API key
+// and reserves units. It returns an error if client is nil, because such calls would bypass
+// the ledger.
 func New(client *http.Client, o *Options) (*Client, error) {
 	if client == nil {
-		return nil, errors.New("youtube: no http client was given; give one that meters its calls")
+		return nil, errors.New("youtube: the http client is nil; use one that meters its calls")
 	}
 	if o == nil {
 		o = &Options{}
@@ -45,7 +46,7 @@ func New(client *http.Client, o *Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("youtube: endpoint: %w", err)
 	}
-	// Given a client, the SDK ignores all options about keys and does not say so.
+	// With a client, the SDK silently ignores all options about keys.
 	api, err := sdk.NewService(context.Background(),
 		option.WithHTTPClient(recorded(client)), option.WithoutAuthentication(), option.WithEndpoint(base))
 	if err != nil {
@@ -55,7 +56,7 @@ func New(client *http.Client, o *Options) (*Client, error) {
 	return &Client{api: api}, nil
 }
 
-// endpoint makes of a URL what the SDK resolves its paths against.
+// endpoint returns the base URL for the SDK.
 func endpoint(given string) (string, error) {
 	if given == "" {
 		return google, nil
@@ -63,7 +64,7 @@ func endpoint(given string) (string, error) {
 	u, err := url.Parse(given)
 	switch {
 	case err != nil:
-		return "", errors.New("it is no URL; write it as https://host:port/") // which may hold a password
+		return "", errors.New("it is not a URL; write it as https://host:port/") // it may hold a password
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return "", fmt.Errorf("%q has no scheme and host; write it as https://host:port/", u.Redacted())
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":

@@ -73,7 +73,7 @@ func TestNew(t *testing.T) {
 	})
 }
 
-// Whatever the upstream answers, it is an error or a page.
+// Any answer of the upstream results in an error or a page.
 func FuzzAnswer(f *testing.F) {
 	for _, s := range []string{
 		`{}`, `null`, `[]`, `{"items":null}`, `{"items":[null,{},{"id":"a"},{"id":{"videoId":"a"}}]}`, `{"items":{}}`,

@@ -1,20 +1,19 @@
 // Package youtube fetches pages for the catalog from the YouTube Data API, through
-// Google's SDK. Only the http.Client that it is given makes calls, one for each
-// page and two for the first of a channel's uploads: whoever reserves units, waits
-// and knows the key is in there. Nothing is tried again here; whether it is worth
-// while, [Temporary] says.
+// Google's SDK. All calls go through the http.Client of the caller. It reserves units, waits,
+// and adds the key. A page takes one call, and the first page of a channel's uploads takes
+// two. The package never retries; [Temporary] reports whether a retry makes sense.
 //
-// How the upstream is known to lie, and what becomes of it:
+// The package corrects what the upstream is known to misreport:
 //
-//   - A number that is hidden is left out of the answer, and the SDK then says 0.
-//     It is nil in the catalog: the answer is read a second time.
+//   - The answer leaves out a hidden number, and the SDK then reports 0. The package reads
+//     the answer a second time, and the catalog has nil.
 //   - Titles are escaped for HTML in search results, and only there.
-//   - A search ends after about 500 results, whatever there is. It goes on here
-//     with what is older.
-//   - A duration is P0D or missing while a video is live or still to come.
-//   - Videos that are deleted or private are left out without a word: those that
-//     were asked for by id are gone.
-//   - A chart that is missing is an error there, and an empty chart here.
-//   - What stands between may answer 200 with JSON of its own. That is an error: as an
-//     empty list it would empty charts, and delete what was asked for by id.
+//   - A search ends after about 500 results, even if there are more. The package continues
+//     with a search for older videos.
+//   - A duration is P0D or missing while a video is live or upcoming.
+//   - The answer leaves out deleted and private videos. Those that were requested by id are
+//     reported as gone.
+//   - A missing chart is an error of the upstream, and an empty chart here.
+//   - A proxy may answer 200 with JSON of its own. That is an error here. As an empty list it
+//     would empty charts, and delete videos that were requested by id.
 package youtube

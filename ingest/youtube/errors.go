@@ -17,19 +17,19 @@ import (
 	sdk "google.golang.org/api/youtube/v3"
 )
 
-// ErrPageToken says that the upstream does not know the cursor's token any more, or
-// that what it belongs to is gone: begin the pass anew.
-var ErrPageToken = errors.New("the page token is not good any more")
+// ErrPageToken says that the page token of the cursor has expired, or that its list is
+// gone. Restart the pass.
+var ErrPageToken = errors.New("the page token has expired")
 
-// Error is a call that failed. It wraps what the transport said, without the
-// request's URL, and never holds the key.
+// Error is a call that failed. It wraps the error of the transport, without the URL of the
+// request. It never contains the key.
 type Error struct {
 	Method  string // videos.list
-	About   string // what was asked for
-	Status  int    // of the upstream's answer; 0 if there was none
-	Reason  string // the upstream's own word for it, such as backendError
+	About   string // the request, in words
+	Status  int    // of the answer; 0: there was none
+	Reason  string // the upstream's code for the error, such as backendError
 	Message string // the upstream's
-	Err     error  // what else there is to know; nil if that is all
+	Err     error  // the cause; may be nil
 
 	temporary bool
 }
@@ -50,20 +50,19 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap returns what else there is to know.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Temporary reports whether the same call may go well in a moment: the upstream is
-// not well, the connection broke, or the call took too long. It is so for a refusal
-// of the upstream's too: by the next attempt the ledger knows of it, sends nothing,
-// and says when to come again. What the transport says itself, such as a refusal or
-// an outage of the ledger, is never temporary.
+// Temporary reports whether a retry of the call may succeed soon: the upstream failed, the
+// connection broke, or the call timed out. A refusal by the upstream is temporary, too. The
+// ledger knows of it by the next attempt, refuses that, and says when to retry. An error of
+// the transport itself, such as a refusal or an outage of the ledger, is never temporary.
 func Temporary(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.temporary
 }
 
-// failed makes an Error of what the SDK said about a call.
+// failed returns an Error for an error of the SDK.
 func failed(method, about string, err error) *Error {
 	e := &Error{Method: method, About: about, Err: err}
 	var answer *googleapi.Error
@@ -82,31 +81,31 @@ func failed(method, about string, err error) *Error {
 	case errors.As(err, &unanswered):
 		e.Err = unanswered.Err
 		e.temporary = broken(e.Err)
-	case errors.Is(err, context.Canceled): // by whoever asked for it
+	case errors.Is(err, context.Canceled): // the caller ended the call
 	case errors.Is(err, context.DeadlineExceeded):
 		e.temporary = true
-	default: // an answer had begun to come
+	default: // the answer broke off
 		e.Err = fmt.Errorf("read the answer: %w", err)
 		e.temporary = true
 	}
 	return e
 }
 
-// answered returns what a call of the SDK returned. An answer that is not the
-// upstream's, such as a proxy's, is an error and not an empty list.
+// answered returns the list that a call of the SDK returned. If the answer is not from the
+// upstream, for example from a proxy, it returns an error rather than an empty list.
 func answered[T any](list *T, err error) (*T, error) {
 	switch {
 	case err != nil:
 		return list, err
 	case list == nil:
-		return nil, errors.New("it is null")
+		return nil, errors.New("the answer is null")
 	case !strings.HasPrefix(kind(list), "youtube#"):
-		return nil, errors.New("it is not of YouTube, whose answers say of what kind they are")
+		return nil, errors.New("the answer is not from YouTube: it has no kind that begins with youtube#")
 	}
 	return list, nil
 }
 
-// kind is what an answer says it is.
+// kind returns the kind that an answer names.
 func kind(list any) string {
 	switch l := list.(type) {
 	case *sdk.VideoListResponse:
@@ -123,15 +122,15 @@ func kind(list any) string {
 	return ""
 }
 
-// usedUp are the reasons of a 403 that waiting heals.
+// usedUp are the reasons of a 403 that ends after a wait.
 var usedUp = []string{"quotaExceeded", "dailyLimitExceeded", "rateLimitExceeded", "userRateLimitExceeded"}
 
-// broken reports whether a call without an answer met a connection that failed. An
-// error that is not the standard library's is the transport's own; it may hold a
-// broken connection too, but that is one to its ledger.
+// broken reports whether a call failed because of its connection. It looks only at errors of
+// the standard library. Other errors are the transport's own. They may wrap a broken
+// connection, too, but that is the one to the ledger.
 func broken(err error) bool {
 	for ; err != nil && standard(err); err = errors.Unwrap(err) {
-		if err == io.EOF || err == io.ErrUnexpectedEOF { //nolint:errorlint // each error of the chain is looked at by itself
+		if err == io.EOF || err == io.ErrUnexpectedEOF { //nolint:errorlint // each error of the chain is checked by itself
 			return true
 		}
 		switch e := err.(type) { //nolint:errorlint // the same
@@ -149,7 +148,7 @@ func broken(err error) bool {
 	return false
 }
 
-// standard reports whether an error's type is the standard library's.
+// standard reports whether the type of an error is in the standard library.
 func standard(err error) bool {
 	t := reflect.TypeOf(err)
 	if t.Kind() == reflect.Pointer {
@@ -159,8 +158,8 @@ func standard(err error) bool {
 	return !strings.Contains(root, ".")
 }
 
-// reset reports whether an error is an HTTP/2 stream that was reset. Its type is
-// hidden in net/http, but it says what it is to one of the same shape.
+// reset reports whether an error is an HTTP/2 stream that was reset. Its type is hidden in
+// net/http, but it converts itself to a struct with the same fields.
 func reset(err error) bool {
 	as, ok := err.(interface{ As(any) bool })
 	return ok && as.As(&struct {
@@ -170,13 +169,12 @@ func reset(err error) bool {
 	}{})
 }
 
-// keys are what an API key looks like. One that was suspended stands in the message
-// that says so.
+// keys matches API keys. The upstream repeats a suspended key in its message.
 var keys = regexp.MustCompile(`(api_key:|key=)[^\s'"&]+|AIza[\w-]{20,}`)
 
 func redact(s string) string { return keys.ReplaceAllString(s, "${1}[redacted]") }
 
-// excerpt is a message on one line and of bearable length.
+// excerpt shortens a message, and puts it on one line.
 func excerpt(s string) string {
 	const longest = 300
 	s = strings.Join(strings.Fields(s), " ")

@@ -11,17 +11,16 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// The SDK decodes a count that is hidden to 0, and shows nobody what it had read.
-// So calls whose answer has counts ask for a copy of it by their context, and the
-// counts are read from there. It is the answer to the SDK's own call, taken on
-// its way: nothing is called twice, and all else is left to the SDK.
+// The SDK decodes a hidden count to 0, and does not show the answer that it has read. So
+// the transport copies the answer of a call whose context asks for it, and the counts are
+// read from the copy. No call is made twice.
 
-// recorder is an http.RoundTripper that copies the answers that are asked for.
+// recorder is an http.RoundTripper that copies answers on request.
 type recorder struct{ base http.RoundTripper }
 
 type recordKey struct{}
 
-// recorded returns a client that does as the given one, and copies answers.
+// recorded returns a copy of a client that also copies answers.
 func recorded(client *http.Client) *http.Client {
 	copied := *client
 	if copied.Transport == nil {
@@ -31,7 +30,7 @@ func recorded(client *http.Client) *http.Client {
 	return &copied
 }
 
-// record asks for a copy of the answer to calls that are made with the context.
+// record returns a context whose calls copy their answer.
 func record(ctx context.Context) (context.Context, *bytes.Buffer) {
 	answer := new(bytes.Buffer)
 	return context.WithValue(ctx, recordKey{}, answer), answer
@@ -40,7 +39,7 @@ func record(ctx context.Context) (context.Context, *bytes.Buffer) {
 func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := r.base.RoundTrip(req)
 	if answer, ok := req.Context().Value(recordKey{}).(*bytes.Buffer); ok && err == nil {
-		answer.Reset() // what came before was a redirect
+		answer.Reset() // the previous answer was a redirect
 		resp.Body = copied{io.TeeReader(resp.Body, answer), resp.Body}
 	}
 	return resp, err
@@ -51,8 +50,8 @@ type copied struct {
 	io.Closer
 }
 
-// statistics reads the counts of each item in an answer that the SDK has read
-// already; nil for an item that has none at all.
+// statistics reads the counts of each item from the copy of an answer. It returns nil for an
+// item without counts.
 func statistics(answer *bytes.Buffer) ([]*catalog.Statistics, error) {
 	var list struct {
 		Items []struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// Statistics fetches the latest numbers of videos, at most 50. The page is a pass
-// by itself, without a cursor; those that were not returned are gone.
+// Statistics fetches the statistics of at most 50 videos. The page is a whole pass, without
+// a cursor. Videos that were not returned are gone.
 func (c *Client) Statistics(ctx context.Context, ids []string) (*catalog.Page, error) {
 	p := &catalog.Page{Done: true}
 	err := refresh("videos.batchGetStats", "videos", ids, func() error {
@@ -40,8 +40,8 @@ func (c *Client) Statistics(ctx context.Context, ids []string) (*catalog.Page, e
 	return done(p, err)
 }
 
-// Videos fetches videos once more, at most 50. The page is a pass by itself,
-// without a cursor; those that were not returned are gone.
+// Videos fetches at most 50 videos again. The page is a whole pass, without a cursor. Videos
+// that were not returned are gone.
 func (c *Client) Videos(ctx context.Context, ids []string) (*catalog.Page, error) {
 	p := &catalog.Page{Done: true}
 	err := refresh("videos.list", "videos", ids, func() error {
@@ -57,8 +57,8 @@ func (c *Client) Videos(ctx context.Context, ids []string) (*catalog.Page, error
 	return done(p, err)
 }
 
-// Channels fetches channels once more, at most 50. The page is a pass by itself,
-// without a cursor; those that were not returned are gone.
+// Channels fetches at most 50 channels again. The page is a whole pass, without a cursor.
+// Channels that were not returned are gone.
 func (c *Client) Channels(ctx context.Context, ids []string) (*catalog.Page, error) {
 	p := &catalog.Page{Done: true}
 	err := refresh("channels.list", "channels", ids, func() error {
@@ -73,14 +73,14 @@ func (c *Client) Channels(ctx context.Context, ids []string) (*catalog.Page, err
 	return done(p, err)
 }
 
-// refresh makes a call about ids. Without any it makes none: it would be charged.
+// refresh makes a call for ids. Without ids it makes none, because that would be charged.
 func refresh(method, of string, ids []string, call func() error) error {
 	about := fmt.Sprintf("of %d %s", len(ids), of)
 	if len(ids) == 1 {
 		about = strings.TrimSuffix(about, "s")
 	}
 	if len(ids) > most {
-		return &Error{Method: method, About: about, Err: fmt.Errorf("it takes at most %d", most)}
+		return &Error{Method: method, About: about, Err: fmt.Errorf("it takes at most %d ids", most)}
 	}
 	if len(ids) == 0 {
 		return nil
@@ -98,7 +98,7 @@ func done(p *catalog.Page, err error) (*catalog.Page, error) {
 	return p, nil
 }
 
-// missing are the ids that were asked for and not returned.
+// missing returns the ids that were requested and not returned.
 func missing[T any](asked []string, returned []T, id func(*T) string) (gone []string) {
 	for _, a := range asked {
 		if !slices.ContainsFunc(returned, func(t T) bool { return id(&t) == a }) {

@@ -12,20 +12,20 @@ import (
 	sdk "google.golang.org/api/youtube/v3"
 )
 
-// Query is what a search looks for.
+// Query says what a search looks for.
 type Query struct {
 	Text   string
-	Region string // whose viewers; empty is the upstream's choice
-	// Since is from when on; zero goes on where the last pass had got, the cursor's
-	// Mark. A first pass that is told neither fetches the newest page, and that is
-	// where the second begins.
+	Region string // of the viewers; empty: the upstream chooses
+	// Since is the earliest publication. Zero continues at the cursor's Mark, where the
+	// last pass ended. A first pass without either fetches only the newest page, and the
+	// second continues from there.
 	Since time.Time
-	// Until is the last moment; zero is now. A search that has one does not go on
-	// anywhere: each pass is of all from Since to Until.
+	// Until is the latest publication. Zero means now. With Until, each pass covers
+	// everything from Since to Until, and ignores the Mark.
 	Until time.Time
 }
 
-// since is where a pass begins; zero is at the beginning of time.
+// since returns the earliest publication of a pass. Zero sets no limit.
 func (q *Query) since(at *catalog.Cursor) time.Time {
 	switch {
 	case at.Begun():
@@ -36,13 +36,13 @@ func (q *Query) since(at *catalog.Cursor) time.Time {
 	return at.Mark
 }
 
-// Search fetches a page of the videos that match, the newest first. Each pass
-// begins where the last complete one had got, both ends included, so it may stop
-// for any time between two pages and misses nothing; what is on two pages was
-// published in the very second.
+// Search fetches a page of the videos that match, newest first. Each pass begins where the
+// last complete pass ended, and includes both ends. So it may pause between two pages for
+// any time, and misses nothing. A video that is on two pages was published within the
+// second at which they meet.
 func (c *Client) Search(ctx context.Context, q Query, at catalog.Cursor) (*catalog.Page, error) {
 	about := fmt.Sprintf("for %q", q.Text)
-	pl, ok := readPlace(at.Token, q.Until)
+	pl, ok := readPosition(at.Token, q.Until)
 	if !ok {
 		return nil, &Error{Method: "search.list", About: about, Err: ErrPageToken}
 	}
@@ -67,7 +67,7 @@ func (c *Client) Search(ctx context.Context, q Query, at catalog.Cursor) (*catal
 	}
 	var oldest time.Time
 	for _, item := range list.Items {
-		v, ok := found(item)
+		v, ok := searchResult(item)
 		if !ok {
 			continue
 		}
@@ -81,14 +81,14 @@ func (c *Client) Search(ctx context.Context, q Query, at catalog.Cursor) (*catal
 	}
 	p.Next = pl.next(list.NextPageToken, oldest)
 	if p.Since.IsZero() && q.Until.IsZero() {
-		p.Next = "" // the first pass: there is no end to what is older
+		p.Next = "" // the first pass would otherwise fetch everything
 	}
 	p.Done = p.Next == ""
 	return p, nil
 }
 
-// found is a video as a search shows it.
-func found(item *sdk.SearchResult) (v catalog.Video, ok bool) {
+// searchResult converts a result of a search.
+func searchResult(item *sdk.SearchResult) (v catalog.Video, ok bool) {
 	if item == nil || item.Id == nil || item.Id.VideoId == "" || item.Snippet == nil {
 		return v, false
 	}
@@ -96,46 +96,45 @@ func found(item *sdk.SearchResult) (v catalog.Video, ok bool) {
 	return catalog.Video{
 		ID: item.Id.VideoId, ChannelID: s.ChannelId, ChannelTitle: html.UnescapeString(s.ChannelTitle),
 		Title: html.UnescapeString(s.Title), Description: s.Description, Live: s.LiveBroadcastContent,
-		Thumbnail: thumbnail(s.Thumbnails), PublishedAt: moment(s.PublishedAt), Brief: true,
+		Thumbnail: thumbnail(s.Thumbnails), PublishedAt: parseTime(s.PublishedAt), Brief: true,
 	}, true
 }
 
-// stride is how many pages a search goes by the upstream's tokens. It would end
-// after about ten, and not say that there is more; before that we ask for what is
-// older in its stead.
+// stride is how many pages a search follows the upstream's tokens. They end after about ten
+// pages, even if there is more. Before that, the package searches for older videos instead.
 const stride = 8
 
-// place is where in a search a page is, as the token of the cursor has it.
-type place struct {
-	before time.Time // only what was published until then; zero is now
-	page   int       // since before was set, from 1
+// position is the position of a page in a search. The token of the cursor encodes it.
+type position struct {
+	before time.Time // the latest publication; zero: now
+	page   int       // counted from 1 since before was set
 	token  string    // the upstream's
 }
 
-func readPlace(token string, until time.Time) (p place, ok bool) {
+func readPosition(token string, until time.Time) (p position, ok bool) {
 	if token == "" {
-		return place{before: until, page: 1}, true
+		return position{before: until, page: 1}, true
 	}
 	v, err := url.ParseQuery(token)
 	if err != nil {
 		return p, false
 	}
-	p.before, p.token = moment(v.Get("before")), v.Get("token")
+	p.before, p.token = parseTime(v.Get("before")), v.Get("token")
 	p.page, err = strconv.Atoi(v.Get("page"))
 	return p, err == nil && v.Has("before") != p.before.IsZero()
 }
 
-// next returns the token of the page after this one, whose oldest video is given;
-// empty if this was the last.
-func (p place) next(token string, oldest time.Time) string {
+// next returns the token of the next page, or "" after the last. Oldest is the publication
+// of the oldest video of this page.
+func (p position) next(token string, oldest time.Time) string {
 	if token == "" {
 		return ""
 	}
-	next := place{before: p.before, page: p.page + 1, token: token}
-	// A second more, lest anything published in the same one is left out.
+	next := position{before: p.before, page: p.page + 1, token: token}
+	// Add a second, so that videos published in the same second are not lost.
 	edge := oldest.Add(time.Second)
 	if p.page >= stride && !oldest.IsZero() && (p.before.IsZero() || edge.Before(p.before)) {
-		next = place{before: edge, page: 1}
+		next = position{before: edge, page: 1}
 	}
 	v := url.Values{"page": {strconv.Itoa(next.page)}}
 	if !next.before.IsZero() {
@@ -147,5 +146,5 @@ func (p place) next(token string, oldest time.Time) string {
 	return v.Encode()
 }
 
-// stamp is a time as the upstream takes it: to the second.
+// stamp formats a time for the upstream, to the second.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -11,10 +11,9 @@ import (
 	sdk "google.golang.org/api/youtube/v3"
 )
 
-// Uploads fetches a page of what a channel has uploaded, the newest first; the
-// channel is named by its id, or by its @handle. The first page of a pass asks for
-// the channel too. A pass ends at what the last complete one had got: the first is
-// of all that the channel has.
+// Uploads fetches a page of the uploads of a channel, newest first. Channel is an id or a
+// @handle. The first page of a pass also fetches the channel. A pass ends where the last
+// complete pass began, and the first pass fetches every upload.
 func (c *Client) Uploads(ctx context.Context, channel string, at catalog.Cursor) (*catalog.Page, error) {
 	p := &catalog.Page{Cursor: at}
 	playlist, token, err := c.playlist(ctx, channel, p)
@@ -22,7 +21,7 @@ func (c *Client) Uploads(ctx context.Context, channel string, at catalog.Cursor)
 		return nil, err
 	}
 	if playlist == "" {
-		p.Done = true // there are channels that show what others upload
+		p.Done = true // a channel may have no uploads of its own
 		return p, nil
 	}
 	call := c.api.PlaylistItems.List([]string{"snippet", "contentDetails"}).PlaylistId(playlist).MaxResults(most).Context(ctx)
@@ -33,13 +32,13 @@ func (c *Client) Uploads(ctx context.Context, channel string, at catalog.Cursor)
 	if err != nil {
 		failure := failed("playlistItems.list", "of the uploads of "+channel, err)
 		if failure.Status == http.StatusNotFound && failure.Reason == "playlistNotFound" {
-			p.Done = true // as it is for a channel that has uploaded nothing
+			p.Done = true // the channel has uploaded nothing
 			return p, nil
 		}
 		return nil, failure
 	}
 	for _, item := range list.Items {
-		v, ok := uploaded(item)
+		v, ok := playlistVideo(item)
 		if !ok {
 			continue
 		}
@@ -56,9 +55,9 @@ func (c *Client) Uploads(ctx context.Context, channel string, at catalog.Cursor)
 	return p, nil
 }
 
-// playlist returns the playlist of a channel's uploads and the token of the page
-// that is next. At the beginning of a pass it asks for the channel, and puts it on
-// the page; after that it stands in the cursor's token.
+// playlist returns the playlist of a channel's uploads, and the token of the next page. At
+// the start of a pass it fetches the channel and adds it to the page. After that the cursor
+// has the playlist in its token.
 func (c *Client) playlist(ctx context.Context, channel string, p *catalog.Page) (playlist, token string, err error) {
 	about := "of the channel " + channel
 	if p.Cursor.Token != "" {
@@ -84,11 +83,11 @@ func (c *Client) playlist(ctx context.Context, channel string, p *catalog.Page) 
 	return p.Channels[0].Uploads, "", nil
 }
 
-var errNoChannel = errors.New("there is none; it was deleted, or its id is not written so")
+var errNoChannel = errors.New("no such channel: it was deleted, or the id is misspelt")
 
-// uploaded is a video as a playlist shows it. One that is deleted or private has no
-// time of publication, and a title that says so.
-func uploaded(item *sdk.PlaylistItem) (v catalog.Video, ok bool) {
+// playlistVideo converts an item of a playlist. It returns false for a deleted or private video,
+// which has no time of publication.
+func playlistVideo(item *sdk.PlaylistItem) (v catalog.Video, ok bool) {
 	if item == nil || item.Snippet == nil || item.ContentDetails == nil || item.ContentDetails.VideoPublishedAt == "" {
 		return v, false
 	}
@@ -96,7 +95,7 @@ func uploaded(item *sdk.PlaylistItem) (v catalog.Video, ok bool) {
 	v = catalog.Video{
 		ID: item.ContentDetails.VideoId, ChannelID: s.VideoOwnerChannelId, ChannelTitle: s.VideoOwnerChannelTitle,
 		Title: s.Title, Description: s.Description, Thumbnail: thumbnail(s.Thumbnails),
-		PublishedAt: moment(item.ContentDetails.VideoPublishedAt), Brief: true,
+		PublishedAt: parseTime(item.ContentDetails.VideoPublishedAt), Brief: true,
 	}
 	return v, v.ID != ""
 }

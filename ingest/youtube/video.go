@@ -15,7 +15,7 @@ var (
 	channelParts = []string{"snippet", "contentDetails"}
 )
 
-// videos are the items of a videos.list, with the counts that its answer has.
+// videos converts the items of a videos.list, with the counts of its answer.
 func videos(items []*sdk.Video, answer *bytes.Buffer) ([]catalog.Video, error) {
 	counts, err := statistics(answer)
 	if err != nil {
@@ -31,7 +31,7 @@ func videos(items []*sdk.Video, answer *bytes.Buffer) ([]catalog.Video, error) {
 			ID: item.Id, ChannelID: s.ChannelId, ChannelTitle: s.ChannelTitle,
 			Title: s.Title, Description: s.Description, Tags: s.Tags, Category: s.CategoryId,
 			Live: s.LiveBroadcastContent, Language: s.DefaultLanguage, Thumbnail: thumbnail(s.Thumbnails),
-			PublishedAt: moment(s.PublishedAt), Statistics: counts[i],
+			PublishedAt: parseTime(s.PublishedAt), Statistics: counts[i],
 		}
 		if v.Language == "" {
 			v.Language = s.DefaultAudioLanguage
@@ -40,14 +40,14 @@ func videos(items []*sdk.Video, answer *bytes.Buffer) ([]catalog.Video, error) {
 			v.Statistics.VideoID = v.ID
 		}
 		if item.ContentDetails != nil {
-			v.Duration = duration(item.ContentDetails.Duration)
+			v.Duration = parseDuration(item.ContentDetails.Duration)
 		}
 		all = append(all, v)
 	}
 	return all, nil
 }
 
-// channels are the items of a channels.list.
+// channels converts the items of a channels.list.
 func channels(items []*sdk.Channel) []catalog.Channel {
 	all := make([]catalog.Channel, 0, len(items))
 	for _, item := range items {
@@ -57,7 +57,7 @@ func channels(items []*sdk.Channel) []catalog.Channel {
 		s := item.Snippet
 		ch := catalog.Channel{
 			ID: item.Id, Title: s.Title, Description: s.Description,
-			Handle: s.CustomUrl, Country: s.Country, PublishedAt: moment(s.PublishedAt),
+			Handle: s.CustomUrl, Country: s.Country, PublishedAt: parseTime(s.PublishedAt),
 		}
 		if d := item.ContentDetails; d != nil && d.RelatedPlaylists != nil {
 			ch.Uploads = d.RelatedPlaylists.Uploads
@@ -67,7 +67,7 @@ func channels(items []*sdk.Channel) []catalog.Channel {
 	return all
 }
 
-// thumbnail is the picture that fits a list best.
+// thumbnail returns the picture that fits a list best.
 func thumbnail(t *sdk.ThumbnailDetails) string {
 	if t == nil {
 		return ""
@@ -80,8 +80,8 @@ func thumbnail(t *sdk.ThumbnailDetails) string {
 	return ""
 }
 
-// moment reads a time; what is none is zero.
-func moment(s string) time.Time {
+// parseTime parses a time. It returns zero if the text is not a time.
+func parseTime(s string) time.Time {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
 		return time.Time{}
@@ -89,18 +89,19 @@ func moment(s string) time.Time {
 	return t.UTC()
 }
 
-// iso8601 is a duration. A digit more, and it would not fit.
+// iso8601 matches a duration. With more digits it could overflow.
 var iso8601 = regexp.MustCompile(`^P(?:(\d{1,4})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,5})H)?(?:(\d{1,6})M)?(?:(\d{1,8})S)?)?$`)
 
-// duration reads what may be P1DT2H3M4S; what is none is zero, and so is P0D.
-func duration(s string) (d time.Duration) {
+// parseDuration parses a duration such as P1DT2H3M4S. It returns 0 for P0D, and for any other
+// text.
+func parseDuration(s string) (d time.Duration) {
 	const day = 24 * time.Hour
 	m := iso8601.FindStringSubmatch(s)
 	if m == nil {
 		return 0
 	}
 	for i, unit := range []time.Duration{7 * day, day, time.Hour, time.Minute, time.Second} {
-		n, _ := strconv.Atoi(m[1+i]) // what is not there is 0
+		n, _ := strconv.Atoi(m[1+i]) // a missing part is 0
 		d += time.Duration(n) * unit
 	}
 	return d

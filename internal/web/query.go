@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
@@ -80,15 +81,12 @@ func (q *query) number(name string, limit, missing int64) int64 {
 	return n
 }
 
-var (
-	regionPattern   = regexp.MustCompile(`^[A-Z]{2}$`)
-	categoryPattern = regexp.MustCompile(`^[0-9]{1,6}$`)
-)
+var categoryPattern = regexp.MustCompile(`^[0-9]{1,6}$`)
 
 // region returns a region in upper case, as the catalog has it.
 func (q *query) region() string {
 	text := strings.ToUpper(q.text("region"))
-	if text != "" && !regionPattern.MatchString(text) {
+	if text != "" && !ingest.IsRegion(text) {
 		q.fault("region is %.40q; send its two letters, such as US or DE", text)
 	}
 	return text
@@ -100,10 +98,7 @@ func (q *query) category() string {
 	if text != "" && !categoryPattern.MatchString(text) {
 		q.fault("category is %.40q; send the id of a video category, such as 10, or 0 for all", text)
 	}
-	if text == "0" {
-		return ""
-	}
-	return text
+	return ingest.Category(text)
 }
 
 // moment parses a day, a time, or how long ago a time was.

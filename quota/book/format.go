@@ -36,7 +36,11 @@ func (b *Book) Diff() []byte {
 
 // tree is the book as a tree.
 func (b *Book) tree() *tree {
-	return bookField().print(reflect.ValueOf(b.keys).Elem(), true)
+	keys := b.keys
+	if keys == nil {
+		keys = new(bookYAML)
+	}
+	return bookField().print(reflect.ValueOf(keys).Elem(), true)
 }
 
 // print makes a tree of a value. It returns nil for an empty value, unless it must

@@ -20,7 +20,7 @@
 //
 // # What is tested
 //
-// A subtest per promise of quota/README.md, named as a fact
+// A subtest per promise of docs/promises.md, named as a fact
 // (TestStore/never_over), and the model: a plain list of charges per window, and
 // arithmetic that was written without a look at quota/window. Random operations
 // go to the store and to the model; every verdict, settlement and page must be

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/web/view"
 )
@@ -29,10 +30,7 @@ type entry struct {
 
 // Region serves the chart of a region: /regions/{region}?category=.
 func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
-	name, category := strings.ToUpper(r.PathValue("region")), r.URL.Query().Get("category")
-	if category == "0" {
-		category = ""
-	}
+	name, category := strings.ToUpper(r.PathValue("region")), ingest.Category(r.URL.Query().Get("category"))
 	src := b.sources()
 	s := b.read(r.Context(), &src)
 	p := &chart{Page: s.page("Chart of "+view.FeedName(name, category), true), Name: view.FeedName(name, category)}

@@ -85,28 +85,14 @@ func (s *state) method(name string) (*book.Upstream, *book.Method) {
 	return nil, nil
 }
 
-// maxCost returns the highest cost of a run as configured, where each page is a call. The
-// cost of kinds that work on the catalog depends on what is there, and is unknown.
+// maxCost returns the highest cost of a run as configured, where each page is a call.
 func maxCost(j *ingest.Job, call int64) cost {
-	var works int
-	switch j.Kind {
-	case ingest.Trending:
-		works = len(j.Regions) * len(j.Categories)
-	case ingest.Search:
-		works = len(j.Regions) * len(j.Queries)
-	case ingest.Uploads:
-		works = len(j.Channels)
-	default:
-		return cost{unknown: true}
-	}
-	units := int64(works) * int64(j.Pages) * call
-	if j.Kind == ingest.Uploads {
-		units += int64(works) * call // each starts with its channel
-	}
+	calls, known := j.MostCalls()
+	units := calls * call
 	if j.MaxUnits > 0 {
 		units = min(units, j.MaxUnits)
 	}
-	return cost{units: units}
+	return cost{units: units, unknown: !known}
 }
 
 // A job's cost is the median of its last finished runs.
@@ -149,7 +135,7 @@ func (j *job) read(ctx context.Context, src *view.Sources, s *state) error {
 			j.waiting++
 		}
 	}
-	if j.Kind == ingest.Search {
+	if j.Regional() && len(j.Charts()) == 0 { // the feeds are those of charts
 		if j.fresh, err = src.Runner.Freshness(ctx, j.Job); err != nil {
 			return err
 		}

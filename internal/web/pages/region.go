@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/web/view"
 )
@@ -128,5 +129,5 @@ func (s *state) addRuns(r *region, fetches func(*job) bool) {
 
 // fetches reports whether a job fetches the chart of a feed.
 func (j *job) fetches(f *view.Feed) bool {
-	return slices.Contains(j.Regions, f.Region) && slices.Contains(j.Categories, cmp.Or(f.Category, "0"))
+	return slices.Contains(j.Charts(), ingest.Chart{Region: f.Region, Category: f.Category})
 }

@@ -157,22 +157,13 @@ func same(f catalog.Feed) func(catalog.Feed) bool {
 	return func(g catalog.Feed) bool { return f.Region == g.Region && f.Category == g.Category }
 }
 
-// wantedFeeds returns the charts that jobs fetch, with categories as the catalog writes
-// them.
+// wantedFeeds returns the charts that jobs fetch.
 func wantedFeeds(jobs []*ingest.Job) []catalog.Feed {
 	var all []catalog.Feed
 	for _, j := range jobs {
-		if j.Kind != ingest.Trending {
-			continue
-		}
-		for _, region := range j.Regions {
-			for _, category := range j.Categories {
-				if category == "0" {
-					category = ""
-				}
-				if f := (catalog.Feed{Region: region, Category: category}); !slices.ContainsFunc(all, same(f)) {
-					all = append(all, f)
-				}
+		for _, chart := range j.Charts() {
+			if f := (catalog.Feed{Region: chart.Region, Category: chart.Category}); !slices.ContainsFunc(all, same(f)) {
+				all = append(all, f)
 			}
 		}
 	}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// another returns a value of a setting, other than its default, as a variable has it.
+func another(set *setting) string {
+	if set.key == "ledger" {
+		return "memory:"
+	}
+	switch value := set.value(defaultSettings("/")).(type) {
+	case int:
+		return fmt.Sprint(value + 1)
+	case bool:
+		return fmt.Sprint(!value)
+	case time.Duration:
+		return (value + time.Hour).String()
+	case []string:
+		return "10.0.0.0/8"
+	}
+	if len(set.enum) > 0 {
+		return set.enum[0]
+	}
+	return "/another"
+}
+
+// TestASettingIsSaidOnce: its field alone makes a setting known to the file, to the
+// environment, to its flag and its help, to config show, to the schema, and to SIGHUP.
+func TestASettingIsSaidOnce(t *testing.T) {
+	text, err := settingsSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties map[string]struct {
+			Description string `json:"description"`
+		}
+		Additional bool                                           `json:"additionalProperties"`
+		Defs       map[string]struct{ Properties map[string]any } `json:"$defs"`
+	}
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	if _, known := schema.Defs["Job"].Properties["max_lateness"]; schema.Additional || !known {
+		t.Errorf("the schema accepts unknown keys, or lacks those of jobs")
+	}
+	want := []string{"accounts", "jobs"}
+	for _, set := range allSettings {
+		want = append(want, set.key)
+		t.Run(set.key, func(t *testing.T) {
+			if schema.Properties[set.key].Description == "" {
+				t.Error("the schema does not describe it")
+			}
+			switch set.key {
+			case "costs", "endpoint", "regions": // for these another value would have to exist
+				return
+			}
+			other := another(set)
+			home(t, "")
+			t.Setenv(set.variable(), other)
+			checkSource(t, set, other, set.variable())
+			t.Setenv(set.variable(), "")
+			inFile, err := yaml.Marshal(map[string]any{set.key: fromVariable(t, set, other)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile("ingestor.yaml", inFile, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			checkSource(t, set, other, fromFile)
+			if set.usage == "" {
+				return
+			}
+			command := "run"
+			if set.server {
+				command = "serve"
+			}
+			var help bytes.Buffer
+			if code := run([]string{command, "--help"}, strings.NewReader(""), &help, &help); code != exitDone || !strings.Contains(help.String(), "--"+set.flag()+" ") {
+				t.Errorf("%s --help lacks --%s:\n%s", command, set.flag(), &help)
+			}
+		})
+	}
+	slices.Sort(want)
+	if got := slices.Sorted(maps.Keys(schema.Properties)); !slices.Equal(got, want) {
+		t.Errorf("the schema has %v, the settings are %v", got, want)
+	}
+}
+
+// fromVariable is the value of a setting for the file, where a variable has this text.
+func fromVariable(t *testing.T, set *setting, text string) any {
+	t.Helper()
+	kind := reflect.TypeOf(set.value(defaultSettings("/")))
+	value, err := fromText(nil, kind, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, is := value.(time.Duration); is {
+		return text
+	}
+	return value
+}
+
+// checkSource checks that config show has a value of a setting, and where it comes from.
+func checkSource(t *testing.T, set *setting, value, from string) {
+	t.Helper()
+	extra := []string{"config", "show", "--output", "json"}
+	switch set.key { // those that need another one beside them
+	case "tls_cert":
+		t.Setenv("INGESTOR_TLS_KEY", "/key")
+	case "tls_key":
+		t.Setenv("INGESTOR_TLS_CERT", "/cert")
+	case "listen":
+		value = "127.0.0.1:0"
+		if os.Getenv(set.variable()) != "" {
+			t.Setenv(set.variable(), value)
+		} else if err := os.WriteFile("ingestor.yaml", []byte("listen: "+value+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out, problems bytes.Buffer
+	if code := run(extra, strings.NewReader(""), &out, &problems); code != exitDone {
+		t.Fatalf("it left with %d: %s", code, &problems)
+	}
+	var all []settingView
+	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(v settingView) bool { return v.Setting == set.key })
+	if i < 0 {
+		t.Fatalf("config show lacks it:\n%s", &out)
+	}
+	if d, err := time.ParseDuration(value); err == nil {
+		value = span(d)
+	}
+	if got := all[i]; got.Value != value && got.Value != filepath.Clean(value) || got.From != from {
+		t.Errorf("config show has %s from %s, not %s from %s", got.Value, got.From, value, from)
+	}
+}
+
+// TestTheFileThatInitWritesHasOnlySettings, also in what is commented out.
+func TestTheFileThatInitWritesHasOnlySettings(t *testing.T) {
+	for line := range strings.Lines(string(initial)) {
+		key, _, is := strings.Cut(strings.TrimPrefix(line, "#"), ":")
+		if !is || strings.HasPrefix(line, " ") || strings.ContainsAny(key, " `") || key == "jobs" {
+			continue
+		}
+		if !slices.ContainsFunc(allSettings, func(set *setting) bool { return set.key == key }) {
+			t.Errorf("%s is not a setting", key)
+		}
+	}
+}
