@@ -70,7 +70,7 @@ func resets(windows []window.Limit) (calendar window.Spec, ok bool) {
 		if best >= day {
 			nearer = day <= span && span < best
 		}
-		if w.Spec.Algorithm == window.ByCalendar && nearer {
+		if w.Spec.Calendar() && nearer {
 			calendar, best, ok = w.Spec, span, true
 		}
 	}

@@ -26,10 +26,8 @@ const (
 // which is before d + per, the ledger counts it, too. So all that the upstream counts
 // at s the ledger counts at s, and that is never over the limit.
 //
-// A ring counts units until a window after the end of their bucket: they may leave
-// until their bucket ends. A log and a counter count them from the instant, and leave
-// no slack. A calendar counts them in its period, however late; holdEnds sees to it
-// that they leave within.
+// [window.Spec.Slack] is how long that is in a window. A calendar counts units in its
+// period, however late they leave; holdEnds sees to it that they leave within.
 //
 // When units are taken again before they leave late, the new ones begin to count
 // before the old ones cease to, and the old ones never leave. So what the upstream
@@ -44,18 +42,7 @@ func slack(at time.Time, charges []Charge) time.Duration {
 	least := maxHold
 	for i := range charges {
 		for _, w := range charges[i].Windows {
-			switch w.Spec.Algorithm {
-			case window.ByCalendar:
-			case window.Sliding:
-				precision := w.Spec.Precision.Microseconds()
-				since := int64(window.At(at)) % precision
-				if since < 0 { // before 1970
-					since += precision
-				}
-				least = min(least, time.Duration(precision-since)*time.Microsecond)
-			default:
-				least = 0
-			}
+			least = min(least, w.Spec.Slack(window.At(at)))
 		}
 	}
 	return least
@@ -75,7 +62,7 @@ func holdEnds(clock time.Time, charges []Charge) (time.Time, error) {
 	ends := now.Add(maxHold)
 	for i := range charges {
 		for _, w := range charges[i].Windows {
-			if w.Spec.Algorithm != window.ByCalendar {
+			if !w.Spec.Calendar() {
 				if w.Spec.Per < minWindow {
 					return time.Time{}, BadInput("hold %s: its window of %s is too short for a pass; reserve each call by itself",
 						charges[i].Pool, w.Name)

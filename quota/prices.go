@@ -113,7 +113,7 @@ func limits(windows []book.Window, class book.Class) []window.Limit {
 // zoneOf returns the zone by whose days a pool's spend is counted.
 func zoneOf(windows []book.Window) *time.Location {
 	for _, w := range windows {
-		if w.Algorithm == window.ByCalendar {
+		if w.Calendar() {
 			return w.Zone
 		}
 	}

@@ -31,7 +31,7 @@ func DayOf(at window.Instant, zone *time.Location) (start, end window.Instant) {
 	if zone == nil {
 		zone = time.UTC
 	}
-	return window.Spec{Algorithm: window.ByCalendar, Period: window.Day, Zone: zone}.Bounds(at)
+	return window.Spec{Period: window.Day, Zone: zone}.Bounds(at)
 }
 
 // DayName names the day of a zone's calendar that an instant falls in:

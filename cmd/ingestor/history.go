@@ -106,7 +106,7 @@ func (a *app) startOfDay(book *quota.Book) time.Time {
 	for _, p := range book.Upstreams[metered].Pools {
 		zone := time.UTC
 		for _, w := range p.Windows {
-			if w.Algorithm == window.ByCalendar && w.Zone != nil {
+			if w.Calendar() {
 				zone = w.Zone
 			}
 		}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // Compared is the same schedule with other windows.
@@ -79,8 +78,8 @@ func (p *Plan) sum(windows string) Compared {
 
 // calendar and sliding are windows that bound a day or more; shorter ones guard
 // against something else and always stay.
-func calendar(w book.Window) bool { return w.Span() >= day && w.Algorithm == window.ByCalendar }
-func sliding(w book.Window) bool  { return w.Span() >= day && w.Algorithm != window.ByCalendar }
+func calendar(w book.Window) bool { return w.Span() >= day && w.Calendar() }
+func sliding(w book.Window) bool  { return w.Span() >= day && !w.Calendar() }
 
 // without is a book without some windows, in pools that have others in their place.
 func without(costs *quota.Book, drop func(book.Window) bool) *quota.Book {
