@@ -90,6 +90,21 @@ func used(t testing.TB, l *quota.Ledger, pool, window string) int64 {
 	return 0
 }
 
+func TestUsageTellsTheSpecOfEachWindow(t *testing.T) {
+	l, _ := newLedger(t)
+	all, err := l.Usage(t.Context(), "", "")
+	if err != nil || len(all) == 0 {
+		t.Fatal(all, err)
+	}
+	for _, u := range all {
+		for _, w := range u.Allowances {
+			if w.Spec.String() != w.Window {
+				t.Errorf("%s: %q has the spec of %q", u.Pool, w.Window, w.Spec)
+			}
+		}
+	}
+}
+
 func TestReserve(t *testing.T) {
 	t.Run("a granted verdict has every field", func(t *testing.T) {
 		l, _ := newLedger(t)

@@ -21,6 +21,7 @@ type Usage struct {
 // WindowUsage is one window of a pool, as ordinary callers see it.
 type WindowUsage struct {
 	WindowState
+	Spec      window.Spec // what it counts over
 	Quota     int64
 	Headroom  int64
 	Remaining int64
@@ -67,6 +68,7 @@ func usage(s PageState, windows []book.Window) Usage {
 	for i, w := range s.Windows {
 		u.Allowances = append(u.Allowances, WindowUsage{
 			WindowState: w,
+			Spec:        windows[i].Spec,
 			Quota:       windows[i].Quota,
 			Headroom:    windows[i].Headroom,
 			Remaining:   max(w.Limit-w.Used, 0),
