@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -130,18 +129,6 @@ func (a *ask) relay(charge int, layout string) error {
 	return nil
 }
 
-func parseLayouts(text string) ([]window.Limit, error) {
-	var limits []window.Limit
-	for line := range strings.SplitSeq(text, "\n") {
-		spec, err := window.ParseLayout(line)
-		if err != nil {
-			return nil, err
-		}
-		limits = append(limits, window.NewLimit(spec, 0))
-	}
-	return limits, nil
-}
-
 func (a *ask) keys() []string {
 	keys := []string{a.first, poolsKey(a.tag)}
 	for i := range a.charges {
@@ -168,7 +155,7 @@ func (a *ask) logs(i int) int {
 		windows = slices.Concat(windows, a.old[i])
 	}
 	for _, w := range windows {
-		if w.Spec.Algorithm == window.Exact {
+		if hasKey(w.Spec) {
 			return len(windows)
 		}
 	}
@@ -228,16 +215,11 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 	}
 	for i := range c.Windows {
 		w := &c.Windows[i]
-		switch w.Spec.Algorithm {
-		case window.Sliding:
-			n.add(w.Limit, 0, 0)
-		case window.ByCalendar:
-			n.add(w.Limit, -1, max(w.Spec.Lag, 0).Microseconds())
-		case window.Estimate:
-			n.add(w.Limit, w.Spec.Resolution().Microseconds(), int64(w.Spec.Per/w.Spec.Resolution()))
-		default:
+		x, y, ok := steadyParameters(w.Spec)
+		if !ok {
 			return nil, nil
 		}
+		n.add(w.Limit, x, y)
 	}
 	args[0] = n.bytes
 	reply, err := a.store.send(ctx, a.store.scripts.steady, keys, args)
@@ -301,64 +283,6 @@ func (a *ask) charge(i int, c *quota.Charge, windows []window.Limit) []byte {
 	return p.bytes
 }
 
-// parameters are what a window's arithmetic needs, in microseconds.
-func parameters(s window.Spec) (x, y, lag int64) {
-	switch s.Algorithm {
-	case window.ByCalendar:
-		return 0, 0, max(s.Lag, 0).Microseconds()
-	case window.Estimate:
-		return s.Per.Microseconds(), int64(s.Per / s.Resolution()), 0
-	case window.Exact:
-		return s.Per.Microseconds(), 0, 0
-	}
-	return s.Precision.Microseconds(), int64(s.Per / s.Precision), 0
-}
-
-// code tells windows apart: a hash of the layout, and its kind in the last three
-// bits. It is exact in a double.
-func code(w *window.Limit) int64 {
-	kind := uint64(4)
-	switch w.Spec.Algorithm {
-	case window.Sliding:
-		kind = 1
-	case window.ByCalendar:
-		kind = 2
-	case window.Exact:
-		kind = 3
-	}
-	return int64(w.Hash>>16<<3 | kind)
-}
-
-// identity is one number for a revision and its windows, exact in a double.
-func identity(revision int64, windows []window.Limit) int64 {
-	h := uint64(revision)
-	for i := range windows {
-		h = bits.RotateLeft64(h*0x9E3779B97F4A7C15, 29) ^ windows[i].Hash
-	}
-	return int64(h * 0x9E3779B97F4A7C15 >> 12)
-}
-
-type bounds struct{ start, end window.Instant }
-
-// periods are those of a calendar around the instants that may matter: the one
-// before, the one itself, and two to come.
-func (a *ask) periods(s window.Spec) []bounds {
-	if s.Algorithm != window.ByCalendar {
-		return nil
-	}
-	var all []bounds
-	for _, at := range a.around {
-		start, end := s.Bounds(at)
-		before, _ := s.Bounds(start - 1)
-		all = append(all, bounds{before, start}, bounds{start, end})
-		for range 2 {
-			start, end = s.Bounds(end)
-			all = append(all, bounds{start, end})
-		}
-	}
-	return distinct(all)
-}
-
 type day struct {
 	bounds
 	name string
@@ -394,16 +318,6 @@ func (a *ask) dayList(c *quota.Charge) []day {
 		days = append(days, day{b, quota.DayName(b.start, c.Zone)})
 	}
 	return days
-}
-
-func distinct(all []bounds) []bounds {
-	var some []bounds
-	for _, b := range all {
-		if !slices.Contains(some, b) {
-			some = append(some, b)
-		}
-	}
-	return some
 }
 
 // packed is a row of doubles.
