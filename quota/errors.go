@@ -32,13 +32,13 @@ var (
 	ErrBadInput = book.ErrBadInput
 	// ErrOtherCharges: the id has its receipt, and it says other charges. It is bad
 	// input, too.
-	ErrOtherCharges = errors.New("id of other charges")
+	ErrOtherCharges = BadInput("id of other charges")
 	// ErrNoReceipt: there is no such reservation, or it was made longer ago than
 	// ReceiptLife. It is bad input, too.
-	ErrNoReceipt = errors.New("no receipt")
+	ErrNoReceipt = BadInput("no receipt")
 	// ErrOtherWindows: two price books of one revision have different windows. It is
 	// bad input, too, but that of whoever wrote the book.
-	ErrOtherWindows = errors.New("other windows under the same revision")
+	ErrOtherWindows = BadInput("other windows under the same revision")
 	// ErrUnsent, returned by the function given to [Ledger.Do], says that the
 	// call provably never left: its units are released.
 	ErrUnsent = errors.New("call was not sent")
@@ -191,13 +191,10 @@ func (e *OutageError) Is(target error) bool { return target == ErrOutage }
 func (e *OutageError) Unwrap() error { return e.Err }
 
 // badInputError is a question that makes no sense.
-type badInputError struct {
-	what string
-	kind error // a sentinel more; nil is none
-}
+type badInputError struct{ text string }
 
-func (e *badInputError) Error() string        { return e.what }
-func (e *badInputError) Is(target error) bool { return target == ErrBadInput || target == e.kind }
+func (e *badInputError) Error() string        { return e.text }
+func (e *badInputError) Is(target error) bool { return target == ErrBadInput }
 
 // ForgottenError says that a store has lost its memory of a pool: the page that it
 // had is gone or reborn while its windows cannot have run out, or is as it was some
@@ -220,21 +217,5 @@ func (e *ForgottenError) Is(target error) bool { return target == ErrOutage }
 // BadInput returns an error that matches [ErrBadInput], for stores: what is wrong,
 // and what to do about it.
 func BadInput(format string, args ...any) error {
-	return &badInputError{what: fmt.Sprintf(format, args...)}
-}
-
-// OtherCharges returns an error that matches [ErrOtherCharges], for stores.
-func OtherCharges(id string) error {
-	return &badInputError{fmt.Sprintf("id %q was used before with other charges; an id names one call", id), ErrOtherCharges}
-}
-
-// NoReceipt returns an error that matches [ErrNoReceipt], for stores.
-func NoReceipt(t Token) error {
-	return &badInputError{fmt.Sprintf("settle %q: no such reservation, or it was made more than %s ago", t.ID, ReceiptLife), ErrNoReceipt}
-}
-
-// OtherWindows returns an error that matches [ErrOtherWindows], for stores.
-func OtherWindows(c *Charge) error {
-	return &badInputError{fmt.Sprintf("%s has other windows in the ledger under the same revision %d of the price book: raise revision in costs.yaml",
-		c.Pool, c.Revision), ErrOtherWindows}
+	return &badInputError{fmt.Sprintf(format, args...)}
 }

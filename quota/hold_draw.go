@@ -161,7 +161,7 @@ func (d *drawn) correct(r *Reservation, units []int64) *Settlement {
 	h := d.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if Released(units) {
+	if slices.Max(units) == 0 {
 		delete(h.drawn, d.name) // another try under the id draws as if it were the first
 	}
 	for i, j := range d.index {

@@ -219,17 +219,6 @@ func (b *BlockRequest) Check() error {
 	return nil
 }
 
-// Released reports whether a reservation was settled to nothing. Its id is free
-// again: the call never left, and another try is charged as if it were the first.
-func Released(units []int64) bool {
-	for _, u := range units {
-		if u != 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // Add sums up the settlements of several charges.
 func (s *Settlement) Add(t Settlement) {
 	s.Back += t.Back

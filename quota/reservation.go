@@ -55,7 +55,7 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 	if !r.made() {
 		return Settlement{}, BadInput("settle: this reservation was not made by a ledger: see Ledger.Reserve")
 	}
-	all, err := CheckSettle(units, r.pools())
+	all, err := units.InOrder(r.pools())
 	switch {
 	case err != nil:
 		return Settlement{}, err

@@ -35,6 +35,15 @@ type Store interface {
 	Spend(ctx context.Context, q SpendQuery) ([]Spent, error)
 }
 
+// Identified is a store that can say which ledger it holds. Debts of an outage are
+// paid to that ledger only, and two addresses with one identity are a copy.
+type Identified interface {
+	// Identity returns the identity of the ledger that holds an account's pools. The
+	// store makes it at first use and keeps it with the data, so that it is lost when
+	// they are.
+	Identity(ctx context.Context, upstream, account string) (string, error)
+}
+
 // DefaultAccount is the account of whoever names none.
 const DefaultAccount = book.DefaultAccount
 
@@ -143,12 +152,5 @@ type Spent struct {
 	Calls  int64
 }
 
-// MaxSpendLabels is how many sets of labels a store tells apart per pool and
-// day; whatever comes later is counted under [OtherLabels].
-const MaxSpendLabels = 2000
-
 // OtherLabels is where the spend of too many sets of labels is put together.
 var OtherLabels = Labels{Method: "other", Job: "other", Region: "other", Class: "other"}
-
-// SpendDays is how long spend is kept at least.
-const SpendDays = 30

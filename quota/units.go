@@ -12,11 +12,11 @@ import (
 // the name of its family.
 type Units map[string]int64
 
-// CheckSettle returns what a reservation that charged pools is settled to, in their
-// order, or says what is wrong with units. Every pool must be named: one that was
-// forgotten would silently stand as it was reserved. Nil settles all of them to
-// nothing. Stores call it before they change anything.
-func CheckSettle(units Units, pools []string) ([]int64, error) {
+// InOrder returns the units of pools in their order, or says what is wrong with them.
+// Every pool must be named: one that was forgotten would silently keep what was
+// reserved. Nil is nothing for each pool. A reservation that charged these pools is
+// settled to the result, by its store or, if no store knows it, by its ledger.
+func (units Units) InOrder(pools []string) ([]int64, error) {
 	all := make([]int64, len(pools))
 	if units == nil {
 		return all, nil
@@ -50,8 +50,9 @@ func unitsOf(charges []Charge, units []int64) Units {
 	return all
 }
 
-// Recorded names what a store has recorded of charges, in their order.
-func Recorded(charges []Charge, units []int64) Units { return unitsOf(charges, units) }
+// Recorded returns by pool the units that a store has recorded of the charges, given in
+// their order.
+func (r *Request) Recorded(units []int64) Units { return unitsOf(r.Charges, units) }
 
 // chargeName is how callers know what a pool charges: a family's member by its
 // family, as it has no name of its own.

@@ -110,7 +110,7 @@ func (a *app) startOfDay(book *quota.Book) time.Time {
 				zone = w.Zone
 			}
 		}
-		start, _ := quota.DayOf(window.At(a.now()), zone)
+		start, _ := window.Spec{Period: window.Day, Zone: zone}.Bounds(window.At(a.now()))
 		last = max(last, start)
 	}
 	return last.Time()

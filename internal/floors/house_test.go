@@ -21,8 +21,8 @@ var house = [][]string{
 	{"quota/meter", "quota/throttle", "."}, // the root holds the built-in price books
 	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/journal", "quota/breaker"},
 	{"quota/pagestore"}, // a whole store over a backend, for those that keep pages in Go
-	{"quota/storekit"},
 	{"quota/storetest"},
+	{"quota/storekit"},
 	{"quota"},
 	{"quota/book"},
 	{"quota/window"},

@@ -28,6 +28,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // How long a busy file is waited for: to open it, and to write to it. The second is
@@ -40,7 +41,7 @@ const (
 	busyTimeout = 100 * time.Millisecond
 )
 
-// Journal is the [quota.Journal] and the [quota.Births] of one ledger. It is safe for
+// Journal is the [quota.Journal] and the [storekit.BirthKeeper] of one ledger. It is safe for
 // concurrent use, by several processes too.
 type Journal struct {
 	db     *sql.DB
@@ -50,8 +51,8 @@ type Journal struct {
 }
 
 var (
-	_ quota.Journal = (*Journal)(nil)
-	_ quota.Births  = (*Journal)(nil)
+	_ quota.Journal        = (*Journal)(nil)
+	_ storekit.BirthKeeper = (*Journal)(nil)
 )
 
 // Open opens the journal at path for a ledger, and makes the file if there is none. Its

@@ -33,7 +33,7 @@ func (w *work) recordMember(tx Tx, r *quota.Request) (quota.Units, error) {
 		return nil, err
 	}
 	recordIn(m.Entry, r.At, r.Charges[0].Units)
-	return quota.Recorded(r.Charges, []int64{m.Units}), w.putMember(tx, m, &r.Charges[0])
+	return r.Recorded([]int64{m.Units}), w.putMember(tx, m, &r.Charges[0])
 }
 
 // member is a family's member that is asked for.

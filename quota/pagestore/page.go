@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -49,7 +50,7 @@ func (e *Entry) checkBook(c *quota.Charge) error {
 	case c.Revision < p.Revision:
 		return &quota.StaleBookError{Pool: c.Pool, Revision: c.Revision, Stored: p.Revision}
 	case c.Revision == p.Revision && !e.laidOut && !p.FormerDefault(c.Windows):
-		return quota.OtherWindows(c)
+		return storekit.OtherWindows(c)
 	}
 	return nil
 }

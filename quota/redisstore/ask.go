@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -29,7 +30,7 @@ type ask struct {
 	tried   bool  // the steady way
 	extra   []any // what the body takes on top
 
-	known  []quota.Birth    // by charge: what is known of its page
+	known  []storekit.Birth // by charge: what is known of its page
 	around []window.Instant // calendars and days are sent around these
 	old    [][]window.Limit // by charge: what the page was laid out for, if that must change
 }
@@ -58,7 +59,7 @@ const maxTurns = 20
 func (a *ask) run(ctx context.Context) ([]any, error) {
 	now := a.store.now()
 	a.around = append(a.around, window.At(now))
-	a.known = make([]quota.Birth, len(a.charges))
+	a.known = make([]storekit.Birth, len(a.charges))
 	for i := range a.charges {
 		if a.charges[i].Pool.Key != "" {
 			continue // a family's members come and go
@@ -91,7 +92,7 @@ func (a *ask) run(ctx context.Context) ([]any, error) {
 		case replyRelay, replyOtherWindows:
 			text, _ := reply[1].(string)
 			if integer(reply[0]) == replyOtherWindows && !window.FormerDefault(strings.Split(text, "\n"), charge.Windows) {
-				return nil, quota.OtherWindows(charge)
+				return nil, storekit.OtherWindows(charge)
 			}
 			if err := a.relay(int(integer(reply[2]))-1, text); err != nil {
 				return nil, err
@@ -293,8 +294,8 @@ func (s *Store) today(at window.Instant, zone *time.Location) day {
 	if d := s.day.Load(); d != nil && d.zone == zone && d.start <= at && at < d.end {
 		return d.day
 	}
-	start, end := quota.DayOf(at, zone)
-	d := &dayOf{day{bounds{start, end}, quota.DayName(start, zone)}, zone}
+	start, end := storekit.DayOf(at, zone)
+	d := &dayOf{day{bounds{start, end}, storekit.DayName(start, zone)}, zone}
 	s.day.Store(d)
 	return d.day
 }
@@ -308,14 +309,14 @@ type dayOf struct {
 func (a *ask) dayList(c *quota.Charge) []day {
 	var all []bounds
 	for _, at := range a.around {
-		start, end := quota.DayOf(at, c.Zone)
-		_, next := quota.DayOf(end, c.Zone)
-		before, _ := quota.DayOf(start-1, c.Zone)
+		start, end := storekit.DayOf(at, c.Zone)
+		_, next := storekit.DayOf(end, c.Zone)
+		before, _ := storekit.DayOf(start-1, c.Zone)
 		all = append(all, bounds{start, end}, bounds{end, next}, bounds{before, start})
 	}
 	var days []day
 	for _, b := range distinct(all) {
-		days = append(days, day{b, quota.DayName(b.start, c.Zone)})
+		days = append(days, day{b, storekit.DayName(b.start, c.Zone)})
 	}
 	return days
 }

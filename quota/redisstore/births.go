@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // remember keeps what a script says of pages: charge, born, expires, generation,
@@ -16,7 +16,7 @@ func (s *Store) remember(ctx context.Context, a *ask, news []any) error {
 		if pool.Key != "" {
 			continue
 		}
-		err := s.births.Remember(ctx, pool, quota.Birth{
+		err := s.births.Remember(ctx, pool, storekit.Birth{
 			Born: instant(news[1]), Until: instant(news[2]).Add(-margin),
 			Generation: integer(news[3]), Latest: instant(news[4]),
 		})

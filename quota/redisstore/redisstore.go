@@ -20,9 +20,9 @@ import (
 
 // Options are what New can be told; nil is legal.
 type Options struct {
-	Prefix  string        // begins every key; "" is "headroom:"
-	Timeout time.Duration // of one round trip, whatever the client's own settings, and for a caller that cancels; zero is 2s
-	Births  quota.Births  // remembers the pages of this ledger beyond this process; nil: within it only
+	Prefix  string               // begins every key; "" is "headroom:"
+	Timeout time.Duration        // of one round trip, whatever the client's own settings, and for a caller that cancels; zero is 2s
+	Births  storekit.BirthKeeper // remembers the pages of this ledger beyond this process; nil: within it only
 }
 
 // defaultPrefix begins the keys of who names no prefix.
@@ -141,7 +141,7 @@ func (s *Store) decide(ctx context.Context, a *ask, id string) (quota.Verdict, e
 		return quota.Verdict{}, err
 	}
 	if integer(reply[0]) == replyOtherCharges {
-		return quota.Verdict{}, quota.OtherCharges(id)
+		return quota.Verdict{}, storekit.OtherCharges(id)
 	}
 	c := &a.charges[integer(reply[3])-1]
 	v := quota.Verdict{
@@ -212,13 +212,13 @@ func (s *Store) record(ctx context.Context, a *ask, r *quota.Request) (quota.Uni
 		return nil, err
 	}
 	if integer(reply[0]) == replyOtherCharges {
-		return nil, quota.OtherCharges(r.ID)
+		return nil, storekit.OtherCharges(r.ID)
 	}
 	recorded := make([]int64, len(r.Charges))
 	for i := range recorded {
 		recorded[i] = integer(reply[2+i])
 	}
-	return quota.Recorded(r.Charges, recorded), s.remember(ctx, a, reply[2+len(recorded):])
+	return r.Recorded(recorded), s.remember(ctx, a, reply[2+len(recorded):])
 }
 
 // Block implements [quota.Store].

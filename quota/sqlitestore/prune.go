@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
 const (
 	// keptFor is how long charges are kept: what is promised, and whole days
 	// around it in every zone.
-	keptFor = (quota.SpendDays + 6) * 24 * time.Hour
+	keptFor = (storekit.SpendDays + 6) * 24 * time.Hour
 	// shownFor is two days less, so that a day that is shown is complete.
 	shownFor = keptFor - 2*24*time.Hour
 	// pruned is how many charges one write looks at, while there are old ones.

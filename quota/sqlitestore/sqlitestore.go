@@ -28,7 +28,7 @@ type Options struct {
 	// Births remembers the pools outside the file, so that a new file in its place,
 	// or an older copy, is found out; nil trusts the file. It must not be deleted
 	// with the file, and everybody who uses the file needs the same one.
-	Births quota.Births
+	Births storekit.BirthKeeper
 }
 
 // defaultWait stands inside the bounds that package deadline lists.

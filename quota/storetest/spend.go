@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -153,8 +154,8 @@ func testSpend(t *testing.T, h Harness) {
 			r.buy("", int64(day+1), nil, videos)
 		}
 		all := r.spent(quota.SpendQuery{})
-		if len(all) < quota.SpendDays {
-			t.Fatalf("%d days are left of 60, want at least %d", len(all), quota.SpendDays)
+		if len(all) < storekit.SpendDays {
+			t.Fatalf("%d days are left of 60, want at least %d", len(all), storekit.SpendDays)
 		}
 		for i, s := range all {
 			if s.Units != int64(60-i) {
@@ -165,7 +166,7 @@ func testSpend(t *testing.T, h Harness) {
 	t.Run("too_many_labels_are_other", func(t *testing.T) {
 		r := newRig(t, h, big)
 		const more = 10
-		charges := quota.MaxSpendLabels + more
+		charges := storekit.MaxSpendLabels + more
 		for i := range charges {
 			r.buy("", 1, nil, quota.Labels{Job: fmt.Sprint("job", i)})
 		}
@@ -178,9 +179,9 @@ func testSpend(t *testing.T, h Harness) {
 				other = s.Units
 			}
 		}
-		if len(all) != quota.MaxSpendLabels+1 || other != more || units != int64(charges)+1 {
+		if len(all) != storekit.MaxSpendLabels+1 || other != more || units != int64(charges)+1 {
 			t.Errorf("%d sets of labels, %d units, %d of them other; want %d, %d, %d",
-				len(all), units, other, quota.MaxSpendLabels+1, charges+1, more)
+				len(all), units, other, storekit.MaxSpendLabels+1, charges+1, more)
 		}
 	})
 }
