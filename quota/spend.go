@@ -34,9 +34,9 @@ const (
 	ByAccount Dimension = "account"
 )
 
-// SumSpent sums spend over every dimension that is not in by; without by it
+// sumSpent sums spend over every dimension that is not in by; without by it
 // changes nothing. A pool's units never add up with another's: pools stay apart.
-func SumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
+func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 	if len(by) == 0 {
 		return all, nil
 	}

@@ -134,7 +134,7 @@ func (l *Ledger) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Sp
 		}
 		all = append(all, spent...)
 	}
-	return SumSpent(all, by...)
+	return sumSpent(all, by...)
 }
 
 // Adjust corrects what is used of a pool, because something else spent units or
