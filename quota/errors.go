@@ -104,14 +104,14 @@ type ImpossibleError struct {
 
 // Error implements error.
 func (e *ImpossibleError) Error() string {
-	class, remedy := "", "raise quota"
+	class, remedy := "", "raise the quota"
 	if e.Class != "" {
 		class = fmt.Sprintf(" for class %s", e.Class)
 	}
 	if e.KeptFree {
 		remedy = "lower keep_free of the class"
 	}
-	return fmt.Sprintf("reserve %s: impossible: %d units asked for, the limit of %s is %d%s; ask for less, or %s in costs.yaml",
+	return fmt.Sprintf("reserve %s: impossible: %d units asked for, the limit of %s is %d%s\nAsk for less, or %s in costs.yaml",
 		e.Pool, e.Units, e.Window, e.Limit, class, remedy)
 }
 
@@ -206,8 +206,9 @@ type ForgottenError struct {
 
 // Error implements error.
 func (e *ForgottenError) Error() string {
-	return fmt.Sprintf("the ledger has forgotten what was spent of %s since %s; "+
-		"look it up in the upstream's console, then run: ingestor quota adjust %s UNITS --reason TEXT (or, if it was nothing: ingestor ledger fresh --reason TEXT)",
+	return fmt.Sprintf("the ledger has forgotten what was spent of %s since %s\n"+
+		"Look it up in the upstream's console, then run: ingestor quota adjust %s UNITS --reason TEXT\n"+
+		"If nothing was spent, run: ingestor ledger fresh --reason TEXT",
 		e.Pool, e.Born.UTC().Format(time.RFC3339), e.Pool)
 }
 

@@ -31,8 +31,9 @@ func (s *shortfall) Error() string {
 	if s.account != quota.DefaultAccount {
 		name += "@" + s.account
 	}
-	return fmt.Sprintf("the ledger has forgotten what was spent: by the catalog, runs since %s have spent %s units of %s, and the ledger knows %s of today; "+
-		"look it up in the upstream's console, then run: ingestor quota adjust %s/POOL UNITS --reason TEXT (or, if it was nothing: ingestor ledger fresh --reason TEXT)",
+	return fmt.Sprintf("the ledger has forgotten what was spent: by the catalog, runs since %s have spent %s units of %s, and the ledger knows %s of today\n"+
+		"Look it up in the upstream's console, then run: ingestor quota adjust %s/POOL UNITS --reason TEXT\n"+
+		"If nothing was spent, run: ingestor ledger fresh --reason TEXT",
 		stamp(s.since), view.Number(s.runs), name, view.Number(s.ledger), name)
 }
 
