@@ -50,11 +50,11 @@ type Hold struct {
 	moving   bool // what is left is taken again
 	owed     []owed
 	ends     time.Time
-	prices   *prices           // by which it ends then
-	left     []int64           // by charge of r
-	drawn    map[string]*aside // by the caller's id
-	closed   bool              // nothing is drawn any more
-	spent    []int64           // what closing settles to
+	prices   *prices                 // by which it ends then
+	left     []int64                 // by charge of r
+	drawn    map[string]*localCharge // by the caller's id
+	closed   bool                    // nothing is drawn any more
+	spent    []int64                 // what closing settles to
 	released bool
 }
 
@@ -72,7 +72,7 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	case n < 1 || n > window.MaxUnits:
 		return nil, l.failed(&c, BadInput("a hold is for 1 to %d calls, not %d", window.MaxUnits, n))
 	}
-	one, err := prices.of(&c)
+	one, err := prices.lookup(&c)
 	var all price
 	if err == nil {
 		all.outage = one.outage

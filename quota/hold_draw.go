@@ -31,7 +31,7 @@ func (l *Ledger) drawn(ctx context.Context, c *Call) (*Reservation, error) {
 		return nil, nil
 	}
 	labels := c.labels()
-	price, err := l.prices.Load().of(c)
+	price, err := l.prices.Load().lookup(c)
 	if err != nil || len(price.charges) == 0 || labels.check() != nil || l.shut.stands(l.now(), price.charges) {
 		return nil, nil
 	}
@@ -67,13 +67,13 @@ func (l *Ledger) drawn(ctx context.Context, c *Call) (*Reservation, error) {
 		v = Verdict{Allowed: true, ID: v.ID, Pool: first.Pool, Units: first.Units, At: v.At, Repeat: v.Repeat, Outage: v.Outage}
 	}
 	l.tell(Event{Kind: EventDrawn, Call: *c, Pool: v.Pool, Verdict: v})
-	return &Reservation{Verdict: v, ledger: l, price: price, aside: taken}, nil
+	return &Reservation{Verdict: v, ledger: l, price: price, local: taken}, nil
 }
 
 // take takes charges from what is left: all or none. An id that has drawn them before
 // gets what it got then; nil is that it gets nothing, or late: it must be taken again
 // first. fresh is that it was just now.
-func (h *Hold) take(now time.Time, id string, d *drawn, charges []Charge, fresh bool) (taken *aside, late bool) {
+func (h *Hold) take(now time.Time, id string, d *drawn, charges []Charge, fresh bool) (taken *localCharge, late bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.shorten(); h.closed || !h.made.Round(0).Add(elapsed(h.made, now)).Before(h.ends) {
@@ -100,10 +100,10 @@ func (h *Hold) take(now time.Time, id string, d *drawn, charges []Charge, fresh 
 	for i, j := range d.index {
 		h.left[j] -= d.units[i]
 	}
-	d.from, taken = h.r, &aside{drawn: d}
+	d.from, taken = h.r, &localCharge{drawn: d}
 	if id != "" {
 		if h.drawn == nil {
-			h.drawn = make(map[string]*aside)
+			h.drawn = make(map[string]*localCharge)
 		}
 		d.name, h.drawn[id] = id, taken
 	}

@@ -28,7 +28,7 @@ func (h *Hold) begin(ctx context.Context) bool {
 func (h *Hold) end() { <-h.busy }
 
 // takeLate is take for a call that leaves late: what is left is taken again first.
-func (h *Hold) takeLate(ctx context.Context, id string, d *drawn, charges []Charge) (*aside, error) {
+func (h *Hold) takeLate(ctx context.Context, id string, d *drawn, charges []Charge) (*localCharge, error) {
 	if !h.begin(ctx) {
 		return nil, nil
 	}

@@ -119,7 +119,7 @@ func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 	if prices == nil {
 		return nil, errNotMade
 	}
-	price, err := prices.of(&c)
+	price, err := prices.lookup(&c)
 	if err != nil {
 		return nil, l.failed(&c, err)
 	}

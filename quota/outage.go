@@ -115,7 +115,7 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 		return nil, refuse(fmt.Sprintf("and this machine has spent %d of the %d units of %s that it may spend unseen", a.Used, l.allowance, a.Pool))
 	}
 	v := Verdict{Allowed: true, ID: id, Pool: p.charges[0].Pool, Units: p.charges[0].Units, At: now, Repeat: a.Repeat, Outage: true}
-	return &Reservation{Verdict: v, ledger: l, price: p, aside: &aside{}}, nil
+	return &Reservation{Verdict: v, ledger: l, price: p, local: &localCharge{}}, nil
 }
 
 // answering is the identity of a ledger that answers, though it has forgotten what was

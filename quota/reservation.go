@@ -12,11 +12,11 @@ type Reservation struct {
 	Verdict
 	ledger *Ledger
 	price  *price
-	aside  *aside // what stands for a receipt: drawn from a hold, or admitted in an outage
+	local  *localCharge // what stands for a receipt: drawn from a hold, or admitted in an outage
 }
 
-// aside is what a reservation remembers that the store does not know.
-type aside struct {
+// localCharge is the state of a reservation that the store does not know.
+type localCharge struct {
 	drawn   *drawn // from a hold; nil if admitted in an outage
 	mu      sync.Mutex
 	settled *Settlement // the first, which wins
@@ -61,8 +61,8 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 		return Settlement{}, err
 	case len(all) == 0:
 		return Settlement{}, nil // admitted without a price
-	case r.aside != nil:
-		s, err := r.settleAside(ctx, all)
+	case r.local != nil:
+		s, err := r.settleLocal(ctx, all)
 		if err == nil {
 			r.ledger.tell(Event{Kind: EventSettled, Token: Token{Upstream: r.Pool.Upstream, Account: r.Pool.Account, ID: r.ID}, Settlement: s})
 		}
@@ -73,22 +73,22 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 	return r.ledger.settle(ctx, r.Token(), units)
 }
 
-// settleAside is settle where the store has no receipt.
-func (r *Reservation) settleAside(ctx context.Context, units []int64) (s Settlement, err error) {
-	r.aside.mu.Lock()
-	defer r.aside.mu.Unlock()
+// settleLocal is settle where the store has no receipt.
+func (r *Reservation) settleLocal(ctx context.Context, units []int64) (s Settlement, err error) {
+	r.local.mu.Lock()
+	defer r.local.mu.Unlock()
 	switch {
-	case r.aside.settled != nil:
-		s = *r.aside.settled
+	case r.local.settled != nil:
+		s = *r.local.settled
 		s.Repeat = true
 		return s, nil
-	case r.aside.drawn != nil:
-		s, err = r.aside.drawn.settle(ctx, r, units)
+	case r.local.drawn != nil:
+		s, err = r.local.drawn.settle(ctx, r, units)
 	default:
 		s, err = r.settleAdmitted(ctx, units)
 	}
 	if err == nil {
-		r.aside.settled = &s
+		r.local.settled = &s
 	}
 	return s, err
 }

@@ -13,7 +13,7 @@ import (
 const maxJitter = 2 * time.Second
 
 // Wait is [Ledger.Reserve] that waits for units to come back, if they do within
-// most and before the context's deadline. A refusal that is farther off comes
+// longest and before the context's deadline. A refusal that is farther off comes
 // back at once, as does everything that waiting does not help. Cancelling the
 // context ends the wait with its error.
 //
@@ -27,17 +27,17 @@ const maxJitter = 2 * time.Second
 //
 // A call that finds nobody waiting asks at once, beside others. Reserve never stands
 // in line, nor does a call that draws from a [Hold]: both may pass those who wait.
-func (l *Ledger) Wait(ctx context.Context, c Call, most time.Duration) (*Reservation, error) {
+func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Reservation, error) {
 	if l.current() == nil {
 		return nil, errNotMade
 	}
-	until := l.clock.Now().Add(most)
+	until := l.clock.Now().Add(longest)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 		until = deadline
 	}
 	came := l.line.came.Add(1)
 	var refused *RefusedError
-	price, err := l.prices.Load().of(&c)
+	price, err := l.prices.Load().lookup(&c)
 	if err != nil || !l.line.stands(price.charges) {
 		r, err := l.Reserve(ctx, c)
 		if !errors.As(err, &refused) || refused.RetryAfter > until.Sub(l.clock.Now()) || price == nil {
@@ -66,8 +66,8 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, charges []Ch
 				return nil, ctx.Err()
 			}
 		}
-		if w.away != nil {
-			return nil, l.failed(&c, w.away.refusal(l.now(), l.clock.Now(), charges))
+		if w.tooLate != nil {
+			return nil, l.failed(&c, w.tooLate.refusal(l.now(), l.clock.Now(), charges))
 		}
 		if refused == nil {
 			r, err := l.Reserve(ctx, c)
@@ -84,7 +84,7 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, charges []Ch
 			return nil, refused
 		}
 		d := jittered(refused.RetryAfter, left)
-		if l.line.asksAt(w, &ahead{at: now.Add(d), told: refused}, now) {
+		if l.line.asksAt(w, &nextAsk{at: now.Add(d), told: refused}, now) {
 			if err := l.clock.Sleep(ctx, d); err != nil {
 				return nil, err
 			}

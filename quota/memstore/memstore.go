@@ -34,28 +34,28 @@ var _ quota.Store = (*Store)(nil)
 // New returns an empty store.
 func New(o *Options) *Store {
 	b := &backend{
-		clock:    quota.SystemClock{},
-		accounts: make(map[accountKey]*account),
-		families: make(map[accountKey]*family),
-		most:     1 << 30,
+		clock:           quota.SystemClock{},
+		accounts:        make(map[accountKey]*account),
+		families:        make(map[accountKey]*family),
+		maxReceiptBytes: 1 << 30,
 	}
 	if o != nil && o.Clock != nil {
 		b.clock = o.Clock
 	}
 	if o != nil && o.ReceiptBytes != 0 {
-		b.most = o.ReceiptBytes
+		b.maxReceiptBytes = o.ReceiptBytes
 	}
 	return &Store{pagestore.New(b, nil), b}
 }
 
 // backend is a [pagestore.Backend], and its own transaction: one at a time.
 type backend struct {
-	clock    quota.Clock
-	now      time.Time
-	at       window.Instant
-	accounts map[accountKey]*account
-	families map[accountKey]*family
-	most     int64 // bytes of an account's receipts
+	clock           quota.Clock
+	now             time.Time
+	at              window.Instant
+	accounts        map[accountKey]*account
+	families        map[accountKey]*family
+	maxReceiptBytes int64 // bytes of an account's receipts
 
 	last       *account // asked for
 	lastKey    accountKey

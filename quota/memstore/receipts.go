@@ -211,7 +211,7 @@ func (b *backend) Room(r *quota.Request) error {
 	if r.ID == "" {
 		return nil
 	}
-	return b.makeAccount(r.Charges[0].Pool).receipts.room(b.at, b.most)
+	return b.makeAccount(r.Charges[0].Pool).receipts.room(b.at, b.maxReceiptBytes)
 }
 
 // Charge implements [pagestore.Tx].

@@ -97,7 +97,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	var key string
 	if err == nil {
-		key, err = t.keys.of(req.Context(), c)
+		key, err = t.keys.key(req.Context(), c)
 	}
 	var r *quota.Reservation
 	if err == nil && !c.resumed {

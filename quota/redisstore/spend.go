@@ -110,8 +110,8 @@ func daysBack(now time.Time, zone *time.Location) []string {
 
 // serverTime is the clock that decides.
 func (s *Store) serverTime(ctx context.Context) (time.Time, error) {
-	if s.moved != nil {
-		return s.moved(), nil
+	if s.testClock != nil {
+		return s.testClock(), nil
 	}
 	now := redis.NewTimeCmd(ctx, "time")
 	if err := s.do(ctx, now); err != nil {

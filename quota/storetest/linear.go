@@ -108,7 +108,7 @@ func (r *rig) makeCall(s quota.Store, call linearCall) (linearAnswer, error) {
 	switch call.op {
 	case linearReserve:
 		var v quota.Verdict
-		v, err = s.Reserve(context.Background(), quota.Request{ID: call.name(), Charges: []quota.Charge{r.of("units", call.units)}})
+		v, err = s.Reserve(context.Background(), quota.Request{ID: call.name(), Charges: []quota.Charge{r.charge("units", call.units)}})
 		answer = linearAnswer{allowed: v.Allowed, repeat: v.Repeat, used: v.Used, nonce: v.Nonce}
 		if problem := unsound(r.now, r.h.SetClock != nil, &v); err == nil && problem != "" {
 			r.Errorf("%s: %s: %+v", call, problem, v)
@@ -118,7 +118,7 @@ func (r *rig) makeCall(s quota.Store, call linearCall) (linearAnswer, error) {
 		answer.settlement, err = s.Settle(context.Background(), token, quota.Units{"units": call.units})
 	case linearLook:
 		var pages []quota.PageState
-		if pages, err = s.Look(context.Background(), []quota.Charge{r.of("units", 0)}); err == nil {
+		if pages, err = s.Look(context.Background(), []quota.Charge{r.charge("units", 0)}); err == nil {
 			answer.used = pages[0].Windows[0].Used
 		}
 	}

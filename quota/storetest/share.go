@@ -59,7 +59,7 @@ func testShare(t *testing.T, h Harness) {
 
 // shut says whether a pool is.
 func shut(r *rig) string {
-	if v := r.reserve(r.of("units", 1)); v.Blocked {
+	if v := r.reserve(r.charge("units", 1)); v.Blocked {
 		return "blocked"
 	}
 	return "open"

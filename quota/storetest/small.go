@@ -29,7 +29,7 @@ func testSmall(t *testing.T, h Harness) {
 				var half int64
 				for i := range charges {
 					r.set(start.Add(time.Duration(i) * span.Duration / time.Duration(charges)))
-					r.reserve(r.of("units", cost))
+					r.reserve(r.charge("units", cost))
 					if i == charges/2 {
 						half = h.Size(t, r.s)
 					}

@@ -26,7 +26,7 @@ func (r *rig) spent(q quota.SpendQuery) []quota.Spent {
 // buy reserves under labels, in a zone.
 func (r *rig) buy(id string, units int64, zone *time.Location, labels quota.Labels) {
 	r.Helper()
-	c := r.of("units", units)
+	c := r.charge("units", units)
 	c.Zone = zone
 	if v, err := r.ask(quota.Request{ID: id, Charges: []quota.Charge{c}, Labels: labels}); err != nil || !v.Allowed {
 		r.Fatalf("reserve: %s", tell(v, err))
@@ -43,7 +43,7 @@ func testSpend(t *testing.T, h Harness) {
 		t.Helper()
 		for i := range want {
 			if want[i].Pool.Name == "" {
-				want[i].Pool = r.of("units", 0).Pool
+				want[i].Pool = r.charge("units", 0).Pool
 			}
 		}
 		got := r.spent(q)
@@ -61,12 +61,12 @@ func testSpend(t *testing.T, h Harness) {
 		r.buy("", 5, nil, search)
 		r.buy("", 1, nil, videos)
 		r.buy("", 7, nil, search)
-		v, err := r.ask(quota.Request{Charges: []quota.Charge{r.of("units", 2), r.of("searches", 1)}, Labels: videos})
+		v, err := r.ask(quota.Request{Charges: []quota.Charge{r.charge("units", 2), r.charge("searches", 1)}, Labels: videos})
 		if err != nil || !v.Allowed {
 			t.Fatal(tell(v, err))
 		}
 		check(t, r, quota.SpendQuery{},
-			quota.Spent{Pool: r.of("searches", 0).Pool, Day: "2026-03-02", Labels: videos, Units: 1, Calls: 1},
+			quota.Spent{Pool: r.charge("searches", 0).Pool, Day: "2026-03-02", Labels: videos, Units: 1, Calls: 1},
 			quota.Spent{Day: "2026-03-02", Labels: search, Units: 12, Calls: 2},
 			quota.Spent{Day: "2026-03-02", Labels: videos, Units: 3, Calls: 2})
 	})
@@ -93,7 +93,7 @@ func testSpend(t *testing.T, h Harness) {
 			{140*time.Hour - time.Microsecond, 4}, {140 * time.Hour, 8}, // of the 8th, which has 23 hours
 			{163*time.Hour - time.Microsecond, 16}, {163 * time.Hour, 32},
 		} {
-			r.at(day.at)
+			r.setTime(day.at)
 			r.buy("", day.units, pacific, videos)
 		}
 		want := []quota.Spent{
@@ -111,11 +111,11 @@ func testSpend(t *testing.T, h Harness) {
 	})
 	t.Run("settling_corrects_the_day_of_the_reservation", func(t *testing.T) {
 		r := newRig(t, h, big)
-		r.at(12*time.Hour - time.Minute)
+		r.setTime(12*time.Hour - time.Minute)
 		r.buy("down", 10, nil, search)
 		r.buy("up", 10, nil, videos)
 		r.buy("unsent", 10, nil, quota.Labels{Job: "unsent"})
-		r.at(12*time.Hour + time.Minute) // the next day
+		r.setTime(12*time.Hour + time.Minute) // the next day
 		for _, s := range []string{settle("down", 4)(r), settle("up", 15)(r), settle("unsent", 0)(r), settle("up", 20)(r)} {
 			if s == "bad input" {
 				t.Fatal("settle: bad input")
@@ -129,9 +129,9 @@ func testSpend(t *testing.T, h Harness) {
 		r := newRig(t, h, big)
 		r.buy("", 10, nil, search)
 		why := quota.Labels{Reason: "the console shows 4"}
-		r.record(quota.Request{Charges: []quota.Charge{r.of("units", -6)}, Labels: why})
+		r.record(quota.Request{Charges: []quota.Charge{r.charge("units", -6)}, Labels: why})
 		missed := quota.Labels{Method: "videos.list", Reason: "made while the ledger was down"}
-		r.record(quota.Request{Charges: []quota.Charge{r.of("units", 3)}, Labels: missed, At: start.Add(-24 * time.Hour)})
+		r.record(quota.Request{Charges: []quota.Charge{r.charge("units", 3)}, Labels: missed, At: start.Add(-24 * time.Hour)})
 		check(t, r, quota.SpendQuery{},
 			quota.Spent{Day: "2026-03-02", Labels: search, Units: 10, Calls: 1},
 			quota.Spent{Day: "2026-03-02", Labels: why, Units: -6, Calls: 1},
@@ -139,7 +139,7 @@ func testSpend(t *testing.T, h Harness) {
 	})
 	t.Run("other_accounts_are_others", func(t *testing.T) {
 		r := newRig(t, h, big)
-		c := r.of("units", 5)
+		c := r.charge("units", 5)
 		c.Pool.Account = "staging"
 		r.reserve(c)
 		check(t, r, quota.SpendQuery{})
@@ -150,7 +150,7 @@ func testSpend(t *testing.T, h Harness) {
 	t.Run("kept_for_30_days", func(t *testing.T) {
 		r := newRig(t, h, big)
 		for day := range 60 {
-			r.at(time.Duration(day) * 24 * time.Hour)
+			r.setTime(time.Duration(day) * 24 * time.Hour)
 			r.buy("", int64(day+1), nil, videos)
 		}
 		all := r.spent(quota.SpendQuery{})

@@ -172,7 +172,7 @@ func (t *Throttle) Handler(next http.Handler) http.Handler {
 // admit asks the limits of a request, and answers one that is refused.
 func (t *Throttle) admit(w http.ResponseWriter, r *http.Request) bool {
 	q := question{Request: r, throttle: t}
-	limits := t.of(&q)
+	limits := t.limitsFor(&q)
 	if len(limits) == 0 {
 		return true
 	}
@@ -204,8 +204,8 @@ func (t *Throttle) admit(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// of returns the limits of a request, and notes its route.
-func (t *Throttle) of(q *question) []Limit {
+// limitsFor returns the limits of a request, and notes its route.
+func (t *Throttle) limitsFor(q *question) []Limit {
 	if t.routes != nil {
 		if _, pattern := t.routes.Handler(q.Request); pattern != "" {
 			if limits, ok := t.limits[pattern]; ok {
