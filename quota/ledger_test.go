@@ -551,7 +551,7 @@ func TestOutageIsNotARefusal(t *testing.T) {
 	if !errors.Is(err, quota.ErrOutage) || errors.Is(err, quota.ErrRefused) || !errors.Is(err, errDown) {
 		t.Error(err)
 	}
-	if want := "reserve youtube/units: ledger outage, and the call is not one to admit unseen: connection refused"; err.Error() != want {
+	if want := "reserve youtube/units: ledger outage, and the call's policy is to refuse: connection refused"; err.Error() != want {
 		t.Errorf("got %s", err)
 	}
 }

@@ -20,10 +20,10 @@ func (s Spent) Compare(t Spent) int {
 	)
 }
 
-// Dimension is one way to look at spend.
+// Dimension is a label by which spend can be summed.
 type Dimension string
 
-// The dimensions of spend.
+// These are the dimensions of spend.
 const (
 	ByPool    Dimension = "pool"
 	ByDay     Dimension = "day"
@@ -34,8 +34,8 @@ const (
 	ByAccount Dimension = "account"
 )
 
-// sumSpent sums spend over every dimension that is not in by; without by it
-// changes nothing. A pool's units never add up with another's: pools stay apart.
+// sumSpent sums spend over every dimension that is not in by. Without by it changes
+// nothing. Units of different pools are never added up.
 func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 	if len(by) == 0 {
 		return all, nil

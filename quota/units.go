@@ -8,8 +8,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Units are units by the name of the pool: {"tokens": 812}. A family's member goes by
-// the name of its family.
+// Units are numbers of units by pool: {"tokens": 812}. A family's member has the name of
+// its family.
 type Units map[string]int64
 
 // InOrder returns the units of pools in their order, or says what is wrong with them.
@@ -41,7 +41,7 @@ func (units Units) InOrder(pools []string) ([]int64, error) {
 	return all, nil
 }
 
-// unitsOf names units that are in the order of charges.
+// unitsOf returns units by pool, from units in the order of charges.
 func unitsOf(charges []Charge, units []int64) Units {
 	all := make(Units, len(charges))
 	for i := range charges {
@@ -54,8 +54,7 @@ func unitsOf(charges []Charge, units []int64) Units {
 // their order.
 func (r *Request) Recorded(units []int64) Units { return unitsOf(r.Charges, units) }
 
-// chargeName is how callers know what a pool charges: a family's member by its
-// family, as it has no name of its own.
+// chargeName returns the name of a pool in [Units]: of a family's member, its family's.
 func chargeName(p Pool) string {
 	if p.Key != "" {
 		return p.Upstream
