@@ -93,7 +93,7 @@ func (r *receipts) find(id string, now window.Instant) (*receipt, *batch) {
 func (r *receipts) room(now window.Instant, most int64) error {
 	r.expire(now)
 	if r.used >= most {
-		return fmt.Errorf("%w: the receipts of the last hour take %d bytes of the %d that they may take; raise memstore.Options.ReceiptBytes", quota.ErrOutage, r.used, most)
+		return fmt.Errorf("%w: the receipts of the last hour take %d of %d bytes\nRaise memstore.Options.ReceiptBytes", quota.ErrOutage, r.used, most)
 	}
 	size := smallBatch
 	last := len(r.batches) - 1
