@@ -89,8 +89,8 @@ func dial(address string) (redis.UniversalClient, error) {
 	}
 }
 
-// Close keeps what is known of the pages in [Options].Births, and closes the
-// connections of a store that [Open] made. Those of [New] belong to who gave them.
+// Close saves what is known about the pages to [Options].Births, and closes the
+// connections of a store that [Open] made. It leaves a client given to [New] open.
 func (s *Store) Close() error {
 	if s.births == nil {
 		return nil

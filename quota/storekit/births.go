@@ -8,8 +8,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Birth is what is remembered of a pool's page, so that a store that lost the page,
-// or was set back to an older copy of it, is found out.
+// Birth is what [Births] remembers of a pool's page.
 type Birth struct {
 	Identity   string    // of the ledger that had it; empty if that is not known
 	Born       time.Time // tells the page from any other one
@@ -28,8 +27,8 @@ type BirthKeeper interface {
 	Remember(ctx context.Context, pool quota.Pool, b Birth) error
 }
 
-// Births remembers the pages that a process has seen, because a store may lose them
-// or be set back to an older copy. A store calls it three times:
+// Births remembers the pages that a process has seen, so that it notices if a store loses
+// them or returns to an older copy. A store calls it three times:
 //
 //	expected, err := births.Expect(ctx, pool, now)     // before it decides
 //	if storekit.Lost(expected, found, now) { ... }     // unless Request.Restore is set
@@ -59,8 +58,8 @@ type known struct{ is, kept Birth }
 // keepEvery is how often a page that is in use is kept.
 const keepEvery = time.Minute
 
-// NewBirths returns an empty memory of the pages in a store. What is remembered
-// beyond the process is kept in kept; nil keeps nothing.
+// NewBirths returns an empty memory of the pages in a store. It saves to kept what must
+// outlive the process; nil saves nothing.
 func NewBirths(store quota.Identified, kept BirthKeeper) *Births {
 	return &Births{store: store, kept: kept, known: make(map[quota.Pool]known)}
 }

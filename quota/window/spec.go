@@ -90,7 +90,7 @@ func (s Spec) Normal() (Spec, error) {
 	case Sliding, Exact, Estimate:
 		return s.normalSliding()
 	}
-	return s, fmt.Errorf("algorithm %q is none of ring, log, counter", string(s.Algorithm))
+	return s, fmt.Errorf("algorithm %q must be ring, log or counter", string(s.Algorithm))
 }
 
 func (s Spec) normalSliding() (Spec, error) {

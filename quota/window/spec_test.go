@@ -85,7 +85,7 @@ func TestSpec(t *testing.T) {
 			{Spec{Per: h, Algorithm: Estimate, Precision: time.Second}, "precision belongs to a ring, not to a counter"},
 			{Spec{Per: h, Zone: la}, "zone and lag belong to a window per minute, hour, day, week or month"},
 			{Spec{Per: h, Lag: h}, "zone and lag belong to a window per minute, hour, day, week or month"},
-			{Spec{Per: h, Algorithm: "gcra"}, `algorithm "gcra" is none of ring, log, counter`},
+			{Spec{Per: h, Algorithm: "gcra"}, `algorithm "gcra" must be ring, log or counter`},
 			{Spec{Period: Day, Algorithm: Exact}, `a window per day counts by the calendar; it takes no algorithm "log"`},
 			{Spec{Period: "year"}, `per "year" is no duration and none of minute, hour, day, week, month`},
 			{Spec{Algorithm: ByCalendar}, `per "" is no duration and none of minute, hour, day, week, month`},
