@@ -61,7 +61,8 @@ type taken struct {
 	tally           int32 // of the pool's spend
 }
 
-// What a receipt takes beside its id, with its place in the index, and each charge.
+// These are the bytes of a receipt without its id but with its place in the index, and
+// of each charge.
 const (
 	receiptBytes = 104 + 4
 	takenBytes   = 40

@@ -82,8 +82,8 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// RoundTrip implements [http.RoundTripper]. What it refuses was not sent, costs
-// nothing, and its error is the ledger's own: see [quota.Ledger.Reserve].
+// RoundTrip implements [http.RoundTripper]. A refused request is not sent and costs
+// nothing. Its error is the ledger's: see [quota.Ledger.Reserve].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t == nil || t.ledger == nil {
 		if req.Body != nil {

@@ -31,9 +31,9 @@ const defaultPrefix = "headroom:"
 // Store is a [quota.Store] in Redis. It is safe for concurrent use.
 type Store struct {
 	client    redis.UniversalClient
-	opened    redis.UniversalClient // by Open; nil if it belongs to who gave it
+	opened    redis.UniversalClient // by Open; nil for a client given to New
 	prompt    bool                  // it keeps a context's deadline
-	cluster   *topology             // nil if it is none
+	cluster   *topology             // nil unless it is a Cluster
 	prefix    string
 	timeout   time.Duration
 	births    *storekit.Births

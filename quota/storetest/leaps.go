@@ -92,7 +92,7 @@ func whenCounted(do action) action {
 }
 
 // unchargedPages charges a pool with this window; later another one, far behind
-// which the clock steps next. What then touches both must not move the first.
+// which the clock steps next. A request for both must then not move the first.
 func unchargedPages(t *testing.T, h Harness, w window.Limit) {
 	const gap, step = 10 * time.Minute, 3 * time.Second
 	other := exact(5, time.Second)

@@ -31,7 +31,7 @@ const (
 // testLinearizable has several callers reserve, settle, release and look at one
 // pool at once, and then searches for an order in which a sequential pool would
 // have given the same answers (see [linearPool]): each call at one instant between
-// its beginning and its end. Where there is none, some call was not atomic.
+// its beginning and its end. Without such an order, some call was not atomic.
 //
 // Few ids are shared by all, so that repeats, second settlements and tokens of
 // the past are common. The clock stands still, so that nothing leaves the window.
@@ -176,8 +176,8 @@ func drawLinearCall(random *rand.Rand, known *linearTokens) linearCall {
 	return call
 }
 
-// linearizable searches for an order. Where there is none, or none is found in
-// time, it says so and draws a picture.
+// linearizable searches for an order. If it finds none in time, it fails the test and
+// draws a picture.
 func linearizable(t *testing.T, history []porcupine.Operation) bool {
 	t.Helper()
 	result, info := porcupine.CheckOperationsVerbose(linearPool, history, linearPatience)
@@ -185,7 +185,7 @@ func linearizable(t *testing.T, history []porcupine.Operation) bool {
 		return true
 	}
 	if t.Failed() {
-		return false // the store failed: what it did before nobody knows
+		return false // the store failed, so its state is unknown
 	}
 	picture := filepath.Join(t.ArtifactDir(), "history.html")
 	if err := porcupine.VisualizePath(linearPool, info, picture); err != nil {

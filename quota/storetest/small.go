@@ -12,7 +12,7 @@ import (
 func testSmall(t *testing.T, h Harness) {
 	needClock(t, h)
 	if h.Size == nil {
-		t.Skip("the harness cannot tell what this store keeps")
+		t.Skip("the harness has no Size for this store")
 	}
 	charges := scaled(1_000, 10_000)
 	for _, span := range []struct {

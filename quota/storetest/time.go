@@ -183,7 +183,7 @@ func testTime(t *testing.T, h Harness) {
 		}
 	})
 	// A refusal at a later time may be all that a store has seen of that time.
-	// What it drops then must not be missed when the clock steps back.
+	// What it drops then must not matter when the clock steps back.
 	for kind, w := range everyKind(10) {
 		t.Run("back_behind_a_refusal_"+kind, func(t *testing.T) {
 			needClock(t, h)

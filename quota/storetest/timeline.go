@@ -138,12 +138,12 @@ func recordOf(id string, units int64, at *time.Duration) action {
 	}
 }
 
-// blockFor shuts pools for so long.
+// blockFor shuts pools for a duration.
 func blockFor(d time.Duration, pools ...string) action {
 	return blocks(quota.BlockRequest{For: d, Reason: "the upstream said no"}, pools)
 }
 
-// blockUntil shuts pools until so long after the start.
+// blockUntil shuts pools until a time after the start.
 func blockUntil(d time.Duration, pools ...string) action {
 	return blocks(quota.BlockRequest{Until: start.Add(d), Reason: "the upstream said no"}, pools)
 }

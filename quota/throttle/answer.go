@@ -22,7 +22,7 @@ type answer struct {
 	wait   time.Duration // until there is room again in limits of which this request took the last
 }
 
-// add tells of one limit; v is nil where nobody knows what is left, and p where the
+// add adds one limit to the headers. v is nil if what is left is unknown. p is nil if the
 // price book was changed meanwhile.
 func (a *answer) add(p *policy, v *quota.Verdict) {
 	if p == nil {

@@ -32,7 +32,7 @@ type windowTold struct {
 	body   []byte // of a refusal
 }
 
-// policies returns what is told of the ledger's price book, which may have changed.
+// policies returns the policies of the ledger's price book, which may have changed.
 func (t *Throttle) policies() *told {
 	costs := t.ledger.Book()
 	if now := t.told.Load(); now != nil && now.book == costs {

@@ -35,10 +35,10 @@ type Options struct {
 	// IPv6Bits is how much of an IPv6 address is one client; zero is 64.
 	IPv6Bits int
 
-	// Outage is what to do while the store cannot be reached: admit, or refuse with
-	// 503; "" is admit, so that what is there to be read stays readable. What can only
-	// be mended by a person, as a family that has left the price book or a store that
-	// keeps none, is refused in any case.
+	// Outage says what to do while the store is down: admit requests, or refuse them with
+	// 503. The default, "", is admit. Faults that only a person can correct refuse
+	// requests in any case: a family that the price book no longer has, or a store
+	// without families.
 	Outage quota.Policy
 
 	// Logger is told when limits are not kept, and when they are again; nil is
