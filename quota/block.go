@@ -28,21 +28,21 @@ func (l *Ledger) BlockFor(ctx context.Context, pool Pool, d time.Duration, reaso
 	return l.block(ctx, pool, BlockRequest{For: d, Reason: reason})
 }
 
-// What a refusal that names no time means.
+// These say how long a pool is shut by a refusal that names no time.
 const (
-	// graceAfterReset is how long after a reset a daily refusal may be of the
-	// period before: the upstream's midnight is not ours to the second.
+	// graceAfterReset is how long after a reset a daily refusal may still belong to
+	// the period before, because the upstream's clock differs from ours.
 	graceAfterReset = 15 * time.Minute
-	// blockWithoutReset is how long a pool is shut that has no calendar.
+	// blockWithoutReset is how long a pool without a calendar is shut.
 	blockWithoutReset = time.Hour
 )
 
-// BlockUntilReset shuts a pool because the upstream said that its quota is used up,
-// but not until when. That is taken to be said of the day: the pool is shut until the
-// next boundary of its shortest calendar of a day or longer, else of its longest one.
-// If it was the month that is used up, the upstream will say so again the next day.
-// In the first 15 minutes of a period the pool is shut until their end only; a pool
-// without a calendar is shut for an hour.
+// BlockUntilReset shuts a pool whose quota is used up, if the upstream did not say until
+// when. It assumes a daily quota. The pool is shut until the next boundary of its
+// shortest calendar of a day or longer, else of its longest calendar. If the monthly
+// quota is used up, the upstream will refuse again the next day. In the first 15
+// minutes of a period the pool is shut only until these end. A pool without a calendar
+// is shut for an hour.
 func (l *Ledger) BlockUntilReset(ctx context.Context, pool Pool, reason string) error {
 	c, err := l.current().pool(pool)
 	if err != nil {
@@ -60,7 +60,7 @@ func (l *Ledger) BlockUntilReset(ctx context.Context, pool Pool, reason string) 
 	return l.block(ctx, pool, BlockRequest{Until: until.Time(), Reason: reason})
 }
 
-// resets returns the calendar whose reset a refusal that names no time waits for.
+// resets returns the calendar whose reset ends a block of unknown length.
 func resets(windows []window.Limit) (calendar window.Spec, ok bool) {
 	const day = 24 * time.Hour
 	best := time.Duration(0)
@@ -70,7 +70,7 @@ func resets(windows []window.Limit) (calendar window.Spec, ok bool) {
 		if best >= day {
 			nearer = day <= span && span < best
 		}
-		if w.Spec.Algorithm == window.ByCalendar && nearer {
+		if w.Spec.Calendar() && nearer {
 			calendar, best, ok = w.Spec, span, true
 		}
 	}
@@ -130,7 +130,7 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 	return nil
 }
 
-// blockUnseen writes a block down that the ledger cannot be told of.
+// blockUnseen writes a block into the journal while the ledger is down.
 func (l *Ledger) blockUnseen(ctx context.Context, pool Pool, until time.Time, reason string, outage error) error {
 	e := Entry{ID: l.ids.next(), Identity: l.answering(ctx, pool, outage), At: l.now(), Charges: []EntryCharge{{Pool: pool}}, Until: until, Reason: reason}
 	l.pending.Store(true)
@@ -140,22 +140,21 @@ func (l *Ledger) blockUnseen(ctx context.Context, pool Pool, until time.Time, re
 	return nil
 }
 
-// blocks are those that a ledger has made, or was refused by. It draws from no hold
-// while one stands. The store knows the others.
+// blocks remembers the blocks that a ledger has made, or was refused by. Calls draw from
+// no hold while one of its pools is blocked. Only the store knows all other blocks.
 //
-// A block that another process lifts is remembered until the store shows the pool
-// open. Answers may overtake each other, so only an answer to a question that was
-// asked after the block was noted counts: it was decided after the block. The order
-// of this process says so with certainty; times of the store's clock would not, as
-// that may step back, and as the answer to a block has none.
+// If another process lifts a block, it is remembered here until the store shows the pool
+// open. Replies may arrive out of order. So a reply counts only if its request was sent
+// after the block was noted. The order within this process decides that, and not the
+// store's clock: the clock may step back, and the reply to a block has no time.
 type blocks struct {
-	noted atomic.Uint64 // blocks so far
-	many  atomic.Int64  // blocks remembered: mostly none, and then there is nothing to look up
+	noted atomic.Uint64 // number of blocks noted
+	many  atomic.Int64  // number of blocks remembered; usually 0, which saves a lookup
 	mu    sync.Mutex
 	until map[Pool]shut
 }
 
-// shut is until when a pool is, and the last time that this was noted.
+// shut says until when a pool is shut, and when that was last noted.
 type shut struct {
 	until time.Time
 	noted uint64
@@ -174,10 +173,10 @@ func (b *blocks) note(pool Pool, until time.Time) {
 	b.many.Store(int64(len(b.until)))
 }
 
-// mark is taken before the store is asked, for opened.
+// mark returns the order of the next request, for opened. Take it before the request.
 func (b *blocks) mark() uint64 { return b.noted.Load() }
 
-// opened forgets a block of a pool that the store showed to be open, if it was noted
+// opened forgets the block of a pool that the store shows open, if the block was noted
 // before the mark.
 func (b *blocks) opened(pool Pool, mark uint64) {
 	if b.many.Load() == 0 {
@@ -191,8 +190,8 @@ func (b *blocks) opened(pool Pool, mark uint64) {
 	}
 }
 
-// learn notes what a verdict says of the pools of charges. The repeat of a grant says
-// nothing: it stands, whatever has become of the pools.
+// learn notes what a verdict says about the pools of charges. A repeated grant says
+// nothing, because it stays granted even if a pool was blocked since.
 func (b *blocks) learn(v *Verdict, charges []Charge, mark uint64) {
 	switch {
 	case v.Blocked:

@@ -2,13 +2,13 @@ package quota
 
 import "strings"
 
-// Blocker says who shut a pool; "" is that nobody knows, as an older version did not
-// write it down.
+// Blocker says who shut a pool. It is empty if an older version shut it, which did not
+// record who did.
 type Blocker string
 
-// Those who shut pools.
+// An upstream or a person can shut a pool.
 const (
-	BlockedByUpstream Blocker = "upstream" // it has refused a call
+	BlockedByUpstream Blocker = "upstream" // the upstream has refused a call
 	BlockedByPerson   Blocker = "person"   // see ByHand
 )
 
@@ -23,12 +23,11 @@ const (
 // printed, so no upstream's message begins with it.
 const handMark = "\x00"
 
-// ByHand marks the reason of a block as a person's: for [Ledger.Block],
-// [Ledger.BlockFor] and [Ledger.BlockUntilReset], which otherwise take it for the
-// upstream's.
+// ByHand marks a reason as a person's. [Ledger.Block], [Ledger.BlockFor] and
+// [Ledger.BlockUntilReset] take any other reason as the upstream's.
 func ByHand(reason string) string { return handMark + reason }
 
-// markReason is the text that a store keeps for the reason of a block.
+// markReason returns the text that a store keeps for the reason of a block.
 func markReason(reason string) (string, error) {
 	plain, hand := strings.CutPrefix(reason, handMark)
 	if !printable(plain, maxReason) {
@@ -40,7 +39,7 @@ func markReason(reason string) (string, error) {
 	return byUpstream + plain, nil
 }
 
-// readReason is who shut a pool, and why, from the text that a store has kept.
+// readReason returns who shut a pool, and why, from the text that a store has kept.
 func readReason(text string) (by Blocker, reason string) {
 	if reason, is := strings.CutPrefix(text, byHand); is {
 		return BlockedByPerson, reason
@@ -51,7 +50,7 @@ func readReason(text string) (by Blocker, reason string) {
 	return "", text
 }
 
-// Words are for people, after "shut": "by the upstream", "by hand", or nothing.
+// Words returns the words that follow "shut": "by the upstream", "by hand", or nothing.
 func (b Blocker) Words() string {
 	switch b {
 	case BlockedByUpstream:
@@ -62,5 +61,5 @@ func (b Blocker) Words() string {
 	return ""
 }
 
-// attribute tells apart who shut the pool and why, in a store's verdict.
+// attribute separates who shut the pool from the reason, in a store's verdict.
 func (v *Verdict) attribute() { v.BlockedBy, v.Reason = readReason(v.Reason) }

@@ -6,10 +6,10 @@ import "github.com/headroom-quota/headroom/quota/book"
 // reads one.
 type Book = book.Book
 
-// Policy is what to do when the right answer is not known.
+// Policy is what to do with a call while the ledger is down.
 type Policy = book.Policy
 
-// The two policies; the zero value means [Refuse].
+// These are the two policies. The zero value means [Refuse].
 const (
 	Refuse = book.Refuse
 	Admit  = book.Admit

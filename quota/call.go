@@ -9,38 +9,37 @@ import (
 	"sync"
 )
 
-// Call says what is about to be spent, and by whom. It names a Method of the
-// price book, or explicit Charges, or the Key of a Family.
+// Call names the cost of a call and its caller. The cost is that of a Method of the
+// price book, or explicit Charges, or Units of the Key of a Family.
 type Call struct {
-	Upstream string // "" is the price book's only one
+	Upstream string // may be "" if the price book has only one
 	Account  string // "" is DefaultAccount
 	Method   string // priced by the book; beside Charges it only labels the spend
-	Charges  Units  // by pool, where no method has the price
+	Charges  Units  // by pool, if no method has the price
 
-	Family string // a limit per key
-	Key    string // whose; above 64 bytes it is hashed
-	Units  int64  // asked of the family's member; zero is 1
+	Family string // of limits per key
+	Key    string // of the family; a key above 64 bytes is hashed
+	Units  int64  // for the key; zero is 1
 
 	Class  string // "" is an ordinary caller
-	Job    string // labels of the spend, as is Method
+	Job    string // a label of the spend, as are Method and Region
 	Region string
 
 	ID     string // names the call across retries: 1 to 128 printable bytes; "" makes one
-	Outage Policy // what to do when the ledger cannot be reached; "" is the class's or the method's
+	Outage Policy // what to do while the ledger is down; "" is the policy of the class or method
 }
 
 func (c *Call) labels() Labels {
 	return Labels{Method: c.Method, Job: c.Job, Region: c.Region, Class: c.Class}
 }
 
-// ids makes ids that no other call has, in this process or another. They need not
-// be secret: the receipt's nonce is. They are cut from a block of many, so that
-// not each of them is an allocation.
+// ids makes ids that are unique across processes. They need not be secret, because the
+// receipt's nonce is. They are cut from a block of many, which saves allocations.
 type ids struct {
 	mu     sync.Mutex
 	prefix string // random, of this ledger
-	blocks uint64 // made so far
-	block  string // what is left of the last one
+	blocks uint64 // number of blocks made
+	block  string // the rest of the last one
 	length int    // of an id in it
 }
 
@@ -73,8 +72,8 @@ func (i *ids) fill() {
 	i.block = b.String()
 }
 
-// pageKey is the key under which a store knows a family's member. What could be the
-// hash of another key is hashed, too: nobody can choose a key that is another's page.
+// pageKey returns the key under which a store knows a family's member. A key that could
+// be the hash of another key is hashed, too, so no client can choose another's page.
 func pageKey(key string) string {
 	if len(key) <= maxKeyBytes && printable(key, maxKeyBytes) && !hashed(key) {
 		return key

@@ -13,7 +13,7 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
-// SystemClock is the machine's clock: this package's one use of time.Now.
+// SystemClock is the machine's clock. It is the only code of this package that reads it.
 type SystemClock struct{}
 
 // Now implements [Clock].
@@ -52,7 +52,7 @@ func (c *SimClock) Now() time.Time {
 	return c.now
 }
 
-// Set moves the clock to now, which may be back.
+// Set moves the clock to now, forward or back.
 func (c *SimClock) Set(now time.Time) {
 	if c == nil {
 		return
@@ -72,7 +72,7 @@ func (c *SimClock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// Sleep implements [Clock]: it moves the clock on by d at once.
+// Sleep implements [Clock]. It moves the clock forward by d and returns at once.
 func (c *SimClock) Sleep(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -9,43 +9,44 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// What can be wrong with a reservation. Test with errors.Is; the typed errors
-// below carry the details.
+// Errors of a ledger match these sentinels. Test with errors.Is. The typed errors below
+// carry the details.
 var (
-	// ErrRefused: our ledger says no. Wait for RetryAfter, or stop and resume.
+	// ErrRefused means that the ledger refused the call. Wait for RetryAfter, or stop and
+	// resume later.
 	ErrRefused = errors.New("refused by the ledger")
-	// ErrBlocked: the pool is shut until a time, because the upstream or a person
-	// said no. A block is a refusal too: errors.Is(err, ErrRefused) holds.
+	// ErrBlocked means that the upstream or a person shut the pool until a time. A block
+	// is a refusal, so the error also matches ErrRefused.
 	ErrBlocked = errors.New("the pool is blocked")
-	// ErrImpossible: the units could never be granted. Waiting does not help.
+	// ErrImpossible means that the units could never be granted. Waiting does not help.
 	ErrImpossible = errors.New("impossible")
-	// ErrUnpriced: the price book has no price for the call.
+	// ErrUnpriced means that the price book has no price for the call.
 	ErrUnpriced = errors.New("unpriced")
-	// ErrOutage: the ledger cannot be reached, or has lost its memory. Whether
-	// there is quota left is unknown.
+	// ErrOutage means that the ledger is down or has lost data. Whether quota is left is
+	// unknown.
 	ErrOutage = errors.New("ledger outage")
-	// ErrNotAsked, in the error of a store, says that the question never left.
+	// ErrNotAsked, in the error of a store, means that the request was never sent.
 	ErrNotAsked = errors.New("it was not asked")
-	// ErrStaleBook: another process uses a price book of a higher revision.
+	// ErrStaleBook means that another process uses a price book of a higher revision.
 	ErrStaleBook = errors.New("stale price book")
-	// ErrBadInput: the question makes no sense; nothing was changed.
+	// ErrBadInput means that the request is invalid. Nothing was changed.
 	ErrBadInput = book.ErrBadInput
-	// ErrOtherCharges: the id has its receipt, and it says other charges. It is bad
-	// input, too.
-	ErrOtherCharges = errors.New("id of other charges")
-	// ErrNoReceipt: there is no such reservation, or it was made longer ago than
-	// ReceiptLife. It is bad input, too.
-	ErrNoReceipt = errors.New("no receipt")
-	// ErrOtherWindows: two price books of one revision have different windows. It is
-	// bad input, too, but that of whoever wrote the book.
-	ErrOtherWindows = errors.New("other windows under the same revision")
-	// ErrUnsent, returned by the function given to [Ledger.Do], says that the
-	// call provably never left: its units are released.
+	// ErrOtherCharges means that the id was used before, with other charges. It matches
+	// ErrBadInput, too.
+	ErrOtherCharges = BadInput("id of other charges")
+	// ErrNoReceipt means that there is no such reservation, or that it is older than
+	// ReceiptLife. It matches ErrBadInput, too.
+	ErrNoReceipt = BadInput("no receipt")
+	// ErrOtherWindows means that two price books of one revision have different windows.
+	// It matches ErrBadInput, too. The author of the book must raise its revision.
+	ErrOtherWindows = BadInput("other windows under the same revision")
+	// ErrUnsent is returned by the function given to [Ledger.Do] if the call was
+	// certainly never sent. Its units are released.
 	ErrUnsent = errors.New("call was not sent")
 )
 
-// RefusedError says why a reservation was refused and when to come again. It
-// matches [ErrRefused], and [ErrBlocked] if the pool is shut: BlockedBy says by whom.
+// RefusedError says why a reservation was refused and when to retry. It matches
+// [ErrRefused], and [ErrBlocked] if the pool is shut. BlockedBy says who shut it.
 type RefusedError struct{ Verdict }
 
 // Error implements error.
@@ -67,12 +68,12 @@ func (e *RefusedError) Error() string {
 		e.Pool, e.Used, e.Limit, e.Window, e.Units, roundUp(e.RetryAfter), e.RetryAt.Format(time.RFC3339))
 }
 
-// Is matches the sentinels.
+// Is reports whether the error matches a sentinel.
 func (e *RefusedError) Is(target error) bool {
 	return target == ErrRefused || e.Blocked && target == ErrBlocked
 }
 
-// roundUp makes a duration short to read without making it too early: 24h1m.
+// roundUp prints a duration in short form, rounded up: 24h1m.
 func roundUp(d time.Duration) string {
 	unit := time.Second
 	if d < 10*time.Second {
@@ -91,37 +92,37 @@ func roundUp(d time.Duration) string {
 	return s
 }
 
-// ImpossibleError says that a call costs more than its pool ever admits. It
-// matches [ErrImpossible].
+// ImpossibleError says that a call costs more than the limit of its pool. It matches
+// [ErrImpossible].
 type ImpossibleError struct {
 	Pool     Pool
 	Window   string
 	Class    string
 	Units    int64
 	Limit    int64
-	KeptFree bool // an ordinary caller may ask for as much: it is what the class keeps free
+	KeptFree bool // only the class keeps so many units free; an ordinary caller could have them
 }
 
 // Error implements error.
 func (e *ImpossibleError) Error() string {
-	class, remedy := "", "raise quota"
+	class, remedy := "", "raise the quota"
 	if e.Class != "" {
 		class = fmt.Sprintf(" for class %s", e.Class)
 	}
 	if e.KeptFree {
 		remedy = "lower keep_free of the class"
 	}
-	return fmt.Sprintf("reserve %s: impossible: %d units asked for, the limit of %s is %d%s; ask for less, or %s in costs.yaml",
+	return fmt.Sprintf("reserve %s: impossible: %d units asked for, the limit of %s is %d%s\nAsk for less, or %s in costs.yaml",
 		e.Pool, e.Units, e.Window, e.Limit, class, remedy)
 }
 
-// Is matches the sentinel.
+// Is reports whether the error matches the sentinel.
 func (e *ImpossibleError) Is(target error) bool { return target == ErrImpossible }
 
-// StaleBookError says that the store's pages were laid out by a newer price
-// book than the caller's. It matches [ErrStaleBook].
+// StaleBookError says that the ledger has seen a newer price book than the caller's. It
+// matches [ErrStaleBook].
 type StaleBookError struct {
-	Op       string // what was asked: "reserve youtube/units"; a store leaves it to the ledger
+	Op       string // the operation: "reserve youtube/units"; the ledger sets it, not the store
 	Pool     Pool
 	Revision int64 // the caller's
 	Stored   int64
@@ -141,14 +142,14 @@ func (e *StaleBookError) Error() string {
 		where, e.Revision, e.Stored, e.Stored+1)
 }
 
-// Is matches the sentinel.
+// Is reports whether the error matches the sentinel.
 func (e *StaleBookError) Is(target error) bool { return target == ErrStaleBook }
 
-// UnpricedError says that the price book does not know a call. It matches
+// UnpricedError says that the price book has no price for a call. It matches
 // [ErrUnpriced].
 type UnpricedError struct {
 	Upstream string
-	Method   string // as it was asked for; for HTTP the verb and path
+	Method   string // as given by the caller; for HTTP the verb and path
 	Hint     string // what to do
 }
 
@@ -161,13 +162,13 @@ func (e *UnpricedError) Error() string {
 	return s
 }
 
-// Is matches the sentinel.
+// Is reports whether the error matches the sentinel.
 func (e *UnpricedError) Is(target error) bool { return target == ErrUnpriced }
 
-// OutageError says that the ledger cannot be reached or has lost its memory. It
-// matches [ErrOutage] and wraps the store's error.
+// OutageError says that the ledger is down or has lost data. It matches [ErrOutage] and
+// wraps the store's error.
 type OutageError struct {
-	Op     string // what was asked: "reserve youtube/units"
+	Op     string // the operation: "reserve youtube/units"
 	Reason string // why the call was not admitted
 	Err    error
 }
@@ -184,57 +185,39 @@ func (e *OutageError) Error() string {
 	return s
 }
 
-// Is matches the sentinel.
+// Is reports whether the error matches the sentinel.
 func (e *OutageError) Is(target error) bool { return target == ErrOutage }
 
 // Unwrap returns the store's error.
 func (e *OutageError) Unwrap() error { return e.Err }
 
-// badInputError is a question that makes no sense.
-type badInputError struct {
-	what string
-	kind error // a sentinel more; nil is none
-}
+// badInputError is an invalid request.
+type badInputError struct{ text string }
 
-func (e *badInputError) Error() string        { return e.what }
-func (e *badInputError) Is(target error) bool { return target == ErrBadInput || target == e.kind }
+func (e *badInputError) Error() string        { return e.text }
+func (e *badInputError) Is(target error) bool { return target == ErrBadInput }
 
-// ForgottenError says that a store has lost its memory of a pool: the page that it
-// had is gone or reborn while its windows cannot have run out, or is as it was some
-// time ago. It matches [ErrOutage]: what is left is unknown, not everything.
+// ForgottenError says that a store has lost what it knew about a pool. The pool's page is
+// missing or new although spend must still count, or it is an older copy. The error
+// matches [ErrOutage], because what is left of the pool is unknown.
 type ForgottenError struct {
 	Pool Pool
-	Born time.Time // of the page that is gone; or until when the one that is there knows what was spent
+	Born time.Time // of the lost page; for an older copy, the time of the copy
 }
 
 // Error implements error.
 func (e *ForgottenError) Error() string {
-	return fmt.Sprintf("the ledger has forgotten what was spent of %s since %s; "+
-		"look it up in the upstream's console, then run: ingestor quota adjust %s UNITS --reason TEXT (or, if it was nothing: ingestor ledger fresh --reason TEXT)",
+	return fmt.Sprintf("the ledger has forgotten what was spent of %s since %s\n"+
+		"Look it up in the upstream's console, then run: ingestor quota adjust %s UNITS --reason TEXT\n"+
+		"If nothing was spent, run: ingestor ledger fresh --reason TEXT",
 		e.Pool, e.Born.UTC().Format(time.RFC3339), e.Pool)
 }
 
-// Is matches the sentinel.
+// Is reports whether the error matches the sentinel.
 func (e *ForgottenError) Is(target error) bool { return target == ErrOutage }
 
-// BadInput returns an error that matches [ErrBadInput], for stores: what is wrong,
-// and what to do about it.
+// BadInput returns an error that matches [ErrBadInput]. The text says what is wrong and
+// how to correct it. Stores and wrappers use it.
 func BadInput(format string, args ...any) error {
-	return &badInputError{what: fmt.Sprintf(format, args...)}
-}
-
-// OtherCharges returns an error that matches [ErrOtherCharges], for stores.
-func OtherCharges(id string) error {
-	return &badInputError{fmt.Sprintf("id %q was used before with other charges; an id names one call", id), ErrOtherCharges}
-}
-
-// NoReceipt returns an error that matches [ErrNoReceipt], for stores.
-func NoReceipt(t Token) error {
-	return &badInputError{fmt.Sprintf("settle %q: no such reservation, or it was made more than %s ago", t.ID, ReceiptLife), ErrNoReceipt}
-}
-
-// OtherWindows returns an error that matches [ErrOtherWindows], for stores.
-func OtherWindows(c *Charge) error {
-	return &badInputError{fmt.Sprintf("%s has other windows in the ledger under the same revision %d of the price book: raise revision in costs.yaml",
-		c.Pool, c.Revision), ErrOtherWindows}
+	return &badInputError{fmt.Sprintf(format, args...)}
 }

@@ -161,7 +161,8 @@ func ExampleImpossibleError() {
 	fmt.Println(err)
 	// Output:
 	// true
-	// reserve video/units: impossible: 11 units asked for, the limit of 24h is 10; ask for less, or raise quota in costs.yaml
+	// reserve video/units: impossible: 11 units asked for, the limit of 24h is 10
+	// Ask for less, or raise the quota in costs.yaml
 }
 
 // Spend answers who spent it.

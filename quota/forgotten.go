@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Forgotten returns the pools of the price book whose spend the ledger has forgotten,
-// each as the error that calls of it meet.
+// Forgotten returns the pools of the price book whose spend the ledger has lost. Each is
+// the error that calls of the pool get.
 func (l *Ledger) Forgotten(ctx context.Context) (all []*ForgottenError, err error) {
 	p := l.current()
 	if p == nil {
@@ -29,9 +29,9 @@ func (l *Ledger) Forgotten(ctx context.Context) (all []*ForgottenError, err erro
 	return all, nil
 }
 
-// Trust takes a pool up as the ledger has it, though something of it was forgotten: it
-// assumes that nothing else was spent. If something was, [Ledger.Adjust] takes it up
-// with the units to add. The reason is kept in the spend, as a correction of 0 units.
+// Trust accepts a pool as the ledger has it, although the ledger has lost some of its
+// spend. It assumes that the lost spend was 0. If it was not, call [Ledger.Adjust] with
+// the missing units instead. The reason is kept in the spend, as a correction of 0 units.
 func (l *Ledger) Trust(ctx context.Context, pool Pool, reason string) error {
 	c, err := l.current().pool(pool)
 	if err != nil {
@@ -48,8 +48,8 @@ func (l *Ledger) Trust(ctx context.Context, pool Pool, reason string) error {
 	return nil
 }
 
-// Strays returns what was admitted for a ledger of another identity that stood at the
-// same address. It stays in the journal and is never charged to this ledger.
+// Strays returns the calls in the journal that were admitted for another ledger, which
+// was at this address before. They stay in the journal and are never charged here.
 func (l *Ledger) Strays(ctx context.Context) (all []Entry, err error) {
 	if l.current() == nil {
 		return nil, errNotMade

@@ -10,56 +10,54 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Hold is a reservation for a whole pass, all calls or none: calls made under its
-// context draw from it. Their units count from when they were held.
+// Hold reserves the calls of a whole pass: all of them or none. Calls made under its
+// context draw from it. Their units count from the time of the hold.
 //
-// A hold ends by itself
-//   - when the shortest sliding window that it charges has passed since it was made,
-//   - before the next boundary of a calendar that it charges, by its lag,
-//   - and after 15 minutes.
+// A hold ends by itself at the earliest of these times:
+//   - one length of the shortest sliding window that it charges after it was made,
+//   - the next boundary of a calendar that it charges, less the calendar's lag,
+//   - 15 minutes after it was made.
 //
-// From then on calls reserve for themselves. A pool with a sliding window of less
-// than a second is not held. Ending frees nothing: only Close releases what is left,
-// and after a crash all of it stands as spent.
+// After that, calls reserve for themselves. A pool with a sliding window of less than a
+// second cannot be held. The end of a hold frees nothing. Only Close releases the units
+// that are left. After a crash all of them count as spent.
 //
-// Calls leave later than their units were taken, and the upstream counts them from
-// when they leave. So that no window is over by its count either, units that leave
-// late are taken again, in place of those that were held. A ring needs that once per
-// precision, when a call draws after the bucket in which the units were taken has
-// ended; a log or a counter each time. It costs two questions to the store, and needs
-// no room, as the units count already. A call that is released or settled down after
-// that gives nothing back to the hold. Otherwise drawing asks nobody.
+// The upstream counts a call when it is sent, which is later than the hold. To keep within
+// the upstream's count, too, the hold takes its units again if a call draws late. For a
+// ring that is once per precision, after the bucket of the units has ended. For a log or
+// a counter it is at each call. It costs two requests to the store and needs no room in
+// the windows. A call that is released or settled down after that gives nothing back to
+// the hold. All other draws need no request.
 //
-// Nothing is drawn for a pool that is blocked: the call reserves for itself, and is
-// refused. That holds for blocks which the same ledger has made, or was refused by,
-// until it sees the pool open again. Another process's block is found when units are
-// taken again, which a block of any of the hold's pools prevents.
+// Calls of a blocked pool do not draw. They reserve for themselves, and are refused. The
+// hold knows blocks that this ledger has made, or was refused by, until the pool opens
+// again. It finds another process's block when it takes its units again.
 //
-// An id draws once while calls draw from the hold; the store does not know of it.
+// An id draws only once from a hold. The store does not know it.
 type Hold struct {
 	ledger  *Ledger
 	call    Call
 	verdict Verdict
 	made    time.Time
-	busy    chan struct{} // full while units are taken again, or the hold is closed
+	busy    chan struct{} // full while units are taken again, or the hold is being closed
 
 	mu       sync.Mutex
-	r        *Reservation // of what is left, and what was drawn since it was taken
-	taken    time.Time    // by the ledger's clock; not after it was
+	r        *Reservation // of the units that are left, and of those drawn since it was made
+	taken    time.Time    // by the ledger's clock, when r was made or a little before
 	slack    time.Duration
-	moving   bool // what is left is taken again
+	moving   bool // the units that are left are being taken again
 	owed     []owed
 	ends     time.Time
-	prices   *prices           // by which it ends then
-	left     []int64           // by charge of r
-	drawn    map[string]*aside // by the caller's id
-	closed   bool              // nothing is drawn any more
-	spent    []int64           // what closing settles to
+	prices   *prices                 // that ends was computed with
+	left     []int64                 // by charge of r
+	drawn    map[string]*localCharge // by the caller's id
+	closed   bool                    // no call draws any more
+	spent    []int64                 // that Close settles to
 	released bool
 }
 
-// Hold reserves a call n times at once. A hold takes an id of its own, because a
-// second purse under the same one would pay for calls that nobody counts.
+// Hold reserves a call n times at once. The hold makes its own id: with an id of the
+// caller's, a retry would give a second hold of the same units.
 func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	prices := l.current()
 	switch {
@@ -72,7 +70,7 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	case n < 1 || n > window.MaxUnits:
 		return nil, l.failed(&c, BadInput("a hold is for 1 to %d calls, not %d", window.MaxUnits, n))
 	}
-	one, err := prices.of(&c)
+	one, err := prices.lookup(&c)
 	var all price
 	if err == nil {
 		all.outage = one.outage
@@ -94,7 +92,7 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	if err != nil {
 		return nil, afterBoundaries(err, all.charges)
 	}
-	if late != nil { // refused only now, because whether it will fit then only the store knows
+	if late != nil { // refused only now, because only the store knows whether the units fit
 		if _, err := r.Release(ctx); err != nil {
 			return nil, err
 		}
@@ -104,7 +102,7 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 		ledger: l, call: c, verdict: r.Verdict, made: made, busy: make(chan struct{}, 1),
 		r: r, taken: made, slack: slack(r.At, all.charges), ends: ends, prices: prices, left: make([]int64, len(r.price.charges)),
 	}
-	if r.Outage { // the ledger does not know of it, and what was admitted may pass a limit
+	if r.Outage { // the ledger does not know it, and admitted calls may pass a limit
 		h.slack = maxHold
 	}
 	for i := range r.price.charges {
@@ -113,7 +111,7 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	return h, nil
 }
 
-// errNoHold is of a nil or zero hold.
+// errNoHold is the error of a nil or zero hold.
 var errNoHold = BadInput("this hold was not made by Ledger.Hold")
 
 type holdKey struct{}
@@ -140,7 +138,7 @@ func (h *Hold) Ends() time.Time {
 	return h.ends
 }
 
-// shorten heeds the boundaries of another price book, if the ledger goes by one.
+// shorten ends the hold earlier if a new price book has other boundaries.
 func (h *Hold) shorten() {
 	if h.ledger == nil {
 		return
@@ -154,7 +152,7 @@ func (h *Hold) shorten() {
 	for i := range charges {
 		c, err := p.pool(h.r.price.charges[i].Pool)
 		if err != nil || !slices.EqualFunc(c.Windows, h.r.price.charges[i].Windows, sameLayout) {
-			h.ends = h.made // the page is laid out anew, and gives back nothing that it counted before
+			h.ends = h.made // the page will be laid out again, and then gives back nothing
 			return
 		}
 		charges[i] = c
@@ -190,8 +188,8 @@ func (h *Hold) Left() map[string]int64 {
 	return left
 }
 
-// Close releases what is left. Calls under the context reserve for themselves
-// from then on. A second Close does nothing; one that fails may be tried again.
+// Close releases the units that are left. After it, calls under the context reserve for
+// themselves. A second Close does nothing. A Close that failed can be retried.
 func (h *Hold) Close(ctx context.Context) error {
 	if h == nil || h.ledger == nil {
 		return errNoHold
@@ -218,11 +216,11 @@ func (h *Hold) Close(ctx context.Context) error {
 	return nil
 }
 
-// close returns what closing settles to; nil if that is done.
+// close returns the units that Close settles to; nil if that is done.
 func (h *Hold) close() []int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.spent == nil { // before it is settled, because a reply that is lost may have freed the units
+	if h.spent == nil { // before settling: if its reply is lost, the units may be free
 		h.spent = h.gone()
 		clear(h.left)
 	}
@@ -232,7 +230,7 @@ func (h *Hold) close() []int64 {
 	return h.spent
 }
 
-// gone returns what was drawn since what is left was taken.
+// gone returns the units drawn since the hold's reservation was made.
 func (h *Hold) gone() []int64 {
 	spent := make([]int64, len(h.left))
 	for i, left := range h.left {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// drawn is what one call has taken from a hold.
+// drawn holds the units that one call has taken from a hold.
 type drawn struct {
 	hold   *Hold
 	from   *Reservation // the hold's at the time
@@ -15,23 +15,23 @@ type drawn struct {
 	index  []int        // of the hold's charge, by charge of the call
 	labels Labels
 	name   string   // the caller's id
-	id     string   // under which more than was drawn is charged
-	short  []Charge // what is to be charged still
+	id     string   // for charging more than was drawn
+	short  []Charge // still to be charged
 	done   *Settlement
 }
 
-// drawn takes a call's units from the hold of its context. It returns nil if there is
-// none, or if it cannot pay: another ledger or account, a pool that it does not hold or
-// that is blocked, too little left, ended, closed, an id that drew something else, or a
-// question that makes no sense; reserving will say what is wrong. Only where that would
-// meet the same outage again, it is said here.
+// drawn takes a call's units from the hold of its context. It returns nil if the context
+// has no hold, or if the hold cannot pay: it belongs to another ledger or account, a pool
+// is not held or is blocked, too little is left, it has ended or was closed, the id drew
+// other units before, or the call is invalid. The caller then reserves, which returns
+// the reason. An error is returned only for an outage, which reserving would meet again.
 func (l *Ledger) drawn(ctx context.Context, c *Call) (*Reservation, error) {
 	h := holdOf(ctx)
 	if h == nil || h.ledger != l || ctx.Err() != nil || c.ID != "" && !validID(c.ID) {
 		return nil, nil
 	}
 	labels := c.labels()
-	price, err := l.prices.Load().of(c)
+	price, err := l.prices.Load().lookup(c)
 	if err != nil || len(price.charges) == 0 || labels.check() != nil || l.shut.stands(l.now(), price.charges) {
 		return nil, nil
 	}
@@ -67,13 +67,13 @@ func (l *Ledger) drawn(ctx context.Context, c *Call) (*Reservation, error) {
 		v = Verdict{Allowed: true, ID: v.ID, Pool: first.Pool, Units: first.Units, At: v.At, Repeat: v.Repeat, Outage: v.Outage}
 	}
 	l.tell(Event{Kind: EventDrawn, Call: *c, Pool: v.Pool, Verdict: v})
-	return &Reservation{Verdict: v, ledger: l, price: price, aside: taken}, nil
+	return &Reservation{Verdict: v, ledger: l, price: price, local: taken}, nil
 }
 
 // take takes charges from what is left: all or none. An id that has drawn them before
 // gets what it got then; nil is that it gets nothing, or late: it must be taken again
 // first. fresh is that it was just now.
-func (h *Hold) take(now time.Time, id string, d *drawn, charges []Charge, fresh bool) (taken *aside, late bool) {
+func (h *Hold) take(now time.Time, id string, d *drawn, charges []Charge, fresh bool) (taken *localCharge, late bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.shorten(); h.closed || !h.made.Round(0).Add(elapsed(h.made, now)).Before(h.ends) {
@@ -100,10 +100,10 @@ func (h *Hold) take(now time.Time, id string, d *drawn, charges []Charge, fresh 
 	for i, j := range d.index {
 		h.left[j] -= d.units[i]
 	}
-	d.from, taken = h.r, &aside{drawn: d}
+	d.from, taken = h.r, &localCharge{drawn: d}
 	if id != "" {
 		if h.drawn == nil {
-			h.drawn = make(map[string]*aside)
+			h.drawn = make(map[string]*localCharge)
 		}
 		d.name, h.drawn[id] = id, taken
 	}
@@ -133,10 +133,9 @@ func (h *Hold) index(c *Charge) int {
 	return -1
 }
 
-// settle corrects what a call drew. Units too many go back to the hold, if it is
-// open and was not taken again since: those that are spent are settled already. Units
-// too few come from it while it has some, and are charged now where
-// it has not.
+// settle corrects what a call drew. Surplus units go back to the hold if it is open and
+// its units were not taken again since. Missing units come from the hold while it has
+// some. The rest is charged now.
 func (d *drawn) settle(ctx context.Context, r *Reservation, units []int64) (Settlement, error) {
 	if d.done == nil {
 		d.done = d.correct(r, units)
@@ -154,14 +153,13 @@ func (d *drawn) settle(ctx context.Context, r *Reservation, units []int64) (Sett
 	return *d.done, nil
 }
 
-// correct moves units between the call and the hold, and notes what is to be
-// charged.
+// correct moves units between the call and the hold, and notes those still to be charged.
 func (d *drawn) correct(r *Reservation, units []int64) *Settlement {
 	var s Settlement
 	h := d.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if Released(units) {
+	if slices.Max(units) == 0 {
 		delete(h.drawn, d.name) // another try under the id draws as if it were the first
 	}
 	for i, j := range d.index {
@@ -187,8 +185,8 @@ func (d *drawn) correct(r *Reservation, units []int64) *Settlement {
 	return &s
 }
 
-// byBook returns charges as the price book of now has their pools, which may have
-// changed since; a pool that it does not have any more stays as it was.
+// byBook returns charges with the windows of the current price book. A pool that the book
+// no longer has keeps its windows.
 func (l *Ledger) byBook(charges []Charge) []Charge {
 	prices, now := l.prices.Load(), slices.Clone(charges)
 	for i := range now {

@@ -7,75 +7,61 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// How long a hold lasts.
+// These bound how long a hold lasts.
 const (
-	// maxHold is well within the life of a receipt.
+	// maxHold is the longest hold. It is well within the life of a receipt.
 	maxHold = 15 * time.Minute
-	// minWindow is the shortest sliding window for whose units there are holds: in
-	// less time no pass is made.
+	// minWindow is the shortest sliding window that can be held. No pass is made in less
+	// time.
 	minWindow = time.Second
 )
 
-// slack is how long after an instant, at which a store took units, they may leave
-// without being taken again. Everything that hands out units taken earlier follows this
-// rule, so that no window is over by the upstream's count:
+// slack returns how long after a store took units a call may use them without taking them
+// again. Everything that hands out units taken earlier follows one rule, so that no
+// window is over its limit by the upstream's count:
 //
-//	Units that count until t must have left by t - per.
+//	Units that count until t must be sent by t - per.
 //
-// For let a call leave at d. At each instant s at which the upstream still counts it,
-// which is before d + per, the ledger counts it, too. So all that the upstream counts
-// at s the ledger counts at s, and that is never over the limit.
+// Proof: let a call be sent at d. The upstream counts it until d + per, and so does the
+// ledger. So the ledger counts all that the upstream counts at any instant, and the
+// ledger's count is never over the limit.
 //
-// A ring counts units until a window after the end of their bucket: they may leave
-// until their bucket ends. A log and a counter count them from the instant, and leave
-// no slack. A calendar counts them in its period, however late; holdEnds sees to it
-// that they leave within.
+// [window.Spec.Slack] gives the slack of one window. A calendar counts units in their
+// period, however late they are sent. holdEnds ends a hold before the period does.
 //
-// When units are taken again before they leave late, the new ones begin to count
-// before the old ones cease to, and the old ones never leave. So what the upstream
-// counts, and what is held and may yet leave, is counted by the ledger all the time,
-// provided that the old units still count: therefore a hold must end with its shortest
-// sliding window.
+// If units are taken again, the new ones begin to count before the old ones end, and the
+// old ones are never sent. So the ledger counts, at all times, what the upstream counts
+// and what the hold may still send. This needs old units that still count. Therefore a
+// hold ends with its shortest sliding window.
 //
-// What was settled up, adjusted or admitted in an outage may pass a limit, here as
-// everywhere. And a call's time on its way is no part of this, as it is of no
+// Units that were settled up, adjusted or admitted in an outage may pass a limit, here
+// as everywhere. The time that a call is in flight is not covered, as with any
 // reservation.
 func slack(at time.Time, charges []Charge) time.Duration {
 	least := maxHold
 	for i := range charges {
 		for _, w := range charges[i].Windows {
-			switch w.Spec.Algorithm {
-			case window.ByCalendar:
-			case window.Sliding:
-				precision := w.Spec.Precision.Microseconds()
-				since := int64(window.At(at)) % precision
-				if since < 0 { // before 1970
-					since += precision
-				}
-				least = min(least, time.Duration(precision-since)*time.Microsecond)
-			default:
-				least = 0
-			}
+			least = min(least, w.Spec.Slack(window.At(at)))
 		}
 	}
 	return least
 }
 
-// elapsed is how long ago an instant was, by the wall clock or by the monotonic one,
-// whichever says more: the one may be set back, the other stands still while a machine
-// sleeps.
+// elapsed returns how long ago an instant was, by the wall clock or the monotonic clock,
+// whichever is longer. The wall clock may be set back, and the monotonic clock may stop
+// while a machine sleeps.
 func elapsed(since, now time.Time) time.Duration {
 	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
 }
 
-// holdEnds is when a hold made now ends. One that would have ended before it
-// began is refused until the boundary is behind.
+// holdEnds returns when a hold made now ends. If a boundary is so near that the hold would
+// end before it began, it returns a refusal until after the boundary.
 func holdEnds(clock time.Time, charges []Charge) (time.Time, error) {
 	now := window.At(clock)
 	ends := now.Add(maxHold)
 	for i := range charges {
 		for _, w := range charges[i].Windows {
-			if w.Spec.Algorithm != window.ByCalendar {
+			if !w.Spec.Calendar() {
 				if w.Spec.Per < minWindow {
 					return time.Time{}, BadInput("hold %s: its window of %s is too short for a pass; reserve each call by itself",
 						charges[i].Pool, w.Name)
@@ -98,8 +84,8 @@ func holdEnds(clock time.Time, charges []Charge) (time.Time, error) {
 	return ends.Time(), nil
 }
 
-// afterBoundaries puts off the time of a refusal for as long as a hold made then would
-// end before it began.
+// afterBoundaries moves the retry time of a refusal until a hold made then would not end
+// before it began.
 func afterBoundaries(err error, charges []Charge) error {
 	var refused, next *RefusedError
 	if !errors.As(err, &refused) {

@@ -8,14 +8,14 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// owed is what a reservation of a hold is to be settled to, because the rest of it was
-// taken again.
+// owed is a reservation of a hold that must be settled to the units drawn from it,
+// because the rest was taken again.
 type owed struct {
 	token Token
 	spent Units
 }
 
-// begin waits until nobody else takes units again or closes the hold.
+// begin waits until no other call takes units again or closes the hold.
 func (h *Hold) begin(ctx context.Context) bool {
 	select {
 	case h.busy <- struct{}{}:
@@ -27,8 +27,8 @@ func (h *Hold) begin(ctx context.Context) bool {
 
 func (h *Hold) end() { <-h.busy }
 
-// takeLate is take for a call that leaves late: what is left is taken again first.
-func (h *Hold) takeLate(ctx context.Context, id string, d *drawn, charges []Charge) (*aside, error) {
+// takeLate is take for a late call: it first takes the rest of the hold again.
+func (h *Hold) takeLate(ctx context.Context, id string, d *drawn, charges []Charge) (*localCharge, error) {
 	if !h.begin(ctx) {
 		return nil, nil
 	}
@@ -44,11 +44,11 @@ func (h *Hold) takeLate(ctx context.Context, id string, d *drawn, charges []Char
 	return taken, err
 }
 
-// move takes what is left again, now, and settles what it was taken with to what was
-// drawn. In this order, so that nobody else gets the units in between; that needs no
-// room in the windows, as the units count already. Observers are not told: nothing
-// more is spent. If the store's answer is lost the units count twice, and if
-// settling fails they do until Close.
+// move takes the rest of the hold again, now, and then settles the old reservation to the
+// units drawn from it. In this order no other caller gets the units in between. It needs
+// no room in the windows, because the units count already. Observers are not called,
+// because no more is spent. If the store's reply is lost, the units count twice. If
+// settling fails, they count twice until Close.
 func (h *Hold) move(ctx context.Context) (ok bool, err error) {
 	l := h.ledger
 	charges, ok := h.beginMove()
@@ -76,8 +76,8 @@ func (h *Hold) move(ctx context.Context) (ok bool, err error) {
 	return ok, err
 }
 
-// beginMove returns what is left as charges that fit, however much is used. Until the
-// move is over nothing is drawn and nothing comes back.
+// beginMove returns the rest of the hold as charges that always fit. Until the move is
+// over, no call draws and no units come back.
 func (h *Hold) beginMove() ([]Charge, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,7 +97,7 @@ func (h *Hold) beginMove() ([]Charge, bool) {
 	return charges, true
 }
 
-// pay settles what is owed. Only one at a time does: see begin.
+// pay settles the reservations in owed. The caller must have called begin.
 func (h *Hold) pay(ctx context.Context) error {
 	h.mu.Lock()
 	all := h.owed
@@ -106,7 +106,7 @@ func (h *Hold) pay(ctx context.Context) error {
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.ledger.timeout)
 		_, err := h.ledger.store.Settle(within, o.token, o.spent)
 		cancel()
-		if err != nil && !errors.Is(err, ErrNoReceipt) { // a receipt that is gone stands as spent
+		if err != nil && !errors.Is(err, ErrNoReceipt) { // without its receipt it counts as spent
 			return h.ledger.storeError(context.WithoutCancel(ctx), "settle a hold of "+o.token.Upstream, err)
 		}
 		h.mu.Lock()

@@ -8,25 +8,24 @@ import (
 	"time"
 )
 
-// Options are what [New] can be told; nil is legal.
+// Options are the settings of a [Ledger]. Nil is legal.
 type Options struct {
-	Clock    Clock    // nil: the machine's
-	Observer Observer // nil: nobody watches
+	Clock    Clock    // nil is the machine's clock
+	Observer Observer // nil is none
 
-	// Journal is where calls that are admitted in an outage are written down; nil:
-	// none is admitted.
+	// Journal records the calls that are admitted in an outage. If it is nil, none is
+	// admitted.
 	Journal Journal
-	// Allowance is how many units of a pool this machine may spend in an outage;
-	// zero is DefaultAllowance.
+	// Allowance is how many units of a pool this machine may spend in an outage. Zero is
+	// DefaultAllowance.
 	Allowance int64
 
-	// SettleTimeout bounds settling and releasing, which outlive the caller's
-	// context; zero is 5s.
+	// SettleTimeout bounds settling and releasing, which go on after the caller's context
+	// is cancelled. Zero is 5s.
 	SettleTimeout time.Duration
 }
 
-// Ledger keeps what is spent inside what there is. It is safe for concurrent
-// use.
+// Ledger reserves units of pools for calls, by a price book. It is safe for concurrent use.
 type Ledger struct {
 	store   Store
 	clock   Clock
@@ -39,15 +38,15 @@ type Ledger struct {
 	allowance int64
 	shut      blocks
 	line      line
-	pending   atomic.Bool  // the journal may hold something
-	offset    atomic.Int64 // the store's clock less ours, in nanoseconds
+	pending   atomic.Bool  // the journal may have entries
+	offset    atomic.Int64 // the store's clock minus ours, in nanoseconds
 }
 
-// errNotMade is of a nil or zero ledger.
+// errNotMade is the error of a nil or zero ledger.
 var errNotMade = BadInput("this ledger was not made by quota.New")
 
-// current returns the prices of the book that the ledger goes by; nil if New did not
-// make it.
+// current returns the prices of the current price book; nil if New did not make the
+// ledger.
 func (l *Ledger) current() *prices {
 	if l == nil {
 		return nil
@@ -55,7 +54,8 @@ func (l *Ledger) current() *prices {
 	return l.prices.Load()
 }
 
-// New returns a ledger that spends by the book from the pools in the store.
+// New returns a ledger with the prices of book and the pools of store. Package quota/open
+// does this for a ledger at an address.
 func New(book *Book, store Store, o *Options) (*Ledger, error) {
 	if err := checkBook(book); err != nil {
 		return nil, err
@@ -77,12 +77,12 @@ func New(book *Book, store Store, o *Options) (*Ledger, error) {
 	if l.allowance == 0 {
 		l.allowance = DefaultAllowance
 	}
-	l.pending.Store(l.journal != nil) // a process before this one may have left something
+	l.pending.Store(l.journal != nil) // an earlier process may have left entries
 	l.prices.Store(newPrices(book))
 	return l, nil
 }
 
-// Book returns the price book that the ledger goes by; nil if [New] did not make it.
+// Book returns the current price book; nil if [New] did not make the ledger.
 func (l *Ledger) Book() *Book {
 	if p := l.current(); p != nil {
 		return p.book
@@ -90,9 +90,9 @@ func (l *Ledger) Book() *Book {
 	return nil
 }
 
-// SetBook makes the ledger go by another price book from the next call on.
-// Nothing that is used is lost: a changed limit applies at once, and windows
-// that changed under a higher revision are laid out anew.
+// SetBook changes to another price book from the next call on. Used units stay used. A
+// changed limit applies at once. Changed windows need a higher revision and are laid out
+// again.
 func (l *Ledger) SetBook(book *Book) error {
 	if l.current() == nil {
 		return errNotMade
@@ -104,13 +104,13 @@ func (l *Ledger) SetBook(book *Book) error {
 	return nil
 }
 
-// Reserve takes the units of a call before it is made. Granted, it returns a
-// [Reservation]; leave it alone and it stands as spent. Refused, it returns an
-// error that says why and when to come again: see [RefusedError],
-// [ImpossibleError], [UnpricedError], [OutageError], [StaleBookError] and
-// [ErrBadInput]. A call that was refused costs nothing.
+// Reserve takes the units of a call before it is sent. It returns a [Reservation] if they
+// are granted; without a further call they count as spent. Otherwise it returns an error
+// that says why and when to retry: see [RefusedError], [ImpossibleError],
+// [UnpricedError], [OutageError], [StaleBookError] and [ErrBadInput]. A refused call
+// costs nothing.
 //
-// Under the context of a [Hold] the units are drawn from it while they last.
+// Under the context of a [Hold], Reserve draws from the hold while units are left in it.
 func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 	if r, err := l.drawn(ctx, &c); r != nil || err != nil {
 		return r, err
@@ -119,14 +119,14 @@ func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 	if prices == nil {
 		return nil, errNotMade
 	}
-	price, err := prices.of(&c)
+	price, err := prices.lookup(&c)
 	if err != nil {
 		return nil, l.failed(&c, err)
 	}
 	return l.reserve(ctx, &c, price)
 }
 
-// reserve takes the price of a call.
+// reserve takes the units of a priced call.
 func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservation, error) {
 	r := &Reservation{ledger: l, price: price}
 	id, fresh := c.ID, c.ID == "" && c.Family == ""
@@ -143,7 +143,7 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()}, &r.Verdict); err != nil {
 		if errors.Is(err, ErrOutage) {
 			if gone := cancelled(ctx, "reserve "+price.charges[0].Pool.String()); gone != nil {
-				return nil, l.failed(c, gone) // also where it was the journal that had no time
+				return nil, l.failed(c, gone) // also if the journal had no time left
 			}
 			outage := err
 			r, err = l.admit(ctx, c, price, id, outage)
@@ -157,7 +157,7 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	return r, nil
 }
 
-// ask puts a request to the store, after what the journal holds.
+// ask sends a request to the store, after replaying the journal.
 func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err error) {
 	if ctx.Err() != nil {
 		return tooLate(ctx, "reserve "+r.Charges[0].Pool.String())
@@ -189,7 +189,7 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err e
 	return nil
 }
 
-// refusal is the error for a verdict that is no.
+// refusal returns the error for a refusal.
 func refusal(c *Call, v Verdict) error {
 	if v.Impossible {
 		return &ImpossibleError{Pool: v.Pool, Window: v.Window, Class: c.Class, Units: v.Units, Limit: v.Limit}
@@ -197,8 +197,8 @@ func refusal(c *Call, v Verdict) error {
 	return &RefusedError{v}
 }
 
-// tooLate is the error of a caller that had no time left before the store was asked, or
-// nil: an outage has no part in that.
+// tooLate returns the error of a caller whose context ended before the store was asked,
+// or nil. It is not an outage.
 func tooLate(ctx context.Context, op string) error {
 	if ctx.Err() == nil {
 		return nil
@@ -206,7 +206,7 @@ func tooLate(ctx context.Context, op string) error {
 	return fmt.Errorf("%s: %w", op, context.Cause(ctx))
 }
 
-// cancelled is the error of a caller that has cancelled, or nil.
+// cancelled returns the error of a caller that has cancelled, or nil.
 func cancelled(ctx context.Context, op string) error {
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		return nil
@@ -214,9 +214,9 @@ func cancelled(ctx context.Context, op string) error {
 	return fmt.Errorf("%s: %w", op, context.Cause(ctx))
 }
 
-// storeError says what a store's error means. Bad input, a stale book and a caller that
-// cancels are what they are. Any other error is an outage. So is a deadline that passes
-// while the store is busy: the caller does not know what is left.
+// storeError returns the ledger's error for a store's error. Bad input, a stale book and
+// a caller's cancellation stay what they are. Any other error is an outage, also a
+// deadline that passes while the store is busy: what is left is then unknown.
 func (l *Ledger) storeError(ctx context.Context, op string, err error) error {
 	var stale *StaleBookError
 	switch {
@@ -233,15 +233,15 @@ func (l *Ledger) storeError(ctx context.Context, op string, err error) error {
 	return &OutageError{Op: op, Err: err}
 }
 
-// Do reserves a call, makes it, and keeps the charge unless fn's error says
-// [ErrUnsent]: then the units are released. What fn returns comes back as it is.
+// Do reserves a call and then calls fn. It keeps the charge, unless fn's error matches
+// [ErrUnsent]: then it releases the units. It returns fn's error unchanged.
 func (l *Ledger) Do(ctx context.Context, c Call, fn func(context.Context) error) error {
 	r, err := l.Reserve(ctx, c)
 	if err != nil {
 		return err
 	}
 	err = fn(ctx)
-	if errors.Is(err, ErrUnsent) && c.Family == "" { // families take no receipts: nothing comes back
+	if errors.Is(err, ErrUnsent) && c.Family == "" { // families have no receipts, so nothing comes back
 		if _, failed := r.Release(ctx); failed != nil {
 			return errors.Join(err, failed)
 		}
@@ -249,10 +249,10 @@ func (l *Ledger) Do(ctx context.Context, c Call, fn func(context.Context) error)
 	return err
 }
 
-// Settle corrects a reservation that is known by its token, as in another
-// process, to what the call really cost. Units name every pool that the call
-// charged; one that is missing or unknown is bad input and changes nothing. The
-// first settlement wins; a later one returns the first with Repeat set.
+// Settle corrects a reservation to what the call really cost. It takes the reservation's
+// token, so another process can call it. Units must name every pool that the call
+// charged. A missing or unknown pool is bad input and changes nothing. The first
+// settlement wins. A later one returns the first with Repeat set.
 func (l *Ledger) Settle(ctx context.Context, t Token, units Units) (Settlement, error) {
 	if units == nil {
 		units = Units{}
@@ -260,8 +260,8 @@ func (l *Ledger) Settle(ctx context.Context, t Token, units Units) (Settlement, 
 	return l.settle(ctx, t, units)
 }
 
-// Release is [Reservation.Release] for a reservation that is known by its token, as
-// in another process.
+// Release is [Reservation.Release] by the reservation's token, so another process can
+// call it.
 func (l *Ledger) Release(ctx context.Context, t Token) (Settlement, error) {
 	return l.settle(ctx, t, nil)
 }
@@ -274,7 +274,7 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 	case t.ID == "":
 		return Settlement{}, BadInput("settle: this reservation has no receipt")
 	}
-	// a caller that has given up must not leak its reservation
+	// settle also for a caller that has cancelled: its reservation must not leak
 	ctx = context.WithoutCancel(ctx)
 	within, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()

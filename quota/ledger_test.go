@@ -90,6 +90,21 @@ func used(t testing.TB, l *quota.Ledger, pool, window string) int64 {
 	return 0
 }
 
+func TestUsageTellsTheSpecOfEachWindow(t *testing.T) {
+	l, _ := newLedger(t)
+	all, err := l.Usage(t.Context(), "", "")
+	if err != nil || len(all) == 0 {
+		t.Fatal(all, err)
+	}
+	for _, u := range all {
+		for _, w := range u.Allowances {
+			if w.Spec.String() != w.Window {
+				t.Errorf("%s: %q has the spec of %q", u.Pool, w.Window, w.Spec)
+			}
+		}
+	}
+}
+
 func TestReserve(t *testing.T) {
 	t.Run("a granted verdict has every field", func(t *testing.T) {
 		l, _ := newLedger(t)
@@ -192,12 +207,12 @@ func TestImpossibleIsNotThrottled(t *testing.T) {
 		units int64
 		want  string
 	}{
-		{"", 61, "reserve youtube/units: impossible: 61 units asked for, the limit of 10m is 60; ask for less, or raise quota in costs.yaml"},
-		{"", 91, "reserve youtube/units: impossible: 91 units asked for, the limit of 24h is 90; ask for less, or raise quota in costs.yaml"},
-		{"backfill", 43, "reserve youtube/units: impossible: 43 units asked for, the limit of 10m is 42 for class backfill; ask for less, or lower keep_free of the class in costs.yaml"},
-		{"backfill", 61, "reserve youtube/units: impossible: 61 units asked for, the limit of 10m is 42 for class backfill; ask for less, or raise quota in costs.yaml"},
-		{"manual", 101, "reserve youtube/units: impossible: 101 units asked for, the limit of 24h is 100 for class manual; ask for less, or raise quota in costs.yaml"},
-		{"careful", 95, "reserve youtube/units: impossible: 95 units asked for, the limit of 24h is 75 for class careful; ask for less, or raise quota in costs.yaml"},
+		{"", 61, "reserve youtube/units: impossible: 61 units asked for, the limit of 10m is 60\nAsk for less, or raise the quota in costs.yaml"},
+		{"", 91, "reserve youtube/units: impossible: 91 units asked for, the limit of 24h is 90\nAsk for less, or raise the quota in costs.yaml"},
+		{"backfill", 43, "reserve youtube/units: impossible: 43 units asked for, the limit of 10m is 42 for class backfill\nAsk for less, or lower keep_free of the class in costs.yaml"},
+		{"backfill", 61, "reserve youtube/units: impossible: 61 units asked for, the limit of 10m is 42 for class backfill\nAsk for less, or raise the quota in costs.yaml"},
+		{"manual", 101, "reserve youtube/units: impossible: 101 units asked for, the limit of 24h is 100 for class manual\nAsk for less, or raise the quota in costs.yaml"},
+		{"careful", 95, "reserve youtube/units: impossible: 95 units asked for, the limit of 24h is 75 for class careful\nAsk for less, or raise the quota in costs.yaml"},
 	} {
 		c := units(test.units)
 		c.Class = test.class
@@ -536,7 +551,7 @@ func TestOutageIsNotARefusal(t *testing.T) {
 	if !errors.Is(err, quota.ErrOutage) || errors.Is(err, quota.ErrRefused) || !errors.Is(err, errDown) {
 		t.Error(err)
 	}
-	if want := "reserve youtube/units: ledger outage, and the call is not one to admit unseen: connection refused"; err.Error() != want {
+	if want := "reserve youtube/units: ledger outage, and the call's policy is to refuse: connection refused"; err.Error() != want {
 		t.Errorf("got %s", err)
 	}
 }

@@ -25,10 +25,10 @@ type waiter struct {
 	turn  chan struct{} // closed when it may ask, or is sent away
 
 	// under the line's mutex; away until turn is closed
-	places []standing
-	called bool   // turn is closed
-	ahead  *ahead // the question before which it is not served, or its own
-	away   *ahead // for what it is sent away: it cannot be served in time
+	places  []standing
+	called  bool     // turn is closed
+	ahead   *nextAsk // the question before which it is not served, or its own
+	tooLate *nextAsk // for what it is sent away: it cannot be served in time
 }
 
 // standing is where a waiter stands in one queue.
@@ -38,8 +38,8 @@ type standing struct {
 	at    *linked.Element
 }
 
-// ahead is the next question of a line: nobody behind it is served before.
-type ahead struct {
+// nextAsk is the next question of a line: nobody behind it is served before.
+type nextAsk struct {
 	at   time.Time     // by the ledger's clock
 	told *RefusedError // what the last answer was; nil if there was none
 }
@@ -104,7 +104,7 @@ func (l *line) leave(w *waiter, now time.Time) {
 // asksAt notes when w, whose turn it is, asks again. It reports false if w is not the
 // first in its lines, because they had been disbanded: then it waits for its turn
 // again.
-func (l *line) asksAt(w *waiter, a *ahead, now time.Time) bool {
+func (l *line) asksAt(w *waiter, a *nextAsk, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range w.places {
@@ -115,7 +115,7 @@ func (l *line) asksAt(w *waiter, a *ahead, now time.Time) bool {
 		}
 	}
 	w.ahead = a
-	l.review(now, w.behind(nil)...)
+	l.review(now, w.followers(nil)...)
 	return true
 }
 
@@ -138,7 +138,7 @@ func (l *line) review(now time.Time, todo ...*waiter) {
 		if w.called {
 			continue
 		}
-		first, latest := true, (*ahead)(nil)
+		first, latest := true, (*nextAsk)(nil)
 		for _, p := range w.places {
 			if prev := p.at.Prev(); prev != nil {
 				first = false
@@ -149,27 +149,27 @@ func (l *line) review(now time.Time, todo ...*waiter) {
 		}
 		switch {
 		case first:
-			latest = &ahead{at: now}
+			latest = &nextAsk{at: now}
 			if w.ahead != nil {
 				latest.told = w.ahead.told
 			}
 			w.call()
 		case latest.at.After(w.until):
-			w.away = latest
+			w.tooLate = latest
 			w.call()
 			todo = l.remove(w, todo)
 			continue
 		}
 		if w.ahead != latest {
 			w.ahead = latest
-			todo = w.behind(todo)
+			todo = w.followers(todo)
 		}
 	}
 }
 
 // remove takes w out of its queues, and appends those who were right behind it.
 func (l *line) remove(w *waiter, all []*waiter) []*waiter {
-	all = w.behind(all)
+	all = w.followers(all)
 	for _, p := range w.places {
 		if p.queue.Remove(p.at); p.queue.Len() == 0 {
 			delete(l.queues, p.pool)
@@ -179,8 +179,8 @@ func (l *line) remove(w *waiter, all []*waiter) []*waiter {
 	return all
 }
 
-// behind appends who is right behind w in its queues.
-func (w *waiter) behind(all []*waiter) []*waiter {
+// followers appends who is right behind w in its queues.
+func (w *waiter) followers(all []*waiter) []*waiter {
 	for _, p := range w.places {
 		if next := p.at.Next(); next != nil {
 			all = append(all, waiterAt(next))
@@ -201,7 +201,7 @@ func waiterAt(e *linked.Element) *waiter { return e.Value.(*waiter) }
 
 // refusal is what a call is told that would come too late behind the one ahead. The
 // units come back when that one asks again, if then; those of its own are not known.
-func (a *ahead) refusal(store, clock time.Time, charges []Charge) *RefusedError {
+func (a *nextAsk) refusal(store, clock time.Time, charges []Charge) *RefusedError {
 	after := max(a.at.Sub(clock), 0)
 	v := Verdict{Pool: charges[0].Pool, Units: charges[0].Units, At: store, RetryAfter: after, RetryAt: store.Add(after), ResetAt: store.Add(after)}
 	for i := range charges {

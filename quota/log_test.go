@@ -74,7 +74,7 @@ func TestLogOfAnOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Reserve(t.Context(), quota.Call{Upstream: "youtube", Method: "videos.list"})
-	want := `level=WARN msg="refused: outage of the ledger" method=videos.list err="reserve youtube/units: ledger outage, and there is no journal to write the call down in: connection refused"` + "\n"
+	want := `level=WARN msg="refused: outage of the ledger" method=videos.list err="reserve youtube/units: ledger outage, and there is no journal to record the call in: connection refused"` + "\n"
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Error(diff)
 	}

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Nonce is the secret of a receipt. Whoever has it can settle the reservation, so fmt
-// and encoders show that there is one, and not which.
+// Nonce is the secret of a receipt. It allows its holder to settle the reservation, so
+// fmt and encoders hide its value.
 type Nonce [16]byte
 
 // Format implements [fmt.Formatter], for all verbs.

@@ -5,42 +5,41 @@ import (
 	"time"
 )
 
-// Observer is told what a ledger does, for logs and metrics. It is called from
-// the goroutines that use the ledger and must not block.
+// Observer gets the events of a ledger, for logs and metrics. It is called from the
+// goroutines that use the ledger and must not block.
 type Observer interface {
 	Observe(Event)
 }
 
-// ObserverFunc is a function as an [Observer].
+// ObserverFunc makes a function an [Observer].
 type ObserverFunc func(Event)
 
 // Observe implements [Observer].
 func (f ObserverFunc) Observe(e Event) { f(e) }
 
-// EventKind is what happened.
+// EventKind says what happened.
 type EventKind string
 
-// What a ledger tells its observer.
+// These are the kinds of events.
 const (
 	EventGranted    EventKind = "granted"
-	EventDrawn      EventKind = "drawn" // from a hold, which had been granted
+	EventDrawn      EventKind = "drawn" // from a hold
 	EventRefused    EventKind = "refused"
 	EventBlocked    EventKind = "blocked" // refused because the pool is shut
 	EventImpossible EventKind = "impossible"
 	EventUnpriced   EventKind = "unpriced"
-	EventAdmitted   EventKind = "admitted" // unseen: the ledger is not to be reached
-	EventReplayed   EventKind = "replayed" // what was admitted is in the ledger now
-	EventOutage     EventKind = "outage"   // refused because the ledger is not to be reached
+	EventAdmitted   EventKind = "admitted" // while the ledger is down
+	EventReplayed   EventKind = "replayed" // an admitted call was charged to the ledger
+	EventOutage     EventKind = "outage"   // refused while the ledger is down
 	EventFailed     EventKind = "failed"   // bad input, a stale book, a context that ended
 	EventSettled    EventKind = "settled"
 	EventAdjusted   EventKind = "adjusted"
 	EventShut       EventKind = "shut"    // a pool was blocked
 	EventOpened     EventKind = "opened"  // a block was lifted
-	EventRebased    EventKind = "rebased" // the store's clock had been far ahead, and a reservation is what found it
+	EventRebased    EventKind = "rebased" // a reservation found that the store's clock had been far ahead
 )
 
-// Event is one thing that happened. Fields that do not belong to its Kind are
-// zero.
+// Event is one event of a ledger. Fields that do not belong to its Kind are zero.
 type Event struct {
 	Kind       EventKind
 	Call       Call
@@ -56,14 +55,14 @@ type Event struct {
 	Took       time.Duration // granted, refused, blocked: how long the store took
 }
 
-// tell tells the observer, if there is one.
+// tell calls the observer, if there is one.
 func (l *Ledger) tell(e Event) {
 	if l.watch != nil {
 		l.watch.Observe(e)
 	}
 }
 
-// answered tells the observer of a verdict.
+// answered reports a verdict to the observer.
 func (l *Ledger) answered(c *Call, v Verdict, took time.Duration) {
 	e := Event{Kind: EventGranted, Call: *c, Pool: v.Pool, Verdict: v, Took: took}
 	switch {
@@ -81,7 +80,7 @@ func (l *Ledger) answered(c *Call, v Verdict, took time.Duration) {
 	}
 }
 
-// failed tells the observer of a call that got no verdict, and returns its error.
+// failed reports a call without a verdict to the observer, and returns its error.
 func (l *Ledger) failed(c *Call, err error) error {
 	if l.watch == nil {
 		return err
@@ -106,8 +105,7 @@ func (l *Ledger) failed(c *Call, err error) error {
 	return err
 }
 
-// unseen tells the observer of a call that was decided without the ledger, because
-// of an outage.
+// unseen reports a call that was decided without the ledger, in an outage.
 func (l *Ledger) unseen(c *Call, r *Reservation, outage, err error) error {
 	if err != nil {
 		return l.failed(c, err)

@@ -8,44 +8,42 @@ import (
 	"time"
 )
 
-// DefaultAllowance is how many units of a pool one machine may spend while the
-// ledger cannot be reached.
+// DefaultAllowance is how many units of a pool one machine may spend while the ledger is
+// down.
 const DefaultAllowance = 50
 
-// Journal is where the processes of a machine write down what happens while one
-// ledger cannot be reached: calls before they are sent, and blocks. What stands in
-// it is the allowance that is used, so a job that crashes and starts again gets no
-// fresh one. Journals of several ledgers may share a file; what is written down for one
-// ledger is never told another one.
+// Journal records what the processes of a machine do while one ledger is down: calls
+// before they are sent, and blocks. Its entries are the allowance that is used, so a job
+// that crashes and restarts gets no new one. Journals of several ledgers may share a
+// file. An entry is only ever charged to its own ledger.
 type Journal interface {
-	// Admit writes a call down, unless a block in the journal shuts one of its
-	// pools or more than the allowance of one would be used.
+	// Admit records a call, unless a block in the journal shuts one of its pools, or the
+	// call would exceed the allowance of a pool.
 	Admit(ctx context.Context, e Entry, allowance int64) (Admission, error)
-	// Settle writes down what a call really cost, in the order of its charges, and
-	// returns what stands: the first settlement wins. It returns nil if the call is
-	// not in the journal any more. A call that was released and that the ledger
-	// cannot know is forgotten.
+	// Settle records what a call really cost, in the order of its charges. The first
+	// settlement wins, and is returned. Settle returns nil if the call is no longer in
+	// the journal. A released call that the ledger cannot know is removed.
 	Settle(ctx context.Context, id string, units []int64) ([]int64, error)
-	// Block writes a block down.
+	// Block records a block.
 	Block(ctx context.Context, e Entry) error
-	// Pending returns what is to be put into the ledger, oldest first.
+	// Pending returns the entries that the ledger does not have yet, oldest first.
 	Pending(ctx context.Context) ([]Entry, error)
-	// Take returns an entry that is about to be put into the ledger, which may know
-	// it from now on; it reports whether the entry is there.
+	// Take returns an entry that is about to be put into the ledger, and notes that the
+	// ledger may know it. It reports whether the journal has the entry.
 	Take(ctx context.Context, id string) (Entry, bool, error)
-	// Done takes out an entry that is in the ledger, unless it was settled since it
-	// was taken; it reports whether the entry is gone.
+	// Done removes an entry that is in the ledger, unless it was settled since Take. It
+	// reports whether the entry is gone.
 	Done(ctx context.Context, e Entry) (bool, error)
 }
 
-// Entry is a call, or a block, that the ledger does not know yet.
+// Entry is a call or a block that the ledger does not have yet.
 type Entry struct {
 	ID       string
-	Identity string        // of the ledger that is to know it; empty: the last that the journal knows of, if any
-	At       time.Time     // by the ledger's clock, as far as it was known
+	Identity string        // of its ledger; empty is the last one that the journal knows
+	At       time.Time     // by the ledger's clock, as last known
 	Charges  []EntryCharge // as admitted: they never change
-	Settled  []int64       // what the call really cost, by charge; nil: what was admitted
-	Asked    bool          // the ledger may know it: it was asked, and no answer came
+	Settled  []int64       // what the call really cost, by charge; nil if it was not settled
+	Asked    bool          // the ledger may know it: a request was sent, and its reply was lost
 	Labels   Labels
 	Until    time.Time // of a block; zero for a call
 	Reason   string    // of a block
@@ -57,18 +55,18 @@ type EntryCharge struct {
 	Units int64
 }
 
-// Admission is a journal's answer.
+// Admission is a journal's decision.
 type Admission struct {
 	OK      bool
-	Repeat  bool      // it stands in the journal already
-	Pool    Pool      // that decided against it
+	Repeat  bool      // the journal has it already
+	Pool    Pool      // why it was not admitted
 	Used    int64     // of its allowance, before this call
 	Blocked time.Time // it is shut until then
 	Reason  string    // of the block
 }
 
-// admit decides on a call while the ledger cannot be reached: by the policy of the
-// caller, else of the class or method.
+// admit decides on a call while the ledger is down, by the policy of the caller, or else
+// of the class or method.
 func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage error) (*Reservation, error) {
 	policy := p.outage
 	if c.Outage != "" {
@@ -83,9 +81,9 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 	}
 	switch {
 	case policy != Admit:
-		return nil, refuse("and the call is not one to admit unseen")
+		return nil, refuse("and the call's policy is to refuse")
 	case l.journal == nil:
-		return nil, refuse("and there is no journal to write the call down in")
+		return nil, refuse("and there is no journal to record the call in")
 	}
 	if err := (&Request{ID: id, Charges: p.charges, Labels: c.labels()}).Check(); err != nil {
 		return nil, err // the store would have said so
@@ -112,14 +110,14 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 		v.attribute()
 		return nil, &RefusedError{v}
 	case !a.OK:
-		return nil, refuse(fmt.Sprintf("and this machine has spent %d of the %d units of %s that it may spend unseen", a.Used, l.allowance, a.Pool))
+		return nil, refuse(fmt.Sprintf("and this machine has spent %d of the %d units of %s that it may spend in an outage", a.Used, l.allowance, a.Pool))
 	}
 	v := Verdict{Allowed: true, ID: id, Pool: p.charges[0].Pool, Units: p.charges[0].Units, At: now, Repeat: a.Repeat, Outage: true}
-	return &Reservation{Verdict: v, ledger: l, price: p, aside: &aside{}}, nil
+	return &Reservation{Verdict: v, ledger: l, price: p, local: &localCharge{}}, nil
 }
 
-// answering is the identity of a ledger that answers, though it has forgotten what was
-// spent: it is to know of the call. Of one that does not answer the journal knows more.
+// answering returns the identity of a ledger that is up but has lost data. It will get
+// the call. It returns "" for a ledger that is down, whose identity the journal knows.
 func (l *Ledger) answering(ctx context.Context, pool Pool, outage error) string {
 	store, has := l.store.(Identified)
 	if _, forgot := errors.AsType[*ForgottenError](outage); !forgot || !has {
@@ -132,11 +130,11 @@ func (l *Ledger) answering(ctx context.Context, pool Pool, outage error) string 
 	return id
 }
 
-// now is the store's clock, as far as it is known.
+// now returns the time by the store's clock, as last known.
 func (l *Ledger) now() time.Time { return l.clock.Now().Add(time.Duration(l.offset.Load())) }
 
-// settleAdmitted corrects a call that was admitted in an outage: in the journal,
-// or in the ledger once it has been put there.
+// settleAdmitted corrects a call that was admitted in an outage. It does so in the
+// journal, or in the ledger if the call was replayed.
 func (r *Reservation) settleAdmitted(ctx context.Context, units []int64) (Settlement, error) {
 	l, op := r.ledger, "settle "+r.Pool.String()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
@@ -157,7 +155,7 @@ func (r *Reservation) settleAdmitted(ctx context.Context, units []int64) (Settle
 	return s, nil
 }
 
-// corrected is what settling to units comes to.
+// corrected returns the result of settling to units.
 func (r *Reservation) corrected(units []int64) (s Settlement) {
 	for i := range units {
 		over := r.price.charges[i].Units - units[i]

@@ -2,9 +2,9 @@ package quota
 
 import "strings"
 
-// String is how people read it: "youtube/units", "youtube@staging/units",
-// "client:203.0.113.7". Of a name's own characters it escapes those that stand between
-// names, as a URL does. [ParsePool] reads it back.
+// String returns the pool as text: "youtube/units", "youtube@staging/units",
+// "client:203.0.113.7". It escapes the characters that separate names, as a URL does.
+// [ParsePool] reads it back.
 func (p Pool) String() string {
 	account := upstreamText.escape(p.Upstream)
 	if p.Account != DefaultAccount && p.Account != "" {
@@ -43,8 +43,8 @@ func badPool(text string) error {
 	return BadInput("pool %q is not written upstream/pool or upstream@account/pool", text)
 }
 
-// part is a name within the text of a pool, and what it cannot hold as it is. A % is
-// escaped too, but only where it would be read as the beginning of an escape.
+// part escapes one name in the text of a pool. It escapes separators, and a % that would
+// otherwise begin an escape.
 type part struct {
 	marks    string
 	replacer *strings.Replacer

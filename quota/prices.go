@@ -113,7 +113,7 @@ func limits(windows []book.Window, class book.Class) []window.Limit {
 // zoneOf returns the zone by whose days a pool's spend is counted.
 func zoneOf(windows []book.Window) *time.Location {
 	for _, w := range windows {
-		if w.Algorithm == window.ByCalendar {
+		if w.Calendar() {
 			return w.Zone
 		}
 	}
@@ -165,13 +165,13 @@ func (p *prices) ordinarily(charges []Charge) bool {
 	return true
 }
 
-// of returns what a call costs.
-func (p *prices) of(c *Call) (*price, error) {
+// lookup returns what a call costs.
+func (p *prices) lookup(c *Call) (*price, error) {
 	if c.Outage != "" && c.Outage != Admit && c.Outage != Refuse {
 		return nil, BadInput("outage %.40q is neither refuse nor admit", string(c.Outage))
 	}
 	if c.Family != "" {
-		return p.ofMember(c)
+		return p.lookupMember(c)
 	}
 	if c.Key != "" || c.Units != 0 {
 		return nil, BadInput("key and units go with a family; a call of an upstream names a method, or charges by pool")
@@ -277,8 +277,8 @@ func (p *prices) pool(pool Pool) (Charge, error) {
 	return Charge{}, BadInput("%s has no pool %.40q; the price book has %s", pool.Upstream, pool.Name, names(pools))
 }
 
-// ofMember is the price of a call on a family's member.
-func (p *prices) ofMember(c *Call) (*price, error) {
+// lookupMember is the price of a call on a family's member.
+func (p *prices) lookupMember(c *Call) (*price, error) {
 	f := p.families[c.Family]
 	switch {
 	case f == nil:

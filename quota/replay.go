@@ -6,18 +6,17 @@ import (
 	"slices"
 )
 
-// Replay puts what the journal holds into the ledger. Reserving does it first by
-// itself; Replay is for those who do not want to wait for the next call. Each entry
-// counts once: also if two processes replay at the same time, if one of them dies
-// while it does, and if the call is settled meanwhile. Only where the ledger's
-// answer is lost, or the process dies before it has noted it, and nobody replays for
-// as long as a receipt lives ([ReceiptLife]), one call counts twice: over, never
-// under. What was admitted for a ledger of another identity stays in the journal.
+// Replay puts the entries of the journal into the ledger. Reserve does this first, so
+// Replay is only for programs that do not want to wait for the next call. Each entry
+// counts once, even if two processes replay at the same time, if one of them crashes, or
+// if the call is settled meanwhile. There is one exception: if the ledger's reply is
+// lost, and no process replays for [ReceiptLife], a call counts twice. Entries of a
+// ledger with another identity stay in the journal.
 func (l *Ledger) Replay(ctx context.Context) error {
 	if l == nil || l.journal == nil || !l.pending.Load() {
 		return nil
 	}
-	l.pending.Store(false) // before reading: what is admitted meanwhile sets it again
+	l.pending.Store(false) // before reading, because a call that is admitted meanwhile sets it again
 	entries, err := l.journal.Pending(ctx)
 	if err != nil {
 		l.pending.Store(true)
@@ -45,14 +44,14 @@ func (l *Ledger) Replay(ctx context.Context) error {
 	return errors.Join(left...)
 }
 
-// identities asks a store once which ledger holds an account's pools.
+// identities remembers which ledger holds an account's pools.
 type identities struct {
 	store Store
 	known map[[2]string]string
 }
 
-// match reports whether an entry may be for the ledger in the store: unless both have
-// an identity, and not the same.
+// match reports whether an entry may belong to the ledger in the store. It does not if
+// both have an identity and these differ.
 func (s *identities) match(ctx context.Context, e *Entry) (bool, error) {
 	store, has := s.store.(Identified)
 	if !has || e.Identity == "" {
@@ -74,20 +73,20 @@ func (s *identities) match(ctx context.Context, e *Entry) (bool, error) {
 	return id == "" || id == e.Identity, nil
 }
 
-// answered reports whether the store has answered a replay with an error that is
-// about the entry alone: not of this price book, or of a pool that was forgotten.
+// answered reports whether an error concerns the replayed entry alone: its pool is not in
+// this price book, or was forgotten.
 func answered(err error) bool {
 	var forgotten *ForgottenError
 	return errors.Is(err, ErrBadInput) || errors.Is(err, ErrStaleBook) || errors.As(err, &forgotten)
 }
 
-// leftError is of an entry that stays in the journal, while others went on.
+// leftError is the error of an entry that stays in the journal.
 type leftError struct{ error }
 
 func (e *leftError) Unwrap() error { return e.error }
 
-// replay puts one entry into the ledger. The receipt that it leaves there, under the
-// id of the call, makes trying again harmless.
+// replay puts one entry into the ledger. Retries are safe, because the ledger keeps a
+// receipt under the id of the call.
 func (l *Ledger) replay(ctx context.Context, id string) error {
 	for {
 		e, there, err := l.journal.Take(ctx, id)
@@ -117,14 +116,14 @@ func (l *Ledger) replay(ctx context.Context, id string) error {
 	}
 }
 
-// call is who made it, for the observer.
+// call returns the entry's call, for the observer.
 func (e *Entry) call() Call {
 	p, by := e.Charges[0].Pool, &e.Labels
 	return Call{Upstream: p.Upstream, Account: p.Account, Method: by.Method, Class: by.Class, Job: by.Job, Region: by.Region, ID: e.ID}
 }
 
-// put charges an entry as it was admitted, and then settles it: the other way round
-// a try whose answer was lost would differ from the next one.
+// put charges an entry as it was admitted, and then settles it. In the other order, a
+// retry after a lost reply would have other charges.
 func (l *Ledger) put(ctx context.Context, e *Entry) error {
 	prices := l.prices.Load()
 	charges := make([]Charge, len(e.Charges))
@@ -145,7 +144,7 @@ func (l *Ledger) put(ctx context.Context, e *Entry) error {
 	if err == nil && e.Settled != nil {
 		_, err = l.settleReplayed(ctx, e.ID, charges, e.Settled)
 		if errors.Is(err, errNoReceipt) {
-			err = nil // released by a try before this one
+			err = nil // an earlier try released it
 		}
 	}
 	if err != nil {
@@ -154,12 +153,12 @@ func (l *Ledger) put(ctx context.Context, e *Entry) error {
 	return nil
 }
 
-// errNoReceipt says that the ledger does not know an id, or not any more.
+// errNoReceipt says that the ledger does not know an id, or no longer does.
 var errNoReceipt = BadInput("settle: no such reservation, or it was made more than %s ago", ReceiptLife)
 
-// settleReplayed settles a call that was put into the ledger. Recording it gave no
-// token, so the id is reserved again, at limits of nothing: that finds the receipt,
-// and where there is none it takes no units.
+// settleReplayed settles a call that was put into the ledger. Recording gave no token, so
+// it reserves the id again, with limits of 0. That finds the receipt. Without a receipt
+// it takes no units.
 func (l *Ledger) settleReplayed(ctx context.Context, id string, charges []Charge, units []int64) (Settlement, error) {
 	charges = slices.Clone(charges)
 	for i := range charges {

@@ -8,12 +8,12 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// ReceiptLife is how long the receipt of a reservation is kept: longer than any
-// call can hang. A repeat after it over-counts, never under-counts; settling
-// after it is told that the receipt is gone.
+// ReceiptLife is how long a store keeps the receipt of a reservation. That is longer than
+// any call can hang. After it, a retry of the id is charged again, and settling returns
+// [ErrNoReceipt].
 const ReceiptLife = time.Hour
 
-// What a request may hold at most.
+// These are the limits of a request.
 const (
 	maxIDBytes  = 128
 	maxName     = 128 // bytes of an upstream, an account, a pool or a key
@@ -25,8 +25,8 @@ const (
 	maxBlock    = book.MaxBlock
 )
 
-// Check says what is wrong with a request to reserve. Every store calls it
-// before it does anything, so that bad input changes nothing.
+// Check returns an error if a request to reserve is invalid. Every store calls it first,
+// so that bad input changes nothing.
 func (r *Request) Check() error {
 	for i := range r.Charges {
 		if err := r.Charges[i].Pool.Check(); err != nil {
@@ -36,8 +36,8 @@ func (r *Request) Check() error {
 	return r.CheckAllButNames()
 }
 
-// CheckAllButNames is Check for a store that calls [Pool.Check] where it makes a page:
-// the names of a page that exists were checked when it was made.
+// CheckAllButNames is Check without the names of pools, for stores that call [Pool.Check]
+// when they make a page.
 func (r *Request) CheckAllButNames() error {
 	if r.ID != "" && !r.Fresh && !validID(r.ID) {
 		return BadInput("id %.40q must be 1 to %d printable bytes", r.ID, maxIDBytes)
@@ -68,14 +68,14 @@ func (r *Request) CheckAllButNames() error {
 	return r.Labels.check()
 }
 
-// CheckRecord says what is wrong with a request to record, whose units may be
+// CheckRecord returns an error if a request to record is invalid. Its units may be
 // negative.
 func (r *Request) CheckRecord() error {
 	positive := *r
 	positive.Charges = make([]Charge, len(r.Charges))
 	for i, c := range r.Charges {
 		if c.Units < 0 {
-			c.Units = -c.Units // of the least integer it stays negative, and is refused
+			c.Units = -c.Units // the smallest integer stays negative, and is refused
 		}
 		positive.Charges[i] = c
 	}
@@ -98,13 +98,13 @@ func (c *Charge) check() error {
 	return nil
 }
 
-// Check says what is wrong with the names of a pool, beside that some are missing.
+// Check returns an error if a name of the pool is invalid. It accepts missing names.
 func (p Pool) Check() error {
 	return checkNames(p.Upstream, p.Account, p.Name, p.Key)
 }
 
-// checkNames says what is wrong with names. All that can be printed is
-// allowed: whoever joins names into a key escapes what stands between them.
+// checkNames returns an error if a name is invalid. Names may have all printable
+// characters. Code that joins names into a key must escape its separators.
 func checkNames(names ...string) error {
 	for _, name := range names {
 		if !printable(name, maxName) {
@@ -114,7 +114,7 @@ func checkNames(names ...string) error {
 	return nil
 }
 
-// Check says what is wrong with a question about spend.
+// Check returns an error if a query is invalid.
 func (q *SpendQuery) Check() error { return checkNames(q.Upstream, q.Account) }
 
 func (l *Labels) check() error {
@@ -143,7 +143,8 @@ func validID(id string) bool {
 	return true
 }
 
-// printable allows any text but control characters. Most of it is ASCII.
+// printable reports whether s is valid text without control characters, of at most so
+// many bytes. Most names are ASCII.
 func printable(s string, most int) bool {
 	return len(s) <= most && (printableASCII(s) || printableText(s))
 }
@@ -187,7 +188,7 @@ func printableText(s string) bool {
 	return utf8.ValidString(s)
 }
 
-// Check says what is wrong with a request to block.
+// Check returns an error if a request to block is invalid.
 func (b *BlockRequest) Check() error {
 	if len(b.Charges) == 0 || len(b.Charges) > maxCharges {
 		return BadInput("a block shuts 1 to %d pools, not %d", maxCharges, len(b.Charges))
@@ -219,18 +220,7 @@ func (b *BlockRequest) Check() error {
 	return nil
 }
 
-// Released reports whether a reservation was settled to nothing. Its id is free
-// again: the call never left, and another try is charged as if it were the first.
-func Released(units []int64) bool {
-	for _, u := range units {
-		if u != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// Add sums up the settlements of several charges.
+// Add adds the settlement of another charge.
 func (s *Settlement) Add(t Settlement) {
 	s.Back += t.Back
 	s.Left += t.Left

@@ -5,25 +5,24 @@ import (
 	"sync"
 )
 
-// Reservation is a granted call: its units are taken. Untouched it stands as
-// spent, so an answered call needs no second round trip. Never `defer
-// r.Release(ctx)`: that would free calls that were sent.
+// Reservation is a granted call. Its units are taken and count as spent, so a call that
+// cost its price needs nothing more. Never `defer r.Release(ctx)`: that would free the
+// units of calls that were sent.
 type Reservation struct {
 	Verdict
 	ledger *Ledger
 	price  *price
-	aside  *aside // what stands for a receipt: drawn from a hold, or admitted in an outage
+	local  *localCharge // nil if the store has a receipt; else it was drawn from a hold, or admitted in an outage
 }
 
-// aside is what a reservation remembers that the store does not know.
-type aside struct {
+// localCharge is the state of a reservation that the store does not know.
+type localCharge struct {
 	drawn   *drawn // from a hold; nil if admitted in an outage
 	mu      sync.Mutex
 	settled *Settlement // the first, which wins
 }
 
-// Charges returns the units taken, by pool; those of a family's member under the
-// family's name.
+// Charges returns the units taken, by pool. A family's member has the name of its family.
 func (r *Reservation) Charges() Units {
 	if !r.made() {
 		return nil
@@ -35,14 +34,14 @@ func (r *Reservation) Charges() Units {
 	return all
 }
 
-// Release gives back the units of a call that provably never left.
+// Release gives back the units of a call that was certainly never sent.
 func (r *Reservation) Release(ctx context.Context) (Settlement, error) {
 	return r.settle(ctx, nil)
 }
 
-// Settle corrects the charges to what the call really cost: less gives back, more is
-// charged now. Every pool that [Reservation.Charges] has must be named; see
-// [Ledger.Settle]. It takes effect once.
+// Settle corrects the charges to what the call really cost. Lower costs give units back,
+// and higher costs are charged now. Units must name every pool of [Reservation.Charges];
+// see [Ledger.Settle]. It takes effect once.
 func (r *Reservation) Settle(ctx context.Context, units Units) (Settlement, error) {
 	if units == nil {
 		units = Units{}
@@ -55,14 +54,14 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 	if !r.made() {
 		return Settlement{}, BadInput("settle: this reservation was not made by a ledger: see Ledger.Reserve")
 	}
-	all, err := CheckSettle(units, r.pools())
+	all, err := units.InOrder(r.pools())
 	switch {
 	case err != nil:
 		return Settlement{}, err
 	case len(all) == 0:
 		return Settlement{}, nil // admitted without a price
-	case r.aside != nil:
-		s, err := r.settleAside(ctx, all)
+	case r.local != nil:
+		s, err := r.settleLocal(ctx, all)
 		if err == nil {
 			r.ledger.tell(Event{Kind: EventSettled, Token: Token{Upstream: r.Pool.Upstream, Account: r.Pool.Account, ID: r.ID}, Settlement: s})
 		}
@@ -73,30 +72,30 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 	return r.ledger.settle(ctx, r.Token(), units)
 }
 
-// settleAside is settle where the store has no receipt.
-func (r *Reservation) settleAside(ctx context.Context, units []int64) (s Settlement, err error) {
-	r.aside.mu.Lock()
-	defer r.aside.mu.Unlock()
+// settleLocal settles a reservation that has no receipt in the store.
+func (r *Reservation) settleLocal(ctx context.Context, units []int64) (s Settlement, err error) {
+	r.local.mu.Lock()
+	defer r.local.mu.Unlock()
 	switch {
-	case r.aside.settled != nil:
-		s = *r.aside.settled
+	case r.local.settled != nil:
+		s = *r.local.settled
 		s.Repeat = true
 		return s, nil
-	case r.aside.drawn != nil:
-		s, err = r.aside.drawn.settle(ctx, r, units)
+	case r.local.drawn != nil:
+		s, err = r.local.drawn.settle(ctx, r, units)
 	default:
 		s, err = r.settleAdmitted(ctx, units)
 	}
 	if err == nil {
-		r.aside.settled = &s
+		r.local.settled = &s
 	}
 	return s, err
 }
 
-// made reports whether a ledger has made the reservation.
+// made reports whether a ledger made the reservation.
 func (r *Reservation) made() bool { return r != nil && r.ledger != nil && r.price != nil }
 
-// pools are the names of what it charged, in the order of its charges.
+// pools returns the names of the charged pools, in the order of the charges.
 func (r *Reservation) pools() []string {
 	all := make([]string, len(r.price.charges))
 	for i, c := range r.price.charges {

@@ -3,58 +3,27 @@ package quota
 import (
 	"cmp"
 	"slices"
-	"time"
-
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// SortSpent puts spend in the order in which stores return it: by day, the
-// newest first, then by pool, then the largest first.
-func SortSpent(all []Spent) {
-	slices.SortFunc(all, func(a, b Spent) int {
-		return cmp.Or(
-			cmp.Compare(b.Day, a.Day),
-			cmp.Compare(a.Pool.String(), b.Pool.String()),
-			cmp.Compare(b.Units, a.Units),
-			cmp.Compare(a.Labels.Method, b.Labels.Method),
-			cmp.Compare(a.Labels.Job, b.Labels.Job),
-			cmp.Compare(a.Labels.Region, b.Labels.Region),
-			cmp.Compare(a.Labels.Class, b.Labels.Class),
-			cmp.Compare(a.Labels.Reason, b.Labels.Reason),
-		)
-	})
+// Compare orders spend as stores return it: by day, the newest first, then by pool,
+// then the largest first.
+func (s Spent) Compare(t Spent) int {
+	return cmp.Or(
+		cmp.Compare(t.Day, s.Day),
+		cmp.Compare(s.Pool.String(), t.Pool.String()),
+		cmp.Compare(t.Units, s.Units),
+		cmp.Compare(s.Labels.Method, t.Labels.Method),
+		cmp.Compare(s.Labels.Job, t.Labels.Job),
+		cmp.Compare(s.Labels.Region, t.Labels.Region),
+		cmp.Compare(s.Labels.Class, t.Labels.Class),
+		cmp.Compare(s.Labels.Reason, t.Labels.Reason),
+	)
 }
 
-// DayOf returns the day of a zone's calendar that an instant falls in; nil is
-// UTC.
-func DayOf(at window.Instant, zone *time.Location) (start, end window.Instant) {
-	if zone == nil {
-		zone = time.UTC
-	}
-	return window.Spec{Algorithm: window.ByCalendar, Period: window.Day, Zone: zone}.Bounds(at)
-}
-
-// DayName names the day of a zone's calendar that an instant falls in:
-// 2026-11-20.
-func DayName(at window.Instant, zone *time.Location) string {
-	if zone == nil {
-		zone = time.UTC
-	}
-	return at.Time().In(zone).Format(time.DateOnly)
-}
-
-// Covers reports whether a query asks for a day of a zone's calendar.
-func (q SpendQuery) Covers(day string, zone *time.Location) bool {
-	if !q.Since.IsZero() && day < DayName(window.At(q.Since), zone) {
-		return false
-	}
-	return q.Until.IsZero() || day <= DayName(window.At(q.Until), zone)
-}
-
-// Dimension is one way to look at spend.
+// Dimension is a label by which spend can be summed.
 type Dimension string
 
-// The dimensions of spend.
+// These are the dimensions of spend.
 const (
 	ByPool    Dimension = "pool"
 	ByDay     Dimension = "day"
@@ -65,9 +34,9 @@ const (
 	ByAccount Dimension = "account"
 )
 
-// SumSpent sums spend over every dimension that is not in by; without by it
-// changes nothing. A pool's units never add up with another's: pools stay apart.
-func SumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
+// sumSpent sums spend over every dimension that is not in by. Without by it changes
+// nothing. Units of different pools are never added up.
+func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 	if len(by) == 0 {
 		return all, nil
 	}
@@ -117,6 +86,6 @@ func SumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 	for _, s := range sums {
 		summed = append(summed, *s)
 	}
-	SortSpent(summed)
+	slices.SortFunc(summed, Spent.Compare)
 	return summed, nil
 }

@@ -8,65 +8,72 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Store keeps the pages of pools. It knows no price book, no method and no
-// class: it takes charges, all or none. Each method is one atomic operation,
-// decided by the store's own clock.
+// Store keeps the pages of pools. It takes all charges of a request or none, and knows
+// no price book, method or class. Each method is one atomic operation, decided by the
+// store's own clock.
 //
-// A refusal is data, in the [Verdict]; an error means that the store itself
-// failed, or that what it was asked makes no sense ([ErrBadInput],
-// [ErrStaleBook]). The package storetest has the suite that every store passes.
+// A refusal is data, in the [Verdict]. An error means that the store failed, or that the
+// request is invalid ([ErrBadInput], [ErrStaleBook]). To write a store, begin with
+// packages storetest and storekit.
 type Store interface {
 	// Reserve takes every charge of the request, or none.
 	Reserve(ctx context.Context, r Request) (Verdict, error)
-	// Settle corrects a reservation to what the call really cost, by the name of
-	// each pool that it charged: down gives back, up charges now. Nil settles all
-	// of them to nothing. It takes effect once. See [CheckSettle].
+	// Settle corrects a reservation to what the call really cost, by the name of each
+	// pool that it charged. Lower units are given back, and higher ones are charged now.
+	// Nil settles all pools to nothing. It takes effect once. See [Units.InOrder].
 	Settle(ctx context.Context, t Token, units Units) (Settlement, error)
-	// Record charges what is already gone, whatever the limits: corrections,
-	// and calls that were made while the store could not be reached. With an
-	// id it takes effect once. It returns what it has recorded of each charge,
-	// also if it did so before: of negative units, those that a window gave back.
+	// Record charges units that are already spent, whatever the limits: corrections, and
+	// calls that were made while the store was down. With an id it takes effect once. It
+	// returns what it has recorded of each charge, also for a repeat. For negative
+	// units these are the units that a window gave back.
 	Record(ctx context.Context, r Request) (Units, error)
 	// Block shuts pools until a time, or opens them.
 	Block(ctx context.Context, b BlockRequest) error
-	// Look reads the pages of pools and changes nothing.
+	// Look reads the pages of pools. It changes nothing.
 	Look(ctx context.Context, charges []Charge) ([]PageState, error)
-	// Spend reads who spent what of an account's pools.
+	// Spend returns who spent what of an account's pools, in the order of [Spent.Compare].
 	Spend(ctx context.Context, q SpendQuery) ([]Spent, error)
 }
 
-// DefaultAccount is the account of whoever names none.
+// Identified is a store that knows which ledger it holds. Calls admitted in an outage are
+// charged to that ledger only. If two addresses have one identity, one is a copy.
+type Identified interface {
+	// Identity returns the identity of the ledger that holds an account's pools. The
+	// store makes it at first use and keeps it with the data, so both are lost together.
+	Identity(ctx context.Context, upstream, account string) (string, error)
+}
+
+// DefaultAccount is the account of a call that names none.
 const DefaultAccount = book.DefaultAccount
 
-// Pool names one allowance of one account in every store. A family's member is
-// a pool with a Key. Names are 1 to 128 printable bytes; no two of them are mistaken
-// for each other.
+// Pool names one allowance of one account in every store. A family's member is a pool
+// with a Key. Names are 1 to 128 printable bytes.
 type Pool struct {
 	Upstream string // "youtube"; for a family its name
 	Account  string // "default"
 	Name     string // "units"; empty for a family's member
-	Key      string // whose page of a family it is
+	Key      string // of a family's member
 }
 
-// Charge is what one pool is asked for.
+// Charge is a request for units of one pool.
 type Charge struct {
 	Pool     Pool
 	Units    int64
-	Windows  []window.Limit // effective: headroom and class already taken off
+	Windows  []window.Limit // with headroom and class already subtracted
 	Revision int64          // of the price book that laid the windows out
-	Zone     *time.Location // whose days its spend is counted by; nil is UTC
-	MaxKeys  int            // of a family: pages at most; 0 for a pool that is listed
+	Zone     *time.Location // for the days of its spend; nil is UTC
+	MaxKeys  int            // of a family: the most pages; 0 for other pools
 }
 
-// Request asks a store for charges of one account. Stores do not change it and
-// keep no part of its slices.
+// Request asks a store for charges of one account. Stores must not change it or keep its
+// slices.
 type Request struct {
-	ID      string // the caller's name for it; empty leaves no receipt
+	ID      string // chosen by the caller; empty leaves no receipt
 	Charges []Charge
 	Labels  Labels
-	Fresh   bool      // the id was made for this request: a store need not look for its receipt
+	Fresh   bool      // the id is new: a store need not look for its receipt
 	At      time.Time // Record only: when it happened; zero is now
-	Restore bool      // Record only: a person says what was spent; a page that was forgotten counts again
+	Restore bool      // Record only: a person says what was spent, so a forgotten page counts again
 }
 
 // Labels say who spent.
@@ -78,8 +85,8 @@ type Labels struct {
 	Reason string // of a correction
 }
 
-// Token names the receipt of a reservation. Only who made the reservation has
-// it: settling and releasing take it. [Token.String] is its text.
+// Token names the receipt of a reservation. Only the caller of Reserve gets it. Settling
+// and releasing take it. [Token.String] returns it as text.
 type Token struct {
 	Upstream string
 	Account  string
@@ -87,27 +94,27 @@ type Token struct {
 	Nonce    Nonce
 }
 
-// Settlement is what settling did.
+// Settlement is the result of settling.
 type Settlement struct {
 	Back    int64 // units given back to windows that still counted them
-	Left    int64 // units that were to be given back, but whose window has passed
+	Left    int64 // units that could not be given back, because their window has passed
 	Charged int64 // units charged on top, now
-	Repeat  bool  // it had been settled before: this is what was done then
+	Repeat  bool  // it was settled before; this is the first result
 }
 
 // BlockRequest shuts pools, or opens them.
 type BlockRequest struct {
 	Charges []Charge      // the pools; their units do not matter
 	Until   time.Time     // shut until then, by the store's clock
-	For     time.Duration // or for so long from the store's now
-	Reason  string        // in plain words, for those who wonder; a ledger puts who gave it in front
-	Open    bool          // opens instead
+	For     time.Duration // or shut for this long from the store's now
+	Reason  string        // for people; a ledger adds in front who gave it
+	Open    bool          // open the pools instead
 }
 
-// PageState is what a store knows of one pool.
+// PageState is what a store knows about one pool.
 type PageState struct {
 	Pool     Pool
-	Known    bool      // false: never charged, or long ago
+	Known    bool      // false if it was never charged, or long ago
 	Born     time.Time // when the store first knew it
 	Now      time.Time // the store's clock
 	Revision int64
@@ -116,22 +123,23 @@ type PageState struct {
 	Windows  []WindowState
 }
 
-// WindowState is one window of a [PageState].
+// WindowState is the state of one window of a [PageState]. Window is its display name;
+// [WindowUsage] has its spec.
 type WindowState struct {
 	Window    string
 	Used      int64
 	Limit     int64
-	NextUnits int64 // come back next
+	NextUnits int64 // that come back next
 	NextAt    time.Time
-	ResetAt   time.Time // when nothing that counts now counts any more; a calendar's boundary
+	ResetAt   time.Time // when all units that count now have come back; the end of a calendar's period
 }
 
 // SpendQuery selects spend of one account.
 type SpendQuery struct {
 	Upstream string
 	Account  string
-	Since    time.Time // days that begin at or after the day of this instant; zero is all there are
-	Until    time.Time // and at or before the day of this one; zero is now
+	Since    time.Time // the first day is that of this instant; zero is the oldest
+	Until    time.Time // the last day is that of this instant; zero is now
 }
 
 // Spent is what one set of labels spent of a pool on one day.
@@ -143,12 +151,5 @@ type Spent struct {
 	Calls  int64
 }
 
-// MaxSpendLabels is how many sets of labels a store tells apart per pool and
-// day; whatever comes later is counted under [OtherLabels].
-const MaxSpendLabels = 2000
-
-// OtherLabels is where the spend of too many sets of labels is put together.
+// OtherLabels are the labels of spend beyond 2,000 sets of labels per pool and day.
 var OtherLabels = Labels{Method: "other", Job: "other", Region: "other", Class: "other"}
-
-// SpendDays is how long spend is kept at least.
-const SpendDays = 30

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 )
 
-// tokenForm is how a token looks outside.
+// tokenForm is the text form of a token.
 type tokenForm struct {
 	Upstream string `json:"u"`
 	Account  string `json:"a"`
@@ -16,9 +16,9 @@ type tokenForm struct {
 	Nonce    []byte `json:"n"`
 }
 
-// String is the token as opaque text, for callers in other processes and other
-// languages. It holds the secret with which the reservation is settled, so it does not
-// belong in a log. The zero token is "".
+// String returns the token as opaque text, for callers in other processes and languages.
+// The text contains the secret that settles the reservation, so keep it out of logs. The
+// zero token is "".
 func (t Token) String() string {
 	if t.ID == "" {
 		return ""
@@ -40,7 +40,7 @@ func (t Token) Format(f fmt.State, verb rune) {
 	_, _ = fmt.Fprintf(f, "quota.Token{%q, %q, %q, %v}", t.Upstream, t.Account, t.ID, t.Nonce)
 }
 
-// LogValue implements [slog.LogValuer]: a log does not get the secret.
+// LogValue implements [slog.LogValuer]. It leaves out the secret.
 func (t Token) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("upstream", t.Upstream), slog.String("account", t.Account), slog.String("id", t.ID))
 }

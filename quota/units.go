@@ -8,15 +8,15 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Units are units by the name of the pool: {"tokens": 812}. A family's member goes by
-// the name of its family.
+// Units are numbers of units by pool: {"tokens": 812}. A family's member has the name of
+// its family.
 type Units map[string]int64
 
-// CheckSettle returns what a reservation that charged pools is settled to, in their
-// order, or says what is wrong with units. Every pool must be named: one that was
-// forgotten would silently stand as it was reserved. Nil settles all of them to
-// nothing. Stores call it before they change anything.
-func CheckSettle(units Units, pools []string) ([]int64, error) {
+// InOrder returns the units of pools in their order, or says what is wrong with them.
+// Every pool must be named: one that was forgotten would silently keep what was
+// reserved. Nil is nothing for each pool. A reservation that charged these pools is
+// settled to the result, by its store or, if no store knows it, by its ledger.
+func (units Units) InOrder(pools []string) ([]int64, error) {
 	all := make([]int64, len(pools))
 	if units == nil {
 		return all, nil
@@ -41,7 +41,7 @@ func CheckSettle(units Units, pools []string) ([]int64, error) {
 	return all, nil
 }
 
-// unitsOf names units that are in the order of charges.
+// unitsOf returns units by pool, from units in the order of charges.
 func unitsOf(charges []Charge, units []int64) Units {
 	all := make(Units, len(charges))
 	for i := range charges {
@@ -50,11 +50,11 @@ func unitsOf(charges []Charge, units []int64) Units {
 	return all
 }
 
-// Recorded names what a store has recorded of charges, in their order.
-func Recorded(charges []Charge, units []int64) Units { return unitsOf(charges, units) }
+// Recorded returns by pool the units that a store has recorded of the charges, given in
+// their order.
+func (r *Request) Recorded(units []int64) Units { return unitsOf(r.Charges, units) }
 
-// chargeName is how callers know what a pool charges: a family's member by its
-// family, as it has no name of its own.
+// chargeName returns the name of a pool in [Units]: of a family's member, its family's.
 func chargeName(p Pool) string {
 	if p.Key != "" {
 		return p.Upstream

@@ -11,23 +11,25 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Usage is how one pool stands.
+// Usage is the state of one pool.
 type Usage struct {
 	PageState
 	BlockedBy  Blocker       // who shut it
-	Allowances []WindowUsage // the windows with what the price book says of them
+	Allowances []WindowUsage // the windows, with their quota and headroom of the price book
 }
 
-// WindowUsage is one window of a pool, as ordinary callers see it.
+// WindowUsage is one window of a pool, as ordinary callers see it. Its Spec says what kind
+// of window it is; its name is for people only.
 type WindowUsage struct {
 	WindowState
+	Spec      window.Spec // what it counts over
 	Quota     int64
 	Headroom  int64
 	Remaining int64
 }
 
-// Usage returns how the pools of the price book stand, sorted by name; upstream
-// and account narrow it down if not empty.
+// Usage returns the state of the pools of the price book, sorted by name. An upstream or
+// account that is not empty selects some of them.
 func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, error) {
 	if err := tooLate(ctx, "look at the pools"); err != nil {
 		return nil, err
@@ -67,6 +69,7 @@ func usage(s PageState, windows []book.Window) Usage {
 	for i, w := range s.Windows {
 		u.Allowances = append(u.Allowances, WindowUsage{
 			WindowState: w,
+			Spec:        windows[i].Spec,
 			Quota:       windows[i].Quota,
 			Headroom:    windows[i].Headroom,
 			Remaining:   max(w.Limit-w.Used, 0),
@@ -89,8 +92,8 @@ func (p *prices) accountKeys(upstream, account string) []accountKey {
 	return keys
 }
 
-// known says what is wrong with the names of an upstream and an account, either of
-// which may be empty.
+// known returns an error if the price book has no such upstream or account. Either may be
+// empty.
 func (p *prices) known(upstream, account string) error {
 	if upstream != "" {
 		_, err := p.pools(upstream, cmp.Or(account, DefaultAccount), "")
@@ -106,9 +109,9 @@ func (p *prices) known(upstream, account string) error {
 	return BadInput("no upstream has an account %.40q; the price book has %s", account, names(accounts))
 }
 
-// Spend returns who spent what, summed over every dimension that is not in by;
-// without by it returns all there is. A query without upstream or account asks
-// for all that the price book has.
+// Spend returns who spent what, for at least 30 days. It sums over every dimension that
+// is not in by; without by it sums nothing. A query without upstream or account asks for
+// all of them.
 func (l *Ledger) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Spent, error) {
 	if err := tooLate(ctx, "read the spend"); err != nil {
 		return nil, err
@@ -132,13 +135,13 @@ func (l *Ledger) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Sp
 		}
 		all = append(all, spent...)
 	}
-	return SumSpent(all, by...)
+	return sumSpent(all, by...)
 }
 
-// Adjust corrects what is used of a pool, because something else spent units or
-// a count was wrong: more charges now and may pass the limit, less gives back
-// the oldest. It returns what it recorded: fewer units than were to be given back if
-// no more were used. The reason is kept in the spend.
+// Adjust corrects the used units of a pool, if something else spent units or a count was
+// wrong. Positive units are charged now and may pass the limit. Negative units give back
+// the oldest. It returns the units that it recorded, which are fewer if less was used
+// than should be given back. The reason is kept in the spend.
 func (l *Ledger) Adjust(ctx context.Context, pool Pool, units int64, reason string) (int64, error) {
 	c, err := l.current().pool(pool)
 	if err != nil {

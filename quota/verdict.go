@@ -2,35 +2,35 @@ package quota
 
 import "time"
 
-// Verdict is the answer to a reservation, granted or refused. Where a call
-// charges several pools and windows it speaks of the one that decides: the
-// tightest if granted, the last to come free if refused.
+// Verdict is the answer to a reservation, granted or refused. If a call charges several
+// pools and windows, the verdict is about the one that decides: the one with the least
+// left if granted, the last to come free if refused.
 type Verdict struct {
 	Allowed    bool
 	ID         string
-	Nonce      Nonce `json:"-"` // of the grant's receipt: see Token
+	Nonce      Nonce `json:"-"` // of the grant's receipt; see Token
 	Pool       Pool
-	Window     string
-	Units      int64 // asked of Pool
-	Used       int64 // in Window, after this call
+	Window     string // its display name
+	Units      int64  // requested from Pool
+	Used       int64  // in Window, after this call
 	Limit      int64
 	Remaining  int64
-	RetryAfter time.Duration // the same call succeeds then, if nobody else does anything
+	RetryAfter time.Duration // the same call succeeds then, if no other call comes first
 	RetryAt    time.Time
 	ResetAt    time.Time
-	At         time.Time // the instant that counts, by the store's clock
-	Repeat     bool      // the id had been granted before; nothing was charged
+	At         time.Time // when it was decided, by the store's clock
+	Repeat     bool      // the id was granted before; nothing was charged
 	Blocked    bool      // refused because the pool is shut
-	BlockedBy  Blocker   // by whom; stores leave it to the ledger
+	BlockedBy  Blocker   // who shut it; the ledger sets it, not the store
 	Reason     string    // of the block
-	Impossible bool      // no amount of waiting helps
-	Overflow   bool      // a family is full: the page is shared by all new keys
+	Impossible bool      // waiting does not help
+	Overflow   bool      // the family is full, and all new keys share this page
 	Rebased    bool      // the store's clock had been far ahead
-	Outage     bool      // admitted while the ledger could not be reached
+	Outage     bool      // admitted while the ledger was down
 }
 
-// Token names the receipt of a grant: settling and releasing take it. It is zero
-// where there is none.
+// Token returns the token of the grant's receipt, which settling and releasing take. It
+// is zero if there is no receipt.
 func (v *Verdict) Token() Token {
 	if v.Nonce == (Nonce{}) {
 		return Token{}

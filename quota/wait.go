@@ -7,37 +7,36 @@ import (
 	"time"
 )
 
-// maxJitter is how much later than it could a waiting call may try again. Of the
-// calls of a ledger one asks for a pool, so jitter is for those of other processes:
-// each has its first in line, and these must not come back together.
+// maxJitter is the longest random delay of a retry. In one ledger only the first call in
+// line retries. Jitter keeps the first calls of several processes from retrying together.
 const maxJitter = 2 * time.Second
 
-// Wait is [Ledger.Reserve] that waits for units to come back, if they do within
-// most and before the context's deadline. A refusal that is farther off comes
-// back at once, as does everything that waiting does not help. Cancelling the
-// context ends the wait with its error.
+// Wait is [Ledger.Reserve] that waits for units, if they come back within longest and
+// before the context's deadline. If they come back later, it returns the refusal at once.
+// It also returns at once any error that waiting does not help. If the context is
+// cancelled, it returns the context's error.
 //
 // Calls of a ledger that wait for the same pool, or the same member of a family, form
-// a line: first come, first served. The first asks the store, and each grant takes
-// two questions at most: one that tells when to come again, and one that is granted.
-// A call that charges several pools stands in the line of each. A light call does not
-// pass a heavy one, because its units would be missing when the heavy one's turn
-// comes; calls that share no pool pass each other. A call whose time runs out before
-// the first in line can be served is refused at once.
+// a line: first come, first served. Only the first asks the store. Each grant takes at
+// most two requests: one that says when to retry, and one that is granted. A call that
+// charges several pools stands in the line of each. A light call does not pass a heavy
+// one, because it would take units that the heavy one needs. Calls that share no pool
+// pass each other. A call whose time runs out before the first in line can be served is
+// refused at once.
 //
-// A call that finds nobody waiting asks at once, beside others. Reserve never stands
-// in line, nor does a call that draws from a [Hold]: both may pass those who wait.
-func (l *Ledger) Wait(ctx context.Context, c Call, most time.Duration) (*Reservation, error) {
+// If no call is waiting, a call asks the store at once. Reserve never waits in line, nor
+// does a call that draws from a [Hold]. Both may pass waiting calls.
+func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Reservation, error) {
 	if l.current() == nil {
 		return nil, errNotMade
 	}
-	until := l.clock.Now().Add(most)
+	until := l.clock.Now().Add(longest)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 		until = deadline
 	}
 	came := l.line.came.Add(1)
 	var refused *RefusedError
-	price, err := l.prices.Load().of(&c)
+	price, err := l.prices.Load().lookup(&c)
 	if err != nil || !l.line.stands(price.charges) {
 		r, err := l.Reserve(ctx, c)
 		if !errors.As(err, &refused) || refused.RetryAfter > until.Sub(l.clock.Now()) || price == nil {
@@ -52,8 +51,8 @@ func (l *Ledger) Wait(ctx context.Context, c Call, most time.Duration) (*Reserva
 	return l.waitInLine(ctx, c, w, price.charges, refused)
 }
 
-// waitInLine waits for the turn of a waiter, and then for its units. It may have been
-// refused a moment ago, and then it need not ask again to know when to come.
+// waitInLine waits for the turn of a waiter, and then for its units. If the call was just
+// refused, its retry time is known already.
 func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, charges []Charge, refused *RefusedError) (*Reservation, error) {
 	for {
 		select {
@@ -66,8 +65,8 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, charges []Ch
 				return nil, ctx.Err()
 			}
 		}
-		if w.away != nil {
-			return nil, l.failed(&c, w.away.refusal(l.now(), l.clock.Now(), charges))
+		if w.tooLate != nil {
+			return nil, l.failed(&c, w.tooLate.refusal(l.now(), l.clock.Now(), charges))
 		}
 		if refused == nil {
 			r, err := l.Reserve(ctx, c)
@@ -84,7 +83,7 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, charges []Ch
 			return nil, refused
 		}
 		d := jittered(refused.RetryAfter, left)
-		if l.line.asksAt(w, &ahead{at: now.Add(d), told: refused}, now) {
+		if l.line.asksAt(w, &nextAsk{at: now.Add(d), told: refused}, now) {
 			if err := l.clock.Sleep(ctx, d); err != nil {
 				return nil, err
 			}
@@ -93,7 +92,7 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, charges []Ch
 	}
 }
 
-// jittered is a wait of at least d, a tenth longer at most, and not past left.
+// jittered returns a random wait of d to 1.1 d, but at most left.
 func jittered(d, left time.Duration) time.Duration {
 	more := min(d/10, maxJitter, left-d)
 	if more <= 0 {

@@ -158,7 +158,7 @@ func checkBook(f *findings, s *settings) {
 		for _, pool := range slices.Sorted(maps.Keys(u.Pools)) {
 			exact := false
 			for _, w := range u.Pools[pool].Windows {
-				if w.Algorithm == window.Estimate {
+				if w.Estimates() {
 					f.warn("price book", "%s/%s is guarded by a counter (%s), an estimate that may pass the limit\nFor the ring, which never does, write {per: %s}", name, pool, w, w.Per)
 				} else {
 					exact = true

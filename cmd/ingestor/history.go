@@ -112,11 +112,11 @@ func (a *app) startOfDay(book *quota.Book) time.Time {
 	for _, p := range book.Upstreams[metered].Pools {
 		zone := time.UTC
 		for _, w := range p.Windows {
-			if w.Algorithm == window.ByCalendar && w.Zone != nil {
+			if w.Calendar() {
 				zone = w.Zone
 			}
 		}
-		start, _ := quota.DayOf(window.At(a.now()), zone)
+		start, _ := window.Spec{Period: window.Day, Zone: zone}.Bounds(window.At(a.now()))
 		last = max(last, start)
 	}
 	return last.Time()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // Compared is the sum of a plan of the same schedule with other windows.
@@ -79,8 +78,8 @@ func (p *Plan) sum(windows string) Compared {
 
 // calendar and sliding report whether a window of that kind limits a day or more. Shorter
 // windows always stay, because they protect against something else.
-func calendar(w book.Window) bool { return w.Span() >= day && w.Algorithm == window.ByCalendar }
-func sliding(w book.Window) bool  { return w.Span() >= day && w.Algorithm != window.ByCalendar }
+func calendar(w book.Window) bool { return w.Span() >= day && w.Calendar() }
+func sliding(w book.Window) bool  { return w.Span() >= day && !w.Calendar() }
 
 // dropWindows returns a book without some windows. A pool keeps its windows if it has no
 // other one of a day or more.

@@ -13,7 +13,6 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // Pool is the planned spend of a pool.
@@ -178,7 +177,7 @@ func (t *tally) limit(pool quota.Pool) (limit int64) {
 // zone returns the zone of a pool's days.
 func (t *tally) zone(pool quota.Pool) *time.Location {
 	for _, w := range t.windows(pool) {
-		if w.Algorithm == window.ByCalendar {
+		if w.Calendar() {
 			return w.Zone
 		}
 	}

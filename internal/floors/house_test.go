@@ -23,8 +23,8 @@ var house = [][]string{
 	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/journal", "quota/breaker"},
 	{"quota/lease"},     // who holds a job
 	{"quota/pagestore"}, // a whole store over a backend, for those that keep pages in Go
-	{"quota/storekit"},
 	{"quota/storetest"},
+	{"quota/storekit"},
 	{"quota"},
 	{"quota/book"},
 	{"quota/window"},

@@ -1,12 +1,11 @@
-// Package breaker keeps a dead ledger from adding its timeout to every call. It
-// stands between a ledger and its store: [New] returns a store that fails at once
-// while the one behind it is known to be dead.
+// Package breaker is a circuit breaker for stores. It keeps a ledger that is down from
+// adding its timeout to every call. [New] returns a store that fails at once while the
+// store behind it is down.
 //
-// After three failures in a row the store counts as dead. Those three calls pay the
-// full timeout. Those that are under way then are given up and wait no longer, so only
-// what began in the same moment as the three pays as much; all others fail at once
-// with [ErrOpen]. Every few seconds one probe, which no caller waits for, looks whether
-// the store is back.
+// After three failures in a row the store counts as down. Those three calls wait for the
+// full timeout. All other calls in flight fail at that moment. Later calls fail at once,
+// with [ErrOpen]. Every few seconds a probe in the background asks whether the store is
+// back.
 package breaker
 
 import (
@@ -21,20 +20,20 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// ErrOpen says that the store was not asked, because it is known to be dead. It
-// matches [quota.ErrNotAsked].
+// ErrOpen means that the store was not asked, because it is down. It matches
+// [quota.ErrNotAsked].
 var ErrOpen = fmt.Errorf("the ledger did not answer lately, so %w", quota.ErrNotAsked)
 
-// errGivenUp is of calls that were under way when the store was found dead. It may
-// have taken them.
-var errGivenUp = errors.New("the ledger was found dead before it answered")
+// errGivenUp is the error of calls in flight when the store went down. The store may have
+// taken them.
+var errGivenUp = errors.New("the ledger went down before it answered")
 
-// Options are what New can be told; nil is legal.
+// Options are the settings of a [Store]. Nil is legal.
 type Options struct {
-	Failures uint32          // in a row, until the store counts as dead; zero is 3
-	Probe    time.Duration   // how long until it is asked again; zero is 5s
+	Failures uint32          // in a row until the store counts as down; zero is 3
+	Probe    time.Duration   // time until the next probe; zero is 5s
 	Timeout  time.Duration   // of a probe; zero is 2s
-	Changed  func(dead bool) // told when the store is found dead, and when it is back; may be nil
+	Changed  func(dead bool) // called when the store goes down and when it is back; may be nil
 }
 
 // Store is a [quota.Store] behind a breaker.
@@ -43,10 +42,10 @@ type Store struct {
 	breaker *gobreaker.CircuitBreaker[any]
 	timeout time.Duration
 	life    atomic.Pointer[life]
-	last    atomic.Pointer[error] // what was found wrong with the store
+	last    atomic.Pointer[error] // the last failure of the store
 }
 
-// life is the time until the store is next found dead.
+// life is the time until the store next goes down.
 type life struct {
 	context.Context
 	end context.CancelFunc
@@ -132,7 +131,7 @@ type gaveUp struct{ error }
 func through[T any](ctx context.Context, s *Store, probe []quota.Charge, ask func(context.Context) (T, error)) (T, error) {
 	var none T
 	if s == nil || s.store == nil {
-		return none, quota.BadInput("this store was not made by breaker.New, or there is none behind it")
+		return none, quota.BadInput("this store was not made by breaker.New, or has no store behind it")
 	}
 	if err := ctx.Err(); err != nil {
 		return none, err // before it was asked

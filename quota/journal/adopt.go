@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // Orphans reports whether the file was written before journals told ledgers apart,
@@ -68,13 +69,13 @@ func (j *Journal) Adopt(ctx context.Context, now time.Time, pages []quota.Usage)
 }
 
 // oldBirths reads what a journal of schema 1 remembers.
-func oldBirths(ctx context.Context, tx *sql.Tx) (_ map[quota.Pool]quota.Birth, err error) {
+func oldBirths(ctx context.Context, tx *sql.Tx) (_ map[quota.Pool]storekit.Birth, err error) {
 	rows, err := tx.QueryContext(ctx, `SELECT page, born, until FROM old_births`)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	old := make(map[quota.Pool]quota.Birth)
+	old := make(map[quota.Pool]storekit.Birth)
 	for rows.Next() {
 		var page string
 		var born, until int64
@@ -82,7 +83,7 @@ func oldBirths(ctx context.Context, tx *sql.Tx) (_ map[quota.Pool]quota.Birth, e
 			return nil, err
 		}
 		if pool, ok := oldPage(page); ok {
-			old[pool] = quota.Birth{Born: instant(born), Until: instant(until)}
+			old[pool] = storekit.Birth{Born: instant(born), Until: instant(until)}
 		}
 	}
 	return old, rows.Err()

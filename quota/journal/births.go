@@ -7,27 +7,28 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
-// Recall implements [quota.Births].
-func (j *Journal) Recall(ctx context.Context, pool quota.Pool) (quota.Birth, error) {
+// Recall implements [storekit.BirthKeeper].
+func (j *Journal) Recall(ctx context.Context, pool quota.Pool) (storekit.Birth, error) {
 	if !j.made() {
-		return quota.Birth{}, errNotMade
+		return storekit.Birth{}, errNotMade
 	}
-	var b quota.Birth
+	var b storekit.Birth
 	var born, latest, until int64
 	err := j.db.QueryRowContext(ctx, `SELECT identity, born, generation, latest, until FROM births
 		WHERE ledger = ? AND upstream = ? AND account = ? AND pool = ?`,
 		j.ledger, pool.Upstream, pool.Account, pool.Name).Scan(&b.Identity, &born, &b.Generation, &latest, &until)
 	if errors.Is(err, sql.ErrNoRows) {
-		return quota.Birth{}, nil
+		return storekit.Birth{}, nil
 	}
 	b.Born, b.Latest, b.Until = instant(born), instant(latest), instant(until)
 	return b, j.fault("read", err)
 }
 
-// Remember implements [quota.Births].
-func (j *Journal) Remember(ctx context.Context, pool quota.Pool, b quota.Birth) error {
+// Remember implements [storekit.BirthKeeper].
+func (j *Journal) Remember(ctx context.Context, pool quota.Pool, b storekit.Birth) error {
 	return j.write(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO births (ledger, upstream, account, pool, identity, born, generation, latest, until)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)

@@ -7,19 +7,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 var units = quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}
 
 func TestBirths(t *testing.T) {
 	j := newJournal(t)
-	birth := func(born, until int, generation int64, latest int) quota.Birth {
+	birth := func(born, until int, generation int64, latest int) storekit.Birth {
 		at := func(hour int) time.Time { return time.Date(2026, 11, 20, hour, 0, 0, 0, time.UTC) }
-		return quota.Birth{Identity: "a", Born: at(born), Until: at(until), Generation: generation, Latest: at(latest)}
+		return storekit.Birth{Identity: "a", Born: at(born), Until: at(until), Generation: generation, Latest: at(latest)}
 	}
 	for _, row := range []struct {
 		what       string
-		said, want quota.Birth
+		said, want storekit.Birth
 	}{
 		{"a page", birth(1, 10, 5, 2), birth(1, 10, 5, 2)},
 		{"which counts for longer", birth(1, 12, 5, 3), birth(1, 12, 5, 3)},
@@ -39,7 +40,7 @@ func TestBirths(t *testing.T) {
 	if err := j.Forget(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := j.Recall(t.Context(), units); err != nil || got != (quota.Birth{}) {
+	if got, err := j.Recall(t.Context(), units); err != nil || got != (storekit.Birth{}) {
 		t.Errorf("after it was forgotten: %v, %v", got, err)
 	}
 }

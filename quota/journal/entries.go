@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // Admit implements [quota.Journal].
@@ -41,7 +42,7 @@ func (j *Journal) Admit(ctx context.Context, e quota.Entry, allowance int64) (a 
 		return j.add(ctx, tx, e)
 	})
 	if err == nil && other {
-		err = quota.OtherCharges(e.ID)
+		err = storekit.OtherCharges(e.ID)
 	}
 	return a, err
 }
@@ -110,7 +111,7 @@ func (j *Journal) Settle(ctx context.Context, id string, units []int64) (stands 
 }
 
 // released reports whether a call was settled to nothing.
-func released(settled []int64) bool { return settled != nil && quota.Released(settled) }
+func released(settled []int64) bool { return settled != nil && storekit.Released(settled) }
 
 // Block implements [quota.Journal].
 func (j *Journal) Block(ctx context.Context, e quota.Entry) error {

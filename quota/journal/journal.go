@@ -1,20 +1,21 @@
-// Package journal is a small SQLite file that the processes of one machine share. It
-// holds what must not be lost when a ledger is: calls that were admitted in an outage,
-// written before they are sent, the blocks that were met meanwhile, and when the pages
-// in use were born. Calls and blocks are put into the ledger when it is back. Until
-// then they are the used part of the allowance, so a process that crashes and starts
-// again gets no fresh one. The births show whether a ledger has lost its memory or was
-// replaced by an older copy.
+// Package journal is a small SQLite file that the processes of one machine share. It keeps
+// what must survive the loss of a ledger:
 //
-// Several ledgers can share a journal. Everything in it belongs to one address of a
-// ledger, and to the identity that the ledger had there. A call that was admitted for
-// one ledger is never charged to another one.
+//   - Calls that were admitted in an outage, written before they are sent, and blocks.
+//     They are put into the ledger when it is back. Until then they count as the used
+//     allowance, so a process that crashes and restarts gets no new one.
+//   - The births of the pages in use. They show whether a ledger has lost data or was
+//     replaced by an older copy.
 //
-// A call stands there as it was admitted, and beside it what it was settled to. The
-// ledger is told of both, one after the other, so that a retry after a lost answer
-// tells it the same. The receipt under the id of the call makes such a retry harmless.
-// It lives for an hour: if a process dies between charging a call and crossing it out,
-// and nobody replays for an hour after, that one call counts twice.
+// Several ledgers can share a journal. Each entry belongs to the address of a ledger, and
+// to the identity that the ledger had there. A call that was admitted for one ledger is
+// never charged to another.
+//
+// An entry keeps the call as it was admitted, and the units that it was settled to. The
+// ledger gets both, one after the other, so a retry after a lost reply sends the same. The
+// receipt under the id of the call makes the retry safe. Receipts live for an hour. If a
+// process crashes between charging a call and removing its entry, and no process replays
+// within the hour, that call counts twice.
 package journal
 
 import (
@@ -28,20 +29,20 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
-// How long a busy file is waited for: to open it, and to write to it. The second is
-// added to the time that a ledger took to fail, and both must fit into the time that
-// callers have: see package deadline. A statement does not hear its context while SQLite
-// itself waits, so that is short.
+// These are the timeouts for a busy file: to open it, and to write to it. The second adds
+// to the time that a ledger took to fail, and both must fit into the callers' time: see
+// package deadline. SQLite's own wait is short, because it ignores the context.
 const (
 	opening     = 5 * time.Second
 	patience    = time.Second
 	busyTimeout = 100 * time.Millisecond
 )
 
-// Journal is the [quota.Journal] and the [quota.Births] of one ledger. It is safe for
-// concurrent use, by several processes too.
+// Journal is the [quota.Journal] and the [storekit.BirthKeeper] of one ledger. It is safe
+// for concurrent use, also by several processes.
 type Journal struct {
 	db     *sql.DB
 	path   string
@@ -50,14 +51,14 @@ type Journal struct {
 }
 
 var (
-	_ quota.Journal = (*Journal)(nil)
-	_ quota.Births  = (*Journal)(nil)
+	_ quota.Journal        = (*Journal)(nil)
+	_ storekit.BirthKeeper = (*Journal)(nil)
 )
 
-// Open opens the journal at path for a ledger, and makes the file if there is none. Its
-// folder must be there, on a local disk. The ledger is named by its address, which must
-// be written the same way each time and hold no password: sqlitestore and redisstore
-// have a function Canonical for that.
+// Open opens the journal at path for a ledger. It makes a missing file, in an existing
+// folder on a local disk. The ledger is named by its address, which must have the same
+// form each time and no password. The functions Canonical of sqlitestore and redisstore
+// return such a form.
 func Open(ctx context.Context, path, ledger string) (*Journal, error) {
 	path, err := files.Path(path)
 	if err != nil {

@@ -398,7 +398,7 @@ func TestObserverAndLogHearOfTheOutage(t *testing.T) {
 	for _, want := range []string{
 		`level=WARN msg="admitted in an outage of the ledger" pool=youtube/units method=videos.list id=`,
 		`connection refused`, // the outage
-		`level=WARN msg="refused: outage of the ledger" method=search.list err="reserve youtube/searches: ledger outage, and the call is not one to admit unseen: `,
+		`level=WARN msg="refused: outage of the ledger" method=search.list err="reserve youtube/searches: ledger outage, and the call's policy is to refuse: `,
 		`level=INFO msg="replayed from the journal" pool=youtube/units method=videos.list units=2`,
 	} {
 		if !strings.Contains(p.log.String(), want) {

@@ -5,7 +5,7 @@ package memstore
 // asked for, and those that nobody asks for are idle before long.
 type keys struct {
 	now, old map[string]*member
-	most     int // that now has held
+	largest  int // size that now has had
 }
 
 // few is how many are never too many for a map to keep.
@@ -29,7 +29,7 @@ func (k *keys) put(m *member) {
 		k.now = make(map[string]*member)
 	}
 	k.now[m.key] = m
-	k.most = max(k.most, len(k.now))
+	k.largest = max(k.largest, len(k.now))
 }
 
 func (k *keys) drop(key string) {
@@ -39,7 +39,7 @@ func (k *keys) drop(key string) {
 		return
 	}
 	k.old = nil
-	if k.most > few && len(k.now) < k.most/8 {
-		k.now, k.old, k.most = nil, k.now, 0
+	if k.largest > few && len(k.now) < k.largest/8 {
+		k.now, k.old, k.largest = nil, k.now, 0
 	}
 }

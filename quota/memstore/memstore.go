@@ -1,7 +1,6 @@
-// Package memstore keeps a ledger in memory: for tests, for simulations, and for
-// limits per client inside one process. What it knows ends with the process; a
-// quota that is shared or must survive a restart belongs in sqlitestore or
-// redisstore.
+// Package memstore keeps a ledger in memory, for tests, for simulations and for limits per
+// client within one process. The ledger ends with the process. Use sqlitestore or
+// redisstore for a quota that is shared or must survive a restart.
 package memstore
 
 import (
@@ -13,12 +12,12 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Options are what New can be told; nil is legal.
+// Options are the settings of a [Store]. Nil is legal.
 type Options struct {
-	Clock quota.Clock // nil: the machine's
-	// ReceiptBytes bounds what the receipts of an account take, which live for
-	// [quota.ReceiptLife]. At the bound a call that wants one fails with
-	// [quota.ErrOutage]. Zero is 1 GiB, some 6 million receipts.
+	Clock quota.Clock // nil is the machine's clock
+	// ReceiptBytes bounds the memory for an account's receipts, which live for
+	// [quota.ReceiptLife]. At the bound, a call with a receipt fails with
+	// [quota.ErrOutage]. Zero is 1 GiB, about 6 million receipts.
 	ReceiptBytes int64
 }
 
@@ -34,16 +33,16 @@ var _ quota.Store = (*Store)(nil)
 // New returns an empty store.
 func New(o *Options) *Store {
 	b := &backend{
-		clock:    quota.SystemClock{},
-		accounts: make(map[accountKey]*account),
-		families: make(map[accountKey]*family),
-		most:     1 << 30,
+		clock:           quota.SystemClock{},
+		accounts:        make(map[accountKey]*account),
+		families:        make(map[accountKey]*family),
+		maxReceiptBytes: 1 << 30,
 	}
 	if o != nil && o.Clock != nil {
 		b.clock = o.Clock
 	}
 	if o != nil && o.ReceiptBytes != 0 {
-		b.most = o.ReceiptBytes
+		b.maxReceiptBytes = o.ReceiptBytes
 	}
 	return &Store{pagestore.New(b, nil), b}
 }
@@ -88,12 +87,12 @@ func (s *Store) pages() *pagestore.Store {
 
 // backend is a [pagestore.Backend], and its own transaction: one at a time.
 type backend struct {
-	clock    quota.Clock
-	now      time.Time
-	at       window.Instant
-	accounts map[accountKey]*account
-	families map[accountKey]*family
-	most     int64 // bytes of an account's receipts
+	clock           quota.Clock
+	now             time.Time
+	at              window.Instant
+	accounts        map[accountKey]*account
+	families        map[accountKey]*family
+	maxReceiptBytes int64 // bytes of an account's receipts
 
 	last       *account // asked for
 	lastKey    accountKey

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/storetest"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -81,7 +82,7 @@ func TestSpendAndReceiptsOutliveAClockFarAhead(t *testing.T) {
 	if v := reserve("a"); !v.Repeat {
 		t.Error("reserved once more, it was charged again")
 	}
-	const days = quota.SpendDays + 5
+	const days = storekit.SpendDays + 5
 	for day := range days { // the days ahead go before these
 		clock.Set(start.Add(time.Duration(day) * 24 * time.Hour))
 		reserve(fmt.Sprint("day", day))

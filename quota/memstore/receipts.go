@@ -61,7 +61,8 @@ type taken struct {
 	tally           int32 // of the pool's spend
 }
 
-// What a receipt takes beside its id, with its place in the index, and each charge.
+// These are the bytes of a receipt without its id but with its place in the index, and
+// of each charge.
 const (
 	receiptBytes = 104 + 4
 	takenBytes   = 40
@@ -93,7 +94,7 @@ func (r *receipts) find(id string, now window.Instant) (*receipt, *batch) {
 func (r *receipts) room(now window.Instant, most int64) error {
 	r.expire(now)
 	if r.used >= most {
-		return fmt.Errorf("%w: the receipts of the last hour take %d bytes of the %d that they may take; raise memstore.Options.ReceiptBytes", quota.ErrOutage, r.used, most)
+		return fmt.Errorf("%w: the receipts of the last hour take %d of %d bytes\nRaise memstore.Options.ReceiptBytes", quota.ErrOutage, r.used, most)
 	}
 	size := smallBatch
 	last := len(r.batches) - 1
@@ -211,7 +212,7 @@ func (b *backend) Room(r *quota.Request) error {
 	if r.ID == "" {
 		return nil
 	}
-	return b.makeAccount(r.Charges[0].Pool).receipts.room(b.at, b.most)
+	return b.makeAccount(r.Charges[0].Pool).receipts.room(b.at, b.maxReceiptBytes)
 }
 
 // Charge implements [pagestore.Tx].

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // spendDays is how many days of spend are kept: those that were charged, with a
 // margin over what is promised. Their number decides rather than their age: a clock
 // that had been far ahead would make all of them old at once.
-const spendDays = quota.SpendDays + 6
+const spendDays = storekit.SpendDays + 6
 
 // spend counts who spent a pool's units, day by day.
 type spend struct {
@@ -45,7 +46,7 @@ func (s *spend) find(now, at window.Instant, zone *time.Location, l *quota.Label
 	labels := *l
 	n, ok := s.today[labels]
 	if !ok {
-		if len(s.today) >= quota.MaxSpendLabels {
+		if len(s.today) >= storekit.MaxSpendLabels {
 			labels = quota.OtherLabels
 			n, ok = s.today[labels]
 		}
@@ -77,14 +78,14 @@ func (s *spend) enter(now, at window.Instant, zone *time.Location) {
 		s.days = make(map[string]day)
 	}
 	s.zone, s.known = zone, false
-	s.start, s.end = quota.DayOf(at, zone)
-	name := quota.DayName(s.start, zone)
+	s.start, s.end = storekit.DayOf(at, zone)
+	name := storekit.DayName(s.start, zone)
 	s.today = s.days[name]
 	if s.today != nil {
 		return
 	}
 	if len(s.days) >= spendDays {
-		s.drop(quota.DayName(now.Add(48*time.Hour), zone))
+		s.drop(storekit.DayName(now.Add(48*time.Hour), zone))
 	}
 	s.today = make(day)
 	s.days[name] = s.today
@@ -108,7 +109,7 @@ func (s *spend) drop(ahead string) {
 // read appends the days that a query asks for.
 func (s *spend) read(all []quota.Spent, p quota.Pool, q quota.SpendQuery) []quota.Spent {
 	for name, d := range s.days {
-		if !q.Covers(name, s.zone) {
+		if !storekit.Covers(q, name, s.zone) {
 			continue
 		}
 		for labels, n := range d {

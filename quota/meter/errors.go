@@ -8,8 +8,8 @@ import (
 // ErrCredential is matched by a [CredentialError].
 var ErrCredential = errors.New("credential error")
 
-// CredentialError says that an account has no key that may be used: there is none,
-// or the upstream said so. Waiting does not help, and no pool is shut. It matches
+// CredentialError says that an account has no valid key: it has no key, or the upstream
+// rejected it. Waiting does not help, and no pool is shut. It matches
 // [ErrCredential] and never holds the key.
 type CredentialError struct {
 	Upstream string

@@ -62,8 +62,8 @@ func newKeyring(keys map[string]KeySource) keyring {
 	return k
 }
 
-// of returns the key of a call, or "" if the upstream has none here.
-func (k *keyring) of(ctx context.Context, c *call) (string, error) {
+// key returns the key of a call, or "" if the upstream has none here.
+func (k *keyring) key(ctx context.Context, c *call) (string, error) {
 	if !k.upstreams[c.upstream.Name] {
 		return "", nil
 	}

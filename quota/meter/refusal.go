@@ -225,7 +225,7 @@ func (b *body) read(resp *http.Response) {
 	if strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") { // the caller asked for it itself
 		b.text = nil
 		if z, err := gzip.NewReader(bytes.NewReader(head)); err == nil {
-			b.text, _ = io.ReadAll(io.LimitReader(z, mostRead)) // what is there is looked at
+			b.text, _ = io.ReadAll(io.LimitReader(z, mostRead)) // best effort: use what could be read
 		}
 	}
 	texts := map[string]string{} // error.message is the message of the error

@@ -36,13 +36,12 @@ func (s *sent) watch(ctx context.Context, keyHeader string) context.Context {
 	return ctx
 }
 
-// unsent holds if a request that failed provably never left: a connection was asked
-// for and none was got. Of a base that does not say so nothing is known.
+// unsent reports whether a failed request was certainly never sent: it asked for a
+// connection and got none. It is false for a base transport that does not report this.
 func (s *sent) unsent() bool { return s.asked.Load() && s.conns.Load() == 0 }
 
-// settle corrects what a call was charged, where that is known to be wrong. What is
-// left alone stands as spent, also when the call failed: a server may have received
-// what seemed not to be written.
+// settle corrects the charge of a call if it is known to be wrong. Otherwise the charge
+// stays, also for a failed call, because the server may have received it.
 func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, err error) {
 	if r == nil {
 		return // goes on with an upload

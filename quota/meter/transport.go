@@ -85,8 +85,8 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// RoundTrip implements [http.RoundTripper]. What it refuses was not sent, costs
-// nothing, and its error is the ledger's own: see [quota.Ledger.Reserve].
+// RoundTrip implements [http.RoundTripper]. A refused request is not sent and costs
+// nothing. Its error is the ledger's: see [quota.Ledger.Reserve].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t == nil || t.ledger == nil {
 		if req.Body != nil {
@@ -100,7 +100,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	var key string
 	if err == nil {
-		key, err = t.keys.of(req.Context(), c)
+		key, err = t.keys.key(req.Context(), c)
 	}
 	var r *quota.Reservation
 	if err == nil && !c.resumed {

@@ -27,6 +27,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/redisstore"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // Options are what [Open] needs and can be told. Only Book is required.
@@ -152,7 +153,7 @@ func (o *Opened) open(ctx context.Context, at *Address, with *Options) error {
 }
 
 // store opens the store alone, which remembers its pages in births.
-func (a *Address) store(ctx context.Context, clock quota.Clock, births quota.Births) (store quota.Store, closer func() error, err error) {
+func (a *Address) store(ctx context.Context, clock quota.Clock, births storekit.BirthKeeper) (store quota.Store, closer func() error, err error) {
 	switch a.Scheme {
 	case "memory":
 		return memstore.New(&memstore.Options{Clock: clock}), func() error { return nil }, nil

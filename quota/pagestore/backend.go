@@ -30,50 +30,49 @@ type Scope struct {
 	Receipts []ReceiptID
 }
 
-// ReceiptID finds a receipt: ids of two accounts may be the same.
+// ReceiptID names a receipt. Two accounts may use the same id.
 type ReceiptID struct{ Upstream, Account, ID string }
 
-// Tx is a transaction. An error of reading fails one request. An error of writing
-// fails the transaction, and End is told of it.
+// Tx is a transaction. A read error fails one request. A write error fails the
+// transaction, and is passed to End.
 type Tx interface {
-	// Load is called once, first, if [Options.Combine] is set: stores whose callers take
-	// turns have nothing to gain by it.
+	// Load is called once, first, if [Options.Combine] is set. Stores whose callers take
+	// turns need no Load.
 	Load(s *Scope) error
-	// Now returns the clock that decides, read once the transaction has its locks.
+	// Now returns the store's time, read after the transaction has its locks.
 	Now() time.Time
-	// Entry returns the page of a pool that is not a family's member. If there is none,
-	// the entry has no page. It stays valid until End. Restore takes up a page
-	// again that was forgotten; else such a page is a [quota.ForgottenError].
+	// Entry returns the page of a pool that is not a family's member. The entry of a new
+	// pool has no page. It stays valid until End. For a page that the store has lost,
+	// Entry returns a [quota.ForgottenError], or a new page if restore is set.
 	Entry(p *quota.Pool, restore bool) (*Entry, error)
-	// Put writes an entry down. The charge is what its page is laid out for, and
-	// nil if a settlement changed it.
+	// Put stores an entry. The page is laid out for the charge, which is nil if a
+	// settlement changed the page.
 	Put(e *Entry, c *quota.Charge) error
 
 	// Receipt returns the receipt of an id in an account that is not older than
 	// [quota.ReceiptLife], or nil.
 	Receipt(upstream, account, id string) (*Receipt, error)
-	// Room says why a grant of a request could not be written down. It is asked
-	// before a page changes, for a backend that cannot undo that.
+	// Room returns an error if there is no room to store a grant. It is called before a
+	// page changes, for backends that cannot undo a change.
 	Room(r *quota.Request) error
-	// Charge writes down who spent what of each entry, and leaves a receipt if the
-	// request has an id.
+	// Charge stores who spent what of each entry, and a receipt if the request has an id.
 	Charge(r *quota.Request, entries []*Entry, nonce quota.Nonce) error
-	// Amend writes down that a receipt was settled, and corrects the spend.
+	// Amend stores that a receipt was settled, and corrects the spend.
 	Amend(r *Receipt) error
 
-	// Family returns what is known of a member's family. It stays valid until End.
+	// Family returns the family of a member. It stays valid until End.
 	Family(p *quota.Pool) (*Family, error)
-	// PutFamily writes it down.
+	// PutFamily stores a family.
 	PutFamily(f *Family) error
-	// Member returns the page of a key. If there is none, the entry has no page. The
-	// empty key is the page that new keys share when the family is full.
+	// Member returns the page of a key. The entry of a new key has no page. The empty key
+	// is the page that new keys share if the family is full.
 	Member(f *Family, key string) (*Entry, error)
 	// Oldest returns the member that was charged longest ago, without those that the
 	// price book lists, or nil.
 	Oldest(f *Family) (*Entry, error)
 	// Ahead returns the member that was charged at the latest instant after now, or nil.
 	Ahead(f *Family) (*Entry, error)
-	// Drop forgets a member.
+	// Drop removes a member.
 	Drop(e *Entry) error
 
 	// End commits, or undoes everything if err is not nil. It returns err, or why
@@ -81,32 +80,31 @@ type Tx interface {
 	End(err error) error
 }
 
-// Entry is the page of one pool, or of one member of a family, with what stands
-// beside it.
+// Entry is the page of one pool or of one member of a family, with its data.
 type Entry struct {
 	Pool   quota.Pool
-	Page   *window.Page // nil: there is none
+	Page   *window.Page // nil if the pool is new
 	Reason string       // of the block
-	Listed bool         // of a member: it has a place in the price book
+	Listed bool         // for a member: the price book lists it
 	Ref    any          // for the backend
 
-	// What a charge takes of it: the units that are recorded, and the instant at which
-	// they count. A correction gives back no more than was used.
+	// Units are what a charge has recorded in the page, and At is when they count. A
+	// correction gives back at most what was used.
 	Units int64
 	At    window.Instant
 
 	at      window.Instant // the instant that counts now
-	rebased bool           // its clock had been far ahead
-	moved   bool           // it is not as it was stored, beside what is counted in it
+	rebased bool           // the clock had been far ahead
+	moved   bool           // the page changed in more than its counts since it was stored
 	laidOut bool           // for the windows of the charge
 	fits    bool           // the charge
 }
 
-// Family is what a store knows of a family beside its members.
+// Family is what a store knows about a family, apart from its members.
 type Family struct {
 	Upstream string
 	Account  string
-	Members  int // without those that the price book lists
+	Members  int // not counting those that the price book lists
 	Course
 	Ref any // for the backend
 
@@ -118,17 +116,17 @@ type Receipt struct {
 	Nonce    quota.Nonce
 	Taken    []Taken
 	Settled  bool
-	Released bool             // settled to nothing: the call never left, and its id may be tried again
+	Released bool             // settled to nothing: the call was never sent, and its id can be used again
 	Done     quota.Settlement // of all charges, if settled
 }
 
 // Taken is one charge of a receipt.
 type Taken struct {
 	Pool       string
-	Units      int64          // that were asked for
-	Recorded   int64          // of them, or what they were settled to
-	At         window.Instant // when it counted
-	Generation int64          // of the page then
+	Units      int64          // requested
+	Recorded   int64          // that were recorded, or settled to
+	At         window.Instant // at which they counted
+	Generation int64          // of the page at that time
 	Done       quota.Settlement
 	Ref        int64 // for the backend
 }

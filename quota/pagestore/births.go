@@ -15,16 +15,16 @@ type births struct{ seen *storekit.Births }
 
 // expect returns what was seen of a pool's page. A look must ask before it begins: what
 // is written while it looks, it does not see.
-func (b births) expect(p quota.Pool, now time.Time) (quota.Birth, error) {
+func (b births) expect(p quota.Pool, now time.Time) (storekit.Birth, error) {
 	if b.seen == nil || p.Name == "" {
-		return quota.Birth{}, nil
+		return storekit.Birth{}, nil
 	}
 	return b.seen.Expect(context.Background(), p, now) // in memory, and seldom a short read
 }
 
 // check says whether a page was lost. To restore takes up a page that was set back,
 // past all that was seen of it.
-func (b births) check(e *Entry, expected quota.Birth, now time.Time, restore bool) (err error) {
+func (b births) check(e *Entry, expected storekit.Birth, now time.Time, restore bool) (err error) {
 	if b.seen == nil || e.Pool.Name == "" {
 		return nil
 	}
@@ -69,11 +69,11 @@ func (b births) remember(ctx context.Context, entries []*Entry) error {
 }
 
 // birthOf is what there is to remember of a page.
-func birthOf(p *window.Page) quota.Birth {
+func birthOf(p *window.Page) storekit.Birth {
 	if p == nil {
-		return quota.Birth{}
+		return storekit.Birth{}
 	}
-	return quota.Birth{
+	return storekit.Birth{
 		Born: p.Born.Time(), Until: p.Expires(p.Latest).Time(), Generation: p.Generation, Latest: p.Latest.Time(),
 	}
 }

@@ -6,13 +6,12 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Course follows a clock that may leap ahead and be set back. It tells up to when the
-// clock has certainly come by itself: what is too old by then can be forgotten, and
-// nothing that became old by a leap is.
+// Course follows a clock that may leap ahead and later be set back. Its Proven instant is
+// the latest that the clock has reached without a leap. Data that is too old by then can
+// be removed. Data that is old only because of a leap must stay.
 //
-// Nobody calling for a while looks like a leap, so a leap is believed after an hour,
-// and one over more than a month after as long again. The zero value has seen nothing
-// yet.
+// A quiet hour looks like a leap. So Course trusts the clock an hour after a leap. After
+// a leap of more than a month it waits as long again. The zero value is ready for use.
 type Course struct {
 	Called window.Instant // what the clock last showed
 	Leapt  window.Instant // where it was found after a leap; 0: it did not leap

@@ -33,7 +33,7 @@ func (w *work) recordMember(tx Tx, r *quota.Request) (quota.Units, error) {
 		return nil, err
 	}
 	recordIn(m.Entry, r.At, r.Charges[0].Units)
-	return quota.Recorded(r.Charges, []int64{m.Units}), w.putMember(tx, m, &r.Charges[0])
+	return r.Recorded([]int64{m.Units}), w.putMember(tx, m, &r.Charges[0])
 }
 
 // member is a family's member that is asked for.
@@ -114,8 +114,8 @@ func (w *work) makeRoom(tx Tx, f *Family) error {
 	return w.wrote(tx.PutFamily(f))
 }
 
-// rebaseAhead re-bases at most two members that the clock had been far ahead for.
-// Nobody may ask for them again, and they would keep their places until then.
+// rebaseAhead re-bases at most two members that are far ahead of the clock. Without it,
+// members that are never called again would keep their places.
 func (w *work) rebaseAhead(tx Tx, f *Family) error {
 	for range 2 {
 		e, err := tx.Ahead(f)

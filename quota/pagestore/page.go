@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -13,9 +14,9 @@ func (e *Entry) enter(clock window.Instant) {
 	e.moved = e.rebased
 }
 
-// layOut is enter for a charge: it lays out a page if there is none, and again if
-// the price book has a higher revision, or if the page has the former default of a
-// precision. The book was checked.
+// layOut is enter for a charge. It lays out a new page. It lays a page out again if the
+// price book has a higher revision, or if the page has the former default precision.
+// The caller has checked the book.
 func (e *Entry) layOut(clock window.Instant, c *quota.Charge) {
 	if e.Page == nil {
 		e.at, e.rebased, e.moved = clock, false, false
@@ -49,7 +50,7 @@ func (e *Entry) checkBook(c *quota.Charge) error {
 	case c.Revision < p.Revision:
 		return &quota.StaleBookError{Pool: c.Pool, Revision: c.Revision, Stored: p.Revision}
 	case c.Revision == p.Revision && !e.laidOut && !p.FormerDefault(c.Windows):
-		return quota.OtherWindows(c)
+		return storekit.OtherWindows(c)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // brokenClock panics in its first reading.
@@ -74,12 +75,12 @@ func TestAPanicEndsOneCallOnly(t *testing.T) {
 // brokenBirths panics when it is first asked.
 type brokenBirths struct{ once sync.Once }
 
-func (b *brokenBirths) Recall(context.Context, quota.Pool) (quota.Birth, error) {
+func (b *brokenBirths) Recall(context.Context, quota.Pool) (storekit.Birth, error) {
 	b.once.Do(func() { panic("the journal is broken") })
-	return quota.Birth{}, nil
+	return storekit.Birth{}, nil
 }
 
-func (b *brokenBirths) Remember(context.Context, quota.Pool, quota.Birth) error { return nil }
+func (b *brokenBirths) Remember(context.Context, quota.Pool, storekit.Birth) error { return nil }
 
 // Those who share a transaction in which another one panics are told that it failed.
 func TestAPanicHangsNobody(t *testing.T) {

@@ -1,6 +1,9 @@
 package pagestore
 
-import "github.com/headroom-quota/headroom/quota"
+import (
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
+)
 
 func (w *work) reserve(tx Tx, j *job) (err error) {
 	r := &j.request
@@ -36,7 +39,7 @@ func (w *work) reserve(tx Tx, j *job) (err error) {
 // repeat answers an id that has its receipt.
 func (w *work) repeat(tx Tx, v *quota.Verdict, r *quota.Request, got *Receipt) error {
 	if !got.covers(r.Charges) {
-		return quota.OtherCharges(r.ID)
+		return storekit.OtherCharges(r.ID)
 	}
 	if err := w.open(tx, r.Charges, false); err != nil {
 		return err
@@ -58,12 +61,12 @@ func (w *work) record(tx Tx, j *job) (err error) {
 	case err != nil:
 		return err
 	case got != nil && !got.covers(r.Charges):
-		return quota.OtherCharges(r.ID)
+		return storekit.OtherCharges(r.ID)
 	case got != nil && !got.Released: // that call never left; this one is another try
 		for i := range got.Taken {
 			w.units = append(w.units, got.Taken[i].Recorded)
 		}
-		j.recorded = quota.Recorded(r.Charges, w.units)
+		j.recorded = r.Recorded(w.units)
 		return nil
 	}
 	if err := w.open(tx, r.Charges, r.Restore); err != nil {
@@ -76,7 +79,7 @@ func (w *work) record(tx Tx, j *job) (err error) {
 		recordIn(e, r.At, r.Charges[i].Units)
 		w.units = append(w.units, e.Units)
 	}
-	j.recorded = quota.Recorded(r.Charges, w.units)
+	j.recorded = r.Recorded(w.units)
 	_, err = w.charge(tx, r)
 	return err
 }
@@ -87,13 +90,13 @@ func (w *work) settle(tx Tx, j *job) error {
 	case err != nil:
 		return err
 	case got == nil || got.Nonce != j.token.Nonce:
-		return quota.NoReceipt(j.token)
+		return storekit.NoReceipt(j.token)
 	}
 	w.pools = w.pools[:0]
 	for i := range got.Taken {
 		w.pools = append(w.pools, got.Taken[i].Pool)
 	}
-	units, err := quota.CheckSettle(j.units, w.pools)
+	units, err := j.units.InOrder(w.pools)
 	if err != nil {
 		return err
 	}
@@ -126,7 +129,7 @@ func (w *work) settle(tx Tx, j *job) error {
 		}
 		got.Done.Add(t.Done)
 	}
-	got.Settled, got.Released = true, quota.Released(units)
+	got.Settled, got.Released = true, storekit.Released(units)
 	j.settlement = got.Done
 	return w.wrote(tx.Amend(got))
 }

@@ -5,6 +5,7 @@ import (
 	crand "crypto/rand"
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -153,7 +154,7 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 		s.mu.Lock()
 		defer s.mu.Unlock()
 	}
-	expected := make([]quota.Birth, len(charges))
+	expected := make([]storekit.Birth, len(charges))
 	for i := range charges {
 		var err error
 		if expected[i], err = s.births.expect(charges[i].Pool, time.Time{}); err != nil {
@@ -181,7 +182,7 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 	return states, nil
 }
 
-func (s *Store) look(tx Tx, charges []quota.Charge, expected []quota.Birth) ([]quota.PageState, []*Entry, error) {
+func (s *Store) look(tx Tx, charges []quota.Charge, expected []storekit.Birth) ([]quota.PageState, []*Entry, error) {
 	states, found := make([]quota.PageState, len(charges)), make([]*Entry, len(charges))
 	for i := range charges {
 		e, err := find(tx, &charges[i].Pool)
@@ -230,7 +231,7 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 	if err != nil {
 		return nil, err
 	}
-	quota.SortSpent(all)
+	slices.SortFunc(all, quota.Spent.Compare)
 	return all, nil
 }
 

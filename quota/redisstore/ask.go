@@ -5,12 +5,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -30,7 +30,7 @@ type ask struct {
 	tried   bool  // the steady way
 	extra   []any // what the body takes on top
 
-	known  []quota.Birth    // by charge: what is known of its page
+	known  []storekit.Birth // by charge: what is known of its page
 	around []window.Instant // calendars and days are sent around these
 	old    [][]window.Limit // by charge: what the page was laid out for, if that must change
 }
@@ -59,7 +59,7 @@ const maxTurns = 20
 func (a *ask) run(ctx context.Context) ([]any, error) {
 	now := a.store.now()
 	a.around = append(a.around, window.At(now))
-	a.known = make([]quota.Birth, len(a.charges))
+	a.known = make([]storekit.Birth, len(a.charges))
 	for i := range a.charges {
 		if a.charges[i].Pool.Key != "" {
 			continue // a family's members come and go
@@ -92,7 +92,7 @@ func (a *ask) run(ctx context.Context) ([]any, error) {
 		case replyRelay, replyOtherWindows:
 			text, _ := reply[1].(string)
 			if integer(reply[0]) == replyOtherWindows && !window.FormerDefault(strings.Split(text, "\n"), charge.Windows) {
-				return nil, quota.OtherWindows(charge)
+				return nil, storekit.OtherWindows(charge)
 			}
 			if err := a.relay(int(integer(reply[2]))-1, text); err != nil {
 				return nil, err
@@ -130,18 +130,6 @@ func (a *ask) relay(charge int, layout string) error {
 	return nil
 }
 
-func parseLayouts(text string) ([]window.Limit, error) {
-	var limits []window.Limit
-	for line := range strings.SplitSeq(text, "\n") {
-		spec, err := window.ParseLayout(line)
-		if err != nil {
-			return nil, err
-		}
-		limits = append(limits, window.NewLimit(spec, 0))
-	}
-	return limits, nil
-}
-
 func (a *ask) keys() []string {
 	keys := []string{a.first, poolsKey(a.tag)}
 	for i := range a.charges {
@@ -168,7 +156,7 @@ func (a *ask) logs(i int) int {
 		windows = slices.Concat(windows, a.old[i])
 	}
 	for _, w := range windows {
-		if w.Spec.Algorithm == window.Exact {
+		if hasKey(w.Spec) {
 			return len(windows)
 		}
 	}
@@ -228,16 +216,11 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 	}
 	for i := range c.Windows {
 		w := &c.Windows[i]
-		switch w.Spec.Algorithm {
-		case window.Sliding:
-			n.add(w.Limit, 0, 0)
-		case window.ByCalendar:
-			n.add(w.Limit, -1, max(w.Spec.Lag, 0).Microseconds())
-		case window.Estimate:
-			n.add(w.Limit, w.Spec.Resolution().Microseconds(), int64(w.Spec.Per/w.Spec.Resolution()))
-		default:
+		x, y, ok := steadyParameters(w.Spec)
+		if !ok {
 			return nil, nil
 		}
+		n.add(w.Limit, x, y)
 	}
 	args[0] = n.bytes
 	reply, err := a.store.send(ctx, a.store.scripts.steady, keys, args)
@@ -301,64 +284,6 @@ func (a *ask) charge(i int, c *quota.Charge, windows []window.Limit) []byte {
 	return p.bytes
 }
 
-// parameters are what a window's arithmetic needs, in microseconds.
-func parameters(s window.Spec) (x, y, lag int64) {
-	switch s.Algorithm {
-	case window.ByCalendar:
-		return 0, 0, max(s.Lag, 0).Microseconds()
-	case window.Estimate:
-		return s.Per.Microseconds(), int64(s.Per / s.Resolution()), 0
-	case window.Exact:
-		return s.Per.Microseconds(), 0, 0
-	}
-	return s.Precision.Microseconds(), int64(s.Per / s.Precision), 0
-}
-
-// code tells windows apart: a hash of the layout, and its kind in the last three
-// bits. It is exact in a double.
-func code(w *window.Limit) int64 {
-	kind := uint64(4)
-	switch w.Spec.Algorithm {
-	case window.Sliding:
-		kind = 1
-	case window.ByCalendar:
-		kind = 2
-	case window.Exact:
-		kind = 3
-	}
-	return int64(w.Hash>>16<<3 | kind)
-}
-
-// identity is one number for a revision and its windows, exact in a double.
-func identity(revision int64, windows []window.Limit) int64 {
-	h := uint64(revision)
-	for i := range windows {
-		h = bits.RotateLeft64(h*0x9E3779B97F4A7C15, 29) ^ windows[i].Hash
-	}
-	return int64(h * 0x9E3779B97F4A7C15 >> 12)
-}
-
-type bounds struct{ start, end window.Instant }
-
-// periods are those of a calendar around the instants that may matter: the one
-// before, the one itself, and two to come.
-func (a *ask) periods(s window.Spec) []bounds {
-	if s.Algorithm != window.ByCalendar {
-		return nil
-	}
-	var all []bounds
-	for _, at := range a.around {
-		start, end := s.Bounds(at)
-		before, _ := s.Bounds(start - 1)
-		all = append(all, bounds{before, start}, bounds{start, end})
-		for range 2 {
-			start, end = s.Bounds(end)
-			all = append(all, bounds{start, end})
-		}
-	}
-	return distinct(all)
-}
-
 type day struct {
 	bounds
 	name string
@@ -369,8 +294,8 @@ func (s *Store) today(at window.Instant, zone *time.Location) day {
 	if d := s.day.Load(); d != nil && d.zone == zone && d.start <= at && at < d.end {
 		return d.day
 	}
-	start, end := quota.DayOf(at, zone)
-	d := &dayOf{day{bounds{start, end}, quota.DayName(start, zone)}, zone}
+	start, end := storekit.DayOf(at, zone)
+	d := &dayOf{day{bounds{start, end}, storekit.DayName(start, zone)}, zone}
 	s.day.Store(d)
 	return d.day
 }
@@ -384,26 +309,16 @@ type dayOf struct {
 func (a *ask) dayList(c *quota.Charge) []day {
 	var all []bounds
 	for _, at := range a.around {
-		start, end := quota.DayOf(at, c.Zone)
-		_, next := quota.DayOf(end, c.Zone)
-		before, _ := quota.DayOf(start-1, c.Zone)
+		start, end := storekit.DayOf(at, c.Zone)
+		_, next := storekit.DayOf(end, c.Zone)
+		before, _ := storekit.DayOf(start-1, c.Zone)
 		all = append(all, bounds{start, end}, bounds{end, next}, bounds{before, start})
 	}
 	var days []day
 	for _, b := range distinct(all) {
-		days = append(days, day{b, quota.DayName(b.start, c.Zone)})
+		days = append(days, day{b, storekit.DayName(b.start, c.Zone)})
 	}
 	return days
-}
-
-func distinct(all []bounds) []bounds {
-	var some []bounds
-	for _, b := range all {
-		if !slices.Contains(some, b) {
-			some = append(some, b)
-		}
-	}
-	return some
 }
 
 // packed is a row of doubles.

@@ -4,21 +4,21 @@ import (
 	"context"
 	"time"
 
-	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // remember keeps what a script says of pages: charge, born, expires, generation,
 // latest. Whether a page was lost, has run out or is behind is for the scripts to
 // judge, by the server's clock.
-func (s *Store) remember(ctx context.Context, a *ask, news []any) error {
-	for ; len(news) >= 5; news = news[5:] {
-		pool := a.charges[integer(news[0])-1].Pool
+func (s *Store) remember(ctx context.Context, a *ask, found []any) error {
+	for ; len(found) >= 5; found = found[5:] {
+		pool := a.charges[integer(found[0])-1].Pool
 		if pool.Key != "" {
 			continue
 		}
-		err := s.births.Remember(ctx, pool, quota.Birth{
-			Born: instant(news[1]), Until: instant(news[2]).Add(-margin),
-			Generation: integer(news[3]), Latest: instant(news[4]),
+		err := s.births.Remember(ctx, pool, storekit.Birth{
+			Born: instant(found[1]), Until: instant(found[2]).Add(-margin),
+			Generation: integer(found[3]), Latest: instant(found[4]),
 		})
 		if err != nil {
 			return err

@@ -38,10 +38,10 @@ func prompt(client redis.UniversalClient, timeout time.Duration) (redis.Universa
 	return c, true
 }
 
-// within is the way of everything that is sent: it returns before the deadline of the
-// context and when the store's timeout has passed, whatever the client's own
-// settings. What was sent may still take effect, as after any lost reply. In a Cluster
-// send is called a second time if the first one reached nobody.
+// within sends a command. It returns before the deadline of the context and when the
+// store's timeout has passed, whatever the client's own settings. After a timeout the
+// command may still take effect, as after any lost reply. In a Cluster, within calls send
+// a second time if the first call reached no server.
 func (s *Store) within(ctx context.Context, send func(context.Context) error) error {
 	if err := s.ready(ctx); err != nil {
 		return err

@@ -15,10 +15,11 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/journal"
 	"github.com/headroom-quota/headroom/quota/redisstore"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // machine is where a machine remembers the pages that its processes use.
-func machine(t testing.TB) quota.Births {
+func machine(t testing.TB) storekit.BirthKeeper {
 	t.Helper()
 	j, err := journal.Open(bg, filepath.Join(t.TempDir(), "journal.db"), "redis://test")
 	if err != nil {
@@ -89,7 +90,7 @@ func TestLossIsNoticedOnEveryMachine(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			client, lose := c.lose(t)
 			prefix := prefix()
-			process := func(on quota.Births) *redisstore.Store {
+			process := func(on storekit.BirthKeeper) *redisstore.Store {
 				return openWith(t, client, redisstore.Options{Prefix: prefix, Births: on})
 			}
 			one, two := machine(t), machine(t)

@@ -34,10 +34,10 @@ func Open(address string, o *Options) (*Store, error) {
 	return s, nil
 }
 
-// Dial returns a client of the servers that a URL names, as [Open] reads it, for who
-// wants more of them than a store. It does not connect yet. Errors never hold the
-// URL's passwords. What the client would write to standard error beside them is
-// silenced, for all clients of the process.
+// Dial returns a client for the servers of a URL, which it reads like [Open]. It is for
+// programs that need more than a store. It does not connect yet. Errors never contain the
+// URL's passwords. It silences the client's own messages on standard error, for all
+// clients of the process.
 func Dial(address string) (redis.UniversalClient, error) {
 	silence()
 	return dial(address)
@@ -89,8 +89,8 @@ func dial(address string) (redis.UniversalClient, error) {
 	}
 }
 
-// Close keeps what is known of the pages in [Options].Births, and closes the
-// connections of a store that [Open] made. Those of [New] belong to who gave them.
+// Close saves what is known about the pages to [Options].Births, and closes the
+// connections of a store that [Open] made. It leaves a client given to [New] open.
 func (s *Store) Close() error {
 	if s == nil || s.births == nil {
 		return nil

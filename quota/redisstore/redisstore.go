@@ -20,9 +20,9 @@ import (
 
 // Options are what New can be told; nil is legal.
 type Options struct {
-	Prefix  string        // begins every key; "" is "headroom:"
-	Timeout time.Duration // of one round trip, whatever the client's own settings, and for a caller that cancels; zero is 2s
-	Births  quota.Births  // remembers the pages of this ledger beyond this process; nil: within it only
+	Prefix  string               // begins every key; "" is "headroom:"
+	Timeout time.Duration        // of one round trip, whatever the client's own settings, and for a caller that cancels; zero is 2s
+	Births  storekit.BirthKeeper // remembers the pages of this ledger beyond this process; nil: within it only
 }
 
 // defaultPrefix begins the keys of who names no prefix.
@@ -30,18 +30,18 @@ const defaultPrefix = "headroom:"
 
 // Store is a [quota.Store] in Redis. It is safe for concurrent use.
 type Store struct {
-	client  redis.UniversalClient
-	opened  redis.UniversalClient // by Open; nil if it belongs to who gave it
-	prompt  bool                  // it keeps a context's deadline
-	cluster *topology             // nil if it is none
-	prefix  string
-	timeout time.Duration
-	births  *storekit.Births
-	scripts scripts
-	day     atomic.Pointer[dayOf] // the last call's
-	moved   func() time.Time      // the clock of tests; nil: the server's
-	local   func() time.Time      // this machine's clock, of which little is believed
-	ahead   atomic.Int64          // how far the server's clock is ahead of it, when last heard of
+	client    redis.UniversalClient
+	opened    redis.UniversalClient // by Open; nil for a client given to New
+	prompt    bool                  // it keeps a context's deadline
+	cluster   *topology             // nil unless it is a Cluster
+	prefix    string
+	timeout   time.Duration
+	births    *storekit.Births
+	scripts   scripts
+	day       atomic.Pointer[dayOf] // the last call's
+	testClock func() time.Time      // the clock of tests; nil: the server's
+	local     func() time.Time      // this machine's clock, of which little is believed
+	ahead     atomic.Int64          // how far the server's clock is ahead of it, when last heard of
 }
 
 var _ quota.Store = (*Store)(nil)
@@ -61,7 +61,7 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Store{prefix: o.Prefix, timeout: o.Timeout, moved: redisclock.Get()}
+	s := &Store{prefix: o.Prefix, timeout: o.Timeout, testClock: redisclock.Get()}
 	s.births = storekit.NewBirths(s, o.Births)
 	if s.prefix == "" {
 		s.prefix = defaultPrefix
@@ -79,8 +79,8 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 	s.cluster = newTopology(client)
 	clock := "clock"
 	s.local = quota.SystemClock{}.Now
-	if s.moved != nil {
-		clock, s.local = "clock_moved", s.moved
+	if s.testClock != nil {
+		clock, s.local = "clock_moved", s.testClock
 	}
 	s.scripts = newScripts(clock)
 	return s, nil
@@ -141,7 +141,7 @@ func (s *Store) decide(ctx context.Context, a *ask, id string) (quota.Verdict, e
 		return quota.Verdict{}, err
 	}
 	if integer(reply[0]) == replyOtherCharges {
-		return quota.Verdict{}, quota.OtherCharges(id)
+		return quota.Verdict{}, storekit.OtherCharges(id)
 	}
 	c := &a.charges[integer(reply[3])-1]
 	v := quota.Verdict{
@@ -212,13 +212,13 @@ func (s *Store) record(ctx context.Context, a *ask, r *quota.Request) (quota.Uni
 		return nil, err
 	}
 	if integer(reply[0]) == replyOtherCharges {
-		return nil, quota.OtherCharges(r.ID)
+		return nil, storekit.OtherCharges(r.ID)
 	}
 	recorded := make([]int64, len(r.Charges))
 	for i := range recorded {
 		recorded[i] = integer(reply[2+i])
 	}
-	return quota.Recorded(r.Charges, recorded), s.remember(ctx, a, reply[2+len(recorded):])
+	return r.Recorded(recorded), s.remember(ctx, a, reply[2+len(recorded):])
 }
 
 // Block implements [quota.Store].
@@ -277,7 +277,7 @@ func (s *Store) look(ctx context.Context, charges []quota.Charge) (quota.PageSta
 		state.Blocked = instant(reply[5])
 		state.Reason, _ = reply[6].(string)
 	}
-	news := reply[7+4*len(c.Windows):]
+	found := reply[7+4*len(c.Windows):]
 	for i, w := range c.Windows {
 		f := reply[7+4*i:]
 		ws := quota.WindowState{Window: w.Name, Limit: w.Limit, Used: integer(f[0]), NextUnits: integer(f[1]), ResetAt: instant(f[3])}
@@ -286,5 +286,5 @@ func (s *Store) look(ctx context.Context, charges []quota.Charge) (quota.PageSta
 		}
 		state.Windows = append(state.Windows, ws)
 	}
-	return state, s.remember(ctx, a, news)
+	return state, s.remember(ctx, a, found)
 }

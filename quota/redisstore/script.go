@@ -84,8 +84,8 @@ func (s *Store) send(ctx context.Context, script script, keys []string, args []a
 		all = append(all, key)
 	}
 	all = append(all, args...)
-	if s.moved != nil {
-		all = append(all, s.moved().UnixMicro())
+	if s.testClock != nil {
+		all = append(all, s.testClock().UnixMicro())
 	}
 	var reply any
 	err := s.within(ctx, func(ctx context.Context) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -24,15 +25,15 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 	key := receiptKey(tag, t.ID)
 	get := redis.NewStringCmd(ctx, "get", key)
 	if err := s.do(ctx, get); errors.Is(err, redis.Nil) {
-		return quota.Settlement{}, quota.NoReceipt(t)
+		return quota.Settlement{}, storekit.NoReceipt(t)
 	} else if err != nil {
 		return quota.Settlement{}, err
 	}
 	pools, labels, days := readReceipt(get.Val())
 	if pools == nil || get.Val()[:16] != string(t.Nonce[:]) {
-		return quota.Settlement{}, quota.NoReceipt(t)
+		return quota.Settlement{}, storekit.NoReceipt(t)
 	}
-	settled, err := quota.CheckSettle(units, pools)
+	settled, err := units.InOrder(pools)
 	if err != nil {
 		return quota.Settlement{}, err
 	}
@@ -56,7 +57,7 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 		return quota.Settlement{}, err
 	}
 	if integer(reply[0]) == replyGone {
-		return quota.Settlement{}, quota.NoReceipt(t)
+		return quota.Settlement{}, storekit.NoReceipt(t)
 	}
 	return quota.Settlement{
 		Back: integer(reply[2]), Left: integer(reply[3]), Charged: integer(reply[4]), Repeat: integer(reply[5]) == 1,

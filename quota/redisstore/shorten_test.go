@@ -7,6 +7,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/redisclock"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/redisstore"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/storetest"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -15,9 +16,9 @@ import (
 // remembers it, and is gone then. That is no loss: neither to the process that laid it
 // out, nor to one that starts later or that had only seen the longer windows.
 func TestPageOfShortenedWindowsRunsOut(t *testing.T) {
-	for name, births := range map[string]func(t *testing.T) quota.Births{
-		"in a process": func(*testing.T) quota.Births { return nil },
-		"on a machine": func(t *testing.T) quota.Births { return machine(t) },
+	for name, births := range map[string]func(t *testing.T) storekit.BirthKeeper{
+		"in a process": func(*testing.T) storekit.BirthKeeper { return nil },
+		"on a machine": func(t *testing.T) storekit.BirthKeeper { return machine(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := storetest.NewClock()

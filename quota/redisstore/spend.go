@@ -10,11 +10,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // spendDays is how many days back spend is looked for.
-const spendDays = quota.SpendDays + 6
+const spendDays = storekit.SpendDays + 6
 
 // Spend implements [quota.Store].
 func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
@@ -45,7 +46,7 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 			return nil, err
 		}
 		for _, day := range daysBack(now, location) {
-			if q.Covers(day, location) {
+			if storekit.Covers(q, day, location) {
 				cmd := redis.NewMapStringStringCmd(ctx, "hgetall", spendKey(tag, pool, day))
 				rows = append(rows, row{pool, day, cmd})
 			}
@@ -72,7 +73,7 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 		pool := quota.Pool{Upstream: q.Upstream, Account: q.Account, Name: r.pool}
 		all = append(all, readSpend(pool, r.day, r.cmd.Val())...)
 	}
-	quota.SortSpent(all)
+	slices.SortFunc(all, quota.Spent.Compare)
 	return all, nil
 }
 
@@ -97,11 +98,11 @@ func readSpend(pool quota.Pool, day string, fields map[string]string) []quota.Sp
 // the one that counts.
 func daysBack(now time.Time, zone *time.Location) []string {
 	at := window.At(now)
-	_, next := quota.DayOf(at, zone)
-	days := []string{quota.DayName(next, zone)}
+	_, next := storekit.DayOf(at, zone)
+	days := []string{storekit.DayName(next, zone)}
 	for range spendDays {
-		days = append(days, quota.DayName(at, zone))
-		start, _ := quota.DayOf(at, zone)
+		days = append(days, storekit.DayName(at, zone))
+		start, _ := storekit.DayOf(at, zone)
 		at = start - 1
 	}
 	return slices.Compact(days)
@@ -109,8 +110,8 @@ func daysBack(now time.Time, zone *time.Location) []string {
 
 // serverTime is the clock that decides.
 func (s *Store) serverTime(ctx context.Context) (time.Time, error) {
-	if s.moved != nil {
-		return s.moved(), nil
+	if s.testClock != nil {
+		return s.testClock(), nil
 	}
 	now := redis.NewTimeCmd(ctx, "time")
 	if err := s.do(ctx, now); err != nil {

@@ -1,6 +1,5 @@
-// Package sqlitestore keeps a ledger in one SQLite file: the embedded default. It
-// needs no server and no cgo, and several processes of one machine share the
-// file.
+// Package sqlitestore keeps a ledger in one SQLite file. It is the default, needs no server
+// and no cgo, and can be shared by the processes of one machine.
 //
 //	store, err := sqlitestore.Open(ctx, "/var/lib/ingestor/ledger.db", nil)
 //	if err != nil {
@@ -9,41 +8,39 @@
 //	defer store.Close()
 //	ledger, err := quota.New(book, store, nil)
 //
-// # What it guarantees
+// # Guarantees
 //
-// Every operation is one transaction that holds the file's write lock from before
-// it reads until it is committed, so what [quota.Store] promises holds for
-// goroutines and processes alike. A grant is returned only after its commit: a
-// process that is killed, even with SIGKILL and in mid-write, forgets nothing that
-// it was granted. The tests do that.
+// Every operation is one transaction. It holds the file's write lock from before its first
+// read until its commit, so the promises of [quota.Store] hold for goroutines and
+// processes alike. A grant is returned only after its commit. A process that is killed,
+// even with SIGKILL during a write, loses no grant. The tests do that.
 //
 // Each connection runs with journal_mode=WAL and synchronous=FULL and reads both
 // back before it is used, so a commit waits until the disk says that it has the
-// data. That a power cut then loses nothing rests on SQLite, the file system and
-// the disk: power loss is NOT tested here.
+// data. Whether a power cut loses nothing then depends on SQLite, the file system and
+// the disk. Power loss is NOT tested here.
 //
-// A file that is replaced or deleted under a running process, be it the -wal or
-// the -shm beside it, is an outage ([quota.ErrOutage]) and never an empty ledger.
-// So is a pool whose row is gone while something of it may still count: the table
-// births remembers it, and [quota.ForgottenError] stands until
-// [quota.Request.Restore] puts the spend back. A whole file that was deleted, or
-// replaced by an older copy, while no process ran is noticed only with
-// [Options.Births]: a memory outside the file, such as a journal beside it. A copy
-// that lacks only the last minute before a crash may go unnoticed. If the file and
-// that memory are both gone, nothing shows that units were spent.
+// If the file, its -wal or its -shm is replaced or deleted under a running process, the
+// result is an outage ([quota.ErrOutage]) and never an empty ledger. The same holds for a
+// pool whose row is missing while its spend may still count. The table births remembers
+// the pool, and its calls get [quota.ForgottenError] until [quota.Request.Restore] puts the
+// spend back. The loss of the whole file while no process runs, or an older copy in its
+// place, is noticed only with [Options.Births], a memory outside the file such as the
+// journal. A copy that lacks only the last minute before a crash may go unnoticed. If both
+// the file and that memory are lost, the loss is not noticed.
 //
-// WAL needs shared memory: the file must lie on a local disk, not on NFS or SMB.
+// WAL needs shared memory, so the file must be on a local disk, not on NFS or SMB.
 //
-// Never open the file by other means than SQLite in a process that uses it: to
-// close any descriptor of it drops the locks of all (POSIX says so).
+// In a process that uses the file, open it only with SQLite. Under POSIX, closing any other
+// descriptor of the file drops all locks.
 //
-// # Who waits for whom
+// # Busy files
 //
-// One transaction writes at a time. Who finds the file busy tries again until
-// [Options.Wait] has passed or its context ends; the error then names the process
-// that may hold it. Look and Spend never wait for writers.
+// One transaction writes at a time. An operation that finds the file busy retries until
+// [Options.Wait] has passed or its context ends. The error then names the process that
+// may hold the lock. Look and Spend never wait for writers.
 //
-// # To look inside
+// # Look inside
 //
 // With Debian's sqlite3, at any time, also while it is in use:
 //

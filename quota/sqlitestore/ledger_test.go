@@ -14,6 +14,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -193,12 +194,12 @@ func TestPrune(t *testing.T) {
 		}
 	}
 	most := int64(perDay) * int64(keptFor/(24*time.Hour)+2)
-	if n := rows(); n < int64(perDay*quota.SpendDays) || n > most {
+	if n := rows(); n < int64(perDay*storekit.SpendDays) || n > most {
 		t.Errorf("%d rows are left of 100 days, want at most %d", n, most)
 	}
 	spent, err := s.Spend(context.Background(), quota.SpendQuery{Upstream: "youtube", Account: quota.DefaultAccount})
-	if err != nil || len(spent) < quota.SpendDays {
-		t.Fatalf("spend of %d days %v, want at least %d", len(spent), err, quota.SpendDays)
+	if err != nil || len(spent) < storekit.SpendDays {
+		t.Fatalf("spend of %d days %v, want at least %d", len(spent), err, storekit.SpendDays)
 	}
 	for _, day := range spent[1 : len(spent)-1] { // the first and the last are cut by noon
 		if day.Calls != int64(perDay) {

@@ -6,13 +6,14 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
 const (
 	// keptFor is the time for which charges are kept: the promised days and the days
 	// around them in every zone.
-	keptFor = (quota.SpendDays + 6) * 24 * time.Hour
+	keptFor = (storekit.SpendDays + 6) * 24 * time.Hour
 	// shownFor is two days less, so that every shown day is complete.
 	shownFor = keptFor - 2*24*time.Hour
 	// pruned is the number of charges that one write checks while there are old ones.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -21,8 +22,8 @@ type day struct {
 
 func (d *day) of(at window.Instant, zone *time.Location) string {
 	if d.name == "" || at < d.start || at >= d.end || zone != d.zone {
-		start, end := quota.DayOf(at, zone)
-		*d = day{start, end, zone, quota.DayName(at, zone)}
+		start, end := storekit.DayOf(at, zone)
+		*d = day{start, end, zone, storekit.DayName(at, zone)}
 	}
 	return d.name
 }
@@ -48,7 +49,7 @@ func (f *file) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, er
 				return fmt.Errorf("spend of %s: %w", one.Pool, err)
 			}
 		}
-		if q.Covers(one.Day, zones[zone]) {
+		if storekit.Covers(q, one.Day, zones[zone]) {
 			sums.add(one)
 		}
 		return nil
@@ -59,12 +60,12 @@ func (f *file) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, er
 // spendDays returns the first and the last day of a query in any zone. It leaves out days
 // that are being pruned, because they are incomplete.
 func spendDays(now window.Instant, q quota.SpendQuery) (from, to string) {
-	from, to = quota.DayName(now.Add(-shownFor), nil), "9999-99-99"
+	from, to = storekit.DayName(now.Add(-shownFor), nil), "9999-99-99"
 	if !q.Since.IsZero() {
-		from = max(from, quota.DayName(window.At(q.Since).Add(-24*time.Hour), nil))
+		from = max(from, storekit.DayName(window.At(q.Since).Add(-24*time.Hour), nil))
 	}
 	if !q.Until.IsZero() {
-		to = quota.DayName(window.At(q.Until).Add(24*time.Hour), nil)
+		to = storekit.DayName(window.At(q.Until).Add(24*time.Hour), nil)
 	}
 	return from, to
 }
@@ -82,7 +83,7 @@ type poolDay struct{ pool, day string }
 func (f *fold) add(s quota.Spent) {
 	key := poolDay{s.Pool.Name, s.Day}
 	f.sets[key]++
-	if f.sets[key] > quota.MaxSpendLabels {
+	if f.sets[key] > storekit.MaxSpendLabels {
 		s.Labels = quota.OtherLabels
 	}
 	switch i, ok := f.other[key]; {

@@ -27,7 +27,7 @@ type Options struct {
 	// Births remembers the pools outside the file. It detects a new file or an older copy
 	// in its place; nil trusts the file. Do not delete it with the file. All processes
 	// that use the file need the same Births.
-	Births quota.Births
+	Births storekit.BirthKeeper
 }
 
 // defaultWait is within the bounds in package deadline.

@@ -1,4 +1,3 @@
-// Package storekit is code that the stores of a ledger share.
 package storekit
 
 import (
@@ -9,8 +8,27 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Births remembers the pages that a process has seen, because a store may lose them
-// or be set back to an older copy. A store calls it three times:
+// Birth is what [Births] remembers of a pool's page.
+type Birth struct {
+	Identity   string    // of the ledger that had it; empty if that is not known
+	Born       time.Time // tells the page from any other one
+	Until      time.Time // until then the page must be there: something may still count
+	Generation int64     // of the page when it was last seen
+	Latest     time.Time // the page was written then; it may have been written later
+}
+
+// BirthKeeper remembers the pages of the ledger at one address, beyond the life of a
+// process and outside the ledger's own data.
+type BirthKeeper interface {
+	// Recall returns what is remembered of a pool's page; zero if that is nothing.
+	Recall(ctx context.Context, pool quota.Pool) (Birth, error)
+	// Remember keeps what was seen of a pool's page. Processes overtake each other: of
+	// one page, a higher generation stands, and within a generation what is later.
+	Remember(ctx context.Context, pool quota.Pool, b Birth) error
+}
+
+// Births remembers the pages that a process has seen, so that it notices if a store loses
+// them or returns to an older copy. A store calls it three times:
 //
 //	expected, err := births.Expect(ctx, pool, now)     // before it decides
 //	if storekit.Lost(expected, found, now) { ... }     // unless Request.Restore is set
@@ -18,37 +36,37 @@ import (
 //
 // A store that finds a page lost calls [Births.Reconsider] before it says so, because
 // another process may know better. If Request.Restore is set, a person says what was
-// spent: the store takes the page as it is, moves it to [quota.Birth.Latest] at least,
+// spent: the store takes the page as it is, moves it to [Birth.Latest] at least,
 // and remembers it like any other one.
 //
-// Pages are also kept in a [quota.Births], which outlives the process. To write there
+// Pages are also kept in a [BirthKeeper], which outlives the process. To write there
 // costs an fsync, so it is done only for a new page or generation, once a minute for a
 // page that is in use, and at the end ([Births.Keep]). A process that
 // crashes therefore leaves up to a minute of spend that a restored copy can lack
 // without being noticed by the next process.
 type Births struct {
 	store quota.Identified
-	kept  quota.Births // nil: nothing outlives the process
+	kept  BirthKeeper // nil: nothing outlives the process
 
 	mu    sync.Mutex
 	known map[quota.Pool]known
 }
 
 // known is a page as this process knows it, and as it is kept.
-type known struct{ is, kept quota.Birth }
+type known struct{ is, kept Birth }
 
 // keepEvery is how often a page that is in use is kept.
 const keepEvery = time.Minute
 
-// NewBirths returns an empty memory of the pages in a store. What is remembered
-// beyond the process is kept in kept; nil keeps nothing.
-func NewBirths(store quota.Identified, kept quota.Births) *Births {
+// NewBirths returns an empty memory of the pages in a store. It saves to kept what must
+// outlive the process; nil saves nothing.
+func NewBirths(store quota.Identified, kept BirthKeeper) *Births {
 	return &Births{store: store, kept: kept, known: make(map[quota.Pool]known)}
 }
 
 // Expect returns what is known of a pool's page; zero if that is nothing. The clock
 // only decides whether other processes may know more.
-func (b *Births) Expect(ctx context.Context, pool quota.Pool, now time.Time) (quota.Birth, error) {
+func (b *Births) Expect(ctx context.Context, pool quota.Pool, now time.Time) (Birth, error) {
 	b.mu.Lock()
 	k, there := b.known[pool]
 	b.mu.Unlock()
@@ -57,7 +75,7 @@ func (b *Births) Expect(ctx context.Context, pool quota.Pool, now time.Time) (qu
 	}
 	kept, err := b.kept.Recall(ctx, pool)
 	if err != nil {
-		return quota.Birth{}, err
+		return Birth{}, err
 	}
 	return b.recalled(pool, kept), nil
 }
@@ -65,13 +83,13 @@ func (b *Births) Expect(ctx context.Context, pool quota.Pool, now time.Time) (qu
 // Reconsider returns what is expected of a page that does not meet what was expected
 // of it, and whether that is something else now: another process of this machine has
 // met a later generation of the page, or a person has put back what was lost.
-func (b *Births) Reconsider(ctx context.Context, pool quota.Pool, expected quota.Birth) (quota.Birth, bool, error) {
+func (b *Births) Reconsider(ctx context.Context, pool quota.Pool, expected Birth) (Birth, bool, error) {
 	if b.kept == nil {
 		return expected, false, nil
 	}
 	kept, err := b.kept.Recall(ctx, pool)
 	if err != nil {
-		return quota.Birth{}, false, err
+		return Birth{}, false, err
 	}
 	if kept.Born.Equal(expected.Born) && kept.Generation <= expected.Generation {
 		return expected, false, nil // this process knows as much, or more
@@ -83,7 +101,7 @@ func (b *Births) Reconsider(ctx context.Context, pool quota.Pool, expected quota
 }
 
 // recalled takes in what is kept of a page.
-func (b *Births) recalled(pool quota.Pool, kept quota.Birth) quota.Birth {
+func (b *Births) recalled(pool quota.Pool, kept Birth) Birth {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	k := known{merge(b.known[pool].is, kept), kept}
@@ -92,7 +110,7 @@ func (b *Births) recalled(pool quota.Pool, kept quota.Birth) quota.Birth {
 }
 
 // Remember takes in a page as it was found or written. Calls may overtake each other.
-func (b *Births) Remember(ctx context.Context, pool quota.Pool, is quota.Birth) error {
+func (b *Births) Remember(ctx context.Context, pool quota.Pool, is Birth) error {
 	b.mu.Lock()
 	was := b.known[pool]
 	b.mu.Unlock()
@@ -123,7 +141,7 @@ func (b *Births) Remember(ctx context.Context, pool quota.Pool, is quota.Birth) 
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		k = b.known[pool]
-		k.kept = quota.Birth{} // so that the next call tries again
+		k.kept = Birth{} // so that the next call tries again
 		b.known[pool] = k
 	}
 	return err
@@ -167,7 +185,7 @@ func due(k known) bool {
 
 // merge returns what stands of two views of a page. A later generation may end
 // earlier, because its windows are others.
-func merge(was, is quota.Birth) quota.Birth {
+func merge(was, is Birth) Birth {
 	switch {
 	case !was.Born.Equal(is.Born), was.Generation < is.Generation:
 		return is
@@ -187,7 +205,7 @@ func merge(was, is quota.Birth) quota.Birth {
 // was. A page that is not set back only moves on: its latest instant, or its
 // generation where a clock that had been ahead takes that back. A missing page is
 // found as zero.
-func Lost(expected, found quota.Birth, now time.Time) bool {
+func Lost(expected, found Birth, now time.Time) bool {
 	behind := found.Generation <= expected.Generation && found.Latest.Before(expected.Latest)
 	return now.Before(expected.Until) && (behind || !found.Born.Equal(expected.Born))
 }

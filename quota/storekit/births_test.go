@@ -14,19 +14,19 @@ var pool = quota.Pool{Upstream: "api", Account: "default", Name: "units"}
 // at is an instant of the tests, in minutes.
 func at(minute int) time.Time { return time.Date(2026, 11, 20, 0, minute, 0, 0, time.UTC) }
 
-func birth(born, latest, until int, generation int64) quota.Birth {
-	return quota.Birth{Born: at(born), Latest: at(latest), Until: at(until), Generation: generation}
+func birth(born, latest, until int, generation int64) storekit.Birth {
+	return storekit.Birth{Born: at(born), Latest: at(latest), Until: at(until), Generation: generation}
 }
 
 // kept is what outlives a process, and how often it was written.
 type kept struct {
-	quota.Birth
+	storekit.Birth
 	writes int
 }
 
-func (k *kept) Recall(context.Context, quota.Pool) (quota.Birth, error) { return k.Birth, nil }
+func (k *kept) Recall(context.Context, quota.Pool) (storekit.Birth, error) { return k.Birth, nil }
 
-func (k *kept) Remember(_ context.Context, _ quota.Pool, b quota.Birth) error {
+func (k *kept) Remember(_ context.Context, _ quota.Pool, b storekit.Birth) error {
 	k.Birth = b
 	k.writes++
 	return nil
@@ -41,14 +41,14 @@ func TestLost(t *testing.T) {
 	expected := birth(0, 10, 100, 1)
 	for _, row := range []struct {
 		name  string
-		found quota.Birth
+		found storekit.Birth
 		now   int
 		want  bool
 	}{
 		{"the page as it was", birth(0, 10, 100, 1), 11, false},
 		{"it was written since", birth(0, 20, 110, 1), 21, false},
-		{"it is gone", quota.Birth{}, 11, true},
-		{"it is gone, and has run out", quota.Birth{}, 100, false},
+		{"it is gone", storekit.Birth{}, 11, true},
+		{"it is gone, and has run out", storekit.Birth{}, 100, false},
 		{"it is another page", birth(5, 20, 110, 1), 21, true},
 		{"it is an older copy", birth(0, 9, 99, 1), 11, true},
 		{"it is an older copy of a lower generation", birth(0, 9, 99, 0), 11, true},
@@ -58,7 +58,7 @@ func TestLost(t *testing.T) {
 			t.Errorf("%s: lost is %t", row.name, got)
 		}
 	}
-	if storekit.Lost(quota.Birth{}, quota.Birth{}, at(0)) {
+	if storekit.Lost(storekit.Birth{}, storekit.Birth{}, at(0)) {
 		t.Error("what nobody knows is lost")
 	}
 }
@@ -68,7 +68,7 @@ func TestLost(t *testing.T) {
 func TestAPageIsSeldomKept(t *testing.T) {
 	k := &kept{}
 	b := storekit.NewBirths(named("a"), k)
-	second := func(n int) quota.Birth {
+	second := func(n int) storekit.Birth {
 		seen := birth(0, 0, 100, 1)
 		seen.Latest = seen.Latest.Add(time.Duration(n) * time.Second)
 		return seen
@@ -79,7 +79,7 @@ func TestAPageIsSeldomKept(t *testing.T) {
 	relaid.Generation, relaid.Until = 2, at(50)
 	for _, row := range []struct {
 		name   string
-		seen   quota.Birth
+		seen   storekit.Birth
 		writes int
 	}{
 		{"it is new", second(0), 1},
@@ -118,14 +118,14 @@ func TestAPageIsSeldomKept(t *testing.T) {
 func TestReconsider(t *testing.T) {
 	for _, row := range []struct {
 		name string
-		kept quota.Birth
+		kept storekit.Birth
 		want bool
 	}{
 		{"the same", birth(0, 10, 100, 1), false},
 		{"less", birth(0, 5, 90, 1), false},
 		{"a later generation", birth(0, 10, 50, 2), true},
 		{"another page", birth(11, 11, 50, 1), true},
-		{"nothing: it is to start afresh", quota.Birth{}, true},
+		{"nothing: it is to start afresh", storekit.Birth{}, true},
 	} {
 		k := &kept{}
 		b := storekit.NewBirths(named("a"), k)

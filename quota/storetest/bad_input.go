@@ -22,7 +22,7 @@ func testBadInput(t *testing.T, h Harness) {
 	before := r.look("units", "searches")
 	beforeSpend := r.spent(quota.SpendQuery{})
 
-	one := r.of("units", 1)
+	one := r.charge("units", 1)
 	staging := one
 	staging.Pool.Account = "staging"
 	negative, huge := one, one
@@ -34,7 +34,7 @@ func testBadInput(t *testing.T, h Harness) {
 	nameless.Pool.Name = ""
 	upstreamless.Pool.Upstream = ""
 	accountless.Pool.Account = ""
-	keyed, misnamed := one, r.of("searches", 1)
+	keyed, misnamed := one, r.charge("searches", 1)
 	keyed.Pool.Key = "key"
 	misnamed.Pool.Name = "a\nb"
 
@@ -44,13 +44,13 @@ func testBadInput(t *testing.T, h Harness) {
 		recordable bool // as a correction it makes sense
 	}{
 		{name: "no_charges"},
-		{name: "negative_units", req: quota.Request{Charges: []quota.Charge{r.of("units", -1)}}, recordable: true},
-		{name: "least_units", req: quota.Request{Charges: []quota.Charge{r.of("units", math.MinInt64)}}},
-		{name: "enormous_units", req: quota.Request{Charges: []quota.Charge{r.of("units", math.MaxInt32+1)}}},
-		{name: "most_units", req: quota.Request{Charges: []quota.Charge{r.of("units", math.MaxInt64)}}},
-		{name: "enormous_in_the_second_charge", req: quota.Request{Charges: []quota.Charge{one, r.of("searches", math.MaxInt32+1)}}},
-		{name: "no_windows", req: quota.Request{Charges: []quota.Charge{r.of("none", 1)}}},
-		{name: "no_windows_in_the_second_charge", req: quota.Request{Charges: []quota.Charge{one, r.of("none", 1)}}},
+		{name: "negative_units", req: quota.Request{Charges: []quota.Charge{r.charge("units", -1)}}, recordable: true},
+		{name: "least_units", req: quota.Request{Charges: []quota.Charge{r.charge("units", math.MinInt64)}}},
+		{name: "enormous_units", req: quota.Request{Charges: []quota.Charge{r.charge("units", math.MaxInt32+1)}}},
+		{name: "most_units", req: quota.Request{Charges: []quota.Charge{r.charge("units", math.MaxInt64)}}},
+		{name: "enormous_in_the_second_charge", req: quota.Request{Charges: []quota.Charge{one, r.charge("searches", math.MaxInt32+1)}}},
+		{name: "no_windows", req: quota.Request{Charges: []quota.Charge{r.charge("none", 1)}}},
+		{name: "no_windows_in_the_second_charge", req: quota.Request{Charges: []quota.Charge{one, r.charge("none", 1)}}},
 		{name: "negative_limit", req: quota.Request{Charges: []quota.Charge{negative}}},
 		{name: "enormous_limit", req: quota.Request{Charges: []quota.Charge{huge}}},
 		{name: "no_pool", req: quota.Request{Charges: []quota.Charge{nameless}}},
@@ -90,7 +90,7 @@ func testBadInput(t *testing.T, h Harness) {
 		{"block_without_a_time", quota.BlockRequest{Charges: []quota.Charge{one}}},
 		{"block_for_less_than_nothing", quota.BlockRequest{Charges: []quota.Charge{one}, For: -time.Hour}},
 		{"block_of_two_accounts", quota.BlockRequest{Charges: []quota.Charge{one, staging}, For: time.Hour}},
-		{"block_without_windows", quota.BlockRequest{Charges: []quota.Charge{r.of("none", 0)}, For: time.Hour}},
+		{"block_without_windows", quota.BlockRequest{Charges: []quota.Charge{r.charge("none", 0)}, For: time.Hour}},
 		{"block_for_ever", quota.BlockRequest{Charges: []quota.Charge{one}, For: math.MaxInt64}},
 		{"block_with_a_reason_of_10_kB", quota.BlockRequest{Charges: []quota.Charge{one}, For: time.Hour, Reason: strings.Repeat("x", 10_000)}},
 	} {

@@ -78,7 +78,7 @@ func testBlocks(t *testing.T, h Harness) {
 	t.Run("says_why", func(t *testing.T) {
 		r := newRig(t, h, hour...)
 		blockFor(24*time.Hour, "units")(r)
-		if v := r.reserve(r.of("units", 1)); !v.Blocked || v.Reason != "the upstream said no" {
+		if v := r.reserve(r.charge("units", 1)); !v.Blocked || v.Reason != "the upstream said no" {
 			t.Errorf("the verdict does not say why: %+v", v)
 		}
 		page := r.look("units")[0]

@@ -47,7 +47,7 @@ func testSettleByName(t *testing.T, h Harness) {
 // reserveThese reserves units of two pools in this order.
 func reserveThese(id, first string, units int64, second string, more int64) action {
 	return func(r *rig) string {
-		return tell(r.ask(quota.Request{ID: id, Charges: []quota.Charge{r.of(first, units), r.of(second, more)}}))
+		return tell(r.ask(quota.Request{ID: id, Charges: []quota.Charge{r.charge(first, units), r.charge(second, more)}}))
 	}
 }
 
@@ -138,7 +138,7 @@ func testRecorded(t *testing.T, h Harness) {
 			t.Skip("the store keeps no families")
 		}
 		r := newRig(t, h, hour)
-		c := r.of("units", 4)
+		c := r.charge("units", 4)
 		c.Pool = quota.Pool{Upstream: "client", Account: quota.DefaultAccount, Key: "a"}
 		r.reserve(c)
 		c.Units = -9
@@ -153,9 +153,9 @@ func testRecorded(t *testing.T, h Harness) {
 // says what was recorded: "units -3, searches -1".
 func recorded(id string, units, searches int64) action {
 	return func(r *rig) string {
-		req := quota.Request{ID: id, Charges: []quota.Charge{r.of("units", units)}}
+		req := quota.Request{ID: id, Charges: []quota.Charge{r.charge("units", units)}}
 		if searches != 0 {
-			req.Charges = append(req.Charges, r.of("searches", searches))
+			req.Charges = append(req.Charges, r.charge("searches", searches))
 		}
 		got, err := r.s.Record(context.Background(), req)
 		if err != nil {

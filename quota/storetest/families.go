@@ -155,7 +155,7 @@ func testFamilies(t *testing.T, h Harness) {
 
 // memberOf is a charge of a key, of which there are so many at most.
 func (r *rig) memberOf(key string, most int, units int64) quota.Charge {
-	c := r.of("", units)
+	c := r.charge("", units)
 	c.Pool = quota.Pool{Upstream: "client", Account: quota.DefaultAccount, Key: key}
 	c.Windows = r.pools["units"]
 	c.MaxKeys = most

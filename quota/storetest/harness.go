@@ -23,15 +23,15 @@ type Harness struct {
 	// have. Nil: the data belongs to one process.
 	Share func(t testing.TB, s quota.Store) quota.Store
 
-	// Reopen closes s and opens its data again, as after a restart. Nil: it does
-	// not survive one.
+	// Reopen closes s and opens its data again, as after a restart. It is nil if the
+	// data does not survive one.
 	Reopen func(t testing.TB, s quota.Store) quota.Store
 
-	// Age makes what s keeps older by d, or younger again if d is negative, where it
-	// expires by another clock than the one that SetClock moves. Nil: there is none.
+	// Age makes the data of s older by d, or younger if d is negative. It is nil if the
+	// data expires by the clock that SetClock moves.
 	Age func(t testing.TB, s quota.Store, d time.Duration)
 
-	// Size returns the bytes that s keeps. Nil: nobody can tell.
+	// Size returns the bytes that s keeps. It is nil if that is unknown.
 	Size func(t testing.TB, s quota.Store) int64
 
 	// Families is whether the store keeps a page per key.

@@ -33,11 +33,11 @@ func testImpossible(t *testing.T, h Harness) {
 	for kind, w := range everyKind(10) {
 		t.Run("in_a_"+kind, func(t *testing.T) {
 			r := newRig(t, h, w)
-			v := r.reserve(r.of("units", 11))
-			if v.Allowed || !v.Impossible || v.Units != 11 || v.Limit != 10 || v.Pool != r.of("units", 0).Pool || v.Window != w.Name {
+			v := r.reserve(r.charge("units", 11))
+			if v.Allowed || !v.Impossible || v.Units != 11 || v.Limit != 10 || v.Pool != r.charge("units", 0).Pool || v.Window != w.Name {
 				t.Errorf("11 units of 10 are not impossible: %+v", v)
 			}
-			if v := r.reserve(r.of("units", 10)); !v.Allowed {
+			if v := r.reserve(r.charge("units", 10)); !v.Allowed {
 				t.Errorf("10 units of 10 are refused: %+v", v)
 			}
 		})

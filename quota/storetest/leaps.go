@@ -95,7 +95,7 @@ func whenCounted(do action) action {
 }
 
 // unchargedPages charges a pool with this window; later another one, far behind
-// which the clock steps next. What then touches both must not move the first.
+// which the clock steps next. A request for both must then not move the first.
 func unchargedPages(t *testing.T, h Harness, w window.Limit) {
 	const gap, step = 10 * time.Minute, 3 * time.Second
 	other := exact(5, time.Second)
@@ -118,18 +118,18 @@ func unchargedPages(t *testing.T, h Harness, w window.Limit) {
 			if got := reserveBoth("both", 1, 0)(r); got != "granted 1/10 of units "+w.Name && got != "granted 0/5 of searches 1s log" {
 				t.Fatalf("both: %s", got)
 			}
-			r.at(gap)
+			r.setTime(gap)
 			if got := reserveOf("searches", 1)(r); got != "granted 1/5" {
 				t.Fatalf("the other: %s", got)
 			}
-			r.at(gap - step)
+			r.setTime(gap - step)
 			if got := touch.do(r); got != touch.want {
 				t.Fatalf("both again: %s, want %s", got, touch.want)
 			}
-			r.at(-step)
+			r.setTime(-step)
 			granted := 0
 			for range 50 {
-				v := r.reserve(r.of("units", 1))
+				v := r.reserve(r.charge("units", 1))
 				if v.Allowed {
 					granted++
 				}
@@ -147,7 +147,7 @@ func unchargedPages(t *testing.T, h Harness, w window.Limit) {
 // newerSearches reserves of both pools, the second by a newer price book.
 func newerSearches(units int64) action {
 	return func(r *rig) string {
-		charges := []quota.Charge{r.of("units", units), r.of("searches", 0)}
+		charges := []quota.Charge{r.charge("units", units), r.charge("searches", 0)}
 		charges[1].Revision, charges[1].Windows = 2, []window.Limit{exact(5, 2*time.Second)}
 		return tell(r.ask(quota.Request{Charges: charges}))
 	}
@@ -159,15 +159,15 @@ func blockFarAhead(t *testing.T, h Harness, w window.Limit) {
 	behindBlock(t, h, func(t *testing.T, reopen func(quota.Store) quota.Store) {
 		r := newRig(t, h, w)
 		reserve(10)(r)
-		r.at(far)
+		r.setTime(far)
 		blockFor(time.Hour, "units")(r)
 		r.s = reopen(r.s)
-		r.at(time.Minute)
+		r.setTime(time.Minute)
 		open("units")(r)
 		if got := looks("units")(r); got != "10" {
 			t.Errorf("used: %s, want 10", got)
 		}
-		if v := r.reserve(r.of("units", 1)); v.Allowed {
+		if v := r.reserve(r.charge("units", 1)); v.Allowed {
 			t.Errorf("granted beside 10 of 10: %+v", v)
 		}
 	})
@@ -182,12 +182,12 @@ func recordBehindBlock(t *testing.T, h Harness, w window.Limit) {
 	}
 	behindBlock(t, h, func(t *testing.T, reopen func(quota.Store) quota.Store) {
 		r := newRig(t, h, w)
-		r.at(2 * time.Hour)
+		r.setTime(2 * time.Hour)
 		blockUntil(2*time.Hour+time.Microsecond, "units")(r)
 		r.s = reopen(r.s)
-		r.at(time.Hour)
+		r.setTime(time.Hour)
 		recordAt(time.Hour-2*time.Microsecond, 3)(r)
-		r.at(time.Hour - time.Microsecond)
+		r.setTime(time.Hour - time.Microsecond)
 		open("units")(r)
 		if got := reserve(1)(r); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -31,7 +31,7 @@ const (
 // testLinearizable has several callers reserve, settle, release and look at one
 // pool at once, and then searches for an order in which a sequential pool would
 // have given the same answers (see [linearPool]): each call at one instant between
-// its beginning and its end. Where there is none, some call was not atomic.
+// its beginning and its end. Without such an order, some call was not atomic.
 //
 // Few ids are shared by all, so that repeats, second settlements and tokens of
 // the past are common. The clock stands still, so that nothing leaves the window.
@@ -108,7 +108,7 @@ func (r *rig) makeCall(s quota.Store, call linearCall) (linearAnswer, error) {
 	switch call.op {
 	case linearReserve:
 		var v quota.Verdict
-		v, err = s.Reserve(context.Background(), quota.Request{ID: call.name(), Charges: []quota.Charge{r.of("units", call.units)}})
+		v, err = s.Reserve(context.Background(), quota.Request{ID: call.name(), Charges: []quota.Charge{r.charge("units", call.units)}})
 		answer = linearAnswer{allowed: v.Allowed, repeat: v.Repeat, used: v.Used, nonce: v.Nonce}
 		if problem := unsound(r.now, r.h.SetClock != nil, &v); err == nil && problem != "" {
 			r.Errorf("%s: %s: %+v", call, problem, v)
@@ -118,7 +118,7 @@ func (r *rig) makeCall(s quota.Store, call linearCall) (linearAnswer, error) {
 		answer.settlement, err = s.Settle(context.Background(), token, quota.Units{"units": call.units})
 	case linearLook:
 		var pages []quota.PageState
-		if pages, err = s.Look(context.Background(), []quota.Charge{r.of("units", 0)}); err == nil {
+		if pages, err = s.Look(context.Background(), []quota.Charge{r.charge("units", 0)}); err == nil {
 			answer.used = pages[0].Windows[0].Used
 		}
 	}
@@ -176,8 +176,8 @@ func drawLinearCall(random *rand.Rand, known *linearTokens) linearCall {
 	return call
 }
 
-// linearizable searches for an order. Where there is none, or none is found in
-// time, it says so and draws a picture.
+// linearizable searches for an order. If it finds none in time, it fails the test and
+// draws a picture.
 func linearizable(t *testing.T, history []porcupine.Operation) bool {
 	t.Helper()
 	result, info := porcupine.CheckOperationsVerbose(linearPool, history, linearPatience)
@@ -185,7 +185,7 @@ func linearizable(t *testing.T, history []porcupine.Operation) bool {
 		return true
 	}
 	if t.Failed() {
-		return false // the store failed: what it did before nobody knows
+		return false // the store failed, so its state is unknown
 	}
 	picture := filepath.Join(t.ArtifactDir(), "history.html")
 	if err := porcupine.VisualizePath(linearPool, info, picture); err != nil {

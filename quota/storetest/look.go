@@ -16,7 +16,7 @@ func testLook(t *testing.T, h Harness) {
 		r := newRig(t, h, ring(10, time.Hour, time.Minute))
 		for range 2 { // looking does not make it known
 			page := r.look("units")[0]
-			if page.Known || !page.Born.IsZero() || page.Pool != r.of("units", 0).Pool {
+			if page.Known || !page.Born.IsZero() || page.Pool != r.charge("units", 0).Pool {
 				t.Errorf("a pool that nobody has charged: %+v", page)
 			}
 			if len(page.Windows) != 1 || page.Windows[0].Used != 0 || page.Windows[0].Limit != 10 || page.Windows[0].Window != "1h" {
@@ -28,12 +28,12 @@ func testLook(t *testing.T, h Harness) {
 		needClock(t, h)
 		r := newRig(t, h, ring(10, 10*time.Second, time.Second), exact(20, 10*time.Second), counter(30, 10*time.Second), calendar(40, window.Minute, "UTC"))
 		reserve(4)(r)
-		r.at(5 * time.Second)
+		r.setTime(5 * time.Second)
 		reserve(2)(r)
-		r.at(12500 * time.Millisecond)
+		r.setTime(12500 * time.Millisecond)
 		at := func(d time.Duration) time.Time { return start.Add(d) }
 		want := quota.PageState{
-			Pool: r.of("units", 0).Pool, Known: true, Born: start, Now: r.now, Revision: 1,
+			Pool: r.charge("units", 0).Pool, Known: true, Born: start, Now: r.now, Revision: 1,
 			Windows: []quota.WindowState{
 				{Window: "10s", Used: 2, Limit: 10, NextUnits: 2, NextAt: at(16 * time.Second), ResetAt: at(16 * time.Second)},
 				{Window: "10s log", Used: 2, Limit: 20, NextUnits: 2, NextAt: at(15 * time.Second), ResetAt: at(15 * time.Second)},
@@ -50,7 +50,7 @@ func testLook(t *testing.T, h Harness) {
 	t.Run("units_near_a_boundary_come_back_a_period_later", func(t *testing.T) {
 		needClock(t, h)
 		r := newRig(t, h, calendar(40, window.Minute, "UTC"))
-		r.at(59500 * time.Millisecond)
+		r.setTime(59500 * time.Millisecond)
 		reserve(4)(r)
 		if w := r.look("units")[0].Windows[0]; w.NextUnits != 4 || !w.NextAt.Equal(start.Add(121*time.Second)) {
 			t.Errorf("%d units come back at %s, want 4 at %s", w.NextUnits, w.NextAt, start.Add(121*time.Second))

@@ -47,7 +47,7 @@ func testMembers(t *testing.T, h Harness) {
 			const most = 10
 			shared := 0
 			for i := range 200 {
-				r.at(time.Duration(i) * 70 * time.Millisecond)
+				r.setTime(time.Duration(i) * 70 * time.Millisecond)
 				if v := r.reserve(r.memberOf(fmt.Sprint("key", i), most, 1)); v.Overflow {
 					shared++
 				}

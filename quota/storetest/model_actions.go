@@ -309,7 +309,7 @@ func (tr *trial) lookAt(rt *rapid.T, pools ...*modelPool) {
 }
 
 // revise gives a pool other windows, or fewer, longer and shorter ones, by a price
-// book of a higher revision. What comes next lays the page out: at times at once,
+// book of a higher revision. The next request lays the page out: at times at once,
 // at times after a pause, or in another process.
 func (tr *trial) revise(rt *rapid.T) {
 	p := tr.pool(rt)

@@ -57,7 +57,7 @@ func (tr *trial) brink(rt *rapid.T) {
 
 // twice steps the clock back twice. First to where one pool is re-based and another
 // one has let go of what it counted, then to where that counts again; between the
-// two both are asked for, mostly in vain.
+// two both are asked for, and mostly refused.
 func (tr *trial) twice(rt *rapid.T) {
 	order := rapid.Permutation([]int{0, 1, 2}).Draw(rt, "pools")
 	a, b := tr.pools[order[0]], tr.pools[order[1]]
@@ -122,8 +122,8 @@ func (tr *trial) forgotten() *modelPool {
 	return nil
 }
 
-// pause lets hours or days go by, as after the last call of a day; then another
-// process may go on.
+// pause lets hours or days pass, as after the last call of a day. Another process may
+// make the next call.
 func (tr *trial) pause(rt *rapid.T) {
 	hours := rapid.SampledFrom([]int{1, 3, 4, 26, 30, 24 * 9, 24 * 40}).Draw(rt, "hours")
 	d := time.Duration(hours)*time.Hour - time.Duration(rapid.IntRange(0, 60).Draw(rt, "less"))*time.Minute

@@ -50,9 +50,9 @@ func (p *naivePage) idle(clock instant) bool {
 	return p.windows != nil && clock >= p.latest+longest(p.limits) && !(p.shut && clock < p.blocked)
 }
 
-// now is the instant that counts, and whether the clock had been far ahead: then
-// all that was used moves to where the clock is. What was used is what each window
-// counted when units last changed in it: a block is no reason to count less.
+// now returns the instant that counts, and whether the clock had been far ahead. If it
+// had, all used units move to the clock's time. Used units are those that each window
+// counted when they last changed in it. A block does not make them fewer.
 func (p *naivePage) now(clock instant) (now instant, rebased bool) {
 	if clock >= p.latest {
 		return clock, false

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -74,7 +75,7 @@ func (r *modelReceipt) settle(clock instant, units []int64) quota.Settlement {
 		again.Repeat = true
 		return again
 	}
-	r.settled, r.released = true, quota.Released(units)
+	r.settled, r.released = true, slices.Max(units) == 0
 	for i, p := range r.pools {
 		now, _ := p.page.now(clock)
 		switch over := r.units[i] - units[i]; {

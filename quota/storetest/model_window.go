@@ -87,7 +87,7 @@ func (l *naiveList) sum(now, from, to instant) (sum int64) {
 	return sum
 }
 
-// within adds up the charges of the last so long, to the microsecond.
+// within adds up the charges of a trailing window, to the microsecond.
 func (l *naiveList) within(now, last instant) (sum int64) {
 	for _, c := range l.charges {
 		if c.at > now-last {

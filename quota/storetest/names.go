@@ -60,7 +60,7 @@ func testNames(t *testing.T, h Harness) {
 			var back []int64
 			for i, name := range pools {
 				r.pools[name] = windows
-				req.Charges = append(req.Charges, r.of(name, int64(i+2)))
+				req.Charges = append(req.Charges, r.charge(name, int64(i+2)))
 				settled[name], back = 1, append(back, int64(i+1))
 			}
 			if v, err := r.ask(req); err != nil || !v.Allowed {
@@ -91,12 +91,12 @@ func testNames(t *testing.T, h Harness) {
 			r.pools[name] = windows
 		}
 		for i, name := range oddNames {
-			b := quota.BlockRequest{Charges: []quota.Charge{r.of(name, 0)}, For: time.Hour, Reason: fmt.Sprint("reason ", i)}
+			b := quota.BlockRequest{Charges: []quota.Charge{r.charge(name, 0)}, For: time.Hour, Reason: fmt.Sprint("reason ", i)}
 			if err := r.s.Block(context.Background(), b); err != nil {
 				t.Fatal(err)
 			}
 			if i+1 < len(oddNames) {
-				if v := r.reserve(r.of(oddNames[i+1], 1)); v.Blocked {
+				if v := r.reserve(r.charge(oddNames[i+1], 1)); v.Blocked {
 					t.Errorf("a block of %q shuts %q", name, oddNames[i+1])
 				}
 			}
@@ -111,7 +111,7 @@ func testNames(t *testing.T, h Harness) {
 		r := newRig(t, h, windows...)
 		for i, upstream := range oddNames {
 			for k, account := range []string{"a", "b/c", oddNames[(i+1)%len(oddNames)]} {
-				c := r.of("units", int64(1+i+100*k))
+				c := r.charge("units", int64(1+i+100*k))
 				c.Pool.Upstream, c.Pool.Account = upstream, account
 				v := r.reserve(c)
 				if v.Used != c.Units {
@@ -139,7 +139,7 @@ func testNames(t *testing.T, h Harness) {
 			{Upstream: "a/b", Account: "c", Key: "d"},
 			{Upstream: "a/b", Account: "c/d", Name: "page:"},
 		} {
-			c := r.of("units", int64(i+1))
+			c := r.charge("units", int64(i+1))
 			c.Pool = p
 			if v := r.reserve(c); v.Used != c.Units {
 				t.Errorf("%s has used %d, want %d", p, v.Used, c.Units)
@@ -158,7 +158,7 @@ func testNames(t *testing.T, h Harness) {
 				if part == "key" && !h.Families {
 					continue
 				}
-				c := r.of("units", 1)
+				c := r.charge("units", 1)
 				c.Pool = p
 				ctx, req := context.Background(), quota.Request{Charges: []quota.Charge{c}}
 				_, reserved := r.s.Reserve(ctx, req)
@@ -187,7 +187,7 @@ func testNames(t *testing.T, h Harness) {
 
 // takes reserves units of a pool under an id.
 func (r *rig) takes(pool, id string, units int64) string {
-	return tell(r.ask(quota.Request{ID: id, Charges: []quota.Charge{r.of(pool, units)}}))
+	return tell(r.ask(quota.Request{ID: id, Charges: []quota.Charge{r.charge(pool, units)}}))
 }
 
 func sum(all []int64) (n int64) {

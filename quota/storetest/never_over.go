@@ -120,7 +120,7 @@ func (r *rig) race(stores []quota.Store, units int64, tries int) int {
 		for range racers {
 			wg.Go(func() {
 				for range tries {
-					v, err := s.Reserve(context.Background(), quota.Request{Charges: []quota.Charge{r.of("units", units)}})
+					v, err := s.Reserve(context.Background(), quota.Request{Charges: []quota.Charge{r.charge("units", units)}})
 					if err != nil {
 						r.Errorf("reserve: %v", err)
 						return

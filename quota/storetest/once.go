@@ -115,7 +115,7 @@ func testOnce(t *testing.T, h Harness) {
 	})
 	t.Run("the_token_stays_the_same", func(t *testing.T) {
 		r := newRig(t, h, hour...)
-		req := quota.Request{ID: strings.Repeat("~", 128), Charges: []quota.Charge{r.of("units", 1)}}
+		req := quota.Request{ID: strings.Repeat("~", 128), Charges: []quota.Charge{r.charge("units", 1)}}
 		first, err := r.ask(req)
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +137,7 @@ func testOnce(t *testing.T, h Harness) {
 	})
 	t.Run("a_grant_is_found_again_at_limits_of_nothing", func(t *testing.T) {
 		r := newRig(t, h, hour...)
-		none := r.of("units", 5)
+		none := r.charge("units", 5)
 		none.Windows = slices.Clone(none.Windows)
 		none.Windows[0].Limit = 0
 		ask := func(id string) quota.Verdict {
@@ -163,7 +163,7 @@ func testOnce(t *testing.T, h Harness) {
 		needClock(t, h)
 		r := newRig(t, h, hour...)
 		reserveAs("a", 1)(r)
-		r.at(time.Minute)
+		r.setTime(time.Minute)
 		if got := reserveAs("a", 1)(r); got != "granted again" || !r.last.At.Equal(start) {
 			t.Errorf("reserve: %s at %s, want it granted again at %s", got, r.last.At, start)
 		}
@@ -171,7 +171,7 @@ func testOnce(t *testing.T, h Harness) {
 	t.Run("bad_input_of_three_kinds_is_told_apart", func(t *testing.T) {
 		r, ctx := newRig(t, h, hour...), context.Background()
 		reserveAs("a", 5)(r)
-		again := quota.Request{ID: "a", Charges: []quota.Charge{r.of("units", 4)}}
+		again := quota.Request{ID: "a", Charges: []quota.Charge{r.charge("units", 4)}}
 		if _, err := r.s.Reserve(ctx, again); !errors.Is(err, quota.ErrOtherCharges) {
 			t.Errorf("reserve the id again with other charges: %v", err)
 		}
@@ -179,10 +179,10 @@ func testOnce(t *testing.T, h Harness) {
 			t.Errorf("record the id again with other charges: %v", err)
 		}
 		r.pools["units"] = []window.Limit{exact(10, time.Hour)}
-		if _, err := r.s.Reserve(ctx, quota.Request{Charges: []quota.Charge{r.of("units", 1)}}); !errors.Is(err, quota.ErrOtherWindows) {
+		if _, err := r.s.Reserve(ctx, quota.Request{Charges: []quota.Charge{r.charge("units", 1)}}); !errors.Is(err, quota.ErrOtherWindows) {
 			t.Errorf("reserve by other windows: %v", err)
 		}
-		if _, err := r.s.Reserve(ctx, quota.Request{Charges: []quota.Charge{r.of("units", -1)}}); !errors.Is(err, quota.ErrBadInput) ||
+		if _, err := r.s.Reserve(ctx, quota.Request{Charges: []quota.Charge{r.charge("units", -1)}}); !errors.Is(err, quota.ErrBadInput) ||
 			errors.Is(err, quota.ErrOtherCharges) || errors.Is(err, quota.ErrOtherWindows) || errors.Is(err, quota.ErrNoReceipt) {
 			t.Errorf("reserve less than nothing: %v", err)
 		}
@@ -208,7 +208,7 @@ func testOnce(t *testing.T, h Harness) {
 		needClock(t, h)
 		r := newRig(t, h, hour...)
 		reserveAs("a", 5)(r)
-		r.at(quota.ReceiptLife + time.Second)
+		r.setTime(quota.ReceiptLife + time.Second)
 		_, err := r.s.Settle(context.Background(), r.tokens["a"], quota.Units{"units": 0})
 		if fault(err) != "bad input" || !errors.Is(err, quota.ErrNoReceipt) || !strings.Contains(err.Error(), "ago") && !strings.Contains(err.Error(), "expired") {
 			t.Errorf("settled after the receipt expired: %v, want bad input that says so", err)
@@ -224,7 +224,7 @@ func testOnce(t *testing.T, h Harness) {
 		fresh := 0
 		for range 8 {
 			wg.Go(func() {
-				v, err := r.s.Reserve(context.Background(), quota.Request{ID: "a", Charges: []quota.Charge{r.of("units", 2)}})
+				v, err := r.s.Reserve(context.Background(), quota.Request{ID: "a", Charges: []quota.Charge{r.charge("units", 2)}})
 				if err != nil || !v.Allowed {
 					t.Errorf("reserve: %+v %v", v, err)
 				}

@@ -108,7 +108,7 @@ func testRecord(t *testing.T, h Harness) {
 // refuses is a reservation of which only the outcome matters.
 func refuses(units int64) action {
 	return func(r *rig) string {
-		if v := r.reserve(r.of("units", units)); v.Allowed {
+		if v := r.reserve(r.charge("units", units)); v.Allowed {
 			return "granted"
 		}
 		return "refused"

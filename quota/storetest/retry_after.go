@@ -64,7 +64,7 @@ func (r *rig) fill() {
 	r.Helper()
 	for i := range int64(100) {
 		r.set(r.now.Add(time.Duration(i*i) * time.Millisecond))
-		r.reserve(r.of("units", i%7+1))
+		r.reserve(r.charge("units", i%7+1))
 	}
 }
 
@@ -72,23 +72,23 @@ func (r *rig) fill() {
 // one resolution before, and granted after it.
 func (r *rig) awaits(units int64) {
 	r.Helper()
-	v := r.reserve(r.of("units", units))
+	v := r.reserve(r.charge("units", units))
 	for v.Allowed {
-		v = r.reserve(r.of("units", units))
+		v = r.reserve(r.charge("units", units))
 	}
 	for _, early := range []time.Duration{r.resolution(v.Window), time.Microsecond} {
 		if early >= v.RetryAt.Sub(r.now) {
 			continue
 		}
 		r.set(v.RetryAt.Add(-early))
-		if got := r.reserve(r.of("units", units)); got.Allowed {
+		if got := r.reserve(r.charge("units", units)); got.Allowed {
 			r.Fatalf("%d units were granted %s before retry after", units, early)
 		} else if !got.RetryAt.Equal(v.RetryAt) {
 			r.Fatalf("retry at was %s, %s before it is %s", v.RetryAt, early, got.RetryAt)
 		}
 	}
 	r.set(v.RetryAt)
-	if got := r.reserve(r.of("units", units)); !got.Allowed {
+	if got := r.reserve(r.charge("units", units)); !got.Allowed {
 		r.Fatalf("%d units were refused at retry at: %s", units, tell(got, nil))
 	}
 }
@@ -115,11 +115,11 @@ func testBoundedLateness(t *testing.T, h Harness) {
 				r.set(r.now.Add(time.Duration(i*i+1) * 1377 * time.Microsecond))
 				first := r.now
 				for v := range 3 {
-					if got := r.reserve(r.of("units", 1)); !got.Allowed {
+					if got := r.reserve(r.charge("units", 1)); !got.Allowed {
 						r.Fatalf("unit %d of 3 was refused by an empty window", v)
 					}
 				}
-				v := r.reserve(r.of("units", 1))
+				v := r.reserve(r.charge("units", 1))
 				if back := v.RetryAt.Sub(first); back < per || back > per+precision {
 					t.Fatalf("capacity comes back %s after it was used, want %s to %s", back, per, per+precision)
 				}
@@ -131,8 +131,8 @@ func testBoundedLateness(t *testing.T, h Harness) {
 		r := newRig(t, h, exact(3, 10*time.Second))
 		for i := range 40 {
 			r.set(r.now.Add(time.Duration(i*i+1) * 1377 * time.Microsecond))
-			r.reserve(r.of("units", 3))
-			v := r.reserve(quota.Charge(r.of("units", 1)))
+			r.reserve(r.charge("units", 3))
+			v := r.reserve(quota.Charge(r.charge("units", 1)))
 			if v.Allowed || v.RetryAfter != 10*time.Second {
 				t.Fatalf("capacity comes back after %s, want 10s", v.RetryAfter)
 			}

@@ -89,9 +89,9 @@ func testRevisions(t *testing.T, h Harness) {
 	t.Run("the_error_says_which", func(t *testing.T) {
 		r := newRig(t, h, old...)
 		revision(7, reserve(1))(r)
-		_, err := r.s.Reserve(context.Background(), quota.Request{Charges: []quota.Charge{r.of("units", 1)}})
+		_, err := r.s.Reserve(context.Background(), quota.Request{Charges: []quota.Charge{r.charge("units", 1)}})
 		var stale *quota.StaleBookError
-		if !errors.As(err, &stale) || stale.Revision != 1 || stale.Stored != 7 || stale.Pool != r.of("units", 1).Pool {
+		if !errors.As(err, &stale) || stale.Revision != 1 || stale.Stored != 7 || stale.Pool != r.charge("units", 1).Pool {
 			t.Errorf("reserve: %v, want a StaleBookError of 1 against 7", err)
 		}
 	})
@@ -103,7 +103,7 @@ func testRevisions(t *testing.T, h Harness) {
 		if got := reserveBoth("", 1, 1)(r); got != "stale book" {
 			t.Errorf("reserve: %s, want stale book", got)
 		}
-		mixed := []quota.Charge{r.of("units", 1), r.of("searches", 1)}
+		mixed := []quota.Charge{r.charge("units", 1), r.charge("searches", 1)}
 		mixed[0].Revision, mixed[0].Windows = 2, []window.Limit{exact(10, time.Hour)}
 		if _, err := r.s.Reserve(context.Background(), quota.Request{Charges: mixed}); fault(err) != "stale book" {
 			t.Errorf("reserve: %v, want stale book", err)
@@ -117,7 +117,7 @@ func testRevisions(t *testing.T, h Harness) {
 		r.pools["searches"] = old
 		reserveBoth("a", 1, 1)(r)
 		revision(2, reserveOf("searches", 1))(r)
-		mixed := []quota.Charge{r.of("units", 1), r.of("searches", 1)}
+		mixed := []quota.Charge{r.charge("units", 1), r.charge("searches", 1)}
 		mixed[0].Revision, mixed[0].Windows = 2, []window.Limit{exact(10, time.Hour)}
 		if _, err := r.s.Reserve(context.Background(), quota.Request{ID: "a", Charges: mixed}); fault(err) != "stale book" {
 			t.Errorf("reserve: %v, want stale book", err)

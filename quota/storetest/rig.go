@@ -55,16 +55,16 @@ func (r *rig) set(now time.Time) {
 	r.now = now
 }
 
-// at moves the clock to so long after the start.
-func (r *rig) at(d time.Duration) {
+// setTime moves the clock to a time after the start.
+func (r *rig) setTime(d time.Duration) {
 	r.Helper()
 	if r.h.SetClock != nil {
 		r.set(start.Add(d))
 	}
 }
 
-// of is a charge of a pool of the rig.
-func (r *rig) of(pool string, units int64) quota.Charge {
+// charge returns a charge of a pool of the rig.
+func (r *rig) charge(pool string, units int64) quota.Charge {
 	return quota.Charge{
 		Pool:     quota.Pool{Upstream: "api", Account: quota.DefaultAccount, Name: pool},
 		Units:    units,
@@ -113,7 +113,7 @@ func (r *rig) look(pools ...string) []quota.PageState {
 	r.Helper()
 	var charges []quota.Charge
 	for _, p := range pools {
-		charges = append(charges, r.of(p, 0))
+		charges = append(charges, r.charge(p, 0))
 	}
 	pages, err := r.s.Look(context.Background(), charges)
 	if err != nil {

@@ -88,7 +88,7 @@ type forgetsMembers struct {
 	last    time.Time
 }
 
-func (s *forgetsMembers) of(charges []quota.Charge) quota.Store {
+func (s *forgetsMembers) pick(charges []quota.Charge) quota.Store {
 	if charges[0].Pool.Key == "" {
 		return s.Store
 	}
@@ -101,15 +101,15 @@ func (s *forgetsMembers) of(charges []quota.Charge) quota.Store {
 }
 
 func (s *forgetsMembers) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
-	return s.of(r.Charges).Reserve(ctx, r)
+	return s.pick(r.Charges).Reserve(ctx, r)
 }
 
 func (s *forgetsMembers) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
-	return s.of(r.Charges).Record(ctx, r)
+	return s.pick(r.Charges).Record(ctx, r)
 }
 
 func (s *forgetsMembers) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
-	return s.of(charges).Look(ctx, charges)
+	return s.pick(charges).Look(ctx, charges)
 }
 
 // missesPages goes by the windows of an older book: it takes a pool that nobody has

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // The liars that only the search for an order catches. Alone, each call is right,
@@ -71,7 +72,7 @@ func (s *settlesInTwoSteps) Reserve(ctx context.Context, r quota.Request) (quota
 func (s *settlesInTwoSteps) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
 	crowded := s.crowd.enter()
 	defer s.crowd.leave()
-	if made, ok := s.requests.Load(t.ID); ok && crowded && !quota.Released(slices.Collect(maps.Values(units))) {
+	if made, ok := s.requests.Load(t.ID); ok && crowded && !storekit.Released(slices.Collect(maps.Values(units))) {
 		r := made.(quota.Request)
 		back := quota.Request{Charges: append([]quota.Charge(nil), r.Charges...)}
 		for i := range back.Charges {

@@ -8,7 +8,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// What one process does, every other one sees at once.
+// testShare checks that every process sees at once what another one does.
 func testShare(t *testing.T, h Harness) {
 	if h.Share == nil {
 		t.Skip("the harness cannot share this store's data with another process")
@@ -59,13 +59,13 @@ func testShare(t *testing.T, h Harness) {
 
 // shut says whether a pool is.
 func shut(r *rig) string {
-	if v := r.reserve(r.of("units", 1)); v.Blocked {
+	if v := r.reserve(r.charge("units", 1)); v.Blocked {
 		return "blocked"
 	}
 	return "open"
 }
 
-// What was granted is granted still after a restart.
+// testRestart checks that grants survive a restart.
 func testRestart(t *testing.T, h Harness) {
 	if h.Reopen == nil {
 		t.Skip("the harness says that this store does not survive a restart")

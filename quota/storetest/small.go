@@ -12,7 +12,7 @@ import (
 func testSmall(t *testing.T, h Harness) {
 	needClock(t, h)
 	if h.Size == nil {
-		t.Skip("the harness cannot tell what this store keeps")
+		t.Skip("the harness has no Size for this store")
 	}
 	charges := scaled(1_000, 10_000)
 	for _, span := range []struct {
@@ -29,7 +29,7 @@ func testSmall(t *testing.T, h Harness) {
 				var half int64
 				for i := range charges {
 					r.set(start.Add(time.Duration(i) * span.Duration / time.Duration(charges)))
-					r.reserve(r.of("units", cost))
+					r.reserve(r.charge("units", cost))
 					if i == charges/2 {
 						half = h.Size(t, r.s)
 					}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -25,7 +26,7 @@ func (r *rig) spent(q quota.SpendQuery) []quota.Spent {
 // buy reserves under labels, in a zone.
 func (r *rig) buy(id string, units int64, zone *time.Location, labels quota.Labels) {
 	r.Helper()
-	c := r.of("units", units)
+	c := r.charge("units", units)
 	c.Zone = zone
 	if v, err := r.ask(quota.Request{ID: id, Charges: []quota.Charge{c}, Labels: labels}); err != nil || !v.Allowed {
 		r.Fatalf("reserve: %s", tell(v, err))
@@ -42,7 +43,7 @@ func testSpend(t *testing.T, h Harness) {
 		t.Helper()
 		for i := range want {
 			if want[i].Pool.Name == "" {
-				want[i].Pool = r.of("units", 0).Pool
+				want[i].Pool = r.charge("units", 0).Pool
 			}
 		}
 		got := r.spent(q)
@@ -60,12 +61,12 @@ func testSpend(t *testing.T, h Harness) {
 		r.buy("", 5, nil, search)
 		r.buy("", 1, nil, videos)
 		r.buy("", 7, nil, search)
-		v, err := r.ask(quota.Request{Charges: []quota.Charge{r.of("units", 2), r.of("searches", 1)}, Labels: videos})
+		v, err := r.ask(quota.Request{Charges: []quota.Charge{r.charge("units", 2), r.charge("searches", 1)}, Labels: videos})
 		if err != nil || !v.Allowed {
 			t.Fatal(tell(v, err))
 		}
 		check(t, r, quota.SpendQuery{},
-			quota.Spent{Pool: r.of("searches", 0).Pool, Day: "2026-03-02", Labels: videos, Units: 1, Calls: 1},
+			quota.Spent{Pool: r.charge("searches", 0).Pool, Day: "2026-03-02", Labels: videos, Units: 1, Calls: 1},
 			quota.Spent{Day: "2026-03-02", Labels: search, Units: 12, Calls: 2},
 			quota.Spent{Day: "2026-03-02", Labels: videos, Units: 3, Calls: 2})
 	})
@@ -92,7 +93,7 @@ func testSpend(t *testing.T, h Harness) {
 			{140*time.Hour - time.Microsecond, 4}, {140 * time.Hour, 8}, // of the 8th, which has 23 hours
 			{163*time.Hour - time.Microsecond, 16}, {163 * time.Hour, 32},
 		} {
-			r.at(day.at)
+			r.setTime(day.at)
 			r.buy("", day.units, pacific, videos)
 		}
 		want := []quota.Spent{
@@ -110,11 +111,11 @@ func testSpend(t *testing.T, h Harness) {
 	})
 	t.Run("settling_corrects_the_day_of_the_reservation", func(t *testing.T) {
 		r := newRig(t, h, big)
-		r.at(12*time.Hour - time.Minute)
+		r.setTime(12*time.Hour - time.Minute)
 		r.buy("down", 10, nil, search)
 		r.buy("up", 10, nil, videos)
 		r.buy("unsent", 10, nil, quota.Labels{Job: "unsent"})
-		r.at(12*time.Hour + time.Minute) // the next day
+		r.setTime(12*time.Hour + time.Minute) // the next day
 		for _, s := range []string{settle("down", 4)(r), settle("up", 15)(r), settle("unsent", 0)(r), settle("up", 20)(r)} {
 			if s == "bad input" {
 				t.Fatal("settle: bad input")
@@ -128,9 +129,9 @@ func testSpend(t *testing.T, h Harness) {
 		r := newRig(t, h, big)
 		r.buy("", 10, nil, search)
 		why := quota.Labels{Reason: "the console shows 4"}
-		r.record(quota.Request{Charges: []quota.Charge{r.of("units", -6)}, Labels: why})
+		r.record(quota.Request{Charges: []quota.Charge{r.charge("units", -6)}, Labels: why})
 		missed := quota.Labels{Method: "videos.list", Reason: "made while the ledger was down"}
-		r.record(quota.Request{Charges: []quota.Charge{r.of("units", 3)}, Labels: missed, At: start.Add(-24 * time.Hour)})
+		r.record(quota.Request{Charges: []quota.Charge{r.charge("units", 3)}, Labels: missed, At: start.Add(-24 * time.Hour)})
 		check(t, r, quota.SpendQuery{},
 			quota.Spent{Day: "2026-03-02", Labels: search, Units: 10, Calls: 1},
 			quota.Spent{Day: "2026-03-02", Labels: why, Units: -6, Calls: 1},
@@ -138,7 +139,7 @@ func testSpend(t *testing.T, h Harness) {
 	})
 	t.Run("other_accounts_are_others", func(t *testing.T) {
 		r := newRig(t, h, big)
-		c := r.of("units", 5)
+		c := r.charge("units", 5)
 		c.Pool.Account = "staging"
 		r.reserve(c)
 		check(t, r, quota.SpendQuery{})
@@ -149,12 +150,12 @@ func testSpend(t *testing.T, h Harness) {
 	t.Run("kept_for_30_days", func(t *testing.T) {
 		r := newRig(t, h, big)
 		for day := range 60 {
-			r.at(time.Duration(day) * 24 * time.Hour)
+			r.setTime(time.Duration(day) * 24 * time.Hour)
 			r.buy("", int64(day+1), nil, videos)
 		}
 		all := r.spent(quota.SpendQuery{})
-		if len(all) < quota.SpendDays {
-			t.Fatalf("%d days are left of 60, want at least %d", len(all), quota.SpendDays)
+		if len(all) < storekit.SpendDays {
+			t.Fatalf("%d days are left of 60, want at least %d", len(all), storekit.SpendDays)
 		}
 		for i, s := range all {
 			if s.Units != int64(60-i) {
@@ -165,7 +166,7 @@ func testSpend(t *testing.T, h Harness) {
 	t.Run("too_many_labels_are_other", func(t *testing.T) {
 		r := newRig(t, h, big)
 		const more = 10
-		charges := quota.MaxSpendLabels + more
+		charges := storekit.MaxSpendLabels + more
 		for i := range charges {
 			r.buy("", 1, nil, quota.Labels{Job: fmt.Sprint("job", i)})
 		}
@@ -178,9 +179,9 @@ func testSpend(t *testing.T, h Harness) {
 				other = s.Units
 			}
 		}
-		if len(all) != quota.MaxSpendLabels+1 || other != more || units != int64(charges)+1 {
+		if len(all) != storekit.MaxSpendLabels+1 || other != more || units != int64(charges)+1 {
 			t.Errorf("%d sets of labels, %d units, %d of them other; want %d, %d, %d",
-				len(all), units, other, quota.MaxSpendLabels+1, charges+1, more)
+				len(all), units, other, storekit.MaxSpendLabels+1, charges+1, more)
 		}
 	})
 }

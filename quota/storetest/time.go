@@ -146,9 +146,9 @@ func testTime(t *testing.T, h Harness) {
 		needClock(t, h)
 		r := newRig(t, h, minute...)
 		reserveAs("a", 6)(r)
-		r.at(far)
+		r.setTime(far)
 		record(3)(r)
-		r.at(0)
+		r.setTime(0)
 		record(1)(r)
 		// far ahead the receipt had expired, so it may be gone
 		if got := settle("a", 0)(r); got != "left 6" && got != "bad input" {
@@ -161,9 +161,9 @@ func testTime(t *testing.T, h Harness) {
 	t.Run("a_repeat_tells_that_the_clock_had_been_far_ahead", func(t *testing.T) {
 		needClock(t, h)
 		r := newRig(t, h, minute...)
-		r.at(far)
+		r.setTime(far)
 		reserveAs("a", 7)(r)
-		r.at(0)
+		r.setTime(0)
 		if got := reserveAs("a", 7)(r); got != "granted again" || !r.last.Rebased {
 			t.Errorf("reserve: %s, rebased %t; want it granted again and rebased", got, r.last.Rebased)
 		}
@@ -172,31 +172,31 @@ func testTime(t *testing.T, h Harness) {
 		needClock(t, h)
 		r := newRig(t, h, minute...)
 		r.pools["searches"] = minute
-		r.at(10 * time.Second)
+		r.setTime(10 * time.Second)
 		reserve(1)(r)
-		r.at(5 * time.Second)
+		r.setTime(5 * time.Second)
 		for _, order := range [][]string{{"units", "searches"}, {"searches", "units"}} {
-			v := r.reserve(r.of(order[0], 1), r.of(order[1], 1))
+			v := r.reserve(r.charge(order[0], 1), r.charge(order[1], 1))
 			if !v.Allowed || !v.At.Equal(start.Add(10*time.Second)) {
 				t.Errorf("%v at %s: granted %t at %s, want at 10s", order, r.now, v.Allowed, v.At)
 			}
 		}
 	})
 	// A refusal at a later time may be all that a store has seen of that time.
-	// What it drops then must not be missed when the clock steps back.
+	// What it drops then must not matter when the clock steps back.
 	for kind, w := range everyKind(10) {
 		t.Run("back_behind_a_refusal_"+kind, func(t *testing.T) {
 			needClock(t, h)
 			r := newRig(t, h, w, exact(5, 100*time.Hour))
-			r.at(0)
+			r.setTime(0)
 			record(10)(r)
-			r.at(25 * time.Hour)
-			if v := r.reserve(r.of("units", 1)); v.Allowed {
+			r.setTime(25 * time.Hour)
+			if v := r.reserve(r.charge("units", 1)); v.Allowed {
 				t.Fatalf("granted past the other window: %+v", v)
 			}
-			r.at(time.Minute)
+			r.setTime(time.Minute)
 			r.pools["units"][1].Limit = 100
-			if v := r.reserve(r.of("units", 1)); v.Allowed && !v.At.After(start.Add(time.Hour)) {
+			if v := r.reserve(r.charge("units", 1)); v.Allowed && !v.At.After(start.Add(time.Hour)) {
 				t.Errorf("granted at %s beside 10 units of %s, which had been dropped", v.At, start)
 			}
 		})

@@ -38,7 +38,7 @@ func run(t *testing.T, h Harness, timelines []timeline) {
 				r.pools[name] = windows
 			}
 			for i, row := range tl.rows {
-				r.at(row.at)
+				r.setTime(row.at)
 				if got := row.do(r); got != row.want {
 					t.Fatalf("row %d, at %s: got %q, want %q", i, row.at, got, row.want)
 				}
@@ -53,14 +53,14 @@ func reserve(units int64) action { return reserveAs("", units) }
 // reserveAs does so under an id.
 func reserveAs(id string, units int64) action {
 	return func(r *rig) string {
-		return tell(r.ask(quota.Request{ID: id, Charges: []quota.Charge{r.of("units", units)}}))
+		return tell(r.ask(quota.Request{ID: id, Charges: []quota.Charge{r.charge("units", units)}}))
 	}
 }
 
 // reserveOf takes units of a pool.
 func reserveOf(pool string, units int64) action {
 	return func(r *rig) string {
-		return tell(r.ask(quota.Request{Charges: []quota.Charge{r.of(pool, units)}}))
+		return tell(r.ask(quota.Request{Charges: []quota.Charge{r.charge(pool, units)}}))
 	}
 }
 
@@ -68,7 +68,7 @@ func reserveOf(pool string, units int64) action {
 // pool and window decided.
 func reserveBoth(id string, units, searches int64) action {
 	return func(r *rig) string {
-		v, err := r.ask(quota.Request{ID: id, Charges: []quota.Charge{r.of("units", units), r.of("searches", searches)}})
+		v, err := r.ask(quota.Request{ID: id, Charges: []quota.Charge{r.charge("units", units), r.charge("searches", searches)}})
 		if err != nil || v.Repeat {
 			return tell(v, err)
 		}
@@ -129,7 +129,7 @@ func recordAt(at time.Duration, units int64) action { return recordOf("", units,
 
 func recordOf(id string, units int64, at *time.Duration) action {
 	return func(r *rig) string {
-		req := quota.Request{ID: id, Charges: []quota.Charge{r.of("units", units)}}
+		req := quota.Request{ID: id, Charges: []quota.Charge{r.charge("units", units)}}
 		if at != nil {
 			req.At = start.Add(*at)
 		}
@@ -138,12 +138,12 @@ func recordOf(id string, units int64, at *time.Duration) action {
 	}
 }
 
-// blockFor shuts pools for so long.
+// blockFor shuts pools for a duration.
 func blockFor(d time.Duration, pools ...string) action {
 	return blocks(quota.BlockRequest{For: d, Reason: "the upstream said no"}, pools)
 }
 
-// blockUntil shuts pools until so long after the start.
+// blockUntil shuts pools until a time after the start.
 func blockUntil(d time.Duration, pools ...string) action {
 	return blocks(quota.BlockRequest{Until: start.Add(d), Reason: "the upstream said no"}, pools)
 }
@@ -155,7 +155,7 @@ func blocks(b quota.BlockRequest, pools []string) action {
 	return func(r *rig) string {
 		b := b
 		for _, p := range pools {
-			b.Charges = append(b.Charges, r.of(p, 0))
+			b.Charges = append(b.Charges, r.charge(p, 0))
 		}
 		return fault(r.s.Block(context.Background(), b))
 	}

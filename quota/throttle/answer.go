@@ -22,7 +22,7 @@ type answer struct {
 	wait   time.Duration // until there is room again in limits of which this request took the last
 }
 
-// add tells of one limit; v is nil where nobody knows what is left, and p where the
+// add adds one limit to the headers. v is nil if what is left is unknown. p is nil if the
 // price book was changed meanwhile.
 func (a *answer) add(p *policy, v *quota.Verdict) {
 	if p == nil {
@@ -32,7 +32,7 @@ func (a *answer) add(p *policy, v *quota.Verdict) {
 	if v == nil {
 		return
 	}
-	if w := p.of(v); w != nil {
+	if w := p.window(v); w != nil {
 		if a.limit != "" {
 			a.limit += ", "
 		}
@@ -58,9 +58,9 @@ func (w *windowTold) left(v *quota.Verdict) string {
 	return string(b)
 }
 
-// of returns the window that a verdict names; nil if the price book was changed
+// window returns the window that a verdict names; nil if the price book was changed
 // meanwhile.
-func (p *policy) of(v *quota.Verdict) *windowTold {
+func (p *policy) window(v *quota.Verdict) *windowTold {
 	for i := range p.windows {
 		if p.windows[i].window == v.Window {
 			return &p.windows[i]
@@ -89,7 +89,7 @@ func joined(had, more []string) []string {
 func (a *answer) refuse(w http.ResponseWriter, p *policy, v *quota.Verdict) {
 	body := quotaExceeded
 	if p != nil {
-		if told := p.of(v); told != nil {
+		if told := p.window(v); told != nil {
 			body = told.body
 		}
 	}

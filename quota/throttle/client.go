@@ -49,9 +49,9 @@ func newProxies(trusted []netip.Prefix, header string) (proxies, error) {
 	return p, nil
 }
 
-// client walks from the connection towards the client, for as long as whoever says
-// so is trusted. What is malformed ends the walk at the last trusted one, who let it
-// through: it may cost a client its own limit, but never frees it from one.
+// client walks from the connection towards the client, through trusted proxies. A
+// malformed entry ends the walk at the last trusted proxy, which let it pass. It may cost
+// a client its own limit, but never frees a client from one.
 func (p *proxies) client(r *http.Request) netip.Addr {
 	at := connection(r.RemoteAddr)
 	if len(p.trusted) == 0 || !p.trusts(at) {

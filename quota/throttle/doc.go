@@ -1,6 +1,6 @@
-// Package throttle limits how often each client may ask an http server: a
-// middleware, on a family of a price book in any store. It is the other side of
-// what package meter does for calls that leave.
+// Package throttle is middleware that limits how often each client may call an http
+// server. The limits are a family of a price book, in any store. Package meter does the
+// same for outgoing calls.
 //
 //	ledger, err := quota.New(throttle.Book(), memstore.New(nil), nil)
 //	...
@@ -8,9 +8,9 @@
 //	...
 //	http.ListenAndServe(addr, limiter.Handler(mux))
 //
-// That is 60 requests a minute for each client address, an IPv6 network of /64
-// counting as one. Other limits are a family in a price book, with limits of their
-// own for single keys:
+// That is 60 requests a minute for each client address. An IPv6 network of /64 counts as
+// one client. For other limits, write a family into a price book. Single keys can have
+// limits of their own:
 //
 //	families:
 //	  client:
@@ -23,33 +23,31 @@
 //	  search:
 //	    windows: [{per: 1s, quota: 2}, {per: 1m, quota: 20}]
 //
-// and [Options] say which requests they hold for, and what a key is made of.
-// Within one process memstore is the place for them, whatever store the ledger of
-// an upstream's quota is in: a second ledger of the same book. On SQLite or Redis
-// several processes share the limits; then each request costs a question there.
+// [Options] say which requests a limit is for, and what its key is. For one process, use
+// a second ledger of the same book in memstore, whatever store holds the upstream's quota.
+// In SQLite or Redis several processes share the limits, at the cost of one round trip a
+// request.
 //
-// # Answers
+// # Responses
 //
-// Every answer has RateLimit-Policy and RateLimit, as in
+// Every response has RateLimit-Policy and RateLimit, as in
 // draft-ietf-httpapi-ratelimit-headers-11, in whole seconds:
 //
 //	RateLimit-Policy: "client";q=60;w=60
 //	RateLimit: "client";r=12;t=34
 //
-// A policy has the name of its family; where that has several windows, the window's
-// behind it ("search-1s"), and RateLimit tells the one with the least left. A
-// request too many is answered with 429, a Retry-After at which the same request is
-// admitted if nobody else with its key asks, and a body of application/problem+json
-// that names the policy. It costs the client nothing of the limit that refuses: it may
-// ask on. While the store cannot be reached nobody knows what is left, and RateLimit is
-// missing.
+// A policy has the name of its family. If the family has several windows, the name ends
+// with the window ("search-1s"), and RateLimit is about the window with the least left. A
+// refused request gets 429, a Retry-After, and a body of application/problem+json that
+// names the policy. After that time the same request is admitted, if no other request
+// with its key comes first. A refused request costs nothing of the limit that refused it.
+// While the store is down, RateLimit is missing.
 //
-// # Who a client is
+// # Addresses of clients
 //
-// The address of a client is that of its connection, unless that is one of
-// [Options.TrustedProxies]: then it is what the proxies say, read from the right up
-// to the first that is not trusted. A client without a trusted proxy cannot
-// influence its address by headers. What a client writes into a header or a token is
-// its own choice, so a limit by these alone limits nobody who invents new ones, but
-// where the request was authenticated before. Give a limit by address beside it.
+// The address of a client is that of its connection. If the connection comes from one of
+// [Options.TrustedProxies], it is the address in the proxies' headers, read from the right
+// up to the first untrusted one. Other clients cannot change their address by headers. A
+// client can invent headers and tokens, so a limit by these alone is safe only for
+// authenticated requests. Add a limit by address for all others.
 package throttle

@@ -44,7 +44,8 @@ var (
 
 	// Route is the pattern of [Options.Routes] that the request matches, else the one
 	// by which a ServeMux around the throttle has found it: route=GET /api/v1/search.
-	// It is empty where there is none; a path is never one, as clients invent these.
+	// It is empty for a request without a pattern. A path is not used, because clients
+	// can invent paths.
 	Route = Part{kind: byRoute}
 )
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // told is what answers say of a price book: all of it but the numbers.
@@ -33,7 +32,7 @@ type windowTold struct {
 	body   []byte // of a refusal
 }
 
-// policies returns what is told of the ledger's price book, which may have changed.
+// policies returns the policies of the ledger's price book, which may have changed.
 func (t *Throttle) policies() *told {
 	costs := t.ledger.Book()
 	if now := t.told.Load(); now != nil && now.book == costs {
@@ -81,7 +80,7 @@ func newPolicy(family string, windows []book.Window) *policy {
 			name += "-" + strings.ReplaceAll(w.Spec.String(), " ", "-")
 		}
 		item := `"` + name + `"` // names of the price book need no escape
-		items = append(items, item+";q="+limit+";w="+strconv.FormatInt(length(w.Spec), 10))
+		items = append(items, item+";q="+limit+";w="+strconv.FormatInt(seconds(w.Length()), 10))
 		p.windows = append(p.windows, windowTold{
 			window: w.Spec.String(),
 			item:   item,
@@ -90,23 +89,6 @@ func newPolicy(family string, windows []book.Window) *policy {
 	}
 	p.header = []string{strings.Join(items, ", ")}
 	return p
-}
-
-// length is the w of a policy, in seconds.
-func length(s window.Spec) int64 {
-	switch s.Period {
-	case window.Minute:
-		return 60
-	case window.Hour:
-		return 3600
-	case window.Day:
-		return 24 * 3600
-	case window.Week:
-		return 7 * 24 * 3600
-	case window.Month:
-		return 31 * 24 * 3600
-	}
-	return seconds(s.Per)
 }
 
 // seconds rounds up: never early.

@@ -35,10 +35,10 @@ type Options struct {
 	// IPv6Bits is how much of an IPv6 address is one client; zero is 64.
 	IPv6Bits int
 
-	// Outage is what to do while the store cannot be reached: admit, or refuse with
-	// 503; "" is admit, so that what is there to be read stays readable. What can only
-	// be mended by a person, as a family that has left the price book or a store that
-	// keeps none, is refused in any case.
+	// Outage says what to do while the store is down: admit requests, or refuse them with
+	// 503. The default, "", is admit. Faults that only a person can correct refuse
+	// requests in any case: a family that the price book no longer has, or a store
+	// without families.
 	Outage quota.Policy
 
 	// Logger is told when limits are not kept, and when they are again; nil is
@@ -172,7 +172,7 @@ func (t *Throttle) Handler(next http.Handler) http.Handler {
 // admit asks the limits of a request, and answers one that is refused.
 func (t *Throttle) admit(w http.ResponseWriter, r *http.Request) bool {
 	q := question{Request: r, throttle: t}
-	limits := t.of(&q)
+	limits := t.limitsFor(&q)
 	if len(limits) == 0 {
 		return true
 	}
@@ -204,8 +204,8 @@ func (t *Throttle) admit(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// of returns the limits of a request, and notes its route.
-func (t *Throttle) of(q *question) []Limit {
+// limitsFor returns the limits of a request, and notes its route.
+func (t *Throttle) limitsFor(q *question) []Limit {
 	if t.routes != nil {
 		if _, pattern := t.routes.Handler(q.Request); pattern != "" {
 			if limits, ok := t.limits[pattern]; ok {

@@ -59,8 +59,7 @@
 // [Page], which is all the windows of a pool, also notices a clock that had been
 // far ahead: see [Page.Now].
 //
-// Stores keep pages. Whoever wants a limiter in one process and no more can use
-// a window alone, under a lock:
+// Stores keep pages. A limiter within one process can use a window alone, under a lock:
 //
 //	spec, err := window.Spec{Per: time.Minute}.Normal()
 //	...

@@ -42,8 +42,8 @@ type shape struct {
 	span    time.Duration // the longest for which a charge can count
 }
 
-// Like makes p keep what it has in common with q, which has the same windows, where
-// q keeps it. Of a million pages that are alike each is smaller then.
+// Like makes p share q's layout strings if both have the same windows. That saves memory
+// if there are many pages.
 func (p *Page) Like(q *Page) {
 	if slices.Equal(p.shape.layouts, q.shape.layouts) {
 		p.shape = q.shape

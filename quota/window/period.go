@@ -134,8 +134,8 @@ func offset(unix int64, zone *time.Location) int64 {
 // offset changes twice within three.
 //
 // time.Time.ZoneBounds would name it, but it also names a change at every new
-// year where there is none, and on the last day of a leap year one in the past
-// (go.dev/issue/81583): whoever steps from bound to bound then stands still.
+// year without one, and on the last day of a leap year one in the past
+// (go.dev/issue/81583). A caller that steps from bound to bound would then not advance.
 func change(from, to int64, zone *time.Location) int64 {
 	then := offset(to, zone)
 	for from+1 < to {

@@ -3,6 +3,7 @@ package window
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -89,7 +90,7 @@ func (s Spec) Normal() (Spec, error) {
 	case Sliding, Exact, Estimate:
 		return s.normalSliding()
 	}
-	return s, fmt.Errorf("algorithm %q is none of ring, log, counter", string(s.Algorithm))
+	return s, fmt.Errorf("algorithm %q must be ring, log or counter", string(s.Algorithm))
 }
 
 func (s Spec) normalSliding() (Spec, error) {
@@ -150,6 +151,33 @@ func (s Spec) normalCalendar() (Spec, error) {
 
 // lag is how far around a boundary charges count on both sides.
 func (s Spec) lag() Instant { return Instant(max(s.Lag, 0).Microseconds()) }
+
+// Calendar reports whether the window counts the periods of a calendar. All of its
+// units come back together, at the end of a period: see [Spec.Bounds].
+func (s Spec) Calendar() bool { return s.Algorithm == ByCalendar }
+
+// Estimates reports whether the window may admit more than its limit.
+func (s Spec) Estimates() bool { return s.Algorithm == Estimate }
+
+// Length returns how long the window is: Per, or the longest that its period can be,
+// without the hour that a change of daylight saving time adds.
+func (s Spec) Length() time.Duration { return max(s.Per, s.Period.longest()) }
+
+// Slack returns how long after an instant the units that were taken then may be spent
+// upstream. Until then, this window counts them for at least as long as the upstream
+// does. A ring counts units until a window after the end of their bucket, so they may
+// leave until that bucket ends. A log and a counter count from the instant and leave no
+// slack. A calendar gives no bound of its own: its units may leave within the period.
+func (s Spec) Slack(at Instant) time.Duration {
+	switch s.Algorithm {
+	case ByCalendar:
+		return math.MaxInt64
+	case Sliding:
+		precision := s.Precision.Microseconds()
+		return Instant((floorDiv(int64(at), precision) + 1) * precision).Sub(at)
+	}
+	return 0
+}
 
 // Span is the time after which a charge has certainly left the window.
 func (s Spec) Span() time.Duration {

@@ -1,6 +1,7 @@
 package window
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -84,7 +85,7 @@ func TestSpec(t *testing.T) {
 			{Spec{Per: h, Algorithm: Estimate, Precision: time.Second}, "precision belongs to a ring, not to a counter"},
 			{Spec{Per: h, Zone: la}, "zone and lag belong to a window per minute, hour, day, week or month"},
 			{Spec{Per: h, Lag: h}, "zone and lag belong to a window per minute, hour, day, week or month"},
-			{Spec{Per: h, Algorithm: "gcra"}, `algorithm "gcra" is none of ring, log, counter`},
+			{Spec{Per: h, Algorithm: "gcra"}, `algorithm "gcra" must be ring, log or counter`},
 			{Spec{Period: Day, Algorithm: Exact}, `a window per day counts by the calendar; it takes no algorithm "log"`},
 			{Spec{Period: "year"}, `per "year" is no duration and none of minute, hour, day, week, month`},
 			{Spec{Algorithm: ByCalendar}, `per "" is no duration and none of minute, hour, day, week, month`},
@@ -134,4 +135,33 @@ func TestSpec(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestSpecAnswersForItsAlgorithm(t *testing.T) {
+	const h, day = time.Hour, 24 * time.Hour
+	at := At(time.Date(2026, 11, 20, 12, 0, 3, 0, time.UTC))
+	for _, c := range []struct {
+		spec                Spec
+		calendar, estimates bool
+		length              time.Duration
+		slack, before       time.Duration // at 3 seconds past, and so long before 1970
+	}{
+		{Spec{Per: day, Precision: time.Minute}, false, false, day, 57 * time.Second, 3 * time.Second},
+		{Spec{Per: time.Minute, Precision: 3 * time.Second}, false, false, time.Minute, 3 * time.Second, 3 * time.Second}, // a bucket begins
+		{Spec{Per: h, Algorithm: Exact}, false, false, h, 0, 0},
+		{Spec{Per: h, Algorithm: Estimate}, false, true, h, 0, 0},
+		{Spec{Period: Hour}, true, false, h, math.MaxInt64, math.MaxInt64},
+		{Spec{Period: Month}, true, false, 31 * day, math.MaxInt64, math.MaxInt64},
+	} {
+		s, err := c.spec.Normal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Calendar() != c.calendar || s.Estimates() != c.estimates || s.Length() != c.length {
+			t.Errorf("%s: a calendar %t, an estimate %t, %s long", s, s.Calendar(), s.Estimates(), s.Length())
+		}
+		if slack, before := s.Slack(at), s.Slack(-3_000_000); slack != c.slack || before != c.before {
+			t.Errorf("%s: the slack is %s, and %s before 1970; want %s and %s", s, slack, before, c.slack, c.before)
+		}
+	}
 }

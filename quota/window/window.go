@@ -65,8 +65,8 @@ func New(s Spec) Window {
 	return NewRing(s)
 }
 
-// fits is used + units <= limit without overflow. What costs nothing always
-// fits, also where settling up has passed the limit.
+// fits is used + units <= limit without overflow. A call of 0 units
+// always fits, also after settling up has passed the limit.
 func fits(used, units, limit int64) bool { return units == 0 || units <= limit-used }
 
 // fill adds to a counter, up to the brim. A full one is above every limit there

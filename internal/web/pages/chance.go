@@ -9,6 +9,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // chance says whether a job can start at a time.
@@ -77,8 +78,7 @@ func (c *chance) consider(u *quota.Usage, w *quota.WindowUsage, limit, first int
 
 // isShort reports whether a window is much shorter than a day.
 func isShort(w *quota.WindowUsage) bool {
-	per, err := time.ParseDuration(w.Window)
-	return err == nil && per < 12*time.Hour || strings.HasPrefix(w.Window, "minute ") || strings.HasPrefix(w.Window, "hour ")
+	return w.Spec.Length() < 12*time.Hour
 }
 
 // limit returns how many units of a window a job may use.
@@ -131,11 +131,11 @@ func (c *chance) tooExpensive() sentence {
 
 // period says which time a window covers: "in 24h", "today in Los Angeles".
 func period(w *quota.WindowUsage) string {
-	name, zone, calendar := strings.Cut(w.Window, " ")
-	if !calendar {
-		return "in " + name
+	if !w.Spec.Calendar() {
+		return "in " + w.Window
 	}
-	if name = "this " + name; name == "this day" {
+	name, zone := "this "+string(w.Spec.Period), w.Spec.Zone.String()
+	if w.Spec.Period == window.Day {
 		name = "today"
 	}
 	return name + " in " + strings.ReplaceAll(zone[strings.LastIndexByte(zone, '/')+1:], "_", " ")

@@ -2,7 +2,6 @@ package pages
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/web/view"
@@ -54,7 +53,7 @@ func (s *state) forecast(u *quota.Usage) *forecast {
 	}
 	until := s.now.Add(day)
 	f := &forecast{Window: period(w), Free: w.Remaining, Fits: true}
-	if strings.Contains(w.Window, " ") && w.ResetAt.After(s.now) {
+	if w.Spec.Calendar() && w.ResetAt.After(s.now) {
 		until, f.Reset = w.ResetAt, true
 	}
 	f.Until = s.moment(until)
@@ -114,13 +113,13 @@ func forecastWindow(u *quota.Usage) *quota.WindowUsage {
 	var best *quota.WindowUsage
 	for i := range u.Allowances {
 		w := &u.Allowances[i]
-		if strings.Contains(w.Window, " ") && !isShort(w) {
-			if best == nil || !strings.Contains(best.Window, " ") || w.ResetAt.Before(best.ResetAt) {
+		if w.Spec.Calendar() && !isShort(w) {
+			if best == nil || !best.Spec.Calendar() || w.ResetAt.Before(best.ResetAt) {
 				best = w
 			}
 			continue
 		}
-		if best == nil || !strings.Contains(best.Window, " ") && w.Limit > best.Limit {
+		if best == nil || !best.Spec.Calendar() && w.Limit > best.Limit {
 			best = w
 		}
 	}

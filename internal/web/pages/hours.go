@@ -86,7 +86,7 @@ func (s *state) hours(u *quota.Usage, by grouping) hours {
 		h.total += g.units
 	}
 	for _, w := range u.Allowances {
-		if w.Window == "24h" {
+		if w.Spec.Per == day {
 			h.others = max(w.Used-int64(rolling+0.5), 0)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // Pool is the state of a pool.
@@ -21,15 +22,16 @@ type Pool struct {
 
 // Window is the state of a window of a pool.
 type Window struct {
-	Window    string     `json:"window"`
-	Used      int64      `json:"used"`
-	Limit     int64      `json:"limit"`
-	Remaining int64      `json:"remaining"`
-	Quota     int64      `json:"quota"`
-	Headroom  int64      `json:"headroom"`
-	NextUnits int64      `json:"next_units"`
-	NextAt    *time.Time `json:"next_at"`
-	ResetAt   *time.Time `json:"reset_at"`
+	Window    string      `json:"window"`
+	Spec      window.Spec `json:"-"` // what Window names
+	Used      int64       `json:"used"`
+	Limit     int64       `json:"limit"`
+	Remaining int64       `json:"remaining"`
+	Quota     int64       `json:"quota"`
+	Headroom  int64       `json:"headroom"`
+	NextUnits int64       `json:"next_units"`
+	NextAt    *time.Time  `json:"next_at"`
+	ResetAt   *time.Time  `json:"reset_at"`
 }
 
 // Pools returns the usage of pools for JSON.
@@ -48,13 +50,13 @@ func pool(u quota.Usage) Pool {
 	}
 	for _, w := range u.Allowances {
 		v := Window{
-			Window: w.Window, Used: w.Used, Limit: w.Limit, Remaining: w.Remaining,
+			Window: w.Window, Spec: w.Spec, Used: w.Used, Limit: w.Limit, Remaining: w.Remaining,
 			Quota: w.Quota, Headroom: w.Headroom, NextUnits: w.NextUnits,
 		}
 		if w.NextUnits > 0 {
 			v.NextAt = Instant(w.NextAt)
 		}
-		if w.Used > 0 || strings.Contains(w.Window, " ") { // a calendar window always has one
+		if w.Used > 0 || w.Spec.Calendar() { // a calendar window always has one
 			v.ResetAt = Instant(w.ResetAt)
 		}
 		p.Windows = append(p.Windows, v)
@@ -68,11 +70,11 @@ func Shut(by quota.Blocker) string { return strings.TrimSpace("is shut " + by.Wo
 // Name returns the name of window i for people. It leaves out the zone of a calendar
 // window unless another window of the pool has the same period.
 func (p *Pool) Name(i int) string {
-	name, _, _ := strings.Cut(p.Windows[i].Window, " ")
+	own := p.Windows[i]
 	for j, w := range p.Windows {
-		if other, _, _ := strings.Cut(w.Window, " "); j != i && other == name {
-			return p.Windows[i].Window
+		if !own.Spec.Calendar() || j != i && w.Spec.Period == own.Spec.Period {
+			return own.Window
 		}
 	}
-	return name
+	return string(own.Spec.Period)
 }

@@ -6,13 +6,28 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+var (
+	pacific, noZone = time.LoadLocation("America/Los_Angeles")
+	losAngeles      = window.Spec{Period: window.Day, Zone: pacific}
+	day24           = window.Spec{Per: 24 * time.Hour}
+	log24           = window.Spec{Per: 24 * time.Hour, Algorithm: window.Exact}
 )
 
 // usage is a pool that is half used up and shut, and one that nobody has charged.
 func usage() []quota.Usage {
-	window := func(name string, used int64) quota.WindowUsage {
+	windowUsage := func(s window.Spec, used int64) quota.WindowUsage {
 		const limit = 90
-		w := quota.WindowUsage{WindowState: quota.WindowState{Window: name, Used: used, Limit: limit, ResetAt: now.Add(12 * time.Hour)}, Quota: limit + 10, Headroom: 10, Remaining: limit - used}
+		s, err := s.Normal()
+		if err != nil {
+			panic(err)
+		}
+		w := quota.WindowUsage{
+			WindowState: quota.WindowState{Window: s.String(), Used: used, Limit: limit, ResetAt: now.Add(12 * time.Hour)},
+			Spec:        s, Quota: limit + 10, Headroom: 10, Remaining: limit - used,
+		}
 		if used > 0 {
 			w.NextUnits, w.NextAt = used/2, now.Add(time.Hour)
 		}
@@ -25,12 +40,12 @@ func usage() []quota.Usage {
 				Pool: quota.Pool{Upstream: "maps", Account: "staging", Name: "units"}, Known: true, Now: now.In(zone), Blocked: now.Add(time.Minute).In(zone), Reason: "the console says so",
 			},
 			BlockedBy:  quota.BlockedByPerson,
-			Allowances: []quota.WindowUsage{window("24h", 50), window("day America/Los_Angeles", 40)},
+			Allowances: []quota.WindowUsage{windowUsage(day24, 50), windowUsage(losAngeles, 40)},
 		},
 		{
 			PageState:  quota.PageState{Pool: quota.Pool{Upstream: "maps", Account: "default", Name: "units"}, Now: now, Blocked: now, Reason: "over"},
 			BlockedBy:  quota.BlockedByPerson,
-			Allowances: []quota.WindowUsage{window("24h", 0), window("day America/Los_Angeles", 0)},
+			Allowances: []quota.WindowUsage{windowUsage(day24, 0), windowUsage(losAngeles, 0)},
 		},
 	}
 }
@@ -52,16 +67,36 @@ func TestAnUnusedWindowHasAResetOnlyIfACalendarSaysSo(t *testing.T) {
 }
 
 func TestAWindowHasItsZoneOnlyWhereTwoHaveTheSamePeriod(t *testing.T) {
-	p := view.Pool{Windows: []view.Window{{Window: "24h"}, {Window: "day America/Los_Angeles"}, {Window: "month UTC"}}}
-	for i, want := range []string{"24h", "day", "month"} {
+	p := pool(t, day24, log24, losAngeles, window.Spec{Period: window.Month})
+	for i, want := range []string{"24h", "24h log", "day", "month"} {
 		if got := p.Name(i); got != want {
 			t.Errorf("it is called %q, not %q", got, want)
 		}
 	}
-	p.Windows = append(p.Windows, view.Window{Window: "day UTC"})
-	if got := p.Name(1) + ", " + p.Name(3); got != "day America/Los_Angeles, day UTC" {
+	p = pool(t, losAngeles, window.Spec{Period: window.Day})
+	if got := p.Name(0) + ", " + p.Name(1); got != "day America/Los_Angeles, day UTC" {
 		t.Errorf("they are called %s", got)
 	}
+}
+
+func TestALogIsNoCalendar(t *testing.T) {
+	if p := pool(t, log24); p.Windows[0].ResetAt != nil {
+		t.Errorf("an unused log resets at %v", p.Windows[0].ResetAt)
+	}
+}
+
+// pool returns a pool with these windows and nothing used.
+func pool(t *testing.T, specs ...window.Spec) view.Pool {
+	t.Helper()
+	var u quota.Usage
+	for _, s := range specs {
+		spec, err := s.Normal()
+		if err != nil || noZone != nil {
+			t.Fatal(err, noZone)
+		}
+		u.Allowances = append(u.Allowances, quota.WindowUsage{WindowState: quota.WindowState{Window: spec.String(), ResetAt: now}, Spec: spec})
+	}
+	return view.Pools([]quota.Usage{u})[0]
 }
 
 func TestShutSaysByWhomIfThatIsKnown(t *testing.T) {

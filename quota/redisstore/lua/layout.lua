@@ -10,7 +10,7 @@ local function restart(p, i, now)
 end
 
 -- rebase moves to now all that was used when the page was last charged: the clock
--- had been far ahead. What a block far ahead has seen since has not passed.
+-- had been far ahead. Time that only a block has seen since does not count.
 local function rebase(p, now)
   local charged = p.charged
   p.charged = now

@@ -1,7 +1,7 @@
 -- Logs: an entry per distinct instant.
 
--- entries returns what a log holds from an instant on, oldest first: instants and
--- units by turns. What was changed in this script is in p.log.
+-- entries returns the entries of a log, oldest first, as instants and units by turns.
+-- p.log has the changes of this script.
 local function entries(p, i)
   p.log = p.log or {}
   local l = p.log[i]

@@ -1,6 +1,6 @@
--- What the scripts share: pages and their four kinds of windows. The arithmetic
--- is that of the Go package quota/window, which explains it; the suite in
--- quota/storetest holds the two together.
+-- Code that the scripts share: pages and their four kinds of windows. The arithmetic
+-- is that of the Go package quota/window, which explains it. The suite in
+-- quota/storetest keeps the two equal.
 --
 -- Numbers are doubles, so all are integers below 2^53. Nothing is written before
 -- everything has been read and checked: writes made before an error would stay.
@@ -26,11 +26,11 @@
 -- higher revision lays the page out anew, as for any other window. All else that counts
 -- units is a double, decimal text (logs), or an integer of 64 bits (spend).
 --
--- What stands in both counts as the first part has it, but for latest: the first part
--- has that of the page, and the header the instant to which the windows have come. A
--- block moves the one and not the other. Steady moves both and writes the first part
--- only, so the header's is to be read where steady may not come by: where "until when"
--- is -NEVER.
+-- Of a value in both parts, the first part's counts. The exception is latest: the first
+-- part has that of the page, and the header has the instant that the windows have
+-- reached. A block moves only the page's. Steady moves both but writes only the first
+-- part. So read the header's only where steady does not run: where "until when" is
+-- -NEVER.
 --
 -- A charge comes as doubles: units, revision, born and until when the page must be
 -- there (as the caller remembers them, 0 if it does not), identity, generation and

@@ -30,7 +30,7 @@ local function setslot(p, i, bucket, units)
 end
 
 -- occupied returns the first bucket from from to last that is not empty, and its
--- units; nil if there is none. Runs of zeros in the stored ring are skipped fast.
+-- units, or nil. It skips runs of zeros in the stored ring fast.
 local function occupied(p, i, from, last)
   local o = state(i)
   local size = p[o + 7] + 1

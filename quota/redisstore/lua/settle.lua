@@ -2,10 +2,10 @@
 --
 -- KEYS, ARGV: of a request, see the prelude; the units of each charge are what it
 --   is settled to. labels are those of the receipt.
--- RETURNS done, now, back, left, charged, repeated, then the news of pages; or gone.
+-- RETURNS done, now, back, left, charged, repeated, then the state of pages; or gone.
 
--- correct changes a count of spend that is there. What has been lost is not made up,
--- and nothing is taken from what others spent since.
+-- correct changes an existing count of spend. It does not recreate a lost count, and takes
+-- nothing from what other callers spent since.
 local function correct(key, field, by)
   local has = call('HGET', key, field)
   if not has then

@@ -10,7 +10,7 @@
 --   receipt (with spend).
 -- ARGV: numbers; labels; nonce; the rest of the receipt; how long it lives, in
 --   milliseconds.
---   Numbers, as doubles: units, identity, generation (0 if nobody knows), 0 for no
+--   Numbers, as doubles: units, identity, generation (0 if unknown), 0 for no
 --   id, 1 for a new one, 2 for one that may be known; today's start, and its end or
 --   when the caller has to hear anew until when the page is kept (0 if spend is not
 --   counted); until when the caller knows it is; the latest instant that the caller

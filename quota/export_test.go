@@ -2,6 +2,13 @@ package quota
 
 import "testing"
 
+// Waiting returns how many pools have a line, for the tests of package quota_test.
+func (l *Ledger) Waiting() int {
+	l.line.mu.Lock()
+	defer l.line.mu.Unlock()
+	return len(l.line.queues)
+}
+
 func TestIDsAreNeverTheSame(t *testing.T) {
 	seen := map[string]bool{}
 	for _, i := range []*ids{newIDs(), newIDs()} {

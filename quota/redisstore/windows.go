@@ -1,0 +1,113 @@
+package redisstore
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// This file is what Go tells the scripts of a window. The arithmetic of each algorithm
+// is in lua/. A new algorithm has its line in each function here, and nowhere else in
+// this package.
+
+// hasKey reports whether a window keeps its entries in a key beside the page.
+func hasKey(s window.Spec) bool { return s.Algorithm == window.Exact }
+
+// steadyParameters returns what the short script reads of a window, or false if only
+// the long one can decide on it.
+func steadyParameters(s window.Spec) (x, y int64, ok bool) {
+	switch s.Algorithm {
+	case window.Sliding:
+		return 0, 0, true
+	case window.ByCalendar:
+		return -1, max(s.Lag, 0).Microseconds(), true
+	case window.Estimate:
+		return s.Resolution().Microseconds(), int64(s.Per / s.Resolution()), true
+	}
+	return 0, 0, false
+}
+
+// parameters returns what the arithmetic of a window needs, in microseconds.
+func parameters(s window.Spec) (x, y, lag int64) {
+	switch s.Algorithm {
+	case window.ByCalendar:
+		return 0, 0, max(s.Lag, 0).Microseconds()
+	case window.Estimate:
+		return s.Per.Microseconds(), int64(s.Per / s.Resolution()), 0
+	case window.Exact:
+		return s.Per.Microseconds(), 0, 0
+	}
+	return s.Precision.Microseconds(), int64(s.Per / s.Precision), 0
+}
+
+// code returns a number that tells windows apart: a hash of the layout, with the
+// algorithm in the last three bits. It is exact in a double.
+func code(w *window.Limit) int64 {
+	kind := uint64(4)
+	switch w.Spec.Algorithm {
+	case window.Sliding:
+		kind = 1
+	case window.ByCalendar:
+		kind = 2
+	case window.Exact:
+		kind = 3
+	}
+	return int64(w.Hash>>16<<3 | kind)
+}
+
+// identity returns one number for a revision and its windows. It is exact in a double.
+func identity(revision int64, windows []window.Limit) int64 {
+	h := uint64(revision)
+	for i := range windows {
+		h = bits.RotateLeft64(h*0x9E3779B97F4A7C15, 29) ^ windows[i].Hash
+	}
+	return int64(h * 0x9E3779B97F4A7C15 >> 12)
+}
+
+// parseLayouts reads the layouts of a page, one a line.
+func parseLayouts(text string) ([]window.Limit, error) {
+	var limits []window.Limit
+	for line := range strings.SplitSeq(text, "\n") {
+		spec, err := window.ParseLayout(line)
+		if err != nil {
+			return nil, err
+		}
+		limits = append(limits, window.NewLimit(spec, 0))
+	}
+	return limits, nil
+}
+
+// bounds are the start and the end of a period.
+type bounds struct{ start, end window.Instant }
+
+// periods returns the periods of a calendar around the instants that may matter: the
+// one before, the one itself, and two to come.
+func (a *ask) periods(s window.Spec) []bounds {
+	if !s.Calendar() {
+		return nil
+	}
+	var all []bounds
+	for _, at := range a.around {
+		start, end := s.Bounds(at)
+		before, _ := s.Bounds(start - 1)
+		all = append(all, bounds{before, start}, bounds{start, end})
+		for range 2 {
+			start, end = s.Bounds(end)
+			all = append(all, bounds{start, end})
+		}
+	}
+	return distinct(all)
+}
+
+// distinct leaves out repeated periods.
+func distinct(all []bounds) []bounds {
+	var some []bounds
+	for _, b := range all {
+		if !slices.Contains(some, b) {
+			some = append(some, b)
+		}
+	}
+	return some
+}

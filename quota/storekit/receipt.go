@@ -1,0 +1,46 @@
+package storekit
+
+import (
+	"fmt"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// badInput is bad input of one kind, which is its sentinel in package quota.
+type badInput struct {
+	text string
+	kind error
+}
+
+func (e *badInput) Error() string { return e.text }
+func (e *badInput) Unwrap() error { return e.kind }
+
+// OtherCharges returns the error for an id whose receipt has other charges than the
+// request. It matches [quota.ErrOtherCharges].
+func OtherCharges(id string) error {
+	return &badInput{fmt.Sprintf("id %q was used before with other charges; an id names one call", id), quota.ErrOtherCharges}
+}
+
+// NoReceipt returns the error for a token without a receipt. It matches
+// [quota.ErrNoReceipt].
+func NoReceipt(t quota.Token) error {
+	return &badInput{fmt.Sprintf("settle %q: no such reservation, or it was made more than %s ago", t.ID, quota.ReceiptLife), quota.ErrNoReceipt}
+}
+
+// OtherWindows returns the error for a charge whose page has other windows under the
+// same revision. It matches [quota.ErrOtherWindows].
+func OtherWindows(c *quota.Charge) error {
+	return &badInput{fmt.Sprintf("%s has other windows in the ledger under the same revision %d of the price book\nRaise revision in costs.yaml",
+		c.Pool, c.Revision), quota.ErrOtherWindows}
+}
+
+// Released reports whether a reservation was settled to nothing. Its id is free again:
+// the call was never sent, and another try is charged as if it were the first.
+func Released(units []int64) bool {
+	for _, u := range units {
+		if u != 0 {
+			return false
+		}
+	}
+	return true
+}
