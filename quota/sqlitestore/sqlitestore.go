@@ -78,44 +78,6 @@ func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	return s, nil
 }
 
-// Reserve implements [quota.Store].
-func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
-	return s.pages().Reserve(ctx, r)
-}
-
-// Settle implements [quota.Store].
-func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
-	return s.pages().Settle(ctx, t, units)
-}
-
-// Record implements [quota.Store].
-func (s *Store) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
-	return s.pages().Record(ctx, r)
-}
-
-// Block implements [quota.Store].
-func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
-	return s.pages().Block(ctx, b)
-}
-
-// Look implements [quota.Store].
-func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
-	return s.pages().Look(ctx, charges)
-}
-
-// Spend implements [quota.Store].
-func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
-	return s.pages().Spend(ctx, q)
-}
-
-// pages is nil if the store was not made by its constructor.
-func (s *Store) pages() *pagestore.Store {
-	if s == nil {
-		return nil
-	}
-	return s.Store
-}
-
 // ready says whether the store can be asked.
 func (s *Store) ready(ctx context.Context) error {
 	if s == nil || s.file == nil {

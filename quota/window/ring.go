@@ -184,12 +184,23 @@ func (r *Ring) Free(at Instant, units, limit int64) Instant {
 		return Never
 	}
 	need := used + units - limit // at most used, which is in the slots from b on
-	for slot := r.index(b); ; b++ {
-		if need -= int64(r.slots[slot]); need <= 0 {
-			return r.leaves(b)
+	slot := r.index(b)
+	for _, part := range [...][]uint32{r.slots[slot:], r.slots[:slot]} {
+		for len(part) >= 4 { // most slots are empty, so four are skipped at once
+			sum := int64(part[0]) + int64(part[1]) + int64(part[2]) + int64(part[3])
+			if sum >= need {
+				break
+			}
+			need, part, b = need-sum, part[4:], b+4
 		}
-		slot = r.after(slot)
+		for _, n := range part {
+			if need -= int64(n); need <= 0 {
+				return r.leaves(b)
+			}
+			b++
+		}
 	}
+	return Never // not reached
 }
 
 // Next implements [Window].
