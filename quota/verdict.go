@@ -19,10 +19,10 @@ type Verdict struct {
 	RetryAt    time.Time
 	ResetAt    time.Time
 	At         time.Time // when it was decided, by the store's clock
-	Repeat     bool      // the id was granted before; nothing was charged
-	Blocked    bool      // refused because the pool is shut
 	BlockedBy  Blocker   // who shut it; the ledger sets it, not the store
 	Reason     string    // of the block
+	Blocked    bool      // refused because the pool is shut
+	Repeat     bool      // the id was granted before; nothing was charged
 	Impossible bool      // waiting does not help
 	Overflow   bool      // the family is full, and all new keys share this page
 	Rebased    bool      // the store's clock had been far ahead

@@ -221,8 +221,10 @@ func (r *Ring) Reset(at Instant) Instant {
 		return at
 	}
 	b := r.bucket
-	for r.slots[r.index(b)] == 0 {
-		b--
+	for slot := r.slot; r.slots[slot] == 0; b-- {
+		if slot--; slot < 0 {
+			slot = len(r.slots) - 1
+		}
 	}
 	return r.leaves(b)
 }
