@@ -13,8 +13,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
 
-// home is where a ledger is kept. What it returns is how a program opens it there:
-// each time it finds what the one before it has left.
+// home is a kind of store for a ledger. The function that open returns opens the store as
+// a new program does. It finds the data of the program before.
 type home struct {
 	name string
 	open func(t *testing.T, clock *quota.SimClock) func() quota.Store

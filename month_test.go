@@ -60,8 +60,8 @@ func TestMonth(t *testing.T) {
 		from  time.Time
 		calls int // in each region and run; the limit is 25
 	}{
-		// Who spends all that there is as soon as the day of 25 hours begins could begin
-		// again in its last hour, if 24 hours were all that was counted.
+		// A program may spend its whole quota as soon as the day of 25 hours begins. A
+		// window of 24 hours alone would let it start again in the day's last hour.
 		{"from the day of 25 hours, six times what there is", long, 160},
 		{"over the day of 23 hours", short.AddDate(0, 0, -before), 30},
 		{"over the day of 25 hours", long.AddDate(0, 0, -before), 30},

@@ -22,7 +22,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// What was not made by its constructor answers every question with an error that says
+// Every method of a value that its constructor did not make returns an error that says
 // so. Nothing panics.
 func TestZeroValuesSayHowTheyAreMade(t *testing.T) {
 	var noClock *quota.SimClock // a zero one works

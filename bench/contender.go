@@ -21,7 +21,7 @@ func (c *clock) time() time.Time {
 	return c.now
 }
 
-// wait goes on by d.
+// wait lets d pass: it sleeps, or moves the simulated time.
 func (c *clock) wait(d time.Duration) {
 	if c.real {
 		time.Sleep(d)
@@ -33,14 +33,14 @@ func (c *clock) wait(d time.Duration) {
 // A contender is one way to limit.
 type contender struct {
 	name string
-	// open makes a limiter of so many units per so long, and returns its
-	// reserve: of weight units, at the clock's time.
+	// open makes a limiter that admits limit units per duration, and returns its
+	// reserve, which takes weight units at the clock's time.
 	open func(limit int64, per time.Duration, c *clock) func() bool
 	// The scale on which it is timed.
 	limit int64
 	step  time.Duration // the clock moves by it from call to call; zero is the machine's clock
-	// unmoved contenders read the machine's clock whatever they are told: they
-	// are judged in real time.
+	// unmoved contenders always read the machine's clock. They are measured in
+	// real time.
 	unmoved bool
 	// calendar windows promise a period, not a trailing window.
 	calendar bool

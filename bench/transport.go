@@ -79,7 +79,7 @@ func listing(ctx context.Context, base string) *http.Request {
 func (w wrapping) overNothing() func() {
 	rt, ctx := w.wrap(&answered{http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}}}, "youtube.googleapis.com")
 	req := listing(ctx, "https://youtube.googleapis.com")
-	return func() { must(rt.RoundTrip(req)) } //nolint:bodyclose // there is none
+	return func() { must(rt.RoundTrip(req)) } //nolint:bodyclose // the response has no body
 }
 
 // overLoopback returns a call to a server, all of whose answer is read.

@@ -47,7 +47,7 @@ const (
 )
 
 // Prepare fills in defaults and returns everything that is wrong with the configuration. It
-// adds a retention job if there is none, because old data must be deleted.
+// adds a retention job if the configuration has none, because old data must be deleted.
 func (c *Config) Prepare() []Fault {
 	var faults []Fault
 	d := DefaultConfig()

@@ -24,7 +24,7 @@ type task struct {
 	job    *Job
 	tick   time.Time // when the job is due next
 	start  time.Time // the same, with the jitter
-	resume time.Time // when deferred work can resume; zero: there is none
+	resume time.Time // when deferred work can resume; zero without deferred work
 	broken bool      // its last run broke off, so it waits for its time
 }
 
@@ -187,7 +187,7 @@ func (t *task) resumeBroken(ctx context.Context, last, now time.Time, r *Runner)
 }
 
 // missed returns the last time after since, up to now, at which the job was due. It returns
-// zero if there is none, or if the job skips missed runs.
+// zero if the job was not due, or if it skips missed runs.
 func (j *Job) missed(since, now time.Time) (last time.Time) {
 	if j.Misfire != Once {
 		return last

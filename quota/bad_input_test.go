@@ -54,7 +54,7 @@ func atHomes(t *testing.T, book string, test func(t *testing.T, open func() *quo
 // byZone compares zones by what they are, which cmp cannot see.
 var byZone = cmp.Comparer(func(a, b *time.Location) bool { return a == b })
 
-// everything is all that a ledger tells of itself.
+// everything returns all that a ledger reports: its usage and its spend.
 func everything(t *testing.T, l *quota.Ledger) any {
 	t.Helper()
 	usage, err := l.Usage(t.Context(), "", "")

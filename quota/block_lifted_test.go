@@ -9,8 +9,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
-// What a ledger remembers of a block goes when the block does, though another ledger
-// lifted it.
+// A ledger forgets a block that another ledger has lifted.
 func TestBlockLiftedByAnother(t *testing.T) {
 	list := quota.Call{Upstream: "youtube", Method: "videos.list"}
 	pool := quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}

@@ -20,8 +20,8 @@ func (s unmarked) Block(ctx context.Context, b quota.BlockRequest) error {
 	return s.Store.Block(ctx, b)
 }
 
-// Who shut a pool is told apart from why, in whatever the ledger says of it. A block
-// that an older version wrote down says neither.
+// Every report of a block says who shut the pool, apart from the reason. A block that an
+// older version wrote does not say who.
 func TestABlockSaysWhoShutThePool(t *testing.T) {
 	pool := quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}
 	for _, test := range []struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// hung is a store that answers when its caller has no more time.
+// hung is a store that answers only when the caller's context has ended.
 type hung struct{ quota.Store }
 
 func (hung) Reserve(ctx context.Context, _ quota.Request) (quota.Verdict, error) {
@@ -22,7 +22,8 @@ func (hung) Look(ctx context.Context, _ []quota.Charge) ([]quota.PageState, erro
 	return nil, ctx.Err()
 }
 
-// Whoever cancels knows why there is no answer. Whoever has waited in vain does not.
+// A deadline that passes while the store works is an outage. A cancelled context is not:
+// its caller knows why there is no answer.
 func TestADeadlineThatPassesInTheStoreIsAnOutage(t *testing.T) {
 	l, err := quota.New(mustParse(t, testBook), hung{}, nil)
 	if err != nil {
@@ -45,7 +46,8 @@ func TestADeadlineThatPassesInTheStoreIsAnOutage(t *testing.T) {
 	}
 }
 
-// Whoever has no time left when it comes has not found out anything about the ledger.
+// A deadline that passed before the call is no outage, because the call never asked the
+// ledger.
 func TestADeadlineThatHasPassedIsNoOutage(t *testing.T) {
 	l, err := quota.New(mustParse(t, testBook), hung{}, nil)
 	if err != nil {

@@ -43,8 +43,8 @@ func (b *broken) Settle(ctx context.Context, t quota.Token, units quota.Units) (
 	return b.Store.Settle(ctx, t, units)
 }
 
-// What a hold does for calls that leave later than the bucket in which their units
-// were taken.
+// A hold takes its units again for a call that leaves after the end of their bucket. That
+// needs no room in the pool, and charges nothing twice.
 func TestLateCallsOfAHold(t *testing.T) {
 	const daily = "revision: 1\nupstreams: {youtube: {pools: {units: {quota: 100, headroom: 0, windows: [{per: 24h}, {per: day}]}}, methods: {videos.list: 1}}}"
 	list := quota.Call{Upstream: "youtube", Method: "videos.list"}

@@ -96,8 +96,8 @@ func (p *passes) worst(per time.Duration) (most int64) {
 	return most
 }
 
-// What leaves under holds never exceeds the limit by the upstream's count, whenever it
-// leaves within the life of its hold.
+// Calls under holds never exceed the limit by the upstream's count, whenever they leave
+// within the life of their hold.
 func TestHoldIsNeverOverAtTheUpstream(t *testing.T) {
 	for windows, pers := range map[string][]time.Duration{
 		"{per: 10s}":                       {10 * time.Second},

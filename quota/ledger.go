@@ -11,7 +11,7 @@ import (
 // Options are the settings of a [Ledger]. Nil is legal.
 type Options struct {
 	Clock    Clock    // nil is the machine's clock
-	Observer Observer // nil is none
+	Observer Observer // nil means no observer
 
 	// Journal records the calls that are admitted in an outage. If it is nil, none is
 	// admitted.

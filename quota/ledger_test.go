@@ -624,7 +624,7 @@ func TestBlocksHeal(t *testing.T) {
 			func(l *quota.Ledger) error { return l.BlockUntilReset(t.Context(), pool, "quotaExceeded") }, midnight.Add(24 * time.Hour),
 		},
 		{
-			"a Retry-After blocks for so long", noon,
+			"a Retry-After blocks for its duration", noon,
 			func(l *quota.Ledger) error { return l.BlockFor(t.Context(), pool, time.Minute, "slow down") }, noon.Add(time.Minute),
 		},
 		{
@@ -755,7 +755,7 @@ func TestAdjust(t *testing.T) {
 	}
 }
 
-// What was not used cannot be given back, and the spend does not say that it was.
+// Adjust gives back no more units than were used, and the spend shows only those.
 func TestAdjustGivesBackWhatWasUsed(t *testing.T) {
 	pool := quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}
 	l, _ := newLedger(t)
@@ -774,7 +774,8 @@ func TestAdjustGivesBackWhatWasUsed(t *testing.T) {
 	}
 }
 
-// As in a call, no account is the default one: for people and for the observer.
+// A pool without an account is a pool of the default account, as in a call. People and
+// observers see it as such.
 func TestPoolWithoutAccount(t *testing.T) {
 	pool := quota.Pool{Upstream: "youtube", Name: "units"}
 	var told []string
@@ -791,7 +792,7 @@ func TestPoolWithoutAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := []string{"default youtube/units", "default youtube/units"}; !slices.Equal(told, want) {
-		t.Errorf("told of %q, want %q", told, want)
+		t.Errorf("observed %q, want %q", told, want)
 	}
 	spent, err := l.Spend(t.Context(), quota.SpendQuery{}, quota.ByMethod)
 	if err != nil || len(spent) != 1 || spent[0].Pool.String() != "youtube/units" {

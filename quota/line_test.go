@@ -201,7 +201,8 @@ func TestWaitInLine(t *testing.T) {
 	})
 }
 
-// What one who is sent away without being asked for is told.
+// A caller that is refused because earlier calls wait learns when to retry. The ledger
+// does not ask the store for it.
 func TestRefusedInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []quota.Event
@@ -236,8 +237,8 @@ func TestRefusedInLine(t *testing.T) {
 	})
 }
 
-// Of any two that share a pool and are granted, the first to come is granted first,
-// whoever gives up meanwhile; nobody is left, and nothing is kept.
+// Callers that share a pool are granted in the order in which they came, even if others
+// give up meanwhile. In the end no caller is left, and the queue keeps nothing.
 func TestWaitersOfManyPools(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// What a timeline of the model test is made of.
+// The methods in this file are the actions of a timeline of the model test.
 
 func (m *twoLedgers) reserve(rt *rapid.T) {
 	p, n := m.party(rt), rapid.Int64Range(1, 8).Draw(rt, "units")

@@ -16,14 +16,14 @@ import (
 )
 
 // The model test of package storetest drives stores. This one drives what belongs to
-// ledgers: holds, what is drawn from them and settled, blocks that one ledger makes
+// ledgers: holds, calls drawn from them and settled, blocks that one ledger makes
 // and another one lifts, and other price books. Two ledgers spend from one store.
 //
-// What is compared is what a person could add up: the store counts what reservations
-// and holds have taken, no more and no less; a call is paid for once; and of what
-// leaves at one instant the upstream sees no more than the shortest window admits.
+// The test checks three sums. The store counts exactly the units that reservations and
+// holds have taken. Each call is paid for once. The calls that leave at one instant
+// never exceed the shortest window at the upstream.
 //
-// The clock only goes forward, by less than a day in all: so the window of a day
+// The clock only goes forward, by less than a day in all. So the window of a day
 // counts everything.
 
 const (
@@ -229,7 +229,7 @@ func (m *twoLedgers) refused(rt *rapid.T, p *party, units int64, err error) {
 	}
 	switch used := m.window(rt, "1m"); {
 	case refused.Blocked && !m.isShut():
-		rt.Fatalf("%s: refused because of a block, and there is none: %v", p.name, err)
+		rt.Fatalf("%s: refused because of a block, but the pool is not blocked: %v", p.name, err)
 	case refused.Blocked:
 		if m.shut.After(p.remembers) { // only a grant makes it forget an earlier one
 			p.remembers = m.shut

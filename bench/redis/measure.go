@@ -94,7 +94,7 @@ func (b *bench) turn(ctx context.Context, do call, callers int, t *timed) error 
 	return nil
 }
 
-// calls lets n callers call for so long, and returns how many calls they made.
+// calls runs n callers for the duration long, and returns how many calls they made.
 func (b *bench) calls(ctx context.Context, do call, n int, long time.Duration) (float64, error) {
 	var all sync.WaitGroup
 	counts, errs := make([]int, n), make([]error, n)

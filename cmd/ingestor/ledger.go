@@ -220,7 +220,7 @@ func oneFile(cmd *cobra.Command, args []string) error {
 type restored struct {
 	Pool  string    `json:"pool"`
 	Since time.Time `json:"since"`           // the backup knows what was spent until then
-	Units *int64    `json:"units,omitempty"` // spent since, as the ledger before it had counted; missing if nobody knows
+	Units *int64    `json:"units,omitempty"` // spent since, by the count of the replaced ledger; missing if unknown
 }
 
 func (a *app) ledgerRestoreCommand() *cobra.Command {

@@ -32,7 +32,7 @@ func (s *settings) absolute() error {
 	return nil
 }
 
-// anchor makes a path absolute; an empty one is none.
+// anchor makes a path absolute. It leaves an empty path empty.
 func (s *settings) anchor(path *string, from string) (err error) {
 	switch {
 	case *path == "" || filepath.IsAbs(*path):

@@ -188,7 +188,7 @@ func (b *bars) spent(p *ingest.Progress) int64 {
 	return b.units[p.Job]
 }
 
-// find returns the bar of a name. It creates the bar if there is none.
+// find returns the bar of a name. It creates the bar if it does not exist.
 func (b *bars) find(name string, total int, of string) *bar {
 	if known := b.all[name]; known != nil && known.IsRunning() {
 		return known

@@ -22,8 +22,8 @@ import (
 //   - A program uses --output json, whose names do not change.
 //   - Text from outside (titles, reasons) cannot move the cursor.
 //
-// The table of lipgloss makes every column narrower, and so cuts figures. Here only names
-// are cut.
+// The table of lipgloss makes every column narrower, and so cuts figures. This table
+// shortens only names.
 
 // outputFlag gives a command the flag --output.
 func (a *app) outputFlag(cmd *cobra.Command) {

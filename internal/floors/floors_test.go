@@ -66,13 +66,13 @@ func under(path string, of []string) bool {
 	return slices.ContainsFunc(of, func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") })
 }
 
-// floorOf counts from the roof; -1 is none.
+// floorOf returns the floor of a package, counted from the roof; -1 if it has no floor.
 func floorOf(name string) int {
 	return slices.IndexFunc(house, func(floor []string) bool { return slices.Contains(floor, name) })
 }
 
-// stairs says what is wrong with one package importing another of the house, or
-// "" if nothing is.
+// stairs returns what is wrong with one package of the house importing another, or ""
+// if the import is allowed.
 func stairs(from, to string) string {
 	switch f, t := floorOf(from), floorOf(to); {
 	case t > f:

@@ -3,9 +3,8 @@ package floors
 // module is the root of every import path in the house.
 const module = "github.com/headroom-quota/headroom"
 
-// The house, from the roof down. A package may import those on floors below
-// its own, and none on its own floor or above it. What is not built yet may be
-// missing; what is built must be here.
+// house lists the packages from the roof down. A package may import packages on lower
+// floors only. Every package must be listed; a listed package need not exist yet.
 var house = [][]string{
 	{"cmd/ingestor"},
 	{"internal/web"},

@@ -56,7 +56,7 @@ func TestMatchPath(t *testing.T) {
 		{"GET", "/v1/items/a=b;c,d@e!$&'()*+", "get"},
 		{"GET", "/v1/items/...x", "get"},
 
-		// What is not exactly a route has no price.
+		// A request that does not match a route exactly has no price.
 		{"GET", "", ""},
 		{"GET", "v1/items", ""},
 		{"GET", "/v1/items/", ""},

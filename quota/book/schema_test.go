@@ -94,7 +94,7 @@ func obey(root, s map[string]any, doc any, at string) error {
 		}
 	}
 	if words, ok := s["enum"].([]any); ok && !slices.Contains(words, doc) {
-		return fmt.Errorf("%s: %v is none of %v", at, doc, words)
+		return fmt.Errorf("%s: %v is not one of %v", at, doc, words)
 	}
 	is := map[string]bool{}
 	switch d := doc.(type) {

@@ -93,8 +93,8 @@ func TestThreeFailuresInARow(t *testing.T) {
 	}
 }
 
-// What is under way when the store is found dead waits no longer: this store would
-// let it wait for ever.
+// When the breaker finds the store down, calls in flight fail. This store would never
+// answer them.
 func TestWhatIsUnderWayIsGivenUp(t *testing.T) {
 	behind := &store{do: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 	s := breaker.New(behind, hour)

@@ -84,7 +84,7 @@ func TestANewJournalIsMadeByManyAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// What is written to a file that nobody finds again is not written down.
+// A journal whose file was deleted or replaced returns an error that says so.
 func TestJournalTakenAway(t *testing.T) {
 	for name, take := range map[string]func(path string) error{
 		"deleted":         os.Remove,

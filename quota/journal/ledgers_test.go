@@ -124,8 +124,8 @@ func TestDebtsOfALedgerThatWasReplaced(t *testing.T) {
 	}
 }
 
-// What was admitted while the ledger answers, though it has forgotten what was spent, is
-// charged to it once a person has put that back.
+// A ledger that lost its data still answers. Calls admitted meanwhile are charged to it
+// once a person has put the spend back.
 func TestDebtsOfALedgerThatForgot(t *testing.T) {
 	server := durable(t)
 	p := start(t, server, filepath.Join(t.TempDir(), "journal.db"))
@@ -147,8 +147,8 @@ func TestDebtsOfALedgerThatForgot(t *testing.T) {
 	}
 }
 
-// A journal of 9455905 opens. The ledger that it was of, and no other one, adopts what
-// is in it, once.
+// A journal of commit 9455905 opens. Its own ledger, and no other, adopts the entries,
+// once.
 func TestOldJournalIsAdoptedByItsLedgerOnce(t *testing.T) {
 	production, other := durable(t), durable(t)
 	ledger := startAt(t, production.Addr, filepath.Join(t.TempDir(), "journal.db"), nil)

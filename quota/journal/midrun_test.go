@@ -169,7 +169,7 @@ func TestServerStopsInMidRun(t *testing.T) {
 	if n := int(p.used(t, "units")); n < units || n > units+rounds {
 		t.Errorf("used %d units, want %d", n, units)
 	}
-	// and a search whose answer was lost stands as spent, though nobody makes it
+	// and a search whose answer was lost counts as spent, though no call was made for it
 	searches := sum("search.list granted")
 	if n := int(p.used(t, "searches")); n < searches || n > searches+rounds*(len(running)+1) {
 		t.Errorf("used %d searches, want %d", n, searches)

@@ -15,13 +15,13 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// What a child is told beside its task.
+// Environment variables that configure a child process, apart from its task.
 const (
 	childAddr = "HEADROOM_TEST_ADDR"
 	childStop = "HEADROOM_TEST_STOP"
 )
 
-// children are what a process can be told to do with the journal at a path and the
+// children are the tasks that a child process can do with the journal at a path and the
 // ledger at an address.
 var children = map[string]childtest.Task{}
 

@@ -126,8 +126,8 @@ func TestSettleDuringTheReplay(t *testing.T) {
 	}
 }
 
-// What a receipt no longer vouches for counts again: over, never under, and of a
-// process that died in the middle of a replay one call at most.
+// A replay counts a call again if its receipt has expired: the ledger then counts too
+// much, never too little. A process that dies in a replay causes at most one such call.
 func TestReplayAfterTheLifeOfAReceipt(t *testing.T) {
 	for _, test := range []struct {
 		name  string

@@ -10,7 +10,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Those who stay keep what they have used when the many beside them are forgotten.
+// The remaining members keep their used units when many other members are forgotten.
 func TestFewAreLeftOfMany(t *testing.T) {
 	clock := quota.NewSimClock(time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC))
 	s := memstore.New(&memstore.Options{Clock: clock})

@@ -47,7 +47,8 @@ func (b *Budget) Spent() int64 {
 	return b.spent
 }
 
-// take counts units, or refuses them. The nil Budget has no bounds.
+// take counts units, or returns an error if they exceed the budget. A nil Budget has no
+// bounds.
 func (b *Budget) take(units int64) error {
 	if b == nil {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// caller is who makes the calls of a context.
+// caller describes the caller of a context: its account, labels, outage policy and budget.
 type caller struct {
 	account, class, job, region string
 	outage                      quota.Policy

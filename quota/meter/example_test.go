@@ -40,7 +40,7 @@ upstreams:
 
 	transport, err := meter.New(ledger, &meter.Options{
 		Keys:   map[string]meter.KeySource{"books": meter.Key("your API key")},
-		Logger: slog.New(slog.DiscardHandler), // else slog.Default tells of refusals
+		Logger: slog.New(slog.DiscardHandler), // by default slog.Default logs refusals
 	})
 	if err != nil {
 		log.Fatal(err)

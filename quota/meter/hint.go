@@ -13,8 +13,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// hint says what to do about a request that has no price: send what was meant, or
-// add a line to the price book.
+// hint says how to fix a request without a price: correct the request, or add a line to
+// the price book.
 func hint(costs *quota.Book, c *call) string {
 	if plain, err := url.PathUnescape(c.path); err == nil {
 		// what a lenient server would take it for
@@ -30,8 +30,8 @@ func hint(costs *quota.Book, c *call) string {
 	return fmt.Sprintf("if it is meant, add this to the methods of %s in costs.yaml, with what it costs: %s", c.upstream.Name, line)
 }
 
-// bookLine is the line of a price book that would price a request, if there can be
-// one.
+// bookLine returns the line of a price book that would price a request. It returns false
+// if no line can.
 func bookLine(u *book.Upstream, verb, sent string) (string, bool) {
 	name := "root"
 	parts := strings.Split(sent, "/")
@@ -57,12 +57,12 @@ func bookLine(u *book.Upstream, verb, sent string) (string, bool) {
 // trial is a price book to try a line in.
 const trial = `{revision: 1, upstreams: {trial: {hosts: [trial], pools: {%s: {quota: 1, windows: [{per: 1h}]}}, methods: {%s}}}}`
 
-// isPlain holds for what the names of methods are made of.
+// isPlain reports whether a character can be in the name of a method.
 func isPlain(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_'
 }
 
-// commonPool is the pool that most methods charge.
+// commonPool returns the pool that most methods charge.
 func commonPool(u *book.Upstream) string {
 	by := map[string]int{}
 	for pool := range u.Pools {

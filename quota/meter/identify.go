@@ -14,21 +14,21 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// call is what a request turned out to be.
+// call describes a metered request.
 type call struct {
 	upstream *book.Upstream
 	method   *book.Method // nil: it has no price
-	name     string       // of the method, or the verb and path of a call that has none
+	name     string       // of the method, or the verb and path of a call without a price
 	verb     string
 	path     string
-	resumed  bool // it goes on with an upload that was charged when it began
-	detour   bool // it names a host of the upstream's, but is sent to another
+	resumed  bool // it continues an upload that was charged when it began
+	detour   bool // it names a host of the upstream, but is sent to another host
 	account  string
 	caller   caller
 	sent     sent
 }
 
-// units are what the call costs, of all pools together.
+// units returns the cost of the call, summed over all pools.
 func (c *call) units() (sum int64) {
 	if c.method == nil {
 		return 0
@@ -39,7 +39,7 @@ func (c *call) units() (sum int64) {
 	return sum
 }
 
-// attrs are what log lines say of a call.
+// attrs returns the attributes of a call for the log.
 func (c *call) attrs() []slog.Attr {
 	all := []slog.Attr{slog.String("upstream", c.upstream.Name), slog.String("method", c.name), slog.String("account", c.account)}
 	for _, l := range [...]struct{ name, value string }{{"class", c.caller.class}, {"job", c.caller.job}, {"region", c.caller.region}} {
@@ -50,11 +50,11 @@ func (c *call) attrs() []slog.Attr {
 	return all
 }
 
-// identify says what a request calls: nil if it is nothing metered. With an error
-// it is not to be sent.
+// identify returns the call that a request makes, or nil if it is not metered. If it
+// returns an error, the request must not be sent.
 func (t *Transport) identify(req *http.Request) (*call, error) {
 	if req.URL == nil {
-		return nil, nil // the base says what it thinks of it
+		return nil, nil // the base returns the error
 	}
 	costs := t.ledger.Book()
 	verb, path := cmp.Or(req.Method, "GET"), requestPath(req.URL)
@@ -92,7 +92,7 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	return c, nil
 }
 
-// requestPath is the path as it is sent.
+// requestPath returns the path as it is sent.
 func requestPath(u *url.URL) string {
 	if u.Opaque != "" {
 		return u.Opaque
@@ -100,8 +100,8 @@ func requestPath(u *url.URL) string {
 	return cmp.Or(u.EscapedPath(), "/")
 }
 
-// upstreamOf matches a request. It is metered if the host that it is sent to is, or
-// the one that it names, by which servers go.
+// upstreamOf matches a request with the price book. The request is metered if the host
+// that it is sent to is metered, or the host that it names. Servers obey the latter.
 func upstreamOf(costs *quota.Book, req *http.Request, verb, path string) (m book.Match, detour bool, err error) {
 	m = matchAt(costs, req.URL.Scheme, req.URL.Host, verb, path)
 	host := namedHost(req)
@@ -118,8 +118,8 @@ func upstreamOf(costs *quota.Book, req *http.Request, verb, path string) (m book
 	return named, m.Upstream == nil, nil
 }
 
-// matchAt matches what is asked of a host, which the book may list with the port that
-// its scheme means.
+// matchAt matches a request to a host. The book may list the host with or without the
+// usual port of the scheme.
 func matchAt(costs *quota.Book, scheme, host, verb, path string) book.Match {
 	host = asciiHost(host)
 	m := costs.Match(verb, host, path)
@@ -133,7 +133,7 @@ func matchAt(costs *quota.Book, scheme, host, verb, path string) book.Match {
 	return costs.Match(verb, host+usualPort(scheme), path)
 }
 
-// usualPort is the port of a scheme, behind its colon.
+// usualPort returns the usual port of a scheme, such as ":443".
 func usualPort(scheme string) string {
 	switch scheme {
 	case "http":
@@ -144,8 +144,8 @@ func usualPort(scheme string) string {
 	return ""
 }
 
-// namedHost is the host that a request asks for where it arrives: that of a URL which
-// is sent whole, as to a proxy, or of its Host header.
+// namedHost returns the host that the receiver of a request reads in it: the host of a URL
+// that is sent whole, as to a proxy, or of the Host header.
 func namedHost(req *http.Request) string {
 	if req.URL.Opaque != "" {
 		if u, err := url.Parse(req.URL.RequestURI()); err == nil && u.Host != "" {
@@ -155,7 +155,7 @@ func namedHost(req *http.Request) string {
 	return req.Host
 }
 
-// asciiHost is a host as net/http resolves it.
+// asciiHost returns a host as net/http resolves it.
 func asciiHost(host string) string {
 	for i := range len(host) {
 		if host[i] < 0x80 {
@@ -173,8 +173,8 @@ func asciiHost(host string) string {
 	return host
 }
 
-// crosses says if a request follows a redirect from a metered host to another one,
-// or from https to http.
+// crosses returns an error if a request follows a redirect from a metered host to another
+// host, or from https to http.
 func crosses(costs *quota.Book, req *http.Request) error {
 	if req.Response == nil || req.Response.Request == nil {
 		return nil
@@ -187,7 +187,7 @@ func crosses(costs *quota.Book, req *http.Request) error {
 	return &RedirectError{Upstream: m.Upstream.Name, From: from.Scheme + "://" + hostOf(from), To: to.Scheme + "://" + hostOf(to)}
 }
 
-// hostOf is the host of a URL in one spelling, with its port if it is not the usual
+// hostOf returns the normalized host of a URL, with its port if that is not the usual
 // one.
 func hostOf(u *url.URL) string {
 	host := strings.ToLower(asciiHost(u.Host))
@@ -195,14 +195,14 @@ func hostOf(u *url.URL) string {
 	return strings.TrimSuffix(host, ".")
 }
 
-// resumes holds for a chunk of an upload, or a question about one, that was charged
-// when it began.
+// resumes reports whether a request sends a chunk of an upload, or asks about one. The
+// upload was charged when it began.
 func resumes(u *book.Upstream, req *http.Request) bool {
 	return u.Resumable != "" && (req.Method == "POST" || req.Method == "PUT") &&
 		req.Header.Get("Content-Range") != "" && hasParam(req.URL.RawQuery, u.Resumable)
 }
 
-// hasParam looks for a parameter in a query.
+// hasParam reports whether a query has a parameter.
 func hasParam(query, name string) bool {
 	for query != "" {
 		var part string
@@ -220,7 +220,8 @@ func hasParam(query, name string) bool {
 	return false
 }
 
-// override is another verb that a server may take a request for, or "".
+// override returns another verb that a header names for the request, or "". Some servers
+// obey it.
 func override(h http.Header, verb string) string {
 	for name, values := range h {
 		if len(name) < len("X-HTTP-Method") || name[0]|0x20 != 'x' {
@@ -238,7 +239,7 @@ func override(h http.Header, verb string) string {
 	return ""
 }
 
-// isBatch holds for several calls in one request.
+// isBatch reports whether a request contains several calls.
 func isBatch(req *http.Request, path string) bool {
 	return path == "/batch" || strings.HasPrefix(path, "/batch/") ||
 		strings.HasPrefix(strings.ToLower(req.Header.Get("Content-Type")), "multipart/mixed")

@@ -81,7 +81,7 @@ func TestSpellingsOfAHost(t *testing.T) {
 	})
 }
 
-// What has no price is refused, with what to do about it.
+// A call without a price is refused, and the error says how to add one.
 func TestUnpriced(t *testing.T) {
 	header := func(name, value string) http.Header { return http.Header{name: {value}} }
 	for _, c := range []struct {
@@ -143,7 +143,7 @@ func TestUnpriced(t *testing.T) {
 		}
 		r.charged(0)
 	})
-	t.Run("a header that changes nothing is none", func(t *testing.T) {
+	t.Run("a header that changes nothing is ignored", func(t *testing.T) {
 		r := newRig(t, nil, nil)
 		req, _ := http.NewRequest("GET", items, nil)
 		req.Header.Set("X-HTTP-Method-Override", "get")

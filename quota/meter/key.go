@@ -29,13 +29,13 @@ func (o owner) String() string {
 	return o.upstream + "@" + o.account
 }
 
-// keyring has the keys of accounts.
+// keyring holds the keys of accounts.
 type keyring struct {
 	sources   map[owner]KeySource
 	upstreams map[string]bool
 }
 
-// checkKeys says which of keys nobody could use.
+// checkKeys returns an error if keys has a key that no call could use.
 func checkKeys(keys map[string]KeySource, book *quota.Book) error {
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		upstream, _, _ := strings.Cut(name, "@")
@@ -62,7 +62,7 @@ func newKeyring(keys map[string]KeySource) keyring {
 	return k
 }
 
-// key returns the key of a call, or "" if the upstream has none here.
+// key returns the key of a call, or "" if the keyring has no key for the upstream.
 func (k *keyring) key(ctx context.Context, c *call) (string, error) {
 	if !k.upstreams[c.upstream.Name] {
 		return "", nil
@@ -88,7 +88,7 @@ func (k *keyring) key(ctx context.Context, c *call) (string, error) {
 	return key, nil
 }
 
-// headerValue holds for what a header can carry.
+// headerValue reports whether a header can carry a value.
 func headerValue(s string) bool {
 	return s != "" && s == strings.TrimSpace(s) && !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' })
 }

@@ -171,9 +171,9 @@ func get(t *testing.T, url string) *http.Request {
 	return req
 }
 
-// Whatever fails, the key is nowhere but in the header on its way: not in errors,
-// logs, what a span notes of request, answer and connection, what an observer of
-// the ledger is told, or the reason of a block.
+// The key appears only in the header of the request, whatever fails. It never appears in
+// an error, a log, a span of the request, answer or connection, an event for the ledger's
+// observer, or the reason of a block.
 func TestTheKeyStaysSecret(t *testing.T) {
 	var sent atomic.Int64
 	var handle http.HandlerFunc
@@ -189,7 +189,7 @@ func TestTheKeyStaysSecret(t *testing.T) {
 	}
 	fail := func(status int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, req *http.Request) {
-			echo := req.Header.Get("X-Api-Key") // an upstream that tells what it was told
+			echo := req.Header.Get("X-Api-Key") // an upstream that repeats the key
 			w.Header().Set("X-Ratelimit-Reset", echo)
 			w.Header().Set("Retry-After", echo)
 			w.WriteHeader(status)
@@ -247,7 +247,7 @@ func TestTheKeyStaysSecret(t *testing.T) {
 			req.Header.Set("X-HTTP-Method-Override", "PUT")
 			return req
 		}, true},
-		{"a header that is none", nil, func(_ *rig, req *http.Request) *http.Request {
+		{"a malformed header", nil, func(_ *rig, req *http.Request) *http.Request {
 			req.Header["Bad Name"] = []string{"x"}
 			return req
 		}, true},

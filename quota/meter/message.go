@@ -16,14 +16,14 @@ import (
 	"unicode/utf8"
 )
 
-// mostSaid is how many bytes of an upstream's message are kept: as many as a block
-// takes for its reason.
+// mostSaid is the maximum length of a kept message, in bytes. A block's reason has the
+// same maximum.
 const mostSaid = 256
 
-// said is what an upstream says of a refusal: the message in the JSON of its answer,
-// else the status line. It is one line of plain text, without the key of the call.
+// said returns an upstream's message about a refusal: the message in the JSON of its
+// answer, else the status line. It is one line of plain text, without the call's key.
 func said(resp *http.Response, b *body, key hidden) string {
-	if isJSON(resp.Header) { // what is no JSON has no message, and may be a stream
+	if isJSON(resp.Header) { // other bodies have no message, and may be streams
 		b.read(resp)
 	}
 	if message := line(b.message, key); message != "" {
@@ -38,16 +38,16 @@ func isJSON(h http.Header) bool {
 	return err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json"))
 }
 
-// member is a text in a JSON object. In is the name of the object that has it, where
-// that is a member of the outermost one.
+// member is a text in a JSON object. In is the name of that object, if it is a member of
+// the outermost one.
 type member struct {
 	depth    int // of objects; 1 is the outermost
 	in, name string
 	text     string
 }
 
-// members calls each for the texts in a JSON text, which may be cut short. Lists are
-// looked through as if they were not there.
+// members calls each for the texts in a JSON text, which may be incomplete. Lists add no
+// depth, and the objects in a list have the list's name.
 func members(text []byte, each func(member)) {
 	type level struct {
 		object, value bool // value: its key was read, its value comes
@@ -91,8 +91,8 @@ func members(text []byte, each func(member)) {
 	}
 }
 
-// messageOf is the message among the texts of an answer: in the shape of Google's, of
-// RFC 9457, or of what many others do.
+// messageOf returns the message among the texts of an answer. It knows the forms of
+// Google and of RFC 9457, and other common ones.
 func messageOf(texts map[string]string) string {
 	problem := texts["detail"]
 	if title := texts["title"]; title != "" && problem != "" {
@@ -103,13 +103,13 @@ func messageOf(texts map[string]string) string {
 
 var (
 	tag = regexp.MustCompile(`</?([a-zA-Z][a-zA-Z0-9]*)[^<>]*>|<!--.*?-->`)
-	// inline are the tags that part no words.
+	// inline matches tags that do not separate words.
 	inline = regexp.MustCompile(`^</?(?i:a|b|i|u|em|strong|code|span|tt|small)[\s/>]`)
-	// keys are what keys look like in messages that name one, such as another one's.
+	// keys matches keys in messages, such as the key of another caller.
 	keys = regexp.MustCompile(`(?i)\b((?:api[_-]?key|key|token)[=:])[^\s'"&,;)]+`)
 )
 
-// line makes a line of plain text of what an upstream says.
+// line turns an upstream's text into one line of plain text.
 func line(text string, key hidden) string {
 	text = tag.ReplaceAllStringFunc(key.hide(text), func(tag string) string {
 		if inline.MatchString(tag) {
@@ -121,7 +121,7 @@ func line(text string, key hidden) string {
 		switch {
 		case unicode.IsSpace(r), unicode.IsControl(r):
 			return ' '
-		case !unicode.IsPrint(r): // it would not be seen, or would turn round what is
+		case !unicode.IsPrint(r): // it is invisible, or changes the direction of the text
 			return -1
 		}
 		return r
@@ -138,13 +138,13 @@ func line(text string, key hidden) string {
 	return strings.TrimRight(text[:end], " ") + more
 }
 
-// hidden are the texts of a call that nobody may read: its key.
+// hidden lists the texts of a call that must stay secret: its keys.
 type hidden []string
 
-// instead stands where a key was.
+// instead replaces a key.
 const instead = "[key]"
 
-// hiddenIn returns those of a request, and of the key that was put into it.
+// hiddenIn returns the hidden texts of a request, with the key that was put into it.
 func hiddenIn(req *http.Request, header, key string) (all hidden) {
 	if key != "" {
 		all = append(all, key)
@@ -162,7 +162,7 @@ func hiddenIn(req *http.Request, header, key string) (all hidden) {
 	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
 }
 
-// hide takes what is hidden out of a text, also where it is written as in a URL.
+// hide replaces the hidden texts in a text, also in their URL encoding.
 func (h hidden) hide(text string) string {
 	for _, secret := range h {
 		for _, s := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret)} {

@@ -59,7 +59,7 @@ func TestReasonsOfBlocks(t *testing.T) {
 	}
 }
 
-// An upstream may say the key to whoever reads its answers. Nobody else is told.
+// An upstream may repeat the key in its answer. Reasons of blocks and logs do not.
 func TestReasonsOfBlocksHoldNoKey(t *testing.T) {
 	const key, token = "s3cr3t/k+y", "t0k3n-of-somebody"
 	for name, message := range map[string]string{

@@ -19,27 +19,27 @@ import (
 )
 
 const (
-	// mostRead is how much of a body the rules look at.
+	// mostRead is the number of bytes of a body that the rules read.
 	mostRead = 64 << 10
-	// blockTimeout bounds how long shutting one pool may take: as long as an outage of
-	// the ledger takes to be noticed, and the block to be written into the journal.
+	// blockTimeout bounds the time to shut one pool. It is long enough to notice an outage
+	// of the ledger and to write the block into the journal.
 	blockTimeout = 5 * time.Second
-	// longestBlock is what a header may ask for; what asks for more was misread.
+	// longestBlock is the longest block that a header may ask for. A longer one was misread.
 	longestBlock = 366 * 24 * time.Hour
 )
 
-// refusal is an answer by which the upstream says no.
+// refusal is an answer with which the upstream refuses a call.
 type refusal struct {
 	rule   *book.Refusal
-	found  string    // by the rule: the rule's words, not the upstream's
+	found  string    // the match, in the rule's words, not the upstream's
 	reason string    // the upstream's message
 	until  time.Time // that a header named
 	wait   time.Duration
 }
 
-// readRefusal reads an answer by the rules of the upstream, and shuts the pools of
-// the call if it is a refusal. The body can still be read. The error of a key that
-// may not be used takes the place of the answer.
+// readRefusal checks an answer by the rules of the upstream, and shuts the pools of
+// the call if it is a refusal. The body can still be read. If the upstream rejects the
+// key, readRefusal returns an error in place of the answer.
 func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Response, key string) error {
 	var b body
 	no := findRefusal(c.upstream.Refusals, resp, &b)
@@ -48,8 +48,8 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 	}
 	if no.rule.Credential {
 		err := &CredentialError{Upstream: c.upstream.Name, Account: c.account, Status: resp.StatusCode, Reason: no.found}
-		if resp.Body != nil { // a base may leave it out, and http.Client lets it
-			_ = resp.Body.Close() // nobody will read it
+		if resp.Body != nil { // some base transports return no body
+			_ = resp.Body.Close() // the caller does not get it
 		}
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("error", err.Error()))...)
 		return err
@@ -59,7 +59,7 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("rule", no.found), slog.String("reason", no.reason))...)
 		return nil // it charges no pool
 	}
-	ctx = context.WithoutCancel(ctx) // whoever gives up now must not keep the others from knowing
+	ctx = context.WithoutCancel(ctx) // other callers need the block even if this one gives up
 	for _, name := range slices.Sorted(maps.Keys(c.method.Charges)) {
 		pool := quota.Pool{Upstream: c.upstream.Name, Account: c.account, Name: name}
 		err := t.block(ctx, pool, no)
@@ -86,7 +86,7 @@ func (t *Transport) block(ctx context.Context, pool quota.Pool, no *refusal) err
 	case no.wait > 0:
 		return t.ledger.BlockFor(ctx, pool, no.wait, no.reason)
 	case !no.until.IsZero():
-		// a time that is over, by a clock that differs, means as soon as can be, too
+		// a time in the past, by another clock, also means as soon as possible
 		if err := t.ledger.BlockFor(ctx, pool, time.Second, no.reason); err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (t *Transport) block(ctx context.Context, pool quota.Pool, no *refusal) err
 	return t.ledger.BlockUntilReset(ctx, pool, no.reason)
 }
 
-// findRefusal returns what the first rule that matches makes of an answer, or nil.
+// findRefusal returns the refusal of the first rule that matches an answer, or nil.
 func findRefusal(rules []book.Refusal, resp *http.Response, b *body) *refusal {
 	for i := range rules {
 		rule := &rules[i]
@@ -118,8 +118,8 @@ func findRefusal(rules []book.Refusal, resp *http.Response, b *body) *refusal {
 	return nil
 }
 
-// matches says whether an answer has all that a rule asks for, and which of its
-// words were found.
+// matches reports whether an answer meets all conditions of a rule, and which of the
+// rule's words it found.
 func matches(rule *book.Refusal, resp *http.Response, b *body) (found string, ok bool) {
 	if rule.Header != "" {
 		value, there := header(resp.Header, rule.Header)
@@ -149,8 +149,8 @@ func matches(rule *book.Refusal, resp *http.Response, b *body) (found string, ok
 	return found, true
 }
 
-// when fills in how long the pools are to be shut; false if the header that should
-// say so does not.
+// when fills in how long to shut the pools. It returns false if the header with the time
+// is missing or invalid.
 func (no *refusal) when(h http.Header) bool {
 	switch rule := no.rule; {
 	case rule.For > 0:
@@ -178,12 +178,12 @@ func header(h http.Header, name string) (string, bool) {
 	return strings.TrimSpace(values[0]), true
 }
 
-// instant reads when to come again: seconds from now, as in Retry-After, seconds or
+// instant reads the time of the next try: seconds from now, as in Retry-After, seconds or
 // milliseconds since 1970, as in x-ratelimit-reset, or a date of HTTP.
 func instant(text string) (until time.Time, wait time.Duration, ok bool) {
 	const (
 		longestWait = int64(longestBlock / time.Second)
-		year2001    = 1_000_000_000 // no wait is as long, and no clock is so late
+		year2001    = 1_000_000_000 // longer than any wait, and earlier than any time to wait for
 		millis      = year2001 * 1000
 	)
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -194,7 +194,7 @@ func instant(text string) (until time.Time, wait time.Duration, ok bool) {
 	case n < 0 || n > longestWait && n < year2001 || n >= millis*1000:
 		return time.Time{}, 0, false
 	case n <= longestWait:
-		return time.Time{}, max(time.Duration(n)*time.Second, time.Second), true // zero is as soon as can be
+		return time.Time{}, max(time.Duration(n)*time.Second, time.Second), true // zero means as soon as possible
 	case n >= millis:
 		return time.UnixMilli(n), 0, true
 	}

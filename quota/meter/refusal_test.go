@@ -19,8 +19,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
-// What the upstream answers, and until when the pool is shut after it. The rules
-// are those of the test's own book.
+// An answer of the upstream shuts the pool for the time that the book's rules give. The
+// rules are those of the test's own book.
 func TestRulesOfRefusals(t *testing.T) {
 	midnight := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC) // in California
 	in := func(d time.Duration) time.Time { return noon.Add(d) }
@@ -353,7 +353,7 @@ func TestYouTubeRefusals(t *testing.T) {
 		{"an older burst of a user", 403, old("usageLimits", "userRateLimitExceeded", "User Rate Limit Exceeded"), backoff},
 		{"a key for other services", 403, `{"error": {"code": 403, "message": "Requests to this API are blocked.", "status": "PERMISSION_DENIED"` + info("API_KEY_SERVICE_BLOCKED", `"service": "youtube.googleapis.com"`) + "}}", credential},
 		{"a key for other addresses", 403, `{"error": {"code": 403, "message": "no", "status": "PERMISSION_DENIED"` + info("API_KEY_IP_ADDRESS_BLOCKED", "") + "}}", credential},
-		{"a key that is none", 400, `{"error": {"code": 400, "message": "API key not valid.", "errors": [{"reason": "badRequest"}], "status": "INVALID_ARGUMENT"` + info("API_KEY_INVALID", "") + "}}", credential},
+		{"an invalid key", 400, `{"error": {"code": 400, "message": "API key not valid.", "errors": [{"reason": "badRequest"}], "status": "INVALID_ARGUMENT"` + info("API_KEY_INVALID", "") + "}}", credential},
 		{"an API that is not enabled", 403, old("usageLimits", "accessNotConfigured", "not enabled"), credential},
 		{"a token that has expired", 401, `{"error": {"code": 401, "errors": [{"reason": "authError"}]}}`, credential},
 		{"comments that are off", 403, old("youtube.commentThread", "commentsDisabled", "off"), open},

@@ -10,16 +10,16 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// sent watches whether a request can have left. Its hooks may be called after the
-// round trip has ended, from other goroutines.
+// sent records whether a request may have been sent. Other goroutines may call its hooks
+// after the round trip has ended.
 type sent struct {
 	trace httptrace.ClientTrace
 	asked atomic.Bool  // a connection was asked for
-	conns atomic.Int64 // and got: each may have carried the request
+	conns atomic.Int64 // connections that it got: each may have carried the request
 }
 
-// watch returns a context that tells s. A trace that the caller has in ctx goes on,
-// but is not shown the key.
+// watch returns a context whose requests call the hooks of s. A caller's trace in ctx
+// still works, but does not see the key.
 func (s *sent) watch(ctx context.Context, keyHeader string) context.Context {
 	s.trace.GetConn = func(string) { s.asked.Store(true) }
 	s.trace.GotConn = func(httptrace.GotConnInfo) { s.conns.Add(1) }
@@ -44,7 +44,7 @@ func (s *sent) unsent() bool { return s.asked.Load() && s.conns.Load() == 0 }
 // stays, also for a failed call, because the server may have received it.
 func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, err error) {
 	if r == nil {
-		return // goes on with an upload
+		return // it continues an upload
 	}
 	switch conns := c.sent.conns.Load(); {
 	case err != nil && c.sent.unsent():
@@ -60,7 +60,7 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, e
 	}
 }
 
-// giveBack releases a call that never left.
+// giveBack releases a call that was never sent.
 func (t *Transport) giveBack(ctx context.Context, c *call, r *quota.Reservation) {
 	c.caller.budget.give(c.units())
 	if _, err := r.Release(ctx); err != nil {
@@ -68,8 +68,8 @@ func (t *Transport) giveBack(ctx context.Context, c *call, r *quota.Reservation)
 	}
 }
 
-// logUnsettled says that the ledger has a wrong count of a call, whose own error or
-// answer is what its caller gets.
+// logUnsettled logs that the ledger's count of a call is wrong. The caller does not get
+// this error, but the call's own answer or error.
 func (t *Transport) logUnsettled(ctx context.Context, c *call, err error) {
 	t.log.LogAttrs(ctx, slog.LevelWarn, "call not settled", append(c.attrs(), slog.String("error", err.Error()))...)
 }

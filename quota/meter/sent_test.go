@@ -19,7 +19,7 @@ import (
 
 const items = "http://api.example.com/v1/items"
 
-// What a call is charged in the end, by how far it came.
+// The final charge of a call depends on how far the call came.
 func TestSettlement(t *testing.T) {
 	t.Run("no connection: nothing", func(t *testing.T) {
 		r := newRig(t, nil, nil)

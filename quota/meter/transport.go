@@ -75,7 +75,7 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 	return t, nil
 }
 
-// CloseIdleConnections closes those of the base.
+// CloseIdleConnections closes the idle connections of the base transport.
 func (t *Transport) CloseIdleConnections() {
 	if t == nil {
 		return
@@ -179,8 +179,8 @@ func prepare(req *http.Request, c *call, key string) *http.Request {
 	return out
 }
 
-// logUnsent writes the one line of a call that was not sent: of a refusal, which ends
-// by itself, as information, and of all else as a warning.
+// logUnsent logs one line for a call that was not sent. A refusal ends by itself, so its
+// level is info. Everything else is a warning.
 func (t *Transport) logUnsent(ctx context.Context, c *call, err error) {
 	var attrs []slog.Attr
 	if c != nil {

@@ -71,9 +71,9 @@ type Opened struct {
 
 var _ lease.Locker = (*Opened)(nil)
 
-// Open opens the ledger at an address, which [Parse] explains. If there is none, Open
-// makes a new one. The folder of a ledger in SQLite must exist. A server may be down: calls
-// are then refused or admitted as the price book says. Call [Opened.Close] at the end.
+// Open opens the ledger at an address, which [Parse] explains. If the ledger does not
+// exist, Open makes it. The folder of a ledger in SQLite must exist. A server may be down:
+// calls are then refused or admitted as the price book says. Call [Opened.Close] at the end.
 func Open(ctx context.Context, address string, o *Options) (*Opened, error) {
 	at, err := Parse(address)
 	if err != nil {

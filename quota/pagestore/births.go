@@ -9,12 +9,12 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// births compares pages with what was seen of them before: the data may be new, or an
-// older copy. Nil trusts what it finds.
+// births compares pages with their births seen before, because the data may be new or an
+// older copy. With a nil seen, it trusts the data.
 type births struct{ seen *storekit.Births }
 
-// expect returns what was seen of a pool's page. A look must ask before it begins: what
-// is written while it looks, it does not see.
+// expect returns the birth last seen of a pool's page. Look must call it before it reads,
+// because it does not see pages written meanwhile.
 func (b births) expect(p quota.Pool, now time.Time) (storekit.Birth, error) {
 	if b.seen == nil || p.Name == "" {
 		return storekit.Birth{}, nil
@@ -22,8 +22,8 @@ func (b births) expect(p quota.Pool, now time.Time) (storekit.Birth, error) {
 	return b.seen.Expect(context.Background(), p, now) // in memory, and seldom a short read
 }
 
-// check says whether a page was lost. To restore takes up a page that was set back,
-// past all that was seen of it.
+// check returns a [quota.ForgottenError] if a page was lost or set back. With restore, it
+// moves a page that was set back past the state seen before.
 func (b births) check(e *Entry, expected storekit.Birth, now time.Time, restore bool) (err error) {
 	if b.seen == nil || e.Pool.Name == "" {
 		return nil
@@ -52,7 +52,7 @@ func (b births) check(e *Entry, expected storekit.Birth, now time.Time, restore 
 	return nil
 }
 
-// remember remembers pages as they are in the store.
+// remember saves the births of pages as they are in the store.
 func (b births) remember(ctx context.Context, entries []*Entry) error {
 	if b.seen == nil {
 		return nil
@@ -68,7 +68,7 @@ func (b births) remember(ctx context.Context, entries []*Entry) error {
 	return nil
 }
 
-// birthOf is what there is to remember of a page.
+// birthOf returns the birth of a page to remember.
 func birthOf(p *window.Page) storekit.Birth {
 	if p == nil {
 		return storekit.Birth{}

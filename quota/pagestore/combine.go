@@ -16,12 +16,12 @@ import (
 // ErrClosed is the error of calls to a store that its process has closed.
 var ErrClosed = errors.New("it was closed by this process")
 
-// maxCombined bounds a transaction, and so how long one caller waits for others.
+// maxCombined bounds the jobs of a transaction, and so how long one caller waits for others.
 const maxCombined = 64
 
-// queue holds callers while a transaction is under way. One caller leads: it runs a
-// transaction for itself and for those who wait by then, and hands the lead to the
-// first of those who came later.
+// queue holds callers while a transaction is under way. One caller leads. It runs a
+// transaction for itself and for the callers that wait at that moment. Then it hands the
+// lead to the first caller that came later.
 type queue struct {
 	mu      sync.Mutex
 	led     bool
@@ -29,7 +29,7 @@ type queue struct {
 	waiting []*job
 }
 
-// combine runs a job in a transaction, together with those that wait.
+// combine runs a job in a transaction, together with waiting jobs.
 func (s *Store) combine(ctx context.Context, j *job) error {
 	waited, err := s.queue.enter(ctx, j, s.options.Combine)
 	switch {
@@ -47,7 +47,7 @@ func (s *Store) combine(ctx context.Context, j *job) error {
 	}
 	batch := append([]*job{j}, s.queue.take(maxCombined-1)...)
 	failed, undone, panicked := errPanicked, true, true
-	defer func() { // also after a panic: nobody may wait for ever
+	defer func() { // also after a panic, so that no caller waits for ever
 		for _, k := range batch[1:] {
 			k.tell(failed, undone)
 			k.done = true
@@ -73,18 +73,18 @@ func (s *Store) combine(ctx context.Context, j *job) error {
 	return j.err
 }
 
-// errPanicked is told to those who shared a transaction with a caller that panicked.
+// errPanicked is the error of callers that shared a transaction with one that panicked.
 var errPanicked = errors.New("another call in the same transaction panicked; nothing was written")
 
-// tell gives a job the error of its transaction. If that was undone, nothing that the
-// job was told before stands.
+// tell gives a job the error of its transaction. If the transaction was undone, its error
+// replaces the job's own.
 func (j *job) tell(failed error, undone bool) {
 	if undone || j.err == nil {
 		j.err = failed
 	}
 }
 
-// name takes up all that jobs will ask for.
+// name lists the charges and receipts that jobs will ask for.
 func (s *Scope) name(batch []*job) {
 	clear(s.Charges)
 	s.Charges, s.Receipts = s.Charges[:0], s.Receipts[:0]
@@ -100,9 +100,9 @@ func (s *Scope) name(batch []*job) {
 	}
 }
 
-// enter returns when the job leads, and how long it waited for that; or it is done;
-// or it waited as long as it may, or its context has ended. A job that is in a
-// transaction waits for its end.
+// enter waits until the job leads or is done, and returns how long it waited. It returns
+// an error after most, or when the context ends. A job in a transaction waits for the
+// transaction's end in any case.
 func (q *queue) enter(ctx context.Context, j *job, most time.Duration) (waited time.Duration, err error) {
 	q.mu.Lock()
 	switch {
@@ -143,7 +143,7 @@ func (q *queue) enter(ctx context.Context, j *job, most time.Duration) (waited t
 	return clock.Now().Sub(began), nil
 }
 
-// take takes up to n of those who wait, and none behind the one who closes.
+// take removes up to n waiting jobs from the queue, but none behind Close.
 func (q *queue) take(n int) []*job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -156,7 +156,7 @@ func (q *queue) take(n int) []*job {
 	return taken
 }
 
-// leave hands the lead to the first who waits.
+// leave hands the lead to the first waiting job.
 func (q *queue) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -169,7 +169,7 @@ func (q *queue) leave() {
 	close(next.wake)
 }
 
-// close turns away who comes later, and waits for those who came before.
+// close waits for the callers that came before. Later callers get [ErrClosed].
 func (q *queue) close() {
 	var last job
 	_, err := q.enter(context.Background(), &last, math.MaxInt64)

@@ -114,7 +114,7 @@ func TestCallersShareATransaction(t *testing.T) {
 	}
 }
 
-// Who closes a store waits for the transaction under way, and turns the others away.
+// Close waits for the transaction under way. Calls behind Close in the queue fail.
 func TestCloseEndsTheQueue(t *testing.T) {
 	clock := &heldClock{held: make(chan struct{})}
 	s, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "ledger.db"), &sqlitestore.Options{Clock: clock, Wait: time.Minute})

@@ -13,25 +13,25 @@ import (
 // A quiet hour looks like a leap. So Course trusts the clock an hour after a leap. After
 // a leap of more than a month it waits as long again. The zero value is ready for use.
 type Course struct {
-	Called window.Instant // what the clock last showed
-	Leapt  window.Instant // where it was found after a leap; 0: it did not leap
+	Called window.Instant // the clock's last reading
+	Leapt  window.Instant // the clock's reading after a leap; 0 if it did not leap
 	Proven window.Instant
 }
 
 const (
 	// leap is a jump of the clock after which it may be set back.
 	leap = time.Minute
-	// believed is how long after a leap the clock is taken for right, if it was not
+	// believed is the time after which the clock is trusted again, for a leap of at most
 	// far.
 	believed = time.Hour
 	far      = 31 * 24 * time.Hour
-	// coarse is how exactly Called has to be written down: each time would be too
-	// often.
+	// coarse is the precision of the stored Called. Storing every reading would be too
+	// much.
 	coarse = leap / 2
 )
 
-// See notes what the clock shows, and returns up to when it has certainly come, how
-// long ago it was last seen, and whether that must be written down.
+// See takes a reading of the clock. It returns the latest instant that the clock has
+// reached without a leap, the time since the last reading, and whether c must be stored.
 func (c *Course) See(now window.Instant) (proven window.Instant, quiet time.Duration, changed bool) {
 	leapt := c.Leapt
 	quiet = now.Sub(c.Called)
@@ -52,7 +52,7 @@ func (c *Course) See(now window.Instant) (proven window.Instant, quiet time.Dura
 	return c.Proven, quiet, c.Leapt != leapt || quiet < 0 || quiet > coarse
 }
 
-// rest is how long after a leap nothing is forgotten that became old by it.
+// rest returns how long after a leap to keep data that is old only because of it.
 func (c *Course) rest() time.Duration {
 	if by := c.Leapt.Sub(c.Proven); by > far {
 		return by

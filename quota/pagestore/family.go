@@ -36,7 +36,7 @@ func (w *work) recordMember(tx Tx, r *quota.Request) (quota.Units, error) {
 	return r.Recorded([]int64{m.Units}), w.putMember(tx, m, &r.Charges[0])
 }
 
-// member is a family's member that is asked for.
+// member is the family's member that a request asks for.
 type member struct {
 	*Entry
 	family   *Family
@@ -44,8 +44,8 @@ type member struct {
 	overflow bool // the page is shared by new keys
 }
 
-// member finds the page of a key, laid out: its own, a new one, or the one that is
-// shared when the family is full.
+// member finds the page of a key and lays it out. The page is the key's own, a new one,
+// or, if the family is full, the page that new keys share.
 func (w *work) member(tx Tx, c *quota.Charge) (m member, err error) {
 	if m.family, err = tx.Family(&c.Pool); err != nil {
 		return m, err
@@ -75,8 +75,8 @@ func (w *work) member(tx Tx, c *quota.Charge) (m member, err error) {
 	return m, nil
 }
 
-// putMember writes a member down, and corrects how many members there are: those
-// that the price book lists are not counted, so that they take no place from others.
+// putMember stores a member and corrects the family's count of members. The count leaves
+// out members that the price book lists, so that they take no place from others.
 func (w *work) putMember(tx Tx, m member, c *quota.Charge) error {
 	listed := c.MaxKeys == 0
 	counted := m.family.Members
@@ -95,14 +95,14 @@ func (w *work) putMember(tx Tx, m member, c *quota.Charge) error {
 }
 
 const (
-	// atOnce bounds how many members are forgotten in one call: all would be a pause.
+	// atOnce bounds the members that one call drops. Dropping all of them would take long.
 	atOnce = 256
-	// pause is how long nobody looks for idle members after the oldest one was not idle.
+	// pause is the time between searches for idle members after the oldest was not idle.
 	pause = 10 * time.Millisecond
 )
 
-// makeRoom drops the member that was charged longest ago, if it is idle by the clock:
-// should that have leapt, the new key is not to suffer for it.
+// makeRoom drops the member that was charged longest ago, if it is idle by the clock. It
+// does so even after a leap of the clock, so that the new key gets its place.
 func (w *work) makeRoom(tx Tx, f *Family) error {
 	if err := w.rebaseAhead(tx, f); err != nil {
 		return err
@@ -132,9 +132,9 @@ func (w *work) rebaseAhead(tx Tx, f *Family) error {
 	return nil
 }
 
-// forgetIdle drops members that have nothing left to say: at least two with a call,
-// so that idle ones go faster than new ones come, and one more for each millisecond
-// in which nobody called.
+// forgetIdle drops idle members. It drops up to two with each call, so that idle members
+// go faster than new ones come. After a quiet time it drops up to one for each
+// millisecond without a call.
 func (w *work) forgetIdle(tx Tx, f *Family) error {
 	proven, quiet, changed := f.See(w.now)
 	if ago := proven.Sub(f.busy); f.busy != 0 && ago >= 0 && ago < pause && !changed {

@@ -8,7 +8,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// enter brings a page to the instant that counts.
+// enter advances a page to the instant that counts.
 func (e *Entry) enter(clock window.Instant) {
 	e.at, e.rebased = e.Page.Now(clock)
 	e.moved = e.rebased
@@ -32,7 +32,7 @@ func (e *Entry) layOut(clock window.Instant, c *quota.Charge) {
 	}
 }
 
-// check says what is wrong with a charge to a page, or to one that is to be made.
+// check returns what is wrong with a charge to a page, which may be a new one.
 func (e *Entry) check(c *quota.Charge) error {
 	if e.Page == nil {
 		return c.Pool.Check()
@@ -40,9 +40,9 @@ func (e *Entry) check(c *quota.Charge) error {
 	return e.checkBook(c)
 }
 
-// checkBook tells a charge whose price book is not the one that laid out the page:
-// a lower revision is stale, the same one must have the same windows. Only the
-// default of a precision may have changed since.
+// checkBook compares a charge's price book with the one that laid out the page. A lower
+// revision is stale. The same revision must have the same windows; only the default of a
+// precision may have changed since.
 func (e *Entry) checkBook(c *quota.Charge) error {
 	p := e.Page
 	e.laidOut = p.LaidOut(c.Windows)
@@ -55,9 +55,9 @@ func (e *Entry) checkBook(c *quota.Charge) error {
 	return nil
 }
 
-// settleIn corrects a charge to what the call really cost: units too many go back
-// to where they were taken, if the page still knows it; units too few are charged
-// now.
+// settleIn corrects a charge to the call's actual cost. Surplus units go back to the
+// instant at which they were taken, if the page still counts them. Missing units are
+// charged now.
 func settleIn(e *Entry, t *Taken) quota.Settlement {
 	switch over := t.Units - t.Recorded; {
 	case over > 0 && t.Generation == e.Page.Generation:
@@ -72,8 +72,8 @@ func settleIn(e *Entry, t *Taken) quota.Settlement {
 	return quota.Settlement{}
 }
 
-// recordIn charges a page with what is already gone, at a time that is not after
-// its own. Negative units are taken from the oldest, and no more than the page has.
+// recordIn charges a page with units that are already spent, at most at the page's own
+// time. It takes negative units from the oldest ones, at most as many as the page has.
 func recordIn(e *Entry, at time.Time, units int64) {
 	e.At, e.Units = e.at, units
 	if units < 0 {
@@ -86,8 +86,8 @@ func recordIn(e *Entry, at time.Time, units int64) {
 	e.Page.Add(e.At, units)
 }
 
-// blockIn shuts or opens a page. The later of two blocks stands; blockIn reports
-// whether this one does.
+// blockIn shuts or opens a page. The later of two blocks stands. blockIn reports whether
+// the given block stands.
 func blockIn(e *Entry, clock window.Instant, b *quota.BlockRequest) bool {
 	p := e.Page
 	if b.Open {
@@ -106,7 +106,7 @@ func blockIn(e *Entry, clock window.Instant, b *quota.BlockRequest) bool {
 	return true
 }
 
-// describe says what a page holds and changes nothing; p may be nil.
+// describe returns the state of a page and does not change it. p may be nil.
 func describe(clock time.Time, c *quota.Charge, p *window.Page) (quota.PageState, error) {
 	s := quota.PageState{Pool: c.Pool, Now: clock, Known: p != nil}
 	e := Entry{}

@@ -82,7 +82,7 @@ func (b *brokenBirths) Recall(context.Context, quota.Pool) (storekit.Birth, erro
 
 func (b *brokenBirths) Remember(context.Context, quota.Pool, storekit.Birth) error { return nil }
 
-// Those who share a transaction in which another one panics are told that it failed.
+// If a caller panics, all callers that share its transaction get an error.
 func TestAPanicHangsNobody(t *testing.T) {
 	clock := &heldClock{held: make(chan struct{})}
 	s, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "ledger.db"),

@@ -36,7 +36,7 @@ func (w *work) reserve(tx Tx, j *job) (err error) {
 	return err
 }
 
-// repeat answers an id that has its receipt.
+// repeat answers a request whose id has a receipt.
 func (w *work) repeat(tx Tx, v *quota.Verdict, r *quota.Request, got *Receipt) error {
 	if !got.covers(r.Charges) {
 		return storekit.OtherCharges(r.ID)
@@ -151,8 +151,8 @@ func (w *work) shut(tx Tx, j *job) error {
 	return nil
 }
 
-// open finds the pages of charges, brings them to the instant that counts and lays
-// them out. If it returns an error no page is changed.
+// open finds the pages of charges, advances them to the instant that counts and lays
+// them out. If it returns an error, it has changed no page.
 func (w *work) open(tx Tx, charges []quota.Charge, restore bool) error {
 	w.entries = w.entries[:0]
 	for i := range charges {
@@ -172,7 +172,7 @@ func (w *work) open(tx Tx, charges []quota.Charge, restore bool) error {
 	return nil
 }
 
-// entry finds a page that was not lost.
+// entry finds a page. A lost page is an error unless restore is set.
 func (w *work) entry(tx Tx, p *quota.Pool, restore bool) (*Entry, error) {
 	e, err := tx.Entry(p, restore)
 	if err != nil || w.births.seen == nil {
@@ -192,8 +192,8 @@ func (w *work) put(tx Tx, e *Entry, c *quota.Charge) error {
 	return w.wrote(tx.Put(e, c))
 }
 
-// putMoved writes down pages that were laid out again or re-based, though nothing
-// was granted.
+// putMoved stores pages that were laid out again or re-based, even if the request was
+// refused.
 func (w *work) putMoved(tx Tx, charges []quota.Charge) error {
 	for i, e := range w.entries {
 		if !e.moved {
@@ -206,7 +206,7 @@ func (w *work) putMoved(tx Tx, charges []quota.Charge) error {
 	return nil
 }
 
-// charge writes down what was taken from the entries, and when.
+// charge stores the units that were taken from the entries, and when.
 func (w *work) charge(tx Tx, r *quota.Request) (nonce quota.Nonce, err error) {
 	for i, e := range w.entries {
 		if err := w.put(tx, e, &r.Charges[i]); err != nil {

@@ -243,7 +243,7 @@ func (s *Store) Close() {
 	}
 }
 
-// ready says whether the store can be asked.
+// ready returns an error if the store cannot be used, or if ctx has ended.
 func (s *Store) ready(ctx context.Context) error {
 	if s == nil || s.backend == nil {
 		return quota.BadInput("this store was not made by its package's New or Open")
@@ -258,7 +258,7 @@ func (s *Store) checkFamily(p quota.Pool) error {
 	return nil
 }
 
-// begin returns a job to fill in. Where callers take turns it is this one's turn.
+// begin returns a job to fill in. If callers take turns, it waits for the caller's turn.
 func (s *Store) begin(ctx context.Context) (*job, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
@@ -270,7 +270,7 @@ func (s *Store) begin(ctx context.Context) (*job, error) {
 	return &s.own, nil
 }
 
-// release ends the turn, also after a panic, and keeps nothing of the caller's.
+// release ends the caller's turn, also after a panic. It keeps no data of the caller.
 func (s *Store) release(j *job) {
 	if j == &s.own {
 		j.request.Charges, j.block.Charges, j.units = nil, nil, nil
@@ -300,7 +300,7 @@ func (s *Store) run(ctx context.Context, j *job) error {
 	return err
 }
 
-// work is what transactions work with, one after the other.
+// work is the state of the current transaction. The next one reuses it.
 type work struct {
 	now     window.Instant
 	entries []*Entry
@@ -309,18 +309,18 @@ type work struct {
 	nonces  *rand.ChaCha8
 	scope   Scope
 	births  births
-	saved   []*Entry // that must be remembered
+	saved   []*Entry // entries whose births must be remembered
 	broken  error    // something could not be written: the transaction must not be committed
 }
 
-// begin begins another transaction, which is broken if err is not nil.
+// begin begins the next transaction. The transaction is broken if err is not nil.
 func (w *work) begin(tx Tx, err error) {
 	if w.broken, w.saved = err, w.saved[:0]; err == nil {
 		w.now = window.At(tx.Now())
 	}
 }
 
-// wrote notes an error of writing.
+// wrote notes the error of a write, which breaks the transaction.
 func (w *work) wrote(err error) error {
 	if err != nil {
 		w.broken = err
@@ -328,7 +328,7 @@ func (w *work) wrote(err error) error {
 	return err
 }
 
-// newNonce makes what nobody can guess.
+// newNonce returns a random nonce, so that callers cannot guess it.
 func (w *work) newNonce() (nonce quota.Nonce) {
 	binary.LittleEndian.PutUint64(nonce[:8], w.nonces.Uint64())
 	binary.LittleEndian.PutUint64(nonce[8:], w.nonces.Uint64())

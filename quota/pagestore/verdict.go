@@ -6,7 +6,7 @@ import (
 )
 
 // decide begins the verdict on charges over their entries, which are laid out for them.
-// It ends it with a refusal if they do not fit; [take] ends it if they do.
+// If the charges do not fit, it completes the verdict as a refusal. Otherwise call [take].
 func decide(v *quota.Verdict, now window.Instant, charges []quota.Charge, entries []*Entry) {
 	*v = quota.Verdict{Allowed: true}
 	at := now
@@ -22,7 +22,7 @@ func decide(v *quota.Verdict, now window.Instant, charges []quota.Charge, entrie
 	}
 }
 
-// take adds charges that fit.
+// take adds charges that fit, and completes the verdict.
 func take(v *quota.Verdict, charges []quota.Charge, entries []*Entry) {
 	for i, e := range entries {
 		e.At, e.Units = e.at, charges[i].Units
@@ -31,8 +31,8 @@ func take(v *quota.Verdict, charges []quota.Charge, entries []*Entry) {
 	grant(v, charges, entries)
 }
 
-// standing fills in the verdict on charges that had been granted before: allowed, with
-// what is used now. It adds nothing.
+// standing fills in the verdict on charges that were granted before: allowed, with the
+// units used now. It charges nothing.
 func standing(v *quota.Verdict, charges []quota.Charge, entries []*Entry) {
 	*v = quota.Verdict{Allowed: true, Repeat: true}
 	for _, e := range entries {
@@ -41,7 +41,7 @@ func standing(v *quota.Verdict, charges []quota.Charge, entries []*Entry) {
 	grant(v, charges, entries)
 }
 
-// grant fills in the pool and window that has the least left.
+// grant fills in the pool and the window with the least units left.
 func grant(v *quota.Verdict, charges []quota.Charge, entries []*Entry) {
 	for i, e := range entries {
 		c := &charges[i]
@@ -57,8 +57,8 @@ func grant(v *quota.Verdict, charges []quota.Charge, entries []*Entry) {
 	}
 }
 
-// refuse fills in the pool and the window, or the block, that is the last to come
-// free.
+// refuse fills in the pool and the window, or the block, that admits the charges
+// last.
 func refuse(v *quota.Verdict, now window.Instant, charges []quota.Charge, entries []*Entry) {
 	var last window.Instant
 	for i, e := range entries {

@@ -21,8 +21,8 @@ type ask struct {
 	first   string // the first key: of a receipt, or of the reasons
 	tag     string
 	charges []quota.Charge
-	id      bool // it leaves a receipt
-	look    bool // one may be there already
+	id      bool // the request leaves a receipt
+	look    bool // the receipt may exist already
 	nonce   [16]byte
 	labels  quota.Labels
 	days    [][]string // by charge: the spend keys, where they are known
@@ -35,7 +35,7 @@ type ask struct {
 	old    [][]window.Limit // by charge: what the page was laid out for, if that must change
 }
 
-// How a reply begins: the same numbers stand in the prelude.
+// The first number of a reply. The prelude has the same numbers.
 const (
 	replyDone = iota + 1
 	replyMissed
@@ -47,15 +47,15 @@ const (
 	replyGone
 )
 
-// never is the instant of what no amount of waiting brings, NEVER in the prelude.
+// never is an instant that does not come: NEVER in the prelude.
 const never = 1 << 53
 
-// maxTurns bounds how often a script can ask for something that it was not sent:
-// the calendar around its own clock, a layout per charge.
+// maxTurns bounds how often a script can ask for missing arguments: the calendar
+// around its own clock, or the layout of a charge.
 const maxTurns = 20
 
-// run asks until the script has all it needs, and says what a refusal to decide
-// means. The caller reads what comes after the reply's first number.
+// run runs the script until it has all arguments that it needs. It returns an error if
+// the script could not decide. The caller reads the reply after its first number.
 func (a *ask) run(ctx context.Context) ([]any, error) {
 	now := a.store.now()
 	a.around = append(a.around, window.At(now))
@@ -117,7 +117,7 @@ func (a *ask) run(ctx context.Context) ([]any, error) {
 	return nil, fmt.Errorf("the script of %s did not come to an end", a.charges[0].Pool)
 }
 
-// relay notes the windows that a page was laid out for.
+// relay notes the windows that a page was laid out for. The next turn sends them.
 func (a *ask) relay(charge int, layout string) error {
 	if a.old == nil {
 		a.old = make([][]window.Limit, len(a.charges))
@@ -149,7 +149,8 @@ func (a *ask) keys() []string {
 	return keys
 }
 
-// logs is how many keys of logs a charge needs: none if it never had one.
+// logs returns how many keys of logs a charge needs. It is 0 if the page has no log and
+// had none.
 func (a *ask) logs(i int) int {
 	windows := a.charges[i].Windows
 	if a.old != nil {
@@ -189,8 +190,8 @@ func (a *ask) args() []any {
 	return append(args, a.extra...)
 }
 
-// steady tries the short way, and returns nil where the long one is needed. Its
-// reply is made to read like the long one's.
+// steady tries the short script, and returns nil if the long one is needed. It returns
+// a reply in the form of the long one's.
 func (a *ask) steady(ctx context.Context) ([]any, error) {
 	c := &a.charges[0]
 	if len(a.charges) > 1 || c.Units == 0 || a.id && a.noSpend {
@@ -239,7 +240,7 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 	return []any{one, now, granted, one, tight, used, limit, free, reset, zero, now, blocked, ""}, nil
 }
 
-// zone names the zone by whose days a pool's spend is counted.
+// zone returns the name of the zone whose days count a pool's spend.
 func (a *ask) zone(c *quota.Charge) string {
 	switch {
 	case a.noSpend || a.days != nil:
@@ -289,7 +290,7 @@ type day struct {
 	name string
 }
 
-// today is the day that an instant falls in: mostly that of the call before.
+// today returns the day of an instant. It caches the day of the last call.
 func (s *Store) today(at window.Instant, zone *time.Location) day {
 	if d := s.day.Load(); d != nil && d.zone == zone && d.start <= at && at < d.end {
 		return d.day
@@ -305,7 +306,7 @@ type dayOf struct {
 	zone *time.Location
 }
 
-// dayList is the days around the instants that may matter.
+// dayList returns the days around the instants in a.around.
 func (a *ask) dayList(c *quota.Charge) []day {
 	var all []bounds
 	for _, at := range a.around {
@@ -349,7 +350,7 @@ func splitLabels(s string) quota.Labels {
 	return quota.Labels{Method: f[0], Job: f[1], Region: f[2], Class: f[3], Reason: f[4]}
 }
 
-// integer reads a number of a reply; scripts send integers only.
+// integer reads a number of a reply. Scripts send only integers.
 func integer(v any) int64 {
 	n, _ := v.(int64)
 	return n

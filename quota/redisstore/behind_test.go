@@ -94,8 +94,8 @@ func TestPageThatIsSetBack(t *testing.T) {
 	}
 }
 
-// What a process did with a page other than to reserve is seen by it, too, and whoever
-// noticed a loss can put the spend back.
+// A process that used a page in any way notices when the page was set back. It can then
+// put the spend back.
 func TestWhatIsSetBack(t *testing.T) {
 	sv := start(t, "--save", "3600 1", "--appendonly", "no")
 	one := []quota.Charge{units(1, 100)}

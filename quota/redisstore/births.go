@@ -7,9 +7,9 @@ import (
 	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
-// remember keeps what a script says of pages: charge, born, expires, generation,
-// latest. Whether a page was lost, has run out or is behind is for the scripts to
-// judge, by the server's clock.
+// remember saves the births that a script returned: charge, born, expires, generation
+// and latest of each page. The scripts decide by the server's clock whether a page was
+// lost, has expired or was set back.
 func (s *Store) remember(ctx context.Context, a *ask, found []any) error {
 	for ; len(found) >= 5; found = found[5:] {
 		pool := a.charges[integer(found[0])-1].Pool
@@ -27,10 +27,10 @@ func (s *Store) remember(ctx context.Context, a *ask, found []any) error {
 	return nil
 }
 
-// margin is how much longer than it counts a page is kept: MARGIN in the prelude.
+// margin is the time for which a page is kept after it stops counting: MARGIN in the prelude.
 const margin = time.Hour
 
-// micros is an instant as scripts have it, 0 for none.
+// micros returns a time as scripts have it. The zero time is 0.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -126,12 +126,12 @@ func TestCheckOfAClusterLooksAtEveryMaster(t *testing.T) {
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}})
 	defer c.Close()
 	if _, err := check(t, c); err == nil {
-		t.Error("a client for a cluster, of a server that is none: no error")
+		t.Error("a cluster client of a server without a cluster: no error")
 	}
 }
 
-// aged makes a server say that it is of another major version: older ones cannot be
-// had here.
+// aged makes a server report another major version, because older servers are not
+// available here.
 type aged struct {
 	net.Conn
 	major string

@@ -12,22 +12,23 @@ import (
 	"github.com/headroom-quota/headroom/internal/deadline"
 )
 
-// once is a command that go-redis does not send again by itself after a lost
-// reply. A receipt would make that harmless; without one it would charge twice, and
-// sending again takes time that the caller may not have.
+// once is a command that go-redis does not send again by itself after a lost reply.
+// Without a receipt, a second sending would charge twice. It also takes time that the
+// caller may not have.
 type once struct{ redis.Cmder }
 
 // NoRetry tells go-redis.
 func (once) NoRetry() bool { return true }
 
-// do sends a command, once. If it returns an error the command must not be read:
-// it may still be under way.
+// do sends a command once. If it returns an error, the caller must not read the command,
+// because it may still be under way.
 func (s *Store) do(ctx context.Context, cmd redis.Cmder) error {
 	return s.within(ctx, func(ctx context.Context) error { return s.client.Process(ctx, once{cmd}) })
 }
 
-// prompt returns a client on the same connections that keeps a context's deadline,
-// which by default clients do not; false if it can only be had by leaving it behind.
+// prompt returns a client on the same connections that obeys a context's deadline. By
+// default clients do not. It returns false if the client cannot be made to; then calls
+// return at the deadline and leave the command behind.
 func prompt(client redis.UniversalClient, timeout time.Duration) (redis.UniversalClient, bool) {
 	c, ok := client.(*redis.Client)
 	if !ok {
@@ -83,7 +84,7 @@ func (s *Store) bound(ctx context.Context, send func(context.Context) error) (er
 
 const signIn = "give the user and password of one who may do this"
 
-// remedies say what to do, by how a server's error begins.
+// remedies say what to do about a server's error, by its prefix.
 var remedies = [...]struct{ prefix, do string }{
 	{"MOVED", "the server is one of a Cluster, which this client does not follow: connect to it as a Cluster, by some of its nodes"},
 	{"READONLY", "the server is a replica: connect to its master"},
@@ -95,7 +96,7 @@ var remedies = [...]struct{ prefix, do string }{
 	{"Protocol error: unauthenticated", signIn}, // many arguments, before a password was given
 }
 
-// remedied adds what to do to a server's error.
+// remedied adds the remedy to a server's error.
 func remedied(err error) error {
 	for _, r := range remedies {
 		if redis.HasErrorPrefix(err, r.prefix) {

@@ -11,8 +11,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// What a family keeps expires seconds after nothing of it counts any more, by the
-// server's own clock.
+// The keys of a family expire by the server's clock, seconds after their last charge
+// stops counting.
 func TestMembersExpireWithTheirWindow(t *testing.T) {
 	c, p := dial(t, server.Addr), prefix()
 	s := open(t, c, p)
@@ -52,7 +52,8 @@ func TestMembersExpireWithTheirWindow(t *testing.T) {
 	}
 }
 
-// A page that was there before, or that the clock has left far behind, is no exception.
+// A page may have a later expiry, from an older version or from a clock that was ahead.
+// After its next charge it expires as soon as any other page.
 func TestMembersExpireSoonerThanTheyDid(t *testing.T) {
 	c, p := dial(t, server.Addr), prefix()
 	s := open(t, c, p)
@@ -72,8 +73,8 @@ func TestMembersExpireSoonerThanTheyDid(t *testing.T) {
 	}
 	reserve()
 	key := p + "{client/default/a}:page:"
-	// as a store of before kept it: until two hours after its window, which is what the
-	// eighth double of the header says, and steady may come by until an hour before that
+	// An older version kept the page until two hours after its window. The eighth double
+	// of the header says so. Steady may use the page until an hour before that.
 	for _, at := range []int64{1, 6 + 3 + 6} {
 		double, err := c.GetRange(bg, key, 8*at, 8*at+7).Bytes()
 		if err != nil {

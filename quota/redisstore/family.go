@@ -28,7 +28,7 @@ func (s *Store) reserveMember(ctx context.Context, r *quota.Request) (quota.Verd
 	return v, err
 }
 
-// recordMember charges the page of a key whatever its limit.
+// recordMember charges the page of a key, even above its limit.
 func (s *Store) recordMember(ctx context.Context, r *quota.Request) (quota.Units, error) {
 	c, _, err := s.enrol(ctx, r.Charges[0])
 	if err != nil {
@@ -42,18 +42,19 @@ func (s *Store) askMember(script script, c quota.Charge) *ask {
 	return &ask{store: s, script: script, tag: tag, first: receiptKey(tag, ""), charges: []quota.Charge{c}, noSpend: true}
 }
 
-// overflowKey is the member that new keys share when there are too many. No key of
-// a caller's is the same: those are printable.
+// overflowKey is the member that new keys share when the family is full. It differs
+// from every key of a caller, because those are printable.
 const overflowKey = "\x00overflow"
 
-// place is that of a key among the members of its family.
+// place is the place of a key among the members of its family.
 type place struct {
-	overflow     bool   // it has none
-	members      string // the key of their set
-	before, idle string // from when it would be idle without this call, and is with it; equal if there is nothing to take back
+	overflow     bool   // the key has no place
+	members      string // the Redis key of the set of members
+	before, idle string // when the key becomes idle without this call, and with it; equal if there is nothing to take back
 }
 
-// enrol returns the charge on the page that a key has or may have.
+// enrol gives a key a place in its family, if there is room, and returns the charge on
+// the key's page. Without room it returns the charge on the shared page.
 func (s *Store) enrol(ctx context.Context, c quota.Charge) (quota.Charge, place, error) {
 	if c.MaxKeys == 0 {
 		return c, place{}, nil
@@ -91,7 +92,7 @@ func (s *Store) purge(ctx context.Context, member quota.Pool, windows int) error
 	return err
 }
 
-// span is the longest time for which a charge can count.
+// span returns the longest time for which a charge can count.
 func span(windows []window.Limit) (longest time.Duration) {
 	for _, w := range windows {
 		longest = max(longest, w.Spec.Span())

@@ -29,9 +29,9 @@ func TestScriptFlushInMidStream(t *testing.T) {
 	s.settled()
 }
 
-// A server that hangs for longer than the timeouts is an outage while it hangs.
-// What it had been asked it may still do when it goes on, even though nobody waits
-// for it any more: the same ids tried again are charged once.
+// A server that hangs for longer than the timeouts is an outage while it hangs. When it
+// resumes, it may still run old requests whose callers have given up. Retries with the
+// same ids are charged once.
 func TestStoppedServer(t *testing.T) {
 	sv := start(t)
 	s := newStream(t, dialImpatient(t, sv.Addr), impatience, scaled(200, 2_000))

@@ -22,7 +22,7 @@ import (
 //	prefix{client/default}:members                 a family's members, by when they will be idle
 //	prefix{lease/default/trending}                 who runs a job
 
-// tag begins every key of an account, or of a family's member.
+// tag returns the beginning of every key of an account, or of a family's member.
 func (s *Store) tag(p quota.Pool) string {
 	name := escape(p.Upstream) + "/" + escape(p.Account)
 	if p.Key != "" {
@@ -31,7 +31,8 @@ func (s *Store) tag(p quota.Pool) string {
 	return s.prefix + "{" + name + "}:"
 }
 
-// escape keeps braces, which end a tag, and slashes, which part it, out of its names.
+// escape escapes braces and slashes in the names of a tag. A brace would end the tag, and
+// slashes separate its names.
 func escape(s string) string {
 	if !strings.ContainsAny(s, "{}/%") {
 		return s
@@ -39,9 +40,9 @@ func escape(s string) string {
 	return strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D", "/", "%2F").Replace(s)
 }
 
-// field is the name of a pool within a key, and in the hash of the pools: colons stand
-// between the parts of a key. A % is escaped only where it could be read as an escape,
-// so that a name without colons is as it always was.
+// field returns the name of a pool within a key, and in the hash of the pools. It escapes
+// colons, because they separate the parts of a key. It escapes a % only where it could be
+// read as an escape, so that older keys stay valid.
 func field(pool string) string {
 	if !strings.ContainsAny(pool, ":%") {
 		return pool

@@ -16,8 +16,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// The scripts and the Go stores do the same arithmetic twice. Whatever the clock does,
-// what they say must not differ.
+// The scripts and the Go stores do the same arithmetic. Their answers are equal whatever
+// the clock does.
 func TestScriptsDecideAsMemoryDoes(t *testing.T) {
 	clock := storetest.NewClock()
 	redisclock.Set(clock.Now)

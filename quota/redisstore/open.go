@@ -43,7 +43,7 @@ func Dial(address string) (redis.UniversalClient, error) {
 	return dial(address)
 }
 
-// silence stops go-redis from writing to standard error what its errors say anyway.
+// silence stops go-redis from writing its errors to standard error, since it returns them.
 var silence = sync.OnceFunc(logging.Disable)
 
 func dial(address string) (redis.UniversalClient, error) {

@@ -14,15 +14,14 @@ import (
 	"github.com/headroom-quota/headroom/quota/redisstore"
 )
 
-// What a child is told beside its task.
+// Environment variables that configure a child process, apart from its task.
 const (
 	childPrefix = "HEADROOM_TEST_PREFIX"
 	childTries  = "HEADROOM_TEST_TRIES"
 	childLimit  = "HEADROOM_TEST_LIMIT"
 )
 
-// children are the tasks of processes of their own; their path is the server's
-// address.
+// children are the tasks of child processes. The path of a task is the server's address.
 var children = map[string]childtest.Task{"race": race}
 
 // race reserves a unit so many times, and says how often that was granted.

@@ -25,7 +25,7 @@ type Options struct {
 	Births  storekit.BirthKeeper // remembers the pages of this ledger beyond this process; nil: within it only
 }
 
-// defaultPrefix begins the keys of who names no prefix.
+// defaultPrefix begins the keys if Options has no prefix.
 const defaultPrefix = "headroom:"
 
 // Store is a [quota.Store] in Redis. It is safe for concurrent use.
@@ -86,7 +86,7 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 	return s, nil
 }
 
-// ready says whether the store can be asked.
+// ready returns an error if the store cannot be used, or if ctx has ended.
 func (s *Store) ready(ctx context.Context) error {
 	if s == nil || s.client == nil {
 		return quota.BadInput("this store was not made by redisstore.New or redisstore.Open")
@@ -94,13 +94,13 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// now is about what the server's clock shows: enough to choose the days and
-// periods to send.
+// now returns the server's time, roughly. That is enough to choose the days and periods
+// to send.
 func (s *Store) now() time.Time {
 	return s.local().Add(time.Duration(s.ahead.Load()))
 }
 
-// tell notes what the server's clock showed.
+// tell notes the server's time.
 func (s *Store) tell(now any) {
 	s.ahead.Store(int64(instant(now).Sub(s.local())))
 }
@@ -121,7 +121,7 @@ func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, er
 	return s.decide(ctx, a, r.ID)
 }
 
-// ask prepares what Reserve and Record have in common.
+// ask prepares a request to a script for Reserve or Record.
 func (s *Store) ask(script script, r *quota.Request) *ask {
 	tag := s.tag(r.Charges[0].Pool)
 	a := &ask{
@@ -177,7 +177,8 @@ func (s *Store) decide(ctx context.Context, a *ask, id string) (quota.Verdict, e
 	return v, s.remember(ctx, a, reply[13:])
 }
 
-// reason is why a pool is blocked, for people: a refusal stands without it.
+// reason returns the reason of a pool's block. It is for people, so it returns "" if the
+// reason cannot be read.
 func (s *Store) reason(ctx context.Context, a *ask, c *quota.Charge) string {
 	reason := redis.NewStringCmd(ctx, "hget", reasonsKey(a.tag), pageKey(a.tag, c.Pool.Name))
 	if err := s.do(ctx, reason); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Who is refused asks again and again, so it must not take the long way: not in the
-// bucket of the last grant, nor hours later.
+// A refusal takes only the short script, both in the bucket of the last grant and hours
+// later. Refused callers retry often, so refusals must be cheap.
 func TestARefusalTakesOneScript(t *testing.T) {
 	server := start(t)
 	clock := storetest.NewClock()
@@ -46,8 +46,8 @@ func TestARefusalTakesOneScript(t *testing.T) {
 	}
 }
 
-// What the short way says of a refusal is what the long one says, which is taken by who
-// does not know the page yet.
+// The short script and the long one return the same refusal. A process that does not know
+// the page yet uses the long one.
 func TestARefusalIsTheSameEitherWay(t *testing.T) {
 	clock := storetest.NewClock()
 	redisclock.Set(clock.Now)

@@ -11,7 +11,8 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// What a server refuses to do is an outage that says what to do, and changes nothing.
+// A command that the server refuses is an outage. The error says what to do, and the
+// ledger does not change.
 func TestWhatTheServerRefuses(t *testing.T) {
 	charges := []quota.Charge{units(3, 10)}
 	for _, tt := range []struct {

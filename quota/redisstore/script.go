@@ -15,11 +15,11 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// prelude is what the bodies share, in the order in which it builds up.
+// prelude lists the files that the bodies share, in the order in which they build up.
 var prelude = []string{"prelude", "page", "ring", "calendar", "log", "counter", "window", "layout", "request"}
 
-// script is a body behind the prelude, under a clock; steady does without the
-// prelude.
+// script is a clock, the prelude and a body. Some bodies, such as steady, do not need
+// the prelude.
 type script struct {
 	source string
 	sha    string
@@ -35,11 +35,11 @@ func newScript(parts ...string) script {
 		b.Write(text)
 	}
 	source := b.String()
-	sum := sha1.Sum([]byte(source)) // what Redis names scripts by
+	sum := sha1.Sum([]byte(source)) // the name of the script in Redis
 	return script{source, hex.EncodeToString(sum[:])}
 }
 
-// scripts are the bodies, one operation each.
+// scripts has a script for each operation.
 type scripts struct{ steady, reserve, settle, record, block, look, enrol, unenrol, purge, leaseTake, leaseKeep script }
 
 func newScripts(clock string) scripts {
@@ -75,8 +75,8 @@ func (s *Store) eval(ctx context.Context, script script, keys []string, args []a
 	return list, nil
 }
 
-// send runs a script by its name, and by its text only where the server does not
-// know it: it was flushed, or the server is another one.
+// send runs a script by its name. If the server does not know the name, send sends the
+// text. That happens after a flush, and on a new server.
 func (s *Store) send(ctx context.Context, script script, keys []string, args []any) (any, error) {
 	all := make([]any, 0, 4+len(keys)+len(args))
 	all = append(all, "evalsha", script.sha, len(keys))

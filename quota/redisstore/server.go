@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// oldest is the first major version whose scripts replicate by their effects: one
-// that replicates them by their text would repeat the clock's reading.
+// oldest is the first major version that replicates the effects of scripts. Older
+// versions replicate the text, so a replica would read the clock again.
 const oldest = 5
 
 // Check connects and looks at the server's settings. An error means that it cannot
@@ -51,7 +51,7 @@ func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
 	return found, nil
 }
 
-// checkServer looks at one server, which its client takes to be of a cluster or not.
+// checkServer checks one server. clustered says whether its client expects a cluster.
 func checkServer(ctx context.Context, c *redis.Client, clustered bool) (warnings []string, err error) {
 	addr := c.Options().Addr
 	info := redis.NewStringCmd(ctx, "info") // of more than one section only Redis 7 lets itself be asked
@@ -97,7 +97,7 @@ func checkServer(ctx context.Context, c *redis.Client, clustered bool) (warnings
 	return warnings, nil
 }
 
-// setting asks for one of the server's, "?" where that is not allowed.
+// setting returns a setting of the server, or "?" if the user may not read it.
 func setting(ctx context.Context, c *redis.Client, name string) string {
 	get := redis.NewMapStringStringCmd(ctx, "config", "get", name)
 	if err := c.Process(ctx, once{get}); err != nil {

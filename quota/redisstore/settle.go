@@ -80,7 +80,7 @@ func readReceipt(s string) (pools []string, labels quota.Labels, days []string) 
 	return nil, quota.Labels{}, nil
 }
 
-// laidOut returns a charge for the windows and the revision that a page has.
+// laidOut returns a charge with the windows and the revision of a page.
 func (s *Store) laidOut(ctx context.Context, tag string, pool quota.Pool, born window.Instant) (quota.Charge, error) {
 	c := quota.Charge{Pool: pool}
 	get := redis.NewStringCmd(ctx, "getrange", pageKey(tag, pool.Name), 0, 4095)
@@ -114,7 +114,7 @@ func (s *Store) laidOut(ctx context.Context, tag string, pool quota.Pool, born w
 	return c, err
 }
 
-// The doubles of a page, as the prelude lays them out.
+// The numbers of doubles in each part of a page, as the prelude lays them out.
 const (
 	pageFirst = 6 // and 3 per window
 	pageHead  = 10

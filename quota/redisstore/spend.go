@@ -14,7 +14,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// spendDays is how many days back spend is looked for.
+// spendDays is the number of days that Spend reads.
 const spendDays = storekit.SpendDays + 6
 
 // Spend implements [quota.Store].
@@ -94,8 +94,8 @@ func readSpend(pool quota.Pool, day string, fields map[string]string) []quota.Sp
 	return all
 }
 
-// daysBack names the days of a zone from tomorrow back, the server's clock being
-// the one that counts.
+// daysBack returns the names of the days of a zone, from tomorrow back, by the server's
+// clock.
 func daysBack(now time.Time, zone *time.Location) []string {
 	at := window.At(now)
 	_, next := storekit.DayOf(at, zone)
@@ -108,7 +108,7 @@ func daysBack(now time.Time, zone *time.Location) []string {
 	return slices.Compact(days)
 }
 
-// serverTime is the clock that decides.
+// serverTime returns the time of the server, whose clock decides.
 func (s *Store) serverTime(ctx context.Context) (time.Time, error) {
 	if s.testClock != nil {
 		return s.testClock(), nil
@@ -120,7 +120,7 @@ func (s *Store) serverTime(ctx context.Context) (time.Time, error) {
 	return now.Val(), nil
 }
 
-// number reads a field of a hash, which only scripts write.
+// number reads a field of a hash that only scripts write.
 func number(s string) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {

@@ -23,11 +23,11 @@ import (
 // turns.
 const stormSeed = "HEADROOM_TEST_SEED"
 
-// A network that loses replies, delays them beyond the timeouts, cuts them or
-// requests in half, and resets connections, changes nothing of what is promised:
-// no reservation is charged twice, none is granted beyond the limit, and an error
-// is an outage if, and only if, there was no answer. What callers were told, and
-// what they could not know, is compared with the page in the end.
+// The ledger keeps its promises on a network that loses replies, delays them beyond the
+// timeouts, cuts replies and requests in half, and resets connections. No reservation is
+// charged twice or granted beyond the limit. An error is an outage if, and only if, there
+// was no answer. In the end the test compares the page with the answers of all callers,
+// and with the calls that had no answer.
 func TestStorm(t *testing.T) {
 	t.Run("single", func(t *testing.T) {
 		sv := start(t)
@@ -149,7 +149,7 @@ type storm struct {
 	moreUnknown int64        // perhaps
 }
 
-// tell notes what an operation came to. Whatever it is, it is only one thing.
+// tell notes the outcome of an operation, and checks that it is exactly one.
 func (s *storm) tell(what string, r *quota.Reservation, err error) string {
 	came, n := "", 0
 	for name, target := range map[string]error{
@@ -179,7 +179,7 @@ func (s *storm) tell(what string, r *quota.Reservation, err error) string {
 	case n == 0 && errors.Is(err, context.DeadlineExceeded):
 		came = "late"
 	case n == 0:
-		s.Errorf("%s: nobody knows what this is: %v", what, err)
+		s.Errorf("%s: unknown kind of error: %v", what, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +187,7 @@ func (s *storm) tell(what string, r *quota.Reservation, err error) string {
 	return came
 }
 
-// must notes what an operation came to, and checks that it is one of these.
+// must notes the outcome of an operation, and checks that it is one of may.
 func (s *storm) must(what string, r *quota.Reservation, err error, may ...string) string {
 	came := s.tell(what, r, err)
 	for _, m := range may {
@@ -335,13 +335,13 @@ func (s *storm) reckon() {
 			late += n
 		}
 	}
-	s.Logf("api/units: %d used of %d; %d granted, of %d nobody was told", units, s.limit, s.charged, perhaps)
-	s.Logf("api/more: %d used; %d granted, of %d nobody was told", more, s.more, s.moreUnknown)
+	s.Logf("api/units: %d used of %d; %d granted, %d without an answer", units, s.limit, s.charged, perhaps)
+	s.Logf("api/more: %d used; %d granted, %d without an answer", more, s.more, s.moreUnknown)
 	if units < s.charged || units > s.charged+perhaps || units != s.charged+late {
-		s.Errorf("api/units: %d used; %d were granted, and of %d that nobody was told of %d have receipts", units, s.charged, perhaps, late)
+		s.Errorf("api/units: %d used; %d were granted; of %d without an answer, %d have receipts", units, s.charged, perhaps, late)
 	}
 	if more < s.more || more > s.more+s.moreUnknown {
-		s.Errorf("api/more: %d used; %d were granted, and of %d nobody was told", more, s.more, s.moreUnknown)
+		s.Errorf("api/more: %d used; %d were granted, %d without an answer", more, s.more, s.moreUnknown)
 	}
 	if units > s.limit || more > s.limit {
 		s.Errorf("%d and %d used, the limit is %d", units, more, s.limit)

@@ -43,8 +43,8 @@ type stream struct {
 	answers  map[string]quota.Verdict // by id
 }
 
-// newStream is one on a client whose calls take at most so long; zero is the
-// store's default.
+// newStream returns a stream whose store has the given timeout. Zero is the store's
+// default.
 func newStream(t testing.TB, c redis.UniversalClient, timeout time.Duration, n int) *stream {
 	t.Helper()
 	s := &stream{TB: t, prefix: prefix(), n: n, limit: 1 << 20, answers: make(map[string]quota.Verdict)}
@@ -52,9 +52,10 @@ func newStream(t testing.TB, c redis.UniversalClient, timeout time.Duration, n i
 	return s
 }
 
-// run reserves under every id, again and again until there is an answer, several
-// at once. Whoever takes the next id calls hurt with its number before anybody else
-// takes one, and what that returns, if anything, while the others go on.
+// run reserves under every id, several at once, and retries each until there is an
+// answer. Before an id is used, run calls hurt with its number, and no other goroutine
+// takes an id meanwhile. Then it calls the function that hurt returned, if any, while the
+// others go on.
 func (s *stream) run(hurt func(i int) (heal func())) {
 	s.Helper()
 	var turn sync.Mutex

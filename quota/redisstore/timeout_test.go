@@ -20,8 +20,8 @@ type operation struct {
 	do   func(context.Context, *redisstore.Store) error
 }
 
-// operations are all that a store does, on what prepare has left. What they return
-// does not matter where a test is about whether they do.
+// operations are all operations of a store, on the data that prepare has left. Some tests
+// ignore their results and check only that they return.
 func operations(token quota.Token) []operation {
 	return []operation{
 		{"reserve", func(ctx context.Context, s *redisstore.Store) error {

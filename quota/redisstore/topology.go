@@ -24,14 +24,15 @@ const (
 	reloadNodes = 10                     // how many it asks at most
 )
 
-// cluster is what a [redis.ClusterClient] can do, also inside a user's own type.
+// cluster has the methods of a [redis.ClusterClient] that topology needs. A user's own
+// type may embed the client.
 type cluster interface {
 	// ForEachMaster asks for the cluster's state before it does anything else, and waits
 	// for the answer. ReloadState does not wait.
 	ForEachMaster(context.Context, func(context.Context, *redis.Client) error) error
 }
 
-// topology keeps up to date which node of a Cluster is the master of what.
+// topology keeps the client's list of a Cluster's masters up to date.
 type topology struct {
 	client cluster
 	now    atomic.Pointer[chan struct{}] // closed when the running reload ends; nil if none runs
@@ -41,7 +42,7 @@ type topology struct {
 	next chan struct{} // closed when the reload after the pause ends; nil if nobody waits for one
 }
 
-// newTopology returns nil for a client of anything but a Cluster.
+// newTopology returns a topology for a client of a Cluster, and nil for other clients.
 func newTopology(client redis.UniversalClient) *topology {
 	if c, ok := client.(cluster); ok {
 		return &topology{client: c}
@@ -49,8 +50,8 @@ func newTopology(client redis.UniversalClient) *topology {
 	return nil
 }
 
-// follow sends a command to its master. If the master cannot be connected to, follow
-// reloads and sends to the master of then: nothing has left before.
+// follow sends a command to its master. If it cannot connect, it reloads the topology and
+// sends the command to the new master. That is safe because the command was never sent.
 func (t *topology) follow(ctx context.Context, send func(context.Context) error) error {
 	if now := t.now.Load(); now != nil {
 		select {
@@ -78,12 +79,12 @@ func unsent(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// outdated lists how replies begin that come from a node that is not the master, or
-// not any more, or from a cluster that has none.
+// outdated lists the prefixes of replies from a node that is not the master, or from a
+// cluster without a master.
 var outdated = [...]string{"MOVED", "ASK", "CLUSTERDOWN", "READONLY", "MASTERDOWN", "LOADING"}
 
-// doubtful reports whether the client may have asked the wrong node. A caller that
-// cancels says nothing about the node.
+// doubtful reports whether the client may have asked the wrong node. An error of a
+// cancelled context does not count.
 func doubtful(err error) bool {
 	var reply redis.Error
 	if errors.As(err, &reply) {
@@ -92,9 +93,9 @@ func doubtful(err error) bool {
 	return err != nil && !errors.Is(err, context.Canceled)
 }
 
-// reload asks for the cluster's state soon, however many callers want it: one reload
-// runs at a time, and then there is a pause. The channel is closed when a reload has
-// ended that began after this call.
+// reload asks for the cluster's state soon. Only one reload runs at a time, with a pause
+// after it, however many callers want one. The channel closes when a reload that began
+// after this call has ended.
 func (t *topology) reload() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,7 +113,7 @@ func (t *topology) reload() <-chan struct{} {
 	return done
 }
 
-// run reloads for as long as somebody waits for it.
+// run reloads while callers wait for it.
 func (t *topology) run(done chan struct{}) {
 	for done != nil {
 		t.ask()
@@ -123,7 +124,7 @@ func (t *topology) run(done chan struct{}) {
 	}
 }
 
-// following begins the next reload if somebody waits for it; else it returns nil.
+// following begins the next reload if a caller waits for it. Otherwise it returns nil.
 func (t *topology) following() chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -137,8 +138,8 @@ func (t *topology) following() chan struct{} {
 	return done
 }
 
-// ask reloads. The client chooses a node at random, which may be the one that is gone.
-// So a reload that takes long is joined by others.
+// ask reloads. The client chooses a node at random, which may be the dead one. So ask
+// starts further reloads while the first one has no answer.
 func (t *topology) ask() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

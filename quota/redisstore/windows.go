@@ -12,11 +12,11 @@ import (
 // is in lua/. A new algorithm has its line in each function here, and nowhere else in
 // this package.
 
-// hasKey reports whether a window keeps its entries in a key beside the page.
+// hasKey reports whether a window keeps its entries in a key of its own.
 func hasKey(s window.Spec) bool { return s.Algorithm == window.Exact }
 
-// steadyParameters returns what the short script reads of a window, or false if only
-// the long one can decide on it.
+// steadyParameters returns the numbers of a window for the short script. It returns false
+// if the window needs the long script.
 func steadyParameters(s window.Spec) (x, y int64, ok bool) {
 	switch s.Algorithm {
 	case window.Sliding:
@@ -29,7 +29,7 @@ func steadyParameters(s window.Spec) (x, y int64, ok bool) {
 	return 0, 0, false
 }
 
-// parameters returns what the arithmetic of a window needs, in microseconds.
+// parameters returns the numbers for the arithmetic of a window, in microseconds.
 func parameters(s window.Spec) (x, y, lag int64) {
 	switch s.Algorithm {
 	case window.ByCalendar:
@@ -42,8 +42,8 @@ func parameters(s window.Spec) (x, y, lag int64) {
 	return s.Precision.Microseconds(), int64(s.Per / s.Precision), 0
 }
 
-// code returns a number that tells windows apart: a hash of the layout, with the
-// algorithm in the last three bits. It is exact in a double.
+// code returns a number that identifies a window's layout: a hash, with the algorithm in
+// the last three bits. It is exact in a double.
 func code(w *window.Limit) int64 {
 	kind := uint64(4)
 	switch w.Spec.Algorithm {
@@ -82,8 +82,8 @@ func parseLayouts(text string) ([]window.Limit, error) {
 // bounds are the start and the end of a period.
 type bounds struct{ start, end window.Instant }
 
-// periods returns the periods of a calendar around the instants that may matter: the
-// one before, the one itself, and two to come.
+// periods returns the periods of a calendar around the instants in a.around: for each,
+// its own period, the one before and the next two.
 func (a *ask) periods(s window.Spec) []bounds {
 	if !s.Calendar() {
 		return nil
@@ -101,7 +101,7 @@ func (a *ask) periods(s window.Spec) []bounds {
 	return distinct(all)
 }
 
-// distinct leaves out repeated periods.
+// distinct returns all without repeated periods.
 func distinct(all []bounds) []bounds {
 	var some []bounds
 	for _, b := range all {

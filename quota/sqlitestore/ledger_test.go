@@ -201,7 +201,7 @@ func TestPrune(t *testing.T) {
 	if err != nil || len(spent) < storekit.SpendDays {
 		t.Fatalf("spend of %d days %v, want at least %d", len(spent), err, storekit.SpendDays)
 	}
-	for _, day := range spent[1 : len(spent)-1] { // the first and the last are cut by noon
+	for _, day := range spent[1 : len(spent)-1] { // the first and the last day are incomplete
 		if day.Calls != int64(perDay) {
 			t.Errorf("%s shows %d calls, want %d: a day is shown whole or not at all", day.Day, day.Calls, perDay)
 		}
@@ -310,7 +310,7 @@ func TestFamiliesAreRefusedUnlessAskedFor(t *testing.T) {
 	}
 }
 
-// What one process has of a page is not taken for what another has written.
+// A process sees at once what another process has written to a page.
 func TestPageIsNotStale(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	a, b := must(t, path, nil), must(t, path, nil)
@@ -322,7 +322,7 @@ func TestPageIsNotStale(t *testing.T) {
 	}
 }
 
-// What was decided and not committed is not remembered.
+// A store remembers nothing of a transaction that was not committed.
 func TestNothingOfAFailedTransactionStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	s := must(t, path, nil)

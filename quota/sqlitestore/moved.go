@@ -19,7 +19,7 @@ func (e *movedError) Is(target error) bool { return target == quota.ErrOutage }
 
 func (e *movedError) Unwrap() error { return e.err }
 
-// moved makes an outage of a ledger that was taken away.
+// moved turns the error of a ledger that was taken away into an outage.
 func moved(err error) error {
 	if gone, ok := errors.AsType[*sqlitefile.MovedError](err); ok {
 		return &movedError{gone}

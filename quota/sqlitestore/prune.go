@@ -29,8 +29,8 @@ type sweep struct {
 	lived window.Instant // when the clock was last known to be right
 }
 
-// lived reports whether the ledger was used an hour ago or more, and not so long ago that
-// all charges are too old. Without such use the clock may have jumped ahead.
+// lived reports whether the ledger has a charge that is at least an hour old, but younger
+// than keptFor. Without one, the clock may have jumped ahead.
 func (t *tx) lived() (bool, error) {
 	sw, now := &t.file.prune, window.At(t.now)
 	if sw.lived <= now && now < sw.lived.Add(quota.ReceiptLife) {

@@ -30,7 +30,7 @@ type Options struct {
 	Births storekit.BirthKeeper
 }
 
-// defaultWait is within the bounds in package deadline.
+// defaultWait is the default of Options.Wait, within the bounds of package deadline.
 const defaultWait = 2 * time.Second
 
 // Store is a [quota.Store] in a SQLite file. It is safe for concurrent use.
@@ -78,7 +78,7 @@ func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	return s, nil
 }
 
-// ready says whether the store can be asked.
+// ready returns an error if the store cannot be used, or if ctx has ended.
 func (s *Store) ready(ctx context.Context) error {
 	if s == nil || s.file == nil {
 		return quota.BadInput("this store was not made by sqlitestore.Open")

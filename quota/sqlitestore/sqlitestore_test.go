@@ -15,7 +15,7 @@ import (
 
 func TestStore(t *testing.T) { storetest.Run(t, harness(false)) }
 
-// A journal beside the file takes nothing for a loss that is none.
+// A store with a journal keeps the same promises, and reports no false loss.
 func TestStoreWithAJournal(t *testing.T) {
 	h := harness(true)
 	h.Size = nil // the file is as large as without one

@@ -78,7 +78,7 @@ func (t *tx) End(err error) error {
 	}
 	failed := t.file.End(err)
 	if failed != nil {
-		clear(t.file.known) // they may hold what was not written
+		clear(t.file.known) // they may hold changes that were not written
 	}
 	if err == nil {
 		failed = moved(t.file.Fault("write to", failed))
@@ -109,8 +109,8 @@ func (t *tx) Entry(p *quota.Pool, restore bool) (*pagestore.Entry, error) {
 	return &e.Entry, nil
 }
 
-// find finds a pool by name. It is forgotten if it was born, something of it may
-// still count, and its page is gone or another one.
+// find finds a pool by name. The pool is forgotten if its page is missing or replaced
+// while earlier charges may still count. With restore that is no error.
 func (t *tx) find(p *quota.Pool, restore bool) (*pagestore.Entry, error) {
 	r, err := t.one("page_find", p.Upstream, p.Account, p.Name)
 	if err != nil {
@@ -174,8 +174,8 @@ func (t *tx) Put(of *pagestore.Entry, c *quota.Charge) error {
 	return err
 }
 
-// remember keeps births.counts_until later than all spend of the page: by an eighth, so that
-// it seldom writes. It also keeps the zone of the pool's days.
+// remember keeps births.counts_until later than all spend of the page. It adds an eighth, so
+// that it seldom writes. It also saves the zone of the pool's days.
 func (t *tx) remember(e *entry, c *quota.Charge) error {
 	page, zone := e.Page, e.zone
 	if c != nil {
@@ -202,7 +202,8 @@ func zoneName(zone *time.Location) string {
 	return zone.String()
 }
 
-// windowNames and usedText are for people: "24h, day UTC" and "120, 80".
+// windowNames returns the names of windows for people, such as "24h, day UTC". usedText
+// returns their used units, such as "120, 80".
 func windowNames(windows []window.Limit) string {
 	names := make([]string, len(windows))
 	for i, w := range windows {

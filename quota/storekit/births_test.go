@@ -59,7 +59,7 @@ func TestLost(t *testing.T) {
 		}
 	}
 	if storekit.Lost(storekit.Birth{}, storekit.Birth{}, at(0)) {
-		t.Error("what nobody knows is lost")
+		t.Error("a page that was never seen counts as lost")
 	}
 }
 

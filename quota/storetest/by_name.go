@@ -51,8 +51,8 @@ func reserveThese(id, first string, units int64, second string, more int64) acti
 	}
 }
 
-// Record says what it has recorded, and the spend says the same: of a correction that
-// is larger than what was used, only what a window gave back.
+// Record returns the units that it has recorded, and the spend shows the same units. A
+// correction larger than the used units counts only what a window gave back.
 func testRecorded(t *testing.T, h Harness) {
 	hour := ring(1000, time.Hour, time.Minute)
 	three := []window.Limit{ring(1000, 10*time.Second, time.Second), hour, calendar(1000, window.Day, "UTC")}
@@ -149,8 +149,8 @@ func testRecorded(t *testing.T, h Harness) {
 	})
 }
 
-// recorded records units of the pool "units", and of "searches" if they are not 0, and
-// says what was recorded: "units -3, searches -1".
+// recorded records units of the pool "units", and of "searches" unless they are 0. Its
+// outcome is the recorded units: "units -3, searches -1".
 func recorded(id string, units, searches int64) action {
 	return func(r *rig) string {
 		req := quota.Request{ID: id, Charges: []quota.Charge{r.charge("units", units)}}
@@ -172,7 +172,7 @@ func recorded(id string, units, searches int64) action {
 	}
 }
 
-// booked says what was spent of the pool "units".
+// booked returns the spend of the pool "units" in words.
 func booked(r *rig) string {
 	var units, calls int64
 	for _, s := range r.spent(quota.SpendQuery{}) {

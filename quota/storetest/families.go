@@ -10,7 +10,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Families: a page per key, made on first use, and never too many of them.
+// A family has a page per key, made on first use, and never more pages than its maximum.
 func testFamilies(t *testing.T, h Harness) {
 	if !h.Families {
 		t.Skip("the harness says that this store keeps no families")
@@ -153,7 +153,7 @@ func testFamilies(t *testing.T, h Harness) {
 	})
 }
 
-// memberOf is a charge of a key, of which there are so many at most.
+// memberOf returns a charge of a key in a family of at most most keys.
 func (r *rig) memberOf(key string, most int, units int64) quota.Charge {
 	c := r.charge("", units)
 	c.Pool = quota.Pool{Upstream: "client", Account: quota.DefaultAccount, Key: key}

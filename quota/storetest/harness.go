@@ -85,7 +85,7 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// soak reports whether the full counts are asked for.
+// soak reports whether the tests run with the full counts.
 func soak() bool { return os.Getenv("HEADROOM_SOAK") == "1" }
 
 // scaled returns the reduced count, or the full one in a soak.

@@ -8,7 +8,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Promise 5: what could never be granted fails at once, and says so.
+// Promise 5: a call that could never be granted fails at once, and the error says so.
 func testImpossible(t *testing.T, h Harness) {
 	run(t, h, []timeline{
 		{"whatever_is_used", []window.Limit{ring(10, time.Hour, time.Minute)}, nil, []row{

@@ -8,8 +8,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Promise 8, where the pages of one request disagree about the latest instant, or
-// a page has seen a later one than its windows.
+// Promise 8, if the pages of one request have different latest instants, or a page has
+// seen a later instant than its windows.
 func testLeaps(t *testing.T, h Harness) {
 	for kind, w := range map[string]window.Limit{
 		"ring":     ring(10, time.Minute, time.Second),
@@ -89,13 +89,13 @@ func testLeaps(t *testing.T, h Harness) {
 	})
 }
 
-// whenCounted adds the instant that counted.
+// whenCounted adds the instant that counted to an outcome.
 func whenCounted(do action) action {
 	return func(r *rig) string { return do(r) + " at " + r.last.At.Sub(start).String() }
 }
 
-// unchargedPages charges a pool with this window; later another one, far behind
-// which the clock steps next. A request for both must then not move the first.
+// unchargedPages charges a pool with this window, and later another pool. Then the clock
+// steps far behind the second charge. A request for both pools must not move the first.
 func unchargedPages(t *testing.T, h Harness, w window.Limit) {
 	const gap, step = 10 * time.Minute, 3 * time.Second
 	other := exact(5, time.Second)
@@ -144,7 +144,7 @@ func unchargedPages(t *testing.T, h Harness, w window.Limit) {
 	}
 }
 
-// newerSearches reserves of both pools, the second by a newer price book.
+// newerSearches reserves units of both pools, the second with a newer price book.
 func newerSearches(units int64) action {
 	return func(r *rig) string {
 		charges := []quota.Charge{r.charge("units", units), r.charge("searches", 0)}
@@ -153,8 +153,8 @@ func newerSearches(units int64) action {
 	}
 }
 
-// blockFarAhead fills a pool, blocks it while the clock is far ahead, and looks
-// again when it is back; in each process that shares the store.
+// blockFarAhead fills a pool, and blocks it while the clock is far ahead. It looks at the
+// pool again when the clock is back, in each process that shares the store.
 func blockFarAhead(t *testing.T, h Harness, w window.Limit) {
 	behindBlock(t, h, func(t *testing.T, reopen func(quota.Store) quota.Store) {
 		r := newRig(t, h, w)
@@ -173,8 +173,8 @@ func blockFarAhead(t *testing.T, h Harness, w window.Limit) {
 	})
 }
 
-// recordBehindBlock records units that are too old by the time of a page that only a
-// block has moved. They are too old as well once the clock has stepped back.
+// recordBehindBlock records units that are too old for a page whose time only a block
+// has moved. They stay too old after the clock has stepped back.
 func recordBehindBlock(t *testing.T, h Harness, w window.Limit) {
 	want := "granted 1/10"
 	if w.Spec.Algorithm == window.ByCalendar {
@@ -195,7 +195,7 @@ func recordBehindBlock(t *testing.T, h Harness, w window.Limit) {
 	})
 }
 
-// behindBlock runs a test of a page that was blocked, by the same process and by
+// behindBlock runs a test of a blocked page twice: in the process that blocked it, and in
 // another one that reads the page anew.
 func behindBlock(t *testing.T, h Harness, test func(*testing.T, func(quota.Store) quota.Store)) {
 	needClock(t, h)

@@ -59,8 +59,8 @@ func testLinearizable(t *testing.T, h Harness) {
 	}
 }
 
-// overlap lets the callers loose on the pool "units", and records what each asked
-// and was told, and in which order these began and ended.
+// overlap runs all callers at once on the pool "units". It records each call, its answer,
+// and the order in which the calls began and ended.
 func (r *rig) overlap(seed uint64) []porcupine.Operation {
 	r.Helper()
 	stores := []quota.Store{r.s}
@@ -98,8 +98,8 @@ func (r *rig) overlap(seed uint64) []porcupine.Operation {
 	return slices.Concat(told[:]...)
 }
 
-// makeCall puts a call to a store. Bad input is an answer; its error is of the
-// store itself.
+// makeCall makes a call to a store. Bad input counts as an answer. Any other error is a
+// fault of the store.
 func (r *rig) makeCall(s quota.Store, call linearCall) (linearAnswer, error) {
 	var (
 		answer linearAnswer
@@ -128,7 +128,7 @@ func (r *rig) makeCall(s quota.Store, call linearCall) (linearAnswer, error) {
 	return answer, err
 }
 
-// linearTokens are those that anybody was given, as a token may be handed on.
+// linearTokens are the tokens of all callers, because a caller may hand on a token.
 type linearTokens struct {
 	mu   sync.Mutex
 	byID [linearIDs][][16]byte
@@ -142,7 +142,7 @@ func (k *linearTokens) learn(call linearCall, answer linearAnswer) {
 	}
 }
 
-// pick returns a token of an id, mostly the last; false if there is none.
+// pick returns a token of an id, mostly the last. It returns false if the id has none.
 func (k *linearTokens) pick(random *rand.Rand, id int) ([16]byte, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -156,7 +156,7 @@ func (k *linearTokens) pick(random *rand.Rand, id int) ([16]byte, bool) {
 	return all[len(all)-1], true
 }
 
-// drawLinearCall draws what a caller does next.
+// drawLinearCall draws a caller's next call.
 func drawLinearCall(random *rand.Rand, known *linearTokens) linearCall {
 	call := linearCall{op: linearReserve, id: random.IntN(linearIDs)}
 	call.units = int64(1 + call.id%4) // so that an id is mostly reserved for the same
@@ -200,7 +200,7 @@ func linearizable(t *testing.T, history []porcupine.Operation) bool {
 	return false
 }
 
-// unexplained tells the order that explains most, and the first calls that it
+// unexplained describes the order that explains most calls, and the first calls that it
 // leaves out.
 func unexplained(history []porcupine.Operation, info porcupine.LinearizationInfo) string {
 	best := slices.MaxFunc(info.PartialLinearizations()[0], func(a, b []int) int { return cmp.Compare(len(a), len(b)) })

@@ -9,7 +9,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// linearOp is what a caller asks of the pool.
+// linearOp is an operation of the pool.
 type linearOp int
 
 const (
@@ -21,7 +21,7 @@ const (
 // linearIDs is how many ids the callers share.
 const linearIDs = 6
 
-// linearCall is a question.
+// linearCall is one call to the pool.
 type linearCall struct {
 	op    linearOp
 	id    int
@@ -29,7 +29,7 @@ type linearCall struct {
 	nonce [16]byte // of the token to settle
 }
 
-// name is the id as a store sees it.
+// name returns the id that a store sees.
 func (c linearCall) name() string { return string(rune('a' + c.id)) }
 
 func (c linearCall) String() string {
@@ -42,7 +42,7 @@ func (c linearCall) String() string {
 	return "look"
 }
 
-// linearAnswer is all that the answer to a question must tell.
+// linearAnswer holds the parts of an answer that must be right.
 type linearAnswer struct {
 	bad        bool // input
 	allowed    bool
@@ -66,8 +66,8 @@ type linearReceipt struct {
 	result   quota.Settlement
 }
 
-// linearPool is what a pool says to one call at a time: the whole of promises 1, 6
-// and 7 while no time passes.
+// linearPool is the model of a pool that answers one call at a time. It covers promises
+// 1, 6 and 7 while no time passes.
 var linearPool = porcupine.Model{
 	Init: func() any { return linearState{} },
 	Step: func(state, input, output any) (bool, any) {
@@ -82,8 +82,8 @@ var linearPool = porcupine.Model{
 
 var linearSeed = maphash.MakeSeed()
 
-// answer is what the pool says to a call, and how that changes it. A new grant
-// has the nonce that the store chose.
+// answer returns the pool's answer to a call, and changes the pool. A new grant has the
+// nonce that the store chose.
 func (s *linearState) answer(call linearCall, nonce [16]byte) linearAnswer {
 	receipt := &s.receipts[call.id]
 	switch call.op {

@@ -8,9 +8,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// A family never keeps more pages than it may have members, and the one that new keys
-// share. Its places belong to those that were granted something, for as long as that
-// counts.
+// A family keeps at most one page for each allowed member, and one that new keys share. A
+// key that was granted units keeps its place while they count.
 func testMembers(t *testing.T, h Harness) {
 	if !h.Families {
 		t.Skip("the harness says that this store keeps no families")

@@ -13,29 +13,29 @@ import (
 	"pgregory.net/rapid"
 )
 
-// testModel drives random operations against the model and compares all that the
-// store says.
+// testModel runs random operations on the store and on the model, and compares all
+// answers.
 //
-// Modelled exactly: what each kind of window counts, grants and refusals with
+// The model is exact for the counts of each kind of window, grants and refusals with
 // every field of their verdicts, receipts, settlements, records in the past and
-// corrections, blocks, pages that are laid out again or re-based, what a look
-// shows, and the members of families. A ring is held beside the exact log too:
-// never below it, at most one precision late.
+// corrections, blocks, pages that are laid out again or re-based, the results of Look,
+// and the members of families. A ring is also compared with the exact log: it never
+// counts less, and is at most one precision late.
 //
-// The clock goes where it likes: to and fro by microseconds or by weeks, years
-// ahead and home again. Each page sees only some of that, so some pages of a request
+// The clock moves at random: forward and back by microseconds or weeks, and years
+// ahead and back again. Each page sees only some of that, so some pages of a request
 // are ahead of the clock and others behind it.
 //
-// A block until the very end of 1969 stands a microsecond longer: to a store 0 is
-// no block.
+// A block until the very end of 1969 stands a microsecond longer, because 0 means no
+// block to a store.
 //
-// Left open, and charged before it can matter (see settled): a page that was only
-// refused since it was made or laid out may be kept so or not.
+// The model leaves one thing open: a store may or may not keep a page that was only
+// refused since it was made or laid out. Such pages are charged before it can matter
+// (see settled).
 //
-// Not modelled: counters filled to the brim (the table of record has them), ids
-// older than their receipts' life, receipts across a clock that had been years
-// ahead, families that are full (families.go has them), spend, and the moment at
-// which a page was born.
+// The model leaves out full counters (see the table of record), ids older than their
+// receipts' life, receipts across a clock that had been years ahead, full families
+// (see families.go), spend, and the moment at which a page was born.
 func testModel(t *testing.T, h Harness) {
 	needClock(t, h)
 	operations := h.Operations
@@ -62,8 +62,8 @@ func testModel(t *testing.T, h Harness) {
 	t.Logf("%d operations (%d granted, %d refused); to see them again: -rapid.seed=%s", made, granted, refused, seed)
 }
 
-// suiteSeed is the seed of all that is random here: -rapid.seed, else the same for
-// everybody; a soak looks elsewhere each time.
+// suiteSeed returns the seed of all random tests of the suite: -rapid.seed, or else 1.
+// A soak uses another seed each time.
 func suiteSeed(t *testing.T) string {
 	t.Helper()
 	random := uint64(1)
@@ -90,7 +90,7 @@ func setFlag(t *testing.T, name string, value uint64) string {
 	return f.Value.String()
 }
 
-// scope closes the store of one timeline when that is over, not when all are.
+// scope closes the store of one timeline when that timeline ends.
 type scope struct {
 	testing.TB
 	cleanups []func()
@@ -120,8 +120,7 @@ type trial struct {
 	refused    int
 }
 
-// modelPool is a pool, or a family's member, as its users know it, and the model of
-// its page.
+// modelPool is a pool, or a family's member, with the model of its page.
 type modelPool struct {
 	pool     quota.Pool
 	windows  []window.Limit
@@ -133,7 +132,7 @@ type modelPool struct {
 	reborn   bool // and made again, which not every process need know
 }
 
-// beginnings are instants near which something happens to a clock or a calendar.
+// beginnings are instants near a change of a clock or a calendar.
 var beginnings = []string{
 	"2026-03-02T12:00:00Z",
 	"2026-03-08T09:59:00Z", // Los Angeles springs forward at 10:00
@@ -171,7 +170,7 @@ func newTrial(rt *rapid.T, tb testing.TB, h Harness) *trial {
 	return tr
 }
 
-// catalog has the windows that pools are made of.
+// catalog lists the windows that pools can have.
 var catalog = []window.Spec{
 	{Per: time.Second, Precision: time.Second},
 	{Per: 2 * time.Second, Algorithm: window.Exact},
@@ -222,7 +221,7 @@ func (tr *trial) setClock(now instant) {
 	tr.h.SetClock(tr.tb, tr.stores[0], now.Time())
 }
 
-// store is one of those that share the data.
+// store draws one of the stores that share the data.
 func (tr *trial) store(rt *rapid.T) quota.Store {
 	tr.operations++
 	if len(tr.stores) == 1 {
@@ -231,13 +230,13 @@ func (tr *trial) store(rt *rapid.T) quota.Store {
 	return tr.stores[rapid.IntRange(0, len(tr.stores)-1).Draw(rt, "process")]
 }
 
-// charge is a charge of a pool by the latest price book.
+// charge returns a charge of a pool by the latest price book.
 func (p *modelPool) charge(units int64) quota.Charge {
 	return quota.Charge{Pool: p.pool, Units: units, Windows: p.windows, Revision: p.revision, MaxKeys: p.maxKeys}
 }
 
-// enter brings the model's page to where the store's must be before a charge: laid
-// out, by the latest book, and at the instant that counts.
+// enter prepares the model's page for a charge, as the store must prepare its own: it
+// lays the page out by the latest book, and advances it to the instant that counts.
 func (p *modelPool) enter(clock instant) (now instant, rebased bool) {
 	if p.page.windows == nil {
 		p.page = naivePage{revision: p.revision, latest: clock}
@@ -263,7 +262,7 @@ func (p *modelPool) add(at instant, units int64) {
 	p.wrote(max(at, p.page.latest))
 }
 
-// wrote is after units were changed at an instant.
+// wrote notes that units were changed at an instant.
 func (p *modelPool) wrote(at instant) {
 	for i, seen := range p.page.seen {
 		p.page.seen[i] = max(seen, at)
@@ -273,7 +272,7 @@ func (p *modelPool) wrote(at instant) {
 	p.unsure = false
 }
 
-// look is what the page shows; nothing becomes of it.
+// look returns the state of the page and does not change it.
 func (p *modelPool) look(clock instant) quota.PageState {
 	known := p.page.windows != nil
 	q := *p

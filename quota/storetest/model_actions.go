@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// actions are what a timeline is made of, and how often each comes.
+// actions returns the actions of a timeline. The weight of an action says how often it
+// comes.
 func (tr *trial) actions() map[string]func(*rapid.T) {
 	actions := map[string]func(*rapid.T){"": tr.check}
 	for _, a := range []struct {
@@ -54,7 +55,7 @@ func (tr *trial) actions() map[string]func(*rapid.T) {
 	return actions
 }
 
-// check is what holds after every operation.
+// check runs after every operation.
 func (tr *trial) check(rt *rapid.T) {
 	for _, p := range tr.all() {
 		if problem := p.page.unsafe(max(p.page.latest, tr.clock)); problem != "" {
@@ -63,7 +64,7 @@ func (tr *trial) check(rt *rapid.T) {
 	}
 }
 
-// settled charges pages of which it is open what a refusal has left of them.
+// settled charges the pages that a store may or may not have kept after a refusal.
 func (tr *trial) settled(rt *rapid.T) {
 	for _, p := range tr.all() {
 		if p.unsure {
@@ -72,7 +73,7 @@ func (tr *trial) settled(rt *rapid.T) {
 	}
 }
 
-// all are the pools, and the members of the family.
+// all returns the pools and the members of the family.
 func (tr *trial) all() []*modelPool {
 	if tr.family == nil {
 		return tr.pools
@@ -80,7 +81,7 @@ func (tr *trial) all() []*modelPool {
 	return append(tr.pools[:len(tr.pools):len(tr.pools)], tr.family.members...)
 }
 
-// some are one to three of the pools.
+// some draws one to three of the pools.
 func (tr *trial) some(rt *rapid.T) (pools []*modelPool) {
 	for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, 2), 1, 3, rapid.ID[int]).Draw(rt, "pools") {
 		pools = append(pools, tr.pools[i])
@@ -92,7 +93,8 @@ func (tr *trial) pool(rt *rapid.T) *modelPool {
 	return tr.pools[rapid.IntRange(0, len(tr.pools)-1).Draw(rt, "pool")]
 }
 
-// drawUnits is mostly what fits a few times; at times nothing, or too much.
+// drawUnits draws a number of units. It mostly fits a few times; sometimes it is 0 or too
+// large.
 func drawUnits(rt *rapid.T, p *modelPool) int64 {
 	limit := p.windows[0].Limit
 	for _, w := range p.windows {
@@ -121,7 +123,7 @@ func (tr *trial) reserve(rt *rapid.T) {
 	tr.reserveAndWait(rt, id, pools, units)
 }
 
-// reserveAndWait reserves, and at times waits as long as it is told to.
+// reserveAndWait reserves. If it is refused, it sometimes waits for the given time.
 func (tr *trial) reserveAndWait(rt *rapid.T, id string, pools []*modelPool, units []int64) {
 	v := tr.reserveThese(rt, id, pools, units)
 	if v.Allowed || v.Impossible || rapid.IntRange(0, 3).Draw(rt, "wait") > 0 {
@@ -176,7 +178,7 @@ func (tr *trial) reserveThese(rt *rapid.T, id string, pools []*modelPool, units 
 // sameTime compares times as instants: a store may return another zone.
 var sameTime = cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })
 
-// record charges what is already gone: now, in the past, or in the future.
+// record charges units that are already spent: now, in the past, or in the future.
 func (tr *trial) record(rt *rapid.T) {
 	pools, at := tr.some(rt), window.Never // now
 	switch rapid.IntRange(0, 3).Draw(rt, "when") {
@@ -266,8 +268,8 @@ func (tr *trial) blockThese(rt *rapid.T, s quota.Store, b quota.BlockRequest, un
 	}
 }
 
-// lift shuts pools through one process, and opens them through an other. Both must
-// know.
+// lift shuts pools through one process and opens them through another. Both processes
+// must notice.
 func (tr *trial) lift(rt *rapid.T) {
 	if len(tr.stores) == 1 {
 		rt.SkipNow()
@@ -308,9 +310,9 @@ func (tr *trial) lookAt(rt *rapid.T, pools ...*modelPool) {
 	}
 }
 
-// revise gives a pool other windows, or fewer, longer and shorter ones, by a price
-// book of a higher revision. The next request lays the page out: at times at once,
-// at times after a pause, or in another process.
+// revise gives a pool other windows, or fewer, longer or shorter ones, by a price book of
+// a higher revision. The next request lays the page out. It comes at once or after a
+// pause, in the same process or another one.
 func (tr *trial) revise(rt *rapid.T) {
 	p := tr.pool(rt)
 	p.windows = drawWindows(rt)
@@ -337,7 +339,7 @@ func (tr *trial) limit(rt *rapid.T) {
 	p.windows[w].Limit = rapid.Int64Range(1, 120).Draw(rt, "limit")
 }
 
-// stale asks by a price book that is not the one that laid out the page.
+// stale reserves with another price book than the one that laid out the page.
 func (tr *trial) stale(rt *rapid.T) {
 	p := tr.pool(rt)
 	tr.recordThis(rt, tr.store(rt), window.Never, p) // else it is open which one has

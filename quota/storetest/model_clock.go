@@ -22,8 +22,8 @@ func drawStep(rt *rapid.T) instant {
 
 func (tr *trial) forward(rt *rapid.T) { tr.setClock(tr.clock + drawStep(rt)) }
 
-// boundary goes to where a period of a calendar, a bucket or a fixed window ends,
-// or next to it.
+// boundary moves the clock to the end of a period of a calendar, a bucket or a fixed
+// window, or next to it.
 func (tr *trial) boundary(rt *rapid.T) {
 	p := tr.pool(rt)
 	w := p.windows[rapid.IntRange(0, len(p.windows)-1).Draw(rt, "window")]
@@ -46,7 +46,7 @@ func (tr *trial) boundary(rt *rapid.T) {
 // back steps the clock back, wherever the pages are. It may do so again and again.
 func (tr *trial) back(rt *rapid.T) { tr.step(rt, tr.clock-drawStep(rt)) }
 
-// brink goes to where a page is just not ahead of the clock by too much, or just so.
+// brink moves the clock so that a page is almost, or just, too far ahead of it.
 func (tr *trial) brink(rt *rapid.T) {
 	p := tr.pool(rt)
 	if p.page.windows == nil {
@@ -55,9 +55,9 @@ func (tr *trial) brink(rt *rapid.T) {
 	tr.step(rt, p.page.latest-longest(p.page.limits)-instant(rapid.IntRange(-1, 1).Draw(rt, "off")))
 }
 
-// twice steps the clock back twice. First to where one pool is re-based and another
-// one has let go of what it counted, then to where that counts again; between the
-// two both are asked for, and mostly refused.
+// twice steps the clock back twice. After the first step one pool is re-based, and another
+// one has dropped its units. After the second step those units count again. Between the
+// steps a request asks for both pools, and is mostly refused.
 func (tr *trial) twice(rt *rapid.T) {
 	order := rapid.Permutation([]int{0, 1, 2}).Draw(rt, "pools")
 	a, b := tr.pools[order[0]], tr.pools[order[1]]
@@ -72,8 +72,8 @@ func (tr *trial) twice(rt *rapid.T) {
 	tr.lookAt(rt, a, b)
 }
 
-// lastDay is the latest to which the clock jumps: some years later a double, as Lua
-// has it, no longer counts microseconds.
+// lastDay is the latest instant to which the clock jumps. Some years later, Lua's doubles
+// can no longer hold microseconds.
 var lastDay = window.At(time.Date(2250, 1, 1, 0, 0, 0, 0, time.UTC))
 
 // ahead lets the clock jump years ahead; comeHome brings it back to where it was.
@@ -95,9 +95,9 @@ func (tr *trial) comeHome(rt *rapid.T) {
 	tr.step(rt, home+drawStep(rt))
 }
 
-// step sets the clock, which may be back. Pages that may have been forgotten, because
-// nothing of them counted, are charged before: else it would be open what counts
-// again.
+// step sets the clock, perhaps to an earlier time. Before a step back it charges the pages
+// that may have been forgotten because nothing of them counted. Otherwise the model could
+// not know what counts again.
 func (tr *trial) step(rt *rapid.T, to instant) {
 	if to < tr.clock {
 		for p := tr.forgotten(); p != nil; p = tr.forgotten() {
@@ -140,16 +140,16 @@ func (tr *trial) pause(rt *rapid.T) {
 	}
 }
 
-// age makes what the store keeps older by d, or younger. A step back does, because
-// entries expire at an instant. Only a pause makes them older: where the clock had
-// leapt and is set back, they are not gone.
+// age makes the store's entries older by d, or younger if d is negative. A step back makes
+// them younger, because entries expire at an instant. Only a pause makes them older. A
+// leap of the clock that is set back does not remove them.
 func (tr *trial) age(d time.Duration) {
 	if tr.h.Age != nil {
 		tr.h.Age(tr.tb, tr.stores[0], d)
 	}
 }
 
-// restart ends a process, and another one opens its data.
+// restart ends a process, and opens its data in another one.
 func (tr *trial) restart(rt *rapid.T) {
 	if tr.h.Reopen == nil || rapid.IntRange(0, 2).Draw(rt, "skip") > 0 {
 		return

@@ -58,8 +58,7 @@ func newModelFamily(rt *rapid.T) *modelFamily {
 	return f
 }
 
-// called notes that a family was called for one of its members, and which of them
-// may be forgotten by that.
+// called notes a call for a member of the family, and which members the call may drop.
 func (tr *trial) called(p *modelPool) {
 	f := tr.family
 	if p.pool.Key == "" {
@@ -96,8 +95,8 @@ func (tr *trial) member(rt *rapid.T) {
 	tr.reserveAndWait(rt, "", []*modelPool{m}, []int64{drawUnits(rt, m)})
 }
 
-// leap lets one key spend, another one meet a clock that is hours or days ahead, and
-// sets that back.
+// leap charges one key, then another one while the clock is hours or days ahead. Then it
+// sets the clock back.
 func (tr *trial) leap(rt *rapid.T) {
 	m := tr.drawMember(rt)
 	tr.recordThis(rt, tr.store(rt), window.Never, m)

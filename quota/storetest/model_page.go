@@ -37,7 +37,7 @@ func (p *naivePage) layOut(now instant, limits []window.Limit) {
 	}
 }
 
-// longest is the longest for which a charge counts.
+// longest returns the longest time for which a charge counts.
 func longest(limits []window.Limit) (span instant) {
 	for _, l := range limits {
 		span = max(span, micros(l.Spec.Span()))
@@ -76,10 +76,10 @@ func (p *naivePage) now(clock instant) (now instant, rebased bool) {
 	return clock, true
 }
 
-// relayOut is what a higher revision does: a window that stays keeps what it
-// knows; a ring that looks no farther back than the longest ring there was gets
-// that one's buckets, each at its latest instant; anything else starts with the
-// most that any window counted, now.
+// relayOut lays the page out for a higher revision. A window that stays keeps its
+// counts. A ring that is no longer than the longest old ring gets the buckets of that
+// ring, each at its latest instant. Any other window starts now with the most that any
+// old window counted.
 func (p *naivePage) relayOut(now instant, revision int64, limits []window.Limit) {
 	p.revision = revision
 	old, windows, seen := p.limits, p.windows, p.seen
@@ -134,8 +134,8 @@ func (p *naivePage) fitsWindow(i int, now instant, units, limit int64) bool {
 	return units == 0 || p.windows[i].used(now)+units <= limit
 }
 
-// first returns the first instant from now on at which something that stays true
-// is true. It searches: there is no formula in it that could be wrong.
+// first returns the first instant from now on at which is is true. From then on is must
+// stay true. It searches, because a formula could be wrong.
 func first(now instant, is func(instant) bool) instant {
 	if is(now) {
 		return now
@@ -154,7 +154,7 @@ func first(now instant, is func(instant) bool) instant {
 	return after
 }
 
-// tightest is the window with the least left, the first of several.
+// tightest returns the window with the least units left, the first of several.
 func (p *naivePage) tightest(now instant, limits []window.Limit) int {
 	tightest := 0
 	for i := range p.windows {
@@ -165,7 +165,7 @@ func (p *naivePage) tightest(now instant, limits []window.Limit) int {
 	return tightest
 }
 
-// state is what a look at the page shows.
+// state returns what Look must return for the page.
 func (p *naivePage) state(clock, now instant, c quota.Charge) quota.PageState {
 	s := quota.PageState{Pool: c.Pool, Now: clock.Time(), Revision: p.revision}
 	if p.shut && p.blocked > now {
@@ -183,8 +183,8 @@ func (p *naivePage) state(clock, now instant, c quota.Charge) quota.PageState {
 	return s
 }
 
-// unsafe says where a ring is not what it promises: never below the exact log of
-// the same charges, and at most one precision late.
+// unsafe returns how a ring breaks its promise: it never counts less than the exact log of
+// the same charges, and it is at most one precision late.
 func (p *naivePage) unsafe(now instant) string {
 	for i, w := range p.windows {
 		spec := p.limits[i].Spec

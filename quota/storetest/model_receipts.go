@@ -34,7 +34,7 @@ func (tr *trial) keep(token quota.Token, pools []*modelPool, units []int64) {
 	tr.receipts = append(tr.receipts, r)
 }
 
-// receipt is one that certainly has not expired.
+// receipt draws a receipt that has certainly not expired.
 func (tr *trial) receipt(rt *rapid.T) *modelReceipt {
 	var alive []*modelReceipt
 	for _, r := range tr.receipts {

@@ -19,7 +19,7 @@ func (tr *trial) tell(rt *rapid.T, format string, args ...any) {
 	rt.Logf("%s  %s", tr.clock.Time().Format(clockFormat), fmt.Sprintf(format, args...))
 }
 
-// names are pools with what each is asked for, if that is given.
+// names returns the names of pools, with the units asked of each if units are given.
 func names(pools []*modelPool, units ...int64) string {
 	var all []string
 	for i, p := range pools {
@@ -47,7 +47,7 @@ func windowNames(limits []window.Limit) string {
 	return strings.Join(all, ", ")
 }
 
-// when is a time after a word, or nothing.
+// when returns a word and a time, or "" for the zero time.
 func when(word string, t time.Time) string {
 	if t.IsZero() {
 		return ""

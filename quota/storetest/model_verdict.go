@@ -5,8 +5,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// decide is the model of a reservation: the verdict, without what a store makes
-// up (the token) or was told (the id, the reason). It charges if all fits.
+// decide is the model of a reservation. It charges if all units fit. Its verdict has no
+// token, which the store chooses, and no id or reason, which the caller gave.
 func decide(clock instant, pools []*modelPool, units []int64) quota.Verdict {
 	v, at := enterAll(clock, pools)
 	latest, allowed := clock, true
@@ -26,7 +26,7 @@ func decide(clock instant, pools []*modelPool, units []int64) quota.Verdict {
 	return v
 }
 
-// enterAll brings all pages to the instants that count.
+// enterAll advances all pages to the instants that count.
 func enterAll(clock instant, pools []*modelPool) (v quota.Verdict, at []instant) {
 	for _, p := range pools {
 		now, rebased := p.enter(clock)
@@ -36,7 +36,7 @@ func enterAll(clock instant, pools []*modelPool) (v quota.Verdict, at []instant)
 	return v, at
 }
 
-// grant fills in what is granted: the window with the least left speaks.
+// grant fills in a granted verdict. It names the window with the least units left.
 func grant(v *quota.Verdict, at []instant, pools []*modelPool, units []int64) {
 	v.Allowed = true
 	for i, p := range pools {
@@ -56,9 +56,9 @@ func speakOf(v *quota.Verdict, p *modelPool, w int, now instant, units int64) {
 	v.ResetAt = p.page.windows[w].over(now).Time()
 }
 
-// refuse finds what comes free last: a window, or a block, of a pool that does
-// not admit its units now. Of several the first one is named, a block before the
-// windows of its pool.
+// refuse fills in a refused verdict. Among the pools that do not admit their units now, it
+// names the window or the block that comes free last. Of several it names the first, and
+// a block before the windows of its pool.
 func refuse(v *quota.Verdict, clock instant, at []instant, pools []*modelPool, units []int64) {
 	last := instant(-1 << 62)
 	for i, p := range pools {
@@ -105,8 +105,8 @@ func (p *modelPool) record(clock, at instant, units int64) {
 	p.wrote(now)
 }
 
-// block is the model of a block. One that is over already, or that an other one
-// outlasts, does nothing, not even to the page's time.
+// block is the model of a block. A block that has ended, or that another one outlasts,
+// does not change the page or its time.
 func (p *modelPool) block(clock, until instant) {
 	now, _ := p.enter(clock)
 	if until > now && (!p.page.shut || until > p.page.blocked) {
@@ -117,7 +117,7 @@ func (p *modelPool) block(clock, until instant) {
 	}
 }
 
-// open is the model of what lifts a block.
+// open is the model of lifting a block.
 func (p *modelPool) open(clock instant) {
 	now, _ := p.enter(clock)
 	p.page.shut, p.page.latest = false, now

@@ -64,7 +64,7 @@ type naiveList struct {
 	charges []charge
 }
 
-// in is the cell of an instant, also before 1970.
+// in returns the cell of an instant, also before 1970.
 func (l *naiveList) in(at instant) instant {
 	cell := at / l.cell
 	if at < 0 && cell*l.cell != at {
@@ -77,7 +77,7 @@ func (l *naiveList) counts(now, at instant) bool { return l.in(now)-l.in(at) <= 
 
 func (l *naiveList) used(now instant) int64 { return l.sum(now, 0, l.keep) }
 
-// sum adds up the charges that are from so many to so many cells old.
+// sum adds up the charges whose age in cells is between from and to.
 func (l *naiveList) sum(now, from, to instant) (sum int64) {
 	for _, c := range l.charges {
 		if age := l.in(now) - l.in(c.at); age >= from && age <= to {
@@ -140,9 +140,9 @@ func (l *naiveList) clone() naive {
 	return &m
 }
 
-// naiveCounter is a list whose cells are fixed windows: all of the present one
-// counts, and of the one before the part that the sliding window still overlaps,
-// in steps and rounded up.
+// naiveCounter is a list whose cells are fixed windows. The present one counts in full.
+// The previous one counts by the part that the sliding window still overlaps, in steps
+// and rounded up.
 type naiveCounter struct {
 	naiveList
 	per   instant
@@ -167,8 +167,8 @@ func (c *naiveCounter) clone() naive {
 	return &d
 }
 
-// naiveCalendar counts by period: a charge counts in every one that begins at
-// most lag after it or ended at most lag before it.
+// naiveCalendar counts by period. A charge counts in its own period, and in one that
+// begins at most lag after it or ended at most lag before it.
 type naiveCalendar struct {
 	spec   window.Spec
 	lag    instant
@@ -188,7 +188,7 @@ func (c *naiveCalendar) period(at instant) (start, end instant) {
 	return start, end
 }
 
-// periods returns the beginnings of all in which an instant counts.
+// periods returns the beginnings of all periods in which an instant counts.
 func (c *naiveCalendar) periods(at instant) []instant {
 	start, end := c.period(at)
 	all := []instant{start}
@@ -202,7 +202,8 @@ func (c *naiveCalendar) periods(at instant) []instant {
 	return all
 }
 
-// count is what one period counts.
+// used returns the units of the present period. Near its beginning it returns those of
+// the previous period if they are more.
 func (c *naiveCalendar) used(now instant) int64 {
 	start, _ := c.period(now)
 	used := c.counts[start]
@@ -233,9 +234,9 @@ func (c *naiveCalendar) give(now, taken instant, units int64) (given int64) {
 	return given
 }
 
-// forget corrects both the present period and, near the boundary, the one
-// before: nobody can say to which one the correction belongs. The oldest units
-// are those that do not count in the next period too.
+// forget corrects both the present period and, near the boundary, the previous one,
+// because the correction may belong to either. The oldest units are those that do not
+// count in the next period too.
 func (c *naiveCalendar) forget(now instant, units int64) {
 	start, end := c.period(now)
 	before, _ := c.period(start - 1)

@@ -13,7 +13,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// oddNames are those that a store may mistake for another, or for a key of its own.
+// oddNames are names that a store may mistake for another name, or for a key of its own.
 var oddNames = []string{
 	"units", "b", "a:b", ":b", "b:", ":", "::", "a%3Ab", "a%253Ab", "a%b", "%", "%25", "%3A", "50%",
 	"units:log1", "units:log1:log1", "units%3Alog1", "page:units", "spend:units", "receipt:a", "units:2026-03-02",

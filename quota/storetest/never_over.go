@@ -96,7 +96,7 @@ func testNeverOver(t *testing.T, h Harness) {
 	}
 }
 
-// limit does something with another limit of the pool "units".
+// limit runs an action with another limit of the pool "units".
 func limit(n int64, do action) action {
 	return func(r *rig) string {
 		w := r.pools["units"][0]
@@ -106,8 +106,9 @@ func limit(n int64, do action) action {
 	}
 }
 
-// race lets goroutines on each store try to reserve units so many times in all,
-// and returns how many were granted. No two of them may be told the same.
+// race runs goroutines on each store. Each goroutine tries to reserve units the given
+// number of times. race returns how many tries were granted. No two grants may report the
+// same used units.
 func (r *rig) race(stores []quota.Store, units int64, tries int) int {
 	r.Helper()
 	const racers = 8

@@ -13,7 +13,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Promise 6: a grant leaves a receipt; what was done once is not done again.
+// Promise 6: a grant leaves a receipt, so retries with the same id are charged once.
 func testOnce(t *testing.T, h Harness) {
 	hour := []window.Limit{ring(10, time.Hour, time.Minute)}
 	run(t, h, []timeline{

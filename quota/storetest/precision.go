@@ -7,8 +7,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// A page that was laid out by the former default of a precision is laid out again
-// under the same revision. It keeps what it counts, late by what it cannot tell.
+// A page with the former default precision is laid out again under the same revision. It
+// keeps its counts. They leave late by as much as the page cannot tell.
 func testPrecision(t *testing.T, h Harness) {
 	const second, tenth = time.Second, 100 * time.Millisecond
 	former := []window.Limit{ring(10, second, second), ring(50, 30*second, second), calendar(100, window.Day, "UTC")}

@@ -8,7 +8,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Record writes down what is already gone, where it belongs.
+// Record charges units that are already spent, at the time at which they were.
 func testRecord(t *testing.T, h Harness) {
 	const max = math.MaxInt32
 	ten := []window.Limit{ring(10, 10*time.Second, time.Second)}
@@ -105,7 +105,7 @@ func testRecord(t *testing.T, h Harness) {
 	})
 }
 
-// refuses is a reservation of which only the outcome matters.
+// refuses reserves units, and says only whether they were refused.
 func refuses(units int64) action {
 	return func(r *rig) string {
 		if v := r.reserve(r.charge("units", units)); v.Allowed {

@@ -59,7 +59,7 @@ func testHonestRetryAfter(t *testing.T, h Harness) {
 	}
 }
 
-// fill charges a pool unevenly, as much as fits.
+// fill reserves uneven amounts of a pool, as far as they fit.
 func (r *rig) fill() {
 	r.Helper()
 	for i := range int64(100) {
@@ -68,8 +68,8 @@ func (r *rig) fill() {
 	}
 }
 
-// awaits sees a call refused, refused one microsecond before its RetryAfter, and
-// one resolution before, and granted after it.
+// awaits checks that a call is refused now, one resolution before its RetryAfter and one
+// microsecond before it, and is granted after it.
 func (r *rig) awaits(units int64) {
 	r.Helper()
 	v := r.reserve(r.charge("units", units))
@@ -93,7 +93,7 @@ func (r *rig) awaits(units int64) {
 	}
 }
 
-// resolution is that of a window of the pool "units".
+// resolution returns the resolution of a window of the pool "units".
 func (r *rig) resolution(name string) time.Duration {
 	for _, w := range r.pools["units"] {
 		if w.Name == name {

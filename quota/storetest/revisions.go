@@ -10,7 +10,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// A page is laid out by the highest revision of the price book that it has seen.
+// A page has the windows of the highest revision of the price book that it has seen.
 func testRevisions(t *testing.T, h Harness) {
 	const minute = time.Minute
 	old := []window.Limit{ring(10, time.Hour, minute)}
@@ -128,8 +128,8 @@ func testRevisions(t *testing.T, h Harness) {
 	})
 }
 
-// revision does something by a price book of another revision, and with other
-// windows if any are given.
+// revision runs an action with a price book of another revision, and with other windows
+// if any are given.
 func revision(n int64, do action, windows ...window.Limit) action {
 	return func(r *rig) string {
 		before := r.pools["units"]

@@ -12,8 +12,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// start is when timelines begin, a Monday: the edge of a bucket of every ring
-// here, far from the boundaries of days.
+// start is the beginning of timelines, a Monday. It is the edge of a bucket of every ring
+// here, and far from the boundaries of days.
 var start = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
 // rig is a fresh store under test, with the pools of one account.
@@ -40,7 +40,7 @@ func newRig(t testing.TB, h Harness, windows ...window.Limit) *rig {
 	return r
 }
 
-// needClock skips what cannot be shown unless the clock is moved.
+// needClock skips a test that must move the clock, if the harness cannot.
 func needClock(t testing.TB, h Harness) {
 	t.Helper()
 	if h.SetClock == nil {
@@ -73,7 +73,7 @@ func (r *rig) charge(pool string, units int64) quota.Charge {
 	}
 }
 
-// ask reserves and checks what holds of every verdict.
+// ask reserves, and checks the rules of every verdict.
 func (r *rig) ask(req quota.Request) (quota.Verdict, error) {
 	r.Helper()
 	v, err := r.s.Reserve(context.Background(), req)
@@ -100,7 +100,7 @@ func (r *rig) reserve(charges ...quota.Charge) quota.Verdict {
 	return v
 }
 
-// record charges whatever the limits.
+// record charges units, even above the limits.
 func (r *rig) record(req quota.Request) {
 	r.Helper()
 	if _, err := r.s.Record(context.Background(), req); err != nil {
@@ -125,13 +125,13 @@ func (r *rig) look(pools ...string) []quota.PageState {
 	return pages
 }
 
-// used is what the first window of a pool counts.
+// used returns the count of the first window of a pool.
 func (r *rig) used(pool string) int64 {
 	r.Helper()
 	return r.look(pool)[0].Windows[0].Used
 }
 
-// unsound says what is wrong with a verdict by itself.
+// unsound returns what is wrong with a verdict, or "".
 func unsound(now time.Time, exact bool, v *quota.Verdict) string {
 	switch {
 	case v.Remaining != max(v.Limit-v.Used, 0):

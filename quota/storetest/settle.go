@@ -10,8 +10,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Promise 7: settling down gives units back where they were taken, or says that
-// it could not; settling up charges now.
+// Promise 7: settling down gives units back where they were taken, or reports that it
+// could not. Settling up charges now.
 func testSettle(t *testing.T, h Harness) {
 	run(t, h, []timeline{
 		{"down_gives_back_in_the_bucket_of_the_call", []window.Limit{ring(10, 10*time.Second, time.Second)}, nil, []row{

@@ -8,7 +8,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// testShare checks that every process sees at once what another one does.
+// testShare checks that every process sees the changes of another one at once.
 func testShare(t *testing.T, h Harness) {
 	if h.Share == nil {
 		t.Skip("the harness cannot share this store's data with another process")
@@ -57,7 +57,7 @@ func testShare(t *testing.T, h Harness) {
 	})
 }
 
-// shut says whether a pool is.
+// shut says whether a pool is shut.
 func shut(r *rig) string {
 	if v := r.reserve(r.charge("units", 1)); v.Blocked {
 		return "blocked"
@@ -104,8 +104,8 @@ func testRestart(t *testing.T, h Harness) {
 	}
 }
 
-// bornOf is when the store first knew a pool, whose page revision 2 may have laid
-// out.
+// bornOf returns the time at which the store first knew a pool. Revision 2 may have laid
+// out the pool's page.
 func (r *rig) bornOf(pool string) time.Time {
 	r.Helper()
 	r.revision = 2

@@ -7,8 +7,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Promise 9: what is kept of a pool depends on its windows' precision, not on
-// its limit, its cost per call or its traffic.
+// Promise 9: the size of a pool's data depends on its windows' precision, not on its
+// limit, its cost per call or its traffic.
 func testSmall(t *testing.T, h Harness) {
 	needClock(t, h)
 	if h.Size == nil {

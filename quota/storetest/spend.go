@@ -23,7 +23,7 @@ func (r *rig) spent(q quota.SpendQuery) []quota.Spent {
 	return all
 }
 
-// buy reserves under labels, in a zone.
+// buy reserves units with labels, in a zone.
 func (r *rig) buy(id string, units int64, zone *time.Location, labels quota.Labels) {
 	r.Helper()
 	c := r.charge("units", units)
@@ -33,7 +33,7 @@ func (r *rig) buy(id string, units int64, zone *time.Location, labels quota.Labe
 	}
 }
 
-// Spend tells who spent what, by day.
+// Spend returns who spent how many units, by day.
 func testSpend(t *testing.T, h Harness) {
 	needClock(t, h)
 	big := ring(window.MaxUnits, time.Hour, time.Minute)

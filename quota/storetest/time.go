@@ -7,11 +7,11 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// far is far ahead of every window: a clock that shows the year 2099.
+// far is a time far longer than every window: the clock then shows the year 2099.
 const far = 73 * 365 * 24 * time.Hour
 
-// Promise 8: a clock that steps back neither frees nor loses units; one that had
-// been far ahead is forgiven.
+// Promise 8: no units are freed or lost if the clock steps back. A pool recovers if the
+// clock had been far ahead.
 func testTime(t *testing.T, h Harness) {
 	minute := []window.Limit{exact(10, time.Minute)}
 	day := []window.Limit{calendar(10, window.Day, "UTC")} // the boundary is 12h after the start
@@ -182,8 +182,8 @@ func testTime(t *testing.T, h Harness) {
 			}
 		}
 	})
-	// A refusal at a later time may be all that a store has seen of that time.
-	// What it drops then must not matter when the clock steps back.
+	// A store may have seen a later time only in a refusal. The units that it drops
+	// then must still count when the clock steps back.
 	for kind, w := range everyKind(10) {
 		t.Run("back_behind_a_refusal_"+kind, func(t *testing.T) {
 			needClock(t, h)

@@ -11,7 +11,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// timeline is a table: a row per instant, what is done, and what comes of it.
+// timeline is a table of instants, actions and their outcomes.
 type timeline struct {
 	name    string
 	windows []window.Limit            // of the pool "units"
@@ -50,7 +50,7 @@ func run(t *testing.T, h Harness, timelines []timeline) {
 // reserve takes units of the pool "units".
 func reserve(units int64) action { return reserveAs("", units) }
 
-// reserveAs does so under an id.
+// reserveAs takes units of the pool "units" under an id.
 func reserveAs(id string, units int64) action {
 	return func(r *rig) string {
 		return tell(r.ask(quota.Request{ID: id, Charges: []quota.Charge{r.charge("units", units)}}))
@@ -76,12 +76,12 @@ func reserveBoth(id string, units, searches int64) action {
 	}
 }
 
-// decided adds the window that decided.
+// decided adds the window that decided to an outcome.
 func decided(do action) action {
 	return func(r *rig) string { return do(r) + " of " + r.last.Window }
 }
 
-// settle settles what was reserved as id: the pool "units", then "searches".
+// settle settles the reservation of an id: the pool "units", then "searches".
 func settle(id string, units ...int64) action {
 	by := quota.Units{}
 	for i, u := range units {
@@ -90,7 +90,7 @@ func settle(id string, units ...int64) action {
 	return settleTo(id, by)
 }
 
-// settleTo settles what was reserved as id, by pool.
+// settleTo settles the reservation of an id, by pool.
 func settleTo(id string, units quota.Units) action {
 	return func(r *rig) string {
 		s, err := r.s.Settle(context.Background(), r.tokens[id], units)
@@ -121,10 +121,10 @@ func tellSettled(s quota.Settlement, err error) string {
 	return strings.Join(said, ", ")
 }
 
-// record charges units that are already gone.
+// record charges units that are already spent.
 func record(units int64) action { return recordOf("", units, nil) }
 
-// recordAt charges them at an instant since the start.
+// recordAt charges units that were spent at a time after the start.
 func recordAt(at time.Duration, units int64) action { return recordOf("", units, &at) }
 
 func recordOf(id string, units int64, at *time.Duration) action {

@@ -6,7 +6,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// limited prepares a window of a table; a table that is wrong panics.
+// limited prepares a window of a table. It panics if the window is invalid.
 func limited(limit int64, s window.Spec) window.Limit {
 	s, err := s.Normal()
 	if err != nil {
@@ -35,7 +35,7 @@ func calendar(limit int64, period window.Period, zone string) window.Limit {
 	return limited(limit, window.Spec{Period: period, Zone: z})
 }
 
-// everyKind has a window of each kind.
+// everyKind returns a window of each kind.
 func everyKind(limit int64) map[string]window.Limit {
 	return map[string]window.Limit{
 		"ring":     ring(limit, time.Hour, time.Minute),

@@ -9,17 +9,17 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// The headers, in the form in which net/http keeps them.
+// The headers, as net/http writes their names.
 const (
 	headerPolicy = "Ratelimit-Policy"
 	headerLimit  = "Ratelimit"
 )
 
-// answer is what a client is told.
+// answer collects the rate limit headers for a client.
 type answer struct {
 	header http.Header
 	limit  string        // the value of RateLimit so far
-	wait   time.Duration // until there is room again in limits of which this request took the last
+	wait   time.Duration // until the limits that this request used up have room again
 }
 
 // add adds one limit to the headers. v is nil if what is left is unknown. p is nil if the
@@ -43,7 +43,7 @@ func (a *answer) add(p *policy, v *quota.Verdict) {
 	}
 }
 
-// left is what is left of a window, such as "client";r=12;t=34.
+// left returns what is left of a window, such as "client";r=12;t=34.
 func (w *windowTold) left(v *quota.Verdict) string {
 	t := v.ResetAt.Sub(v.At)
 	if !v.Allowed {
@@ -58,7 +58,7 @@ func (w *windowTold) left(v *quota.Verdict) string {
 	return string(b)
 }
 
-// window returns the window that a verdict names; nil if the price book was changed
+// window returns the window that a verdict names, or nil if the price book was changed
 // meanwhile.
 func (p *policy) window(v *quota.Verdict) *windowTold {
 	for i := range p.windows {
@@ -69,15 +69,15 @@ func (p *policy) window(v *quota.Verdict) *windowTold {
 	return nil
 }
 
-// write puts what was added into the headers.
+// write writes the collected limits into the headers.
 func (a *answer) write() {
 	if a.limit != "" {
 		a.header[headerLimit] = joined(a.header[headerLimit], []string{a.limit})
 	}
 }
 
-// joined is a list on one line, after what another limit, or a throttle around this
-// one, has said: some clients read the first line only.
+// joined appends a list to the header of another limit, or of a throttle around this one.
+// It returns a single line, because some clients read only the first.
 func joined(had, more []string) []string {
 	if len(had) == 0 {
 		return more
@@ -85,7 +85,7 @@ func joined(had, more []string) []string {
 	return []string{strings.Join(had, ", ") + ", " + more[0]}
 }
 
-// refuse answers a request too many.
+// refuse answers a request above a limit.
 func (a *answer) refuse(w http.ResponseWriter, p *policy, v *quota.Verdict) {
 	body := quotaExceeded
 	if p != nil {
@@ -96,7 +96,7 @@ func (a *answer) refuse(w http.ResponseWriter, p *policy, v *quota.Verdict) {
 	a.problem(w, http.StatusTooManyRequests, strconv.FormatInt(max(seconds(max(v.RetryAfter, a.wait)), 1), 10), body)
 }
 
-// unavailable answers a request that nobody can decide on.
+// unavailable answers a request that the ledger could not decide on.
 func (a *answer) unavailable(w http.ResponseWriter) {
 	a.problem(w, http.StatusServiceUnavailable, "5", unavailable)
 }
@@ -107,5 +107,5 @@ func (a *answer) problem(w http.ResponseWriter, status int, retryAfter string, b
 	a.header["Content-Type"] = problemJSON
 	a.header["Cache-Control"] = noStore
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // whoever has gone away need not know
+	_, _ = w.Write(body) // an error means that the client has gone away
 }

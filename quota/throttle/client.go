@@ -19,7 +19,7 @@ func (t *Throttle) Client(r *http.Request) netip.Addr {
 	return t.proxies.client(r)
 }
 
-// proxies are those whose word is taken.
+// proxies finds clients behind trusted proxies.
 type proxies struct {
 	trusted []netip.Prefix
 	header  string // canonical
@@ -82,7 +82,7 @@ func (p *proxies) trusts(a netip.Addr) bool {
 	return false
 }
 
-// connection returns the address in host:port as net/http has it.
+// connection returns the address in a host:port of net/http.
 func connection(remote string) netip.Addr {
 	ap, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -91,7 +91,7 @@ func connection(remote string) netip.Addr {
 	return plain(ap.Addr())
 }
 
-// plain makes one address of all that mean the same.
+// plain returns one form for all spellings of an address.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 // parseAddress reads an address, maybe with a port. It returns the zero Addr for

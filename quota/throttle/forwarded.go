@@ -6,8 +6,8 @@ import (
 )
 
 // lastQuoted cuts off the last element of a list in which strings may be quoted. It
-// reads from the right: what a trusted proxy has appended is sound, whatever is left
-// of it.
+// reads from the right, because the end, from a trusted proxy, is valid even if the
+// rest is not.
 func lastQuoted(list string) (last, rest string, more bool) {
 	quoted := false
 	for i := len(list) - 1; i >= 0; i-- {
@@ -28,8 +28,8 @@ func escaped(s string, i int) bool {
 }
 
 // forwardedFor returns the address in an element of Forwarded (RFC 7239), such as
-// for="[2001:db8::1]:4711";proto=https, or the zero Addr if any of it is unsound, or
-// says unknown or a name.
+// for="[2001:db8::1]:4711";proto=https. It returns the zero Addr if the element is
+// malformed, or has "unknown" or a name.
 func forwardedFor(element string) (found netip.Addr) {
 	rest := strings.Trim(element, " \t")
 	for rest != "" {
@@ -57,7 +57,7 @@ func forwardedFor(element string) (found netip.Addr) {
 	return found
 }
 
-// parseNode is parseAddress, but IPv6 stands in brackets only.
+// parseNode reads an address like parseAddress, but requires brackets around IPv6.
 func parseNode(s string) netip.Addr {
 	if strings.Count(s, ":") > 1 && !strings.HasPrefix(s, "[") {
 		return netip.Addr{}

@@ -8,8 +8,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/throttle"
 )
 
-// What a client writes never hides what a trusted proxy adds to it, and means
-// nothing without one.
+// Headers that a client writes never hide the address that a trusted proxy adds. Without
+// a trusted proxy they are ignored.
 func FuzzForwarded(f *testing.F) {
 	for _, s := range []string{
 		"", "203.0.113.7", "1.2.3.4, 10.0.0.1", "[2001:db8::1]:80", "::ffff:1.2.3.4%eth0", ",,", "for=1.2.3.4", `for="[::1]:80";by=_x`,

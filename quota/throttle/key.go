@@ -23,7 +23,7 @@ type Part struct {
 type kind byte
 
 const (
-	_ kind = iota // the zero Part is none
+	_ kind = iota // the zero Part is invalid
 	byAddress
 	byToken
 	byRoute
@@ -62,7 +62,7 @@ func ofHeader(k kind, name string) Part {
 	return Part{kind: k, header: textproto.CanonicalMIMEHeaderKey(name), prefix: string(prefix) + "="}
 }
 
-// write appends what a request has of the part to its key.
+// write appends the part of a request to its key.
 func (p Part) write(key []byte, q *question) []byte {
 	switch p.kind {
 	case byToken:
@@ -102,8 +102,8 @@ func bearer(value string) string {
 	return strings.TrimSpace(token)
 }
 
-// appendEscaped writes what a client chose so that it cannot end its part, and is
-// printable.
+// appendEscaped appends a client's value to a key. It escapes the value, so that it is
+// printable and cannot end its part.
 func appendEscaped(key []byte, value string) []byte {
 	const hex = "0123456789ABCDEF"
 	for i := range len(value) {
@@ -117,7 +117,7 @@ func appendEscaped(key []byte, value string) []byte {
 	return key
 }
 
-// question is a request, and what its key needs to know.
+// question is a request with the data that its key needs.
 type question struct {
 	*http.Request
 	throttle *Throttle
@@ -138,7 +138,7 @@ func (q *question) key(by []Part) string {
 	return string(key)
 }
 
-// header returns the values of a header as one.
+// header returns all values of a header as one string.
 func (q *question) header(canonical string) string {
 	switch values := q.Header[canonical]; len(values) {
 	case 0:

@@ -80,8 +80,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// What one client writes makes it nobody else, also in a limit of the same family
-// by something else.
+// A client cannot get the key of another client by what it writes. That also holds
+// between limits of one family that count by different parts.
 func TestNoTwoCombinationsAreOneKey(t *testing.T) {
 	const from = "203.0.113.7:1"
 	team, app := throttle.Header("X-Team"), throttle.Header("X-App")

@@ -33,7 +33,7 @@ type Limit struct {
 	Units  int64  // that a request takes; zero is 1
 }
 
-// complete fills in what limits leave out.
+// complete fills in the defaults of limits.
 func complete(limits []Limit) []Limit {
 	limits = slices.Clone(limits)
 	for i := range limits {
@@ -47,7 +47,7 @@ func complete(limits []Limit) []Limit {
 	return limits
 }
 
-// check says what is wrong with a limit.
+// check returns what is wrong with a limit.
 func (l *Limit) check(costs *quota.Book) error {
 	f := costs.Families[l.Family]
 	switch {
@@ -71,7 +71,7 @@ func (l *Limit) check(costs *quota.Book) error {
 	return nil
 }
 
-// possible says that a request would never be admitted.
+// possible returns an error if the windows could never admit a request.
 func (l *Limit) possible(windows []book.Window) error {
 	for _, w := range windows {
 		if most := w.Limit(book.Class{}); l.Units > most {

@@ -9,7 +9,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// told is what answers say of a price book: all of it but the numbers.
+// told holds the parts of answers that depend only on the price book.
 type told struct {
 	book     *quota.Book
 	families map[string]*family
@@ -17,10 +17,10 @@ type told struct {
 
 type family struct {
 	policy *policy
-	keys   map[string]*policy // with limits of their own; nil if there are none
+	keys   map[string]*policy // keys with limits of their own; nil if the family has none
 }
 
-// policy is the windows of a family, or of one of its keys.
+// policy describes the windows of a family, or of one of its keys.
 type policy struct {
 	header  []string // the value of RateLimit-Policy
 	windows []windowTold
@@ -46,7 +46,7 @@ func (t *Throttle) policies() *told {
 	return now
 }
 
-// policy returns what holds for a key. It is nil if the family has left the book.
+// policy returns the policy of a key, or nil if the family has left the book.
 func (t *told) policy(name, key string) *policy {
 	f := t.families[name]
 	if f == nil {
@@ -91,5 +91,5 @@ func newPolicy(family string, windows []book.Window) *policy {
 	return p
 }
 
-// seconds rounds up: never early.
+// seconds rounds up, so that no client comes back too early.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

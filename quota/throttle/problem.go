@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// problemTypes is where the draft registers its problem types.
+// problemTypes is the URL at which the draft registers its problem types.
 const problemTypes = "https://iana.org/assignments/http-problem-types#"
 
 // problem is a body of application/problem+json (RFC 9457).

@@ -204,7 +204,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// Who cancels is not admitted for it.
+// A cancelled request is not admitted.
 func TestCancelled(t *testing.T) {
 	r := newRig(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -81,7 +81,7 @@ func New(l *quota.Ledger, o *Options) (*Throttle, error) {
 	return t, nil
 }
 
-// set checks options and fills in what they leave out.
+// set checks options and fills in their defaults.
 func (t *Throttle) set(o *Options) (err error) {
 	if t.log == nil {
 		t.log = slog.Default()
@@ -142,7 +142,7 @@ func ofRoute(pattern string, err error) error {
 	return fmt.Errorf("route %q: %w", pattern, err)
 }
 
-// register returns as an error what a ServeMux says in a panic.
+// register registers a pattern. It returns the panic of the ServeMux as an error.
 func register(mux *http.ServeMux, pattern string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -159,7 +159,7 @@ var errNotMade = quota.BadInput("this throttle was not made by throttle.New")
 // also limits what the mux does not know.
 func (t *Throttle) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if t == nil || t.ledger == nil { // it has no limits, and must not admit everybody
+		if t == nil || t.ledger == nil { // it has no limits, so it must refuse
 			http.Error(w, errNotMade.Error(), http.StatusInternalServerError)
 			return
 		}
@@ -169,7 +169,7 @@ func (t *Throttle) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// admit asks the limits of a request, and answers one that is refused.
+// admit reserves units of each limit of a request. If one refuses, it answers the request.
 func (t *Throttle) admit(w http.ResponseWriter, r *http.Request) bool {
 	q := question{Request: r, throttle: t}
 	limits := t.limitsFor(&q)
@@ -217,22 +217,22 @@ func (t *Throttle) limitsFor(q *question) []Limit {
 	return t.limits[""]
 }
 
-// unseen decides on a request of which the ledger cannot tell.
+// unseen decides on a request that the ledger could not decide on.
 func (t *Throttle) unseen(r *http.Request, err error) bool {
 	if r.Context().Err() != nil {
-		return false // nobody waits for the answer, and who cancels is not to be admitted for it
+		return false // a cancelled request is not admitted
 	}
 	if !t.down.Swap(true) {
 		why := err
 		if outage, ok := errors.AsType[*quota.OutageError](err); ok && outage.Err != nil {
-			why = outage.Err // without whose key it was
+			why = outage.Err // this error does not name the client's key
 		}
 		t.log.Error("limits per client are not kept", "outage", t.outage, "error", why)
 	}
 	return t.outage == quota.Admit && !errors.Is(err, quota.ErrBadInput)
 }
 
-// seen notes that the ledger has told.
+// seen notes that the ledger has decided on a request.
 func (t *Throttle) seen() {
 	if t.down.Load() && t.down.Swap(false) {
 		t.log.Info("limits per client are kept again")

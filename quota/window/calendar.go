@@ -33,8 +33,8 @@ func (c *Calendar) turn(start, end Instant) {
 	case start == c.end:
 		c.prev, c.used = c.used, c.next
 	case start < c.end:
-		// The zone's rules are others than when the period was stored. What
-		// was used may be of this period: it stays.
+		// The zone's rules have changed since the period was stored. The used
+		// units may belong to this period, so they stay.
 		c.prev = 0
 	case c.next > 0 && c.following() == start:
 		c.prev, c.used = c.next, 0 // nothing was written in the period between
@@ -51,8 +51,8 @@ func (c *Calendar) following() Instant {
 	return end
 }
 
-// view returns the calendar as it is at an instant, and that instant or the
-// latest seen. To look at a window does not change it.
+// view returns a copy of the calendar advanced to an instant, and the later of
+// that instant and the latest seen. It does not change c.
 func (c *Calendar) view(at Instant) (now Calendar, _ Instant) {
 	now = *c
 	now.advance(at)
@@ -71,7 +71,7 @@ func (c *Calendar) Used(at Instant) int64 {
 	return now.count(at)
 }
 
-// count is for an instant in the present period.
+// count returns the units that count at an instant in the present period.
 func (c *Calendar) count(at Instant) int64 {
 	if at < c.start+c.lag {
 		return max(c.used, c.prev)
@@ -107,7 +107,7 @@ func (c *Calendar) Add(at Instant, units int64) bool {
 	return counted
 }
 
-// inPrev reports whether an instant counts in the period before, while that one
+// inPrev reports whether an instant counts in the previous period, and that period
 // still decides.
 func (c *Calendar) inPrev(at Instant) bool {
 	if after := c.start + c.lag; at >= after || c.latest >= after {

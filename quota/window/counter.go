@@ -37,18 +37,18 @@ func (c *Counter) advance(at Instant) {
 // enter begins a fixed window, counted from 1970.
 func (c *Counter) enter(index int64) { c.end = Instant((index + 1) * c.per) }
 
-// index returns which the current fixed window is.
+// index returns the number of the current fixed window.
 func (c *Counter) index() int64 { return int64(c.end)/c.per - 1 }
 
-// view returns the counter as it is at an instant. To look at a window does not
-// change it.
+// view returns a copy of the counter advanced to an instant. It does not change
+// c.
 func (c *Counter) view(at Instant) (now Counter) {
 	now = *c
 	now.advance(at)
 	return now
 }
 
-// step is the length of one step of the overlap.
+// step returns the length of one step of the overlap.
 func (c *Counter) step() int64 { return c.per / c.steps }
 
 // Used implements [Window]: the estimate, rounded up.
@@ -60,7 +60,7 @@ func (c *Counter) Used(at Instant) int64 {
 	return now.estimate(at)
 }
 
-// estimate is for an instant in the current window.
+// estimate returns the estimate at an instant in the current window.
 func (c *Counter) estimate(at Instant) int64 {
 	if c.prev == 0 {
 		return c.current

@@ -38,7 +38,7 @@ func (i Instant) Time() time.Time { return time.UnixMicro(int64(i)).UTC() }
 // Add returns i moved by d.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d.Microseconds()) }
 
-// Sub returns the time from j to i, or the longest that there is. Never is
+// Sub returns the time from j to i, at most the longest Duration. Never is
 // infinitely far off.
 func (i Instant) Sub(j Instant) time.Duration {
 	const most = math.MaxInt64 / int64(time.Microsecond)

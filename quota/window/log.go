@@ -23,8 +23,8 @@ type entry struct {
 // NewLog returns an empty log for a spec that is [Spec.Normal].
 func NewLog(s Spec) *Log { return &Log{per: Instant(s.Per.Microseconds()), latest: longAgo} }
 
-// view returns what still counts at an instant and the first entry that does.
-// Before latest nothing more has left than at latest, and that is gone.
+// view returns the units that still count at an instant, and the first entry that
+// counts. For an instant before latest it answers as at latest: older entries are gone.
 func (l *Log) view(at Instant) (used int64, head int) {
 	used, head = l.used, l.head
 	for head < len(l.entries) && l.entries[head].at+l.per <= at {
@@ -45,7 +45,7 @@ func (l *Log) advance(at Instant) {
 
 func (l *Log) live() []entry { return l.entries[l.head:] }
 
-// find returns the place of the first live entry at or after at.
+// find returns the index of the first live entry at or after at.
 func (l *Log) find(at Instant) int {
 	live := l.live()
 	if n := len(live); n == 0 || live[n-1].at < at {
@@ -99,8 +99,8 @@ func (l *Log) Give(at, taken Instant, units int64) int64 {
 	return l.pull(i, units)
 }
 
-// pull takes units out of an entry. One that is filled to the brim has lost
-// count and gives nothing back.
+// pull takes units out of an entry, and returns how many it took. A full entry
+// gives nothing back, because its count is no longer exact.
 func (l *Log) pull(i int, units int64) int64 {
 	if l.entries[i].units == maxBucket {
 		return 0

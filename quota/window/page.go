@@ -36,7 +36,7 @@ type Page struct {
 	shape      *shape
 }
 
-// shape is what pages of the same windows have in common. It does not change.
+// shape is the part that pages with the same windows share. It does not change.
 type shape struct {
 	layouts []string
 	span    time.Duration // the longest for which a charge can count
@@ -138,8 +138,8 @@ func (p *Page) LayOut(now Instant, revision int64, limits []Limit) {
 	}
 }
 
-// known returns the most that any window counts, and the longest ring: it knows
-// when each unit was used, as far back as a shorter ring looks.
+// known returns the most that any window counts, and the longest ring. The longest
+// ring knows when each unit was used for as long as any shorter ring needs it.
 func known(now Instant, windows []Window) (most int64, longest *Ring) {
 	for _, w := range windows {
 		most = max(most, w.Used(now))
@@ -159,8 +159,8 @@ func (p *Page) Block(now, until Instant) {
 	p.Latest = max(p.Latest, now)
 }
 
-// notOpen keeps a block that ends with the year 1969 from reading as none: it
-// stands a microsecond longer.
+// notOpen moves the end of a block from instant 0, which means open, to a
+// microsecond later.
 func notOpen(until Instant) Instant {
 	if until == 0 {
 		return 1
@@ -279,7 +279,7 @@ func (p *Page) Clone() *Page {
 	return &q
 }
 
-// clone returns a window of its own with the same state.
+// clone returns a copy of a window.
 func clone(w Window) Window {
 	switch w := w.(type) {
 	case *Ring:

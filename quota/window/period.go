@@ -7,12 +7,12 @@ import (
 	_ "time/tzdata" // so that zones load on a machine that has no files of them
 )
 
-// zones keeps those that were loaded, by name: to read one takes longer than
-// all else that is done with a page.
+// zones caches loaded zones by name. Loading a zone takes longer than any other
+// work on a page.
 var zones sync.Map
 
-// loadZone returns the zone of a name. Any other process that loads it gets the
-// same rules, so the machine's own zone and made-up ones are refused.
+// loadZone returns the zone of a name. Every process must get the same rules for
+// it, so loadZone refuses the machine's local zone and invented zones.
 func loadZone(name string) (*time.Location, error) {
 	if z, ok := zones.Load(name); ok {
 		return z.(*time.Location), nil
@@ -129,9 +129,9 @@ func offset(unix int64, zone *time.Location) int64 {
 	return int64(offset)
 }
 
-// change returns the second after from at which the zone's offset becomes what
-// it is at to, a day and a half later at most: in the whole of the database no
-// offset changes twice within three.
+// change returns the second between from and to at which the zone's offset changes
+// to the offset at to. The two may be at most a day and a half apart. In the whole
+// database no offset changes twice within three days.
 //
 // time.Time.ZoneBounds would name it, but it also names a change at every new
 // year without one, and on the last day of a leap year one in the past

@@ -59,8 +59,8 @@ func FormerDefault(layouts []string, limits []Limit) bool {
 // FormerDefault is [FormerDefault] of the page.
 func (p *Page) FormerDefault(limits []Limit) bool { return FormerDefault(p.shape.layouts, limits) }
 
-// former is the layout that the window had by the former default; "" if it does not
-// have the default of today.
+// former returns the layout that the window had with the former default precision. It
+// returns "" if the window does not have today's default.
 func (l *Limit) former() string {
 	s := l.Spec
 	if s.Algorithm != Sliding || s.Precision != defaultPrecision(s.Per) {

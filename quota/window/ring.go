@@ -24,8 +24,8 @@ func NewRing(s Spec) *Ring {
 	}
 }
 
-// advance enters the bucket of at and sweeps those that have left. In the
-// steady state it is one comparison.
+// advance enters the bucket of at and clears the buckets that have left the window.
+// In the steady state it is one comparison.
 func (r *Ring) advance(at Instant) {
 	if at >= r.end {
 		r.sweep(floorDiv(int64(at), r.precision))
@@ -66,15 +66,15 @@ func (r *Ring) after(slot int) int {
 	return slot
 }
 
-// leaves is when the last of a bucket has left the window.
+// leaves returns the instant at which a whole bucket has left the window.
 func (r *Ring) leaves(bucket int64) Instant {
 	return Instant((bucket + int64(len(r.slots))) * r.precision)
 }
 
 func (r *Ring) oldest() int64 { return r.bucket - int64(len(r.slots)) + 1 }
 
-// view returns what still counts at an instant and the oldest bucket that does.
-// It sweeps nothing: to look at a window does not change it.
+// view returns the units that still count at an instant, and the oldest bucket that
+// counts. It does not change r.
 func (r *Ring) view(at Instant) (used, oldest int64) {
 	used, oldest = r.used, r.oldest()
 	if at < r.end || used == 0 {
@@ -131,8 +131,8 @@ func (r *Ring) find(at Instant) (int, bool) {
 	return r.index(bucket), bucket >= r.oldest()
 }
 
-// put fills a slot up to the brim. A full slot is above every limit there can
-// be, so nothing is granted that should not be.
+// put adds units to a slot, up to maxBucket. A full slot is above every possible
+// limit, so the window then grants nothing.
 func (r *Ring) put(slot int, units int64) {
 	units = min(units, maxBucket-int64(r.slots[slot]))
 	r.slots[slot] += uint32(units)
@@ -152,8 +152,8 @@ func (r *Ring) Give(at, taken Instant, units int64) int64 {
 	return r.pull(slot, units)
 }
 
-// pull takes units out of a slot. One that is filled to the brim has lost
-// count and gives nothing back.
+// pull takes units out of a slot, and returns how many it took. A full slot gives
+// nothing back, because its count is no longer exact.
 func (r *Ring) pull(slot int, units int64) int64 {
 	if r.slots[slot] == maxBucket {
 		return 0
@@ -238,8 +238,8 @@ func (r *Ring) Rebase(at Instant) {
 	r.put(r.slot, used)
 }
 
-// moveTo adds what r holds to a ring of another shape, each bucket by the last
-// instant that it may hold.
+// moveTo adds the units of r to a ring of another shape, each bucket at its last
+// instant, or at if that is earlier.
 func (r *Ring) moveTo(to *Ring, at Instant) {
 	_, oldest := r.view(at) // r may stay in use: its time must not move
 	for b := oldest; b <= r.bucket; b++ {

@@ -33,8 +33,8 @@ const (
 	Month  Period = "month"
 )
 
-// longest is the nominal length of a period: its longest, give or take the
-// hour of a daylight-saving change.
+// longest returns the greatest length of a period, without the hour that a change
+// of daylight saving time adds.
 func (p Period) longest() time.Duration {
 	switch p {
 	case Minute:
@@ -149,7 +149,7 @@ func (s Spec) normalCalendar() (Spec, error) {
 	return s, err
 }
 
-// lag is how far around a boundary charges count on both sides.
+// lag returns the distance from a boundary within which charges count on both sides.
 func (s Spec) lag() Instant { return Instant(max(s.Lag, 0).Microseconds()) }
 
 // Calendar reports whether the window counts the periods of a calendar. All of its
@@ -201,8 +201,8 @@ func (s Spec) Resolution() time.Duration {
 	return time.Microsecond
 }
 
-// steps is how finely a two-counter estimate cuts its window. Previous (below
-// 2^32) x steps (below 2^20) stays exact in a double.
+// steps returns the number of steps into which an estimate cuts its window. Previous
+// (below 2^32) x steps (below 2^20) stays exact in a double.
 func (s Spec) steps() int64 {
 	if s.Per%time.Second == 0 {
 		return 1_000_000

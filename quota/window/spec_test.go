@@ -144,7 +144,7 @@ func TestSpecAnswersForItsAlgorithm(t *testing.T) {
 		spec                Spec
 		calendar, estimates bool
 		length              time.Duration
-		slack, before       time.Duration // at 3 seconds past, and so long before 1970
+		slack, before       time.Duration // at 3 seconds past noon, and 3 seconds before 1970
 	}{
 		{Spec{Per: day, Precision: time.Minute}, false, false, day, 57 * time.Second, 3 * time.Second},
 		{Spec{Per: time.Minute, Precision: 3 * time.Second}, false, false, time.Minute, 3 * time.Second, 3 * time.Second}, // a bucket begins

@@ -14,7 +14,7 @@ import (
 
 const stateVersion = 1
 
-// errState says that bytes are no page; a reader keeps the first.
+// errState says that bytes are not a page.
 var errState = errors.New("not the state of a page")
 
 // MarshalBinary implements [encoding.BinaryMarshaler].
@@ -71,13 +71,13 @@ func (p *Page) UnmarshalBinary(b []byte) error {
 	return r.err
 }
 
-// maxWindows is far above what a pool has.
+// maxWindows is far above the number of windows of any pool.
 const maxWindows = 64
 
-// maxPeriod is above every month that there was, anywhere.
+// maxPeriod is longer than any month in any zone.
 const maxPeriod = 33 * Instant(24*time.Hour/time.Microsecond)
 
-// reader takes numbers off the front of b, and nothing after the first fault.
+// reader reads numbers from the front of b. It stops at the first error.
 type reader struct {
 	b      []byte
 	err    error
@@ -144,7 +144,7 @@ func (r *reader) bytes(n int) []byte {
 	return b
 }
 
-// appendSeen writes that a window has something to say, and what it has seen.
+// appendSeen writes that a window has state, and the instant that it has seen.
 func appendSeen(b []byte, seen, latest Instant) []byte {
 	if seen >= latest {
 		return binary.AppendVarint(b, 1)
@@ -152,7 +152,7 @@ func appendSeen(b []byte, seen, latest Instant) []byte {
 	return binary.AppendVarint(binary.AppendVarint(b, 2), int64(seen))
 }
 
-// seen reads what appendSeen wrote; not ok if the window has nothing to say.
+// seen reads what appendSeen wrote. It returns false if the window has no state.
 func (r *reader) seen() (latest Instant, ok bool) {
 	switch r.count(2) {
 	case 0:

@@ -69,12 +69,12 @@ func New(s Spec) Window {
 // always fits, also after settling up has passed the limit.
 func fits(used, units, limit int64) bool { return units == 0 || units <= limit-used }
 
-// fill adds to a counter, up to the brim. A full one is above every limit there
-// can be, so nothing is granted that should not be.
+// fill adds units to a counter, up to maxBucket. A full counter is above every
+// possible limit, so the window then grants nothing.
 func fill(n *int64, units int64) { *n = min(*n+units, maxBucket) }
 
-// drain takes from a counter and returns how much it gave. One that is filled
-// to the brim has lost count and gives nothing back.
+// drain takes units from a counter and returns how many it took. A full counter gives
+// nothing back, because its count is no longer exact.
 func drain(n *int64, units int64) int64 {
 	if *n == maxBucket {
 		return 0

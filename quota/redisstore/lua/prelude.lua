@@ -16,21 +16,23 @@
 --   text        its length in two bytes, then a line per window: the layout, for people and Go
 --   regions     per ring n+1 counters of 4 bytes
 --
--- State of a ring: bucket, used, current (units of the bucket, not yet in its
--- slot), precision, n. Of a calendar: start, end, used, prev, next. Of a counter:
--- index, prev, current, per, steps. Of a log: newest, used, -, per, -; its entries
--- are a sorted set of its own, a member "instant:units" with the instant as score.
+-- The five numbers of state:
+--
+--   ring      bucket, used, current (units of the bucket, not yet in its slot), precision, n
+--   calendar  start, end, used, prev, next
+--   counter   index, prev, current, per, steps
+--   log       newest, used, -, per, -; its entries are a sorted set in a key of its own:
+--             members "instant:units" with the instant as score
 --
 -- Units are below 2^32 only where a ring's slots are: the kinds 5 to 7 are free, so a
 -- ring with slots of 8 bytes can be a kind of its own. Its code differs then, so a
 -- higher revision lays the page out anew, as for any other window. All else that counts
 -- units is a double, decimal text (logs), or an integer of 64 bits (spend).
 --
--- Of a value in both parts, the first part's counts. The exception is latest: the first
--- part has that of the page, and the header has the instant that the windows have
--- reached. A block moves only the page's. Steady moves both but writes only the first
--- part. So read the header's only where steady does not run: where "until when" is
--- -NEVER.
+-- If a value is in both parts, the first part counts. The exception is latest: the first
+-- part has the page's, and the header has the instant that the windows have reached. A
+-- block moves only the page's. Steady moves both but writes only the first part. So read
+-- the header's only where steady does not run: where "until when" is -NEVER.
 --
 -- A charge comes as doubles: units, revision, born and until when the page must be
 -- there (as the caller remembers them, 0 if it does not), identity, generation and
