@@ -34,7 +34,7 @@ command resumes where it stopped. It skips work that is complete.`,
   ingestor backfill --query "total eclipse" --region US --since 2026-08-01 --until 2026-08-15`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 1) == (f.query != "") || len(args) > 1 {
-				return usage("name one search job of the configuration, or a --query")
+				return usage("name one search job of the configuration, or a --query\nFor help: %s --help", cmd.CommandPath())
 			}
 			return nil
 		},
