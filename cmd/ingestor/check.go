@@ -137,9 +137,13 @@ func checkToken(f *findings, s *settings) {
 }
 
 func (a *app) checkSettings(f *findings, s *settings) {
-	from := cmp.Or(s.file, "none, so the defaults hold; to write one: ingestor init")
-	f.ok("configuration", "%s, jobs: %d", from, len(s.List()))
-	if jobs := s.List(); len(jobs) > 0 {
+	jobs := s.List()
+	if s.file == "" {
+		f.ok("configuration", "no file, so the defaults hold; jobs: %d\nTo write a file: ingestor init", len(jobs))
+	} else {
+		f.ok("configuration", "%s, jobs: %d", s.file, len(jobs))
+	}
+	if len(jobs) > 0 {
 		f.fault("jobs", s.priced(jobs))
 	}
 	if days := s.KeepStatisticsDays; days > ingest.DefaultKeepStatisticsDays {

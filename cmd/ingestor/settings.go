@@ -218,6 +218,9 @@ func (s *settings) check() error {
 	}
 	var err error
 	if s.book, err = headroom.Load(s.Costs); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w\nTo use the built-in one, leave out costs", err)
+		}
 		return config(err)
 	}
 	if s.builtinJobs() && s.book.Upstreams[metered] == nil {
