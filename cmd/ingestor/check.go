@@ -138,11 +138,7 @@ func checkToken(f *findings, s *settings) {
 
 func (a *app) checkSettings(f *findings, s *settings) {
 	jobs := s.List()
-	if s.file == "" {
-		f.ok("configuration", "no file, so the defaults hold; jobs: %d\nTo write a file: ingestor init", len(jobs))
-	} else {
-		f.ok("configuration", "%s, jobs: %d", s.file, len(jobs))
-	}
+	f.ok("configuration", "jobs: %d, from %s", len(jobs), cmp.Or(s.file, "the defaults\nTo write a file: ingestor init"))
 	if len(jobs) > 0 {
 		f.fault("jobs", s.priced(jobs))
 	}
