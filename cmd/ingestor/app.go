@@ -53,11 +53,10 @@ send traces to an OpenTelemetry collector.`,
   ingestor init          write ingestor.yaml, and show lines for cron and systemd
   ingestor run --once    run all jobs once
   ingestor quota         show what is left`,
-		Version:                    build().Version,
-		SuggestionsMinimumDistance: 2,
-		SilenceUsage:               true,
-		SilenceErrors:              true,
-		Args:                       known,
+		Version:       build().Version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          known,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
@@ -102,6 +101,7 @@ func known(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	cmd.SuggestionsMinimumDistance = 2
 	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
 		return usage("there is no command %q; did you mean %s?", args[0], strings.Join(like, " or "))
 	}
@@ -111,7 +111,7 @@ func known(cmd *cobra.Command, args []string) error {
 // noArgs returns an error if there are arguments. It is cobra.NoArgs with our exit code.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])
+		return usage("%s takes no arguments, but got %q\nFor help: %[1]s --help", cmd.CommandPath(), args[0])
 	}
 	return nil
 }

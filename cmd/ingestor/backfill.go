@@ -34,7 +34,7 @@ command resumes where it stopped. It skips work that is complete.`,
   ingestor backfill --query "total eclipse" --region US --since 2026-08-01 --until 2026-08-15`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 1) == (f.query != "") || len(args) > 1 {
-				return usage("name one search job of the configuration, or a --query")
+				return usage("name one search job of the configuration, or a --query\nFor help: %s --help", cmd.CommandPath())
 			}
 			return nil
 		},
@@ -47,7 +47,7 @@ command resumes where it stopped. It skips work that is complete.`,
 	cmd.Flags().StringVar(&f.since, "since", "", "first `day` of publication, as 2026-01-31")
 	cmd.Flags().StringVar(&f.until, "until", "", "`day` after the last day of publication")
 	cmd.Flags().StringVar(&f.query, "query", "", "`text` to search for, instead of the queries of a job")
-	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "only this `region`; repeat the flag for more (default the regions of the job, or of the configuration)")
+	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "only this `region`; repeat the flag for more (default those of the job or settings)")
 	cmd.Flags().StringVar(&f.class, "class", "", "`class` of the price book (default backfill, if there is one)")
 	_ = cmd.RegisterFlagCompletionFunc("region", a.complete(regionNames))
 	_ = cmd.RegisterFlagCompletionFunc("class", a.complete(classNames))

@@ -137,9 +137,9 @@ func checkToken(f *findings, s *settings) {
 }
 
 func (a *app) checkSettings(f *findings, s *settings) {
-	from := cmp.Or(s.file, "none, so the defaults hold; to write one: ingestor init")
-	f.ok("configuration", "%s, jobs: %d", from, len(s.List()))
-	if jobs := s.List(); len(jobs) > 0 {
+	jobs := s.List()
+	f.ok("configuration", "jobs: %d, from %s", len(jobs), cmp.Or(s.file, "the defaults\nTo write a file: ingestor init"))
+	if len(jobs) > 0 {
 		f.fault("jobs", s.priced(jobs))
 	}
 	if days := s.KeepStatisticsDays; days > ingest.DefaultKeepStatisticsDays {

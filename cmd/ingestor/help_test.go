@@ -28,8 +28,8 @@ func TestHelpHasTheCommonForm(t *testing.T) {
 		if code := run(append(strings.Fields(path)[1:], "--help"), strings.NewReader(""), &help, &help); code != exitDone || !strings.HasPrefix(help.String(), cmd.Short+"\n\n"+cmd.Long+"\n\nUsage:\n") {
 			t.Errorf("%s --help is\n%s", path, &help)
 		}
-		for line := range strings.Lines(cmd.Long + "\n" + cmd.Short) {
-			if len(line) > 100 {
+		for line := range strings.SplitSeq(help.String(), "\n") {
+			if len(line) > 110 {
 				t.Errorf("%s: a line of %d characters: %s", path, len(line), line)
 			}
 		}

@@ -25,7 +25,7 @@ command asks only the ledger and spends nothing.`,
   ingestor quota --output json
   ingestor quota spend --by job,region --since 7d
   ingestor quota adjust youtube/units 250 --reason "tried things out in the console"`,
-		Args: noArgs,
+		Args: known,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withLedger(cmd, a.showQuota)
 		},

@@ -71,7 +71,7 @@ run, another process runs the job, or a signal stopped it); 78 configuration;
 	cmd.Flags().BoolVar(&f.due, "due", false, "with --once: only jobs that are due")
 	cmd.Flags().StringSliceVar(&f.jobs, "job", nil, "with --once: only this `job`; repeat the flag for more")
 	cmd.Flags().StringSliceVar(&f.regions, "region", nil, "with --once: only this `region`; repeat the flag for more")
-	cmd.Flags().StringVar(&f.metrics, "metrics-file", "", "write a `file` for node_exporter's textfile collector after each run, as ingestor.prom")
+	cmd.Flags().StringVar(&f.metrics, "metrics-file", "", "write a `file` for node_exporter's textfile collector after each run")
 	_ = cmd.RegisterFlagCompletionFunc("job", a.complete(jobNames))
 	_ = cmd.RegisterFlagCompletionFunc("region", a.complete(regionNames))
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "write only problems, for cron")

@@ -38,7 +38,7 @@ page /__counts shows the counts so far. The sandbox prints them when it ends.`,
 		},
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().StringVar(&listen, "listen", sandboxListen, "`address` on this machine to listen on; port 0 chooses a free one")
+	cmd.Flags().StringVar(&listen, "listen", sandboxListen, "local `address`; port 0 chooses a free one")
 	cmd.Flags().Int64Var(&units, "quota", 10000, "`number` of units that it grants in a Pacific day")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "`number` from which all data is generated")
 	return cmd

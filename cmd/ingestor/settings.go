@@ -35,7 +35,7 @@ import (
 // with the placeholder in single quotes. The tag restart says that SIGHUP cannot change
 // it, and the tag zero that 0 is refused.
 type settings struct {
-	Ledger   string `yaml:"ledger,omitempty" restart:"yes" flag:"'address' of the ledger: sqlite:PATH, redis://HOST:PORT or memory:; with ?fresh it is trusted as found (default in your state folder)" jsonschema_description:"Where the ledger is: sqlite:PATH, a redis:// or rediss:// URL, or memory:."`
+	Ledger   string `yaml:"ledger,omitempty" restart:"yes" flag:"'address': sqlite:PATH, redis://HOST:PORT or memory: (default in your state folder)" jsonschema_description:"Where the ledger is: sqlite:PATH, a redis:// or rediss:// URL, or memory:."`
 	Catalog  string `yaml:"catalog,omitempty" restart:"yes" flag:"SQLite 'file' with the fetched data (default in your state folder)" jsonschema_description:"The SQLite file with the fetched data."`
 	Costs    string `yaml:"costs,omitempty" flag:"price book 'file' (default the built-in one)" jsonschema_description:"The price book; the built-in one if empty."`
 	Endpoint string `yaml:"endpoint,omitempty" restart:"yes" jsonschema_description:"Another address of the upstream, such as that of ingestor sandbox."`
@@ -218,6 +218,9 @@ func (s *settings) check() error {
 	}
 	var err error
 	if s.book, err = headroom.Load(s.Costs); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w\nTo use the built-in one, leave out costs", err)
+		}
 		return config(err)
 	}
 	if s.builtinJobs() && s.book.Upstreams[metered] == nil {
