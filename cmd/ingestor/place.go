@@ -111,6 +111,8 @@ func (r *reader) read(n ast.Node, key string, field reflect.StructField) (any, e
 			return nil, r.fault(n.Value.GetToken(), "there is no anchor of this name above")
 		}
 		return r.read(to, key, field)
+	case *ast.TagNode: // the field says the type
+		return r.read(n.Value, key, field)
 	case nil, *ast.NullNode:
 		return nil, nil
 	}

@@ -243,12 +243,12 @@ func TestPathsBeginWhereTheyAreNamed(t *testing.T) {
 // TestTextsOfTheFileStayAsTheyAreWritten: YAML would read some of them as a number or as
 // true.
 func TestTextsOfTheFileStayAsTheyAreWritten(t *testing.T) {
-	home(t, "jobs:\n  a:\n    kind: search\n    schedule: '@daily'\n    queries: [true, 007, 1e3, 2026-11-22, no, \"quoted\"]\n")
+	home(t, "jobs:\n  a:\n    kind: search\n    schedule: '@daily'\n    queries: [true, 007, 1e3, 2026-11-22, no, \"quoted\", !!str 7, !own tag]\n")
 	s, err := load("", flagsOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(s.Jobs["a"].Queries, " "); got != "true 007 1e3 2026-11-22 no quoted" {
+	if got := strings.Join(s.Jobs["a"].Queries, " "); got != "true 007 1e3 2026-11-22 no quoted 7 tag" {
 		t.Errorf("the queries are %s", got)
 	}
 }
