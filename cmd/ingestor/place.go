@@ -25,8 +25,7 @@ func (s *settings) parse() error {
 		return bad
 	}
 	if blank(string(s.text)) {
-		return fmt.Errorf("%s:1:1: empty: a configuration has settings\n"+
-			"To use the defaults, delete the file; to write an example: ingestor init --force", s.file)
+		return s.empty()
 	}
 	var err error
 	if s.tree, err = parser.ParseBytes(s.text, 0); err != nil {
@@ -46,7 +45,15 @@ func (s *settings) parse() error {
 	r := reader{settings: s, anchors: map[string]ast.Node{}}
 	said, err := r.read(body, "", reflect.StructField{Type: reflect.TypeFor[settings]()})
 	s.said, _ = said.(map[string]any)
+	if err == nil && said == nil {
+		return s.empty()
+	}
 	return err
+}
+
+func (s *settings) empty() error {
+	return fmt.Errorf("%s:1:1: empty: a configuration has settings\n"+
+		"To use the defaults, delete the file; to write an example: ingestor init --force", s.file)
 }
 
 // blank reports whether a text in YAML has nothing but comments.
@@ -111,6 +118,8 @@ func (r *reader) read(n ast.Node, key string, field reflect.StructField) (any, e
 			return nil, r.fault(n.Value.GetToken(), "there is no anchor of this name above")
 		}
 		return r.read(to, key, field)
+	case *ast.TagNode: // the field says the type
+		return r.read(n.Value, key, field)
 	case nil, *ast.NullNode:
 		return nil, nil
 	}
@@ -177,7 +186,10 @@ func (r *reader) mapping(n ast.Node, t reflect.Type) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			more, _ := value.(map[string]any)
+			more, is := value.(map[string]any)
+			if !is {
+				return nil, r.fault(e.Value.GetToken(), wanted(t))
+			}
 			maps.Copy(merged, more)
 			continue
 		}

@@ -106,6 +106,8 @@ func TestFaultsOfSettingsHaveAPlace(t *testing.T) {
 		"list in a list":          {yaml: "regions: [[US]]\n" + oneJob, want: "ingestor.yaml:1:11: a text is wanted here"},
 		"no mapping":              {yaml: "jobs: [a]\n", want: "ingestor.yaml:1:7: names with values are wanted here"},
 		"a job that is a text":    {yaml: "jobs:\n  a: trending\n", want: "ingestor.yaml:2:6: names with values are wanted here"},
+		"nothing at all":          {yaml: "--- ~\n", want: "ingestor.yaml:1:1: empty: a configuration has settings"},
+		"nothing merged":          {yaml: "jobs:\n  a:\n    <<: ~\n    kind: trending\n    schedule: \"@hourly\"\n", want: "ingestor.yaml:3:9: names with values are wanted here"},
 		"no settings at all":      {yaml: "- a\n", want: "ingestor.yaml:1:1: names with values are wanted here"},
 		"schedule that never is":  {yaml: "jobs:\n  a: {kind: trending, schedule: \"0 0 31 2 *\"}\n", want: "ingestor.yaml:2:33: jobs.a.schedule: schedule \"0 0 31 2 *\" is never due"},
 		"no schedule":             {yaml: "jobs:\n  a: {kind: trending}\n", want: "ingestor.yaml:2:3: jobs.a.schedule: the schedule is empty"},
@@ -243,12 +245,12 @@ func TestPathsBeginWhereTheyAreNamed(t *testing.T) {
 // TestTextsOfTheFileStayAsTheyAreWritten: YAML would read some of them as a number or as
 // true.
 func TestTextsOfTheFileStayAsTheyAreWritten(t *testing.T) {
-	home(t, "jobs:\n  a:\n    kind: search\n    schedule: '@daily'\n    queries: [true, 007, 1e3, 2026-11-22, no, \"quoted\"]\n")
+	home(t, "jobs:\n  a:\n    kind: search\n    schedule: '@daily'\n    queries: [true, 007, 1e3, 2026-11-22, no, \"quoted\", !!str 7, !own tag]\n")
 	s, err := load("", flagsOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(s.Jobs["a"].Queries, " "); got != "true 007 1e3 2026-11-22 no quoted" {
+	if got := strings.Join(s.Jobs["a"].Queries, " "); got != "true 007 1e3 2026-11-22 no quoted 7 tag" {
 		t.Errorf("the queries are %s", got)
 	}
 }

@@ -133,17 +133,17 @@ func (b *batch) bytes() int64 {
 	return int64(len(b.receipts)*receiptBytes + len(b.ids) + len(b.taken)*takenBytes)
 }
 
-// expire drops the oldest batch if all of it is too old. It looks once a second.
+// expire drops the oldest batch if all of it is too old. It looks at the clock once a
+// second.
 func (r *receipts) expire(now window.Instant) {
-	if ago := now.Sub(r.clock.Called); 0 <= ago && ago < time.Second {
-		return
+	if ago := now.Sub(r.clock.Called); ago < 0 || ago >= time.Second {
+		r.clock.See(now)
 	}
-	proven, _, _ := r.clock.See(now)
 	if len(r.batches) == 0 {
 		return
 	}
 	b := r.batches[0]
-	if len(b.receipts) == 0 || proven.Sub(b.receipts[len(b.receipts)-1].made) <= quota.ReceiptLife {
+	if len(b.receipts) == 0 || r.clock.Proven.Sub(b.receipts[len(b.receipts)-1].made) <= quota.ReceiptLife {
 		return
 	}
 	r.batches = r.batches[1:]

@@ -68,3 +68,34 @@ func receiptsStayWithin(t *testing.T, most int) {
 		t.Errorf("%d bytes, hours later: %v, want room", most, err)
 	}
 }
+
+// All receipts of a burst become too old together, so there is room for another burst.
+func TestRoomForABurstComesBackAtOnce(t *testing.T) {
+	r := newReceiptRig(t, 1<<20)
+	n := 0
+	reserve := func() bool {
+		n++
+		_, err := r.reserve(fmt.Sprint(n))
+		if err != nil && !errors.Is(err, quota.ErrOutage) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	burst := func() (granted int) {
+		for reserve() {
+			granted++
+		}
+		return granted
+	}
+	first := burst()
+	for range 2 * 60 { // the clock does not leap
+		r.clock.Advance(30 * time.Second)
+		if reserve() {
+			t.Fatal("there is room while all receipts count")
+		}
+	}
+	r.clock.Advance(30 * time.Second)
+	if second := burst(); second < first/2 {
+		t.Errorf("a burst of %d filled the store; an hour later one of %d does", first, second)
+	}
+}
