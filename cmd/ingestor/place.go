@@ -32,7 +32,11 @@ func (s *settings) parse() error {
 	if s.tree, err = parser.ParseBytes(s.text, 0); err != nil {
 		var syntax yaml.Error
 		if errors.As(err, &syntax) && syntax.GetToken() != nil {
-			return s.fault(syntax.GetToken(), syntax.GetMessage())
+			message := syntax.GetMessage()
+			if strings.Contains(message, "not allowed in this context") {
+				message += "; check the indentation of this line and the next"
+			}
+			return s.fault(syntax.GetToken(), message)
 		}
 		return fmt.Errorf("%s: %w", s.file, err)
 	}

@@ -104,6 +104,7 @@ func TestFaultsOfSettingsHaveAPlace(t *testing.T) {
 		"region":                  {yaml: "regions: [UK]\n" + oneJob, want: "ingestor.yaml:1:1: regions: region UK is written GB"},
 		"list":                    {yaml: "regions: US\n" + oneJob, want: "ingestor.yaml:1:10: write a list here, such as [US, DE]"},
 		"list in a list":          {yaml: "regions: [[US]]\n" + oneJob, want: "ingestor.yaml:1:11: write a text here"},
+		"a line too far right":    {yaml: "workers: 3\n  max_wait: 90s\n", want: "ingestor.yaml:1:10: mapping value is not allowed in this context; check the indentation of this line and the next"},
 		"no mapping":              {yaml: "jobs: [a]\n", want: "ingestor.yaml:1:7: write names with values here"},
 		"a job that is a text":    {yaml: "jobs:\n  a: trending\n", want: "ingestor.yaml:2:6: write names with values here"},
 		"no settings at all":      {yaml: "- a\n", want: "ingestor.yaml:1:1: write names with values here"},
