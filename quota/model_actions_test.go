@@ -50,11 +50,17 @@ func (m *twoLedgers) draw(rt *rapid.T) {
 
 func (m *twoLedgers) drawOne(rt *rapid.T, h *heldUnits, n int64) {
 	now, left := m.clock.Now(), h.Left()["units"]
-	pays := !h.closed && now.Before(h.Ends()) && left >= n && !now.Before(h.by.remembers)
+	// A hold may end early if the windows have changed since, but it may also still pay.
+	pays := !h.closed && now.Before(h.Ends()) && left >= n && !now.Before(h.by.remembers) && h.layout == m.layout
 	var r *quota.Reservation
 	err := m.ask(rt, h.by, func() (err error) { r, err = h.by.Reserve(h.Context(rt.Context()), unitsOf(n)); return err })
 	m.say(rt, "%s: draw %d, which the hold pays for: %t (it has %d): %v", h.by.name, n, pays, left, err)
-	switch counted := m.window(rt, "24h log"); {
+	counted := m.window(rt, "24h log")
+	if err == nil && h.layout != m.layout && counted == m.spent+left && h.Left()["units"] == left-n {
+		// The hold has taken its units again, and the windows of before give none back.
+		m.spent, h.layout = counted, m.layout
+	}
+	switch {
 	case err != nil && pays && !m.isShut():
 		rt.Fatalf("%s: refused %d, and the hold has %d: %v", h.by.name, n, left, err)
 	case err != nil:
@@ -86,6 +92,9 @@ func (m *twoLedgers) settle(rt *rapid.T) {
 	var left int64 // in the hold, before
 	if c.from != nil {
 		left = c.from.Left()["units"]
+	}
+	if c.from != nil && c.from.by.revision < m.revision {
+		to = min(to, c.units+left) // the rest is a new charge, for which this price book is too old
 	}
 	s, err := settleTo(rt, c.r, to)
 	m.say(rt, "settle %d to %d: %+v %v", c.units, to, s, err)

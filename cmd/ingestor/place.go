@@ -31,7 +31,11 @@ func (s *settings) parse() error {
 	if s.tree, err = parser.ParseBytes(s.text, 0); err != nil {
 		var syntax yaml.Error
 		if errors.As(err, &syntax) && syntax.GetToken() != nil {
-			return s.fault(syntax.GetToken(), syntax.GetMessage())
+			message := syntax.GetMessage()
+			if strings.Contains(message, "not allowed in this context") {
+				message += "; check the indentation of this line and the next"
+			}
+			return s.fault(syntax.GetToken(), message)
 		}
 		return fmt.Errorf("%s: %w", s.file, err)
 	}
@@ -83,17 +87,17 @@ func (s *settings) badText() error {
 func wanted(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
-		return "a duration with its unit is wanted here, as 90s or 6h"
+		return "write a duration with its unit here, such as 90s or 6h"
 	case t.Kind() == reflect.Int || t.Kind() == reflect.Int64:
-		return "a whole number is wanted here"
+		return "write a whole number here"
 	case t.Kind() == reflect.Bool:
-		return "true or false is wanted here"
+		return "write true or false here"
 	case t.Kind() == reflect.Slice:
-		return "a list is wanted here, as [US, DE]"
+		return "write a list here, such as [US, DE]"
 	case t.Kind() == reflect.String:
-		return "a text is wanted here"
+		return "write a text here"
 	case t.Kind() == reflect.Map, t.Kind() == reflect.Struct:
-		return "names with values are wanted here, as name: value"
+		return "write names with values here, such as name: value"
 	}
 	return "this is of the wrong kind"
 }

@@ -139,7 +139,7 @@ func (r *reader) yamlFault(err error) {
 	case strings.Contains(text, "/{"):
 		r.fault(at, "not YAML: %s; put quotes around a route that has braces", oneLine(e.GetMessage()))
 	case strings.Contains(e.GetMessage(), "not allowed in this context"):
-		r.fault(at, "not YAML: %s; indent this line like its neighbours", oneLine(e.GetMessage()))
+		r.fault(at, "not YAML: %s; check the indentation of this line and the next", oneLine(e.GetMessage()))
 	case strings.Contains(e.GetMessage(), "unexpected key name"):
 		r.fault(at, "not YAML: %s; write a space after each colon", oneLine(e.GetMessage()))
 	default:

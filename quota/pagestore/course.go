@@ -33,6 +33,9 @@ const (
 // See takes a reading of the clock. It returns the latest instant that the clock has
 // reached without a leap, the time since the last reading, and whether c must be stored.
 func (c *Course) See(now window.Instant) (proven window.Instant, quiet time.Duration, changed bool) {
+	if now == 0 {
+		now = 1 // 0 is an instant that was not seen
+	}
 	leapt := c.Leapt
 	quiet = now.Sub(c.Called)
 	switch resting := leapt != 0 && now >= leapt; {
