@@ -311,3 +311,17 @@ func (r *resident) nextRun() *runView {
 	r.t.Fatal("it has ended")
 	return nil
 }
+
+func TestAnEmptyListIsNoChange(t *testing.T) {
+	home(t, oneJob)
+	s, err := load("", flagsOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("ingestor.yaml", []byte("trusted_proxies: []\n"+oneJob), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&app{}).reread(s, true); err != nil {
+		t.Error(err)
+	}
+}

@@ -56,6 +56,9 @@ func (w *work) member(tx Tx, c *quota.Charge) (m member, err error) {
 	if m.Entry, err = tx.Member(m.family, c.Pool.Key); err != nil {
 		return m, err
 	}
+	if err := m.check(c); err != nil { // also of a key that will share a page
+		return m, err
+	}
 	m.known = m.Page != nil
 	if !m.known && c.MaxKeys > 0 && m.family.Members >= c.MaxKeys {
 		if err := w.makeRoom(tx, m.family); err != nil {
@@ -66,9 +69,9 @@ func (w *work) member(tx Tx, c *quota.Charge) (m member, err error) {
 		if m.Entry, err = tx.Member(m.family, ""); err != nil {
 			return m, err
 		}
-	}
-	if err := m.check(c); err != nil {
-		return m, err
+		if err := m.check(c); err != nil {
+			return m, err
+		}
 	}
 	m.layOut(w.now, c)
 	w.entries = append(w.entries[:0], m.Entry)

@@ -1,10 +1,12 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -35,6 +37,16 @@ func testMembers(t *testing.T, h Harness) {
 			{11 * time.Second, member("bob", 1, 3), "granted 3/10"},
 			{12 * time.Second, member("alice", 0, 3), "granted 6/10"},
 		}},
+	})
+	t.Run("a_name_is_checked_also_on_a_shared_page", func(t *testing.T) {
+		r := newRig(t, h, ten[0])
+		for _, key := range []string{"alice", "bob"} {
+			r.reserve(r.memberOf(key, 1, 1))
+		}
+		bad := quota.Request{Charges: []quota.Charge{r.memberOf("a\nb", 1, 1)}}
+		if v, err := r.s.Reserve(t.Context(), bad); !errors.Is(err, quota.ErrBadInput) || v.Allowed {
+			t.Errorf("a key with a newline: %+v %v, want bad input", v, err)
+		}
 	})
 	for kind, w := range map[string]window.Limit{"ring": ring(10, time.Second, 100*time.Millisecond), "log": exact(10, time.Second)} {
 		t.Run("never_more_pages_than_members_"+kind, func(t *testing.T) {
