@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -17,6 +18,7 @@ type File struct {
 	kind    *Kind
 	wait    time.Duration
 	readers chan *Session // nil: not connected yet
+	closing sync.Mutex
 }
 
 // Readers is the number of sessions that read.
@@ -150,6 +152,8 @@ func (f *File) Fault(doing string, err error) error { return f.kind.Fault(doing,
 
 // Close closes the file, after the transactions that read. Its writer must be idle.
 func (f *File) Close() error {
+	f.closing.Lock() // two that each took some readers would wait for ever
+	defer f.closing.Unlock()
 	var failed error
 	if f.Writer != nil {
 		failed = f.Writer.Close()

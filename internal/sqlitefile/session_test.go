@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"testing"
 	"testing/fstest"
 )
@@ -64,5 +66,25 @@ func TestSessionRollsBackWhenItsContextEnds(t *testing.T) {
 	}
 	if err := s.End(err); err != nil {
 		t.Error(err)
+	}
+}
+
+// Each of two callers that close a file needs all of its readers.
+func TestFileIsClosedByTwoAtOnce(t *testing.T) {
+	for range 50 {
+		f := &File{kind: &Kind{}, readers: make(chan *Session, Readers)}
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for range Readers {
+			runtime.Gosched()
+			f.readers <- nil
+		}
+		both.Wait()
 	}
 }
