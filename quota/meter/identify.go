@@ -187,7 +187,7 @@ func crosses(costs *quota.Book, req *http.Request) error {
 	return &RedirectError{Upstream: m.Upstream.Name, From: from.Scheme + "://" + hostOf(from), To: to.Scheme + "://" + hostOf(to)}
 }
 
-// hostOf returns the normalized host of a URL, with its port if that is not the usual
+// hostOf returns the normalised host of a URL, with its port if that is not the usual
 // one.
 func hostOf(u *url.URL) string {
 	host := strings.ToLower(asciiHost(u.Host))
