@@ -7,9 +7,12 @@ import (
 
 // Method is one call of an upstream, and its price.
 type Method struct {
-	Name    string
-	Routes  []Route
-	Charges map[string]int64 // units by pool; 0 is free of charge
+	Name   string
+	Routes []Route
+	// Charges are the units by pool; 0 is free of charge. For a pool in Prices they are
+	// what is known without the request.
+	Charges map[string]int64
+	Prices  map[string]*Price // of pools whose price depends on the request or the answer
 	Outage  Policy
 	Source  string // where the price comes from
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // Refusal is a rule for refusals by the upstream itself. An answer matches if it
-// meets all conditions that are set. Exactly one of Until, For and Credential is
-// set, and says what the answer means.
+// meets all conditions that are set. Exactly one of Until, At, For and Credential
+// is set, and says what the answer means.
 type Refusal struct {
 	Status []int    // condition: the answer has one of these codes
 	Header string   // condition: the answer has this header
@@ -17,6 +17,9 @@ type Refusal struct {
 	Body   []string // condition: the body contains one of these
 
 	Until      string        // blocks the pools until their reset ([UntilReset]), or the time in this header
+	At         *Time         // blocks the pools until this time
+	Pools      []string      // the pools to block; nil: those of the call
+	Pool       *PoolName     // the pool to block, which the answer names
 	For        time.Duration // blocks the pools this long, unless there is a Retry-After header
 	Credential bool          // the API key is not accepted: no pool is blocked
 }

@@ -16,10 +16,16 @@ type Upstream struct {
 	// upload, which was charged when it began.
 	Resumable string
 	Refusals  []Refusal // the first that matches counts
-	Classes   map[string]Class
-	Accounts  []string // sorted; only [DefaultAccount] if the book lists none
-	Pools     map[string]*Pool
-	Methods   map[string]*Method
+	Feedback  []Feedback
+	Free      []Condition // an answer that meets one costs nothing
+	// FailedFree says that the upstream does not charge for answers of 5xx.
+	FailedFree bool
+	// RequestBuffer is the most bytes of a request's body that are kept to read its price.
+	RequestBuffer int64
+	Classes       map[string]Class
+	Accounts      []string // sorted; only [DefaultAccount] if the book lists none
+	Pools         map[string]*Pool
+	Methods       map[string]*Method
 }
 
 // Suggest returns the name of the method that is most like a misspelt name, or "".
