@@ -126,8 +126,8 @@ type sourceYAML struct {
 	Match   string           `yaml:"match" is:"regexp" example:"'api-usage=([0-9]+)/'" doc:"A regular expression (RE2). The value is its first group, or else the whole match."`
 	Cases   map[string]int64 `yaml:"cases" range:"0..units" size:"1..256" noun:"case" example:"{snippet: 2, id: 0}" doc:"The number that each text stands for."`
 	Split   string           `yaml:"split" is:"phrase" example:"','" doc:"The text between several values. Their cases are added up. It needs 'cases'."`
-	Per     int64            `yaml:"per" range:"1..units" default:"1" example:"50" doc:"The number is divided by this, and rounded up."`
-	Times   int64            `yaml:"times" range:"1..units" default:"1" example:"10" doc:"Then it is multiplied by this."`
+	Per     int64            `yaml:"per" range:"1..units" assumed:"1" example:"50" doc:"The number is divided by this, and rounded up."`
+	Times   int64            `yaml:"times" range:"1..units" assumed:"1" example:"10" doc:"Then it is multiplied by this."`
 	Min     int64            `yaml:"min" range:"0..units" example:"1" doc:"The least that the result may be."`
 	Max     *int64           `yaml:"max" range:"0..units" example:"50" doc:"The most that it may be."`
 	Default fallback         `yaml:"default" is:"phrase" range:"0..units" example:"4096|other" doc:"What counts if the value is missing or cannot be read. An estimate needs a number, or 'first'. A name may have a text."`

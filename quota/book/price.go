@@ -140,7 +140,7 @@ func (r *reader) source(d *sourceYAML, why purpose) (Source, bool) {
 	}
 	s := Source{
 		Header: d.Header, Query: d.Query, Path: d.Path, Body: d.Body, Count: d.Count, Bytes: d.Bytes != "", JSON: d.JSON,
-		Cases: d.Cases, Split: d.Split, Per: d.Per, Times: d.Times, Min: d.Min, Max: window.MaxUnits,
+		Cases: d.Cases, Split: d.Split, Per: max(d.Per, 1), Times: max(d.Times, 1), Min: d.Min, Max: window.MaxUnits,
 		Default: d.Default.number, DefaultText: d.Default.text,
 	}
 	if d.Max != nil {
@@ -165,26 +165,6 @@ func (d *sourceYAML) place() string {
 		}
 	}
 	return ""
-}
-
-// String writes a source as people do: header X-Request-Units, or
-// usage.total_tokens of the body.
-func (s *Source) String() string {
-	switch {
-	case s.Header != "":
-		return "header " + s.Header
-	case s.Query != "":
-		return "parameter " + s.Query
-	case s.Path != "":
-		return "{" + s.Path + "} of the path"
-	case s.Body != "":
-		return s.Body
-	case s.Count != "":
-		return "the length of " + s.Count
-	case s.Bytes:
-		return "the bytes of the body"
-	}
-	return strconv.FormatInt(s.Number, 10)
 }
 
 // badMember says what is wrong with the path of a member of JSON.
