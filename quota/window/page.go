@@ -16,8 +16,10 @@ type Limit struct {
 	Limit  int64
 }
 
-// NewLimit prepares a limit over a spec that is [Spec.Normal].
+// NewLimit prepares a limit over a spec that is [Spec.Normal]. If other limits apply to the
+// same page, the spec must be made for the largest of them: see [Spec.For].
 func NewLimit(s Spec, limit int64) Limit {
+	s.Wide = s.Wide || s.Algorithm == Sliding && limit >= maxNarrow
 	layout := s.Layout()
 	h := fnv.New64a()
 	h.Write([]byte(layout))
@@ -266,7 +268,15 @@ func (p *Page) Expires(now Instant) Instant {
 // Idle reports whether nothing that was written can still count, and no block
 // stands.
 func (p *Page) Idle(now Instant) bool {
-	return now >= p.Latest.Add(p.shape.span) && !p.Shut(now)
+	if now < p.Latest.Add(p.shape.span) || p.Shut(now) {
+		return false
+	}
+	for _, w := range p.windows {
+		if b, ok := w.(*Bucket); ok && b.Used(now) > 0 { // it holds units for as long as they take
+			return false
+		}
+	}
+	return true
 }
 
 // Clone returns a page of its own with the same state.
@@ -284,7 +294,7 @@ func clone(w Window) Window {
 	switch w := w.(type) {
 	case *Ring:
 		q := *w
-		q.slots = slices.Clone(w.slots)
+		q.slots, q.high = slices.Clone(w.slots), slices.Clone(w.high)
 		return &q
 	case *Log:
 		q := *w
@@ -294,6 +304,9 @@ func clone(w Window) Window {
 		q := *w
 		return &q
 	case *Calendar:
+		q := *w
+		return &q
+	case *Bucket:
 		q := *w
 		return &q
 	}

@@ -12,7 +12,7 @@ func (s Spec) Yield() float64 {
 	if s.Algorithm != Sliding || s.Per+s.Precision == 0 {
 		return 1
 	}
-	return float64(s.Per) / float64(s.Per+s.Precision)
+	return float64(s.Per) / float64(s.Span())
 }
 
 // Default returns s with the precision that it has if none is given.
