@@ -26,6 +26,17 @@ func NewLimit(s Spec, limit int64) Limit {
 	return Limit{Spec: s, Name: s.String(), Layout: layout, Hash: h.Sum64(), Limit: limit}
 }
 
+// Span is the time after which a charge has certainly left the window, if the limit was
+// kept. For most windows that is [Spec.Span]. A bucket takes as long as a full limit needs
+// to drain.
+func (l *Limit) Span() time.Duration {
+	if !l.Spec.Drains() {
+		return l.Spec.Span()
+	}
+	units, micros := l.Spec.Drain()
+	return max(l.Spec.Span(), time.Duration(ceilDiv(l.Limit*micros, units))*time.Microsecond)
+}
+
 // Page is the state of one pool: its windows, and the block that may shut it.
 // It is not safe for concurrent use; a store locks, or holds a transaction.
 type Page struct {

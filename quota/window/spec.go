@@ -297,7 +297,9 @@ func (s Spec) String() string {
 	case Sliding:
 		return short(s.Per)
 	case Leaky:
-		return fmt.Sprintf("%d per %s bucket", s.Rate, short(s.Per))
+		if s.Rate > 0 {
+			return fmt.Sprintf("%d per %s bucket", s.Rate, short(s.Per))
+		}
 	}
 	return short(s.Per) + " " + string(s.Algorithm)
 }
