@@ -162,7 +162,7 @@ func badOthers(t *testing.T, l *quota.Ledger) {
 		want string
 	}{
 		{"settle to less than nothing", func(ctx context.Context) error { _, err := made.Settle(ctx, quota.Units{"units": -1}); return err }, "settle: units of units must be 0 to 9007199254740991, not -1"},
-		{"settle to enormous units", func(ctx context.Context) error { _, err := made.Settle(ctx, quota.Units{"units": 1 << 53}); return err }, "settle: units of units must be 0 to 9007199254740991, not 2147483648"},
+		{"settle to enormous units", func(ctx context.Context) error { _, err := made.Settle(ctx, quota.Units{"units": 1 << 53}); return err }, "settle: units of units must be 0 to 9007199254740991, not 9007199254740992"},
 		{"settle by token to less than nothing", func(ctx context.Context) error {
 			_, err := l.Settle(ctx, made.Token(), quota.Units{"units": -1})
 			return err
