@@ -63,6 +63,8 @@ const (
 	// maxCounter is the most that a counter holds, and its largest limit: times the steps
 	// of its overlap it is still exact in a double.
 	maxCounter = 1 << 32
+	// minPrecision is the shortest bucket of a ring: a tenth of the shortest window.
+	minPrecision = 100 * time.Microsecond
 	// maxBuckets bounds a ring, and so the size of its page.
 	maxBuckets = 14_400
 )
@@ -129,8 +131,8 @@ func (s Spec) normalSliding() (Spec, error) {
 		s.Precision = defaultPrecision(s.Per)
 	}
 	switch {
-	case s.Precision < time.Millisecond:
-		return s, fmt.Errorf("precision must be at least 1ms, is %s", s.Precision)
+	case s.Precision < minPrecision:
+		return s, fmt.Errorf("precision must be at least %s, is %s", minPrecision, s.Precision)
 	case s.Precision > s.Per:
 		return s, fmt.Errorf("precision %s is above per %s", short(s.Precision), short(s.Per))
 	case s.Precision%time.Microsecond != 0 || s.Per%s.Precision != 0:

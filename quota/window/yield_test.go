@@ -13,7 +13,7 @@ import (
 func TestEveryWindowSustainsItsQuotaByDefault(t *testing.T) {
 	const quota, windows = 10, 20
 	for _, per := range []time.Duration{
-		10 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, time.Second, 2 * time.Second, 7 * time.Second,
+		time.Millisecond, 5 * time.Millisecond, 9 * time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, time.Second, 2 * time.Second, 7 * time.Second,
 		9999 * time.Millisecond, 30 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour,
 	} {
 		t.Run(fmt.Sprint(per), func(t *testing.T) {
@@ -87,15 +87,13 @@ func saturate(s Spec, limit int64, windows int) (granted []Instant) {
 	return granted
 }
 
-// Windows of a few milliseconds do as well as buckets of 1ms let them, and say so.
 func TestYield(t *testing.T) {
 	for _, c := range []struct {
 		spec Spec
 		want float64
 	}{
-		{Spec{Per: time.Millisecond}, 1. / 2},
-		{Spec{Per: 5 * time.Millisecond}, 5. / 6},
-		{Spec{Per: 9 * time.Millisecond}, 9. / 10},
+		{Spec{Per: time.Millisecond}, 10. / 11},
+		{Spec{Per: 9 * time.Millisecond, Precision: time.Millisecond}, 9. / 10},
 		{Spec{Per: time.Second, Precision: time.Second}, 1. / 2},
 		{Spec{Per: 24 * time.Hour}, 1440. / 1441},
 		{Spec{Per: time.Minute, Late: 2500 * time.Millisecond}, 60. / 64},
