@@ -79,7 +79,7 @@ type Request struct {
 	// Late, repeated and reordered requests add nothing twice, so there is no ID. An At
 	// that the window has left records nothing.
 	AtLeast bool
-	Restore bool      // Record only: a person says what was spent, so a forgotten page counts again
+	Restore bool // Record only: a person says what was spent, so a forgotten page counts again
 }
 
 // Labels say who spent.

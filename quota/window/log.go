@@ -6,7 +6,8 @@ import (
 )
 
 // Log is the exact sliding window: an entry per distinct instant. Units that
-// were added at t count until t+per, and not at t+per itself.
+// were added at t count until t+per, and not at t+per itself. Calls in flight are
+// counted so, too: the units of a call that has ended are given back before that.
 type Log struct {
 	per     Instant
 	latest  Instant

@@ -12,13 +12,14 @@ import (
 // Algorithm is how a window counts.
 type Algorithm string
 
-// The four ways to count. The zero value of a Spec's Algorithm means [Sliding]
+// The ways to count. The zero value of a Spec's Algorithm means [Sliding]
 // where Per is set and [ByCalendar] where Period is set.
 const (
-	Sliding    Algorithm = "ring"     // buckets of one precision; rounds to the safe side
-	Exact      Algorithm = "log"      // an entry per distinct instant
-	Estimate   Algorithm = "counter"  // previous x overlap + current: an estimate
-	ByCalendar Algorithm = "calendar" // one counter per period of a calendar
+	Sliding    Algorithm = "ring"      // buckets of one precision; rounds to the safe side
+	Exact      Algorithm = "log"       // an entry per distinct instant
+	Estimate   Algorithm = "counter"   // previous x overlap + current: an estimate
+	ByCalendar Algorithm = "calendar"  // one counter per period of a calendar
+	InFlight   Algorithm = "in_flight" // a log of slots; Per is how long one counts unless it is renewed
 )
 
 // Period is a unit of a calendar.
@@ -87,7 +88,7 @@ func (s Spec) Normal() (Spec, error) {
 	switch s.Algorithm {
 	case ByCalendar:
 		return s.normalCalendar()
-	case Sliding, Exact, Estimate:
+	case Sliding, Exact, Estimate, InFlight:
 		return s.normalSliding()
 	}
 	return s, fmt.Errorf("algorithm %q must be ring, log or counter", string(s.Algorithm))
@@ -159,6 +160,10 @@ func (s Spec) Calendar() bool { return s.Algorithm == ByCalendar }
 // Estimates reports whether the window may admit more than its limit.
 func (s Spec) Estimates() bool { return s.Algorithm == Estimate }
 
+// InFlight reports whether the window counts calls in flight. A unit is a slot: it is given
+// back when its call ends, and renewed until then.
+func (s Spec) InFlight() bool { return s.Algorithm == InFlight }
+
 // Length returns how long the window is: Per, or the longest that its period can be,
 // without the hour that a change of daylight saving time adds.
 func (s Spec) Length() time.Duration { return max(s.Per, s.Period.longest()) }
@@ -218,6 +223,8 @@ func (s Spec) String() string {
 		return string(s.Period) + " " + s.Zone.String()
 	case Sliding:
 		return short(s.Per)
+	case InFlight:
+		return "in flight"
 	}
 	return short(s.Per) + " " + string(s.Algorithm)
 }

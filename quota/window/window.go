@@ -61,7 +61,7 @@ func New(s Spec) Window {
 	switch s.Algorithm {
 	case ByCalendar:
 		return NewCalendar(s)
-	case Exact:
+	case Exact, InFlight:
 		return NewLog(s)
 	case Estimate:
 		return NewCounter(s)
