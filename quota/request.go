@@ -110,6 +110,9 @@ func (c *Charge) check() error {
 	}
 	for i := range c.Windows {
 		w := &c.Windows[i]
+		if w.Spec.InFlight() && len(c.Windows) > 1 {
+			return BadInput("%s: a window of calls in flight must be the only one", c.Pool)
+		}
 		if w.Limit < 0 || w.Limit > window.MaxUnits || w.Layout == "" {
 			return BadInput("%s: window %q with limit %d is not one that NewLimit made", c.Pool, w.Name, w.Limit)
 		}

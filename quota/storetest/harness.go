@@ -72,6 +72,7 @@ func Run(t *testing.T, h Harness) {
 		{"record", testRecord},
 		{"recorded_is_what_happened", testRecorded},
 		{"at_least", testAtLeast},
+		{"slots", testSlots},
 		{"look", testLook},
 		{"spend", testSpend},
 		{"names", testNames},
