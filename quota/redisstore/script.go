@@ -40,7 +40,7 @@ func newScript(parts ...string) script {
 }
 
 // scripts has a script for each operation.
-type scripts struct{ steady, reserve, settle, record, block, look, enrol, unenrol, purge, slots, leaseTake, leaseKeep script }
+type scripts struct{ steady, reserve, settle, record, block, look, enrol, unenrol, purge, slots, touch, leaseTake, leaseKeep script }
 
 func newScripts(clock string) scripts {
 	with := func(body string) script {
@@ -57,6 +57,8 @@ func newScripts(clock string) scripts {
 		enrol:   newScript(clock, "enrol"),
 		unenrol: newScript(clock, "unenrol"),
 		purge:   newScript(clock, "purge"),
+
+		touch: newScript("touch"),
 
 		leaseTake: newScript(clock, "lease_take"),
 		leaseKeep: newScript(clock, "lease_keep"),

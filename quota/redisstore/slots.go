@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -51,6 +52,7 @@ func (s *Store) slots(ctx context.Context, account quota.Pool, tokens []quota.To
 	var asked []int
 	args := []any{flag(done)}
 	laidOut := map[string]bool{} // by pool: whether it has slots
+	others := map[string]bool{}  // pools that are settled later
 	for k, i := range some {
 		pools, _, days := readReceipt(texts[k])
 		if pools == nil || texts[k][:16] != string(tokens[i].Nonce[:]) {
@@ -59,6 +61,7 @@ func (s *Store) slots(ctx context.Context, account quota.Pool, tokens []quota.To
 		any := false
 		for j, pool := range pools {
 			if days[j] != slotTaken {
+				others[pool] = true
 				continue
 			}
 			slots, known := laidOut[pool]
@@ -93,7 +96,23 @@ func (s *Store) slots(ctx context.Context, account quota.Pool, tokens []quota.To
 	for k, i := range asked {
 		held[i] = integer(reply[2+k]) == 1
 	}
+	if !done {
+		s.touch(ctx, tag, others)
+	}
 	return s.remember(ctx, a, reply[2+len(asked):])
+}
+
+// touch keeps the other pages of receipts that were renewed. If it fails, the next renewal
+// tries again.
+func (s *Store) touch(ctx context.Context, tag string, pools map[string]bool) {
+	for pool := range pools {
+		page := pageKey(tag, pool)
+		keys := []string{page}
+		for i := range book.MaxWindows {
+			keys = append(keys, logKey(page, i))
+		}
+		_, _ = s.eval(ctx, s.scripts.touch, keys, []any{(quota.ReceiptLife + margin).Milliseconds()})
+	}
 }
 
 // receipts reads the receipts of tokens; "" if there is none.

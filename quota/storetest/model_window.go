@@ -46,7 +46,7 @@ func newNaive(s window.Spec) naive {
 		}
 		per := micros(s.Per)
 		return &naiveCounter{naiveList: naiveList{cell: per, keep: 1, per: per}, steps: steps}
-	case window.Exact:
+	case window.Exact, window.InFlight:
 		return &naiveList{cell: 1, keep: micros(s.Per) - 1, per: micros(s.Per)}
 	}
 	return &naiveList{cell: micros(s.Precision), keep: instant(s.Per / s.Precision), per: micros(s.Per)}

@@ -38,9 +38,10 @@ func calendar(limit int64, period window.Period, zone string) window.Limit {
 // everyKind returns a window of each kind.
 func everyKind(limit int64) map[string]window.Limit {
 	return map[string]window.Limit{
-		"ring":     ring(limit, time.Hour, time.Minute),
-		"log":      exact(limit, time.Hour),
-		"counter":  counter(limit, time.Hour),
-		"calendar": calendar(limit, window.Day, "America/Los_Angeles"),
+		"ring":      ring(limit, time.Hour, time.Minute),
+		"log":       exact(limit, time.Hour),
+		"counter":   counter(limit, time.Hour),
+		"calendar":  calendar(limit, window.Day, "America/Los_Angeles"),
+		"in_flight": inFlight(limit, time.Hour),
 	}
 }
