@@ -22,7 +22,7 @@ var algorithms = []string{
 
 // named are the names of package window that belong to one algorithm.
 var named = []string{
-	"Algorithm", "Sliding", "Exact", "Estimate", "ByCalendar", "Ring", "Log", "Counter", "Calendar",
+	"Algorithm", "Sliding", "Exact", "Estimate", "ByCalendar", "Ring", "Log", "Counter", "Calendar", "InFlight",
 	"NewRing", "NewLog", "NewCounter", "NewCalendar",
 }
 

@@ -92,7 +92,7 @@ func testSlots(t *testing.T, h Harness) {
 			{0, looks("units"), "0"},
 		}},
 		{"settling_leaves_it", two, ten, []row{
-			{0, reserveBoth("a", 1, 5), "granted 1/2 of units in flight"},
+			{0, reserveBoth("a", 1, 5), "granted 1/2 of units at once"},
 			{0, settleTo("a", quota.Units{"searches": 2}), "back 3"},
 			{0, looks("units", "searches"), "1; 2"},
 			{time.Second, renews("a"), "yes"},
@@ -102,32 +102,32 @@ func testSlots(t *testing.T, h Harness) {
 			{60 * time.Second, looks("units", "searches"), "0; 2"},
 		}},
 		{"settling_does_not_name_it", two, ten, []row{
-			{0, reserveBoth("a", 1, 5), "granted 1/2 of units in flight"},
+			{0, reserveBoth("a", 1, 5), "granted 1/2 of units at once"},
 			{0, settleTo("a", quota.Units{"searches": 2, "units": 1}), "bad input"},
 			{0, settleTo("a", quota.Units{}), "bad input"},
 			{0, looks("units", "searches"), "1; 5"},
 		}},
 		{"settling_to_nothing_leaves_it", two, ten, []row{
-			{0, reserveBoth("a", 1, 5), "granted 1/2 of units in flight"},
+			{0, reserveBoth("a", 1, 5), "granted 1/2 of units at once"},
 			{0, settleTo("a", quota.Units{"searches": 0}), "back 5"},
 			{0, looks("units", "searches"), "1; 0"},
 			{0, reserveBoth("a", 1, 5), "granted again"}, // the call is in flight
 			{0, looks("units", "searches"), "1; 0"},
 			{0, ends("a"), "yes"},
-			{0, reserveBoth("a", 1, 5), "granted 1/2 of units in flight"}, // nothing is left of it
+			{0, reserveBoth("a", 1, 5), "granted 1/2 of units at once"}, // nothing is left of it
 			{0, looks("units", "searches"), "1; 5"},
 		}},
 		{"releasing_gives_it_back", two, ten, []row{
-			{0, reserveBoth("a", 1, 5), "granted 1/2 of units in flight"},
+			{0, reserveBoth("a", 1, 5), "granted 1/2 of units at once"},
 			{time.Second, renews("a"), "yes"},
 			{time.Second, release("a"), "back 6"},
 			{time.Second, looks("units", "searches"), "0; 0"},
 			{time.Second, release("a"), "back 6, again"},
 			{time.Second, ends("a"), "no"},
-			{time.Second, reserveBoth("a", 1, 5), "granted 1/2 of units in flight"},
+			{time.Second, reserveBoth("a", 1, 5), "granted 1/2 of units at once"},
 		}},
 		{"releasing_after_done", two, ten, []row{
-			{0, reserveBoth("a", 1, 5), "granted 1/2 of units in flight"},
+			{0, reserveBoth("a", 1, 5), "granted 1/2 of units at once"},
 			{0, reserveAs("b", 1), "granted 2/2"},
 			{0, ends("a"), "yes"},
 			{0, release("a"), "back 5"},
@@ -146,7 +146,7 @@ func testSlots(t *testing.T, h Harness) {
 			{0, reserveBoth("a", 1, 3), "refused 8/10, retry after 1h1m0s of searches 1h"},
 			{0, looks("units", "searches"), "0; 8"},
 			{0, reserve(2), "granted 2/2"},
-			{0, reserveBoth("a", 1, 1), "refused 2/2, retry after 1m0s of units in flight"},
+			{0, reserveBoth("a", 1, 1), "refused 2/2, retry after 1m0s of units at once"},
 			{0, looks("units", "searches"), "2; 8"},
 		}},
 		{"a_clock_that_had_been_far_ahead", two, nil, []row{

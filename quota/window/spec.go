@@ -216,7 +216,7 @@ func (s Spec) steps() int64 {
 }
 
 // String names the window as verdicts, metrics and pages do: "24h",
-// "24h log", "1m counter", "day America/Los_Angeles".
+// "24h log", "1m counter", "day America/Los_Angeles", "at once".
 func (s Spec) String() string {
 	switch s.Algorithm {
 	case ByCalendar:
@@ -224,7 +224,7 @@ func (s Spec) String() string {
 	case Sliding:
 		return short(s.Per)
 	case InFlight:
-		return "in flight"
+		return "at once"
 	}
 	return short(s.Per) + " " + string(s.Algorithm)
 }

@@ -31,6 +31,7 @@ func TestSpec(t *testing.T) {
 			{Spec{Per: day, Precision: h}, "24h", "ring 24h0m0s 1h0m0s", h},
 			{Spec{Per: day, Algorithm: Exact}, "24h log", "log 24h0m0s 0s", 0},
 			{Spec{Per: time.Minute, Algorithm: Estimate}, "1m counter", "counter 1m0s 0s", 0},
+			{Spec{Per: 2 * time.Minute, Algorithm: InFlight}, "at once", "in_flight 2m0s 0s", 0},
 			{Spec{Period: Day}, "day UTC", "calendar day UTC 1m0s", 0},
 			{Spec{Period: Day, Zone: la}, "day America/Los_Angeles", "calendar day America/Los_Angeles 1m0s", 0},
 			{Spec{Period: Minute}, "minute UTC", "calendar minute UTC 1s", 0},
