@@ -264,7 +264,7 @@ func (b *backend) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quo
 		if !c.Windows[0].Spec.InFlight() {
 			n = p.spend.find(b.at, e.At, c.Zone, &r.Labels)
 			t := &p.spend.tallies[n]
-			t.units += e.Units
+			t.units = min(t.units+e.Units, window.MaxUnits)
 			t.calls++
 		}
 		if got != nil {
