@@ -12,18 +12,18 @@ import (
 
 // modelReceipt is a grant that can be settled.
 type modelReceipt struct {
-	token    quota.Token
-	made     instant
-	high     instant // the latest that the clock has shown since
-	pools    []*modelPool
-	units    []int64
-	at       []instant
-	gens     []int
-	slot     []bool // by pool: it is a slot
-	back     []bool // that was given back
-	settled  bool
-	nothing  bool // what was settled was settled to nothing
-	result   quota.Settlement
+	token   quota.Token
+	made    instant
+	high    instant // the latest that the clock has shown since
+	pools   []*modelPool
+	units   []int64
+	at      []instant
+	gens    []int
+	slot    []bool // by pool: it is a slot
+	back    []bool // that was given back
+	settled bool
+	nothing bool // what was settled was settled to nothing
+	result  quota.Settlement
 }
 
 // keep notes the receipt of a grant.
