@@ -42,10 +42,16 @@ func (e *CredentialError) Unwrap() error { return e.Err }
 type RedirectError struct {
 	Upstream string
 	From     string // scheme and host
-	To       string
+	To       string // scheme and host; empty if WithKey is set
+	WithKey  bool   // the new URL has the API key in it
 }
 
 // Error implements error.
 func (e *RedirectError) Error() string {
-	return fmt.Sprintf("%s redirects from %s to %s, which was not followed; use the other address from the start, if it is right", e.Upstream, e.From, e.To)
+	if e.WithKey {
+		return fmt.Sprintf("%s redirects from %s to a URL that has the key in it, which was not followed: errors and logs would show it; "+
+			"use the other address from the start, without the key", e.Upstream, e.From)
+	}
+	return fmt.Sprintf("%s redirects from %s to %s, which was not followed; use the other address from the start, if it is right, "+
+		"or add its host to redirects in costs.yaml", e.Upstream, e.From, e.To)
 }

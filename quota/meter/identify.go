@@ -26,6 +26,8 @@ type call struct {
 	account  string
 	caller   caller
 	sent     sent
+	secrets  secrets
+	body     secretBody // of the answer
 }
 
 // units returns the cost of the call, summed over all pools.

@@ -36,7 +36,7 @@ func TestSpellingsOfAHost(t *testing.T) {
 		{"http://api.example。com/v1/items", "", 1},
 		{"http://ａｐｉ.example.com:8080/v1/items", "", 1},
 		{"http://äpi.example.com/v1/items", "", 0},
-		{"http://user:word@api.example.com/v1/items", "", 1},
+		{"https://user:word@api.example.com/v1/items", "", 1},
 		{"http://127.0.0.1/v1/items", "api.example.com", 1}, // servers go by the Host header
 		{"http://127.0.0.1/v1/items", "ＡＰＩ.example.com", 1},
 		{"http://127.0.0.1/v1/items", "", 0},
@@ -215,11 +215,11 @@ func TestRedirects(t *testing.T) {
 		refused bool
 	}{
 		{items, "/v1/items/1?from=1", 2, 2, false}, // to itself: another call
-		{items, "http://API.example.com:80/v1/items/1?from=1", 2, 2, false},
-		{items, "http://elsewhere.example.com/?from=1", 1, 1, true},
-		{items, "http://api.example.com:81/v1/items?from=1", 1, 1, true},
-		{items, "http://api.example.org:8443/v1/items?from=1", 1, 1, true}, // its own, but another
-		{"http://elsewhere.example.com/", "http://api.example.com/v1/items?from=1", 1, 2, false},
+		{items, "https://API.example.com:443/v1/items/1?from=1", 2, 2, false},
+		{items, "https://elsewhere.example.com/?from=1", 1, 1, true},
+		{items, "https://api.example.com:81/v1/items?from=1", 1, 1, true},
+		{items, "https://api.example.org:8443/v1/items?from=1", 1, 1, true}, // its own, but another
+		{"http://elsewhere.example.com/", "https://api.example.com/v1/items?from=1", 1, 2, false},
 		{"http://elsewhere.example.com/", "http://third.example.com/?from=1", 0, 2, false},
 	} {
 		calls, to = nil, c.to
@@ -236,7 +236,7 @@ func TestRedirects(t *testing.T) {
 	t.Run("from https to http", func(t *testing.T) {
 		r := newRig(t, nil, nil)
 		from, _ := http.NewRequest("GET", "https://api.example.com/v1/items", nil)
-		req, _ := http.NewRequest("GET", items, nil)
+		req, _ := http.NewRequest("GET", "http://api.example.com/v1/items", nil)
 		req.Response = &http.Response{Request: from} // as net/http notes it
 		err := r.bare(req)
 		var redirect *meter.RedirectError

@@ -100,7 +100,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	var key string
 	if err == nil {
-		key, err = t.keys.key(req.Context(), c)
+		if key, err = t.keys.key(req.Context(), c); err == nil {
+			err = t.checkCarrier(c, req, key)
+		}
 	}
 	var r *quota.Reservation
 	if err == nil && !c.resumed {
@@ -115,10 +117,18 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := t.base.RoundTrip(prepare(req, c, key))
 	t.settle(req.Context(), c, r, err)
+	c.secrets = secrets{req, c.upstream.Key.Header, key}
 	if err != nil || resp == nil {
-		return resp, err
+		return resp, c.secrets.clean(err)
 	}
 	resp.Request = req // not ours, which has the key
+	if err := c.secrets.guard(c, resp); err != nil {
+		if resp.Body != nil {
+			_ = resp.Body.Close() // the caller does not get it
+		}
+		t.log.LogAttrs(req.Context(), slog.LevelWarn, "redirect not followed", append(c.attrs(), slog.String("error", err.Error()))...)
+		return nil, err
+	}
 	if err := t.readRefusal(req.Context(), c, resp, key); err != nil {
 		return nil, err
 	}
