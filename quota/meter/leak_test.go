@@ -255,12 +255,20 @@ func TestHTTP2ServersThatRepeatTheKey(t *testing.T) {
 		} {
 			t.Run(name+"/"+spelling, func(t *testing.T) {
 				r := newRig(t, nil, nil)
-				client, far := net.Pipe()
-				defer far.Close()
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close()
 				go func() {
+					far, err := l.Accept()
+					if err != nil {
+						return
+					}
+					defer far.Close()
 					io.ReadFull(far, make([]byte, len(http2.ClientPreface)))
 					f := http2.NewFramer(far, far)
-					go f.WriteSettings()
+					f.WriteSettings()
 					for {
 						frame, err := f.ReadFrame()
 						if err != nil {
@@ -269,12 +277,16 @@ func TestHTTP2ServersThatRepeatTheKey(t *testing.T) {
 						if _, is := frame.(*http2.HeadersFrame); is {
 							var header bytes.Buffer
 							answer(f, hpack.NewEncoder(&header), &header)
-							far.Close()
 							return
 						}
 					}
 				}()
-				conn, err := (&http2.Transport{}).NewClientConn(client)
+				near, err := net.Dial("tcp", l.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer near.Close()
+				conn, err := (&http2.Transport{}).NewClientConn(near)
 				if err != nil {
 					t.Fatal(err)
 				}
