@@ -100,7 +100,9 @@ func (l *Ledger) SetBook(book *Book) error {
 	if err := checkBook(book); err != nil {
 		return err
 	}
-	l.prices.Store(newPrices(book))
+	made := newPrices(book)
+	made.places = l.prices.Load().places
+	l.prices.Store(made)
 	return nil
 }
 
@@ -135,9 +137,11 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	}
 	if len(price.charges) == 0 { // unpriced, and the book says to admit it
 		r.Verdict = Verdict{Allowed: true, ID: id, At: l.clock.Now()}
-		if l.watch != nil {
-			l.watch.Observe(Event{Kind: EventUnpriced, Call: *c, Verdict: r.Verdict})
+		e := Event{Kind: EventUnpriced, Call: *c, Verdict: r.Verdict}
+		if price.err != nil {
+			e.Kind, e.Err = EventObserved, price.err
 		}
+		l.tell(e)
 		return r, nil
 	}
 	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()}, &r.Verdict); err != nil {
@@ -147,11 +151,21 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 			}
 			outage := err
 			r, err = l.admit(ctx, c, price, id, outage)
+			if err != nil && l.excused(ctx, c, err) {
+				return l.uncounted(c, price, id, l.now(), err), nil
+			}
 			return r, l.unseen(c, r, outage, err)
+		}
+		if l.excused(ctx, c, err) {
+			return l.uncounted(c, price, id, l.now(), err), nil
 		}
 		return nil, l.failed(c, err)
 	}
 	if !r.Allowed {
+		if l.observes(c) {
+			r.Verdict.ID = id
+			return l.letThrough(ctx, c, price, r.Verdict)
+		}
 		return nil, refusal(c, r.Verdict)
 	}
 	return r, nil
