@@ -143,7 +143,7 @@ func TestMatchTailsVerbsAndDefaults(t *testing.T) {
 		{"api", "GET", "/files/../search", ""},
 		{"api", "GET", "/files/%252e%252e/search", ""},
 		{"api", "GET", "/files", ""},
-		{"api", "GET", "/files/", ""},
+		{"api", "GET", "/files/", "files"}, // an empty tail
 		{"api", "GET", "/files//", ""},
 		{"api", "get", "/files/a/b", ""},
 		{"api", "GET", "/search", "search"},

@@ -364,17 +364,17 @@ func (t *routeTable) lookup(verb, path string) target {
 	}
 	// the tail and the default take anything, so what is odd must be nothing else
 	meant := leniently(path)
-	if !isPlain(meant) {
+	if !isPlain(meant) || strings.ContainsAny(path, "?#") {
 		return target{}
 	}
 	again := t.root.find(verb, meant[1:])
 	if again.method == nil {
 		again = t.byDefault(verb)
 	}
-	if again != found {
-		return target{}
+	if again == found || again.method == nil && path == meant+"/" {
+		return found
 	}
-	return found
+	return target{}
 }
 
 // byDefault returns the default of a verb.
@@ -442,7 +442,7 @@ func (s *segment) find(verb, rest string) target {
 			return t
 		}
 	}
-	if s.rest != nil && rest != "" {
+	if s.rest != nil {
 		return s.rest.target(verb)
 	}
 	return target{}

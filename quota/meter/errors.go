@@ -3,6 +3,7 @@ package meter
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // ErrCredential is matched by a [CredentialError].
@@ -52,6 +53,12 @@ func (e *RedirectError) Error() string {
 		return fmt.Sprintf("%s redirects from %s to a URL that has the key in it, which was not followed: errors and logs would show it; "+
 			"use the other address from the start, without the key", e.Upstream, e.From)
 	}
-	return fmt.Sprintf("%s redirects from %s to %s, which was not followed; use the other address from the start, if it is right, "+
-		"or add its host to redirects in costs.yaml", e.Upstream, e.From, e.To)
+	remedy := ""
+	if from, to, _ := strings.Cut(e.From, "://"); from != "https" || strings.HasPrefix(e.To, "https://") {
+		_, host, _ := strings.Cut(e.To, "://")
+		if to != host {
+			remedy = ", or add its host to redirects in costs.yaml"
+		}
+	}
+	return fmt.Sprintf("%s redirects from %s to %s, which was not followed; use the other address from the start, if it is right%s", e.Upstream, e.From, e.To, remedy)
 }

@@ -64,7 +64,7 @@ func newKeyring(keys map[string]KeySource) keyring {
 
 // key returns the key of a call, or "" if the keyring has no key for the upstream.
 func (k *keyring) key(ctx context.Context, c *call) (string, error) {
-	if !k.upstreams[c.upstream.Name] {
+	if !k.upstreams[c.upstream.Name] || c.abroad {
 		return "", nil
 	}
 	o := owner{c.upstream.Name, c.account}

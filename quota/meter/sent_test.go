@@ -32,11 +32,11 @@ func TestSettlement(t *testing.T) {
 	t.Run("cancelled while it is being connected: nothing", func(t *testing.T) {
 		r := newRig(t, nil, nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		r.base.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		r.dial(func(ctx context.Context, _, _ string) (net.Conn, error) {
 			cancel()
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}
+		})
 		if _, _, err := r.do(ctx, "GET", items, ""); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}

@@ -94,6 +94,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, quota.BadInput("this transport was not made by meter.New")
 	}
+	req = t.withoutKey(req)
 	c, err := t.identify(req)
 	if c == nil && err == nil {
 		return t.base.RoundTrip(req)
@@ -155,7 +156,7 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 		c.caller.budget.give(c.units())
 		var unpriced *quota.UnpricedError
 		if errors.As(err, &unpriced) && c.method == nil {
-			err = &quota.UnpricedError{Upstream: unpriced.Upstream, Method: unpriced.Method, Hint: hint(t.ledger.Book(), c)}
+			err = &quota.UnpricedError{Upstream: unpriced.Upstream, Method: unpriced.Method, Hint: hint(c)}
 		}
 		return nil, err
 	}
