@@ -116,3 +116,14 @@ func (p *prices) poolsOfOther(u *book.Upstream, account, class string) (map[stri
 	}
 	return pools, nil
 }
+
+// told returns a call as events tell it. Metrics have a series for each account, so an
+// account without a page of its own is told as the one whose page it shares.
+func (l *Ledger) told(c *Call) Call {
+	told := *c
+	p := l.prices.Load()
+	if u := p.book.Upstreams[c.Upstream]; c.Family == "" && p.isOther(u, c.Account) {
+		told.Account, _ = p.place(u, c.Account)
+	}
+	return told
+}

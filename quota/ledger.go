@@ -137,11 +137,13 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	}
 	if len(price.charges) == 0 { // unpriced, and the book says to admit it
 		r.Verdict = Verdict{Allowed: true, ID: id, At: l.clock.Now()}
-		e := Event{Kind: EventUnpriced, Call: *c, Verdict: r.Verdict}
-		if price.err != nil {
-			e.Kind, e.Err = EventObserved, price.err
+		if l.watch != nil {
+			e := Event{Kind: EventUnpriced, Call: l.told(c), Verdict: r.Verdict}
+			if price.err != nil {
+				e.Kind, e.Err = EventObserved, price.err
+			}
+			l.watch.Observe(e)
 		}
-		l.tell(e)
 		return r, nil
 	}
 	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()}, &r.Verdict); err != nil {

@@ -194,7 +194,7 @@ upstreams:
 
 // Accounts that are not listed have the pools' limits, each its own, up to a bound.
 func TestAnyAccount(t *testing.T) {
-	l, _, _ := observing(t, anyBook, nil)
+	l, _, events := observing(t, anyBook, nil)
 	spend := func(account string) error {
 		_, err := l.Reserve(t.Context(), quota.Call{Method: "a", Account: account})
 		return err
@@ -229,6 +229,12 @@ func TestAnyAccount(t *testing.T) {
 		}
 		if err := spend("big"); err != nil {
 			t.Errorf("listed: %v", err)
+		}
+	})
+	t.Run("events name the page", func(t *testing.T) {
+		_, err := l.Reserve(t.Context(), quota.Call{Method: "none", Account: "eight"})
+		if e := (*events)[len(*events)-1]; !errors.Is(err, quota.ErrUnpriced) || e.Kind != quota.EventUnpriced || e.Call.Account != "*" {
+			t.Errorf("event %+v, %v", e, err)
 		}
 	})
 	t.Run("another book does not make places", func(t *testing.T) {

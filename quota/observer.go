@@ -88,7 +88,7 @@ func (l *Ledger) failed(c *Call, err error) error {
 	if l.watch == nil {
 		return err
 	}
-	e := Event{Kind: EventFailed, Call: *c, Err: err}
+	e := Event{Kind: EventFailed, Call: l.told(c), Err: err}
 	var impossible *ImpossibleError
 	var refused *RefusedError
 	switch {

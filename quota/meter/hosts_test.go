@@ -1,6 +1,7 @@
 package meter_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -190,5 +191,19 @@ func TestObservedUpstream(t *testing.T) {
 	}
 	if _, _, err := r.do(t.Context(), "GET", "https://seen.example.com/a?key=x", ""); !errors.Is(err, quota.ErrBadInput) {
 		t.Errorf("a key in the URL: %v", err)
+	}
+}
+
+// One source may have the keys of all accounts.
+func TestTheKeyOfAnyAccount(t *testing.T) {
+	var got atomic.Value
+	r := tenantRig(t, func(_ http.ResponseWriter, req *http.Request) { got.Store(req.Header.Get("X-Api-Key")) }, map[string]meter.KeySource{
+		"shops@big": meter.Key("the big one's"),
+		"shops@*":   func(ctx context.Context) (string, error) { return "key of " + meter.AccountOf(ctx), nil },
+	})
+	for shop, want := range map[string]string{"acme": "key of acme", "other": "key of other", "big": "the big one's"} {
+		if r.get("https://" + shop + ".shops.example.com/x"); got.Load() != want {
+			t.Errorf("%s got %q, want %q", shop, got.Load(), want)
+		}
 	}
 }

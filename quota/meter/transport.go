@@ -30,6 +30,9 @@ type Options struct {
 	// not quota.DefaultAccount. A key travels in the header that the price book names,
 	// to the hosts of its upstream only. Without an entry for the upstream requests
 	// keep the headers they have; with one, an account that has none is refused.
+	// If the price book has accounts: any, "github@*" is for the accounts without an entry;
+	// its source finds the account in its context ([AccountOf]). A key is sent over TLS
+	// only, except to this machine.
 	Keys map[string]KeySource
 
 	Logger *slog.Logger // nil is slog.Default(); one line per refusal, and calls at debug
