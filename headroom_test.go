@@ -130,13 +130,34 @@ func TestBuiltinPricesEveryMethodOfTheSDK(t *testing.T) {
 				t.Errorf("%q: the price of %s does not say where it comes from", name, m.Name)
 			}
 			for _, r := range m.Routes {
-				for _, host := range b.Upstreams["youtube"].Hosts {
+				for _, host := range []string{"youtube.googleapis.com", "youtube.mtls.googleapis.com", "www.googleapis.com"} {
 					path := strings.ReplaceAll(r.Path, "{id}", "abc")
 					if got := b.Match(r.Verb, host, path); got.Method != m {
 						t.Errorf("%s at %s is not matched to %s", r, host, m.Name)
 					}
 				}
 			}
+		}
+	}
+}
+
+// YouTube's calls on www.googleapis.com are metered, however they are written. Google's
+// other APIs on it are not affected.
+func TestBuiltinMetersYouTubeOnASharedHost(t *testing.T) {
+	b := load(t, "")
+	for path, metered := range map[string]bool{
+		"/youtube/v3/videos": true, "/youtube/v4/videos": true, "/youtube": true, "/youtube/": true, "//youtube/v3/videos": true,
+		"/youtube/v3/search/": true, "/YouTube/v3/search": true, "/x/../youtube/v3/search": true, "/%79outube/v3/search": true,
+		"/upload/youtube/v3/videos": true, "/resumable/upload/youtube/v3/videos": true, "/batch/youtube/v3": true,
+		"/drive/v3/files": false, "/upload/drive/v3/files": false, "/batch/drive/v3": false, "/youtubeAnalytics/v2/reports": false,
+		"/discovery/v1/apis/youtube/v3/rest": false, "/oauth2/v3/certs": false, "/": false,
+	} {
+		m := b.Match("GET", "www.googleapis.com", path)
+		if (m.Upstream != nil) != metered {
+			t.Errorf("%s is metered: %v, want %v", path, m.Upstream != nil, metered)
+		}
+		if m.Method != nil && path != "/youtube/v3/videos" {
+			t.Errorf("%s has the price of %s", path, m.Method.Name)
 		}
 	}
 }

@@ -82,7 +82,9 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 			}
 			held.Units *= int64(n)
 		}
-		err = prices.possible(all.charges, c.Class)
+		if err = prices.possible(all.charges, c.Class); err != nil {
+			_, err = prices.overlook(&c, &all, err)
+		}
 	}
 	if err != nil {
 		return nil, l.failed(&c, err)
@@ -109,7 +111,7 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 		ledger: l, call: c, verdict: r.Verdict, made: made, busy: make(chan struct{}, 1),
 		r: r, taken: made, slack: slack(r.At, all.charges), ends: ends, prices: prices, left: make([]int64, len(r.price.charges)),
 	}
-	if r.Outage { // the ledger does not know it, and admitted calls may pass a limit
+	if r.Outage || r.local != nil { // the ledger does not know it, and such calls may pass a limit
 		h.slack = maxHold
 	}
 	for i := range r.price.charges {

@@ -101,7 +101,9 @@ func (l *Ledger) SetBook(book *Book) error {
 	if err := checkBook(book); err != nil {
 		return err
 	}
-	l.prices.Store(newPrices(book))
+	made := newPrices(book)
+	made.places = l.prices.Load().places
+	l.prices.Store(made)
 	return nil
 }
 
@@ -137,7 +139,11 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	if len(price.charges) == 0 { // unpriced, and the book says to admit it
 		r.Verdict = Verdict{Allowed: true, ID: id, At: l.clock.Now()}
 		if l.watch != nil {
-			l.watch.Observe(Event{Kind: EventUnpriced, Call: *c, Verdict: r.Verdict})
+			e := Event{Kind: EventUnpriced, Call: l.told(c), Verdict: r.Verdict}
+			if price.err != nil {
+				e.Kind, e.Err = EventObserved, price.err
+			}
+			l.watch.Observe(e)
 		}
 		return r, nil
 	}
@@ -148,12 +154,22 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 			}
 			outage := err
 			r, err = l.admit(ctx, c, price, id, outage)
+			if err != nil && l.excused(ctx, c, err) {
+				return l.uncounted(c, price, id, l.now(), err), nil
+			}
 			return r, l.unseen(c, r, outage, err)
+		}
+		if l.excused(ctx, c, err) {
+			return l.uncounted(c, price, id, l.now(), err), nil
 		}
 		return nil, l.failed(c, err)
 	}
 	if !r.Allowed {
 		slotsTaken(&r.Verdict, price.charges)
+		if l.observes(c) {
+			r.Verdict.ID = id
+			return l.letThrough(ctx, c, price, r.Verdict)
+		}
 		return nil, refusal(c, r.Verdict)
 	}
 	l.keepSlots(r)

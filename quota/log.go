@@ -29,6 +29,7 @@ var sayings = map[EventKind]struct {
 	EventSettled:    {slog.LevelDebug, "settled"},
 	EventRefused:    {slog.LevelInfo, "refused by the ledger"},
 	EventBlocked:    {slog.LevelInfo, "refused: the pool is blocked"},
+	EventObserved:   {slog.LevelInfo, "let through, though it would have been refused"},
 	EventReplayed:   {slog.LevelInfo, "replayed from the journal"},
 	EventAdjusted:   {slog.LevelInfo, "adjusted"},
 	EventOpened:     {slog.LevelInfo, "pool opened"},

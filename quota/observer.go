@@ -28,6 +28,7 @@ const (
 	EventBlocked    EventKind = "blocked" // refused because the pool is shut
 	EventImpossible EventKind = "impossible"
 	EventUnpriced   EventKind = "unpriced"
+	EventObserved   EventKind = "observed" // let through in mode observe; Err says why it would have been refused
 	EventAdmitted   EventKind = "admitted" // while the ledger is down
 	EventReplayed   EventKind = "replayed" // an admitted call was charged to the ledger
 	EventOutage     EventKind = "outage"   // refused while the ledger is down
@@ -44,14 +45,14 @@ type Event struct {
 	Kind       EventKind
 	Call       Call
 	Pool       Pool
-	Verdict    Verdict       // granted, refused, blocked, rebased
+	Verdict    Verdict       // granted, refused, blocked, observed, rebased
 	Token      Token         // settled: whose id and account, without the secret
 	Settlement Settlement    // settled
 	Units      int64         // adjusted, replayed
 	Until      time.Time     // shut, replayed
 	BlockedBy  Blocker       // shut, replayed: who shut the pool
 	Reason     string        // adjusted, shut, replayed
-	Err        error         // impossible, unpriced, outage, failed; admitted: the outage
+	Err        error         // impossible, unpriced, observed, outage, failed; admitted: the outage
 	Took       time.Duration // granted, refused, blocked: how long the store took
 }
 
@@ -66,6 +67,8 @@ func (l *Ledger) tell(e Event) {
 func (l *Ledger) answered(c *Call, v Verdict, took time.Duration) {
 	e := Event{Kind: EventGranted, Call: *c, Pool: v.Pool, Verdict: v, Took: took}
 	switch {
+	case !v.Allowed && l.observes(c):
+		e.Kind, e.Err = EventObserved, refusal(c, v)
 	case v.Impossible:
 		e.Kind, e.Err = EventImpossible, refusal(c, v)
 	case v.Blocked:
@@ -85,7 +88,7 @@ func (l *Ledger) failed(c *Call, err error) error {
 	if l.watch == nil {
 		return err
 	}
-	e := Event{Kind: EventFailed, Call: *c, Err: err}
+	e := Event{Kind: EventFailed, Call: l.told(c), Err: err}
 	var impossible *ImpossibleError
 	var refused *RefusedError
 	switch {

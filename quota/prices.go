@@ -21,6 +21,7 @@ type prices struct {
 	last     atomic.Pointer[price]             // the last method's, which is mostly the next one's
 	accounts map[accountKey]map[string]*Charge // a charge of no units per pool
 	families map[string]*familyPrice
+	places   *places
 }
 
 type priceKey struct{ upstream, account, class, method string }
@@ -46,10 +47,15 @@ func newPrices(b *Book) *prices {
 		methods:  make(map[priceKey]*price),
 		accounts: make(map[accountKey]map[string]*Charge),
 		families: make(map[string]*familyPrice),
+		places:   &places{},
 	}
 	for _, u := range b.Upstreams {
 		p.only = u.Name
-		for _, account := range u.Accounts {
+		accounts := u.Accounts
+		if u.AnyAccount {
+			accounts = append(slices.Clone(accounts), book.OtherAccounts) // the pattern of all others
+		}
+		for _, account := range accounts {
 			p.addClass(u, account, "", book.Class{})
 			for name, class := range u.Classes {
 				p.addClass(u, account, name, class)
@@ -91,13 +97,15 @@ func (p *prices) addClass(u *book.Upstream, account, name string, class book.Cla
 		}
 	}
 	p.accounts[accountKey{u.Name, account, name}] = pools
-	for _, m := range u.Methods {
-		made := &price{key: priceKey{u.Name, account, name, m.Name}, outage: m.Outage}
-		if class.Outage != "" {
-			made.outage = class.Outage
+	for _, methods := range [...]map[string]*book.Method{u.Methods, u.Default} {
+		for _, m := range methods {
+			made := &price{key: priceKey{u.Name, account, name, m.Name}, outage: m.Outage}
+			if class.Outage != "" {
+				made.outage = class.Outage
+			}
+			made.charges, made.err = p.charge(pools, m.Charges, name)
+			p.methods[made.key] = made
 		}
-		made.charges, made.err = p.charge(pools, m.Charges, name)
-		p.methods[made.key] = made
 	}
 }
 
@@ -156,7 +164,7 @@ func (p *prices) possible(charges []Charge, class string) error {
 func (p *prices) ordinarily(charges []Charge) bool {
 	for i := range charges {
 		c := &charges[i]
-		for _, w := range p.accounts[accountKey{c.Pool.Upstream, c.Pool.Account, ""}][c.Pool.Name].Windows {
+		for _, w := range p.listed(accountKey{c.Pool.Upstream, c.Pool.Account, ""})[c.Pool.Name].Windows {
 			if c.Units > w.Limit {
 				return false
 			}
@@ -165,8 +173,18 @@ func (p *prices) ordinarily(charges []Charge) bool {
 	return true
 }
 
-// lookup returns what a call costs.
+// lookup returns what a call costs. In mode observe it costs that even if it is never
+// granted, or nothing if it has no price.
 func (p *prices) lookup(c *Call) (*price, error) {
+	made, err := p.find(c)
+	if err != nil {
+		return p.overlook(c, made, err)
+	}
+	return made, nil
+}
+
+// find returns what a call costs.
+func (p *prices) find(c *Call) (*price, error) {
 	if c.Outage != "" && c.Outage != Admit && c.Outage != Refuse {
 		return nil, BadInput("outage %.40q is neither refuse nor admit", string(c.Outage))
 	}
@@ -182,12 +200,18 @@ func (p *prices) lookup(c *Call) (*price, error) {
 	if c.Account == "" {
 		c.Account = DefaultAccount
 	}
+	if c.Account == book.OtherAccounts {
+		return nil, BadInput("the account %s stands for those that are not listed; name one", c.Account)
+	}
 	key := priceKey{c.Upstream, c.Account, c.Class, c.Method}
 	if last := p.last.Load(); last != nil && last.key == key && c.Charges == nil {
 		return last, last.err
 	}
 	if made := p.methods[key]; made != nil && c.Charges == nil {
 		p.last.Store(made)
+		return made, made.err
+	}
+	if made := p.pattern(c); made != nil {
 		return made, made.err
 	}
 	pools, err := p.pools(c.Upstream, c.Account, c.Class)
@@ -245,6 +269,9 @@ func (p *prices) pools(upstream, account, class string) (map[string]*Charge, err
 		return pools, nil
 	}
 	u := p.book.Upstreams[upstream]
+	if p.isOther(u, account) {
+		return p.poolsOfOther(u, account, class)
+	}
 	switch {
 	case u == nil && upstream == "":
 		return nil, BadInput("name an upstream; the price book has %s", names(p.book.Upstreams))

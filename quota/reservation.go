@@ -13,14 +13,16 @@ type Reservation struct {
 	ledger *Ledger
 	price  *price
 	flight *flight      // nil if it has no slots
-	local  *localCharge // nil if the store has a receipt; else it was drawn from a hold, or admitted in an outage
+	local  *localCharge // nil if the store has a receipt; else it was drawn from a hold, admitted in an outage, or let through
 }
 
 // localCharge is the state of a reservation that the store does not know.
 type localCharge struct {
-	drawn   *drawn // from a hold; nil if admitted in an outage
-	mu      sync.Mutex
-	settled *Settlement // the first, which wins
+	drawn    *drawn // from a hold; nil if admitted in an outage, or let through
+	observed bool   // let through in mode observe
+	recorded bool   // the ledger has the units of one that was let through
+	mu       sync.Mutex
+	settled  *Settlement // the first, which wins
 }
 
 // Charges returns the units taken, by pool. A family's member has the name of its family.
@@ -85,6 +87,8 @@ func (r *Reservation) settleLocal(ctx context.Context, units []int64) (s Settlem
 		return s, nil
 	case r.local.drawn != nil:
 		s, err = r.local.drawn.settle(ctx, r, units)
+	case r.local.observed:
+		s, err = r.settleObserved(ctx, units)
 	default:
 		s, err = r.settleAdmitted(ctx, units)
 	}

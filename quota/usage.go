@@ -40,7 +40,10 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 	}
 	var all []Usage
 	for _, key := range p.accountKeys(upstream, account) {
-		pools := p.accounts[key]
+		pools, err := p.pools(key.upstream, key.account, "")
+		if err != nil {
+			return nil, err
+		}
 		charges := make([]Charge, 0, len(pools))
 		for _, name := range slices.Sorted(maps.Keys(pools)) {
 			charges = append(charges, *pools[name])
@@ -54,7 +57,7 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 			if s.Blocked.IsZero() {
 				l.shut.opened(s.Pool, mark)
 			}
-			all = append(all, usage(s, p.book.Upstreams[key.upstream].Pools[s.Pool.Name].WindowsFor(key.account)))
+			all = append(all, usage(s, p.windowsFor(p.book.Upstreams[key.upstream].Pools[s.Pool.Name], key.upstream, key.account)))
 		}
 	}
 	if len(all) == 0 {
@@ -78,11 +81,18 @@ func usage(s PageState, windows []book.Window) Usage {
 	return u
 }
 
-// accountKeys lists the accounts of the book, as ordinary callers.
+// accountKeys lists the accounts of the book, as ordinary callers. An account that is not
+// listed must be named.
 func (p *prices) accountKeys(upstream, account string) []accountKey {
 	var keys []accountKey
 	for key := range p.accounts {
-		if key.class == "" && (upstream == "" || key.upstream == upstream) && (account == "" || key.account == account) {
+		if key.class != "" || upstream != "" && key.upstream != upstream {
+			continue
+		}
+		switch other := key.account == book.OtherAccounts; {
+		case other && account != "" && p.isOther(p.book.Upstreams[key.upstream], account):
+			keys = append(keys, accountKey{key.upstream, account, ""})
+		case !other && (account == "" || key.account == account):
 			keys = append(keys, key)
 		}
 	}

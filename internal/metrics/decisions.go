@@ -41,7 +41,7 @@ func (d *decisions) all() []prometheus.Collector {
 // answers are the events that answer a caller.
 var answers = []quota.EventKind{
 	quota.EventGranted, quota.EventDrawn, quota.EventRefused, quota.EventBlocked, quota.EventImpossible,
-	quota.EventUnpriced, quota.EventAdmitted, quota.EventOutage, quota.EventFailed,
+	quota.EventUnpriced, quota.EventObserved, quota.EventAdmitted, quota.EventOutage, quota.EventFailed,
 }
 
 // Observe implements [quota.Observer].

@@ -4,12 +4,43 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
+
+// OtherAccounts is the account that those share for which there is no place.
+const OtherAccounts = anyName
+
+const (
+	// anyName stands for every account or verb that is not listed.
+	anyName = "*"
+	// defaultMaxAccounts is the number of accounts that need not be listed.
+	defaultMaxAccounts = 10_000
+)
+
+// accountName accepts the names of accounts that a book can list.
+func accountName(s string) string {
+	if s == anyName {
+		return ""
+	}
+	return narrowName(s)
+}
+
+// kinds are the accounts that may have limits of their own.
+func (u *Upstream) kinds() []string {
+	if u.AnyAccount {
+		return append(slices.Clone(u.Accounts), anyName)
+	}
+	return u.Accounts
+}
 
 // accounts makes the accounts of an upstream, and the limits that some have.
 func (r *reader) accounts(u *Upstream, d *upstreamYAML) {
 	for _, account := range r.names(&d.Accounts) {
-		u.Accounts = append(u.Accounts, account)
+		if account == anyName {
+			u.AnyAccount, u.MaxAccounts = true, int(cmp.Or(d.MaxAccounts, defaultMaxAccounts))
+		} else {
+			u.Accounts = append(u.Accounts, account)
+		}
 		own := d.Accounts[account]
 		for _, pool := range r.names(&own.Pools) {
 			label := fmt.Sprintf("pool %q of account %q", pool, account)
@@ -27,6 +58,15 @@ func (r *reader) accounts(u *Upstream, d *upstreamYAML) {
 		u.Accounts = []string{DefaultAccount}
 	}
 	slices.Sort(u.Accounts)
+	if r.given(&d.MaxAccounts) && !u.AnyAccount {
+		r.fault(r.place(&d.MaxAccounts), "max_accounts changes nothing without accounts: any")
+	}
+	for i := range d.Hosts {
+		host, _, _ := strings.Cut(d.Hosts[i], "/")
+		if r.sound(&d.Hosts[i], &d.Account) && int(d.Account.Host) > strings.Count(host, ".")+1 {
+			r.fault(r.place(&d.Account.Host), "host %q has no label %d that could name an account", host, d.Account.Host)
+		}
+	}
 }
 
 // accountPool makes the limits that an account has of a pool.

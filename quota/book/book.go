@@ -27,7 +27,8 @@ type Book struct {
 	keys    *bookYAML // it as the file has it, with short forms and defaults written out
 	extends []string  // the built-in books that it is a difference from
 	base    *Book     // them, joined
-	hosts   map[string]*routeTable
+	hosts   map[string][]hostPath
+	wild    map[string][]hostPath // of hosts with a *, by what follows it
 }
 
 // Policy says how to treat a call when the right answer is not known.
@@ -167,7 +168,7 @@ func isBuiltin(name string) bool {
 // book makes a book of a tree. Its result counts only if there were no faults.
 func (r *reader) book(t *tree) *Book {
 	d := r.decode(t)
-	b := &Book{Revision: d.Revision, Upstreams: map[string]*Upstream{}, Families: map[string]*Family{}, keys: d, hosts: map[string]*routeTable{}}
+	b := &Book{Revision: d.Revision, Upstreams: map[string]*Upstream{}, Families: map[string]*Family{}, keys: d, hosts: map[string][]hostPath{}}
 	hosts := map[string]*string{}
 	for _, name := range r.names(&d.Upstreams) {
 		u, routes := r.upstream(name, d.Upstreams[name])
@@ -182,7 +183,7 @@ func (r *reader) book(t *tree) *Book {
 				r.fault(at, "host %q is given twice, the other time at %s; keep one", *host, other)
 			}
 			hosts[*host] = host
-			b.hosts[*host] = routes
+			b.addHost(*host, routes)
 		}
 	}
 	for _, name := range r.names(&d.Families) {

@@ -55,7 +55,7 @@ func (r *reader) leavesSome(u *Upstream, class string, d *upstreamYAML) {
 		if u.Pools[pool] == nil {
 			continue
 		}
-		w, ok := tightest(u.Accounts, u.Pools[pool], c)
+		w, ok := tightest(u.kinds(), u.Pools[pool], c)
 		if !ok || w.Limit(c) >= 1 {
 			continue
 		}

@@ -38,17 +38,27 @@ type bookYAML struct {
 }
 
 type upstreamYAML struct {
-	Source    string                  `yaml:"source" is:"phrase" example:"https://maps.example.com/pricing" doc:"Where its limits and prices were read."`
-	Verified  string                  `yaml:"verified" is:"date" example:"'2026-11-22'" doc:"The day on which somebody last compared this with the source. 'ingestor check' warns after 180 days."`
-	Hosts     []string                `yaml:"hosts" is:"host" noun:"host" example:"maps.example.com|maps.example.com:8443" doc:"Requests to these hosts are metered. Write them in lower case. A port may follow."`
-	Unpriced  Policy                  `yaml:"unpriced" words:"refuse|admit" default:"refuse" doc:"How to treat a call that has no price."`
-	APIKey    apiKeyYAML              `yaml:"api_key" doc:"Where a request carries the API key."`
-	Resumable string                  `yaml:"resumable" is:"param" example:"upload_id" doc:"The parameter that identifies a resumable upload. A request with this parameter and a Content-Range header is a later chunk, and costs nothing."`
-	Refusals  []refusalYAML           `yaml:"refusals" size:"..64" noun:"refusal" doc:"The meaning of the upstream's own refusals. The first match counts."`
-	Classes   map[string]*classYAML   `yaml:"classes" names:"wide" noun:"class" doc:"Kinds of callers."`
-	Accounts  map[string]*accountYAML `yaml:"accounts" names:"narrow" noun:"account" doc:"The parties whose calls the upstream counts. Without this key there is one, called 'default'."`
-	Pools     map[string]*poolYAML    `yaml:"pools" names:"narrow" noun:"pool" print:"block" doc:"The allowances."`
-	Methods   map[string]*methodYAML  `yaml:"methods" names:"wide" noun:"method" short:"cost" doc:"The calls and their prices."`
+	Source      string                  `yaml:"source" is:"phrase" example:"https://maps.example.com/pricing" doc:"Where its limits and prices were read."`
+	Verified    string                  `yaml:"verified" is:"date" example:"'2026-11-22'" doc:"The day on which somebody last compared this with the source. 'ingestor check' warns after 180 days."`
+	Hosts       []string                `yaml:"hosts" is:"host" noun:"host" example:"maps.example.com|maps.example.com:8443|'*.maps.example.com'|www.example.com/maps/" doc:"Requests to these hosts are metered. Write them in lower case. A port may follow, or a path that ends with a slash: then only what is below it is metered. '*' stands for one label."`
+	Redirects   []string                `yaml:"redirects" is:"hostname" noun:"host" example:"files.example.net|'*.example.net'" doc:"Other hosts to which the upstream may redirect a call. The redirect is followed without the API key."`
+	Mode        Mode                    `yaml:"mode" words:"enforce|observe" assumed:"enforce" doc:"'observe' counts the calls, and lets each one through. An event says what would have been refused."`
+	Unpriced    Policy                  `yaml:"unpriced" words:"refuse|admit" default:"refuse" doc:"How to treat a call that has no price."`
+	APIKey      apiKeyYAML              `yaml:"api_key" doc:"Where a request carries the API key."`
+	Resumable   string                  `yaml:"resumable" is:"param" example:"upload_id" doc:"The parameter that identifies a resumable upload. A request with this parameter and a Content-Range header is a later chunk, and costs nothing."`
+	Refusals    []refusalYAML           `yaml:"refusals" size:"..64" noun:"refusal" doc:"The meaning of the upstream's own refusals. The first match counts."`
+	Classes     map[string]*classYAML   `yaml:"classes" names:"wide" noun:"class" doc:"Kinds of callers."`
+	Accounts    map[string]*accountYAML `yaml:"accounts" names:"account" noun:"account" words:"any" doc:"The parties whose calls the upstream counts. Without this key there is one, called 'default'. 'any', or an entry '*' beside others, accepts every other account, too."`
+	MaxAccounts int64                   `yaml:"max_accounts" range:"1..1000000" assumed:"10000" example:"50000" doc:"The number of accounts that are not listed for which a process keeps separate counts. Further accounts share the count of the account '*'."`
+	Account     accountNameYAML         `yaml:"account" doc:"Where a request names its account."`
+	Pools       map[string]*poolYAML    `yaml:"pools" names:"narrow" noun:"pool" print:"block" doc:"The allowances."`
+	Methods     map[string]*methodYAML  `yaml:"methods" names:"wide" noun:"method" short:"cost" doc:"The calls and their prices."`
+	Default     map[string]*methodYAML  `yaml:"default" names:"verb" noun:"default" short:"cost" without:"route" as:"default" doc:"The prices of calls that no method has, by verb. '*' is any other verb."`
+}
+
+type accountNameYAML struct {
+	Host   int64  `yaml:"host" range:"1..10" example:"1" oneof:"host: a label of the host" doc:"The label of the host that names the account: 1 is the first."`
+	Header string `yaml:"header" is:"header" example:"X-Org" oneof:"header: a header" doc:"The request's header that names the account."`
 }
 
 type apiKeyYAML struct {
@@ -103,7 +113,7 @@ type windowYAML struct {
 }
 
 type methodYAML struct {
-	Route  []string              `yaml:"route" is:"route" short:"item" example:"GET /v1/places/{id}" doc:"How the call looks in HTTP. Braces match one segment: '/users/{id}'. Needed only for metering over HTTP."`
+	Route  []string              `yaml:"route" is:"route" short:"item" example:"GET /v1/places/{id}" doc:"How the call looks in HTTP. Braces match one segment: '/users/{id}', or at the end all that is left: '/files/{rest...}'. '*' is any verb. Needed only for metering over HTTP."`
 	Pool   string                `yaml:"pool" is:"pool" example:"units" doc:"The pool that the call charges."`
 	Cost   *priceYAML            `yaml:"cost" doc:"The units that one call costs. 0 is free."`
 	Charge map[string]*priceYAML `yaml:"charge" size:"1..charges" noun:"pool" names:"narrow" example:"{units: 5, searches: 1}" doc:"For a call that charges several pools. It replaces 'pool' and 'cost'."`

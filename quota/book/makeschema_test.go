@@ -77,7 +77,11 @@ func alternatives(t *testing.T, defs jsonschema.Definitions, f *field) []*schema
 		return []*schema{define(t, defs, f.record, false)}
 	case kind == reflect.Map:
 		each := append(alternatives(t, defs, f.each), null)
-		return []*schema{{Type: "object", AdditionalProperties: anyOf(each), MinProperties: count(f, 0), MaxProperties: count(f, 1)}}
+		all := []*schema{{Type: "object", AdditionalProperties: anyOf(each), MinProperties: count(f, 0), MaxProperties: count(f, 1)}}
+		for _, word := range f.words {
+			all = append(all, &schema{Type: "string", Enum: []any{word}})
+		}
+		return all
 	case kind == reflect.Slice && f.short == itemShort && f.each.record != nil:
 		each := alternatives(t, defs, f.each)
 		return append(each, &schema{Type: "array", Items: anyOf(each), MinItems: count(f, 0), MaxItems: count(f, 1)})

@@ -22,7 +22,7 @@ func (r *reader) lay(under, over *tree, f *field, name string) *tree {
 	case f == nil:
 	case f.record == nil:
 		noun = f.noun
-	case f.noun == "method":
+	case f.noun == "method", f.noun == "default":
 		under = r.recharge(under, over, name)
 	}
 	t := &tree{kind: isMapping, at: over.at, gone: maps.Clone(under.gone)}
@@ -94,7 +94,13 @@ func (r *reader) recharge(under, over *tree, name string) *tree {
 // the next book laid over this one meets no other: a single pool is pool and cost,
 // and the only pool of an upstream is named.
 func canonical(u *tree) {
-	pools, methods := u.get("pools").keys(), u.get("methods")
+	pools := u.get("pools").keys()
+	for _, key := range []string{"methods", "default"} {
+		canonicalIn(u.get(key), pools)
+	}
+}
+
+func canonicalIn(methods *tree, pools []string) {
 	for i := range methods.keys() {
 		e := &methods.entries[i]
 		charge, cost, pool := e.value.get("charge"), e.value.get("cost"), e.value.get("pool")

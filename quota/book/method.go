@@ -81,7 +81,7 @@ func (r *reader) payable(u *Upstream, m *Method, d *methodYAML) {
 			continue
 		}
 		var most Window // the tightest of the most generous account
-		for _, account := range u.Accounts {
+		for _, account := range u.kinds() {
 			if w, ok := tightest([]string{account}, p, Class{}); ok && w.Limit(Class{}) > most.Limit(Class{}) {
 				most = w
 			}

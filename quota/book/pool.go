@@ -58,10 +58,16 @@ func (r *reader) stillCharged(u *upstreamYAML) {
 	}
 	for pool, at := range pools.gone {
 		var by []string
-		for name, m := range u.Methods {
+		note := func(name string, m *methodYAML) {
 			if _, charged := m.Charge[pool]; charged || m.Pool == pool {
 				by = append(by, name)
 			}
+		}
+		for name, m := range u.Methods {
+			note(name, m)
+		}
+		for verb, m := range u.Default {
+			note(defaultName(verb), m)
 		}
 		slices.Sort(by)
 		if n := len(by); n > 3 {

@@ -137,6 +137,8 @@ func (f *field) describe() string {
 		return link(f.record, "") + ", or its " + f.short
 	case f.record != nil:
 		return link(f.record, "")
+	case kind == reflect.Map && f.each.record != nil && len(f.words) > 0:
+		return "`" + strings.Join(f.words, "`, `") + "`, or name: " + f.each.describe()
 	case kind == reflect.Map && f.each.record != nil:
 		return "name: " + f.each.describe()
 	case kind == reflect.Map:

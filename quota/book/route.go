@@ -17,7 +17,7 @@ func (r Route) String() string { return r.Verb + " " + r.Path }
 
 // routes makes the routes of a method. Given has those of the upstream so far,
 // by where they end: two that differ in the names in their braces end in one place.
-func (r *reader) routes(m *Method, d *methodYAML, table *routeTable, given map[*segment]*string) {
+func (r *reader) routes(m *Method, d *methodYAML, table *routeTable, given map[end]*string) {
 	for i := range d.Route {
 		text := &d.Route[i]
 		if !r.sound(text) {
@@ -29,13 +29,14 @@ func (r *reader) routes(m *Method, d *methodYAML, table *routeTable, given map[*
 			continue
 		}
 		m.Routes = append(m.Routes, route)
-		end := table.segment(route)
-		if before, dup := given[end]; dup {
+		at := end{table.segment(route), route.Verb}
+		if before, dup := given[at]; dup {
 			at, other := r.twice(text, before)
 			r.fault(at, "route %q of method %q is given twice, the other time at %s; a request can have one price only", *text, m.Name, other)
 			continue
 		}
-		given[end], end.method = text, m
+		given[at] = text
+		at.add(target{m, &route})
 	}
 }
 
@@ -45,8 +46,8 @@ func parseRoute(text string) (r Route, why string) {
 	if !ok || !strings.HasPrefix(path, "/") {
 		return r, `must be a verb and a path, as in "GET /v3/videos"`
 	}
-	if verb == "" || len(verb) > 16 || strings.Trim(verb, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
-		return r, "must begin with a verb in capitals, as in GET"
+	if badVerb(verb) != "" {
+		return r, "must begin with a verb in capitals, as in GET, or with * for any"
 	}
 	if len(path) > 1024 {
 		return r, "is longer than 1024 bytes"
@@ -54,12 +55,32 @@ func parseRoute(text string) (r Route, why string) {
 	if path == "/" {
 		return Route{verb, path}, ""
 	}
-	for _, part := range strings.Split(path[1:], "/") {
+	parts := strings.Split(path[1:], "/")
+	for i, part := range parts {
+		if name, tail := strings.CutSuffix(part, "...}"); tail && i == len(parts)-1 {
+			part = name + "}"
+		}
+		if strings.Contains(part, "...}") {
+			return r, fmt.Sprintf("has %q before its end; a tail is the last segment", part)
+		}
 		if why := badSegment(part); why != "" {
 			return r, why
 		}
 	}
 	return Route{verb, path}, ""
+}
+
+// badVerb says what is wrong with the verb of a route.
+func badVerb(verb string) string {
+	if verb != anyName && !isVerb(verb) {
+		return "must be a verb in capitals, as in GET, or * for any"
+	}
+	return ""
+}
+
+// isVerb holds for a verb that every server reads alike.
+func isVerb(verb string) bool {
+	return verb != "" && len(verb) <= 16 && strings.Trim(verb, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
 // badSegment says what is wrong with a segment of a path template.

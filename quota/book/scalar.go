@@ -122,17 +122,20 @@ var textKinds = map[string]textKind{
 	"member":   {phrase: "a.b.c", check: badMember},
 	"regexp":   {phrase: "regular expression", check: badRegexp},
 	"segment":  {phrase: "name in the route", check: wideName},
-	"host":     {phrase: "host", check: badHost},
+	"host":     {phrase: "host", check: badPlace},
+	"hostname": {phrase: "host", check: badHost},
 	"param":    httpName("._~-", "name of a query parameter"),
 	"percent":  {phrase: "a percentage such as `30%`", pattern: "^[0-9]{1,2}%$"},
 	"phrase":   {phrase: "text", check: plainText(256)},
 	"pool":     {phrase: "name of a pool"},
-	"route":    {phrase: "`VERB /path`", pattern: `^[A-Z]+ /`},
+	"route":    {phrase: "`VERB /path`", pattern: `^([A-Z]+|\*) /`},
 	"zone":     {phrase: "IANA time zone", check: badZone},
 }
 
 // nameKinds say what is wrong with the name of an entry, or "".
-var nameKinds = map[string]func(string) string{"wide": wideName, "narrow": narrowName, "long": plainText(1024)}
+var nameKinds = map[string]func(string) string{
+	"wide": wideName, "narrow": narrowName, "long": plainText(1024), "account": accountName, "verb": badVerb,
+}
 
 const (
 	digits  = "0123456789"

@@ -3,6 +3,7 @@ package book
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -11,9 +12,12 @@ type Upstream struct {
 	Source   string    // where its limits and prices were read
 	Verified time.Time // the day on which somebody last compared them; zero if the book has none
 	Name     string
-	Hosts    []string // requests to these are metered
-	Unpriced Policy   // how to treat a call that has no price
-	Key      APIKey   // where a request carries the API key
+	Hosts    []string // requests to these are metered: "host", "*.host", "host/path/"
+	// Redirects are other hosts to which the upstream may redirect a call.
+	Redirects []string
+	Mode      Mode
+	Unpriced  Policy // how to treat a call that has no price
+	Key       APIKey // where a request carries the API key
 	// Resumable is the query parameter that identifies a resumable upload, or "". A
 	// request with this parameter and a Content-Range header is a later chunk of an
 	// upload, which was charged when it began.
@@ -27,8 +31,57 @@ type Upstream struct {
 	RequestBuffer int64
 	Classes       map[string]Class
 	Accounts      []string // sorted; only [DefaultAccount] if the book lists none
-	Pools         map[string]*Pool
-	Methods       map[string]*Method
+	// AnyAccount says that other accounts are accepted, too. A process keeps separate
+	// counts of at most MaxAccounts of them. Others share those of [OtherAccounts].
+	AnyAccount  bool
+	MaxAccounts int
+	AccountFrom AccountFrom // where a request names its account
+	Pools       map[string]*Pool
+	Methods     map[string]*Method
+	Default     map[string]*Method // the price of calls without a method, by verb; "*" is any other
+
+	routes *routeTable
+}
+
+// Mode says what to do with calls that have no units left.
+type Mode string
+
+// The two modes; the zero value means [Enforce].
+const (
+	Enforce Mode = "enforce" // refuse them
+	Observe Mode = "observe" // count them, and let them through
+)
+
+// AccountFrom tells where a request names its account. At most one field is set.
+type AccountFrom struct {
+	Host   int    // a label of the host; 1 is the first
+	Header string // a header
+}
+
+// Find returns the method of a request to the upstream, by its verb and its escaped path,
+// whatever its host. It returns nil if the call has no price. See [Book.Match].
+func (u *Upstream) Find(verb, path string) *Method {
+	if u.routes == nil {
+		return nil
+	}
+	return u.routes.lookup(verb, path).method
+}
+
+// MayRedirect reports whether the upstream may redirect calls to a host.
+func (u *Upstream) MayRedirect(host string) bool {
+	host, _ = splitPort(strings.ToLower(host))
+	for _, to := range u.Redirects {
+		if name, wild := strings.CutPrefix(to, "*"); to == host || wild && isUnder(host, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// isUnder reports whether a host is one label before a suffix such as ".example.com".
+func isUnder(host, suffix string) bool {
+	label, ok := strings.CutSuffix(host, suffix)
+	return ok && label != "" && strings.IndexByte(label, '.') < 0
 }
 
 // Suggest returns the name of the method that is most like a misspelt name, or "".
@@ -50,7 +103,9 @@ func (r *reader) upstream(name string, d *upstreamYAML) (*Upstream, *routeTable)
 	}
 	u.Source = d.Source
 	u.Verified, _ = time.Parse(time.DateOnly, d.Verified)
-	routes := &routeTable{upstream: u}
+	routes := &routeTable{upstream: u, defaults: map[string]*Method{}}
+	u.routes, u.Redirects, u.Mode = routes, d.Redirects, d.Mode
+	u.AccountFrom = AccountFrom{int(d.Account.Host), d.Account.Header}
 	if !r.readable(d) {
 		return u, routes
 	}
@@ -65,16 +120,28 @@ func (r *reader) upstream(name string, d *upstreamYAML) (*Upstream, *routeTable)
 		u.Classes[class] = r.class(class, d.Classes[class])
 		r.leavesSome(u, class, d)
 	}
-	given := map[*segment]*string{}
+	given := map[end]*string{}
 	for _, method := range r.names(&d.Methods) {
 		m := r.method(method, d.Methods[method], d)
 		u.Methods[method] = m
 		r.payable(u, m, d.Methods[method])
 		r.routes(m, d.Methods[method], routes, given)
 	}
-	if len(given) > 0 && len(u.Hosts) == 0 {
+	for _, verb := range r.names(&d.Default) {
+		m := r.method(defaultName(verb), d.Default[verb], d)
+		r.payable(u, m, d.Default[verb])
+		if u.Default == nil {
+			u.Default = routes.defaults
+		}
+		u.Default[verb] = m
+	}
+	if (len(given) > 0 || u.Default != nil) && len(u.Hosts) == 0 {
 		r.fault(r.missing(&d.Hosts, d), "upstream %q has routes but no hosts; name the hosts whose requests they are", name)
 	}
 	r.stillCharged(d)
 	return u, routes
 }
+
+// defaultName is the name of the method that stands for calls without one: what the
+// spend shows.
+func defaultName(verb string) string { return verb + " default" }

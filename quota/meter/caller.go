@@ -36,6 +36,10 @@ func WithAccount(ctx context.Context, account string) context.Context {
 	return with(ctx, func(c *caller) { c.account = account })
 }
 
+// AccountOf returns the account that [WithAccount] put into a context, or "". The source of
+// the key "upstream@*" finds there whose key is wanted.
+func AccountOf(ctx context.Context) string { return callerOf(ctx).account }
+
 // WithClass says what kind of caller makes the calls of a context: a class of the
 // price book.
 func WithClass(ctx context.Context, class string) context.Context {

@@ -3,6 +3,7 @@ package meter
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // ErrCredential is matched by a [CredentialError].
@@ -42,10 +43,22 @@ func (e *CredentialError) Unwrap() error { return e.Err }
 type RedirectError struct {
 	Upstream string
 	From     string // scheme and host
-	To       string
+	To       string // scheme and host; empty if WithKey is set
+	WithKey  bool   // the new URL has the API key in it
 }
 
 // Error implements error.
 func (e *RedirectError) Error() string {
-	return fmt.Sprintf("%s redirects from %s to %s, which was not followed; use the other address from the start, if it is right", e.Upstream, e.From, e.To)
+	if e.WithKey {
+		return fmt.Sprintf("%s redirects from %s to a URL that has the key in it, which was not followed: errors and logs would show it; "+
+			"use the other address from the start, without the key", e.Upstream, e.From)
+	}
+	remedy := ""
+	if from, to, _ := strings.Cut(e.From, "://"); from != "https" || strings.HasPrefix(e.To, "https://") {
+		_, host, _ := strings.Cut(e.To, "://")
+		if to != host {
+			remedy = ", or add its host to redirects in costs.yaml"
+		}
+	}
+	return fmt.Sprintf("%s redirects from %s to %s, which was not followed; use the other address from the start, if it is right%s", e.Upstream, e.From, e.To, remedy)
 }

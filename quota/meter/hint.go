@@ -7,32 +7,32 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // hint says how to fix a request without a price: correct the request, or add a line to
 // the price book.
-func hint(costs *quota.Book, c *call) string {
+func hint(c *call) string {
 	if plain, err := url.PathUnescape(c.path); err == nil {
 		// what a lenient server would take it for
 		clean := (&url.URL{Path: path.Clean("/" + plain)}).EscapedPath()
-		if m := costs.Match(c.verb, c.upstream.Hosts[0], clean); m.Method != nil {
-			return fmt.Sprintf("did you mean %s %s, which is %s? send exactly that", c.verb, clean, m.Method.Name)
+		if m := c.upstream.Find(c.verb, clean); m != nil && clean != c.path {
+			return fmt.Sprintf("did you mean %s %s, which is %s? send exactly that", c.verb, clean, m.Name)
 		}
 	}
-	line, ok := bookLine(c.upstream, c.verb, c.path)
+	where, line, ok := bookLine(c.upstream, c.verb, c.path)
 	if !ok {
-		return "no route of a price book is like it; send a plain path"
+		return "no route of a price book is like it; send a plain path, and the verb in capitals"
 	}
-	return fmt.Sprintf("if it is meant, add this to the methods of %s in costs.yaml, with what it costs: %s", c.upstream.Name, line)
+	return fmt.Sprintf("if it is meant, add this to %s in costs.yaml, with what it costs: %s", where, line)
 }
 
-// bookLine returns the line of a price book that would price a request. It returns false
-// if no line can.
-func bookLine(u *book.Upstream, verb, sent string) (string, bool) {
+// bookLine returns the line of a price book that would price a request, and where to put
+// it. It returns false if no line can.
+func bookLine(u *book.Upstream, verb, sent string) (where, line string, ok bool) {
 	name := "root"
 	parts := strings.Split(sent, "/")
 	for i, part := range parts {
@@ -48,14 +48,41 @@ func bookLine(u *book.Upstream, verb, sent string) (string, bool) {
 	for n, first := 2, name; u.Methods[name] != nil; n++ {
 		name = fmt.Sprint(first, n)
 	}
-	pool := commonPool(u)
-	line := fmt.Sprintf("%s: {route: %q, pool: %s, cost: 1}", name, verb+" "+strings.Join(parts, "/"), pool)
-	b, err := book.Parse("line", fmt.Appendf(nil, trial, pool, line), nil)
-	return line, err == nil && b.Match(verb, "trial", sent).Method != nil
+	pool := inYAML(commonPool(u))
+	routes := []string{strings.Join(parts, "/")}
+	for end := len(parts) - 1; end >= 2 && parts[1] != "{id}"; end-- { // all that begins alike
+		routes = append(routes, strings.Join(parts[:end], "/")+"/{rest...}")
+	}
+	for _, route := range routes {
+		line := fmt.Sprintf("%s: {route: %q, pool: %s, cost: 1}", name, verb+" "+route, pool)
+		if prices("methods: {"+line+"}", pool, verb, sent) {
+			return "the methods of " + u.Name, line, true
+		}
+	}
+	line = fmt.Sprintf("default: {%s: {pool: %s, cost: 1}}", inYAML(verb), pool)
+	return u.Name, line, u.Default == nil && prices(line, pool, verb, sent)
+}
+
+// prices reports whether a key of an upstream prices a request.
+func prices(key, pool, verb, sent string) bool {
+	b, err := book.Parse("line", fmt.Appendf(nil, trial, pool, key), nil)
+	return err == nil && b.Match(verb, "trial", sent).Method != nil
 }
 
 // trial is a price book to try a line in.
-const trial = `{revision: 1, upstreams: {trial: {hosts: [trial], pools: {%s: {quota: 1, windows: [{per: 1h}]}}, methods: {%s}}}}`
+const trial = `{revision: 1, upstreams: {trial: {hosts: [trial], pools: {%s: {quota: 1, windows: [{per: 1h}]}}, %s}}}`
+
+// inYAML returns a name with quotes if YAML might take it for something else.
+func inYAML(name string) string {
+	switch strings.ToLower(name) {
+	case "null", "true", "false", "yes", "no", "on", "off", "y", "n":
+		return strconv.Quote(name)
+	}
+	if c := name[0]; c < 'A' || c > 'Z' && c < 'a' || c > 'z' {
+		return strconv.Quote(name)
+	}
+	return name
+}
 
 // isPlain reports whether a character can be in the name of a method.
 func isPlain(c rune) bool {

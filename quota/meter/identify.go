@@ -23,9 +23,12 @@ type call struct {
 	path     string
 	resumed  bool // it continues an upload that was charged when it began
 	detour   bool // it names a host of the upstream, but is sent to another host
+	abroad   bool // a redirect from another host led here: it gets no key
 	account  string
 	caller   caller
 	sent     sent
+	secrets  secrets
+	body     secretBody // of the answer
 }
 
 // units returns the cost of the call, summed over all pools.
@@ -62,19 +65,23 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := crosses(costs, req); err != nil {
+	from, err := crosses(costs, req)
+	if err != nil {
 		return nil, err
 	}
 	if match.Upstream == nil {
 		return nil, nil
 	}
 	c := &call{upstream: match.Upstream, method: match.Method, verb: verb, path: path, detour: detour, caller: callerOf(req.Context())}
-	c.account = cmp.Or(c.caller.account, t.account)
+	c.abroad = from != nil
 	plain, query, _ := strings.Cut(path, "?") // of a URL that is sent as it is
 	if c.method != nil {
 		c.name = c.method.Name
 	} else {
 		c.name = verb + " " + plain
+	}
+	if c.account, err = accountOf(&match, req, c.caller.account, t.account); err != nil {
+		return c, err
 	}
 	if name := c.upstream.Key.Query; name != "" && (hasParam(req.URL.RawQuery, name) || hasParam(query, name)) {
 		return c, quota.BadInput("%s: the URL has the key in it (%s=), where every error, log and redirect shows it; "+
@@ -83,13 +90,48 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	if c.resumed = resumes(c.upstream, req); c.resumed {
 		return c, nil
 	}
-	if o := override(req.Header, verb); o != "" {
+	o, batch := override(req.Header, verb), takesAny(&match) && isBatch(req, path)
+	if c.upstream.Mode == book.Observe {
+		if o != "" || batch { // the ledger says that it has no price
+			c.method, c.name = nil, verb+" "+plain
+		}
+		return c, nil
+	}
+	if o != "" {
 		return c, &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: fmt.Sprintf("a header makes another verb of it (%.20q), which may cost something else; send that verb itself", o)}
 	}
-	if c.method == nil && isBatch(req, path) {
+	if batch {
 		return c, &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: "a batch holds several calls, of which each costs; send them one by one"}
 	}
 	return c, nil
+}
+
+// takesAny reports whether a match may be of any path: it has no price, the default one,
+// or that of a tail.
+func takesAny(m *book.Match) bool {
+	return m.Route == nil || strings.HasSuffix(m.Route.Path, "...}")
+}
+
+// accountOf returns the account of a request: that which its context names, or the request
+// itself as the price book says, or else the transport's.
+func accountOf(m *book.Match, req *http.Request, context, transport string) (string, error) {
+	from, named := m.Upstream.AccountFrom, ""
+	switch {
+	case from.Host > 0:
+		named = m.Label(from.Host)
+	case from.Header != "":
+		values := req.Header.Values(from.Header)
+		if len(values) > 1 {
+			return context, quota.BadInput("%s: the request has %d headers %s, and each names an account; send one", m.Upstream.Name, len(values), from.Header)
+		}
+		if len(values) == 1 {
+			named = strings.TrimSpace(values[0])
+		}
+	}
+	if context != "" && named != "" && context != named {
+		return context, quota.BadInput("%s: the context names account %.40q, and the request %.40q; nobody can say who is charged", m.Upstream.Name, context, named)
+	}
+	return cmp.Or(context, named, transport), nil
 }
 
 // requestPath returns the path as it is sent.
@@ -103,6 +145,17 @@ func requestPath(u *url.URL) string {
 // upstreamOf matches a request with the price book. The request is metered if the host
 // that it is sent to is metered, or the host that it names. Servers obey the latter.
 func upstreamOf(costs *quota.Book, req *http.Request, verb, path string) (m book.Match, detour bool, err error) {
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") && req.URL.Opaque != "" {
+		if u, err := url.Parse(req.URL.RequestURI()); err == nil { // a URL that is sent whole: it has no price
+			m, detour, err := upstreamOfPath(costs, req, verb, cmp.Or(u.EscapedPath(), "/"))
+			m.Method, m.Route = nil, nil
+			return m, detour, err
+		}
+	}
+	return upstreamOfPath(costs, req, verb, path)
+}
+
+func upstreamOfPath(costs *quota.Book, req *http.Request, verb, path string) (m book.Match, detour bool, err error) {
 	m = matchAt(costs, req.URL.Scheme, req.URL.Host, verb, path)
 	host := namedHost(req)
 	if host == "" || host == req.URL.Host {
@@ -173,18 +226,46 @@ func asciiHost(host string) string {
 	return host
 }
 
-// crosses returns an error if a request follows a redirect from a metered host to another
-// host, or from https to http.
-func crosses(costs *quota.Book, req *http.Request) error {
+// crosses returns the upstream that a request leaves, if it follows a redirect from a
+// metered host to another host. It returns an error if the price book does not allow that,
+// or if it leads from https to http.
+func crosses(costs *quota.Book, req *http.Request) (*book.Upstream, error) {
 	if req.Response == nil || req.Response.Request == nil {
-		return nil
+		return nil, nil
 	}
 	from, to := req.Response.Request.URL, req.URL
-	m, _, _ := upstreamOf(costs, req.Response.Request, "GET", "/")
-	if m.Upstream == nil || hostOf(from) == hostOf(to) && (from.Scheme == to.Scheme || to.Scheme == "https") {
-		return nil
+	m, _, _ := upstreamOf(costs, req.Response.Request, "GET", requestPath(from))
+	if m.Upstream == nil {
+		return nil, nil
 	}
-	return &RedirectError{Upstream: m.Upstream.Name, From: from.Scheme + "://" + hostOf(from), To: to.Scheme + "://" + hostOf(to)}
+	other, safe := hostOf(from) != hostOf(to), from.Scheme == to.Scheme || to.Scheme == "https"
+	switch {
+	case !other && safe:
+		return nil, nil
+	case safe && (m.Upstream.MayRedirect(hostOf(to)) || m.Upstream.Mode == book.Observe):
+		return m.Upstream, nil
+	}
+	return nil, &RedirectError{Upstream: m.Upstream.Name, From: from.Scheme + "://" + hostOf(from), To: to.Scheme + "://" + hostOf(to)}
+}
+
+// withoutKey returns a request that follows a redirect to another host, without the keys
+// that the caller gave the first one. It returns other requests as they are.
+func (t *Transport) withoutKey(req *http.Request) *http.Request {
+	if req.Response == nil || req.URL == nil {
+		return req
+	}
+	from, _ := crosses(t.ledger.Book(), req)
+	if from == nil || !hasCredential(req.Header, from.Key.Header) {
+		return req
+	}
+	out := *req
+	out.Header = req.Header.Clone()
+	for name := range out.Header {
+		if isCredential(name, from.Key.Header) {
+			delete(out.Header, name)
+		}
+	}
+	return &out
 }
 
 // hostOf returns the normalised host of a URL, with its port if that is not the usual

@@ -36,7 +36,7 @@ func TestSpellingsOfAHost(t *testing.T) {
 		{"http://api.example。com/v1/items", "", 1},
 		{"http://ａｐｉ.example.com:8080/v1/items", "", 1},
 		{"http://äpi.example.com/v1/items", "", 0},
-		{"http://user:word@api.example.com/v1/items", "", 1},
+		{"https://user:word@api.example.com/v1/items", "", 1},
 		{"http://127.0.0.1/v1/items", "api.example.com", 1}, // servers go by the Host header
 		{"http://127.0.0.1/v1/items", "ＡＰＩ.example.com", 1},
 		{"http://127.0.0.1/v1/items", "", 0},
@@ -99,8 +99,10 @@ func TestUnpriced(t *testing.T) {
 		{"GET", "http://api.example.com/v1/items/", nil, "did you mean GET /v1/items, which"},
 		{"GET", "http://api.example.com/v1/%69tems", nil, "did you mean GET /v1/items, which"},
 		{"GET", "http://api.example.com/v1/x/../search", nil, "did you mean GET /v1/search, which is search.list"},
-		{"GET", "http://api.example.com/v1//things", nil, "no route of a price book is like it"},
-		{"GET", "http://api.example.com/v1/a%2Fb", nil, "no route of a price book is like it"},
+		{"GET", "http://api.example.com/v1//things", nil, `: things.get: {route: "GET /v1/{rest...}", pool: units, cost: 1}`},
+		{"GET", "http://api.example.com/v1/a%2Fb", nil, `: v1.get: {route: "GET /v1/{rest...}", pool: units, cost: 1}`},
+		{"GET", "http://api.example.com/a%2Fb", nil, `add this to api in costs.yaml, with what it costs: default: {GET: {pool: units, cost: 1}}`},
+		{"GET", "http://api.example.com/v1/a%00b", nil, "no route of a price book is like it"},
 		{"get", "http://api.example.com/v1/items", nil, "no route of a price book is like it"},
 		{"POST", "http://api.example.com/batch", nil, "send them one by one"},
 		{"POST", "http://api.example.com/batch/api/v1", nil, "send them one by one"},
@@ -171,8 +173,12 @@ func TestUnpriced(t *testing.T) {
 
 // The line of the message, put where it says, prices the call.
 func TestTheLineToAddIsRight(t *testing.T) {
-	for _, path := range []string{"/v1/things", "/", "/v1/a%20b/parts", "/v1/items:burn", "/v1/items/7:burn", "/v2/items", "/v9", "/-", "/v1/" + strings.Repeat("x", 100)} {
-		for _, verb := range []string{"GET", "PATCH"} {
+	for _, path := range []string{
+		"/v1/things", "/", "/v1/a%20b/parts", "/v1/items:burn", "/v1/items/7:burn", "/v2/items", "/v9", "/-", "/v1/" + strings.Repeat("x", 100),
+		"/v1//things", "/v1/things/", "/v1/a%2Fb", "/v1/a%252Fb/c", "/a%2Fb", "//x", "/v1/items/a%20b:burn", "/v1/%C3%BC", "/v1/x;y=1/z", "/v1/a=b@c/$d",
+		"/v1/%7Bid%7D", "/v1/%22", "/null", "/v1/items/1/2/3", "/%2e%2e/x", "/v1/a/%2e", "/v1/'", "/1.5", "/v1/a:b:c", "/things/",
+	} {
+		for _, verb := range []string{"GET", "PATCH", "PROPFIND", "HEAD", "NO"} {
 			if path == "/v1/items/7:burn" && verb == "GET" {
 				continue
 			}
@@ -183,16 +189,18 @@ func TestTheLineToAddIsRight(t *testing.T) {
 				t.Errorf("%s %s: %v", verb, path, err)
 				continue
 			}
-			line := regexp.MustCompile(`costs: (.*)$`).FindStringSubmatch(unpriced.Hint)
-			if line == nil {
+			found := regexp.MustCompile(`add this to (.*) in costs.yaml, with what it costs: (.*)$`).FindStringSubmatch(unpriced.Hint)
+			if found == nil {
 				t.Errorf("%s %s: no line in %q", verb, path, unpriced.Hint)
 				continue
 			}
-			text := strings.Replace(prices, "    methods:\n", "    methods:\n      "+line[1]+"\n", 1)
+			where := map[string]string{"the methods of api": "    methods:\n", "api": "  api:\n"}[found[1]]
+			indent := strings.Repeat(" ", len(where)-len(strings.TrimLeft(where, " "))+2)
+			text := strings.Replace(prices, where, where+indent+found[2]+"\n", 1)
 			r.ledger = newLedger(t, text, r.clock)
 			r.meter(nil)
 			if status, _, err := r.do(t.Context(), verb, "http://api.example.com"+path, ""); err != nil || status != http.StatusOK {
-				t.Errorf("%s %s with %s: %d, %v", verb, path, line[1], status, err)
+				t.Errorf("%s %s with %s: %d, %v", verb, path, found[2], status, err)
 			}
 			r.charged(1)
 		}
@@ -215,11 +223,11 @@ func TestRedirects(t *testing.T) {
 		refused bool
 	}{
 		{items, "/v1/items/1?from=1", 2, 2, false}, // to itself: another call
-		{items, "http://API.example.com:80/v1/items/1?from=1", 2, 2, false},
-		{items, "http://elsewhere.example.com/?from=1", 1, 1, true},
-		{items, "http://api.example.com:81/v1/items?from=1", 1, 1, true},
-		{items, "http://api.example.org:8443/v1/items?from=1", 1, 1, true}, // its own, but another
-		{"http://elsewhere.example.com/", "http://api.example.com/v1/items?from=1", 1, 2, false},
+		{items, "https://API.example.com:443/v1/items/1?from=1", 2, 2, false},
+		{items, "https://elsewhere.example.com/?from=1", 1, 1, true},
+		{items, "https://api.example.com:81/v1/items?from=1", 1, 1, true},
+		{items, "https://api.example.org:8443/v1/items?from=1", 1, 1, true}, // its own, but another
+		{"http://elsewhere.example.com/", "https://api.example.com/v1/items?from=1", 1, 2, false},
 		{"http://elsewhere.example.com/", "http://third.example.com/?from=1", 0, 2, false},
 	} {
 		calls, to = nil, c.to
@@ -236,7 +244,7 @@ func TestRedirects(t *testing.T) {
 	t.Run("from https to http", func(t *testing.T) {
 		r := newRig(t, nil, nil)
 		from, _ := http.NewRequest("GET", "https://api.example.com/v1/items", nil)
-		req, _ := http.NewRequest("GET", items, nil)
+		req, _ := http.NewRequest("GET", "http://api.example.com/v1/items", nil)
 		req.Response = &http.Response{Request: from} // as net/http notes it
 		err := r.bare(req)
 		var redirect *meter.RedirectError

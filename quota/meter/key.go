@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // KeySource returns an API key, or whatever else the header takes. It is asked for
@@ -36,12 +37,12 @@ type keyring struct {
 }
 
 // checkKeys returns an error if keys has a key that no call could use.
-func checkKeys(keys map[string]KeySource, book *quota.Book) error {
+func checkKeys(keys map[string]KeySource, costs *quota.Book) error {
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		upstream, _, _ := strings.Cut(name, "@")
 		switch {
-		case book.Upstreams[upstream] == nil:
-			return quota.BadInput("meter: Keys has %q, but the price book has no such upstream; it has %s", name, strings.Join(slices.Sorted(maps.Keys(book.Upstreams)), ", "))
+		case costs.Upstreams[upstream] == nil:
+			return quota.BadInput("meter: Keys has %q, but the price book has no such upstream; it has %s", name, strings.Join(slices.Sorted(maps.Keys(costs.Upstreams)), ", "))
 		case keys[name] == nil:
 			return quota.BadInput("meter: Keys has %q without a source; leave it out, or write meter.Key(...)", name)
 		}
@@ -64,11 +65,14 @@ func newKeyring(keys map[string]KeySource) keyring {
 
 // key returns the key of a call, or "" if the keyring has no key for the upstream.
 func (k *keyring) key(ctx context.Context, c *call) (string, error) {
-	if !k.upstreams[c.upstream.Name] {
+	if !k.upstreams[c.upstream.Name] || c.abroad {
 		return "", nil
 	}
 	o := owner{c.upstream.Name, c.account}
 	source := k.sources[o]
+	if source == nil && c.upstream.AnyAccount { // the source learns whose key it is to return
+		source, ctx = k.sources[owner{o.upstream, book.OtherAccounts}], WithAccount(ctx, c.account)
+	}
 	if source == nil {
 		return "", &CredentialError{Upstream: o.upstream, Account: o.account, Reason: fmt.Sprintf("there is no key; add %q to meter.Options.Keys", o)}
 	}

@@ -327,7 +327,7 @@ func TestHTTP2(t *testing.T) {
 	r.server.Close()
 	r.server = server
 	r.base.TLSClientConfig = &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, ServerName: "example.com"}
-	r.base.ForceAttemptHTTP2 = true
+	r.base.ForceAttemptHTTP2, r.base.DialTLSContext = true, nil
 	r.meter(&meter.Options{Keys: map[string]meter.KeySource{"api": meter.Key(secret)}})
 	var fields strings.Builder
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{

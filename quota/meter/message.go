@@ -7,9 +7,7 @@ import (
 	"html"
 	"mime"
 	"net/http"
-	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -136,38 +134,4 @@ func line(text string, key hidden) string {
 		end--
 	}
 	return strings.TrimRight(text[:end], " ") + more
-}
-
-// hidden lists the texts of a call that must stay secret: its keys.
-type hidden []string
-
-// instead replaces a key.
-const instead = "[key]"
-
-// hiddenIn returns the hidden texts of a request, with the key that was put into it.
-func hiddenIn(req *http.Request, header, key string) (all hidden) {
-	if key != "" {
-		all = append(all, key)
-	}
-	for name, values := range req.Header {
-		if strings.EqualFold(name, header) || strings.EqualFold(name, "Authorization") {
-			all = append(all, values...)
-		}
-	}
-	for _, value := range all {
-		if _, credentials, is := strings.Cut(value, " "); is { // after Bearer
-			all = append(all, strings.TrimSpace(credentials))
-		}
-	}
-	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
-}
-
-// hide replaces the hidden texts in a text, also in their URL encoding.
-func (h hidden) hide(text string) string {
-	for _, secret := range h {
-		for _, s := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret)} {
-			text = strings.ReplaceAll(text, s, instead)
-		}
-	}
-	return text
 }

@@ -78,12 +78,18 @@ func newRig(t *testing.T, handler http.HandlerFunc, o *meter.Options) *rig {
 	r := &rig{t: t, clock: quota.NewSimClock(noon), server: httptest.NewServer(handler), log: &bytes.Buffer{}}
 	t.Cleanup(r.server.Close)
 	r.ledger = newLedger(t, prices, r.clock)
-	r.base = &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+	r.base = &http.Transport{}
+	r.dial(func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, r.server.Listener.Addr().String())
-	}}
+	})
 	t.Cleanup(r.base.CloseIdleConnections)
 	r.meter(o)
 	return r
+}
+
+// dial sets how connections are made, also those of https: the server needs no TLS.
+func (r *rig) dial(dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	r.base.DialContext, r.base.DialTLSContext = dial, dial
 }
 
 // meter makes the client's transport anew.

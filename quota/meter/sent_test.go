@@ -17,7 +17,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
-const items = "http://api.example.com/v1/items"
+const items = "https://api.example.com/v1/items"
 
 // The final charge of a call depends on how far the call came.
 func TestSettlement(t *testing.T) {
@@ -32,11 +32,11 @@ func TestSettlement(t *testing.T) {
 	t.Run("cancelled while it is being connected: nothing", func(t *testing.T) {
 		r := newRig(t, nil, nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		r.base.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		r.dial(func(ctx context.Context, _, _ string) (net.Conn, error) {
 			cancel()
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}
+		})
 		if _, _, err := r.do(ctx, "GET", items, ""); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
@@ -102,10 +102,10 @@ func TestSettlement(t *testing.T) {
 	})
 	t.Run("the client's timeout while it is being connected: nothing", func(t *testing.T) {
 		r := newRig(t, nil, nil)
-		r.base.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		r.dial(func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}
+		})
 		r.client.Timeout = 50 * time.Millisecond
 		if _, _, err := r.do(t.Context(), "GET", items, ""); err == nil {
 			t.Fatal("there is an answer")
@@ -206,9 +206,9 @@ func TestSettlement(t *testing.T) {
 func TestReplayByNetHTTP(t *testing.T) {
 	r := newRig(t, nil, nil)
 	s := startDeadConn(t)
-	r.base.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+	r.dial(func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, s.Addr().String())
-	}
+	})
 	r.get(items) // answered
 	r.charged(1)
 	r.get(items) // read by the server, not answered, and sent again
@@ -299,12 +299,12 @@ func TestResumableUpload(t *testing.T) {
 		saw = append(saw, req.Method+" "+req.Header.Get("Content-Range")+" "+string(text)+" "+req.Header.Get("X-Api-Key"))
 		switch {
 		case req.URL.Query().Get("upload_id") == "":
-			w.Header().Set("Location", "http://api.example.com/upload/v1/items?uploadType=resumable&upload_id=7")
+			w.Header().Set("Location", "https://api.example.com/upload/v1/items?uploadType=resumable&upload_id=7")
 		case fail.CompareAndSwap(true, false):
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}, &meter.Options{Keys: map[string]meter.KeySource{"api": meter.Key("secret")}})
-	const begin = "http://api.example.com/upload/v1/items?uploadType=resumable"
+	const begin = "https://api.example.com/upload/v1/items?uploadType=resumable"
 	if _, _, err := r.do(t.Context(), "POST", begin, "{}"); err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,9 @@ type Options struct {
 	// not quota.DefaultAccount. A key travels in the header that the price book names,
 	// to the hosts of its upstream only. Without an entry for the upstream requests
 	// keep the headers they have; with one, an account that has none is refused.
+	// If the price book has accounts: any, "github@*" is for the accounts without an entry;
+	// its source finds the account in its context ([AccountOf]). A key is sent over TLS
+	// only, except to this machine.
 	Keys map[string]KeySource
 
 	Logger *slog.Logger // nil is slog.Default(); one line per refusal, and calls at debug
@@ -94,13 +97,16 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, quota.BadInput("this transport was not made by meter.New")
 	}
+	req = t.withoutKey(req)
 	c, err := t.identify(req)
 	if c == nil && err == nil {
 		return t.base.RoundTrip(req)
 	}
 	var key string
 	if err == nil {
-		key, err = t.keys.key(req.Context(), c)
+		if key, err = t.keys.key(req.Context(), c); err == nil {
+			err = t.checkCarrier(c, req, key)
+		}
 	}
 	var r *quota.Reservation
 	if err == nil && !c.resumed {
@@ -115,10 +121,18 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := t.base.RoundTrip(prepare(req, c, key))
 	t.settle(req.Context(), c, r, err)
+	c.secrets = secrets{req, c.upstream.Key.Header, key}
 	if err != nil || resp == nil {
-		return resp, err
+		return resp, c.secrets.clean(err)
 	}
 	resp.Request = req // not ours, which has the key
+	if err := c.secrets.guard(c, resp); err != nil {
+		if resp.Body != nil {
+			_ = resp.Body.Close() // the caller does not get it
+		}
+		t.log.LogAttrs(req.Context(), slog.LevelWarn, "redirect not followed", append(c.attrs(), slog.String("error", err.Error()))...)
+		return nil, err
+	}
 	if err := t.readRefusal(req.Context(), c, resp, key); err != nil {
 		return nil, err
 	}
@@ -145,7 +159,7 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 		c.caller.budget.give(c.units())
 		var unpriced *quota.UnpricedError
 		if errors.As(err, &unpriced) && c.method == nil {
-			err = &quota.UnpricedError{Upstream: unpriced.Upstream, Method: unpriced.Method, Hint: hint(t.ledger.Book(), c)}
+			err = &quota.UnpricedError{Upstream: unpriced.Upstream, Method: unpriced.Method, Hint: hint(c)}
 		}
 		return nil, err
 	}

@@ -80,7 +80,7 @@ func TestTransport(t *testing.T) {
 	})
 	t.Run("the request is not changed", func(t *testing.T) {
 		r := newRig(t, nil, &meter.Options{Keys: map[string]meter.KeySource{"api": meter.Key("secret")}})
-		req, _ := http.NewRequest("GET", "http://api.example.com/v1/items", nil)
+		req, _ := http.NewRequest("GET", items, nil)
 		req.Header.Set("X-Mine", "1")
 		resp, err := r.client.Transport.RoundTrip(req)
 		if err != nil {
@@ -98,7 +98,7 @@ func TestTransport(t *testing.T) {
 		var key atomic.Value
 		r := newRig(t, func(_ http.ResponseWriter, req *http.Request) { key.Store(req.Header.Get("X-Api-Key")) },
 			&meter.Options{Keys: map[string]meter.KeySource{"api": meter.Key("secret")}})
-		req, _ := http.NewRequest("GET", "http://api.example.com/v1/items", nil)
+		req, _ := http.NewRequest("GET", items, nil)
 		req.Header = nil
 		resp, err := r.client.Transport.RoundTrip(req)
 		if err != nil {

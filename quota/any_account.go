@@ -1,0 +1,129 @@
+package quota
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/headroom-quota/headroom/quota/book"
+)
+
+// Accounts that the price book does not list have the prices and limits of the account
+// [book.OtherAccounts], on pages of their own. Nothing is kept here for each of them but
+// its name, and of names there are at most [book.Upstream.MaxAccounts]: so a caller gains
+// nothing by inventing accounts. The first ones keep their pages as long as the process
+// lives. Further ones share the page of book.OtherAccounts.
+
+// places are the accounts that have pages of their own, by upstream.
+type places struct {
+	mu    sync.Mutex
+	taken map[string]map[string]bool
+}
+
+// of returns the account whose page an account uses.
+func (p *places) of(u *book.Upstream, account string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	taken := p.taken[u.Name]
+	switch {
+	case taken[account]:
+		return account
+	case len(taken) >= u.MaxAccounts:
+		return book.OtherAccounts
+	case taken == nil:
+		if p.taken == nil {
+			p.taken = map[string]map[string]bool{}
+		}
+		taken = map[string]bool{}
+		p.taken[u.Name] = taken
+	}
+	taken[account] = true
+	return account
+}
+
+// isOther reports whether an account is accepted though the book does not list it.
+func (p *prices) isOther(u *book.Upstream, account string) bool {
+	return u != nil && u.AnyAccount && !slices.Contains(u.Accounts, account)
+}
+
+// listed returns the charges of an account, or of those that are not listed.
+func (p *prices) listed(key accountKey) map[string]*Charge {
+	if pools := p.accounts[key]; pools != nil {
+		return pools
+	}
+	key.account = book.OtherAccounts
+	return p.accounts[key]
+}
+
+// windowsFor returns the limits of an account, listed or not.
+func (p *prices) windowsFor(pool *book.Pool, upstream, account string) []book.Window {
+	if p.isOther(p.book.Upstreams[upstream], account) {
+		account = book.OtherAccounts
+	}
+	return pool.WindowsFor(account)
+}
+
+// place returns the account whose page an account uses that the book does not list.
+func (p *prices) place(u *book.Upstream, account string) (string, error) {
+	if account == "" || !printable(account, maxName) {
+		return "", BadInput("%s: account %.40q must be 1 to %d printable bytes", u.Name, account, maxName)
+	}
+	if account == book.OtherAccounts {
+		return account, nil
+	}
+	return p.places.of(u, account), nil
+}
+
+// pattern returns what a method costs an account that the book does not list; nil if that
+// is not what the call is.
+func (p *prices) pattern(c *Call) *price {
+	u := p.book.Upstreams[c.Upstream]
+	if c.Charges != nil || !p.isOther(u, c.Account) {
+		return nil
+	}
+	of := p.methods[priceKey{c.Upstream, book.OtherAccounts, c.Class, c.Method}]
+	if of == nil {
+		return nil
+	}
+	account, err := p.place(u, c.Account)
+	if err != nil {
+		return &price{err: err}
+	}
+	made := &price{key: of.key, outage: of.outage, charges: slices.Clone(of.charges)}
+	for i := range made.charges {
+		made.charges[i].Pool.Account = account
+	}
+	if of.err != nil {
+		made.err = p.possible(made.charges, c.Class)
+	}
+	return made
+}
+
+// poolsOfOther is pools for an account that the book does not list.
+func (p *prices) poolsOfOther(u *book.Upstream, account, class string) (map[string]*Charge, error) {
+	of := p.accounts[accountKey{u.Name, book.OtherAccounts, class}]
+	if of == nil {
+		return nil, BadInput("%s has no class %.40q; the price book has %s", u.Name, class, names(u.Classes))
+	}
+	account, err := p.place(u, account)
+	if err != nil {
+		return nil, err
+	}
+	pools := make(map[string]*Charge, len(of))
+	for name, c := range of {
+		own := *c
+		own.Pool.Account = account
+		pools[name] = &own
+	}
+	return pools, nil
+}
+
+// told returns a call as events tell it. Metrics have a series for each account, so an
+// account without a page of its own is told as the one whose page it shares.
+func (l *Ledger) told(c *Call) Call {
+	told := *c
+	p := l.prices.Load()
+	if u := p.book.Upstreams[c.Upstream]; c.Family == "" && p.isOther(u, c.Account) {
+		told.Account, _ = p.place(u, c.Account)
+	}
+	return told
+}

@@ -1,0 +1,265 @@
+package meter
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// hidden lists the texts of a call that must stay secret: its keys.
+type hidden []string
+
+// instead replaces a key.
+const instead = "[key]"
+
+// hiddenIn returns the hidden texts of a request, with the key that was put into it.
+func hiddenIn(req *http.Request, header, key string) (all hidden) {
+	if key != "" {
+		all = append(all, key)
+	}
+	for name, values := range req.Header {
+		if isCredential(name, header) {
+			all = append(all, values...)
+		}
+	}
+	for _, value := range all {
+		scheme, credentials, is := strings.Cut(value, " ") // after Bearer
+		if !is {
+			continue
+		}
+		credentials = strings.TrimSpace(credentials)
+		all = append(all, credentials)
+		if plain, err := base64.StdEncoding.DecodeString(credentials); err == nil && strings.EqualFold(scheme, "Basic") {
+			_, password, _ := strings.Cut(string(plain), ":")
+			all = append(all, string(plain), password)
+		}
+	}
+	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
+}
+
+// isCredential reports whether a header carries a key.
+func isCredential(name, keyHeader string) bool {
+	return keyHeader != "" && strings.EqualFold(name, keyHeader) || strings.EqualFold(name, "Authorization")
+}
+
+// hasCredential reports whether a request has a key of the caller's own.
+func hasCredential(h http.Header, keyHeader string) bool {
+	for name := range h {
+		if isCredential(name, keyHeader) {
+			return true
+		}
+	}
+	return false
+}
+
+// hide replaces the hidden texts in a text, also in their usual encodings. A text that has
+// one in another encoding is replaced whole.
+func (h hidden) hide(text string) string {
+	for _, secret := range h {
+		for _, s := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret)} {
+			text = strings.ReplaceAll(text, s, instead)
+		}
+	}
+	if h.in(text) {
+		return instead
+	}
+	return text
+}
+
+const (
+	// leastSecret is the length below which a key is too much like any other text to be found.
+	leastSecret = 4
+	// mostUnescaped is how often a text is unescaped in search of a key.
+	mostUnescaped = 8
+)
+
+// in reports whether a text has one of the hidden texts, in whatever case and however it is
+// encoded: in percent encoding, repeatedly and in part, in base64 or in hexadecimal.
+func (h hidden) in(text string) bool {
+	if text == "" {
+		return false
+	}
+	var forms []string
+	for _, secret := range h {
+		if len(secret) >= leastSecret {
+			forms = append(forms, strings.ToLower(secret), hex.EncodeToString([]byte(secret)))
+			forms = append(forms, base64Forms(secret)...)
+		}
+	}
+	for range mostUnescaped {
+		lower := strings.ToLower(text)
+		for _, form := range forms {
+			if strings.Contains(lower, form) {
+				return true
+			}
+		}
+		plain := unescape(text)
+		if plain == text {
+			return false
+		}
+		text = plain
+	}
+	return true // nobody encodes as often without a purpose
+}
+
+// base64Forms returns, in lower case, what base64 makes of a text wherever the text stands
+// in what is encoded: without the characters that also depend on its neighbours.
+func base64Forms(secret string) (all []string) {
+	for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		for before := range 3 {
+			text := e.EncodeToString(append(make([]byte, before, before+len(secret)), secret...))
+			first, end := (before*8+5)/6, (before+len(secret))*8/6
+			if end-first >= leastSecret {
+				all = append(all, strings.ToLower(text[first:end]))
+			}
+		}
+	}
+	return all
+}
+
+// unescape removes the percent encoding of a text. It keeps what is none.
+func unescape(text string) string {
+	if strings.IndexByte(text, '%') < 0 {
+		return text
+	}
+	var out strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '%' && i+2 < len(text) {
+			if b, err := hex.DecodeString(text[i+1 : i+3]); err == nil {
+				out.WriteByte(b[0])
+				i += 2
+				continue
+			}
+		}
+		out.WriteByte(text[i])
+	}
+	return out.String()
+}
+
+// secrets are the keys in a request that was sent. They are collected only where something
+// might repeat them.
+type secrets struct {
+	req    *http.Request // as the caller made it
+	header string        // that carries the key
+	key    string        // that the transport put in
+}
+
+func (s *secrets) all() hidden { return hiddenIn(s.req, s.header, s.key) }
+
+// any reports whether there is something to hide.
+func (s *secrets) any() bool { return s.key != "" || hasCredential(s.req.Header, s.header) }
+
+// clean returns an error of a base transport without the key. net/http quotes what it
+// cannot read of an answer: a Content-Length, a line of the header, a chunk's length, the
+// last words of an HTTP/2 server.
+func (s *secrets) clean(err error) error {
+	if err == nil || err == io.EOF || !s.any() {
+		return err
+	}
+	text, all := err.Error(), s.all()
+	if !all.in(text) {
+		return err
+	}
+	var timeout net.Error
+	return &cleanError{
+		text:    all.hide(strings.ToValidUTF8(text, "")),
+		is:      func(target error) bool { return errors.Is(err, target) },
+		timeout: errors.As(err, &timeout) && timeout.Timeout(),
+	}
+}
+
+// cleanError stands for an error that had a key in its text. It does not wrap that error,
+// because %#v would print it.
+type cleanError struct {
+	text    string
+	is      func(target error) bool
+	timeout bool
+}
+
+func (e *cleanError) Error() string        { return e.text }
+func (e *cleanError) Is(target error) bool { return e.is(target) }
+func (e *cleanError) Timeout() bool        { return e.timeout }
+
+// secretBody is the body of an answer. Its errors hold no key.
+type secretBody struct {
+	io.ReadCloser
+	of *secrets
+}
+
+func (b *secretBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	return n, b.of.clean(err)
+}
+
+// secretStream is the body of an answer that has changed the protocol.
+type secretStream struct {
+	secretBody
+	io.Writer
+}
+
+// urlHeaders are the headers of answers that hold URLs, which clients follow and log.
+var urlHeaders = []string{"Location", "Content-Location", "Link", "Refresh"}
+
+// guard makes an answer safe: its body's errors, and the URLs in its header, hold no key.
+// A redirect to a URL with the key in it is an error, because net/http would follow it and
+// show the URL in its own errors.
+func (s *secrets) guard(c *call, resp *http.Response) error {
+	if resp.Body != nil {
+		c.body = secretBody{resp.Body, s}
+		if w, is := resp.Body.(io.Writer); is && resp.StatusCode == http.StatusSwitchingProtocols {
+			resp.Body = &secretStream{c.body, w}
+		} else if s.any() {
+			resp.Body = &c.body
+		}
+	}
+	for _, name := range urlHeaders {
+		values := resp.Header[name]
+		for i, value := range values {
+			all := s.all()
+			_, query, _ := strings.Cut(value, "?")
+			param := c.upstream.Key.Query != "" && hasParam(query, c.upstream.Key.Query)
+			switch redirects := name == "Location" && resp.StatusCode/100 == 3; {
+			case redirects && (param || all.in(value)):
+				return &RedirectError{Upstream: c.upstream.Name, From: s.req.URL.Scheme + "://" + hostOf(s.req.URL), WithKey: true}
+			case all.in(value):
+				values[i] = all.hide(value)
+			}
+		}
+	}
+	return nil
+}
+
+// checkCarrier returns an error if a key would be sent in plain text.
+func (t *Transport) checkCarrier(c *call, req *http.Request, key string) error {
+	if req.URL.Scheme == "https" || key == "" && (c.upstream.Key.Header == "" || !hasCredential(req.Header, c.upstream.Key.Header)) {
+		return nil
+	}
+	bad := func(reason string) error {
+		return &CredentialError{Upstream: c.upstream.Name, Account: c.account, Reason: reason}
+	}
+	if !loopback(req.URL.Hostname()) {
+		return bad("the address is http://" + hostOf(req.URL) + ", and a key is sent over TLS only; write https://")
+	}
+	if base, is := t.base.(*http.Transport); is && base.Proxy != nil {
+		if proxy, err := base.Proxy(req); err == nil && proxy != nil && !loopback(proxy.Hostname()) {
+			return bad("the address is http://" + hostOf(req.URL) + ", and a proxy would see the key; call it without the proxy")
+		}
+	}
+	return nil
+}
+
+// loopback reports whether a host is this machine.
+func loopback(host string) bool {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
