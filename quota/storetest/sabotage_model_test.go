@@ -2,12 +2,14 @@ package storetest_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/storetest"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // The liars that the moves of the model are for. Each is right as long as the clock
@@ -162,5 +164,26 @@ func (s restarted) Reserve(ctx context.Context, r quota.Request) (quota.Verdict,
 	if r.Charges[0].Pool.Key == "" {
 		_ = s.Store.Block(ctx, quota.BlockRequest{Charges: r.Charges, Open: true})
 	}
+	return s.Store.Reserve(ctx, r)
+}
+
+// leaky lets buckets drain a little faster than they do.
+type leaky struct{ quota.Store }
+
+func (s leaky) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	charges := slices.Clone(r.Charges)
+	for i := range charges {
+		charges[i].Windows = slices.Clone(charges[i].Windows)
+		for j := range charges[i].Windows {
+			if w := &charges[i].Windows[j]; w.Spec.Drains() {
+				name := w.Name
+				spec := w.Spec
+				spec.Rate++
+				*w = window.NewLimit(spec, w.Limit)
+				w.Name = name
+			}
+		}
+	}
+	r.Charges = charges
 	return s.Store.Reserve(ctx, r)
 }

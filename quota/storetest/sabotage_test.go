@@ -43,6 +43,8 @@ var sabotages = map[string]struct {
 	"counts_no_spend":            {caught: "spend", alone: true, liar: func(_ quota.Clock, s quota.Store) quota.Store { return nameless{s} }},
 	"looks_twice":                {caught: "look", liar: func(_ quota.Clock, s quota.Store) quota.Store { return heavyHanded{s} }},
 	"ignores_the_past":           {caught: "record", liar: func(_ quota.Clock, s quota.Store) quota.Store { return presentist{s} }},
+	"drains_too_fast":            {caught: "bucket_drains", liar: func(_ quota.Clock, s quota.Store) quota.Store { return leaky{s} }},
+	"the_model_sees_it_drain":    {caught: "model", liar: func(_ quota.Clock, s quota.Store) quota.Store { return leaky{s} }},
 	"takes_any_book":             {caught: "book_revisions", liar: func(_ quota.Clock, s quota.Store) quota.Store { return bookless{s} }},
 	"touches_what_it_refuses":    {caught: "pages_that_disagree_about_the_time", liar: func(_ quota.Clock, s quota.Store) quota.Store { return touchy{s} }},
 	"keeps_a_place_for_refused":  {caught: "members", liar: func(_ quota.Clock, s quota.Store) quota.Store { return touchy{s} }},
