@@ -9,7 +9,6 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/storetest"
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // The liars that the moves of the model are for. Each is right as long as the clock
@@ -176,11 +175,7 @@ func (s leaky) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, err
 		charges[i].Windows = slices.Clone(charges[i].Windows)
 		for j := range charges[i].Windows {
 			if w := &charges[i].Windows[j]; w.Spec.Drains() {
-				name := w.Name
-				spec := w.Spec
-				spec.Rate++
-				*w = window.NewLimit(spec, w.Limit)
-				w.Name = name
+				w.Spec.Rate++ // of a page that it lays out
 			}
 		}
 	}
