@@ -2,8 +2,6 @@ package main
 
 import (
 	"time"
-
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // A group is compared with its own first contender.
@@ -47,7 +45,7 @@ func moved(cs []contender) []contender {
 
 func burst(cs []contender) []contender {
 	for i := range cs {
-		cs[i].limit = window.MaxUnits
+		cs[i].limit = 1<<31 - 1
 	}
 	return cs
 }

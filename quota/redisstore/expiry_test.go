@@ -154,3 +154,23 @@ func TestAPageWithoutAPlaceExpiresWhenItCeasesToCount(t *testing.T) {
 		t.Errorf("charged again it is kept for %s, and counts for %s", left, spec.Span())
 	}
 }
+
+// A page is kept for as long as its bucket needs to drain, however far above its limit
+// the level is.
+func TestAPageOutlivesItsBucket(t *testing.T) {
+	c, p := dial(t, server.Addr), prefix()
+	s := open(t, c, p)
+	spec, err := window.Spec{Per: time.Second, Algorithm: window.Leaky, Rate: 1}.Normal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	charge := units(100_000, 0) // that takes 100,000 seconds
+	charge.Windows = []window.Limit{window.NewLimit(spec, 10)}
+	if _, err := s.Record(bg, quota.Request{Charges: []quota.Charge{charge}}); err != nil {
+		t.Fatal(err)
+	}
+	left, err := c.PTTL(bg, p+"{api/default}:page:units").Result()
+	if err != nil || left < 100_000*time.Second {
+		t.Errorf("it is kept for %s (%v), and counts for %s", left, err, 100_000*time.Second)
+	}
+}

@@ -57,6 +57,8 @@ func TestARefusalIsTheSameEitherWay(t *testing.T) {
 	for i, windows := range [][]window.Spec{
 		{{Per: time.Hour}},
 		{{Per: time.Hour}, {Per: 10 * time.Minute}},
+		{{Per: time.Hour, Wide: true}},
+		{{Per: time.Hour, Wide: true, Late: time.Minute}, {Per: 2 * time.Hour}},
 		{{Per: time.Hour, Algorithm: window.Estimate}},
 		{{Period: window.Day}, {Per: time.Hour}},
 		{{Per: time.Hour, Algorithm: window.Estimate}, {Per: 24 * time.Hour}, {Period: window.Hour}},

@@ -45,8 +45,9 @@ func testBucket(t *testing.T, h Harness) {
 			{0, reserveAs("a", 8), "granted 8/10"},
 			{3 * second, reserveAs("b", 3), "granted 10/10"},
 			{3 * second, settle("a", 2), "back 4, left 2"}, // of 6, one and a half may have drained
-			{3 * second, looks("units"), "6"},              // five and a half
+			{3 * second, looks("units"), "5"},              // the half came back, too
 			{3 * second, settle("b", 0), "back 3"},
+			{3 * second, looks("units"), "2"},
 			{8 * second, looks("units"), "0"},
 		}},
 		{"settling_down_late_gives_nothing_back", five, nil, []row{

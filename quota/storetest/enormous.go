@@ -73,19 +73,22 @@ func testEnormous(t *testing.T, h Harness) {
 	})
 	t.Run("spend_stops_there", func(t *testing.T) {
 		needClock(t, h)
-		r := newRig(t, h, ring(most, time.Hour, minute))
-		var want quota.Spent
-		for range 1100 { // so many times as would wrap
-			if got := record(most)(r); got != "ok" {
+		r := newRig(t, h, ring(most, second, second))
+		for i := range 1101 { // so many times as would wrap
+			r.setTime(time.Duration(i) * 2 * second)
+			if got := record(0)(r); got != "ok" {
 				t.Fatalf("record: %s", got)
 			}
+			if v := r.reserve(r.charge("units", most)); !v.Allowed {
+				t.Fatalf("reserve: %+v", v)
+			}
+			if i%2 == 0 {
+				record(most)(r)
+			}
 		}
-		reserve(0)(r)
-		for _, s := range r.spent(quota.SpendQuery{}) {
-			want.Units += s.Units
-		}
-		if want.Units != most {
-			t.Errorf("%d units were spent, want %d", want.Units, int64(most))
+		spent := r.spent(quota.SpendQuery{})
+		if len(spent) != 1 || spent[0].Units != most || spent[0].Calls != 1101+1101+551 {
+			t.Errorf("spent %+v, want %d", spent, int64(most))
 		}
 	})
 }

@@ -31,6 +31,18 @@ func testMembers(t *testing.T, h Harness) {
 			{18 * time.Second, member("carol", 1, 3), "granted 3/10, overflow"},
 			{19 * time.Second, member("carol", 1, 3), "granted 3/10"},
 		}},
+		{"a_bucket_keeps_it_until_it_is_empty", []window.Limit{bucket(10, 5, 10*time.Second)}, nil, []row{
+			{0, member("alice", 1, 10), "granted 10/10"},
+			{19 * time.Second, member("carol", 1, 3), "granted 3/10, overflow"},
+			{19 * time.Second, member("alice", 1, 10), "refused 1/10, retry after 1s"},
+			{20 * time.Second, member("carol", 1, 3), "granted 3/10"},
+		}},
+		{"a_bucket_that_still_counts_outlives_its_place", []window.Limit{bucket(10, 5, 10*time.Second)}, nil, []row{
+			{0, member("alice", 1, 5), "granted 5/10"},
+			{9 * time.Second, member("alice", 0, 9), "granted 10/10"}, // listed in the price book since
+			{21 * time.Second, member("bob", 1, 3), "granted 3/10"},
+			{22 * time.Second, member("alice", 0, 7), "granted 10/10"},
+		}},
 		{"a_page_that_still_counts_outlives_its_place", ten, nil, []row{
 			{0, member("alice", 1, 3), "granted 3/10"},
 			{8 * time.Second, member("alice", 0, 3), "granted 6/10"}, // listed in the price book since

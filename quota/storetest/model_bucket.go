@@ -9,7 +9,13 @@ import (
 // answer, in exact fractions of a unit.
 type naiveBucket struct {
 	rate    *big.Rat // units that drain in a microsecond
-	changes []charge // in order of time; negative units were taken back
+	changes []change // in order of time
+}
+
+// change is how much a level rises, or falls.
+type change struct {
+	at    instant
+	units *big.Rat
 }
 
 // level returns what is in the bucket at an instant.
@@ -19,7 +25,7 @@ func (b *naiveBucket) level(now instant) *big.Rat {
 		if i > 0 {
 			b.drain(level, c.at-b.changes[i-1].at)
 		}
-		if level.Add(level, whole(c.units)); level.Sign() < 0 {
+		if level.Add(level, c.units); level.Sign() < 0 {
 			level = whole(0)
 		}
 	}
@@ -58,21 +64,26 @@ func (b *naiveBucket) add(at instant, units int64) {
 		at = max(at, b.changes[n-1].at)
 	}
 	if units != 0 {
-		b.changes = append(b.changes, charge{at, units})
+		b.changes = append(b.changes, change{at, whole(units)})
 	}
 }
 
-// give takes back units that cannot have drained since they were taken.
+// give takes back what cannot have drained since it was taken, fractions of a unit too.
 func (b *naiveBucket) give(now, taken instant, units int64) int64 {
 	if taken > now {
 		return 0
 	}
 	drained := whole(int64(now - taken))
 	drained.Mul(drained, b.rate)
-	left := roundDown(drained.Sub(whole(units), drained))
-	left = max(min(left, roundDown(b.level(now))), 0)
-	b.add(now, -left)
-	return left
+	left, level := drained.Sub(whole(units), drained), b.level(now)
+	if left.Cmp(level) > 0 {
+		left = level
+	}
+	if left.Sign() <= 0 {
+		return 0
+	}
+	b.changes = append(b.changes, change{now, new(big.Rat).Neg(left)})
+	return roundDown(left)
 }
 
 func (b *naiveBucket) forget(now instant, units int64) { b.add(now, -min(units, b.used(now))) }

@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -162,5 +163,22 @@ func (s restarted) Reserve(ctx context.Context, r quota.Request) (quota.Verdict,
 	if r.Charges[0].Pool.Key == "" {
 		_ = s.Store.Block(ctx, quota.BlockRequest{Charges: r.Charges, Open: true})
 	}
+	return s.Store.Reserve(ctx, r)
+}
+
+// leaky lets buckets drain a little faster than they do.
+type leaky struct{ quota.Store }
+
+func (s leaky) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	charges := slices.Clone(r.Charges)
+	for i := range charges {
+		charges[i].Windows = slices.Clone(charges[i].Windows)
+		for j := range charges[i].Windows {
+			if w := &charges[i].Windows[j]; w.Spec.Drains() {
+				w.Spec.Rate++ // of a page that it lays out
+			}
+		}
+	}
+	r.Charges = charges
 	return s.Store.Reserve(ctx, r)
 }

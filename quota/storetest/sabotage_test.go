@@ -47,6 +47,8 @@ var sabotages = map[string]struct {
 	"renews_no_slot":             {caught: "slots", liar: func(_ quota.Clock, s quota.Store) quota.Store { return &inert{Store: s, done: false} }},
 	"gives_no_slot_back":         {caught: "slots", liar: func(_ quota.Clock, s quota.Store) quota.Store { return &inert{Store: s, done: true} }},
 	"the_model_sees_the_inert":   {caught: "model", liar: func(_ quota.Clock, s quota.Store) quota.Store { return &inert{Store: s, done: false} }},
+	"drains_too_fast":            {caught: "bucket_drains", liar: func(_ quota.Clock, s quota.Store) quota.Store { return leaky{s} }},
+	"the_model_sees_it_drain":    {caught: "model", liar: func(_ quota.Clock, s quota.Store) quota.Store { return leaky{s} }},
 	"takes_any_book":             {caught: "book_revisions", liar: func(_ quota.Clock, s quota.Store) quota.Store { return bookless{s} }},
 	"touches_what_it_refuses":    {caught: "pages_that_disagree_about_the_time", liar: func(_ quota.Clock, s quota.Store) quota.Store { return touchy{s} }},
 	"keeps_a_place_for_refused":  {caught: "members", liar: func(_ quota.Clock, s quota.Store) quota.Store { return touchy{s} }},

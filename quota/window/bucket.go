@@ -60,11 +60,7 @@ func (b *Bucket) Take(at Instant, units, limit int64) bool {
 func (b *Bucket) Add(at Instant, units int64) bool {
 	if units > 0 {
 		b.move(max(at, b.at))
-		if units > (maxLevel-b.level)/b.unit {
-			b.level = maxLevel
-		} else {
-			b.level += units * b.unit
-		}
+		b.level += min(b.parts(units), maxLevel-b.level)
 	}
 	b.latest = max(b.latest, at)
 	return units == 0 || b.view(b.latest) > 0
@@ -74,13 +70,22 @@ func (b *Bucket) Add(at Instant, units int64) bool {
 // drained since do not come back, as if they had been the first to drain. More could come
 // back if the bucket was never near empty meanwhile. But the level might then fall below
 // that of the upstream, whose bucket was empty for a time because it never held them.
+// The level falls by the parts of a unit too; whole units are told.
 func (b *Bucket) Give(at, taken Instant, units int64) int64 {
 	b.latest = max(b.latest, at)
 	ago := int64(b.latest - taken)
 	if b.level == 0 || taken > b.latest || ago >= b.empties(maxLevel) {
 		return 0
 	}
-	return b.pull(min(units-ceilDiv(ago*b.drain, b.unit), b.view(b.latest)/b.unit))
+	return b.pull(min(b.parts(units)-ago*b.drain, b.view(b.latest))) / b.unit
+}
+
+// parts returns units as parts, at most those of a full bucket.
+func (b *Bucket) parts(units int64) int64 {
+	if units > maxLevel/b.unit {
+		return maxLevel
+	}
+	return units * b.unit
 }
 
 // Since implements [Window]: the level, whatever the instant. What was in the bucket
@@ -90,18 +95,18 @@ func (b *Bucket) Since(at, _ Instant) (int64, Instant) { return b.Used(at), at }
 // Forget implements [Window].
 func (b *Bucket) Forget(at Instant, units int64) int64 {
 	b.latest = max(b.latest, at)
-	return b.pull(min(units, b.Used(at)))
+	return ceilDiv(b.pull(min(b.parts(units), b.view(b.latest))), b.unit)
 }
 
-// pull takes units out now, and returns how many it took. A full bucket gives nothing
+// pull takes parts out now, and returns how many it took. A full bucket gives nothing
 // back, because its level is no longer exact.
-func (b *Bucket) pull(units int64) int64 {
-	if units <= 0 || b.level == maxLevel {
+func (b *Bucket) pull(parts int64) int64 {
+	if parts <= 0 || b.level == maxLevel {
 		return 0
 	}
 	b.move(b.latest)
-	b.level = max(b.level-units*b.unit, 0)
-	return units
+	b.level -= parts
+	return parts
 }
 
 // Free implements [Window].

@@ -71,8 +71,8 @@ func TestBucket(t *testing.T) {
 	t.Run("give_returns_what_cannot_have_drained", func(t *testing.T) {
 		b := NewBucket(spec)
 		b.Take(epoch, 6, 10)
-		if given := b.Give(in(1500*time.Millisecond), epoch, 6); given != 4 || b.Used(in(1500*time.Millisecond)) != 1 {
-			t.Errorf("gave %d of 6 after 1.5s, and has %d; want 4 and 1", given, b.Used(in(1500*time.Millisecond)))
+		if given := b.Give(in(1500*time.Millisecond), epoch, 6); given != 4 || b.view(in(1500*time.Millisecond)) != 0 {
+			t.Errorf("gave %d of 6 after 1.5s, and has %d parts; want 4 and none", given, b.view(in(1500*time.Millisecond)))
 		}
 	})
 	t.Run("a_fraction_of_a_unit_counts_in_full", func(t *testing.T) {

@@ -5,7 +5,7 @@
 //
 // # Which window
 //
-// There are four, and most pools want two of them: a [Ring] beside a [Calendar]
+// There are five, and most pools want two of them: a [Ring] beside a [Calendar]
 // day. The calendar is what the upstream counts by; the ring keeps a full day's
 // units from being spent twice within a few hours around midnight.
 //
@@ -17,6 +17,9 @@
 //     upstream does, with the upstream's zone.
 //   - A [Log] is a sliding window that is exact to the microsecond, for an entry
 //     per distinct instant. Use it where few calls cost much, or in tests.
+//   - A [Bucket] fills with every charge and drains at a steady rate. Use it where
+//     the upstream has a token or leaky bucket. It lets through a burst and what
+//     drains meanwhile, so it is no guard for an upstream that counts windows.
 //   - A [Counter] is an estimate from two numbers. It may admit up to twice its
 //     limit around a boundary, so it guards no upstream's pool; use it for
 //     limits per client, where there are very many of them.
@@ -40,6 +43,23 @@
 //	80s        4    10  granted: so has the next one
 //
 // Capacity is up to one precision late, here 7 seconds, and never early.
+//
+// An upstream counts a call when it arrives, and a ring when it is reserved. For calls
+// that take long, [Spec.Late] keeps units for more buckets.
+//
+// # How a bucket counts
+//
+// Take a limit of 10 units, and 1 unit that drains each second:
+//
+//	at     asked  used  answer
+//	0s        10    10  granted
+//	2s         3     8  refused: free at 3s
+//	2s         2    10  granted
+//	2.5s       1    10  refused: used is 9.5, which counts as 10; free at 3s
+//
+// A call that is settled to less gives back what cannot have drained since: of 6 units
+// that were too many, 4 after 2 seconds. The upstream never had those 6, so its bucket
+// may have been empty for those 2 seconds while ours still drained.
 //
 // # Around a boundary
 //

@@ -328,7 +328,7 @@ type naiveBucket struct {
 
 type raise struct {
 	at    Instant
-	units int64
+	units *big.Rat
 }
 
 func newNaiveBucket(s Spec) *naive {
@@ -349,7 +349,7 @@ func (b *naiveBucket) level(at Instant) *big.Rat {
 	}
 	for _, c := range b.all {
 		pass(c.at)
-		if level.Add(level, new(big.Rat).SetInt64(c.units)); level.Sign() < 0 {
+		if level.Add(level, c.units); level.Sign() < 0 {
 			level.SetInt64(0)
 		}
 	}
@@ -369,7 +369,7 @@ func (b *naiveBucket) last() Instant {
 
 func (b *naiveBucket) add(at, latest Instant, units int64) bool {
 	if units > 0 {
-		b.all = append(b.all, raise{max(at, b.last()), units})
+		b.all = append(b.all, raise{max(at, b.last()), new(big.Rat).SetInt64(units)})
 	}
 	return units == 0 || b.used(latest) > 0
 }
@@ -380,22 +380,20 @@ func (b *naiveBucket) give(taken, latest Instant, units int64) int64 {
 	}
 	left := new(big.Rat).SetInt64(int64(latest - taken))
 	left.Sub(new(big.Rat).SetInt64(units), left.Mul(left, b.rate))
-	for _, r := range []*big.Rat{left, b.level(latest)} {
-		units = min(units, new(big.Int).Div(r.Num(), r.Denom()).Int64()) // Euclidean: floors
+	if level := b.level(latest); left.Cmp(level) > 0 {
+		left = level
 	}
-	return b.takeBack(latest, units)
-}
-
-func (b *naiveBucket) takeBack(latest Instant, units int64) int64 {
-	if units <= 0 {
+	if left.Sign() <= 0 {
 		return 0
 	}
-	b.all = append(b.all, raise{latest, -units})
-	return units
+	b.all = append(b.all, raise{latest, new(big.Rat).Neg(left)})
+	return new(big.Int).Div(left.Num(), left.Denom()).Int64() // Euclidean: floors
 }
 
 func (b *naiveBucket) forget(latest Instant, units int64) {
-	b.takeBack(latest, min(units, b.used(latest)))
+	if units > 0 && b.used(latest) > 0 {
+		b.all = append(b.all, raise{latest, new(big.Rat).SetInt64(-units)})
+	}
 }
 
 func (b *naiveBucket) clear() { b.all = nil }

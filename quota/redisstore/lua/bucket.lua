@@ -10,39 +10,44 @@ local function bucket_level(p, i, at)
   return level - ago * p[o + 6]
 end
 
+-- bucket_parts is units as parts, at most those of a full bucket.
+local function bucket_parts(p, i, units)
+  local unit = p[state(i) + 7]
+  return units > floor(NEVER / unit) and NEVER or units * unit
+end
+
 local function bucket_add(p, i, at, units)
   local o = state(i)
   if units > 0 then
     at = max(at, p[o + 4])
     local level = bucket_level(p, i, at)
-    if units > floor((NEVER - level) / p[o + 7]) then
-      level = NEVER
-    else
-      level = level + units * p[o + 7]
-    end
-    p[o + 3], p[o + 4] = level, at
+    p[o + 3], p[o + 4] = level + min(bucket_parts(p, i, units), NEVER - level), at
   end
 end
 
--- bucket_pull takes units out at an instant; a full bucket has lost count.
-local function bucket_pull(p, i, at, units)
+-- bucket_pull takes parts out at an instant; a full bucket has lost count.
+local function bucket_pull(p, i, at, parts)
   local o = state(i)
-  if units <= 0 or p[o + 3] == NEVER then
+  if parts <= 0 or p[o + 3] == NEVER then
     return 0
   end
-  p[o + 3], p[o + 4] = max(bucket_level(p, i, at) - units * p[o + 7], 0), at
-  return units
+  p[o + 3], p[o + 4] = bucket_level(p, i, at) - parts, at
+  return parts
 end
 
--- bucket_give takes back units of which none can have drained since they were taken.
+-- bucket_give takes back what cannot have drained since it was taken.
 local function bucket_give(p, i, at, taken, units)
   local o = state(i)
   local ago = at - taken
   if ago < 0 or ago >= ceil(NEVER / p[o + 6]) then
     return 0
   end
-  local left = units - ceil(ago * p[o + 6] / p[o + 7])
-  return bucket_pull(p, i, at, min(left, floor(bucket_level(p, i, at) / p[o + 7])))
+  local left = bucket_parts(p, i, units) - ago * p[o + 6]
+  return floor(bucket_pull(p, i, at, min(left, bucket_level(p, i, at))) / p[o + 7])
+end
+
+local function bucket_forget(p, i, at, units)
+  return ceil(bucket_pull(p, i, at, min(bucket_parts(p, i, units), bucket_level(p, i, at))) / p[state(i) + 7])
 end
 
 -- bucket_falls is when at most so many units are used, if more are now.

@@ -197,7 +197,7 @@ local function forget(p, i, at, units)
       end
     end
   elseif kind == BUCKET then
-    return bucket_pull(p, i, at, min(units, used(p, i, at)))
+    return bucket_forget(p, i, at, units)
   else
     units = units - drain(p, o + 4, units, COUNTED)
     units = units - drain(p, o + 5, units, COUNTED)
