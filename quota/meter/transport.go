@@ -96,7 +96,8 @@ func (t *Transport) Flush(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	return t.later.wait(ctx)
+	_, err := t.later.wait(ctx)
+	return err
 }
 
 // CloseIdleConnections closes the idle connections of the base transport.
@@ -166,12 +167,12 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 	if err := c.caller.budget.take(c.units()); err != nil {
 		return nil, err
 	}
-	var r *quota.Reservation
-	var err error
-	if t.maxWait > 0 {
-		r, err = t.ledger.Wait(ctx, asked, t.maxWait)
-	} else {
-		r, err = t.ledger.Reserve(ctx, asked)
+	r, err := t.ask(ctx, asked)
+	if errors.Is(err, quota.ErrRefused) {
+		// what ended before this call may give its units back in a moment
+		if waited, failed := t.later.wait(ctx); waited && failed == nil {
+			r, err = t.ask(ctx, asked)
+		}
 	}
 	if err != nil {
 		c.caller.budget.give(c.units())
@@ -190,6 +191,14 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 			slog.String("pool", r.Pool.String()), slog.Int64("units", r.Units), slog.Int64("used", r.Used), slog.Int64("limit", r.Limit))...)
 	}
 	return r, nil
+}
+
+// ask asks the ledger, and waits for units if that is allowed.
+func (t *Transport) ask(ctx context.Context, asked quota.Call) (*quota.Reservation, error) {
+	if t.maxWait > 0 {
+		return t.ledger.Wait(ctx, asked, t.maxWait)
+	}
+	return t.ledger.Reserve(ctx, asked)
 }
 
 // prepare makes the request that is sent: a copy, because a RoundTripper must not
