@@ -45,7 +45,7 @@ type upstreamYAML struct {
 	APIKey    apiKeyYAML              `yaml:"api_key" doc:"Where a request carries the API key."`
 	Resumable string                  `yaml:"resumable" is:"param" example:"upload_id" doc:"The parameter that identifies a resumable upload. A request with this parameter and a Content-Range header is a later chunk, and costs nothing."`
 	Buffer    int64                   `yaml:"request_buffer" range:"1..67108864" assumed:"65536" example:"1048576" doc:"The most bytes of a request's body that are kept to read its price, if the client cannot send the body twice. For a longer body, the 'default' of a source counts."`
-	Free      []freeAnswerYAML              `yaml:"free" size:"..64" noun:"free answer" doc:"Answers for which the upstream charges nothing. Their calls are settled to nothing."`
+	Free      []freeAnswerYAML        `yaml:"free" size:"..64" noun:"free answer" doc:"Answers for which the upstream charges nothing. Their calls are settled to nothing."`
 	Failed    string                  `yaml:"failed" words:"free|charged" assumed:"charged" doc:"Whether the upstream charges for answers with a status of 500 or more."`
 	Refusals  []refusalYAML           `yaml:"refusals" size:"..64" noun:"refusal" doc:"The meaning of the upstream's own refusals. The first match counts."`
 	Classes   map[string]*classYAML   `yaml:"classes" names:"wide" noun:"class" doc:"Kinds of callers."`

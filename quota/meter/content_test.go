@@ -370,7 +370,7 @@ func TestContentOfARepeat(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, network, s.Addr().String())
 	}
 	defer r.base.CloseIdleConnections() // or the server waits for more
-	for range 2 { // the second is read by the server, not answered, and sent again
+	for range 2 {                       // the second is read by the server, not answered, and sent again
 		req, _ := http.NewRequest("GET", "http://model.example.com/v1/things/dear", nil)
 		if _, _, err := r.send(req); err != nil {
 			t.Fatal(err)
@@ -420,4 +420,46 @@ func (w *words) Units(whole bool) quota.Units {
 		return quota.Units{"output": 20, "other": 7}
 	}
 	return nil
+}
+
+// The estimate follows what calls have cost, and never passes what the request bounds.
+func TestLearnedPrice(t *testing.T) {
+	var r *rig
+	var reserved int64
+	handler := func(w http.ResponseWriter, _ *http.Request) {
+		reserved = r.used("model/output")
+		io.WriteString(w, `{"usage":{"output":100}}`)
+	}
+	o := &meter.Options{Memory: t.TempDir() + "/costs.json"}
+	r = newModel(t, handler, o)
+	const url = "http://model.example.com/v1/learn"
+	call := func(body string, least, most int64) {
+		t.Helper()
+		r.clock.Advance(time.Hour)
+		reserved = -1
+		if r.post(url, body); reserved < least || reserved > most {
+			t.Errorf("%d were reserved, want %d to %d", reserved, least, most)
+		}
+		r.flush()
+	}
+	for range 20 {
+		call(`{"max_tokens":6000}`, 2000, 2000)
+	}
+	call(`{"max_tokens":6000}`, 100, 110)
+	call(`{"max_tokens":50}`, 50, 50)
+	call(`{}`, 100, 110)
+	r = newModel(t, handler, o) // another process
+	call(`{"max_tokens":6000}`, 100, 110)
+}
+
+// A fixed price costs no more than it did before prices could depend on the content.
+func TestFixedPriceAllocates(t *testing.T) {
+	l := newLedger(t, strings.ReplaceAll(prices, "quota: 100,", "quota: 1000000,"), quota.NewSimClock(noon))
+	answer := &http.Response{StatusCode: 200, Body: http.NoBody}
+	m := newTransport(t, l, &meter.Options{Logger: discard, Base: roundTrip(func(*http.Request) (*http.Response, error) { return answer, nil })})
+	req, _ := http.NewRequest("GET", items, nil)
+	const before = 9
+	if n := testing.AllocsPerRun(1000, func() { m.RoundTrip(req) }); n > before {
+		t.Errorf("%v allocations, want %d", n, before)
+	}
 }

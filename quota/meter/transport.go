@@ -39,6 +39,11 @@ type Options struct {
 	Price  map[string]PriceFunc
 	Actual map[string]ActualFunc
 
+	// Memory is a file that keeps across restarts what calls have cost, for prices that
+	// learn. If it is "", each process learns anew. Each process needs a file of its own, or
+	// the last one that writes wins.
+	Memory string
+
 	Logger *slog.Logger // nil is slog.Default(); one line per refusal, and calls at debug
 }
 
@@ -86,18 +91,21 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 	if t.log == nil {
 		t.log = slog.Default()
 	}
+	t.memory.load(o.Memory, t.log)
 	return t, nil
 }
 
 // Flush waits until the calls whose answers have ended are settled, which happens behind
-// their callers' backs. A program calls it before it ends; otherwise their estimates
-// stand.
+// their callers' backs, and writes [Options].Memory. A program calls it before it ends;
+// otherwise the last estimates stand.
 func (t *Transport) Flush(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	_, err := t.later.wait(ctx)
-	return err
+	if _, err := t.later.wait(ctx); err != nil {
+		return err
+	}
+	return t.memory.save()
 }
 
 // CloseIdleConnections closes the idle connections of the base transport.
