@@ -26,8 +26,14 @@ func (e *events) write(p []byte) {
 			continue
 		}
 		e.newline = false
-		n := bytes.IndexAny(p, "\r\n")
+		n, whole := bytes.IndexByte(p, '\n'), true
 		if n < 0 {
+			n, whole = len(p), false
+		}
+		if i := bytes.IndexByte(p[:n], '\r'); i >= 0 {
+			n, whole = i, true
+		}
+		if !whole {
 			e.line(p)
 			return
 		}

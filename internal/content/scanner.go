@@ -35,6 +35,7 @@ const (
 	wantComma // or the end of the object or array
 	inText
 	inScalar
+	inDull // in an object or array that nobody listens to
 )
 
 // maxName is how many bytes of a name are kept. No price book has a longer one.
@@ -88,6 +89,9 @@ func (s *scanner) write(p []byte) {
 			}
 			s.endScalar()
 			continue // c comes after it
+		case inDull:
+			i += s.moreDull(p[i:])
+			continue
 		default:
 			if c == ' ' || c == '\n' || c == '\r' || c == '\t' {
 				break
@@ -120,7 +124,7 @@ func (s *scanner) mark(c byte) {
 			return
 		}
 		if s.state == wantValue {
-			s.tellItem()
+			s.to.item()
 		}
 		return
 	case wantName, wantNext:
@@ -138,7 +142,7 @@ func (s *scanner) mark(c byte) {
 			s.close(c)
 			return
 		}
-		s.tellItem()
+		s.to.item()
 	}
 	switch {
 	case c == '"':
@@ -147,7 +151,7 @@ func (s *scanner) mark(c byte) {
 		s.open(c == '{')
 	case isScalar(c):
 		s.state, s.cut, s.text = inScalar, false, s.text[:0]
-		s.told = s.wanted()
+		s.told = s.to.most()
 		s.most = max(s.told, len("false ")) // also to see whether it is one
 	default:
 		s.broken = true
@@ -156,24 +160,23 @@ func (s *scanner) mark(c byte) {
 
 func (s *scanner) object() bool { return s.kinds[(s.depth-1)/64]>>((s.depth-1)%64)&1 == 1 }
 
-func (s *scanner) tellItem() {
-	if s.dull == 0 {
-		s.to.item()
-	}
-}
-
-// wanted is how many bytes of a value to keep.
-func (s *scanner) wanted() int {
-	if s.dull > 0 {
-		return 0
-	}
-	return s.to.most()
-}
-
 func (s *scanner) open(object bool) {
+	if !s.push(object) {
+		return
+	}
+	if s.state = wantItem; object {
+		s.state = wantName
+	}
+	if !s.to.open(object) {
+		s.state, s.dull = inDull, s.depth
+	}
+}
+
+// push goes a level deeper.
+func (s *scanner) push(object bool) bool {
 	if s.depth == maxNested {
 		s.broken = true
-		return
+		return false
 	}
 	word, bit := s.depth/64, uint64(1)<<(s.depth%64)
 	if word == len(s.kinds) {
@@ -183,25 +186,39 @@ func (s *scanner) open(object bool) {
 		s.kinds[word] |= bit
 	}
 	s.depth++
-	if s.state = wantItem; object {
-		s.state = wantName
+	return true
+}
+
+// moreDull reads what a piece has of what nobody listens to, and returns how much that is.
+// Only texts and brackets matter there.
+func (s *scanner) moreDull(p []byte) int {
+	for i, c := range p {
+		switch c {
+		case '"':
+			s.state, s.isName, s.most = inText, false, 0
+			return i + 1
+		case '{', '[':
+			if !s.push(c == '{') {
+				return len(p)
+			}
+		case '}', ']':
+			if s.close(c); s.broken || s.dull == 0 {
+				return i + 1
+			}
+		}
 	}
-	if s.dull == 0 && !s.to.open(object) {
-		s.dull = s.depth
-	}
+	return len(p)
 }
 
 func (s *scanner) close(c byte) {
 	if s.broken = c != '}' && c != ']' || (c == '}') != s.object(); s.broken {
 		return
 	}
-	if s.dull == s.depth {
-		s.dull = 0
+	if s.depth--; s.dull > 0 && s.depth >= s.dull {
+		return
 	}
-	if s.dull == 0 {
-		s.to.end()
-	}
-	s.depth--
+	s.dull = 0
+	s.to.end()
 	s.after()
 }
 
@@ -215,13 +232,8 @@ func (s *scanner) after() {
 
 func (s *scanner) beginText(isName bool) {
 	s.state, s.isName, s.cut, s.raw, s.text = inText, isName, false, false, s.text[:0]
-	switch {
-	case !isName:
-		s.most = s.wanted()
-	case s.dull > 0:
-		s.most = 0
-	default:
-		s.most = maxName
+	if s.most = maxName; !isName {
+		s.most = s.to.most()
 	}
 }
 
@@ -261,11 +273,15 @@ func (s *scanner) keep(p []byte) {
 }
 
 func (s *scanner) endText() {
+	if s.dull > 0 {
+		s.state = inDull
+		return
+	}
 	if s.raw && s.most > 0 {
 		s.unescape()
 	}
 	if s.isName {
-		if s.state = wantColon; s.dull == 0 && !s.broken {
+		if s.state = wantColon; !s.broken {
 			s.to.name(s.text)
 		}
 		return

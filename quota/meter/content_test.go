@@ -458,7 +458,7 @@ func TestFixedPriceAllocates(t *testing.T) {
 	answer := &http.Response{StatusCode: 200, Body: http.NoBody}
 	m := newTransport(t, l, &meter.Options{Logger: discard, Base: roundTrip(func(*http.Request) (*http.Response, error) { return answer, nil })})
 	req, _ := http.NewRequest("GET", items, nil)
-	const before = 9
+	const before = 6
 	if n := testing.AllocsPerRun(1000, func() { m.RoundTrip(req) }); n > before {
 		t.Errorf("%v allocations, want %d", n, before)
 	}
