@@ -229,7 +229,7 @@ func (b *backend) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quo
 		p, c := e.Ref.(*pool), &r.Charges[i]
 		n := p.spend.find(b.at, e.At, c.Zone, &r.Labels)
 		t := &p.spend.tallies[n]
-		t.units += e.Units
+		t.units = min(t.units+e.Units, window.MaxUnits)
 		t.calls++
 		if got != nil {
 			in.taken = append(in.taken, taken{c.Units, e.Units, p.Page.Generation, e.At, p.index, n})
