@@ -33,6 +33,9 @@ type charge struct {
 // follow reads an answer for what its call has cost. The call is settled when its body
 // ends or is closed.
 func (h charge) follow(resp *http.Response) {
+	if h.c.content == nil {
+		h.c.content = &priced{} // only its end matters
+	}
 	a := &answer{ReadCloser: resp.Body, charge: h}
 	if p := h.c.content.plan; p != nil {
 		length := resp.ContentLength

@@ -57,7 +57,7 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 		all := r.Charges()
 		clear(all)
 		h.settleTo(all, r.Charges())
-	case err == nil && resp != nil && c.content != nil:
+	case err == nil && resp != nil && (c.content != nil || h.slots()):
 		h.follow(resp)
 	case conns > 1:
 		all := r.Charges()
@@ -83,11 +83,15 @@ func (h charge) settleTo(units, reserved quota.Units) {
 		units[pool] = min(units[pool]+n*max(tries, 0), window.MaxUnits)
 		same = same && units[pool] == n
 	}
-	if same && !h.atEnd() {
-		h.done()
+	same = same && !h.atEnd()
+	if same && !h.slots() {
 		return
 	}
 	h.t.later.do(func() {
+		if same {
+			h.done()
+			return
+		}
 		if _, err := h.r.Settle(h.ctx, units); err != nil {
 			h.t.logUnsettled(h.ctx, h.c, err)
 		}
@@ -102,6 +106,9 @@ func (h charge) settleTo(units, reserved quota.Units) {
 
 // atEnd reports whether the upstream counts the call when it ends.
 func (h charge) atEnd() bool {
+	if h.c.method == nil {
+		return false
+	}
 	for _, price := range h.c.method.Prices {
 		if price.AtEnd {
 			return true
@@ -110,9 +117,26 @@ func (h charge) atEnd() bool {
 	return false
 }
 
-// done is called once for each reserved call, when nothing of it is under way any more: its
-// answer has ended or was closed, or there is none.
-func (h charge) done() {}
+// slots reports whether the call takes a slot among the calls in flight.
+func (h charge) slots() bool {
+	if h.c.method == nil {
+		return false
+	}
+	for pool := range h.c.method.Charges {
+		if p := h.c.upstream.Pools[pool]; p != nil && len(p.Windows) > 0 && p.Windows[0].Algorithm == window.InFlight {
+			return true
+		}
+	}
+	return false
+}
+
+// done gives back the slots of a call, once nothing of it is under way any more: its answer
+// has ended or was closed, or there is none.
+func (h charge) done() {
+	if err := h.r.Done(h.ctx); err != nil {
+		h.t.logUnsettled(h.ctx, h.c, err)
+	}
+}
 
 // giveBack releases a call that was never sent.
 func (t *Transport) giveBack(ctx context.Context, c *call, r *quota.Reservation) {
