@@ -88,7 +88,7 @@ func (p *prices) pattern(c *Call) *price {
 	if err != nil {
 		return &price{err: err}
 	}
-	made := &price{key: of.key, outage: of.outage, charges: slices.Clone(of.charges)}
+	made := &price{key: of.key, outage: of.outage, charges: slices.Clone(of.charges), atEnd: of.atEnd}
 	for i := range made.charges {
 		made.charges[i].Pool.Account = account
 	}

@@ -172,6 +172,9 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 		}
 		return nil, refusal(c, r.Verdict)
 	}
+	if len(price.atEnd) > 0 {
+		r.ending = &ending{labels: c.labels()}
+	}
 	l.keepSlots(r)
 	return r, nil
 }

@@ -12,6 +12,7 @@ type Reservation struct {
 	Verdict
 	ledger *Ledger
 	price  *price
+	ending *ending      // nil: the upstream counts the call when it starts
 	flight *flight      // nil if it has no slots
 	local  *localCharge // nil if the store has a receipt; else it was drawn from a hold, admitted in an outage, or let through
 }
@@ -44,7 +45,8 @@ func (r *Reservation) Release(ctx context.Context) (Settlement, error) {
 }
 
 // Settle corrects the charges to what the call really cost. Lower costs give units back,
-// and higher costs are charged now. Units must name every pool of [Reservation.Charges];
+// and higher costs are charged now. Where the price book says counted: end, the units move
+// from the start of the call to now. Units must name every pool of [Reservation.Charges];
 // see [Ledger.Settle]. It takes effect once.
 func (r *Reservation) Settle(ctx context.Context, units Units) (Settlement, error) {
 	if units == nil {
@@ -70,6 +72,8 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 			r.ledger.tell(Event{Kind: EventSettled, Token: Token{Upstream: r.Pool.Upstream, Account: r.Pool.Account, ID: r.ID}, Settlement: s})
 		}
 		return s, err
+	case r.ending != nil:
+		return r.settleAtEnd(ctx, units)
 	case r.Nonce == Nonce{}:
 		return Settlement{}, BadInput("settle %s: a family's member takes no receipts, so nothing comes back", r.Pool)
 	}

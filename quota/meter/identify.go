@@ -29,6 +29,7 @@ type call struct {
 	sent     sent
 	secrets  secrets
 	body     secretBody // of the answer
+	content  *priced    // nil: its price is fixed
 }
 
 // units returns the cost of the call, summed over all pools.
@@ -36,7 +37,12 @@ func (c *call) units() (sum int64) {
 	if c.method == nil {
 		return 0
 	}
-	for _, units := range c.method.Charges {
+	for pool, units := range c.method.Charges {
+		if c.content != nil {
+			if estimate, has := c.content.estimate[pool]; has {
+				units = estimate
+			}
+		}
 		sum += units
 	}
 	return sum

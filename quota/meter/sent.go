@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // sent records whether a request may have been sent. Other goroutines may call its hooks
@@ -40,16 +41,25 @@ func (s *sent) watch(ctx context.Context, keyHeader string) context.Context {
 // connection and got none. It is false for a base transport that does not report this.
 func (s *sent) unsent() bool { return s.asked.Load() && s.conns.Load() == 0 }
 
-// settle corrects the charge of a call if it is known to be wrong. Otherwise the charge
-// stays, also for a failed call, because the server may have received it.
-func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, err error) {
+// settle corrects the charge of a call if it is known to be wrong, or will be known when
+// its answer was read. Otherwise the charge stays, also for a failed call, because the
+// server may have received it.
+func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, resp *http.Response, err error) {
 	if r == nil {
 		return // it continues an upload
 	}
+	h := charge{t: t, ctx: ctx, c: c, r: r}
 	switch conns := c.sent.conns.Load(); {
 	case err != nil && c.sent.unsent():
 		t.giveBack(ctx, c, r)
-	case conns > 1: // net/http repeats a request on another connection if the first one was dead
+		h.done()
+	case err == nil && resp != nil && c.isFree(resp):
+		all := r.Charges()
+		clear(all)
+		h.settleTo(all, r.Charges())
+	case err == nil && resp != nil && (c.content != nil || h.slots()):
+		h.follow(resp)
+	case conns > 1:
 		all := r.Charges()
 		for pool := range all {
 			all[pool] *= conns
@@ -57,6 +67,74 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, e
 		if _, err := r.Settle(ctx, all); err != nil {
 			t.logUnsettled(ctx, c, err)
 		}
+		h.done()
+	default:
+		h.done()
+	}
+}
+
+// settleTo settles a call to what it has cost, behind its caller's back. Net/http repeats
+// a request on another connection if the first one was dead; each of these tries counts
+// as it was reserved.
+func (h charge) settleTo(units, reserved quota.Units) {
+	tries := h.c.sent.conns.Load() - 1
+	same := true
+	for pool, n := range reserved {
+		units[pool] = min(units[pool]+n*max(tries, 0), window.MaxUnits)
+		same = same && units[pool] == n
+	}
+	same = same && !h.atEnd()
+	if same && !h.slots() {
+		return
+	}
+	h.t.later.do(func() {
+		if same {
+			h.done()
+			return
+		}
+		if _, err := h.r.Settle(h.ctx, units); err != nil {
+			h.t.logUnsettled(h.ctx, h.c, err)
+		}
+		h.done()
+		if h.t.memory.due() {
+			if err := h.t.memory.save(); err != nil {
+				h.t.log.Warn("what calls have cost is not kept", "error", err.Error())
+			}
+		}
+	})
+}
+
+// atEnd reports whether the upstream counts the call when it ends.
+func (h charge) atEnd() bool {
+	if h.c.method == nil {
+		return false
+	}
+	for _, price := range h.c.method.Prices {
+		if price.AtEnd {
+			return true
+		}
+	}
+	return false
+}
+
+// slots reports whether the call takes a slot among the calls in flight.
+func (h charge) slots() bool {
+	if h.c.method == nil {
+		return false
+	}
+	for pool := range h.c.method.Charges {
+		if p := h.c.upstream.Pools[pool]; p != nil && len(p.Windows) > 0 && p.Windows[0].Algorithm == window.InFlight {
+			return true
+		}
+	}
+	return false
+}
+
+// done gives back the slots of a call, once nothing of it is under way any more: its answer
+// has ended or was closed, or there is none.
+func (h charge) done() {
+	if err := h.r.Done(h.ctx); err != nil {
+		h.t.logUnsettled(h.ctx, h.c, err)
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -35,6 +37,16 @@ type Options struct {
 	// only, except to this machine.
 	Keys map[string]KeySource
 
+	// Price and Actual are for costs that a price book cannot express, by upstream: what to
+	// reserve for a request, and what its call has cost by its answer.
+	Price  map[string]PriceFunc
+	Actual map[string]ActualFunc
+
+	// Memory is a file that keeps across restarts what calls have cost, for prices that
+	// learn. If it is "", each process learns anew. Each process needs a file of its own, or
+	// the last one that writes wins.
+	Memory string
+
 	Logger *slog.Logger // nil is slog.Default(); one line per refusal, and calls at debug
 }
 
@@ -47,7 +59,13 @@ type Transport struct {
 	maxWait time.Duration
 	account string
 	keys    keyring
+	prices  map[string]PriceFunc
+	actuals map[string]ActualFunc
 	log     *slog.Logger
+
+	plans  atomic.Pointer[plans]
+	memory memory
+	later  later
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -68,6 +86,7 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 	t := &Transport{
 		ledger: ledger, base: o.Base, maxWait: o.MaxWait, log: o.Logger,
 		account: cmp.Or(o.Account, quota.DefaultAccount), keys: newKeyring(o.Keys),
+		prices: maps.Clone(o.Price), actuals: maps.Clone(o.Actual),
 	}
 	if t.base == nil {
 		t.base = http.DefaultTransport
@@ -75,7 +94,21 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 	if t.log == nil {
 		t.log = slog.Default()
 	}
+	t.memory.load(o.Memory, t.log)
 	return t, nil
+}
+
+// Flush waits until the calls whose answers have ended are settled, which happens behind
+// their callers' backs, and writes [Options].Memory. A program calls it before it ends;
+// otherwise the last estimates stand.
+func (t *Transport) Flush(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	if _, err := t.later.wait(ctx); err != nil {
+		return err
+	}
+	return t.memory.save()
 }
 
 // CloseIdleConnections closes the idle connections of the base transport.
@@ -108,6 +141,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			err = t.checkCarrier(c, req, key)
 		}
 	}
+	if err == nil && !c.resumed {
+		err = t.price(c, req)
+	}
 	var r *quota.Reservation
 	if err == nil && !c.resumed {
 		r, err = t.reserve(req.Context(), c)
@@ -120,12 +156,14 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp, err := t.base.RoundTrip(prepare(req, c, key))
-	t.settle(req.Context(), c, r, err)
 	c.secrets = secrets{req, c.upstream.Key.Header, key}
+	if resp != nil {
+		resp.Request = req // not ours, which has the key
+	}
+	t.settle(req.Context(), c, r, resp, err)
 	if err != nil || resp == nil {
 		return resp, c.secrets.clean(err)
 	}
-	resp.Request = req // not ours, which has the key
 	if err := c.secrets.guard(c, resp); err != nil {
 		if resp.Body != nil {
 			_ = resp.Body.Close() // the caller does not get it
@@ -145,15 +183,18 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 		Upstream: c.upstream.Name, Account: c.account, Method: c.name,
 		Class: c.caller.class, Job: c.caller.job, Region: c.caller.region, Outage: c.caller.outage,
 	}
+	if c.content != nil {
+		asked.Estimate = c.content.estimate
+	}
 	if err := c.caller.budget.take(c.units()); err != nil {
 		return nil, err
 	}
-	var r *quota.Reservation
-	var err error
-	if t.maxWait > 0 {
-		r, err = t.ledger.Wait(ctx, asked, t.maxWait)
-	} else {
-		r, err = t.ledger.Reserve(ctx, asked)
+	r, err := t.ask(ctx, asked)
+	if errors.Is(err, quota.ErrRefused) {
+		// what ended before this call may give its units back in a moment
+		if waited, failed := t.later.wait(ctx); waited && failed == nil {
+			r, err = t.ask(ctx, asked)
+		}
 	}
 	if err != nil {
 		c.caller.budget.give(c.units())
@@ -174,10 +215,21 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 	return r, nil
 }
 
+// ask asks the ledger, and waits for units if that is allowed.
+func (t *Transport) ask(ctx context.Context, asked quota.Call) (*quota.Reservation, error) {
+	if t.maxWait > 0 {
+		return t.ledger.Wait(ctx, asked, t.maxWait)
+	}
+	return t.ledger.Reserve(ctx, asked)
+}
+
 // prepare makes the request that is sent: a copy, because a RoundTripper must not
 // change the one it is given.
 func prepare(req *http.Request, c *call, key string) *http.Request {
 	out := req.WithContext(c.sent.watch(req.Context(), c.upstream.Key.Header))
+	if c.content != nil && c.content.body != nil {
+		out.Body = c.content.body
+	}
 	if key != "" {
 		out.Header = req.Header.Clone()
 		if out.Header == nil {

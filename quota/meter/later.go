@@ -1,0 +1,106 @@
+package meter
+
+import (
+	"context"
+	"sync"
+)
+
+const (
+	mostWorkers = 8
+	mostQueued  = 1000
+)
+
+// later runs settlements, so that no caller waits for the ledger at the end of an answer.
+// Its goroutines end when there is nothing to do, so it needs no end itself. There are a
+// few of them, and what waits for them is bounded: beyond that the caller does the work.
+type later struct {
+	mu      sync.Mutex
+	todo    []func()
+	workers int
+	begun   uint64              // jobs so far
+	open    map[uint64]struct{} // jobs that are not done
+	ended   chan struct{}       // closed at the end of a job; nil: nobody waits for that
+}
+
+// do does a job.
+func (l *later) do(f func()) {
+	l.mu.Lock()
+	if l.open == nil {
+		l.open = make(map[uint64]struct{})
+	}
+	l.begun++
+	n := l.begun
+	l.open[n] = struct{}{}
+	job := func() {
+		f()
+		l.end(n)
+	}
+	switch {
+	case l.workers < mostWorkers:
+		l.workers++
+		l.mu.Unlock()
+		go l.work(job)
+	case len(l.todo) < mostQueued:
+		l.todo = append(l.todo, job)
+		l.mu.Unlock()
+	default:
+		l.mu.Unlock()
+		job()
+	}
+}
+
+func (l *later) work(f func()) {
+	for {
+		f()
+		l.mu.Lock()
+		if len(l.todo) == 0 {
+			l.workers--
+			l.mu.Unlock()
+			return
+		}
+		f, l.todo = l.todo[0], l.todo[1:]
+		l.mu.Unlock()
+	}
+}
+
+func (l *later) end(n uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.open, n)
+	if l.ended != nil {
+		close(l.ended)
+		l.ended = nil
+	}
+}
+
+// wait waits for the jobs that have begun by now. It reports whether there were any.
+func (l *later) wait(ctx context.Context) (waited bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for last := l.begun; l.before(last); waited = true {
+		if l.ended == nil {
+			l.ended = make(chan struct{})
+		}
+		ended := l.ended
+		l.mu.Unlock()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if l.mu.Lock(); err != nil {
+			return true, err
+		}
+	}
+	return waited, nil
+}
+
+// before reports whether a job is open that began no later than the last.
+func (l *later) before(last uint64) bool {
+	for n := range l.open {
+		if n <= last {
+			return true
+		}
+	}
+	return false
+}
