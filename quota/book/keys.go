@@ -58,6 +58,7 @@ type refusalYAML struct {
 	Header     headerValue   `yaml:"header" is:"header" size:"1..1" example:"retry-after|{x-ratelimit-remaining: 0}" doc:"Condition: the answer has this header, or has it with this value."`
 	Reason     []string      `yaml:"reason" is:"phrase" size:"1.." short:"item" example:"quotaExceeded" doc:"Condition: some member named 'reason' in the JSON body has one of these values."`
 	Body       []string      `yaml:"body" is:"phrase" size:"1.." short:"item" example:"daily limit" doc:"Condition: the body contains one of these texts."`
+	Pools      []string      `yaml:"pools" is:"pool" size:"1..charges" short:"item" noun:"pool" example:"core" doc:"The pools to block, instead of those of the call. For an upstream that refuses for one of several limits."`
 	Until      string        `yaml:"until" words:"reset" is:"header" oneof:"until: reset, until: a header with the time" example:"x-ratelimit-reset" doc:"Blocks the pools of the call until their next reset, or until the time in that header. A pool without a calendar window has no reset, and is blocked for an hour."`
 	For        time.Duration `yaml:"for" range:"1s..block" oneof:"for: a duration" example:"30s" doc:"Blocks the pools for this long. A Retry-After header takes precedence."`
 	Credential bool          `yaml:"credential" words:"true" oneof:"credential: true" doc:"The API key is not accepted. No pool is blocked. The caller gets a credential error."`

@@ -28,17 +28,17 @@ type Refusal struct {
 const UntilReset = "reset"
 
 // refusals makes the rules for refusals by the upstream.
-func (r *reader) refusals(all []refusalYAML) []Refusal {
+func (r *reader) refusals(all []refusalYAML, u *upstreamYAML) []Refusal {
 	var rules []Refusal
 	var given []*refusalYAML
 	for i := range all {
 		d := &all[i]
-		if !r.means(d) || !r.sound(d) {
+		if !r.means(d) || !r.sound(d) || !r.blocks(d, u) {
 			continue
 		}
 		rule := Refusal{
 			Status: d.Status, Header: d.Header.name, Value: d.Header.value, Reason: d.Reason, Body: d.Body,
-			Until: d.Until, For: d.For, Credential: d.Credential,
+			Pools: d.Pools, Until: d.Until, For: d.For, Credential: d.Credential,
 		}
 		for i := range rules {
 			if rules[i].covers(&rule) {
@@ -64,6 +64,25 @@ func (r *reader) means(d *refusalYAML) bool {
 		return false
 	}
 	return true
+}
+
+// blocks checks that the pools that a rule names exist.
+func (r *reader) blocks(d *refusalYAML, u *upstreamYAML) bool {
+	ok := true
+	for i := range d.Pools {
+		ok = r.hasPool(&d.Pools[i], d.Pools[i], "a refusal", u) && ok
+	}
+	return ok
+}
+
+// hasPool checks that an upstream has a pool that is named at x.
+func (r *reader) hasPool(x any, pool, who string, u *upstreamYAML) bool {
+	known := r.names(&u.Pools)
+	if slices.Contains(known, pool) {
+		return true
+	}
+	r.fault(r.place(x), "%s names pool %q, which does not exist%s", who, pool, orMean(pool, known, "add it to pools, or name"+knownPools(known)))
+	return false
 }
 
 // covers reports whether a rule matches every answer that another one matches.

@@ -49,7 +49,7 @@ func (r *reader) upstream(name string, d *upstreamYAML) (*Upstream, *routeTable)
 	if !r.readable(d) {
 		return u, routes
 	}
-	u.Refusals = r.refusals(d.Refusals)
+	u.Refusals = r.refusals(d.Refusals, d)
 	for _, pool := range r.names(&d.Pools) {
 		if p := r.pool(pool, d.Pools[pool]); p != nil {
 			u.Pools[pool] = p

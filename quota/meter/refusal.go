@@ -55,12 +55,13 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 		return err
 	}
 	no.reason = said(resp, &b, hiddenIn(resp.Request, c.upstream.Key.Header, key))
-	if c.method == nil {
+	pools := no.pools(c)
+	if len(pools) == 0 {
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("rule", no.found), slog.String("reason", no.reason))...)
-		return nil // it charges no pool
+		return nil // it has no price, and charges no pool
 	}
 	ctx = context.WithoutCancel(ctx) // other callers need the block even if this one gives up
-	for _, name := range slices.Sorted(maps.Keys(c.method.Charges)) {
+	for _, name := range pools {
 		pool := quota.Pool{Upstream: c.upstream.Name, Account: c.account, Name: name}
 		err := t.block(ctx, pool, no)
 		attrs := append(c.attrs(), slog.String("pool", pool.String()), slog.String("rule", no.found), slog.String("reason", no.reason))
@@ -74,6 +75,17 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 			attrs = append(attrs, slog.String("error", err.Error()))
 		}
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", attrs...)
+	}
+	return nil
+}
+
+// pools returns the pools to block: those of the rule, or else those of the call.
+func (no *refusal) pools(c *call) []string {
+	switch {
+	case no.rule.Pools != nil:
+		return no.rule.Pools
+	case c.method != nil:
+		return slices.Sorted(maps.Keys(c.method.Charges))
 	}
 	return nil
 }
