@@ -71,6 +71,9 @@ func (r *Request) CheckAllButNames() error {
 // CheckRecord returns an error if a request to record is invalid. Its units may be
 // negative.
 func (r *Request) CheckRecord() error {
+	if err := r.checkAtLeast(); err != nil {
+		return err
+	}
 	positive := *r
 	positive.Charges = make([]Charge, len(r.Charges))
 	for i, c := range r.Charges {
@@ -80,6 +83,22 @@ func (r *Request) CheckRecord() error {
 		positive.Charges[i] = c
 	}
 	return positive.Check()
+}
+
+func (r *Request) checkAtLeast() error {
+	if r.AtLeast && r.ID != "" {
+		return BadInput("units that count at least take no id: it is %.40q", r.ID)
+	}
+	for i := range r.Charges {
+		switch c := &r.Charges[i]; {
+		case !r.AtLeast:
+		case c.Units < 0:
+			return BadInput("%s: units that count at least must be 0 to %d, not %d", c.Pool, window.MaxUnits, c.Units)
+		case c.Window < 0 || c.Window >= len(c.Windows):
+			return BadInput("%s has no window %d: it has %d", c.Pool, c.Window, len(c.Windows))
+		}
+	}
+	return nil
 }
 
 func (c *Charge) check() error {

@@ -63,6 +63,7 @@ type Charge struct {
 	Revision int64          // of the price book that laid the windows out
 	Zone     *time.Location // for the days of its spend; nil is UTC
 	MaxKeys  int            // of a family: the most pages; 0 for other pools
+	Window   int            // of [Request.AtLeast]: the index of the window that is meant
 }
 
 // Request asks a store for charges of one account. Stores must not change it or keep its
@@ -73,6 +74,11 @@ type Request struct {
 	Labels  Labels
 	Fresh   bool      // the id is new: a store need not look for its receipt
 	At      time.Time // Record only: when it happened; zero is now
+	// AtLeast is for Record only: it records no more than what is missing so that at least
+	// these units count since At in the window of each charge. The upstream has said so.
+	// Late, repeated and reordered requests add nothing twice, so there is no ID. An At
+	// that the window has left records nothing.
+	AtLeast bool
 	Restore bool      // Record only: a person says what was spent, so a forgotten page counts again
 }
 

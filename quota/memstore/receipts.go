@@ -227,6 +227,9 @@ func (b *backend) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quo
 	}
 	for i, e := range entries {
 		p, c := e.Ref.(*pool), &r.Charges[i]
+		if r.AtLeast && e.Units == 0 {
+			continue
+		}
 		n := p.spend.find(b.at, e.At, c.Zone, &r.Labels)
 		t := &p.spend.tallies[n]
 		t.units += e.Units

@@ -32,8 +32,14 @@ func (w *work) recordMember(tx Tx, r *quota.Request) (quota.Units, error) {
 	if err != nil {
 		return nil, err
 	}
-	recordIn(m.Entry, r.At, r.Charges[0].Units)
-	return r.Recorded([]int64{m.Units}), w.putMember(tx, m, &r.Charges[0])
+	m.toRecord(r, &r.Charges[0])
+	recorded := r.Recorded([]int64{m.Units})
+	if r.AtLeast && m.Units == 0 && !m.moved {
+		return recorded, nil
+	}
+	recordIn(m.Entry)
+	recorded = r.Recorded([]int64{m.Units})
+	return recorded, w.putMember(tx, m, &r.Charges[0])
 }
 
 // member is the family's member that a request asks for.

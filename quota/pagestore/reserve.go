@@ -75,11 +75,21 @@ func (w *work) record(tx Tx, j *job) (err error) {
 	if err := tx.Room(r); err != nil {
 		return err
 	}
+	some := false
 	for i, e := range w.entries {
-		recordIn(e, r.At, r.Charges[i].Units)
+		e.toRecord(r, &r.Charges[i])
+		some = some || e.Units != 0
+	}
+	for _, e := range w.entries {
+		if some || !r.AtLeast {
+			recordIn(e)
+		}
 		w.units = append(w.units, e.Units)
 	}
 	j.recorded = r.Recorded(w.units)
+	if r.AtLeast && !some {
+		return w.putMoved(tx, r.Charges)
+	}
 	_, err = w.charge(tx, r)
 	return err
 }

@@ -207,7 +207,12 @@ func (s *Store) record(ctx context.Context, a *ask, r *quota.Request) (quota.Uni
 		at = r.At.UnixMicro()
 		a.around = append(a.around, window.Instant(at))
 	}
-	a.extra = []any{at, flag(r.Restore)}
+	a.extra = []any{at, flag(r.Restore), flag(r.AtLeast)}
+	if r.AtLeast {
+		for i := range r.Charges {
+			a.extra = append(a.extra, r.Charges[i].Window+1)
+		}
+	}
 	reply, err := a.run(ctx)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,9 @@ func (t *tx) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.No
 	made, l := int64(window.At(t.now)), &r.Labels
 	for i, e := range entries {
 		c := &r.Charges[i]
+		if r.AtLeast && e.Units == 0 {
+			continue
+		}
 		err := t.exec("reservation_add", e.Ref.(*entry).id, id, secret, made, int64(e.At), t.file.today.of(e.At, c.Zone), e.Units, c.Units,
 			e.Page.Generation, l.Method, l.Job, l.Region, l.Class, l.Reason)
 		if err != nil {

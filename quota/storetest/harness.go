@@ -71,6 +71,7 @@ func Run(t *testing.T, h Harness) {
 		{"default_precision", testPrecision},
 		{"record", testRecord},
 		{"recorded_is_what_happened", testRecorded},
+		{"at_least", testAtLeast},
 		{"look", testLook},
 		{"spend", testSpend},
 		{"names", testNames},

@@ -26,6 +26,7 @@ func (tr *trial) actions() map[string]func(*rapid.T) {
 		{"repeat", 1, tr.repeat},
 		{"record", 1, tr.record},
 		{"correct", 1, tr.correct},
+		{"observe", 1, tr.observe},
 		{"block", 1, tr.block},
 		{"open", 1, tr.open},
 		{"lift", 1, tr.lift},

@@ -99,6 +99,18 @@ func (l *Log) Give(at, taken Instant, units int64) int64 {
 	return l.pull(i, units)
 }
 
+// Since implements [Window].
+func (l *Log) Since(at, from Instant) (units int64, first Instant) {
+	at = max(at, l.latest)
+	if from = min(from, at); from+l.per <= at {
+		return 0, Never
+	}
+	for _, e := range l.entries[l.find(from):] {
+		units += e.units
+	}
+	return units, from
+}
+
 // pull takes units out of an entry, and returns how many it took. A full entry
 // gives nothing back, because its count is no longer exact.
 func (l *Log) pull(i int, units int64) int64 {

@@ -225,6 +225,16 @@ func (p *Page) Add(at Instant, units int64) {
 	p.Latest = max(p.Latest, at)
 }
 
+// Missing returns the units that are missing so that a window counts at least units since
+// an instant, and when to add them.
+func (p *Page) Missing(now, from Instant, units int64, window int) (missing int64, at Instant) {
+	has, at := p.windows[window].Since(now, from)
+	if at == Never || has >= units {
+		return 0, now
+	}
+	return units - has, at
+}
+
 // Give takes back units that were taken at an instant, and returns how many the
 // window that still knows most of them gave.
 func (p *Page) Give(now, taken Instant, units int64) int64 {

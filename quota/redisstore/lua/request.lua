@@ -52,6 +52,24 @@ local function open(r, now)
   return pages
 end
 
+-- finish stores the pages of a request, and adds the news of them to its reply. If it has
+-- charged nothing, it stores only what they had to become.
+local function finish(reply, r, now, pages, charges)
+  if not charges and pages.moved then
+    pages = open(r, now) -- as they were before their windows were advanced to be asked
+  end
+  for i = 1, r.n do
+    local p = pages[i]
+    if charges or p.moved then
+      write(p, now, r[i])
+    elseif p.newer then
+      stamp(p)
+    end
+    news(reply, p, i)
+  end
+  return reply
+end
+
 -- unsound returns what is wrong if a hash that is to be written is something else:
 -- found while writing, it would leave half of a reservation behind. days are the
 -- numbers of the days of spend, by charge.
@@ -100,7 +118,7 @@ local function leave(r, now, pages, at, recorded)
     local k = 5 + 3 * (i - 1)
     local units = recorded and recorded[i] or r[i].c[1]
     numbers[k + 1], numbers[k + 2], numbers[k + 3] = r[i].c[1], at[i], r[i].c[1] < 0 and units or pages[i][3]
-    days[i] = tally(r[i], at[i], r.labels, units, 1)
+    days[i] = r.least and units == 0 and '' or tally(r[i], at[i], r.labels, units, 1)
   end
   if r.id then
     local head = pack('<' .. string.rep('d', #numbers), unpack(numbers))
