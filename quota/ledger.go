@@ -121,7 +121,7 @@ func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 	}
 	price, err := prices.lookup(&c)
 	if err != nil {
-		return nil, l.failed(&c, err)
+		return nil, l.failed(ctx, &c, err)
 	}
 	return l.reserve(ctx, &c, price)
 }
@@ -136,20 +136,20 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	if len(price.charges) == 0 { // unpriced, and the book says to admit it
 		r.Verdict = Verdict{Allowed: true, ID: id, At: l.clock.Now()}
 		if l.watch != nil {
-			l.watch.Observe(Event{Kind: EventUnpriced, Call: *c, Verdict: r.Verdict})
+			l.watch.Observe(ctx, Event{Kind: EventUnpriced, Call: *c, Verdict: r.Verdict})
 		}
 		return r, nil
 	}
 	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()}, &r.Verdict); err != nil {
 		if errors.Is(err, ErrOutage) {
 			if gone := cancelled(ctx, "reserve "+price.charges[0].Pool.String()); gone != nil {
-				return nil, l.failed(c, gone) // also if the journal had no time left
+				return nil, l.failed(ctx, c, gone) // also if the journal had no time left
 			}
 			outage := err
 			r, err = l.admit(ctx, c, price, id, outage)
-			return r, l.unseen(c, r, outage, err)
+			return r, l.unseen(ctx, c, r, outage, err)
 		}
-		return nil, l.failed(c, err)
+		return nil, l.failed(ctx, c, err)
 	}
 	if !r.Allowed {
 		return nil, refusal(c, r.Verdict)
@@ -184,7 +184,7 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err e
 	}
 	l.shut.learn(v, r.Charges, mark)
 	if l.watch != nil {
-		l.answered(c, *v, l.clock.Now().Sub(began))
+		l.answered(ctx, c, *v, l.clock.Now().Sub(began))
 	}
 	return nil
 }
@@ -284,7 +284,7 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 	}
 	if l.watch != nil {
 		t.Nonce = Nonce{} // events are written down
-		l.watch.Observe(Event{Kind: EventSettled, Token: t, Settlement: s})
+		l.watch.Observe(ctx, Event{Kind: EventSettled, Token: t, Settlement: s})
 	}
 	return s, nil
 }

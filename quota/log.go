@@ -42,8 +42,7 @@ var sayings = map[EventKind]struct {
 }
 
 // Observe implements [Observer].
-func (o *logObserver) Observe(e Event) {
-	ctx := context.Background() // events have none
+func (o *logObserver) Observe(ctx context.Context, e Event) {
 	saying := sayings[e.Kind]
 	if !o.log.Enabled(ctx, saying.level) {
 		return

@@ -63,7 +63,7 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 	case r.local != nil:
 		s, err := r.settleLocal(ctx, all)
 		if err == nil {
-			r.ledger.tell(Event{Kind: EventSettled, Token: Token{Upstream: r.Pool.Upstream, Account: r.Pool.Account, ID: r.ID}, Settlement: s})
+			r.ledger.tell(ctx, Event{Kind: EventSettled, Token: Token{Upstream: r.Pool.Upstream, Account: r.Pool.Account, ID: r.ID}, Settlement: s})
 		}
 		return s, err
 	case r.Nonce == Nonce{}:

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,7 +46,7 @@ var answers = []quota.EventKind{
 }
 
 // Observe implements [quota.Observer].
-func (d *decisions) Observe(e quota.Event) {
+func (d *decisions) Observe(_ context.Context, e quota.Event) {
 	up, account := owner(&e)
 	if slices.Contains(answers, e.Kind) {
 		d.outcomes.WithLabelValues(up, account, string(e.Kind)).Inc()
