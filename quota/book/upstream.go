@@ -76,5 +76,6 @@ func (r *reader) upstream(name string, d *upstreamYAML) (*Upstream, *routeTable)
 		r.fault(r.missing(&d.Hosts, d), "upstream %q has routes but no hosts; name the hosts whose requests they are", name)
 	}
 	r.stillCharged(d)
+	u.Feedback = r.feedback(d.Feedback, u, d)
 	return u, routes
 }

@@ -153,8 +153,11 @@ func (s *span) read(r *reader, f *field, t *tree) {
 }
 
 func (s *span) tree() *tree {
-	if s.period != "" {
+	switch {
+	case s.period != "":
 		return text(string(s.period))
+	case s.duration == 0:
+		return nil
 	}
 	return text(brief(s.duration))
 }
