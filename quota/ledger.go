@@ -38,6 +38,7 @@ type Ledger struct {
 	allowance int64
 	shut      blocks
 	line      line
+	heard     heard
 	pending   atomic.Bool  // the journal may have entries
 	offset    atomic.Int64 // the store's clock minus ours, in nanoseconds
 }
@@ -140,7 +141,7 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 		}
 		return r, nil
 	}
-	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()}, &r.Verdict); err != nil {
+	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: l.adopted(c, price), Labels: c.labels()}, &r.Verdict); err != nil {
 		if errors.Is(err, ErrOutage) {
 			if gone := cancelled(ctx, "reserve "+price.charges[0].Pool.String()); gone != nil {
 				return nil, l.failed(ctx, c, gone) // also if the journal had no time left
@@ -172,6 +173,10 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err e
 	if l.watch != nil {
 		began = l.clock.Now()
 	}
+	heard := l.heard.on.Load() || len(l.current().reported) > 0
+	if heard {
+		l.sendUrgent(ctx, r.Charges)
+	}
 	mark := l.shut.mark()
 	if *v, err = l.store.Reserve(ctx, r); err != nil {
 		return l.storeError(ctx, "reserve "+r.Charges[0].Pool.String(), err)
@@ -183,6 +188,9 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err e
 		v.attribute()
 	}
 	l.shut.learn(v, r.Charges, mark)
+	if heard {
+		l.heard.note(v, r.Charges, l.current().reported, l.now())
+	}
 	if l.watch != nil {
 		l.answered(ctx, c, *v, l.clock.Now().Sub(began))
 	}

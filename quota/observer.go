@@ -38,6 +38,8 @@ const (
 	EventAdjusted   EventKind = "adjusted"
 	EventShut       EventKind = "shut"    // a pool was blocked
 	EventOpened     EventKind = "opened"  // a block was lifted
+	EventOthers     EventKind = "others"  // units of others were charged; with Err, they could not be
+	EventLimit      EventKind = "limit"   // an answer reports another limit than the price book, in Units; it was adopted
 	EventRebased    EventKind = "rebased" // a reservation found that the store's clock had been far ahead
 )
 
@@ -49,11 +51,11 @@ type Event struct {
 	Verdict    Verdict       // granted, refused, blocked, rebased
 	Token      Token         // settled: whose id and account, without the secret
 	Settlement Settlement    // settled
-	Units      int64         // adjusted, replayed
-	Until      time.Time     // shut, replayed
+	Units      int64         // adjusted, replayed, others, limit
+	Until      time.Time     // shut, replayed, limit
 	BlockedBy  Blocker       // shut, replayed: who shut the pool
 	Reason     string        // adjusted, shut, replayed
-	Err        error         // impossible, unpriced, outage, failed; admitted: the outage
+	Err        error         // impossible, unpriced, outage, failed, others; admitted: the outage
 	Took       time.Duration // granted, refused, blocked: how long the store took
 }
 

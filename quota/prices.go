@@ -21,6 +21,10 @@ type prices struct {
 	last     atomic.Pointer[price]             // the last method's, which is mostly the next one's
 	accounts map[accountKey]map[string]*Charge // a charge of no units per pool
 	families map[string]*familyPrice
+	// requested has the pools, by upstream and name, whose upstream counts what was
+	// requested.
+	requested map[[2]string]bool
+	reported  map[[2]string]bool // the pools that answers report about
 }
 
 type priceKey struct{ upstream, account, class, method string }
@@ -46,9 +50,20 @@ func newPrices(b *Book) *prices {
 		methods:  make(map[priceKey]*price),
 		accounts: make(map[accountKey]map[string]*Charge),
 		families: make(map[string]*familyPrice),
+
+		requested: make(map[[2]string]bool),
+		reported:  make(map[[2]string]bool),
 	}
 	for _, u := range b.Upstreams {
 		p.only = u.Name
+		for _, f := range u.Feedback {
+			for _, pool := range f.Pool.Pools(u) {
+				p.reported[[2]string{u.Name, pool}] = true
+				if f.Requested {
+					p.requested[[2]string{u.Name, pool}] = true
+				}
+			}
+		}
 		for _, account := range u.Accounts {
 			p.addClass(u, account, "", book.Class{})
 			for name, class := range u.Classes {

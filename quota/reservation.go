@@ -60,6 +60,36 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 		return Settlement{}, err
 	case len(all) == 0:
 		return Settlement{}, nil // admitted without a price
+	}
+	if units != nil {
+		units, all = r.keepRequested(units, all)
+	}
+	s, err := r.settleUnits(ctx, units, all)
+	if err == nil && !s.Repeat {
+		r.ledger.heard.settled(r.price.charges, all)
+	}
+	return s, err
+}
+
+// keepRequested returns the units to settle to. In a pool whose upstream counts what was
+// requested, none are given back.
+func (r *Reservation) keepRequested(units Units, all []int64) (Units, []int64) {
+	requested := r.ledger.current().requested
+	if len(requested) == 0 {
+		return units, all
+	}
+	for i := range r.price.charges {
+		c := &r.price.charges[i]
+		if all[i] < c.Units && requested[[2]string{c.Pool.Upstream, c.Pool.Name}] {
+			all[i] = c.Units
+		}
+	}
+	return unitsOf(r.price.charges, all), all
+}
+
+// settleUnits settles where the reservation is known.
+func (r *Reservation) settleUnits(ctx context.Context, units Units, all []int64) (Settlement, error) {
+	switch {
 	case r.local != nil:
 		s, err := r.settleLocal(ctx, all)
 		if err == nil {

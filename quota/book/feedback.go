@@ -61,7 +61,7 @@ func (r *reader) inWindow(f *feedbackYAML, report *Feedback, u *Upstream) {
 	if report.Per == 0 {
 		return
 	}
-	for _, name := range report.Pool.pools(u) {
+	for _, name := range report.Pool.Pools(u) {
 		pool := u.Pools[name]
 		if pool != nil && !slices.ContainsFunc(pool.Windows, func(w Window) bool { return w.Length() == report.Per }) {
 			r.fault(r.place(&f.Per), "pool %q has no window of %s", name, cmp.Or(string(f.Per.period), brief(report.Per)))
@@ -69,8 +69,8 @@ func (r *reader) inWindow(f *feedbackYAML, report *Feedback, u *Upstream) {
 	}
 }
 
-// pools returns the pools that may be meant.
-func (n *PoolName) pools(u *Upstream) []string {
+// Pools returns the pools that may be meant.
+func (n *PoolName) Pools(u *Upstream) []string {
 	switch {
 	case n.From == nil:
 		return []string{n.Name}

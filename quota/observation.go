@@ -1,0 +1,171 @@
+package quota
+
+import (
+	"context"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// Observation is what an upstream's answer reports about one pool. Fields that the answer
+// does not report are nil or zero.
+type Observation struct {
+	Pool Pool
+	// Per is the length of the pool's window that the report is about. Zero is its only
+	// window, or its longest.
+	Per time.Duration
+
+	Limit       int64  // the upstream's
+	Remaining   *int64 // of Limit
+	Used        *int64 // of Limit
+	UsedPercent *int64 // of Limit; rounded up
+
+	// Reset is when the upstream's window ends, by the clock of Date, and ResetIn is how
+	// long that takes. At most one of them is set.
+	Reset   time.Time
+	ResetIn time.Duration
+	Date    time.Time // of the answer, by the upstream's clock; zero: the ledger's clock
+
+	// Refills says that the upstream keeps a bucket, so that its reset moves all the time.
+	Refills bool
+}
+
+// Observed is what a ledger made of an observation.
+type Observed struct {
+	// Limit is the upstream's limit, if it differs from the quota of the price book and
+	// was adopted until Until. It is told once per reset, and 0 otherwise.
+	Limit int64
+	Quota int64 // of the price book
+	Until time.Time
+}
+
+// Observe compares what an answer reports about a pool with the ledger. Units that the
+// upstream has counted, and the ledger has not, were spent by others. They are charged to
+// the pool, with the method [Others], and leave it when the upstream's window ends. A limit
+// below the quota is adopted until then, and a larger one if the pool has limit: learn.
+//
+// Reports may come late, twice, in any order, and from several processes: the ledger
+// charges what is missing to the largest of them. It never gives units back. A report of a
+// window that has ended is ignored.
+//
+// Most reports say nothing new. Only others are written, at the latest after a second, and
+// before the next reservation if so many are missing that they could change its result.
+// [Ledger.Flush] writes them at once.
+func (l *Ledger) Observe(ctx context.Context, o Observation) (Observed, error) {
+	p := l.current()
+	c, err := p.pool(o.Pool)
+	if err != nil {
+		return Observed{}, err
+	}
+	pool := p.book.Upstreams[c.Pool.Upstream].Pools[c.Pool.Name]
+	windows := pool.WindowsFor(c.Pool.Account)
+	index := observedWindow(windows, o.Per)
+	if index < 0 {
+		return Observed{}, BadInput("observe %s: the pool has no window of %s", c.Pool, roundUp(o.Per))
+	}
+	c.Window = index
+	w, now := windows[index], l.now()
+	at, until, ok := observedPeriod(&o, w, now)
+	if !ok {
+		return Observed{}, nil
+	}
+	limit := w.Quota
+	if o.Limit > w.Quota && pool.LearnLimit {
+		limit = min(o.Limit, window.MaxUnits)
+	}
+	r := &report{charge: c, at: at, until: until, refills: o.refills(w)}
+	told := false
+	if r.used, told = o.used(limit); !told && o.Limit > 0 {
+		limit = min(limit, o.Limit) // of nothing else; it takes the place of the quota
+	}
+	if limit != w.Quota {
+		r.limit = limit
+	}
+	seen := Observed{}
+	if o.Limit > 0 && min(o.Limit, limit) != w.Quota {
+		seen = Observed{Limit: min(o.Limit, limit), Quota: w.Quota, Until: until}
+	}
+	send, news := l.heard.hear(r, now, seen.Limit)
+	if !news {
+		seen = Observed{}
+	} else {
+		l.tell(ctx, Event{Kind: EventLimit, Pool: c.Pool, Units: seen.Limit, Until: until})
+	}
+	if send != nil {
+		l.heard.later(send, func() { _ = l.sendHeard(context.Background(), send) }) // it tells the observer
+	}
+	return seen, nil
+}
+
+// used returns how much of a limit is used. Where the upstream's own limit is another one,
+// so much counts as used that what is left is the same.
+func (o *Observation) used(limit int64) (units int64, told bool) {
+	switch {
+	case o.Remaining != nil && *o.Remaining >= 0:
+		units = limit - *o.Remaining
+	case o.Used != nil && *o.Used >= 0 && o.Limit > 0:
+		units = limit - (o.Limit - *o.Used)
+	case o.Used != nil && *o.Used >= 0:
+		units = *o.Used
+	case o.UsedPercent != nil && *o.UsedPercent >= 0:
+		const most = 1000 // percent
+		units = (limit*min(*o.UsedPercent, most) + 99) / 100
+	default:
+		return 0, false
+	}
+	return min(max(units, 0), window.MaxUnits), true
+}
+
+// refills reports whether no instant is known at which all that is used comes back.
+func (o *Observation) refills(w book.Window) bool {
+	return o.Refills || o.ResetIn <= 0 && o.Reset.IsZero() && !w.Calendar()
+}
+
+// observedWindow returns the index of the window that a report is about, or -1.
+func observedWindow(windows []book.Window, per time.Duration) int {
+	index := -1
+	for i, w := range windows {
+		if per == 0 && (index < 0 || w.Length() > windows[index].Length()) || per != 0 && w.Length() == per {
+			index = i
+		}
+	}
+	return index
+}
+
+// sameClock is how far apart two clocks may seem that are the same: the Date of an answer
+// has whole seconds, and the answer took a while.
+const sameClock = 2 * time.Second
+
+// observedPeriod returns the upstream's window: when it began, so that units added then
+// leave at its end, and its end. It returns false for one that has ended. Without a reset,
+// at is now, or the beginning of the calendar's period.
+func observedPeriod(o *Observation, w book.Window, now time.Time) (at, until time.Time, ok bool) {
+	switch {
+	case o.refills(w):
+		return now, now.Add(w.Length()), true
+	case o.ResetIn > 0:
+		until = now.Add(o.ResetIn)
+	case !o.Reset.IsZero():
+		until = o.Reset
+		if skew := now.Sub(o.Date); !o.Date.IsZero() && skew.Abs() > sameClock {
+			until = until.Add(skew)
+		}
+	default:
+		_, end := w.Bounds(window.At(now))
+		until = end.Time()
+	}
+	if !until.After(now) {
+		return at, until, false
+	}
+	if w.Calendar() { // resets of one period differ by seconds
+		start, _ := w.Bounds(window.At(until.Add(-w.Length() / 4)))
+		at = start.Time()
+	} else {
+		at = until.Add(-w.Length())
+	}
+	if at.After(now) { // the upstream's window is longer than ours
+		at = now
+	}
+	return at, until, true
+}
