@@ -17,6 +17,11 @@ type Call struct {
 	Method   string // priced by the book; beside Charges it only labels the spend
 	Charges  Units  // by pool, if no method has the price
 
+	// Estimate has what the caller knows of the cost beforehand, by pool. It replaces the
+	// units of the method for these pools. More than the smallest limit of a pool counts
+	// as that limit, so that an estimate is never impossible.
+	Estimate Units
+
 	Family string // of limits per key
 	Key    string // of the family; a key above 64 bytes is hashed
 	Units  int64  // for the key; zero is 1

@@ -36,7 +36,8 @@ type price struct {
 	key     priceKey // of a method
 	charges []Charge
 	outage  Policy
-	err     error // it costs more than is ever admitted
+	atEnd   []string // pools whose upstream counts the call when it ends
+	err     error    // it costs more than is ever admitted
 }
 
 type familyPrice struct {
@@ -111,7 +112,10 @@ func (p *prices) addClass(u *book.Upstream, account, name string, class book.Cla
 		if class.Outage != "" {
 			made.outage = class.Outage
 		}
-		made.charges, made.err = p.charge(pools, m.Charges, name)
+		if made.charges, made.err = p.put(pools, m.Charges); made.err == nil {
+			made.atEnd = capped(m, made.charges)
+			made.err = p.possible(made.charges, name)
+		}
 		p.methods[made.key] = made
 	}
 }
@@ -135,8 +139,8 @@ func zoneOf(windows []book.Window) *time.Location {
 	return time.UTC
 }
 
-// charge puts units on pools, in the order of their names.
-func (p *prices) charge(pools map[string]*Charge, units map[string]int64, class string) ([]Charge, error) {
+// put puts units on pools, in the order of their names.
+func (p *prices) put(pools map[string]*Charge, units map[string]int64) ([]Charge, error) {
 	all := make([]Charge, 0, len(units))
 	for _, name := range slices.Sorted(maps.Keys(units)) {
 		pool := pools[name]
@@ -150,7 +154,7 @@ func (p *prices) charge(pools map[string]*Charge, units map[string]int64, class 
 		}
 		all = append(all, c)
 	}
-	return all, p.possible(all, class)
+	return all, nil
 }
 
 // possible fails loudly for units that could never be granted.
@@ -199,15 +203,18 @@ func (p *prices) lookup(c *Call) (*price, error) {
 	}
 	key := priceKey{c.Upstream, c.Account, c.Class, c.Method}
 	if last := p.last.Load(); last != nil && last.key == key && c.Charges == nil {
-		return last, last.err
+		return p.estimated(c, last)
 	}
 	if made := p.methods[key]; made != nil && c.Charges == nil {
 		p.last.Store(made)
-		return made, made.err
+		return p.estimated(c, made)
 	}
 	pools, err := p.pools(c.Upstream, c.Account, c.Class)
 	if err != nil {
 		return nil, err
+	}
+	if c.Estimate != nil {
+		return nil, BadInput("an estimate goes with a method of the price book, which has the pools")
 	}
 	if c.Charges == nil {
 		return p.unpriced(c)
@@ -234,8 +241,10 @@ func (p *prices) explicit(c *Call, pools map[string]*Charge) (*price, error) {
 	}
 	made := &price{outage: p.book.Upstreams[c.Upstream].Classes[c.Class].Outage}
 	var err error
-	made.charges, err = p.charge(pools, c.Charges, c.Class)
-	return made, err
+	if made.charges, err = p.put(pools, c.Charges); err != nil {
+		return made, err
+	}
+	return made, p.possible(made.charges, c.Class)
 }
 
 // unpriced is the price of a method that the book does not know.
@@ -302,8 +311,8 @@ func (p *prices) lookupMember(c *Call) (*price, error) {
 		return nil, BadInput("family %s: the key is empty", c.Family)
 	case c.Outage == Admit:
 		return nil, BadInput("family %s: a family's member cannot be admitted in an outage; nobody would charge it after", c.Family)
-	case c.Upstream != "" || c.Method != "" || c.Charges != nil || c.Class != "":
-		return nil, BadInput("family %s: a family has no upstream, method, charges or class", c.Family)
+	case c.Upstream != "" || c.Method != "" || c.Charges != nil || c.Estimate != nil || c.Class != "":
+		return nil, BadInput("family %s: a family has no upstream, method, charges, estimate or class", c.Family)
 	case c.Units < 0 || c.Units > window.MaxUnits:
 		return nil, BadInput("family %s: units must be 1 to %d, not %d", c.Family, window.MaxUnits, c.Units)
 	}

@@ -25,6 +25,7 @@ var house = [][]string{
 	{"quota/storetest"},
 	{"quota/storekit"},
 	{"quota"},
+	{"internal/content"}, // what a price book names in requests and answers
 	{"quota/book"},
 	{"quota/window"},
 	{"internal/sqlitefile", "internal/svg"}, // of all who keep a file of SQLite; of all who draw

@@ -1,6 +1,10 @@
 package book
 
-import "cmp"
+import (
+	"cmp"
+	"net/url"
+	"strings"
+)
 
 // Method is one call of an upstream, and its price.
 type Method struct {
@@ -12,6 +16,45 @@ type Method struct {
 	Prices  map[string]*Price // of pools whose price depends on the request or the answer
 	Outage  Policy
 	Source  string // where the price comes from
+}
+
+// Segment returns what a request has in the place of the {name} of a route. The path is
+// escaped; the result is not.
+func (m *Method) Segment(verb, path, name string) (string, bool) {
+	for _, route := range m.Routes {
+		if route.Verb != "*" && route.Verb != cmp.Or(verb, "GET") {
+			continue
+		}
+		if text, ok := route.segment(path, name); ok {
+			return text, true
+		}
+	}
+	return "", false
+}
+
+// segment is Segment for one route.
+func (r Route) segment(path, name string) (text string, ok bool) {
+	template := r.Path
+	for more := true; more; {
+		var want, got string
+		want, template, more = strings.Cut(template, "/")
+		tail := strings.HasSuffix(want, "...}")
+		if got = path; !tail {
+			var rest bool
+			if got, path, rest = strings.Cut(path, "/"); rest != more {
+				return "", false
+			}
+		}
+		called, after, braces := strings.Cut(strings.TrimPrefix(want, "{"), "}")
+		switch {
+		case !braces && got != want, !strings.HasSuffix(got, after):
+			return "", false
+		case braces && strings.TrimSuffix(called, "...") == name:
+			text, ok = strings.TrimSuffix(got, after), true
+		}
+	}
+	text, err := url.PathUnescape(text)
+	return text, ok && err == nil
 }
 
 // method makes one method and its price.

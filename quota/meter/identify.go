@@ -26,6 +26,7 @@ type call struct {
 	account  string
 	caller   caller
 	sent     sent
+	content  *priced // nil: its price is fixed
 }
 
 // units returns the cost of the call, summed over all pools.
@@ -33,7 +34,12 @@ func (c *call) units() (sum int64) {
 	if c.method == nil {
 		return 0
 	}
-	for _, units := range c.method.Charges {
+	for pool, units := range c.method.Charges {
+		if c.content != nil {
+			if estimate, has := c.content.estimate[pool]; has {
+				units = estimate
+			}
+		}
 		sum += units
 	}
 	return sum

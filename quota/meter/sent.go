@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // sent records whether a request may have been sent. Other goroutines may call its hooks
@@ -40,16 +41,25 @@ func (s *sent) watch(ctx context.Context, keyHeader string) context.Context {
 // connection and got none. It is false for a base transport that does not report this.
 func (s *sent) unsent() bool { return s.asked.Load() && s.conns.Load() == 0 }
 
-// settle corrects the charge of a call if it is known to be wrong. Otherwise the charge
-// stays, also for a failed call, because the server may have received it.
-func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, err error) {
+// settle corrects the charge of a call if it is known to be wrong, or will be known when
+// its answer was read. Otherwise the charge stays, also for a failed call, because the
+// server may have received it.
+func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, resp *http.Response, err error) {
 	if r == nil {
 		return // it continues an upload
 	}
+	h := charge{t: t, ctx: ctx, c: c, r: r}
 	switch conns := c.sent.conns.Load(); {
 	case err != nil && c.sent.unsent():
 		t.giveBack(ctx, c, r)
-	case conns > 1: // net/http repeats a request on another connection if the first one was dead
+		h.done()
+	case err == nil && resp != nil && c.isFree(resp):
+		all := r.Charges()
+		clear(all)
+		h.settleTo(all, r.Charges())
+	case err == nil && resp != nil && c.content != nil:
+		h.follow(resp)
+	case conns > 1:
 		all := r.Charges()
 		for pool := range all {
 			all[pool] *= conns
@@ -57,8 +67,47 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, e
 		if _, err := r.Settle(ctx, all); err != nil {
 			t.logUnsettled(ctx, c, err)
 		}
+		h.done()
+	default:
+		h.done()
 	}
 }
+
+// settleTo settles a call to what it has cost, behind its caller's back. Net/http repeats
+// a request on another connection if the first one was dead; each of these tries counts
+// as it was reserved.
+func (h charge) settleTo(units, reserved quota.Units) {
+	tries := h.c.sent.conns.Load() - 1
+	same := true
+	for pool, n := range reserved {
+		units[pool] = min(units[pool]+n*max(tries, 0), window.MaxUnits)
+		same = same && units[pool] == n
+	}
+	if same && !h.atEnd() {
+		h.done()
+		return
+	}
+	h.t.later.do(func() {
+		if _, err := h.r.Settle(h.ctx, units); err != nil {
+			h.t.logUnsettled(h.ctx, h.c, err)
+		}
+		h.done()
+	})
+}
+
+// atEnd reports whether the upstream counts the call when it ends.
+func (h charge) atEnd() bool {
+	for _, price := range h.c.method.Prices {
+		if price.AtEnd {
+			return true
+		}
+	}
+	return false
+}
+
+// done is called once for each reserved call, when nothing of it is under way any more: its
+// answer has ended or was closed, or there is none.
+func (h charge) done() {}
 
 // giveBack releases a call that was never sent.
 func (t *Transport) giveBack(ctx context.Context, c *call, r *quota.Reservation) {

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -32,6 +34,11 @@ type Options struct {
 	// keep the headers they have; with one, an account that has none is refused.
 	Keys map[string]KeySource
 
+	// Price and Actual are for costs that a price book cannot express, by upstream: what to
+	// reserve for a request, and what its call has cost by its answer.
+	Price  map[string]PriceFunc
+	Actual map[string]ActualFunc
+
 	Logger *slog.Logger // nil is slog.Default(); one line per refusal, and calls at debug
 }
 
@@ -44,7 +51,13 @@ type Transport struct {
 	maxWait time.Duration
 	account string
 	keys    keyring
+	prices  map[string]PriceFunc
+	actuals map[string]ActualFunc
 	log     *slog.Logger
+
+	plans  atomic.Pointer[plans]
+	memory memory
+	later  later
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -65,6 +78,7 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 	t := &Transport{
 		ledger: ledger, base: o.Base, maxWait: o.MaxWait, log: o.Logger,
 		account: cmp.Or(o.Account, quota.DefaultAccount), keys: newKeyring(o.Keys),
+		prices: maps.Clone(o.Price), actuals: maps.Clone(o.Actual),
 	}
 	if t.base == nil {
 		t.base = http.DefaultTransport
@@ -73,6 +87,16 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 		t.log = slog.Default()
 	}
 	return t, nil
+}
+
+// Flush waits until the calls whose answers have ended are settled, which happens behind
+// their callers' backs. A program calls it before it ends; otherwise their estimates
+// stand.
+func (t *Transport) Flush(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	return t.later.wait(ctx)
 }
 
 // CloseIdleConnections closes the idle connections of the base transport.
@@ -102,6 +126,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err == nil {
 		key, err = t.keys.key(req.Context(), c)
 	}
+	if err == nil && !c.resumed {
+		err = t.price(c, req)
+	}
 	var r *quota.Reservation
 	if err == nil && !c.resumed {
 		r, err = t.reserve(req.Context(), c)
@@ -114,11 +141,13 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp, err := t.base.RoundTrip(prepare(req, c, key))
-	t.settle(req.Context(), c, r, err)
+	if resp != nil {
+		resp.Request = req // not ours, which has the key
+	}
+	t.settle(req.Context(), c, r, resp, err)
 	if err != nil || resp == nil {
 		return resp, err
 	}
-	resp.Request = req // not ours, which has the key
 	if err := t.readRefusal(req.Context(), c, resp, key); err != nil {
 		return nil, err
 	}
@@ -130,6 +159,9 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 	asked := quota.Call{
 		Upstream: c.upstream.Name, Account: c.account, Method: c.name,
 		Class: c.caller.class, Job: c.caller.job, Region: c.caller.region, Outage: c.caller.outage,
+	}
+	if c.content != nil {
+		asked.Estimate = c.content.estimate
 	}
 	if err := c.caller.budget.take(c.units()); err != nil {
 		return nil, err
@@ -164,6 +196,9 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 // change the one it is given.
 func prepare(req *http.Request, c *call, key string) *http.Request {
 	out := req.WithContext(c.sent.watch(req.Context(), c.upstream.Key.Header))
+	if c.content != nil && c.content.body != nil {
+		out.Body = c.content.body
+	}
 	if key != "" {
 		out.Header = req.Header.Clone()
 		if out.Header == nil {

@@ -1,0 +1,86 @@
+package content
+
+import (
+	"compress/gzip"
+	"io"
+	"iter"
+)
+
+// mostInflated is how many bytes gzip is followed for. More is a bomb, or nothing that a
+// program reads.
+const mostInflated = 1 << 30
+
+// inflater decodes gzip that comes in pieces. It runs as a coroutine: the decoder pulls,
+// and the pieces are pushed.
+type inflater struct {
+	piece []byte
+	ended bool // no more pieces come
+	next  func() (struct{}, bool)
+	stop  func()
+	whole bool // the data ended, and its sum was right
+}
+
+func newInflater(to func([]byte)) *inflater {
+	z := &inflater{}
+	z.next, z.stop = iter.Pull(func(yield func(struct{}) bool) {
+		in := &pieces{z: z, yield: yield}
+		r, err := gzip.NewReader(in)
+		if err != nil {
+			return
+		}
+		out, total := make([]byte, 4<<10), 0
+		for total < mostInflated {
+			n, err := r.Read(out)
+			to(out[:n])
+			if total += n; err != nil {
+				z.whole = err == io.EOF
+				return
+			}
+		}
+	})
+	return z
+}
+
+// write decodes the next piece.
+func (z *inflater) write(p []byte) {
+	z.piece = p
+	z.next() // until it needs more
+	z.piece = nil
+}
+
+// end ends the decoder. It reports whether the data was whole.
+func (z *inflater) end() bool {
+	z.ended = true
+	z.next()
+	z.stop()
+	return z.whole
+}
+
+// pieces is what the decoder reads.
+type pieces struct {
+	z     *inflater
+	yield func(struct{}) bool
+}
+
+func (p *pieces) Read(to []byte) (int, error) {
+	for len(p.z.piece) == 0 {
+		if p.z.ended || !p.yield(struct{}{}) {
+			return 0, io.EOF
+		}
+	}
+	n := copy(to, p.z.piece)
+	p.z.piece = p.z.piece[n:]
+	return n, nil
+}
+
+// ReadByte saves the decoder a buffer of its own.
+func (p *pieces) ReadByte() (byte, error) {
+	for len(p.z.piece) == 0 {
+		if p.z.ended || !p.yield(struct{}{}) {
+			return 0, io.EOF
+		}
+	}
+	c := p.z.piece[0]
+	p.z.piece = p.z.piece[1:]
+	return c, nil
+}

@@ -1,0 +1,182 @@
+package content
+
+import (
+	"mime"
+	"strconv"
+	"strings"
+)
+
+// Reading reads the sources of one message. Write gives it the body in pieces, and End
+// says that it is over.
+type Reading struct {
+	of     *Sources
+	texts  []given // by source, of those that are not in the body
+	length int64   // of the body
+	known  bool    // length is known, or was counted to the end
+
+	found  paths
+	kept   []slot // of parts that are complete
+	json   scanner
+	parts  int // that were complete
+	events *events
+	lines  bool // each line is a value, and more may come
+	gzip   *inflater
+	closed bool // unreadable, or over
+	whole  bool // it is over, and was read to its end
+}
+
+type given struct {
+	text string
+	ok   bool
+}
+
+// Read begins to read a message.
+func (s *Sources) Read(m Message) *Reading {
+	r := &Reading{of: s, texts: make([]given, len(s.all)), length: max(m.Length, 0), known: m.Length >= 0}
+	for i, source := range s.all {
+		if s.slots[i] < 0 && !source.Bytes {
+			r.texts[i].text, r.texts[i].ok = m.text(source)
+		}
+	}
+	if !s.NeedsBody(m.Length) {
+		r.closed = true
+		return r
+	}
+	r.found = paths{root: s.root, slots: make([]slot, len(s.most))}
+	r.kept = make([]slot, len(s.most))
+	for i, most := range s.most {
+		r.found.slots[i].most, r.kept[i].most = most, most
+	}
+	r.json.to = &r.found
+	kind, _, _ := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	switch kind {
+	case "text/event-stream":
+		r.events = &events{to: r}
+	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines", "application/jsonlines", "application/json-seq", "application/stream+json":
+		r.lines = true
+	}
+	switch strings.ToLower(m.Header.Get("Content-Encoding")) {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		r.gzip = newInflater(r.read)
+	default:
+		r.closed = true // nobody here can decode it
+	}
+	return r
+}
+
+// Write reads the next piece of the body. It never fails.
+func (r *Reading) Write(p []byte) (int, error) {
+	switch {
+	case r.closed || len(p) == 0:
+	case r.gzip != nil:
+		r.gzip.write(p)
+	default:
+		r.read(p)
+	}
+	return len(p), nil
+}
+
+// read reads the next piece, decoded.
+func (r *Reading) read(p []byte) {
+	if !r.known {
+		r.length += int64(len(p))
+	}
+	switch {
+	case !r.of.body:
+	case r.events != nil:
+		r.events.write(p)
+	default:
+		r.json.write(p)
+	}
+}
+
+// endPart ends one event of a stream, or the only part of another body. What it has
+// counts if it was complete.
+func (r *Reading) endPart() {
+	if r.json.flush(); r.json.between() && r.json.values > 0 {
+		r.parts++
+		for i := range r.found.slots {
+			if s := &r.found.slots[i]; s.found {
+				r.kept[i], *s = *s, r.kept[i]
+			}
+		}
+	}
+	for i := range r.found.slots {
+		r.found.slots[i].found = false
+	}
+	r.json.reset()
+	r.found.levels = r.found.levels[:0]
+}
+
+// End ends the body: eof says that it was read to its end. Without it, the body still
+// counts as whole if what came of it is.
+func (r *Reading) End(eof bool) {
+	if r.gzip != nil {
+		if whole := r.gzip.end(); !whole {
+			eof = false
+		}
+	}
+	if r.closed {
+		return
+	}
+	r.closed = true
+	r.known = r.known || eof
+	switch {
+	case !r.of.body:
+		r.whole = eof
+	case r.events != nil:
+		if eof {
+			r.events.end()
+		}
+		r.whole = (eof || r.events.done) && r.parts > 0
+	default:
+		if eof || !r.lines && r.json.state != inScalar {
+			r.endPart()
+			r.whole = r.parts > 0
+		}
+	}
+}
+
+// raw returns the text of a source, if the message has it.
+func (r *Reading) raw(i int) (text string, ok bool) {
+	source, at := r.of.all[i], r.of.slots[i]
+	switch {
+	case source.Bytes:
+		return strconv.FormatInt(r.length, 10), r.known
+	case at < 0:
+		return r.texts[i].text, r.texts[i].ok
+	}
+	if s := &r.kept[at]; r.whole && s.found && !s.bad {
+		return string(s.text), true
+	}
+	return "", false
+}
+
+// Text returns the text of a source.
+func (r *Reading) Text(i int) (string, bool) {
+	text, ok := r.raw(i)
+	if !ok {
+		return "", false
+	}
+	return r.of.within(i, text)
+}
+
+// Units returns the number of a source, or its default if the message does not have it. It
+// returns false if there is no default.
+func (r *Reading) Units(i int) (int64, bool) {
+	source := r.of.all[i]
+	if text, ok := r.Text(i); ok {
+		if n, ok := units(source, text); ok {
+			return n, true
+		}
+	}
+	if source.Default == nil {
+		return 0, false
+	}
+	return *source.Default, true
+}
+
+// Decodes reports whether the body is being decoded. It then needs a call of End, even if
+// nobody reads it to its end.
+func (r *Reading) Decodes() bool { return r.gzip != nil && !r.closed }

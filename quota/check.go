@@ -1,0 +1,90 @@
+package quota
+
+import (
+	"context"
+)
+
+// Check returns what [Ledger.Reserve] would return for a call, without taking units: a
+// verdict if they would be granted, else the same error. It is a snapshot: other callers
+// may take the units before the call does. It knows nothing of holds, of calls that wait
+// in line, and of the allowance of an outage; while the ledger is down it returns the
+// outage.
+func (l *Ledger) Check(ctx context.Context, c Call) (Verdict, error) {
+	prices := l.current()
+	if prices == nil {
+		return Verdict{}, errNotMade
+	}
+	price, err := prices.lookup(&c)
+	switch {
+	case err != nil:
+		return Verdict{}, err
+	case len(price.charges) == 0: // unpriced, and the book says to admit it
+		return Verdict{Allowed: true, At: l.clock.Now()}, nil
+	}
+	op := "check " + price.charges[0].Pool.String()
+	if err := tooLate(ctx, op); err != nil {
+		return Verdict{}, err
+	}
+	if labels := c.labels(); labels.check() != nil || c.ID != "" && !validID(c.ID) {
+		r := Request{ID: c.ID, Charges: price.charges, Labels: labels}
+		return Verdict{}, r.Check()
+	}
+	states, err := l.store.Look(ctx, price.charges)
+	if err != nil {
+		return Verdict{}, l.storeError(ctx, op, err)
+	}
+	if v, fits := fitting(price.charges, states); fits {
+		return v, nil
+	}
+	return l.whyNot(ctx, &c, price)
+}
+
+// fitting reports whether charges fit into pools as they were seen, and the verdict on
+// them: that of the window with the least left.
+func fitting(charges []Charge, states []PageState) (v Verdict, fits bool) {
+	v.Allowed = true
+	for i, s := range states {
+		if !s.Blocked.IsZero() {
+			return Verdict{}, false
+		}
+		v.At = s.Now
+		for _, w := range s.Windows {
+			left := w.Limit - w.Used
+			if left < charges[i].Units {
+				return Verdict{}, false
+			}
+			if v.Window != "" && left-charges[i].Units >= v.Remaining {
+				continue
+			}
+			v.Pool, v.Units, v.Window, v.Limit = s.Pool, charges[i].Units, w.Window, w.Limit
+			v.Used, v.Remaining, v.ResetAt = w.Used+charges[i].Units, left-charges[i].Units, w.ResetAt
+		}
+	}
+	return v, true
+}
+
+// whyNot returns the error of a call that does not fit. Only the store can say when it
+// would, so it is asked for the units; a refusal takes none. If units came back just now,
+// they are taken and released at once.
+func (l *Ledger) whyNot(ctx context.Context, c *Call, price *price) (Verdict, error) {
+	op := "check " + price.charges[0].Pool.String()
+	r := Request{Charges: price.charges, Labels: c.labels()}
+	if c.Family == "" { // families take no receipts
+		r.ID, r.Fresh = l.ids.next(), true
+	}
+	v, err := l.store.Reserve(ctx, r)
+	switch {
+	case err != nil:
+		return Verdict{}, l.storeError(ctx, op, err)
+	case v.Allowed && v.Nonce != Nonce{}:
+		_, err := l.settle(ctx, v.Token(), nil)
+		v.ID, v.Nonce = "", Nonce{}
+		return v, err
+	case v.Allowed:
+		return v, nil
+	case v.Blocked:
+		v.attribute()
+	}
+	v.ID = ""
+	return Verdict{}, refusal(c, v)
+}

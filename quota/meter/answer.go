@@ -1,0 +1,148 @@
+package meter
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"runtime"
+	"sync"
+
+	"github.com/headroom-quota/headroom/internal/content"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// answer is the body of an answer that is read for what its call has cost, while the
+// caller reads it. The caller gets each byte when the base has it.
+type answer struct {
+	io.ReadCloser
+	charge
+
+	mu      sync.Mutex
+	reading *content.Reading // nil: the price book asks nothing of the answer
+	over    bool
+}
+
+// charge is a call that was sent and answered, and its reservation.
+type charge struct {
+	t   *Transport
+	ctx context.Context //nolint:containedctx // of the call: its body outlives the round trip
+	c   *call
+	r   *quota.Reservation
+}
+
+// follow reads an answer for what its call has cost. The call is settled when its body
+// ends or is closed.
+func (h charge) follow(resp *http.Response) {
+	a := &answer{ReadCloser: resp.Body, charge: h}
+	if p := h.c.content.plan; p != nil {
+		length := resp.ContentLength
+		if resp.Body == nil || resp.Body == http.NoBody {
+			length = 0 // that of HEAD is what GET would have
+		}
+		a.reading = p.Answer.Read(content.Message{Header: resp.Header, Query: resp.Request.URL.RawQuery, Path: h.c.segment, Length: length})
+	}
+	if cost := h.t.actuals[h.c.upstream.Name]; cost != nil {
+		h.c.content.cost = cost(resp, h.c.name)
+	}
+	switch body := resp.Body.(type) {
+	case nil:
+		a.end(true)
+	case io.Writer: // of a connection that has changed its protocol
+		a.end(false)
+	case io.WriterTo:
+		if body == http.NoBody {
+			a.end(true)
+			return
+		}
+		resp.Body = &answerTo{a, body}
+	default:
+		resp.Body = a
+	}
+	if a.reading != nil && a.reading.Decodes() { // should the caller never close it
+		runtime.AddCleanup(a, func(r *content.Reading) { r.End(false) }, a.reading)
+	}
+}
+
+// Read implements [io.Reader].
+func (a *answer) Read(p []byte) (int, error) {
+	n, err := a.ReadCloser.Read(p)
+	a.saw(p[:min(max(n, 0), len(p))], err)
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (a *answer) Close() error {
+	err := a.ReadCloser.Close()
+	a.saw(nil, io.ErrClosedPipe)
+	return err
+}
+
+// saw reads a piece of the body, and ends with an error.
+func (a *answer) saw(p []byte, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over {
+		return
+	}
+	if len(p) > 0 {
+		if a.reading != nil {
+			_, _ = a.reading.Write(p)
+		}
+		if cost := a.c.content.cost; cost != nil {
+			_, _ = cost.Write(p)
+		}
+	}
+	if err != nil {
+		a.end(err == io.EOF) //nolint:errorlint // a reader returns it as it is
+	}
+}
+
+// end settles the call. The ledger is not asked here, so that the caller need not wait.
+func (a *answer) end(eof bool) {
+	a.over = true
+	units := a.r.Charges()
+	reserved := a.r.Charges()
+	if a.reading != nil {
+		a.reading.End(eof)
+		a.c.content.plan.Actual(a.reading, units, func(pool string, cost int64, learn bool) {
+			if learn {
+				a.t.memory.learn(costOf{a.c.upstream.Name, a.c.account, a.c.name, pool}, cost)
+			}
+		})
+	}
+	if cost := a.c.content.cost; cost != nil {
+		for pool, n := range cost.Units(eof) {
+			if _, charged := units[pool]; charged {
+				units[pool] = n
+			}
+		}
+	}
+	a.settleTo(units, reserved)
+}
+
+// answerTo is an answer whose base can write itself.
+type answerTo struct {
+	*answer
+	to io.WriterTo
+}
+
+// WriteTo implements [io.WriterTo].
+func (a *answerTo) WriteTo(w io.Writer) (int64, error) {
+	n, err := a.to.WriteTo(&both{w, a.answer})
+	if err == nil {
+		a.saw(nil, io.EOF)
+	}
+	return n, err
+}
+
+// both writes what an answer sees.
+type both struct {
+	io.Writer
+	a *answer
+}
+
+func (b *both) Write(p []byte) (int, error) {
+	n, err := b.Writer.Write(p)
+	b.a.saw(p[:min(max(n, 0), len(p))], nil)
+	return n, err
+}

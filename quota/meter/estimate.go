@@ -1,0 +1,170 @@
+package meter
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/headroom-quota/headroom/internal/content"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+)
+
+// defaultBuffer is how many bytes of a request's body are kept to read its price, if the
+// price book does not say.
+const defaultBuffer = 64 << 10
+
+// priced is a call whose cost depends on its content.
+type priced struct {
+	plan     *content.Plan // nil: only functions price it
+	estimate quota.Units   // by pool; other pools have fixed prices
+	body     io.ReadCloser // of the request, if its beginning was read; else nil
+	cost     Cost          // of a function; nil: there is none
+}
+
+// plans are the plans of the methods of one price book.
+type plans struct {
+	book *quota.Book
+	made sync.Map // of *content.Plan, by *book.Method
+}
+
+// plan returns how a method is priced by content.
+func (t *Transport) plan(m *book.Method) *content.Plan {
+	costs, now := t.plans.Load(), t.ledger.Book()
+	if costs == nil || costs.book != now {
+		costs = &plans{book: now}
+		t.plans.Store(costs)
+	}
+	if p, ok := costs.made.Load(m); ok {
+		return p.(*content.Plan)
+	}
+	p := content.NewPlan(m)
+	costs.made.Store(m, p)
+	return p
+}
+
+// price reads a request for what its call will cost, if that is not fixed.
+func (t *Transport) price(c *call, req *http.Request) error {
+	if c.method == nil {
+		return nil
+	}
+	price := t.prices[c.upstream.Name]
+	if len(c.method.Prices) == 0 && price == nil && t.actuals[c.upstream.Name] == nil {
+		return nil
+	}
+	c.content = &priced{}
+	if len(c.method.Prices) > 0 {
+		c.content.plan = t.plan(c.method)
+		r := c.content.plan.Request.Read(content.Message{Header: req.Header, Query: req.URL.RawQuery, Path: c.segment, Length: bodyLength(req)})
+		if err := c.content.readBody(req, r, c.buffer()); err != nil {
+			return err
+		}
+		c.content.estimate = c.content.plan.Estimate(r, func(pool string, share int) (int64, bool) {
+			return t.memory.recall(costOf{c.upstream.Name, c.account, c.name, pool}, share)
+		})
+	}
+	if price == nil {
+		return nil
+	}
+	own, err := price(c.content.again(req), c.name)
+	if err != nil {
+		return fmt.Errorf("price %s: %w", c.name, err)
+	}
+	for pool, units := range own {
+		if c.content.estimate == nil {
+			c.content.estimate = quota.Units{}
+		}
+		c.content.estimate[pool] = units
+	}
+	return nil
+}
+
+// segment returns the {name} of the route that a call has taken.
+func (c *call) segment(name string) (string, bool) { return c.method.Segment(c.verb, c.path, name) }
+
+// buffer is how many bytes of the request's body may be kept.
+func (c *call) buffer() int64 {
+	if c.upstream.RequestBuffer > 0 {
+		return c.upstream.RequestBuffer
+	}
+	return defaultBuffer
+}
+
+// bodyLength is the length of a request's body; -1 if it is not known.
+func bodyLength(req *http.Request) int64 {
+	if req.Body == nil || req.Body == http.NoBody {
+		return 0
+	}
+	if req.ContentLength > 0 {
+		return req.ContentLength
+	}
+	return -1
+}
+
+// chunks are for reading bodies.
+var chunks = sync.Pool{New: func() any { return new([16 << 10]byte) }}
+
+// readBody gives a reading the body of a request, if it needs it. A body that cannot be
+// had again is kept as far as it was read, and sent from there.
+func (p *priced) readBody(req *http.Request, r *content.Reading, most int64) error {
+	length := bodyLength(req)
+	if length == 0 || !p.plan.Request.NeedsBody(length) {
+		r.End(length == 0)
+		return nil
+	}
+	if req.GetBody != nil {
+		body, err := req.GetBody()
+		if err != nil {
+			return fmt.Errorf("read the request for its price: %w", err)
+		}
+		chunk := chunks.Get().(*[16 << 10]byte)
+		_, err = io.CopyBuffer(onlyWriter{r}, onlyReader{body}, chunk[:])
+		chunks.Put(chunk)
+		_ = body.Close()
+		r.End(err == nil)
+		return nil
+	}
+	// a body that comes from another goroutine may never come, so a caller that gives up ends it
+	ctx := req.Context()
+	stop := context.AfterFunc(ctx, func() { _ = req.Body.Close() })
+	defer stop()
+	head, err := io.ReadAll(io.LimitReader(req.Body, most+1))
+	if gone := ctx.Err(); gone != nil {
+		return gone
+	}
+	rest := io.Reader(req.Body)
+	if err != nil {
+		rest = failing{err} // the sender will see it
+	}
+	p.body = &reread{io.MultiReader(bytes.NewReader(head), rest), req.Body}
+	if whole := err == nil && int64(len(head)) <= most; whole {
+		_, _ = r.Write(head)
+		r.End(true)
+	} else {
+		r.End(false)
+	}
+	return nil
+}
+
+type (
+	onlyReader struct{ io.Reader }
+	onlyWriter struct{ io.Writer }
+)
+
+// again returns a request whose body a function may read.
+func (p *priced) again(req *http.Request) *http.Request {
+	out := *req
+	out.Body = http.NoBody
+	if req.GetBody == nil {
+		return &out
+	}
+	if body, err := req.GetBody(); err == nil {
+		out.Body = body
+	}
+	return &out
+}
+
+
