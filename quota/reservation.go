@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -72,10 +73,10 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 }
 
 // keepRequested returns the units to settle to. In a pool whose upstream counts what was
-// requested, none are given back.
+// requested, none are given back, except of a call that was free of charge as a whole.
 func (r *Reservation) keepRequested(units Units, all []int64) (Units, []int64) {
 	requested := r.ledger.current().requested
-	if len(requested) == 0 {
+	if len(requested) == 0 || !slices.ContainsFunc(all, func(n int64) bool { return n > 0 }) {
 		return units, all
 	}
 	for i := range r.price.charges {

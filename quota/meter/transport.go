@@ -148,9 +148,12 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || resp == nil {
 		return resp, err
 	}
-	if err := t.readRefusal(req.Context(), c, resp, key); err != nil {
+	watchers := t.readFeedback(req.Context(), c, resp)
+	refusals, err := t.readRefusal(req.Context(), c, resp, key)
+	if err != nil {
 		return nil, err
 	}
+	t.watch(resp, append(watchers, refusals...))
 	return resp, nil
 }
 
