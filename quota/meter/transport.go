@@ -39,6 +39,10 @@ type Options struct {
 	Price  map[string]PriceFunc
 	Actual map[string]ActualFunc
 
+	// Refused makes the answer to a request that was not sent. If it is nil, or returns
+	// nil, the caller gets the error. [As429] is for SDKs that retry errors blindly.
+	Refused func(req *http.Request, err error) *http.Response
+
 	Logger *slog.Logger // nil is slog.Default(); one line per refusal, and calls at debug
 }
 
@@ -53,6 +57,7 @@ type Transport struct {
 	keys    keyring
 	prices  map[string]PriceFunc
 	actuals map[string]ActualFunc
+	refused func(*http.Request, error) *http.Response
 	log     *slog.Logger
 
 	plans  atomic.Pointer[plans]
@@ -78,7 +83,7 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 	t := &Transport{
 		ledger: ledger, base: o.Base, maxWait: o.MaxWait, log: o.Logger,
 		account: cmp.Or(o.Account, quota.DefaultAccount), keys: newKeyring(o.Keys),
-		prices: maps.Clone(o.Price), actuals: maps.Clone(o.Actual),
+		prices: maps.Clone(o.Price), actuals: maps.Clone(o.Actual), refused: o.Refused,
 	}
 	if t.base == nil {
 		t.base = http.DefaultTransport
@@ -138,14 +143,28 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			_ = req.Body.Close() // a RoundTripper must, also on errors
 		}
 		t.logUnsent(req.Context(), c, err)
+		if t.refused != nil {
+			if resp := t.refused(req, err); resp != nil {
+				return resp, nil
+			}
+		}
 		return nil, err
 	}
 	resp, err := t.base.RoundTrip(prepare(req, c, key))
+	below := RefusalOf(resp) // of another transport of ours, which did not send it
 	if resp != nil {
 		resp.Request = req // not ours, which has the key
 	}
-	t.settle(req.Context(), c, r, resp, err)
-	if err != nil || resp == nil {
+	if below != nil {
+		markRefused(resp, below)
+	}
+	if below != nil && r != nil {
+		t.giveBack(req.Context(), c, r)
+		charge{t: t, ctx: req.Context(), c: c, r: r}.done()
+	} else {
+		t.settle(req.Context(), c, r, resp, err)
+	}
+	if err != nil || resp == nil || wasRefused(resp) {
 		return resp, err
 	}
 	watchers := t.readFeedback(req.Context(), c, resp)
