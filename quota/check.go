@@ -1,14 +1,12 @@
 package quota
 
-import (
-	"context"
-)
+import "context"
 
 // Check returns what [Ledger.Reserve] would return for a call, without taking units: a
 // verdict if they would be granted, else the same error. It is a snapshot: other callers
 // may take the units before the call does. It knows nothing of holds, of calls that wait
 // in line, and of the allowance of an outage; while the ledger is down it returns the
-// outage.
+// outage. The verdict's ResetAt is that of the units used so far.
 func (l *Ledger) Check(ctx context.Context, c Call) (Verdict, error) {
 	prices := l.current()
 	if prices == nil {

@@ -155,6 +155,9 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	if !r.Allowed {
 		return nil, refusal(c, r.Verdict)
 	}
+	if len(price.atEnd) > 0 {
+		r.ending = &ending{labels: c.labels()}
+	}
 	return r, nil
 }
 

@@ -312,7 +312,7 @@ func (p *prices) lookupMember(c *Call) (*price, error) {
 	case c.Outage == Admit:
 		return nil, BadInput("family %s: a family's member cannot be admitted in an outage; nobody would charge it after", c.Family)
 	case c.Upstream != "" || c.Method != "" || c.Charges != nil || c.Estimate != nil || c.Class != "":
-		return nil, BadInput("family %s: a family has no upstream, method, charges, estimate or class", c.Family)
+		return nil, BadInput("family %s: a family has no upstream, method, charges or class", c.Family)
 	case c.Units < 0 || c.Units > window.MaxUnits:
 		return nil, BadInput("family %s: units must be 1 to %d, not %d", c.Family, window.MaxUnits, c.Units)
 	}

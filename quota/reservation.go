@@ -13,6 +13,7 @@ type Reservation struct {
 	Verdict
 	ledger *Ledger
 	price  *price
+	ending *ending      // nil: the upstream counts the call when it starts
 	local  *localCharge // nil if the store has a receipt; else it was drawn from a hold, or admitted in an outage
 }
 
@@ -41,7 +42,8 @@ func (r *Reservation) Release(ctx context.Context) (Settlement, error) {
 }
 
 // Settle corrects the charges to what the call really cost. Lower costs give units back,
-// and higher costs are charged now. Units must name every pool of [Reservation.Charges];
+// and higher costs are charged now. Where the price book says counted: end, the units move
+// from the start of the call to now. Units must name every pool of [Reservation.Charges];
 // see [Ledger.Settle]. It takes effect once.
 func (r *Reservation) Settle(ctx context.Context, units Units) (Settlement, error) {
 	if units == nil {
@@ -97,6 +99,8 @@ func (r *Reservation) settleUnits(ctx context.Context, units Units, all []int64)
 			r.ledger.tell(ctx, Event{Kind: EventSettled, Token: Token{Upstream: r.Pool.Upstream, Account: r.Pool.Account, ID: r.ID}, Settlement: s})
 		}
 		return s, err
+	case r.ending != nil:
+		return r.settleAtEnd(ctx, units)
 	case r.Nonce == Nonce{}:
 		return Settlement{}, BadInput("settle %s: a family's member takes no receipts, so nothing comes back", r.Pool)
 	}

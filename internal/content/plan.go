@@ -58,28 +58,22 @@ func (p *Plan) Estimate(r *Reading, learned Learned) map[string]int64 {
 	all := make(map[string]int64, len(p.pools))
 	for i := range p.pools {
 		at := &p.pools[i]
-		most := at.known
+		units, read := at.known, false
 		if len(at.price.Estimate) > 0 {
 			if n, ok := r.sum(at.estimate); ok {
-				most = n
+				units, read = n, true
 			}
 		}
-		all[at.name] = most
 		if learn := at.price.Learn; learn != nil {
-			n, ok := int64(0), false
-			if learned != nil {
-				n, ok = learned(at.name, learn.Percent)
-			}
+			n, ok := learned(at.name, learn.Percent)
 			if !ok {
-				if n = learn.First; n == 0 {
-					continue
-				}
+				n, ok = learn.First, learn.First > 0
 			}
-			if len(at.price.Estimate) > 0 {
-				n = min(n, most)
+			if ok && (!read || n < units) {
+				units = n
 			}
-			all[at.name] = n
 		}
+		all[at.name] = units
 	}
 	return all
 }

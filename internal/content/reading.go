@@ -153,13 +153,15 @@ func (r *Reading) raw(i int) (text string, ok bool) {
 	return "", false
 }
 
-// Text returns the text of a source.
+// Text returns the text of a source, or its default.
 func (r *Reading) Text(i int) (string, bool) {
-	text, ok := r.raw(i)
-	if !ok {
-		return "", false
+	if text, ok := r.raw(i); ok {
+		if text, ok = r.of.within(i, text); ok {
+			return text, true
+		}
 	}
-	return r.of.within(i, text)
+	text := r.of.all[i].DefaultText
+	return text, text != ""
 }
 
 // Units returns the number of a source, or its default if the message does not have it. It

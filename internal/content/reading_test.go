@@ -86,7 +86,6 @@ func TestUnitsOfJSON(t *testing.T) {
 		{book.Source{Body: "a"}, `{"b":"\"a\":9\\","a":6}`, 6},
 		{book.Source{Body: "a", JSON: "b.0"}, `{"a":"{\"b\":[7]}"}`, 7},
 		{book.Source{Body: "a", Match: regexp.MustCompile(`=(\d+)/`)}, `{"a":"used=18/500"}`, 18},
-		{book.Source{Body: "a", Split: ","}, `{"a":"x, y,,z"}`, 3},
 		{book.Source{Body: "a", Split: ",", Cases: map[string]int64{"x": 2, "y": 3}}, `{"a":"x, y"}`, 5},
 		{book.Source{Body: "a", Split: ",", Cases: map[string]int64{"x": 2}}, `{"a":"x, y"}`, -1},
 		{book.Source{Bytes: true}, "12345", 5},

@@ -44,7 +44,7 @@ func NewSources(sources ...*book.Source) *Sources {
 			continue
 		}
 		most := shortText
-		if source.JSON != "" || source.Match != nil || source.Cases != nil || source.Split != "" {
+		if source.JSON != "" || source.Match != nil || source.Cases != nil {
 			most = longText
 		}
 		s.body, s.slots[i] = true, len(s.most)
@@ -103,12 +103,9 @@ func param(query, name string) (string, bool) {
 
 // units returns the number that the text of a source stands for.
 func units(s *book.Source, text string) (n int64, ok bool) {
-	switch {
-	case s.Cases != nil:
+	if s.Cases != nil {
 		n, ok = cases(s, text)
-	case s.Split != "":
-		n, ok = parts(text, s.Split), true
-	default:
+	} else {
 		n, ok = Number(text)
 	}
 	if !ok {
@@ -135,16 +132,6 @@ func cases(s *book.Source, text string) (sum int64, ok bool) {
 		sum = add(sum, n)
 	}
 	return sum, true
-}
-
-// parts counts the parts of a text that are not empty.
-func parts(text, split string) (n int64) {
-	for part := range strings.SplitSeq(text, split) {
-		if strings.TrimSpace(part) != "" {
-			n++
-		}
-	}
-	return n
 }
 
 // within returns the part of a source's text that its json and match name.

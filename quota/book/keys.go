@@ -44,6 +44,9 @@ type upstreamYAML struct {
 	Unpriced  Policy                  `yaml:"unpriced" words:"refuse|admit" default:"refuse" doc:"How to treat a call that has no price."`
 	APIKey    apiKeyYAML              `yaml:"api_key" doc:"Where a request carries the API key."`
 	Resumable string                  `yaml:"resumable" is:"param" example:"upload_id" doc:"The parameter that identifies a resumable upload. A request with this parameter and a Content-Range header is a later chunk, and costs nothing."`
+	Buffer    int64                   `yaml:"request_buffer" range:"1..67108864" assumed:"65536" example:"1048576" doc:"The most bytes of a request's body that are kept to read its price, if the client cannot send the body twice. For a longer body, the 'default' of a source counts."`
+	Free      []freeAnswerYAML        `yaml:"free" size:"..64" noun:"free answer" doc:"Answers for which the upstream charges nothing. Their calls are settled to nothing."`
+	Failed    string                  `yaml:"failed" words:"free|charged" assumed:"charged" doc:"Whether the upstream charges for answers with a status of 500 or more."`
 	Refusals  []refusalYAML           `yaml:"refusals" size:"..64" noun:"refusal" doc:"The meaning of the upstream's own refusals. The first match counts."`
 	Feedback  []feedbackYAML          `yaml:"feedback" size:"..64" noun:"feedback" doc:"What the upstream's answers report about its limits. Units that it has counted, and that did not come through this ledger, are charged as those of others."`
 	Classes   map[string]*classYAML   `yaml:"classes" names:"wide" noun:"class" doc:"Kinds of callers."`
@@ -55,6 +58,11 @@ type upstreamYAML struct {
 type apiKeyYAML struct {
 	Header string `yaml:"header" is:"header" example:"X-Api-Key" required:"name the one that carries the key, as in {header: X-Api-Key}" doc:"The header that carries the key. The transport sets it, on requests to 'hosts' only."`
 	Query  string `yaml:"query" is:"param" example:"key" doc:"The parameter that could carry the key. A URL with this parameter is refused, because URLs appear in errors and logs."`
+}
+
+type freeAnswerYAML struct {
+	Status []int       `yaml:"status" range:"200..599" size:"1.." short:"item" example:"304" doc:"Condition: the answer has one of these codes."`
+	Header headerValue `yaml:"header" is:"header" size:"1..1" example:"x-cache|{x-cache: HIT}" doc:"Condition: the answer has this header, or has it with this value."`
 }
 
 type refusalYAML struct {
@@ -153,7 +161,7 @@ type sourceYAML struct {
 	Header  string           `yaml:"header" is:"header" example:"X-Request-Units" doc:"Where the value stands: in this header."`
 	Query   string           `yaml:"query" is:"param" example:"maxResults" doc:"In this parameter of the URL. Of the request only."`
 	Path    string           `yaml:"path" is:"segment" example:"id" doc:"In the segment that the route calls '{id}'. Of the request only."`
-	Body    string           `yaml:"body" is:"member" example:"usage.input_tokens|errors.0.code" doc:"In this member of the JSON body. A number is a place in an array."`
+	Body    string           `yaml:"body" is:"member" example:"usage.input_tokens|errors.0.code" doc:"In this member of the JSON body. A number is a place in an array. A vertical bar stands between alternatives: of those that the body has, the last one counts."`
 	Count   string           `yaml:"count" is:"member" example:"data" doc:"The length of this array of the JSON body."`
 	Bytes   string           `yaml:"bytes" words:"body" doc:"The length of the body in bytes."`
 	JSON    string           `yaml:"json" is:"member" example:"call_count" doc:"The text is JSON itself, and the value is this member of it."`

@@ -172,11 +172,13 @@ func badMember(path string) string {
 	if why := plainText(256)(path); why != "" {
 		return why
 	}
-	if slices.Contains(strings.Split(path, "."), "") {
-		return "is no path of members, such as usage.input_tokens"
-	}
-	if n := strings.Count(path, "."); n >= 16 {
-		return fmt.Sprintf("has %d parts, at most 16 are allowed", n+1)
+	for one := range strings.SplitSeq(path, "|") {
+		if slices.Contains(strings.Split(strings.TrimSpace(one), "."), "") {
+			return "is no path of members, such as usage.input_tokens"
+		}
+		if n := strings.Count(one, "."); n >= 16 {
+			return fmt.Sprintf("has %d parts, at most 16 are allowed", n+1)
+		}
 	}
 	return ""
 }

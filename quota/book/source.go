@@ -25,7 +25,7 @@ type Source struct {
 	Header string // a header
 	Query  string // a parameter of the URL
 	Path   string // a {name} of the method's route
-	Body   string // a member of the JSON body: usage.input_tokens
+	Body   string // a member of the JSON body: usage.input_tokens; a | stands between alternatives
 	Count  string // an array of the JSON body: its length
 	Bytes  bool   // the length of the body
 	Number int64
@@ -93,5 +93,4 @@ type Condition struct {
 	Status []int
 	Header string
 	Value  string // of Header; "" is any
-	Body   string // text in the body
 }

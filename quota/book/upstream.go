@@ -23,7 +23,8 @@ type Upstream struct {
 	Free      []Condition // an answer that meets one costs nothing
 	// FailedFree says that the upstream does not charge for answers of 5xx.
 	FailedFree bool
-	// RequestBuffer is the most bytes of a request's body that are kept to read its price.
+	// RequestBuffer is the most bytes of a request's body that are kept to read its price;
+	// 0 is [DefaultRequestBuffer].
 	RequestBuffer int64
 	Classes       map[string]Class
 	Accounts      []string // sorted; only [DefaultAccount] if the book lists none
@@ -42,6 +43,24 @@ type APIKey struct {
 	Query  string // the query parameter that could carry it, and would show it in URLs
 }
 
+// DefaultRequestBuffer is the RequestBuffer of an upstream for which the book has none.
+const DefaultRequestBuffer = 64 << 10
+
+// free makes the conditions of the answers that cost nothing.
+func (r *reader) free(all []freeAnswerYAML) (free []Condition) {
+	for i := range all {
+		d := &all[i]
+		if !r.sound(d) {
+			continue
+		}
+		if len(d.Status) == 0 && d.Header.name == "" {
+			r.fault(r.place(d), "every answer would be free; write a condition, as in {status: 304}")
+		}
+		free = append(free, Condition{Status: d.Status, Header: d.Header.name, Value: d.Header.value})
+	}
+	return free
+}
+
 // upstream makes one upstream and the routes of its methods.
 func (r *reader) upstream(name string, d *upstreamYAML) (*Upstream, *routeTable) {
 	u := &Upstream{
@@ -55,6 +74,7 @@ func (r *reader) upstream(name string, d *upstreamYAML) (*Upstream, *routeTable)
 		return u, routes
 	}
 	u.Refusals = r.refusals(d.Refusals, d)
+	u.RequestBuffer, u.FailedFree, u.Free = d.Buffer, d.Failed == "free", r.free(d.Free)
 	for _, pool := range r.names(&d.Pools) {
 		if p := r.pool(pool, d.Pools[pool]); p != nil {
 			u.Pools[pool] = p

@@ -2,6 +2,7 @@ package meter
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,10 +13,6 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 )
-
-// defaultBuffer is how many bytes of a request's body are kept to read its price, if the
-// price book does not say.
-const defaultBuffer = 64 << 10
 
 // priced is a call whose cost depends on its content.
 type priced struct {
@@ -66,7 +63,7 @@ func (t *Transport) price(c *call, req *http.Request) error {
 	if len(c.method.Prices) > 0 {
 		c.content.plan = t.plan(c.method)
 		r := c.content.plan.Request.Read(content.Message{Header: req.Header, Query: req.URL.RawQuery, Path: c.segment, Length: bodyLength(req)})
-		if err := c.content.readBody(req, r, c.buffer()); err != nil {
+		if err := c.content.readBody(req, r, cmp.Or(c.upstream.RequestBuffer, book.DefaultRequestBuffer)); err != nil {
 			return err
 		}
 		c.content.estimate = c.content.plan.Estimate(r, func(pool string, share int) (int64, bool) {
@@ -91,14 +88,6 @@ func (t *Transport) price(c *call, req *http.Request) error {
 
 // segment returns the {name} of the route that a call has taken.
 func (c *call) segment(name string) (string, bool) { return c.method.Segment(c.verb, c.path, name) }
-
-// buffer is how many bytes of the request's body may be kept.
-func (c *call) buffer() int64 {
-	if c.upstream.RequestBuffer > 0 {
-		return c.upstream.RequestBuffer
-	}
-	return defaultBuffer
-}
 
 // bodyLength is the length of a request's body; -1 if it is not known.
 func bodyLength(req *http.Request) int64 {

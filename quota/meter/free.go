@@ -13,14 +13,14 @@ func (c *call) isFree(resp *http.Response) bool {
 		return true
 	}
 	for i := range c.upstream.Free {
-		if when := &c.upstream.Free[i]; when.Body == "" && meets(when, resp) {
+		if meets(&c.upstream.Free[i], resp) {
 			return true
 		}
 	}
 	return false
 }
 
-// meets reports whether an answer meets a condition, without that on its body.
+// meets reports whether an answer meets a condition.
 func meets(when *book.Condition, resp *http.Response) bool {
 	if len(when.Status) > 0 && !slices.Contains(when.Status, resp.StatusCode) {
 		return false

@@ -17,22 +17,35 @@ type later struct {
 	mu      sync.Mutex
 	todo    []func()
 	workers int
-	idle    chan struct{} // closed when nothing is left; nil: nobody waits for that
+	begun   uint64              // jobs so far
+	open    map[uint64]struct{} // jobs that are not done
+	ended   chan struct{}       // closed at the end of a job; nil: nobody waits for that
 }
 
+// do does a job.
 func (l *later) do(f func()) {
 	l.mu.Lock()
+	if l.open == nil {
+		l.open = make(map[uint64]struct{})
+	}
+	l.begun++
+	n := l.begun
+	l.open[n] = struct{}{}
+	job := func() {
+		f()
+		l.end(n)
+	}
 	switch {
 	case l.workers < mostWorkers:
 		l.workers++
 		l.mu.Unlock()
-		go l.work(f)
+		go l.work(job)
 	case len(l.todo) < mostQueued:
-		l.todo = append(l.todo, f)
+		l.todo = append(l.todo, job)
 		l.mu.Unlock()
 	default:
 		l.mu.Unlock()
-		f()
+		job()
 	}
 }
 
@@ -41,10 +54,7 @@ func (l *later) work(f func()) {
 		f()
 		l.mu.Lock()
 		if len(l.todo) == 0 {
-			if l.workers--; l.workers == 0 && l.idle != nil {
-				close(l.idle)
-				l.idle = nil
-			}
+			l.workers--
 			l.mu.Unlock()
 			return
 		}
@@ -53,22 +63,44 @@ func (l *later) work(f func()) {
 	}
 }
 
-// wait waits until nothing is left to do.
-func (l *later) wait(ctx context.Context) error {
+func (l *later) end(n uint64) {
 	l.mu.Lock()
-	if l.workers == 0 {
+	defer l.mu.Unlock()
+	delete(l.open, n)
+	if l.ended != nil {
+		close(l.ended)
+		l.ended = nil
+	}
+}
+
+// wait waits for the jobs that have begun by now. It reports whether there were any.
+func (l *later) wait(ctx context.Context) (waited bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for last := l.begun; l.before(last); waited = true {
+		if l.ended == nil {
+			l.ended = make(chan struct{})
+		}
+		ended := l.ended
 		l.mu.Unlock()
-		return nil
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if l.mu.Lock(); err != nil {
+			return true, err
+		}
 	}
-	if l.idle == nil {
-		l.idle = make(chan struct{})
+	return waited, nil
+}
+
+// before reports whether a job is open that began no later than the last.
+func (l *later) before(last uint64) bool {
+	for n := range l.open {
+		if n <= last {
+			return true
+		}
 	}
-	idle := l.idle
-	l.mu.Unlock()
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return false
 }

@@ -92,6 +92,11 @@ func (h charge) settleTo(units, reserved quota.Units) {
 			h.t.logUnsettled(h.ctx, h.c, err)
 		}
 		h.done()
+		if h.t.memory.due() {
+			if err := h.t.memory.save(); err != nil {
+				h.t.log.Warn("what calls have cost is not kept", "error", err.Error())
+			}
+		}
 	})
 }
 

@@ -43,6 +43,11 @@ type Options struct {
 	// nil, the caller gets the error. [As429] is for SDKs that retry errors blindly.
 	Refused func(req *http.Request, err error) *http.Response
 
+	// Memory is a file that keeps across restarts what calls have cost, for prices that
+	// learn. If it is "", each process learns anew. Each process needs a file of its own, or
+	// the last one that writes wins.
+	Memory string
+
 	Logger *slog.Logger // nil is slog.Default(); one line per refusal, and calls at debug
 }
 
@@ -91,17 +96,21 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 	if t.log == nil {
 		t.log = slog.Default()
 	}
+	t.memory.load(o.Memory, t.log)
 	return t, nil
 }
 
 // Flush waits until the calls whose answers have ended are settled, which happens behind
-// their callers' backs. A program calls it before it ends; otherwise their estimates
-// stand.
+// their callers' backs, and writes [Options].Memory and what answers have reported of
+// others. A program calls it before it ends; otherwise the last estimates stand.
 func (t *Transport) Flush(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	return t.later.wait(ctx)
+	if _, err := t.later.wait(ctx); err != nil {
+		return err
+	}
+	return errors.Join(t.ledger.Flush(ctx), t.memory.save())
 }
 
 // CloseIdleConnections closes the idle connections of the base transport.
@@ -188,12 +197,12 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 	if err := c.caller.budget.take(c.units()); err != nil {
 		return nil, err
 	}
-	var r *quota.Reservation
-	var err error
-	if t.maxWait > 0 {
-		r, err = t.ledger.Wait(ctx, asked, t.maxWait)
-	} else {
-		r, err = t.ledger.Reserve(ctx, asked)
+	r, err := t.ask(ctx, asked)
+	if errors.Is(err, quota.ErrRefused) {
+		// what ended before this call may give its units back in a moment
+		if waited, failed := t.later.wait(ctx); waited && failed == nil {
+			r, err = t.ask(ctx, asked)
+		}
 	}
 	if err != nil {
 		c.caller.budget.give(c.units())
@@ -212,6 +221,14 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 			slog.String("pool", r.Pool.String()), slog.Int64("units", r.Units), slog.Int64("used", r.Used), slog.Int64("limit", r.Limit))...)
 	}
 	return r, nil
+}
+
+// ask asks the ledger, and waits for units if that is allowed.
+func (t *Transport) ask(ctx context.Context, asked quota.Call) (*quota.Reservation, error) {
+	if t.maxWait > 0 {
+		return t.ledger.Wait(ctx, asked, t.maxWait)
+	}
+	return t.ledger.Reserve(ctx, asked)
 }
 
 // prepare makes the request that is sent: a copy, because a RoundTripper must not
