@@ -14,6 +14,7 @@ type Reservation struct {
 	ledger *Ledger
 	price  *price
 	ending *ending      // nil: the upstream counts the call when it starts
+	flight *flight      // nil if it has no slots
 	local  *localCharge // nil if the store has a receipt; else it was drawn from a hold, or admitted in an outage
 }
 
@@ -25,18 +26,19 @@ type localCharge struct {
 }
 
 // Charges returns the units taken, by pool. A family's member has the name of its family.
+// Slots are not among them: see [Reservation.Done].
 func (r *Reservation) Charges() Units {
 	if !r.made() {
 		return nil
 	}
 	all := make(Units, len(r.price.charges))
-	for _, c := range r.price.charges {
+	for _, c := range withoutSlots(r.price.charges) {
 		all[chargeName(c.Pool)] = c.Units
 	}
 	return all
 }
 
-// Release gives back the units of a call that was certainly never sent.
+// Release gives back the units of a call that was certainly never sent, and its slots.
 func (r *Reservation) Release(ctx context.Context) (Settlement, error) {
 	return r.settle(ctx, nil)
 }
@@ -61,7 +63,7 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 	switch {
 	case err != nil:
 		return Settlement{}, err
-	case len(all) == 0:
+	case len(r.price.charges) == 0:
 		return Settlement{}, nil // admitted without a price
 	}
 	if units != nil {
@@ -69,7 +71,7 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 	}
 	s, err := r.settleUnits(ctx, units, all)
 	if err == nil && !s.Repeat {
-		r.ledger.heard.settled(r.price.charges, all)
+		r.ledger.heard.settled(withoutSlots(r.price.charges), all)
 	}
 	return s, err
 }
@@ -81,13 +83,14 @@ func (r *Reservation) keepRequested(units Units, all []int64) (Units, []int64) {
 	if len(requested) == 0 || !slices.ContainsFunc(all, func(n int64) bool { return n > 0 }) {
 		return units, all
 	}
-	for i := range r.price.charges {
-		c := &r.price.charges[i]
+	charges := withoutSlots(r.price.charges)
+	for i := range charges {
+		c := &charges[i]
 		if all[i] < c.Units && requested[[2]string{c.Pool.Upstream, c.Pool.Name}] {
 			all[i] = c.Units
 		}
 	}
-	return unitsOf(r.price.charges, all), all
+	return unitsOf(charges, all), all
 }
 
 // settleUnits settles where the reservation is known.
@@ -132,9 +135,9 @@ func (r *Reservation) made() bool { return r != nil && r.ledger != nil && r.pric
 
 // pools returns the names of the charged pools, in the order of the charges.
 func (r *Reservation) pools() []string {
-	all := make([]string, len(r.price.charges))
-	for i, c := range r.price.charges {
-		all[i] = chargeName(c.Pool)
+	var all []string
+	for _, c := range withoutSlots(r.price.charges) {
+		all = append(all, chargeName(c.Pool))
 	}
 	return all
 }

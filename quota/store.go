@@ -20,8 +20,15 @@ type Store interface {
 	Reserve(ctx context.Context, r Request) (Verdict, error)
 	// Settle corrects a reservation to what the call really cost, by the name of each
 	// pool that it charged. Lower units are given back, and higher ones are charged now.
-	// Nil settles all pools to nothing. It takes effect once. See [Units.InOrder].
+	// Slots stay, and are not named. Nil settles all pools to nothing, and gives the slots
+	// back, too. It takes effect once. See [Units.InOrder].
 	Settle(ctx context.Context, t Token, units Units) (Settlement, error)
+	// Slots renews the slots of reservations: each counts from now for the length of its
+	// window. If done is set, it gives them back instead, once. It reports for each token
+	// whether its reservation had a slot until then. A slot that the store has lost, while
+	// nobody renewed it, is taken again even past the limit, because its call is in flight.
+	// Renewing also prolongs the life of the receipt. An unknown token is no error.
+	Slots(ctx context.Context, tokens []Token, done bool) ([]bool, error)
 	// Record charges units that are already spent, whatever the limits: corrections, and
 	// calls that were made while the store was down. With an id it takes effect once. It
 	// returns what it has recorded of each charge, also for a repeat. For negative

@@ -1,6 +1,8 @@
 package book
 
 import (
+	"cmp"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +13,7 @@ import (
 // Window is a limit over time on a pool.
 type Window struct {
 	window.Spec
-	Quota    int64 // units that the upstream grants
+	Quota    int64 // units that the upstream grants; of a bucket, its burst
 	Headroom int64 // units of it that ordinary calls leave free
 }
 
@@ -26,7 +28,7 @@ func (w Window) Limit(c Class) int64 {
 
 // takes reports whether some window has no quota of its own.
 func takes(windows []windowYAML) bool {
-	return slices.ContainsFunc(windows, func(w windowYAML) bool { return w.Quota == 0 })
+	return slices.ContainsFunc(windows, func(w windowYAML) bool { return w.Quota == 0 && w.InFlight == 0 })
 }
 
 // windows checks the windows of a pool, family or key, and fills in their defaults.
@@ -57,6 +59,10 @@ func (r *reader) windows(all []windowYAML, label string) (specs []Window, ok boo
 			ok = false
 		}
 		given[spec.String()], specs[i].Spec = d, spec
+		if spec.InFlight() && len(all) > 1 {
+			r.fault(r.place(d), "in_flight must be the only window of %s; give the other windows to a pool of their own", label)
+			ok = false
+		}
 	}
 	return specs, ok
 }
@@ -64,7 +70,8 @@ func (r *reader) windows(all []windowYAML, label string) (specs []Window, ok boo
 // limits gives each window its own quota and headroom, or else the given ones, and
 // checks the result. From points to the given values in the book, nearest first.
 func (r *reader) limits(specs []Window, all []windowYAML, quota, headroom int64, label string, from ...any) ([]Window, bool) {
-	if quota > 0 && headroom >= quota {
+	drains := slices.ContainsFunc(specs, func(w Window) bool { return w.Drains() }) // its quota is a rate
+	if quota > 0 && headroom >= quota && !drains {
 		r.fault(r.blame(from...), "headroom %d of %s is not below its quota %d: nothing would be left; lower it", headroom, label, quota)
 		return nil, false
 	}
@@ -72,11 +79,15 @@ func (r *reader) limits(specs []Window, all []windowYAML, quota, headroom int64,
 	for i := range windows {
 		w, own := &windows[i], &all[i]
 		w.Quota, w.Headroom = quota, headroom
-		if own.Quota > 0 {
-			w.Quota, w.Headroom = own.Quota, 0
+		if q := max(own.Quota, own.InFlight); q > 0 {
+			w.Quota, w.Headroom = q, 0
 		}
 		if own.Headroom != nil {
 			w.Headroom = *own.Headroom
+		}
+		most := "quota"
+		if w.Drains() && w.Quota > 0 {
+			w.Rate, w.Quota, most = w.Quota, cmp.Or(own.Burst, w.Quota), "burst"
 		}
 		switch {
 		case w.Quota == 0:
@@ -84,8 +95,14 @@ func (r *reader) limits(specs []Window, all []windowYAML, quota, headroom int64,
 			ok = false
 		case w.Headroom >= w.Quota:
 			r.fault(r.blame(append([]any{&own.Headroom, &own.Quota}, from...)...),
-				"headroom %d of window %s of %s is not below its quota %d: nothing would be left; lower it", w.Headroom, w.Spec, label, w.Quota)
+				"headroom %d of window %s of %s is not below its %s %d: nothing would be left; lower it", w.Headroom, w.Spec, label, most, w.Quota)
 			ok = false
+		default:
+			var err error
+			if w.Spec, err = w.For(w.Quota); err != nil {
+				r.fault(r.blame(append([]any{&own.Burst, &own.Quota}, from...)...), "window %s of %s: %s", w.Spec, label, err.Error())
+				ok = false
+			}
 		}
 	}
 	return windows, ok
@@ -93,7 +110,19 @@ func (r *reader) limits(specs []Window, all []windowYAML, quota, headroom int64,
 
 // spec makes the window's [window.Spec], and fills in the defaults of both.
 func (d *windowYAML) spec() (window.Spec, error) {
-	s := window.Spec{Algorithm: d.Algorithm, Per: d.Per.duration, Period: d.Per.period, Precision: d.Precision}
+	if d.InFlight > 0 {
+		return d.inFlight()
+	}
+	if d.TTL != 0 {
+		return window.Spec{}, errors.New("ttl belongs to a window with in_flight")
+	}
+	s := window.Spec{Algorithm: d.Algorithm, Per: d.Per.duration, Period: d.Per.period, Precision: d.Precision, Late: d.Late}
+	drains := d.Algorithm == window.Leaky
+	if drains {
+		s.Rate = 1 // until limits knows the quota
+	} else if d.Burst != 0 {
+		return s, errors.New("burst belongs to a bucket; add algorithm: bucket, or remove it")
+	}
 	if d.Lag != nil {
 		if s.Lag = *d.Lag; s.Lag == 0 {
 			s.Lag = -1 // none; a Spec's zero is the default
@@ -106,6 +135,9 @@ func (d *windowYAML) spec() (window.Spec, error) {
 	if err != nil {
 		return s, err
 	}
+	if drains {
+		s.Rate = d.Quota
+	}
 	d.Algorithm = s.Algorithm
 	switch s.Algorithm {
 	case window.ByCalendar:
@@ -115,6 +147,28 @@ func (d *windowYAML) spec() (window.Spec, error) {
 		d.Algorithm, d.Precision = "", s.Precision
 	}
 	return s, nil
+}
+
+// inFlight is spec of a window of calls in flight.
+func (d *windowYAML) inFlight() (window.Spec, error) {
+	switch {
+	case d.Quota > 0:
+		return window.Spec{}, errors.New("quota does not go with in_flight, which is the number itself; leave it out")
+	case d.Burst != 0:
+		return window.Spec{}, errors.New("burst does not go with in_flight; leave it out")
+	case d.Late != 0:
+		return window.Spec{}, errors.New("late does not go with in_flight; leave it out")
+	case d.Algorithm != "":
+		return window.Spec{}, errors.New("algorithm does not go with in_flight; leave it out")
+	case d.Precision != 0:
+		return window.Spec{}, errors.New("precision does not go with in_flight; leave it out")
+	case d.Zone != "":
+		return window.Spec{}, errors.New("zone does not go with in_flight; leave it out")
+	case d.Lag != nil:
+		return window.Spec{}, errors.New("lag does not go with in_flight; leave it out")
+	}
+	d.TTL = cmp.Or(d.TTL, 2*time.Minute)
+	return window.Spec{Algorithm: window.InFlight, Per: d.TTL}.Normal()
 }
 
 // badZone says what is wrong with the name of a time zone.

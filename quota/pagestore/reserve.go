@@ -38,8 +38,11 @@ func (w *work) reserve(tx Tx, j *job) (err error) {
 
 // repeat answers a request whose id has a receipt.
 func (w *work) repeat(tx Tx, v *quota.Verdict, r *quota.Request, got *Receipt) error {
-	if !got.covers(r.Charges) {
+	switch {
+	case !got.covers(r.Charges):
 		return storekit.OtherCharges(r.ID)
+	case got.ended():
+		return storekit.Ended(r.ID)
 	}
 	if err := w.open(tx, r.Charges, false); err != nil {
 		return err
@@ -104,7 +107,9 @@ func (w *work) settle(tx Tx, j *job) error {
 	}
 	w.pools = w.pools[:0]
 	for i := range got.Taken {
-		w.pools = append(w.pools, got.Taken[i].Pool)
+		if !got.Taken[i].Slot {
+			w.pools = append(w.pools, got.Taken[i].Pool)
+		}
 	}
 	units, err := j.units.InOrder(w.pools)
 	if err != nil {
@@ -116,8 +121,8 @@ func (w *work) settle(tx Tx, j *job) error {
 		return nil
 	}
 	w.entries = w.entries[:0]
-	for _, pool := range w.pools { // before any page is changed
-		e, err := w.entry(tx, &quota.Pool{Upstream: j.token.Upstream, Account: j.token.Account, Name: pool}, false)
+	for i := range got.Taken { // before any page is changed
+		e, err := w.entry(tx, &quota.Pool{Upstream: j.token.Upstream, Account: j.token.Account, Name: got.Taken[i].Pool}, false)
 		if err != nil {
 			return err
 		}
@@ -125,7 +130,14 @@ func (w *work) settle(tx Tx, j *job) error {
 	}
 	for i, e := range w.entries {
 		t := &got.Taken[i]
-		t.Recorded = units[i]
+		cost := int64(0)
+		switch {
+		case !t.Slot:
+			cost, units = units[0], units[1:]
+		case j.units != nil || t.Recorded == 0:
+			continue // it stays, or was given back
+		}
+		t.Recorded = cost
 		if e.Page == nil { // its windows have run out
 			t.Done = quota.Settlement{Left: max(t.Units-t.Recorded, 0)}
 		} else {
@@ -139,7 +151,8 @@ func (w *work) settle(tx Tx, j *job) error {
 		}
 		got.Done.Add(t.Done)
 	}
-	got.Settled, got.Released = true, storekit.Released(units)
+	got.Settled = true
+	got.Released = got.released()
 	j.settlement = got.Done
 	return w.wrote(tx.Amend(got))
 }

@@ -140,8 +140,11 @@ func (s *Store) decide(ctx context.Context, a *ask, id string) (quota.Verdict, e
 	if err != nil {
 		return quota.Verdict{}, err
 	}
-	if integer(reply[0]) == replyOtherCharges {
+	switch integer(reply[0]) {
+	case replyOtherCharges:
 		return quota.Verdict{}, storekit.OtherCharges(id)
+	case replyEnded:
+		return quota.Verdict{}, storekit.Ended(id)
 	}
 	c := &a.charges[integer(reply[3])-1]
 	v := quota.Verdict{

@@ -33,7 +33,7 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 	if pools == nil || get.Val()[:16] != string(t.Nonce[:]) {
 		return quota.Settlement{}, storekit.NoReceipt(t)
 	}
-	settled, err := units.InOrder(pools)
+	settled, err := inOrder(units, pools, days)
 	if err != nil {
 		return quota.Settlement{}, err
 	}
@@ -46,7 +46,7 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 		}
 		c.Units = settled[i]
 		a.charges = append(a.charges, c)
-		if days[i] == "" {
+		if isSlot(days[i]) {
 			a.days = append(a.days, nil)
 		} else {
 			a.days = append(a.days, []string{days[i]})
@@ -63,6 +63,35 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 		Back: integer(reply[2]), Left: integer(reply[3]), Charged: integer(reply[4]), Repeat: integer(reply[5]) == 1,
 	}, s.remember(ctx, a, reply[6:])
 }
+
+// inOrder is [quota.Units.InOrder] of a receipt. A slot is not named: it is settled to 0 if
+// the call is released, else to 1, which means that it stays.
+func inOrder(units quota.Units, pools, days []string) (all []int64, err error) {
+	var named []string
+	for i := range pools {
+		if !isSlot(days[i]) {
+			named = append(named, pools[i])
+		}
+	}
+	settled, err := units.InOrder(named)
+	if err != nil {
+		return nil, err
+	}
+	for i := range pools {
+		if isSlot(days[i]) {
+			all = append(all, flag(units != nil))
+		} else {
+			all, settled = append(all, settled[0]), settled[1:]
+		}
+	}
+	return all, nil
+}
+
+// A slot has one of these in a receipt, in the place of its spend key: TAKEN and BACK of
+// request.lua.
+const slotTaken, slotBack = "slot", "back"
+
+func isSlot(day string) bool { return day == slotTaken || day == slotBack }
 
 // readReceipt reads the text of a receipt: pools, labels and spend keys.
 func readReceipt(s string) (pools []string, labels quota.Labels, days []string) {

@@ -13,14 +13,14 @@ import (
 // this package.
 
 // hasKey reports whether a window keeps its entries in a key of its own.
-func hasKey(s window.Spec) bool { return s.Algorithm == window.Exact }
+func hasKey(s window.Spec) bool { return s.Algorithm == window.Exact || s.InFlight() }
 
 // steadyParameters returns the numbers of a window for the short script. It returns false
 // if the window needs the long script.
 func steadyParameters(s window.Spec) (x, y int64, ok bool) {
 	switch s.Algorithm {
 	case window.Sliding:
-		return 0, 0, true
+		return 0, slotSize(s), true
 	case window.ByCalendar:
 		return -1, max(s.Lag, 0).Microseconds(), true
 	case window.Estimate:
@@ -36,10 +36,21 @@ func parameters(s window.Spec) (x, y, lag int64) {
 		return 0, 0, max(s.Lag, 0).Microseconds()
 	case window.Estimate:
 		return s.Per.Microseconds(), int64(s.Per / s.Resolution()), 0
-	case window.Exact:
+	case window.Exact, window.InFlight:
 		return s.Per.Microseconds(), 0, 0
+	case window.Leaky:
+		x, y = s.Drain()
+		return x, y, 0
 	}
-	return s.Precision.Microseconds(), int64(s.Per / s.Precision), 0
+	return s.Precision.Microseconds(), s.Buckets(), 0
+}
+
+// slotSize returns the number of bytes of a slot of a ring.
+func slotSize(s window.Spec) int64 {
+	if s.Wide {
+		return 8
+	}
+	return 4
 }
 
 // code returns a number that identifies a window's layout: a hash, with the algorithm in
@@ -49,10 +60,15 @@ func code(w *window.Limit) int64 {
 	switch w.Spec.Algorithm {
 	case window.Sliding:
 		kind = 1
+		if w.Spec.Wide {
+			kind = 5
+		}
 	case window.ByCalendar:
 		kind = 2
-	case window.Exact:
+	case window.Exact, window.InFlight:
 		kind = 3
+	case window.Leaky:
+		kind = 6
 	}
 	return int64(w.Hash>>16<<3 | kind)
 }

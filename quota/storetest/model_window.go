@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"maps"
+	"math/big"
 	"slices"
 	"sort"
 	"time"
@@ -46,10 +47,13 @@ func newNaive(s window.Spec) naive {
 		}
 		per := micros(s.Per)
 		return &naiveCounter{naiveList: naiveList{cell: per, keep: 1, per: per}, steps: steps}
-	case window.Exact:
+	case window.Exact, window.InFlight:
 		return &naiveList{cell: 1, keep: micros(s.Per) - 1, per: micros(s.Per)}
+	case window.Leaky:
+		return &naiveBucket{rate: big.NewRat(s.Rate, int64(micros(s.Per)))}
 	}
-	return &naiveList{cell: micros(s.Precision), keep: instant(s.Per / s.Precision), per: micros(s.Per)}
+	late := instant((s.Late + s.Precision - 1) / s.Precision)
+	return &naiveList{cell: micros(s.Precision), keep: instant(s.Per/s.Precision) + late, per: micros(s.Precision) * (instant(s.Per/s.Precision) + late)}
 }
 
 // charge is an entry of a list.

@@ -16,12 +16,25 @@ type Limit struct {
 	Limit  int64
 }
 
-// NewLimit prepares a limit over a spec that is [Spec.Normal].
+// NewLimit prepares a limit over a spec that is [Spec.Normal]. If other limits apply to the
+// same page, the spec must be made for the largest of them: see [Spec.For].
 func NewLimit(s Spec, limit int64) Limit {
+	s.Wide = s.Wide || s.Algorithm == Sliding && limit >= maxNarrow
 	layout := s.Layout()
 	h := fnv.New64a()
 	h.Write([]byte(layout))
 	return Limit{Spec: s, Name: s.String(), Layout: layout, Hash: h.Sum64(), Limit: limit}
+}
+
+// Span is the time after which a charge has certainly left the window, if the limit was
+// kept. For most windows that is [Spec.Span]. A bucket takes as long as a full limit needs
+// to drain.
+func (l *Limit) Span() time.Duration {
+	if !l.Spec.Drains() {
+		return l.Spec.Span()
+	}
+	units, micros := l.Spec.Drain()
+	return max(l.Spec.Span(), time.Duration(ceilDiv(l.Limit*micros, units))*time.Microsecond)
 }
 
 // Page is the state of one pool: its windows, and the block that may shut it.
@@ -38,8 +51,9 @@ type Page struct {
 
 // shape is the part that pages with the same windows share. It does not change.
 type shape struct {
-	layouts []string
-	span    time.Duration // the longest for which a charge can count
+	layouts  []string
+	span     time.Duration // the longest for which a charge can count
+	inFlight bool          // it counts calls in flight
 }
 
 // Like makes p share q's layout strings if both have the same windows. That saves memory
@@ -63,12 +77,16 @@ func (p *Page) layOut(limits []Limit) {
 	for i, l := range limits {
 		p.shape.span = max(p.shape.span, l.Spec.Span())
 		p.shape.layouts[i] = l.Layout
+		p.shape.inFlight = p.shape.inFlight || l.Spec.InFlight()
 		p.windows[i] = New(l.Spec)
 	}
 }
 
 // Windows returns the windows in the order in which they were laid out.
 func (p *Page) Windows() []Window { return p.windows }
+
+// InFlight reports whether the page counts calls in flight: see [Spec.InFlight].
+func (p *Page) InFlight() bool { return p.shape.inFlight }
 
 // Now returns the instant that counts: the clock's, or the latest that the page
 // has seen if the clock is behind it. If the clock is behind by more than the
@@ -283,7 +301,15 @@ func (p *Page) Expires(now Instant) Instant {
 // Idle reports whether nothing that was written can still count, and no block
 // stands.
 func (p *Page) Idle(now Instant) bool {
-	return now >= p.Latest.Add(p.shape.span) && !p.Shut(now)
+	if now < p.Latest.Add(p.shape.span) || p.Shut(now) {
+		return false
+	}
+	for _, w := range p.windows {
+		if b, ok := w.(*Bucket); ok && b.Used(now) > 0 { // it holds units for as long as they take
+			return false
+		}
+	}
+	return true
 }
 
 // Clone returns a page of its own with the same state.
@@ -301,7 +327,7 @@ func clone(w Window) Window {
 	switch w := w.(type) {
 	case *Ring:
 		q := *w
-		q.slots = slices.Clone(w.slots)
+		q.slots, q.high = slices.Clone(w.slots), slices.Clone(w.high)
 		return &q
 	case *Log:
 		q := *w
@@ -311,6 +337,9 @@ func clone(w Window) Window {
 		q := *w
 		return &q
 	case *Calendar:
+		q := *w
+		return &q
+	case *Bucket:
 		q := *w
 		return &q
 	}

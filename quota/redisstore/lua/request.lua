@@ -27,6 +27,7 @@ local function request()
     end
     r[i] = { page = page, c = c, text = ARGV[2 + 4 * i], zone = ARGV[4 + 4 * i], old = old ~= '' and charge(old) or nil, logs = logs, spend = spend }
   end
+  r.key = key -- the first of further keys
   return r
 end
 
@@ -86,17 +87,24 @@ local function unsound(r, days, ...)
   end
 end
 
+-- count adds units to the spend of labels. It stops where a sum of units does.
+local function count(key, labels, units)
+  if call('HINCRBY', key, 'u' .. labels, units) > MOST then
+    call('HSET', key, 'u' .. labels, string.format('%.0f', MOST))
+  end
+end
+
 -- tally counts spend on the day of an instant, and returns the day's key.
 local function tally(q, at, labels, units, calls)
   if q.c.days == 0 then
     return ''
   end
   local key = q.spend[dayof(q.c, at)]
-  call('HINCRBY', key, 'u' .. labels, units)
+  count(key, labels, units)
   if call('HINCRBY', key, 'c' .. labels, calls) == calls then -- new, it seems
     if call('HLEN', key) > 2 * MAX_LABELS and labels ~= OTHER_LABELS then
       call('HDEL', key, 'u' .. labels, 'c' .. labels)
-      call('HINCRBY', key, 'u' .. OTHER_LABELS, units)
+      count(key, OTHER_LABELS, units)
       call('HINCRBY', key, 'c' .. OTHER_LABELS, calls)
     end
     call('PEXPIRE', key, SPEND_LIFE)
@@ -104,10 +112,14 @@ local function tally(q, at, labels, units, calls)
   return key
 end
 
--- RELEASED is a receipt settled to nothing: its id may be tried again.
-local RELEASED = 2
+-- RELEASED is a receipt settled to nothing: its id may be tried again. One that still has
+-- a slot is EMPTY.
+local RELEASED, EMPTY = 2, 3
 
--- A receipt is the nonce; doubles: made, settled (0, 1 or RELEASED), back, left, charged, and per
+-- A slot has one of these in the place of its spend key: it is taken, or was given back.
+local TAKEN, BACK = 'slot', 'back'
+
+-- A receipt is the nonce; doubles: made, settled (0, 1, RELEASED or EMPTY), back, left, charged, and per
 -- charge units, instant, generation; and a text: pools, labels, spend keys.
 -- Negative units are never settled: instead of a generation they have what was recorded.
 
@@ -118,7 +130,7 @@ local function leave(r, now, pages, at, recorded)
     local k = 5 + 3 * (i - 1)
     local units = recorded and recorded[i] or r[i].c[1]
     numbers[k + 1], numbers[k + 2], numbers[k + 3] = r[i].c[1], at[i], r[i].c[1] < 0 and units or pages[i][3]
-    days[i] = r.least and units == 0 and '' or tally(r[i], at[i], r.labels, units, 1)
+    days[i] = r[i].c.slot and TAKEN or r.least and units == 0 and '' or tally(r[i], at[i], r.labels, units, 1)
   end
   if r.id then
     local head = pack('<' .. string.rep('d', #numbers), unpack(numbers))
@@ -127,23 +139,63 @@ local function leave(r, now, pages, at, recorded)
   end
 end
 
--- receipt reads the receipt of a request's id, or nil.
-local function receipt(r, now)
-  local s = call('GET', KEYS[1])
+-- read reads the receipt of a key, of so many charges, or returns nil.
+local function read(key, charges, life, now)
+  local s = call('GET', key)
   if not s then
     return nil
   end
   local made = unpack_('<d', s, 17)
-  if now - made > r.life then
+  if now - made > life then
     return nil
   end
-  local n = 5 + 3 * r.n
+  local n = 5 + 3 * charges
   if #s < 16 + 8 * n then
     return { nonce = '', text = '' } -- of fewer charges
   end
   local got = doubles(s, 17, n)
   got.nonce, got.text = string.sub(s, 1, 16), string.sub(s, 17 + 8 * n)
   return got
+end
+
+-- receipt reads the receipt of a request's id, or nil.
+local function receipt(r, now)
+  return read(KEYS[1], r.n, r.life, now)
+end
+
+-- keep stores a receipt of so many charges, for so many milliseconds.
+local function keep(key, got, charges, ms)
+  local n = 5 + 3 * charges
+  call('SET', key, got.nonce .. pack('<' .. string.rep('d', n), unpack(got, 1, n)) .. got.text, 'PX', max(ms, 1))
+end
+
+local function split(s, mark)
+  local all = {}
+  for part in string.gmatch(s .. mark, '(.-)' .. mark) do
+    all[#all + 1] = part
+  end
+  return all
+end
+
+-- marks returns the spend keys of a receipt, or what it has in their place; remark changes
+-- them.
+local function marks(got)
+  return split(split(got.text, '\29')[3] or '', '\30')
+end
+
+local function remark(got, all)
+  local text = split(got.text, '\29')
+  got.text = table.concat({ text[1], text[2], table.concat(all, '\30') }, '\29')
+end
+
+-- has reports whether a receipt has a slot that is taken, or was given back.
+local function has(got, mark)
+  for _, m in ipairs(marks(got)) do
+    if m == mark then
+      return true
+    end
+  end
+  return false
 end
 
 -- covers reports whether a receipt is for exactly the charges of a request.

@@ -15,6 +15,8 @@ if r.look then
   end
   if got and got[2] == RELEASED then
     got = nil -- that call never left; this one is another try
+  elseif got and has(got, BACK) then
+    return { ENDED }
   end
 end
 

@@ -5,17 +5,21 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?13, ?14);
 
 -- receipt_find returns the charges of an id, the latest first. Args: id, upstream,
 -- account.
-SELECT r.number, b.pool, r.nonce, r.made, r.at, r.reserved, r.generation, r.settled, r.back, r.left_, r.charged, r.units
+SELECT r.number, b.pool, r.nonce, r.made, r.at, r.reserved, r.generation, r.settled, r.back, r.left_, r.charged, r.units, r.day
 FROM reservations AS r JOIN births AS b ON b.id = r.pool_id
 WHERE r.id = ?1 AND b.upstream = ?2 AND b.account = ?3
 ORDER BY r.number DESC;
+
+-- receipt_keep moves a charge of a receipt with slots along, which count on no day: ''.
+-- Args: number, made, at, units, generation.
+UPDATE reservations SET made = ?2, at = ?3, units = ?4, generation = ?5 WHERE number = ?1;
 
 -- receipt_settle settles a charge. Args: number, units, calls, back, left, charged.
 UPDATE reservations SET units = ?2, calls = ?3, settled = 1, back = ?4, left_ = ?5, charged = ?6 WHERE number = ?1;
 
 -- spend returns the spend of an account's pools, in the order in which each set of labels
 -- was first used. Args: upstream, account, first day, last day.
-SELECT b.pool, b.zone, r.day, r.method, r.job, r.region, r.class, r.reason, sum(r.units), sum(r.calls)
+SELECT b.pool, b.zone, r.day, r.method, r.job, r.region, r.class, r.reason, CAST(min(total(r.units), 9007199254740991) AS INTEGER), sum(r.calls)
 FROM reservations AS r JOIN births AS b ON b.id = r.pool_id
 WHERE b.upstream = ?1 AND b.account = ?2 AND r.day BETWEEN ?3 AND ?4
 GROUP BY r.pool_id, r.day, r.method, r.job, r.region, r.class, r.reason
