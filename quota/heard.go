@@ -1,7 +1,6 @@
 package quota
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -329,79 +328,4 @@ func (h *heard) wrote(w *heardWindow, r *Request, own int64, now time.Time) {
 		w.shown = 0
 	}
 	w.shown, w.shownAt = max(w.shown, used), now
-}
-
-// Flush writes what answers have reported and is not in the ledger yet. Programs need it
-// only before they read the usage, or before they end.
-func (l *Ledger) Flush(ctx context.Context) error {
-	if l.current() == nil {
-		return errNotMade
-	}
-	l.heard.mu.Lock()
-	all := make([]*heardWindow, 0, len(l.heard.windows))
-	for _, w := range l.heard.windows {
-		all = append(all, w)
-	}
-	l.heard.mu.Unlock()
-	for _, w := range all {
-		if err := l.sendHeard(ctx, w); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sendHeard writes what is missing of a window. Others wait meanwhile, because what they
-// would reserve depends on it.
-func (l *Ledger) sendHeard(ctx context.Context, w *heardWindow) error {
-	w.writes.Lock()
-	defer w.writes.Unlock()
-	now := l.now()
-	r, own, ok := l.heard.take(w, now)
-	if !ok {
-		return nil
-	}
-	within, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
-	pool := r.Charges[0].Pool
-	recorded, err := l.store.Record(within, r)
-	if err != nil { // the next answer will say it again
-		err = l.storeError(ctx, "observe "+pool.String(), err)
-		l.tell(ctx, Event{Kind: EventOthers, Pool: pool, Err: err})
-		return err
-	}
-	l.heard.wrote(w, &r, own, now)
-	if units := recorded[chargeName(pool)]; units > 0 {
-		l.tell(ctx, Event{Kind: EventOthers, Pool: pool, Units: units})
-	}
-	return nil
-}
-
-// sendUrgent writes what could change the result of a reservation. If that fails, the
-// reservation meets the same fault.
-func (l *Ledger) sendUrgent(ctx context.Context, charges []Charge) {
-	for _, w := range l.heard.urgentFor(charges, l.now()) {
-		_ = l.sendHeard(ctx, w) // it tells the observer
-	}
-}
-
-// adopted returns the charges of a call, with the limits that were adopted.
-func (l *Ledger) adopted(c *Call, p *price) []Charge {
-	if l.heard.adopted.Load() == 0 || c.Family != "" {
-		return p.charges
-	}
-	book := l.Book()
-	return l.heard.adopt(p.charges, func(charge *Charge, index int, limit int64) int64 {
-		u := book.Upstreams[charge.Pool.Upstream]
-		if u == nil || u.Pools[charge.Pool.Name] == nil {
-			return charge.Windows[index].Limit // the book has changed meanwhile
-		}
-		windows := u.Pools[charge.Pool.Name].WindowsFor(charge.Pool.Account)
-		if index >= len(windows) {
-			return charge.Windows[index].Limit
-		}
-		w := windows[index]
-		w.Quota = limit
-		return max(w.Limit(u.Classes[c.Class]), 0)
-	}, l.now())
 }
