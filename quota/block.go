@@ -121,11 +121,11 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 	switch {
 	case b.Open:
 		l.shut.opened(pool, mark)
-		l.tell(Event{Kind: EventOpened, Pool: pool})
+		l.tell(ctx, Event{Kind: EventOpened, Pool: pool})
 	case until.After(l.now()): // else it is over already, and shut nothing
 		l.shut.note(pool, until)
 		by, reason := readReason(b.Reason)
-		l.tell(Event{Kind: EventShut, Pool: pool, Until: until, BlockedBy: by, Reason: reason})
+		l.tell(ctx, Event{Kind: EventShut, Pool: pool, Until: until, BlockedBy: by, Reason: reason})
 	}
 	return nil
 }

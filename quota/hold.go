@@ -64,11 +64,11 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	case prices == nil:
 		return nil, errNotMade
 	case c.Family != "":
-		return nil, l.failed(&c, BadInput("family %s: a family cannot be held", c.Family))
+		return nil, l.failed(ctx, &c, BadInput("family %s: a family cannot be held", c.Family))
 	case c.ID != "":
-		return nil, l.failed(&c, BadInput("hold: a hold makes its own id; leave the id of the call empty"))
+		return nil, l.failed(ctx, &c, BadInput("hold: a hold makes its own id; leave the id of the call empty"))
 	case n < 1 || n > maxHeld:
-		return nil, l.failed(&c, BadInput("a hold is for 1 to %d calls, not %d", maxHeld, n))
+		return nil, l.failed(ctx, &c, BadInput("a hold is for 1 to %d calls, not %d", maxHeld, n))
 	}
 	one, err := prices.lookup(&c)
 	var all price
@@ -78,7 +78,7 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 		for i := range all.charges {
 			held := &all.charges[i]
 			if held.Units > window.MaxUnits/int64(n) {
-				return nil, l.failed(&c, BadInput("hold %s: %d calls of %d units are more than %d in all", held.Pool, n, held.Units, int64(window.MaxUnits)))
+				return nil, l.failed(ctx, &c, BadInput("hold %s: %d calls of %d units are more than %d in all", held.Pool, n, held.Units, int64(window.MaxUnits)))
 			}
 			held.Units *= int64(n)
 		}
@@ -87,15 +87,15 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 		}
 	}
 	if err != nil {
-		return nil, l.failed(&c, err)
+		return nil, l.failed(ctx, &c, err)
 	}
 	if slotOf(all.charges) != nil {
-		return nil, l.failed(&c, BadInput("hold: a slot cannot be held, because it counts while its call is in flight; hold charges without the pools with in_flight"))
+		return nil, l.failed(ctx, &c, BadInput("hold: a slot cannot be held, because it counts while its call is in flight; hold charges without the pools with in_flight"))
 	}
 	made := l.clock.Now()
 	ends, late := holdEnds(made, all.charges)
 	if errors.Is(late, ErrBadInput) {
-		return nil, l.failed(&c, late)
+		return nil, l.failed(ctx, &c, late)
 	}
 	r, err := l.reserve(ctx, &c, &all)
 	if err != nil {
@@ -105,7 +105,7 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 		if _, err := r.Release(ctx); err != nil {
 			return nil, err
 		}
-		return nil, l.failed(&c, afterBoundaries(late, all.charges))
+		return nil, l.failed(ctx, &c, afterBoundaries(late, all.charges))
 	}
 	h := &Hold{
 		ledger: l, call: c, verdict: r.Verdict, made: made, busy: make(chan struct{}, 1),

@@ -47,7 +47,7 @@ func (l *Ledger) drawn(ctx context.Context, c *Call) (*Reservation, error) {
 			id = d.id
 		}
 		r, failed := l.admit(ctx, c, price, id, err)
-		return r, l.unseen(c, r, err, failed)
+		return r, l.unseen(ctx, c, r, err, failed)
 	case taken == nil:
 		return nil, nil
 	}
@@ -66,7 +66,7 @@ func (l *Ledger) drawn(ctx context.Context, c *Call) (*Reservation, error) {
 		first := &price.charges[0]
 		v = Verdict{Allowed: true, ID: v.ID, Pool: first.Pool, Units: first.Units, At: v.At, Repeat: v.Repeat, Outage: v.Outage}
 	}
-	l.tell(Event{Kind: EventDrawn, Call: *c, Pool: v.Pool, Verdict: v})
+	l.tell(ctx, Event{Kind: EventDrawn, Call: *c, Pool: v.Pool, Verdict: v})
 	return &Reservation{Verdict: v, ledger: l, price: price, local: taken}, nil
 }
 

@@ -38,6 +38,7 @@ type Ledger struct {
 	allowance int64
 	shut      blocks
 	line      line
+	heard     heard
 	slots     slots
 	pending   atomic.Bool  // the journal may have entries
 	offset    atomic.Int64 // the store's clock minus ours, in nanoseconds
@@ -124,7 +125,7 @@ func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 	}
 	price, err := prices.lookup(&c)
 	if err != nil {
-		return nil, l.failed(&c, err)
+		return nil, l.failed(ctx, &c, err)
 	}
 	return l.reserve(ctx, &c, price)
 }
@@ -143,26 +144,26 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 			if price.err != nil {
 				e.Kind, e.Err = EventObserved, price.err
 			}
-			l.watch.Observe(e)
+			l.watch.Observe(ctx, e)
 		}
 		return r, nil
 	}
-	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()}, &r.Verdict); err != nil {
+	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: l.adopted(c, price), Labels: c.labels()}, &r.Verdict); err != nil {
 		if errors.Is(err, ErrOutage) {
 			if gone := cancelled(ctx, "reserve "+price.charges[0].Pool.String()); gone != nil {
-				return nil, l.failed(c, gone) // also if the journal had no time left
+				return nil, l.failed(ctx, c, gone) // also if the journal had no time left
 			}
 			outage := err
 			r, err = l.admit(ctx, c, price, id, outage)
 			if err != nil && l.excused(ctx, c, err) {
-				return l.uncounted(c, price, id, l.now(), err), nil
+				return l.uncounted(ctx, c, price, id, l.now(), err), nil
 			}
-			return r, l.unseen(c, r, outage, err)
+			return r, l.unseen(ctx, c, r, outage, err)
 		}
 		if l.excused(ctx, c, err) {
-			return l.uncounted(c, price, id, l.now(), err), nil
+			return l.uncounted(ctx, c, price, id, l.now(), err), nil
 		}
-		return nil, l.failed(c, err)
+		return nil, l.failed(ctx, c, err)
 	}
 	if !r.Allowed {
 		slotsTaken(&r.Verdict, price.charges)
@@ -194,6 +195,10 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err e
 	if l.watch != nil {
 		began = l.clock.Now()
 	}
+	heard := l.heard.on.Load() || len(l.current().reported) > 0
+	if heard {
+		l.sendUrgent(ctx, r.Charges)
+	}
 	mark := l.shut.mark()
 	if *v, err = l.store.Reserve(ctx, r); err != nil {
 		return l.storeError(ctx, "reserve "+r.Charges[0].Pool.String(), err)
@@ -205,8 +210,11 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err e
 		v.attribute()
 	}
 	l.shut.learn(v, r.Charges, mark)
+	if heard {
+		l.heard.note(v, r.Charges, l.current().reported, l.now())
+	}
 	if l.watch != nil {
-		l.answered(c, *v, l.clock.Now().Sub(began))
+		l.answered(ctx, c, *v, l.clock.Now().Sub(began))
 	}
 	return nil
 }
@@ -311,7 +319,7 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 	}
 	if l.watch != nil {
 		t.Nonce = Nonce{} // events are written down
-		l.watch.Observe(Event{Kind: EventSettled, Token: t, Settlement: s})
+		l.watch.Observe(ctx, Event{Kind: EventSettled, Token: t, Settlement: s})
 	}
 	return s, nil
 }

@@ -39,12 +39,13 @@ var sayings = map[EventKind]struct {
 	EventImpossible: {slog.LevelWarn, "impossible"},
 	EventUnpriced:   {slog.LevelWarn, "no price"},
 	EventFailed:     {slog.LevelWarn, "failed"},
+	EventOthers:     {slog.LevelInfo, "the upstream has counted units of others"},
+	EventLimit:      {slog.LevelWarn, "the upstream has another limit than the price book"},
 	EventRebased:    {slog.LevelWarn, "the ledger's clock had been far ahead: what was used counts from now"},
 }
 
 // Observe implements [Observer].
-func (o *logObserver) Observe(e Event) {
-	ctx := context.Background() // events have none
+func (o *logObserver) Observe(ctx context.Context, e Event) {
 	saying := sayings[e.Kind]
 	if !o.log.Enabled(ctx, saying.level) {
 		return

@@ -94,7 +94,7 @@ func TestEveryEventIsLogged(t *testing.T) {
 		}
 		kind, _, _ = strings.Cut(kind, `"`)
 		var b strings.Builder
-		quota.LogObserver(logTo(&b, slog.LevelDebug)).Observe(quota.Event{Kind: quota.EventKind(kind)})
+		quota.LogObserver(logTo(&b, slog.LevelDebug)).Observe(t.Context(), quota.Event{Kind: quota.EventKind(kind)})
 		msg := strings.TrimSpace(b.String())
 		if other, twice := said[msg]; twice || strings.HasSuffix(msg, `msg=""`) {
 			t.Errorf("%s is logged as %s, as is %q", kind, msg, other)
@@ -104,5 +104,5 @@ func TestEveryEventIsLogged(t *testing.T) {
 	if len(said) < 15 {
 		t.Errorf("found %d kinds of events", len(said))
 	}
-	quota.LogObserver(nil).Observe(quota.Event{Kind: quota.EventGranted}) // to the default log
+	quota.LogObserver(nil).Observe(t.Context(), quota.Event{Kind: quota.EventGranted}) // to the default log
 }

@@ -49,17 +49,17 @@ func (l *Ledger) letThrough(ctx context.Context, c *Call, p *price, no Verdict) 
 	if err != nil {
 		err = l.storeError(ctx, "record "+p.charges[0].Pool.String(), err)
 		if !l.excused(ctx, c, err) {
-			return nil, l.failed(c, err)
+			return nil, l.failed(ctx, c, err)
 		}
-		return l.uncounted(c, p, no.ID, no.At, err), nil
+		return l.uncounted(ctx, c, p, no.ID, no.At, err), nil
 	}
 	return l.observed(p, no.ID, no.At, true), nil
 }
 
 // uncounted lets a call through that the ledger cannot record.
-func (l *Ledger) uncounted(c *Call, p *price, id string, at time.Time, why error) *Reservation {
+func (l *Ledger) uncounted(ctx context.Context, c *Call, p *price, id string, at time.Time, why error) *Reservation {
 	r := l.observed(p, id, at, false)
-	l.tell(Event{Kind: EventObserved, Call: *c, Pool: r.Pool, Verdict: r.Verdict, Err: why})
+	l.tell(ctx, Event{Kind: EventObserved, Call: *c, Pool: r.Pool, Verdict: r.Verdict, Err: why})
 	return r
 }
 

@@ -1,21 +1,23 @@
 package quota
 
 import (
+	"context"
 	"errors"
 	"time"
 )
 
-// Observer gets the events of a ledger, for logs and metrics. It is called from the
-// goroutines that use the ledger and must not block.
+// Observer gets the events of a ledger, for logs, metrics and traces. The context is that
+// of the call that caused the event, so it has the caller's span. It may have ended. An
+// observer is called from the goroutines that use the ledger and must not block.
 type Observer interface {
-	Observe(Event)
+	Observe(context.Context, Event)
 }
 
-// ObserverFunc makes a function an [Observer].
+// ObserverFunc makes an [Observer] of a function that needs no context.
 type ObserverFunc func(Event)
 
 // Observe implements [Observer].
-func (f ObserverFunc) Observe(e Event) { f(e) }
+func (f ObserverFunc) Observe(_ context.Context, e Event) { f(e) }
 
 // EventKind says what happened.
 type EventKind string
@@ -37,6 +39,8 @@ const (
 	EventAdjusted   EventKind = "adjusted"
 	EventShut       EventKind = "shut"    // a pool was blocked
 	EventOpened     EventKind = "opened"  // a block was lifted
+	EventOthers     EventKind = "others"  // units of others were charged; with Err, they could not be
+	EventLimit      EventKind = "limit"   // an answer reports another limit than the price book, in Units; it was adopted
 	EventRebased    EventKind = "rebased" // a reservation found that the store's clock had been far ahead
 )
 
@@ -48,23 +52,23 @@ type Event struct {
 	Verdict    Verdict       // granted, refused, blocked, observed, rebased
 	Token      Token         // settled: whose id and account, without the secret
 	Settlement Settlement    // settled
-	Units      int64         // adjusted, replayed
-	Until      time.Time     // shut, replayed
+	Units      int64         // adjusted, replayed, others, limit
+	Until      time.Time     // shut, replayed, limit
 	BlockedBy  Blocker       // shut, replayed: who shut the pool
 	Reason     string        // adjusted, shut, replayed
-	Err        error         // impossible, unpriced, observed, outage, failed; admitted: the outage
+	Err        error         // impossible, unpriced, observed, outage, failed, others; admitted: the outage
 	Took       time.Duration // granted, refused, blocked: how long the store took
 }
 
 // tell calls the observer, if there is one.
-func (l *Ledger) tell(e Event) {
+func (l *Ledger) tell(ctx context.Context, e Event) {
 	if l.watch != nil {
-		l.watch.Observe(e)
+		l.watch.Observe(ctx, e)
 	}
 }
 
 // answered reports a verdict to the observer.
-func (l *Ledger) answered(c *Call, v Verdict, took time.Duration) {
+func (l *Ledger) answered(ctx context.Context, c *Call, v Verdict, took time.Duration) {
 	e := Event{Kind: EventGranted, Call: *c, Pool: v.Pool, Verdict: v, Took: took}
 	switch {
 	case !v.Allowed && l.observes(c):
@@ -76,15 +80,15 @@ func (l *Ledger) answered(c *Call, v Verdict, took time.Duration) {
 	case !v.Allowed:
 		e.Kind = EventRefused
 	}
-	l.watch.Observe(e)
+	l.watch.Observe(ctx, e)
 	if v.Rebased {
 		e.Kind = EventRebased
-		l.watch.Observe(e)
+		l.watch.Observe(ctx, e)
 	}
 }
 
 // failed reports a call without a verdict to the observer, and returns its error.
-func (l *Ledger) failed(c *Call, err error) error {
+func (l *Ledger) failed(ctx context.Context, c *Call, err error) error {
 	if l.watch == nil {
 		return err
 	}
@@ -104,15 +108,15 @@ func (l *Ledger) failed(c *Call, err error) error {
 	case errors.Is(err, ErrOutage):
 		e.Kind = EventOutage
 	}
-	l.watch.Observe(e)
+	l.watch.Observe(ctx, e)
 	return err
 }
 
 // unseen reports a call that was decided without the ledger, in an outage.
-func (l *Ledger) unseen(c *Call, r *Reservation, outage, err error) error {
+func (l *Ledger) unseen(ctx context.Context, c *Call, r *Reservation, outage, err error) error {
 	if err != nil {
-		return l.failed(c, err)
+		return l.failed(ctx, c, err)
 	}
-	l.tell(Event{Kind: EventAdmitted, Call: *c, Pool: r.Pool, Verdict: r.Verdict, Err: outage})
+	l.tell(ctx, Event{Kind: EventAdmitted, Call: *c, Pool: r.Pool, Verdict: r.Verdict, Err: outage})
 	return nil
 }

@@ -22,6 +22,10 @@ type prices struct {
 	accounts map[accountKey]map[string]*Charge // a charge of no units per pool
 	families map[string]*familyPrice
 	places   *places
+	// requested has the pools, by upstream and name, whose upstream counts what was
+	// requested.
+	requested map[[2]string]bool
+	reported  map[[2]string]bool // the pools that answers report about
 }
 
 type priceKey struct{ upstream, account, class, method string }
@@ -49,9 +53,20 @@ func newPrices(b *Book) *prices {
 		accounts: make(map[accountKey]map[string]*Charge),
 		families: make(map[string]*familyPrice),
 		places:   &places{},
+
+		requested: make(map[[2]string]bool),
+		reported:  make(map[[2]string]bool),
 	}
 	for _, u := range b.Upstreams {
 		p.only = u.Name
+		for _, f := range u.Feedback {
+			for _, pool := range f.Pool.Pools(u) {
+				p.reported[[2]string{u.Name, pool}] = true
+				if f.Requested {
+					p.requested[[2]string{u.Name, pool}] = true
+				}
+			}
+		}
 		accounts := u.Accounts
 		if u.AnyAccount {
 			accounts = append(slices.Clone(accounts), book.OtherAccounts) // the pattern of all others

@@ -111,7 +111,7 @@ func (l *Ledger) replay(ctx context.Context, id string) error {
 			first.Units = e.Settled[0]
 		}
 		by, reason := readReason(e.Reason)
-		l.tell(Event{Kind: EventReplayed, Call: e.call(), Pool: first.Pool, Units: first.Units, Until: e.Until, BlockedBy: by, Reason: reason})
+		l.tell(ctx, Event{Kind: EventReplayed, Call: e.call(), Pool: first.Pool, Units: first.Units, Until: e.Until, BlockedBy: by, Reason: reason})
 		return nil
 	}
 }

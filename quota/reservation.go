@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -66,10 +67,41 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 		return Settlement{}, err
 	case len(r.price.charges) == 0:
 		return Settlement{}, nil // admitted without a price
+	}
+	if units != nil {
+		units, all = r.keepRequested(units, all)
+	}
+	s, err := r.settleUnits(ctx, units, all)
+	if err == nil && !s.Repeat {
+		r.ledger.heard.settled(withoutSlots(r.price.charges), all)
+	}
+	return s, err
+}
+
+// keepRequested returns the units to settle to. In a pool whose upstream counts what was
+// requested, none are given back, except of a call that was free of charge as a whole.
+func (r *Reservation) keepRequested(units Units, all []int64) (Units, []int64) {
+	requested := r.ledger.current().requested
+	if len(requested) == 0 || !slices.ContainsFunc(all, func(n int64) bool { return n > 0 }) {
+		return units, all
+	}
+	charges := withoutSlots(r.price.charges)
+	for i := range charges {
+		c := &charges[i]
+		if all[i] < c.Units && requested[[2]string{c.Pool.Upstream, c.Pool.Name}] {
+			all[i] = c.Units
+		}
+	}
+	return unitsOf(charges, all), all
+}
+
+// settleUnits settles where the reservation is known.
+func (r *Reservation) settleUnits(ctx context.Context, units Units, all []int64) (Settlement, error) {
+	switch {
 	case r.local != nil:
 		s, err := r.settleLocal(ctx, all)
 		if err == nil {
-			r.ledger.tell(Event{Kind: EventSettled, Token: Token{Upstream: r.Pool.Upstream, Account: r.Pool.Account, ID: r.ID}, Settlement: s})
+			r.ledger.tell(ctx, Event{Kind: EventSettled, Token: Token{Upstream: r.Pool.Upstream, Account: r.Pool.Account, ID: r.ID}, Settlement: s})
 		}
 		return s, err
 	case r.ending != nil:

@@ -86,7 +86,8 @@ type Request struct {
 	// Late, repeated and reordered requests add nothing twice, so there is no ID. An At
 	// that the window has left records nothing.
 	AtLeast bool
-	Restore bool // Record only: a person says what was spent, so a forgotten page counts again
+	Since   time.Time // of AtLeast: units since then are among those that count; zero is At
+	Restore bool      // Record only: a person says what was spent, so a forgotten page counts again
 }
 
 // Labels say who spent.

@@ -172,6 +172,6 @@ func (l *Ledger) Adjust(ctx context.Context, pool Pool, units int64, reason stri
 		return 0, l.storeError(ctx, "adjust "+pool.String(), err)
 	}
 	units = recorded[pool.Name]
-	l.tell(Event{Kind: EventAdjusted, Pool: pool, Units: units, Reason: reason})
+	l.tell(ctx, Event{Kind: EventAdjusted, Pool: pool, Units: units, Reason: reason})
 	return units, nil
 }

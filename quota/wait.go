@@ -70,7 +70,7 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, charges []Ch
 			}
 		}
 		if w.tooLate != nil {
-			return nil, l.failed(&c, w.tooLate.refusal(l.now(), l.clock.Now(), charges))
+			return nil, l.failed(ctx, &c, w.tooLate.refusal(l.now(), l.clock.Now(), charges))
 		}
 		if refused == nil {
 			r, err := l.Reserve(ctx, c)

@@ -18,6 +18,8 @@ var house = [][]string{
 	{"ingest/catalog"},
 	{"internal/peers"},    // that limiters are compared with
 	{"internal/boundary"}, // what limiters let through at worst
+	{"quota/observe/otel", "quota/observe/prom"},
+	{"internal/spans"},                                   // the words of traces
 	{"quota/meter", "quota/throttle", "quota/open", "."}, // the root holds the built-in price books
 	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/journal", "quota/breaker"},
 	{"quota/lease"},     // who holds a job
@@ -60,8 +62,8 @@ var keys = map[string][]string{
 	"modernc.org/sqlite":                {"internal/sqlitefile", "quota/sqlitestore", "ingest/catalog"},
 	"github.com/goccy/go-yaml":          {"quota/book", "cmd/ingestor"},
 	"github.com/sony/gobreaker":         {"quota/breaker"},
-	"github.com/prometheus":             {"internal/metrics"},
-	"go.opentelemetry.io":               {"internal/traces"},
+	"github.com/prometheus":             {"internal/metrics", "quota/observe/prom"},
+	"go.opentelemetry.io":               {"internal/traces", "internal/spans", "quota/observe/otel"},
 	"github.com/anishathalye/porcupine": {"quota/storetest"},
 	module + "/quota/redisstore":        {"quota/open", "cmd/ingestor"}, // cmd: dials for prove
 	module + "/quota/sqlitestore":       {"quota/open", "cmd/ingestor"}, // cmd: ledger backup and restore

@@ -25,6 +25,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/observe/prom"
 )
 
 // Options are the settings of [New]; nil is legal.
@@ -39,7 +40,7 @@ type Options struct {
 // Metrics serves metrics and writes them to a file. It is the [quota.Observer] of the
 // ledger whose decisions it counts. It is safe for concurrent use.
 type Metrics struct {
-	*decisions
+	*prom.Decisions
 	sources atomic.Pointer[view.Sources]
 	state   *prometheus.Registry // from the ledger and the catalog
 	process *prometheus.Registry // of this process
@@ -57,7 +58,7 @@ func New(o *Options) *Metrics {
 		o = &Options{}
 	}
 	m := &Metrics{
-		decisions: newDecisions(), log: o.Log, timeout: o.Timeout,
+		Decisions: prom.New(), log: o.Log, timeout: o.Timeout,
 		state: prometheus.NewRegistry(), process: prometheus.NewRegistry(),
 	}
 	if m.log == nil {
@@ -67,7 +68,7 @@ func New(o *Options) *Metrics {
 		m.timeout = 5 * time.Second
 	}
 	m.state.MustRegister(state{m})
-	m.process.MustRegister(m.all()...)
+	m.process.MustRegister(m.Decisions)
 	m.process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"go.opentelemetry.io/otel"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/headroom-quota/headroom/internal/spans"
 )
 
 // patient is an exporter that logs its first failure as a warning, and later ones at level
@@ -21,11 +23,11 @@ type patient struct {
 }
 
 // ExportSpans implements [sdk.SpanExporter].
-func (p *patient) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+func (p *patient) ExportSpans(ctx context.Context, batch []sdk.ReadOnlySpan) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if err := p.SpanExporter.ExportSpans(ctx, spans); err != nil {
-		p.log.Debug("traces were not taken", "spans", len(spans), "error", bounded(err.Error()))
+	if err := p.SpanExporter.ExportSpans(ctx, batch); err != nil {
+		p.log.Debug("traces were not taken", "spans", len(batch), "error", spans.Bounded(err.Error()))
 		p.warn(err)
 	}
 	return nil
@@ -33,7 +35,7 @@ func (p *patient) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) err
 
 func (p *patient) warn(err error) {
 	p.warned.Do(func() {
-		p.log.Warn("the collector does not take traces; what it does not take is lost, and nothing else is the worse for it", "error", bounded(err.Error()))
+		p.log.Warn("the collector does not take traces; what it does not take is lost, and nothing else is the worse for it", "error", spans.Bounded(err.Error()))
 	})
 }
 
@@ -41,10 +43,10 @@ func (p *patient) warn(err error) {
 // of variables, some of which are secret.
 func listen(log *slog.Logger) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		log.Warn("of traces", "error", bounded(err.Error()))
+		log.Warn("of traces", "error", spans.Bounded(err.Error()))
 	}))
 	otel.SetLogger(funcr.New(func(_, args string) {
-		log.Warn("of traces: a variable of OTEL_ is not as it should be", "about", bounded(args))
+		log.Warn("of traces: a variable of OTEL_ is not as it should be", "about", spans.Bounded(args))
 	}, funcr.Options{RenderArgsHook: func(pairs []any) []any {
 		pairs = slices.Clone(pairs)
 		for i := 0; i+1 < len(pairs); i += 2 {

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/headroom-quota/headroom/internal/spans"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -26,11 +27,11 @@ func (t *Traces) Requests(next http.Handler, route func(*http.Request) string) h
 		}
 		ctx, s := t.span(r.Context(), name, trace.SpanKindServer)
 		if pattern != "" {
-			s.SetAttributes(attribute.String(attrRoute, pattern))
+			s.SetAttributes(attribute.String(spans.AttrRoute, pattern))
 		}
 		answered := &answer{ResponseWriter: w}
 		defer func() { // also after a panic, which the server recovers
-			s.SetAttributes(attribute.Int(attrStatus, answered.code()))
+			s.SetAttributes(attribute.Int(spans.AttrStatus, answered.code()))
 			if answered.code() >= http.StatusInternalServerError {
 				s.SetStatus(codes.Error, http.StatusText(answered.code()))
 			}
@@ -70,7 +71,7 @@ func (a *answer) code() int {
 func (t *Traces) Reserve(ctx context.Context) func(*quota.Reservation, error) {
 	_, s := t.span(ctx, "reserve", trace.SpanKindInternal)
 	return func(granted *quota.Reservation, err error) {
-		s.SetAttributes(attribute.String(attrOutcome, outcome(err)))
+		s.SetAttributes(attribute.String(spans.AttrOutcome, spans.Outcome(err)))
 		var refused *quota.RefusedError
 		var impossible *quota.ImpossibleError
 		switch {
@@ -79,14 +80,14 @@ func (t *Traces) Reserve(ctx context.Context) func(*quota.Reservation, error) {
 			for _, n := range granted.Charges() {
 				units += n
 			}
-			s.SetAttributes(poolOf(granted.Pool), attribute.Int64(attrUnits, units))
+			s.SetAttributes(spans.PoolOf(granted.Pool), attribute.Int64(spans.AttrUnits, units))
 		case errors.As(err, &refused):
-			s.SetAttributes(poolOf(refused.Pool), attribute.Int64(attrUnits, refused.Units))
+			s.SetAttributes(spans.PoolOf(refused.Pool), attribute.Int64(spans.AttrUnits, refused.Units))
 		case errors.As(err, &impossible):
-			s.SetAttributes(poolOf(impossible.Pool), attribute.Int64(attrUnits, impossible.Units))
+			s.SetAttributes(spans.PoolOf(impossible.Pool), attribute.Int64(spans.AttrUnits, impossible.Units))
 		}
 		if errors.Is(err, quota.ErrOutage) {
-			fault(s, err)
+			spans.Fault(s, err)
 		}
 		s.End()
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/spans"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -88,7 +89,7 @@ func TestText(t *testing.T) {
 		{errors.New("bad \xff"), "bad ?"},
 		{errors.New(strings.Repeat("é", 1000)), strings.Repeat("é", 151) + " ..."},
 	} {
-		if got := text(test.err); got != test.want {
+		if got := spans.Text(test.err); got != test.want {
 			t.Errorf("%q is told as %q, not %q", test.err, got, test.want)
 		}
 	}
@@ -104,7 +105,7 @@ func TestOutcome(t *testing.T) {
 		"outage":  &quota.OutageError{},
 		"failed":  errors.New("broken"),
 	} {
-		if got := outcome(err); got != want {
+		if got := spans.Outcome(err); got != want {
 			t.Errorf("%v is %q, not %q", err, got, want)
 		}
 	}
@@ -112,7 +113,7 @@ func TestOutcome(t *testing.T) {
 
 // TestFamily has the pool of a family told without whose page it is.
 func TestFamily(t *testing.T) {
-	if got := poolOf(quota.Pool{Upstream: "client", Key: "203.0.113.7"}).Value.AsString(); got != "client" {
+	if got := spans.PoolOf(quota.Pool{Upstream: "client", Key: "203.0.113.7"}).Value.AsString(); got != "client" {
 		t.Errorf("it is told as %q", got)
 	}
 }

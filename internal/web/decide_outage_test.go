@@ -93,7 +93,7 @@ func TestStaleBooks(t *testing.T) {
 		}}})
 		r.Must(err)
 		p := r.refuse(http.StatusServiceUnavailable, "stale_book", "/v1/reserve", `{"pool": "`+pool+`"}`)
-		if !strings.Contains(p.Detail, "costs.yaml") {
+		if !strings.Contains(p.Detail, "price book") {
 			t.Errorf("%s: it says %q", pool, p.Detail)
 		}
 	}

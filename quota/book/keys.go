@@ -28,7 +28,7 @@ import (
 //	without   keys that its mappings do not have, though their struct does
 //	as        what the schema and the reference call such a mapping
 //	print     "block": its entries are printed on several lines each
-//	alone     a number may stand for the mapping; the field has no key then
+//	alone     a number or a text may stand for the mapping; the field has no key then
 
 type bookYAML struct {
 	Revision  int64                    `yaml:"revision" range:"1..2147483647" example:"4" required:"write revision: 1, and raise it with every change of a window" doc:"Raise it with every change of a window. A book without 'extends' needs it."`
@@ -50,6 +50,7 @@ type upstreamYAML struct {
 	Free        []freeAnswerYAML        `yaml:"free" size:"..64" noun:"free answer" doc:"Answers for which the upstream charges nothing. Their calls are settled to nothing."`
 	Failed      string                  `yaml:"failed" words:"free|charged" assumed:"charged" doc:"Whether the upstream charges for answers with a status of 500 or more."`
 	Refusals    []refusalYAML           `yaml:"refusals" size:"..64" noun:"refusal" doc:"The meaning of the upstream's own refusals. The first match counts."`
+	Feedback    []feedbackYAML          `yaml:"feedback" size:"..64" noun:"feedback" doc:"What the upstream's answers report about its limits. Units that it has counted, and that did not come through this ledger, are charged as those of others."`
 	Classes     map[string]*classYAML   `yaml:"classes" names:"wide" noun:"class" doc:"Kinds of callers."`
 	Accounts    map[string]*accountYAML `yaml:"accounts" names:"account" noun:"account" words:"any" doc:"The parties whose calls the upstream counts. Without this key there is one, called 'default'. 'any', or an entry '*' beside others, accepts every other account, too."`
 	MaxAccounts int64                   `yaml:"max_accounts" range:"1..1000000" assumed:"10000" example:"50000" doc:"The number of accounts that are not listed for which a process keeps separate counts. Further accounts share the count of the account '*'."`
@@ -79,9 +80,41 @@ type refusalYAML struct {
 	Header     headerValue   `yaml:"header" is:"header" size:"1..1" example:"retry-after|{x-ratelimit-remaining: 0}" doc:"Condition: the answer has this header, or has it with this value."`
 	Reason     []string      `yaml:"reason" is:"phrase" size:"1.." short:"item" example:"quotaExceeded" doc:"Condition: some member named 'reason' in the JSON body has one of these values."`
 	Body       []string      `yaml:"body" is:"phrase" size:"1.." short:"item" example:"daily limit" doc:"Condition: the body contains one of these texts."`
-	Until      string        `yaml:"until" words:"reset" is:"header" oneof:"until: reset, until: a header with the time" example:"x-ratelimit-reset" doc:"Blocks the pools of the call until their next reset, or until the time in that header. A pool without a calendar window has no reset, and is blocked for an hour."`
+	Pools      []string      `yaml:"pools" is:"pool" size:"1..charges" short:"item" noun:"pool" example:"core" doc:"The pools to block, instead of those of the call. For an upstream that refuses for one of several limits."`
+	Pool       poolNameYAML  `yaml:"pool" example:"core|{header: X-RateLimit-Resource}" doc:"The pool to block, if the answer names it. The rule does not match an answer that names no pool."`
+	Until      timeYAML      `yaml:"until" oneof:"until: reset, until: a header with the time" example:"x-ratelimit-reset|{header: X-RateLimit-Reset, as: unix}" doc:"Blocks the pools until their next reset, or until the time in the answer. A pool without a calendar window has no reset, and is blocked for an hour. A header alone may have a time in any form that Retry-After has, or seconds or milliseconds since 1970."`
 	For        time.Duration `yaml:"for" range:"1s..block" oneof:"for: a duration" example:"30s" doc:"Blocks the pools for this long. A Retry-After header takes precedence."`
 	Credential bool          `yaml:"credential" words:"true" oneof:"credential: true" doc:"The API key is not accepted. No pool is blocked. The caller gets a credential error."`
+}
+
+type timeYAML struct {
+	Word   *string `alone:"text" words:"reset" is:"header"`
+	Header string  `yaml:"header" is:"header" example:"X-RateLimit-Reset" doc:"Where the time stands: in this header."`
+	Body   string  `yaml:"body" is:"member" example:"error.retry_at" doc:"In this member of the JSON body."`
+	JSON   string  `yaml:"json" is:"member" example:"estimated_time_to_regain_access" doc:"The text is JSON itself, and the time is this member of it."`
+	Match  string  `yaml:"match" is:"regexp" example:"'t=([0-9]+)'" doc:"A regular expression (RE2). The time is its first group, or else the whole match."`
+	As     string  `yaml:"as" words:"unix|unix_ms|seconds|minutes|duration|rfc3339|http_date|retry_after" required:"say how the time is written, as in {header: X-RateLimit-Reset, as: unix}; it is never guessed" doc:"Required. How the time is written: seconds or milliseconds since 1970 ('unix', 'unix_ms'), time to go ('seconds', 'minutes', or a 'duration' such as 6m0s), a date ('rfc3339', 'http_date'), or seconds or a date ('retry_after'). Fractions are accepted. A date counts from the Date header of the answer."`
+}
+
+type poolNameYAML struct {
+	Name   *string           `alone:"text" is:"pool"`
+	Header string            `yaml:"header" is:"header" example:"X-RateLimit-Resource" doc:"Where the name stands: in this header."`
+	Body   string            `yaml:"body" is:"member" example:"error.bucket" doc:"In this member of the JSON body."`
+	JSON   string            `yaml:"json" is:"member" example:"resource" doc:"The text is JSON itself, and the name is this member of it."`
+	Match  string            `yaml:"match" is:"regexp" example:"'resource=([a-z]+)'" doc:"A regular expression (RE2). The name is its first group, or else the whole match."`
+	Names  map[string]string `yaml:"names" is:"pool" size:"1..256" noun:"pool" names:"long" example:"{core: core, code_search: search}" doc:"The pool for each name that the upstream uses. Other names are ignored. Without this key, the names are those of the pools."`
+}
+
+type feedbackYAML struct {
+	Pool        poolNameYAML `yaml:"pool" example:"requests|{header: X-RateLimit-Resource}" required:"name the pool that it is about" doc:"Required. The pool that the answer reports about, or where the answer names it."`
+	Limit       sourceYAML   `yaml:"limit" doc:"The upstream's limit. If it is below the quota, it holds until the reset. A larger one holds only if the pool has 'limit: learn'."`
+	Remaining   sourceYAML   `yaml:"remaining" doc:"What is left of the limit."`
+	Used        sourceYAML   `yaml:"used" doc:"What is used of the limit. Write it if the upstream does not report 'remaining'."`
+	UsedPercent sourceYAML   `yaml:"used_percent" doc:"The percentage of the limit that is used. Write it if the upstream reports neither 'remaining' nor 'used'."`
+	Reset       timeYAML     `yaml:"reset" doc:"When the upstream's window ends. Units of others count until then. Without it, they count until the end of the calendar period, or for the length of the window."`
+	Per         span         `yaml:"per" is:"duration" words:"minute|hour|day|week|month" example:"1h" doc:"The window of the pool that this is about. Default: its only one, or its longest."`
+	Refills     bool         `yaml:"refills" doc:"The upstream keeps a bucket that refills, so that the reset moves with every answer. What is used counts from now on."`
+	Counts      string       `yaml:"counts" words:"estimate" doc:"The upstream counts what was requested. Units that a call did not use are then not given back to the pool."`
 }
 
 type classYAML struct {
@@ -103,6 +136,7 @@ type poolYAML struct {
 	Example  string       `yaml:"example" is:"phrase" example:"your tier at https://maps.example.com/account" doc:"Says that the quota is an example, and where you find your own."`
 	Quota    int64        `yaml:"quota" range:"1..units" example:"10000" doc:"The units that the upstream grants in each window."`
 	Headroom *int64       `yaml:"headroom" range:"0..units" assumed:"0" example:"500" doc:"The part that ordinary calls leave free. The limit is quota minus headroom."`
+	Limit    string       `yaml:"limit" words:"learn" doc:"The limit that an answer reports is used until its reset, even if it is above the quota. It needs 'feedback' with a limit."`
 	Windows  []windowYAML `yaml:"windows" size:"1..windows" noun:"window" required:"give it at least one, such as {per: 24h}" doc:"The limits over time. A call must fit all of them."`
 }
 

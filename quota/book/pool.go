@@ -47,7 +47,7 @@ func (r *reader) pool(name string, d *poolYAML) *Pool {
 	if !ok {
 		return nil
 	}
-	return &Pool{Name: name, Example: d.Example, Windows: windows, Accounts: map[string][]Window{}}
+	return &Pool{Name: name, Example: d.Example, LearnLimit: d.Limit == "learn", Windows: windows, Accounts: map[string][]Window{}}
 }
 
 // stillCharged reports pools that an overlay removed though methods charge them.

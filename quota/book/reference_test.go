@@ -132,7 +132,7 @@ func (f *field) describe() string {
 	case f.form && f.tags.Get("size") != "":
 		return f.text.phrase + ", or `{name: value}`"
 	case f.record != nil && f.record.alone != nil:
-		return f.record.alone.amount() + ", or " + link(f.record, "")
+		return f.record.alone.describe() + ", or " + link(f.record, "")
 	case f.record != nil && f.short != "":
 		return link(f.record, "") + ", or its " + f.short
 	case f.record != nil:

@@ -28,17 +28,25 @@ type Refusal struct {
 const UntilReset = "reset"
 
 // refusals makes the rules for refusals by the upstream.
-func (r *reader) refusals(all []refusalYAML) []Refusal {
+func (r *reader) refusals(all []refusalYAML, u *upstreamYAML) []Refusal {
 	var rules []Refusal
 	var given []*refusalYAML
 	for i := range all {
 		d := &all[i]
-		if !r.means(d) || !r.sound(d) {
+		if !r.means(d) || !r.sound(d) || !r.blocks(d, u) {
 			continue
 		}
 		rule := Refusal{
 			Status: d.Status, Header: d.Header.name, Value: d.Header.value, Reason: d.Reason, Body: d.Body,
-			Until: d.Until, For: d.For, Credential: d.Credential,
+			Pools: d.Pools, For: d.For, Credential: d.Credential,
+		}
+		if until := &d.Until; until.Word != nil {
+			rule.Until = *until.Word
+		} else if r.given(until) {
+			rule.At = r.time(until, "until")
+		}
+		if r.given(&d.Pool) {
+			rule.Pool = r.poolName(&d.Pool, u)
 		}
 		for i := range rules {
 			if rules[i].covers(&rule) {
@@ -66,10 +74,37 @@ func (r *reader) means(d *refusalYAML) bool {
 	return true
 }
 
+// blocks checks that the pools that a rule names exist.
+func (r *reader) blocks(d *refusalYAML, u *upstreamYAML) bool {
+	ok := true
+	switch {
+	case d.Credential && (r.given(&d.Pools) || r.given(&d.Pool)):
+		r.fault(r.place(d), "a refusal with credential: true blocks no pool; remove %s", map[bool]string{true: "pools", false: "pool"}[r.given(&d.Pools)])
+		return false
+	case r.given(&d.Pools) && r.given(&d.Pool):
+		r.fault(r.place(&d.Pool), "a refusal has pools or pool; keep one")
+		return false
+	}
+	for i := range d.Pools {
+		ok = r.hasPool(&d.Pools[i], d.Pools[i], "a refusal", u) && ok
+	}
+	return ok
+}
+
+// hasPool checks that an upstream has a pool that is named at x.
+func (r *reader) hasPool(x any, pool, who string, u *upstreamYAML) bool {
+	known := r.names(&u.Pools)
+	if slices.Contains(known, pool) {
+		return true
+	}
+	r.fault(r.place(x), "%s names pool %q, which does not exist%s", who, pool, orMean(pool, known, "add it to pools, or name"+knownPools(known)))
+	return false
+}
+
 // covers reports whether a rule matches every answer that another one matches.
 func (u *Refusal) covers(v *Refusal) bool {
-	if u.Until != "" && u.Until != UntilReset {
-		return false // only where its header is to be read
+	if u.Until != "" && u.Until != UntilReset || u.At != nil || u.Pool != nil && u.Pool.From != nil {
+		return false // only where what it reads is there
 	}
 	asks := u.Header != "" || u.Reason != nil || u.Body != nil
 	return !asks && !slices.ContainsFunc(v.Status, func(s int) bool { return !slices.Contains(u.Status, s) })

@@ -128,7 +128,7 @@ func (r *reader) upstream(name string, d *upstreamYAML) (*Upstream, *routeTable)
 	if !r.readable(d) {
 		return u, routes
 	}
-	u.Refusals = r.refusals(d.Refusals)
+	u.Refusals = r.refusals(d.Refusals, d)
 	u.RequestBuffer, u.FailedFree, u.Free = d.Buffer, d.Failed == "free", r.free(d.Free)
 	for _, pool := range r.names(&d.Pools) {
 		if p := r.pool(pool, d.Pools[pool]); p != nil {
@@ -159,6 +159,7 @@ func (r *reader) upstream(name string, d *upstreamYAML) (*Upstream, *routeTable)
 		r.fault(r.missing(&d.Hosts, d), "upstream %q has routes but no hosts; name the hosts whose requests they are", name)
 	}
 	r.stillCharged(d)
+	u.Feedback = r.feedback(d.Feedback, u, d)
 	return u, routes
 }
 

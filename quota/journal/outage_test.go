@@ -69,7 +69,7 @@ func open(addr, path string, wrap func(quota.Store) quota.Store) (*process, erro
 		Journal: p.journal,
 		Observer: quota.ObserverFunc(func(e quota.Event) {
 			p.events = append(p.events, e.Kind)
-			log.Observe(e)
+			log.Observe(context.Background(), e)
 		}),
 	})
 	return p, err

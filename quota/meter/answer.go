@@ -19,7 +19,9 @@ type answer struct {
 
 	mu      sync.Mutex
 	reading *content.Reading // nil: the price book asks nothing of the answer
-	over    bool
+	// watchers are shown the body, too. With watchers, the call is not settled here.
+	watchers []watcher
+	over     bool
 }
 
 // charge is a call that was sent and answered, and its reservation.
@@ -47,6 +49,14 @@ func (h charge) follow(resp *http.Response) {
 	if cost := h.t.actuals[h.c.upstream.Name]; cost != nil {
 		h.c.content.cost = cost(resp, h.c.name)
 	}
+	a.wrap(resp)
+	if a.reading != nil && a.reading.Decodes() { // should the caller never close it
+		runtime.AddCleanup(a, func(r *content.Reading) { r.End(false) }, a.reading)
+	}
+}
+
+// wrap makes the body of an answer one that is read.
+func (a *answer) wrap(resp *http.Response) {
 	switch body := resp.Body.(type) {
 	case nil:
 		a.end(true)
@@ -60,9 +70,6 @@ func (h charge) follow(resp *http.Response) {
 		resp.Body = &answerTo{a, body}
 	default:
 		resp.Body = a
-	}
-	if a.reading != nil && a.reading.Decodes() { // should the caller never close it
-		runtime.AddCleanup(a, func(r *content.Reading) { r.End(false) }, a.reading)
 	}
 }
 
@@ -87,7 +94,11 @@ func (a *answer) saw(p []byte, err error) {
 	if a.over {
 		return
 	}
-	if len(p) > 0 {
+	if len(p) > 0 && a.watchers != nil {
+		for _, w := range a.watchers {
+			w.saw(p)
+		}
+	} else if len(p) > 0 {
 		if a.reading != nil {
 			_, _ = a.reading.Write(p)
 		}
@@ -103,6 +114,12 @@ func (a *answer) saw(p []byte, err error) {
 // end settles the call. The ledger is not asked here, so that the caller need not wait.
 func (a *answer) end(eof bool) {
 	a.over = true
+	if a.watchers != nil {
+		for _, w := range a.watchers {
+			w.ended(eof)
+		}
+		return
+	}
 	units := a.r.Charges()
 	reserved := a.r.Charges()
 	if a.reading != nil {

@@ -22,19 +22,26 @@ type priced struct {
 	cost     Cost          // of a function; nil: there is none
 }
 
-// plans are the plans of the methods of one price book.
+// plans are the plans of the methods of one price book, and how the answers of its
+// upstreams are read.
 type plans struct {
 	book *quota.Book
-	made sync.Map // of *content.Plan, by *book.Method
+	made sync.Map // of *content.Plan, by *book.Method; of []*report, by *book.Upstream
 }
 
-// plan returns how a method is priced by content.
-func (t *Transport) plan(m *book.Method) *content.Plan {
+// costs returns the plans of the present price book.
+func (t *Transport) costs() *plans {
 	costs, now := t.plans.Load(), t.ledger.Book()
 	if costs == nil || costs.book != now {
 		costs = &plans{book: now}
 		t.plans.Store(costs)
 	}
+	return costs
+}
+
+// plan returns how a method is priced by content.
+func (t *Transport) plan(m *book.Method) *content.Plan {
+	costs := t.costs()
 	if p, ok := costs.made.Load(m); ok {
 		return p.(*content.Plan)
 	}

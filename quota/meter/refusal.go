@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 )
@@ -33,18 +34,25 @@ type refusal struct {
 	rule   *book.Refusal
 	found  string    // the match, in the rule's words, not the upstream's
 	reason string    // the upstream's message
-	until  time.Time // that a header named
+	until  time.Time // that the answer named
 	wait   time.Duration
+	pool   string // that the answer named
 }
 
-// readRefusal checks an answer by the rules of the upstream, and shuts the pools of
-// the call if it is a refusal. The body can still be read. If the upstream rejects the
-// key, readRefusal returns an error in place of the answer.
-func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Response, key string) error {
+// readRefusal checks an answer by the rules of the upstream, and shuts pools if it is a
+// refusal. The body can still be read. If the upstream rejects the key, readRefusal
+// returns an error in place of the answer. The body of an answer that may be a stream is
+// not read here, but by the watcher that it returns.
+func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Response, key string) ([]watcher, error) {
+	secrets := hiddenIn(resp.Request, c.upstream.Key.Header, key)
+	if s := newStreamed(c, resp); s != nil {
+		s.shut = func(no *refusal, b *body) { t.shut(ctx, c, resp, no, b, secrets) }
+		return []watcher{s}, nil
+	}
 	var b body
-	no := findRefusal(c.upstream.Refusals, resp, &b)
+	no := findRefusal(c.upstream, c.upstream.Refusals, resp, &b)
 	if no == nil {
-		return nil
+		return nil, nil
 	}
 	if no.rule.Credential {
 		err := &CredentialError{Upstream: c.upstream.Name, Account: c.account, Status: resp.StatusCode, Reason: no.found}
@@ -52,15 +60,22 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 			_ = resp.Body.Close() // the caller does not get it
 		}
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("error", err.Error()))...)
-		return err
+		return nil, err
 	}
-	no.reason = said(resp, &b, hiddenIn(resp.Request, c.upstream.Key.Header, key))
-	if c.method == nil {
+	t.shut(ctx, c, resp, no, &b, secrets)
+	return nil, nil
+}
+
+// shut shuts the pools that a refusal is about, for every process.
+func (t *Transport) shut(ctx context.Context, c *call, resp *http.Response, no *refusal, b *body, secrets hidden) {
+	no.reason = said(resp, b, secrets)
+	pools := no.pools(c)
+	if len(pools) == 0 {
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("rule", no.found), slog.String("reason", no.reason))...)
-		return nil // it charges no pool
+		return // it has no price, and charges no pool
 	}
 	ctx = context.WithoutCancel(ctx) // other callers need the block even if this one gives up
-	for _, name := range slices.Sorted(maps.Keys(c.method.Charges)) {
+	for _, name := range pools {
 		pool := quota.Pool{Upstream: c.upstream.Name, Account: c.account, Name: name}
 		err := t.block(ctx, pool, no)
 		attrs := append(c.attrs(), slog.String("pool", pool.String()), slog.String("rule", no.found), slog.String("reason", no.reason))
@@ -74,6 +89,20 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 			attrs = append(attrs, slog.String("error", err.Error()))
 		}
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", attrs...)
+	}
+}
+
+// pools returns the pools to block: those of the rule, or else those of the call.
+func (no *refusal) pools(c *call) []string {
+	switch {
+	case no.rule.Credential:
+		return nil
+	case no.pool != "":
+		return []string{no.pool}
+	case no.rule.Pools != nil:
+		return no.rule.Pools
+	case c.method != nil:
+		return slices.Sorted(maps.Keys(c.method.Charges))
 	}
 	return nil
 }
@@ -100,7 +129,7 @@ func (t *Transport) block(ctx context.Context, pool quota.Pool, no *refusal) err
 }
 
 // findRefusal returns the refusal of the first rule that matches an answer, or nil.
-func findRefusal(rules []book.Refusal, resp *http.Response, b *body) *refusal {
+func findRefusal(u *book.Upstream, rules []book.Refusal, resp *http.Response, b *body) *refusal {
 	for i := range rules {
 		rule := &rules[i]
 		if !slices.Contains(rule.Status, resp.StatusCode) {
@@ -111,7 +140,7 @@ func findRefusal(rules []book.Refusal, resp *http.Response, b *body) *refusal {
 			continue
 		}
 		no := &refusal{rule: rule, found: strings.TrimSpace(strconv.Itoa(resp.StatusCode) + " " + found)}
-		if no.when(resp.Header) {
+		if no.when(resp, b) && no.which(u, resp, b) {
 			return no
 		}
 	}
@@ -149,10 +178,55 @@ func matches(rule *book.Refusal, resp *http.Response, b *body) (found string, ok
 	return found, true
 }
 
-// when fills in how long to shut the pools. It returns false if the header with the time
-// is missing or invalid.
-func (no *refusal) when(h http.Header) bool {
+// which fills in the pool that the answer names. It returns false if it names none.
+func (no *refusal) which(u *book.Upstream, resp *http.Response, b *body) bool {
+	name := no.rule.Pool
+	switch {
+	case name == nil:
+		return true
+	case name.From == nil:
+		no.pool = name.Name
+	default:
+		text, _ := textOf(name.From, resp, b)
+		no.pool = name.Pool(u, text)
+	}
+	return no.pool != ""
+}
+
+// textOf returns the text of a source in an answer.
+func textOf(s *book.Source, resp *http.Response, b *body) (string, bool) {
+	m := content.Message{Header: resp.Header}
+	if s.Body != "" {
+		b.read(resp)
+		m.Header, m.Length = resp.Header.Clone(), int64(len(b.text))
+		m.Header.Del("Content-Encoding") // it was decoded
+	}
+	r := content.NewSources(s).Read(m)
+	_, _ = r.Write(b.text)
+	r.End(true)
+	return r.Text(0)
+}
+
+// when fills in how long to shut the pools. It returns false if the time is missing or
+// invalid.
+func (no *refusal) when(resp *http.Response, b *body) bool {
+	h := resp.Header
 	switch rule := no.rule; {
+	case rule.At != nil:
+		text, ok := textOf(&rule.At.Source, resp, b)
+		if !ok {
+			return false
+		}
+		if no.until, no.wait, ok = readTime(rule.At.As, text); !ok {
+			return false
+		}
+		if date, ok := dateOf(resp); ok && !no.until.IsZero() { // by the upstream's clock
+			no.until, no.wait = time.Time{}, no.until.Sub(date)
+		}
+		if no.until.IsZero() && no.wait <= 0 {
+			no.wait = time.Second // as soon as possible
+		}
+		return no.wait <= longestBlock
 	case rule.For > 0:
 		no.wait = rule.For
 		if value, ok := header(h, "Retry-After"); ok {
@@ -187,6 +261,9 @@ func instant(text string) (until time.Time, wait time.Duration, ok bool) {
 		millis      = year2001 * 1000
 	)
 	n, err := strconv.ParseInt(text, 10, 64)
+	if some, ok := toGo(text, time.Second); err != nil && ok && some > 0 {
+		return time.Time{}, some, true // a fraction
+	}
 	switch {
 	case err != nil:
 		until, err = http.ParseTime(text)
@@ -228,6 +305,12 @@ func (b *body) read(resp *http.Response) {
 			b.text, _ = io.ReadAll(io.LimitReader(z, mostRead)) // best effort: use what could be read
 		}
 	}
+	b.parse()
+}
+
+// parse reads the JSON of the text.
+func (b *body) parse() {
+	b.reasons = nil
 	texts := map[string]string{} // error.message is the message of the error
 	members(b.text, func(m member) {
 		if m.name == "reason" {

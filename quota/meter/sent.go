@@ -123,7 +123,7 @@ func (h charge) slots() bool {
 		return false
 	}
 	for pool := range h.c.method.Charges {
-		if p := h.c.upstream.Pools[pool]; p != nil && len(p.Windows) > 0 && p.Windows[0].Algorithm == window.InFlight {
+		if p := h.c.upstream.Pools[pool]; p != nil && len(p.Windows) > 0 && p.Windows[0].InFlight() {
 			return true
 		}
 	}

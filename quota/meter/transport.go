@@ -42,6 +42,10 @@ type Options struct {
 	Price  map[string]PriceFunc
 	Actual map[string]ActualFunc
 
+	// Refused makes the answer to a request that was not sent. If it is nil, or returns
+	// nil, the caller gets the error. [As429] is for SDKs that retry errors blindly.
+	Refused func(req *http.Request, err error) *http.Response
+
 	// Memory is a file that keeps across restarts what calls have cost, for prices that
 	// learn. If it is "", each process learns anew. Each process needs a file of its own, or
 	// the last one that writes wins.
@@ -61,6 +65,7 @@ type Transport struct {
 	keys    keyring
 	prices  map[string]PriceFunc
 	actuals map[string]ActualFunc
+	refused func(*http.Request, error) *http.Response
 	log     *slog.Logger
 
 	plans  atomic.Pointer[plans]
@@ -86,7 +91,7 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 	t := &Transport{
 		ledger: ledger, base: o.Base, maxWait: o.MaxWait, log: o.Logger,
 		account: cmp.Or(o.Account, quota.DefaultAccount), keys: newKeyring(o.Keys),
-		prices: maps.Clone(o.Price), actuals: maps.Clone(o.Actual),
+		prices: maps.Clone(o.Price), actuals: maps.Clone(o.Actual), refused: o.Refused,
 	}
 	if t.base == nil {
 		t.base = http.DefaultTransport
@@ -99,8 +104,8 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 }
 
 // Flush waits until the calls whose answers have ended are settled, which happens behind
-// their callers' backs, and writes [Options].Memory. A program calls it before it ends;
-// otherwise the last estimates stand.
+// their callers' backs, and writes [Options].Memory and what answers have reported of
+// others. A program calls it before it ends; otherwise the last estimates stand.
 func (t *Transport) Flush(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -108,7 +113,7 @@ func (t *Transport) Flush(ctx context.Context) error {
 	if _, err := t.later.wait(ctx); err != nil {
 		return err
 	}
-	return t.memory.save()
+	return errors.Join(t.ledger.Flush(ctx), t.memory.save())
 }
 
 // CloseIdleConnections closes the idle connections of the base transport.
@@ -153,15 +158,29 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			_ = req.Body.Close() // a RoundTripper must, also on errors
 		}
 		t.logUnsent(req.Context(), c, err)
+		if t.refused != nil {
+			if resp := t.refused(req, err); resp != nil {
+				return resp, nil
+			}
+		}
 		return nil, err
 	}
 	resp, err := t.base.RoundTrip(prepare(req, c, key))
 	c.secrets = secrets{req, c.upstream.Key.Header, key}
+	below := RefusalOf(resp) // of another transport of ours, which did not send it
 	if resp != nil {
 		resp.Request = req // not ours, which has the key
 	}
-	t.settle(req.Context(), c, r, resp, err)
-	if err != nil || resp == nil {
+	if below != nil {
+		markRefused(resp, below)
+	}
+	if below != nil && r != nil {
+		t.giveBack(req.Context(), c, r)
+		charge{t: t, ctx: req.Context(), c: c, r: r}.done()
+	} else {
+		t.settle(req.Context(), c, r, resp, err)
+	}
+	if err != nil || resp == nil || wasRefused(resp) {
 		return resp, c.secrets.clean(err)
 	}
 	if err := c.secrets.guard(c, resp); err != nil {
@@ -171,9 +190,12 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		t.log.LogAttrs(req.Context(), slog.LevelWarn, "redirect not followed", append(c.attrs(), slog.String("error", err.Error()))...)
 		return nil, err
 	}
-	if err := t.readRefusal(req.Context(), c, resp, key); err != nil {
+	watchers := t.readFeedback(req.Context(), c, resp)
+	refusals, err := t.readRefusal(req.Context(), c, resp, key)
+	if err != nil {
 		return nil, err
 	}
+	t.watch(resp, append(watchers, refusals...))
 	return resp, nil
 }
 

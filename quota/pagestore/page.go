@@ -90,7 +90,11 @@ func (e *Entry) toRecord(r *quota.Request, c *quota.Charge) {
 		e.At = min(e.at, window.At(r.At))
 	}
 	if r.AtLeast {
-		e.Units, e.At = e.Page.Missing(e.at, e.At, e.Units, c.Window)
+		since := e.At
+		if !r.Since.IsZero() {
+			since = min(since, window.At(r.Since))
+		}
+		e.Units, e.At = e.Page.Missing(e.at, e.At, since, e.Units, c.Window)
 	}
 }
 

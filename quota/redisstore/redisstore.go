@@ -215,6 +215,11 @@ func (s *Store) record(ctx context.Context, a *ask, r *quota.Request) (quota.Uni
 		for i := range r.Charges {
 			a.extra = append(a.extra, r.Charges[i].Window+1)
 		}
+		since := int64(0)
+		if !r.Since.IsZero() {
+			since = r.Since.UnixMicro()
+		}
+		a.extra = append(a.extra, since)
 	}
 	reply, err := a.run(ctx)
 	if err != nil {

@@ -31,6 +31,19 @@ func atLeastIn(index int, units int64, at time.Duration) action {
 	}
 }
 
+// atLeastSince counts earlier units too.
+func atLeastSince(units int64, at, since time.Duration) action {
+	return func(r *rig) string {
+		got, err := r.s.Record(context.Background(), quota.Request{
+			Charges: []quota.Charge{r.charge("units", units)}, At: start.Add(at), AtLeast: true, Since: start.Add(since),
+		})
+		if err != nil {
+			return fault(err)
+		}
+		return strconv.FormatInt(got["units"], 10)
+	}
+}
+
 // Units that an upstream has counted are recorded as far as they are missing.
 func testAtLeast(t *testing.T, h Harness) {
 	ten := []window.Limit{ring(10, 10*time.Second, time.Second)}
@@ -56,6 +69,24 @@ func testAtLeast(t *testing.T, h Harness) {
 			{20 * time.Second, atLeast(3, 15501*time.Millisecond), "3"}, // of the next bucket
 			{26 * time.Second, looks("units"), "3"},
 			{27 * time.Second, looks("units"), "0"},
+		}},
+		{"earlier_units_are_among_them_if_asked", all[1:2], nil, []row{
+			{14 * time.Second, reserve(3), "granted 3/10"},
+			{20 * time.Second, atLeastSince(3, 15*time.Second, 14*time.Second), "0"},
+			{20 * time.Second, atLeastSince(5, 15*time.Second, 14*time.Second), "2"},
+			{20 * time.Second, atLeastSince(5, 16*time.Second, 14*time.Second), "0"}, // of a reset that was read otherwise
+			{20 * time.Second, atLeastSince(5, 14500*time.Millisecond, 13*time.Second), "0"},
+			{20 * time.Second, atLeastSince(6, 16*time.Second, 0), "1"}, // long ago: all that counts
+			{25 * time.Second, looks("units"), "1"},
+			{26 * time.Second, looks("units"), "0"},
+		}},
+		{"in_a_ring_earlier_units_are_among_them_if_asked", ten, nil, []row{
+			{14 * time.Second, reserve(3), "granted 3/10"},
+			{20 * time.Second, atLeastSince(5, 15*time.Second, 14*time.Second), "2"},
+			{20 * time.Second, atLeastSince(5, 17*time.Second, 14*time.Second), "0"},
+			{20 * time.Second, atLeastSince(5, 20*time.Second, 0), "0"},
+			{25 * time.Second, looks("units"), "2"},
+			{26 * time.Second, looks("units"), "0"},
 		}},
 		{"earlier_units_are_not_among_them", all[1:2], nil, []row{
 			{14 * time.Second, reserve(3), "granted 3/10"},

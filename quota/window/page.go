@@ -244,9 +244,16 @@ func (p *Page) Add(at Instant, units int64) {
 }
 
 // Missing returns the units that are missing so that a window counts at least units since
-// an instant, and when to add them.
-func (p *Page) Missing(now, from Instant, units int64, window int) (missing int64, at Instant) {
-	has, at := p.windows[window].Since(now, from)
+// an instant, and when to add them: from another instant on, which is not before it.
+func (p *Page) Missing(now, from, since Instant, units int64, window int) (missing int64, at Instant) {
+	w := p.windows[window]
+	has, at := w.Since(now, from)
+	if since < from && at != Never {
+		var there Instant
+		if has, there = w.Since(now, since); there == Never { // it has left: all that counts is later
+			has = w.Used(now)
+		}
+	}
 	if at == Never || has >= units {
 		return 0, now
 	}

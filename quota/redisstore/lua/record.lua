@@ -3,7 +3,7 @@
 -- KEYS, ARGV: of a request, see the prelude; then when it happened, 0 for
 --   now; 1 if a page that was forgotten is to count again; 1 if the units are those that
 --   count at least since then, and in that case the number of the window that is meant,
---   per charge.
+--   per charge, and since when units are among them, 0 for since then.
 -- RETURNS done, now; per charge what was recorded: of negative units what a window
 --   gave back; then the news of pages.
 
@@ -51,6 +51,14 @@ for i = 1, r.n do
       local w = tonumber(ARGV[7 + 4 * r.n + i])
       advance(p, w, p.at)
       local has, from = since(p, w, p.at, at[i])
+      local before = tonumber(ARGV[8 + 5 * r.n])
+      if before ~= 0 and before < at[i] and from < NEVER then
+        local there
+        has, there = since(p, w, p.at, before)
+        if there == NEVER then
+          has = used(p, w, p.at) -- it has left: all that counts is later
+        end
+      end
       units = from < NEVER and max(units - has, 0) or 0
       at[i], recorded[i] = units > 0 and from or p.at, units
       some = some or units > 0

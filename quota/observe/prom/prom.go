@@ -1,6 +1,15 @@
-package metrics
+// Package prom counts the decisions of a ledger for Prometheus.
+//
+//	decisions := prom.New()
+//	prometheus.MustRegister(decisions)
+//	ledger, err := quota.New(book, store, &quota.Options{Observer: decisions})
+//
+// No label holds text from outside, such as a client's address. The number of values that
+// callers choose is bounded.
+package prom
 
 import (
+	"context"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -8,24 +17,28 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// decisions counts the decisions of this process's ledger.
-type decisions struct {
+// Decisions counts the decisions of a ledger in this process. It is both a [quota.Observer]
+// and a [prometheus.Collector]. New makes it.
+type Decisions struct {
 	outcomes *prometheus.CounterVec
 	refusals *prometheus.CounterVec
 	blocks   *prometheus.CounterVec
 	replayed *prometheus.CounterVec
+	others   *prometheus.CounterVec
 	took     prometheus.Histogram
 }
 
-func newDecisions() *decisions {
+// New returns counters that stand at zero.
+func New() *Decisions {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
-	return &decisions{
+	return &Decisions{
 		outcomes: counter("headroom_decisions_total", "Answers of this process's ledger to callers who asked for units, by outcome; in an outage that is admitted or outage.", "upstream", "account", "outcome"),
 		refusals: counter("headroom_refusals_total", "Refusals of this process's ledger, by the pool and the window that decided.", "upstream", "account", "pool", "window"),
 		blocks:   counter("headroom_blocks_total", "How often this process shut a pool, mostly because the upstream refused a call.", "upstream", "account", "pool"),
 		replayed: counter("headroom_replayed_units_total", "Units admitted in an outage that this process has since written to the ledger.", "upstream", "account", "pool"),
+		others:   counter("headroom_others_units_total", "Units that an upstream has counted but that were not reserved in the ledger, as this process wrote them to it.", "upstream", "account", "pool"),
 		took: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "headroom_reserve_duration_seconds",
 			Help:    "How long the store took to decide.",
@@ -34,8 +47,27 @@ func newDecisions() *decisions {
 	}
 }
 
-func (d *decisions) all() []prometheus.Collector {
-	return []prometheus.Collector{d.outcomes, d.refusals, d.blocks, d.replayed, d.took}
+var (
+	_ quota.Observer       = (*Decisions)(nil)
+	_ prometheus.Collector = (*Decisions)(nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (d *Decisions) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range d.all() {
+		c.Describe(to)
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (d *Decisions) Collect(to chan<- prometheus.Metric) {
+	for _, c := range d.all() {
+		c.Collect(to)
+	}
+}
+
+func (d *Decisions) all() []prometheus.Collector {
+	return []prometheus.Collector{d.outcomes, d.refusals, d.blocks, d.replayed, d.others, d.took}
 }
 
 // answers are the events that answer a caller.
@@ -45,7 +77,7 @@ var answers = []quota.EventKind{
 }
 
 // Observe implements [quota.Observer].
-func (d *decisions) Observe(e quota.Event) {
+func (d *Decisions) Observe(_ context.Context, e quota.Event) {
 	up, account := owner(&e)
 	if slices.Contains(answers, e.Kind) {
 		d.outcomes.WithLabelValues(up, account, string(e.Kind)).Inc()
@@ -57,6 +89,8 @@ func (d *decisions) Observe(e quota.Event) {
 		d.blocks.WithLabelValues(up, account, e.Pool.Name).Inc()
 	case quota.EventReplayed:
 		d.replayed.WithLabelValues(up, account, e.Pool.Name).Add(float64(e.Units))
+	case quota.EventOthers:
+		d.others.WithLabelValues(up, account, e.Pool.Name).Add(float64(e.Units))
 	}
 	if e.Took > 0 {
 		d.took.Observe(e.Took.Seconds())

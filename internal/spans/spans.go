@@ -1,4 +1,5 @@
-package traces
+// Package spans has the words that our spans use: names of attributes, and outcomes.
+package spans
 
 import (
 	"context"
@@ -15,23 +16,23 @@ import (
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
-// Names of attributes.
+// These are the names of attributes.
 const (
-	attrJob       = "headroom.job"
-	attrWork      = "headroom.work"
-	attrRegion    = "headroom.region"
-	attrState     = "headroom.state"
-	attrScheduled = "headroom.scheduled"
-	attrPages     = "headroom.pages"
-	attrUnits     = "headroom.units"
-	attrPool      = "headroom.pool"
-	attrOutcome   = "headroom.outcome"
-	attrRoute     = "http.route"
-	attrStatus    = "http.response.status_code"
+	AttrJob       = "headroom.job"
+	AttrWork      = "headroom.work"
+	AttrRegion    = "headroom.region"
+	AttrState     = "headroom.state"
+	AttrScheduled = "headroom.scheduled"
+	AttrPages     = "headroom.pages"
+	AttrUnits     = "headroom.units"
+	AttrPool      = "headroom.pool"
+	AttrOutcome   = "headroom.outcome"
+	AttrRoute     = "http.route"
+	AttrStatus    = "http.response.status_code"
 )
 
-// outcome returns the ledger's answer in one word, the kind of its event.
-func outcome(err error) string {
+// Outcome returns the ledger's answer in one word, the kind of its event.
+func Outcome(err error) string {
 	for _, known := range []struct {
 		err  error
 		word quota.EventKind
@@ -54,38 +55,38 @@ func outcome(err error) string {
 	return string(quota.EventFailed)
 }
 
-// poolOf returns the pool that decided, without the key of a family, which may be an
+// PoolOf returns the pool that decided, without the key of a family, which may be an
 // address.
-func poolOf(p quota.Pool) attribute.KeyValue {
+func PoolOf(p quota.Pool) attribute.KeyValue {
 	if p.Name == "" {
-		return attribute.String(attrPool, p.Upstream)
+		return attribute.String(AttrPool, p.Upstream)
 	}
-	return attribute.String(attrPool, p.String())
+	return attribute.String(AttrPool, p.String())
 }
 
-// fault marks a span as failed if there is an error other than a refusal, which is a normal
+// Fault marks a span as failed if there is an error other than a refusal, which is a normal
 // answer of the ledger.
-func fault(s trace.Span, err error) {
+func Fault(s trace.Span, err error) {
 	if err != nil && !errors.Is(err, quota.ErrRefused) {
-		s.SetStatus(codes.Error, text(err))
+		s.SetStatus(codes.Error, Text(err))
 	}
 }
 
 // links matches URLs, which an error may include.
 var links = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"']+`)
 
-// text returns the text of an error without URLs.
-func text(err error) string {
+// Text returns the text of an error without URLs.
+func Text(err error) string {
 	said := err.Error()
 	var asked *url.Error
 	if errors.As(err, &asked) {
 		said = asked.Err.Error()
 	}
-	return bounded(links.ReplaceAllString(said, "[url]"))
+	return Bounded(links.ReplaceAllString(said, "[url]"))
 }
 
-// bounded returns text cut to a bounded length, on one line.
-func bounded(said string) string {
+// Bounded returns text cut to a bounded length, on one line.
+func Bounded(said string) string {
 	const longest = 300
 	said = strings.ToValidUTF8(strings.Join(strings.Fields(said), " "), "?")
 	for i := range said {

@@ -1,0 +1,144 @@
+package book
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// feedback makes what the answers of an upstream report.
+func (r *reader) feedback(all []feedbackYAML, u *Upstream, d *upstreamYAML) (reports []Feedback) {
+	for i := range all {
+		f := &all[i]
+		if !r.readable(f) || !r.sound(f) {
+			continue
+		}
+		report := Feedback{Per: f.Per.length(), Refills: f.Refills, Requested: f.Counts != ""}
+		if pool := r.poolName(&f.Pool, d); pool != nil {
+			report.Pool = *pool
+		}
+		told := 0
+		for i, s := range [...]struct {
+			from *sourceYAML
+			to   **Source
+		}{{&f.Limit, &report.Limit}, {&f.Remaining, &report.Remaining}, {&f.Used, &report.Used}, {&f.UsedPercent, &report.UsedPercent}} {
+			if !r.given(s.from) {
+				continue
+			}
+			if i > 0 {
+				told++
+			}
+			if s.from.Number != nil {
+				r.fault(r.place(s.from), "feedback is read from the answer, and a number is the same in each; write a source such as {header: X-RateLimit-Remaining}")
+			} else if source, ok := r.source(s.from, forFeedback); ok {
+				*s.to = &source
+			}
+		}
+		if r.given(&f.Reset) {
+			if f.Reset.Word != nil {
+				r.fault(r.place(&f.Reset), "reset must say how the time is written, as in {header: X-RateLimit-Reset, as: unix}")
+			} else {
+				report.Reset = r.time(&f.Reset, "reset")
+			}
+		}
+		if told > 1 {
+			r.fault(r.place(f), "a feedback has several of remaining, used and used_percent; keep one")
+		} else if told == 0 && !report.Requested && !r.given(&f.Limit) {
+			r.fault(r.place(f), "a feedback reports nothing; write remaining, used, used_percent or limit")
+		}
+		r.inWindow(f, &report, u)
+		reports = append(reports, report)
+	}
+	return reports
+}
+
+// inWindow checks that the pools of a feedback have the window that it is about.
+func (r *reader) inWindow(f *feedbackYAML, report *Feedback, u *Upstream) {
+	if report.Per == 0 {
+		return
+	}
+	for _, name := range report.Pool.Pools(u) {
+		pool := u.Pools[name]
+		if pool != nil && !slices.ContainsFunc(pool.Windows, func(w Window) bool { return w.Length() == report.Per }) {
+			r.fault(r.place(&f.Per), "pool %q has no window of %s", name, cmp.Or(string(f.Per.period), brief(report.Per)))
+		}
+	}
+}
+
+// Pools returns the pools that may be meant.
+func (n *PoolName) Pools(u *Upstream) []string {
+	switch {
+	case n.From == nil:
+		return []string{n.Name}
+	case n.Names != nil:
+		return slices.Compact(slices.Sorted(maps.Values(n.Names)))
+	}
+	return slices.Sorted(maps.Keys(u.Pools))
+}
+
+// Pool returns the pool for the upstream's name of it, or "" if there is none.
+func (n *PoolName) Pool(u *Upstream, named string) string {
+	if n.Names != nil {
+		named = n.Names[named]
+	}
+	if u.Pools[named] == nil {
+		return ""
+	}
+	return named
+}
+
+// poolName makes the name of a pool, or where an answer has it.
+func (r *reader) poolName(d *poolNameYAML, u *upstreamYAML) *PoolName {
+	if !r.readable(d) && d.Name == nil || !r.sound(d) {
+		return nil
+	}
+	if d.Name != nil {
+		r.hasPool(d, *d.Name, "it", u)
+		return &PoolName{Name: *d.Name}
+	}
+	from, ok := r.textIn(d, "pool", d.Header, d.Body, d.JSON, d.Match)
+	if !ok {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Names)) {
+		known := r.names(&u.Pools)
+		if pool := d.Names[name]; !slices.Contains(known, pool) {
+			r.fault(r.written(&d.Names).get(name).at, "names has pool %q, which does not exist%s", pool, orMean(pool, known, "add it to pools, or name"+knownPools(known)))
+		}
+	}
+	return &PoolName{From: from, Names: d.Names}
+}
+
+// time makes where an answer has a time.
+func (r *reader) time(d *timeYAML, key string) *Time {
+	if !r.readable(d) || !r.sound(d) {
+		return nil
+	}
+	from, ok := r.textIn(d, key, d.Header, d.Body, d.JSON, d.Match)
+	if !ok {
+		return nil
+	}
+	return &Time{Source: *from, As: TimeForm(d.As)}
+}
+
+// textIn makes a source of a text, which stands in one place of the answer.
+func (r *reader) textIn(d any, key, header, body, member, match string) (*Source, bool) {
+	if (header == "") == (body == "") {
+		r.fault(r.place(d), "%s needs one place to read; write header or body", key)
+		return nil, false
+	}
+	s := &Source{Header: header, Body: body, JSON: member, Per: 1, Times: 1, Max: window.MaxUnits}
+	if match != "" {
+		s.Match, _ = regexp.Compile(match) // badRegexp has checked it
+	}
+	return s, true
+}
+
+// length returns how long a span is at most.
+func (s *span) length() time.Duration {
+	return window.Spec{Per: s.duration, Period: s.period}.Length()
+}

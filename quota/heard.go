@@ -1,0 +1,331 @@
+package quota
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// Others is the method in the spend of units that an upstream has counted, but that were
+// not reserved in the ledger.
+const Others = "others"
+
+// heardDelay is how long others wait at most before they are written.
+const heardDelay = time.Second
+
+// heard remembers what answers have reported about windows of pools, to write only what
+// the ledger does not know. It knows a part of what the ledger knows: the verdict of each
+// reservation says how much of one window is used, and each reservation of this process
+// adds to its windows.
+type heard struct {
+	on      atomic.Bool  // there was a report
+	adopted atomic.Int64 // windows with an adopted limit; usually 0
+	mu      sync.Mutex
+	windows map[heardKey]*heardWindow
+}
+
+type heardKey struct {
+	pool   Pool
+	layout string
+}
+
+// report is what an answer reports about one window.
+type report struct {
+	charge  Charge // of no units; its Window is the one that is meant
+	used    int64
+	limit   int64     // adopted in place of the quota; 0 is none
+	at      time.Time // when units must count from, to leave at until
+	until   time.Time
+	refills bool
+}
+
+// heardWindow is what was heard about a window of a pool. The upstream's present window
+// ends at until.
+type heardWindow struct {
+	report  // the last one of this window
+	per     time.Duration
+	said    int64 // limit that was told to the caller; 0 is none
+	guessed bool  // nothing was reported yet: until is a guess
+
+	own     int64     // reserved by this process since the upstream's window began
+	next    int64     // reserved by this process since that window ended
+	beside  int64     // what the upstream has counted beside own, at most
+	pending bool      // beside may not be in the ledger
+	known   int64     // that the ledger counts since then, beside own
+	shown   int64     // used in our window, by the last verdict about it
+	shownAt time.Time // zero: no verdict was about it
+
+	since  time.Time // when the oldest report came that is not written
+	timer  *time.Timer
+	writes sync.Mutex // one at a time
+}
+
+// hear takes a report. It returns the window if something must be written, and whether a
+// limit is news.
+func (h *heard) hear(r *report, now time.Time, limit int64) (send *heardWindow, news bool) {
+	h.on.Store(true)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	spec := &r.charge.Windows[r.charge.Window].Spec
+	key := heardKey{r.charge.Pool, r.charge.Windows[r.charge.Window].Layout}
+	w := h.windows[key]
+	if w == nil {
+		w = h.add(key, spec.Length(), now)
+	}
+	w.enter(r)
+	h.adoptIn(w, r.limit)
+	at, until := w.at, w.until
+	w.report = *r
+	if !r.refills && !at.IsZero() { // resets of one window may differ by seconds
+		w.at, w.until = at, until
+	}
+	beside := r.used
+	if !r.refills {
+		beside -= w.own
+		if w.pending {
+			beside = max(beside, w.beside)
+		}
+	}
+	w.beside, w.pending = beside, true
+	if news = limit != 0 && limit != w.said; news {
+		w.said = limit
+	}
+	if !w.missing(now) {
+		w.pending = false
+		return nil, news
+	}
+	if w.since.IsZero() {
+		w.since = now
+	}
+	return w, news
+}
+
+// enter forgets what was heard about a window of the upstream that has ended.
+func (w *heardWindow) enter(r *report) {
+	if w.guessed {
+		w.guessed, w.until = false, r.until
+		return
+	}
+	if r.refills || r.until.Sub(w.until).Abs() < w.per/4 {
+		return
+	}
+	if r.until.After(w.until) {
+		w.own, w.next = w.next, 0
+	} else {
+		w.own, w.next = 0, 0
+	}
+	w.known, w.pending, w.said, w.since, w.at, w.until = 0, false, 0, time.Time{}, time.Time{}, r.until
+}
+
+// heardShare is the share of a window for which a verdict about it stays true enough, and
+// the share of what is left that may be missing until the next reservation.
+const heardShare = 16
+
+// missing reports whether the ledger may not know what is used.
+func (w *heardWindow) missing(now time.Time) bool { return w.pending && w.total() > w.counted(now) }
+
+// total returns how much the ledger should count.
+func (w *heardWindow) total() int64 {
+	if w.refills {
+		return w.beside
+	}
+	return w.beside + w.own
+}
+
+// counted returns how much the ledger certainly counts.
+func (w *heardWindow) counted(now time.Time) int64 {
+	var counted int64
+	if !w.refills {
+		counted = w.known + w.own
+	}
+	if w.recent(now) {
+		counted = max(counted, w.shown)
+	}
+	return counted
+}
+
+// recent reports whether the last verdict about the window is still true enough.
+func (w *heardWindow) recent(now time.Time) bool {
+	return !w.shownAt.IsZero() && now.Sub(w.shownAt) <= w.per/heardShare
+}
+
+// adoptIn adopts a limit in place of the quota; 0 is none.
+func (h *heard) adoptIn(w *heardWindow, limit int64) {
+	switch {
+	case w.limit == 0 && limit != 0:
+		h.adopted.Add(1)
+	case w.limit != 0 && limit == 0:
+		h.adopted.Add(-1)
+	}
+	w.limit = limit
+}
+
+// urgent reports whether what is missing could soon change the result of a reservation.
+func (w *heardWindow) urgent(now time.Time) bool {
+	limit := max(w.charge.Windows[w.charge.Window].Limit, w.limit)
+	return w.total()-w.counted(now) > max(limit-w.total(), 0)/heardShare || now.Sub(w.since) >= heardDelay
+}
+
+// later writes what is missing in a while, unless a reservation does so before.
+func (h *heard) later(w *heardWindow, write func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w.timer == nil {
+		w.timer = time.AfterFunc(heardDelay, write)
+	}
+}
+
+// note counts what a reservation says about the windows that were heard about, or that
+// answers will report about.
+func (h *heard) note(v *Verdict, charges []Charge, reported map[[2]string]bool, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range charges {
+		c := &charges[i]
+		for j := range c.Windows {
+			w := h.windows[heardKey{c.Pool, c.Windows[j].Layout}]
+			if w == nil && reported[[2]string{c.Pool.Upstream, c.Pool.Name}] {
+				w = h.add(heardKey{c.Pool, c.Windows[j].Layout}, c.Windows[j].Spec.Length(), now)
+			}
+			if w == nil {
+				continue
+			}
+			if c.Pool == v.Pool && c.Windows[j].Name == v.Window && !v.Blocked {
+				w.shown, w.shownAt = v.Used, now
+			}
+			if v.Allowed && !v.Repeat {
+				h.reserved(w, now, c.Units)
+			}
+		}
+	}
+}
+
+// add begins to remember a window.
+func (h *heard) add(key heardKey, per time.Duration, now time.Time) *heardWindow {
+	const many = 4096
+	if len(h.windows) >= many { // of accounts that are gone
+		for key, w := range h.windows {
+			if !w.pending && now.After(w.until.Add(w.per)) {
+				h.adoptIn(w, 0)
+				delete(h.windows, key)
+			}
+		}
+	}
+	if h.windows == nil {
+		h.windows = make(map[heardKey]*heardWindow)
+	}
+	w := &heardWindow{per: per, guessed: true}
+	w.until = now.Add(per)
+	h.windows[key] = w
+	return w
+}
+
+// reserved counts units that this process reserved.
+func (h *heard) reserved(w *heardWindow, now time.Time, units int64) {
+	switch {
+	case now.Before(w.until):
+		w.own += units
+	case now.Before(w.until.Add(w.per)):
+		w.next += units
+	default: // windows without a report have passed
+		w.next = units
+		w.until = w.until.Add(now.Sub(w.until).Truncate(w.per))
+		w.own, w.known = 0, 0
+		h.adoptIn(w, 0)
+	}
+}
+
+// settled counts what settling has changed.
+func (h *heard) settled(charges []Charge, units []int64) {
+	if !h.on.Load() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range charges {
+		c := &charges[i]
+		for j := range c.Windows {
+			if w := h.windows[heardKey{c.Pool, c.Windows[j].Layout}]; w != nil {
+				w.own = max(w.own+units[i]-c.Units, 0)
+			}
+		}
+	}
+}
+
+// adopt returns charges with the limits that were adopted, for a class of callers.
+func (h *heard) adopt(charges []Charge, limits func(*Charge, int, int64) int64, now time.Time) []Charge {
+	if h.adopted.Load() == 0 {
+		return charges
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	copied := false
+	for i := range charges {
+		for j := range charges[i].Windows {
+			w := h.windows[heardKey{charges[i].Pool, charges[i].Windows[j].Layout}]
+			if w == nil || w.limit == 0 || !now.Before(w.until) {
+				continue
+			}
+			if !copied {
+				charges, copied = append([]Charge(nil), charges...), true
+			}
+			windows := append([]window.Limit(nil), charges[i].Windows...)
+			windows[j].Limit = limits(&charges[i], j, w.limit)
+			charges[i].Windows = windows
+		}
+	}
+	return charges
+}
+
+// urgentFor returns the windows of charges for which something must be written before a
+// reservation.
+func (h *heard) urgentFor(charges []Charge, now time.Time) (all []*heardWindow) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range charges {
+		for j := range charges[i].Windows {
+			w := h.windows[heardKey{charges[i].Pool, charges[i].Windows[j].Layout}]
+			if w != nil && w.missing(now) && w.urgent(now) {
+				all = append(all, w)
+			}
+		}
+	}
+	return all
+}
+
+// take returns the request that writes what is missing, or false if nothing is.
+func (h *heard) take(w *heardWindow, now time.Time) (r Request, own int64, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
+	}
+	missing := w.missing(now) && now.Before(w.until)
+	c := w.charge
+	c.Units = min(max(w.total(), 0), window.MaxUnits)
+	w.pending, w.since = false, time.Time{}
+	// Ours of a while before also count. The resets that two processes read differ by a
+	// second or two, and one must see what the other has recorded.
+	since := w.at.Add(-w.per / 4)
+	if !w.at.Before(now) || w.refills { // all that counts now
+		since = now.Add(-w.per)
+	}
+	return Request{Charges: []Charge{c}, Labels: Labels{Method: Others}, At: w.at, AtLeast: true, Since: since}, w.own, missing
+}
+
+// wrote notes that the ledger counts what was written.
+func (h *heard) wrote(w *heardWindow, r *Request, own int64, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	used := r.Charges[0].Units
+	if w.at.Equal(r.At) {
+		w.known = max(w.known, used-own)
+	}
+	if !w.recent(now) {
+		w.shown = 0
+	}
+	w.shown, w.shownAt = max(w.shown, used), now
+}

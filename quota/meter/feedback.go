@@ -1,0 +1,148 @@
+package meter
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/headroom-quota/headroom/internal/content"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+)
+
+// report is how one report of an upstream is read: the index of each source, or -1.
+type report struct {
+	of                                        *book.Feedback
+	sources                                   *content.Sources
+	pool, limit, remaining, used, part, reset int
+}
+
+// newReports prepares what an upstream's answers report.
+func newReports(u *book.Upstream) []*report {
+	all := make([]*report, len(u.Feedback))
+	for i := range u.Feedback {
+		f := &u.Feedback[i]
+		var sources []*book.Source
+		add := func(s *book.Source) int {
+			if s == nil {
+				return -1
+			}
+			sources = append(sources, s)
+			return len(sources) - 1
+		}
+		r := &report{of: f, pool: add(f.Pool.From), limit: add(f.Limit), remaining: add(f.Remaining), used: add(f.Used), part: add(f.UsedPercent), reset: -1}
+		if f.Reset != nil {
+			r.reset = add(&f.Reset.Source)
+		}
+		r.sources = content.NewSources(sources...)
+		all[i] = r
+	}
+	return all
+}
+
+// reports returns how the answers of an upstream are read.
+func (t *Transport) reports(u *book.Upstream) []*report {
+	if len(u.Feedback) == 0 {
+		return nil
+	}
+	costs := t.costs()
+	if r, ok := costs.made.Load(u); ok {
+		return r.([]*report)
+	}
+	r := newReports(u)
+	costs.made.Store(u, r)
+	return r
+}
+
+// readFeedback reads what an answer reports about limits. What is in the header is read
+// now. It returns what reads the body.
+func (t *Transport) readFeedback(ctx context.Context, c *call, resp *http.Response) (later []watcher) {
+	for _, r := range t.reports(c.upstream) {
+		length := resp.ContentLength
+		if resp.Body == nil || resp.Body == http.NoBody {
+			length = 0
+		}
+		reading := r.sources.Read(content.Message{Header: resp.Header, Length: length})
+		if !r.sources.NeedsBody(length) || length == 0 {
+			t.observe(ctx, c, resp, r, reading)
+			continue
+		}
+		later = append(later, &reported{t, ctx, c, resp, r, reading})
+	}
+	return later
+}
+
+// reported is a report that stands in the body of an answer.
+type reported struct {
+	t       *Transport
+	ctx     context.Context //nolint:containedctx // of the call: its body outlives the round trip
+	c       *call
+	resp    *http.Response
+	report  *report
+	reading *content.Reading
+}
+
+func (r *reported) saw(p []byte) { _, _ = r.reading.Write(p) }
+
+func (r *reported) ended(eof bool) {
+	r.reading.End(eof)
+	r.t.observe(r.ctx, r.c, r.resp, r.report, r.reading)
+}
+
+// observe tells the ledger what an answer reports.
+func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, r *report, values *content.Reading) {
+	name := r.of.Pool.Name
+	if r.pool >= 0 {
+		text, _ := values.Text(r.pool)
+		if name = r.of.Pool.Pool(c.upstream, text); name == "" {
+			return // a limit that the book does not know
+		}
+	}
+	o := quota.Observation{
+		Pool: quota.Pool{Upstream: c.upstream.Name, Account: c.account, Name: name}, Per: r.of.Per, Refills: r.of.Refills,
+		Remaining: number(values, r.remaining, r.of.Remaining, math.Floor), Used: number(values, r.used, r.of.Used, math.Ceil),
+		UsedPercent: number(values, r.part, r.of.UsedPercent, math.Ceil),
+	}
+	if limit := number(values, r.limit, r.of.Limit, math.Floor); limit != nil {
+		o.Limit = *limit
+	}
+	if o.Remaining == nil && o.Used == nil && o.UsedPercent == nil && o.Limit == 0 {
+		return
+	}
+	o.Date, _ = dateOf(resp)
+	if r.reset >= 0 {
+		if text, ok := values.Text(r.reset); ok {
+			if until, wait, ok := readTime(r.of.Reset.As, text); ok {
+				o.Reset, o.ResetIn = until, wait
+			}
+		}
+	}
+	seen, err := t.ledger.Observe(context.WithoutCancel(ctx), o)
+	switch {
+	case err != nil:
+		t.log.LogAttrs(ctx, slog.LevelWarn, "report not understood", append(c.attrs(), slog.String("pool", o.Pool.String()), slog.String("error", err.Error()))...)
+	case seen.Limit != 0:
+		t.log.LogAttrs(ctx, slog.LevelWarn, "the upstream reports another limit than the price book", append(c.attrs(), slog.String("pool", o.Pool.String()),
+			slog.Int64("limit", seen.Limit), slog.Int64("quota", seen.Quota), slog.Time("until", seen.Until))...)
+	}
+}
+
+// number reads a number, or returns nil. A fraction is rounded so that less is left.
+func number(values *content.Reading, i int, s *book.Source, round func(float64) float64) *int64 {
+	if i < 0 {
+		return nil
+	}
+	n, ok := values.Units(i)
+	if !ok {
+		return nil
+	}
+	if text, ok := values.Text(i); ok && s.Per <= 1 && s.Times <= 1 && s.Cases == nil && s.Split == "" {
+		if f, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && f != math.Trunc(f) && int64(math.Ceil(f)) == n {
+			n = int64(round(f))
+		}
+	}
+	return &n
+}

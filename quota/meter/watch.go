@@ -1,0 +1,113 @@
+package meter
+
+import (
+	"bytes"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/headroom-quota/headroom/internal/content"
+	"github.com/headroom-quota/headroom/quota/book"
+)
+
+// watcher is shown the body of an answer while the caller reads it. It must not keep the
+// pieces.
+type watcher interface {
+	saw(p []byte)
+	ended(eof bool) // the body was read to its end, or else closed or cut
+}
+
+// watch shows the body of an answer to watchers.
+func (t *Transport) watch(resp *http.Response, watchers []watcher) {
+	if len(watchers) == 0 {
+		return
+	}
+	a := &answer{ReadCloser: resp.Body, watchers: watchers}
+	a.wrap(resp)
+	for _, w := range watchers {
+		if r, ok := w.(*reported); ok && r.reading.Decodes() { // should the caller never close it
+			runtime.AddCleanup(a, func(r *content.Reading) { r.End(false) }, r.reading)
+		}
+	}
+}
+
+// streamed looks for a refusal in the body of an answer that is no error, such as that of
+// GraphQL. The pools are shut when the refusal was seen: no byte waits for what follows.
+type streamed struct {
+	u    *book.Upstream
+	resp *http.Response
+	shut func(*refusal, *body)
+
+	texts []string // of which one must be there, by the rules that a text is enough for
+	early int      // the number of the first rules that can be asked before the body ends
+	body  body
+	over  bool
+
+	sealed bool // the body cannot be read
+}
+
+// newStreamed returns nil if no rule asks for the body of a successful answer.
+func newStreamed(c *call, resp *http.Response) *streamed {
+	if resp.StatusCode >= http.StatusMultipleChoices || resp.Body == nil || resp.Body == http.NoBody {
+		return nil
+	}
+	s := &streamed{u: c.upstream, resp: resp, body: body{done: true}}
+	asks := false
+	s.early = len(c.upstream.Refusals)
+	for i := range c.upstream.Refusals {
+		rule := &c.upstream.Refusals[i]
+		if !slices.Contains(rule.Status, resp.StatusCode) {
+			continue
+		}
+		more := rule.Reason != nil || rule.At != nil && rule.At.Source.Body != "" || rule.Pool != nil && rule.Pool.From != nil && rule.Pool.From.Body != ""
+		asks = asks || more || rule.Body != nil
+		if more {
+			s.early = min(s.early, i)
+		} else if i < s.early {
+			s.texts = append(s.texts, rule.Body...)
+		}
+	}
+	if !asks {
+		return nil
+	}
+	// What is compressed here is so for a caller that asked for it itself, and is not read.
+	encoding := resp.Header.Get("Content-Encoding")
+	s.sealed = encoding != "" && !strings.EqualFold(encoding, "identity")
+	return s
+}
+
+func (s *streamed) saw(p []byte) {
+	if s.over || s.sealed {
+		return
+	}
+	before := len(s.body.text)
+	s.body.text = append(s.body.text, p[:min(len(p), mostRead-before)]...)
+	if slices.ContainsFunc(s.texts, func(text string) bool {
+		return bytes.Contains(s.body.text[max(before-len(text)+1, 0):], []byte(text))
+	}) {
+		s.find(s.u.Refusals[:s.early])
+	}
+	if !s.over && len(s.body.text) == mostRead {
+		s.ended(false)
+	}
+}
+
+func (s *streamed) ended(bool) {
+	if !s.over {
+		s.find(s.u.Refusals)
+		s.end()
+	}
+}
+
+// find asks rules.
+func (s *streamed) find(rules []book.Refusal) {
+	s.body.parse()
+	if no := findRefusal(s.u, rules, s.resp, &s.body); no != nil {
+		s.shut(no, &s.body)
+		s.end()
+	}
+}
+
+// end forgets the body.
+func (s *streamed) end() { s.over, s.body.text = true, nil }

@@ -1,0 +1,246 @@
+package quota
+
+import (
+	"context"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// Observation is what an upstream's answer reports about one pool. Fields that the answer
+// does not report are nil or zero.
+type Observation struct {
+	Pool Pool
+	// Per is the length of the pool's window that the report is about. Zero is its only
+	// window, or its longest.
+	Per time.Duration
+
+	Limit       int64  // the upstream's
+	Remaining   *int64 // of Limit
+	Used        *int64 // of Limit
+	UsedPercent *int64 // of Limit; rounded up
+
+	// Reset is when the upstream's window ends, by the clock of Date, and ResetIn is how
+	// long that takes. At most one of them is set.
+	Reset   time.Time
+	ResetIn time.Duration
+	Date    time.Time // of the answer, by the upstream's clock; zero: the ledger's clock
+
+	// Refills says that the upstream keeps a bucket, so that its reset moves all the time.
+	Refills bool
+}
+
+// Observed is what a ledger made of an observation.
+type Observed struct {
+	// Limit is the upstream's limit, if it differs from the quota of the price book and
+	// was adopted until Until. It is told once per reset, and 0 otherwise.
+	Limit int64
+	Quota int64 // of the price book
+	Until time.Time
+}
+
+// Observe compares what an answer reports about a pool with the ledger. Units that the
+// upstream has counted, and the ledger has not, were spent by others. They are charged to
+// the pool, with the method [Others], and leave it when the upstream's window ends. A limit
+// below the quota is adopted until then, and a larger one if the pool has limit: learn.
+//
+// Reports may come late, twice, in any order, and from several processes: the ledger
+// charges what is missing to the largest of them. It never gives units back. A report of a
+// window that has ended is ignored.
+//
+// Most reports say nothing new. Only others are written, at the latest after a second, and
+// before the next reservation if so many are missing that they could change its result.
+// [Ledger.Flush] writes them at once.
+func (l *Ledger) Observe(ctx context.Context, o Observation) (Observed, error) {
+	p := l.current()
+	c, err := p.pool(o.Pool)
+	if err != nil {
+		return Observed{}, err
+	}
+	pool := p.book.Upstreams[c.Pool.Upstream].Pools[c.Pool.Name]
+	windows := pool.WindowsFor(c.Pool.Account)
+	index := observedWindow(windows, o.Per)
+	if index < 0 {
+		return Observed{}, BadInput("observe %s: the pool has no window of %s", c.Pool, roundUp(o.Per))
+	}
+	c.Window = index
+	w, now := windows[index], l.now()
+	at, until, ok := observedPeriod(&o, w, now)
+	if !ok {
+		return Observed{}, nil
+	}
+	limit := w.Quota
+	if o.Limit > w.Quota && pool.LearnLimit {
+		limit = min(o.Limit, window.MaxUnits)
+	}
+	r := &report{charge: c, at: at, until: until, refills: o.refills(w)}
+	told := false
+	if r.used, told = o.used(limit); !told && o.Limit > 0 {
+		limit = min(limit, o.Limit) // of nothing else; it takes the place of the quota
+	}
+	if limit != w.Quota {
+		r.limit = limit
+	}
+	seen := Observed{}
+	if o.Limit > 0 && min(o.Limit, limit) != w.Quota {
+		seen = Observed{Limit: min(o.Limit, limit), Quota: w.Quota, Until: until}
+	}
+	send, news := l.heard.hear(r, now, seen.Limit)
+	if !news {
+		seen = Observed{}
+	} else {
+		l.tell(ctx, Event{Kind: EventLimit, Pool: c.Pool, Units: seen.Limit, Until: until})
+	}
+	if send != nil {
+		l.heard.later(send, func() { _ = l.sendHeard(context.Background(), send) }) // it tells the observer
+	}
+	return seen, nil
+}
+
+// used returns how much of a limit is used. Where the upstream's own limit is another one,
+// so much counts as used that what is left is the same.
+func (o *Observation) used(limit int64) (units int64, told bool) {
+	switch {
+	case o.Remaining != nil && *o.Remaining >= 0:
+		units = limit - *o.Remaining
+	case o.Used != nil && *o.Used >= 0 && o.Limit > 0:
+		units = limit - (o.Limit - *o.Used)
+	case o.Used != nil && *o.Used >= 0:
+		units = *o.Used
+	case o.UsedPercent != nil && *o.UsedPercent >= 0:
+		const most = 1000 // percent
+		units = (limit*min(*o.UsedPercent, most) + 99) / 100
+	default:
+		return 0, false
+	}
+	return min(max(units, 0), window.MaxUnits), true
+}
+
+// refills reports whether no instant is known at which all that is used comes back.
+func (o *Observation) refills(w book.Window) bool {
+	return o.Refills || o.ResetIn <= 0 && o.Reset.IsZero() && !w.Calendar()
+}
+
+// observedWindow returns the index of the window that a report is about, or -1.
+func observedWindow(windows []book.Window, per time.Duration) int {
+	index := -1
+	for i, w := range windows {
+		if per == 0 && (index < 0 || w.Length() > windows[index].Length()) || per != 0 && w.Length() == per {
+			index = i
+		}
+	}
+	return index
+}
+
+// sameClock is how far apart two clocks may seem that are the same: the Date of an answer
+// has whole seconds, and the answer took a while.
+const sameClock = 2 * time.Second
+
+// observedPeriod returns the upstream's window: when it began, so that units added then
+// leave at its end, and its end. It returns false for one that has ended. Without a reset,
+// at is now, or the beginning of the calendar's period.
+func observedPeriod(o *Observation, w book.Window, now time.Time) (at, until time.Time, ok bool) {
+	switch {
+	case o.refills(w):
+		return now, now.Add(w.Length()), true
+	case o.ResetIn > 0:
+		until = now.Add(o.ResetIn)
+	case !o.Reset.IsZero():
+		until = o.Reset
+		if skew := now.Sub(o.Date); !o.Date.IsZero() && skew.Abs() > sameClock {
+			until = until.Add(skew)
+		}
+	default:
+		_, end := w.Bounds(window.At(now))
+		until = end.Time()
+	}
+	if !until.After(now) {
+		return at, until, false
+	}
+	if w.Calendar() { // resets of one period differ by seconds
+		start, _ := w.Bounds(window.At(until.Add(-w.Length() / 4)))
+		at = start.Time()
+	} else {
+		at = until.Add(-w.Length())
+	}
+	if at.After(now) { // the upstream's window is longer than ours
+		at = now
+	}
+	return at, until, true
+}
+
+// Flush writes what answers have reported and is not in the ledger yet. Programs need it
+// only before they read the usage, or before they end.
+func (l *Ledger) Flush(ctx context.Context) error {
+	if l.current() == nil {
+		return errNotMade
+	}
+	l.heard.mu.Lock()
+	all := make([]*heardWindow, 0, len(l.heard.windows))
+	for _, w := range l.heard.windows {
+		all = append(all, w)
+	}
+	l.heard.mu.Unlock()
+	for _, w := range all {
+		if err := l.sendHeard(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendHeard writes what is missing of a window. Others wait meanwhile, because what they
+// would reserve depends on it.
+func (l *Ledger) sendHeard(ctx context.Context, w *heardWindow) error {
+	w.writes.Lock()
+	defer w.writes.Unlock()
+	now := l.now()
+	r, own, ok := l.heard.take(w, now)
+	if !ok {
+		return nil
+	}
+	within, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	pool := r.Charges[0].Pool
+	recorded, err := l.store.Record(within, r)
+	if err != nil { // the next answer will say it again
+		err = l.storeError(ctx, "observe "+pool.String(), err)
+		l.tell(ctx, Event{Kind: EventOthers, Pool: pool, Err: err})
+		return err
+	}
+	l.heard.wrote(w, &r, own, now)
+	if units := recorded[chargeName(pool)]; units > 0 {
+		l.tell(ctx, Event{Kind: EventOthers, Pool: pool, Units: units})
+	}
+	return nil
+}
+
+// sendUrgent writes what could change the result of a reservation. If that fails, the
+// reservation meets the same fault.
+func (l *Ledger) sendUrgent(ctx context.Context, charges []Charge) {
+	for _, w := range l.heard.urgentFor(charges, l.now()) {
+		_ = l.sendHeard(ctx, w) // it tells the observer
+	}
+}
+
+// adopted returns the charges of a call, with the limits that were adopted.
+func (l *Ledger) adopted(c *Call, p *price) []Charge {
+	if l.heard.adopted.Load() == 0 || c.Family != "" {
+		return p.charges
+	}
+	book := l.Book()
+	return l.heard.adopt(p.charges, func(charge *Charge, index int, limit int64) int64 {
+		u := book.Upstreams[charge.Pool.Upstream]
+		if u == nil || u.Pools[charge.Pool.Name] == nil {
+			return charge.Windows[index].Limit // the book has changed meanwhile
+		}
+		windows := u.Pools[charge.Pool.Name].WindowsFor(charge.Pool.Account)
+		if index >= len(windows) {
+			return charge.Windows[index].Limit
+		}
+		w := windows[index]
+		w.Quota = limit
+		return max(w.Limit(u.Classes[c.Class]), 0)
+	}, l.now())
+}
