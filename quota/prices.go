@@ -20,7 +20,8 @@ type prices struct {
 	methods  map[priceKey]*price
 	last     atomic.Pointer[price]             // the last method's, which is mostly the next one's
 	accounts map[accountKey]map[string]*Charge // a charge of no units per pool
-	families map[string]*familyPrice
+	keyed    map[accountKey]map[string]*keyed  // of the keyed ones of these
+	families map[string]*keyed
 }
 
 type priceKey struct{ upstream, account, class, method string }
@@ -31,13 +32,9 @@ type accountKey struct{ upstream, account, class string }
 type price struct {
 	key     priceKey // of a method
 	charges []Charge
+	keyed   []*keyed // by charge; nil if no pool is keyed
 	outage  Policy
 	err     error // it costs more than is ever admitted
-}
-
-type familyPrice struct {
-	charge    Charge
-	overrides map[string]Charge
 }
 
 func newPrices(b *Book) *prices {
@@ -45,7 +42,8 @@ func newPrices(b *Book) *prices {
 		book:     b,
 		methods:  make(map[priceKey]*price),
 		accounts: make(map[accountKey]map[string]*Charge),
-		families: make(map[string]*familyPrice),
+		keyed:    make(map[accountKey]map[string]*keyed),
+		families: make(map[string]*keyed),
 	}
 	for _, u := range b.Upstreams {
 		p.only = u.Name
@@ -60,23 +58,13 @@ func newPrices(b *Book) *prices {
 		p.only = ""
 	}
 	for name, f := range b.Families {
-		family := &familyPrice{charge: memberCharge(b, f.Name, f.Windows), overrides: make(map[string]Charge)}
-		family.charge.MaxKeys = f.MaxKeys
-		for key, windows := range f.Overrides {
-			// listed in the book, so there cannot be too many: no maximum
-			family.overrides[key] = memberCharge(b, f.Name, windows)
-		}
-		p.families[name] = family
+		p.families[name] = newKeyed(Charge{
+			Pool:     Pool{Upstream: f.Name, Account: DefaultAccount},
+			Windows:  limits(f.Windows, book.Class{}),
+			Revision: b.Revision,
+		}, f.MaxKeys, f.Overrides, book.Class{})
 	}
 	return p
-}
-
-func memberCharge(b *Book, family string, windows []book.Window) Charge {
-	return Charge{
-		Pool:     Pool{Upstream: family, Account: DefaultAccount},
-		Windows:  limits(windows, book.Class{}),
-		Revision: b.Revision,
-	}
 }
 
 func (p *prices) addClass(u *book.Upstream, account, name string, class book.Class) {
@@ -90,13 +78,27 @@ func (p *prices) addClass(u *book.Upstream, account, name string, class book.Cla
 			Zone:     zoneOf(windows),
 		}
 	}
-	p.accounts[accountKey{u.Name, account, name}] = pools
+	key := accountKey{u.Name, account, name}
+	p.accounts[key] = pools
+	for _, a := range u.Pools {
+		if a.By != nil {
+			if p.keyed[key] == nil {
+				p.keyed[key] = make(map[string]*keyed)
+			}
+			k := newKeyed(*pools[a.Name], a.MaxKeys, a.Keys, class)
+			k.fallback = a.DefaultKey
+			p.keyed[key][a.Name] = k
+		}
+	}
 	for _, m := range u.Methods {
 		made := &price{key: priceKey{u.Name, account, name, m.Name}, outage: m.Outage}
 		if class.Outage != "" {
 			made.outage = class.Outage
 		}
-		made.charges, made.err = p.charge(pools, m.Charges, name)
+		made.charges, made.err = p.charge(pools, m.Charges)
+		if made.keyed = p.keyedOf(key, made.charges); made.err == nil && made.keyed == nil {
+			made.err = p.possible(made.charges, name)
+		}
 		p.methods[made.key] = made
 	}
 }
@@ -121,7 +123,7 @@ func zoneOf(windows []book.Window) *time.Location {
 }
 
 // charge puts units on pools, in the order of their names.
-func (p *prices) charge(pools map[string]*Charge, units map[string]int64, class string) ([]Charge, error) {
+func (p *prices) charge(pools map[string]*Charge, units map[string]int64) ([]Charge, error) {
 	all := make([]Charge, 0, len(units))
 	for _, name := range slices.Sorted(maps.Keys(units)) {
 		pool := pools[name]
@@ -135,7 +137,7 @@ func (p *prices) charge(pools map[string]*Charge, units map[string]int64, class 
 		}
 		all = append(all, c)
 	}
-	return all, p.possible(all, class)
+	return all, nil
 }
 
 // possible fails loudly for units that could never be granted.
@@ -155,8 +157,12 @@ func (p *prices) possible(charges []Charge, class string) error {
 // ordinarily reports whether an ordinary caller could ever be granted charges.
 func (p *prices) ordinarily(charges []Charge) bool {
 	for i := range charges {
-		c := &charges[i]
-		for _, w := range p.accounts[accountKey{c.Pool.Upstream, c.Pool.Account, ""}][c.Pool.Name].Windows {
+		c, ordinary := &charges[i], accountKey{charges[i].Pool.Upstream, charges[i].Pool.Account, ""}
+		windows := p.accounts[ordinary][c.Pool.Name].Windows
+		if k := p.keyed[ordinary][c.Pool.Name]; k != nil {
+			windows = k.charge(c.Pool.Key).Windows
+		}
+		for _, w := range windows {
 			if c.Units > w.Limit {
 				return false
 			}
@@ -183,11 +189,16 @@ func (p *prices) lookup(c *Call) (*price, error) {
 		c.Account = DefaultAccount
 	}
 	key := priceKey{c.Upstream, c.Account, c.Class, c.Method}
-	if last := p.last.Load(); last != nil && last.key == key && c.Charges == nil {
-		return last, last.err
+	made := p.last.Load()
+	if made == nil || made.key != key {
+		if made = p.methods[key]; made != nil && c.Charges == nil {
+			p.last.Store(made)
+		}
 	}
-	if made := p.methods[key]; made != nil && c.Charges == nil {
-		p.last.Store(made)
+	if made != nil && c.Charges == nil {
+		if made.keyed != nil || len(c.Keys) > 0 {
+			return p.withKeys(made, c)
+		}
 		return made, made.err
 	}
 	pools, err := p.pools(c.Upstream, c.Account, c.Class)
@@ -219,8 +230,13 @@ func (p *prices) explicit(c *Call, pools map[string]*Charge) (*price, error) {
 	}
 	made := &price{outage: p.book.Upstreams[c.Upstream].Classes[c.Class].Outage}
 	var err error
-	made.charges, err = p.charge(pools, c.Charges, c.Class)
-	return made, err
+	if made.charges, err = p.charge(pools, c.Charges); err != nil {
+		return nil, err
+	}
+	if made.keyed = p.keyedOf(accountKey{c.Upstream, c.Account, c.Class}, made.charges); made.keyed == nil {
+		made.err = p.possible(made.charges, c.Class)
+	}
+	return p.withKeys(made, c)
 }
 
 // unpriced is the price of a method that the book does not know.
@@ -261,7 +277,7 @@ func (p *prices) pool(pool Pool) (Charge, error) {
 	if p == nil {
 		return Charge{}, errNotMade
 	}
-	if pool.Key != "" {
+	if pool.Name == "" && pool.Key != "" {
 		return Charge{}, BadInput("%s is a family's member, not a pool", pool)
 	}
 	if pool.Account == "" {
@@ -271,8 +287,13 @@ func (p *prices) pool(pool Pool) (Charge, error) {
 	if err != nil {
 		return Charge{}, err
 	}
-	if c := pools[pool.Name]; c != nil {
+	if k := p.keyed[accountKey{pool.Upstream, pool.Account, ""}][pool.Name]; k != nil {
+		return k.keyedPool(pool)
+	}
+	if c := pools[pool.Name]; c != nil && pool.Key == "" {
 		return *c, nil
+	} else if c != nil {
+		return Charge{}, BadInput("pool %s has no keys", c.Pool)
 	}
 	return Charge{}, BadInput("%s has no pool %.40q; the price book has %s", pool.Upstream, pool.Name, names(pools))
 }
@@ -287,16 +308,12 @@ func (p *prices) lookupMember(c *Call) (*price, error) {
 		return nil, BadInput("family %s: the key is empty", c.Family)
 	case c.Outage == Admit:
 		return nil, BadInput("family %s: a family's member cannot be admitted in an outage; nobody would charge it after", c.Family)
-	case c.Upstream != "" || c.Method != "" || c.Charges != nil || c.Class != "":
-		return nil, BadInput("family %s: a family has no upstream, method, charges or class", c.Family)
+	case c.Upstream != "" || c.Method != "" || c.Charges != nil || c.Keys != nil || c.Class != "":
+		return nil, BadInput("family %s: a family has no upstream, method, charges, keys or class", c.Family)
 	case c.Units < 0 || c.Units > window.MaxUnits:
 		return nil, BadInput("family %s: units must be 1 to %d, not %d", c.Family, window.MaxUnits, c.Units)
 	}
-	charge, listed := f.overrides[c.Key]
-	if !listed {
-		charge = f.charge
-	}
-	charge.Pool.Key = pageKey(c.Key)
+	charge := f.charge(pageKey(c.Key))
 	charge.Units = max(c.Units, 1)
 	made := &struct { // one allocation, as there are many keys
 		price

@@ -12,10 +12,11 @@ type Pool struct {
 	Windows  []Window
 	Accounts map[string][]Window // of accounts with limits of their own
 
-	By      *Source             // names the key; each key has a page of its own, as in a family
-	MaxKeys int                 // keys that are counted separately; further ones share one count
-	Keys    map[string][]Window // limits of single keys
-	Example string              // where a customer finds its own limit: the quota is an example
+	By         *Source             // names the key; each key has a page of its own, as in a family
+	DefaultKey string              // of calls that name no key; "" refuses them
+	MaxKeys    int                 // keys that are counted separately; further ones share one count
+	Keys       map[string][]Window // limits of single keys
+	Example    string              // where a customer finds its own limit: the quota is an example
 	// LearnLimit adopts a limit in answers that is above the quota, until its reset.
 	LearnLimit bool
 }

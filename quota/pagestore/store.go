@@ -77,7 +77,7 @@ func (s *Store) Reserve(ctx context.Context, r quota.Request) (v quota.Verdict, 
 	if err := r.CheckAllButNames(); err != nil {
 		return v, err
 	}
-	if err := s.checkFamily(r.Charges[0].Pool); err != nil {
+	if err := s.checkFamily(&r.Charges[0].Pool); err != nil {
 		return v, err
 	}
 	j, err := s.begin(ctx)
@@ -111,7 +111,7 @@ func (s *Store) Record(ctx context.Context, r quota.Request) (recorded quota.Uni
 	if err := r.CheckRecord(); err != nil {
 		return nil, err
 	}
-	if err := s.checkFamily(r.Charges[0].Pool); err != nil {
+	if err := s.checkFamily(&r.Charges[0].Pool); err != nil {
 		return nil, err
 	}
 	j, err := s.begin(ctx)
@@ -146,7 +146,7 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 		return nil, err
 	}
 	for i := range charges {
-		if err := s.checkFamily(charges[i].Pool); err != nil {
+		if err := s.checkFamily(&charges[i].Pool); err != nil {
 			return nil, err
 		}
 	}
@@ -203,16 +203,25 @@ func (s *Store) look(tx Tx, charges []quota.Charge, expected []storekit.Birth) (
 	return states, found, nil
 }
 
-// find finds the page of a pool, or of a family's member.
+// find finds the page of a pool, or of a key.
 func find(tx Tx, p *quota.Pool) (*Entry, error) {
 	if p.Key == "" {
 		return tx.Entry(p, false)
 	}
+	return findMember(tx, p, p.Key)
+}
+
+// findMember finds the page of a key in the family or keyed pool p.
+func findMember(tx Tx, p *quota.Pool, key string) (*Entry, error) {
 	f, err := tx.Family(p)
 	if err != nil {
 		return nil, err
 	}
-	return tx.Member(f, p.Key)
+	e, err := tx.Member(f, key)
+	if err == nil {
+		e.Family = f
+	}
+	return e, err
 }
 
 // Spend implements [quota.Store].
@@ -251,8 +260,8 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (s *Store) checkFamily(p quota.Pool) error {
-	if p.Key != "" && s != nil && s.options.NoFamilies != "" {
+func (s *Store) checkFamily(p *quota.Pool) error {
+	if p.Name == "" && s != nil && s.options.NoFamilies != "" {
 		return quota.BadInput("%s: %s", p, s.options.NoFamilies)
 	}
 	return nil
