@@ -22,8 +22,12 @@ func (t *tx) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.No
 	made, l := int64(window.At(t.now)), &r.Labels
 	for i, e := range entries {
 		c := &r.Charges[i]
+		shared := int64(0)
+		if e.Pool.Key != c.Pool.Key {
+			shared = 1
+		}
 		err := t.exec("reservation_add", e.Ref.(*entry).id, id, secret, made, int64(e.At), t.file.today.of(e.At, c.Zone), e.Units, c.Units,
-			e.Page.Generation, l.Method, l.Job, l.Region, l.Class, l.Reason)
+			e.Page.Generation, l.Method, l.Job, l.Region, l.Class, l.Reason, c.Pool.Key, shared)
 		if err != nil {
 			return err
 		}
@@ -54,6 +58,7 @@ func (t *tx) Receipt(upstream, account, id string) (got *pagestore.Receipt, err 
 		got.Done.Add(quota.Settlement{Back: r.Int(8), Left: r.Int(9), Charged: r.Int(10)})
 		got.Taken = append(got.Taken, pagestore.Taken{
 			Ref: r.Int(0), Pool: r.Text(1), At: window.Instant(r.Int(4)), Units: r.Int(5), Recorded: r.Int(11), Generation: r.Int(6),
+			Key: r.Text(12), Overflow: r.Int(13) != 0,
 		})
 		return nil
 	})
