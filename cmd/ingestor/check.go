@@ -155,6 +155,7 @@ func checkBook(f *findings, s *settings) {
 	f.ok("price book", "%s, revision %d", cmp.Or(s.Costs, "built in"), s.book.Revision)
 	for _, name := range slices.Sorted(maps.Keys(s.book.Upstreams)) {
 		u := s.book.Upstreams[name]
+		f.explain(u)
 		for _, pool := range slices.Sorted(maps.Keys(u.Pools)) {
 			exact := false
 			for _, w := range u.Pools[pool].Windows {
@@ -171,6 +172,19 @@ func checkBook(f *findings, s *settings) {
 	}
 	f.slowWindows(s.book)
 	f.lostRefusals(s)
+}
+
+// explain says in words what depends on the calls of an upstream, and what it tells.
+func (f *findings) explain(u *book.Upstream) {
+	var all []string
+	for _, m := range slices.Sorted(maps.Keys(u.Methods)) {
+		for _, pool := range slices.Sorted(maps.Keys(u.Methods[m].Prices)) {
+			all = append(all, fmt.Sprintf("%s, %s: %s", m, pool, u.Methods[m].Prices[pool]))
+		}
+	}
+	if all = append(all, answers(u, nil)...); len(all) > 0 {
+		f.ok("price book", "%s, by what requests and answers say:\n%s", u.Name, strings.Join(all, "\n"))
+	}
 }
 
 // slowWindows warns of rings whose precision is so coarse that a busy caller cannot use

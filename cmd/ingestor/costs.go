@@ -2,15 +2,11 @@ package main
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/internal/web/view"
-	"github.com/headroom-quota/headroom/quota"
 )
 
 func (a *app) costsCommand() *cobra.Command {
@@ -24,16 +20,19 @@ func (a *app) costsCommand() *cobra.Command {
 	}
 	var diff bool
 	show := &cobra.Command{
-		Use:   "show [METHOD]",
-		Short: "Show the price book, or the price of a method",
+		Use:   "show [METHOD | UPSTREAM]",
+		Short: "Show the price book, or explain a method or an upstream",
 		Long: `Show the price book in force, merged with the book that it extends, and with every
 default written out. With --diff, show only the differences from the book that it
-extends. With METHOD, show only the price of that method. The output is YAML, which can
-be kept in a file, or JSON.`,
+extends. The output is YAML, which can be kept in a file, or JSON.
+
+With METHOD or UPSTREAM, explain it in words: what a call reserves, what its answer
+settles, and what answers tell about the limits.`,
 		Example: `  ingestor costs show
   ingestor costs show videos.list
+  ingestor costs show youtube
   ingestor costs show --diff --costs costs.yaml`,
-		Args: takes(0, 1, "one method, or none for all"),
+		Args: takes(0, 1, "one method or upstream, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.settings(cmd.Flags())
 			switch {
@@ -42,7 +41,7 @@ be kept in a file, or JSON.`,
 			case len(args) == 1 && diff:
 				return usage("--diff compares whole books; leave out %s", args[0])
 			case len(args) == 1:
-				return a.showMethod(s.book, args[0])
+				return a.explain(s.book, args[0])
 			case diff && s.Costs == "":
 				return a.showBook([]byte("# The price book is the built-in one, so nothing differs. To name another one: --costs FILE\n{}\n"))
 			case diff:
@@ -76,54 +75,6 @@ func (a *app) showBook(text []byte) error {
 	}
 	_, err := a.stdout.Write(text)
 	return err
-}
-
-// price is the price of a method, in JSON.
-type price struct {
-	Upstream string           `json:"upstream"`
-	Method   string           `json:"method"`
-	Charges  map[string]int64 `json:"charges"` // units by pool
-	Routes   []string         `json:"routes"`
-	Outage   quota.Policy     `json:"outage"`
-	Source   string           `json:"source,omitempty"`
-}
-
-// showMethod shows the price of a method.
-func (a *app) showMethod(book *quota.Book, name string) error {
-	var like []string
-	for _, upstream := range slices.Sorted(maps.Keys(book.Upstreams)) {
-		u := book.Upstreams[upstream]
-		if m := u.Methods[name]; m != nil {
-			p := price{Upstream: upstream, Method: name, Charges: m.Charges, Routes: []string{}, Outage: m.Outage, Source: m.Source}
-			for _, r := range m.Routes {
-				p.Routes = append(p.Routes, r.String())
-			}
-			return a.print(p, func(s *sheet) { s.price(&p) })
-		}
-		for _, m := range slices.Sorted(maps.Keys(u.Methods)) {
-			if strings.Contains(strings.ToLower(m), strings.ToLower(strings.TrimSuffix(name, ".list"))) {
-				like = append(like, m)
-			}
-		}
-	}
-	if len(like) > 0 {
-		return usage("the price book has no method %q; did you mean %s?", name, strings.Join(like, ", "))
-	}
-	return usage("the price book has no method %q\nTo list all methods: ingestor costs show", name)
-}
-
-func (s *sheet) price(p *price) {
-	s.line("%s", s.in(bold, p.Upstream+" "+p.Method))
-	for _, pool := range slices.Sorted(maps.Keys(p.Charges)) {
-		s.line("  %s: %s", pool, units(p.Charges[pool]))
-	}
-	for _, r := range p.Routes {
-		s.line("  %s", r)
-	}
-	s.line("  while the ledger is unreachable: %s", p.Outage)
-	if p.Source != "" {
-		s.line("  source: %s", p.Source)
-	}
 }
 
 // units formats a number of units.

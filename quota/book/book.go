@@ -2,6 +2,7 @@ package book
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -24,8 +25,8 @@ type Book struct {
 	Families  map[string]*Family
 
 	keys    *bookYAML // it as the file has it, with short forms and defaults written out
-	extends string    // the book it is a difference from, or ""
-	base    *Book     // that book
+	extends []string  // the built-in books that it is a difference from
+	base    *Book     // them, joined
 	hosts   map[string]*routeTable
 }
 
@@ -72,32 +73,48 @@ func (l *layers) read(name string, data []byte) (*tree, *Book, error) {
 	if over == nil {
 		return nil, nil, r.err()
 	}
-	extends, at, ok := r.extends(over)
+	extends, ok := r.extends(over)
 	if !ok {
 		return nil, nil, r.err()
 	}
 	var under *tree
 	var base *Book
-	if extends != "" {
-		text, err := l.builtin(extends)
+	var names []string
+	for _, e := range extends {
+		text, err := l.builtin(e.text)
 		if err != nil {
-			r.fault(at, "%s", err.Error())
+			r.fault(e.at, "%s", err.Error())
 			return nil, nil, r.err()
 		}
-		l.open[extends] = true
-		under, base, err = l.read(extends, text)
-		delete(l.open, extends)
+		l.open[e.text] = true
+		t, b, err := l.read(e.text, text)
+		delete(l.open, e.text)
+		if err == nil && base != nil {
+			t, b, err = join(r.top, under, base, t, b)
+		}
 		if err != nil {
 			return nil, nil, err
 		}
+		under, base = t, b
+		names = append(names, e.text)
 	}
 	merged := r.lay(under, over.without("extends"), bookField(), "")
 	b := r.book(merged)
 	if err := r.err(); err != nil {
 		return nil, nil, err
 	}
-	b.extends, b.base = extends, base
+	b.extends, b.base = names, base
 	return merged, b, nil
+}
+
+// join lays one built-in book over another. The revision is the sum of both, so that
+// it rises if either does.
+func join(top *source, under *tree, before *Book, over *tree, b *Book) (*tree, *Book, error) {
+	r := &reader{top: top}
+	joined := r.lay(under, over, bookField(), "")
+	joined.entry("revision").value = number(before.Revision + b.Revision)
+	both := r.book(joined)
+	return joined, both, r.err()
 }
 
 // builtin finds the text of a book that another extends.
@@ -114,17 +131,31 @@ func (l *layers) builtin(name string) ([]byte, error) {
 	return nil, fmt.Errorf("there is no built-in price book %q; try extends: builtin", name)
 }
 
-// extends reads which book this one is a difference from.
-func (r *reader) extends(t *tree) (string, place, bool) {
+// extends reads which books this one is a difference from.
+func (r *reader) extends(t *tree) ([]*tree, bool) {
 	e := t.get("extends")
 	if e == nil {
-		return "", place{}, true
+		return nil, true
 	}
-	if e.kind != isText || !isBuiltin(e.text) {
-		r.fault(e.at, "extends must name a built-in price book, builtin or builtin/..., is %s", e.show())
-		return "", e.at, false
+	items := e.items
+	if e.kind != isList {
+		items = []*tree{e}
 	}
-	return e.text, e.at, true
+	if len(items) == 0 {
+		r.fault(e.at, "extends is empty; name a built-in price book, or leave it out")
+		return nil, false
+	}
+	for i, item := range items {
+		if item.kind != isText || !isBuiltin(item.text) {
+			r.fault(item.at, "extends must name a built-in price book, builtin or builtin/..., is %s", item.show())
+			return nil, false
+		}
+		if slices.ContainsFunc(items[:i], func(t *tree) bool { return t.text == item.text }) {
+			r.fault(item.at, "extends names %s twice; keep one", item.text)
+			return nil, false
+		}
+	}
+	return items, true
 }
 
 // isBuiltin holds for the names that may stand behind extends.

@@ -2,6 +2,7 @@ package book_test
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,10 +28,18 @@ func parse(t *testing.T, text string) *book.Book {
 func sameBook(a, b *book.Book) string {
 	return cmp.Diff(a, b,
 		cmpopts.IgnoreUnexported(book.Book{}, book.Upstream{}, book.Pool{}, book.Family{}),
+		sameRegexp,
 		cmp.Comparer(func(a, b *time.Location) bool {
 			return a == b || a != nil && b != nil && a.String() == b.String()
 		}))
 }
+
+var sameRegexp = cmp.Comparer(func(a, b *regexp.Regexp) bool {
+	return a == b || a != nil && b != nil && a.String() == b.String()
+})
+
+// replaced puts a value in the place of the percent sign of a book.
+func replaced(text, value string) string { return strings.Replace(text, "%", value, 1) }
 
 func TestBookDefaults(t *testing.T) {
 	b := parse(t, `

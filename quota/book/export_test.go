@@ -8,6 +8,6 @@ var Update = flag.Bool("update", false, "rewrite golden files, the schema and th
 // Rebase returns a book as if it had been written as an overlay of another.
 func Rebase(b, base *Book, name string) *Book {
 	c := *b
-	c.base, c.extends = base, name
+	c.base, c.extends = base, []string{name}
 	return &c
 }

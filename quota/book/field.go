@@ -34,6 +34,7 @@ type field struct {
 // record is a mapping of keys: a struct of keys.go.
 type record struct {
 	name   string // in the schema
+	alone  *field // a scalar that may stand for it, or nil
 	fields []*field
 	keys   []string // of the fields
 }
@@ -46,6 +47,9 @@ type form interface {
 
 // bounds are the limits that tags name.
 var bounds = map[string]int64{"units": window.MaxUnits, "block": int64(MaxBlock), "windows": MaxWindows, "charges": MaxCharges}
+
+// itemShort is the short form of a list: its only item.
+const itemShort = "item"
 
 // bookField describes a whole price book.
 var bookField = sync.OnceValue(func() *field {
@@ -71,6 +75,9 @@ func newField(typ reflect.Type, tags reflect.StructTag, known map[string]*record
 		f.record = newRecord(typ, tags, known)
 	case kind == reflect.Map, kind == reflect.Slice:
 		f.each = newField(typ.Elem(), tags, known)
+		if f.short == itemShort {
+			f.each.short = ""
+		}
 		limits = tags.Get("size")
 	}
 	least, most, _ := strings.Cut(limits, "..")
@@ -91,6 +98,11 @@ func newRecord(typ reflect.Type, tags reflect.StructTag, known map[string]*recor
 	without := split(tags.Get("without"))
 	for i := range typ.NumField() {
 		tags := typ.Field(i).Tag
+		if tags.Get("alone") != "" {
+			rec.alone = newField(typ.Field(i).Type, tags, known)
+			rec.alone.index = i
+			continue
+		}
 		if slices.Contains(without, tags.Get("yaml")) {
 			continue
 		}
@@ -136,6 +148,12 @@ func (f *field) child(key string) *field {
 		return f.record.fields[i]
 	}
 	return nil
+}
+
+// whole reports whether a book that is laid over another one replaces the value
+// whole: a list, and a mapping for which a number may stand.
+func (f *field) whole() bool {
+	return f != nil && (f.typ.Kind() == reflect.Slice || f.record != nil && f.record.alone != nil)
 }
 
 // long writes out the short form of a record: of a method, its cost.

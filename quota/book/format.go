@@ -27,7 +27,14 @@ func (b *Book) Diff() []byte {
 		return b.Format()
 	}
 	t := &tree{kind: isMapping}
-	t.add("extends", text(b.extends))
+	names := &tree{kind: isList, flow: true}
+	for _, name := range b.extends {
+		names.items = append(names.items, text(name))
+	}
+	if len(names.items) == 1 {
+		names = names.items[0]
+	}
+	t.add("extends", names)
 	if d := diff(b.base.tree(), b.tree()); d != nil {
 		t.entries = append(t.entries, d.entries...)
 	}
@@ -58,13 +65,17 @@ func (f *field) print(v reflect.Value, always bool) *tree {
 	t := &tree{kind: isMapping, flow: f.tags.Get("print") != "block"}
 	switch {
 	case f.record != nil:
+		t.one = f.whole()
+		if alone := f.record.alone; alone != nil && !v.Field(alone.index).IsNil() {
+			return printScalar(v.Field(alone.index).Elem())
+		}
 		for _, key := range f.record.fields {
 			if value := key.print(v.Field(key.index), false); value != nil {
 				t.add(key.key, value)
 			}
 		}
 	case v.Kind() == reflect.Map:
-		t.flow = f.each.record == nil
+		t.flow = f.each.record == nil || f.each.record.alone != nil
 		for _, name := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
 			t.add(name.String(), f.each.print(v.MapIndex(name), true))
 		}
@@ -73,7 +84,7 @@ func (f *field) print(v reflect.Value, always bool) *tree {
 		for i := range v.Len() {
 			t.items = append(t.items, f.each.print(v.Index(i), true))
 		}
-		if f.short == "item" && len(t.items) == 1 {
+		if f.short == itemShort && len(t.items) == 1 {
 			return t.items[0]
 		}
 	case v.IsZero() && !always:
@@ -105,7 +116,7 @@ func diff(old, made *tree) *tree {
 	if old == nil || old.kind != made.kind {
 		return made
 	}
-	if made.kind != isMapping {
+	if made.kind != isMapping || made.one {
 		if slices.Equal(render(old), render(made)) {
 			return nil
 		}

@@ -28,15 +28,18 @@ import (
 //	without   keys that its mappings do not have, though their struct does
 //	as        what the schema and the reference call such a mapping
 //	print     "block": its entries are printed on several lines each
+//	alone     a number may stand for the mapping; the field has no key then
 
 type bookYAML struct {
 	Revision  int64                    `yaml:"revision" range:"1..2147483647" example:"4" required:"write revision: 1, and raise it with every change of a window" doc:"Raise it with every change of a window. A book without 'extends' needs it."`
-	Extends   string                   `yaml:"extends" is:"builtin" example:"builtin|builtin/youtube-2025" doc:"The built-in book that this one differs from. 'builtin/youtube-2025' has YouTube's older prices, with one pool for everything."`
+	Extends   []string                 `yaml:"extends" is:"builtin" short:"item" size:"1..16" noun:"built-in book" example:"builtin|[builtin, builtin/github]" doc:"The built-in books that this one differs from. 'builtin/youtube-2025' has YouTube's older prices, with one pool for everything."`
 	Upstreams map[string]*upstreamYAML `yaml:"upstreams" names:"wide" noun:"upstream" print:"block" doc:"The metered APIs."`
 	Families  map[string]*familyYAML   `yaml:"families" names:"wide" noun:"family" print:"block" doc:"Limits per key, for example per client address."`
 }
 
 type upstreamYAML struct {
+	Source    string                  `yaml:"source" is:"phrase" example:"https://maps.example.com/pricing" doc:"Where its limits and prices were read."`
+	Verified  string                  `yaml:"verified" is:"date" example:"'2026-11-22'" doc:"The day on which somebody last compared this with the source. 'ingestor check' warns after 180 days."`
 	Hosts     []string                `yaml:"hosts" is:"host" noun:"host" example:"maps.example.com|maps.example.com:8443" doc:"Requests to these hosts are metered. Write them in lower case. A port may follow."`
 	Unpriced  Policy                  `yaml:"unpriced" words:"refuse|admit" default:"refuse" doc:"How to treat a call that has no price."`
 	APIKey    apiKeyYAML              `yaml:"api_key" doc:"Where a request carries the API key."`
@@ -79,6 +82,7 @@ type accountPoolYAML struct {
 }
 
 type poolYAML struct {
+	Example  string       `yaml:"example" is:"phrase" example:"your tier at https://maps.example.com/account" doc:"Says that the quota is an example, and where you find your own."`
 	Quota    int64        `yaml:"quota" range:"1..units" example:"10000" doc:"The units that the upstream grants in each window."`
 	Headroom *int64       `yaml:"headroom" range:"0..units" assumed:"0" example:"500" doc:"The part that ordinary calls leave free. The limit is quota minus headroom."`
 	Windows  []windowYAML `yaml:"windows" size:"1..windows" noun:"window" required:"give it at least one, such as {per: 24h}" doc:"The limits over time. A call must fit all of them."`
@@ -95,12 +99,40 @@ type windowYAML struct {
 }
 
 type methodYAML struct {
-	Route  []string         `yaml:"route" is:"route" short:"item" example:"GET /v1/places/{id}" doc:"How the call looks in HTTP. Braces match one segment: '/users/{id}'. Needed only for metering over HTTP."`
-	Pool   string           `yaml:"pool" is:"pool" example:"units" doc:"The pool that the call charges."`
-	Cost   *int64           `yaml:"cost" range:"0..units" example:"5" doc:"The units that one call costs. 0 is free."`
-	Charge map[string]int64 `yaml:"charge" range:"0..units" size:"1..charges" noun:"pool" example:"{units: 5, searches: 1}" doc:"For a call that charges several pools. It replaces 'pool' and 'cost'."`
-	Outage Policy           `yaml:"outage" words:"refuse|admit" default:"refuse" doc:"How to treat the call while the ledger cannot be reached."`
-	Source string           `yaml:"source" is:"phrase" example:"price list of 2026-06" doc:"Where the price comes from."`
+	Route  []string              `yaml:"route" is:"route" short:"item" example:"GET /v1/places/{id}" doc:"How the call looks in HTTP. Braces match one segment: '/users/{id}'. Needed only for metering over HTTP."`
+	Pool   string                `yaml:"pool" is:"pool" example:"units" doc:"The pool that the call charges."`
+	Cost   *priceYAML            `yaml:"cost" doc:"The units that one call costs. 0 is free."`
+	Charge map[string]*priceYAML `yaml:"charge" size:"1..charges" noun:"pool" names:"narrow" example:"{units: 5, searches: 1}" doc:"For a call that charges several pools. It replaces 'pool' and 'cost'."`
+	Outage Policy                `yaml:"outage" words:"refuse|admit" default:"refuse" doc:"How to treat the call while the ledger cannot be reached."`
+	Source string                `yaml:"source" is:"phrase" example:"price list of 2026-06" doc:"Where the price comes from."`
+}
+
+type priceYAML struct {
+	Fixed    *int64       `alone:"units" range:"0..units"`
+	Estimate []sourceYAML `yaml:"estimate" short:"item" size:"1..8" noun:"source" required:"write what to reserve, as in {estimate: {body: max_tokens, default: 4096}}" doc:"What to reserve before the call. It reads the request. Several sources are added up. It never asks for more than the smallest limit of the pool."`
+	Actual   []sourceYAML `yaml:"actual" short:"item" size:"1..8" noun:"source" doc:"What the call has cost. It reads the answer, and of a stream the last value. Several sources are added up. If one is missing, the estimate stands."`
+	Counted  string       `yaml:"counted" words:"start|end" assumed:"start" doc:"When the upstream counts the call: when it starts, or when its answer ends."`
+}
+
+type sourceYAML struct {
+	Number  *int64           `alone:"units" range:"0..units"`
+	Header  string           `yaml:"header" is:"header" example:"X-Request-Units" doc:"Where the value stands: in this header."`
+	Query   string           `yaml:"query" is:"param" example:"maxResults" doc:"In this parameter of the URL. Of the request only."`
+	Path    string           `yaml:"path" is:"segment" example:"id" doc:"In the segment that the route calls '{id}'. Of the request only."`
+	Body    string           `yaml:"body" is:"member" example:"usage.input_tokens|errors.0.code" doc:"In this member of the JSON body. A number is a place in an array."`
+	Count   string           `yaml:"count" is:"member" example:"data" doc:"The length of this array of the JSON body."`
+	Bytes   string           `yaml:"bytes" words:"body" doc:"The length of the body in bytes."`
+	JSON    string           `yaml:"json" is:"member" example:"call_count" doc:"The text is JSON itself, and the value is this member of it."`
+	Match   string           `yaml:"match" is:"regexp" example:"'api-usage=([0-9]+)/'" doc:"A regular expression (RE2). The value is its first group, or else the whole match."`
+	Cases   map[string]int64 `yaml:"cases" range:"0..units" size:"1..256" noun:"case" example:"{snippet: 2, id: 0}" doc:"The number that each text stands for."`
+	Split   string           `yaml:"split" is:"phrase" example:"','" doc:"The text between several values. Their cases are added up. It needs 'cases'."`
+	Per     int64            `yaml:"per" range:"1..units" assumed:"1" example:"50" doc:"The number is divided by this, and rounded up."`
+	Times   int64            `yaml:"times" range:"1..units" assumed:"1" example:"10" doc:"Then it is multiplied by this."`
+	Min     int64            `yaml:"min" range:"0..units" example:"1" doc:"The least that the result may be."`
+	Max     *int64           `yaml:"max" range:"0..units" example:"50" doc:"The most that it may be."`
+	Default fallback         `yaml:"default" is:"phrase" range:"0..units" example:"4096|other" doc:"What counts if the value is missing or cannot be read. An estimate needs a number, or 'first'. A name may have a text."`
+	Learn   string           `yaml:"learn" words:"p50|p75|p90|p95|p99" doc:"Of an estimate only. It reserves what this share of the method's recent calls stayed within, and at most the value itself. It needs 'actual'."`
+	First   *int64           `yaml:"first" range:"0..units" example:"2000" doc:"What to reserve until enough calls were seen. It needs 'learn'."`
 }
 
 type familyYAML struct {

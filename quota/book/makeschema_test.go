@@ -69,6 +69,8 @@ func alternatives(t *testing.T, defs jsonschema.Definitions, f *field) []*schema
 	switch kind := f.typ.Kind(); {
 	case f.form:
 		return formOf(f)
+	case f.record != nil && f.record.alone != nil:
+		return []*schema{scalarOf(f.record.alone), define(t, defs, f.record, true)}
 	case f.record != nil && f.short != "":
 		return append([]*schema{define(t, defs, f.record, false)}, alternatives(t, defs, f.child(f.short))...)
 	case f.record != nil:
@@ -76,6 +78,9 @@ func alternatives(t *testing.T, defs jsonschema.Definitions, f *field) []*schema
 	case kind == reflect.Map:
 		each := append(alternatives(t, defs, f.each), null)
 		return []*schema{{Type: "object", AdditionalProperties: anyOf(each), MinProperties: count(f, 0), MaxProperties: count(f, 1)}}
+	case kind == reflect.Slice && f.short == itemShort && f.each.record != nil:
+		each := alternatives(t, defs, f.each)
+		return append(each, &schema{Type: "array", Items: anyOf(each), MinItems: count(f, 0), MaxItems: count(f, 1)})
 	case kind == reflect.Slice && f.each.record != nil:
 		return []*schema{{Type: "array", Items: define(t, defs, f.each.record, true), MinItems: count(f, 0), MaxItems: count(f, 1)}}
 	case kind == reflect.Slice:

@@ -11,7 +11,7 @@ import "maps"
 // is nil for an unknown key. The name is the key of both.
 func (r *reader) lay(under, over *tree, f *field, name string) *tree {
 	over = f.long(over)
-	if over.kind != isMapping {
+	if over.kind != isMapping || f.whole() {
 		return over
 	}
 	if under == nil || under.kind != isMapping {

@@ -1,9 +1,6 @@
 package book
 
-import (
-	"cmp"
-	"maps"
-)
+import "cmp"
 
 // Method is one call of an upstream, and its price.
 type Method struct {
@@ -24,22 +21,35 @@ func (r *reader) method(name string, d *methodYAML, u *upstreamYAML) *Method {
 		return m
 	}
 	switch several, one := r.given(&d.Charge), r.given(&d.Pool); {
-	case several && (one || r.given(&d.Cost)):
+	case several && (one || d.Cost != nil):
 		r.fault(r.place(&d.Charge), "method %q has both charge and pool or cost; write pool and cost for one pool, charge for several", name)
 	case several:
-		maps.Copy(m.Charges, d.Charge)
 		for _, e := range r.written(&d.Charge).entries {
+			r.charge(m, e.key, d.Charge[e.key])
 			r.charges(m, e.key, e.at, u)
 		}
 	case !one:
 		r.fault(r.missing(&d.Pool, d), "method %q has no pool; name the one it charges:%s", name, knownPools(r.names(&u.Pools)))
-	case !r.given(&d.Cost):
+	case d.Cost == nil:
 		r.fault(r.missing(&d.Cost, d), "method %q has no cost; 0 if it is free of charge", name)
 	case r.sound(&d.Pool):
-		m.Charges[d.Pool] = valueOf(d.Cost)
+		r.charge(m, d.Pool, d.Cost)
 		r.charges(m, d.Pool, r.place(&d.Pool), u)
 	}
 	return m
+}
+
+// charge puts a price on a pool.
+func (r *reader) charge(m *Method, pool string, d *priceYAML) {
+	units, p := r.price(d)
+	m.Charges[pool] = units
+	if p == nil {
+		return
+	}
+	if m.Prices == nil {
+		m.Prices = map[string]*Price{}
+	}
+	m.Prices[pool] = p
 }
 
 // charges checks that a pool that a method charges exists.
@@ -79,7 +89,10 @@ func (r *reader) payable(u *Upstream, m *Method, d *methodYAML) {
 		if units <= most.Limit(Class{}) {
 			continue
 		}
-		cost := r.written(&d.Cost)
+		if m.Prices[pool] != nil {
+			continue // capped at the limit
+		}
+		cost := r.written(d.Cost)
 		if cost == nil {
 			cost = r.written(&d.Charge).get(pool)
 		}

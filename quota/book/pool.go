@@ -48,7 +48,7 @@ func (r *reader) pool(name string, d *poolYAML) *Pool {
 	if !ok {
 		return nil
 	}
-	return &Pool{Name: name, Windows: windows, Accounts: map[string][]Window{}}
+	return &Pool{Name: name, Example: d.Example, Windows: windows, Accounts: map[string][]Window{}}
 }
 
 // stillCharged reports pools that an overlay removed though methods charge them.

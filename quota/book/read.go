@@ -89,6 +89,15 @@ func (r *reader) read(f *field, e *entry, v reflect.Value, s *scope) {
 func (r *reader) readRecord(f *field, e *entry, v reflect.Value, s *scope) {
 	e.value = f.long(e.value)
 	t := e.value
+	if alone := f.record.alone; alone != nil && t.kind != isMapping && t.kind != isUnset {
+		n := reflect.New(alone.typ.Elem())
+		if t.kind == isText || t.kind == isList {
+			r.fault(t.at, "%s must be a whole number, or a mapping of %s, is %s", s, list(f.record.keys, "and"), t.show())
+		} else if r.scalar(alone, t, n.Elem(), s.String()) {
+			v.Field(alone.index).Set(n)
+		}
+		return
+	}
 	t.lost = t.kind != isMapping
 	if t.kind == isUnset && s.name != "" {
 		r.fault(e.at, "%q has no value; write {} for one that is empty, or null to remove it", e.key)
@@ -209,6 +218,8 @@ func (r *reader) readItems(f *field, e *entry, v reflect.Value, s *scope) {
 	t := e.value
 	items := t.items
 	switch records := f.each.record != nil; {
+	case t.kind != isList && records && f.short == itemShort:
+		items = []*tree{t}
 	case t.kind != isList && records:
 		r.is(t, isList, s.of(f.key))
 		return

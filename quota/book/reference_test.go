@@ -87,6 +87,9 @@ func parseExample(t *testing.T, text string) *tree {
 
 // uses notes which keys a book uses.
 func (f *field) uses(t *tree, used map[string]bool) {
+	if f.each != nil && f.typ.Kind() == reflect.Slice && t.kind == isMapping {
+		f = f.each // the only item
+	}
 	t = f.long(t)
 	for _, e := range t.entries {
 		if f.record != nil {
@@ -128,6 +131,8 @@ func (f *field) describe() string {
 		return f.text.phrase + ", or `" + strings.Join(f.words, "`, `") + "`"
 	case f.form && f.tags.Get("size") != "":
 		return f.text.phrase + ", or `{name: value}`"
+	case f.record != nil && f.record.alone != nil:
+		return f.record.alone.amount() + ", or " + link(f.record, "")
 	case f.record != nil && f.short != "":
 		return link(f.record, "") + ", or its " + f.short
 	case f.record != nil:
@@ -136,6 +141,8 @@ func (f *field) describe() string {
 		return "name: " + f.each.describe()
 	case kind == reflect.Map:
 		return f.noun + ": " + f.each.describe() + ", for " + sizeText(f) + " " + f.noun + "s"
+	case kind == reflect.Slice && f.short == itemShort && f.each.record != nil:
+		return f.each.describe() + ", or a list of " + sizeText(f)
 	case kind == reflect.Slice && f.each.record != nil:
 		return "list of " + sizeText(f) + " " + link(f.each.record, "s")
 	case kind == reflect.Slice && f.short == "item":

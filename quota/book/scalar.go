@@ -116,8 +116,12 @@ type textKind struct {
 
 var textKinds = map[string]textKind{
 	"builtin":  {phrase: "`builtin` or `builtin/NAME`", pattern: `^builtin(/[A-Za-z0-9_.-]+)?$`},
+	"date":     {phrase: "day, such as `2026-11-22`", pattern: `^\d{4}-\d{2}-\d{2}$`, check: badDate},
 	"duration": {phrase: "duration"},
 	"header":   httpName("!#$%&'*+.^_`|~-", "name of a header"),
+	"member":   {phrase: "a.b.c", check: badMember},
+	"regexp":   {phrase: "regular expression", check: badRegexp},
+	"segment":  {phrase: "name in the route", check: wideName},
 	"host":     {phrase: "host", check: badHost},
 	"param":    httpName("._~-", "name of a query parameter"),
 	"percent":  {phrase: "a percentage such as `30%`", pattern: "^[0-9]{1,2}%$"},
@@ -170,4 +174,11 @@ func plainText(most int) func(string) string {
 		}
 		return ""
 	}
+}
+
+func badDate(text string) string {
+	if _, err := time.Parse(time.DateOnly, text); err != nil {
+		return "is no day; write it as 2026-11-22"
+	}
+	return ""
 }

@@ -29,6 +29,7 @@ type tree struct {
 
 	gone map[string]place // entries that an overlay removed, and where it did
 	flow bool             // printed on one line
+	one  bool             // a mapping that an overlay replaces whole
 
 	faulty bool // it has a fault, or something in it
 	lost   bool // a mapping with a key that nobody can read: its keys say too little

@@ -3,10 +3,13 @@ package book
 import (
 	"maps"
 	"slices"
+	"time"
 )
 
 // Upstream is a metered API.
 type Upstream struct {
+	Source   string    // where its limits and prices were read
+	Verified time.Time // the day on which somebody last compared them; zero if the book has none
 	Name     string
 	Hosts    []string // requests to these are metered
 	Unpriced Policy   // how to treat a call that has no price
@@ -45,6 +48,8 @@ func (r *reader) upstream(name string, d *upstreamYAML) (*Upstream, *routeTable)
 		Name: name, Hosts: d.Hosts, Unpriced: d.Unpriced, Key: APIKey(d.APIKey), Resumable: d.Resumable,
 		Classes: map[string]Class{}, Pools: map[string]*Pool{}, Methods: map[string]*Method{},
 	}
+	u.Source = d.Source
+	u.Verified, _ = time.Parse(time.DateOnly, d.Verified)
 	routes := &routeTable{upstream: u}
 	if !r.readable(d) {
 		return u, routes
