@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -86,7 +87,9 @@ func (p *prices) addClass(u *book.Upstream, account, name string, class book.Cla
 				p.keyed[key] = make(map[string]*keyed)
 			}
 			k := newKeyed(*pools[a.Name], a.MaxKeys, a.Keys, class)
-			k.fallback = a.DefaultKey
+			if k.fallback = a.By.DefaultText; a.By.Default != nil {
+				k.fallback = strconv.FormatInt(*a.By.Default, 10)
+			}
 			p.keyed[key][a.Name] = k
 		}
 	}
