@@ -1,6 +1,8 @@
 package memstore
 
 import (
+	"context"
+
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -170,6 +172,18 @@ func (b *backend) Drop(e *pagestore.Entry) error {
 	l.family.remove(l.member)
 	delete(l.family.reasons, l.member.key)
 	return nil
+}
+
+// Keys implements [pagestore.Backend].
+func (b *backend) Keys(_ context.Context, p quota.Pool, most int) (keys []string, all int, err error) {
+	f := b.families[familyKey{p.Upstream, p.Account, p.Name}]
+	if f == nil {
+		return nil, 0, nil
+	}
+	for m := f.newest; m != nil && len(keys) < most; m = m.older {
+		keys = append(keys, m.key)
+	}
+	return keys, f.members.count() + len(f.listed), nil
 }
 
 func (f *family) push(m *member) {

@@ -19,6 +19,8 @@ type Backend interface {
 	View(ctx context.Context) (Tx, error)
 	// Spend reads who spent what. The order does not matter.
 	Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error)
+	// Keys lists the keys of a keyed pool: see [quota.KeyLister].
+	Keys(ctx context.Context, p quota.Pool, most int) (keys []string, all int, err error)
 }
 
 // Scope names all that a transaction will ask for: for one request, or for

@@ -40,7 +40,10 @@ type Store struct {
 	work
 }
 
-var _ quota.Store = (*Store)(nil)
+var (
+	_ quota.Store     = (*Store)(nil)
+	_ quota.KeyLister = (*Store)(nil)
+)
 
 // New returns a store over a backend that nobody else uses.
 func New(b Backend, o *Options) *Store {
@@ -242,6 +245,21 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 	}
 	slices.SortFunc(all, quota.Spent.Compare)
 	return all, nil
+}
+
+// Keys implements [quota.KeyLister].
+func (s *Store) Keys(ctx context.Context, p quota.Pool, most int) ([]string, int, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, 0, err
+	}
+	if err := p.Check(); err != nil {
+		return nil, 0, err
+	}
+	if s.options.Combine == 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
+	return s.backend.Keys(ctx, p, most)
 }
 
 // Close waits for the transaction under way. With Combine, calls after it fail. A store

@@ -1,6 +1,12 @@
 package redisstore
 
-import "github.com/headroom-quota/headroom/quota"
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headroom-quota/headroom/quota"
+)
 
 // The pages of a keyed pool are in the slot of their account, so the scripts themselves
 // bound their number: see lua/seat.lua.
@@ -38,4 +44,30 @@ func (a *ask) seats(i int) int64 {
 		return seatShared
 	}
 	return seated
+}
+
+var _ quota.KeyLister = (*Store)(nil)
+
+// Keys implements [quota.KeyLister]. The price book's keys have no seats.
+func (s *Store) Keys(ctx context.Context, p quota.Pool, most int) ([]string, int, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, 0, err
+	}
+	if err := p.Check(); err != nil {
+		return nil, 0, err
+	}
+	seats := seatsKey(s.tag(quota.Pool{Upstream: p.Upstream, Account: p.Account}), p.Name)
+	count := redis.NewIntCmd(ctx, "zcard", seats)
+	if err := s.do(ctx, count); err != nil {
+		return nil, 0, err
+	}
+	last := redis.NewStringSliceCmd(ctx, "zrevrange", seats, 0, max(most, 1)-1)
+	if err := s.do(ctx, last); err != nil {
+		return nil, 0, err
+	}
+	keys := make([]string, len(last.Val()))
+	for i, key := range last.Val() {
+		keys[i] = poolOf(key)
+	}
+	return keys, int(count.Val()), nil
 }

@@ -1,8 +1,10 @@
 package sqlitestore
 
 import (
+	"context"
 	"database/sql/driver"
 
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -68,6 +70,25 @@ func (t *tx) rememberKeyed(e *entry, c *quota.Charge) error {
 		return t.exec("birth_zone", e.id, zoneName(c.Zone))
 	}
 	return nil
+}
+
+// Keys implements [pagestore.Backend].
+func (f *file) Keys(ctx context.Context, p quota.Pool, most int) (keys []string, all int, err error) {
+	t, err := f.view(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	err = t.read("member_keys", []driver.Value{p.Upstream, p.Account, p.Name, int64(most)}, func(r sqlitefile.Row) error {
+		keys = append(keys, r.Text(0))
+		return nil
+	})
+	if err == nil {
+		var r sqlitefile.Row
+		if r, err = t.one("member_count", p.Upstream, p.Account, p.Name); err == nil {
+			all = int(r.Int(0))
+		}
+	}
+	return keys, all, t.End(err)
 }
 
 // Drop implements [pagestore.Tx].
