@@ -19,7 +19,7 @@ import (
 //   - 15 minutes after it was made.
 //
 // After that, calls reserve for themselves. A pool with a sliding window of less than a
-// second cannot be held. The end of a hold frees nothing. Only Close releases the units
+// second, or with a bucket, which drains at once, cannot be held. The end of a hold frees nothing. Only Close releases the units
 // that are left. After a crash all of them count as spent.
 //
 // The upstream counts a call when it is sent, which is later than the hold. To keep within
@@ -67,8 +67,8 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 		return nil, l.failed(&c, BadInput("family %s: a family cannot be held", c.Family))
 	case c.ID != "":
 		return nil, l.failed(&c, BadInput("hold: a hold makes its own id; leave the id of the call empty"))
-	case n < 1 || n > window.MaxUnits:
-		return nil, l.failed(&c, BadInput("a hold is for 1 to %d calls, not %d", window.MaxUnits, n))
+	case n < 1 || n > maxHeld:
+		return nil, l.failed(&c, BadInput("a hold is for 1 to %d calls, not %d", maxHeld, n))
 	}
 	one, err := prices.lookup(&c)
 	var all price
@@ -76,7 +76,11 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 		all.outage = one.outage
 		all.charges = slices.Clone(one.charges)
 		for i := range all.charges {
-			all.charges[i].Units *= int64(n)
+			held := &all.charges[i]
+			if held.Units > window.MaxUnits/int64(n) {
+				return nil, l.failed(&c, BadInput("hold %s: %d calls of %d units are more than %d in all", held.Pool, n, held.Units, int64(window.MaxUnits)))
+			}
+			held.Units *= int64(n)
 		}
 		err = prices.possible(all.charges, c.Class)
 	}

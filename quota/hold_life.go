@@ -11,6 +11,8 @@ import (
 const (
 	// maxHold is the longest hold. It is well within the life of a receipt.
 	maxHold = 15 * time.Minute
+	// maxHeld is the most calls that a hold is for.
+	maxHeld = 1<<31 - 1
 	// minWindow is the shortest sliding window that can be held. No pass is made in less
 	// time.
 	minWindow = time.Second
@@ -62,6 +64,10 @@ func holdEnds(clock time.Time, charges []Charge) (time.Time, error) {
 	for i := range charges {
 		for _, w := range charges[i].Windows {
 			if !w.Spec.Calendar() {
+				if w.Spec.Drains() {
+					return time.Time{}, BadInput("hold %s: its window of %s drains what is held before it is sent; reserve each call by itself",
+						charges[i].Pool, w.Name)
+				}
 				if w.Spec.Per < minWindow {
 					return time.Time{}, BadInput("hold %s: its window of %s is too short for a pass; reserve each call by itself",
 						charges[i].Pool, w.Name)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // owed is a reservation of a hold that must be settled to the units drawn from it,
@@ -89,7 +87,7 @@ func (h *Hold) beginMove() ([]Charge, bool) {
 		}
 		c.Units, c.Windows = h.left[i], slices.Clone(c.Windows)
 		for j := range c.Windows {
-			c.Windows[j].Limit = window.MaxUnits
+			c.Windows[j].Limit = c.Windows[j].Spec.MaxLimit()
 		}
 		charges[i] = c
 	}

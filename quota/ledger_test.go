@@ -747,7 +747,7 @@ func TestAdjust(t *testing.T) {
 	for _, err := range []error{
 		errOf(l.Adjust(t.Context(), pool, 0, "x")),
 		errOf(l.Adjust(t.Context(), pool, 5, "")),
-		errOf(l.Adjust(t.Context(), pool, -1<<40, "x")),
+		errOf(l.Adjust(t.Context(), pool, -1<<53, "x")),
 	} {
 		if !errors.Is(err, quota.ErrBadInput) {
 			t.Error(err)

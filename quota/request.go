@@ -101,8 +101,11 @@ func (c *Charge) check() error {
 	}
 	for i := range c.Windows {
 		w := &c.Windows[i]
-		if w.Limit < 0 || w.Limit > window.MaxUnits || w.Layout == "" {
+		if w.Limit < 0 || w.Layout == "" {
 			return BadInput("%s: window %q with limit %d is not one that NewLimit made", c.Pool, w.Name, w.Limit)
+		}
+		if most := w.Spec.MaxLimit(); w.Limit > most {
+			return BadInput("%s: window %q has room for %d units at most, not for a limit of %d", c.Pool, w.Name, most, w.Limit)
 		}
 	}
 	return nil

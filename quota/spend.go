@@ -3,6 +3,8 @@ package quota
 import (
 	"cmp"
 	"slices"
+
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // Compare orders spend as stores return it: by day, the newest first, then by pool,
@@ -79,7 +81,7 @@ func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 			sum = &Spent{Pool: key.Pool, Day: key.Day, Labels: key.Labels}
 			sums[key] = sum
 		}
-		sum.Units += s.Units
+		sum.Units = min(sum.Units+s.Units, window.MaxUnits)
 		sum.Calls += s.Calls
 	}
 	summed := make([]Spent, 0, len(sums))

@@ -158,6 +158,7 @@ func checkBook(f *findings, s *settings) {
 		f.explain(u)
 		for _, pool := range slices.Sorted(maps.Keys(u.Pools)) {
 			exact := false
+			f.drainingDay(name+"/"+pool, u.Pools[pool].Windows)
 			for _, w := range u.Pools[pool].Windows {
 				if w.Estimates() {
 					f.warn("price book", "%s/%s is guarded by a counter (%s), an estimate that may pass the limit\nFor the ring, which never does, write {per: %s}", name, pool, w, w.Per)
@@ -187,6 +188,18 @@ func (f *findings) explain(u *book.Upstream) {
 	}
 }
 
+// drainingDay warns of a pool that has only a bucket of a day or more. A bucket lets
+// through a burst and a quota in such a time, so an upstream that counts days would refuse.
+func (f *findings) drainingDay(pool string, windows []book.Window) {
+	const day = 24 * time.Hour
+	counts := func(w book.Window) bool { return !w.Drains() }
+	long := slices.IndexFunc(windows, func(w book.Window) bool { return w.Drains() && w.Length() >= day })
+	if long < 0 || slices.ContainsFunc(windows, counts) {
+		return
+	}
+	f.warn("price book", "%s is guarded by a bucket only (%s)\nIf the upstream counts by the day, add its calendar: {per: day, zone: ...}", pool, windows[long])
+}
+
 // slowWindows warns of rings whose precision is so coarse that a busy caller cannot use
 // the whole quota.
 func (f *findings) slowWindows(b *quota.Book) {
@@ -198,6 +211,11 @@ func (f *findings) slowWindows(b *quota.Book) {
 			remedy := "Write algorithm: log, which is exact"
 			if best := w.Default(); best.Yield() >= window.MinYield {
 				remedy = fmt.Sprintf("Write precision: %s, or leave it out", length(best.Precision))
+			}
+			if prompt := w.Spec; w.Late > 0 {
+				if prompt.Late = 0; prompt.Yield() >= window.MinYield {
+					remedy = "Lower late, if no call takes so long"
+				}
 			}
 			f.warn("price book", "%s: the window of %s with precision %s sustains %d%% of its quota\n%s", owner, w, w.Precision, int(100*w.Yield()), remedy)
 		}

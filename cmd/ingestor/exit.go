@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -48,6 +49,17 @@ func config(err error) error {
 		return nil
 	}
 	return &exit{exitConfig, err}
+}
+
+// cannotListen returns the error for an address on which a command cannot listen. The
+// address is the setting's fault, unless only the machine refuses it.
+func cannotListen(err error, remedy string) error {
+	code := exitDown
+	var address *net.AddrError
+	if errors.As(err, &address) {
+		code = exitConfig
+	}
+	return &exit{code, fmt.Errorf("%w\nTo listen on a free port: %s", err, remedy)}
 }
 
 // exitCode returns the exit code of an error.

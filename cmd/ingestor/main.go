@@ -5,12 +5,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	_ "time/tzdata"
 
 	"github.com/headroom-quota/headroom/internal/signals"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 func main() {
@@ -37,6 +40,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	err := cmd.ExecuteContext(gently)
 	if err != nil && err.Error() != "" {
 		fmt.Fprintf(stderr, "ingestor: %s\n", err)
+		if errors.Is(err, quota.ErrOutage) && !strings.Contains(err.Error(), "\n") {
+			fmt.Fprintln(stderr, "To see what answers and what does not: ingestor check")
+		}
 	}
 	return exitCode(err)
 }

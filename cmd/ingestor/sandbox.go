@@ -58,7 +58,7 @@ func listenHere(address string) (net.Listener, error) {
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, &exit{exitDown, fmt.Errorf("%w\nTo listen on a free port: ingestor sandbox --listen 127.0.0.1:0", err)}
+		return nil, cannotListen(err, "ingestor sandbox --listen 127.0.0.1:0")
 	}
 	return l, nil
 }

@@ -202,7 +202,7 @@ func listen(ctx context.Context, s *settings) (net.Listener, error) {
 	var how net.ListenConfig
 	l, err := how.Listen(ctx, "tcp", s.Listen)
 	if err != nil {
-		return nil, &exit{exitDown, fmt.Errorf("%w\nTo listen on a free port: ingestor serve --listen 127.0.0.1:0", err)}
+		return nil, cannotListen(err, "ingestor serve --listen 127.0.0.1:0")
 	}
 	if with != nil {
 		l = tls.NewListener(l, with)

@@ -22,8 +22,8 @@ var algorithms = []string{
 
 // named are the names of package window that belong to one algorithm.
 var named = []string{
-	"Algorithm", "Sliding", "Exact", "Estimate", "ByCalendar", "Ring", "Log", "Counter", "Calendar",
-	"NewRing", "NewLog", "NewCounter", "NewCalendar",
+	"Algorithm", "Sliding", "Exact", "Estimate", "ByCalendar", "Leaky", "Ring", "Log", "Counter", "Calendar", "Bucket",
+	"NewRing", "NewLog", "NewCounter", "NewCalendar", "NewBucket",
 }
 
 func TestOnlyWindowsNameAnAlgorithm(t *testing.T) {

@@ -199,7 +199,7 @@ func TestWhatIsNotGranted(t *testing.T) {
 		`{"method": "item.get", "pool": "units"}`:      "not method and pool",
 		`{}`:                            "send exactly one of method, pool, charges and family, not none",
 		`{"pool": "units", "units": 0}`: "units must be 1 or more",
-		`{"pool": "units", "units": 9223372036854775807}`: "units must be 1 to 2147483647",
+		`{"pool": "units", "units": 9223372036854775807}`: "units must be 1 to 9007199254740991",
 		`{"charges": {}}`: "charges are empty",
 		`{"method": "item.get", "outage": "maybe"}`:                         "neither refuse nor admit",
 		`{"method": "item.get", "job": "` + strings.Repeat("x", 129) + `"}`: "at most 128",

@@ -40,7 +40,7 @@ func TestSettle(t *testing.T) {
 		`"units": {}`:                                `the units of pool "orders" are missing`,
 		`"units": {"units": 5}`:                      `the units of pool "orders" are missing; the call charged orders, units`,
 		`"units": {"units": 5, "searches": 1}`:       `the units of pool "orders" are missing`,
-		`"units": {"units": -1, "orders": 1}`:        "units of units must be 0 to 2147483647",
+		`"units": {"units": -1, "orders": 1}`:        "units of units must be 0 to 9007199254740991",
 		`"units": {"units": 1, "orders": 1, "a": 0}`: `the call did not charge pool "a"; it charged orders, units`,
 	} {
 		if p := r.refuse(http.StatusUnprocessableEntity, "bad_input", "/v1/settle", `{"token": "`+two+`", `+body+`}`); !strings.Contains(p.Detail, says) {

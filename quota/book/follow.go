@@ -18,12 +18,12 @@ func (b *Book) Follows(before *Book) error {
 		return nil
 	}
 	if b.Revision < before.Revision {
-		return badInput("the price book has revision %d, and %d is in use: raise revision in costs.yaml", b.Revision, before.Revision)
+		return badInput("the price book has revision %d, and %d is in use: raise its revision", b.Revision, before.Revision)
 	}
 	now, was := b.layouts(), before.layouts()
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if layout, known := was[name]; known && layout != now[name] {
-			return badInput("%s has other windows under the same revision %d of the price book: raise revision in costs.yaml", name, b.Revision)
+			return badInput("%s has other windows under the same revision %d of the price book: raise its revision", name, b.Revision)
 		}
 	}
 	return nil

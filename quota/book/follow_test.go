@@ -22,7 +22,7 @@ families: {client: {windows: [{per: 1m, quota: 60}], keys: {friend: {windows: [{
 		{"another price", "route: 1", "route: 2", ""},
 		{"a higher revision may change all", "revision: 5\nupstreams: {maps: {pools: {units: {quota: 100, windows: [{per: 24h}]", "revision: 6\nupstreams: {maps: {pools: {units: {quota: 100, windows: [{per: 1h}]", ""},
 		{"one more pool", "pools: {", "pools: {more: {quota: 1, windows: [{per: 1h}]}, ", "charge"},
-		{"a lower revision", "revision: 5", "revision: 4", "the price book has revision 4, and 5 is in use: raise revision"},
+		{"a lower revision", "revision: 5", "revision: 4", "the price book has revision 4, and 5 is in use: raise its revision"},
 		{"another window of a pool", "per: 24h", "per: 12h", "maps/units has other windows under the same revision 5"},
 		{"one more window of a pool", "{per: 24h}", "{per: 24h}, {per: 1h}", "maps/units has other windows"},
 		{"another window of a family", "client: {windows: [{per: 1m", "client: {windows: [{per: 2m", "family client has other windows"},

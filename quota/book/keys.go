@@ -94,10 +94,12 @@ type poolYAML struct {
 
 type windowYAML struct {
 	Per       span             `yaml:"per" is:"duration" words:"minute|hour|day|week|month" example:"24h|day" required:"write a duration such as 24h, or minute, hour, day, week or month" doc:"Required. A duration is a sliding window: the trailing 24 hours. A word is a period of the calendar."`
-	Quota     int64            `yaml:"quota" range:"1..units" example:"2000" doc:"A quota of its own, instead of the one that all windows share."`
+	Quota     int64            `yaml:"quota" range:"1..units" example:"2000" doc:"A quota of its own, instead of the one that all windows share. A quota above 4294967294 takes a ring twice the memory; to pass that line, either way, raise the revision."`
+	Burst     int64            `yaml:"burst" range:"1..units" example:"1000" doc:"Of a bucket: the most units that can be used at once. 'quota' units return in each 'per'. Headroom is taken off the burst. Default: the quota."`
 	Headroom  *int64           `yaml:"headroom" range:"0..units" example:"100" doc:"A headroom of its own. A window with its own quota has 0 unless you set it."`
-	Algorithm window.Algorithm `yaml:"algorithm" words:"ring|log|counter" assumed:"ring" doc:"How a sliding window counts. 'ring' is never over its limit, 'log' is exact, 'counter' is an estimate and needs the least memory."`
-	Precision time.Duration    `yaml:"precision" range:"1ms.." example:"5m" doc:"The length of one bucket of a ring: how late units may come back. Default: a 1440th of 'per', but at least 1s and at most a tenth of 'per'. It must divide 'per'."`
+	Algorithm window.Algorithm `yaml:"algorithm" words:"ring|log|counter|bucket" assumed:"ring" doc:"How a sliding window counts. 'ring' is never over its limit, 'log' is exact, 'counter' is an estimate and needs the least memory; its quota is at most 4294967296. 'bucket' is for upstreams that use a token or leaky bucket: it drains all the time, and may let through a burst and a quota within one 'per'."`
+	Precision time.Duration    `yaml:"precision" range:"100us.." example:"5m" doc:"The length of one bucket of a ring: how late units may come back. Default: a 1440th of 'per', but at least 1s and at most a tenth of 'per'. It must divide 'per'."`
+	Late      time.Duration    `yaml:"late" range:"0s.." example:"2s" doc:"Counts the units of a ring for longer, by this rounded up to the precision. Use it if calls take so long that the upstream counts them later than we do. It costs throughput: a ring sustains per/(per + precision + late) of its quota."`
 	Zone      string           `yaml:"zone" is:"zone" assumed:"UTC" example:"America/Los_Angeles" doc:"The time zone of a calendar period."`
 	Lag       *time.Duration   `yaml:"lag" range:"0s.." assumed:"1m" example:"2m" doc:"A charge this close to the boundary of a calendar period counts in both periods. For 'per: minute', the default is 1s."`
 }

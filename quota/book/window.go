@@ -1,6 +1,8 @@
 package book
 
 import (
+	"cmp"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +13,7 @@ import (
 // Window is a limit over time on a pool.
 type Window struct {
 	window.Spec
-	Quota    int64 // units that the upstream grants
+	Quota    int64 // units that the upstream grants; of a bucket, its burst
 	Headroom int64 // units of it that ordinary calls leave free
 }
 
@@ -64,7 +66,8 @@ func (r *reader) windows(all []windowYAML, label string) (specs []Window, ok boo
 // limits gives each window its own quota and headroom, or else the given ones, and
 // checks the result. From points to the given values in the book, nearest first.
 func (r *reader) limits(specs []Window, all []windowYAML, quota, headroom int64, label string, from ...any) ([]Window, bool) {
-	if quota > 0 && headroom >= quota {
+	drains := slices.ContainsFunc(specs, func(w Window) bool { return w.Drains() }) // its quota is a rate
+	if quota > 0 && headroom >= quota && !drains {
 		r.fault(r.blame(from...), "headroom %d of %s is not below its quota %d: nothing would be left; lower it", headroom, label, quota)
 		return nil, false
 	}
@@ -78,14 +81,24 @@ func (r *reader) limits(specs []Window, all []windowYAML, quota, headroom int64,
 		if own.Headroom != nil {
 			w.Headroom = *own.Headroom
 		}
+		most := "quota"
+		if w.Drains() && w.Quota > 0 {
+			w.Rate, w.Quota, most = w.Quota, cmp.Or(own.Burst, w.Quota), "burst"
+		}
 		switch {
 		case w.Quota == 0:
 			r.fault(r.place(own), "window %s of %s has no quota; give one to the window or to %s", w.Spec, label, label)
 			ok = false
 		case w.Headroom >= w.Quota:
 			r.fault(r.blame(append([]any{&own.Headroom, &own.Quota}, from...)...),
-				"headroom %d of window %s of %s is not below its quota %d: nothing would be left; lower it", w.Headroom, w.Spec, label, w.Quota)
+				"headroom %d of window %s of %s is not below its %s %d: nothing would be left; lower it", w.Headroom, w.Spec, label, most, w.Quota)
 			ok = false
+		default:
+			var err error
+			if w.Spec, err = w.For(w.Quota); err != nil {
+				r.fault(r.blame(append([]any{&own.Burst, &own.Quota}, from...)...), "window %s of %s: %s", w.Spec, label, err.Error())
+				ok = false
+			}
 		}
 	}
 	return windows, ok
@@ -93,7 +106,13 @@ func (r *reader) limits(specs []Window, all []windowYAML, quota, headroom int64,
 
 // spec makes the window's [window.Spec], and fills in the defaults of both.
 func (d *windowYAML) spec() (window.Spec, error) {
-	s := window.Spec{Algorithm: d.Algorithm, Per: d.Per.duration, Period: d.Per.period, Precision: d.Precision}
+	s := window.Spec{Algorithm: d.Algorithm, Per: d.Per.duration, Period: d.Per.period, Precision: d.Precision, Late: d.Late}
+	drains := d.Algorithm == window.Leaky
+	if drains {
+		s.Rate = 1 // until limits knows the quota
+	} else if d.Burst != 0 {
+		return s, errors.New("burst belongs to a bucket; add algorithm: bucket, or remove it")
+	}
 	if d.Lag != nil {
 		if s.Lag = *d.Lag; s.Lag == 0 {
 			s.Lag = -1 // none; a Spec's zero is the default
@@ -105,6 +124,9 @@ func (d *windowYAML) spec() (window.Spec, error) {
 	s, err := s.Normal()
 	if err != nil {
 		return s, err
+	}
+	if drains {
+		s.Rate = d.Quota
 	}
 	d.Algorithm = s.Algorithm
 	switch s.Algorithm {

@@ -235,7 +235,7 @@ func (b *backend) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quo
 		p, c := b.poolOf(e), &r.Charges[i]
 		n := p.spend.find(b.at, e.At, c.Zone, &r.Labels)
 		t := &p.spend.tallies[n]
-		t.units += e.Units
+		t.units = min(t.units+e.Units, window.MaxUnits)
 		t.calls++
 		if got != nil {
 			key := in.keep(e, c)

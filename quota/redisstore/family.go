@@ -92,10 +92,10 @@ func (s *Store) purge(ctx context.Context, member quota.Pool, windows int) error
 	return err
 }
 
-// span returns the longest time for which a charge can count.
+// span returns the longest time for which a charge can count, within the limits.
 func span(windows []window.Limit) (longest time.Duration) {
-	for _, w := range windows {
-		longest = max(longest, w.Spec.Span())
+	for i := range windows {
+		longest = max(longest, windows[i].Span())
 	}
 	return longest
 }

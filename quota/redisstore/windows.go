@@ -20,7 +20,7 @@ func hasKey(s window.Spec) bool { return s.Algorithm == window.Exact }
 func steadyParameters(s window.Spec) (x, y int64, ok bool) {
 	switch s.Algorithm {
 	case window.Sliding:
-		return 0, 0, true
+		return 0, slotSize(s), true
 	case window.ByCalendar:
 		return -1, max(s.Lag, 0).Microseconds(), true
 	case window.Estimate:
@@ -38,8 +38,19 @@ func parameters(s window.Spec) (x, y, lag int64) {
 		return s.Per.Microseconds(), int64(s.Per / s.Resolution()), 0
 	case window.Exact:
 		return s.Per.Microseconds(), 0, 0
+	case window.Leaky:
+		x, y = s.Drain()
+		return x, y, 0
 	}
-	return s.Precision.Microseconds(), int64(s.Per / s.Precision), 0
+	return s.Precision.Microseconds(), s.Buckets(), 0
+}
+
+// slotSize returns the number of bytes of a slot of a ring.
+func slotSize(s window.Spec) int64 {
+	if s.Wide {
+		return 8
+	}
+	return 4
 }
 
 // code returns a number that identifies a window's layout: a hash, with the algorithm in
@@ -49,10 +60,15 @@ func code(w *window.Limit) int64 {
 	switch w.Spec.Algorithm {
 	case window.Sliding:
 		kind = 1
+		if w.Spec.Wide {
+			kind = 5
+		}
 	case window.ByCalendar:
 		kind = 2
 	case window.Exact:
 		kind = 3
+	case window.Leaky:
+		kind = 6
 	}
 	return int64(w.Hash>>16<<3 | kind)
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,12 +15,11 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // reserve reserves units under an id.
 func reserve(s *Store, id string, n int64) (quota.Verdict, error) {
-	return s.Reserve(context.Background(), quota.Request{ID: id, Charges: []quota.Charge{units(n, window.MaxUnits)}})
+	return s.Reserve(context.Background(), quota.Request{ID: id, Charges: []quota.Charge{units(n, math.MaxInt32)}})
 }
 
 // says checks that an error has words that help.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,6 @@ import (
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/storekit"
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
 var noon = time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC) // in California
@@ -77,7 +77,7 @@ func TestForgottenPool(t *testing.T) {
 			}
 			spoil(t, path, "ATTACH '"+other+"' AS other; "+tt.spoil)
 
-			charges := []quota.Charge{units(1, window.MaxUnits)}
+			charges := []quota.Charge{units(1, math.MaxInt32)}
 			for _, s := range []*Store{s, must(t, path, &Options{Clock: clock})} {
 				_, fresh := reserve(s, "b", 1)
 				_, again := reserve(s, "a", 5)
@@ -328,7 +328,7 @@ func TestNothingOfAFailedTransactionStays(t *testing.T) {
 	s := must(t, path, nil)
 	searches := units(1, 10)
 	searches.Pool.Name = "searches"
-	both := quota.Request{Charges: []quota.Charge{units(1, window.MaxUnits), searches}}
+	both := quota.Request{Charges: []quota.Charge{units(1, math.MaxInt32), searches}}
 	if _, err := s.Reserve(context.Background(), both); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/childtest"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
 func init() {
@@ -86,7 +86,7 @@ func stream(path string, begin func() bool, out io.Writer) error {
 	begin()
 	for i := 0; ; i++ {
 		id := fmt.Sprintf("%d-%d", os.Getpid(), i)
-		v, err := s.Reserve(ctx, quota.Request{ID: id, Charges: []quota.Charge{units(1, window.MaxUnits)}})
+		v, err := s.Reserve(ctx, quota.Request{ID: id, Charges: []quota.Charge{units(1, math.MaxInt32)}})
 		if err != nil || !v.Allowed {
 			return fmt.Errorf("%+v %w", v, err)
 		}
@@ -107,7 +107,7 @@ func TestKilledInMidStreamNothingGrantedIsForgotten(t *testing.T) {
 	}
 	s := must(t, path, nil)
 	for _, id := range granted {
-		v, err := s.Reserve(context.Background(), quota.Request{ID: id, Charges: []quota.Charge{units(1, window.MaxUnits)}})
+		v, err := s.Reserve(context.Background(), quota.Request{ID: id, Charges: []quota.Charge{units(1, math.MaxInt32)}})
 		if err != nil || !v.Allowed || !v.Repeat {
 			t.Fatalf("%q had been granted; now %+v %v", id, v, err)
 		}
@@ -124,7 +124,7 @@ func TestKilledInMidStreamNothingGrantedIsForgotten(t *testing.T) {
 // used is what the trailing day of the pool counts.
 func used(t testing.TB, s *Store) int64 {
 	t.Helper()
-	states, err := s.Look(context.Background(), []quota.Charge{units(0, window.MaxUnits)})
+	states, err := s.Look(context.Background(), []quota.Charge{units(0, math.MaxInt32)})
 	if err != nil {
 		t.Fatal(err)
 	}

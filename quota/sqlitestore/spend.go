@@ -91,7 +91,7 @@ func (f *fold) add(s quota.Spent) {
 		return
 	case s.Labels != quota.OtherLabels:
 	case ok:
-		f.all[i].Units += s.Units
+		f.all[i].Units = min(f.all[i].Units+s.Units, window.MaxUnits)
 		f.all[i].Calls += s.Calls
 		return
 	default:

@@ -30,7 +30,7 @@ func NoReceipt(t quota.Token) error {
 // OtherWindows returns the error for a charge whose page has other windows under the
 // same revision. It matches [quota.ErrOtherWindows].
 func OtherWindows(c *quota.Charge) error {
-	return &badInput{fmt.Sprintf("%s has other windows in the ledger under the same revision %d of the price book\nRaise revision in costs.yaml",
+	return &badInput{fmt.Sprintf("%s has other windows in the ledger under the same revision %d of the price book\nRaise the revision of the price book",
 		c.Pool, c.Revision), quota.ErrOtherWindows}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // Promise 10: bad input is a clear error, and changes nothing.
@@ -29,7 +30,7 @@ func testBadInput(t *testing.T, h Harness) {
 	negative.Windows = append(negative.Windows[:0:0], one.Windows...)
 	negative.Windows[0].Limit = -1
 	huge.Windows = append(huge.Windows[:0:0], one.Windows...)
-	huge.Windows[0].Limit = math.MaxInt32 + 1
+	huge.Windows[0].Limit = 1 << 32 // its slots cannot hold that
 	nameless, upstreamless, accountless := one, one, one
 	nameless.Pool.Name = ""
 	upstreamless.Pool.Upstream = ""
@@ -46,9 +47,9 @@ func testBadInput(t *testing.T, h Harness) {
 		{name: "no_charges"},
 		{name: "negative_units", req: quota.Request{Charges: []quota.Charge{r.charge("units", -1)}}, recordable: true},
 		{name: "least_units", req: quota.Request{Charges: []quota.Charge{r.charge("units", math.MinInt64)}}},
-		{name: "enormous_units", req: quota.Request{Charges: []quota.Charge{r.charge("units", math.MaxInt32+1)}}},
+		{name: "enormous_units", req: quota.Request{Charges: []quota.Charge{r.charge("units", window.MaxUnits+1)}}},
 		{name: "most_units", req: quota.Request{Charges: []quota.Charge{r.charge("units", math.MaxInt64)}}},
-		{name: "enormous_in_the_second_charge", req: quota.Request{Charges: []quota.Charge{one, r.charge("searches", math.MaxInt32+1)}}},
+		{name: "enormous_in_the_second_charge", req: quota.Request{Charges: []quota.Charge{one, r.charge("searches", window.MaxUnits+1)}}},
 		{name: "no_windows", req: quota.Request{Charges: []quota.Charge{r.charge("none", 1)}}},
 		{name: "no_windows_in_the_second_charge", req: quota.Request{Charges: []quota.Charge{one, r.charge("none", 1)}}},
 		{name: "negative_limit", req: quota.Request{Charges: []quota.Charge{negative}}},

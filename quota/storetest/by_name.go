@@ -36,7 +36,7 @@ func testSettleByName(t *testing.T, h Harness) {
 			{0, settleTo("a", quota.Units{"tokens": 812, "requests": 1, "units": 0}), "bad input"}, // one too many
 			{0, settleTo("a", quota.Units{"Tokens": 812, "requests": 1}), "bad input"},             // a misspelling
 			{0, settleTo("a", quota.Units{"tokens": -1, "requests": 1}), "bad input"},              // less than nothing
-			{0, settleTo("a", quota.Units{"tokens": 812, "requests": 1 << 31}), "bad input"},       // enormous
+			{0, settleTo("a", quota.Units{"tokens": 812, "requests": 1 << 53}), "bad input"},       // enormous
 			{0, looks("requests", "tokens"), "1; 5000"},
 			{0, settleTo("a", quota.Units{"tokens": 812, "requests": 1}), "back 4188"},
 			{0, settleTo("a", quota.Units{"tokens": 812}), "bad input"}, // also where it would be a repeat

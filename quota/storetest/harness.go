@@ -67,6 +67,8 @@ func Run(t *testing.T, h Harness) {
 		{"bad_input_changes_nothing", testBadInput},
 		{"blocks_heal", testBlocks},
 		{"counter_is_its_formula", testCounter},
+		{"bucket_drains", testBucket},
+		{"enormous_units", testEnormous},
 		{"book_revisions", testRevisions},
 		{"default_precision", testPrecision},
 		{"record", testRecord},

@@ -16,6 +16,7 @@ func testImpossible(t *testing.T, h Harness) {
 			{0, reserve(10), "granted 10/10"},
 			{0, reserve(11), "impossible, limit 10"},
 			{0, reserve(math.MaxInt32), "impossible, limit 10"},
+			{0, reserve(window.MaxUnits), "impossible, limit 10"},
 		}},
 		{"by_the_smallest_window", []window.Limit{ring(100, time.Hour, time.Minute), exact(10, time.Minute)}, nil, []row{
 			{0, decided(reserve(11)), "impossible, limit 10 of 1m log"},

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -47,7 +48,15 @@ func longest(limits []window.Limit) (span instant) {
 
 // idle reports whether nothing of the page counts, and no block stands.
 func (p *naivePage) idle(clock instant) bool {
-	return p.windows != nil && clock >= p.latest+longest(p.limits) && !(p.shut && clock < p.blocked)
+	if p.windows == nil || clock < p.latest+longest(p.limits) || p.shut && clock < p.blocked {
+		return false
+	}
+	for _, w := range p.windows {
+		if b, ok := w.(*naiveBucket); ok && b.used(clock) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // now returns the instant that counts, and whether the clock had been far ahead. If it
@@ -92,9 +101,10 @@ func (p *naivePage) relayOut(now instant, revision int64, limits []window.Limit)
 	p.latest = now
 	var most int64
 	longest := -1
+	back := func(s window.Spec) time.Duration { return s.Span() - s.Precision } // how far a ring looks
 	for i, w := range windows {
 		most = max(most, w.used(now))
-		if old[i].Spec.Algorithm == window.Sliding && (longest < 0 || old[i].Spec.Per > old[longest].Spec.Per) {
+		if old[i].Spec.Algorithm == window.Sliding && (longest < 0 || back(old[i].Spec) > back(old[longest].Spec)) {
 			longest = i
 		}
 	}
@@ -103,7 +113,7 @@ func (p *naivePage) relayOut(now instant, revision int64, limits []window.Limit)
 			p.windows[i], p.seen[i] = windows[j], seen[j]
 			continue
 		}
-		if longest < 0 || l.Spec.Algorithm != window.Sliding || l.Spec.Per > old[longest].Spec.Per {
+		if longest < 0 || l.Spec.Algorithm != window.Sliding || back(l.Spec) > back(old[longest].Spec) {
 			p.windows[i].add(now, most)
 			continue
 		}
@@ -192,7 +202,7 @@ func (p *naivePage) unsafe(now instant) string {
 		if !ok || spec.Algorithm != window.Sliding {
 			continue
 		}
-		used, log, late := w.used(now), l.within(now, micros(spec.Per)), l.within(now, micros(spec.Per+spec.Precision))
+		used, log, late := w.used(now), l.within(now, micros(spec.Per)), l.within(now, micros(spec.Span()))
 		if used < log || used > late {
 			return fmt.Sprintf("ring %s counts %d, the exact log %d, one precision later %d", spec, used, log, late)
 		}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"maps"
+	"math/big"
 	"slices"
 	"sort"
 	"time"
@@ -45,8 +46,11 @@ func newNaive(s window.Spec) naive {
 		return &naiveCounter{naiveList: naiveList{cell: per, keep: 1}, per: per, steps: steps}
 	case window.Exact:
 		return &naiveList{cell: 1, keep: micros(s.Per) - 1}
+	case window.Leaky:
+		return &naiveBucket{rate: big.NewRat(s.Rate, int64(micros(s.Per)))}
 	}
-	return &naiveList{cell: micros(s.Precision), keep: instant(s.Per / s.Precision)}
+	late := instant((s.Late + s.Precision - 1) / s.Precision)
+	return &naiveList{cell: micros(s.Precision), keep: instant(s.Per/s.Precision) + late}
 }
 
 // charge is an entry of a list.

@@ -28,6 +28,11 @@ func testPrecision(t *testing.T, h Harness) {
 			{1600 * time.Millisecond, revision(1, reserve(10), today...), "granted 10/10"},
 			{2700 * time.Millisecond, revision(1, reserve(10), today...), "granted 10/10"},
 		}},
+		{"of_milliseconds", []window.Limit{ring(10, 5*time.Millisecond, time.Millisecond)}, nil, []row{
+			{0, reserve(4), "granted 4/10"},
+			{0, revision(1, reserve(3), limited(10, window.Spec{Per: 5 * time.Millisecond})), "granted 7/10"},
+			{5 * time.Millisecond, revision(1, reserve(4), limited(10, window.Spec{Per: 5 * time.Millisecond})), "refused 7/10, retry after 500µs"},
+		}},
 		{"by_a_record", former, nil, []row{
 			{0, reserve(4), "granted 4/10"},
 			{0, revision(1, record(2), today...), "ok"},

@@ -86,7 +86,7 @@ func testSettle(t *testing.T, h Harness) {
 			{0, settle("a"), "bad input"}, // it names no pool
 			{0, settle("a", 1, 1), "bad input"},
 			{0, settle("a", -1), "bad input"},
-			{0, settle("a", math.MaxInt32+1), "bad input"},
+			{0, settle("a", window.MaxUnits+1), "bad input"},
 			{0, settle("a", math.MinInt64), "bad input"},
 			{0, looks("units"), "5"},
 			{0, settle("a", 1), "back 4"},

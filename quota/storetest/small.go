@@ -25,7 +25,7 @@ func testSmall(t *testing.T, h Harness) {
 		t.Run(span.name, func(t *testing.T) {
 			sizes := map[int64]int64{}
 			for _, cost := range []int64{1, 100} {
-				r := newRig(t, h, ring(window.MaxUnits, time.Hour, time.Minute), counter(window.MaxUnits, time.Hour), calendar(window.MaxUnits, window.Day, "UTC"))
+				r := newRig(t, h, ring(window.MaxUnits, time.Hour, time.Minute), counter(1<<32, time.Hour), calendar(window.MaxUnits, window.Day, "UTC"))
 				var half int64
 				for i := range charges {
 					r.set(start.Add(time.Duration(i) * span.Duration / time.Duration(charges)))

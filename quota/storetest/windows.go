@@ -35,6 +35,10 @@ func calendar(limit int64, period window.Period, zone string) window.Limit {
 	return limited(limit, window.Spec{Period: period, Zone: z})
 }
 
+func bucket(limit, rate int64, per time.Duration) window.Limit {
+	return limited(limit, window.Spec{Per: per, Algorithm: window.Leaky, Rate: rate})
+}
+
 // everyKind returns a window of each kind.
 func everyKind(limit int64) map[string]window.Limit {
 	return map[string]window.Limit{
@@ -42,5 +46,7 @@ func everyKind(limit int64) map[string]window.Limit {
 		"log":      exact(limit, time.Hour),
 		"counter":  counter(limit, time.Hour),
 		"calendar": calendar(limit, window.Day, "America/Los_Angeles"),
+		"bucket":   bucket(limit, limit, time.Hour),
+		"wide":     limited(limit, window.Spec{Per: time.Hour, Precision: time.Minute, Wide: true}),
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // told holds the parts of answers that depend only on the price book.
@@ -80,7 +81,12 @@ func newPolicy(family string, windows []book.Window) *policy {
 			name += "-" + strings.ReplaceAll(w.Spec.String(), " ", "-")
 		}
 		item := `"` + name + `"` // names of the price book need no escape
-		items = append(items, item+";q="+limit+";w="+strconv.FormatInt(seconds(w.Length()), 10))
+		length := w.Length()
+		if w.Drains() { // all of a burst comes back in more than one length
+			full := window.NewLimit(w.Spec, w.Limit(book.Class{}))
+			length = full.Span()
+		}
+		items = append(items, item+";q="+limit+";w="+strconv.FormatInt(seconds(length), 10))
 		p.windows = append(p.windows, windowTold{
 			window: w.Spec.String(),
 			item:   item,

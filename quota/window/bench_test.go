@@ -10,6 +10,7 @@ var takeSpecs = []Spec{
 	{Per: 24 * time.Hour, Algorithm: Exact},
 	{Per: 24 * time.Hour, Algorithm: Estimate},
 	{Period: Day, Zone: mustZone("America/Los_Angeles")},
+	{Per: time.Hour, Algorithm: Leaky, Rate: 10},
 }
 
 // BenchmarkTake grants one unit after another, a second apart: a ring enters a
@@ -23,7 +24,7 @@ func BenchmarkTake(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				at += 1e6
-				if !w.Take(at, 1, MaxUnits) {
+				if !w.Take(at, 1, s.MaxLimit()) {
 					b.Fatal("refused")
 				}
 			}
@@ -109,7 +110,7 @@ func TestTakeAllocatesNothing(t *testing.T) {
 			at := epoch
 			second := func() {
 				at += 1e6
-				w.Take(at, 1, MaxUnits)
+				w.Take(at, 1, s.MaxLimit())
 			}
 			for range 3 * 86_400 { // the log has all the room it needs
 				second()
@@ -118,7 +119,7 @@ func TestTakeAllocatesNothing(t *testing.T) {
 				t.Errorf("%v allocations per Take", n)
 			}
 			refuse := func() {
-				if w.Take(at, MaxUnits, MaxUnits) || w.Fits(at, MaxUnits, MaxUnits) || w.Free(at, MaxUnits, MaxUnits) <= at {
+				if most := s.MaxLimit(); w.Take(at, most, most) || w.Fits(at, most, most) || w.Free(at, most, most) <= at {
 					t.Error("granted")
 				}
 			}

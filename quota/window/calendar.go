@@ -94,14 +94,14 @@ func (c *Calendar) Add(at Instant, units int64) bool {
 	c.advance(at)
 	var counted bool
 	if at >= c.start-c.lag {
-		fill(&c.used, units)
+		fill(&c.used, units, MaxUnits)
 		counted = true
 	}
 	if at >= c.end-c.lag {
-		fill(&c.next, units)
+		fill(&c.next, units, MaxUnits)
 	}
 	if c.inPrev(at) {
-		fill(&c.prev, units)
+		fill(&c.prev, units, MaxUnits)
 		counted = true
 	}
 	return counted
@@ -128,13 +128,13 @@ func (c *Calendar) Give(at, taken Instant, units int64) int64 {
 	}
 	var given int64
 	if taken >= c.start-c.lag {
-		given = drain(&c.used, units)
+		given = drain(&c.used, units, MaxUnits)
 	}
 	if taken >= c.end-c.lag {
-		drain(&c.next, units)
+		drain(&c.next, units, MaxUnits)
 	}
 	if c.inPrev(taken) {
-		given = max(given, drain(&c.prev, units))
+		given = max(given, drain(&c.prev, units, MaxUnits))
 	}
 	c.next = min(c.next, c.used)
 	return given
@@ -143,7 +143,7 @@ func (c *Calendar) Give(at, taken Instant, units int64) int64 {
 // Forget implements [Window].
 func (c *Calendar) Forget(at Instant, units int64) int64 {
 	c.advance(at)
-	given, before := drain(&c.used, units), drain(&c.prev, units)
+	given, before := drain(&c.used, units, MaxUnits), drain(&c.prev, units, MaxUnits)
 	c.next = min(c.next, c.used)
 	if max(at, c.latest) < c.start+c.lag { // else the period before does not count any more
 		return max(given, before)

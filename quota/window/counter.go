@@ -86,7 +86,7 @@ func (c *Counter) Add(at Instant, units int64) bool {
 	if side == nil {
 		return false
 	}
-	fill(side, units)
+	fill(side, units, maxCounter)
 	return true
 }
 
@@ -111,14 +111,14 @@ func (c *Counter) Give(at, taken Instant, units int64) int64 {
 	if side == nil {
 		return 0
 	}
-	return drain(side, units)
+	return drain(side, units, maxCounter)
 }
 
 // Forget implements [Window].
 func (c *Counter) Forget(at Instant, units int64) int64 {
 	c.advance(at)
-	given := drain(&c.prev, units)
-	return given + drain(&c.current, units-given)
+	given := drain(&c.prev, units, maxCounter)
+	return given + drain(&c.current, units-given, maxCounter)
 }
 
 // Free implements [Window].

@@ -110,10 +110,10 @@ func TestCounter(t *testing.T) {
 		c.Add(at, MaxUnits)
 		later := at.Add(MaxPer)
 		used := c.Used(later)
-		if used <= 0 || used > 2*MaxUnits {
+		if used <= 0 || used > 2*maxCounter {
 			t.Errorf("used %d", used)
 		}
-		if free := c.Free(later, MaxUnits, MaxUnits); free <= later || free.Sub(later) > 2*MaxPer {
+		if free := c.Free(later, maxCounter, maxCounter); free <= later || free.Sub(later) > 2*MaxPer {
 			t.Errorf("free %s later", free.Sub(later))
 		}
 	})

@@ -80,13 +80,33 @@ func (l *Log) Add(at Instant, units int64) bool {
 		return true
 	}
 	i := l.find(at)
+	if units -= l.makeRoom(i, units); units == 0 {
+		return true
+	}
 	if i == len(l.entries) || l.entries[i].at != at {
 		l.entries = slices.Insert(l.entries, i, entry{at: at})
 	}
-	units = min(units, maxBucket-l.entries[i].units)
 	l.entries[i].units += units
 	l.used += units
 	return true
+}
+
+// makeRoom drops units of entries before i, the oldest first, so that as many more fit
+// under [MaxUnits]. It returns how many do not fit. The newer units stay, which leave
+// later, so a full log is full for as long as it must be.
+func (l *Log) makeRoom(i int, units int64) int64 {
+	over := max(units-(MaxUnits-l.used), 0)
+	for ; over > 0 && l.head < i; l.head++ {
+		oldest := &l.entries[l.head]
+		n := min(over, oldest.units)
+		oldest.units -= n
+		l.used -= n
+		over -= n
+		if oldest.units > 0 {
+			break
+		}
+	}
+	return over
 }
 
 // Give implements [Window].
@@ -99,10 +119,10 @@ func (l *Log) Give(at, taken Instant, units int64) int64 {
 	return l.pull(i, units)
 }
 
-// pull takes units out of an entry, and returns how many it took. A full entry
-// gives nothing back, because its count is no longer exact.
+// pull takes units out of an entry, and returns how many it took. A full log gives
+// nothing back, because its count is no longer exact.
 func (l *Log) pull(i int, units int64) int64 {
-	if l.entries[i].units == maxBucket {
+	if l.used == MaxUnits {
 		return 0
 	}
 	units = min(units, l.entries[i].units)

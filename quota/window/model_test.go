@@ -71,6 +71,12 @@ func (n *naive) Free(at Instant, units, limit int64) Instant {
 	if n.Fits(at, units, limit) {
 		return at
 	}
+	if m, ok := n.model.(*naiveBucket); ok {
+		if units > limit {
+			return Never
+		}
+		return m.falls(max(at, n.latest), limit-units)
+	}
 	times := n.changes(max(at, n.latest))
 	sort.Slice(times, func(i, j int) bool { return times[i] < times[j] })
 	first := sort.Search(len(times), func(i int) bool { return times[i] > max(at, n.latest) && n.Fits(times[i], units, limit) })
@@ -151,6 +157,7 @@ func newNaiveLog(s Spec) *naive {
 
 func newNaiveRing(s Spec) *naive {
 	per, precision := Instant(s.Per.Microseconds()), Instant(s.Precision.Microseconds())
+	per += precision * Instant((s.Late+s.Precision-1)/s.Precision)
 	last := func(at Instant) Instant {
 		into := (at%precision + precision) % precision
 		return at - into + precision - 1
@@ -313,6 +320,95 @@ func (c *naiveCalendar) changes(at Instant) []Instant {
 	return []Instant{a[1] + c.lag, a[2], a[2] + c.lag, end, end + c.lag, after + c.lag}
 }
 
+// naiveBucket has every change of the level, as an exact fraction of a unit.
+type naiveBucket struct {
+	rate *big.Rat // units per microsecond
+	all  []raise
+}
+
+type raise struct {
+	at    Instant
+	units int64
+}
+
+func newNaiveBucket(s Spec) *naive {
+	return &naive{latest: longAgo, model: &naiveBucket{rate: big.NewRat(s.Rate, s.Per.Microseconds())}}
+}
+
+// level goes through all changes up to an instant.
+func (b *naiveBucket) level(at Instant) *big.Rat {
+	level, last := new(big.Rat), longAgo
+	pass := func(to Instant) {
+		if last != longAgo {
+			drained := new(big.Rat).SetInt64(int64(to - last))
+			if level.Sub(level, drained.Mul(drained, b.rate)); level.Sign() < 0 {
+				level.SetInt64(0)
+			}
+		}
+		last = to
+	}
+	for _, c := range b.all {
+		pass(c.at)
+		if level.Add(level, new(big.Rat).SetInt64(c.units)); level.Sign() < 0 {
+			level.SetInt64(0)
+		}
+	}
+	pass(at)
+	return level
+}
+
+func (b *naiveBucket) used(at Instant) int64 { return ceil(b.level(at)).Int64() }
+
+// last is the instant of the last change, before which nothing is added.
+func (b *naiveBucket) last() Instant {
+	if n := len(b.all); n > 0 {
+		return b.all[n-1].at
+	}
+	return longAgo
+}
+
+func (b *naiveBucket) add(at, latest Instant, units int64) bool {
+	if units > 0 {
+		b.all = append(b.all, raise{max(at, b.last()), units})
+	}
+	return units == 0 || b.used(latest) > 0
+}
+
+func (b *naiveBucket) give(taken, latest Instant, units int64) int64 {
+	if taken > latest {
+		return 0
+	}
+	left := new(big.Rat).SetInt64(int64(latest - taken))
+	left.Sub(new(big.Rat).SetInt64(units), left.Mul(left, b.rate))
+	for _, r := range []*big.Rat{left, b.level(latest)} {
+		units = min(units, new(big.Int).Div(r.Num(), r.Denom()).Int64()) // Euclidean: floors
+	}
+	return b.takeBack(latest, units)
+}
+
+func (b *naiveBucket) takeBack(latest Instant, units int64) int64 {
+	if units <= 0 {
+		return 0
+	}
+	b.all = append(b.all, raise{latest, -units})
+	return units
+}
+
+func (b *naiveBucket) forget(latest Instant, units int64) {
+	b.takeBack(latest, min(units, b.used(latest)))
+}
+
+func (b *naiveBucket) clear() { b.all = nil }
+
+func (b *naiveBucket) changes(Instant) []Instant { return nil } // see Free
+
+// falls returns the first instant at which no more than some units are used.
+func (b *naiveBucket) falls(at Instant, units int64) Instant {
+	over := b.level(at)
+	over.Sub(over, new(big.Rat).SetInt64(units))
+	return at + Instant(ceil(over.Quo(over, b.rate)).Int64())
+}
+
 // timeline drives a window and its model through the same random operations and
 // compares every answer.
 type timeline struct {
@@ -464,6 +560,14 @@ var modelSpecs = map[Algorithm]struct {
 		{Per: time.Minute, Precision: time.Minute},
 		{Per: 7 * time.Millisecond, Precision: time.Millisecond},
 		{Per: 10 * time.Minute},
+		{Per: time.Minute, Precision: 10 * time.Second, Late: 11 * time.Second},
+		{Per: time.Minute, Precision: 10 * time.Second, Wide: true},
+	}},
+	Leaky: {newNaiveBucket, []Spec{
+		{Per: time.Second, Algorithm: Leaky, Rate: 3},
+		{Per: time.Millisecond, Algorithm: Leaky, Rate: 7919},
+		{Per: time.Minute, Algorithm: Leaky, Rate: 40},
+		{Per: 24 * time.Hour, Algorithm: Leaky, Rate: 1},
 	}},
 	Exact: {newNaiveLog, []Spec{
 		{Per: time.Millisecond, Algorithm: Exact},
@@ -511,7 +615,7 @@ func TestModel(t *testing.T) {
 						l := &timeline{
 							spec: s, w: New(s), n: m.naive(s),
 							clock: rapid.SampledFrom(starts).Draw(t, "start"),
-							bulk:  rapid.SampledFrom([]int64{1, 3, 100, MaxUnits / 100}).Draw(t, "bulk"),
+							bulk:  rapid.SampledFrom([]int64{1, 3, 100, s.MaxLimit() / 200}).Draw(t, "bulk"),
 						}
 						for range rapid.IntRange(40, 60).Draw(t, "steps") {
 							l.step(t)
@@ -532,7 +636,7 @@ func TestRingAgainstTheLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		late := s
-		late.Per += s.Precision
+		late.Per = s.Span()
 		ring, early, last := NewRing(s), newNaiveLog(s), newNaiveLog(late)
 		clock := rapid.SampledFrom(starts).Draw(t, "start")
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {

@@ -16,12 +16,25 @@ type Limit struct {
 	Limit  int64
 }
 
-// NewLimit prepares a limit over a spec that is [Spec.Normal].
+// NewLimit prepares a limit over a spec that is [Spec.Normal]. If other limits apply to the
+// same page, the spec must be made for the largest of them: see [Spec.For].
 func NewLimit(s Spec, limit int64) Limit {
+	s.Wide = s.Wide || s.Algorithm == Sliding && limit >= maxNarrow
 	layout := s.Layout()
 	h := fnv.New64a()
 	h.Write([]byte(layout))
 	return Limit{Spec: s, Name: s.String(), Layout: layout, Hash: h.Sum64(), Limit: limit}
+}
+
+// Span is the time after which a charge has certainly left the window, if the limit was
+// kept. For most windows that is [Spec.Span]. A bucket takes as long as a full limit needs
+// to drain.
+func (l *Limit) Span() time.Duration {
+	if !l.Spec.Drains() {
+		return l.Spec.Span()
+	}
+	units, micros := l.Spec.Drain()
+	return max(l.Spec.Span(), time.Duration(ceilDiv(l.Limit*micros, units))*time.Microsecond)
 }
 
 // Page is the state of one pool: its windows, and the block that may shut it.
@@ -266,7 +279,15 @@ func (p *Page) Expires(now Instant) Instant {
 // Idle reports whether nothing that was written can still count, and no block
 // stands.
 func (p *Page) Idle(now Instant) bool {
-	return now >= p.Latest.Add(p.shape.span) && !p.Shut(now)
+	if now < p.Latest.Add(p.shape.span) || p.Shut(now) {
+		return false
+	}
+	for _, w := range p.windows {
+		if b, ok := w.(*Bucket); ok && b.Used(now) > 0 { // it holds units for as long as they take
+			return false
+		}
+	}
+	return true
 }
 
 // Clone returns a page of its own with the same state.
@@ -284,7 +305,7 @@ func clone(w Window) Window {
 	switch w := w.(type) {
 	case *Ring:
 		q := *w
-		q.slots = slices.Clone(w.slots)
+		q.slots, q.high = slices.Clone(w.slots), slices.Clone(w.high)
 		return &q
 	case *Log:
 		q := *w
@@ -294,6 +315,9 @@ func clone(w Window) Window {
 		q := *w
 		return &q
 	case *Calendar:
+		q := *w
+		return &q
+	case *Bucket:
 		q := *w
 		return &q
 	}

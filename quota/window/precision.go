@@ -12,7 +12,7 @@ func (s Spec) Yield() float64 {
 	if s.Algorithm != Sliding || s.Per+s.Precision == 0 {
 		return 1
 	}
-	return float64(s.Per) / float64(s.Per+s.Precision)
+	return float64(s.Per) / float64(s.Span())
 }
 
 // Default returns s with the precision that it has if none is given.
@@ -25,15 +25,18 @@ func (s Spec) Default() Spec {
 
 // defaultPrecision cuts per into 1440 buckets of at least a second, or into
 // the next lower number of buckets that divides it. A window below ten seconds has
-// ten buckets, or as many as there are milliseconds: with fewer it would not sustain
-// its quota.
+// ten buckets: with fewer it would not sustain its quota.
 func defaultPrecision(per time.Duration) time.Duration {
 	return nearestPrecision(per, max(per/1440, min(time.Second, per/10)))
 }
 
-// formerPrecision was the default until windows below ten seconds got ten buckets.
-func formerPrecision(per time.Duration) time.Duration {
-	return nearestPrecision(per, max(per/1440, min(time.Second, per)))
+// formerPrecisions were the defaults until windows below ten seconds got ten buckets, and
+// until those below ten milliseconds did.
+func formerPrecisions(per time.Duration) [2]time.Duration {
+	return [2]time.Duration{
+		nearestPrecision(per, max(per/1440, min(time.Second, per))),
+		nearestPrecision(per, max(per/1440, min(time.Second, per/10), time.Millisecond)),
+	}
 }
 
 // FormerDefault reports whether layouts are those of limits, but for rings that have
@@ -48,7 +51,7 @@ func FormerDefault(layouts []string, limits []Limit) bool {
 		if layouts[i] == limits[i].Layout {
 			continue
 		}
-		if layouts[i] != limits[i].former() {
+		if !limits[i].formerly(layouts[i]) {
 			return false
 		}
 		former = true
@@ -59,22 +62,26 @@ func FormerDefault(layouts []string, limits []Limit) bool {
 // FormerDefault is [FormerDefault] of the page.
 func (p *Page) FormerDefault(limits []Limit) bool { return FormerDefault(p.shape.layouts, limits) }
 
-// former returns the layout that the window had with the former default precision. It
-// returns "" if the window does not have today's default.
-func (l *Limit) former() string {
+// formerly reports whether a layout is that of the window with a former default
+// precision. The window must have today's default.
+func (l *Limit) formerly(layout string) bool {
 	s := l.Spec
 	if s.Algorithm != Sliding || s.Precision != defaultPrecision(s.Per) {
-		return ""
+		return false
 	}
-	s.Precision = formerPrecision(s.Per)
-	return s.Layout()
+	for _, s.Precision = range formerPrecisions(s.Per) {
+		if s.Layout() == layout {
+			return true
+		}
+	}
+	return false
 }
 
 // nearestPrecision returns the shortest precision from least up that divides
 // per into no more buckets than are allowed. As per is a whole number of
 // milliseconds there is one close by.
 func nearestPrecision(per, least time.Duration) time.Duration {
-	for n := min(per/max(least, time.Millisecond), maxBuckets); n > 1; n-- {
+	for n := min(per/max(least, minPrecision), maxBuckets); n > 1; n-- {
 		if per%n == 0 && (per/n)%time.Microsecond == 0 {
 			return per / n
 		}

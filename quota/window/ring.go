@@ -5,11 +5,13 @@ import "time"
 // Ring is a sliding window cut into n buckets of one precision. It keeps n+1
 // of them, because the oldest counts in full until all of it has left: it
 // never admits more than the exact log would, and gives back at most one
-// precision later.
+// precision later. Its spec may keep units for more buckets, for late calls, and have
+// slots of 8 bytes instead of 4, for large limits.
 type Ring struct {
 	precision int64
 	slots     []uint32 // slots[b mod (n+1)] holds bucket b
-	used      int64    // the sum of all slots
+	high      []uint32 // the upper halves of wide slots; nil if they are narrow
+	used      int64    // the sum of all slots, at most MaxUnits
 	bucket    int64    // the newest bucket
 	slot      int      // bucket's place in slots
 	end       Instant  // where bucket ends
@@ -17,10 +19,31 @@ type Ring struct {
 
 // NewRing returns an empty ring for a spec that is [Spec.Normal].
 func NewRing(s Spec) *Ring {
-	return &Ring{
+	r := &Ring{
 		precision: s.Precision.Microseconds(),
-		slots:     make([]uint32, s.Per/s.Precision+1),
+		slots:     make([]uint32, s.Buckets()+1),
 		end:       longAgo,
+	}
+	if s.Wide {
+		r.high = make([]uint32, len(r.slots))
+	}
+	return r
+}
+
+// units returns what is in a slot.
+func (r *Ring) units(slot int) int64 {
+	if r.high != nil {
+		return int64(r.high[slot])<<32 | int64(r.slots[slot])
+	}
+	return int64(r.slots[slot])
+}
+
+// set changes what is in a slot, and the sum.
+func (r *Ring) set(slot int, units int64) {
+	r.used += units - r.units(slot)
+	r.slots[slot] = uint32(units)
+	if r.high != nil {
+		r.high[slot] = uint32(units >> 32)
 	}
 }
 
@@ -35,17 +58,21 @@ func (r *Ring) advance(at Instant) {
 func (r *Ring) sweep(bucket int64) {
 	if r.end == longAgo || bucket-r.bucket >= int64(len(r.slots)) {
 		if r.used > 0 {
-			clear(r.slots)
-			r.used = 0
+			r.empty()
 		}
 	} else {
 		for b, slot := r.bucket, r.slot; b < bucket; b++ {
 			slot = r.after(slot)
-			r.used -= int64(r.slots[slot])
-			r.slots[slot] = 0
+			r.set(slot, 0)
 		}
 	}
 	r.enter(bucket)
+}
+
+func (r *Ring) empty() {
+	clear(r.slots)
+	clear(r.high)
+	r.used = 0
 }
 
 func (r *Ring) enter(bucket int64) {
@@ -82,7 +109,7 @@ func (r *Ring) view(at Instant) (used, oldest int64) {
 	}
 	stays := floorDiv(int64(at), r.precision) - int64(len(r.slots)) + 1
 	for slot := r.index(oldest); oldest < stays && used > 0; oldest++ {
-		used -= int64(r.slots[slot])
+		used -= r.units(slot)
 		slot = r.after(slot)
 	}
 	return used, oldest
@@ -131,12 +158,28 @@ func (r *Ring) find(at Instant) (int, bool) {
 	return r.index(bucket), bucket >= r.oldest()
 }
 
-// put adds units to a slot, up to maxBucket. A full slot is above every possible
-// limit, so the window then grants nothing.
+// put adds units to a slot. A narrow slot that is full is above every possible limit. A
+// wide ring that is full drops its oldest units instead, for the same reason: the newer
+// ones leave later. In both cases the window then grants nothing.
 func (r *Ring) put(slot int, units int64) {
-	units = min(units, maxBucket-int64(r.slots[slot]))
-	r.slots[slot] += uint32(units)
-	r.used += units
+	if r.high == nil {
+		units = min(units, maxNarrow-int64(r.slots[slot]))
+		r.slots[slot] += uint32(units)
+		r.used += units
+		return
+	}
+	over := units - (MaxUnits - r.used)
+	for oldest := r.after(r.slot); over > 0 && oldest != slot; oldest = r.after(oldest) {
+		n := min(over, r.units(oldest))
+		r.set(oldest, r.units(oldest)-n)
+		over -= n
+	}
+	r.set(slot, r.units(slot)+units-max(over, 0))
+}
+
+// full reports whether a slot has lost count.
+func (r *Ring) full(slot int) bool {
+	return r.high == nil && r.slots[slot] == maxNarrow || r.used == MaxUnits
 }
 
 // Give implements [Window].
@@ -155,12 +198,11 @@ func (r *Ring) Give(at, taken Instant, units int64) int64 {
 // pull takes units out of a slot, and returns how many it took. A full slot gives
 // nothing back, because its count is no longer exact.
 func (r *Ring) pull(slot int, units int64) int64 {
-	if r.slots[slot] == maxBucket {
+	if r.full(slot) {
 		return 0
 	}
-	units = min(units, int64(r.slots[slot]))
-	r.slots[slot] -= uint32(units)
-	r.used -= units
+	units = min(units, r.units(slot))
+	r.set(slot, r.units(slot)-units)
 	return units
 }
 
@@ -185,6 +227,13 @@ func (r *Ring) Free(at Instant, units, limit int64) Instant {
 	}
 	need := used + units - limit // at most used, which is in the slots from b on
 	slot := r.index(b)
+	if r.high != nil {
+		for ; ; b, slot = b+1, r.after(slot) {
+			if need -= r.units(slot); need <= 0 {
+				return r.leaves(b)
+			}
+		}
+	}
 	for _, part := range [...][]uint32{r.slots[slot:], r.slots[:slot]} {
 		for len(part) >= 4 { // most slots are empty, so four are skipped at once
 			sum := int64(part[0]) + int64(part[1]) + int64(part[2]) + int64(part[3])
@@ -209,10 +258,10 @@ func (r *Ring) Next(at Instant) (int64, Instant) {
 	if used == 0 {
 		return 0, Never
 	}
-	for r.slots[r.index(b)] == 0 {
+	for r.units(r.index(b)) == 0 {
 		b++
 	}
-	return int64(r.slots[r.index(b)]), r.leaves(b)
+	return r.units(r.index(b)), r.leaves(b)
 }
 
 // Reset implements [Window].
@@ -221,7 +270,7 @@ func (r *Ring) Reset(at Instant) Instant {
 		return at
 	}
 	b := r.bucket
-	for slot := r.slot; r.slots[slot] == 0; b-- {
+	for slot := r.slot; r.units(slot) == 0; b-- {
 		if slot--; slot < 0 {
 			slot = len(r.slots) - 1
 		}
@@ -232,8 +281,7 @@ func (r *Ring) Reset(at Instant) Instant {
 // Rebase implements [Window].
 func (r *Ring) Rebase(at Instant) {
 	used := r.used
-	clear(r.slots)
-	r.used = 0
+	r.empty()
 	r.enter(floorDiv(int64(at), r.precision))
 	r.put(r.slot, used)
 }
@@ -243,8 +291,8 @@ func (r *Ring) Rebase(at Instant) {
 func (r *Ring) moveTo(to *Ring, at Instant) {
 	_, oldest := r.view(at) // r may stay in use: its time must not move
 	for b := oldest; b <= r.bucket; b++ {
-		if units := r.slots[r.index(b)]; units > 0 {
-			to.Add(min(at, Instant((b+1)*r.precision-1)), int64(units))
+		if units := r.units(r.index(b)); units > 0 {
+			to.Add(min(at, Instant((b+1)*r.precision-1)), units)
 		}
 	}
 }

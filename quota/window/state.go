@@ -9,7 +9,7 @@ import (
 
 // The state of a page as bytes, for stores that keep it so: a version, the
 // header, and per window its layout and its counters, all as varints. Counters of a
-// counter or a calendar begin with 0 if there are none, else with 1; or with 2 and the
+// counter, a calendar or a bucket begin with 0 if there are none, else with 1; or with 2 and the
 // latest instant that the window has seen, if the page has seen a later one (a block).
 
 const stateVersion = 1
@@ -130,8 +130,6 @@ func (r *reader) within(most int64) int64 {
 	return n
 }
 
-func (r *reader) units() int64 { return r.within(maxBucket) }
-
 func (r *reader) count(most int) int { return int(r.within(int64(most))) }
 
 func (r *reader) bytes(n int) []byte {
@@ -175,7 +173,7 @@ func (r *Ring) appendState(b []byte, _ Instant) []byte {
 	slot := r.slot
 	for range r.slots { // from the oldest, which stands behind the newest
 		slot = r.after(slot)
-		b = binary.AppendVarint(b, int64(r.slots[slot]))
+		b = binary.AppendVarint(b, r.units(slot))
 	}
 	return b
 }
@@ -195,7 +193,11 @@ func (r *Ring) readState(from *reader) {
 		return
 	}
 	for k := r.oldest(); k <= r.bucket; k++ {
-		r.put(r.index(k), from.units())
+		most := int64(MaxUnits)
+		if r.high == nil {
+			most = maxNarrow
+		}
+		r.put(r.index(k), from.within(most))
 	}
 }
 
@@ -215,7 +217,7 @@ func (l *Log) readState(from *reader) {
 	var last Instant
 	for i, n := 0, from.count(len(from.b)); i < n && from.err == nil; i++ {
 		at := last + from.instant()
-		units := from.units()
+		units := from.within(MaxUnits - l.used)
 		if at < -2*far || at > l.latest || i > 0 && at <= last || units == 0 {
 			from.fail()
 			return
@@ -243,7 +245,7 @@ func (c *Counter) readState(from *reader) {
 		return
 	}
 	index := from.int()
-	c.prev, c.current = from.units(), from.units()
+	c.prev, c.current = from.within(maxCounter), from.within(maxCounter)
 	if most := int64(2*far) / c.per; index < -most || index > most {
 		from.fail()
 		return
@@ -271,9 +273,28 @@ func (c *Calendar) readState(from *reader) {
 		return
 	}
 	c.start, c.end = from.instant(), from.instant()
-	c.used, c.prev, c.next = from.units(), from.units(), from.units()
+	c.used, c.prev, c.next = from.within(MaxUnits), from.within(MaxUnits), from.within(MaxUnits)
 	c.latest = seen
 	if c.start > c.latest || c.start >= c.end || c.end-c.start > maxPeriod || c.next > c.used {
+		from.fail()
+	}
+}
+
+func (b *Bucket) appendState(to []byte, latest Instant) []byte {
+	if b.latest == longAgo {
+		return binary.AppendVarint(to, 0)
+	}
+	to = appendSeen(to, b.latest, latest)
+	return binary.AppendVarint(binary.AppendVarint(to, int64(b.at)), b.level)
+}
+
+func (b *Bucket) readState(from *reader) {
+	seen, ok := from.seen()
+	if !ok {
+		return
+	}
+	b.at, b.level, b.latest = from.instant(), from.within(maxLevel), seen
+	if b.at > b.latest {
 		from.fail()
 	}
 }

@@ -28,6 +28,8 @@ func busyPage(t testing.TB) *Page {
 		Spec{Per: time.Hour, Precision: 10 * time.Minute},
 		Spec{Per: time.Hour, Algorithm: Exact},
 		Spec{Per: time.Hour, Algorithm: Estimate},
+		Spec{Per: time.Hour, Algorithm: Leaky, Rate: 7},
+		Spec{Per: time.Hour, Precision: time.Minute, Late: 3 * time.Minute, Wide: true},
 		Spec{Period: Day, Zone: zone(t, "America/Los_Angeles")},
 	))
 	p.Add(in(time.Hour), 3)
@@ -45,6 +47,7 @@ func TestState(t *testing.T) {
 				{Per: time.Minute, Precision: time.Minute},
 				{Per: time.Hour, Algorithm: Exact},
 				{Per: time.Hour, Algorithm: Estimate},
+				{Per: time.Hour, Algorithm: Leaky, Rate: 7},
 				{Period: Day, Zone: zone(t, "America/Los_Angeles")},
 				{Period: Hour},
 			}), 0, 5).Draw(rt, "windows")
@@ -95,10 +98,10 @@ func TestState(t *testing.T) {
 			p := NewPage(at, 1, l)
 			p.Add(at, 3)
 			q := p.Clone()
-			wantUsed(t, q, at, 3, 3, 3, 3)
+			wantUsed(t, q, at, 3, 3, 3, 3, 3)
 			q.Add(at, 2)
-			wantUsed(t, q, at, 5, 5, 5, 5)
-			wantUsed(t, p, at, 3, 3, 3, 3)
+			wantUsed(t, q, at, 5, 5, 5, 5, 5)
+			wantUsed(t, p, at, 3, 3, 3, 3, 3)
 		}
 	})
 	t.Run("what_was_used_far_ahead_moves_after_reading_back", func(t *testing.T) {
@@ -125,8 +128,8 @@ func TestState(t *testing.T) {
 		}
 		p.Now(in(2 * time.Hour))
 		q.Now(in(2 * time.Hour))
-		wantUsed(t, p, p.Latest, 6, 6, 6, 6)
-		wantUsed(t, q, q.Latest, 6, 6, 6, 6)
+		wantUsed(t, p, p.Latest, 6, 6, 6, 3, 6, 6)
+		wantUsed(t, q, q.Latest, 6, 6, 6, 3, 6, 6)
 	})
 	t.Run("cut_anywhere_it_is_refused", func(t *testing.T) {
 		b := encode(t, busyPage(t))
@@ -151,6 +154,7 @@ func TestState(t *testing.T) {
 		ring     = "ring 1m0s 1m0s"
 		log      = "log 1m0s 0s"
 		counter  = "counter 1m0s 0s"
+		bucket   = "bucket 1m0s 10"
 		calendar = "calendar day UTC 1m0s"
 		day      = int64(24 * time.Hour / time.Microsecond)
 		minute   = int64(time.Minute / time.Microsecond)
@@ -158,10 +162,14 @@ func TestState(t *testing.T) {
 	now := int64(epoch)
 	t.Run("good", func(t *testing.T) {
 		for name, b := range map[string][]byte{
-			"ring":     state(ring, 1, now/minute, 5, maxBucket),
-			"log":      state(log, 2, now-1, 5, 1, maxBucket),
-			"counter":  state(counter, 1, now/minute, maxBucket, 0),
-			"calendar": state(calendar, 1, now, now+day, maxBucket, 5, maxBucket),
+			"ring":     state(ring, 1, now/minute, 5, maxNarrow),
+			"wide":     state(ring+" wide", 1, now/minute, 5, MaxUnits-5),
+			"late":     state(ring+" late 1m0s", 1, now/minute, 5, 0, 1),
+			"log":      state(log, 2, now-1, 5, 1, MaxUnits-5),
+			"counter":  state(counter, 1, now/minute, maxCounter, 0),
+			"calendar": state(calendar, 1, now, now+day, MaxUnits, 5, MaxUnits),
+			"bucket":   state(bucket, 1, now, maxLevel),
+			"behind":   state(bucket, 2, now-1, now-1, 5),
 		} {
 			if err := new(Page).UnmarshalBinary(b); err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -177,24 +185,28 @@ func TestState(t *testing.T) {
 		"a_layout_that_is_none":          state("gcra 1m0s"),
 		"a_layout_written_otherwise":     state("ring 60s 1m", 0),
 		"a_flag_that_is_neither":         state(ring, 2),
-		"a_ring_with_too_much":           state(ring, 1, now/minute, 5, maxBucket+1),
+		"a_ring_with_too_much":           state(ring, 1, now/minute, 5, maxNarrow+1),
 		"a_ring_with_less_than_nothing":  state(ring, 1, now/minute, 5, -1),
 		"a_ring_ahead_of_its_page":       state(ring, 1, now/minute+1, 5, 5),
 		"a_ring_out_of_reach":            state(ring, 1, -1<<62, 5, 5),
+		"a_wide_ring_with_too_much":      state(ring+" wide", 1, now/minute, 5, MaxUnits+1),
+		"a_bucket_with_too_much":         state(bucket, 1, now, maxLevel+1),
+		"a_bucket_with_less_than_none":   state(bucket, 1, now, -1),
+		"a_bucket_ahead_of_its_page":     state(bucket, 1, now+1, 1),
 		"a_log_that_goes_back":           state(log, 2, now, 5, -1, 5),
 		"a_log_with_an_instant_twice":    state(log, 2, now, 5, 0, 5),
 		"a_log_with_nothing":             state(log, 1, now, 0),
-		"a_log_with_too_much":            state(log, 1, now, maxBucket+1),
+		"a_log_with_too_much":            state(log, 2, now-1, 5, 1, MaxUnits-4),
 		"a_log_ahead_of_its_page":        state(log, 1, now+1, 1),
 		"a_log_longer_than_its_bytes":    state(log, 1<<40, now, 1),
-		"a_counter_with_too_much":        state(counter, 1, now/minute, maxBucket+1, 0),
+		"a_counter_with_too_much":        state(counter, 1, now/minute, maxCounter+1, 0),
 		"a_counter_ahead_of_its_page":    state(counter, 1, now/minute+1, 0, 0),
 		"a_counter_out_of_reach":         state(counter, 1, 1<<62, 0, 0),
 		"a_calendar_that_ends_first":     state(calendar, 1, now, now, 0, 0, 0),
 		"a_calendar_that_never_ends":     state(calendar, 1, now, int64(far), 0, 0, 0),
 		"a_calendar_ahead_of_its_page":   state(calendar, 1, now+1, now+day, 0, 0, 0),
 		"a_calendar_with_more_to_come":   state(calendar, 1, now, now+day, 5, 0, 6),
-		"a_calendar_with_too_much":       state(calendar, 1, now, now+day, maxBucket+1, 0, 0),
+		"a_calendar_with_too_much":       state(calendar, 1, now, now+day, MaxUnits+1, 0, 0),
 		"a_calendar_of_the_machine's":    state("calendar day Local 1m0s", 0),
 		"a_layout_longer_than_its_bytes": state(strings.Repeat("x", 100))[:40],
 	} {

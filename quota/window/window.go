@@ -1,7 +1,7 @@
 package window
 
-// A Window counts units over time. [Ring], [Log], [Counter] and [Calendar] are
-// the four there are; each is a plain value, not safe for concurrent use.
+// A Window counts units over time. [Ring], [Log], [Counter], [Calendar] and [Bucket]
+// are those there are; each is a plain value, not safe for concurrent use.
 //
 // Every method takes the time. The latest time at which the window was changed
 // is the earliest that it knows: asked at a time before, it answers as of then,
@@ -50,6 +50,7 @@ var (
 	_ Window = (*Log)(nil)
 	_ Window = (*Counter)(nil)
 	_ Window = (*Calendar)(nil)
+	_ Window = (*Bucket)(nil)
 )
 
 // New returns an empty window. The spec must be [Spec.Normal].
@@ -61,6 +62,8 @@ func New(s Spec) Window {
 		return NewLog(s)
 	case Estimate:
 		return NewCounter(s)
+	case Leaky:
+		return NewBucket(s)
 	}
 	return NewRing(s)
 }
@@ -69,14 +72,14 @@ func New(s Spec) Window {
 // always fits, also after settling up has passed the limit.
 func fits(used, units, limit int64) bool { return units == 0 || units <= limit-used }
 
-// fill adds units to a counter, up to maxBucket. A full counter is above every
-// possible limit, so the window then grants nothing.
-func fill(n *int64, units int64) { *n = min(*n+units, maxBucket) }
+// fill adds units to a number, up to most. A full one is at or above every possible
+// limit, so the window then grants nothing.
+func fill(n *int64, units, most int64) { *n += min(units, most-*n) }
 
-// drain takes units from a counter and returns how many it took. A full counter gives
+// drain takes units from a number and returns how many it took. A full one gives
 // nothing back, because its count is no longer exact.
-func drain(n *int64, units int64) int64 {
-	if *n == maxBucket {
+func drain(n *int64, units, most int64) int64 {
+	if *n == most {
 		return 0
 	}
 	units = min(units, *n)

@@ -108,6 +108,7 @@ func TestWindow(t *testing.T) {
 			"*window.Log":      {Per: time.Hour, Algorithm: Exact},
 			"*window.Counter":  {Per: time.Hour, Algorithm: Estimate},
 			"*window.Calendar": {Period: Hour},
+			"*window.Bucket":   {Per: time.Hour, Algorithm: Leaky, Rate: 10},
 		} {
 			if got := fmt.Sprintf("%T", New(normal(t, s))); got != want {
 				t.Errorf("%+v makes a %s, want a %s", s, got, want)
@@ -116,12 +117,15 @@ func TestWindow(t *testing.T) {
 	})
 	for _, s := range []Spec{
 		{Per: time.Hour},
+		{Per: time.Hour, Wide: true, Late: time.Minute},
 		{Per: time.Hour, Algorithm: Exact},
 		{Per: time.Hour, Algorithm: Estimate},
 		{Period: Hour},
+		{Per: time.Hour, Algorithm: Leaky, Rate: 10},
+		{Per: time.Millisecond, Algorithm: Leaky, Rate: 1},
 	} {
 		s = normal(t, s)
-		t.Run(string(s.Algorithm), func(t *testing.T) {
+		t.Run(s.Layout(), func(t *testing.T) {
 			testAnyWindow(t, s)
 		})
 	}
@@ -196,25 +200,25 @@ func testAnyWindow(t *testing.T, s Spec) {
 		}
 	})
 	t.Run("a_full_counter_sticks", func(t *testing.T) {
-		w := New(s)
+		w, most, full := New(s), s.MaxLimit(), fullOf(s)
 		for range 5 {
 			w.Add(mid, MaxUnits)
 		}
-		if used := w.Used(mid); used != maxBucket {
-			t.Errorf("used %d, want %d", used, int64(maxBucket))
+		if used := w.Used(mid); used != full || used < most {
+			t.Errorf("used %d, want %d, which is not below %d", used, full, most)
 		}
 		if given := w.Give(mid, mid, MaxUnits); given != 0 {
 			t.Errorf("gave %d back though it has lost count", given)
 		}
 		w.Forget(mid, MaxUnits)
-		if w.Take(mid, 1, MaxUnits) {
+		if w.Take(mid, 1, most) {
 			t.Error("a full window granted a unit")
 		}
 		w.Rebase(in(0))
-		if used := w.Used(in(0)); used != maxBucket {
-			t.Errorf("used %d after a rebase, want %d", used, int64(maxBucket))
+		if used := w.Used(in(0)); used != full {
+			t.Errorf("used %d after a rebase, want %d", used, full)
 		}
-		if free := w.Free(in(0), MaxUnits, MaxUnits); free == Never || free.Sub(in(0)) > s.Span() {
+		if free := w.Free(in(0), most, most); free == Never || !s.Drains() && free.Sub(in(0)) > s.Span() {
 			t.Errorf("free %s later, want within %s", free.Sub(in(0)), s.Span())
 		}
 	})
@@ -226,11 +230,25 @@ func testAnyWindow(t *testing.T, s Spec) {
 				t.Errorf("%d: the limit was refused", year)
 			}
 			free := w.Free(at, 1, limit)
-			if free <= at || free.Sub(at) > s.Span() || w.Fits(free.Add(-s.Resolution()), 1, limit) || !w.Take(free, 1, limit) {
+			if free <= at || !s.Drains() && free.Sub(at) > s.Span() || w.Fits(free.Add(-s.Resolution()), 1, limit) || !w.Take(free, 1, limit) {
 				t.Errorf("%d: free %s later, and not honest", year, free.Sub(at))
 			}
 		}
 	})
+}
+
+// fullOf returns the most units that a window counts.
+func fullOf(s Spec) int64 {
+	switch {
+	case s.Algorithm == Estimate:
+		return maxCounter
+	case s.Algorithm == Leaky:
+		_, unit := s.Drain()
+		return ceilDiv(maxLevel, unit)
+	case s.Algorithm == Sliding && !s.Wide:
+		return maxNarrow
+	}
+	return MaxUnits
 }
 
 func TestInstant(t *testing.T) {

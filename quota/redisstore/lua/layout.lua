@@ -74,14 +74,14 @@ function relay(p, c, now, text)
       for k = 3, STATE do
         q[o + k] = p[state(j) + k]
       end
-      if code % 8 == RING then
+      if kindof(code) == RING then
         local first, last = p[state(j) + 3] - p[state(j) + 7], p[state(j) + 3] - 1
         local b, units = occupied(p, j, first, last)
         while b do
           setslot(q, i, b, units)
           b, units = occupied(p, j, b + 1, last)
         end
-      elseif code % 8 == LOG then
+      elseif kindof(code) == LOG then
         q.log[i] = entries(p, j)
         for k = 1, #q.log[i], 2 do
           log_set(q, i, q.log[i][k], 0, q.log[i][k + 1])
@@ -95,7 +95,7 @@ function relay(p, c, now, text)
     local o = state(j)
     advance(p, j, at)
     most = max(most, used(p, j, at))
-    if p[o + 1] % 8 == RING and p[o + 6] * p[o + 7] > back then
+    if kindof(p[o + 1]) == RING and p[o + 6] * p[o + 7] > back then
       longest, back = j, p[o + 6] * p[o + 7]
     end
   end
@@ -103,7 +103,7 @@ function relay(p, c, now, text)
     local o = state(i)
     if kept[i] then
       -- it has what it had
-    elseif q[o + 1] % 8 == RING and longest and back >= q[o + 6] * q[o + 7] then
+    elseif kindof(q[o + 1]) == RING and longest and back >= q[o + 6] * q[o + 7] then
       local width, last = p[state(longest) + 6], p[state(longest) + 3]
       local b, units = occupied(p, longest, last - p[state(longest) + 7], last)
       while b do
@@ -124,7 +124,7 @@ local function live(p)
   b[6 + n] = p[5]
   for i = 1, n do
     local o = state(i)
-    local kind = p[o + 1] % 8
+    local kind = kindof(p[o + 1])
     local stop, reset_, x, y = -NEVER, 0, 0, 0
     if kind == RING then
       stop, reset_ = (p[o + 3] + 1) * p[o + 6], (p[o + 3] + p[o + 7] + 1) * p[o + 6]
@@ -152,6 +152,11 @@ end
 local function write(p, now, q)
   local keep = false
   local need = max(p[5] + p[9], p[6])
+  for i = 1, p[8] do
+    if kindof(p[state(i) + 1]) == BUCKET then -- it holds what is in it for as long as that takes
+      need = max(need, reset(p, i, p[5]))
+    end
+  end
   if q.seats then
     takeSeat(q, now, need)
   end
@@ -178,8 +183,9 @@ local function write(p, now, q)
   end
   for i, put in pairs(p.put) do
     local region = p[state(i) + 2]
+    local bytes = slotsize(p, i)
     for k, units in pairs(put) do
-      call('SETRANGE', p.key, region + 4 * k, pack('<I4', units))
+      call('SETRANGE', p.key, region + bytes * k, pack(bytes == 4 and '<I4' or '<d', units))
     end
   end
   if p.zset then

@@ -67,9 +67,26 @@ local function log_find(l, at)
   return k + 2, false
 end
 
+-- log_room drops units of entries before the instant at, the oldest first, so that as many
+-- more fit. It returns how many do not fit.
+local function log_room(p, i, at, units)
+  local o, l = state(i), entries(p, i)
+  local over = max(units - (MOST - p[o + 4]), 0)
+  while over > 0 and l[1] and l[1] < at do
+    local drop = min(over, l[2])
+    log_set(p, i, l[1], l[2], l[2] - drop)
+    l[2], p[o + 4], over = l[2] - drop, p[o + 4] - drop, over - drop
+    if l[2] == 0 then
+      table.remove(l, 1)
+      table.remove(l, 1)
+    end
+  end
+  return over
+end
+
 local function log_pull(p, i, k, units)
   local o, l = state(i), p.log[i]
-  if l[k + 1] == FULL then
+  if p[o + 4] == MOST then
     return 0
   end
   units = min(units, l[k + 1])

@@ -53,6 +53,11 @@ local function state(i)
   return HEAD + STATE * (i - 1)
 end
 
+-- slotsize is the number of bytes of a slot of a ring.
+local function slotsize(p, i)
+  return p[state(i) + 1] % 8 == WIDE and 8 or 4
+end
+
 -- first is how many doubles come before the header of a page of n windows, and
 -- front how many bytes before its text.
 local function first(n)
@@ -77,7 +82,7 @@ local function begin(p, i, now)
   local c, o = p.c, state(i)
   local w = c.w[i]
   local code, a, b = c[w + 1], c[w + 3], c[w + 4]
-  local kind = code % 8
+  local kind = kindof(code)
   p[o + 1] = code
   p[o + 2] = 0
   if kind == RING then
@@ -87,6 +92,8 @@ local function begin(p, i, now)
     p[o + 5], p[o + 6], p[o + 7] = 0, 0, 0
   elseif kind == COUNTER then
     p[o + 3], p[o + 4], p[o + 5], p[o + 6], p[o + 7] = floor(now / a), 0, 0, a, b
+  elseif kind == BUCKET then
+    p[o + 3], p[o + 4], p[o + 5], p[o + 6], p[o + 7] = 0, -NEVER, 0, a, b
   else
     p[o + 3], p[o + 4], p[o + 5], p[o + 6], p[o + 7] = now, 0, 0, a, 0
   end
@@ -103,9 +110,9 @@ local function layout(p, now, text)
   for i = 1, c.n do
     begin(p, i, now)
     local o = state(i)
-    if p[o + 1] % 8 == RING then
+    if kindof(p[o + 1]) == RING then
       p[o + 2] = region
-      region = region + 4 * (p[o + 7] + 1)
+      region = region + slotsize(p, i) * (p[o + 7] + 1)
     end
   end
   p.size = region
@@ -156,10 +163,10 @@ function load(key, c, now, text, logs, old, restore)
   p[5] = live[1]
   for i = 1, n do
     local o = state(i)
-    local kind = p[o + 1] % 8
+    local kind = kindof(p[o + 1])
     if kind == RING then
       p[o + 4], p[o + 5] = live[2 * i], live[2 * i + 1]
-    elseif kind ~= LOG then
+    elseif kind ~= LOG and kind ~= BUCKET then
       p[o + 5] = live[2 * i]
     end
   end

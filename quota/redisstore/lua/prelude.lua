@@ -1,4 +1,4 @@
--- Code that the scripts share: pages and their four kinds of windows. The arithmetic
+-- Code that the scripts share: pages and their kinds of windows. The arithmetic
 -- is that of the Go package quota/window, which explains it. The suite in
 -- quota/storetest keeps the two equal.
 --
@@ -14,7 +14,7 @@
 --               (restored: what was born until then and is lost, a person has put back)
 --   7 doubles   per window: code, region, and five numbers of state
 --   text        its length in two bytes, then a line per window: the layout, for people and Go
---   regions     per ring n+1 counters of 4 bytes
+--   regions     per ring n+1 counters of 4 bytes, or doubles where a limit needs them
 --
 -- The five numbers of state:
 --
@@ -23,11 +23,13 @@
 --   counter   index, prev, current, per, steps
 --   log       newest, used, -, per, -; its entries are a sorted set in a key of its own:
 --             members "instant:units" with the instant as score
+--   bucket    level, at, -, drain, unit: as of an instant so many parts, of which so many
+--             drain each microsecond; so many are a unit
 --
--- Units are below 2^32 only where a ring's slots are: the kinds 5 to 7 are free, so a
--- ring with slots of 8 bytes can be a kind of its own. Its code differs then, so a
--- higher revision lays the page out anew, as for any other window. All else that counts
--- units is a double, decimal text (logs), or an integer of 64 bits (spend).
+-- Units are below 2^32 only where a ring's slots are. A ring with slots of 8 bytes is a
+-- kind of its own, WIDE. Its code differs, so a higher revision lays the page out anew, as
+-- for any other window. All else that counts units is a double, decimal text (logs), or an
+-- integer of 64 bits (spend). No number of units is above 2^53-1: sums stop there.
 --
 -- If a value is in both parts, the first part counts. The exception is latest: the first
 -- part has the page's, and the header has the instant that the windows have reached. A
@@ -46,8 +48,9 @@ local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 
 local VERSION = 1
 local HEAD, STATE = 10, 7                       -- doubles
-local RING, CALENDAR, LOG, COUNTER = 1, 2, 3, 4 -- code mod 8
-local FULL = 4294967295                         -- a bucket that has lost count
+local RING, CALENDAR, LOG, COUNTER, WIDE, BUCKET = 1, 2, 3, 4, 5, 6 -- code mod 8
+local NARROW, COUNTED = 4294967295, 4294967296  -- the most in a slot of 4 bytes, and in a counter
+local MOST = 9007199254740991                   -- the most units: what is full has lost count
 local NEVER = 9007199254740992
 local MAX_LABELS, SPEND_LIFE = 2000, 36 * 86400000
 local OTHER_LABELS = 'other\31other\31other\31other\31'
@@ -55,6 +58,12 @@ local MAX_WINDOWS = 1000                        -- of a page; more is no page
 local MARGIN, MEMBER_MARGIN = 3600000000, 5000000 -- a page is kept once or twice as long longer than it counts
 
 local missed -- an instant whose calendar period or day the caller did not send
+
+-- kindof is the kind of a window's code. A wide ring is a ring.
+local function kindof(code)
+  local kind = code % 8
+  return kind == WIDE and RING or kind
+end
 
 local function doubles(s, from, n)
   return { unpack_('<' .. string.rep('d', n), s, from) }

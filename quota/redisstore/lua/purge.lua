@@ -16,13 +16,19 @@ local function double(i)
   return (struct.unpack('<d', redis.call('GETRANGE', KEYS[1], 8 * (i - 1), 8 * i - 1)))
 end
 local latest, span = double(6 + n), double(6 + 3 * n + 9)
-local left = latest + span - now
-if left <= 0 or left > 2 * span then -- or the clock had been far ahead
+local counts = latest + span
+for o = 6 + 3 * n + 10, 6 + 3 * n + 3 + 7 * n, 7 do
+  if double(o + 1) % 8 == 6 then -- a bucket: until it is empty
+    counts = math.max(counts, double(o + 4) + math.ceil(double(o + 3) / double(o + 6)))
+  end
+end
+local left = counts - now
+if left <= 0 or latest - now > span then -- or the clock had been far ahead
   redis.call('DEL', unpack(KEYS))
   return { 1 }
 end
 -- a charge to come must find that its life is shorter: write prolongs it, steady would not
-redis.call('SETRANGE', KEYS[1], 8 * (6 + 3 * n + 6), struct.pack('<d', latest + span))
+redis.call('SETRANGE', KEYS[1], 8 * (6 + 3 * n + 6), struct.pack('<d', counts))
 if double(2) ~= -NEVER then -- that says where the latest instant is to be read
   redis.call('SETRANGE', KEYS[1], 8, struct.pack('<d', 1 - NEVER))
 end

@@ -90,17 +90,24 @@ local function unsound(r, days, ...)
   end
 end
 
+-- count adds units to the spend of labels. It stops where a sum of units does.
+local function count(key, labels, units)
+  if call('HINCRBY', key, 'u' .. labels, units) > MOST then
+    call('HSET', key, 'u' .. labels, string.format('%.0f', MOST))
+  end
+end
+
 -- tally counts spend on the day of an instant, and returns the day's key.
 local function tally(q, at, labels, units, calls)
   if q.c.days == 0 then
     return ''
   end
   local key = q.spend[dayof(q.c, at)]
-  call('HINCRBY', key, 'u' .. labels, units)
+  count(key, labels, units)
   if call('HINCRBY', key, 'c' .. labels, calls) == calls then -- new, it seems
     if call('HLEN', key) > 2 * MAX_LABELS and labels ~= OTHER_LABELS then
       call('HDEL', key, 'u' .. labels, 'c' .. labels)
-      call('HINCRBY', key, 'u' .. OTHER_LABELS, units)
+      count(key, OTHER_LABELS, units)
       call('HINCRBY', key, 'c' .. OTHER_LABELS, calls)
     end
     call('PEXPIRE', key, SPEND_LIFE)

@@ -14,10 +14,11 @@ local function slot(p, i, bucket)
   end
   local s = p.slots[i]
   if not s then
-    s = call('GETRANGE', p.key, p[o + 2], p[o + 2] + 4 * size - 1)
+    s = call('GETRANGE', p.key, p[o + 2], p[o + 2] + slotsize(p, i) * size - 1)
     p.slots[i] = s
   end
-  return (unpack_('<I4', s, 4 * k + 1))
+  local bytes = slotsize(p, i)
+  return (unpack_(bytes == 4 and '<I4' or '<d', s, bytes * k + 1))
 end
 
 local function setslot(p, i, bucket, units)
@@ -41,9 +42,9 @@ local function occupied(p, i, from, last)
     end
     local s = p.slots[i]
     if s and not p.put[i] then
-      local k = from % size
-      local at = string.find(s, '[^%z]', 4 * k + 1)
-      local skip = at and floor((at - 1) / 4) - k or size - k
+      local k, bytes = from % size, slotsize(p, i)
+      local at = string.find(s, '[^%z]', bytes * k + 1)
+      local skip = at and floor((at - 1) / bytes) - k or size - k
       from = max(from + 1, min(from + skip, max(from + 1, p[o + 3])))
     else
       from = from + 1
@@ -84,33 +85,50 @@ local function ring_advance(p, i, at)
   p[o + 3], p[o + 5] = bucket, 0
 end
 
--- ring_put fills a bucket up to the brim.
-local function ring_put(p, i, bucket, units)
+-- ring_set changes what is in a bucket, and the sum.
+local function ring_set(p, i, bucket, was, units)
   local o = state(i)
   if bucket == p[o + 3] then
-    units = min(units, FULL - p[o + 5])
-    p[o + 5] = p[o + 5] + units
-  else
-    local has = slot(p, i, bucket)
-    units = min(units, FULL - has)
-    setslot(p, i, bucket, has + units)
+    p[o + 5] = units
+  elseif was ~= units then
+    setslot(p, i, bucket, units)
   end
-  p[o + 4] = p[o + 4] + units
+  p[o + 4] = p[o + 4] + (units - was)
+end
+
+-- ring_put fills a bucket up to the brim. A wide ring that is full drops its oldest units
+-- instead: the newer ones leave later.
+local function ring_put(p, i, bucket, units)
+  local o = state(i)
+  if slotsize(p, i) == 8 then
+    local over = units - (MOST - p[o + 4])
+    local b, n = bucket, nil
+    if over > 0 then
+      b, n = occupied(p, i, p[o + 3] - p[o + 7], bucket - 1)
+    end
+    while over > 0 and b and b < bucket do
+      local drop = min(over, n)
+      ring_set(p, i, b, n, n - drop)
+      over = over - drop
+      b, n = occupied(p, i, b + 1, bucket - 1)
+    end
+    units = units - max(over, 0)
+  end
+  local has = bucket == p[o + 3] and p[o + 5] or slot(p, i, bucket)
+  if slotsize(p, i) == 4 then
+    units = min(units, NARROW - has)
+  end
+  ring_set(p, i, bucket, has, has + units)
 end
 
 -- ring_pull takes units out of a bucket; a full one has lost count.
 local function ring_pull(p, i, bucket, units)
   local o = state(i)
   local has = bucket == p[o + 3] and p[o + 5] or slot(p, i, bucket)
-  if has == FULL then
+  if p[o + 4] == MOST or slotsize(p, i) == 4 and has == NARROW then
     return 0
   end
   units = min(units, has)
-  if bucket == p[o + 3] then
-    p[o + 5] = has - units
-  elseif units > 0 then
-    setslot(p, i, bucket, has - units)
-  end
-  p[o + 4] = p[o + 4] - units
+  ring_set(p, i, bucket, has, has - units)
   return units
 end

@@ -13,19 +13,20 @@ local function whole(n)
 end
 
 -- idleFrom returns the instant from which a page that the clock is far behind is idle, if
--- what it has counts from now; nil if the clock is not far behind.
-local function idleFrom(key, now)
+-- what it has counts from now; nil if the clock is not far behind. By its seat, the page is
+-- idle from the instant was.
+local function idleFrom(key, was, now)
   local head = call('GETRANGE', key, 0, 31)
   local n = #head == 32 and unpack_('<d', head, 25) or 0
   if n % 1 ~= 0 or n < 1 or n > MAX_WINDOWS then
     return now
   end
   local p = doubles(call('GETRANGE', key, 0, front(n) - 1), 1, first(n) + HEAD)
-  local latest, blocked, long = p[6 + n], p[first(n) + 6], p[first(n) + 9]
+  local latest, long = p[6 + n], p[first(n) + 9]
   if latest - now <= long then
     return nil
   end
-  return now + max(long, blocked ~= 0 and blocked - latest or 0)
+  return now + max(was - latest, long)
 end
 
 -- seat decides on the page of a charge. It writes nothing.
@@ -43,10 +44,11 @@ local function seat(q, now)
     return
   end
   q.ahead = {}
-  for _, key in ipairs(call('ZRANGEBYSCORE', q.seats, '(' .. whole(now + 2 * span(q.c)), '+inf', 'LIMIT', 0, 2)) do
-    local from = idleFrom(q.beside .. key, now)
+  local late = call('ZRANGEBYSCORE', q.seats, '(' .. whole(now + 2 * span(q.c)), '+inf', 'WITHSCORES', 'LIMIT', 0, 2)
+  for i = 1, #late, 2 do
+    local from = idleFrom(q.beside .. late[i], tonumber(late[i + 1]), now)
     if from then
-      q.ahead[#q.ahead + 1] = { from, key }
+      q.ahead[#q.ahead + 1] = { from, late[i] }
     end
   end
   q.shared, q.page, q.logs, q.reason = true, q.spare.page, q.spare.logs, q.spare.reason

@@ -15,7 +15,7 @@
 --   when the caller has to hear anew until when the page is kept (0 if spend is not
 --   counted); until when the caller knows it is; the latest instant that the caller
 --   has seen of it; and per window limit, 0 for a ring, -1 for a calendar, else the
---   step of a counter, and its steps or the lag.
+--   step of a counter, and the bytes of a slot, the lag or the steps.
 -- RETURNS now, the tightest window, used, limit, reset; of a refusal also when it is
 --   free, and 2 if that is a block, else 0; or the number 0.
 
@@ -81,28 +81,30 @@ if not fits then -- or they do, once reserve has brought the page to now
     elseif step == 0 and (shut or used + units > most) then -- a ring: its counters, oldest first
       local was, per, size = h[q + 3], h[q + 6], h[q + 7] + 1
       local cur, gone, need = was % size, math.floor(now / per) - size, nil
-      local ring = redis.call('GETRANGE', key, h[q + 2], h[q + 2] + 4 * size - 1)
-      ring = string.sub(ring, 4 * cur + 5) .. string.sub(ring, 1, 4 * cur) .. struct.pack('<I4', p[o + 1])
+      local bytes = f[w + 2]
+      local slot = bytes == 4 and '<I4' or '<d'
+      local ring = redis.call('GETRANGE', key, h[q + 2], h[q + 2] + bytes * size - 1)
+      ring = string.sub(ring, bytes * (cur + 1) + 1) .. string.sub(ring, 1, bytes * cur) .. struct.pack(slot, p[o + 1])
       local at = string.find(ring, '[^%z]')
       while at and not free do
-        local k = math.floor((at - 1) / 4)
-        local b, has_ = was - size + 1 + k, struct.unpack('<I4', ring, 4 * k + 1)
+        local k = math.floor((at - 1) / bytes)
+        local b, has_ = was - size + 1 + k, struct.unpack(slot, ring, bytes * k + 1)
         if b <= gone then
           used = used - has_
         else
-          need = (need or used + units - most) - has_
+          need = (need or used - (most - units)) - has_
           if need + has_ <= 0 then
             break -- there is room, since others left
           elseif need <= 0 then
             free = (b + size) * per
           end
         end
-        at = string.find(ring, '[^%z]', 4 * k + 5)
+        at = string.find(ring, '[^%z]', bytes * (k + 1) + 1)
       end
       ends = now
       if used > 0 then
         local zeros = p[o + 1] > 0 and 1 or string.find(string.reverse(ring), '[^%z]')
-        ends = (was + 1 + math.floor((#ring - zeros) / 4)) * per
+        ends = (was + 1 + math.floor((#ring - zeros) / bytes)) * per
       end
     elseif step < 0 then
       local lag, to_ = f[w + 2], h[q + 4]
@@ -150,7 +152,9 @@ if f[6] ~= 0 then -- before all else: it may be no hash, and then nothing must h
   if type(calls) == 'table' then
     return 0
   end
-  redis.call('HINCRBY', spend, 'u' .. labels, units)
+  if redis.call('HINCRBY', spend, 'u' .. labels, units) > 9007199254740991 then
+    redis.call('HSET', spend, 'u' .. labels, '9007199254740991') -- a sum of units stops there
+  end
   if calls == 1 then
     local other = 'other\31other\31other\31other\31'
     if redis.call('HLEN', spend) > 4000 and labels ~= other then

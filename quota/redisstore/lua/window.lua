@@ -1,14 +1,14 @@
--- Windows: what the four kinds have in common.
+-- Windows: what all kinds have in common.
 
 local function advance(p, i, at)
-  local kind = p[state(i) + 1] % 8
+  local kind = kindof(p[state(i) + 1])
   if kind == RING then
     ring_advance(p, i, at)
   elseif kind == CALENDAR then
     calendar_advance(p, i, at)
   elseif kind == LOG then
     log_advance(p, i, at)
-  else
+  elseif kind == COUNTER then
     counter_advance(p, i, at)
   end
 end
@@ -16,7 +16,7 @@ end
 -- used is what counts at an instant to which the window has advanced.
 local function used(p, i, at)
   local o = state(i)
-  local kind = p[o + 1] % 8
+  local kind = kindof(p[o + 1])
   if kind == RING or kind == LOG then
     return p[o + 4]
   elseif kind == CALENDAR then
@@ -24,6 +24,8 @@ local function used(p, i, at)
       return max(p[o + 5], p[o + 6])
     end
     return p[o + 5]
+  elseif kind == BUCKET then
+    return ceil(bucket_level(p, i, at) / p[o + 7])
   end
   if p[o + 4] == 0 then
     return p[o + 5]
@@ -37,12 +39,12 @@ local function fits(has, units, limit)
   return units == 0 or units <= limit - has
 end
 
-local function fill(p, k, units)
-  p[k] = p[k] + min(units, FULL - p[k])
+local function fill(p, k, units, most)
+  p[k] = p[k] + min(units, most - p[k])
 end
 
-local function drain(p, k, units)
-  if p[k] == FULL then
+local function drain(p, k, units, most)
+  if p[k] == most then
     return 0
   end
   units = min(units, p[k])
@@ -53,7 +55,7 @@ end
 -- add counts units at an instant, which may lie before the window's latest.
 local function add(p, i, at, units)
   local o = state(i)
-  local kind = p[o + 1] % 8
+  local kind = kindof(p[o + 1])
   advance(p, i, at)
   if kind == RING then
     local bucket = min(floor(at / p[o + 6]), p[o + 3])
@@ -63,31 +65,34 @@ local function add(p, i, at, units)
   elseif kind == CALENDAR then
     local lag = p.c[p.c.w[i] + 6]
     if at >= p[o + 3] - lag then
-      fill(p, o + 5, units)
+      fill(p, o + 5, units, MOST)
     end
     if at >= p[o + 4] - lag then
-      fill(p, o + 7, units)
+      fill(p, o + 7, units, MOST)
     end
     if calendar_prev(p, i, at) then
-      fill(p, o + 6, units)
+      fill(p, o + 6, units, MOST)
     end
   elseif kind == LOG then
-    if units > 0 and at + p[o + 6] > p[o + 3] then
+    local alive = at + p[o + 6] > p[o + 3]
+    units = alive and units - log_room(p, i, at, units) or 0
+    if units > 0 then
       local l = entries(p, i)
       local k, there = log_find(l, at)
       if not there then
         table.insert(l, k, at)
         table.insert(l, k + 1, 0)
       end
-      units = min(units, FULL - l[k + 1])
       log_set(p, i, at, l[k + 1], l[k + 1] + units)
       l[k + 1] = l[k + 1] + units
       p[o + 4] = p[o + 4] + units
     end
+  elseif kind == BUCKET then
+    bucket_add(p, i, at, units)
   else
     local side = counter_side(p, i, at)
     if side then
-      fill(p, side, units)
+      fill(p, side, units, COUNTED)
     end
   end
 end
@@ -95,7 +100,7 @@ end
 -- give takes back units that were added at taken; it returns how many it found.
 local function give(p, i, at, taken, units)
   local o = state(i)
-  local kind = p[o + 1] % 8
+  local kind = kindof(p[o + 1])
   advance(p, i, at)
   if kind == RING then
     local bucket = floor(taken / p[o + 6])
@@ -109,31 +114,33 @@ local function give(p, i, at, taken, units)
       return 0
     end
     if taken >= p[o + 3] - lag then
-      given = drain(p, o + 5, units)
+      given = drain(p, o + 5, units, MOST)
     end
     if taken >= p[o + 4] - lag then
-      drain(p, o + 7, units)
+      drain(p, o + 7, units, MOST)
     end
     if calendar_prev(p, i, taken) then
-      given = max(given, drain(p, o + 6, units))
+      given = max(given, drain(p, o + 6, units, MOST))
     end
     p[o + 7] = min(p[o + 7], p[o + 5])
     return given
   elseif kind == LOG then
     local k, there = log_find(entries(p, i), taken)
     return there and log_pull(p, i, k, units) or 0
+  elseif kind == BUCKET then
+    return bucket_give(p, i, at, taken, units)
   end
   if taken >= (p[o + 3] + 1) * p[o + 6] then
     return 0
   end
   local side = counter_side(p, i, taken)
-  return side and drain(p, side, units) or 0
+  return side and drain(p, side, units, COUNTED) or 0
 end
 
 -- forget takes back units from the oldest that count; it returns how many it found.
 local function forget(p, i, at, units)
   local o, want = state(i), units
-  local kind = p[o + 1] % 8
+  local kind = kindof(p[o + 1])
   advance(p, i, at)
   if kind == RING then
     local b = occupied(p, i, p[o + 3] - p[o + 7], p[o + 3])
@@ -142,7 +149,7 @@ local function forget(p, i, at, units)
       b = occupied(p, i, b + 1, p[o + 3])
     end
   elseif kind == CALENDAR then
-    local given, before = drain(p, o + 5, units), drain(p, o + 6, units)
+    local given, before = drain(p, o + 5, units, MOST), drain(p, o + 6, units, MOST)
     p[o + 7] = min(p[o + 7], p[o + 5])
     -- else the period before does not count any more
     return at < p[o + 3] + p.c[p.c.w[i] + 6] and max(given, before) or given
@@ -155,9 +162,11 @@ local function forget(p, i, at, units)
         k = k + 2
       end
     end
+  elseif kind == BUCKET then
+    return bucket_pull(p, i, at, min(units, used(p, i, at)))
   else
-    units = units - drain(p, o + 4, units)
-    units = units - drain(p, o + 5, units)
+    units = units - drain(p, o + 4, units, COUNTED)
+    units = units - drain(p, o + 5, units, COUNTED)
   end
   return want - units
 end
@@ -165,7 +174,7 @@ end
 -- free is the first instant at which units fit if nothing else happens.
 local function free(p, i, at, units, limit)
   local o = state(i)
-  local kind = p[o + 1] % 8
+  local kind = kindof(p[o + 1])
   local has = used(p, i, at)
   if fits(has, units, limit) then
     return at
@@ -173,7 +182,7 @@ local function free(p, i, at, units, limit)
     return NEVER
   end
   if kind == RING then
-    local need, b, n = has + units - limit, p[o + 3] - p[o + 7] - 1, 0
+    local need, b, n = has - (limit - units), p[o + 3] - p[o + 7] - 1, 0
     while need > 0 do
       b, n = occupied(p, i, b + 1, p[o + 3])
       need = need - n
@@ -188,13 +197,15 @@ local function free(p, i, at, units, limit)
     end
     return following(p, i) + lag
   elseif kind == LOG then
-    local need, l = has + units - limit, entries(p, i)
+    local need, l = has - (limit - units), entries(p, i)
     for k = 1, #l, 2 do
       need = need - l[k + 1]
       if need <= 0 then
         return l[k] + p[o + 6]
       end
     end
+  elseif kind == BUCKET then
+    return bucket_falls(p, i, at, limit - units)
   end
   local stop, step = (p[o + 3] + 1) * p[o + 6], p[o + 6] / p[o + 7]
   local room = limit - units
@@ -207,9 +218,11 @@ end
 -- reset is the instant from which nothing that counts now counts any more.
 local function reset(p, i, at)
   local o = state(i)
-  local kind = p[o + 1] % 8
+  local kind = kindof(p[o + 1])
   if kind == CALENDAR then
     return p[o + 4]
+  elseif kind == BUCKET then
+    return bucket_level(p, i, at) > 0 and bucket_falls(p, i, at, 0) or at
   elseif kind == COUNTER then
     local stop = (p[o + 3] + 1) * p[o + 6]
     if p[o + 5] > 0 then
@@ -234,7 +247,7 @@ end
 -- next_ returns the units that come back next, and when.
 local function next_(p, i, at)
   local o = state(i)
-  local kind = p[o + 1] % 8
+  local kind = kindof(p[o + 1])
   local has = used(p, i, at)
   if has == 0 then
     return 0, NEVER
@@ -254,6 +267,9 @@ local function next_(p, i, at)
     return has, following(p, i) + lag
   end
   local when = free(p, i, at, 1, has)
+  if kind == BUCKET then
+    return has - used(p, i, when), when
+  end
   local index, prev, current = p[o + 3], p[o + 4], p[o + 5]
   counter_advance(p, i, when)
   local then_ = used(p, i, when)
@@ -264,7 +280,7 @@ end
 -- empty forgets everything that window i holds.
 local function empty(p, i)
   local o = state(i)
-  local kind = p[o + 1] % 8
+  local kind = kindof(p[o + 1])
   if kind == RING then
     local b = occupied(p, i, p[o + 3] - p[o + 7], p[o + 3] - 1)
     while b do

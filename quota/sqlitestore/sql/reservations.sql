@@ -15,7 +15,7 @@ UPDATE reservations SET units = ?2, calls = ?3, settled = 1, back = ?4, left_ = 
 
 -- spend returns the spend of an account's pools, in the order in which each set of labels
 -- was first used. Args: upstream, account, first day, last day.
-SELECT b.pool, b.zone, r.day, r.method, r.job, r.region, r.class, r.reason, sum(r.units), sum(r.calls)
+SELECT b.pool, b.zone, r.day, r.method, r.job, r.region, r.class, r.reason, CAST(min(total(r.units), 9007199254740991) AS INTEGER), sum(r.calls)
 FROM reservations AS r JOIN births AS b ON b.id = r.pool_id
 WHERE b.upstream = ?1 AND b.account = ?2 AND r.day BETWEEN ?3 AND ?4
 GROUP BY r.pool_id, r.day, r.method, r.job, r.region, r.class, r.reason

@@ -1,0 +1,155 @@
+package window
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestBucket(t *testing.T) {
+	const s = time.Second
+	spec := normal(t, Spec{Per: 2 * s, Algorithm: Leaky, Rate: 2}) // one unit a second
+	for _, c := range []struct {
+		name string
+		rows []row
+	}{
+		{"drains_all_the_time", []row{
+			{at: 0, do: "take", n: 10, used: 10},
+			{at: 0, do: "refuse", n: 1, used: 10, free: s},
+			{at: s - 1000, do: "refuse", n: 1, used: 10, free: s},
+			{at: s, do: "take", n: 1, used: 10},
+			{at: 2500 * time.Millisecond, do: "refuse", n: 4, used: 9, free: 5 * s},
+			{at: 11 * s, do: "look", used: 0},
+			{at: 99 * s, do: "take", n: 10, used: 10}, // no more than the limit gathers
+		}},
+		{"a_heavy_call_waits_for_its_own_weight", []row{
+			{at: 0, do: "take", n: 10, used: 10},
+			{at: 0, do: "refuse", n: 7, used: 10, free: 7 * s},
+			{at: 7 * s, do: "take", n: 7, used: 10},
+		}},
+		{"what_is_above_the_limit_drains_first", []row{
+			{at: 0, do: "add", n: 25, past: 0, used: 25},
+			{at: 5 * s, do: "refuse", n: 1, used: 20, free: 16 * s},
+			{at: 16 * s, do: "take", n: 1, used: 10},
+		}},
+		{"a_clock_that_steps_back_drains_nothing", []row{
+			{at: 5 * s, do: "take", n: 10, used: 10},
+			{at: 0, do: "refuse", n: 1, used: 10, free: 6 * s},
+			{at: 6 * s, do: "take", n: 1, used: 10},
+		}},
+		{"rebase_keeps_the_level", []row{
+			{at: 90 * s, do: "take", n: 7, used: 7},
+			{at: 0, do: "rebase", used: 7},
+			{at: 3 * s, do: "look", used: 4},
+		}},
+		{"give_returns_all_at_once", []row{
+			{at: 0, do: "take", n: 6, used: 6},
+			{at: 0, do: "give", n: 4, past: 0, used: 2},
+		}},
+		{"give_keeps_what_may_have_drained", []row{
+			{at: 0, do: "take", n: 1, used: 1},
+			{at: 5 * s, do: "take", n: 10, used: 10},
+			{at: 6 * s, do: "keep", n: 1, past: 0, used: 9},
+			{at: 99 * s, do: "keep", n: 1, past: 98 * s, used: 0}, // it is empty
+			{at: 99 * s, do: "keep", n: 1, past: 100 * s, used: 0},
+		}},
+		{"forget_takes_any", []row{
+			{at: 0, do: "take", n: 6, used: 6},
+			{at: 1500 * time.Millisecond, do: "forget", n: 2, used: 3},
+			{at: 2 * s, do: "forget", n: 99, used: 0},
+		}},
+		{"units_of_the_past_have_drained_since", []row{
+			{at: 0, do: "take", n: 2, used: 2},
+			{at: 10 * s, do: "add", n: 9, past: 5 * s, used: 4},
+			{at: 10 * s, do: "add", n: 1, past: 5 * s, used: 5},
+			{at: 10 * s, do: "add", n: 3, past: 2 * s, used: 8}, // nobody knows what was in it then
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) { play(t, NewBucket(spec), c.rows) })
+	}
+	t.Run("give_returns_what_cannot_have_drained", func(t *testing.T) {
+		b := NewBucket(spec)
+		b.Take(epoch, 6, 10)
+		if given := b.Give(in(1500*time.Millisecond), epoch, 6); given != 4 || b.Used(in(1500*time.Millisecond)) != 1 {
+			t.Errorf("gave %d of 6 after 1.5s, and has %d; want 4 and 1", given, b.Used(in(1500*time.Millisecond)))
+		}
+	})
+	t.Run("a_fraction_of_a_unit_counts_in_full", func(t *testing.T) {
+		b := NewBucket(normal(t, Spec{Per: 7 * time.Second, Algorithm: Leaky, Rate: 3}))
+		b.Take(epoch, 10, 10)
+		if free := b.Free(epoch, 1, 10); free != epoch+2_333_334 {
+			t.Errorf("a unit is free after %dµs, want 2333334", free-epoch)
+		}
+		if free := b.Free(epoch, 3, 10); free != epoch+7_000_000 {
+			t.Errorf("three units are free after %dµs, want 7000000", free-epoch)
+		}
+	})
+}
+
+// An upstream that counts calls as we do, but by what they really cost, never has more in
+// its bucket than we have, whenever calls are settled. So it refuses none.
+func TestBucketIsNeverBelowTheUpstreams(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := rapid.SampledFrom([]Spec{
+			{Per: time.Second, Algorithm: Leaky, Rate: 3}, {Per: time.Minute, Algorithm: Leaky, Rate: 100}, {Per: 7 * time.Millisecond, Algorithm: Leaky, Rate: 1},
+		}).Draw(t, "spec").Normal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		const limit = 40
+		ours, theirs := NewBucket(s), NewBucket(s)
+		unit := s.Per.Microseconds() / s.Rate
+		clock := epoch
+		var open []charge // what each reserved too much
+		for range rapid.IntRange(1, 120).Draw(t, "steps") {
+			clock += Instant(rapid.Int64Range(0, 4*unit).Draw(t, "forward"))
+			if n := len(open); n > 0 && rapid.Bool().Draw(t, "settle") {
+				i := rapid.IntRange(0, n-1).Draw(t, "which")
+				ours.Give(clock, open[i].at, open[i].units)
+				open = append(open[:i], open[i+1:]...)
+			}
+			estimate := rapid.Int64Range(1, limit).Draw(t, "estimate")
+			actual := rapid.Int64Range(0, estimate).Draw(t, "actual")
+			if ours.Take(clock, estimate, limit) {
+				if !theirs.Take(clock, actual, limit) {
+					t.Fatalf("the upstream refuses %d of %d with %d used; we had %d", actual, limit, theirs.Used(clock), ours.Used(clock))
+				}
+				open = append(open, charge{clock, estimate - actual})
+			}
+			if ours.view(clock) < theirs.view(clock) {
+				t.Fatalf("the upstream has %d parts, we have %d", theirs.view(clock), ours.view(clock))
+			}
+		}
+	})
+}
+
+// A ring and a log that are full have as many units as they can hold for as long as that
+// many count, whatever else was added.
+func TestFullWindowsStayFull(t *testing.T) {
+	for _, s := range []Spec{{Per: time.Minute, Precision: 10 * time.Second, Wide: true}, {Per: time.Minute, Algorithm: Exact}} {
+		s = normal(t, s)
+		t.Run(s.Layout(), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				w := New(s)
+				n := modelSpecs[s.Algorithm].naive(s) // its sums stay far below 2^63
+				clock := epoch
+				for range rapid.IntRange(1, 40).Draw(t, "steps") {
+					clock += Instant(rapid.Int64Range(0, 20e6).Draw(t, "forward"))
+					at := clock - Instant(rapid.SampledFrom([]int64{0, 0, 1, 25e6}).Draw(t, "past"))
+					units := rapid.SampledFrom([]int64{1, 1 << 31, 1 << 32, MaxUnits / 3, MaxUnits - 1, MaxUnits}).Draw(t, "units")
+					w.Add(at, units)
+					n.Add(at, units)
+					for _, at := range []Instant{clock, clock + Instant(rapid.Int64Range(0, 70e6).Draw(t, "ahead"))} {
+						if got, want := w.Used(at), min(n.Used(at), MaxUnits); got != want {
+							t.Fatalf("used %d after %dµs, want %d", got, at-clock, want)
+						}
+					}
+					if room := MaxUnits - w.Used(clock); w.Fits(clock, room+1, MaxUnits) || !w.Fits(clock, room, MaxUnits) {
+						t.Fatalf("%d fit beside %d", room+1, w.Used(clock))
+					}
+				}
+			})
+		})
+	}
+}
