@@ -26,6 +26,7 @@ type call struct {
 	account  string
 	caller   caller
 	sent     sent
+	keys     map[string]string // of the keyed pools that it charges, by pool
 }
 
 // units returns the cost of the call, summed over all pools.
