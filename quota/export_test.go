@@ -21,3 +21,10 @@ func TestIDsAreNeverTheSame(t *testing.T) {
 		}
 	}
 }
+
+// OpenSlots returns how many reservations' slots the ledger renews.
+func (l *Ledger) OpenSlots() int {
+	l.slots.mu.Lock()
+	defer l.slots.mu.Unlock()
+	return len(l.slots.open)
+}

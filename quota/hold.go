@@ -87,6 +87,9 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	if err != nil {
 		return nil, l.failed(&c, err)
 	}
+	if slotOf(all.charges) != nil {
+		return nil, l.failed(&c, BadInput("hold: a slot cannot be held, because it counts while its call is in flight; hold charges without the pools with in_flight"))
+	}
 	made := l.clock.Now()
 	ends, late := holdEnds(made, all.charges)
 	if errors.Is(late, ErrBadInput) {

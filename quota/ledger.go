@@ -38,6 +38,7 @@ type Ledger struct {
 	allowance int64
 	shut      blocks
 	line      line
+	slots     slots
 	pending   atomic.Bool  // the journal may have entries
 	offset    atomic.Int64 // the store's clock minus ours, in nanoseconds
 }
@@ -152,8 +153,10 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 		return nil, l.failed(c, err)
 	}
 	if !r.Allowed {
+		slotsTaken(&r.Verdict, price.charges)
 		return nil, refusal(c, r.Verdict)
 	}
+	l.keepSlots(r)
 	return r, nil
 }
 
@@ -234,12 +237,14 @@ func (l *Ledger) storeError(ctx context.Context, op string, err error) error {
 }
 
 // Do reserves a call and then calls fn. It keeps the charge, unless fn's error matches
-// [ErrUnsent]: then it releases the units. It returns fn's error unchanged.
+// [ErrUnsent]: then it releases the units. The call is in flight until fn returns. Do
+// returns fn's error unchanged.
 func (l *Ledger) Do(ctx context.Context, c Call, fn func(context.Context) error) error {
 	r, err := l.Reserve(ctx, c)
 	if err != nil {
 		return err
 	}
+	defer func() { _ = r.Done(ctx) }() // the ledger tries again by itself
 	err = fn(ctx)
 	if errors.Is(err, ErrUnsent) && c.Family == "" { // families have no receipts, so nothing comes back
 		if _, failed := r.Release(ctx); failed != nil {
@@ -281,6 +286,9 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 	s, err := l.store.Settle(within, t, units)
 	if err != nil {
 		return s, l.storeError(ctx, "settle a reservation of "+t.Upstream, err)
+	}
+	if units == nil && !s.Repeat { // released, with its slots
+		l.freed(l.slots.remove(t))
 	}
 	if l.watch != nil {
 		t.Nonce = Nonce{} // events are written down

@@ -29,6 +29,8 @@ type waiter struct {
 	called  bool     // turn is closed
 	ahead   *nextAsk // the question before which it is not served, or its own
 	tooLate *nextAsk // for what it is sent away: it cannot be served in time
+	wake    func()   // ends its sleep; nil if it does not sleep
+	woken   bool     // a slot came back since it asked
 }
 
 // standing is where a waiter stands in one queue.
@@ -42,6 +44,15 @@ type standing struct {
 type nextAsk struct {
 	at   time.Time     // by the ledger's clock
 	told *RefusedError // what the last answer was; nil if there was none
+	soon time.Time     // a slot may come back from then on, before at; else zero
+}
+
+// first returns when the call behind can be served at the earliest.
+func (a *nextAsk) first() time.Time {
+	if a.soon.IsZero() {
+		return a.at
+	}
+	return a.soon
 }
 
 // stands reports whether somebody waits for one of the pools of charges. A charge of
@@ -119,6 +130,35 @@ func (l *line) asksAt(w *waiter, a *nextAsk, now time.Time) bool {
 	return true
 }
 
+// freed wakes the first in the queues of pools whose slots came back.
+func (l *line) freed(pools []Pool) {
+	if l.waiting.Load() == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, pool := range pools {
+		if queue := l.queues[pool]; queue != nil {
+			w := waiterAt(queue.Front())
+			if w.woken = true; w.wake != nil {
+				w.wake()
+			}
+		}
+	}
+}
+
+// sleeps notes how to wake w, nil if it is awake. It reports whether a slot came back
+// meanwhile.
+func (l *line) sleeps(w *waiter, wake func()) (woken bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	woken, w.wake = w.woken, wake
+	if w.woken = false; woken && wake != nil {
+		wake()
+	}
+	return woken
+}
+
 // disband calls everybody behind w.
 func (l *line) disband(w *waiter) {
 	l.mu.Lock()
@@ -142,7 +182,7 @@ func (l *line) review(now time.Time, todo ...*waiter) {
 		for _, p := range w.places {
 			if prev := p.at.Prev(); prev != nil {
 				first = false
-				if a := waiterAt(prev).ahead; latest == nil || a.at.After(latest.at) {
+				if a := waiterAt(prev).ahead; latest == nil || a.first().After(latest.first()) {
 					latest = a
 				}
 			}
@@ -154,7 +194,7 @@ func (l *line) review(now time.Time, todo ...*waiter) {
 				latest.told = w.ahead.told
 			}
 			w.call()
-		case latest.at.After(w.until):
+		case latest.first().After(w.until):
 			w.tooLate = latest
 			w.call()
 			todo = l.remove(w, todo)

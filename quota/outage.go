@@ -85,6 +85,13 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 	case l.journal == nil:
 		return nil, refuse("and there is no journal to record the call in")
 	}
+	if slotOf(p.charges) != nil { // they end before the ledger is back
+		units := withoutSlots(p.charges)
+		if len(units) == 0 {
+			return nil, refuse("and only the ledger gives out slots")
+		}
+		p = &price{charges: units, outage: p.outage}
+	}
 	if err := (&Request{ID: id, Charges: p.charges, Labels: c.labels()}).Check(); err != nil {
 		return nil, err // the store would have said so
 	}

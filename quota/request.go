@@ -81,6 +81,9 @@ func twice(a, b Pool) error {
 // CheckRecord returns an error if a request to record is invalid. Its units may be
 // negative.
 func (r *Request) CheckRecord() error {
+	if err := r.checkAtLeast(); err != nil {
+		return err
+	}
 	positive := *r
 	positive.Charges = make([]Charge, len(r.Charges))
 	for i, c := range r.Charges {
@@ -92,6 +95,22 @@ func (r *Request) CheckRecord() error {
 	return positive.Check()
 }
 
+func (r *Request) checkAtLeast() error {
+	if r.AtLeast && r.ID != "" {
+		return BadInput("units that count at least take no id: it is %.40q", r.ID)
+	}
+	for i := range r.Charges {
+		switch c := &r.Charges[i]; {
+		case !r.AtLeast:
+		case c.Units < 0:
+			return BadInput("%s: units that count at least must be 0 to %d, not %d", c.Pool, window.MaxUnits, c.Units)
+		case c.Window < 0 || c.Window >= len(c.Windows):
+			return BadInput("%s has no window %d: it has %d", c.Pool, c.Window, len(c.Windows))
+		}
+	}
+	return nil
+}
+
 func (c *Charge) check() error {
 	if p := &c.Pool; p.Upstream == "" || p.Account == "" || p.Name == "" && p.Key == "" {
 		return BadInput("pool %q is not named whole: upstream, account, and a pool or a key", p.String())
@@ -101,6 +120,9 @@ func (c *Charge) check() error {
 	}
 	for i := range c.Windows {
 		w := &c.Windows[i]
+		if w.Spec.InFlight() && len(c.Windows) > 1 {
+			return BadInput("%s: a window of calls in flight must be the only one", c.Pool)
+		}
 		if w.Limit < 0 || w.Layout == "" {
 			return BadInput("%s: window %q with limit %d is not one that NewLimit made", c.Pool, w.Name, w.Limit)
 		}

@@ -12,6 +12,7 @@ type Reservation struct {
 	Verdict
 	ledger *Ledger
 	price  *price
+	flight *flight      // nil if it has no slots
 	local  *localCharge // nil if the store has a receipt; else it was drawn from a hold, or admitted in an outage
 }
 
@@ -23,18 +24,19 @@ type localCharge struct {
 }
 
 // Charges returns the units taken, by pool. A family's member has the name of its family.
+// Slots are not among them: see [Reservation.Done].
 func (r *Reservation) Charges() Units {
 	if !r.made() {
 		return nil
 	}
 	all := make(Units, len(r.price.charges))
-	for _, c := range r.price.charges {
+	for _, c := range withoutSlots(r.price.charges) {
 		all[chargeName(c.Pool)] = c.Units
 	}
 	return all
 }
 
-// Release gives back the units of a call that was certainly never sent.
+// Release gives back the units of a call that was certainly never sent, and its slots.
 func (r *Reservation) Release(ctx context.Context) (Settlement, error) {
 	return r.settle(ctx, nil)
 }
@@ -58,7 +60,7 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 	switch {
 	case err != nil:
 		return Settlement{}, err
-	case len(all) == 0:
+	case len(r.price.charges) == 0:
 		return Settlement{}, nil // admitted without a price
 	case r.local != nil:
 		s, err := r.settleLocal(ctx, all)
@@ -97,9 +99,9 @@ func (r *Reservation) made() bool { return r != nil && r.ledger != nil && r.pric
 
 // pools returns the names of the charged pools, in the order of the charges.
 func (r *Reservation) pools() []string {
-	all := make([]string, len(r.price.charges))
-	for i, c := range r.price.charges {
-		all[i] = chargeName(c.Pool)
+	var all []string
+	for _, c := range withoutSlots(r.price.charges) {
+		all = append(all, chargeName(c.Pool))
 	}
 	return all
 }

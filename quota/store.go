@@ -20,8 +20,15 @@ type Store interface {
 	Reserve(ctx context.Context, r Request) (Verdict, error)
 	// Settle corrects a reservation to what the call really cost, by the name of each
 	// pool that it charged. Lower units are given back, and higher ones are charged now.
-	// Nil settles all pools to nothing. It takes effect once. See [Units.InOrder].
+	// Slots stay, and are not named. Nil settles all pools to nothing, and gives the slots
+	// back, too. It takes effect once. See [Units.InOrder].
 	Settle(ctx context.Context, t Token, units Units) (Settlement, error)
+	// Slots renews the slots of reservations: each counts from now for the length of its
+	// window. If done is set, it gives them back instead, once. It reports for each token
+	// whether its reservation had a slot until then. A slot that the store has lost, while
+	// nobody renewed it, is taken again even past the limit, because its call is in flight.
+	// Renewing also prolongs the life of the receipt. An unknown token is no error.
+	Slots(ctx context.Context, tokens []Token, done bool) ([]bool, error)
 	// Record charges units that are already spent, whatever the limits: corrections, and
 	// calls that were made while the store was down. With an id it takes effect once. It
 	// returns what it has recorded of each charge, also for a repeat. For negative
@@ -64,6 +71,7 @@ type Charge struct {
 	Revision int64          // of the price book that laid the windows out
 	Zone     *time.Location // for the days of its spend; nil is UTC
 	MaxKeys  int            // of a family or a keyed pool: the most pages; 0 for other pools, and for keys of the price book
+	Window   int            // of [Request.AtLeast]: the index of the window that is meant
 }
 
 // Request asks a store for charges of one account. Stores must not change it or keep its
@@ -74,7 +82,12 @@ type Request struct {
 	Labels  Labels
 	Fresh   bool      // the id is new: a store need not look for its receipt
 	At      time.Time // Record only: when it happened; zero is now
-	Restore bool      // Record only: a person says what was spent, so a forgotten page counts again
+	// AtLeast is for Record only: it records no more than what is missing so that at least
+	// these units count since At in the window of each charge. The upstream has said so.
+	// Late, repeated and reordered requests add nothing twice, so there is no ID. An At
+	// that the window has left records nothing.
+	AtLeast bool
+	Restore bool // Record only: a person says what was spent, so a forgotten page counts again
 }
 
 // Labels say who spent.

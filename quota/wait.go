@@ -24,6 +24,9 @@ const maxJitter = 2 * time.Second
 // pass each other. A call whose time runs out before the first in line can be served is
 // refused at once.
 //
+// A call that waits for a slot, of a pool with in_flight, asks again after 25 ms, and then
+// less and less often, up to once a second. If a call of this ledger ends, it asks at once.
+//
 // If no call is waiting, a call asks the store at once. Reserve never waits in line, nor
 // does a call that draws from a [Hold]. Both may pass waiting calls.
 func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Reservation, error) {
@@ -39,7 +42,7 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 	price, err := l.prices.Load().lookup(&c)
 	if err != nil || !l.line.stands(price.charges) {
 		r, err := l.Reserve(ctx, c)
-		if !errors.As(err, &refused) || refused.RetryAfter > until.Sub(l.clock.Now()) || price == nil {
+		if !errors.As(err, &refused) || price == nil || refused.RetryAfter > until.Sub(l.clock.Now()) && !lacksSlot(&refused.Verdict, price.charges) {
 			return r, err
 		}
 	} else if r, err := l.drawn(ctx, &c); r != nil || err != nil {
@@ -54,6 +57,7 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 // waitInLine waits for the turn of a waiter, and then for its units. If the call was just
 // refused, its retry time is known already.
 func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, charges []Charge, refused *RefusedError) (*Reservation, error) {
+	pause := firstPause
 	for {
 		select {
 		case <-w.turn:
@@ -79,6 +83,21 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, charges []Ch
 		}
 		now := l.clock.Now()
 		left := w.until.Sub(now)
+		if lacksSlot(&refused.Verdict, charges) && left > 0 {
+			d := jittered(min(pause, left), left)
+			pause = min(2*pause, lastPause)
+			if l.line.asksAt(w, &nextAsk{at: now.Add(d), told: refused, soon: now}, now) {
+				woken, err := l.sleepUnlessFreed(ctx, w, d)
+				if err != nil {
+					return nil, err
+				}
+				if woken {
+					pause = firstPause
+				}
+			}
+			refused = nil
+			continue
+		}
 		if refused.RetryAfter > left {
 			return nil, refused
 		}
@@ -90,6 +109,26 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, charges []Ch
 		}
 		refused = nil
 	}
+}
+
+// A call that waits for a slot asks again after these pauses: another process may have
+// given one back.
+const (
+	firstPause = 25 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// sleepUnlessFreed sleeps until a call of this ledger ends.
+func (l *Ledger) sleepUnlessFreed(ctx context.Context, w *waiter, d time.Duration) (woken bool, err error) {
+	sleep, wake := context.WithCancel(ctx)
+	defer wake()
+	woken = l.line.sleeps(w, wake)
+	err = l.clock.Sleep(sleep, d)
+	woken = l.line.sleeps(w, nil) || woken
+	if ctx.Err() == nil && err != nil && sleep.Err() != nil {
+		err = nil
+	}
+	return woken, err
 }
 
 // jittered returns a random wait of d to 1.1 d, but at most left.

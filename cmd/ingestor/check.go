@@ -289,6 +289,10 @@ func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *c
 		}
 		for _, w := range u.Allowances {
 			if w.Remaining == 0 {
+				if w.Spec.InFlight() {
+					f.warn("ledger", "all %d slots of %s are taken; a slot comes back when its call has ended", w.Limit, u.Pool)
+					continue
+				}
 				f.warn("ledger", "%s has nothing left in %s; %d units come back at %s", u.Pool, w.Window, w.NextUnits, stamp(w.NextAt))
 			}
 		}

@@ -22,7 +22,7 @@ var algorithms = []string{
 
 // named are the names of package window that belong to one algorithm.
 var named = []string{
-	"Algorithm", "Sliding", "Exact", "Estimate", "ByCalendar", "Leaky", "Ring", "Log", "Counter", "Calendar", "Bucket",
+	"Algorithm", "Sliding", "Exact", "Estimate", "ByCalendar", "Leaky", "Ring", "Log", "Counter", "Calendar", "Bucket", "InFlight",
 	"NewRing", "NewLog", "NewCounter", "NewCalendar", "NewBucket",
 }
 

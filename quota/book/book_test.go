@@ -200,3 +200,33 @@ func TestBookSize(t *testing.T) {
 		t.Errorf("a book with a byte order mark and DOS line ends: %v", err)
 	}
 }
+
+func TestInFlight(t *testing.T) {
+	const text = `revision: 1
+upstreams:
+  api:
+    classes: {backfill: {keep_free: 30%}}
+    pools:
+      at_once: {windows: [{in_flight: 10}]}
+      few: {windows: [{in_flight: 4, headroom: 1, ttl: 30s}]}
+    methods: {get: {charge: {at_once: 1, few: 1}}}
+`
+	b, err := book.Parse("costs.yaml", []byte(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := b.Upstreams["api"]
+	w, few := u.Pools["at_once"].Windows[0], u.Pools["few"].Windows[0]
+	if !w.InFlight() || w.Per != 2*time.Minute || w.Limit(book.Class{}) != 10 || w.Limit(u.Classes["backfill"]) != 7 {
+		t.Errorf("at once: %+v", w)
+	}
+	if few.Per != 30*time.Second || few.Limit(book.Class{}) != 3 {
+		t.Errorf("few: %+v", few)
+	}
+	again, err := book.Parse("costs.yaml", b.Format(), nil)
+	if err != nil || !strings.Contains(string(b.Format()), "{in_flight: 10, ttl: 2m}") {
+		t.Errorf("printed as\n%s\n%v", b.Format(), err)
+	} else if err := again.Follows(b); err != nil {
+		t.Error(err)
+	}
+}

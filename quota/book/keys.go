@@ -93,7 +93,7 @@ type poolYAML struct {
 }
 
 type windowYAML struct {
-	Per       span             `yaml:"per" is:"duration" words:"minute|hour|day|week|month" example:"24h|day" required:"write a duration such as 24h, or minute, hour, day, week or month" doc:"Required. A duration is a sliding window: the trailing 24 hours. A word is a period of the calendar."`
+	Per       span             `yaml:"per" is:"duration" words:"minute|hour|day|week|month" example:"24h|day" oneof:"per: a duration such as 24h or a word such as day" doc:"Required, but not in a window with 'in_flight'. A duration is a sliding window: the trailing 24 hours. A word is a period of the calendar."`
 	Quota     int64            `yaml:"quota" range:"1..units" example:"2000" doc:"A quota of its own, instead of the one that all windows share. A quota above 4294967294 takes a ring twice the memory; to pass that line, either way, raise the revision."`
 	Burst     int64            `yaml:"burst" range:"1..units" example:"1000" doc:"Of a bucket: the most units that can be used at once. 'quota' units return in each 'per'. Headroom is taken off the burst. Default: the quota."`
 	Headroom  *int64           `yaml:"headroom" range:"0..units" example:"100" doc:"A headroom of its own. A window with its own quota has 0 unless you set it."`
@@ -102,6 +102,8 @@ type windowYAML struct {
 	Late      time.Duration    `yaml:"late" range:"0s.." example:"2s" doc:"Counts the units of a ring for longer, by this rounded up to the precision. Use it if calls take so long that the upstream counts them later than we do. It costs throughput: a ring sustains per/(per + precision + late) of its quota."`
 	Zone      string           `yaml:"zone" is:"zone" assumed:"UTC" example:"America/Los_Angeles" doc:"The time zone of a calendar period."`
 	Lag       *time.Duration   `yaml:"lag" range:"0s.." assumed:"1m" example:"2m" doc:"A charge this close to the boundary of a calendar period counts in both periods. For 'per: minute', the default is 1s."`
+	InFlight  int64            `yaml:"in_flight" range:"1..units" oneof:"in_flight: the number of calls at once" example:"10" doc:"The number of calls in flight at once, over all processes. A call takes a slot, and gives it back when it has ended. It must be the only window of its pool."`
+	TTL       time.Duration    `yaml:"ttl" range:"1s..1h" assumed:"2m" example:"30s" doc:"How long a slot of 'in_flight' counts after its process has crashed. While the process lives, it renews the slot."`
 }
 
 type methodYAML struct {
@@ -143,12 +145,12 @@ type sourceYAML struct {
 
 type familyYAML struct {
 	Quota   int64               `yaml:"quota" range:"1..units" example:"60" doc:"The units that one key may spend in a window."`
-	Windows []windowYAML        `yaml:"windows" size:"1..windows" noun:"window" without:"headroom" as:"familyWindow" required:"give it at least one, such as {per: 1m, quota: 60}" doc:"The limits over time. All of them hold."`
+	Windows []windowYAML        `yaml:"windows" size:"1..windows" noun:"window" without:"headroom|in_flight|ttl" as:"familyWindow" required:"give it at least one, such as {per: 1m, quota: 60}" doc:"The limits over time. All of them hold."`
 	MaxKeys int64               `yaml:"max_keys" range:"1..10000000" default:"100000" example:"50000" doc:"The number of keys that are counted separately. Further keys share one count."`
 	Keys    map[string]*keyYAML `yaml:"keys" names:"long" noun:"key" short:"quota" doc:"Keys with limits of their own."`
 }
 
 type keyYAML struct {
 	Quota   int64        `yaml:"quota" range:"1..units" example:"6000" doc:"The units that this key may spend in a window."`
-	Windows []windowYAML `yaml:"windows" size:"1..windows" noun:"window" without:"headroom" as:"familyWindow" doc:"Windows of its own, instead of those of the family or pool."`
+	Windows []windowYAML `yaml:"windows" size:"1..windows" noun:"window" without:"headroom|in_flight|ttl" as:"familyWindow" doc:"Windows of its own, instead of those of the family or pool."`
 }

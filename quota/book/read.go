@@ -163,7 +163,11 @@ func (r *reader) complete(rec *record, e *entry, v reflect.Value, s *scope, mean
 		return
 	}
 	has := list(given, "and")
-	if given == nil {
+	switch {
+	case len(all) == 1:
+		r.fault(where, "%s has no %s; write %s", s, all[0], ways[0])
+		return
+	case given == nil:
 		has = "none of " + list(all, "and")
 	}
 	r.fault(where, "%s has %s; write one of %s", s, has, strings.Join(ways, ", "))

@@ -28,7 +28,7 @@ func (w Window) Limit(c Class) int64 {
 
 // takes reports whether some window has no quota of its own.
 func takes(windows []windowYAML) bool {
-	return slices.ContainsFunc(windows, func(w windowYAML) bool { return w.Quota == 0 })
+	return slices.ContainsFunc(windows, func(w windowYAML) bool { return w.Quota == 0 && w.InFlight == 0 })
 }
 
 // windows checks the windows of a pool, family or key, and fills in their defaults.
@@ -59,6 +59,10 @@ func (r *reader) windows(all []windowYAML, label string) (specs []Window, ok boo
 			ok = false
 		}
 		given[spec.String()], specs[i].Spec = d, spec
+		if spec.InFlight() && len(all) > 1 {
+			r.fault(r.place(d), "in_flight must be the only window of %s; give the other windows to a pool of their own", label)
+			ok = false
+		}
 	}
 	return specs, ok
 }
@@ -75,8 +79,8 @@ func (r *reader) limits(specs []Window, all []windowYAML, quota, headroom int64,
 	for i := range windows {
 		w, own := &windows[i], &all[i]
 		w.Quota, w.Headroom = quota, headroom
-		if own.Quota > 0 {
-			w.Quota, w.Headroom = own.Quota, 0
+		if q := max(own.Quota, own.InFlight); q > 0 {
+			w.Quota, w.Headroom = q, 0
 		}
 		if own.Headroom != nil {
 			w.Headroom = *own.Headroom
@@ -106,6 +110,12 @@ func (r *reader) limits(specs []Window, all []windowYAML, quota, headroom int64,
 
 // spec makes the window's [window.Spec], and fills in the defaults of both.
 func (d *windowYAML) spec() (window.Spec, error) {
+	if d.InFlight > 0 {
+		return d.inFlight()
+	}
+	if d.TTL != 0 {
+		return window.Spec{}, errors.New("ttl belongs to a window with in_flight")
+	}
 	s := window.Spec{Algorithm: d.Algorithm, Per: d.Per.duration, Period: d.Per.period, Precision: d.Precision, Late: d.Late}
 	drains := d.Algorithm == window.Leaky
 	if drains {
@@ -137,6 +147,28 @@ func (d *windowYAML) spec() (window.Spec, error) {
 		d.Algorithm, d.Precision = "", s.Precision
 	}
 	return s, nil
+}
+
+// inFlight is spec of a window of calls in flight.
+func (d *windowYAML) inFlight() (window.Spec, error) {
+	switch {
+	case d.Quota > 0:
+		return window.Spec{}, errors.New("quota does not go with in_flight, which is the number itself; leave it out")
+	case d.Burst != 0:
+		return window.Spec{}, errors.New("burst does not go with in_flight; leave it out")
+	case d.Late != 0:
+		return window.Spec{}, errors.New("late does not go with in_flight; leave it out")
+	case d.Algorithm != "":
+		return window.Spec{}, errors.New("algorithm does not go with in_flight; leave it out")
+	case d.Precision != 0:
+		return window.Spec{}, errors.New("precision does not go with in_flight; leave it out")
+	case d.Zone != "":
+		return window.Spec{}, errors.New("zone does not go with in_flight; leave it out")
+	case d.Lag != nil:
+		return window.Spec{}, errors.New("lag does not go with in_flight; leave it out")
+	}
+	d.TTL = cmp.Or(d.TTL, 2*time.Minute)
+	return window.Spec{Algorithm: window.InFlight, Per: d.TTL}.Normal()
 }
 
 // badZone says what is wrong with the name of a time zone.
@@ -175,8 +207,11 @@ func (s *span) read(r *reader, f *field, t *tree) {
 }
 
 func (s *span) tree() *tree {
-	if s.period != "" {
+	switch {
+	case s.period != "":
 		return text(string(s.period))
+	case s.duration == 0:
+		return nil
 	}
 	return text(brief(s.duration))
 }

@@ -196,6 +196,11 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 	return through(ctx, s, nil, func(ctx context.Context) (quota.Settlement, error) { return s.store.Settle(ctx, t, units) })
 }
 
+// Slots implements [quota.Store].
+func (s *Store) Slots(ctx context.Context, tokens []quota.Token, done bool) ([]bool, error) {
+	return through(ctx, s, nil, func(ctx context.Context) ([]bool, error) { return s.store.Slots(ctx, tokens, done) })
+}
+
 // Record implements [quota.Store].
 func (s *Store) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
 	return through(ctx, s, r.Charges, func(ctx context.Context) (quota.Units, error) { return s.store.Record(ctx, r) })

@@ -48,7 +48,7 @@ func (s Shared) Lock(ctx context.Context, name string) (Lock, error) {
 		host = "an unknown host"
 	}
 	asked := quota.SystemClock{}.Now()
-	token, err := s.Server.TakeLease(ctx, name, fmt.Sprintf("process %d on %s", os.Getpid(), host), Life)
+	token, err := s.take(ctx, name, fmt.Sprintf("process %d on %s", os.Getpid(), host))
 	switch {
 	case errors.Is(err, quota.ErrOutage):
 		return s.Files.Lock(ctx, name)
@@ -59,6 +59,46 @@ func (s Shared) Lock(ctx context.Context, name string) (Lock, error) {
 	l := &lease{server: s.Server, name: name, token: token, lost: make(chan struct{}), stop: stop}
 	l.done.Go(func() { l.renew(renewing, asked.Add(Life)) })
 	return l, nil
+}
+
+// grace is how long a caller that was told to stop waits for the answer of the server.
+const grace = 500 * time.Millisecond
+
+// take asks the server for the lease. If the caller is told to stop meanwhile, the server
+// may have given the lease already: then it is given back.
+func (s Shared) take(ctx context.Context, name, holder string) (int64, error) {
+	type answer struct {
+		token int64
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), Life)
+		defer cancel()
+		token, err := s.Server.TakeLease(within, name, holder, Life)
+		answers <- answer{token, err}
+	}()
+	giveBack := func(a answer) {
+		if a.err == nil {
+			_, _ = s.Server.KeepLease(context.WithoutCancel(ctx), name, a.token, 0) // or it ends by itself
+		}
+	}
+	select {
+	case a := <-answers:
+		if ctx.Err() == nil {
+			return a.token, a.err
+		}
+		giveBack(a)
+		return 0, context.Cause(ctx)
+	case <-ctx.Done():
+	}
+	select {
+	case a := <-answers:
+		giveBack(a)
+	case <-time.After(grace):
+		go func() { giveBack(<-answers) }()
+	}
+	return 0, context.Cause(ctx)
 }
 
 // lease is held by one process at a time, on whatever machine.

@@ -190,3 +190,59 @@ func TestLeaseIsRenewedUntilItIsGivenBack(t *testing.T) {
 		}
 	})
 }
+
+// stopper is a server whose caller is told to stop when the lease was just given.
+type stopper struct {
+	lease.Server
+	stop context.CancelFunc
+}
+
+func (s stopper) TakeLease(ctx context.Context, name, holder string, life time.Duration) (int64, error) {
+	token, err := s.Server.TakeLease(ctx, name, holder, life)
+	s.stop()
+	if ctx.Err() != nil { // as a client would that waits for the answer
+		return 0, fmt.Errorf("%w: %w", quota.ErrOutage, ctx.Err())
+	}
+	return token, err
+}
+
+// A process that is told to stop while it asks for a lease does not leave with it: the
+// next one would have to wait until the lease ends.
+func TestALeaseThatCameTooLateIsGivenBack(t *testing.T) {
+	s := start(t)
+	one, two := machine(t, s.Addr), machine(t, s.Addr)
+	ctx, stop := context.WithCancel(t.Context())
+	one.Server = stopper{one.Server, stop}
+	if l, err := one.Lock(ctx, "default/charts"); !errors.Is(err, context.Canceled) || errors.Is(err, quota.ErrOutage) {
+		t.Errorf("asked for while the caller was told to stop: %v, %v", l, err)
+	}
+	l, err := two.Lock(t.Context(), "default/charts")
+	if err != nil {
+		t.Fatalf("the next one: %v", err)
+	}
+	if err := l.Unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
+// silent is a server that never answers.
+type silent struct{ lease.Server }
+
+func (silent) TakeLease(ctx context.Context, _, _ string, _ time.Duration) (int64, error) {
+	<-ctx.Done()
+	return 0, ctx.Err()
+}
+
+// A server that does not answer holds up nobody who was told to stop.
+func TestASilentServerHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		began := time.Now()
+		_, err := lease.Shared{Server: silent{}, Files: lease.Files(t.TempDir())}.Lock(ctx, "default/charts")
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 2*time.Second {
+			t.Errorf("after %s: %v", took, err)
+		}
+		time.Sleep(lease.Life) // until nobody asks any more
+	})
+}

@@ -59,7 +59,7 @@ type taken struct {
 	generation      int64
 	at              window.Instant
 	pool            int32 // index of the account's pool
-	tally           int32 // of the pool's spend
+	tally           int32 // of the pool's spend; -1: a slot, which leaves none
 	key             span  // in the batch's ids: of a keyed pool, after a NUL if the key shared a page
 }
 
@@ -172,6 +172,7 @@ func (b *batch) add(seed maphash.Seed, id string, nonce quota.Nonce, now window.
 // found is the receipt that was last asked for.
 type found struct {
 	account *account
+	in      *batch
 	receipt *receipt
 	taken   []taken
 }
@@ -186,13 +187,13 @@ func (b *backend) Receipt(upstream, name, id string) (*pagestore.Receipt, error)
 	if got == nil {
 		return nil, nil
 	}
-	b.found = found{a, got, in.taken[got.taken.from:got.taken.to]}
+	b.found = found{a, in, got, in.taken[got.taken.from:got.taken.to]}
 	r := &b.got
 	*r = pagestore.Receipt{Nonce: got.nonce, Settled: got.settled, Released: got.released, Done: got.settlement, Taken: r.Taken[:0]}
 	for _, t := range b.found.taken {
 		key, overflow := strings.CutPrefix(string(in.ids[t.key.from:t.key.to]), shared)
 		r.Taken = append(r.Taken, pagestore.Taken{
-			Pool: a.pools[t.pool].Pool.Name, Key: key, Overflow: overflow,
+			Slot: t.tally < 0, Pool: a.pools[t.pool].Pool.Name, Key: key, Overflow: overflow,
 			Units: t.units, Recorded: t.recorded, At: t.at, Generation: t.generation,
 		})
 	}
@@ -204,12 +205,41 @@ func (b *backend) Amend(r *pagestore.Receipt) error {
 	got := b.found.receipt
 	got.settled, got.released, got.settlement = true, r.Released, r.Done
 	for i, t := range b.found.taken {
+		if b.found.taken[i].recorded = r.Taken[i].Recorded; t.tally < 0 {
+			continue
+		}
 		tally := &b.found.account.pools[t.pool].spend.tallies[t.tally]
 		tally.units += r.Taken[i].Recorded - t.units
 		if r.Taken[i].Recorded == 0 && t.units > 0 {
 			tally.calls-- // released: the call never left
 		}
 	}
+	return nil
+}
+
+// Keep implements [pagestore.Tx]. A receipt that is no longer young is copied into the
+// newest batch, because its own goes as a whole. The copy is found first.
+func (b *backend) Keep(r *pagestore.Receipt) error {
+	f := &b.found
+	if b.at.Sub(f.receipt.made) > quota.ReceiptLife/2 {
+		all := &f.account.receipts
+		if err := all.room(b.at, b.maxReceiptBytes); err != nil {
+			return err
+		}
+		id := string(f.in.ids[f.receipt.id.from:f.receipt.id.to])
+		in := all.batches[len(all.batches)-1]
+		kept := in.add(all.seed, id, f.receipt.nonce, b.at)
+		kept.settled, kept.settlement = f.receipt.settled, f.receipt.settlement
+		in.taken = append(in.taken, f.taken...)
+		kept.taken.to += uint32(len(f.taken))
+		all.used += int64(receiptBytes + len(id) + len(f.taken)*takenBytes)
+		*f = found{f.account, in, kept, in.taken[kept.taken.from:kept.taken.to]}
+	}
+	for i := range f.taken {
+		t, is := &f.taken[i], &r.Taken[i]
+		t.recorded, t.at, t.generation = is.Recorded, is.At, is.Generation
+	}
+	f.receipt.released = r.Released
 	return nil
 }
 
@@ -233,10 +263,16 @@ func (b *backend) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quo
 	}
 	for i, e := range entries {
 		p, c := b.poolOf(e), &r.Charges[i]
-		n := p.spend.find(b.at, e.At, c.Zone, &r.Labels)
-		t := &p.spend.tallies[n]
-		t.units = min(t.units+e.Units, window.MaxUnits)
-		t.calls++
+		if r.AtLeast && e.Units == 0 {
+			continue
+		}
+		n := int32(-1)
+		if !c.Windows[0].Spec.InFlight() {
+			n = p.spend.find(b.at, e.At, c.Zone, &r.Labels)
+			t := &p.spend.tallies[n]
+			t.units = min(t.units+e.Units, window.MaxUnits)
+			t.calls++
+		}
 		if got != nil {
 			key := in.keep(e, c)
 			a.receipts.used += int64(key.to - key.from)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/headroom-quota/headroom/internal/childtest"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 )
 
@@ -18,6 +19,9 @@ import (
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	if childtest.Do(children) {
+		return 0
+	}
 	upstream := httptest.NewServer(youtubesim.New(&youtubesim.Options{Seed: 1}))
 	defer upstream.Close()
 	http.DefaultTransport = &http.Transport{DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {

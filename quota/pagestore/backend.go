@@ -2,6 +2,7 @@ package pagestore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -61,6 +62,9 @@ type Tx interface {
 	// Amend stores that a receipt was settled, and corrects the spend.
 	Amend(r *Receipt) error
 
+	// Keep stores when the slots of a receipt count and which were given back. The
+	// receipt then lives for [quota.ReceiptLife] from now.
+	Keep(r *Receipt) error
 	// Family returns the family of a member, or the keyed pool of a page. It stays valid
 	// until End.
 	Family(p *quota.Pool) (*Family, error)
@@ -130,8 +134,15 @@ type Receipt struct {
 	Done     quota.Settlement // of all charges, if settled
 }
 
-// Taken is one charge of a receipt.
+// released reports whether nothing is left of what a settled receipt has taken.
+func (r *Receipt) released() bool {
+	return r.Settled && !slices.ContainsFunc(r.Taken, func(t Taken) bool { return t.Recorded != 0 })
+}
+
+// Taken is one charge of a receipt. A slot leaves no spend, and settling leaves the slot.
+// Its Recorded is 0 after it was given back.
 type Taken struct {
+	Slot       bool
 	Pool       string
 	Key        string         // of a keyed pool
 	Overflow   bool           // the key shared a page

@@ -94,6 +94,10 @@ func (s *Scope) name(batch []*job) {
 			p := &j.request.Charges[0].Pool
 			s.Receipts = append(s.Receipts, ReceiptID{p.Upstream, p.Account, id})
 		}
+		for i := range j.tokens {
+			t := &j.tokens[i]
+			s.Receipts = append(s.Receipts, ReceiptID{t.Upstream, t.Account, t.ID})
+		}
 		if t := &j.token; t.ID != "" {
 			s.Receipts = append(s.Receipts, ReceiptID{t.Upstream, t.Account, t.ID})
 		}

@@ -72,18 +72,26 @@ func settleIn(e *Entry, t *Taken) quota.Settlement {
 	return quota.Settlement{}
 }
 
-// recordIn charges a page with units that are already spent, at most at the page's own
-// time. It takes negative units from the oldest ones, at most as many as the page has.
-func recordIn(e *Entry, at time.Time, units int64) {
-	e.At, e.Units = e.at, units
-	if units < 0 {
-		e.Units = -e.Page.Forget(e.at, -units)
+// recordIn charges a page with units that are already spent. It takes negative units from
+// the oldest ones, at most as many as the page has.
+func recordIn(e *Entry) {
+	if e.Units < 0 {
+		e.Units = -e.Page.Forget(e.at, -e.Units)
 		return
 	}
-	if !at.IsZero() {
-		e.At = min(e.at, window.At(at))
+	e.Page.Add(e.At, e.Units)
+}
+
+// toRecord sets the units to record in a page, and when they count: at most at the page's
+// own time. Of units that count at least, these are the missing ones.
+func (e *Entry) toRecord(r *quota.Request, c *quota.Charge) {
+	e.At, e.Units = e.at, c.Units
+	if !r.At.IsZero() && c.Units >= 0 {
+		e.At = min(e.at, window.At(r.At))
 	}
-	e.Page.Add(e.At, units)
+	if r.AtLeast {
+		e.Units, e.At = e.Page.Missing(e.at, e.At, e.Units, c.Window)
+	}
 }
 
 // blockIn shuts or opens a page. The later of two blocks stands. blockIn reports whether

@@ -41,8 +41,11 @@ func (w *work) reserve(tx Tx, j *job) (err error) {
 
 // repeat answers a request whose id has a receipt.
 func (w *work) repeat(tx Tx, v *quota.Verdict, r *quota.Request, got *Receipt) error {
-	if !got.covers(r.Charges) {
+	switch {
+	case !got.covers(r.Charges):
 		return storekit.OtherCharges(r.ID)
+	case got.ended():
+		return storekit.Ended(r.ID)
 	}
 	if err := w.open(tx, r.Charges, false); err != nil {
 		return err
@@ -80,11 +83,21 @@ func (w *work) record(tx Tx, j *job) (err error) {
 			return err
 		}
 	}
+	some := false
 	for i, e := range w.entries {
-		recordIn(e, r.At, r.Charges[i].Units)
+		e.toRecord(r, &r.Charges[i])
+		some = some || e.Units != 0
+	}
+	for _, e := range w.entries {
+		if some || !r.AtLeast {
+			recordIn(e)
+		}
 		w.units = append(w.units, e.Units)
 	}
 	j.recorded = r.Recorded(w.units)
+	if r.AtLeast && !some {
+		return w.putMoved(tx, r.Charges)
+	}
 	_, err = w.charge(tx, r)
 	return err
 }
@@ -99,7 +112,9 @@ func (w *work) settle(tx Tx, j *job) error {
 	}
 	w.pools = w.pools[:0]
 	for i := range got.Taken {
-		w.pools = append(w.pools, got.Taken[i].Pool)
+		if !got.Taken[i].Slot {
+			w.pools = append(w.pools, got.Taken[i].Pool)
+		}
 	}
 	units, err := j.units.InOrder(w.pools)
 	if err != nil {
@@ -120,7 +135,14 @@ func (w *work) settle(tx Tx, j *job) error {
 	}
 	for i, e := range w.entries {
 		t := &got.Taken[i]
-		t.Recorded = units[i]
+		cost := int64(0)
+		switch {
+		case !t.Slot:
+			cost, units = units[0], units[1:]
+		case j.units != nil || t.Recorded == 0:
+			continue // it stays, or was given back
+		}
+		t.Recorded = cost
 		if e.Page == nil { // its windows have run out
 			t.Done = quota.Settlement{Left: max(t.Units-t.Recorded, 0)}
 		} else {
@@ -134,7 +156,8 @@ func (w *work) settle(tx Tx, j *job) error {
 		}
 		got.Done.Add(t.Done)
 	}
-	got.Settled, got.Released = true, storekit.Released(units)
+	got.Settled = true
+	got.Released = got.released()
 	j.settlement = got.Done
 	return w.wrote(tx.Amend(got))
 }

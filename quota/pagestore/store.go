@@ -65,6 +65,9 @@ type job struct {
 	block   quota.BlockRequest
 	token   quota.Token
 	units   quota.Units
+	tokens  []quota.Token // of slots
+	ended   bool          // their calls have
+	held    []bool
 
 	verdict    quota.Verdict
 	settlement quota.Settlement
@@ -107,6 +110,20 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (d
 		done = j.settlement
 	}
 	return done, err
+}
+
+// Slots implements [quota.Store].
+func (s *Store) Slots(ctx context.Context, tokens []quota.Token, done bool) (held []bool, err error) {
+	j, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release(j)
+	j.do, j.tokens, j.ended, j.held = (*work).slots, tokens, done, make([]bool, len(tokens))
+	if err = s.run(ctx, j); err == nil {
+		held = j.held
+	}
+	return held, err
 }
 
 // Record implements [quota.Store].
@@ -300,7 +317,7 @@ func (s *Store) begin(ctx context.Context) (*job, error) {
 // release ends the caller's turn, also after a panic. It keeps no data of the caller.
 func (s *Store) release(j *job) {
 	if j == &s.own {
-		j.request.Charges, j.block.Charges, j.units = nil, nil, nil
+		j.request.Charges, j.block.Charges, j.units, j.tokens, j.held = nil, nil, nil, nil, nil
 		s.mu.Unlock()
 	}
 }

@@ -28,8 +28,9 @@ type ask struct {
 	days    [][]string // by charge: the spend keys, where they are known
 	pages   []string   // by charge: the page that a receipt names
 	noSpend bool
-	tried   bool  // the steady way
-	extra   []any // what the body takes on top
+	tried   bool     // the steady way
+	extra   []any    // what the body takes on top
+	more    []string // further keys
 
 	known  []storekit.Birth // by charge: what is known of its page
 	around []window.Instant // calendars and days are sent around these
@@ -46,6 +47,7 @@ const (
 	replyRelay
 	replyOtherCharges
 	replyGone
+	replyEnded
 )
 
 // never is an instant that does not come: NEVER in the prelude.
@@ -138,7 +140,7 @@ func (a *ask) keys() []string {
 		keys = append(keys, page)
 		if a.days != nil {
 			keys = append(keys, a.days[i]...)
-		} else if !a.noSpend {
+		} else if !a.noSpend && !a.slot(i) {
 			for _, d := range a.dayList(&a.charges[i]) {
 				keys = append(keys, spendKey(a.tag, a.charges[i].Pool.Name, d.name))
 			}
@@ -154,7 +156,7 @@ func (a *ask) keys() []string {
 			keys = a.addLogs(keys, i, shared)
 		}
 	}
-	return keys
+	return append(keys, a.more...)
 }
 
 func (a *ask) addLogs(keys []string, i int, page string) []string {
@@ -205,7 +207,11 @@ func (a *ask) args() []any {
 		} else {
 			args = append(args, "")
 		}
-		args = append(args, a.zone(c))
+		if a.slot(i) {
+			args = append(args, "")
+		} else {
+			args = append(args, a.zone(c))
+		}
 	}
 	return append(args, a.extra...)
 }
@@ -260,6 +266,15 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 	return []any{one, now, granted, one, tight, used, limit, free, reset, zero, now, blocked, ""}, nil
 }
 
+// slot reports whether a charge is a slot of a call in flight. To settle one, its receipt
+// says so.
+func (a *ask) slot(i int) bool {
+	if a.days != nil {
+		return a.days[i] == nil
+	}
+	return a.charges[i].Windows[0].Spec.InFlight()
+}
+
 // zone returns the name of the zone whose days count a pool's spend.
 func (a *ask) zone(c *quota.Charge) string {
 	switch {
@@ -277,6 +292,8 @@ func (a *ask) charge(i int, c *quota.Charge, windows []window.Limit) []byte {
 	k := &a.known[i]
 	p.add(c.Units, c.Revision, micros(k.Born), micros(k.Until), identity(c.Revision, windows), k.Generation, micros(k.Latest))
 	switch {
+	case !a.noSpend && a.slot(i):
+		p.add(-1)
 	case a.days != nil: // known by their keys
 		p.add(int64(len(a.days[i])))
 		for range a.days[i] {

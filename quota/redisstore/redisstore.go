@@ -140,8 +140,11 @@ func (s *Store) decide(ctx context.Context, a *ask, id string) (quota.Verdict, e
 	if err != nil {
 		return quota.Verdict{}, err
 	}
-	if integer(reply[0]) == replyOtherCharges {
+	switch integer(reply[0]) {
+	case replyOtherCharges:
 		return quota.Verdict{}, storekit.OtherCharges(id)
+	case replyEnded:
+		return quota.Verdict{}, storekit.Ended(id)
 	}
 	c := &a.charges[integer(reply[3])-1]
 	v := quota.Verdict{
@@ -215,7 +218,12 @@ func (s *Store) record(ctx context.Context, a *ask, r *quota.Request) (quota.Uni
 		at = r.At.UnixMicro()
 		a.around = append(a.around, window.Instant(at))
 	}
-	a.extra = []any{at, flag(r.Restore)}
+	a.extra = []any{at, flag(r.Restore), flag(r.AtLeast)}
+	if r.AtLeast {
+		for i := range r.Charges {
+			a.extra = append(a.extra, r.Charges[i].Window+1)
+		}
+	}
 	reply, err := a.run(ctx)
 	if err != nil {
 		return nil, err

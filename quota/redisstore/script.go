@@ -40,7 +40,7 @@ func newScript(parts ...string) script {
 }
 
 // scripts has a script for each operation.
-type scripts struct{ steady, reserve, settle, record, block, look, enrol, unenrol, purge, leaseTake, leaseKeep script }
+type scripts struct{ steady, reserve, settle, record, block, look, enrol, unenrol, purge, slots, touch, leaseTake, leaseKeep script }
 
 func newScripts(clock string) scripts {
 	with := func(body string) script {
@@ -53,9 +53,12 @@ func newScripts(clock string) scripts {
 		record:  with("record"),
 		block:   with("block"),
 		look:    with("look"),
+		slots:   with("slots"),
 		enrol:   newScript(clock, "enrol"),
 		unenrol: newScript(clock, "unenrol"),
 		purge:   newScript(clock, "purge"),
+
+		touch: newScript("touch"),
 
 		leaseTake: newScript(clock, "lease_take"),
 		leaseKeep: newScript(clock, "lease_keep"),

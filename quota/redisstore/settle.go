@@ -33,11 +33,12 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 	if fields == nil || get.Val()[:16] != string(t.Nonce[:]) {
 		return quota.Settlement{}, storekit.NoReceipt(t)
 	}
-	pools, keys := make([]string, len(fields)), make([]string, len(fields))
+	pools, keys, shared := make([]string, len(fields)), make([]string, len(fields)), make([]bool, len(fields))
 	for i, f := range fields {
 		pools[i], keys[i], _ = strings.Cut(f, "\x1f")
+		days[i], shared[i] = strings.CutSuffix(days[i], "\x1f")
 	}
-	settled, err := units.InOrder(pools)
+	settled, err := inOrder(units, pools, days)
 	if err != nil {
 		return quota.Settlement{}, err
 	}
@@ -46,8 +47,7 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 		born := window.Instant(double(get.Val()[16:], 5+3*(i+1))) // a generation begins with a birth
 		pool := quota.Pool{Upstream: t.Upstream, Account: t.Account, Name: name, Key: keys[i]}
 		page := pageOf(tag, pool)
-		var shared bool
-		if days[i], shared = strings.CutSuffix(days[i], "\x1f"); shared {
+		if shared[i] {
 			page = sharedPage(tag, pool)
 		}
 		c, err := s.laidOut(ctx, page, pool)
@@ -63,7 +63,7 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 		a.pages = append(a.pages, page)
 		c.Units = settled[i]
 		a.charges = append(a.charges, c)
-		if days[i] == "" {
+		if isSlot(days[i]) {
 			a.days = append(a.days, nil)
 		} else {
 			a.days = append(a.days, []string{days[i]})
@@ -80,6 +80,35 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 		Back: integer(reply[2]), Left: integer(reply[3]), Charged: integer(reply[4]), Repeat: integer(reply[5]) == 1,
 	}, s.remember(ctx, a, reply[6:])
 }
+
+// inOrder is [quota.Units.InOrder] of a receipt. A slot is not named: it is settled to 0 if
+// the call is released, else to 1, which means that it stays.
+func inOrder(units quota.Units, pools, days []string) (all []int64, err error) {
+	var named []string
+	for i := range pools {
+		if !isSlot(days[i]) {
+			named = append(named, pools[i])
+		}
+	}
+	settled, err := units.InOrder(named)
+	if err != nil {
+		return nil, err
+	}
+	for i := range pools {
+		if isSlot(days[i]) {
+			all = append(all, flag(units != nil))
+		} else {
+			all, settled = append(all, settled[0]), settled[1:]
+		}
+	}
+	return all, nil
+}
+
+// A slot has one of these in a receipt, in the place of its spend key: TAKEN and BACK of
+// request.lua.
+const slotTaken, slotBack = "slot", "back"
+
+func isSlot(day string) bool { return day == slotTaken || day == slotBack }
 
 // readReceipt reads the text of a receipt: pools, labels and spend keys.
 func readReceipt(s string) (pools []string, labels quota.Labels, days []string) {

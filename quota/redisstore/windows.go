@@ -13,7 +13,7 @@ import (
 // this package.
 
 // hasKey reports whether a window keeps its entries in a key of its own.
-func hasKey(s window.Spec) bool { return s.Algorithm == window.Exact }
+func hasKey(s window.Spec) bool { return s.Algorithm == window.Exact || s.InFlight() }
 
 // steadyParameters returns the numbers of a window for the short script. It returns false
 // if the window needs the long script.
@@ -36,7 +36,7 @@ func parameters(s window.Spec) (x, y, lag int64) {
 		return 0, 0, max(s.Lag, 0).Microseconds()
 	case window.Estimate:
 		return s.Per.Microseconds(), int64(s.Per / s.Resolution()), 0
-	case window.Exact:
+	case window.Exact, window.InFlight:
 		return s.Per.Microseconds(), 0, 0
 	case window.Leaky:
 		x, y = s.Drain()
@@ -65,7 +65,7 @@ func code(w *window.Limit) int64 {
 		}
 	case window.ByCalendar:
 		kind = 2
-	case window.Exact:
+	case window.Exact, window.InFlight:
 		kind = 3
 	case window.Leaky:
 		kind = 6

@@ -22,11 +22,17 @@ func (t *tx) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.No
 	made, l := int64(window.At(t.now)), &r.Labels
 	for i, e := range entries {
 		c := &r.Charges[i]
-		shared := int64(0)
+		if r.AtLeast && e.Units == 0 {
+			continue
+		}
+		shared, day := int64(0), ""
 		if e.Pool.Key != c.Pool.Key {
 			shared = 1
 		}
-		err := t.exec("reservation_add", e.Ref.(*entry).id, id, secret, made, int64(e.At), t.file.today.of(e.At, c.Zone), e.Units, c.Units,
+		if !c.Windows[0].Spec.InFlight() { // a slot leaves no spend on any day
+			day = t.file.today.of(e.At, c.Zone)
+		}
+		err := t.exec("reservation_add", e.Ref.(*entry).id, id, secret, made, int64(e.At), day, e.Units, c.Units,
 			e.Page.Generation, l.Method, l.Job, l.Region, l.Class, l.Reason, c.Pool.Key, shared)
 		if err != nil {
 			return err
@@ -57,7 +63,7 @@ func (t *tx) Receipt(upstream, account, id string) (got *pagestore.Receipt, err 
 		got.Released = got.Released && r.Int(11) == 0
 		got.Done.Add(quota.Settlement{Back: r.Int(8), Left: r.Int(9), Charged: r.Int(10)})
 		got.Taken = append(got.Taken, pagestore.Taken{
-			Ref: r.Int(0), Pool: r.Text(1), At: window.Instant(r.Int(4)), Units: r.Int(5), Recorded: r.Int(11), Generation: r.Int(6),
+			Slot: r.Text(14) == "", Ref: r.Int(0), Pool: r.Text(1), At: window.Instant(r.Int(4)), Units: r.Int(5), Recorded: r.Int(11), Generation: r.Int(6),
 			Key: r.Text(12), Overflow: r.Int(13) != 0,
 		})
 		return nil
@@ -76,6 +82,17 @@ func (t *tx) Amend(r *pagestore.Receipt) error {
 			calls = 0 // released: the call was not made
 		}
 		if err := t.exec("receipt_settle", c.Ref, c.Recorded, calls, c.Done.Back, c.Done.Left, c.Done.Charged); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Keep implements [pagestore.Tx].
+func (t *tx) Keep(r *pagestore.Receipt) error {
+	made := int64(window.At(t.now))
+	for _, c := range r.Taken {
+		if err := t.exec("receipt_keep", c.Ref, made, int64(c.At), c.Recorded, c.Generation); err != nil {
 			return err
 		}
 	}

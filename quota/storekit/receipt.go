@@ -27,6 +27,12 @@ func NoReceipt(t quota.Token) error {
 	return &badInput{fmt.Sprintf("settle %q: no such reservation, or it was made more than %s ago", t.ID, quota.ReceiptLife), quota.ErrNoReceipt}
 }
 
+// Ended returns the error for an id whose call has given its slot back. To grant the id
+// again would be a call in flight without a slot. It matches [quota.ErrBadInput].
+func Ended(id string) error {
+	return quota.BadInput("id %q was used before, and its call has ended; a new call needs an id of its own", id)
+}
+
 // OtherWindows returns the error for a charge whose page has other windows under the
 // same revision. It matches [quota.ErrOtherWindows].
 func OtherWindows(c *quota.Charge) error {

@@ -19,7 +19,7 @@
 // # A new store
 //
 // A store that keeps pages in Go is a backend of quota/pagestore. Any other store
-// implements the six methods of [quota.Store] with the help of quota/storekit. Describe
+// implements the seven methods of [quota.Store] with the help of quota/storekit. Describe
 // the store to the suite with a [Harness], and call [Run] from a test. The example is the
 // whole test of a store in memory.
 //

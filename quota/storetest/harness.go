@@ -73,6 +73,8 @@ func Run(t *testing.T, h Harness) {
 		{"default_precision", testPrecision},
 		{"record", testRecord},
 		{"recorded_is_what_happened", testRecorded},
+		{"at_least", testAtLeast},
+		{"slots", testSlots},
 		{"look", testLook},
 		{"spend", testSpend},
 		{"names", testNames},

@@ -42,6 +42,9 @@ func testLinearizable(t *testing.T, h Harness) {
 		t.Fatal(err)
 	}
 	for kind, w := range everyKind(linearLimit) {
+		if w.Spec.InFlight() {
+			continue // settling leaves slots: see testSlots
+		}
 		t.Run("a_"+kind, func(t *testing.T) {
 			if kind == "counter" || kind == "calendar" {
 				needClock(t, h) // the end of an hour or of a day may come in between

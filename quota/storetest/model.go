@@ -188,6 +188,8 @@ var catalog = []window.Spec{
 	{Per: 10 * time.Second, Algorithm: window.Estimate},
 	{Per: 12500 * time.Millisecond, Algorithm: window.Estimate},
 	{Per: time.Hour, Algorithm: window.Estimate},
+	{Per: 15 * time.Second, Algorithm: window.InFlight},
+	{Per: 10 * time.Minute, Algorithm: window.InFlight},
 	{Per: 10 * time.Second, Precision: time.Second, Late: 1500 * time.Millisecond},
 	{Per: time.Minute, Precision: 5 * time.Second, Wide: true},
 	{Per: time.Hour, Precision: time.Minute, Late: 5 * time.Minute, Wide: true},
@@ -216,6 +218,11 @@ func zone(name string) *time.Location {
 // drawWindows returns one to three different windows.
 func drawWindows(rt *rapid.T) []window.Limit {
 	specs := rapid.SliceOfNDistinct(rapid.IntRange(0, len(catalog)-1), 1, 3, rapid.ID[int]).Draw(rt, "windows")
+	for _, i := range specs {
+		if catalog[i].InFlight() { // the only window of its pool
+			specs = []int{i}
+		}
+	}
 	var limits []window.Limit
 	for _, i := range specs {
 		limits = append(limits, limited(rapid.Int64Range(1, 120).Draw(rt, "limit"), catalog[i]))

@@ -23,9 +23,11 @@ func (tr *trial) actions() map[string]func(*rapid.T) {
 	}{
 		{"reserve", 8, tr.reserve},
 		{"settle", 2, tr.settle},
+		{"slots", 2, tr.slots},
 		{"repeat", 1, tr.repeat},
 		{"record", 1, tr.record},
 		{"correct", 1, tr.correct},
+		{"observe", 1, tr.observe},
 		{"block", 1, tr.block},
 		{"open", 1, tr.open},
 		{"lift", 1, tr.lift},

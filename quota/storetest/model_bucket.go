@@ -47,6 +47,10 @@ func roundUp(r *big.Rat) int64 { return -roundDown(new(big.Rat).Neg(r)) }
 
 func (b *naiveBucket) used(now instant) int64 { return roundUp(b.level(now)) }
 
+func (b *naiveBucket) since(now, _ instant) (units int64, first instant, ok bool) {
+	return b.used(now), now, true
+}
+
 // add counts units of the past from when they were spent. If the level has changed since,
 // nobody knows what was in the bucket then, so they count from that change on.
 func (b *naiveBucket) add(at instant, units int64) {

@@ -12,16 +12,18 @@ import (
 
 // modelReceipt is a grant that can be settled.
 type modelReceipt struct {
-	token    quota.Token
-	made     instant
-	high     instant // the latest that the clock has shown since
-	pools    []*modelPool
-	units    []int64
-	at       []instant
-	gens     []int
-	settled  bool
-	released bool // settled to nothing
-	result   quota.Settlement
+	token   quota.Token
+	made    instant
+	high    instant // the latest that the clock has shown since
+	pools   []*modelPool
+	units   []int64
+	at      []instant
+	gens    []int
+	slot    []bool // by pool: it is a slot
+	back    []bool // that was given back
+	settled bool
+	nothing bool // what was settled was settled to nothing
+	result  quota.Settlement
 }
 
 // keep notes the receipt of a grant.
@@ -30,9 +32,26 @@ func (tr *trial) keep(token quota.Token, pools []*modelPool, units []int64) {
 	for _, p := range pools {
 		r.at = append(r.at, p.page.latest)
 		r.gens = append(r.gens, p.page.generation)
+		r.slot = append(r.slot, p.windows[0].Spec.InFlight())
+		r.back = append(r.back, false)
 	}
 	tr.receipts = append(tr.receipts, r)
 }
+
+// open reports whether the receipt has a slot, and ended whether it has given one back.
+func (r *modelReceipt) open() bool {
+	for i, slot := range r.slot {
+		if slot && !r.back[i] && r.units[i] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *modelReceipt) ended() bool { return slices.Contains(r.back, true) }
+
+// released reports whether nothing is left of the receipt.
+func (r *modelReceipt) released() bool { return r.settled && r.nothing && !r.open() }
 
 // receipt draws a receipt that has certainly not expired.
 func (tr *trial) receipt(rt *rapid.T) *modelReceipt {
@@ -56,27 +75,39 @@ func (tr *trial) settle(rt *rapid.T) {
 	}
 	by := quota.Units{}
 	for i, p := range r.pools {
-		by[p.pool.Name] = units[i]
+		if !r.slot[i] {
+			by[p.pool.Name] = units[i]
+		}
+	}
+	if rapid.IntRange(0, 3).Draw(rt, "release") == 0 {
+		by, units = nil, make([]int64, len(units))
 	}
 	got, err := tr.store(rt).Settle(context.Background(), r.token, by)
 	if err != nil {
 		rt.Fatalf("settle %v to %v: %v", r.units, units, err)
 	}
 	tr.tell(rt, "settle %s of %s to %v", names(r.pools, r.units...), r.made.Time(), units)
-	if want := r.settle(tr.clock, units); got != want {
+	if want := r.settle(tr.clock, units, by == nil); got != want {
 		rt.Fatalf("at %s: settle %v to %v: store %+v, model %+v", tr.clock.Time(), r.units, units, got, want)
 	}
 }
 
 // settle is the model of settling.
-func (r *modelReceipt) settle(clock instant, units []int64) quota.Settlement {
+func (r *modelReceipt) settle(clock instant, units []int64, release bool) quota.Settlement {
 	if r.settled {
 		again := r.result
 		again.Repeat = true
 		return again
 	}
-	r.settled, r.released = true, slices.Max(units) == 0
+	r.settled, r.nothing = true, true
 	for i, p := range r.pools {
+		if r.slot[i] {
+			if !release || r.back[i] || r.units[i] == 0 {
+				continue
+			}
+			r.back[i] = true
+		}
+		r.nothing = r.nothing && units[i] == 0
 		now, _ := p.page.now(clock)
 		switch over := r.units[i] - units[i]; {
 		case over < 0:
@@ -97,11 +128,43 @@ func (r *modelReceipt) settle(clock instant, units []int64) quota.Settlement {
 	return r.result
 }
 
+// slots renews the slots of a receipt, or gives them back.
+func (tr *trial) slots(rt *rapid.T) {
+	r, done := tr.receipt(rt), rapid.Bool().Draw(rt, "done")
+	got, err := tr.store(rt).Slots(context.Background(), []quota.Token{r.token}, done)
+	if err != nil {
+		rt.Fatalf("at %s: slots: %v", tr.clock.Time(), err)
+	}
+	tr.tell(rt, "slots of %s of %s, done %t", names(r.pools, r.units...), r.made.Time(), done)
+	want := false
+	for i, p := range r.pools {
+		if !r.slot[i] || r.back[i] || r.units[i] == 0 || !p.page.limits[0].Spec.InFlight() {
+			continue
+		}
+		want = true
+		now, _ := p.page.now(tr.clock)
+		if r.gens[i] == p.page.generation {
+			p.page.windows[0].give(now, r.at[i], r.units[i])
+		}
+		p.wrote(now)
+		if r.back[i] = done; !done {
+			p.add(now, r.units[i])
+			r.at[i], r.gens[i] = now, p.page.generation
+		}
+	}
+	if got[0] != want {
+		rt.Fatalf("at %s: had slots: store %t, model %t", tr.clock.Time(), got[0], want)
+	}
+	if want {
+		r.made, r.high = tr.clock, tr.clock
+	}
+}
+
 // repeat reserves an id again: with the same charges, or others.
 func (tr *trial) repeat(rt *rapid.T) {
 	r := tr.receipt(rt)
 	other := rapid.IntRange(0, 3).Draw(rt, "other") == 0
-	if r.released && !other {
+	if r.released() && !other {
 		rt.SkipNow() // decided afresh: once.go has the table
 	}
 	req := quota.Request{ID: r.token.ID}
@@ -112,9 +175,9 @@ func (tr *trial) repeat(rt *rapid.T) {
 		req.Charges[0].Units++
 	}
 	got, err := tr.store(rt).Reserve(context.Background(), req)
-	if other {
+	if other || r.ended() {
 		if fault(err) != "bad input" {
-			rt.Fatalf("an id with other charges: %s", tell(got, err))
+			rt.Fatalf("an id with other charges, or of a call that has ended: %s", tell(got, err))
 		}
 		return
 	}

@@ -24,6 +24,9 @@ type naive interface {
 	add(at instant, units int64)
 	// give takes back units where they were taken, as far as they still count.
 	give(now, taken instant, units int64) int64
+	// since returns the units that count since an instant, and where to add to them. It
+	// returns false if that instant has left the window.
+	since(now, from instant) (units int64, first instant, ok bool)
 	// forget takes back the oldest.
 	forget(now instant, units int64)
 	// over is when nothing that counts now counts any more.
@@ -43,14 +46,14 @@ func newNaive(s window.Spec) naive {
 			steps = 1_000_000
 		}
 		per := micros(s.Per)
-		return &naiveCounter{naiveList: naiveList{cell: per, keep: 1}, per: per, steps: steps}
-	case window.Exact:
-		return &naiveList{cell: 1, keep: micros(s.Per) - 1}
+		return &naiveCounter{naiveList: naiveList{cell: per, keep: 1, per: per}, steps: steps}
+	case window.Exact, window.InFlight:
+		return &naiveList{cell: 1, keep: micros(s.Per) - 1, per: micros(s.Per)}
 	case window.Leaky:
 		return &naiveBucket{rate: big.NewRat(s.Rate, int64(micros(s.Per)))}
 	}
 	late := instant((s.Late + s.Precision - 1) / s.Precision)
-	return &naiveList{cell: micros(s.Precision), keep: instant(s.Per/s.Precision) + late}
+	return &naiveList{cell: micros(s.Precision), keep: instant(s.Per/s.Precision) + late, per: micros(s.Precision) * (instant(s.Per/s.Precision) + late)}
 }
 
 // charge is an entry of a list.
@@ -65,6 +68,7 @@ type charge struct {
 type naiveList struct {
 	cell    instant
 	keep    instant
+	per     instant
 	charges []charge
 }
 
@@ -110,6 +114,18 @@ func (l *naiveList) give(now, taken instant, units int64) int64 {
 	return l.takeBack(units, func(c charge) bool { return l.in(c.at) == l.in(taken) && l.counts(now, c.at) })
 }
 
+// since counts the cells whose middle is not before from, or else the present one.
+func (l *naiveList) since(now, from instant) (units int64, first instant, ok bool) {
+	if from = min(from, now); from+l.per <= now {
+		return 0, 0, false
+	}
+	cell := l.in(from)
+	if cell < l.in(now) && 2*(from-cell*l.cell) > l.cell {
+		cell++
+	}
+	return l.sum(now, 0, l.in(now)-cell), max(from, cell*l.cell), true
+}
+
 func (l *naiveList) forget(now instant, units int64) {
 	l.takeBack(units, func(c charge) bool { return l.counts(now, c.at) })
 }
@@ -149,7 +165,6 @@ func (l *naiveList) clone() naive {
 // and rounded up.
 type naiveCounter struct {
 	naiveList
-	per   instant
 	steps instant
 }
 
@@ -163,6 +178,11 @@ func (c *naiveCounter) used(now instant) int64 {
 		used++
 	}
 	return used + c.sum(now, 0, 0)
+}
+
+func (c *naiveCounter) since(now, from instant) (units int64, first instant, ok bool) {
+	from = min(from, now)
+	return c.sum(now, 0, 1), from, from+c.per > now
 }
 
 func (c *naiveCounter) clone() naive {
@@ -236,6 +256,11 @@ func (c *naiveCalendar) give(now, taken instant, units int64) (given int64) {
 	}
 	c.counts[end] = min(c.counts[end], c.counts[start])
 	return given
+}
+
+func (c *naiveCalendar) since(now, from instant) (units int64, first instant, ok bool) {
+	start, _ := c.period(now)
+	return c.counts[start], max(start, min(from, now)), from >= start-c.lag
 }
 
 // forget corrects both the present period and, near the boundary, the previous one,

@@ -43,6 +43,10 @@ var sabotages = map[string]struct {
 	"counts_no_spend":            {caught: "spend", alone: true, liar: func(_ quota.Clock, s quota.Store) quota.Store { return nameless{s} }},
 	"looks_twice":                {caught: "look", liar: func(_ quota.Clock, s quota.Store) quota.Store { return heavyHanded{s} }},
 	"ignores_the_past":           {caught: "record", liar: func(_ quota.Clock, s quota.Store) quota.Store { return presentist{s} }},
+	"adds_what_was_observed":     {caught: "at_least", liar: func(_ quota.Clock, s quota.Store) quota.Store { return gullible{s} }},
+	"renews_no_slot":             {caught: "slots", liar: func(_ quota.Clock, s quota.Store) quota.Store { return &inert{Store: s, done: false} }},
+	"gives_no_slot_back":         {caught: "slots", liar: func(_ quota.Clock, s quota.Store) quota.Store { return &inert{Store: s, done: true} }},
+	"the_model_sees_the_inert":   {caught: "model", liar: func(_ quota.Clock, s quota.Store) quota.Store { return &inert{Store: s, done: false} }},
 	"takes_any_book":             {caught: "book_revisions", liar: func(_ quota.Clock, s quota.Store) quota.Store { return bookless{s} }},
 	"touches_what_it_refuses":    {caught: "pages_that_disagree_about_the_time", liar: func(_ quota.Clock, s quota.Store) quota.Store { return touchy{s} }},
 	"keeps_a_place_for_refused":  {caught: "members", liar: func(_ quota.Clock, s quota.Store) quota.Store { return touchy{s} }},
@@ -331,6 +335,31 @@ type presentist struct{ quota.Store }
 func (s presentist) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
 	r.At = time.Time{}
 	return s.Store.Record(ctx, r)
+}
+
+// gullible adds up what several processes have seen of the same units.
+type gullible struct{ quota.Store }
+
+func (s gullible) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
+	r.AtLeast = false
+	return s.Store.Record(ctx, r)
+}
+
+// inert renews no slots, or gives none back.
+type inert struct {
+	quota.Store
+	done bool
+}
+
+func (s *inert) Slots(ctx context.Context, tokens []quota.Token, done bool) ([]bool, error) {
+	if done != s.done {
+		return s.Store.Slots(ctx, tokens, done)
+	}
+	held := make([]bool, len(tokens))
+	for i := range held {
+		held[i] = true
+	}
+	return held, nil
 }
 
 // bookless takes every price book for revision 7.

@@ -42,11 +42,12 @@ func bucket(limit, rate int64, per time.Duration) window.Limit {
 // everyKind returns a window of each kind.
 func everyKind(limit int64) map[string]window.Limit {
 	return map[string]window.Limit{
-		"ring":     ring(limit, time.Hour, time.Minute),
-		"log":      exact(limit, time.Hour),
-		"counter":  counter(limit, time.Hour),
-		"calendar": calendar(limit, window.Day, "America/Los_Angeles"),
-		"bucket":   bucket(limit, limit, time.Hour),
-		"wide":     limited(limit, window.Spec{Per: time.Hour, Precision: time.Minute, Wide: true}),
+		"ring":      ring(limit, time.Hour, time.Minute),
+		"log":       exact(limit, time.Hour),
+		"counter":   counter(limit, time.Hour),
+		"calendar":  calendar(limit, window.Day, "America/Los_Angeles"),
+		"bucket":    bucket(limit, limit, time.Hour),
+		"wide":      limited(limit, window.Spec{Per: time.Hour, Precision: time.Minute, Wide: true}),
+		"in_flight": inFlight(limit, time.Hour),
 	}
 }

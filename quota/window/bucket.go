@@ -83,6 +83,10 @@ func (b *Bucket) Give(at, taken Instant, units int64) int64 {
 	return b.pull(min(units-ceilDiv(ago*b.drain, b.unit), b.view(b.latest)/b.unit))
 }
 
+// Since implements [Window]: the level, whatever the instant. What was in the bucket
+// earlier has drained in part.
+func (b *Bucket) Since(at, _ Instant) (int64, Instant) { return b.Used(at), at }
+
 // Forget implements [Window].
 func (b *Bucket) Forget(at Instant, units int64) int64 {
 	b.latest = max(b.latest, at)

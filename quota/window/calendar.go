@@ -140,6 +140,16 @@ func (c *Calendar) Give(at, taken Instant, units int64) int64 {
 	return given
 }
 
+// Since implements [Window]: all of the period that from is in. Shortly before the
+// period began is in it too.
+func (c *Calendar) Since(at, from Instant) (int64, Instant) {
+	now, at := c.view(at)
+	if from = min(from, at); from < now.start-c.lag {
+		return 0, Never
+	}
+	return now.used, max(from, now.start)
+}
+
 // Forget implements [Window].
 func (c *Calendar) Forget(at Instant, units int64) int64 {
 	c.advance(at)

@@ -114,6 +114,16 @@ func (c *Counter) Give(at, taken Instant, units int64) int64 {
 	return drain(side, units, maxCounter)
 }
 
+// Since implements [Window]. Two numbers do not tell when in them: both count in full.
+func (c *Counter) Since(at, from Instant) (int64, Instant) {
+	at = max(at, c.latest)
+	if from = min(from, at); from+Instant(c.per) <= at {
+		return 0, Never
+	}
+	now := c.view(at)
+	return now.prev + now.current, from
+}
+
 // Forget implements [Window].
 func (c *Counter) Forget(at Instant, units int64) int64 {
 	c.advance(at)

@@ -6,7 +6,8 @@ import (
 )
 
 // Log is the exact sliding window: an entry per distinct instant. Units that
-// were added at t count until t+per, and not at t+per itself.
+// were added at t count until t+per, and not at t+per itself. Calls in flight are
+// counted so, too: the units of a call that has ended are given back before that.
 type Log struct {
 	per     Instant
 	latest  Instant
@@ -117,6 +118,18 @@ func (l *Log) Give(at, taken Instant, units int64) int64 {
 		return 0
 	}
 	return l.pull(i, units)
+}
+
+// Since implements [Window].
+func (l *Log) Since(at, from Instant) (units int64, first Instant) {
+	at = max(at, l.latest)
+	if from = min(from, at); from+l.per <= at {
+		return 0, Never
+	}
+	for _, e := range l.entries[l.find(from):] {
+		units += e.units
+	}
+	return units, from
 }
 
 // pull takes units out of an entry, and returns how many it took. A full log gives

@@ -51,8 +51,9 @@ type Page struct {
 
 // shape is the part that pages with the same windows share. It does not change.
 type shape struct {
-	layouts []string
-	span    time.Duration // the longest for which a charge can count
+	layouts  []string
+	span     time.Duration // the longest for which a charge can count
+	inFlight bool          // it counts calls in flight
 }
 
 // Like makes p share q's layout strings if both have the same windows. That saves memory
@@ -76,12 +77,16 @@ func (p *Page) layOut(limits []Limit) {
 	for i, l := range limits {
 		p.shape.span = max(p.shape.span, l.Spec.Span())
 		p.shape.layouts[i] = l.Layout
+		p.shape.inFlight = p.shape.inFlight || l.Spec.InFlight()
 		p.windows[i] = New(l.Spec)
 	}
 }
 
 // Windows returns the windows in the order in which they were laid out.
 func (p *Page) Windows() []Window { return p.windows }
+
+// InFlight reports whether the page counts calls in flight: see [Spec.InFlight].
+func (p *Page) InFlight() bool { return p.shape.inFlight }
 
 // Now returns the instant that counts: the clock's, or the latest that the page
 // has seen if the clock is behind it. If the clock is behind by more than the
@@ -236,6 +241,16 @@ func (p *Page) Add(at Instant, units int64) {
 		w.Add(at, units)
 	}
 	p.Latest = max(p.Latest, at)
+}
+
+// Missing returns the units that are missing so that a window counts at least units since
+// an instant, and when to add them.
+func (p *Page) Missing(now, from Instant, units int64, window int) (missing int64, at Instant) {
+	has, at := p.windows[window].Since(now, from)
+	if at == Never || has >= units {
+		return 0, now
+	}
+	return units - has, at
 }
 
 // Give takes back units that were taken at an instant, and returns how many the

@@ -206,6 +206,23 @@ func (r *Ring) pull(slot int, units int64) int64 {
 	return units
 }
 
+// Since implements [Window]. A bucket counts if its middle is not before from: an
+// instant is then at most half a precision off.
+func (r *Ring) Since(at, from Instant) (units int64, first Instant) {
+	if at < r.end {
+		at = max(at, r.end-Instant(r.precision))
+	}
+	if from = min(from, at); from+Instant(int64(len(r.slots)-1)*r.precision) <= at {
+		return 0, Never
+	}
+	now := floorDiv(int64(at), r.precision)
+	bucket := min(-floorDiv(r.precision-2*int64(from), 2*r.precision), now)
+	for b := max(bucket, r.oldest()); b <= r.bucket; b++ {
+		units += r.units(r.index(b))
+	}
+	return units, max(from, Instant(bucket*r.precision))
+}
+
 // Forget implements [Window].
 func (r *Ring) Forget(at Instant, units int64) (given int64) {
 	r.advance(at)

@@ -15,11 +15,12 @@ type Algorithm string
 // The ways to count. The zero value of a Spec's Algorithm means [Sliding]
 // where Per is set and [ByCalendar] where Period is set.
 const (
-	Sliding    Algorithm = "ring"     // buckets of one precision; rounds to the safe side
-	Exact      Algorithm = "log"      // an entry per distinct instant
-	Estimate   Algorithm = "counter"  // previous x overlap + current: an estimate
-	Leaky      Algorithm = "bucket"   // a level that drains at a steady rate
-	ByCalendar Algorithm = "calendar" // one counter per period of a calendar
+	Sliding    Algorithm = "ring"      // buckets of one precision; rounds to the safe side
+	Exact      Algorithm = "log"       // an entry per distinct instant
+	Estimate   Algorithm = "counter"   // previous x overlap + current: an estimate
+	Leaky      Algorithm = "bucket"    // a level that drains at a steady rate
+	ByCalendar Algorithm = "calendar"  // one counter per period of a calendar
+	InFlight   Algorithm = "in_flight" // a log of slots; Per is how long one counts unless it is renewed
 )
 
 // Period is a unit of a calendar.
@@ -97,7 +98,7 @@ func (s Spec) Normal() (Spec, error) {
 	switch s.Algorithm {
 	case ByCalendar:
 		return s.normalCalendar()
-	case Sliding, Exact, Estimate, Leaky:
+	case Sliding, Exact, Estimate, Leaky, InFlight:
 		return s.normalSliding()
 	}
 	return s, fmt.Errorf("algorithm %q must be ring, log, counter or bucket", string(s.Algorithm))
@@ -178,6 +179,10 @@ func (s Spec) Calendar() bool { return s.Algorithm == ByCalendar }
 
 // Estimates reports whether the window may admit more than its limit.
 func (s Spec) Estimates() bool { return s.Algorithm == Estimate }
+
+// InFlight reports whether the window counts calls in flight. A unit is a slot: it is given
+// back when its call ends, and renewed until then.
+func (s Spec) InFlight() bool { return s.Algorithm == InFlight }
 
 // For returns s with what it needs for limits up to a quota, or says why it cannot have
 // them. The windows of one page must be made for the same quota, whatever the limits of
@@ -291,13 +296,16 @@ func (s Spec) steps() int64 {
 }
 
 // String names the window as verdicts, metrics and pages do: "24h",
-// "24h log", "1m counter", "50 per 1s bucket", "day America/Los_Angeles".
+// "24h log", "1m counter", "50 per 1s bucket", "day America/Los_Angeles",
+// "at once".
 func (s Spec) String() string {
 	switch s.Algorithm {
 	case ByCalendar:
 		return string(s.Period) + " " + s.Zone.String()
 	case Sliding:
 		return short(s.Per)
+	case InFlight:
+		return "at once"
 	case Leaky:
 		if s.Rate > 0 {
 			return fmt.Sprintf("%d per %s bucket", s.Rate, short(s.Per))

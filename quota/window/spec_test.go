@@ -31,6 +31,7 @@ func TestSpec(t *testing.T) {
 			{Spec{Per: day, Precision: h}, "24h", "ring 24h0m0s 1h0m0s", h},
 			{Spec{Per: day, Algorithm: Exact}, "24h log", "log 24h0m0s 0s", 0},
 			{Spec{Per: time.Minute, Algorithm: Estimate}, "1m counter", "counter 1m0s 0s", 0},
+			{Spec{Per: 2 * time.Minute, Algorithm: InFlight}, "at once", "in_flight 2m0s 0s", 0},
 			{Spec{Per: time.Second, Algorithm: Leaky, Rate: 50}, "50 per 1s bucket", "bucket 1s 50", 0},
 			{Spec{Per: time.Minute, Late: 3 * time.Second}, "1m", "ring 1m0s 1s late 3s", time.Second},
 			{Spec{Per: time.Minute, Wide: true}, "1m", "ring 1m0s 1s wide", time.Second},

@@ -60,6 +60,7 @@ func (p *Page) UnmarshalBinary(b []byte) error {
 		w := New(s)
 		w.readState(r)
 		q.windows = append(q.windows, w)
+		q.shape.inFlight = q.shape.inFlight || s.InFlight()
 		q.shape.layouts, q.shape.span = append(q.shape.layouts, layout), max(q.shape.span, s.Span())
 	}
 	if r.err == nil && len(r.b) > 0 {

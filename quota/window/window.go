@@ -23,6 +23,10 @@ type Window interface {
 	// Give takes back up to units that were added at taken, and returns how
 	// many it found still counted there.
 	Give(at, taken Instant, units int64) int64
+	// Since returns the units that count since an instant of the past, and the first
+	// instant whose units are among them: where to add those that are missing. It is
+	// Never if that instant has left the window.
+	Since(at, from Instant) (int64, Instant)
 	// Forget takes back up to units from the oldest that count, and returns how
 	// many it found.
 	Forget(at Instant, units int64) int64
@@ -58,7 +62,7 @@ func New(s Spec) Window {
 	switch s.Algorithm {
 	case ByCalendar:
 		return NewCalendar(s)
-	case Exact:
+	case Exact, InFlight:
 		return NewLog(s)
 	case Estimate:
 		return NewCounter(s)

@@ -1,13 +1,14 @@
 -- Charges as they come, and pages as they are read.
 
 -- How a reply begins.
-local DONE, MISSED, STALE, OTHER_WINDOWS, FORGOTTEN, RELAY, OTHER_CHARGES, GONE = 1, 2, 3, 4, 5, 6, 7, 8
+local DONE, MISSED, STALE, OTHER_WINDOWS, FORGOTTEN, RELAY, OTHER_CHARGES, GONE, ENDED = 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 -- charge reads a charge. w[i] is where window i begins in c, less one.
 local function charge(blob)
   local c = doubles(blob, 1, floor(#blob / 8))
   local at = 8
-  c.days, c.day = c[8], at
+  c.slot = c[8] < 0
+  c.days, c.day = max(c[8], 0), at
   at = at + 2 * c.days
   c.n = c[at + 1]
   at = at + 1

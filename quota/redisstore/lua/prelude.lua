@@ -39,7 +39,7 @@
 -- A charge comes as doubles: units, revision, born and until when the page must be
 -- there (as the caller remembers them, 0 if it does not), identity, generation and
 -- latest (as the caller has seen the page, 0 if it has not), then days and windows,
--- each with their count before them. A day is start, end. A window is code, limit, a,
+-- each with their count before them. -1 days: it is a slot, which leaves no spend. A day is start, end. A window is code, limit, a,
 -- b, span, lag, then the number of calendar periods sent, and for each start, end.
 
 local redis, struct, string = redis, struct, string

@@ -1,7 +1,9 @@
 -- record charges what is already gone, whatever the limits; once if it has an id.
 --
 -- KEYS, ARGV: of a request, see the prelude; then when it happened, 0 for
---   now, and 1 if a page that was forgotten is to count again.
+--   now; 1 if a page that was forgotten is to count again; 1 if the units are those that
+--   count at least since then, and in that case the number of the window that is meant,
+--   per charge.
 -- RETURNS done, now; per charge what was recorded: of negative units what a window
 --   gave back; then the news of pages.
 
@@ -10,6 +12,7 @@ local r = request()
 local past = tonumber(ARGV[5 + 4 * r.n])
 
 r.restore = ARGV[6 + 4 * r.n] == '1'
+r.least = ARGV[7 + 4 * r.n] == '1'
 
 if r.look then
   local got = receipt(r, now)
@@ -30,6 +33,7 @@ if not pages then
   return wrong
 end
 local at, days, recorded = {}, {}, {}
+local some = not r.least
 for i = 1, r.n do
   local p, units = pages[i], r[i].c[1]
   at[i], recorded[i] = p.at, units
@@ -42,6 +46,14 @@ for i = 1, r.n do
   else
     if past ~= 0 and past < p.at then
       at[i] = past
+    end
+    if r.least then
+      local w = tonumber(ARGV[7 + 4 * r.n + i])
+      advance(p, w, p.at)
+      local has, from = since(p, w, p.at, at[i])
+      units = from < NEVER and max(units - has, 0) or 0
+      at[i], recorded[i] = units > 0 and from or p.at, units
+      some = some or units > 0
     end
     for w = 1, p[8] do
       if at[i] < p[5] then
@@ -61,10 +73,7 @@ if bad then
   return bad
 end
 
-leave(r, now, pages, at, recorded)
-local reply = { DONE, now, unpack(recorded) }
-for i = 1, r.n do
-  write(pages[i], now, r[i])
-  news(reply, pages[i], i)
+if some then
+  leave(r, now, pages, at, recorded)
 end
-return reply
+return finish({ DONE, now, unpack(recorded) }, r, now, pages, some)

@@ -43,6 +43,7 @@ local function request()
     end
     r[i] = q
   end
+  r.key = key -- the first of further keys
   return r
 end
 
@@ -72,6 +73,24 @@ local function open(r, now)
     pages[i] = p
   end
   return pages
+end
+
+-- finish stores the pages of a request, and adds the news of them to its reply. If it has
+-- charged nothing, it stores only what they had to become.
+local function finish(reply, r, now, pages, charges)
+  if not charges and pages.moved then
+    pages = open(r, now) -- as they were before their windows were advanced to be asked
+  end
+  for i = 1, r.n do
+    local p = pages[i]
+    if charges or p.moved then
+      write(p, now, r[i])
+    elseif p.newer then
+      stamp(p)
+    end
+    news(reply, p, i)
+  end
+  return reply
 end
 
 -- unsound returns what is wrong if a hash that is to be written is something else:
@@ -115,10 +134,14 @@ local function tally(q, at, labels, units, calls)
   return key
 end
 
--- RELEASED is a receipt settled to nothing: its id may be tried again.
-local RELEASED = 2
+-- RELEASED is a receipt settled to nothing: its id may be tried again. One that still has
+-- a slot is EMPTY.
+local RELEASED, EMPTY = 2, 3
 
--- A receipt is the nonce; doubles: made, settled (0, 1 or RELEASED), back, left, charged, and per
+-- A slot has one of these in the place of its spend key: it is taken, or was given back.
+local TAKEN, BACK = 'slot', 'back'
+
+-- A receipt is the nonce; doubles: made, settled (0, 1, RELEASED or EMPTY), back, left, charged, and per
 -- charge units, instant, generation; and a text: pools, labels, spend keys. A \31 follows
 -- the spend key of a charge on the page that new keys share.
 -- Negative units are never settled: instead of a generation they have what was recorded.
@@ -130,7 +153,8 @@ local function leave(r, now, pages, at, recorded)
     local k = 5 + 3 * (i - 1)
     local units = recorded and recorded[i] or r[i].c[1]
     numbers[k + 1], numbers[k + 2], numbers[k + 3] = r[i].c[1], at[i], r[i].c[1] < 0 and units or pages[i][3]
-    days[i] = tally(r[i], at[i], r.labels, units, 1) .. (r[i].shared and '\31' or '')
+    days[i] = r[i].c.slot and TAKEN or r.least and units == 0 and '' or tally(r[i], at[i], r.labels, units, 1)
+    days[i] = days[i] .. (r[i].shared and '\31' or '')
   end
   if r.id then
     local head = pack('<' .. string.rep('d', #numbers), unpack(numbers))
@@ -139,23 +163,63 @@ local function leave(r, now, pages, at, recorded)
   end
 end
 
--- receipt reads the receipt of a request's id, or nil.
-local function receipt(r, now)
-  local s = call('GET', KEYS[1])
+-- read reads the receipt of a key, of so many charges, or returns nil.
+local function read(key, charges, life, now)
+  local s = call('GET', key)
   if not s then
     return nil
   end
   local made = unpack_('<d', s, 17)
-  if now - made > r.life then
+  if now - made > life then
     return nil
   end
-  local n = 5 + 3 * r.n
+  local n = 5 + 3 * charges
   if #s < 16 + 8 * n then
     return { nonce = '', text = '' } -- of fewer charges
   end
   local got = doubles(s, 17, n)
   got.nonce, got.text = string.sub(s, 1, 16), string.sub(s, 17 + 8 * n)
   return got
+end
+
+-- receipt reads the receipt of a request's id, or nil.
+local function receipt(r, now)
+  return read(KEYS[1], r.n, r.life, now)
+end
+
+-- keep stores a receipt of so many charges, for so many milliseconds.
+local function keep(key, got, charges, ms)
+  local n = 5 + 3 * charges
+  call('SET', key, got.nonce .. pack('<' .. string.rep('d', n), unpack(got, 1, n)) .. got.text, 'PX', max(ms, 1))
+end
+
+local function split(s, mark)
+  local all = {}
+  for part in string.gmatch(s .. mark, '(.-)' .. mark) do
+    all[#all + 1] = part
+  end
+  return all
+end
+
+-- marks returns the spend keys of a receipt, or what it has in their place; remark changes
+-- them.
+local function marks(got)
+  return split(split(got.text, '\29')[3] or '', '\30')
+end
+
+local function remark(got, all)
+  local text = split(got.text, '\29')
+  got.text = table.concat({ text[1], text[2], table.concat(all, '\30') }, '\29')
+end
+
+-- has reports whether a receipt has a slot that is taken, or was given back.
+local function has(got, mark)
+  for _, m in ipairs(marks(got)) do
+    if m == mark then
+      return true
+    end
+  end
+  return false
 end
 
 -- covers reports whether a receipt is for exactly the charges of a request.

@@ -16,6 +16,8 @@ if r.look then
   end
   if got and got[2] == RELEASED then
     got = nil -- that call never left; this one is another try
+  elseif got and has(got, BACK) then
+    return { ENDED }
   end
 end
 
@@ -130,16 +132,5 @@ end
 local granted = all and not got
 if granted then
   leave(r, now, pages, at)
-elseif pages.moved then
-  pages = open(r, now) -- as they were before their windows were advanced to be asked
 end
-for i = 1, r.n do
-  local p = pages[i]
-  if granted or p.moved then
-    write(p, now, r[i])
-  elseif p.newer then
-    stamp(p)
-  end
-  news(reply, p, i)
-end
-return reply
+return finish(reply, r, now, pages, granted)

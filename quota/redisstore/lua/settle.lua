@@ -1,7 +1,7 @@
 -- settle corrects a reservation to what the call really cost, once.
 --
 -- KEYS, ARGV: of a request, see the prelude; the units of each charge are what it
---   is settled to. labels are those of the receipt.
+--   is settled to: of a slot 0 to give it back. labels are those of the receipt.
 -- RETURNS done, now, back, left, charged, repeated, then the state of pages; or gone.
 
 -- correct changes an existing count of spend. It does not recreate a lost count, and takes
@@ -32,6 +32,7 @@ if not pages then
   return wrong
 end
 local back, left, more = 0, 0, 0
+local slots = marks(got)
 local days = {}
 for i = 1, r.n do
   days[i] = 1
@@ -40,6 +41,13 @@ for i = 1, r.n do
     return { FORGOTTEN, got[5 + 3 * i], i }
   end
   local over = got[3 + 3 * i] - units
+  if r[i].c.slot then
+    if slots[i] ~= TAKEN or units > 0 then
+      over = 0
+    else
+      slots[i] = BACK
+    end
+  end
   if p.new then -- a key's, which was idle
     left = left + max(over, 0)
   elseif over > 0 and got[5 + 3 * i] == p[3] then
@@ -89,12 +97,14 @@ for i = 1, r.n do
 end
 local released = true
 for i = 1, r.n do
-  released = released and r[i].c[1] == 0
+  released = released and (r[i].c.slot or r[i].c[1] == 0)
 end
-got[2], got[3], got[4], got[5] = released and RELEASED or 1, back, left, more
-local n = 5 + 3 * r.n
-local ttl = call('PTTL', KEYS[1])
-call('SET', KEYS[1], got.nonce .. pack('<' .. string.rep('d', n), unpack(got, 1, n)) .. got.text, 'PX', max(ttl, 1))
+remark(got, slots)
+if released then
+  released = has(got, TAKEN) and EMPTY or RELEASED
+end
+got[2], got[3], got[4], got[5] = released or 1, back, left, more
+keep(KEYS[1], got, r.n, call('PTTL', KEYS[1]))
 local reply = { DONE, now, back, left, more, 0 }
 for i = 1, r.n do
   news(reply, pages[i], i)

@@ -137,6 +137,40 @@ local function give(p, i, at, taken, units)
   return side and drain(p, side, units, COUNTED) or 0
 end
 
+-- since returns the units that count since an instant of the past, and the first instant
+-- whose units are among them; NEVER if it has left the window, which has advanced to at.
+local function since(p, i, at, from)
+  local o = state(i)
+  local kind = kindof(p[o + 1])
+  local units = 0
+  from = min(from, at)
+  if kind == BUCKET then
+    return used(p, i, at), at
+  elseif kind == CALENDAR then
+    if from < p[o + 3] - p.c[p.c.w[i] + 6] then
+      return 0, NEVER
+    end
+    return p[o + 5], max(from, p[o + 3])
+  elseif from + (kind == RING and p[o + 6] * p[o + 7] or p[o + 6]) <= at then
+    return 0, NEVER
+  elseif kind == RING then
+    local first = min(ceil((2 * from - p[o + 6]) / (2 * p[o + 6])), p[o + 3])
+    local b, has = occupied(p, i, max(first, p[o + 3] - p[o + 7]), p[o + 3])
+    while b do
+      units = units + has
+      b, has = occupied(p, i, b + 1, p[o + 3])
+    end
+    return units, max(from, first * p[o + 6])
+  elseif kind == LOG then
+    local l = entries(p, i)
+    for k = log_find(l, from), #l, 2 do
+      units = units + l[k + 1]
+    end
+    return units, from
+  end
+  return p[o + 4] + p[o + 5], from
+end
+
 -- forget takes back units from the oldest that count; it returns how many it found.
 local function forget(p, i, at, units)
   local o, want = state(i), units

@@ -5,10 +5,14 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16
 
 -- receipt_find returns the charges of an id, the latest first. Args: id, upstream,
 -- account.
-SELECT r.number, b.pool, r.nonce, r.made, r.at, r.reserved, r.generation, r.settled, r.back, r.left_, r.charged, r.units, r.key, r.shared
+SELECT r.number, b.pool, r.nonce, r.made, r.at, r.reserved, r.generation, r.settled, r.back, r.left_, r.charged, r.units, r.key, r.shared, r.day
 FROM reservations AS r JOIN births AS b ON b.id = r.pool_id
 WHERE r.id = ?1 AND b.upstream = ?2 AND b.account = ?3
 ORDER BY r.number DESC;
+
+-- receipt_keep moves a charge of a receipt with slots along, which count on no day: ''.
+-- Args: number, made, at, units, generation.
+UPDATE reservations SET made = ?2, at = ?3, units = ?4, generation = ?5 WHERE number = ?1;
 
 -- receipt_settle settles a charge. Args: number, units, calls, back, left, charged.
 UPDATE reservations SET units = ?2, calls = ?3, settled = 1, back = ?4, left_ = ?5, charged = ?6 WHERE number = ?1;

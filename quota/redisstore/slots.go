@@ -1,0 +1,149 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// slotsAtOnce bounds the receipts of one script, and so how long it holds up the server.
+const slotsAtOnce = 256
+
+// Slots implements [quota.Store]. Each account takes three round trips: the receipts say
+// which pages, the pages say how they are laid out.
+func (s *Store) Slots(ctx context.Context, tokens []quota.Token, done bool) ([]bool, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	accounts := map[quota.Pool][]int{} // the numbers of their tokens
+	for i, t := range tokens {
+		p := quota.Pool{Upstream: t.Upstream, Account: t.Account}
+		accounts[p] = append(accounts[p], i)
+	}
+	held := make([]bool, len(tokens))
+	var failed []error
+	for p, all := range accounts {
+		for some := range slices.Chunk(all, slotsAtOnce) {
+			if err := s.slots(ctx, p, tokens, some, done, held); err != nil {
+				failed = append(failed, err)
+			}
+		}
+	}
+	if err := errors.Join(failed...); err != nil {
+		return nil, err
+	}
+	return held, nil
+}
+
+// slots does it for some tokens of one account.
+func (s *Store) slots(ctx context.Context, account quota.Pool, tokens []quota.Token, some []int, done bool, held []bool) error {
+	tag := s.tag(account)
+	texts, err := s.receipts(ctx, tag, tokens, some)
+	if err != nil {
+		return err
+	}
+	a := &ask{store: s, script: s.scripts.slots, tag: tag, first: poolsKey(tag)}
+	var asked []int
+	args := []any{flag(done)}
+	laidOut := map[string]bool{} // by pool: whether it has slots
+	others := map[string]bool{}  // pools that are settled later
+	for k, i := range some {
+		pools, _, days := readReceipt(texts[k])
+		if pools == nil || texts[k][:16] != string(tokens[i].Nonce[:]) {
+			continue
+		}
+		any := false
+		for j, pool := range pools {
+			if days[j] != slotTaken {
+				others[pool] = true
+				continue
+			}
+			slots, known := laidOut[pool]
+			if !known {
+				born := window.Instant(double(texts[k][16:], 5+3*(j+1))) // a generation begins with a birth
+				account.Name = pool
+				c, err := s.laidOut(ctx, pageOf(tag, account), account)
+				if forgotten, gone := errors.AsType[*quota.ForgottenError](err); gone {
+					forgotten.Born = born.Time()
+				}
+				if err != nil {
+					return err
+				}
+				if slots = c.Windows[0].Spec.InFlight(); slots { // else the price book has changed
+					a.charges = append(a.charges, c)
+				}
+				laidOut[pool] = slots
+			}
+			any = any || slots
+		}
+		if any {
+			asked = append(asked, i)
+			a.more = append(a.more, receiptKey(tag, tokens[i].ID))
+			args = append(args, tokens[i].Nonce[:], len(pools))
+		}
+	}
+	if len(asked) == 0 {
+		return nil
+	}
+	a.extra = args
+	reply, err := a.run(ctx)
+	if err != nil {
+		return err
+	}
+	for k, i := range asked {
+		held[i] = integer(reply[2+k]) == 1
+	}
+	if !done {
+		s.touch(ctx, tag, others)
+	}
+	return s.remember(ctx, a, reply[2+len(asked):])
+}
+
+// touch keeps the other pages of receipts that were renewed. If it fails, the next renewal
+// tries again.
+func (s *Store) touch(ctx context.Context, tag string, pools map[string]bool) {
+	for pool := range pools {
+		page := pageKey(tag, pool)
+		keys := []string{page}
+		for i := range book.MaxWindows {
+			keys = append(keys, logKey(page, i))
+		}
+		_, _ = s.eval(ctx, s.scripts.touch, keys, []any{(quota.ReceiptLife + margin).Milliseconds()})
+	}
+}
+
+// receipts reads the receipts of tokens; "" if there is none.
+func (s *Store) receipts(ctx context.Context, tag string, tokens []quota.Token, some []int) ([]string, error) {
+	texts := make([]string, len(some))
+	err := s.within(ctx, func(ctx context.Context) error {
+		pipe := s.client.Pipeline() // Exec empties it
+		cmds := make([]*redis.StringCmd, len(some))
+		for k, i := range some {
+			cmds[k] = redis.NewStringCmd(ctx, "get", receiptKey(tag, tokens[i].ID))
+			if err := pipe.Process(ctx, once{cmds[k]}); err != nil {
+				return err
+			}
+		}
+		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+			return err
+		}
+		for k, cmd := range cmds {
+			text, err := cmd.Result()
+			if err != nil && !errors.Is(err, redis.Nil) {
+				return err
+			}
+			texts[k] = text
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return texts, nil
+}

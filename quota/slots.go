@@ -1,0 +1,281 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Slots are the places of calls in flight. A reservation that has some keeps them until
+// Done. One heartbeat of the ledger renews them all. It runs while there are any, by the
+// machine's clock, because a simulated one does not pass by itself.
+
+// slots are those of a ledger's reservations.
+type slots struct {
+	mu      sync.Mutex
+	open    map[Token]*slot
+	beating bool
+	wake    context.CancelFunc // ends the heartbeat's sleep
+}
+
+// slot is the state of one reservation's slots.
+type slot struct {
+	pools []Pool
+	every time.Duration // it is renewed as often
+	due   time.Time     // when it is to be renewed
+	ended time.Time     // when its call ended, but the store could not be told; else zero
+}
+
+// flight is shared by the copies of a reservation with slots. The heartbeat does not
+// know it, so it is collected with the last copy.
+type flight struct {
+	ledger *Ledger
+	done   atomic.Bool // the slots were given back
+}
+
+// beatsPerTTL is how often a slot is renewed in its ttl, so that a lost heartbeat can be
+// repeated in time.
+const beatsPerTTL = 3
+
+// slotOf returns the slots among charges; nil if there are none.
+func slotOf(charges []Charge) *slot {
+	var s *slot
+	for i := range charges {
+		spec := &charges[i].Windows[0].Spec
+		if !spec.InFlight() {
+			continue
+		}
+		if s == nil {
+			s = &slot{every: spec.Per / beatsPerTTL}
+		}
+		s.pools = append(s.pools, charges[i].Pool)
+		s.every = min(s.every, spec.Per/beatsPerTTL)
+	}
+	return s
+}
+
+// withoutSlots returns the charges that are units.
+func withoutSlots(charges []Charge) []Charge {
+	var units []Charge
+	for i := range charges {
+		if !charges[i].Windows[0].Spec.InFlight() {
+			units = append(units, charges[i])
+		}
+	}
+	return units
+}
+
+// Done gives the slots of a call that has ended back: those of its pools with in_flight.
+// Call it when the answer's body was read or closed. It takes effect once, also after
+// Settle, which leaves the slots. For a call without slots it does nothing.
+//
+// Until Done, the ledger renews the slots for as long as the process lives and has the
+// reservation. After that, they count for the pool's ttl. If Done returns an error, the
+// ledger tries again by itself.
+func (r *Reservation) Done(ctx context.Context) error {
+	switch {
+	case !r.made():
+		return BadInput("done: this reservation was not made by a ledger: see Ledger.Reserve")
+	case r.flight == nil, r.flight.done.Load():
+		return nil
+	}
+	err := r.flight.ledger.Done(ctx, r.Token())
+	if err == nil {
+		r.flight.done.Store(true)
+	}
+	return err
+}
+
+// Done is [Reservation.Done] by the reservation's token, so another process can call it.
+// A token without slots, or one whose slots were given back, is no error.
+func (l *Ledger) Done(ctx context.Context, t Token) error {
+	switch {
+	case l.current() == nil:
+		return errNotMade
+	case t.ID == "":
+		return BadInput("done: this reservation has no receipt")
+	}
+	s := l.slots.remove(t)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
+	defer cancel()
+	if _, err := l.store.Slots(within, []Token{t}, true); err != nil {
+		if s != nil {
+			s.ended, s.due = SystemClock{}.Now(), SystemClock{}.Now().Add(s.retry())
+			l.keep(t, s)
+		}
+		return l.storeError(context.WithoutCancel(ctx), "give back a slot of "+t.Upstream, err)
+	}
+	l.freed(s)
+	return nil
+}
+
+// freed tells waiting calls that slots came back.
+func (l *Ledger) freed(s *slot) {
+	if s != nil {
+		l.line.freed(s.pools)
+	}
+}
+
+// keepSlots renews the slots of a granted reservation from now on, until they are given
+// back or nobody has the reservation any more.
+func (l *Ledger) keepSlots(r *Reservation) {
+	s := slotOf(r.price.charges)
+	if s == nil {
+		return
+	}
+	s.due = SystemClock{}.Now().Add(s.every)
+	l.keep(r.Token(), s)
+	r.flight = &flight{ledger: l}
+	runtime.AddCleanup(r.flight, l.slots.abandon, r.Token())
+}
+
+func (l *Ledger) keep(t Token, s *slot) {
+	l.slots.mu.Lock()
+	defer l.slots.mu.Unlock()
+	if l.slots.open == nil {
+		l.slots.open = make(map[Token]*slot)
+	}
+	l.slots.open[t] = s
+	if !l.slots.beating {
+		l.slots.beating = true
+		go l.beat()
+	} else if l.slots.wake != nil {
+		l.slots.wake() // it may be due before the others
+	}
+}
+
+// remove returns what it removes, or nil.
+func (s *slots) remove(t Token) *slot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.open[t]
+	delete(s.open, t)
+	if len(s.open) == 0 && s.wake != nil {
+		s.wake() // the heartbeat ends
+	}
+	return was
+}
+
+// abandon stops renewing slots whose reservation nobody has any more. The heartbeat finds
+// that out when it is due.
+func (s *slots) abandon(t Token) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one := s.open[t]; one != nil && one.ended.IsZero() {
+		delete(s.open, t)
+	}
+}
+
+// retry is the pause after a heartbeat that failed: several fit into the rest of a ttl.
+func (s *slot) retry() time.Duration { return s.every / 4 }
+
+// beat is the heartbeat. It ends when no slots are left.
+func (l *Ledger) beat() {
+	for {
+		ctx, d := l.slots.next()
+		if ctx == nil {
+			return
+		}
+		if (SystemClock{}).Sleep(ctx, d) == nil {
+			l.renew()
+		}
+	}
+}
+
+// next returns when slots are due, and a context that ends if that changes; nil if there
+// are none.
+func (s *slots) next() (context.Context, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wake != nil {
+		s.wake()
+		s.wake = nil
+	}
+	if len(s.open) == 0 {
+		s.beating = false
+		return nil, 0
+	}
+	now, least := SystemClock{}.Now(), time.Duration(1<<62)
+	for _, one := range s.open {
+		least = min(least, one.due.Sub(now))
+	}
+	ctx, wake := context.WithCancel(context.Background())
+	s.wake = wake
+	return ctx, least
+}
+
+// renew renews the slots that are due, and with them those that soon will be. It gives
+// back those of ended calls.
+func (l *Ledger) renew() {
+	var keep, ended []Token
+	most := l.timeout
+	l.slots.mu.Lock()
+	now := SystemClock{}.Now()
+	for t, s := range l.slots.open {
+		switch {
+		case s.due.Sub(now) > s.every/2:
+			continue
+		case s.ended.IsZero():
+			keep = append(keep, t)
+		case now.Sub(s.ended) > beatsPerTTL*s.every: // its ttl has given it back
+			delete(l.slots.open, t)
+			continue
+		default:
+			ended = append(ended, t)
+		}
+		most = min(most, s.every)
+		s.due = now.Add(s.retry())
+	}
+	l.slots.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	l.renewed(ctx, keep, false)
+	l.renewed(ctx, ended, true)
+}
+
+// renewed asks the store for slots, and notes what became of them.
+func (l *Ledger) renewed(ctx context.Context, tokens []Token, done bool) {
+	if len(tokens) == 0 {
+		return
+	}
+	began := SystemClock{}.Now()
+	held, err := l.store.Slots(ctx, tokens, done)
+	if err != nil {
+		return // they are due again soon
+	}
+	for i, t := range tokens {
+		if done || !held[i] { // given back, here or by another process
+			l.freed(l.slots.remove(t))
+			continue
+		}
+		l.slots.mu.Lock()
+		if s := l.slots.open[t]; s != nil && s.ended.IsZero() {
+			s.due = began.Add(s.every)
+		}
+		l.slots.mu.Unlock()
+	}
+}
+
+// slotsTaken says why a call was refused that lacks a slot.
+func slotsTaken(v *Verdict, charges []Charge) {
+	if lacksSlot(v, charges) {
+		v.Reason = fmt.Sprintf("%d of %d slots are taken", v.Used, v.Limit)
+	}
+}
+
+// lacksSlot reports whether a call was refused because too many are in flight. It may have
+// a slot long before the first one expires.
+func lacksSlot(v *Verdict, charges []Charge) bool {
+	if v.Allowed || v.Blocked || v.Impossible {
+		return false
+	}
+	for i := range charges {
+		if charges[i].Pool == v.Pool {
+			return charges[i].Windows[0].Spec.InFlight()
+		}
+	}
+	return false
+}
