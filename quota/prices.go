@@ -36,6 +36,7 @@ type accountKey struct{ upstream, account, class string }
 type price struct {
 	key     priceKey // of a method
 	charges []Charge
+	guessed []string // pools whose units are estimates: settling may give some back
 	outage  Policy
 	atEnd   []string // pools whose upstream counts the call when it ends
 	err     error    // it costs more than is ever admitted
@@ -115,7 +116,7 @@ func (p *prices) addClass(u *book.Upstream, account, name string, class book.Cla
 	p.accounts[accountKey{u.Name, account, name}] = pools
 	for _, methods := range [...]map[string]*book.Method{u.Methods, u.Default} {
 		for _, m := range methods {
-			made := &price{key: priceKey{u.Name, account, name, m.Name}, outage: m.Outage}
+			made := &price{key: priceKey{u.Name, account, name, m.Name}, guessed: slices.Collect(maps.Keys(m.Prices)), outage: m.Outage}
 			if class.Outage != "" {
 				made.outage = class.Outage
 			}

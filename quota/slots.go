@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -278,4 +279,13 @@ func lacksSlot(v *Verdict, charges []Charge) bool {
 		}
 	}
 	return false
+}
+
+// maySettle reports whether what a call was refused for may come back before the time that
+// the refusal names: a slot when a call ends, or units when an estimate is settled.
+func (p *price) maySettle(v *Verdict) bool {
+	if lacksSlot(v, p.charges) {
+		return true
+	}
+	return !v.Allowed && !v.Blocked && !v.Impossible && slices.Contains(p.guessed, v.Pool.Name)
 }
