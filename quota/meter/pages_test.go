@@ -200,3 +200,51 @@ func TestABodyNamesTheKey(t *testing.T) {
 		r.spentOf(map[string]int64{"llm/projects:a b": 1, "llm/teams:blue": 2, "llm/teams:7": 2})
 	})
 }
+
+// What an answer reports is about the page of its own call: the headers of one model never
+// touch another's, and those of a call that charges no model touch none.
+func TestReportsAreOfTheCallsKey(t *testing.T) {
+	const text = `
+revision: 1
+upstreams:
+  llm:
+    hosts: [api.example.com]
+    feedback: [{pool: tokens, remaining: {header: X-Left}, reset: {header: X-Reset, as: seconds}}]
+    pools:
+      requests: {quota: 100, windows: [{per: 1h}]}
+      tokens: {quota: 100, windows: [{per: 1h}], by: {body: model, default: other}, max_keys: 100}
+    methods:
+      chat: {route: POST /chat, charge: {tokens: 1, requests: 1}}
+      list: {route: GET /models, charge: {requests: 1}}
+`
+	left := ""
+	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Left", left)
+		w.Header().Set("X-Reset", "600")
+	}, nil)
+	r.ledger = newLedger(t, text, r.clock)
+	r.meter(nil)
+	chat := func(body, says string) error {
+		left = says
+		_, _, err := r.do(t.Context(), "POST", "http://api.example.com/chat", body)
+		return err
+	}
+	if err := errors.Join(chat(`{"model":"small"}`, "1"), chat(`{"model":"large"}`, "60"), chat(`{}`, "70")); err != nil {
+		t.Fatal(err)
+	}
+	left = "0"
+	r.get("http://api.example.com/models")
+	r.spentOf(map[string]int64{"llm/tokens:small": 99, "llm/tokens:large": 40, "llm/tokens:other": 30, "llm/requests": 4})
+	if err := errors.Join(chat(`{"model":"small"}`, "0"), chat(`{"model":"large"}`, "59")); err != nil {
+		t.Error(err)
+	}
+	if e := refused(t, chat(`{"model":"small"}`, "0")); e.Pool.String() != "llm/tokens:small" {
+		t.Errorf("%v", e)
+	}
+	if err := chat(`{"model":"large"}`, "58"); err != nil {
+		t.Errorf("another model: %v", err)
+	}
+	if text := r.log.String(); strings.Contains(text, "not understood") {
+		t.Error(text)
+	}
+}
