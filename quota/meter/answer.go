@@ -3,6 +3,7 @@ package meter
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"runtime"
 	"sync"
@@ -44,7 +45,7 @@ func (h charge) follow(resp *http.Response) {
 		if resp.Body == nil || resp.Body == http.NoBody {
 			length = 0 // that of HEAD is what GET would have
 		}
-		a.reading = p.Answer.Read(content.Message{Header: resp.Header, Query: resp.Request.URL.RawQuery, Path: h.c.segment, Length: length})
+		a.reading = p.Answer.Read(content.Message{Header: resp.Header, Length: length})
 	}
 	if cost := h.t.actuals[h.c.upstream.Name]; cost != nil {
 		h.c.content.cost = cost(resp, h.c.name)
@@ -120,8 +121,8 @@ func (a *answer) end(eof bool) {
 		}
 		return
 	}
-	units := a.r.Charges()
 	reserved := a.r.Charges()
+	units := maps.Clone(reserved)
 	if a.reading != nil {
 		a.reading.End(eof)
 		a.c.content.plan.Actual(a.reading, units, func(pool string, cost int64, learn bool) {

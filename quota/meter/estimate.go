@@ -21,11 +21,11 @@ type priced struct {
 	cost     Cost          // of a function; nil: there is none
 }
 
-// plans are the plans of the methods of one price book, and how the answers of its
+// plans are the facts of the methods of one price book, and how the answers of its
 // upstreams are read.
 type plans struct {
 	book *quota.Book
-	made sync.Map // of *content.Plan, by *book.Method; of []*report, by *book.Upstream
+	made sync.Map // of *facts, by *book.Method; of []*report, by *book.Upstream
 }
 
 // costs returns the plans of the present price book.
@@ -38,20 +38,44 @@ func (t *Transport) costs() *plans {
 	return costs
 }
 
-// plan returns what the content of a call decides, or nil.
-func (t *Transport) plan(c *call) *content.Plan {
-	costs := t.costs()
-	if p, ok := costs.made.Load(c.method); ok {
-		return p.(*content.Plan)
+// facts are what a price book says of a method, worked out once.
+type facts struct {
+	plan  *content.Plan // what the content of a call decides; nil: nothing
+	units int64         // of all pools together, if nothing is known of the call
+	slots bool          // a call takes a slot among those in flight
+	atEnd bool          // the upstream counts a call when it ends
+}
+
+// unpriced are those of a call without a price.
+var unpriced facts
+
+// facts returns what the price book says of the method of a call.
+func (t *Transport) facts(c *call) *facts {
+	if c.method == nil {
+		return &unpriced
 	}
-	p := content.NewPlan(c.upstream, c.method)
-	costs.made.Store(c.method, p)
-	return p
+	costs := t.costs()
+	if f, ok := costs.made.Load(c.method); ok {
+		return f.(*facts)
+	}
+	f := &facts{plan: content.NewPlan(c.upstream, c.method)}
+	for name, units := range c.method.Charges {
+		f.units += units
+		if p := c.upstream.Pools[name]; p != nil && len(p.Windows) > 0 && p.Windows[0].InFlight() {
+			f.slots = true
+		}
+	}
+	for _, price := range c.method.Prices {
+		f.atEnd = f.atEnd || price.AtEnd
+	}
+	costs.made.Store(c.method, f)
+	return f
 }
 
 // price reads a request for what its call will cost, if that is not fixed, and for the keys
 // of the pools that it charges.
 func (t *Transport) price(c *call, req *http.Request) error {
+	c.facts = t.facts(c)
 	if c.method == nil {
 		return nil
 	}
@@ -59,7 +83,7 @@ func (t *Transport) price(c *call, req *http.Request) error {
 	if price != nil || t.actuals[c.upstream.Name] != nil {
 		c.content = &priced{}
 	}
-	if plan := t.plan(c); plan != nil {
+	if plan := c.plan; plan != nil {
 		r := plan.Request.Read(content.Message{Header: req.Header, Query: req.URL.RawQuery, Path: c.segment, Length: bodyLength(req)})
 		if err := c.readBody(req, r, plan.Request); err != nil {
 			return err

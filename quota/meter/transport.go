@@ -166,7 +166,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp, err := t.base.RoundTrip(prepare(req, c, key))
-	c.secrets = secrets{req, c.upstream.Key.Header, key}
+	c.secrets = secrets{req, c.upstream, key}
 	below := RefusalOf(resp) // of another transport of ours, which did not send it
 	if resp != nil {
 		resp.Request = req // not ours, which has the key
@@ -180,7 +180,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	} else {
 		t.settle(req.Context(), c, r, resp, err)
 	}
-	if err != nil || resp == nil || wasRefused(resp) {
+	if err != nil || resp == nil || below != nil || resp.Header.Get(RefusedHeader) != "" { // the upstream did not say it
 		return resp, c.secrets.clean(err)
 	}
 	if err := c.secrets.guard(c, resp); err != nil {
@@ -191,7 +191,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	watchers := t.readFeedback(req.Context(), c, resp)
-	refusals, err := t.readRefusal(req.Context(), c, resp, key)
+	refusals, err := t.readRefusal(req.Context(), c, resp)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 	if c.content != nil {
 		asked.Estimate = c.content.estimate
 	}
-	if err := c.caller.budget.take(c.units()); err != nil {
+	if err := c.caller.budget.take(c.cost()); err != nil {
 		return nil, err
 	}
 	r, err := t.ask(ctx, asked)
@@ -219,7 +219,7 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 		}
 	}
 	if err != nil {
-		c.caller.budget.give(c.units())
+		c.caller.budget.give(c.cost())
 		var unpriced *quota.UnpricedError
 		if errors.As(err, &unpriced) && c.method == nil {
 			err = &quota.UnpricedError{Upstream: unpriced.Upstream, Method: unpriced.Method, Hint: hint(c)}
