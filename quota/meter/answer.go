@@ -61,8 +61,12 @@ func (a *answer) wrap(resp *http.Response) {
 	switch body := resp.Body.(type) {
 	case nil:
 		a.end(true)
-	case io.Writer: // of a connection that has changed its protocol
-		a.end(false)
+	case io.Writer: // of a connection that has changed its protocol, so that only its end matters
+		if a.reading != nil {
+			a.reading.End(false)
+			a.reading = nil
+		}
+		resp.Body = &answerStream{a, body}
 	case io.WriterTo:
 		if body == http.NoBody {
 			a.end(true)
@@ -139,6 +143,12 @@ func (a *answer) end(eof bool) {
 		}
 	}
 	a.settleTo(units, reserved)
+}
+
+// answerStream is the connection of an answer that has changed its protocol.
+type answerStream struct {
+	*answer
+	io.Writer
 }
 
 // answerTo is an answer whose base can write itself.
