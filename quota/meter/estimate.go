@@ -91,7 +91,7 @@ func (t *Transport) price(c *call, req *http.Request) error {
 		c.keys = plan.Keys(r)
 		if plan.Priced {
 			c.content = &priced{plan: plan, estimate: plan.Estimate(r, func(pool string, share int) (int64, bool) {
-				return t.memory.recall(costOf{c.upstream.Name, c.account, c.name, pool}, share)
+				return t.memory.recall(c.costOf(pool), share)
 			})}
 		}
 	}

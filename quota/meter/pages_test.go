@@ -3,10 +3,12 @@ package meter_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -246,5 +248,51 @@ upstreams:
 	}
 	if text := r.log.String(); strings.Contains(text, "not understood") {
 		t.Error(text)
+	}
+}
+
+// What the calls of one model cost teaches nothing about another.
+func TestLearnedPricesOfKeys(t *testing.T) {
+	const text = `
+revision: 1
+upstreams:
+  llm:
+    hosts: [api.example.com]
+    pools:
+      tokens: {quota: 100000, windows: [{per: 10m}], by: {body: model, default: other}}
+    methods:
+      chat:
+        route: POST /chat
+        charge: {tokens: {estimate: {body: max_tokens, default: 5000, learn: p95, first: 2000}, actual: {body: usage}}}
+`
+	costs := map[string]int64{"small": 10, "large": 1000}
+	var r *rig
+	var model string
+	var reserved int64
+	r = newRig(t, func(w http.ResponseWriter, _ *http.Request) {
+		all, _ := r.ledger.Usage(context.Background(), "llm", "")
+		for _, u := range all {
+			if u.Pool.Key == model {
+				reserved = u.Windows[0].Used
+			}
+		}
+		fmt.Fprintf(w, `{"usage": %d}`, costs[model])
+	}, nil)
+	r.ledger = newLedger(t, text, r.clock)
+	r.meter(nil)
+	chat := func(of string) int64 {
+		r.clock.Advance(time.Hour)
+		model = of
+		r.post("http://api.example.com/chat", `{"model":"`+of+`"}`)
+		r.flush()
+		return reserved
+	}
+	for range 20 {
+		if chat("small") != 2000 || chat("large") != 2000 {
+			t.Fatal("learned from too few calls")
+		}
+	}
+	if small, large, third := chat("small"), chat("large"), chat("third"); small > 11 || large < 1000 || large > 1100 || third != 2000 {
+		t.Errorf("%d, %d and %d were reserved", small, large, third)
 	}
 }
