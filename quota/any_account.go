@@ -88,11 +88,13 @@ func (p *prices) pattern(c *Call) *price {
 	if err != nil {
 		return &price{err: err}
 	}
-	made := &price{key: of.key, outage: of.outage, charges: slices.Clone(of.charges), atEnd: of.atEnd}
+	made := new(price)
+	*made = *of
+	made.charges = slices.Clone(of.charges)
 	for i := range made.charges {
 		made.charges[i].Pool.Account = account
 	}
-	if of.err != nil {
+	if of.err != nil && made.charges != nil {
 		made.err = p.possible(made.charges, c.Class)
 	}
 	return made

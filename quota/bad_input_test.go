@@ -109,7 +109,7 @@ func badCalls(t *testing.T, l *quota.Ledger) {
 		{"a key without a family", nil, quota.Call{Upstream: "youtube", Key: "k"}, quota.ErrBadInput, "key and units go with a family"},
 		{"an unknown family", nil, quota.Call{Family: "peer", Key: "k"}, quota.ErrBadInput, `there is no family "peer"; the price book has client`},
 		{"a family without a key", nil, quota.Call{Family: "client"}, quota.ErrBadInput, "family client: the key is empty"},
-		{"a family with a method", nil, quota.Call{Family: "client", Key: "k", Method: "videos.list"}, quota.ErrBadInput, "a family has no upstream, method, charges or class"},
+		{"a family with a method", nil, quota.Call{Family: "client", Key: "k", Method: "videos.list"}, quota.ErrBadInput, "a family has no upstream, method, charges, keys or class"},
 		{"negative units of a family", nil, quota.Call{Family: "client", Key: "k", Units: -1}, quota.ErrBadInput, "family client: units must be 1 to 9007199254740991, not -1"},
 		{"enormous units of a family", nil, quota.Call{Family: "client", Key: "k", Units: 1 << 53}, quota.ErrBadInput, "family client: units must be 1 to 9007199254740991, not 9007199254740992"},
 		{"a family that is to be admitted in an outage", nil, quota.Call{Family: "client", Key: "k", Outage: quota.Admit}, quota.ErrBadInput, "family client: a family's member cannot be admitted in an outage"},

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -154,6 +155,9 @@ type blocks struct {
 	until map[Pool]shut
 }
 
+// maxBlocks is how many blocks are remembered before those that are over are dropped.
+const maxBlocks = 1000
+
 // shut says until when a pool is shut, and when that was last noted.
 type shut struct {
 	until time.Time
@@ -210,6 +214,10 @@ func (b *blocks) stands(now time.Time, charges []Charge) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if len(b.until) > maxBlocks { // of many keys
+		maps.DeleteFunc(b.until, func(_ Pool, s shut) bool { return !now.Before(s.until) })
+		b.many.Store(int64(len(b.until)))
+	}
 	for i := range charges {
 		if now.Before(b.until[charges[i].Pool].until) {
 			return true

@@ -22,6 +22,11 @@ type Call struct {
 	// as that limit, so that an estimate is never impossible.
 	Estimate Units
 
+	// Keys are the keys of the keyed pools that the call charges, by pool: {"tokens":
+	// "model-x"}. A key above 64 bytes is hashed. A missing key is bad input, unless the
+	// pool's by has a default.
+	Keys map[string]string
+
 	Family string // of limits per key
 	Key    string // of the family; a key above 64 bytes is hashed
 	Units  int64  // for the key; zero is 1
@@ -77,7 +82,8 @@ func (i *ids) fill() {
 	i.block = b.String()
 }
 
-// pageKey returns the key under which a store knows a family's member. A key that could
+// pageKey returns the key under which a store knows a family's member or a page of a
+// keyed pool. A key that could
 // be the hash of another key is hashed, too, so no client can choose another's page.
 func pageKey(key string) string {
 	if len(key) <= maxKeyBytes && printable(key, maxKeyBytes) && !hashed(key) {

@@ -1,29 +1,54 @@
 package quota
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// estimated returns the price of a call of a method: the method's, with the caller's own
-// estimates in it.
-func (p *prices) estimated(c *Call, made *price) (*price, error) {
-	if c.Estimate == nil || made.charges == nil {
+// tailored returns the price of a call: that of its method, on the pages of the call's
+// keys, and with the caller's own estimates.
+func (p *prices) tailored(c *Call, made *price) (*price, error) {
+	if made.keyed == nil && c.Keys == nil && c.Estimate == nil || made.charges == nil {
 		return made, made.err
+	}
+	for pool := range c.Keys {
+		if of := p.book.Upstreams[c.Upstream].Pools[pool]; of == nil || of.By == nil {
+			return nil, BadInput("pool %.40q of %s has no keys; leave it out of the keys of the call", pool, c.Upstream)
+		}
 	}
 	own := *made
 	own.charges = slices.Clone(made.charges)
-	for pool, units := range c.Estimate {
-		i := slices.IndexFunc(own.charges, func(charge Charge) bool { return charge.Pool.Name == pool })
-		switch {
-		case i < 0:
-			return nil, BadInput("%s does not charge pool %.40q, so its units cannot be estimated", c.Method, pool)
-		case units < 0 || units > window.MaxUnits:
-			return nil, BadInput("%s: an estimate must be 0 to %d, not %d", own.charges[i].Pool, window.MaxUnits, units)
+	estimates := 0
+	for i := range own.charges {
+		charge := &own.charges[i]
+		name := charge.Pool.Name
+		if made.keyed != nil && made.keyed[i] != nil {
+			var err error
+			if *charge, err = made.keyed[i].ofKey(charge, c); err != nil {
+				return nil, err
+			}
 		}
-		own.charges[i].Units = min(units, most(&own.charges[i]))
+		units, estimated := c.Estimate[name]
+		switch {
+		case estimated && (units < 0 || units > window.MaxUnits):
+			return nil, BadInput("%s: an estimate must be 0 to %d, not %d", charge.Pool, window.MaxUnits, units)
+		case estimated:
+			charge.Units = units
+			estimates++
+		}
+		if estimated || made.depends[name] != nil {
+			charge.Units = min(charge.Units, most(charge))
+		}
+	}
+	if estimates < len(c.Estimate) {
+		for _, pool := range slices.Sorted(maps.Keys(c.Estimate)) {
+			if !slices.ContainsFunc(own.charges, func(c Charge) bool { return c.Pool.Name == pool }) {
+				return nil, BadInput("%s does not charge pool %.40q, so its units cannot be estimated", c.Method, pool)
+			}
+		}
 	}
 	own.err = p.possible(own.charges, c.Class)
 	return &own, own.err
@@ -39,21 +64,28 @@ func most(c *Charge) int64 {
 	return max(least, 1) // of a limit of 0 nothing can be had
 }
 
-// capped bounds the units of a method's pools whose price depends on the call.
-func capped(m *book.Method, charges []Charge) (ends []string) {
-	if len(m.Prices) == 0 {
+// finish completes a price whose charges are there. If it has keyed pools, only the key
+// of a call tells whether it is possible.
+func (p *prices) finish(made *price, account accountKey) error {
+	made.keyed = p.keyedOf(account, made.charges)
+	for i := range made.charges {
+		c := &made.charges[i]
+		if made.depends[c.Pool.Name] != nil && (made.keyed == nil || made.keyed[i] == nil) {
+			c.Units = min(c.Units, most(c))
+		}
+	}
+	if made.keyed != nil {
 		return nil
 	}
-	for i := range charges {
-		c := &charges[i]
-		price := m.Prices[c.Pool.Name]
-		if price == nil {
-			continue
-		}
-		c.Units = min(c.Units, most(c))
-		if price.AtEnd {
-			ends = append(ends, c.Pool.Name)
+	return p.possible(made.charges, account.class)
+}
+
+// atEnd returns the pools of a method whose upstream counts the call when it ends.
+func atEnd(m *book.Method) (pools []string) {
+	for _, pool := range slices.Sorted(maps.Keys(m.Prices)) {
+		if m.Prices[pool].AtEnd {
+			pools = append(pools, pool)
 		}
 	}
-	return ends
+	return pools
 }

@@ -314,6 +314,9 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 	if err != nil {
 		return s, l.storeError(ctx, "settle a reservation of "+t.Upstream, err)
 	}
+	if s.Back > 0 && !s.Repeat {
+		l.line.back(t, units)
+	}
 	if units == nil && !s.Repeat { // released, with its slots
 		l.freed(l.slots.remove(t))
 	}

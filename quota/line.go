@@ -30,7 +30,7 @@ type waiter struct {
 	ahead   *nextAsk // the question before which it is not served, or its own
 	tooLate *nextAsk // for what it is sent away: it cannot be served in time
 	wake    func()   // ends its sleep; nil if it does not sleep
-	woken   bool     // a slot came back since it asked
+	woken   bool     // a slot or units came back since it asked
 }
 
 // standing is where a waiter stands in one queue.
@@ -130,7 +130,7 @@ func (l *line) asksAt(w *waiter, a *nextAsk, now time.Time) bool {
 	return true
 }
 
-// freed wakes the first in the queues of pools whose slots came back.
+// freed wakes the first in the queues of pools of which slots or units came back.
 func (l *line) freed(pools []Pool) {
 	if l.waiting.Load() == 0 {
 		return
@@ -145,6 +145,24 @@ func (l *line) freed(pools []Pool) {
 			}
 		}
 	}
+}
+
+// back wakes the first in the queues of a settled call's pools: units came back. A call
+// that was released, without units, may have charged any pool of its account.
+func (l *line) back(t Token, units Units) {
+	if l.waiting.Load() == 0 {
+		return
+	}
+	var pools []Pool
+	l.mu.Lock()
+	for pool := range l.queues {
+		_, charged := units[pool.Name]
+		if (charged || units == nil) && pool.Upstream == t.Upstream && pool.Account == t.Account {
+			pools = append(pools, pool)
+		}
+	}
+	l.mu.Unlock()
+	l.freed(pools)
 }
 
 // sleeps notes how to wake w, nil if it is awake. It reports whether a slot came back

@@ -60,7 +60,9 @@ upstreams:
       a: {quota: 200, windows: [{per: 1h, algorithm: log}]}
       b: {quota: 10, windows: [{per: 1h, algorithm: log}]}
       c: {quota: 10, windows: [{per: 1h, algorithm: log}]}
-    methods: {free: {pool: a, cost: 0}}
+    methods:
+      free: {pool: a, cost: 0}
+      guess: {pool: c, cost: {estimate: {body: most, default: 5}, actual: {body: used}}}
 families:
   client: {quota: 1, windows: [{per: 1h, algorithm: log}]}
 `

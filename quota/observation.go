@@ -59,7 +59,7 @@ func (l *Ledger) Observe(ctx context.Context, o Observation) (Observed, error) {
 		return Observed{}, err
 	}
 	pool := p.book.Upstreams[c.Pool.Upstream].Pools[c.Pool.Name]
-	windows := pool.WindowsFor(c.Pool.Account)
+	windows := p.windows(c.Pool)
 	index := observedWindow(windows, o.Per)
 	if index < 0 {
 		return Observed{}, BadInput("observe %s: the pool has no window of %s", c.Pool, roundUp(o.Per))
@@ -229,13 +229,13 @@ func (l *Ledger) adopted(c *Call, p *price) []Charge {
 	if l.heard.adopted.Load() == 0 || c.Family != "" {
 		return p.charges
 	}
-	book := l.Book()
+	prices := l.current()
 	return l.heard.adopt(p.charges, func(charge *Charge, index int, limit int64) int64 {
-		u := book.Upstreams[charge.Pool.Upstream]
+		u := prices.book.Upstreams[charge.Pool.Upstream]
 		if u == nil || u.Pools[charge.Pool.Name] == nil {
 			return charge.Windows[index].Limit // the book has changed meanwhile
 		}
-		windows := u.Pools[charge.Pool.Name].WindowsFor(charge.Pool.Account)
+		windows := prices.windows(charge.Pool)
 		if index >= len(windows) {
 			return charge.Windows[index].Limit
 		}

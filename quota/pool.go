@@ -3,7 +3,8 @@ package quota
 import "strings"
 
 // String returns the pool as text: "youtube/units", "youtube@staging/units",
-// "client:203.0.113.7". It escapes the characters that separate names, as a URL does.
+// "api/tokens:model-x" (a key of a keyed pool), "client:203.0.113.7" (a family's member).
+// It escapes the characters that separate names, as a URL does.
 // [ParsePool] reads it back.
 func (p Pool) String() string {
 	account := upstreamText.escape(p.Upstream)
@@ -13,7 +14,11 @@ func (p Pool) String() string {
 	if p.Name == "" {
 		return account + ":" + p.Key
 	}
-	return account + "/" + nameText.escape(p.Name)
+	name := account + "/" + nameText.escape(p.Name)
+	if p.Key != "" {
+		name += ":" + p.Key
+	}
+	return name
 }
 
 // ParsePool reads what [Pool.String] wrote.
@@ -30,8 +35,12 @@ func ParsePool(text string) (Pool, error) {
 	p := Pool{Upstream: unescape(upstream), Account: unescape(account)}
 	if text[between] == ':' {
 		p.Key = rest
-	} else if p.Name = unescape(rest); strings.Contains(rest, "/") {
-		return Pool{}, badPool(text)
+	} else {
+		name, key, keyed := strings.Cut(rest, ":")
+		if name == "" || keyed && key == "" || strings.Contains(name, "/") {
+			return Pool{}, badPool(text)
+		}
+		p.Name, p.Key = unescape(name), key
 	}
 	if p.Upstream == "" || p.Account == "" || rest == "" {
 		return Pool{}, badPool(text)
@@ -40,7 +49,7 @@ func ParsePool(text string) (Pool, error) {
 }
 
 func badPool(text string) error {
-	return BadInput("pool %q is not written upstream/pool or upstream@account/pool", text)
+	return BadInput("pool %q is not written upstream/pool, upstream@account/pool or upstream/pool:key", text)
 }
 
 // part escapes one name in the text of a pool. It escapes separators, and a % that would
@@ -53,7 +62,7 @@ type part struct {
 var (
 	upstreamText = newPart(":/@")
 	accountText  = newPart(":/")
-	nameText     = newPart("/")
+	nameText     = newPart(":/")
 )
 
 // escapes are all that can be read back, each before what it stands for.

@@ -17,8 +17,10 @@ func TestPoolText(t *testing.T) {
 	}{
 		{quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, "youtube/units"},
 		{quota.Pool{Upstream: "youtube", Account: "staging", Name: "units"}, "youtube@staging/units"},
-		{quota.Pool{Upstream: "youtube", Account: "me@example.org", Name: "a:b@c"}, "youtube@me@example.org/a:b@c"},
+		{quota.Pool{Upstream: "youtube", Account: "me@example.org", Name: "a:b@c"}, "youtube@me@example.org/a%3Ab@c"},
 		{quota.Pool{Upstream: "youtube", Account: "default", Name: "50%"}, "youtube/50%"},
+		{quota.Pool{Upstream: "llm", Account: "default", Name: "tokens", Key: "vendor/model:2"}, "llm/tokens:vendor/model:2"},
+		{quota.Pool{Upstream: "llm", Account: "staging", Name: "a:b", Key: "c"}, "llm@staging/a%3Ab:c"},
 		{quota.Pool{Upstream: "client", Account: "default", Key: "2001:db8::1"}, "client:2001:db8::1"},
 		{quota.Pool{Upstream: "client", Account: "staging", Key: "a/b@c%2F"}, "client@staging:a/b@c%2F"},
 		{quota.Pool{Upstream: "a/b:c@d", Account: "e/f:g", Name: "h/i"}, "a%2Fb%3Ac%40d@e%2Ff%3Ag/h%2Fi"},
@@ -31,7 +33,7 @@ func TestPoolText(t *testing.T) {
 			t.Errorf("%q is read as %+v, %v; want %+v", test.text, got, err, test.pool)
 		}
 	}
-	for _, text := range []string{"", "youtube", "/units", "youtube/", "@a/units", "youtube@/units", "a/b/c", ":key", "client:", "client@:key"} {
+	for _, text := range []string{"", "youtube", "/units", "youtube/", "@a/units", "youtube@/units", "a/b/c", ":key", "client:", "client@:key", "a/b:", "a/:c"} {
 		if got, err := quota.ParsePool(text); !errors.Is(err, quota.ErrBadInput) {
 			t.Errorf("%q is read as %+v, %v; want bad input", text, got, err)
 		}
@@ -46,9 +48,11 @@ func TestPoolTextReadsBackWhateverTheNames(t *testing.T) {
 			}), 1, 5).Draw(rt, what), "")
 		}
 		p := quota.Pool{Upstream: name("upstream"), Account: name("account")}
-		if rapid.Bool().Draw(rt, "member") {
+		kind := rapid.IntRange(0, 2).Draw(rt, "kind")
+		if kind > 0 {
 			p.Key = name("key")
-		} else {
+		}
+		if kind < 2 {
 			p.Name = name("pool")
 		}
 		if back, err := quota.ParsePool(p.String()); err != nil || back != p {

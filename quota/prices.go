@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -20,7 +21,8 @@ type prices struct {
 	methods  map[priceKey]*price
 	last     atomic.Pointer[price]             // the last method's, which is mostly the next one's
 	accounts map[accountKey]map[string]*Charge // a charge of no units per pool
-	families map[string]*familyPrice
+	keyed    map[accountKey]map[string]*keyed  // of the keyed ones of these
+	families map[string]*keyed
 	places   *places
 	// requested has the pools, by upstream and name, whose upstream counts what was
 	// requested.
@@ -36,14 +38,11 @@ type accountKey struct{ upstream, account, class string }
 type price struct {
 	key     priceKey // of a method
 	charges []Charge
+	keyed   []*keyed // by charge; nil if no pool is keyed
 	outage  Policy
-	atEnd   []string // pools whose upstream counts the call when it ends
-	err     error    // it costs more than is ever admitted
-}
-
-type familyPrice struct {
-	charge    Charge
-	overrides map[string]Charge
+	depends map[string]*book.Price // what depends on the call, by pool
+	atEnd   []string               // pools whose upstream counts the call when it ends
+	err     error                  // it costs more than is ever admitted
 }
 
 func newPrices(b *Book) *prices {
@@ -51,7 +50,8 @@ func newPrices(b *Book) *prices {
 		book:     b,
 		methods:  make(map[priceKey]*price),
 		accounts: make(map[accountKey]map[string]*Charge),
-		families: make(map[string]*familyPrice),
+		keyed:    make(map[accountKey]map[string]*keyed),
+		families: make(map[string]*keyed),
 		places:   &places{},
 
 		requested: make(map[[2]string]bool),
@@ -82,23 +82,13 @@ func newPrices(b *Book) *prices {
 		p.only = ""
 	}
 	for name, f := range b.Families {
-		family := &familyPrice{charge: memberCharge(b, f.Name, f.Windows), overrides: make(map[string]Charge)}
-		family.charge.MaxKeys = f.MaxKeys
-		for key, windows := range f.Overrides {
-			// listed in the book, so there cannot be too many: no maximum
-			family.overrides[key] = memberCharge(b, f.Name, windows)
-		}
-		p.families[name] = family
+		p.families[name] = newKeyed(Charge{
+			Pool:     Pool{Upstream: f.Name, Account: DefaultAccount},
+			Windows:  limits(f.Windows, book.Class{}),
+			Revision: b.Revision,
+		}, f.MaxKeys, f.Overrides, book.Class{})
 	}
 	return p
-}
-
-func memberCharge(b *Book, family string, windows []book.Window) Charge {
-	return Charge{
-		Pool:     Pool{Upstream: family, Account: DefaultAccount},
-		Windows:  limits(windows, book.Class{}),
-		Revision: b.Revision,
-	}
 }
 
 func (p *prices) addClass(u *book.Upstream, account, name string, class book.Class) {
@@ -112,16 +102,28 @@ func (p *prices) addClass(u *book.Upstream, account, name string, class book.Cla
 			Zone:     zoneOf(windows),
 		}
 	}
-	p.accounts[accountKey{u.Name, account, name}] = pools
+	key := accountKey{u.Name, account, name}
+	p.accounts[key] = pools
+	for _, a := range u.Pools {
+		if a.By != nil {
+			if p.keyed[key] == nil {
+				p.keyed[key] = make(map[string]*keyed)
+			}
+			k := newKeyed(*pools[a.Name], a.MaxKeys, a.Keys, class)
+			if k.fallback = a.By.DefaultText; a.By.Default != nil {
+				k.fallback = strconv.FormatInt(*a.By.Default, 10)
+			}
+			p.keyed[key][a.Name] = k
+		}
+	}
 	for _, methods := range [...]map[string]*book.Method{u.Methods, u.Default} {
 		for _, m := range methods {
-			made := &price{key: priceKey{u.Name, account, name, m.Name}, outage: m.Outage}
+			made := &price{key: priceKey{u.Name, account, name, m.Name}, outage: m.Outage, depends: m.Prices, atEnd: atEnd(m)}
 			if class.Outage != "" {
 				made.outage = class.Outage
 			}
 			if made.charges, made.err = p.put(pools, m.Charges); made.err == nil {
-				made.atEnd = capped(m, made.charges)
-				made.err = p.possible(made.charges, name)
+				made.err = p.finish(made, key)
 			}
 			p.methods[made.key] = made
 		}
@@ -182,8 +184,12 @@ func (p *prices) possible(charges []Charge, class string) error {
 // ordinarily reports whether an ordinary caller could ever be granted charges.
 func (p *prices) ordinarily(charges []Charge) bool {
 	for i := range charges {
-		c := &charges[i]
-		for _, w := range p.listed(accountKey{c.Pool.Upstream, c.Pool.Account, ""})[c.Pool.Name].Windows {
+		c, ordinary := &charges[i], accountKey{charges[i].Pool.Upstream, charges[i].Pool.Account, ""}
+		windows := p.listed(ordinary)[c.Pool.Name].Windows
+		if k := p.keyedPools(ordinary)[c.Pool.Name]; k != nil {
+			windows = k.charge(c.Pool.Key).Windows
+		}
+		for _, w := range windows {
 			if c.Units > w.Limit {
 				return false
 			}
@@ -223,15 +229,18 @@ func (p *prices) find(c *Call) (*price, error) {
 		return nil, BadInput("the account %s stands for those that are not listed; name one", c.Account)
 	}
 	key := priceKey{c.Upstream, c.Account, c.Class, c.Method}
-	if last := p.last.Load(); last != nil && last.key == key && c.Charges == nil {
-		return p.estimated(c, last)
-	}
-	if made := p.methods[key]; made != nil && c.Charges == nil {
-		p.last.Store(made)
-		return p.estimated(c, made)
-	}
-	if made := p.pattern(c); made != nil {
-		return p.estimated(c, made)
+	if c.Charges == nil {
+		made := p.last.Load()
+		if made == nil || made.key != key {
+			if made = p.methods[key]; made != nil {
+				p.last.Store(made)
+			} else {
+				made = p.pattern(c)
+			}
+		}
+		if made != nil {
+			return p.tailored(c, made)
+		}
 	}
 	pools, err := p.pools(c.Upstream, c.Account, c.Class)
 	if err != nil {
@@ -266,9 +275,10 @@ func (p *prices) explicit(c *Call, pools map[string]*Charge) (*price, error) {
 	made := &price{outage: p.book.Upstreams[c.Upstream].Classes[c.Class].Outage}
 	var err error
 	if made.charges, err = p.put(pools, c.Charges); err != nil {
-		return made, err
+		return nil, err
 	}
-	return made, p.possible(made.charges, c.Class)
+	made.err = p.finish(made, accountKey{c.Upstream, c.Account, c.Class})
+	return p.tailored(c, made)
 }
 
 // unpriced is the price of a method that the book does not know.
@@ -312,7 +322,7 @@ func (p *prices) pool(pool Pool) (Charge, error) {
 	if p == nil {
 		return Charge{}, errNotMade
 	}
-	if pool.Key != "" {
+	if pool.Name == "" && pool.Key != "" {
 		return Charge{}, BadInput("%s is a family's member, not a pool", pool)
 	}
 	if pool.Account == "" {
@@ -322,8 +332,13 @@ func (p *prices) pool(pool Pool) (Charge, error) {
 	if err != nil {
 		return Charge{}, err
 	}
-	if c := pools[pool.Name]; c != nil {
+	if k := p.keyedPools(accountKey{pool.Upstream, pool.Account, ""})[pool.Name]; k != nil {
+		return k.keyedPool(pool)
+	}
+	if c := pools[pool.Name]; c != nil && pool.Key == "" {
 		return *c, nil
+	} else if c != nil {
+		return Charge{}, BadInput("pool %s has no keys", c.Pool)
 	}
 	return Charge{}, BadInput("%s has no pool %.40q; the price book has %s", pool.Upstream, pool.Name, names(pools))
 }
@@ -338,16 +353,12 @@ func (p *prices) lookupMember(c *Call) (*price, error) {
 		return nil, BadInput("family %s: the key is empty", c.Family)
 	case c.Outage == Admit:
 		return nil, BadInput("family %s: a family's member cannot be admitted in an outage; nobody would charge it after", c.Family)
-	case c.Upstream != "" || c.Method != "" || c.Charges != nil || c.Estimate != nil || c.Class != "":
-		return nil, BadInput("family %s: a family has no upstream, method, charges or class", c.Family)
+	case c.Upstream != "" || c.Method != "" || c.Charges != nil || c.Estimate != nil || c.Keys != nil || c.Class != "":
+		return nil, BadInput("family %s: a family has no upstream, method, charges, keys or class", c.Family)
 	case c.Units < 0 || c.Units > window.MaxUnits:
 		return nil, BadInput("family %s: units must be 1 to %d, not %d", c.Family, window.MaxUnits, c.Units)
 	}
-	charge, listed := f.overrides[c.Key]
-	if !listed {
-		charge = f.charge
-	}
-	charge.Pool.Key = pageKey(c.Key)
+	charge := f.charge(pageKey(c.Key))
 	charge.Units = max(c.Units, 1)
 	made := &struct { // one allocation, as there are many keys
 		price

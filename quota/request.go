@@ -56,16 +56,26 @@ func (r *Request) CheckAllButNames() error {
 		if i == 0 {
 			continue
 		}
-		if c.Pool.Upstream != r.Charges[0].Pool.Upstream || c.Pool.Account != r.Charges[0].Pool.Account || c.Pool.Key != r.Charges[0].Pool.Key {
+		if first := r.Charges[0].Pool; c.Pool.Upstream != first.Upstream || c.Pool.Account != first.Account || (c.Pool.Name == "") != (first.Name == "") {
 			return BadInput("%s and %s belong to two accounts; one reservation charges one", r.Charges[0].Pool, c.Pool)
 		}
 		for j := range i {
-			if r.Charges[j].Pool == c.Pool {
-				return BadInput("%s is charged twice in one reservation; add the units up", c.Pool)
+			if r.Charges[j].Pool.Name == c.Pool.Name { // also with another key: units are settled by the name
+				return twice(r.Charges[j].Pool, c.Pool)
 			}
 		}
 	}
 	return r.Labels.check()
+}
+
+func twice(a, b Pool) error {
+	switch {
+	case a == b:
+		return BadInput("%s is charged twice in one reservation; add the units up", b)
+	case b.Name == "":
+		return BadInput("%s and %s are two members of a family; one reservation charges one", a, b)
+	}
+	return BadInput("%s and %s are two keys of one pool; one reservation charges one", a, b)
 }
 
 // CheckRecord returns an error if a request to record is invalid. Its units may be
@@ -102,7 +112,7 @@ func (r *Request) checkAtLeast() error {
 }
 
 func (c *Charge) check() error {
-	if p := &c.Pool; p.Upstream == "" || p.Account == "" || p.Name == "" == (p.Key == "") {
+	if p := &c.Pool; p.Upstream == "" || p.Account == "" || p.Name == "" && p.Key == "" {
 		return BadInput("pool %q is not named whole: upstream, account, and a pool or a key", p.String())
 	}
 	if len(c.Windows) == 0 || len(c.Windows) > maxWindows {
@@ -225,7 +235,7 @@ func (b *BlockRequest) Check() error {
 		if err := b.Charges[i].check(); err != nil {
 			return err
 		}
-		if p, first := b.Charges[i].Pool, b.Charges[0].Pool; p.Key != "" {
+		if p, first := b.Charges[i].Pool, b.Charges[0].Pool; p.Name == "" {
 			return BadInput("%s: a family's member cannot be blocked", p)
 		} else if p.Upstream != first.Upstream || p.Account != first.Account {
 			return BadInput("%s and %s belong to two accounts; block them one by one", first, p)

@@ -279,3 +279,12 @@ func lacksSlot(v *Verdict, charges []Charge) bool {
 	}
 	return false
 }
+
+// maySettle reports whether what a call was refused for may come back before the time that
+// the refusal names: a slot when a call ends, or units when an estimate is settled.
+func (p *price) maySettle(v *Verdict) bool {
+	if lacksSlot(v, p.charges) {
+		return true
+	}
+	return !v.Allowed && !v.Blocked && !v.Impossible && p.depends[v.Pool.Name] != nil
+}

@@ -53,13 +53,14 @@ type Identified interface {
 // DefaultAccount is the account of a call that names none.
 const DefaultAccount = book.DefaultAccount
 
-// Pool names one allowance of one account in every store. A family's member is a pool
-// with a Key. Names are 1 to 128 printable bytes.
+// Pool names one allowance of one account in every store. A keyed pool has a page per
+// key, and its Pool has a Name and a Key. A family's member has a Key and no Name. Names
+// are 1 to 128 printable bytes.
 type Pool struct {
 	Upstream string // "youtube"; for a family its name
 	Account  string // "default"
 	Name     string // "units"; empty for a family's member
-	Key      string // of a family's member
+	Key      string // of a keyed pool's page, or of a family's member
 }
 
 // Charge is a request for units of one pool.
@@ -69,7 +70,7 @@ type Charge struct {
 	Windows  []window.Limit // with headroom and class already subtracted
 	Revision int64          // of the price book that laid the windows out
 	Zone     *time.Location // for the days of its spend; nil is UTC
-	MaxKeys  int            // of a family: the most pages; 0 for other pools
+	MaxKeys  int            // of a family or a keyed pool: the most pages; 0 for other pools, and for keys of the price book
 	Window   int            // of [Request.AtLeast]: the index of the window that is meant
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Units are numbers of units by pool: {"tokens": 812}. A family's member has the name of
-// its family.
+// Units are numbers of units by pool: {"tokens": 812}. A keyed pool has its name without
+// the key, and a family's member has the name of its family.
 type Units map[string]int64
 
 // InOrder returns the units of pools in their order, or says what is wrong with them.
@@ -54,9 +54,10 @@ func unitsOf(charges []Charge, units []int64) Units {
 // their order.
 func (r *Request) Recorded(units []int64) Units { return unitsOf(r.Charges, units) }
 
-// chargeName returns the name of a pool in [Units]: of a family's member, its family's.
+// chargeName returns the name of a pool in [Units], without its key: of a family's
+// member, its family's.
 func chargeName(p Pool) string {
-	if p.Key != "" {
+	if p.Name == "" {
 		return p.Upstream
 	}
 	return p.Name

@@ -16,6 +16,7 @@ type Usage struct {
 	PageState
 	BlockedBy  Blocker       // who shut it
 	Allowances []WindowUsage // the windows, with their quota and headroom of the price book
+	Keys       int           // of a page of a keyed pool: how many keys the pool has
 }
 
 // WindowUsage is one window of a pool, as ordinary callers see it. Its Spec says what kind
@@ -29,7 +30,8 @@ type WindowUsage struct {
 }
 
 // Usage returns the state of the pools of the price book, sorted by name. An upstream or
-// account that is not empty selects some of them.
+// account that is not empty selects some of them. Of a keyed pool it returns a few keys,
+// the fullest first: those that were charged last, and those of the price book.
 func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, error) {
 	if err := tooLate(ctx, "look at the pools"); err != nil {
 		return nil, err
@@ -44,26 +46,52 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 		if err != nil {
 			return nil, err
 		}
+		keyed := p.keyedPools(key)
 		charges := make([]Charge, 0, len(pools))
 		for _, name := range slices.Sorted(maps.Keys(pools)) {
-			charges = append(charges, *pools[name])
+			if keyed[name] == nil {
+				charges = append(charges, *pools[name])
+			}
 		}
 		mark := l.shut.mark()
+		read := func(c Charge, s PageState) Usage {
+			if s.Blocked.IsZero() {
+				l.shut.opened(s.Pool, mark)
+			}
+			return usage(s, p.windows(c.Pool))
+		}
 		states, err := l.store.Look(ctx, charges)
 		if err != nil {
 			return nil, l.storeError(ctx, "look at "+key.upstream, err)
 		}
-		for _, s := range states {
-			if s.Blocked.IsZero() {
-				l.shut.opened(s.Pool, mark)
-			}
-			all = append(all, usage(s, p.windowsFor(p.book.Upstreams[key.upstream].Pools[s.Pool.Name], key.upstream, key.account)))
+		first := len(all)
+		for i, s := range states {
+			all = append(all, read(charges[i], s))
 		}
+		for _, k := range keyed {
+			keys, err := l.keyUsage(ctx, k, read)
+			if err != nil {
+				return nil, l.storeError(ctx, "look at "+key.upstream, err)
+			}
+			all = append(all, keys...)
+		}
+		slices.SortStableFunc(all[first:], func(a, b Usage) int { return strings.Compare(a.Pool.Name, b.Pool.Name) })
 	}
 	if len(all) == 0 {
 		return nil, p.known(upstream, account)
 	}
 	return all, nil
+}
+
+// windows returns the windows of a pool, or of a key, as the price book has them.
+func (p *prices) windows(pool Pool) []book.Window {
+	of := p.book.Upstreams[pool.Upstream].Pools[pool.Name]
+	for key, own := range of.Keys {
+		if pool.Key != "" && pageKey(key) == pool.Key {
+			return own
+		}
+	}
+	return p.windowsFor(of, pool.Upstream, pool.Account)
 }
 
 func usage(s PageState, windows []book.Window) Usage {

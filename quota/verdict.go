@@ -24,7 +24,7 @@ type Verdict struct {
 	Blocked    bool      // refused because the pool is shut
 	Repeat     bool      // the id was granted before; nothing was charged
 	Impossible bool      // waiting does not help
-	Overflow   bool      // the family is full, and all new keys share this page
+	Overflow   bool      // the family or a keyed pool is full, and its new keys share a page
 	Rebased    bool      // the store's clock had been far ahead
 	Outage     bool      // admitted while the ledger was down
 }

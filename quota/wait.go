@@ -26,6 +26,8 @@ const maxJitter = 2 * time.Second
 //
 // A call that waits for a slot, of a pool with in_flight, asks again after 25 ms, and then
 // less and less often, up to once a second. If a call of this ledger ends, it asks at once.
+// So does a call that waits for units that it estimates, because such calls give units
+// back when they are settled.
 //
 // If no call is waiting, a call asks the store at once. Reserve never waits in line, nor
 // does a call that draws from a [Hold]. Both may pass waiting calls.
@@ -42,7 +44,7 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 	price, err := l.prices.Load().lookup(&c)
 	if err != nil || !l.line.stands(price.charges) {
 		r, err := l.Reserve(ctx, c)
-		if !errors.As(err, &refused) || price == nil || refused.RetryAfter > until.Sub(l.clock.Now()) && !lacksSlot(&refused.Verdict, price.charges) {
+		if !errors.As(err, &refused) || price == nil || refused.RetryAfter > until.Sub(l.clock.Now()) && !price.maySettle(&refused.Verdict) {
 			return r, err
 		}
 	} else if r, err := l.drawn(ctx, &c); r != nil || err != nil {
@@ -51,12 +53,12 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 	w := &waiter{until: until, came: came}
 	l.line.join(w, price.charges, l.clock.Now())
 	defer func() { l.line.leave(w, l.clock.Now()) }()
-	return l.waitInLine(ctx, c, w, price.charges, refused)
+	return l.waitInLine(ctx, c, w, price, refused)
 }
 
 // waitInLine waits for the turn of a waiter, and then for its units. If the call was just
 // refused, its retry time is known already.
-func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, charges []Charge, refused *RefusedError) (*Reservation, error) {
+func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price, refused *RefusedError) (*Reservation, error) {
 	pause := firstPause
 	for {
 		select {
@@ -70,7 +72,7 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, charges []Ch
 			}
 		}
 		if w.tooLate != nil {
-			return nil, l.failed(ctx, &c, w.tooLate.refusal(l.now(), l.clock.Now(), charges))
+			return nil, l.failed(ctx, &c, w.tooLate.refusal(l.now(), l.clock.Now(), price.charges))
 		}
 		if refused == nil {
 			r, err := l.Reserve(ctx, c)
@@ -83,8 +85,8 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, charges []Ch
 		}
 		now := l.clock.Now()
 		left := w.until.Sub(now)
-		if lacksSlot(&refused.Verdict, charges) && left > 0 {
-			d := jittered(min(pause, left), left)
+		if price.maySettle(&refused.Verdict) && left > 0 {
+			d := jittered(min(pause, refused.RetryAfter, left), left)
 			pause = min(2*pause, lastPause)
 			if l.line.asksAt(w, &nextAsk{at: now.Add(d), told: refused, soon: now}, now) {
 				woken, err := l.sleepUnlessFreed(ctx, w, d)
@@ -103,7 +105,7 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, charges []Ch
 		}
 		d := jittered(refused.RetryAfter, left)
 		if l.line.asksAt(w, &nextAsk{at: now.Add(d), told: refused}, now) {
-			if err := l.clock.Sleep(ctx, d); err != nil {
+			if _, err := l.sleepUnlessFreed(ctx, w, d); err != nil {
 				return nil, err
 			}
 		}
@@ -111,14 +113,14 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, charges []Ch
 	}
 }
 
-// A call that waits for a slot asks again after these pauses: another process may have
-// given one back.
+// A call that waits for a slot, or for units of which estimates are settled, asks again
+// after these pauses: another process may have given some back.
 const (
 	firstPause = 25 * time.Millisecond
 	lastPause  = time.Second
 )
 
-// sleepUnlessFreed sleeps until a call of this ledger ends.
+// sleepUnlessFreed sleeps until a call of this ledger ends or gives units back.
 func (l *Ledger) sleepUnlessFreed(ctx context.Context, w *waiter, d time.Duration) (woken bool, err error) {
 	sleep, wake := context.WithCancel(ctx)
 	defer wake()

@@ -176,6 +176,13 @@ func findPool(book *quota.Book, text string) (quota.Pool, error) {
 	if slices.Contains(names, text) {
 		return quota.ParsePool(text)
 	}
+	if name, key, keyed := strings.Cut(text, ":"); keyed {
+		pool, err := findPool(book, name)
+		if pool.Key = key; err == nil && book.Upstreams[pool.Upstream].Pools[pool.Name].By == nil {
+			err = usage("pool %s has no keys; write %s", name, name)
+		}
+		return pool, err
+	}
 	var like []string
 	for _, name := range names {
 		if strings.HasSuffix(name, "/"+text) {
@@ -210,7 +217,7 @@ func (a *app) tellPool(ctx context.Context, l *quota.Ledger, pool quota.Pool) er
 		return err
 	}
 	all = slices.DeleteFunc(all, func(u quota.Usage) bool { return u.Pool != pool })
-	if len(all) == 0 {
+	if len(all) == 0 && pool.Key == "" {
 		return fmt.Errorf("the ledger does not show %s", pool)
 	}
 	views := view.Pools(all)

@@ -37,6 +37,9 @@ func readLedger(ctx context.Context, src *view.Sources) (r readings, err error) 
 		return nil, err
 	}
 	for i := range pools {
+		if i > 0 && pools[i].Keys > 0 && sameName(pools[i].Pool, pools[i-1].Pool) {
+			continue // of a keyed pool, the fullest key comes first; nothing bounds the names of keys
+		}
 		r.pool(&pools[i])
 	}
 	spent, err := src.Ledger.Spend(ctx, quota.SpendQuery{Since: pools[0].Now})
@@ -66,6 +69,12 @@ func (r *readings) pool(u *quota.Usage) {
 		r.add(windowNextAt, instant(w.NextAt), of...)
 		r.add(windowResetAt, instant(w.ResetAt), of...)
 	}
+}
+
+// sameName reports whether two pages are of one pool.
+func sameName(a, b quota.Pool) bool {
+	a.Key, b.Key = "", ""
+	return a == b
 }
 
 // maxSpenders bounds the sets of labels of a pool, because callers choose the names of

@@ -55,7 +55,7 @@ func (r *reader) leavesSome(u *Upstream, class string, d *upstreamYAML) {
 		if u.Pools[pool] == nil {
 			continue
 		}
-		w, ok := tightest(u.kinds(), u.Pools[pool], c)
+		w, ok := tightest(c, u.Pools[pool].sets(u.kinds())...)
 		if !ok || w.Limit(c) >= 1 {
 			continue
 		}
@@ -69,12 +69,12 @@ func (r *reader) leavesSome(u *Upstream, class string, d *upstreamYAML) {
 	}
 }
 
-// tightest is the window with the lowest limit for a class, whatever account.
-func tightest(accounts []string, a *Pool, c Class) (Window, bool) {
+// tightest is the window with the lowest limit for a class, whatever account or key.
+func tightest(c Class, sets ...[]Window) (Window, bool) {
 	var tight Window
 	limit := int64(math.MaxInt64)
-	for _, account := range accounts {
-		for _, w := range a.WindowsFor(account) {
+	for _, windows := range sets {
+		for _, w := range windows {
 			if l := w.Limit(c); l < limit {
 				tight, limit = w, l
 			}

@@ -28,33 +28,42 @@ func (r *reader) family(name string, d *familyYAML) *Family {
 		return f
 	}
 	for _, key := range r.names(&d.Keys) {
-		if r.sound(d.Keys[key]) {
-			r.familyKey(f, key, d.Keys[key], d)
+		if w, ok := r.ownLimits(key, d.Keys[key], limited{label, f.Windows, d.Windows, d.Quota, 0, []any{&d.Quota}}); ok {
+			f.Overrides[key] = w
 		}
 	}
 	return f
 }
 
-// familyKey makes the limits of a single key.
-func (r *reader) familyKey(f *Family, key string, d *keyYAML, family *familyYAML) {
-	label := fmt.Sprintf("key %q of family %q", key, f.Name)
-	specs, all := f.Windows, family.Windows
+// limited is a family or a pool whose keys may have limits of their own.
+type limited struct {
+	label           string
+	specs           []Window
+	windows         []windowYAML
+	quota, headroom int64
+	from            []any // where quota and headroom stand
+}
+
+// ownLimits makes the limits of a single key.
+func (r *reader) ownLimits(key string, d *keyYAML, of limited) ([]Window, bool) {
+	if !r.sound(d) {
+		return nil, false
+	}
+	label := fmt.Sprintf("key %q of %s", key, of.label)
 	if d.Windows != nil {
 		var ok bool
-		if specs, ok = r.windows(d.Windows, label); !ok {
-			return
+		if of.specs, ok = r.windows(d.Windows, label); !ok {
+			return nil, false
 		}
-		all = d.Windows
+		of.windows = d.Windows
 	}
 	switch {
 	case d.Quota == 0 && d.Windows == nil:
 		r.fault(r.found[d].at, "%s says nothing; give it a quota or windows, or remove it", label)
-		return
-	case d.Quota > 0 && !takes(all):
+		return nil, false
+	case d.Quota > 0 && !takes(of.windows):
 		r.fault(r.place(&d.Quota), "the quota of %s changes nothing: every window has one of its own; give it windows", label)
-		return
+		return nil, false
 	}
-	if w, ok := r.limits(specs, all, cmp.Or(d.Quota, family.Quota), 0, label, &d.Quota, &family.Quota); ok {
-		f.Overrides[key] = w
-	}
+	return r.limits(of.specs, of.windows, cmp.Or(d.Quota, of.quota), of.headroom, label, append([]any{&d.Quota}, of.from...)...)
 }

@@ -98,7 +98,9 @@ func newRecord(typ reflect.Type, tags reflect.StructTag, known map[string]*recor
 	without := split(tags.Get("without"))
 	for i := range typ.NumField() {
 		tags := typ.Field(i).Tag
-		if tags.Get("alone") != "" {
+		if alone := tags.Get("alone"); slices.Contains(without, alone) {
+			continue
+		} else if alone != "" {
 			rec.alone = newField(typ.Field(i).Type, tags, known)
 			rec.alone.index = i
 			continue

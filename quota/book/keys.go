@@ -25,7 +25,8 @@ import (
 //	names     what its entries may be called, by its name in nameKinds
 //	noun      what messages call one of its items or entries
 //	short     the key that a bare number stands for; "item": an item may stand for the list
-//	without   keys that its mappings do not have, though their struct does
+//	without   keys that its mappings do not have, though their struct does; or the bare number
+//	          that it does not stand for
 //	as        what the schema and the reference call such a mapping
 //	print     "block": its entries are printed on several lines each
 //	alone     a number or a text may stand for the mapping; the field has no key then
@@ -133,11 +134,14 @@ type accountPoolYAML struct {
 }
 
 type poolYAML struct {
-	Example  string       `yaml:"example" is:"phrase" example:"your tier at https://maps.example.com/account" doc:"Says that the quota is an example, and where you find your own."`
-	Quota    int64        `yaml:"quota" range:"1..units" example:"10000" doc:"The units that the upstream grants in each window."`
-	Headroom *int64       `yaml:"headroom" range:"0..units" assumed:"0" example:"500" doc:"The part that ordinary calls leave free. The limit is quota minus headroom."`
-	Limit    string       `yaml:"limit" words:"learn" doc:"The limit that an answer reports is used until its reset, even if it is above the quota. It needs 'feedback' with a limit."`
-	Windows  []windowYAML `yaml:"windows" size:"1..windows" noun:"window" required:"give it at least one, such as {per: 24h}" doc:"The limits over time. A call must fit all of them."`
+	Example  string              `yaml:"example" is:"phrase" example:"your tier at https://maps.example.com/account" doc:"Says that the quota is an example, and where you find your own."`
+	Quota    int64               `yaml:"quota" range:"1..units" example:"10000" doc:"The units that the upstream grants in each window."`
+	Headroom *int64              `yaml:"headroom" range:"0..units" assumed:"0" example:"500" doc:"The part that ordinary calls leave free. The limit is quota minus headroom."`
+	Limit    string              `yaml:"limit" words:"learn" doc:"The limit that an answer reports is used until its reset, even if it is above the quota. It needs 'feedback' with a limit."`
+	Windows  []windowYAML        `yaml:"windows" size:"1..windows" noun:"window" required:"give it at least one, such as {per: 24h}" doc:"The limits over time. A call must fit all of them."`
+	By       *sourceYAML         `yaml:"by" as:"keySource" without:"units|count|bytes|cases|split|per|times|min|max|learn|first" example:"{body: model, default: other}" doc:"What names the key of a call, for limits that hold per model or per user. Each key has the pool's limits for itself."`
+	MaxKeys  int64               `yaml:"max_keys" range:"1..10000000" assumed:"100000" example:"100" doc:"The number of keys that are counted separately, of each account. Further keys share one count. It needs 'by'."`
+	Keys     map[string]*keyYAML `yaml:"keys" names:"long" noun:"key" short:"quota" example:"{model-x: 500000}" doc:"Keys with limits of their own. It needs 'by'."`
 }
 
 type windowYAML struct {
@@ -200,5 +204,5 @@ type familyYAML struct {
 
 type keyYAML struct {
 	Quota   int64        `yaml:"quota" range:"1..units" example:"6000" doc:"The units that this key may spend in a window."`
-	Windows []windowYAML `yaml:"windows" size:"1..windows" noun:"window" without:"headroom|in_flight|ttl" as:"familyWindow" doc:"Windows of its own, instead of the family's."`
+	Windows []windowYAML `yaml:"windows" size:"1..windows" noun:"window" without:"headroom|in_flight|ttl" as:"familyWindow" doc:"Windows of its own, instead of those of the family or pool."`
 }

@@ -123,9 +123,9 @@ func (r *reader) payable(u *Upstream, m *Method, d *methodYAML) {
 		if p == nil {
 			continue
 		}
-		var most Window // the tightest of the most generous account
-		for _, account := range u.kinds() {
-			if w, ok := tightest([]string{account}, p, Class{}); ok && w.Limit(Class{}) > most.Limit(Class{}) {
+		var most Window // the tightest of the most generous account or key
+		for _, windows := range p.sets(u.kinds()) {
+			if w, ok := tightest(Class{}, windows); ok && w.Limit(Class{}) > most.Limit(Class{}) {
 				most = w
 			}
 		}

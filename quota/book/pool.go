@@ -1,7 +1,9 @@
 package book
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -47,7 +49,46 @@ func (r *reader) pool(name string, d *poolYAML) *Pool {
 	if !ok {
 		return nil
 	}
-	return &Pool{Name: name, Example: d.Example, LearnLimit: d.Limit == "learn", Windows: windows, Accounts: map[string][]Window{}}
+	p := &Pool{Name: name, Example: d.Example, LearnLimit: d.Limit == "learn", Windows: windows, Accounts: map[string][]Window{}}
+	r.poolKeys(p, d, limited{label, specs, d.Windows, d.Quota, headroom, []any{&d.Headroom, &d.Quota}})
+	return p
+}
+
+// defaultMaxKeys is the max_keys of a pool that has none.
+const defaultMaxKeys = 100_000
+
+// poolKeys makes the keys of a pool, and the limits that some have.
+func (r *reader) poolKeys(p *Pool, d *poolYAML, of limited) {
+	if d.By == nil {
+		for _, key := range []string{"keys", "max_keys"} {
+			if e := r.written(d).get(key); e != nil {
+				r.fault(e.at, "%s of %s changes nothing without by; write what names the key of a call, as in by: {body: model}", key, of.label)
+			}
+		}
+		return
+	}
+	by, ok := r.source(d.By, forKey)
+	if !ok {
+		return
+	}
+	p.By, p.MaxKeys, p.Keys = &by, int(cmp.Or(d.MaxKeys, defaultMaxKeys)), map[string][]Window{}
+	for _, key := range r.names(&d.Keys) {
+		if w, ok := r.ownLimits(key, d.Keys[key], of); ok {
+			p.Keys[key] = w
+		}
+	}
+}
+
+// sets returns the windows of the pool as each account has them, and then those of each
+// key with limits of its own.
+func (p *Pool) sets(accounts []string) (all [][]Window) {
+	for _, account := range accounts {
+		all = append(all, p.WindowsFor(account))
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.Keys)) {
+		all = append(all, p.Keys[key])
+	}
+	return all
 }
 
 // stillCharged reports pools that an overlay removed though methods charge them.

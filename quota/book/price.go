@@ -17,11 +17,12 @@ const (
 	forEstimate purpose = "an estimate"
 	forActual   purpose = "the actual cost"
 	forName     purpose = "a name"
+	forKey      purpose = "a key"
 	forFeedback purpose = "feedback"
 )
 
 // ofRequest reports whether a source reads the request.
-func (p purpose) ofRequest() bool { return p == forEstimate }
+func (p purpose) ofRequest() bool { return p == forEstimate || p == forKey }
 
 // price makes the price of a call on a pool: the units that are known without the
 // request, and the rest if it depends on the call.
@@ -119,6 +120,8 @@ func (r *reader) source(d *sourceYAML, why purpose) (Source, bool) {
 	}
 	before := len(r.faults)
 	switch places := d.places(); {
+	case why == forKey && len(places) != 1:
+		r.fault(r.place(d), "by reads one place of the request; write one of header, query, path, body")
 	case len(places) == 0:
 		r.fault(r.place(d), "%s needs a place to read; write one of header, query, path, body, count, bytes: body, or a number", why)
 	case len(places) > 1:
@@ -135,7 +138,7 @@ func (r *reader) source(d *sourceYAML, why purpose) (Source, bool) {
 	if d.Split != "" && d.Cases == nil {
 		r.fault(r.place(&d.Split), "split needs cases: the number for each part of the text")
 	}
-	if d.Default.text != "" && why != forName {
+	if d.Default.text != "" && why != forName && why != forKey {
 		r.fault(r.place(&d.Default), "default must be a whole number from 0 to %d, is %q", int64(window.MaxUnits), d.Default.text)
 	}
 	s := Source{

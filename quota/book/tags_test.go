@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -96,13 +97,16 @@ func readValue(t *testing.T, f *field, value string) {
 // The values that the reader leaves to package window are those that its tags show.
 func TestWindowsHaveTheDefaultsOfTheirTags(t *testing.T) {
 	b, err := Parse("costs.yaml", []byte("revision: 1\nfamilies: {a: {quota: 1, windows: [{per: 24h}, {per: day}]}}\n"+
-		"upstreams: {a: {pools: {b: {windows: [{in_flight: 1}]}}}}"), nil)
+		"upstreams: {a: {pools: {b: {windows: [{in_flight: 1}]}, c: {quota: 1, windows: [{per: 24h}], by: {body: d}}}}}"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ring, day := b.Families["a"].Windows[0], b.Families["a"].Windows[1]
 	slots := b.Upstreams["a"].Pools["b"].Windows[0]
-	got := map[string]string{"ttl": brief(slots.Per), "algorithm": string(ring.Algorithm), "zone": day.Zone.String(), "lag": brief(day.Lag), "headroom": "0"}
+	got := map[string]string{
+		"ttl": brief(slots.Per), "algorithm": string(ring.Algorithm), "zone": day.Zone.String(), "lag": brief(day.Lag), "headroom": "0",
+		"max_keys": strconv.Itoa(b.Upstreams["a"].Pools["c"].MaxKeys),
+	}
 	for _, f := range append(records()["window"].fields, records()["pool"].fields...) {
 		if assumed := f.tags.Get("assumed"); assumed != "" && got[f.key] != assumed {
 			t.Errorf("the default of %s is %s, its tag has %s", f.key, got[f.key], assumed)

@@ -60,6 +60,7 @@ func (s *Store) begin() {
 var (
 	_ quota.Store      = (*Store)(nil)
 	_ quota.Identified = (*Store)(nil)
+	_ quota.KeyLister  = (*Store)(nil)
 )
 
 // New puts a breaker before a store.
@@ -236,4 +237,19 @@ func (s *Store) Identity(ctx context.Context, upstream, account string) (string,
 		s.probe(func(ctx context.Context) error { _, err := ask(ctx); return err })
 	}
 	return through(ctx, s, nil, ask)
+}
+
+// Keys implements [quota.KeyLister]; a store that lists no keys has none.
+func (s *Store) Keys(ctx context.Context, pool quota.Pool, most int) ([]string, int, error) {
+	type listed struct {
+		keys []string
+		all  int
+	}
+	l, err := through(ctx, s, nil, func(ctx context.Context) (l listed, err error) {
+		if store, has := s.store.(quota.KeyLister); has {
+			l.keys, l.all, err = store.Keys(ctx, pool, most)
+		}
+		return l, err
+	})
+	return l.keys, l.all, err
 }

@@ -51,13 +51,14 @@ func (j *Journal) Admit(ctx context.Context, e quota.Entry, allowance int64) (a 
 const ours = `debts d JOIN debt_charges c USING (ledger, id)
 	WHERE d.ledger = ?1 AND (?2 = '' OR d.identity IN ('', ?2)) AND c.upstream = ?3 AND c.account = ?4 AND c.pool = ?5`
 
-// consider decides on one charge by what stands in the journal.
+// consider decides on one charge by what stands in the journal. A block shuts a key by
+// itself, and all keys of a pool share its allowance.
 func (j *Journal) consider(ctx context.Context, tx *sql.Tx, identity string, c quota.EntryCharge, now time.Time, allowance int64) (quota.Admission, error) {
 	a := quota.Admission{Pool: c.Pool}
 	args := []any{j.ledger, identity, c.Pool.Upstream, c.Pool.Account, c.Pool.Name}
 	var until int64
-	err := tx.QueryRowContext(ctx, `SELECT d.until, d.reason FROM `+ours+` AND d.until > ?6 ORDER BY d.until DESC LIMIT 1`,
-		append(args, now.UnixMicro())...).Scan(&until, &a.Reason)
+	err := tx.QueryRowContext(ctx, `SELECT d.until, d.reason FROM `+ours+` AND d.until > ?6 AND c.key = ?7 ORDER BY d.until DESC LIMIT 1`,
+		append(args, now.UnixMicro(), c.Pool.Key)...).Scan(&until, &a.Reason)
 	if err == nil {
 		a.Blocked = instant(until)
 		return a, nil
@@ -204,7 +205,7 @@ type querier interface {
 // entries reads entries, whose charges must come one after the other.
 func (j *Journal) entries(ctx context.Context, q querier, where string, args ...any) (all []quota.Entry, err error) {
 	rows, err := q.QueryContext(ctx, `SELECT d.id, d.identity, d.at, d.until, d.asked, d.reason, d.method, d.job, d.region, d.class,
-		c.n, c.upstream, c.account, c.pool, c.units, c.settled FROM debts d JOIN debt_charges c USING (ledger, id) WHERE `+where, args...)
+		c.n, c.upstream, c.account, c.pool, c.key, c.units, c.settled FROM debts d JOIN debt_charges c USING (ledger, id) WHERE `+where, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +216,7 @@ func (j *Journal) entries(ctx context.Context, q querier, where string, args ...
 		var until, settled sql.NullInt64
 		var c quota.EntryCharge
 		err := rows.Scan(&e.ID, &e.Identity, &at, &until, &e.Asked, &e.Reason, &e.Labels.Method, &e.Labels.Job, &e.Labels.Region, &e.Labels.Class,
-			&n, &c.Pool.Upstream, &c.Pool.Account, &c.Pool.Name, &c.Units, &settled)
+			&n, &c.Pool.Upstream, &c.Pool.Account, &c.Pool.Name, &c.Pool.Key, &c.Units, &settled)
 		if err != nil {
 			return nil, err
 		}
@@ -248,8 +249,8 @@ func (j *Journal) add(ctx context.Context, tx *sql.Tx, e quota.Entry) error {
 		return err
 	}
 	for n, c := range e.Charges {
-		_, err := tx.ExecContext(ctx, `INSERT INTO debt_charges (ledger, id, n, upstream, account, pool, units) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			j.ledger, e.ID, n, c.Pool.Upstream, c.Pool.Account, c.Pool.Name, c.Units)
+		_, err := tx.ExecContext(ctx, `INSERT INTO debt_charges (ledger, id, n, upstream, account, pool, key, units) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+			j.ledger, e.ID, n, c.Pool.Upstream, c.Pool.Account, c.Pool.Name, c.Pool.Key, c.Units)
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		newer:  "it was made by a newer headroom: schema 7, this one knows 2; upgrade",
+		newer:  "it was made by a newer headroom: schema 7, this one knows 3; upgrade",
 		other:  "a database of another program, with 1 tables and indexes that are not ours; name another file",
 		ledger: "a database of another program",
 		text:   "it is no SQLite database and was left as it is",

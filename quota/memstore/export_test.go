@@ -18,6 +18,9 @@ func Size(s quota.Store) (int64, error) {
 	for _, a := range b.accounts {
 		for _, p := range a.pools {
 			size += 16 * int64(len(p.spend.tallies))
+			if p.Page == nil {
+				continue // of a keyed pool: its pages are members
+			}
 			if err := add(p.Page); err != nil {
 				return 0, err
 			}

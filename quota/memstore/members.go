@@ -1,14 +1,18 @@
 package memstore
 
 import (
+	"context"
+
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// family holds a page per key.
+// family holds a page per key, of a family or of a keyed pool.
 type family struct {
 	pagestore.Family
+	pool     *pool              // has the spend of a keyed pool; nil before the first
+	reasons  map[string]string  // of blocks, by key
 	listed   map[string]*member // those with a place in the price book
 	members  keys               // the others,
 	newest   *member            // in the order in which they were last charged
@@ -55,17 +59,32 @@ type lent struct {
 }
 
 func (b *backend) lend(f *family, m *member) *pagestore.Entry {
+	if b.lending == len(b.lent) {
+		b.lent = append(b.lent, new(lent))
+	}
 	b.lending++
-	l := &b.lent[b.lending%len(b.lent)]
+	return b.lent[b.lending-1].of(f, m)
+}
+
+// show is lend until the next show.
+func (b *backend) show(f *family, m *member) *pagestore.Entry { return b.shown.of(f, m) }
+
+func (l *lent) of(f *family, m *member) *pagestore.Entry {
 	l.family, l.member = f, m
-	l.Pool.Upstream, l.Pool.Account, l.Pool.Key = f.Upstream, f.Account, m.key
-	l.Page, l.Listed, l.Ref = m.page, m.in == listed, l
+	l.Pool = quota.Pool{Upstream: f.Upstream, Account: f.Account, Name: f.Pool, Key: m.key}
+	l.Page, l.Listed, l.Reason, l.Ref = m.page, m.in == listed, f.reasons[m.key], l
 	return &l.Entry
 }
 
 // put gives a member its place, as the newest.
 func (f *family) put(m *member, e *pagestore.Entry) {
 	m.page = e.Page
+	if m.page.Blocked != 0 && e.Reason != f.reasons[m.key] {
+		if f.reasons == nil {
+			f.reasons = make(map[string]string)
+		}
+		f.reasons[m.key] = e.Reason
+	}
 	switch {
 	case m.key == "":
 		f.overflow = m
@@ -102,14 +121,14 @@ func (f *family) remove(m *member) {
 
 // Family implements [pagestore.Tx]: it is mostly the last one's again.
 func (b *backend) Family(p *quota.Pool) (*pagestore.Family, error) {
-	if f := b.lastFamily; f != nil && f.Upstream == p.Upstream && f.Account == p.Account {
+	if f := b.lastFamily; f != nil && f.Pool == p.Name && f.Upstream == p.Upstream && f.Account == p.Account {
 		return &f.Family, nil
 	}
-	name := accountKey{p.Upstream, p.Account}
+	name := familyKey{p.Upstream, p.Account, p.Name}
 	f := b.families[name]
 	if f == nil {
 		f = &family{listed: make(map[string]*member)}
-		f.Upstream, f.Account, f.Ref = p.Upstream, p.Account, f
+		f.Upstream, f.Account, f.Pool, f.Ref = p.Upstream, p.Account, p.Name, f
 		b.families[name] = f
 	}
 	b.lastFamily = f
@@ -135,7 +154,7 @@ func (b *backend) Oldest(of *pagestore.Family) (*pagestore.Entry, error) {
 	if f.oldest == nil {
 		return nil, nil
 	}
-	return b.lend(f, f.oldest), nil
+	return b.show(f, f.oldest), nil
 }
 
 // Ahead implements [pagestore.Tx]: of those that would be forgotten next.
@@ -144,14 +163,27 @@ func (b *backend) Ahead(of *pagestore.Family) (*pagestore.Entry, error) {
 	if f.oldest == nil || f.oldest.page.Latest <= b.at {
 		return nil, nil
 	}
-	return b.lend(f, f.oldest), nil
+	return b.show(f, f.oldest), nil
 }
 
 // Drop implements [pagestore.Tx].
 func (b *backend) Drop(e *pagestore.Entry) error {
 	l := e.Ref.(*lent)
 	l.family.remove(l.member)
+	delete(l.family.reasons, l.member.key)
 	return nil
+}
+
+// Keys implements [pagestore.Backend].
+func (b *backend) Keys(_ context.Context, p quota.Pool, most int) (keys []string, all int, err error) {
+	f := b.families[familyKey{p.Upstream, p.Account, p.Name}]
+	if f == nil {
+		return nil, 0, nil
+	}
+	for m := f.newest; m != nil && len(keys) < most; m = m.older {
+		keys = append(keys, m.key)
+	}
+	return keys, f.members.count() + len(f.listed), nil
 }
 
 func (f *family) push(m *member) {

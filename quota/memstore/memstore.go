@@ -35,7 +35,7 @@ func New(o *Options) *Store {
 	b := &backend{
 		clock:           quota.SystemClock{},
 		accounts:        make(map[accountKey]*account),
-		families:        make(map[accountKey]*family),
+		families:        make(map[familyKey]*family),
 		maxReceiptBytes: 1 << 30,
 	}
 	if o != nil && o.Clock != nil {
@@ -53,7 +53,7 @@ type backend struct {
 	now             time.Time
 	at              window.Instant
 	accounts        map[accountKey]*account
-	families        map[accountKey]*family
+	families        map[familyKey]*family
 	maxReceiptBytes int64 // bytes of an account's receipts
 
 	last       *account // asked for
@@ -63,9 +63,13 @@ type backend struct {
 	found found
 	got   pagestore.Receipt // scratch
 
-	lent    [4]lent
+	lent    []*lent
 	lending int
+	shown   lent
 }
+
+// familyKey names a family, or a keyed pool.
+type familyKey struct{ upstream, account, pool string }
 
 type accountKey struct{ upstream, account string }
 
@@ -92,6 +96,7 @@ func (b *backend) Begin(ctx context.Context, _ time.Duration) (pagestore.Tx, err
 func (b *backend) View(context.Context) (pagestore.Tx, error) {
 	b.now = b.clock.Now()
 	b.at = window.At(b.now)
+	b.lending = 0
 	return b, nil
 }
 
@@ -103,16 +108,21 @@ func (b *backend) Now() time.Time { return b.now }
 
 // Entry implements [pagestore.Tx].
 func (b *backend) Entry(p *quota.Pool, _ bool) (*pagestore.Entry, error) {
+	return &b.pool(p).Entry, nil
+}
+
+// pool finds a pool, or makes one that has no place yet.
+func (b *backend) pool(p *quota.Pool) *pool {
 	if a := b.account(p.Upstream, p.Account); a != nil {
 		for _, q := range a.pools { // an account has few
 			if q.Pool.Name == p.Name {
-				return &q.Entry, nil
+				return q
 			}
 		}
 	}
 	q := &pool{index: -1}
 	q.Pool, q.Ref = *p, q
-	return &q.Entry, nil
+	return q
 }
 
 // Put implements [pagestore.Tx].
@@ -121,13 +131,31 @@ func (b *backend) Put(e *pagestore.Entry, _ *quota.Charge) error {
 	case *lent:
 		r.family.put(r.member, e)
 	case *pool:
-		if r.index < 0 {
-			a := b.makeAccount(e.Pool)
-			r.in, r.index = a, int32(len(a.pools))
-			a.pools = append(a.pools, r)
-		}
+		b.place(r)
 	}
 	return nil
+}
+
+// place gives a new pool its place in its account.
+func (b *backend) place(p *pool) {
+	if p.index < 0 {
+		a := b.makeAccount(p.Pool)
+		p.in, p.index = a, int32(len(a.pools))
+		a.pools = append(a.pools, p)
+	}
+}
+
+// poolOf returns the pool that counts the spend of an entry.
+func (b *backend) poolOf(e *pagestore.Entry) *pool {
+	if p, plain := e.Ref.(*pool); plain {
+		return p
+	}
+	f := e.Ref.(*lent).family
+	if f.pool == nil {
+		f.pool = b.pool(&quota.Pool{Upstream: f.Upstream, Account: f.Account, Name: f.Pool})
+		b.place(f.pool)
+	}
+	return f.pool
 }
 
 // End implements [pagestore.Tx].

@@ -25,6 +25,7 @@ func TestStore(t *testing.T) {
 			return size
 		},
 		Families: true,
+		Members:  func(_ testing.TB, s quota.Store) int { return memstore.Members(s) },
 	})
 }
 

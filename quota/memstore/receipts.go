@@ -3,6 +3,7 @@ package memstore
 import (
 	"fmt"
 	"hash/maphash"
+	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -59,13 +60,14 @@ type taken struct {
 	at              window.Instant
 	pool            int32 // index of the account's pool
 	tally           int32 // of the pool's spend; -1: a slot, which leaves none
+	key             span  // in the batch's ids: of a keyed pool, after a NUL if the key shared a page
 }
 
 // These are the bytes of a receipt without its id but with its place in the index, and
 // of each charge.
 const (
 	receiptBytes = 104 + 4
-	takenBytes   = 40
+	takenBytes   = 48
 )
 
 // find returns the receipt of an id, and its batch, or nil.
@@ -189,7 +191,11 @@ func (b *backend) Receipt(upstream, name, id string) (*pagestore.Receipt, error)
 	r := &b.got
 	*r = pagestore.Receipt{Nonce: got.nonce, Settled: got.settled, Released: got.released, Done: got.settlement, Taken: r.Taken[:0]}
 	for _, t := range b.found.taken {
-		r.Taken = append(r.Taken, pagestore.Taken{Slot: t.tally < 0, Pool: a.pools[t.pool].Pool.Name, Units: t.units, Recorded: t.recorded, At: t.at, Generation: t.generation})
+		key, overflow := strings.CutPrefix(string(in.ids[t.key.from:t.key.to]), shared)
+		r.Taken = append(r.Taken, pagestore.Taken{
+			Slot: t.tally < 0, Pool: a.pools[t.pool].Pool.Name, Key: key, Overflow: overflow,
+			Units: t.units, Recorded: t.recorded, At: t.at, Generation: t.generation,
+		})
 	}
 	return r, nil
 }
@@ -247,7 +253,7 @@ func (b *backend) Room(r *quota.Request) error {
 
 // Charge implements [pagestore.Tx].
 func (b *backend) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.Nonce) error {
-	a := entries[0].Ref.(*pool).in
+	a := b.poolOf(entries[0]).in
 	var got *receipt
 	var in *batch
 	if r.ID != "" {
@@ -256,7 +262,7 @@ func (b *backend) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quo
 		got = in.add(a.receipts.seed, r.ID, nonce, b.at)
 	}
 	for i, e := range entries {
-		p, c := e.Ref.(*pool), &r.Charges[i]
+		p, c := b.poolOf(e), &r.Charges[i]
 		if r.AtLeast && e.Units == 0 {
 			continue
 		}
@@ -268,9 +274,24 @@ func (b *backend) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quo
 			t.calls++
 		}
 		if got != nil {
-			in.taken = append(in.taken, taken{c.Units, e.Units, p.Page.Generation, e.At, p.index, n})
+			key := in.keep(e, c)
+			a.receipts.used += int64(key.to - key.from)
+			in.taken = append(in.taken, taken{c.Units, e.Units, e.Page.Generation, e.At, p.index, n, key})
 			got.taken.to++
 		}
 	}
 	return nil
+}
+
+// shared is what a receipt has before the key of a charge on the page that new keys share.
+const shared = "\x00"
+
+// keep writes the key of a charge down.
+func (b *batch) keep(e *pagestore.Entry, c *quota.Charge) span {
+	from := uint32(len(b.ids))
+	if e.Pool.Key != c.Pool.Key {
+		b.ids = append(b.ids, shared...)
+	}
+	b.ids = append(b.ids, c.Pool.Key...)
+	return span{from, uint32(len(b.ids))}
 }

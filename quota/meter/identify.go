@@ -28,8 +28,9 @@ type call struct {
 	caller   caller
 	sent     sent
 	secrets  secrets
-	body     secretBody // of the answer
-	content  *priced    // nil: its price is fixed
+	body     secretBody        // of the answer
+	content  *priced           // nil: its price is fixed
+	keys     map[string]string // of the keyed pools that it charges, by pool
 }
 
 // units returns the cost of the call, summed over all pools.

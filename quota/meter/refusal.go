@@ -76,7 +76,7 @@ func (t *Transport) shut(ctx context.Context, c *call, resp *http.Response, no *
 	}
 	ctx = context.WithoutCancel(ctx) // other callers need the block even if this one gives up
 	for _, name := range pools {
-		pool := quota.Pool{Upstream: c.upstream.Name, Account: c.account, Name: name}
+		pool := c.pool(name)
 		err := t.block(ctx, pool, no)
 		attrs := append(c.attrs(), slog.String("pool", pool.String()), slog.String("rule", no.found), slog.String("reason", no.reason))
 		switch {

@@ -151,6 +151,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	var r *quota.Reservation
 	if err == nil && !c.resumed {
+		c.keys = c.pageKeys(keyIn(req))
 		r, err = t.reserve(req.Context(), c)
 	}
 	if err != nil {
@@ -202,7 +203,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // reserve takes the units of a call.
 func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, error) {
 	asked := quota.Call{
-		Upstream: c.upstream.Name, Account: c.account, Method: c.name,
+		Upstream: c.upstream.Name, Account: c.account, Method: c.name, Keys: c.keys,
 		Class: c.caller.class, Job: c.caller.job, Region: c.caller.region, Outage: c.caller.outage,
 	}
 	if c.content != nil {

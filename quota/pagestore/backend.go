@@ -20,6 +20,8 @@ type Backend interface {
 	View(ctx context.Context) (Tx, error)
 	// Spend reads who spent what. The order does not matter.
 	Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error)
+	// Keys lists the keys of a keyed pool: see [quota.KeyLister].
+	Keys(ctx context.Context, p quota.Pool, most int) (keys []string, all int, err error)
 }
 
 // Scope names all that a transaction will ask for: for one request, or for
@@ -42,8 +44,7 @@ type Tx interface {
 	Load(s *Scope) error
 	// Now returns the store's time, read after the transaction has its locks.
 	Now() time.Time
-	// Entry returns the page of a pool that is not a family's member. The entry of a new
-	// pool has no page. It stays valid until End. For a page that the store has lost,
+	// Entry returns the page of a pool without a key. The entry of a new pool has no page. It stays valid until End. For a page that the store has lost,
 	// Entry returns a [quota.ForgottenError], or a new page if restore is set.
 	Entry(p *quota.Pool, restore bool) (*Entry, error)
 	// Put stores an entry. The page is laid out for the charge, which is nil if a
@@ -64,12 +65,14 @@ type Tx interface {
 	// Keep stores when the slots of a receipt count and which were given back. The
 	// receipt then lives for [quota.ReceiptLife] from now.
 	Keep(r *Receipt) error
-	// Family returns the family of a member. It stays valid until End.
+	// Family returns the family of a member, or the keyed pool of a page. It stays valid
+	// until End.
 	Family(p *quota.Pool) (*Family, error)
 	// PutFamily stores a family.
 	PutFamily(f *Family) error
 	// Member returns the page of a key. The entry of a new key has no page. The empty key
-	// is the page that new keys share if the family is full.
+	// is the page that new keys share if the family is full. The entry stays valid until
+	// End; those of Oldest and Ahead until the next call of one of them.
 	Member(f *Family, key string) (*Entry, error)
 	// Oldest returns the member that was charged longest ago, without those that the
 	// price book lists, or nil.
@@ -84,11 +87,13 @@ type Tx interface {
 	End(err error) error
 }
 
-// Entry is the page of one pool or of one member of a family, with its data.
+// Entry is the page of one pool or of one member of a family, with its data. A page of a
+// keyed pool is a member, and its pool is the family.
 type Entry struct {
 	Pool   quota.Pool
 	Page   *window.Page // nil if the pool is new
 	Reason string       // of the block
+	Family *Family      // for a member, set by the engine
 	Listed bool         // for a member: the price book lists it
 	Ref    any          // for the backend
 
@@ -102,13 +107,18 @@ type Entry struct {
 	moved   bool           // the page changed in more than its counts since it was stored
 	laidOut bool           // for the windows of the charge
 	fits    bool           // the charge
+
+	known    bool // for a member: it has a page already
+	overflow bool // the page is shared by new keys
 }
 
-// Family is what a store knows about a family, apart from its members.
+// Family is what a store knows about a family, or about a keyed pool, apart from its
+// members.
 type Family struct {
 	Upstream string
 	Account  string
-	Members  int // not counting those that the price book lists
+	Pool     string // of a keyed pool; "" is a family
+	Members  int    // not counting those that the price book lists
 	Course
 	Ref any // for the backend
 
@@ -134,6 +144,8 @@ func (r *Receipt) released() bool {
 type Taken struct {
 	Slot       bool
 	Pool       string
+	Key        string         // of a keyed pool
+	Overflow   bool           // the key shared a page
 	Units      int64          // requested
 	Recorded   int64          // that were recorded, or settled to
 	At         window.Instant // at which they counted

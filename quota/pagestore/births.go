@@ -16,7 +16,7 @@ type births struct{ seen *storekit.Births }
 // expect returns the birth last seen of a pool's page. Look must call it before it reads,
 // because it does not see pages written meanwhile.
 func (b births) expect(p quota.Pool, now time.Time) (storekit.Birth, error) {
-	if b.seen == nil || p.Name == "" {
+	if b.seen == nil || p.Key != "" {
 		return storekit.Birth{}, nil
 	}
 	return b.seen.Expect(context.Background(), p, now) // in memory, and seldom a short read
@@ -25,7 +25,7 @@ func (b births) expect(p quota.Pool, now time.Time) (storekit.Birth, error) {
 // check returns a [quota.ForgottenError] if a page was lost or set back. With restore, it
 // moves a page that was set back past the state seen before.
 func (b births) check(e *Entry, expected storekit.Birth, now time.Time, restore bool) (err error) {
-	if b.seen == nil || e.Pool.Name == "" {
+	if b.seen == nil || e.Family != nil {
 		return nil
 	}
 	ctx := context.Background()
@@ -58,7 +58,7 @@ func (b births) remember(ctx context.Context, entries []*Entry) error {
 		return nil
 	}
 	for _, e := range entries {
-		if e.Page == nil || e.Pool.Name == "" {
+		if e.Page == nil || e.Family != nil {
 			continue
 		}
 		if err := b.seen.Remember(ctx, e.Pool, birthOf(e.Page)); err != nil {

@@ -7,100 +7,63 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Members of families take no receipts and leave no spend. One that has nothing
-// left to say is forgotten. When there are too many, new keys share one page, so
-// that an attacker gains nothing by inventing keys.
+// A member is a page of a key: of a family, or of a keyed pool. Those of families take no
+// receipts and leave no spend. A member that has nothing left to say is forgotten. When
+// there are too many, new keys share one page, so that an attacker gains nothing by
+// inventing keys.
 
-func (w *work) reserveMember(tx Tx, v *quota.Verdict, r *quota.Request) error {
-	m, err := w.member(tx, &r.Charges[0])
-	if err != nil {
-		return err
-	}
-	decide(v, w.now, r.Charges, w.entries)
-	v.ID, v.Overflow = r.ID, m.overflow
-	if v.Allowed {
-		take(v, r.Charges, w.entries)
-	}
-	if v.Allowed || m.moved {
-		return w.putMember(tx, m, &r.Charges[0])
-	}
-	return nil
-}
-
-func (w *work) recordMember(tx Tx, r *quota.Request) (quota.Units, error) {
-	m, err := w.member(tx, &r.Charges[0])
+// member finds the page of a key. The page is the key's own, a new one, or, if the family
+// is full, the page that new keys share.
+func (w *work) member(tx Tx, c *quota.Charge) (*Entry, error) {
+	f, err := tx.Family(&c.Pool)
 	if err != nil {
 		return nil, err
 	}
-	m.toRecord(r, &r.Charges[0])
-	recorded := r.Recorded([]int64{m.Units})
-	if r.AtLeast && m.Units == 0 && !m.moved {
-		return recorded, nil
+	if err := w.forgetIdle(tx, f); err != nil {
+		return nil, err
 	}
-	recordIn(m.Entry)
-	recorded = r.Recorded([]int64{m.Units})
-	return recorded, w.putMember(tx, m, &r.Charges[0])
-}
-
-// member is the family's member that a request asks for.
-type member struct {
-	*Entry
-	family   *Family
-	known    bool // it has a page already
-	overflow bool // the page is shared by new keys
-}
-
-// member finds the page of a key and lays it out. The page is the key's own, a new one,
-// or, if the family is full, the page that new keys share.
-func (w *work) member(tx Tx, c *quota.Charge) (m member, err error) {
-	if m.family, err = tx.Family(&c.Pool); err != nil {
-		return m, err
+	e, err := tx.Member(f, c.Pool.Key)
+	if err != nil {
+		return nil, err
 	}
-	if err := w.forgetIdle(tx, m.family); err != nil {
-		return m, err
+	if err := e.check(c); err != nil { // also of a key that will share a page
+		return nil, err
 	}
-	if m.Entry, err = tx.Member(m.family, c.Pool.Key); err != nil {
-		return m, err
+	e.Family, e.known, e.overflow = f, e.Page != nil, false
+	if e.known || c.MaxKeys == 0 || f.Members < c.MaxKeys {
+		return e, nil
 	}
-	if err := m.check(c); err != nil { // also of a key that will share a page
-		return m, err
+	if err := w.makeRoom(tx, f); err != nil || f.Members < c.MaxKeys {
+		return e, err
 	}
-	m.known = m.Page != nil
-	if !m.known && c.MaxKeys > 0 && m.family.Members >= c.MaxKeys {
-		if err := w.makeRoom(tx, m.family); err != nil {
-			return m, err
-		}
+	if e, err = tx.Member(f, ""); err != nil {
+		return nil, err
 	}
-	if m.overflow = !m.known && c.MaxKeys > 0 && m.family.Members >= c.MaxKeys; m.overflow {
-		if m.Entry, err = tx.Member(m.family, ""); err != nil {
-			return m, err
-		}
-		if err := m.check(c); err != nil {
-			return m, err
-		}
-	}
-	m.layOut(w.now, c)
-	w.entries = append(w.entries[:0], m.Entry)
-	return m, nil
+	e.Family, e.known, e.overflow = f, e.Page != nil, true
+	return e, e.check(c)
 }
 
 // putMember stores a member and corrects the family's count of members. The count leaves
-// out members that the price book lists, so that they take no place from others.
-func (w *work) putMember(tx Tx, m member, c *quota.Charge) error {
-	listed := c.MaxKeys == 0
-	counted := m.family.Members
-	switch {
-	case m.overflow:
-	case !listed && (!m.known || m.Listed):
-		m.family.Members++
-	case listed && m.known && !m.Listed:
-		m.family.Members--
+// out members that the price book lists, so that they take no place from others. Without
+// a charge, the member keeps its place.
+func (w *work) putMember(tx Tx, e *Entry, c *quota.Charge) error {
+	f := e.Family
+	counted := f.Members
+	if c != nil {
+		listed := c.MaxKeys == 0
+		switch {
+		case e.overflow:
+		case !listed && (!e.known || e.Listed):
+			f.Members++
+		case listed && e.known && !e.Listed:
+			f.Members--
+		}
+		e.Listed = listed
 	}
-	m.Listed = listed
-	if err := w.put(tx, m.Entry, c); err != nil || m.family.Members == counted {
+	if err := w.wrote(tx.Put(e, c)); err != nil || f.Members == counted {
 		return err
 	}
-	return w.wrote(tx.PutFamily(m.family))
+	return w.wrote(tx.PutFamily(f))
 }
 
 const (
@@ -134,11 +97,21 @@ func (w *work) rebaseAhead(tx Tx, f *Family) error {
 		if e.enter(w.now); !e.rebased {
 			return nil
 		}
-		if err := w.put(tx, e, nil); err != nil {
+		if err := w.wrote(tx.Put(e, nil)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// kept returns how long a member is kept after it is idle, while there is room. A page
+// of a keyed pool is kept for as long as a call can hang: settling a call to a higher
+// cost charges its page.
+func (f *Family) kept() time.Duration {
+	if f.Pool != "" {
+		return quota.ReceiptLife
+	}
+	return 0
 }
 
 // forgetIdle drops idle members. It drops up to two with each call, so that idle members
@@ -150,7 +123,7 @@ func (w *work) forgetIdle(tx Tx, f *Family) error {
 		return nil
 	}
 	for range min(max(quiet/time.Millisecond, 2), atOnce) {
-		dropped, err := w.dropIdle(tx, f, proven)
+		dropped, err := w.dropIdle(tx, f, proven.Add(-f.kept()))
 		if err != nil {
 			return err
 		}

@@ -7,10 +7,8 @@ import (
 
 func (w *work) reserve(tx Tx, j *job) (err error) {
 	r := &j.request
-	if r.Charges[0].Pool.Key != "" {
-		return w.reserveMember(tx, &j.verdict, r)
-	}
-	if r.ID != "" && !r.Fresh {
+	receipts := r.Charges[0].Pool.Name != "" // a family's member takes none, and leaves no spend
+	if r.ID != "" && !r.Fresh && receipts {
 		got, err := receipt(tx, r)
 		if err != nil {
 			return err
@@ -25,11 +23,16 @@ func (w *work) reserve(tx Tx, j *job) (err error) {
 	v := &j.verdict
 	decide(v, w.now, r.Charges, w.entries)
 	v.ID = r.ID
+	for _, e := range w.entries {
+		v.Overflow = v.Overflow || e.overflow
+	}
 	if !v.Allowed {
 		return w.putMoved(tx, r.Charges)
 	}
-	if err := tx.Room(r); err != nil {
-		return err
+	if receipts {
+		if err := tx.Room(r); err != nil {
+			return err
+		}
 	}
 	take(v, r.Charges, w.entries)
 	v.Nonce, err = w.charge(tx, r)
@@ -54,12 +57,12 @@ func (w *work) repeat(tx Tx, v *quota.Verdict, r *quota.Request, got *Receipt) e
 
 func (w *work) record(tx Tx, j *job) (err error) {
 	r := &j.request
-	if r.Charges[0].Pool.Key != "" {
-		j.recorded, err = w.recordMember(tx, r)
-		return err
-	}
+	receipts := r.Charges[0].Pool.Name != ""
 	w.units = w.units[:0]
-	got, err := receipt(tx, r)
+	var got *Receipt
+	if receipts {
+		got, err = receipt(tx, r)
+	}
 	switch {
 	case err != nil:
 		return err
@@ -75,8 +78,10 @@ func (w *work) record(tx Tx, j *job) (err error) {
 	if err := w.open(tx, r.Charges, r.Restore); err != nil {
 		return err
 	}
-	if err := tx.Room(r); err != nil {
-		return err
+	if receipts {
+		if err := tx.Room(r); err != nil {
+			return err
+		}
 	}
 	some := false
 	for i, e := range w.entries {
@@ -122,7 +127,7 @@ func (w *work) settle(tx Tx, j *job) error {
 	}
 	w.entries = w.entries[:0]
 	for i := range got.Taken { // before any page is changed
-		e, err := w.entry(tx, &quota.Pool{Upstream: j.token.Upstream, Account: j.token.Account, Name: got.Taken[i].Pool}, false)
+		e, err := w.taken(tx, &j.token, &got.Taken[i])
 		if err != nil {
 			return err
 		}
@@ -157,6 +162,18 @@ func (w *work) settle(tx Tx, j *job) error {
 	return w.wrote(tx.Amend(got))
 }
 
+// taken finds the page that a charge of a receipt was taken from.
+func (w *work) taken(tx Tx, of *quota.Token, t *Taken) (*Entry, error) {
+	p := quota.Pool{Upstream: of.Upstream, Account: of.Account, Name: t.Pool, Key: t.Key}
+	switch {
+	case t.Overflow:
+		return findMember(tx, &p, "")
+	case t.Key != "":
+		return findMember(tx, &p, t.Key)
+	}
+	return w.entry(tx, &p, false)
+}
+
 // shut shuts pools, or opens them.
 func (w *work) shut(tx Tx, j *job) error {
 	b := &j.block
@@ -180,8 +197,11 @@ func (w *work) open(tx Tx, charges []quota.Charge, restore bool) error {
 	w.entries = w.entries[:0]
 	for i := range charges {
 		c := &charges[i]
-		e, err := w.entry(tx, &c.Pool, restore)
-		if err == nil {
+		var e *Entry
+		var err error
+		if c.Pool.Key != "" {
+			e, err = w.member(tx, c)
+		} else if e, err = w.entry(tx, &c.Pool, restore); err == nil {
 			err = e.check(c)
 		}
 		if err != nil {
@@ -209,6 +229,9 @@ func (w *work) entry(tx Tx, p *quota.Pool, restore bool) (*Entry, error) {
 }
 
 func (w *work) put(tx Tx, e *Entry, c *quota.Charge) error {
+	if e.Family != nil {
+		return w.putMember(tx, e, c)
+	}
 	if w.births.seen != nil {
 		w.saved = append(w.saved, e)
 	}
@@ -236,6 +259,9 @@ func (w *work) charge(tx Tx, r *quota.Request) (nonce quota.Nonce, err error) {
 			return nonce, err
 		}
 	}
+	if r.Charges[0].Pool.Name == "" {
+		return nonce, nil
+	}
 	if r.ID != "" {
 		nonce = w.newNonce()
 	}
@@ -256,7 +282,7 @@ func (r *Receipt) covers(charges []quota.Charge) bool {
 		return false
 	}
 	for i := range r.Taken {
-		if t := &r.Taken[i]; t.Pool != charges[i].Pool.Name || t.Units != charges[i].Units {
+		if t := &r.Taken[i]; t.Pool != charges[i].Pool.Name || t.Key != charges[i].Pool.Key || t.Units != charges[i].Units {
 			return false
 		}
 	}

@@ -40,7 +40,10 @@ type Store struct {
 	work
 }
 
-var _ quota.Store = (*Store)(nil)
+var (
+	_ quota.Store     = (*Store)(nil)
+	_ quota.KeyLister = (*Store)(nil)
+)
 
 // New returns a store over a backend that nobody else uses.
 func New(b Backend, o *Options) *Store {
@@ -80,7 +83,7 @@ func (s *Store) Reserve(ctx context.Context, r quota.Request) (v quota.Verdict, 
 	if err := r.CheckAllButNames(); err != nil {
 		return v, err
 	}
-	if err := s.checkFamily(r.Charges[0].Pool); err != nil {
+	if err := s.checkFamily(&r.Charges[0].Pool); err != nil {
 		return v, err
 	}
 	j, err := s.begin(ctx)
@@ -128,7 +131,7 @@ func (s *Store) Record(ctx context.Context, r quota.Request) (recorded quota.Uni
 	if err := r.CheckRecord(); err != nil {
 		return nil, err
 	}
-	if err := s.checkFamily(r.Charges[0].Pool); err != nil {
+	if err := s.checkFamily(&r.Charges[0].Pool); err != nil {
 		return nil, err
 	}
 	j, err := s.begin(ctx)
@@ -163,7 +166,7 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 		return nil, err
 	}
 	for i := range charges {
-		if err := s.checkFamily(charges[i].Pool); err != nil {
+		if err := s.checkFamily(&charges[i].Pool); err != nil {
 			return nil, err
 		}
 	}
@@ -220,16 +223,25 @@ func (s *Store) look(tx Tx, charges []quota.Charge, expected []storekit.Birth) (
 	return states, found, nil
 }
 
-// find finds the page of a pool, or of a family's member.
+// find finds the page of a pool, or of a key.
 func find(tx Tx, p *quota.Pool) (*Entry, error) {
 	if p.Key == "" {
 		return tx.Entry(p, false)
 	}
+	return findMember(tx, p, p.Key)
+}
+
+// findMember finds the page of a key in the family or keyed pool p.
+func findMember(tx Tx, p *quota.Pool, key string) (*Entry, error) {
 	f, err := tx.Family(p)
 	if err != nil {
 		return nil, err
 	}
-	return tx.Member(f, p.Key)
+	e, err := tx.Member(f, key)
+	if err == nil {
+		e.Family = f
+	}
+	return e, err
 }
 
 // Spend implements [quota.Store].
@@ -252,6 +264,21 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 	return all, nil
 }
 
+// Keys implements [quota.KeyLister].
+func (s *Store) Keys(ctx context.Context, p quota.Pool, most int) ([]string, int, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, 0, err
+	}
+	if err := p.Check(); err != nil {
+		return nil, 0, err
+	}
+	if s.options.Combine == 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
+	return s.backend.Keys(ctx, p, most)
+}
+
 // Close waits for the transaction under way. With Combine, calls after it fail. A store
 // whose callers take turns has nothing to close.
 func (s *Store) Close() {
@@ -268,8 +295,8 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (s *Store) checkFamily(p quota.Pool) error {
-	if p.Key != "" && s != nil && s.options.NoFamilies != "" {
+func (s *Store) checkFamily(p *quota.Pool) error {
+	if p.Name == "" && s != nil && s.options.NoFamilies != "" {
 		return quota.BadInput("%s: %s", p, s.options.NoFamilies)
 	}
 	return nil

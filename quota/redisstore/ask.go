@@ -26,6 +26,7 @@ type ask struct {
 	nonce   [16]byte
 	labels  quota.Labels
 	days    [][]string // by charge: the spend keys, where they are known
+	pages   []string   // by charge: the page that a receipt names
 	noSpend bool
 	tried   bool     // the steady way
 	extra   []any    // what the body takes on top
@@ -135,7 +136,7 @@ func (a *ask) relay(charge int, layout string) error {
 func (a *ask) keys() []string {
 	keys := []string{a.first, poolsKey(a.tag)}
 	for i := range a.charges {
-		page := pageKey(a.tag, a.charges[i].Pool.Name)
+		page := a.page(i)
 		keys = append(keys, page)
 		if a.days != nil {
 			keys = append(keys, a.days[i]...)
@@ -144,11 +145,25 @@ func (a *ask) keys() []string {
 				keys = append(keys, spendKey(a.tag, a.charges[i].Pool.Name, d.name))
 			}
 		}
-		for l := range a.logs(i) {
-			keys = append(keys, logKey(page, l))
+		keys = a.addLogs(keys, i, page)
+		pool := a.charges[i].Pool
+		switch seats := a.seats(i); {
+		case seats == seated:
+			keys = append(keys, seatsKey(a.tag, pool.Name))
+		case seats >= 0:
+			shared := sharedPage(a.tag, pool)
+			keys = append(keys, seatsKey(a.tag, pool.Name), reasonKey(page), shared, reasonKey(shared))
+			keys = a.addLogs(keys, i, shared)
 		}
 	}
 	return append(keys, a.more...)
+}
+
+func (a *ask) addLogs(keys []string, i int, page string) []string {
+	for l := range a.logs(i) {
+		keys = append(keys, logKey(page, l))
+	}
+	return keys
 }
 
 // logs returns how many keys of logs a charge needs. It is 0 if the page has no log and
@@ -168,11 +183,16 @@ func (a *ask) logs(i int) int {
 
 func (a *ask) args() []any {
 	var meta packed
-	meta.add(int64(len(a.charges)), flag(a.id), flag(a.look), quota.ReceiptLife.Microseconds(), flag(a.charges[0].Pool.Key != ""))
+	meta.add(int64(len(a.charges)), flag(a.id), flag(a.look), quota.ReceiptLife.Microseconds(), flag(a.charges[0].Pool.Name == ""))
 	pools := make([]string, len(a.charges))
 	for i := range a.charges {
 		meta.add(int64(a.logs(i)))
-		pools[i] = a.charges[i].Pool.Name
+		if pools[i] = a.charges[i].Pool.Name; a.seats(i) != plain {
+			pools[i] += "\x1f" + a.charges[i].Pool.Key
+		}
+	}
+	for i := range a.charges {
+		meta.add(a.seats(i))
 	}
 	args := append([]any(nil), meta.bytes, a.nonce[:], strings.Join(pools, "\x1e"), joinLabels(a.labels))
 	for i := range a.charges {
@@ -200,7 +220,7 @@ func (a *ask) args() []any {
 // a reply in the form of the long one's.
 func (a *ask) steady(ctx context.Context) ([]any, error) {
 	c := &a.charges[0]
-	if len(a.charges) > 1 || c.Units == 0 || a.id && a.noSpend {
+	if len(a.charges) > 1 || c.Units == 0 || a.id && a.noSpend || a.seats(0) != plain {
 		return nil, nil
 	}
 	keys, args := []string{pageKey(a.tag, c.Pool.Name)}, []any{nil}

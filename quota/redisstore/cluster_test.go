@@ -89,7 +89,9 @@ func TestClusterSpread(t *testing.T) {
 	}
 	t.Run("an_account_lies_in_one_slot", func(t *testing.T) {
 		for i, name := range []string{"a", "b", "c", "d", "e", "f"} {
-			r := quota.Request{ID: name, Charges: []quota.Charge{units(1, 100), pool(name, 1, 100)}}
+			key := pool("tokens", 1, 100)
+			key.Pool.Key, key.MaxKeys = name, 3
+			r := quota.Request{ID: name, Charges: []quota.Charge{units(1, 100), pool(name, 1, 100), key}}
 			if v, err := s.Reserve(bg, r); err != nil || !v.Allowed {
 				t.Fatalf("reservation %d: %+v, %v", i, v, err)
 			}

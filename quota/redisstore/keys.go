@@ -13,6 +13,10 @@ import (
 //	prefix{youtube/default}:page:units             the page of a pool
 //	prefix{youtube/default}:page:a%3Ab             the page of a pool a:b
 //	prefix{youtube/default}:page:units:log1        the entries of its first window, if that is an exact log
+//	prefix{youtube/default}:page:units:key:a       the page of a key of a keyed pool
+//	prefix{youtube/default}:page:units:key:a:log1  the entries of its first window
+//	prefix{youtube/default}:page:units:key:a:reason why it is blocked
+//	prefix{youtube/default}:seats:units            the keys of a keyed pool, by when they will be idle
 //	prefix{youtube/default}:receipt:ID             the receipt of a call
 //	prefix{youtube/default}:spend:units:2026-11-20 who spent what on a day
 //	prefix{youtube/default}:pools                  the names of the pools
@@ -25,7 +29,7 @@ import (
 // tag returns the beginning of every key of an account, or of a family's member.
 func (s *Store) tag(p quota.Pool) string {
 	name := escape(p.Upstream) + "/" + escape(p.Account)
-	if p.Key != "" {
+	if p.Name == "" && p.Key != "" {
 		name += "/" + escape(p.Key)
 	}
 	return s.prefix + "{" + name + "}:"
@@ -38,6 +42,14 @@ func escape(s string) string {
 		return s
 	}
 	return strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D", "/", "%2F").Replace(s)
+}
+
+// pageOf returns the key of a pool's page, or of the page of one of its keys.
+func pageOf(tag string, p quota.Pool) string {
+	if p.Name == "" || p.Key == "" {
+		return pageKey(tag, p.Name)
+	}
+	return pageKey(tag, p.Name) + ":key:" + field(p.Key)
 }
 
 // field returns the name of a pool within a key, and in the hash of the pools. It escapes
@@ -59,6 +71,8 @@ var (
 )
 
 func pageKey(tag, pool string) string       { return tag + "page:" + field(pool) }
+func seatsKey(tag, pool string) string      { return tag + "seats:" + field(pool) }
+func reasonKey(page string) string          { return page + ":reason" }
 func logKey(page string, window int) string { return page + ":log" + strconv.Itoa(window+1) }
 func receiptKey(tag, id string) string      { return tag + "receipt:" + id }
 func spendKey(tag, pool, day string) string { return tag + "spend:" + field(pool) + ":" + day }

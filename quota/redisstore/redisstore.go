@@ -113,7 +113,7 @@ func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, er
 	if err := r.Check(); err != nil {
 		return quota.Verdict{}, err
 	}
-	if r.Charges[0].Pool.Key != "" {
+	if r.Charges[0].Pool.Name == "" {
 		return s.reserveMember(ctx, &r)
 	}
 	a := s.ask(s.scripts.reserve, &r)
@@ -148,18 +148,19 @@ func (s *Store) decide(ctx context.Context, a *ask, id string) (quota.Verdict, e
 	}
 	c := &a.charges[integer(reply[3])-1]
 	v := quota.Verdict{
-		Allowed: integer(reply[2]) == 1,
-		ID:      id,
-		Pool:    c.Pool,
-		Window:  c.Windows[integer(reply[4])-1].Name,
-		Units:   c.Units,
-		Used:    integer(reply[5]),
-		Limit:   integer(reply[6]),
-		ResetAt: instant(reply[8]),
-		Rebased: integer(reply[9]) == 1,
-		At:      instant(reply[10]),
-		Repeat:  integer(reply[11]) == 1,
-		Blocked: integer(reply[11]) == 2,
+		Allowed:  integer(reply[2]) == 1,
+		ID:       id,
+		Pool:     c.Pool,
+		Window:   c.Windows[integer(reply[4])-1].Name,
+		Units:    c.Units,
+		Used:     integer(reply[5]),
+		Limit:    integer(reply[6]),
+		ResetAt:  instant(reply[8]),
+		Rebased:  integer(reply[9]) == 1,
+		At:       instant(reply[10]),
+		Repeat:   integer(reply[11])&3 == 1,
+		Blocked:  integer(reply[11])&3 == 2,
+		Overflow: integer(reply[11])&4 != 0,
 	}
 	v.Remaining = max(v.Limit-v.Used, 0)
 	switch free := integer(reply[7]); {
@@ -175,15 +176,22 @@ func (s *Store) decide(ctx context.Context, a *ask, id string) (quota.Verdict, e
 		v.RetryAfter = window.Instant(free).Sub(window.Instant(integer(reply[1])))
 	}
 	if v.Blocked {
-		v.Reason = s.reason(ctx, a, c)
+		v.Reason = s.reason(ctx, a, c, v.Overflow)
 	}
 	return v, s.remember(ctx, a, reply[13:])
 }
 
 // reason returns the reason of a pool's block. It is for people, so it returns "" if the
 // reason cannot be read.
-func (s *Store) reason(ctx context.Context, a *ask, c *quota.Charge) string {
-	reason := redis.NewStringCmd(ctx, "hget", reasonsKey(a.tag), pageKey(a.tag, c.Pool.Name))
+func (s *Store) reason(ctx context.Context, a *ask, c *quota.Charge, overflow bool) string {
+	page := pageOf(a.tag, c.Pool)
+	reason := redis.NewStringCmd(ctx, "hget", reasonsKey(a.tag), page)
+	if keyed := c.Pool.Name != "" && c.Pool.Key != ""; keyed {
+		if overflow {
+			page = sharedPage(a.tag, c.Pool)
+		}
+		reason = redis.NewStringCmd(ctx, "get", reasonKey(page))
+	}
 	if err := s.do(ctx, reason); err != nil {
 		return ""
 	}
@@ -198,7 +206,7 @@ func (s *Store) Record(ctx context.Context, r quota.Request) (quota.Units, error
 	if err := r.CheckRecord(); err != nil {
 		return nil, err
 	}
-	if r.Charges[0].Pool.Key != "" {
+	if r.Charges[0].Pool.Name == "" {
 		return s.recordMember(ctx, &r)
 	}
 	return s.record(ctx, s.ask(s.scripts.record, &r), &r)

@@ -16,7 +16,7 @@ import (
 var sources embed.FS
 
 // prelude lists the files that the bodies share, in the order in which they build up.
-var prelude = []string{"prelude", "page", "ring", "calendar", "log", "counter", "bucket", "window", "layout", "request"}
+var prelude = []string{"prelude", "page", "ring", "calendar", "log", "counter", "bucket", "window", "seat", "layout", "request"}
 
 // script is a clock, the prelude and a body. Some bodies, such as steady, do not need
 // the prelude.

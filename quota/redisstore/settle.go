@@ -29,21 +29,38 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 	} else if err != nil {
 		return quota.Settlement{}, err
 	}
-	pools, labels, days := readReceipt(get.Val())
-	if pools == nil || get.Val()[:16] != string(t.Nonce[:]) {
+	fields, labels, days := readReceipt(get.Val())
+	if fields == nil || get.Val()[:16] != string(t.Nonce[:]) {
 		return quota.Settlement{}, storekit.NoReceipt(t)
+	}
+	pools, keys, shared := make([]string, len(fields)), make([]string, len(fields)), make([]bool, len(fields))
+	for i, f := range fields {
+		pools[i], keys[i], _ = strings.Cut(f, "\x1f")
+		days[i], shared[i] = strings.CutSuffix(days[i], "\x1f")
 	}
 	settled, err := inOrder(units, pools, days)
 	if err != nil {
 		return quota.Settlement{}, err
 	}
 	a := &ask{store: s, script: s.scripts.settle, tag: tag, first: key, id: true, nonce: t.Nonce, labels: labels}
-	for i, pool := range pools {
+	for i, name := range pools {
 		born := window.Instant(double(get.Val()[16:], 5+3*(i+1))) // a generation begins with a birth
-		c, err := s.laidOut(ctx, tag, quota.Pool{Upstream: t.Upstream, Account: t.Account, Name: pool}, born)
+		pool := quota.Pool{Upstream: t.Upstream, Account: t.Account, Name: name, Key: keys[i]}
+		page := pageOf(tag, pool)
+		if shared[i] {
+			page = sharedPage(tag, pool)
+		}
+		c, err := s.laidOut(ctx, page, pool)
+		if forgotten, gone := errors.AsType[*quota.ForgottenError](err); gone {
+			forgotten.Born = born.Time()
+			if pool.Key != "" { // it was idle: nothing of it counts
+				c, err = quota.Charge{Pool: pool}, nil
+			}
+		}
 		if err != nil {
 			return quota.Settlement{}, err
 		}
+		a.pages = append(a.pages, page)
 		c.Units = settled[i]
 		a.charges = append(a.charges, c)
 		if isSlot(days[i]) {
@@ -110,16 +127,16 @@ func readReceipt(s string) (pools []string, labels quota.Labels, days []string) 
 }
 
 // laidOut returns a charge with the windows and the revision of a page.
-func (s *Store) laidOut(ctx context.Context, tag string, pool quota.Pool, born window.Instant) (quota.Charge, error) {
+func (s *Store) laidOut(ctx context.Context, page string, pool quota.Pool) (quota.Charge, error) {
 	c := quota.Charge{Pool: pool}
-	get := redis.NewStringCmd(ctx, "getrange", pageKey(tag, pool.Name), 0, 4095)
+	get := redis.NewStringCmd(ctx, "getrange", page, 0, 4095)
 	if err := s.do(ctx, get); err != nil {
 		return c, err
 	}
 	head := get.Val()
-	foreign := fmt.Errorf("%s holds something else, not the page of %s: delete it, or give the store a prefix of its own", pageKey(tag, pool.Name), pool)
+	foreign := fmt.Errorf("%s holds something else, not the page of %s: delete it, or give the store a prefix of its own", page, pool)
 	if len(head) == 0 {
-		return c, &quota.ForgottenError{Pool: pool, Born: born.Time()}
+		return c, &quota.ForgottenError{Pool: pool}
 	}
 	if len(head) < 8*4 {
 		return c, foreign

@@ -68,7 +68,10 @@ func (s *Store) slots(ctx context.Context, account quota.Pool, tokens []quota.To
 			if !known {
 				born := window.Instant(double(texts[k][16:], 5+3*(j+1))) // a generation begins with a birth
 				account.Name = pool
-				c, err := s.laidOut(ctx, tag, account, born)
+				c, err := s.laidOut(ctx, pageOf(tag, account), account)
+				if forgotten, gone := errors.AsType[*quota.ForgottenError](err); gone {
+					forgotten.Born = born.Time()
+				}
 				if err != nil {
 					return err
 				}

@@ -25,12 +25,15 @@ func (t *tx) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.No
 		if r.AtLeast && e.Units == 0 {
 			continue
 		}
-		day := ""
+		shared, day := int64(0), ""
+		if e.Pool.Key != c.Pool.Key {
+			shared = 1
+		}
 		if !c.Windows[0].Spec.InFlight() { // a slot leaves no spend on any day
 			day = t.file.today.of(e.At, c.Zone)
 		}
 		err := t.exec("reservation_add", e.Ref.(*entry).id, id, secret, made, int64(e.At), day, e.Units, c.Units,
-			e.Page.Generation, l.Method, l.Job, l.Region, l.Class, l.Reason)
+			e.Page.Generation, l.Method, l.Job, l.Region, l.Class, l.Reason, c.Pool.Key, shared)
 		if err != nil {
 			return err
 		}
@@ -60,7 +63,8 @@ func (t *tx) Receipt(upstream, account, id string) (got *pagestore.Receipt, err 
 		got.Released = got.Released && r.Int(11) == 0
 		got.Done.Add(quota.Settlement{Back: r.Int(8), Left: r.Int(9), Charged: r.Int(10)})
 		got.Taken = append(got.Taken, pagestore.Taken{
-			Slot: r.Text(12) == "", Ref: r.Int(0), Pool: r.Text(1), At: window.Instant(r.Int(4)), Units: r.Int(5), Recorded: r.Int(11), Generation: r.Int(6),
+			Slot: r.Text(14) == "", Ref: r.Int(0), Pool: r.Text(1), At: window.Instant(r.Int(4)), Units: r.Int(5), Recorded: r.Int(11), Generation: r.Int(6),
+			Key: r.Text(12), Overflow: r.Int(13) != 0,
 		})
 		return nil
 	})

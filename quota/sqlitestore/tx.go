@@ -53,6 +53,7 @@ type entry struct {
 	born   window.Instant
 	until  window.Instant // its spend may count until then
 	zone   string
+	member bool
 	stamp  int64 // of the page; the page is valid while the row has this stamp
 	was    state // of the stored page
 }
@@ -152,7 +153,7 @@ func (t *tx) Put(of *pagestore.Entry, c *quota.Charge) error {
 		return err
 	}
 	t.file.page = bytes
-	if of.Pool.Name == "" {
+	if e.member {
 		return t.putMember(e, c, bytes)
 	}
 	if err := t.remember(e, c); err != nil {

@@ -35,8 +35,8 @@ func testBadInput(t *testing.T, h Harness) {
 	nameless.Pool.Name = ""
 	upstreamless.Pool.Upstream = ""
 	accountless.Pool.Account = ""
-	keyed, misnamed := one, r.charge("searches", 1)
-	keyed.Pool.Key = "key"
+	member, misnamed := one, r.charge("searches", 1)
+	member.Pool = quota.Pool{Upstream: "api", Account: quota.DefaultAccount, Key: "key"}
 	misnamed.Pool.Name = "a\nb"
 
 	for _, bad := range []struct {
@@ -57,7 +57,7 @@ func testBadInput(t *testing.T, h Harness) {
 		{name: "no_pool", req: quota.Request{Charges: []quota.Charge{nameless}}},
 		{name: "no_upstream", req: quota.Request{Charges: []quota.Charge{upstreamless}}},
 		{name: "no_account", req: quota.Request{Charges: []quota.Charge{accountless}}},
-		{name: "pool_and_key", req: quota.Request{Charges: []quota.Charge{keyed}}},
+		{name: "a_pool_and_a_family's_member", req: quota.Request{Charges: []quota.Charge{one, member}}},
 		{name: "newline_in_the_second_pool", req: quota.Request{Charges: []quota.Charge{one, misnamed}}},
 		{name: "one_pool_twice", req: quota.Request{Charges: []quota.Charge{one, one}}},
 		{name: "two_accounts", req: quota.Request{Charges: []quota.Charge{one, staging}}},

@@ -80,6 +80,7 @@ func Run(t *testing.T, h Harness) {
 		{"names", testNames},
 		{"families", testFamilies},
 		{"members", testMembers},
+		{"keyed", testKeyed},
 		{"every_process", testShare},
 		{"restart", testRestart},
 		{"linearizable", testLinearizable},

@@ -112,6 +112,7 @@ type trial struct {
 	clock      instant
 	home       instant // where the clock was before it jumped years ahead; 0: it did not
 	pools      []*modelPool
+	spare      *modelPool   // another key of the last pool
 	family     *modelFamily // nil: the store keeps none
 	receipts   []*modelReceipt
 	ids        int
@@ -126,6 +127,7 @@ type modelPool struct {
 	windows  []window.Limit
 	revision int64
 	maxKeys  int
+	family   *modelFamily // of a member, or of a page of a keyed pool
 	page     naivePage
 	unsure   bool // only refused since it was made or laid out: stores may keep that or not
 	lapsed   bool // it may have been forgotten, when nothing of it counted
@@ -164,6 +166,7 @@ func newTrial(rt *rapid.T, tb testing.TB, h Harness) *trial {
 			revision: 1,
 		})
 	}
+	tr.spare = keyedPool(rt, tr.pools[2])
 	if h.Families {
 		tr.family = newModelFamily(rt)
 	}

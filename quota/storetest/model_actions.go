@@ -43,6 +43,7 @@ func (tr *trial) actions() map[string]func(*rapid.T) {
 		{"restart", 1, tr.restart},
 		{"revise", 1, tr.revise},
 		{"limit", 1, tr.limit},
+		{"key", 1, tr.key},
 		{"stale", 1, tr.stale},
 		{"member", 3, tr.member},
 		{"leap", 1, tr.leap},
@@ -75,12 +76,13 @@ func (tr *trial) settled(rt *rapid.T) {
 	}
 }
 
-// all returns the pools and the members of the family.
+// all returns the pools, both keys of the keyed one, and the members of the family.
 func (tr *trial) all() []*modelPool {
-	if tr.family == nil {
-		return tr.pools
+	all := append(tr.pools[:len(tr.pools):len(tr.pools)], tr.spare)
+	if tr.family != nil {
+		all = append(all, tr.family.members...)
 	}
-	return append(tr.pools[:len(tr.pools):len(tr.pools)], tr.family.members...)
+	return all
 }
 
 // some draws one to three of the pools.
@@ -153,7 +155,7 @@ func (tr *trial) reserveThese(rt *rapid.T, id string, pools []*modelPool, units 
 		rt.Fatalf("at %s: reserve %v: %v", tr.clock.Time(), units, err)
 	}
 	tr.tell(rt, "reserve %s: %s", names(pools, units...), tell(got, err))
-	tr.called(pools[0])
+	tr.called(pools...)
 	if got.ID != id || (got.Nonce != [16]byte{}) != (got.Allowed && id != "") {
 		rt.Fatalf("reserve as %q: the verdict has id %q and nonce %x", id, got.ID, got.Nonce)
 	}
@@ -165,7 +167,7 @@ func (tr *trial) reserveThese(rt *rapid.T, id string, pools []*modelPool, units 
 	}
 	token := got.Token()
 	got.ID, got.Nonce, got.Reason = "", [16]byte{}, ""
-	if pools[0].pool.Key != "" { // another key's call may have re-based it
+	if pools[0].pool.Name == "" { // another key's call may have re-based it
 		got.Rebased = want.Rebased
 	}
 	if diff := cmp.Diff(want, got, sameTime); diff != "" {
@@ -261,6 +263,7 @@ func (tr *trial) blockThese(rt *rapid.T, s quota.Store, b quota.BlockRequest, un
 	} else {
 		tr.tell(rt, "block %s%s", names(pools), when(" until ", until.Time()))
 	}
+	tr.called(pools...)
 	for _, p := range pools {
 		if b.Open {
 			p.open(tr.clock)

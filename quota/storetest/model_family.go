@@ -17,8 +17,12 @@ import (
 // an hour but who was idle before, because the clock may be set back. After an hour the
 // leap is believed.
 
+// The pages of a keyed pool are members, too. They are kept for an hour after nothing of
+// them counts.
+
 // modelFamily is a family with a few members, and room for more.
 type modelFamily struct {
+	kept    instant // how long a member is kept after nothing of it counts
 	members []*modelPool
 	met     bool
 	last    instant // when it was last called
@@ -53,17 +57,36 @@ func newModelFamily(rt *rapid.T) *modelFamily {
 		if i == 0 {
 			m.maxKeys = 0 // it is listed in the price book
 		}
-		f.members = append(f.members, m)
+		m.family, f.members = f, append(f.members, m)
 	}
 	return f
 }
 
-// called notes a call for a member of the family, and which members the call may drop.
-func (tr *trial) called(p *modelPool) {
-	f := tr.family
-	if p.pool.Key == "" {
-		return
+// keyedPool makes a pool one of two keys of a keyed pool, and returns the other one, which
+// is listed in the price book.
+func keyedPool(rt *rapid.T, p *modelPool) *modelPool {
+	f := &modelFamily{kept: micros(quota.ReceiptLife)}
+	other := &modelPool{pool: p.pool, windows: drawWindows(rt), revision: 1, family: f}
+	p.pool.Key, p.maxKeys, p.family = "a", 1000, f
+	other.pool.Key = "b"
+	f.members = []*modelPool{p, other}
+	return other
+}
+
+// key makes the further calls of the keyed pool those of its other key.
+func (tr *trial) key(*rapid.T) { tr.pools[2], tr.spare = tr.spare, tr.pools[2] }
+
+// called notes a call for pools, and which members the call may drop.
+func (tr *trial) called(pools ...*modelPool) {
+	for _, p := range pools {
+		if p.family != nil {
+			tr.calledFor(p)
+		}
 	}
+}
+
+func (tr *trial) calledFor(p *modelPool) {
+	f := p.family
 	by, believed := tr.clock, f.leapt+micros(leapRest)
 	rests := f.rests && f.leapt <= tr.clock
 	if span := max(longest(p.windows), micros(leastLeap)); f.met && tr.clock-f.last > span {
@@ -81,7 +104,7 @@ func (tr *trial) called(p *modelPool) {
 	}
 	f.met, f.last = true, tr.clock
 	for _, m := range f.members {
-		m.lapsed = m.lapsed || m.page.idle(by)
+		m.lapsed = m.lapsed || m.page.idle(by-f.kept)
 	}
 }
 

@@ -184,6 +184,7 @@ func (tr *trial) repeat(rt *rapid.T) {
 	if err != nil || got.Token() != r.token {
 		rt.Fatalf("at %s: an id again: %+v %v, want it granted with token %+v", tr.clock.Time(), got, err, r.token)
 	}
+	tr.called(r.pools...)
 	tr.tell(rt, "reserve %s of %s again", names(r.pools, r.units...), r.made.Time())
 	want, at := enterAll(tr.clock, r.pools)
 	grant(&want, at, r.pools, r.units)

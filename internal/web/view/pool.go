@@ -17,6 +17,7 @@ type Pool struct {
 	BlockedBy quota.Blocker `json:"blocked_by,omitempty"`
 	Reason    string        `json:"reason,omitempty"`
 	Windows   []Window      `json:"windows"`
+	Keys      int           `json:"keys,omitempty"` // of a key of a pool: how many keys the pool has
 	LedgerAt  time.Time     `json:"ledger_time"`
 }
 
@@ -44,7 +45,7 @@ func Pools(all []quota.Usage) []Pool {
 }
 
 func pool(u quota.Usage) Pool {
-	p := Pool{Pool: u.Pool.String(), Known: u.Known, LedgerAt: u.Now.UTC()}
+	p := Pool{Pool: u.Pool.String(), Known: u.Known, LedgerAt: u.Now.UTC(), Keys: u.Keys}
 	if u.Blocked.After(u.Now) {
 		p.Blocked, p.BlockedBy, p.Reason = Instant(u.Blocked), u.BlockedBy, u.Reason
 	}

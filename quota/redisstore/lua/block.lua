@@ -31,11 +31,19 @@ for i = 1, r.n do
   local done = true
   if opens then
     p[6] = 0
-    call('HDEL', KEYS[1], p.key)
+    if r[i].reason then
+      call('DEL', r[i].reason)
+    else
+      call('HDEL', KEYS[1], p.key)
+    end
   elseif until_ > p.at and not (stands and until_ <= p[6]) then
     p[6] = until_ ~= 0 and until_ or 1 -- 0 is open
-    call('HSET', KEYS[1], p.key, reason)
-    call('PEXPIRE', KEYS[1], 400 * 86400000)
+    if r[i].reason then
+      call('SET', r[i].reason, reason, 'PX', ceil((until_ - p.at) / 1000) + 60000)
+    else
+      call('HSET', KEYS[1], p.key, reason)
+      call('PEXPIRE', KEYS[1], 400 * 86400000)
+    end
   else
     done = false
   end

@@ -157,6 +157,9 @@ local function write(p, now, q)
       need = max(need, reset(p, i, p[5]))
     end
   end
+  if q.seats then
+    takeSeat(q, now, need)
+  end
   local longer = p[7] - need
   if p.new or longer < p.margin or p.margin == MEMBER_MARGIN and longer > 2 * p.margin then
     local kept = p.margin == MEMBER_MARGIN and 0 or p[7] -- others may remember that it must be there until then
@@ -197,7 +200,7 @@ local function write(p, now, q)
       call('PEXPIRE', key, ms)
     end
     if keep and q.zone ~= '' then
-      call('HSET', KEYS[2], string.match(p.key, '[^:]*$'), q.zone)
+      call('HSET', KEYS[2], string.match(p.key, '}:page:([^:]*)'), q.zone)
     end
   end
 end

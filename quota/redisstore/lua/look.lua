@@ -26,7 +26,10 @@ for i = 1, r.n do
   pages[i] = p
   local at = now_(p, now)
   local shut = p[6] ~= 0 and at < p[6] and p[6] or 0
-  local reason = shut ~= 0 and call('HGET', KEYS[1], q.page) or ''
+  local reason = ''
+  if shut ~= 0 then
+    reason = q.reason and call('GET', q.reason) or not q.reason and call('HGET', KEYS[1], q.page) or ''
+  end
   say((p.new and not p.again) and 0 or 1, p[2], p[4], shut, reason)
   for w = 1, p[8] do
     advance(p, w, at)

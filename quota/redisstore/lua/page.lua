@@ -140,7 +140,8 @@ local relay
 -- the end of one that is behind what the caller has seen of it, because its latest
 -- instant only moves on, or its generation does. old is the charge that laid the page
 -- out, which Go sends when it is told that the page has to be laid out anew.
-local function load(key, c, now, text, logs, old, restore)
+local load
+function load(key, c, now, text, logs, old, restore)
   local s = call('GETRANGE', key, 0, front(c.n) - 1)
   local expected = c[3] ~= 0 and now < c[4] and not restore
   if #s == 0 then
@@ -196,6 +197,11 @@ local function load(key, c, now, text, logs, old, restore)
     local at = front(n)
     local length = unpack_('<I2', call('GETRANGE', key, at, at + 1))
     return nil, { c[2] == p[4] and OTHER_WINDOWS or RELAY, call('GETRANGE', key, at + 2, at + 1 + length) }
+  end
+  for i = 1, n do -- else another caller has laid it out since, or this is another page
+    if old.n ~= n or p[state(i) + 1] ~= old[old.w[i] + 1] then
+      return load(key, c, now, text, logs, nil, restore)
+    end
   end
   p.c = old
   return relay(p, c, now, text)

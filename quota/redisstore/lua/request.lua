@@ -1,12 +1,14 @@
 -- The charges of a request, its receipt and its spend.
 
 -- KEYS: the receipt, the pools; then per charge its page, a spend key per day, its
--- logs.
+-- logs; of a keyed pool also its seats, and, but for a settlement, the reason of the
+-- page's block, the page that new keys share, the reason of its block, and its logs.
 -- ARGV: meta, nonce, pools, labels; then per charge: the charge, its layout as
 -- text, the charge that laid the page out or '', the zone of its days or ''.
 -- meta is doubles: the number of charges, 1 if there is an id, 1 if its receipt is
 -- to be looked for, the life of a receipt, 1 if the page is that of a family's member;
--- then per charge the number of its logs.
+-- then per charge the number of its logs; then per charge the most seats of its pool, or
+-- what seat.lua has instead of that. In pools, the key of a keyed pool follows its name.
 
 local function request()
   local meta = doubles(ARGV[1], 1, floor(#ARGV[1] / 8))
@@ -25,7 +27,21 @@ local function request()
       logs[l] = KEYS[key]
       key = key + 1
     end
-    r[i] = { page = page, c = c, text = ARGV[2 + 4 * i], zone = ARGV[4 + 4 * i], old = old ~= '' and charge(old) or nil, logs = logs, spend = spend }
+    local q = { page = page, c = c, text = ARGV[2 + 4 * i], zone = ARGV[4 + 4 * i], old = old ~= '' and charge(old) or nil, logs = logs, spend = spend }
+    q.most = meta[5 + r.n + i]
+    if q.most >= LISTED or q.most == SEATED then
+      q.seats, key = KEYS[key], key + 1
+      q.beside, q.key = string.match(page, '^([^}]*}:page:[^:]*:key:)(.*)$')
+    end
+    if q.most >= LISTED then
+      local spare = { logs = {} }
+      q.reason, spare.page, spare.reason, q.spare = KEYS[key], KEYS[key + 1], KEYS[key + 2], spare
+      key = key + 3
+      for l = 1, #logs do
+        spare.logs[l], key = KEYS[key], key + 1
+      end
+    end
+    r[i] = q
   end
   r.key = key -- the first of further keys
   return r
@@ -36,7 +52,13 @@ local function open(r, now)
   local pages = { rebased = 0 }
   for i = 1, r.n do
     local q = r[i]
-    local p, wrong = load(q.page, q.c, now, q.text, q.logs, q.old, r.restore)
+    seat(q, now)
+    local p, wrong
+    if q.c.n == 0 then -- settled after its page has gone, with nothing that counts
+      p = fresh(q.page, q.c, now, q.text, q.logs)
+    else
+      p, wrong = load(q.page, q.c, now, q.text, q.logs, q.old, r.restore)
+    end
     if not p then
       wrong[3] = i
       return nil, wrong
@@ -120,7 +142,8 @@ local RELEASED, EMPTY = 2, 3
 local TAKEN, BACK = 'slot', 'back'
 
 -- A receipt is the nonce; doubles: made, settled (0, 1, RELEASED or EMPTY), back, left, charged, and per
--- charge units, instant, generation; and a text: pools, labels, spend keys.
+-- charge units, instant, generation; and a text: pools, labels, spend keys. A \31 follows
+-- the spend key of a charge on the page that new keys share.
 -- Negative units are never settled: instead of a generation they have what was recorded.
 
 local function leave(r, now, pages, at, recorded)
@@ -131,6 +154,7 @@ local function leave(r, now, pages, at, recorded)
     local units = recorded and recorded[i] or r[i].c[1]
     numbers[k + 1], numbers[k + 2], numbers[k + 3] = r[i].c[1], at[i], r[i].c[1] < 0 and units or pages[i][3]
     days[i] = r[i].c.slot and TAKEN or r.least and units == 0 and '' or tally(r[i], at[i], r.labels, units, 1)
+    days[i] = days[i] .. (r[i].shared and '\31' or '')
   end
   if r.id then
     local head = pack('<' .. string.rep('d', #numbers), unpack(numbers))

@@ -2,7 +2,8 @@
 --
 -- KEYS, ARGV: of a request, see the prelude.
 -- RETURNS done, now, 1 if granted, charge, window (0 is a block), used, limit,
---   free (2^53 is never), reset, rebased, at, repeated, nonce; then the news of pages.
+--   free (2^53 is never), reset, rebased, at, 1 if it is repeated or 2 for a block and 4
+--   more if a key shares a page, nonce; then the news of pages.
 
 local now = clock()
 local r = request()
@@ -108,6 +109,11 @@ if reply.block then
   reply[12] = 2
 elseif got then
   reply[11], reply[12], reply[13] = got[7], 1, got.nonce
+end
+for i = 1, r.n do
+  if r[i].shared and reply[12] < 4 then
+    reply[12] = reply[12] + 4
+  end
 end
 
 local at, days = {}, {}

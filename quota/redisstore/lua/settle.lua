@@ -37,7 +37,7 @@ local days = {}
 for i = 1, r.n do
   days[i] = 1
   local p, units = pages[i], r[i].c[1]
-  if p.new then -- it went between the questions
+  if p.new and r[i].most == PLAIN then -- it went between the questions
     return { FORGOTTEN, got[5 + 3 * i], i }
   end
   local over = got[3 + 3 * i] - units
@@ -48,7 +48,9 @@ for i = 1, r.n do
       slots[i] = BACK
     end
   end
-  if over > 0 and got[5 + 3 * i] == p[3] then
+  if p.new then -- a key's, which was idle
+    left = left + max(over, 0)
+  elseif over > 0 and got[5 + 3 * i] == p[3] then
     local given = 0
     charged(p, p.at)
     for w = 1, p[8] do
@@ -89,7 +91,9 @@ for i = 1, r.n do
   end
 end
 for i = 1, r.n do
-  write(pages[i], now, r[i])
+  if not pages[i].new then
+    write(pages[i], now, r[i])
+  end
 end
 local released = true
 for i = 1, r.n do

@@ -35,7 +35,7 @@ for k = r.key, #KEYS do
     local pools, slots = split(split(got.text, '\29')[1], '\30'), marks(got)
     for i = 1, n do
       local p = page[pools[i]]
-      if p and slots[i] == TAKEN then
+      if p and slots[i] == TAKEN and got[3 + 3 * i] > 0 then
         had, any = 1, true
         if got[5 + 3 * i] == p[3] then
           give(p, 1, p.at, got[4 + 3 * i], got[3 + 3 * i])

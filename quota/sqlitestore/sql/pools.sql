@@ -22,6 +22,13 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
 -- birth_add remembers a pool. Args: upstream, account, pool, zone, born, counts until.
 INSERT INTO births (upstream, account, pool, zone, born, counts_until) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
 
+-- birth_find returns the number of a pool, and the zone of its days. Args: upstream,
+-- account, pool.
+SELECT id, zone FROM births WHERE upstream = ?1 AND account = ?2 AND pool = ?3;
+
+-- birth_zone changes the zone of a pool's days. Args: id, zone.
+UPDATE births SET zone = ?2 WHERE id = ?1;
+
 -- birth_save remembers a pool for longer, or its new page. Args: id, zone, born, counts
 -- until.
 UPDATE births SET zone = ?2, born = ?3, counts_until = ?4 WHERE id = ?1;

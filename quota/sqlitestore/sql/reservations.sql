@@ -1,11 +1,11 @@
 -- reservation_add adds a charge. Args: pool id, id, nonce, made, at, day, units,
--- reserved, generation, method, job, region, class, reason.
-INSERT INTO reservations (pool_id, id, nonce, made, at, day, units, reserved, calls, generation, method, job, region, class, reason)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?13, ?14);
+-- reserved, generation, method, job, region, class, reason, key, shared.
+INSERT INTO reservations (pool_id, id, nonce, made, at, day, units, reserved, calls, generation, method, job, region, class, reason, key, shared)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16);
 
 -- receipt_find returns the charges of an id, the latest first. Args: id, upstream,
 -- account.
-SELECT r.number, b.pool, r.nonce, r.made, r.at, r.reserved, r.generation, r.settled, r.back, r.left_, r.charged, r.units, r.day
+SELECT r.number, b.pool, r.nonce, r.made, r.at, r.reserved, r.generation, r.settled, r.back, r.left_, r.charged, r.units, r.key, r.shared, r.day
 FROM reservations AS r JOIN births AS b ON b.id = r.pool_id
 WHERE r.id = ?1 AND b.upstream = ?2 AND b.account = ?3
 ORDER BY r.number DESC;

@@ -1,0 +1,90 @@
+package quota
+
+import (
+	"cmp"
+
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// keyed is a family or a keyed pool: a charge of no units for each key.
+type keyed struct {
+	any      Charge                    // of a key without limits of its own; its pool has no key yet
+	own      map[string][]window.Limit // of keys with limits of their own, by page key
+	fallback string                    // the key of a call that names none; "" refuses the call
+}
+
+// newKeyed prepares the limits of keys, as a class sees them.
+func newKeyed(c Charge, maxKeys int, own map[string][]book.Window, class book.Class) *keyed {
+	k := &keyed{any: c, own: make(map[string][]window.Limit, len(own))}
+	k.any.MaxKeys = maxKeys
+	for key, windows := range own {
+		k.own[pageKey(key)] = limits(windows, class)
+	}
+	return k
+}
+
+// charge returns the charge of a key's page. Keys that the book lists cannot be too many,
+// so they have no maximum.
+func (k *keyed) charge(page string) Charge {
+	c := k.any
+	c.Pool.Key = page
+	if own, listed := k.own[page]; listed {
+		c.Windows, c.MaxKeys = own, 0
+	}
+	return c
+}
+
+// keyedPools returns the keyed pools of an account, listed or not.
+func (p *prices) keyedPools(key accountKey) map[string]*keyed {
+	u := p.book.Upstreams[key.upstream]
+	if p.keyed[key] != nil || !p.isOther(u, key.account) {
+		return p.keyed[key]
+	}
+	account, _ := p.place(u, key.account) // a caller has checked it
+	own := map[string]*keyed{}
+	for name, k := range p.keyed[accountKey{key.upstream, book.OtherAccounts, key.class}] {
+		k := *k
+		k.any.Pool.Account = account
+		own[name] = &k
+	}
+	return own
+}
+
+// keyedOf returns the keyed pools among charges, each at the place of its charge; nil if
+// there are none.
+func (p *prices) keyedOf(account accountKey, charges []Charge) (all []*keyed) {
+	pools := p.keyedPools(account)
+	for i := range charges {
+		if k := pools[charges[i].Pool.Name]; k != nil {
+			if all == nil {
+				all = make([]*keyed, len(charges))
+			}
+			all[i] = k
+		}
+	}
+	return all
+}
+
+// ofKey returns a charge on the page of the key that the call names.
+func (k *keyed) ofKey(charge *Charge, c *Call) (Charge, error) {
+	key := cmp.Or(c.Keys[charge.Pool.Name], k.fallback)
+	if key == "" {
+		return Charge{}, BadInput("%s has limits per key, and the call names no key; set Keys of the call, or a default in the by of the pool", charge.Pool)
+	}
+	own := k.charge(pageKey(key))
+	own.Units, own.Pool.Account = charge.Units, charge.Pool.Account
+	return own, nil
+}
+
+// keyedPool returns the charge of one page of a keyed pool, whose key may be the one that
+// a store knows.
+func (k *keyed) keyedPool(pool Pool) (Charge, error) {
+	switch {
+	case pool.Key == "":
+		return Charge{}, BadInput("%s has a page per key; name one, as in %s:KEY", pool, pool)
+	case !hashed(pool.Key):
+		pool.Key = pageKey(pool.Key)
+	}
+	return k.charge(pool.Key), nil
+}

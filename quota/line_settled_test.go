@@ -1,0 +1,69 @@
+package quota_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Units that a settled call gives back do not wait for the end of the window.
+func TestWaitForSettledUnits(t *testing.T) {
+	settle := func(q *queue, r *quota.Reservation, units quota.Units) {
+		q.t.Helper()
+		if _, err := r.Settle(q.t.Context(), units); err != nil {
+			q.t.Fatal(err)
+		}
+	}
+	guess := quota.Call{Upstream: "api", Method: "guess"}
+	inLine(t, "the first in line gets them at once", func(q *queue) {
+		r := must(q.t, q.l, charged("b=10"))
+		q.wait("one", charged("b=5"), 24*time.Hour)
+		q.wait("two", charged("b=5"), 24*time.Hour)
+		q.after(time.Minute)
+		settle(q, r, quota.Units{"b": 5})
+		q.after(time.Minute, "one")
+		q.after(3*time.Hour, "one", "two")
+	})
+	inLine(t, "those of a released call, too", func(q *queue) {
+		r := must(q.t, q.l, charged("b=10"))
+		q.wait("one", charged("b=5"), 24*time.Hour)
+		if _, err := r.Release(q.t.Context()); err != nil {
+			q.t.Fatal(err)
+		}
+		q.after(0, "one")
+	})
+	inLine(t, "who waits for other pools does not ask", func(q *queue) {
+		r := must(q.t, q.l, charged("b=10"))
+		q.take("a=200")
+		leave := q.wait("one", charged("a=1"), 24*time.Hour)
+		before := q.store.count()
+		settle(q, r, quota.Units{"b": 5})
+		q.after(time.Minute)
+		if n := q.store.count() - before; n != 0 {
+			q.t.Errorf("it asked %d times", n)
+		}
+		leave()
+	})
+	inLine(t, "of another process within a second, if the price is an estimate", func(q *queue) {
+		other, err := quota.New(mustParse(q.t, lineBook), q.store.Store, nil)
+		if err != nil {
+			q.t.Fatal(err)
+		}
+		r := must(q.t, other, charged("c=10"))
+		q.wait("one", guess, 24*time.Hour)
+		q.after(time.Minute)
+		settle(q, r, quota.Units{"c": 5})
+		q.after(time.Minute+1100*time.Millisecond, "one")
+	})
+	inLine(t, "a call whose price is an estimate waits although the window ends too late", func(q *queue) {
+		r := must(q.t, q.l, guess)
+		q.take("c=5")
+		q.wait("one", guess, 10*time.Second)
+		q.wait("two", guess, 10*time.Second)
+		q.after(5 * time.Second)
+		settle(q, r, quota.Units{"c": 0})
+		q.after(5*time.Second, "one")
+		q.after(time.Minute, "one", "two!")
+	})
+}

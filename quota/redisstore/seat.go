@@ -1,0 +1,73 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// The pages of a keyed pool are in the slot of their account, so the scripts themselves
+// bound their number: see lua/seat.lua.
+
+// page returns the key of a charge's page.
+func (a *ask) page(i int) string {
+	if a.pages != nil {
+		return a.pages[i]
+	}
+	return pageOf(a.tag, a.charges[i].Pool)
+}
+
+// sharedPage returns the key of the page that new keys share if their pool is full.
+func sharedPage(tag string, p quota.Pool) string {
+	p.Key = overflowKey
+	return pageOf(tag, p)
+}
+
+// What a charge says of its seat, where that is not the most that there may be. The
+// prelude has the same numbers.
+const (
+	plain      = -1
+	seated     = -2 // for a settlement: on the page of the key
+	seatShared = -3 // and on the page that new keys share
+)
+
+func (a *ask) seats(i int) int64 {
+	c := &a.charges[i]
+	switch {
+	case c.Pool.Name == "" || c.Pool.Key == "":
+		return plain
+	case a.pages == nil:
+		return int64(c.MaxKeys)
+	case a.pages[i] == sharedPage(a.tag, c.Pool):
+		return seatShared
+	}
+	return seated
+}
+
+var _ quota.KeyLister = (*Store)(nil)
+
+// Keys implements [quota.KeyLister]. The price book's keys have no seats.
+func (s *Store) Keys(ctx context.Context, p quota.Pool, most int) ([]string, int, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, 0, err
+	}
+	if err := p.Check(); err != nil {
+		return nil, 0, err
+	}
+	seats := seatsKey(s.tag(quota.Pool{Upstream: p.Upstream, Account: p.Account}), p.Name)
+	count := redis.NewIntCmd(ctx, "zcard", seats)
+	if err := s.do(ctx, count); err != nil {
+		return nil, 0, err
+	}
+	last := redis.NewStringSliceCmd(ctx, "zrevrange", seats, 0, max(most, 1)-1)
+	if err := s.do(ctx, last); err != nil {
+		return nil, 0, err
+	}
+	keys := make([]string, len(last.Val()))
+	for i, key := range last.Val() {
+		keys[i] = poolOf(key)
+	}
+	return keys, int(count.Val()), nil
+}

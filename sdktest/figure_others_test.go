@@ -1,0 +1,46 @@
+package sdktest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/sdktest/server"
+)
+
+// others has another program that spends 30% of the quota directly, in bursts of 1%, in
+// the first 20 s of each window.
+func others(t *testing.T, figures *table) {
+	for _, form := range []server.Form{server.OpenAI, server.Anthropic} {
+		for _, headroom := range []int64{10, 0} {
+			o := llmServer(form, server.Fixed)
+			o.Tokens.Phase, o.Output.Phase = 0, 0
+			feedback := map[server.Form]string{server.OpenAI: openaiFeedback, server.Anthropic: anthropicFeedback}[form]
+			l := llmRun{
+				book:   llmBook(form, "FEEDBACK", feedback, "HEADROOM", fmt.Sprint(quotaOfLLM*headroom/100)),
+				server: o, processes: 3, callers: 12, span: pick(3*time.Minute, 10*time.Minute),
+				// answers come late and out of order, because calls last differently long
+				draw:  func(r *rand.Rand) ask { a := short(r); a.most = a.task.Output; return a },
+				other: &server.Spender{Burst: quotaOfLLM / 100, Every: 650 * time.Millisecond, Most: quotaOfLLM * 3 / 10, Per: time.Minute},
+			}
+			res := l.run(t)
+			_, otherRefused := l.other.Took()
+			name := fmt.Sprintf("%s, another takes 30%%, headroom %d%%", [...]string{"openai", "anthropic"}[form], headroom)
+			windows := l.span / time.Minute
+			if headroom > 0 {
+				figures.equal(t, name+": refusals", int64(res.counts.Refused), 0)
+				free := res.oracle - int64(windows)*quotaOfLLM*headroom/100
+				figures.least(t, name+": share of the limit less the other's", float64(res.granted)/float64(free), 0.95)
+			} else {
+				figures.most(t, name+": refusals a window, of 12 calls in flight", float64(res.counts.Refused)/float64(windows), 12)
+			}
+			figures.note(name+": share of the quota less the other's", fmt.Sprintf("%.3f", res.share()))
+			figures.note(name+": others in the ledger, and what they took", fmt.Sprintf("%d, %d", res.others, res.counts.Charged[res.pool]-(res.ours)))
+			figures.note(name+": bursts of the other that found too little left", fmt.Sprint(otherRefused))
+			if t.Failed() {
+				t.Logf("%s: %+v", name, res)
+			}
+		}
+	}
+}

@@ -1,0 +1,11 @@
+package sdktest
+
+import (
+	"testing"
+
+	"github.com/headroom-quota/headroom/internal/childtest"
+)
+
+func TestMain(m *testing.M) {
+	childtest.Main(m, map[string]childtest.Task{"slots": callInSlots, "models": callModel})
+}
