@@ -293,7 +293,11 @@ func (w *witness) Record(ctx context.Context, r quota.Request) (quota.Units, err
 	units, err := w.Store.Record(ctx, r)
 	for _, c := range r.Charges {
 		if n := units[c.Pool.Name]; n != 0 {
-			w.say("  learned: %s, %d units since %s, of %s\n", short(c.Pool), n, r.At.UTC().Format(time.TimeOnly), r.Labels.Method)
+			if r.Labels.Method == quota.Others {
+				w.say("  learned: %s, %d units of others since %s\n", short(c.Pool), n, r.At.UTC().Format(time.TimeOnly))
+			} else {
+				w.say("  counted at the end: %s %d\n", short(c.Pool), n)
+			}
 		}
 	}
 	return units, err
