@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
 // DefaultAccount is the only account of an upstream for which the book lists none.
@@ -24,9 +26,9 @@ type Book struct {
 	Upstreams map[string]*Upstream
 	Families  map[string]*Family
 
-	keys    *bookYAML // it as the file has it, with short forms and defaults written out
-	extends []string  // the built-in books that it is a difference from
-	base    *Book     // them, joined
+	keys    *keys.Book // it as the file has it, with short forms and defaults written out
+	extends []string   // the built-in books that it is a difference from
+	base    *Book      // them, joined
 	hosts   map[string][]hostPath
 	wild    map[string][]hostPath // of hosts with a *, by what follows it
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
 // Format prints the book as YAML in one piece, in a fixed order. It includes the
@@ -43,18 +45,18 @@ func (b *Book) Diff() []byte {
 
 // tree is the book as a tree.
 func (b *Book) tree() *tree {
-	keys := b.keys
-	if keys == nil {
-		keys = new(bookYAML)
+	d := b.keys
+	if d == nil {
+		d = new(keys.Book)
 	}
-	return bookField().print(reflect.ValueOf(keys).Elem(), true)
+	return bookField().print(reflect.ValueOf(d).Elem(), true)
 }
 
 // print makes a tree of a value. It returns nil for an empty value, unless it must
 // always be printed.
 func (f *field) print(v reflect.Value, always bool) *tree {
 	if f.form {
-		return v.Addr().Interface().(form).tree()
+		return formOf(v).tree()
 	}
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {

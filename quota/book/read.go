@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
 // bookNoun is what messages call a whole book.
@@ -43,8 +45,8 @@ func (s *scope) of(key string) string { return (&scope{noun: key, outer: s.inner
 
 // decode reads a whole book into structs. Afterwards the reader knows where each
 // value of them stands.
-func (r *reader) decode(t *tree) *bookYAML {
-	d := &bookYAML{}
+func (r *reader) decode(t *tree) *keys.Book {
+	d := &keys.Book{}
 	r.found = map[any]*entry{}
 	r.read(bookField(), &entry{at: place{r.top, 1, 1}, value: t}, reflect.ValueOf(d).Elem(), &scope{noun: bookNoun})
 	return d
@@ -61,7 +63,7 @@ func (r *reader) read(f *field, e *entry, v reflect.Value, s *scope) {
 	before := len(r.faults)
 	switch kind := f.typ.Kind(); {
 	case f.form:
-		v.Addr().Interface().(form).read(r, f, e.value)
+		formOf(v).read(r, f, e.value)
 	case f.record != nil:
 		r.readRecord(f, e, v, s)
 	case kind == reflect.Map:
