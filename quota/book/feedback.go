@@ -39,7 +39,7 @@ func (r *reader) feedback(all []keys.Feedback, u *Upstream, d *keys.Upstream) (r
 			}
 		}
 		if r.given(&f.Reset) {
-			if f.Reset.Word != nil {
+			if f.Reset.Word != "" {
 				r.fault(r.place(&f.Reset), "reset must say how the time is written, as in {header: X-RateLimit-Reset, as: unix}")
 			} else {
 				report.Reset = r.time(&f.Reset, "reset")
@@ -93,12 +93,12 @@ func (n *PoolName) Pool(u *Upstream, named string) string {
 
 // poolName makes the name of a pool, or where an answer has it.
 func (r *reader) poolName(d *keys.PoolName, u *keys.Upstream) *PoolName {
-	if !r.readable(d) && d.Name == nil || !r.sound(d) {
+	if !r.readable(d) || !r.sound(d) {
 		return nil
 	}
-	if d.Name != nil {
-		r.hasPool(d, *d.Name, "it", u)
-		return &PoolName{Name: *d.Name}
+	if r.written(d).kind == isText {
+		r.hasPool(d, d.Name, "it", u)
+		return &PoolName{Name: d.Name}
 	}
 	from, ok := r.textIn(d, "pool", d.Header, d.Body, d.JSON, d.Match)
 	if !ok {

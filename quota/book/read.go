@@ -92,14 +92,11 @@ func (r *reader) readRecord(f *field, e *entry, v reflect.Value, s *scope) {
 	e.value = f.long(e.value)
 	t := e.value
 	if alone := f.record.alone; alone != nil && t.kind != isMapping && t.kind != isUnset {
-		n := reflect.New(alone.typ.Elem())
-		if n.Elem().Kind() == reflect.String {
-			if r.scalar(alone, t, n.Elem(), s.noun) {
-				v.Field(alone.index).Set(n)
-			}
+		if alone.typ.Kind() == reflect.String {
+			r.scalar(alone, t, v.Field(alone.index), s.noun)
 		} else if t.kind == isText || t.kind == isList {
 			r.fault(t.at, "%s must be a whole number, or a mapping of %s, is %s", s, list(f.record.keys, "and"), t.show())
-		} else if r.scalar(alone, t, n.Elem(), s.String()) {
+		} else if n := reflect.New(alone.typ.Elem()); r.scalar(alone, t, n.Elem(), s.String()) {
 			v.Field(alone.index).Set(n)
 		}
 		return

@@ -42,8 +42,8 @@ func (r *reader) refusals(all []keys.Refusal, u *keys.Upstream) []Refusal {
 			Status: d.Status, Header: d.Header.Name, Value: d.Header.Value, Reason: d.Reason, Body: d.Body,
 			Pools: d.Pools, For: d.For, Credential: d.Credential,
 		}
-		if until := &d.Until; until.Word != nil {
-			rule.Until = *until.Word
+		if until := &d.Until; until.Word != "" {
+			rule.Until = until.Word
 		} else if r.given(until) {
 			rule.At = r.time(until, "until")
 		}

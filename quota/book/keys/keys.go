@@ -31,6 +31,7 @@ import (
 //	print     "block": its entries are printed on several lines each
 //	alone     a number or a text may stand for the mapping; the field has no key then
 
+// Book is a whole price book.
 type Book struct {
 	Revision  int64                `yaml:"revision" range:"1..2147483647" example:"4" required:"write revision: 1, and raise it with every change of a window" doc:"Raise it with every change of a window. A book without 'extends' needs it."`
 	Extends   []string             `yaml:"extends" is:"builtin" short:"item" size:"1..16" noun:"built-in book" example:"builtin|[builtin, builtin/github]" doc:"The built-in books that this one differs from. 'builtin/youtube-2025' has YouTube's older prices, with one pool for everything."`
@@ -38,6 +39,7 @@ type Book struct {
 	Families  map[string]*Family   `yaml:"families" names:"wide" noun:"family" print:"block" doc:"Limits per key, for example per client address."`
 }
 
+// Upstream is a metered API.
 type Upstream struct {
 	Source        string              `yaml:"source" is:"phrase" example:"https://maps.example.com/pricing" doc:"Where its limits and prices were read."`
 	Verified      string              `yaml:"verified" is:"date" example:"'2026-11-22'" doc:"The day on which somebody last compared this with the source. 'ingestor check' warns after 180 days."`
@@ -61,21 +63,26 @@ type Upstream struct {
 	Default       map[string]*Method  `yaml:"default" names:"verb" noun:"default" short:"cost" without:"route" as:"default" doc:"The prices of calls that no method has, by verb. '*' is any other verb."`
 }
 
+// AccountName says where a request names its account. Set one of the fields.
 type AccountName struct {
 	Host   int64  `yaml:"host" range:"1..10" example:"1" oneof:"host: a label of the host" doc:"The label of the host that names the account: 1 is the first."`
 	Header string `yaml:"header" is:"header" example:"X-Org" oneof:"header: a header" doc:"The request's header that names the account."`
 }
 
+// APIKey says where a request carries the API key.
 type APIKey struct {
 	Header string `yaml:"header" is:"header" example:"X-Api-Key" required:"name the one that carries the key, as in {header: X-Api-Key}" doc:"The header that carries the key. The transport sets it, on requests to 'hosts' only."`
 	Query  string `yaml:"query" is:"param" example:"key" doc:"The parameter that could carry the key. A URL with this parameter is refused, because URLs appear in errors and logs."`
 }
 
+// FreeAnswer is a condition. The upstream charges nothing for an answer that meets it.
 type FreeAnswer struct {
 	Status []int  `yaml:"status" range:"200..599" size:"1.." short:"item" example:"304" doc:"Condition: the answer has one of these codes."`
 	Header Header `yaml:"header" is:"header" size:"1..1" example:"x-cache|{x-cache: HIT}" doc:"Condition: the answer has this header, or has it with this value."`
 }
 
+// Refusal says what a refusal by the upstream means. Set conditions, and one of Until, For and
+// Credential.
 type Refusal struct {
 	Status     []int         `yaml:"status" range:"200..599" size:"1.." short:"item" example:"429" required:"write one, as in {status: 429, for: 30s}" doc:"Condition, required: the answer has one of these codes."`
 	Header     Header        `yaml:"header" is:"header" size:"1..1" example:"retry-after|{x-ratelimit-remaining: 0}" doc:"Condition: the answer has this header, or has it with this value."`
@@ -88,17 +95,20 @@ type Refusal struct {
 	Credential bool          `yaml:"credential" words:"true" oneof:"credential: true" doc:"The API key is not accepted. No pool is blocked. The caller gets a credential error."`
 }
 
+// Time says where an answer has a time. It is a Word alone, "reset" or the name of a header, or a
+// place and a form.
 type Time struct {
-	Word   *string `alone:"text" words:"reset" is:"header"`
-	Header string  `yaml:"header" is:"header" example:"X-RateLimit-Reset" doc:"Where the time stands: in this header."`
-	Body   string  `yaml:"body" is:"member" example:"error.retry_at" doc:"In this member of the JSON body."`
-	JSON   string  `yaml:"json" is:"member" example:"estimated_time_to_regain_access" doc:"The text is JSON itself, and the time is this member of it."`
-	Match  string  `yaml:"match" is:"regexp" example:"'t=([0-9]+)'" doc:"A regular expression (RE2). The time is its first group, or else the whole match."`
-	As     string  `yaml:"as" words:"unix|unix_ms|seconds|minutes|duration|rfc3339|http_date|retry_after" required:"say how the time is written, as in {header: X-RateLimit-Reset, as: unix}; it is never guessed" doc:"Required. How the time is written: seconds or milliseconds since 1970 ('unix', 'unix_ms'), time to go ('seconds', 'minutes', or a 'duration' such as 6m0s), a date ('rfc3339', 'http_date'), or seconds or a date ('retry_after'). Fractions are accepted. A date counts from the Date header of the answer."`
+	Word   string `alone:"text" words:"reset" is:"header"`
+	Header string `yaml:"header" is:"header" example:"X-RateLimit-Reset" doc:"Where the time stands: in this header."`
+	Body   string `yaml:"body" is:"member" example:"error.retry_at" doc:"In this member of the JSON body."`
+	JSON   string `yaml:"json" is:"member" example:"estimated_time_to_regain_access" doc:"The text is JSON itself, and the time is this member of it."`
+	Match  string `yaml:"match" is:"regexp" example:"'t=([0-9]+)'" doc:"A regular expression (RE2). The time is its first group, or else the whole match."`
+	As     string `yaml:"as" words:"unix|unix_ms|seconds|minutes|duration|rfc3339|http_date|retry_after" required:"say how the time is written, as in {header: X-RateLimit-Reset, as: unix}; it is never guessed" doc:"Required. How the time is written: seconds or milliseconds since 1970 ('unix', 'unix_ms'), time to go ('seconds', 'minutes', or a 'duration' such as 6m0s), a date ('rfc3339', 'http_date'), or seconds or a date ('retry_after'). Fractions are accepted. A date counts from the Date header of the answer."`
 }
 
+// PoolName is a pool, or says where the answer names one. It is a Name alone, or a place.
 type PoolName struct {
-	Name   *string           `alone:"text" is:"pool"`
+	Name   string            `alone:"text" is:"pool"`
 	Header string            `yaml:"header" is:"header" example:"X-RateLimit-Resource" doc:"Where the name stands: in this header."`
 	Body   string            `yaml:"body" is:"member" example:"error.bucket" doc:"In this member of the JSON body."`
 	JSON   string            `yaml:"json" is:"member" example:"resource" doc:"The text is JSON itself, and the name is this member of it."`
@@ -106,6 +116,7 @@ type PoolName struct {
 	Names  map[string]string `yaml:"names" is:"pool" size:"1..256" noun:"pool" names:"long" example:"{core: core, code_search: search}" doc:"The pool for each name that the upstream uses. Other names are ignored. Without this key, the names are those of the pools."`
 }
 
+// Feedback is what answers report about one pool.
 type Feedback struct {
 	Pool        PoolName `yaml:"pool" example:"requests|{header: X-RateLimit-Resource}" required:"name the pool that it is about" doc:"Required. The pool that the answer reports about, or where the answer names it."`
 	Limit       Source   `yaml:"limit" doc:"The upstream's limit. If it is below the quota, it holds until the reset. A larger one holds only if the pool has 'limit: learn'."`
@@ -118,21 +129,25 @@ type Feedback struct {
 	Counts      string   `yaml:"counts" words:"estimate" doc:"The upstream counts what was requested. Units that a call did not use are then not given back to the pool."`
 }
 
+// Class is a kind of caller.
 type Class struct {
 	KeepFree    Share  `yaml:"keep_free" is:"percent" range:"0..units" example:"500|30%" doc:"The part of each window's limit that this class leaves to others. A percentage is rounded up."`
 	UseHeadroom bool   `yaml:"use_headroom" doc:"The class may also use the headroom. It cannot have 'keep_free' as well."`
 	Outage      string `yaml:"outage" words:"refuse|admit" doc:"Replaces the 'outage' setting of the method."`
 }
 
+// Account is one of the parties whose calls the upstream counts.
 type Account struct {
 	Pools map[string]*AccountPool `yaml:"pools" names:"narrow" noun:"pool" doc:"The pools for which this account has other limits."`
 }
 
+// AccountPool has the limits of one account.
 type AccountPool struct {
 	Quota    int64  `yaml:"quota" range:"1..units" example:"50000" doc:"The units that the upstream grants this account in a window."`
 	Headroom *int64 `yaml:"headroom" range:"0..units" example:"1000" doc:"The part of it that ordinary calls leave free."`
 }
 
+// Pool is an allowance.
 type Pool struct {
 	Example  string          `yaml:"example" is:"phrase" example:"your tier at https://maps.example.com/account" doc:"Says that the quota is an example, and where you find your own."`
 	Quota    int64           `yaml:"quota" range:"1..units" example:"10000" doc:"The units that the upstream grants in each window."`
@@ -144,6 +159,7 @@ type Pool struct {
 	Keys     map[string]*Key `yaml:"keys" names:"long" noun:"key" short:"quota" example:"{model-x: 500000}" doc:"Keys with limits of their own. It needs 'by'."`
 }
 
+// Window is a limit over time. Set either Per or InFlight.
 type Window struct {
 	Per       Span             `yaml:"per" is:"duration" words:"minute|hour|day|week|month" example:"24h|day" oneof:"per: a duration such as 24h or a word such as day" doc:"Required, but not in a window with 'in_flight'. A duration is a sliding window: the trailing 24 hours. A word is a period of the calendar."`
 	Quota     int64            `yaml:"quota" range:"1..units" example:"2000" doc:"A quota of its own, instead of the one that all windows share. A quota above 4294967294 takes a ring twice the memory; to pass that line, either way, raise the revision."`
@@ -158,6 +174,7 @@ type Window struct {
 	TTL       time.Duration    `yaml:"ttl" range:"1s..1h" assumed:"2m" example:"30s" doc:"How long a slot of 'in_flight' counts after its process has crashed. While the process lives, it renews the slot."`
 }
 
+// Method is a call and its price. Set Pool and Cost, or Charge for several pools.
 type Method struct {
 	Route  []string          `yaml:"route" is:"route" short:"item" example:"GET /v1/places/{id}" doc:"How the call looks in HTTP. Braces match one segment: '/users/{id}', or at the end all that is left: '/files/{rest...}'. '*' is any verb. Needed only for metering over HTTP."`
 	Pool   string            `yaml:"pool" is:"pool" example:"units" doc:"The pool that the call charges."`
@@ -167,6 +184,8 @@ type Method struct {
 	Source string            `yaml:"source" is:"phrase" example:"price list of 2026-06" doc:"Where the price comes from."`
 }
 
+// Price is what a call costs. It is a Fixed number of units alone, which [Units] returns, or it
+// depends on the request and the answer.
 type Price struct {
 	Fixed    *int64   `alone:"units" range:"0..units"`
 	Estimate []Source `yaml:"estimate" short:"item" size:"1..8" noun:"source" required:"write what to reserve, as in {estimate: {body: max_tokens, default: 4096}}" doc:"What to reserve before the call. It reads the request. Several sources are added up. It never asks for more than the smallest limit of the pool."`
@@ -174,6 +193,7 @@ type Price struct {
 	Counted  string   `yaml:"counted" words:"start|end" assumed:"start" doc:"When the upstream counts the call: when it starts, or when its answer ends."`
 }
 
+// Source is a Number alone, or says where a request or an answer has a value.
 type Source struct {
 	Number  *int64           `alone:"units" range:"0..units"`
 	Header  string           `yaml:"header" is:"header" example:"X-Request-Units" doc:"Where the value stands: in this header."`
@@ -195,6 +215,7 @@ type Source struct {
 	First   *int64           `yaml:"first" range:"0..units" example:"2000" doc:"What to reserve until enough calls were seen. It needs 'learn'."`
 }
 
+// Family is a limit for each key, without a list of the keys.
 type Family struct {
 	Quota   int64           `yaml:"quota" range:"1..units" example:"60" doc:"The units that one key may spend in a window."`
 	Windows []Window        `yaml:"windows" size:"1..windows" noun:"window" without:"headroom|in_flight|ttl" as:"familyWindow" required:"give it at least one, such as {per: 1m, quota: 60}" doc:"The limits over time. All of them hold."`
@@ -202,6 +223,7 @@ type Family struct {
 	Keys    map[string]*Key `yaml:"keys" names:"long" noun:"key" short:"quota" doc:"Keys with limits of their own."`
 }
 
+// Key has the limits of one key.
 type Key struct {
 	Quota   int64    `yaml:"quota" range:"1..units" example:"6000" doc:"The units that this key may spend in a window."`
 	Windows []Window `yaml:"windows" size:"1..windows" noun:"window" without:"headroom|in_flight|ttl" as:"familyWindow" doc:"Windows of its own, instead of those of the family or pool."`
