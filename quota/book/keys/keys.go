@@ -9,7 +9,8 @@ import (
 // The structs of this file are the price book as it is written: a struct for each
 // mapping, and a field for each key. Their tags drive the reader, the printer, the
 // JSON Schema and the tables of docs/price-book.md. A new key is a field here, and
-// code elsewhere that uses it. The tags are:
+// code in package book that uses it. Package book also has bounds, textKinds and
+// nameKinds, which some tags name. The tags are:
 //
 //	yaml      its name
 //	doc       its meaning, in plain English; 'word' is a word of the price book
