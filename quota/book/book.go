@@ -20,7 +20,7 @@ const (
 )
 
 // Book is a checked price book: the prices of upstreams' methods, and the limits.
-// [Parse] makes it, and it never changes.
+// [Parse] and [Make] make one, and it never changes.
 type Book struct {
 	Revision  int64
 	Upstreams map[string]*Upstream
@@ -42,7 +42,7 @@ const (
 	Admit  Policy = "admit"
 )
 
-// Options are the settings of [Parse].
+// Options are the settings of [Parse] and [Make].
 type Options struct {
 	// Builtins returns the text of a built-in price book by its name, "builtin" or
 	// "builtin/...". If Builtins is nil, a book with extends is refused.
