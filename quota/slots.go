@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,13 +60,11 @@ func slotOf(charges []Charge) *slot {
 
 // withoutSlots returns the charges that are units.
 func withoutSlots(charges []Charge) []Charge {
-	var units []Charge
-	for i := range charges {
-		if !charges[i].Windows[0].Spec.InFlight() {
-			units = append(units, charges[i])
-		}
+	slots := func(c Charge) bool { return c.Windows[0].Spec.InFlight() }
+	if !slices.ContainsFunc(charges, slots) { // nearly always
+		return charges
 	}
-	return units
+	return slices.DeleteFunc(slices.Clone(charges), slots)
 }
 
 // Done gives the slots of a call that has ended back: those of its pools with in_flight.

@@ -7,10 +7,26 @@ import (
 
 // place is a place in JSON, and what is wanted of it.
 type place struct {
-	members map[string]*place
+	members []member
 	items   map[int64]*place
 	values  []int // slots of its value
 	counts  []int // slots of its length
+}
+
+// member is a place in an object. There are few, so that looking at each is quick.
+type member struct {
+	name string
+	at   *place
+}
+
+// member returns the place of a member, or nil.
+func (p *place) member(name []byte) *place {
+	for i := range p.members {
+		if m := &p.members[i]; m.name == string(name) {
+			return m.at
+		}
+	}
+	return nil
 }
 
 // add wants something of a path such as usage.total or errors.0.code. Several paths with
@@ -30,13 +46,10 @@ func (p *place) add(paths string, count bool, slot int) {
 }
 
 func (p *place) child(name string) *place {
-	if p.members == nil {
-		p.members = map[string]*place{}
-	}
-	at := p.members[name]
+	at := p.member([]byte(name))
 	if at == nil {
 		at = &place{}
-		p.members[name] = at
+		p.members = append(p.members, member{name, at})
 	}
 	if n, err := strconv.ParseInt(name, 10, 64); err == nil && n >= 0 && strconv.FormatInt(n, 10) == name {
 		if p.items == nil {
@@ -78,7 +91,7 @@ func (p *paths) item() {
 	at.length++
 }
 
-func (p *paths) name(text []byte) { p.next = p.top().at.members[string(text)] }
+func (p *paths) name(text []byte) { p.next = p.top().at.member(text) }
 
 func (p *paths) open(object bool) bool {
 	at := p.next

@@ -1,7 +1,6 @@
 package content
 
 import (
-	"mime"
 	"strconv"
 	"strings"
 )
@@ -15,7 +14,9 @@ type Reading struct {
 	known  bool    // length is known, or was counted to the end
 
 	found  paths
-	kept   []slot // of parts that are complete
+	levels [8]level  // room for those of most messages
+	text   [128]byte // room for most of their texts
+	kept   []slot    // of parts that are complete
 	json   scanner
 	parts  int // that were complete
 	events *events
@@ -32,9 +33,12 @@ type given struct {
 
 // Read begins to read a message.
 func (s *Sources) Read(m Message) *Reading {
-	r := &Reading{of: s, texts: make([]given, len(s.all)), length: max(m.Length, 0), known: m.Length >= 0}
+	r := &Reading{of: s, length: max(m.Length, 0), known: m.Length >= 0}
 	for i, source := range s.all {
 		if s.slots[i] < 0 && !source.Bytes {
+			if r.texts == nil {
+				r.texts = make([]given, len(s.all))
+			}
 			r.texts[i].text, r.texts[i].ok = m.text(source)
 		}
 	}
@@ -42,14 +46,17 @@ func (s *Sources) Read(m Message) *Reading {
 		r.closed = true
 		return r
 	}
-	r.found = paths{root: s.root, slots: make([]slot, len(s.most))}
-	r.kept = make([]slot, len(s.most))
+	slots := make([]slot, 2*len(s.most))
+	r.found = paths{root: s.root, slots: slots[:len(s.most)]}
+	r.found.levels = r.levels[:0]
+	r.json.text = r.text[:0]
+	r.kept = slots[len(s.most):]
 	for i, most := range s.most {
 		r.found.slots[i].most, r.kept[i].most = most, most
 	}
 	r.json.to = &r.found
-	kind, _, _ := mime.ParseMediaType(m.Header.Get("Content-Type"))
-	switch kind {
+	kind, _, _ := strings.Cut(m.Header.Get("Content-Type"), ";")
+	switch strings.ToLower(strings.TrimSpace(kind)) {
 	case "text/event-stream":
 		r.events = &events{to: r}
 	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines", "application/jsonlines", "application/json-seq", "application/stream+json":

@@ -97,8 +97,11 @@ func (s *scanner) write(p []byte) {
 				break
 			}
 			s.mark(c)
-			if s.state == inScalar && !s.broken {
+			switch {
+			case s.state == inScalar && !s.broken:
 				continue // c is a part of it
+			case s.state == inText:
+				i += s.wholeText(p[i+1:])
 			}
 		}
 		i++
@@ -192,11 +195,15 @@ func (s *scanner) push(object bool) bool {
 // moreDull reads what a piece has of what nobody listens to, and returns how much that is.
 // Only texts and brackets matter there.
 func (s *scanner) moreDull(p []byte) int {
-	for i, c := range p {
-		switch c {
+	for i := 0; i < len(p); i++ {
+		switch c := p[i]; c {
 		case '"':
+			n := plainText(p[i+1:])
+			if i += n + 1; i < len(p) && p[i] == '"' {
+				continue
+			}
 			s.state, s.isName, s.most = inText, false, 0
-			return i + 1
+			return i
 		case '{', '[':
 			if !s.push(c == '{') {
 				return len(p)
@@ -237,6 +244,39 @@ func (s *scanner) beginText(isName bool) {
 	}
 }
 
+// plainText returns how much of a piece comes before a quote and before a backslash. Most
+// texts are short.
+func plainText(p []byte) int {
+	const short = 32
+	for i, c := range p[:min(len(p), short)] {
+		if c == '"' || c == '\\' {
+			return i
+		}
+	}
+	if len(p) <= short {
+		return len(p)
+	}
+	n := bytes.IndexByte(p[short:], '"')
+	if n < 0 {
+		n = len(p) - short
+	}
+	if i := bytes.IndexByte(p[short:short+n], '\\'); i >= 0 {
+		n = i
+	}
+	return short + n
+}
+
+// wholeText reads a text that begins in a piece, if it also ends there and has no escapes.
+// It returns how much that is.
+func (s *scanner) wholeText(p []byte) int {
+	n := plainText(p)
+	if n == len(p) || p[n] != '"' {
+		return 0
+	}
+	s.tell(p[:min(n, s.most)], n > s.most)
+	return n + 1
+}
+
 // moreText reads what a piece has of a text, and returns how much that is.
 func (s *scanner) moreText(p []byte) int {
 	if s.slash { // what follows a backslash is data
@@ -244,21 +284,18 @@ func (s *scanner) moreText(p []byte) int {
 		s.keep(p[:1])
 		return 1
 	}
-	n := bytes.IndexByte(p, '"')
-	whole := n >= 0
-	if !whole {
-		n = len(p)
-	}
-	if i := bytes.IndexByte(p[:n], '\\'); i >= 0 {
-		s.keep(p[:i+1])
-		s.slash, s.raw = true, true
-		return i + 1
-	}
-	s.keep(p[:n])
-	if !whole {
+	n := plainText(p)
+	switch {
+	case n == len(p):
+		s.keep(p)
 		return n
+	case p[n] == '\\':
+		s.keep(p[:n+1])
+		s.slash, s.raw = true, true
+	default:
+		s.keep(p[:n])
+		s.endText()
 	}
-	s.endText()
 	return n + 1
 }
 
@@ -280,14 +317,19 @@ func (s *scanner) endText() {
 	if s.raw && s.most > 0 {
 		s.unescape()
 	}
+	s.tell(s.text, s.cut)
+}
+
+// tell tells the listener of a name or of a text.
+func (s *scanner) tell(text []byte, cut bool) {
 	if s.isName {
 		if s.state = wantColon; !s.broken {
-			s.to.name(s.text)
+			s.to.name(text)
 		}
 		return
 	}
 	if s.most > 0 && !s.broken {
-		s.to.value(s.text, true, s.cut)
+		s.to.value(text, true, cut)
 	}
 	s.after()
 }
@@ -332,6 +374,11 @@ func (s *scanner) endScalar() {
 }
 
 // isScalar reports whether a character can be in a number, or in true, false or null.
-func isScalar(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c == '-' || c == '+' || c == '.' || c == 'E'
-}
+func isScalar(c byte) bool { return scalars[c] }
+
+var scalars = func() (all [256]bool) {
+	for _, c := range "0123456789abcdefghijklmnopqrstuvwxyz-+.E" {
+		all[c] = true
+	}
+	return all
+}()

@@ -3,6 +3,7 @@ package meter
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"runtime"
 	"sync"
@@ -44,7 +45,7 @@ func (h charge) follow(resp *http.Response) {
 		if resp.Body == nil || resp.Body == http.NoBody {
 			length = 0 // that of HEAD is what GET would have
 		}
-		a.reading = p.Answer.Read(content.Message{Header: resp.Header, Query: resp.Request.URL.RawQuery, Path: h.c.segment, Length: length})
+		a.reading = p.Answer.Read(content.Message{Header: resp.Header, Length: length})
 	}
 	if cost := h.t.actuals[h.c.upstream.Name]; cost != nil {
 		h.c.content.cost = cost(resp, h.c.name)
@@ -60,8 +61,12 @@ func (a *answer) wrap(resp *http.Response) {
 	switch body := resp.Body.(type) {
 	case nil:
 		a.end(true)
-	case io.Writer: // of a connection that has changed its protocol
-		a.end(false)
+	case io.Writer: // of a connection that has changed its protocol, so that only its end matters
+		if a.reading != nil {
+			a.reading.End(false)
+			a.reading = nil
+		}
+		resp.Body = &answerStream{a, body}
 	case io.WriterTo:
 		if body == http.NoBody {
 			a.end(true)
@@ -120,13 +125,13 @@ func (a *answer) end(eof bool) {
 		}
 		return
 	}
-	units := a.r.Charges()
 	reserved := a.r.Charges()
+	units := maps.Clone(reserved)
 	if a.reading != nil {
 		a.reading.End(eof)
 		a.c.content.plan.Actual(a.reading, units, func(pool string, cost int64, learn bool) {
 			if learn {
-				a.t.memory.learn(costOf{a.c.upstream.Name, a.c.account, a.c.name, pool}, cost)
+				a.t.memory.learn(a.c.costOf(pool), cost)
 			}
 		})
 	}
@@ -138,6 +143,12 @@ func (a *answer) end(eof bool) {
 		}
 	}
 	a.settleTo(units, reserved)
+}
+
+// answerStream is the connection of an answer that has changed its protocol.
+type answerStream struct {
+	*answer
+	io.Writer
 }
 
 // answerTo is an answer whose base can write itself.

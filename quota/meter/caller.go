@@ -15,17 +15,20 @@ type caller struct {
 
 type callerKey struct{}
 
-func callerOf(ctx context.Context) caller {
-	c, _ := ctx.Value(callerKey{}).(*caller)
-	if c == nil {
-		return caller{}
+// nobody is the caller of a context that says nothing.
+var nobody caller
+
+// callerOf returns the caller of a context, which must not be changed.
+func callerOf(ctx context.Context) *caller {
+	if c, _ := ctx.Value(callerKey{}).(*caller); c != nil {
+		return c
 	}
-	return *c
+	return &nobody
 }
 
 // with returns a context whose caller differs from that of ctx.
 func with(ctx context.Context, change func(*caller)) context.Context {
-	c := callerOf(ctx)
+	c := *callerOf(ctx)
 	change(&c)
 	return context.WithValue(ctx, callerKey{}, &c)
 }

@@ -19,31 +19,31 @@ type call struct {
 	upstream *book.Upstream
 	method   *book.Method // nil: it has no price
 	name     string       // of the method, or the verb and path of a call without a price
+	*facts                // of the method
 	verb     string
 	path     string
 	resumed  bool // it continues an upload that was charged when it began
 	detour   bool // it names a host of the upstream, but is sent to another host
 	abroad   bool // a redirect from another host led here: it gets no key
 	account  string
-	caller   caller
+	caller   *caller
 	sent     sent
 	secrets  secrets
 	body     secretBody // of the answer
 	content  *priced    // nil: its price is fixed
+	upload   *reread    // the request's body, if its beginning was read; else nil
 	settling settling
 	keys     map[string]string // of the keyed pools that it charges, by pool
 }
 
-// units returns the cost of the call, summed over all pools.
-func (c *call) units() (sum int64) {
-	if c.method == nil {
-		return 0
+// cost returns the cost of the call, summed over all pools.
+func (c *call) cost() (sum int64) {
+	if c.content == nil {
+		return c.units
 	}
 	for pool, units := range c.method.Charges {
-		if c.content != nil {
-			if estimate, has := c.content.estimate[pool]; has {
-				units = estimate
-			}
+		if estimate, has := c.content.estimate[pool]; has {
+			units = estimate
 		}
 		sum += units
 	}

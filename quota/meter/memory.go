@@ -22,6 +22,12 @@ const (
 // costOf names what is learned: the cost of a method's calls in one pool.
 type costOf struct {
 	Upstream, Account, Method, Pool string
+	Key                             string `json:",omitempty"` // of a keyed pool
+}
+
+// costOf names what the cost of a call in a pool teaches.
+func (c *call) costOf(pool string) costOf {
+	return costOf{c.upstream.Name, c.account, c.name, pool, c.keys[pool]}
 }
 
 // memory remembers what recent calls have cost.

@@ -48,7 +48,7 @@ func TestRecent(t *testing.T) {
 
 func TestMemoryIsKept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "costs.json")
-	of := costOf{"model", "default", "ask", "tokens"}
+	of := costOf{"model", "default", "ask", "tokens", ""}
 	var log strings.Builder
 	open := func() *memory {
 		m := &memory{}

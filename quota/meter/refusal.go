@@ -43,10 +43,9 @@ type refusal struct {
 // refusal. The body can still be read. If the upstream rejects the key, readRefusal
 // returns an error in place of the answer. The body of an answer that may be a stream is
 // not read here, but by the watcher that it returns.
-func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Response, key string) ([]watcher, error) {
-	secrets := hiddenIn(resp.Request, c.upstream.Key.Header, key)
+func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Response) ([]watcher, error) {
 	if s := newStreamed(c, resp); s != nil {
-		s.shut = func(no *refusal, b *body) { t.shut(ctx, c, resp, no, b, secrets) }
+		s.shut = func(no *refusal, b *body) { t.shut(ctx, c, resp, no, b) }
 		return []watcher{s}, nil
 	}
 	var b body
@@ -62,13 +61,13 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("error", err.Error()))...)
 		return nil, err
 	}
-	t.shut(ctx, c, resp, no, &b, secrets)
+	t.shut(ctx, c, resp, no, &b)
 	return nil, nil
 }
 
 // shut shuts the pools that a refusal is about, for every process.
-func (t *Transport) shut(ctx context.Context, c *call, resp *http.Response, no *refusal, b *body, secrets hidden) {
-	no.reason = said(resp, b, secrets)
+func (t *Transport) shut(ctx context.Context, c *call, resp *http.Response, no *refusal, b *body) {
+	no.reason = said(resp, b, c.secrets.all())
 	pools := no.pools(c)
 	if len(pools) == 0 {
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("rule", no.found), slog.String("reason", no.reason))...)

@@ -94,9 +94,3 @@ func As429(req *http.Request, err error) *http.Response {
 	markRefused(resp, err)
 	return resp
 }
-
-// wasRefused reports whether a transport of ours has made an answer, in this process or in
-// another one. The upstream did not say it.
-func wasRefused(resp *http.Response) bool {
-	return resp.Header.Get(RefusedHeader) != "" || RefusalOf(resp) != nil
-}

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // hidden lists the texts of a call that must stay secret: its keys.
@@ -145,15 +147,15 @@ func unescape(text string) string {
 // secrets are the keys in a request that was sent. They are collected only where something
 // might repeat them.
 type secrets struct {
-	req    *http.Request // as the caller made it
-	header string        // that carries the key
-	key    string        // that the transport put in
+	req *http.Request // as the caller made it
+	of  *book.Upstream
+	key string // that the transport put in
 }
 
-func (s *secrets) all() hidden { return hiddenIn(s.req, s.header, s.key) }
+func (s *secrets) all() hidden { return hiddenIn(s.req, s.of.Key.Header, s.key) }
 
 // any reports whether there is something to hide.
-func (s *secrets) any() bool { return s.key != "" || hasCredential(s.req.Header, s.header) }
+func (s *secrets) any() bool { return s.key != "" || hasCredential(s.req.Header, s.of.Key.Header) }
 
 // clean returns an error of a base transport without the key. net/http quotes what it
 // cannot read of an answer: a Content-Length, a line of the header, a chunk's length, the

@@ -60,7 +60,7 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 		all := r.Charges()
 		clear(all)
 		h.settleTo(all, r.Charges())
-	case err == nil && resp != nil && (c.content != nil || h.slots()):
+	case err == nil && resp != nil && (c.content != nil || h.c.slots):
 		h.follow(resp)
 	case conns > 1:
 		all := r.Charges()
@@ -86,8 +86,8 @@ func (h charge) settleTo(units, reserved quota.Units) {
 		units[pool] = min(units[pool]+n*max(tries, 0), window.MaxUnits)
 		same = same && units[pool] == n
 	}
-	same = same && !h.atEnd()
-	if same && !h.slots() {
+	same = same && !h.c.atEnd
+	if same && !h.c.slots {
 		h.c.settling.end()
 		return
 	}
@@ -109,32 +109,6 @@ func (h charge) settleTo(units, reserved quota.Units) {
 	})
 }
 
-// atEnd reports whether the upstream counts the call when it ends.
-func (h charge) atEnd() bool {
-	if h.c.method == nil {
-		return false
-	}
-	for _, price := range h.c.method.Prices {
-		if price.AtEnd {
-			return true
-		}
-	}
-	return false
-}
-
-// slots reports whether the call takes a slot among the calls in flight.
-func (h charge) slots() bool {
-	if h.c.method == nil {
-		return false
-	}
-	for pool := range h.c.method.Charges {
-		if p := h.c.upstream.Pools[pool]; p != nil && len(p.Windows) > 0 && p.Windows[0].InFlight() {
-			return true
-		}
-	}
-	return false
-}
-
 // done gives back the slots of a call, once nothing of it is under way any more: its answer
 // has ended or was closed, or there is none.
 func (h charge) done() {
@@ -145,7 +119,7 @@ func (h charge) done() {
 
 // giveBack releases a call that was never sent.
 func (t *Transport) giveBack(ctx context.Context, c *call, r *quota.Reservation) {
-	c.caller.budget.give(c.units())
+	c.caller.budget.give(c.cost())
 	if _, err := r.Release(ctx); err != nil {
 		t.logUnsettled(ctx, c, err)
 	}

@@ -153,7 +153,6 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	var r *quota.Reservation
 	if err == nil && !c.resumed {
-		c.keys = c.pageKeys(keyIn(req))
 		r, err = t.reserve(req.Context(), c)
 	}
 	if err != nil {
@@ -169,7 +168,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp, err := t.base.RoundTrip(prepare(req, c, key))
-	c.secrets = secrets{req, c.upstream.Key.Header, key}
+	c.secrets = secrets{req, c.upstream, key}
 	below := RefusalOf(resp) // of another transport of ours, which did not send it
 	if resp != nil {
 		resp.Request = req // not ours, which has the key
@@ -183,7 +182,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	} else {
 		t.settle(req.Context(), c, r, resp, err)
 	}
-	if err != nil || resp == nil || wasRefused(resp) {
+	if err != nil || resp == nil || below != nil || resp.Header.Get(RefusedHeader) != "" { // the upstream did not say it
 		return resp, c.secrets.clean(err)
 	}
 	if err := c.secrets.guard(c, resp); err != nil {
@@ -194,7 +193,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	watchers := t.readFeedback(req.Context(), c, resp)
-	refusals, err := t.readRefusal(req.Context(), c, resp, key)
+	refusals, err := t.readRefusal(req.Context(), c, resp)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +210,7 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 	if c.content != nil {
 		asked.Estimate = c.content.estimate
 	}
-	if err := c.caller.budget.take(c.units()); err != nil {
+	if err := c.caller.budget.take(c.cost()); err != nil {
 		return nil, err
 	}
 	r, err := t.ask(ctx, asked)
@@ -222,7 +221,7 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 		}
 	}
 	if err != nil {
-		c.caller.budget.give(c.units())
+		c.caller.budget.give(c.cost())
 		var unpriced *quota.UnpricedError
 		if errors.As(err, &unpriced) && c.method == nil {
 			err = &quota.UnpricedError{Upstream: unpriced.Upstream, Method: unpriced.Method, Hint: hint(c)}
@@ -252,8 +251,8 @@ func (t *Transport) ask(ctx context.Context, asked quota.Call) (*quota.Reservati
 // change the one it is given.
 func prepare(req *http.Request, c *call, key string) *http.Request {
 	out := req.WithContext(c.sent.watch(req.Context(), c.upstream.Key.Header))
-	if c.content != nil && c.content.body != nil {
-		out.Body = c.content.body
+	if c.upload != nil {
+		out.Body = c.upload
 	}
 	if key != "" {
 		out.Header = req.Header.Clone()
