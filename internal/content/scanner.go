@@ -41,6 +41,9 @@ const (
 // maxName is how many bytes of a name are kept. No price book has a longer one.
 const maxName = 256
 
+// separator stands before each text of application/json-seq.
+const separator = 0x1e
+
 // scanner reads JSON in pieces, and tells a listener what it finds. It keeps one text, and
 // a bit for each level of nesting.
 type scanner struct {
@@ -93,7 +96,7 @@ func (s *scanner) write(p []byte) {
 			i += s.moreDull(p[i:])
 			continue
 		default:
-			if c == ' ' || c == '\n' || c == '\r' || c == '\t' {
+			if c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == separator && s.depth == 0 {
 				break
 			}
 			s.mark(c)
