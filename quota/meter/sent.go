@@ -53,10 +53,8 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 	case err != nil && c.sent.unsent():
 		t.giveBack(ctx, c, r)
 		h.done()
-	case err == nil && resp != nil && c.isFree(resp):
-		all := r.Charges()
-		clear(all)
-		h.settleTo(all, r.Charges())
+	case err == nil && resp != nil && c.isFree(resp) && !h.slots():
+		h.settleTo(quota.Units{}, r.Charges())
 	case err == nil && resp != nil && (c.content != nil || h.slots()):
 		h.follow(resp)
 	case conns > 1:
@@ -73,9 +71,9 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 	}
 }
 
-// settleTo settles a call to what it has cost, behind its caller's back. Net/http repeats
-// a request on another connection if the first one was dead; each of these tries counts
-// as it was reserved.
+// settleTo settles a call to what it has cost, behind its caller's back. A pool that is
+// missing in units has cost nothing. Net/http repeats a request on another connection if
+// the first one was dead; each of these tries counts as it was reserved.
 func (h charge) settleTo(units, reserved quota.Units) {
 	tries := h.c.sent.conns.Load() - 1
 	same := true
