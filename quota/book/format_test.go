@@ -28,7 +28,7 @@ func roundTrip(t *testing.T, b *book.Book) {
 }
 
 func TestBookPrintsItself(t *testing.T) {
-	for _, name := range []string{"builtin", "builtin/youtube-2025"} {
+	for _, name := range headroom.Builtins() {
 		b, err := book.Parse("costs.yaml", []byte("extends: "+name), &book.Options{Builtins: headroom.Builtin})
 		if err != nil {
 			t.Fatal(err)
