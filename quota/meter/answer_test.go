@@ -2,13 +2,77 @@ package meter_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/memstore"
 )
+
+// stopped is a store that shuts and settles nothing until it goes on.
+type stopped struct {
+	quota.Store
+	goesOn chan struct{}
+}
+
+func (s *stopped) Block(ctx context.Context, b quota.BlockRequest) error {
+	<-s.goesOn
+	return s.Store.Block(ctx, b)
+}
+
+func (s *stopped) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
+	<-s.goesOn
+	return s.Store.Settle(ctx, t, units)
+}
+
+// An answer is read while the ledger hangs. The next call waits until what the answer said
+// is in the ledger.
+func TestNoByteWaitsForTheLedger(t *testing.T) {
+	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"error": "THROTTLED", "n": 3}`) }, nil)
+	costs, err := book.Parse("costs.yaml", []byte(`
+revision: 1
+upstreams:
+  api:
+    hosts: [api.example.com]
+    refusals: [{status: 200, body: THROTTLED, for: 1m}]
+    pools: {units: {quota: 100, windows: [{per: 1h}]}}
+    methods: {get: {route: GET /get, pool: units, cost: {estimate: 9, actual: {body: n}}}}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &stopped{memstore.New(&memstore.Options{Clock: r.clock}), make(chan struct{})}
+	if r.ledger, err = quota.New(costs, store, &quota.Options{Clock: r.clock}); err != nil {
+		t.Fatal(err)
+	}
+	r.meter(nil)
+	get := func(ctx context.Context) (string, error) {
+		_, text, err := r.do(ctx, "GET", "http://api.example.com/get", "")
+		return text, err
+	}
+	if text, err := get(t.Context()); err != nil || !strings.Contains(text, "THROTTLED") { // it hangs if it waits
+		t.Fatalf("the caller got %q, %v", text, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := get(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("the next call, given up: %v", err)
+	}
+	time.AfterFunc(10*time.Millisecond, func() { close(store.goesOn) })
+	if _, err := get(t.Context()); !errors.Is(err, quota.ErrBlocked) {
+		t.Errorf("the next call: %v", err)
+	}
+	r.flush()
+	if used := r.used("api/units"); used != 3 {
+		t.Errorf("%d units are used, want 3", used)
+	}
+}
 
 // A call whose answer is free has its slot until the answer ends, as any other.
 func TestTheSlotOfAFreeAnswer(t *testing.T) {

@@ -46,7 +46,10 @@ type refusal struct {
 func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Response, key string) ([]watcher, error) {
 	secrets := hiddenIn(resp.Request, c.upstream.Key.Header, key)
 	if s := newStreamed(c, resp); s != nil {
-		s.shut = func(no *refusal, b *body) { t.shut(ctx, c, resp, no, b, secrets) }
+		s.shut = func(no *refusal, b *body) {
+			no.reason = said(resp, b, secrets)
+			t.shuts.do(func() { t.shut(ctx, c, no) })
+		}
 		return []watcher{s}, nil
 	}
 	var b body
@@ -62,13 +65,13 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("error", err.Error()))...)
 		return nil, err
 	}
-	t.shut(ctx, c, resp, no, &b, secrets)
+	no.reason = said(resp, &b, secrets)
+	t.shut(ctx, c, no)
 	return nil, nil
 }
 
 // shut shuts the pools that a refusal is about, for every process.
-func (t *Transport) shut(ctx context.Context, c *call, resp *http.Response, no *refusal, b *body, secrets hidden) {
-	no.reason = said(resp, b, secrets)
+func (t *Transport) shut(ctx context.Context, c *call, no *refusal) {
 	pools := no.pools(c)
 	if len(pools) == 0 {
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("rule", no.found), slog.String("reason", no.reason))...)

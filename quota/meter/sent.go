@@ -45,8 +45,9 @@ func (s *sent) unsent() bool { return s.asked.Load() && s.conns.Load() == 0 }
 // its answer was read. Otherwise the charge stays, also for a failed call, because the
 // server may have received it.
 func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, resp *http.Response, err error) {
-	if r == nil {
-		return // it continues an upload
+	if r == nil { // it continues an upload
+		c.settling.end()
+		return
 	}
 	h := charge{t: t, ctx: ctx, c: c, r: r}
 	if c.content == nil || err != nil {

@@ -70,7 +70,8 @@ type Transport struct {
 
 	plans  atomic.Pointer[plans]
 	memory memory
-	later  later
+	later  later // settlements
+	shuts  later // blocks of pools, by answers that are no errors
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -103,15 +104,17 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 	return t, nil
 }
 
-// Flush waits until the calls whose answers have ended are settled, which happens behind
-// their callers' backs, and writes [Options].Memory and what answers have reported of
+// Flush waits until the calls whose answers have ended are settled and the pools that they
+// refused are shut, which happens behind their callers' backs. It writes [Options].Memory and what answers have reported of
 // others. A program calls it before it ends; otherwise the last estimates stand.
 func (t *Transport) Flush(ctx context.Context) error {
 	if t == nil || t.ledger == nil {
 		return errNotMade
 	}
-	if _, err := t.later.wait(ctx); err != nil {
-		return err
+	for _, l := range []*later{&t.shuts, &t.later} {
+		if _, err := l.wait(ctx); err != nil {
+			return err
+		}
 	}
 	return errors.Join(t.ledger.Flush(ctx), t.memory.save())
 }
@@ -212,6 +215,10 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 		asked.Estimate = c.content.estimate
 	}
 	if err := c.caller.budget.take(c.units()); err != nil {
+		return nil, err
+	}
+	if _, err := t.shuts.wait(ctx); err != nil {
+		c.caller.budget.give(c.units())
 		return nil, err
 	}
 	r, err := t.ask(ctx, asked)
