@@ -32,11 +32,11 @@ func (r *recent) sound() bool {
 		return false
 	}
 	for step, n := range r.Count {
-		if step < 0 || step >= steps || !(n >= 0) || math.IsInf(n, 0) {
+		if step < 0 || step >= steps || !(n > 0) || math.IsInf(n, 0) {
 			return false
 		}
 	}
-	return true
+	return len(r.Count) > 0 // nothing seen would be an estimate of nothing
 }
 
 // add adds a cost.
