@@ -20,14 +20,14 @@ func TestRecent(t *testing.T) {
 		}
 	}
 	var even, bimodal, none recent
-	for range 2000 {
+	for n := range 2000 {
 		even.add(rng.Int64N(1000))
 		none.add(0)
-		if cost := int64(100); rng.IntN(100) < 3 {
-			bimodal.add(50_000)
-		} else {
-			bimodal.add(cost)
+		cost := int64(100)
+		if n%33 == 0 { // chance would make them rarer than one in a hundred at times
+			cost = 50_000
 		}
+		bimodal.add(cost)
 	}
 	near(even.within(95), 900, 1100)
 	near(even.within(50), 499, 600) // the mean is 500

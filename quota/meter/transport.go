@@ -32,23 +32,24 @@ type Options struct {
 	// not quota.DefaultAccount. A key travels in the header that the price book names,
 	// to the hosts of its upstream only. Without an entry for the upstream requests
 	// keep the headers they have; with one, an account that has none is refused.
-	// If the price book has accounts: any, "github@*" is for the accounts without an entry;
-	// its source finds the account in its context ([AccountOf]). A key is sent over TLS
+	// If the price book has accounts: any, "github@*" is for all accounts without an entry.
+	// Its source finds the account in its context ([AccountOf]). A key is sent over TLS
 	// only, except to this machine.
 	Keys map[string]KeySource
 
-	// Price and Actual are for costs that a price book cannot express, by upstream: what to
-	// reserve for a request, and what its call has cost by its answer.
+	// Price and Actual are for costs that a price book cannot express, by upstream. Price
+	// returns the units to reserve for a request. Actual reads the cost from the answer.
 	Price  map[string]PriceFunc
 	Actual map[string]ActualFunc
 
-	// Refused makes the answer to a request that was not sent. If it is nil, or returns
-	// nil, the caller gets the error. [As429] is for SDKs that retry errors blindly.
+	// Refused returns an answer to a request that was not sent, in place of the error. If it
+	// is nil, or returns nil, the caller gets the error. [As429] is for SDKs that retry every
+	// error.
 	Refused func(req *http.Request, err error) *http.Response
 
-	// Memory is a file that keeps across restarts what calls have cost, for prices that
-	// learn. If it is "", each process learns anew. Each process needs a file of its own, or
-	// the last one that writes wins.
+	// Memory is a file that keeps the costs of recent calls across restarts, for prices that
+	// learn. If it is "", each process starts from nothing. Give each process a file of its
+	// own: processes that share one overwrite each other's costs.
 	Memory string
 
 	Logger *slog.Logger // nil is slog.Default(); one line per refusal, and calls at debug
@@ -104,9 +105,10 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 	return t, nil
 }
 
-// Flush waits until the calls whose answers have ended are settled and the pools that they
-// refused are shut, which happens behind their callers' backs. It writes [Options].Memory and what answers have reported of
-// others. A program calls it before it ends; otherwise the last estimates stand.
+// Flush waits for the work that goes on behind the callers' backs: calls whose answers have
+// ended are settled, and pools are shut. Then it writes [Options].Memory, and the units of
+// others that answers have reported. Call it before the program ends; otherwise the last
+// calls keep their estimates.
 func (t *Transport) Flush(ctx context.Context) error {
 	if t == nil || t.ledger == nil {
 		return errNotMade
