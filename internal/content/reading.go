@@ -112,8 +112,8 @@ func (r *Reading) unmarked(p []byte) []byte {
 	return p
 }
 
-// endPart ends one event of a stream, or the only part of another body. What it has
-// counts if it was complete.
+// endPart ends one event of a stream, or the only part of another body. Its values count if
+// it was complete.
 func (r *Reading) endPart() {
 	if r.json.flush(); r.json.between() && r.json.values > 0 {
 		r.parts++

@@ -295,7 +295,7 @@ func (s *scanner) endText() {
 	s.after()
 }
 
-// unescape replaces the escapes in a text. What was cut may end within one.
+// unescape replaces the escapes in a text. A text that was cut may end within an escape.
 func (s *scanner) unescape() {
 	quoted := append(append([]byte{'"'}, s.text...), '"')
 	var text string

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// enoughCalls is how many calls must have been seen before they are an estimate. Of
-	// fewer, nobody knows what one in twenty costs.
+	// enoughCalls is how many calls must have been seen before they are an estimate. Fewer
+	// do not show the one in twenty that costs most.
 	enoughCalls = 20
 	// halfLife is after how many calls one counts half.
 	halfLife = 200
