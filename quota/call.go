@@ -83,8 +83,8 @@ func (i *ids) fill() {
 }
 
 // pageKey returns the key under which a store knows a family's member or a page of a
-// keyed pool. A key that could
-// be the hash of another key is hashed, too, so no client can choose another's page.
+// keyed pool. A key that could be the hash of another key is hashed, too, so no client can
+// choose another's page.
 func pageKey(key string) string {
 	if len(key) <= maxKeyBytes && printable(key, maxKeyBytes) && !hashed(key) {
 		return key

@@ -1,12 +1,15 @@
 package quota
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Check returns what [Ledger.Reserve] would return for a call, without taking units: a
-// verdict if they would be granted, else the same error. It is a snapshot: other callers
-// may take the units before the call does. It knows nothing of holds, of calls that wait
-// in line, and of the allowance of an outage; while the ledger is down it returns the
-// outage. The verdict's ResetAt is that of the units used so far.
+// verdict if they would be granted, or else the same error. It is a snapshot: other callers
+// may take the units before the call does. It ignores holds, calls that wait in line,
+// earlier grants of the same ID, and the allowance of an outage. While the ledger is down,
+// it returns the outage. The verdict's ResetAt is that of the units used so far.
 func (l *Ledger) Check(ctx context.Context, c Call) (Verdict, error) {
 	prices := l.current()
 	if prices == nil {
@@ -27,6 +30,18 @@ func (l *Ledger) Check(ctx context.Context, c Call) (Verdict, error) {
 		r := Request{ID: c.ID, Charges: price.charges, Labels: labels}
 		return Verdict{}, r.Check()
 	}
+	v, err := l.check(ctx, &c, l.adopted(&c, price), op)
+	if l.excused(ctx, &c, err) || errors.Is(err, ErrImpossible) && l.observes(&c) {
+		return Verdict{Allowed: true, Pool: price.charges[0].Pool, Units: price.charges[0].Units, At: l.now()}, nil
+	}
+	return v, err
+}
+
+// check asks the store.
+func (l *Ledger) check(ctx context.Context, c *Call, price *price, op string) (Verdict, error) {
+	if l.heard.on.Load() {
+		l.sendUrgent(ctx, price.charges)
+	}
 	states, err := l.store.Look(ctx, price.charges)
 	if err != nil {
 		return Verdict{}, l.storeError(ctx, op, err)
@@ -34,7 +49,7 @@ func (l *Ledger) Check(ctx context.Context, c Call) (Verdict, error) {
 	if v, fits := fitting(price.charges, states); fits {
 		return v, nil
 	}
-	return l.whyNot(ctx, &c, price)
+	return l.whyNot(ctx, c, price, op)
 }
 
 // fitting reports whether charges fit into pools as they were seen, and the verdict on
@@ -64,8 +79,7 @@ func fitting(charges []Charge, states []PageState) (v Verdict, fits bool) {
 // whyNot returns the error of a call that does not fit. Only the store can say when it
 // would, so it is asked for the units; a refusal takes none. If units came back just now,
 // they are taken and released at once.
-func (l *Ledger) whyNot(ctx context.Context, c *Call, price *price) (Verdict, error) {
-	op := "check " + price.charges[0].Pool.String()
+func (l *Ledger) whyNot(ctx context.Context, c *Call, price *price, op string) (Verdict, error) {
 	r := Request{Charges: price.charges, Labels: c.labels()}
 	if c.Family == "" { // families take no receipts
 		r.ID, r.Fresh = l.ids.next(), true
@@ -80,9 +94,8 @@ func (l *Ledger) whyNot(ctx context.Context, c *Call, price *price) (Verdict, er
 		return v, err
 	case v.Allowed:
 		return v, nil
-	case v.Blocked:
-		v.attribute()
 	}
+	l.explain(&v, price.charges)
 	v.ID = ""
 	return Verdict{}, refusal(c, v)
 }

@@ -14,8 +14,11 @@
 //     use [Reservation.Settle]; if it was never sent, [Reservation.Release]. An answered
 //     call that cost its price needs neither.
 //
-// [Ledger.Wait] is Reserve for callers that can wait for units. A [Hold] reserves the
-// calls of a whole pass at once: all of them or none.
+// [Ledger.Wait] is Reserve for callers that can wait for units. [Ledger.Check] says what
+// Reserve would answer, and takes nothing. A [Hold] reserves the calls of a whole pass at
+// once: all of them or none. After a call that takes a slot among the calls in flight, use
+// [Reservation.Done]; Do and quota/meter do so by themselves. [Ledger.Observe] takes what an
+// upstream has reported about its limits, as quota/meter reads it from answers.
 //
 // # Opening a ledger
 //

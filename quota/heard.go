@@ -269,14 +269,11 @@ func (h *heard) settled(charges []Charge, units []int64) {
 	}
 }
 
-// adopt returns charges with the limits that were adopted, for a class of callers.
-func (h *heard) adopt(charges []Charge, limits func(*Charge, int, int64) int64, now time.Time) []Charge {
-	if h.adopted.Load() == 0 {
-		return charges
-	}
+// adopt returns charges with the limits that were adopted, for a class of callers. If there
+// is one, the charges are a copy.
+func (h *heard) adopt(charges []Charge, limits func(*Charge, int, int64) int64, now time.Time) (all []Charge, copied bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	copied := false
 	for i := range charges {
 		for j := range charges[i].Windows {
 			w := h.windows[heardKey{charges[i].Pool, charges[i].Windows[j].Layout}]
@@ -291,7 +288,23 @@ func (h *heard) adopt(charges []Charge, limits func(*Charge, int, int64) int64, 
 			charges[i].Windows = windows
 		}
 	}
-	return charges
+	return charges, copied
+}
+
+// adoptedUntil returns when the limit ends that was adopted for the window of a verdict.
+func (h *heard) adoptedUntil(v *Verdict, charges []Charge, now time.Time) (until time.Time, adopted bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range charges {
+		for j := range charges[i].Windows {
+			if limit := &charges[i].Windows[j]; charges[i].Pool == v.Pool && limit.Name == v.Window {
+				if w := h.windows[heardKey{v.Pool, limit.Layout}]; w != nil && w.limit != 0 && now.Before(w.until) {
+					return w.until, true
+				}
+			}
+		}
+	}
+	return time.Time{}, false
 }
 
 // urgentFor returns the windows of charges for which something must be written before a

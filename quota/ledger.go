@@ -148,7 +148,9 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 		}
 		return r, nil
 	}
-	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: l.adopted(c, price), Labels: c.labels()}, &r.Verdict); err != nil {
+	price = l.adopted(c, price)
+	r.price = price
+	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()}, &r.Verdict); err != nil {
 		if errors.Is(err, ErrOutage) {
 			if gone := cancelled(ctx, "reserve "+price.charges[0].Pool.String()); gone != nil {
 				return nil, l.failed(ctx, c, gone) // also if the journal had no time left
@@ -166,7 +168,6 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 		return nil, l.failed(ctx, c, err)
 	}
 	if !r.Allowed {
-		slotsTaken(&r.Verdict, price.charges)
 		if l.observes(c) {
 			r.Verdict.ID = id
 			return l.letThrough(ctx, c, price, r.Verdict)
@@ -206,9 +207,7 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err e
 	if l.journal != nil {
 		l.offset.Store(int64(v.At.Sub(l.clock.Now())))
 	}
-	if v.Blocked {
-		v.attribute()
-	}
+	l.explain(v, r.Charges)
 	l.shut.learn(v, r.Charges, mark)
 	if heard {
 		l.heard.note(v, r.Charges, l.current().reported, l.now())
@@ -217,6 +216,15 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err e
 		l.answered(ctx, c, *v, l.clock.Now().Sub(began))
 	}
 	return nil
+}
+
+// explain completes what a store says of a refusal.
+func (l *Ledger) explain(v *Verdict, charges []Charge) {
+	if v.Blocked {
+		v.attribute()
+	}
+	slotsTaken(v, charges)
+	l.notForever(v, charges)
 }
 
 // refusal returns the error for a refusal.

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -110,7 +111,8 @@ func (o *Observation) used(limit int64) (units int64, told bool) {
 		units = *o.Used
 	case o.UsedPercent != nil && *o.UsedPercent >= 0:
 		const most = 1000 // percent
-		units = (limit*min(*o.UsedPercent, most) + 99) / 100
+		of := min(cmp.Or(max(o.Limit, 0), limit), window.MaxUnits)
+		units = limit - of + (of*min(*o.UsedPercent, most)+99)/100
 	default:
 		return 0, false
 	}
@@ -143,7 +145,8 @@ const limitLife = time.Hour
 
 // observedPeriod returns the upstream's window: when it began, so that units added then
 // leave at its end, and its end. It returns false for one that has ended. Without a reset,
-// at is now, or the beginning of the calendar's period.
+// at is now, or the beginning of the calendar's period. A reset that is too far off to be
+// meant is taken out of o.
 func observedPeriod(o *Observation, w book.Window, now time.Time) (at, until time.Time, ok bool) {
 	switch {
 	case o.refills(w):
@@ -161,6 +164,10 @@ func observedPeriod(o *Observation, w book.Window, now time.Time) (at, until tim
 	}
 	if !until.After(now) {
 		return at, until, false
+	}
+	if until.Sub(now) > maxBlock { // it was misread, so it is as if it were missing
+		o.Reset, o.ResetIn = time.Time{}, 0
+		return observedPeriod(o, w, now)
 	}
 	if w.Calendar() { // resets of one period differ by seconds
 		start, _ := w.Bounds(window.At(until.Add(-w.Length() / 4)))
@@ -228,13 +235,14 @@ func (l *Ledger) sendUrgent(ctx context.Context, charges []Charge) {
 	}
 }
 
-// adopted returns the charges of a call, with the limits that were adopted.
-func (l *Ledger) adopted(c *Call, p *price) []Charge {
+// adopted returns the price of a call by the limits that were adopted. An estimate is
+// capped at them, too.
+func (l *Ledger) adopted(c *Call, p *price) *price {
 	if l.heard.adopted.Load() == 0 || c.Family != "" {
-		return p.charges
+		return p
 	}
 	prices := l.current()
-	return l.heard.adopt(p.charges, func(charge *Charge, index int, limit int64) int64 {
+	charges, changed := l.heard.adopt(p.charges, func(charge *Charge, index int, limit int64) int64 {
 		u := prices.book.Upstreams[charge.Pool.Upstream]
 		if u == nil || u.Pools[charge.Pool.Name] == nil {
 			return charge.Windows[index].Limit // the book has changed meanwhile
@@ -247,4 +255,32 @@ func (l *Ledger) adopted(c *Call, p *price) []Charge {
 		w.Quota = limit
 		return max(w.Limit(u.Classes[c.Class]), 0)
 	}, l.now())
+	if !changed {
+		return p
+	}
+	own := *p
+	own.charges = charges
+	for i := range charges {
+		name := charges[i].Pool.Name
+		if _, estimated := c.Estimate[name]; estimated || own.depends[name] != nil {
+			charges[i].Units = min(charges[i].Units, most(&charges[i]))
+		}
+	}
+	return &own
+}
+
+// notForever turns a call that is impossible by a limit that was adopted into a refusal:
+// the limit ends at the upstream's reset.
+func (l *Ledger) notForever(v *Verdict, charges []Charge) {
+	if !v.Impossible || l.heard.adopted.Load() == 0 {
+		return
+	}
+	now := l.now()
+	until, adopted := l.heard.adoptedUntil(v, charges, now)
+	if !adopted {
+		return
+	}
+	v.Impossible, v.RetryAfter = false, until.Sub(now)
+	v.RetryAt, v.ResetAt = v.At.Add(v.RetryAfter), v.At.Add(v.RetryAfter)
+	v.Reason = "the upstream reports a lower limit until then"
 }

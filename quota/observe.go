@@ -43,8 +43,13 @@ func (l *Ledger) excused(ctx context.Context, c *Call, err error) bool {
 	return known && l.observes(c) && ctx.Err() == nil
 }
 
-// letThrough records the units of a call that is refused.
+// letThrough records the units of a call that is refused. It takes no slots: nobody would
+// give back those beyond the limit.
 func (l *Ledger) letThrough(ctx context.Context, c *Call, p *price, no Verdict) (*Reservation, error) {
+	own := *p
+	if p, own.charges = &own, withoutSlots(p.charges); len(own.charges) == 0 {
+		return &Reservation{Verdict: Verdict{Allowed: true, ID: no.ID, At: no.At}, ledger: l, price: p}, nil
+	}
 	_, err := l.store.Record(ctx, Request{ID: no.ID, Charges: p.charges, Labels: c.labels()})
 	if err != nil {
 		err = l.storeError(ctx, "record "+p.charges[0].Pool.String(), err)

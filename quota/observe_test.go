@@ -284,3 +284,41 @@ func TestAnyAccount(t *testing.T) {
 		t.Errorf("without an account %d pools, %v", len(all), err)
 	}
 }
+
+// A call that is let through beyond its slots keeps none: nobody would give it back.
+func TestObservedSlots(t *testing.T) {
+	l, _, _ := observing(t, `
+revision: 1
+upstreams:
+  api:
+    mode: observe
+    pools:
+      at_once: {windows: [{in_flight: 1}]}
+      tokens: {quota: 100, windows: [{per: 1h}]}
+    methods: {ask: {charge: {at_once: 1, tokens: 10}}, enter: {charge: {at_once: 1}}}
+`, nil)
+	first, err := l.Reserve(t.Context(), quota.Call{Method: "ask"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = first.Done(t.Context()) }()
+	for _, method := range []string{"ask", "enter"} {
+		r, err := l.Reserve(t.Context(), quota.Call{Method: method})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := l.Usage(t.Context(), "api", "")
+		if err != nil || all[0].Windows[0].Used != 1 {
+			t.Errorf("%s: %d slots are taken, %v", method, all[0].Windows[0].Used, err)
+		}
+		if method == "ask" && all[1].Windows[0].Used != 20 {
+			t.Errorf("%d tokens are used", all[1].Windows[0].Used)
+		}
+		if _, err := r.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := r.Done(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -29,9 +29,9 @@ type WindowUsage struct {
 	Remaining int64
 }
 
-// Usage returns the state of the pools of the price book, sorted by name. An upstream or
-// account that is not empty selects some of them. Of a keyed pool it returns a few keys,
-// the fullest first: those that were charged last, and those of the price book.
+// Usage returns the state of the pools of the price book, sorted by name. A name of an
+// upstream or account selects its pools; an empty one selects all. For a keyed pool, Usage
+// returns a few keys, the fullest first: those charged last, and those of the price book.
 func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, error) {
 	if err := tooLate(ctx, "look at the pools"); err != nil {
 		return nil, err

@@ -9,8 +9,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// Number reads a number of units. A fraction is rounded up. What is negative, larger than
-// any quota, or no plain number cannot be read.
+// Number reads a number of units. A fraction is rounded up. It returns false for a
+// negative number, one above any quota, and any other text.
 func Number(text string) (int64, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || text[0] != '.' && (text[0] < '0' || text[0] > '9') || strings.Trim(text, "0123456789.eE+-") != "" {

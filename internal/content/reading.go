@@ -20,10 +20,12 @@ type Reading struct {
 	json   scanner
 	parts  int // that were complete
 	events *events
-	lines  bool // each line is a value, and more may come
-	gzip   *inflater
-	closed bool // unreadable, or over
-	whole  bool // it is over, and was read to its end
+	lines  bool      // each line is a value, and more may come
+	mark   int       // bytes of a byte order mark so far; -1: what follows it has begun
+	packed bool      // with gzip
+	gzip   *inflater // nil until the body begins
+	closed bool      // unreadable, or over
+	whole  bool      // it is over, and was read to its end
 }
 
 type given struct {
@@ -65,7 +67,7 @@ func (s *Sources) Read(m Message) *Reading {
 	switch strings.ToLower(m.Header.Get("Content-Encoding")) {
 	case "", "identity":
 	case "gzip", "x-gzip":
-		r.gzip = newInflater(r.read)
+		r.packed = true
 	default:
 		r.closed = true // nobody here can decode it
 	}
@@ -76,7 +78,10 @@ func (s *Sources) Read(m Message) *Reading {
 func (r *Reading) Write(p []byte) (int, error) {
 	switch {
 	case r.closed || len(p) == 0:
-	case r.gzip != nil:
+	case r.packed:
+		if r.gzip == nil {
+			r.gzip = newInflater(r.read)
+		}
 		r.gzip.write(p)
 	default:
 		r.read(p)
@@ -89,6 +94,9 @@ func (r *Reading) read(p []byte) {
 	if !r.known {
 		r.length += int64(len(p))
 	}
+	if r.mark >= 0 {
+		p = r.unmarked(p)
+	}
 	switch {
 	case !r.of.body:
 	case r.events != nil:
@@ -98,8 +106,21 @@ func (r *Reading) read(p []byte) {
 	}
 }
 
-// endPart ends one event of a stream, or the only part of another body. What it has
-// counts if it was complete.
+// unmarked returns what follows the byte order mark with which some texts begin.
+func (r *Reading) unmarked(p []byte) []byte {
+	const mark = "\xef\xbb\xbf"
+	for len(p) > 0 && r.mark < len(mark) && p[0] == mark[r.mark] {
+		r.mark++
+		p = p[1:]
+	}
+	if len(p) > 0 {
+		r.mark = -1
+	}
+	return p
+}
+
+// endPart ends one event of a stream, or the only part of another body. Its values count if
+// it was complete.
 func (r *Reading) endPart() {
 	if r.json.flush(); r.json.between() && r.json.values > 0 {
 		r.parts++
@@ -119,10 +140,8 @@ func (r *Reading) endPart() {
 // End ends the body: eof says that it was read to its end. Without it, the body still
 // counts as whole if what came of it is.
 func (r *Reading) End(eof bool) {
-	if r.gzip != nil {
-		if whole := r.gzip.end(); !whole {
-			eof = false
-		}
+	if r.packed && (r.gzip == nil || !r.gzip.end()) {
+		eof = false
 	}
 	if r.closed {
 		return
@@ -186,6 +205,6 @@ func (r *Reading) Units(i int) (int64, bool) {
 	return *source.Default, true
 }
 
-// Decodes reports whether the body is being decoded. It then needs a call of End, even if
-// nobody reads it to its end.
-func (r *Reading) Decodes() bool { return r.gzip != nil && !r.closed }
+// Decodes reports whether the body will be decoded. It then needs a call of End once it has
+// begun, even if nobody reads it to its end.
+func (r *Reading) Decodes() bool { return r.packed && !r.closed }

@@ -41,6 +41,9 @@ const (
 // maxName is how many bytes of a name are kept. No price book has a longer one.
 const maxName = 256
 
+// separator stands before each text of application/json-seq.
+const separator = 0x1e
+
 // scanner reads JSON in pieces, and tells a listener what it finds. It keeps one text, and
 // a bit for each level of nesting.
 type scanner struct {
@@ -93,7 +96,7 @@ func (s *scanner) write(p []byte) {
 			i += s.moreDull(p[i:])
 			continue
 		default:
-			if c == ' ' || c == '\n' || c == '\r' || c == '\t' {
+			if c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == separator && s.depth == 0 {
 				break
 			}
 			s.mark(c)
@@ -334,7 +337,7 @@ func (s *scanner) tell(text []byte, cut bool) {
 	s.after()
 }
 
-// unescape replaces the escapes in a text. What was cut may end within one.
+// unescape replaces the escapes in a text. A text that was cut may end within an escape.
 func (s *scanner) unescape() {
 	quoted := append(append([]byte{'"'}, s.text...), '"')
 	var text string

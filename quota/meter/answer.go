@@ -20,6 +20,7 @@ type answer struct {
 
 	mu      sync.Mutex
 	reading *content.Reading // nil: the price book asks nothing of the answer
+	free    bool             // the upstream does not charge for it
 	// watchers are shown the body, too. With watchers, the call is not settled here.
 	watchers []watcher
 	over     bool
@@ -39,7 +40,11 @@ func (h charge) follow(resp *http.Response) {
 	if h.c.content == nil {
 		h.c.content = &priced{} // only its end matters
 	}
-	a := &answer{ReadCloser: resp.Body, charge: h}
+	a := &answer{ReadCloser: resp.Body, charge: h, free: h.c.isFree(resp)}
+	if a.free {
+		a.wrap(resp) // its slots are taken until it ends
+		return
+	}
 	if p := h.c.content.plan; p != nil {
 		length := resp.ContentLength
 		if resp.Body == nil || resp.Body == http.NoBody {
@@ -123,6 +128,10 @@ func (a *answer) end(eof bool) {
 		for _, w := range a.watchers {
 			w.ended(eof)
 		}
+		return
+	}
+	if a.free {
+		a.settleTo(quota.Units{}, a.r.Charges())
 		return
 	}
 	reserved := a.r.Charges()

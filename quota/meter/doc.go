@@ -37,19 +37,34 @@
 // # Charges
 //
 // A call that never got a connection was not sent, and is released. All other calls keep
-// their charge, also if they failed or were cancelled, because the upstream may have
-// counted them. If net/http sends a request again on a new connection, each try is
-// charged. A redirect within a host is a call, too. A redirect to another host is refused
-// ([RedirectError]). The first request of a resumable upload is charged, and its chunks
-// are free.
+// their charge, also if they failed or were cancelled, because the upstream may have counted
+// them. If net/http sends a request again on a new connection, each try is charged. A
+// redirect is a call, too. A redirect to another host is refused ([RedirectError]), unless
+// the price book lists that host under redirects. The first request of a resumable upload is
+// charged, and its chunks are free.
 //
-// # Refusals of the upstream
+// # Costs that depend on the content
 //
-// The refusals of the price book say what the upstream's responses mean. If a response
-// means that a quota is used up, the pools of the call are shut for every process, until
-// their reset or for a while. The response itself is returned unchanged. The next call
-// gets a [quota.RefusedError] with the time at which the pool opens. If a response means
+// A price may read the request for an estimate, which is reserved, and the response for the
+// actual cost. The transport reads a response while the caller does, and delays nothing.
+// When the body has ended or was closed, the call is settled in the background. If the body
+// was cut, or does not tell the cost, the estimate stands. So always close the body, and
+// call [Transport.Flush] before the program ends. [Options].Price and Actual are for costs
+// that a price book cannot express.
+//
+// # What responses tell
+//
+// The feedback of the price book says where responses report what is left of a limit. Units
+// that the upstream has counted, and that were not reserved in the ledger, are charged to
+// the pool: see [quota.Ledger.Observe].
+//
+// The refusals of the price book say what the upstream's refusals mean. If a quota is used
+// up, pools are shut for every process, until their reset or for a while: those that the
+// rule names, or else those of the call. The response itself is returned unchanged. The next
+// call gets a [quota.RefusedError] with the time at which the pool opens. If a response means
 // that the key is invalid, the transport returns a [CredentialError].
+//
+// Some SDKs retry every error of a transport. [As429] gives them a response instead.
 //
 // # The API key
 //

@@ -197,6 +197,7 @@ upstreams:
 		}
 		go func() { more <- `{"errors": [{"code": "THRO`; more <- "TTLED\"}]}\n" }()
 		read()
+		r.flush()
 		if got := r.usage("api/core").Blocked; !got.Equal(noon.Add(time.Minute)) {
 			t.Errorf("shut until %s while the answer goes on, want a minute", got)
 		}
@@ -219,6 +220,7 @@ upstreams:
 			if _, got, err := r.do(t.Context(), "GET", "http://api.example.com/get", ""); err != nil || got != c.body {
 				t.Fatalf("the caller got %.80q, %v", got, err)
 			}
+			r.flush()
 			if core, sea := r.usage("api/core").Blocked, r.usage("api/search").Blocked; !core.Equal(c.core) || !sea.Equal(c.sea) {
 				t.Errorf("shut until %s and %s, want %s and %s", core, sea, c.core, c.sea)
 			}

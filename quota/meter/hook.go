@@ -7,23 +7,25 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// PriceFunc returns the units, by pool, to reserve for a request that calls a method. It
-// replaces what the price book has for these pools, and is not capped by it; nil leaves
-// all as it is. The pools must be those that the method charges. The body of the request
-// can be read if the request has GetBody, and is empty otherwise. With an error the call
-// is not sent.
+// PriceFunc returns the units to reserve, by pool, for a request that calls a method. They
+// replace the units that the price book has for these pools, and are capped like an
+// estimate: see [quota.Call]. The method must charge the pools. A nil result changes
+// nothing. If the request has GetBody, its body can be read; otherwise the body is empty.
+// After an error, the call is not sent.
 type PriceFunc func(req *http.Request, method string) (quota.Units, error)
 
-// ActualFunc begins to read an answer for what its call has cost; nil is that it need not
-// be read. It must not read the body: [Cost] is given it while the caller reads it.
+// ActualFunc returns a [Cost] that reads the actual cost of a call from its response, or nil
+// to leave the response alone. It may use the status and the header. It must not read the
+// body, because the Cost gets it while the caller reads it.
 type ActualFunc func(resp *http.Response, method string) Cost
 
-// Cost is told the body of one answer, and then what the call has cost.
+// Cost reads the body of one response, and then returns the cost of the call.
 type Cost interface {
-	io.Writer // a piece of the body, as the caller gets it; it must not be kept
+	// Write gets the next piece of the body, as the caller gets it. Write must not keep it.
+	io.Writer
 
-	// Units returns the units by pool, when the body has ended or was closed; whole says
-	// that it was read to its end. A pool that is not named keeps its estimate, or what
-	// the price book has read.
+	// Units returns the units by pool. It is called once, when the body has ended or was
+	// closed. Whole reports whether the body was read to its end. A pool that is missing in
+	// the result keeps its estimate, or the cost that the price book has read.
 	Units(whole bool) quota.Units
 }

@@ -81,6 +81,22 @@ func TestTheRequestNamesItsAccount(t *testing.T) {
 			t.Errorf("%q: error %v", values, err)
 		}
 	}
+	t.Run("a bad name reaches no source of keys and no log", func(t *testing.T) {
+		r.log.Reset()
+		r.meter(&meter.Options{Keys: map[string]meter.KeySource{"hub@*": func(ctx context.Context) (string, error) {
+			t.Errorf("asked for the key of %.40q", meter.AccountOf(ctx))
+			return "", nil
+		}}})
+		for _, name := range []string{"a\tb", "a\nb", strings.Repeat("x", 100_000)} {
+			if err := org(name); !errors.Is(err, quota.ErrBadInput) {
+				t.Errorf("%.40q: error %v", name, err)
+			}
+		}
+		if n := r.log.Len(); n == 0 || n > 2000 {
+			t.Errorf("the log has %d bytes", n)
+		}
+		r.meter(nil)
+	})
 	if err := org(""); err != nil || r.used("hub/units") != 1 {
 		t.Errorf("an empty one is none: %v", err)
 	}

@@ -136,6 +136,9 @@ func accountOf(m *book.Match, req *http.Request, context, transport string) (str
 			named = strings.TrimSpace(values[0])
 		}
 	}
+	if err := (quota.Pool{Account: named}).Check(); err != nil {
+		return context, fmt.Errorf("the account that the request names: %w", err)
+	}
 	if context != "" && named != "" && context != named {
 		return context, quota.BadInput("%s: the context names account %.40q, and the request %.40q; nobody can say who is charged", m.Upstream.Name, context, named)
 	}

@@ -3,6 +3,7 @@ package meter
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -10,7 +11,8 @@ const (
 	mostQueued  = 1000
 )
 
-// later runs settlements, so that no caller waits for the ledger at the end of an answer.
+// later runs settlements and blocks, so that no caller waits for the ledger while it reads an
+// answer.
 // Its goroutines end when there is nothing to do, so it needs no end itself. There are a
 // few of them, and what waits for them is bounded: beyond that the caller does the work.
 type later struct {
@@ -19,6 +21,7 @@ type later struct {
 	workers int
 	begun   uint64              // jobs so far
 	open    map[uint64]struct{} // jobs that are not done
+	busy    atomic.Int64        // their number
 	ended   chan struct{}       // closed at the end of a job; nil: nobody waits for that
 }
 
@@ -31,6 +34,7 @@ func (l *later) do(f func()) {
 	l.begun++
 	n := l.begun
 	l.open[n] = struct{}{}
+	l.busy.Add(1)
 	job := func() {
 		f()
 		l.end(n)
@@ -67,6 +71,7 @@ func (l *later) end(n uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.open, n)
+	l.busy.Add(-1)
 	if l.ended != nil {
 		close(l.ended)
 		l.ended = nil
@@ -75,6 +80,9 @@ func (l *later) end(n uint64) {
 
 // wait waits for the jobs that have begun by now. It reports whether there were any.
 func (l *later) wait(ctx context.Context) (waited bool, err error) {
+	if l.busy.Load() == 0 {
+		return false, nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for last := l.begun; l.before(last); waited = true {

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// enoughCalls is how many calls must have been seen before they are an estimate. Of
-	// fewer, nobody knows what one in twenty costs.
+	// enoughCalls is how many calls must have been seen before they are an estimate. Fewer
+	// do not show the one in twenty that costs most.
 	enoughCalls = 20
 	// halfLife is after how many calls one counts half.
 	halfLife = 200
@@ -32,11 +32,11 @@ func (r *recent) sound() bool {
 		return false
 	}
 	for step, n := range r.Count {
-		if step < 0 || step >= steps || !(n >= 0) || math.IsInf(n, 0) {
+		if step < 0 || step >= steps || !(n > 0) || math.IsInf(n, 0) {
 			return false
 		}
 	}
-	return true
+	return len(r.Count) > 0 // nothing seen would be an estimate of nothing
 }
 
 // add adds a cost.

@@ -45,7 +45,10 @@ type refusal struct {
 // not read here, but by the watcher that it returns.
 func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Response) ([]watcher, error) {
 	if s := newStreamed(c, resp); s != nil {
-		s.shut = func(no *refusal, b *body) { t.shut(ctx, c, resp, no, b) }
+		s.shut = func(no *refusal, b *body) {
+			no.reason = said(resp, b, c.secrets.all())
+			t.shuts.do(func() { t.shut(ctx, c, no) })
+		}
 		return []watcher{s}, nil
 	}
 	var b body
@@ -61,13 +64,13 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("error", err.Error()))...)
 		return nil, err
 	}
-	t.shut(ctx, c, resp, no, &b)
+	no.reason = said(resp, &b, c.secrets.all())
+	t.shut(ctx, c, no)
 	return nil, nil
 }
 
 // shut shuts the pools that a refusal is about, for every process.
-func (t *Transport) shut(ctx context.Context, c *call, resp *http.Response, no *refusal, b *body) {
-	no.reason = said(resp, b, c.secrets.all())
+func (t *Transport) shut(ctx context.Context, c *call, no *refusal) {
 	pools := no.pools(c)
 	if len(pools) == 0 {
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("rule", no.found), slog.String("reason", no.reason))...)

@@ -48,8 +48,8 @@ func RefusalOf(resp *http.Response) error {
 	return nil
 }
 
-// As429 answers a request that was not sent, for SDKs that retry errors blindly but
-// respect a status. Give it to [Options].Refused. A refusal is answered with 429 and
+// As429 answers a request that was not sent, for SDKs that retry every error but respect a
+// status. Give it to [Options].Refused. A refusal is answered with 429 and
 // Retry-After in whole seconds, rounded up. Calls that are impossible or have no price are
 // answered with 400, and an outage of the ledger with 503. Other errors stay errors: As429
 // returns nil.

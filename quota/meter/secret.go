@@ -125,7 +125,7 @@ func base64Forms(secret string) (all []string) {
 	return all
 }
 
-// unescape removes the percent encoding of a text. It keeps what is none.
+// unescape removes the percent encoding of a text. It keeps a % that encodes nothing.
 func unescape(text string) string {
 	if strings.IndexByte(text, '%') < 0 {
 		return text

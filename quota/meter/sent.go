@@ -45,8 +45,9 @@ func (s *sent) unsent() bool { return s.asked.Load() && s.conns.Load() == 0 }
 // its answer was read. Otherwise the charge stays, also for a failed call, because the
 // server may have received it.
 func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, resp *http.Response, err error) {
-	if r == nil {
-		return // it continues an upload
+	if r == nil { // it continues an upload
+		c.settling.end()
+		return
 	}
 	h := charge{t: t, ctx: ctx, c: c, r: r}
 	if c.content == nil || err != nil {
@@ -56,10 +57,8 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 	case err != nil && c.sent.unsent():
 		t.giveBack(ctx, c, r)
 		h.done()
-	case err == nil && resp != nil && c.isFree(resp):
-		all := r.Charges()
-		clear(all)
-		h.settleTo(all, r.Charges())
+	case err == nil && resp != nil && c.isFree(resp) && !h.c.slots:
+		h.settleTo(quota.Units{}, r.Charges())
 	case err == nil && resp != nil && (c.content != nil || h.c.slots):
 		h.follow(resp)
 	case conns > 1:
@@ -76,9 +75,9 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 	}
 }
 
-// settleTo settles a call to what it has cost, behind its caller's back. Net/http repeats
-// a request on another connection if the first one was dead; each of these tries counts
-// as it was reserved.
+// settleTo settles a call to what it has cost, behind its caller's back. A pool that is
+// missing in units has cost nothing. Net/http repeats a request on another connection if
+// the first one was dead; each of these tries counts as it was reserved.
 func (h charge) settleTo(units, reserved quota.Units) {
 	tries := h.c.sent.conns.Load() - 1
 	same := true

@@ -71,7 +71,7 @@ func TestSettlement(t *testing.T) {
 		r.charged(0)
 	})
 	t.Run("cancelled before its headers seemed to be written: all", func(t *testing.T) {
-		r := newRig(t, nil, nil)
+		r := newRig(t, func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() }, nil) // or it may win
 		ctx, cancel := context.WithCancel(t.Context())
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { cancel() }})
 		if _, _, err := r.do(ctx, "GET", items, ""); !errors.Is(err, context.Canceled) {

@@ -32,23 +32,24 @@ type Options struct {
 	// not quota.DefaultAccount. A key travels in the header that the price book names,
 	// to the hosts of its upstream only. Without an entry for the upstream requests
 	// keep the headers they have; with one, an account that has none is refused.
-	// If the price book has accounts: any, "github@*" is for the accounts without an entry;
-	// its source finds the account in its context ([AccountOf]). A key is sent over TLS
+	// If the price book has accounts: any, "github@*" is for all accounts without an entry.
+	// Its source finds the account in its context ([AccountOf]). A key is sent over TLS
 	// only, except to this machine.
 	Keys map[string]KeySource
 
-	// Price and Actual are for costs that a price book cannot express, by upstream: what to
-	// reserve for a request, and what its call has cost by its answer.
+	// Price and Actual are for costs that a price book cannot express, by upstream. Price
+	// returns the units to reserve for a request. Actual reads the cost from the answer.
 	Price  map[string]PriceFunc
 	Actual map[string]ActualFunc
 
-	// Refused makes the answer to a request that was not sent. If it is nil, or returns
-	// nil, the caller gets the error. [As429] is for SDKs that retry errors blindly.
+	// Refused returns an answer to a request that was not sent, in place of the error. If it
+	// is nil, or returns nil, the caller gets the error. [As429] is for SDKs that retry every
+	// error.
 	Refused func(req *http.Request, err error) *http.Response
 
-	// Memory is a file that keeps across restarts what calls have cost, for prices that
-	// learn. If it is "", each process learns anew. Each process needs a file of its own, or
-	// the last one that writes wins.
+	// Memory is a file that keeps the costs of recent calls across restarts, for prices that
+	// learn. If it is "", each process starts from nothing. Give each process a file of its
+	// own: processes that share one overwrite each other's costs.
 	Memory string
 
 	Logger *slog.Logger // nil is slog.Default(); one line per refusal, and calls at debug
@@ -70,7 +71,8 @@ type Transport struct {
 
 	plans  atomic.Pointer[plans]
 	memory memory
-	later  later
+	later  later // settlements
+	shuts  later // blocks of pools, by answers that are no errors
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -103,15 +105,18 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 	return t, nil
 }
 
-// Flush waits until the calls whose answers have ended are settled, which happens behind
-// their callers' backs, and writes [Options].Memory and what answers have reported of
-// others. A program calls it before it ends; otherwise the last estimates stand.
+// Flush waits for the work that goes on behind the callers' backs: calls whose answers have
+// ended are settled, and pools are shut. Then it writes [Options].Memory, and the units of
+// others that answers have reported. Call it before the program ends; otherwise the last
+// calls keep their estimates.
 func (t *Transport) Flush(ctx context.Context) error {
 	if t == nil || t.ledger == nil {
 		return errNotMade
 	}
-	if _, err := t.later.wait(ctx); err != nil {
-		return err
+	for _, l := range []*later{&t.shuts, &t.later} {
+		if _, err := l.wait(ctx); err != nil {
+			return err
+		}
 	}
 	return errors.Join(t.ledger.Flush(ctx), t.memory.save())
 }
@@ -211,6 +216,10 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 		asked.Estimate = c.content.estimate
 	}
 	if err := c.caller.budget.take(c.cost()); err != nil {
+		return nil, err
+	}
+	if _, err := t.shuts.wait(ctx); err != nil {
+		c.caller.budget.give(c.cost())
 		return nil, err
 	}
 	r, err := t.ask(ctx, asked)

@@ -33,7 +33,8 @@ func (t *Transport) watch(resp *http.Response, watchers []watcher) {
 }
 
 // streamed looks for a refusal in the body of an answer that is no error, such as that of
-// GraphQL. The pools are shut when the refusal was seen: no byte waits for what follows.
+// GraphQL. The pools are shut when the refusal was seen, behind the caller's back: no byte
+// waits for what follows, nor for the ledger. The next call waits until they are shut.
 type streamed struct {
 	u    *book.Upstream
 	resp *http.Response
