@@ -201,14 +201,22 @@ local function split(s, mark)
   return all
 end
 
--- marks returns the spend keys of a receipt, or what it has in their place; remark changes
--- them.
+-- marks returns the spend keys of a receipt, or what it has in their place, and which
+-- charges are on the page that new keys share. remark changes the first.
 local function marks(got)
-  return split(split(got.text, '\29')[3] or '', '\30')
+  local all, shared = split(split(got.text, '\29')[3] or '', '\30'), {}
+  for i, mark in ipairs(all) do
+    local key, cut = string.gsub(mark, '\31$', '')
+    all[i], shared[i] = key, cut > 0
+  end
+  return all, shared
 end
 
 local function remark(got, all)
-  local text = split(got.text, '\29')
+  local text, _, shared = split(got.text, '\29'), marks(got)
+  for i, is in ipairs(shared) do
+    all[i] = all[i] .. (is and '\31' or '')
+  end
   got.text = table.concat({ text[1], text[2], table.concat(all, '\30') }, '\29')
 end
 
