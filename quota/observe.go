@@ -43,8 +43,16 @@ func (l *Ledger) excused(ctx context.Context, c *Call, err error) bool {
 	return known && l.observes(c) && ctx.Err() == nil
 }
 
-// letThrough records the units of a call that is refused.
+// letThrough records the units of a call that is refused. It takes no slot, because nobody
+// would give that back.
 func (l *Ledger) letThrough(ctx context.Context, c *Call, p *price, no Verdict) (*Reservation, error) {
+	if slotOf(p.charges) != nil {
+		units := withoutSlots(p.charges)
+		if len(units) == 0 {
+			return l.observed(p, no.ID, no.At, false), nil
+		}
+		p = &price{charges: units}
+	}
 	_, err := l.store.Record(ctx, Request{ID: no.ID, Charges: p.charges, Labels: c.labels()})
 	if err != nil {
 		err = l.storeError(ctx, "record "+p.charges[0].Pool.String(), err)
