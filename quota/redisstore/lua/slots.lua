@@ -60,7 +60,10 @@ for k = r.key, #KEYS do
   end
   reply[#reply + 1] = had
 end
+if not any then
+  return reply -- as if the pages had not been looked at
+end
 for key, got in pairs(kept) do
   keep(key, got, got.n, ceil(r.life / 1000))
 end
-return finish(reply, r, now, pages, any)
+return finish(reply, r, now, pages, true)
