@@ -27,6 +27,7 @@ type slot struct {
 	pools []Pool
 	every time.Duration // it is renewed as often
 	due   time.Time     // when it is to be renewed
+	held  int           // reservations that have it: an id may be reserved again
 	ended time.Time     // when its call ended, but the store could not be told; else zero
 }
 
@@ -125,7 +126,7 @@ func (l *Ledger) keepSlots(r *Reservation) {
 	if s == nil {
 		return
 	}
-	s.due = SystemClock{}.Now().Add(s.every)
+	s.due, s.held = SystemClock{}.Now().Add(s.every), 1
 	l.keep(r.Token(), s)
 	r.flight = &flight{ledger: l}
 	runtime.AddCleanup(r.flight, l.slots.abandon, r.Token())
@@ -136,6 +137,9 @@ func (l *Ledger) keep(t Token, s *slot) {
 	defer l.slots.mu.Unlock()
 	if l.slots.open == nil {
 		l.slots.open = make(map[Token]*slot)
+	}
+	if was := l.slots.open[t]; was != nil {
+		s.held += was.held
 	}
 	l.slots.open[t] = s
 	if !l.slots.beating {
@@ -163,7 +167,11 @@ func (s *slots) remove(t Token) *slot {
 func (s *slots) abandon(t Token) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if one := s.open[t]; one != nil && one.ended.IsZero() {
+	one := s.open[t]
+	if one == nil {
+		return
+	}
+	if one.held--; one.held == 0 && one.ended.IsZero() {
 		delete(s.open, t)
 	}
 }

@@ -230,9 +230,15 @@ func (b *backend) Keep(r *pagestore.Receipt) error {
 		in := all.batches[len(all.batches)-1]
 		kept := in.add(all.seed, id, f.receipt.nonce, b.at)
 		kept.settled, kept.settlement = f.receipt.settled, f.receipt.settlement
-		in.taken = append(in.taken, f.taken...)
+		for _, t := range f.taken {
+			from := uint32(len(in.ids))
+			in.ids = append(in.ids, f.in.ids[t.key.from:t.key.to]...)
+			t.key = span{from, uint32(len(in.ids))}
+			in.taken = append(in.taken, t)
+			all.used += takenBytes + int64(t.key.to-t.key.from)
+		}
 		kept.taken.to += uint32(len(f.taken))
-		all.used += int64(receiptBytes + len(id) + len(f.taken)*takenBytes)
+		all.used += int64(receiptBytes + len(id))
 		*f = found{f.account, in, kept, in.taken[kept.taken.from:kept.taken.to]}
 	}
 	for i := range f.taken {

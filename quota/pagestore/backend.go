@@ -91,11 +91,12 @@ type Tx interface {
 // keyed pool is a member, and its pool is the family.
 type Entry struct {
 	Pool   quota.Pool
-	Page   *window.Page // nil if the pool is new
-	Reason string       // of the block
-	Family *Family      // for a member, set by the engine
-	Listed bool         // for a member: the price book lists it
-	Ref    any          // for the backend
+	Page   *window.Page   // nil if the pool is new
+	Reason string         // of the block
+	Family *Family        // for a member, set by the engine
+	Listed bool           // for a member: the price book lists it
+	Behind window.Instant // for a member: Oldest comes to it as if it was charged then
+	Ref    any            // for the backend
 
 	// Units are what a charge has recorded in the page, and At is when they count. A
 	// correction gives back at most what was used.

@@ -139,12 +139,27 @@ func (w *work) forgetIdle(tx Tx, f *Family) error {
 	return w.wrote(tx.PutFamily(f))
 }
 
-// dropIdle drops the member that was charged longest ago if it is idle at an instant.
+// mostHeld bounds the members that one search passes over.
+const mostHeld = 4
+
+// dropIdle drops the member that was charged longest ago if it is idle at an instant. One
+// that only a block or a bucket keeps goes behind the others: they may be idle before it.
 func (w *work) dropIdle(tx Tx, f *Family, at window.Instant) (bool, error) {
-	oldest, err := tx.Oldest(f)
-	if err != nil || oldest == nil || !oldest.Page.Idle(at) {
-		return false, err
+	for range mostHeld {
+		oldest, err := tx.Oldest(f)
+		switch {
+		case err != nil || oldest == nil:
+			return false, err
+		case oldest.Page.Idle(at):
+			f.Members--
+			return true, w.wrote(tx.Drop(oldest))
+		case !oldest.Page.Held(at):
+			return false, nil
+		}
+		oldest.Behind = w.now
+		if err := w.wrote(tx.Put(oldest, nil)); err != nil {
+			return false, err
+		}
 	}
-	f.Members--
-	return true, w.wrote(tx.Drop(oldest))
+	return false, nil
 }

@@ -1,6 +1,8 @@
 package pagestore
 
 import (
+	"slices"
+
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/storekit"
 )
@@ -268,13 +270,21 @@ func (w *work) charge(tx Tx, r *quota.Request) (nonce quota.Nonce, err error) {
 	return nonce, w.wrote(tx.Charge(r, w.entries, nonce))
 }
 
-// receipt returns the receipt of a request's id, or nil.
+// receipt returns the receipt of a request's id, or nil. A call that was admitted in an
+// outage has no slots, but its reservation may have been granted with them, if only the
+// reply was lost. So a request without slots means what else the receipt has.
 func receipt(tx Tx, r *quota.Request) (*Receipt, error) {
 	if r.ID == "" {
 		return nil, nil
 	}
-	return tx.Receipt(r.Charges[0].Pool.Upstream, r.Charges[0].Pool.Account, r.ID)
+	got, err := tx.Receipt(r.Charges[0].Pool.Upstream, r.Charges[0].Pool.Account, r.ID)
+	if got != nil && len(r.Charges) < len(got.Taken) && !slices.ContainsFunc(r.Charges, isSlot) {
+		got.Taken = slices.DeleteFunc(got.Taken, func(t Taken) bool { return t.Slot })
+	}
+	return got, err
 }
+
+func isSlot(c quota.Charge) bool { return c.Windows[0].Spec.InFlight() }
 
 // covers reports whether a receipt is for exactly these charges.
 func (r *Receipt) covers(charges []quota.Charge) bool {

@@ -30,41 +30,68 @@ func (w *work) slotsOf(tx Tx, token *quota.Token, done bool) (held bool, err err
 	if err != nil || got == nil || got.Nonce != token.Nonce {
 		return false, err
 	}
-	for i := range got.Taken {
+	w.entries = w.entries[:0]
+	for i := range got.Taken { // before any page is changed
+		t, e := &got.Taken[i], (*Entry)(nil)
+		if t.Slot && t.Recorded != 0 {
+			if e, err = w.taken(tx, token, t); err != nil {
+				return false, err
+			}
+			if e.Page == nil || !e.Page.InFlight() { // by another price book there are no slots
+				e = nil
+			}
+		}
+		held = held || e != nil
+		w.entries = append(w.entries, e)
+	}
+	if !held {
+		return false, nil
+	}
+	for i, e := range w.entries {
 		t := &got.Taken[i]
-		if !t.Slot || t.Recorded == 0 {
+		switch {
+		case e != nil:
+			w.renew(e, t, done)
+		case !done && !t.Slot && t.Key != "":
+			if e, err = w.keptFor(tx, token, t); err != nil {
+				return false, w.wrote(err)
+			}
+		}
+		if e == nil {
 			continue
-		}
-		e, err := w.entry(tx, &quota.Pool{Upstream: token.Upstream, Account: token.Account, Name: t.Pool}, false)
-		if err != nil {
-			return false, err
-		}
-		if e.Page == nil || !e.Page.InFlight() { // by another price book there are no slots
-			continue
-		}
-		held = true
-		e.enter(w.now)
-		if t.Generation == e.Page.Generation {
-			e.Page.Give(e.at, t.At, t.Recorded)
-		}
-		if done {
-			t.Recorded = 0
-		} else {
-			e.Page.Add(e.at, t.Recorded)
-			t.At, t.Generation = e.at, e.Page.Generation
 		}
 		if err := w.put(tx, e, nil); err != nil {
 			return false, err
 		}
 	}
-	if !held {
-		return false, nil
-	}
 	got.Released = got.released()
-	if err := tx.Keep(got); err != nil {
-		return false, w.wrote(err)
+	return true, w.wrote(tx.Keep(got))
+}
+
+// renew moves a slot to now, or gives it back.
+func (w *work) renew(e *Entry, t *Taken, done bool) {
+	e.enter(w.now)
+	if t.Generation == e.Page.Generation {
+		e.Page.Give(e.at, t.At, t.Recorded)
 	}
-	return true, nil
+	if done {
+		t.Recorded = 0
+	} else {
+		t.At, t.Generation = e.at, e.Page.Generation
+	}
+	e.Page.Add(e.at, t.Recorded) // of nothing, too: the page has seen the time
+}
+
+// keptFor returns the page of a key if it must be stored to be kept for as long as the
+// receipt, which may be settled to a higher cost; else nil.
+func (w *work) keptFor(tx Tx, of *quota.Token, t *Taken) (*Entry, error) {
+	e, err := w.taken(tx, of, t)
+	if err != nil || e.Page == nil || w.now.Sub(e.Page.Latest) < quota.ReceiptLife/2 {
+		return nil, err
+	}
+	e.enter(w.now)
+	e.Page.Add(e.at, 0)
+	return e, nil
 }
 
 // ended reports whether the call of a receipt has ended: it has given a slot back.

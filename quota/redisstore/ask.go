@@ -26,7 +26,7 @@ type ask struct {
 	nonce   [16]byte
 	labels  quota.Labels
 	days    [][]string // by charge: the spend keys, where they are known
-	pages   []string   // by charge: the page that a receipt names
+	kept    bool       // the charges are those of receipts
 	noSpend bool
 	tried   bool     // the steady way
 	extra   []any    // what the body takes on top
@@ -136,7 +136,7 @@ func (a *ask) relay(charge int, layout string) error {
 func (a *ask) keys() []string {
 	keys := []string{a.first, poolsKey(a.tag)}
 	for i := range a.charges {
-		page := a.page(i)
+		page := pageOf(a.tag, a.charges[i].Pool)
 		keys = append(keys, page)
 		if a.days != nil {
 			keys = append(keys, a.days[i]...)

@@ -11,14 +11,6 @@ import (
 // The pages of a keyed pool are in the slot of their account, so the scripts themselves
 // bound their number: see lua/seat.lua.
 
-// page returns the key of a charge's page.
-func (a *ask) page(i int) string {
-	if a.pages != nil {
-		return a.pages[i]
-	}
-	return pageOf(a.tag, a.charges[i].Pool)
-}
-
 // sharedPage returns the key of the page that new keys share if their pool is full.
 func sharedPage(tag string, p quota.Pool) string {
 	p.Key = overflowKey
@@ -38,9 +30,9 @@ func (a *ask) seats(i int) int64 {
 	switch {
 	case c.Pool.Name == "" || c.Pool.Key == "":
 		return plain
-	case a.pages == nil:
+	case !a.kept:
 		return int64(c.MaxKeys)
-	case a.pages[i] == sharedPage(a.tag, c.Pool):
+	case c.Pool.Key == overflowKey:
 		return seatShared
 	}
 	return seated

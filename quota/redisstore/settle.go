@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -29,44 +30,29 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 	} else if err != nil {
 		return quota.Settlement{}, err
 	}
-	fields, labels, days := readReceipt(get.Val())
-	if fields == nil || get.Val()[:16] != string(t.Nonce[:]) {
+	all, labels := chargesOf(tag, t, get.Val())
+	if all == nil {
 		return quota.Settlement{}, storekit.NoReceipt(t)
 	}
-	pools, keys, shared := make([]string, len(fields)), make([]string, len(fields)), make([]bool, len(fields))
-	for i, f := range fields {
-		pools[i], keys[i], _ = strings.Cut(f, "\x1f")
-		days[i], shared[i] = strings.CutSuffix(days[i], "\x1f")
-	}
-	settled, err := inOrder(units, pools, days)
+	settled, err := inOrder(units, all)
 	if err != nil {
 		return quota.Settlement{}, err
 	}
-	a := &ask{store: s, script: s.scripts.settle, tag: tag, first: key, id: true, nonce: t.Nonce, labels: labels}
-	for i, name := range pools {
-		born := window.Instant(double(get.Val()[16:], 5+3*(i+1))) // a generation begins with a birth
-		pool := quota.Pool{Upstream: t.Upstream, Account: t.Account, Name: name, Key: keys[i]}
-		page := pageOf(tag, pool)
-		if shared[i] {
-			page = sharedPage(tag, pool)
-		}
-		c, err := s.laidOut(ctx, page, pool)
-		if forgotten, gone := errors.AsType[*quota.ForgottenError](err); gone {
-			forgotten.Born = born.Time()
-			if pool.Key != "" { // it was idle: nothing of it counts
-				c, err = quota.Charge{Pool: pool}, nil
-			}
+	a := &ask{store: s, script: s.scripts.settle, tag: tag, first: key, id: true, nonce: t.Nonce, labels: labels, kept: true}
+	for i := range all {
+		c, err := s.laidOut(ctx, &all[i])
+		if _, gone := errors.AsType[*quota.ForgottenError](err); gone && c.Pool.Key != "" {
+			err = nil // it was idle: nothing of it counts
 		}
 		if err != nil {
 			return quota.Settlement{}, err
 		}
-		a.pages = append(a.pages, page)
 		c.Units = settled[i]
 		a.charges = append(a.charges, c)
-		if isSlot(days[i]) {
+		if isSlot(all[i].day) {
 			a.days = append(a.days, nil)
 		} else {
-			a.days = append(a.days, []string{days[i]})
+			a.days = append(a.days, []string{all[i].day})
 		}
 	}
 	reply, err := a.run(ctx)
@@ -83,19 +69,19 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 
 // inOrder is [quota.Units.InOrder] of a receipt. A slot is not named: it is settled to 0 if
 // the call is released, else to 1, which means that it stays.
-func inOrder(units quota.Units, pools, days []string) (all []int64, err error) {
+func inOrder(units quota.Units, charges []charged) (all []int64, err error) {
 	var named []string
-	for i := range pools {
-		if !isSlot(days[i]) {
-			named = append(named, pools[i])
+	for i := range charges {
+		if !isSlot(charges[i].day) {
+			named = append(named, charges[i].pool.Name)
 		}
 	}
 	settled, err := units.InOrder(named)
 	if err != nil {
 		return nil, err
 	}
-	for i := range pools {
-		if isSlot(days[i]) {
+	for i := range charges {
+		if isSlot(charges[i].day) {
 			all = append(all, flag(units != nil))
 		} else {
 			all, settled = append(all, settled[0]), settled[1:]
@@ -109,6 +95,34 @@ func inOrder(units quota.Units, pools, days []string) (all []int64, err error) {
 const slotTaken, slotBack = "slot", "back"
 
 func isSlot(day string) bool { return day == slotTaken || day == slotBack }
+
+// charged is a charge of a receipt.
+type charged struct {
+	pool quota.Pool // of a key that has no seat, that of the page that such keys share
+	page string
+	day  string    // the key of its spend, or what a slot has in its place
+	born time.Time // its page, or later
+}
+
+// chargesOf reads the receipt of a token; nil if it is another one's.
+func chargesOf(tag string, t quota.Token, receipt string) (all []charged, labels quota.Labels) {
+	pools, labels, days := readReceipt(receipt)
+	if pools == nil || receipt[:16] != string(t.Nonce[:]) {
+		return nil, labels
+	}
+	for i := range pools {
+		c := charged{pool: quota.Pool{Upstream: t.Upstream, Account: t.Account}}
+		c.pool.Name, c.pool.Key, _ = strings.Cut(pools[i], "\x1f")
+		shared := false
+		if c.day, shared = strings.CutSuffix(days[i], "\x1f"); shared {
+			c.pool.Key = overflowKey
+		}
+		c.page = pageOf(tag, c.pool)
+		c.born = window.Instant(double(receipt[16:], 5+3*(i+1))).Time() // a generation begins with a birth
+		all = append(all, c)
+	}
+	return all, labels
+}
 
 // readReceipt reads the text of a receipt: pools, labels and spend keys.
 func readReceipt(s string) (pools []string, labels quota.Labels, days []string) {
@@ -126,9 +140,9 @@ func readReceipt(s string) (pools []string, labels quota.Labels, days []string) 
 	return nil, quota.Labels{}, nil
 }
 
-// laidOut returns a charge with the windows and the revision of a page.
-func (s *Store) laidOut(ctx context.Context, page string, pool quota.Pool) (quota.Charge, error) {
-	c := quota.Charge{Pool: pool}
+// laidOut returns a charge with the windows and the revision of its page.
+func (s *Store) laidOut(ctx context.Context, of *charged) (quota.Charge, error) {
+	page, pool, c := of.page, of.pool, quota.Charge{Pool: of.pool}
 	get := redis.NewStringCmd(ctx, "getrange", page, 0, 4095)
 	if err := s.do(ctx, get); err != nil {
 		return c, err
@@ -136,7 +150,7 @@ func (s *Store) laidOut(ctx context.Context, page string, pool quota.Pool) (quot
 	head := get.Val()
 	foreign := fmt.Errorf("%s holds something else, not the page of %s: delete it, or give the store a prefix of its own", page, pool)
 	if len(head) == 0 {
-		return c, &quota.ForgottenError{Pool: pool}
+		return c, &quota.ForgottenError{Pool: pool, Born: of.born}
 	}
 	if len(head) < 8*4 {
 		return c, foreign

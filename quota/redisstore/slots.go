@@ -9,7 +9,6 @@ import (
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // slotsAtOnce bounds the receipts of one script, and so how long it holds up the server.
@@ -48,68 +47,63 @@ func (s *Store) slots(ctx context.Context, account quota.Pool, tokens []quota.To
 	if err != nil {
 		return err
 	}
-	a := &ask{store: s, script: s.scripts.slots, tag: tag, first: poolsKey(tag)}
+	a := &ask{store: s, script: s.scripts.slots, tag: tag, first: poolsKey(tag), kept: true}
 	var asked []int
+	var failed []error
 	args := []any{flag(done)}
-	laidOut := map[string]bool{} // by pool: whether it has slots
-	others := map[string]bool{}  // pools that are settled later
+	laidOut := map[string]bool{} // by page: whether it has slots
+	others := map[string]bool{}  // pages of what is settled later
 	for k, i := range some {
-		pools, _, days := readReceipt(texts[k])
-		if pools == nil || texts[k][:16] != string(tokens[i].Nonce[:]) {
-			continue
-		}
+		all, _ := chargesOf(tag, tokens[i], texts[k])
 		any := false
-		for j, pool := range pools {
-			if days[j] != slotTaken {
-				others[pool] = true
+		for j := range all {
+			page := all[j].page
+			if all[j].day != slotTaken {
+				others[page] = true
 				continue
 			}
-			slots, known := laidOut[pool]
+			slots, known := laidOut[page]
 			if !known {
-				born := window.Instant(double(texts[k][16:], 5+3*(j+1))) // a generation begins with a birth
-				account.Name = pool
-				c, err := s.laidOut(ctx, pageOf(tag, account), account)
-				if forgotten, gone := errors.AsType[*quota.ForgottenError](err); gone {
-					forgotten.Born = born.Time()
+				c, err := s.laidOut(ctx, &all[j])
+				switch {
+				case err == nil:
+					if slots = c.Windows[0].Spec.InFlight(); slots { // else the price book has changed
+						a.charges = append(a.charges, c)
+					}
+				case all[j].pool.Key == "": // else it was idle
+					failed = append(failed, err) // the others must not wait for it
 				}
-				if err != nil {
-					return err
-				}
-				if slots = c.Windows[0].Spec.InFlight(); slots { // else the price book has changed
-					a.charges = append(a.charges, c)
-				}
-				laidOut[pool] = slots
+				laidOut[page] = slots
 			}
 			any = any || slots
 		}
 		if any {
 			asked = append(asked, i)
 			a.more = append(a.more, receiptKey(tag, tokens[i].ID))
-			args = append(args, tokens[i].Nonce[:], len(pools))
+			args = append(args, tokens[i].Nonce[:], len(all))
 		}
 	}
 	if len(asked) == 0 {
-		return nil
+		return errors.Join(failed...)
 	}
 	a.extra = args
 	reply, err := a.run(ctx)
 	if err != nil {
-		return err
+		return errors.Join(append(failed, err)...)
 	}
 	for k, i := range asked {
 		held[i] = integer(reply[2+k]) == 1
 	}
 	if !done {
-		s.touch(ctx, tag, others)
+		s.touch(ctx, others)
 	}
-	return s.remember(ctx, a, reply[2+len(asked):])
+	return errors.Join(append(failed, s.remember(ctx, a, reply[2+len(asked):]))...)
 }
 
 // touch keeps the other pages of receipts that were renewed. If it fails, the next renewal
 // tries again.
-func (s *Store) touch(ctx context.Context, tag string, pools map[string]bool) {
-	for pool := range pools {
-		page := pageKey(tag, pool)
+func (s *Store) touch(ctx context.Context, pages map[string]bool) {
+	for page := range pages {
 		keys := []string{page}
 		for i := range book.MaxWindows {
 			keys = append(keys, logKey(page, i))

@@ -47,7 +47,7 @@ func (t *tx) putMember(e *entry, c *quota.Charge, page []byte) error {
 	if e.Listed {
 		listed = 1
 	}
-	values := []driver.Value{names, usedText(e.Page), int64(e.Page.Latest), page, listed, e.Reason}
+	values := []driver.Value{names, usedText(e.Page), int64(max(e.Page.Latest, e.Behind)), page, listed, e.Reason}
 	if e.pageID != 0 {
 		return t.exec("member_save", append(values, e.pageID)...)
 	}

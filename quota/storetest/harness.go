@@ -75,6 +75,7 @@ func Run(t *testing.T, h Harness) {
 		{"recorded_is_what_happened", testRecorded},
 		{"at_least", testAtLeast},
 		{"slots", testSlots},
+		{"slots_of_keys", testSlotsOfKeys},
 		{"look", testLook},
 		{"spend", testSpend},
 		{"names", testNames},

@@ -56,7 +56,7 @@ var sabotages = map[string]struct {
 	"one_page_for_all_keys":      {caught: "families", liar: func(_ quota.Clock, s quota.Store) quota.Store { return oneKey{s} }},
 	"one_page_for_a_keyed_pool":  {caught: "keyed", liar: func(_ quota.Clock, s quota.Store) quota.Store { return noKeys{s} }},
 	"the_model_sees_no_keys":     {caught: "model", liar: func(_ quota.Clock, s quota.Store) quota.Store { return noKeys{s} }},
-	"never_full":                 {caught: "keyed", alone: true, liar: func(_ quota.Clock, s quota.Store) quota.Store { return neverFull{s} }},
+	"never_full":                 {caught: "keyed", liar: func(_ quota.Clock, s quota.Store) quota.Store { return neverFull{s} }},
 	"blocks_all_keys":            {caught: "keyed", liar: func(_ quota.Clock, s quota.Store) quota.Store { return blocksAll{s} }},
 	"refuses_for_nothing":        {caught: "linearizable", alone: true, liar: func(_ quota.Clock, s quota.Store) quota.Store { return &takesThenLooks{Store: s} }},
 	"settles_in_two_steps":       {caught: "linearizable", alone: true, liar: func(_ quota.Clock, s quota.Store) quota.Store { return &settlesInTwoSteps{Store: s} }},

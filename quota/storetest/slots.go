@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -42,6 +43,23 @@ func slotsOf(done bool, ids []string) action {
 
 // release gives everything of an id back.
 func release(id string) action { return settleTo(id, nil) }
+
+// recordsOf and reserveAsOf record and reserve units of one pool under an id.
+func recordsOf(id, pool string, units int64) action {
+	return func(r *rig) string {
+		got, err := r.s.Record(context.Background(), quota.Request{ID: id, Charges: []quota.Charge{r.charge(pool, units)}})
+		if err != nil {
+			return fault(err)
+		}
+		return fmt.Sprint(pool, " ", got[pool])
+	}
+}
+
+func reserveAsOf(id, pool string, units int64) action {
+	return func(r *rig) string {
+		return tell(r.ask(quota.Request{ID: id, Charges: []quota.Charge{r.charge(pool, units)}}))
+	}
+}
 
 // Calls in flight: a slot counts until it is given back, or its ttl has passed since it was
 // renewed.
@@ -140,6 +158,18 @@ func testSlots(t *testing.T, h Harness) {
 			{0, ends("a"), "yes"},
 			{0, reserveAs("a", 1), "bad input"},
 			{0, looks("units"), "0"},
+		}},
+		{"an_id_is_charged_once_without_its_slots_too", two, ten, []row{
+			{0, reserveBoth("a", 1, 5), "granted 1/2 of units at once"},
+			{0, recordsOf("a", "searches", 5), "searches 5"},
+			{0, recordsOf("a", "searches", 6), "bad input"},
+			{0, reserveAsOf("a", "searches", 5), "granted again"},
+			{0, recordsOf("a", "units", 1), "bad input"},
+			{0, ends("a"), "yes"},
+			{0, recordsOf("a", "searches", 5), "searches 5"},
+			{0, reserveAsOf("a", "searches", 5), "granted again"},
+			{0, settleTo("a", quota.Units{"searches": 2}), "back 3"},
+			{0, looks("units", "searches"), "0; 2"},
 		}},
 		{"all_or_nothing", two, ten, []row{
 			{0, reserveOf("searches", 8), "granted 8/10"},

@@ -300,16 +300,20 @@ func (p *Page) Expires(now Instant) Instant {
 
 // Idle reports whether nothing that was written can still count, and no block
 // stands.
-func (p *Page) Idle(now Instant) bool {
-	if now < p.Latest.Add(p.shape.span) || p.Shut(now) {
-		return false
-	}
-	for _, w := range p.windows {
-		if b, ok := w.(*Bucket); ok && b.Used(now) > 0 { // it holds units for as long as they take
-			return false
-		}
-	}
-	return true
+func (p *Page) Idle(now Instant) bool { return p.lapsed(now) && !p.kept(now) }
+
+// Held reports whether only a block, or what is in a bucket, keeps the page from being
+// idle. Pages that were charged later may be idle before it.
+func (p *Page) Held(now Instant) bool { return p.lapsed(now) && p.kept(now) }
+
+// lapsed reports whether all windows have passed since the page was written.
+func (p *Page) lapsed(now Instant) bool { return now >= p.Latest.Add(p.shape.span) }
+
+func (p *Page) kept(now Instant) bool {
+	return p.Shut(now) || slices.ContainsFunc(p.windows, func(w Window) bool {
+		b, ok := w.(*Bucket) // it holds units for as long as they take
+		return ok && b.Used(now) > 0
+	})
 }
 
 // Clone returns a page of its own with the same state.

@@ -138,6 +138,8 @@ end
 -- a slot is EMPTY.
 local RELEASED, EMPTY = 2, 3
 
+local MAX_CHARGES = 16 -- of a receipt
+
 -- A slot has one of these in the place of its spend key: it is taken, or was given back.
 local TAKEN, BACK = 'slot', 'back'
 
@@ -182,11 +184,6 @@ local function read(key, charges, life, now)
   return got
 end
 
--- receipt reads the receipt of a request's id, or nil.
-local function receipt(r, now)
-  return read(KEYS[1], r.n, r.life, now)
-end
-
 -- keep stores a receipt of so many charges, for so many milliseconds.
 local function keep(key, got, charges, ms)
   local n = 5 + 3 * charges
@@ -201,14 +198,22 @@ local function split(s, mark)
   return all
 end
 
--- marks returns the spend keys of a receipt, or what it has in their place; remark changes
--- them.
+-- marks returns the spend keys of a receipt, or what it has in their place, and which
+-- charges are on the page that new keys share. remark changes the first.
 local function marks(got)
-  return split(split(got.text, '\29')[3] or '', '\30')
+  local all, shared = split(split(got.text, '\29')[3] or '', '\30'), {}
+  for i, mark in ipairs(all) do
+    local key, cut = string.gsub(mark, '\31$', '')
+    all[i], shared[i] = key, cut > 0
+  end
+  return all, shared
 end
 
 local function remark(got, all)
-  local text = split(got.text, '\29')
+  local text, _, shared = split(got.text, '\29'), marks(got)
+  for i, is in ipairs(shared) do
+    all[i] = all[i] .. (is and '\31' or '')
+  end
   got.text = table.concat({ text[1], text[2], table.concat(all, '\30') }, '\29')
 end
 
@@ -220,6 +225,44 @@ local function has(got, mark)
     end
   end
   return false
+end
+
+-- withoutSlots is a receipt without its slots, for a request that may be covered by it.
+local function withoutSlots(got, pools, slots)
+  local rest, names = { got[1], got[2], got[3], got[4], got[5], nonce = got.nonce }, {}
+  for i, name in ipairs(pools) do
+    if slots[i] ~= TAKEN and slots[i] ~= BACK then
+      names[#names + 1] = name
+      for k = 3, 5 do
+        rest[#rest + 1] = got[k + 3 * i]
+      end
+    end
+  end
+  rest.text = table.concat(names, '\30') .. '\29'
+  return rest
+end
+
+-- receipt reads the receipt of a request's id, or nil. A call that was admitted in an outage
+-- has no slots, but its reservation may have been granted with them, if only the reply was
+-- lost. So a request without slots means what else the receipt has.
+local function receipt(r, now)
+  local got = read(KEYS[1], r.n, r.life, now)
+  for i = 1, r.n do
+    if r[i].c.slot then
+      return got
+    end
+  end
+  local all, n = got, r.n
+  while all and n <= MAX_CHARGES do
+    local text, slots = split(all.text, '\29'), marks(all)
+    local pools = split(text[1], '\30')
+    if #text == 3 and #pools == n and #slots == n then
+      return n == r.n and all or withoutSlots(all, pools, slots)
+    end
+    n = n + 1
+    all = read(KEYS[1], n, r.life, now)
+  end
+  return got
 end
 
 -- covers reports whether a receipt is for exactly the charges of a request.

@@ -47,6 +47,7 @@ for i = 1, r.n do
     else
       slots[i] = BACK
     end
+    p.stays = over == 0
   end
   if p.new then -- a key's, which was idle
     left = left + max(over, 0)
@@ -91,7 +92,7 @@ for i = 1, r.n do
   end
 end
 for i = 1, r.n do
-  if not pages[i].new then
+  if not pages[i].new and not pages[i].stays then
     write(pages[i], now, r[i])
   end
 end

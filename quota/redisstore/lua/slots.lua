@@ -32,9 +32,9 @@ for k = r.key, #KEYS do
   at = at + 2
   local got, had = read(KEYS[k], n, r.life, now), 0
   if got and got.nonce == nonce then
-    local pools, slots = split(split(got.text, '\29')[1], '\30'), marks(got)
+    local pools, slots, shared = split(split(got.text, '\29')[1], '\30'), marks(got)
     for i = 1, n do
-      local p = page[pools[i]]
+      local p = page[shared[i] and string.match(pools[i], '^[^\31]*') .. '\31\0overflow' or pools[i]]
       if p and slots[i] == TAKEN and got[3 + 3 * i] > 0 then
         had, any = 1, true
         if got[5 + 3 * i] == p[3] then
@@ -60,7 +60,10 @@ for k = r.key, #KEYS do
   end
   reply[#reply + 1] = had
 end
+if not any then
+  return reply -- as if the pages had not been looked at
+end
 for key, got in pairs(kept) do
   keep(key, got, got.n, ceil(r.life / 1000))
 end
-return finish(reply, r, now, pages, any)
+return finish(reply, r, now, pages, true)
