@@ -74,6 +74,7 @@ type apiKeyYAML struct {
 type freeAnswerYAML struct {
 	Status []int       `yaml:"status" range:"200..599" size:"1.." short:"item" example:"304" doc:"Condition: the answer has one of these codes."`
 	Header headerValue `yaml:"header" is:"header" size:"1..1" example:"x-cache|{x-cache: HIT}" doc:"Condition: the answer has this header, or has it with this value."`
+	Pools  []string    `yaml:"pools" is:"pool" size:"1..charges" short:"item" noun:"pool" assumed:"all pools" example:"core" doc:"The pools in which the answer is free. In the others, the call is charged as any other."`
 }
 
 type refusalYAML struct {

@@ -30,6 +30,8 @@ type charge struct {
 	ctx context.Context //nolint:containedctx // of the call: its body outlives the round trip
 	c   *call
 	r   *quota.Reservation
+
+	free []string // the pools in which the answer costs nothing
 }
 
 // follow reads an answer for what its call has cost. The call is settled when its body

@@ -48,17 +48,22 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 	if r == nil {
 		return // it continues an upload
 	}
-	h := charge{t: t, ctx: ctx, c: c, r: r}
+	h, free := charge{t: t, ctx: ctx, c: c, r: r}, false
+	if err == nil && resp != nil {
+		h.free, free = c.free(resp)
+	}
 	switch conns := c.sent.conns.Load(); {
 	case err != nil && c.sent.unsent():
 		t.giveBack(ctx, c, r)
 		h.done()
-	case err == nil && resp != nil && c.isFree(resp):
+	case free:
 		all := r.Charges()
 		clear(all)
 		h.settleTo(all, r.Charges())
 	case err == nil && resp != nil && (c.content != nil || h.slots()):
 		h.follow(resp)
+	case len(h.free) > 0:
+		h.settleTo(r.Charges(), r.Charges())
 	case conns > 1:
 		all := r.Charges()
 		for pool := range all {
@@ -79,6 +84,11 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 func (h charge) settleTo(units, reserved quota.Units) {
 	tries := h.c.sent.conns.Load() - 1
 	same := true
+	for _, pool := range h.free {
+		if _, charged := units[pool]; charged {
+			units[pool] = 0
+		}
+	}
 	for pool, n := range reserved {
 		units[pool] = min(units[pool]+n*max(tries, 0), window.MaxUnits)
 		same = same && units[pool] == n
