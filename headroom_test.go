@@ -254,3 +254,43 @@ func ExampleLoad() {
 	fmt.Println(m.Upstream.Name, m.Method.Name, m.Method.Charges)
 	// Output: youtube search.list map[searches:1]
 }
+
+// TestEveryBuiltinBook loads each built-in book. It must say where its prices were read,
+// and on which day. Together they make one book.
+func TestEveryBuiltinBook(t *testing.T) {
+	var current []string
+	for _, name := range headroom.Builtins() {
+		b := load(t, name)
+		for _, u := range b.Upstreams {
+			if !strings.HasPrefix(u.Source, "https://") || u.Verified.IsZero() {
+				t.Errorf("%s: %s was read in %q on %s", name, u.Name, u.Source, u.Verified)
+			}
+		}
+		if name != "builtin/youtube-2025" {
+			current = append(current, name)
+		}
+	}
+	if all := load(t, write(t, "extends: ["+strings.Join(current, ", ")+"]")); len(all.Upstreams) != len(current) {
+		t.Errorf("together the books %v have %d upstreams, want one of each", current, len(all.Upstreams))
+	}
+}
+
+// TestBuiltinNames tells a name from a path.
+func TestBuiltinNames(t *testing.T) {
+	if _, err := headroom.Load("builtin/../builtin/github"); !errors.Is(err, quota.ErrBadInput) || !strings.Contains(err.Error(), "builtin/github") {
+		t.Errorf("a name that is none gave %v", err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("builtin", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("builtin/github", []byte("revision: 1\nupstreams: {mine: {pools: {units: {quota: 10, windows: [{per: 1h}]}}}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if load(t, "builtin/github").Upstreams["github"] == nil {
+		t.Error("the name of a built-in book read a file")
+	}
+	if load(t, "./builtin/github").Upstreams["mine"] == nil {
+		t.Error("a path to a file of the same name read the built-in book")
+	}
+}

@@ -90,6 +90,7 @@ func (a *app) check(cmd *cobra.Command, call bool) (err error) {
 	} else {
 		a.checkSettings(f, s)
 		checkBook(f, s)
+		a.staleUpstreams(f, s)
 		l := a.checkLedger(ctx, f, s, &done)
 		a.checkCatalog(ctx, f, s, &done)
 		if s.book.Upstreams[metered] != nil {

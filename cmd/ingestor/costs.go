@@ -15,7 +15,8 @@ func (a *app) costsCommand() *cobra.Command {
 		Short: "Show what calls cost, and the quota of each pool",
 		Long:  `Without a subcommand, ingestor costs does what ingestor costs show does.`,
 		Example: `  ingestor costs
-  ingestor costs show search.list`,
+  ingestor costs show search.list
+  ingestor costs list`,
 		Args: known,
 	}
 	var diff bool
@@ -56,7 +57,7 @@ settles, and what answers tell about the limits.`,
 		c.Flags().BoolVar(&diff, "diff", false, "show only the differences from the book that it extends")
 	}
 	cmd.RunE = show.RunE
-	cmd.AddCommand(show)
+	cmd.AddCommand(show, a.listCostsCommand())
 	return cmd
 }
 

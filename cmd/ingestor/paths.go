@@ -3,6 +3,7 @@ package main
 import (
 	"path/filepath"
 
+	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/quota/open"
 )
 
@@ -32,10 +33,11 @@ func (s *settings) absolute() error {
 	return nil
 }
 
-// anchor makes a path absolute. It leaves an empty path empty.
+// anchor makes a path absolute. It leaves an empty path empty, and the name of a built-in
+// price book as it is.
 func (s *settings) anchor(path *string, from string) (err error) {
 	switch {
-	case *path == "" || filepath.IsAbs(*path):
+	case *path == "" || filepath.IsAbs(*path) || path == &s.Costs && headroom.IsBuiltin(*path):
 		return nil
 	case from == fromFile:
 		*path = filepath.Join(filepath.Dir(s.file), *path)

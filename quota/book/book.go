@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
 // DefaultAccount is the only account of an upstream for which the book lists none.
@@ -18,15 +20,15 @@ const (
 )
 
 // Book is a checked price book: the prices of upstreams' methods, and the limits.
-// [Parse] makes it, and it never changes.
+// [Parse] and [Make] make one, and it never changes.
 type Book struct {
 	Revision  int64
 	Upstreams map[string]*Upstream
 	Families  map[string]*Family
 
-	keys    *bookYAML // it as the file has it, with short forms and defaults written out
-	extends []string  // the built-in books that it is a difference from
-	base    *Book     // them, joined
+	keys    *keys.Book // it as the file has it, with short forms and defaults written out
+	extends []string   // the built-in books that it is a difference from
+	base    *Book      // them, joined
 	hosts   map[string][]hostPath
 	wild    map[string][]hostPath // of hosts with a *, by what follows it
 }
@@ -40,11 +42,13 @@ const (
 	Admit  Policy = "admit"
 )
 
-// Options are the settings of [Parse].
+// Options are the settings of [Parse] and [Make].
 type Options struct {
 	// Builtins returns the text of a built-in price book by its name, "builtin" or
 	// "builtin/...". If Builtins is nil, a book with extends is refused.
 	Builtins func(name string) ([]byte, bool)
+	// Names are those of the built-in books, for messages. It may be empty.
+	Names []string
 }
 
 // Parse reads a price book and checks it. Errors begin with the name, then the
@@ -55,7 +59,7 @@ type Options struct {
 func Parse(name string, data []byte, o *Options) (*Book, error) {
 	l := layers{open: map[string]bool{}}
 	if o != nil {
-		l.builtins = o.Builtins
+		l.builtins, l.names = o.Builtins, o.Names
 	}
 	_, b, err := l.read(name, data)
 	return b, err
@@ -64,6 +68,7 @@ func Parse(name string, data []byte, o *Options) (*Book, error) {
 // layers reads a book and those it extends.
 type layers struct {
 	builtins func(string) ([]byte, bool)
+	names    []string
 	open     map[string]bool // being read further out: extending one is a cycle
 }
 
@@ -129,7 +134,11 @@ func (l *layers) builtin(name string) ([]byte, error) {
 	if text, ok := l.builtins(name); ok && isBuiltin(name) {
 		return text, nil
 	}
-	return nil, fmt.Errorf("there is no built-in price book %q; try extends: builtin", name)
+	remedy := "try extends: builtin"
+	if len(l.names) > 0 {
+		remedy = "there are " + list(l.names, "and")
+	}
+	return nil, fmt.Errorf("there is no built-in price book %q; %s", name, remedy)
 }
 
 // extends reads which books this one is a difference from.

@@ -76,7 +76,11 @@ func parseExample(t *testing.T, text string) *tree {
 	t.Helper()
 	files := map[string]string{"builtin": "../../costs.yaml", "builtin/youtube-2025": "../../ingest/youtube/youtube-2025.yaml"}
 	builtins := func(name string) ([]byte, bool) {
-		text, err := os.ReadFile(files[name])
+		file := files[name]
+		if other, ok := strings.CutPrefix(name, "builtin/"); ok && file == "" {
+			file = "builtin/" + other + ".yaml"
+		}
+		text, err := os.ReadFile(file)
 		return text, err == nil
 	}
 	if _, err := Parse("example", []byte(text), &Options{Builtins: builtins}); err != nil {

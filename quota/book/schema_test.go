@@ -40,7 +40,7 @@ func TestBookSchemaJudgesBooks(t *testing.T) {
 		}
 		return obey(root, root, doc, "")
 	}
-	for _, name := range []string{"builtin", "builtin/youtube-2025"} {
+	for _, name := range headroom.Builtins() {
 		text, _ := headroom.Builtin(name)
 		if err := judge(text); err != nil {
 			t.Errorf("%s: %v", name, err)

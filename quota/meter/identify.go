@@ -28,8 +28,9 @@ type call struct {
 	caller   caller
 	sent     sent
 	secrets  secrets
-	body     secretBody        // of the answer
-	content  *priced           // nil: its price is fixed
+	body     secretBody // of the answer
+	content  *priced    // nil: its price is fixed
+	settling settling
 	keys     map[string]string // of the keyed pools that it charges, by pool
 }
 

@@ -52,6 +52,9 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 	if err == nil && resp != nil {
 		h.free, free = c.free(resp)
 	}
+	if c.content == nil || err != nil {
+		defer c.settling.end()
+	}
 	switch conns := c.sent.conns.Load(); {
 	case err != nil && c.sent.unsent():
 		t.giveBack(ctx, c, r)
@@ -95,9 +98,11 @@ func (h charge) settleTo(units, reserved quota.Units) {
 	}
 	same = same && !h.atEnd()
 	if same && !h.slots() {
+		h.c.settling.end()
 		return
 	}
 	h.t.later.do(func() {
+		defer h.c.settling.end()
 		if same {
 			h.done()
 			return

@@ -107,14 +107,16 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 // their callers' backs, and writes [Options].Memory and what answers have reported of
 // others. A program calls it before it ends; otherwise the last estimates stand.
 func (t *Transport) Flush(ctx context.Context) error {
-	if t == nil {
-		return nil
+	if t == nil || t.ledger == nil {
+		return errNotMade
 	}
 	if _, err := t.later.wait(ctx); err != nil {
 		return err
 	}
 	return errors.Join(t.ledger.Flush(ctx), t.memory.save())
 }
+
+var errNotMade = quota.BadInput("this transport was not made by meter.New")
 
 // CloseIdleConnections closes the idle connections of the base transport.
 func (t *Transport) CloseIdleConnections() {
@@ -133,7 +135,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Body != nil {
 			_ = req.Body.Close() // a RoundTripper must, also on errors
 		}
-		return nil, quota.BadInput("this transport was not made by meter.New")
+		return nil, errNotMade
 	}
 	req = t.withoutKey(req)
 	c, err := t.identify(req)
