@@ -113,7 +113,9 @@ revision: 1
 upstreams:
   github:
     hosts: [HOST]
-    free: [{status: [304, 403, 429]}]
+    free:
+      - {status: 304, pools: [core, search]}
+      - {status: [403, 429]}
     refusals:
       - {status: [403, 429], header: {X-Ratelimit-Remaining: 0}, until: X-Ratelimit-Reset}
       - {status: [403, 429], for: 1m}

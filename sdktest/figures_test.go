@@ -23,10 +23,6 @@ func pick[T any](reduced, full T) T {
 
 // gaps are figures that are known not to be reached, and why. They do not fail the test.
 var gaps = map[string]string{
-	"graphql, leaky bucket: share of the oracle": "Bucket.Give keeps back what may have drained since, for each call in flight",
-
-	"github: refusals by points":                        "free: [{status: 304}] frees all pools, but GitHub's points count a 304",
-	"github: points in the ledger less in the server":   "the same",
 	"in_flight: share of the fewest calls of a process": "a process hands a slot to its own callers first",
 }
 

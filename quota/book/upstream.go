@@ -26,7 +26,7 @@ type Upstream struct {
 	Resumable string
 	Refusals  []Refusal // the first that matches counts
 	Feedback  []Feedback
-	Free      []Condition // an answer that meets one costs nothing
+	Free      []FreeAnswer
 	// FailedFree says that the upstream does not charge for answers of 5xx.
 	FailedFree bool
 	// RequestBuffer is the most bytes of a request's body that are kept to read its price;
@@ -101,8 +101,14 @@ type APIKey struct {
 // DefaultRequestBuffer is the RequestBuffer of an upstream for which the book has none.
 const DefaultRequestBuffer = 64 << 10
 
+// FreeAnswer is an answer that costs nothing.
+type FreeAnswer struct {
+	Condition
+	Pools []string // in which it costs nothing; nil: in all
+}
+
 // free makes the conditions of the answers that cost nothing.
-func (r *reader) free(all []keys.FreeAnswer) (free []Condition) {
+func (r *reader) free(all []keys.FreeAnswer, u *keys.Upstream) (free []FreeAnswer) {
 	for i := range all {
 		d := &all[i]
 		if !r.sound(d) {
@@ -111,7 +117,10 @@ func (r *reader) free(all []keys.FreeAnswer) (free []Condition) {
 		if len(d.Status) == 0 && d.Header.Name == "" {
 			r.fault(r.place(d), "every answer would be free; write a condition, as in {status: 304}")
 		}
-		free = append(free, Condition{Status: d.Status, Header: d.Header.Name, Value: d.Header.Value})
+		for i := range d.Pools {
+			r.hasPool(&d.Pools[i], d.Pools[i], "a free answer", u)
+		}
+		free = append(free, FreeAnswer{Condition{Status: d.Status, Header: d.Header.Name, Value: d.Header.Value}, d.Pools})
 	}
 	return free
 }
@@ -131,7 +140,7 @@ func (r *reader) upstream(name string, d *keys.Upstream) (*Upstream, *routeTable
 		return u, routes
 	}
 	u.Refusals = r.refusals(d.Refusals, d)
-	u.RequestBuffer, u.FailedFree, u.Free = d.RequestBuffer, d.Failed == "free", r.free(d.Free)
+	u.RequestBuffer, u.FailedFree, u.Free = d.RequestBuffer, d.Failed == "free", r.free(d.Free, d)
 	for _, pool := range r.names(&d.Pools) {
 		if by := d.Pools[pool].By; by != nil && (by.Header != "" && strings.EqualFold(by.Header, d.APIKey.Header) || by.Query != "" && by.Query == d.APIKey.Query) {
 			r.fault(r.place(by), "by of pool %q reads the API key, which would then be stored and shown; name what stands for it, such as an account", pool)

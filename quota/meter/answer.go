@@ -20,7 +20,6 @@ type answer struct {
 
 	mu      sync.Mutex
 	reading *content.Reading // nil: the price book asks nothing of the answer
-	free    bool             // the upstream does not charge for it
 	// watchers are shown the body, too. With watchers, the call is not settled here.
 	watchers []watcher
 	over     bool
@@ -32,6 +31,9 @@ type charge struct {
 	ctx context.Context //nolint:containedctx // of the call: its body outlives the round trip
 	c   *call
 	r   *quota.Reservation
+
+	free      bool     // the answer costs nothing
+	freePools []string // the pools in which it costs nothing
 }
 
 // follow reads an answer for what its call has cost. The call is settled when its body
@@ -40,7 +42,7 @@ func (h charge) follow(resp *http.Response) {
 	if h.c.content == nil {
 		h.c.content = &priced{} // only its end matters
 	}
-	a := &answer{ReadCloser: resp.Body, charge: h, free: h.c.isFree(resp)}
+	a := &answer{ReadCloser: resp.Body, charge: h}
 	if a.free {
 		a.wrap(resp) // its slots are taken until it ends
 		return

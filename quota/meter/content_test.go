@@ -23,7 +23,12 @@ revision: 1
 upstreams:
   model:
     hosts: [model.example.com]
-    free: [{status: 304}, {status: 200, header: {X-Cached: "yes"}}]
+    free:
+      - {status: 304}
+      - {status: 200, header: {X-Cached: "yes"}}
+      - {header: X-Free-Output, pools: output}
+      - {header: X-Free-Input, pools: input}
+      - {header: X-Free-Requests, pools: [requests, input]}
     failed: free
     pools:
       requests: {quota: 100, windows: [{per: 10m}]}
@@ -48,6 +53,7 @@ upstreams:
           input:
             estimate: [{query: maxResults, per: 50, default: 1}, {path: kind, cases: {dear: 100}, default: 0}, {header: X-Extra, default: 0}]
             actual: [{count: data, times: 2}, {header: X-Spent, default: 0}]
+      ping: {route: POST /v1/ping, charge: {requests: 1, late: 1}}
       tail:
         route: POST /v1/tail
         charge:
@@ -174,6 +180,8 @@ func TestContentPrice(t *testing.T) {
 		"an answer without a body":    {204, nil, "", 4096},
 		"not modified is free":        {304, nil, "", 0},
 		"a header says it is free":    {200, http.Header{"X-Cached": {"yes"}}, usage, 0},
+		"it is free in the pool":      {200, http.Header{"X-Free-Input": {""}, "X-Free-Output": {""}}, usage, 0},
+		"it is free in other pools":   {200, http.Header{"X-Free-Input": {""}}, usage, 812},
 		"what fails is free":          {503, nil, usage, 0},
 		"an error that tells its use": {400, nil, usage, 812},
 	} {
@@ -191,6 +199,11 @@ func TestContentPrice(t *testing.T) {
 			r.spent(map[string]int64{"output": c.want})
 		})
 	}
+	t.Run("a fixed price is free in some pools", func(t *testing.T) {
+		r := newModel(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Free-Requests", "") }, nil)
+		r.post("http://model.example.com/v1/ping", "")
+		r.spent(map[string]int64{"requests": 0, "late": 1})
+	})
 	t.Run("closed when the JSON is read, before its end", func(t *testing.T) {
 		r := newModel(t, func(w http.ResponseWriter, req *http.Request) {
 			io.WriteString(w, usage)

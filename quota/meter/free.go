@@ -7,17 +7,21 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// isFree reports whether the upstream does not charge for an answer.
-func (c *call) isFree(resp *http.Response) bool {
+// free returns the pools in which the upstream does not charge for an answer, or true if
+// it does in none.
+func (c *call) free(resp *http.Response) (pools []string, all bool) {
 	if c.upstream.FailedFree && resp.StatusCode >= 500 {
-		return true
+		return nil, true
 	}
 	for i := range c.upstream.Free {
-		if meets(&c.upstream.Free[i], resp) {
-			return true
+		if f := &c.upstream.Free[i]; meets(&f.Condition, resp) {
+			if f.Pools == nil {
+				return nil, true
+			}
+			pools = append(pools, f.Pools...)
 		}
 	}
-	return false
+	return pools, false
 }
 
 // meets reports whether an answer meets a condition.

@@ -50,6 +50,9 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 		return
 	}
 	h := charge{t: t, ctx: ctx, c: c, r: r}
+	if err == nil && resp != nil {
+		h.freePools, h.free = c.free(resp)
+	}
 	if c.content == nil || err != nil {
 		defer c.settling.end()
 	}
@@ -57,10 +60,12 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 	case err != nil && c.sent.unsent():
 		t.giveBack(ctx, c, r)
 		h.done()
-	case err == nil && resp != nil && c.isFree(resp) && !h.c.slots:
+	case h.free && !h.c.slots:
 		h.settleTo(quota.Units{}, r.Charges())
 	case err == nil && resp != nil && (c.content != nil || h.c.slots):
 		h.follow(resp)
+	case len(h.freePools) > 0:
+		h.settleTo(r.Charges(), r.Charges())
 	case conns > 1:
 		all := r.Charges()
 		for pool := range all {
@@ -81,6 +86,11 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 func (h charge) settleTo(units, reserved quota.Units) {
 	tries := h.c.sent.conns.Load() - 1
 	same := true
+	for _, pool := range h.freePools {
+		if _, charged := units[pool]; charged {
+			units[pool] = 0
+		}
+	}
 	for pool, n := range reserved {
 		units[pool] = min(units[pool]+n*max(tries, 0), window.MaxUnits)
 		same = same && units[pool] == n

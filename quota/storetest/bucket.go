@@ -42,13 +42,30 @@ func testBucket(t *testing.T, h Harness) {
 			{second, looks("units", "searches"), "0; 10"},
 		}},
 		{"settling_down_gives_back_what_cannot_have_drained", five, nil, []row{
-			{0, reserveAs("a", 8), "granted 8/10"},
-			{3 * second, reserveAs("b", 3), "granted 10/10"},
-			{3 * second, settle("a", 2), "back 4, left 2"}, // of 6, one and a half may have drained
-			{3 * second, looks("units"), "5"},              // the half came back, too
-			{3 * second, settle("b", 0), "back 3"},
-			{3 * second, looks("units"), "2"},
-			{8 * second, looks("units"), "0"},
+			{0, reserveAs("a", 6), "granted 6/10"},
+			{3 * second, looks("units"), "5"},                 // four and a half
+			{11 * second, reserveAs("b", 9), "granted 10/10"}, // half a unit was left
+			{11 * second, settle("a", 0), "left 6"},           // at most that half has not drained
+			{14 * second, looks("units"), "8"},
+			{14 * second, settle("b", 0), "back 7, left 2"}, // seven and a half
+			{14 * second, looks("units"), "0"},
+		}},
+		{"settling_down_gives_all_back_if_the_bucket_was_never_near_empty", shop, nil, []row{
+			{0, reserveAs("a", 500), "granted 500/1000"},
+			{second, reserveAs("b", 400), "granted 850/1000"},
+			{2 * second, reserveAs("c", 200), "granted 1000/1000"},
+			{4 * second, settle("b", 100), "back 300"},
+			{4 * second, settle("a", 400), "back 100"}, // of its own 100, as many may have drained
+			{4 * second, settle("c", 0), "back 200"},
+			{4 * second, looks("units"), "300"},
+			{4 * second, reserve(700), "granted 1000/1000"},
+		}},
+		{"settling_down_spares_what_drained_while_the_bucket_would_have_been_empty", shop, nil, []row{
+			{0, reserveAs("a", 100), "granted 100/1000"},
+			{second, reserveAs("b", 100), "granted 150/1000"},
+			{2 * second, reserve(900), "granted 1000/1000"},
+			{3 * second, settle("a", 0), "back 50, left 50"},
+			{3 * second, settle("b", 0), "back 50, left 50"}, // then 50 were drained in vain
 		}},
 		{"settling_down_late_gives_nothing_back", five, nil, []row{
 			{0, reserveAs("a", 2), "granted 2/10"},

@@ -12,6 +12,14 @@ type Bucket struct {
 	level  int64   // parts, at at
 	at     Instant // when level was changed last
 	latest Instant // the latest instant seen, at or later
+	now    spell   // until at
+	before spell   // until now began
+}
+
+// spell is a time in which the level was never below low.
+type spell struct {
+	since Instant
+	low   int64 // parts
 }
 
 // maxLevel is the highest level: every whole number up to it is exact in a double. A full
@@ -38,6 +46,7 @@ func (b *Bucket) empties(parts int64) int64 { return ceilDiv(parts, b.drain) }
 // move brings the level to an instant that is not before at.
 func (b *Bucket) move(at Instant) {
 	b.level, b.at = b.view(at), at
+	b.now.low = min(b.now.low, b.level)
 	b.latest = max(b.latest, at)
 }
 
@@ -61,23 +70,71 @@ func (b *Bucket) Add(at Instant, units int64) bool {
 	if units > 0 {
 		b.move(max(at, b.at))
 		b.level += min(b.parts(units), maxLevel-b.level)
+		b.begin()
 	}
 	b.latest = max(b.latest, at)
 	return units == 0 || b.view(b.latest) > 0
 }
 
-// Give implements [Window]. Of units that were taken a while ago, those that may have
-// drained since do not come back, as if they had been the first to drain. More could come
-// back if the bucket was never near empty meanwhile. But the level might then fall below
-// that of the upstream, whose bucket was empty for a time because it never held them.
+// begin begins a spell if that promises twice as much, because [Bucket.Give] lowers the
+// low of one that lasts. Units that were just added cannot have drained yet.
+func (b *Bucket) begin() {
+	switch {
+	case b.now.since == b.at:
+	case b.level-b.now.low >= b.now.low:
+		b.before = b.now
+	default:
+		return
+	}
+	b.now = spell{b.at, b.level}
+}
+
+// Give implements [Window]. The level never falls below that of an upstream that takes
+// the same units and drains as fast, but knows from the start, or from some instant of the
+// call on, that it takes fewer.
+//
+// If a call takes fewer units, the level is lower by all of them from the call on. The
+// difference lasts until the lower level is zero. Then it shrinks, at most by the drain. So
+// after a time t the difference is at least units - t*drain. And from an instant on it stays
+// what it is then, as long as the level is not below it. Give takes back the most that one
+// of three ways proves: it may have shrunk until now; only until this spell began; or only
+// until the one before began. If that is not all, it is as if the rest had been added now.
+// That also makes it right that each call is judged by a level from which the others that
+// were settled are gone: all levels of the past fall, by at most these units. Those of a
+// spell that had ended before the call do not.
+//
+// An upstream that gives units back at the end of the call is not above that, because it
+// takes them from the level of that moment.
+//
 // The level falls by the parts of a unit too; whole units are told.
 func (b *Bucket) Give(at, taken Instant, units int64) int64 {
 	b.latest = max(b.latest, at)
-	ago := int64(b.latest - taken)
-	if b.level == 0 || taken > b.latest || ago >= b.empties(maxLevel) {
+	level := b.view(b.latest)
+	if level == 0 || taken > b.latest {
 		return 0
 	}
-	return b.pull(min(b.parts(units)-ago*b.drain, b.view(b.latest))) / b.unit
+	parts, low := b.parts(units), min(b.now.low, level)
+	back := max(
+		parts-b.drains(b.latest-taken),
+		min(parts-b.drains(b.now.since-taken), low),
+		min(parts-b.drains(b.before.since-taken), low, b.before.low),
+	)
+	given := b.pull(min(back, level))
+	if given > 0 {
+		b.now.low = max(b.now.low-parts, 0)
+		if taken < b.now.since {
+			b.before.low = max(b.before.low-parts, 0)
+		}
+	}
+	return given / b.unit
+}
+
+// drains returns how many parts drain in a time, at most those of a full bucket.
+func (b *Bucket) drains(time Instant) int64 {
+	if time >= Instant(b.empties(maxLevel)) {
+		return maxLevel
+	}
+	return int64(max(time, 0)) * b.drain
 }
 
 // parts returns units as parts, at most those of a full bucket.
@@ -95,7 +152,9 @@ func (b *Bucket) Since(at, _ Instant) (int64, Instant) { return b.Used(at), at }
 // Forget implements [Window].
 func (b *Bucket) Forget(at Instant, units int64) int64 {
 	b.latest = max(b.latest, at)
-	return ceilDiv(b.pull(min(b.parts(units), b.view(b.latest))), b.unit)
+	parts := b.pull(min(b.parts(units), b.view(b.latest)))
+	b.now.low, b.before.low = max(b.now.low-parts, 0), max(b.before.low-parts, 0)
+	return ceilDiv(parts, b.unit)
 }
 
 // pull takes parts out now, and returns how many it took. A full bucket gives nothing
@@ -147,6 +206,6 @@ func (b *Bucket) Reset(at Instant) Instant {
 // Rebase implements [Window].
 func (b *Bucket) Rebase(at Instant) {
 	used := b.Used(b.latest)
-	b.level, b.at, b.latest = 0, -2*far, longAgo
+	*b = Bucket{drain: b.drain, unit: b.unit, at: -2 * far, latest: longAgo}
 	b.Add(at, used)
 }

@@ -54,6 +54,18 @@ func TestBucket(t *testing.T) {
 			{at: 99 * s, do: "keep", n: 1, past: 98 * s, used: 0}, // it is empty
 			{at: 99 * s, do: "keep", n: 1, past: 100 * s, used: 0},
 		}},
+		{"give_returns_all_if_the_bucket_was_never_near_empty", []row{
+			{at: 0, do: "take", n: 10, used: 10},
+			{at: 4 * s, do: "give", n: 3, past: 0, used: 3},
+		}},
+		{"give_returns_what_was_in_the_bucket_when_it_was_lowest", []row{
+			{at: 0, do: "take", n: 4, used: 4},
+			{at: 2 * s, do: "take", n: 1, used: 3}, // two were left
+			{at: 9 * s, do: "keep", n: 1, past: 0, used: 0},
+			{at: 20 * s, do: "take", n: 8, used: 8},
+			{at: 22 * s, do: "take", n: 1, used: 7},
+			{at: 25 * s, do: "give", n: 4, past: 20 * s, used: 0},
+		}},
 		{"forget_takes_any", []row{
 			{at: 0, do: "take", n: 6, used: 6},
 			{at: 1500 * time.Millisecond, do: "forget", n: 2, used: 3},
@@ -87,9 +99,15 @@ func TestBucket(t *testing.T) {
 	})
 }
 
-// An upstream that counts calls as we do, but by what they really cost, never has more in
-// its bucket than we have, whenever calls are settled. So it refuses none.
+// Neither an upstream that knows from the start what a call costs, nor one that takes what
+// is requested and gives the rest back when the call ends, ever has more in its bucket than
+// we have, whenever calls are settled. So it refuses none.
 func TestBucketIsNeverBelowTheUpstreams(t *testing.T) {
+	type call struct {
+		at      Instant
+		less    int64 // it costs less than was reserved
+		refunds bool  // the upstream has still to give that back
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := rapid.SampledFrom([]Spec{
 			{Per: time.Second, Algorithm: Leaky, Rate: 3}, {Per: time.Minute, Algorithm: Leaky, Rate: 100}, {Per: 7 * time.Millisecond, Algorithm: Leaky, Rate: 1},
@@ -98,27 +116,45 @@ func TestBucketIsNeverBelowTheUpstreams(t *testing.T) {
 			t.Fatal(err)
 		}
 		const limit = 40
-		ours, theirs := NewBucket(s), NewBucket(s)
+		ours, knows, refunds := NewBucket(s), NewBucket(s), NewBucket(s)
 		unit := s.Per.Microseconds() / s.Rate
+		heaviest := rapid.SampledFrom([]int64{4, 15, limit}).Draw(t, "heaviest")
 		clock := epoch
-		var open []charge // what each reserved too much
+		var open []call
+		pick := func(name string) *call {
+			if len(open) == 0 || !rapid.Bool().Draw(t, name) {
+				return nil
+			}
+			return &open[rapid.IntRange(0, len(open)-1).Draw(t, "which")]
+		}
+		refund := func(c *call) {
+			if c.refunds {
+				refunds.Forget(clock, c.less)
+			}
+			c.refunds = false
+		}
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
 			clock += Instant(rapid.Int64Range(0, 4*unit).Draw(t, "forward"))
-			if n := len(open); n > 0 && rapid.Bool().Draw(t, "settle") {
-				i := rapid.IntRange(0, n-1).Draw(t, "which")
-				ours.Give(clock, open[i].at, open[i].units)
-				open = append(open[:i], open[i+1:]...)
+			if c := pick("end"); c != nil {
+				refund(c)
 			}
-			estimate := rapid.Int64Range(1, limit).Draw(t, "estimate")
+			if c := pick("settle"); c != nil {
+				refund(c)
+				ours.Give(clock, c.at, c.less)
+				*c = open[0]
+				open = open[1:]
+			}
+			estimate := rapid.Int64Range(1, heaviest).Draw(t, "estimate")
 			actual := rapid.Int64Range(0, estimate).Draw(t, "actual")
 			if ours.Take(clock, estimate, limit) {
-				if !theirs.Take(clock, actual, limit) {
-					t.Fatalf("the upstream refuses %d of %d with %d used; we had %d", actual, limit, theirs.Used(clock), ours.Used(clock))
+				if !knows.Take(clock, actual, limit) || !refunds.Take(clock, estimate, limit) {
+					t.Fatalf("the upstream refuses %d (%d) of %d with %d (%d) used; we had %d",
+						actual, estimate, limit, knows.Used(clock), refunds.Used(clock), ours.Used(clock))
 				}
-				open = append(open, charge{clock, estimate - actual})
+				open = append(open, call{clock, estimate - actual, true})
 			}
-			if ours.view(clock) < theirs.view(clock) {
-				t.Fatalf("the upstream has %d parts, we have %d", theirs.view(clock), ours.view(clock))
+			if us := ours.view(clock); us < knows.view(clock) || us < refunds.view(clock) {
+				t.Fatalf("the upstreams have %d and %d parts, we have %d", knows.view(clock), refunds.view(clock), us)
 			}
 		}
 	})

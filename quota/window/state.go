@@ -10,7 +10,8 @@ import (
 // The state of a page as bytes, for stores that keep it so: a version, the
 // header, and per window its layout and its counters, all as varints. Counters of a
 // counter, a calendar or a bucket begin with 0 if there are none, else with 1; or with 2 and the
-// latest instant that the window has seen, if the page has seen a later one (a block).
+// latest instant that the window has seen, if the page has seen a later one (a block). A
+// bucket that knows its lowest levels has -1-level instead of its level, and then those.
 
 const stateVersion = 1
 
@@ -285,8 +286,15 @@ func (b *Bucket) appendState(to []byte, latest Instant) []byte {
 	if b.latest == longAgo {
 		return binary.AppendVarint(to, 0)
 	}
-	to = appendSeen(to, b.latest, latest)
-	return binary.AppendVarint(binary.AppendVarint(to, int64(b.at)), b.level)
+	to = binary.AppendVarint(appendSeen(to, b.latest, latest), int64(b.at))
+	if b.now == (spell{}) && b.before == (spell{}) {
+		return binary.AppendVarint(to, b.level)
+	}
+	to = binary.AppendVarint(to, -1-b.level)
+	for _, s := range []spell{b.now, b.before} {
+		to = binary.AppendVarint(binary.AppendVarint(to, int64(s.since)), s.low)
+	}
+	return to
 }
 
 func (b *Bucket) readState(from *reader) {
@@ -294,8 +302,14 @@ func (b *Bucket) readState(from *reader) {
 	if !ok {
 		return
 	}
-	b.at, b.level, b.latest = from.instant(), from.within(maxLevel), seen
-	if b.at > b.latest {
+	b.at, b.level, b.latest = from.instant(), from.int(), seen
+	if b.level < 0 {
+		b.level = -1 - b.level
+		for _, s := range []*spell{&b.now, &b.before} {
+			s.since, s.low = from.instant(), from.within(maxLevel)
+		}
+	}
+	if b.at > b.latest || b.level > maxLevel || b.now.low > b.level {
 		from.fail()
 	}
 }

@@ -56,6 +56,9 @@ func TestState(t *testing.T) {
 			for range rapid.IntRange(0, 20).Draw(rt, "charges") {
 				p.Add(start+Instant(rapid.Int64Range(0, 8e9).Draw(rt, "at")), rapid.Int64Range(0, MaxUnits).Draw(rt, "units"))
 			}
+			if rapid.Bool().Draw(rt, "give") {
+				p.Give(p.Latest, start+Instant(rapid.Int64Range(0, 8e9).Draw(rt, "taken")), rapid.Int64Range(0, 9).Draw(rt, "back"))
+			}
 			if rapid.Bool().Draw(rt, "block") { // which moves the page's time, and that of no window
 				at := p.Latest + Instant(rapid.Int64Range(0, 2e11).Draw(rt, "blocked at"))
 				p.Block(at, at+1)
@@ -169,6 +172,7 @@ func TestState(t *testing.T) {
 			"counter":  state(counter, 1, now/minute, maxCounter, 0),
 			"calendar": state(calendar, 1, now, now+day, MaxUnits, 5, MaxUnits),
 			"bucket":   state(bucket, 1, now, maxLevel),
+			"lows":     state(bucket, 1, now, -6, now-5, 5, now-9, maxLevel),
 			"behind":   state(bucket, 2, now-1, now-1, 5),
 		} {
 			if err := new(Page).UnmarshalBinary(b); err != nil {
@@ -192,6 +196,8 @@ func TestState(t *testing.T) {
 		"a_wide_ring_with_too_much":      state(ring+" wide", 1, now/minute, 5, MaxUnits+1),
 		"a_bucket_with_too_much":         state(bucket, 1, now, maxLevel+1),
 		"a_bucket_with_less_than_none":   state(bucket, 1, now, -1),
+		"a_bucket_below_its_lowest":      state(bucket, 1, now, -6, now-5, 6, now-9, 3),
+		"a_bucket_with_half_its_lows":    state(bucket, 1, now, -6, now-5, 5),
 		"a_bucket_ahead_of_its_page":     state(bucket, 1, now+1, 1),
 		"a_log_that_goes_back":           state(log, 2, now, 5, -1, 5),
 		"a_log_with_an_instant_twice":    state(log, 2, now, 5, 0, 5),

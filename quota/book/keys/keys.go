@@ -78,8 +78,9 @@ type APIKey struct {
 
 // FreeAnswer is a condition. The upstream charges nothing for an answer that meets it.
 type FreeAnswer struct {
-	Status []int  `yaml:"status" range:"200..599" size:"1.." short:"item" example:"304" doc:"Condition: the answer has one of these codes."`
-	Header Header `yaml:"header" is:"header" size:"1..1" example:"x-cache|{x-cache: HIT}" doc:"Condition: the answer has this header, or has it with this value."`
+	Status []int    `yaml:"status" range:"200..599" size:"1.." short:"item" example:"304" doc:"Condition: the answer has one of these codes."`
+	Header Header   `yaml:"header" is:"header" size:"1..1" example:"x-cache|{x-cache: HIT}" doc:"Condition: the answer has this header, or has it with this value."`
+	Pools  []string `yaml:"pools" is:"pool" size:"1..charges" short:"item" noun:"pool" assumed:"all pools" example:"core" doc:"The pools in which the answer is free. In the others, the call is charged as any other."`
 }
 
 // Refusal says what a refusal by the upstream means. Set conditions, and one of Until, For and

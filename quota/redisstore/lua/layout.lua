@@ -6,7 +6,7 @@ local function restart(p, i, now)
   empty(p, i)
   local region = p[o + 2]
   begin(p, i, now)
-  p[o + 2] = region
+  p[o + 2] = kindof(p[o + 1]) == RING and region or 0
 end
 
 -- rebase moves to now all that was used when the page was last charged: the clock
@@ -81,6 +81,8 @@ function relay(p, c, now, text)
           setslot(q, i, b, units)
           b, units = occupied(p, j, b + 1, last)
         end
+      elseif kindof(code) == BUCKET then
+        q[o + 2], q.before[i] = p[state(j) + 2], p.before[j]
       elseif kindof(code) == LOG then
         q.log[i] = entries(p, j)
         for k = 1, #q.log[i], 2 do
@@ -138,6 +140,8 @@ local function live(p)
     elseif kind == COUNTER then
       stop = (p[o + 3] + 1) * p[o + 6]
       reset_, x, y = stop + p[o + 6], p[o + 5], p[o + 4]
+    elseif kind == BUCKET and p.before[i] then
+      x, y = unpack(p.before[i])
     end
     b[2] = min(b[2], stop)
     b[5 + i], b[5 + n + 2 * i], b[6 + n + 2 * i] = reset_, x, y

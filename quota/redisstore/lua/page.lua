@@ -81,6 +81,7 @@ end
 -- begin gives window i of page p its empty state.
 local function begin(p, i, now)
   local c, o = p.c, state(i)
+  p.before[i] = nil
   local w = c.w[i]
   local code, a, b = c[w + 1], c[w + 3], c[w + 4]
   local kind = kindof(code)
@@ -107,7 +108,7 @@ local function layout(p, now, text)
   local region = front(c.n) + 2 + #text
   p[8] = c.n
   p.text = text
-  p.slots, p.put = {}, {}
+  p.slots, p.put, p.before = {}, {}, {}
   for i = 1, c.n do
     begin(p, i, now)
     local o = state(i)
@@ -160,6 +161,7 @@ function load(key, c, now, text, logs, old, restore)
   end
   local p = doubles(s, 8 * first(n) + 1, HEAD + STATE * n)
   local live = doubles(s, 8 * (5 + n) + 1, 1 + 2 * n)
+  p.before = {}
   p.charged = unpack_('<d', s, 9) == -NEVER and p[5] or live[1] -- else steady may have come by since
   p[5] = live[1]
   for i = 1, n do
@@ -167,7 +169,9 @@ function load(key, c, now, text, logs, old, restore)
     local kind = kindof(p[o + 1])
     if kind == RING then
       p[o + 4], p[o + 5] = live[2 * i], live[2 * i + 1]
-    elseif kind ~= LOG and kind ~= BUCKET then
+    elseif kind == BUCKET then
+      p.before[i] = { live[2 * i], live[2 * i + 1] }
+    elseif kind ~= LOG then
       p[o + 5] = live[2 * i]
     end
   end

@@ -23,8 +23,10 @@
 --   counter   index, prev, current, per, steps
 --   log       newest, used, -, per, -; its entries are a sorted set in a key of its own:
 --             members "instant:units" with the instant as score
---   bucket    level, at, -, drain, unit: as of an instant so many parts, of which so many
---             drain each microsecond; so many are a unit
+--   bucket    level, at, low, drain, unit: as of an instant so many parts, of which so many
+--             drain each microsecond; so many are a unit. The region is the instant since
+--             which the level was never below low. The counters in the first part are
+--             the same of the time before: since, low
 --
 -- Units are below 2^32 only where a ring's slots are. A ring with slots of 8 bytes is a
 -- kind of its own, WIDE. Its code differs, so a higher revision lays the page out anew, as
