@@ -22,6 +22,13 @@ func TestIDsAreNeverTheSame(t *testing.T) {
 	}
 }
 
+// Heard returns how many windows the ledger remembers reports of.
+func (l *Ledger) Heard() int {
+	l.heard.mu.Lock()
+	defer l.heard.mu.Unlock()
+	return len(l.heard.windows)
+}
+
 // OpenSlots returns how many reservations' slots the ledger renews.
 func (l *Ledger) OpenSlots() int {
 	l.slots.mu.Lock()

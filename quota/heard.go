@@ -202,16 +202,31 @@ func (h *heard) note(v *Verdict, charges []Charge, reported map[[2]string]bool, 
 	}
 }
 
-// add begins to remember a window.
-func (h *heard) add(key heardKey, per time.Duration, now time.Time) *heardWindow {
-	const many = 4096
-	if len(h.windows) >= many { // of accounts that are gone
+// mostHeard is how many windows are remembered. Accounts and keys come and go.
+const mostHeard = 4096
+
+// forget makes room for more windows. Those that have ended go first. To forget another one
+// costs only a round trip more: the store knows what is ours, so nothing counts twice.
+func (h *heard) forget(now time.Time) {
+	drop := func(most int, which func(*heardWindow) bool) {
 		for key, w := range h.windows {
-			if !w.pending && now.After(w.until.Add(w.per)) {
+			if len(h.windows) > most && which(w) {
 				h.adoptIn(w, 0)
 				delete(h.windows, key)
 			}
 		}
+	}
+	const room = mostHeard * 3 / 4 // so that this is rare
+	drop(0, func(w *heardWindow) bool { return !w.pending && now.After(w.until.Add(w.per)) })
+	drop(room, func(w *heardWindow) bool { return !w.pending && w.limit == 0 })
+	drop(room, func(w *heardWindow) bool { return !w.pending })
+	drop(room, func(*heardWindow) bool { return true })
+}
+
+// add begins to remember a window.
+func (h *heard) add(key heardKey, per time.Duration, now time.Time) *heardWindow {
+	if len(h.windows) >= mostHeard {
+		h.forget(now)
 	}
 	if h.windows == nil {
 		h.windows = make(map[heardKey]*heardWindow)

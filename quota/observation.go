@@ -11,7 +11,7 @@ import (
 // Observation is what an upstream's answer reports about one pool. Fields that the answer
 // does not report are nil or zero.
 type Observation struct {
-	Pool Pool
+	Pool Pool // with the key of its page, if the pool has limits per key
 	// Per is the length of the pool's window that the report is about. Zero is its only
 	// window, or its longest.
 	Per time.Duration

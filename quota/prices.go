@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -110,9 +109,7 @@ func (p *prices) addClass(u *book.Upstream, account, name string, class book.Cla
 				p.keyed[key] = make(map[string]*keyed)
 			}
 			k := newKeyed(*pools[a.Name], a.MaxKeys, a.Keys, class)
-			if k.fallback = a.By.DefaultText; a.By.Default != nil {
-				k.fallback = strconv.FormatInt(*a.By.Default, 10)
-			}
+			k.fallback = a.By.DefaultText
 			p.keyed[key][a.Name] = k
 		}
 	}

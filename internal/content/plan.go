@@ -1,17 +1,27 @@
 package content
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// Plan is how the calls of a method are priced by their content.
+// Plan is what the content of a method's calls decides: their prices, and the keys of the
+// pools that they charge.
 type Plan struct {
-	Request *Sources // of all estimates
+	Request *Sources // of all estimates and keys
 	Answer  *Sources // of all actual costs
+	Priced  bool     // otherwise only keys are read
 	pools   []pool
+	keys    []key
+}
+
+// key is what names the key of a pool: the index of its source.
+type key struct {
+	pool   string
+	source int
 }
 
 // pool is what a plan knows about one pool. Its sources are indexes: of each, the first and
@@ -23,12 +33,10 @@ type pool struct {
 	estimate, actual [2]int
 }
 
-// NewPlan returns the plan of a method, or nil if its prices are fixed.
-func NewPlan(m *book.Method) *Plan {
-	if len(m.Prices) == 0 {
-		return nil
-	}
-	p := &Plan{}
+// NewPlan returns the plan of a method of an upstream, or nil if nothing depends on the
+// content of its calls.
+func NewPlan(u *book.Upstream, m *book.Method) *Plan {
+	p := &Plan{Priced: len(m.Prices) > 0}
 	var request, answer []*book.Source
 	for _, name := range slices.Sorted(maps.Keys(m.Prices)) {
 		price := m.Prices[name]
@@ -36,6 +44,15 @@ func NewPlan(m *book.Method) *Plan {
 		request, at.estimate = appended(request, price.Estimate)
 		answer, at.actual = appended(answer, price.Actual)
 		p.pools = append(p.pools, at)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Charges)) {
+		if of := u.Pools[name]; of != nil && of.By != nil {
+			p.keys = append(p.keys, key{name, len(request)})
+			request = append(request, of.By)
+		}
+	}
+	if len(p.pools) == 0 && len(p.keys) == 0 {
+		return nil
 	}
 	p.Request, p.Answer = NewSources(request...), NewSources(answer...)
 	return p
@@ -47,6 +64,22 @@ func appended(all []*book.Source, more []book.Source) ([]*book.Source, [2]int) {
 		all = append(all, &more[i])
 	}
 	return all, [2]int{from, len(all)}
+}
+
+// Keys returns the keys of the keyed pools that a call charges, by pool. A pool whose key
+// nothing names is left out.
+func (p *Plan) Keys(r *Reading) map[string]string {
+	if len(p.keys) == 0 {
+		return nil
+	}
+	all := make(map[string]string, len(p.keys))
+	for _, k := range p.keys {
+		text, _ := r.Text(k.source)
+		if text = cmp.Or(text, r.of.all[k.source].DefaultText); text != "" {
+			all[k.pool] = text
+		}
+	}
+	return all
 }
 
 // Learned returns what the recent calls of a method have cost a pool, to reserve it for the

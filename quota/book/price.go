@@ -146,6 +146,9 @@ func (r *reader) source(d *sourceYAML, why purpose) (Source, bool) {
 		Cases: d.Cases, Split: d.Split, Per: max(d.Per, 1), Times: max(d.Times, 1), Min: d.Min, Max: window.MaxUnits,
 		Default: d.Default.number, DefaultText: d.Default.text,
 	}
+	if why == forKey && s.Default != nil { // a name that looks like a number
+		s.Default, s.DefaultText = nil, strconv.FormatInt(*s.Default, 10)
+	}
 	if d.Max != nil {
 		if s.Max = *d.Max; s.Max < s.Min {
 			r.fault(r.place(&d.Max), "max %d is below min %d", s.Max, s.Min)

@@ -18,7 +18,6 @@ import (
 type priced struct {
 	plan     *content.Plan // nil: only functions price it
 	estimate quota.Units   // by pool; other pools have fixed prices
-	body     io.ReadCloser // of the request, if its beginning was read; else nil
 	cost     Cost          // of a function; nil: there is none
 }
 
@@ -39,41 +38,43 @@ func (t *Transport) costs() *plans {
 	return costs
 }
 
-// plan returns how a method is priced by content.
-func (t *Transport) plan(m *book.Method) *content.Plan {
+// plan returns what the content of a call decides, or nil.
+func (t *Transport) plan(c *call) *content.Plan {
 	costs := t.costs()
-	if p, ok := costs.made.Load(m); ok {
+	if p, ok := costs.made.Load(c.method); ok {
 		return p.(*content.Plan)
 	}
-	p := content.NewPlan(m)
-	costs.made.Store(m, p)
+	p := content.NewPlan(c.upstream, c.method)
+	costs.made.Store(c.method, p)
 	return p
 }
 
-// price reads a request for what its call will cost, if that is not fixed.
+// price reads a request for what its call will cost, if that is not fixed, and for the keys
+// of the pools that it charges.
 func (t *Transport) price(c *call, req *http.Request) error {
 	if c.method == nil {
 		return nil
 	}
 	price := t.prices[c.upstream.Name]
-	if len(c.method.Prices) == 0 && price == nil && t.actuals[c.upstream.Name] == nil {
-		return nil
+	if price != nil || t.actuals[c.upstream.Name] != nil {
+		c.content = &priced{}
 	}
-	c.content = &priced{}
-	if len(c.method.Prices) > 0 {
-		c.content.plan = t.plan(c.method)
-		r := c.content.plan.Request.Read(content.Message{Header: req.Header, Query: req.URL.RawQuery, Path: c.segment, Length: bodyLength(req)})
-		if err := c.content.readBody(req, r, cmp.Or(c.upstream.RequestBuffer, book.DefaultRequestBuffer)); err != nil {
+	if plan := t.plan(c); plan != nil {
+		r := plan.Request.Read(content.Message{Header: req.Header, Query: req.URL.RawQuery, Path: c.segment, Length: bodyLength(req)})
+		if err := c.readBody(req, r, plan.Request); err != nil {
 			return err
 		}
-		c.content.estimate = c.content.plan.Estimate(r, func(pool string, share int) (int64, bool) {
-			return t.memory.recall(costOf{c.upstream.Name, c.account, c.name, pool}, share)
-		})
+		c.keys = plan.Keys(r)
+		if plan.Priced {
+			c.content = &priced{plan: plan, estimate: plan.Estimate(r, func(pool string, share int) (int64, bool) {
+				return t.memory.recall(costOf{c.upstream.Name, c.account, c.name, pool}, share)
+			})}
+		}
 	}
 	if price == nil {
 		return nil
 	}
-	own, err := price(c.content.again(req), c.name)
+	own, err := price(again(req), c.name)
 	if err != nil {
 		return fmt.Errorf("price %s: %w", c.name, err)
 	}
@@ -105,15 +106,16 @@ var chunks = sync.Pool{New: func() any { return new([16 << 10]byte) }}
 
 // readBody gives a reading the body of a request, if it needs it. A body that cannot be
 // had again is kept as far as it was read, and sent from there.
-func (p *priced) readBody(req *http.Request, r *content.Reading, most int64) error {
+func (c *call) readBody(req *http.Request, r *content.Reading, of *content.Sources) error {
 	length := bodyLength(req)
-	if length == 0 || !p.plan.Request.NeedsBody(length) {
+	if length == 0 || !of.NeedsBody(length) {
 		r.End(length == 0)
 		return nil
 	}
 	if req.GetBody != nil {
 		body, err := req.GetBody()
 		if err != nil {
+			r.End(false)
 			return fmt.Errorf("read the request for its price: %w", err)
 		}
 		chunk := chunks.Get().(*[16 << 10]byte)
@@ -127,15 +129,17 @@ func (p *priced) readBody(req *http.Request, r *content.Reading, most int64) err
 	ctx := req.Context()
 	stop := context.AfterFunc(ctx, func() { _ = req.Body.Close() })
 	defer stop()
+	most := cmp.Or(c.upstream.RequestBuffer, book.DefaultRequestBuffer)
 	head, err := io.ReadAll(io.LimitReader(req.Body, most+1))
 	if gone := ctx.Err(); gone != nil {
+		r.End(false)
 		return gone
 	}
 	rest := io.Reader(req.Body)
 	if err != nil {
 		rest = failing{err} // the sender will see it
 	}
-	p.body = &reread{io.MultiReader(bytes.NewReader(head), rest), req.Body}
+	c.upload = &reread{io.MultiReader(bytes.NewReader(head), rest), req.Body}
 	if whole := err == nil && int64(len(head)) <= most; whole {
 		_, _ = r.Write(head)
 		r.End(true)
@@ -151,7 +155,7 @@ type (
 )
 
 // again returns a request whose body a function may read.
-func (p *priced) again(req *http.Request) *http.Request {
+func again(req *http.Request) *http.Request {
 	out := *req
 	out.Body = http.NoBody
 	if req.GetBody == nil {

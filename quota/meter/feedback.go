@@ -101,8 +101,11 @@ func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, r
 			return // a limit that the book does not know
 		}
 	}
+	if pool := c.upstream.Pools[name]; pool != nil && pool.By != nil && c.keys[name] == "" {
+		return // nobody knows of which key
+	}
 	o := quota.Observation{
-		Pool: quota.Pool{Upstream: c.upstream.Name, Account: c.account, Name: name}, Per: r.of.Per, Refills: r.of.Refills,
+		Pool: c.pool(name), Per: r.of.Per, Refills: r.of.Refills,
 		Remaining: number(values, r.remaining, r.of.Remaining, math.Floor), Used: number(values, r.used, r.of.Used, math.Ceil),
 		UsedPercent: number(values, r.part, r.of.UsedPercent, math.Ceil),
 	}

@@ -3,6 +3,7 @@ package meter
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -30,6 +31,7 @@ type call struct {
 	secrets  secrets
 	body     secretBody        // of the answer
 	content  *priced           // nil: its price is fixed
+	upload   io.ReadCloser     // the request's body, if its beginning was read; else nil
 	keys     map[string]string // of the keyed pools that it charges, by pool
 }
 

@@ -1,8 +1,11 @@
 package meter_test
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -62,5 +65,186 @@ func TestARequestNamesTheKeys(t *testing.T) {
 	}
 	if err := ask("c-1", "they"); err != nil {
 		t.Errorf("another model: %v", err)
+	}
+}
+
+// modelLimits are those of an LLM: they hold per model, which the body names. The price of
+// count is fixed, and its key is in the body, too.
+const modelLimits = `
+revision: 1
+upstreams:
+  llm:
+    hosts: [api.example.com]
+    request_buffer: 1024
+    pools:
+      requests: {quota: 5, windows: [{per: 1m}], by: {body: model, default: other}}
+      tokens: {quota: 1000, windows: [{per: 1m}], by: {body: model, default: other}, keys: {large: 300}}
+      projects: {quota: 2, windows: [{per: 1m}], by: {path: project}}
+      teams: {quota: 2, windows: [{per: 1m}], by: {header: X-Caller, json: team, match: '^([a-z]+)-', default: 7}}
+    methods:
+      chat:
+        route: POST /chat
+        charge:
+          requests: 1
+          tokens: {estimate: {body: max_tokens, default: 100}, actual: {body: usage}}
+      count: {route: POST /count, charge: {requests: 1}}
+      project: {route: "GET /projects/{project}/runs", charge: {projects: 1}}
+      team: {route: GET /team, charge: {teams: 1}}
+`
+
+// spentOf checks what is used of the pages of pools.
+func (r *rig) spentOf(want map[string]int64) {
+	r.t.Helper()
+	r.flush()
+	for name, units := range want {
+		pool, err := quota.ParsePool(name)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		all, err := r.ledger.Usage(context.Background(), pool.Upstream, pool.Account)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		got := int64(-1)
+		for _, u := range all {
+			if u.Pool == pool {
+				got = u.Windows[0].Used
+			}
+		}
+		if got != units {
+			r.t.Errorf("%d units of %s are used, want %d", got, name, units)
+		}
+	}
+}
+
+// Limits of an LLM hold per model: one reading of the request's body gives the estimate and
+// the page that it is charged to.
+func TestABodyNamesTheKey(t *testing.T) {
+	const chat, count = "http://api.example.com/chat", "http://api.example.com/count"
+	start := func(t *testing.T) (*rig, *string) {
+		var got string
+		r := newRig(t, func(w http.ResponseWriter, req *http.Request) {
+			text, _ := io.ReadAll(req.Body)
+			got = string(text)
+			io.WriteString(w, `{"usage": 7}`)
+		}, nil)
+		r.ledger = newLedger(t, modelLimits, r.clock)
+		r.meter(nil)
+		return r, &got
+	}
+	// stream is a body that cannot be had again.
+	stream := func(text string) io.Reader { return io.MultiReader(strings.NewReader(text)) }
+	send := func(t *testing.T, r *rig, url string, body io.Reader) error {
+		t.Helper()
+		req, _ := http.NewRequestWithContext(t.Context(), "POST", url, body)
+		_, _, err := r.send(req)
+		return err
+	}
+	t.Run("each model has its page", func(t *testing.T) {
+		r, _ := start(t)
+		for range 5 {
+			if err := send(t, r, chat, strings.NewReader(`{"model":"small","max_tokens":900}`)); err != nil {
+				t.Fatal(err)
+			}
+			r.flush()
+		}
+		if e := refused(t, send(t, r, chat, strings.NewReader(`{"model":"small"}`))); e.Pool.String() != "llm/requests:small" {
+			t.Errorf("%v, want that page full", e)
+		}
+		if err := send(t, r, chat, strings.NewReader(`{"model":"large","max_tokens":900}`)); err != nil { // capped at its own limit
+			t.Error(err)
+		}
+		r.spentOf(map[string]int64{"llm/requests:small": 5, "llm/tokens:small": 35, "llm/requests:large": 1, "llm/tokens:large": 7})
+	})
+	t.Run("a body that cannot be had again", func(t *testing.T) {
+		r, got := start(t)
+		const text = `{"model":"small","max_tokens":10}`
+		if err := send(t, r, chat, stream(text)); err != nil || *got != text {
+			t.Errorf("%v; the server got %q", err, *got)
+		}
+		r.spentOf(map[string]int64{"llm/tokens:small": 7})
+	})
+	t.Run("what is missing, unreadable or beyond the buffer is the default", func(t *testing.T) {
+		r, got := start(t)
+		long := `{"model":"small","text":"` + strings.Repeat("x", 2000) + `"}`
+		for _, body := range []io.Reader{nil, strings.NewReader("{}"), strings.NewReader(`{"model":["small"]}`), strings.NewReader("hello"), stream(long)} {
+			if err := send(t, r, chat, body); err != nil {
+				t.Error(err)
+			}
+		}
+		if *got != long {
+			t.Errorf("the server got %d bytes of %d", len(*got), len(long))
+		}
+		r.spentOf(map[string]int64{"llm/requests:other": 5, "llm/requests:small": -1})
+	})
+	t.Run("a fixed price", func(t *testing.T) {
+		r, got := start(t)
+		const text = `{"model":"small"}`
+		for _, body := range []io.Reader{strings.NewReader(text), stream(text)} {
+			if err := send(t, r, count, body); err != nil || *got != text {
+				t.Errorf("%v; the server got %q", err, *got)
+			}
+		}
+		r.spentOf(map[string]int64{"llm/requests:small": 2, "llm/requests:other": -1})
+	})
+	t.Run("path, and JSON in a header", func(t *testing.T) {
+		r, _ := start(t)
+		r.get("http://api.example.com/projects/a%20b/runs")
+		for _, caller := range []string{`{"team":"blue-1"}`, `{"team":"blue-2"}`, `{"team":"unnumbered"}`, ``} {
+			req, _ := http.NewRequestWithContext(t.Context(), "GET", "http://api.example.com/team", nil)
+			req.Header.Set("X-Caller", caller)
+			if _, _, err := r.send(req); err != nil {
+				t.Error(err)
+			}
+		}
+		r.spentOf(map[string]int64{"llm/projects:a b": 1, "llm/teams:blue": 2, "llm/teams:7": 2})
+	})
+}
+
+// What an answer reports is about the page of its own call: the headers of one model never
+// touch another's, and those of a call that charges no model touch none.
+func TestReportsAreOfTheCallsKey(t *testing.T) {
+	const text = `
+revision: 1
+upstreams:
+  llm:
+    hosts: [api.example.com]
+    feedback: [{pool: tokens, remaining: {header: X-Left}, reset: {header: X-Reset, as: seconds}}]
+    pools:
+      requests: {quota: 100, windows: [{per: 1h}]}
+      tokens: {quota: 100, windows: [{per: 1h}], by: {body: model, default: other}, max_keys: 100}
+    methods:
+      chat: {route: POST /chat, charge: {tokens: 1, requests: 1}}
+      list: {route: GET /models, charge: {requests: 1}}
+`
+	left := ""
+	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Left", left)
+		w.Header().Set("X-Reset", "600")
+	}, nil)
+	r.ledger = newLedger(t, text, r.clock)
+	r.meter(nil)
+	chat := func(body, says string) error {
+		left = says
+		_, _, err := r.do(t.Context(), "POST", "http://api.example.com/chat", body)
+		return err
+	}
+	if err := errors.Join(chat(`{"model":"small"}`, "1"), chat(`{"model":"large"}`, "60"), chat(`{}`, "70")); err != nil {
+		t.Fatal(err)
+	}
+	left = "0"
+	r.get("http://api.example.com/models")
+	r.spentOf(map[string]int64{"llm/tokens:small": 99, "llm/tokens:large": 40, "llm/tokens:other": 30, "llm/requests": 4})
+	if err := errors.Join(chat(`{"model":"small"}`, "0"), chat(`{"model":"large"}`, "59")); err != nil {
+		t.Error(err)
+	}
+	if e := refused(t, chat(`{"model":"small"}`, "0")); e.Pool.String() != "llm/tokens:small" {
+		t.Errorf("%v", e)
+	}
+	if err := chat(`{"model":"large"}`, "58"); err != nil {
+		t.Errorf("another model: %v", err)
+	}
+	if text := r.log.String(); strings.Contains(text, "not understood") {
+		t.Error(text)
 	}
 }

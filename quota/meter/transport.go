@@ -153,7 +153,6 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	var r *quota.Reservation
 	if err == nil && !c.resumed {
-		c.keys = c.pageKeys(keyIn(req))
 		r, err = t.reserve(req.Context(), c)
 	}
 	if err != nil {
@@ -252,8 +251,8 @@ func (t *Transport) ask(ctx context.Context, asked quota.Call) (*quota.Reservati
 // change the one it is given.
 func prepare(req *http.Request, c *call, key string) *http.Request {
 	out := req.WithContext(c.sent.watch(req.Context(), c.upstream.Key.Header))
-	if c.content != nil && c.content.body != nil {
-		out.Body = c.content.body
+	if c.upload != nil {
+		out.Body = c.upload
 	}
 	if key != "" {
 		out.Header = req.Header.Clone()
