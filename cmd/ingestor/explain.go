@@ -35,26 +35,40 @@ func (a *app) explain(b *quota.Book, name string) error {
 		e := explainUpstream(u)
 		return a.print(e, func(s *sheet) { s.explained(e) })
 	}
-	var like []string
+	u, m, err := findMethod(b, name)
+	if err != nil {
+		return err
+	}
+	p := explainMethod(u, m)
+	return a.print(p, func(s *sheet) {
+		s.price(&p)
+		s.told(answers(u, m))
+	})
+}
+
+// findMethod finds a method by its name.
+func findMethod(b *quota.Book, name string) (*book.Upstream, *book.Method, error) {
+	var like, all []string
 	for _, upstream := range slices.Sorted(maps.Keys(b.Upstreams)) {
 		u := b.Upstreams[upstream]
 		if m := u.Methods[name]; m != nil {
-			p := explainMethod(u, m)
-			return a.print(p, func(s *sheet) {
-				s.price(&p)
-				s.told(answers(u, m))
-			})
+			return u, m, nil
 		}
 		for _, m := range slices.Sorted(maps.Keys(u.Methods)) {
+			all = append(all, m)
 			if strings.Contains(strings.ToLower(m), strings.ToLower(strings.TrimSuffix(name, ".list"))) {
 				like = append(like, m)
 			}
 		}
 	}
-	if len(like) > 0 {
-		return usage("the price book has no method %q; did you mean %s?", name, strings.Join(like, ", "))
+	const few = 12
+	switch {
+	case len(like) > 0:
+		return nil, nil, usage("the price book has no method %q; did you mean %s?", name, strings.Join(like, ", "))
+	case len(all) > 0 && len(all) <= few:
+		return nil, nil, usage("the price book has no method and no upstream %q; its methods are %s", name, strings.Join(all, ", "))
 	}
-	return usage("the price book has no method and no upstream %q\nTo list all methods: ingestor costs show", name)
+	return nil, nil, usage("the price book has no method and no upstream %q\nTo list all methods: ingestor costs show", name)
 }
 
 func explainMethod(u *book.Upstream, m *book.Method) price {
