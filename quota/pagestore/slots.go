@@ -35,7 +35,7 @@ func (w *work) slotsOf(tx Tx, token *quota.Token, done bool) (held bool, err err
 		if !t.Slot || t.Recorded == 0 {
 			continue
 		}
-		e, err := w.entry(tx, &quota.Pool{Upstream: token.Upstream, Account: token.Account, Name: t.Pool}, false)
+		e, err := w.taken(tx, token, t)
 		if err != nil {
 			return false, err
 		}
