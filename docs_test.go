@@ -19,7 +19,7 @@ func guides(t *testing.T) []string {
 	if err != nil || len(pages) < 8 {
 		t.Fatalf("found %d pages in docs: %v", len(pages), err)
 	}
-	return append(pages, "README.md", "deploy/README.md", "bench/README.md", "quota/README.md")
+	return append(pages, "README.md", "deploy/README.md", "bench/README.md", "quota/README.md", "quota/meter/README.md")
 }
 
 func TestReadmeIsShort(t *testing.T) {

@@ -137,13 +137,17 @@ func observedWindow(windows []book.Window, per time.Duration) int {
 // has whole seconds, and the answer took a while.
 const sameClock = 2 * time.Second
 
+// limitLife is how long a limit without a reset, as of a bucket, is believed at least. The
+// next answer tells it again.
+const limitLife = time.Hour
+
 // observedPeriod returns the upstream's window: when it began, so that units added then
 // leave at its end, and its end. It returns false for one that has ended. Without a reset,
 // at is now, or the beginning of the calendar's period.
 func observedPeriod(o *Observation, w book.Window, now time.Time) (at, until time.Time, ok bool) {
 	switch {
 	case o.refills(w):
-		return now, now.Add(w.Length()), true
+		return now, now.Add(max(w.Length(), limitLife)), true
 	case o.ResetIn > 0:
 		until = now.Add(o.ResetIn)
 	case !o.Reset.IsZero():
@@ -182,6 +186,7 @@ func (l *Ledger) Flush(ctx context.Context) error {
 		all = append(all, w)
 	}
 	l.heard.mu.Unlock()
+	shortestFirst(all)
 	for _, w := range all {
 		if err := l.sendHeard(ctx, w); err != nil {
 			return err

@@ -1,8 +1,10 @@
 package recorded
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,7 +14,7 @@ import (
 
 // Outcome is what became of a call.
 type Outcome struct {
-	Notes []Note            // in the order in which they happened
+	Notes []Note            // by kind, and then by pool
 	Pools []quota.PageState // that the call charges, as they are now; nil if it has no price
 	Keyed bool              // the request was sent with the key of its upstream
 	Err   error             // that the caller got instead of the answer
@@ -21,7 +23,7 @@ type Outcome struct {
 // Kind is the kind of a [Note].
 type Kind string
 
-// The kinds of notes.
+// The kinds of notes, in their order.
 const (
 	Reserved Kind = "reserved" // Charges, before the call
 	Answered Kind = "answered" // Status
@@ -47,6 +49,22 @@ type Note struct {
 type Charge struct {
 	Pool  quota.Pool
 	Units int64
+}
+
+// kinds is the order of notes.
+var kinds = []Kind{Reserved, Answered, Shut, Settled, Ended, Limited, Others}
+
+// sort orders notes, because calls are settled and reports written behind the caller's back.
+func (o *Outcome) sort() {
+	pool := func(n *Note) string {
+		if len(n.Charges) == 0 {
+			return ""
+		}
+		return n.Charges[0].Pool.String()
+	}
+	slices.SortStableFunc(o.Notes, func(a, b Note) int {
+		return cmp.Or(slices.Index(kinds, a.Kind)-slices.Index(kinds, b.Kind), strings.Compare(pool(&a), pool(&b)))
+	})
 }
 
 // witness is a store that notes what it is asked.

@@ -74,6 +74,7 @@ func (p *Player) Call(ctx context.Context, req *http.Request, answer *Message) (
 	if failed := p.transport.Flush(ctx); err == nil {
 		err = failed
 	}
+	out.sort()
 	if p.ledger.charges != nil && err == nil {
 		out.Pools, err = p.ledger.Look(ctx, p.ledger.charges)
 	}

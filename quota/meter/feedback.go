@@ -92,7 +92,9 @@ func (r *reported) ended(eof bool) {
 	r.t.observe(r.ctx, r.c, r.resp, r.report, r.reading)
 }
 
-// observe tells the ledger what an answer reports.
+// observe reads what an answer reports. A report about a pool whose price depends on the
+// answer waits until the call is settled: what the call costs beyond its estimate would
+// seem to be spent by others.
 func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, r *report, values *content.Reading) {
 	name := r.of.Pool.Name
 	if r.pool >= 0 {
@@ -123,6 +125,21 @@ func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, r
 			}
 		}
 	}
+	if c.method != nil && c.method.Prices[name] != nil && !streams(resp) {
+		c.settling.then(func() { t.tell(ctx, c, o) })
+		return
+	}
+	t.tell(ctx, c, o)
+}
+
+// streams reports whether an answer comes in pieces over a long time. What it reports is
+// too old when its call is settled.
+func streams(resp *http.Response) bool {
+	return strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/event-stream")
+}
+
+// tell tells the ledger what an answer reports.
+func (t *Transport) tell(ctx context.Context, c *call, o quota.Observation) {
 	seen, err := t.ledger.Observe(context.WithoutCancel(ctx), o)
 	switch {
 	case err != nil:

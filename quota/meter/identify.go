@@ -29,9 +29,10 @@ type call struct {
 	caller   caller
 	sent     sent
 	secrets  secrets
-	body     secretBody        // of the answer
-	content  *priced           // nil: its price is fixed
-	upload   io.ReadCloser     // the request's body, if its beginning was read; else nil
+	body     secretBody    // of the answer
+	content  *priced       // nil: its price is fixed
+	upload   io.ReadCloser // the request's body, if its beginning was read; else nil
+	settling settling
 	keys     map[string]string // of the keyed pools that it charges, by pool
 }
 

@@ -104,3 +104,34 @@ func (l *later) before(last uint64) bool {
 	}
 	return false
 }
+
+// settling is whether a call is settled, and what waits for that.
+type settling struct {
+	mu    sync.Mutex
+	over  bool
+	waits []func()
+}
+
+// then does a job once the call is settled.
+func (s *settling) then(f func()) {
+	s.mu.Lock()
+	over := s.over
+	if !over {
+		s.waits = append(s.waits, f)
+	}
+	s.mu.Unlock()
+	if over {
+		f()
+	}
+}
+
+// end says that the call is settled, or will not be.
+func (s *settling) end() {
+	s.mu.Lock()
+	waits := s.waits
+	s.over, s.waits = true, nil
+	s.mu.Unlock()
+	for _, f := range waits {
+		f()
+	}
+}

@@ -49,6 +49,9 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 		return // it continues an upload
 	}
 	h := charge{t: t, ctx: ctx, c: c, r: r}
+	if c.content == nil || err != nil {
+		defer c.settling.end()
+	}
 	switch conns := c.sent.conns.Load(); {
 	case err != nil && c.sent.unsent():
 		t.giveBack(ctx, c, r)
@@ -85,9 +88,11 @@ func (h charge) settleTo(units, reserved quota.Units) {
 	}
 	same = same && !h.atEnd()
 	if same && !h.slots() {
+		h.c.settling.end()
 		return
 	}
 	h.t.later.do(func() {
+		defer h.c.settling.end()
 		if same {
 			h.done()
 			return
