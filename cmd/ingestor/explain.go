@@ -27,6 +27,7 @@ type explained struct {
 	Verified string   `json:"verified,omitempty"`
 	Methods  []price  `json:"methods"`
 	Answers  []string `json:"answers"` // what answers tell
+	Words    []string `json:"words"`   // what holds for all calls, answers included
 }
 
 // explain explains a method or an upstream.
@@ -86,12 +87,15 @@ func explainMethod(u *book.Upstream, m *book.Method) price {
 }
 
 func explainUpstream(u *book.Upstream) *explained {
-	e := &explained{Upstream: u.Name, Source: u.Source, Methods: []price{}, Answers: answers(u, nil)}
+	e := &explained{Upstream: u.Name, Source: u.Source, Methods: []price{}, Answers: answers(u, nil), Words: u.Words()}
 	if !u.Verified.IsZero() {
 		e.Verified = u.Verified.Format("2006-01-02")
 	}
 	for _, m := range slices.Sorted(maps.Keys(u.Methods)) {
 		e.Methods = append(e.Methods, explainMethod(u, u.Methods[m]))
+	}
+	for _, verb := range slices.Sorted(maps.Keys(u.Default)) {
+		e.Methods = append(e.Methods, explainMethod(u, u.Default[verb]))
 	}
 	return e
 }
@@ -121,7 +125,7 @@ func (s *sheet) explained(e *explained) {
 		}
 		s.line("  source: %s%s", e.Source, verified)
 	}
-	s.told(e.Answers)
+	s.told(e.Words)
 	for i := range e.Methods {
 		s.price(&e.Methods[i])
 	}
