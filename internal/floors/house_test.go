@@ -30,6 +30,7 @@ var house = [][]string{
 	{"quota"},
 	{"internal/content"}, // what a price book names in requests and answers
 	{"quota/book"},
+	{"quota/book/keys"},
 	{"quota/window"},
 	{"internal/sqlitefile", "internal/svg"}, // of all who keep a file of SQLite; of all who draw
 	{"internal/youtubesim"},                 // an upstream: it knows nothing of us
@@ -41,10 +42,11 @@ var house = [][]string{
 // tenants are all that these packages may import outside the standard library,
 // directly or not. A path stands for what is under it too.
 var tenants = map[string][]string{
-	"quota/window": {},
-	"internal/svg": {},
-	"quota/book":   {module + "/quota/window", "github.com/goccy/go-yaml"},
-	"quota":        {module + "/quota/book", module + "/quota/window", "github.com/goccy/go-yaml"},
+	"quota/window":    {},
+	"internal/svg":    {},
+	"quota/book":      {module + "/quota/window", module + "/quota/book/keys", "github.com/goccy/go-yaml"},
+	"quota/book/keys": {module + "/quota/window"},
+	"quota":           {module + "/quota/book", module + "/quota/window", "github.com/goccy/go-yaml"},
 	// A program with just a ledger in memory stays small: no client of Redis, no SQLite.
 	"quota/memstore": {module, "github.com/goccy/go-yaml"},
 	"quota/lease":    {module + "/quota", "github.com/goccy/go-yaml", "golang.org/x/sys/unix"},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
 // OtherAccounts is the account that those share for which there is no place.
@@ -34,7 +36,7 @@ func (u *Upstream) kinds() []string {
 }
 
 // accounts makes the accounts of an upstream, and the limits that some have.
-func (r *reader) accounts(u *Upstream, d *upstreamYAML) {
+func (r *reader) accounts(u *Upstream, d *keys.Upstream) {
 	for _, account := range r.names(&d.Accounts) {
 		if account == anyName {
 			u.AnyAccount, u.MaxAccounts = true, int(cmp.Or(d.MaxAccounts, defaultMaxAccounts))
@@ -70,7 +72,7 @@ func (r *reader) accounts(u *Upstream, d *upstreamYAML) {
 }
 
 // accountPool makes the limits that an account has of a pool.
-func (r *reader) accountPool(p *Pool, account string, d *accountPoolYAML, of *poolYAML, label string) {
+func (r *reader) accountPool(p *Pool, account string, d *keys.AccountPool, of *keys.Pool, label string) {
 	if !takes(of.Windows) {
 		r.fault(r.found[d].at, "%s changes nothing: every window of the pool has a quota of its own", label)
 		return

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
 // DefaultAccount is the only account of an upstream for which the book lists none.
@@ -18,15 +20,15 @@ const (
 )
 
 // Book is a checked price book: the prices of upstreams' methods, and the limits.
-// [Parse] makes it, and it never changes.
+// [Parse] and [Make] make one, and it never changes.
 type Book struct {
 	Revision  int64
 	Upstreams map[string]*Upstream
 	Families  map[string]*Family
 
-	keys    *bookYAML // it as the file has it, with short forms and defaults written out
-	extends []string  // the built-in books that it is a difference from
-	base    *Book     // them, joined
+	keys    *keys.Book // it as the file has it, with short forms and defaults written out
+	extends []string   // the built-in books that it is a difference from
+	base    *Book      // them, joined
 	hosts   map[string][]hostPath
 	wild    map[string][]hostPath // of hosts with a *, by what follows it
 }
@@ -40,7 +42,7 @@ const (
 	Admit  Policy = "admit"
 )
 
-// Options are the settings of [Parse].
+// Options are the settings of [Parse] and [Make].
 type Options struct {
 	// Builtins returns the text of a built-in price book by its name, "builtin" or
 	// "builtin/...". If Builtins is nil, a book with extends is refused.

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
 // Class is a kind of caller. The zero value is an ordinary caller.
@@ -15,8 +17,8 @@ type Class struct {
 }
 
 // class makes one class.
-func (r *reader) class(name string, d *classYAML) Class {
-	c := Class{KeepFree: d.KeepFree.units, KeepFreePercent: d.KeepFree.percent, UseHeadroom: d.UseHeadroom, Outage: d.Outage}
+func (r *reader) class(name string, d *keys.Class) Class {
+	c := Class{KeepFree: d.KeepFree.Units, KeepFreePercent: d.KeepFree.Percent, UseHeadroom: d.UseHeadroom, Outage: Policy(d.Outage)}
 	if c.UseHeadroom && c.KeepFree+c.KeepFreePercent > 0 {
 		r.fault(r.blame(&d.UseHeadroom, &d.KeepFree), "class %q cannot both keep units free and use the headroom; choose one", name)
 	}
@@ -24,28 +26,30 @@ func (r *reader) class(name string, d *classYAML) Class {
 }
 
 // share is a number of units, or a part in percent.
-type share struct{ units, percent int64 }
+type share keys.Share
 
 func (s *share) read(r *reader, f *field, t *tree) {
 	if percent, ok := strings.CutSuffix(t.text, "%"); ok && t.kind == isText {
-		s.percent, _ = r.integer(&tree{kind: isNumber, at: t.at, text: percent}, f.key+" in percent", 0, 99)
+		s.Percent, _ = r.integer(&tree{kind: isNumber, at: t.at, text: percent}, f.key+" in percent", 0, 99)
 	} else {
-		s.units, _ = r.integer(t, f.key, f.least, f.most)
+		s.Units, _ = r.integer(t, f.key, f.least, f.most)
 	}
 }
 
 func (s *share) tree() *tree {
 	switch {
-	case s.units > 0:
-		return number(s.units)
-	case s.percent > 0:
-		return text(strconv.FormatInt(s.percent, 10) + "%")
+	case s.Units != 0 && s.Percent != 0:
+		return both("units", number(s.Units), "percent", number(s.Percent))
+	case s.Units != 0:
+		return number(s.Units)
+	case s.Percent != 0:
+		return text(strconv.FormatInt(s.Percent, 10) + "%")
 	}
 	return nil
 }
 
 // leavesSome checks that a class leaves itself at least a unit of every window.
-func (r *reader) leavesSome(u *Upstream, class string, d *upstreamYAML) {
+func (r *reader) leavesSome(u *Upstream, class string, d *keys.Upstream) {
 	c := u.Classes[class]
 	if c.KeepFree == 0 && c.KeepFreePercent == 0 {
 		return

@@ -13,6 +13,9 @@
 // only what differs: see [Options]. [Book.Format] prints a book in one piece, and
 // [Book.Diff] prints only the difference.
 //
+// [Make] does the same for a book that a program has written as structs, see package keys.
+// [Book.Keys] returns the structs of a book.
+//
 // A ledger, see package quota, spends by a book. Most programs load theirs with
 // Load of package headroom, which knows the built-in books.
 package book

@@ -3,6 +3,8 @@ package book
 import (
 	"cmp"
 	"fmt"
+
+	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
 // Family is a limit for each key separately, without a list of the keys.
@@ -14,7 +16,7 @@ type Family struct {
 }
 
 // family makes one family.
-func (r *reader) family(name string, d *familyYAML) *Family {
+func (r *reader) family(name string, d *keys.Family) *Family {
 	f := &Family{Name: name, MaxKeys: int(d.MaxKeys), Overrides: map[string][]Window{}}
 	if !r.readable(d) {
 		return f
@@ -39,13 +41,13 @@ func (r *reader) family(name string, d *familyYAML) *Family {
 type limited struct {
 	label           string
 	specs           []Window
-	windows         []windowYAML
+	windows         []keys.Window
 	quota, headroom int64
 	from            []any // where quota and headroom stand
 }
 
 // ownLimits makes the limits of a single key.
-func (r *reader) ownLimits(key string, d *keyYAML, of limited) ([]Window, bool) {
+func (r *reader) ownLimits(key string, d *keys.Key, of limited) ([]Window, bool) {
 	if !r.sound(d) {
 		return nil, false
 	}

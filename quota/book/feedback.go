@@ -1,29 +1,29 @@
 package book
 
 import (
-	"cmp"
 	"maps"
 	"regexp"
 	"slices"
 	"time"
 
+	"github.com/headroom-quota/headroom/quota/book/keys"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // feedback makes what the answers of an upstream report.
-func (r *reader) feedback(all []feedbackYAML, u *Upstream, d *upstreamYAML) (reports []Feedback) {
+func (r *reader) feedback(all []keys.Feedback, u *Upstream, d *keys.Upstream) (reports []Feedback) {
 	for i := range all {
 		f := &all[i]
 		if !r.readable(f) || !r.sound(f) {
 			continue
 		}
-		report := Feedback{Per: f.Per.length(), Refills: f.Refills, Requested: f.Counts != ""}
+		report := Feedback{Per: length(f.Per), Refills: f.Refills, Requested: f.Counts != ""}
 		if pool := r.poolName(&f.Pool, d); pool != nil {
 			report.Pool = *pool
 		}
 		told := 0
 		for i, s := range [...]struct {
-			from *sourceYAML
+			from *keys.Source
 			to   **Source
 		}{{&f.Limit, &report.Limit}, {&f.Remaining, &report.Remaining}, {&f.Used, &report.Used}, {&f.UsedPercent, &report.UsedPercent}} {
 			if !r.given(s.from) {
@@ -39,7 +39,7 @@ func (r *reader) feedback(all []feedbackYAML, u *Upstream, d *upstreamYAML) (rep
 			}
 		}
 		if r.given(&f.Reset) {
-			if f.Reset.Word != nil {
+			if f.Reset.Word != "" {
 				r.fault(r.place(&f.Reset), "reset must say how the time is written, as in {header: X-RateLimit-Reset, as: unix}")
 			} else {
 				report.Reset = r.time(&f.Reset, "reset")
@@ -57,14 +57,14 @@ func (r *reader) feedback(all []feedbackYAML, u *Upstream, d *upstreamYAML) (rep
 }
 
 // inWindow checks that the pools of a feedback have the window that it is about.
-func (r *reader) inWindow(f *feedbackYAML, report *Feedback, u *Upstream) {
+func (r *reader) inWindow(f *keys.Feedback, report *Feedback, u *Upstream) {
 	if report.Per == 0 {
 		return
 	}
 	for _, name := range report.Pool.Pools(u) {
 		pool := u.Pools[name]
 		if pool != nil && !slices.ContainsFunc(pool.Windows, func(w Window) bool { return w.Length() == report.Per }) {
-			r.fault(r.place(&f.Per), "pool %q has no window of %s", name, cmp.Or(string(f.Per.period), brief(report.Per)))
+			r.fault(r.place(&f.Per), "pool %q has no window of %s", name, f.Per)
 		}
 	}
 }
@@ -92,13 +92,13 @@ func (n *PoolName) Pool(u *Upstream, named string) string {
 }
 
 // poolName makes the name of a pool, or where an answer has it.
-func (r *reader) poolName(d *poolNameYAML, u *upstreamYAML) *PoolName {
-	if !r.readable(d) && d.Name == nil || !r.sound(d) {
+func (r *reader) poolName(d *keys.PoolName, u *keys.Upstream) *PoolName {
+	if !r.readable(d) || !r.sound(d) {
 		return nil
 	}
-	if d.Name != nil {
-		r.hasPool(d, *d.Name, "it", u)
-		return &PoolName{Name: *d.Name}
+	if r.written(d).kind == isText {
+		r.hasPool(d, d.Name, "it", u)
+		return &PoolName{Name: d.Name}
 	}
 	from, ok := r.textIn(d, "pool", d.Header, d.Body, d.JSON, d.Match)
 	if !ok {
@@ -114,7 +114,7 @@ func (r *reader) poolName(d *poolNameYAML, u *upstreamYAML) *PoolName {
 }
 
 // time makes where an answer has a time.
-func (r *reader) time(d *timeYAML, key string) *Time {
+func (r *reader) time(d *keys.Time, key string) *Time {
 	if !r.readable(d) || !r.sound(d) {
 		return nil
 	}
@@ -139,6 +139,7 @@ func (r *reader) textIn(d any, key, header, body, member, match string) (*Source
 }
 
 // length returns how long a span is at most.
-func (s *span) length() time.Duration {
-	return window.Spec{Per: s.duration, Period: s.period}.Length()
+func length(s keys.Span) time.Duration {
+	per, period := parts(s)
+	return window.Spec{Per: per, Period: period}.Length()
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headroom-quota/headroom/quota/book/keys"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -31,13 +32,25 @@ type field struct {
 	least, most int64 // of a number or duration, or how many of each
 }
 
-// record is a mapping of keys: a struct of keys.go.
+// record is a mapping of keys: a struct of package keys.
 type record struct {
 	name   string // in the schema
 	alone  *field // a scalar that may stand for it, or nil
 	fields []*field
 	keys   []string // of the fields
 }
+
+// forms are the types of package keys that have a form of their own, with the types of
+// this package that read and print them.
+var forms = map[reflect.Type]reflect.Type{
+	reflect.TypeFor[keys.Span]():     reflect.TypeFor[*span](),
+	reflect.TypeFor[keys.Share]():    reflect.TypeFor[*share](),
+	reflect.TypeFor[keys.Header]():   reflect.TypeFor[*headerValue](),
+	reflect.TypeFor[keys.Fallback](): reflect.TypeFor[*fallback](),
+}
+
+// formOf returns the form of a value of package keys.
+func formOf(v reflect.Value) form { return v.Addr().Convert(forms[v.Type()]).Interface().(form) }
 
 // form is a value that has a form of its own, such as 30 or 30%.
 type form interface {
@@ -53,7 +66,7 @@ const itemShort = "item"
 
 // bookField describes a whole price book.
 var bookField = sync.OnceValue(func() *field {
-	return newField(reflect.TypeFor[bookYAML](), "", map[string]*record{})
+	return newField(reflect.TypeFor[keys.Book](), "", map[string]*record{})
 })
 
 // newField reads the tags of a field. It panics if they make no sense. The records
@@ -67,7 +80,7 @@ func newField(typ reflect.Type, tags reflect.StructTag, known map[string]*record
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
-	f.form = reflect.PointerTo(typ).Implements(reflect.TypeFor[form]())
+	f.form = forms[typ] != nil
 	limits := tags.Get("range")
 	switch kind := typ.Kind(); {
 	case f.form:
@@ -88,7 +101,7 @@ func newField(typ reflect.Type, tags reflect.StructTag, known map[string]*record
 func newRecord(typ reflect.Type, tags reflect.StructTag, known map[string]*record) *record {
 	name := tags.Get("as")
 	if name == "" {
-		name = strings.TrimSuffix(typ.Name(), "YAML")
+		name = strings.ToLower(typ.Name()[:1]) + typ.Name()[1:]
 	}
 	if rec := known[name]; rec != nil {
 		return rec

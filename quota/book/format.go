@@ -7,15 +7,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
+
+	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
 // Format prints the book as YAML in one piece, in a fixed order. It includes the
 // extended book, and writes out short forms and defaults. Reading it back gives an
 // equal book.
 func (b *Book) Format() []byte {
-	if b == nil {
-		b = &Book{}
-	}
 	return render(b.tree())
 }
 
@@ -43,18 +43,18 @@ func (b *Book) Diff() []byte {
 
 // tree is the book as a tree.
 func (b *Book) tree() *tree {
-	keys := b.keys
-	if keys == nil {
-		keys = new(bookYAML)
+	d := new(keys.Book)
+	if b != nil && b.keys != nil {
+		d = b.keys
 	}
-	return bookField().print(reflect.ValueOf(keys).Elem(), true)
+	return bookField().print(reflect.ValueOf(d).Elem(), true)
 }
 
 // print makes a tree of a value. It returns nil for an empty value, unless it must
 // always be printed.
 func (f *field) print(v reflect.Value, always bool) *tree {
 	if f.form {
-		return v.Addr().Interface().(form).tree()
+		return formOf(v).tree()
 	}
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -66,18 +66,27 @@ func (f *field) print(v reflect.Value, always bool) *tree {
 	switch {
 	case f.record != nil:
 		t.one = f.whole()
-		if alone := f.record.alone; alone != nil && !v.Field(alone.index).IsNil() {
-			return printScalar(v.Field(alone.index).Elem())
+		var only *tree
+		if alone := f.record.alone; alone != nil && !v.Field(alone.index).IsZero() {
+			only = printScalar(reflect.Indirect(v.Field(alone.index)))
+			t.add(alone.tags.Get("alone"), only)
 		}
 		for _, key := range f.record.fields {
 			if value := key.print(v.Field(key.index), false); value != nil {
 				t.add(key.key, value)
 			}
 		}
+		if only != nil && len(t.entries) == 1 {
+			return only // with others, [Make] has it refused as an unknown key
+		}
 	case v.Kind() == reflect.Map:
 		t.flow = f.each.record == nil || f.each.record.alone != nil
 		for _, name := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
-			t.add(name.String(), f.each.print(v.MapIndex(name), true))
+			value := f.each.print(v.MapIndex(name), true)
+			if value == nil {
+				value = &tree{kind: isNull}
+			}
+			t.add(name.String(), value)
 		}
 	case v.Kind() == reflect.Slice:
 		t.kind, t.flow = isList, f.each.record == nil
@@ -211,6 +220,9 @@ func printFlow(out *strings.Builder, t *tree) {
 
 // quoted puts quotes around text that YAML might take for something else.
 func quoted(s string) string {
+	if !utf8.ValidString(s) {
+		return `"` + s + `"` // which [Parse] refuses; escapes would make other text of it
+	}
 	plain := s != "" && (s[0] >= 'a' && s[0] <= 'z' || s[0] >= 'A' && s[0] <= 'Z')
 	if n := strings.TrimRight(s, "%"); len(s)-len(n) == 1 && strings.Trim(n, "0123456789") == "" && n != "" {
 		return s // a percentage

@@ -9,9 +9,11 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// roundTrip checks that what a book prints is read back as an equal book.
+// roundTrip checks that what a book prints is read back as an equal book, and that its
+// structs make one.
 func roundTrip(t *testing.T, b *book.Book) {
 	t.Helper()
+	madeAgain(t, b)
 	for name, text := range map[string][]byte{"Format": b.Format(), "Diff": b.Diff()} {
 		again, err := book.Parse(name, text, &book.Options{Builtins: small})
 		if err != nil {

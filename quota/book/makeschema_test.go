@@ -68,7 +68,7 @@ func define(t *testing.T, defs jsonschema.Definitions, rec *record, inList bool)
 func alternatives(t *testing.T, defs jsonschema.Definitions, f *field) []*schema {
 	switch kind := f.typ.Kind(); {
 	case f.form:
-		return formOf(f)
+		return formsOf(f)
 	case f.record != nil && f.record.alone != nil:
 		return []*schema{scalarOf(f.record.alone), define(t, defs, f.record, true)}
 	case f.record != nil && f.short != "":
@@ -122,9 +122,9 @@ func scalarOf(f *field) *schema {
 	return s
 }
 
-// formOf describes a value with a form of its own: text, besides a number if it has a
+// formsOf describes a value with a form of its own: text, besides a number if it has a
 // range, or a mapping if it has a size.
-func formOf(f *field) []*schema {
+func formsOf(f *field) []*schema {
 	all := []*schema{{Type: "string", Pattern: f.text.pattern}}
 	if f.tags.Get("range") != "" {
 		all = append(all, &schema{Type: "integer", Minimum: numeral(f.least), Maximum: numeral(f.most)})

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"net/url"
 	"strings"
+
+	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
 // Method is one call of an upstream, and its price.
@@ -58,8 +60,8 @@ func (r Route) segment(path, name string) (text string, ok bool) {
 }
 
 // method makes one method and its price.
-func (r *reader) method(name string, d *methodYAML, u *upstreamYAML) *Method {
-	m := &Method{Name: name, Charges: map[string]int64{}, Outage: d.Outage, Source: d.Source}
+func (r *reader) method(name string, d *keys.Method, u *keys.Upstream) *Method {
+	m := &Method{Name: name, Charges: map[string]int64{}, Outage: Policy(d.Outage), Source: d.Source}
 	if !r.readable(d) {
 		return m
 	}
@@ -83,7 +85,7 @@ func (r *reader) method(name string, d *methodYAML, u *upstreamYAML) *Method {
 }
 
 // charge puts a price on a pool.
-func (r *reader) charge(m *Method, pool string, d *priceYAML) {
+func (r *reader) charge(m *Method, pool string, d *keys.Price) {
 	units, p := r.price(d)
 	m.Charges[pool] = units
 	if p == nil {
@@ -96,7 +98,7 @@ func (r *reader) charge(m *Method, pool string, d *priceYAML) {
 }
 
 // charges checks that a pool that a method charges exists.
-func (r *reader) charges(m *Method, pool string, at place, u *upstreamYAML) {
+func (r *reader) charges(m *Method, pool string, at place, u *keys.Upstream) {
 	if u.Pools[pool] != nil {
 		return
 	}
@@ -117,7 +119,7 @@ func knownPools(names []string) string {
 // payable checks that some account can pay for a method at all. It lets a price be
 // that the book merely inherited: with a small quota nobody must list all the dear
 // methods of an API that they never call. Such a call fails as impossible.
-func (r *reader) payable(u *Upstream, m *Method, d *methodYAML) {
+func (r *reader) payable(u *Upstream, m *Method, d *keys.Method) {
 	for pool, units := range m.Charges {
 		p := u.Pools[pool]
 		if p == nil {

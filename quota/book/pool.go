@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
 // Pool is an allowance of an upstream. In a ledger each account has a pool of its
@@ -31,7 +33,7 @@ func (p *Pool) WindowsFor(account string) []Window {
 }
 
 // pool makes one pool, or returns nil if something is wrong with it.
-func (r *reader) pool(name string, d *poolYAML) *Pool {
+func (r *reader) pool(name string, d *keys.Pool) *Pool {
 	if !r.readable(d) {
 		return nil
 	}
@@ -58,7 +60,7 @@ func (r *reader) pool(name string, d *poolYAML) *Pool {
 const defaultMaxKeys = 100_000
 
 // poolKeys makes the keys of a pool, and the limits that some have.
-func (r *reader) poolKeys(p *Pool, d *poolYAML, of limited) {
+func (r *reader) poolKeys(p *Pool, d *keys.Pool, of limited) {
 	if d.By == nil {
 		for _, key := range []string{"keys", "max_keys"} {
 			if e := r.written(d).get(key); e != nil {
@@ -92,14 +94,14 @@ func (p *Pool) sets(accounts []string) (all [][]Window) {
 }
 
 // stillCharged reports pools that an overlay removed though methods charge them.
-func (r *reader) stillCharged(u *upstreamYAML) {
+func (r *reader) stillCharged(u *keys.Upstream) {
 	pools := r.written(&u.Pools)
 	if pools == nil {
 		return
 	}
 	for pool, at := range pools.gone {
 		var by []string
-		note := func(name string, m *methodYAML) {
+		note := func(name string, m *keys.Method) {
 			if _, charged := m.Charge[pool]; charged || m.Pool == pool {
 				by = append(by, name)
 			}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/headroom-quota/headroom/quota/book/keys"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -26,7 +27,7 @@ func (p purpose) ofRequest() bool { return p == forEstimate || p == forKey }
 
 // price makes the price of a call on a pool: the units that are known without the
 // request, and the rest if it depends on the call.
-func (r *reader) price(d *priceYAML) (units int64, p *Price) {
+func (r *reader) price(d *keys.Price) (units int64, p *Price) {
 	if d == nil {
 		return 0, nil
 	}
@@ -47,7 +48,7 @@ func (r *reader) price(d *priceYAML) (units int64, p *Price) {
 		if e.Learn != "" {
 			p.Learn = r.learn(e, d)
 		}
-		if e.Learn != "" && !e.reads() {
+		if e.Learn != "" && !reads(e) {
 			units += valueOf(e.First)
 			continue
 		}
@@ -82,13 +83,13 @@ func unknown(s *Source, l *Learn) int64 {
 }
 
 // learn makes the rule of an estimate that follows the calls.
-func (r *reader) learn(e *sourceYAML, d *priceYAML) *Learn {
+func (r *reader) learn(e *keys.Source, d *keys.Price) *Learn {
 	switch {
 	case d.Actual == nil:
 		r.fault(r.place(&e.Learn), "learn needs actual, because it learns from what the calls have cost")
 	case len(d.Estimate) > 1:
 		r.fault(r.place(&e.Learn), "learn stands alone; put the bound of the request beside it, as in {body: max_tokens, learn: p95}")
-	case !e.reads() && e.First == nil:
+	case !reads(e) && e.First == nil:
 		r.fault(r.place(&e.Learn), "learn needs first: what to reserve until enough calls were seen")
 	}
 	percent, _ := strconv.Atoi(strings.TrimPrefix(e.Learn, "p"))
@@ -96,10 +97,10 @@ func (r *reader) learn(e *sourceYAML, d *priceYAML) *Learn {
 }
 
 // reads reports whether a source names a place to read.
-func (d *sourceYAML) reads() bool { return d.Number != nil || len(d.places()) > 0 }
+func reads(d *keys.Source) bool { return d.Number != nil || len(placesOf(d)) > 0 }
 
-// places returns the keys that say where the value stands.
-func (d *sourceYAML) places() (all []string) {
+// placesOf returns the keys that say where the value stands.
+func placesOf(d *keys.Source) (all []string) {
 	for _, p := range [...]struct{ key, value string }{
 		{"header", d.Header}, {"query", d.Query}, {"path", d.Path}, {"body", d.Body}, {"count", d.Count}, {"bytes", d.Bytes},
 	} {
@@ -111,7 +112,7 @@ func (d *sourceYAML) places() (all []string) {
 }
 
 // source makes a source, and checks that it can be read for its purpose.
-func (r *reader) source(d *sourceYAML, why purpose) (Source, bool) {
+func (r *reader) source(d *keys.Source, why purpose) (Source, bool) {
 	if d.Number != nil {
 		return Source{Number: *d.Number, Per: 1, Times: 1, Max: window.MaxUnits}, true
 	}
@@ -119,7 +120,7 @@ func (r *reader) source(d *sourceYAML, why purpose) (Source, bool) {
 		return Source{}, false
 	}
 	before := len(r.faults)
-	switch places := d.places(); {
+	switch places := placesOf(d); {
 	case why == forKey && len(places) != 1:
 		r.fault(r.place(d), "by reads one place of the request; write one of header, query, path, body")
 	case len(places) == 0:
@@ -138,13 +139,13 @@ func (r *reader) source(d *sourceYAML, why purpose) (Source, bool) {
 	if d.Split != "" && d.Cases == nil {
 		r.fault(r.place(&d.Split), "split needs cases: the number for each part of the text")
 	}
-	if d.Default.text != "" && why != forName && why != forKey {
-		r.fault(r.place(&d.Default), "default must be a whole number from 0 to %d, is %q", int64(window.MaxUnits), d.Default.text)
+	if d.Default.Text != "" && why != forName && why != forKey {
+		r.fault(r.place(&d.Default), "default must be a whole number from 0 to %d, is %q", int64(window.MaxUnits), d.Default.Text)
 	}
 	s := Source{
 		Header: d.Header, Query: d.Query, Path: d.Path, Body: d.Body, Count: d.Count, Bytes: d.Bytes != "", JSON: d.JSON,
 		Cases: d.Cases, Split: d.Split, Per: max(d.Per, 1), Times: max(d.Times, 1), Min: d.Min, Max: window.MaxUnits,
-		Default: d.Default.number, DefaultText: d.Default.text,
+		Default: d.Default.Number, DefaultText: d.Default.Text,
 	}
 	if why == forKey && s.Default != nil { // a name that looks like a number
 		s.Default, s.DefaultText = nil, strconv.FormatInt(*s.Default, 10)
@@ -157,14 +158,14 @@ func (r *reader) source(d *sourceYAML, why purpose) (Source, bool) {
 	if d.Match != "" {
 		s.Match, _ = regexp.Compile(d.Match) // badRegexp has checked it
 	}
-	if why == forEstimate && s.Default == nil && s.DefaultText == "" && d.First == nil && !s.Bytes && len(d.places()) == 1 {
-		r.fault(r.place(d), "%s needs default: what to reserve if the request does not have %s %q", why, d.places()[0], d.place())
+	if why == forEstimate && s.Default == nil && s.DefaultText == "" && d.First == nil && !s.Bytes && len(placesOf(d)) == 1 {
+		r.fault(r.place(d), "%s needs default: what to reserve if the request does not have %s %q", why, placesOf(d)[0], placeOf(d))
 	}
 	return s, len(r.faults) == before
 }
 
-// place returns where the value stands.
-func (d *sourceYAML) place() string {
+// placeOf returns where the value stands.
+func placeOf(d *keys.Source) string {
 	for _, text := range [...]string{d.Header, d.Query, d.Path, d.Body, d.Count, d.Bytes} {
 		if text != "" {
 			return text
@@ -205,27 +206,26 @@ func badRegexp(text string) string {
 }
 
 // fallback is a number, or a text where a name is wanted.
-type fallback struct {
-	number *int64
-	text   string
-}
+type fallback keys.Fallback
 
 func (d *fallback) read(r *reader, f *field, t *tree) {
 	if t.kind == isNumber {
 		if n, ok := r.integer(t, f.key, f.least, f.most); ok {
-			d.number = &n
+			d.Number = &n
 		}
 	} else if r.text(f, t, f.key) {
-		d.text = t.text
+		d.Text = t.text
 	}
 }
 
 func (d *fallback) tree() *tree {
 	switch {
-	case d.number != nil:
-		return number(*d.number)
-	case d.text != "":
-		return text(d.text)
+	case d.Number != nil && d.Text != "":
+		return both("number", number(*d.Number), "text", text(d.Text))
+	case d.Number != nil:
+		return number(*d.Number)
+	case d.Text != "":
+		return text(d.Text)
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
 // bookNoun is what messages call a whole book.
@@ -43,8 +45,8 @@ func (s *scope) of(key string) string { return (&scope{noun: key, outer: s.inner
 
 // decode reads a whole book into structs. Afterwards the reader knows where each
 // value of them stands.
-func (r *reader) decode(t *tree) *bookYAML {
-	d := &bookYAML{}
+func (r *reader) decode(t *tree) *keys.Book {
+	d := &keys.Book{}
 	r.found = map[any]*entry{}
 	r.read(bookField(), &entry{at: place{r.top, 1, 1}, value: t}, reflect.ValueOf(d).Elem(), &scope{noun: bookNoun})
 	return d
@@ -61,7 +63,7 @@ func (r *reader) read(f *field, e *entry, v reflect.Value, s *scope) {
 	before := len(r.faults)
 	switch kind := f.typ.Kind(); {
 	case f.form:
-		v.Addr().Interface().(form).read(r, f, e.value)
+		formOf(v).read(r, f, e.value)
 	case f.record != nil:
 		r.readRecord(f, e, v, s)
 	case kind == reflect.Map:
@@ -90,14 +92,11 @@ func (r *reader) readRecord(f *field, e *entry, v reflect.Value, s *scope) {
 	e.value = f.long(e.value)
 	t := e.value
 	if alone := f.record.alone; alone != nil && t.kind != isMapping && t.kind != isUnset {
-		n := reflect.New(alone.typ.Elem())
-		if n.Elem().Kind() == reflect.String {
-			if r.scalar(alone, t, n.Elem(), s.noun) {
-				v.Field(alone.index).Set(n)
-			}
+		if alone.typ.Kind() == reflect.String {
+			r.scalar(alone, t, v.Field(alone.index), s.noun)
 		} else if t.kind == isText || t.kind == isList {
 			r.fault(t.at, "%s must be a whole number, or a mapping of %s, is %s", s, list(f.record.keys, "and"), t.show())
-		} else if r.scalar(alone, t, n.Elem(), s.String()) {
+		} else if n := reflect.New(alone.typ.Elem()); r.scalar(alone, t, n.Elem(), s.String()) {
 			v.Field(alone.index).Set(n)
 		}
 		return

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
 // Refusal is a rule for refusals by the upstream itself. An answer matches if it
@@ -28,20 +30,20 @@ type Refusal struct {
 const UntilReset = "reset"
 
 // refusals makes the rules for refusals by the upstream.
-func (r *reader) refusals(all []refusalYAML, u *upstreamYAML) []Refusal {
+func (r *reader) refusals(all []keys.Refusal, u *keys.Upstream) []Refusal {
 	var rules []Refusal
-	var given []*refusalYAML
+	var given []*keys.Refusal
 	for i := range all {
 		d := &all[i]
 		if !r.means(d) || !r.sound(d) || !r.blocks(d, u) {
 			continue
 		}
 		rule := Refusal{
-			Status: d.Status, Header: d.Header.name, Value: d.Header.value, Reason: d.Reason, Body: d.Body,
+			Status: d.Status, Header: d.Header.Name, Value: d.Header.Value, Reason: d.Reason, Body: d.Body,
 			Pools: d.Pools, For: d.For, Credential: d.Credential,
 		}
-		if until := &d.Until; until.Word != nil {
-			rule.Until = *until.Word
+		if until := &d.Until; until.Word != "" {
+			rule.Until = until.Word
 		} else if r.given(until) {
 			rule.At = r.time(until, "until")
 		}
@@ -60,7 +62,7 @@ func (r *reader) refusals(all []refusalYAML, u *upstreamYAML) []Refusal {
 }
 
 // means checks that a rule has no status twice, and no credential: false.
-func (r *reader) means(d *refusalYAML) bool {
+func (r *reader) means(d *keys.Refusal) bool {
 	for i := range d.Status {
 		if status := &d.Status[i]; r.sound(status) && slices.Contains(d.Status[:i], *status) {
 			r.fault(r.place(status), "status %d is given twice; keep one", *status)
@@ -75,7 +77,7 @@ func (r *reader) means(d *refusalYAML) bool {
 }
 
 // blocks checks that the pools that a rule names exist.
-func (r *reader) blocks(d *refusalYAML, u *upstreamYAML) bool {
+func (r *reader) blocks(d *keys.Refusal, u *keys.Upstream) bool {
 	ok := true
 	switch {
 	case d.Credential && (r.given(&d.Pools) || r.given(&d.Pool)):
@@ -92,7 +94,7 @@ func (r *reader) blocks(d *refusalYAML, u *upstreamYAML) bool {
 }
 
 // hasPool checks that an upstream has a pool that is named at x.
-func (r *reader) hasPool(x any, pool, who string, u *upstreamYAML) bool {
+func (r *reader) hasPool(x any, pool, who string, u *keys.Upstream) bool {
 	known := r.names(&u.Pools)
 	if slices.Contains(known, pool) {
 		return true
@@ -111,14 +113,14 @@ func (u *Refusal) covers(v *Refusal) bool {
 }
 
 // headerValue is a header that must be there, or one and its value.
-type headerValue struct{ name, value string }
+type headerValue keys.Header
 
 func (h *headerValue) read(r *reader, f *field, t *tree) {
 	if t.kind == isText {
 		if name, value, both := strings.Cut(t.text, ":"); both {
 			r.fault(t.at, "header %q is a name and a value; write header: {%s: %s}", t.text, name, strings.TrimSpace(value))
 		} else if r.text(f, t, f.key) {
-			h.name = name
+			h.Name = name
 		}
 		return
 	}
@@ -128,23 +130,23 @@ func (h *headerValue) read(r *reader, f *field, t *tree) {
 	}
 	e := t.entries[0]
 	r.text(f, &tree{kind: isText, at: e.at, text: e.key}, f.key)
-	h.name, h.value = e.key, e.value.text
-	switch kind, why := e.value.kind, textKinds["phrase"].check(h.value); {
+	h.Name, h.Value = e.key, e.value.text
+	switch kind, why := e.value.kind, textKinds["phrase"].check(h.Value); {
 	case kind != isText && kind != isNumber && kind != isFlag:
 		r.fault(e.at, "the value of header %s must be text or a number, is %s", e.key, kind)
 	case why != "":
 		r.fault(e.value.at, "the value of header %s %s", e.key, why)
-	case h.value != strings.TrimSpace(h.value):
+	case h.Value != strings.TrimSpace(h.Value):
 		r.fault(e.value.at, "the value of header %s has spaces around it, which no header keeps; remove them", e.key)
 	}
 }
 
 func (h *headerValue) tree() *tree {
 	switch {
-	case h.value != "":
-		return &tree{kind: isMapping, flow: true, entries: []entry{{key: h.name, value: text(h.value)}}}
-	case h.name != "":
-		return text(h.name)
+	case h.Value != "":
+		return &tree{kind: isMapping, flow: true, entries: []entry{{key: h.Name, value: text(h.Value)}}}
+	case h.Name != "":
+		return text(h.Name)
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package book
 import (
 	"fmt"
 	"strings"
+
+	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
 // Route is how a method looks in HTTP: a verb and a path template such as
@@ -17,7 +19,7 @@ func (r Route) String() string { return r.Verb + " " + r.Path }
 
 // routes makes the routes of a method. Given has those of the upstream so far,
 // by where they end: two that differ in the names in their braces end in one place.
-func (r *reader) routes(m *Method, d *methodYAML, table *routeTable, given map[end]*string) {
+func (r *reader) routes(m *Method, d *keys.Method, table *routeTable, given map[end]*string) {
 	for i := range d.Route {
 		text := &d.Route[i]
 		if !r.sound(text) {

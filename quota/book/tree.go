@@ -87,4 +87,9 @@ func (t *tree) add(key string, value *tree) {
 
 func text(s string) *tree { return &tree{kind: isText, text: s} }
 
+// both is a mapping of what a value cannot be at once. Its reader refuses it.
+func both(key string, value *tree, other string, second *tree) *tree {
+	return &tree{kind: isMapping, flow: true, entries: []entry{{key: key, value: value}, {key: other, value: second}}}
+}
+
 func number(n int64) *tree { return &tree{kind: isNumber, text: strconv.FormatInt(n, 10)} }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
 // Upstream is a metered API.
@@ -100,36 +102,36 @@ type APIKey struct {
 const DefaultRequestBuffer = 64 << 10
 
 // free makes the conditions of the answers that cost nothing.
-func (r *reader) free(all []freeAnswerYAML) (free []Condition) {
+func (r *reader) free(all []keys.FreeAnswer) (free []Condition) {
 	for i := range all {
 		d := &all[i]
 		if !r.sound(d) {
 			continue
 		}
-		if len(d.Status) == 0 && d.Header.name == "" {
+		if len(d.Status) == 0 && d.Header.Name == "" {
 			r.fault(r.place(d), "every answer would be free; write a condition, as in {status: 304}")
 		}
-		free = append(free, Condition{Status: d.Status, Header: d.Header.name, Value: d.Header.value})
+		free = append(free, Condition{Status: d.Status, Header: d.Header.Name, Value: d.Header.Value})
 	}
 	return free
 }
 
 // upstream makes one upstream and the routes of its methods.
-func (r *reader) upstream(name string, d *upstreamYAML) (*Upstream, *routeTable) {
+func (r *reader) upstream(name string, d *keys.Upstream) (*Upstream, *routeTable) {
 	u := &Upstream{
-		Name: name, Hosts: d.Hosts, Unpriced: d.Unpriced, Key: APIKey(d.APIKey), Resumable: d.Resumable,
+		Name: name, Hosts: d.Hosts, Unpriced: Policy(d.Unpriced), Key: APIKey(d.APIKey), Resumable: d.Resumable,
 		Classes: map[string]Class{}, Pools: map[string]*Pool{}, Methods: map[string]*Method{},
 	}
 	u.Source = d.Source
 	u.Verified, _ = time.Parse(time.DateOnly, d.Verified)
 	routes := &routeTable{upstream: u, defaults: map[string]*Method{}}
-	u.routes, u.Redirects, u.Mode = routes, d.Redirects, d.Mode
+	u.routes, u.Redirects, u.Mode = routes, d.Redirects, Mode(d.Mode)
 	u.AccountFrom = AccountFrom{int(d.Account.Host), d.Account.Header}
 	if !r.readable(d) {
 		return u, routes
 	}
 	u.Refusals = r.refusals(d.Refusals, d)
-	u.RequestBuffer, u.FailedFree, u.Free = d.Buffer, d.Failed == "free", r.free(d.Free)
+	u.RequestBuffer, u.FailedFree, u.Free = d.RequestBuffer, d.Failed == "free", r.free(d.Free)
 	for _, pool := range r.names(&d.Pools) {
 		if by := d.Pools[pool].By; by != nil && (by.Header != "" && strings.EqualFold(by.Header, d.APIKey.Header) || by.Query != "" && by.Query == d.APIKey.Query) {
 			r.fault(r.place(by), "by of pool %q reads the API key, which would then be stored and shown; name what stands for it, such as an account", pool)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/quota/book/keys"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -27,22 +28,22 @@ func (w Window) Limit(c Class) int64 {
 }
 
 // takes reports whether some window has no quota of its own.
-func takes(windows []windowYAML) bool {
-	return slices.ContainsFunc(windows, func(w windowYAML) bool { return w.Quota == 0 && w.InFlight == 0 })
+func takes(windows []keys.Window) bool {
+	return slices.ContainsFunc(windows, func(w keys.Window) bool { return w.Quota == 0 && w.InFlight == 0 })
 }
 
 // windows checks the windows of a pool, family or key, and fills in their defaults.
 // The windows it returns have no quotas yet: limits adds them.
-func (r *reader) windows(all []windowYAML, label string) (specs []Window, ok bool) {
+func (r *reader) windows(all []keys.Window, label string) (specs []Window, ok bool) {
 	specs, ok = make([]Window, len(all)), true
-	given := map[string]*windowYAML{}
+	given := map[string]*keys.Window{}
 	for i := range all {
 		d := &all[i]
 		if !r.sound(d) {
 			ok = false
 			continue
 		}
-		spec, err := d.spec()
+		spec, err := specOf(d)
 		if err != nil {
 			// Its messages begin with the key that is wrong, where it is one key.
 			at := r.place(d)
@@ -69,7 +70,7 @@ func (r *reader) windows(all []windowYAML, label string) (specs []Window, ok boo
 
 // limits gives each window its own quota and headroom, or else the given ones, and
 // checks the result. From points to the given values in the book, nearest first.
-func (r *reader) limits(specs []Window, all []windowYAML, quota, headroom int64, label string, from ...any) ([]Window, bool) {
+func (r *reader) limits(specs []Window, all []keys.Window, quota, headroom int64, label string, from ...any) ([]Window, bool) {
 	drains := slices.ContainsFunc(specs, func(w Window) bool { return w.Drains() }) // its quota is a rate
 	if quota > 0 && headroom >= quota && !drains {
 		r.fault(r.blame(from...), "headroom %d of %s is not below its quota %d: nothing would be left; lower it", headroom, label, quota)
@@ -108,15 +109,16 @@ func (r *reader) limits(specs []Window, all []windowYAML, quota, headroom int64,
 	return windows, ok
 }
 
-// spec makes the window's [window.Spec], and fills in the defaults of both.
-func (d *windowYAML) spec() (window.Spec, error) {
+// specOf makes the window's [window.Spec], and fills in the defaults of both.
+func specOf(d *keys.Window) (window.Spec, error) {
 	if d.InFlight > 0 {
-		return d.inFlight()
+		return inFlight(d)
 	}
 	if d.TTL != 0 {
 		return window.Spec{}, errors.New("ttl belongs to a window with in_flight")
 	}
-	s := window.Spec{Algorithm: d.Algorithm, Per: d.Per.duration, Period: d.Per.period, Precision: d.Precision, Late: d.Late}
+	per, period := parts(d.Per)
+	s := window.Spec{Algorithm: d.Algorithm, Per: per, Period: period, Precision: d.Precision, Late: d.Late}
 	drains := d.Algorithm == window.Leaky
 	if drains {
 		s.Rate = 1 // until limits knows the quota
@@ -149,8 +151,8 @@ func (d *windowYAML) spec() (window.Spec, error) {
 	return s, nil
 }
 
-// inFlight is spec of a window of calls in flight.
-func (d *windowYAML) inFlight() (window.Spec, error) {
+// inFlight is specOf a window of calls in flight.
+func inFlight(d *keys.Window) (window.Spec, error) {
 	switch {
 	case d.Quota > 0:
 		return window.Spec{}, errors.New("quota does not go with in_flight, which is the number itself; leave it out")
@@ -184,9 +186,14 @@ func badZone(name string) string {
 }
 
 // span is a duration, or a period of the calendar.
-type span struct {
-	duration time.Duration
-	period   window.Period
+type span keys.Span
+
+// parts returns the duration or the period that a span is.
+func parts(s keys.Span) (time.Duration, window.Period) {
+	if d, err := time.ParseDuration(string(s)); err == nil {
+		return d, ""
+	}
+	return 0, window.Period(s)
 }
 
 func (s *span) read(r *reader, f *field, t *tree) {
@@ -194,9 +201,9 @@ func (s *span) read(r *reader, f *field, t *tree) {
 	d, err := time.ParseDuration(t.text)
 	switch {
 	case t.kind == isText && slices.Contains(f.words, t.text):
-		s.period = window.Period(t.text)
+		*s = span(t.text)
 	case t.kind == isText && err == nil:
-		if s.duration = d; d == 0 {
+		if *s = span(brief(d)); d == 0 {
 			r.fault(t.at, "%s must be above 0, is %s", f.key, t.text)
 		}
 	case t.kind == isNumber:
@@ -207,13 +214,10 @@ func (s *span) read(r *reader, f *field, t *tree) {
 }
 
 func (s *span) tree() *tree {
-	switch {
-	case s.period != "":
-		return text(string(s.period))
-	case s.duration == 0:
+	if *s == "" {
 		return nil
 	}
-	return text(brief(s.duration))
+	return text(string(*s))
 }
 
 // valueOf returns the number that p points to, or 0 for nil.

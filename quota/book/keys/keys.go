@@ -1,0 +1,231 @@
+package keys
+
+import (
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// The structs of this file are the price book as it is written: a struct for each
+// mapping, and a field for each key. Their tags drive the reader, the printer, the
+// JSON Schema and the tables of docs/price-book.md. A new key is a field here, and
+// code in package book that uses it. Package book also has bounds, textKinds and
+// nameKinds, which some tags name. The tags are:
+//
+//	yaml      its name
+//	doc       its meaning, in plain English; 'word' is a word of the price book
+//	example   values that it may have, separated by |
+//	required  it must be there; the tag says what to write
+//	oneof     exactly one of the keys with this tag must be there; the tag says how to write it
+//	default   the value that takes its place if it is missing
+//	assumed   the same, but the code behind the reader puts it there
+//	range     least..most of a number or a duration; either may be missing, or a name in bounds
+//	words     the words that it may be
+//	is        what kind of text it is, by its name in textKinds; beside words, either will do
+//	size      least..most of its items or entries
+//	names     what its entries may be called, by its name in nameKinds
+//	noun      what messages call one of its items or entries
+//	short     the key that a bare number stands for; "item": an item may stand for the list
+//	without   keys that its mappings do not have, though their struct does; or the bare number
+//	          that it does not stand for
+//	as        what the schema and the reference call such a mapping
+//	print     "block": its entries are printed on several lines each
+//	alone     a number or a text may stand for the mapping; the field has no key then
+
+// Book is a whole price book.
+type Book struct {
+	Revision  int64                `yaml:"revision" range:"1..2147483647" example:"4" required:"write revision: 1, and raise it with every change of a window" doc:"Raise it with every change of a window. A book without 'extends' needs it."`
+	Extends   []string             `yaml:"extends" is:"builtin" short:"item" size:"1..16" noun:"built-in book" example:"builtin|[builtin, builtin/github]" doc:"The built-in books that this one differs from. 'builtin/youtube-2025' has YouTube's older prices, with one pool for everything."`
+	Upstreams map[string]*Upstream `yaml:"upstreams" names:"wide" noun:"upstream" print:"block" doc:"The metered APIs."`
+	Families  map[string]*Family   `yaml:"families" names:"wide" noun:"family" print:"block" doc:"Limits per key, for example per client address."`
+}
+
+// Upstream is a metered API.
+type Upstream struct {
+	Source        string              `yaml:"source" is:"phrase" example:"https://maps.example.com/pricing" doc:"Where its limits and prices were read."`
+	Verified      string              `yaml:"verified" is:"date" example:"'2026-11-22'" doc:"The day on which somebody last compared this with the source. 'ingestor check' warns after 180 days."`
+	Hosts         []string            `yaml:"hosts" is:"host" noun:"host" example:"maps.example.com|maps.example.com:8443|'*.maps.example.com'|www.example.com/maps/" doc:"Requests to these hosts are metered. Write them in lower case. A port may follow, or a path that ends with a slash: then only what is below it is metered. '*' stands for one label."`
+	Redirects     []string            `yaml:"redirects" is:"hostname" noun:"host" example:"files.example.net|'*.example.net'" doc:"Other hosts to which the upstream may redirect a call. The redirect is followed without the API key."`
+	Mode          string              `yaml:"mode" words:"enforce|observe" assumed:"enforce" doc:"'observe' counts the calls, and lets each one through. An event says what would have been refused."`
+	Unpriced      string              `yaml:"unpriced" words:"refuse|admit" default:"refuse" doc:"How to treat a call that has no price."`
+	APIKey        APIKey              `yaml:"api_key" as:"apiKey" doc:"Where a request carries the API key."`
+	Resumable     string              `yaml:"resumable" is:"param" example:"upload_id" doc:"The parameter that identifies a resumable upload. A request with this parameter and a Content-Range header is a later chunk, and costs nothing."`
+	RequestBuffer int64               `yaml:"request_buffer" range:"1..67108864" assumed:"65536" example:"1048576" doc:"The most bytes of a request's body that are kept to read its price, if the client cannot send the body twice. For a longer body, the 'default' of a source counts."`
+	Free          []FreeAnswer        `yaml:"free" size:"..64" noun:"free answer" doc:"Answers for which the upstream charges nothing. Their calls are settled to nothing."`
+	Failed        string              `yaml:"failed" words:"free|charged" assumed:"charged" doc:"Whether the upstream charges for answers with a status of 500 or more."`
+	Refusals      []Refusal           `yaml:"refusals" size:"..64" noun:"refusal" doc:"The meaning of the upstream's own refusals. The first match counts."`
+	Feedback      []Feedback          `yaml:"feedback" size:"..64" noun:"feedback" doc:"What the upstream's answers report about its limits. Units that it has counted, and that did not come through this ledger, are charged as those of others."`
+	Classes       map[string]*Class   `yaml:"classes" names:"wide" noun:"class" doc:"Kinds of callers."`
+	Accounts      map[string]*Account `yaml:"accounts" names:"account" noun:"account" words:"any" doc:"The parties whose calls the upstream counts. Without this key there is one, called 'default'. 'any', or an entry '*' beside others, accepts every other account, too."`
+	MaxAccounts   int64               `yaml:"max_accounts" range:"1..1000000" assumed:"10000" example:"50000" doc:"The number of accounts that are not listed for which a process keeps separate counts. Further accounts share the count of the account '*'."`
+	Account       AccountName         `yaml:"account" doc:"Where a request names its account."`
+	Pools         map[string]*Pool    `yaml:"pools" names:"narrow" noun:"pool" print:"block" doc:"The allowances."`
+	Methods       map[string]*Method  `yaml:"methods" names:"wide" noun:"method" short:"cost" doc:"The calls and their prices."`
+	Default       map[string]*Method  `yaml:"default" names:"verb" noun:"default" short:"cost" without:"route" as:"default" doc:"The prices of calls that no method has, by verb. '*' is any other verb."`
+}
+
+// AccountName says where a request names its account. Set one of the fields.
+type AccountName struct {
+	Host   int64  `yaml:"host" range:"1..10" example:"1" oneof:"host: a label of the host" doc:"The label of the host that names the account: 1 is the first."`
+	Header string `yaml:"header" is:"header" example:"X-Org" oneof:"header: a header" doc:"The request's header that names the account."`
+}
+
+// APIKey says where a request carries the API key.
+type APIKey struct {
+	Header string `yaml:"header" is:"header" example:"X-Api-Key" required:"name the one that carries the key, as in {header: X-Api-Key}" doc:"The header that carries the key. The transport sets it, on requests to 'hosts' only."`
+	Query  string `yaml:"query" is:"param" example:"key" doc:"The parameter that could carry the key. A URL with this parameter is refused, because URLs appear in errors and logs."`
+}
+
+// FreeAnswer is a condition. The upstream charges nothing for an answer that meets it.
+type FreeAnswer struct {
+	Status []int  `yaml:"status" range:"200..599" size:"1.." short:"item" example:"304" doc:"Condition: the answer has one of these codes."`
+	Header Header `yaml:"header" is:"header" size:"1..1" example:"x-cache|{x-cache: HIT}" doc:"Condition: the answer has this header, or has it with this value."`
+}
+
+// Refusal says what a refusal by the upstream means. Set conditions, and one of Until, For and
+// Credential.
+type Refusal struct {
+	Status     []int         `yaml:"status" range:"200..599" size:"1.." short:"item" example:"429" required:"write one, as in {status: 429, for: 30s}" doc:"Condition, required: the answer has one of these codes."`
+	Header     Header        `yaml:"header" is:"header" size:"1..1" example:"retry-after|{x-ratelimit-remaining: 0}" doc:"Condition: the answer has this header, or has it with this value."`
+	Reason     []string      `yaml:"reason" is:"phrase" size:"1.." short:"item" example:"quotaExceeded" doc:"Condition: some member named 'reason' in the JSON body has one of these values."`
+	Body       []string      `yaml:"body" is:"phrase" size:"1.." short:"item" example:"daily limit" doc:"Condition: the body contains one of these texts."`
+	Pools      []string      `yaml:"pools" is:"pool" size:"1..charges" short:"item" noun:"pool" example:"core" doc:"The pools to block, instead of those of the call. For an upstream that refuses for one of several limits."`
+	Pool       PoolName      `yaml:"pool" example:"core|{header: X-RateLimit-Resource}" doc:"The pool to block, if the answer names it. The rule does not match an answer that names no pool."`
+	Until      Time          `yaml:"until" oneof:"until: reset, until: a header with the time" example:"x-ratelimit-reset|{header: X-RateLimit-Reset, as: unix}" doc:"Blocks the pools until their next reset, or until the time in the answer. A pool without a calendar window has no reset, and is blocked for an hour. A header alone may have a time in any form that Retry-After has, or seconds or milliseconds since 1970."`
+	For        time.Duration `yaml:"for" range:"1s..block" oneof:"for: a duration" example:"30s" doc:"Blocks the pools for this long. A Retry-After header takes precedence."`
+	Credential bool          `yaml:"credential" words:"true" oneof:"credential: true" doc:"The API key is not accepted. No pool is blocked. The caller gets a credential error."`
+}
+
+// Time says where an answer has a time. It is a Word alone, "reset" or the name of a header, or a
+// place and a form.
+type Time struct {
+	Word   string `alone:"text" words:"reset" is:"header"`
+	Header string `yaml:"header" is:"header" example:"X-RateLimit-Reset" doc:"Where the time stands: in this header."`
+	Body   string `yaml:"body" is:"member" example:"error.retry_at" doc:"In this member of the JSON body."`
+	JSON   string `yaml:"json" is:"member" example:"estimated_time_to_regain_access" doc:"The text is JSON itself, and the time is this member of it."`
+	Match  string `yaml:"match" is:"regexp" example:"'t=([0-9]+)'" doc:"A regular expression (RE2). The time is its first group, or else the whole match."`
+	As     string `yaml:"as" words:"unix|unix_ms|seconds|minutes|duration|rfc3339|http_date|retry_after" required:"say how the time is written, as in {header: X-RateLimit-Reset, as: unix}; it is never guessed" doc:"Required. How the time is written: seconds or milliseconds since 1970 ('unix', 'unix_ms'), time to go ('seconds', 'minutes', or a 'duration' such as 6m0s), a date ('rfc3339', 'http_date'), or seconds or a date ('retry_after'). Fractions are accepted. A date counts from the Date header of the answer."`
+}
+
+// PoolName is a pool, or says where the answer names one. It is a Name alone, or a place.
+type PoolName struct {
+	Name   string            `alone:"text" is:"pool"`
+	Header string            `yaml:"header" is:"header" example:"X-RateLimit-Resource" doc:"Where the name stands: in this header."`
+	Body   string            `yaml:"body" is:"member" example:"error.bucket" doc:"In this member of the JSON body."`
+	JSON   string            `yaml:"json" is:"member" example:"resource" doc:"The text is JSON itself, and the name is this member of it."`
+	Match  string            `yaml:"match" is:"regexp" example:"'resource=([a-z]+)'" doc:"A regular expression (RE2). The name is its first group, or else the whole match."`
+	Names  map[string]string `yaml:"names" is:"pool" size:"1..256" noun:"pool" names:"long" example:"{core: core, code_search: search}" doc:"The pool for each name that the upstream uses. Other names are ignored. Without this key, the names are those of the pools."`
+}
+
+// Feedback is what answers report about one pool.
+type Feedback struct {
+	Pool        PoolName `yaml:"pool" example:"requests|{header: X-RateLimit-Resource}" required:"name the pool that it is about" doc:"Required. The pool that the answer reports about, or where the answer names it."`
+	Limit       Source   `yaml:"limit" doc:"The upstream's limit. If it is below the quota, it holds until the reset. A larger one holds only if the pool has 'limit: learn'."`
+	Remaining   Source   `yaml:"remaining" doc:"What is left of the limit."`
+	Used        Source   `yaml:"used" doc:"What is used of the limit. Write it if the upstream does not report 'remaining'."`
+	UsedPercent Source   `yaml:"used_percent" doc:"The percentage of the limit that is used. Write it if the upstream reports neither 'remaining' nor 'used'."`
+	Reset       Time     `yaml:"reset" doc:"When the upstream's window ends. Units of others count until then. Without it, they count until the end of the calendar period, or for the length of the window."`
+	Per         Span     `yaml:"per" is:"duration" words:"minute|hour|day|week|month" example:"1h" doc:"The window of the pool that this is about. Default: its only one, or its longest."`
+	Refills     bool     `yaml:"refills" doc:"The upstream keeps a bucket that refills, so that the reset moves with every answer. What is used counts from now on."`
+	Counts      string   `yaml:"counts" words:"estimate" doc:"The upstream counts what was requested. Units that a call did not use are then not given back to the pool."`
+}
+
+// Class is a kind of caller.
+type Class struct {
+	KeepFree    Share  `yaml:"keep_free" is:"percent" range:"0..units" example:"500|30%" doc:"The part of each window's limit that this class leaves to others. A percentage is rounded up."`
+	UseHeadroom bool   `yaml:"use_headroom" doc:"The class may also use the headroom. It cannot have 'keep_free' as well."`
+	Outage      string `yaml:"outage" words:"refuse|admit" doc:"Replaces the 'outage' setting of the method."`
+}
+
+// Account is one of the parties whose calls the upstream counts.
+type Account struct {
+	Pools map[string]*AccountPool `yaml:"pools" names:"narrow" noun:"pool" doc:"The pools for which this account has other limits."`
+}
+
+// AccountPool has the limits of one account.
+type AccountPool struct {
+	Quota    int64  `yaml:"quota" range:"1..units" example:"50000" doc:"The units that the upstream grants this account in a window."`
+	Headroom *int64 `yaml:"headroom" range:"0..units" example:"1000" doc:"The part of it that ordinary calls leave free."`
+}
+
+// Pool is an allowance.
+type Pool struct {
+	Example  string          `yaml:"example" is:"phrase" example:"your tier at https://maps.example.com/account" doc:"Says that the quota is an example, and where you find your own."`
+	Quota    int64           `yaml:"quota" range:"1..units" example:"10000" doc:"The units that the upstream grants in each window."`
+	Headroom *int64          `yaml:"headroom" range:"0..units" assumed:"0" example:"500" doc:"The part that ordinary calls leave free. The limit is quota minus headroom."`
+	Limit    string          `yaml:"limit" words:"learn" doc:"The limit that an answer reports is used until its reset, even if it is above the quota. It needs 'feedback' with a limit."`
+	Windows  []Window        `yaml:"windows" size:"1..windows" noun:"window" required:"give it at least one, such as {per: 24h}" doc:"The limits over time. A call must fit all of them."`
+	By       *Source         `yaml:"by" as:"keySource" without:"units|count|bytes|cases|split|per|times|min|max|learn|first" example:"{body: model, default: other}" doc:"What names the key of a call, for limits that hold per model or per user. Each key has the pool's limits for itself."`
+	MaxKeys  int64           `yaml:"max_keys" range:"1..10000000" assumed:"100000" example:"100" doc:"The number of keys that are counted separately, of each account. Further keys share one count. It needs 'by'."`
+	Keys     map[string]*Key `yaml:"keys" names:"long" noun:"key" short:"quota" example:"{model-x: 500000}" doc:"Keys with limits of their own. It needs 'by'."`
+}
+
+// Window is a limit over time. Set either Per or InFlight.
+type Window struct {
+	Per       Span             `yaml:"per" is:"duration" words:"minute|hour|day|week|month" example:"24h|day" oneof:"per: a duration such as 24h or a word such as day" doc:"Required, but not in a window with 'in_flight'. A duration is a sliding window: the trailing 24 hours. A word is a period of the calendar."`
+	Quota     int64            `yaml:"quota" range:"1..units" example:"2000" doc:"A quota of its own, instead of the one that all windows share. A quota above 4294967294 takes a ring twice the memory; to pass that line, either way, raise the revision."`
+	Burst     int64            `yaml:"burst" range:"1..units" example:"1000" doc:"Of a bucket: the most units that can be used at once. 'quota' units return in each 'per'. Headroom is taken off the burst. Default: the quota."`
+	Headroom  *int64           `yaml:"headroom" range:"0..units" example:"100" doc:"A headroom of its own. A window with its own quota has 0 unless you set it."`
+	Algorithm window.Algorithm `yaml:"algorithm" words:"ring|log|counter|bucket" assumed:"ring" doc:"How a sliding window counts. 'ring' is never over its limit, 'log' is exact, 'counter' is an estimate and needs the least memory; its quota is at most 4294967296. 'bucket' is for upstreams that use a token or leaky bucket: it drains all the time, and may let through a burst and a quota within one 'per'."`
+	Precision time.Duration    `yaml:"precision" range:"100us.." example:"5m" doc:"The length of one bucket of a ring: how late units may come back. Default: a 1440th of 'per', but at least 1s and at most a tenth of 'per'. It must divide 'per'."`
+	Late      time.Duration    `yaml:"late" range:"0s.." example:"2s" doc:"Counts the units of a ring for longer, by this rounded up to the precision. Use it if calls take so long that the upstream counts them later than we do. It costs throughput: a ring sustains per/(per + precision + late) of its quota."`
+	Zone      string           `yaml:"zone" is:"zone" assumed:"UTC" example:"America/Los_Angeles" doc:"The time zone of a calendar period."`
+	Lag       *time.Duration   `yaml:"lag" range:"0s.." assumed:"1m" example:"2m" doc:"A charge this close to the boundary of a calendar period counts in both periods. For 'per: minute', the default is 1s."`
+	InFlight  int64            `yaml:"in_flight" range:"1..units" oneof:"in_flight: the number of calls at once" example:"10" doc:"The number of calls in flight at once, over all processes. A call takes a slot, and gives it back when it has ended. It must be the only window of its pool."`
+	TTL       time.Duration    `yaml:"ttl" range:"1s..1h" assumed:"2m" example:"30s" doc:"How long a slot of 'in_flight' counts after its process has crashed. While the process lives, it renews the slot."`
+}
+
+// Method is a call and its price. Set Pool and Cost, or Charge for several pools.
+type Method struct {
+	Route  []string          `yaml:"route" is:"route" short:"item" example:"GET /v1/places/{id}" doc:"How the call looks in HTTP. Braces match one segment: '/users/{id}', or at the end all that is left: '/files/{rest...}'. '*' is any verb. Needed only for metering over HTTP."`
+	Pool   string            `yaml:"pool" is:"pool" example:"units" doc:"The pool that the call charges."`
+	Cost   *Price            `yaml:"cost" doc:"The units that one call costs. 0 is free."`
+	Charge map[string]*Price `yaml:"charge" size:"1..charges" noun:"pool" names:"narrow" example:"{units: 5, searches: 1}" doc:"For a call that charges several pools. It replaces 'pool' and 'cost'."`
+	Outage string            `yaml:"outage" words:"refuse|admit" default:"refuse" doc:"How to treat the call while the ledger cannot be reached."`
+	Source string            `yaml:"source" is:"phrase" example:"price list of 2026-06" doc:"Where the price comes from."`
+}
+
+// Price is what a call costs. It is a Fixed number of units alone, which [Units] returns, or it
+// depends on the request and the answer.
+type Price struct {
+	Fixed    *int64   `alone:"units" range:"0..units"`
+	Estimate []Source `yaml:"estimate" short:"item" size:"1..8" noun:"source" required:"write what to reserve, as in {estimate: {body: max_tokens, default: 4096}}" doc:"What to reserve before the call. It reads the request. Several sources are added up. It never asks for more than the smallest limit of the pool."`
+	Actual   []Source `yaml:"actual" short:"item" size:"1..8" noun:"source" doc:"What the call has cost. It reads the answer, and of a stream the last value. Several sources are added up. If one is missing, the estimate stands."`
+	Counted  string   `yaml:"counted" words:"start|end" assumed:"start" doc:"When the upstream counts the call: when it starts, or when its answer ends."`
+}
+
+// Source is a Number alone, or says where a request or an answer has a value.
+type Source struct {
+	Number  *int64           `alone:"units" range:"0..units"`
+	Header  string           `yaml:"header" is:"header" example:"X-Request-Units" doc:"Where the value stands: in this header."`
+	Query   string           `yaml:"query" is:"param" example:"maxResults" doc:"In this parameter of the URL. Of the request only."`
+	Path    string           `yaml:"path" is:"segment" example:"id" doc:"In the segment that the route calls '{id}'. Of the request only."`
+	Body    string           `yaml:"body" is:"member" example:"usage.input_tokens|errors.0.code" doc:"In this member of the JSON body. A number is a place in an array. A vertical bar stands between alternatives: of those that the body has, the last one counts."`
+	Count   string           `yaml:"count" is:"member" example:"data" doc:"The length of this array of the JSON body."`
+	Bytes   string           `yaml:"bytes" words:"body" doc:"The length of the body in bytes."`
+	JSON    string           `yaml:"json" is:"member" example:"call_count" doc:"The text is JSON itself, and the value is this member of it."`
+	Match   string           `yaml:"match" is:"regexp" example:"'api-usage=([0-9]+)/'" doc:"A regular expression (RE2). The value is its first group, or else the whole match."`
+	Cases   map[string]int64 `yaml:"cases" range:"0..units" size:"1..256" noun:"case" example:"{snippet: 2, id: 0}" doc:"The number that each text stands for."`
+	Split   string           `yaml:"split" is:"phrase" example:"','" doc:"The text between several values. Their cases are added up. It needs 'cases'."`
+	Per     int64            `yaml:"per" range:"1..units" assumed:"1" example:"50" doc:"The number is divided by this, and rounded up."`
+	Times   int64            `yaml:"times" range:"1..units" assumed:"1" example:"10" doc:"Then it is multiplied by this."`
+	Min     int64            `yaml:"min" range:"0..units" example:"1" doc:"The least that the result may be."`
+	Max     *int64           `yaml:"max" range:"0..units" example:"50" doc:"The most that it may be."`
+	Default Fallback         `yaml:"default" is:"phrase" range:"0..units" example:"4096|other" doc:"What counts if the value is missing or cannot be read. An estimate needs a number, or 'first'. A name may have a text."`
+	Learn   string           `yaml:"learn" words:"p50|p75|p90|p95|p99" doc:"Of an estimate only. It reserves what this share of the method's recent calls stayed within, and at most the value itself. It needs 'actual'."`
+	First   *int64           `yaml:"first" range:"0..units" example:"2000" doc:"What to reserve until enough calls were seen. It needs 'learn'."`
+}
+
+// Family is a limit for each key, without a list of the keys.
+type Family struct {
+	Quota   int64           `yaml:"quota" range:"1..units" example:"60" doc:"The units that one key may spend in a window."`
+	Windows []Window        `yaml:"windows" size:"1..windows" noun:"window" without:"headroom|in_flight|ttl" as:"familyWindow" required:"give it at least one, such as {per: 1m, quota: 60}" doc:"The limits over time. All of them hold."`
+	MaxKeys int64           `yaml:"max_keys" range:"1..10000000" default:"100000" example:"50000" doc:"The number of keys that are counted separately. Further keys share one count."`
+	Keys    map[string]*Key `yaml:"keys" names:"long" noun:"key" short:"quota" doc:"Keys with limits of their own."`
+}
+
+// Key has the limits of one key.
+type Key struct {
+	Quota   int64    `yaml:"quota" range:"1..units" example:"6000" doc:"The units that this key may spend in a window."`
+	Windows []Window `yaml:"windows" size:"1..windows" noun:"window" without:"headroom|in_flight|ttl" as:"familyWindow" doc:"Windows of its own, instead of those of the family or pool."`
+}
