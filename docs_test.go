@@ -71,6 +71,9 @@ func TestGuidesShowNothingUntested(t *testing.T) {
 		"docs/plan.md text":     true, // TestGuideShowsThePlan
 		"docs/promises.md text": true, // TestGuideShowsTheProof
 	}
+	for _, kind := range []string{"json", "http", "output"} { // TestGuidePricesAnAPI
+		tested["docs/price-book.md "+kind] = true
+	}
 	for _, s := range shown {
 		tested[s.page+" "+s.kind] = true
 	}

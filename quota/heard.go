@@ -1,6 +1,8 @@
 package quota
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -320,7 +322,14 @@ func (h *heard) urgentFor(charges []Charge, now time.Time) (all []*heardWindow) 
 			}
 		}
 	}
+	shortestFirst(all)
 	return all
+}
+
+// shortestFirst orders windows for writing: what others spent in an hour is part of their
+// day, and must not count there twice.
+func shortestFirst(all []*heardWindow) {
+	slices.SortFunc(all, func(v, w *heardWindow) int { return cmp.Compare(v.per, w.per) })
 }
 
 // take returns the request that writes what is missing, or false if nothing is.

@@ -193,6 +193,7 @@ func (l *Ledger) Flush(ctx context.Context) error {
 		all = append(all, w)
 	}
 	l.heard.mu.Unlock()
+	shortestFirst(all)
 	for _, w := range all {
 		if err := l.sendHeard(ctx, w); err != nil {
 			return err

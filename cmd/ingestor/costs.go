@@ -16,7 +16,8 @@ func (a *app) costsCommand() *cobra.Command {
 		Long:  `Without a subcommand, ingestor costs does what ingestor costs show does.`,
 		Example: `  ingestor costs
   ingestor costs show search.list
-  ingestor costs list`,
+  ingestor costs list
+  ingestor costs try search.list --answer answer.txt`,
 		Args: known,
 	}
 	var diff bool
@@ -57,7 +58,7 @@ settles, and what answers tell about the limits.`,
 		c.Flags().BoolVar(&diff, "diff", false, "show only the differences from the book that it extends")
 	}
 	cmd.RunE = show.RunE
-	cmd.AddCommand(show, a.listCostsCommand())
+	cmd.AddCommand(show, a.listCostsCommand(), a.tryCommand())
 	return cmd
 }
 

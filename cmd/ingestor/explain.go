@@ -27,6 +27,7 @@ type explained struct {
 	Verified string   `json:"verified,omitempty"`
 	Methods  []price  `json:"methods"`
 	Answers  []string `json:"answers"` // what answers tell
+	Words    []string `json:"words"`   // what holds for all calls, answers included
 }
 
 // explain explains a method or an upstream.
@@ -35,26 +36,40 @@ func (a *app) explain(b *quota.Book, name string) error {
 		e := explainUpstream(u)
 		return a.print(e, func(s *sheet) { s.explained(e) })
 	}
-	var like []string
+	u, m, err := findMethod(b, name)
+	if err != nil {
+		return err
+	}
+	p := explainMethod(u, m)
+	return a.print(p, func(s *sheet) {
+		s.price(&p)
+		s.told(answers(u, m))
+	})
+}
+
+// findMethod finds a method by its name.
+func findMethod(b *quota.Book, name string) (*book.Upstream, *book.Method, error) {
+	var like, all []string
 	for _, upstream := range slices.Sorted(maps.Keys(b.Upstreams)) {
 		u := b.Upstreams[upstream]
 		if m := u.Methods[name]; m != nil {
-			p := explainMethod(u, m)
-			return a.print(p, func(s *sheet) {
-				s.price(&p)
-				s.told(answers(u, m))
-			})
+			return u, m, nil
 		}
 		for _, m := range slices.Sorted(maps.Keys(u.Methods)) {
+			all = append(all, m)
 			if strings.Contains(strings.ToLower(m), strings.ToLower(strings.TrimSuffix(name, ".list"))) {
 				like = append(like, m)
 			}
 		}
 	}
-	if len(like) > 0 {
-		return usage("the price book has no method %q; did you mean %s?", name, strings.Join(like, ", "))
+	const few = 12
+	switch {
+	case len(like) > 0:
+		return nil, nil, usage("the price book has no method %q; did you mean %s?", name, strings.Join(like, ", "))
+	case len(all) > 0 && len(all) <= few:
+		return nil, nil, usage("the price book has no method and no upstream %q; its methods are %s", name, strings.Join(all, ", "))
 	}
-	return usage("the price book has no method and no upstream %q\nTo list all methods: ingestor costs show", name)
+	return nil, nil, usage("the price book has no method and no upstream %q\nTo list all methods: ingestor costs show", name)
 }
 
 func explainMethod(u *book.Upstream, m *book.Method) price {
@@ -72,12 +87,15 @@ func explainMethod(u *book.Upstream, m *book.Method) price {
 }
 
 func explainUpstream(u *book.Upstream) *explained {
-	e := &explained{Upstream: u.Name, Source: u.Source, Methods: []price{}, Answers: answers(u, nil)}
+	e := &explained{Upstream: u.Name, Source: u.Source, Methods: []price{}, Answers: answers(u, nil), Words: u.Words()}
 	if !u.Verified.IsZero() {
 		e.Verified = u.Verified.Format("2006-01-02")
 	}
 	for _, m := range slices.Sorted(maps.Keys(u.Methods)) {
 		e.Methods = append(e.Methods, explainMethod(u, u.Methods[m]))
+	}
+	for _, verb := range slices.Sorted(maps.Keys(u.Default)) {
+		e.Methods = append(e.Methods, explainMethod(u, u.Default[verb]))
 	}
 	return e
 }
@@ -107,7 +125,7 @@ func (s *sheet) explained(e *explained) {
 		}
 		s.line("  source: %s%s", e.Source, verified)
 	}
-	s.told(e.Answers)
+	s.told(e.Words)
 	for i := range e.Methods {
 		s.price(&e.Methods[i])
 	}

@@ -18,6 +18,7 @@ var house = [][]string{
 	{"ingest/catalog"},
 	{"internal/peers"},    // that limiters are compared with
 	{"internal/boundary"}, // what limiters let through at worst
+	{"internal/recorded"}, // makes recorded calls without a call
 	{"quota/observe/otel", "quota/observe/prom"},
 	{"internal/spans"},                                   // the words of traces
 	{"quota/meter", "quota/throttle", "quota/open", "."}, // the root holds the built-in price books

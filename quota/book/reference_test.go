@@ -58,6 +58,9 @@ func TestPriceBookPage(t *testing.T) {
 			}
 		}
 	}
+	for _, guide := range []string{"Built-in books", "Price a new API in ten minutes"} {
+		delete(found, guide)
+	}
 	if len(found) > 0 {
 		t.Errorf("docs/price-book.md has sections of nothing: %q", slices.Collect(maps.Keys(found)))
 	}

@@ -120,7 +120,7 @@ func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, r
 	o.Date, _ = dateOf(resp)
 	if r.reset >= 0 {
 		if text, ok := values.Text(r.reset); ok {
-			if until, wait, ok := readTime(r.of.Reset.As, text); ok {
+			if until, wait, ok := content.Time(r.of.Reset.As, text); ok {
 				o.Reset, o.ResetIn = until, wait
 			}
 		}

@@ -219,7 +219,7 @@ func (no *refusal) when(resp *http.Response, b *body) bool {
 		if !ok {
 			return false
 		}
-		if no.until, no.wait, ok = readTime(rule.At.As, text); !ok {
+		if no.until, no.wait, ok = content.Time(rule.At.As, text); !ok {
 			return false
 		}
 		if date, ok := dateOf(resp); ok && !no.until.IsZero() { // by the upstream's clock
@@ -263,7 +263,7 @@ func instant(text string) (until time.Time, wait time.Duration, ok bool) {
 		millis      = year2001 * 1000
 	)
 	n, err := strconv.ParseInt(text, 10, 64)
-	if some, ok := toGo(text, time.Second); err != nil && ok && some > 0 {
+	if _, some, ok := content.Time(book.SecondsToGo, text); err != nil && ok && some > 0 {
 		return time.Time{}, some, true // a fraction
 	}
 	switch {

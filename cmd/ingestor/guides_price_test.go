@@ -1,0 +1,48 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestGuidePricesAnAPI follows docs/price-book.md in an empty folder. The call of the
+// upstream is left out: its answer is the one that the page shows.
+func TestGuidePricesAnAPI(t *testing.T) {
+	_, page, found := strings.Cut(guides(t)["docs/price-book.md"], "\n## Price a new API in ten minutes\n")
+	if !found {
+		t.Fatal("docs/price-book.md does not end with how to price an API")
+	}
+	f := newFolder(t, 1, "")
+	f.write("linear.yaml", fenced(page, "yaml")[0])
+	f.write("request.json", fenced(page, "json")[0])
+	f.write("answer.txt", fenced(page, "http")[0])
+	f.write("ingestor.yaml", "ledger: sqlite:"+f.path("ledger.db")+"\ncatalog: "+f.path("catalog.db")+"\n")
+	tried := 0
+	for _, block := range fenced(page, "sh") {
+		for line := range strings.Lines(block) {
+			words := strings.Fields(line)
+			if words[0] != "ingestor" {
+				continue
+			}
+			for i, word := range words {
+				if slices.Contains([]string{"linear.yaml", "request.json", "answer.txt"}, word) {
+					words[i] = f.path(word)
+				}
+			}
+			r := f.run(words[1:]...)
+			if r.code != exitDone {
+				t.Errorf("%s left with %d:\n%s%s", line, r.code, r.stdout, r.stderr)
+			}
+			if words[2] == "try" {
+				tried++
+				if want := fenced(page, "output")[0]; r.stdout != want {
+					t.Errorf("docs/price-book.md shows\n%s\nbut %s prints\n%s", want, line, r.stdout)
+				}
+			}
+		}
+	}
+	if tried != 1 {
+		t.Errorf("the page tries the book %d times", tried)
+	}
+}
