@@ -112,8 +112,12 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range []quota.Call{
-		{Upstream: "model", Method: "aks"}, {Upstream: "model", Charges: quota.Units{"tokens": 9000}}, {Family: "client", Key: "k", Units: 7}, {Family: "client", Key: "k", Units: 11},
-		{Upstream: "model", Method: "tail", ID: "\x00"}, {Upstream: "model", Method: "tail", Job: "\x00"},
+		{Upstream: "model", Method: "aks"},
+		{Upstream: "model", Charges: quota.Units{"tokens": 9000}},
+		{Family: "client", Key: "k", Units: 7},
+		{Family: "client", Key: "k", Units: 11},
+		{Upstream: "model", Method: "tail", ID: "\x00"},
+		{Upstream: "model", Method: "tail", Job: "\x00"},
 	} {
 		both(c)
 	}

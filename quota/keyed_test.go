@@ -70,8 +70,9 @@ func tokensOf(model string) quota.Pool {
 	return quota.Pool{Upstream: "llm", Account: "default", Name: "tokens", Key: model}
 }
 
-// used returns what the first window of each page of a pool has used, fullest first.
-func (r *keyedRig) used(pool string) string {
+// used returns what the first window of each page of the pool tokens has used, fullest
+// first.
+func (r *keyedRig) used() string {
 	r.Helper()
 	all, err := r.Usage(r.Context(), "llm", "default")
 	if err != nil {
@@ -79,7 +80,7 @@ func (r *keyedRig) used(pool string) string {
 	}
 	var said []string
 	for _, u := range all {
-		if u.Pool.Name == pool {
+		if u.Pool.Name == "tokens" {
 			said = append(said, fmt.Sprintf("%s %d of %d", u.Pool.Key, u.Allowances[0].Used, u.Allowances[0].Quota))
 		}
 	}
@@ -97,7 +98,7 @@ func (r *keyedRig) reserve(c quota.Call) *quota.Reservation {
 
 func TestEachKeyOfAPoolHasItsOwnPage(t *testing.T) {
 	r := newKeyedRig(t)
-	if got := r.used("tokens"); got != " 0 of 1000" {
+	if got := r.used(); got != " 0 of 1000" {
 		t.Errorf("before any call: %s", got)
 	}
 	a := r.reserve(askModel("a"))
@@ -114,7 +115,7 @@ func TestEachKeyOfAPoolHasItsOwnPage(t *testing.T) {
 		r.reserve(askModel("large")) // 5,000
 	}
 	r.reserve(askModel("")) // the default
-	if got, want := r.used("tokens"), "large 4800 of 5000, a 600 of 1000, b 600 of 1000, other 600 of 1000"; !sameWords(got, want) {
+	if got, want := r.used(), "large 4800 of 5000, a 600 of 1000, b 600 of 1000, other 600 of 1000"; !sameWords(got, want) {
 		t.Errorf("used %s, want %s", got, want)
 	}
 	if s, err := a.Settle(t.Context(), quota.Units{"requests": 1, "tokens": 100}); err != nil || s.Back != 500 {
@@ -227,7 +228,7 @@ func TestHoldOfAKey(t *testing.T) {
 	if err := h.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := r.used("tokens"), "a 600 of 1000, large 1200 of 5000"; got != want {
+	if got, want := r.used(), "a 600 of 1000, large 1200 of 5000"; got != want {
 		t.Errorf("used %s, want %s", got, want)
 	}
 }
@@ -264,7 +265,7 @@ func TestOutageOfAKeyedPool(t *testing.T) {
 	if err := r.Replay(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := r.used("tokens"), "c 0 of 1000, b 600 of 1000, a 150 of 1000"; got != want {
+	if got, want := r.used(), "c 0 of 1000, b 600 of 1000, a 150 of 1000"; got != want {
 		t.Errorf("used %s, want %s", got, want)
 	}
 	if _, err := r.Reserve(ctx, askModel("c")); !errors.As(err, &refused) || !refused.Blocked {

@@ -36,7 +36,7 @@ func others(t *testing.T, figures *table) {
 				figures.most(t, name+": refusals a window, of 12 calls in flight", float64(res.counts.Refused)/float64(windows), 12)
 			}
 			figures.note(name+": share of the quota less the other's", fmt.Sprintf("%.3f", res.share()))
-			figures.note(name+": others in the ledger, and what they took", fmt.Sprintf("%d, %d", res.others, res.counts.Charged[res.pool]-(res.ours)))
+			figures.note(name+": others in the ledger, and what they took", fmt.Sprintf("%d, %d", res.others, res.counts.Charged[res.pool]-res.ours))
 			figures.note(name+": bursts of the other that found too little left", fmt.Sprint(otherRefused))
 			if t.Failed() {
 				t.Logf("%s: %+v", name, res)

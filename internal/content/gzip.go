@@ -33,7 +33,7 @@ func newInflater(to func([]byte)) *inflater {
 			n, err := r.Read(out)
 			to(out[:n])
 			if total += n; err != nil {
-				z.whole = err == io.EOF
+				z.whole = err == io.EOF //nolint:errorlint // a reader returns it as it is
 				return
 			}
 		}

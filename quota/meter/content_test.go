@@ -235,7 +235,7 @@ func TestContentPrice(t *testing.T) {
 		}
 		r.spent(map[string]int64{"output": 1})
 		for _, end := range []func(*http.Response){func(resp *http.Response) { resp.Body.Close() }, func(*http.Response) {}} {
-			resp, err := r.client.Post(messages, "", strings.NewReader(`{"max_tokens":10}`))
+			resp, err := r.client.Post(messages, "", strings.NewReader(`{"max_tokens":10}`)) //nolint:bodyclose // left open on purpose
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -472,7 +472,7 @@ func TestFixedPriceAllocates(t *testing.T) {
 	m := newTransport(t, l, &meter.Options{Logger: discard, Base: roundTrip(func(*http.Request) (*http.Response, error) { return answer, nil })})
 	req, _ := http.NewRequest("GET", items, nil)
 	const before = 6
-	if n := testing.AllocsPerRun(1000, func() { m.RoundTrip(req) }); n > before {
+	if n := testing.AllocsPerRun(1000, func() { m.RoundTrip(req) }); n > before { //nolint:bodyclose // there is none
 		t.Errorf("%v allocations, want %d", n, before)
 	}
 }

@@ -286,7 +286,7 @@ func TestHTTP2ServersThatRepeatTheKey(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer near.Close()
-				conn, err := (&http2.Transport{}).NewClientConn(near)
+				conn, err := (&http2.Transport{}).NewClientConn(near) //nolint:staticcheck // http.Transport dials for itself
 				if err != nil {
 					t.Fatal(err)
 				}

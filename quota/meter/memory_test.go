@@ -71,8 +71,10 @@ func TestMemoryIsKept(t *testing.T) {
 	if n, ok := open().recall(of, 95); n != before || !ok || log.Len() > 0 {
 		t.Errorf("%d, %v after a restart; %s", n, ok, log.String())
 	}
-	for _, text := range []string{"", "{", `{"Form":9}`, `{"Form":1,"Costs":[{"Of":{},"Cost":{"Seen":50,"Count":{"9999":1}}},{"Of":{}},{"Of":{},"Cost":{"Seen":50,"Count":{"3":-1}}}]}`,
-		`{"Form":1,"Costs":[{"Of":{},"Cost":{"Seen":50}},{"Of":{},"Cost":{"Seen":50,"Count":{"3":0},"Sum":9}}]}`} {
+	for _, text := range []string{
+		"", "{", `{"Form":9}`, `{"Form":1,"Costs":[{"Of":{},"Cost":{"Seen":50,"Count":{"9999":1}}},{"Of":{}},{"Of":{},"Cost":{"Seen":50,"Count":{"3":-1}}}]}`,
+		`{"Form":1,"Costs":[{"Of":{},"Cost":{"Seen":50}},{"Of":{},"Cost":{"Seen":50,"Count":{"3":0},"Sum":9}}]}`,
+	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -161,7 +161,7 @@ func (s *secrets) any() bool { return s.key != "" || hasCredential(s.req.Header,
 // cannot read of an answer: a Content-Length, a line of the header, a chunk's length, the
 // last words of an HTTP/2 server.
 func (s *secrets) clean(err error) error {
-	if err == nil || err == io.EOF || !s.any() {
+	if err == nil || err == io.EOF || !s.any() { //nolint:errorlint // a reader returns it as it is
 		return err
 	}
 	text, all := err.Error(), s.all()

@@ -169,7 +169,7 @@ func TestProcessesInFlight(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer o.Close() //nolint:errcheck // it is only read
+			defer o.Close()
 			var all []*childtest.Child
 			for range 8 {
 				all = append(all, childtest.Start(t, "call", address, slotUpstream+"="+server.URL, slotCallers+"="+strconv.Itoa(callers), slotState+"="+dir))

@@ -148,8 +148,15 @@ func TestLLMFaults(t *testing.T) {
 			fault Fault
 			says  string
 		}{
-			{"", `"total_tokens":13}`}, {Huge, `"total_tokens":1e308`}, {Negative, `"total_tokens":-5`}, {Text, `"total_tokens":"many"`}, {Nested, strings.Repeat("[", 1000)},
-			{Cut, `"choices":`}, {Lost, ""}, {Mute, `"finish_reason":"stop"}]}`}, {Error, ""},
+			{"", `"total_tokens":13}`},
+			{Huge, `"total_tokens":1e308`},
+			{Negative, `"total_tokens":-5`},
+			{Text, `"total_tokens":"many"`},
+			{Nested, strings.Repeat("[", 1000)},
+			{Cut, `"choices":`},
+			{Lost, ""},
+			{Mute, `"finish_reason":"stop"}]}`},
+			{Error, ""},
 		} {
 			before := s.Counts()
 			w := post(s, Task{Output: 8, Fault: tt.fault}, 100, false)
