@@ -53,7 +53,7 @@ func processes(t *testing.T, figures *table) {
 	}
 	c := s.Counts()
 	const name = "two real processes, compressed time"
-	figures.equal(t, name+": refusals", int64(c.Refused), 0)
+	figures.zero(t, name+": refusals", int64(c.Refused))
 	figures.least(t, name+": share of the oracle", float64(granted)/float64(o.Tokens.Oracle(span)), 0.93)
 	p := newProcess(t, parse(t, text, addr), path, clock, nil)
 	ours, _ := p.spent(t, "llm")

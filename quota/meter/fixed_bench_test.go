@@ -17,7 +17,7 @@ func BenchmarkFixedPrice(b *testing.B) {
 	req, _ := http.NewRequest("GET", items, nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := m.RoundTrip(req); err != nil {
+		if _, err := m.RoundTrip(req); err != nil { //nolint:bodyclose // there is none
 			b.Fatal(err)
 		}
 	}

@@ -50,9 +50,9 @@ func TestASlotIsHeldUntilTheAnswerEnds(t *testing.T) {
 				var open []*http.Response
 				call := func() error {
 					req, _ := http.NewRequestWithContext(t.Context(), method, url, nil)
-					resp, err := r.client.Do(req)
+					resp, err := r.client.Do(req) //nolint:bodyclose // closed below
 					if err == nil {
-						open = append(open, resp)
+						open = append(open, resp) //nolint:bodyclose // closed below
 					}
 					return err
 				}
@@ -135,7 +135,7 @@ func TestASlotOfAnUpgradedConnection(t *testing.T) {
 	req, _ := http.NewRequestWithContext(t.Context(), "GET", "http://api.example.com/get", nil)
 	req.Header.Set("Connection", "Upgrade")
 	req.Header.Set("Upgrade", "echo")
-	resp, err := r.client.Do(req)
+	resp, err := r.client.Do(req) //nolint:bodyclose // the test closes it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func TestContentOfABodyThatWritesItself(t *testing.T) {
 	r.meter(&meter.Options{Base: roundTrip(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, ContentLength: -1, Body: io.NopCloser(strings.NewReader(usage))}, nil
 	})})
-	resp, err := r.client.Post(messages, "", strings.NewReader("{}"))
+	resp, err := r.client.Post(messages, "", strings.NewReader("{}")) //nolint:bodyclose // the test closes it
 	if err != nil {
 		t.Fatal(err)
 	}

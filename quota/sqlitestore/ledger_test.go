@@ -254,7 +254,7 @@ func TestReadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for query, want := range map[string]string{
-		"SELECT * FROM spent": "2026-11-20 20:00:00|2026-11-20|youtube|default|units|videos.list|trending|DE|backfill||3|1|settled|call 1",
+		"SELECT * FROM spent": "2026-11-20 20:00:00|2026-11-20|youtube|default|units|videos.list|trending|DE|backfill||3|1|settled|call 1|",
 		"SELECT * FROM pages": "youtube|default|units|24h, day America/Los_Angeles|3, 3|1|2026-11-20 20:00:00|2026-11-20 20:00:00|blocked until 2026-11-20 21:00:00 UTC: quotaExceeded",
 	} {
 		if got := shell(t, s, query); got != want {
