@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,21 +36,17 @@ upstreams:
 // slotStore counts what it is asked about slots, and fails so many times.
 type slotStore struct {
 	quota.Store
-	mu            sync.Mutex
-	renewed, done int
-	fails         int
+	renewed, done atomic.Int64
+	fails         atomic.Int64
 }
 
 func (s *slotStore) Slots(ctx context.Context, tokens []quota.Token, done bool) ([]bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if done {
-		s.done++
+		s.done.Add(1)
 	} else {
-		s.renewed++
+		s.renewed.Add(1)
 	}
-	if s.fails > 0 {
-		s.fails--
+	if s.fails.Add(-1) >= 0 {
 		return nil, errors.New("no route to host")
 	}
 	return s.Store.Slots(ctx, tokens, done)
@@ -122,8 +119,8 @@ func TestSlots(t *testing.T) {
 			copied := *one
 			r.done(&copied)
 			r.used(1, 14)
-			if r.store.done != 1 {
-				r.Errorf("the store was asked %d times, want once", r.store.done)
+			if n := r.store.done.Load(); n != 1 {
+				r.Errorf("the store was asked %d times, want once", n)
 			}
 			three := must(r, r.a, r.ask)
 			if err := r.a.Done(r.Context(), two.Token()); err != nil { // another process
@@ -156,7 +153,7 @@ func TestSlots(t *testing.T) {
 		},
 		"of none": func(r *slotRig) {
 			r.done(must(r, r.a, quota.Call{Method: "count"}))
-			if r.store.done != 0 {
+			if r.store.done.Load() != 0 {
 				r.Error("the store was asked")
 			}
 		},
@@ -168,8 +165,8 @@ func TestSlots(t *testing.T) {
 					r.Fatalf("while two are in flight: %v", err)
 				}
 			}
-			if r.store.renewed > 310 {
-				r.Errorf("renewed %d times in 100 minutes: one heartbeat renews all", r.store.renewed)
+			if n := r.store.renewed.Load(); n > 310 {
+				r.Errorf("renewed %d times in 100 minutes: one heartbeat renews all", n)
 			}
 			if s, err := one.Settle(r.Context(), quota.Units{"tokens": 30}); err != nil || s.Charged != 20 {
 				r.Errorf("settle: %+v %v", s, err)
@@ -179,9 +176,7 @@ func TestSlots(t *testing.T) {
 		"a heartbeat that failed is repeated": func(r *slotRig) {
 			one, two := must(r, r.a, r.ask), must(r, r.a, r.ask)
 			for range 5 {
-				r.store.mu.Lock()
-				r.store.fails = 4
-				r.store.mu.Unlock()
+				r.store.fails.Store(4)
 				time.Sleep(time.Minute)
 				if _, err := r.b.Reserve(r.Context(), r.enter); !errors.Is(err, quota.ErrRefused) {
 					r.Fatalf("after lost heartbeats: %v", err)
@@ -191,7 +186,7 @@ func TestSlots(t *testing.T) {
 		},
 		"a slot that could not be given back is later": func(r *slotRig) {
 			one := must(r, r.a, r.ask)
-			r.store.fails = 2
+			r.store.fails.Store(2)
 			if err := one.Done(r.Context()); !errors.Is(err, quota.ErrOutage) {
 				r.Errorf("done: %v", err)
 			}
