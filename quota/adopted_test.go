@@ -74,7 +74,7 @@ func TestAResetThatIsTooFarOff(t *testing.T) {
 	}
 }
 
-// What is left of a limit that differs from the quota is left here, also in percent.
+// If the limit differs from the quota, as many units are left here as at the upstream.
 func TestThePercentageOfAnotherLimit(t *testing.T) {
 	for _, c := range []struct{ limit, percent, want int64 }{{1000, 50, 4500}, {1000, 150, 5000 + 500}, {0, 50, 2500}, {5000, 1, 50}} {
 		h := newHub(t, 1)

@@ -37,7 +37,7 @@ type heardKey struct {
 type report struct {
 	charge  Charge // of no units; its Window is the one that is meant
 	used    int64
-	limit   int64     // adopted in place of the quota; 0 is none
+	limit   int64     // adopted in place of the quota, or 0
 	at      time.Time // when units must count from, to leave at until
 	until   time.Time
 	refills bool
@@ -48,7 +48,7 @@ type report struct {
 type heardWindow struct {
 	report  // the last one of this window
 	per     time.Duration
-	said    int64 // limit that was told to the caller; 0 is none
+	said    int64 // limit that was told to the caller, or 0
 	guessed bool  // nothing was reported yet: until is a guess
 
 	own     int64     // reserved by this process since the upstream's window began
@@ -153,7 +153,7 @@ func (w *heardWindow) recent(now time.Time) bool {
 	return !w.shownAt.IsZero() && now.Sub(w.shownAt) <= w.per/heardShare
 }
 
-// adoptIn adopts a limit in place of the quota; 0 is none.
+// adoptIn adopts a limit in place of the quota, or none if it is 0.
 func (h *heard) adoptIn(w *heardWindow, limit int64) {
 	switch {
 	case w.limit == 0 && limit != 0:

@@ -78,7 +78,7 @@ func TestReportsOfKeys(t *testing.T) {
 	}
 }
 
-// What is heard of many keys is forgotten again. That costs no units.
+// Reports about many keys are forgotten again. That costs no units.
 func TestReportsOfManyKeysAreForgotten(t *testing.T) {
 	clock := quota.NewSimClock(noon)
 	l, err := quota.New(mustParse(t, modelsBook), memstore.New(&memstore.Options{Clock: clock}), &quota.Options{Clock: clock})

@@ -301,7 +301,7 @@ func TestReportsThatSayNothingNewAreNotWritten(t *testing.T) {
 	}
 }
 
-// What changes the next decision is written before it, and the rest a little later.
+// A report that could change the next decision is written before it, others later.
 func TestReportsAreWrittenBeforeTheyMatter(t *testing.T) {
 	h := newHub(t, 1)
 	h.reserve(0, "get")
@@ -353,7 +353,7 @@ func TestLimitsInReports(t *testing.T) {
 		h.counts("core", 4001)
 		h.clock.Set(reset.Add(time.Minute))
 		if seen := h.hear(0, "core", 1000, reset.Add(time.Hour), limit(1000)); seen.Limit != 1000 {
-			t.Errorf("not told of the next reset")
+			t.Errorf("the next reset was not reported")
 		}
 	})
 	t.Run("that are larger are ignored", func(t *testing.T) {

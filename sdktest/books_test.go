@@ -73,7 +73,7 @@ const anthropicFeedback = `
         reset: {header: Anthropic-Ratelimit-Output-Tokens-Reset, as: rfc3339}
 `
 
-// fill replaces words in a book: "QUOTA", "1000", ... What is not named has a default.
+// fill replaces words in a book: "QUOTA", "1000", ... Other words keep their default.
 func fill(text string, words ...string) string {
 	words = append(words,
 		"HEADROOM", "0", "WINDOW", "{per: 1m}", "COUNTED", "start", "FEEDBACK", "",

@@ -16,7 +16,7 @@ import (
 	"github.com/headroom-quota/headroom/sdktest/server"
 )
 
-// What a child finds in its environment.
+// The environment of a child.
 const (
 	addrOfServer = "HEADROOM_TEST_ADDR"
 	textOfBook   = "HEADROOM_TEST_BOOK"

@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
-
 )
 
 // roomy is a limit that no timed call comes near.

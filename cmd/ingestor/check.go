@@ -215,7 +215,7 @@ func (f *findings) slowWindows(b *quota.Book) {
 			}
 			if prompt := w.Spec; w.Late > 0 {
 				if prompt.Late = 0; prompt.Yield() >= window.MinYield {
-					remedy = "Lower late, if no call takes so long"
+					remedy = "Lower late if calls arrive sooner"
 				}
 			}
 			f.warn("price book", "%s: the window of %s with precision %s sustains %d%% of its quota\n%s", owner, w, w.Precision, int(100*w.Yield()), remedy)

@@ -75,7 +75,7 @@ type triedWindow struct {
 	Limit  int64  `json:"limit"`
 }
 
-// newTried tells what became of a call.
+// newTried describes the outcome of a call.
 func newTried(c *recording, out *recorded.Outcome, at time.Time) *tried {
 	t := &tried{
 		Upstream: c.upstream.Name, Method: c.method.Name, Route: routes(c.method), Status: c.answer.Status(), at: at,

@@ -10,7 +10,7 @@ import (
 )
 
 // Time reads a time in one form: an instant by the upstream's clock, or the time to
-// go. What is negative, or too far off to be meant, cannot be read.
+// go. It returns false for a negative time, and for one too far off to be meant.
 func Time(as book.TimeForm, text string) (until time.Time, wait time.Duration, ok bool) {
 	text = strings.TrimSpace(text)
 	switch as {

@@ -64,7 +64,7 @@ func (s *Source) where() string {
 	case s.Path != "":
 		return "{" + s.Path + "} of the path"
 	case s.Body != "":
-		return s.Body
+		return strings.ReplaceAll(s.Body, "|", " or ")
 	case s.Count != "":
 		return "the length of " + s.Count
 	case s.Bytes:

@@ -37,7 +37,7 @@ type Source struct {
 
 	Per, Times int64  // the number is divided by Per, rounded up, and then multiplied by Times; both are at least 1
 	Min, Max   int64  // bounds of the result; Max is at most window.MaxUnits
-	Default    *int64 // the result if the source is missing or cannot be read; nil: there is none
+	Default    *int64 // the result if the source is missing or cannot be read; nil: no default
 
 	DefaultText string // the same for a source whose text is a name
 }

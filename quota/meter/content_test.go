@@ -324,7 +324,7 @@ func TestContentOfAStream(t *testing.T) {
 	r.spent(map[string]int64{"output": 15, "input": 25})
 }
 
-// What is reserved for a request's body, and what is sent of it.
+// A request's body decides what is reserved, and is sent whole.
 func TestContentOfARequest(t *testing.T) {
 	long := `{"text":"` + strings.Repeat("x", 100<<10) + `","max_tokens":50}`
 	for name, c := range map[string]struct {

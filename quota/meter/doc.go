@@ -52,7 +52,7 @@
 // call [Transport.Flush] before the program ends. [Options].Price and Actual are for costs
 // that a price book cannot express.
 //
-// # What responses tell
+// # Reports about limits
 //
 // The feedback of the price book says where responses report what is left of a limit. Units
 // that the upstream has counted, and that were not reserved in the ledger, are charged to

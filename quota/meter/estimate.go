@@ -18,7 +18,7 @@ import (
 type priced struct {
 	plan     *content.Plan // nil: only functions price it
 	estimate quota.Units   // by pool; other pools have fixed prices
-	cost     Cost          // of a function; nil: there is none
+	cost     Cost          // of a function, or nil
 }
 
 // plans are the facts of the methods of one price book, and how the answers of its

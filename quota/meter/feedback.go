@@ -104,7 +104,7 @@ func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, r
 		}
 	}
 	if pool := c.upstream.Pools[name]; pool != nil && pool.By != nil && c.keys[name] == "" {
-		return // nobody knows of which key
+		return // of an unknown key
 	}
 	o := quota.Observation{
 		Pool: c.pool(name), Per: r.of.Per, Refills: r.of.Refills,

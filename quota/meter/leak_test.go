@@ -300,7 +300,7 @@ func TestHTTP2ServersThatRepeatTheKey(t *testing.T) {
 	}
 }
 
-// What replaces such an error still is what it was.
+// An error that replaces another one matches the same sentinels.
 func TestACleanErrorIsWhatItWas(t *testing.T) {
 	r := newRig(t, nil, nil)
 	r.meter(&meter.Options{

@@ -203,7 +203,7 @@ func TestABodyNamesTheKey(t *testing.T) {
 	})
 }
 
-// What an answer reports is about the page of its own call: the headers of one model never
+// An answer reports about the page of its own call: the headers of one model never
 // touch another's, and those of a call that charges no model touch none.
 func TestReportsAreOfTheCallsKey(t *testing.T) {
 	const text = `
@@ -251,7 +251,7 @@ upstreams:
 	}
 }
 
-// What the calls of one model cost teaches nothing about another.
+// The cost of one model says nothing about another.
 func TestLearnedPricesOfKeys(t *testing.T) {
 	const text = `
 revision: 1

@@ -119,7 +119,7 @@ func (h charge) settleTo(units, reserved quota.Units) {
 }
 
 // done gives back the slots of a call, once nothing of it is under way any more: its answer
-// has ended or was closed, or there is none.
+// has ended or was closed, or it has no answer.
 func (h charge) done() {
 	if err := h.r.Done(h.ctx); err != nil {
 		h.t.logUnsettled(h.ctx, h.c, err)

@@ -75,7 +75,7 @@ func newStreamed(c *call, resp *http.Response) *streamed {
 	if !asks {
 		return nil
 	}
-	// What is compressed here is so for a caller that asked for it itself, and is not read.
+	// A body is compressed here only if the caller asked for it itself. It is not read.
 	encoding := resp.Header.Get("Content-Encoding")
 	s.sealed = encoding != "" && !strings.EqualFold(encoding, "identity")
 	return s

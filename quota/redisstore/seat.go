@@ -17,8 +17,8 @@ func sharedPage(tag string, p quota.Pool) string {
 	return pageOf(tag, p)
 }
 
-// What a charge says of its seat, where that is not the most that there may be. The
-// prelude has the same numbers.
+// A charge has one of these numbers in place of the most seats. The prelude has the same
+// ones.
 const (
 	plain      = -1
 	seated     = -2 // for a settlement: on the page of the key

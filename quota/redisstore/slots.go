@@ -112,7 +112,7 @@ func (s *Store) touch(ctx context.Context, pages map[string]bool) {
 	}
 }
 
-// receipts reads the receipts of tokens; "" if there is none.
+// receipts reads the receipts of tokens. A missing receipt is "".
 func (s *Store) receipts(ctx context.Context, tag string, tokens []quota.Token, some []int) ([]string, error) {
 	texts := make([]string, len(some))
 	err := s.within(ctx, func(ctx context.Context) error {

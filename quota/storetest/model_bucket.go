@@ -88,7 +88,7 @@ func (b *naiveBucket) since(now, _ instant) (units int64, first instant, ok bool
 }
 
 // add counts units of the past from when they were spent. If the level has changed since,
-// nobody knows what was in the bucket then, so they count from that change on.
+// the level at that time is unknown, so they count from that change on.
 func (b *naiveBucket) add(at instant, units int64) {
 	if n := len(b.changes); n > 0 {
 		at = max(at, b.changes[n-1].at)

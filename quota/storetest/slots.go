@@ -182,7 +182,7 @@ func testSlots(t *testing.T, h Harness) {
 		{"a_clock_that_had_been_far_ahead", two, nil, []row{
 			{1000 * time.Hour, reserveAs("a", 1), "granted 1/2"},
 			{0, looks("units"), "1"},
-			{0, ends("a"), "yes"}, // of which window nobody knows any more
+			{0, ends("a"), "yes"}, // its window is no longer known
 			{60 * time.Second, looks("units"), "0"},
 		}},
 		{"only_by_itself", []window.Limit{inFlight(2, time.Minute), exact(2, time.Minute)}, nil, []row{

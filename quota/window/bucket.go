@@ -64,8 +64,8 @@ func (b *Bucket) Take(at Instant, units, limit int64) bool {
 }
 
 // Add implements [Window]. Units of the past have drained since, as far as the bucket
-// knows what was in it then: it knows the level from the last change on. What is older
-// counts as if it had just been added then.
+// knows its level then: it knows the level from the last change on. Older units count as if
+// they had just been added then.
 func (b *Bucket) Add(at Instant, units int64) bool {
 	if units > 0 {
 		b.move(max(at, b.at))
@@ -145,8 +145,8 @@ func (b *Bucket) parts(units int64) int64 {
 	return units * b.unit
 }
 
-// Since implements [Window]: the level, whatever the instant. What was in the bucket
-// earlier has drained in part.
+// Since implements [Window]: the level, whatever the instant, because earlier units have
+// drained in part.
 func (b *Bucket) Since(at, _ Instant) (int64, Instant) { return b.Used(at), at }
 
 // Forget implements [Window].

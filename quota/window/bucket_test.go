@@ -75,7 +75,7 @@ func TestBucket(t *testing.T) {
 			{at: 0, do: "take", n: 2, used: 2},
 			{at: 10 * s, do: "add", n: 9, past: 5 * s, used: 4},
 			{at: 10 * s, do: "add", n: 1, past: 5 * s, used: 5},
-			{at: 10 * s, do: "add", n: 3, past: 2 * s, used: 8}, // nobody knows what was in it then
+			{at: 10 * s, do: "add", n: 3, past: 2 * s, used: 8}, // the level at that time is unknown
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) { play(t, NewBucket(spec), c.rows) })

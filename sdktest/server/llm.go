@@ -215,7 +215,7 @@ func (s *LLM) needs(c *llmCall, out int64) map[string]int64 {
 	return all
 }
 
-// begin grants a call or refuses it, and returns the headers that tell of the limits.
+// begin grants a call or refuses it, and returns the headers about its limits.
 func (s *LLM) begin(c *llmCall) (http.Header, *refused) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,7 @@ func (no *refused) tell(h http.Header) {
 	h.Set("Retry-After", strconv.FormatInt(seconds, 10))
 }
 
-// headers returns what either form tells of its limits.
+// headers returns the headers about the limits, in either form.
 func (s *LLM) headers(now time.Time) http.Header {
 	h := http.Header{"Date": {now.UTC().Format(http.TimeFormat)}}
 	if s.o.Silent {

@@ -127,7 +127,7 @@ type Feedback struct {
 	UsedPercent Source   `yaml:"used_percent" doc:"The percentage of the limit that is used. Write it if the upstream reports neither 'remaining' nor 'used'."`
 	Reset       Time     `yaml:"reset" doc:"When the upstream's window ends. Units of others count until then. Without it, they count until the end of the calendar period, or for the length of the window."`
 	Per         Span     `yaml:"per" is:"duration" words:"minute|hour|day|week|month" example:"1h" doc:"The window of the pool that this is about. Default: its only one, or its longest."`
-	Refills     bool     `yaml:"refills" doc:"The upstream keeps a bucket that refills, so that the reset moves with every answer. What is used counts from now on."`
+	Refills     bool     `yaml:"refills" doc:"The upstream keeps a bucket that refills, so its reset moves with every answer. The used units then count from now on."`
 	Counts      string   `yaml:"counts" words:"estimate" doc:"The upstream counts what was requested. Units that a call did not use are then not given back to the pool."`
 }
 
@@ -169,7 +169,7 @@ type Window struct {
 	Headroom  *int64           `yaml:"headroom" range:"0..units" example:"100" doc:"A headroom of its own. A window with its own quota has 0 unless you set it."`
 	Algorithm window.Algorithm `yaml:"algorithm" words:"ring|log|counter|bucket" assumed:"ring" doc:"How a sliding window counts. 'ring' is never over its limit, 'log' is exact, 'counter' is an estimate and needs the least memory; its quota is at most 4294967296. 'bucket' is for upstreams that use a token or leaky bucket: it drains all the time, and may let through a burst and a quota within one 'per'."`
 	Precision time.Duration    `yaml:"precision" range:"100us.." example:"5m" doc:"The length of one bucket of a ring: how late units may come back. Default: a 1440th of 'per', but at least 1s and at most a tenth of 'per'. It must divide 'per'."`
-	Late      time.Duration    `yaml:"late" range:"0s.." example:"2s" doc:"Counts the units of a ring for longer, by this rounded up to the precision. Use it if calls take so long that the upstream counts them later than we do. It costs throughput: a ring sustains per/(per + precision + late) of its quota."`
+	Late      time.Duration    `yaml:"late" range:"0s.." example:"2s" doc:"The units of a ring count this much longer, rounded up to the precision. Use it for calls that reach the upstream late. It costs throughput: a ring sustains per/(per + precision + late) of its quota."`
 	Zone      string           `yaml:"zone" is:"zone" assumed:"UTC" example:"America/Los_Angeles" doc:"The time zone of a calendar period."`
 	Lag       *time.Duration   `yaml:"lag" range:"0s.." assumed:"1m" example:"2m" doc:"A charge this close to the boundary of a calendar period counts in both periods. For 'per: minute', the default is 1s."`
 	InFlight  int64            `yaml:"in_flight" range:"1..units" oneof:"in_flight: the number of calls at once" example:"10" doc:"The number of calls in flight at once, over all processes. A call takes a slot, and gives it back when it has ended. It must be the only window of its pool."`
@@ -199,8 +199,8 @@ type Price struct {
 type Source struct {
 	Number  *int64           `alone:"units" range:"0..units"`
 	Header  string           `yaml:"header" is:"header" example:"X-Request-Units" doc:"Where the value stands: in this header."`
-	Query   string           `yaml:"query" is:"param" example:"maxResults" doc:"In this parameter of the URL. Of the request only."`
-	Path    string           `yaml:"path" is:"segment" example:"id" doc:"In the segment that the route calls '{id}'. Of the request only."`
+	Query   string           `yaml:"query" is:"param" example:"maxResults" doc:"In this parameter of the URL. Only a request has one."`
+	Path    string           `yaml:"path" is:"segment" example:"id" doc:"In the segment that the route calls '{id}'. Only a request has one."`
 	Body    string           `yaml:"body" is:"member" example:"usage.input_tokens|errors.0.code" doc:"In this member of the JSON body. A number is a place in an array. A vertical bar stands between alternatives: of those that the body has, the last one counts."`
 	Count   string           `yaml:"count" is:"member" example:"data" doc:"The length of this array of the JSON body."`
 	Bytes   string           `yaml:"bytes" words:"body" doc:"The length of the body in bytes."`

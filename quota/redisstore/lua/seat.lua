@@ -5,7 +5,7 @@
 -- is neither, it shares a page with other such keys. Keys that the price book lists need no
 -- seat.
 
--- What a charge says of its seat, beside the most that there may be.
+-- A charge has one of these numbers in place of the most seats.
 local PLAIN, LISTED, SEATED, SHARED = -1, 0, -2, -3 -- the last two are those of a receipt
 
 local function whole(n)
