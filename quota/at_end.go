@@ -21,7 +21,7 @@ type ending struct {
 func (r *Reservation) settleAtEnd(ctx context.Context, units Units) (Settlement, error) {
 	if units == nil {
 		r.ending.over.Store(true)
-		return r.ledger.settle(ctx, r.Token(), nil)
+		return r.ledger.settle(ctx, r.Verdict.Token(), nil)
 	}
 	start := maps.Clone(units)
 	var end []Charge
@@ -35,7 +35,7 @@ func (r *Reservation) settleAtEnd(ctx context.Context, units Units) (Settlement,
 		start[c.Pool.Name] = 0
 	}
 	if len(end) == 0 || r.ending.over.Load() {
-		return r.ledger.settle(ctx, r.Token(), start)
+		return r.ledger.settle(ctx, r.Verdict.Token(), start)
 	}
 	l := r.ledger
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
@@ -46,5 +46,5 @@ func (r *Reservation) settleAtEnd(ctx context.Context, units Units) (Settlement,
 		return Settlement{}, l.storeError(context.WithoutCancel(ctx), "settle "+end[0].Pool.String(), err)
 	}
 	r.ending.over.Store(true)
-	return l.settle(ctx, r.Token(), start)
+	return l.settle(ctx, r.Verdict.Token(), start)
 }

@@ -297,7 +297,7 @@ func (l *Ledger) Settle(ctx context.Context, t Token, units Units) (Settlement, 
 	if units == nil {
 		units = Units{}
 	}
-	return l.settle(ctx, t, units)
+	return l.settle(ctx, t, units.atLeast(readUnits(t.least)))
 }
 
 // Release is [Reservation.Release] by the reservation's token, so another process can
@@ -318,6 +318,7 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 	ctx = context.WithoutCancel(ctx)
 	within, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
+	t = t.plain()
 	s, err := l.store.Settle(within, t, units)
 	if err != nil {
 		return s, l.storeError(ctx, "settle a reservation of "+t.Upstream, err)

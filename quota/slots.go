@@ -82,7 +82,7 @@ func (r *Reservation) Done(ctx context.Context) error {
 	case r.flight == nil, r.flight.done.Load():
 		return nil
 	}
-	err := r.flight.ledger.Done(ctx, r.Token())
+	err := r.flight.ledger.Done(ctx, r.Verdict.Token())
 	if err == nil {
 		r.flight.done.Store(true)
 	}
@@ -98,6 +98,7 @@ func (l *Ledger) Done(ctx context.Context, t Token) error {
 	case t.ID == "":
 		return BadInput("done: this reservation has no receipt")
 	}
+	t = t.plain()
 	s := l.slots.remove(t)
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 	defer cancel()
@@ -127,9 +128,9 @@ func (l *Ledger) keepSlots(r *Reservation) {
 		return
 	}
 	s.due, s.held = SystemClock{}.Now().Add(s.every), 1
-	l.keep(r.Token(), s)
+	l.keep(r.Verdict.Token(), s)
 	r.flight = &flight{ledger: l}
-	runtime.AddCleanup(r.flight, l.slots.abandon, r.Token())
+	runtime.AddCleanup(r.flight, l.slots.abandon, r.Verdict.Token())
 }
 
 func (l *Ledger) keep(t Token, s *slot) {
