@@ -46,7 +46,7 @@ type refusal struct {
 func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Response) ([]watcher, error) {
 	if s := newStreamed(c, resp); s != nil {
 		s.shut = func(no *refusal, b *body) {
-			no.reason = said(resp, b, c.secrets.all())
+			no.reason = said(s.resp, b, c.secrets.all())
 			t.shuts.do(func() { t.shut(ctx, c, no) })
 		}
 		return []watcher{s}, nil
