@@ -314,16 +314,16 @@ func (b *body) read(resp *http.Response) {
 func (b *body) parse() {
 	b.reasons = nil
 	texts := map[string]string{} // error.message is the message of the error
-	members(b.text, func(m member) {
-		if m.name == "reason" {
-			b.reasons = append(b.reasons, m.text)
+	content.Texts(b.text, func(t content.Text) {
+		if t.Name == "reason" {
+			b.reasons = append(b.reasons, t.Text)
 		}
-		name := m.name
-		if m.depth == 2 {
-			name = m.in + "." + name
+		name := t.Name
+		if t.Depth == 2 {
+			name = t.In + "." + name
 		}
-		if m.depth <= 2 && texts[name] == "" {
-			texts[name] = m.text
+		if t.Depth <= 2 && texts[name] == "" {
+			texts[name] = t.Text
 		}
 	})
 	b.message = messageOf(texts)
