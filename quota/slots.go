@@ -25,6 +25,7 @@ type slots struct {
 // slot is the state of one reservation's slots.
 type slot struct {
 	pools []Pool
+	taken time.Time     // by the ledger's clock
 	every time.Duration // it is renewed as often
 	due   time.Time     // when it is to be renewed
 	held  int           // reservations that have it: an id may be reserved again
@@ -116,7 +117,8 @@ func (l *Ledger) Done(ctx context.Context, t Token) error {
 // freed tells waiting calls that slots came back.
 func (l *Ledger) freed(s *slot) {
 	if s != nil {
-		l.line.freed(s.pools)
+		now := l.clock.Now()
+		l.line.freed(s.pools, now.Sub(s.taken), now)
 	}
 }
 
@@ -127,7 +129,7 @@ func (l *Ledger) keepSlots(r *Reservation) {
 	if s == nil {
 		return
 	}
-	s.due, s.held = SystemClock{}.Now().Add(s.every), 1
+	s.taken, s.due, s.held = l.clock.Now(), SystemClock{}.Now().Add(s.every), 1
 	l.keep(r.Verdict.Token(), s)
 	r.flight = &flight{ledger: l}
 	runtime.AddCleanup(r.flight, l.slots.abandon, r.Verdict.Token())
