@@ -175,7 +175,11 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 		return nil, refusal(c, r.Verdict)
 	}
 	if len(price.atEnd) > 0 {
-		r.ending = &ending{labels: c.labels()}
+		r.ending = new(ending)
+	}
+	if r.ending != nil || price.keyed != nil {
+		labels := c.labels()
+		r.labels = &labels
 	}
 	l.keepSlots(r)
 	return r, nil

@@ -12,6 +12,7 @@ type Reservation struct {
 	Verdict
 	ledger *Ledger
 	price  *price
+	labels *Labels      // for units that are recorded later; nil if there are none
 	ending *ending      // nil: the upstream counts the call when it starts
 	flight *flight      // nil if it has no slots
 	local  *localCharge // nil if the store has a receipt; else it was drawn from a hold, admitted in an outage, or let through
@@ -119,7 +120,7 @@ func (r *Reservation) settleUnits(ctx context.Context, units Units, all []int64)
 	case r.Nonce == Nonce{}:
 		return Settlement{}, BadInput("settle %s: a family's member takes no receipts, so nothing comes back", r.Pool)
 	}
-	return r.ledger.settle(ctx, r.Verdict.Token(), units)
+	return r.settleReceipt(ctx, units)
 }
 
 // settleLocal settles a reservation that has no receipt in the store.
