@@ -80,7 +80,9 @@ func New(book *Book, store Store, o *Options) (*Ledger, error) {
 		l.allowance = DefaultAllowance
 	}
 	l.pending.Store(l.journal != nil) // an earlier process may have left entries
-	l.prices.Store(newPrices(book))
+	made := newPrices(book)
+	made.places = &places{now: l.clock.Now}
+	l.prices.Store(made)
 	return l, nil
 }
 
