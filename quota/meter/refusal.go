@@ -316,11 +316,11 @@ func (b *body) read(resp *http.Response) {
 
 // parse reads the JSON of the text.
 func (b *body) parse() {
-	b.reasons = nil
+	var reasons []string         // not those of b, which would then be allocated for every answer
 	texts := map[string]string{} // error.message is the message of the error
 	content.Texts(b.text, func(t content.Text) {
 		if t.Name == "reason" {
-			b.reasons = append(b.reasons, t.Text)
+			reasons = append(reasons, t.Text)
 		}
 		name := t.Name
 		if t.Depth == 2 {
@@ -330,7 +330,7 @@ func (b *body) parse() {
 			texts[name] = t.Text
 		}
 	})
-	b.message = messageOf(texts)
+	b.reasons, b.message = reasons, messageOf(texts)
 }
 
 type reread struct {
