@@ -150,7 +150,7 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	}
 	price = l.adopted(c, price)
 	r.price = price
-	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()}, &r.Verdict); err != nil {
+	if err := l.ask(ctx, c, &Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()}, &r.Verdict); err != nil {
 		if errors.Is(err, ErrOutage) {
 			if gone := cancelled(ctx, "reserve "+price.charges[0].Pool.String()); gone != nil {
 				return nil, l.failed(ctx, c, gone) // also if the journal had no time left
@@ -182,7 +182,7 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 }
 
 // ask sends a request to the store, after replaying the journal.
-func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err error) {
+func (l *Ledger) ask(ctx context.Context, c *Call, r *Request, v *Verdict) (err error) {
 	if ctx.Err() != nil {
 		return tooLate(ctx, "reserve "+r.Charges[0].Pool.String())
 	}
@@ -201,13 +201,15 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err e
 		l.sendUrgent(ctx, r.Charges)
 	}
 	mark := l.shut.mark()
-	if *v, err = l.store.Reserve(ctx, r); err != nil {
+	if *v, err = l.store.Reserve(ctx, *r); err != nil {
 		return l.storeError(ctx, "reserve "+r.Charges[0].Pool.String(), err)
 	}
 	if l.journal != nil {
 		l.offset.Store(int64(v.At.Sub(l.clock.Now())))
 	}
-	l.explain(v, r.Charges)
+	if !v.Allowed {
+		l.explain(v, r.Charges)
+	}
 	l.shut.learn(v, r.Charges, mark)
 	if heard {
 		l.heard.note(v, r.Charges, l.current().reported, l.now())

@@ -150,6 +150,11 @@ func (b *backend) poolOf(e *pagestore.Entry) *pool {
 	if p, plain := e.Ref.(*pool); plain {
 		return p
 	}
+	return b.keyed(e)
+}
+
+// keyed is poolOf for a page of a keyed pool.
+func (b *backend) keyed(e *pagestore.Entry) *pool {
 	f := e.Ref.(*lent).family
 	if f.pool == nil {
 		f.pool = b.pool(&quota.Pool{Upstream: f.Upstream, Account: f.Account, Name: f.Pool})
