@@ -61,11 +61,12 @@ func slotOf(charges []Charge) *slot {
 
 // withoutSlots returns the charges that are units.
 func withoutSlots(charges []Charge) []Charge {
-	slots := func(c Charge) bool { return c.Windows[0].Spec.InFlight() }
-	if !slices.ContainsFunc(charges, slots) { // nearly always
-		return charges
+	for i := range charges {
+		if charges[i].Windows[0].Spec.InFlight() {
+			return slices.DeleteFunc(slices.Clone(charges), func(c Charge) bool { return c.Windows[0].Spec.InFlight() })
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(charges), slots)
+	return charges // nearly always
 }
 
 // Done gives the slots of a call that has ended back: those of its pools with in_flight.

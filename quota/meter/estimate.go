@@ -161,10 +161,13 @@ func (c *call) readBody(req *http.Request, r *content.Reading, of *content.Sourc
 			return fmt.Errorf("read the request for its price: %w", err)
 		}
 		chunk := chunks.Get().(*[16 << 10]byte)
-		_, err = io.CopyBuffer(onlyWriter{r}, onlyReader{body}, chunk[:])
+		for n := 0; err == nil; {
+			n, err = body.Read(chunk[:])
+			_, _ = r.Write(chunk[:n])
+		}
 		chunks.Put(chunk)
 		_ = body.Close()
-		r.End(err == nil)
+		r.End(err == io.EOF) //nolint:errorlint // a reader returns it as it is
 		return nil
 	}
 	// a body that comes from another goroutine may never come, so a caller that gives up ends it
@@ -190,11 +193,6 @@ func (c *call) readBody(req *http.Request, r *content.Reading, of *content.Sourc
 	}
 	return nil
 }
-
-type (
-	onlyReader struct{ io.Reader }
-	onlyWriter struct{ io.Writer }
-)
 
 // again returns a request whose body a function may read.
 func again(req *http.Request) *http.Request {
