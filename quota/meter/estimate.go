@@ -94,9 +94,6 @@ func (f *facts) learn(u *book.Upstream, m *book.Method) {
 // price reads a request for what its call will cost, if that is not fixed, and for the keys
 // of the pools that it charges.
 func (t *Transport) price(c *call, req *http.Request) error {
-	if c.fixed {
-		return nil
-	}
 	price := t.prices[c.upstream.Name]
 	if price != nil || t.actuals[c.upstream.Name] != nil {
 		c.content = &priced{}

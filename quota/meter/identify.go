@@ -266,7 +266,7 @@ func crosses(costs *quota.Book, req *http.Request) (*book.Upstream, error) {
 // withoutKey returns a request that follows a redirect to another host, without the keys
 // that the caller gave the first one. It returns other requests as they are.
 func (t *Transport) withoutKey(req *http.Request) *http.Request {
-	if req.Response == nil || req.URL == nil {
+	if req.URL == nil {
 		return req
 	}
 	from, _ := crosses(t.ledger.Book(), req)

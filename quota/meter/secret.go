@@ -204,17 +204,22 @@ var urlHeaders = []string{"Location", "Content-Location", "Link", "Refresh"}
 // A redirect to a URL with the key in it is an error, because net/http would follow it and
 // show the URL in its own errors.
 func (c *call) guard(resp *http.Response) error {
-	if resp.Body != nil && resp.Body != http.NoBody {
+	redirects := resp.StatusCode/100 == 3
+	hides := c.hides()
+	if !hides && !redirects {
+		return nil
+	}
+	if hides && resp.Body != nil {
+		c.body = secretBody{resp.Body, c}
 		if w, is := resp.Body.(io.Writer); is && resp.StatusCode == http.StatusSwitchingProtocols {
-			resp.Body = &secretStream{secretBody{resp.Body, c}, w}
-		} else if c.hides() {
-			c.body = secretBody{resp.Body, c}
+			resp.Body = &secretStream{c.body, w}
+		} else {
 			resp.Body = &c.body
 		}
 	}
 	for _, name := range urlHeaders {
 		if values := resp.Header[name]; len(values) > 0 {
-			if err := c.guardURLs(values, name == "Location" && resp.StatusCode/100 == 3); err != nil {
+			if err := c.guardURLs(values, redirects && name == "Location"); err != nil {
 				return err
 			}
 		}

@@ -142,7 +142,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, errNotMade
 	}
-	req = t.withoutKey(req)
+	if req.Response != nil {
+		req = t.withoutKey(req)
+	}
 	c, err := t.identify(req)
 	if c == nil && err == nil {
 		return t.base.RoundTrip(req)
@@ -152,7 +154,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			err = t.checkCarrier(c)
 		}
 	}
-	if err == nil && !c.resumed {
+	if err == nil && !c.resumed && !c.fixed {
 		err = t.price(c, req)
 	}
 	var r *quota.Reservation
