@@ -120,13 +120,10 @@ func (l *Ledger) freed(s *slot) {
 	}
 }
 
-// keepSlots renews the slots of a granted reservation from now on, until they are given
+// keepSlots renews the slots that a granted reservation has from now on, until they are given
 // back or nobody has the reservation any more.
 func (l *Ledger) keepSlots(r *Reservation) {
 	s := slotOf(r.price.charges)
-	if s == nil {
-		return
-	}
 	s.due, s.held = SystemClock{}.Now().Add(s.every), 1
 	l.keep(r.Token(), s)
 	r.flight = &flight{ledger: l}

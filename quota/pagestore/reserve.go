@@ -25,9 +25,6 @@ func (w *work) reserve(tx Tx, j *job) (err error) {
 	v := &j.verdict
 	decide(v, w.now, r.Charges, w.entries)
 	v.ID = r.ID
-	for _, e := range w.entries {
-		v.Overflow = v.Overflow || e.overflow
-	}
 	if !v.Allowed {
 		return w.putMoved(tx, r.Charges)
 	}
