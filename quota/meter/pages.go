@@ -22,7 +22,7 @@ func (c *call) refusedPool(name string) (quota.Pool, bool) {
 	}
 	by := *pool.By
 	by.DefaultText = ""
-	m := content.Message{Header: c.secrets.req.Header, Query: c.secrets.req.URL.RawQuery}
+	m := content.Message{Header: c.req.Header, Query: c.req.URL.RawQuery}
 	if c.method != nil {
 		m.Path = c.segment
 	}

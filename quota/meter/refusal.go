@@ -46,7 +46,7 @@ type refusal struct {
 func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Response) ([]watcher, error) {
 	if s := newStreamed(c, resp); s != nil {
 		s.shut = func(no *refusal, b *body) {
-			no.reason = said(s.resp, b, c.secrets.all())
+			no.reason = said(s.resp, b, c.hidden())
 			t.shuts.do(func() { t.shut(ctx, c, no) })
 		}
 		return []watcher{s}, nil
@@ -64,7 +64,7 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("error", err.Error()))...)
 		return nil, err
 	}
-	no.reason = said(resp, &b, c.secrets.all())
+	no.reason = said(resp, &b, c.hidden())
 	t.shut(ctx, c, no)
 	return nil, nil
 }
@@ -316,21 +316,21 @@ func (b *body) read(resp *http.Response) {
 
 // parse reads the JSON of the text.
 func (b *body) parse() {
-	var reasons []string         // not those of b, which would then be allocated for every answer
+	b.reasons = nil
 	texts := map[string]string{} // error.message is the message of the error
-	content.Texts(b.text, func(t content.Text) {
-		if t.Name == "reason" {
-			reasons = append(reasons, t.Text)
+	members(b.text, func(m member) {
+		if m.name == "reason" {
+			b.reasons = append(b.reasons, m.text)
 		}
-		name := t.Name
-		if t.Depth == 2 {
-			name = t.In + "." + name
+		name := m.name
+		if m.depth == 2 {
+			name = m.in + "." + name
 		}
-		if t.Depth <= 2 && texts[name] == "" {
-			texts[name] = t.Text
+		if m.depth <= 2 && texts[name] == "" {
+			texts[name] = m.text
 		}
 	})
-	b.reasons, b.message = reasons, messageOf(texts)
+	b.message = messageOf(texts)
 }
 
 type reread struct {

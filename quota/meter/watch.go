@@ -57,9 +57,6 @@ func newStreamed(c *call, resp *http.Response) *streamed {
 	if resp.StatusCode >= http.StatusMultipleChoices || resp.Body == nil || resp.Body == http.NoBody {
 		return nil
 	}
-	if !slices.ContainsFunc(c.upstream.Refusals, func(rule book.Refusal) bool { return slices.Contains(rule.Status, resp.StatusCode) }) {
-		return nil // nearly always
-	}
 	head := *resp
 	head.Body = nil // or a decoder would keep it, and never end if the caller forgets it
 	s := &streamed{u: c.upstream, resp: &head, body: body{done: true}}
