@@ -19,8 +19,8 @@ help:
 demo: ## run the whole program against a simulated upstream; needs no key
 	go run ./cmd/ingestor demo
 
-test: ## run all tests with reduced counts; installs redis-server and python3 if missing
-	.ci/need redis-server python3
+test: ## run all tests with reduced counts; installs redis-server, PostgreSQL and python3 if missing
+	.ci/need redis-server postgresql python3
 	go test ./...
 	cd bench && go test ./...
 	cd sdktest && go test ./...
@@ -32,7 +32,7 @@ test-browser: ## test the pages of ingestor serve in Debian's chromium; saves pi
 	go test -tags browser -run TestBrowser -parallel 8 -artifacts -outputdir artifacts ./internal/web
 
 soak: ## run the same tests with full counts; takes about an hour
-	.ci/need redis-server python3
+	.ci/need redis-server postgresql python3
 	HEADROOM_SOAK=1 go test -count=1 -timeout 3h ./...
 	cd sdktest && HEADROOM_SOAK=1 go test -count=1 -timeout 1h -run Figures -v ./...
 	HEADROOM_SOAK=1 .ci/race -count=1 -timeout 3h $(RACE)
@@ -65,6 +65,6 @@ bench-serve: ## compare ingestor serve with a bare handler, over loopback
 	cd bench && go run ./serve
 
 cover: ## measure test coverage; writes coverage.out for go tool cover -html
-	.ci/need redis-server python3
+	.ci/need redis-server postgresql python3
 	go test -coverprofile=coverage.out -coverpkg=./... ./...
 	go tool cover -func=coverage.out | tail -1

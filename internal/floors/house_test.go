@@ -34,7 +34,7 @@ var house = [][]string{
 	{"quota/window"},
 	{"internal/sqlitefile", "internal/svg"}, // of all who keep a file of SQLite; of all who draw
 	{"internal/youtubesim"},                 // an upstream: it knows nothing of us
-	{"internal/redisclock", "internal/redistest", "internal/childtest"}, // for tests and simulations
+	{"internal/redisclock", "internal/redistest", "internal/pgtest", "internal/childtest"}, // for tests and simulations
 	{"internal/deadline", "internal/signals"},                           // signals: caught before large packages are set up
 	{"internal/floors"},
 }
@@ -62,6 +62,7 @@ var keys = map[string][]string{
 	"github.com/spf13/viper":            {"cmd/ingestor"},
 	"google.golang.org/api/youtube":     {"ingest/youtube"},
 	"github.com/redis/go-redis":         {"quota/redisstore", "internal/redistest", "internal/peers"}, // peers: what others do in Redis
+	"github.com/jackc/pgx":              {"quota/pgstore", "internal/pgtest"},
 	"modernc.org/sqlite":                {"internal/sqlitefile", "quota/sqlitestore", "ingest/catalog"},
 	"github.com/goccy/go-yaml":          {"quota/book", "cmd/ingestor"},
 	"github.com/sony/gobreaker":         {"quota/breaker"},
@@ -74,6 +75,7 @@ var keys = map[string][]string{
 	module + "/quota/breaker":           {"quota/open"},
 	module + "/internal/redisclock":     {"quota/redisstore", "ingest/plan"},
 	module + "/internal/redistest":      {},
+	module + "/internal/pgtest":         {},
 	module + "/internal/childtest":      {},
 	module + "/quota/storetest":         {},
 	module + "/internal/web/viewtest":   {},
