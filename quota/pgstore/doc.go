@@ -1,0 +1,2 @@
+// Package pgstore keeps a ledger in PostgreSQL.
+package pgstore
