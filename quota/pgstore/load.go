@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/headroom-quota/headroom/internal/deadline"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -168,12 +169,11 @@ func (t *tx) begin(w *wanted) error {
 	return t.send(batch)
 }
 
+// lockTimeout is how long the server waits for a lock. Without it, a session would wait for
+// ever for a client that is gone.
 func (t *tx) lockTimeout() time.Duration {
-	at, ok := t.ctx.Deadline()
-	if !ok {
-		return transactionDeadline
-	}
-	return max(time.Until(at), time.Millisecond)
+	most, _ := deadline.Share(t.ctx, transactionDeadline)
+	return max(most, time.Millisecond) // 0 is for ever
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) + "ms" }
