@@ -3,6 +3,7 @@ package pgstore_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -20,14 +21,24 @@ import (
 
 func TestMain(m *testing.M) { childtest.Main(m, children) }
 
-var children map[string]childtest.Task
 
-func TestStore(t *testing.T) { storetest.Run(t, newHarness(t, false).Harness) }
+func TestStore(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, false)
+	if os.Getenv("HEADROOM_SOAK") != "1" {
+		h.Operations = 1000
+	}
+	storetest.Run(t, h.Harness)
+}
 
-// A store with a journal keeps the same promises, and reports no false loss.
+// A store with a journal keeps the same promises, and reports no false loss. It asks as it
+// must behind PgBouncer.
 func TestStoreWithAJournal(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, true)
-	h.Size = nil // the pages are as large as without one
+	h.url += "&default_query_exec_mode=exec"
+	h.Size, h.Operations = nil, 500 // the pages are as large as without one
+	h.Families = false              // they are not remembered
 	storetest.Run(t, h.Harness)
 }
 

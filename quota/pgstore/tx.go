@@ -243,7 +243,7 @@ func (t *tx) End(err error) error {
 			return t.b.fault("write to", t.send(batch))
 		}
 	}
-	if t.failed == nil {
+	if !t.conn.Conn().IsClosed() {
 		_, _ = t.conn.Exec(t.ctx, "ROLLBACK") // or the connection ends, and with it the transaction
 	}
 	return err
