@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/headroom-quota/headroom/internal/childtest"
 	"github.com/headroom-quota/headroom/internal/pgtest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pgstore"
@@ -150,6 +151,21 @@ func TestAccountsDoNotWaitForEachOther(t *testing.T) {
 	if err := <-blocked; err != nil {
 		t.Error(err)
 	}
+}
+
+// The session of a process that was killed does not wait for its lock for ever.
+func TestAKilledProcessLeavesNoSession(t *testing.T) {
+	url := pgtest.Shared(t)
+	s := openAt(t, url, nil)
+	if _, err := s.Reserve(t.Context(), request("", "a", 0)); err != nil {
+		t.Fatal(err)
+	}
+	lock := hold(t, url, s, "a")
+	c := childtest.Start(t, "spend", url)
+	c.Begin()
+	lock.waiting(1)
+	c.Kill()
+	lock.waiting(0)
 }
 
 // A caller does not wait for ever for another process, and leaves no session behind that does.
