@@ -11,16 +11,16 @@ RACE ?= ./quota/...
 # Tests of a single goroutine. They are slow with -race, and cannot have a race.
 ALONE := ^TestStore/^(model|small|spend)$$|^TestModel|^TestNoZone
 
-.PHONY: help demo test test-browser soak lint fuzz bench bench-redis bench-sqlite bench-catalog bench-serve cover
+.PHONY: help demo test test-browser soak lint fuzz bench bench-redis bench-sqlite bench-postgres bench-catalog bench-serve cover
 
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: ## run the whole program against a simulated upstream; needs no key
 	go run ./cmd/ingestor demo
 
-test: ## run all tests with reduced counts; installs redis-server and python3 if missing
-	.ci/need redis-server python3
+test: ## run all tests with reduced counts; installs redis-server, PostgreSQL and python3 if missing
+	.ci/need redis-server postgresql python3
 	go test ./...
 	cd bench && go test ./...
 	cd sdktest && go test ./...
@@ -32,7 +32,7 @@ test-browser: ## test the pages of ingestor serve in Debian's chromium; saves pi
 	go test -tags browser -run TestBrowser -parallel 8 -artifacts -outputdir artifacts ./internal/web
 
 soak: ## run the same tests with full counts; takes about an hour
-	.ci/need redis-server python3
+	.ci/need redis-server postgresql python3
 	HEADROOM_SOAK=1 go test -count=1 -timeout 3h ./...
 	cd sdktest && HEADROOM_SOAK=1 go test -count=1 -timeout 1h -run Figures -v ./...
 	HEADROOM_SOAK=1 .ci/race -count=1 -timeout 3h $(RACE)
@@ -58,6 +58,10 @@ bench-redis: ## compare a ledger in Redis with redis_rate and a sorted-set log
 bench-sqlite: ## compare a ledger in SQLite with a bare UPDATE
 	cd bench && go run ./sqlite
 
+bench-postgres: ## compare a ledger in PostgreSQL with a bare UPDATE
+	.ci/need postgresql
+	cd bench && go run ./postgres
+
 bench-catalog: ## compare the catalog with bare inserts, and its search with a bare query
 	cd bench && go run ./catalog
 
@@ -65,6 +69,6 @@ bench-serve: ## compare ingestor serve with a bare handler, over loopback
 	cd bench && go run ./serve
 
 cover: ## measure test coverage; writes coverage.out for go tool cover -html
-	.ci/need redis-server python3
+	.ci/need redis-server postgresql python3
 	go test -coverprofile=coverage.out -coverpkg=./... ./...
 	go tool cover -func=coverage.out | tail -1

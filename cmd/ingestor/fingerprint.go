@@ -88,7 +88,7 @@ func place(ledger string) string {
 
 // unlessShared returns the host if the ledger belongs to this host alone.
 func unlessShared(ledger, host string) string {
-	if strings.HasPrefix(ledger, "redis") {
+	if strings.HasPrefix(ledger, "redis") || strings.HasPrefix(ledger, "postgres") {
 		return ""
 	}
 	return host
