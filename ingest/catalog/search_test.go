@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/headroom-quota/headroom/ingest/catalog/words"
 )
 
 // library returns a catalog of videos in many languages.
@@ -282,49 +286,6 @@ func TestSearchRefusesABadCursor(t *testing.T) {
 	}
 }
 
-// show writes marked text in brackets.
-func (m Marked) show() string {
-	var b strings.Builder
-	for _, s := range m {
-		if s.Match {
-			b.WriteString("[" + s.Text + "]")
-		} else {
-			b.WriteString(s.Text)
-		}
-	}
-	return b.String()
-}
-
-func TestMarked(t *testing.T) {
-	long := strings.Repeat("Lorem ipsum dolor sit amet. ", 20)
-	for _, tt := range []struct{ query, text, want string }{
-		{"creme", "Crème brûlée", "[Crème] brûlée"},
-		{"creme bru", "Crème brûlée", "[Crème] [brûlée]"},
-		{`"creme brulee"`, "Crème brûlée et crème", "[Crème brûlée] et crème"},
-		{"東京", "在東京塔", "在[東京]塔"},
-		{"東京タワー", "東京タワーの夜景、東京", "[東京タワー]の夜景、東京"},
-		{"東京 京都", "東京都", "[東京都]"},
-		{"京", "東京都と京", "東[京]都と[京]"},
-		{"ไทย", "เพลงไทย", "เพลง[ไทย]"},
-		{"노래", "한국노래방", "한국[노래]방"},
-		{"b", "<b>bold</b>", "<[b]>bold</[b]>"},
-		{"cafe", "Cafe\u0301!", "[Café]!"},
-		{"x", "", ""},
-		{"x", long + "x", "…sit amet. Lorem ipsum dolor sit amet. [x]"},
-		{"x y", "x " + long + "x y " + long, "…sit amet. Lorem ipsum dolor sit amet. [x] [y] " + strings.Repeat("Lorem ipsum dolor sit amet. ", 3) + "Lorem ipsum dolor sit amet…"},
-		{"x", long, strings.Repeat("Lorem ipsum dolor sit amet. ", 5) + "Lorem ipsum dolor…"},
-		{
-			"東京", strings.Repeat("日本の首都は", 50) + "東京です" + strings.Repeat("ね", 200),
-			"…の首都は" + strings.Repeat("日本の首都は", 6) + "[東京]です" + strings.Repeat("ね", 116) + "…",
-		},
-	} {
-		phrases := parse(tt.query)
-		if got := snippet(tt.text, phrases).show(); got != tt.want {
-			t.Errorf("%q:\ngot  %s\nwant %s", tt.query, got, tt.want)
-		}
-	}
-}
-
 // FuzzSearch compares the index with plain text. FTS5 accepts every query, and every hit
 // contains all its words.
 func FuzzSearch(f *testing.F) {
@@ -340,11 +301,7 @@ func FuzzSearch(f *testing.F) {
 		_ = found
 		r := begin(t, c)
 		save(t, r, "fuzz", Page{Videos: []Video{{ID: "fuzz", Title: title, Description: title}}})
-		phrases := parse(typed)
-		matches := len(phrases) > 0
-		for _, p := range phrases {
-			matches = matches && len(find(split(toNFC(validText(title))), []phrase{p})) > 0
-		}
+		matches := words.Found(words.Parse(typed), validText(title))
 		found, err = c.Search(ctx, Query{Text: typed, Limit: 100})
 		if err != nil {
 			t.Fatalf("search %q: %v", typed, err)
@@ -353,7 +310,7 @@ func FuzzSearch(f *testing.F) {
 		if (i >= 0) != matches {
 			t.Fatalf("search %q in %q: found is %v, by plain text it is %v", typed, title, i >= 0, matches)
 		}
-		if i >= 0 && found.Hits[i].Title.String() != toNFC(validText(title)) {
+		if i >= 0 && found.Hits[i].Title.String() != norm.NFC.String(validText(title)) {
 			t.Fatalf("the title %q is shown as %q", title, found.Hits[i].Title)
 		}
 		save(t, r, "fuzz", Page{Gone: []string{"fuzz"}})

@@ -16,6 +16,7 @@ var house = [][]string{
 	{"ingest"},
 	{"ingest/youtube"},
 	{"ingest/catalog"},
+	{"ingest/catalog/words"},
 	{"internal/peers"},    // that limiters are compared with
 	{"internal/boundary"}, // what limiters let through at worst
 	{"internal/recorded"}, // makes recorded calls without a call
