@@ -23,7 +23,7 @@ var house = [][]string{
 	{"internal/boundary"}, // what limiters let through at worst
 	{"internal/recorded"}, // makes recorded calls without a call
 	{"quota/observe/otel", "quota/observe/prom"},
-	{"internal/spans"},                                   // the words of traces
+	{"internal/spans"}, // the words of traces
 	{"quota/meter", "quota/throttle", "quota/open", "."}, // the root holds the built-in price books
 	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/journal", "quota/breaker"},
 	{"quota/lease"},     // who holds a job
@@ -38,7 +38,7 @@ var house = [][]string{
 	{"internal/sqlitefile", "internal/svg"}, // of all who keep a file of SQLite; of all who draw
 	{"internal/youtubesim"},                 // an upstream: it knows nothing of us
 	{"internal/redisclock", "internal/redistest", "internal/pgtest", "internal/childtest"}, // for tests and simulations
-	{"internal/deadline", "internal/signals"},                           // signals: caught before large packages are set up
+	{"internal/deadline", "internal/signals"},                                              // signals: caught before large packages are set up
 	{"internal/pgschema"},
 	{"internal/floors"},
 }
