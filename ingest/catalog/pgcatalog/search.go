@@ -38,6 +38,12 @@ func (c *Catalog) Search(ctx context.Context, q catalog.Query) (catalog.Results,
 	return a.Results(), nil
 }
 
+// Expression returns phrases in the query language of PostgreSQL.
+func Expression(all []words.Phrase) string {
+	part, _, _ := expressions(all)
+	return part
+}
+
 // expressions returns phrases in the query language of PostgreSQL, with prefixes and for whole
 // words only, and as patterns for videos without positions. Words consist of letters and
 // digits, so they need no escaping between quotes.
