@@ -59,6 +59,21 @@ func unopenedDatabase(err error) error {
 	return &exit{exitDown, err}
 }
 
+// rights returns an error if the database denies us a right that the catalog needs.
+func (s *settings) rights(ctx context.Context) error {
+	if s.Database == "" {
+		return nil
+	}
+	missing, err := pgcatalog.Missing(ctx, s.Database)
+	if err != nil {
+		return unopenedDatabase(err)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return config(fmt.Errorf("the user of the database lacks rights\nTo give them, as their owner: GRANT %s", strings.Join(missing, "; GRANT ")))
+}
+
 // noCatalog returns an error if there is no catalog yet. A database makes its tables when it
 // is opened.
 func (s *settings) noCatalog() error {
@@ -80,10 +95,11 @@ func (s *settings) inspect(ctx context.Context, read func(plan.Source) error) er
 	return pgcatalog.Inspect(ctx, s.Database, func(c *pgcatalog.Catalog) error { return read(c) })
 }
 
-// checkDatabase checks the setting.
+// checkDatabase checks the setting. Its error does not repeat it, because it may hold a
+// password.
 func (s *settings) checkDatabase() error {
 	if s.Database == "" || strings.HasPrefix(s.Database, "postgres://") || strings.HasPrefix(s.Database, "postgresql://") {
 		return nil
 	}
-	return fmt.Errorf("%q is not the URL of a PostgreSQL database, as postgres://user@host/database", shownAddress(s.Database))
+	return errors.New("it is not the URL of a PostgreSQL database, as postgres://user@host/database")
 }

@@ -351,6 +351,10 @@ func (a *app) checkCatalog(ctx context.Context, f *findings, s *settings, done *
 		f.ok("catalog", "%s does not exist yet; the first run creates it", s.Catalog)
 		return
 	}
+	if err := s.rights(ctx); err != nil {
+		f.fault("catalog", err)
+		return
+	}
 	c, err := a.openCatalog(ctx, s, done)
 	if err != nil {
 		f.fault("catalog", err)

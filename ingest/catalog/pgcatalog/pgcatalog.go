@@ -95,6 +95,23 @@ func Inspect(ctx context.Context, url string, read func(*Catalog) error) error {
 	return read(c)
 }
 
+// Missing returns the rights that the user of a URL lacks, as SQL's GRANT names them. It changes
+// nothing.
+func Missing(ctx context.Context, url string) (rights []string, err error) {
+	c, err := connect(ctx, url, &Options{Conns: 1})
+	if err != nil {
+		return nil, err
+	}
+	defer c.pool.Close()
+	err = c.each(ctx, func(scan func(...any) error) error {
+		var right string
+		err := scan(&right)
+		rights = append(rights, right)
+		return err
+	}, sql["rights_missing"])
+	return rights, err
+}
+
 // Refused reports whether a catalog could not be opened because of its URL: the server refuses
 // the user, has no such database, or denies the user a right.
 func Refused(err error) bool {

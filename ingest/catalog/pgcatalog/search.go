@@ -10,7 +10,7 @@ import (
 
 // ranked is the largest number of matches whose rank is computed. Of more, the rest is not
 // found: such a query names no video.
-const ranked = 5000
+const ranked = 3000
 
 // Search finds videos.
 func (c *Catalog) Search(ctx context.Context, q catalog.Query) (catalog.Results, error) {
