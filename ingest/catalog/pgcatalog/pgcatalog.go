@@ -68,9 +68,13 @@ func Open(ctx context.Context, url string, o *Options) (*Catalog, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.wait)
 	defer cancel()
-	if err := schema.Open(ctx, c.pool); err != nil {
+	err = c.fault("open", schema.Open(ctx, c.pool))
+	if err == nil {
+		err = c.copied(ctx)
+	}
+	if err != nil {
 		c.pool.Close()
-		return nil, c.fault("open", err)
+		return nil, err
 	}
 	return c, nil
 }
@@ -91,6 +95,9 @@ func Inspect(ctx context.Context, url string, read func(*Catalog) error) error {
 	}
 	if err != nil {
 		return c.fault("open", err)
+	}
+	if err := c.copied(ctx); err != nil {
+		return err
 	}
 	return read(c)
 }
