@@ -22,9 +22,9 @@ type Source interface {
 
 // Copied is how far the copy of a table has come.
 type Copied struct {
-	Table    string
-	Rows, Of int64
-	New      int64 // rows of this step
+	Table string
+	Rows  int64 // that the table has there
+	Left  int   // transactions, with this one
 }
 
 // copyRows is the number of rows that one transaction copies.
@@ -148,8 +148,9 @@ func (c *Catalog) copyTable(ctx context.Context, from Source, t catalog.Table, a
 		if err := c.copyPart(ctx, t, rows, after); err != nil {
 			return err
 		}
+		left := int(max(of-done, 1)+copyRows-1) / copyRows
 		done += int64(len(rows))
-		progress(Copied{t.Name, done, of, int64(len(rows))})
+		progress(Copied{t.Name, done, left})
 	}
 }
 

@@ -34,7 +34,7 @@ func copyChild(paths string, begin func() bool, out io.Writer) error {
 	}
 	defer c.Close()
 	begin()
-	_, err = Copy(ctx, c, url, func(p Copied) { fmt.Fprintln(out, p.Table, p.Rows, p.New) })
+	_, err = Copy(ctx, c, url, func(p Copied) { fmt.Fprintln(out, p.Table, p.Rows) })
 	return err
 }
 
