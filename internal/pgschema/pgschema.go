@@ -92,8 +92,8 @@ func (s *Schema) Version(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 },
 ) (v Version, err error) {
-	var there bool
-	if err := db.QueryRow(ctx, "SELECT to_regclass($1::text) IS NOT NULL", s.Name+".schema_version").Scan(&there); err != nil || !there {
+	var there bool // to_regclass would answer from a cache that does not see what was made since the transaction began
+	if err := db.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = $1::text AND tablename = 'schema_version')", s.Name).Scan(&there); err != nil || !there {
 		return v, err
 	}
 	err = db.QueryRow(ctx, "SELECT version, min_program FROM "+s.Name+".schema_version").Scan(&v.Version, &v.MinProgram)
