@@ -92,8 +92,11 @@ func (s *Schema) Version(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 },
 ) (v Version, err error) {
-	var there bool // to_regclass would answer from a cache that does not see what was made since the transaction began
-	if err := db.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = $1::text AND tablename = 'schema_version')", s.Name).Scan(&there); err != nil || !there {
+	// to_regclass would answer from a cache that does not know what was committed while this
+	// transaction waited for its lock.
+	const exists = "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = $1::text AND tablename = 'schema_version')"
+	var there bool
+	if err := db.QueryRow(ctx, exists, s.Name).Scan(&there); err != nil || !there {
 		return v, err
 	}
 	err = db.QueryRow(ctx, "SELECT version, min_program FROM "+s.Name+".schema_version").Scan(&v.Version, &v.MinProgram)
