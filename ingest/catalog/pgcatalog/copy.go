@@ -78,10 +78,10 @@ func (c *Catalog) beginCopy(ctx context.Context, source string) (at int, key []a
 	var held []string
 	err = c.change(ctx, func(b *pgx.Batch) {
 		from, held = "", nil
-		b.Queue(sql["copy_find"]).Query(func(rows pgx.Rows) error {
+		b.Queue(sql("copy_find")).Query(func(rows pgx.Rows) error {
 			return eachRow(rows, func(scan func(...any) error) error { return scan(&from, &table, &last) })
 		})
-		b.Queue(sql["held"]).Query(func(rows pgx.Rows) error {
+		b.Queue(sql("held")).Query(func(rows pgx.Rows) error {
 			return eachRow(rows, func(scan func(...any) error) error {
 				held = append(held, "")
 				return scan(&held[len(held)-1])
@@ -95,7 +95,7 @@ func (c *Catalog) beginCopy(ctx context.Context, source string) (at int, key []a
 		case len(held) > 0:
 			return fmt.Errorf("it already has %v: %w", held, ErrHolds)
 		default:
-			b.Queue(sql["copy_begin"], source)
+			b.Queue(sql("copy_begin"), source)
 		}
 		return nil
 	})
@@ -185,7 +185,7 @@ func (c *Catalog) copyPart(ctx context.Context, t catalog.Table, rows [][]any, l
 		if len(videos) > 0 {
 			saveWords(b, videos)
 		}
-		b.Queue(sql["copy_save"], t.Name, string(key))
+		b.Queue(sql("copy_save"), t.Name, string(key))
 		return nil
 	})
 }
@@ -242,8 +242,8 @@ func (c *Catalog) endCopy(ctx context.Context, from Source) (map[string]int64, e
 		rows[t.Name] = have
 	}
 	return rows, c.change(ctx, nothing, func(_ *tx, b *pgx.Batch) error {
-		b.Queue(sql["number_on"])
-		b.Queue(sql["copy_end"])
+		b.Queue(sql("number_on"))
+		b.Queue(sql("copy_end"))
 		return nil
 	})
 }
@@ -256,5 +256,5 @@ func (c *Catalog) copied(ctx context.Context) error {
 			return err
 		}
 		return fmt.Errorf("a copy from %s into it is not complete\nTo complete it: ingestor catalog copy --from %[1]s --to URL", source)
-	}, sql["copy_find"])
+	}, sql("copy_find"))
 }
