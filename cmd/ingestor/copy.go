@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/url"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -70,9 +71,13 @@ type copiedView struct {
 }
 
 func (a *app) copyCatalog(ctx context.Context, from, to string) error {
+	from, err := filepath.Abs(from) // the database knows a broken copy by it
+	if err != nil {
+		return err
+	}
 	watched := a.watch()
 	var rows map[string]int64
-	err := catalog.Inspect(ctx, from, func(c *catalog.Catalog) (err error) {
+	err = catalog.Inspect(ctx, from, func(c *catalog.Catalog) (err error) {
 		rows, err = pgcatalog.Copy(ctx, c, to, func(p pgcatalog.Copied) {
 			told := ingest.Progress{Job: "copy", Work: p.Table, Works: len(catalog.Tables), Pages: p.Left}
 			if watched.tell(told); p.Left == 1 {

@@ -156,6 +156,14 @@ func TestCopyIsResumed(t *testing.T) {
 	}
 	same(t, "runs", func(c catalogtest.Catalog) (any, error) { return c.Runs(ctx, catalog.RunsQuery{}) }, file, ours)
 	same(t, "spent", func(c catalogtest.Catalog) (any, error) { return c.Spent(ctx, time.Time{}) }, file, ours)
+	same(t, "cursors", func(c catalogtest.Catalog) (any, error) { return c.Cursors(ctx, "") }, file, ours)
+	same(t, "feeds", func(c catalogtest.Catalog) (any, error) { return c.Feeds(ctx) }, file, ours)
+	same(t, "a chart", func(c catalogtest.Catalog) (any, error) { return c.Chart(ctx, "FR", "") }, file, ours)
+	for _, kind := range []catalog.Kind{catalog.KindVideos, catalog.KindStatistics, catalog.KindChannels} {
+		for _, limit := range []int{-1, 7} {
+			same(t, string(kind), func(c catalogtest.Catalog) (any, error) { return c.Ages(ctx, kind, clock.Now(), limit) }, file, ours)
+		}
+	}
 	same(t, "the ledger", func(c catalogtest.Catalog) (any, error) { return c.ChargeTo(ctx, "sqlite:ledger.db", false) }, file, ours)
 	same(t, "a search", func(c catalogtest.Catalog) (any, error) { return found(t, c, catalog.Query{Text: "東京"}), nil }, file, ours)
 	if problems, err := ours.Check(ctx); err != nil || problems != nil {
