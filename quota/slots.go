@@ -25,6 +25,7 @@ type slots struct {
 // slot is the state of one reservation's slots.
 type slot struct {
 	pools []Pool
+	taken time.Time     // by the ledger's clock
 	every time.Duration // it is renewed as often
 	due   time.Time     // when it is to be renewed
 	held  int           // reservations that have it: an id may be reserved again
@@ -61,11 +62,12 @@ func slotOf(charges []Charge) *slot {
 
 // withoutSlots returns the charges that are units.
 func withoutSlots(charges []Charge) []Charge {
-	slots := func(c Charge) bool { return c.Windows[0].Spec.InFlight() }
-	if !slices.ContainsFunc(charges, slots) { // nearly always
-		return charges
+	for i := range charges {
+		if charges[i].Windows[0].Spec.InFlight() {
+			return slices.DeleteFunc(slices.Clone(charges), func(c Charge) bool { return c.Windows[0].Spec.InFlight() })
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(charges), slots)
+	return charges // nearly always
 }
 
 // Done gives the slots of a call that has ended back: those of its pools with in_flight.
@@ -82,7 +84,7 @@ func (r *Reservation) Done(ctx context.Context) error {
 	case r.flight == nil, r.flight.done.Load():
 		return nil
 	}
-	err := r.flight.ledger.Done(ctx, r.Token())
+	err := r.flight.ledger.Done(ctx, r.Verdict.Token())
 	if err == nil {
 		r.flight.done.Store(true)
 	}
@@ -98,6 +100,7 @@ func (l *Ledger) Done(ctx context.Context, t Token) error {
 	case t.ID == "":
 		return BadInput("done: this reservation has no receipt")
 	}
+	t = t.plain()
 	s := l.slots.remove(t)
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 	defer cancel()
@@ -115,21 +118,19 @@ func (l *Ledger) Done(ctx context.Context, t Token) error {
 // freed tells waiting calls that slots came back.
 func (l *Ledger) freed(s *slot) {
 	if s != nil {
-		l.line.freed(s.pools)
+		now := l.clock.Now()
+		l.line.freed(s.pools, now.Sub(s.taken), now)
 	}
 }
 
-// keepSlots renews the slots of a granted reservation from now on, until they are given
+// keepSlots renews the slots that a granted reservation has from now on, until they are given
 // back or nobody has the reservation any more.
 func (l *Ledger) keepSlots(r *Reservation) {
 	s := slotOf(r.price.charges)
-	if s == nil {
-		return
-	}
-	s.due, s.held = SystemClock{}.Now().Add(s.every), 1
-	l.keep(r.Token(), s)
+	s.taken, s.due, s.held = l.clock.Now(), SystemClock{}.Now().Add(s.every), 1
+	l.keep(r.Verdict.Token(), s)
 	r.flight = &flight{ledger: l}
-	runtime.AddCleanup(r.flight, l.slots.abandon, r.Token())
+	runtime.AddCleanup(r.flight, l.slots.abandon, r.Verdict.Token())
 }
 
 func (l *Ledger) keep(t Token, s *slot) {

@@ -35,7 +35,8 @@ type Upstream struct {
 	Classes       map[string]Class
 	Accounts      []string // sorted; only [DefaultAccount] if the book lists none
 	// AnyAccount says that other accounts are accepted, too. A process keeps separate
-	// counts of at most MaxAccounts of them. Others share those of [OtherAccounts].
+	// counts of at most MaxAccounts of them. Others share those of [OtherAccounts], until an
+	// idle account makes room.
 	AnyAccount  bool
 	MaxAccounts int
 	AccountFrom AccountFrom // where a request names its account
@@ -133,7 +134,7 @@ func (r *reader) upstream(name string, d *keys.Upstream) (*Upstream, *routeTable
 	}
 	u.Source = d.Source
 	u.Verified, _ = time.Parse(time.DateOnly, d.Verified)
-	routes := &routeTable{upstream: u, defaults: map[string]*Method{}}
+	routes := &routeTable{upstream: u, literal: map[string]*segment{}, defaults: map[string]*Method{}}
 	u.routes, u.Redirects, u.Mode = routes, d.Redirects, Mode(d.Mode)
 	u.AccountFrom = AccountFrom{int(d.Account.Host), d.Account.Header}
 	if !r.readable(d) {
