@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest/catalog/words"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -63,14 +64,14 @@ func Open(ctx context.Context, path string, o *Options) (*Catalog, error) {
 
 // reindex rebuilds the index if the file has another version of its words.
 func reindex(s *sqlitefile.Session) error {
-	words, err := s.One("words_find")
-	if err != nil || words.Text(0) == wordsVersion {
+	made, err := s.One("words_find")
+	if err != nil || made.Text(0) == words.Version {
 		return err
 	}
 	if _, err := s.Exec("index_rebuild"); err != nil {
 		return err
 	}
-	_, err = s.Exec("words_save", wordsVersion)
+	_, err = s.Exec("words_save", words.Version)
 	return err
 }
 

@@ -1,5 +1,6 @@
 // Package catalog stores what jobs fetch, the position of each job, and the history of
-// runs, in one SQLite file.
+// runs, in one SQLite file. For fleets, package pgcatalog does the same in PostgreSQL, with the
+// types of this package. Package catalogtest is the suite that both pass.
 //
 // # How a run uses it
 //
@@ -28,7 +29,7 @@
 //
 // # Search
 //
-// This package splits texts into words for FTS5 (words.go). Words are in lower case and
+// Package words splits texts into words, for FTS5. Words are in lower case and
 // without accents. In scripts without spaces each pair of neighbouring characters is a
 // word, so 東京 is found as fast as any other word. A trigram index was rejected: it finds
 // nothing shorter than three characters. Its file was 2.3 times as large, and it took 2.8

@@ -233,7 +233,7 @@ func (t *tx) saveVideos(videos []Video, s *Saved) ([]int64, error) {
 
 // compareVideo compares a video with its row.
 func (t *tx) compareVideo(v *Video, ch *change) error {
-	tags, err := encodeTags(v.Tags)
+	tags, err := v.StoredTags()
 	if err != nil {
 		return err
 	}

@@ -3,12 +3,9 @@ package catalog
 import (
 	"context"
 	"database/sql/driver"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
@@ -48,56 +45,32 @@ type Hit struct {
 	Snippet Marked // the part of the description with most matches
 }
 
-const (
-	defaultHits = 20
-	maxHits     = 100
-	maxDepth    = 500
-)
-
 // ErrBadCursor says that a cursor is invalid.
 var ErrBadCursor = errors.New("the cursor is damaged: search from the beginning")
 
 // Search finds videos.
 func (c *Catalog) Search(ctx context.Context, q Query) (Results, error) {
-	shown, err := decodeShown(q.Cursor)
+	a, err := NewAnswer(q)
+	if err != nil || a.Limit <= 0 {
+		return Results{}, err
+	}
+	text, args, err := searchStatement(q, a)
 	if err != nil {
 		return Results{}, err
 	}
-	if q.Limit <= 0 {
-		q.Limit = defaultHits
-	}
-	q.Limit = min(q.Limit, maxHits, maxDepth-len(shown))
-	phrases := parse(q.Text)
-	if len(phrases) == 0 || q.Limit <= 0 {
-		return Results{}, nil
-	}
-	text, args, err := searchStatement(q, phrases, shown)
-	if err != nil {
-		return Results{}, err
-	}
-	var r Results
-	more := false
 	err = c.each(ctx, func(row sqlitefile.Row) error {
-		var h Hit
+		var v Video
 		var id int64
-		if err := scanVideo(row, &h.Video, &id); err != nil {
+		if err := scanVideo(row, &v, &id); err != nil {
 			return err
 		}
-		if more = len(r.Hits) == q.Limit; more {
-			return nil
-		}
-		h.Title, h.Channel = mark(h.Video.Title, phrases), mark(h.Video.ChannelTitle, phrases)
-		h.Snippet = snippet(h.Video.Description, phrases)
-		r.Hits, shown = append(r.Hits, h), append(shown, id)
+		a.Add(id, v)
 		return nil
 	}, text, args...)
 	if err != nil {
 		return Results{}, err
 	}
-	if more && len(shown) < maxDepth {
-		r.Cursor = encodeShown(shown)
-	}
-	return r, nil
+	return a.Results(), nil
 }
 
 // bm25 weighs title, description, channel and tags.
@@ -105,9 +78,9 @@ const bm25 = "bm25(search, 10, 1, 4, 3)"
 
 // searchStatement returns the SQL of a query. It finds the best rows first and then reads
 // their columns. It asks for one row more than the limit.
-func searchStatement(q Query, phrases []phrase, shown []int64) (string, []driver.Value, error) {
+func searchStatement(q Query, a *Answer) (string, []driver.Value, error) {
 	text := "WITH hit AS (SELECT rowid AS id, " + bm25 + " AS score FROM search WHERE search MATCH ?1"
-	args := []driver.Value{expression(phrases), q.Limit + 1}
+	args := []driver.Value{expression(a.Phrases), a.Limit + 1}
 	where := func(condition string, arg any) {
 		args = append(args, arg)
 		text += fmt.Sprintf(" AND "+condition, len(args))
@@ -118,8 +91,8 @@ func searchStatement(q Query, phrases []phrase, shown []int64) (string, []driver
 	if !q.Since.IsZero() {
 		where("(SELECT published_at FROM videos WHERE id = search.rowid) >= ?%d", q.Since)
 	}
-	if len(shown) > 0 {
-		list, err := json.Marshal(shown)
+	if len(a.Shown) > 0 {
+		list, err := json.Marshal(a.Shown)
 		if err != nil {
 			return "", nil, err
 		}
@@ -127,33 +100,4 @@ func searchStatement(q Query, phrases []phrase, shown []int64) (string, []driver
 	}
 	return text + " ORDER BY score, rowid LIMIT ?2) SELECT hit.id, " + videoColumns + ` FROM hit
 		JOIN videos v ON v.id = hit.id LEFT JOIN statistics s ON s.video = v.id ORDER BY hit.score, hit.id`, args, nil
-}
-
-// encodeShown encodes rows as a cursor: sorted, each as its distance from the one before.
-func encodeShown(rows []int64) string {
-	rows = slices.Sorted(slices.Values(rows))
-	var b []byte
-	last := int64(0)
-	for _, row := range rows {
-		b = binary.AppendUvarint(b, uint64(row-last))
-		last = row
-	}
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
-func decodeShown(cursor string) (rows []int64, err error) {
-	b, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return nil, ErrBadCursor
-	}
-	row := int64(0)
-	for len(b) > 0 {
-		distance, n := binary.Uvarint(b)
-		if n <= 0 || len(rows) == maxDepth || distance > 1<<40 {
-			return nil, ErrBadCursor
-		}
-		row += int64(distance)
-		rows, b = append(rows, row), b[n:]
-	}
-	return rows, nil
 }

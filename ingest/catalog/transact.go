@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest/catalog/words"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
@@ -43,11 +44,11 @@ type tx struct {
 // rebuilt the index since the file was opened.
 func (c *Catalog) change(ctx context.Context, do func(*tx) error) error {
 	return c.transact(ctx, func(tx *tx) error {
-		words, err := tx.One("words_find")
+		row, err := tx.One("words_find")
 		if err != nil {
 			return err
 		}
-		if made := words.Text(0); made != wordsVersion {
+		if made := row.Text(0); made != words.Version {
 			return fmt.Errorf("another version of the program rebuilt its index, for %s; stop the older one, and start this one again", made)
 		}
 		return do(tx)

@@ -79,13 +79,7 @@ func scanVideo(row sqlitefile.Row, v *Video, dest ...any) error {
 		counted.VideoID = v.ID
 		v.Statistics = &counted
 	}
-	if tags == "[]" {
-		return nil
-	}
-	if err := json.Unmarshal([]byte(tags), &v.Tags); err != nil {
-		return fmt.Errorf("video %s: its tags are damaged: %w", v.ID, err)
-	}
-	return nil
+	return v.SetTags(tags)
 }
 
 // Video returns a video with its statistics, or [ErrNotFound].
@@ -113,14 +107,26 @@ func (c *Catalog) Channel(ctx context.Context, id string) (ch Channel, err error
 	return ch, err
 }
 
-// encodeTags returns tags as a JSON array. It does not escape < and &.
-func encodeTags(tags []string) (string, error) {
-	if len(tags) == 0 {
+// SetTags reads tags as a catalog stores them.
+func (v *Video) SetTags(stored string) error {
+	if stored == "[]" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(stored), &v.Tags); err != nil {
+		return fmt.Errorf("video %s: its tags are damaged: %w", v.ID, err)
+	}
+	return nil
+}
+
+// StoredTags returns the tags as a catalog stores them: as a JSON array, which does not
+// escape < and &.
+func (v *Video) StoredTags() (string, error) {
+	if len(v.Tags) == 0 {
 		return "[]", nil
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	err := e.Encode(tags)
+	err := e.Encode(v.Tags)
 	return strings.TrimSuffix(b.String(), "\n"), err
 }

@@ -15,7 +15,10 @@ var house = [][]string{
 	{"ingest/plan"}, // runs the real runner, and so stands above it
 	{"ingest"},
 	{"ingest/youtube"},
+	{"ingest/catalog/pgcatalog"},
+	{"ingest/catalog/catalogtest"}, // the suite that every home of a catalog passes
 	{"ingest/catalog"},
+	{"ingest/catalog/words"},
 	{"internal/peers"},    // that limiters are compared with
 	{"internal/boundary"}, // what limiters let through at worst
 	{"internal/recorded"}, // makes recorded calls without a call
@@ -63,7 +66,7 @@ var keys = map[string][]string{
 	"github.com/spf13/viper":            {"cmd/ingestor"},
 	"google.golang.org/api/youtube":     {"ingest/youtube"},
 	"github.com/redis/go-redis":         {"quota/redisstore", "internal/redistest", "internal/peers"}, // peers: what others do in Redis
-	"github.com/jackc/pgx":              {"quota/pgstore", "internal/pgschema", "internal/pgtest"},
+	"github.com/jackc/pgx":              {"quota/pgstore", "ingest/catalog/pgcatalog", "internal/pgschema", "internal/pgtest"},
 	"modernc.org/sqlite":                {"internal/sqlitefile", "quota/sqlitestore", "ingest/catalog"},
 	"github.com/goccy/go-yaml":          {"quota/book", "cmd/ingestor"},
 	"github.com/sony/gobreaker":         {"quota/breaker"},
@@ -86,6 +89,8 @@ var keys = map[string][]string{
 	module + "/internal/youtubesim":     {"cmd/ingestor", "ingest/plan", "internal/web/viewtest"},
 	module + "/internal/peers":          {"cmd/ingestor"},
 	module + "/cmd":                     {},
+
+	module + "/ingest/catalog/catalogtest": {},
 }
 
 // blind packages, and all that is under them, never import these, in tests

@@ -1,7 +1,8 @@
-package catalog
+// Package words splits texts into words, for search. It is the same for every home of a
+// catalog, so that a search gives the same answers. It also marks what a search found.
+package words
 
 import (
-	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -10,7 +11,6 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 	"golang.org/x/text/width"
-	"modernc.org/sqlite"
 )
 
 // Search works by words. In scripts with spaces, a word is the text between spaces, in
@@ -22,8 +22,8 @@ import (
 //
 //	Crème brûlée 東京タワー  ->  creme brulee 東京 京タ タワ ワー ー
 
-// wordsVersion is the version of the words. A file with another version is indexed again.
-var wordsVersion = fmt.Sprintf("1, unicode %s, norm %s", unicode.Version, norm.Version)
+// Version is the version of the words. A catalog with another version is indexed again.
+var Version = fmt.Sprintf("1, unicode %s, norm %s", unicode.Version, norm.Version)
 
 // A word is a word of a text.
 type word struct {
@@ -63,8 +63,8 @@ func split(text string) []word {
 	return all
 }
 
-// words returns the words of a text with spaces between them, for the index.
-func words(text string) string {
+// Of returns the words of a text, each with a space behind it, for the index.
+func Of(text string) string {
 	text = toNFC(text)
 	out := make([]byte, 0, len(text)+len(text)/8)
 	s := scanner{text: text}
@@ -84,15 +84,15 @@ func words(text string) string {
 	return string(out)
 }
 
-// tagWords returns the words of tags, which are stored as a JSON array.
-func tagWords(tags string) string {
+// OfTags returns the words of tags, which are stored as a JSON array.
+func OfTags(tags string) string {
 	if strings.Contains(tags, `\`) { // otherwise brackets, quotes and commas only separate words
 		var all []string
 		if json.Unmarshal([]byte(tags), &all) == nil {
 			tags = strings.Join(all, "\n")
 		}
 	}
-	return words(tags)
+	return Of(tags)
 }
 
 // A scanner finds runs: words, and parts in a script without spaces.
@@ -266,19 +266,6 @@ func narrow(r rune) rune {
 		}
 	}
 	return r
-}
-
-// The functions that the triggers and the view of schema/0001_catalog.sql call.
-func init() {
-	for name, f := range map[string]func(string) string{"catalog_words": words, "catalog_tags": tagWords} {
-		err := sqlite.RegisterDeterministicScalarFunction(name, 1, func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
-			text, _ := args[0].(string)
-			return f(text), nil
-		})
-		if err != nil {
-			panic(err) // the name is taken
-		}
-	}
 }
 
 // toNFC returns a text in NFC, so that texts that look the same are equal.

@@ -1,4 +1,4 @@
-package catalog
+package words
 
 import (
 	"slices"
@@ -31,15 +31,15 @@ const snippetRunes = 160
 // A span is a part of a text that matches a phrase.
 type span struct{ start, end, phrase int }
 
-// mark marks the phrases in a text.
-func mark(text string, phrases []phrase) Marked {
+// Mark marks the phrases in a text.
+func Mark(text string, phrases []Phrase) Marked {
 	text = toNFC(text)
 	return cut(text, 0, len(text), find(split(text), phrases))
 }
 
-// snippet marks the phrases in the part of a text that contains most of them. A text
+// Snippet marks the phrases in the part of a text that contains most of them. A text
 // without matches gives its beginning.
-func snippet(text string, phrases []phrase) Marked {
+func Snippet(text string, phrases []Phrase) Marked {
 	text = toNFC(text)
 	all := split(text)
 	spans := find(all, phrases)
@@ -81,8 +81,19 @@ func snippet(text string, phrases []phrase) Marked {
 	return m
 }
 
+// Found reports whether texts contain all phrases, each phrase within one text. That is
+// what an index must answer.
+func Found(phrases []Phrase, texts ...string) bool {
+	missing := slices.ContainsFunc(phrases, func(p Phrase) bool {
+		return !slices.ContainsFunc(texts, func(text string) bool {
+			return len(find(split(toNFC(text)), []Phrase{p})) > 0
+		})
+	})
+	return len(phrases) > 0 && !missing
+}
+
 // find returns the matches of the phrases, in order of their beginning.
-func find(all []word, phrases []phrase) (spans []span) {
+func find(all []word, phrases []Phrase) (spans []span) {
 	for i := range all {
 		for n, p := range phrases {
 			if end, ok := p.match(all[i:]); ok {
@@ -94,21 +105,21 @@ func find(all []word, phrases []phrase) (spans []span) {
 }
 
 // match reports whether words begin with the phrase, and where the match ends.
-func (p phrase) match(all []word) (end int, ok bool) {
-	if len(all) < len(p.words) {
+func (p Phrase) match(all []word) (end int, ok bool) {
+	if len(all) < len(p.Words) {
 		return 0, false
 	}
-	last := len(p.words) - 1
-	for i, w := range p.words[:last] {
+	last := len(p.Words) - 1
+	for i, w := range p.Words[:last] {
 		if all[i].text != w {
 			return 0, false
 		}
 	}
 	w := all[last]
 	switch {
-	case w.text == p.words[last]:
+	case w.text == p.Words[last]:
 		return w.end, true
-	case p.prefix && strings.HasPrefix(w.text, p.words[last]):
+	case p.Prefix && strings.HasPrefix(w.text, p.Words[last]):
 		return w.half, true
 	}
 	return 0, false

@@ -1,14 +1,14 @@
-package catalog
+package words
 
 import (
 	"strings"
 	"unicode/utf8"
 )
 
-// A phrase is a sequence of words.
-type phrase struct {
-	words  []string
-	prefix bool // the last word matches as a prefix
+// Phrase is a sequence of words that a search asks for.
+type Phrase struct {
+	Words  []string
+	Prefix bool // the last word matches as a prefix
 }
 
 // These limits bound the cost of a query. Only the beginning of a longer query counts, so
@@ -19,10 +19,10 @@ const (
 	maxWords      = 64
 )
 
-// parse splits any text into phrases. A piece between spaces is a phrase: k-pop is two
+// Parse splits any text into phrases. A piece between spaces is a phrase: k-pop is two
 // words in sequence. A piece between quotation marks is one phrase, too. The last word, and
 // any word with a star behind it, matches as a prefix.
-func parse(text string) (all []phrase) {
+func Parse(text string) (all []Phrase) {
 	text = toNFC(strings.ToValidUTF8(text[:min(len(text), maxQueryBytes)], " "))
 	words := 0 // so far
 	for quoted := false; ; quoted = !quoted {
@@ -38,8 +38,8 @@ func parse(text string) (all []phrase) {
 		for i, piece := range pieces {
 			last := quote < 0 && i == len(pieces)-1
 			p := newPhrase(piece, last || strings.HasSuffix(piece, "*")).first(maxWords - words)
-			words += len(p.words)
-			if len(p.words) > 0 {
+			words += len(p.Words)
+			if len(p.Words) > 0 {
 				all = append(all, p)
 			}
 			if words == maxWords || len(all) == maxPhrases {
@@ -54,7 +54,7 @@ func parse(text string) (all []phrase) {
 	}
 }
 
-func newPhrase(text string, prefix bool) phrase {
+func newPhrase(text string, prefix bool) Phrase {
 	all := split(text)
 	if n := len(all); n > 0 && all[n-1].pair {
 		// In the index the last character of a run is a word. The typed run may be
@@ -67,31 +67,17 @@ func newPhrase(text string, prefix bool) phrase {
 	} else if n > 0 && utf8.RuneCountInString(all[n-1].text) < 2 {
 		prefix = false // a letter would match half the language
 	}
-	p := phrase{prefix: prefix}
+	p := Phrase{Prefix: prefix}
 	for _, w := range all {
-		p.words = append(p.words, w.text)
+		p.Words = append(p.Words, w.text)
 	}
 	return p
 }
 
 // first cuts a phrase after a number of words.
-func (p phrase) first(limit int) phrase {
-	if len(p.words) <= limit {
+func (p Phrase) first(limit int) Phrase {
+	if len(p.Words) <= limit {
 		return p
 	}
-	return phrase{words: p.words[:limit]}
-}
-
-// expression returns the phrases in the query language of FTS5, or "" if there are none.
-// Words consist of letters and digits, so they need no escaping between quotes.
-func expression(all []phrase) string {
-	var parts []string
-	for _, p := range all {
-		text := `"` + strings.Join(p.words, " ") + `"`
-		if p.prefix { // the whole word ranks higher than longer words
-			text = "(" + text + " OR " + text + " *)"
-		}
-		parts = append(parts, text)
-	}
-	return strings.Join(parts, " AND ")
+	return Phrase{Words: p.Words[:limit]}
 }
