@@ -22,6 +22,7 @@ import (
 // that of an embedded type.
 type Serving struct {
 	Listen         string        `yaml:"listen,omitempty" restart:"yes" flag:"'address' to listen on; port 0 chooses a free one" jsonschema_description:"The address of ingestor serve."`
+	ProbeListen    string        `yaml:"probe_listen,omitempty" restart:"yes" flag:"'address' for probes only: /livez and /readyz over plain HTTP" jsonschema_description:"An address that answers only /livez and /readyz, over plain HTTP, so that no client can crowd probes out."`
 	Insecure       bool          `yaml:"insecure,omitempty" restart:"yes" flag:"allow plain HTTP on other interfaces" jsonschema_description:"Allow plain HTTP on other interfaces than the loopback one."`
 	TrustedProxies []string      `yaml:"trusted_proxies,omitempty" restart:"yes" flag:"'networks' of trusted proxies, as 10.0.0.0/8" jsonschema_description:"Networks of proxies whose word about client addresses is trusted, as 10.0.0.0/8."`
 	TLSCert        string        `yaml:"tls_cert,omitempty" restart:"yes" flag:"PEM 'file' with the certificate" jsonschema_description:"A PEM file with the certificate of the server."`
@@ -46,6 +47,8 @@ so on, by route) of the price book say otherwise.
 Programs in any language can reserve units on the ledger with POST /v1/reserve,
 /v1/settle and /v1/release, and GET /v1/pools. These routes exist only if there is a
 token, in INGESTOR_TOKEN or in the file named by --token-file.
+
+Probes may have an address of their own, which no client can crowd: --probe-listen.
 
 The server listens only on this machine by default. Other interfaces need TLS, a proxy
 named by --trusted-proxies, or --insecure.
@@ -78,6 +81,9 @@ func (s *settings) checkServer() (faults []ingest.Fault) {
 		fault("listen", "%q is not an address; %w", s.Listen, err)
 	case public && s.TLSCert == "" && len(proxies) == 0 && bad == nil && !s.Insecure:
 		fault("listen", "%s is plain HTTP that other machines can reach\nSet tls_cert and tls_key, or trusted_proxies to the networks of your proxy, or insecure", s.Listen)
+	}
+	if _, err := web.Public(s.ProbeListen); err != nil && s.ProbeListen != "" {
+		fault("probe_listen", "%q is not an address; %w", s.ProbeListen, err)
 	}
 	if (s.TLSCert == "") != (s.TLSKey == "") {
 		fault("tls_cert", "tls_cert and tls_key must be set together")
@@ -137,6 +143,10 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	if s.TLSCert != "" {
 		scheme = "https"
 	}
+	serve, err := a.withProbes(ctx, s, server)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
 	fmt.Fprintf(a.stdout, "serving on %s://%s\n", scheme, l.Addr())
 	defer hangups.reload(ctx, a, s, true, func(_ context.Context, next *settings) error {
 		src, err := sources(next)
@@ -145,7 +155,33 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 		}
 		return server.Update(src, next.book)
 	})()
-	return server.Serve(ctx, a.abort, l)
+	return serve(l)
+}
+
+// withProbes returns how to serve: from one listener, and probes from another one if the
+// settings name it. Either one ends with the other.
+func (a *app) withProbes(ctx context.Context, s *settings, server *web.Server) (func(net.Listener) error, error) {
+	if s.ProbeListen == "" {
+		return func(l net.Listener) error { return server.Serve(ctx, a.abort, l) }, nil
+	}
+	var how net.ListenConfig
+	probes, err := how.Listen(ctx, "tcp", s.ProbeListen)
+	if err != nil {
+		return nil, cannotListen(err, "ingestor serve --probe-listen 127.0.0.1:0")
+	}
+	fmt.Fprintf(a.stdout, "probes on http://%s\n", probes.Addr())
+	return func(l net.Listener) error {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- server.ServeProbes(ctx, a.abort, probes)
+			stop()
+		}()
+		err := server.Serve(ctx, a.abort, l)
+		stop()
+		return errors.Join(err, <-ended)
+	}, nil
 }
 
 // newServer returns a server with these settings.

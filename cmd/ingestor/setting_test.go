@@ -123,11 +123,11 @@ func checkSource(t *testing.T, set *setting, value, from string) {
 		t.Setenv("INGESTOR_TLS_KEY", "/key")
 	case "tls_key":
 		t.Setenv("INGESTOR_TLS_CERT", "/cert")
-	case "listen":
+	case "listen", "probe_listen":
 		value = "127.0.0.1:0"
 		if os.Getenv(set.variable()) != "" {
 			t.Setenv(set.variable(), value)
-		} else if err := os.WriteFile("ingestor.yaml", []byte("listen: "+value+"\n"), 0o600); err != nil {
+		} else if err := os.WriteFile("ingestor.yaml", []byte(set.key+": "+value+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

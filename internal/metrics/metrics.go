@@ -44,6 +44,7 @@ type Metrics struct {
 	sources atomic.Pointer[view.Sources]
 	state   *prometheus.Registry // from the ledger and the catalog
 	process *prometheus.Registry // of this process
+	away    turnedAway
 
 	log     *slog.Logger
 	timeout time.Duration
@@ -59,7 +60,7 @@ func New(o *Options) *Metrics {
 	}
 	m := &Metrics{
 		Decisions: prom.New(), log: o.Log, timeout: o.Timeout,
-		state: prometheus.NewRegistry(), process: prometheus.NewRegistry(),
+		state: prometheus.NewRegistry(), process: prometheus.NewRegistry(), away: newTurnedAway(),
 	}
 	if m.log == nil {
 		m.log = slog.Default()
@@ -68,7 +69,7 @@ func New(o *Options) *Metrics {
 		m.timeout = 5 * time.Second
 	}
 	m.state.MustRegister(state{m})
-	m.process.MustRegister(m.Decisions)
+	m.process.MustRegister(m.Decisions, m.away.connections, m.away.requests)
 	m.process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

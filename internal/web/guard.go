@@ -15,7 +15,7 @@ const maxBody = 64 << 10
 
 // guarded adds what every route needs: limits, the check of the host, headers, recovery.
 func (s *Server) guarded(next http.Handler, o *Options) http.Handler {
-	next = s.limited(next)
+	next = s.crowded(s.limited(next))
 	if !o.AnyHost {
 		next = s.ownHost(next)
 	}

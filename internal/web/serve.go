@@ -35,10 +35,26 @@ func (t Timeouts) complete() Timeouts {
 // Serve serves requests from a listener until ctx ends. Then open requests finish, unless
 // abort ends too.
 func (s *Server) Serve(ctx, abort context.Context, l net.Listener) error {
-	clients := connections{limit: s.connections, idle: map[net.Conn]struct{}{}}
+	return s.serve(ctx, abort, l, s, s.crowd)
+}
+
+// ServeProbes is Serve for a listener of probes only, which no client of the server can
+// crowd. It answers whatever host is asked for, because probes ask for an address.
+func (s *Server) ServeProbes(ctx, abort context.Context, l net.Listener) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /livez", s.api(s.live))
+	mux.Handle("GET /readyz", s.api(s.ready))
+	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux)), newCrowd(mostProbes, mostProbes, s.trusts, s.connectionClosed))
+}
+
+// mostProbes bounds the connections of probes.
+const mostProbes = 64
+
+func (s *Server) serve(ctx, abort context.Context, l net.Listener, handler http.Handler, crowd *crowd) error {
 	server := &http.Server{
-		ConnState:         clients.track,
-		Handler:           s,
+		ConnState:         crowd.track,
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+		Handler:           handler,
 		ReadHeaderTimeout: s.timeouts.Header,
 		ReadTimeout:       s.timeouts.Request,
 		WriteTimeout:      s.timeouts.Answer,

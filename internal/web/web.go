@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -53,6 +54,9 @@ type Options struct {
 
 	// Connections bounds the open connections; zero is DefaultConnections.
 	Connections int
+	// ConnectionsPerClient bounds those of one address, and the requests that a client has
+	// under way, also behind a trusted proxy; zero is a quarter of Connections.
+	ConnectionsPerClient int
 	// Timeouts bound requests and answers; zero ones are the default.
 	Timeouts Timeouts
 }
@@ -68,11 +72,11 @@ type Server struct {
 	maxAge      time.Duration
 	proxies     []netip.Prefix
 	timeouts    Timeouts
-	connections int
 	board       *pages.Board
 	handler     http.Handler
 
 	complaints complaints
+	crowd      *crowd
 }
 
 // New returns a server of these sources.
@@ -83,7 +87,7 @@ func New(src Sources, o *Options) (*Server, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete(), connections: cmp.Or(o.Connections, DefaultConnections)}
+	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete()}
 	if s.clock == nil {
 		s.clock = quota.SystemClock{}
 	}
@@ -91,6 +95,8 @@ func New(src Sources, o *Options) (*Server, error) {
 		s.log = slog.Default()
 	}
 	s.complaints = complaints{clock: s.clock, log: s.log, last: map[string]*complaint{}}
+	most := cmp.Or(o.Connections, DefaultConnections)
+	s.crowd = newCrowd(most, cmp.Or(o.ConnectionsPerClient, max(most/4, 1)), s.trusts, s.connectionClosed)
 	if s.maxAge == 0 {
 		s.maxAge = DefaultMaxAge
 	}
@@ -130,6 +136,11 @@ func (s *Server) Update(src Sources, book *quota.Book) error {
 	s.limits.Store(l)
 	s.metrics.SetSources(src.Sources)
 	return nil
+}
+
+// trusts reports whether an address is that of a trusted proxy.
+func (s *Server) trusts(addr netip.Addr) bool {
+	return slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // ServeHTTP implements [http.Handler].
