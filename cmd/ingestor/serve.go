@@ -46,7 +46,8 @@ so on, by route) of the price book say otherwise.
 
 Programs in any language can reserve units on the ledger with POST /v1/reserve,
 /v1/settle and /v1/release, and GET /v1/pools. These routes exist only if there is a
-token, in INGESTOR_TOKEN or in the file named by --token-file.
+token: for each program under tokens in the configuration, or one for all in
+INGESTOR_TOKEN or in the file named by --token-file. To make one: ingestor token new.
 
 Probes may have an address of their own, which no client can crowd: --probe-listen.
 
@@ -55,7 +56,7 @@ named by --trusted-proxies, or --insecure.
 
 ` + onHangup,
 		Example: `  ingestor serve
-  openssl rand -hex 32 > token; chmod 600 token; ingestor serve --token-file token
+  ingestor token new token; ingestor serve --token-file token
   ingestor serve --listen :8443 --tls-cert cert.pem --tls-key key.pem`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -216,12 +217,12 @@ func (a *app) openSources(ctx context.Context, s *settings, done *closers) (func
 		return nil, err
 	}
 	return func(s *settings) (web.Sources, error) {
-		token, warning, err := s.token()
-		if warning != "" {
+		tokens, warnings, err := s.tokens()
+		for _, warning := range warnings {
 			a.log.Warn(warning)
 		}
 		runner := ingest.NewRunner(&s.Config, l, c, nil, nil, &ingest.Options{Clock: a.clock, Log: a.log})
-		return web.Sources{Sources: view.Sources{Ledger: l, Catalog: c, Runner: runner, Jobs: s.List()}, Token: token}, err
+		return web.Sources{Sources: view.Sources{Ledger: l, Catalog: c, Runner: runner, Jobs: s.List()}, Tokens: tokens}, err
 	}, nil
 }
 

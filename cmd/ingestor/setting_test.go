@@ -57,7 +57,7 @@ func TestASettingIsSaidOnce(t *testing.T) {
 	if _, known := schema.Defs["Job"].Properties["max_lateness"]; schema.Additional || !known {
 		t.Errorf("the schema accepts unknown keys, or lacks those of jobs")
 	}
-	want := []string{"accounts", "jobs"}
+	want := []string{"accounts", "jobs", "tokens"}
 	for _, set := range allSettings {
 		want = append(want, set.key)
 		t.Run(set.key, func(t *testing.T) {

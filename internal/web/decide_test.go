@@ -34,9 +34,9 @@ func (r *rig) token(text string) {
 	r.Helper()
 	src := web.Sources{Sources: view.Sources{Ledger: r.Ledger, Catalog: r.Catalog, Runner: r.Runner, Jobs: r.Config.List()}}
 	if text != "" {
-		token, err := web.NewToken(text)
+		token, err := web.NewToken("", text, web.Rights...)
 		r.Must(err)
-		src.Token = token
+		src.Tokens = []*web.Token{token}
 	}
 	r.Must(r.server.Update(src, r.Ledger.Book()))
 }

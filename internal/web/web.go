@@ -21,11 +21,11 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Sources are the ledger, the catalog and the token of a server. [Server.Update] replaces
+// Sources are the ledger, the catalog and the tokens of a server. [Server.Update] replaces
 // them while it serves.
 type Sources struct {
 	view.Sources
-	Token *Token // that callers of /v1/ need; nil turns these routes off
+	Tokens []*Token // of the callers of /v1/; none turns these routes off
 }
 
 // DefaultMaxAge is the default of [Options.MaxAge].
@@ -63,17 +63,17 @@ type Options struct {
 
 // Server is the HTTP server.
 type Server struct {
-	sources     atomic.Pointer[Sources]
-	limits      atomic.Pointer[limits]
-	clock       quota.Clock
-	log         *slog.Logger
-	metrics     *metrics.Metrics
-	tracer      Tracer
-	maxAge      time.Duration
-	proxies     []netip.Prefix
-	timeouts    Timeouts
-	board       *pages.Board
-	handler     http.Handler
+	sources  atomic.Pointer[Sources]
+	limits   atomic.Pointer[limits]
+	clock    quota.Clock
+	log      *slog.Logger
+	metrics  *metrics.Metrics
+	tracer   Tracer
+	maxAge   time.Duration
+	proxies  []netip.Prefix
+	timeouts Timeouts
+	board    *pages.Board
+	handler  http.Handler
 
 	complaints complaints
 	crowd      *crowd
