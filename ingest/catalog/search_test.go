@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
 // library returns a catalog of videos in many languages.
@@ -358,4 +360,38 @@ func FuzzSearch(f *testing.F) {
 		}
 		save(t, r, "fuzz", Page{Gone: []string{"fuzz"}})
 	})
+}
+
+// TestASearchOfCommonWordsIsCut: it looks at the videos that were added last, and says so.
+func TestASearchOfCommonWordsIsCut(t *testing.T) {
+	c, _ := fresh(t)
+	r := begin(t, c)
+	for n := 0; n < MaxRanked+100; {
+		var p Page
+		for range 1010 {
+			p.Videos = append(p.Videos, Video{ID: fmt.Sprint("v", n), Title: map[bool]string{true: "old common", false: "common"}[n < 50]})
+			n++
+		}
+		save(t, r, fmt.Sprint("work", n), p)
+	}
+	for text, cut := range map[string]bool{"common": true, "old": false, "old common": false} {
+		found, err := c.Search(t.Context(), Query{Text: text})
+		if err != nil || found.Cut != cut || len(found.Hits) != 20 {
+			t.Errorf("%s: %d found, cut %v, %v", text, len(found.Hits), found.Cut, err)
+		}
+	}
+	if found, err := c.Search(t.Context(), Query{Text: "common", Region: "ZZ"}); err != nil || !found.Cut || len(found.Hits) > 0 {
+		t.Errorf("nothing was found among them: cut %v, %v", found.Cut, err)
+	}
+	// Readiness has a session of its own.
+	for range sqlitefile.Readers {
+		s, err := c.file.View(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.file.Release(s) //nolint:errcheck // it only reads
+	}
+	if err := c.Ready(t.Context()); err != nil {
+		t.Errorf("others who read keep readiness waiting: %v", err)
+	}
 }

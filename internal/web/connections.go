@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -192,7 +193,7 @@ func (s *Server) crowded(next http.Handler) http.Handler {
 		defer s.crowd.works(conn, false)
 		at := waits{s.crowd, conn}
 		r.Body = waitedBody{r.Body, at}
-		next.ServeHTTP(waitedAnswer{w, at}, r)
+		next.ServeHTTP(waitedAnswer{w, at}, r.WithContext(context.WithValue(r.Context(), clientKey{}, client)))
 	})
 }
 

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -81,6 +80,5 @@ func (p *heldProblem) sentence() string {
 	if json.Unmarshal(p.body, &sent) != nil {
 		return http.StatusText(p.status)
 	}
-	text := cmp.Or(sent.Detail, sent.Title)
-	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
+	return sent.ForPeople()
 }

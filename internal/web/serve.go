@@ -18,6 +18,7 @@ type Timeouts struct {
 	Answer  time.Duration // from the end of the header to the end of the answer; 30s
 	Idle    time.Duration // between two requests of a connection; 1m
 	Query   time.Duration // asking the ledger and the catalog for one answer; 5s
+	Search  time.Duration // a search, once it has its turn; 2s
 	Stop    time.Duration // finishing open requests on shutdown; 10s
 }
 
@@ -28,6 +29,7 @@ func (t Timeouts) complete() Timeouts {
 		Answer:  cmp.Or(t.Answer, 30*time.Second),
 		Idle:    cmp.Or(t.Idle, time.Minute),
 		Query:   cmp.Or(t.Query, 5*time.Second),
+		Search:  cmp.Or(t.Search, 2*time.Second),
 		Stop:    cmp.Or(t.Stop, 10*time.Second),
 	}
 }

@@ -77,6 +77,7 @@ type Server struct {
 
 	complaints complaints
 	crowd      *crowd
+	searches   queue
 }
 
 // New returns a server of these sources.
@@ -104,7 +105,7 @@ func New(src Sources, o *Options) (*Server, error) {
 		s.tracer = untraced{}
 	}
 	s.board = pages.New(func() view.Sources { return s.current().Sources }, &pages.Options{
-		Clock: s.clock, Log: s.log, MaxAge: s.maxAge, Timeout: s.timeouts.Query,
+		Clock: s.clock, Log: s.log, MaxAge: s.maxAge, Timeout: s.timeouts.Query, Searching: s.searching,
 	})
 	if s.metrics == nil {
 		s.metrics = metrics.New(&metrics.Options{Log: s.log})

@@ -15,11 +15,12 @@ type Hit struct {
 type Hits struct {
 	Hits   []Hit  `json:"hits"`
 	Cursor string `json:"cursor,omitempty"` // asks for the next hits; empty if there are none
+	Cut    bool   `json:"cut,omitempty"`    // whether only the last of the videos with these words were looked at
 }
 
 // Found returns the results of a search for JSON.
 func Found(r catalog.Results) Hits {
-	v := Hits{Hits: []Hit{}, Cursor: r.Cursor}
+	v := Hits{Hits: []Hit{}, Cursor: r.Cursor, Cut: r.Cut}
 	for _, h := range r.Hits {
 		v.Hits = append(v.Hits, Hit{OneVideo(h.Video), VideoURL(h.Video.ID), marked(h.Title), marked(h.Channel), marked(h.Snippet)})
 	}
