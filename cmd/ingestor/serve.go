@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ type Serving struct {
 	Listen         string        `yaml:"listen,omitempty" restart:"yes" flag:"'address' to listen on; port 0 chooses a free one" jsonschema_description:"The address of ingestor serve."`
 	ProbeListen    string        `yaml:"probe_listen,omitempty" restart:"yes" flag:"'address' for probes only: /livez and /readyz over plain HTTP" jsonschema_description:"An address that answers only /livez and /readyz, over plain HTTP, so that no client can crowd probes out."`
 	Insecure       bool          `yaml:"insecure,omitempty" restart:"yes" flag:"allow plain HTTP on other interfaces" jsonschema_description:"Allow plain HTTP on other interfaces than the loopback one."`
+	Hosts          []string      `yaml:"hosts,omitempty" restart:"yes" flag:"host 'names' that requests may ask for, beside localhost" jsonschema_description:"Host names without ports that requests may ask for, beside localhost. Empty with a public listen address allows any."`
 	TrustedProxies []string      `yaml:"trusted_proxies,omitempty" restart:"yes" flag:"'networks' of trusted proxies, as 10.0.0.0/8" jsonschema_description:"Networks of proxies whose word about client addresses is trusted, as 10.0.0.0/8."`
 	TLSCert        string        `yaml:"tls_cert,omitempty" restart:"yes" flag:"PEM 'file' with the certificate" jsonschema_description:"A PEM file with the certificate of the server."`
 	TLSKey         string        `yaml:"tls_key,omitempty" restart:"yes" flag:"PEM 'file' with the key of the certificate" jsonschema_description:"A PEM file with the key of the certificate."`
@@ -52,7 +54,8 @@ INGESTOR_TOKEN or in the file named by --token-file. To make one: ingestor token
 Probes may have an address of their own, which no client can crowd: --probe-listen.
 
 The server listens only on this machine by default. Other interfaces need TLS, a proxy
-named by --trusted-proxies, or --insecure.
+named by --trusted-proxies, or --insecure. Name the hosts that it is asked for, such as
+that of the proxy, with --hosts.
 
 ` + onHangup,
 		Example: `  ingestor serve
@@ -85,6 +88,11 @@ func (s *settings) checkServer() (faults []ingest.Fault) {
 	}
 	if _, err := web.Public(s.ProbeListen); err != nil && s.ProbeListen != "" {
 		fault("probe_listen", "%q is not an address; %w", s.ProbeListen, err)
+	}
+	for _, host := range s.Hosts {
+		if strings.ContainsAny(host, "/: *") && net.ParseIP(host) == nil {
+			fault("hosts", "%q is not a host name without its port, as feeds.example.org", host)
+		}
 	}
 	if (s.TLSCert == "") != (s.TLSKey == "") {
 		fault("tls_cert", "tls_cert and tls_key must be set together")
@@ -197,7 +205,7 @@ func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics)
 	}
 	server, err := web.New(src, &web.Options{
 		Clock: a.clock, Log: a.log, Metrics: measured, Tracer: a.traces, MaxAge: s.MaxAge,
-		TrustedProxies: proxies, AnyHost: public || len(proxies) > 0,
+		TrustedProxies: proxies, AnyHost: public && len(s.Hosts) == 0, Hosts: s.Hosts,
 	})
 	if errors.Is(err, quota.ErrBadInput) {
 		return nil, config(err)

@@ -29,7 +29,7 @@ func another(set *setting) string {
 	case time.Duration:
 		return (value + time.Hour).String()
 	case []string:
-		return "10.0.0.0/8"
+		return "10.0.0.8"
 	}
 	if len(set.enum) > 0 {
 		return set.enum[0]

@@ -75,7 +75,7 @@ func defaultSettings(state string) *settings {
 		Catalog:   filepath.Join(state, "catalog.db"),
 		LogFormat: "auto",
 		LogLevel:  "info",
-		Serving:   Serving{Listen: "127.0.0.1:8080", TrustedProxies: []string{}, MaxAge: web.DefaultMaxAge},
+		Serving:   Serving{Listen: "127.0.0.1:8080", Hosts: []string{}, TrustedProxies: []string{}, MaxAge: web.DefaultMaxAge},
 		Config:    ingest.DefaultConfig(),
 		state:     state,
 	}

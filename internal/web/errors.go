@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,12 +32,14 @@ func (s *Server) problemsAsPages(next http.Handler) http.Handler {
 // fromBrowser reports whether a browser asks for a page: only browsers accept HTML before
 // anything else.
 func fromBrowser(r *http.Request) bool {
-	for _, programs := range []string{"/api/", "/v1/", "/metrics", "/livez", "/readyz"} {
-		if strings.HasPrefix(r.URL.Path, programs) {
-			return false
-		}
-	}
-	return strings.HasPrefix(r.Header.Get("Accept"), "text/html")
+	return !forPrograms(r) && strings.HasPrefix(r.Header.Get("Accept"), "text/html")
+}
+
+// forPrograms reports whether a request is for a route that serves no people.
+func forPrograms(r *http.Request) bool {
+	return slices.ContainsFunc([]string{"/api/", "/v1/", "/metrics", "/livez", "/readyz"}, func(programs string) bool {
+		return strings.HasPrefix(r.URL.Path, programs)
+	})
 }
 
 // heldProblem holds back a problem and passes on any other answer.

@@ -48,9 +48,10 @@ type Options struct {
 	// count. Empty trusts none.
 	TrustedProxies []netip.Prefix
 	// AnyHost accepts requests for any host name. Otherwise the server accepts only
-	// loopback names, so that a web page whose own name resolves to 127.0.0.1 cannot read
-	// its answers (DNS rebinding).
+	// loopback names and Hosts, so that a web page whose own name resolves to an address of
+	// the server cannot read its answers (DNS rebinding).
 	AnyHost bool
+	Hosts   []string // without ports
 
 	// Connections bounds the open connections; zero is DefaultConnections.
 	Connections int
