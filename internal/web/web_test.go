@@ -85,7 +85,10 @@ func TestOtherSites(t *testing.T) {
 		for _, headers := range [][]string{
 			append([]string{"Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"}, cross...),
 			append([]string{"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, cross...),
-			{"Origin", "https://evil.example"}, {"Origin", "null"}, {"Origin", "http://localhost:1"}, {"Origin", "%"},
+			{"Origin", "https://evil.example"},
+			{"Origin", "null"},
+			{"Origin", "http://localhost:1"},
+			{"Origin", "%"},
 		} {
 			for _, route := range []string{"GET /", "GET /api/v1/quota", "POST /v1/reserve", "GET /livez"} {
 				method, path, _ := strings.Cut(route, " ")

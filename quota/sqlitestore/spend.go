@@ -35,13 +35,16 @@ func (f *file) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, er
 		return nil, err
 	}
 	from, to := spendDays(window.At(t.now), q)
-	sums := fold{sets: make(map[poolDay]int)}
+	sums := fold{sets: make(map[poolTime]int)}
 	zones := make(map[string]*time.Location)
-	err = t.read("spend", []driver.Value{q.Upstream, q.Account, from, to}, func(r sqlitefile.Row) (err error) {
+	err = t.read("spend", []driver.Value{q.Upstream, q.Account, from, to, q.Hours}, func(r sqlitefile.Row) (err error) {
 		one := quota.Spent{
 			Pool: quota.Pool{Upstream: q.Upstream, Account: q.Account, Name: r.Text(0)}, Day: r.Text(2),
 			Labels: quota.Labels{Method: r.Text(3), Job: r.Text(4), Region: r.Text(5), Class: r.Text(6), Reason: r.Text(7)},
 			Units:  r.Int(8), Calls: r.Int(9),
+		}
+		if q.Hours {
+			one.Hour = window.Instant(r.Int(10)).Time().UTC()
 		}
 		zone := r.Text(1)
 		if zones[zone] == nil {
@@ -49,7 +52,7 @@ func (f *file) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, er
 				return fmt.Errorf("spend of %s: %w", one.Pool, err)
 			}
 		}
-		if storekit.Covers(q, one.Day, zones[zone]) {
+		if storekit.Covers(q, one.Day, zones[zone]) && (!q.Hours || one.Hour.Add(time.Hour).After(q.Since)) {
 			sums.add(one)
 		}
 		return nil
@@ -73,15 +76,18 @@ func spendDays(now window.Instant, q quota.SpendQuery) (from, to string) {
 // fold merges sets of labels above [quota.MaxSpendLabels] into one.
 type fold struct {
 	all   []quota.Spent
-	sets  map[poolDay]int // number of sets so far
-	other map[poolDay]int // index of the merged set in all
+	sets  map[poolTime]int // number of sets so far
+	other map[poolTime]int // index of the merged set in all
 }
 
-type poolDay struct{ pool, day string }
+type poolTime struct {
+	pool, day string
+	hour      time.Time
+}
 
 // add adds sums in the order in which their labels were first used.
 func (f *fold) add(s quota.Spent) {
-	key := poolDay{s.Pool.Name, s.Day}
+	key := poolTime{s.Pool.Name, s.Day, s.Hour}
 	f.sets[key]++
 	if f.sets[key] > storekit.MaxSpendLabels {
 		s.Labels = quota.OtherLabels
@@ -96,7 +102,7 @@ func (f *fold) add(s quota.Spent) {
 		return
 	default:
 		if f.other == nil {
-			f.other = make(map[poolDay]int)
+			f.other = make(map[poolTime]int)
 		}
 		f.other[key] = len(f.all)
 	}
