@@ -260,3 +260,14 @@ func TestPools(t *testing.T) {
 	r.problem(http.StatusBadRequest, "GET", "/v1/pools?pool=units", "", withToken...)
 	r.problem(http.StatusMethodNotAllowed, "GET", "/v1/reserve", "", withToken...)
 }
+
+// TestCallersHaveAName on the first page, as jobs have.
+func TestCallersHaveAName(t *testing.T) {
+	r := newDecider(t, nil)
+	if a := r.ask("POST", "/v1/reserve", `{"method": "item.get", "job": "python-etl"}`, withToken...); a.StatusCode != http.StatusOK {
+		t.Fatal(a.Status, a.body)
+	}
+	if a := r.ask("GET", "/", ""); !strings.Contains(a.body, "python-etl</th>") || strings.Contains(a.body, "not named") {
+		t.Errorf("it is not named:\n%s", a.body)
+	}
+}
