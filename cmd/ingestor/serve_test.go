@@ -162,7 +162,13 @@ func TestProbesHaveAListenerOfTheirOwn(t *testing.T) {
 			t.Errorf("%s: %s", path, a.Status)
 		}
 	}
+	if r := f.run("probe", probes+"/readyz"); r.code != exitDone {
+		t.Errorf("probe: %d\n%s", r.code, r.stderr)
+	}
 	s.stop()
+	if r := f.run("probe", probes+"/readyz"); r.code != exitDown {
+		t.Errorf("probe of a server that stopped: %d\n%s", r.code, r.stderr)
+	}
 	if _, err := net.Dial("tcp", strings.TrimPrefix(probes, "http://")); err == nil { //nolint:noctx // it is ours
 		t.Error("it still listens for probes")
 	}

@@ -244,7 +244,7 @@ func TestTitlesAreHostile(t *testing.T) {
 		if n := strings.Count(source, "<script"); n != 1 {
 			t.Errorf("%s has %d scripts", path, n)
 		}
-		for _, never := range []string{"<img", "onerror=\"", "style=", "javascript:"} {
+		for _, never := range []string{"\u009b", "\u202e", "\u2066", "\x1b", "<img", "onerror=\"", "style=", "javascript:"} {
 			if strings.Contains(source, never) {
 				t.Errorf("%s has %s", path, never)
 			}
@@ -272,6 +272,10 @@ func TestPagesAreStrict(t *testing.T) {
 		if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
 			t.Errorf("%s: its policy is %q", path, policy)
 		}
+	}
+	file := r.ask("/static/dashboard.css").Header().Get("ETag")
+	if a := r.ask("/static/dashboard.css", "If-None-Match", file); file == "" || a.Code != http.StatusNotModified || a.Body.Len() > 0 {
+		t.Errorf("the same file is sent again: %d", a.Code)
 	}
 	tag := r.ask("/").Header().Get("ETag")
 	if a := r.ask("/", "If-None-Match", tag); a.Code != http.StatusNotModified || a.Body.Len() > 0 {

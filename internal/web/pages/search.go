@@ -74,7 +74,7 @@ func (p *found) find(ctx context.Context, s *state, c searcher, cursor string) e
 		return err
 	}
 	for _, h := range results.Hits {
-		p.Hits = append(p.Hits, hit{h.Title, h.Channel, h.Snippet, view.VideoURL(h.Video.ID), s.moment(h.Video.PublishedAt)})
+		p.Hits = append(p.Hits, hit{view.PlainMarked(h.Title), view.PlainMarked(h.Channel), view.PlainMarked(h.Snippet), view.VideoURL(h.Video.ID), s.moment(h.Video.PublishedAt)})
 	}
 	if results.Cut {
 		p.Cut = view.Number(catalog.MaxRanked)

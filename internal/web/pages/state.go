@@ -116,7 +116,7 @@ func (s *state) readRuns(ctx context.Context, c history) error {
 			return fmt.Errorf("read the runs: %w", err)
 		}
 		past := 0
-		for _, r := range all {
+		for _, r := range view.Runs(all) {
 			if before = r.ID; !r.EndedAt.IsZero() && r.EndedAt.Before(since) || r.EndedAt.IsZero() && r.StartedAt.Before(since) {
 				past++
 				continue
