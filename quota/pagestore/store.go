@@ -350,6 +350,7 @@ type work struct {
 	entries []*Entry
 	units   []int64 // what is recorded, by charge
 	pools   []string
+	pool    quota.Pool // that a backend is asked for
 	nonces  *rand.ChaCha8
 	scope   Scope
 	births  births
