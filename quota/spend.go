@@ -12,6 +12,7 @@ import (
 func (s Spent) Compare(t Spent) int {
 	return cmp.Or(
 		cmp.Compare(t.Day, s.Day),
+		t.Hour.Compare(s.Hour),
 		cmp.Compare(s.Pool.String(), t.Pool.String()),
 		cmp.Compare(t.Units, s.Units),
 		cmp.Compare(s.Labels.Method, t.Labels.Method),
@@ -29,6 +30,7 @@ type Dimension string
 const (
 	ByPool    Dimension = "pool"
 	ByDay     Dimension = "day"
+	ByHour    Dimension = "hour"
 	ByMethod  Dimension = "method"
 	ByJob     Dimension = "job"
 	ByRegion  Dimension = "region"
@@ -45,10 +47,10 @@ func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 	keep := make(map[Dimension]bool, len(by))
 	for _, d := range by {
 		switch d {
-		case ByPool, ByDay, ByMethod, ByJob, ByRegion, ByClass, ByAccount:
+		case ByPool, ByDay, ByHour, ByMethod, ByJob, ByRegion, ByClass, ByAccount:
 			keep[d] = true
 		default:
-			return nil, BadInput("spend has no dimension %q; it has pool, day, method, job, region, class, account", string(d))
+			return nil, BadInput("spend has no dimension %q; it has pool, day, hour, method, job, region, class, account", string(d))
 		}
 	}
 	sums := make(map[Spent]*Spent)
@@ -59,6 +61,9 @@ func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 		}
 		if keep[ByDay] {
 			key.Day = s.Day
+		}
+		if keep[ByHour] {
+			key.Day, key.Hour = s.Day, s.Hour
 		}
 		for _, l := range []struct {
 			by       Dimension
@@ -78,7 +83,7 @@ func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 		}
 		sum := sums[key]
 		if sum == nil {
-			sum = &Spent{Pool: key.Pool, Day: key.Day, Labels: key.Labels}
+			sum = &Spent{Pool: key.Pool, Day: key.Day, Hour: key.Hour, Labels: key.Labels}
 			sums[key] = sum
 		}
 		sum.Units = min(sum.Units+s.Units, window.MaxUnits)

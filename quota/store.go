@@ -157,12 +157,16 @@ type SpendQuery struct {
 	Account  string
 	Since    time.Time // the first day is that of this instant; zero is the oldest
 	Until    time.Time // the last day is that of this instant; zero is now
+	Hours    bool      // keep the hours apart, from that of Since on; [ByHour] sets it
 }
 
 // Spent is what one set of labels spent of a pool on one day.
 type Spent struct {
-	Pool   Pool
-	Day    string // 2026-11-20, in the zone of the pool's calendar
+	Pool Pool
+	Day  string // 2026-11-20, in the zone of the pool's calendar
+	// Hour is the start of the hour in UTC, if the query asks for hours. It is zero for the
+	// spend of earlier versions, which kept days only.
+	Hour   time.Time
 	Labels Labels
 	Units  int64
 	Calls  int64

@@ -164,6 +164,7 @@ func (l *Ledger) Spend(ctx context.Context, q SpendQuery, by ...Dimension) ([]Sp
 			return nil, err
 		}
 	}
+	q.Hours = q.Hours || slices.Contains(by, ByHour)
 	var all []Spent
 	for _, key := range keys {
 		q.Upstream, q.Account = key.upstream, key.account

@@ -123,15 +123,16 @@ func (s *sheet) findings(all []finding) {
 	}
 }
 
-// checkToken checks the token for clients that reserve over HTTP.
+// checkToken checks the tokens for clients that reserve over HTTP.
 func checkToken(f *findings, s *settings) {
-	token, warning, err := s.token()
+	tokens, warnings, err := s.tokens()
+	for _, warning := range warnings {
+		f.warn("token", "%s", warning)
+	}
 	switch {
 	case err != nil:
 		f.fault("token", err)
-	case warning != "":
-		f.warn("token", "%s", warning)
-	case token != nil:
+	case len(tokens) > 0 && len(warnings) == 0:
 		f.ok("token", "clients that present it can reserve over HTTP at ingestor serve")
 	}
 }

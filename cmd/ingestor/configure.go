@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/web"
 )
 
 func (a *app) configCommand() *cobra.Command {
@@ -76,6 +77,13 @@ func (a *app) showSettings(s *settings) error {
 	slices.SortFunc(all, func(a, b settingView) int { return strings.Compare(a.Setting, b.Setting) })
 	for _, name := range slices.Sorted(maps.Keys(s.Accounts)) {
 		all = append(all, settingView{"accounts." + name, "key_file " + s.Accounts[name].KeyFile, fromFile})
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
+		rights := s.Tokens[name].Rights
+		if len(rights) == 0 {
+			rights = web.Rights
+		}
+		all = append(all, settingView{"tokens." + name, fmt.Sprintf("file %s, rights %v", s.Tokens[name].File, rights), fromFile})
 	}
 	jobs, _ := s.said["jobs"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(s.Jobs)) {

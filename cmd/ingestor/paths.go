@@ -22,6 +22,12 @@ func (s *settings) absolute() error {
 		}
 		s.Accounts[name] = a
 	}
+	for name, c := range s.Tokens {
+		if err := s.anchor(&c.File, fromFile); err != nil {
+			return err
+		}
+		s.Tokens[name] = c
+	}
 	at, err := open.Parse(s.Ledger)
 	if err != nil {
 		return nil // check says where it stands

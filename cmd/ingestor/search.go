@@ -84,6 +84,9 @@ func (a *app) showHits(ctx context.Context, c searcher, q catalog.Query) error {
 			}
 			s.hit(&h)
 		}
+		if found.Cut {
+			s.line("\n%s", s.in(faint, "Only the "+view.Number(catalog.MaxRanked)+" that were added last were ranked. Search for more words to see others."))
+		}
 		switch {
 		case len(found.Hits) == 0 && q.Cursor != "":
 			s.line("That was all.")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,9 @@ import (
 // that of an embedded type.
 type Serving struct {
 	Listen         string        `yaml:"listen,omitempty" restart:"yes" flag:"'address' to listen on; port 0 chooses a free one" jsonschema_description:"The address of ingestor serve."`
+	ProbeListen    string        `yaml:"probe_listen,omitempty" restart:"yes" flag:"'address' for probes only: /livez and /readyz over plain HTTP" jsonschema_description:"An address that answers only /livez and /readyz, over plain HTTP, so that no client can crowd probes out."`
 	Insecure       bool          `yaml:"insecure,omitempty" restart:"yes" flag:"allow plain HTTP on other interfaces" jsonschema_description:"Allow plain HTTP on other interfaces than the loopback one."`
+	Hosts          []string      `yaml:"hosts,omitempty" restart:"yes" flag:"host 'names' that requests may ask for, beside localhost" jsonschema_description:"Host names without ports that requests may ask for, beside localhost. Empty with a public listen address allows any."`
 	TrustedProxies []string      `yaml:"trusted_proxies,omitempty" restart:"yes" flag:"'networks' of trusted proxies, as 10.0.0.0/8" jsonschema_description:"Networks of proxies whose word about client addresses is trusted, as 10.0.0.0/8."`
 	TLSCert        string        `yaml:"tls_cert,omitempty" restart:"yes" flag:"PEM 'file' with the certificate" jsonschema_description:"A PEM file with the certificate of the server."`
 	TLSKey         string        `yaml:"tls_key,omitempty" restart:"yes" flag:"PEM 'file' with the key of the certificate" jsonschema_description:"A PEM file with the key of the certificate."`
@@ -45,14 +48,18 @@ so on, by route) of the price book say otherwise.
 
 Programs in any language can reserve units on the ledger with POST /v1/reserve,
 /v1/settle and /v1/release, and GET /v1/pools. These routes exist only if there is a
-token, in INGESTOR_TOKEN or in the file named by --token-file.
+token: for each program under tokens in the configuration, or one for all in
+INGESTOR_TOKEN or in the file named by --token-file. To make one: ingestor token new.
+
+Probes may have an address of their own, which no client can crowd: --probe-listen.
 
 The server listens only on this machine by default. Other interfaces need TLS, a proxy
-named by --trusted-proxies, or --insecure.
+named by --trusted-proxies, or --insecure. Name the hosts that it is asked for, such as
+that of the proxy, with --hosts.
 
 ` + onHangup,
 		Example: `  ingestor serve
-  openssl rand -hex 32 > token; chmod 600 token; ingestor serve --token-file token
+  ingestor token new token; ingestor serve --token-file token
   ingestor serve --listen :8443 --tls-cert cert.pem --tls-key key.pem`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -78,6 +85,14 @@ func (s *settings) checkServer() (faults []ingest.Fault) {
 		fault("listen", "%q is not an address; %w", s.Listen, err)
 	case public && s.TLSCert == "" && len(proxies) == 0 && bad == nil && !s.Insecure:
 		fault("listen", "%s is plain HTTP that other machines can reach\nSet tls_cert and tls_key, or trusted_proxies to the networks of your proxy, or insecure", s.Listen)
+	}
+	if _, err := web.Public(s.ProbeListen); err != nil && s.ProbeListen != "" {
+		fault("probe_listen", "%q is not an address; %w", s.ProbeListen, err)
+	}
+	for _, host := range s.Hosts {
+		if strings.ContainsAny(host, "/: *") && net.ParseIP(host) == nil {
+			fault("hosts", "%q is not a host name without its port, as feeds.example.org", host)
+		}
 	}
 	if (s.TLSCert == "") != (s.TLSKey == "") {
 		fault("tls_cert", "tls_cert and tls_key must be set together")
@@ -137,6 +152,10 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	if s.TLSCert != "" {
 		scheme = "https"
 	}
+	serve, err := a.withProbes(ctx, s, server)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
 	fmt.Fprintf(a.stdout, "serving on %s://%s\n", scheme, l.Addr())
 	defer hangups.reload(ctx, a, s, true, func(_ context.Context, next *settings) error {
 		src, err := sources(next)
@@ -145,7 +164,33 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 		}
 		return server.Update(src, next.book)
 	})()
-	return server.Serve(ctx, a.abort, l)
+	return serve(l)
+}
+
+// withProbes returns how to serve: from one listener, and probes from another one if the
+// settings name it. Either one ends with the other.
+func (a *app) withProbes(ctx context.Context, s *settings, server *web.Server) (func(net.Listener) error, error) {
+	if s.ProbeListen == "" {
+		return func(l net.Listener) error { return server.Serve(ctx, a.abort, l) }, nil
+	}
+	var how net.ListenConfig
+	probes, err := how.Listen(ctx, "tcp", s.ProbeListen)
+	if err != nil {
+		return nil, cannotListen(err, "ingestor serve --probe-listen 127.0.0.1:0")
+	}
+	fmt.Fprintf(a.stdout, "probes on http://%s\n", probes.Addr())
+	return func(l net.Listener) error {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- server.ServeProbes(ctx, a.abort, probes)
+			stop()
+		}()
+		err := server.Serve(ctx, a.abort, l)
+		stop()
+		return errors.Join(err, <-ended)
+	}, nil
 }
 
 // newServer returns a server with these settings.
@@ -160,7 +205,7 @@ func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics)
 	}
 	server, err := web.New(src, &web.Options{
 		Clock: a.clock, Log: a.log, Metrics: measured, Tracer: a.traces, MaxAge: s.MaxAge,
-		TrustedProxies: proxies, AnyHost: public || len(proxies) > 0,
+		TrustedProxies: proxies, AnyHost: public && len(s.Hosts) == 0, Hosts: s.Hosts,
 	})
 	if errors.Is(err, quota.ErrBadInput) {
 		return nil, config(err)
@@ -180,12 +225,12 @@ func (a *app) openSources(ctx context.Context, s *settings, done *closers) (func
 		return nil, err
 	}
 	return func(s *settings) (web.Sources, error) {
-		token, warning, err := s.token()
-		if warning != "" {
+		tokens, warnings, err := s.tokens()
+		for _, warning := range warnings {
 			a.log.Warn(warning)
 		}
 		runner := ingest.NewRunner(&s.Config, l, c, nil, nil, &ingest.Options{Clock: a.clock, Log: a.log})
-		return web.Sources{Sources: view.Sources{Ledger: l, Catalog: c, Runner: runner, Jobs: s.List()}, Token: token}, err
+		return web.Sources{Sources: view.Sources{Ledger: l, Catalog: c, Runner: runner, Jobs: s.List()}, Tokens: tokens}, err
 	}, nil
 }
 

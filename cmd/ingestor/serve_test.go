@@ -158,3 +158,41 @@ func (f *folder) certificate() *x509.CertPool {
 	pool.AddCert(parsed)
 	return pool
 }
+
+// TestProbesHaveAListenerOfTheirOwn, which answers nothing else.
+func TestProbesHaveAListenerOfTheirOwn(t *testing.T) {
+	f := newFolder(t, 1000, "")
+	s := f.serve("INGESTOR_PROBE_LISTEN=127.0.0.1:0")
+	_, probes, found := strings.Cut(s.said.String(), "probes on ")
+	if !found {
+		t.Fatalf("it says %s", s.said)
+	}
+	probes, _, _ = strings.Cut(probes, "\n")
+	for path, want := range map[string]int{"/livez": http.StatusOK, "/readyz": http.StatusOK, "/metrics": http.StatusNotFound, "/api/v1/quota": http.StatusNotFound, "/": http.StatusNotFound} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, probes+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = "10.1.2.3:8081" // as a kubelet asks
+		a, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.StatusCode != want || a.Body.Close() != nil {
+			t.Errorf("%s: %s", path, a.Status)
+		}
+	}
+	if r := f.run("probe", probes+"/readyz"); r.code != exitDone {
+		t.Errorf("probe: %d\n%s", r.code, r.stderr)
+	}
+	s.stop()
+	if r := f.run("probe", probes+"/readyz"); r.code != exitDown {
+		t.Errorf("probe of a server that stopped: %d\n%s", r.code, r.stderr)
+	}
+	if _, err := net.Dial("tcp", strings.TrimPrefix(probes, "http://")); err == nil { //nolint:noctx // it is ours
+		t.Error("it still listens for probes")
+	}
+	if r := f.run("serve", "--probe-listen", "8081"); r.code != exitConfig || !strings.Contains(r.stderr, "--probe-listen") {
+		t.Errorf("a port alone: %d\n%s", r.code, r.stderr)
+	}
+}

@@ -32,7 +32,7 @@ func another(set *setting) string {
 	case time.Duration:
 		return (value + time.Hour).String()
 	case []string:
-		return "10.0.0.0/8"
+		return "10.0.0.8"
 	}
 	if len(set.enum) > 0 {
 		return set.enum[0]
@@ -60,7 +60,7 @@ func TestASettingIsSaidOnce(t *testing.T) {
 	if _, known := schema.Defs["Job"].Properties["max_lateness"]; schema.Additional || !known {
 		t.Errorf("the schema accepts unknown keys, or lacks those of jobs")
 	}
-	want := []string{"accounts", "jobs"}
+	want := []string{"accounts", "jobs", "tokens"}
 	for _, set := range allSettings {
 		want = append(want, set.key)
 		t.Run(set.key, func(t *testing.T) {
@@ -126,11 +126,11 @@ func checkSource(t *testing.T, set *setting, value, from string) {
 		t.Setenv("INGESTOR_TLS_KEY", "/key")
 	case "tls_key":
 		t.Setenv("INGESTOR_TLS_CERT", "/cert")
-	case "listen":
+	case "listen", "probe_listen":
 		value = "127.0.0.1:0"
 		if os.Getenv(set.variable()) != "" {
 			t.Setenv(set.variable(), value)
-		} else if err := os.WriteFile("ingestor.yaml", []byte("listen: "+value+"\n"), 0o600); err != nil {
+		} else if err := os.WriteFile("ingestor.yaml", []byte(set.key+": "+value+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -44,6 +44,8 @@ type settings struct {
 	KeyFile  string             `yaml:"key_file,omitempty" jsonschema_description:"A file with the API key. YOUTUBE_API_KEY takes precedence."`
 	Accounts map[string]account `yaml:"accounts,omitempty" jsonschema_description:"The keys of further accounts of the price book."`
 
+	Tokens map[string]caller `yaml:"tokens,omitempty" jsonschema_description:"The programs that reserve over HTTP, each with a token of its own."`
+
 	LogFormat string `yaml:"log_format,omitempty" restart:"yes" flag:"log 'format': text, json or auto" jsonschema:"enum=auto,enum=text,enum=json" jsonschema_description:"The format of the log. auto is text on a terminal and json elsewhere."`
 	LogLevel  string `yaml:"log_level,omitempty" restart:"yes" flag:"log 'level': debug, info, warn or error" jsonschema:"enum=debug,enum=info,enum=warn,enum=error" jsonschema_description:"The lowest level that is logged."`
 
@@ -74,7 +76,7 @@ func defaultSettings(state string) *settings {
 		Catalog:   filepath.Join(state, "catalog.db"),
 		LogFormat: "auto",
 		LogLevel:  "info",
-		Serving:   Serving{Listen: "127.0.0.1:8080", TrustedProxies: []string{}, MaxAge: web.DefaultMaxAge},
+		Serving:   Serving{Listen: "127.0.0.1:8080", Hosts: []string{}, TrustedProxies: []string{}, MaxAge: web.DefaultMaxAge},
 		Config:    ingest.DefaultConfig(),
 		state:     state,
 	}
@@ -214,7 +216,7 @@ func (s *settings) check() error {
 	if err := s.placed(s.zeros()); err != nil { // Prepare would take them for the default
 		return err
 	}
-	if err := s.placed(slices.Concat(s.Prepare(), s.checkCommand(), s.checkServer())); err != nil {
+	if err := s.placed(slices.Concat(s.Prepare(), s.checkCommand(), s.checkServer(), s.checkCallers())); err != nil {
 		return err
 	}
 	var err error
@@ -249,13 +251,15 @@ func (s *settings) placed(faults []ingest.Fault) error {
 	return config(errors.Join(all...))
 }
 
-// badNames refuses names of jobs that viper would change: it converts them to lower case
+// badNames refuses names of jobs and callers that viper would change: it converts them to lower case
 // and splits them at dots.
 func (s *settings) badNames() (faults []ingest.Fault) {
-	jobs, _ := s.said["jobs"].(map[string]any)
-	for _, name := range slices.Sorted(maps.Keys(jobs)) {
-		if name != strings.ToLower(name) || strings.Contains(name, ".") {
-			faults = append(faults, ingest.Fault{Path: "jobs." + name, Err: ingest.ErrJobName})
+	for section, err := range map[string]error{"jobs": ingest.ErrJobName, "tokens": errCallerName} {
+		all, _ := s.said[section].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if name != strings.ToLower(name) || strings.Contains(name, ".") {
+				faults = append(faults, ingest.Fault{Path: section + "." + name, Err: err})
+			}
 		}
 	}
 	return faults

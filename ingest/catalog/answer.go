@@ -28,6 +28,7 @@ type Answer struct {
 	Phrases []words.Phrase
 	Shown   []int64 // rows that the cursor names
 	Limit   int     // 0 if nothing can match
+	Cut     bool    // see [Results]
 
 	hits []Hit
 	more bool
@@ -63,7 +64,7 @@ func (a *Answer) Add(row int64, v Video) {
 
 // Results returns what was found.
 func (a *Answer) Results() Results {
-	r := Results{Hits: a.hits}
+	r := Results{Hits: a.hits, Cut: a.Cut}
 	if a.more && len(a.Shown) < maxDepth {
 		r.Cursor = encodeShown(a.Shown)
 	}

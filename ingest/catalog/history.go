@@ -45,6 +45,14 @@ type RunsQuery struct {
 	Limit  int    // largest number of runs; zero is 20
 }
 
+// Ready returns an error if the catalog cannot be read. Searches do not keep it waiting.
+func (c *Catalog) Ready(ctx context.Context) error {
+	return c.file.Probe(ctx, func(s *sqlitefile.Session) error {
+		_, err := s.One("SELECT id FROM runs ORDER BY id DESC LIMIT 1")
+		return err
+	})
+}
+
 // DefaultRuns is the limit of a query that sets none.
 const DefaultRuns = 20
 

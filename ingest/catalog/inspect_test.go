@@ -84,3 +84,18 @@ func TestInspectRefusesToWrite(t *testing.T) {
 		t.Errorf("a run began with %v, want %v", err, sqlitefile.ErrClosed)
 	}
 }
+
+// TestReadersKeepReadinessWaitingForNothing: it has a session of its own.
+func TestReadersKeepReadinessWaitingForNothing(t *testing.T) {
+	c := fresh(t)
+	for range sqlitefile.Readers {
+		s, err := c.file.View(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.file.Release(s) //nolint:errcheck // it only reads
+	}
+	if err := c.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

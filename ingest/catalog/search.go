@@ -35,6 +35,9 @@ type Results struct {
 	// far, so that no video is shown twice or skipped while others are fetched. It ends
 	// after 500 hits.
 	Cursor string
+	// Cut says that so many videos have the words that a search looks at some only: see
+	// [MaxRanked].
+	Cut bool
 }
 
 // Hit is a video that a search found, with the matches marked.
@@ -44,6 +47,10 @@ type Hit struct {
 	Channel Marked
 	Snippet Marked // the part of the description with most matches
 }
+
+// MaxRanked bounds the cost of a search. Of the videos that have the words, it looks only at
+// so many that were added last; common words would rank much of the catalog.
+const MaxRanked = 10_000
 
 // ErrBadCursor says that a cursor is invalid.
 var ErrBadCursor = errors.New("the cursor is damaged: search from the beginning")
@@ -60,17 +67,24 @@ func (c *Catalog) Search(ctx context.Context, q Query) (Results, error) {
 	}
 	err = c.each(ctx, func(row sqlitefile.Row) error {
 		var v Video
-		var id int64
-		if err := scanVideo(row, &v, &id); err != nil {
+		var id, ranked int64
+		if err := scanVideo(row, &v, &id, &ranked); err != nil {
 			return err
 		}
+		a.Cut = ranked == MaxRanked
 		a.Add(id, v)
 		return nil
 	}, text, args...)
 	if err != nil {
 		return Results{}, err
 	}
-	return a.Results(), nil
+	r := a.Results()
+	if len(r.Hits) == 0 { // there is no row that tells
+		row, err := c.one(ctx, "SELECT 1 FROM search WHERE search MATCH ?1 LIMIT 1 OFFSET ?2", expression(a.Phrases), MaxRanked-1)
+		r.Cut = row != nil
+		return r, err
+	}
+	return r, nil
 }
 
 // bm25 weighs title, description, channel and tags.
@@ -79,25 +93,26 @@ const bm25 = "bm25(search, 10, 1, 4, 3)"
 // searchStatement returns the SQL of a query. It finds the best rows first and then reads
 // their columns. It asks for one row more than the limit.
 func searchStatement(q Query, a *Answer) (string, []driver.Value, error) {
-	text := "WITH hit AS (SELECT rowid AS id, " + bm25 + " AS score FROM search WHERE search MATCH ?1"
-	args := []driver.Value{expression(a.Phrases), a.Limit + 1}
+	text := "WITH ranked AS MATERIALIZED (SELECT rowid AS id, " + bm25 + ` AS score FROM search WHERE search MATCH ?1 ORDER BY rowid DESC LIMIT ?3),
+		hit AS (SELECT id, score FROM ranked WHERE true`
+	args := []driver.Value{expression(a.Phrases), a.Limit + 1, MaxRanked}
 	where := func(condition string, arg any) {
 		args = append(args, arg)
 		text += fmt.Sprintf(" AND "+condition, len(args))
 	}
 	if q.Region != "" {
-		where("EXISTS (SELECT 1 FROM sightings WHERE region = ?%d AND video = search.rowid)", q.Region)
+		where("EXISTS (SELECT 1 FROM sightings WHERE region = ?%d AND video = ranked.id)", q.Region)
 	}
 	if !q.Since.IsZero() {
-		where("(SELECT published_at FROM videos WHERE id = search.rowid) >= ?%d", q.Since)
+		where("(SELECT published_at FROM videos WHERE videos.id = ranked.id) >= ?%d", q.Since)
 	}
 	if len(a.Shown) > 0 {
 		list, err := json.Marshal(a.Shown)
 		if err != nil {
 			return "", nil, err
 		}
-		where("rowid NOT IN (SELECT value FROM json_each(?%d))", string(list))
+		where("id NOT IN (SELECT value FROM json_each(?%d))", string(list))
 	}
-	return text + " ORDER BY score, rowid LIMIT ?2) SELECT hit.id, " + videoColumns + ` FROM hit
+	return text + " ORDER BY score, id LIMIT ?2) SELECT hit.id, (SELECT count(*) FROM ranked), " + videoColumns + ` FROM hit
 		JOIN videos v ON v.id = hit.id LEFT JOIN statistics s ON s.video = v.id ORDER BY hit.score, hit.id`, args, nil
 }

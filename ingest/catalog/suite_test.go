@@ -13,6 +13,7 @@ import (
 
 // files describes a catalog in a file to the suite.
 var files = &catalogtest.Harness{
+	Ranked: catalog.MaxRanked,
 	Open: func(t testing.TB, clock quota.Clock) catalogtest.Catalog {
 		c, err := catalog.Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"), &catalog.Options{Clock: clock})
 		if err != nil {

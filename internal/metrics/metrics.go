@@ -11,6 +11,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -35,6 +36,10 @@ type Options struct {
 	// Timeout bounds the wait for the ledger and the catalog; zero is 5s. One that does
 	// not answer in time is reported as down.
 	Timeout time.Duration
+
+	// Share is how long those who scrape are given the same answer; zero is 1s, and less
+	// is not at all.
+	Share time.Duration
 }
 
 // Metrics serves metrics and writes them to a file. It is the [quota.Observer] of the
@@ -44,9 +49,11 @@ type Metrics struct {
 	sources atomic.Pointer[view.Sources]
 	state   *prometheus.Registry // from the ledger and the catalog
 	process *prometheus.Registry // of this process
+	away    turnedAway
 
 	log     *slog.Logger
 	timeout time.Duration
+	all     *shared
 }
 
 var _ quota.Observer = (*Metrics)(nil)
@@ -59,7 +66,7 @@ func New(o *Options) *Metrics {
 	}
 	m := &Metrics{
 		Decisions: prom.New(), log: o.Log, timeout: o.Timeout,
-		state: prometheus.NewRegistry(), process: prometheus.NewRegistry(),
+		state: prometheus.NewRegistry(), process: prometheus.NewRegistry(), away: newTurnedAway(),
 	}
 	if m.log == nil {
 		m.log = slog.Default()
@@ -67,25 +74,33 @@ func New(o *Options) *Metrics {
 	if m.timeout == 0 {
 		m.timeout = 5 * time.Second
 	}
+	m.all = &shared{Gatherer: prometheus.Gatherers{m.state, m.process}, share: cmp.Or(o.Share, time.Second)}
 	m.state.MustRegister(state{m})
-	m.process.MustRegister(m.Decisions)
+	m.process.MustRegister(m.Decisions, m.away.connections, m.away.requests)
 	m.process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
 // SetSources replaces the ledger and the catalog that the next scrape reads.
-func (m *Metrics) SetSources(src view.Sources) { m.sources.Store(&src) }
+// The outcomes of its decisions are there from now on, at 0.
+func (m *Metrics) SetSources(src view.Sources) {
+	m.sources.Store(&src)
+	if src.Ledger != nil {
+		m.Expect(src.Ledger.Book())
+	}
+}
 
-// maxScrapes bounds concurrent scrapes; further ones get status 503.
-const maxScrapes = 4
+// maxScrapes bounds concurrent scrapes, most of which wait for one answer; further ones get
+// status 503.
+const maxScrapes = 40
 
 // Handler serves all metrics to Prometheus.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(prometheus.Gatherers{m.state, m.process}, promhttp.HandlerOpts{
+	return patient(promhttp.HandlerFor(m.all, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(m.log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError,
 		MaxRequestsInFlight: maxScrapes,
-	})
+	}))
 }
 
 // WriteFile replaces a file for node_exporter's textfile collector in one step. The file

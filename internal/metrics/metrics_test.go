@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,7 +60,7 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{T: t, clock: quota.NewSimClock(noon)}
 	log := slog.New(slog.NewTextHandler(&r.log, nil))
-	r.metrics = metrics.New(&metrics.Options{Log: log, Timeout: 5 * time.Second})
+	r.metrics = metrics.New(&metrics.Options{Log: log, Timeout: 5 * time.Second, Share: -1})
 	costs, err := book.Parse("costs.yaml", []byte(prices), nil)
 	r.must(err)
 	r.store = &broken{Store: memstore.New(&memstore.Options{Clock: r.clock})}
@@ -227,6 +228,69 @@ func TestSpendHasACap(t *testing.T) {
 	}
 }
 
+// TestOutcomesStandAtZero from the start: an alert on their increase has to see the first
+// outage.
+func TestOutcomesStandAtZero(t *testing.T) {
+	r := newRig(t)
+	all := r.scrape()
+	for _, outcome := range []string{"granted", "refused", "blocked", "impossible", "unpriced", "observed", "admitted", "outage", "failed", "drawn"} {
+		r.expect(all, 0, "headroom_decisions_total", "upstream", "maps", "account", "default", "outcome", outcome)
+		r.expect(all, 0, "headroom_decisions_total", "upstream", "client", "outcome", outcome)
+	}
+	r.expect(all, 0, "headroom_blocks_total", "upstream", "maps", "account", "default", "pool", "units")
+	for _, reason := range []string{"client", "all"} {
+		r.expect(all, 0, "ingestor_connections_closed_total", "reason", reason)
+	}
+}
+
+// TestScrapesShareAnAnswer: however many ask at once, the ledger is read once.
+func TestScrapesShareAnAnswer(t *testing.T) {
+	r := newRig(t)
+	log := slog.New(slog.NewTextHandler(&r.log, nil))
+	m := metrics.New(&metrics.Options{Log: log, Share: time.Hour})
+	m.SetSources(view.Sources{Ledger: r.ledger, Catalog: r.catalog})
+	scrape := func() string {
+		w := httptest.NewRecorder()
+		m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+		if w.Code != http.StatusOK {
+			t.Errorf("%d", w.Code)
+		}
+		return w.Body.String()
+	}
+	var all sync.WaitGroup
+	for range 30 {
+		all.Go(func() { scrape() })
+	}
+	all.Wait()
+	r.store.err = errors.New("gone")
+	if !strings.Contains(scrape(), "headroom_ledger_up 1") {
+		t.Error("the ledger is read again")
+	}
+	brief := metrics.New(&metrics.Options{Log: log, Share: time.Millisecond})
+	brief.SetSources(view.Sources{Ledger: r.ledger, Catalog: r.catalog})
+	m = brief
+	scrape()
+	r.store.err = nil
+	for !strings.Contains(scrape(), "headroom_ledger_up 1") { // until the answer is forgotten
+		if t.Context().Err() != nil {
+			t.Fatal("the answer is kept for ever")
+		}
+	}
+}
+
+// gone is a client that hung up.
+type gone struct{ http.ResponseWriter }
+
+func (gone) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+func TestWhoHangsUpIsNoError(t *testing.T) {
+	r := newRig(t)
+	r.metrics.Handler().ServeHTTP(gone{httptest.NewRecorder()}, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	if strings.Contains(r.log.String(), "ERROR") {
+		t.Errorf("the log says %s", &r.log)
+	}
+}
+
 func TestDecisions(t *testing.T) {
 	r := newRig(t)
 	for range 3 {
@@ -251,7 +315,7 @@ func TestDecisions(t *testing.T) {
 	r.expect(all, 2, "headroom_decisions_total", "upstream", "client", "outcome", "refused")
 	r.expect(all, 1, "headroom_refusals_total", "upstream", "maps", "pool", "tiny", "window", "10m")
 	r.expect(all, 2, "headroom_refusals_total", "upstream", "client", "pool", "", "window", "1m")
-	r.expect(all, 1, "headroom_blocks_total", "upstream", "maps", "pool", "units")
+	r.expect(all, 1, "headroom_blocks_total", "upstream", "maps", "account", "default", "pool", "units")
 	if got := r.value(all, "headroom_reserve_duration_seconds"); got < 7 {
 		t.Errorf("the store was timed %v times", got)
 	}

@@ -18,6 +18,7 @@ type File struct {
 	kind    *Kind
 	wait    time.Duration
 	readers chan *Session // nil: not connected yet
+	spare   chan *Session // of Probe
 	closing sync.Mutex
 }
 
@@ -35,7 +36,8 @@ func (k *Kind) Open(ctx context.Context, path string, wait time.Duration, ready 
 	if err != nil {
 		return nil, err
 	}
-	f := &File{Path: path, kind: k, wait: wait, readers: make(chan *Session, Readers)}
+	f := &File{Path: path, kind: k, wait: wait, readers: make(chan *Session, Readers), spare: make(chan *Session, 1)}
+	f.spare <- nil
 	for range Readers {
 		f.readers <- nil
 	}
@@ -88,6 +90,7 @@ func (k *Kind) Inspect(ctx context.Context, path string, wait time.Duration, rea
 	}
 	return Untouched(ctx, path, func(s *Session) error {
 		f := &File{Path: path, kind: k, wait: wait, readers: make(chan *Session, 1)}
+		f.spare = f.readers
 		if err := k.LookAt(s); err != nil {
 			return f.Fault("open", err)
 		}
@@ -109,12 +112,28 @@ func (f *File) Begin(ctx context.Context, wait time.Duration) error {
 func (f *File) End(err error) error { return f.Writer.End(cmp.Or(err, f.Identity.Check())) }
 
 // View starts a transaction that only reads, in a session that Release takes back.
-func (f *File) View(ctx context.Context) (s *Session, err error) {
+func (f *File) View(ctx context.Context) (*Session, error) { return f.view(ctx, f.readers) }
+
+// Probe calls read in a transaction that only reads, in a session of its own: those that
+// search do not keep it waiting.
+func (f *File) Probe(ctx context.Context, read func(*Session) error) error {
+	s, err := f.view(ctx, f.spare)
+	if err != nil {
+		return err
+	}
+	s.Within(ctx)
+	err = read(s)
+	s.Rollback()
+	f.spare <- s
+	return cmp.Or(f.Identity.Check(), f.Fault("read", err))
+}
+
+func (f *File) view(ctx context.Context, from chan *Session) (s *Session, err error) {
 	p := NewPatience(ctx, f.Path, f.wait)
 	defer p.End()
 	open := true
 	select {
-	case s, open = <-f.readers:
+	case s, open = <-from:
 	case <-p.Wait():
 		return nil, f.Fault("read", p.Over(nil))
 	}
@@ -133,7 +152,7 @@ func (f *File) View(ctx context.Context) (s *Session, err error) {
 		return s.View()
 	})
 	if err != nil {
-		f.readers <- s
+		from <- s
 		return nil, f.Fault("read", cmp.Or(f.Identity.Check(), err))
 	}
 	return s, nil
@@ -159,16 +178,18 @@ func (f *File) Close() error {
 		failed = f.Writer.Close()
 		f.Writer = nil
 	}
-	for range cap(f.readers) {
-		s, open := <-f.readers
-		if !open {
-			return failed // it was closed before
+	for _, sessions := range []chan *Session{f.readers, f.spare} {
+		for range cap(sessions) {
+			s, open := <-sessions
+			if !open {
+				return failed // it was closed before
+			}
+			if s != nil {
+				failed = errors.Join(failed, s.Close())
+			}
 		}
-		if s != nil {
-			failed = errors.Join(failed, s.Close())
-		}
+		close(sessions)
 	}
-	close(f.readers)
 	if failed != nil {
 		return fmt.Errorf("close %s: %w", f.Path, failed)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/internal/web/viewtest"
 )
 
@@ -79,7 +80,7 @@ func TestBrowser(t *testing.T) {
 		tab := newTab(t, browser)
 		for _, path := range []string{"/regions/GB", "/search?q=sayonara", "/"} {
 			tab.open(r.url + path)
-			tab.shows(viewtest.Hostile)
+			tab.shows(view.Plain(viewtest.Hostile))
 			if title := eval[string](tab, "document.title"); !strings.HasSuffix(title, "Headroom") {
 				t.Errorf("%s: a title was taken for code: %q", path, title)
 			}

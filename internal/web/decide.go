@@ -18,10 +18,17 @@ import (
 // The routes under /v1/ let programs in any language reserve on the ledger, with a token.
 
 // decision returns the handler of such a route. It reads the body before the timeout of
-// the answer starts, so that a slow client does not use that up.
-func (s *Server) decision(h answer, parameters ...string) http.Handler {
+// the answer starts, so that a slow client does not use that up. The right is that which
+// the token needs; without one, the answer itself asks.
+func (s *Server) decision(right Right, h answer, parameters ...string) http.Handler {
 	next := s.api(h, parameters...)
 	return s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if right != "" {
+			if err := caller(r).may(right); err != nil {
+				s.fail(w, r, err)
+				return
+			}
+		}
 		body, err := io.ReadAll(r.Body)
 		var long *http.MaxBytesError
 		switch {
@@ -61,6 +68,14 @@ func (s *Server) reserve(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	right := Reserve
+	if call.Family != "" {
+		right = Limits
+	}
+	if err := caller(r).may(right); err != nil {
+		return nil, err
+	}
+	call.Job = caller(r).job(call.Job)
 	ledger := s.current().Ledger
 	ended := s.tracer.Reserve(r.Context())
 	granted, err := ledger.Reserve(r.Context(), call)

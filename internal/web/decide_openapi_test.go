@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -86,10 +87,17 @@ func TestOpenAPIDecisions(t *testing.T) {
 		}
 	}
 	everywhere(http.StatusUnauthorized)
+	const powerless = "a-token-that-has-no-right-at-all-0123456789"
+	none, err := web.NewToken("none", powerless)
+	r.Must(err)
+	src := web.Sources{Sources: r.Sources(), Tokens: []*web.Token{none}}
+	r.Must(r.server.Update(src, r.Ledger.Book()))
+	everywhere(http.StatusForbidden, "Authorization", "Bearer "+powerless)
+	r.token(theToken)
 	for range 20 {
 		r.ask("GET", "/v1/pools", "", "Authorization", "Bearer wrong")
 	}
-	everywhere(http.StatusTooManyRequests, withToken...)
+	everywhere(http.StatusTooManyRequests, "Authorization", "Bearer wrong")
 	r.Clock.Advance(2 * time.Minute)
 	r.lose()
 	everywhere(http.StatusServiceUnavailable, withToken...)

@@ -34,9 +34,9 @@ func (r *rig) token(text string) {
 	r.Helper()
 	src := web.Sources{Sources: view.Sources{Ledger: r.Ledger, Catalog: r.Catalog, Runner: r.Runner, Jobs: r.Config.List()}}
 	if text != "" {
-		token, err := web.NewToken(text)
+		token, err := web.NewToken("", text, web.Rights...)
 		r.Must(err)
-		src.Token = token
+		src.Tokens = []*web.Token{token}
 	}
 	r.Must(r.server.Update(src, r.Ledger.Book()))
 }
@@ -259,4 +259,15 @@ func TestPools(t *testing.T) {
 	}
 	r.problem(http.StatusBadRequest, "GET", "/v1/pools?pool=units", "", withToken...)
 	r.problem(http.StatusMethodNotAllowed, "GET", "/v1/reserve", "", withToken...)
+}
+
+// TestCallersHaveAName on the first page, as jobs have.
+func TestCallersHaveAName(t *testing.T) {
+	r := newDecider(t, nil)
+	if a := r.ask("POST", "/v1/reserve", `{"method": "item.get", "job": "python-etl"}`, withToken...); a.StatusCode != http.StatusOK {
+		t.Fatal(a.Status, a.body)
+	}
+	if a := r.ask("GET", "/", ""); !strings.Contains(a.body, "python-etl</th>") || strings.Contains(a.body, "not named") {
+		t.Errorf("it is not named:\n%s", a.body)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +201,97 @@ func TestDeployByPromtool(t *testing.T) {
 		cmd.Dir = deploy
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+}
+
+// TestServersHaveNoKey: the server calls no upstream.
+func TestServersHaveNoKey(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(deploy, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	_, server, _ := strings.Cut(read("kubernetes.yaml"), "kind: Deployment")
+	server, _, _ = strings.Cut(server, "\n---")
+	if strings.Contains(server, "KEY_FILE") || !strings.Contains(server, "items: [{key: token, path: token}]") {
+		t.Error("the server's manifest has the key of the upstream")
+	}
+	if unit := read("systemd/ingestor-serve.service"); strings.Contains(unit, "youtube_api_key") {
+		t.Error("the server's unit has the key of the upstream")
+	}
+	var compose struct {
+		Services map[string]struct {
+			Command     []string
+			Secrets     []string
+			Healthcheck struct{ Test []string }
+		}
+	}
+	if err := yaml.UnmarshalWithOptions([]byte(read("compose.yaml")), &compose, yaml.AllowDuplicateMapKey()); err != nil {
+		t.Fatal(err)
+	}
+	serve := compose.Services["serve"]
+	if !slices.Equal(serve.Secrets, []string{"token"}) || len(serve.Healthcheck.Test) < 4 || serve.Healthcheck.Test[2] != "probe" {
+		t.Errorf("the server in compose is %+v", serve)
+	}
+	if !strings.Contains(strings.Join(serve.Command, " "), "--probe-listen "+strings.TrimSuffix(strings.TrimPrefix(serve.Healthcheck.Test[3], "http://"), "/readyz")) {
+		t.Errorf("the health check asks %s of %v", serve.Healthcheck.Test[3], serve.Command)
+	}
+}
+
+// TestUnitsAreConfined as far as the program needs nothing more. systemd knows how exposed
+// a unit is, where it is installed.
+func TestUnitsAreConfined(t *testing.T) {
+	units, err := filepath.Glob(filepath.Join(deploy, "systemd", "*.service"))
+	if err != nil || len(units) == 0 {
+		t.Fatal(units, err)
+	}
+	for _, unit := range units {
+		text, err := os.ReadFile(unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range []string{"SystemCallFilter=@system-service", "SystemCallErrorNumber=EPERM", "ProtectProc=invisible", "ProtectKernelModules=yes", "ProtectKernelLogs=yes"} {
+			if !strings.Contains(string(text), "\n"+line+"\n") {
+				t.Errorf("%s lacks %s", unit, line)
+			}
+		}
+		if _, err := exec.LookPath("systemd-analyze"); err != nil {
+			continue
+		}
+		said, _ := exec.CommandContext(t.Context(), "systemd-analyze", "security", "--offline=true", unit).CombinedOutput()
+		level := regexp.MustCompile(`exposure level for \S+: ([0-9.]+)`).FindSubmatch(said)
+		if level == nil {
+			continue // it is too old to tell
+		}
+		if n, err := strconv.ParseFloat(string(level[1]), 64); err != nil || n >= 2 {
+			t.Errorf("%s: %s", unit, level[0])
+		}
+	}
+}
+
+// TestOperationsHaveNames, and say which security they need: none, or the token.
+func TestOperationsHaveNames(t *testing.T) {
+	r := newRig(t, nil)
+	var doc struct {
+		Paths map[string]map[string]struct {
+			OperationID string `json:"operationId"`
+			Security    *[]map[string][]string
+		}
+	}
+	r.get("/api/v1/openapi.json", &doc)
+	seen := map[string]bool{}
+	for path, operations := range doc.Paths {
+		for method, o := range operations {
+			if o.OperationID == "" || seen[o.OperationID] {
+				t.Errorf("%s %s has the name %q", method, path, o.OperationID)
+			}
+			seen[o.OperationID] = true
+			if o.Security == nil || (len(*o.Security) > 0) != strings.HasPrefix(path, "/v1/") {
+				t.Errorf("%s %s says of security: %v", method, path, o.Security)
+			}
 		}
 	}
 }

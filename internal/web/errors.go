@@ -1,9 +1,9 @@
 package web
 
 import (
-	"cmp"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,12 +32,14 @@ func (s *Server) problemsAsPages(next http.Handler) http.Handler {
 // fromBrowser reports whether a browser asks for a page: only browsers accept HTML before
 // anything else.
 func fromBrowser(r *http.Request) bool {
-	for _, programs := range []string{"/api/", "/v1/", "/metrics", "/livez", "/readyz"} {
-		if strings.HasPrefix(r.URL.Path, programs) {
-			return false
-		}
-	}
-	return strings.HasPrefix(r.Header.Get("Accept"), "text/html")
+	return !forPrograms(r) && strings.HasPrefix(r.Header.Get("Accept"), "text/html")
+}
+
+// forPrograms reports whether a request is for a route that serves no people.
+func forPrograms(r *http.Request) bool {
+	return slices.ContainsFunc([]string{"/api/", "/v1/", "/metrics", "/livez", "/readyz"}, func(programs string) bool {
+		return strings.HasPrefix(r.URL.Path, programs)
+	})
 }
 
 // heldProblem holds back a problem and passes on any other answer.
@@ -81,6 +83,5 @@ func (p *heldProblem) sentence() string {
 	if json.Unmarshal(p.body, &sent) != nil {
 		return http.StatusText(p.status)
 	}
-	text := cmp.Or(sent.Detail, sent.Title)
-	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
+	return sent.ForPeople()
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -107,7 +108,11 @@ func (s *Server) search(r *http.Request) (any, error) {
 	if err := q.err(); err != nil {
 		return nil, err
 	}
-	found, err := s.current().Catalog.Search(r.Context(), ask)
+	var found catalog.Results
+	err := s.searching(r.Context(), func(ctx context.Context) (err error) {
+		found, err = s.current().Catalog.Search(ctx, ask)
+		return err
+	})
 	switch {
 	case errors.Is(err, catalog.ErrBadCursor):
 		return nil, badRequest("cursor is not one that this server returned; leave it out to start again")

@@ -218,3 +218,15 @@ func TestTheInsideIsNotTold(t *testing.T) {
 		t.Errorf("%s: %s", a.Status, a.body)
 	}
 }
+
+// TestTitlesObeyNobody: they hold no characters that terminals and browsers obey.
+func TestTitlesObeyNobody(t *testing.T) {
+	r := newRig(t, nil)
+	r.FetchHostile()
+	for _, path := range []string{"/api/v1/trending?region=GB", "/api/v1/videos/dQw4w9WgXcQ", "/api/v1/search?q=sayonara"} {
+		a := r.ask("GET", path, "")
+		if strings.ContainsAny(a.body, "\u009b\u202e\u2066\x1b") || strings.Contains(a.body, `\u001b`) || !strings.Contains(a.body, "sayonara") {
+			t.Errorf("%s: %s", path, a.body)
+		}
+	}
+}

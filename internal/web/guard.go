@@ -6,8 +6,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime/debug"
+	"slices"
 	"strings"
+
+	"github.com/headroom-quota/headroom/internal/metrics"
 )
 
 // maxBody is the highest length of a request's body.
@@ -15,21 +19,26 @@ const maxBody = 64 << 10
 
 // guarded adds what every route needs: limits, the check of the host, headers, recovery.
 func (s *Server) guarded(next http.Handler, o *Options) http.Handler {
-	next = s.limited(next)
+	next = s.ownSite(s.crowded(s.limited(next)))
 	if !o.AnyHost {
-		next = s.ownHost(next)
+		next = s.ownHost(next, o.Hosts)
 	}
 	return s.problemsAsPages(s.recovered(http.MaxBytesHandler(next, maxBody)))
 }
 
 // recovered turns a panic into an answer, and sets the headers that forbid browsers to
-// guess types, to frame answers and to send a referrer.
+// guess types, to frame answers, to give them to pages of other sites and to send a
+// referrer.
 func (s *Server) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		if r.TLS != nil && !loopback(r.Host) { // of localhost it would hold for all other programs there
+			h.Set("Strict-Transport-Security", "max-age=31536000")
+		}
 		defer func() {
 			switch p := recover(); {
 			case p == nil:
@@ -43,28 +52,68 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 	})
 }
 
-// ownHost refuses requests whose host is not this machine.
-func (s *Server) ownHost(next http.Handler) http.Handler {
+// ownHost refuses requests whose host is neither this machine nor one of these. Probes may
+// ask for any, because they ask for an address, and learn next to nothing.
+func (s *Server) ownHost(next http.Handler, hosts []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !loopback(r.Host) {
-			s.fail(w, r, &Problem{Status: http.StatusMisdirectedRequest, Detail: "this server answers only requests to localhost"})
+		named := func(host string) bool { return strings.EqualFold(host, hostname(r.Host)) }
+		if !loopback(r.Host) && !slices.ContainsFunc(hosts, named) && r.URL.Path != "/livez" && r.URL.Path != "/readyz" {
+			s.fail(w, r, &Problem{Status: http.StatusMisdirectedRequest, Detail: "this server answers only requests to localhost and to the hosts that its setting hosts names"})
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
+// ownSite refuses what pages of other sites have a browser send, before it counts for a
+// limit: any page could use up that of its reader. Following a link to a page of ours is
+// allowed.
+func (s *Server) ownSite(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if crossSite(r) {
+			s.metrics.RequestRefused(metrics.CrossSite)
+			s.fail(w, r, &Problem{Status: http.StatusForbidden, Code: "cross_site", Detail: "a page of another site sent this request"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// crossSite reports whether a page of another site sent a request. Only browsers say so.
+// Those that do not know Sec-Fetch-Site send the origin of some requests.
+func crossSite(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "":
+	case "cross-site":
+		link := r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+		return !link || forPrograms(r)
+	default:
+		return false
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return false
+	}
+	from, err := url.Parse(origin)
+	return err != nil || !strings.EqualFold(from.Host, r.Host)
+}
+
 // loopback reports whether a host, with or without a port, is a loopback name or address.
 func loopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	host = hostname(host)
 	if strings.EqualFold(host, "localhost") {
 		return true
 	}
 	addr, err := netip.ParseAddr(host)
 	return err == nil && addr.IsLoopback()
+}
+
+// hostname returns a host without its port.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }
 
 // Public reports whether an address to listen on can be reached from other machines. It

@@ -18,9 +18,8 @@ import (
 const guessLimit = "guesses"
 
 // guesses counts requests with a wrong token by the address of the client. A client that
-// has used up its guesses is refused until some come back, even with the right token:
-// checking it would let the client guess at full speed. So all clients that share the
-// address are refused, for example if one of them uses an old token.
+// has used up its guesses is told to wait. The right token is always accepted: others share
+// the address, and a token is too long to be guessed at any speed.
 type guesses struct {
 	mu     sync.Mutex // one guess at a time, so that concurrent ones do not exceed the limit
 	store  quota.Store
@@ -46,50 +45,35 @@ families: {client_guesses: {quota: 20, windows: [{per: 1m}]}}
 // errNotTheToken is the answer to a wrong or missing token.
 var errNotTheToken = &Problem{Status: http.StatusUnauthorized, Code: "wrong_token", Detail: "send the token as Authorization: Bearer TOKEN"}
 
-// check returns nil if a request has the token. A request without a token is no guess: a
-// page of another site can make a browser on this machine send one, and must not use up
-// the guesses of the machine.
-func (g *guesses) check(r *http.Request, token *Token) error {
-	presented := bearer(r)
-	if presented == "" {
-		return errNotTheToken
-	}
+// add counts a guess, unless the client has used up its guesses and has to wait.
+func (g *guesses) add(r *http.Request) (wait time.Duration, client string, err error) {
 	ctx := context.WithoutCancel(r.Context()) // a client that hangs up has guessed, too
 	charges := []quota.Charge{g.charge(r)}
+	client = charges[0].Pool.Key
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	pages, err := g.store.Look(ctx, charges)
 	if err != nil {
-		return err
+		return 0, client, err
 	}
-	var wait time.Duration
 	for _, w := range pages[0].Windows {
 		if w.Used >= w.Limit {
 			wait = max(wait, w.NextAt.Sub(pages[0].Now), time.Second)
 		}
 	}
-	if wait > 0 {
-		return &Problem{
-			Status: http.StatusTooManyRequests, Code: "too_many_guesses", RetryAfter: wait,
-			Detail: "too many requests from this address had a wrong token; try again after the seconds in Retry-After",
-		}
+	if wait == 0 {
+		_, err = g.store.Reserve(ctx, quota.Request{Charges: charges})
 	}
-	if token.matches(presented) {
-		return nil
-	}
-	if _, err := g.store.Reserve(ctx, quota.Request{Charges: charges}); err != nil {
-		return err
-	}
-	return errNotTheToken
+	return wait, client, err
 }
 
 // charge returns the charge of one guess by the client of a request. An IPv6 network /64
 // counts as one client.
 func (g *guesses) charge(r *http.Request) quota.Charge {
-	addr := g.client(r)
-	key := addr.String()
-	if addr.Is6() {
-		key = netip.PrefixFrom(addr, 64).Masked().String()
+	client := clientOf(g.client(r))
+	key := client.Addr().String()
+	if client.Addr().Is6() {
+		key = client.String()
 	}
 	c := quota.Charge{
 		Pool:  quota.Pool{Upstream: g.family.Name, Account: quota.DefaultAccount, Key: key},

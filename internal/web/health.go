@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"time"
-
-	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
 // readyWithin bounds how long the ledger and the catalog have to answer. Probes give up
@@ -34,7 +32,7 @@ func (s *Server) ready(r *http.Request) (any, error) {
 	if err := src.Ledger.Ready(ctx); err != nil {
 		return nil, unready("the ledger cannot be written", err)
 	}
-	if _, err := src.Catalog.Runs(ctx, catalog.RunsQuery{Limit: 1}); err != nil {
+	if err := src.Catalog.Ready(ctx); err != nil {
 		return nil, unready("the catalog cannot be read", err)
 	}
 	return health{"ready"}, nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -30,6 +31,12 @@ type Problem struct {
 
 // Error implements error.
 func (p *Problem) Error() string { return cmp.Or(p.Detail, p.Title, http.StatusText(p.Status)) }
+
+// ForPeople returns the problem as a sentence without its full stop.
+func (p *Problem) ForPeople() string {
+	text := p.Error()
+	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
+}
 
 // badRequest returns the problem of a malformed request.
 func badRequest(detail string) *Problem {

@@ -48,7 +48,7 @@ func newRigOf(t testing.TB, o *web.Options, src *viewtest.Options) *rig {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Metrics == nil {
-		o.Metrics = metrics.New(&metrics.Options{Log: o.Log})
+		o.Metrics = metrics.New(&metrics.Options{Log: o.Log, Share: -1})
 	}
 	src.Observer, src.Log = o.Metrics, o.Log
 	r := &rig{Rig: viewtest.New(t, src)}

@@ -27,10 +27,10 @@ func (s *Server) table() []route {
 		{"GET /livez", s.api(s.live), unlimited},
 		{"GET /readyz", s.api(s.ready), unlimited},
 
-		{"POST /v1/reserve", s.decision(s.reserve), unlimited},
-		{"POST /v1/settle", s.decision(s.settle), unlimited},
-		{"POST /v1/release", s.decision(s.release), unlimited},
-		{"GET /v1/pools", s.decision(s.pools, "upstream", "account"), unlimited},
+		{"POST /v1/reserve", s.decision("", s.reserve), unlimited},
+		{"POST /v1/settle", s.decision(Reserve, s.settle), unlimited},
+		{"POST /v1/release", s.decision(Reserve, s.release), unlimited},
+		{"GET /v1/pools", s.decision(Read, s.pools, "upstream", "account"), unlimited},
 	}
 }
 

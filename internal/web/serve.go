@@ -18,6 +18,7 @@ type Timeouts struct {
 	Answer  time.Duration // from the end of the header to the end of the answer; 30s
 	Idle    time.Duration // between two requests of a connection; 1m
 	Query   time.Duration // asking the ledger and the catalog for one answer; 5s
+	Search  time.Duration // a search, once it has its turn; 2s
 	Stop    time.Duration // finishing open requests on shutdown; 10s
 }
 
@@ -28,6 +29,7 @@ func (t Timeouts) complete() Timeouts {
 		Answer:  cmp.Or(t.Answer, 30*time.Second),
 		Idle:    cmp.Or(t.Idle, time.Minute),
 		Query:   cmp.Or(t.Query, 5*time.Second),
+		Search:  cmp.Or(t.Search, 2*time.Second),
 		Stop:    cmp.Or(t.Stop, 10*time.Second),
 	}
 }
@@ -35,10 +37,26 @@ func (t Timeouts) complete() Timeouts {
 // Serve serves requests from a listener until ctx ends. Then open requests finish, unless
 // abort ends too.
 func (s *Server) Serve(ctx, abort context.Context, l net.Listener) error {
-	clients := connections{limit: s.connections, idle: map[net.Conn]struct{}{}}
+	return s.serve(ctx, abort, l, s, s.crowd)
+}
+
+// ServeProbes is Serve for a listener of probes only, which no client of the server can
+// crowd. It answers whatever host is asked for, because probes ask for an address.
+func (s *Server) ServeProbes(ctx, abort context.Context, l net.Listener) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /livez", s.api(s.live))
+	mux.Handle("GET /readyz", s.api(s.ready))
+	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux)), newCrowd(mostProbes, mostProbes, s.trusts, s.connectionClosed))
+}
+
+// mostProbes bounds the connections of probes.
+const mostProbes = 64
+
+func (s *Server) serve(ctx, abort context.Context, l net.Listener, handler http.Handler, crowd *crowd) error {
 	server := &http.Server{
-		ConnState:         clients.track,
-		Handler:           s,
+		ConnState:         crowd.track,
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+		Handler:           handler,
 		ReadHeaderTimeout: s.timeouts.Header,
 		ReadTimeout:       s.timeouts.Request,
 		WriteTimeout:      s.timeouts.Answer,

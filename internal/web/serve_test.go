@@ -119,8 +119,8 @@ func TestSlowClientsAreCut(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreBounded: an idle one makes room for another, and one that has yet to
-// ask does not.
+// TestConnectionsAreBounded: one that waits for its client makes room for another, and one
+// that the server is at work for does not.
 func TestConnectionsAreBounded(t *testing.T) {
 	r := newRig(t, &web.Options{Connections: 1})
 	answered := func(c net.Conn) bool {
@@ -143,15 +143,23 @@ func TestConnectionsAreBounded(t *testing.T) {
 		before = c
 	}
 
-	s = r.serve()
 	silent := r.dial(s)
+	asked, release := r.hold()
+	busy := r.dial(s)
+	_, err := io.WriteString(busy, "GET /api/v1/quota HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	r.Must(err)
+	<-asked
+	if _, err := io.Copy(io.Discard, silent); isTimeout(err) {
+		t.Error("a silent one did not make room")
+	}
 	for range 5 {
 		if answered(r.dial(s)) {
 			t.Error("one too many is answered")
 		}
 	}
-	if !answered(silent) {
-		t.Error("who came first is not answered")
+	release()
+	if a, err := http.ReadResponse(bufio.NewReader(busy), nil); err != nil || a.StatusCode != http.StatusOK || a.Body.Close() != nil {
+		t.Errorf("who came first gets %v, %v", a, err)
 	}
 }
 

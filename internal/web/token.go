@@ -1,37 +1,97 @@
 package web
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+
+	"github.com/headroom-quota/headroom/internal/metrics"
 )
 
-// MinToken is the lowest length of a token.
-const MinToken = 16
+// The lowest lengths of a token: of one that is made today, and of the one without a name,
+// which may be from an earlier version.
+const (
+	MinToken    = 32
+	minNameless = 16
+)
 
-// Token authenticates callers of the decision service. Only its hash is kept.
-type Token struct{ sum [sha256.Size]byte }
+// Right is what the bearer of a token may do.
+type Right string
 
-// NewToken returns a token, or an error if the text is too short or not printable ASCII.
-func NewToken(text string) (*Token, error) {
-	switch {
-	case text == "":
-		return nil, errors.New("the token is empty; to make one: openssl rand -hex 32")
-	case len(text) < MinToken:
-		return nil, fmt.Errorf("the token has %d characters and needs at least %d; to make one: openssl rand -hex 32", len(text), MinToken)
-	case strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }):
-		return nil, errors.New("the token may hold only printable ASCII without spaces; to make one: openssl rand -hex 32")
-	}
-	return &Token{sha256.Sum256([]byte(text))}, nil
+// The rights of tokens.
+const (
+	Reserve Right = "reserve" // reserve, settle and release units of pools
+	Read    Right = "read"    // read the state of the pools
+	Limits  Right = "limits"  // charge the families: the limits of the caller's own clients
+)
+
+// Rights are all rights.
+var Rights = []Right{Reserve, Read, Limits}
+
+// Token authenticates a caller of the decision service. Only its hash is kept.
+type Token struct {
+	name   string
+	rights []Right
+	sum    [sha256.Size]byte
 }
 
-// matches compares in constant time.
-func (t *Token) matches(presented string) bool {
+// NewToken returns a token of a name with these rights. Spend through it is that of its
+// name. Without a name, the caller names the job alone. It returns an error if the text is
+// too short or not printable ASCII.
+func NewToken(name, text string, rights ...Right) (*Token, error) {
+	least := MinToken
+	if name == "" {
+		least = minNameless
+	}
+	switch {
+	case text == "":
+		return nil, errors.New("the token is empty; to make one: ingestor token new")
+	case len(text) < least:
+		return nil, fmt.Errorf("the token has %d characters and needs at least %d; to make one: ingestor token new", len(text), least)
+	case strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return nil, errors.New("the token may hold only printable ASCII without spaces; to make one: ingestor token new")
+	}
+	return &Token{name, rights, sha256.Sum256([]byte(text))}, nil
+}
+
+// Same reports whether two tokens have the same text.
+func (t *Token) Same(u *Token) bool { return t.sum == u.sum }
+
+// owner returns the token that was presented, or nil. It compares with each in constant
+// time.
+func owner(tokens []*Token, presented string) (found *Token) {
 	sum := sha256.Sum256([]byte(presented))
-	return subtle.ConstantTimeCompare(sum[:], t.sum[:]) == 1
+	for _, t := range tokens {
+		if subtle.ConstantTimeCompare(sum[:], t.sum[:]) == 1 {
+			found = t
+		}
+	}
+	return found
+}
+
+// may returns an error if the token does not have a right.
+func (t *Token) may(right Right) error {
+	if slices.Contains(t.rights, right) {
+		return nil
+	}
+	return &Problem{Status: http.StatusForbidden, Code: "no_right", Detail: fmt.Sprintf("the token %s does not have the right %s", t.name, right)}
+}
+
+// job returns the name under which a job of the caller spends: it begins with that of the
+// token, so that no caller spends in the name of another.
+func (t *Token) job(named string) string {
+	switch {
+	case t.name == "":
+		return named
+	case named == "":
+		return t.name
+	}
+	return t.name + "/" + named
 }
 
 // bearer returns the token of a request, or "" if it has none or several.
@@ -47,20 +107,52 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// authenticated passes on requests with the token. A server without a token answers 404.
-// A missing token and a wrong one get the same answer.
+// callerKey is the key of the caller's token in the context of a request.
+type callerKey struct{}
+
+// caller returns the token of an authenticated request.
+func caller(r *http.Request) *Token { return r.Context().Value(callerKey{}).(*Token) }
+
+// authenticated passes on requests with a token. A server without tokens answers 404. A
+// missing token and a wrong one get the same answer.
 func (s *Server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token := s.current().Token
-		if token == nil {
+		tokens := s.current().Tokens
+		if len(tokens) == 0 {
 			s.fail(w, r, &Problem{Status: http.StatusNotFound})
 			return
 		}
-		if err := s.limits.Load().guesses.check(r, token); err != nil {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			s.fail(w, r, err)
+		presented := bearer(r)
+		if t := owner(tokens, presented); t != nil {
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, t)))
 			return
 		}
-		next.ServeHTTP(w, r)
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		s.fail(w, r, s.wrongToken(w, r, presented))
 	})
+}
+
+// wrongToken returns the answer to a wrong or missing token. A request without a token is
+// no guess: a page of another site can make a browser on this machine send one, and must
+// not use up the guesses of the machine.
+func (s *Server) wrongToken(w http.ResponseWriter, r *http.Request, presented string) error {
+	if presented == "" {
+		return errNotTheToken
+	}
+	wait, client, err := s.limits.Load().guesses.add(r)
+	if err != nil {
+		return err
+	}
+	if wait == 0 {
+		return errNotTheToken
+	}
+	s.metrics.RequestRefused(metrics.WrongToken)
+	if due, skipped := s.complaints.due("wrong tokens"); due {
+		s.log.Warn("an address sends wrong tokens", "client", client, "skipped", skipped)
+	}
+	w.Header().Set("Connection", "close") // the next guess costs a connection
+	return &Problem{
+		Status: http.StatusTooManyRequests, Code: "too_many_guesses", RetryAfter: wait,
+		Detail: "too many requests from this address had a wrong token; try again after the seconds in Retry-After",
+	}
 }

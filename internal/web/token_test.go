@@ -6,11 +6,13 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // decisions are requests of each route.
@@ -88,10 +90,11 @@ func TestOffWithoutAToken(t *testing.T) {
 	r.problem(http.StatusUnauthorized, "GET", "/v1/pools", "", withToken...)
 }
 
-// Guessing is slow: who has guessed too often is not looked at any more, while others
-// are.
+// TestGuesses: who has guessed too often is told to wait, but with the right token it is
+// let in, because others share its address.
 func TestGuesses(t *testing.T) {
-	r := newDecider(t, &web.Options{AnyHost: true, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	var log bytes.Buffer
+	r := newDecider(t, &web.Options{Log: slog.New(slog.NewTextHandler(&log, nil)), AnyHost: true, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	as := func(client string, status int, token string) web.Problem {
 		t.Helper()
 		return r.problem(status, "POST", "/v1/settle", `{"token": "x", "units": 1}`, "X-Forwarded-For", client, "Authorization", "Bearer "+token)
@@ -105,10 +108,11 @@ func TestGuesses(t *testing.T) {
 	}
 	r.Clock.Advance(10 * time.Second)
 	as(neighbour, http.StatusUnauthorized, "wrong")
-	for _, token := range []string{"wrong", theToken} {
-		if p := as(guesser, http.StatusTooManyRequests, token); p.Code != "too_many_guesses" || p.Verdict != nil {
+	for range 3 {
+		if p := as(guesser, http.StatusTooManyRequests, "wrong"); p.Code != "too_many_guesses" || p.Verdict != nil {
 			t.Errorf("it is told %+v", p)
 		}
+		as(guesser, http.StatusBadRequest, theToken)
 	}
 	as(other, http.StatusBadRequest, theToken)
 	a := r.ask("GET", "/v1/pools", "", "X-Forwarded-For", guesser, "Authorization", "Bearer wrong")
@@ -116,7 +120,55 @@ func TestGuesses(t *testing.T) {
 		t.Errorf("Retry-After is %s", got)
 	}
 	r.Clock.Advance(51 * time.Second)
-	as(guesser, http.StatusBadRequest, theToken)
+	as(guesser, http.StatusUnauthorized, "wrong")
+	if lines := strings.Count(log.String(), "an address sends wrong tokens"); lines != 1 {
+		t.Errorf("%d lines of the log tell of it: %s", lines, &log)
+	}
+	if a := r.ask("GET", "/metrics", ""); !strings.Contains(a.body, `ingestor_requests_turned_away_total{reason="wrong_token"} 4`) {
+		t.Error("the metrics do not tell of it")
+	}
+}
+
+// TestNamedTokens has several callers, each with a token, a name and rights of its own.
+func TestNamedTokens(t *testing.T) {
+	r := newDecider(t, nil)
+	r.Must(r.Ledger.SetBook(r.Book("families: {visitor: {quota: 5, windows: [{per: 1h}]}}")))
+	src := r.Sources()
+	var tokens []*web.Token
+	secrets := map[string]string{}
+	for name, rights := range map[string][]web.Right{"etl": {web.Reserve}, "shop": {web.Limits}, "watch": {web.Read}, "all": web.Rights} {
+		secrets[name] = name + strings.Repeat("0123456789", 4)
+		token, err := web.NewToken(name, secrets[name], rights...)
+		r.Must(err)
+		tokens = append(tokens, token)
+	}
+	r.Must(r.server.Update(web.Sources{Sources: src, Tokens: tokens}, r.Ledger.Book()))
+	for route, may := range map[string][]string{
+		`POST /v1/reserve {"method": "videos.list", "job": "nightly"}`: {"etl", "all"},
+		`POST /v1/reserve {"method": "videos.list"}`:                   {"etl", "all"},
+		`POST /v1/reserve {"family": "visitor", "key": "ann"}`:         {"shop", "all"},
+		`POST /v1/settle {"token": "x", "units": 1}`:                   {"etl", "all"},
+		`POST /v1/release {"token": "x"}`:                              {"etl", "all"},
+		`GET /v1/pools `:                                               {"watch", "all"},
+	} {
+		parts := strings.SplitN(route, " ", 3)
+		for name, secret := range secrets {
+			a := r.ask(parts[0], parts[1], parts[2], "Authorization", "Bearer "+secret)
+			if refused := a.StatusCode == http.StatusForbidden; refused == slices.Contains(may, name) {
+				t.Errorf("%s: %s gets %s %s", route, name, a.Status, a.body)
+			}
+		}
+	}
+	spent, err := r.Ledger.Spend(t.Context(), quota.SpendQuery{}, quota.ByJob)
+	r.Must(err)
+	var jobs []string
+	for _, s := range spent {
+		jobs = append(jobs, s.Labels.Job)
+	}
+	slices.Sort(jobs)
+	if want := "all all/nightly etl etl/nightly"; strings.Join(jobs, " ") != want {
+		t.Errorf("the spend is that of %v, not of %s", jobs, want)
+	}
 }
 
 // TestNoTokenIsNoGuess: a page of another site can make a browser on this machine ask, but
@@ -162,11 +214,14 @@ func TestTheTokenIsInNoLog(t *testing.T) {
 
 func TestNewToken(t *testing.T) {
 	for _, text := range []string{"", "short", "fifteen-letters", "a token with spaces in it", "a-token-of-two\nlines-of-text", "ein-schlüssel-mit-umlaut"} {
-		if _, err := web.NewToken(text); err == nil || text != "" && strings.Contains(err.Error(), text) {
+		if _, err := web.NewToken("", text); err == nil || text != "" && strings.Contains(err.Error(), text) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if _, err := web.NewToken("sixteen-letters-"); err != nil {
+	if _, err := web.NewToken("", "sixteen-letters-"); err != nil {
 		t.Error(err)
+	}
+	if _, err := web.NewToken("etl", "sixteen-letters-"); err == nil || !strings.Contains(err.Error(), "at least 32") {
+		t.Errorf("a new one that is short: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -20,11 +21,11 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Sources are the ledger, the catalog and the token of a server. [Server.Update] replaces
+// Sources are the ledger, the catalog and the tokens of a server. [Server.Update] replaces
 // them while it serves.
 type Sources struct {
 	view.Sources
-	Token *Token // that callers of /v1/ need; nil turns these routes off
+	Tokens []*Token // of the callers of /v1/; none turns these routes off
 }
 
 // DefaultMaxAge is the default of [Options.MaxAge].
@@ -47,32 +48,37 @@ type Options struct {
 	// count. Empty trusts none.
 	TrustedProxies []netip.Prefix
 	// AnyHost accepts requests for any host name. Otherwise the server accepts only
-	// loopback names, so that a web page whose own name resolves to 127.0.0.1 cannot read
-	// its answers (DNS rebinding).
+	// loopback names and Hosts, so that a web page whose own name resolves to an address of
+	// the server cannot read its answers (DNS rebinding).
 	AnyHost bool
+	Hosts   []string // without ports
 
 	// Connections bounds the open connections; zero is DefaultConnections.
 	Connections int
+	// ConnectionsPerClient bounds those of one address, and the requests that a client has
+	// under way, also behind a trusted proxy; zero is a quarter of Connections.
+	ConnectionsPerClient int
 	// Timeouts bound requests and answers; zero ones are the default.
 	Timeouts Timeouts
 }
 
 // Server is the HTTP server.
 type Server struct {
-	sources     atomic.Pointer[Sources]
-	limits      atomic.Pointer[limits]
-	clock       quota.Clock
-	log         *slog.Logger
-	metrics     *metrics.Metrics
-	tracer      Tracer
-	maxAge      time.Duration
-	proxies     []netip.Prefix
-	timeouts    Timeouts
-	connections int
-	board       *pages.Board
-	handler     http.Handler
+	sources  atomic.Pointer[Sources]
+	limits   atomic.Pointer[limits]
+	clock    quota.Clock
+	log      *slog.Logger
+	metrics  *metrics.Metrics
+	tracer   Tracer
+	maxAge   time.Duration
+	proxies  []netip.Prefix
+	timeouts Timeouts
+	board    *pages.Board
+	handler  http.Handler
 
 	complaints complaints
+	crowd      *crowd
+	searches   queue
 }
 
 // New returns a server of these sources.
@@ -83,7 +89,7 @@ func New(src Sources, o *Options) (*Server, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete(), connections: cmp.Or(o.Connections, DefaultConnections)}
+	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete()}
 	if s.clock == nil {
 		s.clock = quota.SystemClock{}
 	}
@@ -91,6 +97,8 @@ func New(src Sources, o *Options) (*Server, error) {
 		s.log = slog.Default()
 	}
 	s.complaints = complaints{clock: s.clock, log: s.log, last: map[string]*complaint{}}
+	most := cmp.Or(o.Connections, DefaultConnections)
+	s.crowd = newCrowd(most, cmp.Or(o.ConnectionsPerClient, max(most/4, 1)), s.trusts, s.connectionClosed)
 	if s.maxAge == 0 {
 		s.maxAge = DefaultMaxAge
 	}
@@ -98,7 +106,7 @@ func New(src Sources, o *Options) (*Server, error) {
 		s.tracer = untraced{}
 	}
 	s.board = pages.New(func() view.Sources { return s.current().Sources }, &pages.Options{
-		Clock: s.clock, Log: s.log, MaxAge: s.maxAge, Timeout: s.timeouts.Query,
+		Clock: s.clock, Log: s.log, MaxAge: s.maxAge, Timeout: s.timeouts.Query, Searching: s.searching,
 	})
 	if s.metrics == nil {
 		s.metrics = metrics.New(&metrics.Options{Log: s.log})
@@ -130,6 +138,11 @@ func (s *Server) Update(src Sources, book *quota.Book) error {
 	s.limits.Store(l)
 	s.metrics.SetSources(src.Sources)
 	return nil
+}
+
+// trusts reports whether an address is that of a trusted proxy.
+func (s *Server) trusts(addr netip.Addr) bool {
+	return slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // ServeHTTP implements [http.Handler].

@@ -2,6 +2,9 @@ package web_test
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/headroom-quota/headroom/internal/web"
@@ -55,9 +58,78 @@ func TestOtherHosts(t *testing.T) {
 			t.Errorf("%s: %s", host, a.Status)
 		}
 	}
+	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	r = newRig(t, &web.Options{Hosts: []string{"feeds.example", "2001:db8::1"}, TrustedProxies: proxies})
+	for host, want := range map[string]int{
+		"feeds.example": 200, "Feeds.Example:8080": 200, "[2001:db8::1]:8080": 200, "localhost": 200,
+		"evil.example": 421, "feeds.example.evil.example": 421, "2001:db8::2": 421,
+	} {
+		if a := r.ask("GET", "/api/v1/quota", "", "Host", host); a.StatusCode != want {
+			t.Errorf("%s: %s", host, a.Status)
+		}
+	}
+	if a := r.ask("GET", "/readyz", "", "Host", "10.1.2.3"); a.StatusCode != http.StatusOK {
+		t.Errorf("a probe gets %s", a.Status)
+	}
 	r = newRig(t, &web.Options{AnyHost: true})
 	if a := r.ask("GET", "/api/v1/quota", "", "Host", "feeds.example"); a.StatusCode != http.StatusOK {
 		t.Errorf("%s", a.Status)
+	}
+}
+
+// TestOtherSites: what their pages have a browser send is refused, and counts for no limit.
+func TestOtherSites(t *testing.T) {
+	r := newLimitedRig(t, nil, "families: {client: {quota: 8, windows: [{per: 1h, algorithm: counter}]}}")
+	cross := []string{"Sec-Fetch-Site", "cross-site"}
+	for range 3 {
+		for _, headers := range [][]string{
+			append([]string{"Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"}, cross...),
+			append([]string{"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, cross...),
+			{"Origin", "https://evil.example"},
+			{"Origin", "null"},
+			{"Origin", "http://localhost:1"},
+			{"Origin", "%"},
+		} {
+			for _, route := range []string{"GET /", "GET /api/v1/quota", "POST /v1/reserve", "GET /livez"} {
+				method, path, _ := strings.Cut(route, " ")
+				if p := r.problem(http.StatusForbidden, method, path, "", headers...); p.Code != "cross_site" {
+					t.Errorf("%s: %+v", route, p)
+				}
+			}
+		}
+	}
+	link := append([]string{"Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, cross...)
+	r.problem(http.StatusForbidden, "GET", "/api/v1/quota", "", link...)
+	for name, headers := range map[string][]string{
+		"a link":       link,
+		"our own page": {"Sec-Fetch-Site", "same-origin", "Origin", "http://elsewhere.example"},
+		"a person":     {"Sec-Fetch-Site", "none"},
+		"an older one": {"Origin", r.url},
+		"a program":    nil,
+	} {
+		if a := r.ask("GET", "/", "", headers...); a.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", name, a.Status)
+		}
+	}
+	if a := r.ask("GET", "/", ""); a.Header.Get("Cross-Origin-Resource-Policy") != "same-origin" || a.Header.Get("Strict-Transport-Security") != "" {
+		t.Errorf("the headers are %v", a.Header)
+	}
+	if a := r.ask("GET", "/metrics", ""); !strings.Contains(a.body, `ingestor_requests_turned_away_total{reason="cross_site"} 73`) {
+		t.Error("the metrics do not tell of it")
+	}
+}
+
+// TestStrictTransport: browsers are to come by TLS only, but not to this machine's other
+// programs.
+func TestStrictTransport(t *testing.T) {
+	r := newRig(t, &web.Options{AnyHost: true})
+	for host, want := range map[string]bool{"feeds.example": true, "localhost:8443": false} {
+		req := httptest.NewRequest(http.MethodGet, "https://"+host+"/", http.NoBody)
+		w := httptest.NewRecorder()
+		r.server.ServeHTTP(w, req)
+		if got := w.Header().Get("Strict-Transport-Security") != ""; got != want {
+			t.Errorf("%s: %v", host, w.Header())
+		}
 	}
 }
 

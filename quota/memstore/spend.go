@@ -10,33 +10,33 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// spendDays is how many days of spend are kept: those that were charged, with a
-// margin over what is promised. Their number decides rather than their age: a clock
-// that had been far ahead would make all of them old at once.
-const spendDays = storekit.SpendDays + 6
+// spendHours is how many hours of spend are kept: those that were charged, with a margin
+// over what is promised, for days of 25 hours. Their number decides rather than their
+// age: a clock that had been far ahead would make all of them old at once.
+const spendHours = (storekit.SpendDays + 6) * 25
 
-// spend counts who spent a pool's units, day by day.
+// spend counts who spent a pool's units, hour by hour.
 type spend struct {
 	tallies []tally
-	free    []int32 // tallies of days that were dropped
-	days    map[string]day
+	free    []int32 // tallies of hours that were dropped
+	hours   map[string]hour
 
-	// the day and labels of the last charge, which are mostly the next one's
+	// the hour and labels of the last charge, which are mostly the next one's
 	start, end window.Instant
 	zone       *time.Location
-	today      day
+	this       hour
 	labels     quota.Labels
 	last       int32
-	known      bool // last is the tally of labels today
+	known      bool // last is the tally of labels in this hour
 }
 
-// day finds the tally of labels.
-type day map[quota.Labels]int32
+// hour finds the tally of labels.
+type hour map[quota.Labels]int32
 
-// tally is what one set of labels spent on one day.
+// tally is what one set of labels spent in one hour.
 type tally struct{ units, calls int64 }
 
-// find returns the number of the tally of labels on the day of an instant.
+// find returns the number of the tally of labels in the hour of an instant.
 func (s *spend) find(now, at window.Instant, zone *time.Location, l *quota.Labels) int32 {
 	if at < s.start || at >= s.end || zone != s.zone {
 		s.enter(now, at, zone)
@@ -44,15 +44,15 @@ func (s *spend) find(now, at window.Instant, zone *time.Location, l *quota.Label
 		return s.last
 	}
 	labels := *l
-	n, ok := s.today[labels]
+	n, ok := s.this[labels]
 	if !ok {
-		if len(s.today) >= storekit.MaxSpendLabels {
+		if len(s.this) >= storekit.MaxSpendLabels {
 			labels = quota.OtherLabels
-			n, ok = s.today[labels]
+			n, ok = s.this[labels]
 		}
 		if !ok {
 			n = s.open()
-			s.today[labels] = n
+			s.this[labels] = n
 		}
 	}
 	s.labels, s.last, s.known = labels, n, true
@@ -71,52 +71,54 @@ func (s *spend) open() int32 {
 	return int32(len(s.tallies) - 1)
 }
 
-// enter makes the day of an instant today, and drops another one if there are too
+// enter makes the hour of an instant this one, and drops another one if there are too
 // many.
 func (s *spend) enter(now, at window.Instant, zone *time.Location) {
-	if s.days == nil {
-		s.days = make(map[string]day)
+	if s.hours == nil {
+		s.hours = make(map[string]hour)
 	}
 	s.zone, s.known = zone, false
-	s.start, s.end = storekit.DayOf(at, zone)
-	name := storekit.DayName(s.start, zone)
-	s.today = s.days[name]
-	if s.today != nil {
+	var name string
+	s.start, s.end, name = storekit.HourOf(at, zone)
+	s.this = s.hours[name]
+	if s.this != nil {
 		return
 	}
-	if len(s.days) >= spendDays {
+	if len(s.hours) >= spendHours {
 		s.drop(storekit.DayName(now.Add(48*time.Hour), zone))
 	}
-	s.today = make(day)
-	s.days[name] = s.today
+	s.this = make(hour)
+	s.hours[name] = s.this
 }
 
-// drop forgets the last day if it is beyond ahead: the clock had been there, and
+// drop forgets the last hour if it is beyond ahead: the clock had been there, and
 // nobody will ask for it soon; else the first.
 func (s *spend) drop(ahead string) {
-	names := slices.Sorted(maps.Keys(s.days))
+	names := slices.Sorted(maps.Keys(s.hours))
 	name := names[0]
 	if last := names[len(names)-1]; last > ahead {
 		name = last // its tallies are not used again: a receipt from there may live on
 	} else {
-		for _, n := range s.days[name] {
+		for _, n := range s.hours[name] {
 			s.free = append(s.free, n)
 		}
 	}
-	delete(s.days, name)
+	delete(s.hours, name)
 }
 
-// read appends the days that a query asks for.
+// read appends what a query asks for.
 func (s *spend) read(all []quota.Spent, p quota.Pool, q quota.SpendQuery) []quota.Spent {
-	for name, d := range s.days {
-		if !storekit.Covers(q, name, s.zone) {
+	var found []quota.Spent
+	for name, h := range s.hours {
+		one, asked := storekit.Named(quota.Spent{Pool: p}, name, s.zone, q)
+		if !asked {
 			continue
 		}
-		for labels, n := range d {
-			if t := s.tallies[n]; t != (tally{}) {
-				all = append(all, quota.Spent{Pool: p, Day: name, Labels: labels, Units: t.units, Calls: t.calls})
-			}
+		for labels, n := range h {
+			t := s.tallies[n]
+			one.Labels, one.Units, one.Calls = labels, t.units, t.calls
+			found = append(found, one)
 		}
 	}
-	return all
+	return append(all, storekit.Sum(found)...)
 }

@@ -216,10 +216,15 @@ func (b *server) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, 
 	from, to := storekit.SpendRange(window.At(t.now), q)
 	var sums storekit.Fold
 	one := quota.Spent{Pool: quota.Pool{Upstream: q.Upstream, Account: q.Account}}
-	l, zone := &one.Labels, ""
-	err = t.read("spend", []any{q.Upstream, q.Account, from, to}, []any{
-		&one.Pool.Name, &zone, &one.Day, &l.Method, &l.Job, &l.Region, &l.Class, &l.Reason, &one.Units, &one.Calls,
-	}, func() error { return sums.Add(q, one, zone) })
+	l, zone, hour := &one.Labels, "", int64(0)
+	err = t.read("spend", []any{q.Upstream, q.Account, from, to, q.Hours}, []any{
+		&one.Pool.Name, &zone, &one.Day, &l.Method, &l.Job, &l.Region, &l.Class, &l.Reason, &one.Units, &one.Calls, &hour,
+	}, func() error {
+		if q.Hours {
+			one.Hour = window.Instant(hour).Time().UTC()
+		}
+		return sums.Add(q, one, zone)
+	})
 	return sums.All, t.End(err)
 }
 

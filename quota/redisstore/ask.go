@@ -141,7 +141,7 @@ func (a *ask) keys() []string {
 		if a.days != nil {
 			keys = append(keys, a.days[i]...)
 		} else if !a.noSpend && !a.slot(i) {
-			for _, d := range a.dayList(&a.charges[i]) {
+			for _, d := range a.hourList(&a.charges[i]) {
 				keys = append(keys, spendKey(a.tag, a.charges[i].Pool.Name, d.name))
 			}
 		}
@@ -229,7 +229,7 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 	if a.noSpend {
 		n.add(0, 0, 0, 0)
 	} else {
-		today, labels := a.store.today(a.around[0], c.Zone), joinLabels(a.labels)
+		today, labels := a.store.thisHour(a.around[0], c.Zone), joinLabels(a.labels)
 		spend := spendKey(a.tag, c.Pool.Name, today.name)
 		until := micros(a.known[0].Until)
 		open := min(int64(today.end), until-span(c.Windows).Microseconds())
@@ -302,7 +302,7 @@ func (a *ask) charge(i int, c *quota.Charge, windows []window.Limit) []byte {
 	case a.noSpend:
 		p.add(0)
 	default:
-		days := a.dayList(c)
+		days := a.hourList(c)
 		p.add(int64(len(days)))
 		for _, d := range days {
 			p.add(int64(d.start), int64(d.end))
@@ -322,41 +322,42 @@ func (a *ask) charge(i int, c *quota.Charge, windows []window.Limit) []byte {
 	return p.bytes
 }
 
-type day struct {
+type hour struct {
 	bounds
 	name string
 }
 
-// today returns the day of an instant. It caches the day of the last call.
-func (s *Store) today(at window.Instant, zone *time.Location) day {
-	if d := s.day.Load(); d != nil && d.zone == zone && d.start <= at && at < d.end {
-		return d.day
+// thisHour returns the hour of an instant. It caches that of the last call.
+func (s *Store) thisHour(at window.Instant, zone *time.Location) hour {
+	if d := s.hour.Load(); d != nil && d.zone == zone && d.start <= at && at < d.end {
+		return d.hour
 	}
-	start, end := storekit.DayOf(at, zone)
-	d := &dayOf{day{bounds{start, end}, storekit.DayName(start, zone)}, zone}
-	s.day.Store(d)
-	return d.day
+	start, end, name := storekit.HourOf(at, zone)
+	d := &hourOf{hour{bounds{start, end}, name}, zone}
+	s.hour.Store(d)
+	return d.hour
 }
 
-type dayOf struct {
-	day
+type hourOf struct {
+	hour
 	zone *time.Location
 }
 
-// dayList returns the days around the instants in a.around.
-func (a *ask) dayList(c *quota.Charge) []day {
+// hourList returns the hours around the instants in a.around.
+func (a *ask) hourList(c *quota.Charge) []hour {
 	var all []bounds
 	for _, at := range a.around {
-		start, end := storekit.DayOf(at, c.Zone)
-		_, next := storekit.DayOf(end, c.Zone)
-		before, _ := storekit.DayOf(start-1, c.Zone)
+		start, end, _ := storekit.HourOf(at, c.Zone)
+		_, next, _ := storekit.HourOf(end, c.Zone)
+		before, _, _ := storekit.HourOf(start-1, c.Zone)
 		all = append(all, bounds{start, end}, bounds{end, next}, bounds{before, start})
 	}
-	var days []day
+	var hours []hour
 	for _, b := range distinct(all) {
-		days = append(days, day{b, storekit.DayName(b.start, c.Zone)})
+		_, _, name := storekit.HourOf(b.start, c.Zone)
+		hours = append(hours, hour{b, name})
 	}
-	return days
+	return hours
 }
 
 // packed is a row of doubles.

@@ -18,7 +18,7 @@ import (
 //	prefix{youtube/default}:page:units:key:a:reason why it is blocked
 //	prefix{youtube/default}:seats:units            the keys of a keyed pool, by when they will be idle
 //	prefix{youtube/default}:receipt:ID             the receipt of a call
-//	prefix{youtube/default}:spend:units:2026-11-20 who spent what on a day
+//	prefix{youtube/default}:spend:units:2026-11-20.07 who spent what in an hour of a day; of earlier versions, on a day
 //	prefix{youtube/default}:pools                  the names of the pools
 //	prefix{youtube/default}:reasons                why pools are blocked
 //	prefix{youtube/default}:identity               which ledger this is

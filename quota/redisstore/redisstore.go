@@ -38,10 +38,10 @@ type Store struct {
 	timeout   time.Duration
 	births    *storekit.Births
 	scripts   scripts
-	day       atomic.Pointer[dayOf] // the last call's
-	testClock func() time.Time      // the clock of tests; nil: the server's
-	local     func() time.Time      // this machine's clock, of which little is believed
-	ahead     atomic.Int64          // how far the server's clock is ahead of it, when last heard of
+	hour      atomic.Pointer[hourOf] // the last call's
+	testClock func() time.Time       // the clock of tests; nil: the server's
+	local     func() time.Time       // this machine's clock, of which little is believed
+	ahead     atomic.Int64           // how far the server's clock is ahead of it, when last heard of
 }
 
 var _ quota.Store = (*Store)(nil)

@@ -35,8 +35,8 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 		return nil, err
 	}
 	type row struct {
-		pool, day string
-		cmd       *redis.MapStringStringCmd
+		like quota.Spent // with its pool, day and hour
+		cmd  *redis.MapStringStringCmd
 	}
 	var rows []row
 	for field, zone := range zones.Val() {
@@ -46,9 +46,14 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 			return nil, err
 		}
 		for _, day := range daysBack(now, location) {
-			if storekit.Covers(q, day, location) {
-				cmd := redis.NewMapStringStringCmd(ctx, "hgetall", spendKey(tag, pool, day))
-				rows = append(rows, row{pool, day, cmd})
+			if !storekit.Covers(q, day, location) {
+				continue
+			}
+			for _, name := range storekit.Hours(day) {
+				like := quota.Spent{Pool: quota.Pool{Upstream: q.Upstream, Account: q.Account, Name: pool}}
+				if like, asked := storekit.Named(like, name, location, q); asked {
+					rows = append(rows, row{like, redis.NewMapStringStringCmd(ctx, "hgetall", spendKey(tag, pool, name))})
+				}
 			}
 		}
 	}
@@ -70,26 +75,24 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 	}
 	var all []quota.Spent
 	for _, r := range rows {
-		pool := quota.Pool{Upstream: q.Upstream, Account: q.Account, Name: r.pool}
-		all = append(all, readSpend(pool, r.day, r.cmd.Val())...)
+		all = append(all, readSpend(r.like, r.cmd.Val())...)
 	}
+	all = storekit.Sum(all)
 	slices.SortFunc(all, quota.Spent.Compare)
 	return all, nil
 }
 
-// readSpend reads a day's hash: a field of units and one of calls for each set of
+// readSpend reads an hour's hash: a field of units and one of calls for each set of
 // labels.
-func readSpend(pool quota.Pool, day string, fields map[string]string) []quota.Spent {
+func readSpend(like quota.Spent, fields map[string]string) []quota.Spent {
 	var all []quota.Spent
 	for field, units := range fields {
 		labels, ok := strings.CutPrefix(field, "u")
 		if !ok {
 			continue
 		}
-		s := quota.Spent{Pool: pool, Day: day, Labels: splitLabels(labels), Units: number(units), Calls: number(fields["c"+labels])}
-		if s.Units != 0 || s.Calls != 0 {
-			all = append(all, s)
-		}
+		like.Labels, like.Units, like.Calls = splitLabels(labels), number(units), number(fields["c"+labels])
+		all = append(all, like)
 	}
 	return all
 }

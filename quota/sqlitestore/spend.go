@@ -18,12 +18,16 @@ func (f *file) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, er
 	}
 	from, to := storekit.SpendRange(window.At(t.now), q)
 	var sums storekit.Fold
-	err = t.read("spend", []driver.Value{q.Upstream, q.Account, from, to}, func(r sqlitefile.Row) error {
-		return sums.Add(q, quota.Spent{
+	err = t.read("spend", []driver.Value{q.Upstream, q.Account, from, to, q.Hours}, func(r sqlitefile.Row) error {
+		one := quota.Spent{
 			Pool: quota.Pool{Upstream: q.Upstream, Account: q.Account, Name: r.Text(0)}, Day: r.Text(2),
 			Labels: quota.Labels{Method: r.Text(3), Job: r.Text(4), Region: r.Text(5), Class: r.Text(6), Reason: r.Text(7)},
 			Units:  r.Int(8), Calls: r.Int(9),
-		}, r.Text(1))
+		}
+		if q.Hours {
+			one.Hour = window.Instant(r.Int(10)).Time().UTC()
+		}
+		return sums.Add(q, one, r.Text(1))
 	})
 	return sums.All, t.End(err)
 }

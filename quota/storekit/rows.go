@@ -54,32 +54,35 @@ func SpendRange(now window.Instant, q quota.SpendQuery) (from, to string) {
 // one. The zero value is ready for use.
 type Fold struct {
 	All   []quota.Spent
-	sets  map[poolDay]int // number of sets so far
-	other map[poolDay]int // index of the merged set in All
+	sets  map[poolTime]int // number of sets so far
+	other map[poolTime]int // index of the merged set in All
 	zones map[string]*time.Location
 }
 
-type poolDay struct{ pool, day string }
+type poolTime struct {
+	pool, day string
+	hour      time.Time
+}
 
 // Add adds sums in the order in which their labels were first used, unless the query does
-// not cover their day in the zone of the pool.
+// not cover their day in the zone of the pool, or their hour.
 func (f *Fold) Add(q quota.SpendQuery, s quota.Spent, zone string) (err error) {
 	if f.zones == nil {
-		f.zones, f.sets, f.other = make(map[string]*time.Location), make(map[poolDay]int), make(map[poolDay]int)
+		f.zones, f.sets, f.other = make(map[string]*time.Location), make(map[poolTime]int), make(map[poolTime]int)
 	}
 	if f.zones[zone] == nil {
 		if f.zones[zone], err = time.LoadLocation(zone); err != nil {
 			return fmt.Errorf("spend of %s: %w", s.Pool, err)
 		}
 	}
-	if Covers(q, s.Day, f.zones[zone]) {
+	if Covers(q, s.Day, f.zones[zone]) && (!q.Hours || s.Hour.Add(time.Hour).After(q.Since)) {
 		f.add(s)
 	}
 	return nil
 }
 
 func (f *Fold) add(s quota.Spent) {
-	key := poolDay{s.Pool.Name, s.Day}
+	key := poolTime{s.Pool.Name, s.Day, s.Hour}
 	f.sets[key]++
 	if f.sets[key] > MaxSpendLabels {
 		s.Labels = quota.OtherLabels

@@ -109,6 +109,50 @@ func testSpend(t *testing.T, h Harness) {
 		check(t, r, quota.SpendQuery{Until: start}, want[4:]...)
 		check(t, r, quota.SpendQuery{Since: start.Add(200 * time.Hour)})
 	})
+	t.Run("by_hours", func(t *testing.T) {
+		r := newRig(t, h, big)
+		pacific, err := time.LoadLocation("America/Los_Angeles")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// 2026-11-01 has 25 hours there, from 7:00 UTC to 8:00 UTC of the next day.
+		fall := time.Date(2026, 11, 1, 7, 0, 0, 0, time.UTC)
+		for _, at := range []time.Duration{-time.Microsecond, 0, 59 * time.Minute, time.Hour, 24 * time.Hour, 25*time.Hour - time.Microsecond, 25 * time.Hour} {
+			r.setTime(fall.Add(at).Sub(start))
+			r.buy("", 1, pacific, videos)
+		}
+		r.setTime(fall.Add(25*time.Hour + 40*time.Minute).Sub(start))
+		r.buy("late", 5, pacific, search)
+		r.setTime(fall.Add(26*time.Hour + 10*time.Minute).Sub(start))
+		settle("late", 2)(r)
+		hour := func(day string, n, units int) quota.Spent {
+			return quota.Spent{Day: day, Hour: fall.Add(time.Duration(n) * time.Hour), Labels: videos, Units: int64(units), Calls: int64(units)}
+		}
+		late := hour("2026-11-02", 25, 2)
+		late.Labels, late.Calls = search, 1
+		want := []quota.Spent{late, hour("2026-11-02", 25, 1), hour("2026-11-01", 24, 2), hour("2026-11-01", 1, 1), hour("2026-11-01", 0, 2), hour("2026-10-31", -1, 1)}
+		check(t, r, quota.SpendQuery{Hours: true}, want...)
+		check(t, r, quota.SpendQuery{Hours: true, Since: fall.Add(2*time.Hour - time.Microsecond)}, want[:4]...)
+		check(t, r, quota.SpendQuery{Hours: true, Since: fall.Add(2 * time.Hour)}, want[:3]...)
+		late.Hour, late.Day = time.Time{}, "2026-11-02"
+		check(t, r, quota.SpendQuery{}, late, quota.Spent{Day: "2026-11-02", Labels: videos, Units: 1, Calls: 1},
+			quota.Spent{Day: "2026-11-01", Labels: videos, Units: 5, Calls: 5}, quota.Spent{Day: "2026-10-31", Labels: videos, Units: 1, Calls: 1})
+	})
+	t.Run("in_hours_of_a_zone_between_them", func(t *testing.T) {
+		r := newRig(t, h, big)
+		kolkata, err := time.LoadLocation("Asia/Kolkata") // its midnight is 18:30 UTC
+		if err != nil {
+			t.Fatal(err)
+		}
+		hour := time.Date(2026, 3, 3, 18, 0, 0, 0, time.UTC)
+		for _, minutes := range []int{29, 30} {
+			r.setTime(hour.Add(time.Duration(minutes) * time.Minute).Sub(start))
+			r.buy("", 1, kolkata, videos)
+		}
+		check(t, r, quota.SpendQuery{Hours: true},
+			quota.Spent{Day: "2026-03-04", Hour: hour, Labels: videos, Units: 1, Calls: 1},
+			quota.Spent{Day: "2026-03-03", Hour: hour, Labels: videos, Units: 1, Calls: 1})
+	})
 	t.Run("settling_corrects_the_day_of_the_reservation", func(t *testing.T) {
 		r := newRig(t, h, big)
 		r.setTime(12*time.Hour - time.Minute)

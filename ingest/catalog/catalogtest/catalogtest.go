@@ -33,6 +33,7 @@ type Catalog interface {
 	Search(ctx context.Context, q catalog.Query) (catalog.Results, error)
 	ChargeTo(ctx context.Context, address string, forget bool) (time.Time, error)
 	Spent(ctx context.Context, since time.Time) (map[string]int64, error)
+	Ready(ctx context.Context) error
 	Dump(ctx context.Context, w io.Writer, o *catalog.DumpOptions) error
 	Check(ctx context.Context) ([]string, error)
 	Rebuild(ctx context.Context) error
@@ -45,6 +46,8 @@ var _ Catalog = (*catalog.Catalog)(nil)
 type Harness struct {
 	// Open opens a new catalog.
 	Open func(t testing.TB, clock quota.Clock) Catalog
+	// Ranked is how many matches a search looks at.
+	Ranked int
 	// NoNUL says that texts cannot hold the character NUL. It becomes U+FFFD.
 	NoNUL bool
 	// Holds fails if any byte that a catalog has stored holds a secret. It may be nil.
@@ -78,6 +81,7 @@ func Run(t *testing.T, h *Harness) {
 		{"search_filters", h.testSearchFilters},
 		{"search_pages", h.testSearchPages},
 		{"search_ends", h.testSearchEnds},
+		{"search_for_common_words_is_cut", h.testSearchIsCut},
 		{"search_refuses_a_bad_cursor", h.testSearchRefusesABadCursor},
 	} {
 		t.Run(test.name, test.run)

@@ -321,3 +321,26 @@ func (h *Harness) Fuzz(f *testing.F) {
 		save(t, r, "fuzz", catalog.Page{Gone: []string{"fuzz"}})
 	})
 }
+
+// A search of common words looks at a part of the videos, and says so.
+func (h *Harness) testSearchIsCut(t *testing.T) {
+	c, _ := h.fresh(t)
+	if err := c.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+	r := begin(t, c)
+	for n := 0; n < h.Ranked+100; {
+		var p catalog.Page
+		for range 1010 {
+			p.Videos = append(p.Videos, catalog.Video{ID: fmt.Sprint("v", n), Title: map[bool]string{true: "old common", false: "common"}[n < 50]})
+			n++
+		}
+		save(t, r, fmt.Sprint("work", n), p)
+	}
+	for text, cut := range map[string]bool{"common": true, "old": false, "old common": false} {
+		found, err := c.Search(t.Context(), catalog.Query{Text: text})
+		if err != nil || found.Cut != cut || len(found.Hits) != 20 {
+			t.Errorf("%s: %d found, cut %v, %v", text, len(found.Hits), found.Cut, err)
+		}
+	}
+}

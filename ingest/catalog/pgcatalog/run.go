@@ -167,3 +167,8 @@ func (c *Catalog) Spent(ctx context.Context, since time.Time) (map[string]int64,
 	}, sql("spent"), micros(since))
 	return all, err
 }
+
+// Ready returns an error if the catalog cannot be read.
+func (c *Catalog) Ready(ctx context.Context) error {
+	return c.each(ctx, func(func(...any) error) error { return nil }, "SELECT id FROM headroom_catalog.runs ORDER BY id DESC LIMIT 1")
+}

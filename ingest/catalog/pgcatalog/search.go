@@ -25,10 +25,11 @@ func (c *Catalog) Search(ctx context.Context, q catalog.Query) (catalog.Results,
 	part, whole, patterns := expressions(a.Phrases)
 	err = c.each(ctx, func(scan func(...any) error) error {
 		var v catalog.Video
-		var id int64
-		if err := scanVideo(scan, &v, &id); err != nil {
+		var id, matches int64
+		if err := scanVideo(scan, &v, &id, &matches); err != nil {
 			return err
 		}
+		a.Cut = matches == ranked
 		a.Add(id, v)
 		return nil
 	}, sql("search"), part, whole, ranked, a.Limit+1, valid(q.Region), micros(q.Since), shown, patterns)

@@ -24,8 +24,9 @@ func open(t testing.TB, clock quota.Clock) *Catalog {
 
 // home describes a catalog in PostgreSQL to the suite.
 var home = &catalogtest.Harness{
-	Open:  func(t testing.TB, clock quota.Clock) catalogtest.Catalog { return open(t, clock) },
-	NoNUL: true,
+	Open:   func(t testing.TB, clock quota.Clock) catalogtest.Catalog { return open(t, clock) },
+	NoNUL:  true,
+	Ranked: ranked,
 }
 
 func TestCatalog(t *testing.T) { catalogtest.Run(t, home) }

@@ -70,7 +70,7 @@ func (p *chart) load(ctx context.Context, s *state, c charts, region, category s
 		return err
 	}
 	for _, e := range all.Entries {
-		p.Entries = append(p.Entries, entry{e.Rank, e.Video.Title, e.Video.ChannelTitle, view.VideoURL(e.Video.ID), s.moment(e.Video.PublishedAt)})
+		p.Entries = append(p.Entries, entry{e.Rank, view.Plain(e.Video.Title), view.Plain(e.Video.ChannelTitle), view.VideoURL(e.Video.ID), s.moment(e.Video.PublishedAt)})
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func inline(c *svg.Canvas) template.HTML {
 // draw draws a bar for each hour, with the groups stacked.
 func (h *hours) draw(pool string, by grouping, width float64) template.HTML {
 	const height, left, top, bottom = 190.0, 44.0, 12.0, 24.0
-	title := fmt.Sprintf("Units of %s by %s in the last 24 hours, by the hour", pool, by)
+	title := fmt.Sprintf("Units of %s that count %s by %s, by the hour", pool, h.within, by)
 	most, desc := h.peak()
 	c := svg.New(width, height, title, desc)
 	ticks := svg.Ticks(0, float64(most), 4)
@@ -33,15 +33,15 @@ func (h *hours) draw(pool string, by grouping, width float64) template.HTML {
 		c.Line(left, y(t), width, y(t), class)
 		c.Text(left-8, y(t)+4, "end faint", view.Number(int64(t)))
 	}
-	slot := (width - left) / hoursShown
+	slot := (width - left) / float64(h.n)
 	every := 3
 	if width < 500 {
 		every = 6
 	}
-	for i := range hoursShown {
+	for i := range h.n {
 		at := h.from.Add(time.Duration(i) * time.Hour)
 		x := left + float64(i)*slot
-		if at.Hour()%every == 0 && i < hoursShown-1 {
+		if at.Hour()%every == 0 && i > 0 && i < h.n-1 {
 			c.Text(x+slot/2, height-6, "middle faint", at.Format("15:04"))
 		}
 		sum := 0.0
@@ -61,7 +61,7 @@ func (h *hours) draw(pool string, by grouping, width float64) template.HTML {
 // peak returns the units of the highest hour, and a description of the chart.
 func (h *hours) peak() (most int64, desc string) {
 	highest := 0
-	for i := range hoursShown {
+	for i := range h.n {
 		var sum int64
 		for _, g := range h.groups {
 			sum += g.hours[i]
@@ -71,7 +71,7 @@ func (h *hours) peak() (most int64, desc string) {
 		}
 	}
 	if most == 0 {
-		return 0, "No run has used any."
+		return 0, "None is used."
 	}
 	at := h.from.Add(time.Duration(highest) * time.Hour).Format("15:04 UTC")
 	return most, fmt.Sprintf("%s in all, at most %s in the hour from %s. The table below has the sums.", view.Number(h.total), view.Number(most), at)

@@ -3,13 +3,16 @@ package pages
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // grouping is the label by which a chart groups spend.
@@ -20,77 +23,249 @@ const (
 	byMethod grouping = "method"
 )
 
-// hoursShown is the number of hours in a chart, with the current one.
-const hoursShown = 24
-
 // colours is the number of colours for series.
 const colours = 8
 
-// hours holds the units of a pool that runs used, by the hour in which each unit of work
-// ended.
+// hours says who spent the units that a window counts, by the hour. The groups and what is
+// unnamed add up to what the window counts.
 type hours struct {
-	from   time.Time // the first hour
-	groups []group   // by name
-	others int64     // units that callers other than runs used, at hours that are not recorded
-	total  int64
+	within  string    // the window, in words
+	from    time.Time // the first hour
+	n       int       // the number of hours up to now
+	groups  []group   // by name
+	unnamed int64     // units that no spend explains
+	total   int64
 }
 
 // group is the part of one job or method.
 type group struct {
 	name  string
-	hours [hoursShown]int64
+	hours []int64
 	units int64
 	class string // of the colour
 }
 
-// hours adds up the runs of the last 24 hours. The catalog knows the units and the times
-// of a run. The ledger knows the methods, but only by day. So the hours of a method are
-// those of the jobs that call it.
-func (s *state) hours(u *quota.Usage, by grouping) hours {
-	h := hours{from: s.now.UTC().Truncate(time.Hour).Add(-(hoursShown - 1) * time.Hour)}
+// shown returns the window of a pool whose spend is shown: the longest sliding one of up to
+// a day, or else the shortest.
+func shown(u *quota.Usage) *quota.WindowUsage {
+	var best *quota.WindowUsage
+	worth := func(w *quota.WindowUsage) time.Duration {
+		if d := w.Spec.Length(); d > day {
+			return -d
+		} else if w.Spec.Calendar() {
+			return d - 1
+		} else {
+			return d
+		}
+	}
+	for i := range u.Allowances {
+		if w := &u.Allowances[i]; !w.Spec.InFlight() && (best == nil || worth(w) > worth(best)) {
+			best = w
+		}
+	}
+	return best
+}
+
+// startOf returns when the earliest units were spent that a window may count.
+func startOf(w *quota.WindowUsage, now time.Time) time.Time {
+	if w.Spec.Calendar() {
+		start, _ := w.Spec.Bounds(window.At(now))
+		return start.Time().Add(-max(w.Spec.Lag, 0)) // until then they count for both periods
+	}
+	return now.Add(-w.Spec.Span())
+}
+
+// hours names who spent what a window counts. A window begins within an hour. What was
+// spent later in that hour still counts, so of its units as many are taken as the window
+// counts beside those of the other hours, of each group its part.
+func (s *state) hours(u *quota.Usage, w *quota.WindowUsage, by grouping) hours {
+	if w == nil && s.outage == nil {
+		return hours{}
+	}
+	var h hours
+	if w == nil { // all that is known is what runs saved
+		w = &quota.WindowUsage{Spec: window.Spec{Per: day}, WindowState: quota.WindowState{Window: "24h", Used: math.MaxInt64}}
+	}
+	start := startOf(w, s.now)
+	if long := s.now.Add(-spendRead); start.After(long) {
+		h.from = start.UTC().Truncate(time.Hour)
+	} else {
+		h.from = long.UTC().Truncate(time.Hour)
+	}
+	h.within = period(w)
+	h.n = int(s.now.Sub(h.from)/time.Hour) + 1
+	whole, first, undated := map[place]int64{}, map[place]int64{}, map[place]int64{}
+	for _, sp := range s.spend {
+		if sp.Pool.Upstream != u.Pool.Upstream || sp.Pool.Account != u.Pool.Account || sp.Pool.Name != u.Pool.Name {
+			continue
+		}
+		at := place{by.name(&sp.Labels), int(sp.Hour.Sub(h.from) / time.Hour)}
+		switch {
+		case sp.Hour.IsZero():
+			undated[place{at.group, -1}] += sp.Units
+		case !sp.Hour.Add(time.Hour).After(start):
+		case sp.Hour.Before(h.from):
+			whole[place{at.group, -1}] += sp.Units
+		case sp.Hour.Before(start):
+			first[at] += sp.Units
+		default:
+			whole[at] += sp.Units
+		}
+	}
+	left := w.Used
 	groups := map[string]*group{}
-	rolling := 0.0
+	for _, part := range []map[place]int64{whole, first, undated} {
+		for at, units := range within(part, left) {
+			g := groups[at.group]
+			if g == nil {
+				g = &group{name: at.group, hours: make([]int64, h.n)}
+				groups[at.group] = g
+			}
+			if g.units += units; at.hour >= 0 && at.hour < h.n {
+				g.hours[at.hour] += units
+			}
+			left -= units
+		}
+	}
+	h.total = w.Used - left
+	if s.outage == nil {
+		h.unnamed, h.total = left, w.Used
+	}
+	s.colour(&h, groups, by)
+	return h
+}
+
+// spendOfRuns is what runs say that they spent, for when the ledger cannot be read.
+func (s *state) spendOfRuns() (all []quota.Spent) {
 	for i := range s.runs {
 		r := &s.runs[i]
 		j := s.job(r.Job)
+		if j == nil {
+			continue // the pools that it charged are not known
+		}
 		for _, w := range r.Work {
-			took := float64(w.Units) * s.shareOf(j, r.Job, u)
-			at := endOf(r, &w)
-			if at.After(s.now.Add(-day - slack)) {
-				rolling += took
+			for _, name := range j.pools() {
+				pool, err := quota.ParsePool(name)
+				units := int64(float64(w.Units)*j.share[name] + 0.5)
+				if err == nil && units > 0 {
+					all = append(all, quota.Spent{
+						Pool: pool, Hour: endOf(r, &w).UTC().Truncate(time.Hour), Units: units,
+						Labels: quota.Labels{Job: r.Job, Method: strings.Join(j.methods, " + ")},
+					})
+				}
 			}
-			hour := int(at.Sub(h.from) / time.Hour)
-			if took == 0 || at.Before(h.from) || hour >= hoursShown {
-				continue
-			}
-			name := r.Job
-			if by == byMethod {
-				name = s.methodsOf(r.Job, u)
-			}
-			g := groups[name]
-			if g == nil {
-				g = &group{name: name}
-				groups[name] = g
-			}
-			g.hours[hour] += int64(took + 0.5)
-			g.units += int64(took + 0.5)
 		}
 	}
+	return all
+}
+
+// place is a group in an hour of a chart; -1 is none of them.
+type place struct {
+	group string
+	hour  int
+}
+
+// name returns the group of spend.
+func (by grouping) name(l *quota.Labels) string {
+	name := l.Job
+	if by == byMethod {
+		name = l.Method
+	}
+	switch {
+	case l.Method == quota.Others:
+		return "others"
+	case name == "" && l.Reason != "":
+		return "corrections"
+	}
+	return cmp.Or(name, "no "+string(by))
+}
+
+// within reduces units in proportion so that they are at most so many. Units that
+// corrections gave back reduce the others.
+func within(parts map[place]int64, most int64) map[place]int64 {
+	keys := slices.SortedFunc(maps.Keys(parts), func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.hour, b.hour))
+	})
+	var units []int64
+	var sum, net int64
+	for _, k := range keys {
+		net += parts[k]
+		units = append(units, max(parts[k], 0))
+		sum += max(parts[k], 0)
+	}
+	if most = min(most, max(net, 0)); sum > most {
+		units = split(most, units)
+	}
+	reduced := map[place]int64{}
+	for i, k := range keys {
+		if units[i] > 0 {
+			reduced[k] = units[i]
+		}
+	}
+	return reduced
+}
+
+// split divides a whole in proportion to some weights. What rounding down leaves goes to
+// those that lost most by it, so that the parts add up.
+func split(whole int64, weights []int64) []int64 {
+	var sum float64
+	for _, w := range weights {
+		sum += float64(w)
+	}
+	parts, order := make([]int64, len(weights)), make([]int, len(weights))
+	lost := make([]float64, len(weights))
+	left := whole
+	for i, w := range weights {
+		order[i] = i
+		if sum > 0 {
+			exact := float64(whole) * (float64(w) / sum)
+			parts[i] = min(int64(exact), left)
+			lost[i] = exact - float64(parts[i])
+		}
+		left -= parts[i]
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lost[b], lost[a]) })
+	for _, i := range order {
+		if left > 0 && weights[i] > 0 {
+			parts[i]++
+			left--
+		}
+	}
+	return parts
+}
+
+// colour sorts the groups and gives each a colour. A job has its own in every pool.
+func (s *state) colour(h *hours, groups map[string]*group, by grouping) {
+	jobs := s.jobNames()
 	for i, name := range slices.Sorted(maps.Keys(groups)) {
 		g := groups[name]
-		if by == byJob { // a job has its colour in every pool
-			i = slices.Index(s.jobNames(), name)
+		if own, is := slices.BinarySearch(jobs, name); by == byJob && is {
+			i = own
+		} else if by == byJob {
+			i += len(jobs)
 		}
 		g.class = "s" + strconv.Itoa(i%colours+1)
 		h.groups = append(h.groups, *g)
-		h.total += g.units
 	}
-	for _, w := range u.Allowances {
-		if w.Spec.Per == day {
-			h.others = max(w.Used-int64(rolling+0.5), 0)
-		}
+}
+
+// legend returns a line for each group, the largest first, and one for what is unnamed. The
+// shares add up to 100%.
+func (h *hours) legend() (lines []legend) {
+	groups := slices.Clone(h.groups)
+	slices.SortStableFunc(groups, func(a, b group) int { return cmp.Compare(b.units, a.units) })
+	if h.unnamed > 0 {
+		groups = append(groups, group{name: "not named", units: h.unnamed})
 	}
-	return h
+	var units []int64
+	for _, g := range groups {
+		units = append(units, g.units)
+	}
+	shares := split(100, units)
+	for i, g := range groups {
+		lines = append(lines, legend{g.class, g.name, view.Number(g.units), view.Number(shares[i]) + "%"})
+	}
+	return lines
 }
 
 // endOf returns when work ended; for work under way, when its run ended or started.
@@ -101,41 +276,4 @@ func endOf(r *catalog.RunRecord, w *catalog.WorkRecord) time.Time {
 		}
 	}
 	return r.StartedAt
-}
-
-// shareOf returns the part of a job's units that a pool pays for. If the job is no longer
-// configured, the ledger's spend tells.
-func (s *state) shareOf(j *job, name string, u *quota.Usage) float64 {
-	if j != nil {
-		return j.share[u.Pool.String()]
-	}
-	var of, all int64
-	for _, sp := range s.spend {
-		if sp.Labels.Job == name {
-			all += sp.Units
-			if sp.Pool == u.Pool {
-				of += sp.Units
-			}
-		}
-	}
-	if all <= 0 {
-		return 0
-	}
-	return float64(of) / float64(all)
-}
-
-// methodsOf names the methods that a job called lately, by the ledger's spend or else by
-// the kind of the job.
-func (s *state) methodsOf(name string, u *quota.Usage) string {
-	var all []string
-	for _, sp := range s.spend {
-		if sp.Labels.Job == name && sp.Pool == u.Pool && sp.Units > 0 {
-			all = append(all, sp.Labels.Method)
-		}
-	}
-	if j := s.job(name); len(all) == 0 && j != nil {
-		all = slices.Clone(j.methods)
-	}
-	slices.Sort(all)
-	return cmp.Or(strings.Join(slices.Compact(all), " + "), "unknown")
 }

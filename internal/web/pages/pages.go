@@ -26,6 +26,9 @@ type Options struct {
 
 	// Timeout bounds the wait for the ledger, and that for the catalog; zero is 3s.
 	Timeout time.Duration
+
+	// Searching runs a search when it is its turn. It returns an error for people.
+	Searching func(ctx context.Context, search func(context.Context) error) error
 }
 
 // Board serves the pages.
@@ -35,13 +38,18 @@ type Board struct {
 	log     *slog.Logger
 	maxAge  time.Duration
 	timeout time.Duration
+
+	searching func(context.Context, func(context.Context) error) error
 }
 
 // New returns a board that calls sources once for each page and shows them.
 func New(sources func() view.Sources, o *Options) *Board {
-	b := &Board{sources: sources, clock: o.Clock, log: o.Log, maxAge: o.MaxAge, timeout: o.Timeout}
+	b := &Board{sources: sources, clock: o.Clock, log: o.Log, maxAge: o.MaxAge, timeout: o.Timeout, searching: o.Searching}
 	if b.timeout == 0 {
 		b.timeout = 3 * time.Second
+	}
+	if b.searching == nil {
+		b.searching = func(ctx context.Context, search func(context.Context) error) error { return search(ctx) }
 	}
 	return b
 }

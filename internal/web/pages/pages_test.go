@@ -96,7 +96,7 @@ func TestNothingCanGo(t *testing.T) {
 	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 4, headroom: 0}}}}", nil)
 	r.Run("trending")
 	r.reads("/", "No run can start before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h)",
-		"Spent in the last 24 hours: trending 4.",
+		"Spent in 24h: trending 4.",
 		"retention and trending cannot start before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h)") // one note of both
 }
 
@@ -116,7 +116,7 @@ func TestOneRunCanGoOthersCannot(t *testing.T) {
 	r.Run("elsewhere")
 	r.Run("trending")
 	r.reads("/", "It can start, others cannot The next run, elsewhere at 20:05 UTC (in 5 min), can start",
-		"trending and retention cannot start before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h).", "Spent in the last 24 hours: trending 4.")
+		"trending and retention cannot start before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h).", "Spent in 24h: trending 4.")
 }
 
 // TestTheMorningAfter: at midnight in California the day begins anew, but what was used
@@ -145,8 +145,8 @@ func TestWhoSpentItIsNotARun(t *testing.T) {
 	r.Run("trending")
 	_, err := r.Ledger.Adjust(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, 120, "tried things out")
 	r.Must(err)
-	r.reads("/", "Nothing can start", "Spent in the last 24 hours: trending 4, callers other than runs 120.",
-		"Callers other than runs used 120 more, at hours that are not recorded")
+	r.reads("/", "Nothing can start", "Spent in 24h: corrections 120, trending 4.",
+		"corrections 120 97% trending 4 3%")
 }
 
 func TestARunThatNobodyMade(t *testing.T) {
@@ -228,7 +228,7 @@ func TestTheDayOfAPool(t *testing.T) {
 	r.reads("/", "news resumes by itself at 21:51 UTC", "youtube/searches is used up (27 of 27 in 24h)", "used up", "It does not fit",
 		"DE news 12:50 UTC (7 h 50 min ago) fresh", "US/10 16:45 UTC (3 h 55 min ago) 199 fresh", "Not in use: youtube/uploads")
 	source, _ := r.page("/?by=method")
-	for _, want := range []string{"Units of youtube/units by method in the last 24 hours", `12:00 UTC: 16 units of videos.list`} {
+	for _, want := range []string{"Units of youtube/units that count in 24h by method", `12:00 UTC: 16 units of videos.list`} {
 		if !strings.Contains(source, want) {
 			t.Errorf("there is no %q", want)
 		}
@@ -244,7 +244,7 @@ func TestTitlesAreHostile(t *testing.T) {
 		if n := strings.Count(source, "<script"); n != 1 {
 			t.Errorf("%s has %d scripts", path, n)
 		}
-		for _, never := range []string{"<img", "onerror=\"", "style=", "javascript:"} {
+		for _, never := range []string{"\u009b", "\u202e", "\u2066", "\x1b", "<img", "onerror=\"", "style=", "javascript:"} {
 			if strings.Contains(source, never) {
 				t.Errorf("%s has %s", path, never)
 			}
@@ -272,6 +272,10 @@ func TestPagesAreStrict(t *testing.T) {
 		if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
 			t.Errorf("%s: its policy is %q", path, policy)
 		}
+	}
+	file := r.ask("/static/dashboard.css").Header().Get("ETag")
+	if a := r.ask("/static/dashboard.css", "If-None-Match", file); file == "" || a.Code != http.StatusNotModified || a.Body.Len() > 0 {
+		t.Errorf("the same file is sent again: %d", a.Code)
 	}
 	tag := r.ask("/").Header().Get("ETag")
 	if a := r.ask("/", "If-None-Match", tag); a.Code != http.StatusNotModified || a.Body.Len() > 0 {

@@ -19,8 +19,7 @@ type poolSection struct {
 	Hours    template.HTML // the chart for a wide screen
 	Narrow   template.HTML // the chart for a narrow screen
 	Groups   []legend
-	Total    string
-	Others   string // units that callers other than runs used, or empty
+	Within   string // the window that the legend adds up to
 	Forecast *forecast
 }
 
@@ -98,22 +97,12 @@ func (s *state) poolSection(u *quota.Usage, by grouping) poolSection {
 	if u.Blocked.After(u.Now) {
 		p.Level, p.State = bad, view.Shut(u.BlockedBy)
 	}
-	if s.unread != nil {
+	h := s.hours(u, shown(u), by)
+	if h.n == 0 {
 		return p
 	}
-	h := s.hours(u, by)
 	p.Hours, p.Narrow = h.draw(p.Name, by, 560), h.draw(p.Name, by, 340)
-	for _, g := range h.groups {
-		share := ""
-		if h.total > 0 {
-			share = view.Number(g.units*100/h.total) + "%"
-		}
-		p.Groups = append(p.Groups, legend{g.class, g.name, view.Number(g.units), share})
-	}
-	p.Total = view.Number(h.total)
-	if h.others > 0 {
-		p.Others = view.Number(h.others)
-	}
+	p.Groups, p.Within = h.legend(), h.within
 	return p
 }
 

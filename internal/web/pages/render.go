@@ -90,6 +90,9 @@ func (b *Board) Static(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", a.kind)
 	h.Set("Cache-Control", "no-cache")
+	if etag.NotModified(w, r, a.body) {
+		return
+	}
 	h.Set("Content-Length", strconv.Itoa(len(a.body)))
 	_, _ = w.Write(a.body) // the client may have hung up
 }

@@ -21,6 +21,7 @@ type found struct {
 	Hits    []hit
 	More    string // address of the next page
 	Problem string
+	Cut     string // how many videos were looked at, if there are more
 	Asked   bool
 }
 
@@ -44,10 +45,15 @@ func (b *Board) Search(w http.ResponseWriter, r *http.Request) {
 		p.Regions = slices.Insert(p.Regions, i, p.Region)
 	}
 	if p.Asked {
-		err := b.withTimeout(r.Context(), func(ctx context.Context) error { return p.find(ctx, s, src.Catalog, q.Get("cursor")) })
+		err := b.withTimeout(r.Context(), func(ctx context.Context) error {
+			return b.searching(ctx, func(ctx context.Context) error { return p.find(ctx, s, src.Catalog, q.Get("cursor")) })
+		})
+		var told interface{ ForPeople() string }
 		switch {
 		case errors.Is(err, catalog.ErrBadCursor):
 			p.Problem = "The address of this page of results is invalid. Search again from the start"
+		case errors.As(err, &told):
+			p.Problem = told.ForPeople()
 		case err != nil:
 			b.log.Warn("search", "error", err)
 			p.Problem = "The catalog cannot be read now. To look for damage: ingestor doctor"
@@ -68,7 +74,10 @@ func (p *found) find(ctx context.Context, s *state, c searcher, cursor string) e
 		return err
 	}
 	for _, h := range results.Hits {
-		p.Hits = append(p.Hits, hit{h.Title, h.Channel, h.Snippet, view.VideoURL(h.Video.ID), s.moment(h.Video.PublishedAt)})
+		p.Hits = append(p.Hits, hit{view.PlainMarked(h.Title), view.PlainMarked(h.Channel), view.PlainMarked(h.Snippet), view.VideoURL(h.Video.ID), s.moment(h.Video.PublishedAt)})
+	}
+	if results.Cut {
+		p.Cut = view.Number(catalog.MaxRanked)
 	}
 	if results.Cursor != "" {
 		p.More = "/search?" + url.Values{"q": {p.Query}, "region": {p.Region}, "cursor": {results.Cursor}}.Encode()

@@ -15,6 +15,10 @@ import (
 const (
 	day   = 24 * time.Hour
 	slack = 2 * time.Minute
+
+	// spendRead is how far back spend is read by the hour: a day with its longest precision,
+	// or one of 25 hours.
+	spendRead = 26 * time.Hour
 )
 
 // state is the state of the ledger and the catalog, read once for a page.
@@ -25,7 +29,7 @@ type state struct {
 	jobs   []*job
 
 	pools  []quota.Usage
-	spend  []quota.Spent // of the days in the last 24 hours, by pool, job and method
+	spend  []quota.Spent // that windows count, by pool, hour, job and method
 	outage error         // why the ledger could not be read
 
 	feeds   []view.Feed
@@ -43,7 +47,7 @@ func (b *Board) read(ctx context.Context, src *view.Sources) *state {
 	s.outage = b.withTimeout(ctx, func(ctx context.Context) error { return s.readLedger(ctx, src.Ledger) })
 	s.unread = b.withTimeout(ctx, func(ctx context.Context) error { return s.readCatalog(ctx, src) })
 	if s.outage != nil {
-		s.pools, s.spend = s.poolsOfJobs(), nil
+		s.pools, s.spend = s.poolsOfJobs(), s.spendOfRuns()
 	}
 	if ctx.Err() == nil {
 		if s.outage != nil {
@@ -60,8 +64,21 @@ func (s *state) readLedger(ctx context.Context, l *quota.Ledger) (err error) {
 	if s.pools, err = l.Usage(ctx, "", ""); err != nil {
 		return err
 	}
-	s.spend, err = l.Spend(ctx, quota.SpendQuery{Since: s.now.Add(-day)}, quota.ByAccount, quota.ByJob, quota.ByMethod)
+	since := s.now.Add(-spendRead)
+	for i := range s.pools {
+		if w := shown(&s.pools[i]); w != nil && s.pools[i].Known {
+			since = earlier(since, startOf(w, s.now))
+		}
+	}
+	s.spend, err = l.Spend(ctx, quota.SpendQuery{Since: since}, quota.ByAccount, quota.ByHour, quota.ByJob, quota.ByMethod)
 	return err
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (s *state) readCatalog(ctx context.Context, src *view.Sources) error {
@@ -99,7 +116,7 @@ func (s *state) readRuns(ctx context.Context, c history) error {
 			return fmt.Errorf("read the runs: %w", err)
 		}
 		past := 0
-		for _, r := range all {
+		for _, r := range view.Runs(all) {
 			if before = r.ID; !r.EndedAt.IsZero() && r.EndedAt.Before(since) || r.EndedAt.IsZero() && r.StartedAt.Before(since) {
 				past++
 				continue

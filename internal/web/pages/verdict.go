@@ -99,15 +99,16 @@ func because(reason string) string {
 // spenders says who spent the units that are missing.
 func (s *state) spenders(c *chance) []sentence {
 	var who []string
-	h := s.hours(c.pool, byJob)
-	for _, g := range h.groups {
-		who = append(who, g.name+" "+view.Number(g.units))
+	w := c.window
+	if w == nil {
+		w = shown(c.pool)
 	}
-	if h.others > 0 {
-		who = append(who, "callers other than runs "+view.Number(h.others))
+	h := s.hours(c.pool, w, byJob)
+	for _, l := range h.legend() {
+		who = append(who, l.Name+" "+l.Units)
 	}
 	if len(who) == 0 {
 		return nil
 	}
-	return []sentence{say("Spent in the last 24 hours: ", strings.Join(who, ", "))}
+	return []sentence{say("Spent ", h.within, ": ", strings.Join(who, ", "))}
 }

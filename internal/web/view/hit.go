@@ -15,21 +15,14 @@ type Hit struct {
 type Hits struct {
 	Hits   []Hit  `json:"hits"`
 	Cursor string `json:"cursor,omitempty"` // asks for the next hits; empty if there are none
+	Cut    bool   `json:"cut,omitempty"`    // whether only the last of the videos with these words were looked at
 }
 
 // Found returns the results of a search for JSON.
 func Found(r catalog.Results) Hits {
-	v := Hits{Hits: []Hit{}, Cursor: r.Cursor}
+	v := Hits{Hits: []Hit{}, Cursor: r.Cursor, Cut: r.Cut}
 	for _, h := range r.Hits {
-		v.Hits = append(v.Hits, Hit{OneVideo(h.Video), VideoURL(h.Video.ID), marked(h.Title), marked(h.Channel), marked(h.Snippet)})
+		v.Hits = append(v.Hits, Hit{OneVideo(h.Video), VideoURL(h.Video.ID), PlainMarked(h.Title), PlainMarked(h.Channel), PlainMarked(h.Snippet)})
 	}
 	return v
-}
-
-// marked returns an empty list for nil, so that JSON has [] and not null.
-func marked(m catalog.Marked) catalog.Marked {
-	if m == nil {
-		return catalog.Marked{}
-	}
-	return m
 }

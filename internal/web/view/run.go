@@ -15,6 +15,10 @@ func Runs(all []catalog.RunRecord) []catalog.RunRecord {
 		if all[i].Work == nil {
 			all[i].Work = []catalog.WorkRecord{}
 		}
+		all[i].Error = Plain(all[i].Error)
+		for k := range all[i].Work {
+			all[i].Work[k].Error = Plain(all[i].Work[k].Error)
+		}
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -14,7 +15,14 @@ type Video struct {
 }
 
 // OneVideo returns a video for JSON.
-func OneVideo(v catalog.Video) Video { return Video{v, int64(v.Duration / time.Second)} }
+func OneVideo(v catalog.Video) Video {
+	v.Title, v.ChannelTitle, v.Description = Plain(v.Title), Plain(v.ChannelTitle), Plain(v.Description)
+	v.Tags = slices.Clone(v.Tags)
+	for i := range v.Tags {
+		v.Tags[i] = Plain(v.Tags[i])
+	}
+	return Video{v, int64(v.Duration / time.Second)}
+}
 
 // VideoURL returns the address where people watch a video.
 func VideoURL(id string) string { return "https://youtu.be/" + id }

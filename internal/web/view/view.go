@@ -28,6 +28,7 @@ type Sources struct {
 // Catalog is the part of a catalog that pages, feeds and metrics read. A [catalog.Catalog]
 // is one.
 type Catalog interface {
+	Ready(ctx context.Context) error
 	Cursors(ctx context.Context, job string) ([]catalog.Cursor, error)
 	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
 	Feeds(ctx context.Context) ([]catalog.Feed, error)

@@ -50,7 +50,7 @@ func NewDay(t testing.TB) *Rig {
 }
 
 // Hostile is a title that tries to be more than text.
-const Hostile = `<script>document.title="taken"</script><img src=x onerror="document.title='taken'">"'>&amp; sayonara`
+const Hostile = `<script>document.title="taken"</script><img src=x onerror="document.title='taken'">"'>&amp; sayonara` + "\u009b31m\u202egnp\u2066\x1b[2J"
 
 // FetchHostile saves a complete chart of GB whose only video has a hostile title, and an
 // incomplete chart of US with the same video.

@@ -47,6 +47,27 @@ func New() *Decisions {
 	}
 }
 
+// Expect makes the outcomes and the blocks of all that a price book names stand at zero. An
+// alert on their increase sees the first one only if they were there before it.
+func (d *Decisions) Expect(costs *quota.Book) {
+	expect := func(upstream, account string) {
+		for _, kind := range answers {
+			d.outcomes.WithLabelValues(upstream, account, string(kind))
+		}
+	}
+	for name, u := range costs.Upstreams {
+		for _, account := range u.Accounts {
+			expect(name, account)
+			for pool := range u.Pools {
+				d.blocks.WithLabelValues(name, account, pool)
+			}
+		}
+	}
+	for name := range costs.Families {
+		expect(name, quota.DefaultAccount)
+	}
+}
+
 var (
 	_ quota.Observer       = (*Decisions)(nil)
 	_ prometheus.Collector = (*Decisions)(nil)

@@ -77,12 +77,14 @@ ORDER BY written DESC, key LIMIT $4::bigint;
 SELECT count(*) FROM headroom_ledger.members WHERE upstream = $1::text AND account = $2::text AND pool = $3::text AND key <> '';
 
 -- spend returns the spend of an account's pools, in the order in which each set of labels
--- was first used. Args: upstream, account, first day, last day.
+-- was first used. Args: upstream, account, first day, last day, whether to keep the hours
+-- apart.
 SELECT b.pool, b.zone, r.day, r.method, r.job, r.region, r.class, r.reason,
-	least(sum(r.units), 9007199254740991)::bigint, sum(r.calls)::bigint
+	least(sum(r.units), 9007199254740991)::bigint, sum(r.calls)::bigint,
+	CASE WHEN $5::boolean THEN r.at - (r.at % 3600000000 + 3600000000) % 3600000000 ELSE 0 END AS hour
 FROM headroom_ledger.reservations AS r JOIN headroom_ledger.births AS b ON b.id = r.pool_id
 WHERE b.upstream = $1::text AND b.account = $2::text AND r.day BETWEEN $3::text AND $4::text
-GROUP BY b.pool, b.zone, r.day, r.method, r.job, r.region, r.class, r.reason
+GROUP BY b.pool, b.zone, r.day, hour, r.method, r.job, r.region, r.class, r.reason
 ORDER BY min(r.number);
 
 -- identity returns the ledger's identity.

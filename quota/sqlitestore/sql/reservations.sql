@@ -18,11 +18,13 @@ UPDATE reservations SET made = ?2, at = ?3, units = ?4, generation = ?5 WHERE nu
 UPDATE reservations SET units = ?2, calls = ?3, settled = 1, back = ?4, left_ = ?5, charged = ?6 WHERE number = ?1;
 
 -- spend returns the spend of an account's pools, in the order in which each set of labels
--- was first used. Args: upstream, account, first day, last day.
-SELECT b.pool, b.zone, r.day, r.method, r.job, r.region, r.class, r.reason, CAST(min(total(r.units), 9007199254740991) AS INTEGER), sum(r.calls)
+-- was first used. Args: upstream, account, first day, last day, whether to keep the hours
+-- apart. In SQLite the remainder of a negative number is negative.
+SELECT b.pool, b.zone, r.day, r.method, r.job, r.region, r.class, r.reason, CAST(min(total(r.units), 9007199254740991) AS INTEGER), sum(r.calls),
+	CASE WHEN ?5 THEN r.at - (r.at % 3600000000 + 3600000000) % 3600000000 END AS hour
 FROM reservations AS r JOIN births AS b ON b.id = r.pool_id
 WHERE b.upstream = ?1 AND b.account = ?2 AND r.day BETWEEN ?3 AND ?4
-GROUP BY r.pool_id, r.day, r.method, r.job, r.region, r.class, r.reason
+GROUP BY r.pool_id, r.day, hour, r.method, r.job, r.region, r.class, r.reason
 ORDER BY min(r.number);
 
 -- prune_look returns the next charges in the order in which they were written. Args:

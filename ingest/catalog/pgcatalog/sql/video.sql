@@ -18,7 +18,8 @@ FROM headroom_catalog.charts c LEFT JOIN headroom_catalog.chart_entries e ON e.c
 	LEFT JOIN headroom_catalog.videos v ON v.id = e.video LEFT JOIN headroom_catalog.statistics s ON s.video = v.id
 WHERE c.region = $1::text AND c.category = $2::text AND c.complete ORDER BY e.rank;
 
--- search returns the rows of videos that match, the best first, with the columns of video_find.
+-- search returns the rows of videos that match, the best first, with how many were ranked
+-- and the columns of video_find.
 -- A whole word ranks higher than longer words that begin with it. Args: query, query for whole
 -- words, most rows to rank, limit, region or '', time since which they were published, rows to
 -- leave out, patterns of phrases for videos that have too many words for positions.
@@ -34,7 +35,7 @@ WITH found AS MATERIALIZED (
 	SELECT video, ts_rank('{0.1, 0.3, 0.4, 1}', words, $2::tsquery) AS whole, CASE WHEN $1::tsquery = $2::tsquery THEN 0 ELSE ts_rank('{0.1, 0.3, 0.4, 1}', words, $1::tsquery) END AS part
 	FROM found ORDER BY whole DESC, part DESC, video LIMIT $4::bigint
 )
-SELECT v.id, v.video_id, v.channel_id, v.channel_title, v.title, v.description, v.tags, v.category, v.live,
+SELECT v.id, (SELECT count(*) FROM found), v.video_id, v.channel_id, v.channel_title, v.title, v.description, v.tags, v.category, v.live,
 	v.language, v.thumbnail, coalesce(v.duration, 0), v.published_at, v.brief, v.fetched_at,
 	coalesce(s.fetched_at, 0), s.views, s.likes, s.comments
 FROM hit JOIN headroom_catalog.videos v ON v.id = hit.video LEFT JOIN headroom_catalog.statistics s ON s.video = v.id

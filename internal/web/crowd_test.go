@@ -1,0 +1,150 @@
+package web_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/web"
+)
+
+// unread is a crowd that is smaller, because answers take memory of this machine.
+const unread = "that do not read"
+
+// crowds are what clients say before they say and read nothing more.
+var crowds = map[string]string{
+	"silent":             "",
+	"with half a header": "GET /livez HTTP/1.1\r\nHost: local",
+	"with half a body":   "POST /v1/reserve HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + theToken + "\r\nContent-Length: 100\r\n\r\n{",
+	unread:               strings.Repeat("GET /api/v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n", 300),
+}
+
+// TestACrowdKeepsNobodyOut has 1,100 clients hold a connection each, from one address or
+// from many, and 20 others ask.
+func TestACrowdKeepsNobodyOut(t *testing.T) {
+	for name, sent := range crowds {
+		for _, addresses := range []int{1, 200} {
+			t.Run(fmt.Sprintf("%s from %d", name, addresses), func(t *testing.T) {
+				var log bytes.Buffer
+				most, sockets := web.DefaultConnections, 1100
+				if name == unread {
+					most, sockets = 40, 60
+				}
+				r := newRig(t, &web.Options{Connections: most, Log: slog.New(slog.NewTextHandler(&log, nil)), Timeouts: web.Timeouts{Header: time.Hour, Request: time.Hour, Answer: time.Hour, Idle: time.Hour}})
+				r.token(theToken)
+				s := r.serve()
+				for n := range sockets {
+					c := r.dialFrom(s, netip.AddrFrom4([4]byte{127, 0, 1, byte(n % addresses)}))
+					go io.WriteString(c, sent) //nolint:errcheck // it may be closed already
+				}
+				began, slowest := time.Now(), time.Duration(0)
+				for n := range 20 {
+					for _, path := range []string{"/livez", "/readyz", "/api/v1/regions", "/"} {
+						from := netip.AddrFrom4([4]byte{127, 0, 2, byte(n)})
+						if status, err := r.askFrom(s, from, path); status != http.StatusOK {
+							t.Errorf("%s asks for %s and gets %d, %v", from, path, status, err)
+						}
+						slowest, began = max(slowest, time.Since(began)), time.Now()
+					}
+				}
+				t.Logf("the slowest of 80 others was answered after %s", slowest)
+				if lines := strings.Count(log.String(), "closed a connection"); lines != 1 {
+					t.Errorf("%d lines of the log tell of it:\n%s", lines, &log)
+				}
+				if a := r.ask("GET", "/metrics", ""); !strings.Contains(a.body, "ingestor_connections_closed_total{reason=") {
+					t.Errorf("the metrics do not tell of it")
+				}
+			})
+		}
+	}
+}
+
+// TestOneOfAnAddressIsLetIn although others of its address hold all that it may have.
+func TestOneOfAnAddressIsLetIn(t *testing.T) {
+	r := newRig(t, &web.Options{Connections: 100, ConnectionsPerClient: 5})
+	s := r.serve()
+	from := netip.MustParseAddr("127.0.1.1")
+	for range 10 {
+		r.dialFrom(s, from)
+	}
+	for range 5 {
+		if status, err := r.askFrom(s, from, "/livez"); status != http.StatusOK {
+			t.Errorf("it gets %d, %v", status, err)
+		}
+	}
+	if a := r.ask("GET", "/metrics", ""); strings.Contains(a.body, `ingestor_connections_closed_total{reason="client"} 0`) {
+		t.Error("an address may have all connections")
+	}
+}
+
+// TestRequestsOfAClientAreBounded: a client of a trusted proxy may have some requests under
+// way, and others as many.
+func TestRequestsOfAClientAreBounded(t *testing.T) {
+	r := newRig(t, &web.Options{ConnectionsPerClient: 3, AnyHost: true, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	r.token(theToken)
+	s := r.serve()
+	const proxy, heavy, other = "127.0.0.1", "203.0.113.1", "203.0.113.2"
+	held := make([]net.Conn, 0, 3)
+	for range 3 {
+		c := r.dialFrom(s, netip.MustParseAddr(proxy))
+		_, err := io.WriteString(c, "POST /v1/reserve HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: "+heavy+"\r\nAuthorization: Bearer "+theToken+"\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
+		r.Must(err)
+		line, err := bufio.NewReader(c).ReadString('\n') // it waits for the body
+		r.Must(err)
+		if !strings.Contains(line, "100") {
+			t.Fatalf("it says %s", line)
+		}
+		held = append(held, c)
+	}
+	for client, want := range map[string]int{heavy: http.StatusTooManyRequests, other: http.StatusOK} {
+		if status, err := r.askFrom(s, netip.MustParseAddr(proxy), "/api/v1/regions", "X-Forwarded-For: "+client); status != want {
+			t.Errorf("%s gets %d, %v", client, status, err)
+		}
+	}
+	for _, c := range held {
+		r.Must(c.Close())
+	}
+	for status := 0; status != http.StatusOK; { // once the server knows that they are gone
+		status, _ = r.askFrom(s, netip.MustParseAddr(proxy), "/api/v1/regions", "X-Forwarded-For: "+heavy)
+		if t.Context().Err() != nil {
+			t.Fatal("it is never let in again")
+		}
+	}
+}
+
+// dialFrom connects to the server from an address of the loopback network.
+func (r *rig) dialFrom(s *serving, from netip.Addr) net.Conn {
+	r.Helper()
+	how := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
+	c, err := how.DialContext(r.Context(), "tcp", s.address)
+	r.Must(err)
+	r.Cleanup(func() { _ = c.Close() })
+	r.Must(c.SetDeadline(time.Now().Add(patience)))
+	return c
+}
+
+// askFrom asks once, from an address of the loopback network.
+func (r *rig) askFrom(s *serving, from netip.Addr, path string, headers ...string) (status int, err error) {
+	r.Helper()
+	c := r.dialFrom(s, from)
+	defer c.Close()
+	headers = append([]string{"GET " + path + " HTTP/1.1", "Host: localhost", "Connection: close"}, headers...)
+	if _, err := io.WriteString(c, strings.Join(headers, "\r\n")+"\r\n\r\n"); err != nil {
+		return 0, err
+	}
+	a, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return 0, err
+	}
+	defer a.Body.Close()
+	_, err = io.Copy(io.Discard, a.Body)
+	return a.StatusCode, err
+}
