@@ -8,24 +8,61 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 // Work is one unit of work of a job: the chart of a region, a query in a region, a channel.
 // It has its own cursor. If it fails, the others continue.
 type Work struct {
-	Name   string          // in the catalog
-	Region string          // empty if it has none
-	place  int             // of its region in the run, from 0, for stagger
-	calls  context.Context // of all its calls; it ends with Abort, not with the run
+	Name   string // in the catalog
+	Region string // empty if it has none
+	Place  int    // of its region in the run, from 0, for stagger
+	Tally         // of the present run
+
 	cursor catalog.Cursor
 	fetch  func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error)
 	// resumable work continues its pass in the next run when it has fetched its pages of
 	// this one. Other work is complete then.
 	resumable bool
+
+	// These belong to its steps.
+	calls     context.Context // of all its calls; it ends with Abort, not with the run
+	budget    *meter.Budget   // its part of the run's
+	began     time.Time       // when its run began
+	start     time.Time       // before which it does not start
+	until     time.Time       // when its step ends
+	restarted bool            // because it was out of step
 }
 
 // works lists the units of work of a job, in the order of its configuration.
 func (r *Runner) works(j *Job) []*Work { return j.Kind.row().works(r, j) }
+
+// Plan lists the work that a run does on an occasion, stalest first.
+func (r *Runner) Plan(ctx context.Context, j *Job, now time.Time, why Occasion) ([]*Work, error) {
+	works, err := inRegions(r.works(j), why.Regions)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.stalest(ctx, j, works); err != nil {
+		return nil, err
+	}
+	open := r.opened(ctx, j)
+	works = slices.DeleteFunc(works, func(w *Work) bool {
+		if why.Deferred {
+			if at := w.resumeAt(now, open); at.IsZero() || at.After(now) {
+				return true
+			}
+		}
+		return w.completedSince(why.Scheduled) || slices.Contains(why.Without, w.Name)
+	})
+	queue(works)
+	return works, nil
+}
+
+// completedSince reports whether work was completed since a run was due.
+func (w *Work) completedSince(due time.Time) bool {
+	return !due.IsZero() && !w.cursor.CompletedAt.Before(due)
+}
 
 // stalest reads the cursors and sorts work by its last turn, oldest first. Work without a
 // turn comes first. Among equals, work with an unfinished pass comes first.
@@ -86,7 +123,7 @@ func queue(all []*Work) {
 		if _, known := places[region]; !known {
 			places[region] = len(places)
 		}
-		w.place = places[region]
+		w.Place = places[region]
 	}
 }
 
