@@ -28,7 +28,7 @@ const patience = 3 * time.Second
 func (a *app) since(ctx context.Context, s *settings, o *plan.Options, now bool) (notes []string, err error) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	var sketch *plan.Sketch
-	err = catalog.Inspect(ctx, s.Catalog, func(c *catalog.Catalog) (err error) {
+	err = s.inspect(ctx, func(c plan.Source) (err error) {
 		sketch, err = plan.ReadSketch(ctx, c, s.List(), quota.NewSimClock(o.From))
 		return err
 	})
@@ -99,7 +99,7 @@ func (a *app) past(ctx context.Context, s *settings, now time.Time) (_ *plan.Pas
 	case "sqlite":
 		clock = quota.NewSimClock(now)
 		store, err = copied(ctx, rest, clock, &done)
-	case "redis", "rediss", "unix":
+	case "redis", "rediss", "unix", "postgres", "postgresql":
 		var closer func() error
 		if store, closer, err = open.Store(ctx, s.Ledger, nil); err == nil {
 			done.add(closer)

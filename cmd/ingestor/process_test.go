@@ -24,6 +24,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/pgtest"
 	"github.com/headroom-quota/headroom/internal/redistest"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota/lease"
@@ -222,6 +223,10 @@ var homes = map[string]func(*testing.T) (ledger string){
 		}
 		t.Cleanup(server.Kill)
 		return "redis://" + server.Addr + "/0"
+	},
+	"postgres": func(t *testing.T) string {
+		t.Helper()
+		return pgtest.Shared(t)
 	},
 }
 

@@ -15,15 +15,17 @@ var house = [][]string{
 	{"ingest/plan"}, // runs the real runner, and so stands above it
 	{"ingest"},
 	{"ingest/youtube"},
+	{"ingest/catalog/pgcatalog"},
+	{"ingest/catalog/catalogtest"}, // the suite that every home of a catalog passes
 	{"ingest/catalog"},
 	{"ingest/catalog/words"},
 	{"internal/peers"},    // that limiters are compared with
 	{"internal/boundary"}, // what limiters let through at worst
 	{"internal/recorded"}, // makes recorded calls without a call
 	{"quota/observe/otel", "quota/observe/prom"},
-	{"internal/spans"},                                   // the words of traces
+	{"internal/spans"}, // the words of traces
 	{"quota/meter", "quota/throttle", "quota/open", "."}, // the root holds the built-in price books
-	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/journal", "quota/breaker"},
+	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/pgstore", "quota/journal", "quota/breaker"},
 	{"quota/lease"},     // who holds a job
 	{"quota/pagestore"}, // a whole store over a backend, for those that keep pages in Go
 	{"quota/storetest"},
@@ -33,10 +35,10 @@ var house = [][]string{
 	{"quota/book"},
 	{"quota/book/keys"},
 	{"quota/window"},
-	{"internal/sqlitefile", "internal/svg"}, // of all who keep a file of SQLite; of all who draw
-	{"internal/youtubesim"},                 // an upstream: it knows nothing of us
+	{"internal/sqlitefile", "internal/pgschema", "internal/svg"}, // of all who keep a file of SQLite or tables in PostgreSQL; of all who draw
+	{"internal/youtubesim"}, // an upstream: it knows nothing of us
 	{"internal/redisclock", "internal/redistest", "internal/pgtest", "internal/childtest"}, // for tests and simulations
-	{"internal/deadline", "internal/signals"},                           // signals: caught before large packages are set up
+	{"internal/deadline", "internal/signals"},                                              // signals: caught before large packages are set up
 	{"internal/floors"},
 }
 
@@ -54,7 +56,7 @@ var tenants = map[string][]string{
 }
 
 // stores are what quota/open chooses from. No other package imports all of them.
-var stores = []string{"quota/memstore", "quota/sqlitestore", "quota/redisstore"}
+var stores = []string{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/pgstore"}
 
 // keys open a dependency to a few packages only, tests aside. A path stands for
 // what is under it too.
@@ -63,7 +65,7 @@ var keys = map[string][]string{
 	"github.com/spf13/viper":            {"cmd/ingestor"},
 	"google.golang.org/api/youtube":     {"ingest/youtube"},
 	"github.com/redis/go-redis":         {"quota/redisstore", "internal/redistest", "internal/peers"}, // peers: what others do in Redis
-	"github.com/jackc/pgx":              {"quota/pgstore", "internal/pgtest"},
+	"github.com/jackc/pgx":              {"quota/pgstore", "ingest/catalog/pgcatalog", "internal/pgschema", "internal/pgtest"},
 	"modernc.org/sqlite":                {"internal/sqlitefile", "quota/sqlitestore", "ingest/catalog"},
 	"github.com/goccy/go-yaml":          {"quota/book", "cmd/ingestor"},
 	"github.com/sony/gobreaker":         {"quota/breaker"},
@@ -71,6 +73,7 @@ var keys = map[string][]string{
 	"go.opentelemetry.io":               {"internal/traces", "internal/spans", "quota/observe/otel"},
 	"github.com/anishathalye/porcupine": {"quota/storetest"},
 	module + "/quota/redisstore":        {"quota/open", "cmd/ingestor"}, // cmd: dials for prove
+	module + "/quota/pgstore":           {"quota/open"},
 	module + "/quota/sqlitestore":       {"quota/open", "cmd/ingestor"}, // cmd: ledger backup and restore
 	module + "/quota/journal":           {"quota/open"},
 	module + "/quota/breaker":           {"quota/open"},
@@ -83,6 +86,8 @@ var keys = map[string][]string{
 	module + "/internal/youtubesim":     {"cmd/ingestor", "ingest/plan", "internal/web/viewtest"},
 	module + "/internal/peers":          {"cmd/ingestor"},
 	module + "/cmd":                     {},
+
+	module + "/ingest/catalog/catalogtest": {},
 }
 
 // blind packages, and all that is under them, never import these, in tests

@@ -46,31 +46,45 @@ func (s *Store) combine(ctx context.Context, j *job) error {
 		return err
 	}
 	batch := append([]*job{j}, s.queue.take(maxCombined-1)...)
-	failed, undone, panicked := errPanicked, true, true
 	defer func() { // also after a panic, so that no caller waits for ever
 		for _, k := range batch[1:] {
-			k.tell(failed, undone)
 			k.done = true
 			close(k.wake)
+		}
+	}()
+	s.work.batch = batch
+	s.work.transact(ctx, tx, nil)
+	return j.err
+}
+
+// transact decides the jobs of the batch in turn, in a transaction that has begun. Each gets
+// its own answer, or the error of the transaction. If late is not nil, it returns jobs that
+// came while the locks were waited for and need nothing that is not loaded.
+func (w *work) transact(ctx context.Context, tx Tx, late func(*Scope, int) []*job) {
+	failed, undone, panicked := errPanicked, true, true
+	defer func() {
+		for _, j := range w.batch {
+			j.tell(failed, undone)
 		}
 		if panicked {
 			_ = tx.End(failed)
 		}
 	}()
-	s.scope.name(batch)
-	s.work.begin(tx, tx.Load(&s.scope))
-	for _, k := range batch {
-		if s.work.broken == nil {
-			k.err = k.do(&s.work, tx, k)
+	w.scope.name(w.batch)
+	w.begin(tx, tx.Load(&w.scope))
+	if late != nil && w.broken == nil {
+		w.batch = append(w.batch, late(&w.scope, maxCombined-len(w.batch))...)
+	}
+	for _, j := range w.batch {
+		if w.broken == nil {
+			j.err = j.do(w, tx, j)
 		}
 	}
-	failed = tx.End(s.work.broken)
+	failed = tx.End(w.broken)
 	panicked = false
 	if undone = failed != nil; !undone {
-		failed = s.births.remember(context.WithoutCancel(ctx), s.saved)
+		failed = w.births.remember(context.WithoutCancel(ctx), w.saved)
 	}
-	j.tell(failed, undone)
-	return j.err
 }
 
 // errPanicked is the error of callers that shared a transaction with one that panicked.
@@ -90,7 +104,7 @@ func (s *Scope) name(batch []*job) {
 	s.Charges, s.Receipts = s.Charges[:0], s.Receipts[:0]
 	for _, j := range batch {
 		s.Charges = append(append(s.Charges, j.request.Charges...), j.block.Charges...)
-		if id := j.request.ID; id != "" {
+		if id := j.request.ID; id != "" && !j.request.Fresh {
 			p := &j.request.Charges[0].Pool
 			s.Receipts = append(s.Receipts, ReceiptID{p.Upstream, p.Account, id})
 		}
