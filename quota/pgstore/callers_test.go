@@ -155,8 +155,8 @@ func TestAccountsDoNotWaitForEachOther(t *testing.T) {
 // A caller does not wait for ever for another process, and leaves no session behind that does.
 func TestALockThatIsHeldIsAnOutage(t *testing.T) {
 	url := pgtest.Shared(t)
-	s := openAt(t, url, &pgstore.Options{Timeout: 300 * time.Millisecond})
-	if _, err := s.Reserve(t.Context(), request("", "a", 0)); err != nil {
+	patient, s := openAt(t, url, nil), openAt(t, url, &pgstore.Options{Timeout: 300 * time.Millisecond})
+	if _, err := patient.Reserve(t.Context(), request("", "a", 0)); err != nil {
 		t.Fatal(err)
 	}
 	lock := hold(t, url, s, "a")
@@ -171,7 +171,7 @@ func TestALockThatIsHeldIsAnOutage(t *testing.T) {
 	}
 	lock.waiting(0)
 	lock.free()
-	if v, err := s.Reserve(t.Context(), request("c", "a", 1)); err != nil || !v.Allowed {
+	if v, err := patient.Reserve(t.Context(), request("c", "a", 1)); err != nil || !v.Allowed {
 		t.Errorf("when it is free: %+v, %v", v, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -53,6 +54,9 @@ func (b *server) fault(op string, err error) error {
 	}
 	if lost, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		err = lost.Unwrap() // without the user
+		if first, ok := errors.AsType[*net.OpError](err); ok { // of several tries, with TLS and without
+			err = first
+		}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s %s: it did not answer in time, %s at most: %w", op, b.where, b.timeout.Round(time.Millisecond), context.DeadlineExceeded)

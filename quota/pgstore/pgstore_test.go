@@ -22,25 +22,26 @@ import (
 func TestMain(m *testing.M) { childtest.Main(m, children) }
 
 
+// The store has a journal, which must report no false loss.
 func TestStore(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, false)
-	if os.Getenv("HEADROOM_SOAK") != "1" {
+	h := newHarness(t, true)
+	if !soak() {
 		h.Operations = 1000
 	}
 	storetest.Run(t, h.Harness)
 }
 
-// A store with a journal keeps the same promises, and reports no false loss. It asks as it
-// must behind PgBouncer.
-func TestStoreWithAJournal(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, true)
+// The same without a journal, and without prepared statements, as behind PgBouncer.
+func TestStoreBehindPgBouncer(t *testing.T) {
+	if !soak() {
+		t.Skip("it takes as long as TestStore; make soak runs it, and TestWaysToAsk asks a little")
+	}
+	h := newHarness(t, false)
 	h.url += "&default_query_exec_mode=exec"
-	h.Size, h.Operations = nil, 500 // the pages are as large as without one
-	h.Families = false              // they are not remembered
 	storetest.Run(t, h.Harness)
 }
+
+func soak() bool { return os.Getenv("HEADROOM_SOAK") == "1" }
 
 // harness describes stores in schemas of one database. A schema is emptied and used again,
 // because making one takes longer than most tests.
