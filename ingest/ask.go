@@ -10,17 +10,17 @@ import (
 // upstreamName is what the price book calls the upstream.
 const upstreamName = "youtube"
 
-// checkQuota checks before a run whether the ledger has units for a first call. If it has none,
-// the run ends at once, without a call. If the ledger does not answer, the calls find out:
-// each of them reserves its units.
-func (r *run) checkQuota(ctx context.Context) {
+// CheckQuota checks before a run whether the ledger has units for a first call. It returns
+// the refusal if it has none, so that the run ends at once, without a call. If the ledger
+// does not answer, the calls find out: each of them reserves its units.
+func (r *Run) CheckQuota(ctx context.Context) error {
 	row := r.job.Kind.row()
-	if len(r.works) == 0 || !row.asks {
-		return
+	if r.state.Works == 0 || !row.asks {
+		return nil
 	}
 	call := quota.Call{Upstream: upstreamName, Account: r.job.Account, Method: row.methods[0], Class: r.job.Class, Job: r.job.Name}
 	if r.hasRoom(ctx, &call) {
-		return
+		return nil
 	}
 	// Usage covers ordinary callers. Only a reservation says whether and when this call,
 	// with its class, can be made.
@@ -29,19 +29,19 @@ func (r *run) checkQuota(ctx context.Context) {
 		if _, err := taken.Release(context.WithoutCancel(ctx)); err != nil {
 			r.log.Warn("release the units of a trial reservation", "error", err)
 		}
-		return
+		return nil
 	}
 	var refused *quota.RefusedError
 	if !errors.As(err, &refused) || refused.RetryAfter <= r.maxWait && !r.late(refused.RetryAfter) {
-		return
+		return nil
 	}
 	r.log.Info("nothing to spend", "pool", refused.Pool.String(), "left", refused.Remaining, "resume_at", refused.RetryAt)
-	r.halt(err)
+	return err
 }
 
 // hasRoom reports whether every pool that a call charges has room for it. It reports true if
 // that is unknown.
-func (r *run) hasRoom(ctx context.Context, call *quota.Call) bool {
+func (r *Run) hasRoom(ctx context.Context, call *quota.Call) bool {
 	upstream := r.ledger.Book().Upstreams[call.Upstream]
 	if upstream == nil || upstream.Methods[call.Method] == nil {
 		return true

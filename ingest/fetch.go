@@ -7,7 +7,6 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/youtube"
-	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
@@ -17,44 +16,35 @@ const attempts = 3
 // pause is the wait before the second attempt. It triples with each attempt.
 const pause = time.Second
 
-// fetch fetches the next page of a unit of work. It waits for units that come back soon,
-// retries temporary failures, and restarts a pass whose page token has expired.
-func (r *run) fetch(ctx context.Context, w *Work, budget *meter.Budget) (*catalog.Page, error) {
-	restarted, waited, attempt := false, time.Duration(0), 1
-	for {
-		page, err := r.call(w, budget)
-		var refused *quota.RefusedError
+// fetch fetches the next page of a unit of work. It retries temporary failures, and restarts
+// a pass whose page token has expired.
+func (r *Run) fetch(ctx context.Context, w *Work) (*catalog.Page, error) {
+	for restarted := false; ; {
+		page, err := r.call(w)
 		switch {
 		case err == nil:
 			return page, nil
 		case r.abort.Err() != nil:
 			return nil, ErrInterrupted
-		case errors.As(err, &refused):
-			wait := r.jittered(refused.RetryAfter)
-			if waited += refused.RetryAfter; waited > r.maxWait || r.late(wait) {
-				return nil, err
-			}
-			r.log.Info("waiting for units", "work", w.Name, "pool", refused.Pool.String(), "for", wait.Round(time.Second))
-			err = r.clock.Sleep(ctx, wait)
 		case errors.Is(err, youtube.ErrPageToken) && w.cursor.Begun() && !restarted:
 			restarted = true
 			err = r.restart(w, err)
-		case youtube.Temporary(err) && attempt < attempts:
+		case youtube.Temporary(err) && w.Attempts+1 < attempts:
 			wait := pause
-			for range attempt - 1 {
+			for range w.Attempts {
 				wait *= 3
 			}
-			attempt++
+			w.Attempts++
 			if r.late(wait) {
 				return nil, err
 			}
-			r.log.Debug("retrying", "work", w.Name, "attempt", attempt, "error", err)
+			r.log.Debug("retrying", "work", w.Name, "attempt", w.Attempts+1, "error", err)
 			err = r.clock.Sleep(ctx, r.jittered(wait))
 		default:
 			return nil, err
 		}
-		if ctx.Err() != nil {
-			return nil, interrupted(ctx)
+		if ctx.Err() != nil || err == nil && r.passed(w.until) {
+			return nil, errAgain
 		}
 		if err != nil {
 			return nil, err
@@ -64,7 +54,7 @@ func (r *run) fetch(ctx context.Context, w *Work, budget *meter.Budget) (*catalo
 
 // restart restarts the pass of a unit of work. Either its page token has expired, or the
 // data that the pass had fetched.
-func (r *run) restart(w *Work, why error) (err error) {
+func (r *Run) restart(w *Work, why error) (err error) {
 	r.log.Info("restarting the pass", "work", w.Name, "because", why)
 	if w.cursor, err = r.record.Restart(context.WithoutCancel(r.abort), w.Name); err != nil {
 		return unsaved(err)
@@ -72,17 +62,12 @@ func (r *run) restart(w *Work, why error) (err error) {
 	return nil
 }
 
-// late reports whether a wait would end after the deadline of the run.
-func (r *run) late(wait time.Duration) bool {
-	return !r.deadline.IsZero() && r.clock.Now().Add(wait).After(r.deadline)
-}
-
 // call fetches a page once. A call that has started is finished even if the run is stopped,
 // because its units are spent.
-func (r *run) call(w *Work, budget *meter.Budget) (*catalog.Page, error) {
+func (r *Run) call(w *Work) (*catalog.Page, error) {
 	ctx, cancel := context.WithTimeout(w.calls, r.callTimeout)
 	defer cancel()
-	ctx = meter.WithJob(meter.WithBudget(ctx, budget), r.job.Name)
+	ctx = meter.WithJob(meter.WithBudget(ctx, w.budget), r.job.Name)
 	if w.Region != "" {
 		ctx = meter.WithRegion(ctx, w.Region)
 	}

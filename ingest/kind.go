@@ -25,12 +25,12 @@ type kind struct {
 	regional bool     // it has each entry of the list in each region
 	works    func(*Runner, *Job) []*Work
 
-	pages   int            // of a unit of work at most, by default; 0 is 1
-	opening int            // calls that a unit of work makes before its first page
-	dated   bool           // it fetches by date of publication
-	always  string         // the schedule of the job that a configuration without one gets; empty: none
-	daily   bool           // it must be due once a day at least
-	after   func(run *run) // what a run does when its work has ended
+	pages   int              // of a unit of work at most, by default; 0 is 1
+	opening int              // calls that a unit of work makes before its first page
+	dated   bool             // it fetches by date of publication
+	always  string           // the schedule of the job that a configuration without one gets; empty: none
+	daily   bool             // it must be due once a day at least
+	after   func(*Run) error // what a run does when its work has ended
 }
 
 // kinds has a row for each kind of job. A chart has about 200 videos, so 4 pages. A search
@@ -54,7 +54,7 @@ var kinds = []*kind{
 	},
 	{
 		name: Retention, methods: []string{"videos.list", "channels.list"},
-		works: retentionWorks, pages: 20, always: "45 */6 * * *", daily: true, after: (*run).expire,
+		works: retentionWorks, pages: 20, always: "45 */6 * * *", daily: true, after: (*Run).expire,
 	},
 }
 

@@ -16,17 +16,17 @@ const (
 
 // recoverAt returns when the upstream is called again. It is one time for all work of the
 // run.
-func (r *run) recoverAt() time.Time {
+func (r *Run) recoverAt() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.recovered.IsZero() {
-		r.recovered = r.clock.Now().Add(recovery << r.setbacks())
+	if r.state.Recovered.IsZero() {
+		r.state.Recovered = r.clock.Now().Add(recovery << r.setbacks())
 	}
-	return r.recovered
+	return r.state.Recovered
 }
 
 // setbacks returns how many runs before this one failed in a row, up to doublings.
-func (r *run) setbacks() (n int) {
+func (r *Run) setbacks() (n int) {
 	runs, err := r.catalog.Runs(context.WithoutCancel(r.abort), catalog.RunsQuery{Job: r.job.Name, Limit: 1 + doublings})
 	if err != nil {
 		r.log.Warn("read the runs before this one", "error", err)

@@ -41,29 +41,18 @@ type Report struct {
 
 // WorkReport is the result of a unit of work.
 type WorkReport struct {
-	Work       string
-	Region     string
-	Pages      int
-	New        int // videos
-	Updated    int
-	Unchanged  int
-	Statistics int
-	Gone       int
-	Units      int64
-	State      catalog.State
-	ResumeAt   time.Time
-	Err        error
-
-	blockedOn string // the pool whose block defers it; may be empty
-	lost      int64  // units of calls that returned no page
+	Work   string
+	Region string
+	Tally
+	State     catalog.State
+	ResumeAt  time.Time
+	BlockedOn string // the pool whose block defers it; may be empty
+	Err       error
 }
 
-func (w *WorkReport) add(s catalog.Saved) {
-	w.New += s.New
-	w.Updated += s.Updated
-	w.Unchanged += s.Unchanged
-	w.Statistics += s.Statistics
-	w.Gone += s.Gone
+// Outcome returns what the catalog records of the work.
+func (w *WorkReport) Outcome() catalog.Outcome {
+	return catalog.Outcome{State: w.State, ResumeAt: w.ResumeAt, Error: message(w.Err), BlockedOn: w.BlockedOn, Units: w.Lost + w.Unsaved}
 }
 
 // The errors that end a run before its work is done.
@@ -116,75 +105,87 @@ func (e *leftError) Unwrap() error { return e.err }
 // down.
 const downAfter = 5
 
-// finish decides how a unit of work ended, and whether the others may continue.
-func (r *run) finish(w *Work, done WorkReport) *WorkReport {
+// Ended returns how a unit of work ended in this run. Its driver counts that in the run's
+// [State], and records it.
+func (r *Run) Ended(w *Work, err error) *WorkReport {
+	done := &WorkReport{Work: w.Name, Region: w.Region, Tally: w.Tally, State: catalog.Deferred, Err: err}
 	var refused *quota.RefusedError
 	var broken *catalogError
 	var left *leftError
 	now := r.clock.Now()
-	halt := true
-	done.State = catalog.Deferred
-	switch err := done.Err; {
+	switch {
 	case err == nil:
-		done.State, halt = catalog.Done, false
+		done.State = catalog.Done
 	case errors.As(err, &refused):
 		if done.ResumeAt = refused.RetryAt; refused.Blocked {
-			done.blockedOn = refused.Pool.String()
+			done.BlockedOn = refused.Pool.String()
 		}
 	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrLostLock):
 		done.ResumeAt = now
-	case errors.Is(err, errMaxRuntime), errors.Is(err, meter.ErrBudget): // it resumes when it is due again
-	case errors.Is(err, ErrMorePages):
-		halt = false // it resumes when it is due again
+	case errors.Is(err, errMaxRuntime), errors.Is(err, meter.ErrBudget), errors.Is(err, ErrMorePages): // it resumes when it is due again
 	case errors.Is(err, quota.ErrOutage):
 		done.ResumeAt = now.Add(recovery)
 	case errors.Is(err, ErrUpstreamDown):
 		done.ResumeAt = r.recoverAt()
 	case errors.As(err, &left): // it has no result of its own
-	case errors.As(err, &broken), errors.Is(err, meter.ErrCredential), isConfig(err):
+	case errors.As(err, &broken), stopsAll(err):
 		done.State = catalog.Failed
 	default:
-		done.State, halt = catalog.Failed, false
+		done.State = catalog.Failed
 		if youtube.Temporary(err) {
 			done.ResumeAt = r.recoverAt()
 		}
 	}
-	if halt && !errors.As(done.Err, &left) {
-		r.halt(done.Err)
+	return done
+}
+
+// Count counts a unit of work that ended. It halts the run if the other work would end the
+// same way, or if the upstream is down.
+func (s *State) Count(done *WorkReport) {
+	var broken *catalogError
+	var left *leftError
+	halt := done.State == catalog.Deferred && !errors.Is(done.Err, ErrMorePages) || errors.As(done.Err, &broken) || stopsAll(done.Err)
+	if halt && s.Halted == nil && !errors.As(done.Err, &left) {
+		s.Halted = done.Err
 	}
-	r.count(&done)
+	switch {
+	case done.State == catalog.Done:
+		s.Fails = 0
+	case done.State == catalog.Failed && youtube.Temporary(done.Err):
+		s.Fails++
+	}
+	if done.State == catalog.Failed && s.Fails >= min(downAfter, s.Works) && s.Halted == nil {
+		s.Halted = fmt.Errorf("%w: %w", ErrUpstreamDown, done.Err)
+	}
+}
+
+// finish counts, records and reports how a unit of work ended.
+func (r *Run) finish(w *Work, err error) *WorkReport {
+	done := r.Ended(w, err)
+	r.mu.Lock()
+	r.state.Count(done)
+	r.mu.Unlock()
+	var broken *catalogError
 	if !errors.As(done.Err, &broken) {
-		outcome := catalog.Outcome{State: done.State, ResumeAt: done.ResumeAt, Error: message(done.Err), BlockedOn: done.blockedOn, Units: done.lost}
-		if err := r.record.EndWork(context.WithoutCancel(r.abort), w.Name, w.Region, outcome); err != nil {
+		if err := r.record.EndWork(context.WithoutCancel(r.abort), w.Name, w.Region, done.Outcome()); err != nil {
 			r.halt(unsaved(err))
 		}
 	}
-	r.logEnd(&done)
+	r.Tell(done)
 	r.mu.Lock()
-	r.report.Work = append(r.report.Work, done)
+	r.report.Work = append(r.report.Work, *done)
 	r.mu.Unlock()
-	r.progress(Progress{Job: r.job.Name, Work: w.Name, Region: w.Region, Works: len(r.works), Page: done.Pages, Pages: r.job.Pages, Units: done.Units, Ended: &done})
-	return &done
+	return done
 }
 
-// count counts failures in a row, and halts the run if the upstream is down.
-func (r *run) count(done *WorkReport) {
-	r.mu.Lock()
-	switch {
-	case done.State == catalog.Done:
-		r.fails = 0
-	case done.State == catalog.Failed && youtube.Temporary(done.Err):
-		r.fails++
-	}
-	down := r.fails >= min(downAfter, len(r.works))
-	r.mu.Unlock()
-	if down && done.State == catalog.Failed {
-		r.halt(fmt.Errorf("%w: %w", ErrUpstreamDown, done.Err))
-	}
+// Tell logs how a unit of work ended, and reports it as progress.
+func (r *Run) Tell(done *WorkReport) {
+	r.logEnd(done)
+	r.progress(Progress{Job: r.job.Name, Work: done.Work, Region: done.Region, Works: r.state.Works, Page: done.Pages, Pages: r.job.Pages, Units: done.Units, Ended: done})
 }
 
 // logEnd logs how a unit of work ended, unless it is done.
-func (r *run) logEnd(done *WorkReport) {
+func (r *Run) logEnd(done *WorkReport) {
 	var refused *quota.RefusedError
 	var left *leftError
 	switch {
@@ -219,15 +220,9 @@ func resumeAt(t time.Time) slog.Attr {
 	return slog.Time("resume_at", t)
 }
 
-// end sums up the run and records it.
-func (r *run) end() *Report {
-	rep := &r.report
-	rep.Ended, rep.Units, rep.State = r.clock.Now(), r.budget.Spent(), catalog.Done
-	order := make(map[string]int, len(r.works))
-	for i, w := range r.works {
-		order[w.Name] = i
-	}
-	slices.SortFunc(rep.Work, func(a, b WorkReport) int { return cmp.Compare(order[a.Work], order[b.Work]) })
+// Sum sums up a run from what its work did.
+func (r *Run) Sum(rep *Report) {
+	rep.Ended, rep.State = r.clock.Now(), catalog.Done
 	done := 0
 	for _, w := range rep.Work {
 		switch {
@@ -242,7 +237,7 @@ func (r *run) end() *Report {
 			rep.ResumeAt = w.ResumeAt
 		}
 	}
-	rep.Err = cmp.Or(rep.Err, r.halted)
+	rep.Err = cmp.Or(rep.Err, r.state.Halted)
 	if rep.Err != nil && rep.State == catalog.Done {
 		rep.State = catalog.Failed
 	}
@@ -255,10 +250,34 @@ func (r *run) end() *Report {
 		if rep.State == catalog.Deferred {
 			level = deferralLevel(rep.Err)
 		}
-		r.log.Log(context.Background(), level, "stopped before all work was done", "error", rep.Err, "done", done, "of", len(r.works), resumeAt(rep.ResumeAt))
+		r.log.Log(context.Background(), level, "stopped before all work was done", "error", rep.Err, "done", done, "of", r.state.Works, resumeAt(rep.ResumeAt))
 	}
-	err := r.record.End(context.WithoutCancel(r.abort), catalog.Outcome{State: rep.State, ResumeAt: rep.ResumeAt, Error: message(rep.Err)})
-	if err != nil {
+}
+
+// Outcome returns what the catalog records of the run.
+func (r *Report) Outcome() catalog.Outcome {
+	return catalog.Outcome{State: r.State, ResumeAt: r.ResumeAt, Error: message(r.Err)}
+}
+
+// After does what a run does when all its work has ended.
+func (r *Run) After() error {
+	if after := r.job.Kind.row().after; after != nil {
+		return after(r)
+	}
+	return nil
+}
+
+// end sums up the run and records it.
+func (r *Run) end() *Report {
+	rep := &r.report
+	rep.Units = r.budget.Spent()
+	order := make(map[string]int, len(r.works))
+	for i, w := range r.works {
+		order[w.Name] = i
+	}
+	slices.SortFunc(rep.Work, func(a, b WorkReport) int { return cmp.Compare(order[a.Work], order[b.Work]) })
+	r.Sum(rep)
+	if err := r.record.End(context.WithoutCancel(r.abort), rep.Outcome()); err != nil {
 		if rep.Err = unsaved(errors.Join(rep.Err, err)); errors.Is(err, catalog.ErrFenced) {
 			rep.State = catalog.Deferred
 		} else {
@@ -268,9 +287,10 @@ func (r *run) end() *Report {
 	return rep
 }
 
-// isConfig reports whether the price book or the configuration has to change.
-func isConfig(err error) bool {
-	for _, kind := range []error{quota.ErrImpossible, quota.ErrUnpriced, quota.ErrStaleBook, quota.ErrBadInput} {
+// stopsAll reports whether a person has to change the credential, the price book or the
+// configuration.
+func stopsAll(err error) bool {
+	for _, kind := range []error{meter.ErrCredential, quota.ErrImpossible, quota.ErrUnpriced, quota.ErrStaleBook, quota.ErrBadInput} {
 		if errors.Is(err, kind) {
 			return true
 		}

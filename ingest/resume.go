@@ -20,11 +20,11 @@ func (r *Runner) ResumeAt(ctx context.Context, j *Job, open func(pool string) bo
 		return first, fmt.Errorf("read the cursors of %s: %w", j.Name, err)
 	}
 	if open == nil {
-		open = r.opened(ctx, j)
+		open = r.Opened(ctx, j)
 	}
 	now := r.clock.Now()
 	for _, w := range works {
-		if at := w.resumeAt(now, open); !at.IsZero() && (first.IsZero() || at.Before(first)) {
+		if at := w.ResumeAt(now, open); !at.IsZero() && (first.IsZero() || at.Before(first)) {
 			first = at
 		}
 	}
@@ -40,18 +40,18 @@ func (r *Runner) NextAt(ctx context.Context, j *Job) (time.Time, error) {
 	return next, err
 }
 
-// resumeAt returns when deferred work can resume, or zero if it was not deferred.
-func (w *Work) resumeAt(now time.Time, open func(pool string) bool) time.Time {
+// ResumeAt returns when deferred work can resume, or zero if it was not deferred.
+func (w *Work) ResumeAt(now time.Time, open func(pool string) bool) time.Time {
 	if at := w.cursor.ResumeAt; w.cursor.BlockedOn == "" || !at.After(now) || !open(w.cursor.BlockedOn) {
 		return at
 	}
 	return now
 }
 
-// opened returns a function that reports whether a pool of the job's account is open. At
+// Opened returns a function that reports whether a pool of the job's account is open. At
 // its first call it reads all pools from the ledger. If the ledger does not answer, no pool
 // is open.
-func (r *Runner) opened(ctx context.Context, j *Job) func(pool string) bool {
+func (r *Runner) Opened(ctx context.Context, j *Job) func(pool string) bool {
 	var pools []quota.Usage
 	asked := false
 	return func(pool string) bool {

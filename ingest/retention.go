@@ -56,8 +56,9 @@ func (r *Runner) refresh(kind catalog.Kind, before func() time.Time, fetch func(
 
 // statsWorks has one unit of work, the statistics of every known video.
 func statsWorks(r *Runner, _ *Job) []*Work {
-	began := r.clock.Now()
-	return []*Work{{Name: "statistics", fetch: r.refresh(catalog.KindStatistics, func() time.Time { return began }, Upstream.Statistics)}}
+	w := &Work{Name: "statistics"}
+	w.fetch = r.refresh(catalog.KindStatistics, func() time.Time { return w.began }, Upstream.Statistics)
+	return []*Work{w}
 }
 
 // retentionWorks has a unit of work for videos, and one for channels.
@@ -69,19 +70,19 @@ func retentionWorks(r *Runner, _ *Job) []*Work {
 }
 
 // expire deletes data that is too old. It needs no quota, so every run does it.
-func (r *run) expire() {
+func (r *Run) expire() error {
 	gone, err := r.catalog.Expire(context.WithoutCancel(r.abort), catalog.Limits{Before: r.expireBefore(keepDays), StatisticsBefore: r.expireBefore(r.keepStatisticsDays)})
 	if err == nil {
 		err = r.catalog.ForgetRuns(context.WithoutCancel(r.abort), r.clock.Now().Add(-historyFor))
 	}
 	if err != nil {
-		r.report.Err = &catalogError{err}
 		r.log.Error("delete data that is too old", "error", err)
-		return
+		return &catalogError{err}
 	}
 	if gone != (catalog.Expired{}) {
 		r.log.Info("deleted data that was not fetched again in time", "videos", gone.Videos, "channels", gone.Channels, "statistics", gone.Statistics, "charts", gone.Charts)
 	}
+	return nil
 }
 
 // historyFor is how long the history keeps runs.

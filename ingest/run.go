@@ -7,15 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/lease"
-	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 // Options are the options of [NewRunner]. Nil is legal.
@@ -109,7 +106,7 @@ func (r *Runner) Run(ctx context.Context, j *Job, why Occasion) (*Report, error)
 	if err != nil {
 		return nil, noRun(ctx, j, err)
 	}
-	run := &run{Runner: r, job: j, log: r.log.With("job", j.Name), began: r.clock.Now()}
+	run := r.newRun(j, State{Began: r.clock.Now()})
 	defer func() {
 		if err := lock.Unlock(); err != nil {
 			run.log.Error("unlock the job", "error", err)
@@ -145,55 +142,18 @@ func lockName(j *Job) string { return account(j) + "/" + j.Name }
 // account returns the account of a job.
 func account(j *Job) string { return cmp.Or(j.Account, quota.DefaultAccount) }
 
-// run is one run of a job.
-type run struct {
-	*Runner
-	job    *Job
-	record catalog.Run
-	log    *slog.Logger
-	began  time.Time
-	works  []*Work
-	budget *meter.Budget // of the whole run
-
-	deadline time.Time // of the whole run; zero: none
-
-	mu     sync.Mutex
-	halted error // not nil: no more work is started
-	fails  int   // units of work in a row that the upstream failed
-	report Report
-
-	recovered time.Time // see recoverAt
-}
-
 // begin selects the work of the run and records the run.
-func (r *run) begin(ctx context.Context, lock lease.Lock, why Occasion) error {
-	works, err := inRegions(r.Runner.works(r.job), why.Regions)
-	if err != nil {
+func (r *Run) begin(ctx context.Context, lock lease.Lock, why Occasion) (err error) {
+	if r.works, err = r.Plan(ctx, r.job, r.state.Began, why); err != nil {
 		return err
 	}
-	if err := r.stalest(ctx, r.job, works); err != nil {
-		return err
-	}
-	if why.Deferred {
-		open := r.opened(ctx, r.job)
-		works = slices.DeleteFunc(works, func(w *Work) bool {
-			at := w.resumeAt(r.began, open)
-			return at.IsZero() || at.After(r.began)
-		})
-	}
-	r.works = slices.DeleteFunc(works, func(w *Work) bool {
-		done := !why.Scheduled.IsZero() && !w.cursor.CompletedAt.Before(why.Scheduled)
-		return done || slices.Contains(why.Without, w.Name)
-	})
-	queue(r.works)
 	fence := catalog.Fence{Name: lockName(r.job), Token: lock.Token()}
 	if fence.Token == 0 {
 		if fence, err = r.catalog.NewFence(ctx, fence.Name); err != nil {
 			return err
 		}
 	}
-	r.budget = meter.NewBudget(r.job.MaxUnits)
-	r.report = Report{Job: r.job.Name, Scheduled: why.Scheduled, Started: r.began}
+	r.report = Report{Job: r.job.Name, Scheduled: why.Scheduled, Started: r.state.Began}
 	r.record, err = r.catalog.Begin(ctx, catalog.Start{Job: r.job.Name, Fence: fence, Scheduled: why.Scheduled})
 	if errors.Is(err, catalog.ErrFenced) {
 		return fmt.Errorf("%w: %w", ErrHeld, err)
@@ -202,12 +162,17 @@ func (r *run) begin(ctx context.Context, lock lease.Lock, why Occasion) error {
 }
 
 // make does the work, several units at a time, and records how it ended.
-func (r *run) make(ctx context.Context, why Occasion) (*Report, error) {
-	if most := r.maxRuntime(why); most > 0 {
-		r.deadline = r.began.Add(most)
+func (r *Run) make(ctx context.Context, why Occasion) (*Report, error) {
+	r.state.Works, r.state.Deadline = len(r.works), r.job.Deadline(r.state.Began, why)
+	if r.job.Stagger > 0 && !why.Scheduled.IsZero() && !why.Deferred {
+		for _, w := range r.works {
+			w.Start = r.state.Began.Add(time.Duration(w.Place) * r.job.Stagger)
+		}
 	}
 	calls, ended := r.tracer.Run(r.abort, r.job, why.Scheduled)
-	r.checkQuota(ctx)
+	if err := r.CheckQuota(ctx); err != nil {
+		r.halt(err)
+	}
 	todo := make(chan *Work)
 	var workers sync.WaitGroup
 	for range min(r.workers, len(r.works)) {
@@ -215,7 +180,7 @@ func (r *run) make(ctx context.Context, why Occasion) (*Report, error) {
 			for w := range todo {
 				var ended func(*WorkReport)
 				w.calls, ended = r.tracer.Work(calls, w.Name, w.Region)
-				ended(r.finish(w, r.work(ctx, w, why)))
+				ended(r.finish(w, r.work(ctx, w)))
 			}
 		})
 	}
@@ -224,136 +189,37 @@ func (r *run) make(ctx context.Context, why Occasion) (*Report, error) {
 	}
 	close(todo)
 	workers.Wait()
-	if after := r.job.Kind.row().after; after != nil {
-		after(r)
-	}
+	r.report.Err = r.After()
 	rep := r.end()
 	ended(rep)
 	return rep, nil
 }
 
-// maxRuntime returns how long the run may take. By default that is until the job is due
-// again.
-func (r *run) maxRuntime(why Occasion) time.Duration {
-	if r.job.MaxRuntime > 0 || why.Scheduled.IsZero() && !why.Deferred {
-		return r.job.MaxRuntime
-	}
-	return r.job.schedule.Next(r.began).Sub(r.began)
-}
-
-// halt stops new work and new pages.
-func (r *run) halt(why error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.halted == nil {
-		r.halted = why
-	}
-}
-
-// stopped returns why no new work or page may start, or nil.
-func (r *run) stopped(ctx context.Context) error {
-	switch {
-	case ctx.Err() != nil:
-		return interrupted(ctx)
-	case !r.deadline.IsZero() && !r.clock.Now().Before(r.deadline):
-		return errMaxRuntime
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.halted != nil {
-		return &leftError{r.halted}
-	}
-	return nil
-}
-
-// work fetches the pages of a unit of work.
-func (r *run) work(ctx context.Context, w *Work, why Occasion) (done WorkReport) {
-	done = WorkReport{Work: w.Name, Region: w.Region}
-	budget, kept := r.budget.Part(), int64(0)
-	defer func() {
-		if p := recover(); p != nil { // the other work continues
-			r.log.Error("panic", "work", w.Name, "panic", p, "stack", string(debug.Stack()))
-			done.Err = fmt.Errorf("panic: %v", p)
-		}
-		done.Units = budget.Spent()
-		done.lost = done.Units - kept
-	}()
-	if err := r.stagger(ctx, w, why); err != nil {
-		done.Err = err
-		return done
-	}
-	restarted := false
-	for pages := 1; ; pages++ {
-		if done.Err = r.stopped(ctx); done.Err != nil {
-			return done
-		}
-		spent := budget.Spent()
-		page, err := r.fetch(ctx, w, budget)
-		if err != nil {
-			done.Err = err
-			return done
-		}
-		page.Cursor, page.Region, page.Units = w.cursor, w.Region, budget.Spent()-spent
-		last := w.resumable && pages >= r.job.Pages
-		if !w.resumable && w.cursor.Page+1 >= int64(r.job.Pages) {
-			page.Next, page.Done = "", true
-		}
-		saved, err := r.save(page)
-		if errors.Is(err, catalog.ErrOutOfStep) && !restarted {
-			restarted = true
-			if err = r.restart(w, err); err == nil {
-				continue
+// work takes steps until the work has ended in this run. It waits for units and for the
+// time of the work's region.
+func (r *Run) work(ctx context.Context, w *Work) error {
+	for {
+		switch s := r.Step(ctx, w, time.Time{}); s.Next {
+		case At:
+			if err := r.clock.Sleep(ctx, s.At.Sub(r.clock.Now())); err != nil {
+				return interrupted(ctx)
 			}
-		}
-		if err != nil {
-			done.Err = err
-			return done
-		}
-		if done.add(saved); !saved.Repeated {
-			kept += page.Units
-		}
-		if page.Units > 0 && !saved.Repeated {
-			done.Pages++
-		}
-		w.cursor = saved.Cursor
-		r.progress(Progress{Job: r.job.Name, Work: w.Name, Region: w.Region, Works: len(r.works), Page: pages, Pages: r.job.Pages, Saved: saved, Units: budget.Spent()})
-		if last && !page.Done {
-			done.Err = ErrMorePages
-		}
-		if page.Done || last {
-			return done
-		}
-	}
-}
-
-// stagger delays each region of a scheduled run. It returns an error if the region would
-// start after the deadline of the run.
-func (r *run) stagger(ctx context.Context, w *Work, why Occasion) error {
-	if r.job.Stagger == 0 || why.Scheduled.IsZero() || why.Deferred {
-		return nil
-	}
-	at := r.began.Add(time.Duration(w.place) * r.job.Stagger)
-	if wait := at.Sub(r.clock.Now()); wait > 0 {
-		if r.late(wait) {
-			return errMaxRuntime
-		}
-		if err := r.clock.Sleep(ctx, wait); err != nil {
+		case Again: // only the context ends a step without a time
 			return interrupted(ctx)
+		default:
+			return s.Err
 		}
 	}
-	return nil
 }
 
-// save commits a page with its cursor. It ignores the end of the run's context, because the
-// page is paid for.
-func (r *run) save(p *catalog.Page) (catalog.Saved, error) {
-	saved, err := r.record.Save(context.WithoutCancel(r.abort), p)
-	if err != nil {
-		return saved, unsaved(err)
+// Deadline returns when a run must end, or zero. By default that is when the job is due
+// again.
+func (j *Job) Deadline(began time.Time, why Occasion) time.Time {
+	switch {
+	case j.MaxRuntime > 0:
+		return began.Add(j.MaxRuntime)
+	case why.Scheduled.IsZero() && !why.Deferred:
+		return time.Time{}
 	}
-	return saved, nil
+	return j.schedule.Next(began)
 }
-
-// jittered returns d and up to a tenth more, so that waiting calls are not all made at
-// once.
-func (r *Runner) jittered(d time.Duration) time.Duration { return d + r.jitter(d/10) }
