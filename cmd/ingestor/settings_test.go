@@ -147,11 +147,11 @@ func TestFaultsOfSettingsHaveAPlace(t *testing.T) {
 		"variable, jobs":          {env: "INGESTOR_JOBS=x", want: "INGESTOR_JOBS: jobs are set in ingestor.yaml only; unset the variable"},
 		"variable, of a job":      {env: "INGESTOR_JOBS_TRENDING_PAGES=2", want: "INGESTOR_JOBS_TRENDING_PAGES: jobs are set in ingestor.yaml only"},
 		"variable, a key":         {env: "INGESTOR_API_KEY=secret", want: "INGESTOR_API_KEY: the key comes from YOUTUBE_API_KEY, or from a file that INGESTOR_KEY_FILE names"},
-		"variable, ledger":        {env: "INGESTOR_LEDGER=mysql:x", want: `INGESTOR_LEDGER: "mysql:" is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH`},
-		"a path as a ledger":      {args: []string{"--ledger", "/tmp/x.db"}, want: `--ledger: "/tmp/x.db" is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH; is it a file? then write sqlite:/tmp/x.db`},
+		"variable, ledger":        {env: "INGESTOR_LEDGER=mysql:x", want: `INGESTOR_LEDGER: "mysql:" is not one of memory:, postgres://HOST:PORT/DB, redis://HOST:PORT/DB and sqlite:PATH`},
+		"a path as a ledger":      {args: []string{"--ledger", "/tmp/x.db"}, want: `--ledger: "/tmp/x.db" is not one of memory:, postgres://HOST:PORT/DB, redis://HOST:PORT/DB and sqlite:PATH; is it a file? then write sqlite:/tmp/x.db`},
 		"sqlite of no file":       {yaml: "ledger: \"sqlite:\"\n" + oneJob, want: "ingestor.yaml:1:9: ledger: name a file, as sqlite:/var/lib/ingestor/ledger.db"},
 		"no price book":           {args: []string{"--costs", "nope.yaml"}, want: "/nope.yaml: no such file"},
-		"a ledger of no kind":     {args: []string{"--ledger", "mysql://x"}, want: `--ledger: "mysql:" is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH`},
+		"a ledger of no kind":     {args: []string{"--ledger", "mysql://x"}, want: `--ledger: "mysql:" is not one of memory:, postgres://HOST:PORT/DB, redis://HOST:PORT/DB and sqlite:PATH`},
 		"something behind memory": {args: []string{"--ledger", "memory:x"}, want: "nothing may stand behind memory:"},
 	} {
 		t.Run(name, func(t *testing.T) {
