@@ -159,7 +159,7 @@ func (t *task) load(ctx context.Context, r *Runner) (err error) {
 		return err
 	}
 	if !last.IsZero() {
-		t.tick = t.job.missed(last, now)
+		t.tick = t.job.Missed(last, now)
 		t.start = t.tick
 	}
 	if t.tick.IsZero() {
@@ -186,9 +186,9 @@ func (t *task) resumeBroken(ctx context.Context, last, now time.Time, r *Runner)
 	return nil
 }
 
-// missed returns the last time after since, up to now, at which the job was due. It returns
+// Missed returns the last time after since, up to now, at which the job was due. It returns
 // zero if the job was not due, or if it skips missed runs.
-func (j *Job) missed(since, now time.Time) (last time.Time) {
+func (j *Job) Missed(since, now time.Time) (last time.Time) {
 	if j.Misfire != Once {
 		return last
 	}
@@ -252,7 +252,7 @@ func (d *Daemon) reschedule(ctx context.Context, done turn) (err error) {
 		return done.err
 	}
 	if t.tick.Before(now) {
-		if missed := t.job.missed(t.tick.Add(-1), now); !missed.IsZero() {
+		if missed := t.job.Missed(t.tick.Add(-1), now); !missed.IsZero() {
 			t.tick, t.start = missed, missed
 		} else {
 			t.setNext(now, d.runner)

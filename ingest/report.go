@@ -171,12 +171,17 @@ func (r *Run) finish(w *Work, err error) *WorkReport {
 			r.halt(unsaved(err))
 		}
 	}
-	r.logEnd(done)
+	r.Tell(done)
 	r.mu.Lock()
 	r.report.Work = append(r.report.Work, *done)
 	r.mu.Unlock()
-	r.progress(Progress{Job: r.job.Name, Work: w.Name, Region: w.Region, Works: r.state.Works, Page: done.Pages, Pages: r.job.Pages, Units: done.Units, Ended: done})
 	return done
+}
+
+// Tell logs how a unit of work ended, and reports it as progress.
+func (r *Run) Tell(done *WorkReport) {
+	r.logEnd(done)
+	r.progress(Progress{Job: r.job.Name, Work: done.Work, Region: done.Region, Works: r.state.Works, Page: done.Pages, Pages: r.job.Pages, Units: done.Units, Ended: done})
 }
 
 // logEnd logs how a unit of work ended, unless it is done.

@@ -20,7 +20,7 @@ func (r *Runner) ResumeAt(ctx context.Context, j *Job, open func(pool string) bo
 		return first, fmt.Errorf("read the cursors of %s: %w", j.Name, err)
 	}
 	if open == nil {
-		open = r.opened(ctx, j)
+		open = r.Opened(ctx, j)
 	}
 	now := r.clock.Now()
 	for _, w := range works {
@@ -48,10 +48,10 @@ func (w *Work) resumeAt(now time.Time, open func(pool string) bool) time.Time {
 	return now
 }
 
-// opened returns a function that reports whether a pool of the job's account is open. At
+// Opened returns a function that reports whether a pool of the job's account is open. At
 // its first call it reads all pools from the ledger. If the ledger does not answer, no pool
 // is open.
-func (r *Runner) opened(ctx context.Context, j *Job) func(pool string) bool {
+func (r *Runner) Opened(ctx context.Context, j *Job) func(pool string) bool {
 	var pools []quota.Usage
 	asked := false
 	return func(pool string) bool {

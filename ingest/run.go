@@ -163,10 +163,10 @@ func (r *Run) begin(ctx context.Context, lock lease.Lock, why Occasion) (err err
 
 // make does the work, several units at a time, and records how it ended.
 func (r *Run) make(ctx context.Context, why Occasion) (*Report, error) {
-	r.state.Works, r.state.Deadline = len(r.works), r.job.deadline(r.state.Began, why)
+	r.state.Works, r.state.Deadline = len(r.works), r.job.Deadline(r.state.Began, why)
 	if r.job.Stagger > 0 && !why.Scheduled.IsZero() && !why.Deferred {
 		for _, w := range r.works {
-			w.start = r.state.Began.Add(time.Duration(w.Place) * r.job.Stagger)
+			w.Start = r.state.Began.Add(time.Duration(w.Place) * r.job.Stagger)
 		}
 	}
 	calls, ended := r.tracer.Run(r.abort, r.job, why.Scheduled)
@@ -212,9 +212,9 @@ func (r *Run) work(ctx context.Context, w *Work) error {
 	}
 }
 
-// deadline returns when a run must end, or zero. By default that is when the job is due
+// Deadline returns when a run must end, or zero. By default that is when the job is due
 // again.
-func (j *Job) deadline(began time.Time, why Occasion) time.Time {
+func (j *Job) Deadline(began time.Time, why Occasion) time.Time {
 	switch {
 	case j.MaxRuntime > 0:
 		return began.Add(j.MaxRuntime)

@@ -86,6 +86,21 @@ func (r *Runner) Join(j *Job, s State, record catalog.Run) *Run {
 	return run
 }
 
+// State returns what the work of the run shares.
+func (r *Run) State() State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state
+}
+
+// Learn takes what other processes did: the state of the run, and the units that they spent.
+func (r *Run) Learn(s State, units int64) {
+	r.mu.Lock()
+	r.state = s
+	r.mu.Unlock()
+	r.budget.Add(units)
+}
+
 // Step fetches and saves pages of a unit of work, until its work of this run has ended, a
 // time has passed, or the context ends. It never waits for units, nor for the time at which
 // the work starts. A step takes longer than until by a call at most. Zero sets no time.
@@ -100,11 +115,11 @@ func (r *Run) Step(ctx context.Context, w *Work, until time.Time) (s Step) {
 	if w.calls == nil {
 		w.calls = r.abort
 	}
-	if wait := w.start.Sub(r.clock.Now()); wait > 0 {
+	if wait := w.Start.Sub(r.clock.Now()); wait > 0 {
 		if r.late(wait) {
 			return Step{Next: Failed, Err: errMaxRuntime}
 		}
-		return Step{Next: At, At: w.start}
+		return Step{Next: At, At: w.Start}
 	}
 	if w.budget == nil {
 		w.budget = r.budget.Part()

@@ -17,7 +17,8 @@ type Work struct {
 	Name   string // in the catalog
 	Region string // empty if it has none
 	Place  int    // of its region in the run, from 0, for stagger
-	Tally         // of the present run
+	Start  time.Time // before which its run does not start it; zero: at once
+	Tally            // of the present run
 
 	cursor catalog.Cursor
 	fetch  func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error)
@@ -29,7 +30,6 @@ type Work struct {
 	calls     context.Context // of all its calls; it ends with Abort, not with the run
 	budget    *meter.Budget   // its part of the run's
 	began     time.Time       // when its run began
-	start     time.Time       // before which it does not start
 	until     time.Time       // when its step ends
 	restarted bool            // because it was out of step
 }
@@ -46,7 +46,7 @@ func (r *Runner) Plan(ctx context.Context, j *Job, now time.Time, why Occasion) 
 	if err := r.stalest(ctx, j, works); err != nil {
 		return nil, err
 	}
-	open := r.opened(ctx, j)
+	open := r.Opened(ctx, j)
 	works = slices.DeleteFunc(works, func(w *Work) bool {
 		if why.Deferred {
 			if at := w.resumeAt(now, open); at.IsZero() || at.After(now) {
@@ -62,6 +62,17 @@ func (r *Runner) Plan(ctx context.Context, j *Job, now time.Time, why Occasion) 
 // completedSince reports whether work was completed since a run was due.
 func (w *Work) completedSince(due time.Time) bool {
 	return !due.IsZero() && !w.cursor.CompletedAt.Before(due)
+}
+
+// Find returns the work of a job that a cursor belongs to, or nil if the job has no such work.
+func (r *Runner) Find(j *Job, cur catalog.Cursor) *Work {
+	for _, w := range r.works(j) {
+		if w.Name == cur.Work {
+			w.cursor = cur
+			return w
+		}
+	}
+	return nil
 }
 
 // stalest reads the cursors and sorts work by its last turn, oldest first. Work without a
@@ -81,7 +92,7 @@ func (r *Runner) stalest(ctx context.Context, j *Job, all []*Work) error {
 		w.cursor.SavedAt, w.cursor.CompletedAt = r.notFuture(w.cursor.SavedAt), r.notFuture(w.cursor.CompletedAt)
 	}
 	slices.SortStableFunc(all, func(a, b *Work) int {
-		if c := a.turn().Compare(b.turn()); c != 0 {
+		if c := a.Turn().Compare(b.Turn()); c != 0 {
 			return c
 		}
 		if a.cursor.Begun() != b.cursor.Begun() {
@@ -104,10 +115,10 @@ func (r *Runner) notFuture(t time.Time) time.Time {
 	return t
 }
 
-// turn returns when work last had its turn. For work that continues over several runs,
+// Turn returns when work last had its turn. For work that continues over several runs,
 // every page is a turn, or it would come first until it is complete. For other work, only a
 // complete pass is.
-func (w *Work) turn() time.Time {
+func (w *Work) Turn() time.Time {
 	if w.resumable {
 		return w.cursor.SavedAt
 	}

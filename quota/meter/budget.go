@@ -47,6 +47,10 @@ func (b *Budget) Spent() int64 {
 	return b.spent
 }
 
+// Add counts units that were spent elsewhere, such as in another process. It may exceed the
+// bound.
+func (b *Budget) Add(units int64) { b.give(-units) }
+
 // take counts units, or returns an error if they exceed the budget. A nil Budget has no
 // bounds.
 func (b *Budget) take(units int64) error {

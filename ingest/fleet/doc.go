@@ -1,0 +1,27 @@
+// Package fleet runs the jobs of package ingest on many machines. PostgreSQL holds the
+// catalog and the queue, and River (github.com/riverqueue/river) works the queue.
+//
+// # Ticks
+//
+// Every daemon computes the times of the schedules by the clock of the database. A time of a
+// schedule is one row of the table runs, and whoever inserts the row inserts its units of
+// work in the same transaction. So each time has one run, whatever number of daemons there
+// are, and it has one for ever. River's own periodic jobs are not used: they lose ticks
+// while their leader is replaced.
+//
+// # Work
+//
+// A unit of work has at most one unfinished job in River. A later run of the same work joins
+// that job. The worker takes a step of [ingest.Run] for at most 90 seconds, and then gives
+// the job back, because River takes jobs over only by their age. It never waits for units:
+// it gives the job back until the ledger has them.
+//
+// What a run knows is in rows: its state, the units it spent, and the tally of each unit of
+// work. They change in the transaction that saves a page. That transaction begins with a
+// fence: a worker whose job was taken over changes nothing, and ends with a plain error.
+// River applies the result of a worker by the id of the job alone, so a worker that lost its
+// job must not complete, cancel or snooze it.
+//
+// River deletes finished jobs after a day. Nothing depends on them: the rows of this package
+// say what was done.
+package fleet

@@ -1,0 +1,54 @@
+-- idle limits how long a transaction may lie idle. Args: the limit.
+SELECT set_config('idle_in_transaction_session_timeout', $1::text, true);
+
+-- fence returns River's job if this attempt still holds it, and keeps others from taking it
+-- until the transaction ends. Args: job, attempt, when it was attempted, client.
+SELECT id FROM headroom_fleet.river_job WHERE id = $1::bigint AND state = 'running' AND attempt = $2::integer
+	AND attempted_at = $3::timestamptz AND attempted_by[array_length(attempted_by, 1)] = $4::text FOR UPDATE;
+
+-- run_known reports whether a time of the schedule has its run. Args: account, job, time.
+SELECT EXISTS (SELECT 1 FROM headroom_fleet.runs WHERE account = $1::text AND job = $2::text AND scheduled_at = $3::timestamptz);
+
+-- run_last returns the last time of the schedule that has a run. Args: account, job, the time now.
+SELECT max(scheduled_at) FROM headroom_fleet.runs WHERE account = $1::text AND job = $2::text AND scheduled_at <= $3::timestamptz;
+
+-- run_busy reports whether another run of the job has not ended. Args: account, job, run.
+SELECT EXISTS (SELECT 1 FROM headroom_fleet.runs WHERE account = $1::text AND job = $2::text AND id <> $3::bigint AND ended_at IS NULL);
+
+-- run_add inserts a run, unless its time has one, and returns its id. Args: account, job,
+-- time or NULL, whether it resumes deferred work, daemon.
+INSERT INTO headroom_fleet.runs (account, job, scheduled_at, deferred, created_by)
+VALUES ($1::text, $2::text, $3::timestamptz, $4::boolean, $5::text)
+ON CONFLICT (account, job, scheduled_at) DO NOTHING RETURNING id;
+
+-- run_skip ends a run that was never begun, and its work. Args: run.
+WITH skipped AS (UPDATE headroom_fleet.units SET ended_at = clock_timestamp() WHERE run = $1::bigint AND ended_at IS NULL)
+UPDATE headroom_fleet.runs SET ended_at = clock_timestamp() WHERE id = $1::bigint AND ended_at IS NULL;
+
+-- run_begin begins a run. Args: run, run in the catalog, state.
+UPDATE headroom_fleet.runs SET record = $2::bigint, state = $3::jsonb WHERE id = $1::bigint;
+
+-- run_lock returns a run, and keeps others from changing it until the transaction ends.
+-- Args: run.
+SELECT id, scheduled_at, deferred, record, units, state, ended_at IS NOT NULL FROM headroom_fleet.runs WHERE id = $1::bigint FOR UPDATE;
+
+-- run_count counts units, and returns what other work did. Args: run, units.
+UPDATE headroom_fleet.runs SET units = units + $2::bigint WHERE id = $1::bigint RETURNING units, state;
+
+-- run_state saves the state of a run, and counts units. Args: run, state, units.
+UPDATE headroom_fleet.runs SET state = $2::jsonb, units = units + $3::bigint WHERE id = $1::bigint;
+
+-- run_end ends a run. Args: run, report.
+UPDATE headroom_fleet.runs SET ended_at = clock_timestamp(), report = $2::jsonb WHERE id = $1::bigint;
+
+-- run_report returns a run that has ended. Args: run.
+SELECT units, state, report, ended_at IS NOT NULL FROM headroom_fleet.runs WHERE id = $1::bigint;
+
+-- run_over returns the first run of a job whose work has ended, though it has not. Args:
+-- account, job.
+SELECT r.id FROM headroom_fleet.runs r WHERE r.account = $1::text AND r.job = $2::text AND r.ended_at IS NULL
+	AND NOT EXISTS (SELECT 1 FROM headroom_fleet.units u WHERE u.run = r.id AND u.ended_at IS NULL)
+ORDER BY r.id LIMIT 1;
+
+-- forget deletes the rows of runs that ended before a time. Args: time.
+DELETE FROM headroom_fleet.runs WHERE ended_at < $1::timestamptz;

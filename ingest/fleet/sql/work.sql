@@ -1,0 +1,82 @@
+-- units_add adds the work of a run, stalest first. Args: run, names, regions, places.
+INSERT INTO headroom_fleet.units (run, work, region, seq, place)
+SELECT $1::bigint, w, r, n, p FROM unnest($2::text[], $3::text[], $4::integer[]) WITH ORDINALITY AS u (w, r, p, n);
+
+-- units_open returns the names of the work of a job that is in a run that has not ended.
+-- Args: account, job.
+SELECT u.work FROM headroom_fleet.units u JOIN headroom_fleet.runs r ON r.id = u.run
+WHERE u.ended_at IS NULL AND r.ended_at IS NULL AND r.account = $1::text AND r.job = $2::text;
+
+-- unit_next returns the oldest run that a unit of work is open in. Args: account, job, work.
+SELECT r.id, r.scheduled_at, r.deferred, r.record, r.units, r.state, u.region, u.place, u.tally,
+	(SELECT count(*) FROM headroom_fleet.units n WHERE n.run = r.id AND (n.ended_at IS NULL OR n.outcome IS NOT NULL))
+FROM headroom_fleet.units u JOIN headroom_fleet.runs r ON r.id = u.run
+WHERE u.work = $3::text AND u.ended_at IS NULL AND r.account = $1::text AND r.job = $2::text AND r.ended_at IS NULL
+ORDER BY r.id LIMIT 1;
+
+-- unit_skip ends a unit of work that its run does not do. Args: run, work.
+UPDATE headroom_fleet.units SET ended_at = clock_timestamp() WHERE run = $1::bigint AND work = $2::text AND ended_at IS NULL;
+
+-- unit_tally saves what a run knows of a unit of work. Args: run, work, tally.
+UPDATE headroom_fleet.units SET tally = $3::jsonb WHERE run = $1::bigint AND work = $2::text AND ended_at IS NULL;
+
+-- unit_end ends a unit of work in its run. Args: run, work, tally, outcome.
+UPDATE headroom_fleet.units SET tally = $3::jsonb, outcome = $4::jsonb, ended_at = clock_timestamp()
+WHERE run = $1::bigint AND work = $2::text AND ended_at IS NULL;
+
+-- units_of returns the work of a run that it did, or has to do, stalest first. Args: run.
+SELECT work, region, tally, outcome, ended_at IS NOT NULL FROM headroom_fleet.units
+WHERE run = $1::bigint AND (ended_at IS NULL OR outcome IS NOT NULL) ORDER BY seq;
+
+-- work_queue notes River's job of a unit of work. Args: account, job, work, region, River's
+-- job, when it goes on.
+INSERT INTO headroom_fleet.works AS w (account, job, work, region, river_job, next_at)
+VALUES ($1::text, $2::text, $3::text, $4::text, $5::bigint, $6::timestamptz)
+ON CONFLICT (account, job, work) DO UPDATE SET region = excluded.region, river_job = excluded.river_job,
+	next_at = excluded.next_at, why = '', blocked_on = '';
+
+-- work_hold notes who works on a unit of work. If another daemon held it and did not let go,
+-- it was taken over. Args: account, job, work, daemon.
+UPDATE headroom_fleet.works SET
+	taken_from = CASE WHEN held_by IN ('', $4::text) THEN taken_from ELSE held_by END,
+	taken_at = CASE WHEN held_by IN ('', $4::text) THEN taken_at ELSE clock_timestamp() END,
+	held_by = $4::text, held_since = clock_timestamp(), why = '', blocked_on = ''
+WHERE account = $1::text AND job = $2::text AND work = $3::text;
+
+-- work_rest notes that nobody works on a unit of work, and why. Args: account, job, work,
+-- when it goes on or NULL, why, the pool whose block defers it.
+UPDATE headroom_fleet.works SET held_by = '', held_since = NULL, next_at = $4::timestamptz, why = $5::text, blocked_on = $6::text
+WHERE account = $1::text AND job = $2::text AND work = $3::text;
+
+-- works_blocked returns the pools whose blocks defer work of a job. Args: account, job.
+SELECT DISTINCT blocked_on FROM headroom_fleet.works
+WHERE account = $1::text AND job = $2::text AND blocked_on <> '' AND next_at > clock_timestamp();
+
+-- works_wake lets work go on that the block of a pool deferred, or all work of a job if the
+-- pool is empty. It returns River's jobs. Args: account, job, pool.
+UPDATE headroom_fleet.works SET next_at = clock_timestamp(), blocked_on = '', why = ''
+WHERE account = $1::text AND job = $2::text AND ($3::text = '' OR blocked_on = $3::text) AND next_at > clock_timestamp()
+RETURNING river_job;
+
+-- works_late returns River's jobs that sleep though their work has to go on. Args: account,
+-- job, for how long.
+SELECT w.river_job FROM headroom_fleet.works w JOIN headroom_fleet.river_job j ON j.id = w.river_job
+WHERE w.account = $1::text AND w.job = $2::text AND w.next_at < clock_timestamp() - $3::interval
+	AND j.state IN ('scheduled', 'retryable') AND j.scheduled_at > clock_timestamp();
+
+-- works_lost returns work that has to go on and that River has no unfinished job for. Args:
+-- account, job, for how long.
+SELECT w.work, w.region FROM headroom_fleet.works w LEFT JOIN headroom_fleet.river_job j ON j.id = w.river_job
+WHERE w.account = $1::text AND w.job = $2::text AND w.next_at < clock_timestamp() - $3::interval
+	AND (j.id IS NULL OR j.state IN ('completed', 'cancelled', 'discarded'));
+
+-- works_idle lets go of work that a run leaves and nobody works on, and returns it. Args: run.
+SELECT u.work, u.region, u.tally FROM headroom_fleet.units u JOIN headroom_fleet.runs r ON r.id = u.run
+	JOIN headroom_fleet.works w ON w.account = r.account AND w.job = r.job AND w.work = u.work
+	JOIN headroom_fleet.river_job j ON j.id = w.river_job
+WHERE u.run = $1::bigint AND u.ended_at IS NULL AND j.state <> 'running' ORDER BY u.seq FOR UPDATE OF u, j;
+
+-- works_all returns all work, with River's jobs.
+SELECT w.account, w.job, w.work, w.region, w.river_job, coalesce(j.state::text, ''), w.next_at, w.why, w.blocked_on, w.held_by, w.held_since,
+	w.taken_from, w.taken_at, coalesce(j.attempt, 0)
+FROM headroom_fleet.works w LEFT JOIN headroom_fleet.river_job j ON j.id = w.river_job ORDER BY w.account, w.job, w.work;
