@@ -1,0 +1,21 @@
+// Package pgcatalog is the home of a catalog for fleets: the tables of package catalog in
+// PostgreSQL, shared by many machines. It has the methods of a [catalog.Catalog] and gives
+// the same answers.
+//
+// # Transactions
+//
+// A page is one transaction, as in a file. It takes two round trips besides BEGIN and COMMIT:
+// one locks what the page changes and reads what has to be known of it, and one writes. Every
+// page locks rows in the same order. If two transactions still exclude each other, one is
+// repeated. A transaction that lies idle for 10 s ends, because its process hangs.
+//
+// [Catalog.In] does the same within a transaction of the caller. [Catalog.Guarded] calls a
+// function in each transaction that writes: it checks a fence that the catalog knows nothing
+// of, and writes more rows of its own.
+//
+// # What differs from a file
+//
+// Texts cannot hold the character NUL, so it becomes U+FFFD. The text of deleted rows leaves
+// the tables with PostgreSQL's VACUUM, which Expire runs. A search finds the same videos and
+// may sort them differently: see index.go.
+package pgcatalog

@@ -1,0 +1,170 @@
+package pgcatalog
+
+import (
+	"cmp"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/headroom-quota/headroom/internal/pgschema"
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+//go:embed schema/*.sql
+var schemaFiles embed.FS
+
+//go:embed sql/*.sql
+var sqlFiles embed.FS
+
+// schema is the schema of the catalog. A ledger in the same database has another one.
+var schema = &pgschema.Schema{Name: "headroom_catalog", Steps: pgschema.Read(schemaFiles)}
+
+// sql are the statements of this package.
+var sql = sqlitefile.ReadStatements(sqlFiles)
+
+// Options are the options of [Open]; nil is valid.
+type Options struct {
+	// Clock tells when data was fetched; nil is the clock of the database.
+	Clock quota.Clock
+	// Wait is the longest time that an operation may take; zero is 10s.
+	Wait time.Duration
+	// Conns is the largest number of connections; zero is 4, or one for each processor.
+	Conns int
+}
+
+const defaultWait = 10 * time.Second
+
+// Catalog is fetched data in PostgreSQL. It is safe for concurrent use, unless it is within
+// a transaction: see [Catalog.In].
+type Catalog struct {
+	clock quota.Clock // nil: the database's
+	wait  time.Duration
+	name  string // of the database, without a password
+	pool  *pgxpool.Pool
+	tx    pgx.Tx // the caller's, or nil
+	guard Guard  // or nil
+}
+
+// Open opens the catalog in the database that a URL names, and makes or upgrades its tables.
+// No error says the URL's password.
+func Open(ctx context.Context, url string, o *Options) (*Catalog, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil { // it may quote the URL
+		return nil, errors.New("open the catalog: it is no URL of a PostgreSQL database, as postgres://user@host/database")
+	}
+	c := &Catalog{clock: o.Clock, wait: cmp.Or(o.Wait, defaultWait), name: address(config.ConnConfig)}
+	if o.Conns > 0 {
+		config.MaxConns = int32(o.Conns)
+	}
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // PgBouncer keeps no statements between transactions
+	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, c.wait)
+	if c.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, c.fault("open", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.wait)
+	defer cancel()
+	if err := schema.Open(ctx, c.pool); err != nil {
+		c.pool.Close()
+		return nil, c.fault("open", err)
+	}
+	return c, nil
+}
+
+// address returns the URL of a database without user and password.
+func address(c *pgx.ConnConfig) string {
+	host := c.Host
+	if c.Port != 0 && host != "" && host[0] != '/' {
+		host = net.JoinHostPort(host, strconv.Itoa(int(c.Port)))
+	}
+	return "postgres://" + host + "/" + c.Database
+}
+
+// Close closes the connections.
+func (c *Catalog) Close() error {
+	if c.tx == nil {
+		c.pool.Close()
+	}
+	return nil
+}
+
+// Path returns the URL of the database, without a user and a password.
+func (c *Catalog) Path() string { return c.name }
+
+// Pool returns the connections to the database, for those who write to the catalog and to
+// tables of their own in one transaction.
+func (c *Catalog) Pool() *pgxpool.Pool { return c.pool }
+
+// In returns the catalog within a transaction. All operations become part of it, and none
+// commits it. After an error, roll it back. Like the transaction it is for one goroutine.
+func (c *Catalog) In(tx pgx.Tx) *Catalog {
+	within := *c
+	within.tx = tx
+	return &within
+}
+
+// Guard is called in every transaction that writes to a catalog. It calls write once. Before,
+// it checks that the caller may still write, and after it writes rows of its own. Its error
+// ends the transaction and is returned. It may be called again if the database breaks the
+// transaction off.
+type Guard func(ctx context.Context, tx pgx.Tx, write func() error) error
+
+// Guarded returns the catalog with a guard.
+func (c *Catalog) Guarded(g Guard) *Catalog {
+	guarded := *c
+	guarded.guard = g
+	return &guarded
+}
+
+// conn is a pool or a transaction.
+type conn interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// conn returns what to read from.
+func (c *Catalog) conn() conn {
+	if c.tx != nil {
+		return c.tx
+	}
+	return c.pool
+}
+
+// fault returns an error that says what was done, to which database, and what to do. It
+// returns errors of the caller's context unchanged.
+func (c *Catalog) fault(doing string, err error) error {
+	switch err { // an error that wraps them says more
+	case nil, context.Canceled, context.DeadlineExceeded: //nolint:errorlint // as they are
+		return err
+	}
+	return fmt.Errorf("%s the catalog %s: %w", doing, c.name, remedied(err))
+}
+
+// remedied adds what to do about an error of the server.
+func remedied(err error) error {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return err
+	}
+	switch e.Code {
+	case "53100":
+		return fmt.Errorf("its disk is full; make room, and the next run goes on where this one stopped: %w", err)
+	case "42501":
+		return fmt.Errorf("this user lacks a right; ingestor check says which: %w", err)
+	case "25006":
+		return fmt.Errorf("it is a standby or read-only; name the primary: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,64 @@
+-- begin limits how long a transaction may lie idle, and returns the server's time. Args: the
+-- limit.
+SELECT set_config('idle_in_transaction_session_timeout', $1::text, true), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+
+-- run_add begins a run. Args: job, time at which it was scheduled, time.
+INSERT INTO headroom_catalog.runs (job, scheduled_at, started_at, ended_at, state, resume_at, error)
+VALUES ($1::text, $2::bigint, $3::bigint, 0, 'running', 0, '') RETURNING id;
+
+-- work_abandon ends the work of runs whose process died. Args: job, time.
+UPDATE headroom_catalog.run_work SET state = 'failed', ended_at = $2::bigint, error = 'its process ended before it did'
+WHERE state = 'running' AND run IN (SELECT id FROM headroom_catalog.runs WHERE job = $1::text AND state = 'running');
+
+-- run_abandon ends the runs of a job whose process died. Args: job, time.
+UPDATE headroom_catalog.runs SET state = 'failed', ended_at = $2::bigint, error = 'its process ended before it did'
+WHERE job = $1::text AND state = 'running';
+
+-- run_end ends a run. Args: row, state, time, time at which it resumes, error.
+UPDATE headroom_catalog.runs SET state = $2::text, ended_at = $3::bigint, resume_at = $4::bigint, error = $5::text WHERE id = $1::bigint;
+
+-- work_page counts a page of a unit of work. Args: run, work, region, units, new,
+-- updated, unchanged, gone, statistics.
+INSERT INTO headroom_catalog.run_work AS w (run, work, region, pages, units, new, updated, unchanged, gone, statistics)
+VALUES ($1::bigint, $2::text, $3::text, 1, $4::bigint, $5::integer, $6::integer, $7::integer, $8::integer, $9::integer)
+ON CONFLICT (run, work) DO UPDATE SET pages = w.pages + 1, units = w.units + excluded.units, new = w.new + excluded.new,
+	updated = w.updated + excluded.updated, unchanged = w.unchanged + excluded.unchanged, gone = w.gone + excluded.gone,
+	statistics = w.statistics + excluded.statistics, state = 'running', ended_at = 0, resume_at = 0, error = '';
+
+-- work_end ends a unit of work. Args: run, work, region, state, time, time at which it
+-- resumes, error, units of calls that saved no page.
+INSERT INTO headroom_catalog.run_work AS w (run, work, region, state, ended_at, resume_at, error, units)
+VALUES ($1::bigint, $2::text, $3::text, $4::text, $5::bigint, $6::bigint, $7::text, $8::bigint)
+ON CONFLICT (run, work) DO UPDATE SET state = excluded.state, ended_at = excluded.ended_at,
+	resume_at = excluded.resume_at, error = excluded.error, units = w.units + excluded.units;
+
+-- runs_find returns runs, the latest first. Args: job or '', id to begin before or 0, limit.
+SELECT id, job, scheduled_at, started_at, ended_at, state, resume_at, error FROM headroom_catalog.runs
+WHERE ($1::text = '' OR job = $1::text) AND ($2::bigint = 0 OR id < $2::bigint) ORDER BY id DESC LIMIT $3::bigint;
+
+-- work_find returns the work of runs. Args: runs.
+SELECT run, work, region, pages, units, new, updated, unchanged, statistics, gone, state, ended_at, resume_at, error
+FROM headroom_catalog.run_work WHERE run = ANY($1::bigint[]) ORDER BY run, work;
+
+-- spent returns the units of runs, by job. Args: time at which they began at the earliest.
+SELECT r.job, sum(w.units)::bigint FROM headroom_catalog.runs r JOIN headroom_catalog.run_work w ON w.run = r.id
+WHERE r.started_at >= $1::bigint GROUP BY r.job;
+
+-- fence_find returns the highest token of a fence. Another process cannot change it until the
+-- transaction ends. Args: name.
+SELECT token FROM headroom_catalog.fences WHERE name = $1::text FOR SHARE;
+
+-- fence_take returns a higher token than any before. Args: name, least token.
+INSERT INTO headroom_catalog.fences AS f (name, token) VALUES ($1::text, $2::bigint)
+ON CONFLICT (name) DO UPDATE SET token = greatest(f.token + 1, excluded.token) RETURNING token;
+
+-- fence_save saves a token, and returns the highest. Args: name, token.
+INSERT INTO headroom_catalog.fences AS f (name, token) VALUES ($1::text, $2::bigint)
+ON CONFLICT (name) DO UPDATE SET token = greatest(f.token, excluded.token) RETURNING token;
+
+-- ledger_find returns the ledger that runs are charged to, and since when.
+SELECT address, since FROM headroom_catalog.ledger FOR UPDATE;
+
+-- ledger_save saves the ledger that runs are charged to. Args: address, since when.
+INSERT INTO headroom_catalog.ledger (one, address, since) VALUES (1, $1::text, $2::bigint)
+ON CONFLICT (one) DO UPDATE SET address = excluded.address, since = excluded.since;

@@ -1,0 +1,147 @@
+// Package pgschema brings the tables of a package in PostgreSQL to the version that a
+// program knows. Each package has a schema of its own, so several can share a database.
+//
+// A program knows versions up to the number of its steps. One process at a time runs the
+// steps that are missing. A step that older programs cannot work with says so in its first
+// line: "-- min_program: 3" refuses programs that know less than 3 steps. A program works
+// with any version that does not refuse it, so versions N and N+1 can run side by side: add
+// first, and remove in a later version.
+package pgschema
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Schema is a schema of PostgreSQL with the steps that make it.
+type Schema struct {
+	Name  string // in the database; letters and _ only
+	Steps []Step
+}
+
+// Step makes a version of a schema from the one before.
+type Step struct {
+	SQL        string
+	MinProgram int // the least number of steps that a program must know; 0 leaves it as it is
+}
+
+// Read reads the steps of a schema: schema/0001_name.sql and so on. It panics if the files
+// are not numbered this way.
+func Read(files fs.FS) (all []Step) {
+	names, err := fs.Glob(files, "schema/*.sql")
+	if err != nil {
+		panic(err) // the pattern is wrong
+	}
+	for i, name := range names {
+		if want := fmt.Sprintf("schema/%04d_", i+1); !strings.HasPrefix(name, want) {
+			panic(fmt.Sprintf("schema file %s should begin with %s", name, want))
+		}
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			panic(err) // it was embedded
+		}
+		step := Step{SQL: string(text)}
+		line, _, _ := strings.Cut(step.SQL, "\n")
+		if least, ok := strings.CutPrefix(line, "-- min_program: "); ok {
+			if step.MinProgram, err = strconv.Atoi(least); err != nil {
+				panic(fmt.Sprintf("schema file %s: %v", name, err))
+			}
+		}
+		all = append(all, step)
+	}
+	return all
+}
+
+// DB is a connection or a pool.
+type DB interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// Open brings the schema to the version of this program, or leaves a newer one as it is. It
+// refuses a schema whose min_program is above this program's version. A schema that is up to
+// date needs no right to change it.
+func (s *Schema) Open(ctx context.Context, db DB) error {
+	at, err := s.Version(ctx, db)
+	if err != nil {
+		return err
+	}
+	if at.Version >= len(s.Steps) {
+		return s.refuse(at)
+	}
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return s.migrate(ctx, tx) })
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "42501" {
+		return fmt.Errorf("this user may not make or change the schema %s: grant it CREATE on the database, or once open it as the schema's owner: %w", s.Name, err)
+	}
+	return err
+}
+
+// Version says how far a schema has got, and which programs it refuses.
+type Version struct{ Version, MinProgram int }
+
+// Version returns the version of the schema; zero if it does not exist.
+func (s *Schema) Version(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+},
+) (v Version, err error) {
+	var there bool
+	if err := db.QueryRow(ctx, "SELECT to_regclass($1::text) IS NOT NULL", s.Name+".schema_version").Scan(&there); err != nil || !there {
+		return v, err
+	}
+	err = db.QueryRow(ctx, "SELECT version, min_program FROM "+s.Name+".schema_version").Scan(&v.Version, &v.MinProgram)
+	return v, err
+}
+
+func (s *Schema) refuse(at Version) error {
+	if known := len(s.Steps); at.MinProgram > known {
+		return fmt.Errorf("the schema %s was made by a newer headroom: it needs a program that knows version %d, and this one knows %d; upgrade",
+			s.Name, at.MinProgram, known)
+	}
+	return nil
+}
+
+// migrate runs the missing steps. Other processes wait, and then find them done.
+func (s *Schema) migrate(ctx context.Context, tx pgx.Tx) error {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(s.Name)) // it never fails
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1::bigint)", int64(h.Sum64())); err != nil {
+		return err
+	}
+	at, err := s.Version(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if at.Version == 0 {
+		err = exec(ctx, tx, "CREATE SCHEMA IF NOT EXISTS "+s.Name+`;
+			CREATE TABLE `+s.Name+`.schema_version (one integer PRIMARY KEY CHECK (one = 1), version integer NOT NULL, min_program integer NOT NULL);
+			INSERT INTO `+s.Name+`.schema_version VALUES (1, 0, 0)`)
+	}
+	for i := at.Version; i < len(s.Steps) && err == nil; i++ {
+		if err = exec(ctx, tx, s.Steps[i].SQL); err != nil {
+			err = fmt.Errorf("version %d of the schema %s: %w", i+1, s.Name, err)
+		}
+		at.MinProgram = max(at.MinProgram, s.Steps[i].MinProgram)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.refuse(at); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "UPDATE "+s.Name+".schema_version SET version = greatest(version, $1::integer), min_program = $2::integer", len(s.Steps), at.MinProgram)
+	return err
+}
+
+// exec runs statements that take no arguments.
+func exec(ctx context.Context, tx pgx.Tx, text string) error {
+	_, err := tx.Exec(ctx, text, pgx.QueryExecModeSimpleProtocol)
+	return err
+}
