@@ -24,7 +24,7 @@ func (r *Runner) ResumeAt(ctx context.Context, j *Job, open func(pool string) bo
 	}
 	now := r.clock.Now()
 	for _, w := range works {
-		if at := w.resumeAt(now, open); !at.IsZero() && (first.IsZero() || at.Before(first)) {
+		if at := w.ResumeAt(now, open); !at.IsZero() && (first.IsZero() || at.Before(first)) {
 			first = at
 		}
 	}
@@ -40,8 +40,8 @@ func (r *Runner) NextAt(ctx context.Context, j *Job) (time.Time, error) {
 	return next, err
 }
 
-// resumeAt returns when deferred work can resume, or zero if it was not deferred.
-func (w *Work) resumeAt(now time.Time, open func(pool string) bool) time.Time {
+// ResumeAt returns when deferred work can resume, or zero if it was not deferred.
+func (w *Work) ResumeAt(now time.Time, open func(pool string) bool) time.Time {
 	if at := w.cursor.ResumeAt; w.cursor.BlockedOn == "" || !at.After(now) || !open(w.cursor.BlockedOn) {
 		return at
 	}

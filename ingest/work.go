@@ -49,7 +49,7 @@ func (r *Runner) Plan(ctx context.Context, j *Job, now time.Time, why Occasion) 
 	open := r.Opened(ctx, j)
 	works = slices.DeleteFunc(works, func(w *Work) bool {
 		if why.Deferred {
-			if at := w.resumeAt(now, open); at.IsZero() || at.After(now) {
+			if at := w.ResumeAt(now, open); at.IsZero() || at.After(now) {
 				return true
 			}
 		}

@@ -38,7 +38,7 @@ func (k *Clock) look(ctx context.Context) error {
 }
 
 // Now returns the time of the database.
-func (k *Clock) Now() time.Time { return time.Now().Add(-k.Skew()) }
+func (k *Clock) Now() time.Time { return time.Now().Add(-k.Skew()).Round(0).UTC() }
 
 // Skew returns by how much the machine's clock is ahead.
 func (k *Clock) Skew() time.Duration { return time.Duration(k.skew.Load()) }

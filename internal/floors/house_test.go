@@ -13,6 +13,7 @@ var house = [][]string{
 	{"internal/web/viewtest"}, // the sources of pages, for tests
 	{"internal/web/view", "internal/web/etag", "internal/traces"},
 	{"ingest/plan"}, // runs the real runner, and so stands above it
+	{"ingest/fleet"},
 	{"ingest"},
 	{"ingest/youtube"},
 	{"ingest/catalog"},

@@ -42,7 +42,7 @@ UPDATE headroom_fleet.runs SET state = $2::jsonb, units = units + $3::bigint WHE
 UPDATE headroom_fleet.runs SET ended_at = clock_timestamp(), report = $2::jsonb WHERE id = $1::bigint;
 
 -- run_report returns a run that has ended. Args: run.
-SELECT units, state, report, ended_at IS NOT NULL FROM headroom_fleet.runs WHERE id = $1::bigint;
+SELECT scheduled_at, units, state, report, ended_at IS NOT NULL FROM headroom_fleet.runs WHERE id = $1::bigint;
 
 -- run_over returns the first run of a job whose work has ended, though it has not. Args:
 -- account, job.

@@ -80,3 +80,7 @@ WHERE u.run = $1::bigint AND u.ended_at IS NULL AND j.state <> 'running' ORDER B
 SELECT w.account, w.job, w.work, w.region, w.river_job, coalesce(j.state::text, ''), w.next_at, w.why, w.blocked_on, w.held_by, w.held_since,
 	w.taken_from, w.taken_at, coalesce(j.attempt, 0)
 FROM headroom_fleet.works w LEFT JOIN headroom_fleet.river_job j ON j.id = w.river_job ORDER BY w.account, w.job, w.work;
+
+-- cursors_due makes the deferred work of a job due now, in the tables of the catalog. Args: job.
+UPDATE headroom_catalog.cursors SET resume_at = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, blocked_on = ''
+WHERE job = $1::text AND resume_at > (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;

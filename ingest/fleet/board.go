@@ -1,0 +1,205 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Board shows a fleet, and changes what its daemons do. It is for commands and pages, and
+// needs no price book.
+type Board struct {
+	pool   *pgxpool.Pool
+	client *river.Client[pgx.Tx]
+}
+
+// NewBoard returns the board of the fleet in the database of a catalog. [Migrate] made the
+// tables.
+func NewBoard(c *pgcatalog.Catalog) (*Board, error) {
+	client, err := river.NewClient(riverpgxv5.New(c.Pool()), &river.Config{Schema: schemaName})
+	return &Board{pool: c.Pool(), client: client}, err
+}
+
+// Daemon is a process of the fleet.
+type Daemon struct {
+	ID        string        `json:"id"`
+	Host      string        `json:"host"`
+	PID       int           `json:"pid"`
+	Version   string        `json:"version"`
+	Revision  int           `json:"revision"` // of its price book
+	State     string        `json:"state"`    // [Running], or why it does not work
+	Skew      time.Duration `json:"skew"`     // of its clock: positive if it is ahead
+	StartedAt time.Time     `json:"started_at"`
+	SeenAt    time.Time     `json:"seen_at"`
+	Jobs      []string      `json:"jobs"`
+	Silent    time.Duration `json:"silent"` // since it was seen, by the database's clock
+	Leader    bool          `json:"leader"` // it moves scheduled work and takes over lost work
+}
+
+// Alive is how long a daemon may be silent.
+const Alive = 15 * time.Second
+
+// Alive reports whether the daemon was seen a moment ago.
+func (d *Daemon) Alive() bool { return d.Silent < Alive }
+
+// Daemons returns the daemons that were seen in the last day and did not end by themselves,
+// the oldest first.
+func (b *Board) Daemons(ctx context.Context) (all []Daemon, err error) {
+	rows, err := b.pool.Query(ctx, sql["daemons_all"])
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Daemon, err error) {
+		var skew int64
+		var now time.Time
+		err = row.Scan(&d.ID, &d.Host, &d.PID, &d.Version, &d.Revision, &d.State, &skew, &d.StartedAt, &d.SeenAt, &d.Jobs, &now, &d.Leader)
+		d.Skew, d.Silent = time.Duration(skew)*time.Microsecond, now.Sub(d.SeenAt)
+		return d, err
+	})
+}
+
+// Unit is a unit of work of a job.
+type Unit struct {
+	Account   string    `json:"account"`
+	Job       string    `json:"job"`
+	Work      string    `json:"work"`
+	Region    string    `json:"region,omitempty"`
+	State     UnitState `json:"state"`
+	NextAt    time.Time `json:"next_at,omitzero"`     // when it goes on
+	Why       string    `json:"why,omitempty"`        // it waits
+	BlockedOn string    `json:"blocked_on,omitempty"` // the pool whose block defers it
+	HeldBy    string    `json:"held_by,omitempty"`    // the daemon that works on it
+	HeldSince time.Time `json:"held_since,omitzero"`
+	TakenFrom string    `json:"taken_from,omitempty"` // the daemon that held it before and vanished
+	TakenAt   time.Time `json:"taken_at,omitzero"`
+
+	river int64
+}
+
+// UnitState is what happens to a unit of work.
+type UnitState string
+
+// The states of a unit of work.
+const (
+	UnitIdle     UnitState = "idle" // until its job is due
+	UnitQueued   UnitState = "queued"
+	UnitRunning  UnitState = "running"
+	UnitDeferred UnitState = "deferred" // until NextAt
+)
+
+// Units returns all units of work that the fleet ever had, by job and name.
+func (b *Board) Units(ctx context.Context) ([]Unit, error) {
+	rows, err := b.pool.Query(ctx, sql["works_all"])
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (u Unit, err error) {
+		var state string
+		var next, held, taken *time.Time
+		var attempt int
+		err = row.Scan(&u.Account, &u.Job, &u.Work, &u.Region, &u.river, &state, &next, &u.Why, &u.BlockedOn, &u.HeldBy, &held, &u.TakenFrom, &taken, &attempt)
+		for to, t := range map[*time.Time]*time.Time{&u.NextAt: next, &u.HeldSince: held, &u.TakenAt: taken} {
+			if t != nil {
+				*to = *t
+			}
+		}
+		switch rivertype.JobState(state) {
+		case rivertype.JobStateRunning:
+			u.State = UnitRunning
+		case rivertype.JobStateAvailable, rivertype.JobStateRetryable:
+			u.State = UnitQueued
+		case rivertype.JobStateScheduled, rivertype.JobStatePending:
+			u.State = UnitDeferred
+		default:
+			u.State = UnitIdle
+		}
+		return u, err
+	})
+}
+
+// Paused returns the jobs of Units whose queue is paused, by account and job.
+func (b *Board) Paused(ctx context.Context, units []Unit) (map[[2]string]bool, error) {
+	paused := map[[2]string]bool{}
+	rows, err := b.pool.Query(ctx, "SELECT name FROM "+schemaName+".river_queue WHERE paused_at IS NOT NULL")
+	if err != nil {
+		return nil, err
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	is := map[string]bool{}
+	for _, name := range names {
+		is[name] = true
+	}
+	for i := range units {
+		if u := &units[i]; is[queueName(u.Account, u.Job)] {
+			paused[[2]string{u.Account, u.Job}] = true
+		}
+	}
+	return paused, err
+}
+
+// ErrNoQueue says that no daemon has ever worked the job.
+var ErrNoQueue = errors.New("no daemon has worked this job yet")
+
+// Pause stops the work of a job on all machines, after the steps that have begun. Runs are
+// still inserted when they are due.
+func (b *Board) Pause(ctx context.Context, account, job string) error {
+	return noQueue(b.client.QueuePause(ctx, queueOf(account, job), nil))
+}
+
+// Resume ends a pause.
+func (b *Board) Resume(ctx context.Context, account, job string) error {
+	return noQueue(b.client.QueueResume(ctx, queueOf(account, job), nil))
+}
+
+func queueOf(account, job string) string {
+	if account == "" {
+		account = quota.DefaultAccount
+	}
+	return queueName(account, job)
+}
+
+func noQueue(err error) error {
+	if errors.Is(err, rivertype.ErrNotFound) {
+		return ErrNoQueue
+	}
+	return err
+}
+
+// Retry lets the work of a job that waits go on now, and returns how much there was. The ledger
+// may defer it again.
+func (b *Board) Retry(ctx context.Context, account, job string) (n int, err error) {
+	if account == "" {
+		account = quota.DefaultAccount
+	}
+	err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, sql["works_wake"], account, job, "")
+		if err != nil {
+			return err
+		}
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+		if err != nil {
+			return err
+		}
+		n = len(ids)
+		if _, err := tx.Exec(ctx, sql["cursors_due"], job); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if _, err := b.client.JobRetryTx(ctx, tx, id); err != nil && !errors.Is(err, rivertype.ErrNotFound) {
+				return fmt.Errorf("retry a job of %s: %w", job, err)
+			}
+		}
+		return nil
+	})
+	return n, err
+}

@@ -1,0 +1,333 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/headroom-quota/headroom/ingest"
+)
+
+// start begins to work the queues of jobs. It tries until the database answers.
+func (f *Fleet) start(ctx context.Context, jobs []*ingest.Job) error {
+	f.mu.Lock()
+	f.soft, f.stop = context.WithCancel(context.Background())
+	f.mu.Unlock()
+	return f.persist(ctx, "begin to work the queue", func() error {
+		if err := f.newClient(jobs); err != nil {
+			return err
+		}
+		_, _, client := f.inForce()
+		return client.Start(context.WithoutCancel(ctx))
+	})
+}
+
+// halt stops the work of this process. Open calls are finished and their pages saved, unless
+// that takes longer than the grace.
+func (f *Fleet) halt() {
+	_, _, client := f.inForce()
+	f.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), f.o.Grace)
+	defer cancel()
+	if client.Stop(ctx) == nil {
+		return
+	}
+	f.log.Warn("some work did not stop in time; another daemon takes it over", "grace", f.o.Grace)
+	ctx, cancel = context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = client.StopAndCancel(ctx) // the process ends
+}
+
+// Work runs the jobs until the context ends. It waits while the database is down.
+func (f *Fleet) Work(ctx context.Context) error {
+	jobs, _, _ := f.inForce()
+	if err := f.start(ctx, jobs); err != nil {
+		return nil //nolint:nilerr // it was told to stop
+	}
+	f.log.Info("joined the fleet", "id", f.id)
+	beats, quiet := context.WithCancel(context.WithoutCancel(ctx))
+	var side sync.WaitGroup
+	side.Go(func() { f.every(beats, f.o.Timing.Beat, f.beat) })
+	side.Go(func() { f.every(ctx, f.o.Timing.Mend, f.mend) })
+	defer func() {
+		quiet()
+		side.Wait()
+		last, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, _ = f.pool.Exec(last, sql["daemon_end"], f.id) // the others soon see that it is gone
+	}()
+	for ctx.Err() == nil {
+		f.mu.Lock()
+		change, stale, jobs := f.change, f.stale, slices.Clone(f.jobs)
+		f.mu.Unlock()
+		turn, end := context.WithCancel(ctx)
+		var ticks sync.WaitGroup
+		ticks.Go(func() { f.ticks(turn, jobs) })
+		select {
+		case <-ctx.Done():
+		case <-change:
+		case <-stale:
+		}
+		end()
+		ticks.Wait()
+		if ctx.Err() != nil {
+			break
+		}
+		f.halt()
+		f.awaitBook(ctx)
+		jobs, _, _ = f.inForce()
+		if err := f.start(ctx, jobs); err != nil {
+			return nil //nolint:nilerr // it was told to stop
+		}
+	}
+	f.setStatus("stopping")
+	f.halt()
+	return nil
+}
+
+// awaitBook waits until a reload has read a price book that is not too old.
+func (f *Fleet) awaitBook(ctx context.Context) {
+	for told := false; ctx.Err() == nil; {
+		f.mu.Lock()
+		change, stale := f.change, f.stale
+		f.mu.Unlock()
+		select {
+		case <-stale:
+		default:
+			return
+		}
+		if !told {
+			f.log.Error("this daemon does no work until its price book is reloaded", "error", f.Status())
+			told = true
+		}
+		if f.o.Stale != nil {
+			go f.o.Stale()
+		}
+		again, cancel := context.WithTimeout(ctx, time.Minute)
+		select {
+		case <-again.Done():
+		case <-change:
+		}
+		cancel()
+	}
+}
+
+// Reload gives the process a new runner and new jobs. Steps end after their page, and go on
+// with the new settings. Reload calls commit first, and changes nothing if that fails.
+func (f *Fleet) Reload(r *ingest.Runner, jobs []*ingest.Job, commit func() error) error {
+	if err := commit(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.runner, f.jobs, f.status = r, jobs, Running
+	f.stale = make(chan struct{})
+	close(f.change)
+	f.change = make(chan struct{})
+	return nil
+}
+
+// Status returns whether this process works, or why it does not.
+func (f *Fleet) Status() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.status
+}
+
+func (f *Fleet) setStatus(s string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status = s
+}
+
+// every calls do again and again, with an interval of about d.
+func (f *Fleet) every(ctx context.Context, d time.Duration, do func(context.Context) error) {
+	for {
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			f.log.Debug("tend the fleet", "error", err)
+		}
+		if f.clock.Sleep(ctx, d-d/10+rand.N(d/5)) != nil {
+			return
+		}
+	}
+}
+
+// beat says that this daemon is alive, and reads the database's clock.
+func (f *Fleet) beat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, f.o.Timing.Beat)
+	defer cancel()
+	if err := f.clock.look(ctx); err != nil {
+		return err
+	}
+	jobs, _, _ := f.inForce()
+	names := []string{}
+	for _, j := range jobs {
+		names = append(names, j.Name)
+	}
+	host, _ := os.Hostname()
+	_, err := f.pool.Exec(ctx, sql["daemon_save"], f.id, host, os.Getpid(), f.o.Version, f.o.Revision(), f.Status(), f.clock.Skew().Microseconds(), names)
+	return err
+}
+
+// ticks inserts the runs of the schedules when they are due, and first those that were
+// missed.
+func (f *Fleet) ticks(ctx context.Context, jobs []*ingest.Job) {
+	var all sync.WaitGroup
+	for _, j := range jobs {
+		all.Go(func() { f.ticksOf(ctx, j) })
+	}
+	all.Wait()
+}
+
+// longestNap is how long a daemon sleeps at most. The clock may have been set meanwhile.
+const longestNap = time.Minute
+
+// ticksOf does the same for a job.
+func (f *Fleet) ticksOf(ctx context.Context, j *ingest.Job) {
+	var last time.Time
+	err := f.persist(ctx, "read when "+j.Name+" ran last", func() (err error) {
+		last, err = f.lastTick(ctx, j)
+		return err
+	})
+	if err != nil {
+		return
+	}
+	now := f.clock.Now()
+	if !last.IsZero() {
+		f.tick(ctx, j, j.Missed(last, now))
+	}
+	for next := j.Schedule().Next(now); ctx.Err() == nil; {
+		now = f.clock.Now()
+		if wait := next.Sub(now); wait > 0 {
+			if f.clock.Sleep(ctx, min(wait, longestNap)) != nil {
+				return
+			}
+			continue
+		}
+		at := next
+		if now.Sub(at) > longestNap { // the process, or the database, was not there
+			at = j.Missed(next.Add(-1), now)
+		}
+		f.tick(ctx, j, at)
+		next = j.Schedule().Next(f.clock.Now())
+	}
+}
+
+// lastTick returns the last time of the schedule that was run, here or by a single daemon.
+func (f *Fleet) lastTick(ctx context.Context, j *ingest.Job) (time.Time, error) {
+	_, runner, _ := f.inForce()
+	last, err := runner.LastScheduled(ctx, j)
+	if err != nil {
+		return last, err
+	}
+	var here *time.Time
+	if err := f.pool.QueryRow(ctx, sql["run_last"], account(j), j.Name, f.clock.Now()).Scan(&here); err != nil {
+		return last, err
+	}
+	if here != nil && here.After(last) {
+		last = *here
+	}
+	return last, nil
+}
+
+// tick inserts the run for a time of the schedule. It tries until it has succeeded.
+func (f *Fleet) tick(ctx context.Context, j *ingest.Job, at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	start := at
+	if j.Jitter > 0 {
+		start = at.Add(rand.N(j.Jitter))
+	}
+	_ = f.persist(ctx, "insert the run of "+j.Name, func() error { // else it was told to stop
+		run, err := f.insert(ctx, j, ingest.Occasion{Scheduled: at}, start)
+		if err == nil && run != 0 {
+			f.log.Debug("inserted a run", "job", j.Name, "scheduled", at, "run", run)
+		}
+		return err
+	})
+}
+
+// mend lets work go on whose block was lifted, and repairs what a killed process left.
+func (f *Fleet) mend(ctx context.Context) error {
+	jobs, runner, client := f.inForce()
+	var all error
+	for _, j := range jobs {
+		all = errors.Join(all, f.unblock(ctx, j, runner), f.wakeLate(ctx, j))
+		var over int64
+		err := f.pool.QueryRow(ctx, sql["run_over"], account(j), j.Name).Scan(&over)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = nil
+		} else if err == nil && f.soft.Err() == nil {
+			err = f.endRun(ctx, j, runner, over, nil)
+		}
+		all = errors.Join(all, err, f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			rows, err := tx.Query(ctx, sql["works_lost"], account(j), j.Name, f.o.Timing.Mend)
+			if err != nil {
+				return err
+			}
+			type lost struct{ Work, Region string }
+			works, err := pgx.CollectRows(rows, pgx.RowToStructByPos[lost])
+			for _, w := range works {
+				now := f.clock.Now()
+				err = errors.Join(err, f.enqueue(ctx, tx, client, j, w.Work, w.Region, now, now))
+			}
+			return err
+		}))
+	}
+	_, err := f.pool.Exec(ctx, sql["daemons_forget"])
+	_, forget := f.pool.Exec(ctx, sql["forget"], f.clock.Now().Add(-historyFor))
+	return errors.Join(all, err, forget)
+}
+
+// historyFor is how long the rows of runs are kept.
+const historyFor = 90 * 24 * time.Hour
+
+// unblock wakes the work of a job that a block deferred which has been lifted.
+func (f *Fleet) unblock(ctx context.Context, j *ingest.Job, runner *ingest.Runner) error {
+	rows, err := f.pool.Query(ctx, sql["works_blocked"], account(j), j.Name)
+	if err != nil {
+		return err
+	}
+	pools, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(pools) == 0 {
+		return err
+	}
+	open := runner.Opened(ctx, j)
+	for _, pool := range pools {
+		if open(pool) {
+			f.log.Info("a block was lifted", "job", j.Name, "pool", pool)
+			err = errors.Join(err, f.wake(ctx, sql["works_wake"], account(j), j.Name, pool))
+		}
+	}
+	return err
+}
+
+// wakeLate wakes work that should go on and still sleeps: it was given back with the time of
+// an earlier run at the moment when a later one joined it.
+func (f *Fleet) wakeLate(ctx context.Context, j *ingest.Job) error {
+	return f.wake(ctx, sql["works_late"], account(j), j.Name, f.o.Timing.Mend)
+}
+
+// wake makes the jobs available that a statement returns.
+func (f *Fleet) wake(ctx context.Context, statement string, args ...any) error {
+	_, _, client := f.inForce()
+	return f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, statement, args...)
+		if err != nil {
+			return err
+		}
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+		for _, id := range ids {
+			_, failed := client.JobRetryTx(ctx, tx, id)
+			err = errors.Join(err, failed)
+		}
+		return err
+	})
+}

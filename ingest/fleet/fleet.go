@@ -1,0 +1,342 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
+	"github.com/headroom-quota/headroom/internal/pgschema"
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+//go:embed schema/*.sql
+var schemaFiles embed.FS
+
+//go:embed sql/*.sql
+var sqlFiles embed.FS
+
+const schemaName = "headroom_fleet" // River's tables are there, too
+
+var schema = &pgschema.Schema{Name: schemaName, Steps: pgschema.Read(schemaFiles)}
+
+// sql are the statements of this package.
+var sql = sqlitefile.ReadStatements(sqlFiles)
+
+// Options are the options of [New]; nil is valid.
+type Options struct {
+	Log     *slog.Logger // nil: slog.Default()
+	Version string       // of the program
+	// Revision returns the revision of the price book in force. Nil: 0.
+	Revision func() int
+	// Workers is how many units of work of a job this process works on at the same time.
+	// Zero is [ingest.DefaultWorkers].
+	Workers int
+	// Grace is how long open calls may take when the process is told to stop. Zero is a bit
+	// more than the timeout of a call, so that every page is saved.
+	Grace time.Duration
+	// CallTimeout is the timeout of a call. Zero is [ingest.DefaultCallTimeout].
+	CallTimeout time.Duration
+	// PollOnly does without LISTEN. It is for PgBouncer in transaction mode.
+	PollOnly bool
+	// Done is called for each run that this process ended. It may be nil.
+	Done func(*ingest.Job, *ingest.Report, error)
+	// Stale is called when the ledger has seen a newer price book, and then once a minute. It
+	// should read the price book again and call [Fleet.Reload]. It may be nil.
+	Stale func()
+	// Timing is for tests.
+	Timing Timing
+}
+
+// Timing has the durations of a fleet. Zero values are those that were measured to work.
+type Timing struct {
+	Slice  time.Duration // the longest time of a step: 90s
+	Rescue time.Duration // when a running job counts as lost: a minute after its slice
+	Beat   time.Duration // between two signs of life: 3s
+	Mend   time.Duration // between two looks for blocks that were lifted, and for lost work: 15s
+}
+
+// Fleet is one process of a fleet.
+type Fleet struct {
+	id      string
+	catalog *pgcatalog.Catalog
+	pool    *pgxpool.Pool
+	clock   *Clock
+	log     *slog.Logger
+	o       Options
+
+	mu     sync.Mutex
+	runner *ingest.Runner
+	jobs   []*ingest.Job
+	status string // for the table of daemons
+	client *river.Client[pgx.Tx]
+	stale  chan struct{} // closed when the price book is too old
+	change chan struct{} // closed when Reload has changed something
+
+	soft context.Context // ends when the process is told to stop
+	stop context.CancelFunc
+}
+
+// Running is the status of a daemon that works.
+const Running = "running"
+
+// Migrate makes or upgrades the tables of the fleet, and River's. One process at a time does.
+func Migrate(ctx context.Context, c *pgcatalog.Catalog) error {
+	if err := schema.Open(ctx, c.Pool()); err != nil {
+		return fmt.Errorf("open the tables of the fleet: %w", err)
+	}
+	migrator, err := rivermigrate.New(riverpgxv5.New(c.Pool()), &rivermigrate.Config{Schema: schemaName, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	newest := migrator.AllVersions()[len(migrator.AllVersions())-1].Version
+	// River migrates step by step: some steps use what earlier ones committed.
+	for {
+		done := false
+		err := pgx.BeginFunc(ctx, c.Pool(), func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))", schemaName+".river"); err != nil {
+				return err
+			}
+			at, there := 0, false
+			if err := tx.QueryRow(ctx, "SELECT to_regclass($1::text) IS NOT NULL", schemaName+".river_migration").Scan(&there); err != nil {
+				return err
+			}
+			if there {
+				if err := tx.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM "+schemaName+".river_migration").Scan(&at); err != nil {
+					return err
+				}
+			}
+			if done = at >= newest; done { // or a newer program made it
+				return nil
+			}
+			_, err := migrator.MigrateTx(ctx, tx, rivermigrate.DirectionUp, &rivermigrate.MigrateOpts{MaxSteps: 1})
+			return err
+		})
+		if err != nil || done {
+			return wrap("make River's tables", err)
+		}
+	}
+}
+
+func wrap(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// New returns a process of a fleet. The runner must use the catalog and the clock. [Migrate]
+// made the tables.
+func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o *Options) *Fleet {
+	if o == nil {
+		o = &Options{}
+	}
+	host, _ := os.Hostname()
+	f := &Fleet{
+		id:      fmt.Sprintf("%s-%d-%s", cleanHost(host), os.Getpid(), strconv.FormatInt(time.Now().UnixMicro(), 36)),
+		catalog: c, pool: c.Pool(), clock: k, log: o.Log, o: *o, runner: r, jobs: jobs,
+		status: Running, stale: make(chan struct{}), change: make(chan struct{}),
+	}
+	if f.log == nil {
+		f.log = slog.Default()
+	}
+	if f.o.Revision == nil {
+		f.o.Revision = func() int { return 0 }
+	}
+	if f.o.Done == nil {
+		f.o.Done = func(*ingest.Job, *ingest.Report, error) {}
+	}
+	f.o.Workers = cmp.Or(o.Workers, ingest.DefaultWorkers)
+	f.o.CallTimeout = cmp.Or(o.CallTimeout, ingest.DefaultCallTimeout)
+	f.o.Grace = cmp.Or(o.Grace, f.o.CallTimeout+5*time.Second)
+	t := &f.o.Timing
+	t.Slice = cmp.Or(t.Slice, 90*time.Second)
+	t.Rescue = cmp.Or(t.Rescue, t.Slice+f.o.CallTimeout+30*time.Second)
+	t.Beat = cmp.Or(t.Beat, 3*time.Second)
+	t.Mend = cmp.Or(t.Mend, 15*time.Second)
+	f.soft, f.stop = context.WithCancel(context.Background())
+	return f
+}
+
+// cleanHost returns a name that River takes as part of an id.
+func cleanHost(host string) string {
+	host = strings.Map(func(r rune) rune {
+		if r < 128 && (r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
+			return r
+		}
+		return '-'
+	}, host)
+	return cmp.Or(host[:min(len(host), 50)], "host")
+}
+
+// ID returns the name of this process in the table of daemons.
+func (f *Fleet) ID() string { return f.id }
+
+// client returns a client of River that works the queues of jobs.
+func (f *Fleet) newClient(jobs []*ingest.Job) error {
+	workers := river.NewWorkers()
+	river.AddWorker(workers, &worker{f: f})
+	queues := map[string]river.QueueConfig{}
+	for _, j := range jobs {
+		queues[queue(j)] = river.QueueConfig{MaxWorkers: f.o.Workers}
+	}
+	if len(queues) == 0 {
+		queues, workers = nil, nil
+	}
+	t := &f.o.Timing
+	client, err := river.NewClient(riverpgxv5.New(f.pool), &river.Config{
+		ID: f.id, Schema: schemaName, Queues: queues, Workers: workers, PollOnly: f.o.PollOnly,
+		JobTimeout: t.Slice + f.o.CallTimeout, RescueStuckJobsAfter: t.Rescue, RetryPolicy: retryPolicy{}, MaxAttempts: attempts,
+		Logger: slog.New(quietHandler{f.log.Handler()}), SkipUnknownJobCheck: true,
+	})
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	f.client = client
+	f.mu.Unlock()
+	return nil
+}
+
+// attempts is how often River tries a job. A job fails only if its worker was fenced, or if
+// the database was down.
+const attempts = 30_000
+
+// retryPolicy tries again after a second.
+type retryPolicy struct{}
+
+// NextRetry implements [river.ClientRetryPolicy].
+func (retryPolicy) NextRetry(*rivertype.JobRow) time.Time { return time.Now().Add(time.Second) }
+
+// quietHandler leaves out what River says about its daily work.
+type quietHandler struct{ slog.Handler }
+
+// Enabled implements [slog.Handler].
+func (h quietHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
+}
+
+// queue returns the name of the queue of a job, in the characters that River allows.
+func queue(j *ingest.Job) string {
+	return queueName(account(j), j.Name)
+}
+
+func queueName(account, job string) string {
+	escape := func(s string) string {
+		var b strings.Builder
+		for _, c := range []byte(s) {
+			if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+				b.WriteByte(c)
+			} else {
+				fmt.Fprintf(&b, "-%02x", c)
+			}
+		}
+		return b.String()
+	}
+	name := "j" + escape(job)
+	if account != quota.DefaultAccount {
+		name += "-at" + escape(account)
+	}
+	if len(name) > 64 {
+		name = name[:47] + "-" + digest(name)
+		name = strings.ReplaceAll(name, "--", "-")
+	}
+	return name
+}
+
+// account returns the account of a job.
+func account(j *ingest.Job) string { return cmp.Or(j.Account, quota.DefaultAccount) }
+
+// job returns the job that River's job belongs to, and the runner; nil if this process has no
+// such job.
+func (f *Fleet) job(a Args) (*ingest.Job, *ingest.Runner) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, j := range f.jobs {
+		if j.Name == a.Job && account(j) == a.Account {
+			return j, f.runner
+		}
+	}
+	return nil, f.runner
+}
+
+// now returns the jobs and the runner in force.
+func (f *Fleet) inForce() ([]*ingest.Job, *ingest.Runner, *river.Client[pgx.Tx]) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.jobs), f.runner, f.client
+}
+
+// within is how long a transaction may take, and how long it may wait for its process.
+const (
+	within    = 10 * time.Second
+	idleFor   = "10s"
+	exclusion = 5 // how often it is tried if others exclude it
+)
+
+// transact runs a transaction. It is tried again if another one excluded it.
+func (f *Fleet) transact(ctx context.Context, do func(ctx context.Context, tx pgx.Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	for n := 1; ; n++ {
+		err := pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, sql["idle"], idleFor); err != nil {
+				return err
+			}
+			return do(ctx, tx)
+		})
+		if n == exclusion || !excluded(err) {
+			return err
+		}
+	}
+}
+
+// excluded reports whether the database broke a transaction off because of another one.
+func excluded(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (e.Code == "40P01" || e.Code == "40001" || e.Code == "23505")
+}
+
+// persist tries until it succeeds or the context ends. It logs the first failure, and then
+// one a minute.
+func (f *Fleet) persist(ctx context.Context, doing string, try func() error) error {
+	var told time.Time
+	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := try()
+		if err == nil {
+			if !told.IsZero() {
+				f.log.Info("the database answers again", "for", doing)
+			}
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if time.Since(told) > time.Minute {
+			f.log.Warn("cannot "+doing+"; trying again", "error", err)
+			told = time.Now()
+		}
+		if err := f.clock.Sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}

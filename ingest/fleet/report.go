@@ -1,0 +1,217 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// ending is how a run ended, in JSON.
+type ending struct {
+	State    catalog.State `json:"state"`
+	Ended    time.Time     `json:"ended"`
+	ResumeAt time.Time     `json:"resume_at,omitzero"`
+	Cause    *ingest.Cause `json:"cause,omitempty"`
+}
+
+// endRun ends a run whose work has ended: it deletes what is too old if the job does that,
+// and records the report. The fence is checked in the last transaction. It may be nil.
+func (f *Fleet) endRun(ctx context.Context, j *ingest.Job, runner *ingest.Runner, id int64, fenced func(context.Context, pgx.Tx) error) error {
+	failed := runner.Join(j, ingest.State{}, nil).After()
+	var rep *ingest.Report
+	err := f.transact(context.WithoutCancel(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		rep = nil
+		if fenced != nil {
+			if err := fenced(ctx, tx); err != nil {
+				return err
+			}
+		}
+		r, err := lockRun(ctx, tx, id)
+		if err != nil || r.ended {
+			return err
+		}
+		if err := r.begin(ctx, tx, f, j, 0); err != nil {
+			return err
+		}
+		if rep, err = f.report(ctx, tx, j, r); err != nil {
+			return err
+		}
+		rep.Err = failed
+		runner.Join(j, *r.state, nil).Sum(rep)
+		if err := f.catalog.In(tx).Join(*r.record, j.Name, catalog.Fence{}).End(ctx, rep.Outcome()); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, sql["run_end"], id, ending{State: rep.State, Ended: rep.Ended, ResumeAt: rep.ResumeAt, Cause: ingest.CauseOf(rep.Err)})
+		return err
+	})
+	if err == nil && rep != nil {
+		f.o.Done(j, rep, nil)
+	}
+	return err
+}
+
+// report returns what the work of a run has done so far.
+func (f *Fleet) report(ctx context.Context, tx pgx.Tx, j *ingest.Job, r *row) (*ingest.Report, error) {
+	rep := &ingest.Report{Job: j.Name, Scheduled: r.why().Scheduled, Units: r.units}
+	if r.state != nil {
+		rep.Started = r.state.Began
+	}
+	rows, err := tx.Query(ctx, sql["units_of"], r.id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var w ingest.WorkReport
+		var o *outcome
+		ended := false
+		if err := rows.Scan(&w.Work, &w.Region, &w.Tally, &o, &ended); err != nil {
+			return nil, err
+		}
+		if o != nil {
+			w.State, w.ResumeAt, w.BlockedOn, w.Err = o.State, o.ResumeAt, o.BlockedOn, o.Cause.Err()
+		} else { // it has still to be done
+			w.State, w.ResumeAt, w.Err = catalog.Deferred, f.clock.Now(), ingest.ErrInterrupted
+		}
+		rep.Work = append(rep.Work, w)
+	}
+	return rep, rows.Err()
+}
+
+// Report returns the report of a run, and whether the run has ended.
+func (f *Fleet) Report(ctx context.Context, j *ingest.Job, id int64) (rep *ingest.Report, over bool, err error) {
+	err = f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		r := &row{id: id}
+		var e *ending
+		if err := tx.QueryRow(ctx, sql["run_report"], id).Scan(&r.scheduled, &r.units, &r.state, &e, &over); err != nil {
+			return err
+		}
+		if rep, err = f.report(ctx, tx, j, r); err != nil {
+			return err
+		}
+		if e != nil {
+			rep.State, rep.Ended, rep.ResumeAt, rep.Err = e.State, e.Ended, e.ResumeAt, e.Cause.Err()
+		}
+		return nil
+	})
+	return rep, over, err
+}
+
+// Run makes a run of a job, without a daemon: this process works the job's queue until all
+// work of the run has ended. If the context ends, open pages are finished and saved, and work
+// that nobody has begun is deferred.
+func (f *Fleet) Run(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*ingest.Report, error) {
+	id, err := f.insert(ctx, j, why, f.clock.Now())
+	if err != nil {
+		return nil, f.noRun(ctx, j, err)
+	}
+	if id == 0 { // another process makes this run, or nothing is left to resume
+		return nil, f.noRun(ctx, j, ingest.ErrHeld)
+	}
+	if err := f.start(ctx, []*ingest.Job{j}); err != nil {
+		return nil, f.noRun(ctx, j, err)
+	}
+	err = f.await(ctx, j, id)
+	f.halt()
+	if errors.Is(err, quota.ErrStaleBook) {
+		return nil, f.noRun(ctx, j, err)
+	}
+	ctx = context.WithoutCancel(ctx)
+	if err != nil {
+		if err := f.abandon(ctx, j, id); err != nil {
+			return nil, f.noRun(ctx, j, err)
+		}
+	}
+	rep, over, err := f.Report(ctx, j, id)
+	if err == nil && !over {
+		rep.State, rep.Err, rep.Ended = catalog.Deferred, ingest.ErrInterrupted, f.clock.Now()
+	}
+	return rep, err
+}
+
+func (f *Fleet) noRun(ctx context.Context, j *ingest.Job, err error) error {
+	if ctx.Err() != nil {
+		err = ingest.ErrInterrupted
+	}
+	return fmt.Errorf("run %s: %w", j.Name, err)
+}
+
+// await waits until a run has ended.
+func (f *Fleet) await(ctx context.Context, j *ingest.Job, id int64) error {
+	for {
+		if _, over, err := f.Report(ctx, j, id); over && err == nil {
+			return nil
+		}
+		f.mu.Lock()
+		stale := f.stale
+		f.mu.Unlock()
+		pause, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		select {
+		case <-stale:
+			cancel()
+			return fmt.Errorf("%w: %s", quota.ErrStaleBook, f.Status())
+		case <-pause.Done():
+			cancel()
+		}
+		if ctx.Err() != nil {
+			return ingest.ErrInterrupted
+		}
+	}
+}
+
+// abandon defers the work of a run that nobody works on. Another daemon, or the next run,
+// goes on with it.
+func (f *Fleet) abandon(ctx context.Context, j *ingest.Job, id int64) error {
+	_, runner, _ := f.inForce()
+	idle := []*ingest.WorkReport{}
+	err := f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		idle = idle[:0]
+		rows, err := tx.Query(ctx, sql["works_idle"], id)
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			w := &ingest.WorkReport{State: catalog.Deferred, ResumeAt: f.clock.Now(), Err: ingest.ErrInterrupted}
+			if err := rows.Scan(&w.Work, &w.Region, &w.Tally); err != nil {
+				return err
+			}
+			idle = append(idle, w)
+		}
+		if err := rows.Err(); err != nil || len(idle) == 0 {
+			return err
+		}
+		r, err := lockRun(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if err := r.begin(ctx, tx, f, j, len(idle)); err != nil {
+			return err
+		}
+		for _, w := range idle {
+			r.state.Count(w)
+			if err := f.catalog.In(tx).Join(*r.record, j.Name, catalog.Fence{}).EndWork(ctx, w.Work, w.Region, w.Outcome()); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, sql["unit_end"], id, w.Work, w.Tally, outcomeOf(w)); err != nil {
+				return err
+			}
+		}
+		_, err = tx.Exec(ctx, sql["run_state"], id, r.state, 0)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var over *int64
+	if err := f.pool.QueryRow(ctx, sql["run_over"], account(j), j.Name).Scan(&over); err == nil && *over == id {
+		return f.endRun(ctx, j, runner, id, nil)
+	}
+	return nil
+}

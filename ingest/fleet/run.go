@@ -1,0 +1,216 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+)
+
+// row is a run that has begun.
+type row struct {
+	id        int64
+	scheduled *time.Time
+	deferred  bool
+	record    *int64 // nil until it begins
+	units     int64
+	state     *ingest.State // nil until it begins
+	ended     bool
+}
+
+// why returns why the run is made.
+func (r *row) why() ingest.Occasion {
+	o := ingest.Occasion{Deferred: r.deferred}
+	if r.scheduled != nil {
+		o.Scheduled = *r.scheduled
+	}
+	return o
+}
+
+// lockRun reads a run, which others cannot change until the transaction ends.
+func lockRun(ctx context.Context, tx pgx.Tx, id int64) (*row, error) {
+	r := &row{}
+	return r, tx.QueryRow(ctx, sql["run_lock"], id).Scan(&r.id, &r.scheduled, &r.deferred, &r.record, &r.units, &r.state, &r.ended)
+}
+
+// begin records that the run has begun, if it has not.
+func (r *row) begin(ctx context.Context, tx pgx.Tx, f *Fleet, j *ingest.Job, works int) error {
+	if r.state != nil {
+		return nil
+	}
+	now := f.clock.Now()
+	id, err := f.catalog.In(tx).Add(ctx, j.Name, r.why().Scheduled)
+	if err != nil {
+		return err
+	}
+	r.record, r.state = &id, &ingest.State{Began: now, Deadline: j.Deadline(now, r.why()), Works: works}
+	_, err = tx.Exec(ctx, sql["run_begin"], r.id, id, r.state)
+	return err
+}
+
+// outcome is how a unit of work ended, in JSON.
+type outcome struct {
+	State     catalog.State `json:"state"`
+	ResumeAt  time.Time     `json:"resume_at,omitzero"`
+	BlockedOn string        `json:"blocked_on,omitempty"`
+	Cause     *ingest.Cause `json:"cause,omitempty"`
+}
+
+func outcomeOf(w *ingest.WorkReport) outcome {
+	return outcome{State: w.State, ResumeAt: w.ResumeAt, BlockedOn: w.BlockedOn, Cause: ingest.CauseOf(w.Err)}
+}
+
+// unit is a unit of work in a run, which a worker holds. It is the [catalog.Run] of the
+// step: every page is saved behind the fence, with what the run has to know of it.
+type unit struct {
+	run       int64
+	scheduled *time.Time
+	record    int64
+	state     ingest.State
+	units     int64 // that the run had spent
+	place     int
+	tally     ingest.Tally
+	first     bool // its work begins the run
+
+	slice  *slice
+	work   *ingest.Work
+	joined *ingest.Run
+	saved  int64 // units of it that its run has counted
+	broken error // the last error of the database
+}
+
+// open finds the oldest run that has the work to do, and begins it if it is the first. It
+// skips runs that have nothing left to do for the work.
+func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
+	account, job, work := s.key()
+	for {
+		r, u, works := &row{}, &unit{}, 0
+		var region string
+		err := tx.QueryRow(ctx, sql["unit_next"], account, job, work).Scan(&r.id, &r.scheduled, &r.deferred, &r.record, &r.units, &r.state, &region, &u.place, &u.tally, &works)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil, nil //nolint:nilnil // there is none
+		}
+		if err != nil {
+			return nil, err
+		}
+		fresh := r.state == nil
+		if fresh { // another worker may be beginning it
+			if r, err = lockRun(ctx, tx, r.id); err != nil {
+				return nil, err
+			}
+			fresh = r.state == nil
+		}
+		if due := r.scheduled; due != nil {
+			switch {
+			case !s.cursor.CompletedAt.Before(*due): // since the run was due
+				_, err = tx.Exec(ctx, sql["unit_skip"], r.id, work)
+			case fresh && s.f.clock.Now().Sub(*due) > s.job.MaxLateness+s.job.Jitter:
+				_, err = tx.Exec(ctx, sql["run_skip"], r.id)
+			default:
+				err = errors.ErrUnsupported
+			}
+			if err == nil {
+				continue
+			}
+			if !errors.Is(err, errors.ErrUnsupported) {
+				return nil, err
+			}
+		}
+		if err := r.begin(ctx, tx, s.f, s.job, works); err != nil {
+			return nil, err
+		}
+		u.run, u.scheduled, u.record, u.state, u.units, u.first = r.id, r.scheduled, *r.record, *r.state, r.units, fresh
+		u.saved = u.tally.Units - u.tally.Unsaved
+		return u, nil
+	}
+}
+
+// patient is how long a page that was paid for is tried to be saved.
+const patient = 20 * time.Second
+
+// Save implements [catalog.Run].
+func (u *unit) Save(ctx context.Context, p *catalog.Page) (saved catalog.Saved, err error) {
+	f, before := u.slice.f, (*catalog.Saved)(nil)
+	var state *ingest.State
+	var total int64
+	save := func(ctx context.Context, tx pgx.Tx) error {
+		s, err := f.catalog.In(tx).Join(u.record, p.Cursor.Job, catalog.Fence{}).Save(ctx, p)
+		if err != nil {
+			return err
+		}
+		if s.Repeated && before != nil { // the transaction before was committed, though it failed
+			saved = *before
+			return tx.QueryRow(ctx, sql["run_count"], u.run, 0).Scan(&total, &state)
+		}
+		saved, before = s, &s
+		tally := u.work.Tally
+		tally.Saved(p, s)
+		if _, err := tx.Exec(ctx, sql["unit_tally"], u.run, u.work.Name, tally); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, sql["run_count"], u.run, u.work.Units-u.saved).Scan(&total, &state)
+	}
+	for end := f.clock.Now().Add(patient); ; {
+		err = u.slice.change(ctx, save)
+		if err == nil || errors.Is(err, errFenced) || errors.Is(err, catalog.ErrOutOfStep) || f.clock.Now().After(end) {
+			break
+		}
+		f.log.Warn("a page is not saved yet", "job", p.Cursor.Job, "work", p.Cursor.Work, "error", err)
+		if f.clock.Sleep(ctx, time.Second) != nil {
+			break
+		}
+	}
+	if err != nil {
+		u.broken = err
+		if errors.Is(err, errFenced) {
+			u.broken = nil
+		}
+		return catalog.Saved{}, err
+	}
+	mine := u.work.Units - u.saved
+	u.saved = u.work.Units
+	u.joined.Learn(*state, total-u.units-mine)
+	u.units, u.state = total, *state
+	return saved, nil
+}
+
+// save keeps the tally between slices.
+func (u *unit) save(ctx context.Context, tx pgx.Tx) error {
+	if u.work == nil {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, sql["unit_tally"], u.run, u.work.Name, u.work.Tally); err != nil {
+		return err
+	}
+	if u.first && u.state.Halted != nil {
+		r, err := lockRun(ctx, tx, u.run)
+		if err != nil {
+			return err
+		}
+		if r.state.Halted == nil {
+			r.state.Halted = u.state.Halted
+		}
+		_, err = tx.Exec(ctx, sql["run_state"], u.run, r.state, 0)
+		return err
+	}
+	return nil
+}
+
+// Restart implements [catalog.Run].
+func (u *unit) Restart(ctx context.Context, work string) (cur catalog.Cursor, err error) {
+	err = u.slice.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		cur, err = u.slice.f.catalog.In(tx).Join(u.record, u.slice.job.Name, catalog.Fence{}).Restart(ctx, work)
+		return err
+	})
+	return cur, err
+}
+
+// EndWork implements [catalog.Run]. The worker records the end by itself.
+func (u *unit) EndWork(context.Context, string, string, catalog.Outcome) error { return nil }
+
+// End implements [catalog.Run].
+func (u *unit) End(context.Context, catalog.Outcome) error { return nil }

@@ -1,0 +1,257 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// errFenced says that another worker has taken the job over. It is a plain error to River:
+// River applies results by the id of the job, and would complete, cancel or snooze the job of
+// its new owner.
+var errFenced = errors.New("another worker has taken the job over")
+
+// worker works one unit of work for a slice of time.
+type worker struct {
+	river.WorkerDefaults[Args]
+	f *Fleet
+}
+
+// slice is one attempt of River's job.
+type slice struct {
+	f      *Fleet
+	job    *ingest.Job
+	runner *ingest.Runner
+	river  *river.Job[Args]
+	until  time.Time
+
+	// These are set by next.
+	unit   *unit          // to work on
+	over   int64          // a run whose work has ended
+	cursor catalog.Cursor // of work that no run has
+	done   bool           // River's job is complete
+}
+
+// Work implements [river.Worker].
+func (w *worker) Work(ctx context.Context, job *river.Job[Args]) error {
+	f := w.f
+	s := &slice{f: f, river: job, until: f.clock.Now().Add(f.o.Timing.Slice)}
+	if s.job, s.runner = f.job(job.Args); s.job == nil {
+		return river.JobSnooze(time.Minute) // a reload removed the job, and its queue soon ends
+	}
+	for {
+		if err := s.next(ctx); err != nil {
+			return err
+		}
+		var err error
+		switch {
+		case s.done:
+			return nil
+		case s.unit != nil:
+			err = s.step(ctx)
+		case s.over != 0:
+			err = f.endRun(ctx, s.job, s.runner, s.over, s.fenced)
+		default:
+			err = s.resume(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if f.soft.Err() != nil || !f.clock.Now().Before(s.until) {
+			return s.rest(ctx, f.clock.Now(), "")
+		}
+	}
+}
+
+// change runs a transaction that ends if the job was taken over.
+func (s *slice) change(ctx context.Context, do func(ctx context.Context, tx pgx.Tx) error) error {
+	return s.f.transact(context.WithoutCancel(ctx), func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.fenced(ctx, tx); err != nil {
+			return err
+		}
+		return do(ctx, tx)
+	})
+}
+
+// fenced returns an error if another worker has the job, and keeps others from taking it
+// until the transaction ends.
+func (s *slice) fenced(ctx context.Context, tx pgx.Tx) error {
+	var id int64
+	err := tx.QueryRow(ctx, sql["fence"], s.river.ID, s.river.Attempt, s.river.AttemptedAt, s.f.id).Scan(&id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return errFenced
+	}
+	return err
+}
+
+// key are the columns that name the unit of work.
+func (s *slice) key() (account, job, work string) {
+	return s.river.Args.Account, s.river.Args.Job, s.river.Args.Work
+}
+
+// next finds what is to be done: work of a run, the end of a run, or deferred work that can
+// resume. If there is nothing, it completes the job.
+func (s *slice) next(ctx context.Context) error {
+	account, job, work := s.key()
+	return s.change(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		s.unit, s.over, s.done = nil, 0, false
+		if s.cursor, err = s.f.catalog.In(tx).Cursor(ctx, job, work); err != nil {
+			return err
+		}
+		if s.unit, err = s.open(ctx, tx); err != nil {
+			return err
+		}
+		if s.unit != nil {
+			_, err = tx.Exec(ctx, sql["work_hold"], account, job, work, s.f.id)
+			return err
+		}
+		err = tx.QueryRow(ctx, sql["run_over"], account, job).Scan(&s.over)
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		if !s.cursor.ResumeAt.IsZero() && s.runner.Find(s.job, s.cursor) != nil {
+			return nil
+		}
+		if _, err := tx.Exec(ctx, sql["work_rest"], account, job, work, nil, "", ""); err != nil {
+			return err
+		}
+		_, err = river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, s.river)
+		s.done = err == nil
+		return err
+	})
+}
+
+// resume begins a run of the deferred work that can resume, or waits for its time.
+func (s *slice) resume(ctx context.Context) error {
+	now := s.f.clock.Now()
+	if at := s.runner.Find(s.job, s.cursor).ResumeAt(now, s.runner.Opened(ctx, s.job)); at.After(now) {
+		return s.restFor(ctx, at, "deferred", s.cursor.BlockedOn)
+	}
+	_, err := s.f.insert(ctx, s.job, ingest.Occasion{Deferred: true}, now)
+	return err
+}
+
+// rest gives the job back until a time.
+func (s *slice) rest(ctx context.Context, at time.Time, why string) error {
+	return s.restFor(ctx, at, why, "")
+}
+
+func (s *slice) restFor(ctx context.Context, at time.Time, why, blockedOn string) error {
+	account, job, work := s.key()
+	err := s.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if s.unit != nil {
+			if err := s.unit.save(ctx, tx); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, sql["work_rest"], account, job, work, at, why, blockedOn)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return river.JobSnooze(max(0, at.Sub(s.f.clock.Now())))
+}
+
+// step takes a step of the unit of work, and records how it ended.
+func (s *slice) step(ctx context.Context) error {
+	f, u := s.f, s.unit
+	w := s.runner.Find(s.job, s.cursor)
+	if w == nil { // the configuration no longer has it
+		account, job, work := s.key()
+		return s.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, sql["unit_skip"], u.run, work)
+			f.log.Info("skipped work that the job no longer has", "account", account, "job", job, "work", work)
+			return err
+		})
+	}
+	w.Tally, w.Place = u.tally, u.place
+	if s.job.Stagger > 0 && u.scheduled != nil {
+		w.Start = u.state.Began.Add(time.Duration(u.place) * s.job.Stagger)
+	}
+	u.work, u.slice = w, s
+	u.joined = s.runner.Join(s.job, u.state, u)
+	u.joined.Learn(u.state, u.units)
+	if u.first {
+		if err := u.joined.CheckQuota(ctx); err != nil {
+			u.state.Halted = err
+			u.joined.Learn(u.state, 0)
+		}
+	}
+	calls, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(f.soft, stop)()
+	res := u.joined.Step(calls, w, s.until)
+	switch {
+	case errors.Is(res.Err, errFenced), errors.Is(res.Err, ingest.ErrLostLock):
+		return errFenced
+	case res.Next == ingest.Again:
+		return s.rest(ctx, f.clock.Now(), "")
+	case res.Next == ingest.At:
+		why := "the stagger of its region"
+		if res.Err != nil {
+			why = res.Err.Error()
+		}
+		return s.rest(ctx, res.At, why)
+	case errors.Is(res.Err, ingest.ErrInterrupted): // another daemon goes on
+		return s.rest(ctx, f.clock.Now(), "")
+	case errors.Is(res.Err, quota.ErrStaleBook):
+		f.markStale(res.Err)
+		return s.rest(ctx, f.clock.Now(), "a daemon has an old price book")
+	case u.broken != nil: // the database does not answer, so nothing can be recorded either
+		return fmt.Errorf("save a page of %s %s: %w", s.job.Name, w.Name, u.broken)
+	}
+	return s.end(ctx, u.joined.Ended(w, res.Err))
+}
+
+// end records how the unit of work ended in its run.
+func (s *slice) end(ctx context.Context, done *ingest.WorkReport) error {
+	u := s.unit
+	err := s.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		r, err := lockRun(ctx, tx, u.run)
+		if err != nil {
+			return err
+		}
+		state := *r.state
+		if state.Recovered.IsZero() {
+			state.Recovered = u.joined.State().Recovered
+		}
+		if state.Halted == nil && u.first {
+			state.Halted = u.state.Halted
+		}
+		state.Count(done)
+		if err := s.f.catalog.In(tx).Join(*r.record, s.job.Name, catalog.Fence{}).EndWork(ctx, done.Work, done.Region, done.Outcome()); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, sql["unit_end"], u.run, done.Work, done.Tally, outcomeOf(done)); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, sql["run_state"], u.run, state, done.Units-u.saved)
+		return err
+	})
+	if err == nil {
+		u.joined.Tell(done)
+	}
+	return err
+}
+
+// markStale stops the work of this process, because its price book is too old.
+func (f *Fleet) markStale(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	select {
+	case <-f.stale:
+	default:
+		f.status = err.Error()
+		close(f.stale)
+	}
+}
