@@ -3,7 +3,6 @@ package catalog
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,16 +120,24 @@ func ids(hits []Hit) (all []string) {
 
 func count(n int64) *int64 { return &n }
 
-// show returns statistics as text.
-func (s *Statistics) show() string {
-	if s == nil {
-		return "none"
+// library returns a catalog of some videos.
+func library(t testing.TB) *Catalog {
+	t.Helper()
+	c, _ := fresh(t)
+	save(t, begin(t, c), "all", Page{Videos: []Video{
+		{ID: "fr", Title: "Crème brûlée à l'ancienne", ChannelTitle: "Chez Zoé"},
+		{ID: "ja", Title: "東京タワーの夜景を歩く", Description: "日本の首都、東京を散歩。ﾃﾚﾋﾞ", ChannelTitle: "散歩ちゃんねる"},
+		{ID: "en", Title: "K-Pop World Tour: live from New York!", Tags: []string{"C++", "rock'n'roll", "go lang"}, Description: "The iPhone15 in 4K. #shorts"},
+	}})
+	return c
+}
+
+// recorded returns the history of runs.
+func recorded(t testing.TB, c *Catalog) []RunRecord {
+	t.Helper()
+	all, err := c.Runs(ctx, RunsQuery{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	one := func(n *int64) string {
-		if n == nil {
-			return "hidden"
-		}
-		return fmt.Sprint(*n)
-	}
-	return one(s.Views) + " " + one(s.Likes) + " " + one(s.Comments)
+	return all
 }

@@ -16,13 +16,15 @@ var house = [][]string{
 	{"ingest/fleet"},
 	{"ingest"},
 	{"ingest/youtube"},
+	{"ingest/catalog/pgcatalog"},
+	{"ingest/catalog/catalogtest"}, // the suite that every home of a catalog passes
 	{"ingest/catalog"},
 	{"ingest/catalog/words"},
 	{"internal/peers"},    // that limiters are compared with
 	{"internal/boundary"}, // what limiters let through at worst
 	{"internal/recorded"}, // makes recorded calls without a call
 	{"quota/observe/otel", "quota/observe/prom"},
-	{"internal/spans"},                                   // the words of traces
+	{"internal/spans"}, // the words of traces
 	{"quota/meter", "quota/throttle", "quota/open", "."}, // the root holds the built-in price books
 	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/journal", "quota/breaker"},
 	{"quota/lease"},     // who holds a job
@@ -37,7 +39,8 @@ var house = [][]string{
 	{"internal/sqlitefile", "internal/svg"}, // of all who keep a file of SQLite; of all who draw
 	{"internal/youtubesim"},                 // an upstream: it knows nothing of us
 	{"internal/redisclock", "internal/redistest", "internal/pgtest", "internal/childtest"}, // for tests and simulations
-	{"internal/deadline", "internal/signals"},                           // signals: caught before large packages are set up
+	{"internal/deadline", "internal/signals"},                                              // signals: caught before large packages are set up
+	{"internal/pgschema"},
 	{"internal/floors"},
 }
 
@@ -64,7 +67,7 @@ var keys = map[string][]string{
 	"github.com/spf13/viper":            {"cmd/ingestor"},
 	"google.golang.org/api/youtube":     {"ingest/youtube"},
 	"github.com/redis/go-redis":         {"quota/redisstore", "internal/redistest", "internal/peers"}, // peers: what others do in Redis
-	"github.com/jackc/pgx":              {"quota/pgstore", "internal/pgtest"},
+	"github.com/jackc/pgx":              {"quota/pgstore", "ingest/catalog/pgcatalog", "internal/pgschema", "internal/pgtest"},
 	"modernc.org/sqlite":                {"internal/sqlitefile", "quota/sqlitestore", "ingest/catalog"},
 	"github.com/goccy/go-yaml":          {"quota/book", "cmd/ingestor"},
 	"github.com/sony/gobreaker":         {"quota/breaker"},
@@ -84,6 +87,8 @@ var keys = map[string][]string{
 	module + "/internal/youtubesim":     {"cmd/ingestor", "ingest/plan", "internal/web/viewtest"},
 	module + "/internal/peers":          {"cmd/ingestor"},
 	module + "/cmd":                     {},
+
+	module + "/ingest/catalog/catalogtest": {},
 }
 
 // blind packages, and all that is under them, never import these, in tests

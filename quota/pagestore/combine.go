@@ -46,31 +46,40 @@ func (s *Store) combine(ctx context.Context, j *job) error {
 		return err
 	}
 	batch := append([]*job{j}, s.queue.take(maxCombined-1)...)
-	failed, undone, panicked := errPanicked, true, true
 	defer func() { // also after a panic, so that no caller waits for ever
 		for _, k := range batch[1:] {
-			k.tell(failed, undone)
 			k.done = true
 			close(k.wake)
+		}
+	}()
+	s.work.transact(ctx, tx, batch)
+	return j.err
+}
+
+// transact decides jobs in turn, in a transaction that has begun. Each gets its own answer,
+// or the error of the transaction.
+func (w *work) transact(ctx context.Context, tx Tx, batch []*job) {
+	failed, undone, panicked := errPanicked, true, true
+	defer func() {
+		for _, j := range batch {
+			j.tell(failed, undone)
 		}
 		if panicked {
 			_ = tx.End(failed)
 		}
 	}()
-	s.scope.name(batch)
-	s.work.begin(tx, tx.Load(&s.scope))
-	for _, k := range batch {
-		if s.work.broken == nil {
-			k.err = k.do(&s.work, tx, k)
+	w.scope.name(batch)
+	w.begin(tx, tx.Load(&w.scope))
+	for _, j := range batch {
+		if w.broken == nil {
+			j.err = j.do(w, tx, j)
 		}
 	}
-	failed = tx.End(s.work.broken)
+	failed = tx.End(w.broken)
 	panicked = false
 	if undone = failed != nil; !undone {
-		failed = s.births.remember(context.WithoutCancel(ctx), s.saved)
+		failed = w.births.remember(context.WithoutCancel(ctx), w.saved)
 	}
-	j.tell(failed, undone)
-	return j.err
 }
 
 // errPanicked is the error of callers that shared a transaction with one that panicked.

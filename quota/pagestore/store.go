@@ -20,6 +20,12 @@ type Options struct {
 	// which pays where a commit is slow. It is how long they wait for the one under
 	// way at most. Zero: callers take turns.
 	Combine time.Duration
+	// Deadline is the longest time of a transaction, for a backend over a network. With
+	// it and Combine, transactions run apart from their callers: one at a time for each
+	// account and for each family, which the backend locks in Load. A caller that leaves,
+	// or has waited for Combine, gets an error. If its transaction has begun, its charge
+	// may stand under its id. Zero: a caller leads the transaction and waits for its end.
+	Deadline time.Duration
 	// Name is the data's, for errors.
 	Name string
 	// Births remembers pages beyond the data, so that a loss is noticed; nil trusts
@@ -34,6 +40,7 @@ type Store struct {
 	backend Backend
 	options Options
 	queue   queue
+	lanes   lanes
 
 	mu  sync.Mutex // of the two below; with Combine the leader of the queue has them
 	own job
@@ -50,12 +57,15 @@ func New(b Backend, o *Options) *Store {
 	s := &Store{backend: b}
 	if o != nil {
 		s.options = *o
-		s.births = births{o.Births}
 	}
+	s.work = *s.newWork()
+	return s
+}
+
+func (s *Store) newWork() *work {
 	var seed [32]byte
 	crand.Read(seed[:])
-	s.nonces = rand.NewChaCha8(seed)
-	return s
+	return &work{births: births{s.options.Births}, nonces: rand.NewChaCha8(seed)}
 }
 
 // job is one call of a store, on its way through a transaction.
@@ -74,8 +84,9 @@ type job struct {
 	recorded   quota.Units
 	err        error
 
-	wake chan struct{} // while it waits: it leads now, or is done
-	done bool
+	wake     chan struct{} // while it waits: it leads now, or is done
+	done     bool
+	panicked any // what its caller must panic with
 }
 
 // Reserve implements [quota.Store].
@@ -283,6 +294,7 @@ func (s *Store) Keys(ctx context.Context, p quota.Pool, most int) ([]string, int
 // whose callers take turns has nothing to close.
 func (s *Store) Close() {
 	if s != nil {
+		s.lanes.close()
 		s.queue.close()
 	}
 }
@@ -324,7 +336,10 @@ func (s *Store) release(j *job) {
 
 // run runs a job in a transaction.
 func (s *Store) run(ctx context.Context, j *job) error {
-	if s.options.Combine != 0 {
+	switch {
+	case s.options.Combine != 0 && s.options.Deadline != 0:
+		return s.join(ctx, j)
+	case s.options.Combine != 0:
 		return s.combine(ctx, j)
 	}
 	tx, err := s.backend.Begin(ctx, 0)

@@ -193,7 +193,7 @@ func TestPrune(t *testing.T) {
 			}
 		}
 	}
-	most := int64(perDay) * int64(keptFor/(24*time.Hour)+2)
+	most := int64(perDay) * int64(storekit.KeptFor/(24*time.Hour)+2)
 	if n := rows(); n < int64(perDay*storekit.SpendDays) || n > most {
 		t.Errorf("%d rows are left of 100 days, want at most %d", n, most)
 	}

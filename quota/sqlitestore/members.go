@@ -7,6 +7,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -41,13 +42,13 @@ func (t *tx) putMember(e *entry, c *quota.Charge, page []byte) error {
 	}
 	var names driver.Value
 	if c != nil {
-		names = windowNames(c.Windows)
+		names = storekit.WindowNames(c.Windows)
 	}
 	listed := int64(0)
 	if e.Listed {
 		listed = 1
 	}
-	values := []driver.Value{names, usedText(e.Page), int64(max(e.Page.Latest, e.Behind)), page, listed, e.Reason}
+	values := []driver.Value{names, storekit.UsedText(e.Page), int64(max(e.Page.Latest, e.Behind)), page, listed, e.Reason}
 	if e.pageID != 0 {
 		return t.exec("member_save", append(values, e.pageID)...)
 	}
@@ -63,11 +64,11 @@ func (t *tx) rememberKeyed(e *entry, c *quota.Charge) error {
 	case err != nil || r == nil && c == nil:
 		return err
 	case r == nil:
-		e.id, err = t.insert("birth_add", p.Upstream, p.Account, p.Name, zoneName(c.Zone), int64(0), int64(0))
+		e.id, err = t.insert("birth_add", p.Upstream, p.Account, p.Name, storekit.ZoneName(c.Zone), int64(0), int64(0))
 		return err
 	}
-	if e.id = r.Int(0); c != nil && r.Text(1) != zoneName(c.Zone) {
-		return t.exec("birth_zone", e.id, zoneName(c.Zone))
+	if e.id = r.Int(0); c != nil && r.Text(1) != storekit.ZoneName(c.Zone) {
+		return t.exec("birth_zone", e.id, storekit.ZoneName(c.Zone))
 	}
 	return nil
 }

@@ -11,11 +11,6 @@ import (
 )
 
 const (
-	// keptFor is the time for which charges are kept: the promised days and the days
-	// around them in every zone.
-	keptFor = (storekit.SpendDays + 6) * 24 * time.Hour
-	// shownFor is two days less, so that every shown day is complete.
-	shownFor = keptFor - 2*24*time.Hour
 	// pruned is the number of charges that one write checks while there are old ones.
 	pruned = 16
 	// restFor is the longest pause of a sweep after it has found a charge to keep.
@@ -30,14 +25,14 @@ type sweep struct {
 }
 
 // lived reports whether the ledger has a charge that is at least an hour old, but younger
-// than keptFor. Without one, the clock may have jumped ahead.
+// than storekit.KeptFor. Without one, the clock may have jumped ahead.
 func (t *tx) lived() (bool, error) {
 	sw, now := &t.file.prune, window.At(t.now)
 	if sw.lived <= now && now < sw.lived.Add(quota.ReceiptLife) {
 		return true, nil
 	}
 	r, err := t.one("prune_lived", int64(now.Add(-restFor)))
-	if err != nil || r == nil || window.Instant(r.Int(0)) < now.Add(-keptFor) {
+	if err != nil || r == nil || window.Instant(r.Int(0)) < now.Add(-storekit.KeptFor) {
 		return false, err
 	}
 	sw.lived = now
@@ -54,7 +49,7 @@ func (t *tx) prune() error {
 		sw.next = now.Add(time.Minute) // the check is slow in a busy ledger
 		return err
 	}
-	oldest := now.Add(-keptFor)
+	oldest := now.Add(-storekit.KeptFor)
 	var last int64
 	var kept bool
 	next := now.Add(restFor)
@@ -62,7 +57,7 @@ func (t *tx) prune() error {
 		at := window.Instant(r.Int(1))
 		last, kept = r.Int(0), at >= oldest && at <= now
 		if kept {
-			next = min(next, max(at.Add(keptFor), now.Add(time.Minute)))
+			next = min(next, max(at.Add(storekit.KeptFor), now.Add(time.Minute)))
 		}
 		return nil
 	})

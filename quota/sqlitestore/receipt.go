@@ -30,7 +30,7 @@ func (t *tx) Charge(r *quota.Request, entries []*pagestore.Entry, nonce quota.No
 			shared = 1
 		}
 		if !c.Windows[0].Spec.InFlight() { // a slot leaves no spend on any day
-			day = t.file.today.of(e.At, c.Zone)
+			day = t.file.today.Of(e.At, c.Zone)
 		}
 		err := t.exec("reservation_add", e.Ref.(*entry).id, id, secret, made, int64(e.At), day, e.Units, c.Units,
 			e.Page.Generation, l.Method, l.Job, l.Region, l.Class, l.Reason, c.Pool.Key, shared)

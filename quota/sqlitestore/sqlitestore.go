@@ -108,7 +108,7 @@ type file struct {
 
 	// The leader keeps these between transactions.
 	known map[quota.Pool]*entry
-	today day
+	today storekit.Today
 	prune sweep
 	tx    tx
 	page  []byte // scratch

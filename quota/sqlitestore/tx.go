@@ -5,13 +5,12 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -162,10 +161,10 @@ func (t *tx) Put(of *pagestore.Entry, c *quota.Charge) error {
 	e.stamp = rand.Int64() | 1 // never 0, which means no stamp
 	var names driver.Value
 	if c != nil && e.was.revision != page.Revision {
-		names = windowNames(c.Windows)
+		names = storekit.WindowNames(c.Windows)
 	}
 	e.stored(page)
-	values := []driver.Value{page.Revision, int64(page.Latest), int64(page.Blocked), of.Reason, names, usedText(page), e.stamp, bytes}
+	values := []driver.Value{page.Revision, int64(page.Latest), int64(page.Blocked), of.Reason, names, storekit.UsedText(page), e.stamp, bytes}
 	if e.pageID != 0 {
 		return t.exec("page_save", append(values, e.pageID)...)
 	}
@@ -180,7 +179,7 @@ func (t *tx) Put(of *pagestore.Entry, c *quota.Charge) error {
 func (t *tx) remember(e *entry, c *quota.Charge) error {
 	page, zone := e.Page, e.zone
 	if c != nil {
-		zone = zoneName(c.Zone)
+		zone = storekit.ZoneName(c.Zone)
 	}
 	expires := page.Expires(page.Latest)
 	if e.id != 0 && e.born == page.Born && e.until >= expires && e.was == (state{page.Generation, page.Revision}) && e.zone == zone {
@@ -193,33 +192,4 @@ func (t *tx) remember(e *entry, c *quota.Charge) error {
 	var err error
 	e.id, err = t.insert("birth_add", e.Pool.Upstream, e.Pool.Account, e.Pool.Name, e.zone, int64(e.born), int64(e.until))
 	return err
-}
-
-// zoneName returns the name of a zone in the file.
-func zoneName(zone *time.Location) string {
-	if zone == nil || zone == time.UTC {
-		return ""
-	}
-	return zone.String()
-}
-
-// windowNames returns the names of windows for people, such as "24h, day UTC". usedText
-// returns their used units, such as "120, 80".
-func windowNames(windows []window.Limit) string {
-	names := make([]string, len(windows))
-	for i, w := range windows {
-		names[i] = w.Name
-	}
-	return strings.Join(names, ", ")
-}
-
-func usedText(page *window.Page) string {
-	var b []byte
-	for i, w := range page.Windows() {
-		if i > 0 {
-			b = append(b, ", "...)
-		}
-		b = strconv.AppendInt(b, w.Used(page.Latest), 10)
-	}
-	return string(b)
 }

@@ -1,4 +1,4 @@
-package catalog
+package catalogtest
 
 import (
 	"errors"
@@ -10,14 +10,15 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/catalog/words"
 )
 
 // library returns a catalog of videos in many languages.
-func library(t testing.TB) *Catalog {
+func (h *Harness) library(t testing.TB) Catalog {
 	t.Helper()
-	c, _ := fresh(t)
-	save(t, begin(t, c), "all", Page{Videos: []Video{
+	c, _ := h.fresh(t)
+	save(t, begin(t, c), "all", catalog.Page{Videos: []catalog.Video{
 		{ID: "fr", Title: "Crème brûlée à l'ancienne", ChannelTitle: "Chez Zoé"},
 		{ID: "de", Title: "Straßenbahn in Köln – Fahrt über die Brücke", ChannelTitle: "Öffis"},
 		{ID: "tr", Title: "İstanbul'da balık ekmek", ChannelTitle: "Işık"},
@@ -40,8 +41,8 @@ func library(t testing.TB) *Catalog {
 	return c
 }
 
-func TestSearch(t *testing.T) {
-	c := library(t)
+func (h *Harness) testSearch(t *testing.T) {
+	c := h.library(t)
 	for _, tt := range []struct {
 		text string
 		want string // the videos found, the best first
@@ -131,7 +132,7 @@ func TestSearch(t *testing.T) {
 		{"cr\xffeme", ""},         //
 	} {
 		t.Run(tt.text, func(t *testing.T) {
-			r, err := c.Search(ctx, Query{Text: tt.text})
+			r, err := c.Search(ctx, catalog.Query{Text: tt.text})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,8 +146,8 @@ func TestSearch(t *testing.T) {
 	healthy(t, c)
 }
 
-// TestSearchForAWholeTitle: a pasted title is found, even if it has many pairs of characters.
-func TestSearchForAWholeTitle(t *testing.T) {
+// testSearchForAWholeTitle: a pasted title is found, even if it has many pairs of characters.
+func (h *Harness) testSearchForAWholeTitle(t *testing.T) {
 	titles := map[string]string{
 		"ja":    "【4K】東京タワーの夜景を歩く、日本の首都を散歩する長い長い動画の長い長い題名であって、それでもまだまだ終わらない百文字の題名をここに貼り付けて検索しても必ず見つかるはずです【作業用】",
 		"th":    "เพลงไทยเพราะๆที่ฟังแล้วมีความสุขและทำให้นึกถึงวันเก่าๆของเราที่เคยเดินด้วยกันในกรุงเทพมหานครอมรรัตนโกสินทร์",
@@ -154,13 +155,13 @@ func TestSearchForAWholeTitle(t *testing.T) {
 		"en":    strings.Repeat("the long and winding road ", 20),
 		"mixed": "BTS (방탄소년단) '작은 것들을 위한 시 (Boy With Luv) (feat. Halsey)' Official MV 日本語字幕 ไทยซับ 🔥🔥",
 	}
-	c, _ := fresh(t)
+	c, _ := h.fresh(t)
 	for id, title := range titles {
-		save(t, begin(t, c), id, Page{Videos: []Video{{ID: id, Title: title}, {ID: id + "2", Title: "other"}}})
+		save(t, begin(t, c), id, catalog.Page{Videos: []catalog.Video{{ID: id, Title: title}, {ID: id + "2", Title: "other"}}})
 	}
 	for id, title := range titles {
 		for _, text := range []string{title, `"` + title + `"`, strings.ToUpper(title)} {
-			r, err := c.Search(ctx, Query{Text: text})
+			r, err := c.Search(ctx, catalog.Query{Text: text})
 			if err != nil || len(r.Hits) != 1 || r.Hits[0].Video.ID != id {
 				t.Errorf("%s: %d hits, %v", text, len(r.Hits), err)
 			}
@@ -168,39 +169,39 @@ func TestSearchForAWholeTitle(t *testing.T) {
 	}
 }
 
-func TestSearchRanks(t *testing.T) {
-	c, _ := fresh(t)
-	save(t, begin(t, c), "all", Page{Videos: []Video{
+func (h *Harness) testSearchRanks(t *testing.T) {
+	c, _ := h.fresh(t)
+	save(t, begin(t, c), "all", catalog.Page{Videos: []catalog.Video{
 		{ID: "description", Title: "Something else entirely", Description: "travel"},
 		{ID: "begins", Title: "Travelling around the world"},
 		{ID: "tag", Title: "Something else entirely", Tags: []string{"travel"}},
 		{ID: "title", Title: "Travel around the world"},
 		{ID: "channel", Title: "Something else entirely", ChannelTitle: "Travel"},
 	}})
-	r, err := c.Search(ctx, Query{Text: "travel"})
+	r, err := c.Search(ctx, catalog.Query{Text: "travel"})
 	if want := []string{"title", "channel", "tag", "description", "begins"}; err != nil || !slices.Equal(ids(r.Hits), want) {
 		t.Errorf("got %v, %v, want %v", ids(r.Hits), err, want)
 	}
 }
 
-func TestSearchFilters(t *testing.T) {
-	c, _ := fresh(t)
+func (h *Harness) testSearchFilters(t *testing.T) {
+	c, _ := h.fresh(t)
 	r := begin(t, c)
 	for i, region := range []string{"DE", "FR", "DE"} {
-		v := Video{ID: fmt.Sprint(i), Title: "cat", PublishedAt: noon.Add(time.Duration(i) * time.Hour)}
-		save(t, r, region, Page{Region: region, Videos: []Video{v}})
+		v := catalog.Video{ID: fmt.Sprint(i), Title: "cat", PublishedAt: noon.Add(time.Duration(i) * time.Hour)}
+		save(t, r, region, catalog.Page{Region: region, Videos: []catalog.Video{v}})
 	}
 	for _, tt := range []struct {
-		q    Query
+		q    catalog.Query
 		want string
 	}{
-		{Query{}, "0 1 2"},
-		{Query{Region: "DE"}, "0 2"},
-		{Query{Region: "de'--"}, ""},
-		{Query{Since: noon.Add(time.Hour)}, "1 2"},
-		{Query{Since: noon.Add(time.Hour), Region: "DE"}, "2"},
-		{Query{Limit: 2}, "0 1"},
-		{Query{Limit: -1}, "0 1 2"},
+		{catalog.Query{}, "0 1 2"},
+		{catalog.Query{Region: "DE"}, "0 2"},
+		{catalog.Query{Region: "de'--"}, ""},
+		{catalog.Query{Since: noon.Add(time.Hour)}, "1 2"},
+		{catalog.Query{Since: noon.Add(time.Hour), Region: "DE"}, "2"},
+		{catalog.Query{Limit: 2}, "0 1"},
+		{catalog.Query{Limit: -1}, "0 1 2"},
 	} {
 		tt.q.Text = "cat"
 		r, err := c.Search(ctx, tt.q)
@@ -210,16 +211,16 @@ func TestSearchFilters(t *testing.T) {
 	}
 }
 
-func TestSearchPages(t *testing.T) {
-	c, _ := fresh(t)
+func (h *Harness) testSearchPages(t *testing.T) {
+	c, _ := h.fresh(t)
 	r := begin(t, c)
-	var videos []Video
+	var videos []catalog.Video
 	for i := range 120 {
-		videos = append(videos, Video{ID: fmt.Sprintf("old%03d", i), Title: strings.Repeat("dog ", i%7) + "cat"})
+		videos = append(videos, catalog.Video{ID: fmt.Sprintf("old%03d", i), Title: strings.Repeat("dog ", i%7) + "cat"})
 	}
-	save(t, r, "a", Page{Videos: videos})
+	save(t, r, "a", catalog.Page{Videos: videos})
 	seen := map[string]int{}
-	q := Query{Text: "cat", Limit: 11}
+	q := catalog.Query{Text: "cat", Limit: 11}
 	for n := 0; ; n++ {
 		found, err := c.Search(ctx, q)
 		if err != nil {
@@ -233,7 +234,7 @@ func TestSearchPages(t *testing.T) {
 		}
 		q.Cursor = found.Cursor
 		// The catalog changes meanwhile, and with it the rank of every word.
-		save(t, r, "b", Page{Videos: []Video{{ID: fmt.Sprintf("new%d", n), Title: "cat cat cat cat"}, {ID: fmt.Sprintf("dog%d", n), Title: "dog"}}})
+		save(t, r, "b", catalog.Page{Videos: []catalog.Video{{ID: fmt.Sprintf("new%d", n), Title: "cat cat cat cat"}, {ID: fmt.Sprintf("dog%d", n), Title: "dog"}}})
 	}
 	for _, v := range videos {
 		if seen[v.ID] != 1 {
@@ -247,17 +248,17 @@ func TestSearchPages(t *testing.T) {
 	}
 }
 
-func TestSearchEnds(t *testing.T) {
-	c, _ := fresh(t)
+func (h *Harness) testSearchEnds(t *testing.T) {
+	c, _ := h.fresh(t)
 	r := begin(t, c)
 	for n := range 6 {
-		var videos []Video
+		var videos []catalog.Video
 		for i := range 100 {
-			videos = append(videos, Video{ID: fmt.Sprint(n, i), Title: "cat"})
+			videos = append(videos, catalog.Video{ID: fmt.Sprint(n, i), Title: "cat"})
 		}
-		save(t, r, "a", Page{Videos: videos})
+		save(t, r, "a", catalog.Page{Videos: videos})
 	}
-	q := Query{Text: "cat", Limit: 1000}
+	q := catalog.Query{Text: "cat", Limit: 1000}
 	hits := 0
 	for {
 		found, err := c.Search(ctx, q)
@@ -277,32 +278,36 @@ func TestSearchEnds(t *testing.T) {
 	}
 }
 
-func TestSearchRefusesABadCursor(t *testing.T) {
-	c := library(t)
+func (h *Harness) testSearchRefusesABadCursor(t *testing.T) {
+	c := h.library(t)
 	for _, cursor := range []string{"?", "%%%", strings.Repeat("A", 700), "/////", "gICAgICAgICAgICAAQ"} {
-		if _, err := c.Search(ctx, Query{Text: "cat", Cursor: cursor}); !errors.Is(err, ErrBadCursor) {
-			t.Errorf("%s: %v, want %v", cursor, err, ErrBadCursor)
+		if _, err := c.Search(ctx, catalog.Query{Text: "cat", Cursor: cursor}); !errors.Is(err, catalog.ErrBadCursor) {
+			t.Errorf("%s: %v, want %v", cursor, err, catalog.ErrBadCursor)
 		}
 	}
 }
 
-// FuzzSearch compares the index with plain text. FTS5 accepts every query, and every hit
-// contains all its words.
-func FuzzSearch(f *testing.F) {
-	c := library(f)
+// Fuzz compares the index with plain text. It accepts every query, and every hit contains all
+// its words.
+func (h *Harness) Fuzz(f *testing.F) {
+	c := h.library(f)
 	for _, text := range []string{"creme", `"a b`, "東京", "ไทย*", "a AND b", "{x}:y", "(", "NEAR(a, b)", "'; --", "\x00", "\xff", "a* b*", "🔥🇩🇪", "가", strings.Repeat("a ", 1000), strings.Repeat("東", 1000)} {
 		f.Add(text, text, "")
 	}
 	f.Fuzz(func(t *testing.T, typed, title, cursor string) {
-		found, err := c.Search(ctx, Query{Text: typed, Region: title, Cursor: cursor})
-		if err != nil && !errors.Is(err, ErrBadCursor) {
+		plain := strings.ToValidUTF8(title, "\uFFFD")
+		if h.NoNUL {
+			plain = strings.ReplaceAll(plain, "\x00", "\uFFFD")
+		}
+		found, err := c.Search(ctx, catalog.Query{Text: typed, Region: title, Cursor: cursor})
+		if err != nil && !errors.Is(err, catalog.ErrBadCursor) {
 			t.Fatalf("search %q: %v", typed, err)
 		}
 		_ = found
 		r := begin(t, c)
-		save(t, r, "fuzz", Page{Videos: []Video{{ID: "fuzz", Title: title, Description: title}}})
-		matches := words.Found(words.Parse(typed), validText(title))
-		found, err = c.Search(ctx, Query{Text: typed, Limit: 100})
+		save(t, r, "fuzz", catalog.Page{Videos: []catalog.Video{{ID: "fuzz", Title: title, Description: title}}})
+		matches := words.Found(words.Parse(typed), plain)
+		found, err = c.Search(ctx, catalog.Query{Text: typed, Limit: 100})
 		if err != nil {
 			t.Fatalf("search %q: %v", typed, err)
 		}
@@ -310,9 +315,9 @@ func FuzzSearch(f *testing.F) {
 		if (i >= 0) != matches {
 			t.Fatalf("search %q in %q: found is %v, by plain text it is %v", typed, title, i >= 0, matches)
 		}
-		if i >= 0 && found.Hits[i].Title.String() != norm.NFC.String(validText(title)) {
+		if i >= 0 && found.Hits[i].Title.String() != norm.NFC.String(plain) {
 			t.Fatalf("the title %q is shown as %q", title, found.Hits[i].Title)
 		}
-		save(t, r, "fuzz", Page{Gone: []string{"fuzz"}})
+		save(t, r, "fuzz", catalog.Page{Gone: []string{"fuzz"}})
 	})
 }

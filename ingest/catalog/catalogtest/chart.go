@@ -1,4 +1,4 @@
-package catalog
+package catalogtest
 
 import (
 	"errors"
@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
 // places returns the ranks and videos of the chart of Germany, or why it cannot be read.
-func places(c *Catalog, category string) string {
+func places(c Catalog, category string) string {
 	ch, err := c.Chart(ctx, "DE", category)
 	if err != nil {
 		return "none"
@@ -22,13 +24,13 @@ func places(c *Catalog, category string) string {
 	return s + ch.FetchedAt.Format("15:04")
 }
 
-func TestChart(t *testing.T) {
-	page := func(next string, ids ...string) Page {
-		return Page{Next: next, Region: "DE", Chart: true, Category: "10", Videos: named(ids...)}
+func (h *Harness) testChart(t *testing.T) {
+	page := func(next string, ids ...string) catalog.Page {
+		return catalog.Page{Next: next, Region: "DE", Chart: true, Category: "10", Videos: named(ids...)}
 	}
 	steps := []struct {
 		what string
-		page Page
+		page catalog.Page
 		want string
 	}{
 		{"the first page is not shown", page("2", "a", "b"), "none"},
@@ -38,7 +40,7 @@ func TestChart(t *testing.T) {
 		{"one that moved down between two pages keeps its first place", page("", "c", "e", "f"), "1d 2c 3e 4f 15:00"},
 		{"an empty one is empty", page(""), "17:00"},
 	}
-	c, clock := fresh(t)
+	c, clock := h.fresh(t)
 	r := begin(t, c)
 	for _, s := range steps {
 		save(t, r, "DE/10", s.page)
@@ -50,10 +52,10 @@ func TestChart(t *testing.T) {
 	healthy(t, c)
 }
 
-func TestChartOfAnInterruptedPass(t *testing.T) {
-	c, clock := fresh(t)
+func (h *Harness) testChartOfAnInterruptedPass(t *testing.T) {
+	c, clock := h.fresh(t)
 	r := begin(t, c)
-	page := Page{Region: "DE", Chart: true, Videos: named("a", "b")}
+	page := catalog.Page{Region: "DE", Chart: true, Videos: named("a", "b")}
 	save(t, r, "DE", page)
 	page.Next = "2"
 	save(t, r, "DE", page)
@@ -63,40 +65,40 @@ func TestChartOfAnInterruptedPass(t *testing.T) {
 	if err != nil || cur.Begun() || cur.Token != "" {
 		t.Fatal(cur, err)
 	}
-	save(t, r, "DE", Page{Next: "2", Region: "DE", Chart: true, Videos: named("c")})
-	save(t, r, "DE", Page{Region: "DE", Chart: true, Videos: named("d")})
+	save(t, r, "DE", catalog.Page{Next: "2", Region: "DE", Chart: true, Videos: named("c")})
+	save(t, r, "DE", catalog.Page{Region: "DE", Chart: true, Videos: named("d")})
 	if got, want := places(c, ""), "1c 2d 13:00"; got != want {
 		t.Errorf("got %s, want %s: the pages of the pass before must not stay", got, want)
 	}
 }
 
-func TestChartWithoutItsBeginning(t *testing.T) {
-	c, clock := fresh(t)
+func (h *Harness) testChartWithoutItsBeginning(t *testing.T) {
+	c, clock := h.fresh(t)
 	r := begin(t, c)
-	save(t, r, "DE", Page{Next: "2", Region: "DE", Chart: true, Videos: named("a")})
+	save(t, r, "DE", catalog.Page{Next: "2", Region: "DE", Chart: true, Videos: named("a")})
 	clock.Advance(31 * 24 * time.Hour)
 	if _, err := c.Expire(ctx, olderThan(clock.Now().Add(-30*24*time.Hour))); err != nil {
 		t.Fatal(err)
 	}
 	cur, _ := c.Cursor(ctx, "trending", "DE")
-	_, err := r.Save(ctx, &Page{Cursor: cur, Done: true, Region: "DE", Chart: true, Videos: named("b")})
-	if !errors.Is(err, ErrOutOfStep) {
-		t.Errorf("%v, want %v", err, ErrOutOfStep)
+	_, err := r.Save(ctx, &catalog.Page{Cursor: cur, Done: true, Region: "DE", Chart: true, Videos: named("b")})
+	if !errors.Is(err, catalog.ErrOutOfStep) {
+		t.Errorf("%v, want %v", err, catalog.ErrOutOfStep)
 	}
 	if got := places(c, ""); got != "none" {
 		t.Errorf("half a chart is shown: %s", got)
 	}
 }
 
-func TestFeeds(t *testing.T) {
-	c, clock := fresh(t)
+func (h *Harness) testFeeds(t *testing.T) {
+	c, clock := h.fresh(t)
 	r := begin(t, c)
-	save(t, r, "US", Page{Region: "US", Chart: true, Videos: named("a", "b")})
-	save(t, r, "DE/10", Page{Region: "DE", Category: "10", Chart: true, Videos: named("a"), Next: "2"})
+	save(t, r, "US", catalog.Page{Region: "US", Chart: true, Videos: named("a", "b")})
+	save(t, r, "DE/10", catalog.Page{Region: "DE", Category: "10", Chart: true, Videos: named("a"), Next: "2"})
 	clock.Advance(time.Hour)
-	save(t, r, "US", Page{Region: "US", Chart: true, Videos: named("a", "b", "c"), Next: "2"})
+	save(t, r, "US", catalog.Page{Region: "US", Chart: true, Videos: named("a", "b", "c"), Next: "2"})
 	got, err := c.Feeds(ctx)
-	want := []Feed{
+	want := []catalog.Feed{
 		{Region: "DE", Category: "10", Pending: 1, PendingSince: noon},
 		{Region: "US", FetchedAt: noon, Entries: 2, Pending: 3, PendingSince: noon.Add(time.Hour)},
 	}

@@ -1,4 +1,4 @@
-package catalog
+package catalogtest
 
 import (
 	"errors"
@@ -7,19 +7,21 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-func TestSave(t *testing.T) {
+func (h *Harness) testSave(t *testing.T) {
 	t.Run("what_comes_out_is_what_went_in", func(t *testing.T) {
-		c, _ := fresh(t)
-		want := Video{
+		c, _ := h.fresh(t)
+		want := catalog.Video{
 			ID: "a", ChannelID: "UC1", ChannelTitle: "Küche", Title: "Crème", Description: "How to", Tags: []string{`a "b"`, "c<d>\\n&", "x,y"},
 			Category: "10", Live: "none", Language: "fr", Thumbnail: "https://i.ytimg.com/a.jpg", Duration: 4*time.Minute + 13*time.Second,
 			PublishedAt: noon.Add(-time.Hour), FetchedAt: noon,
-			Statistics: &Statistics{VideoID: "a", Views: count(7), Comments: count(0), FetchedAt: noon},
+			Statistics: &catalog.Statistics{VideoID: "a", Views: count(7), Comments: count(0), FetchedAt: noon},
 		}
-		channel := Channel{ID: "UC1", Title: "Küche", Description: "d", Handle: "@k", Country: "FR", Uploads: "UU1", PublishedAt: noon, FetchedAt: noon}
-		s := save(t, begin(t, c), "FR", Page{Videos: []Video{want}, Channels: []Channel{channel}})
+		channel := catalog.Channel{ID: "UC1", Title: "Küche", Description: "d", Handle: "@k", Country: "FR", Uploads: "UU1", PublishedAt: noon, FetchedAt: noon}
+		s := save(t, begin(t, c), "FR", catalog.Page{Videos: []catalog.Video{want}, Channels: []catalog.Channel{channel}})
 		if s.New != 1 || s.Statistics != 1 {
 			t.Errorf("saved %+v", s)
 		}
@@ -33,39 +35,39 @@ func TestSave(t *testing.T) {
 		}
 	})
 	t.Run("what_is_not_there_is_not_found", func(t *testing.T) {
-		c, _ := fresh(t)
+		c, _ := h.fresh(t)
 		_, video := c.Video(ctx, "a")
 		_, channel := c.Channel(ctx, "a")
 		_, chart := c.Chart(ctx, "DE", "10")
 		for _, err := range []error{video, channel, chart} {
-			if !errors.Is(err, ErrNotFound) {
-				t.Errorf("%v, want %v", err, ErrNotFound)
+			if !errors.Is(err, catalog.ErrNotFound) {
+				t.Errorf("%v, want %v", err, catalog.ErrNotFound)
 			}
 		}
 	})
 	t.Run("hidden_numbers_are_not_zero", func(t *testing.T) {
-		c, _ := fresh(t)
+		c, _ := h.fresh(t)
 		r := begin(t, c)
-		save(t, r, "DE", Page{Videos: named("a", "b")})
-		s := save(t, r, "stats", Page{Statistics: []Statistics{{VideoID: "a", Views: count(0)}, {VideoID: "unknown", Views: count(1)}}})
+		save(t, r, "DE", catalog.Page{Videos: named("a", "b")})
+		s := save(t, r, "stats", catalog.Page{Statistics: []catalog.Statistics{{VideoID: "a", Views: count(0)}, {VideoID: "unknown", Views: count(1)}}})
 		if s.Statistics != 1 {
 			t.Errorf("saved the statistics of %d videos, want 1", s.Statistics)
 		}
-		save(t, r, "DE", Page{Videos: named("a")}) // has no statistics
+		save(t, r, "DE", catalog.Page{Videos: named("a")}) // has no statistics
 		a, _ := c.Video(ctx, "a")
 		b, _ := c.Video(ctx, "b")
-		if a.Statistics.show() != "0 hidden hidden" || b.Statistics != nil {
-			t.Errorf("a: %s, b: %s", a.Statistics.show(), b.Statistics.show())
+		if show(a.Statistics) != "0 hidden hidden" || b.Statistics != nil {
+			t.Errorf("a: %s, b: %s", show(a.Statistics), show(b.Statistics))
 		}
 	})
 	t.Run("new_updated_and_unchanged_are_told_apart", func(t *testing.T) {
-		c, clock := fresh(t)
+		c, clock := h.fresh(t)
 		r := begin(t, c)
-		save(t, r, "DE", Page{Videos: named("a", "b")})
+		save(t, r, "DE", catalog.Page{Videos: named("a", "b")})
 		clock.Advance(time.Hour)
 		videos := named("a", "b", "c")
 		videos[1].Title = "another"
-		s := save(t, r, "DE", Page{Videos: videos})
+		s := save(t, r, "DE", catalog.Page{Videos: videos})
 		if s.New != 1 || s.Updated != 1 || s.Unchanged != 1 {
 			t.Errorf("saved %+v", s)
 		}
@@ -77,25 +79,25 @@ func TestSave(t *testing.T) {
 		healthy(t, c)
 	})
 	t.Run("whatever_has_changed_is_updated_and_found", func(t *testing.T) {
-		c, _ := fresh(t)
+		c, _ := h.fresh(t)
 		r := begin(t, c)
-		for name, change := range map[string]func(*Video){
-			"title":         func(v *Video) { v.Title = "fresh" },
-			"description":   func(v *Video) { v.Description = "fresh" },
-			"channel_title": func(v *Video) { v.ChannelTitle = "fresh" },
-			"tags":          func(v *Video) { v.Tags = []string{"fresh"} },
-			"channel":       func(v *Video) { v.ChannelID = "fresh" },
-			"category":      func(v *Video) { v.Category = "fresh" },
-			"live":          func(v *Video) { v.Live = "fresh" },
-			"language":      func(v *Video) { v.Language = "fresh" },
-			"thumbnail":     func(v *Video) { v.Thumbnail = "fresh" },
-			"duration":      func(v *Video) { v.Duration = time.Minute },
-			"published_at":  func(v *Video) { v.PublishedAt = noon.Add(-time.Minute) },
+		for name, change := range map[string]func(*catalog.Video){
+			"title":         func(v *catalog.Video) { v.Title = "fresh" },
+			"description":   func(v *catalog.Video) { v.Description = "fresh" },
+			"channel_title": func(v *catalog.Video) { v.ChannelTitle = "fresh" },
+			"tags":          func(v *catalog.Video) { v.Tags = []string{"fresh"} },
+			"channel":       func(v *catalog.Video) { v.ChannelID = "fresh" },
+			"category":      func(v *catalog.Video) { v.Category = "fresh" },
+			"live":          func(v *catalog.Video) { v.Live = "fresh" },
+			"language":      func(v *catalog.Video) { v.Language = "fresh" },
+			"thumbnail":     func(v *catalog.Video) { v.Thumbnail = "fresh" },
+			"duration":      func(v *catalog.Video) { v.Duration = time.Minute },
+			"published_at":  func(v *catalog.Video) { v.PublishedAt = noon.Add(-time.Minute) },
 		} {
-			old := Video{ID: name, Title: "stale1", Description: "stale2", ChannelTitle: "stale3", Tags: []string{"stale4"}, PublishedAt: noon}
-			save(t, r, "DE", Page{Videos: []Video{old}})
+			old := catalog.Video{ID: name, Title: "stale1", Description: "stale2", ChannelTitle: "stale3", Tags: []string{"stale4"}, PublishedAt: noon}
+			save(t, r, "DE", catalog.Page{Videos: []catalog.Video{old}})
 			change(&old)
-			if s := save(t, r, "DE", Page{Videos: []Video{old}}); s.Updated != 1 {
+			if s := save(t, r, "DE", catalog.Page{Videos: []catalog.Video{old}}); s.Updated != 1 {
 				t.Errorf("%s: %+v", name, s)
 			}
 			got, err := c.Video(ctx, name)
@@ -105,19 +107,19 @@ func TestSave(t *testing.T) {
 			}
 		}
 		for text, want := range map[string]int{"fresh": 4, "stale1": 10, "stale2": 10, "stale3": 10, "stale4": 10} {
-			if r, err := c.Search(ctx, Query{Text: text}); err != nil || len(r.Hits) != want {
+			if r, err := c.Search(ctx, catalog.Query{Text: text}); err != nil || len(r.Hits) != want {
 				t.Errorf("%s: %d are found, %v, want %d", text, len(r.Hits), err, want)
 			}
 		}
 		healthy(t, c)
 	})
 	t.Run("a_video_twice_on_a_page_is_one", func(t *testing.T) {
-		c, _ := fresh(t)
+		c, _ := h.fresh(t)
 		r := begin(t, c)
 		for range 2 { // first new, then known
 			videos := named("a", "b", "a")
 			videos[2].Title = "moved down meanwhile"
-			s := save(t, r, "DE", Page{Videos: videos, Region: "DE", Chart: true})
+			s := save(t, r, "DE", catalog.Page{Videos: videos, Region: "DE", Chart: true})
 			if s.New+s.Unchanged != 2 || s.Updated != 0 {
 				t.Errorf("saved %+v", s)
 			}
@@ -128,20 +130,20 @@ func TestSave(t *testing.T) {
 		healthy(t, c)
 	})
 	t.Run("a_page_twice_changes_nothing", func(t *testing.T) {
-		c, clock := fresh(t)
+		c, clock := h.fresh(t)
 		r := begin(t, c)
-		pages := []Page{
+		pages := []catalog.Page{
 			{Next: "2", Region: "DE", Chart: true, Videos: named("a", "b"), Units: 1},
 			{Done: true, Region: "DE", Chart: true, Videos: named("c"), Gone: []string{"x"}, Units: 1},
 		}
-		cur := Cursor{Job: "trending", Work: "DE"}
+		cur := catalog.Cursor{Job: "trending", Work: "DE"}
 		for i := range pages {
 			pages[i].Cursor = cur
 			s, err := r.Save(ctx, &pages[i])
 			if err != nil || s.Repeated {
 				t.Fatal(s, err)
 			}
-			before, runs := dumped(t, c, &DumpOptions{Times: true}), recorded(t, c)
+			before, runs := dumped(t, c, &catalog.DumpOptions{Times: true}), recorded(t, c)
 			clock.Advance(time.Hour)
 			for n := range pages[:i+1] { // all earlier pages
 				again, err := r.Save(ctx, &pages[n])
@@ -152,7 +154,7 @@ func TestSave(t *testing.T) {
 					t.Errorf("page %d again goes on at %+v, want %+v", n, again.Cursor, s.Cursor)
 				}
 			}
-			if diff := cmp.Diff(before, dumped(t, c, &DumpOptions{Times: true})); diff != "" {
+			if diff := cmp.Diff(before, dumped(t, c, &catalog.DumpOptions{Times: true})); diff != "" {
 				t.Errorf("page %d again (-before +after):\n%s", i, diff)
 			}
 			if diff := cmp.Diff(runs, recorded(t, c)); diff != "" {
@@ -162,64 +164,64 @@ func TestSave(t *testing.T) {
 		}
 	})
 	t.Run("a_page_that_is_not_the_next_is_refused", func(t *testing.T) {
-		c, _ := fresh(t)
+		c, _ := h.fresh(t)
 		r := begin(t, c)
-		_, err := r.Save(ctx, &Page{Cursor: Cursor{Job: "trending", Work: "DE", Page: 1}, Done: true, Videos: named("a")})
-		if !errors.Is(err, ErrOutOfStep) {
-			t.Errorf("%v, want %v", err, ErrOutOfStep)
+		_, err := r.Save(ctx, &catalog.Page{Cursor: catalog.Cursor{Job: "trending", Work: "DE", Page: 1}, Done: true, Videos: named("a")})
+		if !errors.Is(err, catalog.ErrOutOfStep) {
+			t.Errorf("%v, want %v", err, catalog.ErrOutOfStep)
 		}
 		if got := dumped(t, c, nil); got != "" {
 			t.Errorf("it left:\n%s", got)
 		}
 	})
 	t.Run("a_page_without_a_place_is_refused", func(t *testing.T) {
-		c, _ := fresh(t)
+		c, _ := h.fresh(t)
 		r := begin(t, c)
-		at := Cursor{Job: "trending", Work: "DE"}
+		at := catalog.Cursor{Job: "trending", Work: "DE"}
 		for _, tt := range []struct {
-			page Page
+			page catalog.Page
 			word string
 		}{
-			{Page{Cursor: Cursor{Job: "search", Work: "DE"}, Done: true}, `job "search"`},
-			{Page{Cursor: Cursor{Job: "trending"}, Done: true}, "no unit of work"},
-			{Page{Cursor: at}, "names no next one"},
-			{Page{Cursor: at, Done: true, Next: "2"}, "names a next one"},
-			{Page{Cursor: at, Done: true, Chart: true}, "no region"},
+			{catalog.Page{Cursor: catalog.Cursor{Job: "search", Work: "DE"}, Done: true}, `job "search"`},
+			{catalog.Page{Cursor: catalog.Cursor{Job: "trending"}, Done: true}, "no unit of work"},
+			{catalog.Page{Cursor: at}, "names no next one"},
+			{catalog.Page{Cursor: at, Done: true, Next: "2"}, "names a next one"},
+			{catalog.Page{Cursor: at, Done: true, Chart: true}, "no region"},
 		} {
 			_, err := r.Save(ctx, &tt.page)
 			says(t, err, tt.word, c.Path())
 		}
 	})
 	t.Run("what_is_brief_does_not_replace_what_is_whole", func(t *testing.T) {
-		c, clock := fresh(t)
+		c, clock := h.fresh(t)
 		r := begin(t, c)
-		brief := []Video{{ID: "a", Title: "t", Description: "cut ...", Brief: true, PublishedAt: noon}}
-		whole := []Video{{ID: "a", Title: "t", Description: "cut no more", Tags: []string{"x"}, Duration: time.Minute, PublishedAt: noon}}
-		if s := save(t, r, "search", Page{Videos: brief}); s.New != 1 {
+		brief := []catalog.Video{{ID: "a", Title: "t", Description: "cut ...", Brief: true, PublishedAt: noon}}
+		whole := []catalog.Video{{ID: "a", Title: "t", Description: "cut no more", Tags: []string{"x"}, Duration: time.Minute, PublishedAt: noon}}
+		if s := save(t, r, "search", catalog.Page{Videos: brief}); s.New != 1 {
 			t.Errorf("%+v", s)
 		}
-		if s := save(t, r, "DE", Page{Videos: whole}); s.Updated != 1 {
+		if s := save(t, r, "DE", catalog.Page{Videos: whole}); s.Updated != 1 {
 			t.Errorf("%+v", s)
 		}
 		clock.Advance(time.Hour)
-		if s := save(t, r, "search", Page{Videos: brief, Region: "FR"}); s.Unchanged != 1 {
+		if s := save(t, r, "search", catalog.Page{Videos: brief, Region: "FR"}); s.Unchanged != 1 {
 			t.Errorf("%+v", s)
 		}
 		v, _ := c.Video(ctx, "a")
 		if v.Description != "cut no more" || v.Brief || !v.FetchedAt.Equal(noon) {
 			t.Errorf("got %+v", v)
 		}
-		if r, _ := c.Search(ctx, Query{Text: "cut", Region: "FR"}); len(r.Hits) != 1 {
+		if r, _ := c.Search(ctx, catalog.Query{Text: "cut", Region: "FR"}); len(r.Hits) != 1 {
 			t.Error("it was not seen in the other region")
 		}
 	})
 	t.Run("what_is_gone_is_deleted", func(t *testing.T) {
-		c, _ := fresh(t)
+		c, _ := h.fresh(t)
 		r := begin(t, c)
 		videos := named("a", "b", "c")
-		videos[1].Statistics = &Statistics{Views: count(1)}
-		save(t, r, "DE", Page{Videos: videos, Region: "DE", Chart: true})
-		if s := save(t, r, "retention", Page{Gone: []string{"b", "unknown"}}); s.Gone != 1 {
+		videos[1].Statistics = &catalog.Statistics{Views: count(1)}
+		save(t, r, "DE", catalog.Page{Videos: videos, Region: "DE", Chart: true})
+		if s := save(t, r, "retention", catalog.Page{Gone: []string{"b", "unknown"}}); s.Gone != 1 {
 			t.Errorf("%+v", s)
 		}
 		chart, err := c.Chart(ctx, "DE", "")
@@ -232,27 +234,30 @@ func TestSave(t *testing.T) {
 		healthy(t, c)
 	})
 	t.Run("hostile_text_stays_as_it_is", func(t *testing.T) {
-		c, _ := fresh(t)
+		c, _ := h.fresh(t)
 		texts := []string{
 			"<script>alert(1)</script>", `"; DROP TABLE videos; --`, "nul \x00 byte", "\x01\x02\x1b[31m", "\u202Eright to left", "a\u0000",
 			"'' \" ` \\ %s {{.}}", strings.Repeat("x", 100_000), "\uFFFE\uFFFF", "🏴‍☠️👩‍👩‍👧‍👦", "Z͑ͫ̓ͪ̂ͫ̽͏̴̙̤̞͉͚̯̞̠͍A̴̵̜̰͔ͫ͗͢", "\n\r\t",
 		}
-		var videos []Video
+		var videos []catalog.Video
 		for i, text := range texts {
-			videos = append(videos, Video{ID: string(rune('a' + i)), Title: text, Description: text, ChannelTitle: text, Tags: []string{text, text}, PublishedAt: noon})
+			videos = append(videos, catalog.Video{ID: string(rune('a' + i)), Title: text, Description: text, ChannelTitle: text, Tags: []string{text, text}, PublishedAt: noon})
 		}
-		save(t, begin(t, c), texts[1], Page{Videos: videos, Region: texts[1], Chart: true, Category: texts[2]})
+		save(t, begin(t, c), texts[1], catalog.Page{Videos: videos, Region: texts[1], Chart: true, Category: texts[2]})
 		chart, err := c.Chart(ctx, texts[1], texts[2])
 		if err != nil || len(chart.Entries) != len(texts) {
 			t.Fatal(len(chart.Entries), err)
 		}
 		for i, e := range chart.Entries {
 			videos[i].FetchedAt = noon
+			if h.NoNUL {
+				withoutNUL(&videos[i])
+			}
 			if diff := cmp.Diff(videos[i], e.Video); diff != "" {
 				t.Errorf("%q (-want +got):\n%s", texts[i], diff)
 			}
 			for _, q := range []string{texts[i], e.Video.ID} {
-				if _, err := c.Search(ctx, Query{Text: q}); err != nil {
+				if _, err := c.Search(ctx, catalog.Query{Text: q}); err != nil {
 					t.Errorf("search %q: %v", q, err)
 				}
 			}
@@ -260,8 +265,8 @@ func TestSave(t *testing.T) {
 		healthy(t, c)
 	})
 	t.Run("what_is_no_text_is_marked", func(t *testing.T) {
-		c, _ := fresh(t)
-		save(t, begin(t, c), "DE", Page{Videos: []Video{{ID: "a", Title: "a\xffb"}}})
+		c, _ := h.fresh(t)
+		save(t, begin(t, c), "DE", catalog.Page{Videos: []catalog.Video{{ID: "a", Title: "a\xffb"}}})
 		if v, err := c.Video(ctx, "a"); err != nil || v.Title != "a\uFFFDb" {
 			t.Errorf("%q, %v", v.Title, err)
 		}
@@ -269,11 +274,17 @@ func TestSave(t *testing.T) {
 }
 
 // recorded returns the history of runs.
-func recorded(t testing.TB, c *Catalog) []RunRecord {
+func recorded(t testing.TB, c Catalog) []catalog.RunRecord {
 	t.Helper()
-	all, err := c.Runs(ctx, RunsQuery{})
+	all, err := c.Runs(ctx, catalog.RunsQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// withoutNUL replaces the character NUL in the texts of a video.
+func withoutNUL(v *catalog.Video) {
+	replace := func(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
+	v.Title, v.Description, v.ChannelTitle = replace(v.Title), replace(v.Description), replace(v.ChannelTitle)
 }

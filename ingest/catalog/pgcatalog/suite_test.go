@@ -1,0 +1,33 @@
+package pgcatalog
+
+import (
+	"context"
+	"testing"
+
+	"github.com/headroom-quota/headroom/ingest/catalog/catalogtest"
+	"github.com/headroom-quota/headroom/internal/pgtest"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+var ctx = context.Background()
+
+// open opens a new catalog.
+func open(t testing.TB, clock quota.Clock) *Catalog {
+	t.Helper()
+	c, err := Open(ctx, pgtest.Shared(t), &Options{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// home describes catalogs in PostgreSQL to the suite.
+var home = &catalogtest.Harness{
+	Open:  func(t testing.TB, clock quota.Clock) catalogtest.Catalog { return open(t, clock) },
+	NoNUL: true,
+}
+
+func TestCatalog(t *testing.T) { catalogtest.Run(t, home) }
+
+func FuzzSearch(f *testing.F) { home.Fuzz(f) }

@@ -1,0 +1,190 @@
+package pagestore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/deadline"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// lanes run transactions apart from their callers, because a caller may leave while a
+// server does not answer. A lane is there while its account has callers.
+type lanes struct {
+	mu      sync.Mutex
+	closed  bool
+	open    map[laneKey]*lane
+	running sync.WaitGroup
+	works   sync.Pool // of *work
+}
+
+// laneKey is what a backend locks: two accounts, or two families, never wait for each other.
+type laneKey struct {
+	upstream, account string
+	family            bool
+}
+
+// lane holds the callers that come while a transaction of their account is under way.
+type lane struct{ waiting []*job }
+
+// key returns the lane of a job. Tokens of slots may be of several accounts: the backend
+// locks them all.
+func (j *job) key() laneKey {
+	switch {
+	case len(j.request.Charges) > 0:
+		return keyOf(&j.request.Charges[0].Pool)
+	case len(j.block.Charges) > 0:
+		return keyOf(&j.block.Charges[0].Pool)
+	case len(j.tokens) > 0:
+		return laneKey{upstream: j.tokens[0].Upstream, account: j.tokens[0].Account}
+	}
+	return laneKey{upstream: j.token.Upstream, account: j.token.Account}
+}
+
+func keyOf(p *quota.Pool) laneKey {
+	return laneKey{upstream: p.Upstream, account: p.Account, family: p.Name == ""}
+}
+
+// own copies all that belongs to the job's caller, who may leave before the job is done.
+func (j *job) own() {
+	j.request.Charges, j.block.Charges = slices.Clone(j.request.Charges), slices.Clone(j.block.Charges)
+	j.tokens, j.units = slices.Clone(j.tokens), maps.Clone(j.units)
+}
+
+// join runs a job in the next transaction of its lane.
+func (s *Store) join(ctx context.Context, j *job) error {
+	most, _ := deadline.Share(ctx, s.options.Combine) // the caller needs time for what to do in an outage
+	late := time.NewTimer(most)
+	defer late.Stop()
+	j.own()
+	j.wake = make(chan struct{})
+	at := s.enter(j)
+	if at == nil {
+		return fmt.Errorf("write to %s: %w", s.options.Name, ErrClosed)
+	}
+	var err error
+	select {
+	case <-j.wake:
+		if j.panicked != nil {
+			panic(j.panicked)
+		}
+		return j.err
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-late.C:
+		err = fmt.Errorf("%s did not answer in time, %s at most: %w", s.options.Name, most.Round(time.Millisecond), context.DeadlineExceeded)
+	}
+	s.lanes.leave(at, j)
+	return err
+}
+
+// enter puts a job into its lane, and starts the lane if it is not there. It returns nil
+// after Close.
+func (s *Store) enter(j *job) *lane {
+	l, key := &s.lanes, j.key()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	at := l.open[key]
+	if at == nil {
+		at = new(lane)
+		if l.open == nil {
+			l.open = make(map[laneKey]*lane)
+		}
+		l.open[key] = at
+		l.running.Go(func() { s.drain(key, at) })
+	}
+	at.waiting = append(at.waiting, j)
+	return at
+}
+
+// drain runs the transactions of a lane until no caller waits.
+func (s *Store) drain(key laneKey, at *lane) {
+	l := &s.lanes
+	w, ok := l.works.Get().(*work)
+	if !ok {
+		w = s.newWork()
+	}
+	defer l.works.Put(w)
+	for l.goesOn(key, at) {
+		s.runLane(w, at)
+	}
+}
+
+// runLane runs one transaction for the callers that wait when it begins.
+func (s *Store) runLane(w *work, at *lane) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.options.Deadline)
+	defer cancel()
+	var batch []*job
+	defer func() { // no caller waits for ever
+		panicked := recover()
+		if panicked != nil && len(batch) > 0 {
+			batch[0].panicked = panicked
+		}
+		for _, j := range batch {
+			close(j.wake)
+		}
+	}()
+	tx, err := s.backend.Begin(ctx, 0)
+	batch = s.lanes.take(at)
+	if err != nil {
+		for _, j := range batch {
+			j.tell(err, true)
+		}
+		return
+	}
+	w.transact(ctx, tx, batch)
+}
+
+// goesOn reports whether a caller waits. If none does, the lane ends.
+func (l *lanes) goesOn(key laneKey, at *lane) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(at.waiting) > 0 {
+		return true
+	}
+	delete(l.open, key)
+	return false
+}
+
+// take removes the callers that share a transaction from a lane.
+func (l *lanes) take(at *lane) []*job {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := min(maxCombined, len(at.waiting))
+	taken := slices.Clone(at.waiting[:n])
+	at.waiting = slices.Delete(at.waiting, 0, n)
+	return taken
+}
+
+// leave removes a caller that no longer waits. If its transaction has begun, it leaves its
+// job there.
+func (l *lanes) leave(at *lane, j *job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(at.waiting, j); i >= 0 {
+		at.waiting = slices.Delete(at.waiting, i, i+1)
+	}
+}
+
+// close fails the callers that wait, and waits for the transactions under way. Later
+// callers get [ErrClosed].
+func (l *lanes) close() {
+	l.mu.Lock()
+	l.closed = true
+	for _, at := range l.open {
+		for _, j := range at.waiting {
+			j.err = ErrClosed
+			close(j.wake)
+		}
+		at.waiting = nil
+	}
+	l.mu.Unlock()
+	l.running.Wait()
+}
