@@ -14,9 +14,9 @@ import (
 // Work is one unit of work of a job: the chart of a region, a query in a region, a channel.
 // It has its own cursor. If it fails, the others continue.
 type Work struct {
-	Name   string // in the catalog
-	Region string // empty if it has none
-	Place  int    // of its region in the run, from 0, for stagger
+	Name   string    // in the catalog
+	Region string    // empty if it has none
+	Place  int       // of its region in the run, from 0, for stagger
 	Start  time.Time // before which its run does not start it; zero: at once
 	Tally            // of the present run
 

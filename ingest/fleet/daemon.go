@@ -20,10 +20,13 @@ func (f *Fleet) start(ctx context.Context, jobs []*ingest.Job) error {
 	f.soft, f.stop = context.WithCancel(context.Background())
 	f.mu.Unlock()
 	return f.persist(ctx, "begin to work the queue", func() error {
-		if err := f.newClient(jobs); err != nil {
+		client, err := f.newClient(jobs)
+		if err != nil {
 			return err
 		}
-		_, _, client := f.inForce()
+		f.mu.Lock()
+		f.client = client
+		f.mu.Unlock()
 		return client.Start(context.WithoutCancel(ctx))
 	})
 }
@@ -31,7 +34,9 @@ func (f *Fleet) start(ctx context.Context, jobs []*ingest.Job) error {
 // halt stops the work of this process. Open calls are finished and their pages saved, unless
 // that takes longer than the grace.
 func (f *Fleet) halt() {
-	_, _, client := f.inForce()
+	f.mu.Lock()
+	client := f.client
+	f.mu.Unlock()
 	f.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), f.o.Grace)
 	defer cancel()
@@ -46,7 +51,7 @@ func (f *Fleet) halt() {
 
 // Work runs the jobs until the context ends. It waits while the database is down.
 func (f *Fleet) Work(ctx context.Context) error {
-	jobs, _, _ := f.inForce()
+	jobs, _ := f.inForce()
 	if err := f.start(ctx, jobs); err != nil {
 		return nil //nolint:nilerr // it was told to stop
 	}
@@ -81,7 +86,7 @@ func (f *Fleet) Work(ctx context.Context) error {
 		}
 		f.halt()
 		f.awaitBook(ctx)
-		jobs, _, _ = f.inForce()
+		jobs, _ = f.inForce()
 		if err := f.start(ctx, jobs); err != nil {
 			return nil //nolint:nilerr // it was told to stop
 		}
@@ -165,7 +170,7 @@ func (f *Fleet) beat(ctx context.Context) error {
 	if err := f.clock.look(ctx); err != nil {
 		return err
 	}
-	jobs, _, _ := f.inForce()
+	jobs, _ := f.inForce()
 	names := []string{}
 	for _, j := range jobs {
 		names = append(names, j.Name)
@@ -221,7 +226,7 @@ func (f *Fleet) ticksOf(ctx context.Context, j *ingest.Job) {
 
 // lastTick returns the last time of the schedule that was run, here or by a single daemon.
 func (f *Fleet) lastTick(ctx context.Context, j *ingest.Job) (time.Time, error) {
-	_, runner, _ := f.inForce()
+	_, runner := f.inForce()
 	last, err := runner.LastScheduled(ctx, j)
 	if err != nil {
 		return last, err
@@ -256,7 +261,7 @@ func (f *Fleet) tick(ctx context.Context, j *ingest.Job, at time.Time) {
 
 // mend lets work go on whose block was lifted, and repairs what a killed process left.
 func (f *Fleet) mend(ctx context.Context) error {
-	jobs, runner, client := f.inForce()
+	jobs, runner := f.inForce()
 	var all error
 	for _, j := range jobs {
 		all = errors.Join(all, f.unblock(ctx, j, runner), f.wakeLate(ctx, j))
@@ -276,7 +281,7 @@ func (f *Fleet) mend(ctx context.Context) error {
 			works, err := pgx.CollectRows(rows, pgx.RowToStructByPos[lost])
 			for _, w := range works {
 				now := f.clock.Now()
-				err = errors.Join(err, f.enqueue(ctx, tx, client, j, w.Work, w.Region, now, now))
+				err = errors.Join(err, f.enqueue(ctx, tx, j, w.Work, w.Region, now))
 			}
 			return err
 		}))
@@ -317,7 +322,6 @@ func (f *Fleet) wakeLate(ctx context.Context, j *ingest.Job) error {
 
 // wake makes the jobs available that a statement returns.
 func (f *Fleet) wake(ctx context.Context, statement string, args ...any) error {
-	_, _, client := f.inForce()
 	return f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, statement, args...)
 		if err != nil {
@@ -325,7 +329,7 @@ func (f *Fleet) wake(ctx context.Context, statement string, args ...any) error {
 		}
 		ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 		for _, id := range ids {
-			_, failed := client.JobRetryTx(ctx, tx, id)
+			_, failed := f.queue.JobRetryTx(ctx, tx, id)
 			err = errors.Join(err, failed)
 		}
 		return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -83,14 +84,15 @@ type Fleet struct {
 	clock   *Clock
 	log     *slog.Logger
 	o       Options
+	queue   *river.Client[pgx.Tx] // inserts and wakes jobs
 
 	mu     sync.Mutex
 	runner *ingest.Runner
 	jobs   []*ingest.Job
-	status string // for the table of daemons
-	client *river.Client[pgx.Tx]
-	stale  chan struct{} // closed when the price book is too old
-	change chan struct{} // closed when Reload has changed something
+	status string                // for the table of daemons
+	client *river.Client[pgx.Tx] // works the queues, from start to halt
+	stale  chan struct{}         // closed when the price book is too old
+	change chan struct{}         // closed when Reload has changed something
 
 	soft context.Context // ends when the process is told to stop
 	stop context.CancelFunc
@@ -146,7 +148,7 @@ func wrap(doing string, err error) error {
 
 // New returns a process of a fleet. The runner must use the catalog and the clock. [Migrate]
 // made the tables.
-func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o *Options) *Fleet {
+func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o *Options) (*Fleet, error) {
 	if o == nil {
 		o = &Options{}
 	}
@@ -174,7 +176,9 @@ func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o
 	t.Beat = cmp.Or(t.Beat, 3*time.Second)
 	t.Mend = cmp.Or(t.Mend, 15*time.Second)
 	f.soft, f.stop = context.WithCancel(context.Background())
-	return f
+	var err error
+	f.queue, err = river.NewClient(riverpgxv5.New(f.pool), &river.Config{Schema: schemaName, SkipUnknownJobCheck: true})
+	return f, err
 }
 
 // cleanHost returns a name that River takes as part of an id.
@@ -191,8 +195,8 @@ func cleanHost(host string) string {
 // ID returns the name of this process in the table of daemons.
 func (f *Fleet) ID() string { return f.id }
 
-// client returns a client of River that works the queues of jobs.
-func (f *Fleet) newClient(jobs []*ingest.Job) error {
+// newClient returns a client of River that works the queues of jobs.
+func (f *Fleet) newClient(jobs []*ingest.Job) (*river.Client[pgx.Tx], error) {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &worker{f: f})
 	queues := map[string]river.QueueConfig{}
@@ -203,18 +207,11 @@ func (f *Fleet) newClient(jobs []*ingest.Job) error {
 		queues, workers = nil, nil
 	}
 	t := &f.o.Timing
-	client, err := river.NewClient(riverpgxv5.New(f.pool), &river.Config{
+	return river.NewClient(riverpgxv5.New(f.pool), &river.Config{
 		ID: f.id, Schema: schemaName, Queues: queues, Workers: workers, PollOnly: f.o.PollOnly,
 		JobTimeout: t.Slice + f.o.CallTimeout, RescueStuckJobsAfter: t.Rescue, RetryPolicy: retryPolicy{}, MaxAttempts: attempts,
-		Logger: slog.New(quietHandler{f.log.Handler()}), SkipUnknownJobCheck: true,
+		Logger: slog.New(quietHandler{f.log.Handler()}),
 	})
-	if err != nil {
-		return err
-	}
-	f.mu.Lock()
-	f.client = client
-	f.mu.Unlock()
-	return nil
 }
 
 // attempts is how often River tries a job. A job fails only if its worker was fenced, or if
@@ -279,11 +276,11 @@ func (f *Fleet) job(a Args) (*ingest.Job, *ingest.Runner) {
 	return nil, f.runner
 }
 
-// now returns the jobs and the runner in force.
-func (f *Fleet) inForce() ([]*ingest.Job, *ingest.Runner, *river.Client[pgx.Tx]) {
+// inForce returns the jobs and the runner in force.
+func (f *Fleet) inForce() ([]*ingest.Job, *ingest.Runner) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.jobs), f.runner, f.client
+	return slices.Clone(f.jobs), f.runner
 }
 
 // within is how long a transaction may take, and how long it may wait for its process.
@@ -314,6 +311,16 @@ func (f *Fleet) transact(ctx context.Context, do func(ctx context.Context, tx pg
 func excluded(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (e.Code == "40P01" || e.Code == "40001" || e.Code == "23505")
+}
+
+// text returns a value as JSON. It is sent as a text, because PgBouncer keeps no statement
+// whose types the server could tell.
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // our own types
+	}
+	return string(b)
 }
 
 // persist tries until it succeeds or the context ends. It logs the first failure, and then

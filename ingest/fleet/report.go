@@ -48,7 +48,7 @@ func (f *Fleet) endRun(ctx context.Context, j *ingest.Job, runner *ingest.Runner
 		if err := f.catalog.In(tx).Join(*r.record, j.Name, catalog.Fence{}).End(ctx, rep.Outcome()); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, sql["run_end"], id, ending{State: rep.State, Ended: rep.Ended, ResumeAt: rep.ResumeAt, Cause: ingest.CauseOf(rep.Err)})
+		_, err = tx.Exec(ctx, sql["run_end"], id, text(ending{State: rep.State, Ended: rep.Ended, ResumeAt: rep.ResumeAt, Cause: ingest.CauseOf(rep.Err)}))
 		return err
 	})
 	if err == nil && rep != nil {
@@ -169,7 +169,7 @@ func (f *Fleet) await(ctx context.Context, j *ingest.Job, id int64) error {
 // abandon defers the work of a run that nobody works on. Another daemon, or the next run,
 // goes on with it.
 func (f *Fleet) abandon(ctx context.Context, j *ingest.Job, id int64) error {
-	_, runner, _ := f.inForce()
+	_, runner := f.inForce()
 	idle := []*ingest.WorkReport{}
 	err := f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		idle = idle[:0]
@@ -199,11 +199,11 @@ func (f *Fleet) abandon(ctx context.Context, j *ingest.Job, id int64) error {
 			if err := f.catalog.In(tx).Join(*r.record, j.Name, catalog.Fence{}).EndWork(ctx, w.Work, w.Region, w.Outcome()); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, sql["unit_end"], id, w.Work, w.Tally, outcomeOf(w)); err != nil {
+			if _, err := tx.Exec(ctx, sql["unit_end"], id, w.Work, text(w.Tally), text(outcomeOf(w))); err != nil {
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, sql["run_state"], id, r.state, 0)
+		_, err = tx.Exec(ctx, sql["run_state"], id, text(r.state), 0)
 		return err
 	})
 	if err != nil {

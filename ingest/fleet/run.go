@@ -48,7 +48,7 @@ func (r *row) begin(ctx context.Context, tx pgx.Tx, f *Fleet, j *ingest.Job, wor
 		return err
 	}
 	r.record, r.state = &id, &ingest.State{Began: now, Deadline: j.Deadline(now, r.why()), Works: works}
-	_, err = tx.Exec(ctx, sql["run_begin"], r.id, id, r.state)
+	_, err = tx.Exec(ctx, sql["run_begin"], r.id, id, text(r.state))
 	return err
 }
 
@@ -149,7 +149,7 @@ func (u *unit) Save(ctx context.Context, p *catalog.Page) (saved catalog.Saved, 
 		saved, before = s, &s
 		tally := u.work.Tally
 		tally.Saved(p, s)
-		if _, err := tx.Exec(ctx, sql["unit_tally"], u.run, u.work.Name, tally); err != nil {
+		if _, err := tx.Exec(ctx, sql["unit_tally"], u.run, u.work.Name, text(tally)); err != nil {
 			return err
 		}
 		return tx.QueryRow(ctx, sql["run_count"], u.run, u.work.Units-u.saved).Scan(&total, &state)
@@ -183,7 +183,7 @@ func (u *unit) save(ctx context.Context, tx pgx.Tx) error {
 	if u.work == nil {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, sql["unit_tally"], u.run, u.work.Name, u.work.Tally); err != nil {
+	if _, err := tx.Exec(ctx, sql["unit_tally"], u.run, u.work.Name, text(u.work.Tally)); err != nil {
 		return err
 	}
 	if u.first && u.state.Halted != nil {
@@ -194,7 +194,7 @@ func (u *unit) save(ctx context.Context, tx pgx.Tx) error {
 		if r.state.Halted == nil {
 			r.state.Halted = u.state.Halted
 		}
-		_, err = tx.Exec(ctx, sql["run_state"], u.run, r.state, 0)
+		_, err = tx.Exec(ctx, sql["run_state"], u.run, text(r.state), 0)
 		return err
 	}
 	return nil

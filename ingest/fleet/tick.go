@@ -42,7 +42,7 @@ func digest(s string) string {
 // to do. It returns the id of the run, or 0. The work starts at start, and its regions after
 // it as the job staggers them.
 func (f *Fleet) insert(ctx context.Context, j *ingest.Job, why ingest.Occasion, start time.Time) (run int64, err error) {
-	_, runner, client := f.inForce()
+	_, runner := f.inForce()
 	var scheduled *time.Time
 	if !why.Scheduled.IsZero() {
 		scheduled = &why.Scheduled
@@ -81,7 +81,7 @@ func (f *Fleet) insert(ctx context.Context, j *ingest.Job, why ingest.Occasion, 
 				return err
 			}
 		}
-		return f.addWork(ctx, tx, client, j, run, todo, why, start)
+		return f.addWork(ctx, tx, j, run, todo, why, start)
 	})
 	return run, err
 }
@@ -100,7 +100,7 @@ func (f *Fleet) unheld(ctx context.Context, tx pgx.Tx, j *ingest.Job, works []*i
 }
 
 // addWork adds the units of work of a run, and queues them.
-func (f *Fleet) addWork(ctx context.Context, tx pgx.Tx, client *river.Client[pgx.Tx], j *ingest.Job, run int64, works []*ingest.Work, why ingest.Occasion, start time.Time) error {
+func (f *Fleet) addWork(ctx context.Context, tx pgx.Tx, j *ingest.Job, run int64, works []*ingest.Work, why ingest.Occasion, start time.Time) error {
 	var names, regions []string
 	var places []int32
 	for _, w := range works {
@@ -109,39 +109,34 @@ func (f *Fleet) addWork(ctx context.Context, tx pgx.Tx, client *river.Client[pgx
 	if _, err := tx.Exec(ctx, sql["units_add"], run, names, regions, places); err != nil {
 		return err
 	}
-	// River works jobs in the order of their times. So work that may start at once gets the
-	// time of its last turn: the stalest comes first.
+	// River works jobs in the order of their times, and then of their ids. Work that may start
+	// at once gets the time of the transaction, so the stalest comes first.
 	for _, w := range works {
-		at, from := w.Turn(), start
+		from := start
 		if j.Stagger > 0 && !why.Scheduled.IsZero() {
 			from = start.Add(time.Duration(w.Place) * j.Stagger)
 		}
-		if at.Before(epoch) {
-			at = epoch
-		}
-		if from.After(f.clock.Now()) {
-			at = from
-		}
-		if err := f.enqueue(ctx, tx, client, j, w.Name, w.Region, at, from); err != nil {
+		if err := f.enqueue(ctx, tx, j, w.Name, w.Region, from); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// epoch is the turn of work that never had one.
-var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-
 // enqueue inserts River's job of a unit of work, or joins the unfinished one and wakes it.
-func (f *Fleet) enqueue(ctx context.Context, tx pgx.Tx, client *river.Client[pgx.Tx], j *ingest.Job, work, region string, at, from time.Time) error {
-	res, err := client.InsertTx(ctx, tx, Args{account(j), j.Name, work}, &river.InsertOpts{
+func (f *Fleet) enqueue(ctx context.Context, tx pgx.Tx, j *ingest.Job, work, region string, from time.Time) error {
+	var at time.Time // River takes any other time for one to come
+	if from.After(f.clock.Now()) {
+		at = from
+	}
+	res, err := f.queue.InsertTx(ctx, tx, Args{account(j), j.Name, work}, &river.InsertOpts{
 		Queue: queue(j), ScheduledAt: at, MaxAttempts: attempts, UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: unfinished},
 	})
 	if err != nil {
 		return err
 	}
 	if res.UniqueSkippedAsDuplicate && res.Job.ScheduledAt.After(from) {
-		if _, err := client.JobRetryTx(ctx, tx, res.Job.ID); err != nil {
+		if _, err := f.queue.JobRetryTx(ctx, tx, res.Job.ID); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -43,7 +44,15 @@ type slice struct {
 
 // Work implements [river.Worker].
 func (w *worker) Work(ctx context.Context, job *river.Job[Args]) error {
-	f := w.f
+	err := w.f.work(ctx, job)
+	var snooze *rivertype.JobSnoozeError
+	if err != nil && !errors.As(err, &snooze) {
+		w.f.log.Warn("work is tried again", "job", job.Args.Job, "work", job.Args.Work, "error", err)
+	}
+	return err
+}
+
+func (f *Fleet) work(ctx context.Context, job *river.Job[Args]) error {
 	s := &slice{f: f, river: job, until: f.clock.Now().Add(f.o.Timing.Slice)}
 	if s.job, s.runner = f.job(job.Args); s.job == nil {
 		return river.JobSnooze(time.Minute) // a reload removed the job, and its queue soon ends
@@ -232,10 +241,10 @@ func (s *slice) end(ctx context.Context, done *ingest.WorkReport) error {
 		if err := s.f.catalog.In(tx).Join(*r.record, s.job.Name, catalog.Fence{}).EndWork(ctx, done.Work, done.Region, done.Outcome()); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, sql["unit_end"], u.run, done.Work, done.Tally, outcomeOf(done)); err != nil {
+		if _, err := tx.Exec(ctx, sql["unit_end"], u.run, done.Work, text(done.Tally), text(outcomeOf(done))); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, sql["run_state"], u.run, state, done.Units-u.saved)
+		_, err = tx.Exec(ctx, sql["run_state"], u.run, text(state), done.Units-u.saved)
 		return err
 	})
 	if err == nil {

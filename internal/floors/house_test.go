@@ -67,7 +67,8 @@ var keys = map[string][]string{
 	"github.com/spf13/viper":            {"cmd/ingestor"},
 	"google.golang.org/api/youtube":     {"ingest/youtube"},
 	"github.com/redis/go-redis":         {"quota/redisstore", "internal/redistest", "internal/peers"}, // peers: what others do in Redis
-	"github.com/jackc/pgx":              {"quota/pgstore", "ingest/catalog/pgcatalog", "internal/pgschema", "internal/pgtest"},
+	"github.com/jackc/pgx":              {"quota/pgstore", "ingest/catalog/pgcatalog", "ingest/fleet", "internal/pgschema", "internal/pgtest"},
+	"github.com/riverqueue/river":       {"ingest/fleet"},
 	"modernc.org/sqlite":                {"internal/sqlitefile", "quota/sqlitestore", "ingest/catalog"},
 	"github.com/goccy/go-yaml":          {"quota/book", "cmd/ingestor"},
 	"github.com/sony/gobreaker":         {"quota/breaker"},
@@ -101,6 +102,7 @@ var blind = map[string][]string{
 // one in a package: everything else is told the time.
 var seams = []string{
 	"quota/clock.go",
+	"ingest/fleet/clock.go",
 	"internal/youtubesim/clock.go",
 	"internal/deadline/deadline.go", // deadlines of contexts are in the machine's time
 	"quota/storetest/rig.go",        // for stores whose clock cannot be moved

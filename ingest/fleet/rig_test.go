@@ -1,0 +1,168 @@
+package fleet_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
+	"github.com/headroom-quota/headroom/ingest/fleet"
+	"github.com/headroom-quota/headroom/ingest/youtube"
+	"github.com/headroom-quota/headroom/internal/pgtest"
+	"github.com/headroom-quota/headroom/internal/youtubesim"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/lease"
+	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/meter"
+)
+
+// rig is the ground of a fleet: a database, a ledger, and a simulated upstream.
+type rig struct {
+	t      *testing.T
+	url    string
+	sim    *youtubesim.Sim
+	server *httptest.Server
+	ledger *quota.Ledger
+	config *ingest.Config
+	slow   func() // called before each request; nil: nothing
+}
+
+func newRig(t *testing.T, units int64, jobs map[string]ingest.Job) *rig {
+	t.Helper()
+	r := &rig{t: t, url: pgtest.Shared(t)}
+	r.sim = youtubesim.New(&youtubesim.Options{Seed: 1, Quota: youtubesim.Quota{youtubesim.Default: units + 5}})
+	r.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if r.slow != nil {
+			r.slow()
+		}
+		r.sim.ServeHTTP(w, req)
+	}))
+	t.Cleanup(r.server.Close)
+	r.ledger = r.newLedger(memstore.New(nil), 2, units)
+	r.config = &ingest.Config{Jobs: jobs, Workers: 2, MaxWait: 2 * time.Second}
+	for _, fault := range r.config.Prepare() {
+		t.Fatal(fault)
+	}
+	return r
+}
+
+func (r *rig) newLedger(store quota.Store, revision int, units int64) *quota.Ledger {
+	r.t.Helper()
+	costs, err := book.Parse("costs.yaml", fmt.Appendf(nil, `
+extends: builtin
+revision: %d
+upstreams: {youtube: {pools: {units: {quota: %d, headroom: 5}}}}
+`, revision, units+5), &book.Options{Builtins: headroom.Builtin})
+	r.must(err)
+	l, err := quota.New(costs, store, nil)
+	r.must(err)
+	return l
+}
+
+func (r *rig) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) job(name string) *ingest.Job {
+	j := r.config.Jobs[name]
+	return &j
+}
+
+// catalog opens the catalog in the database, and the tables of the fleet.
+func (r *rig) catalog() *pgcatalog.Catalog {
+	r.t.Helper()
+	c, err := pgcatalog.Open(r.t.Context(), r.url, &pgcatalog.Options{Conns: 20})
+	r.must(err)
+	r.t.Cleanup(func() { r.must(c.Close()) })
+	r.must(fleet.Migrate(r.t.Context(), c))
+	return c
+}
+
+// runner returns a runner on a catalog.
+func (r *rig) runner(c ingest.Catalog, clock quota.Clock, locks lease.Locker) *ingest.Runner {
+	r.t.Helper()
+	transport, err := meter.New(r.ledger, &meter.Options{
+		Base: toServer{r.server.Listener.Addr().String()}, Keys: map[string]meter.KeySource{"youtube": meter.Key("AIza-not-a-key")}, Logger: r.log(),
+	})
+	r.must(err)
+	client, err := youtube.New(&http.Client{Transport: transport}, nil)
+	r.must(err)
+	return ingest.NewRunner(r.config, r.ledger, c, client, locks, &ingest.Options{
+		Clock: clock, Log: r.log(), Jitter: func(time.Duration) time.Duration { return 0 },
+	})
+}
+
+func (r *rig) log() *slog.Logger {
+	if testing.Verbose() {
+		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
+// fleet returns one process of a fleet.
+func (r *rig) fleet(c *pgcatalog.Catalog, o fleet.Options) *fleet.Fleet {
+	r.t.Helper()
+	clock, err := fleet.NewClock(r.t.Context(), c)
+	r.must(err)
+	o.Log = r.log()
+	f, err := fleet.New(c, clock, r.runner(c, clock, nil), r.config.List(), &o)
+	r.must(err)
+	return f
+}
+
+// toServer sends what is meant for the upstream to the simulator.
+type toServer struct{ address string }
+
+func (s toServer) RoundTrip(req *http.Request) (*http.Response, error) {
+	out := req.Clone(req.Context())
+	out.URL.Scheme, out.URL.Host, out.Host = "http", s.address, s.address
+	return http.DefaultTransport.RoundTrip(out)
+}
+
+// soak reports whether to run with full counts.
+func soak() bool { return os.Getenv("HEADROOM_SOAK") == "1" }
+
+// states is a line per unit of work of a report.
+func states(rep *ingest.Report) []string {
+	var all []string
+	for _, w := range rep.Work {
+		all = append(all, fmt.Sprintf("%s %s: %d pages, %d new, %d updated, %d units, %v", w.Work, w.State, w.Pages, w.New, w.Updated, w.Units, w.Err))
+	}
+	return all
+}
+
+// background runs do until the test ends.
+func (r *rig) background(do func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := do(ctx); err != nil {
+			r.t.Error(err)
+		}
+	}()
+	stop = func() { cancel(); <-done }
+	r.t.Cleanup(stop)
+	return stop
+}
+
+// eventually waits until a condition holds.
+func (r *rig) eventually(what string, holds func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(60 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatalf("never: %s", what)
+		}
+	}
+}
