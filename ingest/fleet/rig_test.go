@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"testing"
 	"time"
 
@@ -133,11 +134,13 @@ func (s toServer) RoundTrip(req *http.Request) (*http.Response, error) {
 // soak reports whether to run with full counts.
 func soak() bool { return os.Getenv("HEADROOM_SOAK") == "1" }
 
+var retryAfter = regexp.MustCompile("retry after [0-9hms]+")
+
 // states is a line per unit of work of a report.
 func states(rep *ingest.Report) []string {
 	var all []string
 	for _, w := range rep.Work {
-		all = append(all, fmt.Sprintf("%s %s: %d pages, %d new, %d updated, %d units, %v", w.Work, w.State, w.Pages, w.New, w.Updated, w.Units, w.Err))
+		all = append(all, fmt.Sprintf("%s %s: %d pages, %d new, %d updated, %d units, %v", w.Work, w.State, w.Pages, w.New, w.Updated, w.Units, retryAfter.ReplaceAllString(fmt.Sprint(w.Err), "")))
 	}
 	return all
 }

@@ -1,0 +1,148 @@
+package fleet_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/fleet"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
+)
+
+var units = quota.Pool{Upstream: "youtube", Name: "units"}
+
+// TestARefusalSnoozes blocks the pool: the work gives its worker back until the block ends,
+// and goes on when it is lifted.
+func TestARefusalSnoozes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US", "DE"}, Pages: 1}})
+	c := r.catalog()
+	r.must(r.ledger.BlockFor(t.Context(), units, time.Hour, "a test"))
+	f := r.fleet(c, fleet.Options{Timing: fleet.Timing{Mend: 200 * time.Millisecond}})
+	r.background(f.Work)
+	f.Tick(t.Context(), r.job("charts"), time.Now())
+	board, err := fleet.NewBoard(c)
+	r.must(err)
+	count := func(state fleet.UnitState) (n int) {
+		all, err := board.Units(t.Context())
+		r.must(err)
+		for _, u := range all {
+			if u.State == state {
+				n++
+			}
+			if state == fleet.UnitDeferred && u.State == state && (u.NextAt.Before(time.Now().Add(50*time.Minute)) || !strings.HasSuffix(u.BlockedOn, "youtube/units") || u.Why == "" || u.HeldBy != "") {
+				n--
+			}
+		}
+		return n
+	}
+	r.eventually("all work is deferred", func() bool { return count(fleet.UnitDeferred) == 2 })
+	r.eventually("the run ends", func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NOT NULL AND report->>'state' = 'deferred'") == 1
+	})
+	if n := r.sim.Counts().Total().OK; n != 0 {
+		t.Errorf("%d calls", n)
+	}
+	r.must(r.ledger.Unblock(t.Context(), units))
+	r.eventually("all work is done", func() bool { return count(fleet.UnitIdle) == 2 && r.sim.Counts().Total().OK == 2 })
+	if n := r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE deferred AND report->>'state' = 'done'"); n != 1 {
+		t.Errorf("%d runs resumed the work", n)
+	}
+}
+
+// TestRetry lets deferred work go on at once, and a pause stops it.
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US"}, Pages: 1}})
+	c := r.catalog()
+	board, err := fleet.NewBoard(c)
+	r.must(err)
+	if err := board.Pause(t.Context(), "", "charts"); err == nil {
+		t.Error("a job without a queue was paused")
+	}
+	r.must(r.ledger.BlockFor(t.Context(), units, time.Hour, "a test"))
+	f := r.fleet(c, fleet.Options{Timing: fleet.Timing{Mend: time.Hour}})
+	r.background(f.Work)
+	f.Tick(t.Context(), r.job("charts"), time.Now())
+	state := func(want fleet.UnitState) func() bool {
+		return func() bool {
+			all, err := board.Units(t.Context())
+			r.must(err)
+			return len(all) == 1 && all[0].State == want
+		}
+	}
+	r.eventually("the work is deferred", state(fleet.UnitDeferred))
+	r.must(r.ledger.Unblock(t.Context(), units))
+	r.must(board.Pause(t.Context(), "", "charts"))
+	if n, err := board.Retry(t.Context(), "", "charts"); n != 1 || err != nil {
+		t.Errorf("%d retried: %v", n, err)
+	}
+	time.Sleep(1500 * time.Millisecond) // longer than River polls
+	if !state(fleet.UnitQueued)() {
+		t.Error("the work of a paused job went on")
+	}
+	r.must(board.Resume(t.Context(), "", "charts"))
+	r.eventually("the work is done", state(fleet.UnitIdle))
+	daemons, err := board.Daemons(t.Context())
+	r.must(err)
+	if len(daemons) != 1 || daemons[0].ID != f.ID() || daemons[0].State != fleet.Running || !daemons[0].Alive() || len(daemons[0].Jobs) != 2 {
+		t.Errorf("the daemons are %+v", daemons)
+	}
+}
+
+// TestMaxUnits bounds a run on several workers: each may exceed it by a call.
+func TestMaxUnits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US", "DE", "FR", "GB", "IN", "BR"}, Pages: 4, MaxUnits: 7}})
+	c := r.catalog()
+	one, two := r.fleet(c, fleet.Options{Workers: 2}), r.fleet(r.catalog(), fleet.Options{Workers: 2})
+	r.background(one.Work)
+	r.background(two.Work)
+	one.Tick(t.Context(), r.job("charts"), time.Now())
+	r.eventually("the run ends", func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NOT NULL AND report->>'state' = 'deferred'") == 1
+	})
+	spent, counted := int(r.sim.Counts().Total().Units), r.number(c, "SELECT units FROM headroom_fleet.runs")
+	if spent < 7 || spent > 7+3 || counted != spent {
+		t.Errorf("spent %d units, counted %d, with max_units 7 and 4 workers", spent, counted)
+	}
+}
+
+// TestAnOldPriceBook: a daemon whose price book is too old does no work until a reload, and
+// shows why.
+func TestAnOldPriceBook(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US"}, Pages: 1}})
+	store := memstore.New(nil)
+	r.ledger = r.newLedger(store, 2, 100)
+	newer := r.newLedger(store, 3, 200)
+	_, err := newer.Reserve(t.Context(), quota.Call{Upstream: "youtube", Method: "videos.list"})
+	r.must(err)
+	c := r.catalog()
+	f := r.fleet(c, fleet.Options{})
+	r.background(f.Work)
+	f.Tick(t.Context(), r.job("charts"), time.Now())
+	r.eventually("the daemon shows it", func() bool { return strings.Contains(f.Status(), "price book") })
+	board, err := fleet.NewBoard(c)
+	r.must(err)
+	r.eventually("the work is given back", func() bool {
+		all, err := board.Units(t.Context())
+		r.must(err)
+		return len(all) == 1 && all[0].State == fleet.UnitQueued
+	})
+	snoozes := "SELECT coalesce((metadata->>'snoozes')::int, 0) FROM headroom_fleet.river_job"
+	before := r.number(c, snoozes)
+	time.Sleep(1500 * time.Millisecond) // longer than River polls
+	if n := r.number(c, snoozes); n != before {
+		t.Errorf("%d snoozes, and then %d", before, n)
+	}
+	r.ledger = newer
+	clock, err := fleet.NewClock(t.Context(), c)
+	r.must(err)
+	r.must(f.Reload(r.runner(c, clock, nil), r.config.List(), func() error { return nil }))
+	r.eventually("the run is done", func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE report->>'state' = 'done'") == 1
+	})
+}

@@ -1,0 +1,24 @@
+package fleet
+
+import (
+	"context"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest"
+)
+
+// Insert inserts the run for a time of the schedule, and returns the error of one try.
+func (f *Fleet) Insert(ctx context.Context, j *ingest.Job, at time.Time) error {
+	_, err := f.insert(ctx, j, ingest.Occasion{Scheduled: at}, at)
+	return err
+}
+
+// Tick does as the daemon does when the job is due.
+func (f *Fleet) Tick(ctx context.Context, j *ingest.Job, at time.Time) { f.tick(ctx, j, at) }
+
+// Leads makes this process wait until it is River's leader.
+func (f *Fleet) Leads(ctx context.Context) (bool, error) {
+	var is bool
+	err := f.pool.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM headroom_fleet.river_leader WHERE leader_id = $1::text)", f.id).Scan(&is)
+	return is, err
+}

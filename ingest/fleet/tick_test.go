@@ -1,0 +1,117 @@
+package fleet_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
+	"github.com/headroom-quota/headroom/ingest/fleet"
+)
+
+// number returns what a query returns.
+func (r *rig) number(c *pgcatalog.Catalog, query string, args ...any) (n int) {
+	r.t.Helper()
+	r.must(c.Pool().QueryRow(r.t.Context(), query, args...).Scan(&n))
+	return n
+}
+
+// TestTicksOnce lets four daemons insert the same ticks, each in its own order.
+func TestTicksOnce(t *testing.T) {
+	t.Parallel()
+	count := 200
+	if soak() {
+		count = 2000
+	}
+	r := newRig(t, 100_000, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "* * * * *", Regions: []string{"US", "DE"}, Pages: 1, MaxLateness: 9000 * time.Hour}})
+	r.catalog() // makes the tables
+	first := time.Now().Add(-time.Duration(count) * time.Minute).Truncate(time.Minute)
+	var daemons sync.WaitGroup
+	var all []*fleet.Fleet
+	var c *pgcatalog.Catalog
+	for n := range 4 {
+		c = r.catalog()
+		f := r.fleet(c, fleet.Options{Workers: 4})
+		all = append(all, f)
+		daemons.Go(func() {
+			for i := range count {
+				if n%2 == 1 {
+					i = count - 1 - i
+				}
+				if err := f.Insert(t.Context(), r.job("charts"), first.Add(time.Duration(i)*time.Minute)); err != nil {
+					t.Errorf("daemon %d, tick %d: %v", n, i, err)
+				}
+			}
+		})
+	}
+	daemons.Wait()
+	if n := r.number(c, "SELECT count(*) FROM headroom_fleet.runs"); n != count {
+		t.Errorf("%d runs for %d ticks", n, count)
+	}
+	if n := r.number(c, "SELECT count(*) FROM headroom_fleet.units"); n != 2*count {
+		t.Errorf("%d units of work for %d runs of 2", n, count)
+	}
+	if n := r.number(c, "SELECT count(*) FROM headroom_fleet.river_job"); n != 2 {
+		t.Errorf("%d jobs of River for 2 units of work", n)
+	}
+	// One pass completes the work of all these runs, for they were due before it.
+	r.background(func(ctx context.Context) error { return all[0].Work(ctx) })
+	r.eventually("all runs end", func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NULL") == 0
+	})
+	if n := r.sim.Counts().Total().OK; n != 2 {
+		t.Errorf("%d calls for one pass of 2 units of work", n)
+	}
+}
+
+// TestMissedTicks starts a daemon after times that nobody inserted.
+func TestMissedTicks(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		misfire ingest.Misfire
+		want    int
+	}{{ingest.Once, 2}, {ingest.Skip, 1}} {
+		t.Run(string(tt.misfire), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "@hourly", Regions: []string{"US"}, Pages: 1, Misfire: tt.misfire}})
+			c := r.catalog()
+			hour := time.Now().Truncate(time.Hour)
+			f := r.fleet(c, fleet.Options{})
+			r.must(f.Insert(t.Context(), r.job("charts"), hour.Add(-3*time.Hour)))
+			stop := r.background(f.Work)
+			r.eventually("all runs end", func() bool {
+				return r.number(c, "SELECT count(*) FROM headroom_fleet.runs") == tt.want &&
+					r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NULL") == 0
+			})
+			stop()
+			if n := r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE scheduled_at = $1", hour); n != tt.want-1 {
+				t.Errorf("%d runs for the last time that was missed", n)
+			}
+		})
+	}
+}
+
+// TestATickJoinsWorkThatWaits: a unit of work has one job in River, and the later run gets it.
+func TestATickJoinsWorkThatWaits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "@hourly", Regions: []string{"US"}, Pages: 1}})
+	c := r.catalog()
+	f := r.fleet(c, fleet.Options{})
+	at := time.Now().Add(-time.Minute).Truncate(time.Microsecond)
+	r.must(f.Insert(t.Context(), r.job("charts"), at))
+	_, err := c.Pool().Exec(t.Context(), "UPDATE headroom_fleet.river_job SET state = 'scheduled', scheduled_at = now() + interval '6 hours'")
+	r.must(err)
+	r.must(f.Insert(t.Context(), r.job("charts"), at.Add(time.Second)))
+	if n := r.number(c, "SELECT count(*) FROM headroom_fleet.river_job WHERE state = 'available'"); n != 1 {
+		t.Errorf("%d jobs are available", n)
+	}
+	r.background(f.Work)
+	r.eventually("both runs end", func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NOT NULL") == 2
+	})
+	if n := r.number(c, "SELECT count(*) FROM headroom_fleet.river_job"); n != 1 {
+		t.Errorf("%d jobs of River", n)
+	}
+}
