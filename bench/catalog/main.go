@@ -24,16 +24,17 @@ func main() {
 	videos := flag.Int("videos", 20_000, "videos that each contender saves in a round")
 	searched := flag.Int("searched", 200_000, "videos that are searched")
 	times := flag.Int("times", 9, "how often each query is asked, by turns")
+	inPostgres := flag.Int("postgres", 50_000, "videos that are searched in PostgreSQL; 0 leaves it out")
 	dir := flag.String("dir", "", "where the files go, which should not be in memory; the default is the directory for temporary files")
 	seed := flag.Uint64("seed", 1, "of the texts")
 	flag.Parse()
-	if err := run(context.Background(), *rounds, *videos, *searched, *times, *dir, *seed); err != nil {
+	if err := run(context.Background(), *rounds, *videos, *searched, *inPostgres, *times, *dir, *seed); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-catalog:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, rounds, videos, searched, times int, dir string, seed uint64) (err error) {
+func run(ctx context.Context, rounds, videos, searched, inPostgres, times int, dir string, seed uint64) (err error) {
 	if dir, err = os.MkdirTemp(dir, "bench-catalog"); err != nil {
 		return err
 	}
@@ -43,7 +44,15 @@ func run(ctx context.Context, rounds, videos, searched, times int, dir string, s
 			return err
 		}
 	}
-	return search(ctx, searched, times, dir, seed)
+	if searched > 0 {
+		if err := search(ctx, searched, times, dir, seed); err != nil {
+			return err
+		}
+	}
+	if inPostgres > 0 {
+		return postgres(ctx, inPostgres, times, seed)
+	}
+	return nil
 }
 
 // goal is the part of the bare insert's rate that the catalog has to reach.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net/http"
 	"os"
@@ -348,8 +347,12 @@ func (a *app) checkJournal(ctx context.Context, f *findings, l *quota.Ledger) {
 }
 
 func (a *app) checkCatalog(ctx context.Context, f *findings, s *settings, done *closers) {
-	if _, err := os.Stat(s.Catalog); errors.Is(err, fs.ErrNotExist) {
+	if s.noCatalog() != nil {
 		f.ok("catalog", "%s does not exist yet; the first run creates it", s.Catalog)
+		return
+	}
+	if err := s.rights(ctx); err != nil {
+		f.fault("catalog", err)
 		return
 	}
 	c, err := a.openCatalog(ctx, s, done)
@@ -362,7 +365,7 @@ func (a *app) checkCatalog(ctx context.Context, f *findings, s *settings, done *
 		f.fault("catalog", err)
 		return
 	}
-	f.ok("catalog", "%s, charts: %d", s.Catalog, len(feeds))
+	f.ok("catalog", "%s, charts: %d", c.Path(), len(feeds))
 }
 
 // checkFiles warns of files with spend or clients' keys that other users can read.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
 
@@ -24,7 +23,7 @@ To check the ledger, use ingestor check.`,
   ingestor doctor --repair`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
+			return a.withCatalog(cmd, func(ctx context.Context, c anyCatalog) error {
 				return a.examine(ctx, c, repair)
 			})
 		},
@@ -34,6 +33,13 @@ To check the ledger, use ingestor check.`,
 	return cmd
 }
 
+// patient is a catalog that can be checked for damage.
+type patient interface {
+	Check(ctx context.Context) (problems []string, err error)
+	Rebuild(ctx context.Context) error
+	Path() string
+}
+
 // diagnosis is the result of ingestor doctor, in JSON.
 type diagnosis struct {
 	Catalog  string   `json:"catalog"`
@@ -41,7 +47,7 @@ type diagnosis struct {
 	Problems []string `json:"problems"`
 }
 
-func (a *app) examine(ctx context.Context, c *catalog.Catalog, repair bool) error {
+func (a *app) examine(ctx context.Context, c patient, repair bool) error {
 	d := diagnosis{Catalog: c.Path(), Problems: []string{}}
 	if repair {
 		switch err := c.Rebuild(ctx); {

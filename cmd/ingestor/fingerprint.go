@@ -35,7 +35,7 @@ func (a *app) logInputs(ctx context.Context, w *works) error {
 		"config", mark(config, printed),
 		"costs", mark(cmp.Or(s.Costs, "built in"), fingerprint(w.ledger.Book().Format())),
 		"ledger", mark(ledger, fingerprint([]byte(unlessShared(ledger, host)+ledger))),
-		"catalog", mark(w.catalog.Path(), fingerprint([]byte(host+w.catalog.Path()))))
+		"catalog", mark(w.catalog.Path(), fingerprint([]byte(unlessShared(w.catalog.Path(), host)+w.catalog.Path()))))
 	return a.logNewLedger(ctx, w)
 }
 
@@ -88,7 +88,7 @@ func place(ledger string) string {
 
 // unlessShared returns the host if the ledger belongs to this host alone.
 func unlessShared(ledger, host string) string {
-	if strings.HasPrefix(ledger, "redis") {
+	if strings.HasPrefix(ledger, "redis") || strings.HasPrefix(ledger, "postgres") {
 		return ""
 	}
 	return host

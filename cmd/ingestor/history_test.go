@@ -34,7 +34,7 @@ func newPast(t *testing.T) *past {
 }
 
 // in does something as a process does it, with this ledger and the catalog.
-func (p *past) in(ledger string, do func(*app, *settings, *quota.Ledger, *catalog.Catalog)) {
+func (p *past) in(ledger string, do func(*app, *settings, *quota.Ledger, anyCatalog)) {
 	p.Helper()
 	address, err := open.Parse("sqlite:" + filepath.Join(p.dir, ledger))
 	if err != nil {
@@ -62,7 +62,7 @@ func (p *past) in(ledger string, do func(*app, *settings, *quota.Ledger, *catalo
 // ledger is refused.
 func (p *past) run(ledger string) (refused error) {
 	p.Helper()
-	p.in(ledger, func(a *app, s *settings, l *quota.Ledger, c *catalog.Catalog) {
+	p.in(ledger, func(a *app, s *settings, l *quota.Ledger, c anyCatalog) {
 		if refused = a.compare(p.Context(), s, l, c); refused != nil {
 			return
 		}
@@ -102,28 +102,28 @@ func TestLedgerThatKnowsLessThanTheRuns(t *testing.T) {
 	}{
 		{"is refused", func(*past) {}, true},
 		{"is refused though others have spent", func(p *past) {
-			p.in("ledger.db", func(_ *app, _ *settings, l *quota.Ledger, _ *catalog.Catalog) {
+			p.in("ledger.db", func(_ *app, _ *settings, l *quota.Ledger, _ anyCatalog) {
 				if _, err := l.Reserve(t.Context(), quota.Call{Method: "videos.list", Job: "other"}); err != nil {
 					t.Fatal(err)
 				}
 			})
 		}, true},
 		{"is trusted once a person has adjusted it", func(p *past) {
-			p.in("ledger.db", func(_ *app, _ *settings, l *quota.Ledger, _ *catalog.Catalog) {
+			p.in("ledger.db", func(_ *app, _ *settings, l *quota.Ledger, _ anyCatalog) {
 				if _, err := l.Adjust(t.Context(), units, 1, "as the console says"); err != nil {
 					t.Fatal(err)
 				}
 			})
 		}, false},
 		{"is trusted once it was started afresh", func(p *past) {
-			p.in("ledger.db", func(a *app, _ *settings, l *quota.Ledger, _ *catalog.Catalog) {
+			p.in("ledger.db", func(a *app, _ *settings, l *quota.Ledger, _ anyCatalog) {
 				if err := a.startAfresh(t.Context(), l, "nothing was spent"); err != nil {
 					t.Fatal(err)
 				}
 			})
 		}, false},
 		{"is trusted if its address says so", func(p *past) {
-			p.in("ledger.db?fresh", func(a *app, s *settings, l *quota.Ledger, c *catalog.Catalog) {
+			p.in("ledger.db?fresh", func(a *app, s *settings, l *quota.Ledger, c anyCatalog) {
 				if err := a.compare(t.Context(), s, l, c); err != nil {
 					t.Error(err)
 				}
@@ -154,7 +154,7 @@ func TestLedgerThatKnowsLessThanTheRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.remove("ledger.db")
-		p.in("ledger.db", func(a *app, s *settings, l *quota.Ledger, c *catalog.Catalog) {
+		p.in("ledger.db", func(a *app, s *settings, l *quota.Ledger, c anyCatalog) {
 			if err := a.compare(t.Context(), s, l, c); err != nil {
 				t.Errorf("the whole ledger is refused: %v", err)
 			}
@@ -177,7 +177,7 @@ func TestLedgerThatKnowsLessThanTheRuns(t *testing.T) {
 		if err := p.run("ledger.db"); err != nil {
 			t.Fatal(err)
 		}
-		p.in("ledger.db", func(_ *app, _ *settings, l *quota.Ledger, _ *catalog.Catalog) {
+		p.in("ledger.db", func(_ *app, _ *settings, l *quota.Ledger, _ anyCatalog) {
 			if _, err := l.Adjust(t.Context(), units, -30, "counted twice"); err != nil {
 				t.Fatal(err)
 			}

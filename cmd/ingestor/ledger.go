@@ -108,7 +108,7 @@ func (a *app) startAfresh(ctx context.Context, l *quota.Ledger, reason string) e
 
 // overlook notes that the catalog may know of more spend than the ledger.
 func (a *app) overlook(ctx context.Context, l *quota.Ledger, reason string) (all []*shortfall, err error) {
-	if _, err := os.Stat(a.loaded.Catalog); err != nil {
+	if a.loaded.noCatalog() != nil {
 		return nil, nil // there is no history
 	}
 	var done closers

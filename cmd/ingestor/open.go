@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -53,19 +52,6 @@ func unopened(err error, ill int) error {
 		return &exit{ill, err}
 	}
 	return config(err)
-}
-
-// openCatalog opens the catalog.
-func (a *app) openCatalog(ctx context.Context, s *settings, done *closers) (*catalog.Catalog, error) {
-	if err := s.makeState(s.Catalog); err != nil {
-		return nil, config(err)
-	}
-	c, err := catalog.Open(ctx, s.Catalog, &catalog.Options{Clock: a.clock})
-	if err != nil {
-		return nil, unopened(err, exitFailed)
-	}
-	done.add(c.Close)
-	return c, nil
 }
 
 // transport meters the calls of the upstream. Another endpoint than the real one

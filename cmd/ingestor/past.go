@@ -28,7 +28,7 @@ const patience = 3 * time.Second
 func (a *app) since(ctx context.Context, s *settings, o *plan.Options, now bool) (notes []string, err error) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	var sketch *plan.Sketch
-	err = catalog.Inspect(ctx, s.Catalog, func(c *catalog.Catalog) (err error) {
+	err = s.inspect(ctx, func(c plan.Source) (err error) {
 		sketch, err = plan.ReadSketch(ctx, c, s.List(), quota.NewSimClock(o.From))
 		return err
 	})

@@ -31,7 +31,7 @@ A monitor can call it.`,
 					return usage("--max-age: %w", err)
 				}
 			}
-			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
+			return a.withCatalog(cmd, func(ctx context.Context, c anyCatalog) error {
 				if most == "" {
 					d = a.loaded.MaxAge
 				}

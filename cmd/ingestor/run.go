@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest"
-	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -82,7 +81,7 @@ run, another process runs the job, or a signal stopped it); 78 configuration;
 type works struct {
 	settings *settings
 	ledger   *quota.Ledger
-	catalog  *catalog.Catalog
+	catalog  anyCatalog
 	runner   *ingest.Runner
 	log      *slog.Logger
 }

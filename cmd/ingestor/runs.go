@@ -25,7 +25,7 @@ deferred work resumes. With --work there is a row for each region, query or chan
 			if q.Limit < 1 {
 				return usage("--limit must be 1 or more, not %d", q.Limit)
 			}
-			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
+			return a.withCatalog(cmd, func(ctx context.Context, c anyCatalog) error {
 				all, err := c.Runs(ctx, q)
 				if err != nil {
 					return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/headroom-quota/headroom/internal/pgtest"
 	"github.com/headroom-quota/headroom/internal/signals"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 )
@@ -35,6 +36,7 @@ func TestMain(m *testing.M) {
 //	upstream QUOTA           from now on UPSTREAM has so many units a day, and run uses it
 //	called N                 that upstream has been charged for so many calls
 //	refused N                and has refused so many
+//	database                 DATABASE is the URL of an empty database
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -48,6 +50,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "upstream": upstream, "called": called, "refused": refused,
+			"database": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Setenv("DATABASE", pgtest.Shared(t)) },
 		},
 		UpdateScripts: os.Getenv("UPDATE") != "",
 	})

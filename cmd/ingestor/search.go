@@ -48,7 +48,7 @@ catalog and spends nothing.`,
 					return usage("--since: %w", err)
 				}
 			}
-			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
+			return a.withCatalog(cmd, func(ctx context.Context, c anyCatalog) error {
 				return a.showHits(ctx, c, q)
 			})
 		},

@@ -18,8 +18,11 @@ import (
 
 // another returns a value of a setting, other than its default, as a variable has it.
 func another(set *setting) string {
-	if set.key == "ledger" {
+	switch set.key {
+	case "ledger":
 		return "memory:"
+	case "database":
+		return "postgres://127.0.0.1/other"
 	}
 	switch value := set.value(defaultSettings("/")).(type) {
 	case int:

@@ -37,6 +37,7 @@ import (
 type settings struct {
 	Ledger   string `yaml:"ledger,omitempty" restart:"yes" flag:"'address': sqlite:PATH, redis://HOST:PORT or memory: (default in your state folder)" jsonschema_description:"Where the ledger is: sqlite:PATH, a redis:// or rediss:// URL, or memory:."`
 	Catalog  string `yaml:"catalog,omitempty" restart:"yes" flag:"SQLite 'file' with the fetched data (default in your state folder)" jsonschema_description:"The SQLite file with the fetched data."`
+	Database string `yaml:"database,omitempty" restart:"yes" flag:"PostgreSQL 'URL' of the fetched data, instead of --catalog" jsonschema_description:"The postgres:// URL of the database with the fetched data. With it catalog is not used."`
 	Costs    string `yaml:"costs,omitempty" flag:"price book 'file', or a built-in one such as builtin/github (default builtin)" jsonschema_description:"The price book: a file, or a built-in one such as builtin/github; builtin if empty."`
 	Endpoint string `yaml:"endpoint,omitempty" restart:"yes" jsonschema_description:"Another address of the upstream, such as that of ingestor sandbox."`
 
@@ -281,6 +282,9 @@ func (s *settings) checkCommand() (faults []ingest.Fault) {
 		} else if strings.Trim(to.Path, "/") != "" || to.RawQuery != "" || to.User != nil {
 			fault("endpoint", "write scheme, host and port only: %s://%s", to.Scheme, to.Host)
 		}
+	}
+	if err := s.checkDatabase(); err != nil {
+		fault("database", "%w", err)
 	}
 	if _, err := open.Parse(s.Ledger); err != nil {
 		fault("ledger", "%w", err)

@@ -39,7 +39,7 @@ func (a *app) stateShowCommand() *cobra.Command {
 		Args:    takes(0, 1, "one job, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			job := strings.Join(args, "")
-			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
+			return a.withCatalog(cmd, func(ctx context.Context, c anyCatalog) error {
 				all, err := c.Cursors(ctx, job)
 				if err != nil {
 					return err
@@ -95,7 +95,7 @@ beginning. Fetched data is kept. The open page of a run in progress fails, witho
   ingestor state reset search`,
 		Args: takes(1, 2, "a job, and perhaps one unit of its work"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
+			return a.withCatalog(cmd, func(ctx context.Context, c anyCatalog) error {
 				return a.resetState(ctx, c, args)
 			})
 		},

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"strings"
 	"time"
 
@@ -31,7 +29,7 @@ catalog and spends nothing.`,
 			if limit < 1 {
 				return usage("--limit must be 1 or more, not %d", limit)
 			}
-			return a.withCatalog(cmd, func(ctx context.Context, c *catalog.Catalog) error {
+			return a.withCatalog(cmd, func(ctx context.Context, c anyCatalog) error {
 				return a.showChart(ctx, c, strings.ToUpper(args[0]), ingest.Category(category), limit)
 			})
 		},
@@ -44,13 +42,13 @@ catalog and spends nothing.`,
 }
 
 // withCatalog opens the catalog, and calls f.
-func (a *app) withCatalog(cmd *cobra.Command, f func(context.Context, *catalog.Catalog) error) (err error) {
+func (a *app) withCatalog(cmd *cobra.Command, f func(context.Context, anyCatalog) error) (err error) {
 	s, err := a.settings(cmd.Flags())
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(s.Catalog); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no catalog at %s yet\nTo fetch data into it: ingestor run --once", s.Catalog)
+	if err := s.noCatalog(); err != nil {
+		return err
 	}
 	var done closers
 	defer func() { err = errors.Join(err, done.close()) }()

@@ -6,8 +6,10 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -54,15 +56,79 @@ type Catalog struct {
 	guard Guard  // or nil
 }
 
+// ErrConfig says that a URL names no PostgreSQL database.
+var ErrConfig = errors.New("it is no URL of a PostgreSQL database, as postgres://user@host/database")
+
 // Open opens the catalog in the database that a URL names, and makes or upgrades its tables.
 // No error says the URL's password.
 func Open(ctx context.Context, url string, o *Options) (*Catalog, error) {
+	c, err := connect(ctx, url, o)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.wait)
+	defer cancel()
+	if err := schema.Open(ctx, c.pool); err != nil {
+		c.pool.Close()
+		return nil, c.fault("open", err)
+	}
+	return c, nil
+}
+
+// Inspect calls read with the catalog in the database that a URL names, which Inspect does not
+// change. If there is no catalog the error is fs.ErrNotExist.
+func Inspect(ctx context.Context, url string, read func(*Catalog) error) error {
+	c, err := connect(ctx, url, &Options{Conns: 1})
+	if err != nil {
+		return err
+	}
+	defer c.pool.Close()
+	soon, cancel := context.WithTimeout(ctx, c.wait)
+	defer cancel()
+	at, err := schema.Version(soon, c.pool)
+	if err == nil && at.Version == 0 {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return c.fault("open", err)
+	}
+	return read(c)
+}
+
+// Missing returns the rights that the user of a URL lacks, as SQL's GRANT names them. It changes
+// nothing.
+func Missing(ctx context.Context, url string) (rights []string, err error) {
+	c, err := connect(ctx, url, &Options{Conns: 1})
+	if err != nil {
+		return nil, err
+	}
+	defer c.pool.Close()
+	err = c.each(ctx, func(scan func(...any) error) error {
+		var right string
+		err := scan(&right)
+		rights = append(rights, right)
+		return err
+	}, sql["rights_missing"])
+	return rights, err
+}
+
+// Refused reports whether a catalog could not be opened because of its URL: the server refuses
+// the user, has no such database, or denies the user a right.
+func Refused(err error) bool {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return strings.HasPrefix(e.Code, "28") || e.Code == "3D000" || e.Code == "42501"
+	}
+	return errors.Is(err, ErrConfig)
+}
+
+// connect opens the database. It makes no connection yet.
+func connect(ctx context.Context, url string, o *Options) (*Catalog, error) {
 	if o == nil {
 		o = &Options{}
 	}
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil { // it may quote the URL
-		return nil, errors.New("open the catalog: it is no URL of a PostgreSQL database, as postgres://user@host/database")
+		return nil, fmt.Errorf("open the catalog: %w", ErrConfig)
 	}
 	c := &Catalog{clock: o.Clock, wait: cmp.Or(o.Wait, defaultWait), name: address(config.ConnConfig)}
 	if o.Conns > 0 {
@@ -71,12 +137,6 @@ func Open(ctx context.Context, url string, o *Options) (*Catalog, error) {
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // PgBouncer keeps no statements between transactions
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, c.wait)
 	if c.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
-		return nil, c.fault("open", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, c.wait)
-	defer cancel()
-	if err := schema.Open(ctx, c.pool); err != nil {
-		c.pool.Close()
 		return nil, c.fault("open", err)
 	}
 	return c, nil

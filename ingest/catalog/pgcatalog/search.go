@@ -10,7 +10,7 @@ import (
 
 // ranked is the largest number of matches whose rank is computed. Of more, the rest is not
 // found: such a query names no video.
-const ranked = 5000
+const ranked = 3000
 
 // Search finds videos.
 func (c *Catalog) Search(ctx context.Context, q catalog.Query) (catalog.Results, error) {
@@ -36,6 +36,12 @@ func (c *Catalog) Search(ctx context.Context, q catalog.Query) (catalog.Results,
 		return catalog.Results{}, err
 	}
 	return a.Results(), nil
+}
+
+// Expression returns phrases in the query language of PostgreSQL.
+func Expression(all []words.Phrase) string {
+	part, _, _ := expressions(all)
+	return part
 }
 
 // expressions returns phrases in the query language of PostgreSQL, with prefixes and for whole

@@ -31,7 +31,7 @@ WITH found AS MATERIALIZED (
 		AND w.video <> ALL($7::bigint[])
 	LIMIT $3::bigint
 ), hit AS (
-	SELECT video, ts_rank('{0.1, 0.3, 0.4, 1}', words, $2::tsquery) AS whole, ts_rank('{0.1, 0.3, 0.4, 1}', words, $1::tsquery) AS part
+	SELECT video, ts_rank('{0.1, 0.3, 0.4, 1}', words, $2::tsquery) AS whole, CASE WHEN $1::tsquery = $2::tsquery THEN 0 ELSE ts_rank('{0.1, 0.3, 0.4, 1}', words, $1::tsquery) END AS part
 	FROM found ORDER BY whole DESC, part DESC, video LIMIT $4::bigint
 )
 SELECT v.id, v.video_id, v.channel_id, v.channel_title, v.title, v.description, v.tags, v.category, v.live,
