@@ -118,8 +118,9 @@ func Migrate(ctx context.Context, c *pgcatalog.Catalog) error {
 			if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))", schemaName+".river"); err != nil {
 				return err
 			}
-			at, there := 0, false
-			if err := tx.QueryRow(ctx, "SELECT to_regclass($1::text) IS NOT NULL", schemaName+".river_migration").Scan(&there); err != nil {
+			at := 0
+			there, err := pgschema.Exists(ctx, tx, schemaName, "river_migration")
+			if err != nil {
 				return err
 			}
 			if there {
@@ -130,7 +131,7 @@ func Migrate(ctx context.Context, c *pgcatalog.Catalog) error {
 			if done = at >= newest; done { // or a newer program made it
 				return nil
 			}
-			_, err := migrator.MigrateTx(ctx, tx, rivermigrate.DirectionUp, &rivermigrate.MigrateOpts{MaxSteps: 1})
+			_, err = migrator.MigrateTx(ctx, tx, rivermigrate.DirectionUp, &rivermigrate.MigrateOpts{MaxSteps: 1})
 			return err
 		})
 		if err != nil || done {
