@@ -11,10 +11,10 @@ RACE ?= ./quota/...
 # Tests of a single goroutine. They are slow with -race, and cannot have a race.
 ALONE := ^TestStore/^(model|small|spend)$$|^TestModel|^TestNoZone
 
-.PHONY: help demo test test-browser soak lint fuzz bench bench-redis bench-sqlite bench-catalog bench-serve cover
+.PHONY: help demo test test-browser soak lint fuzz bench bench-redis bench-sqlite bench-postgres bench-catalog bench-serve cover
 
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: ## run the whole program against a simulated upstream; needs no key
 	go run ./cmd/ingestor demo
@@ -57,6 +57,10 @@ bench-redis: ## compare a ledger in Redis with redis_rate and a sorted-set log
 
 bench-sqlite: ## compare a ledger in SQLite with a bare UPDATE
 	cd bench && go run ./sqlite
+
+bench-postgres: ## compare a ledger in PostgreSQL with a bare UPDATE
+	.ci/need postgresql
+	cd bench && go run ./postgres
 
 bench-catalog: ## compare the catalog with bare inserts, and its search with a bare query
 	cd bench && go run ./catalog

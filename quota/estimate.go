@@ -68,6 +68,7 @@ func most(c *Charge) int64 {
 // of a call tells whether it is possible.
 func (p *prices) finish(made *price, account accountKey) error {
 	made.keyed = p.keyedOf(account, made.charges)
+	made.slots = slotOf(made.charges) != nil
 	for i := range made.charges {
 		c := &made.charges[i]
 		if made.depends[c.Pool.Name] != nil && (made.keyed == nil || made.keyed[i] == nil) {

@@ -150,7 +150,7 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	}
 	price = l.adopted(c, price)
 	r.price = price
-	if err := l.ask(ctx, c, Request{ID: id, Fresh: fresh, Charges: price.charges, Labels: c.labels()}, &r.Verdict); err != nil {
+	if err := l.ask(ctx, c, id, fresh, price.charges, &r.Verdict); err != nil {
 		if errors.Is(err, ErrOutage) {
 			if gone := cancelled(ctx, "reserve "+price.charges[0].Pool.String()); gone != nil {
 				return nil, l.failed(ctx, c, gone) // also if the journal had no time left
@@ -177,14 +177,16 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	if len(price.atEnd) > 0 {
 		r.ending = &ending{labels: c.labels()}
 	}
-	l.keepSlots(r)
+	if price.slots {
+		l.keepSlots(r)
+	}
 	return r, nil
 }
 
-// ask sends a request to the store, after replaying the journal.
-func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err error) {
+// ask asks the store for charges, after replaying the journal.
+func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, charges []Charge, v *Verdict) (err error) {
 	if ctx.Err() != nil {
-		return tooLate(ctx, "reserve "+r.Charges[0].Pool.String())
+		return tooLate(ctx, "reserve "+charges[0].Pool.String())
 	}
 	if l.journal != nil && l.pending.Load() && c.Family == "" {
 		var left *leftError
@@ -198,19 +200,21 @@ func (l *Ledger) ask(ctx context.Context, c *Call, r Request, v *Verdict) (err e
 	}
 	heard := l.heard.on.Load() || len(l.current().reported) > 0
 	if heard {
-		l.sendUrgent(ctx, r.Charges)
+		l.sendUrgent(ctx, charges)
 	}
 	mark := l.shut.mark()
-	if *v, err = l.store.Reserve(ctx, r); err != nil {
-		return l.storeError(ctx, "reserve "+r.Charges[0].Pool.String(), err)
+	if *v, err = l.store.Reserve(ctx, Request{ID: id, Fresh: fresh, Charges: charges, Labels: c.labels()}); err != nil {
+		return l.storeError(ctx, "reserve "+charges[0].Pool.String(), err)
 	}
 	if l.journal != nil {
 		l.offset.Store(int64(v.At.Sub(l.clock.Now())))
 	}
-	l.explain(v, r.Charges)
-	l.shut.learn(v, r.Charges, mark)
+	if !v.Allowed {
+		l.explain(v, charges)
+	}
+	l.shut.learn(v, charges, mark)
 	if heard {
-		l.heard.note(v, r.Charges, l.current().reported, l.now())
+		l.heard.note(v, charges, l.current().reported, l.now())
 	}
 	if l.watch != nil {
 		l.answered(ctx, c, *v, l.clock.Now().Sub(began))

@@ -41,6 +41,7 @@ type price struct {
 	outage  Policy
 	depends map[string]*book.Price // what depends on the call, by pool
 	atEnd   []string               // pools whose upstream counts the call when it ends
+	slots   bool                   // some of the charges are slots
 	err     error                  // it costs more than is ever admitted
 }
 
@@ -234,6 +235,9 @@ func (p *prices) find(c *Call) (*price, error) {
 			} else {
 				made = p.pattern(c)
 			}
+		}
+		if made != nil && made.keyed == nil && c.Keys == nil && c.Estimate == nil { // nearly always
+			return made, made.err
 		}
 		if made != nil {
 			return p.tailored(c, made)

@@ -180,7 +180,9 @@ func validID(id string) bool {
 
 // printable reports whether s is valid text without control characters, of at most so
 // many bytes. Most names are ASCII.
-func printable(s string, most int) bool {
+func printable(s string, most int) bool { return s == "" || printableSome(s, most) }
+
+func printableSome(s string, most int) bool {
 	return len(s) <= most && (printableASCII(s) || printableText(s))
 }
 

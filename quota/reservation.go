@@ -139,9 +139,10 @@ func (r *Reservation) made() bool { return r != nil && r.ledger != nil && r.pric
 
 // pools returns the names of the charged pools, in the order of the charges.
 func (r *Reservation) pools() []string {
-	var all []string
-	for _, c := range withoutSlots(r.price.charges) {
-		all = append(all, chargeName(c.Pool))
+	charges := withoutSlots(r.price.charges)
+	all := make([]string, len(charges))
+	for i := range charges {
+		all[i] = chargeName(charges[i].Pool)
 	}
 	return all
 }

@@ -61,11 +61,12 @@ func slotOf(charges []Charge) *slot {
 
 // withoutSlots returns the charges that are units.
 func withoutSlots(charges []Charge) []Charge {
-	slots := func(c Charge) bool { return c.Windows[0].Spec.InFlight() }
-	if !slices.ContainsFunc(charges, slots) { // nearly always
-		return charges
+	for i := range charges {
+		if charges[i].Windows[0].Spec.InFlight() {
+			return slices.DeleteFunc(slices.Clone(charges), func(c Charge) bool { return c.Windows[0].Spec.InFlight() })
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(charges), slots)
+	return charges // nearly always
 }
 
 // Done gives the slots of a call that has ended back: those of its pools with in_flight.
@@ -119,13 +120,10 @@ func (l *Ledger) freed(s *slot) {
 	}
 }
 
-// keepSlots renews the slots of a granted reservation from now on, until they are given
+// keepSlots renews the slots that a granted reservation has from now on, until they are given
 // back or nobody has the reservation any more.
 func (l *Ledger) keepSlots(r *Reservation) {
 	s := slotOf(r.price.charges)
-	if s == nil {
-		return
-	}
 	s.due, s.held = SystemClock{}.Now().Add(s.every), 1
 	l.keep(r.Token(), s)
 	r.flight = &flight{ledger: l}

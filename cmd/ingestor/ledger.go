@@ -189,11 +189,12 @@ func (a *app) ledgerBackupCommand() *cobra.Command {
 		Long: `Copy a ledger in SQLite to a file, as it is at one instant. Processes may use the ledger
 meanwhile. An existing file is never overwritten.
 
-A ledger in Redis is backed up by Redis itself: redis-cli --rdb FILE.`,
+A ledger in Redis is backed up by Redis itself: redis-cli --rdb FILE. For a ledger in
+PostgreSQL, use pg_dump --schema headroom_ledger.`,
 		Example: `  ingestor ledger backup /backup/ledger-2026-11-20.db`,
 		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, path, err := a.ledgerFile(cmd, "backup", "Redis has its own means: redis-cli --rdb FILE")
+			_, path, err := a.ledgerFile(cmd, "backup", "servers have their own means: redis-cli --rdb FILE, pg_dump")
 			if err != nil {
 				return err
 			}
@@ -235,11 +236,11 @@ A backup does not know what was spent after it was made. The command prints thes
 by pool, as far as they are known, and the commands that add them. Until then calls of
 these pools are refused while the units may still count.
 
-A ledger in Redis is restored by Redis itself.`,
+A ledger in Redis is restored by Redis itself, and one in PostgreSQL by pg_restore.`,
 		Example: `  ingestor ledger restore /backup/ledger-2026-11-20.db`,
 		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, path, err := a.ledgerFile(cmd, "restore", "Redis has its own means: stop it, put the RDB file in its folder, start it")
+			s, path, err := a.ledgerFile(cmd, "restore", "servers have their own means: put the RDB file in the folder of Redis, or use pg_restore")
 			if err != nil {
 				return err
 			}

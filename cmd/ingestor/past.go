@@ -99,7 +99,7 @@ func (a *app) past(ctx context.Context, s *settings, now time.Time) (_ *plan.Pas
 	case "sqlite":
 		clock = quota.NewSimClock(now)
 		store, err = copied(ctx, rest, clock, &done)
-	case "redis", "rediss", "unix":
+	case "redis", "rediss", "unix", "postgres", "postgresql":
 		var closer func() error
 		if store, closer, err = open.Store(ctx, s.Ledger, nil); err == nil {
 			done.add(closer)

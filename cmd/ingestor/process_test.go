@@ -21,9 +21,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/pgtest"
 	"github.com/headroom-quota/headroom/internal/redistest"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota/lease"
@@ -173,12 +176,58 @@ func (f *folder) empty() {
 			f.t.Fatal(err)
 		}
 	}
+	if c := f.postgres(); c != nil {
+		_, err := c.Exec(f.t.Context(), "DROP SCHEMA IF EXISTS headroom_ledger CASCADE")
+		if err := errors.Join(err, c.Close(f.t.Context())); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// postgres is a client of the ledger, if that is in PostgreSQL; else nil.
+func (f *folder) postgres() *pgx.Conn {
+	f.t.Helper()
+	if !strings.HasPrefix(f.ledger, "postgres:") {
+		return nil
+	}
+	c, err := pgx.Connect(f.t.Context(), f.ledger)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return c
+}
+
+// defers tells that a run does nothing of a job while its lease is held.
+func (f *folder) defers(job string) {
+	f.t.Helper()
+	r := f.run("run", "--once", "--due")
+	held := r.code == exitDeferred && strings.Contains(r.stderr, "another process")
+	ended := r.code == exitDone && !strings.Contains(r.stdout, job) // killed with nothing left to do
+	if !held && !ended {
+		f.t.Errorf("while the lease of %s is held a run left with %d\n%s%s", job, r.code, r.stdout, r.stderr)
+	}
 }
 
 // endLeases lets the leases of who was killed end, as they do by themselves after half
 // a minute; until then they are held.
 func (f *folder) endLeases() {
 	f.t.Helper()
+	if c := f.postgres(); c != nil {
+		const mine = "SELECT name FROM headroom_ledger.leases WHERE until > now() + interval '10 seconds'"
+		rows, _ := c.Query(f.t.Context(), mine)
+		leases, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if none, ok := errors.AsType[*pgconn.PgError](err); ok && none.Code == "42P01" {
+			err = nil // it was killed before it made the tables
+		}
+		for _, name := range leases {
+			f.defers(path.Base(name))
+			_, failed := c.Exec(f.t.Context(), "UPDATE headroom_ledger.leases SET until = now() WHERE name = $1", name)
+			err = errors.Join(err, failed)
+		}
+		if err := errors.Join(err, c.Close(f.t.Context())); err != nil {
+			f.t.Fatal(err)
+		}
+	}
 	c := f.redis()
 	if c == nil {
 		return
@@ -187,13 +236,7 @@ func (f *folder) endLeases() {
 	for _, key := range leases {
 		until, none := c.HGet(f.t.Context(), key, "until").Int64()
 		if err = errors.Join(err, none); until > time.Now().Add(10*time.Second).UnixMicro() {
-			job := strings.TrimSuffix(path.Base(key), "}")
-			r := f.run("run", "--once", "--due")
-			held := r.code == exitDeferred && strings.Contains(r.stderr, "another process")
-			ended := r.code == exitDone && !strings.Contains(r.stdout, job) // killed with nothing left to do
-			if !held && !ended {
-				f.t.Errorf("while %s is held a run left with %d\n%s%s", key, r.code, r.stdout, r.stderr)
-			}
+			f.defers(strings.TrimSuffix(path.Base(key), "}"))
 			err = errors.Join(err, c.HSet(f.t.Context(), key, "until", 0).Err())
 		}
 	}
@@ -222,6 +265,10 @@ var homes = map[string]func(*testing.T) (ledger string){
 		}
 		t.Cleanup(server.Kill)
 		return "redis://" + server.Addr + "/0"
+	},
+	"postgres": func(t *testing.T) string {
+		t.Helper()
+		return pgtest.Shared(t)
 	},
 }
 

@@ -44,6 +44,9 @@ func openProve(ctx context.Context, address string, done *closers) (*proveHome, 
 	case scheme == "redis", scheme == "rediss", scheme == "unix":
 		return h, h.openRedis(ctx, address, done)
 	}
+	if strings.HasPrefix(address, "postgres") {
+		return nil, config(errors.New("ledger: prove has no limiters to compare with in PostgreSQL; name memory:, redis://HOST:PORT/DB or sqlite:PATH"))
+	}
 	return nil, config(fmt.Errorf("ledger: %q is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH", shownAddress(address)))
 }
 

@@ -8,12 +8,17 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
+	"io/fs"
 	"math/big"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/pgtest"
 )
 
 // get asks for JSON, and returns the protocol in which it was sent.
@@ -40,7 +45,22 @@ func (s *served) get(client *http.Client, path string, into any) (protocol strin
 // TestServe checks that a server shows what another process fetches, before and after, in
 // the words of the commands.
 func TestServe(t *testing.T) {
-	f := newFolder(t, 1000, "")
+	t.Run("catalog_in_a_file", func(t *testing.T) { testServe(t, newFolder(t, 1000, "")) })
+	t.Run("catalog_in_postgres", func(t *testing.T) {
+		f := newFolder(t, 1000, "")
+		text, err := os.ReadFile(f.path("ingestor.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.write("ingestor.yaml", string(text)+"\ndatabase: "+pgtest.Shared(t)+"\n")
+		testServe(t, f)
+		if _, err := os.Stat(f.path("catalog.db")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("there is a file, too: %v", err)
+		}
+	})
+}
+
+func testServe(t *testing.T, f *folder) {
 	s := f.serve()
 	var chart struct {
 		Entries []any

@@ -46,6 +46,10 @@ func (e *events) write(p []byte) {
 
 // line reads a part of a line.
 func (e *events) line(p []byte) {
+	if e.length == 0 && !e.inData && !e.skip && bytes.HasPrefix(p, []byte("data:")) { // mostly
+		e.startData()
+		p = p[len("data:"):]
+	}
 	for len(p) > 0 && !e.inData && !e.skip {
 		c := p[0]
 		switch {

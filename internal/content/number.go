@@ -13,11 +13,14 @@ import (
 // negative number, one above any quota, and any other text.
 func Number(text string) (int64, bool) {
 	text = strings.TrimSpace(text)
-	if text == "" || text[0] != '.' && (text[0] < '0' || text[0] > '9') || strings.Trim(text, "0123456789.eE+-") != "" {
+	if text == "" || text[0] != '.' && (text[0] < '0' || text[0] > '9') {
 		return 0, false
 	}
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, n <= window.MaxUnits
+	}
+	if strings.Trim(text, "0123456789.eE+-") != "" {
+		return 0, false
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if f = math.Ceil(f); err != nil || f > float64(window.MaxUnits) {

@@ -68,7 +68,7 @@ type slot struct {
 	bad   bool // it is no text and no number, or too long
 }
 
-// paths listens for the values at some places.
+// paths finds the values at some places. A scanner tells it what there is.
 type paths struct {
 	root   *place
 	next   *place // of the next value
@@ -85,14 +85,18 @@ type level struct {
 
 func (p *paths) top() *level { return &p.levels[len(p.levels)-1] }
 
+// item says that the next value is an item of an array.
 func (p *paths) item() {
 	at := p.top()
 	p.next = at.at.items[at.length]
 	at.length++
 }
 
+// name says that the next value is the member of that name.
 func (p *paths) name(text []byte) { p.next = p.top().at.member(text) }
 
+// open begins an object or an array. It returns false if nobody needs what is in it. Then
+// only its end is told.
 func (p *paths) open(object bool) bool {
 	at := p.next
 	if len(p.levels) == 0 {
@@ -115,6 +119,7 @@ func (p *paths) open(object bool) bool {
 
 var nowhere place
 
+// end ends an object or array.
 func (p *paths) end() {
 	last := p.top()
 	if last.array {
@@ -126,6 +131,7 @@ func (p *paths) end() {
 	p.levels = p.levels[:len(p.levels)-1]
 }
 
+// most is how many bytes of the next value are to be kept; 0 is that nobody needs it.
 func (p *paths) most() int {
 	if p.next == nil || len(p.levels) == 0 {
 		return 0
@@ -140,6 +146,7 @@ func (p *paths) most() int {
 	return most
 }
 
+// value is a text, or a number, true, false or null. It is valid until the next call.
 func (p *paths) value(text []byte, isText, cut bool) {
 	if !isText && string(text) == "null" {
 		return // as if it were not there

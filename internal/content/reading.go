@@ -1,6 +1,7 @@
 package content
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,9 +15,8 @@ type Reading struct {
 	known  bool    // length is known, or was counted to the end
 
 	found  paths
-	levels [8]level  // room for those of most messages
-	text   [128]byte // room for most of their texts
-	kept   []slot    // of parts that are complete
+	kept   []slot // of parts that are complete
+	room   room
 	json   scanner
 	parts  int // that were complete
 	events *events
@@ -31,6 +31,15 @@ type Reading struct {
 type given struct {
 	text string
 	ok   bool
+}
+
+// room is enough for most messages, so that what they need is allocated at once.
+type room struct {
+	levels [8]level
+	kinds  [1]uint64
+	slots  [4]slot
+	values [4][16]byte
+	text   [128]byte
 }
 
 // Read begins to read a message.
@@ -48,15 +57,16 @@ func (s *Sources) Read(m Message) *Reading {
 		r.closed = true
 		return r
 	}
-	slots := make([]slot, 2*len(s.most))
-	r.found = paths{root: s.root, slots: slots[:len(s.most)]}
-	r.found.levels = r.levels[:0]
-	r.json.text = r.text[:0]
-	r.kept = slots[len(s.most):]
-	for i, most := range s.most {
-		r.found.slots[i].most, r.kept[i].most = most, most
+	slots := slices.Grow(r.room.slots[:0], 2*len(s.most))[:2*len(s.most)]
+	for i := range slots {
+		slots[i].most = s.most[i%len(s.most)]
+		if i < len(r.room.values) {
+			slots[i].text = r.room.values[i][:0]
+		}
 	}
-	r.json.to = &r.found
+	r.found = paths{root: s.root, slots: slots[:len(s.most)], levels: r.room.levels[:0]}
+	r.kept = slots[len(s.most):]
+	r.json = scanner{to: &r.found, kinds: r.room.kinds[:0], text: r.room.text[:0]}
 	kind, _, _ := strings.Cut(m.Header.Get("Content-Type"), ";")
 	switch strings.ToLower(strings.TrimSpace(kind)) {
 	case "text/event-stream":

@@ -1,29 +1,12 @@
 package content
 
 import (
-	"bytes"
 	"encoding/json"
+	"math/bits"
 )
 
 // maxNested is how deep JSON may be nested. Deeper JSON is not read, as by encoding/json.
 const maxNested = 10_000
-
-// listener is told what a scanner finds.
-type listener interface {
-	// item says that the next value is an item of an array.
-	item()
-	// name says that the next value is the member of that name.
-	name(text []byte)
-	// open begins an object or an array. The scanner does not tell what is in it if the
-	// result is false, only its end.
-	open(object bool) bool
-	// end ends an object or array.
-	end()
-	// most is how many bytes of the next value are to be kept; 0 is that nobody needs it.
-	most() int
-	// value is a text, or a number, true, false or null. It is valid until the next call.
-	value(text []byte, isText, cut bool)
-}
 
 // The states of a scanner: what may come next.
 const (
@@ -35,7 +18,7 @@ const (
 	wantComma // or the end of the object or array
 	inText
 	inScalar
-	inDull // in an object or array that nobody listens to
+	inDull // in an object or array of which nobody needs anything
 )
 
 // maxName is how many bytes of a name are kept. No price book has a longer one.
@@ -44,10 +27,10 @@ const maxName = 256
 // separator stands before each text of application/json-seq.
 const separator = 0x1e
 
-// scanner reads JSON in pieces, and tells a listener what it finds. It keeps one text, and
-// a bit for each level of nesting.
+// scanner reads JSON in pieces, and tells what it finds. It keeps one text, and a bit for
+// each level of nesting.
 type scanner struct {
-	to     listener
+	to     *paths
 	state  uint8
 	isName bool // the text is a name
 	broken bool // it is not JSON
@@ -55,9 +38,9 @@ type scanner struct {
 	slash  bool // the text goes on behind a backslash
 	raw    bool // the kept text has escapes
 	depth  int
-	dull   int      // the depth from which on nobody listens; 0: somebody does
+	dull   int      // the depth from which on nobody needs anything; 0: somebody does
 	most   int      // bytes of the text to keep
-	told   int      // the same, of a number, if the listener needs it
+	told   int      // the same, of a number, if somebody needs it
 	values int      // values that are complete, outside of all others
 	kinds  []uint64 // a bit per level: it is an object
 	text   []byte
@@ -74,94 +57,85 @@ func (s *scanner) between() bool { return !s.broken && s.depth == 0 && s.state =
 // flush ends a number that nothing follows.
 func (s *scanner) flush() {
 	if s.state == inScalar && !s.broken {
-		s.endScalar()
+		s.endScalar(s.text, s.cut)
 	}
 }
 
 // write reads the next piece.
 func (s *scanner) write(p []byte) {
 	for i := 0; i < len(p) && !s.broken; {
-		switch c := p[i]; s.state {
+		c := p[i]
+		switch s.state {
 		case inText:
 			i += s.moreText(p[i:])
 			continue
 		case inScalar:
-			if isScalar(c) {
-				i += s.moreScalar(p[i:])
-				continue
+			n := scalarIn(p[i:])
+			s.keep(p[i : i+n])
+			if i += n; i < len(p) {
+				s.endScalar(s.text, s.cut)
 			}
-			s.endScalar()
-			continue // c comes after it
+			continue
 		case inDull:
 			i += s.moreDull(p[i:])
 			continue
-		default:
-			if c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == separator && s.depth == 0 {
-				break
-			}
-			s.mark(c)
-			switch {
-			case s.state == inScalar && !s.broken:
-				continue // c is a part of it
-			case s.state == inText:
-				i += s.wholeText(p[i+1:])
-			}
 		}
-		i++
+		if c <= ' ' && (c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == separator && s.depth == 0) {
+			i++
+			continue
+		}
+		i += s.mark(p[i:])
 	}
 }
 
-// mark reads a character that is not a part of a text or a number.
-func (s *scanner) mark(c byte) {
+// mark reads the character with which a piece begins, which is not a part of a text or a
+// number, and what of the text or number after it is in the piece as a whole. It returns
+// how much that is.
+func (s *scanner) mark(p []byte) int {
+	c := p[0]
 	switch s.state {
 	case wantColon:
-		if s.state = wantValue; c != ':' {
-			s.broken = true
-		}
-		return
+		s.state, s.broken = wantValue, c != ':'
+		return 1
 	case wantComma:
 		switch {
-		case c == ',' && s.object():
-			s.state = wantNext
-		case c == ',':
-			s.state = wantValue
-		default:
+		case c != ',':
 			s.close(c)
-			return
-		}
-		if s.state == wantValue {
+		case s.object():
+			s.state = wantNext
+		default:
+			s.state = wantValue
 			s.to.item()
 		}
-		return
+		return 1
 	case wantName, wantNext:
 		switch {
 		case c == '"':
-			s.beginText(true)
+			return 1 + s.beginText(true, p[1:])
 		case s.state == wantName:
 			s.close(c)
 		default:
 			s.broken = true
 		}
-		return
+		return 1
 	case wantItem:
 		if c == ']' {
 			s.close(c)
-			return
+			return 1
 		}
 		s.to.item()
 	}
 	switch {
 	case c == '"':
-		s.beginText(false)
+		return 1 + s.beginText(false, p[1:])
 	case c == '{', c == '[':
 		s.open(c == '{')
-	case isScalar(c):
-		s.state, s.cut, s.text = inScalar, false, s.text[:0]
-		s.told = s.to.most()
-		s.most = max(s.told, len("false ")) // also to see whether it is one
+	case scalars[c]:
+		return s.beginScalar(p)
 	default:
 		s.broken = true
 	}
+	return 1
 }
 
 func (s *scanner) object() bool { return s.kinds[(s.depth-1)/64]>>((s.depth-1)%64)&1 == 1 }
@@ -195,25 +169,38 @@ func (s *scanner) push(object bool) bool {
 	return true
 }
 
-// moreDull reads what a piece has of what nobody listens to, and returns how much that is.
-// Only texts and brackets matter there.
+// moreDull reads what a piece has of what nobody needs, and returns how much that is. Only
+// texts and brackets matter there.
 func (s *scanner) moreDull(p []byte) int {
-	for i := 0; i < len(p); i++ {
-		switch c := p[i]; c {
-		case '"':
-			n := plainText(p[i+1:])
-			if i += n + 1; i < len(p) && p[i] == '"' {
+	for i := 0; i < len(p); {
+		c := p[i]
+		i++
+		for c == '"' {
+			if n := i + 8; n <= len(p) && quoteIn(p[i:n]) != 0 { // most texts are short
+				i += bits.TrailingZeros64(quoteIn(p[i:n])) / 8
+			} else {
+				i += plainText(p[i:])
+			}
+			if i+1 < len(p) && p[i] == '\\' {
+				i += 2
 				continue
 			}
-			s.state, s.isName, s.most = inText, false, 0
-			return i
-		case '{', '[':
+			if i == len(p) || p[i] != '"' {
+				s.state, s.isName, s.most = inText, false, 0
+				return i
+			}
+			i++
+			break
+		}
+		switch {
+		case !marks[c]:
+		case c == '{', c == '[':
 			if !s.push(c == '{') {
 				return len(p)
 			}
-		case '}', ']':
+		default:
 			if s.close(c); s.broken || s.dull == 0 {
-				return i + 1
+				return i
 			}
 		}
 	}
@@ -240,44 +227,22 @@ func (s *scanner) after() {
 	}
 }
 
-func (s *scanner) beginText(isName bool) {
-	s.state, s.isName, s.cut, s.raw, s.text = inText, isName, false, false, s.text[:0]
-	if s.most = maxName; !isName {
+// beginText reads what a piece has of a text, after its quote, if that is all of it and has
+// no escapes, and the colon behind a name. It returns how much that is.
+func (s *scanner) beginText(isName bool, p []byte) int {
+	if s.isName, s.most = isName, maxName; !isName {
 		s.most = s.to.most()
 	}
-}
-
-// plainText returns how much of a piece comes before a quote and before a backslash. Most
-// texts are short.
-func plainText(p []byte) int {
-	const short = 32
-	for i, c := range p[:min(len(p), short)] {
-		if c == '"' || c == '\\' {
-			return i
+	if n := plainText(p); n < len(p) && p[n] == '"' {
+		s.tell(p[:min(n, s.most)], n > s.most)
+		if n++; isName && n < len(p) && p[n] == ':' { // nearly always
+			s.state = wantValue
+			n++
 		}
+		return n
 	}
-	if len(p) <= short {
-		return len(p)
-	}
-	n := bytes.IndexByte(p[short:], '"')
-	if n < 0 {
-		n = len(p) - short
-	}
-	if i := bytes.IndexByte(p[short:short+n], '\\'); i >= 0 {
-		n = i
-	}
-	return short + n
-}
-
-// wholeText reads a text that begins in a piece, if it also ends there and has no escapes.
-// It returns how much that is.
-func (s *scanner) wholeText(p []byte) int {
-	n := plainText(p)
-	if n == len(p) || p[n] != '"' {
-		return 0
-	}
-	s.tell(p[:min(n, s.most)], n > s.most)
-	return n + 1
+	s.state, s.cut, s.raw, s.text = inText, false, false, s.text[:0]
+	return 0
 }
 
 // moreText reads what a piece has of a text, and returns how much that is.
@@ -354,34 +319,30 @@ func (s *scanner) unescape() {
 	s.text = append(s.text[:0], text...)
 }
 
-func (s *scanner) moreScalar(p []byte) int {
-	n := 1
-	for n < len(p) && isScalar(p[n]) {
-		n++
+// beginScalar reads what a piece has of a number, or of true, false or null. It returns how
+// much that is.
+func (s *scanner) beginScalar(p []byte) int {
+	s.told = s.to.most()
+	n := scalarIn(p)
+	if n < len(p) {
+		s.endScalar(p[:n], false)
+		return n
 	}
-	s.keep(p[:n])
+	s.state, s.cut, s.text = inScalar, false, s.text[:0]
+	s.most = max(s.told, len("false ")) // also to see whether it is one
+	s.keep(p)
 	return n
 }
 
-func (s *scanner) endScalar() {
-	switch c := s.text[0]; {
+func (s *scanner) endScalar(text []byte, cut bool) {
+	switch c := text[0]; {
 	case c >= '0' && c <= '9', c == '-':
-	case string(s.text) != "true" && string(s.text) != "false" && string(s.text) != "null":
+	case string(text) != "true" && string(text) != "false" && string(text) != "null":
 		s.broken = true
 		return
 	}
 	if s.told > 0 {
-		s.to.value(s.text[:min(s.told, len(s.text))], false, s.cut || len(s.text) > s.told)
+		s.to.value(text[:min(s.told, len(text))], false, cut || len(text) > s.told)
 	}
 	s.after()
 }
-
-// isScalar reports whether a character can be in a number, or in true, false or null.
-func isScalar(c byte) bool { return scalars[c] }
-
-var scalars = func() (all [256]bool) {
-	for _, c := range "0123456789abcdefghijklmnopqrstuvwxyz-+.E" {
-		all[c] = true
-	}
-	return all
-}()

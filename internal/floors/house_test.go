@@ -26,7 +26,7 @@ var house = [][]string{
 	{"quota/observe/otel", "quota/observe/prom"},
 	{"internal/spans"}, // the words of traces
 	{"quota/meter", "quota/throttle", "quota/open", "."}, // the root holds the built-in price books
-	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/journal", "quota/breaker"},
+	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/pgstore", "quota/journal", "quota/breaker"},
 	{"quota/lease"},     // who holds a job
 	{"quota/pagestore"}, // a whole store over a backend, for those that keep pages in Go
 	{"quota/storetest"},
@@ -36,11 +36,10 @@ var house = [][]string{
 	{"quota/book"},
 	{"quota/book/keys"},
 	{"quota/window"},
-	{"internal/sqlitefile", "internal/svg"}, // of all who keep a file of SQLite; of all who draw
-	{"internal/youtubesim"},                 // an upstream: it knows nothing of us
+	{"internal/sqlitefile", "internal/pgschema", "internal/svg"}, // of all who keep a file of SQLite or tables in PostgreSQL; of all who draw
+	{"internal/youtubesim"}, // an upstream: it knows nothing of us
 	{"internal/redisclock", "internal/redistest", "internal/pgtest", "internal/childtest"}, // for tests and simulations
 	{"internal/deadline", "internal/signals"},                                              // signals: caught before large packages are set up
-	{"internal/pgschema"},
 	{"internal/floors"},
 }
 
@@ -58,7 +57,7 @@ var tenants = map[string][]string{
 }
 
 // stores are what quota/open chooses from. No other package imports all of them.
-var stores = []string{"quota/memstore", "quota/sqlitestore", "quota/redisstore"}
+var stores = []string{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/pgstore"}
 
 // keys open a dependency to a few packages only, tests aside. A path stands for
 // what is under it too.
@@ -76,6 +75,7 @@ var keys = map[string][]string{
 	"go.opentelemetry.io":               {"internal/traces", "internal/spans", "quota/observe/otel"},
 	"github.com/anishathalye/porcupine": {"quota/storetest"},
 	module + "/quota/redisstore":        {"quota/open", "cmd/ingestor"}, // cmd: dials for prove
+	module + "/quota/pgstore":           {"quota/open"},
 	module + "/quota/sqlitestore":       {"quota/open", "cmd/ingestor"}, // cmd: ledger backup and restore
 	module + "/quota/journal":           {"quota/open"},
 	module + "/quota/breaker":           {"quota/open"},

@@ -54,6 +54,19 @@ func (s *Server) Database(t testing.TB) string {
 	return s.URL(name)
 }
 
+// Role makes a role without rights on the server of [Shared], until the end of the test.
+func Role(t testing.TB, name string) {
+	t.Helper()
+	s, err := shared()
+	if err == nil {
+		err = s.Exec("CREATE ROLE " + name + " LOGIN")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Exec("DROP ROLE " + name) })
+}
+
 // Exec executes a statement as the superuser in the database postgres.
 func (s *Server) Exec(sql string, args ...any) error {
 	return s.with(context.Background(), func(ctx context.Context, c *pgx.Conn) error {

@@ -37,11 +37,10 @@ func cutPlace(text string) (host, path string) {
 	return text, ""
 }
 
-// route finds the routes of a host, and its name without the port.
+// route finds the routes of a host, and its name, which may have the port.
 func (b *Book) route(host, path string) (*routeTable, string) {
 	if t := pick(b.hosts[host], path); t != nil {
-		name, _ := splitPort(host)
-		return t, name
+		return t, host
 	}
 	host = strings.ToLower(host) // allocates only where there is something to lower
 	name, port := splitPort(host)

@@ -46,7 +46,7 @@ func (m *Match) Segment(name string) string {
 // Label returns a label of the host, in lower case; 1 is the first. It returns "" if the
 // host has no such label.
 func (m *Match) Label(n int) string {
-	rest := m.host
+	rest, _ := splitPort(m.host)
 	for ; n > 1; n-- {
 		_, rest, _ = strings.Cut(rest, ".")
 	}
@@ -138,7 +138,8 @@ const maxLenient = 1 << 13
 type routeTable struct {
 	upstream *Upstream
 	root     segment
-	defaults map[string]*Method // by verb, or "*"
+	literal  map[string]*segment // paths without a {name}: nothing wins over them
+	defaults map[string]*Method  // by verb, or "*"
 }
 
 // segment is a place in the tree of paths.
@@ -147,11 +148,12 @@ type segment struct {
 	suffix  map[string]*segment // {name}:suffix
 	any     *segment            // {name}
 	rest    *segment            // {name...}
-	targets map[string]target   // of routes that end here, by verb
+	targets []target            // of routes that end here: one for each verb
 }
 
 // target is where a route leads.
 type target struct {
+	verb   string // "" for the default of an upstream
 	method *Method
 	route  *Route
 }
@@ -163,10 +165,7 @@ type end struct {
 }
 
 func (e end) add(t target) {
-	if e.at.targets == nil {
-		e.at.targets = map[string]target{}
-	}
-	e.at.targets[e.verb] = t
+	e.at.targets = append(e.at.targets, t)
 }
 
 // segment returns the place where a route ends.
@@ -174,6 +173,9 @@ func (t *routeTable) segment(r Route) *segment {
 	s := &t.root
 	for _, part := range strings.Split(r.Path[1:], "/") {
 		s = s.child(part)
+	}
+	if !strings.Contains(r.Path, "{") {
+		t.literal[r.Path] = s
 	}
 	return s
 }
@@ -185,6 +187,11 @@ func (t *routeTable) lookup(verb, path string) target {
 	}
 	if !strings.HasPrefix(path, "/") || verb == anyName {
 		return target{}
+	}
+	if s := t.literal[path]; s != nil {
+		if found := s.target(verb); found.method != nil {
+			return found
+		}
 	}
 	found := t.root.find(verb, path[1:])
 	if found.method == nil {
@@ -281,11 +288,19 @@ func (s *segment) find(verb, rest string) target {
 
 // target returns what a verb leads to here.
 func (s *segment) target(verb string) target {
-	t, ok := s.targets[verb]
-	if !ok && isVerb(verb) {
-		t = s.targets[anyName]
+	var any target
+	for _, t := range s.targets {
+		if t.verb == verb {
+			return t
+		}
+		if t.verb == anyName {
+			any = t
+		}
 	}
-	return t
+	if any.method != nil && isVerb(verb) {
+		return any
+	}
+	return target{}
 }
 
 // isName says whether a {name} may stand for an escaped segment: one that every server

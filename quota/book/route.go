@@ -38,7 +38,7 @@ func (r *reader) routes(m *Method, d *keys.Method, table *routeTable, given map[
 			continue
 		}
 		given[at] = text
-		at.add(target{m, &route})
+		at.add(target{route.Verb, m, &route})
 	}
 }
 

@@ -133,7 +133,7 @@ func (r *reader) upstream(name string, d *keys.Upstream) (*Upstream, *routeTable
 	}
 	u.Source = d.Source
 	u.Verified, _ = time.Parse(time.DateOnly, d.Verified)
-	routes := &routeTable{upstream: u, defaults: map[string]*Method{}}
+	routes := &routeTable{upstream: u, literal: map[string]*segment{}, defaults: map[string]*Method{}}
 	u.routes, u.Redirects, u.Mode = routes, d.Redirects, Mode(d.Mode)
 	u.AccountFrom = AccountFrom{int(d.Account.Host), d.Account.Header}
 	if !r.readable(d) {

@@ -131,18 +131,18 @@ func (b *backend) Put(e *pagestore.Entry, _ *quota.Charge) error {
 	case *lent:
 		r.family.put(r.member, e)
 	case *pool:
-		b.place(r)
+		if r.index < 0 {
+			b.place(r)
+		}
 	}
 	return nil
 }
 
 // place gives a new pool its place in its account.
 func (b *backend) place(p *pool) {
-	if p.index < 0 {
-		a := b.makeAccount(p.Pool)
-		p.in, p.index = a, int32(len(a.pools))
-		a.pools = append(a.pools, p)
-	}
+	a := b.makeAccount(p.Pool)
+	p.in, p.index = a, int32(len(a.pools))
+	a.pools = append(a.pools, p)
 }
 
 // poolOf returns the pool that counts the spend of an entry.
@@ -150,10 +150,17 @@ func (b *backend) poolOf(e *pagestore.Entry) *pool {
 	if p, plain := e.Ref.(*pool); plain {
 		return p
 	}
+	return b.keyed(e)
+}
+
+// keyed is poolOf for a page of a keyed pool.
+func (b *backend) keyed(e *pagestore.Entry) *pool {
 	f := e.Ref.(*lent).family
 	if f.pool == nil {
 		f.pool = b.pool(&quota.Pool{Upstream: f.Upstream, Account: f.Account, Name: f.Pool})
-		b.place(f.pool)
+		if f.pool.index < 0 {
+			b.place(f.pool)
+		}
 	}
 	return f.pool
 }

@@ -294,6 +294,9 @@ const shared = "\x00"
 
 // keep writes the key of a charge down.
 func (b *batch) keep(e *pagestore.Entry, c *quota.Charge) span {
+	if c.Pool.Key == "" {
+		return span{}
+	}
 	from := uint32(len(b.ids))
 	if e.Pool.Key != c.Pool.Key {
 		b.ids = append(b.ids, shared...)

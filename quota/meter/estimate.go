@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"sync"
 
@@ -19,66 +20,80 @@ type priced struct {
 	plan     *content.Plan // nil: only functions price it
 	estimate quota.Units   // by pool; other pools have fixed prices
 	cost     Cost          // of a function, or nil
+	settling settling
 }
 
-// plans are the facts of the methods of one price book, and how the answers of its
-// upstreams are read.
+// plans are the facts of all calls by one price book.
 type plans struct {
-	book *quota.Book
-	made sync.Map // of *facts, by *book.Method; of []*report, by *book.Upstream
+	book     *quota.Book
+	methods  map[*book.Method]*facts
+	unpriced map[*book.Upstream]*facts // of calls without a price
 }
 
-// costs returns the plans of the present price book.
-func (t *Transport) costs() *plans {
-	costs, now := t.plans.Load(), t.ledger.Book()
-	if costs == nil || costs.book != now {
-		costs = &plans{book: now}
-		t.plans.Store(costs)
-	}
-	return costs
-}
-
-// facts are what a price book says of a method, worked out once.
+// facts are what a price book says of a method and its upstream, worked out once.
 type facts struct {
-	plan  *content.Plan // what the content of a call decides; nil: nothing
-	units int64         // of all pools together, if nothing is known of the call
-	slots bool          // a call takes a slot among those in flight
-	atEnd bool          // the upstream counts a call when it ends
+	plan    *content.Plan // what the content of a call decides; nil: nothing
+	units   int64         // of all pools together, if nothing is known of the call
+	slots   bool          // a call takes a slot among those in flight
+	atEnd   bool          // the upstream counts a call when it ends
+	fixed   bool          // what is reserved is right if the call was sent once, whatever the answer
+	refused int           // the least status of an answer that may be a refusal
+	reports []*report     // how answers are read
 }
 
-// unpriced are those of a call without a price.
-var unpriced facts
-
-// facts returns what the price book says of the method of a call.
-func (t *Transport) facts(c *call) *facts {
+// facts returns what a price book says of a call.
+func (t *Transport) facts(costs *quota.Book, c *call) *facts {
+	p := t.plans.Load()
+	if p == nil || p.book != costs {
+		p = t.newPlans(costs)
+		t.plans.Store(p)
+	}
 	if c.method == nil {
-		return &unpriced
+		return p.unpriced[c.upstream]
 	}
-	costs := t.costs()
-	if f, ok := costs.made.Load(c.method); ok {
-		return f.(*facts)
+	return p.methods[c.method]
+}
+
+func (t *Transport) newPlans(costs *quota.Book) *plans {
+	p := &plans{costs, map[*book.Method]*facts{}, map[*book.Upstream]*facts{}}
+	for _, u := range costs.Upstreams {
+		of := facts{fixed: true, refused: math.MaxInt, reports: newReports(u)}
+		for i := range u.Refusals {
+			for _, status := range u.Refusals[i].Status {
+				of.refused = min(of.refused, status)
+			}
+		}
+		p.unpriced[u] = &of
+		free := u.FailedFree || len(u.Free) > 0 || t.prices[u.Name] != nil || t.actuals[u.Name] != nil
+		for _, methods := range []map[string]*book.Method{u.Methods, u.Default} {
+			for _, m := range methods {
+				f := of
+				f.learn(u, m)
+				f.fixed = !free && !f.slots && f.plan == nil
+				p.methods[m] = &f
+			}
+		}
 	}
-	f := &facts{plan: content.NewPlan(c.upstream, c.method)}
-	for name, units := range c.method.Charges {
+	return p
+}
+
+// learn adds what is true of one method.
+func (f *facts) learn(u *book.Upstream, m *book.Method) {
+	f.plan = content.NewPlan(u, m)
+	for name, units := range m.Charges {
 		f.units += units
-		if p := c.upstream.Pools[name]; p != nil && len(p.Windows) > 0 && p.Windows[0].InFlight() {
+		if p := u.Pools[name]; p != nil && len(p.Windows) > 0 && p.Windows[0].InFlight() {
 			f.slots = true
 		}
 	}
-	for _, price := range c.method.Prices {
+	for _, price := range m.Prices {
 		f.atEnd = f.atEnd || price.AtEnd
 	}
-	costs.made.Store(c.method, f)
-	return f
 }
 
 // price reads a request for what its call will cost, if that is not fixed, and for the keys
 // of the pools that it charges.
 func (t *Transport) price(c *call, req *http.Request) error {
-	c.facts = t.facts(c)
-	if c.method == nil {
-		return nil
-	}
 	price := t.prices[c.upstream.Name]
 	if price != nil || t.actuals[c.upstream.Name] != nil {
 		c.content = &priced{}
@@ -143,10 +158,13 @@ func (c *call) readBody(req *http.Request, r *content.Reading, of *content.Sourc
 			return fmt.Errorf("read the request for its price: %w", err)
 		}
 		chunk := chunks.Get().(*[16 << 10]byte)
-		_, err = io.CopyBuffer(onlyWriter{r}, onlyReader{body}, chunk[:])
+		for n := 0; err == nil; {
+			n, err = body.Read(chunk[:])
+			_, _ = r.Write(chunk[:n])
+		}
 		chunks.Put(chunk)
 		_ = body.Close()
-		r.End(err == nil)
+		r.End(err == io.EOF) //nolint:errorlint // a reader returns it as it is
 		return nil
 	}
 	// a body that comes from another goroutine may never come, so a caller that gives up ends it
@@ -172,11 +190,6 @@ func (c *call) readBody(req *http.Request, r *content.Reading, of *content.Sourc
 	}
 	return nil
 }
-
-type (
-	onlyReader struct{ io.Reader }
-	onlyWriter struct{ io.Writer }
-)
 
 // again returns a request whose body a function may read.
 func again(req *http.Request) *http.Request {

@@ -43,24 +43,10 @@ func newReports(u *book.Upstream) []*report {
 	return all
 }
 
-// reports returns how the answers of an upstream are read.
-func (t *Transport) reports(u *book.Upstream) []*report {
-	if len(u.Feedback) == 0 {
-		return nil
-	}
-	costs := t.costs()
-	if r, ok := costs.made.Load(u); ok {
-		return r.([]*report)
-	}
-	r := newReports(u)
-	costs.made.Store(u, r)
-	return r
-}
-
 // readFeedback reads what an answer reports about limits. What is in the header is read
 // now. It returns what reads the body.
 func (t *Transport) readFeedback(ctx context.Context, c *call, resp *http.Response) (later []watcher) {
-	for _, r := range t.reports(c.upstream) {
+	for _, r := range c.reports {
 		length := resp.ContentLength
 		if resp.Body == nil || resp.Body == http.NoBody {
 			length = 0
@@ -125,8 +111,8 @@ func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, r
 			}
 		}
 	}
-	if c.method != nil && c.method.Prices[name] != nil && !streams(resp) {
-		c.settling.then(func() { t.tell(ctx, c, o) })
+	if c.content != nil && c.method.Prices[name] != nil && !streams(resp) {
+		c.content.settling.then(func() { t.tell(ctx, c, o) })
 		return
 	}
 	t.tell(ctx, c, o)

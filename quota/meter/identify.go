@@ -19,7 +19,7 @@ type call struct {
 	upstream *book.Upstream
 	method   *book.Method // nil: it has no price
 	name     string       // of the method, or the verb and path of a call without a price
-	*facts                // of the method
+	*facts                // of the method, or of a call without a price
 	verb     string
 	path     string
 	resumed  bool // it continues an upload that was charged when it began
@@ -28,11 +28,11 @@ type call struct {
 	account  string
 	caller   *caller
 	sent     sent
-	secrets  secrets
-	body     secretBody // of the answer
-	content  *priced    // nil: its price is fixed
-	upload   *reread    // the request's body, if its beginning was read; else nil
-	settling settling
+	req      *http.Request     // as the caller made it
+	key      string            // that the transport put in
+	body     secretBody        // of the answer
+	content  *priced           // nil: its price is fixed
+	upload   *reread           // the request's body, if its beginning was read; else nil
 	keys     map[string]string // of the keyed pools that it charges, by pool
 }
 
@@ -80,7 +80,8 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	if match.Upstream == nil {
 		return nil, nil
 	}
-	c := &call{upstream: match.Upstream, method: match.Method, verb: verb, path: path, detour: detour, caller: callerOf(req.Context())}
+	c := &call{upstream: match.Upstream, method: match.Method, verb: verb, path: path, detour: detour, caller: callerOf(req.Context()), req: req}
+	c.facts = t.facts(costs, c)
 	c.abroad = from != nil
 	plain, query, _ := strings.Cut(path, "?") // of a URL that is sent as it is
 	if c.method != nil {
@@ -88,8 +89,10 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	} else {
 		c.name = verb + " " + plain
 	}
-	if c.account, err = accountOf(&match, req, c.caller.account, t.account); err != nil {
-		return c, err
+	if c.account = cmp.Or(c.caller.account, t.account); c.upstream.AccountFrom != (book.AccountFrom{}) {
+		if c.account, err = accountOf(&match, req, c.caller.account, t.account); err != nil {
+			return c, err
+		}
 	}
 	if name := c.upstream.Key.Query; name != "" && (hasParam(req.URL.RawQuery, name) || hasParam(query, name)) {
 		return c, quota.BadInput("%s: the URL has the key in it (%s=), where every error, log and redirect shows it; "+
@@ -102,6 +105,7 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 	if c.upstream.Mode == book.Observe {
 		if o != "" || batch { // the ledger says that it has no price
 			c.method, c.name = nil, verb+" "+plain
+			c.facts = t.facts(costs, c)
 		}
 		return c, nil
 	}
@@ -262,7 +266,7 @@ func crosses(costs *quota.Book, req *http.Request) (*book.Upstream, error) {
 // withoutKey returns a request that follows a redirect to another host, without the keys
 // that the caller gave the first one. It returns other requests as they are.
 func (t *Transport) withoutKey(req *http.Request) *http.Request {
-	if req.Response == nil || req.URL == nil {
+	if req.URL == nil {
 		return req
 	}
 	from, _ := crosses(t.ledger.Book(), req)

@@ -113,6 +113,13 @@ func (l *later) before(last uint64) bool {
 	return false
 }
 
+// settled says that a call is settled, or will not be.
+func (p *priced) settled() {
+	if p != nil {
+		p.settling.end()
+	}
+}
+
 // settling is whether a call is settled, and what waits for that.
 type settling struct {
 	mu    sync.Mutex
@@ -133,7 +140,6 @@ func (s *settling) then(f func()) {
 	}
 }
 
-// end says that the call is settled, or will not be.
 func (s *settling) end() {
 	s.mu.Lock()
 	waits := s.waits

@@ -46,7 +46,7 @@ type refusal struct {
 func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Response) ([]watcher, error) {
 	if s := newStreamed(c, resp); s != nil {
 		s.shut = func(no *refusal, b *body) {
-			no.reason = said(resp, b, c.secrets.all())
+			no.reason = said(resp, b, c.hidden())
 			t.shuts.do(func() { t.shut(ctx, c, no) })
 		}
 		return []watcher{s}, nil
@@ -64,7 +64,7 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("error", err.Error()))...)
 		return nil, err
 	}
-	no.reason = said(resp, &b, c.secrets.all())
+	no.reason = said(resp, &b, c.hidden())
 	t.shut(ctx, c, no)
 	return nil, nil
 }

@@ -10,8 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-
-	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // hidden lists the texts of a call that must stay secret: its keys.
@@ -144,27 +142,21 @@ func unescape(text string) string {
 	return out.String()
 }
 
-// secrets are the keys in a request that was sent. They are collected only where something
+// hidden returns the keys of a call that was sent. They are collected only where something
 // might repeat them.
-type secrets struct {
-	req *http.Request // as the caller made it
-	of  *book.Upstream
-	key string // that the transport put in
-}
+func (c *call) hidden() hidden { return hiddenIn(c.req, c.upstream.Key.Header, c.key) }
 
-func (s *secrets) all() hidden { return hiddenIn(s.req, s.of.Key.Header, s.key) }
-
-// any reports whether there is something to hide.
-func (s *secrets) any() bool { return s.key != "" || hasCredential(s.req.Header, s.of.Key.Header) }
+// hides reports whether a call has a key.
+func (c *call) hides() bool { return c.key != "" || hasCredential(c.req.Header, c.upstream.Key.Header) }
 
 // clean returns an error of a base transport without the key. net/http quotes what it
 // cannot read of an answer: a Content-Length, a line of the header, a chunk's length, the
 // last words of an HTTP/2 server.
-func (s *secrets) clean(err error) error {
-	if err == nil || err == io.EOF || !s.any() { //nolint:errorlint // a reader returns it as it is
+func (c *call) clean(err error) error {
+	if err == nil || err == io.EOF || !c.hides() { //nolint:errorlint // a reader returns it as it is
 		return err
 	}
-	text, all := err.Error(), s.all()
+	text, all := err.Error(), c.hidden()
 	if !all.in(text) {
 		return err
 	}
@@ -191,7 +183,7 @@ func (e *cleanError) Timeout() bool        { return e.timeout }
 // secretBody is the body of an answer. Its errors hold no key.
 type secretBody struct {
 	io.ReadCloser
-	of *secrets
+	of *call
 }
 
 func (b *secretBody) Read(p []byte) (int, error) {
@@ -211,35 +203,50 @@ var urlHeaders = []string{"Location", "Content-Location", "Link", "Refresh"}
 // guard makes an answer safe: its body's errors, and the URLs in its header, hold no key.
 // A redirect to a URL with the key in it is an error, because net/http would follow it and
 // show the URL in its own errors.
-func (s *secrets) guard(c *call, resp *http.Response) error {
-	if resp.Body != nil {
-		c.body = secretBody{resp.Body, s}
+func (c *call) guard(resp *http.Response) error {
+	redirects := resp.StatusCode/100 == 3
+	hides := c.hides()
+	if !hides && !redirects {
+		return nil
+	}
+	if hides && resp.Body != nil {
+		c.body = secretBody{resp.Body, c}
 		if w, is := resp.Body.(io.Writer); is && resp.StatusCode == http.StatusSwitchingProtocols {
 			resp.Body = &secretStream{c.body, w}
-		} else if s.any() {
+		} else {
 			resp.Body = &c.body
 		}
 	}
 	for _, name := range urlHeaders {
-		values := resp.Header[name]
-		for i, value := range values {
-			all := s.all()
-			_, query, _ := strings.Cut(value, "?")
-			param := c.upstream.Key.Query != "" && hasParam(query, c.upstream.Key.Query)
-			switch redirects := name == "Location" && resp.StatusCode/100 == 3; {
-			case redirects && (param || all.in(value)):
-				return &RedirectError{Upstream: c.upstream.Name, From: s.req.URL.Scheme + "://" + hostOf(s.req.URL), WithKey: true}
-			case all.in(value):
-				values[i] = all.hide(value)
+		if values := resp.Header[name]; len(values) > 0 {
+			if err := c.guardURLs(values, redirects && name == "Location"); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
+// guardURLs makes the URLs of a header safe.
+func (c *call) guardURLs(values []string, redirects bool) error {
+	all := c.hidden()
+	for i, value := range values {
+		_, query, _ := strings.Cut(value, "?")
+		param := c.upstream.Key.Query != "" && hasParam(query, c.upstream.Key.Query)
+		switch {
+		case redirects && (param || all.in(value)):
+			return &RedirectError{Upstream: c.upstream.Name, From: c.req.URL.Scheme + "://" + hostOf(c.req.URL), WithKey: true}
+		case all.in(value):
+			values[i] = all.hide(value)
+		}
+	}
+	return nil
+}
+
 // checkCarrier returns an error if a key would be sent in plain text.
-func (t *Transport) checkCarrier(c *call, req *http.Request, key string) error {
-	if req.URL.Scheme == "https" || key == "" && (c.upstream.Key.Header == "" || !hasCredential(req.Header, c.upstream.Key.Header)) {
+func (t *Transport) checkCarrier(c *call) error {
+	req := c.req
+	if req.URL.Scheme == "https" || c.key == "" && (c.upstream.Key.Header == "" || !hasCredential(req.Header, c.upstream.Key.Header)) {
 		return nil
 	}
 	bad := func(reason string) error {

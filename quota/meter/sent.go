@@ -45,16 +45,12 @@ func (s *sent) unsent() bool { return s.asked.Load() && s.conns.Load() == 0 }
 // its answer was read. Otherwise the charge stays, also for a failed call, because the
 // server may have received it.
 func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, resp *http.Response, err error) {
-	if r == nil { // it continues an upload
-		c.settling.end()
+	if r == nil || c.fixed && err == nil && c.sent.conns.Load() <= 1 { // it continues an upload, or nothing changes
 		return
 	}
 	h := charge{t: t, ctx: ctx, c: c, r: r}
 	if err == nil && resp != nil {
 		h.freePools, h.free = c.free(resp)
-	}
-	if c.content == nil || err != nil {
-		defer c.settling.end()
 	}
 	switch conns := c.sent.conns.Load(); {
 	case err != nil && c.sent.unsent():
@@ -97,11 +93,11 @@ func (h charge) settleTo(units, reserved quota.Units) {
 	}
 	same = same && !h.c.atEnd
 	if same && !h.c.slots {
-		h.c.settling.end()
+		h.c.content.settled()
 		return
 	}
 	h.t.later.do(func() {
-		defer h.c.settling.end()
+		defer h.c.content.settled()
 		if same {
 			h.done()
 			return

@@ -142,18 +142,19 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, errNotMade
 	}
-	req = t.withoutKey(req)
+	if req.Response != nil {
+		req = t.withoutKey(req)
+	}
 	c, err := t.identify(req)
 	if c == nil && err == nil {
 		return t.base.RoundTrip(req)
 	}
-	var key string
 	if err == nil {
-		if key, err = t.keys.key(req.Context(), c); err == nil {
-			err = t.checkCarrier(c, req, key)
+		if c.key, err = t.keys.key(req.Context(), c); err == nil {
+			err = t.checkCarrier(c)
 		}
 	}
-	if err == nil && !c.resumed {
+	if err == nil && !c.resumed && !c.fixed {
 		err = t.price(c, req)
 	}
 	var r *quota.Reservation
@@ -172,8 +173,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	resp, err := t.base.RoundTrip(prepare(req, c, key))
-	c.secrets = secrets{req, c.upstream, key}
+	resp, err := t.base.RoundTrip(prepare(req, c))
 	below := RefusalOf(resp) // of another transport of ours, which did not send it
 	if resp != nil {
 		resp.Request = req // not ours, which has the key
@@ -187,15 +187,18 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	} else {
 		t.settle(req.Context(), c, r, resp, err)
 	}
-	if err != nil || resp == nil || below != nil || resp.Header.Get(RefusedHeader) != "" { // the upstream did not say it
-		return resp, c.secrets.clean(err)
+	if err != nil || resp == nil || below != nil || len(resp.Header[RefusedHeader]) > 0 { // the upstream did not say it
+		return resp, c.clean(err)
 	}
-	if err := c.secrets.guard(c, resp); err != nil {
+	if err := c.guard(resp); err != nil {
 		if resp.Body != nil {
 			_ = resp.Body.Close() // the caller does not get it
 		}
 		t.log.LogAttrs(req.Context(), slog.LevelWarn, "redirect not followed", append(c.attrs(), slog.String("error", err.Error()))...)
 		return nil, err
+	}
+	if len(c.reports) == 0 && resp.StatusCode < c.refused { // nearly always
+		return resp, nil
 	}
 	watchers := t.readFeedback(req.Context(), c, resp)
 	refusals, err := t.readRefusal(req.Context(), c, resp)
@@ -222,11 +225,11 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 		c.caller.budget.give(c.cost())
 		return nil, err
 	}
-	r, err := t.ask(ctx, asked)
-	if errors.Is(err, quota.ErrRefused) {
+	r, err := t.ask(ctx, &asked)
+	if err != nil && errors.Is(err, quota.ErrRefused) {
 		// what ended before this call may give its units back in a moment
 		if waited, failed := t.later.wait(ctx); waited && failed == nil {
-			r, err = t.ask(ctx, asked)
+			r, err = t.ask(ctx, &asked)
 		}
 	}
 	if err != nil {
@@ -249,21 +252,21 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 }
 
 // ask asks the ledger, and waits for units if that is allowed.
-func (t *Transport) ask(ctx context.Context, asked quota.Call) (*quota.Reservation, error) {
+func (t *Transport) ask(ctx context.Context, asked *quota.Call) (*quota.Reservation, error) {
 	if t.maxWait > 0 {
-		return t.ledger.Wait(ctx, asked, t.maxWait)
+		return t.ledger.Wait(ctx, *asked, t.maxWait)
 	}
-	return t.ledger.Reserve(ctx, asked)
+	return t.ledger.Reserve(ctx, *asked)
 }
 
 // prepare makes the request that is sent: a copy, because a RoundTripper must not
 // change the one it is given.
-func prepare(req *http.Request, c *call, key string) *http.Request {
+func prepare(req *http.Request, c *call) *http.Request {
 	out := req.WithContext(c.sent.watch(req.Context(), c.upstream.Key.Header))
 	if c.upload != nil {
 		out.Body = c.upload
 	}
-	if key != "" {
+	if c.key != "" {
 		out.Header = req.Header.Clone()
 		if out.Header == nil {
 			out.Header = http.Header{}
@@ -273,7 +276,7 @@ func prepare(req *http.Request, c *call, key string) *http.Request {
 				delete(out.Header, name)
 			}
 		}
-		out.Header.Set(c.upstream.Key.Header, key)
+		out.Header.Set(c.upstream.Key.Header, c.key)
 	}
 	return out
 }

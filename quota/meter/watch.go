@@ -53,9 +53,6 @@ func newStreamed(c *call, resp *http.Response) *streamed {
 	if resp.StatusCode >= http.StatusMultipleChoices || resp.Body == nil || resp.Body == http.NoBody {
 		return nil
 	}
-	if !slices.ContainsFunc(c.upstream.Refusals, func(rule book.Refusal) bool { return slices.Contains(rule.Status, resp.StatusCode) }) {
-		return nil // nearly always
-	}
 	s := &streamed{u: c.upstream, resp: resp, body: body{done: true}}
 	asks := false
 	s.early = len(c.upstream.Refusals)

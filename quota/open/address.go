@@ -14,7 +14,7 @@ import (
 
 // Address says where a ledger is. [Parse] makes it.
 type Address struct {
-	Scheme string // memory, sqlite, redis, rediss or unix
+	Scheme string // memory, sqlite, redis, rediss, unix or postgres
 	File   string // the path of the ledger in SQLite; empty for the others
 	Fresh  bool   // the address has the option fresh; see [Options].Fresh
 	rest   string // what stands behind the scheme, except for the option
@@ -36,8 +36,9 @@ func (a *Address) String() string {
 //	memory:                      in this process, and gone with it
 //	sqlite:PATH                  in a file, for the processes of one machine
 //	redis://HOST:PORT/DB         on a server, for many machines; also rediss:// and unix://
+//	postgres://HOST:PORT/DB      on a server, for many machines; also postgresql://
 //
-// Package redisstore lists the addresses of Redis. Behind an address, ?fresh sets
+// Packages redisstore and pgstore list the addresses of their servers. Behind an address, ?fresh sets
 // [Address].Fresh.
 func Parse(address string) (*Address, error) {
 	address, fresh := cutFresh(address)
@@ -53,18 +54,20 @@ func Parse(address string) (*Address, error) {
 		return &Address{Scheme: scheme, File: rest, Fresh: fresh}, nil
 	case colon && (scheme == "memory" || scheme == "redis" || scheme == "rediss" || scheme == "unix"):
 		return &Address{Scheme: scheme, Fresh: fresh, rest: rest}, nil
+	case colon && (scheme == "postgres" || scheme == "postgresql"):
+		return &Address{Scheme: "postgres", Fresh: fresh, rest: rest}, nil
 	case !colon:
-		return nil, fmt.Errorf("%q is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH; is it a file? then write sqlite:%[1]s", address)
+		return nil, fmt.Errorf("%q is not one of memory:, postgres://HOST:PORT/DB, redis://HOST:PORT/DB and sqlite:PATH; is it a file? then write sqlite:%[1]s", address)
 	}
-	return nil, fmt.Errorf("%q is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH", scheme+":") // what follows may be a secret
+	return nil, fmt.Errorf("%q is not one of memory:, postgres://HOST:PORT/DB, redis://HOST:PORT/DB and sqlite:PATH", scheme+":") // what follows may be a secret
 }
 
 // Journal returns the path of the ledger's journal; empty for a ledger in memory, which
 // has none. The journal of a ledger in SQLite is beside its file, because everybody who
 // uses the ledger needs the same one. Its name does not begin like the ledger's: it must
 // outlive an rm ledger.db*. If the ledger is named by a link, the journal is beside the
-// file itself. The journal of a ledger in Redis is in the folder state, which is
-// [Options].State.
+// file itself. The journal of a ledger on a server is in the folder state, which
+// is [Options].State.
 func (a *Address) Journal(state string) (string, error) {
 	switch {
 	case a == nil || a.Scheme == "":

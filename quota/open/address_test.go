@@ -21,6 +21,8 @@ func TestParse(t *testing.T) {
 		"redis://h/0?protocol=2&fresh=1&addr=h:2": {"redis://h/0?protocol=2&addr=h:2", true},
 		"redis://h/0?fresh=0":                     {"redis://h/0?fresh=0", false},
 		"unix:///run/redis.sock?db=1":             {"unix:///run/redis.sock?db=1", false},
+		"postgres://h/db?sslmode=disable&fresh":   {"postgres://h/db?sslmode=disable", true},
+		"postgresql://h/db":                       {"postgres://h/db", false},
 	} {
 		if a, err := open.Parse(address); err != nil || a.String() != want.rest || a.Fresh != want.fresh {
 			t.Errorf("%s: %v, %v", address, a, err)
@@ -30,12 +32,12 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for address, want := range map[string]string{
-		"":                        "not one of",
-		"memory":                  "not one of",
-		"memory:ledger":           "nothing may stand behind memory:",
-		"sqlite:":                 "name a file",
-		"/a/ledger.db":            "write sqlite:/a/ledger.db",
-		"postgres://:secret@host": `"postgres:" is not one of`,
+		"":                     "not one of",
+		"memory":               "not one of",
+		"memory:ledger":        "nothing may stand behind memory:",
+		"sqlite:":              "name a file",
+		"/a/ledger.db":         "write sqlite:/a/ledger.db",
+		"mysql://:secret@host": `"mysql:" is not one of`,
 		// A misspelt option is not a part of the path: that would be another ledger, with
 		// nothing spent.
 		"sqlite:/a/ledger.db?fresh=true": "write ?fresh",

@@ -8,7 +8,7 @@
 //   - locks, so that no two processes run one job.
 //
 // Most programs want this package. It imports every store, and with them the clients of
-// SQLite and Redis. A program that must stay small imports the one store it needs, and
+// SQLite, Redis and PostgreSQL. A program that must stay small imports the one store it needs, and
 // calls [quota.New].
 package open
 
@@ -25,6 +25,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/journal"
 	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/pgstore"
 	"github.com/headroom-quota/headroom/quota/redisstore"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 	"github.com/headroom-quota/headroom/quota/storekit"
@@ -34,13 +35,13 @@ import (
 type Options struct {
 	// Book prices the calls: headroom.Load reads one. Nil is an error.
 	Book *quota.Book
-	// Clock decides in memory and in SQLite; nil is the machine's. Redis goes by its
-	// server's clock.
+	// Clock decides in memory and in SQLite; nil is the machine's. Redis and
+	// PostgreSQL go by their server's clock.
 	Clock quota.Clock
 	// Observer is told what the ledger does; nil: nobody is.
 	Observer quota.Observer
-	// State is the folder for the journal of a ledger in Redis, and for the locks of
-	// one in memory. A missing folder is made for a ledger in Redis. The programs of a
+	// State is the folder for the journal of a ledger on a server, and for the locks of
+	// one in memory. A missing folder is made for a ledger on a server. The programs of a
 	// machine that share a ledger should share the folder, too. Empty is [StateDir] of
 	// "headroom". A ledger in SQLite has its journal and its locks beside its file.
 	State string
@@ -104,7 +105,7 @@ func Store(ctx context.Context, address string, clock quota.Clock) (store quota.
 }
 
 // Lock implements [lease.Locker]: it takes the lock of a job's name, for all processes
-// that share the ledger. For a ledger in Redis these may be on many machines.
+// that share the ledger. For a ledger on a server these may be on many machines.
 func (o *Opened) Lock(ctx context.Context, name string) (lease.Lock, error) {
 	if o == nil || o.locks == nil {
 		return nil, quota.BadInput("lock %s: this ledger was not made by open.Open", name)
@@ -163,6 +164,12 @@ func (a *Address) store(ctx context.Context, clock quota.Clock, births storekit.
 			return nil, nil, err
 		}
 		return s, s.Close, nil
+	case "postgres":
+		s, err := pgstore.Open(a.String(), &pgstore.Options{Births: births})
+		if err != nil {
+			return nil, nil, err
+		}
+		return s, s.Close, nil
 	}
 	s, err := redisstore.Open(a.String(), &redisstore.Options{Births: births})
 	if err != nil {
@@ -216,6 +223,20 @@ func (o *Opened) openFile(ctx context.Context, at *Address, with *Options) (quot
 	return store, err
 }
 
+// server is what the stores on a server have in common.
+type server interface {
+	lease.Server
+	Check(ctx context.Context) (warnings []string, err error)
+}
+
+// canonical returns the one way to write where a server is.
+func (a *Address) canonical() (string, error) {
+	if a.Scheme == "postgres" {
+		return pgstore.Canonical(a.String())
+	}
+	return redisstore.Canonical(a.String(), "")
+}
+
 // openServer opens a ledger that may be out of reach, behind a breaker.
 func (o *Opened) openServer(ctx context.Context, at *Address, with *Options) (quota.Store, error) {
 	state, err := with.state()
@@ -225,7 +246,7 @@ func (o *Opened) openServer(ctx context.Context, at *Address, with *Options) (qu
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the state: %w", err)
 	}
-	ledger, err := redisstore.Canonical(at.String(), "")
+	ledger, err := at.canonical()
 	if err != nil {
 		return nil, err
 	}
@@ -241,11 +262,14 @@ func (o *Opened) openServer(ctx context.Context, at *Address, with *Options) (qu
 		return nil, err
 	}
 	o.closers = append(o.closers, closer)
-	server := store.(*redisstore.Store)
+	server := store.(server)
 	o.locks = lease.Shared{Server: server, Files: lease.Files(filepath.Join(state, "locks"))}
 	warnings, err := server.Check(ctx)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
+	}
+	if _, ok := errors.AsType[*pgstore.RightsError](err); ok { // it would never work
+		return nil, err
 	}
 	if err != nil {
 		o.log.Warn("the ledger does not answer; calls are admitted or refused as the price book says", "error", err)

@@ -52,25 +52,30 @@ func (s *Store) combine(ctx context.Context, j *job) error {
 			close(k.wake)
 		}
 	}()
-	s.work.transact(ctx, tx, batch)
+	s.work.batch = batch
+	s.work.transact(ctx, tx, nil)
 	return j.err
 }
 
-// transact decides jobs in turn, in a transaction that has begun. Each gets its own answer,
-// or the error of the transaction.
-func (w *work) transact(ctx context.Context, tx Tx, batch []*job) {
+// transact decides the jobs of the batch in turn, in a transaction that has begun. Each gets
+// its own answer, or the error of the transaction. If late is not nil, it returns jobs that
+// came while the locks were waited for and need nothing that is not loaded.
+func (w *work) transact(ctx context.Context, tx Tx, late func(*Scope, int) []*job) {
 	failed, undone, panicked := errPanicked, true, true
 	defer func() {
-		for _, j := range batch {
+		for _, j := range w.batch {
 			j.tell(failed, undone)
 		}
 		if panicked {
 			_ = tx.End(failed)
 		}
 	}()
-	w.scope.name(batch)
+	w.scope.name(w.batch)
 	w.begin(tx, tx.Load(&w.scope))
-	for _, j := range batch {
+	if late != nil && w.broken == nil {
+		w.batch = append(w.batch, late(&w.scope, maxCombined-len(w.batch))...)
+	}
+	for _, j := range w.batch {
 		if w.broken == nil {
 			j.err = j.do(w, tx, j)
 		}
@@ -99,7 +104,7 @@ func (s *Scope) name(batch []*job) {
 	s.Charges, s.Receipts = s.Charges[:0], s.Receipts[:0]
 	for _, j := range batch {
 		s.Charges = append(append(s.Charges, j.request.Charges...), j.block.Charges...)
-		if id := j.request.ID; id != "" {
+		if id := j.request.ID; id != "" && !j.request.Fresh {
 			p := &j.request.Charges[0].Pool
 			s.Receipts = append(s.Receipts, ReceiptID{p.Upstream, p.Account, id})
 		}

@@ -1,8 +1,13 @@
 package pagestore
 
 // Waiting is how many callers wait for the transaction under way.
-func (s *Store) Waiting() int {
+func (s *Store) Waiting() (n int) {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
-	return len(s.queue.waiting)
+	s.lanes.mu.Lock()
+	defer s.lanes.mu.Unlock()
+	for _, at := range s.lanes.open {
+		n += len(at.waiting)
+	}
+	return n + len(s.queue.waiting)
 }

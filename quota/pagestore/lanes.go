@@ -117,29 +117,28 @@ func (s *Store) drain(key laneKey, at *lane) {
 	}
 }
 
-// runLane runs one transaction for the callers that wait when it begins.
+// runLane runs one transaction for the callers that wait when it has its locks.
 func (s *Store) runLane(w *work, at *lane) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.Deadline)
 	defer cancel()
-	var batch []*job
+	w.batch = nil
 	defer func() { // no caller waits for ever
-		panicked := recover()
-		if panicked != nil && len(batch) > 0 {
-			batch[0].panicked = panicked
+		if panicked := recover(); panicked != nil && len(w.batch) > 0 {
+			w.batch[0].panicked = panicked
 		}
-		for _, j := range batch {
+		for _, j := range w.batch {
 			close(j.wake)
 		}
 	}()
 	tx, err := s.backend.Begin(ctx, 0)
-	batch = s.lanes.take(at)
+	w.batch = s.lanes.take(at)
 	if err != nil {
-		for _, j := range batch {
+		for _, j := range w.batch {
 			j.tell(err, true)
 		}
 		return
 	}
-	w.transact(ctx, tx, batch)
+	w.transact(ctx, tx, func(loaded *Scope, most int) []*job { return s.lanes.takeLoaded(at, loaded, most) })
 }
 
 // goesOn reports whether a caller waits. If none does, the lane ends.
@@ -161,6 +160,33 @@ func (l *lanes) take(at *lane) []*job {
 	taken := slices.Clone(at.waiting[:n])
 	at.waiting = slices.Delete(at.waiting, 0, n)
 	return taken
+}
+
+// takeLoaded removes up to most callers from a lane that need only the pages of a scope.
+func (l *lanes) takeLoaded(at *lane, loaded *Scope, most int) (taken []*job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at.waiting = slices.DeleteFunc(at.waiting, func(j *job) bool {
+		if len(taken) == most || !loaded.covers(&j.request) {
+			return false
+		}
+		taken = append(taken, j)
+		return true
+	})
+	return taken
+}
+
+// covers reports whether a request is new and all its pages are in the scope.
+func (s *Scope) covers(r *quota.Request) bool {
+	if len(r.Charges) == 0 || r.ID != "" && !r.Fresh {
+		return false
+	}
+	for i := range r.Charges {
+		if !slices.ContainsFunc(s.Charges, func(c quota.Charge) bool { return c.Pool == r.Charges[i].Pool }) {
+			return false
+		}
+	}
+	return true
 }
 
 // leave removes a caller that no longer waits. If its transaction has begun, it leaves its

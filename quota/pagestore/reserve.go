@@ -25,9 +25,6 @@ func (w *work) reserve(tx Tx, j *job) (err error) {
 	v := &j.verdict
 	decide(v, w.now, r.Charges, w.entries)
 	v.ID = r.ID
-	for _, e := range w.entries {
-		v.Overflow = v.Overflow || e.overflow
-	}
 	if !v.Allowed {
 		return w.putMoved(tx, r.Charges)
 	}
@@ -166,14 +163,15 @@ func (w *work) settle(tx Tx, j *job) error {
 
 // taken finds the page that a charge of a receipt was taken from.
 func (w *work) taken(tx Tx, of *quota.Token, t *Taken) (*Entry, error) {
-	p := quota.Pool{Upstream: of.Upstream, Account: of.Account, Name: t.Pool, Key: t.Key}
+	p := &w.pool
+	*p = quota.Pool{Upstream: of.Upstream, Account: of.Account, Name: t.Pool, Key: t.Key}
 	switch {
 	case t.Overflow:
-		return findMember(tx, &p, "")
+		return findMember(tx, p, "")
 	case t.Key != "":
-		return findMember(tx, &p, t.Key)
+		return findMember(tx, p, t.Key)
 	}
-	return w.entry(tx, &p, false)
+	return w.entry(tx, p, false)
 }
 
 // shut shuts pools, or opens them.

@@ -361,10 +361,12 @@ func (s *Store) run(ctx context.Context, j *job) error {
 
 // work is the state of the current transaction. The next one reuses it.
 type work struct {
+	batch   []*job // that share the transaction
 	now     window.Instant
 	entries []*Entry
 	units   []int64 // what is recorded, by charge
 	pools   []string
+	pool    quota.Pool // that a backend is asked for
 	nonces  *rand.ChaCha8
 	scope   Scope
 	births  births

@@ -13,6 +13,7 @@ func decide(v *quota.Verdict, now window.Instant, charges []quota.Charge, entrie
 	for i, e := range entries {
 		at = max(at, e.at)
 		v.Rebased = v.Rebased || e.rebased
+		v.Overflow = v.Overflow || e.overflow
 		e.fits = e.Page.Fits(e.at, charges[i].Units, charges[i].Windows)
 		v.Allowed = v.Allowed && e.fits
 	}

@@ -182,7 +182,7 @@ func (s Spec) Estimates() bool { return s.Algorithm == Estimate }
 
 // InFlight reports whether the window counts calls in flight. A unit is a slot: it is given
 // back when its call ends, and renewed until then.
-func (s Spec) InFlight() bool { return s.Algorithm == InFlight }
+func (s *Spec) InFlight() bool { return s.Algorithm == InFlight }
 
 // For returns s with what it needs for limits up to a quota, or says why it cannot have
 // them. The windows of one page must be made for the same quota, whatever the limits of
@@ -203,7 +203,7 @@ func (s Spec) For(quota int64) (Spec, error) {
 }
 
 // MaxLimit returns the largest limit that the window can keep.
-func (s Spec) MaxLimit() int64 {
+func (s *Spec) MaxLimit() int64 {
 	switch {
 	case s.Algorithm == Sliding && !s.Wide:
 		return maxNarrow - 1
@@ -218,7 +218,7 @@ func (s Spec) MaxLimit() int64 {
 
 // Drain returns the rate of a bucket in lowest terms: so many units drain in so many
 // microseconds.
-func (s Spec) Drain() (units, micros int64) {
+func (s *Spec) Drain() (units, micros int64) {
 	units, micros = s.Rate, s.Per.Microseconds()
 	a, b := units, micros
 	for b != 0 {

@@ -111,7 +111,7 @@ func fill(t *testing.T, c catalogtest.Catalog, videos []catalog.Video) {
 	}
 	for n, some := range slices.Collect(slices.Chunk(videos, 50)) {
 		region := []string{"", "DE", "JP"}[n%3]
-		_, err := r.Save(ctx, &catalog.Page{Cursor: catalog.Cursor{Job: "trending", Work: fmt.Sprint(n)}, Done: true, Region: region, Videos: some})
+		_, err := r.Save(ctx, &catalog.Page{Cursor: catalog.Cursor{Job: "trending", Work: some[0].ID}, Done: true, Region: region, Videos: some})
 		if err != nil {
 			t.Fatal(err)
 		}

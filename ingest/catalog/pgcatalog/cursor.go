@@ -12,7 +12,7 @@ import (
 // of the first pass.
 func (c *Catalog) Cursor(ctx context.Context, job, work string) (catalog.Cursor, error) {
 	cur := catalog.Cursor{Job: job, Work: work}
-	err := c.each(ctx, func(scan func(...any) error) error { return scan(columnsOf(&cur)...) }, sql["cursor_find"], job, work)
+	err := c.each(ctx, func(scan func(...any) error) error { return scan(columnsOf(&cur)...) }, sql("cursor_find"), job, work)
 	return cur, err
 }
 
@@ -24,14 +24,14 @@ func (c *Catalog) Cursors(ctx context.Context, job string) (all []catalog.Cursor
 		err := scan(columnsOf(&cur)...)
 		all = append(all, cur)
 		return err
-	}, sql["cursors_find"], job)
+	}, sql("cursors_find"), job)
 	return all, err
 }
 
 // Reset forgets the position of a unit of work. Fetched data stays.
 func (c *Catalog) Reset(ctx context.Context, job, work string) error {
 	return c.fault("reset "+job+" "+work+" in", c.change(ctx, nothing, func(_ *tx, b *pgx.Batch) error {
-		b.Queue(sql["cursor_reset"], job, work)
+		b.Queue(sql("cursor_reset"), job, work)
 		return nil
 	}))
 }
@@ -53,7 +53,7 @@ type locked struct {
 // read queues the reading of a cursor.
 func (l *locked) read(b *pgx.Batch, job, work string) {
 	*l = locked{Cursor: catalog.Cursor{Job: job, Work: work}}
-	b.Queue(sql["cursor_lock"], job, work).Query(func(rows pgx.Rows) error {
+	b.Queue(sql("cursor_lock"), job, work).Query(func(rows pgx.Rows) error {
 		return eachRow(rows, func(scan func(...any) error) error {
 			l.there = true
 			return scan(columnsOf(&l.Cursor)...)
@@ -67,6 +67,6 @@ func (l *locked) save(b *pgx.Batch) {
 	if l.there {
 		statement = "cursor_save"
 	}
-	b.Queue(sql[statement], l.Job, l.Work, l.Pass, l.Page, valid(l.Token), micros(l.Since), micros(l.High), micros(l.Mark),
+	b.Queue(sql(statement), l.Job, l.Work, l.Pass, l.Page, valid(l.Token), micros(l.Since), micros(l.High), micros(l.Mark),
 		micros(l.SavedAt), micros(l.CompletedAt), micros(l.ResumeAt), l.BlockedOn)
 }

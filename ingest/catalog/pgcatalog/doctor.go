@@ -15,14 +15,14 @@ func (c *Catalog) Check(ctx context.Context) (problems []string, err error) {
 			r, err := scanTexts(scan, &last)
 			rows = append(rows, r)
 			return err
-		}, sql["texts"], last)
+		}, sql("texts"), last)
 		if more = len(rows) > 0; more && err == nil {
 			err = c.each(ctx, func(scan func(...any) error) error {
 				n := 0
 				err := scan(&n)
 				wrong += n
 				return err
-			}, sql["words_differ"], wordColumns(rows)...)
+			}, sql("words_differ"), wordColumns(rows)...)
 		}
 	}
 	if wrong > 0 {

@@ -30,7 +30,7 @@ const overlong = "OVERLONG"
 
 // saveWords queues the words of videos.
 func saveWords(b *pgx.Batch, rows []row) {
-	b.Queue(sql["words_save"], append([]any{words.Version}, wordColumns(rows)...)...)
+	b.Queue(sql("words_save"), append([]any{words.Version}, wordColumns(rows)...)...)
 }
 
 // wordColumns returns columns of videos: ids, digests, words, words as text.

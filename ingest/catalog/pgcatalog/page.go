@@ -118,7 +118,7 @@ func (w *saving) read(b *pgx.Batch) {
 	}
 	ids = append(ids, p.Gone...)
 	if len(ids) > 0 {
-		b.Queue(sql["videos_lock"], ids).Query(func(rows pgx.Rows) error {
+		b.Queue(sql("videos_lock"), ids).Query(func(rows pgx.Rows) error {
 			return eachRow(rows, func(scan func(...any) error) error {
 				var id string
 				var k known
@@ -129,7 +129,7 @@ func (w *saving) read(b *pgx.Batch) {
 		})
 	}
 	if len(p.Gone) > 0 {
-		b.Queue(sql["channels_lock"], p.Gone).Query(func(rows pgx.Rows) error {
+		b.Queue(sql("channels_lock"), p.Gone).Query(func(rows pgx.Rows) error {
 			return eachRow(rows, func(scan func(...any) error) error {
 				var id string
 				err := scan(&id)
@@ -139,7 +139,7 @@ func (w *saving) read(b *pgx.Batch) {
 		})
 	}
 	if p.Chart {
-		b.Queue(sql["chart_lock"], valid(p.Region), valid(p.Category)).Query(func(rows pgx.Rows) error {
+		b.Queue(sql("chart_lock"), valid(p.Region), valid(p.Category)).Query(func(rows pgx.Rows) error {
 			w.chart = rows.Next()
 			rows.Close()
 			return rows.Err()
@@ -169,7 +169,7 @@ func (w *saving) write(tx *tx, b *pgx.Batch) (err error) {
 	s.Cursor.Advance(p, tx.now)
 	w.cursor.Cursor = s.Cursor
 	w.cursor.save(b)
-	b.Queue(sql["work_page"], w.run, p.Cursor.Work, valid(p.Region), p.Units, s.New, s.Updated, s.Unchanged, s.Gone, s.Statistics)
+	b.Queue(sql("work_page"), w.run, p.Cursor.Work, valid(p.Region), p.Units, s.New, s.Updated, s.Unchanged, s.Gone, s.Statistics)
 	return nil
 }
 
@@ -188,8 +188,8 @@ func (w *saving) remove(b *pgx.Batch) {
 			w.saved.Gone++
 		}
 	}
-	b.Queue(sql["videos_remove"], gone)
-	b.Queue(sql["channels_remove"], gone)
+	b.Queue(sql("videos_remove"), gone)
+	b.Queue(sql("channels_remove"), gone)
 }
 
 // videos queues the videos of the page, and counts the changes.
@@ -215,10 +215,10 @@ func (w *saving) videos(b *pgx.Batch, now time.Time) error {
 	}
 	saveVideos(b, changed, now)
 	if len(equal) > 0 {
-		b.Queue(sql["videos_touch"], equal, micros(now))
+		b.Queue(sql("videos_touch"), equal, micros(now))
 	}
 	if w.page.Region != "" && len(all) > 0 {
-		b.Queue(sql["sightings_save"], valid(w.page.Region), all, micros(now))
+		b.Queue(sql("sightings_save"), valid(w.page.Region), all, micros(now))
 	}
 	for _, id := range all {
 		w.known[id] = known{} // the catalog has it from now on
@@ -246,7 +246,7 @@ func saveVideos(b *pgx.Batch, rows []row, now time.Time) {
 		c.category, c.live, c.language = append(c.category, v.Category), append(c.live, v.Live), append(c.language, v.Language)
 		c.thumbnail, c.brief, c.digest = append(c.thumbnail, v.Thumbnail), append(c.brief, v.Brief), append(c.digest, r.digest)
 	}
-	b.Queue(sql["videos_save"], micros(now), c.id, c.title, c.description, c.channelTitle, c.tags, c.channel, c.published,
+	b.Queue(sql("videos_save"), micros(now), c.id, c.title, c.description, c.channelTitle, c.tags, c.channel, c.published,
 		c.seconds, c.category, c.live, c.language, c.thumbnail, c.brief, c.digest)
 	saveWords(b, rows)
 }
@@ -293,7 +293,7 @@ func (s *statistics) add(id string, one *catalog.Statistics) {
 
 func (s *statistics) save(b *pgx.Batch, now time.Time) {
 	if len(s.ids) > 0 {
-		b.Queue(sql["statistics_save"], micros(now), s.ids, s.views, s.likes, s.comments)
+		b.Queue(sql("statistics_save"), micros(now), s.ids, s.views, s.likes, s.comments)
 	}
 }
 
@@ -313,7 +313,7 @@ func saveChannels(b *pgx.Batch, channels []catalog.Channel, now time.Time) {
 		}
 	}
 	if len(published) > 0 {
-		b.Queue(sql["channels_save"], micros(now), texts[0], published, texts[1], texts[2], texts[3], texts[4], texts[5])
+		b.Queue(sql("channels_save"), micros(now), texts[0], published, texts[1], texts[2], texts[3], texts[4], texts[5])
 	}
 }
 
@@ -322,18 +322,18 @@ func saveChannels(b *pgx.Batch, channels []catalog.Channel, now time.Time) {
 func (w *saving) entries(b *pgx.Batch, now time.Time) {
 	region, category := valid(w.page.Region), valid(w.page.Category)
 	if !w.saved.Cursor.Begun() {
-		b.Queue(sql["chart_drop"], region, category, false)
-		b.Queue(sql["chart_add"], region, category, micros(now))
+		b.Queue(sql("chart_drop"), region, category, false)
+		b.Queue(sql("chart_add"), region, category, micros(now))
 	}
 	var ids []string
 	for _, r := range w.rows {
 		ids = append(ids, r.video.ID)
 	}
 	if len(ids) > 0 {
-		b.Queue(sql["entries_add"], region, category, ids)
+		b.Queue(sql("entries_add"), region, category, ids)
 	}
 	if w.page.Done {
-		b.Queue(sql["chart_drop"], region, category, true)
-		b.Queue(sql["chart_show"], region, category)
+		b.Queue(sql("chart_drop"), region, category, true)
+		b.Queue(sql("chart_show"), region, category)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,8 +31,11 @@ var sqlFiles embed.FS
 // schema is the schema of the catalog. A ledger in the same database has another one.
 var schema = &pgschema.Schema{Name: "headroom_catalog", Steps: pgschema.Read(schemaFiles)}
 
-// sql are the statements of this package.
-var sql = sqlitefile.ReadStatements(sqlFiles)
+// statements are read when the first catalog is opened: other programs have a fast start.
+var statements = sync.OnceValue(func() sqlitefile.Statements { return sqlitefile.ReadStatements(sqlFiles) })
+
+// sql returns a statement of this package.
+func sql(name string) string { return statements()[name] }
 
 // Options are the options of [Open]; nil is valid.
 type Options struct {
@@ -68,9 +72,13 @@ func Open(ctx context.Context, url string, o *Options) (*Catalog, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.wait)
 	defer cancel()
-	if err := schema.Open(ctx, c.pool); err != nil {
+	err = c.fault("open", schema.Open(ctx, c.pool))
+	if err == nil {
+		err = c.copied(ctx)
+	}
+	if err != nil {
 		c.pool.Close()
-		return nil, c.fault("open", err)
+		return nil, err
 	}
 	return c, nil
 }
@@ -92,6 +100,9 @@ func Inspect(ctx context.Context, url string, read func(*Catalog) error) error {
 	if err != nil {
 		return c.fault("open", err)
 	}
+	if err := c.copied(ctx); err != nil {
+		return err
+	}
 	return read(c)
 }
 
@@ -108,7 +119,7 @@ func Missing(ctx context.Context, url string) (rights []string, err error) {
 		err := scan(&right)
 		rights = append(rights, right)
 		return err
-	}, sql["rights_missing"])
+	}, sql("rights_missing"))
 	return rights, err
 }
 
@@ -133,6 +144,9 @@ func connect(ctx context.Context, url string, o *Options) (*Catalog, error) {
 	c := &Catalog{clock: o.Clock, wait: cmp.Or(o.Wait, defaultWait), name: address(config.ConnConfig)}
 	if o.Conns > 0 {
 		config.MaxConns = int32(o.Conns)
+	}
+	if params := config.ConnConfig.RuntimeParams; params["application_name"] == "" {
+		params["application_name"] = "headroom catalog"
 	}
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // PgBouncer keeps no statements between transactions
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, c.wait)

@@ -35,7 +35,7 @@ func (c *Catalog) Ages(ctx context.Context, kind catalog.Kind, before time.Time,
 		err := scan(&a.ID, &a.FetchedAt, &a.Brief)
 		all = append(all, a)
 		return err
-	}, sql[query], micros(before), most)
+	}, sql(query), micros(before), most)
 	return all, err
 }
 
@@ -48,7 +48,7 @@ func (c *Catalog) Expire(ctx context.Context, l catalog.Limits) (e catalog.Expir
 	for _, table := range []string{"videos", "statistics", "channels", "charts", "sightings"} {
 		if err == nil {
 			err = c.change(ctx, nothing, func(tx *tx, b *pgx.Batch) error {
-				b.Queue(sql["rebase_"+table], micros(tx.now))
+				b.Queue(sql("rebase_"+table), micros(tx.now))
 				return nil
 			})
 		}
@@ -67,7 +67,7 @@ func (c *Catalog) Expire(ctx context.Context, l catalog.Limits) (e catalog.Expir
 	} {
 		for n := 1; n > 0 && err == nil; { // a few at once, as others write too
 			err = c.change(ctx, nothing, func(_ *tx, b *pgx.Batch) error {
-				b.Queue(sql[step.statement], micros(step.before)).Exec(func(done pgconn.CommandTag) error {
+				b.Queue(sql(step.statement), micros(step.before)).Exec(func(done pgconn.CommandTag) error {
 					n = int(done.RowsAffected())
 					return nil
 				})
@@ -101,7 +101,7 @@ func (c *Catalog) vacuum(ctx context.Context) error {
 // ForgetRuns deletes the history of runs that ended before a time.
 func (c *Catalog) ForgetRuns(ctx context.Context, before time.Time) error {
 	return c.fault("write to", c.change(ctx, nothing, func(_ *tx, b *pgx.Batch) error {
-		b.Queue(sql["expire_runs"], micros(before))
+		b.Queue(sql("expire_runs"), micros(before))
 		return nil
 	}))
 }
@@ -114,7 +114,7 @@ func (c *Catalog) index(ctx context.Context, query string, args ...any) (count i
 		var next int64
 		err = c.change(ctx, func(b *pgx.Batch) {
 			rows, next = nil, last
-			b.Queue(sql[query], append(args[:len(args):len(args)], last)...).Query(func(found pgx.Rows) error {
+			b.Queue(sql(query), append(args[:len(args):len(args)], last)...).Query(func(found pgx.Rows) error {
 				return eachRow(found, func(scan func(...any) error) error {
 					r, err := scanTexts(scan, &next)
 					rows = append(rows, r)

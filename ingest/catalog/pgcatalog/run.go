@@ -24,9 +24,9 @@ type run struct {
 func (c *Catalog) Begin(ctx context.Context, s catalog.Start) (catalog.Run, error) {
 	r := &run{c: c, job: s.Job, fence: s.Fence}
 	err := r.change(ctx, "begin a run of "+s.Job, nothing, func(tx *tx, b *pgx.Batch) error {
-		b.Queue(sql["work_abandon"], s.Job, micros(tx.now))
-		b.Queue(sql["run_abandon"], s.Job, micros(tx.now))
-		b.Queue(sql["run_add"], s.Job, micros(s.Scheduled), micros(tx.now)).QueryRow(func(row pgx.Row) error { return row.Scan(&r.id) })
+		b.Queue(sql("work_abandon"), s.Job, micros(tx.now))
+		b.Queue(sql("run_abandon"), s.Job, micros(tx.now))
+		b.Queue(sql("run_add"), s.Job, micros(s.Scheduled), micros(tx.now)).QueryRow(func(row pgx.Row) error { return row.Scan(&r.id) })
 		return nil
 	})
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *Catalog) Begin(ctx context.Context, s catalog.Start) (catalog.Run, erro
 // other run. A time at which it was scheduled that is zero says that a person started it.
 func (c *Catalog) Add(ctx context.Context, job string, scheduled time.Time) (id int64, err error) {
 	err = c.change(ctx, nothing, func(tx *tx, b *pgx.Batch) error {
-		b.Queue(sql["run_add"], job, micros(scheduled), micros(tx.now)).QueryRow(func(row pgx.Row) error { return row.Scan(&id) })
+		b.Queue(sql("run_add"), job, micros(scheduled), micros(tx.now)).QueryRow(func(row pgx.Row) error { return row.Scan(&id) })
 		return nil
 	})
 	return id, c.fault("record a run of "+job+" in", err)
@@ -57,7 +57,7 @@ func (r *run) change(ctx context.Context, doing string, read func(*pgx.Batch), w
 	return r.c.fault(doing+" in", r.c.change(ctx, func(b *pgx.Batch) {
 		last = 0
 		if r.fence.Name != "" {
-			b.Queue(sql["fence_find"], r.fence.Name).Query(func(rows pgx.Rows) error {
+			b.Queue(sql("fence_find"), r.fence.Name).Query(func(rows pgx.Rows) error {
 				return eachRow(rows, func(scan func(...any) error) error { return scan(&last) })
 			})
 		}
@@ -67,7 +67,7 @@ func (r *run) change(ctx context.Context, doing string, read func(*pgx.Batch), w
 			return r.fenced()
 		}
 		if r.fence.Name != "" && last < r.fence.Token {
-			b.Queue(sql["fence_save"], r.fence.Name, r.fence.Token).QueryRow(func(row pgx.Row) error {
+			b.Queue(sql("fence_save"), r.fence.Name, r.fence.Token).QueryRow(func(row pgx.Row) error {
 				if err := row.Scan(&last); err != nil || last == r.fence.Token {
 					return err
 				}
@@ -93,7 +93,7 @@ func (r *run) Restart(ctx context.Context, work string) (cur catalog.Cursor, err
 func (r *run) EndWork(ctx context.Context, work, region string, o catalog.Outcome) error {
 	return r.move(ctx, "end "+work+" of "+r.job, work, func(tx *tx, b *pgx.Batch, cur *catalog.Cursor) {
 		cur.End(o)
-		b.Queue(sql["work_end"], r.id, work, valid(region), string(o.State), micros(tx.now), micros(o.ResumeAt), valid(o.Error), o.Units)
+		b.Queue(sql("work_end"), r.id, work, valid(region), string(o.State), micros(tx.now), micros(o.ResumeAt), valid(o.Error), o.Units)
 	})
 }
 
@@ -110,7 +110,7 @@ func (r *run) move(ctx context.Context, doing, work string, change func(*tx, *pg
 // End implements [catalog.Run].
 func (r *run) End(ctx context.Context, o catalog.Outcome) error {
 	return r.change(ctx, "end a run of "+r.job, nothing, func(tx *tx, b *pgx.Batch) error {
-		b.Queue(sql["run_end"], r.id, string(o.State), micros(tx.now), micros(o.ResumeAt), valid(o.Error))
+		b.Queue(sql("run_end"), r.id, string(o.State), micros(tx.now), micros(o.ResumeAt), valid(o.Error))
 		return nil
 	})
 }
@@ -120,7 +120,7 @@ func (r *run) End(ctx context.Context, o catalog.Outcome) error {
 func (c *Catalog) NewFence(ctx context.Context, name string) (catalog.Fence, error) {
 	f := catalog.Fence{Name: name}
 	err := c.change(ctx, nothing, func(tx *tx, b *pgx.Batch) error {
-		b.Queue(sql["fence_take"], name, tx.now.UnixMicro()).QueryRow(func(row pgx.Row) error { return row.Scan(&f.Token) })
+		b.Queue(sql("fence_take"), name, tx.now.UnixMicro()).QueryRow(func(row pgx.Row) error { return row.Scan(&f.Token) })
 		return nil
 	})
 	if err != nil {
@@ -137,7 +137,7 @@ func (c *Catalog) ChargeTo(ctx context.Context, address string, forget bool) (si
 	var at time.Time
 	err = c.change(ctx, func(b *pgx.Batch) {
 		last, at = "", time.Time{}
-		b.Queue(sql["ledger_find"]).QueryRow(func(row pgx.Row) error {
+		b.Queue(sql("ledger_find")).QueryRow(func(row pgx.Row) error {
 			if err := scan(row, &last, &at); !errors.Is(err, pgx.ErrNoRows) {
 				return err
 			}
@@ -148,7 +148,7 @@ func (c *Catalog) ChargeTo(ctx context.Context, address string, forget bool) (si
 			return nil
 		}
 		since = tx.now
-		b.Queue(sql["ledger_save"], address, micros(tx.now))
+		b.Queue(sql("ledger_save"), address, micros(tx.now))
 		return nil
 	})
 	return since, c.fault("note the ledger in", err)
@@ -164,6 +164,6 @@ func (c *Catalog) Spent(ctx context.Context, since time.Time) (map[string]int64,
 		err := scan(&job, &units)
 		all[job] = units
 		return err
-	}, sql["spent"], micros(since))
+	}, sql("spent"), micros(since))
 	return all, err
 }

@@ -31,7 +31,7 @@ func (c *Catalog) Search(ctx context.Context, q catalog.Query) (catalog.Results,
 		}
 		a.Add(id, v)
 		return nil
-	}, sql["search"], part, whole, ranked, a.Limit+1, valid(q.Region), micros(q.Since), shown, patterns)
+	}, sql("search"), part, whole, ranked, a.Limit+1, valid(q.Region), micros(q.Since), shown, patterns)
 	if err != nil {
 		return catalog.Results{}, err
 	}

@@ -58,7 +58,7 @@ func excluded(err error) bool {
 func (c *Catalog) within(ctx context.Context, t pgx.Tx, read func(*pgx.Batch), write func(*tx, *pgx.Batch) error) error {
 	w := &tx{Tx: t, ctx: ctx}
 	var b pgx.Batch
-	b.Queue(sql["begin"], idle).QueryRow(func(row pgx.Row) error {
+	b.Queue(sql("begin"), idle).QueryRow(func(row pgx.Row) error {
 		var micros int64
 		err := row.Scan(nil, &micros)
 		w.now = timeOf(micros)

@@ -14,7 +14,7 @@ func (c *Catalog) Video(ctx context.Context, id string) (v catalog.Video, err er
 	err = c.each(ctx, func(scan func(...any) error) error {
 		there = true
 		return scanVideo(scan, &v)
-	}, sql["video_find"], valid(id))
+	}, sql("video_find"), valid(id))
 	if err == nil && !there {
 		err = fmt.Errorf("video %q: %w", id, catalog.ErrNotFound)
 	}
@@ -45,7 +45,7 @@ func (c *Catalog) Channel(ctx context.Context, id string) (ch catalog.Channel, e
 	err = c.each(ctx, func(scan func(...any) error) error {
 		there = true
 		return scan(&ch.ID, &ch.Title, &ch.Description, &ch.Handle, &ch.Country, &ch.Uploads, &ch.PublishedAt, &ch.FetchedAt)
-	}, sql["channel_find"], valid(id))
+	}, sql("channel_find"), valid(id))
 	if err == nil && !there {
 		err = fmt.Errorf("channel %q: %w", id, catalog.ErrNotFound)
 	}
@@ -63,7 +63,7 @@ func (c *Catalog) Chart(ctx context.Context, region, category string) (catalog.C
 			ch.Entries = append(ch.Entries, e)
 		}
 		return err
-	}, sql["chart_find"], valid(region), valid(category))
+	}, sql("chart_find"), valid(region), valid(category))
 	if err == nil && !there {
 		err = fmt.Errorf("chart of %q, category %q: %w", region, category, catalog.ErrNotFound)
 	}
@@ -80,7 +80,7 @@ func (c *Catalog) Feeds(ctx context.Context) (all []catalog.Feed, err error) {
 		err := scan(&f.Region, &f.Category, &f.FetchedAt, &f.Entries, &f.PendingSince, &f.Pending)
 		all = append(all, f)
 		return err
-	}, sql["feeds"])
+	}, sql("feeds"))
 	return all, err
 }
 
@@ -97,7 +97,7 @@ func (c *Catalog) Runs(ctx context.Context, q catalog.RunsQuery) (all []catalog.
 		byID[r.ID] = len(all)
 		ids, all = append(ids, r.ID), append(all, r)
 		return err
-	}, sql["runs_find"], q.Job, q.Before, q.Limit)
+	}, sql("runs_find"), q.Job, q.Before, q.Limit)
 	if err != nil || len(all) == 0 {
 		return all, err
 	}
@@ -108,6 +108,6 @@ func (c *Catalog) Runs(ctx context.Context, q catalog.RunsQuery) (all []catalog.
 			(*string)(&w.State), &w.EndedAt, &w.ResumeAt, &w.Error)
 		all[byID[run]].Work = append(all[byID[run]].Work, w)
 		return err
-	}, sql["work_find"], ids)
+	}, sql("work_find"), ids)
 	return all, err
 }

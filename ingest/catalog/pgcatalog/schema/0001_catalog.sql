@@ -146,3 +146,11 @@ CREATE TABLE headroom_catalog.ledger (
 	address text    NOT NULL,
 	since   bigint  NOT NULL
 );
+
+-- A copy into this catalog that is not complete, and the row that was copied last.
+CREATE TABLE headroom_catalog.copying (
+	one      integer PRIMARY KEY CHECK (one = 1),
+	source   text    NOT NULL,
+	at_table text    NOT NULL, -- empty before the first row
+	last_key text    NOT NULL  -- as JSON
+);

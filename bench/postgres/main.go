@@ -1,0 +1,140 @@
+// Postgres sets Headroom's ledger in PostgreSQL beside a bare UPDATE of one row, on one
+// server that writes to disk: with one caller, and with 16 callers in four processes.
+//
+//	go run ./postgres
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/pgtest"
+)
+
+func main() {
+	rounds := flag.Int("rounds", 21, "interleaved rounds, of which the median counts")
+	each := flag.Duration("each", 500*time.Millisecond, "time per contender, number of callers and round")
+	child := flag.String("child", "", "be one of the processes: the contender's name")
+	url := flag.String("url", "", "the database of a -child")
+	callers := flag.Int("callers", 1, "how many callers a -child has")
+	flag.Parse()
+	var err error
+	if *child != "" {
+		err = serve(context.Background(), *child, *url, *callers, *each)
+	} else {
+		err = run(*rounds, *each)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench-postgres:", err)
+		os.Exit(1)
+	}
+}
+
+// A load is so many processes with so many callers each, and what it must reach.
+type load struct {
+	processes, callers int
+	goal               float64       // times the rate of the bare UPDATE
+	late               time.Duration // the p99 at most; 0 is any
+}
+
+var loads = []load{
+	{processes: 1, callers: 1, goal: 0.5},
+	{processes: 4, callers: 4, goal: 1.4, late: 30 * time.Millisecond},
+}
+
+// A result is what was measured of a contender under a load, by round.
+type result struct {
+	contender
+	load
+	rates, ratios, p99 []float64
+}
+
+func run(rounds int, each time.Duration) error {
+	server, err := pgtest.Open()
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	var all []*result
+	for _, l := range loads {
+		rs, err := compete(server, l, rounds, each)
+		if err != nil {
+			return err
+		}
+		all = append(all, rs...)
+	}
+	fmt.Printf("Median of %d interleaved rounds of %s, with fsync.\n", rounds, each)
+	print(all)
+	return nil
+}
+
+// compete runs the contenders by turns. The processes of the others wait.
+func compete(server *pgtest.Server, l load, rounds int, each time.Duration) ([]*result, error) {
+	var all []*result
+	var teams []*team
+	defer func() {
+		for _, t := range teams {
+			t.kill()
+		}
+	}()
+	for i, c := range contenders {
+		database := fmt.Sprintf("load%d_%d", l.processes, i)
+		if err := server.Exec("CREATE DATABASE " + database); err != nil {
+			return nil, err
+		}
+		t, err := start(c.name, server.URL(database), l, each)
+		if err != nil {
+			return nil, err
+		}
+		teams = append(teams, t)
+		all = append(all, &result{contender: c, load: l})
+	}
+	for n := range rounds + 1 { // the first warms up
+		for i, r := range all {
+			rate, p99, err := teams[i].round()
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", r.name, err)
+			}
+			if n == 0 {
+				continue
+			}
+			r.rates, r.p99 = append(r.rates, rate), append(r.p99, p99)
+			r.ratios = append(r.ratios, rate/all[0].rates[len(r.rates)-1])
+		}
+	}
+	return all, nil
+}
+
+func print(all []*result) {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "\nvs bare\tper second\tp99 ms\tprocesses\tcallers\tgoal\t  \t")
+	for _, r := range all {
+		mark := ""
+		switch {
+		case !r.judged:
+		case median(r.ratios) >= r.goal && (r.late == 0 || median(r.p99) <= r.late.Seconds()*1000):
+			mark = "reached"
+		default:
+			mark = "MISSED"
+		}
+		fmt.Fprintf(w, "%.2f\t%.0f\t%.1f\t%d\t%d\t%s\t  %s\t\n", median(r.ratios), median(r.rates), median(r.p99), r.processes, r.processes*r.callers, mark, r.name)
+	}
+	w.Flush()
+	fmt.Print(`
+vs bare  times the first line of as many callers, round by round
+goals    0.5 with one caller; 1.4 with 16, and a p99 of at most 30 ms
+`)
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	if n := len(v); n%2 == 0 {
+		return (v[n/2-1] + v[n/2]) / 2
+	}
+	return v[len(v)/2]
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"net/url"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
+	"github.com/headroom-quota/headroom/internal/web/view"
+)
+
+func (a *app) catalogCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "catalog",
+		Short: "Move the catalog to PostgreSQL",
+		Long: `Move the catalog: the fetched data, the position of each job, and the history of runs.
+
+To check it for damage, use ingestor doctor.`,
+		Example: `  ingestor catalog copy --from catalog.db --to postgres://me@db/headroom`,
+		Args:    known,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.catalogCopyCommand())
+	return cmd
+}
+
+func (a *app) catalogCopyCommand() *cobra.Command {
+	var from, to string
+	cmd := &cobra.Command{
+		Use:   "copy --from FILE --to URL",
+		Short: "Copy a catalog from a file to a PostgreSQL database",
+		Long: `Copy a catalog from a file to a PostgreSQL database that holds no catalog. Stop all runs
+first: at the end the command compares the number of rows. The file stays as it is.
+
+If the copy is broken off, the same command continues where it stopped. Until the copy is
+complete, no other command uses the database. Data stays as old as it is, so it expires
+when it would have expired in the file.`,
+		Example: `  ingestor catalog copy --from catalog.db --to postgres://me@db/headroom
+  INGESTOR_DATABASE=postgres://me:password@db/headroom ingestor catalog copy`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.settings(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			if to = cmp.Or(to, s.Database); to == "" {
+				return usage("--to is missing: the URL of a PostgreSQL database, as postgres://user@host/database")
+			}
+			return a.copyCatalog(cmd.Context(), cmp.Or(from, s.Catalog), to)
+		},
+	}
+	a.outputFlag(cmd)
+	cmd.Flags().StringVar(&from, "from", "", "SQLite `file` to copy (default the catalog of the settings)")
+	cmd.Flags().StringVar(&to, "to", "", "PostgreSQL `URL` to copy to (default the database of the settings)")
+	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "show no progress")
+	return cmd
+}
+
+// copiedView is the result of ingestor catalog copy, in JSON.
+type copiedView struct {
+	From string           `json:"from"`
+	To   string           `json:"to"`
+	Rows map[string]int64 `json:"rows"` // by table
+}
+
+func (a *app) copyCatalog(ctx context.Context, from, to string) error {
+	from, err := filepath.Abs(from) // the database knows a broken copy by it
+	if err != nil {
+		return err
+	}
+	watched := a.watch()
+	var rows map[string]int64
+	err = catalog.Inspect(ctx, from, func(c *catalog.Catalog) (err error) {
+		rows, err = pgcatalog.Copy(ctx, c, to, func(p pgcatalog.Copied) {
+			told := ingest.Progress{Job: "copy", Work: p.Table, Works: len(catalog.Tables), Pages: p.Left}
+			if watched.tell(told); p.Left == 1 {
+				told.Ended = &ingest.WorkReport{Work: p.Table, State: catalog.Done}
+				watched.tell(told)
+			}
+		})
+		return err
+	})
+	watched.close()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return usage("--from: there is no catalog %s", from)
+	case errors.Is(err, pgcatalog.ErrHolds):
+		return config(err)
+	case err != nil:
+		return unopenedDatabase(err)
+	}
+	shown := shownAddress(to)
+	return a.print(copiedView{from, shown, rows}, func(s *sheet) {
+		s.line("Copied %s: %s videos, %s channels, %s cursors, %s runs.", from,
+			view.Number(rows["videos"]), view.Number(rows["channels"]), view.Number(rows["cursors"]), view.Number(rows["runs"]))
+		s.line("To use it, write into ingestor.yaml:")
+		s.line("  database: %s", withoutPassword(to))
+		if withoutPassword(to) != to {
+			s.line("and the password into ~/.pgpass, or the whole URL into INGESTOR_DATABASE.")
+		}
+	})
+}
+
+// withoutPassword returns a URL without its password.
+func withoutPassword(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return shownAddress(address)
+	}
+	if u.User != nil {
+		u.User = url.User(u.User.Username())
+	}
+	q := u.Query()
+	if q.Has("password") {
+		q.Del("password")
+		u.RawQuery = q.Encode()
+	}
+	return u.String()
+}

@@ -1,0 +1,21 @@
+package pgstore
+
+import (
+	"context"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/pagestore"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// Lock returns the key under which transactions lock an account.
+func Lock(s *Store, p quota.Pool) int64 {
+	t := newTx(context.Background(), s.server, nil)
+	return t.wants(&pagestore.Scope{Charges: []quota.Charge{{Pool: p}}}).locks[0]
+}
+
+// Prune deletes old charges at once, and returns how many.
+func Prune(s *Store) int64 { return s.server.pruneSome(window.At(s.server.clock.Now())) }
+
+// Steps is the version that this program knows.
+var Steps = len(steps)

@@ -1,0 +1,286 @@
+package pgstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/headroom-quota/headroom/internal/deadline"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/pagestore"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// columns are arguments of a statement that takes an array for each column.
+type columns [4][]string
+
+func (c *columns) add(values ...string) {
+	for i, v := range values {
+		c[i] = append(c[i], v)
+	}
+}
+
+func (c *columns) args(n int) []any {
+	all := make([]any, n)
+	for i := range n {
+		all[i] = c[i]
+	}
+	return all
+}
+
+// query is a statement with what becomes of its rows.
+type query struct {
+	name string
+	args []any
+	into []any
+	each func() error
+}
+
+// wanted is all that Load reads, each once.
+type wanted struct {
+	pools, receipts, families, members columns
+	locks                              []int64
+	seen                               map[any]bool
+}
+
+func (w *wanted) once(key any) bool {
+	if w.seen[key] {
+		return false
+	}
+	w.seen[key] = true
+	return true
+}
+
+// memberOf is a key of seen: Pool is one, too.
+type memberOf struct{ quota.Pool }
+
+func (t *tx) wants(s *pagestore.Scope) *wanted {
+	w := &wanted{seen: make(map[any]bool)}
+	lock := func(kind, upstream, account string) {
+		// A family's requests do not wait for those of its account.
+		text := t.b.schema.Name + "\x00" + kind + "\x00" + upstream + "\x00" + account
+		sum := sha256.Sum256([]byte(text))
+		w.locks = append(w.locks, int64(binary.BigEndian.Uint64(sum[:])))
+	}
+	for i := range s.Charges {
+		p := s.Charges[i].Pool
+		kind := "account"
+		if p.Name == "" {
+			kind = "family"
+		}
+		lock(kind, p.Upstream, p.Account)
+		keyless := quota.Pool{Upstream: p.Upstream, Account: p.Account, Name: p.Name}
+		switch {
+		case !valid(p.Upstream) || !valid(p.Account) || !valid(p.Name) || !valid(p.Key):
+		case p.Key == "":
+			if w.once(p) {
+				w.pools.add(p.Upstream, p.Account, p.Name)
+			}
+		default:
+			if w.once(keyless) {
+				w.families.add(p.Upstream, p.Account, p.Name)
+			}
+			if w.once(memberOf{p}) {
+				w.members.add(p.Upstream, p.Account, p.Name, p.Key)
+			}
+		}
+	}
+	for _, r := range s.Receipts {
+		lock("account", r.Upstream, r.Account)
+		if valid(r.Upstream) && valid(r.Account) && valid(r.ID) && w.once(r) {
+			w.receipts.add(r.Upstream, r.Account, r.ID)
+		}
+	}
+	slices.Sort(w.locks) // all in one order: no two transactions wait for each other
+	w.locks = slices.Compact(w.locks)
+	return w
+}
+
+// Load implements [pagestore.Tx]: one round trip. Its statements see what was committed
+// before the locks were free, because each has its own snapshot.
+func (t *tx) Load(s *pagestore.Scope) error {
+	w := t.wants(s)
+	err := t.begin(w)
+	for tries := 0; retriable(err) && tries < 5 && t.ctx.Err() == nil; tries++ { // nothing was written
+		t.conn.Release()
+		if t.conn, err = t.b.pool.Acquire(t.ctx); err != nil {
+			t.conn = nil
+			break
+		}
+		err = t.begin(w)
+	}
+	if t.failed = t.b.fault("read", err); err != nil {
+		return t.failed
+	}
+	t.notFound(w)
+	return nil
+}
+
+// retriable reports whether a connection was lost, such as one that was idle when the
+// server restarted.
+func retriable(err error) bool {
+	if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return false
+	}
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return !ok || refused.Code == "57P01" || refused.Code == "57P02" // the server is going down
+}
+
+// begin begins the transaction and reads. It may be called again if it failed.
+func (t *tx) begin(w *wanted) error {
+	t.now = time.Time{}
+	clear(t.pools)
+	clear(t.members)
+	clear(t.families)
+	clear(t.receipts)
+	queries := []query{t.pages(w.pools.args(3))}
+	if len(w.receipts[0]) > 0 {
+		queries = append(queries, t.findReceipts(w.receipts.args(3)), t.pagesOf("receipt_pages", w.receipts.args(3)))
+	}
+	if len(w.families[0]) > 0 {
+		queries = append(queries, t.findFamilies(w.families.args(3)), t.findMembers("members", w.members.args(4), nil))
+		if !t.reads {
+			queries = append(queries, t.findOldest(w.families.args(3)))
+		}
+	}
+	batch := &pgx.Batch{}
+	t.begun = !t.reads
+	consistent := t.reads && len(queries) > 1
+	switch {
+	case !t.reads:
+		batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+		batch.Queue(t.b.sql["lock"], millis(t.lockTimeout()), millis(idleTimeout), w.locks)
+	case consistent:
+		batch.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+	}
+	for _, q := range queries {
+		t.add(batch, q)
+	}
+	if consistent {
+		batch.Queue("COMMIT")
+	}
+	return t.send(batch)
+}
+
+// lockTimeout is how long the server waits for a lock. Without it, a session would wait for
+// ever for a client that is gone.
+func (t *tx) lockTimeout() time.Duration {
+	most, _ := deadline.Share(t.ctx, transactionDeadline)
+	return max(most, time.Millisecond) // 0 is for ever
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) + "ms" }
+
+// notFound notes what the server does not have, so that it is not asked again.
+func (t *tx) notFound(w *wanted) {
+	for i := range w.receipts[0] {
+		key := pagestore.ReceiptID{Upstream: w.receipts[0][i], Account: w.receipts[1][i], ID: w.receipts[2][i]}
+		if _, ok := t.receipts[key]; !ok {
+			t.receipts[key] = nil
+		}
+	}
+	for i := range w.members[0] {
+		p := quota.Pool{Upstream: w.members[0][i], Account: w.members[1][i], Name: w.members[2][i], Key: w.members[3][i]}
+		if t.members[p] == nil {
+			t.member(p)
+		}
+	}
+	for _, f := range t.families {
+		f.none = f.oldest == nil
+	}
+}
+
+func (t *tx) add(batch *pgx.Batch, q query) {
+	batch.Queue(t.b.sql[q.name], q.args...).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, q.into, q.each)
+		return err
+	})
+}
+
+// send sends a batch in one round trip.
+func (t *tx) send(batch *pgx.Batch) error { return t.conn.SendBatch(t.ctx, batch).Close() }
+
+// ask runs a query that Load did not foresee, after the writes that wait.
+func (t *tx) ask(q query) error {
+	if t.failed != nil {
+		return t.failed
+	}
+	batch := &pgx.Batch{}
+	if t.failed = t.queue(batch); t.failed != nil {
+		return t.failed
+	}
+	t.add(batch, q)
+	t.failed = t.b.fault("read", t.send(batch))
+	return t.failed
+}
+
+// read is ask for a query of few words.
+func (t *tx) read(name string, args, into []any, each func() error) error {
+	return t.ask(query{name: name, args: args, into: into, each: each})
+}
+
+// pages reads pools, and the clock.
+func (t *tx) pages(args []any) query { return t.pagesOf("pages", args) }
+
+func (t *tx) pagesOf(name string, args []any) query {
+	var clock, born, until int64
+	var there, known bool
+	var p quota.Pool
+	var zone, reason string
+	var page []byte
+	into := []any{&clock, &there, &p.Upstream, &p.Account, &p.Name, &known, &born, &until, &zone, &reason, &page}
+	return query{name, args, into, func() error {
+		if clock != 0 && t.now.IsZero() {
+			t.now = t.b.now(clock)
+		}
+		if !there || t.pools[p] != nil {
+			return nil
+		}
+		e := t.entry(p)
+		e.known, e.born, e.until, e.zone, e.Reason = known, window.Instant(born), window.Instant(until), zone, reason
+		return t.unpack(e, page)
+	}}
+}
+
+// findReceipts reads receipts. The latest row of an id comes first.
+func (t *tx) findReceipts(args []any) query {
+	var key pagestore.ReceiptID
+	var one pagestore.Taken
+	var nonce []byte
+	var made, at int64
+	var settled bool
+	var done quota.Settlement
+	over := make(map[pagestore.ReceiptID]bool) // the receipt is complete or too old, and the other rows are older
+	into := []any{
+		&key.Upstream, &key.Account, &key.ID, &one.Ref, &one.Pool, &nonce, &made, &at, &one.Units, &one.Generation, &settled,
+		&done.Back, &done.Left, &done.Charged, &one.Recorded, &one.Key, &one.Overflow, &one.Slot,
+	}
+	return query{"receipts", args, into, func() error {
+		got := t.receipts[key]
+		switch {
+		case over[key] || len(nonce) != len(quota.Nonce{}):
+			return nil
+		case got == nil && window.At(t.now).Sub(window.Instant(made)) > quota.ReceiptLife:
+			over[key] = true
+			return nil
+		case got == nil:
+			got = &pagestore.Receipt{Nonce: quota.Nonce(nonce), Settled: settled, Released: settled}
+			t.receipts[key] = got
+		case got.Nonce != quota.Nonce(nonce):
+			over[key] = true
+			return nil
+		}
+		one.At = window.Instant(at)
+		got.Released = got.Released && one.Recorded == 0
+		got.Done.Add(done)
+		got.Taken = slices.Insert(got.Taken, 0, one)
+		return nil
+	}}
+}

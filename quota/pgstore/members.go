@@ -1,0 +1,177 @@
+package pgstore
+
+import (
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/pagestore"
+	"github.com/headroom-quota/headroom/quota/storekit"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// keyless returns the family of a member, as a pool.
+func keyless(f *pagestore.Family) quota.Pool {
+	return quota.Pool{Upstream: f.Upstream, Account: f.Account, Name: f.Pool}
+}
+
+// Family implements [pagestore.Tx].
+func (t *tx) Family(p *quota.Pool) (*pagestore.Family, error) {
+	key := quota.Pool{Upstream: p.Upstream, Account: p.Account, Name: p.Name}
+	f := t.families[key]
+	if f == nil && valid(p.Upstream) && valid(p.Account) && valid(p.Name) {
+		var some columns
+		some.add(p.Upstream, p.Account, p.Name)
+		if err := t.ask(t.findFamilies(some.args(3))); err != nil {
+			return nil, err
+		}
+		f = t.families[key]
+	}
+	if f == nil {
+		f = &family{none: true}
+		f.Upstream, f.Account, f.Pool, f.Ref = p.Upstream, p.Account, p.Name, f
+		t.families[key] = f
+	}
+	return &f.Family, nil
+}
+
+func (t *tx) findFamilies(args []any) query {
+	var p quota.Pool
+	var members, called, leapt, proven int64
+	var known bool
+	var zone string
+	into := []any{&p.Upstream, &p.Account, &p.Name, &members, &called, &leapt, &proven, &known, &zone}
+	return query{"families", args, into, func() error {
+		f := &family{known: known, zone: zone}
+		f.Upstream, f.Account, f.Pool, f.Ref, f.Members = p.Upstream, p.Account, p.Name, f, int(members)
+		f.Course = pagestore.Course{Called: window.Instant(called), Leapt: window.Instant(leapt), Proven: window.Instant(proven)}
+		t.families[p] = f
+		return nil
+	}}
+}
+
+// PutFamily implements [pagestore.Tx].
+func (t *tx) PutFamily(of *pagestore.Family) error {
+	if f := of.Ref.(*family); !f.dirty {
+		f.dirty = true
+		t.dirtyFamilies = append(t.dirtyFamilies, f)
+	}
+	return nil
+}
+
+// Member implements [pagestore.Tx].
+func (t *tx) Member(f *pagestore.Family, key string) (*pagestore.Entry, error) {
+	p := keyless(f)
+	p.Key = key
+	e := t.members[p]
+	if e == nil && valid(key) {
+		var some columns
+		some.add(p.Upstream, p.Account, p.Name, key)
+		if err := t.ask(t.findMembers("members", some.args(4), nil)); err != nil {
+			return nil, err
+		}
+		e = t.members[p]
+	}
+	if e == nil {
+		e = t.member(p)
+	}
+	return &e.Entry, nil
+}
+
+// member makes the entry of a key.
+func (t *tx) member(p quota.Pool) *entry {
+	e := &entry{member: true}
+	e.Pool, e.Ref = p, e
+	t.members[p] = e
+	return e
+}
+
+// findMembers reads members. A member that was read before is as it is in this transaction.
+func (t *tx) findMembers(name string, args []any, found func(*entry)) query {
+	var p quota.Pool
+	var listed bool
+	var reason string
+	var page []byte
+	return query{name, args, []any{&p.Upstream, &p.Account, &p.Name, &p.Key, &listed, &reason, &page}, func() error {
+		e := t.members[p]
+		if e == nil {
+			e = t.member(p)
+			e.Listed, e.Reason = listed, reason
+			if err := t.unpack(e, page); err != nil {
+				return err
+			}
+		}
+		if found != nil {
+			found(e)
+		}
+		return nil
+	}}
+}
+
+// findOldest reads what Oldest returns first.
+func (t *tx) findOldest(args []any) query {
+	return t.findMembers("oldest", args, func(e *entry) {
+		if f := t.families[quota.Pool{Upstream: e.Pool.Upstream, Account: e.Pool.Account, Name: e.Pool.Name}]; f != nil {
+			f.oldest = e
+		}
+	})
+}
+
+// Oldest implements [pagestore.Tx].
+func (t *tx) Oldest(of *pagestore.Family) (*pagestore.Entry, error) {
+	f := of.Ref.(*family)
+	if f.oldest == nil && !f.none {
+		var some columns
+		some.add(of.Upstream, of.Account, of.Pool)
+		if err := t.ask(t.findOldest(some.args(3))); err != nil {
+			return nil, err
+		}
+		f.none = f.oldest == nil
+	}
+	if f.none {
+		return nil, nil
+	}
+	return &f.oldest.Entry, nil
+}
+
+// Ahead implements [pagestore.Tx].
+func (t *tx) Ahead(f *pagestore.Family) (found *pagestore.Entry, err error) {
+	args := []any{f.Upstream, f.Account, f.Pool, t.micros()}
+	err = t.ask(t.findMembers("ahead", args, func(e *entry) { found = &e.Entry }))
+	return found, err
+}
+
+// Drop implements [pagestore.Tx].
+func (t *tx) Drop(of *pagestore.Entry) error {
+	e := of.Ref.(*entry)
+	e.dropped = true
+	t.touch(e)
+	t.member(e.Pool) // its key is new again
+	return nil
+}
+
+// putMember stores a member, and the number under which a keyed pool counts its spend. The
+// pool has no page of its own, so nothing of it can be forgotten.
+func (t *tx) putMember(e *entry, c *quota.Charge) {
+	t.touch(e)
+	if c == nil {
+		return
+	}
+	e.names = storekit.WindowNames(c.Windows)
+	f := e.Family.Ref.(*family)
+	if zone := storekit.ZoneName(c.Zone); f.Pool != "" && (!f.known || f.zone != zone) {
+		f.known, f.zone = true, zone
+		if !f.birth {
+			f.birth = true
+			t.zones = append(t.zones, f)
+		}
+	}
+}
+
+// touch notes that a member changed, and that another one may be the oldest now.
+func (t *tx) touch(e *entry) {
+	if f := t.families[quota.Pool{Upstream: e.Pool.Upstream, Account: e.Pool.Account, Name: e.Pool.Name}]; f != nil {
+		f.stale()
+	}
+	if !e.dirty {
+		e.dirty = true
+		t.dirtyMembers = append(t.dirtyMembers, e)
+	}
+}

@@ -1,0 +1,89 @@
+-- lock locks accounts and families until the end of the transaction. It is a statement of
+-- its own: the next one sees what was committed before the locks were free. The server ends
+-- the wait and the transaction of a client that is gone. Args: lock timeout, idle timeout,
+-- locks in ascending order.
+SELECT set_config('lock_timeout', $1::text, true), set_config('idle_in_transaction_session_timeout', $2::text, true),
+	pg_advisory_xact_lock(l)::text
+FROM unnest($3::bigint[]) AS l;
+
+-- pages returns the clock, and the births and pages of pools. Any of them may be missing;
+-- without pools there is one row with the clock. Args: upstreams, accounts, pools.
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+	n.pool IS NOT NULL, coalesce(n.upstream, ''), coalesce(n.account, ''), coalesce(n.pool, ''),
+	b.id IS NOT NULL, coalesce(b.born, 0), coalesce(b.counts_until, 0), coalesce(b.zone, ''), coalesce(p.reason, ''), p.page
+FROM (SELECT 1) AS one
+LEFT JOIN unnest($1::text[], $2::text[], $3::text[]) AS n (upstream, account, pool) ON true
+LEFT JOIN headroom_ledger.births AS b ON b.upstream = n.upstream AND b.account = n.account AND b.pool = n.pool
+LEFT JOIN headroom_ledger.pools AS p ON p.upstream = n.upstream AND p.account = n.account AND p.pool = n.pool;
+
+-- receipts returns the charges of ids, the latest first. Args: upstreams, accounts, ids.
+SELECT n.upstream, n.account, n.id, r.number, b.pool, r.nonce, r.made, r.at, r.reserved, r.generation, r.settled,
+	r.back, r.left_, r.charged, r.units, r.key, r.shared, r.day = ''
+FROM unnest($1::text[], $2::text[], $3::text[]) AS n (upstream, account, id)
+JOIN headroom_ledger.reservations AS r ON r.id = n.id
+JOIN headroom_ledger.births AS b ON b.id = r.pool_id AND b.upstream = n.upstream AND b.account = n.account
+ORDER BY r.number DESC;
+
+-- receipt_pages returns the births and pages of the pools that ids were charged to, in the
+-- columns of pages. Args: upstreams, accounts, ids.
+SELECT 0::bigint, true, b.upstream, b.account, b.pool,
+	true, b.born, b.counts_until, b.zone, coalesce(p.reason, ''), p.page
+FROM headroom_ledger.births AS b
+LEFT JOIN headroom_ledger.pools AS p ON p.upstream = b.upstream AND p.account = b.account AND p.pool = b.pool
+WHERE b.id = ANY (ARRAY(
+	SELECT r.pool_id
+	FROM unnest($1::text[], $2::text[], $3::text[]) AS n (upstream, account, id)
+	JOIN headroom_ledger.reservations AS r ON r.id = n.id AND r.key = ''
+	JOIN headroom_ledger.births AS o ON o.id = r.pool_id AND o.upstream = n.upstream AND o.account = n.account));
+
+-- families returns families and keyed pools, and the zone of the pool's days, if it is
+-- known. Any of them may be missing. Args: upstreams, accounts, pools.
+SELECT n.upstream, n.account, n.pool, coalesce(f.members, 0), coalesce(f.called, 0), coalesce(f.leapt, 0), coalesce(f.proven, 0),
+	b.id IS NOT NULL, coalesce(b.zone, '')
+FROM unnest($1::text[], $2::text[], $3::text[]) AS n (upstream, account, pool)
+LEFT JOIN headroom_ledger.families AS f ON f.upstream = n.upstream AND f.account = n.account AND f.pool = n.pool
+LEFT JOIN headroom_ledger.births AS b ON b.upstream = n.upstream AND b.account = n.account AND b.pool = n.pool;
+
+-- members returns the pages of keys. Args: upstreams, accounts, pools, keys.
+SELECT m.upstream, m.account, m.pool, m.key, m.listed, m.reason, m.page
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS n (upstream, account, pool, key)
+JOIN headroom_ledger.members AS m ON m.upstream = n.upstream AND m.account = n.account AND m.pool = n.pool AND m.key = n.key;
+
+-- oldest returns the member of each family that was charged longest ago, without members
+-- that the price book lists, in the columns of members. Args: upstreams, accounts, pools.
+SELECT m.upstream, m.account, m.pool, m.key, m.listed, m.reason, m.page
+FROM unnest($1::text[], $2::text[], $3::text[]) AS n (upstream, account, pool)
+CROSS JOIN LATERAL (
+	SELECT * FROM headroom_ledger.members AS o
+	WHERE o.upstream = n.upstream AND o.account = n.account AND o.pool = n.pool AND o.key <> '' AND NOT o.listed
+	ORDER BY o.written, o.key LIMIT 1
+) AS m;
+
+-- ahead returns the member of a family that was charged at the latest instant after now, in
+-- the columns of members. Such a member exists if the clock was set back. Args: upstream,
+-- account, pool, now.
+SELECT m.upstream, m.account, m.pool, m.key, m.listed, m.reason, m.page
+FROM headroom_ledger.members AS m
+WHERE m.upstream = $1::text AND m.account = $2::text AND m.pool = $3::text AND m.key <> '' AND m.written > $4::bigint
+ORDER BY m.written DESC LIMIT 1;
+
+-- keys returns the keys of a pool that were charged last, the latest first. Args: upstream,
+-- account, pool, how many at most.
+SELECT key FROM headroom_ledger.members
+WHERE upstream = $1::text AND account = $2::text AND pool = $3::text AND key <> ''
+ORDER BY written DESC, key LIMIT $4::bigint;
+
+-- key_count returns the number of keys of a pool. Args: upstream, account, pool.
+SELECT count(*) FROM headroom_ledger.members WHERE upstream = $1::text AND account = $2::text AND pool = $3::text AND key <> '';
+
+-- spend returns the spend of an account's pools, in the order in which each set of labels
+-- was first used. Args: upstream, account, first day, last day.
+SELECT b.pool, b.zone, r.day, r.method, r.job, r.region, r.class, r.reason,
+	least(sum(r.units), 9007199254740991)::bigint, sum(r.calls)::bigint
+FROM headroom_ledger.reservations AS r JOIN headroom_ledger.births AS b ON b.id = r.pool_id
+WHERE b.upstream = $1::text AND b.account = $2::text AND r.day BETWEEN $3::text AND $4::text
+GROUP BY b.pool, b.zone, r.day, r.method, r.job, r.region, r.class, r.reason
+ORDER BY min(r.number);
+
+-- identity returns the ledger's identity.
+SELECT id FROM headroom_ledger.identity;

@@ -1,0 +1,99 @@
+-- births_save remembers pools, for longer or with new pages. Args: upstreams, accounts, pools,
+-- zones, born, counts until.
+INSERT INTO headroom_ledger.births AS b (upstream, account, pool, zone, born, counts_until)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[])
+ON CONFLICT (upstream, account, pool) DO UPDATE SET zone = excluded.zone, born = excluded.born, counts_until = excluded.counts_until;
+
+-- zones_save remembers keyed pools, which have no page of their own. Args: upstreams, accounts,
+-- pools, zones.
+INSERT INTO headroom_ledger.births AS b (upstream, account, pool, zone, born, counts_until)
+SELECT n.*, 0, 0 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS n
+ON CONFLICT (upstream, account, pool) DO UPDATE SET zone = excluded.zone;
+
+-- pools_save saves the pages of pools. Args: upstreams, accounts, pools, born, revisions, written,
+-- blocked until, reasons, windows ('' keeps them), used, pages.
+INSERT INTO headroom_ledger.pools AS p (upstream, account, pool, born, revision, written, blocked_until, reason, windows, used, page)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], $9::text[], $10::text[], $11::bytea[])
+ON CONFLICT (upstream, account, pool) DO UPDATE SET born = excluded.born, revision = excluded.revision, written = excluded.written,
+	blocked_until = excluded.blocked_until, reason = excluded.reason, used = excluded.used, page = excluded.page,
+	windows = CASE excluded.windows WHEN '' THEN p.windows ELSE excluded.windows END;
+
+-- charges_add adds charges in their order. Args: upstreams, accounts, pools, ids ('' leaves no
+-- receipt), nonces, made, at, days, units, reserved, generations, methods, jobs, regions,
+-- classes, reasons, keys, shared.
+INSERT INTO headroom_ledger.reservations (pool_id, id, nonce, made, at, day, units, reserved, calls, generation,
+	method, job, region, class, reason, key, shared)
+SELECT b.id, nullif(n.id, ''), n.nonce, n.made, n.at, n.day, n.units, n.reserved, 1, n.generation,
+	n.method, n.job, n.region, n.class, n.reason, n.key, n.shared
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bigint[], $7::bigint[], $8::text[], $9::bigint[], $10::bigint[],
+	$11::bigint[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::boolean[])
+	WITH ORDINALITY AS n (upstream, account, pool, id, nonce, made, at, day, units, reserved, generation,
+		method, job, region, class, reason, key, shared, place)
+JOIN headroom_ledger.births AS b ON b.upstream = n.upstream AND b.account = n.account AND b.pool = n.pool
+ORDER BY n.place;
+
+-- settle settles charges. Args: numbers, units, calls, back, left, charged.
+UPDATE headroom_ledger.reservations AS r
+SET units = n.units, calls = n.calls, settled = true, back = n.back, left_ = n.left_, charged = n.charged
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]) AS n (number, units, calls, back, left_, charged)
+WHERE r.number = n.number;
+
+-- keep moves the charges of receipts with slots along. Args: numbers, made, at, units,
+-- generations.
+UPDATE headroom_ledger.reservations AS r
+SET made = n.made, at = n.at, units = n.units, generation = n.generation
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS n (number, made, at, units, generation)
+WHERE r.number = n.number;
+
+-- families_save saves families. Args: upstreams, accounts, pools, numbers of members, called,
+-- leapt, proven.
+INSERT INTO headroom_ledger.families (upstream, account, pool, members, called, leapt, proven)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
+ON CONFLICT (upstream, account, pool) DO UPDATE SET members = excluded.members, called = excluded.called,
+	leapt = excluded.leapt, proven = excluded.proven;
+
+-- members_save saves the pages of keys. Args: upstreams, accounts, pools, keys, windows ('' keeps
+-- them), used, written, pages, listed, reasons.
+INSERT INTO headroom_ledger.members AS m (upstream, account, pool, key, windows, used, written, page, listed, reason)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bytea[], $9::boolean[], $10::text[])
+ON CONFLICT (upstream, account, pool, key) DO UPDATE SET used = excluded.used, written = excluded.written, page = excluded.page,
+	listed = excluded.listed, reason = excluded.reason,
+	windows = CASE excluded.windows WHEN '' THEN m.windows ELSE excluded.windows END;
+
+-- drop deletes members. Args: upstreams, accounts, pools, keys.
+DELETE FROM headroom_ledger.members AS m
+USING unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS n (upstream, account, pool, key)
+WHERE m.upstream = n.upstream AND m.account = n.account AND m.pool = n.pool AND m.key = n.key;
+
+-- prune deletes up to so many charges that are too old, and returns how many. It deletes
+-- none unless a charge is at least an hour old and not too old: otherwise the clock may have
+-- jumped ahead. Args: made and counted before, an hour ago, how many.
+WITH gone AS (
+	DELETE FROM headroom_ledger.reservations
+	WHERE number = ANY (ARRAY(
+		SELECT number FROM headroom_ledger.reservations
+		WHERE made < $1::bigint AND at < $1::bigint
+			AND EXISTS (SELECT 1 FROM headroom_ledger.reservations WHERE made BETWEEN $1::bigint AND $2::bigint)
+		LIMIT $3::bigint FOR UPDATE SKIP LOCKED))
+	RETURNING 1
+)
+SELECT count(*) FROM gone;
+
+-- lease_take gives a lease to a holder if nobody has it, and returns who has it now. Args:
+-- name, holder, life in microseconds.
+WITH taken AS (
+	INSERT INTO headroom_ledger.leases AS l (name, holder, token, until)
+	VALUES ($1::text, $2::text, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, clock_timestamp() + $3::bigint * interval '1 microsecond')
+	ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, token = greatest(excluded.token, l.token + 1), until = excluded.until
+		WHERE l.until <= clock_timestamp() OR l.until > excluded.until -- the clock had been far ahead
+	RETURNING token, holder, until
+)
+SELECT true, token, holder, until FROM taken
+UNION ALL
+SELECT false, l.token, l.holder, l.until FROM headroom_ledger.leases AS l
+WHERE l.name = $1::text AND NOT EXISTS (SELECT 1 FROM taken);
+
+-- lease_keep prolongs a lease from now on, or gives it back if life is 0. It changes no row
+-- if the lease is not held under this token. Args: name, token, life in microseconds.
+UPDATE headroom_ledger.leases SET until = clock_timestamp() + $3::bigint * interval '1 microsecond'
+WHERE name = $1::text AND token = $2::bigint AND until > clock_timestamp();
