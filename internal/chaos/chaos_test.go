@@ -22,7 +22,7 @@ import (
 //   - the upstream, which enforces its own limits, refuses nothing;
 //   - all work goes on after the last fault.
 func TestChaos(t *testing.T) {
-	all := schedule(*seed, 4, *faults, 7*time.Second)
+	all := schedule(*seed, 4, *faults, min(7*time.Second, *faults/time.Duration(len(kinds))))
 	t.Logf("again: go test ./internal/chaos -run 'TestChaos$' -v -seed %d -faults %s", *seed, *faults)
 	c := &chaos{}
 	var err error
@@ -31,21 +31,21 @@ func TestChaos(t *testing.T) {
 	}
 	charts := func(category string) ingest.Job {
 		return ingest.Job{
-			Kind: ingest.Trending, Cron: "* * * * *", Regions: []string{"US", "DE", "FR", "GB"}, Categories: []string{category},
-			Pages: 4, Stagger: 8 * time.Second, Jitter: 2 * time.Second,
+			Kind: ingest.Trending, Cron: "* * * * *", Regions: ingest.DefaultRegions, Categories: []string{category},
+			Pages: 4, Stagger: 6 * time.Second, Jitter: 2 * time.Second,
 		}
 	}
 	// An upstream counts what a process sends that was stopped between its reservation and its
 	// call. With windows as short as these, that is what the headroom is for: 4 jobs have 2
 	// workers each in a daemon.
 	real := map[string]limits{
-		"units":    {10 * time.Second: 40, time.Minute: 150},
+		"units":    {10 * time.Second: 40, time.Minute: 110},
 		"searches": {10 * time.Second: 12, time.Minute: 30},
 	}
 	random := rand.New(rand.NewPCG(*seed, 15))
 	delays := make([]time.Duration, 1024)
 	for i := range delays {
-		delays[i] = 20*time.Millisecond + time.Duration(random.Int64N(int64(300*time.Millisecond)))
+		delays[i] = 50*time.Millisecond + time.Duration(random.Int64N(int64(700*time.Millisecond)))
 	}
 	next := make(chan time.Duration)
 	go func() {
@@ -55,7 +55,7 @@ func TestChaos(t *testing.T) {
 	}()
 	c.rig = newRig(t, &plan{
 		daemons: 4, workers: 2, call: 3 * time.Second, wait: 5 * time.Second, limits: real,
-		costs: `{units: {quota: 150, headroom: 24, windows: [{per: 1m}, {per: 10s, quota: 40, headroom: 16}]},
+		costs: `{units: {quota: 110, headroom: 24, windows: [{per: 1m}, {per: 10s, quota: 40, headroom: 16}]},
 			searches: {quota: 30, headroom: 8, windows: [{per: 1m}, {per: 10s, quota: 12, headroom: 6}]}}`,
 		jobs: map[string]ingest.Job{
 			"all": charts("0"), "music": charts("10"), "games": charts("20"),
@@ -68,7 +68,7 @@ func TestChaos(t *testing.T) {
 	c.rig.audit()
 	began := time.Now()
 	last := c.inject(all)
-	works := 4*3 + 4
+	works := 8*3 + 4
 	fresh := func() int {
 		return len(c.rows("SELECT job, work FROM headroom_catalog.cursors WHERE completed_at > $1::bigint", last.UnixMicro()))
 	}

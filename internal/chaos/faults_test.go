@@ -121,14 +121,14 @@ func schedule(seed uint64, daemons int, lasts, every time.Duration) (all []fault
 	}
 	slices.Sort(names)
 	var deck []string
-	for at := time.Duration(0); at < lasts; at += every/2 + time.Duration(random.Int64N(int64(every))) {
+	for at := time.Duration(0); at < lasts; at += every {
 		if len(deck) == 0 {
 			deck = slices.Clone(names)
 			random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
 		}
 		name := deck[0]
 		deck = deck[1:]
-		f := fault{after: at, what: name, to: random.IntN(daemons)}
+		f := fault{after: at + time.Duration(random.Int64N(int64(every)))/2, what: name, to: random.IntN(daemons)}
 		if most := kinds[name].lasts; most[1] > 0 {
 			f.lasts = most[0] + time.Duration(random.Int64N(int64(most[1]-most[0])))
 			f.lasts = f.lasts.Round(100 * time.Millisecond)

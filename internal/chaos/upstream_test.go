@@ -26,13 +26,14 @@ type upstream struct {
 	calls   map[string][]time.Time // those that were granted, by pool
 	refused []time.Time
 	worst   map[string]map[time.Duration]int
-	called  func(daemon int) // is told of each call; may be nil
+	open    map[int]int                 // calls in progress, by daemon
+	called  func(daemon int, open int) // is told of each call; may be nil
 }
 
 func newUpstream(all map[string]limits, delay func() time.Duration) *upstream {
 	u := &upstream{
 		sim:    youtubesim.New(&youtubesim.Options{Seed: 1, Quota: youtubesim.Quota{youtubesim.Default: 1e9, youtubesim.SearchList: 1e9}}),
-		limits: all, delay: delay, calls: map[string][]time.Time{}, worst: map[string]map[time.Duration]int{},
+		limits: all, delay: delay, calls: map[string][]time.Time{}, worst: map[string]map[time.Duration]int{}, open: map[int]int{},
 	}
 	for pool := range all {
 		u.worst[pool] = map[time.Duration]int{}
@@ -54,10 +55,16 @@ func (u *upstream) of(daemon int) http.Handler {
 			return
 		}
 		u.mu.Lock()
-		called := u.called
+		u.open[daemon]++
+		called, open := u.called, u.open[daemon]
 		u.mu.Unlock()
+		defer func() {
+			u.mu.Lock()
+			u.open[daemon]--
+			u.mu.Unlock()
+		}()
 		if called != nil {
-			called(daemon)
+			called(daemon, open)
 		}
 		time.Sleep(u.delay())
 		u.sim.ServeHTTP(w, r)
