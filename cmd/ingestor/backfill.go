@@ -92,7 +92,11 @@ func (a *app) backfill(cmd *cobra.Command, args []string, f *backfillFlags) (err
 		return err
 	}
 	why := ingest.Occasion{Without: had}
-	rep, err := w.runner.Run(cmd.Context(), j, why)
+	if err := a.joinFleet(w, nil, nil, nil); err != nil {
+		watched.close()
+		return err
+	}
+	rep, err := w.run(cmd.Context(), j, why)
 	watched.close()
 	if err != nil {
 		return err

@@ -32,7 +32,7 @@ var (
 // openCatalog opens the catalog.
 func (a *app) openCatalog(ctx context.Context, s *settings, done *closers) (anyCatalog, error) {
 	if s.Database != "" {
-		c, err := pgcatalog.Open(ctx, s.Database, &pgcatalog.Options{Clock: a.clock})
+		c, err := pgcatalog.Open(ctx, s.Database, &pgcatalog.Options{Clock: a.clock, Conns: s.Workers + spareConns})
 		if err != nil {
 			return nil, unopenedDatabase(err)
 		}
@@ -49,6 +49,10 @@ func (a *app) openCatalog(ctx context.Context, s *settings, done *closers) (anyC
 	done.add(c.Close)
 	return c, nil
 }
+
+// spareConns are connections for everything but the work itself: the queue, the clock, and
+// signs of life.
+const spareConns = 6
 
 // unopenedDatabase is a database that could not be opened. It is down, or the server refused
 // us, which is the configuration's fault.

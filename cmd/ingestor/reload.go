@@ -31,6 +31,14 @@ func listenForHangups() hangups {
 	return h
 }
 
+// raise asks for a reload, as a signal does.
+func (h hangups) raise() {
+	select {
+	case h <- syscall.SIGHUP:
+	default: // one is asked for already
+	}
+}
+
 func (h hangups) stop() { signal.Stop(h) }
 
 // reload loads the settings at each signal and hands them to take, until the returned

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -83,12 +84,22 @@ type works struct {
 	ledger   *quota.Ledger
 	catalog  anyCatalog
 	runner   *ingest.Runner
+	fleet    *fleet.Fleet // nil: the runner works by itself
+	clock    quota.Clock
 	log      *slog.Logger
+}
+
+// run makes a run of a job.
+func (w *works) run(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*ingest.Report, error) {
+	if w.fleet != nil {
+		return w.fleet.Once(ctx, j, why)
+	}
+	return w.runner.Run(ctx, j, why)
 }
 
 // openWorks opens everything that runs need.
 func (a *app) openWorks(ctx context.Context, s *settings, done *closers, progress func(ingest.Progress)) (*works, error) {
-	w := &works{log: a.log}
+	w := &works{log: a.log, clock: a.clock}
 	deaf := context.AfterFunc(ctx, func() {
 		w.log.Info("stopping: open pages are finished and kept; a second signal ends them, too")
 	})
@@ -101,6 +112,9 @@ func (a *app) openWorks(ctx context.Context, s *settings, done *closers, progres
 		return nil, err
 	}
 	if err := a.compare(ctx, s, w.ledger, w.catalog); err != nil {
+		return nil, err
+	}
+	if err := w.joinClock(ctx); err != nil {
 		return nil, err
 	}
 	return a.withSettings(w, s, progress)
@@ -118,7 +132,7 @@ func (a *app) withSettings(w *works, s *settings, progress func(ingest.Progress)
 	}
 	by := *w
 	by.settings = s
-	by.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, a.opened, &ingest.Options{Clock: a.clock, Log: a.log, Progress: progress, Tracer: a.traces, Abort: a.abort})
+	by.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, a.opened, &ingest.Options{Clock: w.clock, Log: a.log, Progress: progress, Tracer: a.traces, Abort: a.abort})
 	return &by, nil
 }
 
@@ -162,6 +176,10 @@ func (a *app) runJobs(cmd *cobra.Command, f *runFlags) (err error) {
 		watched.close()
 		return err
 	}
+	if err := a.joinFleet(w, jobs, nil, nil); err != nil {
+		watched.close()
+		return err
+	}
 	all := a.once(ctx, w, jobs, f)
 	watched.close()
 	return a.leave(w, file, all)
@@ -171,6 +189,9 @@ func (a *app) runJobs(cmd *cobra.Command, f *runFlags) (err error) {
 func (a *app) runDaemon(ctx context.Context, s *settings, jobs []*ingest.Job, file metricsFile, done *closers) error {
 	hangups := listenForHangups()
 	defer hangups.stop()
+	if err := a.awaitDatabase(ctx, s); err != nil {
+		return err
+	}
 	opened, err := a.openWorks(ctx, s, done, nil)
 	if err != nil {
 		return err
@@ -184,14 +205,21 @@ func (a *app) runDaemon(ctx context.Context, s *settings, jobs []*ingest.Job, fi
 	var works atomic.Pointer[works] // of the settings in force
 	works.Store(opened)
 	var one sync.Mutex // jobs may end at the same time
-	d := ingest.NewDaemon(opened.runner, jobs, func(j *ingest.Job, rep *ingest.Report, err error) {
+	ended := func(j *ingest.Job, rep *ingest.Report, err error) {
 		one.Lock()
 		defer one.Unlock()
 		r := summary(j, rep, err, a.now())
 		if err := errors.Join(a.tell(r), file.write(works.Load())); err != nil {
 			a.log.Error("report a run", "job", j.Name, "error", err)
 		}
-	})
+	}
+	if err := a.joinFleet(opened, jobs, ended, hangups.raise); err != nil {
+		return err
+	}
+	var d daemon = opened.fleet
+	if opened.fleet == nil {
+		d = ingest.NewDaemon(opened.runner, jobs, ended)
+	}
 	defer hangups.reload(ctx, a, s, false, func(ctx context.Context, next *settings) error {
 		if err := next.priced(next.List()); err != nil {
 			return err
@@ -308,7 +336,7 @@ func (a *app) once(ctx context.Context, w *works, jobs []*ingest.Job, f *runFlag
 	stuck := map[string]bool{}
 	one := func(j *ingest.Job, why ingest.Occasion) {
 		why.Regions = regionsOf(j, f.regions)
-		rep, err := w.runner.Run(ctx, j, why)
+		rep, err := w.run(ctx, j, why)
 		r := summary(j, rep, err, a.now())
 		all = append(all, r)
 		if err != nil {

@@ -38,6 +38,7 @@ type settings struct {
 	Ledger   string `yaml:"ledger,omitempty" restart:"yes" flag:"'address': sqlite:PATH, redis://HOST:PORT, postgres://HOST:PORT/DB or memory: (default in your state folder)" jsonschema_description:"Where the ledger is: sqlite:PATH, a redis://, rediss:// or postgres:// URL, or memory:."`
 	Catalog  string `yaml:"catalog,omitempty" restart:"yes" flag:"SQLite 'file' with the fetched data (default in your state folder)" jsonschema_description:"The SQLite file with the fetched data."`
 	Database string `yaml:"database,omitempty" restart:"yes" flag:"PostgreSQL 'URL' of the fetched data, instead of --catalog" jsonschema_description:"The postgres:// URL of the database with the fetched data. With it catalog is not used."`
+	PollOnly bool   `yaml:"poll_only,omitempty" restart:"yes" jsonschema_description:"For a database behind PgBouncer in transaction mode: ask for work once a second instead of listening for it."`
 	Costs    string `yaml:"costs,omitempty" flag:"price book 'file', or a built-in one such as builtin/github (default builtin)" jsonschema_description:"The price book: a file, or a built-in one such as builtin/github; builtin if empty."`
 	Endpoint string `yaml:"endpoint,omitempty" restart:"yes" jsonschema_description:"Another address of the upstream, such as that of ingestor sandbox."`
 

@@ -36,7 +36,7 @@ type Daemon struct {
 	Host      string        `json:"host"`
 	PID       int           `json:"pid"`
 	Version   string        `json:"version"`
-	Revision  int           `json:"revision"` // of its price book
+	Revision  int64         `json:"revision"` // of its price book
 	State     string        `json:"state"`    // [Running], or why it does not work
 	Skew      time.Duration `json:"skew"`     // of its clock: positive if it is ahead
 	StartedAt time.Time     `json:"started_at"`

@@ -43,6 +43,9 @@ func (k *Clock) Now() time.Time { return time.Now().Add(-k.Skew()).Round(0).UTC(
 // Skew returns by how much the machine's clock is ahead.
 func (k *Clock) Skew() time.Duration { return time.Duration(k.skew.Load()) }
 
+// machine returns the time of this machine.
+func machine() time.Time { return time.Now() }
+
 // Sleep waits on the machine's clock.
 func (k *Clock) Sleep(ctx context.Context, d time.Duration) error {
 	return quota.SystemClock{}.Sleep(ctx, d)

@@ -49,8 +49,8 @@ func (f *Fleet) halt() {
 	_ = client.StopAndCancel(ctx) // the process ends
 }
 
-// Work runs the jobs until the context ends. It waits while the database is down.
-func (f *Fleet) Work(ctx context.Context) error {
+// Run runs the jobs until the context ends. It waits while the database is down.
+func (f *Fleet) Run(ctx context.Context) error {
 	jobs, _ := f.inForce()
 	if err := f.start(ctx, jobs); err != nil {
 		return nil //nolint:nilerr // it was told to stop
@@ -125,7 +125,7 @@ func (f *Fleet) awaitBook(ctx context.Context) {
 
 // Reload gives the process a new runner and new jobs. Steps end after their page, and go on
 // with the new settings. Reload calls commit first, and changes nothing if that fails.
-func (f *Fleet) Reload(r *ingest.Runner, jobs []*ingest.Job, commit func() error) error {
+func (f *Fleet) Reload(_ context.Context, r *ingest.Runner, jobs []*ingest.Job, commit func() error) error {
 	if err := commit(); err != nil {
 		return err
 	}

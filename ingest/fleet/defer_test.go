@@ -21,7 +21,7 @@ func TestARefusalSnoozes(t *testing.T) {
 	c := r.catalog()
 	r.must(r.ledger.BlockFor(t.Context(), units, time.Hour, "a test"))
 	f := r.fleet(c, fleet.Options{Timing: fleet.Timing{Mend: 200 * time.Millisecond}})
-	r.background(f.Work)
+	r.background(f.Run)
 	f.Tick(t.Context(), r.job("charts"), time.Now())
 	board, err := fleet.NewBoard(c)
 	r.must(err)
@@ -42,11 +42,11 @@ func TestARefusalSnoozes(t *testing.T) {
 	r.eventually("the run ends", func() bool {
 		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NOT NULL AND report->>'state' = 'deferred'") == 1
 	})
-	if n := r.sim.Counts().Total().OK; n != 0 {
+	if n := r.sim.Counts().Total().Calls; n != 0 {
 		t.Errorf("%d calls", n)
 	}
 	r.must(r.ledger.Unblock(t.Context(), units))
-	r.eventually("all work is done", func() bool { return count(fleet.UnitIdle) == 2 && r.sim.Counts().Total().OK == 2 })
+	r.eventually("all work is done", func() bool { return count(fleet.UnitIdle) == 2 && r.sim.Counts().Total().Calls == 2 })
 	if n := r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE deferred AND report->>'state' = 'done'"); n != 1 {
 		t.Errorf("%d runs resumed the work", n)
 	}
@@ -64,7 +64,7 @@ func TestRetry(t *testing.T) {
 	}
 	r.must(r.ledger.BlockFor(t.Context(), units, time.Hour, "a test"))
 	f := r.fleet(c, fleet.Options{Timing: fleet.Timing{Mend: time.Hour}})
-	r.background(f.Work)
+	r.background(f.Run)
 	f.Tick(t.Context(), r.job("charts"), time.Now())
 	state := func(want fleet.UnitState) func() bool {
 		return func() bool {
@@ -98,8 +98,8 @@ func TestMaxUnits(t *testing.T) {
 	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US", "DE", "FR", "GB", "IN", "BR"}, Pages: 4, MaxUnits: 7}})
 	c := r.catalog()
 	one, two := r.fleet(c, fleet.Options{Workers: 2}), r.fleet(r.catalog(), fleet.Options{Workers: 2})
-	r.background(one.Work)
-	r.background(two.Work)
+	r.background(one.Run)
+	r.background(two.Run)
 	one.Tick(t.Context(), r.job("charts"), time.Now())
 	r.eventually("the run ends", func() bool {
 		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NOT NULL AND report->>'state' = 'deferred'") == 1
@@ -122,7 +122,7 @@ func TestAnOldPriceBook(t *testing.T) {
 	r.must(err)
 	c := r.catalog()
 	f := r.fleet(c, fleet.Options{})
-	r.background(f.Work)
+	r.background(f.Run)
 	f.Tick(t.Context(), r.job("charts"), time.Now())
 	r.eventually("the daemon shows it", func() bool { return strings.Contains(f.Status(), "price book") })
 	board, err := fleet.NewBoard(c)
@@ -141,7 +141,7 @@ func TestAnOldPriceBook(t *testing.T) {
 	r.ledger = newer
 	clock, err := fleet.NewClock(t.Context(), c)
 	r.must(err)
-	r.must(f.Reload(r.runner(c, clock, nil), r.config.List(), func() error { return nil }))
+	r.must(f.Reload(t.Context(), r.runner(c, clock, nil), r.config.List(), func() error { return nil }))
 	r.eventually("the run is done", func() bool {
 		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE report->>'state' = 'done'") == 1
 	})

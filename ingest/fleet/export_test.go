@@ -13,6 +13,9 @@ func (f *Fleet) Insert(ctx context.Context, j *ingest.Job, at time.Time) error {
 	return err
 }
 
+// Clock returns the clock of the database.
+func (f *Fleet) Clock() *Clock { return f.clock }
+
 // Tick does as the daemon does when the job is due.
 func (f *Fleet) Tick(ctx context.Context, j *ingest.Job, at time.Time) { f.tick(ctx, j, at) }
 

@@ -48,7 +48,7 @@ type Options struct {
 	Log     *slog.Logger // nil: slog.Default()
 	Version string       // of the program
 	// Revision returns the revision of the price book in force. Nil: 0.
-	Revision func() int
+	Revision func() int64
 	// Workers is how many units of work of a job this process works on at the same time.
 	// Zero is [ingest.DefaultWorkers].
 	Workers int
@@ -131,7 +131,7 @@ func Migrate(ctx context.Context, c *pgcatalog.Catalog) error {
 			if done = at >= newest; done { // or a newer program made it
 				return nil
 			}
-			_, err = migrator.MigrateTx(ctx, tx, rivermigrate.DirectionUp, &rivermigrate.MigrateOpts{MaxSteps: 1})
+			_, err = migrator.MigrateTx(ctx, tx, rivermigrate.DirectionUp, &rivermigrate.MigrateOpts{MaxSteps: 1}) //nolint:staticcheck // one step at a time, behind a lock that PgBouncer knows
 			return err
 		})
 		if err != nil || done {
@@ -155,7 +155,7 @@ func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o
 	}
 	host, _ := os.Hostname()
 	f := &Fleet{
-		id:      fmt.Sprintf("%s-%d-%s", cleanHost(host), os.Getpid(), strconv.FormatInt(time.Now().UnixMicro(), 36)),
+		id:      fmt.Sprintf("%s-%d-%s", cleanHost(host), os.Getpid(), strconv.FormatInt(machine().UnixMicro(), 36)),
 		catalog: c, pool: c.Pool(), clock: k, log: o.Log, o: *o, runner: r, jobs: jobs,
 		status: Running, stale: make(chan struct{}), change: make(chan struct{}),
 	}
@@ -163,7 +163,7 @@ func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o
 		f.log = slog.Default()
 	}
 	if f.o.Revision == nil {
-		f.o.Revision = func() int { return 0 }
+		f.o.Revision = func() int64 { return 0 }
 	}
 	if f.o.Done == nil {
 		f.o.Done = func(*ingest.Job, *ingest.Report, error) {}
@@ -219,11 +219,11 @@ func (f *Fleet) newClient(jobs []*ingest.Job) (*river.Client[pgx.Tx], error) {
 // the database was down.
 const attempts = 30_000
 
-// retryPolicy tries again after a second.
+// retryPolicy tries again after a second, by the clock that River compares it with.
 type retryPolicy struct{}
 
 // NextRetry implements [river.ClientRetryPolicy].
-func (retryPolicy) NextRetry(*rivertype.JobRow) time.Time { return time.Now().Add(time.Second) }
+func (retryPolicy) NextRetry(*rivertype.JobRow) time.Time { return machine().Add(time.Second) }
 
 // quietHandler leaves out what River says about its daily work.
 type quietHandler struct{ slog.Handler }
@@ -339,9 +339,9 @@ func (f *Fleet) persist(ctx context.Context, doing string, try func() error) err
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if time.Since(told) > time.Minute {
+		if f.clock.Now().Sub(told) > time.Minute {
 			f.log.Warn("cannot "+doing+"; trying again", "error", err)
-			told = time.Now()
+			told = f.clock.Now()
 		}
 		if err := f.clock.Sleep(ctx, wait); err != nil {
 			return err

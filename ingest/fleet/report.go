@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -104,10 +105,11 @@ func (f *Fleet) Report(ctx context.Context, j *ingest.Job, id int64) (rep *inges
 	return rep, over, err
 }
 
-// Run makes a run of a job, without a daemon: this process works the job's queue until all
+// Once makes a run of a job, without a daemon: this process works the job's queue until all
 // work of the run has ended. If the context ends, open pages are finished and saved, and work
 // that nobody has begun is deferred.
-func (f *Fleet) Run(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*ingest.Report, error) {
+func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*ingest.Report, error) {
+	f.know(j)
 	id, err := f.insert(ctx, j, why, f.clock.Now())
 	if err != nil {
 		return nil, f.noRun(ctx, j, err)
@@ -134,6 +136,14 @@ func (f *Fleet) Run(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*i
 		rep.State, rep.Err, rep.Ended = catalog.Deferred, ingest.ErrInterrupted, f.clock.Now()
 	}
 	return rep, err
+}
+
+// know adds a job that the configuration does not have, such as a backfill.
+func (f *Fleet) know(j *ingest.Job) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.jobs = slices.DeleteFunc(slices.Clone(f.jobs), func(k *ingest.Job) bool { return k.Name == j.Name && account(k) == account(j) })
+	f.jobs = append(f.jobs, j)
 }
 
 func (f *Fleet) noRun(ctx context.Context, j *ingest.Job, err error) error {

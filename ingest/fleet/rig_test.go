@@ -57,15 +57,21 @@ func newRig(t *testing.T, units int64, jobs map[string]ingest.Job) *rig {
 
 func (r *rig) newLedger(store quota.Store, revision int, units int64) *quota.Ledger {
 	r.t.Helper()
+	l, err := makeLedger(store, revision, units)
+	r.must(err)
+	return l
+}
+
+func makeLedger(store quota.Store, revision int, units int64) (*quota.Ledger, error) {
 	costs, err := book.Parse("costs.yaml", fmt.Appendf(nil, `
 extends: builtin
 revision: %d
 upstreams: {youtube: {pools: {units: {quota: %d, headroom: 5}}}}
 `, revision, units+5), &book.Options{Builtins: headroom.Builtin})
-	r.must(err)
-	l, err := quota.New(costs, store, nil)
-	r.must(err)
-	return l
+	if err != nil {
+		return nil, err
+	}
+	return quota.New(costs, store, nil)
 }
 
 func (r *rig) must(err error) {
@@ -134,7 +140,7 @@ func (s toServer) RoundTrip(req *http.Request) (*http.Response, error) {
 // soak reports whether to run with full counts.
 func soak() bool { return os.Getenv("HEADROOM_SOAK") == "1" }
 
-var retryAfter = regexp.MustCompile("retry after [0-9hms]+")
+var retryAfter = regexp.MustCompile("retry after [0-9hms]+ at [0-9T:Z-]+")
 
 // states is a line per unit of work of a report.
 func states(rep *ingest.Report) []string {

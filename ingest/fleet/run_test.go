@@ -54,7 +54,7 @@ func TestRunIsLikeTheLocalOne(t *testing.T) {
 					r.must(err)
 				} else {
 					f := r.fleet(r.catalog(), fleet.Options{Workers: 1})
-					got[i], err = f.Run(context.Background(), r.job("it"), ingest.Occasion{})
+					got[i], err = f.Once(context.Background(), r.job("it"), ingest.Occasion{})
 					r.must(err)
 				}
 				rep := got[i]

@@ -83,6 +83,9 @@ func (f *Fleet) insert(ctx context.Context, j *ingest.Job, why ingest.Occasion, 
 		}
 		return f.addWork(ctx, tx, j, run, todo, why, start)
 	})
+	if err == nil && run != 0 && len(works) == 0 { // nobody else would end it
+		err = f.endRun(ctx, j, runner, run, nil)
+	}
 	return run, err
 }
 

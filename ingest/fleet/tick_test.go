@@ -57,11 +57,11 @@ func TestTicksOnce(t *testing.T) {
 		t.Errorf("%d jobs of River for 2 units of work", n)
 	}
 	// One pass completes the work of all these runs, for they were due before it.
-	r.background(func(ctx context.Context) error { return all[0].Work(ctx) })
+	r.background(func(ctx context.Context) error { return all[0].Run(ctx) })
 	r.eventually("all runs end", func() bool {
 		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NULL") == 0
 	})
-	if n := r.sim.Counts().Total().OK; n != 2 {
+	if n := r.sim.Counts().Total().Calls; n != 2 {
 		t.Errorf("%d calls for one pass of 2 units of work", n)
 	}
 }
@@ -80,7 +80,7 @@ func TestMissedTicks(t *testing.T) {
 			hour := time.Now().Truncate(time.Hour)
 			f := r.fleet(c, fleet.Options{})
 			r.must(f.Insert(t.Context(), r.job("charts"), hour.Add(-3*time.Hour)))
-			stop := r.background(f.Work)
+			stop := r.background(f.Run)
 			r.eventually("all runs end", func() bool {
 				return r.number(c, "SELECT count(*) FROM headroom_fleet.runs") == tt.want &&
 					r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NULL") == 0
@@ -107,7 +107,7 @@ func TestATickJoinsWorkThatWaits(t *testing.T) {
 	if n := r.number(c, "SELECT count(*) FROM headroom_fleet.river_job WHERE state = 'available'"); n != 1 {
 		t.Errorf("%d jobs are available", n)
 	}
-	r.background(f.Work)
+	r.background(f.Run)
 	r.eventually("both runs end", func() bool {
 		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NOT NULL") == 2
 	})

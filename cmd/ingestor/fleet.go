@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
+	"github.com/headroom-quota/headroom/ingest/fleet"
+)
+
+// daemon runs jobs when they are due: alone, or as one process of a fleet.
+type daemon interface {
+	Run(ctx context.Context) error
+	Reload(ctx context.Context, r *ingest.Runner, jobs []*ingest.Job, commit func() error) error
+}
+
+var (
+	_ daemon = (*ingest.Daemon)(nil)
+	_ daemon = (*fleet.Fleet)(nil)
+)
+
+// joinClock makes the runs of a fleet follow the clock of the database, and makes the tables
+// of the fleet.
+func (w *works) joinClock(ctx context.Context) error {
+	c, ok := w.catalog.(*pgcatalog.Catalog)
+	if !ok {
+		return nil
+	}
+	if err := fleet.Migrate(ctx, c); err != nil {
+		return unopenedDatabase(err)
+	}
+	clock, err := fleet.NewClock(ctx, c)
+	if err != nil {
+		return unopenedDatabase(err)
+	}
+	w.clock = clock
+	return nil
+}
+
+// joinFleet makes the process one of a fleet, if the catalog is in PostgreSQL.
+func (a *app) joinFleet(w *works, jobs []*ingest.Job, done func(*ingest.Job, *ingest.Report, error), stale func()) (err error) {
+	c, ok := w.catalog.(*pgcatalog.Catalog)
+	if !ok {
+		return nil
+	}
+	s := w.settings
+	w.fleet, err = fleet.New(c, w.clock.(*fleet.Clock), w.runner, jobs, &fleet.Options{
+		Log: a.log, Version: build().Version, Revision: func() int64 { return w.ledger.Book().Revision },
+		Workers: s.Workers, CallTimeout: s.CallTimeout, PollOnly: s.PollOnly, Done: done, Stale: stale, Timing: timing(),
+	})
+	return err
+}
+
+// fleetTiming is set by the linker, and only in tests of a fleet: its times, in JSON.
+var fleetTiming = "{}"
+
+// timing returns the times of a fleet.
+func timing() (t fleet.Timing) {
+	if err := json.Unmarshal([]byte(fleetTiming), &t); err != nil {
+		panic(err) // the linker set it
+	}
+	return t
+}
+
+// awaitDatabase waits until the database of the catalog answers. A daemon that starts before
+// its database, or during a restart of it, stays.
+func (a *app) awaitDatabase(ctx context.Context, s *settings) error {
+	for told := false; s.Database != ""; {
+		c, err := pgcatalog.Open(ctx, s.Database, nil)
+		if err == nil {
+			return c.Close()
+		}
+		if ctx.Err() != nil || pgcatalog.Refused(err) {
+			return unopenedDatabase(err)
+		}
+		if !told {
+			a.log.Warn("the database does not answer; trying again every few seconds", "error", err)
+			told = true
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(3 * time.Second):
+		}
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package fleet_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/fleet"
+	"github.com/headroom-quota/headroom/internal/pgtest"
+)
+
+// TestTheDatabaseRestarts stops the database while a daemon works, and starts another daemon
+// before the database is back.
+func TestTheDatabaseRestarts(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1000, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US", "DE", "FR", "GB"}, Pages: 4}})
+	server := pgtest.Start(t, pgtest.Fast...)
+	r.url = server.Database(t)
+	r.slow = func() { time.Sleep(100 * time.Millisecond) }
+	c := r.catalog()
+	one, two := r.fleet(c, quick), r.fleet(r.catalog(), quick)
+	r.background(one.Run)
+	one.Tick(t.Context(), r.job("charts"), time.Now())
+	r.eventually("some calls are made", func() bool { return r.sim.Counts().Total().Calls > 2 })
+	server.Crash()
+	r.background(two.Run)
+	time.Sleep(time.Second)
+	r.must(server.Restart())
+	r.eventually("the run ends", func() bool {
+		var n int
+		err := c.Pool().QueryRow(t.Context(), "SELECT count(*) FROM headroom_fleet.runs WHERE report->>'state' = 'done'").Scan(&n)
+		return err == nil && n == 1
+	})
+	if n := r.number(c, "SELECT sum(pages) FROM headroom_catalog.run_work"); n != 16 {
+		t.Errorf("%d pages were saved, want 16", n)
+	}
+	if n := r.sim.Counts().Total().Calls; n > 16+2 {
+		t.Errorf("%d calls for 16 pages on 2 workers", n)
+	}
+	board, err := fleet.NewBoard(c)
+	r.must(err)
+	r.eventually("both daemons are there", func() bool {
+		all, err := board.Daemons(t.Context())
+		return err == nil && len(all) == 2
+	})
+}
+
+// TestADaemonStops: open calls are finished and saved, and the rest is given back to others.
+func TestADaemonStops(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1000, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US", "DE"}, Pages: 4}})
+	r.slow = func() { time.Sleep(300 * time.Millisecond) }
+	c := r.catalog()
+	f := r.fleet(c, fleet.Options{PollOnly: true}) // as behind PgBouncer
+	stop := r.background(f.Run)
+	f.Tick(t.Context(), r.job("charts"), time.Now())
+	r.eventually("some calls are made", func() bool { return r.sim.Counts().Total().Calls >= 2 })
+	stop()
+	calls := int(r.sim.Counts().Total().Calls)
+	if n := r.number(c, "SELECT sum(pages) FROM headroom_catalog.run_work"); n != calls || n == 8 {
+		t.Errorf("%d pages were saved of %d calls", n, calls)
+	}
+	if n := r.number(c, "SELECT count(*) FROM headroom_fleet.river_job WHERE state = 'available'"); n != 2 {
+		t.Errorf("%d units of work were given back", n)
+	}
+	if n := r.number(c, "SELECT count(*) FROM headroom_fleet.daemons"); n != 0 {
+		t.Errorf("%d daemons", n)
+	}
+	next := r.fleet(r.catalog(), fleet.Options{})
+	r.background(next.Run)
+	r.eventually("another daemon ends the run", func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE report->>'state' = 'done'") == 1
+	})
+	if n := r.sim.Counts().Total().Calls; n != 8 {
+		t.Errorf("%d calls for 8 pages", n)
+	}
+}
+
+// TestOnceIsInterrupted defers what it leaves, and the next one resumes it.
+func TestOnceIsInterrupted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1000, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US", "DE", "FR"}, Pages: 4}})
+	r.slow = func() { time.Sleep(200 * time.Millisecond) }
+	c := r.catalog()
+	f := r.fleet(c, fleet.Options{Workers: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		r.eventually("a call is made", func() bool { return r.sim.Counts().Total().Calls >= 2 })
+		cancel()
+	}()
+	rep, err := f.Once(ctx, r.job("charts"), ingest.Occasion{})
+	r.must(err)
+	if rep.State != "deferred" || len(rep.Work) != 3 || rep.ResumeAt.IsZero() {
+		t.Errorf("%s until %s: %v", rep.State, rep.ResumeAt, states(rep))
+	}
+	rep, err = f.Once(t.Context(), r.job("charts"), ingest.Occasion{Deferred: true})
+	r.must(err)
+	if rep.State != "done" || len(rep.Work) != 3 {
+		t.Errorf("%s: %v", rep.State, states(rep))
+	}
+	if n := r.sim.Counts().Total().Calls; n != 12 {
+		t.Errorf("%d calls for 12 pages", n)
+	}
+}
+
+// TestARunWithoutWork ends, though no worker has anything to do.
+func TestARunWithoutWork(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US"}, Pages: 1}})
+	f := r.fleet(r.catalog(), fleet.Options{})
+	due := time.Now().Add(-time.Hour).Truncate(time.Second)
+	for i, want := range []int{1, 0} {
+		rep, err := f.Once(t.Context(), r.job("charts"), ingest.Occasion{Scheduled: due.Add(time.Duration(i) * time.Minute)})
+		r.must(err)
+		if rep.State != "done" || len(rep.Work) != want {
+			t.Errorf("%s: %v", rep.State, states(rep))
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package fleet_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
+	"github.com/headroom-quota/headroom/ingest/fleet"
+	"github.com/headroom-quota/headroom/ingest/youtube"
+	"github.com/headroom-quota/headroom/internal/childtest"
+	"github.com/headroom-quota/headroom/internal/youtubesim"
+	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/meter"
+)
+
+func TestMain(m *testing.M) {
+	childtest.Main(m, map[string]childtest.Task{"daemon": daemon})
+}
+
+const manyPages = 30
+
+// oneChart is a job with one long unit of work.
+func oneChart() map[string]ingest.Job {
+	return map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US"}, Pages: manyPages}}
+}
+
+// quick are timings with which lost work is soon taken over. River looks for it every 30 s.
+var quick = fleet.Options{CallTimeout: 2 * time.Second, Timing: fleet.Timing{Slice: 2 * time.Second, Rescue: 5 * time.Second, Mend: time.Second, Beat: time.Second}}
+
+// daemon is a daemon in a process of its own. Its path is the address of the upstream and the
+// URL of the database.
+func daemon(path string, begin func() bool, out io.Writer) error {
+	address, url, _ := strings.Cut(path, " ")
+	ctx := context.Background()
+	c, err := pgcatalog.Open(ctx, url, &pgcatalog.Options{Conns: 10})
+	if err != nil {
+		return err
+	}
+	clock, err := fleet.NewClock(ctx, c)
+	if err != nil {
+		return err
+	}
+	config := &ingest.Config{Jobs: oneChart()}
+	config.Prepare()
+	ledger, err := makeLedger(memstore.New(nil), 2, 1000)
+	if err != nil {
+		return err
+	}
+	transport, err := meter.New(ledger, &meter.Options{Base: toServer{address}, Keys: map[string]meter.KeySource{"youtube": meter.Key("AIza-not-a-key")}})
+	if err != nil {
+		return err
+	}
+	client, err := youtube.New(&http.Client{Transport: transport}, nil)
+	if err != nil {
+		return err
+	}
+	r := &rig{config: config}
+	o := quick
+	o.Log = slog.New(slog.DiscardHandler)
+	if os.Getenv("VERBOSE") != "" {
+		o.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	f, err := fleet.New(c, clock, ingest.NewRunner(config, ledger, c, client, nil, &ingest.Options{Clock: clock, Log: o.Log}), []*ingest.Job{r.job("charts")}, &o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, f.ID())
+	go func() { begin(); os.Exit(0) }() // the parent is gone
+	return f.Run(ctx)
+}
+
+// TestTakeover takes work away from a process that was killed, and from one that was stopped
+// and wakes up later.
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	for _, wakes := range []bool{false, true} {
+		t.Run(map[bool]string{false: "killed", true: "stopped"}[wakes], func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, 1000, oneChart())
+			r.slow = func() { time.Sleep(200 * time.Millisecond) }
+			r.sim.Inject(youtubesim.Fault{Do: youtubesim.Endless})
+			c := r.catalog()
+			job := r.job("charts")
+			leader := r.fleet(c, quick)
+			r.must(leader.Reload(t.Context(), r.runner(c, leader.Clock(), nil), []*ingest.Job{r.job("retention")}, func() error { return nil }))
+			r.background(leader.Run)
+			r.eventually("there is a leader", func() bool { is, err := leader.Leads(t.Context()); return is && err == nil })
+
+			child := childtest.Run(t, "daemon", r.server.Listener.Addr().String()+" "+r.url)
+			id := child.Line()
+			r.must(leader.Insert(t.Context(), job, time.Now().Truncate(time.Microsecond)))
+			pages := func() int {
+				return r.number(c, "SELECT coalesce(sum(pages), 0) FROM headroom_catalog.run_work WHERE work = 'US'")
+			}
+			r.eventually("some pages are saved", func() bool { return pages() > 3 })
+			if wakes {
+				r.must(child.Process.Signal(syscall.SIGSTOP))
+			} else {
+				r.must(child.Process.Kill())
+			}
+			had := pages()
+			r.must(leader.Reload(t.Context(), r.runner(c, leader.Clock(), nil), []*ingest.Job{job}, func() error { return nil }))
+			r.eventually("another daemon goes on", func() bool { return pages() > had+1 })
+			if wakes {
+				r.must(child.Process.Signal(syscall.SIGCONT))
+			}
+			r.eventually("the run ends", func() bool {
+				return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE report->>'state' = 'done'") == 1
+			})
+			if n, m := pages(), r.number(c, "SELECT (tally->>'pages')::int FROM headroom_fleet.units"); n != manyPages || m != manyPages {
+				t.Errorf("%d and %d pages were saved, want %d", n, m, manyPages)
+			}
+			wasted := int(r.sim.Counts().Total().Calls) - manyPages
+			if most := map[bool]int{false: 1, true: 3}[wakes]; wasted < 0 || wasted > most {
+				t.Errorf("%d calls were wasted, want %d at most", wasted, most)
+			}
+			board, err := fleet.NewBoard(c)
+			r.must(err)
+			all, err := board.Units(t.Context())
+			r.must(err)
+			taken := false
+			for _, u := range all {
+				taken = taken || !u.TakenAt.IsZero() && (u.TakenFrom == id || wakes) // one that wakes up may take it back
+			}
+			if !taken {
+				t.Errorf("nothing shows what was taken over from %s: %+v", id, all)
+			}
+			if n := r.number(c, "SELECT count(*) FROM headroom_fleet.river_job WHERE state IN ('cancelled', 'discarded')"); n != 0 {
+				t.Errorf("%d jobs were cancelled or discarded", n)
+			}
+		})
+	}
+}
