@@ -51,7 +51,7 @@ var kinds = map[string]kind{
 		d.start()
 		return nil
 	}},
-	"stop": {daemon: true, lasts: [2]time.Duration{2 * second, 6 * second}, do: stopped},
+	"stop":      {daemon: true, lasts: [2]time.Duration{2 * second, 6 * second}, do: stopped},
 	"long stop": {daemon: true, lasts: [2]time.Duration{12 * second, 20 * second}, do: stopped},
 	"rolling restart": {do: func(c *chaos, _ fault) error {
 		for _, d := range c.daemons {
@@ -76,7 +76,10 @@ var kinds = map[string]kind{
 		return c.redis.Run()
 	}},
 	"flushed Redis": {do: func(c *chaos, _ fault) error {
-		return c.redis.With(func(client *redis.Client) error { return client.FlushAll(context.Background()).Err() })
+		if err := c.redis.With(func(client *redis.Client) error { return client.FlushAll(context.Background()).Err() }); err != nil {
+			return err
+		}
+		return c.restore()
 	}},
 	"cut link to PostgreSQL":  {daemon: true, lasts: [2]time.Duration{1 * second, 6 * second}, do: cut(func(d *process) *link { return d.sql }, (*link).cut)},
 	"mute link to PostgreSQL": {daemon: true, lasts: [2]time.Duration{4 * second, 15 * second}, do: cut(func(d *process) *link { return d.sql }, (*link).mute)},
@@ -197,4 +200,17 @@ func (c *chaos) inject(all []fault) (last time.Time) {
 	}
 	under.Wait()
 	return time.Now()
+}
+
+// restore does as a person does whose ledger has forgotten: it looks in the upstream's console
+// how many units were spent, and puts them back. A pool of which nothing was spent is accepted.
+func (c *chaos) restore() error {
+	time.Sleep(time.Second)
+	for _, pool := range []string{"units", "searches"} {
+		n := c.upstream.spent(pool, time.Minute)
+		if err := c.daemons[0].operate("quota", "adjust", "youtube/"+pool, fmt.Sprint(max(n, 1)), "--reason", "Redis was flushed"); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -4,11 +4,10 @@ package chaos
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"testing"
 	"time"
-
-	"github.com/headroom-quota/headroom/internal/childtest"
 )
 
 var (
@@ -16,9 +15,25 @@ var (
 	faults = flag.Duration("faults", time.Minute, "for how `long` TestChaos injects faults")
 )
 
+// folder is where the program is built.
+var folder string
+
 func TestMain(m *testing.M) {
 	flag.Parse()
-	childtest.Main(m, map[string]childtest.Task{"daemon": daemon})
+	// The tests mostly wait, so more of them can run at once than there are processors.
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", "6")
+	}
+	var err error
+	if folder, err = os.MkdirTemp("", "headroom-chaos"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(folder)
+	os.Exit(code)
 }
 
 // soak reports whether to run with full counts.

@@ -4,7 +4,6 @@ package chaos
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -50,11 +49,10 @@ type plan struct {
 	costs   string            // of the price book, below pools
 	limits  map[string]limits // of the upstream
 	delay   func() time.Duration
-	timing  fleet.Timing
 	call    time.Duration // the timeout of a call
 	wait    time.Duration // max_wait
-	disk    *disk // of the daemons' state; nil: a folder
-	held    bool // do not start the daemons
+	disk    *disk         // of the daemons' state; nil: a folder
+	held    bool          // do not start the daemons
 }
 
 // brief are times that fit into a test. River looks for lost jobs every 30 s whatever they are.
@@ -78,8 +76,10 @@ func newRig(t testing.TB, p *plan) *rig {
 	r.pool, err = pgxpool.New(context.Background(), r.database.URL("postgres"))
 	r.must(err)
 	t.Cleanup(r.pool.Close)
+	ingestor, err := program()
+	r.must(err)
 	for n := range p.daemons {
-		d := &process{r: r, n: n}
+		d := &process{r: r, n: n, program: ingestor}
 		r.daemons = append(r.daemons, d)
 		d.sql, err = newLink(r.database.Addr, true)
 		r.must(err)
@@ -91,19 +91,14 @@ func newRig(t testing.TB, p *plan) *rig {
 			state, err = p.disk.folder(strconv.Itoa(n))
 			r.must(err)
 		}
-		calls := r.serve(r.upstream.of(n))
-		timing := p.timing
-		if timing == (fleet.Timing{}) {
-			timing = brief
-		}
 		s := settings{
-			Database: strings.Replace(r.database.URL("postgres"), r.database.Addr, d.sql.addr, 1) + "&application_name=daemon" + strconv.Itoa(n),
-			Ledger:   "redis://" + d.ledger.addr, Upstream: calls, Costs: r.path("costs.yaml"), State: state, Conns: 20,
-			Fleet: timing, Config: ingest.Config{Jobs: p.jobs, Workers: p.workers, MaxWait: p.wait, CallTimeout: p.call},
+			Database: strings.Replace(r.database.URL("postgres"), r.database.Addr, d.sql.addr, 1),
+			Ledger:   "redis://" + d.ledger.addr, Endpoint: "http://" + r.serve(r.upstream.of(n)), Costs: r.path("costs.yaml"),
+			Config: ingest.Config{Jobs: p.jobs, Workers: p.workers, MaxWait: p.wait, CallTimeout: p.call},
 		}
-		b, err := json.Marshal(s)
+		text, err := s.text()
 		r.must(err)
-		d.settings = r.write(fmt.Sprintf("daemon%d.json", n), string(b))
+		d.settings, d.state = r.write(fmt.Sprintf("daemon%d.yaml", n), text), state
 		t.Cleanup(func() {
 			d.kill()
 			d.sql.close()
@@ -223,7 +218,9 @@ func (r *rig) joined() {
 type process struct {
 	r        *rig
 	n        int
-	settings string
+	settings string // its file
+	state    string // its folder
+	program  string
 	sql      *link // to PostgreSQL
 	ledger   *link // to Redis
 	disk     *disk // where its state is, or nil
@@ -268,22 +265,36 @@ func (d *process) start() {
 	d.run()
 }
 
+// command returns a command of the program on the daemon's machine.
+func (d *process) command(args ...string) *exec.Cmd {
+	args = append(args, "--config", d.settings)
+	cmd := exec.Command(d.program, args...)
+	if d.disk != nil {
+		cmd = d.disk.command(d.program, args...)
+	}
+	cmd.Env = []string{"XDG_STATE_HOME=" + d.state, "YOUTUBE_API_KEY=a-key-of-the-tests"}
+	return cmd
+}
+
+// operate runs a command as a person does.
+func (d *process) operate(args ...string) error {
+	cmd := d.command(args...)
+	b, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("ingestor %s: %w: %s", strings.Join(args, " "), err, b)
+	}
+	return nil
+}
+
 // run starts the process. The caller holds mu.
 func (d *process) run() {
-	cmd := exec.Command(os.Args[0])
-	if d.disk != nil {
-		cmd = d.disk.command(os.Args[0])
-	}
-	cmd.Env = append(os.Environ(), "HEADROOM_TEST_CHILD=daemon", "HEADROOM_TEST_PATH="+d.settings)
-	in, err := cmd.StdinPipe()
+	cmd := d.command("run")
+	log, err := os.OpenFile(d.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
-		var log *os.File
-		if log, err = os.OpenFile(d.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err == nil {
-			fmt.Fprintf(log, "--- start %d\n", d.starts)
-			cmd.Stderr, cmd.Stdout = log, log
-			err = starter(cmd)
-			_ = log.Close()
-		}
+		fmt.Fprintf(log, "--- start %d\n", d.starts)
+		cmd.Stderr, cmd.Stdout = log, log
+		err = starter(cmd)
+		_ = log.Close()
 	}
 	if err != nil {
 		d.r.t.Error(err)
@@ -294,7 +305,6 @@ func (d *process) run() {
 	d.cmd, d.ended = cmd, ended
 	go func() {
 		err := cmd.Wait()
-		_ = in.Close()
 		close(ended)
 		d.mu.Lock()
 		again := d.wanted && d.cmd == cmd

@@ -26,7 +26,7 @@ type upstream struct {
 	calls   map[string][]time.Time // those that were granted, by pool
 	refused []time.Time
 	worst   map[string]map[time.Duration]int
-	open    map[int]int                 // calls in progress, by daemon
+	open    map[int]int                // calls in progress, by daemon
 	called  func(daemon int, open int) // is told of each call; may be nil
 }
 
@@ -98,6 +98,16 @@ func (u *upstream) total() (n int) {
 	defer u.mu.Unlock()
 	for _, calls := range u.calls {
 		n += len(calls)
+	}
+	return n
+}
+
+// spent returns the units that were spent in the last time, as the upstream's console shows.
+func (u *upstream) spent(pool string, per time.Duration) (n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i := len(u.calls[pool]) - 1; i >= 0 && time.Since(u.calls[pool][i]) < per; i-- {
+		n++
 	}
 	return n
 }
