@@ -42,7 +42,7 @@ type kind struct {
 
 const second = time.Second
 
-// kinds are all faults. What lasts longer than 10 s is longer than River waits for a job.
+// kinds are all faults. A long stop is longer than River waits for a job.
 var kinds = map[string]kind{
 	"kill -9": {daemon: true, lasts: [2]time.Duration{0, 3 * second}, do: func(c *chaos, f fault) error {
 		d := c.daemons[f.to]
@@ -52,7 +52,7 @@ var kinds = map[string]kind{
 		return nil
 	}},
 	"stop":      {daemon: true, lasts: [2]time.Duration{2 * second, 6 * second}, do: stopped},
-	"long stop": {daemon: true, lasts: [2]time.Duration{12 * second, 20 * second}, do: stopped},
+	"long stop": {daemon: true, lasts: [2]time.Duration{22 * second, 30 * second}, do: stopped},
 	"rolling restart": {do: func(c *chaos, _ fault) error {
 		for _, d := range c.daemons {
 			c.exits = append(c.exits, d.end(syscall.SIGTERM))
@@ -205,7 +205,6 @@ func (c *chaos) inject(all []fault) (last time.Time) {
 // restore does as a person does whose ledger has forgotten: it looks in the upstream's console
 // how many units were spent, and puts them back. A pool of which nothing was spent is accepted.
 func (c *chaos) restore() error {
-	time.Sleep(time.Second)
 	for _, pool := range []string{"units", "searches"} {
 		n := c.upstream.spent(pool, time.Minute)
 		if err := c.daemons[0].operate("quota", "adjust", "youtube/"+pool, fmt.Sprint(max(n, 1)), "--reason", "Redis was flushed"); err != nil {

@@ -55,8 +55,9 @@ type plan struct {
 	held    bool          // do not start the daemons
 }
 
-// brief are times that fit into a test. River looks for lost jobs every 30 s whatever they are.
-var brief = fleet.Timing{Slice: 5 * time.Second, Rescue: 10 * time.Second, Beat: time.Second, Mend: 2 * time.Second}
+// brief are times that fit into a test. As in a release, a job is rescued later than the
+// server ends a silent transaction. River looks for lost jobs every 30 s whatever they are.
+var brief = fleet.Timing{Slice: 5 * time.Second, Rescue: 20 * time.Second, Beat: time.Second, Mend: 2 * time.Second}
 
 // plenty is a price book and an upstream that refuse nothing.
 var plenty = plan{
