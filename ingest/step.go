@@ -101,6 +101,18 @@ func (r *Run) Learn(s State, units int64) {
 	r.budget.Add(units)
 }
 
+// Trace follows the next step of a unit of work, as a run of its own. The returned function
+// ends it, with the state of the work after the step.
+func (r *Run) Trace(w *Work, scheduled time.Time) (ended func(catalog.State, error)) {
+	calls, run := r.tracer.Run(r.abort, r.job, scheduled)
+	calls, work := r.tracer.Work(calls, w.Name, w.Region)
+	w.calls = calls
+	return func(s catalog.State, err error) {
+		work(&WorkReport{Work: w.Name, Region: w.Region, Tally: w.Tally, State: s, Err: err})
+		run(&Report{Job: r.job.Name, Scheduled: scheduled, Units: w.Units, State: s, Err: err})
+	}
+}
+
 // Step fetches and saves pages of a unit of work, until its work of this run has ended, a
 // time has passed, or the context ends. It never waits for units, nor for the time at which
 // the work starts. A step takes longer than until by a call at most. Zero sets no time.

@@ -1,8 +1,10 @@
 package quota
 
 import (
+	linked "container/list"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota/book"
 )
@@ -10,34 +12,71 @@ import (
 // Accounts that the price book does not list have the prices and limits of the account
 // [book.OtherAccounts], on pages of their own. Nothing is kept here for each of them but
 // its name, and of names there are at most [book.Upstream.MaxAccounts]: so a caller gains
-// nothing by inventing accounts. The first ones keep their pages as long as the process
-// lives. Further ones share the page of book.OtherAccounts.
+// nothing by inventing accounts. An account keeps its page until this process has not used
+// it for so long that all its units have come back. Then it makes room for another one.
+// While all are in use, further ones share the page of book.OtherAccounts.
 
 // places are the accounts that have pages of their own, by upstream.
 type places struct {
+	now   func() time.Time
 	mu    sync.Mutex
-	taken map[string]map[string]bool
+	taken map[string]*placed
 }
 
-// of returns the account whose page an account uses.
-func (p *places) of(u *book.Upstream, account string) string {
+// placed are the accounts of one upstream.
+type placed struct {
+	used *linked.List // of *place, the one that was used longest ago first
+	by   map[string]*linked.Element
+	// told are the accounts that events name. Metrics keep a series for each, so an account
+	// that came in the place of another one is not among them.
+	told map[string]bool
+}
+
+// place is an account that has pages of its own.
+type place struct {
+	account string
+	used    time.Time // the last time
+}
+
+// of returns the account whose page an account uses. Units count for at most span.
+func (p *places) of(u *book.Upstream, account string, span time.Duration) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	taken, now := p.taken[u.Name], p.now()
+	if taken == nil {
+		if p.taken == nil {
+			p.taken = map[string]*placed{}
+		}
+		taken = &placed{linked.New(), map[string]*linked.Element{}, map[string]bool{}}
+		p.taken[u.Name] = taken
+	}
+	if at := taken.by[account]; at != nil {
+		at.Value.(*place).used = now
+		taken.used.MoveToBack(at)
+		return account
+	}
+	if len(taken.by) >= u.MaxAccounts {
+		oldest := taken.used.Front()
+		idle := oldest.Value.(*place)
+		if now.Sub(idle.used) < span {
+			return book.OtherAccounts
+		}
+		taken.used.Remove(oldest)
+		delete(taken.by, idle.account)
+	}
+	taken.by[account] = taken.used.PushBack(&place{account, now})
+	if len(taken.told) < u.MaxAccounts {
+		taken.told[account] = true
+	}
+	return account
+}
+
+// tells reports whether events name an account.
+func (p *places) tells(u *book.Upstream, account string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	taken := p.taken[u.Name]
-	switch {
-	case taken[account]:
-		return account
-	case len(taken) >= u.MaxAccounts:
-		return book.OtherAccounts
-	case taken == nil:
-		if p.taken == nil {
-			p.taken = map[string]map[string]bool{}
-		}
-		taken = map[string]bool{}
-		p.taken[u.Name] = taken
-	}
-	taken[account] = true
-	return account
+	return taken != nil && taken.told[account]
 }
 
 // isOther reports whether an account is accepted though the book does not list it.
@@ -70,7 +109,7 @@ func (p *prices) place(u *book.Upstream, account string) (string, error) {
 	if account == book.OtherAccounts {
 		return account, nil
 	}
-	return p.places.of(u, account), nil
+	return p.places.of(u, account, p.spans[u.Name]), nil
 }
 
 // pattern returns what a method costs an account that the book does not list; nil if that
@@ -125,7 +164,9 @@ func (l *Ledger) told(c *Call) Call {
 	told := *c
 	p := l.prices.Load()
 	if u := p.book.Upstreams[c.Upstream]; c.Family == "" && p.isOther(u, c.Account) {
-		told.Account, _ = p.place(u, c.Account)
+		if told.Account, _ = p.place(u, c.Account); !p.places.tells(u, told.Account) {
+			told.Account = book.OtherAccounts
+		}
 	}
 	return told
 }

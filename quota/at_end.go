@@ -10,8 +10,7 @@ import (
 
 // ending is a reservation that the upstream counts when the call ends.
 type ending struct {
-	labels Labels
-	over   atomic.Bool // its units were moved or released
+	over atomic.Bool // its units were moved or released
 }
 
 // settleAtEnd is Settle for a call that the upstream counts when it ends. The units of
@@ -21,7 +20,7 @@ type ending struct {
 func (r *Reservation) settleAtEnd(ctx context.Context, units Units) (Settlement, error) {
 	if units == nil {
 		r.ending.over.Store(true)
-		return r.ledger.settle(ctx, r.Token(), nil)
+		return r.ledger.settle(ctx, r.Verdict.Token(), nil)
 	}
 	start := maps.Clone(units)
 	var end []Charge
@@ -35,16 +34,16 @@ func (r *Reservation) settleAtEnd(ctx context.Context, units Units) (Settlement,
 		start[c.Pool.Name] = 0
 	}
 	if len(end) == 0 || r.ending.over.Load() {
-		return r.ledger.settle(ctx, r.Token(), start)
+		return r.settleReceipt(ctx, start)
 	}
 	l := r.ledger
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 	defer cancel()
 	// under an id of its own, and always the same, so that trying again records once
 	id := "end-" + hex.EncodeToString(r.Nonce[:])
-	if _, err := l.store.Record(within, Request{ID: id, Charges: l.byBook(end), Labels: r.ending.labels}); err != nil {
+	if _, err := l.store.Record(within, Request{ID: id, Charges: l.byBook(end), Labels: *r.labels}); err != nil {
 		return Settlement{}, l.storeError(context.WithoutCancel(ctx), "settle "+end[0].Pool.String(), err)
 	}
 	r.ending.over.Store(true)
-	return l.settle(ctx, r.Token(), start)
+	return r.settleReceipt(ctx, start)
 }

@@ -63,7 +63,7 @@ func (h *Hold) move(ctx context.Context) (ok bool, err error) {
 	h.mu.Lock()
 	h.moving = false
 	if ok = err == nil && v.Allowed; ok {
-		h.owed = append(h.owed, owed{h.r.Token(), unitsOf(h.r.price.charges, h.gone())})
+		h.owed = append(h.owed, owed{h.r.Verdict.Token(), unitsOf(h.r.price.charges, h.gone())})
 		h.r = &Reservation{Verdict: v, ledger: l, price: &price{charges: charges}}
 		h.taken, h.slack = taken, slack(v.At, charges)
 	}

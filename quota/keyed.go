@@ -2,6 +2,9 @@ package quota
 
 import (
 	"cmp"
+	"context"
+	"maps"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -87,4 +90,46 @@ func (k *keyed) keyedPool(pool Pool) (Charge, error) {
 		pool.Key = pageKey(pool.Key)
 	}
 	return k.charge(pool.Key), nil
+}
+
+// settleReceipt settles in the store. The page of a key makes room for another key when all
+// its units have come back, and a store charges nothing to a page that is gone. So what a
+// call that took so long has cost more is recorded: it counts where the key's next call does.
+func (r *Reservation) settleReceipt(ctx context.Context, units Units) (Settlement, error) {
+	l := r.ledger
+	var more []Charge
+	sum := int64(0)
+	if r.labels != nil && units != nil {
+		for _, c := range withoutSlots(r.price.charges) {
+			if c.Units = units[c.Pool.Name] - c.Units; c.Pool.Key != "" && c.Units > 0 && l.now().Sub(r.At) >= span(c.Windows) {
+				more, sum = append(more, c), sum+c.Units
+			}
+		}
+	}
+	if more == nil {
+		return l.settle(ctx, r.Verdict.Token(), units)
+	}
+	units = maps.Clone(units)
+	for i := range more {
+		units[more[i].Pool.Name] -= more[i].Units
+	}
+	s, err := l.settle(ctx, r.Verdict.Token(), units)
+	if err != nil || s.Repeat {
+		return s, err
+	}
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
+	defer cancel()
+	if _, err := l.store.Record(within, Request{Charges: l.byBook(more), Labels: *r.labels}); err != nil {
+		return s, l.storeError(context.WithoutCancel(ctx), "settle "+more[0].Pool.String(), err)
+	}
+	s.Charged += sum
+	return s, nil
+}
+
+// span returns how long units count.
+func span(windows []window.Limit) (longest time.Duration) {
+	for i := range windows {
+		longest = max(longest, windows[i].Span())
+	}
+	return longest
 }

@@ -136,6 +136,57 @@ func TestEachKeyOfAPoolHasItsOwnPage(t *testing.T) {
 	}
 }
 
+// A page that was idle may be gone when a call of its key turns out to have cost more. The
+// units then count where the next call of the key counts.
+func TestSettlingUpAKeyWithoutAPage(t *testing.T) {
+	settleUp := func(t *testing.T, meanwhile func(r *keyedRig)) *keyedRig {
+		r := newKeyedRig(t)
+		late := r.reserve(askModel("a"))
+		r.clock.Advance(2 * time.Minute)
+		meanwhile(r)
+		s, err := late.Settle(t.Context(), quota.Units{"requests": 3, "tokens": 750})
+		if err != nil || s.Charged != 2+150 {
+			t.Errorf("settled: %+v, %v", s, err)
+		}
+		if s, err := late.Settle(t.Context(), quota.Units{"requests": 3, "tokens": 900}); err != nil || !s.Repeat {
+			t.Errorf("settled again: %+v, %v", s, err)
+		}
+		return r
+	}
+	three := func(r *keyedRig) {
+		for _, key := range []string{"b", "c", "d"} {
+			r.reserve(askModel(key))
+		}
+	}
+	t.Run("that gets one", func(t *testing.T) {
+		r := settleUp(t, func(r *keyedRig) { three(r); r.clock.Advance(2 * time.Minute) })
+		if got := r.used(); !strings.Contains(got, "a 150 of 1000") {
+			t.Errorf("used %s", got)
+		}
+		spent, err := r.Spend(t.Context(), quota.SpendQuery{}, quota.ByPool, quota.ByMethod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range spent {
+			if want := map[string]int64{"requests": 3 + 3, "tokens": 750 + 3*600}[s.Pool.Name]; s.Units != want || s.Labels.Method != "ask" {
+				t.Errorf("spent %+v, want %d", s, want)
+			}
+		}
+	})
+	t.Run("that shares one", func(t *testing.T) {
+		r := settleUp(t, three)
+		if got := r.reserve(askModel("e")); !got.Overflow || got.Used != 750 {
+			t.Errorf("%+v, want 750 used of the shared page", got.Verdict)
+		}
+	})
+	t.Run("that still has one", func(t *testing.T) {
+		r := settleUp(t, func(*keyedRig) {})
+		if got := r.used(); !strings.Contains(got, "a 150 of 1000") {
+			t.Errorf("used %s", got)
+		}
+	})
+}
+
 // sameWords reports whether two lists have the same first item, and the same items.
 func sameWords(a, b string) bool {
 	x, y := strings.Split(a, ", "), strings.Split(b, ", ")

@@ -80,7 +80,9 @@ func New(book *Book, store Store, o *Options) (*Ledger, error) {
 		l.allowance = DefaultAllowance
 	}
 	l.pending.Store(l.journal != nil) // an earlier process may have left entries
-	l.prices.Store(newPrices(book))
+	made := newPrices(book)
+	made.places = &places{now: l.clock.Now}
+	l.prices.Store(made)
 	return l, nil
 }
 
@@ -175,7 +177,11 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 		return nil, refusal(c, r.Verdict)
 	}
 	if len(price.atEnd) > 0 {
-		r.ending = &ending{labels: c.labels()}
+		r.ending = new(ending)
+	}
+	if r.ending != nil || price.keyed != nil {
+		labels := c.labels()
+		r.labels = &labels
 	}
 	if price.slots {
 		l.keepSlots(r)
@@ -301,7 +307,7 @@ func (l *Ledger) Settle(ctx context.Context, t Token, units Units) (Settlement, 
 	if units == nil {
 		units = Units{}
 	}
-	return l.settle(ctx, t, units)
+	return l.settle(ctx, t, units.atLeast(readUnits(t.least)))
 }
 
 // Release is [Reservation.Release] by the reservation's token, so another process can
@@ -322,6 +328,7 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 	ctx = context.WithoutCancel(ctx)
 	within, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
+	t = t.plain()
 	s, err := l.store.Settle(within, t, units)
 	if err != nil {
 		return s, l.storeError(ctx, "settle a reservation of "+t.Upstream, err)

@@ -15,7 +15,13 @@ type line struct {
 	came    atomic.Uint64 // calls so far
 	waiting atomic.Int64  // calls in line: mostly none, and then there is nothing to look up
 	mu      sync.Mutex
-	queues  map[Pool]*linked.List // of *waiter; an empty one is removed
+	queues  map[Pool]*queue // an empty one is removed
+}
+
+// queue has the calls that wait for one pool, as *waiter.
+type queue struct {
+	linked.List
+	share share
 }
 
 // waiter is a call in line.
@@ -36,7 +42,7 @@ type waiter struct {
 // standing is where a waiter stands in one queue.
 type standing struct {
 	pool  Pool
-	queue *linked.List
+	queue *queue
 	at    *linked.Element
 }
 
@@ -77,7 +83,7 @@ func (l *line) join(w *waiter, charges []Charge, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.queues == nil {
-		l.queues = make(map[Pool]*linked.List)
+		l.queues = make(map[Pool]*queue)
 	}
 	w.turn = make(chan struct{})
 	for i := range charges {
@@ -85,21 +91,21 @@ func (l *line) join(w *waiter, charges []Charge, now time.Time) {
 		if charges[i].Units == 0 {
 			continue
 		}
-		queue := l.queues[pool]
-		if queue == nil {
-			queue = linked.New()
-			l.queues[pool] = queue
+		q := l.queues[pool]
+		if q == nil {
+			q = &queue{}
+			l.queues[pool] = q
 		}
-		at := queue.Back()
+		at := q.Back()
 		for at != nil && !waiterAt(at).called && waiterAt(at).came > w.came {
 			at = at.Prev()
 		}
 		if at == nil {
-			at = queue.PushFront(w)
+			at = q.PushFront(w)
 		} else {
-			at = queue.InsertAfter(w, at)
+			at = q.InsertAfter(w, at)
 		}
-		w.places = append(w.places, standing{pool, queue, at})
+		w.places = append(w.places, standing{pool, q, at})
 	}
 	l.review(now, w)
 }
@@ -130,15 +136,16 @@ func (l *line) asksAt(w *waiter, a *nextAsk, now time.Time) bool {
 	return true
 }
 
-// freed wakes the first in the queues of pools of which slots or units came back.
-func (l *line) freed(pools []Pool) {
+// freed wakes the first in the queues of pools of which slots or units came back. Slots were
+// in use for a time, and some are left to other processes.
+func (l *line) freed(pools []Pool, used time.Duration, now time.Time) {
 	if l.waiting.Load() == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, pool := range pools {
-		if queue := l.queues[pool]; queue != nil {
+		if queue := l.queues[pool]; queue != nil && !queue.share.leaves(used, now) {
 			w := waiterAt(queue.Front())
 			if w.woken = true; w.wake != nil {
 				w.wake()
@@ -162,7 +169,7 @@ func (l *line) back(t Token, units Units) {
 		}
 	}
 	l.mu.Unlock()
-	l.freed(pools)
+	l.freed(pools, 0, time.Time{})
 }
 
 // sleeps notes how to wake w, nil if it is awake. It reports whether a slot came back

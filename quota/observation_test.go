@@ -33,6 +33,7 @@ upstreams:
       daily: {pool: daily, cost: 1}
       chat: {pool: tokens, cost: 20}
       both: {charge: {core: 1, tokens: 1}}
+      three: {charge: {core: 3, tokens: 9}}
 `
 
 // counted is a store that counts its round trips.
@@ -403,6 +404,33 @@ func TestRequestedUnitsStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.counts("tokens", 45) // that one was never sent
+}
+
+// So it does if another process settles, by the text of the token.
+func TestRequestedUnitsStayByToken(t *testing.T) {
+	h := newHub(t, 2)
+	settle := func(method string, units quota.Units) quota.Settlement {
+		t.Helper()
+		token, err := quota.ParseToken(h.reserve(0, method).Token().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := h.ledger[1].Settle(t.Context(), token, units)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	settle("chat", quota.Units{"tokens": 5})
+	h.counts("tokens", 20)
+	settle("chat", quota.Units{"tokens": 25})
+	h.counts("tokens", 45)
+	settle("chat", quota.Units{"tokens": 0}) // free of charge as a whole
+	h.counts("tokens", 45)
+	if s := settle("three", quota.Units{"core": 1, "tokens": 4}); s.Back != 2 {
+		t.Errorf("%d units came back, want the 2 of core alone", s.Back)
+	}
+	h.counts("tokens", 54)
 }
 
 // Several processes and another spender share a quota that the upstream counts by the

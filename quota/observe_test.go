@@ -285,6 +285,47 @@ func TestAnyAccount(t *testing.T) {
 	}
 }
 
+// An account whose units have all come back makes room for another one.
+func TestIdleAccountsMakeRoom(t *testing.T) {
+	l, clock, events := observing(t, anyBook, nil)
+	page := func(account string) string {
+		t.Helper()
+		r, err := l.Reserve(t.Context(), quota.Call{Method: "a", Account: account})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Pool.Account
+	}
+	for _, account := range []string{"one", "two", "three"} {
+		page(account)
+	}
+	clock.Advance(50 * time.Minute)
+	if got := page("one"); got != "one" {
+		t.Errorf("the page of one is %s's", got)
+	}
+	if got := page("four"); got != "*" {
+		t.Errorf("while all count, the page of four is %s's", got)
+	}
+	clock.Advance(15 * time.Minute) // two and three are idle
+	if got := page("four"); got != "four" {
+		t.Errorf("the page of four is %s's", got)
+	}
+	for _, account := range []string{"one", "five"} {
+		if got := page(account); got != account {
+			t.Errorf("the page of %s is %s's", account, got)
+		}
+	}
+	if got := page("two"); got != "*" {
+		t.Errorf("the page of two is %s's, though all count", got)
+	}
+	if _, err := l.Reserve(t.Context(), quota.Call{Method: "none", Account: "four"}); err == nil {
+		t.Error("a call without a price")
+	}
+	if e := (*events)[len(*events)-1]; e.Call.Account != "*" {
+		t.Errorf("events name %s: metrics have no end", e.Call.Account)
+	}
+}
+
 // A call that is let through beyond its slots keeps none: nobody would give it back.
 func TestObservedSlots(t *testing.T) {
 	l, _, _ := observing(t, `

@@ -23,6 +23,7 @@ type prices struct {
 	keyed    map[accountKey]map[string]*keyed  // of the keyed ones of these
 	families map[string]*keyed
 	places   *places
+	spans    map[string]time.Duration // by upstream with accounts: any, for how long units count at most
 	// requested has the pools, by upstream and name, whose upstream counts what was
 	// requested.
 	requested map[[2]string]bool
@@ -52,7 +53,7 @@ func newPrices(b *Book) *prices {
 		accounts: make(map[accountKey]map[string]*Charge),
 		keyed:    make(map[accountKey]map[string]*keyed),
 		families: make(map[string]*keyed),
-		places:   &places{},
+		spans:    make(map[string]time.Duration),
 
 		requested: make(map[[2]string]bool),
 		reported:  make(map[[2]string]bool),
@@ -104,6 +105,11 @@ func (p *prices) addClass(u *book.Upstream, account, name string, class book.Cla
 	}
 	key := accountKey{u.Name, account, name}
 	p.accounts[key] = pools
+	if account == book.OtherAccounts {
+		for _, c := range pools {
+			p.spans[u.Name] = max(p.spans[u.Name], span(c.Windows))
+		}
+	}
 	for _, a := range u.Pools {
 		if a.By != nil {
 			if p.keyed[key] == nil {
@@ -112,6 +118,11 @@ func (p *prices) addClass(u *book.Upstream, account, name string, class book.Cla
 			k := newKeyed(*pools[a.Name], a.MaxKeys, a.Keys, class)
 			k.fallback = a.By.DefaultText
 			p.keyed[key][a.Name] = k
+			if account == book.OtherAccounts {
+				for _, windows := range k.own {
+					p.spans[u.Name] = max(p.spans[u.Name], span(windows))
+				}
+			}
 		}
 	}
 	for _, methods := range [...]map[string]*book.Method{u.Methods, u.Default} {

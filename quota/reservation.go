@@ -2,7 +2,6 @@ package quota
 
 import (
 	"context"
-	"slices"
 	"sync"
 )
 
@@ -13,6 +12,7 @@ type Reservation struct {
 	Verdict
 	ledger *Ledger
 	price  *price
+	labels *Labels      // for units that are recorded later; nil if there are none
 	ending *ending      // nil: the upstream counts the call when it starts
 	flight *flight      // nil if it has no slots
 	local  *localCharge // nil if the store has a receipt; else it was drawn from a hold, admitted in an outage, or let through
@@ -61,15 +61,13 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 	if !r.made() {
 		return Settlement{}, BadInput("settle: this reservation was not made by a ledger: see Ledger.Reserve")
 	}
+	units = units.atLeast(r.least())
 	all, err := units.InOrder(r.pools())
 	switch {
 	case err != nil:
 		return Settlement{}, err
 	case len(r.price.charges) == 0:
 		return Settlement{}, nil // admitted without a price
-	}
-	if units != nil {
-		units, all = r.keepRequested(units, all)
 	}
 	s, err := r.settleUnits(ctx, units, all)
 	if err == nil && !s.Repeat {
@@ -78,21 +76,34 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 	return s, err
 }
 
-// keepRequested returns the units to settle to. In a pool whose upstream counts what was
-// requested, none are given back, except of a call that was free of charge as a whole.
-func (r *Reservation) keepRequested(units Units, all []int64) (Units, []int64) {
-	requested := r.ledger.current().requested
-	if len(requested) == 0 || !slices.ContainsFunc(all, func(n int64) bool { return n > 0 }) {
-		return units, all
+// Token returns the token of the reservation's receipt, which settling and releasing take
+// in any process. It is zero if there is no receipt. The token also says what
+// [Ledger.Settle] does not give back: the units of pools whose upstream counts what was
+// requested (counts: estimate).
+func (r *Reservation) Token() Token {
+	t := r.Verdict.Token()
+	if t.ID != "" && r.made() {
+		t.least = writeUnits(r.least())
 	}
-	charges := withoutSlots(r.price.charges)
-	for i := range charges {
-		c := &charges[i]
-		if all[i] < c.Units && requested[[2]string{c.Pool.Upstream, c.Pool.Name}] {
-			all[i] = c.Units
+	return t
+}
+
+// least returns the units of pools whose upstream counts what was requested: settling
+// gives none of them back.
+func (r *Reservation) least() (units Units) {
+	requested := r.ledger.current().requested
+	if len(requested) == 0 {
+		return nil
+	}
+	for _, c := range withoutSlots(r.price.charges) {
+		if requested[[2]string{c.Pool.Upstream, c.Pool.Name}] {
+			if units == nil {
+				units = make(Units)
+			}
+			units[c.Pool.Name] = c.Units
 		}
 	}
-	return unitsOf(charges, all), all
+	return units
 }
 
 // settleUnits settles where the reservation is known.
@@ -109,7 +120,7 @@ func (r *Reservation) settleUnits(ctx context.Context, units Units, all []int64)
 	case r.Nonce == Nonce{}:
 		return Settlement{}, BadInput("settle %s: a family's member takes no receipts, so nothing comes back", r.Pool)
 	}
-	return r.ledger.settle(ctx, r.Token(), units)
+	return r.settleReceipt(ctx, units)
 }
 
 // settleLocal settles a reservation that has no receipt in the store.

@@ -25,6 +25,7 @@ type slots struct {
 // slot is the state of one reservation's slots.
 type slot struct {
 	pools []Pool
+	taken time.Time     // by the ledger's clock
 	every time.Duration // it is renewed as often
 	due   time.Time     // when it is to be renewed
 	held  int           // reservations that have it: an id may be reserved again
@@ -83,7 +84,7 @@ func (r *Reservation) Done(ctx context.Context) error {
 	case r.flight == nil, r.flight.done.Load():
 		return nil
 	}
-	err := r.flight.ledger.Done(ctx, r.Token())
+	err := r.flight.ledger.Done(ctx, r.Verdict.Token())
 	if err == nil {
 		r.flight.done.Store(true)
 	}
@@ -99,6 +100,7 @@ func (l *Ledger) Done(ctx context.Context, t Token) error {
 	case t.ID == "":
 		return BadInput("done: this reservation has no receipt")
 	}
+	t = t.plain()
 	s := l.slots.remove(t)
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 	defer cancel()
@@ -116,7 +118,8 @@ func (l *Ledger) Done(ctx context.Context, t Token) error {
 // freed tells waiting calls that slots came back.
 func (l *Ledger) freed(s *slot) {
 	if s != nil {
-		l.line.freed(s.pools)
+		now := l.clock.Now()
+		l.line.freed(s.pools, now.Sub(s.taken), now)
 	}
 }
 
@@ -124,10 +127,10 @@ func (l *Ledger) freed(s *slot) {
 // back or nobody has the reservation any more.
 func (l *Ledger) keepSlots(r *Reservation) {
 	s := slotOf(r.price.charges)
-	s.due, s.held = SystemClock{}.Now().Add(s.every), 1
-	l.keep(r.Token(), s)
+	s.taken, s.due, s.held = l.clock.Now(), SystemClock{}.Now().Add(s.every), 1
+	l.keep(r.Verdict.Token(), s)
 	r.flight = &flight{ledger: l}
-	runtime.AddCleanup(r.flight, l.slots.abandon, r.Token())
+	runtime.AddCleanup(r.flight, l.slots.abandon, r.Verdict.Token())
 }
 
 func (l *Ledger) keep(t Token, s *slot) {

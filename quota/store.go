@@ -107,6 +107,8 @@ type Token struct {
 	Account  string
 	ID       string // the caller's
 	Nonce    Nonce
+
+	least string // units that settling does not give back; see Reservation.Token
 }
 
 // Settlement is the result of settling.

@@ -14,6 +14,7 @@ type tokenForm struct {
 	Account  string `json:"a"`
 	ID       string `json:"i"`
 	Nonce    []byte `json:"n"`
+	Least    Units  `json:"l,omitempty"`
 }
 
 // String returns the token as opaque text, for callers in other processes and languages.
@@ -23,7 +24,7 @@ func (t Token) String() string {
 	if t.ID == "" {
 		return ""
 	}
-	b, err := json.Marshal(tokenForm{t.Upstream, t.Account, t.ID, t.Nonce[:]})
+	b, err := json.Marshal(tokenForm{t.Upstream, t.Account, t.ID, t.Nonce[:], readUnits(t.least)})
 	if err != nil {
 		panic(err) // strings and bytes always marshal
 	}
@@ -72,5 +73,31 @@ func ParseToken(text string) (Token, error) {
 	if json.Unmarshal(b, &f) != nil || len(f.Nonce) != len(Token{}.Nonce) || !validID(f.ID) || f.Upstream == "" || f.Account == "" || checkNames(f.Upstream, f.Account) != nil {
 		return Token{}, bad
 	}
-	return Token{Upstream: f.Upstream, Account: f.Account, ID: f.ID, Nonce: [16]byte(f.Nonce)}, nil
+	return Token{Upstream: f.Upstream, Account: f.Account, ID: f.ID, Nonce: [16]byte(f.Nonce), least: writeUnits(f.Least)}, nil
+}
+
+// plain returns the token as the store knows it.
+func (t Token) plain() Token {
+	t.least = ""
+	return t
+}
+
+// writeUnits returns units as text, so that a token can be compared.
+func writeUnits(units Units) string {
+	if len(units) == 0 {
+		return ""
+	}
+	b, err := json.Marshal(units) // in the order of the names
+	if err != nil {
+		panic(err) // strings and numbers always marshal
+	}
+	return string(b)
+}
+
+// readUnits reads what writeUnits wrote.
+func readUnits(text string) (units Units) {
+	if text != "" {
+		_ = json.Unmarshal([]byte(text), &units)
+	}
+	return units
 }

@@ -41,6 +41,22 @@ func (units Units) InOrder(pools []string) ([]int64, error) {
 	return all, nil
 }
 
+// atLeast returns units that are no lower than those of a pool whose upstream counts what
+// was requested, except of a call that was free of charge as a whole. Units that are
+// missing stay missing, and bad ones stay bad.
+func (units Units) atLeast(least Units) Units {
+	if len(least) == 0 || !slices.ContainsFunc(slices.Collect(maps.Values(units)), func(n int64) bool { return n > 0 }) {
+		return units
+	}
+	units = maps.Clone(units)
+	for pool, n := range units {
+		if n >= 0 {
+			units[pool] = max(n, least[pool])
+		}
+	}
+	return units
+}
+
 // unitsOf returns units by pool, from units in the order of charges.
 func unitsOf(charges []Charge, units []int64) Units {
 	all := make(Units, len(charges))

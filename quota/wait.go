@@ -25,9 +25,10 @@ const maxJitter = 2 * time.Second
 // refused at once.
 //
 // A call that waits for a slot, of a pool with in_flight, asks again after 25 ms, and then
-// less and less often, up to once a second. If a call of this ledger ends, it asks at once.
-// So does a call that waits for units that it estimates, because such calls give units
-// back when they are settled.
+// less and less often, up to four times a second. If a call of this ledger ends, it asks at
+// once. Now and then it leaves that slot to another process for a moment, so that all get
+// their share. A call that waits for units that it estimates asks again, too, up to once a
+// second, because such calls give units back when they are settled.
 //
 // If no call is waiting, a call asks the store at once. Reserve never waits in line, nor
 // does a call that draws from a [Hold]. Both may pass waiting calls.
@@ -59,7 +60,7 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 // waitInLine waits for the turn of a waiter, and then for its units. If the call was just
 // refused, its retry time is known already.
 func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price, refused *RefusedError) (*Reservation, error) {
-	pause := firstPause
+	pause, woken := firstPause, false
 	for {
 		select {
 		case <-w.turn:
@@ -75,7 +76,18 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price
 			return nil, l.failed(ctx, &c, w.tooLate.refusal(l.now(), l.clock.Now(), price.charges))
 		}
 		if refused == nil {
+			now := l.clock.Now()
+			if d := min(l.line.leaves(w, now), w.until.Sub(now)); d > 0 && !woken {
+				var err error
+				if woken, err = l.sleepUnlessFreed(ctx, w, d); err != nil {
+					return nil, err
+				}
+				now = l.clock.Now()
+			}
 			r, err := l.Reserve(ctx, c)
+			if err == nil || errors.Is(err, ErrRefused) {
+				l.line.told(w, err == nil, now)
+			}
 			if errors.Is(err, ErrOutage) { // the others would each wait for the same answer
 				l.line.disband(w)
 			}
@@ -87,10 +99,13 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price
 		left := w.until.Sub(now)
 		if price.maySettle(&refused.Verdict) && left > 0 {
 			d := jittered(min(pause, refused.RetryAfter, left), left)
-			pause = min(2*pause, lastPause)
+			pause, woken = min(2*pause, lastPause), false
+			if lacksSlot(&refused.Verdict, price.charges) {
+				pause = min(pause, slotPause)
+			}
 			if l.line.asksAt(w, &nextAsk{at: now.Add(d), told: refused, soon: now}, now) {
-				woken, err := l.sleepUnlessFreed(ctx, w, d)
-				if err != nil {
+				var err error
+				if woken, err = l.sleepUnlessFreed(ctx, w, d); err != nil {
 					return nil, err
 				}
 				if woken {
@@ -117,6 +132,7 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price
 // after these pauses: another process may have given some back.
 const (
 	firstPause = 25 * time.Millisecond
+	slotPause  = 250 * time.Millisecond // the last one, for a slot
 	lastPause  = time.Second
 )
 

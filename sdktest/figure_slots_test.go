@@ -39,10 +39,9 @@ func callInSlots(path string, begin func() bool, _ io.Writer) error {
 	})
 }
 
-// slots has 8 processes of 50 callers, and a server that serves ten at once.
-func slots(t *testing.T, figures *table) {
-	const ttl = 2 * time.Second
-	latency, span := 500*time.Millisecond, pick(4*time.Second, time.Minute)
+// callers begins processes of 50 callers, of a server that serves ten at once.
+func callers(t *testing.T, processes int, latency, ttl time.Duration) (*server.AtOnce, []*childtest.Child) {
+	t.Helper()
 	s := &server.AtOnce{Most: 10}
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)
@@ -50,22 +49,50 @@ func slots(t *testing.T, figures *table) {
 	text := strings.ReplaceAll(slotsBook, "TTL", ttl.String())
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	var children []*childtest.Child
-	for range 8 {
+	for range processes {
 		c := childtest.Run(t, "slots", path, addrOfServer+"="+addr, textOfBook+"="+text, "HEADROOM_TEST_LATENCY="+latency.String())
 		children = append(children, c)
 	}
 	beginAll(t, children)
 	time.Sleep(time.Second) // all have begun
+	return s, children
+}
+
+// fewestOf returns the share of all calls of the process that has made the fewest.
+func fewestOf(c server.AtOnceCounts, processes int) float64 {
+	by := slices.Sorted(maps.Values(c.By))
+	if len(by) < processes {
+		return 0 // one had no turn
+	}
+	return float64(by[0]) / float64(c.Granted)
+}
+
+// shares has two processes whose calls take a short and a long time.
+func shares(t *testing.T, figures *table) {
+	for _, latency := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond} {
+		s, children := callers(t, 2, latency, 2*time.Second)
+		before, span := s.Counts().Granted, pick(8*time.Second, time.Minute)
+		time.Sleep(span)
+		c := s.Counts()
+		figures.least(t, fmt.Sprintf("in_flight, 2 processes, calls of %s: share of 10/latency calls a second", latency), float64(c.Granted-before)/(10*span.Seconds()/latency.Seconds()), 0.8)
+		figures.least(t, fmt.Sprintf("in_flight, 2 processes, calls of %s: share of the one with fewer", latency), fewestOf(c, 2), 0.3)
+		figures.zero(t, fmt.Sprintf("in_flight, 2 processes, calls of %s: refusals", latency), int64(c.Refused))
+		for _, c := range children {
+			c.Begin()
+		}
+	}
+}
+
+// slots has 8 processes of 50 callers, and a server that serves ten at once.
+func slots(t *testing.T, figures *table) {
+	const ttl = 2 * time.Second
+	latency, span := 500*time.Millisecond, pick(8*time.Second, time.Minute)
+	s, children := callers(t, 8, latency, ttl)
 	before := s.Counts().Granted
 	time.Sleep(span)
 	calls := s.Counts().Granted - before
 	figures.least(t, "in_flight: share of 10/latency calls a second, 8 processes x 50 callers", float64(calls)/(10*span.Seconds()/latency.Seconds()), 0.8)
-	by := slices.Sorted(maps.Values(s.Counts().By))
-	least := 0 // of a process that had no turn
-	if len(by) == len(children) {
-		least = by[0]
-	}
-	figures.least(t, "in_flight: share of the fewest calls of a process", float64(least*len(children))/float64(s.Counts().Granted), 0.1)
+	figures.least(t, "in_flight: share of the fewest calls of a process", fewestOf(s.Counts(), len(children))*float64(len(children)), 0.1)
 
 	for _, c := range children[:2] {
 		if err := c.Process.Kill(); err != nil {

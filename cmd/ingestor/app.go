@@ -87,6 +87,7 @@ func (a *app) settings(flags *pflag.FlagSet) (*settings, error) {
 		return nil, err
 	}
 	a.loaded, a.log = s, a.logger(s)
+	redirectStandardLog(a.log)
 	return s, nil
 }
 

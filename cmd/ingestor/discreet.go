@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"log"
+	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -39,4 +42,23 @@ func (d *discreet) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	return resp, nil
+}
+
+// standardLog writes the lines of Go's standard logger to the log, without the texts that
+// they quote. net/http quotes there what an upstream sends when nobody asked, and that may
+// be a key, or a part of one.
+type standardLog struct{ to *slog.Logger }
+
+// redirectStandardLog redirects Go's standard logger.
+func redirectStandardLog(to *slog.Logger) {
+	log.SetFlags(0)
+	log.SetOutput(&standardLog{to})
+}
+
+var quotedText = regexp.MustCompile(`"(?:[^"\\]|\\.)*(?:"|$)`)
+
+// Write implements [io.Writer].
+func (l *standardLog) Write(line []byte) (int, error) {
+	l.to.Info(quotedText.ReplaceAllString(strings.TrimSpace(string(line)), "(hidden)"))
+	return len(line), nil
 }

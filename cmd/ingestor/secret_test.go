@@ -143,6 +143,38 @@ func tryEverything(t *testing.T, echo func(http.ResponseWriter, string), format 
 	}
 }
 
+// An upstream may send the key after its answer, when nobody asked. net/http then writes
+// what came to Go's standard logger.
+func TestTheKeyIsNotInUnsolicitedAnswers(t *testing.T) {
+	for _, format := range []string{"json", "text"} {
+		t.Run(format, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				conn, _, err := w.(http.Hijacker).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				fmt.Fprintf(conn, "HTTP/1.1 500 Sorry\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 200 \"%s\"\r\n", r.Header.Get(keyHeader))
+			}))
+			t.Cleanup(server.Close)
+			f := newFolder(t, 1000, "")
+			f.write("key", theKey+"\n")
+			cmd := f.program(t.Context(), "run", "--once", "--job", "trending", "--region", "US", "--log-format", format)
+			cmd.Dir = f.dir
+			cmd.Env = append(cmd.Env, "INGESTOR_ENDPOINT="+server.URL)
+			r := finish(t, cmd)
+			if !strings.Contains(r.stderr, "Unsolicited response") || strings.Contains(r.stdout+r.stderr, theKey) {
+				t.Errorf("the log tells the key, or not what came:\n%s", r.stderr)
+			}
+			if lines := strings.Split(strings.TrimSpace(r.stderr), "\n"); format == "json" && slices.ContainsFunc(lines, func(line string) bool { return line[0] != '{' && strings.Contains(line, "Unsolicited") }) {
+				t.Errorf("not all lines are JSON:\n%s", r.stderr)
+			}
+		})
+	}
+}
+
 // holding are the files of the folder that have a text in them.
 func (f *folder) holding(text string) (paths []string) {
 	f.t.Helper()

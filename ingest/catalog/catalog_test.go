@@ -26,10 +26,9 @@ func scaled(reduced, full int) int {
 }
 
 // fresh opens a new catalog. Its clock stands at noon.
-func fresh(t testing.TB) (*Catalog, *quota.SimClock) {
+func fresh(t testing.TB) *Catalog {
 	t.Helper()
-	clock := quota.NewSimClock(noon)
-	return must(t, filepath.Join(t.TempDir(), "catalog.db"), &Options{Clock: clock}), clock
+	return must(t, filepath.Join(t.TempDir(), "catalog.db"), &Options{Clock: quota.NewSimClock(noon)})
 }
 
 // must opens a catalog.
@@ -123,7 +122,7 @@ func count(n int64) *int64 { return &n }
 // library returns a catalog of some videos.
 func library(t testing.TB) *Catalog {
 	t.Helper()
-	c, _ := fresh(t)
+	c := fresh(t)
 	save(t, begin(t, c), "all", Page{Videos: []Video{
 		{ID: "fr", Title: "Crème brûlée à l'ancienne", ChannelTitle: "Chez Zoé"},
 		{ID: "ja", Title: "東京タワーの夜景を歩く", Description: "日本の首都、東京を散歩。ﾃﾚﾋﾞ", ChannelTitle: "散歩ちゃんねる"},

@@ -1,5 +1,6 @@
 // Package catalog stores what jobs fetch, the position of each job, and the history of
-// runs, in one SQLite file.
+// runs, in one SQLite file. For fleets, package pgcatalog does the same in PostgreSQL, with the
+// types of this package. Package catalogtest is the suite that both pass.
 //
 // # How a run uses it
 //

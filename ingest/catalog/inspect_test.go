@@ -32,7 +32,7 @@ func inspect(path string) error {
 // TestInspectTouchesNothing: it changes no file and creates none, not even for a moment.
 // An empty file is no catalog, and stays empty.
 func TestInspectTouchesNothing(t *testing.T) {
-	c, _ := fresh(t)
+	c := fresh(t)
 	path := c.Path()
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestInspectTouchesNothing(t *testing.T) {
 }
 
 func TestInspectRefusesToWrite(t *testing.T) {
-	c, _ := fresh(t)
+	c := fresh(t)
 	err := Inspect(ctx, c.Path(), func(c *Catalog) error {
 		_, err := c.Begin(ctx, Start{Job: "trending"})
 		return err

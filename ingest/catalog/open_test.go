@@ -188,7 +188,7 @@ func TestBusy(t *testing.T) {
 }
 
 func TestCancelledNothingIsWritten(t *testing.T) {
-	c, _ := fresh(t)
+	c := fresh(t)
 	r := begin(t, c)
 	done, cancel := context.WithCancel(ctx)
 	cancel()

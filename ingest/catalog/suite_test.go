@@ -11,7 +11,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// files describes catalogs in files to the suite.
+// files describes a catalog in a file to the suite.
 var files = &catalogtest.Harness{
 	Open: func(t testing.TB, clock quota.Clock) catalogtest.Catalog {
 		c, err := catalog.Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"), &catalog.Options{Clock: clock})

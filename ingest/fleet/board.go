@@ -42,6 +42,7 @@ type Daemon struct {
 	StartedAt time.Time     `json:"started_at"`
 	SeenAt    time.Time     `json:"seen_at"`
 	Jobs      []string      `json:"jobs"`
+	Units     int64         `json:"units"`  // that it spent since it started
 	Silent    time.Duration `json:"silent"` // since it was seen, by the database's clock
 	Leader    bool          `json:"leader"` // it moves scheduled work and takes over lost work
 }
@@ -62,7 +63,7 @@ func (b *Board) Daemons(ctx context.Context) (all []Daemon, err error) {
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Daemon, err error) {
 		var skew int64
 		var now time.Time
-		err = row.Scan(&d.ID, &d.Host, &d.PID, &d.Version, &d.Revision, &d.State, &skew, &d.StartedAt, &d.SeenAt, &d.Jobs, &now, &d.Leader)
+		err = row.Scan(&d.ID, &d.Host, &d.PID, &d.Version, &d.Revision, &d.State, &skew, &d.StartedAt, &d.SeenAt, &d.Jobs, &d.Units, &now, &d.Leader)
 		d.Skew, d.Silent = time.Duration(skew)*time.Microsecond, now.Sub(d.SeenAt)
 		return d, err
 	})

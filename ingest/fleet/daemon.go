@@ -176,7 +176,7 @@ func (f *Fleet) beat(ctx context.Context) error {
 		names = append(names, j.Name)
 	}
 	host, _ := os.Hostname()
-	_, err := f.pool.Exec(ctx, sql["daemon_save"], f.id, host, os.Getpid(), f.o.Version, f.o.Revision(), f.Status(), f.clock.Skew().Microseconds(), names)
+	_, err := f.pool.Exec(ctx, sql["daemon_save"], f.id, host, os.Getpid(), f.o.Version, f.o.Revision(), f.Status(), f.clock.Skew().Microseconds(), names, f.spent.Load())
 	return err
 }
 

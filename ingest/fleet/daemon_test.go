@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -101,6 +102,23 @@ func TestOnceIsInterrupted(t *testing.T) {
 	}
 	if n := r.sim.Counts().Total().Calls; n != 12 {
 		t.Errorf("%d calls for 12 pages", n)
+	}
+}
+
+// TestOnceTakesAnOpenRun whose process was killed.
+func TestOnceTakesAnOpenRun(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US"}, Pages: 1}})
+	f := r.fleet(r.catalog(), fleet.Options{})
+	due := time.Now().Truncate(time.Second)
+	r.must(f.Insert(t.Context(), r.job("charts"), due))
+	rep, err := f.Once(t.Context(), r.job("charts"), ingest.Occasion{Scheduled: due})
+	r.must(err)
+	if rep.State != "done" || len(rep.Work) != 1 {
+		t.Errorf("%s: %v", rep.State, states(rep))
+	}
+	if _, err = f.Once(t.Context(), r.job("charts"), ingest.Occasion{Scheduled: due}); !errors.Is(err, ingest.ErrHeld) {
+		t.Errorf("a run that has ended: %v", err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -85,12 +86,14 @@ type Fleet struct {
 	log     *slog.Logger
 	o       Options
 	queue   *river.Client[pgx.Tx] // inserts and wakes jobs
+	spent   atomic.Int64          // units, by this process
 
 	mu     sync.Mutex
 	runner *ingest.Runner
 	jobs   []*ingest.Job
 	status string                // for the table of daemons
 	client *river.Client[pgx.Tx] // works the queues, from start to halt
+	broken time.Time             // until when no call is made, because a page could not be saved
 	stale  chan struct{}         // closed when the price book is too old
 	change chan struct{}         // closed when Reload has changed something
 
@@ -293,11 +296,21 @@ const (
 
 // transact runs a transaction. It is tried again if another one excluded it.
 func (f *Fleet) transact(ctx context.Context, do func(ctx context.Context, tx pgx.Tx) error) error {
+	return f.behind(ctx, nil, do)
+}
+
+// behind runs a transaction that begins with a check. The check takes no round trip of its own.
+func (f *Fleet) behind(ctx context.Context, check func(*pgx.Batch), do func(ctx context.Context, tx pgx.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	for n := 1; ; n++ {
 		err := pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, sql["idle"], idleFor); err != nil {
+			var first pgx.Batch
+			first.Queue(sql["idle"], idleFor)
+			if check != nil {
+				check(&first)
+			}
+			if err := tx.SendBatch(ctx, &first).Close(); err != nil {
 				return err
 			}
 			return do(ctx, tx)

@@ -24,16 +24,11 @@ type ending struct {
 
 // endRun ends a run whose work has ended: it deletes what is too old if the job does that,
 // and records the report. The fence is checked in the last transaction. It may be nil.
-func (f *Fleet) endRun(ctx context.Context, j *ingest.Job, runner *ingest.Runner, id int64, fenced func(context.Context, pgx.Tx) error) error {
+func (f *Fleet) endRun(ctx context.Context, j *ingest.Job, runner *ingest.Runner, id int64, fence func(*pgx.Batch)) error {
 	failed := runner.Join(j, ingest.State{}, nil).After()
 	var rep *ingest.Report
-	err := f.transact(context.WithoutCancel(ctx), func(ctx context.Context, tx pgx.Tx) error {
+	err := f.behind(context.WithoutCancel(ctx), fence, func(ctx context.Context, tx pgx.Tx) error {
 		rep = nil
-		if fenced != nil {
-			if err := fenced(ctx, tx); err != nil {
-				return err
-			}
-		}
 		r, err := lockRun(ctx, tx, id)
 		if err != nil || r.ended {
 			return err
@@ -114,13 +109,19 @@ func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*
 	if err != nil {
 		return nil, f.noRun(ctx, j, err)
 	}
-	if id == 0 { // another process makes this run, or nothing is left to resume
+	if id == 0 && !why.Scheduled.IsZero() { // its process may have been killed
+		err := f.pool.QueryRow(ctx, sql["run_open"], account(j), j.Name, why.Scheduled).Scan(&id)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return nil, f.noRun(ctx, j, err)
+		}
+	}
+	if id == 0 { // another process made this run, or nothing is left to resume
 		return nil, f.noRun(ctx, j, ingest.ErrHeld)
 	}
 	if err := f.start(ctx, []*ingest.Job{j}); err != nil {
 		return nil, f.noRun(ctx, j, err)
 	}
-	err = f.await(ctx, j, id)
+	err = f.await(ctx, id)
 	f.halt()
 	if errors.Is(err, quota.ErrStaleBook) {
 		return nil, f.noRun(ctx, j, err)
@@ -154,9 +155,10 @@ func (f *Fleet) noRun(ctx context.Context, j *ingest.Job, err error) error {
 }
 
 // await waits until a run has ended.
-func (f *Fleet) await(ctx context.Context, j *ingest.Job, id int64) error {
+func (f *Fleet) await(ctx context.Context, id int64) error {
 	for {
-		if _, over, err := f.Report(ctx, j, id); over && err == nil {
+		over := false
+		if err := f.pool.QueryRow(ctx, sql["run_ended"], id).Scan(&over); over && err == nil {
 			return nil
 		}
 		f.mu.Lock()

@@ -149,10 +149,10 @@ func (u *unit) Save(ctx context.Context, p *catalog.Page) (saved catalog.Saved, 
 		saved, before = s, &s
 		tally := u.work.Tally
 		tally.Saved(p, s)
-		if _, err := tx.Exec(ctx, sql["unit_tally"], u.run, u.work.Name, text(tally)); err != nil {
-			return err
-		}
-		return tx.QueryRow(ctx, sql["run_count"], u.run, u.work.Units-u.saved).Scan(&total, &state)
+		var b pgx.Batch
+		b.Queue(sql["unit_tally"], u.run, u.work.Name, text(tally))
+		b.Queue(sql["run_count"], u.run, u.work.Units-u.saved).QueryRow(func(row pgx.Row) error { return row.Scan(&total, &state) })
+		return tx.SendBatch(ctx, &b).Close()
 	}
 	for end := f.clock.Now().Add(patient); ; {
 		err = u.slice.change(ctx, save)
@@ -173,6 +173,7 @@ func (u *unit) Save(ctx context.Context, p *catalog.Page) (saved catalog.Saved, 
 	}
 	mine := u.work.Units - u.saved
 	u.saved = u.work.Units
+	f.spent.Add(mine)
 	u.joined.Learn(*state, total-u.units-mine)
 	u.units, u.state = total, *state
 	return saved, nil
@@ -206,6 +207,9 @@ func (u *unit) Restart(ctx context.Context, work string) (cur catalog.Cursor, er
 		cur, err = u.slice.f.catalog.In(tx).Join(u.record, u.slice.job.Name, catalog.Fence{}).Restart(ctx, work)
 		return err
 	})
+	if !errors.Is(err, errFenced) {
+		u.broken = err
+	}
 	return cur, err
 }
 

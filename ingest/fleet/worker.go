@@ -21,6 +21,13 @@ import (
 // its new owner.
 var errFenced = errors.New("another worker has taken the job over")
 
+// errBroken says that the catalog could not save a page a moment ago. Each further call would
+// be paid for and lost.
+var errBroken = errors.New("a page could not be saved a moment ago")
+
+// brake is how long a process makes no calls after that.
+const brake = 30 * time.Second
+
 // worker works one unit of work for a slice of time.
 type worker struct {
 	river.WorkerDefaults[Args]
@@ -46,7 +53,7 @@ type slice struct {
 func (w *worker) Work(ctx context.Context, job *river.Job[Args]) error {
 	err := w.f.work(ctx, job)
 	var snooze *rivertype.JobSnoozeError
-	if err != nil && !errors.As(err, &snooze) {
+	if err != nil && !errors.As(err, &snooze) && !errors.Is(err, errBroken) {
 		w.f.log.Warn("work is tried again", "job", job.Args.Job, "work", job.Args.Work, "error", err)
 	}
 	return err
@@ -56,6 +63,12 @@ func (f *Fleet) work(ctx context.Context, job *river.Job[Args]) error {
 	s := &slice{f: f, river: job, until: f.clock.Now().Add(f.o.Timing.Slice)}
 	if s.job, s.runner = f.job(job.Args); s.job == nil {
 		return river.JobSnooze(time.Minute) // a reload removed the job, and its queue soon ends
+	}
+	f.mu.Lock()
+	broken := f.broken
+	f.mu.Unlock()
+	if f.clock.Now().Before(broken) {
+		return errBroken
 	}
 	for {
 		if err := s.next(ctx); err != nil {
@@ -68,7 +81,7 @@ func (f *Fleet) work(ctx context.Context, job *river.Job[Args]) error {
 		case s.unit != nil:
 			err = s.step(ctx)
 		case s.over != 0:
-			err = f.endRun(ctx, s.job, s.runner, s.over, s.fenced)
+			err = f.endRun(ctx, s.job, s.runner, s.over, s.fence)
 		default:
 			err = s.resume(ctx)
 		}
@@ -83,23 +96,19 @@ func (f *Fleet) work(ctx context.Context, job *river.Job[Args]) error {
 
 // change runs a transaction that ends if the job was taken over.
 func (s *slice) change(ctx context.Context, do func(ctx context.Context, tx pgx.Tx) error) error {
-	return s.f.transact(context.WithoutCancel(ctx), func(ctx context.Context, tx pgx.Tx) error {
-		if err := s.fenced(ctx, tx); err != nil {
-			return err
-		}
-		return do(ctx, tx)
-	})
+	return s.f.behind(context.WithoutCancel(ctx), s.fence, do)
 }
 
-// fenced returns an error if another worker has the job, and keeps others from taking it
-// until the transaction ends.
-func (s *slice) fenced(ctx context.Context, tx pgx.Tx) error {
-	var id int64
-	err := tx.QueryRow(ctx, sql["fence"], s.river.ID, s.river.Attempt, s.river.AttemptedAt, s.f.id).Scan(&id)
-	if errors.Is(err, pgx.ErrNoRows) {
+// fence fails if another worker has the job, and keeps others from taking it until the
+// transaction ends.
+func (s *slice) fence(b *pgx.Batch) {
+	b.Queue(sql["fence"], s.river.ID, s.river.Attempt, s.river.AttemptedAt, s.f.id).QueryRow(func(row pgx.Row) error {
+		var id int64
+		if err := row.Scan(&id); !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
 		return errFenced
-	}
-	return err
+	})
 }
 
 // key are the columns that name the unit of work.
@@ -199,6 +208,13 @@ func (s *slice) step(ctx context.Context) error {
 	calls, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(f.soft, stop)()
+	how, cause := catalog.Running, error(nil)
+	var due time.Time
+	if u.scheduled != nil {
+		due = *u.scheduled
+	}
+	traced := u.joined.Trace(w, due)
+	defer func() { traced(how, cause) }()
 	res := u.joined.Step(calls, w, s.until)
 	switch {
 	case errors.Is(res.Err, errFenced), errors.Is(res.Err, ingest.ErrLostLock):
@@ -216,10 +232,15 @@ func (s *slice) step(ctx context.Context) error {
 	case errors.Is(res.Err, quota.ErrStaleBook):
 		f.markStale(res.Err)
 		return s.rest(ctx, f.clock.Now(), "a daemon has an old price book")
-	case u.broken != nil: // the database does not answer, so nothing can be recorded either
+	case u.broken != nil && res.Next == ingest.Failed: // the database does not answer, so nothing can be recorded either
+		f.mu.Lock()
+		f.broken = f.clock.Now().Add(brake)
+		f.mu.Unlock()
 		return fmt.Errorf("save a page of %s %s: %w", s.job.Name, w.Name, u.broken)
 	}
-	return s.end(ctx, u.joined.Ended(w, res.Err))
+	done := u.joined.Ended(w, res.Err)
+	how, cause = done.State, done.Err
+	return s.end(ctx, done)
 }
 
 // end records how the unit of work ended in its run.
@@ -248,6 +269,7 @@ func (s *slice) end(ctx context.Context, done *ingest.WorkReport) error {
 		return err
 	})
 	if err == nil {
+		s.f.spent.Add(done.Units - u.saved)
 		u.joined.Tell(done)
 	}
 	return err

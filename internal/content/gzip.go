@@ -13,11 +13,12 @@ const mostInflated = 1 << 30
 // inflater decodes gzip that comes in pieces. It runs as a coroutine: the decoder pulls,
 // and the pieces are pushed.
 type inflater struct {
-	piece []byte
-	ended bool // no more pieces come
-	next  func() (struct{}, bool)
-	stop  func()
-	whole bool // the data ended, and its sum was right
+	piece  []byte
+	ended  bool // no more pieces come
+	enough bool // no more data is wanted
+	next   func() (struct{}, bool)
+	stop   func()
+	whole  bool // the data ended, and its sum was right
 }
 
 func newInflater(to func([]byte)) *inflater {
@@ -29,7 +30,7 @@ func newInflater(to func([]byte)) *inflater {
 			return
 		}
 		out, total := make([]byte, 4<<10), 0
-		for total < mostInflated {
+		for total < mostInflated && !z.enough {
 			n, err := r.Read(out)
 			to(out[:n])
 			if total += n; err != nil {

@@ -74,13 +74,8 @@ func (s *Sources) Read(m Message) *Reading {
 	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines", "application/jsonlines", "application/json-seq", "application/stream+json":
 		r.lines = true
 	}
-	switch strings.ToLower(m.Header.Get("Content-Encoding")) {
-	case "", "identity":
-	case "gzip", "x-gzip":
-		r.packed = true
-	default:
-		r.closed = true // nobody here can decode it
-	}
+	packed, readable := encodingOf(m.Header.Get("Content-Encoding"))
+	r.packed, r.closed = packed, !readable // nobody here can decode the others
 	return r
 }
 

@@ -18,7 +18,7 @@
 //	breaker            probe 2s         ledger at most 1s
 //	plan               ledger 3s        ledger at most 1.5s
 //
-// "Ledger" is one operation of its store: a round trip to Redis (redisstore.Options), or the
+// "Ledger" is one operation of its store: an answer of Redis or PostgreSQL (Options.Timeout), or the
 // wait for a busy SQLite file (sqlitestore.Options). A single SQLite statement waits for
 // 5 ms, and for 100 ms in the journal, because it does not notice its context meanwhile. The
 // catalog waits for 5 s if its caller has no deadline.

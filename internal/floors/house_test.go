@@ -25,6 +25,7 @@ var house = [][]string{
 	{"internal/recorded"}, // makes recorded calls without a call
 	{"quota/observe/otel", "quota/observe/prom"},
 	{"internal/spans"}, // the words of traces
+	{"quota/meter/grpcmeter"},
 	{"quota/meter", "quota/throttle", "quota/open", "."}, // the root holds the built-in price books
 	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/pgstore", "quota/journal", "quota/breaker"},
 	{"quota/lease"},     // who holds a job
@@ -72,6 +73,8 @@ var keys = map[string][]string{
 	"github.com/goccy/go-yaml":          {"quota/book", "cmd/ingestor"},
 	"github.com/sony/gobreaker":         {"quota/breaker"},
 	"github.com/prometheus":             {"internal/metrics", "quota/observe/prom"},
+	"google.golang.org/grpc":            {"quota/meter/grpcmeter"}, // users of quota/meter do not get it
+	"google.golang.org/genproto":        {"quota/meter/grpcmeter"},
 	"go.opentelemetry.io":               {"internal/traces", "internal/spans", "quota/observe/otel"},
 	"github.com/anishathalye/porcupine": {"quota/storetest"},
 	module + "/quota/redisstore":        {"quota/open", "cmd/ingestor"}, // cmd: dials for prove

@@ -204,7 +204,7 @@ func (s *Server) end(how os.Signal) {
 		return
 	}
 	_ = s.cmd.Process.Signal(how) // it may have ended already
-	<-s.ended
+	<-s.ended                     //nolint:errcheck // it was told to end
 	s.cmd = nil
 	s.guard.know(0)
 }

@@ -35,7 +35,8 @@ type Upstream struct {
 	Classes       map[string]Class
 	Accounts      []string // sorted; only [DefaultAccount] if the book lists none
 	// AnyAccount says that other accounts are accepted, too. A process keeps separate
-	// counts of at most MaxAccounts of them. Others share those of [OtherAccounts].
+	// counts of at most MaxAccounts of them. Others share those of [OtherAccounts], until an
+	// idle account makes room.
 	AnyAccount  bool
 	MaxAccounts int
 	AccountFrom AccountFrom // where a request names its account

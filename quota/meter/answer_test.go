@@ -13,6 +13,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 // stopped is a store that shuts and settles nothing until it goes on.
@@ -149,6 +150,35 @@ func TestNoDecoderIsLeftBehind(t *testing.T) {
 			}
 			for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before+10; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
+					t.Fatalf("%d goroutines before, %d after", before, runtime.NumGoroutine())
+				}
+			}
+		})
+	}
+}
+
+// One that is read a bit and forgotten does not either.
+func TestNoDecoderOfAForgottenAnswerIsLeft(t *testing.T) {
+	for name, text := range map[string]string{
+		"report":  reports("{pool: core, remaining: {body: left}}"),
+		"refusal": strings.Replace(reports(""), "refusals: [", "refusals: [{status: 200, body: THROTTLED, for: 1m}, ", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := priced(t, text, nil)
+			r.meter(&meter.Options{Base: roundTrip(func(*http.Request) (*http.Response, error) {
+				h := http.Header{"Content-Encoding": {"gzip"}}
+				return &http.Response{StatusCode: 200, Header: h, ContentLength: -1, Body: io.NopCloser(strings.NewReader(zipped("hello")))}, nil
+			})})
+			before := runtime.NumGoroutine()
+			for range 50 {
+				resp, err := r.client.Get("http://api.example.com/get") //nolint:bodyclose // that is the case
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, _ = resp.Body.Read(make([]byte, 12))
+			}
+			for end := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before+10; time.Sleep(time.Millisecond) {
+				if runtime.GC(); time.Now().After(end) {
 					t.Fatalf("%d goroutines before, %d after", before, runtime.NumGoroutine())
 				}
 			}

@@ -74,4 +74,9 @@
 // httptrace sees (hidden) instead. A request with the key in its URL is refused, because
 // net/http shows the URL in its errors. Some SDKs, such as Google's, ignore an API key
 // option when they get a client of their own.
+//
+// net/http itself writes to Go's standard logger what an upstream sends on an idle connection.
+// If such a line could repeat a key, redirect that logger with [log.SetOutput] to a writer
+// that leaves out quoted texts. The transport does not do so, because the logger belongs to
+// the program.
 package meter

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -215,6 +214,18 @@ upstreams:
 		{"a reason without a time", `{"error": {"reason": "costExceeded"}}`, time.Time{}, time.Time{}},
 		{"too far behind", strings.Repeat(" ", 1<<20) + "THROTTLED", time.Time{}, time.Time{}},
 	} {
+		t.Run(c.name+", in gzip", func(t *testing.T) {
+			r := priced(t, text, answering(200, zipped(c.body), "Content-Encoding", "gzip"))
+			resp := r.getZipped("http://api.example.com/get")
+			got, err := io.ReadAll(resp.Body)
+			if resp.Body.Close(); err != nil || string(got) != zipped(c.body) {
+				t.Fatalf("the caller got %.80q, %v", got, err)
+			}
+			r.flush()
+			if core, sea := r.usage("api/core").Blocked, r.usage("api/search").Blocked; !core.Equal(c.core) || !sea.Equal(c.sea) {
+				t.Errorf("shut until %s and %s, want %s and %s", core, sea, c.core, c.sea)
+			}
+		})
 		t.Run(c.name, func(t *testing.T) {
 			r := priced(t, text, answering(200, c.body))
 			if _, got, err := r.do(t.Context(), "GET", "http://api.example.com/get", ""); err != nil || got != c.body {
@@ -226,26 +237,54 @@ upstreams:
 			}
 		})
 	}
-	t.Run("compressed by request, it is not held back", func(t *testing.T) {
+	t.Run("in a stream that is compressed by request", func(t *testing.T) {
 		release := make(chan struct{})
 		r := priced(t, text, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(w)
-			io.WriteString(z, "begin")
-			z.Flush()
-			w.(http.Flusher).Flush()
+			for _, piece := range []string{`{"errors": [{"code": "THRO`, `TTLED"}]}`} {
+				io.WriteString(z, piece)
+				z.Flush()
+				w.(http.Flusher).Flush()
+			}
 			<-release
 		})
 		defer close(release)
-		req := httptest.NewRequestWithContext(t.Context(), "GET", "http://api.example.com/get", nil)
-		req.RequestURI = ""
-		req.Header.Set("Accept-Encoding", "gzip")
-		resp, err := r.client.Do(req)
+		resp := r.getZipped("http://api.example.com/get") // it hangs if it is held back
+		defer resp.Body.Close()
+		z, err := gzip.NewReader(resp.Body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp.Body.Close()
+		if _, err := io.ReadFull(z, make([]byte, len(`{"errors": [{"code": "THROTTLED"}]}`))); err != nil {
+			t.Fatal(err)
+		}
+		r.flush()
+		if got := r.usage("api/core").Blocked; !got.Equal(noon.Add(time.Minute)) {
+			t.Errorf("shut until %s while the answer goes on, want a minute", got)
+		}
 	})
+}
+
+// zipped returns a text in gzip.
+func zipped(text string) string {
+	var to strings.Builder
+	z := gzip.NewWriter(&to)
+	io.WriteString(z, text)
+	z.Close()
+	return to.String()
+}
+
+// getZipped gets an answer whose gzip net/http leaves alone, because the caller asks for it.
+func (r *rig) getZipped(url string) *http.Response {
+	r.t.Helper()
+	req, _ := http.NewRequestWithContext(r.t.Context(), "GET", url, nil)
+	req.Header.Set("Accept-Encoding", "gzip")
+	resp, err := r.client.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return resp
 }
 
 // The answer names the pool, and says when it opens in the form that the rule gives.

@@ -22,6 +22,7 @@ type later struct {
 	begun   uint64              // jobs so far
 	open    map[uint64]struct{} // jobs that are not done
 	busy    atomic.Int64        // their number
+	done    atomic.Uint64       // jobs that have ended
 	ended   chan struct{}       // closed at the end of a job; nil: nobody waits for that
 }
 
@@ -71,6 +72,7 @@ func (l *later) end(n uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.open, n)
+	l.done.Add(1)
 	l.busy.Add(-1)
 	if l.ended != nil {
 		close(l.ended)
@@ -78,14 +80,14 @@ func (l *later) end(n uint64) {
 	}
 }
 
-// wait waits for the jobs that have begun by now. It reports whether there were any.
-func (l *later) wait(ctx context.Context) (waited bool, err error) {
+// wait waits for the jobs that have begun by now.
+func (l *later) wait(ctx context.Context) (err error) {
 	if l.busy.Load() == 0 {
-		return false, nil
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for last := l.begun; l.before(last); waited = true {
+	for last := l.begun; l.before(last); {
 		if l.ended == nil {
 			l.ended = make(chan struct{})
 		}
@@ -97,10 +99,10 @@ func (l *later) wait(ctx context.Context) (waited bool, err error) {
 			err = ctx.Err()
 		}
 		if l.mu.Lock(); err != nil {
-			return true, err
+			return err
 		}
 	}
-	return waited, nil
+	return nil
 }
 
 // before reports whether a job is open that began no later than the last.

@@ -1,12 +1,33 @@
 package meter
 
-import "github.com/headroom-quota/headroom/quota"
+import (
+	"github.com/headroom-quota/headroom/internal/content"
+	"github.com/headroom-quota/headroom/quota"
+)
 
 // pool names a pool of the call, or the page of its key.
 func (c *call) pool(name string) quota.Pool {
-	p := quota.Pool{Upstream: c.upstream.Name, Account: c.account, Name: name, Key: c.keys[name]}
-	if pool := c.upstream.Pools[name]; p.Key == "" && pool != nil && pool.By != nil {
-		p.Key = pool.By.DefaultText
+	return quota.Pool{Upstream: c.upstream.Name, Account: c.account, Name: name, Key: c.keys[name]}
+}
+
+// refusedPool is pool for a pool that a refusal names, and that the call may not charge. It
+// returns false for a pool with limits per key if the request does not name the key: to
+// shut the default one would be a guess. A key in the body is known only if the call
+// charges the pool.
+func (c *call) refusedPool(name string) (quota.Pool, bool) {
+	p := c.pool(name)
+	pool := c.upstream.Pools[name]
+	if pool == nil || pool.By == nil || p.Key != "" {
+		return p, true
 	}
-	return p
+	by := *pool.By
+	by.DefaultText = ""
+	m := content.Message{Header: c.req.Header, Query: c.req.URL.RawQuery}
+	if c.method != nil {
+		m.Path = c.segment
+	}
+	r := content.NewSources(&by).Read(m)
+	r.End(false)
+	p.Key, _ = r.Text(0)
+	return p, p.Key != ""
 }

@@ -46,7 +46,7 @@ type refusal struct {
 func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Response) ([]watcher, error) {
 	if s := newStreamed(c, resp); s != nil {
 		s.shut = func(no *refusal, b *body) {
-			no.reason = said(resp, b, c.hidden())
+			no.reason = said(s.resp, b, c.hidden())
 			t.shuts.do(func() { t.shut(ctx, c, no) })
 		}
 		return []watcher{s}, nil
@@ -71,14 +71,18 @@ func (t *Transport) readRefusal(ctx context.Context, c *call, resp *http.Respons
 
 // shut shuts the pools that a refusal is about, for every process.
 func (t *Transport) shut(ctx context.Context, c *call, no *refusal) {
-	pools := no.pools(c)
+	var pools []quota.Pool
+	for _, name := range no.pools(c) {
+		if pool, ok := c.refusedPool(name); ok {
+			pools = append(pools, pool)
+		}
+	}
 	if len(pools) == 0 {
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", append(c.attrs(), slog.String("rule", no.found), slog.String("reason", no.reason))...)
-		return // it has no price, and charges no pool
+		return // it has no price, and charges no pool, or the rule names no pool of its keys
 	}
 	ctx = context.WithoutCancel(ctx) // other callers need the block even if this one gives up
-	for _, name := range pools {
-		pool := c.pool(name)
+	for _, pool := range pools {
 		err := t.block(ctx, pool, no)
 		attrs := append(c.attrs(), slog.String("pool", pool.String()), slog.String("rule", no.found), slog.String("reason", no.reason))
 		switch {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,6 +76,58 @@ func TestARefusalShutsOnlyThePoolsThatItsRuleNames(t *testing.T) {
 			_, _, err := r.do(t.Context(), "GET", "http://api.example.com/repos", "")
 			if refused := errors.Is(err, quota.ErrBlocked); refused != (c.shut == "points") {
 				t.Errorf("another resource: %v", err)
+			}
+		})
+	}
+}
+
+// A rule may name a pool with limits per key that the call does not charge. Nothing says
+// that the default key is meant.
+func TestARefusalShutsNoKeyThatTheCallDoesNotName(t *testing.T) {
+	const text = `
+revision: 1
+upstreams:
+  api:
+    hosts: [api.example.com]
+    refusals: [{status: 429, pools: [models, users, tokens], for: 1m}]
+    pools:
+      models: {quota: 10, windows: [{per: 1m}], by: {header: X-Model, default: other}}
+      users: {quota: 10, windows: [{per: 1m}], by: {query: user}}
+      tokens: {quota: 10, windows: [{per: 1m}], by: {body: model, default: other}}
+      calls: {quota: 10, windows: [{per: 1m}]}
+    methods:
+      ask: {route: POST /ask, charge: {models: 1, tokens: 1}}
+      list: {route: POST /list, charge: {calls: 1}}
+`
+	for _, c := range []struct {
+		name, url, model string
+		shut             []string
+	}{
+		{"no key", "/list", "", nil},
+		{"the keys of the call", "/list?user=me", "m", []string{"models:m", "users:me"}},
+		{"the default key, which the call charges", "/ask", "", []string{"models:other", "tokens:other"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := priced(t, text, answering(429, ""))
+			req, _ := http.NewRequest("POST", "http://api.example.com"+c.url, strings.NewReader("{}"))
+			if c.model != "" {
+				req.Header.Set("X-Model", c.model)
+			}
+			if _, _, err := r.send(req); err != nil {
+				t.Fatal(err)
+			}
+			all, err := r.ledger.Usage(t.Context(), "api", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var shut []string
+			for _, u := range all {
+				if !u.Blocked.IsZero() {
+					shut = append(shut, strings.TrimPrefix(u.Pool.String(), "api/"))
+				}
+			}
+			if slices.Sort(shut); !slices.Equal(shut, c.shut) {
+				t.Errorf("shut: %q, want %q", shut, c.shut)
 			}
 		})
 	}

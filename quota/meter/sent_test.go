@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
@@ -350,4 +351,51 @@ func TestResumableUpload(t *testing.T) {
 			}
 		})
 	}
+}
+
+// settlesMeanwhile is a store whose settlements wait for a refusal. The refusal is then
+// returned only after them.
+type settlesMeanwhile struct {
+	quota.Store
+	refused chan struct{}
+	settled func()
+}
+
+func (s *settlesMeanwhile) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	v, err := s.Store.Reserve(ctx, r)
+	select {
+	case <-s.refused:
+	default:
+		if !v.Allowed {
+			close(s.refused)
+			s.settled()
+		}
+	}
+	return v, err
+}
+
+func (s *settlesMeanwhile) Settle(ctx context.Context, t quota.Token, u quota.Units) (quota.Settlement, error) {
+	<-s.refused
+	return s.Store.Settle(ctx, t, u)
+}
+
+// TestARefusalIsAskedAgainAfterASettlement: units come back after the store's verdict, and
+// before the transport can look for settlements that are under way.
+func TestARefusalIsAskedAgainAfterASettlement(t *testing.T) {
+	r := newModel(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, usage) }, nil)
+	store := &settlesMeanwhile{Store: newStore(r.clock), refused: make(chan struct{})}
+	var err error
+	if r.ledger, err = quota.New(r.ledger.Book(), store, &quota.Options{Clock: r.clock}); err != nil {
+		t.Fatal(err)
+	}
+	r.meter(nil)
+	store.settled = r.flush
+	r.post(messages, `{"max_tokens":8000}`) // costs 812
+	r.post(messages, `{"max_tokens":7000}`)
+	select {
+	case <-store.refused:
+	default:
+		t.Error("the second call was not refused at first, so this tests nothing")
+	}
+	r.spent(map[string]int64{"requests": 2, "output": 2 * 812})
 }

@@ -114,7 +114,7 @@ func (t *Transport) Flush(ctx context.Context) error {
 		return errNotMade
 	}
 	for _, l := range []*later{&t.shuts, &t.later} {
-		if _, err := l.wait(ctx); err != nil {
+		if err := l.wait(ctx); err != nil {
 			return err
 		}
 	}
@@ -221,14 +221,15 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 	if err := c.caller.budget.take(c.cost()); err != nil {
 		return nil, err
 	}
-	if _, err := t.shuts.wait(ctx); err != nil {
+	if err := t.shuts.wait(ctx); err != nil {
 		c.caller.budget.give(c.cost())
 		return nil, err
 	}
+	done := t.later.done.Load()
 	r, err := t.ask(ctx, &asked)
 	if err != nil && errors.Is(err, quota.ErrRefused) {
-		// what ended before this call may give its units back in a moment
-		if waited, failed := t.later.wait(ctx); waited && failed == nil {
+		// What ended before this call may give its units back in a moment, or has done so since.
+		if failed := t.later.wait(ctx); failed == nil && t.later.done.Load() != done {
 			r, err = t.ask(ctx, &asked)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/quota/book"
@@ -25,9 +24,14 @@ func (t *Transport) watch(resp *http.Response, watchers []watcher) {
 	}
 	a := &answer{ReadCloser: resp.Body, watchers: watchers}
 	a.wrap(resp)
-	for _, w := range watchers {
-		if r, ok := w.(*reported); ok && r.reading.Decodes() { // should the caller never close it
-			runtime.AddCleanup(a, func(r *content.Reading) { r.End(false) }, r.reading)
+	for _, w := range watchers { // should the caller never close it
+		switch w := w.(type) {
+		case *reported:
+			if w.reading.Decodes() {
+				runtime.AddCleanup(a, func(r *content.Reading) { r.End(false) }, w.reading)
+			}
+		case *streamed:
+			runtime.AddCleanup(a, func(s *streamed) { s.over = true; s.decoded.End() }, w)
 		}
 	}
 }
@@ -45,7 +49,7 @@ type streamed struct {
 	body  body
 	over  bool
 
-	sealed bool // the body cannot be read
+	decoded *content.Decoded
 }
 
 // newStreamed returns nil if no rule asks for the body of a successful answer.
@@ -53,7 +57,9 @@ func newStreamed(c *call, resp *http.Response) *streamed {
 	if resp.StatusCode >= http.StatusMultipleChoices || resp.Body == nil || resp.Body == http.NoBody {
 		return nil
 	}
-	s := &streamed{u: c.upstream, resp: resp, body: body{done: true}}
+	head := *resp
+	head.Body = nil // or a decoder would keep it, and never end if the caller forgets it
+	s := &streamed{u: c.upstream, resp: &head, body: body{done: true}}
 	asks := false
 	s.early = len(c.upstream.Refusals)
 	for i := range c.upstream.Refusals {
@@ -72,14 +78,20 @@ func newStreamed(c *call, resp *http.Response) *streamed {
 	if !asks {
 		return nil
 	}
-	// A body is compressed here only if the caller asked for it itself. It is not read.
-	encoding := resp.Header.Get("Content-Encoding")
-	s.sealed = encoding != "" && !strings.EqualFold(encoding, "identity")
+	// a body is compressed here only if the caller asked for it itself
+	s.decoded = content.NewDecoded(resp.Header.Get("Content-Encoding"), s.read)
 	return s
 }
 
 func (s *streamed) saw(p []byte) {
-	if s.over || s.sealed {
+	if s.decoded.Write(p); s.over {
+		s.decoded.End()
+	}
+}
+
+// read reads the next piece of the body, decoded.
+func (s *streamed) read(p []byte) {
+	if s.over {
 		return
 	}
 	before := len(s.body.text)
@@ -90,12 +102,13 @@ func (s *streamed) saw(p []byte) {
 		s.find(s.u.Refusals[:s.early])
 	}
 	if !s.over && len(s.body.text) == mostRead {
-		s.ended(false)
+		s.find(s.u.Refusals)
+		s.end()
 	}
 }
 
 func (s *streamed) ended(bool) {
-	if !s.over {
+	if s.decoded.End(); !s.over {
 		s.find(s.u.Refusals)
 		s.end()
 	}
@@ -111,4 +124,7 @@ func (s *streamed) find(rules []book.Refusal) {
 }
 
 // end forgets the body.
-func (s *streamed) end() { s.over, s.body.text = true, nil }
+func (s *streamed) end() {
+	s.over, s.body.text = true, nil
+	s.decoded.Enough()
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/headroom-quota/headroom/internal/childtest"
 	"github.com/headroom-quota/headroom/internal/pgtest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pgstore"
@@ -69,16 +70,16 @@ func ask[T any](t testing.TB, c *pgx.Conn, sql string, args ...any) (v T) {
 	return v
 }
 
-// held holds the lock of an account, as another process would.
+// held holds the lock of the account a, as another process would.
 type held struct {
 	t testing.TB
 	c *pgx.Conn
 	n int64
 }
 
-func hold(t testing.TB, url string, s *pgstore.Store, account string) *held {
+func hold(t testing.TB, url string, s *pgstore.Store) *held {
 	t.Helper()
-	h := &held{t, session(t, url), pgstore.Lock(s, pool(account))}
+	h := &held{t, session(t, url), pgstore.Lock(s, pool("a"))}
 	ask[string](t, h.c, "SELECT pg_advisory_lock($1)::text", h.n)
 	return h
 }
@@ -111,7 +112,7 @@ func TestACallerThatLeavesIsCharged(t *testing.T) {
 	if _, err := s.Reserve(t.Context(), request("", "a", 0)); err != nil {
 		t.Fatal(err)
 	}
-	lock := hold(t, url, s, "a")
+	lock := hold(t, url, s)
 	ctx, leave := context.WithCancel(t.Context())
 	r := request("left", "a", 3)
 	left := make(chan error, 1)
@@ -134,7 +135,7 @@ func TestAccountsDoNotWaitForEachOther(t *testing.T) {
 	if _, err := s.Reserve(t.Context(), request("", "a", 0)); err != nil {
 		t.Fatal(err)
 	}
-	lock := hold(t, url, s, "a")
+	lock := hold(t, url, s)
 	blocked := make(chan error, 1)
 	go func() { _, err := s.Reserve(context.Background(), request("a", "a", 1)); blocked <- err }()
 	lock.waiting(1)
@@ -152,6 +153,21 @@ func TestAccountsDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
+// The session of a process that was killed does not wait for its lock for ever.
+func TestAKilledProcessLeavesNoSession(t *testing.T) {
+	url := pgtest.Shared(t)
+	s := openAt(t, url, nil)
+	if _, err := s.Reserve(t.Context(), request("", "a", 0)); err != nil {
+		t.Fatal(err)
+	}
+	lock := hold(t, url, s)
+	c := childtest.Start(t, "spend", url)
+	c.Begin()
+	lock.waiting(1)
+	c.Kill()
+	lock.waiting(0)
+}
+
 // A caller does not wait for ever for another process, and leaves no session behind that does.
 func TestALockThatIsHeldIsAnOutage(t *testing.T) {
 	url := pgtest.Shared(t)
@@ -159,7 +175,7 @@ func TestALockThatIsHeldIsAnOutage(t *testing.T) {
 	if _, err := patient.Reserve(t.Context(), request("", "a", 0)); err != nil {
 		t.Fatal(err)
 	}
-	lock := hold(t, url, s, "a")
+	lock := hold(t, url, s)
 	_, err := s.Reserve(t.Context(), request("a", "a", 1))
 	if err == nil || errors.Is(err, quota.ErrBadInput) || !strings.Contains(err.Error(), "did not answer in time, 300ms at most") {
 		t.Errorf("got %v, want an outage", err)

@@ -53,7 +53,7 @@ func (b *server) fault(op string, err error) error {
 		return fmt.Errorf("%s %s: %w", op, b.where, refused)
 	}
 	if lost, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		err = lost.Unwrap() // without the user
+		err = lost.Unwrap()                                    // without the user
 		if first, ok := errors.AsType[*net.OpError](err); ok { // of several tries, with TLS and without
 			err = first
 		}

@@ -21,7 +21,6 @@ import (
 
 func TestMain(m *testing.M) { childtest.Main(m, children) }
 
-
 // The store has a journal, which must report no false loss.
 func TestStore(t *testing.T) {
 	h := newHarness(t, true)

@@ -22,6 +22,13 @@ func testBucket(t *testing.T, h Harness) {
 			{second, looks("units"), "951"},
 			{minute, reserve(1000), "granted 1000/1000"},
 		}},
+		{"a_page_is_kept_until_the_bucket_is_empty", []window.Limit{bucket(36_000, 1, second)}, nil, []row{
+			{0, reserve(36_000), "granted 36000/36000"},
+			{9 * time.Hour, aged(9*time.Hour, looks("units")), "3600"},
+			{9 * time.Hour, reserve(32_401), "refused 3600/36000, retry after 1s"},
+			{9 * time.Hour, reserve(18_000), "granted 21600/36000"},
+			{13 * time.Hour, aged(4*time.Hour, looks("units")), "7200"},
+		}},
 		{"a_fraction_of_a_unit_is_not_granted", []window.Limit{bucket(10, 3, 7*second)}, nil, []row{
 			{0, reserve(10), "granted 10/10"},
 			{0, reserve(1), "refused 10/10, retry after 2.333334s"},
@@ -162,4 +169,14 @@ func testLate(t *testing.T, h Harness) {
 			{11 * second, revision(2, looks("units"), ring(10, 10*second, second)), "6"},
 		}},
 	})
+}
+
+// aged runs an action after the data of the store has become older, too.
+func aged(d time.Duration, do action) action {
+	return func(r *rig) string {
+		if r.h.Age != nil {
+			r.h.Age(r.TB, r.s, d)
+		}
+		return do(r)
+	}
 }

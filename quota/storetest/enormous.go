@@ -35,6 +35,34 @@ func testEnormous(t *testing.T, h Harness) {
 			{11 * second, looks("units"), number(most)},
 			{16 * second, looks("units"), "0"},
 		}},
+		{"it_drops_the_oldest_units_first", wide, nil, []row{
+			{0, record(5), "ok"},
+			{second, record(7), "ok"},
+			{3 * second, record(most - 12), "ok"},
+			{4 * second, record(10), "ok"}, // in the place of the 5, and of 5 of the 7
+			{4 * second, looks("units"), number(most)},
+			{11 * second, looks("units"), number(most)},
+			{12 * second, looks("units"), number(most - 2)},
+			{14 * second, looks("units"), "10"},
+			{15 * second, looks("units"), "0"},
+		}},
+		{"also_those_that_leave_next", wide, nil, []row{
+			{0, record(5), "ok"},
+			{9 * second, record(most - 5), "ok"},
+			{10 * second, record(3), "ok"}, // in the place of 3 of the 5
+			{10 * second, looks("units"), number(most)},
+			{11 * second, looks("units"), number(most - 2)},
+			{20 * second, looks("units"), "3"},
+		}},
+		{"and_none_that_are_newer", wide, nil, []row{
+			{0, record(5), "ok"},
+			{3 * second, record(most - 5), "ok"},
+			{4 * second, recordAt(second, 9), "ok"}, // in the place of the 5; 4 have no place
+			{4 * second, looks("units"), number(most)},
+			{11 * second, looks("units"), number(most)},
+			{12 * second, looks("units"), number(most - 5)},
+			{14 * second, looks("units"), "0"},
+		}},
 		{"and_gives_nothing_back", wide, nil, []row{
 			{0, reserveAs("a", most), "granted " + number(most) + "/" + number(most)},
 			{second, record(5), "ok"},

@@ -50,6 +50,18 @@ func testRevisions(t *testing.T, h Harness) {
 			{60 * minute, revision(2, looks("units"), ring(10, 20*minute, 10*minute)), "1"},
 			{70 * minute, revision(2, looks("units"), ring(10, 20*minute, 10*minute)), "0"},
 		}},
+		{"also_to_a_coarser_one_as_long", []window.Limit{ring(10, minute, time.Second)}, nil, []row{
+			{0, reserve(3), "granted 3/10"},
+			{30 * time.Second, revision(2, reserve(1), ring(10, minute, 10*time.Second)), "granted 4/10"},
+			{69 * time.Second, revision(2, looks("units"), ring(10, minute, 10*time.Second)), "4"},
+			{70 * time.Second, revision(2, looks("units"), ring(10, minute, 10*time.Second)), "1"},
+			{100 * time.Second, revision(2, looks("units"), ring(10, minute, 10*time.Second)), "0"},
+		}},
+		{"and_the_bucket_that_leaves_next", []window.Limit{ring(10, 10*time.Second, time.Second)}, nil, []row{
+			{0, reserve(3), "granted 3/10"},
+			{10 * time.Second, revision(2, reserve(1), ring(10, 10*time.Second, 2*time.Second)), "granted 4/10"},
+			{12 * time.Second, revision(2, looks("units"), ring(10, 10*time.Second, 2*time.Second)), "1"},
+		}},
 		{"anything_else_carries_what_was_used_to_now", old, nil, []row{
 			{0, reserve(3), "granted 3/10"},
 			{30 * minute, reserve(3), "granted 6/10"},

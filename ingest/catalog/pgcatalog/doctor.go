@@ -33,6 +33,5 @@ func (c *Catalog) Check(ctx context.Context) (problems []string, err error) {
 
 // Rebuild makes the index of words again.
 func (c *Catalog) Rebuild(ctx context.Context) error {
-	_, err := c.index(ctx, "texts")
-	return c.fault("rebuild the index of", err)
+	return c.fault("rebuild the index of", c.index(ctx, "texts"))
 }

@@ -38,7 +38,7 @@ var dumps = []struct{ name, columns, times, from string }{
 }
 
 // Dump writes the contents of the catalog as lines of JSON, in a fixed order. Equal dumps
-// mean equal contents, also of catalogs in files.
+// mean equal contents, also if the other catalog is in a file.
 func (c *Catalog) Dump(ctx context.Context, w io.Writer, o *catalog.DumpOptions) error {
 	e := json.NewEncoder(w)
 	for _, d := range dumps {

@@ -149,12 +149,16 @@ func connect(ctx context.Context, url string, o *Options) (*Catalog, error) {
 		params["application_name"] = "headroom catalog"
 	}
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // PgBouncer keeps no statements between transactions
+	config.ConnConfig.DialFunc = dialer.DialContext
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, c.wait)
 	if c.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, c.fault("open", err)
 	}
 	return c, nil
 }
+
+// dialer notices within half a minute that the other end is gone.
+var dialer = &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}}
 
 // address returns the URL of a database without user and password.
 func address(c *pgx.ConnConfig) string {

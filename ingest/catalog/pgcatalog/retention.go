@@ -80,7 +80,7 @@ func (c *Catalog) Expire(ctx context.Context, l catalog.Limits) (e catalog.Expir
 		}
 	}
 	if err == nil {
-		_, err = c.index(ctx, "stale_words", words.Version)
+		err = c.index(ctx, "stale_words", words.Version)
 	}
 	if err == nil && deleted > 0 && c.tx == nil {
 		err = c.vacuum(ctx)
@@ -106,9 +106,8 @@ func (c *Catalog) ForgetRuns(ctx context.Context, before time.Time) error {
 	}))
 }
 
-// index makes the words of the videos that a query returns, a few at once, and returns how
-// many there were. The last argument of the query is the row to begin after.
-func (c *Catalog) index(ctx context.Context, query string, args ...any) (count int, err error) {
+// index makes the words of the videos that a query returns, a few at once. The last argument of the query is the row to begin after.
+func (c *Catalog) index(ctx context.Context, query string, args ...any) (err error) {
 	for last, more := int64(0), true; more && err == nil; {
 		var rows []row
 		var next int64
@@ -128,9 +127,8 @@ func (c *Catalog) index(ctx context.Context, query string, args ...any) (count i
 			return nil
 		})
 		last, more = next, len(rows) > 0
-		count += len(rows)
 	}
-	return count, err
+	return err
 }
 
 // scanTexts reads the row and the texts of a video, for its words.

@@ -22,7 +22,7 @@ func open(t testing.TB, clock quota.Clock) *Catalog {
 	return c
 }
 
-// home describes catalogs in PostgreSQL to the suite.
+// home describes a catalog in PostgreSQL to the suite.
 var home = &catalogtest.Harness{
 	Open:  func(t testing.TB, clock quota.Clock) catalogtest.Catalog { return open(t, clock) },
 	NoNUL: true,

@@ -62,6 +62,7 @@ CREATE TABLE headroom_fleet.daemons (
 	version    text    NOT NULL,
 	revision   bigint  NOT NULL, -- of its price book
 	state      text    NOT NULL, -- running, stopping, or why it does not work
+	units      bigint  NOT NULL, -- that it spent since it started
 	skew       bigint  NOT NULL, -- of its clock, in microseconds: positive if it is ahead
 	started_at timestamptz NOT NULL,
 	seen_at    timestamptz NOT NULL,

@@ -3,9 +3,9 @@ SELECT clock_timestamp();
 
 -- daemon_save notes that a daemon is alive, and returns the time. Args: the columns as listed
 -- without the times.
-INSERT INTO headroom_fleet.daemons (id, host, pid, version, revision, state, skew, jobs, started_at, seen_at)
-VALUES ($1::text, $2::text, $3::integer, $4::text, $5::bigint, $6::text, $7::bigint, $8::text[], clock_timestamp(), clock_timestamp())
-ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, state = excluded.state, skew = excluded.skew, jobs = excluded.jobs, seen_at = excluded.seen_at;
+INSERT INTO headroom_fleet.daemons (id, host, pid, version, revision, state, skew, jobs, units, started_at, seen_at)
+VALUES ($1::text, $2::text, $3::integer, $4::text, $5::bigint, $6::text, $7::bigint, $8::text[], $9::bigint, clock_timestamp(), clock_timestamp())
+ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, state = excluded.state, skew = excluded.skew, jobs = excluded.jobs, units = excluded.units, seen_at = excluded.seen_at;
 
 -- daemon_end forgets a daemon that ended by itself. Args: daemon.
 DELETE FROM headroom_fleet.daemons WHERE id = $1::text;
@@ -14,6 +14,6 @@ DELETE FROM headroom_fleet.daemons WHERE id = $1::text;
 DELETE FROM headroom_fleet.daemons WHERE seen_at < clock_timestamp() - interval '1 day';
 
 -- daemons_all returns the daemons, with the time of the database and the leader.
-SELECT d.id, d.host, d.pid, d.version, d.revision, d.state, d.skew, d.started_at, d.seen_at, d.jobs, clock_timestamp(),
+SELECT d.id, d.host, d.pid, d.version, d.revision, d.state, d.skew, d.started_at, d.seen_at, d.jobs, d.units, clock_timestamp(),
 	EXISTS (SELECT 1 FROM headroom_fleet.river_leader l WHERE l.leader_id = d.id AND l.expires_at > clock_timestamp())
 FROM headroom_fleet.daemons d ORDER BY d.started_at, d.id;

@@ -44,6 +44,13 @@ UPDATE headroom_fleet.runs SET ended_at = clock_timestamp(), report = $2::jsonb 
 -- run_report returns a run that has ended. Args: run.
 SELECT scheduled_at, units, state, report, ended_at IS NOT NULL FROM headroom_fleet.runs WHERE id = $1::bigint;
 
+-- run_open returns the run for a time of the schedule, if it has not ended. Args: account, job,
+-- time.
+SELECT id FROM headroom_fleet.runs WHERE account = $1::text AND job = $2::text AND scheduled_at = $3::timestamptz AND ended_at IS NULL;
+
+-- run_ended reports whether a run has ended. Args: run.
+SELECT ended_at IS NOT NULL FROM headroom_fleet.runs WHERE id = $1::bigint;
+
 -- run_over returns the first run of a job whose work has ended, though it has not. Args:
 -- account, job.
 SELECT r.id FROM headroom_fleet.runs r WHERE r.account = $1::text AND r.job = $2::text AND r.ended_at IS NULL

@@ -57,7 +57,7 @@ type Upstream struct {
 	Feedback      []Feedback          `yaml:"feedback" size:"..64" noun:"feedback" doc:"What the upstream's answers report about its limits. Units that it has counted, and that did not come through this ledger, are charged as those of others."`
 	Classes       map[string]*Class   `yaml:"classes" names:"wide" noun:"class" doc:"Kinds of callers."`
 	Accounts      map[string]*Account `yaml:"accounts" names:"account" noun:"account" words:"any" doc:"The parties whose calls the upstream counts. Without this key there is one, called 'default'. 'any', or an entry '*' beside others, accepts every other account, too."`
-	MaxAccounts   int64               `yaml:"max_accounts" range:"1..1000000" assumed:"10000" example:"50000" doc:"The number of accounts that are not listed for which a process keeps separate counts. Further accounts share the count of the account '*'."`
+	MaxAccounts   int64               `yaml:"max_accounts" range:"1..1000000" assumed:"10000" example:"50000" doc:"The number of accounts that are not listed for which a process keeps separate counts. Further accounts share the count of the account '*', until one of the others was idle for as long as its windows."`
 	Account       AccountName         `yaml:"account" doc:"Where a request names its account."`
 	Pools         map[string]*Pool    `yaml:"pools" names:"narrow" noun:"pool" print:"block" doc:"The allowances."`
 	Methods       map[string]*Method  `yaml:"methods" names:"wide" noun:"method" short:"cost" doc:"The calls and their prices."`
