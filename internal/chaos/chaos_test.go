@@ -22,6 +22,7 @@ import (
 //   - the upstream, which enforces its own limits, refuses nothing;
 //   - all work goes on after the last fault.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	all := schedule(*seed, 4, *faults, min(7*time.Second, *faults/time.Duration(len(kinds))))
 	t.Logf("again: go test ./internal/chaos -run 'TestChaos$' -v -seed %d -faults %s", *seed, *faults)
 	c := &chaos{}
