@@ -21,10 +21,13 @@ var folder string
 func TestMain(m *testing.M) {
 	flag.Parse()
 	// The tests mostly wait, so more of them can run at once than there are processors.
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
+	given := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if !given["test.parallel"] {
 		_ = flag.Set("test.parallel", "6")
+	}
+	if !given["faults"] && soak() {
+		*faults = 5 * time.Minute
 	}
 	var err error
 	if folder, err = os.MkdirTemp("", "headroom-chaos"); err != nil {
