@@ -77,6 +77,9 @@ func (r *rig) facts(complete int) (f facts) {
 			f.pages++
 		case nextPass == pass+1 && nextPage == 0 && row[6] == "true":
 			f.pages, f.passes = f.pages+1, f.passes+1
+			if want := r.pages[row[0]]; want > 0 && page+1 != want {
+				f.doubled = append(f.doubled, fmt.Sprintf("%s: pass %d has %d pages, not %d", name, pass, page+1, want))
+			}
 		case nextPage == 0:
 			f.restarts++
 		default:

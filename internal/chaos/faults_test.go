@@ -190,7 +190,7 @@ func (c *chaos) inject(all []fault) (last time.Time) {
 			err := kinds[f.what].do(c, f)
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			row := []string{c.at(from), f.String()}
+			row := []string{c.at(from), f.String(), f.what}
 			if err != nil {
 				row = append(row, "error: "+err.Error())
 				c.t.Errorf("%s: %v", f, err)

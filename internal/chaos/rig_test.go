@@ -39,6 +39,7 @@ type rig struct {
 	daemons  []*process
 	pool     *pgxpool.Pool // past the links
 	began    time.Time
+	pages    map[string]int // of each pass, by job; charts always have as many as they may
 }
 
 // plan says what a rig has. Zero values are those of TestChaos.
@@ -68,6 +69,12 @@ var plenty = plan{
 func newRig(t testing.TB, p *plan) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: t.TempDir(), upstream: newUpstream(p.limits, p.delay), began: time.Now()}
+	r.pages = map[string]int{}
+	for name, j := range p.jobs {
+		if j.Kind == ingest.Trending {
+			r.pages[name] = j.Pages
+		}
+	}
 	r.database = pgtest.Start(t, pgtest.Fast...)
 	var err error
 	r.redis, err = redistest.Start(r.mkdir("redis"), "--save", "", "--appendonly", "yes", "--appendfsync", "always")
