@@ -56,11 +56,6 @@ func (f *Fleet) halt() {
 
 // Run runs the jobs until the context ends. It waits while the database is down.
 func (f *Fleet) Run(ctx context.Context) error {
-	jobs, _ := f.inForce()
-	if err := f.start(ctx, jobs); err != nil {
-		return nil //nolint:nilerr // it was told to stop
-	}
-	f.log.Info("joined the fleet", "id", f.id)
 	beats, quiet := context.WithCancel(context.WithoutCancel(ctx))
 	var side sync.WaitGroup
 	side.Go(func() { f.every(beats, f.o.Timing.Beat, f.beat) })
@@ -72,59 +67,56 @@ func (f *Fleet) Run(ctx context.Context) error {
 		defer cancel()
 		_, _ = f.pool.Exec(last, sql["daemon_end"], f.id) // the others soon see that it is gone
 	}()
-	for ctx.Err() == nil {
+	next := &nextTicks{at: map[string]time.Time{}}
+	for works := false; ctx.Err() == nil; {
 		f.mu.Lock()
 		change, stale, jobs := f.change, f.stale, slices.Clone(f.jobs)
 		f.mu.Unlock()
 		turn, end := context.WithCancel(ctx)
 		var ticks sync.WaitGroup
-		ticks.Go(func() { f.ticks(turn, jobs) })
-		select {
-		case <-ctx.Done():
-		case <-change:
-		case <-stale:
+		for _, j := range jobs { // also while the price book is too old
+			ticks.Go(func() { f.ticks(turn, j, next) })
+		}
+		if works {
+			f.halt()
+		}
+		if works = f.start(ctx, jobs) == nil; works {
+			f.log.Info("works in the fleet", "id", f.id, "jobs", len(jobs))
+			select {
+			case <-ctx.Done():
+				f.setStatus("stopping")
+				f.halt()
+			case <-change:
+			case <-stale:
+				f.halt()
+				works = false
+				f.awaitChange(ctx, change)
+			}
 		}
 		end()
 		ticks.Wait()
-		if ctx.Err() != nil {
-			break
-		}
-		f.halt()
-		f.awaitBook(ctx)
-		jobs, _ = f.inForce()
-		if err := f.start(ctx, jobs); err != nil {
-			return nil //nolint:nilerr // it was told to stop
-		}
 	}
-	f.setStatus("stopping")
-	f.halt()
 	return nil
 }
 
-// awaitBook waits until a reload has read a price book that is not too old.
-func (f *Fleet) awaitBook(ctx context.Context) {
-	for told := false; ctx.Err() == nil; {
-		f.mu.Lock()
-		change, stale := f.change, f.stale
-		f.mu.Unlock()
-		select {
-		case <-stale:
-		default:
-			return
-		}
-		if !told {
-			f.log.Error("this daemon does no work until its price book is reloaded", "error", f.Status())
-			told = true
-		}
+// awaitChange waits until a reload has read another price book.
+func (f *Fleet) awaitChange(ctx context.Context, change <-chan struct{}) {
+	f.log.Error("this daemon does no work until its price book is reloaded", "error", f.Status())
+	for {
 		if f.o.Stale != nil {
-			go f.o.Stale()
+			f.o.Stale()
 		}
 		again, cancel := context.WithTimeout(ctx, time.Minute)
 		select {
 		case <-again.Done():
+			cancel()
 		case <-change:
+			cancel()
+			return
 		}
-		cancel()
+		if ctx.Err() != nil {
+			return
+		}
 	}
 }
 
@@ -185,35 +177,49 @@ func (f *Fleet) beat(ctx context.Context) error {
 	return err
 }
 
-// ticks inserts the runs of the schedules when they are due, and first those that were
-// missed.
-func (f *Fleet) ticks(ctx context.Context, jobs []*ingest.Job) {
-	var all sync.WaitGroup
-	for _, j := range jobs {
-		all.Go(func() { f.ticksOf(ctx, j) })
-	}
-	all.Wait()
+// nextTicks are the next times of the schedules, by job and schedule. A reload keeps them.
+type nextTicks struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+func (n *nextTicks) get(key string) time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.at[key]
+}
+
+func (n *nextTicks) set(key string, at time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.at[key] = at
 }
 
 // longestNap is how long a daemon sleeps at most. The clock may have been set meanwhile.
 const longestNap = time.Minute
 
-// ticksOf does the same for a job.
-func (f *Fleet) ticksOf(ctx context.Context, j *ingest.Job) {
-	var last time.Time
-	err := f.persist(ctx, "read when "+j.Name+" ran last", func() (err error) {
-		last, err = f.lastTick(ctx, j)
-		return err
-	})
-	if err != nil {
-		return
+// ticks inserts the runs of a job when they are due, and first the one that was missed.
+func (f *Fleet) ticks(ctx context.Context, j *ingest.Job, known *nextTicks) {
+	key := queue(j) + " " + j.Schedule().String()
+	next := known.get(key)
+	if next.IsZero() {
+		var last time.Time
+		err := f.persist(ctx, "read when "+j.Name+" ran last", func() (err error) {
+			last, err = f.lastTick(ctx, j)
+			return err
+		})
+		if err != nil {
+			return
+		}
+		now := f.clock.Now()
+		if !last.IsZero() {
+			f.tick(ctx, j, j.Missed(last, now))
+		}
+		next = j.Schedule().Next(now)
 	}
-	now := f.clock.Now()
-	if !last.IsZero() {
-		f.tick(ctx, j, j.Missed(last, now))
-	}
-	for next := j.Schedule().Next(now); ctx.Err() == nil; {
-		now = f.clock.Now()
+	for {
+		known.set(key, next)
+		now := f.clock.Now()
 		if wait := next.Sub(now); wait > 0 {
 			if f.clock.Sleep(ctx, min(wait, longestNap)) != nil {
 				return
@@ -224,8 +230,10 @@ func (f *Fleet) ticksOf(ctx context.Context, j *ingest.Job) {
 		if now.Sub(at) > longestNap { // the process, or the database, was not there
 			at = j.Missed(next.Add(-1), now)
 		}
-		f.tick(ctx, j, at)
-		next = j.Schedule().Next(f.clock.Now())
+		if f.tick(ctx, j, at); ctx.Err() != nil {
+			return
+		}
+		next = j.Schedule().Next(now)
 	}
 }
 

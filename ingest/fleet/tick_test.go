@@ -66,6 +66,27 @@ func TestTicksOnce(t *testing.T) {
 	}
 }
 
+// TestSchedule waits for a time of the schedule, which two daemons insert. One of them has
+// been reloaded meanwhile.
+func TestSchedule(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "* * * * *", Regions: []string{"US"}, Pages: 1, Misfire: ingest.Skip}})
+	c := r.catalog()
+	one, two := r.fleet(c, fleet.Options{}), r.fleet(r.catalog(), fleet.Options{})
+	r.background(one.Run)
+	r.background(two.Run)
+	r.must(one.Reload(t.Context(), r.runner(c, one.Clock(), nil), r.config.List(), func() error { return nil }))
+	r.eventually("a run is done", func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE report->>'state' = 'done' AND scheduled_at = date_trunc('minute', created_at)") == 1
+	})
+	if n := r.sim.Counts().Total().Calls; n != 1 {
+		t.Errorf("%d calls for one page", n)
+	}
+	if n := r.number(c, "SELECT count(*) FROM headroom_catalog.runs WHERE scheduled_at > 0 AND state = 'done'"); n != 1 {
+		t.Errorf("%d runs in the history", n)
+	}
+}
+
 // TestMissedTicks starts a daemon after times that nobody inserted.
 func TestMissedTicks(t *testing.T) {
 	t.Parallel()
