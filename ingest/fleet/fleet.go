@@ -93,7 +93,7 @@ type Fleet struct {
 	jobs   []*ingest.Job
 	status string                // for the table of daemons
 	client *river.Client[pgx.Tx] // works the queues, from start to halt
-	broken time.Time             // until when no call is made, because a page could not be saved
+	broken time.Time             // until when no call is made; see errBroken
 	stale  chan struct{}         // closed when the price book is too old
 	change chan struct{}         // closed when Reload has changed something
 
