@@ -163,7 +163,7 @@ func TestDeployNamesMetricsThatExist(t *testing.T) {
 
 // TestDeployIsYAML reads what no program here does.
 func TestDeployIsYAML(t *testing.T) {
-	for _, name := range []string{"compose.yaml", "kubernetes.yaml"} {
+	for _, name := range []string{"compose.yaml", "compose-fleet.yaml", "kubernetes.yaml", "kubernetes-fleet.yaml"} {
 		f, err := os.Open(filepath.Join(deploy, name))
 		if err != nil {
 			t.Fatal(err)
@@ -174,7 +174,7 @@ func TestDeployIsYAML(t *testing.T) {
 			if err = d.Decode(&any); err != nil {
 				break
 			}
-			if name == "kubernetes.yaml" && (any["apiVersion"] == nil || any["kind"] == nil) {
+			if strings.HasPrefix(name, "kubernetes") && (any["apiVersion"] == nil || any["kind"] == nil) {
 				t.Errorf("%s: document %d is of no kind", name, documents+1)
 			}
 		}
