@@ -31,6 +31,7 @@ type Tally struct {
 	Complete bool          `json:"complete,omitempty"` // the last of them ended the pass
 	Waited   time.Duration `json:"waited,omitempty"`   // for the units of the next page
 	Attempts int           `json:"attempts,omitempty"` // failed calls of the next page
+	Outages  int           `json:"outages,omitempty"`  // machines whose ledger did not answer for the next page
 	Unsaved  int64         `json:"unsaved,omitempty"`  // units spent on the next page
 	Lost     int64         `json:"lost,omitempty"`     // units of calls that returned no page
 
@@ -223,7 +224,7 @@ func (t *Tally) Saved(p *catalog.Page, s catalog.Saved) {
 	case p.Units > 0:
 		t.Pages++
 	}
-	t.Waited, t.Attempts, t.Unsaved, t.Complete = 0, 0, 0, p.Done
+	t.Waited, t.Attempts, t.Outages, t.Unsaved, t.Complete = 0, 0, 0, 0, p.Done
 	t.New += s.New
 	t.Updated += s.Updated
 	t.Unchanged += s.Unchanged
