@@ -28,6 +28,7 @@ type State struct {
 // Tally is what a run keeps of one unit of work between its steps.
 type Tally struct {
 	Turns    int           `json:"turns,omitempty"`    // pages so far, with those that had been saved before
+	Complete bool          `json:"complete,omitempty"` // the last of them ended the pass
 	Waited   time.Duration `json:"waited,omitempty"`   // for the units of the next page
 	Attempts int           `json:"attempts,omitempty"` // failed calls of the next page
 	Outages  int           `json:"outages,omitempty"`  // machines whose ledger did not answer for the next page
@@ -137,6 +138,12 @@ func (r *Run) Step(ctx context.Context, w *Work, until time.Time) (s Step) {
 	if w.budget == nil {
 		w.budget = r.budget.Part()
 	}
+	switch { // its last page was saved, and its driver was killed before it recorded the end
+	case w.Complete:
+		return Step{Next: Done}
+	case w.resumable && w.Turns >= r.job.Pages:
+		return Step{Next: Failed, Err: ErrMorePages}
+	}
 	for {
 		if err := r.stopped(ctx); err != nil {
 			return Step{Next: Failed, Err: err}
@@ -217,7 +224,7 @@ func (t *Tally) Saved(p *catalog.Page, s catalog.Saved) {
 	case p.Units > 0:
 		t.Pages++
 	}
-	t.Waited, t.Attempts, t.Outages, t.Unsaved = 0, 0, 0, 0
+	t.Waited, t.Attempts, t.Outages, t.Unsaved, t.Complete = 0, 0, 0, 0, p.Done
 	t.New += s.New
 	t.Updated += s.Updated
 	t.Unchanged += s.Unchanged

@@ -270,6 +270,9 @@ func (f *Fleet) tick(ctx context.Context, j *ingest.Job, at time.Time) {
 		}
 		return err
 	})
+	if _, runner := f.inForce(); f.Status() != Running && ctx.Err() == nil { // old data is deleted in time even if nobody can make the run
+		_ = runner.Join(j, ingest.State{}, nil).After() // it logs its error, and the run does it again
+	}
 }
 
 // mend lets work go on whose block was lifted, and repairs what a killed process left.

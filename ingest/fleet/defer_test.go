@@ -141,12 +141,18 @@ func TestAnOldPriceBook(t *testing.T) {
 	if n := r.number(c, snoozes); n != before {
 		t.Errorf("%d snoozes, and then %d", before, n)
 	}
+	_, err = c.Pool().Exec(t.Context(), "INSERT INTO headroom_catalog.channels VALUES ('UCold', 1, 1, '', '', '', '', '')")
+	r.must(err)
+	f.Tick(t.Context(), r.job("retention"), time.Now())
+	if n := r.number(c, "SELECT count(*) FROM headroom_catalog.channels"); n != 0 {
+		t.Error("data that is too old was not deleted")
+	}
 	r.ledger = newer
 	clock, err := fleet.NewClock(t.Context(), c)
 	r.must(err)
 	r.must(f.Reload(t.Context(), r.runner(c, clock, nil), r.config.List(), func() error { return nil }))
 	r.eventually("the run is done", func() bool {
-		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE report->>'state' = 'done'") == 1
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE job = 'charts' AND report->>'state' = 'done'") == 1
 	})
 }
 

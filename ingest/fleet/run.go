@@ -106,7 +106,7 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 		}
 		if due := r.scheduled; due != nil {
 			switch {
-			case !s.cursor.CompletedAt.Before(*due): // since the run was due
+			case u.tally.Turns == 0 && !s.cursor.CompletedAt.Before(*due): // by another run since it was due
 				_, err = tx.Exec(ctx, sql["unit_skip"], r.id, work)
 			case fresh && s.f.clock.Now().Sub(*due) > s.job.MaxLateness+s.job.Jitter:
 				_, err = tx.Exec(ctx, sql["run_skip"], r.id)
