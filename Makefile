@@ -7,11 +7,13 @@ SHELL := bash
 export CGO_ENABLED := 0
 
 FUZZTIME ?= 30s
+SEED ?= 1
+FAULTS ?= 5m
 RACE ?= ./quota/...
 # Tests of a single goroutine. They are slow with -race, and cannot have a race.
 ALONE := ^TestStore/^(model|small|spend)$$|^TestModel|^TestNoZone
 
-.PHONY: help demo test test-browser soak lint fuzz bench bench-redis bench-sqlite bench-postgres bench-catalog bench-serve cover
+.PHONY: help demo test test-browser soak chaos acceptance lint fuzz bench bench-redis bench-sqlite bench-postgres bench-catalog bench-serve cover
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,6 +38,15 @@ soak: ## run the same tests with full counts; takes about an hour
 	HEADROOM_SOAK=1 go test -count=1 -timeout 3h ./...
 	cd sdktest && HEADROOM_SOAK=1 go test -count=1 -timeout 1h -run Figures -v ./...
 	HEADROOM_SOAK=1 .ci/race -count=1 -timeout 3h $(RACE)
+
+chaos: ## let a fleet of four daemons suffer faults for FAULTS (5m), by the schedule of SEED (1)
+	.ci/need redis-server postgresql
+	go test ./internal/chaos -count=1 -timeout 30m -run 'TestChaos$$' -v -seed $(SEED) -faults $(FAULTS)
+
+acceptance: ## print what a fleet promises, with full counts; takes half an hour
+	.ci/need redis-server postgresql
+	HEADROOM_SOAK=1 go test ./ingest/fleet -count=1 -timeout 30m -run TestTicksOnce -v
+	HEADROOM_SOAK=1 go test ./internal/chaos -count=1 -timeout 60m -skip 'TestChaos$$' -parallel 8 -v
 
 lint: ## run gofumpt, go vet, staticcheck and others; check that modules are tidy
 	go mod tidy -diff

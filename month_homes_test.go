@@ -5,10 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/pgtest"
 	"github.com/headroom-quota/headroom/internal/redisclock"
 	"github.com/headroom-quota/headroom/internal/redistest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/pgstore"
 	"github.com/headroom-quota/headroom/quota/redisstore"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
@@ -24,6 +26,8 @@ var (
 	inMemory = home{"in memory", openMemory}
 	inSQLite = home{"in SQLite", openSQLite}
 	inRedis  = home{"in Redis", openRedis}
+
+	inPostgreSQL = home{"in PostgreSQL", openPostgreSQL}
 )
 
 // openMemory survives no program: there it is only the ledger that begins anew.
@@ -70,6 +74,25 @@ func openRedis(t *testing.T, clock *quota.SimClock) func() quota.Store {
 		shut()
 		var err error
 		if last, err = redisstore.Open("redis://"+server.Addr, &redisstore.Options{Timeout: patience}); err != nil {
+			t.Fatal(err)
+		}
+		return last
+	}
+}
+
+func openPostgreSQL(t *testing.T, clock *quota.SimClock) func() quota.Store {
+	url := pgtest.Shared(t)
+	var last *pgstore.Store
+	shut := func() {
+		if last != nil {
+			last.Close()
+		}
+	}
+	t.Cleanup(func() { shut() })
+	return func() quota.Store {
+		shut()
+		var err error
+		if last, err = pgstore.Open(url, &pgstore.Options{Clock: clock, Timeout: patience}); err != nil {
 			t.Fatal(err)
 		}
 		return last

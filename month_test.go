@@ -39,7 +39,7 @@ var pacific = func() *time.Location {
 // ledger would grant. Wherever the ledger is kept, the same is granted to the unit.
 //
 // With HEADROOM_SOAK=1 it is whole months, not two days of each, and SQLite beside
-// memory and Redis. README.md of package quota shows what that prints.
+// memory, Redis and PostgreSQL. README.md of package quota shows what that prints.
 func TestMonth(t *testing.T) {
 	seed := rand.Uint64()
 	if text := os.Getenv(monthSeed); text != "" {
@@ -49,10 +49,10 @@ func TestMonth(t *testing.T) {
 		}
 	}
 	t.Logf("again: %s=%d", monthSeed, seed)
-	days, before, homes := 2, 1, []home{inMemory, inRedis}
+	days, before, homes := 2, 1, []home{inMemory, inRedis, inPostgreSQL}
 	soak := os.Getenv("HEADROOM_SOAK") == "1"
 	if soak {
-		days, before, homes = 30, 14, []home{inMemory, inSQLite, inRedis}
+		days, before, homes = 30, 14, []home{inMemory, inSQLite, inRedis, inPostgreSQL}
 	}
 	long, short := time.Date(2026, time.November, 1, 0, 0, 0, 0, pacific), time.Date(2027, time.March, 14, 0, 0, 0, 0, pacific)
 	periods := []struct {

@@ -30,6 +30,7 @@ type Tally struct {
 	Turns    int           `json:"turns,omitempty"`    // pages so far, with those that had been saved before
 	Waited   time.Duration `json:"waited,omitempty"`   // for the units of the next page
 	Attempts int           `json:"attempts,omitempty"` // failed calls of the next page
+	Outages  int           `json:"outages,omitempty"`  // machines whose ledger did not answer for the next page
 	Unsaved  int64         `json:"unsaved,omitempty"`  // units spent on the next page
 	Lost     int64         `json:"lost,omitempty"`     // units of calls that returned no page
 
@@ -216,7 +217,7 @@ func (t *Tally) Saved(p *catalog.Page, s catalog.Saved) {
 	case p.Units > 0:
 		t.Pages++
 	}
-	t.Waited, t.Attempts, t.Unsaved = 0, 0, 0
+	t.Waited, t.Attempts, t.Outages, t.Unsaved = 0, 0, 0, 0
 	t.New += s.New
 	t.Updated += s.Updated
 	t.Unchanged += s.Unchanged

@@ -73,7 +73,7 @@ send traces to an OpenTelemetry collector.`,
 	addFlags(cmd, f, false)
 	cmd.AddCommand(a.backfillCommand(), a.runCommand(), a.serveCommand(), a.quotaCommand(), a.trendingCommand(), a.searchCommand(), a.regionsCommand(),
 		a.ledgerCommand(), a.tokenCommand(), a.probeCommand(), a.runsCommand(), a.stateCommand(), a.versionCommand(), a.demoCommand(), a.proveCommand(), a.sandboxCommand(),
-		a.initCommand(), a.configCommand(), a.costsCommand(), a.doctorCommand(), a.checkCommand(), a.planCommand(), a.catalogCommand())
+		a.initCommand(), a.configCommand(), a.costsCommand(), a.doctorCommand(), a.checkCommand(), a.planCommand(), a.catalogCommand(), a.fleetCommand())
 	return cmd
 }
 

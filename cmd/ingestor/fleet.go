@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
@@ -47,9 +48,20 @@ func (a *app) joinFleet(w *works, jobs []*ingest.Job, done func(*ingest.Job, *in
 	s := w.settings
 	w.fleet, err = fleet.New(c, w.clock.(*fleet.Clock), w.runner, jobs, &fleet.Options{
 		Log: a.log, Version: build().Version, Revision: func() int64 { return w.ledger.Book().Revision },
-		Workers: s.Workers, CallTimeout: s.CallTimeout, PollOnly: s.PollOnly, Done: done, Stale: stale,
+		Workers: s.Workers, CallTimeout: s.CallTimeout, PollOnly: s.PollOnly, Done: done, Stale: stale, Timing: timing(),
 	})
 	return err
+}
+
+// fleetTiming is set by the linker, and only in tests of a fleet: its times, in JSON.
+var fleetTiming = "{}"
+
+// timing returns the times of a fleet.
+func timing() (t fleet.Timing) {
+	if err := json.Unmarshal([]byte(fleetTiming), &t); err != nil {
+		panic(err) // the linker set it
+	}
+	return t
 }
 
 // awaitDatabase waits until the database of the catalog answers. A daemon that starts before

@@ -5,8 +5,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
+	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/internal/metrics"
-
 	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
@@ -34,6 +35,14 @@ func (m metricsFile) write(w *works) error {
 		return nil
 	}
 	measured := metrics.New(&metrics.Options{Log: w.log})
-	measured.SetSources(view.Sources{Ledger: w.ledger, Catalog: w.catalog, Runner: w.runner, Jobs: w.settings.List()})
+	src := view.Sources{Ledger: w.ledger, Catalog: w.catalog, Runner: w.runner, Jobs: w.settings.List()}
+	if c, ok := w.catalog.(*pgcatalog.Catalog); ok {
+		b, err := fleet.NewBoard(c)
+		if err != nil {
+			return err
+		}
+		src.Fleet = b
+	}
+	measured.SetSources(src)
 	return measured.WriteFile(string(m))
 }

@@ -210,9 +210,14 @@ func poolNames(book *quota.Book) []string {
 	return names
 }
 
-// tellPool shows a pool after it was changed.
+// tellPool shows a pool after it was changed. If the ledger has forgotten another pool, it says
+// so, and that is no failure: the change was made, and must not be repeated.
 func (a *app) tellPool(ctx context.Context, l *quota.Ledger, pool quota.Pool) error {
 	all, err := l.Usage(ctx, pool.Upstream, pool.Account)
+	if lost, ok := errors.AsType[*quota.ForgottenError](err); ok && lost.Pool != pool {
+		fmt.Fprintf(a.stderr, "ingestor: %s was changed, but %s\n", pool, lost)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

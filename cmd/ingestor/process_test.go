@@ -268,7 +268,7 @@ var homes = map[string]func(*testing.T) (ledger string){
 	},
 	"postgres": func(t *testing.T) string {
 		t.Helper()
-		return pgtest.Shared(t)
+		return pgtest.Start(t).Database(t) // a safe one, which needs no warning
 	},
 }
 

@@ -224,13 +224,21 @@ func (a *app) openSources(ctx context.Context, s *settings, done *closers) (func
 	if err != nil {
 		return nil, err
 	}
+	board, err := openBoard(ctx, c)
+	if err != nil {
+		return nil, err
+	}
 	return func(s *settings) (web.Sources, error) {
 		tokens, warnings, err := s.tokens()
 		for _, warning := range warnings {
 			a.log.Warn(warning)
 		}
 		runner := ingest.NewRunner(&s.Config, l, c, nil, nil, &ingest.Options{Clock: a.clock, Log: a.log})
-		return web.Sources{Sources: view.Sources{Ledger: l, Catalog: c, Runner: runner, Jobs: s.List()}, Tokens: tokens}, err
+		src := view.Sources{Ledger: l, Catalog: c, Runner: runner, Jobs: s.List()}
+		if board != nil { // else src.Fleet would not be nil
+			src.Fleet = board
+		}
+		return web.Sources{Sources: src, Tokens: tokens}, err
 	}, nil
 }
 

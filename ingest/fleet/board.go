@@ -38,13 +38,13 @@ type Daemon struct {
 	Version   string        `json:"version"`
 	Revision  int64         `json:"revision"` // of its price book
 	State     string        `json:"state"`    // [Running], or why it does not work
-	Skew      time.Duration `json:"skew"`     // of its clock: positive if it is ahead
+	Skew      time.Duration `json:"skew_ns"`  // of its clock: positive if it is ahead
 	StartedAt time.Time     `json:"started_at"`
 	SeenAt    time.Time     `json:"seen_at"`
 	Jobs      []string      `json:"jobs"`
-	Units     int64         `json:"units"`  // that it spent since it started
-	Silent    time.Duration `json:"silent"` // since it was seen, by the database's clock
-	Leader    bool          `json:"leader"` // it moves scheduled work and takes over lost work
+	Units     int64         `json:"units"`     // that it spent since it started
+	Silent    time.Duration `json:"silent_ns"` // since it was seen, by the database's clock
+	Leader    bool          `json:"leader"`    // it moves scheduled work and takes over lost work
 }
 
 // Alive is how long a daemon may be silent.
@@ -76,6 +76,7 @@ type Unit struct {
 	Work      string    `json:"work"`
 	Region    string    `json:"region,omitempty"`
 	State     UnitState `json:"state"`
+	Paused    bool      `json:"paused"`               // its job; [Board.Status] sets it
 	NextAt    time.Time `json:"next_at,omitzero"`     // when it goes on
 	Why       string    `json:"why,omitempty"`        // it waits
 	BlockedOn string    `json:"blocked_on,omitempty"` // the pool whose block defers it

@@ -18,6 +18,7 @@ import (
 func (f *Fleet) start(ctx context.Context, jobs []*ingest.Job) error {
 	f.mu.Lock()
 	f.soft, f.stop = context.WithCancel(context.Background())
+	f.hard, f.abort = context.WithCancel(context.Background())
 	f.mu.Unlock()
 	return f.persist(ctx, "begin to work the queue", func() error {
 		client, err := f.newClient(jobs)
@@ -30,6 +31,9 @@ func (f *Fleet) start(ctx context.Context, jobs []*ingest.Job) error {
 		return client.Start(context.WithoutCancel(ctx))
 	})
 }
+
+// parting is how long a process waits for the database when its grace has ended.
+const parting = 500 * time.Millisecond
 
 // halt stops the work of this process. Open calls are finished and their pages saved, unless
 // that takes longer than the grace.
@@ -44,7 +48,8 @@ func (f *Fleet) halt() {
 		return
 	}
 	f.log.Warn("some work did not stop in time; another daemon takes it over", "grace", f.o.Grace)
-	ctx, cancel = context.WithTimeout(context.Background(), time.Second)
+	f.abort()
+	ctx, cancel = context.WithTimeout(context.Background(), parting)
 	defer cancel()
 	_ = client.StopAndCancel(ctx) // the process ends
 }
@@ -58,7 +63,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	defer func() {
 		quiet()
 		side.Wait()
-		last, cancel := context.WithTimeout(context.Background(), time.Second)
+		last, cancel := context.WithTimeout(context.Background(), parting)
 		defer cancel()
 		_, _ = f.pool.Exec(last, sql["daemon_end"], f.id) // the others soon see that it is gone
 	}()

@@ -1,7 +1,10 @@
 package fleet_test
 
 import (
+	"context"
+	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -145,4 +148,40 @@ func TestAnOldPriceBook(t *testing.T) {
 	r.eventually("the run is done", func() bool {
 		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE report->>'state' = 'done'") == 1
 	})
+}
+
+// silent is a ledger that does not answer.
+type silent struct {
+	quota.Store
+	asked atomic.Int64
+}
+
+func (s *silent) Reserve(context.Context, quota.Request) (quota.Verdict, error) {
+	s.asked.Add(1)
+	return quota.Verdict{}, errors.New("no route to the ledger")
+}
+
+// TestAMachineWithoutItsLedger leaves the work to the others.
+func TestAMachineWithoutItsLedger(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: ingest.DefaultRegions, Pages: 1}})
+	c := r.catalog()
+	store := &silent{Store: memstore.New(nil)}
+	good := r.ledger
+	r.ledger = r.newLedger(store, 2, 100)
+	lost := r.fleet(c, fleet.Options{})
+	r.ledger = good
+	r.background(lost.Run)
+	r.background(r.fleet(c, fleet.Options{}).Run)
+	r.eventually("both are alive", func() bool { return r.number(c, "SELECT count(*) FROM headroom_fleet.daemons") == 2 })
+	lost.Tick(t.Context(), r.job("charts"), time.Now())
+	r.eventually("the run ends", func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NOT NULL") == 1
+	})
+	if n := r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE report->>'state' = 'done'"); n != 1 {
+		t.Errorf("%d runs are done", n)
+	}
+	if store.asked.Load() == 0 {
+		t.Error("the machine had no work, so this tests nothing")
+	}
 }

@@ -93,12 +93,14 @@ type Fleet struct {
 	jobs   []*ingest.Job
 	status string                // for the table of daemons
 	client *river.Client[pgx.Tx] // works the queues, from start to halt
-	broken time.Time             // until when no call is made, because a page could not be saved
+	broken time.Time             // until when no call is made; see errBroken
 	stale  chan struct{}         // closed when the price book is too old
 	change chan struct{}         // closed when Reload has changed something
 
-	soft context.Context // ends when the process is told to stop
-	stop context.CancelFunc
+	hard  context.Context // ends when the grace has ended
+	abort context.CancelFunc
+	soft  context.Context // ends when the process is told to stop
+	stop  context.CancelFunc
 }
 
 // Running is the status of a daemon that works.
@@ -121,8 +123,9 @@ func Migrate(ctx context.Context, c *pgcatalog.Catalog) error {
 			if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))", schemaName+".river"); err != nil {
 				return err
 			}
-			at, there := 0, false
-			if err := tx.QueryRow(ctx, "SELECT to_regclass($1::text) IS NOT NULL", schemaName+".river_migration").Scan(&there); err != nil {
+			at := 0
+			there, err := pgschema.Exists(ctx, tx, schemaName, "river_migration")
+			if err != nil {
 				return err
 			}
 			if there {
@@ -133,7 +136,7 @@ func Migrate(ctx context.Context, c *pgcatalog.Catalog) error {
 			if done = at >= newest; done { // or a newer program made it
 				return nil
 			}
-			_, err := migrator.MigrateTx(ctx, tx, rivermigrate.DirectionUp, &rivermigrate.MigrateOpts{MaxSteps: 1}) //nolint:staticcheck // one step at a time, behind a lock that PgBouncer knows
+			_, err = migrator.MigrateTx(ctx, tx, rivermigrate.DirectionUp, &rivermigrate.MigrateOpts{MaxSteps: 1}) //nolint:staticcheck // one step at a time, behind a lock that PgBouncer knows
 			return err
 		})
 		if err != nil || done {
@@ -179,6 +182,7 @@ func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o
 	t.Beat = cmp.Or(t.Beat, 3*time.Second)
 	t.Mend = cmp.Or(t.Mend, 15*time.Second)
 	f.soft, f.stop = context.WithCancel(context.Background())
+	f.hard, f.abort = context.WithCancel(context.Background())
 	var err error
 	f.queue, err = river.NewClient(riverpgxv5.New(f.pool), &river.Config{Schema: schemaName, SkipUnknownJobCheck: true})
 	return f, err
@@ -302,6 +306,7 @@ func (f *Fleet) transact(ctx context.Context, do func(ctx context.Context, tx pg
 func (f *Fleet) behind(ctx context.Context, check func(*pgx.Batch), do func(ctx context.Context, tx pgx.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	defer context.AfterFunc(f.graced(), cancel)()
 	for n := 1; ; n++ {
 		err := pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
 			var first pgx.Batch
@@ -318,6 +323,13 @@ func (f *Fleet) behind(ctx context.Context, check func(*pgx.Batch), do func(ctx 
 			return err
 		}
 	}
+}
+
+// graced returns a context that ends with the grace. Nothing may wait for the database longer.
+func (f *Fleet) graced() context.Context {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hard
 }
 
 // excluded reports whether the database broke a transaction off because of another one.

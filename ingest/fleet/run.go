@@ -156,7 +156,7 @@ func (u *unit) Save(ctx context.Context, p *catalog.Page) (saved catalog.Saved, 
 	}
 	for end := f.clock.Now().Add(patient); ; {
 		err = u.slice.change(ctx, save)
-		if err == nil || errors.Is(err, errFenced) || errors.Is(err, catalog.ErrOutOfStep) || f.clock.Now().After(end) {
+		if err == nil || errors.Is(err, errFenced) || errors.Is(err, catalog.ErrOutOfStep) || f.clock.Now().After(end) || f.graced().Err() != nil {
 			break
 		}
 		f.log.Warn("a page is not saved yet", "job", p.Cursor.Job, "work", p.Cursor.Work, "error", err)

@@ -21,9 +21,12 @@ import (
 // its new owner.
 var errFenced = errors.New("another worker has taken the job over")
 
-// errBroken says that the catalog could not save a page a moment ago. Each further call would
-// be paid for and lost.
-var errBroken = errors.New("a page could not be saved a moment ago")
+// errBroken says that this process could not save a page a moment ago, so that each further
+// call would be paid for and lost, or that its ledger does not answer.
+var errBroken = errors.New("the catalog or the ledger did not answer a moment ago")
+
+// mostOutages is how many machines try a page whose ledger does not answer.
+const mostOutages = 3
 
 // brake is how long a process makes no calls after that.
 const brake = 30 * time.Second
@@ -232,10 +235,13 @@ func (s *slice) step(ctx context.Context) error {
 	case errors.Is(res.Err, quota.ErrStaleBook):
 		f.markStale(res.Err)
 		return s.rest(ctx, f.clock.Now(), "a daemon has an old price book")
+	case errors.Is(res.Err, quota.ErrOutage) && w.Outages < mostOutages && f.others(ctx): // perhaps only this machine has lost it
+		w.Outages++
+		f.pause()
+		f.log.Warn("leaving work to other machines", "job", s.job.Name, "work", w.Name, "error", res.Err)
+		return s.rest(ctx, f.clock.Now(), "the ledger did not answer a machine")
 	case u.broken != nil && res.Next == ingest.Failed: // the database does not answer, so nothing can be recorded either
-		f.mu.Lock()
-		f.broken = f.clock.Now().Add(brake)
-		f.mu.Unlock()
+		f.pause()
 		return fmt.Errorf("save a page of %s %s: %w", s.job.Name, w.Name, u.broken)
 	}
 	done := u.joined.Ended(w, res.Err)
@@ -273,6 +279,19 @@ func (s *slice) end(ctx context.Context, done *ingest.WorkReport) error {
 		u.joined.Tell(done)
 	}
 	return err
+}
+
+// pause keeps this process from making calls for a while.
+func (f *Fleet) pause() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.broken = f.clock.Now().Add(brake)
+}
+
+// others reports whether another daemon is alive.
+func (f *Fleet) others(ctx context.Context) (alive bool) {
+	err := f.pool.QueryRow(ctx, sql["daemons_others"], f.id, Alive.Seconds()).Scan(&alive)
+	return err == nil && alive
 }
 
 // markStale stops the work of this process, because its price book is too old.

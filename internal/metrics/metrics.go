@@ -47,7 +47,7 @@ type Options struct {
 type Metrics struct {
 	*prom.Decisions
 	sources atomic.Pointer[view.Sources]
-	state   *prometheus.Registry // from the ledger and the catalog
+	state   *prometheus.Registry // from the ledger, the catalog and the fleet
 	process *prometheus.Registry // of this process
 	away    turnedAway
 
@@ -132,15 +132,17 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
-	var both sync.WaitGroup
-	for name, source := range map[string]struct {
+	type source struct {
 		up   *prometheus.Desc
 		read func(context.Context, *view.Sources) (readings, error)
-	}{
-		"ledger":  {ledgerUp, readLedger},
-		"catalog": {catalogUp, readCatalog},
-	} {
-		both.Go(func() {
+	}
+	sources := map[string]source{"ledger": {ledgerUp, readLedger}, "catalog": {catalogUp, readCatalog}}
+	if src.Fleet != nil {
+		sources["fleet"] = source{fleetUp, readFleet}
+	}
+	var all sync.WaitGroup
+	for name, source := range sources {
+		all.Go(func() {
 			found, err := source.read(ctx, src)
 			up := 1.0
 			if err != nil {
@@ -153,7 +155,7 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 			}
 		})
 	}
-	both.Wait()
+	all.Wait()
 }
 
 // gauges lists the metrics of state.

@@ -63,7 +63,7 @@ func Read(files fs.FS) (all []Step) {
 // DB is a connection or a pool.
 type DB interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	Querier
 }
 
 // Open brings the schema to the version of this program, or leaves a newer one as it is. It
@@ -87,16 +87,23 @@ func (s *Schema) Open(ctx context.Context, db DB) error {
 // Version says how far a schema has got, and which programs it refuses.
 type Version struct{ Version, MinProgram int }
 
-// Version returns the version of the schema; zero if it does not exist.
-func (s *Schema) Version(ctx context.Context, db interface {
+// Querier is a connection, a pool or a transaction.
+type Querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-},
-) (v Version, err error) {
-	// to_regclass would answer from a cache that does not know what was committed while this
-	// transaction waited for its lock.
-	const exists = "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = $1::text AND tablename = 'schema_version')"
-	var there bool
-	if err := db.QueryRow(ctx, exists, s.Name).Scan(&there); err != nil || !there {
+}
+
+// Exists reports whether a schema has a table. It asks the tables of the system: to_regclass
+// answers from the memory of the session, and within a transaction that has waited for another
+// one it does not see what that one made.
+func Exists(ctx context.Context, db Querier, schema, table string) (there bool, err error) {
+	err = db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1::text AND c.relname = $2::text)`, schema, table).Scan(&there)
+	return there, err
+}
+
+// Version returns the version of the schema; zero if it does not exist.
+func (s *Schema) Version(ctx context.Context, db Querier) (v Version, err error) {
+	if there, err := Exists(ctx, db, s.Name, "schema_version"); err != nil || !there {
 		return v, err
 	}
 	err = db.QueryRow(ctx, "SELECT version, min_program FROM "+s.Name+".schema_version").Scan(&v.Version, &v.MinProgram)

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/headroom-quota/headroom/ingest/fleet"
+	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -31,6 +34,9 @@ func scraped(t *testing.T) map[string][]string {
 	t.Helper()
 	r := newRig(t, nil)
 	r.Run("trending")
+	src := web.Sources{Sources: r.Sources()}
+	src.Fleet = someFleet{}
+	r.Must(r.server.Update(src, src.Ledger.Book()))
 	pool := quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}
 	_, err := r.Ledger.Adjust(t.Context(), pool, 20_000, "all and more")
 	r.Must(err)
@@ -55,6 +61,18 @@ func scraped(t *testing.T) map[string][]string {
 		}
 	}
 	return all
+}
+
+// someFleet is a fleet about which there is everything to say.
+type someFleet struct{}
+
+func (someFleet) Status(context.Context) (fleet.Status, error) {
+	behind := int64(1)
+	return fleet.Status{
+		Daemons: []fleet.Daemon{{ID: "one", State: fleet.Running, Leader: true}},
+		Units:   []fleet.Unit{{Job: "trending", Work: "US", State: fleet.UnitDeferred, NextAt: time.Unix(1, 0), TakenAt: time.Unix(1, 0)}},
+		Behind:  &behind,
+	}, nil
 }
 
 // expressions are those of the rules and the dashboard, each with where it stands.
@@ -146,7 +164,7 @@ func TestDeployNamesMetricsThatExist(t *testing.T) {
 
 // TestDeployIsYAML reads what no program here does.
 func TestDeployIsYAML(t *testing.T) {
-	for _, name := range []string{"compose.yaml", "kubernetes.yaml"} {
+	for _, name := range []string{"compose.yaml", "compose-fleet.yaml", "kubernetes.yaml", "kubernetes-fleet.yaml"} {
 		f, err := os.Open(filepath.Join(deploy, name))
 		if err != nil {
 			t.Fatal(err)
@@ -157,7 +175,7 @@ func TestDeployIsYAML(t *testing.T) {
 			if err = d.Decode(&any); err != nil {
 				break
 			}
-			if name == "kubernetes.yaml" && (any["apiVersion"] == nil || any["kind"] == nil) {
+			if strings.HasPrefix(name, "kubernetes") && (any["apiVersion"] == nil || any["kind"] == nil) {
 				t.Errorf("%s: document %d is of no kind", name, documents+1)
 			}
 		}

@@ -169,10 +169,22 @@ func address(c *pgx.ConnConfig) string {
 	return "postgres://" + host + "/" + c.Database
 }
 
+// closing is how long Close waits for queries that hang: a process that is told to stop ends.
+const closing = 500 * time.Millisecond
+
 // Close closes the connections.
 func (c *Catalog) Close() error {
-	if c.tx == nil {
-		c.pool.Close()
+	if c.tx != nil {
+		return nil
+	}
+	closed := make(chan struct{})
+	go func() {
+		c.pool.Close() // waits for every query
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closing):
 	}
 	return nil
 }

@@ -13,6 +13,9 @@ DELETE FROM headroom_fleet.daemons WHERE id = $1::text;
 -- daemons_forget forgets daemons that were not seen for a day.
 DELETE FROM headroom_fleet.daemons WHERE seen_at < clock_timestamp() - interval '1 day';
 
+-- daemons_others tells whether another daemon was seen since a time ago. Args: daemon, seconds.
+SELECT EXISTS (SELECT 1 FROM headroom_fleet.daemons WHERE id <> $1::text AND seen_at > clock_timestamp() - make_interval(secs => $2::float8));
+
 -- daemons_all returns the daemons, with the time of the database and the leader.
 SELECT d.id, d.host, d.pid, d.version, d.revision, d.state, d.skew, d.started_at, d.seen_at, d.jobs, d.units, clock_timestamp(),
 	EXISTS (SELECT 1 FROM headroom_fleet.river_leader l WHERE l.leader_id = d.id AND l.expires_at > clock_timestamp())

@@ -76,9 +76,12 @@ SELECT u.work, u.region, u.tally FROM headroom_fleet.units u JOIN headroom_fleet
 	JOIN headroom_fleet.river_job j ON j.id = w.river_job
 WHERE u.run = $1::bigint AND u.ended_at IS NULL AND j.state <> 'running' ORDER BY u.seq FOR UPDATE OF u, j;
 
--- works_all returns all work, with River's jobs.
-SELECT w.account, w.job, w.work, w.region, w.river_job, coalesce(j.state::text, ''), w.next_at, w.why, w.blocked_on, w.held_by, w.held_since,
-	w.taken_from, w.taken_at, coalesce(j.attempt, 0)
+-- works_all returns all work, with River's jobs. Work that a run deferred says why that run did.
+SELECT w.account, w.job, w.work, w.region, w.river_job, coalesce(j.state::text, ''), w.next_at,
+	CASE WHEN w.why <> 'deferred' THEN w.why ELSE coalesce((SELECT coalesce(u.outcome->'cause'->>'text', r.report->'cause'->>'text')
+		FROM headroom_fleet.units u JOIN headroom_fleet.runs r ON r.id = u.run
+		WHERE u.work = w.work AND r.account = w.account AND r.job = w.job AND u.outcome IS NOT NULL ORDER BY r.id DESC LIMIT 1), w.why) END,
+	w.blocked_on, w.held_by, w.held_since, w.taken_from, w.taken_at, coalesce(j.attempt, 0)
 FROM headroom_fleet.works w LEFT JOIN headroom_fleet.river_job j ON j.id = w.river_job ORDER BY w.account, w.job, w.work;
 
 -- cursors_due makes the deferred work of a job due now, in the tables of the catalog. Args: job.

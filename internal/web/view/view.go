@@ -23,6 +23,7 @@ type Sources struct {
 	Catalog Catalog
 	Runner  *ingest.Runner // says how fresh regions are and when deferred work resumes; it never runs
 	Jobs    []*ingest.Job
+	Fleet   Fleet // nil if the catalog is a file
 }
 
 // Catalog is the part of a catalog that pages, feeds and metrics read. A [catalog.Catalog]

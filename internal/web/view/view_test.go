@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -95,6 +96,8 @@ func TestJSON(t *testing.T) {
 		"pools":       view.Pools(usage()),
 		"spend":       view.Spend(spent(), []quota.Dimension{quota.ByAccount, quota.ByJob}),
 		"no spend":    view.Spend(nil, nil),
+		"fleet":       view.FleetStatus(aFleet()),
+		"no fleet":    view.FleetStatus(fleet.Status{}),
 	}, "", "  ")
 	if err != nil {
 		t.Fatal(err)

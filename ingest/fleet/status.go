@@ -1,0 +1,67 @@
+package fleet
+
+import (
+	"context"
+	"time"
+)
+
+// Status is what a fleet does now.
+type Status struct {
+	Daemons []Daemon `json:"daemons"`
+	Units   []Unit   `json:"units"`
+	// Behind is how many bytes of the database's log its slowest replica lacks. It is nil if
+	// the database has no replica, or does not show them to its user.
+	Behind *int64 `json:"replication_behind_bytes"`
+}
+
+// Status reads what the fleet does now.
+func (b *Board) Status(ctx context.Context) (s Status, err error) {
+	if s.Daemons, err = b.Daemons(ctx); err != nil {
+		return s, err
+	}
+	if s.Units, err = b.Units(ctx); err != nil {
+		return s, err
+	}
+	paused, err := b.Paused(ctx, s.Units)
+	if err != nil {
+		return s, err
+	}
+	for i := range s.Units {
+		u := &s.Units[i]
+		u.Paused = paused[[2]string{u.Account, u.Job}]
+	}
+	return s, b.pool.QueryRow(ctx, sql["replication"]).Scan(&s.Behind)
+}
+
+// Held returns the units that a daemon works on.
+func (s *Status) Held(daemon string) (all []*Unit) {
+	for i := range s.Units {
+		if u := &s.Units[i]; u.State == UnitRunning && u.HeldBy == daemon {
+			all = append(all, u)
+		}
+	}
+	return all
+}
+
+// Daemon returns a daemon, or nil if it ended or never was one.
+func (s *Status) Daemon(id string) *Daemon {
+	for i := range s.Daemons {
+		if d := &s.Daemons[i]; d.ID == id {
+			return d
+		}
+	}
+	return nil
+}
+
+// Alive returns how many daemons were seen a moment ago, whether one of them leads, and by
+// how much the worst of their clocks differs from the database's.
+func (s *Status) Alive() (n int, leader bool, skew time.Duration) {
+	for i := range s.Daemons {
+		if d := &s.Daemons[i]; d.Alive() {
+			n++
+			leader = leader || d.Leader
+			skew = max(skew, d.Skew, -d.Skew)
+		}
+	}
+	return n, leader, skew
+}

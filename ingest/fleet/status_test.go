@@ -1,0 +1,66 @@
+package fleet_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest/fleet"
+	"github.com/headroom-quota/headroom/internal/pgtest"
+)
+
+// TestStatus reads what a fleet does while a daemon works, after it was killed, and while a
+// replica is not connected.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, oneChart())
+	server := pgtest.Start(t, pgtest.Fast...)
+	r.url = server.Database(t) // a slot belongs to the whole server
+	c := r.catalog()
+	board, err := fleet.NewBoard(c)
+	r.must(err)
+	status := func() fleet.Status {
+		s, err := board.Status(t.Context())
+		r.must(err)
+		return s
+	}
+	if s := status(); s.Behind != nil || len(s.Daemons) != 0 || len(s.Units) != 0 {
+		t.Errorf("an empty fleet has %+v", s)
+	}
+
+	open := make(chan struct{})
+	r.slow = func() { <-open }
+	f := r.fleet(c, quick)
+	stop := r.background(f.Run)
+	r.must(f.Insert(t.Context(), r.job("charts"), time.Now().Truncate(time.Microsecond)))
+	r.eventually("the daemon holds the work and leads", func() bool {
+		s := status()
+		n, leads, _ := s.Alive()
+		held := s.Held(f.ID())
+		return n == 1 && leads && len(held) == 1 && held[0].Work == "US"
+	})
+	r.must(board.Pause(t.Context(), "", "charts"))
+	if s := status(); !s.Units[0].Paused {
+		t.Errorf("the paused work is %+v", s.Units[0])
+	}
+	close(open)
+	stop()
+	if s := status(); s.Daemon(f.ID()) != nil {
+		t.Errorf("a daemon that ended is %+v", s.Daemons)
+	}
+	_, err = c.Pool().Exec(t.Context(), `INSERT INTO headroom_fleet.daemons (id, host, pid, version, revision, state, units, skew, started_at, seen_at, jobs)
+		SELECT name, '', 1, '', 1, 'running', 0, skew, now(), now() - seen, '{}' FROM (VALUES
+			('silent', 9000000, interval '1 minute'), ('behind', -5000000, interval '0'), ('ahead', 3000000, interval '0')) AS d (name, skew, seen)`)
+	r.must(err)
+	s := status()
+	if n, leads, skew := s.Alive(); n != 2 || leads || skew != 5*time.Second {
+		t.Errorf("%d daemons are alive, with a leader: %t, and a skew of %s", n, leads, skew)
+	}
+
+	_, err = c.Pool().Exec(t.Context(), "SELECT pg_create_physical_replication_slot('replica', true)")
+	r.must(err)
+	_, err = c.Pool().Exec(t.Context(), "CREATE TABLE written AS SELECT repeat('x', 1000) FROM generate_series(1, 1000)")
+	r.must(err)
+	if s := status(); s.Behind == nil || *s.Behind < 1_000_000 {
+		t.Errorf("a replica that is not connected is behind by %v", s.Behind)
+	}
+}

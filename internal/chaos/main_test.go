@@ -1,0 +1,43 @@
+//go:build linux
+
+package chaos
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+)
+
+var (
+	seed   = flag.Uint64("seed", 1, "the `seed` of the schedule of faults")
+	faults = flag.Duration("faults", time.Minute, "for how `long` TestChaos injects faults")
+)
+
+// folder is where the program is built.
+var folder string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// The tests mostly wait, so more of them can run at once than there are processors.
+	given := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if !given["test.parallel"] {
+		_ = flag.Set("test.parallel", "6")
+	}
+	if !given["faults"] && soak() {
+		*faults = 5 * time.Minute
+	}
+	var err error
+	if folder, err = os.MkdirTemp("", "headroom-chaos"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+// soak reports whether to run with full counts.
+func soak() bool { return os.Getenv("HEADROOM_SOAK") == "1" }

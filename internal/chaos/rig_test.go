@@ -1,0 +1,491 @@
+//go:build linux
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/fleet"
+	"github.com/headroom-quota/headroom/internal/pgtest"
+	"github.com/headroom-quota/headroom/internal/redistest"
+)
+
+// rig is a fleet and everything around it.
+type rig struct {
+	t        testing.TB
+	dir      string
+	database *pgtest.Server
+	redis    *redistest.Server
+	upstream *upstream
+	daemons  []*process
+	pool     *pgxpool.Pool // past the links
+	began    time.Time
+	pages    map[string]int // of each pass, by job; charts always have as many as they may
+}
+
+// plan says what a rig has. Zero values are those of TestChaos.
+type plan struct {
+	daemons int
+	jobs    map[string]ingest.Job
+	workers int
+	costs   string            // of the price book, below pools
+	limits  map[string]limits // of the upstream
+	delay   func() time.Duration
+	call    time.Duration // the timeout of a call
+	wait    time.Duration // max_wait
+	disk    *disk         // of the daemons' state; nil: a folder
+	held    bool          // do not start the daemons
+}
+
+// brief are times that fit into a test. As in a release, a job is rescued later than the
+// server ends a silent transaction. River looks for lost jobs every 30 s whatever they are.
+var brief = fleet.Timing{Slice: 5 * time.Second, Rescue: 20 * time.Second, Beat: time.Second, Mend: 2 * time.Second}
+
+// plenty is a price book and an upstream that refuse nothing.
+var plenty = plan{
+	costs:  `{units: {quota: 100000000, headroom: 0}}`,
+	limits: map[string]limits{"units": {time.Hour: 100_000_000}},
+}
+
+func newRig(t testing.TB, p *plan) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: t.TempDir(), upstream: newUpstream(p.limits, p.delay), began: time.Now()}
+	r.pages = map[string]int{}
+	for name, j := range p.jobs {
+		if j.Kind == ingest.Trending {
+			r.pages[name] = j.Pages
+		}
+	}
+	r.database = pgtest.Start(t, pgtest.Fast...)
+	var err error
+	r.redis, err = redistest.Start(r.mkdir("redis"), "--save", "", "--appendonly", "yes", "--appendfsync", "always")
+	r.must(err)
+	t.Cleanup(func() { r.redis.Kill() })
+	r.write("costs.yaml", "extends: builtin\nrevision: 2\nupstreams: {youtube: {pools: "+p.costs+", methods: {videos.list: {outage: refuse}}}}\n")
+	r.pool, err = pgxpool.New(context.Background(), r.database.URL("postgres"))
+	r.must(err)
+	t.Cleanup(r.pool.Close)
+	ingestor, err := program()
+	r.must(err)
+	for n := range p.daemons {
+		d := &process{r: r, n: n, program: ingestor}
+		r.daemons = append(r.daemons, d)
+		d.sql, err = newLink(r.database.Addr, true)
+		r.must(err)
+		d.ledger, err = newLink(r.redis.Addr, false)
+		r.must(err)
+		state := r.mkdir("state" + strconv.Itoa(n))
+		if p.disk != nil {
+			d.disk = p.disk
+			state, err = p.disk.folder(strconv.Itoa(n))
+			r.must(err)
+		}
+		s := settings{
+			Database: strings.Replace(r.database.URL("postgres"), r.database.Addr, d.sql.addr, 1),
+			Ledger:   "redis://" + d.ledger.addr, Endpoint: "http://" + r.serve(r.upstream.of(n)), Costs: r.path("costs.yaml"),
+			Config: ingest.Config{Jobs: p.jobs, Workers: p.workers, MaxWait: p.wait, CallTimeout: p.call},
+		}
+		text, err := s.text()
+		r.must(err)
+		d.settings, d.state = r.write(fmt.Sprintf("daemon%d.yaml", n), text), state
+		t.Cleanup(func() {
+			d.kill()
+			d.sql.close()
+			d.ledger.close()
+		})
+	}
+	if !p.held {
+		for _, d := range r.daemons {
+			d.start()
+		}
+	}
+	return r
+}
+
+func (r *rig) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
+
+func (r *rig) mkdir(name string) string {
+	r.t.Helper()
+	r.must(os.Mkdir(r.path(name), 0o700))
+	return r.path(name)
+}
+
+func (r *rig) write(name, text string) string {
+	r.t.Helper()
+	r.must(os.WriteFile(r.path(name), []byte(text), 0o600))
+	return r.path(name)
+}
+
+// serve serves HTTP until the test ends, and returns its address.
+func (r *rig) serve(h http.Handler) string {
+	r.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	r.must(err)
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = s.Serve(l) }()
+	r.t.Cleanup(func() { _ = s.Close() })
+	return l.Addr().String()
+}
+
+// try returns the rows of a query, or an error if the database is down.
+func (r *rig) try(query string, args ...any) (all [][]string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	rows, err := r.pool.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) ([]string, error) {
+		values, err := row.Values()
+		var texts []string
+		for _, v := range values {
+			texts = append(texts, fmt.Sprint(v))
+		}
+		return texts, err
+	})
+}
+
+// rows returns the rows of a query as texts.
+func (r *rig) rows(query string, args ...any) [][]string {
+	r.t.Helper()
+	var all [][]string
+	var err error
+	for range 20 { // a pooled connection may be from before a restart
+		if all, err = r.try(query, args...); err == nil {
+			return all
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	r.t.Fatalf("%s: %v", query, err)
+	return nil
+}
+
+// number returns what a query counts.
+func (r *rig) number(query string, args ...any) int {
+	r.t.Helper()
+	n, err := strconv.Atoi(r.rows(query, args...)[0][0])
+	r.must(err)
+	return n
+}
+
+func (r *rig) exec(query string, args ...any) {
+	r.t.Helper()
+	_, err := r.pool.Exec(context.Background(), query, args...)
+	r.must(err)
+}
+
+// until waits until a condition holds, and returns how long that took.
+func (r *rig) until(what string, limit time.Duration, holds func() bool) time.Duration {
+	r.t.Helper()
+	begin := time.Now()
+	for !holds() {
+		if time.Since(begin) > limit {
+			r.t.Fatalf("not within %s: %s", limit, what)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return time.Since(begin)
+}
+
+// joined waits until all daemons work.
+func (r *rig) joined() {
+	r.t.Helper()
+	r.until("all daemons join", time.Minute, func() bool {
+		rows, err := r.try("SELECT count(*) FROM headroom_fleet.daemons WHERE state = 'running' AND seen_at > clock_timestamp() - interval '5 s'")
+		return err == nil && rows[0][0] == strconv.Itoa(len(r.daemons))
+	})
+}
+
+// process is a daemon, which is started again when it ends.
+type process struct {
+	r        *rig
+	n        int
+	settings string // its file
+	state    string // its folder
+	program  string
+	sql      *link // to PostgreSQL
+	ledger   *link // to Redis
+	disk     *disk // where its state is, or nil
+
+	mu      sync.Mutex
+	cmd     *exec.Cmd
+	ended   chan struct{} // closed when cmd has ended
+	wanted  bool          // it has to run
+	surplus []string      // how it ended by itself
+	starts  int
+}
+
+// starter starts processes on one thread, so that they end with this process.
+var starter = func() func(*exec.Cmd) error {
+	type job struct {
+		cmd  *exec.Cmd
+		done chan error
+	}
+	jobs := make(chan job)
+	var once sync.Once
+	return func(cmd *exec.Cmd) error {
+		once.Do(func() {
+			go func() {
+				runtime.LockOSThread()
+				for j := range jobs {
+					j.done <- j.cmd.Start()
+				}
+			}()
+		})
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		j := job{cmd, make(chan error, 1)}
+		jobs <- j
+		return <-j.done
+	}
+}()
+
+// start starts the process, and again whenever it ends by itself.
+func (d *process) start() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.wanted = true
+	d.run()
+}
+
+// command returns a command of the program on the daemon's machine.
+func (d *process) command(args ...string) *exec.Cmd {
+	args = append(args, "--config", d.settings)
+	cmd := exec.Command(d.program, args...)
+	if d.disk != nil {
+		cmd = d.disk.command(d.program, args...)
+	}
+	cmd.Env = []string{"XDG_STATE_HOME=" + d.state, "YOUTUBE_API_KEY=a-key-of-the-tests"}
+	return cmd
+}
+
+// operate runs a command as a person does.
+func (d *process) operate(args ...string) error {
+	cmd := d.command(args...)
+	b, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("ingestor %s: %w: %s", strings.Join(args, " "), err, b)
+	}
+	return nil
+}
+
+// run starts the process. The caller holds mu.
+func (d *process) run() {
+	cmd := d.command("run")
+	log, err := os.OpenFile(d.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		fmt.Fprintf(log, "--- start %d\n", d.starts)
+		cmd.Stderr, cmd.Stdout = log, log
+		err = starter(cmd)
+		_ = log.Close()
+	}
+	if err != nil {
+		d.r.t.Error(err)
+		return
+	}
+	d.starts++
+	ended := make(chan struct{})
+	d.cmd, d.ended = cmd, ended
+	go func() {
+		err := cmd.Wait()
+		close(ended)
+		d.mu.Lock()
+		again := d.wanted && d.cmd == cmd
+		if again {
+			d.surplus = append(d.surplus, fmt.Sprintf("daemon %d ended by itself at %s: %v", d.n, d.r.at(time.Now()), err))
+		}
+		d.mu.Unlock()
+		if !again {
+			return
+		}
+		time.Sleep(500 * time.Millisecond) // as systemd would
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.wanted && d.cmd == cmd {
+			d.run()
+		}
+	}()
+}
+
+// log is the file of the daemon's log, which stays with -artifacts.
+func (d *process) log() string {
+	return filepath.Join(d.r.t.ArtifactDir(), fmt.Sprintf("daemon%d.log", d.n))
+}
+
+// said returns the lines of the log that contain a text.
+func (d *process) said(text string) (lines []string) {
+	b, _ := os.ReadFile(d.log())
+	for line := range strings.Lines(string(b)) {
+		if strings.Contains(line, text) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// signal sends a signal.
+func (d *process) signal(sig syscall.Signal) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.cmd != nil {
+		_ = d.cmd.Process.Signal(sig) // it may have ended
+	}
+}
+
+// end ends the process with a signal, waits for it, and returns how long that took.
+func (d *process) end(sig syscall.Signal) time.Duration {
+	d.mu.Lock()
+	d.wanted = false
+	ended := d.ended
+	d.mu.Unlock()
+	if ended == nil {
+		return 0
+	}
+	begin := time.Now()
+	d.signal(sig)
+	<-ended
+	return time.Since(begin)
+}
+
+func (d *process) kill() { d.end(syscall.SIGKILL) }
+
+// pid is the process's id in the name that its fleet has for it.
+func (d *process) pid() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.cmd == nil {
+		return 0
+	}
+	return d.cmd.Process.Pid
+}
+
+// at is a time since the rig began.
+func (r *rig) at(t time.Time) string { return fmt.Sprintf("%.1fs", t.Sub(r.began).Seconds()) }
+
+// disk is a small file system in memory. It lasts as long as the process that holds it. Only
+// processes of [disk.command] see it.
+type disk struct {
+	dir    string
+	holder int
+}
+
+// newDisk mounts a file system of some kilobytes. The system may not allow it.
+func newDisk(t testing.TB, kilobytes int) (*disk, error) {
+	d := &disk{dir: t.TempDir()}
+	args := []string{"--mount"}
+	if os.Geteuid() != 0 {
+		args = append(args, "--map-root-user")
+	}
+	cmd := exec.Command("unshare", append(args, "sh", "-c", fmt.Sprintf("mount -t tmpfs -o size=%dk,mode=700 none '%s' && echo held && cat", kilobytes, d.dir))...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := starter(cmd); err != nil {
+		return nil, err
+	}
+	said := make([]byte, 5)
+	if _, err := io.ReadFull(out, said); err != nil || string(said) != "held\n" {
+		_ = cmd.Wait()
+		return nil, fmt.Errorf("mount: %q: %w", said, err)
+	}
+	d.holder = cmd.Process.Pid
+	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+	return d, nil
+}
+
+// command returns a command that sees the disk.
+func (d *disk) command(name string, args ...string) *exec.Cmd {
+	enter := []string{"--target", strconv.Itoa(d.holder), "--mount"}
+	if os.Geteuid() != 0 {
+		enter = append(enter, "--user", "--preserve-credentials")
+	}
+	return exec.Command("nsenter", append(append(enter, "--", name), args...)...)
+}
+
+func (d *disk) run(name string, args ...string) error {
+	if out, err := d.command(name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, out)
+	}
+	return nil
+}
+
+// folder makes a folder on the disk.
+func (d *disk) folder(name string) (string, error) {
+	path := filepath.Join(d.dir, name)
+	return path, d.run("mkdir", path)
+}
+
+// fill leaves no space.
+func (d *disk) fill() error {
+	err := d.run("sh", "-c", "cat /dev/zero >'"+filepath.Join(d.dir, "full")+"'")
+	if err != nil && strings.Contains(err.Error(), "No space") {
+		return nil
+	}
+	return fmt.Errorf("the disk is not full: %w", err)
+}
+
+func (d *disk) empty() error { return d.run("rm", filepath.Join(d.dir, "full")) }
+
+// table is a text of rows with aligned columns.
+func table(rows [][]string) string {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], len(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(row)-1 {
+				b.WriteString(cell)
+			} else {
+				fmt.Fprintf(&b, "%-*s  ", widths[i], cell)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// quantile returns a quantile of durations.
+func quantile(all []time.Duration, q float64) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+}
