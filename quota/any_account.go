@@ -71,6 +71,20 @@ func (p *places) of(u *book.Upstream, account string, span time.Duration) string
 	return account
 }
 
+// stay keeps the place of an account that has calls in flight.
+func (p *places) stay(upstream, account string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	taken := p.taken[upstream]
+	if taken == nil {
+		return
+	}
+	if at := taken.by[account]; at != nil {
+		at.Value.(*place).used = p.now()
+		taken.used.MoveToBack(at)
+	}
+}
+
 // tells reports whether events name an account.
 func (p *places) tells(u *book.Upstream, account string) bool {
 	p.mu.Lock()

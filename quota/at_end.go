@@ -41,7 +41,7 @@ func (r *Reservation) settleAtEnd(ctx context.Context, units Units) (Settlement,
 	defer cancel()
 	// under an id of its own, and always the same, so that trying again records once
 	id := "end-" + hex.EncodeToString(r.Nonce[:])
-	if _, err := l.store.Record(within, Request{ID: id, Charges: l.byBook(end), Labels: *r.labels}); err != nil {
+	if _, err := l.store.Record(within, Request{ID: id, Charges: l.byBook(end), Labels: r.later.labels}); err != nil {
 		return Settlement{}, l.storeError(context.WithoutCancel(ctx), "settle "+end[0].Pool.String(), err)
 	}
 	r.ending.over.Store(true)

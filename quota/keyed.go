@@ -3,7 +3,9 @@ package quota
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota/book"
@@ -98,11 +100,10 @@ func (k *keyed) keyedPool(pool Pool) (Charge, error) {
 func (r *Reservation) settleReceipt(ctx context.Context, units Units) (Settlement, error) {
 	l := r.ledger
 	var more []Charge
-	sum := int64(0)
-	if r.labels != nil && units != nil {
+	if r.later != nil && units != nil {
 		for _, c := range withoutSlots(r.price.charges) {
 			if c.Units = units[c.Pool.Name] - c.Units; c.Pool.Key != "" && c.Units > 0 && l.now().Sub(r.At) >= span(c.Windows) {
-				more, sum = append(more, c), sum+c.Units
+				more = append(more, c)
 			}
 		}
 	}
@@ -114,16 +115,37 @@ func (r *Reservation) settleReceipt(ctx context.Context, units Units) (Settlemen
 		units[more[i].Pool.Name] -= more[i].Units
 	}
 	s, err := l.settle(ctx, r.Verdict.Token(), units)
-	if err != nil || s.Repeat {
+	switch {
+	case err != nil:
+		r.later.more.CompareAndSwap(nil, &more) // the store may have settled
 		return s, err
+	case !s.Repeat:
+		r.later.more.Store(&more)
+	}
+	left := r.later.more.Load()
+	if left == nil || len(*left) == 0 { // another process has settled, or all is recorded
+		return s, nil
 	}
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 	defer cancel()
-	if _, err := l.store.Record(within, Request{Charges: l.byBook(more), Labels: *r.labels}); err != nil {
-		return s, l.storeError(context.WithoutCancel(ctx), "settle "+more[0].Pool.String(), err)
+	// under an id of its own, and always the same, so that trying again records once
+	id := "more-" + hex.EncodeToString(r.Nonce[:])
+	if _, err := l.store.Record(within, Request{ID: id, Charges: l.byBook(*left), Labels: r.later.labels}); err != nil {
+		return s, l.storeError(context.WithoutCancel(ctx), "settle "+(*left)[0].Pool.String(), err)
 	}
-	s.Charged += sum
+	r.later.more.Store(new([]Charge))
+	for i := range *left {
+		s.Charged += (*left)[i].Units
+	}
 	return s, nil
+}
+
+// later is what a reservation needs to record units later.
+type later struct {
+	labels Labels
+	// more are the charges that settling has to record: nil before they are known, none
+	// after they were recorded.
+	more atomic.Pointer[[]Charge]
 }
 
 // span returns how long units count.

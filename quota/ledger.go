@@ -180,8 +180,7 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 		r.ending = new(ending)
 	}
 	if r.ending != nil || price.keyed != nil {
-		labels := c.labels()
-		r.labels = &labels
+		r.later = &later{labels: c.labels()}
 	}
 	if price.slots {
 		l.keepSlots(r)

@@ -12,7 +12,7 @@ type Reservation struct {
 	Verdict
 	ledger *Ledger
 	price  *price
-	labels *Labels      // for units that are recorded later; nil if there are none
+	later  *later       // for units that are recorded later; nil if there are none
 	ending *ending      // nil: the upstream counts the call when it starts
 	flight *flight      // nil if it has no slots
 	local  *localCharge // nil if the store has a receipt; else it was drawn from a hold, admitted in an outage, or let through

@@ -238,6 +238,10 @@ func (l *Ledger) renew() {
 		s.due = now.Add(s.retry())
 	}
 	l.slots.mu.Unlock()
+	places := l.prices.Load().places
+	for _, t := range keep {
+		places.stay(t.Upstream, t.Account)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
 	l.renewed(ctx, keep, false)

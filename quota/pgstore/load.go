@@ -245,7 +245,8 @@ func (t *tx) pagesOf(name string, args []any) query {
 		}
 		e := t.entry(p)
 		e.known, e.born, e.until, e.zone, e.Reason = known, window.Instant(born), window.Instant(until), zone, reason
-		return t.unpack(e, page)
+		t.unpack(e, page)
+		return nil
 	}}
 }
 

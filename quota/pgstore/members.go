@@ -72,6 +72,14 @@ func (t *tx) Member(f *pagestore.Family, key string) (*pagestore.Entry, error) {
 	if e == nil {
 		e = t.member(p)
 	}
+	return e.whole()
+}
+
+// whole returns the entry, unless its page is damaged.
+func (e *entry) whole() (*pagestore.Entry, error) {
+	if e.damaged != nil {
+		return nil, e.damaged
+	}
 	return &e.Entry, nil
 }
 
@@ -94,9 +102,7 @@ func (t *tx) findMembers(name string, args []any, found func(*entry)) query {
 		if e == nil {
 			e = t.member(p)
 			e.Listed, e.Reason = listed, reason
-			if err := t.unpack(e, page); err != nil {
-				return err
-			}
+			t.unpack(e, page)
 		}
 		if found != nil {
 			found(e)
@@ -128,14 +134,17 @@ func (t *tx) Oldest(of *pagestore.Family) (*pagestore.Entry, error) {
 	if f.none {
 		return nil, nil
 	}
-	return &f.oldest.Entry, nil
+	return f.oldest.whole()
 }
 
 // Ahead implements [pagestore.Tx].
-func (t *tx) Ahead(f *pagestore.Family) (found *pagestore.Entry, err error) {
+func (t *tx) Ahead(f *pagestore.Family) (_ *pagestore.Entry, err error) {
+	var latest *entry
 	args := []any{f.Upstream, f.Account, f.Pool, t.micros()}
-	err = t.ask(t.findMembers("ahead", args, func(e *entry) { found = &e.Entry }))
-	return found, err
+	if err = t.ask(t.findMembers("ahead", args, func(e *entry) { latest = e })); err != nil || latest == nil {
+		return nil, err
+	}
+	return latest.whole()
 }
 
 // Drop implements [pagestore.Tx].

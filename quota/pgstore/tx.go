@@ -61,6 +61,7 @@ type entry struct {
 	dirty   bool // it waits in writes
 	birth   bool // so does its birth
 	dropped bool
+	damaged error // its page cannot be read
 }
 
 // state tells whether a page was laid out again or re-based.
@@ -101,6 +102,9 @@ func (t *tx) Entry(p *quota.Pool, restore bool) (*pagestore.Entry, error) {
 	if e == nil {
 		e = t.entry(*p)
 	}
+	if e.damaged != nil {
+		return nil, e.damaged
+	}
 	strange := e.Page == nil || e.Page.Born != e.born
 	if e.known && strange && window.At(t.now) < e.until && !restore {
 		return nil, &quota.ForgottenError{Pool: *p, Born: e.born.Time()}
@@ -116,18 +120,19 @@ func (t *tx) entry(p quota.Pool) *entry {
 	return e
 }
 
-// unpack reads the page of an entry, which may be nil.
-func (t *tx) unpack(e *entry, b []byte) error {
+// unpack reads the page of an entry, which may be nil. A damaged page is the error of those
+// who ask for it, not of all callers in the transaction.
+func (t *tx) unpack(e *entry, b []byte) {
 	if b == nil {
-		return nil
+		return
 	}
 	page := new(window.Page)
 	if err := page.UnmarshalBinary(b); err != nil {
-		return fmt.Errorf("read the page of %s in %s: it is damaged; delete its row from headroom_ledger.pools with psql, "+
+		e.damaged = fmt.Errorf("read the page of %s in %s: it is damaged; delete its row from headroom_ledger.pools with psql, "+
 			"then put back what was spent with an adjustment: %w", e.Pool, t.b.where, err)
+		return
 	}
 	e.Page, e.was = page, state{page.Generation, page.Revision}
-	return nil
 }
 
 // Put implements [pagestore.Tx].
