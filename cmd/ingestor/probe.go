@@ -36,7 +36,7 @@ func probe(ctx context.Context, url string) error {
 	if err != nil {
 		return &exit{exitDown, fmt.Errorf("ask the server: %w", err)}
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode == http.StatusOK {
 		return nil
 	}

@@ -93,7 +93,7 @@ func TestReadersKeepReadinessWaitingForNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.file.Release(s) //nolint:errcheck // it only reads
+		defer c.file.Release(s)
 	}
 	if err := c.Ready(t.Context()); err != nil {
 		t.Error(err)

@@ -81,7 +81,7 @@ func (m *Meter) roundTrip(ctx context.Context, cc *grpc.ClientConn, method strin
 			r.Body = &lazy{of: msg}
 		}
 	}
-	return m.transport.RoundTrip(r) //nolint:bodyclose // the callers drain it
+	return m.transport.RoundTrip(r) // the callers drain its body
 }
 
 // hostOf returns the host of a target such as dns:///example.com:443.

@@ -129,7 +129,7 @@ func newRig(t *testing.T, o *meter.Options) *rig {
 	}
 	s := grpc.NewServer()
 	testpb.RegisterTestServiceServer(s, r.server)
-	go s.Serve(listener) //nolint:errcheck // it is stopped
+	go s.Serve(listener) // until it is stopped
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithUnaryInterceptor(r.meter.Unary), grpc.WithStreamInterceptor(r.meter.Stream))
 	if err != nil {
