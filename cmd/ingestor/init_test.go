@@ -137,7 +137,7 @@ func TestTheUnitsForSystemdAreRight(t *testing.T) {
 	if len(blocks) != 3 {
 		t.Fatalf("there are %d units\n%s", len(blocks), said)
 	}
-	verify, err := exec.LookPath("systemd-analyze") //nolint:misspell // a name
+	verify, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Log("there is no systemd to ask")
 	}
