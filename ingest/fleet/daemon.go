@@ -245,7 +245,7 @@ func (f *Fleet) lastTick(ctx context.Context, j *ingest.Job) (time.Time, error) 
 		return last, err
 	}
 	var here *time.Time
-	if err := f.pool.QueryRow(ctx, sql["run_last"], account(j), j.Name, f.clock.Now()).Scan(&here); err != nil {
+	if err := f.one(ctx, &here, "run_last", account(j), j.Name, f.clock.Now()); err != nil {
 		return last, err
 	}
 	if here != nil && here.After(last) {
@@ -282,10 +282,10 @@ func (f *Fleet) mend(ctx context.Context) error {
 	for _, j := range jobs {
 		all = errors.Join(all, f.unblock(ctx, j, runner), f.wakeLate(ctx, j))
 		var over int64
-		err := f.pool.QueryRow(ctx, sql["run_over"], account(j), j.Name).Scan(&over)
+		err := f.one(ctx, &over, "run_over", account(j), j.Name)
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = nil
-		} else if err == nil && f.soft.Err() == nil {
+		} else if err == nil && f.stopping().Err() == nil {
 			err = f.endRun(ctx, j, runner, over, nil)
 		}
 		all = errors.Join(all, err, f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -312,11 +312,8 @@ const historyFor = 90 * 24 * time.Hour
 
 // unblock wakes the work of a job that a block deferred which has been lifted.
 func (f *Fleet) unblock(ctx context.Context, j *ingest.Job, runner *ingest.Runner) error {
-	rows, err := f.pool.Query(ctx, sql["works_blocked"], account(j), j.Name)
-	if err != nil {
-		return err
-	}
-	pools, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	var pools []string
+	err := f.one(ctx, &pools, "works_blocked", account(j), j.Name)
 	if err != nil || len(pools) == 0 {
 		return err
 	}

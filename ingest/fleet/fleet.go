@@ -332,6 +332,20 @@ func (f *Fleet) graced() context.Context {
 	return f.hard
 }
 
+// stopping returns a context that ends when the process is told to stop.
+func (f *Fleet) stopping() context.Context {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.soft
+}
+
+// one reads the only value of a query. A link that swallows everything must hold up nobody.
+func (f *Fleet) one(ctx context.Context, value any, name string, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	return f.pool.QueryRow(ctx, sql[name], args...).Scan(value)
+}
+
 // excluded reports whether the database broke a transaction off because of another one.
 func excluded(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)

@@ -110,7 +110,7 @@ func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*
 		return nil, f.noRun(ctx, j, err)
 	}
 	if id == 0 && !why.Scheduled.IsZero() { // its process may have been killed
-		err := f.pool.QueryRow(ctx, sql["run_open"], account(j), j.Name, why.Scheduled).Scan(&id)
+		err := f.one(ctx, &id, "run_open", account(j), j.Name, why.Scheduled)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return nil, f.noRun(ctx, j, err)
 		}
@@ -158,7 +158,7 @@ func (f *Fleet) noRun(ctx context.Context, j *ingest.Job, err error) error {
 func (f *Fleet) await(ctx context.Context, id int64) error {
 	for {
 		over := false
-		if err := f.pool.QueryRow(ctx, sql["run_ended"], id).Scan(&over); over && err == nil {
+		if err := f.one(ctx, &over, "run_ended", id); over && err == nil {
 			return nil
 		}
 		f.mu.Lock()
@@ -222,7 +222,7 @@ func (f *Fleet) abandon(ctx context.Context, j *ingest.Job, id int64) error {
 		return err
 	}
 	var over *int64
-	if err := f.pool.QueryRow(ctx, sql["run_over"], account(j), j.Name).Scan(&over); err == nil && *over == id {
+	if err := f.one(ctx, &over, "run_over", account(j), j.Name); err == nil && *over == id {
 		return f.endRun(ctx, j, runner, id, nil)
 	}
 	return nil

@@ -47,7 +47,7 @@ func (f *Fleet) insert(ctx context.Context, j *ingest.Job, why ingest.Occasion, 
 	if !why.Scheduled.IsZero() {
 		scheduled = &why.Scheduled
 		known := false
-		if err := f.pool.QueryRow(ctx, sql["run_known"], account(j), j.Name, why.Scheduled).Scan(&known); err != nil || known {
+		if err := f.one(ctx, &known, "run_known", account(j), j.Name, why.Scheduled); err != nil || known {
 			return 0, err
 		}
 	}

@@ -91,7 +91,7 @@ func (f *Fleet) work(ctx context.Context, job *river.Job[Args]) error {
 		if err != nil {
 			return err
 		}
-		if f.soft.Err() != nil || !f.clock.Now().Before(s.until) {
+		if f.stopping().Err() != nil || !f.clock.Now().Before(s.until) {
 			return s.rest(ctx, f.clock.Now(), "")
 		}
 	}
@@ -210,7 +210,7 @@ func (s *slice) step(ctx context.Context) error {
 	}
 	calls, stop := context.WithCancel(ctx)
 	defer stop()
-	defer context.AfterFunc(f.soft, stop)()
+	defer context.AfterFunc(f.stopping(), stop)()
 	how, cause := catalog.Running, error(nil)
 	var due time.Time
 	if u.scheduled != nil {
@@ -290,7 +290,7 @@ func (f *Fleet) pause() {
 
 // others reports whether another daemon is alive.
 func (f *Fleet) others(ctx context.Context) (alive bool) {
-	err := f.pool.QueryRow(ctx, sql["daemons_others"], f.id, Alive.Seconds()).Scan(&alive)
+	err := f.one(ctx, &alive, "daemons_others", f.id, Alive.Seconds())
 	return err == nil && alive
 }
 

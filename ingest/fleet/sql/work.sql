@@ -49,7 +49,7 @@ UPDATE headroom_fleet.works SET held_by = '', held_since = NULL, next_at = $4::t
 WHERE account = $1::text AND job = $2::text AND work = $3::text;
 
 -- works_blocked returns the pools whose blocks defer work of a job. Args: account, job.
-SELECT DISTINCT blocked_on FROM headroom_fleet.works
+SELECT coalesce(array_agg(DISTINCT blocked_on), '{}') FROM headroom_fleet.works
 WHERE account = $1::text AND job = $2::text AND blocked_on <> '' AND next_at > clock_timestamp();
 
 -- works_wake lets work go on that the block of a pool deferred, or all work of a job if the
