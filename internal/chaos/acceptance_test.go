@@ -149,6 +149,7 @@ func TestLeaderKilled(t *testing.T) {
 
 // TestTakeover kills a daemon in the middle of its work.
 func TestTakeover(t *testing.T) {
+	onlyInSoak(t)
 	t.Parallel()
 	const workers = 4
 	r := newFleet(t, 3, workers, 400*time.Millisecond, charts("0", "10"))
@@ -229,6 +230,7 @@ var places = []place{
 
 // TestStopped stops a daemon at the worst places, until others have its work, and lets it go on.
 func TestStopped(t *testing.T) {
+	onlyInSoak(t)
 	for _, at := range places {
 		t.Run(at.name, func(t *testing.T) {
 			t.Parallel()
@@ -278,6 +280,7 @@ func TestStopped(t *testing.T) {
 
 // TestRowLock stops a daemon that has a row locked, while another one is killed.
 func TestRowLock(t *testing.T) {
+	onlyInSoak(t)
 	t.Parallel()
 	const workers = 3
 	r := newFleet(t, 3, workers, 500*time.Millisecond, charts("0", "10"))
@@ -305,6 +308,7 @@ func TestRowLock(t *testing.T) {
 
 // TestRestarts restarts daemons and the database, and cuts links, while ticks come.
 func TestRestarts(t *testing.T) {
+	onlyInSoak(t)
 	t.Parallel()
 	r := newFleet(t, 4, 3, 200*time.Millisecond, charts("0", "10"))
 	r.startAll()

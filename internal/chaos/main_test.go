@@ -41,3 +41,12 @@ func TestMain(m *testing.M) {
 
 // soak reports whether to run with full counts.
 func soak() bool { return os.Getenv("HEADROOM_SOAK") == "1" }
+
+// onlyInSoak skips a test that waits for takeovers, which take a minute each. Package fleet has
+// shorter ones.
+func onlyInSoak(t *testing.T) {
+	t.Helper()
+	if !soak() {
+		t.Skip("run make acceptance for it")
+	}
+}
