@@ -47,7 +47,7 @@ func (r *slotRig) enterFor(span, length time.Duration, ledgers ...*quota.Ledger)
 // Processes whose calls wait share the slots, and few slots are idle meanwhile.
 func TestProcessesShareSlots(t *testing.T) {
 	for _, length := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 3 * time.Second} {
-		span := max(time.Minute, 100*length)
+		span := max(time.Minute, 400*length)
 		most := 2 * int(span/length)
 		t.Run(fmt.Sprintf("two, calls of %s", length), func(t *testing.T) {
 			inBubble(t, func(r *slotRig) {
