@@ -207,8 +207,9 @@ func (h *heard) note(v *Verdict, charges []Charge, reported map[[2]string]bool, 
 // mostHeard is how many windows are remembered. Accounts and keys come and go.
 const mostHeard = 4096
 
-// forget makes room for more windows. Those that have ended go first. To forget another one
-// costs only a round trip more: the store knows what is ours, so nothing counts twice.
+// forget makes room for more windows. Those that have ended go first. If another one
+// is forgotten, that costs one more round trip. The store knows what is ours, so nothing counts
+// twice.
 func (h *heard) forget(now time.Time) {
 	drop := func(most int, which func(*heardWindow) bool) {
 		for key, w := range h.windows {

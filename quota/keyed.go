@@ -95,8 +95,9 @@ func (k *keyed) keyedPool(pool Pool) (Charge, error) {
 }
 
 // settleReceipt settles in the store. The page of a key makes room for another key when all
-// its units have come back, and a store charges nothing to a page that is gone. So what a
-// call that took so long has cost more is recorded: it counts where the key's next call does.
+// its units have come back, and a store charges nothing to a page that is gone. A long
+// call may cost more than it reserved. The rest is then recorded where the key's next call
+// counts.
 func (r *Reservation) settleReceipt(ctx context.Context, units Units) (Settlement, error) {
 	l := r.ledger
 	var more []Charge
