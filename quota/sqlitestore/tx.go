@@ -86,10 +86,13 @@ func (t *tx) End(err error) error {
 	return failed
 }
 
-// Entry implements [pagestore.Tx]: by number if it was found before.
+// Entry implements [pagestore.Tx]: by number if the writer found it before.
 func (t *tx) Entry(p *quota.Pool, restore bool) (*pagestore.Entry, error) {
+	if t.reads() {
+		return t.find(p, restore) // what is known belongs to the writer
+	}
 	e := t.file.known[*p]
-	if e == nil || t.reads() {
+	if e == nil {
 		return t.find(p, restore)
 	}
 	r, err := t.one("page_load", e.pageID, e.stamp)

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"context"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -80,5 +82,33 @@ func testLook(t *testing.T, h Harness) {
 		if pages, err := r.s.Look(context.Background(), nil); err != nil || len(pages) != 0 {
 			t.Errorf("a look at nothing: %v %v", pages, err)
 		}
+	})
+	t.Run("while_others_make_pools", func(t *testing.T) {
+		r := newRig(t, h, ring(10, time.Hour, time.Minute))
+		last, made := scaled(60, 3000), make(chan struct{})
+		name := func(i int) string { return "units" + strconv.Itoa(i) }
+		for i := range last {
+			r.pools[name(i)] = r.pools["units"]
+		}
+		var looking sync.WaitGroup
+		for range 4 {
+			looking.Go(func() {
+				for done := false; !done; {
+					select {
+					case <-made:
+						done = true
+					default:
+					}
+					if _, err := r.s.Look(context.Background(), []quota.Charge{r.charge(name(0), 0)}); err != nil {
+						t.Errorf("look: %v", err)
+					}
+				}
+			})
+		}
+		for i := range last {
+			r.reserve(r.charge(name(i), 1))
+		}
+		close(made)
+		looking.Wait()
 	})
 }
