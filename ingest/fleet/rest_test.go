@@ -91,20 +91,21 @@ func TestFailedCallsCount(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		regions []string
+		max     int64 // max_units
 		slice   time.Duration
-		most    int
+		most    int // calls
 	}{
-		"in the next slice":        {[]string{"US"}, 700 * time.Millisecond, 2}, // a retry waits longer
-		"for another unit of work": {[]string{"US", "DE"}, 0, 4}, // each may exceed 2 by a call
+		"in the next slice":        {[]string{"US"}, 2, 700 * time.Millisecond, 2}, // a retry waits longer
+		"for another unit of work": {[]string{"US", "DE", "FR"}, 3, 0, 6}, // each may exceed it by a call
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: c.regions, Pages: 1, MaxUnits: 2}})
+			r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: c.regions, Pages: 1, MaxUnits: c.max}})
 			r.sim.Inject(youtubesim.Fault{Do: youtubesim.Answer, Status: 503})
-			rep, err := r.fleet(r.catalog(), fleet.Options{Timing: fleet.Timing{Slice: c.slice}}).Once(t.Context(), r.job("charts"), ingest.Occasion{})
+			rep, err := r.fleet(r.catalog(), fleet.Options{Workers: 3, Timing: fleet.Timing{Slice: c.slice}}).Once(t.Context(), r.job("charts"), ingest.Occasion{})
 			r.must(err)
 			if n := int(r.sim.Counts().Total().Calls); n > c.most || rep.Units != int64(n) {
-				t.Errorf("%d calls and %d units with max_units 2, want %d at most", n, rep.Units, c.most)
+				t.Errorf("%d calls and %d units with max_units %d, want %d at most", n, rep.Units, c.max, c.most)
 			}
 		})
 	}
