@@ -96,7 +96,7 @@ func TestFailedCallsCount(t *testing.T) {
 		most    int // calls
 	}{
 		"in the next slice":        {[]string{"US"}, 2, 700 * time.Millisecond, 2}, // a retry waits longer
-		"for another unit of work": {[]string{"US", "DE", "FR"}, 3, 0, 6}, // each may exceed it by a call
+		"for another unit of work": {[]string{"US", "DE", "FR"}, 3, 0, 6},          // each may exceed it by a call
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -108,5 +108,23 @@ func TestFailedCallsCount(t *testing.T) {
 				t.Errorf("%d calls and %d units with max_units %d, want %d at most", n, rep.Units, c.max, c.most)
 			}
 		})
+	}
+}
+
+// TestAPauseOfRetention stops calls, and not the deletion of data that may no longer be kept.
+func TestAPauseOfRetention(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, oneChart())
+	c := r.catalog()
+	f := r.fleet(c, fleet.Options{})
+	r.background(f.Run)
+	board, err := fleet.NewBoard(c)
+	r.must(err)
+	r.eventually("the job can be paused", func() bool { return board.Pause(t.Context(), "", "retention") == nil })
+	_, err = c.Pool().Exec(t.Context(), "INSERT INTO headroom_catalog.channels VALUES ('UCold', 1, 1, '', '', '', '', '')")
+	r.must(err)
+	f.Tick(t.Context(), r.job("retention"), time.Now())
+	if n := r.number(c, "SELECT count(*) FROM headroom_catalog.channels"); n != 0 {
+		t.Error("data that is too old was not deleted")
 	}
 }
