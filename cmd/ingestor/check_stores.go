@@ -121,7 +121,7 @@ func (a *app) checkCatalog(ctx context.Context, f *findings, s *settings, done *
 		return nil
 	}
 	f.ok("catalog", "%s, charts: %d", c.Path(), len(feeds))
-	clocks, err := databaseClock(ctx, c)
+	clocks, err := f.checkFleet(ctx, s, c)
 	f.fault("catalog", err)
 	return clocks
 }
@@ -172,11 +172,29 @@ func clockAt(whose string, shown, from, to time.Time) clock {
 	return clock{whose, shown.Sub(from.Add(to.Sub(from) / 2))}
 }
 
-// databaseClock returns the clock of the database of a fleet, if the catalog is in one.
-func databaseClock(ctx context.Context, c anyCatalog) ([]clock, error) {
+// checkFleet looks for more machines than the settings name, and returns the clock of the
+// database. Without a fleet it does nothing.
+func (f *findings) checkFleet(ctx context.Context, s *settings, c anyCatalog) ([]clock, error) {
 	shared, ok := c.(*pgcatalog.Catalog)
 	if !ok {
 		return nil, nil
+	}
+	board, err := openBoard(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	daemons, err := board.Daemons(ctx)
+	if err != nil {
+		return nil, err
+	}
+	hosts := map[string]bool{}
+	for i := range daemons {
+		if d := &daemons[i]; d.Alive() {
+			hosts[d.Host] = true
+		}
+	}
+	if n := len(hosts); n > s.FleetSize && s.allowance() > 0 {
+		f.warn("fleet", "daemons run on %d machines, and each may spend %d units of a pool in an outage of the ledger\nTo divide what one machine may spend: fleet_size: %d", n, s.allowance(), n)
 	}
 	k, err := fleet.NewClock(ctx, shared)
 	if err != nil {
