@@ -21,7 +21,8 @@ type Store interface {
 	// Settle corrects a reservation to what the call really cost, by the name of each
 	// pool that it charged. Lower units are given back, and higher ones are charged now.
 	// Slots stay, and are not named. Nil settles all pools to nothing, and gives the slots
-	// back, too. It takes effect once. See [Units.InOrder].
+	// back, too. It takes effect once. See [Units.InOrder]. A token may name a part of a
+	// reservation: see storekit.Part.
 	Settle(ctx context.Context, t Token, units Units) (Settlement, error)
 	// Slots renews the slots of reservations: each counts from now for the length of its
 	// window. If done is set, it gives them back instead, once. It reports for each token

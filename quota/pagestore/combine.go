@@ -11,6 +11,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/deadline"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // ErrClosed is the error of calls to a store that its process has closed.
@@ -114,6 +115,9 @@ func (s *Scope) name(batch []*job) {
 		}
 		if t := &j.token; t.ID != "" {
 			s.Receipts = append(s.Receipts, ReceiptID{t.Upstream, t.Account, t.ID})
+			if part, ok := storekit.ReadPart(t.ID); ok {
+				s.Receipts = append(s.Receipts, ReceiptID{t.Upstream, t.Account, part.Of})
+			}
 		}
 	}
 }
