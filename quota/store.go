@@ -73,6 +73,14 @@ type Charge struct {
 	Zone     *time.Location // for the days of its spend; nil is UTC
 	MaxKeys  int            // of a family or a keyed pool: the most pages; 0 for other pools, and for keys of the price book
 	Window   int            // of [Request.AtLeast]: the index of the window that is meant
+	Lease    Lease          // a process may take its units in blocks; only package leasestore reads it
+}
+
+// Lease says that a process may take units of a pool in blocks, and hand them out by itself.
+// The zero value is that it may not.
+type Lease struct {
+	Life time.Duration // the longest time that a block lives
+	Most int64         // units of the pool that the blocks of one process may have
 }
 
 // Request asks a store for charges of one account. Stores must not change it or keep its

@@ -95,4 +95,3 @@ func (p *Part) MoreCalls(charge int, units int64) int64 {
 	}
 	return 0
 }
-
