@@ -8,10 +8,9 @@ import (
 )
 
 // Eager returns a store whose blocks are for at least so many calls, whatever their rate.
-// No timer ends them: see [Store.Expire].
 func Eager(store quota.Store, o *Options, calls int64) *Store {
 	s := New(store, o)
-	s.least, s.still = calls, true
+	s.least = calls
 	return s
 }
 
@@ -25,11 +24,7 @@ func (s *Store) Open() int {
 // Expire gives back what a timer would have given back before a simulated clock shows now.
 func (s *Store) Expire(now time.Time) {
 	s.mu.Lock()
-	for b := range s.blocks {
-		if !b.lives(now) {
-			s.end(b, s.clock.Now())
-		}
-	}
+	s.sweep(now)
 	s.mu.Unlock()
 	s.giveBack(context.Background(), func(*quota.Pool) bool { return false })
 }

@@ -11,7 +11,7 @@ import (
 
 // Options are the settings of a [Store]. Nil is legal.
 type Options struct {
-	Clock   quota.Clock   // measures the life of blocks; nil is the machine's clock
+	Clock   quota.Clock   // measures the life of blocks; nil is the machine's
 	Timeout time.Duration // of giving units back; zero is 5s
 }
 
@@ -22,7 +22,7 @@ type Store struct {
 	clock   quota.Clock
 	timeout time.Duration
 	least   int64         // of tests: a block is for at least so many calls, if there is room
-	still   bool          // of tests: no timer ends a block
+	timers  bool          // end blocks; without them the clock is a simulated one
 	epoch   atomic.Uint64 // changes when this process has shut a pool
 
 	mu     sync.Mutex
@@ -53,6 +53,7 @@ func New(store quota.Store, o *Options) *Store {
 	if s.clock == nil {
 		s.clock = quota.SystemClock{}
 	}
+	_, s.timers = s.clock.(quota.SystemClock)
 	if s.timeout == 0 {
 		s.timeout = 5 * time.Second
 	}

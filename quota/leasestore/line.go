@@ -127,6 +127,7 @@ func (s *Store) lease(ctx context.Context, r *quota.Request) (quota.Verdict, err
 			now = s.clock.Now()
 			continue
 		}
+		s.sweep(now)
 		calls := s.size(l, r, now)
 		if calls < 2 {
 			s.mu.Unlock()
@@ -241,7 +242,7 @@ func (s *Store) begin(b *block) {
 	for i := range b.units {
 		s.taken[b.line.charges[i].Pool] += b.units[i]
 	}
-	if b.life > 0 && !s.still {
+	if b.life > 0 && s.timers {
 		b.timer = time.AfterFunc(b.life, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -272,6 +273,19 @@ func (s *Store) end(b *block, now time.Time) {
 	b.line.want = max(int64(min(rate, growth*float64(b.calls))), 1)
 	if t, units, ok := b.rest(); ok {
 		s.owe(debt{token: t, units: units})
+	}
+}
+
+// sweep ends the blocks whose life is over. A simulated clock has no timers that do it. The
+// caller holds s.mu.
+func (s *Store) sweep(now time.Time) {
+	if s.timers {
+		return
+	}
+	for b := range s.blocks {
+		if !b.lives(now) {
+			s.end(b, now)
+		}
 	}
 }
 
