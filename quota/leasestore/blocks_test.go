@@ -276,6 +276,9 @@ func TestEffectiveLimits(t *testing.T) {
 			if err != nil || !v.Allowed || v.Repeat != (i > 0) || v.ID != "mine" {
 				t.Errorf("time %d: %+v %v", i, v, err)
 			}
+			if i == 0 && v.Used != 3 { // without the rest of the block
+				t.Errorf("%d units are used, want 3", v.Used)
+			}
 		}
 	})
 }

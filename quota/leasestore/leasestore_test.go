@@ -41,6 +41,11 @@ func TestStore(t *testing.T) {
 			s.(*leaser).Expire(now)
 			clock.Move(t, s, now)
 		},
+		Share: func(t testing.TB, s quota.Store) quota.Store {
+			other := leasestore.Eager(s.(*leaser).behind, &leasestore.Options{Clock: clock}, 3)
+			t.Cleanup(func() { _ = other.Close() })
+			return &leaser{other, s.(*leaser).behind}
+		},
 		Families: true,
 	})
 }
