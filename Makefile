@@ -23,7 +23,7 @@ ALONE := $(ALONE)|/^(book_revisions|default_precision|record.*|spend|names|famil
 # Lines of targets that run at once stay whole, where make can do that.
 WHOLE_LINES := $(if $(filter output-sync,$(.FEATURES)),--output-sync=line)
 
-.PHONY: help demo test test-main test-others test-browser soak chaos acceptance lint fuzz bench bench-redis bench-sqlite bench-postgres bench-catalog bench-serve cover
+.PHONY: help demo test test-main test-others test-browser soak chaos acceptance lint fuzz bench bench-redis bench-sqlite bench-postgres bench-catalog bench-serve bench-lease cover
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -94,6 +94,9 @@ bench-catalog: ## compare the catalog with bare inserts, and its search with a b
 
 bench-serve: ## compare ingestor serve with a bare handler, over loopback
 	cd bench && go run ./serve
+
+bench-lease: ## compare leased blocks with the plain store in Redis, with eight processes
+	cd bench && go run ./lease
 
 cover: ## measure test coverage; writes coverage.out for go tool cover -html
 	.ci/need redis-server postgresql python3
