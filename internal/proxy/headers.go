@@ -197,7 +197,7 @@ func (c *call) moved(address string, redirects bool) (string, error) {
 	host := strings.ToLower(strings.TrimSuffix(to.Host, usualPort[to.Scheme]))
 	m := c.costs.Match(http.MethodGet, host, escapedPath(to))
 	switch {
-	case m.Upstream == c.upstream && c.listed(host) && to.Scheme == c.scheme():
+	case m.Upstream == c.upstream && c.listed(host) && to.Scheme == schemeOf(host):
 		segment := c.segment
 		if host != c.host {
 			segment = c.upstream.Name + "@" + host

@@ -39,6 +39,9 @@ func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
 	if err != nil { // it never does: all of it is text and numbers
 		text = []byte("{}")
 	}
+	if p.status == http.StatusUnauthorized {
+		header.Set("Www-Authenticate", "Bearer")
+	}
 	header.Set("Content-Type", contentType)
 	header.Set("Content-Length", strconv.Itoa(len(text)))
 	header.Set("Cache-Control", "no-store")

@@ -23,9 +23,12 @@ type target struct {
 	keyed    bool // it gets the key of the proxy
 }
 
-// scheme returns how the host is called: a host on this machine may have no TLS.
-func (t *target) scheme() string {
-	if loopback(t.host) {
+// scheme returns how the host of a call is called.
+func (t *target) scheme() string { return schemeOf(t.host) }
+
+// schemeOf returns how a host of the price book is called: one on this machine without TLS.
+func schemeOf(host string) string {
+	if loopback(host) {
 		return "http"
 	}
 	return "https"
