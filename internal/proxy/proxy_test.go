@@ -102,13 +102,13 @@ func TestGrants(t *testing.T) {
 	}{
 		{"/api/v1/items", nil, 200},
 		{"/api/v1/items", []string{"Headroom-Account", "default"}, 200},
-		{"/api/v1/items/7", nil, 403},                                  // another method
-		{"/api/other", nil, 403},                                       // one without a price of its own
-		{"/own/v1/items", []string{"Headroom-Token", theToken}, 403},   // another upstream
-		{"/api/v1/items", []string{"Headroom-Class", "manual"}, 403},   // a class
-		{"/api/v1/items", []string{"Headroom-Account", "team"}, 403},   // another account
+		{"/api/v1/items/7", nil, 403},                                                 // another method
+		{"/api/other", nil, 403},                                                      // one without a price of its own
+		{"/own/v1/items", []string{"Headroom-Token", theToken}, 403},                  // another upstream
+		{"/api/v1/items", []string{"Headroom-Class", "manual"}, 403},                  // a class
+		{"/api/v1/items", []string{"Headroom-Account", "team"}, 403},                  // another account
 		{"/shop@mine.shop.test/admin/items", []string{"X-Shop-Token", theToken}, 403}, // which the host names
-		{"/nothing/v1/items", nil, 401},                                // no place of a key is known
+		{"/nothing/v1/items", nil, 401},                                               // no place of a key is known
 		{"/nothing/v1/items", []string{"Headroom-Token", theToken}, 404},
 		{"/api/v1/items", []string{"Headroom-Wait", "soon"}, 400},
 		{"/api/v1/items", []string{"Headroom-Job", "a", "Headroom-Job", "b"}, 400},

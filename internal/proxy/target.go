@@ -86,7 +86,7 @@ func isClean(uri, rest string) bool {
 // place finds the host of a call, and its method. Only hosts of the price book are called.
 func (c *call) place() error {
 	if c.host == "" {
-		c.host = c.usualHost()
+		c.host = usualHost(c.upstream, c.labels.Account, c.path)
 	}
 	c.match = c.costs.Match(c.request.Method, c.host, c.path)
 	if c.match.Upstream != c.upstream || !c.listed(c.host) {
@@ -96,23 +96,33 @@ func (c *call) place() error {
 	return nil
 }
 
-// usualHost returns the first host of the upstream that has the path. If the first label
-// of its name is the account, it is that of the account.
-func (c *call) usualHost() string {
-	for _, entry := range c.upstream.Hosts {
+// usualHost returns the first host of an upstream that has the path. If the first label of
+// its name is the account, it is that of the account. It returns "" if there is none.
+func usualHost(u *book.Upstream, account, path string) string {
+	for _, entry := range u.Hosts {
 		host, prefix, _ := strings.Cut(entry, "/")
-		if prefix != "" && !strings.HasPrefix(c.path, "/"+prefix) {
+		if prefix != "" && !strings.HasPrefix(path, "/"+prefix) {
 			continue
 		}
 		suffix, wild := strings.CutPrefix(host, "*")
 		if !wild {
 			return host
 		}
-		if account := c.labels.Account; account != "" && c.upstream.AccountFrom.Host == 1 {
+		if u.AccountFrom.Host == 1 && isLabel(account) {
 			return account + suffix
 		}
 	}
 	return ""
+}
+
+// Address returns the address of an escaped path of an upstream, or "" if the price book has
+// no host for it.
+func Address(u *book.Upstream, account, path string) string {
+	host := usualHost(u, account, path)
+	if host == "" {
+		return ""
+	}
+	return schemeOf(host) + "://" + host + path
 }
 
 // listed reports whether a host is one of the upstream's, with just the port that the book
