@@ -186,6 +186,9 @@ func (h *Handler) admit(c *call) (err error) {
 	if c.token = h.present(c); c.token == nil {
 		return errNoToken
 	}
+	if found == error(errNoUpstream) { //nolint:errorlint // find returns it as it is
+		found = c.sole()
+	}
 	if found != nil {
 		return found
 	}

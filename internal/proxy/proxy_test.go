@@ -108,7 +108,6 @@ func TestGrants(t *testing.T) {
 		{"/api/v1/items", []string{"Headroom-Class", "manual"}, 403},                  // a class
 		{"/api/v1/items", []string{"Headroom-Account", "team"}, 403},                  // another account
 		{"/shop@mine.shop.test/admin/items", []string{"X-Shop-Token", theToken}, 403}, // which the host names
-		{"/nothing/v1/items", nil, 401},                                               // no place of a key is known
 		{"/nothing/v1/items", []string{"Headroom-Token", theToken}, 404},
 		{"/api/v1/items", []string{"Headroom-Wait", "soon"}, 400},
 		{"/api/v1/items", []string{"Headroom-Job", "a", "Headroom-Job", "b"}, 400},
@@ -238,6 +237,29 @@ func TestHosts(t *testing.T) {
 	}
 	if want := []string{"https://other.test", "https://mine.shop.test", "https://mine.shop.test"}; !slices.Equal(hosts, want) || keys[2] != "key-of-shops" {
 		t.Errorf("called %q with %q", hosts, keys)
+	}
+}
+
+// TestBaseWithoutPath: some SDKs keep only the host of their base URL. Then a token for one
+// upstream says which one is meant, and so does a path that begins with its name.
+func TestBaseWithoutPath(t *testing.T) {
+	r := newRig(t, rigOptions{grants: []Grant{{Upstreams: []string{"api"}}, {Upstreams: []string{"api", "own"}}}})
+	for _, test := range []struct {
+		path, token, want string
+	}{
+		{"/v1/items/7", theToken, "/v1/items/7"},
+		{"/v1/items/7", strings.Repeat("1", 32), ""},
+		{"/api/items", strings.Repeat("1", 32), "/api/items"}, // a method of its own
+		{"/api/v1/items", strings.Repeat("1", 32), "/v1/items"},
+		{"/api/v1/other", theToken, "/v1/other"},
+		{"//v1/items", theToken, ""},
+	} {
+		req := r.request("GET", test.path, nil)
+		req.Header.Set("X-Api-Key", test.token)
+		got := r.send(req)
+		if sent := r.seen(); (got.StatusCode == 200) != (test.want != "") || sent != nil && sent.URL.Path != test.want {
+			t.Errorf("%s: %s %s, sent %v", test.path, got.Status, got.body, sent)
+		}
 	}
 }
 

@@ -75,6 +75,7 @@ upstreams:
     default: {"*": {pool: units, cost: 7}}
     methods:
       list: {route: [GET /v1/items, HEAD /v1/items], pool: units, cost: 2}
+      named: {route: GET /api/items, pool: units, cost: 1}
       get: {route: "GET /v1/items/{id}", pool: units, cost: 1}
       put: {route: PUT /v1/items, pool: units, cost: 1}
       post: {route: POST /v1/items, pool: units, cost: {estimate: {bytes: body, per: 1000, default: 1}}}

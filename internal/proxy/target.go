@@ -44,17 +44,43 @@ func (c *call) find(costs *book.Book) error {
 	}
 	segment, rest, more := strings.Cut(strings.TrimPrefix(c.path, "/"), "/")
 	name, host, hosted := strings.Cut(segment, "@")
-	c.segment, c.path = segment, "/"+rest
-	if c.upstream = costs.Upstreams[name]; c.upstream == nil || hosted && host == "" {
-		return refusef(http.StatusNotFound, "unknown", "the path begins with none of the upstreams of the price book; send /UPSTREAM/PATH")
-	}
-	if !more || !isClean(r.RequestURI, rest) {
+	if !isClean(r.RequestURI, strings.TrimPrefix(c.path, "/")) {
 		return refusef(http.StatusBadRequest, "request", "the path is not in clean form: write it without //, dots for folders and escaped slashes")
 	}
+	if c.upstream = costs.Upstreams[name]; c.upstream == nil || hosted && host == "" || !more {
+		c.upstream = nil
+		return errNoUpstream
+	}
+	if whole := c.path; !hosted && !c.lists("/"+rest) && c.lists(whole) { // see sole
+		rest = whole[1:]
+	}
+	c.segment, c.path = segment, "/"+rest
 	if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		return refusef(http.StatusBadRequest, "request", "this proxy does not pass on WebSockets")
 	}
 	c.host = host
+	return nil
+}
+
+var errNoUpstream = refusef(http.StatusNotFound, "unknown", "the path begins with none of the upstreams of the price book; send /UPSTREAM/PATH")
+
+// lists reports whether a path is one of a listed method, at the usual host of the upstream.
+func (c *call) lists(path string) bool {
+	m := c.costs.Match(c.request.Method, usualHost(c.upstream, c.labels.Account, path), path)
+	return m.Upstream == c.upstream && m.Route != nil
+}
+
+// sole is find for SDKs that keep only the host of their base URL, such as Google's: a path
+// without an upstream is one of the only upstream that the token may call. If the path
+// begins with the name of the upstream by itself, as /youtube/v3 does, find knows it.
+func (c *call) sole() error {
+	if len(c.token.Upstreams) != 1 {
+		return errNoUpstream
+	}
+	if c.upstream = c.costs.Upstreams[c.token.Upstreams[0]]; c.upstream == nil { // of an old book
+		return errNoUpstream
+	}
+	c.segment, c.path = c.upstream.Name, c.request.URL.EscapedPath()
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // Token lets a program make calls.
@@ -179,16 +180,23 @@ func (c *call) presented() (all []string) {
 	}
 	header := c.request.Header
 	add(header[tokenHeader])
-	if c.upstream == nil || !c.upstream.Key.Pass {
+	upstreams := c.costs.Upstreams
+	if c.upstream != nil {
+		upstreams = map[string]*book.Upstream{c.upstream.Name: c.upstream}
+	}
+	query, _ := url.ParseQuery(c.request.URL.RawQuery)
+	for _, u := range upstreams {
+		if u.Key.Pass {
+			continue
+		}
 		add(header["Authorization"])
-		if c.upstream != nil {
-			add(header.Values(c.upstream.Key.Header))
-			if name := c.upstream.Key.Query; name != "" {
-				query, _ := url.ParseQuery(c.request.URL.RawQuery)
-				add(query[name])
-			}
+		add(header.Values(u.Key.Header))
+		if u.Key.Query != "" {
+			add(query[u.Key.Query])
 		}
 	}
+	slices.Sort(all)
+	all = slices.Compact(all)
 	return all[:min(len(all), mostPresented)]
 }
 
