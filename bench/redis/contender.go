@@ -35,6 +35,7 @@ const (
 	one       = "ours: 1 window"
 	full      = "ours: 2 windows, receipt, spend"
 	saturated = "ours: 2 windows, refused"
+	oneFull   = "ours: 1 window, refused"
 )
 
 var contenders = []contender{
@@ -47,4 +48,5 @@ var contenders = []contender{
 	{name: full, open: openPool(true), fill: fillPool},
 	{name: full + ", id looked up", open: openPool(false)},
 	{name: saturated, open: openRefusal},
+	{name: oneFull, open: openMemberRefusal},
 }

@@ -98,21 +98,34 @@ func openRefusal(ctx context.Context, client *redis.Client, prefix string, cost 
 	if err != nil {
 		return nil, err
 	}
-	if err := saturate(ctx, s); err != nil {
+	if err := saturate(ctx, s, func(units int64) quota.Charge { return pool(units, held) }); err != nil {
 		return nil, err
 	}
 	ids := newIDs()
 	return reserve(s, pool(cost, held), false, func(r *quota.Request) { r.ID, r.Fresh = ids.next(), true }), nil
 }
 
+// openMemberRefusal is openRefusal for a key of a family.
+func openMemberRefusal(ctx context.Context, client *redis.Client, prefix string, cost int64) (call, error) {
+	s, err := open(client, prefix)
+	if err != nil {
+		return nil, err
+	}
+	charge := func(units int64) quota.Charge { return member(units, held, day) }
+	if err := saturate(ctx, s, charge); err != nil {
+		return nil, err
+	}
+	return reserve(s, charge(cost), false, nil), nil
+}
+
 // saturate puts held units into all but the oldest hour of a day, which keeps them
 // all in the window while they are timed.
-func saturate(ctx context.Context, s quota.Store) error {
+func saturate(ctx context.Context, s quota.Store, charge func(units int64) quota.Charge) error {
 	const minutes = 23 * 60
 	now := time.Now()
 	for i := range int64(minutes) {
 		units := held*(i+1)/minutes - held*i/minutes
-		r := quota.Request{Charges: []quota.Charge{pool(units, held)}, Labels: labels, At: now.Add(time.Duration(i-minutes+1) * time.Minute)}
+		r := quota.Request{Charges: []quota.Charge{charge(units)}, Labels: labels, At: now.Add(time.Duration(i-minutes+1) * time.Minute)}
 		if _, err := s.Record(ctx, r); err != nil {
 			return fmt.Errorf("saturate: %w", err)
 		}
