@@ -65,8 +65,11 @@ if f[4] == 2 and redis.call('EXISTS', KEYS[3]) == 1 then
 end
 
 if not fits then -- or they do, once reserve has brought the page to now
+  local function range(from_, to_)
+    return redis.call('GETRANGE', key, string.format('%d', from_), string.format('%d', to_ - 1))
+  end
   local start = 48 + 24 * n
-  local h = { struct.unpack('<' .. string.rep('d', 10 + 7 * n), redis.call('GETRANGE', key, start, start + 79 + 56 * n)) }
+  local h = { struct.unpack('<' .. string.rep('d', 10 + 7 * n), range(start, start + 80 + 56 * n)) }
   if f[6] ~= 0 and h[7] - 3600000000 > f[7] then
     return 0 -- news of the page
   end
@@ -85,12 +88,12 @@ if not fits then -- or they do, once reserve has brought the page to now
       while b < was and not free and (b <= gone or used + units > most) do
         local k = b % size -- it reads the slots from here on that are not empty, a few at first
         local stop = k < was % size and was % size or size
-        local bit = redis.call('BITPOS', key, '1', region + bytes * k, region + bytes * stop - 1)
+        local bit = redis.call('BITPOS', key, '1', string.format('%d', region + bytes * k), string.format('%d', region + bytes * stop - 1))
         local from_ = bit < 0 and stop or math.floor((bit / 8 - region) / bytes)
         local to_ = math.min(from_ + some, stop)
         local slots = {}
         if bit >= 0 then
-          slots = { struct.unpack('<' .. string.rep(slot, to_ - from_), redis.call('GETRANGE', key, region + bytes * from_, region + bytes * to_ - 1)) }
+          slots = { struct.unpack('<' .. string.rep(slot, to_ - from_), range(region + bytes * from_, region + bytes * to_)) }
         end
         b, some = b + from_ - k, 256
         for j = 1, to_ - from_ do
@@ -118,7 +121,7 @@ if not fits then -- or they do, once reserve has brought the page to now
         ends = now
       elseif p[o + 1] == 0 then
         local cur = was % size
-        local ring = redis.call('GETRANGE', key, region, region + bytes * size - 1)
+        local ring = range(region, region + bytes * size)
         ring = string.sub(ring, bytes * (cur + 1) + 1) .. string.sub(ring, 1, bytes * cur)
         ends = (was + math.floor((#ring - string.find(string.reverse(ring), '[^%z]')) / bytes) + 1) * per
       end
