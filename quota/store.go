@@ -71,7 +71,10 @@ type Charge struct {
 	Revision int64          // of the price book that laid the windows out
 	Zone     *time.Location // for the days of its spend; nil is UTC
 	MaxKeys  int            // of a family or a keyed pool: the most pages; 0 for other pools, and for keys of the price book
-	Window   int            // of [Request.AtLeast]: the index of the window that is meant
+	// FamilyKeys is the MaxKeys of a member's family, also of a key of the price book. Zero
+	// is MaxKeys.
+	FamilyKeys int
+	Window     int // of [Request.AtLeast]: the index of the window that is meant
 }
 
 // Request asks a store for charges of one account. Stores must not change it or keep its

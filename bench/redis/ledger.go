@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,9 +15,10 @@ import (
 
 // The windows of a metered API's day: a trailing one, and its own.
 var (
-	pacific    = must(time.LoadLocation("America/Los_Angeles"))
-	day        = must(window.Spec{Per: 24 * time.Hour}.Normal())
-	pacificDay = must(window.Spec{Period: window.Day, Zone: pacific}.Normal())
+	pacific     = must(time.LoadLocation("America/Los_Angeles"))
+	day         = must(window.Spec{Per: 24 * time.Hour}.Normal())
+	dayEstimate = must(window.Spec{Per: 24 * time.Hour, Algorithm: window.Estimate}.Normal())
+	pacificDay  = must(window.Spec{Period: window.Day, Zone: pacific}.Normal())
 )
 
 // member is the charge of a key of a family: like a limiter's, it leaves neither
@@ -71,6 +73,29 @@ func openMember(specs ...window.Spec) func(context.Context, *redis.Client, strin
 			return nil, err
 		}
 		return reserve(s, member(cost, roomy, specs...), true, nil), nil
+	}
+}
+
+// openClient reserves for some keys by turns of a family that bounds their number, with
+// the estimate from two counters.
+func openClient(keys int, limit int64, granted bool) func(context.Context, *redis.Client, string, int64) (call, error) {
+	return func(ctx context.Context, client *redis.Client, prefix string, cost int64) (call, error) {
+		s, err := open(client, prefix)
+		if err != nil {
+			return nil, err
+		}
+		calls := make([]call, keys)
+		for i := range calls {
+			c := member(held, limit, dayEstimate)
+			c.Pool.Key, c.MaxKeys = fmt.Sprint("203.0.113.", i), 100_000
+			if err := reserve(s, c, true, nil)(ctx); err != nil {
+				return nil, err
+			}
+			c.Units = cost
+			calls[i] = reserve(s, c, granted, nil)
+		}
+		var next atomic.Int64
+		return func(ctx context.Context) error { return calls[int(next.Add(1))%keys](ctx) }, nil
 	}
 }
 

@@ -88,6 +88,10 @@ var goals = []goal{
 	{"the same with 64 callers, cost 100", most(saturated, full, 1, 1, 1.5)},
 	{"the same of 1 window, without receipt and spend, cost 1", most(oneFull, one, 0, 0, 1.5)},
 	{"the same, cost 100", most(oneFull, one, 1, 0, 1.5)},
+	{"server time of a key of a family is at most 1.2 of AllowN's, cost 1", most(client, gcra, 0, 0, 1.2)},
+	{"the same, cost 100", most(client, gcra, 1, 0, 1.2)},
+	{"the same with 64 callers, cost 1", most(client, gcra, 0, 1, 1.2)},
+	{"the same with 64 callers, cost 100", most(client, gcra, 1, 1, 1.2)},
 	{"the page of a saturated daily pool takes at most 8 KB", pageSize},
 }
 
