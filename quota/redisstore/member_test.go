@@ -261,3 +261,27 @@ func TestAChangeOfMaxKeysKeepsCounts(t *testing.T) {
 		})
 	}
 }
+
+// The ends of places that have passed are forgotten, also if a family never becomes full.
+func TestPlacesOfThePastAreForgotten(t *testing.T) {
+	for name, spec := range map[string]window.Spec{"small": perMinute, "large": {Per: time.Minute, Precision: time.Second}} {
+		clock := movedClock(t)
+		c, p := dial(t, server.Addr), prefix()
+		s := open(t, c, p)
+		var longest int64
+		for i := range 700 {
+			clock.Advance(2 * time.Second)
+			charge := client(t, fmt.Sprint("key", i), 1, 10, 1000, spec)
+			if v, err := s.Reserve(bg, quota.Request{Charges: []quota.Charge{charge}}); err != nil || !v.Allowed || v.Overflow {
+				t.Fatalf("%s, key %d: %+v, %v", name, i, v, err)
+			}
+			longest = max(longest, c.HLen(bg, p+"{client/default/0/1}:seats:").Val())
+		}
+		if longest > 310 {
+			t.Errorf("%s: the places have %d ends, want a few hundred at most", name, longest)
+		}
+		if n, err := c.HGet(bg, p+"{client/default/0/1}:seats:", "n").Int(); err != nil || n > 400 {
+			t.Errorf("%s: %d members are counted, %v; want those of the last two minutes", name, n, err)
+		}
+	}
+}

@@ -182,7 +182,7 @@ local function write(p, now, q)
       call('DEL', key) -- of other windows that it had
     end
     if keep then
-      lasts(p[7], now)
+      lasts(p[7], now, p[9])
     end
     return
   end
@@ -220,7 +220,7 @@ local function write(p, now, q)
       call('PEXPIRE', key, ms)
     end
     if members then
-      lasts(p[7], now)
+      lasts(p[7], now, p[9])
     elseif keep and q.zone ~= '' then
       call('HSET', KEYS[2], string.match(p.key, '}:page:([^:]*)'), q.zone)
     end

@@ -122,5 +122,8 @@ if ends ~= till or at == 0 then
   if first_ and redis.call('PTTL', KEYS[2]) < ms + 1000 then
     redis.call('PEXPIRE', KEYS[2], format('%d', ms + 1000))
   end
+  if first_ and redis.call('HLEN', KEYS[2]) > 300 then -- the next new key makes reserve count again
+    redis.call('HSET', KEYS[2], 'n', '9007199254740991', 'next', '0')
+  end
 end
 return { now, tight, has, limit, reset, shared }

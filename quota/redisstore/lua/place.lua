@@ -102,10 +102,13 @@ local function takePlace(p, q, now, need)
 end
 
 -- lasts keeps the hash of a partition for as long as a page that expires at an instant.
-local function lasts(till, now)
+local function lasts(till, now, long)
   local life = ceil((till - now) / 1000) + 1000
   if call('PTTL', members.seats) < life then
     call('PEXPIRE', members.seats, life)
+  end
+  if call('HLEN', members.seats) > 300 then -- most have ended
+    recount(now, long)
   end
 end
 
