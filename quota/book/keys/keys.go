@@ -232,7 +232,7 @@ type Source struct {
 type Family struct {
 	Quota   int64           `yaml:"quota" range:"1..units" example:"60" doc:"The units that one key may spend in a window."`
 	Windows []Window        `yaml:"windows" size:"1..windows" noun:"window" without:"headroom|in_flight|ttl" as:"familyWindow" required:"give it at least one, such as {per: 1m, quota: 60}" doc:"The limits over time. All of them hold."`
-	MaxKeys int64           `yaml:"max_keys" range:"1..10000000" default:"100000" example:"50000" doc:"The number of keys that are counted separately. Further keys share one count."`
+	MaxKeys Most            `yaml:"max_keys" range:"1..10000000" is:"none" default:"100000" example:"50000" doc:"The number of keys that are counted separately. Further keys share one count. 'none' is for keys that are bounded elsewhere: each takes memory for a window after its last call."`
 	Keys    map[string]*Key `yaml:"keys" names:"long" noun:"key" short:"quota" doc:"Keys with limits of their own."`
 }
 
