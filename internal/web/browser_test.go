@@ -243,6 +243,13 @@ func pictured(tab *tab, r *rig) {
 		{"home", "/", 1280, "light"},
 		{"home-dark", "/?by=method", 1280, "dark"},
 		{"home-phone", "/", 375, "light"},
+		{"home-tablet", "/", 768, "dark"},
+		{"regions-phone", "/regions", 375, "light"},
+		{"regions", "/regions", 1280, "light"},
+		{"runs", "/runs", 1280, "light"},
+		{"run", "/runs/49", 1280, "light"},
+		{"history", "/history?pool=youtube%2Funits&range=7d", 1280, "light"},
+		{"history-day", "/history?range=24h", 375, "dark"},
 		{"search", "/search?q=the", 1280, "light"},
 		{"chart", "/regions/DE?category=10", 1280, "dark"},
 	} {

@@ -20,6 +20,11 @@ func (s *Server) table() []route {
 		{"GET /api/v1/openapi.json", s.api(s.document), "openapi"},
 		{"GET /{$}", http.HandlerFunc(s.board.Home), "pages"},
 		{"GET /search", http.HandlerFunc(s.board.Search), "pages"},
+		{"GET /regions", http.HandlerFunc(s.board.Regions), "pages"},
+		{"GET /runs", http.HandlerFunc(s.board.Runs), "pages"},
+		{"GET /runs/{id}", http.HandlerFunc(s.board.OneRun), "pages"},
+		{"GET /history", http.HandlerFunc(s.board.History), "pages"},
+		{"GET /csv/{figure}", http.HandlerFunc(s.board.CSV), "pages"},
 		{"GET /regions/{region}", http.HandlerFunc(s.board.Region), "pages"},
 		{"GET /static/{name}", http.HandlerFunc(s.board.Static), unlimited},
 

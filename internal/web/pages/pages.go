@@ -62,16 +62,13 @@ func (b *Board) Home(w http.ResponseWriter, r *http.Request) {
 	}
 	src := b.sources()
 	s := b.read(r.Context(), &src)
-	b.show(w, r, http.StatusOK, "home", &home{
-		Page:    s.page("How the quota stands", true),
-		Verdict: s.verdict(),
-		Notes:   s.notes(),
-		By:      by,
-		Pools:   s.poolSections(by),
-		Unused:  s.unused(),
-		Regions: s.regionTable(s.regions()),
-		Runs:    s.timeline(),
-	})
+	v := s.verdict()
+	p := &home{
+		Page: s.page("Quota", "/", true), Verdict: v, Notes: s.notes(&v), By: by,
+		Pools: s.poolSections(by), Unused: s.unused(), Regions: s.regionsInShort(), Runs: s.runsInShort(),
+	}
+	p.Tab, p.Icon = v.Tab, v.Level
+	b.show(w, r, http.StatusOK, "home", p)
 }
 
 // home is the data of the template home.html.
@@ -82,8 +79,8 @@ type home struct {
 	By      grouping
 	Pools   []poolSection
 	Unused  []string
-	Regions *table
-	Runs    timeline
+	Regions sentence
+	Runs    sentence
 }
 
 // withTimeout runs ask with the timeout of a page.

@@ -36,8 +36,8 @@ type hit struct {
 func (b *Board) Search(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	s := &state{now: b.clock.Now()}
-	p := &found{Page: s.page("Search", false), Region: strings.ToUpper(q.Get("region"))}
-	p.Query, p.Searching = q.Get("q"), true
+	p := &found{Page: s.page("Search", "/search", false), Region: strings.ToUpper(q.Get("region"))}
+	p.Query = q.Get("q")
 	p.Asked = strings.TrimSpace(p.Query) != ""
 	src := b.sources()
 	p.Regions = view.Regions(nil, src.Jobs)

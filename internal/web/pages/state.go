@@ -27,6 +27,7 @@ type state struct {
 	maxAge time.Duration
 	book   *quota.Book
 	jobs   []*job
+	ours   map[string]bool // the names of jobs, also of those that ran
 
 	pools  []quota.Usage
 	spend  []quota.Spent // that windows count, by pool, hour, job and method
@@ -48,6 +49,10 @@ func (b *Board) read(ctx context.Context, src *view.Sources) *state {
 	s.unread = b.withTimeout(ctx, func(ctx context.Context) error { return s.readCatalog(ctx, src) })
 	if s.outage != nil {
 		s.pools, s.spend = s.poolsOfJobs(), s.spendOfRuns()
+	}
+	s.ours = map[string]bool{}
+	for _, name := range s.jobNames() {
+		s.ours[name] = true
 	}
 	if ctx.Err() == nil {
 		if s.outage != nil {
