@@ -26,6 +26,8 @@ func (s *Server) table() []route {
 		{"GET /history", http.HandlerFunc(s.board.History), "pages"},
 		{"GET /csv/{figure}", http.HandlerFunc(s.board.CSV), "pages"},
 		{"GET /regions/{region}", http.HandlerFunc(s.board.Region), "pages"},
+		{"GET /act/{action}", http.HandlerFunc(s.board.Form), "pages"},
+		{"POST /act/{action}", http.HandlerFunc(s.act), "pages"},
 		{"GET /static/{name}", http.HandlerFunc(s.board.Static), unlimited},
 
 		{"GET /metrics", s.metrics.Handler(), unlimited},

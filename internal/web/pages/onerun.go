@@ -3,6 +3,7 @@ package pages
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -123,6 +124,9 @@ func (s *state) workTable(r *catalog.RunRecord) *table {
 			row[len(row)-1] = view.Reason{Why: says.String(), Until: w.ResumeAt}
 		}
 		t.Rows = append(t.Rows, row)
+	}
+	if k := len(t.Columns) - 1; !slices.ContainsFunc(t.Rows, func(row []any) bool { return row[k] != nil }) {
+		t.Columns = t.Columns[:k]
 	}
 	return s.table("Its work", false, t)
 }

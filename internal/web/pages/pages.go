@@ -29,6 +29,8 @@ type Options struct {
 
 	// Searching runs a search when it is its turn. It returns an error for people.
 	Searching func(ctx context.Context, search func(context.Context) error) error
+	// Operated reports whether people may act on the pages; nil says that they may not.
+	Operated func() bool
 }
 
 // Board serves the pages.
@@ -40,13 +42,18 @@ type Board struct {
 	timeout time.Duration
 
 	searching func(context.Context, func(context.Context) error) error
+	operated  func() bool
+	forms     forms
 }
 
 // New returns a board that calls sources once for each page and shows them.
 func New(sources func() view.Sources, o *Options) *Board {
-	b := &Board{sources: sources, clock: o.Clock, log: o.Log, maxAge: o.MaxAge, timeout: o.Timeout, searching: o.Searching}
+	b := &Board{sources: sources, clock: o.Clock, log: o.Log, maxAge: o.MaxAge, timeout: o.Timeout, searching: o.Searching, operated: o.Operated}
 	if b.timeout == 0 {
 		b.timeout = 3 * time.Second
+	}
+	if b.operated == nil {
+		b.operated = func() bool { return false }
 	}
 	if b.searching == nil {
 		b.searching = func(ctx context.Context, search func(context.Context) error) error { return search(ctx) }

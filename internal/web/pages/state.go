@@ -25,6 +25,7 @@ const (
 type state struct {
 	now    time.Time
 	maxAge time.Duration
+	acts   bool // whether people may act on the pages
 	book   *quota.Book
 	jobs   []*job
 	ours   map[string]bool // the names of jobs, also of those that ran
@@ -41,7 +42,7 @@ type state struct {
 
 // read reads the ledger and the catalog. An error stays in the state, for the page to say.
 func (b *Board) read(ctx context.Context, src *view.Sources) *state {
-	s := &state{now: b.clock.Now(), maxAge: b.maxAge, book: src.Ledger.Book()}
+	s := &state{now: b.clock.Now(), maxAge: b.maxAge, acts: b.operated(), book: src.Ledger.Book()}
 	for _, j := range src.Jobs {
 		s.jobs = append(s.jobs, s.newJob(j))
 	}
