@@ -16,10 +16,6 @@ const daysRead = 30
 // than the ledger. It may be called at any time, by several servers too.
 func (b *Board) KeepDays(ctx context.Context) error {
 	src := b.sources()
-	pools, err := src.Ledger.Usage(ctx, "", "")
-	if err != nil {
-		return err
-	}
 	now := b.clock.Now()
 	since := now.Add(-daysRead * day)
 	spent, err := src.Ledger.Spend(ctx, quota.SpendQuery{Since: since}, quota.ByAccount, quota.ByDay)
@@ -44,17 +40,11 @@ func (b *Board) KeepDays(ctx context.Context) error {
 		d.Units += sp.Units
 		d.Calls += sp.Calls
 	}
-	zones := map[string]*time.Location{}
-	for i := range pools {
-		zones[pools[i].Pool.String()] = zoneOf(&pools[i])
-	}
 	for _, f := range refusals {
-		if zone := zones[f.Pool]; zone != nil {
-			d := sum(f.Pool, f.Hour.In(zone).Format(time.DateOnly))
-			d.Refused += f.Calls
-			if f.Cause == "blocked" {
-				d.Blocked += f.Works
-			}
+		d := sum(f.Pool, f.Hour.In(zoneIn(src.Ledger.Book(), f.Pool)).Format(time.DateOnly))
+		d.Refused += f.Calls
+		if f.Cause == "blocked" {
+			d.Blocked += f.Works
 		}
 	}
 	days := make([]catalog.PoolDay, 0, len(sums))
@@ -62,6 +52,20 @@ func (b *Board) KeepDays(ctx context.Context) error {
 		days = append(days, *d)
 	}
 	return src.Catalog.SaveDays(ctx, days)
+}
+
+// zoneIn returns the zone of the days of a pool of the price book.
+func zoneIn(book *quota.Book, name string) *time.Location {
+	pool, err := quota.ParsePool(name)
+	if err != nil || book.Upstreams[pool.Upstream] == nil || book.Upstreams[pool.Upstream].Pools[pool.Name] == nil {
+		return time.UTC
+	}
+	for _, w := range book.Upstreams[pool.Upstream].Pools[pool.Name].Windows {
+		if w.Spec.Calendar() && w.Spec.Zone != nil {
+			return w.Spec.Zone
+		}
+	}
+	return time.UTC
 }
 
 // readDays reads the totals that the catalog keeps, and those of today from the ledger.

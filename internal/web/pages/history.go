@@ -139,7 +139,7 @@ func (b *Board) past(r *http.Request, s *state, src *view.Sources) (*past, error
 	if u == nil {
 		return nil, s.outage
 	}
-	h := &past{pool: u.Pool.String(), by: grouping(q.Get("by")), span: q.Get("range"), zone: zoneOf(u)}
+	h := &past{pool: u.Pool.String(), by: grouping(q.Get("by")), span: q.Get("range"), zone: zoneIn(s.book, u.Pool.String())}
 	if _, ok := groupings[h.by]; !ok {
 		h.by = byJob
 	}
@@ -162,16 +162,6 @@ func (b *Board) past(r *http.Request, s *state, src *view.Sources) (*past, error
 		return h.read(ctx, s, u, src)
 	})
 	return h, err
-}
-
-// zoneOf returns the zone of a pool's days.
-func zoneOf(u *quota.Usage) *time.Location {
-	for i := range u.Allowances {
-		if w := &u.Allowances[i]; w.Spec.Calendar() && w.Spec.Zone != nil {
-			return w.Spec.Zone
-		}
-	}
-	return time.UTC
 }
 
 // lay lays the bars out, up to now.

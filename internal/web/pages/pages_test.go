@@ -28,8 +28,9 @@ var (
 // rig is the pages over the sources of a [viewtest.Rig].
 type rig struct {
 	*viewtest.Rig
-	src view.Sources // what the pages show
-	mux *http.ServeMux
+	src   view.Sources // what the pages show
+	board *pages.Board
+	mux   *http.ServeMux
 }
 
 // newRig returns pages of sources with these price book entries and jobs; nil is hourly.
@@ -43,6 +44,7 @@ func pagesOf(under *viewtest.Rig) *rig {
 	b := pages.New(func() view.Sources { return r.src }, &pages.Options{
 		Clock: r.Clock, Log: slog.New(slog.DiscardHandler), MaxAge: 26 * time.Hour,
 	})
+	r.board = b
 	r.mux.HandleFunc("GET /{$}", b.Home)
 	r.mux.HandleFunc("GET /search", b.Search)
 	r.mux.HandleFunc("GET /regions", b.Regions)
