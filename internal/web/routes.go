@@ -28,6 +28,7 @@ func (s *Server) table() []route {
 		{"GET /regions/{region}", http.HandlerFunc(s.board.Region), "pages"},
 		{"GET /act/{action}", http.HandlerFunc(s.board.Form), "pages"},
 		{"POST /act/{action}", http.HandlerFunc(s.act), "pages"},
+		{"GET /fleet", http.HandlerFunc(s.board.Fleet), "pages"},
 		{"GET /static/{name}", http.HandlerFunc(s.board.Static), unlimited},
 
 		{"GET /metrics", s.metrics.Handler(), unlimited},

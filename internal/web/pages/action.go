@@ -267,7 +267,12 @@ func (b *Board) Form(w http.ResponseWriter, r *http.Request) {
 // form shows the form with these values, and what was wrong with them.
 func (b *Board) form(w http.ResponseWriter, r *http.Request, v url.Values, status int, problem string) {
 	name := r.PathValue("action")
-	a, s := acts[name], &state{now: b.clock.Now()}
+	a, s := acts[name], b.blank()
+	for _, in := range a.inputs {
+		if !v.Has(in.Name) && in.Value != "" {
+			v.Set(in.Name, in.Value)
+		}
+	}
 	target := view.Plain(a.target(v))
 	p := &actPage{
 		Page: s.page(a.title+" "+target, "/", false), Action: name, Button: a.title, Means: a.means, Target: target,
@@ -279,9 +284,7 @@ func (b *Board) form(w http.ResponseWriter, r *http.Request, v url.Values, statu
 		}
 	}
 	for _, in := range a.inputs {
-		if v.Has(in.Name) {
-			in.Value = v.Get(in.Name)
-		}
+		in.Value = v.Get(in.Name)
 		p.Inputs = append(p.Inputs, in)
 	}
 	// Without it a browser would not say from which site the form is sent.
@@ -344,6 +347,6 @@ type donePage struct {
 
 // done shows what people did last, after an action.
 func (b *Board) done(w http.ResponseWriter, r *http.Request) {
-	s, src := &state{now: b.clock.Now()}, b.sources()
+	s, src := b.blank(), b.sources()
 	b.show(w, r, http.StatusOK, "done", &donePage{s.page("Done", "/", false), s.did(r.Context(), b, src.Catalog)})
 }

@@ -78,7 +78,7 @@ func (p *chart) load(ctx context.Context, s *state, c charts, region, category s
 // Problem serves an error page with this status. The text is a sentence without its full
 // stop.
 func (b *Board) Problem(w http.ResponseWriter, r *http.Request, status int, text string) {
-	s := &state{now: b.clock.Now()}
+	s := b.blank()
 	b.show(w, r, status, "problem", &struct {
 		Page
 		Says string

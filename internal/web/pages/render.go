@@ -25,8 +25,14 @@ var templates = template.Must(template.ParseFS(pages, "page/*.html"))
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// entries are the pages of the navigation. To add a page, add a line here, and its route.
-var entries = []Entry{{"Quota", "/"}, {"Regions", "/regions"}, {"Runs", "/runs"}, {"Search", "/search"}}
+// nav returns the pages of the navigation. To add a page, add a line here, and its route.
+func (s *state) nav() []Entry {
+	all := []Entry{{"Quota", "/"}, {"Regions", "/regions"}, {"Runs", "/runs"}, {"Search", "/search"}}
+	if s.fleet {
+		all = append(all, Entry{"Fleet", "/fleet"})
+	}
+	return all
+}
 
 // Entry is an entry of the navigation.
 type Entry struct{ Name, Path string }
@@ -43,7 +49,7 @@ type Page struct {
 }
 
 func (s *state) page(title, at string, live bool) Page {
-	return Page{Title: title, Tab: say(title), Now: s.clock(s.now), Live: live, Nav: entries, At: at}
+	return Page{Title: title, Tab: say(title), Now: s.clock(s.now), Live: live, Nav: s.nav(), At: at}
 }
 
 // judged is page for one whose icon shows the verdict.

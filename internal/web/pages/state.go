@@ -26,6 +26,7 @@ type state struct {
 	now    time.Time
 	maxAge time.Duration
 	acts   bool // whether people may act on the pages
+	fleet  bool // whether there is a fleet
 	book   *quota.Book
 	jobs   []*job
 	ours   map[string]bool // the names of jobs, also of those that ran
@@ -40,9 +41,14 @@ type state struct {
 	partial bool                // whether the oldest runs are left out
 }
 
+// blank returns the state for a page that reads neither the ledger nor the catalog.
+func (b *Board) blank() *state {
+	return &state{now: b.clock.Now(), fleet: b.sources().Fleet != nil}
+}
+
 // read reads the ledger and the catalog. An error stays in the state, for the page to say.
 func (b *Board) read(ctx context.Context, src *view.Sources) *state {
-	s := &state{now: b.clock.Now(), maxAge: b.maxAge, acts: b.operated(), book: src.Ledger.Book()}
+	s := &state{now: b.clock.Now(), maxAge: b.maxAge, acts: b.operated(), fleet: src.Fleet != nil, book: src.Ledger.Book()}
 	for _, j := range src.Jobs {
 		s.jobs = append(s.jobs, s.newJob(j))
 	}
