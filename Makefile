@@ -46,6 +46,7 @@ test-others:
 
 test-browser: ## test the pages of ingestor serve in Debian's chromium; saves pictures in artifacts
 	.ci/need chromium
+	.ci/axe
 	mkdir -p artifacts
 	go test -tags browser -run TestBrowser -parallel 8 -artifacts -outputdir artifacts ./internal/web
 
