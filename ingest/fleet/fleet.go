@@ -304,9 +304,8 @@ func (f *Fleet) transact(ctx context.Context, do func(ctx context.Context, tx pg
 
 // behind runs a transaction that begins with a check. The check takes no round trip of its own.
 func (f *Fleet) behind(ctx context.Context, check func(*pgx.Batch), do func(ctx context.Context, tx pgx.Tx) error) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := f.bounded(ctx)
 	defer cancel()
-	defer context.AfterFunc(f.graced(), cancel)()
 	for n := 1; ; n++ {
 		err := pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
 			var first pgx.Batch
@@ -323,6 +322,13 @@ func (f *Fleet) behind(ctx context.Context, check func(*pgx.Batch), do func(ctx 
 			return err
 		}
 	}
+}
+
+// bounded returns a context for a transaction. It ends also with the grace.
+func (f *Fleet) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	stop := context.AfterFunc(f.graced(), cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // graced returns a context that ends with the grace. Nothing may wait for the database longer.
