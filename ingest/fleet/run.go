@@ -35,7 +35,7 @@ func (r *row) why() ingest.Occasion {
 // lockRun reads a run, which others cannot change until the transaction ends.
 func lockRun(ctx context.Context, tx pgx.Tx, id int64) (*row, error) {
 	r := &row{}
-	return r, tx.QueryRow(ctx, sql["run_lock"], id).Scan(&r.id, &r.scheduled, &r.deferred, &r.record, &r.units, &r.state, &r.ended)
+	return r, tx.QueryRow(ctx, sql("run_lock"), id).Scan(&r.id, &r.scheduled, &r.deferred, &r.record, &r.units, &r.state, &r.ended)
 }
 
 // begin records that the run has begun, if it has not.
@@ -49,7 +49,7 @@ func (r *row) begin(ctx context.Context, tx pgx.Tx, f *Fleet, j *ingest.Job, wor
 		return err
 	}
 	r.record, r.state = &id, &ingest.State{Began: now, Deadline: j.Deadline(now, r.why()), Works: works}
-	_, err = tx.Exec(ctx, sql["run_begin"], r.id, id, text(r.state))
+	_, err = tx.Exec(ctx, sql("run_begin"), r.id, id, text(r.state))
 	return err
 }
 
@@ -91,7 +91,7 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 	for {
 		r, u, works := &row{}, &unit{}, 0
 		var region string
-		err := tx.QueryRow(ctx, sql["unit_next"], account, job, work).Scan(&r.id, &r.scheduled, &r.deferred, &r.record, &r.units, &r.state, &region, &u.place, &u.tally, &works)
+		err := tx.QueryRow(ctx, sql("unit_next"), account, job, work).Scan(&r.id, &r.scheduled, &r.deferred, &r.record, &r.units, &r.state, &region, &u.place, &u.tally, &works)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil, nil //nolint:nilnil // there is none
 		}
@@ -108,9 +108,9 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 		if due := r.scheduled; due != nil {
 			switch {
 			case u.tally.Turns == 0 && !s.cursor.CompletedAt.Before(*due): // by another run since it was due
-				_, err = tx.Exec(ctx, sql["unit_skip"], r.id, work)
+				_, err = tx.Exec(ctx, sql("unit_skip"), r.id, work)
 			case fresh && s.f.clock.Now().Sub(*due) > s.job.MaxLateness+s.job.Jitter:
-				_, err = tx.Exec(ctx, sql["run_skip"], r.id)
+				_, err = tx.Exec(ctx, sql("run_skip"), r.id)
 			default:
 				err = errors.ErrUnsupported
 			}
@@ -141,7 +141,7 @@ func (u *unit) Save(ctx context.Context, p *catalog.Page) (saved catalog.Saved, 
 	var total int64
 	run := f.catalog.Guarded(pgcatalog.Guard{Before: u.slice.fence, Saved: func(b *pgx.Batch, s catalog.Saved) {
 		if s.Repeated && before != nil && !before.Repeated { // the transaction before was committed, though it failed
-			b.Queue(sql["run_count"], u.run, 0).QueryRow(func(row pgx.Row) error { return row.Scan(&total, &state) })
+			b.Queue(sql("run_count"), u.run, 0).QueryRow(func(row pgx.Row) error { return row.Scan(&total, &state) })
 			return
 		}
 		before = &s
@@ -178,8 +178,8 @@ func (u *unit) Save(ctx context.Context, p *catalog.Page) (saved catalog.Saved, 
 // tell queues what the other processes have to know: the tally and its units. They answer with
 // the units and the state of the run.
 func (u *unit) tell(b *pgx.Batch, t ingest.Tally, total *int64, state **ingest.State) {
-	b.Queue(sql["unit_tally"], u.run, u.work.Name, text(t))
-	b.Queue(sql["run_count"], u.run, t.Units-u.saved).QueryRow(func(row pgx.Row) error { return row.Scan(total, state) })
+	b.Queue(sql("unit_tally"), u.run, u.work.Name, text(t))
+	b.Queue(sql("run_count"), u.run, t.Units-u.saved).QueryRow(func(row pgx.Row) error { return row.Scan(total, state) })
 }
 
 // told takes their answer, when it is committed.
@@ -226,7 +226,7 @@ func (u *unit) save(ctx context.Context, tx pgx.Tx) error {
 		if r.state.Halted == nil {
 			r.state.Halted = u.state.Halted
 		}
-		_, err = tx.Exec(ctx, sql["run_state"], u.run, text(r.state), 0)
+		_, err = tx.Exec(ctx, sql("run_state"), u.run, text(r.state), 0)
 		return err
 	}
 	return nil
