@@ -346,7 +346,7 @@ func pictured(tab *tab, r *rig) {
 		tab.must(err)
 		tab.must(os.WriteFile(filepath.Join(to, p.name+".png"), whole, 0o644))
 		if p.name == "home" && os.Getenv("UPDATE") != "" {
-			tab.must(os.WriteFile("../../testdata/dashboard.png", first(tab, whole, 1040), 0o644))
+			tab.must(os.WriteFile("../../testdata/dashboard.png", first(tab, whole, 1110), 0o644))
 		}
 	}
 	tab.quiet()
