@@ -52,10 +52,10 @@ type legend struct {
 }
 
 // poolSections returns the pools in use, those with problems first.
-func (s *state) poolSections(by grouping) (all []poolSection) {
+func (s *state) poolSections(by grouping, v *verdict) (all []poolSection) {
 	for i := range s.pools {
 		if u := &s.pools[i]; s.used(u) {
-			all = append(all, s.poolSection(u, by))
+			all = append(all, s.poolSection(u, by, v))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b poolSection) int {
@@ -87,12 +87,15 @@ func (s *state) jobsOf(pool string) (n int) {
 	return n
 }
 
-func (s *state) poolSection(u *quota.Usage, by grouping) poolSection {
+func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict) poolSection {
 	p := poolSection{Name: u.Pool.String(), Level: good, State: "available", Forecast: s.forecast(u), Actions: s.actionsOf(u)}
 	tight := tightest(u)
 	for i := range u.Allowances {
 		w := &u.Allowances[i]
 		row := s.windowRow(u, w)
+		if u == v.pool && w == v.window {
+			row.Back = nil // the verdict says it
+		}
 		switch {
 		case row.Level == bad:
 			p.Level, p.State = bad, "used up"

@@ -27,9 +27,10 @@ type verdict struct {
 	Who   *who
 	When  []sentence
 
-	about *chance      // of which the verdict speaks, or nil
-	pool  *quota.Usage // of Who and When, or nil
-	names []string     // of jobs of which the verdict says when they start
+	window *quota.WindowUsage // of Who and When, or nil
+	about  *chance            // of which the verdict speaks, or nil
+	pool   *quota.Usage       // of Who and When, or nil
+	names  []string           // of jobs of which the verdict says when they start
 }
 
 // verdict says whether the next run can start.
@@ -45,6 +46,7 @@ func (s *state) verdict() verdict {
 		v.pool, w = c.pool, c.window
 	}
 	if v.pool != nil {
+		v.window = cmp.Or(w, tightest(v.pool))
 		v.Who, v.When = s.who(v.pool, w), s.when(v.pool, w)
 	}
 	if s.outage != nil {
