@@ -17,7 +17,7 @@ type Options struct {
 	// admitted.
 	Journal Journal
 	// Allowance is how many units of a pool this machine may spend in an outage. Zero is
-	// DefaultAllowance.
+	// DefaultAllowance, and a negative number is none.
 	Allowance int64
 
 	// SettleTimeout bounds settling and releasing, which go on after the caller's context

@@ -50,6 +50,10 @@ type Options struct {
 	// Fresh trusts the ledger as it is found, and forgets what the journal remembers
 	// of it. It is also set by ?fresh behind the address. False compares the two.
 	Fresh bool
+	// Allowance is how many units of a pool this machine may spend while the ledger is
+	// down, where the price book admits calls then. Zero is [quota.DefaultAllowance], and
+	// a negative number is none. Machines that share a ledger add up: divide by their number.
+	Allowance int64
 	// Logger gets one line for each warning; nil is slog.Default().
 	Logger *slog.Logger
 }
@@ -129,7 +133,7 @@ func (o *Opened) Close() error {
 }
 
 func (o *Opened) open(ctx context.Context, at *Address, with *Options) error {
-	options := &quota.Options{Clock: with.Clock, Observer: with.Observer}
+	options := &quota.Options{Clock: with.Clock, Observer: with.Observer, Allowance: with.Allowance}
 	if options.Clock == nil {
 		options.Clock = quota.SystemClock{}
 	}
