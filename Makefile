@@ -24,7 +24,7 @@ ALONE := $(ALONE)|^Test(KilledProcess|UpstreamIsNeverOver)
 # Lines of targets that run at once stay whole, where make can do that.
 WHOLE_LINES := $(if $(filter output-sync,$(.FEATURES)),--output-sync=line)
 
-.PHONY: help demo test test-main test-others test-browser soak chaos acceptance lint fuzz bench bench-redis bench-sqlite bench-postgres bench-catalog bench-serve bench-lease cover
+.PHONY: help demo test test-main test-others test-browser soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-lease cover
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -82,6 +82,10 @@ bench: ## compare speed and worst case with other limiters, in memory
 bench-redis: ## compare a ledger in Redis with redis_rate and a sorted-set log
 	.ci/need redis-server
 	cd bench && go run ./redis
+
+bench-members: ## measure a million members of a family in memory, SQLite and Redis
+	.ci/need redis-server
+	cd bench && go run ./members
 
 bench-sqlite: ## compare a ledger in SQLite with a bare UPDATE
 	cd bench && go run ./sqlite

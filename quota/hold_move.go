@@ -107,6 +107,7 @@ func (h *Hold) pay(ctx context.Context) error {
 		if err != nil && !errors.Is(err, ErrNoReceipt) { // without its receipt it counts as spent
 			return h.ledger.storeError(context.WithoutCancel(ctx), "settle a hold of "+o.token.Upstream, err)
 		}
+		h.ledger.refusals.clear()
 		h.mu.Lock()
 		h.owed = all[i+1:]
 		h.mu.Unlock()

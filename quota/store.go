@@ -72,8 +72,11 @@ type Charge struct {
 	Revision int64          // of the price book that laid the windows out
 	Zone     *time.Location // for the days of its spend; nil is UTC
 	MaxKeys  int            // of a family or a keyed pool: the most pages; 0 for other pools, and for keys of the price book
-	Window   int            // of [Request.AtLeast]: the index of the window that is meant
-	Lease    Lease          // a process may take its units in blocks; only package leasestore reads it
+	// FamilyKeys is the MaxKeys of a member's family, also of a key of the price book. Zero
+	// is MaxKeys.
+	FamilyKeys int
+	Window     int   // of [Request.AtLeast]: the index of the window that is meant
+	Lease      Lease // a process may take its units in blocks; only package leasestore reads it
 }
 
 // Lease says that a process may take units of a pool in blocks, and hand them out by itself.

@@ -157,13 +157,24 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
+	serve, proxied, err := a.withProxy(ctx, s, src.Ledger, serve)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
 	fmt.Fprintf(a.stdout, "serving on %s://%s\n", scheme, l.Addr())
 	defer hangups.reload(ctx, a, s, true, func(_ context.Context, next *settings) error {
 		src, err := sources(next)
 		if err != nil {
 			return err
 		}
-		return server.Update(src, next.book)
+		update, err := proxied(next)
+		if err == nil {
+			err = server.Update(src, next.book)
+		}
+		if err == nil {
+			update()
+		}
+		return err
 	})()
 	return serve(l)
 }
@@ -244,15 +255,23 @@ func (a *app) openSources(ctx context.Context, s *settings, done *closers) (func
 	}, nil
 }
 
+// secured returns the TLS of the settings, or nil if they name no certificate.
+func (s *settings) secured() (*tls.Config, error) {
+	if s.TLSCert == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
+	if err != nil {
+		return nil, config(fmt.Errorf("tls_cert, tls_key: %w", err))
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
+}
+
 // listen listens on the address of the settings, with TLS if they name a certificate.
 func listen(ctx context.Context, s *settings) (net.Listener, error) {
-	var with *tls.Config
-	if s.TLSCert != "" {
-		pair, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
-		if err != nil {
-			return nil, config(fmt.Errorf("tls_cert, tls_key: %w", err))
-		}
-		with = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	with, err := s.secured()
+	if err != nil {
+		return nil, err
 	}
 	var how net.ListenConfig
 	l, err := how.Listen(ctx, "tcp", s.Listen)

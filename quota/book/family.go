@@ -3,6 +3,7 @@ package book
 import (
 	"cmp"
 	"fmt"
+	"math"
 
 	"github.com/headroom-quota/headroom/quota/book/keys"
 )
@@ -11,13 +12,45 @@ import (
 type Family struct {
 	Name      string
 	Windows   []Window
-	MaxKeys   int                 // keys that are counted separately; further ones share one count
+	MaxKeys   int                 // keys that are counted separately; further ones share one count. NoMaximum if the book has none.
 	Overrides map[string][]Window // limits of single keys
+}
+
+// NoMaximum is more keys than any store can hold.
+const NoMaximum = math.MaxInt32
+
+// most is a number, or none.
+type most keys.Most
+
+func (m *most) read(r *reader, f *field, t *tree) {
+	if t.kind == isText && t.text == "none" {
+		*m = most(keys.None)
+		return
+	}
+	if t.kind == isText {
+		r.fault(t.at, "%s must be a whole number from %d to %d, or none, is %s", f.key, f.least, f.most, t.show())
+		return
+	}
+	n, _ := r.integer(t, f.key, f.least, f.most)
+	*m = most(n)
+}
+
+func (m *most) tree() *tree {
+	switch {
+	case *m == most(keys.None):
+		return text("none")
+	case *m != 0:
+		return number(int64(*m))
+	}
+	return nil
 }
 
 // family makes one family.
 func (r *reader) family(name string, d *keys.Family) *Family {
 	f := &Family{Name: name, MaxKeys: int(d.MaxKeys), Overrides: map[string][]Window{}}
+	if d.MaxKeys == keys.None {
+		f.MaxKeys = NoMaximum
+	}
 	if !r.readable(d) {
 		return f
 	}
