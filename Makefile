@@ -13,7 +13,7 @@ RACE ?= ./quota/...
 # Tests of a single goroutine. They are slow with -race, and cannot have a race.
 ALONE := ^TestStore/^(model|small|spend)$$|^TestModel|^TestNoZone
 
-.PHONY: help demo test test-browser soak chaos acceptance lint fuzz bench bench-redis bench-sqlite bench-postgres bench-catalog bench-serve cover
+.PHONY: help demo test test-browser soak chaos acceptance lint fuzz bench bench-redis bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy cover
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -78,6 +78,9 @@ bench-catalog: ## compare the catalog with bare inserts, and its search with a b
 
 bench-serve: ## compare ingestor serve with a bare handler, over loopback
 	cd bench && go run ./serve
+
+bench-proxy: ## measure what ingestor proxy adds to calls, over loopback
+	cd bench && go run ./proxy
 
 cover: ## measure test coverage; writes coverage.out for go tool cover -html
 	.ci/need redis-server postgresql python3
