@@ -151,10 +151,7 @@ func (r *Run) Step(ctx context.Context, w *Work, until time.Time) (s Step) {
 		if ctx.Err() != nil || r.passed(until) {
 			return Step{Next: Again}
 		}
-		spent := w.budget.Spent()
 		page, err := r.fetch(ctx, w)
-		units := w.budget.Spent() - spent
-		w.Units, w.Unsaved = w.Units+units, w.Unsaved+units
 		done := false
 		if err == nil {
 			done, err = r.keep(w, page)

@@ -323,7 +323,7 @@ func saturate(ctx context.Context, out io.Writer, s sizes) error {
 		_, err := fmt.Fprintln(out, "saturation: not measured, because python3 is not installed")
 		return err
 	}
-	upstream := &strict{quota: 500, per: 5 * time.Second}
+	upstream := &strict{quota: 200, per: 5 * time.Second}
 	p, err := newPair(fmt.Sprintf("{quota: %d, windows: [{per: %s}]}", upstream.quota, upstream.per), 30*time.Second, memstore.New(nil), upstream.serve)
 	if err != nil {
 		return err

@@ -31,6 +31,9 @@ func openGCRA(limit int, granted bool) func(context.Context, *redis.Client, stri
 	return func(ctx context.Context, client *redis.Client, prefix string, cost int64) (call, error) {
 		limiter := redis_rate.NewLimiter(client)
 		l := redis_rate.Limit{Rate: limit, Burst: limit, Period: 24 * time.Hour}
+		if !granted {
+			l.Period *= 30 // else a unit comes back while it is timed
+		}
 		if _, err := limiter.AllowN(ctx, prefix+"units", l, held); err != nil {
 			return nil, err
 		}

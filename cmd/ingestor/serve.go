@@ -30,6 +30,7 @@ type Serving struct {
 	TLSCert        string        `yaml:"tls_cert,omitempty" restart:"yes" flag:"PEM 'file' with the certificate" jsonschema_description:"A PEM file with the certificate of the server."`
 	TLSKey         string        `yaml:"tls_key,omitempty" restart:"yes" flag:"PEM 'file' with the key of the certificate" jsonschema_description:"A PEM file with the key of the certificate."`
 	TokenFile      string        `yaml:"token_file,omitempty" flag:"'file' with the token of clients; INGESTOR_TOKEN takes precedence" jsonschema_description:"A file with the token for clients that reserve over HTTP. INGESTOR_TOKEN takes precedence. Without a token no client can."`
+	XRateLimit     bool          `yaml:"x_ratelimit_headers,omitempty" restart:"yes" jsonschema_description:"Add X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset (in seconds) to answers, for clients that know no other headers."`
 	MaxAge         time.Duration `yaml:"max_age,omitempty" restart:"yes" zero:"no" jsonschema_description:"A chart older than this is stale."`
 }
 
@@ -217,6 +218,7 @@ func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics)
 	server, err := web.New(src, &web.Options{
 		Clock: a.clock, Log: a.log, Metrics: measured, Tracer: a.traces, MaxAge: s.MaxAge,
 		TrustedProxies: proxies, AnyHost: public && len(s.Hosts) == 0, Hosts: s.Hosts,
+		XRateLimit: s.XRateLimit,
 	})
 	if errors.Is(err, quota.ErrBadInput) {
 		return nil, config(err)

@@ -36,12 +36,13 @@ import (
 // with the placeholder in single quotes. The tag restart says that SIGHUP cannot change
 // it, and the tag zero that 0 is refused.
 type settings struct {
-	Ledger   string `yaml:"ledger,omitempty" restart:"yes" flag:"'address': sqlite:, redis://, postgres:// or memory: (default in your state folder)" jsonschema_description:"Where the ledger is: sqlite:PATH, a redis://, rediss:// or postgres:// URL, or memory:."`
-	Catalog  string `yaml:"catalog,omitempty" restart:"yes" flag:"SQLite 'file' with the fetched data (default in your state folder)" jsonschema_description:"The SQLite file with the fetched data."`
-	Database string `yaml:"database,omitempty" restart:"yes" flag:"PostgreSQL 'URL' of the fetched data, instead of --catalog" jsonschema_description:"The postgres:// URL of the database with the fetched data. With it catalog is not used, and run shares its jobs with other machines."`
-	PollOnly bool   `yaml:"poll_only,omitempty" restart:"yes" jsonschema_description:"For a database behind PgBouncer in transaction mode: ask for work once a second instead of listening for it."`
-	Costs    string `yaml:"costs,omitempty" flag:"price book 'file', or a built-in one such as builtin/github (default builtin)" jsonschema_description:"The price book: a file, or a built-in one such as builtin/github; builtin if empty."`
-	Endpoint string `yaml:"endpoint,omitempty" restart:"yes" jsonschema_description:"Another address of the upstream, such as that of ingestor sandbox."`
+	Ledger    string `yaml:"ledger,omitempty" restart:"yes" flag:"'address': sqlite:, redis://, postgres:// or memory: (default in your state folder)" jsonschema_description:"Where the ledger is: sqlite:PATH, a redis://, rediss:// or postgres:// URL, or memory:."`
+	Catalog   string `yaml:"catalog,omitempty" restart:"yes" flag:"SQLite 'file' with the fetched data (default in your state folder)" jsonschema_description:"The SQLite file with the fetched data."`
+	Database  string `yaml:"database,omitempty" restart:"yes" flag:"PostgreSQL 'URL' of the fetched data, instead of --catalog" jsonschema_description:"The postgres:// URL of the database with the fetched data. With it catalog is not used, and run shares its jobs with other machines."`
+	PollOnly  bool   `yaml:"poll_only,omitempty" restart:"yes" jsonschema_description:"For a database behind PgBouncer in transaction mode: ask for work once a second instead of listening for it."`
+	FleetSize int    `yaml:"fleet_size,omitempty" restart:"yes" zero:"no" jsonschema:"minimum=1" jsonschema_description:"How many machines share the ledger: in an outage each spends its part of what one machine may spend."`
+	Costs     string `yaml:"costs,omitempty" flag:"price book 'file', or a built-in one such as builtin/github (default builtin)" jsonschema_description:"The price book: a file, or a built-in one such as builtin/github; builtin if empty."`
+	Endpoint  string `yaml:"endpoint,omitempty" restart:"yes" jsonschema_description:"Another address of the upstream, such as that of ingestor sandbox."`
 
 	KeyFile  string             `yaml:"key_file,omitempty" jsonschema_description:"A file with the API key. YOUTUBE_API_KEY takes precedence."`
 	Accounts map[string]account `yaml:"accounts,omitempty" jsonschema_description:"The keys of further accounts of the price book."`
@@ -79,6 +80,7 @@ func defaultSettings(state string) *settings {
 	return &settings{
 		Ledger:    "sqlite:" + filepath.Join(state, "ledger.db"),
 		Catalog:   filepath.Join(state, "catalog.db"),
+		FleetSize: 1,
 		LogFormat: "auto",
 		LogLevel:  "info",
 		Proxying:  Proxying{ProxyWaiting: proxy.DefaultWaiting},
@@ -298,6 +300,9 @@ func (s *settings) checkCommand() (faults []ingest.Fault) {
 	}
 	if _, err := open.Parse(s.Ledger); err != nil {
 		fault("ledger", "%w", err)
+	}
+	if s.FleetSize < 0 {
+		fault("fleet_size", "%d is no number of machines", s.FleetSize)
 	}
 	for _, set := range allSettings {
 		if value := fmt.Sprint(set.value(s)); len(set.enum) > 0 && !slices.Contains(set.enum, strings.ToLower(value)) {

@@ -149,6 +149,9 @@ func (b *Board) Paused(ctx context.Context, units []Unit) (map[[2]string]bool, e
 	return paused, err
 }
 
+// ErrPaused says that the work of a job is paused on all machines.
+var ErrPaused = errors.New("the job is paused on all machines")
+
 // ErrNoQueue says that no daemon has ever worked the job.
 var ErrNoQueue = errors.New("no daemon has worked this job yet")
 

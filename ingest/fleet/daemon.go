@@ -270,7 +270,8 @@ func (f *Fleet) tick(ctx context.Context, j *ingest.Job, at time.Time) {
 		}
 		return err
 	})
-	if _, runner := f.inForce(); f.Status() != Running && ctx.Err() == nil { // old data is deleted in time even if nobody can make the run
+	idle := f.Status() != Running || errors.Is(f.paused(ctx, j), ErrPaused)
+	if _, runner := f.inForce(); idle && ctx.Err() == nil { // old data is deleted in time even if nobody makes the run
 		_ = runner.Join(j, ingest.State{}, nil).After() // it logs its error, and the run does it again
 	}
 }

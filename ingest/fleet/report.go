@@ -101,10 +101,13 @@ func (f *Fleet) Report(ctx context.Context, j *ingest.Job, id int64) (rep *inges
 }
 
 // Once makes a run of a job, without a daemon: this process works the job's queue until all
-// work of the run has ended. If the context ends, open pages are finished and saved, and work
+// work of the run has ended. It returns [ErrPaused] if a person paused the job. If the context ends, open pages are finished and saved, and work
 // that nobody has begun is deferred.
 func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*ingest.Report, error) {
 	f.know(j)
+	if err := f.paused(ctx, j); err != nil {
+		return nil, f.noRun(ctx, j, err)
+	}
 	id, err := f.insert(ctx, j, why, f.clock.Now())
 	if err != nil {
 		return nil, f.noRun(ctx, j, err)
@@ -121,7 +124,7 @@ func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*
 	if err := f.start(ctx, []*ingest.Job{j}); err != nil {
 		return nil, f.noRun(ctx, j, err)
 	}
-	err = f.await(ctx, id)
+	err = f.await(ctx, j, id)
 	f.halt()
 	if errors.Is(err, quota.ErrStaleBook) {
 		return nil, f.noRun(ctx, j, err)
@@ -131,6 +134,9 @@ func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*
 		if err := f.abandon(ctx, j, id); err != nil {
 			return nil, f.noRun(ctx, j, err)
 		}
+	}
+	if errors.Is(err, ErrPaused) {
+		return nil, f.noRun(ctx, j, err)
 	}
 	rep, over, err := f.Report(ctx, j, id)
 	if err == nil && !over {
@@ -154,12 +160,24 @@ func (f *Fleet) noRun(ctx context.Context, j *ingest.Job, err error) error {
 	return fmt.Errorf("run %s: %w", j.Name, err)
 }
 
+// paused returns an error if nobody works on a job until a person resumes it.
+func (f *Fleet) paused(ctx context.Context, j *ingest.Job) error {
+	paused := false
+	if err := f.one(ctx, &paused, "queue_paused", queue(j)); err != nil || !paused {
+		return err
+	}
+	return ErrPaused
+}
+
 // await waits until a run has ended.
-func (f *Fleet) await(ctx context.Context, id int64) error {
+func (f *Fleet) await(ctx context.Context, j *ingest.Job, id int64) error {
 	for {
 		over := false
 		if err := f.one(ctx, &over, "run_ended", id); over && err == nil {
 			return nil
+		}
+		if err := f.paused(ctx, j); errors.Is(err, ErrPaused) {
+			return err
 		}
 		f.mu.Lock()
 		stale := f.stale

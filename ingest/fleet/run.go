@@ -79,7 +79,7 @@ type unit struct {
 	slice  *slice
 	work   *ingest.Work
 	joined *ingest.Run
-	saved  int64 // units of it that its run has counted
+	saved  int64 // units of its tally that its run has counted
 	broken error // the last error of the database
 }
 
@@ -124,7 +124,7 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 			return nil, err
 		}
 		u.run, u.scheduled, u.record, u.state, u.units, u.first = r.id, r.scheduled, *r.record, *r.state, r.units, fresh
-		u.saved = u.tally.Units - u.tally.Unsaved
+		u.saved = u.tally.Units
 		return u, nil
 	}
 }
@@ -149,10 +149,7 @@ func (u *unit) Save(ctx context.Context, p *catalog.Page) (saved catalog.Saved, 
 		saved, before = s, &s
 		tally := u.work.Tally
 		tally.Saved(p, s)
-		var b pgx.Batch
-		b.Queue(sql["unit_tally"], u.run, u.work.Name, text(tally))
-		b.Queue(sql["run_count"], u.run, u.work.Units-u.saved).QueryRow(func(row pgx.Row) error { return row.Scan(&total, &state) })
-		return tx.SendBatch(ctx, &b).Close()
+		return u.tell(tally, &total, &state)(ctx, tx)
 	}
 	for end := f.clock.Now().Add(patient); ; {
 		err = u.slice.change(ctx, save)
@@ -171,12 +168,39 @@ func (u *unit) Save(ctx context.Context, p *catalog.Page) (saved catalog.Saved, 
 		}
 		return catalog.Saved{}, err
 	}
+	u.told(total, *state)
+	return saved, nil
+}
+
+// tell queues what the other processes have to know: the tally and its units. They answer with
+// the units and the state of the run.
+func (u *unit) tell(t ingest.Tally, total *int64, state **ingest.State) func(context.Context, pgx.Tx) error {
+	return func(ctx context.Context, tx pgx.Tx) error {
+		var b pgx.Batch
+		b.Queue(sql["unit_tally"], u.run, u.work.Name, text(t))
+		b.Queue(sql["run_count"], u.run, t.Units-u.saved).QueryRow(func(row pgx.Row) error { return row.Scan(total, state) })
+		return tx.SendBatch(ctx, &b).Close()
+	}
+}
+
+// told takes their answer, when it is committed.
+func (u *unit) told(total int64, state ingest.State) {
 	mine := u.work.Units - u.saved
 	u.saved = u.work.Units
-	f.spent.Add(mine)
-	u.joined.Learn(*state, total-u.units-mine)
-	u.units, u.state = total, *state
-	return saved, nil
+	u.slice.f.spent.Add(mine)
+	u.joined.Learn(state, total-u.units-mine)
+	u.units, u.state = total, state
+}
+
+// Count tells the other processes what failed calls cost.
+func (u *unit) Count(ctx context.Context) error {
+	var state *ingest.State
+	var total int64
+	err := u.slice.change(ctx, u.tell(u.work.Tally, &total, &state))
+	if err == nil {
+		u.told(total, *state)
+	}
+	return err
 }
 
 // save keeps the tally between slices.
@@ -184,7 +208,9 @@ func (u *unit) save(ctx context.Context, tx pgx.Tx) error {
 	if u.work == nil {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, sql["unit_tally"], u.run, u.work.Name, text(u.work.Tally)); err != nil {
+	var state *ingest.State
+	var total int64
+	if err := u.tell(u.work.Tally, &total, &state)(ctx, tx); err != nil {
 		return err
 	}
 	if u.first && u.state.Halted != nil {

@@ -175,6 +175,17 @@ func (s *slice) restFor(ctx context.Context, at time.Time, why, blockedOn string
 			}
 		}
 		_, err := tx.Exec(ctx, sql["work_rest"], account, job, work, at, why, blockedOn)
+		if err != nil || s.unit != nil {
+			return err
+		}
+		// From here on a run that joins this work waits for its row, and sees the time above. A
+		// run that joined it since it was read must not wait that long.
+		joined := false
+		if err := tx.QueryRow(ctx, sql["unit_open"], account, job, work).Scan(&joined); err != nil || !joined {
+			return err
+		}
+		at = s.f.clock.Now()
+		_, err = tx.Exec(ctx, sql["work_rest"], account, job, work, at, "", "")
 		return err
 	})
 	if err != nil {

@@ -21,6 +21,7 @@ func (s *Server) table() []route {
 		{"GET /{$}", http.HandlerFunc(s.board.Home), "pages"},
 		{"GET /search", http.HandlerFunc(s.board.Search), "pages"},
 		{"GET /regions/{region}", http.HandlerFunc(s.board.Region), "pages"},
+		{"GET /fleet", http.HandlerFunc(s.board.Fleet), "pages"},
 		{"GET /static/{name}", http.HandlerFunc(s.board.Static), unlimited},
 
 		{"GET /metrics", s.metrics.Handler(), unlimited},

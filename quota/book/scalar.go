@@ -124,6 +124,7 @@ var textKinds = map[string]textKind{
 	"segment":  {phrase: "name in the route", check: wideName},
 	"host":     {phrase: "host", check: badPlace},
 	"hostname": {phrase: "host", check: badHost},
+	"none":     {phrase: "`none`", pattern: "^none$"},
 	"param":    httpName("._~-", "name of a query parameter"),
 	"percent":  {phrase: "a percentage such as `30%`", pattern: "^[0-9]{1,2}%$"},
 	"phrase":   {phrase: "text", check: plainText(256)},
