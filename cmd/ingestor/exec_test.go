@@ -18,7 +18,7 @@ import (
 
 // tap runs the tap until its end, or kills it, with the process that runs it, after so many
 // lines of output. It returns the output and the exit code.
-func (f *folder) tap(lines int, flags ...string) (out string, code int) {
+func (f *folder) tap(lines int) (out string, code int) {
 	f.t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -28,8 +28,7 @@ func (f *folder) tap(lines int, flags ...string) (out string, code int) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	args := append([]string{"exec", "--job", "tap", "--state", f.path("tap.json")}, flags...)
-	cmd := f.program(context.Background(), append(args, "--", python, script)...)
+	cmd := f.program(context.Background(), "exec", "--job", "tap", "--state", f.path("tap.json"), "--", python, script)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	pipe, err := cmd.StdoutPipe()

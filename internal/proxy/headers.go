@@ -109,7 +109,7 @@ type trailedBody struct {
 // Read implements [io.Reader].
 func (b *trailedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF { //nolint:errorlint // a reader returns it as it is
+	if err == io.EOF {
 		for name := range b.to {
 			b.to[name] = b.in.Trailer[name]
 		}
