@@ -316,7 +316,7 @@ func TestDecisions(t *testing.T) {
 	r.expect(all, 1, "headroom_refusals_total", "upstream", "maps", "pool", "tiny", "window", "10m")
 	r.expect(all, 2, "headroom_refusals_total", "upstream", "client", "pool", "", "window", "1m")
 	r.expect(all, 1, "headroom_blocks_total", "upstream", "maps", "account", "default", "pool", "units")
-	if got := r.value(all, "headroom_reserve_duration_seconds"); got < 7 {
+	if got := r.value(all, "headroom_reserve_duration_seconds"); got < 6 { // one refusal is believed
 		t.Errorf("the store was timed %v times", got)
 	}
 	for name, family := range all {

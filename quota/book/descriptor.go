@@ -86,6 +86,9 @@ func (d *Descriptor) covers(o *Descriptor) bool {
 // Describes returns the descriptor of a domain that matches these entries, and the key that
 // they name. It returns nil if there is none.
 func (b *Book) Describes(domain string, entries []Entry) (d *Descriptor, key string) {
+	if b == nil {
+		return nil, ""
+	}
 	for i := range b.Descriptors {
 		d := &b.Descriptors[i]
 		if !d.covers(&Descriptor{Domain: domain, Entries: entries}) {

@@ -82,7 +82,7 @@ func (s *Store) small(ctx context.Context, c *quota.Charge, p former) (v quota.V
 	n.add(c.Units, identity(c.Revision, c.Windows), share(c, p.parts), int64(p.parts), span(c.Windows).Microseconds(), slice(c.Windows), flag(p.is(c, s.now())))
 	for i := range c.Windows {
 		w := &c.Windows[i]
-		if w.Spec.Algorithm != window.Estimate {
+		if !w.Spec.Estimates() {
 			return v, false, nil
 		}
 		n.add(w.Limit, w.Spec.Per.Microseconds(), int64(w.Spec.Per/w.Spec.Resolution()))

@@ -18,7 +18,7 @@ func period(w *quota.WindowUsage) string {
 	switch {
 	case w.Spec.InFlight():
 		return "at once"
-	case w.Spec.Algorithm == window.Leaky:
+	case w.Spec.Drains():
 		return "in " + w.Window
 	case !w.Spec.Calendar():
 		return "in " + span(w.Spec.Length())
