@@ -80,8 +80,9 @@ query_wait_timeout = 20
 	})
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	url := strings.Replace(s.URL("postgres"), s.Addr, address, 1)
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for {
 		config, err := pgx.ParseConfig(url)
 		if err == nil {
 			config.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -90,7 +91,6 @@ query_wait_timeout = 20
 				err = errors.Join(c.Ping(ctx), c.Close(ctx))
 			}
 		}
-		cancel()
 		if err == nil {
 			return address
 		}
@@ -98,10 +98,9 @@ query_wait_timeout = 20
 		case <-ended:
 			ended <- nil
 			t.Fatalf("pgbouncer: %v\n%s", err, said)
-		default:
-		}
-		if time.Now().After(end) {
+		case <-ctx.Done():
 			t.Fatalf("pgbouncer does not answer: %v", err)
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
