@@ -17,8 +17,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -79,7 +77,7 @@ func run(ctx context.Context, rounds int, turn time.Duration, videos int) (err e
 	if err != nil {
 		return err
 	}
-	return compare(ctx, all, rounds, turn)
+	return errors.Join(compare(ctx, all, rounds, turn), reserve(ctx, c, dir, rounds, turn))
 }
 
 // fill saves a chart of 200 videos, and others.
@@ -230,20 +228,7 @@ func compare(ctx context.Context, all []asked, rounds int, turn time.Duration) e
 
 // rate is how many requests a second so many callers have answered.
 func (a asked) rate(ctx context.Context, client *http.Client, n int, turn time.Duration) (float64, error) {
-	var done atomic.Int64
-	var group sync.WaitGroup
-	failed := make([]error, n)
-	began := time.Now()
-	for i := range n {
-		group.Go(func() {
-			for time.Since(began) < turn && failed[i] == nil {
-				failed[i] = a.ask(ctx, client)
-				done.Add(1)
-			}
-		})
-	}
-	group.Wait()
-	return float64(done.Load()) / time.Since(began).Seconds(), errors.Join(failed...)
+	return perSecond(n, turn, func() error { return a.ask(ctx, client) })
 }
 
 // ask makes one request, and reads all of the answer.

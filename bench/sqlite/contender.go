@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"modernc.org/sqlite"
@@ -23,6 +24,8 @@ type contender struct {
 	name   string
 	open   open
 	judged bool // by the goal
+
+	callers []int // in one process, instead of processes
 }
 
 // open opens a file that others have open too, and returns what is timed and what
@@ -36,6 +39,7 @@ var contenders = []contender{
 	{name: "ours: 1 window, receipt, spend", open: reserves(1, roomy), judged: true},
 	{name: "ours: 2 windows, receipt, spend", open: reserves(2, roomy), judged: true},
 	{name: "ours: 2 windows, refused", open: reserves(2, 0)},
+	{name: "ours: callers in one process", open: reserves(2, roomy), callers: []int{1, 16}},
 }
 
 // roomy is a limit that no timed call comes near.
@@ -61,11 +65,11 @@ func reserves(windows int, limit int64) open {
 			Charges: []quota.Charge{c}, Fresh: true,
 			Labels: quota.Labels{Method: "videos.list", Job: "trending", Region: "DE", Class: "backfill"},
 		}
-		n := 0
+		var n atomic.Int64
 		return func(ctx context.Context) error {
-			n++
-			r.ID = fmt.Sprintf("%08x%08x", os.Getpid(), n)
-			v, err := s.Reserve(ctx, r)
+			mine := r
+			mine.ID = fmt.Sprintf("%08x%08x", os.Getpid(), n.Add(1))
+			v, err := s.Reserve(ctx, mine)
 			if err == nil && v.Allowed != (limit > 0) {
 				err = errors.New("granted what it should have refused, or the other way round")
 			}

@@ -2,6 +2,13 @@
 // committed with the same settings, in one process and in four that share a file.
 //
 //	go run ./sqlite
+//
+// With -old, it also sets callers in one process beside the same program of an earlier
+// commit, built with this directory's files:
+//
+//	git worktree add /tmp/old COMMIT && cp -r sqlite /tmp/old/bench/
+//	go build -C /tmp/old/bench -o /tmp/old-sqlite ./sqlite
+//	go run ./sqlite -old /tmp/old-sqlite
 package main
 
 import (
@@ -20,13 +27,15 @@ func main() {
 	dir := flag.String("dir", "", "where the files go, which should not be in memory; the default is the directory for temporary files")
 	child := flag.String("child", "", "be one of the processes: the contender's name")
 	path := flag.String("path", "", "the file of a -child")
+	callers := flag.Int("callers", 1, "callers in a -child")
+	old := flag.String("old", "", "this program of an earlier commit, to compare with")
 	warm := flag.Int("warm", 0, "calls that a -child makes before it is timed")
 	flag.Parse()
 	var err error
 	if *child != "" {
-		err = serve(context.Background(), *child, *path, *warm, *each)
+		err = serve(context.Background(), *child, *path, *callers, *warm, *each)
 	} else {
-		err = run(*rounds, *each, *dir)
+		err = run(*rounds, *each, *dir, *old)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench-sqlite:", err)
@@ -43,57 +52,100 @@ var processes = [...]int{1, 4}
 // A result is what was measured of a contender with so many processes.
 type result struct {
 	contender
-	processes     int
-	rates, ratios []float64 // by round
+	program             string
+	processes           int
+	callers             int       // in each process
+	rates, ratios, late []float64 // by round
 }
 
-func run(rounds int, each time.Duration, dir string) (err error) {
+func run(rounds int, each time.Duration, dir, old string) (err error) {
 	if dir, err = os.MkdirTemp(dir, "bench-sqlite"); err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
 	var all []*result
 	for _, n := range processes {
-		rs, err := compete(n, rounds, each, dir)
-		if err != nil {
+		var rs []*result
+		for _, c := range contenders {
+			if c.callers == nil {
+				rs = append(rs, &result{contender: c, program: self, processes: n, callers: 1})
+			}
+		}
+		if err := compete(rs, rounds, each, dir); err != nil {
 			return err
 		}
 		all = append(all, rs...)
 	}
 	fmt.Printf("Median of %d interleaved rounds of %s.\n", rounds, each)
 	print(all)
-	return nil
+	return together(self, old, rounds, each, dir)
+}
+
+// together measures callers in one process, if told so beside an earlier build.
+func together(self, old string, rounds int, each time.Duration, dir string) error {
+	var all []*result
+	for _, c := range contenders {
+		for _, n := range c.callers {
+			if old != "" {
+				all = append(all, &result{contender: c, program: old, processes: 1, callers: n})
+			}
+			all = append(all, &result{contender: c, program: self, processes: 1, callers: n})
+		}
+	}
+	if err := compete(all, rounds, each, dir); err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "\nvs before\tper second\tp99, ms\tcallers\t  \t")
+	before := all[0]
+	for _, r := range all {
+		build := "now"
+		if r.program != self {
+			build = "before"
+		}
+		if r.callers != before.callers || build == "before" {
+			before = r
+		}
+		ratios := make([]float64, rounds)
+		for i := range ratios {
+			ratios[i] = r.rates[i] / before.rates[i]
+		}
+		fmt.Fprintf(w, "%.2f\t%.0f\t%.1f\t%d\t  %s\t\n", median(ratios), median(r.rates), 1000*median(r.late), r.callers, build)
+	}
+	return w.Flush()
 }
 
 // compete runs the contenders by turns; the processes of those whose turn it is
 // not wait.
-func compete(n, rounds int, each time.Duration, dir string) ([]*result, error) {
-	var all []*result
+func compete(all []*result, rounds int, each time.Duration, dir string) error {
 	var teams []*team
 	defer func() {
 		for _, t := range teams {
 			t.kill()
 		}
 	}()
-	for _, c := range contenders {
-		t, err := start(c.name, n, each, dir)
+	for _, r := range all {
+		t, err := start(r.program, r.name, r.processes, r.callers, each, dir)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		teams = append(teams, t)
-		all = append(all, &result{contender: c, processes: n})
 	}
 	for range rounds {
 		for i, r := range all {
-			rate, err := teams[i].round()
+			rate, late, err := teams[i].round()
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", r.name, err)
+				return fmt.Errorf("%s: %w", r.name, err)
 			}
-			r.rates = append(r.rates, rate)
+			r.rates, r.late = append(r.rates, rate), append(r.late, late)
 			r.ratios = append(r.ratios, rate/all[0].rates[len(r.rates)-1])
 		}
 	}
-	return all, nil
+	return nil
 }
 
 func print(all []*result) {

@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -24,17 +26,13 @@ type child struct {
 	out *bufio.Scanner
 }
 
-func start(name string, n int, each time.Duration, dir string) (*team, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
+func start(program, name string, n, callers int, each time.Duration, dir string) (_ *team, err error) {
 	if dir, err = os.MkdirTemp(dir, "ledger"); err != nil {
 		return nil, err
 	}
 	t := &team{}
 	for range n {
-		c := &child{cmd: exec.Command(self, "-child", name, "-path", filepath.Join(dir, "ledger.db"),
+		c := &child{cmd: exec.Command(program, "-child", name, "-callers", strconv.Itoa(callers), "-path", filepath.Join(dir, "ledger.db"),
 			"-warm", strconv.Itoa(warmUp/n), "-each", each.String())}
 		c.cmd.Stderr = os.Stderr
 		out, err := c.cmd.StdoutPipe()
@@ -65,25 +63,26 @@ func (c *child) line() (string, error) {
 	return c.out.Text(), nil
 }
 
-// round lets all children work at once, and returns their rates together.
-func (t *team) round() (sum float64, err error) {
+// round lets all children work at once. It returns their rates together, and the highest
+// of their 99th percentiles, in seconds.
+func (t *team) round() (sum, p99 float64, err error) {
 	for _, c := range t.children {
 		if _, err := io.WriteString(c.in, "\n"); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	for _, c := range t.children {
 		line, err := c.line()
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
-		rate, err := strconv.ParseFloat(line, 64)
-		if err != nil {
-			return 0, err
+		var rate, late float64
+		if _, err := fmt.Sscan(line, &rate, &late); err != nil {
+			return 0, 0, err
 		}
-		sum += rate
+		sum, p99 = sum+rate, max(p99, late)
 	}
-	return sum, nil
+	return sum, p99, nil
 }
 
 func (t *team) kill() {
@@ -94,7 +93,7 @@ func (t *team) kill() {
 }
 
 // serve is what a child does until there are no more lines.
-func serve(ctx context.Context, name, path string, warm int, each time.Duration) error {
+func serve(ctx context.Context, name, path string, callers, warm int, each time.Duration) error {
 	for _, c := range contenders {
 		if c.name != name {
 			continue
@@ -103,7 +102,7 @@ func serve(ctx context.Context, name, path string, warm int, each time.Duration)
 		if err != nil {
 			return err
 		}
-		return errors.Join(work(ctx, do, warm, each), end())
+		return errors.Join(work(ctx, do, callers, warm, each), end())
 	}
 	return fmt.Errorf("there is no contender %q", name)
 }
@@ -112,7 +111,7 @@ func serve(ctx context.Context, name, path string, warm int, each time.Duration)
 // until then it grows, and committing to a growing file is slower.
 const warmUp = 6000
 
-func work(ctx context.Context, do func(context.Context) error, warm int, each time.Duration) error {
+func work(ctx context.Context, do func(context.Context) error, callers, warm int, each time.Duration) error {
 	for range warm {
 		if err := do(ctx); err != nil {
 			return err
@@ -120,13 +119,26 @@ func work(ctx context.Context, do func(context.Context) error, warm int, each ti
 	}
 	fmt.Println("ready")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		began, n := time.Now(), 0
-		for ; time.Since(began) < each; n++ {
-			if err := do(ctx); err != nil {
-				return err
-			}
+		var group sync.WaitGroup
+		took, failed := make([][]time.Duration, callers), make([]error, callers)
+		began := time.Now()
+		for i := range callers {
+			group.Go(func() {
+				for at := began; failed[i] == nil && at.Sub(began) < each; {
+					failed[i] = do(ctx)
+					now := time.Now()
+					took[i] = append(took[i], now.Sub(at))
+					at = now
+				}
+			})
 		}
-		fmt.Println(float64(n) / time.Since(began).Seconds())
+		group.Wait()
+		whole := time.Since(began)
+		if err := errors.Join(failed...); err != nil {
+			return err
+		}
+		all := slices.Sorted(slices.Values(slices.Concat(took...)))
+		fmt.Println(float64(len(all))/whole.Seconds(), all[len(all)*99/100].Seconds())
 	}
 	return nil
 }

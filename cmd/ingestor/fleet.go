@@ -9,6 +9,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
 // daemon runs jobs when they are due: alone, or as one process of a fleet.
@@ -57,7 +58,7 @@ func (a *app) joinFleet(w *works, jobs []*ingest.Job, done func(*ingest.Job, *in
 // allowance returns how many units of a pool this machine may spend in an outage. If the
 // server that is down has the catalog, too, nothing could be saved.
 func (s *settings) allowance() int64 {
-	if s.Database != "" && pgcatalog.OneServer(s.Ledger, s.Database) {
+	if at, err := open.Parse(s.Ledger); s.Database != "" && err == nil && at.Beside(s.Database) {
 		return -1
 	}
 	if part := quota.DefaultAllowance / int64(max(s.FleetSize, 1)); part > 0 {

@@ -215,6 +215,7 @@ func (s *slice) step(ctx context.Context) error {
 	u.joined.Learn(u.state, u.units)
 	if u.first {
 		if err := u.joined.CheckQuota(ctx); err != nil {
+			w.Refused++
 			u.state.Halted = err
 			u.joined.Learn(u.state, 0)
 		}

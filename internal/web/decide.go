@@ -3,6 +3,8 @@ package web
 import (
 	"bytes"
 	"cmp"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -61,33 +63,81 @@ func (s *Server) otherMethods(mux *http.ServeMux) {
 	}
 }
 
-// reserve takes the units of a call. A caller that hangs up before the answer may have
-// been charged: a grant counts as spent, and asking again with the same id returns it.
+// reserve takes the units of a call, or of each call of an array. A caller that hangs up
+// before the answer may have been charged: a grant counts as spent, and asking again with
+// the same id returns it.
 func (s *Server) reserve(r *http.Request) (any, error) {
-	call, err := readCall(r)
+	body, err := readJSON(r)
 	if err != nil {
 		return nil, err
 	}
-	right := Reserve
-	if call.Family != "" {
-		right = Limits
+	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) {
+		return s.reserveAll(r, body)
 	}
-	if err := caller(r).may(right); err != nil {
+	return s.reserveOne(r.Context(), caller(r), body)
+}
+
+// maxCalls is the highest number of calls of one request.
+const maxCalls = 100
+
+// reserveAll takes the units of each call of an array, in order and apart from the others.
+// The answers are in the same order: grants, and problems of the calls that got none.
+func (s *Server) reserveAll(r *http.Request, body []byte) (any, error) {
+	var calls []json.RawMessage
+	if err := json.Unmarshal(body, &calls); err != nil {
 		return nil, err
 	}
-	call.Job = caller(r).job(call.Job)
-	ledger := s.current().Ledger
-	ended := s.tracer.Reserve(r.Context())
-	granted, err := ledger.Reserve(r.Context(), call)
-	ended(granted, err)
+	if len(calls) == 0 || len(calls) > maxCalls {
+		return nil, badInput("send 1 to %d calls in an array, not %d", maxCalls, len(calls))
+	}
+	answers := make([]any, len(calls))
+	for i, call := range calls {
+		granted, err := s.reserveOne(r.Context(), caller(r), call)
+		if hungUp := context.Cause(r.Context()); errors.Is(hungUp, context.Canceled) {
+			return nil, hungUp // the calls that are left are not made
+		}
+		if err == nil {
+			answers[i] = granted
+			continue
+		}
+		p := s.problem(r, err)
+		p.Index, p.Detail = &i, fmt.Sprintf("call %d: %s", i, p.Error())
+		answers[i] = p
+	}
+	return answers, nil
+}
+
+// reserveOne takes the units of the call that an object describes.
+func (s *Server) reserveOne(ctx context.Context, by *Token, object []byte) (*Verdict, error) {
+	call, err := readCall(object)
 	if err != nil {
-		err = ledgerProblem(ledger.Book(), err)
+		return nil, err
+	}
+	granted, err := s.decide(ctx, by, &call)
+	if err != nil {
+		err = ledgerProblem(s.current().Ledger.Book(), err)
 		if p, ok := errors.AsType[*Problem](err); ok && p.Verdict != nil {
 			p.ID = cmp.Or(p.ID, call.ID) // an impossible call has none, because the store was not asked
 		}
 		return nil, err
 	}
 	return grantOf(granted), nil
+}
+
+// decide takes the units of a call for the bearer of a token, whatever the protocol.
+func (s *Server) decide(ctx context.Context, by *Token, call *quota.Call) (*quota.Reservation, error) {
+	right := Reserve
+	if call.Family != "" {
+		right = Limits
+	}
+	if err := by.may(right); err != nil {
+		return nil, err
+	}
+	call.Job = by.job(call.Job)
+	ended := s.tracer.Reserve(ctx)
+	granted, err := s.current().Ledger.Reserve(ctx, *call)
+	ended(granted, err)
+	return granted, err
 }
 
 // settle corrects a reservation to the real cost of the call.

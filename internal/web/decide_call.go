@@ -1,7 +1,6 @@
 package web
 
 import (
-	"net/http"
 	"strings"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -16,11 +15,11 @@ type wanted struct {
 	units        *int64
 }
 
-// readCall parses the body of a request to reserve.
-func readCall(r *http.Request) (quota.Call, error) {
+// readCall parses the object that describes a call to reserve.
+func readCall(object []byte) (quota.Call, error) {
 	var w wanted
 	c := &w.call
-	err := readObject(r, map[string]any{
+	err := readFields(object, map[string]any{
 		"upstream": &c.Upstream, "account": &c.Account,
 		"method": &c.Method, "pool": &w.pool, "charges": &w.charges, "family": &c.Family, "key": &c.Key, "units": &w.units,
 		"class": &c.Class, "job": &c.Job, "region": &c.Region, "id": &w.id, "outage": &w.outage,

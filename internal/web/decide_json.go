@@ -19,22 +19,36 @@ import (
 // readObject decodes the body of a request strictly: one JSON object of these fields, each
 // at most once, with the right type and spelling.
 func readObject(r *http.Request, fields map[string]any) error {
-	body, err := io.ReadAll(r.Body)
+	body, err := readJSON(r)
 	if err != nil {
 		return err
 	}
+	return readFields(body, fields)
+}
+
+// readJSON returns the body of a request, which must be JSON.
+func readJSON(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
 	if !utf8.Valid(body) {
-		return badRequest("the body is not UTF-8")
+		return nil, badRequest("the body is not UTF-8")
 	}
 	var whole json.RawMessage
 	if err := json.Unmarshal(body, &whole); err != nil {
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
-			return badRequest(place(body, syntax.Offset) + ": " + syntax.Error())
+			return nil, badRequest(place(body, syntax.Offset) + ": " + syntax.Error())
 		}
-		return badRequest(err.Error())
+		return nil, badRequest(err.Error())
 	}
-	at, err := members(whole, func(name string, value json.RawMessage) error {
+	return body, nil
+}
+
+// readFields decodes an object, which must be valid JSON.
+func readFields(object []byte, fields map[string]any) error {
+	at, err := members(object, func(name string, value json.RawMessage) error {
 		into, there := fields[name]
 		if !there {
 			return fmt.Errorf("unknown field %.40q; the fields are %s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
@@ -42,7 +56,7 @@ func readObject(r *http.Request, fields map[string]any) error {
 		return readField(name, value, into)
 	})
 	if err != nil {
-		return badRequest(place(body, at) + ": " + err.Error())
+		return badRequest(place(object, at) + ": " + err.Error())
 	}
 	return nil
 }
@@ -79,7 +93,7 @@ func kindOf(t reflect.Type) string {
 func members(object json.RawMessage, member func(name string, value json.RawMessage) error) (int64, error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
-		return d.InputOffset(), errors.New("the body must be an object, such as {\"method\": \"videos.list\"}")
+		return d.InputOffset(), errors.New("it must be an object, such as {\"method\": \"videos.list\"}")
 	}
 	seen := map[string]bool{}
 	for d.More() {

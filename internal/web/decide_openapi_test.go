@@ -49,6 +49,7 @@ func TestOpenAPIDecisions(t *testing.T) {
 	for _, a := range []asked{
 		{"POST /v1/reserve", `{"method": "item.get", "id": "a"}`, http.StatusOK},
 		{"POST /v1/reserve", `{"family": "visitor", "key": "ann"}`, http.StatusOK},
+		{"POST /v1/reserve", `[{"method": "item.get"}, {"pool": "units", "units": 10}, {"pool": 1}, {"method": "item.got"}]`, http.StatusOK},
 		{"POST /v1/reserve", `{"pool": "units", "units": 10}`, http.StatusTooManyRequests},
 		{"POST /v1/reserve", `{"pool": "units", "units": 11}`, http.StatusUnprocessableEntity},
 		{"POST /v1/reserve", `{"method": "item.got"}`, http.StatusUnprocessableEntity},

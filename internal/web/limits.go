@@ -61,7 +61,7 @@ func (s *Server) newLimits(book *quota.Book) (*limits, error) {
 		return nil, err
 	}
 	var l limits
-	o := throttle.Options{Routes: routes, TrustedProxies: s.proxies, Logger: s.log}
+	o := throttle.Options{Routes: routes, TrustedProxies: s.proxies, Logger: s.log, XRateLimit: s.xRateLimit}
 	if l.routes, err = throttle.New(ledger, &o); err != nil {
 		return nil, fmt.Errorf("limits per client: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ type Problem struct {
 
 	Code     string   `json:"code,omitempty"`  // for programs
 	Known    []string `json:"known,omitempty"` // the valid names
+	Index    *int     `json:"index,omitempty"` // of the call, if there were several
 	*Verdict          // set if the ledger refused
 
 	// RetryAfter says when to try again; zero sends nothing.
@@ -73,18 +75,39 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client hung up; returning would send status 200
 	}
+	p := s.problem(r, err)
+	if p.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(seconds(p.RetryAfter), 10))
+	}
+	s.tellLeft(w.Header(), p.Verdict)
+	w.Header().Set("Content-Type", problemJSON)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) //nolint:errchkjson // who asked may have gone
+}
+
+// problem returns the problem of a request to send, and logs it if the server is at fault.
+func (s *Server) problem(r *http.Request, err error) *Problem {
 	p := *problem(err)
 	p.Title = cmp.Or(p.Title, http.StatusText(p.Status))
 	if p.Status >= http.StatusInternalServerError {
 		s.complaints.add(r, p.Status, err)
 	}
-	if p.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.FormatInt(seconds(p.RetryAfter), 10))
+	return &p
+}
+
+// tellLeft adds X-RateLimit-* of a verdict, if the server is told to.
+func (s *Server) tellLeft(h http.Header, v *Verdict) {
+	if !s.xRateLimit || v == nil || v.Limit == 0 {
+		return
 	}
-	w.Header().Set("Content-Type", problemJSON)
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(&p) //nolint:errchkjson // who asked may have gone
+	wait := time.Duration(math.Ceil(v.RetryAfter)) * time.Second
+	if v.Allowed && v.ResetAt != nil && v.At != nil {
+		wait = v.ResetAt.Sub(*v.At)
+	}
+	h.Set("X-Ratelimit-Limit", strconv.FormatInt(v.Limit, 10))
+	h.Set("X-Ratelimit-Remaining", strconv.FormatInt(v.Remaining, 10))
+	h.Set("X-Ratelimit-Reset", strconv.FormatInt(max(seconds(wait), 0), 10))
 }
 
 // seconds rounds a duration up to whole seconds, so that a retry is never too early.

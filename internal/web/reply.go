@@ -32,6 +32,9 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, value any) {
 		h.Set("Cache-Control", cacheFor)
 		h.Set("Last-Modified", k.since.UTC().Format(http.TimeFormat))
 	}
+	if v, ok := value.(*Verdict); ok {
+		s.tellLeft(h, v)
+	}
 	var body bytes.Buffer
 	e := json.NewEncoder(&body)
 	e.SetEscapeHTML(false) // it is sent as JSON, and nosniff

@@ -44,14 +44,25 @@ func (d document) resolved(v map[string]any) map[string]any {
 func (d document) check(schema map[string]any, value any, at string) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, at+": "+fmt.Sprintf(format, args...)) }
 	schema = d.resolved(schema)
+	if rule := schema["type"]; rule != nil && !slices.Contains(list(rule), typeOf(value)) && (typeOf(value) != "integer" || !slices.Contains(list(rule), "number")) {
+		fault("%v is no %v", value, rule)
+		return faults
+	}
 	for _, keyword := range slices.Sorted(maps.Keys(schema)) {
 		rule := schema[keyword]
 		switch keyword {
-		case "description", "required":
-		case "type":
-			if !slices.Contains(list(rule), typeOf(value)) && (typeOf(value) != "integer" || !slices.Contains(list(rule), "number")) {
-				fault("%v is no %v", value, rule)
-				return faults
+		case "description", "required", "type":
+		case "oneOf":
+			matching := 0
+			var why []string
+			for _, one := range rule.([]any) {
+				not := d.check(one.(map[string]any), value, at)
+				if why = append(why, not...); not == nil {
+					matching++
+				}
+			}
+			if matching != 1 {
+				fault("%d of oneOf: %v", matching, why)
 			}
 		case "enum":
 			if !slices.ContainsFunc(rule.([]any), func(v any) bool { return reflect.DeepEqual(v, value) }) {

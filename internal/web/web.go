@@ -53,6 +53,10 @@ type Options struct {
 	AnyHost bool
 	Hosts   []string // without ports
 
+	// XRateLimit adds X-RateLimit-Limit, -Remaining and -Reset, in seconds, for clients that
+	// know no other headers.
+	XRateLimit bool
+
 	// Connections bounds the open connections; zero is DefaultConnections.
 	Connections int
 	// ConnectionsPerClient bounds those of one address, and the requests that a client has
@@ -64,17 +68,18 @@ type Options struct {
 
 // Server is the HTTP server.
 type Server struct {
-	sources  atomic.Pointer[Sources]
-	limits   atomic.Pointer[limits]
-	clock    quota.Clock
-	log      *slog.Logger
-	metrics  *metrics.Metrics
-	tracer   Tracer
-	maxAge   time.Duration
-	proxies  []netip.Prefix
-	timeouts Timeouts
-	board    *pages.Board
-	handler  http.Handler
+	sources    atomic.Pointer[Sources]
+	limits     atomic.Pointer[limits]
+	clock      quota.Clock
+	log        *slog.Logger
+	metrics    *metrics.Metrics
+	tracer     Tracer
+	maxAge     time.Duration
+	proxies    []netip.Prefix
+	timeouts   Timeouts
+	xRateLimit bool
+	board      *pages.Board
+	handler    http.Handler
 
 	complaints complaints
 	crowd      *crowd
@@ -89,7 +94,7 @@ func New(src Sources, o *Options) (*Server, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete()}
+	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete(), xRateLimit: o.XRateLimit}
 	if s.clock == nil {
 		s.clock = quota.SystemClock{}
 	}
@@ -106,7 +111,7 @@ func New(src Sources, o *Options) (*Server, error) {
 		s.tracer = untraced{}
 	}
 	s.board = pages.New(func() view.Sources { return s.current().Sources }, &pages.Options{
-		Clock: s.clock, Log: s.log, MaxAge: s.maxAge, Timeout: s.timeouts.Query, Searching: s.searching,
+		Clock: s.clock, Log: s.log, MaxAge: s.maxAge, Timeout: s.timeouts.Query, Searching: s.searching, Operated: s.operated,
 	})
 	if s.metrics == nil {
 		s.metrics = metrics.New(&metrics.Options{Log: s.log})

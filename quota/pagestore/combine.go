@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/deadline"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // ErrClosed is the error of calls to a store that its process has closed.
@@ -27,6 +29,8 @@ type queue struct {
 	led     bool
 	closed  bool
 	waiting []*job
+	last    int           // callers of the transaction before
+	took    time.Duration // by transactions, on average
 }
 
 // combine runs a job in a transaction, together with waiting jobs.
@@ -41,11 +45,14 @@ func (s *Store) combine(ctx context.Context, j *job) error {
 		return j.err
 	}
 	defer s.queue.leave()
+	s.queue.gather()
+	began := quota.SystemClock{}.Now()
 	tx, err := s.backend.Begin(ctx, waited)
 	if err != nil {
 		return err
 	}
 	batch := append([]*job{j}, s.queue.take(maxCombined-1)...)
+	defer func() { s.queue.ran(len(batch), quota.SystemClock{}.Now().Sub(began)) }()
 	defer func() { // also after a panic, so that no caller waits for ever
 		for _, k := range batch[1:] {
 			k.done = true
@@ -114,6 +121,9 @@ func (s *Scope) name(batch []*job) {
 		}
 		if t := &j.token; t.ID != "" {
 			s.Receipts = append(s.Receipts, ReceiptID{t.Upstream, t.Account, t.ID})
+			if part, ok := storekit.ReadPart(t.ID); ok {
+				s.Receipts = append(s.Receipts, ReceiptID{t.Upstream, t.Account, part.Of})
+			}
 		}
 	}
 }
@@ -159,6 +169,36 @@ func (q *queue) enter(ctx context.Context, j *job, most time.Duration) (waited t
 	}
 	<-j.wake // it is in a transaction, or leads now
 	return clock.Now().Sub(began), nil
+}
+
+// gather lets callers come that are about to. Those of the transaction before were told at
+// the same moment, and many ask again at once. Without this, the first of them would commit
+// alone while the others wait, so every second commit would be for one caller. It ends when
+// as many wait as shared the transaction before, when none came lately, or after a part of
+// the time that a transaction takes. A caller that was alone before does not wait.
+func (q *queue) gather() {
+	q.mu.Lock()
+	last, came, most := q.last, len(q.waiting)+1, q.took/gathering
+	q.mu.Unlock()
+	clock := quota.SystemClock{}
+	for began, quiet := clock.Now(), 0; came < last && quiet < 3 && clock.Now().Sub(began) < most; quiet++ {
+		runtime.Gosched()
+		q.mu.Lock()
+		if now := len(q.waiting) + 1; now != came {
+			came, quiet = now, 0
+		}
+		q.mu.Unlock()
+	}
+}
+
+// gathering is the part of a transaction's time for which the next one may wait for callers.
+const gathering = 4
+
+// ran notes how many callers shared a transaction, and how long it took.
+func (q *queue) ran(callers int, took time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.last, q.took = callers, q.took+(took-q.took)/8
 }
 
 // take removes up to n waiting jobs from the queue, but none behind Close.

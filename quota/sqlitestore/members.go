@@ -34,7 +34,11 @@ func (t *tx) findMember(f *pagestore.Family, st string, args ...driver.Value) (*
 	return &e.Entry, t.unpack(e, r.Blob(1))
 }
 
-func (t *tx) putMember(e *entry, c *quota.Charge, page []byte) error {
+func (t *tx) putMember(e *entry, c *quota.Charge) error {
+	page, err := t.pack(e.Page)
+	if err != nil {
+		return err
+	}
 	if e.Pool.Name != "" {
 		if err := t.rememberKeyed(e, c); err != nil {
 			return err

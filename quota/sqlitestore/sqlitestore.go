@@ -112,6 +112,11 @@ type file struct {
 	prune sweep
 	tx    tx
 	page  []byte // scratch
+
+	// The transaction writes pages at its end, so that callers who share it do not write
+	// one page several times.
+	changed []*entry
+	begun   int64 // transactions
 }
 
 // Begin implements [pagestore.Backend].
@@ -119,6 +124,7 @@ func (f *file) Begin(ctx context.Context, waited time.Duration) (pagestore.Tx, e
 	if err := f.File.Begin(ctx, f.wait-waited); err != nil {
 		return nil, f.Fault("write to", err)
 	}
+	f.changed, f.begun = f.changed[:0], f.begun+1
 	f.tx = tx{file: f, Session: f.Writer, now: f.clock.Now()}
 	return &f.tx, nil
 }

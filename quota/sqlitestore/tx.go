@@ -55,6 +55,10 @@ type entry struct {
 	member bool
 	stamp  int64 // of the page; the page is valid while the row has this stamp
 	was    state // of the stored page
+
+	loaded  int64        // the transaction that has read the page, or written it
+	changed bool         // the page must be saved at the end of the transaction
+	names   driver.Value // of its windows, if they changed too
 }
 
 // state tells whether a page was laid out again or re-based.
@@ -76,6 +80,9 @@ func (t *tx) End(err error) error {
 	if t.reads() {
 		return cmp.Or(moved(t.file.Release(t.Session)), err)
 	}
+	if err == nil {
+		err = t.savePages()
+	}
 	failed := t.file.End(err)
 	if failed != nil {
 		clear(t.file.known) // they may hold changes that were not written
@@ -86,14 +93,18 @@ func (t *tx) End(err error) error {
 	return failed
 }
 
-// Entry implements [pagestore.Tx]: by number if the writer found it before.
+// Entry implements [pagestore.Tx]: by number if the writer found it before, and once in a
+// transaction, which no other process can overlap.
 func (t *tx) Entry(p *quota.Pool, restore bool) (*pagestore.Entry, error) {
 	if t.reads() {
 		return t.find(p, restore) // what is known belongs to the writer
 	}
 	e := t.file.known[*p]
-	if e == nil {
+	switch {
+	case e == nil:
 		return t.find(p, restore)
+	case e.loaded == t.file.begun:
+		return &e.Entry, nil
 	}
 	r, err := t.one("page_load", e.pageID, e.stamp)
 	if err != nil {
@@ -108,7 +119,7 @@ func (t *tx) Entry(p *quota.Pool, restore bool) (*pagestore.Entry, error) {
 	if r == nil || e.Page.Born != e.born {
 		return t.find(p, restore)
 	}
-	e.Reason = r.Text(1)
+	e.Reason, e.loaded = r.Text(1), t.file.begun
 	return &e.Entry, nil
 }
 
@@ -133,6 +144,9 @@ func (t *tx) find(p *quota.Pool, restore bool) (*pagestore.Entry, error) {
 	if e.id != 0 && strange && window.At(t.now) < e.until && !restore {
 		return nil, &quota.ForgottenError{Pool: *p, Born: e.born.Time()}
 	}
+	if !t.reads() { // callers who share the transaction must share the page
+		e.loaded, t.file.known[*p] = t.file.begun, e
+	}
 	return &e.Entry, nil
 }
 
@@ -149,32 +163,61 @@ func (t *tx) unpack(e *entry, b []byte) error {
 
 // Put implements [pagestore.Tx].
 func (t *tx) Put(of *pagestore.Entry, c *quota.Charge) error {
-	e, page := of.Ref.(*entry), of.Page
-	bytes, err := page.AppendBinary(t.file.page[:0])
-	if err != nil {
-		return err
-	}
-	t.file.page = bytes
+	e := of.Ref.(*entry)
 	if e.member {
-		return t.putMember(e, c, bytes)
+		return t.putMember(e, c)
 	}
 	if err := t.remember(e, c); err != nil {
 		return err
 	}
-	e.stamp = rand.Int64() | 1 // never 0, which means no stamp
-	var names driver.Value
-	if c != nil && e.was.revision != page.Revision {
-		names = storekit.WindowNames(c.Windows)
+	if c != nil && e.was.revision != of.Page.Revision {
+		e.names = storekit.WindowNames(c.Windows)
 	}
-	e.stored(page)
-	values := []driver.Value{page.Revision, int64(page.Latest), int64(page.Blocked), of.Reason, names, storekit.UsedText(page), e.stamp, bytes}
+	e.stored(of.Page)
+	if e.pageID == 0 {
+		return t.savePage(e)
+	}
+	if !e.changed {
+		e.changed = true
+		t.file.changed = append(t.file.changed, e)
+	}
+	return nil
+}
+
+// savePages writes the pages that the transaction has changed.
+func (t *tx) savePages() error {
+	for _, e := range t.file.changed {
+		if err := t.savePage(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// savePage writes the page of a pool.
+func (t *tx) savePage(e *entry) error {
+	page, p := e.Page, &e.Pool
+	bytes, err := t.pack(page)
+	if err != nil {
+		return err
+	}
+	e.stamp = rand.Int64() | 1 // never 0, which means no stamp
+	values := []driver.Value{page.Revision, int64(page.Latest), int64(page.Blocked), e.Reason, e.names, storekit.UsedText(page), e.stamp, bytes}
+	e.names, e.changed, e.loaded = nil, false, t.file.begun
 	if e.pageID != 0 {
 		return t.exec("page_save", append(values, e.pageID)...)
 	}
-	p := &of.Pool
 	e.pageID, err = t.insert("page_add", append(values, p.Upstream, p.Account, p.Name, int64(page.Born))...)
-	t.file.known[*p] = e
 	return err
+}
+
+// pack returns the bytes of a page, which are valid until the next one.
+func (t *tx) pack(page *window.Page) (bytes []byte, err error) {
+	bytes, err = page.AppendBinary(t.file.page[:0])
+	if err == nil {
+		t.file.page = bytes
+	}
+	return bytes, err
 }
 
 // remember keeps births.counts_until later than all spend of the page. It adds an eighth, so

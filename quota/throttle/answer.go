@@ -13,12 +13,18 @@ import (
 const (
 	headerPolicy = "Ratelimit-Policy"
 	headerLimit  = "Ratelimit"
+
+	headerXLimit     = "X-Ratelimit-Limit"
+	headerXRemaining = "X-Ratelimit-Remaining"
+	headerXReset     = "X-Ratelimit-Reset"
 )
 
 // answer collects the rate limit headers for a client.
 type answer struct {
 	header http.Header
 	limit  string        // the value of RateLimit so far
+	x      bool          // X-RateLimit-* too
+	least  int64         // that any of the limits has left
 	wait   time.Duration // until the limits that this request used up have room again
 }
 
@@ -37,6 +43,12 @@ func (a *answer) add(p *policy, v *quota.Verdict) {
 			a.limit += ", "
 		}
 		a.limit += w.left(v)
+		if a.x && (a.header[headerXLimit] == nil || v.Remaining < a.least) {
+			a.least = v.Remaining
+			a.header[headerXLimit] = []string{strconv.FormatInt(v.Limit, 10)}
+			a.header[headerXRemaining] = []string{strconv.FormatInt(v.Remaining, 10)}
+			a.header[headerXReset] = []string{strconv.FormatInt(reset(v), 10)}
+		}
 	}
 	if v.Allowed && v.Remaining < v.Units {
 		a.wait = max(a.wait, v.ResetAt.Sub(v.At))
@@ -45,17 +57,22 @@ func (a *answer) add(p *policy, v *quota.Verdict) {
 
 // left returns what is left of a window, such as "client";r=12;t=34.
 func (w *windowTold) left(v *quota.Verdict) string {
-	t := v.ResetAt.Sub(v.At)
-	if !v.Allowed {
-		t = v.RetryAfter
-	}
 	var room [64]byte
 	b := append(room[:0], w.item...)
 	b = append(b, ";r="...)
 	b = strconv.AppendInt(b, v.Remaining, 10)
 	b = append(b, ";t="...)
-	b = strconv.AppendInt(b, max(seconds(t), 0), 10)
+	b = strconv.AppendInt(b, reset(v), 10)
 	return string(b)
+}
+
+// reset returns the seconds until a window has more.
+func reset(v *quota.Verdict) int64 {
+	t := v.ResetAt.Sub(v.At)
+	if !v.Allowed {
+		t = v.RetryAfter
+	}
+	return max(seconds(t), 0)
 }
 
 // window returns the window that a verdict names, or nil if the price book was changed

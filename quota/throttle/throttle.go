@@ -41,6 +41,11 @@ type Options struct {
 	// without families.
 	Outage quota.Policy
 
+	// XRateLimit adds X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset (in
+	// seconds from now) of the limit with the least left, for clients that know no other
+	// headers.
+	XRateLimit bool
+
 	// Logger is told when limits are not kept, and when they are again; nil is
 	// slog.Default.
 	Logger *slog.Logger
@@ -54,6 +59,7 @@ type Throttle struct {
 	proxies proxies
 	bits    int // of an IPv6 address
 	outage  quota.Policy
+	x       bool // X-RateLimit-*
 	log     *slog.Logger
 	told    atomic.Pointer[told]
 	down    atomic.Bool // the store could not be reached, when it was last asked
@@ -73,6 +79,7 @@ func New(l *quota.Ledger, o *Options) (*Throttle, error) {
 		limits: make(map[string][]Limit),
 		bits:   cmp.Or(o.IPv6Bits, 64),
 		outage: cmp.Or(o.Outage, quota.Admit),
+		x:      o.XRateLimit,
 		log:    o.Logger,
 	}
 	if err := t.set(o); err != nil {
@@ -176,7 +183,7 @@ func (t *Throttle) admit(w http.ResponseWriter, r *http.Request) bool {
 	if len(limits) == 0 {
 		return true
 	}
-	told, a := t.policies(), answer{header: w.Header()}
+	told, a := t.policies(), answer{header: w.Header(), x: t.x}
 	for i := range limits {
 		l := &limits[i]
 		key := q.key(l.By)

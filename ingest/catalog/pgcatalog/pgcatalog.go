@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -169,26 +168,6 @@ func address(c *pgx.ConnConfig) string {
 		host = net.JoinHostPort(host, strconv.Itoa(int(c.Port)))
 	}
 	return "postgres://" + host + "/" + c.Database
-}
-
-// OneServer reports whether two URLs name databases of one server of PostgreSQL.
-func OneServer(one, other string) bool {
-	var servers [2][]string
-	for i, url := range []string{one, other} {
-		if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
-			return false
-		}
-		config, err := pgconn.ParseConfig(url)
-		if err != nil {
-			return false
-		}
-		servers[i] = append(servers[i], strings.ToLower(config.Host)+" "+strconv.Itoa(int(config.Port)))
-		for _, f := range config.Fallbacks {
-			servers[i] = append(servers[i], strings.ToLower(f.Host)+" "+strconv.Itoa(int(f.Port)))
-		}
-		slices.Sort(servers[i])
-	}
-	return slices.Equal(slices.Compact(servers[0]), slices.Compact(servers[1]))
 }
 
 // closing is how long Close waits for queries that hang: a process that is told to stop ends.
