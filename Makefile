@@ -8,6 +8,7 @@ export CGO_ENABLED := 0
 
 FUZZTIME ?= 30s
 SEED ?= 1
+LEDGER ?= redis
 FAULTS ?= 5m
 RACE ?= ./quota/...
 # What -race leaves out: tests that calculate, or wait for other processes, and promises of the
@@ -57,12 +58,12 @@ soak: ## run the same tests with full counts; takes about an hour
 	cd sdktest && HEADROOM_SOAK=1 go test -count=1 -timeout 1h -run Figures -v ./...
 	HEADROOM_SOAK=1 .ci/race -count=1 -timeout 3h $(RACE)
 
-chaos: ## let a fleet of four daemons suffer faults for FAULTS (5m), by the schedule of SEED (1)
+chaos: ## let a fleet of four daemons suffer faults for FAULTS (5m), by the schedule of SEED (1), with its ledger in LEDGER (redis, or postgres)
 	.ci/need redis-server postgresql
-	go test ./internal/chaos -count=1 -timeout 30m -run 'TestChaos$$' -v -seed $(SEED) -faults $(FAULTS)
+	go test ./internal/chaos -count=1 -timeout 30m -run 'TestChaos$$' -v -seed $(SEED) -faults $(FAULTS) -ledger $(LEDGER)
 
 acceptance: ## print what a fleet promises, with full counts; takes half an hour
-	.ci/need redis-server postgresql
+	.ci/need redis-server postgresql pgbouncer
 	HEADROOM_SOAK=1 go test ./ingest/fleet -count=1 -timeout 30m -run TestTicksOnce -v
 	HEADROOM_SOAK=1 go test ./internal/chaos -count=1 -timeout 60m -skip 'TestChaos$$' -parallel 8 -v
 

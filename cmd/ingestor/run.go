@@ -54,8 +54,8 @@ reported by the exit code alone.
 ` + onHangup + `
 
 Exit codes: 0 done; 75 deferred (the quota is used up, max_runtime or pages ended the
-run, another process runs the job, a fleet has paused it, or a signal stopped it); 78 configuration;
-77 credential; 69 upstream or ledger down; 1 some work failed.`,
+run, another process runs the job, a fleet has paused it, or a signal stopped it);
+78 configuration; 77 credential; 69 upstream or ledger down; 1 some work failed.`,
 		Example: `  ingestor run
   ingestor run --once --job trending --region US --region DE
   ingestor run --once --output json

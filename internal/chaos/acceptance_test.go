@@ -214,6 +214,9 @@ func inStatement(part string) func(*rig, *process, int, func()) {
 	}
 }
 
+// videosLock is in the first of the two round trips of a page, behind the fence.
+const videosLock = "SELECT video_id, brief, digest FROM headroom_catalog.videos"
+
 var places = []place{
 	{"in a call", func(r *rig, d *process, many int, stop func()) {
 		r.upstream.mu.Lock()
@@ -224,7 +227,7 @@ var places = []place{
 			}
 		}
 	}},
-	{"in a transaction", inStatement("UPDATE headroom_fleet.units SET tally")},
+	{"in a transaction", inStatement(videosLock)},
 	{"before the first page", inStatement("UPDATE headroom_fleet.works SET\n\ttaken_from")},
 }
 

@@ -22,8 +22,22 @@ import (
 //   - all work goes on after the last fault.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	all := schedule(*seed, 4, *faults, min(7*time.Second, *faults/time.Duration(len(kinds))))
-	t.Logf("again: go test ./internal/chaos -run 'TestChaos$' -v -seed %d -faults %s", *seed, *faults)
+	suffer(t, *where, false)
+}
+
+// TestChaosThroughPgBouncer is TestChaos with PgBouncer in transaction mode between the daemons
+// and PostgreSQL.
+func TestChaosThroughPgBouncer(t *testing.T) {
+	onlyInSoak(t)
+	t.Parallel()
+	suffer(t, *where, true)
+}
+
+// suffer injects the faults, with the ledger there.
+func suffer(t *testing.T, ledger string, bouncer bool) {
+	names := kindsFor(ledger)
+	all := schedule(*seed, names, 4, *faults, min(7*time.Second, *faults/time.Duration(len(names))))
+	t.Logf("again: go test ./internal/chaos -run '%s$' -v -seed %d -faults %s -ledger %s", t.Name(), *seed, *faults, ledger)
 	c := &chaos{}
 	var err error
 	if c.disk, err = newDisk(t, 2048); err != nil {
@@ -61,8 +75,9 @@ func TestChaos(t *testing.T) {
 			"all": charts("0"), "music": charts("10"), "games": charts("20"),
 			"search": {Kind: ingest.Search, Cron: "* * * * *", Regions: []string{"US", "DE"}, Queries: []string{"news", "jazz"}, Pages: 2, Stagger: 15 * time.Second},
 		},
-		delay: func() time.Duration { return <-next },
-		disk:  c.disk,
+		delay:  func() time.Duration { return <-next },
+		ledger: ledger, bouncer: bouncer,
+		disk: c.disk,
 	})
 	c.joined()
 	c.rig.audit()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -83,8 +84,8 @@ var kinds = map[string]kind{
 	}},
 	"cut link to PostgreSQL":  {daemon: true, lasts: [2]time.Duration{1 * second, 6 * second}, do: cut(func(d *process) *link { return d.sql }, (*link).cut)},
 	"mute link to PostgreSQL": {daemon: true, lasts: [2]time.Duration{4 * second, 15 * second}, do: cut(func(d *process) *link { return d.sql }, (*link).mute)},
-	"cut link to Redis":       {daemon: true, lasts: [2]time.Duration{1 * second, 6 * second}, do: cut(func(d *process) *link { return d.ledger }, (*link).cut)},
-	"mute link to Redis":      {daemon: true, lasts: [2]time.Duration{2 * second, 8 * second}, do: cut(func(d *process) *link { return d.ledger }, (*link).mute)},
+	"cut link to the ledger":  {daemon: true, lasts: [2]time.Duration{1 * second, 6 * second}, do: cut(func(d *process) *link { return d.ledger }, (*link).cut)},
+	"mute link to the ledger": {daemon: true, lasts: [2]time.Duration{2 * second, 8 * second}, do: cut(func(d *process) *link { return d.ledger }, (*link).mute)},
 	"full disk": {lasts: [2]time.Duration{3 * second, 8 * second}, do: func(c *chaos, f fault) error {
 		if c.disk == nil {
 			return nil
@@ -115,14 +116,21 @@ func cut(which func(*process) *link, how func(*link)) func(*chaos, fault) error 
 	}
 }
 
-// schedule returns the faults of a seed: all kinds in a random order, again and again.
-func schedule(seed uint64, daemons int, lasts, every time.Duration) (all []fault) {
-	random := rand.New(rand.NewPCG(seed, 14))
-	names := []string{}
+// kindsFor returns the names of the faults that there are, in a fixed order. Those of Redis are
+// for a ledger in it.
+func kindsFor(ledger string) (names []string) {
 	for name := range kinds {
-		names = append(names, name)
+		if ledger == "redis" || !strings.HasSuffix(name, "Redis") {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
+	return names
+}
+
+// schedule returns the faults of a seed: all kinds in a random order, again and again.
+func schedule(seed uint64, names []string, daemons int, lasts, every time.Duration) (all []fault) {
+	random := rand.New(rand.NewPCG(seed, 14))
 	var deck []string
 	for at := time.Duration(0); at < lasts; at += every {
 		if len(deck) == 0 {

@@ -12,6 +12,7 @@ import (
 
 var (
 	seed   = flag.Uint64("seed", 1, "the `seed` of the schedule of faults")
+	where  = flag.String("ledger", "redis", "where TestChaos has its `ledger`: redis or postgres")
 	faults = flag.Duration("faults", time.Minute, "for how `long` TestChaos injects faults")
 )
 

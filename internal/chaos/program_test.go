@@ -19,6 +19,7 @@ import (
 type settings struct {
 	Ledger   string `yaml:"ledger"`
 	Database string `yaml:"database"`
+	PollOnly bool   `yaml:"poll_only,omitempty"`
 	Endpoint string `yaml:"endpoint"`
 	Costs    string `yaml:"costs"`
 	Format   string `yaml:"log_format"`

@@ -34,7 +34,7 @@ type rig struct {
 	t        testing.TB
 	dir      string
 	database *pgtest.Server
-	redis    *redistest.Server
+	redis    *redistest.Server // nil: the ledger is in PostgreSQL
 	upstream *upstream
 	daemons  []*process
 	pool     *pgxpool.Pool // past the links
@@ -54,6 +54,8 @@ type plan struct {
 	wait    time.Duration // max_wait
 	disk    *disk         // of the daemons' state; nil: a folder
 	held    bool          // do not start the daemons
+	ledger  string        // where the ledger is: "redis" or "postgres", with the catalog; empty is redis
+	bouncer bool          // the daemons reach PostgreSQL through PgBouncer, in transaction mode
 }
 
 // brief are times that fit into a test. As in a release, a job is rescued later than the
@@ -77,9 +79,16 @@ func newRig(t testing.TB, p *plan) *rig {
 	}
 	r.database = pgtest.Start(t, pgtest.Fast...)
 	var err error
-	r.redis, err = redistest.Start(r.mkdir("redis"), "--save", "", "--appendonly", "yes", "--appendfsync", "always")
-	r.must(err)
-	t.Cleanup(func() { r.redis.Kill() })
+	catalog, ledger := r.database.Addr, r.database.Addr
+	if p.bouncer {
+		catalog = r.database.Bouncer(t)
+	}
+	if p.ledger != "postgres" {
+		r.redis, err = redistest.Start(r.mkdir("redis"), "--save", "", "--appendonly", "yes", "--appendfsync", "always")
+		r.must(err)
+		t.Cleanup(func() { r.redis.Kill() })
+		ledger = r.redis.Addr
+	}
 	r.write("costs.yaml", "extends: builtin\nrevision: 2\nupstreams: {youtube: {pools: "+p.costs+", methods: {videos.list: {outage: refuse}}}}\n")
 	r.pool, err = pgxpool.New(context.Background(), r.database.URL("postgres"))
 	r.must(err)
@@ -89,9 +98,9 @@ func newRig(t testing.TB, p *plan) *rig {
 	for n := range p.daemons {
 		d := &process{r: r, n: n, program: ingestor}
 		r.daemons = append(r.daemons, d)
-		d.sql, err = newLink(r.database.Addr, true)
+		d.sql, err = newLink(catalog, true)
 		r.must(err)
-		d.ledger, err = newLink(r.redis.Addr, false)
+		d.ledger, err = newLink(ledger, false)
 		r.must(err)
 		state := r.mkdir("state" + strconv.Itoa(n))
 		if p.disk != nil {
@@ -101,8 +110,11 @@ func newRig(t testing.TB, p *plan) *rig {
 		}
 		s := settings{
 			Database: strings.Replace(r.database.URL("postgres"), r.database.Addr, d.sql.addr, 1),
-			Ledger:   "redis://" + d.ledger.addr, Endpoint: "http://" + r.serve(r.upstream.of(n)), Costs: r.path("costs.yaml"),
+			Ledger:   "redis://" + d.ledger.addr, PollOnly: p.bouncer, Endpoint: "http://" + r.serve(r.upstream.of(n)), Costs: r.path("costs.yaml"),
 			Config: ingest.Config{Jobs: p.jobs, Workers: p.workers, MaxWait: p.wait, CallTimeout: p.call},
+		}
+		if r.redis == nil {
+			s.Ledger = strings.Replace(r.database.URL("postgres"), r.database.Addr, d.ledger.addr, 1)
 		}
 		text, err := s.text()
 		r.must(err)
@@ -230,7 +242,7 @@ type process struct {
 	state    string // its folder
 	program  string
 	sql      *link // to PostgreSQL
-	ledger   *link // to Redis
+	ledger   *link // to the server of the ledger
 	disk     *disk // where its state is, or nil
 
 	mu      sync.Mutex
