@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/headroom-quota/headroom/internal/svg"
 	"github.com/headroom-quota/headroom/internal/web/etag"
@@ -18,7 +19,8 @@ var pages embed.FS
 //go:embed static
 var static embed.FS
 
-var templates = template.Must(template.ParseFS(pages, "page/*.html"))
+// templates are parsed for the first page: other commands have a fast start.
+var templates = sync.OnceValue(func() *template.Template { return template.Must(template.ParseFS(pages, "page/*.html")) })
 
 // policy lets a page load its stylesheet, script and icon, and call this server. It
 // forbids everything else.
@@ -63,7 +65,7 @@ func (s *state) judged(title, at string) Page {
 // rendering leaves no half-sent page.
 func (b *Board) show(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
 	var body bytes.Buffer
-	if err := templates.ExecuteTemplate(&body, name+".html", data); err != nil {
+	if err := templates().ExecuteTemplate(&body, name+".html", data); err != nil {
 		panic(err) // a template does not fit its data
 	}
 	h := w.Header()

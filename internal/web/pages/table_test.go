@@ -13,7 +13,7 @@ func cellHTML(t *testing.T, c view.Column, value any) string {
 	t.Helper()
 	table := page.table("A caption", false, view.Table{Columns: []view.Column{{Name: "name"}, c}, Rows: [][]any{{"first", value}}})
 	var b strings.Builder
-	if err := templates.ExecuteTemplate(&b, "table", table); err != nil {
+	if err := templates().ExecuteTemplate(&b, "table", table); err != nil {
 		t.Fatal(err)
 	}
 	_, row, _ := strings.Cut(b.String(), `<th scope="row">first</th>`)
