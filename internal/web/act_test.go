@@ -48,11 +48,9 @@ func (r *rig) fill(path string, with ...string) url.Values {
 }
 
 // send sends a form.
-func (r *rig) send(name string, v url.Values, headers ...string) answer {
+func (r *rig) send(name string, v url.Values) answer {
 	r.Helper()
-	return r.ask("POST", "/act/"+name, v.Encode(), append([]string{
-		"Content-Type", "application/x-www-form-urlencoded", "Accept", "text/html", "Sec-Fetch-Site", "same-origin",
-	}, headers...)...)
+	return r.ask("POST", "/act/"+name, v.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Accept", "text/html", "Sec-Fetch-Site", "same-origin")
 }
 
 const units = "?pool=youtube%2Funits"

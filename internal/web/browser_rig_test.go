@@ -74,9 +74,9 @@ func (t *tab) open(url string) {
 	t.must(chromedp.Do(t.ctx, chromedp.Navigate(url)))
 }
 
-func (t *tab) size(width, height int64) {
+func (t *tab) size(width int64) {
 	t.Helper()
-	t.must(chromedp.Do(t.ctx, chromedp.EmulateViewport(width, height)))
+	t.must(chromedp.Do(t.ctx, chromedp.EmulateViewport(width, 800)))
 }
 
 // scheme sets the colour scheme that a reader prefers.

@@ -148,7 +148,7 @@ func hostileRun(r *rig) string {
 // fits fails if a page has to be scrolled sideways on screens so wide.
 func fits(tab *tab, url string, widths ...int64) {
 	for _, width := range widths {
-		tab.size(width, 800)
+		tab.size(width)
 		tab.open(url)
 		if wide := eval[int64](tab, "document.documentElement.scrollWidth"); wide > width {
 			tab.Errorf("%s is %d wide on a screen of %d: %s", url, wide, width, eval[string](tab, fmt.Sprintf(
@@ -161,7 +161,7 @@ func fits(tab *tab, url string, widths ...int64) {
 // must be there also where they are laid out as something else.
 func tabular(tab *tab, r *rig) {
 	told := func(width int64) map[string]int {
-		tab.size(width, 800)
+		tab.size(width)
 		tab.open(r.url + "/runs")
 		tree, err := chromedp.Call(tab.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
 		tab.must(err)
@@ -239,7 +239,7 @@ func accessible(tab *tab, r *rig) {
 	widths, schemes := []int64{1280, 768, 375}, []string{"light", "dark"}
 	look := func(path string, width int64, scheme string) {
 		tab.scheme(scheme)
-		tab.size(width, 800)
+		tab.size(width)
 		tab.open(r.url + path)
 		tab.do("document.querySelectorAll('details').forEach((d) => { d.open = true })")
 		tab.do(string(axe))
@@ -339,7 +339,7 @@ func pictured(tab *tab, r *rig) {
 		{"history", "/history?pool=youtube%2Funits", 1280, "dark"},
 		{"act", "/act/block?pool=youtube%2Funits", 768, "light"},
 	} {
-		tab.size(p.width, 800)
+		tab.size(p.width)
 		tab.scheme(p.scheme)
 		tab.open(r.url + p.path)
 		whole, err := chromedp.Run(tab.ctx, chromedp.FullScreenshot(100))

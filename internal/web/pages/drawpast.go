@@ -73,12 +73,11 @@ func (h *past) marks(c *svg.Canvas, b *bar, x, y float64) {
 // cross returns the outline of a cross: its left end, the half of its stroke, and of its
 // size.
 func cross(x, y, a, b float64) []svg.Point {
-	return []svg.Point{
-		{X: x, Y: y - a}, {X: x + b - a, Y: y - b}, {X: x + b, Y: y - b + a}, {X: x + a, Y: y},
-		{X: x + b, Y: y + b - a}, {X: x + b - a, Y: y + b}, {X: x, Y: y + a},
-		{X: x - b + a, Y: y + b}, {X: x - b, Y: y + b - a}, {X: x - a, Y: y},
-		{X: x - b, Y: y - b + a}, {X: x - b + a, Y: y - b},
+	var all []svg.Point
+	for _, d := range [][2]float64{{0, -a}, {b - a, -b}, {b, a - b}, {a, 0}, {b, b - a}, {b - a, b}, {0, a}, {a - b, b}, {-b, b - a}, {-a, 0}, {-b, a - b}, {a - b, -b}} {
+		all = append(all, svg.Point{X: x + d[0], Y: y + d[1]})
 	}
+	return all
 }
 
 func (h *past) nameOfBar(b *bar) string {

@@ -100,8 +100,11 @@ func (s *state) fill(p *oneRun, r *catalog.RunRecord) {
 		p.Errors = append(p.Errors, reported{"the run", r.Error})
 	}
 	p.Figures = []figure{
-		{view.Number(int64(done)) + " of " + view.Number(int64(len(r.Work))), "units of work done"}, {view.Number(int64(sum.Pages)), "pages"},
-		{view.Number(sum.Units), "units spent"}, {view.Number(refused), "calls refused"}, {view.Number(int64(sum.New)), "new videos"},
+		{view.Number(int64(done)) + " of " + view.Number(int64(len(r.Work))), "units of work done"},
+		{view.Number(int64(sum.Pages)), "pages"},
+		{view.Number(sum.Units), "units spent"},
+		{view.Number(refused), "calls refused"},
+		{view.Number(int64(sum.New)), "new videos"},
 	}
 	if len(r.Work) > 0 {
 		p.Work = s.workTable(r)
