@@ -83,10 +83,10 @@ func (r *rig) grant(s quota.Store, charges ...quota.Charge) quota.Verdict {
 }
 
 // block makes a process take a block, of which one call is used.
-func (r *rig) block(s quota.Store) quota.Verdict {
+func (r *rig) block(s quota.Store) {
 	r.Helper()
 	r.grant(s) // tells how much there is
-	return r.grant(s)
+	r.grant(s)
 }
 
 // used returns the units that the ledger counts.
@@ -188,7 +188,8 @@ func TestBlocks(t *testing.T) {
 	})
 	t.Run("logs_counters_and_buckets_have_no_blocks", func(t *testing.T) {
 		for _, spec := range []window.Spec{
-			{Per: time.Minute, Algorithm: window.Exact}, {Per: time.Minute, Algorithm: window.Estimate},
+			{Per: time.Minute, Algorithm: window.Exact},
+			{Per: time.Minute, Algorithm: window.Estimate},
 			{Per: time.Minute, Algorithm: window.Leaky, Rate: 100},
 		} {
 			r := newRig(t, limit(100, spec))
