@@ -24,7 +24,7 @@ ALONE := $(ALONE)|^Test(KilledProcess|UpstreamIsNeverOver)
 # Lines of targets that run at once stay whole, where make can do that.
 WHOLE_LINES := $(if $(filter output-sync,$(.FEATURES)),--output-sync=line)
 
-.PHONY: help demo test test-main test-others test-browser soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-lease cover
+.PHONY: help demo test test-main test-others test-browser soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease cover
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,6 +47,7 @@ test-others:
 
 test-browser: ## test the pages of ingestor serve in Debian's chromium; saves pictures in artifacts
 	.ci/need chromium
+	.ci/axe
 	mkdir -p artifacts
 	go test -tags browser -run TestBrowser -parallel 8 -artifacts -outputdir artifacts ./internal/web
 
@@ -99,6 +100,9 @@ bench-catalog: ## compare the catalog with bare inserts, and its search with a b
 
 bench-serve: ## compare ingestor serve with a bare handler, over loopback
 	cd bench && go run ./serve
+
+bench-proxy: ## measure what ingestor proxy adds to calls, over loopback
+	cd bench && go run ./proxy
 
 bench-lease: ## compare leased blocks with the plain store in Redis, with eight processes
 	cd bench && go run ./lease

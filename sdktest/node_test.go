@@ -68,6 +68,7 @@ upstreams:
 // TestNodeClients calls through the proxy with googleapis, octokit, openai and
 // @anthropic-ai/sdk as npm has them.
 func TestNodeClients(t *testing.T) {
+	t.Parallel()
 	dir := nodeFolder(t)
 	costs, err := book.Parse("costs.yaml", []byte(nodeBook), nil)
 	if err != nil {

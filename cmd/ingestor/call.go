@@ -116,7 +116,7 @@ func (a *app) call(cmd *cobra.Command, f *callFlags, method string, args []strin
 	if err != nil {
 		return err
 	}
-	answer, body, err := f.send(req, a.traces.Calls(l, t))
+	status, body, err := f.send(req, a.traces.Calls(l, t))
 	if err := errors.Join(err, t.Flush(ctx)); err != nil {
 		return err
 	}
@@ -128,8 +128,8 @@ func (a *app) call(cmd *cobra.Command, f *callFlags, method string, args []strin
 		return err
 	}
 	fmt.Fprintf(a.stderr, "%s cost %s\n", m.Name, costOf(before, after))
-	if answer.StatusCode >= http.StatusBadRequest {
-		return &exit{exitFailed, fmt.Errorf("the upstream answered with status %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))}
+	if status >= http.StatusBadRequest {
+		return &exit{exitFailed, fmt.Errorf("the upstream answered with status %d %s", status, http.StatusText(status))}
 	}
 	return nil
 }
@@ -255,7 +255,7 @@ func (f *callFlags) body(stdin io.Reader) (io.Reader, error) {
 }
 
 // send makes the call, and reads its answer.
-func (f *callFlags) send(req *http.Request, t http.RoundTripper) (*http.Response, []byte, error) {
+func (f *callFlags) send(req *http.Request, t http.RoundTripper) (status int, body []byte, err error) {
 	req = req.WithContext(meter.WithClass(req.Context(), f.class))
 	resp, err := (&http.Client{Transport: t}).Do(req)
 	var failed *url.Error
@@ -266,11 +266,10 @@ func (f *callFlags) send(req *http.Request, t http.RoundTripper) (*http.Response
 		if ours := errors.Is(err, quota.ErrRefused) || errors.Is(err, meter.ErrCredential) || exitCode(err) != exitFailed; !ours {
 			err = &exit{exitDown, err}
 		}
-		return nil, nil, err
+		return 0, nil, err
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, mostCallBody))
-	return resp, body, err
+	body, err = io.ReadAll(io.LimitReader(resp.Body, mostCallBody))
+	return resp.StatusCode, body, errors.Join(err, resp.Body.Close())
 }
 
 // callSpend returns what calls of a method by hand have cost so far today, by pool.

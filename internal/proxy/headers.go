@@ -1,13 +1,16 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
@@ -106,7 +109,7 @@ type trailedBody struct {
 // Read implements [io.Reader].
 func (b *trailedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF { //nolint:errorlint // a reader returns it as it is
+	if err == io.EOF {
 		for name := range b.to {
 			b.to[name] = b.in.Trailer[name]
 		}
@@ -124,6 +127,7 @@ var dropped = []string{
 // answered makes an answer of the upstream one of the proxy.
 func (h *Handler) answered(resp *http.Response) error {
 	c := callOf(resp.Request.Context())
+	h.told(h.shutBy(c, resp))
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return refusef(http.StatusBadGateway, "upstream", "the upstream changed the protocol")
 	}
@@ -139,6 +143,22 @@ func (h *Handler) answered(resp *http.Response) error {
 		return err
 	}
 	return c.hide(resp)
+}
+
+// shutBy returns when units come back, if the upstream refused a call for lack of them. The
+// transport has then shut the pools of the call.
+func (h *Handler) shutBy(c *call, resp *http.Response) (retryAt time.Time) {
+	if c.match.Method == nil || resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusTooManyRequests {
+		return time.Time{}
+	}
+	_, err := h.ledger.Check(resp.Request.Context(), quota.Call{
+		Upstream: c.upstream.Name, Account: c.account(), Method: c.method(), Class: c.labels.Class,
+	})
+	var refused *quota.RefusedError
+	if errors.As(err, &refused) && refused.Blocked {
+		return refused.RetryAt
+	}
+	return time.Time{}
 }
 
 // addresses are the headers that hold addresses of the upstream's hosts.

@@ -54,6 +54,9 @@ type Options struct {
 	// Waiting is how many calls may wait for units at once; zero is DefaultWaiting. A call
 	// beyond them is refused at once if its units are missing.
 	Waiting int
+	// Told is called for each call that was answered, with a zero time, and for each one that
+	// was refused for lack of units, with the time at which units come back. It may be nil.
+	Told func(retryAt time.Time)
 }
 
 // Handler is the proxy.
@@ -71,6 +74,7 @@ type Handler struct {
 	proxy   httputil.ReverseProxy
 	waiting chan struct{}
 	days    days
+	told    func(retryAt time.Time)
 
 	tokens atomic.Pointer[[]*Token]
 }
@@ -92,6 +96,9 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	}
 	if h.base == nil {
 		h.base = NewTransport()
+	}
+	if h.told = o.Told; h.told == nil {
+		h.told = func(time.Time) {}
 	}
 	h.days = days{ledger: ledger, clock: h.clock, log: h.log}
 	keys := make(map[string]meter.KeySource, len(o.Keys))

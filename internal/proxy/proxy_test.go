@@ -42,10 +42,10 @@ func TestCall(t *testing.T) {
 func TestDefaultLabels(t *testing.T) {
 	r := newRig(t, rigOptions{change: func(o *Options) { o.Defaults = Labels{Job: "night", Account: "team"} }})
 	r.call("GET", "/api/v1/items")
-	if key := r.seen().Header.Get("X-Api-Key"); key != "Bearer key-of-the-team" || r.spent("api", "etl/night") != 2 {
-		t.Errorf("the key is %q, and %d units are for the job", key, r.spent("api", "etl/night"))
+	if key := r.seen().Header.Get("X-Api-Key"); key != "Bearer key-of-the-team" || r.spent("etl/night") != 2 {
+		t.Errorf("the key is %q, and %d units are for the job", key, r.spent("etl/night"))
 	}
-	if r.call("GET", "/api/v1/items", "Headroom-Job", "day", "Headroom-Account", "default"); r.spent("api", "etl/day") != 2 {
+	if r.call("GET", "/api/v1/items", "Headroom-Job", "day", "Headroom-Account", "default"); r.spent("etl/day") != 2 {
 		t.Error("the header does not win")
 	}
 }
@@ -121,8 +121,11 @@ func TestGrants(t *testing.T) {
 		}
 	}
 	for _, bad := range []Grant{
-		{}, {Upstreams: []string{"quux"}}, {Upstreams: []string{"api"}, Methods: []string{"quux"}},
-		{Upstreams: []string{"api"}, Classes: []string{"quux"}}, {Upstreams: []string{"api"}, Accounts: []string{"quux"}},
+		{},
+		{Upstreams: []string{"quux"}},
+		{Upstreams: []string{"api"}, Methods: []string{"quux"}},
+		{Upstreams: []string{"api"}, Classes: []string{"quux"}},
+		{Upstreams: []string{"api"}, Accounts: []string{"quux"}},
 	} {
 		if err := Check(tokensOf(t, bad), r.ledger.Book()); err == nil {
 			t.Errorf("accepted %+v", bad)
@@ -184,7 +187,7 @@ func TestOnlyListedMethodsGetTheKey(t *testing.T) {
 			t.Errorf("%s: the upstream got %q", path, sent.Header)
 		}
 	}
-	if spent := r.spent("api", "etl"); spent != 21 {
+	if spent := r.spent("etl"); spent != 21 {
 		t.Errorf("%d units are spent", spent)
 	}
 	if got := r.call("DELETE", "/own/v1/items", "Headroom-Token", theToken); got.StatusCode != http.StatusBadRequest || r.seen() != nil {

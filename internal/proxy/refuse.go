@@ -25,6 +25,9 @@ func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 // refuse answers in the form that the SDKs of the upstream understand.
 func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
 	p := h.problem(c, err)
+	if p.refuses() {
+		h.told(p.retryAt)
+	}
 	header := w.Header()
 	clear(header) // what ReverseProxy has copied
 	for name, values := range p.header {

@@ -231,12 +231,12 @@ func (r *rig) seen() *http.Request {
 }
 
 // spent returns the units of a pool that were spent for a job.
-func (r *rig) spent(upstream, job string) (units int64) {
+func (r *rig) spent(job string) (units int64) {
 	r.t.Helper()
 	if err := r.handler.Flush(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
-	all, err := r.ledger.Spend(context.Background(), quota.SpendQuery{Upstream: upstream})
+	all, err := r.ledger.Spend(context.Background(), quota.SpendQuery{Upstream: "api"})
 	if err != nil {
 		r.t.Fatal(err)
 	}

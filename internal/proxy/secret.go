@@ -72,53 +72,65 @@ type hiding struct {
 	resp    *http.Response
 	secrets [][]byte
 
-	buffer []byte
-	held   []byte // read, and not yet returned; a part of the buffer
-	free   int    // bytes of held that may be returned
-	err    error  // of the body
+	held  []byte // read, and may begin a key
+	ready []byte // read for a buffer that was too small, and may be returned
+	err   error  // of the body
 }
+
+// leastRead is the space below which a buffer is too small to be read into.
+const leastRead = 512
 
 // Read implements [io.Reader].
 func (b *hiding) Read(p []byte) (int, error) {
-	for len(p) > 0 && b.free == 0 && b.err == nil {
-		b.fill(len(p))
+	for len(p) > 0 {
+		if len(b.ready) > 0 {
+			n := copy(p, b.ready)
+			b.ready = b.ready[n:]
+			return n, nil
+		}
+		if b.err != nil {
+			return 0, b.err
+		}
+		if len(p) >= len(b.held)+leastRead {
+			if text := b.fill(p); len(text) > 0 {
+				return len(text), nil
+			}
+			continue
+		}
+		b.ready = b.fill(make([]byte, len(b.held)+leastRead))
 	}
-	n := copy(p, b.held[:b.free])
-	b.held, b.free = b.held[n:], b.free-n
-	if n == 0 && b.free == 0 {
-		return 0, b.err
-	}
-	return n, nil
+	return 0, nil
 }
 
-// fill reads a piece of the body.
-func (b *hiding) fill(size int) {
-	start := len(b.held)
-	b.buffer = slices.Grow(append(b.buffer[:0], b.held...), size)
-	b.held = b.buffer[:start+size]
-	n, err := b.ReadCloser.Read(b.held[start:])
-	b.held, b.err = b.held[:start+max(n, 0)], err
+// fill reads a piece of the body, and returns what of it is no key and begins none.
+func (b *hiding) fill(into []byte) (text []byte) {
+	n := copy(into, b.held)
+	var m int
+	m, b.err = b.ReadCloser.Read(into[n:])
+	text = into[:n+max(m, 0)]
+	keep := 0
 	for _, secret := range b.secrets {
 		for from := 0; ; {
-			i := bytes.Index(b.held[from:], secret)
+			i := bytes.Index(text[from:], secret)
 			if i < 0 {
 				break
 			}
-			copy(b.held[from+i:], stars(len(secret)))
+			copy(text[from+i:], stars(len(secret)))
 			from += i + len(secret)
 		}
 	}
-	b.free = len(b.held)
 	if b.err != nil {
 		hideInHeader(b.resp.Trailer, b.secrets)
-		return
+		b.held = nil
+		return text
 	}
 	for _, secret := range b.secrets {
-		for n := min(len(secret)-1, len(b.held)); n > 0; n-- {
-			if bytes.HasSuffix(b.held, secret[:n]) {
-				b.free = min(b.free, len(b.held)-n)
-				break
+		for n := min(len(secret)-1, len(text)); n > keep; n-- {
+			if bytes.HasSuffix(text, secret[:n]) {
+				keep = n
 			}
 		}
 	}
+	b.held = append(b.held[:0], text[len(text)-keep:]...)
+	return text[:len(text)-keep]
 }
