@@ -53,8 +53,8 @@
 //     when the next block is taken: within the life of a block. Those of this process are
 //     known at once.
 //   - Before a refusal, this process gives back all that its blocks have of the pools and
-//     asks the store again. What other processes have in blocks counts as used. It may come
-//     back before the time to retry.
+//     asks the store again. Units that other processes have in blocks, or that another call
+//     is just taking, count as used. They may come back before the time to retry.
 //   - Used of a granted verdict is what the store had counted when the block was taken,
 //     without the units that were not handed out yet. Looking at a pool gives back the
 //     blocks of this process first.

@@ -47,5 +47,6 @@ func TestStore(t *testing.T) {
 			return &leaser{other, s.(*leaser).behind}
 		},
 		Families: true,
+		Blocks:   true,
 	})
 }

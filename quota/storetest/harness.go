@@ -37,6 +37,10 @@ type Harness struct {
 	// Families is whether the store keeps a page per key.
 	Families bool
 
+	// Blocks is whether the store takes units in blocks for several calls. A refusal may then
+	// count units that are in a block or on their way back, so racing callers may leave some.
+	Blocks bool
+
 	// Members returns how many pages of families s keeps, those that new keys share
 	// included. Nil: nobody can tell.
 	Members func(t testing.TB, s quota.Store) int
