@@ -19,11 +19,12 @@ ALONE := $(ALONE)|^Test(StoreOnCluster|StoreBehindSentinel|NewMaster|Storm|Failo
 ALONE := $(ALONE)|/^(all_or_nothing|honest_retry_after|bounded_lateness|impossible.*|settle.*|time_only_moves_forward)$$
 ALONE := $(ALONE)|/^(pages_that_disagree.*|small|bad_input.*|blocks_heal|counter.*|bucket_drains|enormous_units)$$
 ALONE := $(ALONE)|/^(book_revisions|default_precision|record.*|spend|names|families|members|keyed|restart|model)$$
+ALONE := $(ALONE)|^Test(KilledProcess|UpstreamIsNeverOver)
 
 # Lines of targets that run at once stay whole, where make can do that.
 WHOLE_LINES := $(if $(filter output-sync,$(.FEATURES)),--output-sync=line)
 
-.PHONY: help demo test test-main test-others test-browser soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve cover
+.PHONY: help demo test test-main test-others test-browser soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease cover
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +47,7 @@ test-others:
 
 test-browser: ## test the pages of ingestor serve in Debian's chromium; saves pictures in artifacts
 	.ci/need chromium
+	.ci/axe
 	mkdir -p artifacts
 	go test -tags browser -run TestBrowser -parallel 8 -artifacts -outputdir artifacts ./internal/web
 
@@ -98,6 +100,12 @@ bench-catalog: ## compare the catalog with bare inserts, and its search with a b
 
 bench-serve: ## compare ingestor serve with a bare handler, over loopback
 	cd bench && go run ./serve
+
+bench-proxy: ## measure what ingestor proxy adds to calls, over loopback
+	cd bench && go run ./proxy
+
+bench-lease: ## compare leased blocks with the plain store in Redis, with eight processes
+	cd bench && go run ./lease
 
 cover: ## measure test coverage; writes coverage.out for go tool cover -html
 	.ci/need redis-server postgresql python3

@@ -85,7 +85,7 @@ func (h *Hold) beginMove() ([]Charge, bool) {
 		if err != nil {
 			return nil, false
 		}
-		c.Units, c.Windows = h.left[i], slices.Clone(c.Windows)
+		c.Units, c.Windows, c.Lease = h.left[i], slices.Clone(c.Windows), Lease{}
 		for j := range c.Windows {
 			c.Windows[j].Limit = c.Windows[j].Spec.MaxLimit()
 		}

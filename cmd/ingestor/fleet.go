@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"net/url"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/pgstore"
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
 // daemon runs jobs when they are due: alone, or as one process of a fleet.
@@ -59,30 +58,13 @@ func (a *app) joinFleet(w *works, jobs []*ingest.Job, done func(*ingest.Job, *in
 // allowance returns how many units of a pool this machine may spend in an outage. If the
 // server that is down has the catalog, too, nothing could be saved.
 func (s *settings) allowance() int64 {
-	if s.Database != "" && oneServer(s.Ledger, s.Database) {
+	if at, err := open.Parse(s.Ledger); s.Database != "" && err == nil && at.Beside(s.Database) {
 		return -1
 	}
 	if part := quota.DefaultAllowance / int64(max(s.FleetSize, 1)); part > 0 {
 		return part
 	}
 	return -1
-}
-
-// oneServer reports whether two databases of PostgreSQL are on one server.
-func oneServer(one, other string) bool {
-	var servers []string
-	for _, address := range []string{one, other} {
-		at, err := pgstore.Canonical(address)
-		if err != nil { // it is no address of PostgreSQL
-			return false
-		}
-		is, err := url.Parse(at)
-		if err != nil {
-			return false
-		}
-		servers = append(servers, is.Host+is.RawQuery)
-	}
-	return servers[0] == servers[1]
 }
 
 // fleetTiming is set by the linker, and only in tests of a fleet: its times, in JSON.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/proxy"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -48,10 +49,13 @@ type settings struct {
 
 	Tokens map[string]caller `yaml:"tokens,omitempty" jsonschema_description:"The programs that reserve over HTTP, each with a token of its own."`
 
+	Keys map[string]keyFile `yaml:"keys,omitempty" jsonschema_description:"The API keys of other upstreams, for ingestor proxy and call, by the upstream, as github, or with its account, as github@team."`
+
 	LogFormat string `yaml:"log_format,omitempty" restart:"yes" flag:"log 'format': text, json or auto" jsonschema:"enum=auto,enum=text,enum=json" jsonschema_description:"The format of the log. auto is text on a terminal and json elsewhere."`
 	LogLevel  string `yaml:"log_level,omitempty" restart:"yes" flag:"log 'level': debug, info, warn or error" jsonschema:"enum=debug,enum=info,enum=warn,enum=error" jsonschema_description:"The lowest level that is logged."`
 
 	Serving       `yaml:",inline" mapstructure:",squash"`
+	Proxying      `yaml:",inline" mapstructure:",squash"`
 	ingest.Config `yaml:",inline" mapstructure:",squash"`
 
 	file  string          // that was read; empty: none
@@ -79,6 +83,7 @@ func defaultSettings(state string) *settings {
 		FleetSize: 1,
 		LogFormat: "auto",
 		LogLevel:  "info",
+		Proxying:  Proxying{ProxyWaiting: proxy.DefaultWaiting},
 		Serving:   Serving{Listen: "127.0.0.1:8080", Hosts: []string{}, TrustedProxies: []string{}, MaxAge: web.DefaultMaxAge},
 		Config:    ingest.DefaultConfig(),
 		state:     state,
@@ -219,7 +224,7 @@ func (s *settings) check() error {
 	if err := s.placed(s.zeros()); err != nil { // Prepare would take them for the default
 		return err
 	}
-	if err := s.placed(slices.Concat(s.Prepare(), s.checkCommand(), s.checkServer(), s.checkCallers())); err != nil {
+	if err := s.placed(slices.Concat(s.Prepare(), s.checkCommand(), s.checkServer(), s.checkCallers(), s.checkProxy())); err != nil {
 		return err
 	}
 	var err error
@@ -257,7 +262,7 @@ func (s *settings) placed(faults []ingest.Fault) error {
 // badNames refuses names of jobs and callers that viper would change: it converts them to lower case
 // and splits them at dots.
 func (s *settings) badNames() (faults []ingest.Fault) {
-	for section, err := range map[string]error{"jobs": ingest.ErrJobName, "tokens": errCallerName} {
+	for section, err := range map[string]error{"jobs": ingest.ErrJobName, "tokens": errCallerName, "keys": errKeyName} {
 		all, _ := s.said[section].(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			if name != strings.ToLower(name) || strings.Contains(name, ".") {

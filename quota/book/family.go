@@ -63,7 +63,7 @@ func (r *reader) family(name string, d *keys.Family) *Family {
 		return f
 	}
 	for _, key := range r.names(&d.Keys) {
-		if w, ok := r.ownLimits(key, d.Keys[key], limited{label, f.Windows, d.Windows, d.Quota, 0, []any{&d.Quota}}); ok {
+		if w, ok := r.ownLimits(key, d.Keys[key], limited{label, f.Windows, d.Windows, d.Quota, 0, []any{&d.Quota}, nil}); ok {
 			f.Overrides[key] = w
 		}
 	}
@@ -77,6 +77,7 @@ type limited struct {
 	windows         []keys.Window
 	quota, headroom int64
 	from            []any // where quota and headroom stand
+	lease           *keys.Lease
 }
 
 // ownLimits makes the limits of a single key.
@@ -91,6 +92,9 @@ func (r *reader) ownLimits(key string, d *keys.Key, of limited) ([]Window, bool)
 			return nil, false
 		}
 		of.windows = d.Windows
+		if _, ok = r.lease(of.lease, of.specs, d.Windows, label); !ok {
+			return nil, false
+		}
 	}
 	switch {
 	case d.Quota == 0 && d.Windows == nil:

@@ -5,7 +5,8 @@
 //     are charged when the ledger is back. The journal also records how far each pool has
 //     come, so that a ledger that was lost or replaced by an older copy is noticed;
 //   - a breaker, so that a server that is down does not delay every call;
-//   - locks, so that no two processes run one job.
+//   - locks, so that no two processes run one job;
+//   - blocks of units, for pools that have a lease in the price book.
 //
 // Most programs want this package. It imports every store, and with them the clients of
 // SQLite, Redis and PostgreSQL. A program that must stay small imports the one store it needs, and
@@ -24,6 +25,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/breaker"
 	"github.com/headroom-quota/headroom/quota/journal"
 	"github.com/headroom-quota/headroom/quota/lease"
+	"github.com/headroom-quota/headroom/quota/leasestore"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/pgstore"
 	"github.com/headroom-quota/headroom/quota/redisstore"
@@ -150,6 +152,11 @@ func (o *Opened) open(ctx context.Context, at *Address, with *Options) error {
 	}
 	if o.Journal != nil {
 		options.Journal = o.Journal
+	}
+	if at.Scheme != "memory" { // which one process has for itself
+		leased := leasestore.New(store, nil)
+		o.closers = append(o.closers, leased.Close)
+		store = leased
 	}
 	if o.Ledger, err = quota.New(with.Book, store, options); err != nil || o.Journal == nil {
 		return err
