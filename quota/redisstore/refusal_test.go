@@ -1,8 +1,11 @@
 package redisstore_test
 
 import (
+	"bufio"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -105,5 +108,54 @@ func TestARefusalIsTheSameEitherWay(t *testing.T) {
 		if refused-blocked < 5 || blocked < 5 {
 			t.Errorf("%v: %d refusals, %d of them blocks, are too few to tell", charge.Windows, refused, blocked)
 		}
+	}
+}
+
+// A refusal reads the ring from its oldest units on, until enough of them come back. Most of
+// the ring is none of its business, wherever the units are.
+func TestARefusalReadsLittle(t *testing.T) {
+	server := start(t)
+	clock := movedClock(t)
+	s := open(t, dial(t, server.Addr), prefix())
+	charge := units(1, 1000)
+	charge.Windows = charge.Windows[:1]
+	for i := range 500 { // two units a minute, but for the first hours
+		if i == 1 {
+			clock.Advance(12 * time.Hour)
+		}
+		clock.Advance(time.Minute)
+		charge.Units = 2
+		granted(t, "a grant", s, quota.Request{Charges: []quota.Charge{charge}})
+	}
+	charge.Units = 20
+	conn, err := net.Dial("tcp", server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	lines := bufio.NewScanner(conn)
+	if _, err := fmt.Fprint(conn, "MONITOR\r\n"); err != nil || !lines.Scan() || lines.Text() != "+OK" {
+		t.Fatal(lines.Text(), err)
+	}
+	v, err := s.Reserve(bg, quota.Request{Charges: []quota.Charge{charge}})
+	if err != nil || v.Allowed || v.RetryAfter <= 0 {
+		t.Fatalf("%+v, %v; want a refusal", v, err)
+	}
+	run(t, server, "echo", "done")
+	read := 0
+	for lines.Scan() && !strings.Contains(lines.Text(), `"done"`) {
+		f := strings.Fields(lines.Text()) // +time [0 lua] "GETRANGE" "key" "from" "to"
+		if !strings.Contains(strings.ToUpper(lines.Text()), `LUA] "GETRANGE"`) || len(f) < 7 {
+			continue
+		}
+		from, err := strconv.Atoi(strings.Trim(f[5], `"`))
+		to, wrong := strconv.Atoi(strings.Trim(f[6], `"`))
+		if err != nil || wrong != nil {
+			t.Fatal(lines.Text(), err, wrong)
+		}
+		read += to - from + 1
+	}
+	if read == 0 || read > 600 {
+		t.Errorf("a refusal read %d bytes of a page with a ring of 5,764, want a few hundred", read)
 	}
 }

@@ -96,7 +96,7 @@ if not fits then -- or they do, once reserve has brought the page to now
         if bit >= 0 then
           slots = { struct.unpack('<' .. string.rep(slot, to_ - from_), range(region + bytes * from_, region + bytes * to_)) }
         end
-        b, some = b + from_ - k, 256
+        b, some = b + from_ - k, math.min(4 * some, 256)
         for j = 1, to_ - from_ do
           if b <= gone then
             used = used - slots[j]
