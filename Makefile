@@ -19,6 +19,7 @@ ALONE := $(ALONE)|^Test(StoreOnCluster|StoreBehindSentinel|NewMaster|Storm|Failo
 ALONE := $(ALONE)|/^(all_or_nothing|honest_retry_after|bounded_lateness|impossible.*|settle.*|time_only_moves_forward)$$
 ALONE := $(ALONE)|/^(pages_that_disagree.*|small|bad_input.*|blocks_heal|counter.*|bucket_drains|enormous_units)$$
 ALONE := $(ALONE)|/^(book_revisions|default_precision|record.*|spend|names|families|members|keyed|restart|model)$$
+ALONE := $(ALONE)|^Test(KilledProcess|UpstreamIsNeverOver)
 
 # Lines of targets that run at once stay whole, where make can do that.
 WHOLE_LINES := $(if $(filter output-sync,$(.FEATURES)),--output-sync=line)
@@ -46,6 +47,7 @@ test-others:
 
 test-browser: ## test the pages of ingestor serve in Debian's chromium; saves pictures in artifacts
 	.ci/need chromium
+	.ci/axe
 	mkdir -p artifacts
 	go test -tags browser -run TestBrowser -parallel 8 -artifacts -outputdir artifacts ./internal/web
 

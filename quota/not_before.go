@@ -38,18 +38,19 @@ const (
 
 // believes returns how long a refusal of charges may be believed.
 func (n *notBefore) believes(charges []Charge) time.Duration {
+	most := n.most
+	if most == 0 && charges[0].Pool.Name == "" {
+		most = familyNotBefore
+	}
+	if most <= 0 {
+		return 0
+	}
 	for i := range charges {
 		if charges[i].Windows[0].Spec.InFlight() { // a slot may come back at any time
 			return 0
 		}
 	}
-	switch {
-	case n.most < 0:
-		return 0
-	case n.most == 0 && charges[0].Pool.Name == "" && charges[0].Pool.Key != "":
-		return familyNotBefore
-	}
-	return n.most
+	return most
 }
 
 // mark is to be taken before the store is asked.

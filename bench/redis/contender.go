@@ -51,6 +51,7 @@ var contenders = []contender{
 	{name: "ours: 2 windows", open: openMember(day, pacificDay)},
 	{name: full, open: openPool(true), fill: fillPool},
 	{name: full + ", id looked up", open: openPool(false)},
+	{name: "its six commands, alone", open: openCommands},
 	{name: saturated, open: openRefusal},
 	{name: oneFull, open: openMemberRefusal},
 }

@@ -259,23 +259,23 @@ func (r *redirectedOne) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.base.RoundTrip(req)
 }
 
-// listenProxy listens for the proxy, and returns how to serve from there.
-func (a *app) listenProxy(ctx context.Context, s *settings, h *proxy.Handler) (serve func(context.Context) error, _ error) {
+// listenProxy adds the listener of the proxy to others.
+func (a *app) listenProxy(ctx context.Context, s *settings, h *proxy.Handler, others []beside) ([]beside, error) {
 	secure, err := s.secured()
 	if err != nil {
-		return nil, err
+		return others, err
 	}
 	var how net.ListenConfig
 	l, err := how.Listen(ctx, "tcp", cmp.Or(s.ProxyListen, proxyListen))
 	if err != nil {
-		return nil, cannotListen(err, "ingestor proxy --proxy-listen 127.0.0.1:0")
+		return others, cannotListen(err, "ingestor proxy --proxy-listen 127.0.0.1:0")
 	}
 	scheme := "http"
 	if secure != nil {
 		scheme = "https"
 	}
 	fmt.Fprintf(a.stdout, "proxy on %s://%s\n", scheme, l.Addr())
-	return func(ctx context.Context) error { return h.Serve(ctx, a.abort, l, secure) }, nil
+	return append(others, beside{l, func(ctx, abort context.Context, l net.Listener) error { return h.Serve(ctx, abort, l, secure) }}), nil
 }
 
 func (a *app) runProxy(cmd *cobra.Command) (err error) {
@@ -297,7 +297,7 @@ func (a *app) runProxy(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	serve, err := a.listenProxy(ctx, s, h)
+	served, err := a.listenProxy(ctx, s, h, nil)
 	if err != nil {
 		return err
 	}
@@ -311,7 +311,7 @@ func (a *app) runProxy(cmd *cobra.Command) (err error) {
 		}
 		return err
 	})()
-	return serve(ctx)
+	return a.serveAll(ctx, served)
 }
 
 // reloadedProxy reads the tokens of a proxy again, and returns how to replace them.
@@ -324,31 +324,4 @@ func (a *app) reloadedProxy(h *proxy.Handler, next *settings) (update func(), er
 		err = proxy.Check(tokens, next.book)
 	}
 	return func() { h.Update(tokens) }, err
-}
-
-// withProxy serves the proxy beside a server, if the settings say so. Either one ends with
-// the other. It also returns how to reload its settings.
-func (a *app) withProxy(ctx context.Context, s *settings, l *quota.Ledger, serve func(net.Listener) error) (func(net.Listener) error, func(*settings) (func(), error), error) {
-	if s.ProxyListen == "" {
-		return serve, func(*settings) (func(), error) { return func() {}, nil }, nil
-	}
-	h, err := a.newProxy(s, l)
-	if err != nil {
-		return nil, nil, err
-	}
-	proxied, err := a.listenProxy(ctx, s, h)
-	if err != nil {
-		return nil, nil, err
-	}
-	return func(l net.Listener) error {
-		ctx, stop := context.WithCancel(ctx)
-		ended := make(chan error, 1)
-		go func() {
-			ended <- proxied(ctx)
-			_ = l.Close() // ends the other
-		}()
-		err := serve(l)
-		stop()
-		return errors.Join(err, <-ended)
-	}, func(next *settings) (func(), error) { return a.reloadedProxy(h, next) }, nil
 }

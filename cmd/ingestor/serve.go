@@ -24,6 +24,7 @@ import (
 type Serving struct {
 	Listen         string        `yaml:"listen,omitempty" restart:"yes" flag:"'address' to listen on; port 0 chooses a free one" jsonschema_description:"The address of ingestor serve."`
 	ProbeListen    string        `yaml:"probe_listen,omitempty" restart:"yes" flag:"'address' for probes only: /livez and /readyz over plain HTTP" jsonschema_description:"An address that answers only /livez and /readyz, over plain HTTP, so that no client can crowd probes out."`
+	EnvoyListen    string        `yaml:"envoy_listen,omitempty" restart:"yes" flag:"'address' for Envoy's rate limit service over gRPC" jsonschema_description:"An address that answers Envoy's rate limit service over gRPC, with the tokens and the certificate of the server. Empty turns it off."`
 	Insecure       bool          `yaml:"insecure,omitempty" restart:"yes" flag:"allow plain HTTP on other interfaces" jsonschema_description:"Allow plain HTTP on other interfaces than the loopback one."`
 	Hosts          []string      `yaml:"hosts,omitempty" restart:"yes" flag:"host 'names' that requests may ask for, beside localhost" jsonschema_description:"Host names without ports that requests may ask for, beside localhost. Empty with a public listen address allows any."`
 	TrustedProxies []string      `yaml:"trusted_proxies,omitempty" restart:"yes" flag:"'networks' of trusted proxies, as 10.0.0.0/8" jsonschema_description:"Networks of proxies whose word about client addresses is trusted, as 10.0.0.0/8."`
@@ -51,6 +52,10 @@ Programs in any language can reserve units on the ledger with POST /v1/reserve,
 /v1/settle and /v1/release, and GET /v1/pools. These routes exist only if there is a
 token: for each program under tokens in the configuration, or one for all in
 INGESTOR_TOKEN or in the file named by --token-file. To make one: ingestor token new.
+
+Envoy, Istio and gateways ask the same ledger over gRPC, with Envoy's rate limit service:
+--envoy-listen. The descriptors of the price book say which limits they mean. Calls need a
+token of a program, in the metadata authorization.
 
 Probes may have an address of their own, which no client can crowd: --probe-listen.
 
@@ -80,12 +85,15 @@ func (s *settings) checkServer() (faults []ingest.Fault) {
 	if bad != nil {
 		fault("trusted_proxies", "%w", bad)
 	}
-	public, err := web.Public(s.Listen)
-	switch {
-	case err != nil:
-		fault("listen", "%q is not an address; %w", s.Listen, err)
-	case public && s.TLSCert == "" && len(proxies) == 0 && bad == nil && !s.Insecure:
-		fault("listen", "%s is plain HTTP that other machines can reach\nSet tls_cert and tls_key, or trusted_proxies to the networks of your proxy, or insecure", s.Listen)
+	for _, at := range []struct{ setting, address, protocol string }{{"listen", s.Listen, "HTTP"}, {"envoy_listen", s.EnvoyListen, "gRPC"}} {
+		public, err := web.Public(at.address)
+		switch {
+		case at.address == "" && at.setting != "listen":
+		case err != nil:
+			fault(at.setting, "%q is not an address; %w", at.address, err)
+		case public && s.TLSCert == "" && len(proxies) == 0 && bad == nil && !s.Insecure:
+			fault(at.setting, "%s is plain %s that other machines can reach\nSet tls_cert and tls_key, or trusted_proxies to the networks of your proxy, or insecure", at.address, at.protocol)
+		}
 	}
 	if _, err := web.Public(s.ProbeListen); err != nil && s.ProbeListen != "" {
 		fault("probe_listen", "%q is not an address; %w", s.ProbeListen, err)
@@ -145,7 +153,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	l, err := listen(ctx, s)
+	l, err := listen(ctx, s, s.Listen, "ingestor serve --listen 127.0.0.1:0")
 	if err != nil {
 		return err
 	}
@@ -153,13 +161,20 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	if s.TLSCert != "" {
 		scheme = "https"
 	}
-	serve, err := a.withProbes(ctx, s, server)
+	others, err := a.besides(ctx, s, server)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	serve, proxied, err := a.withProxy(ctx, s, src.Ledger, serve)
-	if err != nil {
-		return errors.Join(err, l.Close())
+	proxied := func(*settings) (func(), error) { return func() {}, nil }
+	if s.ProxyListen != "" {
+		h, err := a.newProxy(s, src.Ledger)
+		if err == nil {
+			others, err = a.listenProxy(ctx, s, h, others)
+		}
+		if err != nil {
+			return errors.Join(err, closeAll(others), l.Close())
+		}
+		proxied = func(next *settings) (func(), error) { return a.reloadedProxy(h, next) }
 	}
 	fmt.Fprintf(a.stdout, "serving on %s://%s\n", scheme, l.Addr())
 	defer hangups.reload(ctx, a, s, true, func(_ context.Context, next *settings) error {
@@ -176,33 +191,65 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 		}
 		return err
 	})()
-	return serve(l)
+	return a.serveAll(ctx, append(others, beside{l, server.Serve}))
 }
 
-// withProbes returns how to serve: from one listener, and probes from another one if the
-// settings name it. Either one ends with the other.
-func (a *app) withProbes(ctx context.Context, s *settings, server *web.Server) (func(net.Listener) error, error) {
-	if s.ProbeListen == "" {
-		return func(l net.Listener) error { return server.Serve(ctx, a.abort, l) }, nil
+// beside is a listener beside that of the server: for probes, or for Envoy.
+type beside struct {
+	net.Listener
+	serve func(ctx, abort context.Context, l net.Listener) error
+}
+
+// besides opens the other listeners that the settings name.
+func (a *app) besides(ctx context.Context, s *settings, server *web.Server) (all []beside, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeAll(all))
+		}
+	}()
+	if s.ProbeListen != "" {
+		var how net.ListenConfig
+		l, err := how.Listen(ctx, "tcp", s.ProbeListen)
+		if err != nil {
+			return all, cannotListen(err, "ingestor serve --probe-listen 127.0.0.1:0")
+		}
+		all = append(all, beside{l, server.ServeProbes})
+		fmt.Fprintf(a.stdout, "probes on http://%s\n", l.Addr())
 	}
-	var how net.ListenConfig
-	probes, err := how.Listen(ctx, "tcp", s.ProbeListen)
-	if err != nil {
-		return nil, cannotListen(err, "ingestor serve --probe-listen 127.0.0.1:0")
+	if s.EnvoyListen != "" {
+		l, err := listen(ctx, s, s.EnvoyListen, "ingestor serve --envoy-listen 127.0.0.1:0")
+		if err != nil {
+			return all, err
+		}
+		all = append(all, beside{l, server.ServeEnvoy})
+		fmt.Fprintf(a.stdout, "Envoy's rate limit service on %s\n", l.Addr())
 	}
-	fmt.Fprintf(a.stdout, "probes on http://%s\n", probes.Addr())
-	return func(l net.Listener) error {
-		ctx, stop := context.WithCancel(ctx)
-		defer stop()
-		ended := make(chan error, 1)
+	return all, nil
+}
+
+func closeAll(all []beside) (err error) {
+	for _, one := range all {
+		err = errors.Join(err, one.Close())
+	}
+	return err
+}
+
+// serveAll serves from all listeners. If one ends, so do the others.
+func (a *app) serveAll(ctx context.Context, all []beside) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, len(all))
+	for _, one := range all {
 		go func() {
-			ended <- server.ServeProbes(ctx, a.abort, probes)
+			ended <- one.serve(ctx, a.abort, one.Listener)
 			stop()
 		}()
-		err := server.Serve(ctx, a.abort, l)
-		stop()
-		return errors.Join(err, <-ended)
-	}, nil
+	}
+	var failed error
+	for range all {
+		failed = errors.Join(failed, <-ended)
+	}
+	return failed
 }
 
 // newServer returns a server with these settings.
@@ -267,16 +314,16 @@ func (s *settings) secured() (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
 }
 
-// listen listens on the address of the settings, with TLS if they name a certificate.
-func listen(ctx context.Context, s *settings) (net.Listener, error) {
+// listen listens on an address, with TLS if the settings name a certificate.
+func listen(ctx context.Context, s *settings, address, remedy string) (net.Listener, error) {
 	with, err := s.secured()
 	if err != nil {
 		return nil, err
 	}
 	var how net.ListenConfig
-	l, err := how.Listen(ctx, "tcp", s.Listen)
+	l, err := how.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, cannotListen(err, "ingestor serve --listen 127.0.0.1:0")
+		return nil, cannotListen(err, remedy)
 	}
 	if with != nil {
 		l = tls.NewListener(l, with)

@@ -126,7 +126,7 @@ func checkSource(t *testing.T, set *setting, value, from string) {
 		t.Setenv("INGESTOR_TLS_KEY", "/key")
 	case "tls_key":
 		t.Setenv("INGESTOR_TLS_CERT", "/cert")
-	case "listen", "probe_listen", "proxy_listen":
+	case "listen", "probe_listen", "proxy_listen", "envoy_listen":
 		value = "127.0.0.1:0"
 		if os.Getenv(set.variable()) != "" {
 			t.Setenv(set.variable(), value)

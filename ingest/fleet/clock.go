@@ -30,7 +30,7 @@ func NewClock(ctx context.Context, c *pgcatalog.Catalog) (*Clock, error) {
 func (k *Clock) look(ctx context.Context) error {
 	var is time.Time
 	before := machine()
-	if err := k.pool.QueryRow(ctx, sql["clock"]).Scan(&is); err != nil {
+	if err := k.pool.QueryRow(ctx, sql("clock")).Scan(&is); err != nil {
 		return err
 	}
 	k.skew.Store(int64(before.Add(machine().Sub(before) / 2).Sub(is)))

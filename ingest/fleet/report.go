@@ -44,7 +44,7 @@ func (f *Fleet) endRun(ctx context.Context, j *ingest.Job, runner *ingest.Runner
 		if err := f.catalog.In(tx).Join(*r.record, j.Name, catalog.Fence{}).End(ctx, rep.Outcome()); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, sql["run_end"], id, text(ending{State: rep.State, Ended: rep.Ended, ResumeAt: rep.ResumeAt, Cause: ingest.CauseOf(rep.Err)}))
+		_, err = tx.Exec(ctx, sql("run_end"), id, text(ending{State: rep.State, Ended: rep.Ended, ResumeAt: rep.ResumeAt, Cause: ingest.CauseOf(rep.Err)}))
 		return err
 	})
 	if err == nil && rep != nil {
@@ -59,7 +59,7 @@ func (f *Fleet) report(ctx context.Context, tx pgx.Tx, j *ingest.Job, r *row) (*
 	if r.state != nil {
 		rep.Started = r.state.Began
 	}
-	rows, err := tx.Query(ctx, sql["units_of"], r.id)
+	rows, err := tx.Query(ctx, sql("units_of"), r.id)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (f *Fleet) Report(ctx context.Context, j *ingest.Job, id int64) (rep *inges
 	err = f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		r := &row{id: id}
 		var e *ending
-		if err := tx.QueryRow(ctx, sql["run_report"], id).Scan(&r.scheduled, &r.units, &r.state, &e, &over); err != nil {
+		if err := tx.QueryRow(ctx, sql("run_report"), id).Scan(&r.scheduled, &r.units, &r.state, &e, &over); err != nil {
 			return err
 		}
 		if rep, err = f.report(ctx, tx, j, r); err != nil {
@@ -203,7 +203,7 @@ func (f *Fleet) abandon(ctx context.Context, j *ingest.Job, id int64) error {
 	idle := []*ingest.WorkReport{}
 	err := f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		idle = idle[:0]
-		rows, err := tx.Query(ctx, sql["works_idle"], id)
+		rows, err := tx.Query(ctx, sql("works_idle"), id)
 		if err != nil {
 			return err
 		}
@@ -229,11 +229,11 @@ func (f *Fleet) abandon(ctx context.Context, j *ingest.Job, id int64) error {
 			if err := f.catalog.In(tx).Join(*r.record, j.Name, catalog.Fence{}).EndWork(ctx, w.Work, w.Region, w.Outcome()); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, sql["unit_end"], id, w.Work, text(w.Tally), text(outcomeOf(w))); err != nil {
+			if _, err := tx.Exec(ctx, sql("unit_end"), id, w.Work, text(w.Tally), text(outcomeOf(w))); err != nil {
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, sql["run_state"], id, text(r.state), 0)
+		_, err = tx.Exec(ctx, sql("run_state"), id, text(r.state), 0)
 		return err
 	})
 	if err != nil {

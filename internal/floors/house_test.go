@@ -75,7 +75,8 @@ var keys = map[string][]string{
 	"github.com/goccy/go-yaml":          {"quota/book", "cmd/ingestor"},
 	"github.com/sony/gobreaker":         {"quota/breaker"},
 	"github.com/prometheus":             {"internal/metrics", "quota/observe/prom"},
-	"google.golang.org/grpc":            {"quota/meter/grpcmeter"}, // users of quota/meter do not get it
+	"google.golang.org/grpc":            {"quota/meter/grpcmeter", "internal/web"}, // users of quota/meter do not get it
+	"github.com/envoyproxy":             {"internal/web"},
 	"google.golang.org/genproto":        {"quota/meter/grpcmeter"},
 	"go.opentelemetry.io":               {"internal/traces", "internal/spans", "quota/observe/otel"},
 	"github.com/anishathalye/porcupine": {"quota/storetest"},

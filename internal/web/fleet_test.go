@@ -63,7 +63,7 @@ func TestFleetPage(t *testing.T) {
 		}
 		return a
 	}
-	a := reads("/fleet", "berlin-1", "1,234", "trending US", "silent for 1m0s", "the pool is shut</bdi> resumes at", "&lt;b&gt;oslo&lt;/b&gt;",
+	a := reads("/fleet", "berlin-1", "1,234", "trending US", "silent for 1m0s", "the pool is shut</bdi>. Resumes at", `<a href="/fleet" aria-current="true">Fleet</a>`, "&lt;b&gt;oslo&lt;/b&gt;",
 		"1 daemon. Units of work: 1 running, 1 queued, 1 deferred, 1 idle", "ingestor fleet resume search")
 	if strings.Contains(a.body, ">IT<") || strings.Contains(a.body, "No daemon") {
 		t.Errorf("too much is shown:\n%s", a.body)

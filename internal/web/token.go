@@ -28,9 +28,10 @@ const (
 	Reserve Right = "reserve" // reserve, settle and release units of pools
 	Read    Right = "read"    // read the state of the pools
 	Limits  Right = "limits"  // charge the families: the limits of the caller's own clients
+	Operate Right = "operate" // act on the pages: adjust, block, unblock, reset
 )
 
-// Rights are all rights.
+// Rights are the rights of programs. Operate is for people, and has to be named.
 var Rights = []Right{Reserve, Read, Limits}
 
 // Token authenticates a caller of the decision service. Only its hash is kept.
@@ -49,6 +50,8 @@ func NewToken(name, text string, rights ...Right) (*Token, error) {
 		least = minNameless
 	}
 	switch {
+	case name == "" && slices.Contains(rights, Operate):
+		return nil, errors.New("a token with the right operate needs a name, under which its actions are recorded")
 	case text == "":
 		return nil, errors.New("the token is empty; to make one: ingestor token new")
 	case len(text) < least:
@@ -132,10 +135,19 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 	})
 }
 
-// wrongToken returns the answer to a wrong or missing token. A request without a token is
-// no guess: a page of another site can make a browser on this machine send one, and must
-// not use up the guesses of the machine.
+// wrongToken returns the answer to a wrong or missing token.
 func (s *Server) wrongToken(w http.ResponseWriter, r *http.Request, presented string) error {
+	err := s.guess(r, presented)
+	if p, ok := errors.AsType[*Problem](err); ok && p.RetryAfter > 0 {
+		w.Header().Set("Connection", "close") // the next guess costs a connection
+	}
+	return err
+}
+
+// guess counts a wrong token, and returns the error for its client. A request without a
+// token is no guess: a page of another site can make a browser on this machine send one, and
+// must not use up the guesses of the machine.
+func (s *Server) guess(r *http.Request, presented string) error {
 	if presented == "" {
 		return errNotTheToken
 	}
@@ -150,7 +162,6 @@ func (s *Server) wrongToken(w http.ResponseWriter, r *http.Request, presented st
 	if due, skipped := s.complaints.due("wrong tokens"); due {
 		s.log.Warn("an address sends wrong tokens", "client", client, "skipped", skipped)
 	}
-	w.Header().Set("Connection", "close") // the next guess costs a connection
 	return &Problem{
 		Status: http.StatusTooManyRequests, Code: "too_many_guesses", RetryAfter: wait,
 		Detail: "too many requests from this address had a wrong token; try again after the seconds in Retry-After",

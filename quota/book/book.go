@@ -26,6 +26,9 @@ type Book struct {
 	Upstreams map[string]*Upstream
 	Families  map[string]*Family
 
+	// Descriptors say what the descriptors of Envoy's rate limit service mean.
+	Descriptors []Descriptor
+
 	keys    *keys.Book // it as the file has it, with short forms and defaults written out
 	extends []string   // the built-in books that it is a difference from
 	base    *Book      // them, joined
@@ -198,5 +201,6 @@ func (r *reader) book(t *tree) *Book {
 	for _, name := range r.names(&d.Families) {
 		b.Families[name] = r.family(name, d.Families[name])
 	}
+	b.Descriptors = r.descriptors(d.Descriptors, b)
 	return b
 }

@@ -251,8 +251,11 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 		}
 		n.add(int64(today.start), open, until, micros(a.known[0].Latest))
 		keys = append(keys, spend, a.first)
-		rest := c.Pool.Name + "\x1d" + labels + "\x1d" + spend
-		args = append(args, labels, a.nonce[:], rest, quota.ReceiptLife.Milliseconds())
+		between, rest := packed{make([]byte, 0, 40)}, packed{make([]byte, 0, 8+len(c.Pool.Name)+len(labels)+len(spend)+2)}
+		between.add(0, 0, 0, 0, c.Units)
+		rest.add(a.known[0].Generation)
+		rest.bytes = append(append(append(rest.bytes, c.Pool.Name+"\x1d"...), labels+"\x1d"...), spend...)
+		args = append(args, c.Units, labels, a.nonce[:], between.bytes, rest.bytes, quota.ReceiptLife.Milliseconds())
 	}
 	for i := range c.Windows {
 		w := &c.Windows[i]

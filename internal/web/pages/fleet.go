@@ -29,8 +29,8 @@ func (b *Board) Fleet(w http.ResponseWriter, r *http.Request) {
 		b.Problem(w, r, http.StatusNotFound, "There is no fleet: the catalog of this server is a file. A fleet needs the setting database")
 		return
 	}
-	s := &state{now: b.clock.Now()}
-	p := &fleetPage{Page: s.page("Fleet", true), All: r.URL.Query().Get("all") == "yes"}
+	s := b.blank()
+	p := &fleetPage{Page: s.page("Fleet", "/fleet", true), All: r.URL.Query().Get("all") == "yes"}
 	var is fleet.Status
 	err := b.withTimeout(r.Context(), func(ctx context.Context) (err error) {
 		is, err = src.Fleet.Status(ctx)
@@ -40,7 +40,7 @@ func (b *Board) Fleet(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Err() == nil {
 			b.log.Warn("show the fleet", "error", err)
 		}
-		p.Notes = []note{{bad, say("The database cannot be read now, so nothing is known of the fleet. To see why: ingestor check")}}
+		p.Notes = []note{{bad, say("The database cannot be read now, so nothing is known of the fleet. To see why: ingestor check"), ""}}
 		b.show(w, r, http.StatusOK, "fleet", p)
 		return
 	}
@@ -65,12 +65,12 @@ func fleetNotes(is *fleet.Status) (all []note) {
 	alive, leads, skew := is.Alive()
 	switch {
 	case alive == 0:
-		all = append(all, note{bad, say("No daemon is alive, so no job runs. To start one: ingestor run")})
+		all = append(all, note{bad, say("No daemon is alive, so no job runs. To start one: ingestor run"), ""})
 	case !leads:
-		all = append(all, note{warn, say("No daemon leads, so deferred work and the work of lost daemons waits. Another one leads within about 20 s")})
+		all = append(all, note{warn, say("No daemon leads, so deferred work and the work of lost daemons waits. Another one leads within about 20 s"), ""})
 	}
 	if skew >= badClock {
-		all = append(all, note{warn, say("The clock of a daemon differs from the database's by ", span(skew), ". Run NTP on all machines")})
+		all = append(all, note{warn, say("The clock of a daemon differs from the database's by ", span(skew), ". Run NTP on all machines"), ""})
 	}
 	var paused []string
 	for i := range is.Units {
@@ -80,10 +80,10 @@ func fleetNotes(is *fleet.Status) (all []note) {
 	}
 	slices.Sort(paused)
 	for _, job := range slices.Compact(paused) {
-		all = append(all, note{warn, say(job, " is paused on all machines. To resume it: ingestor fleet resume ", job)})
+		all = append(all, note{warn, say(job, " is paused on all machines. To resume it: ingestor fleet resume ", job), ""})
 	}
 	if all == nil {
-		all = []note{{good, say("A daemon leads, no job is paused, and the clocks agree")}}
+		all = []note{{good, say("A daemon leads, no job is paused, and the clocks agree"), ""}}
 	}
 	return all
 }

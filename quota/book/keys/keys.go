@@ -38,6 +38,17 @@ type Book struct {
 	Extends   []string             `yaml:"extends" is:"builtin" short:"item" size:"1..16" noun:"built-in book" example:"builtin|[builtin, builtin/github]" doc:"The built-in books that this one differs from. 'builtin/youtube-2025' has YouTube's older prices, with one pool for everything."`
 	Upstreams map[string]*Upstream `yaml:"upstreams" names:"wide" noun:"upstream" print:"block" doc:"The metered APIs."`
 	Families  map[string]*Family   `yaml:"families" names:"wide" noun:"family" print:"block" doc:"Limits per key, for example per client address."`
+
+	Descriptors []Descriptor `yaml:"descriptors" size:"1..1000" noun:"descriptor" doc:"What the descriptors of Envoy's rate limit service mean. The first match counts. A descriptor without a match has no limit."`
+}
+
+// Descriptor says which limit a descriptor of Envoy's rate limit service means. Set one of
+// Family and Pool.
+type Descriptor struct {
+	Domain  string   `yaml:"domain" is:"phrase" example:"edge" required:"write that of Envoy's filter, as in domain: edge" doc:"The domain that Envoy's filter sends."`
+	Entries []string `yaml:"entries" is:"phrase" size:"1..16" short:"item" noun:"entry" example:"remote_address|[path=/login, remote_address]" required:"write its entries in their order, as in [path=/login, remote_address]" doc:"The entries of the descriptor, in their order. 'path=/login' stands for the entry with this value. 'path' stands for the entry with any value, which becomes the key. Several such values are joined with a comma."`
+	Family  string   `yaml:"family" is:"phrase" example:"client" oneof:"family: a family" doc:"The family that is charged."`
+	Pool    string   `yaml:"pool" is:"phrase" example:"youtube/units|youtube@staging/units" oneof:"pool: a pool with its upstream" doc:"The pool that is charged. A pool with a page per key is charged for the key."`
 }
 
 // Upstream is a metered API.

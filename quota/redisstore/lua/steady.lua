@@ -8,8 +8,9 @@
 --
 -- KEYS: the page; if spend is counted its key of today; if there is an id the
 --   receipt (with spend).
--- ARGV: numbers; labels; nonce; the rest of the receipt; how long it lives, in
---   milliseconds.
+-- ARGV: numbers; units as text; labels; of the receipt the nonce, what is between the
+--   instants made and charged, and the rest; how long it lives, in milliseconds. (Numbers are
+--   slow to hand over, and to pack.)
 --   Numbers, as doubles: units, identity, generation (0 if unknown), 0 for no
 --   id, 1 for a new one, 2 for one that may be known; today's start, and its end or
 --   when the caller has to hear anew until when the page is kept (0 if spend is not
@@ -166,19 +167,19 @@ if not fits then -- or they do, once reserve has brought the page to now
 end
 
 if f[6] ~= 0 then -- before all else: it may be no hash, and then nothing must have been written
-  local spend, labels = KEYS[2], ARGV[2]
+  local spend, text, labels = KEYS[2], ARGV[2], ARGV[3]
   local calls = redis.pcall('HINCRBY', spend, 'c' .. labels, '1')
   if type(calls) == 'table' then
     return 0
   end
-  if redis.call('HINCRBY', spend, 'u' .. labels, units) > 9007199254740991 then
+  if redis.call('HINCRBY', spend, 'u' .. labels, text) > 9007199254740991 then
     redis.call('HSET', spend, 'u' .. labels, '9007199254740991') -- a sum of units stops there
   end
   if calls == 1 then
     local other = 'other\31other\31other\31other\31'
     if redis.call('HLEN', spend) > 4000 and labels ~= other then
       redis.call('HDEL', spend, 'u' .. labels, 'c' .. labels)
-      redis.call('HINCRBY', spend, 'u' .. other, units)
+      redis.call('HINCRBY', spend, 'u' .. other, text)
       redis.call('HINCRBY', spend, 'c' .. other, 1)
     end
     redis.call('PEXPIRE', spend, 36 * 86400000)
@@ -194,6 +195,7 @@ for i = 1, n do
 end
 redis.call('SETRANGE', key, from, struct.pack(live, unpack(p, 6 + n)))
 if f[4] ~= 0 then
-  redis.call('SET', KEYS[3], ARGV[3] .. struct.pack('<dddddddd', now, 0, 0, 0, 0, units, now, p[5]) .. ARGV[4], 'PX', ARGV[5])
+  local at = struct.pack('<d', now)
+  redis.call('SET', KEYS[3], ARGV[4] .. at .. ARGV[5] .. at .. ARGV[6], 'PX', ARGV[7])
 end
 return { now, tight, has, limit, reset }

@@ -1,0 +1,123 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net"
+	"net/http"
+	"runtime/debug"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"golang.org/x/net/netutil"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	grpchealth "google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+)
+
+// ServeEnvoy serves Envoy's rate limit service over gRPC from a listener, until ctx ends.
+// Then calls under way finish, unless abort ends too. The listener does TLS. All but health
+// checks need a token of a caller of /v1/.
+func (s *Server) ServeEnvoy(ctx, abort context.Context, l net.Listener) error {
+	server := grpc.NewServer(
+		grpc.UnaryInterceptor(s.unaryCall), grpc.StreamInterceptor(s.streamCall),
+		grpc.MaxRecvMsgSize(maxBody), grpc.MaxConcurrentStreams(maxCalls), grpc.ConnectionTimeout(s.timeouts.Header),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 10 * s.timeouts.Idle}),
+	)
+	rls.RegisterRateLimitServiceServer(server, envoy{s})
+	reflection.Register(server)
+	healthy := grpchealth.NewServer()
+	healthy.SetServingStatus(rls.RateLimitService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	healthpb.RegisterHealthServer(server, healthy)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(netutil.LimitListener(l, s.crowd.all)) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	healthy.Shutdown()
+	grace, cancel := context.WithTimeout(abort, s.timeouts.Stop)
+	defer cancel()
+	defer context.AfterFunc(grace, server.Stop)()
+	server.GracefulStop()
+	return nil
+}
+
+func (s *Server) unaryCall(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
+	defer s.recoverCall(info.FullMethod, &err)
+	if ctx, err = s.authenticatedCall(ctx, info.FullMethod); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeouts.Query)
+	defer cancel()
+	return handler(ctx, req)
+}
+
+func (s *Server) streamCall(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	defer s.recoverCall(info.FullMethod, &err)
+	if _, err := s.authenticatedCall(stream.Context(), info.FullMethod); err != nil {
+		return err
+	}
+	return handler(srv, stream)
+}
+
+// recoverCall turns a panic into an error.
+func (s *Server) recoverCall(method string, err *error) {
+	if p := recover(); p != nil {
+		s.log.Error("answer a gRPC call", "method", method, "panic", p, "stack", string(debug.Stack()))
+		*err = status.Error(codes.Internal, "internal error; the server's log has the details")
+	}
+}
+
+// authenticatedCall adds the caller's token to the context. Health checks need none.
+func (s *Server) authenticatedCall(ctx context.Context, method string) (context.Context, error) {
+	if method == healthpb.Health_Check_FullMethodName || method == healthpb.Health_Watch_FullMethodName || method == healthpb.Health_List_FullMethodName {
+		return ctx, nil
+	}
+	r := &http.Request{Method: http.MethodPost, Header: http.Header{}}
+	if md, ok := metadata.FromIncomingContext(ctx); ok {
+		r.Header["Authorization"] = md.Get("authorization")
+	}
+	if p, ok := peer.FromContext(ctx); ok {
+		r.RemoteAddr = p.Addr.String()
+	}
+	presented := bearer(r)
+	if t := owner(s.current().Tokens, presented); t != nil {
+		return context.WithValue(ctx, callerKey{}, t), nil
+	}
+	return nil, s.callError(method, s.guess(r, presented))
+}
+
+// codeOf are the gRPC codes of statuses of HTTP.
+var codeOf = map[int]codes.Code{
+	http.StatusUnauthorized: codes.Unauthenticated, http.StatusForbidden: codes.PermissionDenied, http.StatusTooManyRequests: codes.ResourceExhausted,
+	http.StatusUnprocessableEntity: codes.InvalidArgument, http.StatusBadRequest: codes.InvalidArgument, http.StatusServiceUnavailable: codes.Unavailable,
+}
+
+// callError returns the error of a call. It hides internal errors, as over HTTP.
+func (s *Server) callError(method string, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return status.FromContextError(context.Canceled).Err()
+	}
+	p := problem(err)
+	code, known := codeOf[p.Status]
+	if !known {
+		code = codes.Internal
+	}
+	if p.Status >= http.StatusInternalServerError {
+		if due, skipped := s.complaints.due(method); due {
+			s.log.Error("answer a gRPC call", "method", method, "code", code, "skipped", skipped, "error", err)
+		}
+	}
+	return status.Error(code, p.Error())
+}
+
+// clamp returns a number for a field of 32 bits.
+func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
