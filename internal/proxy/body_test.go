@@ -11,17 +11,25 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"os"
 	"runtime"
 	"strings"
 	"testing"
 )
 
-// TestStream: the header and each piece of a stream reach the program before the next one.
+// TestStream: the header and each piece of a stream reach the program before the next one,
+// also of a slow answer whose length is known.
 func TestStream(t *testing.T) {
+	t.Run("events", func(t *testing.T) { testStream(t, "Content-Type", "text/event-stream") })
+	t.Run("known_length", func(t *testing.T) { testStream(t, "Content-Length", "24") })
+}
+
+func testStream(t *testing.T, name, value string) {
 	next := make(chan string)
 	r := newRig(t, rigOptions{serve: func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set(name, value)
 		_ = http.NewResponseController(w).Flush()
 		for piece := range next {
 			_, _ = io.WriteString(w, piece)
@@ -244,7 +252,11 @@ func TestInterim(t *testing.T) {
 		w.WriteHeader(http.StatusEarlyHints)
 		w.WriteHeader(http.StatusOK)
 	}})
-	if got := r.call("GET", "/api/v1/items"); got.StatusCode != 200 || got.Header.Get("X-Content-Type-Options") != "nosniff" {
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(status int, h textproto.MIMEHeader) error {
+		t.Errorf("the program got %d %q", status, h)
+		return nil
+	}})
+	if got := r.send(r.request("GET", "/api/v1/items", nil).WithContext(ctx)); got.StatusCode != 200 || got.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("%s %q", got.Status, got.Header)
 	}
 }

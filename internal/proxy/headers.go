@@ -253,9 +253,8 @@ func (c *call) origin() string {
 	return "http://" + c.request.Host
 }
 
-// answer is an answer to a program. The header of a stream leaves before its first byte.
-// Interim answers of the upstream are not passed on: their headers would have to be made
-// those of the proxy, too.
+// answer is an answer to a program. Interim answers of the upstream are not passed
+// on: their headers would have to be made those of the proxy, too.
 type answer struct{ http.ResponseWriter }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -268,9 +267,6 @@ func (a *answer) WriteHeader(status int) {
 		h.Set(name, value)
 	}
 	a.ResponseWriter.WriteHeader(status)
-	if h.Get("Content-Length") == "" {
-		_ = http.NewResponseController(a.ResponseWriter).Flush() // a stream
-	}
 }
 
 // Unwrap is for [http.ResponseController].

@@ -200,12 +200,12 @@ func TestPaths(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	for _, path := range []string{
 		"/api//v1/items", "/api/v1//items", "/api/v1/../v1/items", "/api/./v1/items", "/api/v1/%2e%2e/items", "/api/v1/%2E/items", "/api/v1/a%2fb",
-		"/api/v1/a%5cb", "/api/v1/a%252fb", "/api/v1/a%00b", "/api", "//api/v1/items", "/api@/v1/items", "/api@evil.test/v1/items", "/api@localhost:2/v1/items",
+		"/api/v1/a%5cb", "/api/v1/a%252fb", "/api/v1/a%00b", "/api", "/api@/v1/items", "/api@evil.test/v1/items", "/api@localhost:2/v1/items",
 		"/api@other.test:8443/v1/items", "/api@OTHER.test/v1/items", "/api@other.test%2fx/v1/items", "/api@user@other.test/v1/items", "/shop@evil.test/admin/items",
 		"/shop@a.b.shop.test/admin/items", "/shop@.shop.test/admin/items", "/shop@x.shop.test:1/admin/items", "/shop@x.shop.test/other", "/shop/admin/items", "/api@localhost:1/../v1/items",
 	} {
 		req := r.request("GET", "/", nil, "Headroom-Token", theToken)
-		req.URL.Opaque = strings.TrimPrefix(r.server.URL, "http:") + path
+		req.URL.Opaque = path // as it is
 		if got := r.send(req); got.StatusCode != http.StatusBadRequest && got.StatusCode != http.StatusNotFound || r.seen() != nil {
 			t.Errorf("%s: %s %s", path, got.Status, got.body)
 		}
