@@ -9,6 +9,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/redisclock"
 	"github.com/headroom-quota/headroom/internal/redistest"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/leasestore"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/pgstore"
 	"github.com/headroom-quota/headroom/quota/redisstore"
@@ -29,6 +30,13 @@ var (
 
 	inPostgreSQL = home{"in PostgreSQL", openPostgreSQL}
 )
+
+// inBlocks is memory, from which each program takes blocks of units. A program that ends
+// gives nothing back.
+var inBlocks = home{"in memory, in blocks", func(t *testing.T, clock *quota.SimClock) func() quota.Store {
+	open := openMemory(t, clock)
+	return func() quota.Store { return leasestore.New(open(), &leasestore.Options{Clock: clock}) }
+}}
 
 // openMemory survives no program: there it is only the ledger that begins anew.
 func openMemory(_ *testing.T, clock *quota.SimClock) func() quota.Store {

@@ -91,6 +91,7 @@ func TestMonth(t *testing.T) {
 					t.Errorf("%s: %+v, but %s: %+v", at.name, ours.counts, homes[0].name, first.counts)
 				}
 			}
+			m.check(m.meet("ring + calendar, "+inBlocks.name, byLedger(leasedPools, inBlocks)))
 			t.Logf("from %s, %d days\n%s", m.from.Format(time.DateOnly), m.days, strings.Join(m.rows, "\n"))
 		})
 	}
@@ -174,6 +175,16 @@ upstreams:
       searches: {windows: [%[1]s, {per: 10m, quota: 20, headroom: 0}]}
 `, windows)
 }
+
+// leasedPools is the built-in book with leases.
+const leasedPools = `
+extends: builtin
+upstreams:
+  youtube:
+    pools:
+      units: {lease: {life: 2s, most: 5%}}
+      searches: {lease: {life: 2s, most: 5%}}
+`
 
 // month is a demand that is met in several ways, and the table of what came of it.
 type month struct {

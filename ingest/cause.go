@@ -55,6 +55,30 @@ func CauseOf(err error) *Cause {
 	return c
 }
 
+// words are the kinds of causes, the one that says most first.
+var words = []string{"interrupted", "lease", "max_runtime", "max_units", "pages", "outage", "down", "credential", "impossible", "unpriced", "book", "input"}
+
+// causeWord returns why work stopped, in a word for the catalog. It is empty if the answer of
+// the upstream says it, or if nothing was wrong.
+func causeWord(err error) string {
+	var refused *quota.RefusedError
+	var broken *catalogError
+	switch {
+	case errors.As(err, &refused) && refused.Blocked:
+		return "blocked"
+	case errors.As(err, &refused):
+		return "refused"
+	case errors.As(err, &broken):
+		return causeCatalog
+	}
+	for _, word := range words {
+		if errors.Is(err, causes[word]) {
+			return word
+		}
+	}
+	return ""
+}
+
 // Err returns the error, or nil for nil.
 func (c *Cause) Err() error {
 	if c == nil {

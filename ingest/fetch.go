@@ -38,6 +38,7 @@ func (r *Run) fetch(ctx context.Context, w *Work) (*catalog.Page, error) {
 			if r.late(wait) {
 				return nil, err
 			}
+			r.count()
 			r.log.Debug("retrying", "work", w.Name, "attempt", w.Attempts+1, "error", err)
 			err = r.clock.Sleep(ctx, r.jittered(wait))
 		default:
@@ -77,5 +78,25 @@ func (r *Run) call(w *Work) (*catalog.Page, error) {
 	if r.job.Account != "" {
 		ctx = meter.WithAccount(ctx, r.job.Account)
 	}
+	spent := w.budget.Spent()
+	defer func() {
+		units := w.budget.Spent() - spent
+		w.Units, w.Unsaved = w.Units+units, w.Unsaved+units
+	}()
 	return w.fetch(ctx, w.cursor)
+}
+
+// counter is a [catalog.Run] that other processes work on, too. Count tells them what the
+// calls cost that returned no page.
+type counter interface {
+	Count(ctx context.Context) error
+}
+
+// count tells other processes what a failed call cost. If it fails, the next page tells them.
+func (r *Run) count() {
+	if c, ok := r.record.(counter); ok {
+		if err := c.Count(context.WithoutCancel(r.abort)); err != nil {
+			r.log.Debug("count a failed call", "error", err)
+		}
+	}
 }

@@ -52,7 +52,15 @@ type WorkReport struct {
 
 // Outcome returns what the catalog records of the work.
 func (w *WorkReport) Outcome() catalog.Outcome {
-	return catalog.Outcome{State: w.State, ResumeAt: w.ResumeAt, Error: message(w.Err), BlockedOn: w.BlockedOn, Units: w.Lost + w.Unsaved}
+	o := catalog.Outcome{
+		State: w.State, ResumeAt: w.ResumeAt, Error: message(w.Err), BlockedOn: w.BlockedOn, Units: w.Lost + w.Unsaved,
+		Cause: causeWord(w.Err), Refused: w.Refused,
+	}
+	var refused *quota.RefusedError
+	if errors.As(w.Err, &refused) {
+		o.Pool = refused.Pool.String()
+	}
+	return o
 }
 
 // The errors that end a run before its work is done.

@@ -171,6 +171,7 @@ func (r *Run) make(ctx context.Context, why Occasion) (*Report, error) {
 	}
 	calls, ended := r.tracer.Run(r.abort, r.job, why.Scheduled)
 	if err := r.CheckQuota(ctx); err != nil {
+		r.works[0].Refused++ // its first call
 		r.halt(err)
 	}
 	todo := make(chan *Work)

@@ -34,6 +34,7 @@ type Tally struct {
 	Outages  int           `json:"outages,omitempty"`  // machines whose ledger did not answer for the next page
 	Unsaved  int64         `json:"unsaved,omitempty"`  // units spent on the next page
 	Lost     int64         `json:"lost,omitempty"`     // units of calls that returned no page
+	Refused  int64         `json:"refused,omitempty"`  // calls that the ledger refused
 
 	Pages      int   `json:"pages,omitempty"`
 	New        int   `json:"new,omitempty"` // videos
@@ -151,10 +152,7 @@ func (r *Run) Step(ctx context.Context, w *Work, until time.Time) (s Step) {
 		if ctx.Err() != nil || r.passed(until) {
 			return Step{Next: Again}
 		}
-		spent := w.budget.Spent()
 		page, err := r.fetch(ctx, w)
-		units := w.budget.Spent() - spent
-		w.Units, w.Unsaved = w.Units+units, w.Unsaved+units
 		done := false
 		if err == nil {
 			done, err = r.keep(w, page)
@@ -164,6 +162,7 @@ func (r *Run) Step(ctx context.Context, w *Work, until time.Time) (s Step) {
 		case errors.Is(err, errAgain):
 			return Step{Next: Again}
 		case errors.As(err, &refused):
+			w.Refused++
 			if at, ok := r.patience(w, refused); ok {
 				return Step{Next: At, At: at, Err: err}
 			}

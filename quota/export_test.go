@@ -35,3 +35,6 @@ func (l *Ledger) OpenSlots() int {
 	defer l.slots.mu.Unlock()
 	return len(l.slots.open)
 }
+
+// Refusals returns how many refusals a ledger remembers.
+func Refusals(l *Ledger) int { return len(l.refusals.told) }

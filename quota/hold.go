@@ -81,6 +81,7 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 				return nil, l.failed(ctx, &c, BadInput("hold %s: %d calls of %d units are more than %d in all", held.Pool, n, held.Units, int64(window.MaxUnits)))
 			}
 			held.Units *= int64(n)
+			held.Lease = Lease{} // it is a block itself
 		}
 		if err = prices.possible(all.charges, c.Class); err != nil {
 			_, err = prices.overlook(&c, &all, err)

@@ -85,7 +85,7 @@ func (h *Hold) beginMove() ([]Charge, bool) {
 		if err != nil {
 			return nil, false
 		}
-		c.Units, c.Windows = h.left[i], slices.Clone(c.Windows)
+		c.Units, c.Windows, c.Lease = h.left[i], slices.Clone(c.Windows), Lease{}
 		for j := range c.Windows {
 			c.Windows[j].Limit = c.Windows[j].Spec.MaxLimit()
 		}
@@ -107,6 +107,7 @@ func (h *Hold) pay(ctx context.Context) error {
 		if err != nil && !errors.Is(err, ErrNoReceipt) { // without its receipt it counts as spent
 			return h.ledger.storeError(context.WithoutCancel(ctx), "settle a hold of "+o.token.Upstream, err)
 		}
+		h.ledger.refusals.clear()
 		h.mu.Lock()
 		h.owed = all[i+1:]
 		h.mu.Unlock()

@@ -26,6 +26,9 @@ type keyed struct {
 func newKeyed(c Charge, maxKeys int, own map[string][]book.Window, class book.Class) *keyed {
 	k := &keyed{any: c, own: make(map[string][]window.Limit, len(own))}
 	k.any.MaxKeys = maxKeys
+	if c.Pool.Name == "" {
+		k.any.FamilyKeys = maxKeys
+	}
 	for key, windows := range own {
 		k.own[pageKey(key)] = limits(windows, class)
 	}

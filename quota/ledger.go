@@ -17,12 +17,20 @@ type Options struct {
 	// admitted.
 	Journal Journal
 	// Allowance is how many units of a pool this machine may spend in an outage. Zero is
-	// DefaultAllowance.
+	// DefaultAllowance, and a negative number is none.
 	Allowance int64
 
 	// SettleTimeout bounds settling and releasing, which go on after the caller's context
 	// is cancelled. Zero is 5s.
 	SettleTimeout time.Duration
+
+	// NotBefore is how long a refusal may be believed: until it has passed, or the call
+	// fits again, the same call and heavier ones are refused without asking the store. Units
+	// that another process gives back are noticed after that time at the latest. Blocks are
+	// not remembered, so a pool that is opened again grants the next call. Zero asks each
+	// time, except for members of families, whose refusals are believed for 500ms: nothing
+	// is given back to them. A negative value asks each time.
+	NotBefore time.Duration
 }
 
 // Ledger reserves units of pools for calls, by a price book. It is safe for concurrent use.
@@ -37,6 +45,7 @@ type Ledger struct {
 	journal   Journal
 	allowance int64
 	shut      blocks
+	refusals  notBefore
 	line      line
 	heard     heard
 	slots     slots
@@ -76,7 +85,7 @@ func New(book *Book, store Store, o *Options) (*Ledger, error) {
 	if l.timeout == 0 {
 		l.timeout = 5 * time.Second
 	}
-	l.journal, l.allowance = o.Journal, o.Allowance
+	l.journal, l.allowance, l.refusals.most = o.Journal, o.Allowance, o.NotBefore
 	if l.allowance == 0 {
 		l.allowance = DefaultAllowance
 	}
@@ -201,14 +210,22 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, charge
 		}
 	}
 	var began time.Time
-	if l.watch != nil {
+	believes := l.refusals.believes(charges) > 0 && (fresh || id == "")
+	if l.watch != nil || believes {
 		began = l.clock.Now()
+	}
+	if believes && l.refusals.refuses(charges, began, v) {
+		v.ID = id
+		if l.watch != nil {
+			l.answered(ctx, c, *v, 0)
+		}
+		return nil
 	}
 	heard := l.heard.on.Load() || len(l.current().reported) > 0
 	if heard {
 		l.sendUrgent(ctx, charges)
 	}
-	mark := l.shut.mark()
+	mark, cleared := l.shut.mark(), l.refusals.mark()
 	if *v, err = l.store.Reserve(ctx, Request{ID: id, Fresh: fresh, Charges: charges, Labels: c.labels()}); err != nil {
 		return l.storeError(ctx, "reserve "+charges[0].Pool.String(), err)
 	}
@@ -217,6 +234,9 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, charge
 	}
 	if !v.Allowed {
 		l.explain(v, charges)
+		if believes {
+			l.refusals.learn(v, charges, began, cleared)
+		}
 	}
 	l.shut.learn(v, charges, mark)
 	if heard {
@@ -334,6 +354,7 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 		return s, l.storeError(ctx, "settle a reservation of "+t.Upstream, err)
 	}
 	if s.Back > 0 && !s.Repeat {
+		l.refusals.clear()
 		l.line.back(t, units)
 	}
 	if units == nil && !s.Repeat { // released, with its slots

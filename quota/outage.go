@@ -84,6 +84,8 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 		return nil, refuse("and the call's policy is to refuse")
 	case l.journal == nil:
 		return nil, refuse("and there is no journal to record the call in")
+	case l.allowance < 0:
+		return nil, refuse("and this machine may spend nothing in an outage")
 	}
 	if slotOf(p.charges) != nil { // they end before the ledger is back
 		units := withoutSlots(p.charges)

@@ -104,6 +104,7 @@ func (p *prices) addClass(u *book.Upstream, account, name string, class book.Cla
 			Revision: p.book.Revision,
 			Zone:     zoneOf(windows),
 		}
+		pools[a.Name].Lease = leaseOf(a, pools[a.Name].Windows)
 	}
 	key := accountKey{u.Name, account, name}
 	p.accounts[key] = pools
@@ -148,6 +149,15 @@ func limits(windows []book.Window, class book.Class) []window.Limit {
 		all[i] = window.NewLimit(w.Spec, max(w.Limit(class), 0))
 	}
 	return all
+}
+
+// leaseOf returns the lease of a pool with these limits.
+func leaseOf(p *book.Pool, windows []window.Limit) Lease {
+	least := int64(window.MaxUnits)
+	for i := range windows {
+		least = min(least, windows[i].Limit)
+	}
+	return Lease{Life: p.Lease.Life, Most: p.Lease.Units(least)}
 }
 
 // zoneOf returns the zone by whose days a pool's spend is counted.

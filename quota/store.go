@@ -21,7 +21,8 @@ type Store interface {
 	// Settle corrects a reservation to what the call really cost, by the name of each
 	// pool that it charged. Lower units are given back, and higher ones are charged now.
 	// Slots stay, and are not named. Nil settles all pools to nothing, and gives the slots
-	// back, too. It takes effect once. See [Units.InOrder].
+	// back, too. It takes effect once. See [Units.InOrder]. A token may name a part of a
+	// reservation: see storekit.Part.
 	Settle(ctx context.Context, t Token, units Units) (Settlement, error)
 	// Slots renews the slots of reservations: each counts from now for the length of its
 	// window. If done is set, it gives them back instead, once. It reports for each token
@@ -71,7 +72,18 @@ type Charge struct {
 	Revision int64          // of the price book that laid the windows out
 	Zone     *time.Location // for the days of its spend; nil is UTC
 	MaxKeys  int            // of a family or a keyed pool: the most pages; 0 for other pools, and for keys of the price book
-	Window   int            // of [Request.AtLeast]: the index of the window that is meant
+	// FamilyKeys is the MaxKeys of a member's family, also of a key of the price book. Zero
+	// is MaxKeys.
+	FamilyKeys int
+	Window     int   // of [Request.AtLeast]: the index of the window that is meant
+	Lease      Lease // a process may take its units in blocks; only package leasestore reads it
+}
+
+// Lease says that a process may take units of a pool in blocks, and hand them out by itself.
+// The zero value is that it may not.
+type Lease struct {
+	Life time.Duration // the longest time that a block lives
+	Most int64         // units of the pool that the blocks of one process may have
 }
 
 // Request asks a store for charges of one account. Stores must not change it or keep its

@@ -200,6 +200,7 @@ func (l *Ledger) Adjust(ctx context.Context, pool Pool, units int64, reason stri
 	if err != nil {
 		return 0, l.storeError(ctx, "adjust "+pool.String(), err)
 	}
+	l.refusals.clear()
 	units = recorded[pool.Name]
 	l.tell(ctx, Event{Kind: EventAdjusted, Pool: pool, Units: units, Reason: reason})
 	return units, nil

@@ -35,6 +35,8 @@ const (
 	one       = "ours: 1 window"
 	full      = "ours: 2 windows, receipt, spend"
 	saturated = "ours: 2 windows, refused"
+	oneFull   = "ours: 1 window, refused"
+	client    = "ours: a key of 100,000, 2 counters"
 )
 
 var contenders = []contender{
@@ -43,8 +45,13 @@ var contenders = []contender{
 	{name: gcra + ", refused", open: openGCRA(held, false), yardstick: true},
 	{name: entries, open: openLog, fill: fillLog, yardstick: true},
 	{name: one, open: openMember(day)},
+	{name: client, open: openClient(1, roomy, true)},
+	{name: client + ", one of 1,000", open: openClient(1000, roomy, true)},
+	{name: client + ", refused", open: openClient(1, held, false)},
 	{name: "ours: 2 windows", open: openMember(day, pacificDay)},
 	{name: full, open: openPool(true), fill: fillPool},
 	{name: full + ", id looked up", open: openPool(false)},
+	{name: "its six commands, alone", open: openCommands},
 	{name: saturated, open: openRefusal},
+	{name: oneFull, open: openMemberRefusal},
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,9 +15,10 @@ import (
 
 // The windows of a metered API's day: a trailing one, and its own.
 var (
-	pacific    = must(time.LoadLocation("America/Los_Angeles"))
-	day        = must(window.Spec{Per: 24 * time.Hour}.Normal())
-	pacificDay = must(window.Spec{Period: window.Day, Zone: pacific}.Normal())
+	pacific     = must(time.LoadLocation("America/Los_Angeles"))
+	day         = must(window.Spec{Per: 24 * time.Hour}.Normal())
+	dayEstimate = must(window.Spec{Per: 24 * time.Hour, Algorithm: window.Estimate}.Normal())
+	pacificDay  = must(window.Spec{Period: window.Day, Zone: pacific}.Normal())
 )
 
 // member is the charge of a key of a family: like a limiter's, it leaves neither
@@ -74,6 +76,29 @@ func openMember(specs ...window.Spec) func(context.Context, *redis.Client, strin
 	}
 }
 
+// openClient reserves for some keys by turns of a family that bounds their number, with
+// the estimate from two counters.
+func openClient(keys int, limit int64, granted bool) func(context.Context, *redis.Client, string, int64) (call, error) {
+	return func(ctx context.Context, client *redis.Client, prefix string, cost int64) (call, error) {
+		s, err := open(client, prefix)
+		if err != nil {
+			return nil, err
+		}
+		calls := make([]call, keys)
+		for i := range calls {
+			c := member(held, limit, dayEstimate)
+			c.Pool.Key, c.MaxKeys = fmt.Sprint("203.0.113.", i), 100_000
+			if err := reserve(s, c, true, nil)(ctx); err != nil {
+				return nil, err
+			}
+			c.Units = cost
+			calls[i] = reserve(s, c, granted, nil)
+		}
+		var next atomic.Int64
+		return func(ctx context.Context) error { return calls[int(next.Add(1))%keys](ctx) }, nil
+	}
+}
+
 // openPool reserves as a transport does: with an id, which is fresh unless a
 // caller repeats it.
 func openPool(fresh bool) func(context.Context, *redis.Client, string, int64) (call, error) {
@@ -98,21 +123,34 @@ func openRefusal(ctx context.Context, client *redis.Client, prefix string, cost 
 	if err != nil {
 		return nil, err
 	}
-	if err := saturate(ctx, s); err != nil {
+	if err := saturate(ctx, s, func(units int64) quota.Charge { return pool(units, held) }); err != nil {
 		return nil, err
 	}
 	ids := newIDs()
 	return reserve(s, pool(cost, held), false, func(r *quota.Request) { r.ID, r.Fresh = ids.next(), true }), nil
 }
 
+// openMemberRefusal is openRefusal for a key of a family.
+func openMemberRefusal(ctx context.Context, client *redis.Client, prefix string, cost int64) (call, error) {
+	s, err := open(client, prefix)
+	if err != nil {
+		return nil, err
+	}
+	charge := func(units int64) quota.Charge { return member(units, held, day) }
+	if err := saturate(ctx, s, charge); err != nil {
+		return nil, err
+	}
+	return reserve(s, charge(cost), false, nil), nil
+}
+
 // saturate puts held units into all but the oldest hour of a day, which keeps them
 // all in the window while they are timed.
-func saturate(ctx context.Context, s quota.Store) error {
+func saturate(ctx context.Context, s quota.Store, charge func(units int64) quota.Charge) error {
 	const minutes = 23 * 60
 	now := time.Now()
 	for i := range int64(minutes) {
 		units := held*(i+1)/minutes - held*i/minutes
-		r := quota.Request{Charges: []quota.Charge{pool(units, held)}, Labels: labels, At: now.Add(time.Duration(i-minutes+1) * time.Minute)}
+		r := quota.Request{Charges: []quota.Charge{charge(units)}, Labels: labels, At: now.Add(time.Duration(i-minutes+1) * time.Minute)}
 		if _, err := s.Record(ctx, r); err != nil {
 			return fmt.Errorf("saturate: %w", err)
 		}

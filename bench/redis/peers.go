@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -25,12 +26,39 @@ func openNothing(_ context.Context, client *redis.Client, prefix string, cost in
 	}, nil
 }
 
+// commands are those of a grant with receipt and spend, and nothing else: what any script
+// that keeps both has to pay.
+var commands = redis.NewScript(`
+redis.call('TIME')
+redis.call('GETRANGE', KEYS[1], '0', '95')
+redis.call('HINCRBY', KEYS[2], ARGV[1], '1')
+redis.call('HINCRBY', KEYS[2], ARGV[2], ARGV[3])
+redis.call('SETRANGE', KEYS[1], '56', ARGV[4])
+redis.call('SET', KEYS[3], ARGV[5], 'PX', '3600000')
+return 1`)
+
+func openCommands(ctx context.Context, client *redis.Client, prefix string, cost int64) (call, error) {
+	if err := client.Set(ctx, prefix+"page", strings.Repeat("x", 6000), 0).Err(); err != nil {
+		return nil, err
+	}
+	numbers, receipt := strings.Repeat("n", 40), strings.Repeat("r", 150)
+	label := "videos.list\x1ftrending\x1fDE\x1fbackfill\x1f"
+	var next atomic.Int64
+	return func(ctx context.Context) error {
+		keys := []string{prefix + "page", prefix + "spend", prefix + "receipt:" + strconv.FormatInt(next.Add(1), 10)}
+		return commands.Run(ctx, client, keys, "c"+label, "u"+label, cost, numbers, receipt).Err()
+	}, nil
+}
+
 // openGCRA is a limit per day that can be used up at once: redis_rate's own
 // idea of a quota.
 func openGCRA(limit int, granted bool) func(context.Context, *redis.Client, string, int64) (call, error) {
 	return func(ctx context.Context, client *redis.Client, prefix string, cost int64) (call, error) {
 		limiter := redis_rate.NewLimiter(client)
 		l := redis_rate.Limit{Rate: limit, Burst: limit, Period: 24 * time.Hour}
+		if !granted {
+			l.Period *= 30 // else a unit comes back while it is timed
+		}
 		if _, err := limiter.AllowN(ctx, prefix+"units", l, held); err != nil {
 			return nil, err
 		}

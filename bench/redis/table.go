@@ -82,6 +82,16 @@ var goals = []goal{
 	{"the same with 64 callers, cost 100", most(full, gcra, 1, 1, 2)},
 	{"server time of 1 window at cost 100 is at most 1/15 of the sorted-set log's", most(one, entries, 1, 0, 1.0/15)},
 	{"server time of 2 windows, receipt and spend at cost 100 is at most 1/15 of the sorted-set log's", most(full, entries, 1, 0, 1.0/15)},
+	{"server time of a refusal is at most 1.5 of a grant's, with 2 windows, cost 1", most(saturated, full, 0, 0, 1.5)},
+	{"the same, cost 100", most(saturated, full, 1, 0, 1.5)},
+	{"the same with 64 callers, cost 1", most(saturated, full, 0, 1, 1.5)},
+	{"the same with 64 callers, cost 100", most(saturated, full, 1, 1, 1.5)},
+	{"the same of 1 window, without receipt and spend, cost 1", most(oneFull, one, 0, 0, 1.5)},
+	{"the same, cost 100", most(oneFull, one, 1, 0, 1.5)},
+	{"server time of a key of a family is at most 1.2 of AllowN's, cost 1", most(client, gcra, 0, 0, 1.2)},
+	{"the same, cost 100", most(client, gcra, 1, 0, 1.2)},
+	{"the same with 64 callers, cost 1", most(client, gcra, 0, 1, 1.2)},
+	{"the same with 64 callers, cost 100", most(client, gcra, 1, 1, 1.2)},
 	{"the page of a saturated daily pool takes at most 8 KB", pageSize},
 }
 

@@ -102,7 +102,7 @@ func (s *settings) inspect(ctx context.Context, read func(plan.Source) error) er
 // checkDatabase checks the setting. Its error does not repeat it, because it may hold a
 // password.
 func (s *settings) checkDatabase() error {
-	if s.Database == "" || strings.HasPrefix(s.Database, "postgres://") || strings.HasPrefix(s.Database, "postgresql://") {
+	if s.Database == "" || isDatabase(s.Database) {
 		return nil
 	}
 	return errors.New("it is not the URL of a PostgreSQL database, as postgres://user@host/database")

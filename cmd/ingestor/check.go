@@ -19,7 +19,6 @@ import (
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/youtube"
-	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -90,8 +89,9 @@ func (a *app) check(cmd *cobra.Command, call bool) (err error) {
 		a.checkSettings(f, s)
 		checkBook(f, s)
 		a.staleUpstreams(f, s)
-		l := a.checkLedger(ctx, f, s, &done)
-		a.checkCatalog(ctx, f, s, &done)
+		l, clocks := a.checkLedger(ctx, f, s, &done)
+		clocks = append(clocks, a.checkCatalog(ctx, f, s, &done)...)
+		f.checkClocks(clocks)
 		if s.book.Upstreams[metered] != nil {
 			checkKeys(ctx, f, s)
 		}
@@ -262,111 +262,6 @@ func (f *findings) lostRefusals(s *settings) {
 			f.warn("price book", "its refusals of %s lack %d of the %d built-in rules: a list replaces the list that it extends\nTo see the rules in force: ingestor costs show", name, lost, len(rules))
 		}
 	}
-}
-
-func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *closers) *quota.Ledger {
-	l, err := a.openLedger(ctx, s, done)
-	if err != nil {
-		f.fault("ledger", err)
-		return nil
-	}
-	for _, w := range a.opened.Warnings {
-		f.warn("ledger", "%s", w)
-	}
-	began := time.Now()
-	all, err := l.Usage(ctx, "", "")
-	took := time.Since(began)
-	if err != nil {
-		f.fault("ledger", err)
-		return nil
-	}
-	known := 0
-	for _, u := range all {
-		if u.Known {
-			known++
-		}
-		if u.Blocked.After(u.Now) {
-			f.warn("ledger", "%s %s until %s: %s", u.Pool, view.Shut(u.BlockedBy), stamp(u.Blocked), plain(u.Reason))
-		}
-		for _, w := range u.Allowances {
-			if w.Remaining == 0 {
-				if w.Spec.InFlight() {
-					f.warn("ledger", "all %d slots of %s are taken; a slot comes back when its call has ended", w.Limit, u.Pool)
-					continue
-				}
-				f.warn("ledger", "%s has nothing left in %s; %d units come back at %s", u.Pool, w.Window, w.NextUnits, stamp(w.NextAt))
-			}
-		}
-	}
-	f.ok("ledger", "%s answered in %s", shownAddress(s.Ledger), took.Round(10*time.Microsecond))
-	switch {
-	case strings.HasPrefix(s.Ledger, "memory:"):
-		f.warn("ledger", "memory: loses all spend when the process ends")
-	case known == 0:
-		f.warn("ledger", "it is new and assumes that nothing was spent today\nIf that is wrong: ingestor quota adjust POOL UNITS --reason TEXT")
-	case s.fresh:
-		f.warn("ledger", "its address says ?fresh: a ledger that was deleted or restored from a backup goes unnoticed")
-	case !a.opened.Remembered:
-		f.warn("ledger", "this machine has no record of it and trusts it as it is\nIf you see this at every run, keep %s between runs, or a loss goes unnoticed", a.opened.Journal.Path())
-	}
-	a.checkJournal(ctx, f, l)
-	return l
-}
-
-// checkJournal reports the calls that wait in the journal for other ledgers.
-func (a *app) checkJournal(ctx context.Context, f *findings, l *quota.Ledger) {
-	if a.opened.Journal == nil {
-		return
-	}
-	stray, err := l.Strays(ctx)
-	if err != nil {
-		f.fault("journal", err)
-		return
-	}
-	var units []quota.EntryCharge
-	for i := range stray {
-		for _, c := range stray[i].Charges {
-			units = addUnits(units, c)
-		}
-	}
-	for _, c := range units {
-		f.warn("journal", "%d units of %s were admitted for a ledger that was at this address before, and are never charged to this one\n"+
-			"To count them here: ingestor quota adjust POOL UNITS --reason TEXT\nTo drop them: ingestor ledger fresh --reason TEXT", c.Units, c.Pool)
-	}
-	others, err := a.opened.Journal.Others(ctx)
-	if err != nil {
-		f.fault("journal", err)
-		return
-	}
-	for _, o := range others {
-		if o.Ledger == "" {
-			f.warn("journal", "%d calls of an older version of the journal belong to a ledger that has not come back", o.Calls)
-		} else {
-			f.warn("journal", "%d calls wait for the ledger at %s", o.Calls, o.Ledger)
-		}
-	}
-}
-
-func (a *app) checkCatalog(ctx context.Context, f *findings, s *settings, done *closers) {
-	if s.noCatalog() != nil {
-		f.ok("catalog", "%s does not exist yet; the first run creates it", s.Catalog)
-		return
-	}
-	if err := s.rights(ctx); err != nil {
-		f.fault("catalog", err)
-		return
-	}
-	c, err := a.openCatalog(ctx, s, done)
-	if err != nil {
-		f.fault("catalog", err)
-		return
-	}
-	feeds, err := c.Feeds(ctx)
-	if err != nil {
-		f.fault("catalog", err)
-		return
-	}
-	f.ok("catalog", "%s, charts: %d", c.Path(), len(feeds))
 }
 
 // checkFiles warns of files with spend or clients' keys that other users can read.

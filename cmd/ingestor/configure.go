@@ -78,12 +78,19 @@ func (a *app) showSettings(s *settings) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Accounts)) {
 		all = append(all, settingView{"accounts." + name, "key_file " + s.Accounts[name].KeyFile, fromFile})
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Keys)) {
+		all = append(all, settingView{"keys." + name, "file " + s.Keys[name].File, fromFile})
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
 		rights := s.Tokens[name].Rights
-		if len(rights) == 0 {
+		if len(rights) == 0 && !s.Tokens[name].onlyCalls() {
 			rights = web.Rights
 		}
-		all = append(all, settingView{"tokens." + name, fmt.Sprintf("file %s, rights %v", s.Tokens[name].File, rights), fromFile})
+		value := fmt.Sprintf("file %s, rights %v", s.Tokens[name].File, rights)
+		if c := s.Tokens[name].Calls; c.given() {
+			value += ", calls " + c.String()
+		}
+		all = append(all, settingView{"tokens." + name, value, fromFile})
 	}
 	jobs, _ := s.said["jobs"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(s.Jobs)) {

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/url"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +21,7 @@ import (
 func (a *app) catalogCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "catalog",
-		Short: "Move the catalog to PostgreSQL",
+		Short: "Move the catalog to PostgreSQL, or back",
 		Long: `Move the catalog: the fetched data, the position of each job, and the history of runs.
 
 To check it for damage, use ingestor doctor.`,
@@ -35,20 +37,25 @@ func (a *app) catalogCopyCommand() *cobra.Command {
 	var from, to string
 	cmd := &cobra.Command{
 		Use:   "copy --from FILE --to URL",
-		Short: "Copy a catalog from a file to a PostgreSQL database",
-		Long: `Copy a catalog from a file to a PostgreSQL database that holds no catalog. Stop all runs
-first: at the end the command compares the number of rows. The file stays as it is.
+		Short: "Copy a catalog from a file to a PostgreSQL database, or back",
+		Long: `Copy a catalog from a file to a PostgreSQL database that holds no catalog, or from a
+database to a new file. Stop all runs first: at the end the command compares the number
+of rows. The source stays as it is.
 
 If the copy is broken off, the same command continues where it stopped. Until the copy is
-complete, no other command uses the database. Data stays as old as it is, so it expires
-when it would have expired in the file.`,
+complete, no other command uses it. Data stays as old as it is, so it expires when it
+would have expired in the source.`,
 		Example: `  ingestor catalog copy --from catalog.db --to postgres://me@db/headroom
-  INGESTOR_DATABASE=postgres://me:password@db/headroom ingestor catalog copy`,
+  INGESTOR_DATABASE=postgres://me:password@db/headroom ingestor catalog copy
+  ingestor catalog copy --from postgres://me@db/headroom --to catalog.db`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.settings(cmd.Flags())
 			if err != nil {
 				return err
+			}
+			if isDatabase(from) {
+				return a.copyBack(cmd.Context(), from, cmp.Or(to, s.Catalog))
 			}
 			if to = cmp.Or(to, s.Database); to == "" {
 				return usage("--to is missing: the URL of a PostgreSQL database, as postgres://user@host/database")
@@ -57,10 +64,15 @@ when it would have expired in the file.`,
 		},
 	}
 	a.outputFlag(cmd)
-	cmd.Flags().StringVar(&from, "from", "", "SQLite `file` to copy (default the catalog of the settings)")
-	cmd.Flags().StringVar(&to, "to", "", "PostgreSQL `URL` to copy to (default the database of the settings)")
+	cmd.Flags().StringVar(&from, "from", "", "SQLite `file` to copy, or PostgreSQL URL (default the catalog of the settings)")
+	cmd.Flags().StringVar(&to, "to", "", "PostgreSQL `URL` to copy to (default the database of the settings), or a new file")
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "show no progress")
 	return cmd
+}
+
+// isDatabase reports whether a text is the URL of a database.
+func isDatabase(s string) bool {
+	return strings.HasPrefix(s, "postgres://") || strings.HasPrefix(s, "postgresql://")
 }
 
 // copiedView is the result of ingestor catalog copy, in JSON.
@@ -78,34 +90,73 @@ func (a *app) copyCatalog(ctx context.Context, from, to string) error {
 	watched := a.watch()
 	var rows map[string]int64
 	err = catalog.Inspect(ctx, from, func(c *catalog.Catalog) (err error) {
-		rows, err = pgcatalog.Copy(ctx, c, to, func(p pgcatalog.Copied) {
-			told := ingest.Progress{Job: "copy", Work: p.Table, Works: len(catalog.Tables), Pages: p.Left}
-			if watched.tell(told); p.Left == 1 {
-				told.Ended = &ingest.WorkReport{Work: p.Table, State: catalog.Done}
-				watched.tell(told)
-			}
-		})
+		rows, err = pgcatalog.Copy(ctx, c, to, copying(watched))
 		return err
 	})
 	watched.close()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return usage("--from: there is no catalog %s", from)
-	case errors.Is(err, pgcatalog.ErrHolds):
+	case errors.Is(err, catalog.ErrHolds):
 		return config(err)
 	case err != nil:
 		return unopenedDatabase(err)
 	}
 	shown := shownAddress(to)
 	return a.print(copiedView{from, shown, rows}, func(s *sheet) {
-		s.line("Copied %s: %s videos, %s channels, %s cursors, %s runs.", from,
-			view.Number(rows["videos"]), view.Number(rows["channels"]), view.Number(rows["cursors"]), view.Number(rows["runs"]))
+		s.copied(from, rows)
 		s.line("To use it, write into ingestor.yaml:")
 		s.line("  database: %s", withoutPassword(to))
 		if withoutPassword(to) != to {
 			s.line("and the password into ~/.pgpass, or the whole URL into INGESTOR_DATABASE.")
 		}
 	})
+}
+
+// copyBack copies a database to a new file.
+func (a *app) copyBack(ctx context.Context, from, to string) error {
+	to, err := filepath.Abs(to)
+	if err != nil {
+		return err
+	}
+	watched := a.watch()
+	var rows map[string]int64
+	err = pgcatalog.Inspect(ctx, from, func(c *pgcatalog.Catalog) (err error) {
+		rows, err = catalog.Copy(ctx, c, to, copying(watched))
+		return err
+	})
+	watched.close()
+	shown := shownAddress(from)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return usage("--from: there is no catalog in %s", shown)
+	case errors.Is(err, catalog.ErrHolds):
+		return config(fmt.Errorf("%w\nTo name a new file: ingestor catalog copy --from URL --to FILE", err))
+	case err != nil:
+		return unopenedDatabase(err)
+	}
+	return a.print(copiedView{shown, to, rows}, func(s *sheet) {
+		s.copied(shown, rows)
+		s.line("To use it, remove database from ingestor.yaml, and write into it:")
+		s.line("  catalog: %s", to)
+	})
+}
+
+// copying shows the progress of a copy.
+func copying(to progress) func(catalog.Copied) {
+	return func(p catalog.Copied) {
+		told := ingest.Progress{Job: "copy", Work: p.Table, Works: len(catalog.Tables), Pages: p.Left}
+		if to.tell(told); p.Left == 1 {
+			told.Ended = &ingest.WorkReport{Work: p.Table, State: catalog.Done}
+			to.tell(told)
+		}
+	}
+}
+
+// copied says how much was copied.
+func (s *sheet) copied(from string, rows map[string]int64) {
+	s.line("Copied %s: %s videos, %s channels, %s cursors, %s runs.", from,
+		view.Number(rows["videos"]), view.Number(rows["channels"]), view.Number(rows["cursors"]), view.Number(rows["runs"]))
 }
 
 // withoutPassword returns a URL without its password.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -74,7 +75,7 @@ func exitCode(err error) int {
 		return exitCredential
 	case errors.Is(err, quota.ErrOutage), errors.Is(err, ingest.ErrUpstreamDown):
 		return exitDown
-	case errors.Is(err, quota.ErrRefused), errors.Is(err, ingest.ErrHeld), errors.Is(err, ingest.ErrInterrupted), errors.Is(err, ingest.ErrLostLock):
+	case errors.Is(err, quota.ErrRefused), errors.Is(err, ingest.ErrHeld), errors.Is(err, ingest.ErrInterrupted), errors.Is(err, ingest.ErrLostLock), errors.Is(err, fleet.ErrPaused):
 		return exitDeferred
 	case errors.Is(err, quota.ErrBadInput), errors.Is(err, quota.ErrUnpriced), errors.Is(err, quota.ErrImpossible), errors.Is(err, quota.ErrStaleBook):
 		return exitConfig

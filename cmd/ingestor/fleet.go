@@ -8,6 +8,8 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
 // daemon runs jobs when they are due: alone, or as one process of a fleet.
@@ -51,6 +53,18 @@ func (a *app) joinFleet(w *works, jobs []*ingest.Job, done func(*ingest.Job, *in
 		Workers: s.Workers, CallTimeout: s.CallTimeout, PollOnly: s.PollOnly, Done: done, Stale: stale, Timing: timing(),
 	})
 	return err
+}
+
+// allowance returns how many units of a pool this machine may spend in an outage. If the
+// server that is down has the catalog, too, nothing could be saved.
+func (s *settings) allowance() int64 {
+	if at, err := open.Parse(s.Ledger); s.Database != "" && err == nil && at.Beside(s.Database) {
+		return -1
+	}
+	if part := quota.DefaultAllowance / int64(max(s.FleetSize, 1)); part > 0 {
+		return part
+	}
+	return -1
 }
 
 // fleetTiming is set by the linker, and only in tests of a fleet: its times, in JSON.

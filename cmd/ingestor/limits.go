@@ -35,8 +35,8 @@ Without a subcommand, ingestor limits lists the limits.`,
 		Args: known,
 	}
 	list := &cobra.Command{
-		Use:     "list [FAMILY]",
-		Short:   "List the limits, and who set them",
+		Use:   "list [FAMILY]",
+		Short: "List the limits, and who set them",
 		Long: `List the limits that were set at run time, with who set each, when and why. The limits of
 the price book are in ingestor costs show FAMILY.`,
 		Example: "  ingestor limits list\n  ingestor limits list client --output json",
@@ -57,8 +57,8 @@ the price book are in ingestor costs show FAMILY.`,
 	}
 	var reason string
 	set := &cobra.Command{
-		Use:     "set FAMILY KEY QUOTA",
-		Short:   "Set the limit of a key",
+		Use:   "set FAMILY KEY QUOTA",
+		Short: "Set the limit of a key",
 		Long: `Set the limit of a key of a family, in the windows that have no quota of their own. The
 ledger keeps who set it, when and why.`,
 		Example: `  ingestor limits set client acme 6000 --reason "a larger plan"`,
@@ -73,8 +73,8 @@ ledger keeps who set it, when and why.`,
 		ValidArgsFunction: a.completeFirst(familyNames),
 	}
 	rm := &cobra.Command{
-		Use:     "rm FAMILY KEY",
-		Short:   "Remove the limit of a key",
+		Use:   "rm FAMILY KEY",
+		Short: "Remove the limit of a key",
 		Long: `Remove the limit that was set for a key at run time. Then the limit of the price book
 holds again.`,
 		Example: "  ingestor limits rm client acme",

@@ -25,7 +25,7 @@ func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quot
 		return nil, unopened(err, exitDown)
 	}
 	a.opened, err = open.Open(ctx, s.Ledger, &open.Options{
-		Book: s.book, Clock: a.clock, Observer: a.observer, State: s.state, Fresh: s.fresh, Logger: a.log,
+		Book: s.book, Clock: a.clock, Observer: a.observer, State: s.state, Fresh: s.fresh, Allowance: s.allowance(), Logger: a.log,
 	})
 	if err != nil {
 		return nil, unopened(err, exitDown)

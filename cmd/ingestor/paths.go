@@ -28,6 +28,12 @@ func (s *settings) absolute() error {
 		}
 		s.Tokens[name] = c
 	}
+	for name, k := range s.Keys {
+		if err := s.anchor(&k.File, fromFile); err != nil {
+			return err
+		}
+		s.Keys[name] = k
+	}
 	at, err := open.Parse(s.Ledger)
 	if err != nil {
 		return nil // check says where it stands

@@ -264,7 +264,7 @@ func (s *settings) at(p *token.Position, err error) error {
 // place adds to a fault where it comes from: a place of the file, a flag or a variable.
 func (s *settings) place(f ingest.Fault) error {
 	path := strings.Split(f.Path, ".")
-	if path[0] != "jobs" && path[0] != "accounts" && path[0] != "tokens" {
+	if path[0] != "jobs" && path[0] != "accounts" && path[0] != "tokens" && path[0] != "keys" {
 		switch from := s.source(path[0]); {
 		case from == fromDefault:
 			return f

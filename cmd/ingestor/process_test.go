@@ -41,6 +41,7 @@ type folder struct {
 	env    []string
 	sim    *youtubesim.Sim
 	heard  *listener // of the process that is stalled
+	said   string    // by the last tap, on standard error
 }
 
 // workers are those of a run of these tests.

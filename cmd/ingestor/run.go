@@ -54,7 +54,7 @@ reported by the exit code alone.
 ` + onHangup + `
 
 Exit codes: 0 done; 75 deferred (the quota is used up, max_runtime or pages ended the
-run, another process runs the job, or a signal stopped it); 78 configuration;
+run, another process runs the job, a fleet has paused it, or a signal stopped it); 78 configuration;
 77 credential; 69 upstream or ledger down; 1 some work failed.`,
 		Example: `  ingestor run
   ingestor run --once --job trending --region US --region DE
@@ -92,7 +92,11 @@ type works struct {
 // run makes a run of a job.
 func (w *works) run(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*ingest.Report, error) {
 	if w.fleet != nil {
-		return w.fleet.Once(ctx, j, why)
+		rep, err := w.fleet.Once(ctx, j, why)
+		if errors.Is(err, fleet.ErrPaused) {
+			err = fmt.Errorf("%w\nTo resume it: ingestor fleet resume %s", err, j.Name)
+		}
+		return rep, err
 	}
 	return w.runner.Run(ctx, j, why)
 }

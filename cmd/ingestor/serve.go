@@ -165,13 +165,31 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
+	proxied := func(*settings) (func(), error) { return func() {}, nil }
+	if s.ProxyListen != "" {
+		h, err := a.newProxy(s, src.Ledger)
+		if err == nil {
+			others, err = a.listenProxy(ctx, s, h, others)
+		}
+		if err != nil {
+			return errors.Join(err, closeAll(others), l.Close())
+		}
+		proxied = func(next *settings) (func(), error) { return a.reloadedProxy(h, next) }
+	}
 	fmt.Fprintf(a.stdout, "serving on %s://%s\n", scheme, l.Addr())
 	defer hangups.reload(ctx, a, s, true, func(_ context.Context, next *settings) error {
 		src, err := sources(next)
 		if err != nil {
 			return err
 		}
-		return server.Update(src, next.book)
+		update, err := proxied(next)
+		if err == nil {
+			err = server.Update(src, next.book)
+		}
+		if err == nil {
+			update()
+		}
+		return err
 	})()
 	return a.serveAll(ctx, append(others, beside{l, server.Serve}))
 }
@@ -186,9 +204,7 @@ type beside struct {
 func (a *app) besides(ctx context.Context, s *settings, server *web.Server) (all []beside, err error) {
 	defer func() {
 		if err != nil {
-			for _, b := range all {
-				err = errors.Join(err, b.Close())
-			}
+			err = errors.Join(err, closeAll(all))
 		}
 	}()
 	if s.ProbeListen != "" {
@@ -209,6 +225,13 @@ func (a *app) besides(ctx context.Context, s *settings, server *web.Server) (all
 		fmt.Fprintf(a.stdout, "Envoy's rate limit service on %s\n", l.Addr())
 	}
 	return all, nil
+}
+
+func closeAll(all []beside) (err error) {
+	for _, one := range all {
+		err = errors.Join(err, one.Close())
+	}
+	return err
 }
 
 // serveAll serves from all listeners. If one ends, so do the others.
@@ -279,15 +302,23 @@ func (a *app) openSources(ctx context.Context, s *settings, done *closers) (func
 	}, nil
 }
 
+// secured returns the TLS of the settings, or nil if they name no certificate.
+func (s *settings) secured() (*tls.Config, error) {
+	if s.TLSCert == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
+	if err != nil {
+		return nil, config(fmt.Errorf("tls_cert, tls_key: %w", err))
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
+}
+
 // listen listens on an address, with TLS if the settings name a certificate.
 func listen(ctx context.Context, s *settings, address, remedy string) (net.Listener, error) {
-	var with *tls.Config
-	if s.TLSCert != "" {
-		pair, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
-		if err != nil {
-			return nil, config(fmt.Errorf("tls_cert, tls_key: %w", err))
-		}
-		with = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	with, err := s.secured()
+	if err != nil {
+		return nil, err
 	}
 	var how net.ListenConfig
 	l, err := how.Listen(ctx, "tcp", address)

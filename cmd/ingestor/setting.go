@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ type setting struct {
 	field   []int    // of settings
 	usage   string   // of its flag; empty: it has none
 	enum    []string // the values that it may have; empty: any
-	server  bool     // only ingestor serve reads it
+	server  bool     // only ingestor serve and proxy read it
 	restart bool     // SIGHUP cannot change it
 	nonzero bool     // 0 is refused
 }
@@ -31,8 +32,9 @@ func settingsOf(t reflect.Type) (all []*setting) {
 		if !f.IsExported() || f.Anonymous || f.Type.Kind() == reflect.Map {
 			continue
 		}
+		of := t.Field(f.Index[0]).Type
 		set := &setting{
-			key: yamlName(f), field: f.Index, server: t.Field(f.Index[0]).Type == reflect.TypeFor[Serving](),
+			key: yamlName(f), field: f.Index, server: of == reflect.TypeFor[Serving]() || of == reflect.TypeFor[Proxying](),
 			usage:   strings.ReplaceAll(f.Tag.Get("flag"), "'", "`"),
 			restart: f.Tag.Get("restart") == "yes", nonzero: refusesZero(f),
 		}
@@ -103,11 +105,12 @@ func (s *settings) source(key string) string {
 	return fromDefault
 }
 
-// addFlags gives a command the flags of settings: those of the server, or all others.
-func addFlags(cmd *cobra.Command, flags *pflag.FlagSet, server bool) {
+// addFlags gives a command the flags of settings: those of the servers, or all others,
+// without some.
+func addFlags(cmd *cobra.Command, flags *pflag.FlagSet, server bool, without ...string) {
 	defaults := defaultSettings("")
 	for _, set := range allSettings {
-		if set.usage == "" || set.server != server {
+		if set.usage == "" || set.server != server || slices.Contains(without, set.key) {
 			continue
 		}
 		switch value := set.value(defaults).(type) {

@@ -60,7 +60,7 @@ func TestASettingIsSaidOnce(t *testing.T) {
 	if _, known := schema.Defs["Job"].Properties["max_lateness"]; schema.Additional || !known {
 		t.Errorf("the schema accepts unknown keys, or lacks those of jobs")
 	}
-	want := []string{"accounts", "jobs", "tokens"}
+	want := []string{"accounts", "jobs", "keys", "tokens"}
 	for _, set := range allSettings {
 		want = append(want, set.key)
 		t.Run(set.key, func(t *testing.T) {
@@ -126,7 +126,7 @@ func checkSource(t *testing.T, set *setting, value, from string) {
 		t.Setenv("INGESTOR_TLS_KEY", "/key")
 	case "tls_key":
 		t.Setenv("INGESTOR_TLS_CERT", "/cert")
-	case "listen", "probe_listen", "envoy_listen":
+	case "listen", "probe_listen", "proxy_listen", "envoy_listen":
 		value = "127.0.0.1:0"
 		if os.Getenv(set.variable()) != "" {
 			t.Setenv(set.variable(), value)

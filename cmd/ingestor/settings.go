@@ -23,6 +23,7 @@ import (
 
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/proxy"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -35,22 +36,26 @@ import (
 // with the placeholder in single quotes. The tag restart says that SIGHUP cannot change
 // it, and the tag zero that 0 is refused.
 type settings struct {
-	Ledger   string `yaml:"ledger,omitempty" restart:"yes" flag:"'address': sqlite:, redis://, postgres:// or memory: (default in your state folder)" jsonschema_description:"Where the ledger is: sqlite:PATH, a redis://, rediss:// or postgres:// URL, or memory:."`
-	Catalog  string `yaml:"catalog,omitempty" restart:"yes" flag:"SQLite 'file' with the fetched data (default in your state folder)" jsonschema_description:"The SQLite file with the fetched data."`
-	Database string `yaml:"database,omitempty" restart:"yes" flag:"PostgreSQL 'URL' of the fetched data, instead of --catalog" jsonschema_description:"The postgres:// URL of the database with the fetched data. With it catalog is not used, and run shares its jobs with other machines."`
-	PollOnly bool   `yaml:"poll_only,omitempty" restart:"yes" jsonschema_description:"For a database behind PgBouncer in transaction mode: ask for work once a second instead of listening for it."`
-	Costs    string `yaml:"costs,omitempty" flag:"price book 'file', or a built-in one such as builtin/github (default builtin)" jsonschema_description:"The price book: a file, or a built-in one such as builtin/github; builtin if empty."`
-	Endpoint string `yaml:"endpoint,omitempty" restart:"yes" jsonschema_description:"Another address of the upstream, such as that of ingestor sandbox."`
+	Ledger    string `yaml:"ledger,omitempty" restart:"yes" flag:"'address': sqlite:, redis://, postgres:// or memory: (default in your state folder)" jsonschema_description:"Where the ledger is: sqlite:PATH, a redis://, rediss:// or postgres:// URL, or memory:."`
+	Catalog   string `yaml:"catalog,omitempty" restart:"yes" flag:"SQLite 'file' with the fetched data (default in your state folder)" jsonschema_description:"The SQLite file with the fetched data."`
+	Database  string `yaml:"database,omitempty" restart:"yes" flag:"PostgreSQL 'URL' of the fetched data, instead of --catalog" jsonschema_description:"The postgres:// URL of the database with the fetched data. With it catalog is not used, and run shares its jobs with other machines."`
+	PollOnly  bool   `yaml:"poll_only,omitempty" restart:"yes" jsonschema_description:"For a database behind PgBouncer in transaction mode: ask for work once a second instead of listening for it."`
+	FleetSize int    `yaml:"fleet_size,omitempty" restart:"yes" zero:"no" jsonschema:"minimum=1" jsonschema_description:"How many machines share the ledger: in an outage each spends its part of what one machine may spend."`
+	Costs     string `yaml:"costs,omitempty" flag:"price book 'file', or a built-in one such as builtin/github (default builtin)" jsonschema_description:"The price book: a file, or a built-in one such as builtin/github; builtin if empty."`
+	Endpoint  string `yaml:"endpoint,omitempty" restart:"yes" jsonschema_description:"Another address of the upstream, such as that of ingestor sandbox."`
 
 	KeyFile  string             `yaml:"key_file,omitempty" jsonschema_description:"A file with the API key. YOUTUBE_API_KEY takes precedence."`
 	Accounts map[string]account `yaml:"accounts,omitempty" jsonschema_description:"The keys of further accounts of the price book."`
 
 	Tokens map[string]caller `yaml:"tokens,omitempty" jsonschema_description:"The programs that reserve over HTTP, each with a token of its own."`
 
+	Keys map[string]keyFile `yaml:"keys,omitempty" jsonschema_description:"The API keys of other upstreams, for ingestor proxy and call, by the upstream, as github, or with its account, as github@team."`
+
 	LogFormat string `yaml:"log_format,omitempty" restart:"yes" flag:"log 'format': text, json or auto" jsonschema:"enum=auto,enum=text,enum=json" jsonschema_description:"The format of the log. auto is text on a terminal and json elsewhere."`
 	LogLevel  string `yaml:"log_level,omitempty" restart:"yes" flag:"log 'level': debug, info, warn or error" jsonschema:"enum=debug,enum=info,enum=warn,enum=error" jsonschema_description:"The lowest level that is logged."`
 
 	Serving       `yaml:",inline" mapstructure:",squash"`
+	Proxying      `yaml:",inline" mapstructure:",squash"`
 	ingest.Config `yaml:",inline" mapstructure:",squash"`
 
 	file  string          // that was read; empty: none
@@ -75,8 +80,10 @@ func defaultSettings(state string) *settings {
 	return &settings{
 		Ledger:    "sqlite:" + filepath.Join(state, "ledger.db"),
 		Catalog:   filepath.Join(state, "catalog.db"),
+		FleetSize: 1,
 		LogFormat: "auto",
 		LogLevel:  "info",
+		Proxying:  Proxying{ProxyWaiting: proxy.DefaultWaiting},
 		Serving:   Serving{Listen: "127.0.0.1:8080", Hosts: []string{}, TrustedProxies: []string{}, MaxAge: web.DefaultMaxAge},
 		Config:    ingest.DefaultConfig(),
 		state:     state,
@@ -217,7 +224,7 @@ func (s *settings) check() error {
 	if err := s.placed(s.zeros()); err != nil { // Prepare would take them for the default
 		return err
 	}
-	if err := s.placed(slices.Concat(s.Prepare(), s.checkCommand(), s.checkServer(), s.checkCallers())); err != nil {
+	if err := s.placed(slices.Concat(s.Prepare(), s.checkCommand(), s.checkServer(), s.checkCallers(), s.checkProxy())); err != nil {
 		return err
 	}
 	var err error
@@ -255,7 +262,7 @@ func (s *settings) placed(faults []ingest.Fault) error {
 // badNames refuses names of jobs and callers that viper would change: it converts them to lower case
 // and splits them at dots.
 func (s *settings) badNames() (faults []ingest.Fault) {
-	for section, err := range map[string]error{"jobs": ingest.ErrJobName, "tokens": errCallerName} {
+	for section, err := range map[string]error{"jobs": ingest.ErrJobName, "tokens": errCallerName, "keys": errKeyName} {
 		all, _ := s.said[section].(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			if name != strings.ToLower(name) || strings.Contains(name, ".") {
@@ -293,6 +300,9 @@ func (s *settings) checkCommand() (faults []ingest.Fault) {
 	}
 	if _, err := open.Parse(s.Ledger); err != nil {
 		fault("ledger", "%w", err)
+	}
+	if s.FleetSize < 0 {
+		fault("fleet_size", "%d is no number of machines", s.FleetSize)
 	}
 	for _, set := range allSettings {
 		if value := fmt.Sprint(set.value(s)); len(set.enum) > 0 && !slices.Contains(set.enum, strings.ToLower(value)) {

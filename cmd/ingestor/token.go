@@ -25,7 +25,8 @@ const tokenVariable = "INGESTOR_TOKEN"
 // caller is a program that reserves over HTTP with a token of its own.
 type caller struct {
 	File   string      `yaml:"file" jsonschema_description:"A file with its token. To make one: ingestor token new FILE."`
-	Rights []web.Right `yaml:"rights,omitempty" jsonschema:"enum=reserve,enum=read,enum=limits" jsonschema_description:"What it may do: reserve units of pools, read the pools, and charge limits, which are the families of the price book. All if empty."`
+	Rights []web.Right `yaml:"rights,omitempty" jsonschema:"enum=reserve,enum=read,enum=limits,enum=operate" jsonschema_description:"What it may do: reserve units of pools, read the pools, and charge limits, which are the families of the price book. All these if empty. A person who acts on the pages needs operate."`
+	Calls  calls       `yaml:"calls,omitempty" jsonschema_description:"What it may call through ingestor proxy. Without it, nothing. A token with calls and no rights has no other right."`
 }
 
 // callerName is the form of a caller's name. It begins the name of its jobs in the spend.
@@ -47,8 +48,8 @@ func (s *settings) checkCallers() (faults []ingest.Fault) {
 			fault("name the file of its token: {file: PATH}\nTo make one: ingestor token new PATH")
 		}
 		for _, right := range s.Tokens[name].Rights {
-			if !slices.Contains(web.Rights, right) {
-				fault("there is no right %q; there are reserve, read and limits", right)
+			if !slices.Contains(append(slices.Clip(web.Rights), web.Operate), right) {
+				fault("there is no right %q; there are reserve, read, limits and operate", right)
 			}
 		}
 	}
@@ -68,6 +69,9 @@ func (s *settings) tokens() (all []*web.Token, warnings []string, err error) {
 		return nil, nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
+		if s.Tokens[name].onlyCalls() {
+			continue
+		}
 		var more []string
 		if all, more, err = readToken(all, "tokens."+name, name, s.Tokens[name].File, s.Tokens[name].Rights); err != nil {
 			return nil, nil, err

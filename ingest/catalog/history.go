@@ -36,6 +36,9 @@ type WorkRecord struct {
 	EndedAt    time.Time `json:"ended_at,omitzero"`
 	ResumeAt   time.Time `json:"resume_at,omitzero"`
 	Error      string    `json:"error,omitempty"`
+	Cause      string    `json:"cause,omitempty"`   // why it stopped, in a word: refused, blocked, outage and so on
+	Pool       string    `json:"pool,omitempty"`    // which lacked units or was blocked
+	Refused    int64     `json:"refused,omitempty"` // calls that the ledger refused
 }
 
 // RunsQuery selects runs.
@@ -82,10 +85,10 @@ func (c *Catalog) Runs(ctx context.Context, q RunsQuery) (all []RunRecord, err e
 		var w WorkRecord
 		var run int64
 		err := row.Scan(&run, &w.Work, &w.Region, &w.Pages, &w.Units, &w.New, &w.Updated, &w.Unchanged, &w.Statistics, &w.Gone,
-			(*string)(&w.State), &w.EndedAt, &w.ResumeAt, &w.Error)
+			(*string)(&w.State), &w.EndedAt, &w.ResumeAt, &w.Error, &w.Cause, &w.Pool, &w.Refused)
 		all[byID[run]].Work = append(all[byID[run]].Work, w)
 		return err
-	}, `SELECT run, work, region, pages, units, new, updated, unchanged, statistics, gone, state, ended_at, resume_at, error
+	}, `SELECT run, work, region, pages, units, new, updated, unchanged, statistics, gone, state, ended_at, resume_at, error, cause, pool, refused
 		FROM run_work WHERE run IN (SELECT value FROM json_each(?)) ORDER BY run, work`, jsonList(ids))
 	return all, err
 }

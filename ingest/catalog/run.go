@@ -25,6 +25,9 @@ type Outcome struct {
 	// These are set for a unit of work only.
 	BlockedOn string // the blocked pool that defers it; empty if no block does
 	Units     int64  // units spent on calls that saved no page
+	Cause     string // why it stopped, in a word; empty if an answer of the upstream says it
+	Pool      string // the pool that lacked units or was blocked
+	Refused   int64  // calls that the ledger refused
 }
 
 // Start describes a new run.
@@ -105,7 +108,7 @@ func (r *run) EndWork(ctx context.Context, work, region string, o Outcome) error
 		if err := tx.saveCursor(&cur); err != nil {
 			return err
 		}
-		_, err = tx.Exec("work_end", r.id, work, region, string(o.State), tx.now, o.ResumeAt, validText(o.Error), o.Units)
+		_, err = tx.Exec("work_end", r.id, work, region, string(o.State), tx.now, o.ResumeAt, validText(o.Error), o.Units, o.Cause, o.Pool, o.Refused)
 		return err
 	})
 }

@@ -56,7 +56,7 @@ func (d *Daemon) Alive() bool { return d.Silent < Alive }
 // Daemons returns the daemons that were seen in the last day and did not end by themselves,
 // the oldest first.
 func (b *Board) Daemons(ctx context.Context) (all []Daemon, err error) {
-	rows, err := b.pool.Query(ctx, sql["daemons_all"])
+	rows, err := b.pool.Query(ctx, sql("daemons_all"))
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ const (
 
 // Units returns all units of work that the fleet ever had, by job and name.
 func (b *Board) Units(ctx context.Context) ([]Unit, error) {
-	rows, err := b.pool.Query(ctx, sql["works_all"])
+	rows, err := b.pool.Query(ctx, sql("works_all"))
 	if err != nil {
 		return nil, err
 	}
@@ -149,6 +149,9 @@ func (b *Board) Paused(ctx context.Context, units []Unit) (map[[2]string]bool, e
 	return paused, err
 }
 
+// ErrPaused says that the work of a job is paused on all machines.
+var ErrPaused = errors.New("the job is paused on all machines")
+
 // ErrNoQueue says that no daemon has ever worked the job.
 var ErrNoQueue = errors.New("no daemon has worked this job yet")
 
@@ -184,7 +187,7 @@ func (b *Board) Retry(ctx context.Context, account, job string) (n int, err erro
 		account = quota.DefaultAccount
 	}
 	err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, sql["works_wake"], account, job, "")
+		rows, err := tx.Query(ctx, sql("works_wake"), account, job, "")
 		if err != nil {
 			return err
 		}
@@ -193,7 +196,7 @@ func (b *Board) Retry(ctx context.Context, account, job string) (n int, err erro
 			return err
 		}
 		n = len(ids)
-		if _, err := tx.Exec(ctx, sql["cursors_due"], job); err != nil {
+		if _, err := tx.Exec(ctx, sql("cursors_due"), job); err != nil {
 			return err
 		}
 		for _, id := range ids {

@@ -65,7 +65,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 		side.Wait()
 		last, cancel := context.WithTimeout(context.Background(), parting)
 		defer cancel()
-		_, _ = f.pool.Exec(last, sql["daemon_end"], f.id) // the others soon see that it is gone
+		_, _ = f.pool.Exec(last, sql("daemon_end"), f.id) // the others soon see that it is gone
 	}()
 	next := &nextTicks{at: map[string]time.Time{}}
 	for works := false; ctx.Err() == nil; {
@@ -173,7 +173,7 @@ func (f *Fleet) beat(ctx context.Context) error {
 		names = append(names, j.Name)
 	}
 	host, _ := os.Hostname()
-	_, err := f.pool.Exec(ctx, sql["daemon_save"], f.id, host, os.Getpid(), f.o.Version, f.o.Revision(), f.Status(), f.clock.Skew().Microseconds(), names, f.spent.Load())
+	_, err := f.pool.Exec(ctx, sql("daemon_save"), f.id, host, os.Getpid(), f.o.Version, f.o.Revision(), f.Status(), f.clock.Skew().Microseconds(), names, f.spent.Load())
 	return err
 }
 
@@ -270,7 +270,8 @@ func (f *Fleet) tick(ctx context.Context, j *ingest.Job, at time.Time) {
 		}
 		return err
 	})
-	if _, runner := f.inForce(); f.Status() != Running && ctx.Err() == nil { // old data is deleted in time even if nobody can make the run
+	idle := f.Status() != Running || errors.Is(f.paused(ctx, j), ErrPaused)
+	if _, runner := f.inForce(); idle && ctx.Err() == nil { // old data is deleted in time even if nobody makes the run
 		_ = runner.Join(j, ingest.State{}, nil).After() // it logs its error, and the run does it again
 	}
 }
@@ -289,7 +290,7 @@ func (f *Fleet) mend(ctx context.Context) error {
 			err = f.endRun(ctx, j, runner, over, nil)
 		}
 		all = errors.Join(all, err, f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			rows, err := tx.Query(ctx, sql["works_lost"], account(j), j.Name, f.o.Timing.Mend)
+			rows, err := tx.Query(ctx, sql("works_lost"), account(j), j.Name, f.o.Timing.Mend)
 			if err != nil {
 				return err
 			}
@@ -302,8 +303,8 @@ func (f *Fleet) mend(ctx context.Context) error {
 			return err
 		}))
 	}
-	_, err := f.pool.Exec(ctx, sql["daemons_forget"])
-	_, forget := f.pool.Exec(ctx, sql["forget"], f.clock.Now().Add(-historyFor))
+	_, err := f.pool.Exec(ctx, sql("daemons_forget"))
+	_, forget := f.pool.Exec(ctx, sql("forget"), f.clock.Now().Add(-historyFor))
 	return errors.Join(all, err, forget)
 }
 
@@ -321,7 +322,7 @@ func (f *Fleet) unblock(ctx context.Context, j *ingest.Job, runner *ingest.Runne
 	for _, pool := range pools {
 		if open(pool) {
 			f.log.Info("a block was lifted", "job", j.Name, "pool", pool)
-			err = errors.Join(err, f.wake(ctx, sql["works_wake"], account(j), j.Name, pool))
+			err = errors.Join(err, f.wake(ctx, sql("works_wake"), account(j), j.Name, pool))
 		}
 	}
 	return err
@@ -330,7 +331,7 @@ func (f *Fleet) unblock(ctx context.Context, j *ingest.Job, runner *ingest.Runne
 // wakeLate wakes work that should go on and still sleeps: it was given back with the time of
 // an earlier run at the moment when a later one joined it.
 func (f *Fleet) wakeLate(ctx context.Context, j *ingest.Job) error {
-	return f.wake(ctx, sql["works_late"], account(j), j.Name, f.o.Timing.Mend)
+	return f.wake(ctx, sql("works_late"), account(j), j.Name, f.o.Timing.Mend)
 }
 
 // wake makes the jobs available that a statement returns.

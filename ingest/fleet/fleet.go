@@ -39,10 +39,11 @@ var sqlFiles embed.FS
 
 const schemaName = "headroom_fleet" // River's tables are there, too
 
-var schema = &pgschema.Schema{Name: schemaName, Steps: pgschema.Read(schemaFiles)}
+// statements are read when the first of them is used: other programs have a fast start.
+var statements = sync.OnceValue(func() sqlitefile.Statements { return sqlitefile.ReadStatements(sqlFiles) })
 
-// sql are the statements of this package.
-var sql = sqlitefile.ReadStatements(sqlFiles)
+// sql returns a statement of this package.
+func sql(name string) string { return statements()[name] }
 
 // Options are the options of [New]; nil is valid.
 type Options struct {
@@ -108,6 +109,7 @@ const Running = "running"
 
 // Migrate makes or upgrades the tables of the fleet, and River's. One process at a time does.
 func Migrate(ctx context.Context, c *pgcatalog.Catalog) error {
+	schema := &pgschema.Schema{Name: schemaName, Steps: pgschema.Read(schemaFiles)}
 	if err := schema.Open(ctx, c.Pool()); err != nil {
 		return fmt.Errorf("open the tables of the fleet: %w", err)
 	}
@@ -304,13 +306,12 @@ func (f *Fleet) transact(ctx context.Context, do func(ctx context.Context, tx pg
 
 // behind runs a transaction that begins with a check. The check takes no round trip of its own.
 func (f *Fleet) behind(ctx context.Context, check func(*pgx.Batch), do func(ctx context.Context, tx pgx.Tx) error) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := f.bounded(ctx)
 	defer cancel()
-	defer context.AfterFunc(f.graced(), cancel)()
 	for n := 1; ; n++ {
 		err := pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
 			var first pgx.Batch
-			first.Queue(sql["idle"], idleFor)
+			first.Queue(sql("idle"), idleFor)
 			if check != nil {
 				check(&first)
 			}
@@ -323,6 +324,13 @@ func (f *Fleet) behind(ctx context.Context, check func(*pgx.Batch), do func(ctx 
 			return err
 		}
 	}
+}
+
+// bounded returns a context for a transaction. It ends also with the grace.
+func (f *Fleet) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	stop := context.AfterFunc(f.graced(), cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // graced returns a context that ends with the grace. Nothing may wait for the database longer.
@@ -343,7 +351,7 @@ func (f *Fleet) stopping() context.Context {
 func (f *Fleet) one(ctx context.Context, value any, name string, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	return f.pool.QueryRow(ctx, sql[name], args...).Scan(value)
+	return f.pool.QueryRow(ctx, sql(name), args...).Scan(value)
 }
 
 // excluded reports whether the database broke a transaction off because of another one.

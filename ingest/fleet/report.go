@@ -44,7 +44,7 @@ func (f *Fleet) endRun(ctx context.Context, j *ingest.Job, runner *ingest.Runner
 		if err := f.catalog.In(tx).Join(*r.record, j.Name, catalog.Fence{}).End(ctx, rep.Outcome()); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, sql["run_end"], id, text(ending{State: rep.State, Ended: rep.Ended, ResumeAt: rep.ResumeAt, Cause: ingest.CauseOf(rep.Err)}))
+		_, err = tx.Exec(ctx, sql("run_end"), id, text(ending{State: rep.State, Ended: rep.Ended, ResumeAt: rep.ResumeAt, Cause: ingest.CauseOf(rep.Err)}))
 		return err
 	})
 	if err == nil && rep != nil {
@@ -59,7 +59,7 @@ func (f *Fleet) report(ctx context.Context, tx pgx.Tx, j *ingest.Job, r *row) (*
 	if r.state != nil {
 		rep.Started = r.state.Began
 	}
-	rows, err := tx.Query(ctx, sql["units_of"], r.id)
+	rows, err := tx.Query(ctx, sql("units_of"), r.id)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (f *Fleet) Report(ctx context.Context, j *ingest.Job, id int64) (rep *inges
 	err = f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		r := &row{id: id}
 		var e *ending
-		if err := tx.QueryRow(ctx, sql["run_report"], id).Scan(&r.scheduled, &r.units, &r.state, &e, &over); err != nil {
+		if err := tx.QueryRow(ctx, sql("run_report"), id).Scan(&r.scheduled, &r.units, &r.state, &e, &over); err != nil {
 			return err
 		}
 		if rep, err = f.report(ctx, tx, j, r); err != nil {
@@ -101,10 +101,13 @@ func (f *Fleet) Report(ctx context.Context, j *ingest.Job, id int64) (rep *inges
 }
 
 // Once makes a run of a job, without a daemon: this process works the job's queue until all
-// work of the run has ended. If the context ends, open pages are finished and saved, and work
+// work of the run has ended. It returns [ErrPaused] if a person paused the job. If the context ends, open pages are finished and saved, and work
 // that nobody has begun is deferred.
 func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*ingest.Report, error) {
 	f.know(j)
+	if err := f.paused(ctx, j); err != nil {
+		return nil, f.noRun(ctx, j, err)
+	}
 	id, err := f.insert(ctx, j, why, f.clock.Now())
 	if err != nil {
 		return nil, f.noRun(ctx, j, err)
@@ -121,7 +124,7 @@ func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*
 	if err := f.start(ctx, []*ingest.Job{j}); err != nil {
 		return nil, f.noRun(ctx, j, err)
 	}
-	err = f.await(ctx, id)
+	err = f.await(ctx, j, id)
 	f.halt()
 	if errors.Is(err, quota.ErrStaleBook) {
 		return nil, f.noRun(ctx, j, err)
@@ -131,6 +134,9 @@ func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*
 		if err := f.abandon(ctx, j, id); err != nil {
 			return nil, f.noRun(ctx, j, err)
 		}
+	}
+	if errors.Is(err, ErrPaused) {
+		return nil, f.noRun(ctx, j, err)
 	}
 	rep, over, err := f.Report(ctx, j, id)
 	if err == nil && !over {
@@ -154,12 +160,24 @@ func (f *Fleet) noRun(ctx context.Context, j *ingest.Job, err error) error {
 	return fmt.Errorf("run %s: %w", j.Name, err)
 }
 
+// paused returns an error if nobody works on a job until a person resumes it.
+func (f *Fleet) paused(ctx context.Context, j *ingest.Job) error {
+	paused := false
+	if err := f.one(ctx, &paused, "queue_paused", queue(j)); err != nil || !paused {
+		return err
+	}
+	return ErrPaused
+}
+
 // await waits until a run has ended.
-func (f *Fleet) await(ctx context.Context, id int64) error {
+func (f *Fleet) await(ctx context.Context, j *ingest.Job, id int64) error {
 	for {
 		over := false
 		if err := f.one(ctx, &over, "run_ended", id); over && err == nil {
 			return nil
+		}
+		if err := f.paused(ctx, j); errors.Is(err, ErrPaused) {
+			return err
 		}
 		f.mu.Lock()
 		stale := f.stale
@@ -185,7 +203,7 @@ func (f *Fleet) abandon(ctx context.Context, j *ingest.Job, id int64) error {
 	idle := []*ingest.WorkReport{}
 	err := f.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		idle = idle[:0]
-		rows, err := tx.Query(ctx, sql["works_idle"], id)
+		rows, err := tx.Query(ctx, sql("works_idle"), id)
 		if err != nil {
 			return err
 		}
@@ -211,11 +229,11 @@ func (f *Fleet) abandon(ctx context.Context, j *ingest.Job, id int64) error {
 			if err := f.catalog.In(tx).Join(*r.record, j.Name, catalog.Fence{}).EndWork(ctx, w.Work, w.Region, w.Outcome()); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, sql["unit_end"], id, w.Work, text(w.Tally), text(outcomeOf(w))); err != nil {
+			if _, err := tx.Exec(ctx, sql("unit_end"), id, w.Work, text(w.Tally), text(outcomeOf(w))); err != nil {
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, sql["run_state"], id, text(r.state), 0)
+		_, err = tx.Exec(ctx, sql("run_state"), id, text(r.state), 0)
 		return err
 	})
 	if err != nil {

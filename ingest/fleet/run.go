@@ -9,6 +9,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 )
 
 // row is a run that has begun.
@@ -34,7 +35,7 @@ func (r *row) why() ingest.Occasion {
 // lockRun reads a run, which others cannot change until the transaction ends.
 func lockRun(ctx context.Context, tx pgx.Tx, id int64) (*row, error) {
 	r := &row{}
-	return r, tx.QueryRow(ctx, sql["run_lock"], id).Scan(&r.id, &r.scheduled, &r.deferred, &r.record, &r.units, &r.state, &r.ended)
+	return r, tx.QueryRow(ctx, sql("run_lock"), id).Scan(&r.id, &r.scheduled, &r.deferred, &r.record, &r.units, &r.state, &r.ended)
 }
 
 // begin records that the run has begun, if it has not.
@@ -48,7 +49,7 @@ func (r *row) begin(ctx context.Context, tx pgx.Tx, f *Fleet, j *ingest.Job, wor
 		return err
 	}
 	r.record, r.state = &id, &ingest.State{Began: now, Deadline: j.Deadline(now, r.why()), Works: works}
-	_, err = tx.Exec(ctx, sql["run_begin"], r.id, id, text(r.state))
+	_, err = tx.Exec(ctx, sql("run_begin"), r.id, id, text(r.state))
 	return err
 }
 
@@ -79,7 +80,7 @@ type unit struct {
 	slice  *slice
 	work   *ingest.Work
 	joined *ingest.Run
-	saved  int64 // units of it that its run has counted
+	saved  int64 // units of its tally that its run has counted
 	broken error // the last error of the database
 }
 
@@ -90,7 +91,7 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 	for {
 		r, u, works := &row{}, &unit{}, 0
 		var region string
-		err := tx.QueryRow(ctx, sql["unit_next"], account, job, work).Scan(&r.id, &r.scheduled, &r.deferred, &r.record, &r.units, &r.state, &region, &u.place, &u.tally, &works)
+		err := tx.QueryRow(ctx, sql("unit_next"), account, job, work).Scan(&r.id, &r.scheduled, &r.deferred, &r.record, &r.units, &r.state, &region, &u.place, &u.tally, &works)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil, nil //nolint:nilnil // there is none
 		}
@@ -107,9 +108,9 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 		if due := r.scheduled; due != nil {
 			switch {
 			case u.tally.Turns == 0 && !s.cursor.CompletedAt.Before(*due): // by another run since it was due
-				_, err = tx.Exec(ctx, sql["unit_skip"], r.id, work)
+				_, err = tx.Exec(ctx, sql("unit_skip"), r.id, work)
 			case fresh && s.f.clock.Now().Sub(*due) > s.job.MaxLateness+s.job.Jitter:
-				_, err = tx.Exec(ctx, sql["run_skip"], r.id)
+				_, err = tx.Exec(ctx, sql("run_skip"), r.id)
 			default:
 				err = errors.ErrUnsupported
 			}
@@ -124,7 +125,7 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 			return nil, err
 		}
 		u.run, u.scheduled, u.record, u.state, u.units, u.first = r.id, r.scheduled, *r.record, *r.state, r.units, fresh
-		u.saved = u.tally.Units - u.tally.Unsaved
+		u.saved = u.tally.Units
 		return u, nil
 	}
 }
@@ -132,31 +133,30 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 // patient is how long a page that was paid for is tried to be saved.
 const patient = 20 * time.Second
 
-// Save implements [catalog.Run].
+// Save implements [catalog.Run]. The fence goes with the first round trip of the page's
+// transaction, and what the others have to know with the second, before its COMMIT.
 func (u *unit) Save(ctx context.Context, p *catalog.Page) (saved catalog.Saved, err error) {
 	f, before := u.slice.f, (*catalog.Saved)(nil)
 	var state *ingest.State
 	var total int64
-	save := func(ctx context.Context, tx pgx.Tx) error {
-		s, err := f.catalog.In(tx).Join(u.record, p.Cursor.Job, catalog.Fence{}).Save(ctx, p)
-		if err != nil {
-			return err
+	run := f.catalog.Guarded(pgcatalog.Guard{Before: u.slice.fence, Saved: func(b *pgx.Batch, s catalog.Saved) {
+		if s.Repeated && before != nil && !before.Repeated { // the transaction before was committed, though it failed
+			b.Queue(sql("run_count"), u.run, 0).QueryRow(func(row pgx.Row) error { return row.Scan(&total, &state) })
+			return
 		}
-		if s.Repeated && before != nil { // the transaction before was committed, though it failed
-			saved = *before
-			return tx.QueryRow(ctx, sql["run_count"], u.run, 0).Scan(&total, &state)
-		}
-		saved, before = s, &s
+		before = &s
 		tally := u.work.Tally
 		tally.Saved(p, s)
-		var b pgx.Batch
-		b.Queue(sql["unit_tally"], u.run, u.work.Name, text(tally))
-		b.Queue(sql["run_count"], u.run, u.work.Units-u.saved).QueryRow(func(row pgx.Row) error { return row.Scan(&total, &state) })
-		return tx.SendBatch(ctx, &b).Close()
-	}
+		u.tell(b, tally, &total, &state)
+	}}).Join(u.record, p.Cursor.Job, catalog.Fence{})
 	for end := f.clock.Now().Add(patient); ; {
-		err = u.slice.change(ctx, save)
-		if err == nil || errors.Is(err, errFenced) || errors.Is(err, catalog.ErrOutOfStep) || f.clock.Now().After(end) || f.graced().Err() != nil {
+		bounded, cancel := f.bounded(context.WithoutCancel(ctx))
+		saved, err = run.Save(bounded, p)
+		if cancel(); err == nil {
+			saved = *before
+			break
+		}
+		if errors.Is(err, errFenced) || errors.Is(err, catalog.ErrOutOfStep) || f.clock.Now().After(end) || f.graced().Err() != nil {
 			break
 		}
 		f.log.Warn("a page is not saved yet", "job", p.Cursor.Job, "work", p.Cursor.Work, "error", err)
@@ -171,12 +171,39 @@ func (u *unit) Save(ctx context.Context, p *catalog.Page) (saved catalog.Saved, 
 		}
 		return catalog.Saved{}, err
 	}
+	u.told(total, *state)
+	return saved, nil
+}
+
+// tell queues what the other processes have to know: the tally and its units. They answer with
+// the units and the state of the run.
+func (u *unit) tell(b *pgx.Batch, t ingest.Tally, total *int64, state **ingest.State) {
+	b.Queue(sql("unit_tally"), u.run, u.work.Name, text(t))
+	b.Queue(sql("run_count"), u.run, t.Units-u.saved).QueryRow(func(row pgx.Row) error { return row.Scan(total, state) })
+}
+
+// told takes their answer, when it is committed.
+func (u *unit) told(total int64, state ingest.State) {
 	mine := u.work.Units - u.saved
 	u.saved = u.work.Units
-	f.spent.Add(mine)
-	u.joined.Learn(*state, total-u.units-mine)
-	u.units, u.state = total, *state
-	return saved, nil
+	u.slice.f.spent.Add(mine)
+	u.joined.Learn(state, total-u.units-mine)
+	u.units, u.state = total, state
+}
+
+// Count tells the other processes what failed calls cost.
+func (u *unit) Count(ctx context.Context) error {
+	var state *ingest.State
+	var total int64
+	err := u.slice.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var b pgx.Batch
+		u.tell(&b, u.work.Tally, &total, &state)
+		return tx.SendBatch(ctx, &b).Close()
+	})
+	if err == nil {
+		u.told(total, *state)
+	}
+	return err
 }
 
 // save keeps the tally between slices.
@@ -184,7 +211,11 @@ func (u *unit) save(ctx context.Context, tx pgx.Tx) error {
 	if u.work == nil {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, sql["unit_tally"], u.run, u.work.Name, text(u.work.Tally)); err != nil {
+	var state *ingest.State
+	var total int64
+	var b pgx.Batch
+	u.tell(&b, u.work.Tally, &total, &state)
+	if err := tx.SendBatch(ctx, &b).Close(); err != nil {
 		return err
 	}
 	if u.first && u.state.Halted != nil {
@@ -195,7 +226,7 @@ func (u *unit) save(ctx context.Context, tx pgx.Tx) error {
 		if r.state.Halted == nil {
 			r.state.Halted = u.state.Halted
 		}
-		_, err = tx.Exec(ctx, sql["run_state"], u.run, text(r.state), 0)
+		_, err = tx.Exec(ctx, sql("run_state"), u.run, text(r.state), 0)
 		return err
 	}
 	return nil

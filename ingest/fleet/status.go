@@ -30,7 +30,7 @@ func (b *Board) Status(ctx context.Context) (s Status, err error) {
 		u := &s.Units[i]
 		u.Paused = paused[[2]string{u.Account, u.Job}]
 	}
-	return s, b.pool.QueryRow(ctx, sql["replication"]).Scan(&s.Behind)
+	return s, b.pool.QueryRow(ctx, sql("replication")).Scan(&s.Behind)
 }
 
 // Held returns the units that a daemon works on.

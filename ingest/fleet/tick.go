@@ -64,7 +64,7 @@ func (f *Fleet) insert(ctx context.Context, j *ingest.Job, why ingest.Occasion, 
 				return err
 			}
 		}
-		err := tx.QueryRow(ctx, sql["run_add"], account(j), j.Name, scheduled, why.Deferred, f.id).Scan(&run)
+		err := tx.QueryRow(ctx, sql("run_add"), account(j), j.Name, scheduled, why.Deferred, f.id).Scan(&run)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -73,11 +73,11 @@ func (f *Fleet) insert(ctx context.Context, j *ingest.Job, why ingest.Occasion, 
 		}
 		if scheduled != nil && j.Misfire == ingest.Skip {
 			busy := false
-			if err := tx.QueryRow(ctx, sql["run_busy"], account(j), j.Name, run).Scan(&busy); err != nil {
+			if err := tx.QueryRow(ctx, sql("run_busy"), account(j), j.Name, run).Scan(&busy); err != nil {
 				return err
 			}
 			if busy { // the time was missed
-				_, err := tx.Exec(ctx, sql["run_skip"], run)
+				_, err := tx.Exec(ctx, sql("run_skip"), run)
 				return err
 			}
 		}
@@ -94,7 +94,7 @@ func (f *Fleet) unheld(ctx context.Context, tx pgx.Tx, j *ingest.Job, works []*i
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))", schemaName+"/"+account(j)+"/"+j.Name); err != nil {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, sql["units_open"], account(j), j.Name)
+	rows, err := tx.Query(ctx, sql("units_open"), account(j), j.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (f *Fleet) addWork(ctx context.Context, tx pgx.Tx, j *ingest.Job, run int64
 	for _, w := range works {
 		names, regions, places = append(names, w.Name), append(regions, w.Region), append(places, int32(w.Place))
 	}
-	if _, err := tx.Exec(ctx, sql["units_add"], run, names, regions, places); err != nil {
+	if _, err := tx.Exec(ctx, sql("units_add"), run, names, regions, places); err != nil {
 		return err
 	}
 	// River works jobs in the order of their times, and then of their ids. Work that may start
@@ -143,6 +143,6 @@ func (f *Fleet) enqueue(ctx context.Context, tx pgx.Tx, j *ingest.Job, work, reg
 			return err
 		}
 	}
-	_, err = tx.Exec(ctx, sql["work_queue"], account(j), j.Name, work, region, res.Job.ID, from)
+	_, err = tx.Exec(ctx, sql("work_queue"), account(j), j.Name, work, region, res.Job.ID, from)
 	return err
 }

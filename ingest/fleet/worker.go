@@ -105,7 +105,7 @@ func (s *slice) change(ctx context.Context, do func(ctx context.Context, tx pgx.
 // fence fails if another worker has the job, and keeps others from taking it until the
 // transaction ends.
 func (s *slice) fence(b *pgx.Batch) {
-	b.Queue(sql["fence"], s.river.ID, s.river.Attempt, s.river.AttemptedAt, s.f.id).QueryRow(func(row pgx.Row) error {
+	b.Queue(sql("fence"), s.river.ID, s.river.Attempt, s.river.AttemptedAt, s.f.id).QueryRow(func(row pgx.Row) error {
 		var id int64
 		if err := row.Scan(&id); !errors.Is(err, pgx.ErrNoRows) {
 			return err
@@ -132,17 +132,17 @@ func (s *slice) next(ctx context.Context) error {
 			return err
 		}
 		if s.unit != nil {
-			_, err = tx.Exec(ctx, sql["work_hold"], account, job, work, s.f.id)
+			_, err = tx.Exec(ctx, sql("work_hold"), account, job, work, s.f.id)
 			return err
 		}
-		err = tx.QueryRow(ctx, sql["run_over"], account, job).Scan(&s.over)
+		err = tx.QueryRow(ctx, sql("run_over"), account, job).Scan(&s.over)
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
 		if !s.cursor.ResumeAt.IsZero() && s.runner.Find(s.job, s.cursor) != nil {
 			return nil
 		}
-		if _, err := tx.Exec(ctx, sql["work_rest"], account, job, work, nil, "", ""); err != nil {
+		if _, err := tx.Exec(ctx, sql("work_rest"), account, job, work, nil, "", ""); err != nil {
 			return err
 		}
 		_, err = river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, s.river)
@@ -174,7 +174,18 @@ func (s *slice) restFor(ctx context.Context, at time.Time, why, blockedOn string
 				return err
 			}
 		}
-		_, err := tx.Exec(ctx, sql["work_rest"], account, job, work, at, why, blockedOn)
+		_, err := tx.Exec(ctx, sql("work_rest"), account, job, work, at, why, blockedOn)
+		if err != nil || s.unit != nil {
+			return err
+		}
+		// From here on a run that joins this work waits for its row, and sees the time above. A
+		// run that joined it since it was read must not wait that long.
+		joined := false
+		if err := tx.QueryRow(ctx, sql("unit_open"), account, job, work).Scan(&joined); err != nil || !joined {
+			return err
+		}
+		at = s.f.clock.Now()
+		_, err = tx.Exec(ctx, sql("work_rest"), account, job, work, at, "", "")
 		return err
 	})
 	if err != nil {
@@ -190,7 +201,7 @@ func (s *slice) step(ctx context.Context) error {
 	if w == nil { // the configuration no longer has it
 		account, job, work := s.key()
 		return s.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, sql["unit_skip"], u.run, work)
+			_, err := tx.Exec(ctx, sql("unit_skip"), u.run, work)
 			f.log.Info("skipped work that the job no longer has", "account", account, "job", job, "work", work)
 			return err
 		})
@@ -204,6 +215,7 @@ func (s *slice) step(ctx context.Context) error {
 	u.joined.Learn(u.state, u.units)
 	if u.first {
 		if err := u.joined.CheckQuota(ctx); err != nil {
+			w.Refused++
 			u.state.Halted = err
 			u.joined.Learn(u.state, 0)
 		}
@@ -268,10 +280,10 @@ func (s *slice) end(ctx context.Context, done *ingest.WorkReport) error {
 		if err := s.f.catalog.In(tx).Join(*r.record, s.job.Name, catalog.Fence{}).EndWork(ctx, done.Work, done.Region, done.Outcome()); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, sql["unit_end"], u.run, done.Work, text(done.Tally), text(outcomeOf(done))); err != nil {
+		if _, err := tx.Exec(ctx, sql("unit_end"), u.run, done.Work, text(done.Tally), text(outcomeOf(done))); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, sql["run_state"], u.run, text(state), done.Units-u.saved)
+		_, err = tx.Exec(ctx, sql("run_state"), u.run, text(state), done.Units-u.saved)
 		return err
 	})
 	if err == nil {

@@ -8,6 +8,7 @@ const module = "github.com/headroom-quota/headroom"
 var house = [][]string{
 	{"cmd/ingestor"},
 	{"internal/chaos"}, // tests of a whole fleet
+	{"internal/proxy"},
 	{"internal/web"},
 	{"internal/web/pages"},
 	{"internal/metrics"},
@@ -28,7 +29,7 @@ var house = [][]string{
 	{"internal/spans"}, // the words of traces
 	{"quota/meter/grpcmeter"},
 	{"quota/meter", "quota/throttle", "quota/open", "."}, // the root holds the built-in price books
-	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/pgstore", "quota/journal", "quota/breaker"},
+	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/pgstore", "quota/journal", "quota/breaker", "quota/leasestore"},
 	{"quota/lease"},     // who holds a job
 	{"quota/pagestore"}, // a whole store over a backend, for those that keep pages in Go
 	{"quota/storetest"},
@@ -84,6 +85,7 @@ var keys = map[string][]string{
 	module + "/quota/sqlitestore":       {"quota/open", "cmd/ingestor"}, // cmd: ledger backup and restore
 	module + "/quota/journal":           {"quota/open"},
 	module + "/quota/breaker":           {"quota/open"},
+	module + "/quota/leasestore":        {"quota/open"},
 	module + "/internal/redisclock":     {"quota/redisstore", "ingest/plan"},
 	module + "/internal/redistest":      {},
 	module + "/internal/pgtest":         {},

@@ -17,6 +17,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Canvas is a picture. Later shapes cover earlier ones. The unit is a pixel, and y grows
@@ -66,6 +67,13 @@ func (c *Canvas) Polygon(class, hint string, points ...Point) {
 // and "end" ends it there.
 func (c *Canvas) Text(x, y float64, class, text string) {
 	c.body.WriteString(c.indent + "<text" + attributes("class", class, "x", number(x), "y", number(y)) + ">" + escape(text) + "</text>\n")
+}
+
+// Time writes a time of day in UTC. Its attribute data-at lets a page write it in the time
+// zone of the reader.
+func (c *Canvas) Time(x, y float64, class string, at time.Time) {
+	at = at.UTC()
+	c.body.WriteString(c.indent + "<text" + attributes("class", class, "x", number(x), "y", number(y), "data-at", at.Format(time.RFC3339)) + ">" + at.Format("15:04") + "</text>\n")
 }
 
 // Group puts the shapes that draw adds into one group.

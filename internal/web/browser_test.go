@@ -4,7 +4,6 @@ package web_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"image"
 	"image/draw"
@@ -14,16 +13,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/internal/web/viewtest"
 )
@@ -35,6 +32,9 @@ func newDay(t *testing.T) *rig {
 	o.Prices = generous + "\n" + o.Prices
 	r := newRigOf(t, nil, o)
 	r.LiveADay()
+	anna, err := web.NewToken("anna", annas, web.Operate)
+	r.Must(err)
+	r.Must(r.server.Update(web.Sources{Sources: r.Sources(), Tokens: []*web.Token{anna}}, r.Ledger.Book()))
 	return r
 }
 
@@ -73,13 +73,17 @@ func TestBrowser(t *testing.T) {
 		tab.must(err)
 		finds(tab, r)
 		tab.open(r.url + "/")
-		tab.shows("The next run, music at", "Reload the page to see what is new", "by method")
+		tab.shows("The next run, music at 20:45 UTC", "Reload the page to see what is new", "Times are UTC", "by method")
+		if tip := eval[string](tab, "document.querySelector('time').title"); tip != "" {
+			t.Errorf("a time has the tooltip %q", tip)
+		}
 	})
 	t.Run("a title stays text", func(t *testing.T) {
 		t.Parallel()
 		tab := newTab(t, browser)
-		for _, path := range []string{"/regions/GB", "/search?q=sayonara", "/"} {
+		for _, path := range []string{"/regions/GB", "/search?q=sayonara", hostileRun(r)} {
 			tab.open(r.url + path)
+			tab.do("document.querySelectorAll('details').forEach((d) => { d.open = true })")
 			tab.shows(view.Plain(viewtest.Hostile))
 			if title := eval[string](tab, "document.title"); !strings.HasSuffix(title, "Headroom") {
 				t.Errorf("%s: a title was taken for code: %q", path, title)
@@ -90,9 +94,21 @@ func TestBrowser(t *testing.T) {
 		}
 		tab.quiet()
 	})
+	t.Run("times are local", func(t *testing.T) {
+		t.Parallel()
+		local(newTab(t, browser), r)
+	})
+	t.Run("a person acts", func(t *testing.T) {
+		t.Parallel()
+		acts(newTab(t, browser), newActed(t))
+	})
 	t.Run("it rests while nobody looks", func(t *testing.T) {
 		t.Parallel()
 		rests(newTab(t, browser), newRig(t, nil))
+	})
+	t.Run("axe finds nothing", func(t *testing.T) {
+		t.Parallel()
+		accessible(newTab(t, browser), r)
 	})
 	t.Run("long names wrap", func(t *testing.T) {
 		t.Parallel()
@@ -110,10 +126,23 @@ func TestBrowser(t *testing.T) {
 	t.Run("no horizontal scroll", func(t *testing.T) {
 		t.Parallel()
 		tab := newTab(t, browser)
-		for _, path := range []string{"/", "/?by=method", "/search?q=the", "/search?q=sayonara", "/regions/DE?category=10", "/regions/GB", "/regions/none"} {
-			fits(tab, r.url+path, 375, 320)
+		for _, path := range []string{
+			"/", "/?by=method", "/search?q=the", "/search?q=sayonara", "/regions", "/regions/DE?category=10", "/regions/GB", "/regions/none",
+			"/runs", hostileRun(r), "/history?range=1y", "/history?by=region", "/act/block?pool=youtube%2Funits",
+		} {
+			fits(tab, r.url+path, 320)
 		}
+		fits(tab, r.url+"/", 375, 768)
+		fits(tab, r.url+"/history", 768)
 	})
+}
+
+// hostileRun returns the path of the run whose errors are hostile.
+func hostileRun(r *rig) string {
+	r.Helper()
+	all, err := r.Catalog.Runs(r.Context(), catalog.RunsQuery{Job: "elsewhere", Limit: 1})
+	r.Must(err)
+	return fmt.Sprintf("/runs/%d", all[0].ID)
 }
 
 // fits fails if a page has to be scrolled sideways on screens so wide.
@@ -133,7 +162,7 @@ func fits(tab *tab, url string, widths ...int64) {
 func tabular(tab *tab, r *rig) {
 	told := func(width int64) map[string]int {
 		tab.size(width, 800)
-		tab.open(r.url + "/")
+		tab.open(r.url + "/runs")
 		tree, err := chromedp.Call(tab.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
 		tab.must(err)
 		roles := map[string]int{}
@@ -181,21 +210,83 @@ func rests(tab *tab, r *rig) {
 // The focus, open details and the scroll position stay.
 func updates(tab *tab, r *rig) {
 	tab.open(r.url + "/")
-	tab.do("document.getElementById('jobs').open = true; document.getElementById('region-DE').focus(); window.scrollTo(0, 700); window.kept = 'the same document'")
+	tab.do("document.getElementById('pool-youtube/units').open = true; document.getElementById('by-method').focus(); window.scrollTo(0, 300); window.kept = 'the same document'")
 	before := eval[int](tab, "window.scrollY")
 	r.Run("trending")
 	tab.until("!document.getElementById('main').innerText.includes('251 of 360') && document.getElementById('main').innerText.includes('259 of 360')")
 	if eval[string](tab, "window.kept") != "the same document" {
 		tab.Error("it was loaded anew")
 	}
-	if id := eval[string](tab, "document.activeElement.id"); id != "region-DE" {
+	if id := eval[string](tab, "document.activeElement.id"); id != "by-method" {
 		tab.Errorf("the focus is on %q", id)
 	}
-	if !eval[bool](tab, "document.getElementById('jobs').open") {
+	if !eval[bool](tab, "document.getElementById('pool-youtube/units').open") {
 		tab.Error("what was open was closed")
 	}
 	if after := eval[int](tab, "window.scrollY"); after != before {
 		tab.Errorf("it has scrolled from %d to %d", before, after)
+	}
+	tab.quiet()
+}
+
+// accessible has axe look at each page: on three screens, in the light and in the dark, with
+// all details open.
+func accessible(tab *tab, r *rig) {
+	axe, err := os.ReadFile("../../.ci/bin/axe.js")
+	if err != nil {
+		tab.Fatalf("%v\nTo fetch it: make test-browser", err)
+	}
+	widths, schemes := []int64{1280, 768, 375}, []string{"light", "dark"}
+	look := func(path string, width int64, scheme string) {
+		tab.scheme(scheme)
+		tab.size(width, 800)
+		tab.open(r.url + path)
+		tab.do("document.querySelectorAll('details').forEach((d) => { d.open = true })")
+		tab.do(string(axe))
+		found, err := chromedp.Run(tab.ctx, chromedp.Evaluate[string](`axe.run({ exclude: [["svg.chart > *"]] }, { resultTypes: ["violations"], iframes: false }).then((r) =>
+			r.violations.map((v) => v.id + ": " + v.help + " " + v.nodes.map((n) => n.html).join(" ").slice(0, 600)).join("\n"))`, chromedp.EvalAwaitPromise))
+		tab.must(err)
+		if found != "" {
+			tab.Errorf("%s, %d wide, %s: %s", path, width, scheme, found)
+		}
+	}
+	for i, path := range []string{
+		"/regions", "/regions/DE?category=10", "/runs", hostileRun(r), "/history?pool=youtube%2Funits", "/search?q=the", "/act/block?pool=youtube%2Funits", "/nothing",
+	} {
+		look(path, widths[i%3], schemes[i%2])
+	}
+	look("/", 1280, "light")
+	look("/", 375, "dark")
+}
+
+// local looks at the times of a page in another time zone, and at the tab.
+func local(tab *tab, r *rig) {
+	_, err := chromedp.Call(tab.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Kolkata"})
+	tab.must(err)
+	tab.open(r.url + "/")
+	tab.shows("The next run, music at 02:15 (in 5 min)", "Times are local")
+	if tip := eval[string](tab, "document.querySelector('h1 time').title"); tip != "20:45 UTC" {
+		tab.Errorf("the tooltip is %q", tip)
+	}
+	if label := eval[string](tab, "document.querySelector('svg [data-at]').textContent"); !strings.HasSuffix(label, ":30") {
+		tab.Errorf("the chart has %q", label)
+	}
+	if icon := eval[string](tab, "document.querySelector('link[rel=icon]').href"); !strings.HasSuffix(icon, "/static/icon-warn.svg") {
+		tab.Errorf("the icon is %s", icon)
+	}
+	tab.quiet()
+}
+
+// acts blocks a pool with the form of the page. The tab of another page shows the verdict.
+func acts(tab *tab, r *rig) {
+	tab.open(r.url + "/act/block?pool=youtube%2Funits")
+	tab.must(chromedp.Do(tab.ctx, chromedp.SendKeys(chromedp.CSS("#in-reason"), "maintenance"), chromedp.SendKeys(chromedp.CSS("#in-token"), annas),
+		chromedp.Click(chromedp.CSS("input[name=confirm]")), chromedp.Click(chromedp.CSS("button.do")), chromedp.WaitVisible(chromedp.CSS("main table"))))
+	tab.shows("What people did on these pages", "anna", "ingestor quota block youtube/units --for 2h --reason maintenance")
+	tab.open(r.url + "/")
+	tab.shows("Blocked", "youtube/units is blocked by hand (maintenance (by anna))")
+	if title := eval[string](tab, "document.title"); title != "Blocked until 22:00 - Headroom" {
+		tab.Errorf("the tab says %q", title)
 	}
 	tab.quiet()
 }
@@ -221,7 +312,7 @@ func goesStale(tab *tab, r *rig) {
 
 // finds types what it looks for.
 func finds(tab *tab, r *rig) {
-	tab.open(r.url + "/")
+	tab.open(r.url + "/search")
 	tab.must(chromedp.Do(tab.ctx, chromedp.SendKeys(chromedp.CSS("#q"), "the\r"), chromedp.WaitVisible(chromedp.CSS(".hits mark"))))
 	if hits := eval[int](tab, "document.querySelectorAll('.hits > li').length"); hits != 20 {
 		tab.Errorf("%d were found", hits)
@@ -241,22 +332,21 @@ func pictured(tab *tab, r *rig) {
 		scheme     string
 	}{
 		{"home", "/", 1280, "light"},
-		{"home-dark", "/?by=method", 1280, "dark"},
+		{"home-tablet", "/?by=method", 768, "dark"},
 		{"home-phone", "/", 375, "light"},
-		{"search", "/search?q=the", 1280, "light"},
-		{"chart", "/regions/DE?category=10", 1280, "dark"},
+		{"regions-phone", "/regions", 375, "dark"},
+		{"run", "/runs/47", 1280, "light"},
+		{"history", "/history?pool=youtube%2Funits", 1280, "dark"},
+		{"act", "/act/block?pool=youtube%2Funits", 768, "light"},
 	} {
 		tab.size(p.width, 800)
-		_, err := chromedp.Call(tab.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: p.scheme}},
-		})
-		tab.must(err)
+		tab.scheme(p.scheme)
 		tab.open(r.url + p.path)
 		whole, err := chromedp.Run(tab.ctx, chromedp.FullScreenshot(100))
 		tab.must(err)
 		tab.must(os.WriteFile(filepath.Join(to, p.name+".png"), whole, 0o644))
 		if p.name == "home" && os.Getenv("UPDATE") != "" {
-			tab.must(os.WriteFile("../../testdata/dashboard.png", first(tab, whole, 1040), 0o644))
+			tab.must(os.WriteFile("../../testdata/dashboard.png", first(tab, whole, 1110), 0o644))
 		}
 	}
 	tab.quiet()
@@ -271,103 +361,4 @@ func first(tab *tab, whole []byte, height int) []byte {
 	var out bytes.Buffer
 	tab.must((&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, part))
 	return out.Bytes()
-}
-
-// tab is a window of the browser, with what its pages complained of.
-type tab struct {
-	*testing.T
-	ctx context.Context
-	mu  sync.Mutex
-	bad []string
-}
-
-// loading is how long a page may take for anything; it updates itself every 15s.
-const loading = 90 * time.Second
-
-func newTab(t *testing.T, browser context.Context) *tab {
-	t.Helper()
-	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
-	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, loading)
-	t.Cleanup(cancel)
-	tab := &tab{T: t, ctx: ctx}
-	tab.must(chromedp.Listen(ctx, tab.heard))
-	return tab
-}
-
-// heard keeps what a page complains of: errors, and what its policy has forbidden.
-func (t *tab) heard(event any) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	switch e := event.(type) {
-	case *log.EventEntryAdded:
-		t.bad = append(t.bad, fmt.Sprintf("%s: %s (%s)", e.Entry.Level, e.Entry.Text, e.Entry.URL))
-	case *runtime.EventConsoleAPICalled:
-		t.bad = append(t.bad, fmt.Sprintf("it writes to the console: %s", e.Type))
-	case *runtime.EventExceptionThrown:
-		t.bad = append(t.bad, e.ExceptionDetails.Text)
-	}
-}
-
-// quiet fails if a page has complained of anything.
-func (t *tab) quiet() {
-	t.Helper()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, b := range t.bad {
-		t.Error(b)
-	}
-}
-
-func (t *tab) must(err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (t *tab) open(url string) {
-	t.Helper()
-	t.must(chromedp.Do(t.ctx, chromedp.Navigate(url)))
-}
-
-func (t *tab) size(width, height int64) {
-	t.Helper()
-	t.must(chromedp.Do(t.ctx, chromedp.EmulateViewport(width, height)))
-}
-
-// shows fails unless a page has all of these texts.
-func (t *tab) shows(want ...string) {
-	t.Helper()
-	text, err := chromedp.Run(t.ctx, chromedp.Text(chromedp.CSS("body")))
-	t.must(err)
-	for _, w := range want {
-		if !strings.Contains(text, w) {
-			t.Errorf("it does not show %q", w)
-		}
-	}
-}
-
-func (t *tab) do(script string) {
-	t.Helper()
-	t.must(chromedp.Do(t.ctx, chromedp.Evaluate[chromedp.Void](script+"; undefined")))
-}
-
-// until waits for a condition, looking whenever the page changes.
-func (t *tab) until(condition string) {
-	t.Helper()
-	_, err := chromedp.Run(t.ctx, chromedp.Evaluate[bool](`new Promise((done) => {
-		const look = () => { if (`+condition+`) done(true) };
-		new MutationObserver(look).observe(document.documentElement, { childList: true, subtree: true, characterData: true, attributes: true });
-		look();
-	})`, chromedp.EvalAwaitPromise))
-	t.must(err)
-}
-
-// eval is the value of an expression.
-func eval[T any](t *tab, expression string) T {
-	t.Helper()
-	value, err := chromedp.Run(t.ctx, chromedp.Evaluate[T](expression))
-	t.must(err)
-	return value
 }

@@ -84,7 +84,7 @@ func (s *Server) ownSite(next http.Handler) http.Handler {
 func crossSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "":
-	case "cross-site":
+	case "cross-site", "same-site": // also of another host of the same domain
 		link := r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 		return !link || forPrograms(r)
 	default:

@@ -19,10 +19,10 @@ func TestPagesAreOfTheServersSources(t *testing.T) {
 			t.Errorf("%s, %v: there is no %q", a.Status, a.Header, want)
 		}
 	}
-	reads("<strong>4</strong> of 9,500 used in 24h")
+	reads("<strong>4</strong> of 9,500")
 	other := newRig(t, nil)
 	r.Must(r.server.Update(web.Sources{Sources: other.Sources()}, other.Ledger.Book()))
-	reads("<strong>0</strong> of 9,500 used in 24h")
+	reads("<strong>0</strong> of 9,500")
 }
 
 func TestFilesOfPagesHaveAPolicy(t *testing.T) {

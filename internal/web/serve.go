@@ -35,8 +35,18 @@ func (t Timeouts) complete() Timeouts {
 }
 
 // Serve serves requests from a listener until ctx ends. Then open requests finish, unless
-// abort ends too.
+// abort ends too. Meanwhile it keeps the totals of each day, every hour.
 func (s *Server) Serve(ctx, abort context.Context, l net.Listener) error {
+	keeping, stop := context.WithCancel(ctx)
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		s.keepDays(keeping)
+	}()
+	defer func() {
+		stop()
+		<-kept
+	}()
 	return s.serve(ctx, abort, l, s, s.crowd)
 }
 
@@ -77,4 +87,23 @@ func (s *Server) serve(ctx, abort context.Context, l net.Listener, handler http.
 		return fmt.Errorf("stop serving: %w", errors.Join(err, server.Close()))
 	}
 	return nil
+}
+
+// keepDays keeps the totals of days until ctx ends.
+func (s *Server) keepDays(ctx context.Context) {
+	every := time.NewTicker(time.Hour)
+	defer every.Stop()
+	for {
+		within, cancel := context.WithTimeout(ctx, s.timeouts.Answer)
+		err := s.board.KeepDays(within)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("the totals of days could not be kept; the server tries again in an hour", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+	}
 }

@@ -202,6 +202,27 @@ func TestStopFinishesWhatIsUnderWay(t *testing.T) {
 	}
 }
 
+// TestAServerKeepsTheTotalsOfDays: the catalog has them longer than the ledger.
+func TestAServerKeepsTheTotalsOfDays(t *testing.T) {
+	r := newRig(t, nil)
+	r.Run("trending")
+	s := r.serve()
+	for limit := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		days, err := r.Catalog.Days(t.Context(), "youtube/units", "2026-11-20")
+		r.Must(err)
+		if len(days) == 1 && days[0].Units == 4 {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("it keeps %v", days)
+		}
+	}
+	s.stop()
+	if err := <-s.ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestStopDoesNotWaitForEver(t *testing.T) {
 	for name, stop := range map[string]func(*serving){
 		"for longer than it may": func(s *serving) { s.stop() },

@@ -28,9 +28,10 @@ const (
 	Reserve Right = "reserve" // reserve, settle and release units of pools
 	Read    Right = "read"    // read the state of the pools
 	Limits  Right = "limits"  // charge the families, the limits of the caller's own clients, and set those of keys
+	Operate Right = "operate" // act on the pages: adjust, block, unblock, reset
 )
 
-// Rights are all rights.
+// Rights are the rights of programs. Operate is for people, and has to be named.
 var Rights = []Right{Reserve, Read, Limits}
 
 // Token authenticates a caller of the decision service. Only its hash is kept.
@@ -49,6 +50,8 @@ func NewToken(name, text string, rights ...Right) (*Token, error) {
 		least = minNameless
 	}
 	switch {
+	case name == "" && slices.Contains(rights, Operate):
+		return nil, errors.New("a token with the right operate needs a name, under which its actions are recorded")
 	case text == "":
 		return nil, errors.New("the token is empty; to make one: ingestor token new")
 	case len(text) < least:

@@ -111,7 +111,7 @@ func New(src Sources, o *Options) (*Server, error) {
 		s.tracer = untraced{}
 	}
 	s.board = pages.New(func() view.Sources { return s.current().Sources }, &pages.Options{
-		Clock: s.clock, Log: s.log, MaxAge: s.maxAge, Timeout: s.timeouts.Query, Searching: s.searching,
+		Clock: s.clock, Log: s.log, MaxAge: s.maxAge, Timeout: s.timeouts.Query, Searching: s.searching, Operated: s.operated,
 	})
 	if s.metrics == nil {
 		s.metrics = metrics.New(&metrics.Options{Log: s.log})

@@ -3,6 +3,7 @@ package youtubesim
 import (
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // word returns the channel's topic in its language.
@@ -99,14 +100,15 @@ func (v *video) tags() []string {
 }
 
 // lowered holds the words of all languages that find topics.
-var lowered = func() (all [len(languages)][len(categories) * topicsEach]string) {
+var lowered = sync.OnceValue(func() *[len(languages)][len(categories) * topicsEach]string {
+	var all [len(languages)][len(categories) * topicsEach]string
 	for l := range languages {
 		for i, word := range languages[l].topics {
 			all[l][i] = strings.ToLower(word)
 		}
 	}
-	return all
-}()
+	return &all
+})
 
 // topicOf returns the topic of a search: one whose word, in any language, is in the query,
 // or else one by the hash of the query, since the real API also finds something for nearly
@@ -114,8 +116,8 @@ var lowered = func() (all [len(languages)][len(categories) * topicsEach]string) 
 func (w world) topicOf(q string) (category, topic int) {
 	q = strings.ToLower(q)
 	best, length := -1, 0
-	for l := range lowered {
-		for i, word := range lowered[l] {
+	for _, words := range lowered() {
+		for i, word := range words {
 			if len(word) > length && strings.Contains(q, word) {
 				best, length = i, len(word)
 			}

@@ -77,6 +77,13 @@ func (p *Pool) words() string {
 	}
 	own("key", p.Keys)
 	own("account", p.Accounts)
+	if l := p.Lease; l.Life > 0 {
+		most := fmt.Sprintf("%d units", l.Most)
+		if l.MostPercent > 0 {
+			most = fmt.Sprintf("%d%%", l.MostPercent)
+		}
+		text += fmt.Sprintf("; in blocks of at most %s for %s", most, brief(l.Life))
+	}
 	if p.LearnLimit {
 		text += "; answers may raise it"
 	}

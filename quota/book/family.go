@@ -3,6 +3,7 @@ package book
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/headroom-quota/headroom/quota/book/keys"
@@ -12,7 +13,7 @@ import (
 type Family struct {
 	Name      string
 	Windows   []Window
-	MaxKeys   int                 // keys that are counted separately; further ones share one count
+	MaxKeys   int                 // keys that are counted separately; further ones share one count. NoMaximum if the book has none.
 	Overrides map[string][]Window // limits of single keys
 
 	given *keys.Family // as the book has it
@@ -50,9 +51,41 @@ func (f *Family) WindowsOf(key string, quota int64) ([]Window, error) {
 	return windows, nil
 }
 
+// NoMaximum is more keys than any store can hold.
+const NoMaximum = math.MaxInt32
+
+// most is a number, or none.
+type most keys.Most
+
+func (m *most) read(r *reader, f *field, t *tree) {
+	if t.kind == isText && t.text == "none" {
+		*m = most(keys.None)
+		return
+	}
+	if t.kind == isText {
+		r.fault(t.at, "%s must be a whole number from %d to %d, or none, is %s", f.key, f.least, f.most, t.show())
+		return
+	}
+	n, _ := r.integer(t, f.key, f.least, f.most)
+	*m = most(n)
+}
+
+func (m *most) tree() *tree {
+	switch {
+	case *m == most(keys.None):
+		return text("none")
+	case *m != 0:
+		return number(int64(*m))
+	}
+	return nil
+}
+
 // family makes one family.
 func (r *reader) family(name string, d *keys.Family) *Family {
 	f := &Family{Name: name, MaxKeys: int(d.MaxKeys), Overrides: map[string][]Window{}, given: d}
+	if d.MaxKeys == keys.None {
+		f.MaxKeys = NoMaximum
+	}
 	if !r.readable(d) {
 		return f
 	}
@@ -65,7 +98,7 @@ func (r *reader) family(name string, d *keys.Family) *Family {
 		return f
 	}
 	for _, key := range r.names(&d.Keys) {
-		if w, ok := r.ownLimits(key, d.Keys[key], limited{label, f.Windows, d.Windows, d.Quota, 0, []any{&d.Quota}}); ok {
+		if w, ok := r.ownLimits(key, d.Keys[key], limited{label, f.Windows, d.Windows, d.Quota, 0, []any{&d.Quota}, nil}); ok {
 			f.Overrides[key] = w
 		}
 	}
@@ -79,6 +112,7 @@ type limited struct {
 	windows         []keys.Window
 	quota, headroom int64
 	from            []any // where quota and headroom stand
+	lease           *keys.Lease
 }
 
 // ownLimits makes the limits of a single key.
@@ -93,6 +127,9 @@ func (r *reader) ownLimits(key string, d *keys.Key, of limited) ([]Window, bool)
 			return nil, false
 		}
 		of.windows = d.Windows
+		if _, ok = r.lease(of.lease, of.specs, d.Windows, label); !ok {
+			return nil, false
+		}
 	}
 	switch {
 	case d.Quota == 0 && d.Windows == nil:

@@ -44,6 +44,7 @@ type record struct {
 // this package that read and print them.
 var forms = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[keys.Span]():     reflect.TypeFor[*span](),
+	reflect.TypeFor[keys.Most]():     reflect.TypeFor[*most](),
 	reflect.TypeFor[keys.Share]():    reflect.TypeFor[*share](),
 	reflect.TypeFor[keys.Header]():   reflect.TypeFor[*headerValue](),
 	reflect.TypeFor[keys.Fallback](): reflect.TypeFor[*fallback](),

@@ -22,6 +22,9 @@ type Pool struct {
 	Example string              // where a customer finds its own limit: the quota is an example
 	// LearnLimit adopts a limit in answers that is above the quota, until its reset.
 	LearnLimit bool
+	// Lease is set if processes take units in blocks. The rings of Windows, and those of
+	// accounts and keys, count units for Life longer, because calls leave that much later.
+	Lease Lease
 }
 
 // WindowsFor returns the limits that hold for an account.
@@ -47,12 +50,16 @@ func (r *reader) pool(name string, d *keys.Pool) *Pool {
 		r.fault(r.place(&d.Headroom), "headroom of %s changes nothing without a quota beside it; give it to the windows that have a quota of their own", label)
 		return nil
 	}
+	lease, ok := r.lease(d.Lease, specs, d.Windows, label)
+	if !ok {
+		return nil
+	}
 	windows, ok := r.limits(specs, d.Windows, d.Quota, headroom, label, &d.Headroom, &d.Quota)
 	if !ok {
 		return nil
 	}
-	p := &Pool{Name: name, Example: d.Example, LearnLimit: d.Limit == "learn", Windows: windows, Accounts: map[string][]Window{}}
-	r.poolKeys(p, d, limited{label, specs, d.Windows, d.Quota, headroom, []any{&d.Headroom, &d.Quota}})
+	p := &Pool{Name: name, Example: d.Example, LearnLimit: d.Limit == "learn", Lease: lease, Windows: windows, Accounts: map[string][]Window{}}
+	r.poolKeys(p, d, limited{label, specs, d.Windows, d.Quota, headroom, []any{&d.Headroom, &d.Quota}, d.Lease})
 	return p
 }
 

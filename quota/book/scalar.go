@@ -124,11 +124,14 @@ var textKinds = map[string]textKind{
 	"segment":  {phrase: "name in the route", check: wideName},
 	"host":     {phrase: "host", check: badPlace},
 	"hostname": {phrase: "host", check: badHost},
+	"none":     {phrase: "`none`", pattern: "^none$"},
 	"param":    httpName("._~-", "name of a query parameter"),
 	"percent":  {phrase: "a percentage such as `30%`", pattern: "^[0-9]{1,2}%$"},
 	"phrase":   {phrase: "text", check: plainText(256)},
 	"pool":     {phrase: "name of a pool"},
 	"route":    {phrase: "`VERB /path`", pattern: `^([A-Z]+|\*) /`},
+	"urlpath":  {phrase: "path, such as `/v1`", pattern: `^(/[A-Za-z0-9._~-]+)+$`, check: badPath},
+	"variable": httpName("_", "name of a variable"),
 	"zone":     {phrase: "IANA time zone", check: badZone},
 }
 
@@ -177,6 +180,19 @@ func plainText(most int) func(string) string {
 		}
 		return ""
 	}
+}
+
+func badPath(text string) string {
+	rest, rooted := strings.CutPrefix(text, "/")
+	if !rooted || len(text) > 128 {
+		return "is not a path; write it as /v1"
+	}
+	for part := range strings.SplitSeq(rest, "/") {
+		if strings.Trim(part, ".") == "" || strings.Trim(part, letters+digits+"._~-") != "" {
+			return "is not a path; write it as /v1"
+		}
+	}
+	return ""
 }
 
 func badDate(text string) string {

@@ -20,6 +20,11 @@ type Upstream struct {
 	Mode      Mode
 	Unpriced  Policy // how to treat a call that has no price
 	Key       APIKey // where a request carries the API key
+	// ErrorFormat is the form of the errors that its SDKs understand; "" is "problem".
+	ErrorFormat string
+	// Env is the environment variable in which its SDKs look for another address, and EnvPath
+	// what follows the address there.
+	Env, EnvPath string
 	// Resumable is the query parameter that identifies a resumable upload, or "". A
 	// request with this parameter and a Content-Range header is a later chunk of an
 	// upload, which was charged when it began.
@@ -97,6 +102,7 @@ func (u *Upstream) Suggest(method string) string {
 type APIKey struct {
 	Header string // the header that carries the key; "" if the book has none
 	Query  string // the query parameter that could carry it, and would show it in URLs
+	Pass   bool   // a proxy passes on the key of the program
 }
 
 // DefaultRequestBuffer is the RequestBuffer of an upstream for which the book has none.
@@ -132,7 +138,7 @@ func (r *reader) upstream(name string, d *keys.Upstream) (*Upstream, *routeTable
 		Name: name, Hosts: d.Hosts, Unpriced: Policy(d.Unpriced), Key: APIKey(d.APIKey), Resumable: d.Resumable,
 		Classes: map[string]Class{}, Pools: map[string]*Pool{}, Methods: map[string]*Method{},
 	}
-	u.Source = d.Source
+	u.Source, u.ErrorFormat, u.Env, u.EnvPath = d.Source, d.ErrorFormat, d.Env, d.EnvPath
 	u.Verified, _ = time.Parse(time.DateOnly, d.Verified)
 	routes := &routeTable{upstream: u, literal: map[string]*segment{}, defaults: map[string]*Method{}}
 	u.routes, u.Redirects, u.Mode = routes, d.Redirects, Mode(d.Mode)

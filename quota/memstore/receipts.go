@@ -8,6 +8,7 @@ import (
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -214,6 +215,29 @@ func (b *backend) Amend(r *pagestore.Receipt) error {
 			tally.calls-- // released: the call never left
 		}
 	}
+	return nil
+}
+
+// AmendPart implements [pagestore.Tx].
+func (b *backend) AmendPart(r *pagestore.Receipt, t *quota.Token, p *storekit.Part) error {
+	f := &b.found
+	all := &f.account.receipts
+	in := all.batches[len(all.batches)-1] // Room has seen to it
+	got := in.add(all.seed, t.ID, t.Nonce, b.at)
+	got.settled, got.released, got.settlement = true, r.Released, r.Done
+	all.used += int64(receiptBytes + len(t.ID))
+	for i, of := range f.taken {
+		of.units, of.recorded = r.Taken[i].Units, r.Taken[i].Recorded
+		from := uint32(len(in.ids))
+		in.ids = append(in.ids, f.in.ids[of.key.from:of.key.to]...)
+		of.key = span{from, uint32(len(in.ids))}
+		in.taken = append(in.taken, of)
+		all.used += takenBytes + int64(of.key.to-of.key.from)
+		tally := &f.account.pools[of.pool].spend.tallies[of.tally]
+		tally.units += of.recorded - of.units
+		tally.calls += p.MoreCalls(i, of.recorded)
+	}
+	got.taken.to += uint32(len(f.taken))
 	return nil
 }
 

@@ -2,6 +2,7 @@ package meter
 
 import (
 	"context"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -11,6 +12,7 @@ type caller struct {
 	account, class, job, region string
 	outage                      quota.Policy
 	budget                      *Budget
+	maxWait                     *time.Duration // nil: that of the transport
 }
 
 type callerKey struct{}
@@ -65,4 +67,10 @@ func WithRegion(ctx context.Context, region string) context.Context {
 // reached, whatever their class or method says.
 func WithOutage(ctx context.Context, p quota.Policy) context.Context {
 	return with(ctx, func(c *caller) { c.outage = p })
+}
+
+// WithMaxWait says how long a refused call of a context may wait for its units. It replaces
+// [Options].MaxWait.
+func WithMaxWait(ctx context.Context, d time.Duration) context.Context {
+	return with(ctx, func(c *caller) { c.maxWait = &d })
 }

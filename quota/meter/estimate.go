@@ -100,7 +100,7 @@ func (t *Transport) price(c *call, req *http.Request) error {
 	}
 	if plan := c.plan; plan != nil {
 		r := plan.Request.Read(content.Message{Header: req.Header, Query: req.URL.RawQuery, Path: c.segment, Length: bodyLength(req)})
-		if err := c.readBody(req, r, plan.Request); err != nil {
+		if err := c.readBody(req, r, plan.Request, cmp.Or(c.upstream.RequestBuffer, t.buffer)); err != nil {
 			return err
 		}
 		c.keys = plan.Keys(r)
@@ -145,7 +145,7 @@ var chunks = sync.Pool{New: func() any { return new([16 << 10]byte) }}
 
 // readBody gives a reading the body of a request, if it needs it. A body that cannot be
 // had again is kept as far as it was read, and sent from there.
-func (c *call) readBody(req *http.Request, r *content.Reading, of *content.Sources) error {
+func (c *call) readBody(req *http.Request, r *content.Reading, of *content.Sources, most int64) error {
 	length := bodyLength(req)
 	if length == 0 || !of.NeedsBody(length) {
 		r.End(length == 0)
@@ -171,7 +171,6 @@ func (c *call) readBody(req *http.Request, r *content.Reading, of *content.Sourc
 	ctx := req.Context()
 	stop := context.AfterFunc(ctx, func() { _ = req.Body.Close() })
 	defer stop()
-	most := cmp.Or(c.upstream.RequestBuffer, book.DefaultRequestBuffer)
 	head, err := io.ReadAll(io.LimitReader(req.Body, most+1))
 	if gone := ctx.Err(); gone != nil {
 		r.End(false)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // Options are what [New] can be told; nil is legal.
@@ -52,6 +53,10 @@ type Options struct {
 	// own: processes that share one overwrite each other's costs.
 	Memory string
 
+	// RequestBuffer replaces the request_buffer of upstreams for which the price book has
+	// none; zero is [book.DefaultRequestBuffer].
+	RequestBuffer int64
+
 	Logger *slog.Logger // nil is slog.Default(); one line per refusal, and calls at debug
 }
 
@@ -68,6 +73,7 @@ type Transport struct {
 	actuals map[string]ActualFunc
 	refused func(*http.Request, error) *http.Response
 	log     *slog.Logger
+	buffer  int64 // of a request's body
 
 	plans  atomic.Pointer[plans]
 	memory memory
@@ -94,6 +100,7 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 		ledger: ledger, base: o.Base, maxWait: o.MaxWait, log: o.Logger,
 		account: cmp.Or(o.Account, quota.DefaultAccount), keys: newKeyring(o.Keys),
 		prices: maps.Clone(o.Price), actuals: maps.Clone(o.Actual), refused: o.Refused,
+		buffer: cmp.Or(o.RequestBuffer, book.DefaultRequestBuffer),
 	}
 	if t.base == nil {
 		t.base = http.DefaultTransport
@@ -254,8 +261,12 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 
 // ask asks the ledger, and waits for units if that is allowed.
 func (t *Transport) ask(ctx context.Context, asked *quota.Call) (*quota.Reservation, error) {
-	if t.maxWait > 0 {
-		return t.ledger.Wait(ctx, *asked, t.maxWait)
+	maxWait := t.maxWait
+	if own := callerOf(ctx).maxWait; own != nil {
+		maxWait = *own
+	}
+	if maxWait > 0 {
+		return t.ledger.Wait(ctx, *asked, maxWait)
 	}
 	return t.ledger.Reserve(ctx, *asked)
 }

@@ -3,12 +3,14 @@ package open
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strings"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/pgstore"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
 
@@ -80,6 +82,29 @@ func (a *Address) Journal(state string) (string, error) {
 		return filepath.Join(dir, "journal-"+name), err
 	}
 	return filepath.Join(state, "journal.db"), nil
+}
+
+// Beside reports whether the ledger is on the server of a PostgreSQL database. Both are out of
+// reach together then.
+func (a *Address) Beside(database string) bool {
+	if a == nil || a.Scheme != "postgres" {
+		return false
+	}
+	ledger, other := serverOf(a.String()), serverOf(database)
+	return ledger != "" && ledger == other
+}
+
+// serverOf returns the one way to write where a PostgreSQL server is, or "".
+func serverOf(address string) string {
+	at, err := pgstore.Canonical(address)
+	if err != nil {
+		return ""
+	}
+	where, err := url.Parse(at)
+	if err != nil {
+		return ""
+	}
+	return where.Host + where.RawQuery
 }
 
 // cutFresh takes the option fresh out of an address: the stores do not know it.

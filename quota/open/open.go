@@ -5,7 +5,8 @@
 //     are charged when the ledger is back. The journal also records how far each pool has
 //     come, so that a ledger that was lost or replaced by an older copy is noticed;
 //   - a breaker, so that a server that is down does not delay every call;
-//   - locks, so that no two processes run one job.
+//   - locks, so that no two processes run one job;
+//   - blocks of units, for pools that have a lease in the price book.
 //
 // Most programs want this package. It imports every store, and with them the clients of
 // SQLite, Redis and PostgreSQL. A program that must stay small imports the one store it needs, and
@@ -24,6 +25,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/breaker"
 	"github.com/headroom-quota/headroom/quota/journal"
 	"github.com/headroom-quota/headroom/quota/lease"
+	"github.com/headroom-quota/headroom/quota/leasestore"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/pgstore"
 	"github.com/headroom-quota/headroom/quota/redisstore"
@@ -48,6 +50,10 @@ type Options struct {
 	// Fresh trusts the ledger as it is found, and forgets what the journal remembers
 	// of it. It is also set by ?fresh behind the address. False compares the two.
 	Fresh bool
+	// Allowance is how many units of a pool this machine may spend while the ledger is
+	// down, where the price book admits calls then. Zero is [quota.DefaultAllowance], and
+	// a negative number is none. Machines that share a ledger add up: divide by their number.
+	Allowance int64
 	// Logger gets one line for each warning; nil is slog.Default().
 	Logger *slog.Logger
 }
@@ -127,7 +133,7 @@ func (o *Opened) Close() error {
 }
 
 func (o *Opened) open(ctx context.Context, at *Address, with *Options) error {
-	options := &quota.Options{Clock: with.Clock, Observer: with.Observer}
+	options := &quota.Options{Clock: with.Clock, Observer: with.Observer, Allowance: with.Allowance}
 	if options.Clock == nil {
 		options.Clock = quota.SystemClock{}
 	}
@@ -146,6 +152,11 @@ func (o *Opened) open(ctx context.Context, at *Address, with *Options) error {
 	}
 	if o.Journal != nil {
 		options.Journal = o.Journal
+	}
+	if at.Scheme != "memory" { // which one process has for itself
+		leased := leasestore.New(store, nil)
+		o.closers = append(o.closers, leased.Close)
+		store = leased
 	}
 	if o.Ledger, err = quota.New(with.Book, store, options); err != nil || o.Journal == nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -61,6 +62,10 @@ type Tx interface {
 	Charge(r *quota.Request, entries []*Entry, nonce quota.Nonce) error
 	// Amend stores that a receipt was settled, and corrects the spend.
 	Amend(r *Receipt) error
+	// AmendPart stores that a part of a reservation was settled: a receipt of its own,
+	// whose charges are the part's. It corrects the spend of the reservation. The last
+	// receipt that was asked for is that of the whole, which stays as it is.
+	AmendPart(r *Receipt, t *quota.Token, p *storekit.Part) error
 
 	// Keep stores when the slots of a receipt count and which were given back. The
 	// receipt then lives for [quota.ReceiptLife] from now.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/deadline"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // ErrClosed is the error of calls to a store that its process has closed.
@@ -120,6 +121,9 @@ func (s *Scope) name(batch []*job) {
 		}
 		if t := &j.token; t.ID != "" {
 			s.Receipts = append(s.Receipts, ReceiptID{t.Upstream, t.Account, t.ID})
+			if part, ok := storekit.ReadPart(t.ID); ok {
+				s.Receipts = append(s.Receipts, ReceiptID{t.Upstream, t.Account, part.Of})
+			}
 		}
 	}
 }

@@ -102,12 +102,9 @@ func (w *work) record(tx Tx, j *job) (err error) {
 }
 
 func (w *work) settle(tx Tx, j *job) error {
-	got, err := tx.Receipt(j.token.Upstream, j.token.Account, j.token.ID)
-	switch {
-	case err != nil:
+	got, part, err := w.receiptOf(tx, &j.token)
+	if err != nil {
 		return err
-	case got == nil || got.Nonce != j.token.Nonce:
-		return storekit.NoReceipt(j.token)
 	}
 	w.pools = w.pools[:0]
 	for i := range got.Taken {
@@ -158,7 +155,46 @@ func (w *work) settle(tx Tx, j *job) error {
 	got.Settled = true
 	got.Released = got.released()
 	j.settlement = got.Done
+	if part != nil {
+		return w.wrote(tx.AmendPart(got, &j.token, part))
+	}
 	return w.wrote(tx.Amend(got))
+}
+
+// receiptOf returns the receipt of a token. A part of a reservation that was not settled
+// yet has the receipt of the whole, with the units of the part.
+func (w *work) receiptOf(tx Tx, t *quota.Token) (*Receipt, *storekit.Part, error) {
+	got, err := tx.Receipt(t.Upstream, t.Account, t.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if got != nil {
+		if got.Nonce != t.Nonce {
+			return nil, nil, storekit.NoReceipt(*t)
+		}
+		return got, nil, nil
+	}
+	part, ok := storekit.ReadPart(t.ID)
+	if !ok {
+		return nil, nil, storekit.NoReceipt(*t)
+	}
+	room := quota.Request{ID: t.ID, Charges: []quota.Charge{{Pool: quota.Pool{Upstream: t.Upstream, Account: t.Account}}}}
+	if err := tx.Room(&room); err != nil { // before the receipt of the whole is found: a backend may move receipts
+		return nil, nil, err
+	}
+	if got, err = tx.Receipt(t.Upstream, t.Account, part.Of); err != nil {
+		return nil, nil, err
+	}
+	if got == nil || got.Settled {
+		return nil, nil, storekit.NoReceipt(*t)
+	}
+	if err := part.Check(t, got.Nonce, len(got.Taken)); err != nil {
+		return nil, nil, err
+	}
+	for i := range got.Taken {
+		got.Taken[i].Units, got.Taken[i].Recorded = part.Units[i], part.Units[i]
+	}
+	return got, &part, nil
 }
 
 // taken finds the page that a charge of a receipt was taken from.

@@ -18,4 +18,4 @@ func Lock(s *Store, p quota.Pool) int64 {
 func Prune(s *Store) int64 { return s.server.pruneSome(window.At(s.server.clock.Now())) }
 
 // Steps is the version that this program knows.
-var Steps = len(steps)
+var Steps = len(steps())

@@ -53,7 +53,7 @@ type Store struct {
 
 var _ quota.Store = (*Store)(nil)
 
-var validSchema = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+var validSchema = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`) })
 
 // Open opens the ledger in the database of a URL, as pgx and psql write it:
 //
@@ -68,7 +68,7 @@ func Open(address string, o *Options) (*Store, error) {
 		o = &Options{}
 	}
 	name := cmp.Or(o.Schema, defaultSchema)
-	if !validSchema.MatchString(name) {
+	if !validSchema().MatchString(name) {
 		return nil, quota.BadInput("schema %q must be lower-case letters, digits and _", name)
 	}
 	pool, where, err := connect(address)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/headroom-quota/headroom/internal/pgschema"
 )
@@ -19,16 +20,16 @@ var sqlFiles embed.FS
 // defaultSchema is the schema of a ledger in its database. The files name it.
 const defaultSchema = "headroom_ledger"
 
+// The files are read when the first ledger is opened: other programs have a fast start.
 var (
-	steps      = pgschema.Read(schemaFiles)
-	statements = readStatements()
+	steps      = sync.OnceValue(func() []pgschema.Step { return pgschema.Read(schemaFiles) })
+	statements = sync.OnceValue(readStatements)
 )
 
-// named is the comment before a statement, which begins with its name.
-var named = regexp.MustCompile(`^-- ([a-z_]+) [a-z]`)
-
-// readStatements reads the statements of sql/*.sql by their names.
+// readStatements reads the statements of sql/*.sql by their names. The comment before each of
+// them begins with its name.
 func readStatements() map[string]string {
+	named := regexp.MustCompile(`^-- ([a-z_]+) [a-z]`)
 	all := make(map[string]string)
 	names, err := fs.Glob(sqlFiles, "sql/*.sql")
 	if err != nil {
@@ -58,16 +59,16 @@ func readStatements() map[string]string {
 
 // inSchema returns the statements and the steps for another schema.
 func inSchema(name string) (map[string]string, *pgschema.Schema) {
-	schema := &pgschema.Schema{Name: name, Steps: steps}
+	schema := &pgschema.Schema{Name: name, Steps: steps()}
 	if name == defaultSchema {
-		return statements, schema
+		return statements(), schema
 	}
-	all := make(map[string]string, len(statements))
-	for k, s := range statements {
+	all := make(map[string]string, len(statements()))
+	for k, s := range statements() {
 		all[k] = strings.ReplaceAll(s, defaultSchema+".", name+".")
 	}
 	schema.Steps = nil
-	for _, s := range steps {
+	for _, s := range steps() {
 		s.SQL = strings.ReplaceAll(s.SQL, defaultSchema+".", name+".")
 		schema.Steps = append(schema.Steps, s)
 	}

@@ -219,6 +219,15 @@ func (t *tx) Amend(r *pagestore.Receipt) error {
 	return nil
 }
 
+// AmendPart implements [pagestore.Tx].
+func (t *tx) AmendPart(r *pagestore.Receipt, of *quota.Token, p *storekit.Part) error {
+	secret := *of // the caller's is used again
+	for i := range r.Taken {
+		t.parts.add(t.micros(), &secret, &r.Taken[i], p.MoreCalls(i, r.Taken[i].Recorded))
+	}
+	return nil
+}
+
 // Keep implements [pagestore.Tx].
 func (t *tx) Keep(r *pagestore.Receipt) error {
 	for i := range r.Taken {

@@ -20,6 +20,7 @@ type writes struct {
 	dirtyMembers  []*entry
 	dirtyFamilies []*family
 	charges       charges
+	parts         parts
 	settled, kept numbers
 }
 
@@ -67,6 +68,24 @@ func (cs *charges) args() []any {
 	}
 }
 
+// parts are the columns of settled parts of charges.
+type parts struct {
+	numbers, made, units, reserved, calls, back, left, charged []int64
+	ids                                                        []string
+	nonces                                                     [][]byte
+}
+
+func (ps *parts) add(made int64, of *quota.Token, c *pagestore.Taken, calls int64) {
+	ps.numbers, ps.ids, ps.nonces = append(ps.numbers, c.Ref), append(ps.ids, of.ID), append(ps.nonces, of.Nonce[:])
+	ps.made, ps.units, ps.reserved = append(ps.made, made), append(ps.units, c.Recorded-c.Units), append(ps.reserved, c.Units)
+	ps.calls, ps.back = append(ps.calls, calls), append(ps.back, c.Done.Back)
+	ps.left, ps.charged = append(ps.left, c.Done.Left), append(ps.charged, c.Done.Charged)
+}
+
+func (ps *parts) args() []any {
+	return []any{ps.numbers, ps.ids, ps.nonces, ps.made, ps.units, ps.reserved, ps.calls, ps.back, ps.left, ps.charged}
+}
+
 // queue moves what waits into a batch. A charge needs the birth of its pool.
 func (t *tx) queue(batch *pgx.Batch) error {
 	w := &t.writes
@@ -93,6 +112,9 @@ func (t *tx) queue(batch *pgx.Batch) error {
 	}
 	if len(w.settled[0]) > 0 {
 		batch.Queue(t.b.sql["settle"], w.settled.args(6)...)
+	}
+	if len(w.parts.numbers) > 0 {
+		batch.Queue(t.b.sql["settle_parts"], w.parts.args()...)
 	}
 	if len(w.kept[0]) > 0 {
 		batch.Queue(t.b.sql["keep"], w.kept.args(5)...)

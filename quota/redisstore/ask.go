@@ -27,6 +27,7 @@ type ask struct {
 	labels  quota.Labels
 	days    [][]string // by charge: the spend keys, where they are known
 	kept    bool       // the charges are those of receipts
+	parts   int        // of a member: the partitions of its family
 	noSpend bool
 	tried   bool     // the steady way
 	extra   []any    // what the body takes on top
@@ -75,6 +76,11 @@ func (a *ask) run(ctx context.Context) ([]any, error) {
 	if a.script.sha == a.store.scripts.reserve.sha {
 		if reply, err := a.steady(ctx); reply != nil || err != nil {
 			return reply, err
+		}
+	}
+	if a.parts > 0 {
+		if err := a.store.bring(ctx, a); err != nil {
+			return nil, err
 		}
 	}
 	for range maxTurns {
@@ -194,6 +200,9 @@ func (a *ask) args() []any {
 	for i := range a.charges {
 		meta.add(a.seats(i))
 	}
+	if a.parts > 0 {
+		meta.add(int64(a.parts), slice(a.charges[0].Windows))
+	}
 	args := append([]any(nil), meta.bytes, a.nonce[:], strings.Join(pools, "\x1e"), joinLabels(a.labels))
 	for i := range a.charges {
 		c := &a.charges[i]
@@ -220,12 +229,16 @@ func (a *ask) args() []any {
 // a reply in the form of the long one's.
 func (a *ask) steady(ctx context.Context) ([]any, error) {
 	c := &a.charges[0]
-	if len(a.charges) > 1 || c.Units == 0 || a.id && a.noSpend || a.seats(0) != plain {
+	if len(a.charges) > 1 || c.Units == 0 || a.id && a.noSpend || a.parts == 0 && a.seats(0) != plain {
 		return nil, nil
 	}
-	keys, args := []string{pageKey(a.tag, c.Pool.Name)}, []any{nil}
+	keys, args := []string{pageOf(a.tag, c.Pool)}, []any{nil}
 	n := packed{make([]byte, 0, 8*(8+3*len(c.Windows)))}
-	n.add(c.Units, identity(c.Revision, c.Windows), a.known[0].Generation, flag(a.id)+flag(a.look))
+	is := identity(c.Revision, c.Windows)
+	if a.parts > 0 {
+		is += flag(c.MaxKeys == 0) // as the page of a key without a place has it
+	}
+	n.add(c.Units, is, a.known[0].Generation, flag(a.id)+flag(a.look))
 	if a.noSpend {
 		n.add(0, 0, 0, 0)
 	} else {
@@ -238,8 +251,11 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 		}
 		n.add(int64(today.start), open, until, micros(a.known[0].Latest))
 		keys = append(keys, spend, a.first)
-		rest := c.Pool.Name + "\x1d" + labels + "\x1d" + spend
-		args = append(args, labels, a.nonce[:], rest, quota.ReceiptLife.Milliseconds())
+		between, rest := packed{make([]byte, 0, 40)}, packed{make([]byte, 0, 8+len(c.Pool.Name)+len(labels)+len(spend)+2)}
+		between.add(0, 0, 0, 0, c.Units)
+		rest.add(a.known[0].Generation)
+		rest.bytes = append(append(append(rest.bytes, c.Pool.Name+"\x1d"...), labels+"\x1d"...), spend...)
+		args = append(args, c.Units, labels, a.nonce[:], between.bytes, rest.bytes, quota.ReceiptLife.Milliseconds())
 	}
 	for i := range c.Windows {
 		w := &c.Windows[i]

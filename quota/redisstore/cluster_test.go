@@ -104,6 +104,7 @@ func TestClusterSpread(t *testing.T) {
 		for i := range 60 {
 			c := units(1, 100)
 			c.Pool = quota.Pool{Upstream: "client", Account: quota.DefaultAccount, Key: fmt.Sprint("10.0.0.", i)}
+			c.MaxKeys = 64_000
 			if v, err := s.Reserve(bg, quota.Request{Charges: []quota.Charge{c}}); err != nil || !v.Allowed {
 				t.Fatalf("member %d: %+v, %v", i, v, err)
 			}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/redisclock"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -40,9 +39,9 @@ func TestMembersExpireWithTheirWindow(t *testing.T) {
 		reserve("shared", 1, 1)
 		reserve("enrolled", 1, 5) // refused
 	}
-	keys, err := c.Keys(bg, p+"*").Result()
+	keys, err := c.Keys(bg, p+"{client/default/0/1}*").Result()
 	if err != nil || len(keys) != 7 {
-		t.Fatalf("%q, %v; want the set of the members, and of three a page and a log", keys, err)
+		t.Fatalf("%q, %v; want the places of the members, and of three a page and a log", keys, err)
 	}
 	for _, key := range keys {
 		left, err := c.PTTL(bg, key).Result()
@@ -72,7 +71,7 @@ func TestMembersExpireSoonerThanTheyDid(t *testing.T) {
 		}
 	}
 	reserve()
-	key := p + "{client/default/a}:page:"
+	key := p + "{client/default/0/1}:page::key:a"
 	// An older version kept the page until two hours after its window. The eighth double
 	// of the header says so. Steady may use the page until an hour before that.
 	for _, at := range []int64{1, 6 + 3 + 6} {
@@ -94,65 +93,6 @@ func TestMembersExpireSoonerThanTheyDid(t *testing.T) {
 func later(double []byte, d time.Duration) []byte {
 	at := math.Float64frombits(binary.LittleEndian.Uint64(double))
 	return binary.LittleEndian.AppendUint64(nil, math.Float64bits(at+float64(d.Microseconds())))
-}
-
-// A member is charged a moment after it got its place, so it may lose that while a
-// moment of its page still counts. Such pages do not pile up beside those of the members.
-func TestAPageWithoutAPlaceExpiresWhenItCeasesToCount(t *testing.T) {
-	const step = 2 * time.Second
-	now := time.Now().Truncate(time.Minute)
-	passing := step
-	redisclock.Set(func() time.Time { now = now.Add(passing); return now })
-	t.Cleanup(func() { redisclock.Set(nil) })
-	c, p := dial(t, server.Addr), prefix()
-	s := open(t, c, p)
-	spec, err := window.Spec{Per: 2 * time.Second, Algorithm: window.Estimate}.Normal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	reserve := func(key string, most int) quota.Verdict {
-		t.Helper()
-		v, err := s.Reserve(bg, quota.Request{Charges: []quota.Charge{{
-			Pool:  quota.Pool{Upstream: "client", Account: quota.DefaultAccount, Key: key},
-			Units: 1, Windows: []window.Limit{window.NewLimit(spec, 5)}, Revision: 1, MaxKeys: most,
-		}}})
-		if err != nil || !v.Allowed {
-			t.Fatalf("%s: %+v, %v", key, v, err)
-		}
-		return v
-	}
-	life := func() time.Duration {
-		t.Helper()
-		left, err := c.PTTL(bg, p+"{client/default/first}:page:").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return left
-	}
-
-	began := now
-	first := reserve("first", 1)
-	counts := first.At.Add(spec.Span())
-	if first.At.Sub(began) <= step {
-		t.Fatal("the page was charged at the instant at which it got its place")
-	}
-	passing = 0
-	now = first.At // the place is idle
-	if reserve("second", 1).Overflow {
-		t.Fatal("the second has no place")
-	}
-	if left := life(); left <= 0 || left > counts.Sub(now) {
-		t.Errorf("it is kept for %s, and counts for %s", left, counts.Sub(now))
-	}
-	if err := c.Persist(bg, p+"{client/default/first}:page:").Err(); err != nil { // for as long as this machine takes
-		t.Fatal(err)
-	}
-	if v := reserve("first", 0); v.Used != 2 {
-		t.Errorf("it has used %d, want 2", v.Used)
-	}
-	if left := life(); left < spec.Span() {
-		t.Errorf("charged again it is kept for %s, and counts for %s", left, spec.Span())
-	}
 }
 
 // A page is kept for as long as its bucket needs to drain, however far above its limit

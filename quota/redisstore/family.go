@@ -8,88 +8,103 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// A family's member has a page in a slot of its own, so what bounds their number
-// lies elsewhere: a sorted set of the members, by when they will be idle, which is
-// asked first. A page of a member expires seconds after it is idle, and is deleted when
-// another one takes its place. A family without a maximum is not asked for.
+// The members of a family lie in partitions, each of them in a slot of a Cluster. A
+// partition has a part of the family's places, and one page that new keys share when it is
+// full. One script decides: lua/member.lua if all windows are counters, else steady or
+// reserve. lua/place.lua says how members are counted.
 
 // reserveMember reserves on the page of a key. Families take no receipts.
 func (s *Store) reserveMember(ctx context.Context, r *quota.Request) (quota.Verdict, error) {
-	c, place, err := s.enrol(ctx, r.Charges[0])
+	c := &r.Charges[0]
+	p, err := s.partitionsOf(ctx, c)
 	if err != nil {
 		return quota.Verdict{}, err
 	}
-	v, err := s.decide(ctx, s.askMember(s.scripts.reserve, c), "")
-	v.ID, v.Overflow, v.Pool, v.Nonce = r.ID, place.overflow, r.Charges[0].Pool, [16]byte{}
-	if err == nil && !v.Allowed && place.before != place.idle {
-		// where it fails, the key has its place for a window longer
-		_, _ = s.eval(ctx, s.scripts.unenrol, []string{place.members}, []any{c.Pool.Key, place.before, place.idle})
+	v, done, err := s.small(ctx, c, p)
+	if err == nil && !done {
+		v, err = s.decide(ctx, s.askMember(s.scripts.reserve, r.Charges), "")
 	}
+	v.ID, v.Pool, v.Nonce = r.ID, c.Pool, quota.Nonce{}
 	return v, err
 }
 
 // recordMember charges the page of a key, even above its limit.
 func (s *Store) recordMember(ctx context.Context, r *quota.Request) (quota.Units, error) {
-	c, _, err := s.enrol(ctx, r.Charges[0])
-	if err != nil {
-		return nil, err
-	}
-	return s.record(ctx, s.askMember(s.scripts.record, c), r)
+	return s.record(ctx, s.askMember(s.scripts.record, r.Charges), r)
 }
 
-func (s *Store) askMember(script script, c quota.Charge) *ask {
-	tag := s.tag(c.Pool)
-	return &ask{store: s, script: script, tag: tag, first: receiptKey(tag, ""), charges: []quota.Charge{c}, noSpend: true}
+func (s *Store) askMember(script script, charges []quota.Charge) *ask {
+	parts := partitions(&charges[0])
+	tag := s.memberTag(charges[0].Pool, parts)
+	return &ask{store: s, script: script, tag: tag, first: receiptKey(tag, ""), charges: charges, noSpend: true, parts: parts}
 }
 
 // overflowKey is the member that new keys share when the family is full. It differs
 // from every key of a caller, because those are printable.
 const overflowKey = "\x00overflow"
 
-// place is the place of a key among the members of its family.
-type place struct {
-	overflow     bool   // the key has no place
-	members      string // the Redis key of the set of members
-	before, idle string // when the key becomes idle without this call, and with it; equal if there is nothing to take back
+// share returns the most members of a key's partition; 0 for a key that needs no place.
+func share(c *quota.Charge, parts int) int64 {
+	most := c.MaxKeys / parts
+	if partition(c.Pool.Key, parts) < c.MaxKeys%parts {
+		most++
+	}
+	return int64(most)
 }
 
-// enrol gives a key a place in its family, if there is room, and returns the charge on
-// the key's page. Without room it returns the charge on the shared page.
-func (s *Store) enrol(ctx context.Context, c quota.Charge) (quota.Charge, place, error) {
-	if c.MaxKeys == 0 {
-		return c, place{}, nil
+// slice returns the length of a slice: about a fiftieth of the longest window, in
+// microseconds. It is a round number.
+func slice(windows []window.Limit) int64 {
+	most := span(windows).Microseconds() / 40
+	length := int64(1000)
+	for length*10 <= most {
+		length *= 10
 	}
-	family := c.Pool
-	family.Key = ""
-	p := place{members: membersKey(s.tag(family))}
-	reply, err := s.eval(ctx, s.scripts.enrol, []string{p.members}, []any{c.Pool.Key, span(c.Windows).Microseconds(), c.MaxKeys})
-	if err != nil {
-		return c, p, err
+	switch {
+	case length*5 <= most:
+		return length * 5
+	case length*2 <= most:
+		return length * 2
 	}
-	for _, dropped := range reply[4:] {
-		family.Key, _ = dropped.(string)
-		if err := s.purge(ctx, family, len(c.Windows)); err != nil {
-			return c, p, err
+	return length
+}
+
+// maxSmall is the most windows of a page that is stored small: SMALL in the prelude.
+const maxSmall = 4
+
+// small tries the script for pages that are stored small. It returns false if another
+// script must decide.
+func (s *Store) small(ctx context.Context, c *quota.Charge, p former) (v quota.Verdict, done bool, err error) {
+	if c.Units == 0 || len(c.Windows) > maxSmall {
+		return v, false, nil
+	}
+	n := packed{make([]byte, 0, 8*(7+3*len(c.Windows)))}
+	n.add(c.Units, identity(c.Revision, c.Windows), share(c, p.parts), int64(p.parts), span(c.Windows).Microseconds(), slice(c.Windows), flag(p.is(c, s.now())))
+	for i := range c.Windows {
+		w := &c.Windows[i]
+		if w.Spec.Algorithm != window.Estimate {
+			return v, false, nil
 		}
+		n.add(w.Limit, w.Spec.Per.Microseconds(), int64(w.Spec.Per/w.Spec.Resolution()))
 	}
-	if integer(reply[1]) == 0 {
-		c.Pool.Key, p.overflow = overflowKey, true
-	} else if before, _ := reply[2].(string); before != "" { // a new key keeps its place
-		p.before = before
-		p.idle, _ = reply[3].(string)
+	tag := s.memberTag(c.Pool, p.parts)
+	keys := []string{pageOf(tag, c.Pool), seatsKey(tag, ""), sharedPage(tag, c.Pool)}
+	reply, err := s.send(ctx, s.scripts.member, keys, []any{n.bytes})
+	f, ok := reply.([]any)
+	if err != nil || !ok {
+		return v, false, err
 	}
-	return c, p, nil
-}
-
-// purge deletes the page of a key that has lost its place, if it is idle.
-func (s *Store) purge(ctx context.Context, member quota.Pool, windows int) error {
-	page := pageKey(s.tag(member), "")
-	keys := []string{page}
-	for i := range windows {
-		keys = append(keys, logKey(page, i))
+	s.tell(f[0])
+	v = quota.Verdict{
+		Allowed: len(f) == 6, Window: c.Windows[integer(f[1])-1].Name, Units: c.Units,
+		Used: integer(f[2]), Limit: integer(f[3]), ResetAt: instant(f[4]), At: instant(f[0]), Overflow: integer(f[5]) == 1,
 	}
-	_, err := s.eval(ctx, s.scripts.purge, keys, nil)
-	return err
+	v.Remaining = max(v.Limit-v.Used, 0)
+	if !v.Allowed {
+		v.RetryAt = instant(f[6])
+		v.RetryAfter = v.RetryAt.Sub(v.At)
+	}
+	return v, true, nil
 }
 
 // span returns the longest time for which a charge can count, within the limits.

@@ -22,17 +22,31 @@ import (
 //	prefix{youtube/default}:pools                  the names of the pools
 //	prefix{youtube/default}:reasons                why pools are blocked
 //	prefix{youtube/default}:identity               which ledger this is
-//	prefix{client/default/203.0.113.7}:page:       the page of a family's member
-//	prefix{client/default}:members                 a family's members, by when they will be idle
+//	prefix{client/default/3/64}:page::key:203.0.113.7 the page of a family's member, in partition 3 of 64
+//	prefix{client/default/3/64}:seats:             how many members the partition has, by until when
+//	prefix{client/default}:partitions              how many partitions a family has, and had
+//	prefix{client/default/203.0.113.7}:page:       the page of a member, of earlier versions
+//	prefix{client/default}:members                 the members of a family, of earlier versions
 //	prefix{lease/default/trending}                 who runs a job
 
-// tag returns the beginning of every key of an account, or of a family's member.
+// tag returns the beginning of every key of an account, or of a partition of a family.
 func (s *Store) tag(p quota.Pool) string {
-	name := escape(p.Upstream) + "/" + escape(p.Account)
-	if p.Name == "" && p.Key != "" {
-		name += "/" + escape(p.Key)
-	}
-	return s.prefix + "{" + name + "}:"
+	return s.prefix + "{" + escape(p.Upstream) + "/" + escape(p.Account) + "}:"
+}
+
+// memberTag returns the beginning of every key of a member's partition.
+func (s *Store) memberTag(p quota.Pool, parts int) string {
+	tag := append(make([]byte, 0, 64), s.prefix...)
+	tag = append(append(append(tag, '{'), escape(p.Upstream)...), '/')
+	tag = append(append(tag, escape(p.Account)...), '/')
+	tag = append(strconv.AppendInt(tag, int64(partition(p.Key, parts)), 10), '/')
+	tag = append(strconv.AppendInt(tag, int64(parts), 10), "}:"...)
+	return string(tag)
+}
+
+// formerTag returns what began every key of a member in earlier versions.
+func (s *Store) formerTag(p quota.Pool) string {
+	return s.prefix + "{" + escape(p.Upstream) + "/" + escape(p.Account) + "/" + escape(p.Key) + "}:"
 }
 
 // escape escapes braces and slashes in the names of a tag. A brace would end the tag, and
@@ -46,7 +60,7 @@ func escape(s string) string {
 
 // pageOf returns the key of a pool's page, or of the page of one of its keys.
 func pageOf(tag string, p quota.Pool) string {
-	if p.Name == "" || p.Key == "" {
+	if p.Key == "" {
 		return pageKey(tag, p.Name)
 	}
 	return pageKey(tag, p.Name) + ":key:" + field(p.Key)
@@ -79,6 +93,7 @@ func spendKey(tag, pool, day string) string { return tag + "spend:" + field(pool
 func poolsKey(tag string) string            { return tag + "pools" }
 func reasonsKey(tag string) string          { return tag + "reasons" }
 func membersKey(tag string) string          { return tag + "members" }
+func partitionsKey(tag string) string       { return tag + "partitions" }
 
 func leaseKey(prefix, name string) string {
 	return prefix + "{lease/" + strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D").Replace(name) + "}"

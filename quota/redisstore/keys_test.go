@@ -71,10 +71,17 @@ func TestKeysAreAsTheyAlwaysWere(t *testing.T) {
 		{quota.Pool{Upstream: "a:b", Account: "c@d", Name: "e.f_g-H"}, "x:{a:b/c@d}:page:e.f_g-H"},
 		{quota.Pool{Upstream: "{a}", Account: "b/c%", Name: "d/e{f}"}, "x:{%7Ba%7D/b%2Fc%25}:page:d/e{f}"},
 		{quota.Pool{Upstream: "api", Account: "default", Name: "50% ключ"}, "x:{api/default}:page:50% ключ"},
-		{quota.Pool{Upstream: "client", Account: "default", Key: "2001:db8::1"}, "x:{client/default/2001:db8::1}:page:"},
+		{quota.Pool{Upstream: "client", Account: "default", Key: "2001:db8::1"}, "x:{client/default/0/1}:page::key:2001%3Adb8%3A%3A1"},
 	} {
 		keys := redisstore.Keys("x:", test.pool, "id:1", "2026-03-02", "default/trending")
 		tag := test.page[:strings.Index(test.page, "}:page:")+len("}:")]
+		account := tag
+		if test.pool.Name == "" {
+			account = "x:{client/default}:"
+			if former := "x:{client/default/2001:db8::1}:page:"; keys["former"] != former {
+				t.Errorf("page of %s in earlier versions: %q, want %q", test.pool, keys["former"], former)
+			}
+		}
 		for what, want := range map[string]string{
 			"page":    test.page,
 			"log1":    test.page + ":log1",
@@ -82,7 +89,7 @@ func TestKeysAreAsTheyAlwaysWere(t *testing.T) {
 			"spend":   tag + "spend:" + test.pool.Name + ":2026-03-02",
 			"pools":   tag + "pools",
 			"reasons": tag + "reasons",
-			"members": tag + "members",
+			"members": account + "members",
 			"lease":   "x:{lease/default/trending}",
 		} {
 			if keys[what] != want {

@@ -37,6 +37,7 @@ type Store struct {
 	prefix    string
 	timeout   time.Duration
 	births    *storekit.Births
+	families  families
 	scripts   scripts
 	hour      atomic.Pointer[hourOf] // the last call's
 	testClock func() time.Time       // the clock of tests; nil: the server's
@@ -286,6 +287,9 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 func (s *Store) look(ctx context.Context, charges []quota.Charge) (quota.PageState, error) {
 	tag := s.tag(charges[0].Pool)
 	a := &ask{store: s, script: s.scripts.look, tag: tag, charges: charges, noSpend: true, first: reasonsKey(tag)}
+	if charges[0].Pool.Name == "" {
+		a = s.askMember(s.scripts.look, charges)
+	}
 	reply, err := a.run(ctx)
 	if err != nil {
 		return quota.PageState{}, err

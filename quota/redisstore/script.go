@@ -16,7 +16,7 @@ import (
 var sources embed.FS
 
 // prelude lists the files that the bodies share, in the order in which they build up.
-var prelude = []string{"prelude", "page", "ring", "calendar", "log", "counter", "bucket", "window", "seat", "layout", "request"}
+var prelude = []string{"prelude", "page", "ring", "calendar", "log", "counter", "bucket", "window", "seat", "place", "layout", "request"}
 
 // script is a clock, the prelude and a body. Some bodies, such as steady, do not need
 // the prelude.
@@ -40,7 +40,7 @@ func newScript(parts ...string) script {
 }
 
 // scripts has a script for each operation.
-type scripts struct{ steady, reserve, settle, record, block, look, enrol, unenrol, purge, slots, touch, leaseTake, leaseKeep script }
+type scripts struct{ steady, reserve, settle, record, block, look, member, partitions, slots, touch, leaseTake, leaseKeep script }
 
 func newScripts(clock string) scripts {
 	with := func(body string) script {
@@ -54,9 +54,9 @@ func newScripts(clock string) scripts {
 		block:   with("block"),
 		look:    with("look"),
 		slots:   with("slots"),
-		enrol:   newScript(clock, "enrol"),
-		unenrol: newScript(clock, "unenrol"),
-		purge:   newScript(clock, "purge"),
+		member:  newScript(clock, "member"),
+
+		partitions: newScript(clock, "partitions"),
 
 		touch: newScript("touch"),
 

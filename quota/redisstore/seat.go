@@ -28,8 +28,10 @@ const (
 func (a *ask) seats(i int) int64 {
 	c := &a.charges[i]
 	switch {
-	case c.Pool.Name == "" || c.Pool.Key == "":
+	case c.Pool.Key == "":
 		return plain
+	case c.Pool.Name == "":
+		return share(c, a.parts)
 	case !a.kept:
 		return int64(c.MaxKeys)
 	case c.Pool.Key == overflowKey:

@@ -25,20 +25,45 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 	tag := s.tag(quota.Pool{Upstream: t.Upstream, Account: t.Account})
 	key := receiptKey(tag, t.ID)
 	get := redis.NewStringCmd(ctx, "get", key)
-	if err := s.do(ctx, get); errors.Is(err, redis.Nil) {
+	err := s.do(ctx, get)
+	part, is := storekit.Part{}, false
+	if errors.Is(err, redis.Nil) {
+		if part, is = storekit.ReadPart(t.ID); !is {
+			return quota.Settlement{}, storekit.NoReceipt(t)
+		}
+		get = redis.NewStringCmd(ctx, "get", receiptKey(tag, part.Of))
+		err = s.do(ctx, get)
+	}
+	switch {
+	case errors.Is(err, redis.Nil):
 		return quota.Settlement{}, storekit.NoReceipt(t)
-	} else if err != nil {
+	case err != nil:
 		return quota.Settlement{}, err
 	}
-	all, labels := chargesOf(tag, t, get.Val())
+	receipt, whole := get.Val(), t
+	if is {
+		if len(receipt) < len(whole.Nonce) {
+			return quota.Settlement{}, storekit.NoReceipt(t)
+		}
+		whole.ID, whole.Nonce = part.Of, quota.Nonce([]byte(receipt[:len(whole.Nonce)]))
+	}
+	all, labels := chargesOf(tag, whole, receipt)
 	if all == nil {
 		return quota.Settlement{}, storekit.NoReceipt(t)
+	}
+	if is {
+		if err := part.Check(&t, whole.Nonce, len(all)); err != nil {
+			return quota.Settlement{}, err
+		}
 	}
 	settled, err := inOrder(units, all)
 	if err != nil {
 		return quota.Settlement{}, err
 	}
-	a := &ask{store: s, script: s.scripts.settle, tag: tag, first: key, id: true, nonce: t.Nonce, labels: labels, kept: true}
+	a := &ask{store: s, script: s.scripts.settle, tag: tag, first: receiptKey(tag, whole.ID), id: true, nonce: whole.Nonce, labels: labels, kept: true, extra: []any{""}}
+	if is {
+		a.part(key, t.Nonce, &part, settled)
+	}
 	for i := range all {
 		c, err := s.laidOut(ctx, &all[i])
 		if _, gone := errors.AsType[*quota.ForgottenError](err); gone && c.Pool.Key != "" {
@@ -65,6 +90,15 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 	return quota.Settlement{
 		Back: integer(reply[2]), Left: integer(reply[3]), Charged: integer(reply[4]), Repeat: integer(reply[5]) == 1,
 	}, s.remember(ctx, a, reply[6:])
+}
+
+// part makes a request to settle about a part of the reservation.
+func (a *ask) part(key string, nonce quota.Nonce, p *storekit.Part, settled []int64) {
+	var of packed
+	for i, units := range p.Units {
+		of.add(units, p.MoreCalls(i, settled[i]))
+	}
+	a.more, a.extra = []string{key}, []any{of.bytes, nonce[:]}
 }
 
 // inOrder is [quota.Units.InOrder] of a receipt. A slot is not named: it is settled to 0 if

@@ -7,6 +7,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
+	"github.com/headroom-quota/headroom/quota/storekit"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -82,6 +83,19 @@ func (t *tx) Amend(r *pagestore.Receipt) error {
 			calls = 0 // released: the call was not made
 		}
 		if err := t.exec("receipt_settle", c.Ref, c.Recorded, calls, c.Done.Back, c.Done.Left, c.Done.Charged); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AmendPart implements [pagestore.Tx].
+func (t *tx) AmendPart(r *pagestore.Receipt, of *quota.Token, p *storekit.Part) error {
+	made := int64(window.At(t.now))
+	for i, c := range r.Taken {
+		err := t.exec("receipt_part", c.Ref, of.ID, of.Nonce[:], made, c.Recorded-c.Units, c.Units, p.MoreCalls(i, c.Recorded),
+			c.Done.Back, c.Done.Left, c.Done.Charged)
+		if err != nil {
 			return err
 		}
 	}

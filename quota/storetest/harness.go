@@ -61,6 +61,7 @@ func Run(t *testing.T, h Harness) {
 		{"once", testOnce},
 		{"settle_tells_the_truth", testSettle},
 		{"settle_by_name", testSettleByName},
+		{"parts_are_settled_by_themselves", testParts},
 		{"time_only_moves_forward", testTime},
 		{"pages_that_disagree_about_the_time", testLeaps},
 		{"small", testSmall},

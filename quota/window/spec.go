@@ -177,6 +177,9 @@ func (s Spec) lag() Instant { return Instant(max(s.Lag, 0).Microseconds()) }
 // units come back together, at the end of a period: see [Spec.Bounds].
 func (s Spec) Calendar() bool { return s.Algorithm == ByCalendar }
 
+// Ring reports whether the window is a ring.
+func (s *Spec) Ring() bool { return s.Algorithm == Sliding }
+
 // Estimates reports whether the window may admit more than its limit.
 func (s Spec) Estimates() bool { return s.Algorithm == Estimate }
 

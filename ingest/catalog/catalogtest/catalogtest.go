@@ -33,6 +33,11 @@ type Catalog interface {
 	Search(ctx context.Context, q catalog.Query) (catalog.Results, error)
 	ChargeTo(ctx context.Context, address string, forget bool) (time.Time, error)
 	Spent(ctx context.Context, since time.Time) (map[string]int64, error)
+	SaveDays(ctx context.Context, days []catalog.PoolDay) error
+	Days(ctx context.Context, pool, since string) ([]catalog.PoolDay, error)
+	Refusals(ctx context.Context, since time.Time) ([]catalog.Refusal, error)
+	Note(ctx context.Context, a *catalog.Action) error
+	Actions(ctx context.Context, limit int) ([]catalog.Action, error)
 	Ready(ctx context.Context) error
 	Dump(ctx context.Context, w io.Writer, o *catalog.DumpOptions) error
 	Check(ctx context.Context) ([]string, error)
@@ -70,6 +75,8 @@ func Run(t *testing.T, h *Harness) {
 		{"chart_without_its_beginning", h.testChartWithoutItsBeginning},
 		{"feeds", h.testFeeds},
 		{"runs", h.testRuns},
+		{"days", h.testDays},
+		{"actions", h.testActions},
 		{"fence", h.testFence},
 		{"aging", h.testAging},
 		{"statistics_can_be_kept_longer", h.testStatisticsCanBeKeptLonger},

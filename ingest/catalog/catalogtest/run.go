@@ -18,7 +18,7 @@ func (h *Harness) testRuns(t *testing.T) {
 	resume := noon.Add(20 * time.Hour)
 	for _, end := range []error{
 		r.EndWork(ctx, "DE", "DE", catalog.Outcome{State: catalog.Done}),
-		r.EndWork(ctx, "FR", "FR", catalog.Outcome{State: catalog.Deferred, ResumeAt: resume, Error: "quota"}),
+		r.EndWork(ctx, "FR", "FR", catalog.Outcome{State: catalog.Deferred, ResumeAt: resume, Error: "quota", Cause: "refused", Pool: "youtube/units", Refused: 3}),
 	} {
 		if end != nil {
 			t.Fatal(end)
@@ -45,14 +45,14 @@ func (h *Harness) testRuns(t *testing.T) {
 		{ID: 3, Job: "search", StartedAt: later, State: catalog.Running},
 		{
 			ID: 2, Job: "trending", StartedAt: noon.Add(time.Hour), EndedAt: later, State: catalog.Failed, Error: gone,
-			Work: []catalog.WorkRecord{{Work: "US", Pages: 1, State: catalog.Failed, EndedAt: later, Error: gone}},
+			Work: []catalog.WorkRecord{{Work: "US", Pages: 1, State: catalog.Failed, EndedAt: later, Error: gone, Cause: "ended"}},
 		},
 		{
 			ID: 1, Job: "trending", Scheduled: noon.Add(-time.Minute), StartedAt: noon, EndedAt: noon.Add(time.Hour),
 			State: catalog.Deferred, ResumeAt: resume,
 			Work: []catalog.WorkRecord{
 				{Work: "DE", Region: "DE", Pages: 2, Units: 3, New: 3, Unchanged: 1, Statistics: 1, Gone: 1, State: catalog.Done, EndedAt: noon},
-				{Work: "FR", Region: "FR", State: catalog.Deferred, EndedAt: noon, ResumeAt: resume, Error: "quota"},
+				{Work: "FR", Region: "FR", State: catalog.Deferred, EndedAt: noon, ResumeAt: resume, Error: "quota", Cause: "refused", Pool: "youtube/units", Refused: 3},
 			},
 		},
 	}
@@ -62,6 +62,14 @@ func (h *Harness) testRuns(t *testing.T) {
 	older, err := c.Runs(ctx, catalog.RunsQuery{Job: "trending", Before: 4, Limit: 1})
 	if diff := cmp.Diff(want[2:3], older); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for since, want := range map[time.Time][]catalog.Refusal{
+		noon: {{Pool: "youtube/units", Cause: "refused", Hour: noon, Works: 1, Calls: 3}}, noon.Add(time.Second): nil,
+	} {
+		refusals, err := c.Refusals(ctx, since)
+		if diff := cmp.Diff(want, refusals); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
 	}
 	if err := c.ForgetRuns(ctx, noon.Add(90*time.Minute)); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package pgcatalog
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,31 +12,11 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 )
 
-// Source is a catalog to copy from. A [catalog.Catalog] is one.
-type Source interface {
-	Path() string
-	Count(ctx context.Context, t catalog.Table) (int64, error)
-	Rows(ctx context.Context, t catalog.Table, after []any, limit int) ([][]any, error)
-}
-
-// Copied is how far the copy of a table has come.
-type Copied struct {
-	Table string
-	Rows  int64 // that the table has there
-	Left  int   // transactions, with this one
-}
-
-// copyRows is the number of rows that one transaction copies.
-const copyRows = 500
-
-// ErrHolds says that a database holds another catalog than a copy needs.
-var ErrHolds = errors.New("copy into an empty database")
-
 // Copy copies a catalog into the database that a URL names, and returns the rows of each
 // table. It calls progress for every transaction. A copy that was broken off continues where
 // it stopped. Until it is complete, no run can use the database. Nobody may write to the
 // source meanwhile: Copy counts the rows at the end.
-func Copy(ctx context.Context, from Source, url string, progress func(Copied)) (rows map[string]int64, err error) {
+func Copy(ctx context.Context, from catalog.Source, url string, progress func(catalog.Copied)) (rows map[string]int64, err error) {
 	c, err := connect(ctx, url, nil)
 	if err != nil {
 		return nil, err
@@ -91,9 +70,9 @@ func (c *Catalog) beginCopy(ctx context.Context, source string) (at int, key []a
 		switch {
 		case from == source:
 		case from != "":
-			return fmt.Errorf("a copy from %s into it is not complete: %w, or complete that copy first", from, ErrHolds)
+			return fmt.Errorf("a copy from %s into it is not complete: %w, or complete that copy first", from, catalog.ErrHolds)
 		case len(held) > 0:
-			return fmt.Errorf("it already has %v: %w", held, ErrHolds)
+			return fmt.Errorf("it already has %v: %w", held, catalog.ErrHolds)
 		default:
 			b.Queue(sql("copy_begin"), source)
 		}
@@ -130,14 +109,14 @@ func decodeKey(text string) (key []any, err error) {
 	return key, nil
 }
 
-func (c *Catalog) copyTable(ctx context.Context, from Source, t catalog.Table, after []any, of int64, progress func(Copied)) error {
+func (c *Catalog) copyTable(ctx context.Context, from catalog.Source, t catalog.Table, after []any, of int64, progress func(catalog.Copied)) error {
 	var done int64
 	err := c.each(ctx, func(scan func(...any) error) error { return scan(&done) }, "SELECT count(*) FROM headroom_catalog."+t.Name)
 	if err != nil {
 		return err
 	}
 	for {
-		rows, err := from.Rows(ctx, t, after, copyRows)
+		rows, err := from.Rows(ctx, t, after, catalog.CopyRows)
 		if err != nil {
 			return err
 		}
@@ -148,9 +127,9 @@ func (c *Catalog) copyTable(ctx context.Context, from Source, t catalog.Table, a
 		if err := c.copyPart(ctx, t, rows, after); err != nil {
 			return err
 		}
-		left := int(max(of-done, 1)+copyRows-1) / copyRows
+		left := int(max(of-done, 1)+catalog.CopyRows-1) / catalog.CopyRows
 		done += int64(len(rows))
-		progress(Copied{t.Name, done, left})
+		progress(catalog.Copied{Table: t.Name, Rows: done, Left: left})
 	}
 }
 
@@ -224,7 +203,7 @@ func videoOf(t catalog.Table, values []any) (row, error) {
 }
 
 // endCopy makes the catalog ready for use, if it has as many rows as the source.
-func (c *Catalog) endCopy(ctx context.Context, from Source) (map[string]int64, error) {
+func (c *Catalog) endCopy(ctx context.Context, from catalog.Source) (map[string]int64, error) {
 	rows := map[string]int64{}
 	for _, t := range catalog.Tables {
 		want, err := from.Count(ctx, t)

@@ -2,10 +2,13 @@ package pgcatalog
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,7 +37,7 @@ func copyChild(paths string, begin func() bool, out io.Writer) error {
 	}
 	defer c.Close()
 	begin()
-	_, err = Copy(ctx, c, url, func(p Copied) { fmt.Fprintln(out, p.Table, p.Rows) })
+	_, err = Copy(ctx, c, url, func(p catalog.Copied) { fmt.Fprintln(out, p.Table, p.Rows) })
 	return err
 }
 
@@ -183,8 +186,8 @@ func TestCopyIsResumed(t *testing.T) {
 	before := clock.Now().Add(-30 * 24 * time.Hour)
 	limits := catalog.Limits{Before: before, StatisticsBefore: before}
 	same(t, "expiry", func(c catalogtest.Catalog) (any, error) { return c.Expire(ctx, limits) }, file, ours)
-	if _, err := Copy(ctx, file, url, func(Copied) {}); !errors.Is(err, ErrHolds) {
-		t.Errorf("a second copy: %v, want %v", err, ErrHolds)
+	if _, err := Copy(ctx, file, url, func(catalog.Copied) {}); !errors.Is(err, catalog.ErrHolds) {
+		t.Errorf("a second copy: %v, want %v", err, catalog.ErrHolds)
 	}
 }
 
@@ -207,7 +210,7 @@ func TestCopyCountsRows(t *testing.T) {
 	file := filled(t, clock)
 	url := pgtest.Shared(t)
 	changed := false
-	_, err := Copy(ctx, file, url, func(p Copied) {
+	_, err := Copy(ctx, file, url, func(p catalog.Copied) {
 		if p.Table == "statistics" && !changed {
 			changed = true
 			fill(t, file, []catalog.Video{{ID: "one more"}})
@@ -231,10 +234,83 @@ func TestCopyNeedsAnEmptyDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := dumped(t, ours)
-	if _, err := Copy(ctx, file, url, func(Copied) {}); !errors.Is(err, ErrHolds) {
-		t.Errorf("%v, want %v", err, ErrHolds)
+	if _, err := Copy(ctx, file, url, func(catalog.Copied) {}); !errors.Is(err, catalog.ErrHolds) {
+		t.Errorf("%v, want %v", err, catalog.ErrHolds)
 	}
 	if diff := cmp.Diff(before, dumped(t, ours)); diff != "" {
 		t.Errorf("it wrote all the same:\n%s", diff)
+	}
+}
+
+// TestCopyBackIsResumed breaks the copy to a file off again and again. Until it is complete,
+// there is no such file. Then it holds the same catalog, and as old.
+func TestCopyBackIsResumed(t *testing.T) {
+	clock := quota.NewSimClock(noon)
+	file, url := filled(t, clock), pgtest.Shared(t)
+	if _, err := Copy(ctx, file, url, func(catalog.Copied) {}); err != nil {
+		t.Fatal(err)
+	}
+	ours, err := Open(ctx, url, &Options{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	path := filepath.Join(t.TempDir(), "back.db")
+	told := map[catalog.Copied]bool{} // a row is copied once
+	breaks := 0
+	for {
+		some, stop := context.WithCancel(ctx)
+		_, err := catalog.Copy(some, ours, path, func(p catalog.Copied) {
+			p.Left = 0
+			if told[p] {
+				t.Errorf("%+v was copied twice", p)
+			}
+			told[p] = true
+			stop()
+		})
+		stop()
+		if err == nil {
+			break
+		}
+		if _, there := os.Stat(path); !errors.Is(err, context.Canceled) || !errors.Is(there, fs.ErrNotExist) {
+			t.Fatal(err, there)
+		}
+		breaks++
+	}
+	if breaks < 10 {
+		t.Errorf("it was broken off %d times only", breaks)
+	}
+	back, err := catalog.Open(ctx, path, &catalog.Options{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.Close()
+	if diff := cmp.Diff(dumped(t, ours), dumped(t, back)); diff != "" {
+		t.Errorf("(-ours +back):\n%s", diff)
+	}
+	same(t, "runs", func(c catalogtest.Catalog) (any, error) { return c.Runs(ctx, catalog.RunsQuery{}) }, ours, back)
+	same(t, "spent", func(c catalogtest.Catalog) (any, error) { return c.Spent(ctx, time.Time{}) }, ours, back)
+	same(t, "the ledger", func(c catalogtest.Catalog) (any, error) { return c.ChargeTo(ctx, "sqlite:ledger.db", false) }, ours, back)
+	same(t, "a search", func(c catalogtest.Catalog) (any, error) { return found(t, c, catalog.Query{Text: "東京"}), nil }, ours, back)
+	if problems, err := back.Check(ctx); err != nil || problems != nil {
+		t.Error(problems, err)
+	}
+	if _, err := back.Begin(ctx, catalog.Start{Job: "charts", Fence: catalog.Fence{Name: "default/charts", Token: 1}}); !errors.Is(err, catalog.ErrFenced) {
+		t.Errorf("%v, want %v", err, catalog.ErrFenced)
+	}
+	fill(t, back, []catalog.Video{{ID: "one more"}}) // numbers do not collide
+	if _, err := catalog.Copy(ctx, ours, path, func(catalog.Copied) {}); !errors.Is(err, catalog.ErrHolds) {
+		t.Errorf("a second copy: %v, want %v", err, catalog.ErrHolds)
+	}
+
+	// A row that appears meanwhile is noticed.
+	grows := filepath.Join(t.TempDir(), "grows.db")
+	_, err = catalog.Copy(ctx, ours, grows, func(p catalog.Copied) {
+		if p.Table == "sightings" {
+			fill(t, ours, []catalog.Video{{ID: "late"}})
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "stop what writes to the source") {
+		t.Errorf("a source that changed: %v", err)
 	}
 }

@@ -4,14 +4,14 @@
 //
 // # Transactions
 //
-// A page is one transaction, as in a file. It takes two round trips besides BEGIN and COMMIT:
-// one locks what the page changes and reads what has to be known of it, and one writes. Every
+// A page is one transaction, as in a file. It takes two round trips: one begins it, locks what
+// the page changes and reads what has to be known of it, and one writes and commits. Every
 // page locks rows in the same order. If two transactions still exclude each other, one is
 // repeated. A transaction that lies idle for 10 s ends, because its process hangs.
 //
-// [Catalog.In] does the same within a transaction of the caller. [Catalog.Guarded] calls a
-// function in each transaction that writes: it checks a fence that the catalog knows nothing
-// of, and writes more rows of its own.
+// [Catalog.In] does the same within a transaction of the caller. [Catalog.Guarded] adds to the
+// transactions that write: it checks a fence that the catalog knows nothing of, and writes more
+// rows of its own.
 //
 // # What differs from a file
 //

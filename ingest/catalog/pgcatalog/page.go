@@ -27,7 +27,13 @@ func (r *run) Save(ctx context.Context, p *catalog.Page) (s catalog.Saved, err e
 	err = r.change(ctx, doing, func(b *pgx.Batch) {
 		w = &saving{run: r.id, page: p, rows: rows, known: map[string]known{}, channels: map[string]bool{}}
 		w.read(b)
-	}, func(tx *tx, b *pgx.Batch) error { return w.write(tx, b) })
+	}, func(tx *tx, b *pgx.Batch) error {
+		err := w.write(tx, b)
+		if err == nil && r.c.guard.Saved != nil {
+			r.c.guard.Saved(b, w.saved)
+		}
+		return err
+	})
 	if err != nil {
 		return catalog.Saved{}, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/pgschema"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
@@ -57,7 +58,7 @@ type Catalog struct {
 	name  string // of the database, without a password
 	pool  *pgxpool.Pool
 	tx    pgx.Tx // the caller's, or nil
-	guard Guard  // or nil
+	guard Guard
 }
 
 // ErrConfig says that a URL names no PostgreSQL database.
@@ -204,11 +205,15 @@ func (c *Catalog) In(tx pgx.Tx) *Catalog {
 	return &within
 }
 
-// Guard is called in every transaction that writes to a catalog. It calls write once. Before,
-// it checks that the caller may still write, and after it writes rows of its own. Its error
-// ends the transaction and is returned. It may be called again if the database breaks the
-// transaction off.
-type Guard func(ctx context.Context, tx pgx.Tx, write func() error) error
+// Guard is what a caller adds to the transactions that write to a catalog. It takes no round
+// trip. Both functions may be nil, and may be called again.
+type Guard struct {
+	// Before queues a check in front of the transaction. Its error ends the transaction, and
+	// is returned.
+	Before func(*pgx.Batch)
+	// Saved queues rows of the caller's own behind a page.
+	Saved func(*pgx.Batch, catalog.Saved)
+}
 
 // Guarded returns the catalog with a guard.
 func (c *Catalog) Guarded(g Guard) *Catalog {
@@ -217,10 +222,11 @@ func (c *Catalog) Guarded(g Guard) *Catalog {
 	return &guarded
 }
 
-// conn is a pool or a transaction.
+// conn is a pool, a connection or a transaction.
 type conn interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error)
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 

@@ -93,7 +93,7 @@ func (r *run) Restart(ctx context.Context, work string) (cur catalog.Cursor, err
 func (r *run) EndWork(ctx context.Context, work, region string, o catalog.Outcome) error {
 	return r.move(ctx, "end "+work+" of "+r.job, work, func(tx *tx, b *pgx.Batch, cur *catalog.Cursor) {
 		cur.End(o)
-		b.Queue(sql("work_end"), r.id, work, valid(region), string(o.State), micros(tx.now), micros(o.ResumeAt), valid(o.Error), o.Units)
+		b.Queue(sql("work_end"), r.id, work, valid(region), string(o.State), micros(tx.now), micros(o.ResumeAt), valid(o.Error), o.Units, o.Cause, o.Pool, o.Refused)
 	})
 }
 

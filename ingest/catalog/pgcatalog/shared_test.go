@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/childtest"
@@ -172,7 +173,7 @@ func TestWithinATransaction(t *testing.T) {
 // itself is part of the same transaction.
 func TestGuarded(t *testing.T) {
 	c := open(t, quota.NewSimClock(noon))
-	if _, err := c.Pool().Exec(ctx, "CREATE TABLE jobs (work text)"); err != nil {
+	if _, err := c.Pool().Exec(ctx, "CREATE TABLE jobs (work text, new integer)"); err != nil {
 		t.Fatal(err)
 	}
 	id, err := c.Add(ctx, "trending", noon)
@@ -184,18 +185,20 @@ func TestGuarded(t *testing.T) {
 		work          string
 		before, after error
 	}{{"fenced", taken, nil}, {"undone", nil, taken}, {"done", nil, nil}} {
-		guarded := c.Guarded(func(ctx context.Context, tx pgx.Tx, write func() error) error {
-			if _, err := tx.Exec(ctx, "INSERT INTO jobs VALUES ($1)", tt.work); err != nil {
-				return err
-			}
-			if tt.before != nil {
-				return tt.before
-			}
-			return errors.Join(write(), tt.after)
+		guarded := c.Guarded(Guard{
+			Before: func(b *pgx.Batch) {
+				b.Queue("INSERT INTO jobs VALUES ($1)", tt.work).Exec(func(pgconn.CommandTag) error { return tt.before })
+			},
+			Saved: func(b *pgx.Batch, s catalog.Saved) {
+				b.Queue("UPDATE jobs SET new = $2::integer WHERE work = $1", tt.work, s.New)
+				if tt.after != nil {
+					b.Queue("SELECT 1 / 0")
+				}
+			},
 		})
 		p := page(t, c, tt.work, catalog.Video{ID: tt.work})
 		_, err := guarded.Join(id, "trending", catalog.Fence{}).Save(ctx, p)
-		if refused := tt.before != nil || tt.after != nil; refused != errors.Is(err, taken) || refused != (err != nil) {
+		if refused := tt.before != nil || tt.after != nil; refused != (err != nil) || (tt.before != nil) != errors.Is(err, taken) {
 			t.Errorf("%s: %v", tt.work, err)
 		}
 	}
@@ -203,7 +206,7 @@ func TestGuarded(t *testing.T) {
 	if err := c.each(ctx, func(scan func(...any) error) error {
 		jobs = append(jobs, "")
 		return scan(&jobs[len(jobs)-1])
-	}, "SELECT work FROM jobs"); err != nil || !slices.Equal(jobs, []string{"done"}) {
+	}, "SELECT work FROM jobs WHERE new = 1"); err != nil || !slices.Equal(jobs, []string{"done"}) {
 		t.Errorf("%q, %v", jobs, err)
 	}
 	if ages, err := c.Ages(ctx, catalog.KindVideos, noon.Add(time.Hour), -1); err != nil || len(ages) != 1 || ages[0].ID != "done" {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 )
@@ -21,27 +22,31 @@ const tries = 5
 
 // tx is a transaction that writes.
 type tx struct {
-	pgx.Tx
+	conn
 	ctx context.Context
 	now time.Time
 }
 
 // change runs a transaction that writes. The function read queues what has to be read and
-// locked first, and write queues the changes. Both may be called again.
+// locked first, and write queues the changes. Both may be called again. A transaction of the
+// catalog's own takes two round trips: BEGIN goes with the first, and COMMIT with the second.
+// So a process that is stopped in between holds its locks for one round trip of its own.
 func (c *Catalog) change(ctx context.Context, read func(*pgx.Batch), write func(*tx, *pgx.Batch) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.wait)
 	defer cancel()
-	work := func(t pgx.Tx) error {
-		if c.guard == nil {
-			return c.within(ctx, t, read, write)
-		}
-		return c.guard(ctx, t, func() error { return c.within(ctx, t, read, write) })
-	}
 	if c.tx != nil {
-		return work(c.tx)
+		return c.steps(ctx, c.tx, false, read, write)
 	}
 	for n := 1; ; n++ {
-		err := pgx.BeginFunc(ctx, c.pool, work)
+		err := c.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+			err := c.steps(ctx, conn.Conn(), true, read, write)
+			if err != nil && !conn.Conn().IsClosed() { // else the pool closes the connection
+				soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+				defer cancel()
+				_, _ = conn.Exec(soon, "ROLLBACK")
+			}
+			return err
+		})
 		if n == tries || !excluded(err) {
 			return err
 		}
@@ -55,15 +60,23 @@ func excluded(err error) bool {
 	return ok && (e.Code == "40P01" || e.Code == "40001" || e.Code == "23505")
 }
 
-func (c *Catalog) within(ctx context.Context, t pgx.Tx, read func(*pgx.Batch), write func(*tx, *pgx.Batch) error) error {
-	w := &tx{Tx: t, ctx: ctx}
-	var b pgx.Batch
+// steps sends what a transaction reads, and then what it writes. Own says that it is also begun
+// and committed.
+func (c *Catalog) steps(ctx context.Context, t conn, own bool, read func(*pgx.Batch), write func(*tx, *pgx.Batch) error) error {
+	w := &tx{conn: t, ctx: ctx}
+	var b, changes pgx.Batch
+	if own {
+		b.Queue("BEGIN")
+	}
 	b.Queue(sql("begin"), idle).QueryRow(func(row pgx.Row) error {
 		var micros int64
 		err := row.Scan(nil, &micros)
 		w.now = timeOf(micros)
 		return err
 	})
+	if c.guard.Before != nil {
+		c.guard.Before(&b)
+	}
 	read(&b)
 	if err := t.SendBatch(ctx, &b).Close(); err != nil {
 		return err
@@ -71,9 +84,14 @@ func (c *Catalog) within(ctx context.Context, t pgx.Tx, read func(*pgx.Batch), w
 	if c.clock != nil {
 		w.now = c.clock.Now().UTC().Truncate(time.Microsecond)
 	}
-	var changes pgx.Batch
-	if err := write(w, &changes); err != nil || changes.Len() == 0 {
+	if err := write(w, &changes); err != nil {
 		return err
+	}
+	if own {
+		changes.Queue("COMMIT")
+	}
+	if changes.Len() == 0 {
+		return nil
 	}
 	return t.SendBatch(ctx, &changes).Close()
 }

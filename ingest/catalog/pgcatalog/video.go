@@ -105,7 +105,7 @@ func (c *Catalog) Runs(ctx context.Context, q catalog.RunsQuery) (all []catalog.
 		var w catalog.WorkRecord
 		var run int64
 		err := scan(&run, &w.Work, &w.Region, &w.Pages, &w.Units, &w.New, &w.Updated, &w.Unchanged, &w.Statistics, &w.Gone,
-			(*string)(&w.State), &w.EndedAt, &w.ResumeAt, &w.Error)
+			(*string)(&w.State), &w.EndedAt, &w.ResumeAt, &w.Error, &w.Cause, &w.Pool, &w.Refused)
 		all[byID[run]].Work = append(all[byID[run]].Work, w)
 		return err
 	}, sql("work_find"), ids)

@@ -15,17 +15,19 @@ INSERT INTO run_work (run, work, region, pages, units, new, updated, unchanged, 
 VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7, ?8, ?9)
 ON CONFLICT (run, work) DO UPDATE SET pages = pages + 1, units = units + excluded.units, new = new + excluded.new,
 	updated = updated + excluded.updated, unchanged = unchanged + excluded.unchanged, gone = gone + excluded.gone,
-	statistics = statistics + excluded.statistics, state = 'running', ended_at = 0, resume_at = 0, error = '';
+	statistics = statistics + excluded.statistics, state = 'running', ended_at = 0, resume_at = 0, error = '', cause = '', pool = '';
 
 -- work_abandon ends the work of runs whose process died. Args: job, time.
-UPDATE run_work SET state = 'failed', ended_at = ?2, error = 'its process ended before it did'
+UPDATE run_work SET state = 'failed', ended_at = ?2, error = 'its process ended before it did', cause = 'ended'
 WHERE state = 'running' AND run IN (SELECT id FROM runs WHERE job = ?1 AND state = 'running');
 
 -- work_end ends a unit of work. Args: run, work, region, state, time, time at which it
--- resumes, error, units of calls that saved no page.
-INSERT INTO run_work (run, work, region, state, ended_at, resume_at, error, units) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+-- resumes, error, units of calls that saved no page, cause, pool, refused calls.
+INSERT INTO run_work (run, work, region, state, ended_at, resume_at, error, units, cause, pool, refused)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
 ON CONFLICT (run, work) DO UPDATE SET state = excluded.state, ended_at = excluded.ended_at,
-	resume_at = excluded.resume_at, error = excluded.error, units = units + excluded.units;
+	resume_at = excluded.resume_at, error = excluded.error, units = units + excluded.units,
+	cause = excluded.cause, pool = excluded.pool, refused = refused + excluded.refused;
 
 -- cursor_find returns a cursor. Args: job, work.
 SELECT job, work, pass, page, token, since, high, mark, saved_at, completed_at, resume_at, blocked_on
@@ -56,3 +58,16 @@ SELECT address, since FROM ledger;
 
 -- ledger_save saves the ledger that runs are charged to. Args: address, since when.
 INSERT INTO ledger (one, address, since) VALUES (1, ?1, ?2) ON CONFLICT (one) DO UPDATE SET address = excluded.address, since = excluded.since;
+
+-- day_save saves the totals of a pool on a day. Args: pool, day, units, calls, refused, blocked.
+INSERT INTO pool_days (pool, day, units, calls, refused, blocked) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (pool, day) DO UPDATE SET units = excluded.units, calls = excluded.calls, refused = excluded.refused, blocked = excluded.blocked;
+
+-- days_expire deletes the totals of the days before one. Args: day.
+DELETE FROM pool_days WHERE day < ?1;
+
+-- action_add notes what a person did. Args: time, who, what, target, detail.
+INSERT INTO actions (at, who, what, target, detail) VALUES (?1, ?2, ?3, ?4, ?5);
+
+-- actions_expire keeps the latest of the actions. Args: number.
+DELETE FROM actions WHERE id <= (SELECT max(id) FROM actions) - ?1;

@@ -51,6 +51,9 @@ SELECT id FROM headroom_fleet.runs WHERE account = $1::text AND job = $2::text A
 -- run_ended reports whether a run has ended. Args: run.
 SELECT ended_at IS NOT NULL FROM headroom_fleet.runs WHERE id = $1::bigint;
 
+-- queue_paused reports whether a queue is paused. Args: queue.
+SELECT EXISTS (SELECT 1 FROM headroom_fleet.river_queue WHERE name = $1::text AND paused_at IS NOT NULL);
+
 -- run_over returns the first run of a job whose work has ended, though it has not. Args:
 -- account, job.
 SELECT r.id FROM headroom_fleet.runs r WHERE r.account = $1::text AND r.job = $2::text AND r.ended_at IS NULL

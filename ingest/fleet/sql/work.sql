@@ -14,6 +14,10 @@ FROM headroom_fleet.units u JOIN headroom_fleet.runs r ON r.id = u.run
 WHERE u.work = $3::text AND u.ended_at IS NULL AND r.account = $1::text AND r.job = $2::text AND r.ended_at IS NULL
 ORDER BY r.id LIMIT 1;
 
+-- unit_open reports whether a unit of work is open in a run. Args: account, job, work.
+SELECT EXISTS (SELECT 1 FROM headroom_fleet.units u JOIN headroom_fleet.runs r ON r.id = u.run
+	WHERE u.work = $3::text AND u.ended_at IS NULL AND r.account = $1::text AND r.job = $2::text AND r.ended_at IS NULL);
+
 -- unit_skip ends a unit of work that its run does not do. Args: run, work.
 UPDATE headroom_fleet.units SET ended_at = clock_timestamp() WHERE run = $1::bigint AND work = $2::text AND ended_at IS NULL;
 

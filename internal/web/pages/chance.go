@@ -3,13 +3,11 @@ package pages
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // chance says whether a job can start at a time.
@@ -100,43 +98,36 @@ func (s *state) chances() []chance {
 }
 
 // needs says what a run costs, if that is known.
-func (c *chance) needs() string {
+func (c *chance) needs() sentence {
 	units := c.job.cost.units
 	if c.pool != nil {
 		units = c.job.costIn(c.pool.Pool.String())
 	}
 	switch {
 	case c.job.cost.unknown:
-		return "its cost is not known yet"
+		return say("Its cost is not known yet")
 	case c.job.cost.runs == 0:
-		return "it needs up to " + count(units, "unit")
+		return say("It needs up to ", count(units, "unit"))
 	case units == 0:
-		return "its last runs needed no units"
+		return say("Its last runs needed no units")
 	}
-	return "it needs about " + count(units, "unit")
+	return say("It needs about ", count(units, "unit"))
+}
+
+// left says how many units are left in the window that decides.
+func (c *chance) left() string {
+	return fmt.Sprintf("%s has %s of %s left %s", c.pool.Pool, view.Number(c.free), view.Number(c.limit), period(c.window))
 }
 
 // why says what keeps a run from starting.
 func (c *chance) why() string {
 	if c.blocked {
-		return c.pool.Pool.String() + " " + view.Shut(c.pool.BlockedBy) + because(c.pool.Reason)
+		return blockedBy(c.pool)
 	}
-	return fmt.Sprintf("%s is used up (%s of %s %s)", c.pool.Pool, view.Number(c.window.Used), view.Number(c.limit), period(c.window))
+	return fmt.Sprintf("%s has %s of %s left %s", c.pool.Pool, view.Number(max(c.limit-c.window.Used, 0)), view.Number(c.limit), period(c.window))
 }
 
 // tooExpensive says why a run can never start.
 func (c *chance) tooExpensive() sentence {
-	return say("its class may use ", view.Number(c.limit), " of ", c.pool.Pool, ", and its first call costs more")
-}
-
-// period says which time a window covers: "in 24h", "today in Los Angeles".
-func period(w *quota.WindowUsage) string {
-	if !w.Spec.Calendar() {
-		return "in " + w.Window
-	}
-	name, zone := "this "+string(w.Spec.Period), w.Spec.Zone.String()
-	if w.Spec.Period == window.Day {
-		name = "today"
-	}
-	return name + " in " + strings.ReplaceAll(zone[strings.LastIndexByte(zone, '/')+1:], "_", " ")
+	return say("Its class may use ", view.Number(c.limit), " of ", c.pool.Pool, ", and its first call costs more")
 }

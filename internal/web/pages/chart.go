@@ -33,7 +33,7 @@ func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
 	name, category := strings.ToUpper(r.PathValue("region")), ingest.Category(r.URL.Query().Get("category"))
 	src := b.sources()
 	s := b.read(r.Context(), &src)
-	p := &chart{Page: s.page("Chart of "+view.FeedName(name, category), true), Name: view.FeedName(name, category)}
+	p := &chart{Page: s.judged("Chart of "+chartName(name, category), "/regions"), Name: chartName(name, category)}
 	for _, f := range s.regions() {
 		if f.Region != name || f.Job != "" {
 			continue
@@ -78,9 +78,9 @@ func (p *chart) load(ctx context.Context, s *state, c charts, region, category s
 // Problem serves an error page with this status. The text is a sentence without its full
 // stop.
 func (b *Board) Problem(w http.ResponseWriter, r *http.Request, status int, text string) {
-	s := &state{now: b.clock.Now()}
+	s := b.blank()
 	b.show(w, r, status, "problem", &struct {
 		Page
 		Says string
-	}{s.page(http.StatusText(status), false), text})
+	}{s.page(http.StatusText(status), "", false), text})
 }

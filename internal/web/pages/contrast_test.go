@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -11,14 +12,19 @@ import (
 // TestContrast holds the colours against WCAG 2.2 AA, in the light and in the dark: 4.5
 // for text, 3 for what a picture tells by its colour.
 func TestContrast(t *testing.T) {
-	page, picture, _ := strings.Cut(string(assets["dashboard.css"].body), "svg.chart { display: block")
-	_, page, _ = strings.Cut(page, ":root {")
-	pageLight, pageDark, _ := strings.Cut(page, "@media (prefers-color-scheme: dark)")
-	pictures, _, _ := strings.Cut(string(assets["dashboard.css"].body), ":root {")
-	pictureLight, pictureDark, _ := strings.Cut(pictures, "@media (prefers-color-scheme: dark)")
+	css := string(assets["dashboard.css"].body)
+	pictures, page, _ := strings.Cut(css, ":root {")
+	page, names, _ := strings.Cut(page, "svg.chart { display: block")
+	halves := func(css string) (light, dark string) {
+		light, dark, _ = strings.Cut(css, "@media (prefers-color-scheme: dark)")
+		return light, dark
+	}
+	pageLight, pageDark := halves(page)
+	pictureLight, pictureDark := halves(pictures)
+	namesLight, namesDark := halves(names)
 	themes := map[string][2]map[string]string{
-		"light": {palette(pageLight), palette(pictureLight + picture)},
-		"dark":  {palette(pageDark), palette(pictureDark)},
+		"light": {palette(pageLight), palette(pictureLight + namesLight)},
+		"dark":  {palette(pageDark), palette(pictureDark + namesDark)},
 	}
 	for theme, c := range themes {
 		page, picture := c[0], c[1]
@@ -37,7 +43,11 @@ func TestContrast(t *testing.T) {
 				t.Errorf("%s: %s in pictures has %.2f", theme, name, got)
 			}
 		}
-		for _, name := range []string{"s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "warn", "bad"} {
+		series := []string{"s1", "others", "hand", "warn", "bad"}
+		for i := range colours {
+			series = append(series, fmt.Sprintf("n%d", i))
+		}
+		for _, name := range series {
 			if got := contrast(t, picture[name], page["card"]); got < 3 {
 				t.Errorf("%s: %s in pictures has %.2f", theme, name, got)
 			}

@@ -42,7 +42,7 @@ func (h *hours) draw(pool string, by grouping, width float64) template.HTML {
 		at := h.from.Add(time.Duration(i) * time.Hour)
 		x := left + float64(i)*slot
 		if at.Hour()%every == 0 && i > 0 && i < h.n-1 {
-			c.Text(x+slot/2, height-6, "middle faint", at.Format("15:04"))
+			c.Time(x+slot/2, height-6, "middle faint", at)
 		}
 		sum := 0.0
 		for _, g := range h.groups {
@@ -98,7 +98,7 @@ func (s *state) drawRuns(width float64) template.HTML {
 		if t.Hour()%every == 0 {
 			c.Line(x(t), top-4, x(t), height-bottom+4, "grid")
 			if near := x(t) - x(s.now); near < -36 || near > 36 {
-				c.Text(x(t), 12, "middle faint", t.Format("15:04"))
+				c.Time(x(t), 12, "middle faint", t)
 			}
 		}
 	}
@@ -138,11 +138,7 @@ func (s *state) mark(c *svg.Canvas, r *catalog.RunRecord, x func(time.Time) floa
 		c.Polygon("warn", hint, svg.Point{X: x1 - 6, Y: y + 6}, svg.Point{X: x1, Y: y - 7}, svg.Point{X: x1 + 6, Y: y + 6})
 	case catalog.Failed:
 		const a, b = 2.2, 6.5
-		c.Polygon("bad", hint,
-			svg.Point{X: x1, Y: y - a}, svg.Point{X: x1 + b - a, Y: y - b}, svg.Point{X: x1 + b, Y: y - b + a}, svg.Point{X: x1 + a, Y: y},
-			svg.Point{X: x1 + b, Y: y + b - a}, svg.Point{X: x1 + b - a, Y: y + b}, svg.Point{X: x1, Y: y + a},
-			svg.Point{X: x1 - b + a, Y: y + b}, svg.Point{X: x1 - b, Y: y + b - a}, svg.Point{X: x1 - a, Y: y},
-			svg.Point{X: x1 - b, Y: y - b + a}, svg.Point{X: x1 - b + a, Y: y - b})
+		c.Polygon("bad", hint, cross(x1, y, a, b)...)
 	case catalog.Running:
 		c.Bar(x1, y-7, x2-x1, 14, "running", hint)
 	default:

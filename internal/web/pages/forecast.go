@@ -21,6 +21,7 @@ type forecast struct {
 	RunsJob  string
 	Lacks    string // the window that run does not fit into
 	Window   string
+	window   string   // its name
 	Guessed  []string // jobs without a finished run; they count with their highest cost
 	Resuming []string // jobs with deferred work, which counts as one more run
 }
@@ -52,7 +53,7 @@ func (s *state) forecast(u *quota.Usage) *forecast {
 		return nil
 	}
 	until := s.now.Add(day)
-	f := &forecast{Window: period(w), Free: w.Remaining, Fits: true}
+	f := &forecast{Window: period(w), window: w.Window, Free: w.Remaining, Fits: true}
 	if w.Spec.Calendar() && w.ResetAt.After(s.now) {
 		until, f.Reset = w.ResetAt, true
 	}
@@ -97,7 +98,7 @@ func (s *state) runsOut(f *forecast, u *quota.Usage, ticks []tick) {
 		spent += t.job.costIn(u.Pool.String())
 		for i := range u.Allowances {
 			w := &u.Allowances[i]
-			if isShort(w) || spent <= w.Remaining || period(w) != f.Window && !t.at.Before(w.NextAt) {
+			if isShort(w) || spent <= w.Remaining || w.Window != f.window && !t.at.Before(w.NextAt) {
 				continue
 			}
 			at := s.moment(t.at)

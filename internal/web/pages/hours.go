@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,8 +23,13 @@ const (
 	byMethod grouping = "method"
 )
 
-// colours is the number of colours for series.
-const colours = 8
+// label returns the label of a grouping.
+func (by grouping) label(l *quota.Labels) string {
+	if by == byMethod {
+		return l.Method
+	}
+	return l.Job
+}
 
 // hours says who spent the units that a window counts, by the hour. The groups and what is
 // unnamed add up to what the window counts.
@@ -37,9 +42,19 @@ type hours struct {
 	total   int64
 }
 
+// The kinds of those who spend.
+const (
+	kindJob    = "job"
+	kindCaller = "caller"
+	kindPerson = "person"
+	kindHand   = "corrected by hand"
+	kindOthers = "outside this ledger"
+)
+
 // group is the part of one job or method.
 type group struct {
 	name  string
+	kind  string // of a spender
 	hours []int64
 	units int64
 	class string // of the colour
@@ -94,12 +109,14 @@ func (s *state) hours(u *quota.Usage, w *quota.WindowUsage, by grouping) hours {
 	}
 	h.within = period(w)
 	h.n = int(s.now.Sub(h.from)/time.Hour) + 1
-	whole, first, undated := map[place]int64{}, map[place]int64{}, map[place]int64{}
+	whole, first, undated, kinds := map[place]int64{}, map[place]int64{}, map[place]int64{}, map[string]string{}
 	for _, sp := range s.spend {
 		if sp.Pool.Upstream != u.Pool.Upstream || sp.Pool.Account != u.Pool.Account || sp.Pool.Name != u.Pool.Name {
 			continue
 		}
-		at := place{by.name(&sp.Labels), int(sp.Hour.Sub(h.from) / time.Hour)}
+		name, kind := s.spender(by, &sp.Labels)
+		at := place{name, int(sp.Hour.Sub(h.from) / time.Hour)}
+		kinds[name] = kind
 		switch {
 		case sp.Hour.IsZero():
 			undated[place{at.group, -1}] += sp.Units
@@ -118,7 +135,7 @@ func (s *state) hours(u *quota.Usage, w *quota.WindowUsage, by grouping) hours {
 		for at, units := range within(part, left) {
 			g := groups[at.group]
 			if g == nil {
-				g = &group{name: at.group, hours: make([]int64, h.n)}
+				g = &group{name: at.group, kind: kinds[at.group], hours: make([]int64, h.n)}
 				groups[at.group] = g
 			}
 			if g.units += units; at.hour >= 0 && at.hour < h.n {
@@ -131,7 +148,10 @@ func (s *state) hours(u *quota.Usage, w *quota.WindowUsage, by grouping) hours {
 	if s.outage == nil {
 		h.unnamed, h.total = left, w.Used
 	}
-	s.colour(&h, groups, by)
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		h.groups = append(h.groups, *groups[name])
+	}
+	paint(h.groups)
 	return h
 }
 
@@ -165,19 +185,27 @@ type place struct {
 	hour  int
 }
 
-// name returns the group of spend.
-func (by grouping) name(l *quota.Labels) string {
-	name := l.Job
-	if by == byMethod {
-		name = l.Method
-	}
-	switch {
+// byWhom is the end of a correction's reason if somebody made it on a page.
+var byWhom = regexp.MustCompile(` \(by ([a-z0-9][a-z0-9_-]{0,39})\)$`)
+
+// spender returns the group of spend, and its kind.
+func (s *state) spender(by grouping, l *quota.Labels) (name, kind string) {
+	name = by.label(l)
+	switch m := byWhom.FindStringSubmatch(l.Reason); {
 	case l.Method == quota.Others:
-		return "others"
-	case name == "" && l.Reason != "":
-		return "corrections"
+		return "others", kindOthers
+	case l.Reason != "" && m != nil:
+		return m[1], kindPerson
+	case l.Reason != "":
+		return "corrections", kindHand
+	case name == "":
+		return "no " + string(by), ""
+	case by != byJob:
+		return name, ""
+	case !s.ours[name]:
+		return name, kindCaller
 	}
-	return cmp.Or(name, "no "+string(by))
+	return name, kindJob
 }
 
 // within reduces units in proportion so that they are at most so many. Units that
@@ -234,28 +262,13 @@ func split(whole int64, weights []int64) []int64 {
 	return parts
 }
 
-// colour sorts the groups and gives each a colour. A job has its own in every pool.
-func (s *state) colour(h *hours, groups map[string]*group, by grouping) {
-	jobs := s.jobNames()
-	for i, name := range slices.Sorted(maps.Keys(groups)) {
-		g := groups[name]
-		if own, is := slices.BinarySearch(jobs, name); by == byJob && is {
-			i = own
-		} else if by == byJob {
-			i += len(jobs)
-		}
-		g.class = "s" + strconv.Itoa(i%colours+1)
-		h.groups = append(h.groups, *g)
-	}
-}
-
 // legend returns a line for each group, the largest first, and one for what is unnamed. The
 // shares add up to 100%.
 func (h *hours) legend() (lines []legend) {
 	groups := slices.Clone(h.groups)
 	slices.SortStableFunc(groups, func(a, b group) int { return cmp.Compare(b.units, a.units) })
 	if h.unnamed > 0 {
-		groups = append(groups, group{name: "not named", units: h.unnamed})
+		groups = append(groups, group{name: "not named", class: classNone, units: h.unnamed})
 	}
 	var units []int64
 	for _, g := range groups {
@@ -263,7 +276,7 @@ func (h *hours) legend() (lines []legend) {
 	}
 	shares := split(100, units)
 	for i, g := range groups {
-		lines = append(lines, legend{g.class, g.name, view.Number(g.units), view.Number(shares[i]) + "%"})
+		lines = append(lines, legend{g.class, g.name, g.kind, view.Number(g.units), view.Number(shares[i]) + "%", g.units, shares[i]})
 	}
 	return lines
 }

@@ -25,7 +25,7 @@ func TestWhoSpentWhatComesBackNext(t *testing.T) {
 	for _, minutes := range []time.Duration{1, 3} {
 		r.Clock.Set(viewtest.Noon.Add(day + minutes*time.Minute))
 		h := hoursOf(r, byJob)
-		if lines := fmt.Sprint(h.legend()); lines != "[{s3 python-etl 32 100%}]" || h.total != 32 || len(h.groups[0].hours) != 25 || h.groups[0].hours[0] != 32 {
+		if lines := told(h.legend()); lines != "[python-etl caller 32 100%]" || h.total != 32 || len(h.groups[0].hours) != 25 || h.groups[0].hours[0] != 32 {
 			t.Errorf("it shows %s of %d: %+v", lines, h.total, h.groups)
 		}
 	}
@@ -45,7 +45,7 @@ func TestOnlyTheFirstHourIsDivided(t *testing.T) {
 	}
 	r.Clock.Set(viewtest.Noon.Add(day + 30*time.Minute))
 	h := hoursOf(r, byJob)
-	if got := fmt.Sprint(h.legend()); !strings.Contains(got, "night 10 50%") || !strings.Contains(got, "early 5 25%") || !strings.Contains(got, "late 5 25%") {
+	if got := told(h.legend()); !strings.Contains(got, "night caller 10 50%") || !strings.Contains(got, "early caller 5 25%") || !strings.Contains(got, "late caller 5 25%") {
 		t.Errorf("it shows %s", got)
 	}
 }
@@ -137,7 +137,7 @@ func TestSpendOfEarlierVersions(t *testing.T) {
 	}
 	s.spend = append(s.spend, quota.Spent{Pool: u.Pool, Day: "2026-11-20", Labels: quota.Labels{Job: "old"}, Units: 5})
 	h := s.hours(u, w, byJob)
-	if got := fmt.Sprint(h.legend()); !strings.Contains(got, "old 5 50%") || !strings.Contains(got, "new 4 40%") || !strings.Contains(got, "not named 1 10%") {
+	if got := told(h.legend()); !strings.Contains(got, "old caller 5 50%") || !strings.Contains(got, "new caller 4 40%") || !strings.Contains(got, "not named  1 10%") {
 		t.Errorf("it shows %s", got)
 	}
 }
@@ -160,4 +160,13 @@ func TestSplit(t *testing.T) {
 			t.Errorf("%d is split into %d", whole, sum)
 		}
 	})
+}
+
+// told returns the lines of a legend without their colours.
+func told(lines []legend) string {
+	all := make([]string, len(lines))
+	for i, l := range lines {
+		all[i] = fmt.Sprintf("%s %s %s %s", l.Name, l.Kind, l.Units, l.Share)
+	}
+	return fmt.Sprint(all)
 }

@@ -2,70 +2,40 @@ package pages
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/web/view"
-	"github.com/headroom-quota/headroom/quota"
 )
 
 // note is a message of the page.
 type note struct {
 	Level level
 	Says  sentence
+	Link  string // address of more, or empty
 }
 
-// notes returns the blocks, outages and other problems, or that there are none.
-func (s *state) notes() []note {
-	var all []note
-	all = append(all, s.outages()...)
-	all = append(all, s.blocks()...)
-	all = append(all, s.shortages()...)
+// notes returns the blocks and problems that neither the verdict nor the card of a pool
+// says.
+func (s *state) notes(v *verdict) (all []note) {
+	if s.unread != nil {
+		all = append(all, note{bad, say("The catalog cannot be read, so runs and regions are missing. To look for damage: ingestor doctor"), ""})
+	}
+	for i := range s.pools {
+		if u := &s.pools[i]; u.Blocked.After(u.Now) && u != v.pool {
+			all = append(all, note{bad, say(blockedBy(u), " until ", s.moment(u.Blocked)), ""})
+		}
+	}
 	all = append(all, s.neverRun()...)
-	all = append(all, s.waiting()...)
+	all = append(all, s.waiting(v)...)
 	for _, j := range s.jobs {
-		all = append(all, s.notesOf(j)...)
+		all = append(all, s.notesOf(j, v)...)
 	}
 	if late := view.Late(s.feeds); len(late) > 0 {
-		all = append(all, note{warn, say("Charts that are missing or older than ", span(s.maxAge), ": ", list(late))})
-	}
-	if !slices.ContainsFunc(all, func(n note) bool { return n.Level != good }) {
-		all = append(all, note{good, say("No pool is shut, the ledger and the catalog answer, and every chart is fresh")})
-	}
-	return all
-}
-
-func (s *state) outages() (all []note) {
-	if s.outage != nil {
-		all = append(all, note{bad, append(append(say("The state of the pools is not known: "), s.lost()...), say(". The catalog still has the history of runs")...)})
-	}
-	if s.unread != nil {
-		all = append(all, note{bad, say("The catalog cannot be read, so runs and regions are missing. To look for damage: ingestor doctor")})
-	}
-	return all
-}
-
-func (s *state) blocks() (all []note) {
-	for i := range s.pools {
-		if u := &s.pools[i]; u.Blocked.After(u.Now) {
-			all = append(all, note{bad, say(u.Pool, " ", view.Shut(u.BlockedBy), " for everybody until ", s.moment(u.Blocked), because(u.Reason),
-				". It opens by itself; to open it now: ingestor quota unblock ", u.Pool)})
+		for i, name := range late {
+			late[i] = workName(name)
 		}
-	}
-	return all
-}
-
-// shortages returns a note for each pool whose units do not last for the runs to come.
-func (s *state) shortages() (all []note) {
-	for i := range s.pools {
-		u := &s.pools[i]
-		if s.outage != nil || !s.used(u) || u.Blocked.After(u.Now) || slices.ContainsFunc(u.Allowances, func(w quota.WindowUsage) bool { return w.Remaining == 0 }) {
-			continue
-		}
-		if f := s.forecast(u); f != nil && !f.Fits {
-			all = append(all, note{warn, append(say(u.Pool, " will not last until ", f.Until, ": "), f.Lack()...)})
-		}
+		all = append(all, note{warn, say("Charts that are missing or older than ", span(s.maxAge), ": ", list(late)), "/regions"})
 	}
 	return all
 }
@@ -82,13 +52,13 @@ func (s *state) neverRun() []note {
 	case 0:
 		return nil
 	case 1:
-		return []note{{warn, say(names[0], " has not run yet. ingestor run runs it when it is due; ingestor run --once runs it now")}}
+		return []note{{warn, say(names[0], " has not run yet. To run it now: ingestor run --once"), "/runs"}}
 	}
-	return []note{{warn, say(list(names), " have not run yet. ingestor run runs them when they are due; ingestor run --once runs them now")}}
+	return []note{{warn, say(list(names), " have not run yet. To run them now: ingestor run --once"), "/runs"}}
 }
 
 // waiting returns a note for each cause that keeps jobs from starting.
-func (s *state) waiting() (all []note) {
+func (s *state) waiting(v *verdict) (all []note) {
 	type cause struct {
 		until time.Time
 		why   string
@@ -97,7 +67,7 @@ func (s *state) waiting() (all []note) {
 	names := map[cause][]string{}
 	for _, j := range s.jobs {
 		c := s.chanceOf(j)
-		if s.outage != nil || !c.shut() || c.never || !j.resume.IsZero() {
+		if s.outage != nil || !c.shut() || c.never || !j.resume.IsZero() || slices.Contains(v.names, j.Name) {
 			continue
 		}
 		why := cause{c.until, c.why()}
@@ -107,58 +77,49 @@ func (s *state) waiting() (all []note) {
 		names[why] = append(names[why], j.Name)
 	}
 	for _, c := range causes {
-		all = append(all, note{warn, say(list(names[c]), " cannot start before ", s.moment(c.until), ": ", c.why)})
+		all = append(all, note{warn, say(list(names[c]), " cannot start before ", s.moment(c.until), ": ", c.why), "/runs"})
 	}
 	return all
 }
 
-func (s *state) notesOf(j *job) (all []note) {
+func (s *state) notesOf(j *job, v *verdict) (all []note) {
 	c := s.chanceOf(j)
+	about := v.about != nil && v.about.job == j
 	switch shut := s.outage == nil && c.shut() && !c.never; {
-	case s.outage == nil && c.never:
-		all = append(all, note{bad, append(say(j.Name, " can never start: "), c.tooExpensive()...)})
-	case shut && !j.resume.IsZero():
-		all = append(all, note{warn, say(j.Name, " resumes by itself at ", s.moment(c.until), ", with ", count(int64(j.waiting), "unit"), " of work that ", waits(j.waiting), ": ", c.why(), ". Fetched data stays")})
-	case !j.resume.IsZero():
-		all = append(all, note{warn, say(j.Name, " resumes by itself at ", s.moment(j.resume), ", with ", count(int64(j.waiting), "unit"), " of work that ", waits(j.waiting), ". Fetched data stays")})
+	case s.outage == nil && c.never && !about:
+		all = append(all, note{bad, say(j.Name, " can never start: ", c.tooExpensive()), ""})
+	case j.resume.IsZero() || slices.Contains(v.names, j.Name):
+	case shut:
+		all = append(all, note{warn, say(j.Name, " resumes at ", s.moment(c.until), " with ", count(int64(j.waiting), "unit"), " of work: ", c.why()), "/runs"})
+	default:
+		all = append(all, note{warn, say(j.Name, " resumes at ", s.moment(j.resume), " with ", count(int64(j.waiting), "unit"), " of work"), "/runs"})
 	}
-	if !j.missed.IsZero() && j.last != nil {
-		all = append(all, note{bad, say(j.Name, " was due at ", s.moment(j.missed), " and has not run: check that ingestor run, or its timer, is up")})
+	if j.last == nil {
+		return all
 	}
-	if j.last != nil && j.last.State == catalog.Running {
-		all = append(all, note{good, say(j.Name, " has been running since ", s.moment(j.last.StartedAt), ", with ", count(view.Total(j.last).Units, "unit"), " so far")})
+	run := runPath(j.last.ID)
+	if !j.missed.IsZero() && !about {
+		all = append(all, note{bad, say(j.Name, " was due at ", s.moment(j.missed), " and has not run. Check that ingestor run, or its timer, is up"), "/runs"})
 	}
-	if j.last != nil && j.last.State == catalog.Failed {
-		all = append(all, note{warn, say("The last run of ", j.Name, ", ", s.moment(j.last.StartedAt), ", failed", failed(j.last))})
+	switch j.last.State {
+	case catalog.Running:
+		all = append(all, note{good, say(j.Name, " has been running since ", s.moment(j.last.StartedAt), ", with ", count(view.Total(j.last).Units, "unit"), " so far"), run})
+	case catalog.Failed:
+		all = append(all, note{warn, say("The last run of ", j.Name, ", ", s.moment(j.last.StartedAt), ", failed", failed(j.last)), run})
 	}
 	return all
 }
 
-func waits(n int) string {
-	if n == 1 {
-		return "was deferred or will be retried"
-	}
-	return "were deferred or will be retried"
-}
-
-// failed names the failed work of a run, and why the first of it failed.
+// failed names the failed work of a run.
 func failed(r *catalog.RunRecord) string {
 	var names []string
-	why := r.Error
 	for _, w := range r.Work {
 		if w.State == catalog.Failed {
-			names = append(names, w.Work)
-			if why == "" {
-				why = w.Error
-			}
+			names = append(names, workName(w.Work))
 		}
 	}
-	text := ""
-	if len(names) > 0 {
-		text = " for " + list(names)
+	if len(names) == 0 {
+		return ""
 	}
-	if why = strings.TrimSpace(why); why != "" {
-		text += ": " + why
-	}
-	return text
+	return " for " + list(names)
 }

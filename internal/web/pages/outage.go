@@ -13,11 +13,11 @@ func (s *state) lost() sentence {
 	var forgotten *quota.ForgottenError
 	switch {
 	case errors.As(s.outage, &forgotten):
-		return say("the ledger has forgotten what was spent of ", forgotten.Pool, " since ", s.moment(forgotten.Born))
+		return say("The ledger has forgotten what was spent of ", forgotten.Pool, " since ", s.moment(forgotten.Born))
 	case errors.Is(s.outage, quota.ErrStaleBook):
-		return say("another process uses a newer price book than this server")
+		return say("Another process uses a newer price book than this server")
 	}
-	return say("the ledger cannot be reached")
+	return say("The ledger cannot be reached")
 }
 
 // remedy says what to do about it.
@@ -34,8 +34,7 @@ func (s *state) remedy() sentence {
 
 // unknown returns the verdict while the pools are not known.
 func (s *state) unknown(next *chance) verdict {
-	says := append(say("It is not known whether the next run, ", next.job.Name, " at ", s.moment(next.at), ", can start: "), s.lost()...)
-	v := verdict{Level: bad, Word: "Not known", Says: says}
+	v := verdict{Level: bad, Word: "Not known", Says: say("It is not known whether the next run, ", next.job.Name, " at ", s.moment(next.at), ", can start"), More: []sentence{s.lost()}}
 	calls := strings.Join(next.job.methods, " and ")
 	if next.job.outage == quota.Admit && !errors.Is(s.outage, quota.ErrStaleBook) {
 		v.Level = warn

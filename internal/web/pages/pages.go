@@ -29,6 +29,8 @@ type Options struct {
 
 	// Searching runs a search when it is its turn. It returns an error for people.
 	Searching func(ctx context.Context, search func(context.Context) error) error
+	// Operated reports whether people may act on the pages; nil says that they may not.
+	Operated func() bool
 }
 
 // Board serves the pages.
@@ -40,13 +42,18 @@ type Board struct {
 	timeout time.Duration
 
 	searching func(context.Context, func(context.Context) error) error
+	operated  func() bool
+	forms     forms
 }
 
 // New returns a board that calls sources once for each page and shows them.
 func New(sources func() view.Sources, o *Options) *Board {
-	b := &Board{sources: sources, clock: o.Clock, log: o.Log, maxAge: o.MaxAge, timeout: o.Timeout, searching: o.Searching}
+	b := &Board{sources: sources, clock: o.Clock, log: o.Log, maxAge: o.MaxAge, timeout: o.Timeout, searching: o.Searching, operated: o.Operated}
 	if b.timeout == 0 {
 		b.timeout = 3 * time.Second
+	}
+	if b.operated == nil {
+		b.operated = func() bool { return false }
 	}
 	if b.searching == nil {
 		b.searching = func(ctx context.Context, search func(context.Context) error) error { return search(ctx) }
@@ -62,16 +69,13 @@ func (b *Board) Home(w http.ResponseWriter, r *http.Request) {
 	}
 	src := b.sources()
 	s := b.read(r.Context(), &src)
-	b.show(w, r, http.StatusOK, "home", &home{
-		Page:    s.page("How the quota stands", true),
-		Verdict: s.verdict(),
-		Notes:   s.notes(),
-		By:      by,
-		Pools:   s.poolSections(by),
-		Unused:  s.unused(),
-		Regions: s.regionTable(s.regions()),
-		Runs:    s.timeline(),
-	})
+	v := s.verdict()
+	p := &home{
+		Page: s.page("Quota", "/", true), Verdict: v, Notes: s.notes(&v), By: by,
+		Pools: s.poolSections(by, &v), Unused: s.unused(), Regions: s.regionsInShort(), Runs: s.runsInShort(),
+	}
+	p.Tab, p.Icon = v.Tab, v.Level
+	b.show(w, r, http.StatusOK, "home", p)
 }
 
 // home is the data of the template home.html.
@@ -82,8 +86,8 @@ type home struct {
 	By      grouping
 	Pools   []poolSection
 	Unused  []string
-	Regions *table
-	Runs    timeline
+	Regions sentence
+	Runs    sentence
 }
 
 // withTimeout runs ask with the timeout of a page.

@@ -28,8 +28,9 @@ var (
 // rig is the pages over the sources of a [viewtest.Rig].
 type rig struct {
 	*viewtest.Rig
-	src view.Sources // what the pages show
-	mux *http.ServeMux
+	src   view.Sources // what the pages show
+	board *pages.Board
+	mux   *http.ServeMux
 }
 
 // newRig returns pages of sources with these price book entries and jobs; nil is hourly.
@@ -43,8 +44,14 @@ func pagesOf(under *viewtest.Rig) *rig {
 	b := pages.New(func() view.Sources { return r.src }, &pages.Options{
 		Clock: r.Clock, Log: slog.New(slog.DiscardHandler), MaxAge: 26 * time.Hour,
 	})
+	r.board = b
 	r.mux.HandleFunc("GET /{$}", b.Home)
 	r.mux.HandleFunc("GET /search", b.Search)
+	r.mux.HandleFunc("GET /regions", b.Regions)
+	r.mux.HandleFunc("GET /runs", b.Runs)
+	r.mux.HandleFunc("GET /runs/{id}", b.OneRun)
+	r.mux.HandleFunc("GET /history", b.History)
+	r.mux.HandleFunc("GET /csv/{figure}", b.CSV)
 	r.mux.HandleFunc("GET /regions/{region}", b.Region)
 	r.mux.HandleFunc("GET /static/{name}", b.Static)
 	return r
@@ -88,23 +95,32 @@ func TestTheFirstScreenAnswers(t *testing.T) {
 	r := newRig(t, "", nil)
 	r.Run("retention")
 	r.Run("trending")
-	r.reads("/", "The next run, trending at 20:15 UTC (in 15 min), can start: it needs about 4 units, and 9,496 are left of youtube/units",
-		"No pool is shut, the ledger and the catalog answer, and every chart is fresh")
+	r.reads("/", "Available - Headroom", "The next run, trending at 20:15 UTC (in 15 min), can start It needs about 4 units. youtube/units has 9,496 of 9,500 left in 24 h.",
+		"Who spent it CSV 4 of 9,500 youtube/units, in 24 h", "trending job 4 100%", "When it comes back All 4 units at 20:01 UTC tomorrow (in 24 h)",
+		"All 2 charts and searches are fresh", "The last run, trending at 20:00 UTC (now), is done. It spent 4 units")
+	if source, text := r.page("/"); strings.Contains(text, " Also ") || !strings.Contains(source, `href="/static/icon-good.svg"`) || !strings.Contains(source, `<details class="card pool line" id="pool-youtube/units">`) {
+		t.Errorf("a healthy pool is more than one line:\n%s", text)
+	}
 }
 
 func TestNothingCanGo(t *testing.T) {
 	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 4, headroom: 0}}}}", nil)
 	r.Run("trending")
-	r.reads("/", "No run can start before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h)",
-		"Spent in 24h: trending 4.",
-		"retention and trending cannot start before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h)") // one note of both
+	r.reads("/", "Used up until 20:01 UTC tomorrow - Headroom", "No run can start before 20:01 UTC tomorrow (in 24 h) youtube/units has 0 of 4 left in 24 h.",
+		"trending job 4 100%", "When it comes back All 4 units at 20:01 UTC tomorrow (in 24 h)")
+	_, text := r.page("/")
+	for fact, most := range map[string]int{"cannot start": 0, "No run can start": 1, "0 of 4 left": 1} { // once
+		if n := strings.Count(text, fact); n != most {
+			t.Errorf("it says %q %d times", fact, n)
+		}
+	}
 }
 
 func TestARunThatCanGoInPart(t *testing.T) {
 	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 7, headroom: 1}}}}", nil)
 	r.Run("trending")
-	r.reads("/", "can start but not finish: it needs about 4 units, and 2 are left of youtube/units in 24h", "The rest is deferred",
-		"It does not fit: trending at 20:15 UTC (in 15 min) is the first run that lacks units")
+	r.reads("/", "can start but not finish It needs about 4 units. youtube/units has 2 of 6 left in 24 h. The rest resumes by itself.",
+		"When it comes back All 4 units at 20:01 UTC tomorrow", "trending at 20:15 UTC (in 15 min) is the first run that lacks units")
 }
 
 // TestOneRunCanGoOthersCannot: that the next run draws on another account must not hide
@@ -115,8 +131,8 @@ func TestOneRunCanGoOthersCannot(t *testing.T) {
 	r := newRig(t, "upstreams: {youtube: {accounts: {default: {}, second: {}}, pools: {units: {quota: 4, headroom: 0}}}}", config)
 	r.Run("elsewhere")
 	r.Run("trending")
-	r.reads("/", "It can start, others cannot The next run, elsewhere at 20:05 UTC (in 5 min), can start",
-		"trending and retention cannot start before 20:01 UTC tomorrow (in 24 h): youtube/units is used up (4 of 4 in 24h).", "Spent in 24h: trending 4.")
+	r.reads("/", "Available in part The next run, elsewhere at 20:05 UTC (in 5 min), can start",
+		"trending and retention cannot start before 20:01 UTC tomorrow (in 24 h): youtube/units has 0 of 4 left in 24 h.", "trending job 4 100%")
 }
 
 // TestTheMorningAfter: at midnight in California the day begins anew, but what was used
@@ -128,16 +144,15 @@ func TestTheMorningAfter(t *testing.T) {
 	config.Jobs["trending"] = job
 	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 4, headroom: 0}}}}", config)
 	r.Run("trending")
-	r.reads("/", "all at 08:01 UTC tomorrow (in 12 h), 1 min after the reset, as clocks differ")
+	r.reads("/", "All 4 units at 08:01 UTC tomorrow (in 12 h)")
 	r.Clock.Advance(12*time.Hour + 30*time.Minute)
-	r.reads("/", "0 of 4 used today in Los Angeles", "4 of 4 used in 24h",
-		"It does not fit: trending at 09:15 UTC (in 45 min) is the first run that lacks units in 24h")
+	r.reads("/", "4 of 4 in 24 h", "4 are left since midnight Pacific. trending at 09:15 UTC (in 45 min) is the first run that lacks units in 24 h.")
 }
 
 func TestAPoolThatWillNotLast(t *testing.T) {
 	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 10, headroom: 0}}}}", nil)
 	r.Run("trending")
-	r.reads("/", "It can start", "youtube/units will not last until 08:00 UTC tomorrow (in 12 h): trending at 21:15 UTC (in 1 h 15 min) is the first run that lacks units")
+	r.reads("/", "Available", "Until 08:00 UTC tomorrow (in 12 h), runs need about 48 units", "will not last", "trending at 21:15 UTC (in 1 h 15 min) is the first run that lacks units")
 }
 
 func TestWhoSpentItIsNotARun(t *testing.T) {
@@ -145,21 +160,23 @@ func TestWhoSpentItIsNotARun(t *testing.T) {
 	r.Run("trending")
 	_, err := r.Ledger.Adjust(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, 120, "tried things out")
 	r.Must(err)
-	r.reads("/", "Nothing can start", "Spent in 24h: corrections 120, trending 4.",
-		"corrections 120 97% trending 4 3%")
+	r.reads("/", "Used up", "corrections corrected by hand 120 97% trending job 4 3%")
+	_, err = r.Ledger.Adjust(t.Context(), quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, 100, "tried more (by anna)")
+	r.Must(err)
+	r.reads("/", "corrections corrected by hand 120 53% anna person 100 45% trending job 4 2%")
 }
 
 func TestARunThatNobodyMade(t *testing.T) {
 	r := newRig(t, "", nil)
 	r.Run("trending")
 	r.Clock.Advance(30 * time.Minute)
-	r.reads("/", "It could start", "It was due at 20:15 UTC (15 min ago) and has not run")
+	r.reads("/", "Available, not running", "It was due at 20:15 UTC (15 min ago) and has not run")
 	run, err := r.Catalog.Begin(t.Context(), catalog.Start{Job: "trending", Scheduled: viewtest.Noon.Add(15 * time.Minute)})
 	r.Must(err)
-	r.reads("/", "It can start", "trending has been running since 20:30 UTC (now), with 0 units so far")
+	r.reads("/", "Available", "trending has been running since 20:30 UTC (now), with 0 units so far")
 	r.Must(run.EndWork(t.Context(), "DE", "DE", catalog.Outcome{State: catalog.Failed, Error: "503"}))
 	r.Must(run.End(t.Context(), catalog.Outcome{State: catalog.Failed}))
-	r.reads("/", "The last run of trending, 20:30 UTC (now), failed for DE: 503")
+	r.reads("/", "The last run of trending, 20:30 UTC (now), failed for DE. Show")
 }
 
 func TestARunThatCanNeverGo(t *testing.T) {
@@ -168,7 +185,7 @@ func TestARunThatCanNeverGo(t *testing.T) {
 	job.Class = "backfill" // leaves 30% free
 	config.Jobs["trending"] = job
 	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 400, headroom: 0}}, methods: {videos.list: 300}}}", config)
-	r.reads("/", "It cannot start", "can never start: its class may use 280 of youtube/units, and its first call costs more")
+	r.reads("/", "Impossible", "can never start Its class may use 280 of youtube/units, and its first call costs more")
 }
 
 func TestABlockInPlainWords(t *testing.T) {
@@ -176,10 +193,10 @@ func TestABlockInPlainWords(t *testing.T) {
 	r.Run("trending")
 	pool := quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}
 	r.Must(r.Ledger.Block(t.Context(), pool, viewtest.Noon.Add(2*time.Hour), "quotaExceeded <b>"))
-	r.reads("/", "youtube/units is shut by the upstream for everybody until 22:00 UTC (in 2 h) (quotaExceeded <b>). It opens by itself")
+	r.reads("/", "Blocked until 22:00 UTC - Headroom", "youtube/units is blocked by the upstream.", "What the upstream said quotaExceeded <b>",
+		"When it comes back youtube/units opens at 22:00 UTC (in 2 h), with at least 9,496 units free All 4 units at")
 	r.Must(r.Ledger.Block(t.Context(), pool, viewtest.Noon.Add(3*time.Hour), quota.ByHand("the console says so")))
-	r.reads("/", "youtube/units is shut by hand for everybody until 23:00 UTC (in 3 h) (the console says so). It opens by itself",
-		"cannot start before 23:00 UTC (in 3 h): youtube/units is shut by hand (the console says so)")
+	r.reads("/", "The next run, trending, cannot start before 23:00 UTC (in 3 h) youtube/units is blocked by hand (the console says so).")
 	if source, _ := r.page("/"); strings.Contains(source, "the upstream has") || strings.Contains(source, "by the upstream") {
 		t.Error("it says that the upstream has shut what a person has")
 	}
@@ -196,8 +213,9 @@ func TestPagesInAnOutage(t *testing.T) {
 	lost, err := quota.New(r.Book(""), store, &quota.Options{Clock: r.Clock})
 	r.Must(err)
 	r.src.Ledger = lost
-	r.reads("/", "It is not known whether the next run, trending at 20:15 UTC (in 15 min), can start: the ledger cannot be reached",
-		"Until then its calls (videos.list) are admitted within a small allowance", "The state of the pools is not known: the ledger cannot be reached. The catalog still has the history of runs", "The remaining units are not known now", "trending 4 100%", "20:00 UTC (now) 100")
+	r.reads("/", "It is not known whether the next run, trending at 20:15 UTC (in 15 min), can start The ledger cannot be reached.",
+		"Until then its calls (videos.list) are admitted within a small allowance", "Known again when the ledger answers", "The remaining units are not known now", "trending job 4 100%")
+	r.reads("/regions", "20:00 UTC (now) 100")
 	if source, _ := r.page("/"); strings.Contains(source, "127.0.0.1:1") {
 		t.Error("it tells the address of the ledger")
 	}
@@ -210,7 +228,7 @@ func TestPagesOfALedgerThatForgot(t *testing.T) {
 		return &quota.ForgottenError{Pool: quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}, Born: viewtest.Noon.Add(-time.Hour)}
 	}
 	r.Store.Before.Store(&forgot)
-	r.reads("/", "It is not known whether the next run, trending at 20:15 UTC (in 15 min), can start: the ledger has forgotten what was spent of youtube/units since 19:00 UTC (1 h ago)",
+	r.reads("/", "It is not known whether the next run, trending at 20:15 UTC (in 15 min), can start The ledger has forgotten what was spent of youtube/units since 19:00 UTC (1 h ago)",
 		"Look up today's usage in the upstream's console, then run: ingestor quota adjust youtube/units UNITS --reason TEXT")
 }
 
@@ -218,17 +236,22 @@ func TestPagesWithoutACatalog(t *testing.T) {
 	r := newRig(t, "", nil)
 	r.Run("trending")
 	r.Must(r.Catalog.Close())
-	r.reads("/", "The catalog cannot be read", "can start", "4 of 9,500 used in 24h")
+	r.reads("/", "The catalog cannot be read", "can start", "4 of 9,500 in 24 h")
+	r.reads("/runs", "The catalog cannot be read now")
+	r.reads("/regions", "The catalog cannot be read now")
 	r.reads("/search?q=x", "The catalog cannot be read now")
 	r.reads("/regions/DE", "The catalog cannot be read now")
 }
 
 func TestTheDayOfAPool(t *testing.T) {
 	r := pagesOf(viewtest.NewDay(t))
-	r.reads("/", "news resumes by itself at 21:51 UTC", "youtube/searches is used up (27 of 27 in 24h)", "used up", "It does not fit",
-		"DE news 12:50 UTC (7 h 50 min ago) fresh", "US/10 16:45 UTC (3 h 55 min ago) 199 fresh", "Not in use: youtube/uploads")
+	r.reads("/", "news cannot start before 21:51 UTC (in 1 h 11 min): youtube/searches has 0 of 27 left in 24 h.", "used up", "news job 27 100%",
+		"4 units at 21:51 UTC (in 1 h 11 min) All 27 by 15:51 UTC tomorrow", "is the first run that lacks units in 24 h", "Not in use: youtube/uploads")
+	r.reads("/regions", "DE news 12:50 UTC (7 h 50 min ago) fresh", "US, Music 16:45 UTC (3 h 55 min ago) 199 fresh")
+	r.reads("/history?pool=youtube%2Fsearches", "2 calls of runs refused")
+	r.reads("/runs", "youtube/searches had too few units left. Resumes at 21:51 UTC (in 1 h 11 min)", "BR: The upstream answered with an error")
 	source, _ := r.page("/?by=method")
-	for _, want := range []string{"Units of youtube/units that count in 24h by method", `12:00 UTC: 16 units of videos.list`} {
+	for _, want := range []string{"Units of youtube/units that count in 24 h by method", `12:00 UTC: 16 units of videos.list`} {
 		if !strings.Contains(source, want) {
 			t.Errorf("there is no %q", want)
 		}
@@ -239,7 +262,7 @@ func TestTheDayOfAPool(t *testing.T) {
 func TestTitlesAreHostile(t *testing.T) {
 	r := newRig(t, "", nil)
 	r.FetchHostile()
-	for _, path := range []string{"/", "/regions/GB", "/search?q=sayonara", "/search?q=" + "%3Cscript%3E%22%27"} {
+	for _, path := range []string{"/runs/1", "/regions/GB", "/search?q=sayonara", "/search?q=" + "%3Cscript%3E%22%27"} {
 		source, text := r.page(path)
 		if n := strings.Count(source, "<script"); n != 1 {
 			t.Errorf("%s has %d scripts", path, n)

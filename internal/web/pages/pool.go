@@ -3,8 +3,10 @@ package pages
 import (
 	"cmp"
 	"html/template"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
@@ -14,37 +16,46 @@ import (
 type poolSection struct {
 	Name     string
 	Level    level
-	State    string // in a word or two
+	State    string     // in a word or two
+	Line     *windowRow // the window of which the least is left
 	Windows  []windowRow
+	Grant    string        // the quota and the headroom, in words
+	Said     string        // what the upstream said when it blocked the pool
 	Hours    template.HTML // the chart for a wide screen
 	Narrow   template.HTML // the chart for a narrow screen
 	Groups   []legend
 	Within   string // the window that the legend adds up to
 	Forecast *forecast
+	History  string // address
+	CSV      string // address of the figures of the chart
+	Actions  []action
 }
+
+// Trouble reports whether the pool gets a card of its own, and not one line.
+func (p *poolSection) Trouble() bool { return p.Level != good }
 
 // windowRow is a window with its bar.
 type windowRow struct {
 	Within              string
 	Used, Limit, Left   string
-	Quota, Headroom     string
 	UsedPart, LimitPart int64 // of the quota, in thousandths
 	Percent             int64 // of the limit
 	Level               level
-	NextUnits           string
-	Next, Reset         *moment
-	All                 bool   // whether all of it comes back next
-	After               string // how long after the reset it does
+	Back                []sentence // what comes back
 }
 
 // legend is a line of the legend of a chart.
-type legend struct{ Class, Name, Units, Share string }
+type legend struct {
+	Class, Name, Kind, Units, Share string
+
+	units, share int64
+}
 
 // poolSections returns the pools in use, those with problems first.
-func (s *state) poolSections(by grouping) (all []poolSection) {
+func (s *state) poolSections(by grouping, v *verdict) (all []poolSection) {
 	for i := range s.pools {
 		if u := &s.pools[i]; s.used(u) {
-			all = append(all, s.poolSection(u, by))
+			all = append(all, s.poolSection(u, by, v))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b poolSection) int {
@@ -76,17 +87,27 @@ func (s *state) jobsOf(pool string) (n int) {
 	return n
 }
 
-func (s *state) poolSection(u *quota.Usage, by grouping) poolSection {
-	p := poolSection{Name: u.Pool.String(), Level: good, State: "open", Forecast: s.forecast(u)}
+func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict) poolSection {
+	p := poolSection{Name: u.Pool.String(), Level: good, State: "available", Forecast: s.forecast(u), Actions: s.actionsOf(u)}
+	tight := tightest(u)
 	for i := range u.Allowances {
-		row := s.windowRow(&u.Allowances[i])
+		w := &u.Allowances[i]
+		row := s.windowRow(u, w)
+		if u == v.pool && w == v.window {
+			row.Back = nil // the verdict says it
+		}
 		switch {
 		case row.Level == bad:
 			p.Level, p.State = bad, "used up"
 		case row.Level == warn && p.Level == good:
 			p.Level, p.State = warn, "nearly used up"
 		}
-		p.Windows = append(p.Windows, row)
+		if w == tight {
+			p.Line = &row
+		}
+		if w == tight || w.Used > 0 {
+			p.Windows = append(p.Windows, row)
+		}
 	}
 	if p.Level == good && p.Forecast != nil && !p.Forecast.Fits {
 		p.Level, p.State = warn, "will not last"
@@ -95,28 +116,40 @@ func (s *state) poolSection(u *quota.Usage, by grouping) poolSection {
 		p.Level, p.State = warn, "not known"
 	}
 	if u.Blocked.After(u.Now) {
-		p.Level, p.State = bad, view.Shut(u.BlockedBy)
+		p.Level, p.State = bad, "blocked"
+		if u.BlockedBy != quota.BlockedByPerson {
+			p.Said = view.Plain(u.Reason)
+		}
 	}
-	h := s.hours(u, shown(u), by)
-	if h.n == 0 {
+	w := shown(u)
+	if w != nil {
+		p.Grant = "Quota " + view.Number(w.Quota)
+		if w.Headroom > 0 {
+			p.Grant += ", headroom " + view.Number(w.Headroom)
+		}
+	}
+	pool := url.Values{"pool": {p.Name}}.Encode()
+	p.History, p.CSV = "/history?"+pool, "/csv/history?range=24h&"+pool
+	h := s.hours(u, w, by)
+	if h.n == 0 || h.total == 0 {
 		return p
 	}
 	p.Hours, p.Narrow = h.draw(p.Name, by, 560), h.draw(p.Name, by, 340)
-	p.Groups, p.Within = h.legend(), h.within
+	p.Groups, p.Within = firstOf(h.legend(), mostLines), h.within
 	return p
 }
 
-func (s *state) windowRow(w *quota.WindowUsage) windowRow {
-	row := windowRow{
-		Within: period(w), Used: view.Number(w.Used), Limit: view.Number(w.Limit), Quota: view.Number(w.Quota), Headroom: view.Number(w.Headroom),
-		Left: view.Number(w.Remaining), Level: good,
-	}
+func (s *state) windowRow(u *quota.Usage, w *quota.WindowUsage) windowRow {
+	row := windowRow{Within: period(w), Used: view.Number(w.Used), Limit: view.Number(w.Limit), Left: view.Number(w.Remaining), Level: good}
 	if w.Quota > 0 {
 		row.UsedPart = min(w.Used*1000/w.Quota, 1000)
 		row.LimitPart = min(w.Limit*1000/w.Quota, 1000)
 	}
 	if w.Used > 0 {
 		row.UsedPart = max(row.UsedPart, 4) // so that it is visible
+		open := *u
+		open.Blocked = time.Time{} // the card says when the pool opens
+		row.Back = s.when(&open, w)
 	}
 	if w.Limit > 0 {
 		row.Percent = w.Used * 100 / w.Limit
@@ -126,17 +159,6 @@ func (s *state) windowRow(w *quota.WindowUsage) windowRow {
 		row.Level = bad
 	case row.Percent >= 80:
 		row.Level = warn
-	}
-	if w.NextUnits > 0 {
-		at := s.moment(w.NextAt)
-		row.Next, row.NextUnits, row.All = &at, view.Number(w.NextUnits), w.NextUnits >= w.Used
-	}
-	if w.Used > 0 && w.ResetAt.After(s.now) {
-		at := s.moment(w.ResetAt)
-		row.Reset = &at
-		if w.NextAt.After(w.ResetAt) {
-			row.After = span(w.NextAt.Sub(w.ResetAt))
-		}
 	}
 	return row
 }

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"cmp"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,6 +12,38 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/web/view"
 )
+
+// regionsPage is the data of the template regions.html.
+type regionsPage struct {
+	Page
+	Regions *table
+	Unread  bool
+}
+
+// Regions serves how fresh the charts and searches are: /regions.
+func (b *Board) Regions(w http.ResponseWriter, r *http.Request) {
+	src := b.sources()
+	s := b.read(r.Context(), &src)
+	b.show(w, r, http.StatusOK, "regions", &regionsPage{s.judged("Regions", "/regions"), s.regionTable(s.regions()), s.unread != nil})
+}
+
+// regionsInShort says how many charts and searches are fresh.
+func (s *state) regionsInShort() sentence {
+	all := s.regions()
+	fresh := 0
+	for i := range all {
+		if all[i].State.Level == good {
+			fresh++
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return nil
+	case fresh == len(all):
+		return say("All ", count(int64(fresh), "chart and search", "charts and searches"), " are fresh")
+	}
+	return say(view.Number(int64(fresh)), " of ", count(int64(len(all)), "chart and search", "charts and searches"), " are fresh")
+}
 
 // region is a chart, or the searches of a job in a region, with how fresh it is.
 type region struct {
@@ -65,10 +98,13 @@ func (s *state) regionTable(all []region) *table {
 		feeds[i] = all[i].Feed
 	}
 	t := view.FeedTable(feeds)
-	t.Columns = append(t.Columns, view.Column{Name: "last run"}, view.Column{Name: "next run"})
+	for i := range t.Columns { // on a phone a region is one line
+		t.Columns[i].Spare = t.Columns[i].Name != "region" && t.Columns[i].Name != "state" && t.Columns[i].Name != "fetched"
+	}
+	t.Columns = append(t.Columns, view.Column{Name: "last run", Spare: true}, view.Column{Name: "next run", Spare: true})
 	for i := range all {
 		r := &all[i]
-		first := link{text: r.Name(), note: r.Job}
+		first := link{text: r.Title(), note: r.Job}
 		if r.Job == "" {
 			first.id, first.to = "region-"+r.Name(), "/regions/"+url.PathEscape(r.Region)
 			if r.Category != "" {
@@ -78,8 +114,13 @@ func (s *state) regionTable(all []region) *table {
 		t.Rows[i][0] = first
 		t.Rows[i] = append(t.Rows[i], r.lastRun(), r.nextRun())
 	}
-	return s.table("How fresh the charts and searches of each region are", true, t)
+	shown := s.table("How fresh the charts and searches of each region are", true, t)
+	shown.Class = "lines"
+	return shown
 }
+
+// Title names the chart for people.
+func (r *region) Title() string { return chartName(r.Region, r.Category) }
 
 func (r *region) lastRun() any {
 	switch {

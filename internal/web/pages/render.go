@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/headroom-quota/headroom/internal/svg"
 	"github.com/headroom-quota/headroom/internal/web/etag"
@@ -18,30 +19,53 @@ var pages embed.FS
 //go:embed static
 var static embed.FS
 
-var templates = template.Must(template.ParseFS(pages, "page/*.html"))
+// templates are parsed for the first page: other commands have a fast start.
+var templates = sync.OnceValue(func() *template.Template { return template.Must(template.ParseFS(pages, "page/*.html")) })
 
 // policy lets a page load its stylesheet, script and icon, and call this server. It
 // forbids everything else.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// Page is the data that every page has.
-type Page struct {
-	Title     string
-	Now       moment // to the minute
-	Live      bool   // whether the page updates itself
-	Searching bool   // whether it has a search form of its own
+// nav returns the pages of the navigation. To add a page, add a line here, and its route.
+func (s *state) nav() []Entry {
+	all := []Entry{{"Quota", "/"}, {"Regions", "/regions"}, {"Runs", "/runs"}, {"Search", "/search"}}
+	if s.fleet {
+		all = append(all, Entry{"Fleet", "/fleet"})
+	}
+	return all
 }
 
-func (s *state) page(title string, live bool) Page {
-	return Page{Title: title, Now: s.clock(s.now), Live: live}
+// Entry is an entry of the navigation.
+type Entry struct{ Name, Path string }
+
+// Page is the data that every page has.
+type Page struct {
+	Title string
+	Tab   sentence // for the tab of the browser
+	Icon  level    // of the verdict, or empty
+	Now   moment   // to the minute
+	Live  bool     // whether the page updates itself
+	Nav   []Entry
+	At    string // the path of the entry that the page belongs to
+}
+
+func (s *state) page(title, at string, live bool) Page {
+	return Page{Title: title, Tab: say(title), Now: s.clock(s.now), Live: live, Nav: s.nav(), At: at}
+}
+
+// judged is page for one whose icon shows the verdict.
+func (s *state) judged(title, at string) Page {
+	p := s.page(title, at, true)
+	p.Icon = s.judge(s.chances()).Level
+	return p
 }
 
 // show renders a page and sends it, unless the client already has it. An error while
 // rendering leaves no half-sent page.
 func (b *Board) show(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
 	var body bytes.Buffer
-	if err := templates.ExecuteTemplate(&body, name+".html", data); err != nil {
+	if err := templates().ExecuteTemplate(&body, name+".html", data); err != nil {
 		panic(err) // a template does not fit its data
 	}
 	h := w.Header()
@@ -62,11 +86,12 @@ type asset struct {
 	body []byte
 }
 
-// assets holds the files by name. The stylesheet includes that of the charts.
+// assets holds the files by name. The stylesheet includes that of the charts. The icon has
+// a variant for each level.
 var assets = func() map[string]asset {
 	all := map[string]asset{}
 	for name, kind := range map[string]string{
-		"dashboard.css": "text/css; charset=utf-8", "dashboard.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml",
+		"dashboard.css": "text/css; charset=utf-8", "dashboard.js": "text/javascript; charset=utf-8", "icon.svg": svgType,
 	} {
 		body, err := fs.ReadFile(static, "static/"+name)
 		if err != nil {
@@ -77,8 +102,16 @@ var assets = func() map[string]asset {
 	css := all["dashboard.css"]
 	css.body = append([]byte(svg.Stylesheet), css.body...)
 	all["dashboard.css"] = css
+	for level, with := range map[level][2]string{
+		good: {"#187547", `<path d="M5 12.5l4.5 4.5L19 7.5" `}, warn: {"#8f5600", `<path d="M12 5v8.5M12 18.5v.1" `}, bad: {"#b3261e", `<path d="M7 7l10 10M17 7L7 17" `},
+	} {
+		all["icon-"+string(level)+".svg"] = asset{svgType, []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24"><rect width="24" height="24" rx="5" fill="` + with[0] + `"/>` +
+			with[1] + `stroke="#fff" stroke-width="3" stroke-linecap="round" fill="none"/></svg>`)}
+	}
 	return all
 }()
+
+const svgType = "image/svg+xml"
 
 // Static serves a file that pages load: /static/{name}.
 func (b *Board) Static(w http.ResponseWriter, r *http.Request) {

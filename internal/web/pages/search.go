@@ -35,9 +35,9 @@ type hit struct {
 // Search serves a page of results: /search?q=&region=&cursor=.
 func (b *Board) Search(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	s := &state{now: b.clock.Now()}
-	p := &found{Page: s.page("Search", false), Region: strings.ToUpper(q.Get("region"))}
-	p.Query, p.Searching = q.Get("q"), true
+	s := b.blank()
+	p := &found{Page: s.page("Search", "/search", false), Region: strings.ToUpper(q.Get("region"))}
+	p.Query = q.Get("q")
 	p.Asked = strings.TrimSpace(p.Query) != ""
 	src := b.sources()
 	p.Regions = view.Regions(nil, src.Jobs)

@@ -25,8 +25,11 @@ const (
 type state struct {
 	now    time.Time
 	maxAge time.Duration
+	acts   bool // whether people may act on the pages
+	fleet  bool // whether there is a fleet
 	book   *quota.Book
 	jobs   []*job
+	ours   map[string]bool // the names of jobs, also of those that ran
 
 	pools  []quota.Usage
 	spend  []quota.Spent // that windows count, by pool, hour, job and method
@@ -38,9 +41,14 @@ type state struct {
 	partial bool                // whether the oldest runs are left out
 }
 
+// blank returns the state for a page that reads neither the ledger nor the catalog.
+func (b *Board) blank() *state {
+	return &state{now: b.clock.Now(), fleet: b.sources().Fleet != nil}
+}
+
 // read reads the ledger and the catalog. An error stays in the state, for the page to say.
 func (b *Board) read(ctx context.Context, src *view.Sources) *state {
-	s := &state{now: b.clock.Now(), maxAge: b.maxAge, book: src.Ledger.Book()}
+	s := &state{now: b.clock.Now(), maxAge: b.maxAge, acts: b.operated(), fleet: src.Fleet != nil, book: src.Ledger.Book()}
 	for _, j := range src.Jobs {
 		s.jobs = append(s.jobs, s.newJob(j))
 	}
@@ -48,6 +56,10 @@ func (b *Board) read(ctx context.Context, src *view.Sources) *state {
 	s.unread = b.withTimeout(ctx, func(ctx context.Context) error { return s.readCatalog(ctx, src) })
 	if s.outage != nil {
 		s.pools, s.spend = s.poolsOfJobs(), s.spendOfRuns()
+	}
+	s.ours = map[string]bool{}
+	for _, name := range s.jobNames() {
+		s.ours[name] = true
 	}
 	if ctx.Err() == nil {
 		if s.outage != nil {

@@ -12,6 +12,7 @@ import (
 type table struct {
 	Caption string
 	Hidden  bool // only screen readers get the caption
+	Class   string
 	Columns []heading
 	Rows    [][]cell
 }

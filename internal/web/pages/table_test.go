@@ -13,7 +13,7 @@ func cellHTML(t *testing.T, c view.Column, value any) string {
 	t.Helper()
 	table := page.table("A caption", false, view.Table{Columns: []view.Column{{Name: "name"}, c}, Rows: [][]any{{"first", value}}})
 	var b strings.Builder
-	if err := templates.ExecuteTemplate(&b, "table", table); err != nil {
+	if err := templates().ExecuteTemplate(&b, "table", table); err != nil {
 		t.Fatal(err)
 	}
 	_, row, _ := strings.Cut(b.String(), `<th scope="row">first</th>`)
@@ -22,7 +22,7 @@ func cellHTML(t *testing.T, c view.Column, value any) string {
 }
 
 func TestCells(t *testing.T) {
-	const resumes = ` resumes at <time datetime="2026-11-20T21:00:00Z">21:00 UTC</time> <span class="relative">(in 1 h)</span>`
+	const resumes = `. Resumes at <time datetime="2026-11-20T21:00:00Z">21:00 UTC</time> <span class="relative">(in 1 h)</span>`
 	for _, c := range []struct {
 		name   string
 		column view.Column

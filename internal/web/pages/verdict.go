@@ -1,10 +1,11 @@
 package pages
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/headroom-quota/headroom/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 type level = view.Level
@@ -15,54 +16,111 @@ const (
 	bad  = view.Bad
 )
 
-// verdict answers the first question: can the next run start?
+// verdict answers the three questions: can the next run start, who spent the units, and
+// when do they come back?
 type verdict struct {
 	Level level
 	Word  string
 	Says  sentence
 	More  []sentence
+	Tab   sentence // for the title of the page
+	Who   *who
+	When  []sentence
+
+	window *quota.WindowUsage // of Who and When, or nil
+	about  *chance            // of which the verdict speaks, or nil
+	pool   *quota.Usage       // of Who and When, or nil
+	names  []string           // of jobs of which the verdict says when they start
 }
 
 // verdict says whether the next run can start.
 func (s *state) verdict() verdict {
 	all := s.chances()
-	if len(all) == 0 {
-		return verdict{Level: warn, Word: "Nothing to do", Says: say("No run is to come: no job has a schedule")}
+	v := s.judge(all)
+	if v.Tab == nil {
+		v.Tab = say(v.Word)
 	}
-	next := all[0]
-	switch open := slices.IndexFunc(all, func(c chance) bool { return !c.shut() }); {
+	v.pool = s.worst()
+	var w *quota.WindowUsage
+	if c := v.about; c != nil && c.pool != nil {
+		v.pool, w = c.pool, c.window
+	}
+	if v.pool != nil {
+		v.window = cmp.Or(w, tightest(v.pool))
+		v.Who, v.When = s.who(v.pool, w), s.when(v.pool, w)
+	}
+	if s.outage != nil {
+		v.When = []sentence{say("Known again when the ledger answers")}
+	}
+	return v
+}
+
+func (s *state) judge(all []chance) verdict {
+	if len(all) == 0 {
+		return verdict{Level: warn, Word: "Nothing to do", Says: say("No job has a schedule, so no run is to come")}
+	}
+	first := all[0]
+	next := &first // all is changed below
+	open := slices.IndexFunc(all, func(c chance) bool { return !c.shut() })
+	switch {
 	case s.outage != nil:
-		return s.unknown(&next)
+		return s.unknown(next)
 	case next.never:
-		return verdict{Level: bad, Word: "It cannot start", Says: append(s.sayOf(&next, " can never start: "), next.tooExpensive()...)}
+		return verdict{Level: bad, Word: "Impossible", Says: say("The next run, ", next.job.Name, ", can never start"), More: []sentence{next.tooExpensive()}, about: next}
 	case open < 0:
 		all = slices.DeleteFunc(all, func(c chance) bool { return c.never })
-		first := slices.MinFunc(all, func(a, b chance) int { return a.until.Compare(b.until) })
-		return verdict{Level: bad, Word: "Nothing can start", Says: say("No run can start before ", s.moment(first.until), ": ", first.why()), More: s.spenders(&first)}
+		soonest := slices.MinFunc(all, func(a, b chance) int { return a.until.Compare(b.until) })
+		v := s.shut(&soonest)
+		v.Says = say("No run can start before ", s.moment(soonest.until))
+		for i := range all {
+			v.names = append(v.names, all[i].job.Name)
+		}
+		return v
 	case next.shut():
-		other := say(all[open].job.Name, " can start, at ", s.moment(all[open].at))
-		return verdict{Level: bad, Word: "It cannot start", Says: s.sayOf(&next, " cannot start before ", s.moment(next.until), ": ", next.why()), More: append(s.spenders(&next), other)}
+		other := all[open]
+		v := s.shut(next)
+		v.Says = say("The next run, ", next.job.Name, ", cannot start before ", s.moment(next.until))
+		v.More = append(v.More, say(other.job.Name, " can start at ", s.moment(other.at)))
+		v.names = []string{next.job.Name}
+		return v
 	case !next.enough():
-		rest := say("The rest is deferred and resumes by itself when units come back")
-		return verdict{Level: warn, Word: "It can start, not finish", Says: s.sayOf(&next, " can start but not finish: ", next.needs(), ", and ", view.Number(next.free), " are left of ",
-			next.pool.Pool, " ", period(next.window)), More: append([]sentence{rest}, s.spenders(&next)...)}
+		return verdict{Level: warn, Word: "Available in part", Says: s.sayOf(next, "can start but not finish"), about: next, More: []sentence{
+			say(next.needs(), ". ", next.left()), say("The rest resumes by itself"),
+		}}
 	}
-	return s.canStart(&next, all)
+	return s.canStart(next, all)
+}
+
+// shut returns the verdict of a run that cannot start, without the run.
+func (s *state) shut(c *chance) verdict {
+	word := "Used up"
+	if c.blocked {
+		word = "Blocked"
+	}
+	return verdict{Level: bad, Word: word, Tab: say(word, " until ", s.clock(c.until)), More: []sentence{say(c.why())}, about: c}
 }
 
 // canStart returns the verdict of a next run that can start.
 func (s *state) canStart(next *chance, all []chance) verdict {
-	v := verdict{Level: good, Word: "It can start", Says: s.sayOf(next, " can start: ", next.needs())}
+	v := verdict{Level: good, Word: "Available", Says: s.sayOf(next, "can start"), about: next}
+	needs := next.needs()
 	if next.window != nil {
-		v.Says = append(v.Says, say(", and ", view.Number(next.free), " are left of ", next.pool.Pool)...)
+		needs = say(needs, ". ", next.left())
 	}
+	v.More = append(v.More, needs)
 	if waiting := slices.DeleteFunc(all, func(c chance) bool { return c.until.IsZero() }); len(waiting) > 0 {
-		v.Level, v.Word = warn, "It can start, others cannot"
-		v.More = s.shortOf(waiting)
+		first := slices.MinFunc(waiting, func(a, b chance) int { return a.until.Compare(b.until) })
+		for i := range waiting {
+			if waiting[i].until.Equal(first.until) {
+				v.names = append(v.names, waiting[i].job.Name)
+			}
+		}
+		v.Level, v.Word, v.about = warn, "Available in part", &first
+		v.More = append(v.More, say(list(v.names), " cannot start before ", s.moment(first.until), ": ", first.why()))
 	}
 	if missed := next.job.missed; !missed.IsZero() {
-		v.Level, v.Word = warn, "It could start"
-		v.More = append(v.More, say("It was due at ", s.moment(missed), " and has not run: check that ingestor run, or its timer, is up"))
+		v.Level, v.Word = warn, "Available, not running"
+		v.More = append(v.More, say("It was due at ", s.moment(missed), " and has not run. Check that ingestor run, or its timer, is up"))
 	}
 	if s.unread != nil {
 		v.Level = warn
@@ -70,23 +128,25 @@ func (s *state) canStart(next *chance, all []chance) verdict {
 	return v
 }
 
-// shortOf says which runs cannot start yet, and who spent the units that the first lacks.
-func (s *state) shortOf(waiting []chance) []sentence {
-	var names []string
-	for i := range waiting {
-		names = append(names, waiting[i].job.Name)
-	}
-	first := slices.MinFunc(waiting, func(a, b chance) int { return a.until.Compare(b.until) })
-	return append([]sentence{say(list(names), " cannot start before ", s.moment(first.until), ": ", first.why())}, s.spenders(&first)...)
-}
-
-// sayOf starts a sentence with a future run.
-func (s *state) sayOf(c *chance, rest ...any) sentence {
+// sayOf says when a future run starts, and what of it.
+func (s *state) sayOf(c *chance, can string) sentence {
 	name := "The next run, " + c.job.Name
 	if c.resumes {
-		name = "Deferred work of " + c.job.Name + ", to resume"
+		name = "Deferred work of " + c.job.Name
 	}
-	return say(append([]any{name, " at ", s.moment(c.at), ","}, rest...)...)
+	return say(name, " at ", s.moment(c.at), ", ", can)
+}
+
+// blockedBy says who blocked a pool. What the upstream said is for the pool's card.
+func blockedBy(u *quota.Usage) string {
+	switch text := u.Pool.String() + " is blocked"; u.BlockedBy {
+	case quota.BlockedByUpstream:
+		return text + " by the upstream"
+	case quota.BlockedByPerson:
+		return text + " by hand" + because(u.Reason)
+	default:
+		return text
+	}
 }
 
 func because(reason string) string {
@@ -96,19 +156,41 @@ func because(reason string) string {
 	return " (" + reason + ")"
 }
 
-// spenders says who spent the units that are missing.
-func (s *state) spenders(c *chance) []sentence {
-	var who []string
-	w := c.window
-	if w == nil {
-		w = shown(c.pool)
+// worst returns the pool with the least left, blocked ones first, or nil if there is none.
+func (s *state) worst() *quota.Usage {
+	var used []*quota.Usage
+	for i := range s.pools {
+		if u := &s.pools[i]; s.used(u) {
+			used = append(used, u)
+		}
 	}
-	h := s.hours(c.pool, w, byJob)
-	for _, l := range h.legend() {
-		who = append(who, l.Name+" "+l.Units)
-	}
-	if len(who) == 0 {
+	if len(used) == 0 {
 		return nil
 	}
-	return []sentence{say("Spent ", h.within, ": ", strings.Join(who, ", "))}
+	return slices.MinFunc(used, func(a, b *quota.Usage) int {
+		return cmp.Or(b.Blocked.Compare(a.Blocked), cmp.Compare(leftOf(tightest(a)), leftOf(tightest(b))))
+	})
+}
+
+// tightest returns the window of a pool of which the least part is left, or nil. A short
+// one counts only if it is nearly used up, because its units are back soon.
+func tightest(u *quota.Usage) (best *quota.WindowUsage) {
+	for i := range u.Allowances {
+		w := &u.Allowances[i]
+		if len(u.Allowances) > 1 && isShort(w) && leftOf(w) > 0.2 {
+			continue
+		}
+		if best == nil || leftOf(w) < leftOf(best) {
+			best = w
+		}
+	}
+	return cmp.Or(best, shown(u))
+}
+
+// leftOf returns the part of a window that is left.
+func leftOf(w *quota.WindowUsage) float64 {
+	if w == nil || w.Limit <= 0 {
+		return 0
+	}
+	return float64(w.Remaining) / float64(w.Limit)
 }

@@ -18,15 +18,15 @@ func TestWindowsAreDescribedByTheirSpec(t *testing.T) {
 		within string
 		guard  bool
 	}{
-		{window.Spec{Per: 24 * time.Hour}, "in 24h", false},
-		{window.Spec{Per: 24 * time.Hour, Algorithm: window.Exact}, "in 24h log", false},
-		{window.Spec{Per: 10 * time.Minute}, "in 10m", true},
-		{window.Spec{Per: 10 * time.Minute, Algorithm: window.Exact}, "in 10m log", true},
-		{window.Spec{Per: time.Minute, Algorithm: window.Estimate}, "in 1m counter", true},
-		{window.Spec{Period: window.Minute}, "this minute in UTC", true},
-		{window.Spec{Period: window.Hour, Zone: la}, "this hour in Los Angeles", true},
-		{window.Spec{Period: window.Day, Zone: la}, "today in Los Angeles", false},
-		{window.Spec{Period: window.Month}, "this month in UTC", false},
+		{window.Spec{Per: 24 * time.Hour}, "in 24 h", false},
+		{window.Spec{Per: 24 * time.Hour, Algorithm: window.Exact}, "in 24 h", false},
+		{window.Spec{Per: 10 * time.Minute}, "in 10 min", true},
+		{window.Spec{Per: 10 * time.Minute, Algorithm: window.Exact}, "in 10 min", true},
+		{window.Spec{Per: time.Minute, Algorithm: window.Estimate}, "in 1 min", true},
+		{window.Spec{Period: window.Minute}, "this minute", true},
+		{window.Spec{Period: window.Hour, Zone: la}, "this hour", true},
+		{window.Spec{Period: window.Day, Zone: la}, "since midnight Pacific", false},
+		{window.Spec{Period: window.Month}, "this month", false},
 	} {
 		spec, err := test.spec.Normal()
 		if err != nil {

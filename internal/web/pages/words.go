@@ -21,13 +21,15 @@ type part struct {
 // sentence is text in which times are marked as such.
 type sentence []part
 
-// say makes a sentence of strings and moments.
+// say makes a sentence of strings, moments and other sentences.
 func say(parts ...any) sentence {
 	all := make(sentence, 0, len(parts))
 	for _, p := range parts {
 		switch p := p.(type) {
 		case moment:
 			all = append(all, part{At: &p})
+		case sentence:
+			all = append(all, p...)
 		default:
 			all = append(all, part{Text: fmt.Sprint(p)})
 		}
@@ -113,10 +115,13 @@ func span(d time.Duration) string {
 	return count(int64(d/(24*time.Hour)), "day")
 }
 
-// count writes a number of things.
-func count(n int64, thing string) string {
-	if n == 1 {
+// count writes a number of things. Without their plural it adds an s.
+func count(n int64, thing string, things ...string) string {
+	switch {
+	case n == 1:
 		return "1 " + thing
+	case len(things) > 0:
+		return view.Number(n) + " " + things[0]
 	}
 	return view.Number(n) + " " + thing + "s"
 }

@@ -55,7 +55,7 @@ var runColumns = []column[runRow]{
 	{Column{Name: "units", Number: true}, func(r *runRow) any { return r.sum.Units }},
 	{Column{Name: "new", Number: true}, func(r *runRow) any { return int64(r.sum.New) }},
 	{Column{Name: "updated", Number: true}, func(r *runRow) any { return int64(r.sum.Updated) }},
-	{Column{Name: "why", Long: true}, func(r *runRow) any { return reason(why(r.RunRecord), r.ResumeAt) }},
+	{Column{Name: "why", Long: true, Terminal: true}, func(r *runRow) any { return reason(why(r.RunRecord), r.ResumeAt) }},
 }
 
 // RunTable returns a row for each run.
@@ -82,7 +82,7 @@ var workColumns = []column[workRow]{
 	{Column{Name: "units", Number: true}, func(w *workRow) any { return w.Units }},
 	{Column{Name: "new", Number: true}, func(w *workRow) any { return int64(w.New) }},
 	{Column{Name: "updated", Number: true}, func(w *workRow) any { return int64(w.Updated) }},
-	{Column{Name: "why", Long: true}, func(w *workRow) any { return reason(w.Error, w.ResumeAt) }},
+	{Column{Name: "why", Long: true, Terminal: true}, func(w *workRow) any { return reason(w.Error, w.ResumeAt) }},
 }
 
 // WorkTable returns a row for each unit of work of these runs.

@@ -30,7 +30,7 @@ func runs() []catalog.RunRecord {
 
 func TestRunTable(t *testing.T) {
 	shows(t, view.RunTable(runs()),
-		"(run#) | job~ | started | took# | state | [pages#] | units# | new# | updated# | why~",
+		"(run#) | job~ | started | took# | state | [pages#] | units# | new# | updated# | (why~)",
 		"1004 | charts | 20:00 |  | good:running | 0 | 0 | 0 | 0 | ",
 		"1003 | charts | 19:00 | 1m0s | good:done | 22 | 33 | 44 | 55 | ",
 		"1002 | news | 18:00 | 0s | bad:failed | 0 | 0 | 0 | 0 | game in US: 503 (and 2 more: `ingestor runs --work` shows them) until 21:00",
@@ -40,7 +40,7 @@ func TestRunTable(t *testing.T) {
 
 func TestWorkTable(t *testing.T) {
 	shows(t, view.WorkTable(runs()[1:]),
-		"run# | job~ | work~ | state | pages# | units# | new# | updated# | why~",
+		"run# | job~ | work~ | state | pages# | units# | new# | updated# | (why~)",
 		"1003 | charts | US | good:done | 2 | 3 | 4 | 5 | ",
 		"1003 | charts | DE | good:done | 20 | 30 | 40 | 50 | ",
 		"1002 | news | music in US | warn:deferred | 0 | 0 | 0 | 0 | refused until 21:00",

@@ -26,7 +26,7 @@ type Sources struct {
 	Fleet   Fleet // nil if the catalog is a file
 }
 
-// Catalog is the part of a catalog that pages, feeds and metrics read. A [catalog.Catalog]
+// Catalog is the part of a catalog that pages, feeds and metrics use. A [catalog.Catalog]
 // is one.
 type Catalog interface {
 	Ready(ctx context.Context) error
@@ -36,6 +36,12 @@ type Catalog interface {
 	Chart(ctx context.Context, region, category string) (catalog.Chart, error)
 	Video(ctx context.Context, id string) (catalog.Video, error)
 	Search(ctx context.Context, q catalog.Query) (catalog.Results, error)
+	Refusals(ctx context.Context, since time.Time) ([]catalog.Refusal, error)
+	Days(ctx context.Context, pool, since string) ([]catalog.PoolDay, error)
+	SaveDays(ctx context.Context, days []catalog.PoolDay) error
+	Actions(ctx context.Context, limit int) ([]catalog.Action, error)
+	Note(ctx context.Context, a *catalog.Action) error
+	Reset(ctx context.Context, job, work string) error
 }
 
 // Instant returns a time in UTC for JSON, or nil (null) for the zero time.

@@ -8,6 +8,12 @@ type Span string
 // Every returns the span of a duration.
 func Every(d time.Duration) Span { return Span(d.String()) }
 
+// Most is the largest number of something, or [None].
+type Most int64
+
+// None means that there is no largest number.
+const None Most = -1
+
 // Share is a number of units, or a part in percent. Set one of them.
 type Share struct{ Units, Percent int64 }
 

@@ -60,6 +60,9 @@ type Upstream struct {
 	Mode          string              `yaml:"mode" words:"enforce|observe" assumed:"enforce" doc:"'observe' counts the calls, and lets each one through. An event says what would have been refused."`
 	Unpriced      string              `yaml:"unpriced" words:"refuse|admit" default:"refuse" doc:"How to treat a call that has no price."`
 	APIKey        APIKey              `yaml:"api_key" as:"apiKey" doc:"Where a request carries the API key."`
+	ErrorFormat   string              `yaml:"error_format" words:"google|openai|anthropic|github|graphql|problem" assumed:"problem" doc:"The form of the errors that its SDKs understand. 'ingestor proxy' refuses calls in this form. 'problem' is that of RFC 9457."`
+	Env           string              `yaml:"env" is:"variable" example:"OPENAI_BASE_URL" doc:"The environment variable in which its SDKs look for another address, such as that of 'ingestor proxy'."`
+	EnvPath       string              `yaml:"env_path" is:"urlpath" example:"/v1" doc:"What follows the address in that variable."`
 	Resumable     string              `yaml:"resumable" is:"param" example:"upload_id" doc:"The parameter that identifies a resumable upload. A request with this parameter and a Content-Range header is a later chunk, and costs nothing."`
 	RequestBuffer int64               `yaml:"request_buffer" range:"1..67108864" assumed:"65536" example:"1048576" doc:"The most bytes of a request's body that are kept to read its price, if the client cannot send the body twice. For a longer body, the 'default' of a source counts."`
 	Free          []FreeAnswer        `yaml:"free" size:"..64" noun:"free answer" doc:"Answers for which the upstream charges nothing. Their calls are settled to nothing."`
@@ -85,6 +88,7 @@ type AccountName struct {
 type APIKey struct {
 	Header string `yaml:"header" is:"header" example:"X-Api-Key" required:"name the one that carries the key, as in {header: X-Api-Key}" doc:"The header that carries the key. The transport sets it, on requests to 'hosts' only."`
 	Query  string `yaml:"query" is:"param" example:"key" doc:"The parameter that could carry the key. A URL with this parameter is refused, because URLs appear in errors and logs."`
+	Pass   bool   `yaml:"pass" doc:"'ingestor proxy' passes on the key that a program sends, and adds none. The program then sends its token in the header Headroom-Token."`
 }
 
 // FreeAnswer is a condition. The upstream charges nothing for an answer that meets it.
@@ -170,6 +174,13 @@ type Pool struct {
 	By       *Source         `yaml:"by" as:"keySource" without:"units|count|bytes|cases|split|per|times|min|max|learn|first" example:"{body: model, default: other}" doc:"What names the key of a call, for limits that hold per model or per user. Each key has the pool's limits for itself."`
 	MaxKeys  int64           `yaml:"max_keys" range:"1..10000000" assumed:"100000" example:"100" doc:"The number of keys that are counted separately, of each account. Further keys share one count. It needs 'by'."`
 	Keys     map[string]*Key `yaml:"keys" names:"long" noun:"key" short:"quota" example:"{model-x: 500000}" doc:"Keys with limits of their own. It needs 'by'."`
+	Lease    *Lease          `yaml:"lease" doc:"For a pool with very many calls. Each process takes units from the ledger in blocks, and grants calls from them without asking the ledger. It needs windows of kind ring or calendar. To add it, change its life or remove it, raise the revision."`
+}
+
+// Lease says how processes take units of a pool in blocks.
+type Lease struct {
+	Life time.Duration `yaml:"life" range:"100ms..1m" assumed:"2s" example:"2s" doc:"The longest time that a process keeps a block. A block or a correction by another process is known after at most this time. The units of a ring count this much longer, rounded up to the precision, because calls leave later than their units were counted."`
+	Most Share         `yaml:"most" is:"percent" range:"1..units" assumed:"5%" example:"5%|10000" doc:"The most units that the blocks of one process may have, or a percentage of the smallest limit. Blocks follow the rate of the calls, and shrink as the limit comes near."`
 }
 
 // Window is a limit over time. Set either Per or InFlight.
@@ -232,7 +243,7 @@ type Source struct {
 type Family struct {
 	Quota   int64           `yaml:"quota" range:"1..units" example:"60" doc:"The units that one key may spend in a window."`
 	Windows []Window        `yaml:"windows" size:"1..windows" noun:"window" without:"headroom|in_flight|ttl" as:"familyWindow" required:"give it at least one, such as {per: 1m, quota: 60}" doc:"The limits over time. All of them hold."`
-	MaxKeys int64           `yaml:"max_keys" range:"1..10000000" default:"100000" example:"50000" doc:"The number of keys that are counted separately. Further keys share one count."`
+	MaxKeys Most            `yaml:"max_keys" range:"1..10000000" is:"none" default:"100000" example:"50000" doc:"The number of keys that are counted separately. Further keys share one count. 'none' is for keys that are bounded elsewhere: each takes memory for a window after its last call."`
 	Keys    map[string]*Key `yaml:"keys" names:"long" noun:"key" short:"quota" doc:"Keys with limits of their own."`
 }
 

@@ -38,6 +38,18 @@ SET units = n.units, calls = n.calls, settled = true, back = n.back, left_ = n.l
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]) AS n (number, units, calls, back, left_, charged)
 WHERE r.number = n.number;
 
+-- settle_parts adds parts of charges that were settled by themselves. The units of a part are
+-- those by which it changes the charge. Args: numbers of the charges, ids, nonces, made, units,
+-- reserved, calls, back, left, charged.
+INSERT INTO headroom_ledger.reservations (pool_id, id, nonce, made, at, day, units, reserved, calls, generation,
+	method, job, region, class, reason, key, shared, settled, back, left_, charged)
+SELECT r.pool_id, n.id, n.nonce, n.made, r.at, r.day, n.units, n.reserved, n.calls, r.generation,
+	r.method, r.job, r.region, r.class, r.reason, r.key, r.shared, true, n.back, n.left_, n.charged
+FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])
+	WITH ORDINALITY AS n (number, id, nonce, made, units, reserved, calls, back, left_, charged, place)
+JOIN headroom_ledger.reservations AS r ON r.number = n.number
+ORDER BY n.place;
+
 -- keep moves the charges of receipts with slots along. Args: numbers, made, at, units,
 -- generations.
 UPDATE headroom_ledger.reservations AS r

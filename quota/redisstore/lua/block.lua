@@ -53,7 +53,7 @@ for i = 1, r.n do
   if done or p.new or p.moved then
     write(p, now, r[i])
   elseif p.newer then
-    stamp(p)
+    stamp(p, r[i])
   end
   news(reply, p, i)
 end

@@ -149,6 +149,9 @@ local function live(p)
   if p[6] ~= 0 and p[5] < p[6] or p.charged < p[5] then
     b[2] = -NEVER
   end
+  if members and p[10] == 0 then
+    b[1] = b[1] + 1 -- a charge that needs a place is not for steady
+  end
   return pack('<' .. string.rep('d', first(n)), unpack(b, 1, first(n)))
 end
 
@@ -161,14 +164,27 @@ local function write(p, now, q)
       need = max(need, reset(p, i, p[5]))
     end
   end
-  if q.seats then
+  if members then
+    keep = takePlace(p, q, now, need)
+  elseif q.seats then
     takeSeat(q, now, need)
   end
-  local longer = p[7] - need
-  if p.new or longer < p.margin or p.margin == MEMBER_MARGIN and longer > 2 * p.margin then
-    local kept = p.margin == MEMBER_MARGIN and 0 or p[7] -- others may remember that it must be there until then
-    p[7] = max(kept, need + 2 * p.margin)
+  if not members and (p.new or p[7] - need < p.margin) then
+    p[7] = max(p[7], need + 2 * p.margin) -- others may remember that it must be there until then
     keep = true
+  end
+  if isSmall(p) then
+    if p.new or p.renamed then
+      describe(p, q)
+    end
+    call('SET', p.key, shrink(p), 'PX', max(1, ceil((p[7] - now) / 1000)))
+    for _, key in pairs(p.logs) do
+      call('DEL', key) -- of other windows that it had
+    end
+    if keep then
+      lasts(p[7], now, p[9])
+    end
+    return
   end
   local n = HEAD + STATE * p[8]
   p.seen = { p[3], p[5] }
@@ -203,7 +219,9 @@ local function write(p, now, q)
     for _, key in pairs(p.logs) do
       call('PEXPIRE', key, ms)
     end
-    if keep and q.zone ~= '' then
+    if members then
+      lasts(p[7], now, p[9])
+    elseif keep and q.zone ~= '' then
       call('HSET', KEYS[2], string.match(p.key, '}:page:([^:]*)'), q.zone)
     end
   end
@@ -211,8 +229,11 @@ end
 
 -- stamp stores a revision whose windows are those that a page has, and nothing else
 -- of the page.
-local function stamp(p)
-  call('SETRANGE', p.key, 0, pack('<d', p.c[5]))
+local function stamp(p, q)
+  call('SETRANGE', p.key, 0, pack('<d', p.c[5] + (members and not isSmall(p) and p[10] == 0 and 1 or 0)))
+  if isSmall(p) then
+    return describe(p, q)
+  end
   call('SETRANGE', p.key, 8 * (first(p[8]) + 3), pack('<d', p[4]))
 end
 

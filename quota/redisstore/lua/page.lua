@@ -133,6 +133,67 @@ local function foreign(key, is, want)
   return redis.error_reply('WRONGTYPE ' .. key .. ' holds ' .. is .. ', not ' .. want .. ': delete it, or give the store a prefix of its own')
 end
 
+-- large returns a page of n windows that is stored as the prelude says.
+local function large(s, n)
+  local p = doubles(s, 8 * first(n) + 1, HEAD + STATE * n)
+  local live = doubles(s, 8 * (5 + n) + 1, 1 + 2 * n)
+  p.before = {}
+  p.charged = unpack_('<d', s, 9) == -NEVER and p[5] or live[1] -- else steady may have come by since
+  p[5] = live[1]
+  for i = 1, n do
+    local o = state(i)
+    local kind = kindof(p[o + 1])
+    if kind == RING then
+      p[o + 4], p[o + 5] = live[2 * i], live[2 * i + 1]
+    elseif kind == BUCKET then
+      p.before[i] = { live[2 * i], live[2 * i + 1] }
+    elseif kind ~= LOG then
+      p[o + 5] = live[2 * i]
+    end
+  end
+  return p
+end
+
+-- small is how many windows a member's page has at most that is stored small; see place.lua.
+local SMALL = 4
+
+-- grow returns a member's page that is stored small. It returns nil if nobody knows any
+-- more how it is laid out. old is as in load.
+local function grow(s, c, old)
+  local d, n = doubles(s, 1, #s / 8), (#s - 24) / 16
+  local id, codes, revision, text = d[1], {}, c[2], nil
+  if id == c[5] then
+    for i = 1, n do
+      codes[i] = c[c.w[i] + 1]
+    end
+  else
+    local laid = call('HGET', members.seats, 'l' .. whole(id))
+    if not laid then
+      return nil
+    end
+    revision, codes, text = unpack_('<d', laid), doubles(laid, 9, n), string.sub(laid, 9 + 8 * n)
+  end
+  local of -- the charge that has its windows
+  for _, b in ipairs({ c, old }) do
+    local same = b.n == n
+    for i = 1, same and n or 0 do
+      same = same and b[b.w[i] + 1] == codes[i]
+    end
+    of = same and b or of
+  end
+  local at = max(d[3], -d[3])
+  local long = of and span(of) or 0
+  local till = ceil((at + long) / members.slice) * members.slice
+  local p = { VERSION, d[2], d[2], revision, at, 0, till, n, long, d[3] > 0 and till or 0 }
+  for i = 1, n do
+    local o, per = state(i), of and of[of.w[i] + 3] or 1
+    p[o + 1], p[o + 2], p[o + 3], p[o + 4], p[o + 5] = codes[i], 0, floor(at / per), d[2 + 2 * i], d[3 + 2 * i]
+    p[o + 6], p[o + 7] = per, of and of[of.w[i] + 4] or 1
+  end
+  p.before, p.charged, p.laid, p.renamed = {}, at, text, id ~= c[5]
+  return p
+end
+
 local relay
 
 -- load returns the page of a charge, laid out for it; or nil and what is wrong, as
@@ -150,38 +211,30 @@ function load(key, c, now, text, logs, old, restore)
       return nil, { FORGOTTEN, c[3] }
     end
     local p = fresh(key, c, now, text, logs)
-    p[10] = restore and max(now, c[3]) or 0
+    p[10] = restore and not members and max(now, c[3]) or 0
     return p
   end
-  local n = #s >= 32 and unpack_('<d', s, 25) or 0
-  if n % 1 ~= 0 or n < 1 or n > MAX_WINDOWS then
-    return nil, foreign(key, 'something else', 'a page')
-  elseif n ~= c.n then
-    s = call('GETRANGE', key, 0, front(n) - 1)
-  end
-  local p = doubles(s, 8 * first(n) + 1, HEAD + STATE * n)
-  local live = doubles(s, 8 * (5 + n) + 1, 1 + 2 * n)
-  p.before = {}
-  p.charged = unpack_('<d', s, 9) == -NEVER and p[5] or live[1] -- else steady may have come by since
-  p[5] = live[1]
-  for i = 1, n do
-    local o = state(i)
-    local kind = kindof(p[o + 1])
-    if kind == RING then
-      p[o + 4], p[o + 5] = live[2 * i], live[2 * i + 1]
-    elseif kind == BUCKET then
-      p.before[i] = { live[2 * i], live[2 * i + 1] }
-    elseif kind ~= LOG then
-      p[o + 5] = live[2 * i]
+  local p
+  if members and #s < front(1) and #s >= 40 and (#s - 24) % 16 == 0 then
+    p = grow(s, c, old)
+    if not p then
+      return fresh(key, c, now, text, logs)
     end
   end
+  local n = p and p[8] or #s >= 32 and unpack_('<d', s, 25) or 0
+  if n % 1 ~= 0 or n < 1 or n > MAX_WINDOWS then
+    return nil, foreign(key, 'something else', 'a page')
+  elseif not p and n ~= c.n then
+    s = call('GETRANGE', key, 0, front(n) - 1)
+  end
+  p = p or large(s, n)
   p.key, p.c, p.logs, p.put, p.slots = key, c, logs, {}, {}
   local behind = p[2] == c[3] and p[3] <= c[6] and p[5] < c[7]
   if expected and p[2] ~= c[3] and p[10] < c[3] then
     return nil, { FORGOTTEN, c[3] }
   elseif expected and behind then
     return nil, { FORGOTTEN, p[5] }
-  elseif restore then
+  elseif restore and not members then
     p[10] = max(p[10], now, c[3])
     p[5] = behind and c[7] or p[5] -- the clock may be behind it, too
   end
@@ -199,8 +252,8 @@ function load(key, c, now, text, logs, old, restore)
     return p
   elseif not old then -- of the same revision Go knows whether it may change
     local at = front(n)
-    local length = unpack_('<I2', call('GETRANGE', key, at, at + 1))
-    return nil, { c[2] == p[4] and OTHER_WINDOWS or RELAY, call('GETRANGE', key, at + 2, at + 1 + length) }
+    local laid = p.laid or call('GETRANGE', key, at + 2, at + 1 + unpack_('<I2', call('GETRANGE', key, at, at + 1)))
+    return nil, { c[2] == p[4] and OTHER_WINDOWS or RELAY, laid }
   end
   for i = 1, n do -- else another caller has laid it out since, or this is another page
     if old.n ~= n or p[state(i) + 1] ~= old[old.w[i] + 1] then

@@ -11,7 +11,8 @@
 --   and 3 a     it may do without this file, born, windows, generation; then resets; then latest,
 --   window      and per window the two counters that a reservation changes
 --   10 doubles  version, born, generation, revision, latest, blocked, expires, windows, span, restored
---               (restored: what was born until then and is lost, a person has put back)
+--               (restored: what was born until then and is lost, a person has put back;
+--               of a family's member instead until when it has its place, or 0)
 --   7 doubles   per window: code, region, and five numbers of state
 --   text        its length in two bytes, then a line per window: the layout, for people and Go
 --   regions     per ring n+1 counters of 4 bytes, or doubles where a limit needs them
@@ -57,14 +58,19 @@ local NEVER = 9007199254740992
 local MAX_LABELS, SPEND_LIFE = 2000, 36 * 86400000
 local OTHER_LABELS = 'other\31other\31other\31other\31'
 local MAX_WINDOWS = 1000                        -- of a page; more is no page
-local MARGIN, MEMBER_MARGIN = 3600000000, 5000000 -- a page is kept once or twice as long longer than it counts
+local MARGIN = 3600000000 -- a page is kept once or twice as long longer than it counts
 
 local missed -- an instant whose calendar period or day the caller did not send
+local members -- of a request for a member of a family: its partition; see place.lua
 
 -- kindof is the kind of a window's code. A wide ring is a ring.
 local function kindof(code)
   local kind = code % 8
   return kind == WIDE and RING or kind
+end
+
+local function whole(n)
+  return string.format('%.0f', n)
 end
 
 local function doubles(s, from, n)

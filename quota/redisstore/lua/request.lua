@@ -8,7 +8,8 @@
 -- meta is doubles: the number of charges, 1 if there is an id, 1 if its receipt is
 -- to be looked for, the life of a receipt, 1 if the page is that of a family's member;
 -- then per charge the number of its logs; then per charge the most seats of its pool, or
--- what seat.lua has instead of that. In pools, the key of a keyed pool follows its name.
+-- what seat.lua has instead of that; of a member also the partitions of the family, and
+-- the length of a slice. In pools, the key of a keyed pool follows its name.
 
 local function request()
   local meta = doubles(ARGV[1], 1, floor(#ARGV[1] / 8))
@@ -43,6 +44,9 @@ local function request()
     end
     r[i] = q
   end
+  if r.member then
+    members = { seats = r[1].seats, parts = meta[6 + 2 * r.n], slice = meta[7 + 2 * r.n] }
+  end
   r.key = key -- the first of further keys
   return r
 end
@@ -52,12 +56,22 @@ local function open(r, now)
   local pages = { rebased = 0 }
   for i = 1, r.n do
     local q = r[i]
-    seat(q, now)
+    if not r.member then
+      seat(q, now)
+    end
     local p, wrong
     if q.c.n == 0 then -- settled after its page has gone, with nothing that counts
       p = fresh(q.page, q.c, now, q.text, q.logs)
     else
       p, wrong = load(q.page, q.c, now, q.text, q.logs, q.old, r.restore)
+    end
+    if r.member and p and not q.seated then
+      q.seated = true
+      if q.most ~= LISTED and not placed(p, now) and not room(q, now, span(q.c)) then
+        q.shared, q.page, q.logs = true, q.spare.page, q.spare.logs
+        share(q.c)
+        p, wrong = load(q.page, q.c, now, q.text, q.logs, q.old, r.restore)
+      end
     end
     if not p then
       wrong[3] = i
@@ -65,7 +79,7 @@ local function open(r, now)
     end
     local at, rebased = now_(p, now)
     p.at = at
-    p.margin = r.member and MEMBER_MARGIN or MARGIN
+    p.margin = r.member and 0 or MARGIN
     if rebased or p.rebased then
       pages.rebased = 1
     end
@@ -86,7 +100,7 @@ local function finish(reply, r, now, pages, charges)
     if charges or p.moved then
       write(p, now, r[i])
     elseif p.newer then
-      stamp(p)
+      stamp(p, r[i])
     end
     news(reply, p, i)
   end

@@ -8,10 +8,6 @@
 -- A charge has one of these numbers in place of the most seats.
 local PLAIN, LISTED, SEATED, SHARED = -1, 0, -2, -3 -- the last two are those of a receipt
 
-local function whole(n)
-  return string.format('%.0f', n)
-end
-
 -- idleFrom returns the instant from which a page that the clock is far behind is idle, if
 -- what it has counts from now; nil if the clock is not far behind. By its seat, the page is
 -- idle from the instant was.

@@ -2,6 +2,9 @@
 --
 -- KEYS, ARGV: of a request, see the prelude; the units of each charge are what it
 --   is settled to: of a slot 0 to give it back. labels are those of the receipt.
+--   For a part of a reservation, which has a receipt of its own from then on: one more
+--   key, of that receipt; and doubles: per charge the units of the part, and how many
+--   more calls the spend counts; and the nonce of the part.
 -- RETURNS done, now, back, left, charged, repeated, then the state of pages; or gone.
 
 -- correct changes an existing count of spend. It does not recreate a lost count, and takes
@@ -22,6 +25,19 @@ local r = request()
 local got = receipt(r, now)
 if not got or got.nonce ~= r.nonce then
   return { GONE }
+end
+local part, nonce = ARGV[5 + 4 * r.n], ARGV[6 + 4 * r.n]
+part = part ~= '' and part
+if part then
+  part = doubles(part, 1, 2 * r.n)
+  local done = read(KEYS[r.key], r.n, r.life, now)
+  if got[2] ~= 0 or done and done.nonce ~= nonce then
+    return { GONE }
+  end
+  got = done or got
+  for i = 1, r.n do
+    got[3 + 3 * i] = part[2 * i - 1]
+  end
 end
 if got[2] ~= 0 then
   return { DONE, now, got[3], got[4], got[5], 1 }
@@ -86,8 +102,12 @@ for i = 1, r.n do
       labels = OTHER_LABELS
     end
     correct(key, 'u' .. labels, units - was)
-    if units == 0 and was > 0 then
-      correct(key, 'c' .. labels, -1)
+    local calls = units == 0 and was > 0 and -1 or 0
+    if part then
+      calls = part[2 * i]
+    end
+    if calls ~= 0 then
+      correct(key, 'c' .. labels, calls)
     end
   end
 end
@@ -105,7 +125,12 @@ if released then
   released = has(got, TAKEN) and EMPTY or RELEASED
 end
 got[2], got[3], got[4], got[5] = released or 1, back, left, more
-keep(KEYS[1], got, r.n, call('PTTL', KEYS[1]))
+if part then
+  got.nonce, got[1] = nonce, now
+  keep(KEYS[r.key], got, r.n, ceil(r.life / 1000))
+else
+  keep(KEYS[1], got, r.n, call('PTTL', KEYS[1]))
+end
 local reply = { DONE, now, back, left, more, 0 }
 for i = 1, r.n do
   news(reply, pages[i], i)

@@ -8,8 +8,9 @@
 --
 -- KEYS: the page; if spend is counted its key of today; if there is an id the
 --   receipt (with spend).
--- ARGV: numbers; labels; nonce; the rest of the receipt; how long it lives, in
---   milliseconds.
+-- ARGV: numbers; units as text; labels; of the receipt the nonce, what is between the
+--   instants made and charged, and the rest; how long it lives, in milliseconds. (Numbers are
+--   slow to hand over, and to pack.)
 --   Numbers, as doubles: units, identity, generation (0 if unknown), 0 for no
 --   id, 1 for a new one, 2 for one that may be known; today's start, and its end or
 --   when the caller has to hear anew until when the page is kept (0 if spend is not
@@ -65,8 +66,11 @@ if f[4] == 2 and redis.call('EXISTS', KEYS[3]) == 1 then
 end
 
 if not fits then -- or they do, once reserve has brought the page to now
+  local function range(from_, to_)
+    return redis.call('GETRANGE', key, string.format('%d', from_), string.format('%d', to_ - 1))
+  end
   local start = 48 + 24 * n
-  local h = { struct.unpack('<' .. string.rep('d', 10 + 7 * n), redis.call('GETRANGE', key, start, start + 79 + 56 * n)) }
+  local h = { struct.unpack('<' .. string.rep('d', 10 + 7 * n), range(start, start + 80 + 56 * n)) }
   if f[6] ~= 0 and h[7] - 3600000000 > f[7] then
     return 0 -- news of the page
   end
@@ -79,32 +83,48 @@ if not fits then -- or they do, once reserve has brought the page to now
     if units > most then
       return 0
     elseif step == 0 and (shut or used + units > most) then -- a ring: its counters, oldest first
-      local was, per, size = h[q + 3], h[q + 6], h[q + 7] + 1
-      local cur, gone, need = was % size, math.floor(now / per) - size, nil
-      local bytes = f[w + 2]
-      local slot = bytes == 4 and '<I4' or '<d'
-      local ring = redis.call('GETRANGE', key, h[q + 2], h[q + 2] + bytes * size - 1)
-      ring = string.sub(ring, bytes * (cur + 1) + 1) .. string.sub(ring, 1, bytes * cur) .. struct.pack(slot, p[o + 1])
-      local at = string.find(ring, '[^%z]')
-      while at and not free do
-        local k = math.floor((at - 1) / bytes)
-        local b, has_ = was - size + 1 + k, struct.unpack(slot, ring, bytes * k + 1)
-        if b <= gone then
-          used = used - has_
-        else
-          need = (need or used - (most - units)) - has_
-          if need + has_ <= 0 then
-            break -- there is room, since others left
-          elseif need <= 0 then
-            free = (b + size) * per
-          end
+      local was, per, size, region = h[q + 3], h[q + 6], h[q + 7] + 1, h[q + 2]
+      local bytes, gone, b = f[w + 2], math.floor(now / per) - size, was - size + 1
+      local slot, some, need = bytes == 4 and 'I4' or 'd', 16, nil
+      while b < was and not free and (b <= gone or used + units > most) do
+        local k = b % size -- it reads the slots from here on that are not empty, a few at first
+        local stop = k < was % size and was % size or size
+        local bit = redis.call('BITPOS', key, '1', string.format('%d', region + bytes * k), string.format('%d', region + bytes * stop - 1))
+        local from_ = bit < 0 and stop or math.floor((bit / 8 - region) / bytes)
+        local to_ = math.min(from_ + some, stop)
+        local slots = {}
+        if bit >= 0 then
+          slots = { struct.unpack('<' .. string.rep(slot, to_ - from_), range(region + bytes * from_, region + bytes * to_)) }
         end
-        at = string.find(ring, '[^%z]', bytes * (k + 1) + 1)
+        b, some = b + from_ - k, 256
+        for j = 1, to_ - from_ do
+          if b <= gone then
+            used = used - slots[j]
+          else
+            need = (need or used + units - most) - slots[j]
+            if need + slots[j] <= 0 then
+              break -- there is room, since others left
+            elseif need <= 0 then
+              free = (b + size) * per
+              break
+            end
+          end
+          b = b + 1
+        end
       end
-      ends = now
-      if used > 0 then
-        local zeros = p[o + 1] > 0 and 1 or string.find(string.reverse(ring), '[^%z]')
-        ends = (was + 1 + math.floor((#ring - zeros) / bytes)) * per
+      if was <= gone then
+        used = 0
+      elseif not free and used + units > most then
+        free = (was + size) * per
+      end
+      ends = (was + size) * per
+      if used == 0 then
+        ends = now
+      elseif p[o + 1] == 0 then
+        local cur = was % size
+        local ring = range(region, region + bytes * size)
+        ring = string.sub(ring, bytes * (cur + 1) + 1) .. string.sub(ring, 1, bytes * cur)
+        ends = (was + math.floor((#ring - string.find(string.reverse(ring), '[^%z]')) / bytes) + 1) * per
       end
     elseif step < 0 then
       local lag, to_ = f[w + 2], h[q + 4]
@@ -147,19 +167,19 @@ if not fits then -- or they do, once reserve has brought the page to now
 end
 
 if f[6] ~= 0 then -- before all else: it may be no hash, and then nothing must have been written
-  local spend, labels = KEYS[2], ARGV[2]
+  local spend, text, labels = KEYS[2], ARGV[2], ARGV[3]
   local calls = redis.pcall('HINCRBY', spend, 'c' .. labels, '1')
   if type(calls) == 'table' then
     return 0
   end
-  if redis.call('HINCRBY', spend, 'u' .. labels, units) > 9007199254740991 then
+  if redis.call('HINCRBY', spend, 'u' .. labels, text) > 9007199254740991 then
     redis.call('HSET', spend, 'u' .. labels, '9007199254740991') -- a sum of units stops there
   end
   if calls == 1 then
     local other = 'other\31other\31other\31other\31'
     if redis.call('HLEN', spend) > 4000 and labels ~= other then
       redis.call('HDEL', spend, 'u' .. labels, 'c' .. labels)
-      redis.call('HINCRBY', spend, 'u' .. other, units)
+      redis.call('HINCRBY', spend, 'u' .. other, text)
       redis.call('HINCRBY', spend, 'c' .. other, 1)
     end
     redis.call('PEXPIRE', spend, 36 * 86400000)
@@ -175,6 +195,7 @@ for i = 1, n do
 end
 redis.call('SETRANGE', key, from, struct.pack(live, unpack(p, 6 + n)))
 if f[4] ~= 0 then
-  redis.call('SET', KEYS[3], ARGV[3] .. struct.pack('<dddddddd', now, 0, 0, 0, 0, units, now, p[5]) .. ARGV[4], 'PX', ARGV[5])
+  local at = struct.pack('<d', now)
+  redis.call('SET', KEYS[3], ARGV[4] .. at .. ARGV[5] .. at .. ARGV[6], 'PX', ARGV[7])
 end
 return { now, tight, has, limit, reset }

@@ -17,6 +17,14 @@ UPDATE reservations SET made = ?2, at = ?3, units = ?4, generation = ?5 WHERE nu
 -- receipt_settle settles a charge. Args: number, units, calls, back, left, charged.
 UPDATE reservations SET units = ?2, calls = ?3, settled = 1, back = ?4, left_ = ?5, charged = ?6 WHERE number = ?1;
 
+-- receipt_part adds a part of a charge that was settled by itself. Its units are those by
+-- which it changes the charge. Args: number of the charge, id, nonce, made, units, reserved,
+-- calls, back, left, charged.
+INSERT INTO reservations (pool_id, id, nonce, made, at, day, units, reserved, calls, generation, method, job, region, class, reason, key, shared,
+	settled, back, left_, charged)
+SELECT pool_id, ?2, ?3, ?4, at, day, ?5, ?6, ?7, generation, method, job, region, class, reason, key, shared, 1, ?8, ?9, ?10
+FROM reservations WHERE number = ?1;
+
 -- spend returns the spend of an account's pools, in the order in which each set of labels
 -- was first used. Args: upstream, account, first day, last day, whether to keep the hours
 -- apart. In SQLite the remainder of a negative number is negative.

@@ -21,5 +21,6 @@ UNION ALL SELECT 'runs' WHERE EXISTS (SELECT 1 FROM headroom_catalog.runs);
 
 -- number_on makes new rows continue the numbers of copied ones.
 SELECT setval(pg_get_serial_sequence('headroom_catalog.videos', 'id'), (SELECT coalesce(max(id), 0) + 1 FROM headroom_catalog.videos), false),
+	setval(pg_get_serial_sequence('headroom_catalog.actions', 'id'), (SELECT coalesce(max(id), 0) + 1 FROM headroom_catalog.actions), false),
 	setval(pg_get_serial_sequence('headroom_catalog.charts', 'id'), (SELECT coalesce(max(id), 0) + 1 FROM headroom_catalog.charts), false),
 	setval(pg_get_serial_sequence('headroom_catalog.runs', 'id'), (SELECT coalesce(max(id), 0) + 1 FROM headroom_catalog.runs), false);

@@ -7,7 +7,7 @@ INSERT INTO headroom_catalog.runs (job, scheduled_at, started_at, ended_at, stat
 VALUES ($1::text, $2::bigint, $3::bigint, 0, 'running', 0, '') RETURNING id;
 
 -- work_abandon ends the work of runs whose process died. Args: job, time.
-UPDATE headroom_catalog.run_work SET state = 'failed', ended_at = $2::bigint, error = 'its process ended before it did'
+UPDATE headroom_catalog.run_work SET state = 'failed', ended_at = $2::bigint, error = 'its process ended before it did', cause = 'ended'
 WHERE state = 'running' AND run IN (SELECT id FROM headroom_catalog.runs WHERE job = $1::text AND state = 'running');
 
 -- run_abandon ends the runs of a job whose process died. Args: job, time.
@@ -23,21 +23,22 @@ INSERT INTO headroom_catalog.run_work AS w (run, work, region, pages, units, new
 VALUES ($1::bigint, $2::text, $3::text, 1, $4::bigint, $5::integer, $6::integer, $7::integer, $8::integer, $9::integer)
 ON CONFLICT (run, work) DO UPDATE SET pages = w.pages + 1, units = w.units + excluded.units, new = w.new + excluded.new,
 	updated = w.updated + excluded.updated, unchanged = w.unchanged + excluded.unchanged, gone = w.gone + excluded.gone,
-	statistics = w.statistics + excluded.statistics, state = 'running', ended_at = 0, resume_at = 0, error = '';
+	statistics = w.statistics + excluded.statistics, state = 'running', ended_at = 0, resume_at = 0, error = '', cause = '', pool = '';
 
 -- work_end ends a unit of work. Args: run, work, region, state, time, time at which it
--- resumes, error, units of calls that saved no page.
-INSERT INTO headroom_catalog.run_work AS w (run, work, region, state, ended_at, resume_at, error, units)
-VALUES ($1::bigint, $2::text, $3::text, $4::text, $5::bigint, $6::bigint, $7::text, $8::bigint)
+-- resumes, error, units of calls that saved no page, cause, pool, refused calls.
+INSERT INTO headroom_catalog.run_work AS w (run, work, region, state, ended_at, resume_at, error, units, cause, pool, refused)
+VALUES ($1::bigint, $2::text, $3::text, $4::text, $5::bigint, $6::bigint, $7::text, $8::bigint, $9::text, $10::text, $11::bigint)
 ON CONFLICT (run, work) DO UPDATE SET state = excluded.state, ended_at = excluded.ended_at,
-	resume_at = excluded.resume_at, error = excluded.error, units = w.units + excluded.units;
+	resume_at = excluded.resume_at, error = excluded.error, units = w.units + excluded.units,
+	cause = excluded.cause, pool = excluded.pool, refused = w.refused + excluded.refused;
 
 -- runs_find returns runs, the latest first. Args: job or '', id to begin before or 0, limit.
 SELECT id, job, scheduled_at, started_at, ended_at, state, resume_at, error FROM headroom_catalog.runs
 WHERE ($1::text = '' OR job = $1::text) AND ($2::bigint = 0 OR id < $2::bigint) ORDER BY id DESC LIMIT $3::bigint;
 
 -- work_find returns the work of runs. Args: runs.
-SELECT run, work, region, pages, units, new, updated, unchanged, statistics, gone, state, ended_at, resume_at, error
+SELECT run, work, region, pages, units, new, updated, unchanged, statistics, gone, state, ended_at, resume_at, error, cause, pool, refused
 FROM headroom_catalog.run_work WHERE run = ANY($1::bigint[]) ORDER BY run, work;
 
 -- spent returns the units of runs, by job. Args: time at which they began at the earliest.
@@ -62,3 +63,28 @@ SELECT address, since FROM headroom_catalog.ledger FOR UPDATE;
 -- ledger_save saves the ledger that runs are charged to. Args: address, since when.
 INSERT INTO headroom_catalog.ledger (one, address, since) VALUES (1, $1::text, $2::bigint)
 ON CONFLICT (one) DO UPDATE SET address = excluded.address, since = excluded.since;
+
+-- refusals_find returns the refused calls of runs, by pool, cause and hour. Args: time at which
+-- the work ended at the earliest.
+SELECT pool, cause, (ended_at / 3600000000) * 3600000000, count(*), sum(refused)::bigint FROM headroom_catalog.run_work
+WHERE pool <> '' AND ended_at >= $1::bigint GROUP BY 1, 2, 3 ORDER BY 3, 1, 2;
+
+-- day_save saves the totals of a pool on a day. Args: pool, day, units, calls, refused, blocked.
+INSERT INTO headroom_catalog.pool_days (pool, day, units, calls, refused, blocked)
+VALUES ($1::text, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::bigint)
+ON CONFLICT (pool, day) DO UPDATE SET units = excluded.units, calls = excluded.calls, refused = excluded.refused, blocked = excluded.blocked;
+
+-- days_expire deletes the totals of the days before one. Args: day.
+DELETE FROM headroom_catalog.pool_days WHERE day < $1::text;
+
+-- days_find returns the totals of a pool. Args: pool, the first day.
+SELECT pool, day, units, calls, refused, blocked FROM headroom_catalog.pool_days WHERE pool = $1::text AND day >= $2::text ORDER BY day;
+
+-- action_add notes what a person did. Args: time, who, what, target, detail.
+INSERT INTO headroom_catalog.actions (at, who, what, target, detail) VALUES ($1::bigint, $2::text, $3::text, $4::text, $5::text);
+
+-- actions_expire keeps the latest of the actions. Args: number.
+DELETE FROM headroom_catalog.actions WHERE id <= (SELECT max(id) FROM headroom_catalog.actions) - $1::bigint;
+
+-- actions_find returns the latest actions. Args: limit.
+SELECT at, who, what, target, detail FROM headroom_catalog.actions ORDER BY id DESC LIMIT $1::bigint;

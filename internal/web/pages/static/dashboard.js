@@ -1,10 +1,39 @@
 // Keeps a page up to date: fetches it every 15 seconds while somebody looks at it, and
 // puts the new main part in place of the old one. Without this the page shows the
-// same; it is only as old as when it was loaded.
+// same; it is only as old as when it was loaded. Writes times in the time zone of the
+// reader, with UTC in their tooltips.
 (() => {
   "use strict";
   const every = 15000;
   const live = document.getElementById("live");
+
+  const clock = (t) => t.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+
+  // stamp writes a time, with its day if that is not the day of the page.
+  function stamp(t, now) {
+    const day = (d) => new Date(d.getFullYear(), d.getMonth(), d.getDate(), 12);
+    const off = Math.round((day(t) - day(now)) / 864e5);
+    const word = { 0: "", 1: " tomorrow", [-1]: " yesterday" }[off];
+    if (word !== undefined) return clock(t) + word;
+    const year = t.getFullYear() === now.getFullYear() ? undefined : "numeric";
+    return `${clock(t)} on ${t.toLocaleDateString("en-GB", { day: "numeric", month: "long", year })}`;
+  }
+
+  // localize writes the times of a page in the time zone of the reader.
+  function localize(page) {
+    const now = new Date(page.querySelector("main").dataset.now);
+    for (const e of page.querySelectorAll("time[datetime]")) {
+      e.title = e.textContent;
+      e.textContent = stamp(new Date(e.dateTime), now);
+    }
+    for (const e of page.querySelectorAll("svg [data-at]")) e.textContent = clock(new Date(e.dataset.at));
+    const title = page.querySelector("title");
+    if (title.dataset.at) title.textContent = title.textContent.replace(title.dataset.text, stamp(new Date(title.dataset.at), now));
+    page.getElementById("zone").textContent = "Times are local; point at one for UTC.";
+    return page;
+  }
+
+  localize(document);
   if (!document.querySelector("main[data-live]")) return;
 
   let tag = "", since = Date.now(), timer = 0, busy = false;
@@ -16,14 +45,19 @@
   // exchange puts the main part of a page in place of ours. What is focused, opened
   // or scrolled stays so.
   function exchange(text) {
-    const next = new DOMParser().parseFromString(text, "text/html").querySelector("main");
+    const page = new DOMParser().parseFromString(text, "text/html");
+    const next = page.querySelector("main");
     const old = document.querySelector("main");
     if (!next) throw new Error("the answer is no page");
+    localize(page);
+    document.title = page.title;
+    document.querySelector("link[rel=icon]").href = page.querySelector("link[rel=icon]").getAttribute("href");
+    document.querySelector("footer time").replaceWith(document.adoptNode(page.querySelector("footer time")));
     if (next.innerHTML === old.innerHTML) return;
     const focused = old.contains(document.activeElement) ? finder(document.activeElement) : "";
-    for (const d of old.querySelectorAll("details[open][id]")) {
+    for (const d of old.querySelectorAll("details[id]")) {
       const same = next.querySelector(finder(d));
-      if (same) same.open = true;
+      if (same) same.open = d.open;
     }
     const top = window.scrollY;
     old.replaceWith(document.adoptNode(next));

@@ -1,0 +1,10 @@
+package main
+
+import "testing"
+
+// TestMembers keeps the benchmark running.
+func TestMembers(t *testing.T) {
+	if err := run(t.Context(), 50, 4, ""); err != nil {
+		t.Fatal(err)
+	}
+}

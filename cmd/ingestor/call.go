@@ -1,0 +1,301 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/internal/proxy"
+	"github.com/headroom-quota/headroom/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/meter"
+)
+
+// callFlags are the flags of ingestor call.
+type callFlags struct {
+	class, account, data string
+	wait                 time.Duration
+}
+
+const (
+	// callJob is the job of calls made by hand, in the spend.
+	callJob = "call"
+	// manualClass is the class of calls made by hand, if the price book has it.
+	manualClass = "manual"
+	// mostCallBody bounds the answer that is shown.
+	mostCallBody = 64 << 20
+)
+
+func (a *app) callCommand() *cobra.Command {
+	var f callFlags
+	cmd := &cobra.Command{
+		Use:   "call METHOD [NAME=VALUE...]",
+		Short: "Make one metered call, and show what it cost",
+		Long: `Make one call of an upstream, and write its answer to standard output. The call is
+metered like any other. What it cost goes to standard error.
+
+METHOD is a method of the price book, or UPSTREAM/METHOD if several upstreams have it. A
+NAME of its route takes the VALUE as a part of the path. All others are parameters of the
+query. --data is the body.
+
+The call has the class manual if the price book has it, which may use the headroom: that is
+what headroom is for. In the spend, its job is call.
+
+Exit codes: 0 done; 75 the units are missing; 77 credential; 69 the ledger or the upstream
+is down; 1 the upstream answered with an error.`,
+		Example: `  ingestor call videos.list part=id id=dQw4w9WgXcQ
+  ingestor call videos.list part=snippet chart=mostPopular regionCode=DE --class manual --wait 1m
+  ingestor call messages.create --costs builtin/anthropic --data body.json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("%s needs a method\nTo list all methods: ingestor costs show", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.call(cmd, &f, args[0], args[1:]) },
+		ValidArgsFunction: a.completeFirst(methodNames),
+	}
+	cmd.Flags().StringVar(&f.class, "class", "", "`class` of the call (default manual, if the price book has it)")
+	cmd.Flags().StringVar(&f.account, "account", "", "`account` that is charged (default the one called default)")
+	cmd.Flags().StringVar(&f.data, "data", "", "`file` with the body of the request; - is standard input")
+	cmd.Flags().DurationVar(&f.wait, "wait", 0, "longest `duration` to wait for units (default 0s)")
+	return cmd
+}
+
+func (a *app) call(cmd *cobra.Command, f *callFlags, method string, args []string) (err error) {
+	ctx := cmd.Context()
+	s, err := a.settings(cmd.Flags())
+	if err != nil {
+		return err
+	}
+	u, m, err := methodOf(s.book, method)
+	if err != nil {
+		return err
+	}
+	req, err := f.request(ctx, a.stdin, u, m, args)
+	if err != nil {
+		return err
+	}
+	if _, has := u.Classes[manualClass]; has && !cmd.Flags().Changed("class") {
+		f.class = manualClass
+	}
+	var done closers
+	defer func() { err = orStopped(ctx, exitFailed, errors.Join(err, done.close())) }()
+	a.trace(ctx, &done)
+	l, err := a.openLedger(ctx, s, &done)
+	if err != nil {
+		return err
+	}
+	keys, err := s.allKeys()
+	if err != nil {
+		return err
+	}
+	var key string
+	for name, source := range keys {
+		keys[name] = func(ctx context.Context) (_ string, err error) {
+			key, err = source(ctx)
+			return key, err
+		}
+	}
+	t, err := meter.New(l, &meter.Options{Base: s.baseOfAll(), Logger: a.log, Keys: keys, MaxWait: f.wait})
+	if err != nil {
+		return err
+	}
+	before, err := callSpend(ctx, l, u, m)
+	if err != nil {
+		return err
+	}
+	status, body, err := f.send(req, a.traces.Calls(l, t))
+	if err := errors.Join(err, t.Flush(ctx)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(a.stdout, hideKey(string(body), key)); err != nil {
+		return err
+	}
+	after, err := callSpend(ctx, l, u, m)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "%s cost %s\n", m.Name, costOf(before, after))
+	if status >= http.StatusBadRequest {
+		return &exit{exitFailed, fmt.Errorf("the upstream answered with status %d %s", status, http.StatusText(status))}
+	}
+	return nil
+}
+
+// hideKey removes a key from a text, which may repeat it.
+func hideKey(text, key string) string {
+	for _, part := range []string{key, key[strings.IndexByte(key, ' ')+1:]} {
+		if part != "" {
+			text = strings.NewReplacer(part, "[key]", url.QueryEscape(part), "[key]").Replace(text)
+		}
+	}
+	return text
+}
+
+// methodOf returns the method of a name, or of an upstream/name.
+func methodOf(b *quota.Book, name string) (*book.Upstream, *book.Method, error) {
+	if upstream, method, named := strings.Cut(name, "/"); named {
+		if u := b.Upstreams[upstream]; u != nil && u.Methods[method] != nil {
+			return u, u.Methods[method], nil
+		}
+	}
+	return findMethod(b, name)
+}
+
+// request makes the request of a call by the first route of its method.
+func (f *callFlags) request(ctx context.Context, stdin io.Reader, u *book.Upstream, m *book.Method, args []string) (*http.Request, error) {
+	if len(m.Routes) == 0 {
+		return nil, usage("method %s has no route in the price book, so it cannot be called over HTTP", m.Name)
+	}
+	values := url.Values{}
+	for _, arg := range args {
+		name, value, is := strings.Cut(arg, "=")
+		if !is || name == "" {
+			return nil, usage("%q is not NAME=VALUE, as id=abc", arg)
+		}
+		if name == u.Key.Query {
+			return nil, usage("leave %s out: the key is added, and a URL would show it", name)
+		}
+		values.Add(name, value)
+	}
+	route := m.Routes[0]
+	path, err := pathOf(route.Path, values)
+	if err != nil {
+		return nil, err
+	}
+	address := proxy.Address(u, f.account, path)
+	if address == "" {
+		return nil, usage("the price book has no host of %s for this call\nName the account that its host is called by: --account NAME", u.Name)
+	}
+	if len(values) > 0 {
+		address += "?" + values.Encode()
+	}
+	body, err := f.body(stdin)
+	if err != nil {
+		return nil, err
+	}
+	verb := route.Verb
+	if verb == "*" {
+		verb = http.MethodGet
+	}
+	ctx = meter.WithJob(ctx, callJob)
+	if u.AccountFrom == (book.AccountFrom{}) && f.account != "" {
+		ctx = meter.WithAccount(ctx, f.account)
+	}
+	req, err := http.NewRequestWithContext(ctx, verb, address, body)
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	if f.account != "" && u.AccountFrom.Header != "" {
+		req.Header.Set(u.AccountFrom.Header, f.account)
+	}
+	if f.data != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("User-Agent", "headroom-ingestor")
+	return req, nil
+}
+
+// pathOf fills in the names of a route, and removes them from the values.
+func pathOf(route string, values url.Values) (string, error) {
+	parts := strings.Split(route, "/")
+	for i, part := range parts {
+		inner, after, is := strings.Cut(strings.TrimPrefix(part, "{"), "}")
+		if !strings.HasPrefix(part, "{") || !is {
+			continue
+		}
+		name := strings.TrimSuffix(inner, "...")
+		given := values.Get(name)
+		if given == "" {
+			return "", usage("the route %s needs %s=VALUE", route, name)
+		}
+		values.Del(name)
+		var escaped []string
+		for _, piece := range splitIf(name != inner, given) {
+			escaped = append(escaped, url.PathEscape(piece))
+		}
+		parts[i] = strings.Join(escaped, "/") + after
+	}
+	return strings.Join(parts, "/"), nil
+}
+
+// splitIf splits the value of a tail at its slashes.
+func splitIf(tail bool, value string) []string {
+	if tail {
+		return strings.Split(value, "/")
+	}
+	return []string{value}
+}
+
+// body opens the body of the request.
+func (f *callFlags) body(stdin io.Reader) (io.Reader, error) {
+	switch f.data {
+	case "":
+		return nil, nil
+	case "-":
+		return stdin, nil
+	}
+	text, err := os.ReadFile(f.data)
+	if err != nil {
+		return nil, usage("--data: %w", err)
+	}
+	return strings.NewReader(string(text)), nil
+}
+
+// send makes the call, and reads its answer.
+func (f *callFlags) send(req *http.Request, t http.RoundTripper) (status int, body []byte, err error) {
+	req = req.WithContext(meter.WithClass(req.Context(), f.class))
+	resp, err := (&http.Client{Transport: t}).Do(req)
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		err = failed.Err // which is ours, and names the call
+	}
+	if err != nil {
+		if ours := errors.Is(err, quota.ErrRefused) || errors.Is(err, meter.ErrCredential) || exitCode(err) != exitFailed; !ours {
+			err = &exit{exitDown, err}
+		}
+		return 0, nil, err
+	}
+	body, err = io.ReadAll(io.LimitReader(resp.Body, mostCallBody))
+	return resp.StatusCode, body, errors.Join(err, resp.Body.Close())
+}
+
+// callSpend returns what calls of a method by hand have cost so far today, by pool.
+func callSpend(ctx context.Context, l *quota.Ledger, u *book.Upstream, m *book.Method) (map[quota.Pool]int64, error) {
+	all, err := l.Spend(ctx, quota.SpendQuery{Upstream: u.Name})
+	sums := map[quota.Pool]int64{}
+	for _, s := range all {
+		if s.Labels.Job == callJob && s.Labels.Method == m.Name {
+			sums[s.Pool] += s.Units
+		}
+	}
+	return sums, err
+}
+
+// costOf describes the difference of two spends.
+func costOf(before, after map[quota.Pool]int64) string {
+	var parts []string
+	for pool, units := range after {
+		if n := units - before[pool]; n != 0 {
+			word := "units"
+			if n == 1 {
+				word = "unit"
+			}
+			parts = append(parts, fmt.Sprintf("%s %s of %s", view.Number(n), word, pool))
+		}
+	}
+	slices.Sort(parts)
+	return cmp.Or(strings.Join(parts, " and "), "nothing")
+}

@@ -1,0 +1,14 @@
+//go:build !unix
+
+package main
+
+import (
+	"os"
+	"os/exec"
+)
+
+func ownGroup(*exec.Cmd) {}
+
+func askToStop(cmd *exec.Cmd) error { return cmd.Process.Signal(os.Interrupt) }
+
+func kill(cmd *exec.Cmd) error { return cmd.Process.Kill() }

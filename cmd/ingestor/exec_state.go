@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// keepState copies the output of a program, line by line, and keeps its last STATE message,
+// as Singer defines it, in a file. A line is passed on before the state that follows it is
+// kept, so that nothing is lost if the process is killed between the two. An incomplete line
+// is left out: the program was killed while it wrote it.
+func keepState(to io.Writer, from io.Reader, file string) error {
+	lines := bufio.NewReaderSize(from, 64<<10)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
+				return nil
+			}
+			return fmt.Errorf("read the output of the program: %w", err)
+		}
+		if _, err := to.Write(line); err != nil {
+			return fmt.Errorf("pass on the output of the program: %w", err)
+		}
+		if !bytes.Contains(line, []byte(`"STATE"`)) {
+			continue
+		}
+		var message struct {
+			Type  string          `json:"type"`
+			Value json.RawMessage `json:"value"`
+		}
+		if json.Unmarshal(line, &message) != nil || message.Type != "STATE" {
+			continue
+		}
+		if err := replaceFile(file, append(message.Value, '\n')); err != nil {
+			return fmt.Errorf("keep the state of the program: %w", err)
+		}
+	}
+}
+
+// replaceFile writes a file such that it always has either its old text or its new one.
+func replaceFile(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".state-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}

@@ -1,0 +1,62 @@
+package pgcatalog
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+)
+
+var _ catalog.Source = (*Catalog)(nil)
+
+// Count returns the number of rows of a table.
+func (c *Catalog) Count(ctx context.Context, t catalog.Table) (n int64, err error) {
+	err = c.each(ctx, func(scan func(...any) error) error { return scan(&n) }, "SELECT count(*) FROM headroom_catalog."+t.Name)
+	return n, err
+}
+
+// Rows returns rows of a table behind the one with a key, as a file holds them: see
+// [catalog.Catalog.Rows].
+func (c *Catalog) Rows(ctx context.Context, t catalog.Table, after []any, limit int) (all [][]any, err error) {
+	where, key := "", strings.Join(t.Columns[:t.Key], ", ")
+	if len(after) > 0 {
+		var places []string
+		for i, v := range after {
+			as := "text"
+			if _, is := v.(int64); is {
+				as = "bigint"
+			}
+			places = append(places, fmt.Sprintf("$%d::%s", i+1, as))
+		}
+		where = fmt.Sprintf(" WHERE (%s) > (%s)", key, strings.Join(places, ", "))
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.wait)
+	defer cancel()
+	rows, err := c.conn().Query(ctx, fmt.Sprintf("SELECT %s FROM headroom_catalog.%s%s ORDER BY %s LIMIT %d", strings.Join(t.Columns, ", "), t.Name, where, key, limit), after...)
+	if err != nil {
+		return nil, c.fault("read", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		values, err := rows.Values()
+		if err != nil {
+			return nil, c.fault("read", err)
+		}
+		for i, v := range values {
+			switch v := v.(type) {
+			case int32:
+				values[i] = int64(v)
+			case int16:
+				values[i] = int64(v)
+			case bool:
+				values[i] = int64(0)
+				if v {
+					values[i] = int64(1)
+				}
+			}
+		}
+		all = append(all, values)
+	}
+	return all, c.fault("read", rows.Err())
+}

@@ -1,0 +1,69 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestAddresses: an address of the upstream in an answer becomes one of the proxy.
+func TestAddresses(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		status int
+		header string
+		value  string // HOST is the upstream
+		want   string // PROXY is the proxy; "": 502
+	}{
+		{"a redirect to a path", 302, "Location", "/v1/items/2?a=1", "PROXY/api/v1/items/2?a=1"},
+		{"a relative redirect", 302, "Location", "items/2", "PROXY/api/v1/items/2"},
+		{"a redirect to the same host", 307, "Location", "http://HOST/v1/items/2#x", "PROXY/api/v1/items/2#x"},
+		{"a redirect to another host of the upstream", 302, "Location", "https://other.test/v1/items/2", "PROXY/api@other.test/v1/items/2"},
+		{"the same with its port", 302, "Location", "https://other.test:443/v1/items", "PROXY/api@other.test/v1/items"},
+		{"a redirect that the book allows", 302, "Location", "https://files.test/x?sig=1", "https://files.test/x?sig=1"},
+		{"a redirect that it allows, in plain text", 302, "Location", "http://files.test/x", ""},
+		{"a redirect elsewhere", 302, "Location", "https://evil.test/x", ""},
+		{"a redirect to nothing", 302, "Location", "http://[::1", ""},
+		{"a redirect with the key", 302, "Location", "/v1/items?key=x", ""},
+		{"an upload", 200, "Location", "http://HOST/v1/items?upload_id=7", "PROXY/api/v1/items?upload_id=7"},
+		{"an upload of Google", 200, "X-Goog-Upload-Url", "http://HOST/v1/items?upload_id=7", "PROXY/api/v1/items?upload_id=7"},
+		{"another page", 200, "Link", `<http://HOST/v1/items?page=2>; rel="next", <https://docs.test/x>; rel="help"`, `<PROXY/api/v1/items?page=2>; rel="next", <https://docs.test/x>; rel="help"`},
+		{"something elsewhere", 201, "Location", "https://docs.test/x", "https://docs.test/x"},
+	} {
+		t.Run(strings.ReplaceAll(test.name, " ", "_"), func(t *testing.T) {
+			r := newRig(t, rigOptions{serve: func(w http.ResponseWriter, req *http.Request) {
+				w.Header().Set(test.header, strings.ReplaceAll(test.value, "HOST", req.Host))
+				w.WriteHeader(test.status)
+			}})
+			got := r.call("GET", "/api/v1/items")
+			want := strings.ReplaceAll(test.want, "PROXY", r.server.URL)
+			if got.Header.Get(test.header) != want || want == "" && got.StatusCode != http.StatusBadGateway || want != "" && got.StatusCode != test.status {
+				t.Errorf("%s %q, want %q\n%s", got.Status, got.Header.Get(test.header), want, got.body)
+			}
+		})
+	}
+}
+
+// TestAnswerHeaders: what is about the site of the upstream stays there.
+func TestAnswerHeaders(t *testing.T) {
+	theirs := map[string]string{
+		"Set-Cookie": "a=1", "Access-Control-Allow-Origin": "*", "Access-Control-Allow-Credentials": "true", "Alt-Svc": `h3=":443"`,
+		"Strict-Transport-Security": "max-age=1", "Cross-Origin-Resource-Policy": "cross-origin", "Content-Security-Policy": "default-src *",
+		"Clear-Site-Data": `"*"`, "Headroom-Refused": "refused", "Connection": "X-Hop", "X-Hop": "1", "Keep-Alive": "1",
+	}
+	r := newRig(t, rigOptions{serve: func(w http.ResponseWriter, _ *http.Request) {
+		for name, value := range theirs {
+			w.Header().Set(name, value)
+		}
+		w.Header().Set("X-Ratelimit-Remaining", "5")
+	}})
+	got := r.call("GET", "/api/v1/items")
+	for name, value := range theirs {
+		if got.Header.Get(name) == value {
+			t.Errorf("the program got %s: %s", name, value)
+		}
+	}
+	if got.StatusCode != 200 || got.Header.Get("X-Ratelimit-Remaining") != "5" || len(got.Header.Values("Content-Security-Policy")) != 1 {
+		t.Errorf("%s %q", got.Status, got.Header)
+	}
+}

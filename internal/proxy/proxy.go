@@ -1,0 +1,268 @@
+// Package proxy is a reverse proxy that meters the calls of programs that cannot be changed.
+// A program sets the base URL of its SDK to that of the proxy and an upstream, such as
+// http://127.0.0.1:8090/github, and sends a token where its SDK puts the API key. The proxy
+// reserves the units of each call in the ledger, adds the key, and sends the call to the
+// upstream's host.
+//
+// Metering is that of package meter. [net/http/httputil.ReverseProxy] passes on bodies,
+// trailers and the end of a request. This package decides who may make which call, and keeps
+// keys, cookies and addresses of the upstream from the program.
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/meter"
+)
+
+const (
+	// DefaultWaiting is the default of [Options.Waiting].
+	DefaultWaiting = 256
+	// requestBuffer is how much of a request's body is kept to read its price.
+	requestBuffer = 1 << 20
+)
+
+// Options are the settings of [New]; nil is legal.
+type Options struct {
+	Base  http.RoundTripper // makes the calls; nil is a [NewTransport]
+	Clock quota.Clock       // nil: the machine's
+	Log   *slog.Logger      // nil: slog.Default()
+
+	// Keys are the API keys of upstreams, as in [meter.Options.Keys].
+	Keys map[string]meter.KeySource
+	// Memory keeps the costs of recent calls, as in [meter.Options.Memory].
+	Memory string
+	// Metered wraps the transport that meters, such as with traces; nil adds nothing.
+	Metered func(http.RoundTripper) http.RoundTripper
+
+	// Hosts are the host names without ports that requests may ask for, beside localhost.
+	Hosts []string
+	// Defaults are the labels of requests that do not send them.
+	Defaults Labels
+	// Waiting is how many calls may wait for units at once; zero is DefaultWaiting. A call
+	// beyond them is refused at once if its units are missing.
+	Waiting int
+	// Told is called for each call that was answered, with a zero time, and for each one that
+	// was refused for lack of units, with the time at which units come back. It may be nil.
+	Told func(retryAt time.Time)
+}
+
+// Handler is the proxy.
+type Handler struct {
+	ledger   *quota.Ledger
+	clock    quota.Clock
+	log      *slog.Logger
+	hosts    []string
+	defaults Labels
+
+	keyed   *meter.Transport // of calls that get the key of the proxy
+	keyless *meter.Transport
+	by      map[bool]http.RoundTripper // the two, wrapped
+	base    http.RoundTripper
+	proxy   httputil.ReverseProxy
+	waiting chan struct{}
+	days    days
+	told    func(retryAt time.Time)
+
+	tokens atomic.Pointer[[]*Token]
+}
+
+// New returns a proxy that spends from a ledger, for programs with these tokens.
+func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	h := &Handler{
+		ledger: ledger, clock: o.Clock, log: o.Log, hosts: o.Hosts, defaults: o.Defaults,
+		base: o.Base, waiting: make(chan struct{}, cmp.Or(o.Waiting, DefaultWaiting)),
+	}
+	if h.clock == nil {
+		h.clock = quota.SystemClock{}
+	}
+	if h.log == nil {
+		h.log = slog.Default()
+	}
+	if h.base == nil {
+		h.base = NewTransport()
+	}
+	if h.told = o.Told; h.told == nil {
+		h.told = func(time.Time) {}
+	}
+	h.days = days{ledger: ledger, clock: h.clock, log: h.log}
+	keys := make(map[string]meter.KeySource, len(o.Keys))
+	for name, source := range o.Keys {
+		keys[name] = noted(source)
+	}
+	options := meter.Options{Base: h.base, Logger: h.log, Keys: keys, RequestBuffer: requestBuffer, Memory: o.Memory}
+	var err error
+	if h.keyed, err = meter.New(ledger, &options); err != nil {
+		return nil, err
+	}
+	options.Keys, options.Memory = nil, ""
+	if h.keyless, err = meter.New(ledger, &options); err != nil {
+		return nil, err
+	}
+	h.by = map[bool]http.RoundTripper{true: h.keyed, false: h.keyless}
+	if o.Metered != nil {
+		h.by = map[bool]http.RoundTripper{true: o.Metered(h.keyed), false: o.Metered(h.keyless)}
+	}
+	h.proxy = httputil.ReverseProxy{
+		Rewrite: rewrite, Transport: roundTripper(h.send), ModifyResponse: h.answered, ErrorHandler: h.failed,
+		FlushInterval: -1, BufferPool: &buffers{}, ErrorLog: log.New(io.Discard, "", 0), // what it logs is in our answers
+	}
+	if err := Check(tokens, ledger.Book()); err != nil {
+		return nil, err
+	}
+	h.Update(tokens)
+	return h, nil
+}
+
+// Update replaces the tokens, which [Check] has accepted. Open requests finish.
+func (h *Handler) Update(tokens []*Token) { h.tokens.Store(&tokens) }
+
+// Flush waits until the calls whose answers have ended are settled.
+func (h *Handler) Flush(ctx context.Context) error {
+	return errors.Join(h.keyed.Flush(ctx), h.keyless.Flush(ctx))
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{request: r}
+	err := h.admit(c)
+	w = &answer{w}
+	if err != nil {
+		h.refuse(w, c, err)
+		return
+	}
+	h.proxy.ServeHTTP(w, r.WithContext(c.context(r.Context())))
+}
+
+// call is a request that a program makes, and what it may do.
+type call struct {
+	request *http.Request
+	token   *Token
+	target
+	labels Labels
+	budget *meter.Budget
+
+	mu     sync.Mutex
+	secret string // the key that was added
+}
+
+type callKey struct{}
+
+// callOf returns the call of a request's context.
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+// context returns a context that says for whom the call is made.
+func (c *call) context(ctx context.Context) context.Context {
+	ctx = context.WithValue(ctx, callKey{}, c)
+	ctx = meter.WithJob(ctx, c.token.job(c.labels.Job))
+	ctx = meter.WithRegion(ctx, c.labels.Region)
+	ctx = meter.WithClass(ctx, c.labels.Class)
+	if c.labels.Account != "" {
+		ctx = meter.WithAccount(ctx, c.labels.Account)
+	}
+	if c.budget != nil {
+		ctx = meter.WithBudget(ctx, c.budget)
+	}
+	return ctx
+}
+
+// admit fills in a call, or returns why it is not made.
+func (h *Handler) admit(c *call) (err error) {
+	if err := h.checkSite(c.request); err != nil {
+		return err
+	}
+	found := c.find(h.ledger.Book())
+	if c.token = h.present(c); c.token == nil {
+		return errNoToken
+	}
+	if found == error(errNoUpstream) { //nolint:errorlint // find returns it as it is
+		found = c.sole()
+	}
+	if found != nil {
+		return found
+	}
+	if c.labels, err = readLabels(c.request.Header, h.defaults); err != nil {
+		return err
+	}
+	if err := c.place(); err != nil {
+		return err
+	}
+	if err := c.token.may(c); err != nil {
+		return err
+	}
+	c.budget = h.days.budget(c.request.Context(), c.token)
+	return nil
+}
+
+// send makes a call through the transport that meters.
+func (h *Handler) send(req *http.Request) (*http.Response, error) {
+	c := callOf(req.Context())
+	ctx, done := h.wait(req.Context(), c.labels.Wait)
+	defer done()
+	return h.by[c.keyed].RoundTrip(req.WithContext(ctx))
+}
+
+// noted is a source of keys that notes in the call which key it got.
+func noted(source meter.KeySource) meter.KeySource {
+	if source == nil {
+		return nil
+	}
+	return func(ctx context.Context) (string, error) {
+		key, err := source(ctx)
+		if c := callOf(ctx); c != nil {
+			c.mu.Lock()
+			c.secret = key
+			c.mu.Unlock()
+		}
+		return key, err
+	}
+}
+
+// roundTripper is a function as a transport.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements [http.RoundTripper].
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// buffers are for copying bodies.
+type buffers struct{ pool sync.Pool }
+
+// Get implements [httputil.BufferPool].
+func (b *buffers) Get() []byte {
+	if buffer, _ := b.pool.Get().(*[]byte); buffer != nil {
+		return *buffer
+	}
+	return make([]byte, 32<<10)
+}
+
+// Put implements [httputil.BufferPool].
+func (b *buffers) Put(buffer []byte) { b.pool.Put(&buffer) }
+
+// NewTransport returns a transport for many calls to few hosts.
+func NewTransport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 1024, 256
+	t.IdleConnTimeout = time.Minute
+	return t
+}
+
+// observes reports whether an upstream's limits are only counted.
+func observes(u *book.Upstream) bool { return u.Mode == book.Observe }

@@ -1,0 +1,130 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/meter"
+)
+
+// failed answers a call that got no answer from the upstream.
+func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // the program hung up; returning would send status 200
+	}
+	h.refuse(w, callOf(r.Context()), err)
+}
+
+// refuse answers in the form that the SDKs of the upstream understand.
+func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
+	p := h.problem(c, err)
+	if p.refuses() {
+		h.told(p.retryAt)
+	}
+	header := w.Header()
+	clear(header) // what ReverseProxy has copied
+	for name, values := range p.header {
+		header[name] = values
+	}
+	format := ""
+	if c.upstream != nil {
+		format = c.upstream.ErrorFormat
+	}
+	contentType, body := p.shape(format, header)
+	text, err := json.Marshal(body)
+	if err != nil { // it never does: all of it is text and numbers
+		text = []byte("{}")
+	}
+	if p.status == http.StatusUnauthorized {
+		header.Set("Www-Authenticate", "Bearer")
+	}
+	header.Set("Content-Type", contentType)
+	header.Set("Content-Length", strconv.Itoa(len(text)))
+	header.Set("Cache-Control", "no-store")
+	w.WriteHeader(p.status)
+	_, _ = w.Write(text) // the program may have gone
+}
+
+// problem is what is wrong with a call, for its program.
+type problem struct {
+	status  int
+	kind    string // refused, blocked, impossible, unpriced, outage, or a kind of our own
+	message string
+	header  http.Header
+	retryAt time.Time // zero: unknown
+	limit   int64     // of the window that refuses; 0 if there is none
+	after   time.Duration
+}
+
+// problem returns what an error means to the program. It hides what it should not know.
+func (h *Handler) problem(c *call, err error) *problem {
+	p := &problem{status: http.StatusBadGateway, kind: "upstream", header: http.Header{}}
+	var own *refusal
+	var refused *quota.RefusedError
+	var over *meter.BudgetError
+	if resp := meter.As429(c.request, err); resp != nil {
+		_ = resp.Body.Close()
+		p.status, p.message, p.kind = resp.StatusCode, err.Error(), resp.Header.Get(meter.RefusedHeader)
+		p.header.Set(meter.RefusedHeader, p.kind)
+		for _, name := range []string{"Retry-After", "X-Should-Retry"} {
+			if value := resp.Header.Get(name); value != "" {
+				p.header.Set(name, value)
+			}
+		}
+		if p.kind == "outage" {
+			p.message = "the ledger cannot be reached, so the units left are not known"
+			p.header.Set("Retry-After", "5")
+		}
+		if errors.As(err, &refused) {
+			p.after, p.limit = refused.RetryAfter, refused.Limit
+			p.retryAt = h.clock.Now().Add(refused.RetryAfter)
+		}
+		return p
+	}
+	retry := false
+	switch {
+	case errors.As(err, &own):
+		p.status, p.kind, p.message = own.status, own.kind, own.message
+	case errors.As(err, &over):
+		p.status, p.kind, p.after = http.StatusTooManyRequests, "budget", h.days.tomorrow()
+		p.message, p.limit, p.retryAt = "the daily budget of the token is used up: "+err.Error(), over.Most, h.clock.Now().Add(p.after)
+		p.header.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(p.after.Seconds())), 10))
+	case errors.Is(err, meter.ErrCredential):
+		p.kind, p.message = "credential", "the proxy has no valid key for this account of "+c.upstream.Name+"; its log has the details"
+		h.complain(c, err)
+	case errors.As(err, new(*meter.RedirectError)):
+		p.kind, p.message = "redirect", err.Error()
+	case errors.Is(err, quota.ErrBadInput):
+		p.status, p.kind, p.message = http.StatusBadRequest, "bad_input", err.Error()
+	case errors.Is(err, quota.ErrStaleBook), errors.Is(err, quota.ErrOtherWindows):
+		p.status, p.kind, p.message = http.StatusServiceUnavailable, "stale_book", "the price book of the proxy does not match the ledger"
+		h.complain(c, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		p.status, p.message, retry = http.StatusGatewayTimeout, "the upstream took too long", true
+		h.complain(c, err)
+	default:
+		p.message, retry = "the upstream could not be reached, or broke off", true
+		if c.upstream != nil {
+			p.message = c.upstream.Name + " could not be reached, or broke off"
+		}
+		h.complain(c, err)
+	}
+	if !retry {
+		p.header.Set("X-Should-Retry", "false")
+	}
+	p.header.Set(meter.RefusedHeader, p.kind)
+	return p
+}
+
+// complain logs what the operator should know. The transport has removed keys from its errors.
+func (h *Handler) complain(c *call, err error) {
+	h.log.LogAttrs(c.request.Context(), slog.LevelWarn, "proxied call failed", slog.String("upstream", c.upstream.Name),
+		slog.String("token", c.token.Name), slog.String("method", calledMethod(c)), slog.String("error", err.Error()))
+}

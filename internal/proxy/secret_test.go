@@ -1,0 +1,121 @@
+package proxy
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/headroom-quota/headroom/quota/meter"
+)
+
+// TestKeysNeverAppear: whatever an upstream does with the key, the program and the log do
+// not get it.
+func TestKeysNeverAppear(t *testing.T) {
+	for name, serve := range map[string]http.HandlerFunc{
+		"in the body": func(w http.ResponseWriter, req *http.Request) {
+			fmt.Fprintf(w, "you sent %s", req.Header.Get("X-Api-Key"))
+		},
+		"in pieces": func(w http.ResponseWriter, req *http.Request) {
+			for _, c := range []byte("you sent " + req.Header.Get("X-Api-Key") + "!") {
+				_, _ = w.Write([]byte{c})
+				_ = http.NewResponseController(w).Flush()
+			}
+		},
+		"in a URL": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, url.QueryEscape(theKey)) },
+		"in an error": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, "the key "+theKey+" is wrong")
+		},
+		"in headers": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Echo", "Bearer "+theKey)
+			w.Header().Set("Location", "/v1/items?token="+url.QueryEscape(theKey))
+			w.WriteHeader(http.StatusFound)
+		},
+		"in gzip": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = io.WriteString(z, theKey)
+			_ = z.Close()
+		},
+		"in an encoding": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "br")
+			_, _ = io.WriteString(w, theKey)
+		},
+		"in what is no answer": func(w http.ResponseWriter, _ *http.Request) {
+			conn, buffer, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				return
+			}
+			fmt.Fprintf(buffer, "HTTP/1.1 200 OK\r\nContent-Length: %s\r\n\r\n", theKey)
+			_ = buffer.Flush()
+			_ = conn.Close()
+		},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			r := newRig(t, rigOptions{serve: serve})
+			got := r.call("GET", "/api/v1/items", "Accept-Encoding", "identity")
+			shown := fmt.Sprint(got.Status, got.Header, got.body, r.log)
+			for _, secret := range []string{theKey, url.QueryEscape(theKey), url.PathEscape(theKey), theToken} {
+				if strings.Contains(shown, secret) {
+					t.Errorf("it appears: %s", shown)
+				}
+			}
+			if r.seen() == nil {
+				t.Error("the upstream was not called")
+			}
+		})
+	}
+}
+
+// TestKeyFailures: a key that is missing or refused is the proxy's affair, not the program's.
+func TestKeyFailures(t *testing.T) {
+	failing := func(o *Options) {
+		o.Keys = map[string]meter.KeySource{"api": func() meter.KeySource { return meter.Key("") }()}
+	}
+	r := newRig(t, rigOptions{change: failing})
+	got := r.call("GET", "/api/v1/items")
+	if got.StatusCode != http.StatusBadGateway || got.Header.Get("X-Should-Retry") != "false" || r.seen() != nil || !strings.Contains(r.log.String(), "key of api") {
+		t.Errorf("%s %s\n%s", got.Status, got.body, r.log)
+	}
+}
+
+// TestHiding compares with replacing the key in the whole text, however it is read.
+func TestHiding(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	secrets := [][]byte{[]byte("aab"), []byte("aabaac"), []byte("cabbage")}
+	want := func(text []byte) []byte {
+		for _, s := range secrets {
+			text = bytes.ReplaceAll(text, s, stars(len(s)))
+		}
+		return text
+	}
+	for range 2000 {
+		text := make([]byte, random.IntN(60))
+		for i := range text {
+			text[i] = "aabbcge"[random.IntN(7)]
+		}
+		for _, with := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader, func(r io.Reader) io.Reader { return r }} {
+			b := &hiding{ReadCloser: io.NopCloser(with(bytes.NewReader(text))), resp: &http.Response{}, secrets: secrets}
+			got, err := io.ReadAll(iotest.OneByteReader(b))
+			clean := true
+			for _, s := range secrets {
+				clean = clean && !bytes.Contains(got, s)
+			}
+			if err != nil || !clean || len(got) != len(text) || !bytes.Contains(text, []byte("aab")) && !bytes.Equal(got, want(text)) {
+				t.Fatalf("%q became %q, %v", text, got, err)
+			}
+		}
+	}
+	broken := &hiding{ReadCloser: io.NopCloser(iotest.TimeoutReader(strings.NewReader("cabb"))), resp: &http.Response{}, secrets: secrets}
+	if got, err := io.ReadAll(broken); string(got) != "cabb" || !errors.Is(err, iotest.ErrTimeout) {
+		t.Errorf("%q %v", got, err)
+	}
+}

@@ -1,0 +1,56 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/netutil"
+)
+
+const (
+	// mostConnections bounds the open connections.
+	mostConnections = 1024
+	headerTimeout   = 5 * time.Second
+	idleTimeout     = time.Minute
+	stopTimeout     = 10 * time.Second
+)
+
+// Serve serves requests from a listener, with TLS if secure is not nil, until ctx ends. Then open requests finish for a
+// while, unless abort ends too. Requests and answers may take as long as they like, because
+// a stream may.
+func (h *Handler) Serve(ctx, abort context.Context, l net.Listener, secure *tls.Config) error {
+	l = netutil.LimitListener(l, mostConnections)
+	if secure != nil {
+		l = tls.NewListener(l, secure)
+	}
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	server := &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 64 << 10, Protocols: &protocols,
+		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug), // programs that hang up
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve the proxy: %w", err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(abort, stopTimeout)
+	defer cancel()
+	err := server.Shutdown(grace)
+	if err != nil {
+		err = fmt.Errorf("stop the proxy: %w", errors.Join(err, server.Close()))
+	}
+	flush, end := context.WithTimeout(context.WithoutCancel(abort), stopTimeout)
+	defer end()
+	return errors.Join(err, h.Flush(flush))
+}

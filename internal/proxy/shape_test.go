@@ -1,0 +1,94 @@
+package proxy
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// TestRefusals: a refusal is a 429 with Retry-After in the upstream's own form, and the call
+// is not sent.
+func TestRefusals(t *testing.T) {
+	for format, paths := range map[string]map[string]any{
+		"google":    {"error.code": 429.0, "error.status": "RESOURCE_EXHAUSTED", "error.errors.0.reason": "rateLimitExceeded", "error.details.1.@type": "type.googleapis.com/google.rpc.RetryInfo"},
+		"openai":    {"error.code": "rate_limit_exceeded", "error.type": "rate_limit_error", "error.param": nil},
+		"anthropic": {"type": "error", "error.type": "rate_limit_error"},
+		"github":    {"status": "429", "errors.0.type": "RATE_LIMITED"},
+		"graphql":   {"errors.0.extensions.code": "THROTTLED"},
+		"problem":   {"status": 429.0, "title": "Too Many Requests", "code": "blocked"},
+	} {
+		t.Run(format, func(t *testing.T) {
+			clock := quota.NewSimClock(time.Date(2026, 11, 22, 22, 0, 0, 0, time.UTC))
+			r := newRig(t, rigOptions{format: format, clock: clock})
+			pool := quota.Pool{Upstream: "api", Account: "default", Name: "units"}
+			if err := r.ledger.BlockFor(t.Context(), pool, 90*time.Second, "the test says so"); err != nil {
+				t.Fatal(err)
+			}
+			got := r.call("GET", "/api/v1/items")
+			if got.StatusCode != http.StatusTooManyRequests || got.Header.Get("Retry-After") != "90" || got.Header.Get("Headroom-Refused") != "blocked" || r.seen() != nil {
+				t.Errorf("%s %q", got.Status, got.Header)
+			}
+			if !strings.Contains(got.body, "api/units") || format == "github" && !strings.Contains(got.body, "API rate limit exceeded") {
+				t.Errorf("the message is %s", got.body)
+			}
+			if reset := got.Header.Get("X-Ratelimit-Reset"); (reset == strconv.FormatInt(clock.Now().Unix()+90, 10)) != (format == "github") {
+				t.Errorf("the reset is %q", reset)
+			}
+			for path, want := range paths {
+				if got := member(t, got.body, path); want != nil && got != want {
+					t.Errorf("%s is %v, want %v, in %v", path, got, want, got)
+				}
+			}
+			// other errors have the form, too
+			req := r.request("GET", "/api/v1/items", nil)
+			req.Header.Del("X-Api-Key")
+			wrong := r.send(req)
+			if wrong.StatusCode != http.StatusUnauthorized || !json.Valid([]byte(wrong.body)) || wrong.Header.Get("Content-Type") != got.Header.Get("Content-Type") {
+				t.Errorf("%s %q %s", wrong.Status, wrong.Header, wrong.body)
+			}
+		})
+	}
+}
+
+// member returns a member of JSON, by names and places.
+func member(t *testing.T, text, path string) any {
+	t.Helper()
+	var at any
+	if err := json.Unmarshal([]byte(text), &at); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	for name := range strings.SplitSeq(path, ".") {
+		switch in := at.(type) {
+		case map[string]any:
+			at = in[name]
+		case []any:
+			i, _ := strconv.Atoi(name)
+			if i >= len(in) {
+				return nil
+			}
+			at = in[i]
+		default:
+			return nil
+		}
+	}
+	return at
+}
+
+// TestFailures: what is wrong besides units has a status of its own, and the program does
+// not learn what is behind the proxy.
+func TestFailures(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	r.upstream.Close()
+	got := r.call("GET", "/api/v1/items")
+	if got.StatusCode != http.StatusBadGateway || strings.Contains(got.body, "127.0.0.1") || !strings.Contains(r.log.String(), "refused") {
+		t.Errorf("an upstream that is down: %s %s\n%s", got.Status, got.body, r.log)
+	}
+	if r.spent("etl") != 0 {
+		t.Error("a call that was not sent is charged")
+	}
+}

@@ -1,0 +1,42 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+)
+
+// operated reports whether a token lets a person act on the pages.
+func (s *Server) operated() bool {
+	return slices.ContainsFunc(s.current().Tokens, func(t *Token) bool { return t.may(Operate) == nil })
+}
+
+// act does what a person asks for with the form of a page. The form holds the token, so that
+// no other site can make a browser send one that takes effect.
+func (s *Server) act(w http.ResponseWriter, r *http.Request) {
+	if !s.operated() {
+		s.fail(w, r, &Problem{Status: http.StatusNotFound})
+		return
+	}
+	var long *http.MaxBytesError
+	if err := r.ParseForm(); errors.As(err, &long) {
+		s.fail(w, r, &Problem{Status: http.StatusRequestEntityTooLarge})
+		return
+	} else if err != nil {
+		s.fail(w, r, badRequest("the form cannot be read"))
+		return
+	}
+	presented, who := r.PostForm.Get("token"), ""
+	r.PostForm.Del("token")
+	t := owner(s.current().Tokens, presented)
+	switch {
+	case t == nil:
+		if err := s.wrongToken(w, r, presented); err != errNotTheToken { //nolint:errorlint // as it is
+			s.fail(w, r, err)
+			return
+		}
+	case t.may(Operate) == nil:
+		who = t.name
+	}
+	s.board.Act(w, r, who)
+}

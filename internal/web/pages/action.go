@@ -1,0 +1,352 @@
+package pages
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// act is an action of a person on a page. To add one, add it to acts; it needs no route.
+type act struct {
+	title  string
+	means  string  // what it does, in a sentence
+	inputs []input // beside those that the link has set
+	target func(url.Values) string
+	// command returns the command that does the same.
+	command func(url.Values) []string
+	do      func(ctx context.Context, src *view.Sources, v url.Values, who string) error
+}
+
+// input is a field of a form.
+type input struct{ Name, Label, Type, Hint, Value string }
+
+var reasonInput = input{Name: "reason", Label: "Reason, for other people", Type: "text"}
+
+// acts are the actions, by the last part of their paths. The action on the limit of a client
+// belongs here too.
+var acts = map[string]*act{
+	"adjust": {
+		title: "Adjust", means: "Adds units to the usage of the pool, or takes units off, for every program that shares the ledger",
+		inputs: []input{{Name: "units", Label: "Units, such as 250 or -40", Type: "text"}, reasonInput},
+		target: poolOf,
+		command: func(v url.Values) []string {
+			return []string{"quota", "adjust", v.Get("pool"), orName(v, "units"), "--reason", orName(v, "reason")}
+		},
+		do: func(ctx context.Context, src *view.Sources, v url.Values, who string) error {
+			pool, err := quota.ParsePool(v.Get("pool"))
+			if err != nil {
+				return err
+			}
+			units, err := strconv.ParseInt(strings.TrimSpace(v.Get("units")), 10, 64)
+			if err != nil {
+				return quota.BadInput("units must be a whole number, as 250 or -40")
+			}
+			_, err = src.Ledger.Adjust(ctx, pool, units, v.Get("reason")+" (by "+who+")")
+			return err
+		},
+	},
+	"block": {
+		title: "Block", means: "Stops every program that shares the ledger from using the pool, until the block ends",
+		inputs: []input{{Name: "for", Label: "For", Type: "text", Hint: "Such as 2h. Empty blocks until the next reset.", Value: "2h"}, reasonInput},
+		target: poolOf,
+		command: func(v url.Values) []string {
+			args := []string{"quota", "block", v.Get("pool")}
+			if v.Get("for") != "" {
+				args = append(args, "--for", v.Get("for"))
+			}
+			return append(args, "--reason", orName(v, "reason"))
+		},
+		do: func(ctx context.Context, src *view.Sources, v url.Values, who string) error {
+			pool, err := quota.ParsePool(v.Get("pool"))
+			if err != nil {
+				return err
+			}
+			reason := quota.ByHand(v.Get("reason") + " (by " + who + ")")
+			if v.Get("for") == "" {
+				return src.Ledger.BlockUntilReset(ctx, pool, reason)
+			}
+			d, err := view.ParseSpan(v.Get("for"))
+			if err != nil {
+				return quota.BadInput("%s", err)
+			}
+			return src.Ledger.BlockFor(ctx, pool, d, reason)
+		},
+	},
+	"unblock": {
+		title: "Unblock", means: "Lifts the block of the pool, for every program that shares the ledger",
+		target:  poolOf,
+		command: func(v url.Values) []string { return []string{"quota", "unblock", v.Get("pool")} },
+		do: func(ctx context.Context, src *view.Sources, v url.Values, _ string) error {
+			pool, err := quota.ParsePool(v.Get("pool"))
+			if err != nil {
+				return err
+			}
+			return src.Ledger.Unblock(ctx, pool)
+		},
+	},
+	"reset": {
+		title: "Reset", means: "Forgets how far the work has got. Its next run starts from the beginning. Fetched data is kept",
+		target: func(v url.Values) string { return strings.TrimSpace(v.Get("job") + " " + v.Get("work")) },
+		command: func(v url.Values) []string {
+			args := []string{"state", "reset", v.Get("job")}
+			if v.Get("work") != "" {
+				args = append(args, v.Get("work"))
+			}
+			return args
+		},
+		do: reset,
+	},
+}
+
+// reset forgets how far a job has got, or one unit of its work.
+func reset(ctx context.Context, src *view.Sources, v url.Values, _ string) error {
+	job, work := v.Get("job"), v.Get("work")
+	all, err := src.Catalog.Cursors(ctx, job)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(c catalog.Cursor) bool { return job == "" || work != "" && c.Work != work })
+	if len(all) == 0 {
+		return quota.BadInput("there is no such work")
+	}
+	for _, c := range all {
+		if err := src.Catalog.Reset(ctx, job, c.Work); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func poolOf(v url.Values) string { return v.Get("pool") }
+
+// orName returns a value, or its name in capitals if it is not set.
+func orName(v url.Values, name string) string {
+	if text := v.Get(name); text != "" {
+		return text
+	}
+	return strings.ToUpper(name)
+}
+
+// quoted writes a command as a shell reads it.
+func quoted(args []string) string {
+	all := []string{"ingestor"}
+	for _, a := range args {
+		if strings.ContainsFunc(a, func(r rune) bool {
+			return !strings.ContainsRune("/@:._-", r) && (r < '0' || r > '9' && r < 'A' || r > 'Z' && r < 'a' || r > 'z')
+		}) {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		all = append(all, a)
+	}
+	return strings.Join(all, " ")
+}
+
+// action is a link to an action.
+type action struct{ Name, Path string }
+
+func linkTo(name string, set url.Values) action {
+	return action{acts[name].title, "/act/" + name + "?" + set.Encode()}
+}
+
+// actionsOf returns the actions on a pool.
+func (s *state) actionsOf(u *quota.Usage) []action {
+	if !s.acts {
+		return nil
+	}
+	pool := url.Values{"pool": {u.Pool.String()}}
+	all := []action{linkTo("adjust", pool), linkTo("block", pool)}
+	if u.Blocked.After(u.Now) {
+		all[1] = linkTo("unblock", pool)
+	}
+	return all
+}
+
+// resets returns the actions on the work of a run.
+func (s *state) resets(r *catalog.RunRecord) (all []action) {
+	if !s.acts {
+		return nil
+	}
+	for _, w := range r.Work {
+		if w.State != catalog.Done && len(all) < mostLines {
+			a := linkTo("reset", url.Values{"job": {r.Job}, "work": {w.Work}})
+			a.Name += " " + workName(w.Work)
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// forms remembers the forms that were sent, so that none takes effect twice.
+type forms struct {
+	mu   sync.Mutex
+	sent map[string]time.Time
+}
+
+// formLife is how long a form is valid.
+const formLife = time.Hour
+
+// once reports whether a form is sent for the first time, and is not too old.
+func (f *forms) once(id string, now time.Time) bool {
+	made, _, _ := strings.Cut(id, "-")
+	at, err := strconv.ParseInt(made, 36, 64)
+	age := now.Sub(time.Unix(at, 0))
+	if err != nil || age < -time.Minute || age > formLife {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for old, at := range f.sent {
+		if now.Sub(at) > 2*formLife {
+			delete(f.sent, old)
+		}
+	}
+	if _, again := f.sent[id]; again {
+		return false
+	}
+	if f.sent == nil {
+		f.sent = map[string]time.Time{}
+	}
+	f.sent[id] = now
+	return true
+}
+
+func newForm(now time.Time) string { return strconv.FormatInt(now.Unix(), 36) + "-" + rand.Text() }
+
+// says returns an error of an action for people.
+func says(err error) string {
+	text := err.Error()
+	switch {
+	case errors.Is(err, quota.ErrBadInput):
+		return strings.ToUpper(text[:1]) + text[1:]
+	case errors.Is(err, quota.ErrOutage):
+		return "The ledger cannot be reached. Nothing was done"
+	}
+	return "It failed; the server's log has the details"
+}
+
+// actPage is the data of the template act.html.
+type actPage struct {
+	Page
+	Action  string
+	Button  string
+	Means   string
+	Target  string
+	Hidden  []input
+	Inputs  []input
+	Command string
+	Form    string
+	Problem string
+}
+
+// Form serves the form of an action: /act/{action}, with its target in the query.
+func (b *Board) Form(w http.ResponseWriter, r *http.Request) {
+	a := acts[r.PathValue("action")]
+	switch {
+	case !b.operated():
+		b.Problem(w, r, http.StatusNotFound, "There is no such page")
+	case r.PathValue("action") == "done":
+		b.done(w, r)
+	case a == nil || a.target(r.URL.Query()) == "":
+		b.Problem(w, r, http.StatusNotFound, "There is no such action")
+	default:
+		b.form(w, r, r.URL.Query(), http.StatusOK, "")
+	}
+}
+
+// form shows the form with these values, and what was wrong with them.
+func (b *Board) form(w http.ResponseWriter, r *http.Request, v url.Values, status int, problem string) {
+	name := r.PathValue("action")
+	a, s := acts[name], b.blank()
+	for _, in := range a.inputs {
+		if !v.Has(in.Name) && in.Value != "" {
+			v.Set(in.Name, in.Value)
+		}
+	}
+	target := view.Plain(a.target(v))
+	p := &actPage{
+		Page: s.page(a.title+" "+target, "/", false), Action: name, Button: a.title, Means: a.means, Target: target,
+		Form: newForm(s.now), Problem: problem, Command: quoted(a.command(v)),
+	}
+	for _, set := range []string{"pool", "job", "work"} {
+		if v.Get(set) != "" {
+			p.Hidden = append(p.Hidden, input{Name: set, Value: v.Get(set)})
+		}
+	}
+	for _, in := range a.inputs {
+		in.Value = v.Get(in.Name)
+		p.Inputs = append(p.Inputs, in)
+	}
+	// Without it a browser would not say from which site the form is sent.
+	w.Header().Set("Referrer-Policy", "same-origin")
+	w.Header().Set("Cache-Control", "no-store")
+	b.show(w, r, status, "act", p)
+}
+
+// Act does what a form asks for, in the name of who. An empty name says that the token was
+// wrong or does not have the right.
+func (b *Board) Act(w http.ResponseWriter, r *http.Request, who string) {
+	name := r.PathValue("action")
+	a, v := acts[name], r.PostForm
+	if a == nil || a.target(v) == "" {
+		b.Problem(w, r, http.StatusNotFound, "There is no such action")
+		return
+	}
+	for k := range v {
+		v.Set(k, strings.TrimSpace(v.Get(k)))
+	}
+	wrong := func(problem string) { b.form(w, r, v, http.StatusUnprocessableEntity, problem) }
+	switch needsReason := slices.Contains(a.inputs, reasonInput); {
+	case who == "":
+		b.form(w, r, v, http.StatusForbidden, "The token is wrong, or it does not have the right operate. Nothing was done")
+		return
+	case v.Get("confirm") != "yes":
+		wrong("Confirm it first. Nothing was done")
+		return
+	case needsReason && v.Get("reason") == "":
+		wrong("Write a reason. Nothing was done")
+		return
+	case !b.forms.once(v.Get("form"), b.clock.Now()):
+		wrong("This form was sent before, or it is too old. Check whether it was done before you send it again")
+		return
+	}
+	src := b.sources()
+	err := b.withTimeout(r.Context(), func(ctx context.Context) error { return a.do(ctx, &src, v, who) })
+	target, command := view.Plain(a.target(v)), view.Plain(quoted(a.command(v)))
+	if err != nil {
+		b.log.Warn("an action of a person failed", "who", who, "action", name, "target", target, "error", err)
+		wrong(says(err))
+		return
+	}
+	b.log.Info("a person acted", "who", who, "action", name, "target", target, "command", command)
+	err = b.withTimeout(context.WithoutCancel(r.Context()), func(ctx context.Context) error {
+		return src.Catalog.Note(ctx, &catalog.Action{Who: who, What: name, Target: target, Detail: command})
+	})
+	if err != nil {
+		b.log.Error("note an action", "who", who, "action", name, "error", err)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	http.Redirect(w, r, "/act/done", http.StatusSeeOther)
+}
+
+// donePage is the data of the template done.html.
+type donePage struct {
+	Page
+	Did *table
+}
+
+// done shows what people did last, after an action.
+func (b *Board) done(w http.ResponseWriter, r *http.Request) {
+	s, src := b.blank(), b.sources()
+	b.show(w, r, http.StatusOK, "done", &donePage{s.page("Done", "/", false), s.did(r.Context(), b, src.Catalog)})
+}

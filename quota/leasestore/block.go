@@ -1,0 +1,110 @@
+package leasestore
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// block is a reservation of the store for many calls of a line.
+type block struct {
+	line    *line
+	verdict quota.Verdict // of the store; its ID and Nonce are those of the block
+	tight   int           // the charge that the verdict is about
+	units   []int64       // taken, by charge
+	left    []int64       // not handed out
+	calls   int64         // handed out
+	sent    time.Time     // before the request left
+	wall    time.Time     // sent, by the wall clock alone
+	answer  time.Time     // when the store had answered
+	life    time.Duration // since sent
+	timer   *time.Timer
+}
+
+// lives reports whether units may still be handed out. A wall clock that was set back ends
+// a block, because nobody knows by how much.
+func (b *block) lives(now time.Time) bool {
+	elapsed, wall := now.Sub(b.sent), now.Round(0).Sub(b.wall)
+	return elapsed >= 0 && wall >= 0 && max(elapsed, wall) < b.life
+}
+
+// lifeOf returns how long units that the store counts at an instant may be handed out. It
+// is counted from that instant, so it may be counted from before the request left.
+func lifeOf(at time.Time, charges []quota.Charge) time.Duration {
+	now := window.At(at)
+	least := charges[0].Lease.Life
+	for i := range charges {
+		c := &charges[i]
+		least = min(least, c.Lease.Life)
+		for j := range c.Windows {
+			s := &c.Windows[j].Spec
+			if s.Calendar() {
+				_, boundary := s.Bounds(now)
+				least = min(least, boundary.Sub(now)-max(s.Lag, 0))
+				continue
+			}
+			late := s.Span() - s.Per - s.Precision
+			if len(charges) == 1 { // else another page may have told the time
+				late += s.Slack(now)
+			}
+			least = min(least, late)
+		}
+	}
+	return least
+}
+
+// draw hands out the units of a request, and reports whether there are enough. Its verdict
+// has no id yet: see named.
+func (b *block) draw(r *quota.Request, now time.Time) (v quota.Verdict, ok bool) {
+	for i := range r.Charges {
+		if b.left[i] < r.Charges[i].Units {
+			return v, false
+		}
+	}
+	for i := range r.Charges {
+		b.left[i] -= r.Charges[i].Units
+	}
+	b.calls++
+	v = b.verdict
+	b.verdict.Rebased = false // it was told
+	v.Units = r.Charges[b.tight].Units
+	v.Used -= b.left[b.tight]
+	v.Remaining = max(v.Limit-v.Used, 0)
+	if since := now.Sub(b.answer); since > 0 {
+		v.At = v.At.Add(since)
+	}
+	return v, true
+}
+
+// named gives a verdict of draw the id and the nonce of the call, which is the given one
+// of its block.
+func named(v *quota.Verdict, r *quota.Request, call int64) {
+	whole := v.Nonce
+	if v.Nonce = (quota.Nonce{}); r.ID == "" {
+		v.ID = ""
+		return
+	}
+	var units [maxPools]int64
+	for i := range r.Charges {
+		units[i] = r.Charges[i].Units
+	}
+	p := storekit.Part{Of: v.ID, Name: strconv.FormatInt(call, 36), Calls: -1, Units: units[:len(r.Charges)]}
+	v.ID = p.ID()
+	v.Nonce = storekit.PartNonce(whole, v.ID)
+}
+
+// rest is the part of a block that was not handed out. Settled to nothing, it gives the
+// units back, and counts the calls. It reports false if there is nothing to say.
+func (b *block) rest() (t quota.Token, units bool, ok bool) {
+	for _, left := range b.left {
+		units = units || left > 0
+	}
+	p := storekit.Part{Of: b.verdict.ID, Name: "rest", Calls: b.calls - 1, Units: b.left}
+	t = b.verdict.Token()
+	t.ID = p.ID()
+	t.Nonce = storekit.PartNonce(b.verdict.Nonce, t.ID)
+	return t, units, units || p.Calls > 0
+}

@@ -1,0 +1,403 @@
+package leasestore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/leasestore"
+	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// rig is a ledger with two processes, whose blocks are for four calls.
+type rig struct {
+	*testing.T
+	clock    *quota.SimClock
+	ledger   *watched
+	one, two *leasestore.Store
+	charge   quota.Charge
+	calls    int
+	life     time.Duration
+}
+
+// watched counts the reservations that reach the ledger.
+type watched struct {
+	quota.Store
+	asked atomic.Int64
+	fail  func(context.Context) error // after the store has answered
+}
+
+func (w *watched) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	w.asked.Add(1)
+	v, err := w.Store.Reserve(ctx, r)
+	if w.fail != nil && err == nil {
+		if err := w.fail(ctx); err != nil {
+			return quota.Verdict{}, err
+		}
+	}
+	return v, err
+}
+
+func newRig(t *testing.T, windows ...window.Limit) *rig {
+	t.Helper()
+	if windows == nil {
+		windows = []window.Limit{limit(100, window.Spec{Per: time.Minute, Late: 2 * time.Second})}
+	}
+	r := &rig{T: t, clock: quota.NewSimClock(start.Add(time.Minute)), life: 2 * time.Second}
+	r.ledger = &watched{Store: memstore.New(&memstore.Options{Clock: r.clock})}
+	r.one, r.two = r.start(), r.start()
+	r.charge = quota.Charge{
+		Pool:  quota.Pool{Upstream: "api", Account: quota.DefaultAccount, Name: "units"},
+		Units: 1, Windows: windows, Revision: 1, Lease: quota.Lease{Life: r.life, Most: 50},
+	}
+	return r
+}
+
+func (r *rig) start() *leasestore.Store {
+	return leasestore.Eager(r.ledger, &leasestore.Options{Clock: r.clock}, 4)
+}
+
+// ask reserves under a fresh id.
+func (r *rig) ask(s quota.Store, charges ...quota.Charge) (quota.Verdict, error) {
+	if charges == nil {
+		charges = []quota.Charge{r.charge}
+	}
+	r.calls++
+	return s.Reserve(r.Context(), quota.Request{ID: fmt.Sprint("call", r.calls), Fresh: true, Charges: charges, Labels: quota.Labels{Method: "list"}})
+}
+
+// grant reserves, and wants it to be granted.
+func (r *rig) grant(s quota.Store, charges ...quota.Charge) quota.Verdict {
+	r.Helper()
+	v, err := r.ask(s, charges...)
+	if err != nil || !v.Allowed {
+		r.Fatalf("reserve: %+v %v", v, err)
+	}
+	return v
+}
+
+// block makes a process take a block, of which one call is used.
+func (r *rig) block(s quota.Store) quota.Verdict {
+	r.Helper()
+	r.grant(s) // tells how much there is
+	return r.grant(s)
+}
+
+// used returns the units that the ledger counts.
+func (r *rig) used() int64 {
+	r.Helper()
+	pages, err := r.ledger.Look(r.Context(), []quota.Charge{r.charge})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return pages[0].Windows[0].Used
+}
+
+func TestBlocks(t *testing.T) {
+	t.Run("most_calls_do_not_ask_the_ledger", func(t *testing.T) {
+		r := newRig(t)
+		for i := range int64(9) {
+			if v := r.grant(r.one); v.Used != i+1 || v.Remaining != 99-i || v.Window != "1m" {
+				t.Errorf("call %d: %+v", i, v)
+			}
+		}
+		if asked := r.ledger.asked.Load(); asked != 3 { // one call, and two blocks of four
+			t.Errorf("9 calls asked the ledger %d times, want 3", asked)
+		}
+	})
+	t.Run("what_is_left_goes_back_at_close", func(t *testing.T) {
+		r := newRig(t)
+		r.block(r.one)
+		if used := r.used(); used != 5 {
+			t.Errorf("%d units count, want 5", used)
+		}
+		if err := r.one.Close(); err != nil || r.used() != 2 {
+			t.Errorf("after close (%v) %d units count, want 2", err, r.used())
+		}
+		r.grant(r.one)
+		r.grant(r.one)
+		if used := r.used(); used != 4 || r.one.Open() != 0 {
+			t.Errorf("a closed store has %d blocks, and %d units count, want 4", r.one.Open(), used)
+		}
+	})
+	t.Run("what_is_left_goes_back_at_expiry", func(t *testing.T) {
+		r := newRig(t)
+		s := leasestore.New(r.ledger, nil) // by the machine's clock
+		r.charge.Lease.Life = 200 * time.Millisecond
+		for s.Open() == 0 { // until its rate is known
+			r.grant(s)
+		}
+		for s.Open() > 0 {
+			time.Sleep(time.Millisecond)
+		}
+		for deadline := time.Now().Add(time.Minute); r.used() != int64(r.calls); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d units count of %d calls", r.used(), r.calls)
+			}
+		}
+	})
+	t.Run("no_block_lives_longer_than_its_life", func(t *testing.T) {
+		r := newRig(t)
+		r.block(r.one)
+		r.clock.Advance(r.life - time.Microsecond)
+		r.grant(r.one)
+		if asked := r.ledger.asked.Load(); asked != 2 {
+			t.Errorf("within its life, the ledger was asked %d times, want 2", asked)
+		}
+		r.clock.Advance(time.Microsecond)
+		r.grant(r.one)
+		if asked := r.ledger.asked.Load(); asked != 3 {
+			t.Errorf("after its life, the ledger was asked %d times, want 3", asked)
+		}
+	})
+	t.Run("a_clock_that_was_set_back_ends_a_block", func(t *testing.T) {
+		r := newRig(t)
+		r.block(r.one)
+		r.clock.Advance(-time.Second)
+		r.grant(r.one)
+		if asked := r.ledger.asked.Load(); asked != 3 {
+			t.Errorf("the ledger was asked %d times, want 3", asked)
+		}
+	})
+	t.Run("a_block_ends_a_lag_before_a_boundary", func(t *testing.T) {
+		r := newRig(t, limit(100, window.Spec{Period: window.Hour, Lag: 10 * time.Second}))
+		r.charge.Lease.Life = time.Minute
+		r.clock.Set(start.Truncate(time.Hour).Add(time.Hour - 12*time.Second))
+		r.block(r.one)
+		r.clock.Advance(2*time.Second - time.Microsecond)
+		r.grant(r.one)
+		if asked := r.ledger.asked.Load(); asked != 2 {
+			t.Errorf("before the lag, the ledger was asked %d times, want 2", asked)
+		}
+		r.clock.Advance(time.Microsecond)
+		r.grant(r.one)
+		if asked := r.ledger.asked.Load(); asked != 3 || r.one.Open() != 0 {
+			t.Errorf("within the lag, the ledger was asked %d times, want 3; there are %d blocks", asked, r.one.Open())
+		}
+		r.clock.Advance(10 * time.Second)
+		r.block(r.one)
+		if r.one.Open() == 0 {
+			t.Error("after the boundary, there is no block")
+		}
+	})
+	t.Run("logs_counters_and_buckets_have_no_blocks", func(t *testing.T) {
+		for _, spec := range []window.Spec{
+			{Per: time.Minute, Algorithm: window.Exact}, {Per: time.Minute, Algorithm: window.Estimate},
+			{Per: time.Minute, Algorithm: window.Leaky, Rate: 100},
+		} {
+			r := newRig(t, limit(100, spec))
+			for range 5 {
+				r.grant(r.one)
+			}
+			if asked := r.ledger.asked.Load(); asked != 5 {
+				t.Errorf("%s: 5 calls asked the ledger %d times", spec, asked)
+			}
+		}
+	})
+	t.Run("the_wire_may_lose_the_answer_to_a_block", func(t *testing.T) {
+		r := newRig(t)
+		r.grant(r.one)
+		lost := true
+		r.ledger.fail = func(context.Context) error {
+			if lost {
+				lost = false
+				return errors.New("the answer was lost")
+			}
+			return nil
+		}
+		if _, err := r.ask(r.one); err == nil {
+			t.Fatal("granted without an answer")
+		}
+		r.one.Expire(r.clock.Now())
+		if used := r.used(); used != 1 {
+			t.Errorf("%d units count, want 1", used)
+		}
+	})
+	t.Run("a_call_that_is_cancelled_takes_nothing", func(t *testing.T) {
+		r := newRig(t)
+		r.block(r.one)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := r.one.Reserve(ctx, quota.Request{Charges: []quota.Charge{r.charge}}); !errors.Is(err, context.Canceled) {
+			t.Errorf("reserve: %v", err)
+		}
+		if v := r.grant(r.one); v.Used != 3 {
+			t.Errorf("%d units are used, want 3", v.Used)
+		}
+	})
+}
+
+// Limits are those of the call, not those of the block.
+func TestEffectiveLimits(t *testing.T) {
+	t.Run("a_class_that_keeps_a_part_free_is_not_served_by_an_ordinary_block", func(t *testing.T) {
+		r := newRig(t)
+		backfill := r.charge
+		backfill.Windows = []window.Limit{r.charge.Windows[0]}
+		backfill.Windows[0].Limit = 5
+		for range 5 {
+			r.grant(r.one)
+		}
+		r.grant(r.one) // a new block
+		if v, err := r.ask(r.one, backfill); err != nil || v.Allowed || v.Used != 6 {
+			t.Errorf("%+v %v, want a refusal with 6 units used", v, err)
+		}
+	})
+	t.Run("a_lower_limit_applies_at_once", func(t *testing.T) {
+		r := newRig(t)
+		r.block(r.one)
+		r.charge.Windows = []window.Limit{r.charge.Windows[0]}
+		r.charge.Windows[0].Limit = 2
+		if v, err := r.ask(r.one); err != nil || v.Allowed || v.Limit != 2 {
+			t.Errorf("%+v %v, want a refusal with a limit of 2", v, err)
+		}
+	})
+	t.Run("a_refusal_asks_the_ledger_for_what_other_labels_have_left", func(t *testing.T) {
+		r := newRig(t, limit(6, window.Spec{Per: time.Minute, Late: 2 * time.Second}))
+		r.block(r.one) // 5 units count, 2 are used
+		for n := range 5 {
+			v, err := r.one.Reserve(t.Context(), quota.Request{Charges: []quota.Charge{r.charge}, Labels: quota.Labels{Job: fmt.Sprint(n)}})
+			if err != nil || v.Allowed != (n < 4) {
+				t.Fatalf("call %d: %+v %v", n, v, err)
+			}
+		}
+	})
+	t.Run("an_id_of_the_caller_is_the_ledgers", func(t *testing.T) {
+		r := newRig(t)
+		r.block(r.one)
+		same := quota.Request{ID: "mine", Charges: []quota.Charge{r.charge}}
+		for i, s := range []quota.Store{r.one, r.two, r.one} {
+			v, err := s.Reserve(t.Context(), same)
+			if err != nil || !v.Allowed || v.Repeat != (i > 0) || v.ID != "mine" {
+				t.Errorf("time %d: %+v %v", i, v, err)
+			}
+			if i == 0 && v.Used != 3 { // without the rest of the block
+				t.Errorf("%d units are used, want 3", v.Used)
+			}
+		}
+	})
+}
+
+// What one process does, another one knows within the life of a block.
+func TestOtherProcesses(t *testing.T) {
+	until := func(r *rig, s quota.Store, want string) {
+		r.Helper()
+		for range 4 {
+			v, err := r.ask(s)
+			if err == nil && v.Allowed {
+				continue
+			}
+			if got := fmt.Sprintf("%s %v", v.Reason, err); !strings.Contains(got, want) {
+				r.Fatalf("refused: %+v %v, want %q", v, err, want)
+			}
+			return
+		}
+		r.Fatalf("nothing was refused, want %q", want)
+	}
+	t.Run("a_block_by_the_upstream", func(t *testing.T) {
+		r := newRig(t)
+		r.block(r.one)
+		r.block(r.two)
+		shut := quota.BlockRequest{Charges: []quota.Charge{r.charge}, For: time.Hour, Reason: "quotaExceeded"}
+		if err := r.two.Block(t.Context(), shut); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := r.ask(r.two); err != nil || !v.Blocked {
+			t.Errorf("the process itself: %+v %v, want a block", v, err)
+		}
+		if v := r.grant(r.one); v.Blocked { // it does not know yet
+			t.Errorf("%+v", v)
+		}
+		r.clock.Advance(r.life)
+		if v, err := r.ask(r.one); err != nil || !v.Blocked || v.Reason != "quotaExceeded" {
+			t.Errorf("after the life of its block: %+v %v, want a block", v, err)
+		}
+		if err := r.two.Block(t.Context(), quota.BlockRequest{Charges: shut.Charges, Open: true}); err != nil {
+			t.Fatal(err)
+		}
+		r.grant(r.one) // at once
+	})
+	t.Run("a_correction", func(t *testing.T) {
+		r := newRig(t)
+		r.block(r.one)
+		if _, err := r.two.Record(t.Context(), quota.Request{Charges: []quota.Charge{{
+			Pool: r.charge.Pool, Units: 200, Windows: r.charge.Windows, Revision: 1,
+		}}}); err != nil {
+			t.Fatal(err)
+		}
+		r.clock.Advance(r.life)
+		if v, err := r.ask(r.one); err != nil || v.Allowed || v.Used != 202 {
+			t.Errorf("%+v %v, want a refusal with 202 units used", v, err)
+		}
+	})
+	t.Run("its_own_correction_gives_back_what_is_used_and_no_more", func(t *testing.T) {
+		r := newRig(t)
+		r.block(r.one)
+		less := r.charge
+		less.Units = -100
+		got, err := r.one.Record(t.Context(), quota.Request{Charges: []quota.Charge{less}})
+		if err != nil || got["units"] != -2 || r.used() != 0 {
+			t.Errorf("recorded %v (%v), and %d units count; want -2 and 0", got, err, r.used())
+		}
+	})
+	t.Run("a_higher_revision", func(t *testing.T) {
+		r := newRig(t)
+		r.block(r.one)
+		next := r.charge
+		next.Revision, next.Windows = 2, []window.Limit{limit(100, window.Spec{Per: 2 * time.Minute, Late: 2 * time.Second})}
+		r.grant(r.two, next)
+		r.clock.Advance(r.life)
+		until(r, r.one, "revision")
+		if asked, err := r.ask(r.one, next); err != nil || !asked.Allowed || asked.Used > 7 {
+			t.Errorf("with the new book: %+v %v", asked, err)
+		}
+	})
+}
+
+// A token settles its call through any process, once.
+func TestTokens(t *testing.T) {
+	r := newRig(t)
+	r.charge.Units = 5
+	var tokens []quota.Token
+	r.grant(r.one)
+	for range 4 {
+		v := r.grant(r.one)
+		tokens = append(tokens, v.Token())
+	}
+	if r.ledger.asked.Load() != 2 {
+		t.Fatalf("5 calls asked the ledger %d times, want 2", r.ledger.asked.Load())
+	}
+	settle := func(s quota.Store, n int, units quota.Units, want string) {
+		t.Helper()
+		done, err := s.Settle(t.Context(), tokens[n], units)
+		if got := fmt.Sprintf("back %d charged %d repeat %t", done.Back, done.Charged, done.Repeat); err != nil || got != want {
+			t.Errorf("call %d: %s %v, want %s", n, got, err, want)
+		}
+	}
+	settle(r.one, 0, quota.Units{"units": 2}, "back 3 charged 0 repeat false")
+	settle(r.two, 0, quota.Units{"units": 0}, "back 3 charged 0 repeat true")
+	settle(r.two, 1, nil, "back 5 charged 0 repeat false")
+	settle(r.one, 1, nil, "back 5 charged 0 repeat true")
+	if err := r.one.Close(); err != nil {
+		t.Fatal(err)
+	}
+	settle(r.two, 2, quota.Units{"units": 9}, "back 0 charged 4 repeat false") // its process has ended
+	settle(r.ledger, 3, quota.Units{"units": 1}, "back 4 charged 0 repeat false")
+	if used := r.used(); used != 5+2+0+9+1 {
+		t.Errorf("%d units count, want 17", used)
+	}
+	other := tokens[0]
+	other.Nonce = tokens[1].Nonce
+	if _, err := r.two.Settle(t.Context(), other, nil); !errors.Is(err, quota.ErrNoReceipt) {
+		t.Errorf("a token with another nonce: %v", err)
+	}
+	spent, err := r.two.Spend(t.Context(), quota.SpendQuery{Upstream: "api", Account: quota.DefaultAccount})
+	if err != nil || len(spent) != 1 || spent[0].Units != 17 || spent[0].Calls != 4 || spent[0].Labels.Method != "list" {
+		t.Errorf("spend is %+v (%v), want 17 units of 4 calls", spent, err)
+	}
+}

@@ -1,0 +1,73 @@
+// Package leasestore is a decorator for a [quota.Store]. It takes units from the store in
+// blocks and hands them out in the process, so that most calls need no round trip. It
+// does so for pools whose charges have a [quota.Lease], and passes everything else on.
+//
+// # Why no limit is passed
+//
+// A block is one reservation of the store for many calls. The store counts all of its
+// units from the instant at which the block was taken, and never grants more than the
+// limits. Only the time at which a unit leaves for the upstream differs: it is later than
+// the time at which the unit was counted. A block therefore ends before its units would
+// have to count for longer than the store counts them:
+//
+//   - A ring counts units until they have left its window, and for its Late longer. A
+//     lease of the price book adds its life to Late, so the ring has ceil(life/precision)
+//     more buckets. A block of a ring without Late lives until the end of its bucket. All
+//     of this is the rule of a [quota.Hold]: units that count until t must leave by t - per.
+//   - A calendar counts units in the period in which they were taken. A block ends a lag
+//     before the end of the period.
+//   - A log, a counter, a bucket and slots leave no time at all. Their pools have no blocks.
+//
+// The life of a block runs from before its request left, by the wall clock or the monotonic
+// clock, whichever shows more. A wall clock that was set back ends the block. The store's
+// own clock decides only at which instant the units count, and near which boundary.
+//
+// A block belongs to one set of pools with their limits, windows and revision, and to one
+// set of labels. A class that leaves a part free has other limits, so it has blocks of its
+// own. A changed limit applies at once, and the spend of a block is the spend of its labels.
+//
+// # Receipts
+//
+// A call with an id of its own ([quota.Request.Fresh] is false) always asks the store,
+// because another process may repeat the id. The store then finds the receipt or leaves one.
+//
+// A fresh id is never repeated. A call with such an id, or without one, may be served from
+// a block. If it needs a receipt, its id becomes that of a part of the block: see
+// [storekit.Part]. The token is made from the secret of the block. The store can check it
+// without having heard of the call, so the call can be settled through any process, also
+// after this one has ended. Settling and releasing always go to the store, because only the
+// store knows whether another process was first.
+//
+// # What is written when, and what a crash loses
+//
+// The store knows the units, the labels and the time of a block before the first of its
+// calls leaves. When a block ends, the store gets back the units that were not handed out,
+// and the number of calls. Both go out in the background, as a part that is settled once,
+// and again if the store did not answer. After a crash, the rest of the block counts as
+// spent, and its calls count as one. So a crash loses units, but never frees any. A request
+// for a block whose answer was lost is asked for again and then released.
+//
+// # What differs from the store itself
+//
+//   - A block, a correction, a higher revision or a lower limit of another process is known
+//     when the next block is taken: within the life of a block. Those of this process are
+//     known at once.
+//   - Before a refusal, this process gives back all that its blocks have of the pools and
+//     asks the store again. What other processes have in blocks counts as used. It may come
+//     back before the time to retry.
+//   - Used of a granted verdict is what the store had counted when the block was taken,
+//     without the units that were not handed out yet. Looking at a pool gives back the
+//     blocks of this process first.
+//   - The spend of a call counts in the hour in which its block was taken.
+//   - The receipt of a block lives for [quota.ReceiptLife], so the last call of a block can
+//     be settled for that time less the life of the block.
+//   - A report of the upstream that units count at least is compared with a count that has
+//     the blocks of other processes in it. The next report corrects that.
+//
+// # How large a block is
+//
+// The first call asks the store. From the second within half a life on, a block is for as
+// many calls as came in half a life lately, at most eight times as many as the last one. All
+// blocks of a process have at most [quota.Lease.Most] units of a pool. No block takes more
+// than a 16th of what is left, so blocks shrink to single calls as the limit comes near.
+package leasestore

@@ -1,0 +1,30 @@
+package leasestore
+
+import (
+	"context"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Eager returns a store whose blocks are for at least so many calls, whatever their rate.
+func Eager(store quota.Store, o *Options, calls int64) *Store {
+	s := New(store, o)
+	s.least = calls
+	return s
+}
+
+// Open returns how many blocks a store has.
+func (s *Store) Open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.blocks)
+}
+
+// Expire gives back what a timer would have given back before a simulated clock shows now.
+func (s *Store) Expire(now time.Time) {
+	s.mu.Lock()
+	s.sweep(now)
+	s.mu.Unlock()
+	s.giveBack(context.Background(), func(*quota.Pool) bool { return false })
+}

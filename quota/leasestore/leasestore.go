@@ -1,0 +1,243 @@
+package leasestore
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Options are the settings of a [Store]. Nil is legal.
+type Options struct {
+	Clock   quota.Clock   // measures the life of blocks; nil is the machine's
+	Timeout time.Duration // of giving units back; zero is 5s
+}
+
+// Store is a [quota.Store] that hands out the units of leased pools by itself. It is made
+// by [New], and safe for concurrent use.
+type Store struct {
+	store   quota.Store
+	clock   quota.Clock
+	timeout time.Duration
+	least   int64         // of tests: a block is for at least so many calls, if there is room
+	timers  bool          // end blocks; without them the clock is a simulated one
+	epoch   atomic.Uint64 // changes when this process has shut a pool
+
+	mu     sync.Mutex
+	closed bool
+	lines  map[lineKey][]*line
+	last   *line                // of the last request, which is mostly the next one's
+	taken  map[quota.Pool]int64 // units of the blocks of a pool
+	blocks map[*block]struct{}  // those that have not ended
+	owed   owed
+}
+
+var (
+	_ quota.Store      = (*Store)(nil)
+	_ quota.Identified = (*Store)(nil)
+	_ quota.KeyLister  = (*Store)(nil)
+)
+
+// New returns a store that takes the units of leased pools from another one in blocks.
+// Call [Store.Close] at the end.
+func New(store quota.Store, o *Options) *Store {
+	if o == nil {
+		o = &Options{}
+	}
+	s := &Store{
+		store: store, clock: o.Clock, timeout: o.Timeout,
+		lines: make(map[lineKey][]*line), taken: make(map[quota.Pool]int64), blocks: make(map[*block]struct{}),
+	}
+	if s.clock == nil {
+		s.clock = quota.SystemClock{}
+	}
+	_, s.timers = s.clock.(quota.SystemClock)
+	if s.timeout == 0 {
+		s.timeout = 5 * time.Second
+	}
+	return s
+}
+
+// errNotMade is the error of a nil or zero store.
+var errNotMade = quota.BadInput("this store was not made by leasestore.New, or has no store behind it")
+
+// ready returns an error if the store cannot be used, or if ctx has ended.
+func (s *Store) ready(ctx context.Context) error {
+	if s == nil || s.store == nil {
+		return errNotMade
+	}
+	return ctx.Err()
+}
+
+// Reserve implements [quota.Store].
+func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+	if err := s.ready(ctx); err != nil {
+		return quota.Verdict{}, err
+	}
+	if !leasable(&r) {
+		return s.direct(ctx, &r)
+	}
+	return s.lease(ctx, &r)
+}
+
+// direct asks the store for a request. Before it refuses, this process gives back what its
+// blocks have of the pools.
+func (s *Store) direct(ctx context.Context, r *quota.Request) (quota.Verdict, error) {
+	v, err := s.store.Reserve(ctx, *r)
+	if err != nil || !leased(r.Charges) {
+		return v, err
+	}
+	if !v.Allowed && !v.Impossible && s.giveBack(ctx, of(r.Charges)) && !v.Blocked {
+		rebased := v.Rebased
+		v, err = s.store.Reserve(ctx, *r)
+		v.Rebased = v.Rebased || rebased
+	}
+	if err == nil && v.Allowed {
+		v.Used -= s.unspent(v.Pool)
+		v.Remaining = max(v.Limit-v.Used, 0)
+	}
+	return v, err
+}
+
+// Settle implements [quota.Store]. Only the store knows whether a call was settled before.
+func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
+	if err := s.ready(ctx); err != nil {
+		return quota.Settlement{}, err
+	}
+	return s.store.Settle(ctx, t, units)
+}
+
+// Slots implements [quota.Store]. No block has slots.
+func (s *Store) Slots(ctx context.Context, tokens []quota.Token, done bool) ([]bool, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	return s.store.Slots(ctx, tokens, done)
+}
+
+// Record implements [quota.Store].
+func (s *Store) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	s.giveBack(ctx, of(r.Charges)) // they are not spent, so a correction must not take or miss them
+	return s.store.Record(ctx, r)
+}
+
+// Block implements [quota.Store]. No call is served from a block of this process once the
+// pool is shut.
+func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	err := s.store.Block(ctx, b)
+	s.epoch.Add(1)
+	s.giveBack(ctx, of(b.Charges))
+	return err
+}
+
+// Look implements [quota.Store]. Units that this process has not handed out are given back
+// first, because they are not used.
+func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	s.giveBack(ctx, of(charges))
+	return s.store.Look(ctx, charges)
+}
+
+// Spend implements [quota.Store]. The blocks of this process end first, so that it is
+// complete.
+func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	s.giveBack(ctx, func(p *quota.Pool) bool { return p.Upstream == q.Upstream && p.Account == q.Account })
+	return s.store.Spend(ctx, q)
+}
+
+// Identity implements [quota.Identified]. It is empty if the store has none.
+func (s *Store) Identity(ctx context.Context, upstream, account string) (string, error) {
+	if err := s.ready(ctx); err != nil {
+		return "", err
+	}
+	store, has := s.store.(quota.Identified)
+	if !has {
+		return "", nil
+	}
+	return store.Identity(ctx, upstream, account)
+}
+
+// Keys implements [quota.KeyLister]. A store that lists no keys has none.
+func (s *Store) Keys(ctx context.Context, pool quota.Pool, most int) ([]string, int, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, 0, err
+	}
+	store, has := s.store.(quota.KeyLister)
+	if !has {
+		return nil, 0, nil
+	}
+	return store.Keys(ctx, pool, most)
+}
+
+// Close gives back all units that were not handed out. After it, all calls ask the store.
+// It returns an error if the store did not answer. The units then count as spent.
+func (s *Store) Close() error {
+	if s == nil || s.store == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	defer cancel()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.giveBack(ctx, func(*quota.Pool) bool { return true })
+	return s.lost(ctx)
+}
+
+// leasable reports whether a request may be served from a block.
+func leasable(r *quota.Request) bool {
+	if r.ID != "" && !r.Fresh || len(r.Charges) == 0 || len(r.Charges) > maxPools {
+		return false
+	}
+	for i := range r.Charges {
+		c := &r.Charges[i]
+		if c.Lease.Life <= 0 || c.Units <= 0 || c.Pool.Name == "" {
+			return false
+		}
+		for j := range c.Windows {
+			if s := &c.Windows[j].Spec; !s.Calendar() && !s.Ring() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// maxPools is how many pools a call served from a block may charge. Their units must fit
+// into an id.
+const maxPools = 4
+
+// leased reports whether blocks may have units of the pools of charges.
+func leased(charges []quota.Charge) bool {
+	for i := range charges {
+		if charges[i].Lease.Life > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// of returns whether a pool is among those of charges.
+func of(charges []quota.Charge) func(*quota.Pool) bool {
+	return func(p *quota.Pool) bool {
+		for i := range charges {
+			if charges[i].Pool == *p {
+				return true
+			}
+		}
+		return false
+	}
+}

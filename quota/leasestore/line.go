@@ -1,0 +1,311 @@
+package leasestore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"slices"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// line is what a process knows about the calls that may share a block: they have the same
+// pools with the same windows and limits, and the same labels.
+type line struct {
+	key     lineKey
+	charges []quota.Charge // of no units
+	block   *block         // the present one, or nil
+	taking  chan struct{}  // closed when the block that is being taken has come; nil if none is
+
+	want int64     // calls that the next block is for, by their rate
+	room int64     // units that the store had left lately
+	seen time.Time // when the store was last asked for a single call
+}
+
+// lineKey finds a few lines, of which charges tell the right one.
+type lineKey struct {
+	pool   quota.Pool // of the first charge
+	labels quota.Labels
+}
+
+// maxLines is how many lines are remembered. Keys and labels come and go.
+const maxLines = 4096
+
+// share is the part of what is left that a block may take: a 16th.
+const share = 16
+
+// growth is how many times as many calls as the last block the next one is for at most.
+const growth = 8
+
+// matches reports whether a request belongs to the line.
+func (l *line) matches(r *quota.Request) bool {
+	if l == nil || len(l.charges) != len(r.Charges) || l.key.labels != r.Labels {
+		return false
+	}
+	for i := range l.charges {
+		a, b := &l.charges[i], &r.Charges[i]
+		if a.Pool != b.Pool || a.Revision != b.Revision || a.Lease != b.Lease || a.MaxKeys != b.MaxKeys || a.Zone != b.Zone ||
+			len(a.Windows) != len(b.Windows) {
+			return false
+		}
+		for j := range a.Windows {
+			if v, w := &a.Windows[j], &b.Windows[j]; v.Limit != w.Limit || v.Hash != w.Hash || v.Layout != w.Layout {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// lineOf returns the line of a request. The caller holds s.mu.
+func (s *Store) lineOf(r *quota.Request) *line {
+	if s.last.matches(r) {
+		return s.last
+	}
+	key := lineKey{r.Charges[0].Pool, r.Labels}
+	for _, l := range s.lines[key] {
+		if l.matches(r) {
+			s.last = l
+			return l
+		}
+	}
+	if len(s.lines) >= maxLines {
+		s.forgetLines()
+	}
+	l := &line{key: key, charges: slices.Clone(r.Charges)}
+	for i := range l.charges {
+		l.charges[i].Units, l.charges[i].Windows = 0, slices.Clone(l.charges[i].Windows)
+	}
+	idle := func(l *line) bool { return l.block == nil && l.taking == nil }
+	if all := s.lines[key]; len(all) >= 16 { // limits have changed often
+		s.lines[key] = slices.DeleteFunc(all, idle)
+	}
+	s.lines[key] = append(s.lines[key], l)
+	s.last = l
+	return l
+}
+
+// forgetLines forgets the lines without a block.
+func (s *Store) forgetLines() {
+	for key, all := range s.lines {
+		if all = slices.DeleteFunc(all, func(l *line) bool { return l.block == nil && l.taking == nil }); len(all) == 0 {
+			delete(s.lines, key)
+		} else {
+			s.lines[key] = all
+		}
+	}
+	s.last = nil
+}
+
+// lease serves a request from the block of its line, takes the next block, or asks the
+// store for this call alone.
+func (s *Store) lease(ctx context.Context, r *quota.Request) (quota.Verdict, error) {
+	now := s.clock.Now()
+	for {
+		s.mu.Lock()
+		l := s.lineOf(r)
+		if b := l.block; b != nil {
+			if b.lives(now) {
+				if v, ok := b.draw(r, now); ok {
+					call := b.calls
+					s.mu.Unlock()
+					named(&v, r, call)
+					return v, nil
+				}
+			}
+			s.end(b, now)
+		}
+		if wait := l.taking; wait != nil {
+			s.mu.Unlock()
+			select {
+			case <-wait:
+			case <-ctx.Done():
+				return quota.Verdict{}, ctx.Err()
+			}
+			now = s.clock.Now()
+			continue
+		}
+		s.sweep(now)
+		calls := s.size(l, r, now)
+		if calls < 2 {
+			s.mu.Unlock()
+			return s.single(ctx, l, r)
+		}
+		l.taking = make(chan struct{})
+		s.mu.Unlock()
+		return s.take(ctx, l, r, calls, now)
+	}
+}
+
+// size returns for how many calls like r the next block is. The caller holds s.mu.
+func (s *Store) size(l *line, r *quota.Request, now time.Time) int64 {
+	if s.closed {
+		return 1
+	}
+	life := l.charges[0].Lease.Life
+	if l.want < 2 && !l.seen.IsZero() && now.Sub(l.seen) < life/2 {
+		l.want = 2
+	}
+	l.seen = now
+	calls, room := l.want, l.room/share
+	if s.least > 0 {
+		calls, room = max(calls, s.least), max(room, min(l.room, s.least*r.Charges[0].Units))
+	}
+	for i := range r.Charges {
+		c := &r.Charges[i]
+		most := min(c.Lease.Most-s.taken[c.Pool], room, window.MaxUnits/2)
+		calls = min(calls, most/c.Units)
+	}
+	return calls
+}
+
+// single asks the store for one call.
+func (s *Store) single(ctx context.Context, l *line, r *quota.Request) (quota.Verdict, error) {
+	v, err := s.direct(ctx, r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.learn(&v, err)
+	return v, err
+}
+
+// learn notes how much is left, by an answer of the store.
+func (l *line) learn(v *quota.Verdict, err error) {
+	switch {
+	case err != nil:
+		l.want = 1
+	case v.Allowed:
+		l.room = v.Remaining
+	default:
+		l.room = 0
+	}
+}
+
+// take takes a block for so many calls like r, and serves r from it. Other calls of the
+// line wait for it.
+func (s *Store) take(ctx context.Context, l *line, r *quota.Request, calls int64, sent time.Time) (v quota.Verdict, err error) {
+	defer s.took(l)
+	epoch := s.epoch.Load()
+	request := quota.Request{ID: newID(), Fresh: true, Charges: slices.Clone(l.charges), Labels: r.Labels}
+	for i := range request.Charges {
+		request.Charges[i].Units = calls * r.Charges[i].Units
+	}
+	v, err = s.store.Reserve(ctx, request)
+	now := s.clock.Now()
+	if err != nil || !v.Allowed {
+		if err != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if l.learn(&v, err); !refused(err) {
+				s.owe(debt{request: &request})
+			}
+			return quota.Verdict{}, err
+		}
+		rebased := v.Rebased
+		v, err = s.single(ctx, l, r)
+		v.Rebased = v.Rebased || rebased
+		return v, err
+	}
+	b := &block{line: l, verdict: v, sent: sent, wall: sent.Round(0), answer: now, life: lifeOf(v.At, l.charges)}
+	for i := range request.Charges {
+		if request.Charges[i].Pool == v.Pool {
+			b.tight = i
+		}
+		b.units = append(b.units, request.Charges[i].Units)
+	}
+	b.left = slices.Clone(b.units)
+	s.mu.Lock()
+	l.learn(&v, nil)
+	s.begin(b)
+	v, _ = b.draw(r, now) // this call was granted just now
+	if s.closed || s.epoch.Load() != epoch || !b.lives(now) {
+		s.end(b, now)
+	}
+	s.mu.Unlock()
+	named(&v, r, 1)
+	return v, nil
+}
+
+// took lets the calls go on that wait for a block.
+func (s *Store) took(l *line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(l.taking)
+	l.taking = nil
+}
+
+// begin makes a block the present one of its line. The caller holds s.mu.
+func (s *Store) begin(b *block) {
+	b.line.block = b
+	s.blocks[b] = struct{}{}
+	for i := range b.units {
+		s.taken[b.line.charges[i].Pool] += b.units[i]
+	}
+	if b.life > 0 && s.timers {
+		b.timer = time.AfterFunc(b.life, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.end(b, s.clock.Now())
+		})
+	}
+}
+
+// end ends a block, if it has not ended. What it has left goes back, and its rate decides
+// about the next one. The caller holds s.mu.
+func (s *Store) end(b *block, now time.Time) {
+	if _, open := s.blocks[b]; !open {
+		return
+	}
+	delete(s.blocks, b)
+	b.line.block = nil
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	for i := range b.units {
+		pool := b.line.charges[i].Pool
+		if s.taken[pool] -= b.units[i]; s.taken[pool] == 0 {
+			delete(s.taken, pool)
+		}
+	}
+	life := b.line.charges[0].Lease.Life
+	rate := float64(b.calls) * float64(life/2) / float64(max(now.Sub(b.sent), time.Microsecond))
+	b.line.want = max(int64(min(rate, growth*float64(b.calls))), 1)
+	if t, units, ok := b.rest(); ok {
+		s.owe(debt{token: t, units: units})
+	}
+}
+
+// sweep ends the blocks whose life is over. A simulated clock has no timers that do it. The
+// caller holds s.mu.
+func (s *Store) sweep(now time.Time) {
+	if s.timers {
+		return
+	}
+	for b := range s.blocks {
+		if !b.lives(now) {
+			s.end(b, now)
+		}
+	}
+}
+
+// unspent returns the units of a pool that are in blocks of this process.
+func (s *Store) unspent(pool quota.Pool) (units int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for b := range s.blocks {
+		for i := range b.left {
+			if b.line.charges[i].Pool == pool {
+				units += b.left[i]
+			}
+		}
+	}
+	return units
+}
+
+// newID returns the id of a block. Nobody can guess it.
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return "block-" + base64.RawURLEncoding.EncodeToString(b[:])
+}

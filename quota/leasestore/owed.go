@@ -1,0 +1,134 @@
+package leasestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// debt is what the store has not been told yet.
+type debt struct {
+	token   quota.Token    // of the rest of a block
+	units   bool           // the rest has units
+	request *quota.Request // of a block whose answer was lost; its token is not known
+}
+
+// owed is the list of debts. One goroutine pays them, in order, and ends when there are
+// none.
+type owed struct {
+	due    []debt
+	failed []debt        // to be tried again with the next one
+	paying bool          // the goroutine runs
+	units  bool          // of those that are due or being paid, some have units
+	paid   chan struct{} // closed when nothing is due; nil if nobody waits
+}
+
+// maxFailed bounds the debts that are tried again. Any other counts as spent.
+const maxFailed = 1000
+
+// owe adds a debt. The caller holds s.mu.
+func (s *Store) owe(d debt) {
+	o := &s.owed
+	o.due = append(append(o.due, o.failed...), d)
+	o.failed = nil
+	o.units = o.units || d.units || d.request != nil
+	if !o.paying {
+		o.paying = true
+		go s.pay()
+	}
+}
+
+// pay tells the store what is due.
+func (s *Store) pay() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := &s.owed
+	for len(o.due) > 0 {
+		d := o.due[0]
+		o.due = o.due[1:]
+		s.mu.Unlock()
+		err := s.settle(d)
+		s.mu.Lock()
+		if err != nil && !(refused(err) && !errors.Is(err, quota.ErrNotAsked)) && len(o.failed) < maxFailed {
+			o.failed = append(o.failed, d)
+		}
+	}
+	o.paying, o.units = false, false
+	if o.paid != nil {
+		close(o.paid)
+		o.paid = nil
+	}
+}
+
+// refused reports whether the store has certainly done nothing, and never will.
+func refused(err error) bool {
+	return errors.Is(err, quota.ErrBadInput) || errors.Is(err, quota.ErrStaleBook) || errors.Is(err, quota.ErrNotAsked)
+}
+
+// settle pays one debt. A block whose answer was lost is asked for again: its id finds the
+// receipt, or it is taken now. Then it is released.
+func (s *Store) settle(d debt) error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	defer cancel()
+	if d.request != nil {
+		again := *d.request
+		again.Fresh = false
+		v, err := s.store.Reserve(ctx, again)
+		if err != nil || !v.Allowed {
+			return err
+		}
+		d.token = v.Token()
+	}
+	_, err := s.store.Settle(ctx, d.token, nil)
+	return err
+}
+
+// giveBack ends the blocks of this process that have units of certain pools, and waits
+// until the store has what is left of them. It reports whether units may have come back.
+func (s *Store) giveBack(ctx context.Context, pools func(*quota.Pool) bool) bool {
+	s.mu.Lock()
+	now := s.clock.Now()
+	for b := range s.blocks {
+		for i := range b.line.charges {
+			if pools(&b.line.charges[i].Pool) {
+				s.end(b, now)
+				break
+			}
+		}
+	}
+	o := &s.owed
+	if !o.paying {
+		s.mu.Unlock()
+		return false
+	}
+	if o.paid == nil {
+		o.paid = make(chan struct{})
+	}
+	units, paid := o.units, o.paid
+	s.mu.Unlock()
+	select {
+	case <-paid:
+	case <-ctx.Done():
+	}
+	return units
+}
+
+// lost pays what could not be paid before, and returns an error if that fails again.
+func (s *Store) lost(ctx context.Context) error {
+	s.mu.Lock()
+	failed := s.owed.failed
+	s.owed.failed = nil
+	s.mu.Unlock()
+	var all error
+	for _, d := range failed {
+		if ctx.Err() != nil {
+			return errors.Join(all, ctx.Err())
+		}
+		if err := s.settle(d); err != nil {
+			all = errors.Join(all, fmt.Errorf("give back the rest of a block: %w", err))
+		}
+	}
+	return all
+}

@@ -1,0 +1,145 @@
+package quota
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// notBefore remembers refusals. Until a call fits again, the same call and heavier ones
+// are refused without a question to the store. That would be wrong only if units came
+// back early. What this ledger gives back ends it at once. What another process gives
+// back is noticed after at most Options.NotBefore. Blocks are never remembered, so the
+// store is asked about them each time, and an unblock counts for the next call.
+type notBefore struct {
+	most time.Duration // for which a refusal is believed; 0: only those of families
+
+	some    atomic.Bool // there may be any
+	cleared atomic.Uint64
+	mu      sync.Mutex
+	told    map[Pool]refused // by the pool of the first charge
+}
+
+// refused is a refusal of charges.
+type refused struct {
+	charges     []Charge
+	verdict     Verdict
+	from, until time.Time // by the ledger's clock
+}
+
+const (
+	// familyNotBefore is how long a refusal of a family's member is believed by default.
+	// Nothing gives units back to them.
+	familyNotBefore = 500 * time.Millisecond
+	// maxRefused bounds the refusals that are remembered.
+	maxRefused = 4096
+)
+
+// believes returns how long a refusal of charges may be believed.
+func (n *notBefore) believes(charges []Charge) time.Duration {
+	most := n.most
+	if most == 0 && charges[0].Pool.Name == "" {
+		most = familyNotBefore
+	}
+	if most <= 0 {
+		return 0
+	}
+	for i := range charges {
+		if charges[i].Windows[0].Spec.InFlight() { // a slot may come back at any time
+			return 0
+		}
+	}
+	return most
+}
+
+// mark is to be taken before the store is asked.
+func (n *notBefore) mark() uint64 { return n.cleared.Load() }
+
+// learn notes a refusal by the store, which was asked at a time.
+func (n *notBefore) learn(v *Verdict, charges []Charge, asked time.Time, mark uint64) {
+	most := n.believes(charges)
+	if v.Allowed || v.Impossible || v.Blocked || v.Overflow || most == 0 || v.RetryAfter <= 0 {
+		return
+	}
+	r := refused{charges: slices.Clone(charges), verdict: *v, from: asked, until: asked.Add(min(v.RetryAfter, most))}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.mark() != mark { // units came back meanwhile
+		return
+	}
+	if n.told == nil {
+		n.told = make(map[Pool]refused)
+	}
+	for pool := range n.told {
+		if len(n.told) < maxRefused {
+			break
+		}
+		delete(n.told, pool) // any
+	}
+	n.told[charges[0].Pool] = r
+	n.some.Store(true)
+}
+
+// clear forgets all refusals: units came back, or limits may have changed.
+func (n *notBefore) clear() {
+	n.cleared.Add(1)
+	if !n.some.Load() {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.told = nil
+	n.some.Store(false)
+}
+
+// refuses returns the verdict on charges that cannot fit yet. A heavier call is told the
+// time of the lighter one, and may have to wait longer.
+func (n *notBefore) refuses(charges []Charge, now time.Time, v *Verdict) bool {
+	if !n.some.Load() {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r, ok := n.told[charges[0].Pool]
+	if !ok {
+		return false
+	}
+	if now.Before(r.from) || !now.Before(r.until) {
+		delete(n.told, charges[0].Pool)
+		n.some.Store(len(n.told) > 0)
+		return false
+	}
+	if !r.covers(charges) {
+		return false
+	}
+	passed := now.Sub(r.from)
+	*v = r.verdict
+	v.At, v.RetryAfter = v.At.Add(passed), v.RetryAfter-passed
+	for i := range charges {
+		if charges[i].Pool == v.Pool {
+			v.Units = charges[i].Units
+		}
+	}
+	return true
+}
+
+// covers reports whether charges are at least as heavy as those that were refused, under
+// the same limits, and could ever be granted.
+func (r *refused) covers(charges []Charge) bool {
+	if len(charges) != len(r.charges) {
+		return false
+	}
+	for i := range charges {
+		a, b := &r.charges[i], &charges[i]
+		same := a.Pool == b.Pool && a.Revision == b.Revision && a.Units <= b.Units && a.MaxKeys == b.MaxKeys && len(a.Windows) == len(b.Windows)
+		for k := 0; same && k < len(a.Windows); k++ {
+			x, y := &a.Windows[k], &b.Windows[k]
+			same = x.Hash == y.Hash && x.Limit == y.Limit && b.Units <= y.Limit
+		}
+		if !same {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,83 @@
+package open_test
+
+import (
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/open"
+	"github.com/headroom-quota/headroom/quota/storekit"
+)
+
+// A pool with a lease is spent in blocks by everybody who opens the ledger. Whatever is
+// left goes back at the end, and the spend tells every call.
+func TestLeasedPool(t *testing.T) {
+	b, err := book.Parse("costs.yaml", []byte(`
+revision: 1
+upstreams:
+  api:
+    hosts: [a.example.com]
+    pools: {units: {quota: 1000000, windows: [{per: 24h}, {per: day}], lease: {life: 2s, most: 5%}}}
+    methods: {a.get: {route: GET /a, pool: units, cost: 2}}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options(t, t.TempDir())
+	o.Book = b
+	address := "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")
+	const calls = 300
+	tokens := make(chan quota.Token, 2*calls)
+	var all sync.WaitGroup
+	for range 2 { // programs
+		all.Go(func() {
+			opened, err := open.Open(t.Context(), address, o)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for range calls {
+				r, err := opened.Ledger.Reserve(t.Context(), quota.Call{Method: "a.get", Job: "daily"})
+				if err != nil {
+					t.Error(err)
+					break
+				}
+				tokens <- r.Token()
+			}
+			if err := opened.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	with(t, address, o, func(opened *open.Opened) {
+		usage, err := opened.Ledger.Usage(t.Context(), "api", "")
+		if err != nil || len(usage) != 1 || usage[0].Windows[0].Used != 2*2*calls {
+			t.Errorf("usage is %+v (%v), want %d units", usage, err, 2*2*calls)
+		}
+		shared := 0
+		blocks := map[string]bool{}
+		for range 2 * calls {
+			token := <-tokens
+			if part, ok := partOf(token); ok {
+				shared++
+				blocks[part] = true
+			}
+		}
+		if shared < calls || len(blocks) > calls/4 {
+			t.Errorf("%d calls came from %d blocks, of %d in all", shared, len(blocks), 2*calls)
+		}
+		spent, err := opened.Ledger.Spend(t.Context(), quota.SpendQuery{}, quota.ByJob)
+		if err != nil || len(spent) != 1 || spent[0].Units != 2*2*calls || spent[0].Calls != 2*calls || spent[0].Labels.Job != "daily" {
+			t.Errorf("spend is %+v (%v), want %d units of %d calls", spent, err, 2*2*calls, 2*calls)
+		}
+	})
+}
+
+// partOf returns the block that the token of a call names.
+func partOf(t quota.Token) (string, bool) {
+	p, ok := storekit.ReadPart(t.ID)
+	return p.Of, ok
+}

@@ -1,0 +1,233 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// A family has as many partitions as its max_keys needs. If that changes, its pages are
+// elsewhere. Those of earlier versions were, too. For as long as such a page can count, a
+// process that meets a new key looks for it in the former place.
+
+// former is how the members of a family are spread, and were.
+type former struct {
+	parts int
+	was   int // 0: each had a tag of its own; -1: only keys of the price book had pages
+	at    time.Time
+}
+
+// is reports whether the page of a new key may be in the former place.
+func (f *former) is(c *quota.Charge, now time.Time) bool {
+	return (f.was >= 0 || c.MaxKeys == 0) && now.Before(f.at.Add(2*span(c.Windows)+time.Minute))
+}
+
+// families are the families that a process has met.
+type families struct {
+	mu  sync.RWMutex
+	all map[string]former // by the tag
+}
+
+// partitions returns the number of partitions of a member's family.
+func partitions(c *quota.Charge) int {
+	return min(max(max(c.MaxKeys, c.FamilyKeys)/1000, 1), 64)
+}
+
+// partition returns the partition of a key. It is the same for ever, because pages are
+// found by it.
+func partition(key string, parts int) int {
+	if parts == 1 {
+		return 0
+	}
+	h := uint64(14695981039346656037) // FNV-1a
+	for i := range len(key) {
+		h = (h ^ uint64(key[i])) * 1099511628211
+	}
+	return int((h ^ h>>32) % uint64(parts))
+}
+
+// partitionsOf returns how the members of a charge's family are spread.
+func (s *Store) partitionsOf(ctx context.Context, c *quota.Charge) (former, error) {
+	parts, pool := partitions(c), c.Pool
+	s.families.mu.RLock()
+	f, known := s.families.all[pool.Upstream+"/"+pool.Account]
+	s.families.mu.RUnlock()
+	if known && f.parts == parts {
+		return f, nil
+	}
+	tag := s.tag(pool)
+	reply, err := s.eval(ctx, s.scripts.partitions, []string{partitionsKey(tag), membersKey(tag)}, []any{parts})
+	if err != nil {
+		return f, err
+	}
+	s.tell(reply[1])
+	f = former{parts: parts, was: int(integer(reply[2])), at: instant(reply[3])}
+	if integer(reply[4]) == 1 {
+		if err := s.count(ctx, c, parts, integer(reply[1])); err != nil {
+			return f, err
+		}
+	}
+	s.families.mu.Lock()
+	defer s.families.mu.Unlock()
+	if s.families.all == nil {
+		s.families.all = make(map[string]former)
+	}
+	s.families.all[pool.Upstream+"/"+pool.Account] = f
+	return f, nil
+}
+
+// count gives the members of an earlier version their places.
+func (s *Store) count(ctx context.Context, c *quota.Charge, parts int, now int64) error {
+	pool, long := c.Pool, slice(c.Windows)
+	places := make(map[string]map[int64]int64) // by partition: how many until when
+	for from := int64(0); ; from += 10_000 {
+		all := redis.NewZSliceCmd(ctx, "zrangebyscore", membersKey(s.tag(pool)), "("+strconv.FormatInt(now, 10), "+inf", "withscores", "limit", from, 10_000)
+		if err := s.do(ctx, all); err != nil {
+			return err
+		}
+		for _, z := range all.Val() {
+			pool.Key, _ = z.Member.(string)
+			seats := seatsKey(s.memberTag(pool, parts), "")
+			if places[seats] == nil {
+				places[seats] = make(map[int64]int64)
+			}
+			places[seats][until(z.Score, long)]++
+		}
+		if len(all.Val()) < 10_000 {
+			break
+		}
+	}
+	for seats, of := range places {
+		first, n := int64(math.MaxInt64), int64(0)
+		for till, members := range of {
+			first, n = min(first, till), n+members
+			if err := s.do(ctx, redis.NewIntCmd(ctx, "hincrby", seats, till, members)); err != nil {
+				return err
+			}
+		}
+		if err := s.do(ctx, redis.NewIntCmd(ctx, "hset", seats, "n", n, "next", first)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// until returns the end of the slice of an instant.
+func until(at float64, long int64) int64 { return int64(math.Ceil(at/float64(long))) * long }
+
+// bring brings the page of a key, and the one that new keys share, from their former place.
+func (s *Store) bring(ctx context.Context, a *ask) error {
+	c := &a.charges[0]
+	f, err := s.partitionsOf(ctx, c)
+	if err != nil || !f.is(c, s.now()) {
+		return err
+	}
+	if f.was > 0 {
+		tag := s.memberTag(c.Pool, f.was)
+		if err := s.layouts(ctx, seatsKey(tag, ""), seatsKey(a.tag, "")); err != nil {
+			return err
+		}
+		if err := s.move(ctx, c, pageOf(tag, c.Pool), pageOf(a.tag, c.Pool)); err != nil {
+			return err
+		}
+		return s.move(ctx, c, sharedPage(tag, c.Pool), sharedPage(a.tag, c.Pool))
+	}
+	shared := c.Pool
+	shared.Key = overflowKey
+	if err := s.move(ctx, c, pageKey(s.formerTag(c.Pool), ""), pageOf(a.tag, c.Pool)); err != nil {
+		return err
+	}
+	return s.move(ctx, c, pageKey(s.formerTag(shared), ""), sharedPage(a.tag, c.Pool))
+}
+
+// move copies a page from where it was, unless there is one already. The former copy
+// expires by itself, before anybody could take it for the page again.
+func (s *Store) move(ctx context.Context, c *quota.Charge, from, to string) error {
+	get, there := redis.NewStringCmd(ctx, "get", from), redis.NewIntCmd(ctx, "exists", to)
+	if err := s.do(ctx, get); errors.Is(err, redis.Nil) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if err := s.do(ctx, there); err != nil || there.Val() > 0 {
+		return err
+	}
+	life := redis.NewDurationCmd(ctx, time.Millisecond, "pttl", from)
+	if err := s.do(ctx, life); err != nil {
+		return err
+	}
+	ms := max(life.Val().Milliseconds(), 1)
+	if life.Val() < 0 { // it does not expire
+		ms = 2 * span(c.Windows).Milliseconds()
+	}
+	for i := range c.Windows {
+		dump := redis.NewStringCmd(ctx, "dump", logKey(from, i))
+		if err := s.do(ctx, dump); errors.Is(err, redis.Nil) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		err := s.do(ctx, redis.NewStatusCmd(ctx, "restore", logKey(to, i), ms, dump.Val()))
+		if err != nil && !redis.HasErrorPrefix(err, "BUSYKEY") {
+			return err
+		}
+	}
+	page, err := s.withPlace(ctx, c, from, get.Val())
+	if err != nil {
+		return err
+	}
+	err = s.do(ctx, redis.NewStatusCmd(ctx, "set", to, page, "nx", "px", ms))
+	if errors.Is(err, redis.Nil) {
+		return nil // another process was faster
+	}
+	return err
+}
+
+// withPlace notes in a page of an earlier version until when it has its place, which count
+// has counted.
+func (s *Store) withPlace(ctx context.Context, c *quota.Charge, from, page string) (string, error) {
+	if from != pageKey(s.formerTag(c.Pool), "") || len(page) < 8*pageFirst {
+		return page, nil
+	}
+	score := redis.NewFloatCmd(ctx, "zscore", membersKey(s.tag(c.Pool)), c.Pool.Key)
+	if err := s.do(ctx, score); err != nil && !errors.Is(err, redis.Nil) {
+		return page, err
+	}
+	n := int(double(page, 4))
+	last := 8 * (pageFirst + 3*n + pageHead)
+	if n < 1 || n > maxWindows || len(page) < last {
+		return page, nil
+	}
+	b := []byte(page)
+	put := func(i int, v float64) { binary.LittleEndian.PutUint64(b[8*(i-1):], math.Float64bits(v)) }
+	if double(page, 2) != -never { // that says where the latest instant is to be read
+		put(2, 1-never) // reserve has to see to it
+	}
+	put(last/8, float64(until(score.Val(), slice(c.Windows))))
+	return string(b), nil
+}
+
+// layouts copies how the small pages of a partition are laid out.
+func (s *Store) layouts(ctx context.Context, from, to string) error {
+	all := redis.NewMapStringStringCmd(ctx, "hgetall", from)
+	if err := s.do(ctx, all); err != nil {
+		return err
+	}
+	for field, value := range all.Val() {
+		if strings.HasPrefix(field, "l") {
+			if err := s.do(ctx, redis.NewBoolCmd(ctx, "hsetnx", to, field, value)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
