@@ -15,7 +15,7 @@ func (l *Ledger) Check(ctx context.Context, c Call) (Verdict, error) {
 	if prices == nil {
 		return Verdict{}, errNotMade
 	}
-	price, err := prices.lookup(&c)
+	price, err := l.priced(ctx, prices, &c)
 	switch {
 	case err != nil:
 		return Verdict{}, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"maps"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,8 @@ type keyed struct {
 	any      Charge                    // of a key without limits of its own; its pool has no key yet
 	own      map[string][]window.Limit // of keys with limits of their own, by page key
 	fallback string                    // the key of a call that names none; "" refuses the call
+	family   *book.Family              // nil for a pool
+	quotas   *sync.Map                 // of a family: the windows of keys by a quota that was set at run time
 }
 
 // newKeyed prepares the limits of keys, as a class sees them.

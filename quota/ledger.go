@@ -49,6 +49,7 @@ type Ledger struct {
 	line      line
 	heard     heard
 	slots     slots
+	limits    keyLimits
 	pending   atomic.Bool  // the journal may have entries
 	offset    atomic.Int64 // the store's clock minus ours, in nanoseconds
 }
@@ -134,7 +135,7 @@ func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 	if prices == nil {
 		return nil, errNotMade
 	}
-	price, err := prices.lookup(&c)
+	price, err := l.priced(ctx, prices, &c)
 	if err != nil {
 		return nil, l.failed(ctx, &c, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -88,6 +89,7 @@ func newPrices(b *Book) *prices {
 			Windows:  limits(f.Windows, book.Class{}),
 			Revision: b.Revision,
 		}, f.MaxKeys, f.Overrides, book.Class{})
+		p.families[name].family, p.families[name].quotas = f, new(sync.Map)
 	}
 	return p
 }
@@ -233,7 +235,7 @@ func (p *prices) find(c *Call) (*price, error) {
 		return nil, BadInput("outage %.40q is neither refuse nor admit", string(c.Outage))
 	}
 	if c.Family != "" {
-		return p.lookupMember(c)
+		return p.lookupMember(c, nil)
 	}
 	if c.Key != "" || c.Units != 0 {
 		return nil, BadInput("key and units go with a family; a call of an upstream names a method, or charges by pool")
@@ -365,8 +367,9 @@ func (p *prices) pool(pool Pool) (Charge, error) {
 	return Charge{}, BadInput("%s has no pool %.40q; the price book has %s", pool.Upstream, pool.Name, names(pools))
 }
 
-// lookupMember is the price of a call on a family's member.
-func (p *prices) lookupMember(c *Call) (*price, error) {
+// lookupMember is the price of a call on a family's member. If windows is not nil, they are
+// its limits, and it has a place as a key of the price book has.
+func (p *prices) lookupMember(c *Call, windows []window.Limit) (*price, error) {
 	f := p.families[c.Family]
 	switch {
 	case f == nil:
@@ -382,6 +385,9 @@ func (p *prices) lookupMember(c *Call) (*price, error) {
 	}
 	charge := f.charge(pageKey(c.Key))
 	charge.Units = max(c.Units, 1)
+	if windows != nil {
+		charge.Windows, charge.MaxKeys = windows, 0
+	}
 	made := &struct { // one allocation, as there are many keys
 		price
 		charge [1]Charge

@@ -42,7 +42,7 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 	}
 	came := l.line.came.Add(1)
 	var refused *RefusedError
-	price, err := l.prices.Load().lookup(&c)
+	price, err := l.priced(ctx, l.prices.Load(), &c)
 	if err != nil || !l.line.stands(price.charges) {
 		r, err := l.Reserve(ctx, c)
 		if !errors.As(err, &refused) || price == nil || refused.RetryAfter > until.Sub(l.clock.Now()) && !price.maySettle(&refused.Verdict) {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 func (a *app) costsCommand() *cobra.Command {
@@ -22,19 +24,20 @@ func (a *app) costsCommand() *cobra.Command {
 	}
 	var diff bool
 	show := &cobra.Command{
-		Use:   "show [METHOD | UPSTREAM]",
-		Short: "Show the price book, or explain a method or an upstream",
+		Use:   "show [METHOD | UPSTREAM | FAMILY]",
+		Short: "Show the price book, or explain a part of it",
 		Long: `Show the price book in force, merged with the book that it extends, and with every
 default written out. With --diff, show only the differences from the book that it
 extends. The output is YAML, which can be kept in a file, or JSON.
 
-With METHOD or UPSTREAM, explain it in words: what a call reserves, what its answer
-settles, and what answers tell about the limits.`,
+With FAMILY, show the limits of its keys, and where each comes from: the price book, or
+who set it with ingestor limits. With METHOD or UPSTREAM, explain it in words: what a
+call reserves, what its answer settles, and what answers tell about the limits.`,
 		Example: `  ingestor costs show
   ingestor costs show videos.list
   ingestor costs show youtube
   ingestor costs show --diff --costs costs.yaml`,
-		Args: takes(0, 1, "one method or upstream, or none for all"),
+		Args: takes(0, 1, "one method, upstream or family, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.settings(cmd.Flags())
 			switch {
@@ -42,6 +45,10 @@ settles, and what answers tell about the limits.`,
 				return err
 			case len(args) == 1 && diff:
 				return usage("--diff compares whole books; leave out %s", args[0])
+			case len(args) == 1 && s.book.Families[args[0]] != nil:
+				return a.withLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
+					return a.showFamily(ctx, l, s.book.Families[args[0]])
+				})
 			case len(args) == 1:
 				return a.explain(s.book, args[0])
 			case diff && s.Costs == "":

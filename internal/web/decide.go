@@ -51,13 +51,15 @@ func (s *Server) decision(right Right, h answer, parameters ...string) http.Hand
 // otherMethods registers handlers for the same paths with other methods. Without the token
 // a caller does not learn which method is right.
 func (s *Server) otherMethods(mux *http.ServeMux) {
+	methods := map[string][]string{}
 	for _, r := range s.table() {
-		method, path, _ := strings.Cut(r.pattern, " ")
-		if !strings.HasPrefix(path, "/v1/") {
-			continue
+		if method, path, _ := strings.Cut(r.pattern, " "); strings.HasPrefix(path, "/v1/") {
+			methods[path] = append(methods[path], method)
 		}
+	}
+	for path, allowed := range methods {
 		mux.Handle(path, s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Allow", method)
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
 			s.fail(w, r, &Problem{Status: http.StatusMethodNotAllowed})
 		})))
 	}

@@ -27,7 +27,7 @@ func TestOpenAPIDecisions(t *testing.T) {
 	d, all := r.documented()
 	operations, missing := map[string]operation{}, map[string]bool{}
 	for _, o := range all {
-		if !strings.HasPrefix(o.path, "/v1/") {
+		if !strings.HasPrefix(o.path, "/v1/") || strings.HasPrefix(o.path, "/v1/limits/") { // those need another store
 			continue
 		}
 		operations[o.String()] = o

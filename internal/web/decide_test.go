@@ -218,6 +218,7 @@ func TestRequestsAreReadStrictly(t *testing.T) {
 		`{"method": "item.get"`:                 "unexpected end",
 		`{"method": "item.get"} {}`:             "line 1, column 24: invalid character '{' after top-level value",
 		"{\n  \"method\": item.get}":            "line 2, column 13: invalid character",
+		`7`:                                     "it must be an object",
 		`"item.get"`:                            "it must be an object",
 		`{"methods": "item.get"}`:               "unknown field \"methods\"; the fields are account,",
 		`{"Method": "item.get"}`:                "unknown field \"Method\"",

@@ -107,6 +107,8 @@ func ledgerProblem(book *quota.Book, err error) error {
 		return err // it matches ErrBadInput, but is not the caller's fault
 	case errors.Is(err, quota.ErrBadInput):
 		p.Code = "bad_input"
+	case errors.Is(err, quota.ErrNoLimits):
+		p.Status = http.StatusNotImplemented
 	default:
 		return err
 	}

@@ -26,8 +26,15 @@ type limits struct {
 	guesses *guesses           // see guesses.go
 }
 
+// counts are in memory, and the limits of single keys that were set at run time in the
+// ledger.
+type counts struct {
+	quota.Store
+	quota.LimitKeeper
+}
+
 // newLimits returns the limits of a price book.
-func (s *Server) newLimits(book *quota.Book) (*limits, error) {
+func (s *Server) newLimits(book *quota.Book, set quota.LimitKeeper) (*limits, error) {
 	names := map[string]bool{guessLimit: true}
 	routes := map[string][]throttle.Limit{}
 	own := func(name string) []throttle.Limit {
@@ -56,7 +63,7 @@ func (s *Server) newLimits(book *quota.Book) (*limits, error) {
 			families.Families[name] = f
 		}
 	}
-	ledger, err := quota.New(families, memstore.New(&memstore.Options{Clock: s.clock}), &quota.Options{Clock: s.clock})
+	ledger, err := quota.New(families, counts{memstore.New(&memstore.Options{Clock: s.clock}), set}, &quota.Options{Clock: s.clock})
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ type Right string
 const (
 	Reserve Right = "reserve" // reserve, settle and release units of pools
 	Read    Right = "read"    // read the state of the pools
-	Limits  Right = "limits"  // charge the families: the limits of the caller's own clients
+	Limits  Right = "limits"  // charge the families, the limits of the caller's own clients, and set those of keys
 	Operate Right = "operate" // act on the pages: adjust, block, unblock, reset
 )
 

@@ -132,7 +132,7 @@ func New(src Sources, o *Options) (*Server, error) {
 // per client become those of the price book and start again. If the book is refused,
 // everything stays as it was.
 func (s *Server) Update(src Sources, book *quota.Book) error {
-	l, err := s.newLimits(book)
+	l, err := s.newLimits(book, src.Ledger)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/headroom-quota/headroom/quota/book/keys"
 )
@@ -14,6 +15,40 @@ type Family struct {
 	Windows   []Window
 	MaxKeys   int                 // keys that are counted separately; further ones share one count. NoMaximum if the book has none.
 	Overrides map[string][]Window // limits of single keys
+
+	given *keys.Family // as the book has it
+}
+
+// WindowsOf returns the windows of a key with another quota than the book has for it. It
+// returns an error if a higher revision would be needed, or if nothing would change.
+func (f *Family) WindowsOf(key string, quota int64) ([]Window, error) {
+	windows, given := f.Windows, f.given.Windows
+	if own, listed := f.Overrides[key]; listed {
+		windows = own
+		if d := f.given.Keys[key]; d != nil && d.Windows != nil {
+			given = d.Windows
+		}
+	}
+	if !takes(given) {
+		return nil, fmt.Errorf("a limit of family %s changes nothing: every window has a quota of its own; raise these in the price book", f.Name)
+	}
+	windows = slices.Clone(windows)
+	for i := range windows {
+		if w := &windows[i]; given[i].Quota == 0 {
+			before := w.Layout()
+			if w.Quota = quota; w.Drains() {
+				w.Rate, w.Quota = quota, cmp.Or(given[i].Burst, quota)
+			}
+			var err error
+			if w.Spec, err = w.For(w.Quota); err != nil {
+				return nil, fmt.Errorf("window %s of family %s: %w", w.Spec, f.Name, err)
+			}
+			if w.Layout() != before {
+				return nil, fmt.Errorf("window %s of family %s cannot count to %d without a higher revision; set it in the price book", w.Spec, f.Name, quota)
+			}
+		}
+	}
+	return windows, nil
 }
 
 // NoMaximum is more keys than any store can hold.
@@ -47,7 +82,7 @@ func (m *most) tree() *tree {
 
 // family makes one family.
 func (r *reader) family(name string, d *keys.Family) *Family {
-	f := &Family{Name: name, MaxKeys: int(d.MaxKeys), Overrides: map[string][]Window{}}
+	f := &Family{Name: name, MaxKeys: int(d.MaxKeys), Overrides: map[string][]Window{}, given: d}
 	if d.MaxKeys == keys.None {
 		f.MaxKeys = NoMaximum
 	}

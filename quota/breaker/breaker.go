@@ -58,9 +58,10 @@ func (s *Store) begin() {
 }
 
 var (
-	_ quota.Store      = (*Store)(nil)
-	_ quota.Identified = (*Store)(nil)
-	_ quota.KeyLister  = (*Store)(nil)
+	_ quota.Store       = (*Store)(nil)
+	_ quota.Identified  = (*Store)(nil)
+	_ quota.KeyLister   = (*Store)(nil)
+	_ quota.LimitKeeper = (*Store)(nil)
 )
 
 // New puts a breaker before a store.

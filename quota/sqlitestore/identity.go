@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,24 +68,34 @@ func (s *Store) CopyOf(ctx context.Context) (path string, err error) {
 	return "", s.file.moveTo(ctx, real)
 }
 
-// moveTo saves the path of the ledger, in a session of its own.
+// moveTo saves the path of the ledger.
 func (f *file) moveTo(ctx context.Context, path string) error {
+	return f.alone(ctx, func(w *sqlitefile.Session) error {
+		_, err := w.Exec("identity_move", path)
+		return err
+	})
+}
+
+// alone runs a transaction in a session of its own.
+func (f *file) alone(ctx context.Context, do func(*sqlitefile.Session) error) error {
 	p := sqlitefile.NewPatience(ctx, f.Path, f.wait)
 	defer p.End()
 	var w *sqlitefile.Session
 	err := p.Retry(func() (err error) {
+		if err := f.Identity.Check(); err != nil {
+			return err // to connect would make the files again
+		}
 		w, err = files.Connect(ctx, f.Path, sqlitefile.Write)
 		return err
 	})
 	if err != nil {
-		return f.Fault("write to", err)
+		return moved(f.Fault("write to", err))
 	}
 	if err = p.Retry(w.Begin); err == nil {
-		_, err = w.Exec("identity_move", path)
-		err = w.End(err)
+		err = w.End(cmp.Or(do(w), f.Identity.Check()))
 	}
 	if err = errors.Join(err, w.Close()); err != nil {
-		return f.Fault("write to", err)
+		return moved(f.Fault("write to", err))
 	}
 	return nil
 }

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os/user"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+)
+
+func (a *app) limitsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "limits",
+		Short: "Set limits of single keys of families while programs run",
+		Long: `Set the limit of a single key of a family, such as a customer of your service. The limit
+is kept in the ledger and takes the place of what the price book says about the key. All
+processes that share the ledger obey it within 2 seconds. It survives restarts. What the
+key has used stays used.
+
+Without a subcommand, ingestor limits lists the limits.`,
+		Example: `  ingestor limits set client acme 6000 --reason "a larger plan"
+  ingestor limits list
+  ingestor limits rm client acme
+  ingestor costs show client`,
+		Args: known,
+	}
+	list := &cobra.Command{
+		Use:   "list [FAMILY]",
+		Short: "List the limits, and who set them",
+		Long: `List the limits that were set at run time, with who set each, when and why. The limits of
+the price book are in ingestor costs show FAMILY.`,
+		Example: "  ingestor limits list\n  ingestor limits list client --output json",
+		Args:    takes(0, 1, "one family, or none for all"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
+				all, err := setLimits(ctx, l)
+				if err != nil {
+					return err
+				}
+				if len(args) == 1 {
+					all = slices.DeleteFunc(all, func(k web.KeyLimit) bool { return k.Family != args[0] })
+				}
+				return a.print(all, func(s *sheet) { s.limits(all) })
+			})
+		},
+		ValidArgsFunction: a.completeFirst(familyNames),
+	}
+	var reason string
+	set := &cobra.Command{
+		Use:   "set FAMILY KEY QUOTA",
+		Short: "Set the limit of a key",
+		Long: `Set the limit of a key of a family, in the windows that have no quota of their own. The
+ledger keeps who set it, when and why.`,
+		Example: `  ingestor limits set client acme 6000 --reason "a larger plan"`,
+		Args:    takes(3, 3, "a family, a key and its quota"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := strconv.ParseInt(args[2], 10, 64)
+			if err != nil || n < 1 {
+				return usage("the quota must be a whole number above 0, as 6000, not %q\nTo remove a limit: ingestor limits rm FAMILY KEY", args[2])
+			}
+			return a.changeLimit(cmd, args[0], args[1], n, reason)
+		},
+		ValidArgsFunction: a.completeFirst(familyNames),
+	}
+	rm := &cobra.Command{
+		Use:   "rm FAMILY KEY",
+		Short: "Remove the limit of a key",
+		Long: `Remove the limit that was set for a key at run time. Then the limit of the price book
+holds again.`,
+		Example: "  ingestor limits rm client acme",
+		Args:    takes(2, 2, "a family and a key"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.changeLimit(cmd, args[0], args[1], 0, reason)
+		},
+		ValidArgsFunction: a.completeFirst(familyNames),
+	}
+	for _, c := range []*cobra.Command{cmd, list, set, rm} {
+		a.outputFlag(c)
+	}
+	for _, c := range []*cobra.Command{set, rm} {
+		c.Flags().StringVar(&reason, "reason", "", "`text` that says why; it is kept with the limit")
+	}
+	cmd.RunE = list.RunE
+	cmd.AddCommand(set, list, rm)
+	return cmd
+}
+
+// changeLimit sets the limit of a key, or removes it if n is 0.
+func (a *app) changeLimit(cmd *cobra.Command, family, key string, n int64, reason string) error {
+	by := "ingestor"
+	if u, err := user.Current(); err == nil {
+		by = cmp.Or(u.Username, by)
+	}
+	return a.withLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
+		set, err := l.SetLimit(ctx, quota.KeyLimit{Family: family, Key: key, Quota: n, By: by, Reason: reason})
+		if err != nil {
+			return badUsage(err)
+		}
+		shown := web.LimitOf(set)
+		return a.print(shown, func(s *sheet) {
+			if n == 0 {
+				s.line("removed the limit of %s %s; the price book's holds again", plain(family), plain(key))
+				return
+			}
+			s.limits([]web.KeyLimit{shown})
+		})
+	})
+}
+
+// setLimits reads the limits that are set, by family and key.
+func setLimits(ctx context.Context, l *quota.Ledger) ([]web.KeyLimit, error) {
+	const page = 10_000
+	found := []web.KeyLimit{}
+	for after := int64(0); ; {
+		all, err := l.KeyLimits(ctx, after, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range all {
+			if after = k.Version; k.Quota > 0 {
+				found = append(found, web.LimitOf(k))
+			}
+		}
+		if len(all) < page {
+			slices.SortFunc(found, func(a, b web.KeyLimit) int { return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Key, b.Key)) })
+			return found, nil
+		}
+	}
+}
+
+// limits shows limits that were set at run time.
+func (s *sheet) limits(all []web.KeyLimit) {
+	if len(all) == 0 {
+		s.line("no limits are set; the price book has all of them\nTo set one: ingestor limits set FAMILY KEY QUOTA")
+		return
+	}
+	var rows [][]string
+	for _, k := range all {
+		rows = append(rows, []string{plain(k.Family), plain(k.Key), view.Number(k.Quota), plain(k.By), stamp(k.At), plain(k.Reason)})
+	}
+	s.table([]column{{name: "family"}, {name: "key"}, {name: "quota", right: true}, {name: "set by"}, {name: "at"}, {name: "reason"}}, rows)
+}
+
+// familyLimit is the limit of a key, and where it comes from.
+type familyLimit struct {
+	Key    string        `json:"key"` // "": of all keys without another limit
+	Limits string        `json:"limits"`
+	From   string        `json:"from"`
+	Set    *web.KeyLimit `json:"set,omitempty"`
+}
+
+// showFamily shows the limits of a family, and where each comes from.
+func (a *app) showFamily(ctx context.Context, l *quota.Ledger, f *book.Family) error {
+	set, err := setLimits(ctx, l)
+	if err != nil && !errors.Is(err, quota.ErrNoLimits) {
+		return err
+	}
+	const fromBook = "price book"
+	all := []familyLimit{{"", windowsOf(f.Windows), fromBook, nil}}
+	at := map[string]int{}
+	for _, key := range slices.Sorted(maps.Keys(f.Overrides)) {
+		at[key] = len(all)
+		all = append(all, familyLimit{key, windowsOf(f.Overrides[key]), fromBook, nil})
+	}
+	for _, k := range set {
+		if k.Family != f.Name {
+			continue
+		}
+		windows, err := f.WindowsOf(k.Key, k.Quota)
+		if err != nil {
+			a.log.Warn("a limit that was set does not fit the price book any more, which has the key's limit", "family", k.Family, "error", err)
+			continue
+		}
+		one := familyLimit{k.Key, windowsOf(windows), "set at run time by " + k.By, &k}
+		if i, listed := at[k.Key]; listed {
+			all[i] = one
+			continue
+		}
+		all = append(all, one)
+	}
+	return a.print(all, func(s *sheet) {
+		var rows [][]string
+		for _, one := range all {
+			row := []string{cmp.Or(plain(one.Key), "(any other key)"), one.Limits, plain(one.From), "", ""}
+			if one.Set != nil {
+				row[3], row[4] = stamp(one.Set.At), plain(one.Set.Reason)
+			}
+			rows = append(rows, row)
+		}
+		s.table([]column{{name: "key of " + f.Name}, {name: "limit"}, {name: "from"}, {name: "at"}, {name: "reason"}}, rows)
+	})
+}
+
+// windowsOf writes limits as 60 in 1m.
+func windowsOf(windows []book.Window) (text string) {
+	for i, w := range windows {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s in %s", view.Number(w.Quota), w.Spec)
+	}
+	return text
+}
+
+func familyNames(s *settings) []string { return slices.Sorted(maps.Keys(s.book.Families)) }

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// answered is an answer of a server.
+type answered struct {
+	status int
+	body   string
+}
+
+// request sends a request with a token.
+func (s *served) request(method, path, token, body string) answered {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url.String()+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answered{res.StatusCode, string(text)}
+}
+
+// TestLimits sets limits with the command, over HTTP, and sees that a running server obeys.
+func TestLimits(t *testing.T) {
+	f := newFolder(t, 1000, "")
+	f.write("costs.yaml", "extends: builtin\nrevision: 2\nfamilies: {client: {quota: 1, windows: [{per: 1h}], keys: {acme: 2, carol: 3}}}\n")
+	const token = "a-token-of-the-customer-service-0123456789"
+	s := f.serve("INGESTOR_TOKEN=" + token)
+	granted := func(key string) (n int) {
+		for n < 20 {
+			if status, _ := s.reserve("Bearer "+token, `{"family": "client", "key": "`+key+`"}`); status != http.StatusOK {
+				return n
+			}
+			n++
+		}
+		return n
+	}
+	if got := granted("acme"); got != 2 {
+		t.Errorf("the price book grants %d, want 2", got)
+	}
+	if r := f.run("limits", "set", "client", "acme", "6", "--reason", "a larger plan"); r.code != exitDone || !strings.Contains(r.stdout, "a larger plan") {
+		t.Fatalf("set: %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	more := 0
+	for until := time.Now().Add(time.Minute); more == 0 && time.Now().Before(until); {
+		more += granted("acme")
+	}
+	if more += granted("acme"); more != 4 {
+		t.Errorf("the server grants %d more, want 4", more)
+	}
+	put := s.request("PUT", "/v1/limits/client/bob", token, `{"quota": 5, "reason": "a trial"}`)
+	if put.status != http.StatusOK || granted("bob") != 5 {
+		t.Errorf("put: %+v", put)
+	}
+	if r := f.run("limits", "--output", "json"); !strings.Contains(r.stdout, `"a trial"`) || !strings.Contains(r.stdout, `"token"`) {
+		t.Errorf("listed: %s%s", r.stdout, r.stderr)
+	}
+	shown := f.run("costs", "show", "client").stdout
+	for _, line := range []string{"(any other key) 1 in 1h price book", "acme 6 in 1h set at run time by", "carol 3 in 1h price book", "bob 5 in 1h set at run time by token"} {
+		if !strings.Contains(strings.Join(strings.Fields(shown), " "), line) {
+			t.Errorf("costs show lacks %q:\n%s", line, shown)
+		}
+	}
+	if got := s.request("DELETE", "/v1/limits/client/bob?reason=over", token, ""); got.status != http.StatusOK {
+		t.Errorf("delete: %+v", got)
+	}
+	if got := s.request("GET", "/v1/limits/client/bob", token, ""); got.status != http.StatusNotFound {
+		t.Errorf("get after delete: %+v", got)
+	}
+	var acme struct{ Quota int64 }
+	got := s.request("GET", "/v1/limits/client/acme", token, "")
+	if err := json.Unmarshal([]byte(got.body), &acme); err != nil || acme.Quota != 6 {
+		t.Errorf("get: %+v", got)
+	}
+	if r := f.run("limits", "rm", "client", "acme"); r.code != exitDone {
+		t.Errorf("rm: %d\n%s", r.code, r.stderr)
+	}
+	if r := f.run("limits", "list"); !strings.Contains(r.stdout, "no limits are set") {
+		t.Errorf("after all were removed: %s", r.stdout)
+	}
+	if r := f.run("limits", "set", "clint", "acme", "6"); r.code != exitUsage || !strings.Contains(r.stderr, "no family") {
+		t.Errorf("an unknown family: %d\n%s", r.code, r.stderr)
+	}
+	s.stop()
+}

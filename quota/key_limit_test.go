@@ -1,0 +1,229 @@
+package quota_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/redistest"
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/redisstore"
+	"github.com/headroom-quota/headroom/quota/sqlitestore"
+)
+
+const limitBook = `
+revision: 1
+families:
+  client: {quota: 2, windows: [{per: 1h}], max_keys: 1, keys: {acme: 3}}
+  fixed: {windows: [{per: 1h, quota: 5}]}
+`
+
+// limitLedger is a ledger with a clock of its own, so that limits are read when a test
+// wants it.
+type limitLedger struct {
+	*quota.Ledger
+	*testing.T
+	clock *limitClock
+}
+
+type limitClock struct {
+	quota.SystemClock
+	ahead atomic.Int64
+}
+
+func (c *limitClock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+func newLimitLedger(t *testing.T, s quota.Store) *limitLedger {
+	t.Helper()
+	b, err := book.Parse("test", []byte(limitBook), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &limitLedger{T: t, clock: &limitClock{}}
+	if l.Ledger, err = quota.New(b, s, &quota.Options{Clock: l.clock}); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// granted counts the grants of a key, until it is refused.
+func (l *limitLedger) granted(key string) (n int) {
+	l.Helper()
+	for {
+		_, err := l.Reserve(l.Context(), quota.Call{Family: "client", Key: key})
+		switch {
+		case errors.Is(err, quota.ErrRefused):
+			return n
+		case err != nil:
+			l.Fatal(err)
+		}
+		n++
+	}
+}
+
+func (l *limitLedger) set(key string, n int64) quota.KeyLimit {
+	l.Helper()
+	set, err := l.SetLimit(l.Context(), quota.KeyLimit{Family: "client", Key: key, Quota: n, By: "ann", Reason: "a larger plan"})
+	if err != nil {
+		l.Fatal(err)
+	}
+	return set
+}
+
+// stores open a store on the same data at each call.
+func limitStores(t *testing.T) map[string]func() quota.Store {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	var server *redistest.Server
+	return map[string]func() quota.Store{
+		"sqlite": func() quota.Store {
+			s, err := sqlitestore.Open(t.Context(), path, &sqlitestore.Options{Families: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			return s
+		},
+		"redis": func() quota.Store {
+			if server == nil {
+				var err error
+				if server, err = redistest.Start(t.TempDir(), "--save", "", "--appendonly", "no"); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(server.Kill)
+			}
+			s, err := redisstore.Open("redis://"+server.Addr+"/0", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			return s
+		},
+	}
+}
+
+func TestKeyLimits(t *testing.T) {
+	for name, open := range limitStores(t) {
+		t.Run(name, func(t *testing.T) {
+			one, other := newLimitLedger(t, open()), newLimitLedger(t, open())
+			if got := one.granted("acme"); got != 3 {
+				t.Errorf("the price book grants %d, want 3", got)
+			}
+			set := one.set("acme", 5)
+			if set.Version != 1 || set.By != "ann" || set.Reason != "a larger plan" || time.Since(set.At).Abs() > time.Hour {
+				t.Errorf("set %+v", set)
+			}
+			if got := one.granted("acme"); got != 2 {
+				t.Errorf("in the process that set it, %d more are granted, want 2", got)
+			}
+			if again := one.set("acme", 6); again.Version != 2 {
+				t.Errorf("the second change has version %d", again.Version)
+			}
+			if got := other.granted("acme"); got != 1 { // its first call reads the limits
+				t.Errorf("in another process %d more are granted, want 1", got)
+			}
+			one.set("acme", 8)
+			other.clock.ahead.Add(int64(2 * time.Second))
+			if got := other.granted("acme"); got != 2 {
+				t.Errorf("2 s later in another process, %d more are granted, want 2", got)
+			}
+			for i, key := range []string{"bob", "carol", strings.Repeat("d", 100)} { // max_keys is 1
+				one.set(key, 4)
+				if got := one.granted(key); got != 4 {
+					t.Errorf("new key %d: %d granted, want 4", i, got)
+				}
+			}
+			one.set("acme", 0)
+			if got := newLimitLedger(t, open()).granted("acme"); got != 0 { // 8 of 3
+				t.Errorf("removed, and after a restart: %d granted, want 0", got)
+			}
+			one.set("eve", 9)
+			if got := newLimitLedger(t, open()).granted("eve"); got != 9 {
+				t.Errorf("after a restart %d are granted, want 9", got)
+			}
+			all, err := one.KeyLimits(t.Context(), 3, 100)
+			var keys []string
+			for _, l := range all {
+				keys = append(keys, fmt.Sprintf("%.5s %d v%d", l.Key, l.Quota, l.Version))
+			}
+			if got, want := strings.Join(keys, ", "), "bob 4 v4, carol 4 v5, ddddd 4 v6, acme 0 v7, eve 9 v8"; got != want || err != nil {
+				t.Errorf("the limits are %s, want %s: %v", got, want, err)
+			}
+			if l, err := one.KeyLimit(t.Context(), "client", "eve"); err != nil || l == nil || *l != all[4] {
+				t.Errorf("the limit of eve: %+v %v, want %+v", l, err, all[4])
+			}
+			if l, err := one.KeyLimit(t.Context(), "client", "mallory"); err != nil || l != nil {
+				t.Errorf("the limit of nobody: %+v %v", l, err)
+			}
+		})
+	}
+}
+
+func TestKeyLimitsRefuse(t *testing.T) {
+	l := newLimitLedger(t, limitStores(t)["sqlite"]())
+	for why, k := range map[string]quota.KeyLimit{
+		"there is no family \"clint\"": {Family: "clint", Key: "a", Quota: 1, By: "ann"},
+		"the key must be":              {Family: "client", Key: "a\n", Quota: 1, By: "ann"},
+		"the limit must be":            {Family: "client", Key: "a", Quota: -1, By: "ann"},
+		"say who":                      {Family: "client", Key: "a", Quota: 1},
+		"the reason must be":           {Family: "client", Key: "a", Quota: 1, By: "ann", Reason: strings.Repeat("x", 257)},
+		"changes nothing":              {Family: "fixed", Key: "a", Quota: 1, By: "ann"},
+		"without a higher revision":    {Family: "client", Key: "a", Quota: 1 << 40, By: "ann"},
+	} {
+		if _, err := l.SetLimit(t.Context(), k); !errors.Is(err, quota.ErrBadInput) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%+v: %v, want %s", k, err, why)
+		}
+	}
+	if all, err := l.KeyLimits(t.Context(), 0, 10); err != nil || len(all) != 0 {
+		t.Errorf("bad input was kept: %v %v", all, err)
+	}
+	m := newLimitLedger(t, memstore.New(nil))
+	if _, err := m.SetLimit(t.Context(), quota.KeyLimit{Family: "client", Key: "a", Quota: 1, By: "ann"}); !errors.Is(err, quota.ErrNoLimits) {
+		t.Errorf("in memory: %v", err)
+	}
+	if got := m.granted("acme"); got != 3 {
+		t.Errorf("in memory the price book grants %d, want 3", got)
+	}
+}
+
+// countingLimits counts the reads of limits.
+type countingLimits struct {
+	quota.Store
+	quota.LimitKeeper
+	reads atomic.Int64
+}
+
+func (c *countingLimits) KeyLimits(ctx context.Context, after int64, most int) ([]quota.KeyLimit, error) {
+	c.reads.Add(1)
+	return c.LimitKeeper.KeyLimits(ctx, after, most)
+}
+
+// Calls ask for no limits while those that are known are fresh.
+func TestKeyLimitsCostNoRoundTrips(t *testing.T) {
+	s := limitStores(t)["sqlite"]()
+	c := &countingLimits{Store: s, LimitKeeper: s.(quota.LimitKeeper)}
+	l := newLimitLedger(t, c)
+	frozen, err := quota.New(l.Book(), c, &quota.Options{Clock: clockAt{at: time.Now()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		_, _ = frozen.Reserve(t.Context(), quota.Call{Family: "client", Key: "acme"})
+	}
+	if n := c.reads.Load(); n != 1 {
+		t.Errorf("50 calls read the limits %d times, want once", n)
+	}
+}
+
+type clockAt struct {
+	quota.SystemClock
+	at time.Time
+}
+
+func (c clockAt) Now() time.Time { return c.at }

@@ -1,0 +1,58 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql/driver"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+var _ quota.LimitKeeper = (*Store)(nil)
+
+// SetLimit implements [quota.LimitKeeper].
+func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (quota.KeyLimit, error) {
+	if err := s.ready(ctx); err != nil {
+		return l, err
+	}
+	err := s.file.alone(ctx, func(w *sqlitefile.Session) error {
+		if _, err := w.Exec("limit_set", l.Family, l.Key, l.Quota, l.By, l.Reason, s.file.clock.Now()); err != nil {
+			return err
+		}
+		r, err := w.One("limit_find", l.Family, l.Key)
+		if err == nil {
+			l = limitOf(r)
+		}
+		return err
+	})
+	return l, err
+}
+
+// KeyLimits implements [quota.LimitKeeper].
+func (s *Store) KeyLimits(ctx context.Context, after int64, most int) (all []quota.KeyLimit, err error) {
+	return all, s.limits(ctx, "limits_after", []driver.Value{after, int64(most)}, func(l quota.KeyLimit) { all = append(all, l) })
+}
+
+// KeyLimit implements [quota.LimitKeeper].
+func (s *Store) KeyLimit(ctx context.Context, family, key string) (found *quota.KeyLimit, err error) {
+	err = s.limits(ctx, "limit_find", []driver.Value{family, key}, func(l quota.KeyLimit) { found = &l })
+	return found, err
+}
+
+func (s *Store) limits(ctx context.Context, query string, args []driver.Value, each func(quota.KeyLimit)) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	t, err := s.file.view(ctx)
+	if err != nil {
+		return err
+	}
+	return t.End(t.read(query, args, func(r sqlitefile.Row) error {
+		each(limitOf(r))
+		return nil
+	}))
+}
+
+func limitOf(r sqlitefile.Row) quota.KeyLimit {
+	return quota.KeyLimit{Family: r.Text(0), Key: r.Text(1), Quota: r.Int(2), By: r.Text(3), Reason: r.Text(4), At: r.Time(5), Version: r.Int(6)}
+}

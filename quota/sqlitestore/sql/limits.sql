@@ -1,0 +1,11 @@
+-- limit_set sets the limit of a key. Args: family, key, quota, who, why, time.
+INSERT INTO limits (family, key, quota, who, why, made, version)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, (SELECT coalesce(max(version), 0) + 1 FROM limits))
+ON CONFLICT (family, key) DO UPDATE SET quota = excluded.quota, who = excluded.who, why = excluded.why, made = excluded.made, version = excluded.version;
+
+-- limit_find returns the limit of a key. Args: family, key.
+SELECT family, key, quota, who, why, made, version FROM limits WHERE family = ?1 AND key = ?2;
+
+-- limits_after returns the limits in the order in which they changed. Args: after this
+-- version, how many at most.
+SELECT family, key, quota, who, why, made, version FROM limits WHERE version > ?1 ORDER BY version LIMIT ?2;
