@@ -64,7 +64,7 @@ func TestNotBefore(t *testing.T) {
 		asks  int // how often the store is asked
 		grant bool
 	}
-	settle := func(l *quota.Ledger, r **quota.Reservation) {
+	settle := func(r **quota.Reservation) {
 		if _, err := (*r).Settle(ctx, quota.Units{"units": 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -79,20 +79,29 @@ func TestNotBefore(t *testing.T) {
 		steps   []step
 	}{
 		"the same and heavier calls": {quota.Options{NotBefore: time.Minute}, []step{
-			full, {"more", nil, api(5), 1, false}, {"again", nil, api(5), 0, false}, {"heavier", nil, api(7), 0, false},
-			{"lighter", nil, api(4), 1, true}, {"too much for ever", nil, api(11), 0, false},
+			full,
+			{"more", nil, api(5), 1, false},
+			{"again", nil, api(5), 0, false},
+			{"heavier", nil, api(7), 0, false},
+			{"lighter", nil, api(4), 1, true},
+			{"too much for ever", nil, api(11), 0, false},
 		}},
 		"until it fits": {quota.Options{NotBefore: 5 * time.Hour}, []step{
-			full, {"more", nil, api(5), 1, false}, {"later", later(60 * time.Minute), api(5), 0, false},
+			full,
+			{"more", nil, api(5), 1, false},
+			{"later", later(60 * time.Minute), api(5), 0, false},
 			{"then", later(time.Minute), api(5), 1, true},
 		}},
 		"for so long": {quota.Options{NotBefore: time.Minute}, []step{
-			full, {"more", nil, api(5), 1, false}, {"later", later(time.Minute - time.Second), api(5), 0, false},
+			full,
+			{"more", nil, api(5), 1, false},
+			{"later", later(time.Minute - time.Second), api(5), 0, false},
 			{"then", later(time.Second), api(5), 1, false},
 		}},
 		"until units came back": {quota.Options{NotBefore: time.Minute}, []step{
-			full, {"more", nil, api(5), 1, false},
-			{"after settling", func(l, _ *quota.Ledger, _ *quota.SimClock) { settle(l, &r) }, api(5), 1, true},
+			full,
+			{"more", nil, api(5), 1, false},
+			{"after settling", func(l, _ *quota.Ledger, _ *quota.SimClock) { settle(&r) }, api(5), 1, true},
 			{"more", nil, api(6), 1, false},
 			{"after an adjustment", func(l, _ *quota.Ledger, _ *quota.SimClock) {
 				if _, err := l.Adjust(ctx, pool, -6, "a test"); err != nil {
@@ -107,7 +116,7 @@ func TestNotBefore(t *testing.T) {
 					t.Fatal(err)
 				}
 			}, api(5), 1, false},
-			{"before", func(_, other *quota.Ledger, _ *quota.SimClock) { settle(other, &theirs) }, api(5), 0, false},
+			{"before", func(_, other *quota.Ledger, _ *quota.SimClock) { settle(&theirs) }, api(5), 0, false},
 			{"after a minute", later(time.Minute), api(5), 1, true},
 		}},
 		"an unblock counts at once": {quota.Options{NotBefore: time.Hour}, []step{
@@ -130,15 +139,19 @@ func TestNotBefore(t *testing.T) {
 		}},
 		"pools are asked each time": {quota.Options{}, []step{full, {"more", nil, api(5), 1, false}, {"again", nil, api(5), 1, false}}},
 		"members are not": {quota.Options{}, []step{
-			{"all there is", nil, member(6), 1, true}, {"more", nil, member(5), 1, false}, {"again", nil, member(5), 0, false},
-			{"later", later(time.Second), member(5), 1, false}, {"again", nil, member(5), 0, false},
+			{"all there is", nil, member(6), 1, true},
+			{"more", nil, member(5), 1, false},
+			{"again", nil, member(5), 0, false},
+			{"later", later(time.Second), member(5), 1, false},
+			{"again", nil, member(5), 0, false},
 			{"another key", nil, quota.Call{Family: "client", Key: "b", Units: 5}, 1, true},
 		}},
 		"unless asked to": {quota.Options{NotBefore: -1}, []step{
 			{"all there is", nil, member(6), 1, true}, {"more", nil, member(5), 1, false}, {"again", nil, member(5), 1, false},
 		}},
 		"a retry of a call looks for its receipt": {quota.Options{NotBefore: time.Hour}, []step{
-			{"a call", nil, quota.Call{Upstream: "api", Charges: quota.Units{"units": 6}, ID: "a"}, 1, true}, {"more", nil, api(6), 1, false},
+			{"a call", nil, quota.Call{Upstream: "api", Charges: quota.Units{"units": 6}, ID: "a"}, 1, true},
+			{"more", nil, api(6), 1, false},
 			{"the call again", nil, quota.Call{Upstream: "api", Charges: quota.Units{"units": 6}, ID: "a"}, 1, true},
 		}},
 	} {

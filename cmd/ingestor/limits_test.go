@@ -9,20 +9,22 @@ import (
 	"time"
 )
 
+const customerService = "a-token-of-the-customer-service-0123456789"
+
 // answered is an answer of a server.
 type answered struct {
 	status int
 	body   string
 }
 
-// request sends a request with a token.
-func (s *served) request(method, path, token, body string) answered {
+// request sends a request with the token.
+func (s *served) request(method, path, body string) answered {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url.String()+path, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Authorization", "Bearer "+customerService)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		s.t.Fatal(err)
@@ -39,11 +41,10 @@ func (s *served) request(method, path, token, body string) answered {
 func TestLimits(t *testing.T) {
 	f := newFolder(t, 1000, "")
 	f.write("costs.yaml", "extends: builtin\nrevision: 2\nfamilies: {client: {quota: 1, windows: [{per: 1h}], keys: {acme: 2, carol: 3}}}\n")
-	const token = "a-token-of-the-customer-service-0123456789"
-	s := f.serve("INGESTOR_TOKEN=" + token)
+	s := f.serve("INGESTOR_TOKEN=" + customerService)
 	granted := func(key string) (n int) {
 		for n < 20 {
-			if status, _ := s.reserve("Bearer "+token, `{"family": "client", "key": "`+key+`"}`); status != http.StatusOK {
+			if status, _ := s.reserve("Bearer "+customerService, `{"family": "client", "key": "`+key+`"}`); status != http.StatusOK {
 				return n
 			}
 			n++
@@ -63,7 +64,7 @@ func TestLimits(t *testing.T) {
 	if more += granted("acme"); more != 4 {
 		t.Errorf("the server grants %d more, want 4", more)
 	}
-	put := s.request("PUT", "/v1/limits/client/bob", token, `{"quota": 5, "reason": "a trial"}`)
+	put := s.request("PUT", "/v1/limits/client/bob", `{"quota": 5, "reason": "a trial"}`)
 	if put.status != http.StatusOK || granted("bob") != 5 {
 		t.Errorf("put: %+v", put)
 	}
@@ -76,14 +77,14 @@ func TestLimits(t *testing.T) {
 			t.Errorf("costs show lacks %q:\n%s", line, shown)
 		}
 	}
-	if got := s.request("DELETE", "/v1/limits/client/bob?reason=over", token, ""); got.status != http.StatusOK {
+	if got := s.request("DELETE", "/v1/limits/client/bob?reason=over", ""); got.status != http.StatusOK {
 		t.Errorf("delete: %+v", got)
 	}
-	if got := s.request("GET", "/v1/limits/client/bob", token, ""); got.status != http.StatusNotFound {
+	if got := s.request("GET", "/v1/limits/client/bob", ""); got.status != http.StatusNotFound {
 		t.Errorf("get after delete: %+v", got)
 	}
 	var acme struct{ Quota int64 }
-	got := s.request("GET", "/v1/limits/client/acme", token, "")
+	got := s.request("GET", "/v1/limits/client/acme", "")
 	if err := json.Unmarshal([]byte(got.body), &acme); err != nil || acme.Quota != 6 {
 		t.Errorf("get: %+v", got)
 	}

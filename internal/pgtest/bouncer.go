@@ -95,8 +95,8 @@ query_wait_timeout = 20
 			return address
 		}
 		select {
-		case <-ended:
-			ended <- nil
+		case err := <-ended:
+			ended <- err
 			t.Fatalf("pgbouncer: %v\n%s", err, said)
 		case <-ctx.Done():
 			t.Fatalf("pgbouncer does not answer: %v", err)

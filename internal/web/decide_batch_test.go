@@ -43,8 +43,8 @@ func TestReserveBatch(t *testing.T) {
 			t.Errorf("call %d: the index is %v", i, a.Index)
 		}
 	}
-	if len(answers) != len(want) || r.used("shop/units") != 9 {
-		t.Errorf("%d answers, and %d units used, want %d and 9", len(answers), r.used("shop/units"), len(want))
+	if len(answers) != len(want) || r.used() != 9 {
+		t.Errorf("%d answers, and %d units used, want %d and 9", len(answers), r.used(), len(want))
 	}
 	if v := answers[2].Verdict; v == nil || v.RetryAfter != 11 || v.Units != 2 {
 		t.Errorf("refused: %+v", v)
@@ -62,7 +62,7 @@ func TestReserveBatch(t *testing.T) {
 		t.Errorf("100 calls: %d answers, of which the fourth is %+v", len(answers), answers[3])
 	}
 	r.problem(http.StatusBadRequest, "POST", "/v1/reserve", `[{"method": "item.get"}, {]`, withToken...)
-	if got := r.used("shop/units"); got != 9 {
+	if got := r.used(); got != 9 {
 		t.Errorf("an array that is no JSON took %d units", got-9)
 	}
 }

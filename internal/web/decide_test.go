@@ -68,18 +68,18 @@ func (r *rig) refuse(status int, code, path, body string) web.Problem {
 	return p
 }
 
-// used is what the first window of a pool counts.
-func (r *rig) used(pool string) int64 {
+// used is what the first window of the pool of the shop counts.
+func (r *rig) used() int64 {
 	r.Helper()
 	var got struct{ Pools []view.Pool }
 	a := r.ask("GET", "/v1/pools", "", withToken...)
 	r.Must(json.Unmarshal([]byte(a.body), &got))
 	for _, p := range got.Pools {
-		if p.Pool == pool {
+		if p.Pool == "shop/units" {
 			return p.Windows[0].Used
 		}
 	}
-	r.Fatalf("there is no pool %s in %s", pool, a.body)
+	r.Fatalf("there is no pool of the shop in %s", a.body)
 	return 0
 }
 
@@ -239,7 +239,7 @@ func TestRequestsAreReadStrictly(t *testing.T) {
 		}
 	}
 	r.refuse(http.StatusRequestEntityTooLarge, "", "/v1/reserve", `{"method": "`+strings.Repeat("x", 64<<10)+`"}`)
-	if used := r.used("shop/units"); used != 0 {
+	if used := r.used(); used != 0 {
 		t.Errorf("%d units are used", used)
 	}
 }

@@ -109,8 +109,10 @@ func TestEnvoyDescriptors(t *testing.T) {
 		{0, "authenticated=true client_id=foo", "OK: OK client 99 of 100/HOUR 3602s"},
 		{0, "authenticated=true client_id=foo path=/foo/bar", "OK: OK client 98 of 100/HOUR 3602s"},
 		{0, "authenticated=maybe", "OK: OK"},
-		{0, "authenticated=true client_id=foo|authenticated=false remote_address=10.0.0.1|authenticated=false remote_address=10.0.0.2",
-			"OVER_LIMIT: OK client 97 of 100/HOUR 3602s, OVER_LIMIT visitor 0 of 3/MINUTE 61s, OK visitor 1 of 3/MINUTE 61s"},
+		{
+			0, "authenticated=true client_id=foo|authenticated=false remote_address=10.0.0.1|authenticated=false remote_address=10.0.0.2",
+			"OVER_LIMIT: OK client 97 of 100/HOUR 3602s, OVER_LIMIT visitor 0 of 3/MINUTE 61s, OK visitor 1 of 3/MINUTE 61s",
+		},
 		{4, "authenticated=false remote_address=10.0.0.3", "OVER_LIMIT: OVER_LIMIT visitor 0 of 3/MINUTE"},
 	} {
 		req := &rls.RateLimitRequest{Domain: "envoy", HitsAddend: c.hits}

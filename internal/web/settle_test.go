@@ -54,7 +54,7 @@ func TestSettle(t *testing.T) {
 	if got := say("/v1/release", `{"token": "`+three+`"}`); got.Back != 5 {
 		t.Errorf("released: %+v", got)
 	}
-	if used := r.used("shop/units"); used != 4 {
+	if used := r.used(); used != 4 {
 		t.Errorf("%d units are used, want 3 and 1", used)
 	}
 	here, err := r.Ledger.Reserve(t.Context(), quota.Call{Method: "item.get"}) // another program's token

@@ -74,7 +74,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a_directory", dir, []string{"is a directory", filepath.Join(dir, "ledger.db")}},
 		{"a_file_for_a_directory", filepath.Join(strange, "ledger.db"), []string{"open " + strange, "directory"}},
 		{"no_database", strange, []string{"open " + strange, "is no SQLite database", "was left as it is"}},
-		{"a_newer_schema", newer, []string{"it was made by a newer headroom: schema 7, this one knows 5; upgrade"}},
+		{"a_newer_schema", newer, []string{"it was made by a newer headroom: schema 7, this one knows 6; upgrade"}},
 		{"the_database_of_another_program", other, []string{"another program"}},
 		{"no_name", "", []string{"name a file"}},
 		{"memory", ":memory:", []string{"memstore"}},

@@ -115,8 +115,14 @@ func (s *state) fill(p *oneRun, r *catalog.RunRecord) {
 // workTable returns a row for each unit of work of a run.
 func (s *state) workTable(r *catalog.RunRecord) *table {
 	t := view.Table{Columns: []view.Column{
-		{Name: "work", Long: true}, {Name: "state"}, {Name: "pages", Number: true}, {Name: "units", Number: true}, {Name: "refused", Number: true},
-		{Name: "new", Number: true, Spare: true}, {Name: "updated", Number: true, Spare: true}, {Name: "why", Long: true},
+		{Name: "work", Long: true},
+		{Name: "state"},
+		{Name: "pages", Number: true},
+		{Name: "units", Number: true},
+		{Name: "refused", Number: true},
+		{Name: "new", Number: true, Spare: true},
+		{Name: "updated", Number: true, Spare: true},
+		{Name: "why", Long: true},
 	}}
 	for i := range r.Work {
 		w := &r.Work[i]
