@@ -22,9 +22,6 @@ ALONE := $(ALONE)|/^(pages_that_disagree.*|small|bad_input.*|blocks_heal|counter
 ALONE := $(ALONE)|/^(book_revisions|default_precision|record.*|spend|names|families|members|keyed|restart|model)$$
 ALONE := $(ALONE)|^Test(KilledProcess|UpstreamIsNeverOver)
 
-# Lines of targets that run at once stay whole, where make can do that.
-WHOLE_LINES := $(if $(filter output-sync,$(.FEATURES)),--output-sync=line)
-
 .PHONY: help demo test test-main test-others test-browser soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease cover
 
 help:
@@ -35,7 +32,7 @@ demo: ## run the whole program against a simulated upstream; needs no key
 
 test: ## run all tests with reduced counts; installs redis-server, PostgreSQL and python3 if missing
 	.ci/need redis-server postgresql python3
-	TMPDIR=$$(.ci/scratch) $(MAKE) --no-print-directory -j2 $(WHOLE_LINES) test-main test-others
+	TMPDIR=$$(.ci/scratch) $(MAKE) --no-print-directory -j2 test-main test-others
 
 # The two halves run at once, because tests mostly wait.
 test-main:
