@@ -33,7 +33,7 @@ type Proxying struct {
 	ProxyRegion  string        `yaml:"proxy_region,omitempty" restart:"yes" jsonschema_description:"The region of calls through the proxy that have no header Headroom-Region."`
 	ProxyClass   string        `yaml:"proxy_class,omitempty" restart:"yes" jsonschema_description:"The class of calls through the proxy that have no header Headroom-Class."`
 	ProxyAccount string        `yaml:"proxy_account,omitempty" restart:"yes" jsonschema_description:"The account of calls through the proxy that have no header Headroom-Account."`
-	ProxyWait    time.Duration `yaml:"proxy_wait,omitempty" restart:"yes" flag:"longest 'duration' that a call without the header Headroom-Wait waits for units" jsonschema_description:"How long a call through the proxy waits for units, if it has no header Headroom-Wait."`
+	ProxyWait    time.Duration `yaml:"proxy_wait,omitempty" restart:"yes" flag:"longest 'duration' for units to wait, if a call has no header Headroom-Wait" jsonschema_description:"How long a call through the proxy waits for units, if it has no header Headroom-Wait."`
 	ProxyWaiting int           `yaml:"proxy_waiting,omitempty" restart:"yes" zero:"no" jsonschema_description:"How many calls through the proxy may wait for units at once."`
 }
 

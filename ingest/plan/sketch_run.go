@@ -31,7 +31,7 @@ func (s *Sketch) Begin(_ context.Context, start catalog.Start) (catalog.Run, err
 		last.State, last.EndedAt, last.Error = catalog.Failed, now, abandoned
 		for i := range last.Work {
 			if w := &last.Work[i]; w.State == catalog.Running {
-				w.State, w.EndedAt, w.Error = catalog.Failed, now, abandoned
+				w.State, w.EndedAt, w.Error, w.Cause = catalog.Failed, now, abandoned, "ended"
 			}
 		}
 	}

@@ -24,6 +24,8 @@ import (
 // [quota.ErrNotAsked].
 var ErrOpen = fmt.Errorf("the ledger did not answer lately, so %w", quota.ErrNotAsked)
 
+var errNotMade = quota.BadInput("this store was not made by breaker.New, or has no store behind it")
+
 // errGivenUp is the error of calls in flight when the store went down. The store may have
 // taken them.
 var errGivenUp = errors.New("the ledger went down before it answered")
@@ -133,7 +135,7 @@ type gaveUp struct{ error }
 func through[T any](ctx context.Context, s *Store, probe []quota.Charge, ask func(context.Context) (T, error)) (T, error) {
 	var none T
 	if s == nil || s.store == nil {
-		return none, quota.BadInput("this store was not made by breaker.New, or has no store behind it")
+		return none, errNotMade
 	}
 	if err := ctx.Err(); err != nil {
 		return none, err // before it was asked
