@@ -3,9 +3,9 @@
 //
 // Each operation is one script, so it is atomic, and the server's clock decides. A pool is
 // one string of fixed size. All keys of an account share a hash tag, so the charges of a
-// call are in one slot. Each key of a family has a tag of its own, so clients spread over
-// the slots. A family has at most its maximum of pages, and one more that new keys share.
-// A member's page expires seconds after its windows.
+// call are in one slot. Members of a family share the tag of their partition, so clients
+// spread over the slots. A family has at most its maximum of pages, and one more in each
+// partition that new keys share. A member's page expires soon after its windows.
 //
 // A ledger in Redis is as durable as Redis. Writes that survive are never over the limit.
 // A failover with asynchronous replication can lose the last writes, and a restart loses
