@@ -50,6 +50,7 @@ type keyLimits struct {
 	reading sync.Mutex // held by the one who reads; guards version
 	version int64
 	asked   atomic.Int64 // when the limits were last up to date, by the ledger's clock; 0: never
+	failed  atomic.Int64 // when they could last not be read
 
 	mu  sync.RWMutex
 	all map[string]map[string]int64 // the quota by family and page key
@@ -146,29 +147,43 @@ func (l *Ledger) priced(ctx context.Context, p *prices, c *Call) (*price, error)
 }
 
 // freshLimits reads what changed, if the ledger has not asked lately. Only a caller whose
-// limits may be too old waits for it. While the limits cannot be read, those that are known
-// hold: if the store is down, so is the decision itself.
+// limits may be too old waits for it, and no longer than its context. The reading goes on
+// after that, for the others. While the limits cannot be read, those that are known hold: if
+// the store is down, so is the decision itself.
 func (l *Ledger) freshLimits(ctx context.Context, keeper LimitKeeper) {
-	asked := l.limits.asked.Load()
-	age := time.Duration(l.clock.Now().UnixNano() - asked)
-	switch {
-	case asked != 0 && age >= 0 && age < limitsAfter:
+	k, now := &l.limits, l.clock.Now().UnixNano()
+	asked := k.asked.Load()
+	age := time.Duration(now - asked)
+	known := asked != 0 && age >= 0
+	if tried := time.Duration(now - k.failed.Load()); known && (age < limitsAfter || tried >= 0 && tried < limitsAfter) {
 		return
-	case asked == 0 || age < 0 || age >= limitsWithin:
-		l.limits.reading.Lock()
-		defer l.limits.reading.Unlock()
-		if l.limits.asked.Load() == asked && l.limits.read(ctx, keeper, l.clock) != nil {
-			l.limits.asked.Store(l.clock.Now().UnixNano())
+	}
+	read := func() {
+		defer k.reading.Unlock()
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), limitsWithin)
+		defer cancel()
+		if k.read(within, keeper, l.clock) != nil {
+			k.failed.Store(l.clock.Now().UnixNano())
+		}
+	}
+	if known && age < limitsWithin {
+		if k.reading.TryLock() {
+			go read() // a later caller asks again, and waits then
 		}
 		return
 	}
-	if l.limits.reading.TryLock() {
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), limitsWithin)
-		go func() {
-			defer cancel()
-			defer l.limits.reading.Unlock()
-			_ = l.limits.read(within, keeper, l.clock) // a later caller asks again, and waits then
-		}()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if k.reading.Lock(); k.asked.Load() != asked { // somebody else has read them
+			k.reading.Unlock()
+			return
+		}
+		read()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
 }
 

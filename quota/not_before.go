@@ -65,6 +65,7 @@ func (n *notBefore) learn(v *Verdict, charges []Charge, asked time.Time, mark ui
 	r := refused{charges: slices.Clone(charges), verdict: *v, from: asked, until: asked.Add(min(v.RetryAfter, most))}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.some.Store(true)    // before the look at the mark, so that a clear from now on is not missed
 	if n.mark() != mark { // units came back meanwhile
 		return
 	}
@@ -78,7 +79,6 @@ func (n *notBefore) learn(v *Verdict, charges []Charge, asked time.Time, mark ui
 		delete(n.told, pool) // any
 	}
 	n.told[charges[0].Pool] = r
-	n.some.Store(true)
 }
 
 // clear forgets all refusals: units came back, or limits may have changed.

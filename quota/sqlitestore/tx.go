@@ -104,6 +104,9 @@ func (t *tx) Entry(p *quota.Pool, restore bool) (*pagestore.Entry, error) {
 	case e == nil:
 		return t.find(p, restore)
 	case e.loaded == t.file.begun:
+		if err := t.forgotten(e, restore); err != nil {
+			return nil, err
+		}
 		return &e.Entry, nil
 	}
 	r, err := t.one("page_load", e.pageID, e.stamp)
@@ -140,14 +143,23 @@ func (t *tx) find(p *quota.Pool, restore bool) (*pagestore.Entry, error) {
 			return nil, err
 		}
 	}
-	strange := e.Page == nil || e.Page.Born != e.born
-	if e.id != 0 && strange && window.At(t.now) < e.until && !restore {
-		return nil, &quota.ForgottenError{Pool: *p, Born: e.born.Time()}
+	if err := t.forgotten(e, restore); err != nil {
+		return nil, err
 	}
 	if !t.reads() { // callers who share the transaction must share the page
 		e.loaded, t.file.known[*p] = t.file.begun, e
 	}
 	return &e.Entry, nil
+}
+
+// forgotten returns an error if the page of a pool is missing or replaced while earlier
+// charges may still count, unless they are being restored.
+func (t *tx) forgotten(e *entry, restore bool) error {
+	strange := e.Page == nil || e.Page.Born != e.born
+	if e.id != 0 && strange && window.At(t.now) < e.until && !restore {
+		return &quota.ForgottenError{Pool: e.Pool, Born: e.born.Time()}
+	}
+	return nil
 }
 
 // unpack reads the page of an entry.

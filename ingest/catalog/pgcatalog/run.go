@@ -67,12 +67,14 @@ func (r *run) change(ctx context.Context, doing string, read func(*pgx.Batch), w
 			return r.fenced()
 		}
 		if r.fence.Name != "" && last < r.fence.Token {
-			b.Queue(sql("fence_save"), r.fence.Name, r.fence.Token).QueryRow(func(row pgx.Row) error {
-				if err := row.Scan(&last); err != nil || last == r.fence.Token {
-					return err
-				}
+			// In a round trip of its own, once for a token: nothing may be committed if another
+			// process with a higher token was faster.
+			if err := tx.conn.QueryRow(tx.ctx, sql("fence_save"), r.fence.Name, r.fence.Token).Scan(&last); err != nil {
+				return err
+			}
+			if last != r.fence.Token {
 				return r.fenced()
-			})
+			}
 		}
 		return write(tx, b)
 	}))

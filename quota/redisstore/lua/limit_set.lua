@@ -2,12 +2,13 @@
 --
 -- KEYS: the limits, a hash by family and key; their versions, a sorted set.
 -- ARGV: family and key as one field, the limit without time and version.
--- RETURNS the time and the version.
+-- RETURNS the time and the version. A version is at least the time, so that none is given
+-- twice, even if the server lost the last changes.
 
 local now = clock()
 local field, limit = ARGV[1], ARGV[2]
 local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')
-local version = string.format('%.0f', tonumber(last[2] or 0) + 1)
+local version = string.format('%.0f', math.max(tonumber(last[2] or 0) + 1, now))
 local made = string.format('%.0f', now)
 redis.call('HSET', KEYS[1], field, made .. ' ' .. version .. ' ' .. limit)
 redis.call('ZADD', KEYS[2], version, field)

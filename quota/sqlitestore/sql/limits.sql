@@ -1,6 +1,7 @@
--- limit_set sets the limit of a key. Args: family, key, quota, who, why, time.
+-- limit_set sets the limit of a key. Its version is at least the time, so that none is given
+-- twice, even if a backup was restored. Args: family, key, quota, who, why, time.
 INSERT INTO limits (family, key, quota, who, why, made, version)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, (SELECT coalesce(max(version), 0) + 1 FROM limits))
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, (SELECT max(coalesce(max(version), 0) + 1, ?6) FROM limits))
 ON CONFLICT (family, key) DO UPDATE SET quota = excluded.quota, who = excluded.who, why = excluded.why, made = excluded.made, version = excluded.version;
 
 -- limit_find returns the limit of a key. Args: family, key.
