@@ -77,7 +77,7 @@ func TestUploadsAreBounded(t *testing.T) {
 func elsewhere(t *testing.T, o rigOptions) (r *rig, seen func() *http.Request) {
 	var last *http.Request
 	o.change = func(o *Options) {
-		o.Keys = map[string]meter.KeySource{"org": meter.Key("key-of-default"), "org@team": meter.Key("key-of-team"), "watched": meter.Key("key-of-watched")}
+		o.Keys = map[string]meter.KeySource{"org": meter.Key("key-of-default"), "org@team": meter.Key("key-of-team"), "billed": meter.Key("key-of-default"), "billed@team": meter.Key("key-of-team"), "watched": meter.Key("key-of-watched")}
 		o.Base = roundTripper(func(req *http.Request) (*http.Response, error) {
 			last = req
 			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}, Request: req}, nil
@@ -100,6 +100,15 @@ func TestAccountBehindConnection(t *testing.T) {
 	}
 	if got := r.call("GET", "/org/v1/items", "Headroom-Token", theToken, "Connection", "X-Org"); got.StatusCode != http.StatusForbidden || seen() != nil {
 		t.Errorf("the default account: %s", got.Status)
+	}
+}
+
+// TestAccountOfARemovedHeader: so it is if the header that names it is not sent on.
+func TestAccountOfARemovedHeader(t *testing.T) {
+	r, seen := elsewhere(t, rigOptions{grants: []Grant{{Upstreams: []string{"billed"}, Accounts: []string{"team"}}}})
+	got := r.call("GET", "/billed/v1/items", "Headroom-Token", theToken, "X-Goog-User-Project", "team")
+	if sent := seen(); got.StatusCode != http.StatusOK || sent == nil || sent.Header.Get("X-Billed-Key") != "key-of-team" {
+		t.Errorf("%s %s: %v", got.Status, got.body, sent)
 	}
 }
 

@@ -87,6 +87,13 @@ upstreams:
     api_key: {header: X-Org-Key}
     pools: {units: {quota: 1000, windows: [{per: day}]}}
     methods: {list: {route: GET /v1/items, pool: units, cost: 2}}
+  billed:
+    hosts: [billed.test]
+    account: {header: X-Goog-User-Project}
+    accounts: {default: {}, team: {}}
+    api_key: {header: X-Billed-Key}
+    pools: {units: {quota: 1000, windows: [{per: day}]}}
+    methods: {list: {route: GET /v1/items, pool: units, cost: 2}}
   watched:
     hosts: [watched.test]
     mode: observe
