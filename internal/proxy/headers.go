@@ -54,8 +54,14 @@ func rewrite(p *httputil.ProxyRequest) {
 	path, _ := url.PathUnescape(c.path) // find has read it
 	out.URL = &url.URL{Scheme: c.scheme(), Host: c.host, Path: path, RawPath: c.path, RawQuery: c.query(out.URL.RawQuery)}
 	out.Host = ""
+	if name := c.upstream.AccountFrom.Header; name != "" {
+		// Connection may have named it. The upstream must count for the account that is charged.
+		if values := p.In.Header.Values(name); len(values) > 0 {
+			out.Header[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+		}
+	}
 	for name := range out.Header {
-		if c.removed(http.CanonicalHeaderKey(name)) {
+		if c.removed(http.CanonicalHeaderKey(name)) || slices.ContainsFunc(out.Header[name], c.isToken) {
 			delete(out.Header, name)
 		}
 	}
@@ -75,11 +81,14 @@ func (c *call) query(raw string) string {
 	}
 	parts := strings.Split(raw, "&")
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool {
-		name, _, _ := strings.Cut(part, "=")
+		name, value, _ := strings.Cut(part, "=")
 		if plain, err := url.QueryUnescape(name); err == nil {
 			name = plain
 		}
-		return name == c.upstream.Key.Query || slices.Contains(credentialParams, strings.ToLower(name))
+		if plain, err := url.QueryUnescape(value); err == nil {
+			value = plain
+		}
+		return name == c.upstream.Key.Query || c.isToken(value) || slices.Contains(credentialParams, strings.ToLower(name))
 	}), "&")
 }
 
@@ -139,6 +148,7 @@ func (h *Handler) answered(resp *http.Response) error {
 			delete(resp.Header, name)
 		}
 	}
+	h.noteUploads(c, resp)
 	if err := c.readdress(resp); err != nil {
 		return err
 	}

@@ -74,6 +74,8 @@ type Handler struct {
 	proxy   httputil.ReverseProxy
 	waiting chan struct{}
 	days    days
+	uploads uploads
+	linger  time.Duration // for which the rest of a refused request is read
 	told    func(retryAt time.Time)
 
 	tokens atomic.Pointer[[]*Token]
@@ -86,7 +88,7 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	}
 	h := &Handler{
 		ledger: ledger, clock: o.Clock, log: o.Log, hosts: o.Hosts, defaults: o.Defaults,
-		base: o.Base, waiting: make(chan struct{}, cmp.Or(o.Waiting, DefaultWaiting)),
+		base: o.Base, waiting: make(chan struct{}, cmp.Or(o.Waiting, DefaultWaiting)), linger: headerTimeout,
 	}
 	if h.clock == nil {
 		h.clock = quota.SystemClock{}
@@ -175,9 +177,7 @@ func (c *call) context(ctx context.Context) context.Context {
 	ctx = meter.WithJob(ctx, c.token.job(c.labels.Job))
 	ctx = meter.WithRegion(ctx, c.labels.Region)
 	ctx = meter.WithClass(ctx, c.labels.Class)
-	if c.labels.Account != "" {
-		ctx = meter.WithAccount(ctx, c.labels.Account)
-	}
+	ctx = meter.WithAccount(ctx, c.account()) // that which the token was checked for, whatever is left of the headers
 	if c.budget != nil {
 		ctx = meter.WithBudget(ctx, c.budget)
 	}
@@ -207,6 +207,12 @@ func (h *Handler) admit(c *call) (err error) {
 	}
 	if err := c.token.may(c); err != nil {
 		return err
+	}
+	if err := c.single(); err != nil {
+		return err
+	}
+	if c.resumes() && !h.uploads.has(c.token.Name, c.upload(c.host, c.path, c.request.URL.RawQuery)) {
+		return errNoUpload
 	}
 	c.budget = h.days.budget(c.request.Context(), c.token)
 	return nil

@@ -29,7 +29,13 @@ func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
 		h.told(p.retryAt)
 	}
 	header := w.Header()
-	clear(header) // what ReverseProxy has copied
+	clear(header)                                               // what ReverseProxy has copied
+	if r := c.request; r.Body != nil && r.Body != http.NoBody { // a program that never sends it must not keep the connection
+		_ = http.NewResponseController(w).SetReadDeadline(h.clock.Now().Add(h.linger)) // recorders have none
+		if r.ProtoMajor == 1 {
+			header.Set("Connection", "close")
+		}
+	}
 	for name, values := range p.header {
 		header[name] = values
 	}

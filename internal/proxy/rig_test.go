@@ -80,6 +80,26 @@ upstreams:
       put: {route: PUT /v1/items, pool: units, cost: 1}
       post: {route: POST /v1/items, pool: units, cost: {estimate: {bytes: body, per: 1000, default: 1}}}
       few: {route: GET /v1/few, pool: few, cost: 1}
+  org:
+    hosts: [org.test]
+    account: {header: X-Org}
+    accounts: {default: {}, team: {}}
+    api_key: {header: X-Org-Key}
+    pools: {units: {quota: 1000, windows: [{per: day}]}}
+    methods: {list: {route: GET /v1/items, pool: units, cost: 2}}
+  billed:
+    hosts: [billed.test]
+    account: {header: X-Goog-User-Project}
+    accounts: {default: {}, team: {}}
+    api_key: {header: X-Billed-Key}
+    pools: {units: {quota: 1000, windows: [{per: day}]}}
+    methods: {list: {route: GET /v1/items, pool: units, cost: 2}}
+  watched:
+    hosts: [watched.test]
+    mode: observe
+    api_key: {header: X-Watched-Key}
+    pools: {units: {quota: 1000, windows: [{per: day}]}}
+    methods: {post: {route: POST /v1/items, pool: units, cost: 2}, any: {route: "POST /v1/all/{rest...}", pool: units, cost: 2}}
   own:
     hosts: ["localhost:PORT"]
     api_key: {header: Authorization, pass: true}

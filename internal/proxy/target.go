@@ -47,7 +47,11 @@ func (c *call) find(costs *book.Book) error {
 	if !isClean(r.RequestURI, strings.TrimPrefix(c.path, "/")) {
 		return refusef(http.StatusBadRequest, "request", "the path is not in clean form: write it without //, dots for folders and escaped slashes")
 	}
-	if c.upstream = costs.Upstreams[name]; c.upstream == nil || hosted && host == "" || !more {
+	c.upstream = costs.Upstreams[name]
+	if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		return refusef(http.StatusBadRequest, "request", "this proxy does not pass on WebSockets")
+	}
+	if c.upstream == nil || hosted && host == "" || !more {
 		c.upstream = nil
 		return errNoUpstream
 	}
@@ -55,9 +59,6 @@ func (c *call) find(costs *book.Book) error {
 		rest = whole[1:]
 	}
 	c.segment, c.path = segment, "/"+rest
-	if strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		return refusef(http.StatusBadRequest, "request", "this proxy does not pass on WebSockets")
-	}
 	c.host = host
 	return nil
 }
@@ -94,7 +95,8 @@ func isClean(uri, rest string) bool {
 	for i, part := range parts {
 		plain, err := url.PathUnescape(part)
 		last := i == len(parts)-1
-		if err != nil || plain == "." || plain == ".." || plain == "" && !last {
+		folder, _, _ := strings.Cut(plain, ";") // some servers drop what follows
+		if err != nil || folder == "." || folder == ".." || plain == "" && !last {
 			return false
 		}
 		for _, c := range []byte(plain) {

@@ -165,17 +165,7 @@ const mostPresented = 16
 func (c *call) presented() (all []string) {
 	add := func(values []string) {
 		for _, value := range values {
-			all = append(all, value)
-			scheme, credentials, is := strings.Cut(strings.TrimSpace(value), " ")
-			if !is {
-				continue
-			}
-			credentials = strings.TrimSpace(credentials)
-			all = append(all, credentials)
-			if plain, err := base64.StdEncoding.DecodeString(credentials); err == nil && strings.EqualFold(scheme, "Basic") {
-				user, password, _ := strings.Cut(string(plain), ":")
-				all = append(all, user, password)
-			}
+			all = append(all, texts(value)...)
 		}
 	}
 	header := c.request.Header
@@ -199,6 +189,27 @@ func (c *call) presented() (all []string) {
 	all = slices.Compact(all)
 	return all[:min(len(all), mostPresented)]
 }
+
+// texts returns the texts of a header or a parameter that may be a token.
+func texts(value string) []string {
+	all := []string{value}
+	scheme, credentials, is := strings.Cut(strings.TrimSpace(value), " ")
+	if !is {
+		return all
+	}
+	credentials = strings.TrimSpace(credentials)
+	all = append(all, credentials)
+	if plain, err := base64.StdEncoding.DecodeString(credentials); err == nil && strings.EqualFold(scheme, "Basic") {
+		user, password, _ := strings.Cut(string(plain), ":")
+		all = append(all, user, password)
+	}
+	return all
+}
+
+// isToken reports whether a header or a parameter has the token of the call. It stays here,
+// also where the upstream reads no key: a path without an upstream may have it in the place
+// of another one.
+func (c *call) isToken(value string) bool { return slices.ContainsFunc(texts(value), c.token.Is) }
 
 // String names a token, without its text.
 func (t *Token) String() string { return fmt.Sprintf("token %s", t.Name) }

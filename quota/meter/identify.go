@@ -98,10 +98,10 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 		return c, quota.BadInput("%s: the URL has the key in it (%s=), where every error, log and redirect shows it; "+
 			"give it to the transport (meter.Options.Keys) and leave it out of the URL", c.upstream.Name, name)
 	}
-	if c.resumed = resumes(c.upstream, req); c.resumed {
+	o, batch := override(req.Header, verb), takesAny(&match) && isBatch(req, path)
+	if c.resumed = o == "" && !batch && resumes(c.upstream, req); c.resumed { // another verb or a batch is no chunk
 		return c, nil
 	}
-	o, batch := override(req.Header, verb), takesAny(&match) && isBatch(req, path)
 	if c.upstream.Mode == book.Observe {
 		if o != "" || batch { // the ledger says that it has no price
 			c.method, c.name = nil, verb+" "+plain
