@@ -136,18 +136,33 @@ func (a *app) exec(cmd *cobra.Command, f *execFlags, args []string) (err error) 
 		return err
 	}
 	for {
-		err := e.run(ctx)
+		again, err := e.run(ctx)
 		retryAt := e.retryAt()
-		if retryAt.IsZero() {
+		if !again || retryAt.IsZero() {
 			return err
 		}
 		fmt.Fprintf(a.stderr, "job %s: the quota is used up; it can resume at %s\n", f.job, retryAt.UTC().Format(time.RFC3339))
 		if !f.untilDone || ctx.Err() != nil {
 			return &exit{code: exitDeferred}
 		}
-		if err := (quota.SystemClock{}).Sleep(ctx, retryAt.Sub(a.now())); err != nil {
+		if err := e.rest(ctx, retryAt.Sub(a.now())); err != nil {
 			return err
 		}
+	}
+}
+
+// rest waits before the program runs again. It returns an error if the lock is lost
+// meanwhile.
+func (e *executed) rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-e.lock.Lost():
+		return ingest.ErrLostLock
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
 	}
 }
 
@@ -228,7 +243,7 @@ func (e *executed) startProxy(ctx context.Context, s *settings, l *quota.Ledger,
 func (e *executed) environment(s *settings, address, token string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(line string) bool {
 		name, _, _ := strings.Cut(line, "=")
-		return name == "YOUTUBE_API_KEY" || name == tokenVariable
+		return name == "YOUTUBE_API_KEY" || strings.HasPrefix(name, "INGESTOR_") // URLs of databases have passwords
 	})
 	env = append(env, "HEADROOM_PROXY="+address, "HEADROOM_TOKEN="+token)
 	if e.flags.state != "" {
@@ -244,22 +259,35 @@ func (e *executed) environment(s *settings, address, token string) []string {
 	return env
 }
 
-// run runs the program once.
-func (e *executed) run(ctx context.Context) error {
+// errRefused is why a program was stopped whose call was refused. It was reported before.
+var errRefused = &exit{code: exitDeferred}
+
+// drain is how long the output of a killed program is still read. A child that left its
+// process group may hold it open for ever.
+const drain = time.Second
+
+// run runs the program once. It may run again if it ended by itself, or because a call was
+// refused.
+func (e *executed) run(ctx context.Context) (again bool, err error) {
 	e.told(time.Time{})
 	cmd := exec.Command(e.args[0], e.args[1:]...) //nolint:noctx // it gets time to finish
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = e.env, e.stdin, e.stdout, e.stderr
 	ownGroup(cmd)
 	var out io.ReadCloser
 	if e.flags.state != "" {
-		var err error
 		cmd.Stdout = nil
 		if out, err = cmd.StdoutPipe(); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if err := cmd.Start(); err != nil {
-		return usage("run the program: %w", err)
+		return false, usage("run the program: %w", err)
+	}
+	end := func() {
+		_ = kill(cmd) // it may have ended
+		if out != nil {
+			time.AfterFunc(drain, func() { _ = out.Close() })
+		}
 	}
 	copied := make(chan error, 1)
 	ended := make(chan error, 1)
@@ -273,19 +301,23 @@ func (e *executed) run(ctx context.Context) error {
 		copied <- err
 		ended <- cmd.Wait()
 	}()
-	why := e.watch(ctx, cmd, ended)
-	if err := errors.Join(<-copied, why); err != nil {
-		return err
+	why := e.watch(ctx, cmd, end, ended)
+	stopped := errors.Is(why, errRefused)
+	switch err := <-copied; {
+	case err != nil && stopped:
+		return false, err
+	case err != nil || why != nil:
+		return stopped, errors.Join(err, why)
 	}
 	if err := <-ended; err != nil {
-		return &exit{exitFailed, fmt.Errorf("job %s: the program failed: %w", e.flags.job, err)}
+		return true, &exit{exitFailed, fmt.Errorf("job %s: the program failed: %w", e.flags.job, err)}
 	}
-	return nil
+	return true, nil
 }
 
 // watch waits for a program, and stops it when it must not go on. It returns why it was
 // stopped, and puts back how it has ended.
-func (e *executed) watch(ctx context.Context, cmd *exec.Cmd, ended chan error) (why error) {
+func (e *executed) watch(ctx context.Context, cmd *exec.Cmd, end func(), ended chan error) (why error) {
 	var late <-chan time.Time
 	if e.flags.deadline > 0 {
 		timer := time.NewTimer(e.flags.deadline)
@@ -309,20 +341,20 @@ func (e *executed) watch(ctx context.Context, cmd *exec.Cmd, ended chan error) (
 			ended <- err
 			return why
 		case <-killed:
-			_ = kill(cmd)
+			end()
 		case <-stop:
 			if why == nil {
 				why = &exit{exitDeferred, fmt.Errorf("job %s: %w", e.flags.job, ingest.ErrInterrupted)}
 				continue
 			}
-			_ = kill(cmd)
+			end()
 			stop = nil
 		case <-lost:
 			why, lost = ingest.ErrLostLock, nil
-			_ = kill(cmd)
+			end()
 		case <-refused:
 			if !e.retryAt().IsZero() {
-				why = &exit{code: exitDeferred}
+				why = errRefused
 			}
 		case <-late:
 			why = &exit{exitDeferred, fmt.Errorf("job %s: it was stopped after %s, by --deadline", e.flags.job, e.flags.deadline)}

@@ -11,14 +11,21 @@ import (
 	"path/filepath"
 )
 
+// maxLine bounds a line of the output of a program.
+const maxLine = 1 << 20
+
 // keepState copies the output of a program, line by line, and keeps its last STATE message,
 // as Singer defines it, in a file. A line is passed on before the state that follows it is
 // kept, so that nothing is lost if the process is killed between the two. An incomplete line
-// is left out: the program was killed while it wrote it.
+// is left out: the program was killed while it wrote it. A line longer than maxLine is an
+// error, because it is held in memory.
 func keepState(to io.Writer, from io.Reader, file string) error {
-	lines := bufio.NewReaderSize(from, 64<<10)
+	lines := bufio.NewReaderSize(from, maxLine)
 	for {
-		line, err := lines.ReadBytes('\n')
+		line, err := lines.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			return errors.New("the program wrote a line longer than 1 MiB; with --state, its output has to be lines of text")
+		}
 		if err != nil {
 			if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
 				return nil

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // tap runs the tap until its end, or kills it, with the process that runs it, after so many
@@ -163,5 +164,24 @@ no JSON with "STATE"
 	}
 	if err := keepState(&out, strings.NewReader(in), filepath.Join(t.TempDir(), "no", "folder")); err == nil {
 		t.Error("a state that cannot be kept is no error")
+	}
+	endless := strings.NewReader(strings.Repeat("x", 2<<20))
+	if err := keepState(&out, endless, file); err == nil || !strings.Contains(err.Error(), "longer than 1 MiB") {
+		t.Errorf("an endless line: %v", err)
+	}
+}
+
+// TestExecOutputIsHeld: a child with a session of its own, which holds the output, does not
+// keep the command from its end after the program was killed.
+func TestExecOutputIsHeld(t *testing.T) {
+	setsid, err := exec.LookPath("setsid")
+	if err != nil {
+		t.Skip("there is no setsid")
+	}
+	f := newFolder(t, 10, "")
+	began := time.Now()
+	r := f.run("exec", "--job", "held", "--state", f.path("held.json"), "--deadline", "100ms", "--grace", "100ms", "--", "/bin/sh", "-c", setsid+" /bin/sleep 30 2>/dev/null & wait")
+	if took := time.Since(began); r.code != exitDeferred || took > 20*time.Second {
+		t.Errorf("left with %d after %s\n%s", r.code, took, r.stderr)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,14 +18,14 @@ type answered struct {
 	body   string
 }
 
-// request sends a request with the token.
-func (s *served) request(method, path, body string) answered {
+// request sends a request with a token.
+func (s *served) request(method, path, body, token string) answered {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url.String()+path, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+customerService)
+	req.Header.Set("Authorization", "Bearer "+token)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		s.t.Fatal(err)
@@ -41,6 +42,13 @@ func (s *served) request(method, path, body string) answered {
 func TestLimits(t *testing.T) {
 	f := newFolder(t, 1000, "")
 	f.write("costs.yaml", "extends: builtin\nrevision: 2\nfamilies: {client: {quota: 1, windows: [{per: 1h}], keys: {acme: 2, carol: 3}}}\n")
+	const operator = "a-token-of-a-person-who-changes-limits-0123456789"
+	f.write("anna.token", operator)
+	text, err := os.ReadFile(f.path("ingestor.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write("ingestor.yaml", string(text)+"tokens: {anna: {file: "+f.path("anna.token")+", rights: [limits, operate]}}\n")
 	s := f.serve("INGESTOR_TOKEN=" + customerService)
 	granted := func(key string) (n int) {
 		for n < 20 {
@@ -64,27 +72,30 @@ func TestLimits(t *testing.T) {
 	if more += granted("acme"); more != 4 {
 		t.Errorf("the server grants %d more, want 4", more)
 	}
-	put := s.request("PUT", "/v1/limits/client/bob", `{"quota": 5, "reason": "a trial"}`)
+	if r := s.request("PUT", "/v1/limits/client/bob", `{"quota": 5}`, customerService); r.status != http.StatusForbidden || !strings.Contains(r.body, "the right operate") {
+		t.Errorf("a program that charges families sets a limit: %+v", r)
+	}
+	put := s.request("PUT", "/v1/limits/client/bob", `{"quota": 5, "reason": "a trial"}`, operator)
 	if put.status != http.StatusOK || granted("bob") != 5 {
 		t.Errorf("put: %+v", put)
 	}
-	if r := f.run("limits", "--output", "json"); !strings.Contains(r.stdout, `"a trial"`) || !strings.Contains(r.stdout, `"token"`) {
+	if r := f.run("limits", "--output", "json"); !strings.Contains(r.stdout, `"a trial"`) || !strings.Contains(r.stdout, `"anna"`) {
 		t.Errorf("listed: %s%s", r.stdout, r.stderr)
 	}
 	shown := f.run("costs", "show", "client").stdout
-	for _, line := range []string{"(any other key) 1 in 1h price book", "acme 6 in 1h set at run time by", "carol 3 in 1h price book", "bob 5 in 1h set at run time by token"} {
+	for _, line := range []string{"(any other key) 1 in 1h price book", "acme 6 in 1h set at run time by", "carol 3 in 1h price book", "bob 5 in 1h set at run time by anna"} {
 		if !strings.Contains(strings.Join(strings.Fields(shown), " "), line) {
 			t.Errorf("costs show lacks %q:\n%s", line, shown)
 		}
 	}
-	if got := s.request("DELETE", "/v1/limits/client/bob?reason=over", ""); got.status != http.StatusOK {
+	if got := s.request("DELETE", "/v1/limits/client/bob?reason=over", "", operator); got.status != http.StatusOK {
 		t.Errorf("delete: %+v", got)
 	}
-	if got := s.request("GET", "/v1/limits/client/bob", ""); got.status != http.StatusNotFound {
+	if got := s.request("GET", "/v1/limits/client/bob", "", customerService); got.status != http.StatusNotFound {
 		t.Errorf("get after delete: %+v", got)
 	}
 	var acme struct{ Quota int64 }
-	got := s.request("GET", "/v1/limits/client/acme", "")
+	got := s.request("GET", "/v1/limits/client/acme", "", customerService)
 	if err := json.Unmarshal([]byte(got.body), &acme); err != nil || acme.Quota != 6 {
 		t.Errorf("get: %+v", got)
 	}

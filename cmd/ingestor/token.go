@@ -25,7 +25,7 @@ const tokenVariable = "INGESTOR_TOKEN"
 // caller is a program that reserves over HTTP with a token of its own.
 type caller struct {
 	File   string      `yaml:"file" jsonschema_description:"A file with its token. To make one: ingestor token new FILE."`
-	Rights []web.Right `yaml:"rights,omitempty" jsonschema:"enum=reserve,enum=read,enum=limits,enum=operate" jsonschema_description:"What it may do: reserve units of pools, read the pools, and charge limits, which are the families of the price book. All these if empty. A person who acts on the pages needs operate."`
+	Rights []web.Right `yaml:"rights,omitempty" jsonschema:"enum=reserve,enum=read,enum=limits,enum=operate" jsonschema_description:"What it may do: reserve units of pools, read the pools, and charge limits, which are the families of the price book. All these if empty. A person who acts on the pages, or changes limits of keys over HTTP, needs operate."`
 	Calls  calls       `yaml:"calls,omitempty" jsonschema_description:"What it may call through ingestor proxy. Without it, nothing. A token with calls and no rights has no other right."`
 }
 

@@ -9,7 +9,6 @@ import (
 	"runtime/debug"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	grpchealth "google.golang.org/grpc/health"
@@ -23,7 +22,8 @@ import (
 
 // ServeEnvoy serves Envoy's rate limit service over gRPC from a listener, until ctx ends.
 // Then calls under way finish, unless abort ends too. The listener does TLS. All but health
-// checks need a token of a caller of /v1/.
+// checks need a token of a caller of /v1/. Connections are bounded as those of HTTP are, but
+// apart from them.
 func (s *Server) ServeEnvoy(ctx, abort context.Context, l net.Listener) error {
 	server := grpc.NewServer(
 		grpc.UnaryInterceptor(s.unaryCall), grpc.StreamInterceptor(s.streamCall),
@@ -36,7 +36,9 @@ func (s *Server) ServeEnvoy(ctx, abort context.Context, l net.Listener) error {
 	healthy.SetServingStatus(rls.RateLimitService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(server, healthy)
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(netutil.LimitListener(l, s.crowd.all)) }()
+	go func() {
+		ended <- server.Serve(counted{l, newCrowd(s.crowd.all, s.crowd.each, s.trusts, s.connectionClosed)})
+	}()
 	select {
 	case err := <-ended:
 		return err
@@ -52,6 +54,12 @@ func (s *Server) ServeEnvoy(ctx, abort context.Context, l net.Listener) error {
 
 func (s *Server) unaryCall(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
 	defer s.recoverCall(info.FullMethod, &err)
+	if p, ok := peer.FromContext(ctx); ok {
+		if at, is := p.Addr.(countedAddr); is {
+			at.crowd.works(at.conn, true)
+			defer at.crowd.works(at.conn, false)
+		}
+	}
 	if ctx, err = s.authenticatedCall(ctx, info.FullMethod); err != nil {
 		return nil, err
 	}
@@ -76,9 +84,10 @@ func (s *Server) recoverCall(method string, err *error) {
 	}
 }
 
-// authenticatedCall adds the caller's token to the context. Health checks need none.
+// authenticatedCall adds the caller's token to the context. Health checks need none, but a
+// watch does: it stays open, and would hold its connection and the end of the server.
 func (s *Server) authenticatedCall(ctx context.Context, method string) (context.Context, error) {
-	if method == healthpb.Health_Check_FullMethodName || method == healthpb.Health_Watch_FullMethodName || method == healthpb.Health_List_FullMethodName {
+	if method == healthpb.Health_Check_FullMethodName || method == healthpb.Health_List_FullMethodName {
 		return ctx, nil
 	}
 	r := &http.Request{Method: http.MethodPost, Header: http.Header{}}
@@ -117,6 +126,44 @@ func (s *Server) callError(method string, err error) error {
 		}
 	}
 	return status.Error(code, p.Error())
+}
+
+// counted is a listener whose connections a crowd bounds.
+type counted struct {
+	net.Listener
+	crowd *crowd
+}
+
+// Accept implements [net.Listener].
+func (l counted) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.crowd.track(conn, http.StateNew)
+	return countedConn{conn, l.crowd}, nil
+}
+
+// countedConn is a connection that its crowd forgets when it is closed.
+type countedConn struct {
+	net.Conn
+	crowd *crowd
+}
+
+// Close implements [net.Conn].
+func (c countedConn) Close() error {
+	c.crowd.track(c.Conn, http.StateClosed)
+	return c.Conn.Close()
+}
+
+// RemoteAddr implements [net.Conn]. A call knows only the address of its connection.
+func (c countedConn) RemoteAddr() net.Addr { return countedAddr{c.Conn.RemoteAddr(), c.crowd, c.Conn} }
+
+// countedAddr is the address of a client, with its connection.
+type countedAddr struct {
+	net.Addr
+	crowd *crowd
+	conn  net.Conn
 }
 
 // clamp returns a number for a field of 32 bits.

@@ -45,7 +45,13 @@ descriptors:
 // newEnvoy returns a rig with a server for Envoy, and its address.
 func newEnvoy(t *testing.T) (*rig, string) {
 	t.Helper()
-	r := newDecider(t, nil)
+	return newEnvoyOf(t, nil)
+}
+
+// newEnvoyOf is newEnvoy with options.
+func newEnvoyOf(t *testing.T, o *web.Options) (*rig, string) {
+	t.Helper()
+	r := newDecider(t, o)
 	r.priced()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	r.Must(err)
@@ -214,6 +220,35 @@ func TestEnvoyHealthAndReflection(t *testing.T) {
 	}
 	if _, err := services(context.Background()); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("reflection without a token: %v", err)
+	}
+	for ctx, want := range map[context.Context]codes.Code{context.Background(): codes.Unauthenticated, with(theToken): codes.OK} {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		stream, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{})
+		r.Must(err)
+		received := make(chan error, 1)
+		go func() { _, err := stream.Recv(); received <- err }()
+		if err := <-received; status.Code(err) != want {
+			t.Errorf("a watch: %v, want %v", err, want)
+		}
+		cancel()
+	}
+}
+
+// TestEnvoyIsCrowded: connections that say nothing do not keep others out.
+func TestEnvoyIsCrowded(t *testing.T) {
+	r, address := newEnvoyOf(t, &web.Options{Connections: 8, ConnectionsPerClient: 4})
+	for range 20 {
+		conn, err := net.Dial("tcp", address)
+		r.Must(err)
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	client := healthpb.NewHealthClient(r.dialEnvoy(address))
+	for range 3 {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		if _, err := client.Check(ctx, &healthpb.HealthCheckRequest{}); err != nil {
+			t.Error(err)
+		}
+		cancel()
 	}
 }
 

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"time"
@@ -58,7 +57,7 @@ func (s *Server) removeLimit(r *http.Request) (any, error) {
 func (s *Server) changeLimit(r *http.Request, units int64, reason string) (any, error) {
 	ledger := s.current().Ledger
 	l, err := ledger.SetLimit(r.Context(), quota.KeyLimit{
-		Family: r.PathValue("family"), Key: r.PathValue("key"), Quota: units, By: cmp.Or(caller(r).name, "token"), Reason: reason,
+		Family: r.PathValue("family"), Key: r.PathValue("key"), Quota: units, By: caller(r).name, Reason: reason,
 	})
 	if err != nil {
 		return nil, ledgerProblem(ledger.Book(), err)

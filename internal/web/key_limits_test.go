@@ -25,17 +25,22 @@ func TestKeyLimits(t *testing.T) {
 	r.Must(err)
 	t.Cleanup(func() { r.Must(store.Close()) })
 	r.on(store, &quota.Options{Clock: r.Clock})
+	program, err := web.NewToken("", theToken, web.Rights...)
+	r.Must(err)
+	anna, err := web.NewToken("anna", annas, web.Limits, web.Operate)
+	r.Must(err)
+	r.Must(r.server.Update(web.Sources{Sources: r.Sources(), Tokens: []*web.Token{program, anna}}, r.Ledger.Book()))
 	const path = "/v1/limits/visitor/"
 	ask := func(status int, method, key, body, says string) {
 		t.Helper()
-		a := r.ask(method, path+key, body, withToken...)
+		a := r.ask(method, path+key, body, "Authorization", "Bearer "+annas)
 		r.answers(d, operations[method], status, a)
 		if !strings.Contains(a.body, says) {
 			t.Errorf("%s %s %s: %s, want %s", method, key, body, a.body, says)
 		}
 	}
 	ask(http.StatusNotFound, "GET", "ann", "", "has no limit that was set")
-	ask(http.StatusOK, "PUT", "ann", `{"quota": 5, "reason": "a larger plan"}`, `"quota":5,"by":"token","reason":"a larger plan","at":"2026-11-20T20:00:00Z","version":1`)
+	ask(http.StatusOK, "PUT", "ann", `{"quota": 5, "reason": "a larger plan"}`, `"quota":5,"by":"anna","reason":"a larger plan","at":"2026-11-20T20:00:00Z","version":1`)
 	ask(http.StatusOK, "GET", "ann", "", `"quota":5`)
 	for n := range 6 {
 		a := r.ask("POST", "/v1/reserve", `{"family": "visitor", "key": "ann"}`, withToken...)
@@ -47,8 +52,11 @@ func TestKeyLimits(t *testing.T) {
 	ask(http.StatusUnprocessableEntity, "PUT", "ann", `{"quota": 0}`, "send DELETE")
 	ask(http.StatusUnprocessableEntity, "PUT", "%0A", `{"quota": 1}`, "printable")
 	ask(http.StatusBadRequest, "PUT", "ann", `{"quota": "5"}`, "whole number")
-	ask(http.StatusOK, "DELETE", "ann?reason=over", "", `"quota":0,"by":"token","reason":"over"`)
+	ask(http.StatusOK, "DELETE", "ann?reason=over", "", `"quota":0,"by":"anna","reason":"over"`)
 	ask(http.StatusNotFound, "GET", "ann", "", "has no limit that was set")
+	for method, status := range map[string]int{"PUT": http.StatusForbidden, "DELETE": http.StatusForbidden, "GET": http.StatusNotFound} { // a program that charges the family
+		r.answers(d, operations[method], status, r.ask(method, path+"ann", `{"quota": 9}`, withToken...))
+	}
 	const text = "a-token-that-may-only-reserve-0123456789ab"
 	token, err := web.NewToken("front", text, web.Reserve, web.Read)
 	r.Must(err)

@@ -39,8 +39,8 @@ func (s *Server) table() []route {
 		{"POST /v1/settle", s.decision(Reserve, s.settle), unlimited},
 		{"POST /v1/release", s.decision(Reserve, s.release), unlimited},
 		{"GET /v1/limits/{family}/{key}", s.decision(Limits, s.keyLimit), unlimited},
-		{"PUT /v1/limits/{family}/{key}", s.decision(Limits, s.setLimit), unlimited},
-		{"DELETE /v1/limits/{family}/{key}", s.decision(Limits, s.removeLimit, "reason"), unlimited},
+		{"PUT /v1/limits/{family}/{key}", s.decision(Operate, s.setLimit), unlimited},
+		{"DELETE /v1/limits/{family}/{key}", s.decision(Operate, s.removeLimit, "reason"), unlimited},
 		{"GET /v1/pools", s.decision(Read, s.pools, "upstream", "account"), unlimited},
 	}
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -27,8 +28,8 @@ type Right string
 const (
 	Reserve Right = "reserve" // reserve, settle and release units of pools
 	Read    Right = "read"    // read the state of the pools
-	Limits  Right = "limits"  // charge the families, the limits of the caller's own clients, and set those of keys
-	Operate Right = "operate" // act on the pages: adjust, block, unblock, reset
+	Limits  Right = "limits"  // charge the families, the limits of the caller's own clients, and read those of keys
+	Operate Right = "operate" // act on the pages: adjust, block, unblock, reset; and change the limits of keys
 )
 
 // Rights are the rights of programs. Operate is for people, and has to be named.
@@ -82,7 +83,7 @@ func (t *Token) may(right Right) error {
 	if slices.Contains(t.rights, right) {
 		return nil
 	}
-	return &Problem{Status: http.StatusForbidden, Code: "no_right", Detail: fmt.Sprintf("the token %s does not have the right %s", t.name, right)}
+	return &Problem{Status: http.StatusForbidden, Code: "no_right", Detail: fmt.Sprintf("the token %s does not have the right %s", cmp.Or(t.name, "without a name"), right)}
 }
 
 // job returns the name under which a job of the caller spends: it begins with that of the
