@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -18,29 +19,47 @@ type debt struct {
 // owed is the list of debts. One goroutine pays them, in order, and ends when there are
 // none.
 type owed struct {
-	due    []debt
-	failed []debt        // to be tried again with the next one
-	paying bool          // the goroutine runs
-	units  bool          // of those that are due or being paid, some have units
-	paid   chan struct{} // closed when nothing is due; nil if nobody waits
+	due     []debt
+	failed  []debt // to be tried again when the store has answered
+	paying  bool   // the goroutine runs
+	units   bool   // of those that are due or being paid, some have units
+	taken   int64  // how many became due
+	told    int64  // how many of them the store was told, with or without an answer
+	waiting []waiter
+}
+
+// waiter waits until the store was told so many debts.
+type waiter struct {
+	told int64
+	wake chan struct{}
 }
 
 // maxFailed bounds the debts that are tried again. Any other counts as spent.
 const maxFailed = 1000
 
-// owe adds a debt. The caller holds s.mu.
-func (s *Store) owe(d debt) {
+// owe adds debts. The caller holds s.mu.
+func (s *Store) owe(all ...debt) {
 	o := &s.owed
-	o.due = append(append(o.due, o.failed...), d)
-	o.failed = nil
-	o.units = o.units || d.units || d.request != nil
-	if !o.paying {
+	o.due = append(o.due, all...)
+	o.taken += int64(len(all))
+	for i := range all {
+		o.units = o.units || all[i].units || all[i].request != nil
+	}
+	if !o.paying && len(all) > 0 {
 		o.paying = true
 		go s.pay()
 	}
 }
 
-// pay tells the store what is due.
+// oweAgain makes due what has failed. The caller holds s.mu.
+func (s *Store) oweAgain() {
+	failed := s.owed.failed
+	s.owed.failed = nil
+	s.owe(failed...)
+}
+
+// pay tells the store what is due. Debts that failed come last, and only once the store has
+// answered, so that they delay no others.
 func (s *Store) pay() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,12 +73,19 @@ func (s *Store) pay() {
 		if err != nil && !(refused(err) && !errors.Is(err, quota.ErrNotAsked)) && len(o.failed) < maxFailed {
 			o.failed = append(o.failed, d)
 		}
+		o.told++
+		o.waiting = slices.DeleteFunc(o.waiting, func(w waiter) bool {
+			if w.told > o.told {
+				return false
+			}
+			close(w.wake)
+			return true
+		})
+		if err == nil && len(o.due) == 0 {
+			s.oweAgain()
+		}
 	}
 	o.paying, o.units = false, false
-	if o.paid != nil {
-		close(o.paid)
-		o.paid = nil
-	}
 }
 
 // refused reports whether the store has certainly done nothing, and never will.
@@ -100,16 +126,18 @@ func (s *Store) giveBack(ctx context.Context, pools func(*quota.Pool) bool) bool
 	}
 	o := &s.owed
 	if !o.paying {
+		s.oweAgain()
+	}
+	if !o.paying {
 		s.mu.Unlock()
 		return false
 	}
-	if o.paid == nil {
-		o.paid = make(chan struct{})
-	}
-	units, paid := o.units, o.paid
+	w := waiter{o.taken, make(chan struct{})} // later debts are for others to wait for
+	o.waiting = append(o.waiting, w)
+	units := o.units
 	s.mu.Unlock()
 	select {
-	case <-paid:
+	case <-w.wake:
 	case <-ctx.Done():
 	}
 	return units
