@@ -9,8 +9,8 @@ import (
 
 // notBefore remembers refusals. Until a call fits again, the same call and heavier ones
 // are refused without a question to the store. That would be wrong only if units came
-// back early. What this ledger gives back ends it at once. What another process gives
-// back is noticed after at most Options.NotBefore. Blocks are never remembered, so the
+// back early. Units that this ledger gives back end it at once. Units that another process gives
+// back are noticed after at most Options.NotBefore. Blocks are never remembered, so the
 // store is asked about them each time, and an unblock counts for the next call.
 type notBefore struct {
 	most time.Duration // for which a refusal is believed; 0: only those of families

@@ -164,39 +164,33 @@ func (a *app) changeFleet(cmd *cobra.Command, args []string, did string, do func
 }
 
 func (a *app) fleetPauseCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.fleetJobCommand(&cobra.Command{
 		Use:   "pause JOB",
 		Short: "Stop the work of a job on all machines",
 		Long: `Stop the work of a job on all machines. A slice of work that has begun ends first, which
 takes up to 90 seconds. The job's runs are still queued when they are due.`,
 		Example: `  ingestor fleet pause trending`,
-		Args:    takes(1, 1, "one job"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.changeFleet(cmd, args, "%s is paused on all machines. To resume it: ingestor fleet resume %[1]s", func(ctx context.Context, b *fleet.Board, j *fleetJob) error {
-				j.Paused = true
-				return b.Pause(ctx, j.Account, j.Job)
-			})
-		},
-		ValidArgsFunction: a.completeFirst(jobNames),
-	}
-	a.outputFlag(cmd)
-	return cmd
+	}, "%s is paused on all machines. To resume it: ingestor fleet resume %[1]s", true, (*fleet.Board).Pause)
 }
 
 func (a *app) fleetResumeCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.fleetJobCommand(&cobra.Command{
 		Use:     "resume JOB",
 		Short:   "End the pause of a job",
 		Long:    `End the pause of a job. All daemons that have the job work on it again.`,
 		Example: `  ingestor fleet resume trending`,
-		Args:    takes(1, 1, "one job"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.changeFleet(cmd, args, "%s is not paused.", func(ctx context.Context, b *fleet.Board, j *fleetJob) error {
-				j.Paused = false
-				return b.Resume(ctx, j.Account, j.Job)
-			})
-		},
-		ValidArgsFunction: a.completeFirst(jobNames),
+	}, "%s is not paused.", false, (*fleet.Board).Resume)
+}
+
+// fleetJobCommand makes a command that pauses or resumes a job, and says so when it is done.
+func (a *app) fleetJobCommand(cmd *cobra.Command, done string, paused bool, change func(*fleet.Board, context.Context, string, string) error) *cobra.Command {
+	cmd.Args = takes(1, 1, "one job")
+	cmd.ValidArgsFunction = a.completeFirst(jobNames)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.changeFleet(cmd, args, done, func(ctx context.Context, b *fleet.Board, j *fleetJob) error {
+			j.Paused = paused
+			return change(b, ctx, j.Account, j.Job)
+		})
 	}
 	a.outputFlag(cmd)
 	return cmd

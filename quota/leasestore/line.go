@@ -251,7 +251,7 @@ func (s *Store) begin(b *block) {
 	}
 }
 
-// end ends a block, if it has not ended. What it has left goes back, and its rate decides
+// end ends a block, if it has not ended. The units that are left go back, and its rate decides
 // about the next one. The caller holds s.mu.
 func (s *Store) end(b *block, now time.Time) {
 	if _, open := s.blocks[b]; !open {
@@ -303,7 +303,7 @@ func (s *Store) unspent(pool quota.Pool) (units int64) {
 	return units
 }
 
-// newID returns the id of a block. Nobody can guess it.
+// newID returns the id of a block. It cannot be guessed.
 func newID() string {
 	var b [16]byte
 	rand.Read(b[:])

@@ -84,8 +84,8 @@ func (a *Address) Journal(state string) (string, error) {
 	return filepath.Join(state, "journal.db"), nil
 }
 
-// Beside reports whether the ledger is on the server of a PostgreSQL database. Both are out of
-// reach together then.
+// Beside reports whether the ledger is on the server of a PostgreSQL database. Then
+// an outage of the server is one of both.
 func (a *Address) Beside(database string) bool {
 	if a == nil || a.Scheme != "postgres" {
 		return false

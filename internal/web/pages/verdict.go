@@ -137,7 +137,7 @@ func (s *state) sayOf(c *chance, can string) sentence {
 	return say(name, " at ", s.moment(c.at), ", ", can)
 }
 
-// blockedBy says who blocked a pool. What the upstream said is for the pool's card.
+// blockedBy says who blocked a pool. The words of the upstream are on the pool's card.
 func blockedBy(u *quota.Usage) string {
 	switch text := u.Pool.String() + " is blocked"; u.BlockedBy {
 	case quota.BlockedByUpstream:
