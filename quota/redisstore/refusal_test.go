@@ -112,7 +112,7 @@ func TestARefusalIsTheSameEitherWay(t *testing.T) {
 }
 
 // A refusal reads the ring from its oldest units on, until enough of them come back. Most of
-// it need not look at the ring, wherever the units are.
+// the ring is not read, wherever the units are.
 func TestARefusalReadsLittle(t *testing.T) {
 	server := start(t)
 	clock := movedClock(t)
