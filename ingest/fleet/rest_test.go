@@ -35,6 +35,9 @@ func TestATickJoinsWorkThatGoesToRest(t *testing.T) {
 	var joined atomic.Bool
 	due := time.Now().Truncate(time.Microsecond)
 	r.ledger = r.newLedger(&watched{memstore.New(nil), func() {
+		if joined.Load() { // the worker may look once more when the test is over
+			return
+		}
 		if r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NOT NULL") == 1 && joined.CompareAndSwap(false, true) {
 			if err := f.Insert(context.Background(), r.job("charts"), due.Add(time.Millisecond)); err != nil {
 				t.Error(err)
