@@ -88,6 +88,13 @@ func (l *Ledger) Observe(ctx context.Context, o Observation) (Observed, error) {
 		seen = Observed{Limit: min(o.Limit, limit), Quota: w.Quota, Until: until}
 	}
 	send, news := l.heard.hear(r, now, seen.Limit)
+	for i, other := range windows { // a day may be both a calendar's and a sliding one
+		if i != index && o.Limit > 0 && other.Length() == w.Length() && other.Quota == w.Quota {
+			beside := &report{charge: c, limit: r.limit, at: at, until: until, refills: r.refills}
+			beside.charge.Window = i
+			l.heard.hear(beside, now, 0)
+		}
+	}
 	if !news {
 		seen = Observed{}
 	} else {
