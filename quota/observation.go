@@ -131,11 +131,15 @@ func (o *Observation) refills(w book.Window) bool {
 	return o.Refills || o.ResetIn <= 0 && o.Reset.IsZero() && !w.Calendar()
 }
 
-// observedWindow returns the index of the window that a report is about, or -1.
+// observedWindow returns the index of the window that a report is about, or -1. Of a
+// calendar's window and a sliding one of the same length, it is the calendar's.
 func observedWindow(windows []book.Window, per time.Duration) int {
 	index := -1
 	for i, w := range windows {
-		if per == 0 && (index < 0 || w.Length() > windows[index].Length()) || per != 0 && w.Length() == per {
+		if per != 0 && w.Length() != per {
+			continue
+		}
+		if index < 0 || w.Length() > windows[index].Length() || w.Length() == windows[index].Length() && w.Calendar() {
 			index = i
 		}
 	}
