@@ -164,8 +164,7 @@ func periodOf(windows []book.Window, began, now time.Time) int {
 func longest(windows []book.Window, reach time.Duration) int {
 	best := -1
 	for i, w := range windows {
-		exact := w.Algorithm == window.Sliding || w.Algorithm == window.Exact
-		if exact && w.Per >= reach && (best < 0 || w.Per > windows[best].Per) {
+		if w.Dated() && w.Per >= reach && (best < 0 || w.Per > windows[best].Per) {
 			best = i
 		}
 	}
