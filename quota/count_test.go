@@ -255,3 +255,32 @@ func TestALargerLimitOfADayIsAdopted(t *testing.T) {
 	}
 	p.spend("learned", 4)
 }
+
+// A limit that was adopted is the one that people see.
+func TestUsageShowsALimitThatWasAdopted(t *testing.T) {
+	p := newPacific(t, "2026-11-20", 9*time.Hour, 1)
+	if _, err := p.ledger[0].Observe(t.Context(), quota.Observation{Pool: quota.Pool{Upstream: "youtube", Name: "units"}, Per: 24 * time.Hour, Limit: 4_000}); err != nil {
+		t.Fatal(err)
+	}
+	limits := func() (all []int64) {
+		usage, err := p.ledger[0].Usage(t.Context(), "youtube", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range usage {
+			if u.Pool.Name == "units" {
+				for _, w := range u.Allowances {
+					all = append(all, w.Limit, w.Remaining)
+				}
+			}
+		}
+		return all
+	}
+	if diff := cmp.Diff([]int64{3500, 3500, 3500, 3500, 2000, 2000}, limits()); diff != "" {
+		t.Error(diff)
+	}
+	p.clock.Advance(24 * time.Hour)
+	if diff := cmp.Diff([]int64{9500, 9500, 9500, 9500, 2000, 2000}, limits()); diff != "" {
+		t.Error(diff)
+	}
+}
