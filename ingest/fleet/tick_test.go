@@ -25,7 +25,7 @@ func TestTicksOnce(t *testing.T) {
 	if soak() {
 		count = 2000
 	}
-	r := newRig(t, 100_000, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "* * * * *", Regions: []string{"US", "DE"}, Pages: 1, MaxLateness: 9000 * time.Hour}})
+	r := newRig(t, 100_000, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US", "DE"}, Pages: 1, MaxLateness: 9000 * time.Hour}})
 	r.catalog() // makes the tables
 	first := time.Now().Add(-time.Duration(count) * time.Minute).Truncate(time.Minute)
 	var daemons sync.WaitGroup
