@@ -85,6 +85,8 @@ type Server struct {
 	proxies    []netip.Prefix
 	timeouts   Timeouts
 	xRateLimit bool
+	anyHost    bool
+	hosts      []string
 	board      *pages.Board
 	handler    http.Handler
 
@@ -103,7 +105,10 @@ func New(src Sources, o *Options) (*Server, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete(), xRateLimit: o.XRateLimit, share: cmp.Or(o.Share, time.Second)}
+	s := &Server{
+		clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete(),
+		xRateLimit: o.XRateLimit, anyHost: o.AnyHost, hosts: o.Hosts, share: cmp.Or(o.Share, time.Second),
+	}
 	if s.clock == nil {
 		s.clock = quota.SystemClock{}
 	}
@@ -129,7 +134,7 @@ func New(src Sources, o *Options) (*Server, error) {
 		return nil, err
 	}
 	mux := s.mux()
-	s.handler = s.tracer.Requests(s.guarded(s.fallback(mux), o), func(r *http.Request) string {
+	s.handler = s.tracer.Requests(s.guarded(s.limited(s.fallback(mux))), func(r *http.Request) string {
 		_, pattern := mux.Handler(r)
 		return pattern
 	})
