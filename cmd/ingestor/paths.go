@@ -34,6 +34,18 @@ func (s *settings) absolute() error {
 		}
 		s.Keys[name] = k
 	}
+	for name, j := range s.Jobs {
+		if !j.Kind.Runs() {
+			continue
+		}
+		j.Dir = filepath.Dir(s.file)
+		for _, path := range []*string{&j.State, &j.Output} {
+			if err := s.anchor(path, fromFile); err != nil {
+				return err
+			}
+		}
+		s.Jobs[name] = j
+	}
 	at, err := open.Parse(s.Ledger)
 	if err != nil {
 		return nil // check says where it stands

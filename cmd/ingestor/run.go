@@ -137,7 +137,7 @@ func (a *app) withSettings(w *works, s *settings, progress func(ingest.Progress)
 	}
 	by := *w
 	by.settings = s
-	by.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, a.opened, &ingest.Options{Clock: w.clock, Log: a.log, Progress: progress, Tracer: a.traces, Abort: a.abort})
+	by.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, a.opened, &ingest.Options{Clock: w.clock, Log: a.log, Progress: progress, Tracer: a.traces, Abort: a.abort, Program: a.programs(s, w.ledger)})
 	return &by, nil
 }
 

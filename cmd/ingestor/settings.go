@@ -238,8 +238,9 @@ func (s *settings) check() error {
 		return config(err)
 	}
 	s.learnLimits()
-	if s.builtinJobs() && s.book.Upstreams[metered] == nil {
-		s.Jobs = nil // they are the default, and this price book has no prices for them
+	if s.book.Upstreams[metered] == nil { // this price book has no prices for the jobs that nobody wrote
+		said, _ := s.said["jobs"].(map[string]any)
+		maps.DeleteFunc(s.Jobs, func(name string, _ ingest.Job) bool { return said[name] == nil })
 	}
 	return s.placed(s.checkAccounts())
 }
@@ -327,7 +328,7 @@ func (s *settings) priced(jobs []*ingest.Job) error {
 			"To have them, write `extends: builtin` into the price book", metered, s.Costs))
 	}
 	for _, j := range jobs {
-		if s.book.Upstreams[j.Kind.Upstream()] == nil {
+		if !j.Kind.Runs() && s.book.Upstreams[j.Kind.Upstream()] == nil {
 			return config(fmt.Errorf("job %s (kind %s) fetches from %s, which the price book %s does not have\n"+
 				"Write `extends: builtin` into the price book, or remove the job", j.Name, j.Kind, j.Kind.Upstream(), s.Costs))
 		}
@@ -337,14 +338,22 @@ func (s *settings) priced(jobs []*ingest.Job) error {
 
 // checkAccounts checks the accounts and classes of jobs against the price book.
 func (s *settings) checkAccounts() (faults []ingest.Fault) {
-	u := s.book.Upstreams[metered]
-	if u == nil {
-		return nil // see priced
-	}
 	fault := func(path, format string, args ...any) {
 		faults = append(faults, ingest.Fault{Path: path, Err: fmt.Errorf(format, args...)})
 	}
 	for _, j := range s.List() {
+		if j.Kind.Runs() {
+			s.checkProgram(j, fault)
+		}
+	}
+	u := s.book.Upstreams[metered]
+	if u == nil {
+		return faults // see priced
+	}
+	for _, j := range s.List() {
+		if j.Kind.Runs() {
+			continue
+		}
 		who := cmp.Or(j.Account, quota.DefaultAccount)
 		if !slices.Contains(u.Accounts, who) {
 			fault("jobs."+j.Name+".account", "the price book has no account %q; it has %s", who, strings.Join(u.Accounts, ", "))

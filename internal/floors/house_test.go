@@ -8,6 +8,7 @@ const module = "github.com/headroom-quota/headroom"
 var house = [][]string{
 	{"cmd/ingestor"},
 	{"internal/chaos"}, // tests of a whole fleet
+	{"internal/program"}, // runs programs behind the proxy
 	{"internal/proxy"},
 	{"internal/web"},
 	{"internal/web/pages"},
