@@ -164,7 +164,7 @@ func TestChartIsOfOneMoment(t *testing.T) {
 			}
 		})
 	}
-	for range scaled(150, 3000) {
+	for range scaled(60, 3000) {
 		save(t, r, "US", Page{Region: "US", Chart: true, Videos: named("a", "b")})
 	}
 	close(done)

@@ -97,7 +97,8 @@ func TestDeletedVideosAreGone(t *testing.T) {
 			}
 		})
 	}
-	for range 20 {
+	const deletions = 10
+	for range deletions {
 		child.Begin()
 		id := child.Line()
 		if id == "" {
@@ -112,7 +113,7 @@ func TestDeletedVideosAreGone(t *testing.T) {
 	close(done)
 	readers.Wait()
 	var c view.Chart
-	if r.get(ofUS, &c); len(c.Entries) != 100-20 {
+	if r.get(ofUS, &c); len(c.Entries) != 100-deletions {
 		t.Errorf("%d of the chart are left", len(c.Entries))
 	}
 }
