@@ -56,6 +56,7 @@ type settings struct {
 
 	Serving       `yaml:",inline" mapstructure:",squash"`
 	Proxying      `yaml:",inline" mapstructure:",squash"`
+	Reconciling   `yaml:",inline" mapstructure:",squash"`
 	ingest.Config `yaml:",inline" mapstructure:",squash"`
 
 	file  string          // that was read; empty: none
@@ -72,21 +73,23 @@ type settings struct {
 // account is a further account of the price book.
 type account struct {
 	KeyFile string `yaml:"key_file" jsonschema_description:"A file with its API key."`
+	Project string `yaml:"google_project,omitempty" jsonschema_description:"The Google project of its API key, for ingestor reconcile and watch."`
 }
 
 // defaultSettings are the settings where nothing else is said. State is the folder for
 // what is kept between runs.
 func defaultSettings(state string) *settings {
 	return &settings{
-		Ledger:    "sqlite:" + filepath.Join(state, "ledger.db"),
-		Catalog:   filepath.Join(state, "catalog.db"),
-		FleetSize: 1,
-		LogFormat: "auto",
-		LogLevel:  "info",
-		Proxying:  Proxying{ProxyWaiting: proxy.DefaultWaiting},
-		Serving:   Serving{Listen: "127.0.0.1:8080", Hosts: []string{}, TrustedProxies: []string{}, MaxAge: web.DefaultMaxAge},
-		Config:    ingest.DefaultConfig(),
-		state:     state,
+		Ledger:      "sqlite:" + filepath.Join(state, "ledger.db"),
+		Catalog:     filepath.Join(state, "catalog.db"),
+		FleetSize:   1,
+		LogFormat:   "auto",
+		LogLevel:    "info",
+		Proxying:    Proxying{ProxyWaiting: proxy.DefaultWaiting},
+		Serving:     Serving{Listen: "127.0.0.1:8080", Hosts: []string{}, TrustedProxies: []string{}, MaxAge: web.DefaultMaxAge},
+		Reconciling: Reconciling{WatchEvery: watchEvery},
+		Config:      ingest.DefaultConfig(),
+		state:       state,
 	}
 }
 
@@ -224,7 +227,7 @@ func (s *settings) check() error {
 	if err := s.placed(s.zeros()); err != nil { // Prepare would take them for the default
 		return err
 	}
-	if err := s.placed(slices.Concat(s.Prepare(), s.checkCommand(), s.checkServer(), s.checkCallers(), s.checkProxy())); err != nil {
+	if err := s.placed(slices.Concat(s.Prepare(), s.checkCommand(), s.checkServer(), s.checkCallers(), s.checkProxy(), s.checkWatch())); err != nil {
 		return err
 	}
 	var err error
@@ -234,6 +237,7 @@ func (s *settings) check() error {
 		}
 		return config(err)
 	}
+	s.learnLimits()
 	if s.book.Upstreams[metered] == nil { // this price book has no prices for the jobs that nobody wrote
 		said, _ := s.said["jobs"].(map[string]any)
 		maps.DeleteFunc(s.Jobs, func(name string, _ ingest.Job) bool { return said[name] == nil })
