@@ -36,7 +36,7 @@ func (h *Handler) Serve(ctx, abort context.Context, l net.Listener, secure *tls.
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 64 << 10, Protocols: &protocols,
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
-		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug), // programs that hang up
+		ErrorLog:    slog.NewLogLogger(h.log.Handler(), slog.LevelDebug), // programs that hang up
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
