@@ -33,6 +33,7 @@ func client(t testing.TB, key string, units, limit int64, most int, specs ...win
 var (
 	perMinute = window.Spec{Per: time.Minute, Algorithm: window.Estimate}
 	perHour   = window.Spec{Per: time.Hour, Algorithm: window.Estimate}
+	perDay    = window.Spec{Per: 24 * time.Hour, Algorithm: window.Estimate}
 )
 
 // movedClock moves the clock of the scripts.
@@ -70,6 +71,7 @@ func TestAKnownMemberTakesOneScript(t *testing.T) {
 		ask(1, test.charge)
 		for _, later := range test.later {
 			clock.Advance(later)
+			ask(1, client(t, "another", 1, 1000, 100, perDay)) // from time to time a process asks for the partitions
 			for _, units := range []int64{1, 10} {
 				run(t, server, "config", "resetstat")
 				v := ask(units, test.charge)
