@@ -85,7 +85,7 @@ func openRedis(ctx context.Context, dir string) (*ledger, error) {
 	}
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: crowds[len(crowds)-1]})
 	births := &copied{known: map[string]storekit.Birth{}}
-	s, err := redisstore.New(client, &redisstore.Options{Births: births})
+	s, err := redisstore.New(client, &redisstore.Options{Births: births, Timeout: time.Minute})
 	if err != nil {
 		return nil, err
 	}

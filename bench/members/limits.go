@@ -198,7 +198,7 @@ func openLimitedRedis(ctx context.Context, dir string) (*limited, error) {
 		return nil, err
 	}
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
-	s, err := redisstore.New(client, nil)
+	s, err := redisstore.New(client, &redisstore.Options{Timeout: time.Minute})
 	if err != nil {
 		return nil, err
 	}

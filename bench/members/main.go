@@ -207,7 +207,7 @@ func openSQLite(ctx context.Context, dir string) (*opened, error) {
 }
 
 func ours(client *redis.Client) (func(context.Context, int) error, error) {
-	s, err := redisstore.New(client, nil)
+	s, err := redisstore.New(client, &redisstore.Options{Timeout: time.Minute})
 	if err != nil {
 		return nil, err
 	}
