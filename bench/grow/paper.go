@@ -36,7 +36,7 @@ func paper(all []figure) string {
 	fullest := math.Ceil(partitions / servers)
 	load := fullest / partitions * wantRate
 	forPools := math.Ceil(wantRate / (pools * fraction))
-	each := wantRate / (hotPools * processes) * blockLife.Seconds()
+	each := float64(wantRate) / (hotPools * processes) * blockLife.Seconds()
 	blocks := wantRate / each
 
 	var b strings.Builder
