@@ -114,7 +114,7 @@ the proxy, too.
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runProxy(cmd) },
 	}
-	addFlags(cmd, cmd.Flags(), true, "listen", "probe_listen", "insecure", "trusted_proxies", "token_file")
+	addFlags(cmd, cmd.Flags(), forServers, "listen", "probe_listen", "insecure", "trusted_proxies", "token_file")
 	return cmd
 }
 
