@@ -14,7 +14,7 @@ var house = [][]string{
 	{"internal/web/pages"},
 	{"internal/metrics"},
 	{"internal/web/viewtest"}, // the sources of pages, for tests
-	{"internal/web/view", "internal/web/etag", "internal/traces"},
+	{"internal/web/view", "internal/web/kept", "internal/traces"},
 	{"ingest/plan"}, // runs the real runner, and so stands above it
 	{"ingest/fleet"},
 	{"ingest"},
