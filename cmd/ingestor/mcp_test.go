@@ -97,6 +97,7 @@ var aVideo = object{"method": "videos.list"}
 
 // TestMCP is the session of an agent, from its first plan to the end of its budget.
 func TestMCP(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 105, "")
 	f.env = []string{"YOUTUBE_API_KEY=AIza-secret"}
 	a := f.agent("--budget", "5", "--job", "researcher", "--class", "backfill", "--upstream", "youtube")
@@ -164,6 +165,7 @@ func TestMCP(t *testing.T) {
 // TestMCPSessions: two sessions have a budget each, and one ledger. The same id in both is
 // charged twice.
 func TestMCPSessions(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 15, "") // 5 stay free
 	sessions := []*agent{f.agent("--budget", "7"), f.agent("--budget", "7")}
 	var all sync.WaitGroup
@@ -198,6 +200,7 @@ func TestMCPSessions(t *testing.T) {
 // TestMCPHangsUp: an agent that hangs up while a call waits for units is not charged for it.
 // What it had reserved counts as spent.
 func TestMCPHangsUp(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 10, "")
 	a := f.agent("--budget", "100", "--wait", "24h")
 	if r, failed := a.call("reserve", object{"units": object{"units": 5}}); !r.Allowed {
@@ -223,6 +226,7 @@ func TestMCPHangsUp(t *testing.T) {
 
 // TestMCPInAnOutage: an agent learns that the ledger is down, and not where it is.
 func TestMCPInAnOutage(t *testing.T) {
+	t.Parallel()
 	server, err := redistest.Start(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -248,6 +252,7 @@ func TestMCPInAnOutage(t *testing.T) {
 
 // TestMCPFlags: a session needs a budget, and labels that the price book has.
 func TestMCPFlags(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 10, "")
 	for want, args := range map[string][]string{
 		"--budget is missing":                         {},
@@ -263,6 +268,7 @@ func TestMCPFlags(t *testing.T) {
 
 // TestGuideConfiguresAnAgentHost starts the server as docs/mcp.md tells a host to.
 func TestGuideConfiguresAnAgentHost(t *testing.T) {
+	t.Parallel()
 	page := guides(t)["docs/mcp.md"]
 	var host struct {
 		Servers map[string]struct {

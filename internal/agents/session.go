@@ -246,7 +246,7 @@ func (s *session) name(wanted string) (id string, known bool, err error) {
 }
 
 // wait reserves, and waits for units at most as long as the operator allows.
-func (s *session) wait(ctx context.Context, call quota.Call, seconds float64) (*quota.Reservation, error) {
+func (s *session) wait(ctx context.Context, call quota.Call, seconds float64) (granted *quota.Reservation, err error) {
 	s.mu.Lock()
 	full := len(s.open) >= mostOpen
 	s.mu.Unlock()
@@ -256,6 +256,10 @@ func (s *session) wait(ctx context.Context, call quota.Call, seconds float64) (*
 	longest := s.o.Wait
 	if seconds < longest.Seconds() {
 		longest = time.Duration(max(seconds, 0) * float64(time.Second))
+	}
+	if s.o.Trace != nil {
+		ended := s.o.Trace(ctx)
+		defer func() { ended(granted, err) }()
 	}
 	select {
 	case s.waiting <- struct{}{}:
