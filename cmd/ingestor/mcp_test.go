@@ -123,6 +123,12 @@ func TestMCP(t *testing.T) {
 	if s, failed := a.call("settle", object{"id": first.ID, "never_sent": true}); s.Back != 1 || s.Session.Left != 4 {
 		t.Errorf("settled %+v %s", s, failed)
 	}
+	if r, _ := a.call("reserve", object{"method": "videos.list", "id": "unsent"}); !r.Allowed || r.Session.Left != 3 {
+		t.Errorf("reserved %+v", r)
+	}
+	if s, failed := a.call("settle", object{"id": "unsent", "never_sent": true}); s.Back != 1 {
+		t.Errorf("settled %+v %s", s, failed)
+	}
 	if r, _ := a.call("reserve", object{"units": object{"units": 4}}); !r.Allowed || r.Session.Left != 0 {
 		t.Errorf("reserved %+v", r)
 	}
@@ -139,6 +145,8 @@ func TestMCP(t *testing.T) {
 		"another upstream":  {"reserve", object{"upstream": "github", "method": "core"}, "may not use the upstream"},
 		"another class":     {"reserve", object{"method": "videos.list", "class": "manual"}, "class"},
 		"of its ids":        {"reserve", object{"method": "videos.list", "id": "#7"}, "begins with #"},
+		"its id again":      {"reserve", object{"method": "videos.list", "id": "unsent"}, "was settled before"},
+		"its own price":     {"reserve", object{"method": "videos.list", "units": object{"units": 0}}, "the price book has the price of videos.list"},
 		"settled before":    {"settle", object{"id": first.ID, "never_sent": true}, "no reservation"},
 		"without a cost":    {"settle", object{"id": "mine"}, "say what the call cost, by pool: units"},
 		"an empty plan":     {"plan", object{"calls": []object{}}, "name 1 to 100 calls"},
