@@ -72,7 +72,7 @@ func (b *Board) Home(w http.ResponseWriter, r *http.Request) {
 	v := s.verdict()
 	p := &home{
 		Page: s.page("Quota", "/", true), Verdict: v, Notes: s.notes(&v), By: by,
-		Pools: s.poolSections(by, &v), Unused: s.unused(), Regions: s.regionsInShort(), Runs: s.runsInShort(),
+		Pools: s.poolSections(by, &v), Unused: s.unused(), Regions: s.regionsInShort(), Runs: s.runsInShort(), Limits: s.limitsToSet(),
 	}
 	p.Tab, p.Icon = v.Tab, v.Level
 	b.show(w, r, http.StatusOK, "home", p)
@@ -88,6 +88,7 @@ type home struct {
 	Unused  []string
 	Regions sentence
 	Runs    sentence
+	Limits  []action
 }
 
 // withTimeout runs ask with the timeout of a page.
