@@ -111,7 +111,7 @@ func (h *past) rows() [][]string {
 	if h.span == "24h" {
 		first = "hour"
 	}
-	rows := [][]string{{first, string(h.by), "units", "refused_calls", "blocked_work"}}
+	rows := [][]string{{first, string(h.by), "units", "refused_calls", "stopped_by_block"}}
 	for i, b := range h.bars {
 		for _, g := range h.groups {
 			if g.hours[i] != 0 {
