@@ -226,7 +226,7 @@ func (a *app) newProxy(s *settings, l *quota.Ledger, refused *refusals.Tally) (*
 		Base: s.baseOfAll(), Clock: a.clock, Log: a.log, Keys: keys, Memory: filepath.Join(s.state, "proxy-costs.json"), Hosts: s.Hosts,
 		Defaults: proxy.Labels{Job: s.ProxyJob, Region: s.ProxyRegion, Class: s.ProxyClass, Account: s.ProxyAccount, Wait: s.ProxyWait},
 		Waiting:  s.ProxyWaiting, Refused: refused,
-		Metered:  func(t http.RoundTripper) http.RoundTripper { return a.traces.Calls(l, t) },
+		Metered: func(t http.RoundTripper) http.RoundTripper { return a.traces.Calls(l, t) },
 	})
 	if errors.Is(err, quota.ErrBadInput) {
 		return nil, config(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/headroom-quota/headroom/ingest"
@@ -18,6 +19,7 @@ type chart struct {
 	Feed       *region
 	Categories []region // the charts of the region
 	Entries    []entry
+	CSV        string
 	Problem    string
 }
 
@@ -54,6 +56,9 @@ func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		b.log.Warn("show a chart", "region", name, "error", err)
 		p.Problem = "The catalog cannot be read now. To look for damage: ingestor doctor"
+	}
+	if p.Entries != nil {
+		p.CSV = "/csv/chart?" + url.Values{"region": {name}, "category": {category}}.Encode()
 	}
 	b.show(w, r, http.StatusOK, "chart", p)
 }
