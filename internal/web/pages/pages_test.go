@@ -248,7 +248,7 @@ func TestTheDayOfAPool(t *testing.T) {
 	r.reads("/", "news cannot start before 21:51 UTC (in 1 h 11 min): youtube/searches has 0 of 27 left in 24 h.", "used up", "news job 27 100%",
 		"4 units at 21:51 UTC (in 1 h 11 min) All 27 by 15:51 UTC tomorrow", "is the first run that lacks units in 24 h", "Not in use: youtube/uploads")
 	r.reads("/regions", "DE news 12:50 UTC (7 h 50 min ago) fresh", "US, Music 16:45 UTC (3 h 55 min ago) 199 fresh")
-	r.reads("/history?pool=youtube%2Fsearches", "2 calls of runs refused")
+	r.reads("/history?pool=youtube%2Fsearches", "2 calls refused")
 	r.reads("/runs", "youtube/searches had too few units left. Resumes at 21:51 UTC (in 1 h 11 min)", "BR: The upstream answered with an error")
 	source, _ := r.page("/?by=method")
 	for _, want := range []string{"Units of youtube/units that count in 24 h by method", `12:00 UTC: 16 units of videos.list`} {
