@@ -2,13 +2,10 @@ package web_test
 
 import (
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/headroom-quota/headroom/internal/web"
-	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
 
 // TestSetALimitOnAPage: a person sets and removes the limit of a client. The ledger keeps who
@@ -21,15 +18,10 @@ func TestSetALimitOnAPage(t *testing.T) {
 	if a := r.send("limit", r.fill("/act/limit?family=client", "key", "acme", "quota", "5", "reason", "why")); a.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(a.body, "keeps no limits that are set at run time") {
 		t.Errorf("%s\n%s", a.Status, a.body)
 	}
-	store, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "ledger.db"), &sqlitestore.Options{Clock: r.Clock, Families: true})
-	r.Must(err)
-	t.Cleanup(func() { r.Must(store.Close()) })
-	book := r.Ledger.Book()
-	r.Ledger, err = quota.New(book, store, &quota.Options{Clock: r.Clock})
-	r.Must(err)
+	r.keepLimits()
 	anna, err := web.NewToken("anna", annas, web.Operate)
 	r.Must(err)
-	r.Must(r.server.Update(web.Sources{Sources: r.Sources(), Tokens: []*web.Token{anna}}, book))
+	r.Must(r.server.Update(web.Sources{Sources: r.Sources(), Tokens: []*web.Token{anna}}, r.Ledger.Book()))
 	page := r.ask("GET", "/", "").body
 	if !strings.Contains(page, `href="/act/limit?family=client">Set a limit of client</a>`) {
 		t.Errorf("the page has no link to it:\n%s", page)

@@ -152,6 +152,9 @@ func (b *Board) Form(w http.ResponseWriter, r *http.Request) {
 func (b *Board) form(w http.ResponseWriter, r *http.Request, v url.Values, status int, problem string) {
 	name := r.PathValue("action")
 	a, s := acts[name], b.blank()
+	for name := range v {
+		v.Set(name, view.Plain(v.Get(name)))
+	}
 	for _, in := range a.inputs {
 		if !v.Has(in.Name) && in.Value != "" {
 			v.Set(in.Name, in.Value)

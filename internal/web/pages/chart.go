@@ -87,5 +87,5 @@ func (b *Board) Problem(w http.ResponseWriter, r *http.Request, status int, text
 	b.show(w, r, status, "problem", &struct {
 		Page
 		Says string
-	}{s.page(http.StatusText(status), "", false), text})
+	}{s.page(http.StatusText(status), "", false), view.Plain(text)})
 }

@@ -37,7 +37,7 @@ func (b *Board) Search(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	s := b.blank()
 	p := &found{Page: s.page("Search", "/search", false), Region: strings.ToUpper(q.Get("region"))}
-	p.Query = q.Get("q")
+	p.Query = view.Plain(q.Get("q"))
 	p.Asked = strings.TrimSpace(p.Query) != ""
 	src := b.sources()
 	p.Regions = view.Regions(nil, src.Jobs)
