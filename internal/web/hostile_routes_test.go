@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,10 +24,7 @@ import (
 // HEADROOM_SOAK=1. None causes an internal error or a panic, each answer has the headers that
 // protect browsers, and no token or key is in an answer or in the log.
 func TestEachRouteTakesHostileRequests(t *testing.T) {
-	each, seed := 100, uint64(1)
-	if os.Getenv("HEADROOM_SOAK") == "1" {
-		each = 10_000
-	}
+	each, seed := full(100, 10_000), uint64(1)
 	var log bytes.Buffer
 	r := newRigOf(t, &web.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}, &viewtest.Options{Prices: unguarded})
 	r.Run("trending")
@@ -107,10 +103,26 @@ func TestEachRouteTakesHostileRequests(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("seed %d, %d requests for each of %d routes: %v", seed, each, len(r.server.Patterns())+1, statuses)
+	t.Logf(figure+"seed %d, %d hostile requests for each of %d routes: %v", seed, each, len(r.server.Patterns())+1, statuses)
 	for _, status := range []int{200, 400, 401, 403, 404, 405, 413, 421, 422} {
 		if statuses[status] == 0 {
 			t.Errorf("no request got %d, so they are not varied enough: %v", status, statuses)
+		}
+	}
+}
+
+// TestPagesGiveBackPlainText: what browsers and terminals obey is left out of what a request
+// says.
+func TestPagesGiveBackPlainText(t *testing.T) {
+	r := newActed(t)
+	r.Run("trending")
+	const bad = "%C2%9B31m%E2%80%AEx%7F"
+	for _, path := range []string{
+		"/search?q=" + bad, "/search?q=the&region=" + bad, "/regions/" + bad, "/regions/US?category=" + bad, "/act/block?pool=" + bad, "/act/adjust?pool=x&units=" + bad,
+		"/act/reset?job=" + bad + "&work=" + bad, "/act/limit?family=" + bad, "//search?q=" + bad, "/history?pool=" + bad, "/api/v1/search?q=x&region=" + bad, "/api/v1/runs?" + bad + "=1",
+	} {
+		if a := r.ask("GET", path, "", "Accept", "text/html"); strings.ContainsFunc(a.body, obeyed) {
+			t.Errorf("%s: %q", path, a.body)
 		}
 	}
 }

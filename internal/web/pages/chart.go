@@ -32,7 +32,7 @@ type entry struct {
 
 // Region serves the chart of a region: /regions/{region}?category=.
 func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
-	name, category := strings.ToUpper(r.PathValue("region")), ingest.Category(r.URL.Query().Get("category"))
+	name, category := view.Plain(strings.ToUpper(r.PathValue("region"))), ingest.Category(view.Plain(r.URL.Query().Get("category")))
 	src := b.sources()
 	s := b.read(r.Context(), &src)
 	p := &chart{Page: s.judged("Chart of "+chartName(name, category), "/regions"), Name: chartName(name, category)}
