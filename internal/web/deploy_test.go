@@ -28,9 +28,9 @@ import (
 
 const deploy = "../../deploy"
 
-// scraped are the metrics of a server after it has met all that it counts, with the labels
-// of each.
-func scraped(t *testing.T) map[string][]string {
+// scraped are the metrics of a server of a fleet after it has met all that it counts, with
+// the labels of each, and the text of all.
+func scraped(t *testing.T) (map[string][]string, string) {
 	t.Helper()
 	r := newRig(t, nil)
 	r.Run("trending")
@@ -45,7 +45,8 @@ func scraped(t *testing.T) map[string][]string {
 	}
 	r.Must(r.Ledger.BlockFor(t.Context(), pool, time.Hour, "no"))
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(r.ask("GET", "/metrics", "").body))
+	text := r.ask("GET", "/metrics", "").body
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
 	r.Must(err)
 	all := map[string][]string{}
 	for name, f := range families {
@@ -60,7 +61,7 @@ func scraped(t *testing.T) map[string][]string {
 			all[name+"_bucket"], all[name+"_sum"], all[name+"_count"] = append(labels, "le"), labels, labels
 		}
 	}
-	return all
+	return all, text
 }
 
 // someFleet is a fleet about which there is everything to say.
@@ -128,7 +129,7 @@ var (
 
 // TestDeployNamesMetricsThatExist, and labels that one of them has.
 func TestDeployNamesMetricsThatExist(t *testing.T) {
-	there := scraped(t)
+	there, _ := scraped(t)
 	for where, expr := range expressions(t) {
 		labels := []string{"instance", "le"} // of Prometheus, and of a histogram
 		names := metricName.FindAllString(expr, -1)
@@ -209,14 +210,16 @@ func TestDeployByPromtool(t *testing.T) {
 	if err := os.WriteFile(file, panels, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	_, metrics := scraped(t)
 	for _, args := range [][]string{
+		{"check", "metrics"},
 		{"check", "config", "prometheus.yaml"},
 		{"check", "rules", "rules.yaml"},
 		{"test", "rules", "rules-test.yaml"},
 		{"check", "rules", file},
 	} {
 		cmd := exec.CommandContext(t.Context(), promtool, args...)
-		cmd.Dir = deploy
+		cmd.Dir, cmd.Stdin = deploy, strings.NewReader(metrics)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
