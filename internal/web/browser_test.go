@@ -128,7 +128,7 @@ func TestBrowser(t *testing.T) {
 		tab := newTab(t, browser)
 		for _, path := range []string{
 			"/", "/?by=method", "/search?q=the", "/search?q=sayonara", "/regions", "/regions/DE?category=10", "/regions/GB", "/regions/none",
-			"/runs", hostileRun(r), "/history?range=1y", "/history?by=region", "/act/block?pool=youtube%2Funits",
+			"/runs", hostileRun(r), "/history?range=1y", "/history?by=region", "/act/block?pool=youtube%2Funits", "/act/limit?family=client",
 		} {
 			fits(tab, r.url+path, 320)
 		}
@@ -251,7 +251,7 @@ func accessible(tab *tab, r *rig) {
 		}
 	}
 	for i, path := range []string{
-		"/regions", "/regions/DE?category=10", "/runs", hostileRun(r), "/history?pool=youtube%2Funits", "/search?q=the", "/act/block?pool=youtube%2Funits", "/nothing",
+		"/regions", "/regions/DE?category=10", "/runs", hostileRun(r), "/history?pool=youtube%2Funits", "/search?q=the", "/act/block?pool=youtube%2Funits", "/act/limit?family=client", "/nothing",
 	} {
 		look(path, widths[i%3], schemes[i%2])
 	}

@@ -243,6 +243,22 @@ func TestPagesWithoutACatalog(t *testing.T) {
 	r.reads("/regions/DE", "The catalog cannot be read now")
 }
 
+// TestAFactIsSaidOnce: another job that waits for the same units does not say again why.
+func TestAFactIsSaidOnce(t *testing.T) {
+	config := viewtest.Hourly()
+	config.Jobs["music"] = ingest.Job{Kind: ingest.Trending, Cron: "45 * * * *", Pages: 2}
+	config.Jobs["news"] = ingest.Job{Kind: ingest.Search, Cron: "50 * * * *", Queries: []string{"music"}, Pages: 1} // has other units
+	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 3, headroom: 0}}}}", config)
+	r.spend(3, "elsewhere", "", "")
+	_, text := r.page("/")
+	if !strings.Contains(text, " cannot start before 20:01 UTC tomorrow (in 24 h). Show") {
+		t.Errorf("no note says that the other job waits:\n%s", text)
+	}
+	if n := strings.Count(text, "youtube/units has 0 of 3 left in 24 h"); n != 1 {
+		t.Errorf("it says %d times why:\n%s", n, text)
+	}
+}
+
 func TestTheDayOfAPool(t *testing.T) {
 	r := pagesOf(viewtest.NewDay(t))
 	r.reads("/", "news cannot start before 21:51 UTC (in 1 h 11 min): youtube/searches has 0 of 27 left in 24 h.", "used up", "news job 27 100%",
