@@ -12,3 +12,6 @@ func (s *Server) Patterns() (all []string) {
 
 // Mux returns a multiplexer of the table.
 func (s *Server) Mux() *http.ServeMux { return s.mux() }
+
+// Current returns the sources.
+func (s *Server) Current() *Sources { return s.current() }
