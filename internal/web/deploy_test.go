@@ -179,6 +179,9 @@ func TestDeployIsYAML(t *testing.T) {
 			if strings.HasPrefix(name, "kubernetes") && (any["apiVersion"] == nil || any["kind"] == nil) {
 				t.Errorf("%s: document %d is of no kind", name, documents+1)
 			}
+			if hasNull(any) {
+				t.Errorf("%s: document %d has a list with nothing in it", name, documents+1)
+			}
 		}
 		if !errors.Is(err, io.EOF) || documents == 0 {
 			t.Errorf("%s: after %d documents %v", name, documents, err)
@@ -187,6 +190,21 @@ func TestDeployIsYAML(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// hasNull reports whether a list in a value has an empty item.
+func hasNull(value any) bool {
+	switch v := value.(type) {
+	case []any:
+		return slices.ContainsFunc(v, func(item any) bool { return item == nil || hasNull(item) })
+	case map[string]any:
+		for _, item := range v {
+			if hasNull(item) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // TestDeployByPromtool asks promtool of rules and of the dashboard's expressions, where
@@ -235,30 +253,37 @@ func TestServersHaveNoKey(t *testing.T) {
 		}
 		return string(text)
 	}
-	_, server, _ := strings.Cut(read("kubernetes.yaml"), "kind: Deployment")
-	server, _, _ = strings.Cut(server, "\n---")
-	if strings.Contains(server, "KEY_FILE") || !strings.Contains(server, "items: [{key: token, path: token}]") {
-		t.Error("the server's manifest has the key of the upstream")
+	for _, name := range []string{"kubernetes.yaml", "kubernetes-fleet.yaml"} {
+		_, server, _ := strings.Cut(read(name), "metadata: {name: ingestor-serve")
+		if name == "kubernetes.yaml" {
+			_, server, _ = strings.Cut(read(name), "kind: Deployment")
+		}
+		server, _, _ = strings.Cut(server, "\n---")
+		if strings.Contains(server, "KEY_FILE") || !strings.Contains(server, "items: [{key: token, path: token}]") || !strings.Contains(server, "port: probes") {
+			t.Errorf("%s: the server has the key of the upstream, or its probes have no port", name)
+		}
 	}
 	if unit := read("systemd/ingestor-serve.service"); strings.Contains(unit, "youtube_api_key") {
 		t.Error("the server's unit has the key of the upstream")
 	}
-	var compose struct {
-		Services map[string]struct {
-			Command     []string
-			Secrets     []string
-			Healthcheck struct{ Test []string }
+	for _, name := range []string{"compose.yaml", "compose-fleet.yaml"} {
+		var compose struct {
+			Services map[string]struct {
+				Command     []string
+				Secrets     []string
+				Healthcheck struct{ Test []string }
+			}
 		}
-	}
-	if err := yaml.UnmarshalWithOptions([]byte(read("compose.yaml")), &compose, yaml.AllowDuplicateMapKey()); err != nil {
-		t.Fatal(err)
-	}
-	serve := compose.Services["serve"]
-	if !slices.Equal(serve.Secrets, []string{"token"}) || len(serve.Healthcheck.Test) < 4 || serve.Healthcheck.Test[2] != "probe" {
-		t.Errorf("the server in compose is %+v", serve)
-	}
-	if !strings.Contains(strings.Join(serve.Command, " "), "--probe-listen "+strings.TrimSuffix(strings.TrimPrefix(serve.Healthcheck.Test[3], "http://"), "/readyz")) {
-		t.Errorf("the health check asks %s of %v", serve.Healthcheck.Test[3], serve.Command)
+		if err := yaml.UnmarshalWithOptions([]byte(read(name)), &compose, yaml.AllowDuplicateMapKey()); err != nil {
+			t.Fatal(err)
+		}
+		serve := compose.Services["serve"]
+		if !slices.Equal(serve.Secrets, []string{"token"}) || len(serve.Healthcheck.Test) < 4 || serve.Healthcheck.Test[2] != "probe" {
+			t.Fatalf("%s: the server is %+v", name, serve)
+		}
+		if !strings.Contains(strings.Join(serve.Command, " "), "--probe-listen "+strings.TrimSuffix(strings.TrimPrefix(serve.Healthcheck.Test[3], "http://"), "/readyz")) {
+			t.Errorf("%s: the health check asks %s of %v", name, serve.Healthcheck.Test[3], serve.Command)
+		}
 	}
 }
 
