@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -49,6 +50,9 @@ func (l *Ledger) Compare(ctx context.Context, u UpstreamCount) (Comparison, erro
 // them as a negative number. It keeps those that were reserved shortly before the count
 // ended, because the upstream may count them later.
 func (l *Ledger) Reconcile(ctx context.Context, u UpstreamCount, down bool) (int64, error) {
+	if err := l.replayAll(ctx); err != nil {
+		return 0, err
+	}
 	charge, c, err := l.compare(ctx, &u, 0)
 	if err != nil {
 		return 0, err
@@ -86,6 +90,20 @@ func (l *Ledger) Reconcile(ctx context.Context, u UpstreamCount, down bool) (int
 		l.tell(ctx, Event{Kind: EventAdjusted, Pool: pool, Units: recorded, Reason: r.Labels.Reason})
 	}
 	return recorded, nil
+}
+
+// replayAll charges what was admitted in an outage, also by other processes that share the
+// journal: the upstream has counted it, and nobody else spent it.
+func (l *Ledger) replayAll(ctx context.Context) error {
+	if l.current() == nil || l.journal == nil {
+		return nil
+	}
+	l.pending.Store(true)
+	var left *leftError
+	if err := l.Replay(ctx); err != nil && !errors.As(err, &left) {
+		return err
+	}
+	return nil
 }
 
 // compare also returns the charge of the pool, whose Window is the calendar of the count.

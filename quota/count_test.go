@@ -2,12 +2,14 @@ package quota_test
 
 import (
 	"errors"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/journal"
 	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
@@ -30,6 +32,7 @@ upstreams:
       utc: {quota: 10000, windows: [{per: 24h}, {per: day}]}
     methods:
       list: {pool: units, cost: 1}
+      read: {pool: units, cost: 1, outage: admit}
       learned: {pool: learned, cost: 9000}
       plain: {pool: plain, cost: 1}
 `
@@ -254,4 +257,67 @@ func TestALargerLimitOfADayIsAdopted(t *testing.T) {
 		t.Fatalf("seen %+v: %v", seen, err)
 	}
 	p.spend("learned", 4)
+}
+
+// A limit that was adopted is the one that people see.
+func TestUsageShowsALimitThatWasAdopted(t *testing.T) {
+	p := newPacific(t, "2026-11-20", 9*time.Hour, 1)
+	if _, err := p.ledger[0].Observe(t.Context(), quota.Observation{Pool: quota.Pool{Upstream: "youtube", Name: "units"}, Per: 24 * time.Hour, Limit: 4_000}); err != nil {
+		t.Fatal(err)
+	}
+	limits := func() (all []int64) {
+		usage, err := p.ledger[0].Usage(t.Context(), "youtube", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range usage {
+			if u.Pool.Name == "units" {
+				for _, w := range u.Allowances {
+					all = append(all, w.Limit, w.Remaining)
+				}
+			}
+		}
+		return all
+	}
+	if diff := cmp.Diff([]int64{3500, 3500, 3500, 3500, 2000, 2000}, limits()); diff != "" {
+		t.Error(diff)
+	}
+	p.clock.Advance(24 * time.Hour)
+	if diff := cmp.Diff([]int64{9500, 9500, 9500, 9500, 2000, 2000}, limits()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Calls that were admitted in an outage are the upstream's too, and nobody else's. They are
+// charged before others are, also those of another process.
+func TestReconcileAfterAnOutage(t *testing.T) {
+	p := newPacific(t, "2026-11-20", 9*time.Hour, 1)
+	j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"), "memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	store := &broken{Store: memstore.New(&memstore.Options{Clock: p.clock}), reserve: true}
+	for i := range 2 {
+		l, err := quota.New(mustParse(t, pacificBook), store, &quota.Options{Clock: p.clock, Journal: j})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.ledger = append(p.ledger[:i], l)
+	}
+	if err := p.ledger[1].Replay(t.Context()); err != nil { // it has nothing to wait for
+		t.Fatal(err)
+	}
+	p.spend("read", 5)
+	store.reserve = false
+	p.clock.Advance(10 * time.Minute)
+	if n := p.reconcile(1, p.count("units", 105, 5*time.Minute), false); n != 100 {
+		t.Errorf("recorded %d, want the 100 that were not admitted", n)
+	}
+	if err := p.ledger[0].Replay(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := used(t, p.ledger[0], "units", "24h"); n != 105 {
+		t.Errorf("used %d, want 105", n)
+	}
 }

@@ -253,20 +253,7 @@ func (l *Ledger) adopted(c *Call, p *price) *price {
 	if l.heard.adopted.Load() == 0 || c.Family != "" {
 		return p
 	}
-	prices := l.current()
-	charges, changed := l.heard.adopt(p.charges, func(charge *Charge, index int, limit int64) int64 {
-		u := prices.book.Upstreams[charge.Pool.Upstream]
-		if u == nil || u.Pools[charge.Pool.Name] == nil {
-			return charge.Windows[index].Limit // the book has changed meanwhile
-		}
-		windows := prices.windows(charge.Pool)
-		if index >= len(windows) {
-			return charge.Windows[index].Limit
-		}
-		w := windows[index]
-		w.Quota = limit
-		return max(w.Limit(u.Classes[c.Class]), 0)
-	}, l.now())
+	charges, changed := l.heard.adopt(p.charges, l.current().limitsOf(c.Class), l.now())
 	if !changed {
 		return p
 	}
@@ -279,6 +266,23 @@ func (l *Ledger) adopted(c *Call, p *price) *price {
 		}
 	}
 	return &own
+}
+
+// limitsOf returns what makes the limit of a class of callers of a quota that was adopted.
+func (p *prices) limitsOf(class string) func(*Charge, int, int64) int64 {
+	return func(charge *Charge, index int, adopted int64) int64 {
+		u := p.book.Upstreams[charge.Pool.Upstream]
+		if u == nil || u.Pools[charge.Pool.Name] == nil {
+			return charge.Windows[index].Limit // the book has changed meanwhile
+		}
+		windows := p.windows(charge.Pool)
+		if index >= len(windows) {
+			return charge.Windows[index].Limit
+		}
+		w := windows[index]
+		w.Quota = adopted
+		return max(w.Limit(u.Classes[class]), 0)
+	}
 }
 
 // notForever turns a call that is impossible by a limit that was adopted into a refusal:

@@ -81,8 +81,7 @@ func (s *Server) keepPage(w http.ResponseWriter, r *http.Request, maker func(*ht
 }
 
 // versioned is a catalog that tells cheaply whether it changed: see [catalog.Catalog.Version].
-// Answers of another one are not kept, unless they are brief. PostgreSQL has no counter that
-// each commit to some tables changes, and no other commit.
+// Answers of another one are not kept, unless they are brief: see package pgcatalog.
 type versioned interface {
 	Version(ctx context.Context) (int64, error)
 }
