@@ -20,6 +20,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/proxy"
+	"github.com/headroom-quota/headroom/internal/refusals"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -209,7 +210,7 @@ func (s *settings) proxyTokens() (all []*proxy.Token, warnings []string, err err
 }
 
 // newProxy returns a proxy with these settings.
-func (a *app) newProxy(s *settings, l *quota.Ledger) (*proxy.Handler, error) {
+func (a *app) newProxy(s *settings, l *quota.Ledger, refused *refusals.Tally) (*proxy.Handler, error) {
 	keys, err := s.allKeys()
 	if err != nil {
 		return nil, err
@@ -224,8 +225,8 @@ func (a *app) newProxy(s *settings, l *quota.Ledger) (*proxy.Handler, error) {
 	h, err := proxy.New(l, tokens, &proxy.Options{
 		Base: s.baseOfAll(), Clock: a.clock, Log: a.log, Keys: keys, Memory: filepath.Join(s.state, "proxy-costs.json"), Hosts: s.Hosts,
 		Defaults: proxy.Labels{Job: s.ProxyJob, Region: s.ProxyRegion, Class: s.ProxyClass, Account: s.ProxyAccount, Wait: s.ProxyWait},
-		Waiting:  s.ProxyWaiting,
-		Metered:  func(t http.RoundTripper) http.RoundTripper { return a.traces.Calls(l, t) },
+		Waiting:  s.ProxyWaiting, Refused: refused,
+		Metered: func(t http.RoundTripper) http.RoundTripper { return a.traces.Calls(l, t) },
 	})
 	if errors.Is(err, quota.ErrBadInput) {
 		return nil, config(err)
@@ -289,7 +290,9 @@ func (a *app) runProxy(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	h, err := a.newProxy(s, l)
+	refused, stop := a.keepRefusals(ctx, a.savedIn(s))
+	defer stop()
+	h, err := a.newProxy(s, l, refused)
 	if err != nil {
 		return err
 	}

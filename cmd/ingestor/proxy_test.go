@@ -65,6 +65,8 @@ func TestProxyInServe(t *testing.T) {
 		}
 	}
 
+	checkMetrics(t, []byte(page(t, server+"/metrics")))
+
 	f.edit("methods: [videos.list]", "methods: [videos.lst]")
 	r.hangup("not reloaded.*videos.lst")
 	f.edit("methods: [videos.lst]", "methods: [search.list]")

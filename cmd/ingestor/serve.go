@@ -15,6 +15,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/metrics"
+	"github.com/headroom-quota/headroom/internal/refusals"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
@@ -163,7 +164,9 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	server, err := a.newServer(s, src, measured)
+	refused, stop := a.keepRefusals(ctx, src.Catalog.AddRefusals)
+	defer stop()
+	server, err := a.newServer(s, src, measured, refused)
 	if err != nil {
 		return err
 	}
@@ -180,7 +183,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	}
 	proxied := func(*settings) (func(), error) { return func() {}, nil }
 	if s.ProxyListen != "" {
-		h, err := a.newProxy(s, src.Ledger)
+		h, err := a.newProxy(s, src.Ledger, refused)
 		if err == nil {
 			others, err = a.listenProxy(ctx, s, h, others)
 		}
@@ -278,7 +281,7 @@ func (a *app) serveAll(ctx context.Context, all []beside) error {
 }
 
 // newServer returns a server with these settings.
-func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics) (*web.Server, error) {
+func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics, refused *refusals.Tally) (*web.Server, error) {
 	proxies, err := s.proxies()
 	if err != nil {
 		return nil, config(err)
@@ -290,7 +293,7 @@ func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics)
 	server, err := web.New(src, &web.Options{
 		Clock: a.clock, Log: a.log, Metrics: measured, Tracer: a.traces, MaxAge: s.MaxAge,
 		TrustedProxies: proxies, AnyHost: public && len(s.Hosts) == 0, Hosts: s.Hosts,
-		XRateLimit: s.XRateLimit,
+		XRateLimit: s.XRateLimit, Refused: refused,
 	})
 	if errors.Is(err, quota.ErrBadInput) {
 		return nil, config(err)

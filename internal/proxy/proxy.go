@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/refusals"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -58,6 +59,8 @@ type Options struct {
 	// refused for lack of units, with the refusal and the time at which units come back, if it
 	// is known. It may be nil.
 	Told func(why error, retryAt time.Time)
+	// Refused counts the calls that the ledger refused; nil counts nothing.
+	Refused *refusals.Tally
 }
 
 // Handler is the proxy.
@@ -78,6 +81,7 @@ type Handler struct {
 	uploads uploads
 	linger  time.Duration // for which the rest of a refused request is read
 	told    func(why error, retryAt time.Time)
+	refused *refusals.Tally
 
 	tokens atomic.Pointer[[]*Token]
 }
@@ -89,7 +93,7 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	}
 	h := &Handler{
 		ledger: ledger, clock: o.Clock, log: o.Log, hosts: o.Hosts, defaults: o.Defaults,
-		base: o.Base, waiting: make(chan struct{}, cmp.Or(o.Waiting, DefaultWaiting)), linger: headerTimeout,
+		base: o.Base, waiting: make(chan struct{}, cmp.Or(o.Waiting, DefaultWaiting)), linger: headerTimeout, refused: o.Refused,
 	}
 	if h.clock == nil {
 		h.clock = quota.SystemClock{}

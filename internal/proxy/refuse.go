@@ -24,6 +24,9 @@ func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 
 // refuse answers in the form that the SDKs of the upstream understand.
 func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
+	if c.token != nil {
+		h.refused.Add(c.token.Name, err)
+	}
 	p := h.problem(c, err)
 	if p.refuses() {
 		h.told(err, p.retryAt)

@@ -1,5 +1,7 @@
 package web
 
+import "net/http"
+
 // Patterns are those of the table.
 func (s *Server) Patterns() (all []string) {
 	for _, r := range s.table() {
@@ -7,6 +9,9 @@ func (s *Server) Patterns() (all []string) {
 	}
 	return all
 }
+
+// Mux returns a multiplexer of the table.
+func (s *Server) Mux() *http.ServeMux { return s.mux() }
 
 // Current returns the sources.
 func (s *Server) Current() *Sources { return s.current() }

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"net/http"
+	"reflect"
 )
 
 // table returns every route, one in a line. openapi.json describes those under /api/ and
@@ -90,11 +91,16 @@ func (s *Server) api(h answer, parameters ...string) http.Handler {
 	})
 }
 
-// fallback sends the multiplexer's own answers (unknown path, wrong method) in our form.
+// redirect is the handler of the multiplexer for paths such as //runs. Its answer has text of
+// the request in HTML.
+var redirect = reflect.TypeOf(http.RedirectHandler("/", http.StatusTemporaryRedirect))
+
+// fallback sends the multiplexer's own answers (unknown path, wrong method) in our form, and
+// its redirects without a body.
 func (s *Server) fallback(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
-		if pattern != "" {
+		if pattern != "" && reflect.TypeOf(h) != redirect {
 			mux.ServeHTTP(w, r)
 			return
 		}

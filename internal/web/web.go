@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/metrics"
+	"github.com/headroom-quota/headroom/internal/refusals"
 	"github.com/headroom-quota/headroom/internal/web/kept"
 	"github.com/headroom-quota/headroom/internal/web/pages"
 	"github.com/headroom-quota/headroom/internal/web/view"
@@ -45,6 +46,9 @@ type Options struct {
 	// Tracer traces requests and reservations; nil traces nothing.
 	Tracer Tracer
 
+	// Refused counts the calls of /v1/reserve and Envoy that the ledger refused; nil counts
+	// nothing.
+	Refused *refusals.Tally
 	// MaxAge is the age above which a chart is stale; zero is DefaultMaxAge.
 	MaxAge time.Duration
 	// TrustedProxies are the proxies whose headers on the client's address and the host
@@ -81,6 +85,7 @@ type Server struct {
 	log        *slog.Logger
 	metrics    *metrics.Metrics
 	tracer     Tracer
+	refused    *refusals.Tally
 	maxAge     time.Duration
 	proxies    []netip.Prefix
 	timeouts   Timeouts
@@ -106,7 +111,7 @@ func New(src Sources, o *Options) (*Server, error) {
 		o = &Options{}
 	}
 	s := &Server{
-		clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete(),
+		clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, refused: o.Refused, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete(),
 		xRateLimit: o.XRateLimit, anyHost: o.AnyHost, hosts: o.Hosts, share: cmp.Or(o.Share, time.Second),
 	}
 	if s.clock == nil {
