@@ -26,7 +26,7 @@ func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
 	p := h.problem(c, err)
 	if p.refuses() {
-		h.told(p.retryAt)
+		h.told(err, p.retryAt)
 	}
 	header := w.Header()
 	clear(header)                                               // what ReverseProxy has copied
@@ -99,8 +99,13 @@ func (h *Handler) problem(c *call, err error) *problem {
 	case errors.As(err, &own):
 		p.status, p.kind, p.message = own.status, own.kind, own.message
 	case errors.As(err, &over):
-		p.status, p.kind, p.after = http.StatusTooManyRequests, "budget", h.days.tomorrow()
-		p.message, p.limit, p.retryAt = "the daily budget of the token is used up: "+err.Error(), over.Most, h.clock.Now().Add(p.after)
+		p.status, p.kind, p.limit = http.StatusTooManyRequests, "budget", over.Most
+		if c.budget == nil { // that of the process, which has no days
+			p.message = "the budget of the run is used up: " + err.Error()
+			break
+		}
+		p.message, p.after = "the daily budget of the token is used up: "+err.Error(), h.days.tomorrow()
+		p.retryAt = h.clock.Now().Add(p.after)
 		p.header.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(p.after.Seconds())), 10))
 	case errors.Is(err, meter.ErrCredential):
 		p.kind, p.message = "credential", "the proxy has no valid key for this account of "+c.upstream.Name+"; its log has the details"

@@ -6,6 +6,11 @@ SELECT set_config('idle_in_transaction_session_timeout', $1::text, true);
 SELECT id FROM headroom_fleet.river_job WHERE id = $1::bigint AND state = 'running' AND attempt = $2::integer
 	AND attempted_at = $3::timestamptz AND attempted_by[array_length(attempted_by, 1)] = $4::text FOR UPDATE;
 
+-- hold lets River take its job for one that has just begun, if this attempt still holds it.
+-- Args: job, attempt, when it was attempted, client.
+UPDATE headroom_fleet.river_job SET attempted_at = clock_timestamp() WHERE id = $1::bigint AND state = 'running' AND attempt = $2::integer
+	AND attempted_at = $3::timestamptz AND attempted_by[array_length(attempted_by, 1)] = $4::text RETURNING attempted_at;
+
 -- run_known reports whether a time of the schedule has its run. Args: account, job, time.
 SELECT EXISTS (SELECT 1 FROM headroom_fleet.runs WHERE account = $1::text AND job = $2::text AND scheduled_at = $3::timestamptz);
 
@@ -21,9 +26,17 @@ INSERT INTO headroom_fleet.runs (account, job, scheduled_at, deferred, created_b
 VALUES ($1::text, $2::text, $3::timestamptz, $4::boolean, $5::text)
 ON CONFLICT (account, job, scheduled_at) DO NOTHING RETURNING id;
 
--- run_skip ends a run that was never begun, and its work. Args: run.
-WITH skipped AS (UPDATE headroom_fleet.units SET ended_at = clock_timestamp() WHERE run = $1::bigint AND ended_at IS NULL)
-UPDATE headroom_fleet.runs SET ended_at = clock_timestamp() WHERE id = $1::bigint AND ended_at IS NULL;
+-- run_skip ends a run that got no work. Args: run.
+UPDATE headroom_fleet.runs SET ended_at = clock_timestamp() WHERE id = $1::bigint;
+
+-- runs_skip ends the runs of a job that are too late and were never begun, and their work.
+-- Args: account, job, before which time of the schedule it is too late.
+WITH late AS (
+	SELECT id FROM headroom_fleet.runs
+	WHERE account = $1::text AND job = $2::text AND ended_at IS NULL AND state IS NULL AND scheduled_at < $3::timestamptz
+	ORDER BY id FOR UPDATE
+), skipped AS (UPDATE headroom_fleet.units SET ended_at = clock_timestamp() WHERE run IN (SELECT id FROM late) AND ended_at IS NULL)
+UPDATE headroom_fleet.runs SET ended_at = clock_timestamp() WHERE id IN (SELECT id FROM late);
 
 -- run_begin begins a run. Args: run, run in the catalog, state.
 UPDATE headroom_fleet.runs SET record = $2::bigint, state = $3::jsonb WHERE id = $1::bigint;
