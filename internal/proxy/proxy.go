@@ -265,7 +265,7 @@ func (b *buffers) Put(buffer []byte) { b.pool.Put(&buffer) }
 // NewTransport returns a transport for many calls to few hosts.
 func NewTransport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConns, t.MaxIdleConnsPerHost = 1024, 256
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = mostConnections, mostConnections // one upstream may have all calls
 	t.IdleConnTimeout = time.Minute
 	return t
 }
