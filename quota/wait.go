@@ -9,7 +9,8 @@ import (
 
 // maxJitter is the longest random delay of a retry. In one ledger only the first call in
 // line retries. Jitter keeps the first calls of several processes from retrying together.
-const maxJitter = 2 * time.Second
+// It is short, because all that a caller waits for too long is lost to it.
+const maxJitter = 250 * time.Millisecond
 
 // Wait is [Ledger.Reserve] that waits for units, if they come back within longest and
 // before the context's deadline. If they come back later, it returns the refusal at once.
@@ -149,9 +150,9 @@ func (l *Ledger) sleepUnlessFreed(ctx context.Context, w *waiter, d time.Duratio
 	return woken, err
 }
 
-// jittered returns a random wait of d to 1.1 d, but at most left.
+// jittered returns a random wait of d to 1.05 d, but at most left.
 func jittered(d, left time.Duration) time.Duration {
-	more := min(d/10, maxJitter, left-d)
+	more := min(d/20, maxJitter, left-d)
 	if more <= 0 {
 		return d
 	}
