@@ -10,7 +10,7 @@ var house = [][]string{
 	{"internal/chaos"}, // tests of a whole fleet
 	{"internal/proxy"},
 	{"internal/web"},
-	{"internal/web/pages"},
+	{"internal/web/pages", "internal/web/guard"},
 	{"internal/metrics"},
 	{"internal/web/viewtest"}, // the sources of pages, for tests
 	{"internal/web/view", "internal/web/etag", "internal/traces"},

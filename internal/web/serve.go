@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/web/guard"
 )
 
 // Timeouts bound how long something may take. Zero is the default.
@@ -56,16 +58,14 @@ func (s *Server) ServeProbes(ctx, abort context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", s.api(s.live))
 	mux.Handle("GET /readyz", s.api(s.ready))
-	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux)), newCrowd(mostProbes, mostProbes, s.trusts, s.connectionClosed))
+	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux)), guard.NewCrowd(mostProbes, mostProbes, s.trusts, s.connectionClosed))
 }
 
 // mostProbes bounds the connections of probes.
 const mostProbes = 64
 
-func (s *Server) serve(ctx, abort context.Context, l net.Listener, handler http.Handler, crowd *crowd) error {
+func (s *Server) serve(ctx, abort context.Context, l net.Listener, handler http.Handler, crowd *guard.Crowd) error {
 	server := &http.Server{
-		ConnState:         crowd.track,
-		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		Handler:           handler,
 		ReadHeaderTimeout: s.timeouts.Header,
 		ReadTimeout:       s.timeouts.Request,
@@ -74,6 +74,7 @@ func (s *Server) serve(ctx, abort context.Context, l net.Listener, handler http.
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // clients that hang up
 	}
+	crowd.Attach(server)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	select {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/metrics"
+	"github.com/headroom-quota/headroom/internal/web/guard"
 	"github.com/headroom-quota/headroom/internal/web/pages"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
@@ -81,8 +82,8 @@ type Server struct {
 	board      *pages.Board
 	handler    http.Handler
 
-	complaints complaints
-	crowd      *crowd
+	complaints *guard.Complaints
+	crowd      *guard.Crowd
 	searches   queue
 }
 
@@ -101,9 +102,9 @@ func New(src Sources, o *Options) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	s.complaints = complaints{clock: s.clock, log: s.log, last: map[string]*complaint{}}
+	s.complaints = guard.NewComplaints(s.clock)
 	most := cmp.Or(o.Connections, DefaultConnections)
-	s.crowd = newCrowd(most, cmp.Or(o.ConnectionsPerClient, max(most/4, 1)), s.trusts, s.connectionClosed)
+	s.crowd = guard.NewCrowd(most, cmp.Or(o.ConnectionsPerClient, max(most/4, 1)), s.trusts, s.connectionClosed)
 	if s.maxAge == 0 {
 		s.maxAge = DefaultMaxAge
 	}
