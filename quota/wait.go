@@ -150,9 +150,9 @@ func (l *Ledger) sleepUnlessFreed(ctx context.Context, w *waiter, d time.Duratio
 	return woken, err
 }
 
-// jittered returns a random wait of d to 1.05 d, but at most left.
+// jittered returns a random wait of d to 1.1 d, but at most left.
 func jittered(d, left time.Duration) time.Duration {
-	more := min(d/20, maxJitter, left-d)
+	more := min(d/10, maxJitter, left-d)
 	if more <= 0 {
 		return d
 	}
