@@ -23,7 +23,7 @@ import (
 // that of an embedded type.
 type Serving struct {
 	Listen         string        `yaml:"listen,omitempty" restart:"yes" flag:"'address' to listen on; port 0 chooses a free one" jsonschema_description:"The address of ingestor serve."`
-	ProbeListen    string        `yaml:"probe_listen,omitempty" restart:"yes" flag:"'address' for probes only: /livez and /readyz over plain HTTP" jsonschema_description:"An address that answers only /livez and /readyz, over plain HTTP, so that no client can crowd probes out."`
+	ProbeListen    string        `yaml:"probe_listen,omitempty" restart:"yes" flag:"'address' for probes: /livez, /readyz and, of ingestor proxy, /metrics" jsonschema_description:"An address that answers only /livez and /readyz, over plain HTTP, so that no client can crowd probes out. That of ingestor proxy answers /metrics, too."`
 	EnvoyListen    string        `yaml:"envoy_listen,omitempty" restart:"yes" flag:"'address' for Envoy's rate limit service over gRPC" jsonschema_description:"An address that answers Envoy's rate limit service over gRPC, with the tokens and the certificate of the server. Empty turns it off."`
 	Insecure       bool          `yaml:"insecure,omitempty" restart:"yes" flag:"allow plain HTTP on other interfaces" jsonschema_description:"Allow plain HTTP on other interfaces than the loopback one."`
 	Hosts          []string      `yaml:"hosts,omitempty" restart:"yes" flag:"host 'names' that requests may ask for, beside localhost" jsonschema_description:"Host names without ports that requests may ask for, beside localhost. Empty with a public listen address allows any."`
@@ -167,7 +167,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	}
 	proxied := func(*settings) (func(), error) { return func() {}, nil }
 	if s.ProxyListen != "" {
-		h, err := a.newProxy(s, src.Ledger)
+		h, err := a.newProxy(s, src.Ledger, measured)
 		if err == nil {
 			others, err = a.listenProxy(ctx, s, h, others)
 		}
@@ -207,14 +207,8 @@ func (a *app) besides(ctx context.Context, s *settings, server *web.Server) (all
 			err = errors.Join(err, closeAll(all))
 		}
 	}()
-	if s.ProbeListen != "" {
-		var how net.ListenConfig
-		l, err := how.Listen(ctx, "tcp", s.ProbeListen)
-		if err != nil {
-			return all, cannotListen(err, "ingestor serve --probe-listen 127.0.0.1:0")
-		}
-		all = append(all, beside{l, server.ServeProbes})
-		fmt.Fprintf(a.stdout, "probes on http://%s\n", l.Addr())
+	if all, err = a.listenProbes(ctx, s, server, all, "ingestor serve"); err != nil {
+		return all, err
 	}
 	if s.EnvoyListen != "" {
 		l, err := listen(ctx, s, s.EnvoyListen, "ingestor serve --envoy-listen 127.0.0.1:0")
@@ -225,6 +219,20 @@ func (a *app) besides(ctx context.Context, s *settings, server *web.Server) (all
 		fmt.Fprintf(a.stdout, "Envoy's rate limit service on %s\n", l.Addr())
 	}
 	return all, nil
+}
+
+// listenProbes adds the listener of probes to others, if the settings name one.
+func (a *app) listenProbes(ctx context.Context, s *settings, server *web.Server, others []beside, command string) ([]beside, error) {
+	if s.ProbeListen == "" {
+		return others, nil
+	}
+	var how net.ListenConfig
+	l, err := how.Listen(ctx, "tcp", s.ProbeListen)
+	if err != nil {
+		return others, cannotListen(err, command+" --probe-listen 127.0.0.1:0")
+	}
+	fmt.Fprintf(a.stdout, "probes on http://%s\n", l.Addr())
+	return append(others, beside{l, server.ServeProbes}), nil
 }
 
 func closeAll(all []beside) (err error) {

@@ -53,11 +53,15 @@ func (s *Server) Serve(ctx, abort context.Context, l net.Listener) error {
 }
 
 // ServeProbes is Serve for a listener of probes only, which no client of the server can
-// crowd. It answers whatever host is asked for, because probes ask for an address.
+// crowd. It answers whatever host is asked for, because probes ask for an address. A server
+// of [NewProbes] has /metrics there, too.
 func (s *Server) ServeProbes(ctx, abort context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", s.api(s.live))
 	mux.Handle("GET /readyz", s.api(s.ready))
+	if s.alone {
+		mux.Handle("GET /metrics", s.metrics.Handler())
+	}
 	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux)), guard.NewCrowd(mostProbes, mostProbes, s.trusts, s.connectionClosed))
 }
 

@@ -79,6 +79,7 @@ type Server struct {
 	proxies    []netip.Prefix
 	timeouts   Timeouts
 	xRateLimit bool
+	alone      bool // it is for probes and metrics only
 	board      *pages.Board
 	handler    http.Handler
 
@@ -126,6 +127,17 @@ func New(src Sources, o *Options) (*Server, error) {
 		return pattern
 	})
 	return s, nil
+}
+
+// NewProbes returns a server that only answers probes and /metrics, by [Server.ServeProbes],
+// for a process that serves something else and has no catalog.
+func NewProbes(l *quota.Ledger, o *Options) *Server {
+	s := &Server{clock: o.Clock, log: o.Log, metrics: o.Metrics, timeouts: o.Timeouts.complete(), alone: true}
+	s.complaints = guard.NewComplaints(s.clock)
+	src := Sources{Sources: view.Sources{Ledger: l}}
+	s.sources.Store(&src)
+	s.metrics.SetSources(src.Sources)
+	return s
 }
 
 // Update replaces the sources, and the price book of their ledger, from the next request
