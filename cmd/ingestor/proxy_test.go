@@ -88,6 +88,37 @@ func TestProxyInServe(t *testing.T) {
 	}
 }
 
+// TestProxyAlone: without the server, probes and metrics have an address of their own.
+func TestProxyAlone(t *testing.T) {
+	f := newFolder(t, 20, "")
+	f.withToken("upstreams: [youtube]")
+	r := f.stay("proxy", "--proxy-listen", "127.0.0.1:0", "--probe-listen", "127.0.0.1:0")
+	var at []string
+	for _, what := range []string{"proxy on ", "probes on "} {
+		if !r.stdout.Scan() {
+			r.waitFor(what)
+		}
+		at = append(at, strings.TrimPrefix(r.stdout.Text(), what))
+	}
+	if body := page(t, at[0]+"/youtube/youtube/v3/videos?part=id&id=abc&key="+theProxyToken); !strings.Contains(body, "youtube#videoListResponse") {
+		t.Errorf("the call: %s", body)
+	}
+	for path, want := range map[string]string{
+		"/livez": `"live"`, "/readyz": `"ready"`, "/metrics": `headroom_decisions_total{account="default",outcome="granted",upstream="youtube"} 1`,
+	} {
+		if body := page(t, at[1]+path); !strings.Contains(body, want) {
+			t.Errorf("%s lacks %s:\n%s", path, want, body)
+		}
+	}
+	if body := page(t, at[1]+"/metrics"); strings.Contains(body, "ingestor_catalog_up") || !strings.Contains(body, "headroom_ledger_up 1") {
+		t.Errorf("the metrics are\n%s", body)
+	}
+	_ = r.cmd.Process.Signal(os.Interrupt)
+	if err := r.cmd.Wait(); err != nil {
+		t.Errorf("it left with %v", err)
+	}
+}
+
 // page returns what is at an address.
 func page(t *testing.T, address string) string {
 	t.Helper()

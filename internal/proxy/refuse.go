@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -25,16 +24,17 @@ func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 // refuse answers in the form that the SDKs of the upstream understand.
 func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
 	p := h.problem(c, err)
-	if p.refuses() {
+	if p.refuses() && !errors.As(err, new(*refusal)) { // it lacks units
 		h.told(p.retryAt)
 	}
 	header := w.Header()
 	clear(header)                                               // what ReverseProxy has copied
 	if r := c.request; r.Body != nil && r.Body != http.NoBody { // a program that never sends it must not keep the connection
 		_ = http.NewResponseController(w).SetReadDeadline(h.clock.Now().Add(h.linger)) // recorders have none
-		if r.ProtoMajor == 1 {
-			header.Set("Connection", "close")
-		}
+		closes(header, r)
+	}
+	if p.kind == "too_many_guesses" { // the next guess costs a connection
+		closes(header, c.request)
 	}
 	for name, values := range p.header {
 		header[name] = values
@@ -98,10 +98,13 @@ func (h *Handler) problem(c *call, err error) *problem {
 	switch {
 	case errors.As(err, &own):
 		p.status, p.kind, p.message = own.status, own.kind, own.message
+		if retry = own.after > 0; retry {
+			p.waits(h.clock.Now(), own.after)
+		}
 	case errors.As(err, &over):
-		p.status, p.kind, p.after = http.StatusTooManyRequests, "budget", h.days.tomorrow()
-		p.message, p.limit, p.retryAt = "the daily budget of the token is used up: "+err.Error(), over.Most, h.clock.Now().Add(p.after)
-		p.header.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(p.after.Seconds())), 10))
+		p.status, p.kind = http.StatusTooManyRequests, "budget"
+		p.message, p.limit = "the daily budget of the token is used up: "+err.Error(), over.Most
+		p.waits(h.clock.Now(), h.days.tomorrow())
 	case errors.Is(err, meter.ErrCredential):
 		p.kind, p.message = "credential", "the proxy has no valid key for this account of "+c.upstream.Name+"; its log has the details"
 		h.complain(c, err)
@@ -127,6 +130,19 @@ func (h *Handler) problem(c *call, err error) *problem {
 	}
 	p.header.Set(meter.RefusedHeader, p.kind)
 	return p
+}
+
+// waits says when the program may try again.
+func (p *problem) waits(now time.Time, after time.Duration) {
+	p.after, p.retryAt = after, now.Add(after)
+	p.header.Set("Retry-After", strconv.FormatInt(seconds(after), 10))
+}
+
+// closes ends the connection of a request after its answer.
+func closes(h http.Header, r *http.Request) {
+	if r.ProtoMajor == 1 {
+		h.Set("Connection", "close")
+	}
 }
 
 // complain logs what the operator should know. The transport has removed keys from its errors.
