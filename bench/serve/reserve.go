@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,83 +24,148 @@ import (
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/leasestore"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
 
-const reserveGoal = 0.6
+// The goals of a granted reservation over HTTP.
+const (
+	reserveGoal = 0.6 // of what the library does on the same ledger
+	leasedGoal  = 0.5 // of a bare handler, on a pool with leased blocks
+)
 
-// reserve compares POST /v1/reserve with the library, on one ledger in SQLite.
+const (
+	tokenText   = "a-token-of-this-benchmark-0123456789abcdef"
+	reserveCall = `{"method": "videos.list", "job": "trending", "region": "DE"}`
+)
+
+// reserve compares POST /v1/reserve with the library, on one ledger in SQLite, and with a
+// bare handler, on one with leased blocks.
 func reserve(ctx context.Context, c *catalog.Catalog, dir string, rounds int, turn time.Duration) (err error) {
 	store, err := sqlitestore.Open(ctx, filepath.Join(dir, "ledger.db"), nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	costs, err := book.Parse("bench.yaml", []byte(`
-revision: 1000000
-extends: builtin
-upstreams: {youtube: {pools: {units: {quota: 2000000000, windows: [{per: 24h}, {per: day, zone: America/Los_Angeles}]}}}}
-`), &book.Options{Builtins: headroom.Builtin})
+	under, err := sqlitestore.Open(ctx, filepath.Join(dir, "leased.db"), nil)
 	if err != nil {
 		return err
+	}
+	leased := leasestore.New(under, nil)
+	defer func() { err = errors.Join(err, leased.Close(), under.Close()) }()
+	plain, handler, err := deciding(c, store, "")
+	if err != nil {
+		return err
+	}
+	_, blocks, err := deciding(c, leased, "lease: {life: 10s}")
+	if err != nil {
+		return err
+	}
+	server, leasing := httptest.NewServer(handler), httptest.NewServer(blocks)
+	defer server.Close()
+	defer leasing.Close()
+	bare := httptest.NewServer(http.HandlerFunc(answers))
+	defer bare.Close()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	defer client.CloseIdleConnections()
+	post := func(to *httptest.Server, body string) func() error {
+		return func() error { return reserveAt(ctx, client, to.URL+"/v1/reserve", body) }
+	}
+	const manyCalls = 16
+	batch := "[" + strings.Repeat(reserveCall+",", manyCalls-1) + reserveCall + "]"
+	err = byTurns(fmt.Sprintf("vs library\tper second\tcallers\t  granted on one ledger in SQLite; the goal is %.1f", reserveGoal), rounds, turn, []reserving{
+		{"the library", 1, func() error {
+			_, err := plain.Reserve(ctx, quota.Call{Method: "videos.list", Job: "bench/trending", Region: "DE"})
+			return err
+		}},
+		{"POST /v1/reserve", 1, post(server, reserveCall)},
+		{"POST /v1/reserve, 16 in an array", manyCalls, post(server, batch)},
+	})
+	if err != nil {
+		return err
+	}
+	return byTurns(fmt.Sprintf("vs bare\tper second\tcallers\t  granted on a pool with leased blocks; the goal is %.1f", leasedGoal), rounds, turn, []reserving{
+		{"bare: a handler that reads as much and answers as much", 1, post(bare, reserveCall)},
+		{"POST /v1/reserve", 1, post(leasing, reserveCall)},
+	})
+}
+
+// deciding returns a ledger on a store, and a server that decides on it.
+func deciding(c *catalog.Catalog, store quota.Store, lease string) (*quota.Ledger, http.Handler, error) {
+	costs, err := book.Parse("bench.yaml", fmt.Appendf(nil, `
+revision: 1000000
+extends: builtin
+upstreams:
+  youtube:
+    pools:
+      units:
+        quota: 2000000000
+        windows: [{per: 24h}, {per: day, zone: America/Los_Angeles}]
+        %s
+`, lease), &book.Options{Builtins: headroom.Builtin})
+	if err != nil {
+		return nil, nil, err
 	}
 	ledger, err := quota.New(costs, store, nil)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	log := slog.New(slog.DiscardHandler)
 	runner := ingest.NewRunner(&ingest.Config{}, ledger, c, nil, nil, &ingest.Options{Log: log})
-	const text = "a-token-of-this-benchmark-0123456789abcdef"
-	token, err := web.NewToken("bench", text, web.Rights...)
+	token, err := web.NewToken("bench", tokenText, web.Rights...)
+	if err != nil {
+		return nil, nil, err
+	}
+	server, err := web.New(web.Sources{Sources: view.Sources{Ledger: ledger, Catalog: c, Runner: runner}, Tokens: []*web.Token{token}}, &web.Options{Log: log})
+	return ledger, server, err
+}
+
+// answers reads a reservation, and answers about as much as a decision has.
+func answers(w http.ResponseWriter, r *http.Request) {
+	var call struct{ Method, Job, Region string }
+	if err := json.NewDecoder(r.Body).Decode(&call); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"granted": true, "token": strings.Repeat("x", 100), "pool": "youtube/units", "units": 1, "used": 1, "limit": 2_000_000_000})
+}
+
+// reserveAt reserves over HTTP.
+func reserveAt(ctx context.Context, client *http.Client, address, body string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(body))
 	if err != nil {
 		return err
 	}
-	handler, err := web.New(web.Sources{Sources: view.Sources{Ledger: ledger, Catalog: c, Runner: runner}, Tokens: []*web.Token{token}}, &web.Options{Log: log})
+	req.Header.Set("Authorization", "Bearer "+tokenText)
+	r, err := client.Do(req)
 	if err != nil {
 		return err
 	}
-	server := httptest.NewServer(handler)
-	defer server.Close()
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
-	defer client.CloseIdleConnections()
-	post := func(body string) func() error {
-		return func() error {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/reserve", strings.NewReader(body))
-			if err != nil {
-				return err
-			}
-			req.Header.Set("Authorization", "Bearer "+text)
-			r, err := client.Do(req)
-			if err != nil {
-				return err
-			}
-			answer, err := io.ReadAll(r.Body)
-			if err = errors.Join(err, r.Body.Close()); err == nil && r.StatusCode != http.StatusOK {
-				err = fmt.Errorf("%s: %s", r.Status, answer)
-			}
-			return err
-		}
+	answer, err := io.ReadAll(r.Body)
+	if err = errors.Join(err, r.Body.Close()); err == nil && r.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", r.Status, answer)
 	}
-	const call = `{"method": "videos.list", "job": "trending", "region": "DE"}`
-	all := []struct {
-		name  string
-		calls int // of one do
-		do    func() error
-	}{
-		{"the library", 1, func() error {
-			_, err := ledger.Reserve(ctx, quota.Call{Method: "videos.list", Job: "bench/trending", Region: "DE"})
-			return err
-		}},
-		{"POST /v1/reserve", 1, post(call)},
-		{"POST /v1/reserve, 16 in an array", 16, post("[" + strings.Repeat(call+",", 15) + call + "]")},
-	}
-	rates, ratios := make([][][]float64, len(callers)), make([][][]float64, len(callers))
-	for k := range callers {
-		rates[k], ratios[k] = make([][]float64, len(all)), make([][]float64, len(all))
+	return err
+}
+
+// reserving is a contender of these tables.
+type reserving struct {
+	name  string
+	calls int // of one do
+	do    func() error
+}
+
+// byTurns compares all with the first, round by round.
+func byTurns(head string, rounds int, turn time.Duration, all []reserving) error {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "\n%s\n", head)
+	for _, n := range callers {
+		rates, ratios := make([][]float64, len(all)), make([][]float64, len(all))
 		for round := range rounds + 1 {
 			var first float64
 			for i, a := range all {
-				rate, err := perSecond(callers[k], turn, a.do)
+				rate, err := perSecond(n, turn, a.do)
 				if err != nil {
 					return fmt.Errorf("%s: %w", a.name, err)
 				}
@@ -107,16 +173,12 @@ upstreams: {youtube: {pools: {units: {quota: 2000000000, windows: [{per: 24h}, {
 					first = rate
 				}
 				if round > 0 {
-					rates[k][i], ratios[k][i] = append(rates[k][i], rate), append(ratios[k][i], rate/first)
+					rates[i], ratios[i] = append(rates[i], rate), append(ratios[i], rate/first)
 				}
 			}
 		}
-	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "\nvs library\tper second\tcallers\t  granted on one ledger in SQLite; the goal is %.1f\n", reserveGoal)
-	for k, n := range callers {
 		for i, a := range all {
-			fmt.Fprintf(w, "%.2f\t%.0f\t%d\t  %s\n", median(ratios[k][i]), median(rates[k][i]), n, a.name)
+			fmt.Fprintf(w, "%.2f\t%.0f\t%d\t  %s\n", median(ratios[i]), median(rates[i]), n, a.name)
 		}
 	}
 	return w.Flush()

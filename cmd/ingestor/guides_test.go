@@ -119,7 +119,7 @@ func TestReadmeNamesEveryCommand(t *testing.T) {
 }
 
 // strangers are the programs of the listings that are not ours.
-var strangers = []string{"cd", "chmod", "curl", "go", "kill", "make", "mkdir", "pg_dump", "pg_restore", "psql", "python3", "sqlite3"}
+var strangers = []string{"cd", "chmod", "curl", "go", "kill", "make", "mkdir", "pg_dump", "pg_restore", "psql", "python3", "riverui", "sqlite3"}
 
 // TestGuidesNameWhatThereIs parses every command of ingestor that the guides name.
 func TestGuidesNameWhatThereIs(t *testing.T) {

@@ -274,11 +274,7 @@ func (a *app) listenProxy(ctx context.Context, s *settings, h *proxy.Handler, ot
 	if err != nil {
 		return others, cannotListen(err, "ingestor proxy --proxy-listen 127.0.0.1:0")
 	}
-	scheme := "http"
-	if secure != nil {
-		scheme = "https"
-	}
-	fmt.Fprintf(a.stdout, "proxy on %s://%s\n", scheme, l.Addr())
+	fmt.Fprintf(a.stdout, "proxy on %s://%s\n", s.scheme(), l.Addr())
 	return append(others, beside{l, func(ctx, abort context.Context, l net.Listener) error { return h.Serve(ctx, abort, l, secure) }}), nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 
@@ -25,6 +26,8 @@ type Serving struct {
 	Listen         string        `yaml:"listen,omitempty" restart:"yes" flag:"'address' to listen on; port 0 chooses a free one" jsonschema_description:"The address of ingestor serve."`
 	ProbeListen    string        `yaml:"probe_listen,omitempty" restart:"yes" flag:"'address' for probes: /livez, /readyz and, of ingestor proxy, /metrics" jsonschema_description:"An address that answers only /livez and /readyz, over plain HTTP, so that no client can crowd probes out. That of ingestor proxy answers /metrics, too."`
 	EnvoyListen    string        `yaml:"envoy_listen,omitempty" restart:"yes" flag:"'address' for Envoy's rate limit service over gRPC" jsonschema_description:"An address that answers Envoy's rate limit service over gRPC, with the tokens and the certificate of the server. Empty turns it off."`
+	RiverListen    string        `yaml:"river_listen,omitempty" restart:"yes" flag:"'address' for River's own pages, see river_ui" jsonschema_description:"An address that serves River's own pages of a fleet to people with a token that has the right operate. They come from river_ui. Empty turns it off."`
+	RiverUI        string        `yaml:"river_ui,omitempty" restart:"yes" jsonschema_description:"Where River's program riverui listens, as http://127.0.0.1:8082. It has no token, so only this machine should reach it."`
 	Insecure       bool          `yaml:"insecure,omitempty" restart:"yes" flag:"allow plain HTTP on other interfaces" jsonschema_description:"Allow plain HTTP on other interfaces than the loopback one."`
 	Hosts          []string      `yaml:"hosts,omitempty" restart:"yes" flag:"host 'names' that requests may ask for, beside localhost" jsonschema_description:"Host names without ports that requests may ask for, beside localhost. Empty with a public listen address allows any."`
 	TrustedProxies []string      `yaml:"trusted_proxies,omitempty" restart:"yes" flag:"'networks' of trusted proxies, as 10.0.0.0/8" jsonschema_description:"Networks of proxies whose word about client addresses is trusted, as 10.0.0.0/8."`
@@ -57,6 +60,9 @@ Envoy, Istio and gateways ask the same ledger over gRPC, with Envoy's rate limit
 --envoy-listen. The descriptors of the price book say which limits they mean. Calls need a
 token of a program, in the metadata authorization.
 
+River's own pages show every row of a fleet's queues. They are behind a token with the
+right operate if river_ui names River's program: --river-listen.
+
 Probes may have an address of their own, which no client can crowd: --probe-listen.
 
 The server listens only on this machine by default. Other interfaces need TLS, a proxy
@@ -85,7 +91,7 @@ func (s *settings) checkServer() (faults []ingest.Fault) {
 	if bad != nil {
 		fault("trusted_proxies", "%w", bad)
 	}
-	for _, at := range []struct{ setting, address, protocol string }{{"listen", s.Listen, "HTTP"}, {"envoy_listen", s.EnvoyListen, "gRPC"}} {
+	for _, at := range []struct{ setting, address, protocol string }{{"listen", s.Listen, "HTTP"}, {"envoy_listen", s.EnvoyListen, "gRPC"}, {"river_listen", s.RiverListen, "HTTP"}} {
 		public, err := web.Public(at.address)
 		switch {
 		case at.address == "" && at.setting != "listen":
@@ -94,6 +100,13 @@ func (s *settings) checkServer() (faults []ingest.Fault) {
 		case public && s.TLSCert == "" && len(proxies) == 0 && bad == nil && !s.Insecure:
 			fault(at.setting, "%s is plain %s that other machines can reach\nSet tls_cert and tls_key, or trusted_proxies to the networks of your proxy, or insecure", at.address, at.protocol)
 		}
+	}
+	ui, err := url.Parse(s.RiverUI)
+	switch {
+	case s.RiverUI != "" && (err != nil || ui.Host == "" || ui.Scheme != "http" && ui.Scheme != "https" || ui.User != nil):
+		fault("river_ui", "it is not the URL of riverui, as http://127.0.0.1:8082")
+	case s.RiverUI == "" && s.RiverListen != "":
+		fault("river_listen", "it serves the pages of river_ui\nSet river_ui to the URL of riverui, as http://127.0.0.1:8082")
 	}
 	if _, err := web.Public(s.ProbeListen); err != nil && s.ProbeListen != "" {
 		fault("probe_listen", "%q is not an address; %w", s.ProbeListen, err)
@@ -157,10 +170,6 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	scheme := "http"
-	if s.TLSCert != "" {
-		scheme = "https"
-	}
 	others, err := a.besides(ctx, s, server)
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -176,7 +185,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 		}
 		proxied = func(next *settings) (func(), error) { return a.reloadedProxy(h, next) }
 	}
-	fmt.Fprintf(a.stdout, "serving on %s://%s\n", scheme, l.Addr())
+	fmt.Fprintf(a.stdout, "serving on %s://%s\n", s.scheme(), l.Addr())
 	defer hangups.reload(ctx, a, s, true, func(_ context.Context, next *settings) error {
 		src, err := sources(next)
 		if err != nil {
@@ -217,6 +226,18 @@ func (a *app) besides(ctx context.Context, s *settings, server *web.Server) (all
 		}
 		all = append(all, beside{l, server.ServeEnvoy})
 		fmt.Fprintf(a.stdout, "Envoy's rate limit service on %s\n", l.Addr())
+	}
+	if s.RiverListen != "" {
+		ui, err := url.Parse(s.RiverUI)
+		if err != nil {
+			return all, config(err)
+		}
+		l, err := listen(ctx, s, s.RiverListen, "ingestor serve --river-listen 127.0.0.1:0")
+		if err != nil {
+			return all, err
+		}
+		all = append(all, beside{l, server.ServeRiver(ui)})
+		fmt.Fprintf(a.stdout, "River's pages on %s://%s\n", s.scheme(), l.Addr())
 	}
 	return all, nil
 }
@@ -308,6 +329,14 @@ func (a *app) openSources(ctx context.Context, s *settings, done *closers) (func
 		}
 		return web.Sources{Sources: src, Tokens: tokens}, err
 	}, nil
+}
+
+// scheme is that of addresses with the certificate of the settings.
+func (s *settings) scheme() string {
+	if s.TLSCert != "" {
+		return "https"
+	}
+	return "http"
 }
 
 // secured returns the TLS of the settings, or nil if they name no certificate.

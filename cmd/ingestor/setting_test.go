@@ -23,6 +23,8 @@ func another(set *setting) string {
 		return "memory:"
 	case "database":
 		return "postgres://127.0.0.1/other"
+	case "river_ui":
+		return "http://127.0.0.1:1"
 	}
 	switch value := set.value(defaultSettings("/")).(type) {
 	case int:
@@ -126,6 +128,9 @@ func checkSource(t *testing.T, set *setting, value, from string) {
 		t.Setenv("INGESTOR_TLS_KEY", "/key")
 	case "tls_key":
 		t.Setenv("INGESTOR_TLS_CERT", "/cert")
+	case "river_listen":
+		t.Setenv("INGESTOR_RIVER_UI", "http://127.0.0.1:1")
+		fallthrough
 	case "listen", "probe_listen", "proxy_listen", "envoy_listen":
 		value = "127.0.0.1:0"
 		if os.Getenv(set.variable()) != "" {

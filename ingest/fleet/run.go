@@ -85,7 +85,8 @@ type unit struct {
 }
 
 // open finds the oldest run that has the work to do, and begins it if it is the first. It
-// skips runs that have nothing left to do for the work.
+// skips runs that have nothing left to do for the work, all of them at once, so that a long
+// backlog does not outlast the transaction.
 func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 	account, job, work := s.key()
 	for {
@@ -106,11 +107,12 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 			fresh = r.state == nil
 		}
 		if due := r.scheduled; due != nil {
+			late := s.f.clock.Now().Add(-s.job.MaxLateness - s.job.Jitter)
 			switch {
 			case u.tally.Turns == 0 && !s.cursor.CompletedAt.Before(*due): // by another run since it was due
-				_, err = tx.Exec(ctx, sql("unit_skip"), r.id, work)
-			case fresh && s.f.clock.Now().Sub(*due) > s.job.MaxLateness+s.job.Jitter:
-				_, err = tx.Exec(ctx, sql("run_skip"), r.id)
+				_, err = tx.Exec(ctx, sql("units_skip"), account, job, work, s.cursor.CompletedAt)
+			case fresh && due.Before(late):
+				_, err = tx.Exec(ctx, sql("runs_skip"), account, job, late)
 			default:
 				err = errors.ErrUnsupported
 			}

@@ -25,7 +25,7 @@ func TestTicksOnce(t *testing.T) {
 	if soak() {
 		count = 2000
 	}
-	r := newRig(t, 100_000, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "* * * * *", Regions: []string{"US", "DE"}, Pages: 1, MaxLateness: 9000 * time.Hour}})
+	r := newRig(t, 100_000, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US", "DE"}, Pages: 1, MaxLateness: 9000 * time.Hour}})
 	r.catalog() // makes the tables
 	first := time.Now().Add(-time.Duration(count) * time.Minute).Truncate(time.Minute)
 	var daemons sync.WaitGroup
@@ -61,6 +61,29 @@ func TestTicksOnce(t *testing.T) {
 	r.eventually("all runs end", func() bool {
 		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NULL") == 0
 	})
+	if n := r.sim.Counts().Total().Calls; n != 2 {
+		t.Errorf("%d calls for one pass of 2 units of work", n)
+	}
+}
+
+// TestRunsThatAreTooLate end without a call, all at once, and the next one in time is worked.
+func TestRunsThatAreTooLate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US", "DE"}, Pages: 1, MaxLateness: time.Hour}})
+	c := r.catalog()
+	f := r.fleet(c, fleet.Options{})
+	now := time.Now().Truncate(time.Minute)
+	for n := range 20 {
+		r.must(f.Insert(t.Context(), r.job("charts"), now.Add(-2*time.Hour-time.Duration(n)*time.Minute)))
+	}
+	r.background(f.Run)
+	over := func() bool { return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NULL") == 0 }
+	r.eventually("late runs end", over)
+	if n, begun := r.sim.Counts().Total().Calls, r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE state IS NOT NULL"); n != 0 || begun != 0 {
+		t.Errorf("%d calls and %d runs for times that are too long ago", n, begun)
+	}
+	r.must(f.Insert(t.Context(), r.job("charts"), now.Add(-30*time.Minute)))
+	r.eventually("the run in time ends", over)
 	if n := r.sim.Counts().Total().Calls; n != 2 {
 		t.Errorf("%d calls for one pass of 2 units of work", n)
 	}

@@ -17,12 +17,9 @@ import (
 // maxBody is the highest length of a request's body.
 const maxBody = 64 << 10
 
-// guarded adds what every route needs: limits, the check of the host, headers, recovery.
-func (s *Server) guarded(next http.Handler, o *Options) http.Handler {
-	next = s.ownSite(s.crowded(s.limited(next)))
-	if !o.AnyHost {
-		next = s.ownHost(next, o.Hosts)
-	}
+// guarded adds what every route needs: checks of the site and the host, headers, recovery.
+func (s *Server) guarded(next http.Handler) http.Handler {
+	next = s.ownHost(s.ownSite(s.crowded(next)))
 	return s.problemsAsPages(s.recovered(http.MaxBytesHandler(next, maxBody)))
 }
 
@@ -52,12 +49,15 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 	})
 }
 
-// ownHost refuses requests whose host is neither this machine nor one of these. Probes may
-// ask for any, because they ask for an address, and learn next to nothing.
-func (s *Server) ownHost(next http.Handler, hosts []string) http.Handler {
+// ownHost refuses requests whose host is neither this machine nor one of the settings. Probes
+// may ask for any, because they ask for an address, and learn next to nothing.
+func (s *Server) ownHost(next http.Handler) http.Handler {
+	if s.anyHost {
+		return next
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		named := func(host string) bool { return strings.EqualFold(host, hostname(r.Host)) }
-		if !loopback(r.Host) && !slices.ContainsFunc(hosts, named) && r.URL.Path != "/livez" && r.URL.Path != "/readyz" {
+		if !loopback(r.Host) && !slices.ContainsFunc(s.hosts, named) && r.URL.Path != "/livez" && r.URL.Path != "/readyz" {
 			s.fail(w, r, &Problem{Status: http.StatusMisdirectedRequest, Detail: "this server answers only requests to localhost and to the hosts that its setting hosts names"})
 			return
 		}

@@ -36,11 +36,14 @@ func (r *rig) serve() *serving {
 	return r.serveAt(l)
 }
 
-func (r *rig) serveAt(l net.Listener) *serving {
+func (r *rig) serveAt(l net.Listener) *serving { return r.serveWith(l, r.server.Serve) }
+
+// serveWith serves from a listener until the test ends.
+func (r *rig) serveWith(l net.Listener, serve func(ctx, abort context.Context, l net.Listener) error) *serving {
 	ctx, stop := context.WithCancel(context.Background())
 	abort, cut := context.WithCancel(context.Background())
 	s := &serving{l.Addr().String(), stop, cut, make(chan error, 1)}
-	go func() { s.ended <- r.server.Serve(ctx, abort, l); close(s.ended) }()
+	go func() { s.ended <- serve(ctx, abort, l); close(s.ended) }()
 	r.Cleanup(func() { cut(); stop(); <-s.ended })
 	return s
 }

@@ -80,6 +80,8 @@ type Server struct {
 	timeouts   Timeouts
 	xRateLimit bool
 	alone      bool // it is for probes and metrics only
+	anyHost    bool
+	hosts      []string
 	board      *pages.Board
 	handler    http.Handler
 
@@ -96,7 +98,7 @@ func New(src Sources, o *Options) (*Server, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete(), xRateLimit: o.XRateLimit}
+	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete(), xRateLimit: o.XRateLimit, anyHost: o.AnyHost, hosts: o.Hosts}
 	if s.clock == nil {
 		s.clock = quota.SystemClock{}
 	}
@@ -122,7 +124,7 @@ func New(src Sources, o *Options) (*Server, error) {
 		return nil, err
 	}
 	mux := s.mux()
-	s.handler = s.tracer.Requests(s.guarded(s.fallback(mux), o), func(r *http.Request) string {
+	s.handler = s.tracer.Requests(s.guarded(s.limited(s.fallback(mux))), func(r *http.Request) string {
 		_, pattern := mux.Handler(r)
 		return pattern
 	})

@@ -21,9 +21,17 @@ INSERT INTO headroom_fleet.runs (account, job, scheduled_at, deferred, created_b
 VALUES ($1::text, $2::text, $3::timestamptz, $4::boolean, $5::text)
 ON CONFLICT (account, job, scheduled_at) DO NOTHING RETURNING id;
 
--- run_skip ends a run that was never begun, and its work. Args: run.
-WITH skipped AS (UPDATE headroom_fleet.units SET ended_at = clock_timestamp() WHERE run = $1::bigint AND ended_at IS NULL)
-UPDATE headroom_fleet.runs SET ended_at = clock_timestamp() WHERE id = $1::bigint AND ended_at IS NULL;
+-- run_skip ends a run that got no work. Args: run.
+UPDATE headroom_fleet.runs SET ended_at = clock_timestamp() WHERE id = $1::bigint;
+
+-- runs_skip ends the runs of a job that are too late and were never begun, and their work.
+-- Args: account, job, before which time of the schedule it is too late.
+WITH late AS (
+	SELECT id FROM headroom_fleet.runs
+	WHERE account = $1::text AND job = $2::text AND ended_at IS NULL AND state IS NULL AND scheduled_at < $3::timestamptz
+	ORDER BY id FOR UPDATE
+), skipped AS (UPDATE headroom_fleet.units SET ended_at = clock_timestamp() WHERE run IN (SELECT id FROM late) AND ended_at IS NULL)
+UPDATE headroom_fleet.runs SET ended_at = clock_timestamp() WHERE id IN (SELECT id FROM late);
 
 -- run_begin begins a run. Args: run, run in the catalog, state.
 UPDATE headroom_fleet.runs SET record = $2::bigint, state = $3::jsonb WHERE id = $1::bigint;
