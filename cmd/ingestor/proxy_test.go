@@ -88,9 +88,12 @@ func TestProxyInServe(t *testing.T) {
 	}
 }
 
-// TestProxyAlone: without the server, probes and metrics have an address of their own.
+// TestProxyAlone: without the server, probes and metrics have an address of their own, and
+// traces name the calls.
 func TestProxyAlone(t *testing.T) {
 	f := newFolder(t, 20, "")
+	c := newCollector(t)
+	f.env = []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.url}
 	f.withToken("upstreams: [youtube]")
 	r := f.stay("proxy", "--proxy-listen", "127.0.0.1:0", "--probe-listen", "127.0.0.1:0")
 	var at []string
@@ -116,6 +119,13 @@ func TestProxyAlone(t *testing.T) {
 	_ = r.cmd.Process.Signal(os.Interrupt)
 	if err := r.cmd.Wait(); err != nil {
 		t.Errorf("it left with %v", err)
+	}
+	want := "videos.list pool=youtube/units units=1 response.status_code=200\n"
+	if got := c.tree("headroom.pool", "headroom.units", "http.response.status_code"); got != want {
+		t.Errorf("the traces are\n%swant\n%s", got, want)
+	}
+	if strings.Contains(c.heard.String(), theProxyToken) || strings.Contains(c.heard.String(), "id=abc") {
+		t.Error("the traces have the token or the query")
 	}
 }
 
