@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -107,7 +109,7 @@ func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
 		}
 	}
 	_ = first.SetReadDeadline(time.Now().Add(30 * time.Second))
-	if _, err := first.Read(make([]byte, 1)); err != io.EOF && !strings.Contains(err.Error(), "reset") {
+	if _, err := first.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the first of three is open: %v", err)
 	}
 	if len(closed) != 1 {
