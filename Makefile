@@ -22,7 +22,7 @@ ALONE := $(ALONE)|/^(pages_that_disagree.*|small|bad_input.*|blocks_heal|counter
 ALONE := $(ALONE)|/^(book_revisions|default_precision|record.*|spend|names|families|members|keyed|restart|model)$$
 ALONE := $(ALONE)|^Test(KilledProcess|UpstreamIsNeverOver)
 
-.PHONY: help demo test test-main test-others test-browser soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease cover
+.PHONY: help demo test test-main test-others test-browser soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease bench-grow cover
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -104,6 +104,10 @@ bench-proxy: ## measure what ingestor proxy adds to calls, over loopback
 
 bench-lease: ## compare leased blocks with the plain store in Redis, with eight processes
 	cd bench && go run ./lease
+
+bench-grow: ## measure how cost grows with pools, windows and callers; writes bench/grow and bench/README.md
+	.ci/need redis-server postgresql
+	cd bench && go run ./grow
 
 cover: ## measure test coverage; writes coverage.out for go tool cover -html
 	.ci/need redis-server postgresql python3

@@ -20,7 +20,7 @@ const pause = time.Second
 // a pass whose page token has expired.
 func (r *Run) fetch(ctx context.Context, w *Work) (*catalog.Page, error) {
 	for restarted := false; ; {
-		page, err := r.call(w)
+		page, err := r.call(ctx, w)
 		switch {
 		case err == nil:
 			return page, nil
@@ -64,11 +64,9 @@ func (r *Run) restart(w *Work, why error) (err error) {
 }
 
 // call fetches a page once. A call that has started is finished even if the run is stopped,
-// because its units are spent.
-func (r *Run) call(w *Work) (*catalog.Page, error) {
-	ctx, cancel := context.WithTimeout(w.calls, r.callTimeout)
-	defer cancel()
-	ctx = meter.WithJob(meter.WithBudget(ctx, w.budget), r.job.Name)
+// because its units are spent. A program is asked to stop.
+func (r *Run) call(run context.Context, w *Work) (*catalog.Page, error) {
+	ctx := meter.WithJob(meter.WithBudget(w.calls, w.budget), r.job.Name)
 	if w.Region != "" {
 		ctx = meter.WithRegion(ctx, w.Region)
 	}
@@ -83,6 +81,11 @@ func (r *Run) call(w *Work) (*catalog.Page, error) {
 		units := w.budget.Spent() - spent
 		w.Units, w.Unsaved = w.Units+units, w.Unsaved+units
 	}()
+	if w.fetch == nil {
+		return r.program(run, ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.callTimeout)
+	defer cancel()
 	return w.fetch(ctx, w.cursor)
 }
 

@@ -25,7 +25,7 @@ const (
 // run that is cut short starves no region.
 type Job struct {
 	Name     string `yaml:"-"`
-	Kind     Kind   `yaml:"kind" jsonschema_description:"The kind of data to fetch."`
+	Kind     Kind   `yaml:"kind" jsonschema_description:"The kind of data to fetch, or command, which runs a program."`
 	Disabled bool   `yaml:"disabled,omitempty" jsonschema_description:"Do not run this job."`
 
 	Cron    string        `yaml:"schedule" jsonschema_description:"When the job is due: a cron expression of five fields, or @hourly, @daily, @weekly, @monthly, @every 30m."`
@@ -39,8 +39,10 @@ type Job struct {
 	Channels   []string `yaml:"channels,omitempty" jsonschema_description:"For uploads: ids of channels."`
 	Pages      int      `yaml:"pages,omitempty" zero:"no" jsonschema_description:"The most pages of a unit of work in one run."`
 
-	Account    string        `yaml:"account,omitempty" jsonschema_description:"The account whose quota is spent."`
-	Class      string        `yaml:"class,omitempty" jsonschema_description:"A class of the price book."`
+	Account string `yaml:"account,omitempty" jsonschema_description:"The account whose quota is spent."`
+	Class   string `yaml:"class,omitempty" jsonschema_description:"A class of the price book."`
+	Program `yaml:",inline" mapstructure:",squash"`
+
 	MaxUnits   int64         `yaml:"max_units,omitempty" jsonschema_description:"The most units that one run spends; 0 sets no limit."`
 	MaxRuntime time.Duration `yaml:"max_runtime,omitempty" jsonschema_description:"The longest time that one run takes; 0 means until the job is due again."`
 
@@ -82,6 +84,9 @@ func (j *Job) setDefaults(regions []string) {
 		*list = slices.Clone(row.lists)
 	}
 	j.Pages = cmp.Or(j.Pages, row.pages, 1)
+	if row.runs {
+		j.Program.setDefaults()
+	}
 	j.Misfire = cmp.Or(j.Misfire, Once)
 	j.MaxLateness = cmp.Or(j.MaxLateness, 24*time.Hour)
 }
@@ -137,6 +142,7 @@ func (j *Job) check() []Fault {
 	}
 	fault("regions", CheckRegions(j.Regions))
 	j.checkWork(fault)
+	j.checkProgram(fault)
 	return faults
 }
 

@@ -2,7 +2,7 @@ package ingest
 
 import "slices"
 
-// Kind is what a job fetches. The table kinds has all that the program knows of each.
+// Kind is what a job does. The table kinds has all that the program knows of each.
 type Kind string
 
 // The kinds of jobs.
@@ -12,12 +12,13 @@ const (
 	Uploads   Kind = "uploads"   // the uploads of channels
 	Stats     Kind = "stats"     // the statistics of known videos: unknown ones first, then the oldest
 	Retention Kind = "retention" // data that is too old: fetched again, or deleted
+	Command   Kind = "command"   // a program, which makes calls of its own
 )
 
 // kind describes a kind of job.
 type kind struct {
 	name    Kind
-	methods []string // that it calls, as the price book names them; the most frequent one first
+	methods []string // that it calls, as the price book names them; the most frequent one first. None: its program decides
 	asks    bool     // every unit of work begins with a call of the first method
 
 	list     string   // the setting that lists its work; empty: it has a fixed list
@@ -26,6 +27,7 @@ type kind struct {
 	works    func(*Runner, *Job) []*Work
 
 	pages   int              // of a unit of work at most, by default; 0 is 1
+	runs    bool             // it runs the program of the job
 	opening int              // calls that a unit of work makes before its first page
 	dated   bool             // it fetches by date of publication
 	always  string           // the schedule of the job that a configuration without one gets; empty: none
@@ -56,6 +58,7 @@ var kinds = []*kind{
 		name: Retention, methods: []string{"videos.list", "channels.list"},
 		works: retentionWorks, pages: 20, always: "45 */6 * * *", daily: true, after: (*Run).expire,
 	},
+	{name: Command, works: programWorks, runs: true},
 }
 
 // Kinds returns every kind of job.
@@ -75,8 +78,17 @@ func (k Kind) row() *kind {
 	return &kind{works: func(*Runner, *Job) []*Work { return nil }}
 }
 
-// Upstream returns the upstream that work of the kind calls, as the price book names it.
-func (k Kind) Upstream() string { return upstreamName }
+// Runs reports whether jobs of the kind run a program.
+func (k Kind) Runs() bool { return k.row().runs }
+
+// Upstream returns the upstream that work of the kind calls, as the price book names it. It
+// is empty if a program decides.
+func (k Kind) Upstream() string {
+	if k.Runs() {
+		return ""
+	}
+	return upstreamName
+}
 
 // Methods returns the methods that work of the kind calls, as the price book names them.
 // The most frequent one comes first.
@@ -97,7 +109,7 @@ func (j *Job) lists() map[string]*[]string {
 
 // MostCalls returns how many calls one pass of the job makes at most, where each page is a
 // call. It reports false if that is unknown: statistics and retention have as much to do
-// as the catalog holds.
+// as the catalog holds, and programs decide for themselves.
 func (j *Job) MostCalls() (calls int64, known bool) {
 	row := j.Kind.row()
 	list, known := j.lists()[row.list]

@@ -61,6 +61,9 @@ func TestEveryKindHasAPrice(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, k := range Kinds() {
+		if k.Runs() {
+			continue // its program decides
+		}
 		if len(k.Methods()) == 0 {
 			t.Errorf("%s calls nothing", k)
 		}

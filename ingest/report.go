@@ -131,7 +131,7 @@ func (r *Run) Ended(w *Work, err error) *WorkReport {
 	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrLostLock):
 		done.ResumeAt = now
 	case errors.Is(err, errMaxRuntime), errors.Is(err, meter.ErrBudget), errors.Is(err, ErrMorePages): // it resumes when it is due again
-	case errors.Is(err, quota.ErrOutage):
+	case errors.Is(err, quota.ErrOutage), errors.Is(err, ErrHeld): // by ingestor exec, of the program of a fleet
 		done.ResumeAt = now.Add(recovery)
 	case errors.Is(err, ErrUpstreamDown):
 		done.ResumeAt = r.recoverAt()

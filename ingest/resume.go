@@ -57,7 +57,10 @@ func (r *Runner) Opened(ctx context.Context, j *Job) func(pool string) bool {
 	return func(pool string) bool {
 		if !asked {
 			asked = true
-			pools, _ = r.ledger.Usage(ctx, j.Kind.Upstream(), account(j)) // without an answer no pool is open
+			for _, upstream := range j.upstreams(r.ledger.Book()) {
+				some, _ := r.ledger.Usage(ctx, upstream, account(j)) // without an answer no pool is open
+				pools = append(pools, some...)
+			}
 		}
 		for i := range pools {
 			if p := &pools[i]; p.Pool.String() == pool {

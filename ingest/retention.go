@@ -18,8 +18,24 @@ const (
 
 // expireBefore returns the time before which fetched data is deleted, if it may be kept for
 // this number of days.
-func (r *Runner) expireBefore(days int) time.Time {
-	return r.clock.Now().Add(longestDay + time.Hour - time.Duration(days)*24*time.Hour)
+func (r *Runner) expireBefore(days int) time.Time { return r.clock.Now().Add(-keptFor(days)) }
+
+// keptFor returns the age at which retention deletes data that may be kept for a number of days.
+func keptFor(days int) time.Duration {
+	return time.Duration(days)*24*time.Hour - longestDay - time.Hour
+}
+
+// Expires returns when retention deletes a video or its statistics, unless they are fetched
+// again before.
+func (r *Runner) Expires(v *catalog.Video) time.Time {
+	at := v.FetchedAt.Add(keptFor(keepDays))
+	if v.Statistics == nil {
+		return at
+	}
+	if counted := v.Statistics.FetchedAt.Add(keptFor(r.keepStatisticsDays)); counted.Before(at) {
+		return counted
+	}
+	return at
 }
 
 func (r *Runner) aging() time.Time { return r.clock.Now().Add(-refreshAfter) }

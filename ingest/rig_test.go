@@ -84,6 +84,12 @@ upstreams: {youtube: {pools: {units: {quota: %d, headroom: 5}}}}
 // remake makes the runner anew, by the options of the rig.
 func (r *rig) remake() {
 	r.t.Helper()
+	r.runner = ingest.NewRunner(r.config, r.ledger, r.catalog, r.upstream(), r.locks, &r.options)
+}
+
+// upstream is a client of the simulator, whose calls are metered.
+func (r *rig) upstream() *youtube.Client {
+	r.t.Helper()
 	transport, err := meter.New(r.ledger, &meter.Options{
 		Base:   toServer{r.server.Listener.Addr().String()},
 		Keys:   map[string]meter.KeySource{"youtube": meter.Key("AIza-not-a-key")},
@@ -92,7 +98,7 @@ func (r *rig) remake() {
 	r.must(err)
 	client, err := youtube.New(&http.Client{Transport: transport}, nil)
 	r.must(err)
-	r.runner = ingest.NewRunner(r.config, r.ledger, r.catalog, client, r.locks, &r.options)
+	return client
 }
 
 // toServer sends what is meant for the upstream to the simulator.

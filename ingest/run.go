@@ -22,6 +22,11 @@ type Options struct {
 	// Progress is called for every saved page, and for all work that ends. Several
 	// goroutines call it. It may be nil.
 	Progress func(Progress)
+	// Program runs the program of a job of kind command once. When ctx ends, it asks the
+	// program to stop. When abort ends, it kills it. It returns [ErrInterrupted], or the
+	// cause. The calls of the program have the values of abort. Program returns the refusal
+	// if the quota is used up. Nil runs none.
+	Program func(ctx, abort context.Context, j *Job) error
 	// Tracer follows runs and their work. It may be nil.
 	Tracer Tracer
 	// Abort ends open calls when it ends. If only the context of a run ends, open calls
@@ -48,6 +53,7 @@ type Runner struct {
 	clock    quota.Clock
 	log      *slog.Logger
 	progress func(Progress)
+	run      func(ctx, abort context.Context, j *Job) error // a program
 	tracer   Tracer
 	abort    context.Context
 	jitter   func(time.Duration) time.Duration
@@ -63,7 +69,7 @@ func NewRunner(c *Config, l *quota.Ledger, to Catalog, u Upstream, locker lease.
 		ledger: l, catalog: to, upstream: u, locker: locker,
 		maxWait: c.MaxWait, callTimeout: c.CallTimeout, workers: c.Workers,
 		keepStatisticsDays: cmp.Or(c.KeepStatisticsDays, DefaultKeepStatisticsDays),
-		clock:              o.Clock, log: o.Log, progress: o.Progress, tracer: o.Tracer, abort: o.Abort, jitter: o.Jitter,
+		clock:              o.Clock, log: o.Log, progress: o.Progress, run: o.Program, tracer: o.Tracer, abort: o.Abort, jitter: o.Jitter,
 	}
 	if r.clock == nil {
 		r.clock = quota.SystemClock{}

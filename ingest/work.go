@@ -21,7 +21,8 @@ type Work struct {
 	Tally            // of the present run
 
 	cursor catalog.Cursor
-	fetch  func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error)
+	// fetch fetches the page at a cursor. It is nil for the program of a job.
+	fetch func(ctx context.Context, at catalog.Cursor) (*catalog.Page, error)
 	// resumable work continues its pass in the next run when it has fetched its pages of
 	// this one. Other work is complete then.
 	resumable bool

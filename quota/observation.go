@@ -88,6 +88,13 @@ func (l *Ledger) Observe(ctx context.Context, o Observation) (Observed, error) {
 		seen = Observed{Limit: min(o.Limit, limit), Quota: w.Quota, Until: until}
 	}
 	send, news := l.heard.hear(r, now, seen.Limit)
+	for i, other := range windows { // a day may be both a calendar's and a sliding one
+		if i != index && o.Limit > 0 && other.Length() == w.Length() && other.Quota == w.Quota {
+			beside := &report{charge: c, limit: r.limit, at: at, until: until, refills: r.refills}
+			beside.charge.Window = i
+			l.heard.hear(beside, now, 0)
+		}
+	}
 	if !news {
 		seen = Observed{}
 	} else {
@@ -124,11 +131,15 @@ func (o *Observation) refills(w book.Window) bool {
 	return o.Refills || o.ResetIn <= 0 && o.Reset.IsZero() && !w.Calendar()
 }
 
-// observedWindow returns the index of the window that a report is about, or -1.
+// observedWindow returns the index of the window that a report is about, or -1. Of a
+// calendar's window and a sliding one of the same length, it is the calendar's.
 func observedWindow(windows []book.Window, per time.Duration) int {
 	index := -1
 	for i, w := range windows {
-		if per == 0 && (index < 0 || w.Length() > windows[index].Length()) || per != 0 && w.Length() == per {
+		if per != 0 && w.Length() != per {
+			continue
+		}
+		if index < 0 || w.Length() > windows[index].Length() || w.Length() == windows[index].Length() && w.Calendar() {
 			index = i
 		}
 	}
@@ -242,20 +253,7 @@ func (l *Ledger) adopted(c *Call, p *price) *price {
 	if l.heard.adopted.Load() == 0 || c.Family != "" {
 		return p
 	}
-	prices := l.current()
-	charges, changed := l.heard.adopt(p.charges, func(charge *Charge, index int, limit int64) int64 {
-		u := prices.book.Upstreams[charge.Pool.Upstream]
-		if u == nil || u.Pools[charge.Pool.Name] == nil {
-			return charge.Windows[index].Limit // the book has changed meanwhile
-		}
-		windows := prices.windows(charge.Pool)
-		if index >= len(windows) {
-			return charge.Windows[index].Limit
-		}
-		w := windows[index]
-		w.Quota = limit
-		return max(w.Limit(u.Classes[c.Class]), 0)
-	}, l.now())
+	charges, changed := l.heard.adopt(p.charges, l.current().limitsOf(c.Class), l.now())
 	if !changed {
 		return p
 	}
@@ -268,6 +266,23 @@ func (l *Ledger) adopted(c *Call, p *price) *price {
 		}
 	}
 	return &own
+}
+
+// limitsOf returns what makes the limit of a class of callers of a quota that was adopted.
+func (p *prices) limitsOf(class string) func(*Charge, int, int64) int64 {
+	return func(charge *Charge, index int, adopted int64) int64 {
+		u := p.book.Upstreams[charge.Pool.Upstream]
+		if u == nil || u.Pools[charge.Pool.Name] == nil {
+			return charge.Windows[index].Limit // the book has changed meanwhile
+		}
+		windows := p.windows(charge.Pool)
+		if index >= len(windows) {
+			return charge.Windows[index].Limit
+		}
+		w := windows[index]
+		w.Quota = adopted
+		return max(w.Limit(u.Classes[class]), 0)
+	}
 }
 
 // notForever turns a call that is impossible by a limit that was adopted into a refusal:

@@ -75,8 +75,11 @@ type Charge struct {
 	// FamilyKeys is the MaxKeys of a member's family, also of a key of the price book. Zero
 	// is MaxKeys.
 	FamilyKeys int
-	Window     int   // of [Request.AtLeast]: the index of the window that is meant
-	Lease      Lease // a process may take its units in blocks; only package leasestore reads it
+	Window     int // of [Request.AtLeast]: the index of the window that is meant
+	// Since is for Look only: it asks how many of the units were charged since then. Zero
+	// does not ask.
+	Since window.Instant
+	Lease Lease // a process may take its units in blocks; only package leasestore reads it
 }
 
 // Lease says that a process may take units of a pool in blocks, and hand them out by itself.
@@ -161,6 +164,7 @@ type WindowState struct {
 	NextUnits int64 // that come back next
 	NextAt    time.Time
 	ResetAt   time.Time // when all units that count now have come back; the end of a calendar's period
+	Since     int64     // of Used: those since [Charge.Since], by the precision of the window
 }
 
 // SpendQuery selects spend of one account.

@@ -29,7 +29,8 @@ type WindowUsage struct {
 	Remaining int64
 }
 
-// Usage returns the state of the pools of the price book, sorted by name. A name of an
+// Usage returns the state of the pools of the price book, sorted by name. Their limits are
+// those in force, also where an upstream's answer has told another one. A name of an
 // upstream or account selects its pools; an empty one selects all. For a keyed pool, Usage
 // returns a few keys, the fullest first: those charged last, and those of the price book.
 func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, error) {
@@ -52,6 +53,9 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 			if keyed[name] == nil {
 				charges = append(charges, *pools[name])
 			}
+		}
+		if l.heard.adopted.Load() > 0 {
+			charges, _ = l.heard.adopt(charges, p.limitsOf(""), l.now())
 		}
 		mark := l.shut.mark()
 		read := func(c Charge, s PageState) Usage {

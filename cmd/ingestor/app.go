@@ -70,8 +70,8 @@ send traces to an OpenTelemetry collector.`,
 	})
 	f := cmd.PersistentFlags()
 	f.StringVar(&a.configPath, "config", os.Getenv("INGESTOR_CONFIG"), "configuration `file` (default ./ingestor.yaml, or the one of your user)")
-	addFlags(cmd, f, false)
-	cmd.AddCommand(a.backfillCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.callCommand(), a.execCommand(), a.quotaCommand(), a.limitsCommand(), a.trendingCommand(), a.searchCommand(), a.regionsCommand(),
+	addFlags(cmd, f, forAll)
+	cmd.AddCommand(a.backfillCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.callCommand(), a.execCommand(), a.mcpCommand(), a.quotaCommand(), a.reconcileCommand(), a.limitsCommand(), a.trendingCommand(), a.searchCommand(), a.regionsCommand(),
 		a.ledgerCommand(), a.tokenCommand(), a.probeCommand(), a.runsCommand(), a.stateCommand(), a.versionCommand(), a.demoCommand(), a.proveCommand(), a.sandboxCommand(),
 		a.initCommand(), a.configCommand(), a.costsCommand(), a.doctorCommand(), a.checkCommand(), a.planCommand(), a.catalogCommand(), a.fleetCommand())
 	return cmd

@@ -96,6 +96,7 @@ func (a *app) check(cmd *cobra.Command, call bool) (err error) {
 			checkKeys(ctx, f, s)
 		}
 		checkToken(f, s)
+		checkPrograms(f, s)
 		checkFiles(f, s)
 		if call && l != nil {
 			f.call(ctx, a, s, l)
@@ -285,6 +286,9 @@ func checkFiles(f *findings, s *settings) {
 func checkKeys(ctx context.Context, f *findings, s *settings) {
 	accounts := []string{quota.DefaultAccount}
 	for _, j := range s.List() {
+		if j.Kind.Runs() { // its calls go through a proxy
+			continue
+		}
 		accounts = append(accounts, cmp.Or(j.Account, quota.DefaultAccount))
 	}
 	slices.Sort(accounts)

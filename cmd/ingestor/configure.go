@@ -99,7 +99,12 @@ func (a *app) showSettings(s *settings) error {
 		if _, said := jobs[name]; said {
 			from = fromFile
 		}
-		value := fmt.Sprintf("%s, %s, pages %d", j.Kind, j.Schedule(), j.Pages)
+		value := fmt.Sprintf("%s, %s", j.Kind, j.Schedule())
+		if j.Kind.Runs() {
+			value += ", runs " + inShell(j.Command[0]) // its arguments may hold secrets
+		} else {
+			value += fmt.Sprintf(", pages %d", j.Pages)
+		}
 		if j.Regional() {
 			value += ", regions " + strings.Join(j.Regions, " ")
 		}

@@ -3,27 +3,19 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/program"
 	"github.com/headroom-quota/headroom/internal/proxy"
-	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/lease"
 )
@@ -62,6 +54,8 @@ If a call is refused because the quota or --budget is used up, the program finis
 itself. With --on-refusal stop, it gets SIGTERM, and SIGKILL after --grace. Either way the
 exit code is 75, and the time at which it can resume is shown. --until-done waits until then
 and runs the program again, until it ends without a refusal.
+
+A job of kind command in the configuration does the same by cron, with ingestor run.
 
 Exit codes: 0 done; 75 deferred (the quota is used up, the deadline has passed, another
 process has the job, or a signal stopped it); 1 the program failed; 64 usage;
@@ -104,6 +98,12 @@ func (f *execFlags) check(s *settings) error {
 	case f.budget < 0 || f.wait < 0 || f.deadline < 0 || f.grace < 0:
 		return usage("--budget, --wait, --deadline and --grace are 0 or more")
 	}
+	if f.state != "" {
+		var err error
+		if f.state, err = filepath.Abs(f.state); err != nil {
+			return usage("--state: %w", err)
+		}
+	}
 	if len(f.upstreams) == 0 {
 		f.upstreams = slices.Sorted(maps.Keys(s.book.Upstreams))
 	}
@@ -131,34 +131,66 @@ func (a *app) exec(cmd *cobra.Command, f *execFlags, args []string) (err error) 
 		return err
 	}
 	done.add(lock.Unlock)
-	e := &executed{app: a, flags: f, lock: lock, args: args, refused: make(chan struct{}, 1)}
-	if err := e.startProxy(ctx, s, l, &done); err != nil {
+	held, stop := heldBy(a.abort, lock)
+	defer stop()
+	with, err := a.proxied(s, l, f.job)
+	if err != nil {
 		return err
 	}
+	p, err := program.New(ctx, a.abort, l, &program.Options{
+		Job: f.job, Args: args, Upstreams: f.upstreams, Class: f.class, Account: f.account, Budget: f.budget, Wait: f.wait,
+		Grace: f.grace, Stop: f.onRefusal == "stop", State: f.state, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Proxy: with,
+	})
+	if err != nil {
+		return notStarted(err)
+	}
+	done.add(p.Close)
 	for {
-		again, err := e.run(ctx)
-		retryAt := e.retryAt()
-		if !again || retryAt.IsZero() {
-			return err
+		err := f.run(ctx, held, p)
+		var refused *program.RefusedError
+		if !errors.As(err, &refused) {
+			return programEnded(err)
 		}
-		fmt.Fprintf(a.stderr, "job %s: the quota is used up; it can resume at %s\n", f.job, retryAt.UTC().Format(time.RFC3339))
+		fmt.Fprintf(a.stderr, "job %s: the quota is used up; it can resume at %s\n", f.job, refused.RetryAt.UTC().Format(time.RFC3339))
 		if !f.untilDone || ctx.Err() != nil {
 			return &exit{code: exitDeferred}
 		}
-		if err := e.rest(ctx, retryAt.Sub(a.now())); err != nil {
+		if err := rest(ctx, held, refused.RetryAt.Sub(a.now())); err != nil {
 			return err
 		}
 	}
 }
 
-// rest waits before the program runs again. It returns an error if the lock is lost
-// meanwhile.
-func (e *executed) rest(ctx context.Context, d time.Duration) error {
+// run runs the program once, within its deadline.
+func (f *execFlags) run(ctx, held context.Context, p *program.Program) error {
+	if f.deadline > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, f.deadline, &exit{exitDeferred, fmt.Errorf("it was stopped after %s, by --deadline", f.deadline)})
+		defer cancel()
+	}
+	return p.Run(ctx, held)
+}
+
+// heldBy returns a context that ends when a lock is lost.
+func heldBy(ctx context.Context, lock lease.Lock) (held context.Context, stop func()) {
+	held, end := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-lock.Lost():
+			end(ingest.ErrLostLock)
+		case <-held.Done():
+		}
+	}()
+	return held, func() { end(nil) }
+}
+
+// rest waits before a program runs again. It returns an error if the lock is lost meanwhile.
+func rest(ctx, held context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-e.lock.Lost():
-		return ingest.ErrLostLock
+	case <-held.Done():
+		return context.Cause(held)
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
@@ -166,198 +198,32 @@ func (e *executed) rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// executed is a program whose calls are metered.
-type executed struct {
-	*app
-	flags *execFlags
-	lock  lease.Lock
-	args  []string
-	env   []string
-
-	mu      sync.Mutex
-	last    time.Time     // when units come back, if the last call was refused
-	refused chan struct{} // a call was
-}
-
-// retryAt returns when the program can resume, if its last call was refused.
-func (e *executed) retryAt() time.Time {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.last
-}
-
-// told notes what came of a call.
-func (e *executed) told(retryAt time.Time) {
-	e.mu.Lock()
-	e.last = retryAt
-	e.mu.Unlock()
-	if retryAt.IsZero() {
-		return
-	}
-	select {
-	case e.refused <- struct{}{}:
-	default:
-	}
-}
-
-// startProxy starts the proxy of the program, and makes its environment.
-func (e *executed) startProxy(ctx context.Context, s *settings, l *quota.Ledger, done *closers) error {
+// proxied returns the settings of the proxy of a program.
+func (a *app) proxied(s *settings, l *quota.Ledger, job string) (proxy.Options, error) {
 	keys, err := s.allKeys()
-	if err != nil {
-		return err
-	}
-	var secret [32]byte
-	_, _ = rand.Read(secret[:]) // it never fails
-	text := hex.EncodeToString(secret[:])
-	token, err := web.NewToken(e.flags.job, text)
-	if err != nil {
-		return err
-	}
-	grant := proxy.Grant{Upstreams: e.flags.upstreams, Accounts: []string{"*"}, Budget: e.flags.budget}
-	if e.flags.class != "" {
-		grant.Classes = []string{e.flags.class}
-	}
-	h, err := proxy.New(l, []*proxy.Token{{Token: token, Name: e.flags.job, Grant: grant}}, &proxy.Options{
-		Base: s.baseOfAll(), Clock: e.clock, Log: e.log, Keys: keys, Memory: filepath.Join(s.state, "exec-"+e.flags.job+"-costs.json"),
-		Defaults: proxy.Labels{Class: e.flags.class, Account: e.flags.account, Wait: e.flags.wait},
-		Metered:  func(t http.RoundTripper) http.RoundTripper { return e.traces.Calls(l, t) },
-		Told:     e.told,
-	})
-	if err != nil {
+	return proxy.Options{
+		Base: s.baseOfAll(), Clock: a.clock, Log: a.log, Keys: keys, Memory: filepath.Join(s.state, "exec-"+job+"-costs.json"),
+		Metered: func(t http.RoundTripper) http.RoundTripper { return a.traces.Calls(l, t) },
+	}, err
+}
+
+// notStarted returns an error of a program's proxy, with its exit code.
+func notStarted(err error) error {
+	if errors.Is(err, quota.ErrBadInput) {
 		return config(err)
 	}
-	var how net.ListenConfig
-	listener, err := how.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return &exit{exitDown, err}
-	}
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // the program may finish its calls
-	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(serving, e.abort, listener, nil) }()
-	done.add(func() error { stop(); return <-ended })
-	e.env = e.environment(s, "http://"+listener.Addr().String(), text)
-	return nil
+	return &exit{exitDown, err}
 }
 
-// environment returns the variables of the program: ours, without those that hold secrets.
-func (e *executed) environment(s *settings, address, token string) []string {
-	env := slices.DeleteFunc(os.Environ(), func(line string) bool {
-		name, _, _ := strings.Cut(line, "=")
-		return name == "YOUTUBE_API_KEY" || strings.HasPrefix(name, "INGESTOR_") // URLs of databases have passwords
-	})
-	env = append(env, "HEADROOM_PROXY="+address, "HEADROOM_TOKEN="+token)
-	if e.flags.state != "" {
-		if path, err := filepath.Abs(e.flags.state); err == nil {
-			env = append(env, "HEADROOM_STATE="+path)
-		}
+// programEnded returns how a program ended, with its exit code.
+func programEnded(err error) error {
+	var failed *program.FailedError
+	var unstarted *program.StartError
+	switch {
+	case errors.As(err, &failed):
+		return &exit{exitFailed, err}
+	case errors.As(err, &unstarted):
+		return &exit{exitUsage, err}
 	}
-	for _, name := range e.flags.upstreams {
-		if u := s.book.Upstreams[name]; u != nil && u.Env != "" {
-			env = append(env, u.Env+"="+address+"/"+name+u.EnvPath)
-		}
-	}
-	return env
-}
-
-// errRefused is why a program was stopped whose call was refused. It was reported before.
-var errRefused = &exit{code: exitDeferred}
-
-// drain is how long the output of a killed program is still read. A child that left its
-// process group may hold it open for ever.
-const drain = time.Second
-
-// run runs the program once. It may run again if it ended by itself, or because a call was
-// refused.
-func (e *executed) run(ctx context.Context) (again bool, err error) {
-	e.told(time.Time{})
-	cmd := exec.Command(e.args[0], e.args[1:]...) //nolint:noctx // it gets time to finish
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = e.env, e.stdin, e.stdout, e.stderr
-	ownGroup(cmd)
-	var out io.ReadCloser
-	if e.flags.state != "" {
-		cmd.Stdout = nil
-		if out, err = cmd.StdoutPipe(); err != nil {
-			return false, err
-		}
-	}
-	if err := cmd.Start(); err != nil {
-		return false, usage("run the program: %w", err)
-	}
-	end := func() {
-		_ = kill(cmd) // it may have ended
-		if out != nil {
-			time.AfterFunc(drain, func() { _ = out.Close() })
-		}
-	}
-	copied := make(chan error, 1)
-	ended := make(chan error, 1)
-	go func() {
-		var err error
-		if out != nil {
-			if err = keepState(e.stdout, out, e.flags.state); err != nil {
-				_ = kill(cmd) // its output or its state cannot be kept
-			}
-		}
-		copied <- err
-		ended <- cmd.Wait()
-	}()
-	why := e.watch(ctx, cmd, end, ended)
-	stopped := errors.Is(why, errRefused)
-	switch err := <-copied; {
-	case err != nil && stopped:
-		return false, err
-	case err != nil || why != nil:
-		return stopped, errors.Join(err, why)
-	}
-	if err := <-ended; err != nil {
-		return true, &exit{exitFailed, fmt.Errorf("job %s: the program failed: %w", e.flags.job, err)}
-	}
-	return true, nil
-}
-
-// watch waits for a program, and stops it when it must not go on. It returns why it was
-// stopped, and puts back how it has ended.
-func (e *executed) watch(ctx context.Context, cmd *exec.Cmd, end func(), ended chan error) (why error) {
-	var late <-chan time.Time
-	if e.flags.deadline > 0 {
-		timer := time.NewTimer(e.flags.deadline)
-		defer timer.Stop()
-		late = timer.C
-	}
-	stop, refused, lost := ctx.Done(), e.refused, e.lock.Lost()
-	if e.flags.onRefusal != "stop" {
-		refused = nil
-	}
-	var killed <-chan time.Time
-	for {
-		if why != nil && killed == nil {
-			_ = askToStop(cmd) // it may have ended
-			timer := time.NewTimer(e.flags.grace)
-			defer timer.Stop()
-			killed, stop, refused, late = timer.C, e.abort.Done(), nil, nil
-		}
-		select {
-		case err := <-ended:
-			ended <- err
-			return why
-		case <-killed:
-			end()
-		case <-stop:
-			if why == nil {
-				why = &exit{exitDeferred, fmt.Errorf("job %s: %w", e.flags.job, ingest.ErrInterrupted)}
-				continue
-			}
-			end()
-			stop = nil
-		case <-lost:
-			why, lost = ingest.ErrLostLock, nil
-			end()
-		case <-refused:
-			if !e.retryAt().IsZero() {
-				why = errRefused
-			}
-		case <-late:
-			why = &exit{exitDeferred, fmt.Errorf("job %s: it was stopped after %s, by --deadline", e.flags.job, e.flags.deadline)}
-		}
-	}
+	return err
 }

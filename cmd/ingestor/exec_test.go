@@ -6,30 +6,69 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
 
-// tap runs the tap until its end, or kills it, with the process that runs it, after so many
-// lines of output. It returns the output and the exit code.
-func (f *folder) tap(lines int) (out string, code int) {
+// victim is what a test kills of a program that is metered.
+type victim int
+
+const (
+	noOne  victim = iota
+	us            // the process that runs the program
+	tapper        // the program
+	both
+	victims = int(both)
+)
+
+// kill ends processes as a crash does. The program has written its id beside its state.
+func (v victim) kill(f *folder, cmd *exec.Cmd) {
 	f.t.Helper()
+	if v == us || v == both {
+		_ = cmd.Process.Kill()
+	}
+	if v == tapper || v == both {
+		text, err := os.ReadFile(f.path("tap.json.pid"))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		pid, err := strconv.Atoi(string(text))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// tapCommand is the program that the tests meter, with its arguments.
+func tapCommand(t *testing.T) []string {
+	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		f.t.Fatalf("python3 is not installed: %v", err)
+		t.Fatalf("python3 is not installed: %v", err)
 	}
 	script, err := filepath.Abs("testdata/python/tap.py")
 	if err != nil {
-		f.t.Fatal(err)
+		t.Fatal(err)
 	}
-	cmd := f.program(context.Background(), "exec", "--job", "tap", "--state", f.path("tap.json"), "--", python, script)
+	return []string{python, script}
+}
+
+// tap runs the tap until its end, or kills somebody after so many lines of output. It returns
+// the output and the exit code.
+func (f *folder) tap(who victim, lines int) (out string, code int) {
+	f.t.Helper()
+	cmd := f.program(context.Background(), append([]string{"exec", "--job", "tap", "--state", f.path("tap.json"), "--"}, tapCommand(f.t)...)...)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	pipe, err := cmd.StdoutPipe()
@@ -48,9 +87,7 @@ func (f *folder) tap(lines int) (out string, code int) {
 		}
 		out += line
 	}
-	if lines > 0 {
-		_ = cmd.Process.Kill()
-	}
+	who.kill(f, cmd)
 	rest, _ := io.ReadAll(read)
 	out += string(rest)
 	var left *exec.ExitError
@@ -80,15 +117,21 @@ func records(t *testing.T, out string) (keys []string) {
 	return keys
 }
 
-// TestTapIsKilled: a tap that is killed again and again writes, after removing duplicates by
-// key, what an undisturbed one writes. The upstream refuses nothing.
-func TestTapIsKilled(t *testing.T) {
-	kills := 3
-	if os.Getenv("HEADROOM_SOAK") != "" {
-		kills = 20
+// mostKills is how often the tests kill.
+func mostKills() int {
+	if os.Getenv("HEADROOM_SOAK") == "1" {
+		return 20
 	}
+	return 3
+}
+
+// TestTapIsKilled: a tap that is killed again and again, or the process that runs it, or both,
+// writes, after removing duplicates by key, what an undisturbed one writes. The upstream
+// refuses nothing.
+func TestTapIsKilled(t *testing.T) {
+	kills := mostKills()
 	undisturbed := newFolder(t, 1000, "")
-	out, code := undisturbed.tap(0)
+	out, code := undisturbed.tap(noOne, 0)
 	want := records(t, out)
 	if code != exitDone || len(want) < 100 {
 		t.Fatalf("undisturbed: left with %d and %d records\n%s", code, len(want), undisturbed.said)
@@ -96,11 +139,11 @@ func TestTapIsKilled(t *testing.T) {
 	f := newFolder(t, 1000, "")
 	random := rand.New(rand.NewPCG(1, 2))
 	var all strings.Builder
-	for range kills {
-		out, _ := f.tap(1 + random.IntN(20))
+	for n := range kills {
+		out, _ := f.tap(us+victim(n%victims), 1+random.IntN(20))
 		all.WriteString(out)
 	}
-	out, code = f.tap(0)
+	out, code = f.tap(noOne, 0)
 	all.WriteString(out)
 	if code != exitDone || !slices.Equal(records(t, all.String()), want) {
 		t.Errorf("left with %d and %d records, want %d\n%s", code, len(records(t, all.String())), len(want), f.said)
@@ -110,22 +153,103 @@ func TestTapIsKilled(t *testing.T) {
 	}
 }
 
+// jobOfTap makes the tap the only job of the folder.
+func (f *folder) jobOfTap(settings string) {
+	f.t.Helper()
+	command, err := json.Marshal(tapCommand(f.t))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	text, err := os.ReadFile(f.path("ingestor.yaml"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(text), "jobs:")
+	f.write("ingestor.yaml", head+fmt.Sprintf(`jobs:
+  retention: {kind: retention, schedule: "@yearly", disabled: true}
+  tap: {kind: command, schedule: "@yearly", max_runtime: 1h, command: %s, state: tap.json, output: tap.jsonl%s}
+`, command, settings))
+}
+
+// output is what the program of a job has written so far.
+func (f *folder) output() string {
+	f.t.Helper()
+	text, err := os.ReadFile(f.path("tap.jsonl"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		f.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestCommandIsKilled: a tap that is a job, and is killed again and again, or the run of it, or
+// both, writes what an undisturbed one writes.
+func TestCommandIsKilled(t *testing.T) {
+	calm := newFolder(t, 1000, "")
+	calm.jobOfTap("")
+	r := calm.run("run", "--once")
+	want := records(t, calm.output())
+	if r.code != exitDone || len(want) < 100 {
+		t.Fatalf("undisturbed: left with %d and %d records\n%s", r.code, len(want), r.stderr)
+	}
+	for home, ledger := range homes {
+		kills := mostKills()
+		if kills < 20 {
+			kills = map[string]int{"sqlite": 3, "redis": 1}[home]
+		}
+		if kills == 0 {
+			continue
+		}
+		t.Run(home, func(t *testing.T) {
+			f := newFolder(t, 1000, ledger(t))
+			f.jobOfTap("")
+			random := rand.New(rand.NewPCG(3, 4))
+			for n := range kills {
+				cmd := f.program(context.Background(), "run", "--once")
+				began := len(f.output())
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				ended := make(chan struct{})
+				go func() { _ = cmd.Wait(); close(ended) }()
+				who := us + victim(n%victims)
+				for more := 100 + random.IntN(1000); len(f.output()) < began+more; {
+					select {
+					case <-ended: // with all that there was left
+						more, who = 0, noOne
+					case <-time.After(time.Millisecond):
+					}
+				}
+				who.kill(f, cmd)
+				<-ended
+				f.endLeases()
+			}
+			r := f.run("run", "--once")
+			if got := records(t, f.output()); r.code != exitDone || !slices.Equal(got, want) {
+				t.Errorf("left with %d and %d records, want %d\n%s", r.code, len(got), len(want), r.stderr)
+			}
+			if c := f.sim.Counts().Total(); c.Refused != 0 || c.Calls <= calm.sim.Counts().Total().Calls {
+				t.Errorf("the upstream counted %+v", c)
+			}
+		})
+	}
+}
+
 // TestTapResumes: when the quota is used up, the exit code says so, and the next run
 // continues where the last one stopped.
 func TestTapResumes(t *testing.T) {
 	f := newFolder(t, 100, "")
 	f.quota(20)
-	first, code := f.tap(0)
+	first, code := f.tap(noOne, 0)
 	if code != exitDeferred || !strings.Contains(f.said, "job tap: the quota is used up; it can resume at 20") {
 		t.Fatalf("left with %d\n%s", code, f.said)
 	}
-	if _, code := f.tap(0); code != exitDeferred || f.sim.Counts().Total().Calls != 15 {
+	if _, code := f.tap(noOne, 0); code != exitDeferred || f.sim.Counts().Total().Calls != 15 {
 		t.Errorf("again: left with %d after %d calls\n%s", code, f.sim.Counts().Total().Calls, f.said)
 	}
 	f.quota(100)
 	text, _ := os.ReadFile(f.path("costs.yaml"))
 	f.write("costs.yaml", strings.Replace(string(text), "revision: 2", "revision: 3", 1))
-	second, code := f.tap(0)
+	second, code := f.tap(noOne, 0)
 	if code != exitDone || slices.ContainsFunc(records(t, second), func(id string) bool { return slices.Contains(records(t, first), id) }) {
 		t.Errorf("with more: left with %d\n%s", code, f.said)
 	}
@@ -139,35 +263,8 @@ func TestTapResumes(t *testing.T) {
 func TestTapIsRefusedByTheUpstream(t *testing.T) {
 	f := newFolder(t, 3, "")
 	f.quota(100)
-	if _, code := f.tap(0); code != exitDeferred || !strings.Contains(f.said, "it can resume at") || f.sim.Counts().Total().Refused != 1 {
+	if _, code := f.tap(noOne, 0); code != exitDeferred || !strings.Contains(f.said, "it can resume at") || f.sim.Counts().Total().Refused != 1 {
 		t.Errorf("left with %d\n%s", code, f.said)
-	}
-}
-
-// TestKeepState: only whole lines are passed on, and only messages of the type STATE count.
-func TestKeepState(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "state.json")
-	in := `{"type": "STATE", "value": {"a": 1}}
-{"type": "RECORD", "record": {"type": "STATE", "value": 7}}
-no JSON with "STATE"
-{"type": "STATE", "value": {"a": [2]}}
-{"type": "STATE", "value": {"a":`
-	var out bytes.Buffer
-	if err := keepState(&out, strings.NewReader(in), file); err != nil {
-		t.Fatal(err)
-	}
-	if whole := in[:strings.LastIndexByte(in, '\n')+1]; out.String() != whole {
-		t.Errorf("passed on %q", &out)
-	}
-	if text, err := os.ReadFile(file); err != nil || string(text) != "{\"a\": [2]}\n" {
-		t.Errorf("kept %q %v", text, err)
-	}
-	if err := keepState(&out, strings.NewReader(in), filepath.Join(t.TempDir(), "no", "folder")); err == nil {
-		t.Error("a state that cannot be kept is no error")
-	}
-	endless := strings.NewReader(strings.Repeat("x", 2<<20))
-	if err := keepState(&out, endless, file); err == nil || !strings.Contains(err.Error(), "longer than 1 MiB") {
-		t.Errorf("an endless line: %v", err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
+	"github.com/headroom-quota/headroom/internal/googlecount"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -63,14 +64,22 @@ func cannotListen(err error, remedy string) error {
 	return &exit{code, fmt.Errorf("%w\nTo listen on a free port: %s", err, remedy)}
 }
 
+// countCodes are the exit codes when Google's own count cannot be read.
+var countCodes = map[googlecount.Kind]int{
+	googlecount.Misconfigured: exitConfig, googlecount.Credential: exitCredential, googlecount.Rights: exitCredential, googlecount.Down: exitDown,
+}
+
 // exitCode returns the exit code of an error.
 func exitCode(err error) int {
 	var named *exit
+	var uncounted *googlecount.Error
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &named):
 		return named.code
+	case errors.As(err, &uncounted):
+		return countCodes[uncounted.Kind]
 	case errors.Is(err, meter.ErrCredential):
 		return exitCredential
 	case errors.Is(err, quota.ErrOutage), errors.Is(err, ingest.ErrUpstreamDown):

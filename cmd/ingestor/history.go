@@ -51,7 +51,7 @@ type charges interface {
 // were charged to the ledger at this address. It skips a day on which a person has made a
 // correction, and a journal in which calls wait.
 func (a *app) shortfalls(ctx context.Context, s *settings, l *quota.Ledger, c charges) (all []*shortfall, err error) {
-	if a.opened.Journal == nil { // the ledger is in memory
+	if a.opened.Journal == nil || s.book.Upstreams[metered] == nil { // the ledger is in memory, or all jobs are programs
 		return nil, nil
 	}
 	since, err := c.ChargeTo(ctx, a.opened.Journal.Ledger(), s.fresh)
@@ -72,6 +72,9 @@ func (a *app) shortfalls(ctx context.Context, s *settings, l *quota.Ledger, c ch
 	}
 	runs := map[string]int64{} // by account
 	for name, j := range s.Jobs {
+		if j.Kind.Runs() { // its program may have called other upstreams
+			continue
+		}
 		runs[cmp.Or(j.Account, quota.DefaultAccount)] += spent[name]
 	}
 	for _, account := range slices.Sorted(maps.Keys(runs)) {

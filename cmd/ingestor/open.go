@@ -65,7 +65,11 @@ func (a *app) transport(s *settings, l *quota.Ledger) (*meter.Transport, error) 
 		}
 		base = &redirected{to: to, base: base}
 	}
-	if u := s.book.Upstreams[metered]; u.Key.Header != "" {
+	u := s.book.Upstreams[metered]
+	if u == nil { // all jobs are programs
+		return meter.New(l, &meter.Options{Base: base, Logger: a.log})
+	}
+	if u.Key.Header != "" {
 		base = &discreet{header: u.Key.Header, base: base}
 	}
 	return meter.New(l, &meter.Options{Base: base, Logger: a.log, Keys: s.keys()})

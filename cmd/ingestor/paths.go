@@ -11,7 +11,7 @@ import (
 // the program is started: those in the file begin where the file is, those of flags
 // and variables where the program is.
 func (s *settings) absolute() error {
-	for key, path := range map[string]*string{"catalog": &s.Catalog, "costs": &s.Costs, "key_file": &s.KeyFile, "token_file": &s.TokenFile} {
+	for key, path := range map[string]*string{"catalog": &s.Catalog, "costs": &s.Costs, "key_file": &s.KeyFile, "token_file": &s.TokenFile, "google_credentials": &s.GoogleCredentials} {
 		if err := s.anchor(path, s.source(key)); err != nil {
 			return err
 		}
@@ -33,6 +33,18 @@ func (s *settings) absolute() error {
 			return err
 		}
 		s.Keys[name] = k
+	}
+	for name, j := range s.Jobs {
+		if !j.Kind.Runs() {
+			continue
+		}
+		j.Dir = filepath.Dir(s.file)
+		for _, path := range []*string{&j.State, &j.Output} {
+			if err := s.anchor(path, fromFile); err != nil {
+				return err
+			}
+		}
+		s.Jobs[name] = j
 	}
 	at, err := open.Parse(s.Ledger)
 	if err != nil {

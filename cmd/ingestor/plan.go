@@ -68,6 +68,9 @@ func (a *app) plan(cmd *cobra.Command, f *planFlags) error {
 	if err := s.priced(s.List()); err != nil {
 		return err
 	}
+	if s.book.Upstreams[metered] == nil {
+		return config(fmt.Errorf("a plan covers %s, which the price book %s does not have", metered, s.Costs))
+	}
 	debug.SetGCPercent(400) // a plan makes much garbage: this saves a fifth of the time, for some 100 MB
 	notes, err := a.since(cmd.Context(), s, o, f.from == "")
 	if err != nil {

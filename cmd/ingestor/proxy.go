@@ -118,7 +118,7 @@ the proxy, too.
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runProxy(cmd) },
 	}
-	addFlags(cmd, cmd.Flags(), true, "listen", "insecure", "trusted_proxies", "token_file")
+	addFlags(cmd, cmd.Flags(), forServers, "listen", "insecure", "trusted_proxies", "token_file")
 	return cmd
 }
 

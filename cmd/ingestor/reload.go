@@ -86,7 +86,7 @@ func (a *app) reread(old *settings, server bool) (*settings, error) {
 	}
 	var changed []error
 	for _, set := range allSettings {
-		if set.restart && (server || !set.server) && !reflect.DeepEqual(set.value(next), set.value(old)) {
+		if set.restart && (server || set.group != forServers) && !reflect.DeepEqual(set.value(next), set.value(old)) {
 			changed = append(changed, fmt.Errorf("%s has changed\nTo use the new value, restart the program, or restore the old one", set.key))
 		}
 	}

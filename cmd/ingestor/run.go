@@ -74,6 +74,7 @@ run, another process runs the job, a fleet has paused it, or a signal stopped it
 	cmd.Flags().StringVar(&f.metrics, "metrics-file", "", "write a `file` for node_exporter's textfile collector after each run")
 	_ = cmd.RegisterFlagCompletionFunc("job", a.complete(jobNames))
 	_ = cmd.RegisterFlagCompletionFunc("region", a.complete(regionNames))
+	addFlags(cmd, cmd.Flags(), forCounts)
 	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "write only problems, for cron")
 	return cmd
 }
@@ -136,7 +137,7 @@ func (a *app) withSettings(w *works, s *settings, progress func(ingest.Progress)
 	}
 	by := *w
 	by.settings = s
-	by.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, a.opened, &ingest.Options{Clock: w.clock, Log: a.log, Progress: progress, Tracer: a.traces, Abort: a.abort})
+	by.runner = ingest.NewRunner(&s.Config, w.ledger, w.catalog, client, a.opened, &ingest.Options{Clock: w.clock, Log: a.log, Progress: progress, Tracer: a.traces, Abort: a.abort, Program: a.programs(s, w.ledger)})
 	return &by, nil
 }
 
@@ -184,6 +185,10 @@ func (a *app) runJobs(cmd *cobra.Command, f *runFlags) (err error) {
 		watched.close()
 		return err
 	}
+	if err := a.countOnce(ctx, s, w.ledger); err != nil {
+		watched.close()
+		return err
+	}
 	all := a.once(ctx, w, jobs, f)
 	watched.close()
 	return a.leave(w, file, all)
@@ -201,6 +206,9 @@ func (a *app) runDaemon(ctx context.Context, s *settings, jobs []*ingest.Job, fi
 		return err
 	}
 	if err := a.logInputs(ctx, opened); err != nil {
+		return err
+	}
+	if err := a.watchCounts(ctx, s, opened.ledger, done); err != nil {
 		return err
 	}
 	if err := a.logNextRuns(ctx, opened, jobs); err != nil {

@@ -78,7 +78,8 @@ that of the proxy, with --hosts.
 			return a.serve(cmd)
 		},
 	}
-	addFlags(cmd, cmd.Flags(), true)
+	addFlags(cmd, cmd.Flags(), forServers)
+	addFlags(cmd, cmd.Flags(), forCounts)
 	return cmd
 }
 
@@ -164,6 +165,9 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	}
 	server, err := a.newServer(s, src, measured)
 	if err != nil {
+		return err
+	}
+	if err := a.watchCounts(ctx, s, src.Ledger, &done); err != nil {
 		return err
 	}
 	l, err := listen(ctx, s, s.Listen, "ingestor serve --listen 127.0.0.1:0")

@@ -19,9 +19,29 @@ type setting struct {
 	field   []int    // of settings
 	usage   string   // of its flag; empty: it has none
 	enum    []string // the values that it may have; empty: any
-	server  bool     // only ingestor serve and proxy read it
+	group   group    // the commands that have its flag
 	restart bool     // SIGHUP cannot change it
 	nonzero bool     // 0 is refused
+}
+
+// group is a group of settings whose flags belong to some commands.
+type group string
+
+const (
+	forAll     group = ""
+	forServers group = "servers" // only ingestor serve and proxy read them
+	forCounts  group = "counts"  // Google's own count: run, serve and reconcile
+)
+
+// groupOf returns the group of the settings of a struct.
+func groupOf(t reflect.Type) group {
+	switch t {
+	case reflect.TypeFor[Serving](), reflect.TypeFor[Proxying]():
+		return forServers
+	case reflect.TypeFor[Reconciling]():
+		return forCounts
+	}
+	return forAll
 }
 
 // allSettings has a row for each setting, in the order of the fields.
@@ -32,9 +52,8 @@ func settingsOf(t reflect.Type) (all []*setting) {
 		if !f.IsExported() || f.Anonymous || f.Type.Kind() == reflect.Map {
 			continue
 		}
-		of := t.Field(f.Index[0]).Type
 		set := &setting{
-			key: yamlName(f), field: f.Index, server: of == reflect.TypeFor[Serving]() || of == reflect.TypeFor[Proxying](),
+			key: yamlName(f), field: f.Index, group: groupOf(t.Field(f.Index[0]).Type),
 			usage:   strings.ReplaceAll(f.Tag.Get("flag"), "'", "`"),
 			restart: f.Tag.Get("restart") == "yes", nonzero: refusesZero(f),
 		}
@@ -105,12 +124,11 @@ func (s *settings) source(key string) string {
 	return fromDefault
 }
 
-// addFlags gives a command the flags of settings: those of the servers, or all others,
-// without some.
-func addFlags(cmd *cobra.Command, flags *pflag.FlagSet, server bool, without ...string) {
+// addFlags gives a command the flags of a group of settings, without some.
+func addFlags(cmd *cobra.Command, flags *pflag.FlagSet, of group, without ...string) {
 	defaults := defaultSettings("")
 	for _, set := range allSettings {
-		if set.usage == "" || set.server != server || slices.Contains(without, set.key) {
+		if set.usage == "" || set.group != of || slices.Contains(without, set.key) {
 			continue
 		}
 		switch value := set.value(defaults).(type) {

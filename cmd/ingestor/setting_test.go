@@ -90,7 +90,7 @@ func TestASettingIsSaidOnce(t *testing.T) {
 				return
 			}
 			command := "run"
-			if set.server {
+			if set.group == forServers {
 				command = "serve"
 			}
 			var help bytes.Buffer

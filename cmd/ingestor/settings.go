@@ -56,6 +56,7 @@ type settings struct {
 
 	Serving       `yaml:",inline" mapstructure:",squash"`
 	Proxying      `yaml:",inline" mapstructure:",squash"`
+	Reconciling   `yaml:",inline" mapstructure:",squash"`
 	ingest.Config `yaml:",inline" mapstructure:",squash"`
 
 	file  string          // that was read; empty: none
@@ -72,21 +73,23 @@ type settings struct {
 // account is a further account of the price book.
 type account struct {
 	KeyFile string `yaml:"key_file" jsonschema_description:"A file with its API key."`
+	Project string `yaml:"google_project,omitempty" jsonschema_description:"The Google project of its API key, for ingestor reconcile and watch."`
 }
 
 // defaultSettings are the settings where nothing else is said. State is the folder for
 // what is kept between runs.
 func defaultSettings(state string) *settings {
 	return &settings{
-		Ledger:    "sqlite:" + filepath.Join(state, "ledger.db"),
-		Catalog:   filepath.Join(state, "catalog.db"),
-		FleetSize: 1,
-		LogFormat: "auto",
-		LogLevel:  "info",
-		Proxying:  Proxying{ProxyWaiting: proxy.DefaultWaiting},
-		Serving:   Serving{Listen: "127.0.0.1:8080", Hosts: []string{}, TrustedProxies: []string{}, MaxAge: web.DefaultMaxAge},
-		Config:    ingest.DefaultConfig(),
-		state:     state,
+		Ledger:      "sqlite:" + filepath.Join(state, "ledger.db"),
+		Catalog:     filepath.Join(state, "catalog.db"),
+		FleetSize:   1,
+		LogFormat:   "auto",
+		LogLevel:    "info",
+		Proxying:    Proxying{ProxyWaiting: proxy.DefaultWaiting},
+		Serving:     Serving{Listen: "127.0.0.1:8080", Hosts: []string{}, TrustedProxies: []string{}, MaxAge: web.DefaultMaxAge},
+		Reconciling: Reconciling{WatchEvery: watchEvery},
+		Config:      ingest.DefaultConfig(),
+		state:       state,
 	}
 }
 
@@ -224,7 +227,7 @@ func (s *settings) check() error {
 	if err := s.placed(s.zeros()); err != nil { // Prepare would take them for the default
 		return err
 	}
-	if err := s.placed(slices.Concat(s.Prepare(), s.checkCommand(), s.checkServer(), s.checkCallers(), s.checkProxy())); err != nil {
+	if err := s.placed(slices.Concat(s.Prepare(), s.checkCommand(), s.checkServer(), s.checkCallers(), s.checkProxy(), s.checkWatch())); err != nil {
 		return err
 	}
 	var err error
@@ -234,8 +237,10 @@ func (s *settings) check() error {
 		}
 		return config(err)
 	}
-	if s.builtinJobs() && s.book.Upstreams[metered] == nil {
-		s.Jobs = nil // they are the default, and this price book has no prices for them
+	s.learnLimits()
+	if s.book.Upstreams[metered] == nil { // this price book has no prices for the jobs that nobody wrote
+		said, _ := s.said["jobs"].(map[string]any)
+		maps.DeleteFunc(s.Jobs, func(name string, _ ingest.Job) bool { return said[name] == nil })
 	}
 	return s.placed(s.checkAccounts())
 }
@@ -323,7 +328,7 @@ func (s *settings) priced(jobs []*ingest.Job) error {
 			"To have them, write `extends: builtin` into the price book", metered, s.Costs))
 	}
 	for _, j := range jobs {
-		if s.book.Upstreams[j.Kind.Upstream()] == nil {
+		if !j.Kind.Runs() && s.book.Upstreams[j.Kind.Upstream()] == nil {
 			return config(fmt.Errorf("job %s (kind %s) fetches from %s, which the price book %s does not have\n"+
 				"Write `extends: builtin` into the price book, or remove the job", j.Name, j.Kind, j.Kind.Upstream(), s.Costs))
 		}
@@ -333,14 +338,22 @@ func (s *settings) priced(jobs []*ingest.Job) error {
 
 // checkAccounts checks the accounts and classes of jobs against the price book.
 func (s *settings) checkAccounts() (faults []ingest.Fault) {
-	u := s.book.Upstreams[metered]
-	if u == nil {
-		return nil // see priced
-	}
 	fault := func(path, format string, args ...any) {
 		faults = append(faults, ingest.Fault{Path: path, Err: fmt.Errorf(format, args...)})
 	}
 	for _, j := range s.List() {
+		if j.Kind.Runs() {
+			s.checkProgram(j, fault)
+		}
+	}
+	u := s.book.Upstreams[metered]
+	if u == nil {
+		return faults // see priced
+	}
+	for _, j := range s.List() {
+		if j.Kind.Runs() {
+			continue
+		}
 		who := cmp.Or(j.Account, quota.DefaultAccount)
 		if !slices.Contains(u.Accounts, who) {
 			fault("jobs."+j.Name+".account", "the price book has no account %q; it has %s", who, strings.Join(u.Accounts, ", "))

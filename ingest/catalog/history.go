@@ -56,6 +56,11 @@ func (c *Catalog) Ready(ctx context.Context) error {
 	})
 }
 
+// Version returns a number that changes with each commit to the file, by any process. What
+// was read since it was returned is true until it changes. Only numbers of the same Catalog
+// can be compared.
+func (c *Catalog) Version(ctx context.Context) (int64, error) { return c.file.Version(ctx) }
+
 // DefaultRuns is the limit of a query that sets none.
 const DefaultRuns = 20
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+
 	"github.com/headroom-quota/headroom/ingest"
 )
 
@@ -24,4 +27,10 @@ func (f *Fleet) Leads(ctx context.Context) (bool, error) {
 	var is bool
 	err := f.pool.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM headroom_fleet.river_leader WHERE leader_id = $1::text)", f.id).Scan(&is)
 	return is, err
+}
+
+// Timeout returns the timeout that River is told of a job that was attempted at a time.
+func (f *Fleet) Timeout(job string, at time.Time) time.Duration {
+	w := &worker{f: f}
+	return w.Timeout(&river.Job[Args]{JobRow: &rivertype.JobRow{AttemptedAt: &at}, Args: Args{Account: "default", Job: job}})
 }

@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	childtest.Main(m, map[string]childtest.Task{"daemon": daemon})
+	childtest.Main(m, map[string]childtest.Task{"daemon": daemon, "programs": programs})
 }
 
 const manyPages = 30

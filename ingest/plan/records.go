@@ -13,11 +13,12 @@ const (
 	failures       = 3  // work that failed so often in a row keeps failing
 )
 
-// ReadRecords returns the length of passes and the failures of runs, the latest first.
+// ReadRecords returns the length and cost of passes, and the failures of runs, the latest first.
 func ReadRecords(runs []catalog.RunRecord) map[Work]Record {
 	passes := map[Work][]int{} // the latest last
 	pages := map[Work]int{}    // of the pass that has begun
-	failed := map[Work]int{}   // in a row
+	units := map[Work][]int64{}
+	failed := map[Work]int{} // in a row
 	for _, run := range slices.Backward(runs) {
 		for i := range run.Work {
 			w := &run.Work[i]
@@ -27,6 +28,7 @@ func ReadRecords(runs []catalog.RunRecord) map[Work]Record {
 			case catalog.Done:
 				if pages[key] > 0 {
 					passes[key] = append(passes[key], pages[key])
+					units[key] = append(units[key], w.Units)
 				}
 				pages[key], failed[key] = 0, 0
 			case catalog.Failed:
@@ -40,8 +42,7 @@ func ReadRecords(runs []catalog.RunRecord) map[Work]Record {
 	}
 	records := map[Work]Record{}
 	for key, all := range passes {
-		last := slices.Sorted(slices.Values(all[max(len(all)-recordedPasses, 0):]))
-		records[key] = Record{Pages: last[len(last)/2]}
+		records[key] = Record{Pages: typical(all), Units: typical(units[key])}
 	}
 	for key, times := range failed {
 		if times >= failures {
@@ -51,4 +52,10 @@ func ReadRecords(runs []catalog.RunRecord) map[Work]Record {
 		}
 	}
 	return records
+}
+
+// typical returns the median of the last numbers.
+func typical[N int | int64](all []N) N {
+	last := slices.Sorted(slices.Values(all[max(len(all)-recordedPasses, 0):]))
+	return last[len(last)/2]
 }

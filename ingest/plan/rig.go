@@ -66,7 +66,8 @@ func newRig(ctx context.Context, s *scenario, costs *quota.Book, clock *quota.Si
 	c := *s.config
 	c.Workers = 1
 	r.runner = ingest.NewRunner(&c, r.ledger, r.sketch, u, unlocked{}, &ingest.Options{
-		Clock: clock, Log: quiet, Jitter: func(time.Duration) time.Duration { return 0 },
+		Program: func(ctx, _ context.Context, j *ingest.Job) error { return s.spendOf(j).by(ctx, r.ledger, j) },
+		Clock:   clock, Log: quiet, Jitter: func(time.Duration) time.Duration { return 0 },
 	})
 	return r, nil
 }

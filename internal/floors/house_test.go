@@ -7,7 +7,8 @@ const module = "github.com/headroom-quota/headroom"
 // floors only. Every package must be listed; a listed package need not exist yet.
 var house = [][]string{
 	{"cmd/ingestor"},
-	{"internal/chaos"}, // tests of a whole fleet
+	{"internal/chaos"},                      // tests of a whole fleet
+	{"internal/program", "internal/agents"}, // run programs behind the proxy; serve agents
 	{"internal/proxy"},
 	{"internal/web"},
 	{"internal/web/pages", "internal/web/guard"},
@@ -39,8 +40,9 @@ var house = [][]string{
 	{"quota/book"},
 	{"quota/book/keys"},
 	{"quota/window"},
-	{"internal/sqlitefile", "internal/pgschema", "internal/svg"}, // of all who keep a file of SQLite or tables in PostgreSQL; of all who draw
-	{"internal/youtubesim"}, // an upstream: it knows nothing of us
+	{"internal/sqlitefile", "internal/pgschema", "internal/svg"},                           // of all who keep a file of SQLite or tables in PostgreSQL; of all who draw
+	{"internal/youtubesim", "internal/monitoringsim"},                                      // upstreams: they know nothing of us
+	{"internal/googlecount"},                                                               // reads Google's own count, and knows no ledger
 	{"internal/redisclock", "internal/redistest", "internal/pgtest", "internal/childtest"}, // for tests and simulations
 	{"internal/deadline", "internal/signals"},                                              // signals: caught before large packages are set up
 	{"internal/floors"},
@@ -68,6 +70,8 @@ var keys = map[string][]string{
 	"github.com/spf13/cobra":            {"cmd/ingestor"},
 	"github.com/spf13/viper":            {"cmd/ingestor"},
 	"google.golang.org/api/youtube":     {"ingest/youtube"},
+	"google.golang.org/api/monitoring":  {"internal/googlecount", "internal/monitoringsim"},
+	"cloud.google.com/go":               {"internal/googlecount"},
 	"github.com/redis/go-redis":         {"quota/redisstore", "internal/redistest", "internal/peers"}, // peers: what others do in Redis
 	"github.com/jackc/pgx":              {"quota/pgstore", "ingest/catalog/pgcatalog", "ingest/fleet", "internal/pgschema", "internal/pgtest"},
 	"github.com/riverqueue/river":       {"ingest/fleet"},
@@ -77,6 +81,7 @@ var keys = map[string][]string{
 	"github.com/prometheus":             {"internal/metrics", "quota/observe/prom"},
 	"google.golang.org/grpc":            {"quota/meter/grpcmeter", "internal/web"}, // users of quota/meter do not get it
 	"github.com/envoyproxy":             {"internal/web"},
+	"github.com/modelcontextprotocol":   {"internal/agents"},
 	"google.golang.org/genproto":        {"quota/meter/grpcmeter"},
 	"go.opentelemetry.io":               {"internal/traces", "internal/spans", "quota/observe/otel"},
 	"github.com/anishathalye/porcupine": {"quota/storetest"},
@@ -93,6 +98,7 @@ var keys = map[string][]string{
 	module + "/quota/storetest":         {},
 	module + "/internal/web/viewtest":   {},
 	module + "/internal/youtubesim":     {"cmd/ingestor", "ingest/plan", "internal/web/viewtest"},
+	module + "/internal/monitoringsim":  {},
 	module + "/internal/peers":          {"cmd/ingestor"},
 	module + "/cmd":                     {},
 

@@ -90,16 +90,17 @@ func (m *Metrics) SetSources(src view.Sources) {
 	}
 }
 
-// maxScrapes bounds concurrent scrapes, most of which wait for one answer; further ones get
-// status 503.
+// maxScrapes bounds how many different answers are made at once; further scrapes get status
+// 503.
 const maxScrapes = 40
 
 // Handler serves all metrics to Prometheus.
 func (m *Metrics) Handler() http.Handler {
-	return patient(promhttp.HandlerFor(m.all, promhttp.HandlerOpts{
+	return m.all.text(promhttp.HandlerFor(m.all, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(m.log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError,
 		MaxRequestsInFlight: maxScrapes,
+		DisableCompression:  true, // kept answers are
 	}))
 }
 

@@ -1,12 +1,17 @@
 package metrics
 
 import (
+	"bytes"
+	"context"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/headroom-quota/headroom/internal/web/kept"
 )
 
 // shared gathers for all who ask within a while at once: to read the ledger and the catalog
@@ -17,6 +22,7 @@ type shared struct {
 
 	mu   sync.Mutex
 	had  bool
+	ends time.Time // when what it had is forgotten
 	last []*dto.MetricFamily
 	err  error
 }
@@ -30,7 +36,7 @@ func (s *shared) Gather() ([]*dto.MetricFamily, error) {
 	}
 	s.last, s.err = s.Gatherer.Gather()
 	if s.share > 0 {
-		s.had = true
+		s.had, s.ends = true, time.Now().Add(s.share)
 		time.AfterFunc(s.share, s.forget)
 	}
 	return s.last, s.err
@@ -42,26 +48,51 @@ func (s *shared) forget() {
 	s.had, s.last, s.err = false, nil, nil
 }
 
-// patient answers those who hang up: that is no error of ours, and they may do it at any
-// rate.
-func patient(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(&quiet{ResponseWriter: w}, r) })
-}
-
-// quiet writes until it fails, and then nothing.
-type quiet struct {
-	http.ResponseWriter
-	gone bool
-}
-
-// Write implements [http.ResponseWriter].
-func (q *quiet) Write(b []byte) (int, error) {
-	if !q.gone {
-		_, err := q.ResponseWriter.Write(b)
-		q.gone = err != nil
+// until returns when what Gather returns next is forgotten, at the earliest.
+func (s *shared) until() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.had {
+		return s.ends
 	}
-	return len(b), nil
+	return time.Now().Add(s.share)
 }
 
-// Unwrap is for [http.ResponseController].
-func (q *quiet) Unwrap() http.ResponseWriter { return q.ResponseWriter }
+// text keeps what next writes, for as long as what it gathers.
+func (s *shared) text(next http.Handler) http.Handler {
+	answers := kept.NewStore(kept.Options{Now: time.Now, Most: 8 << 20, Each: 4 << 20})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// a query may name the metrics to answer
+		key := string(expfmt.NegotiateAccept(r.Header, expfmt.DefaultAcceptedFormats()...)) + "?" + r.URL.RawQuery
+		a, err := answers.Do(r.Context(), kept.Version{}, key, func(context.Context) (*kept.Answer, error) {
+			until, own := s.until(), written{header: http.Header{}, status: http.StatusOK}
+			next.ServeHTTP(&own, r)
+			if own.status != http.StatusOK {
+				return nil, &own
+			}
+			a := kept.New(own.header, own.body.Bytes())
+			a.Until = until
+			return a, nil
+		})
+		if own, failed := err.(*written); failed { //nolint:errorlint // as it is
+			w.Header().Set("Content-Type", own.header.Get("Content-Type"))
+			w.WriteHeader(own.status)
+			_, _ = w.Write(own.body.Bytes()) // the client may have hung up
+		}
+		if err == nil {
+			a.Send(w, r)
+		}
+	})
+}
+
+// written is an answer in memory. It is an error if it has another status than 200.
+type written struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *written) Header() http.Header         { return w.header }
+func (w *written) WriteHeader(status int)      { w.status = status }
+func (w *written) Write(b []byte) (int, error) { return w.body.Write(b) }
+func (w *written) Error() string               { return http.StatusText(w.status) }

@@ -22,7 +22,7 @@ func TestCallsOfATokenAreBounded(t *testing.T) {
 	r := newRig(t, rigOptions{
 		format: "github",
 		grants: []Grant{{Upstreams: []string{"api"}}, {Upstreams: []string{"api"}}},
-		change: func(o *Options) { o.Told = func(at time.Time) { told = append(told, at) } },
+		change: func(o *Options) { o.Told = func(_ error, at time.Time) { told = append(told, at) } },
 		serve: func(_ http.ResponseWriter, req *http.Request) {
 			if req.URL.RawQuery == "long" {
 				<-end

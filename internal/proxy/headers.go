@@ -136,7 +136,11 @@ var dropped = []string{
 // answered makes an answer of the upstream one of the proxy.
 func (h *Handler) answered(resp *http.Response) error {
 	c := callOf(resp.Request.Context())
-	h.told(h.shutBy(c, resp))
+	if refused := h.shutBy(c, resp); refused != nil {
+		h.told(refused, refused.RetryAt)
+	} else {
+		h.told(nil, time.Time{})
+	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return refusef(http.StatusBadGateway, "upstream", "the upstream changed the protocol")
 	}
@@ -155,20 +159,20 @@ func (h *Handler) answered(resp *http.Response) error {
 	return c.hide(resp)
 }
 
-// shutBy returns when units come back, if the upstream refused a call for lack of them. The
-// transport has then shut the pools of the call.
-func (h *Handler) shutBy(c *call, resp *http.Response) (retryAt time.Time) {
+// shutBy returns the refusal that others get, if the upstream refused a call for lack of
+// units. The transport has then shut the pools of the call.
+func (h *Handler) shutBy(c *call, resp *http.Response) *quota.RefusedError {
 	if c.match.Method == nil || resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusTooManyRequests {
-		return time.Time{}
+		return nil
 	}
 	_, err := h.ledger.Check(resp.Request.Context(), quota.Call{
 		Upstream: c.upstream.Name, Account: c.account(), Method: c.method(), Class: c.labels.Class,
 	})
 	var refused *quota.RefusedError
 	if errors.As(err, &refused) && refused.Blocked {
-		return refused.RetryAt
+		return refused
 	}
-	return time.Time{}
+	return nil
 }
 
 // addresses are the headers that hold addresses of the upstream's hosts.

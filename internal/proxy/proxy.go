@@ -59,9 +59,10 @@ type Options struct {
 	// Waiting is how many calls may wait for units at once; zero is DefaultWaiting. A call
 	// beyond them is refused at once if its units are missing.
 	Waiting int
-	// Told is called for each call that was answered, with a zero time, and for each one that
-	// was refused for lack of units, with the time at which units come back. It may be nil.
-	Told func(retryAt time.Time)
+	// Told is called for each call that was answered, with nil, and for each one that was
+	// refused for lack of units, with the refusal and the time at which units come back, if it
+	// is known. It may be nil.
+	Told func(why error, retryAt time.Time)
 }
 
 // Handler is the proxy.
@@ -81,7 +82,7 @@ type Handler struct {
 	days    days
 	uploads uploads
 	linger  time.Duration // for which the rest of a refused request is read
-	told    func(retryAt time.Time)
+	told    func(why error, retryAt time.Time)
 	crowds
 
 	tokens atomic.Pointer[[]*Token]
@@ -106,7 +107,7 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 		h.base = NewTransport()
 	}
 	if h.told = o.Told; h.told == nil {
-		h.told = func(time.Time) {}
+		h.told = func(error, time.Time) {}
 	}
 	if h.metrics = o.Metrics; h.metrics == nil {
 		h.metrics = metrics.New(&metrics.Options{Log: h.log})

@@ -25,7 +25,7 @@ func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
 	p := h.problem(c, err)
 	if p.refuses() && !errors.As(err, new(*refusal)) { // it lacks units
-		h.told(p.retryAt)
+		h.told(err, p.retryAt)
 	}
 	header := w.Header()
 	clear(header)                                               // what ReverseProxy has copied
@@ -102,8 +102,12 @@ func (h *Handler) problem(c *call, err error) *problem {
 			p.waits(h.clock.Now(), own.after)
 		}
 	case errors.As(err, &over):
-		p.status, p.kind = http.StatusTooManyRequests, "budget"
-		p.message, p.limit = "the daily budget of the token is used up: "+err.Error(), over.Most
+		p.status, p.kind, p.limit = http.StatusTooManyRequests, "budget", over.Most
+		if c.budget == nil { // that of the process, which has no days
+			p.message = "the budget of the run is used up: " + err.Error()
+			break
+		}
+		p.message = "the daily budget of the token is used up: " + err.Error()
 		p.waits(h.clock.Now(), h.days.tomorrow())
 	case errors.Is(err, meter.ErrCredential):
 		p.kind, p.message = "credential", "the proxy has no valid key for this account of "+c.upstream.Name+"; its log has the details"

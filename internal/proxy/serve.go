@@ -19,7 +19,7 @@ const (
 
 // Serve serves requests from a listener, with TLS if secure is not nil, until ctx ends. Then open requests finish for a
 // while, unless abort ends too. Requests and answers may take as long as they like, because
-// a stream may.
+// a stream may. Calls have the values of ctx, such as its budget and its span.
 func (h *Handler) Serve(ctx, abort context.Context, l net.Listener, secure *tls.Config) error {
 	if secure != nil {
 		l = tls.NewListener(l, secure)
@@ -30,7 +30,8 @@ func (h *Handler) Serve(ctx, abort context.Context, l net.Listener, secure *tls.
 	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 64 << 10, Protocols: &protocols,
-		ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug), // programs that hang up
+		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+		ErrorLog:    slog.NewLogLogger(h.log.Handler(), slog.LevelDebug), // programs that hang up
 	}
 	h.crowd.Attach(server)
 	ended := make(chan error, 1)

@@ -19,6 +19,7 @@ type File struct {
 	wait    time.Duration
 	readers chan *Session // nil: not connected yet
 	spare   chan *Session // of Probe
+	counter *counter
 	closing sync.Mutex
 }
 
@@ -36,7 +37,7 @@ func (k *Kind) Open(ctx context.Context, path string, wait time.Duration, ready 
 	if err != nil {
 		return nil, err
 	}
-	f := &File{Path: path, kind: k, wait: wait, readers: make(chan *Session, Readers), spare: make(chan *Session, 1)}
+	f := &File{Path: path, kind: k, wait: wait, readers: make(chan *Session, Readers), spare: make(chan *Session, 1), counter: newCounter()}
 	f.spare <- nil
 	for range Readers {
 		f.readers <- nil
@@ -178,7 +179,7 @@ func (f *File) Close() error {
 		failed = f.Writer.Close()
 		f.Writer = nil
 	}
-	for _, sessions := range []chan *Session{f.readers, f.spare} {
+	for _, sessions := range []chan *Session{f.readers, f.spare, f.counter.session} {
 		for range cap(sessions) {
 			s, open := <-sessions
 			if !open {

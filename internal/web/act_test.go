@@ -14,9 +14,11 @@ import (
 const annas = "anna-anna-anna-anna-anna-anna-anna"
 
 // newActed returns a server on whose pages anna may act, and a program may reserve.
-func newActed(t *testing.T) *rig {
+func newActed(t *testing.T) *rig { return newActedBy(t, nil) }
+
+func newActedBy(t *testing.T, o *web.Options) *rig {
 	t.Helper()
-	r := newRig(t, nil)
+	r := newRig(t, o)
 	anna, err := web.NewToken("anna", annas, web.Operate)
 	r.Must(err)
 	program, err := web.NewToken("etl", strings.Repeat("e", 40), web.Rights...)

@@ -7,3 +7,6 @@ func (s *Server) Patterns() (all []string) {
 	}
 	return all
 }
+
+// Current returns the sources.
+func (s *Server) Current() *Sources { return s.current() }

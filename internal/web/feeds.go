@@ -30,9 +30,9 @@ func (s *Server) regions(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return struct {
+	return s.brief(struct {
 		Regions []view.Feed `json:"regions"`
-	}{all}, nil
+	}{all}), nil // their ages grow
 }
 
 func (s *Server) feeds(r *http.Request) ([]view.Feed, error) {
@@ -54,14 +54,22 @@ func (s *Server) trending(r *http.Request) (any, error) {
 	if err := q.err(); err != nil {
 		return nil, err
 	}
-	chart, err := s.current().Catalog.Chart(r.Context(), region, category)
+	src, now := s.current(), s.clock.Now()
+	chart, err := src.Catalog.Chart(r.Context(), region, category)
 	if errors.Is(err, catalog.ErrNotFound) {
 		return nil, s.noChart(r, view.FeedName(region, category))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return cacheable{view.OneChart(chart, s.clock.Now(), s.maxAge), chart.FetchedAt}, nil
+	l := lasting{value: view.OneChart(chart, now, s.maxAge), since: chart.FetchedAt}
+	if stale := chart.FetchedAt.Add(s.maxAge); !now.After(stale) {
+		l.endBy(stale)
+	}
+	for i := range chart.Entries {
+		l.endBy(src.Runner.Expires(&chart.Entries[i].Video))
+	}
+	return l, nil
 }
 
 // noChart returns a problem that names the charts there are.
@@ -79,14 +87,15 @@ func (s *Server) noChart(r *http.Request, name string) error {
 
 // video returns a video of the catalog.
 func (s *Server) video(r *http.Request) (any, error) {
-	v, err := s.current().Catalog.Video(r.Context(), r.PathValue("id"))
+	src := s.current()
+	v, err := src.Catalog.Video(r.Context(), r.PathValue("id"))
 	if errors.Is(err, catalog.ErrNotFound) {
 		return nil, notFound("video %.40q was never fetched", r.PathValue("id"))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return cacheable{view.Watch{Video: view.OneVideo(v), URL: view.VideoURL(v.ID)}, v.FetchedAt}, nil
+	return lasting{view.Watch{Video: view.OneVideo(v), URL: view.VideoURL(v.ID)}, src.Runner.Expires(&v), v.FetchedAt}, nil
 }
 
 // The highest limits of a request.
@@ -109,8 +118,9 @@ func (s *Server) search(r *http.Request) (any, error) {
 		return nil, err
 	}
 	var found catalog.Results
+	src := s.current()
 	err := s.searching(r.Context(), func(ctx context.Context) (err error) {
-		found, err = s.current().Catalog.Search(ctx, ask)
+		found, err = src.Catalog.Search(ctx, ask)
 		return err
 	})
 	switch {
@@ -123,7 +133,14 @@ func (s *Server) search(r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
-	return view.Found(found), nil
+	l := lasting{value: view.Found(found)}
+	if q.moves {
+		l = s.brief(l.value)
+	}
+	for i := range found.Hits {
+		l.endBy(src.Runner.Expires(&found.Hits[i].Video))
+	}
+	return l, nil
 }
 
 // known returns a problem for a region that nothing is fetched for: an empty result would
@@ -158,9 +175,9 @@ func (s *Server) runs(r *http.Request) (any, error) {
 			return nil, err
 		}
 	}
-	return struct {
+	return lasting{value: struct {
 		Runs []catalog.RunRecord `json:"runs"`
-	}{view.Runs(all)}, nil
+	}{view.Runs(all)}}, nil
 }
 
 // scheduled returns a problem for a job that is not configured.

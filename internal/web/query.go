@@ -55,6 +55,7 @@ func faulty(faults []string) error {
 type query struct {
 	values url.Values
 	faults []string
+	moves  bool // a parameter means another time each moment, such as 7d
 }
 
 func read(r *http.Request) *query { return &query{values: r.URL.Query()} }
@@ -111,5 +112,7 @@ func (q *query) moment(name string, now time.Time) time.Time {
 	if err != nil {
 		q.fault("%s: %s", name, err)
 	}
+	_, err = view.ParseSpan(text)
+	q.moves = err == nil
 	return t
 }

@@ -7,48 +7,72 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/web/etag"
+	"github.com/headroom-quota/headroom/internal/web/kept"
 )
-
-// cacheable is an answer that clients and caches may use for a minute without asking
-// again. They must ask for any other answer each time; it is sent only if it changed.
-type cacheable struct {
-	value any
-	since time.Time // when it was fetched
-}
 
 const cacheFor = "max-age=60"
 
-// reply sends a value as JSON. It encodes the value first, so that an error leaves no
-// half-sent answer.
-//
-// Only the ETag tells whether an answer changed. Last-Modified cannot: a video that was
-// deleted leaves no time behind.
-func (s *Server) reply(w http.ResponseWriter, r *http.Request, value any) {
-	h := w.Header()
-	h.Set("Cache-Control", "no-cache")
-	if k, ok := value.(cacheable); ok {
-		value = k.value
-		h.Set("Cache-Control", cacheFor)
-		h.Set("Last-Modified", k.since.UTC().Format(http.TimeFormat))
-	}
-	if v, ok := value.(*Verdict); ok {
-		s.tellLeft(h, v)
-	}
+// encode returns a value as the body of an answer.
+func encode(value any) ([]byte, error) {
 	var body bytes.Buffer
 	e := json.NewEncoder(&body)
 	e.SetEscapeHTML(false) // it is sent as JSON, and nosniff
-	if err := e.Encode(value); err != nil {
-		h.Del("Last-Modified")
+	err := e.Encode(value)
+	return body.Bytes(), err
+}
+
+// answerOf returns a value as an answer in JSON to a GET request. Clients may use it for a
+// minute, or must ask each time; it is sent only if it changed.
+//
+// Only the ETag tells whether an answer changed. Last-Modified cannot: a video that was
+// deleted leaves no time behind.
+func answerOf(value any) (*kept.Answer, error) {
+	header := http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-cache"}}
+	var until time.Time
+	if l, ok := value.(lasting); ok {
+		if value, until = l.value, l.until; until.IsZero() {
+			until = never
+		}
+		if !l.since.IsZero() {
+			header.Set("Cache-Control", cacheFor)
+			header.Set("Last-Modified", l.since.UTC().Format(http.TimeFormat))
+		}
+	}
+	body, err := encode(value)
+	if err != nil {
+		return nil, err
+	}
+	a := kept.New(header, body)
+	a.Until = until
+	return a, nil
+}
+
+// never is when an answer ends that only the catalog changes.
+var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// reply sends a value as JSON. It encodes the value first, so that an error leaves no
+// half-sent answer.
+func (s *Server) reply(w http.ResponseWriter, r *http.Request, value any) {
+	if v, ok := value.(*Verdict); ok {
+		s.tellLeft(w.Header(), v)
+	}
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		a, err := answerOf(value)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		a.Send(w, r)
+		return
+	}
+	body, err := encode(value)
+	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		h.Set("Cache-Control", "no-store")
-	} else if etag.NotModified(w, r, body.Bytes()) {
-		return
-	}
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(body.Len()))
-	_, _ = w.Write(body.Bytes()) // who asked may have gone
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body) // who asked may have gone
 }

@@ -47,6 +47,9 @@ func newRigOf(t testing.TB, o *web.Options, src *viewtest.Options) *rig {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Share == 0 {
+		o.Share = -1 // the clock of tests stands still
+	}
 	if o.Metrics == nil {
 		o.Metrics = metrics.New(&metrics.Options{Log: o.Log, Share: -1})
 	}
@@ -68,6 +71,9 @@ type answer struct {
 	body string
 }
 
+// plain asks for no compression, as curl does.
+var plain = &http.Transport{DisableCompression: true}
+
 // ask makes a request; headers are pairs of name and value.
 func (r *rig) ask(method, path, body string, headers ...string) answer {
 	r.Helper()
@@ -80,7 +86,7 @@ func (r *rig) ask(method, path, body string, headers ...string) answer {
 		}
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	res, err := http.DefaultTransport.RoundTrip(req) // follows no redirect
+	res, err := plain.RoundTrip(req) // follows no redirect
 	r.Must(err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)

@@ -11,13 +11,13 @@ import (
 // /v1/; a test compares the two.
 func (s *Server) table() []route {
 	return []route{
-		{"GET /api/v1/trending", s.api(s.trending, "region", "category"), "trending"},
-		{"GET /api/v1/videos/{id}", s.api(s.video), "videos"},
-		{"GET /api/v1/search", s.api(s.search, "q", "region", "since", "limit", "cursor"), "search"},
+		{"GET /api/v1/trending", s.feed(s.trending, "region", "category"), "trending"},
+		{"GET /api/v1/videos/{id}", s.feed(s.video), "videos"},
+		{"GET /api/v1/search", s.feed(s.search, "q", "region", "since", "limit", "cursor"), "search"},
 		{"GET /api/v1/quota", s.api(s.quota), "quota"},
-		{"GET /api/v1/regions", s.api(s.regions), "regions"},
-		{"GET /api/v1/runs", s.api(s.runs, "job", "limit", "before"), "runs"},
-		{"GET /api/v1/openapi.json", s.api(s.document), "openapi"},
+		{"GET /api/v1/regions", s.feed(s.regions), "regions"},
+		{"GET /api/v1/runs", s.feed(s.runs, "job", "limit", "before"), "runs"},
+		{"GET /api/v1/openapi.json", s.feed(s.document), "openapi"},
 		{"GET /{$}", http.HandlerFunc(s.board.Home), "pages"},
 		{"GET /search", http.HandlerFunc(s.board.Search), "pages"},
 		{"GET /regions", http.HandlerFunc(s.board.Regions), "pages"},

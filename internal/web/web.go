@@ -17,6 +17,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/metrics"
 	"github.com/headroom-quota/headroom/internal/web/guard"
+	"github.com/headroom-quota/headroom/internal/web/kept"
 	"github.com/headroom-quota/headroom/internal/web/pages"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
@@ -27,6 +28,8 @@ import (
 type Sources struct {
 	view.Sources
 	Tokens []*Token // of the callers of /v1/; none turns these routes off
+
+	kept *kept.Store // of answers from these sources
 }
 
 // DefaultMaxAge is the default of [Options.MaxAge].
@@ -58,6 +61,10 @@ type Options struct {
 	// know no other headers.
 	XRateLimit bool
 
+	// Share is how long clients are given the same answer if its figures change with the
+	// time, as those of the first page; zero is 1s, and less is not at all.
+	Share time.Duration
+
 	// Connections bounds the open connections; zero is DefaultConnections.
 	Connections int
 	// ConnectionsPerClient bounds those of one address, and the requests that a client has
@@ -88,6 +95,8 @@ type Server struct {
 	complaints *guard.Complaints
 	crowd      *guard.Crowd
 	searches   queue
+	share      time.Duration
+	acted      atomic.Int64 // what people did on the pages
 }
 
 // New returns a server of these sources.
@@ -98,7 +107,10 @@ func New(src Sources, o *Options) (*Server, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Server{clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete(), xRateLimit: o.XRateLimit, anyHost: o.AnyHost, hosts: o.Hosts}
+	s := &Server{
+		clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete(),
+		xRateLimit: o.XRateLimit, anyHost: o.AnyHost, hosts: o.Hosts, share: cmp.Or(o.Share, time.Second),
+	}
 	if s.clock == nil {
 		s.clock = quota.SystemClock{}
 	}
@@ -115,7 +127,7 @@ func New(src Sources, o *Options) (*Server, error) {
 		s.tracer = untraced{}
 	}
 	s.board = pages.New(func() view.Sources { return s.current().Sources }, &pages.Options{
-		Clock: s.clock, Log: s.log, MaxAge: s.maxAge, Timeout: s.timeouts.Query, Searching: s.searching, Operated: s.operated,
+		Clock: s.clock, Log: s.log, MaxAge: s.maxAge, Timeout: s.timeouts.Query, Searching: s.searching, Operated: s.operated, Keep: s.keepPage,
 	})
 	if s.metrics == nil {
 		s.metrics = metrics.New(&metrics.Options{Log: s.log})
@@ -154,6 +166,7 @@ func (s *Server) Update(src Sources, book *quota.Book) error {
 	if err := src.Ledger.SetBook(book); err != nil {
 		return err
 	}
+	src.kept = kept.NewStore(kept.Options{Now: s.clock.Now, Most: mostKept, Each: mostEach})
 	s.sources.Store(&src)
 	s.limits.Store(l)
 	s.metrics.SetSources(src.Sources)

@@ -171,5 +171,8 @@ func (u *Refusal) String() string {
 	default:
 		text += fmt.Sprintf(" for %s, or as Retry-After says", brief(u.For))
 	}
+	if u.Limit != nil {
+		text += "; " + u.Limit.String() + " is their limit"
+	}
 	return text
 }

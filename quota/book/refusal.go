@@ -23,6 +23,7 @@ type Refusal struct {
 	Pools      []string      // the pools to block; nil: those of the call
 	Pool       *PoolName     // the pool to block, which the answer names
 	For        time.Duration // blocks the pools this long, unless there is a Retry-After header
+	Limit      *Source       // the upstream's limit of these pools, if the answer names it
 	Credential bool          // the API key is not accepted: no pool is blocked
 }
 
@@ -50,6 +51,7 @@ func (r *reader) refusals(all []keys.Refusal, u *keys.Upstream) []Refusal {
 		if r.given(&d.Pool) {
 			rule.Pool = r.poolName(&d.Pool, u)
 		}
+		rule.Limit = r.limitOf(d)
 		for i := range rules {
 			if rules[i].covers(&rule) {
 				r.fault(r.place(d), "this refusal is never reached: the one at %s takes every answer that this is for; move this one above it", r.place(given[i]))
@@ -59,6 +61,23 @@ func (r *reader) refusals(all []keys.Refusal, u *keys.Upstream) []Refusal {
 		rules, given = append(rules, rule), append(given, d)
 	}
 	return rules
+}
+
+// limitOf makes where an answer names the upstream's limit.
+func (r *reader) limitOf(d *keys.Refusal) *Source {
+	switch {
+	case !r.given(&d.Limit):
+		return nil
+	case d.Credential:
+		r.fault(r.place(&d.Limit), "a refusal with credential: true is about no limit; remove limit")
+	case d.Limit.Number != nil:
+		r.fault(r.place(&d.Limit), "the limit is read from the answer, and a number is the same in each; write a source such as {header: X-RateLimit-Limit}")
+	default:
+		if source, ok := r.source(&d.Limit, forFeedback); ok {
+			return &source
+		}
+	}
+	return nil
 }
 
 // means checks that a rule has no status twice, and no credential: false.

@@ -37,6 +37,7 @@ type refusal struct {
 	until  time.Time // that the answer named
 	wait   time.Duration
 	pool   string // that the answer named
+	limit  int64  // that the answer named, or 0
 }
 
 // readRefusal checks an answer by the rules of the upstream, and shuts pools if it is a
@@ -91,10 +92,16 @@ func (t *Transport) shut(ctx context.Context, c *call, no *refusal) {
 		case !no.until.IsZero():
 			attrs = append(attrs, slog.Time("retry_at", no.until))
 		}
+		if no.limit > 0 {
+			attrs = append(attrs, slog.Int64("upstream_limit", no.limit))
+		}
 		if err != nil { // the answer is what the caller gets
 			attrs = append(attrs, slog.String("error", err.Error()))
 		}
 		t.log.LogAttrs(ctx, slog.LevelWarn, "refused by the upstream", attrs...)
+		if no.limit > 0 {
+			t.tell(ctx, c, quota.Observation{Pool: pool, Limit: no.limit})
+		}
 	}
 }
 
@@ -147,6 +154,9 @@ func findRefusal(u *book.Upstream, rules []book.Refusal, resp *http.Response, b 
 		}
 		no := &refusal{rule: rule, found: strings.TrimSpace(strconv.Itoa(resp.StatusCode) + " " + found)}
 		if no.when(resp, b) && no.which(u, resp, b) {
+			if rule.Limit != nil {
+				no.limit, _ = read(rule.Limit, resp, b).Units(0)
+			}
 			return no
 		}
 	}
@@ -201,6 +211,11 @@ func (no *refusal) which(u *book.Upstream, resp *http.Response, b *body) bool {
 
 // textOf returns the text of a source in an answer.
 func textOf(s *book.Source, resp *http.Response, b *body) (string, bool) {
+	return read(s, resp, b).Text(0)
+}
+
+// read reads a source in an answer.
+func read(s *book.Source, resp *http.Response, b *body) *content.Reading {
 	m := content.Message{Header: resp.Header}
 	if s.Body != "" {
 		b.read(resp)
@@ -210,7 +225,7 @@ func textOf(s *book.Source, resp *http.Response, b *body) (string, bool) {
 	r := content.NewSources(s).Read(m)
 	_, _ = r.Write(b.text)
 	r.End(true)
-	return r.Text(0)
+	return r
 }
 
 // when fills in how long to shut the pools. It returns false if the time is missing or

@@ -140,6 +140,12 @@ func describe(clock time.Time, c *quota.Charge, p *window.Page) (quota.PageState
 		if units, at := w.Next(e.at); units > 0 {
 			state.NextUnits, state.NextAt = units, at.Time()
 		}
+		if c.Since != 0 {
+			since, at := w.Since(e.at, c.Since)
+			if state.Since = since; at == window.Never { // it has left: all that counts is later
+				state.Since = state.Used
+			}
+		}
 		s.Windows = append(s.Windows, state)
 	}
 	return s, nil

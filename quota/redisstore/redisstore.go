@@ -284,17 +284,24 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 	return states, nil
 }
 
+// lookedAt is how many values the script tells of a window.
+const lookedAt = 5
+
 func (s *Store) look(ctx context.Context, charges []quota.Charge) (quota.PageState, error) {
 	tag := s.tag(charges[0].Pool)
 	a := &ask{store: s, script: s.scripts.look, tag: tag, charges: charges, noSpend: true, first: reasonsKey(tag)}
 	if charges[0].Pool.Name == "" {
-		a = s.askMember(s.scripts.look, charges)
+		var err error
+		if a, err = s.askMember(ctx, s.scripts.look, charges); err != nil {
+			return quota.PageState{}, err
+		}
 	}
+	c := &charges[0]
+	a.extra = []any{int64(c.Since)}
 	reply, err := a.run(ctx)
 	if err != nil {
 		return quota.PageState{}, err
 	}
-	c := &charges[0]
 	state := quota.PageState{Pool: c.Pool, Now: instant(reply[1]), Known: integer(reply[2]) == 1, Revision: integer(reply[4])}
 	if state.Known {
 		state.Born = instant(reply[3])
@@ -303,10 +310,10 @@ func (s *Store) look(ctx context.Context, charges []quota.Charge) (quota.PageSta
 		state.Blocked = instant(reply[5])
 		state.Reason, _ = reply[6].(string)
 	}
-	found := reply[7+4*len(c.Windows):]
+	found := reply[7+lookedAt*len(c.Windows):]
 	for i, w := range c.Windows {
-		f := reply[7+4*i:]
-		ws := quota.WindowState{Window: w.Name, Limit: w.Limit, Used: integer(f[0]), NextUnits: integer(f[1]), ResetAt: instant(f[3])}
+		f := reply[7+lookedAt*i:]
+		ws := quota.WindowState{Window: w.Name, Limit: w.Limit, Used: integer(f[0]), NextUnits: integer(f[1]), ResetAt: instant(f[3]), Since: integer(f[4])}
 		if integer(f[2]) != never {
 			ws.NextAt = instant(f[2])
 		}

@@ -49,6 +49,40 @@ func testLook(t *testing.T, h Harness) {
 			t.Errorf("page (-want +got):\n%s", diff)
 		}
 	})
+	t.Run("units_since_an_instant", func(t *testing.T) {
+		needClock(t, h)
+		r := newRig(t, h, ring(90, 10*time.Second, time.Second), exact(90, 10*time.Second), calendar(90, window.Minute, "UTC"))
+		reserve(40)(r)
+		r.setTime(5 * time.Second)
+		reserve(2)(r)
+		r.setTime(7 * time.Second)
+		reserve(3)(r)
+		r.setTime(12 * time.Second)
+		for since, want := range map[time.Duration][]int64{
+			0:                       {5, 5, 45}, // it has left all but the calendar
+			5 * time.Second:         {5, 5, 45},
+			5501 * time.Millisecond: {3, 3, 45}, // of a bucket the middle counts
+			8 * time.Second:         {0, 0, 45},
+			-time.Hour:              {5, 5, 45},
+		} {
+			c := r.charge("units", 0)
+			c.Since = window.At(start.Add(since))
+			pages, err := r.s.Look(context.Background(), []quota.Charge{c, r.charge("units", 0)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []int64
+			for i, w := range pages[0].Windows {
+				got = append(got, w.Since)
+				if pages[1].Windows[i].Since != 0 {
+					t.Errorf("%s: %d since no time", w.Window, pages[1].Windows[i].Since)
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("since %s (-want +got):\n%s", since, diff)
+			}
+		}
+	})
 	t.Run("units_near_a_boundary_come_back_a_period_later", func(t *testing.T) {
 		needClock(t, h)
 		r := newRig(t, h, calendar(40, window.Minute, "UTC"))

@@ -92,3 +92,7 @@ func nearestPrecision(per, least time.Duration) time.Duration {
 func ceilDuration(a time.Duration, n int64) time.Duration {
 	return time.Duration(ceilDiv(int64(a), n))
 }
+
+// Dated reports whether the window knows when each of its units was charged, by its
+// precision.
+func (s Spec) Dated() bool { return s.Algorithm == Sliding || s.Algorithm == Exact }

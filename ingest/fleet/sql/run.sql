@@ -6,6 +6,11 @@ SELECT set_config('idle_in_transaction_session_timeout', $1::text, true);
 SELECT id FROM headroom_fleet.river_job WHERE id = $1::bigint AND state = 'running' AND attempt = $2::integer
 	AND attempted_at = $3::timestamptz AND attempted_by[array_length(attempted_by, 1)] = $4::text FOR UPDATE;
 
+-- hold lets River take its job for one that has just begun, if this attempt still holds it.
+-- Args: job, attempt, when it was attempted, client.
+UPDATE headroom_fleet.river_job SET attempted_at = clock_timestamp() WHERE id = $1::bigint AND state = 'running' AND attempt = $2::integer
+	AND attempted_at = $3::timestamptz AND attempted_by[array_length(attempted_by, 1)] = $4::text RETURNING attempted_at;
+
 -- run_known reports whether a time of the schedule has its run. Args: account, job, time.
 SELECT EXISTS (SELECT 1 FROM headroom_fleet.runs WHERE account = $1::text AND job = $2::text AND scheduled_at = $3::timestamptz);
 

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/web/kept"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -31,6 +32,9 @@ type Options struct {
 	Searching func(ctx context.Context, search func(context.Context) error) error
 	// Operated reports whether people may act on the pages; nil says that they may not.
 	Operated func() bool
+	// Keep sends what make returns, or what is kept of it; nil keeps nothing. An answer that
+	// is not whole says what could not be read.
+	Keep func(w http.ResponseWriter, r *http.Request, make func(*http.Request) (a *kept.Answer, whole bool))
 }
 
 // Board serves the pages.
@@ -43,17 +47,24 @@ type Board struct {
 
 	searching func(context.Context, func(context.Context) error) error
 	operated  func() bool
+	keep      func(http.ResponseWriter, *http.Request, func(*http.Request) (*kept.Answer, bool))
 	forms     forms
 }
 
 // New returns a board that calls sources once for each page and shows them.
 func New(sources func() view.Sources, o *Options) *Board {
-	b := &Board{sources: sources, clock: o.Clock, log: o.Log, maxAge: o.MaxAge, timeout: o.Timeout, searching: o.Searching, operated: o.Operated}
+	b := &Board{sources: sources, clock: o.Clock, log: o.Log, maxAge: o.MaxAge, timeout: o.Timeout, searching: o.Searching, operated: o.Operated, keep: o.Keep}
 	if b.timeout == 0 {
 		b.timeout = 3 * time.Second
 	}
 	if b.operated == nil {
 		b.operated = func() bool { return false }
+	}
+	if b.keep == nil {
+		b.keep = func(w http.ResponseWriter, r *http.Request, make func(*http.Request) (*kept.Answer, bool)) {
+			a, _ := make(r)
+			a.Send(w, r)
+		}
 	}
 	if b.searching == nil {
 		b.searching = func(ctx context.Context, search func(context.Context) error) error { return search(ctx) }
@@ -62,7 +73,9 @@ func New(sources func() view.Sources, o *Options) *Board {
 }
 
 // Home serves the first page: /, or /?by=method to group spend by method.
-func (b *Board) Home(w http.ResponseWriter, r *http.Request) {
+func (b *Board) Home(w http.ResponseWriter, r *http.Request) { b.keep(w, r, b.home) }
+
+func (b *Board) home(r *http.Request) (a *kept.Answer, whole bool) {
 	by := byJob
 	if r.URL.Query().Get("by") == string(byMethod) {
 		by = byMethod
@@ -75,7 +88,7 @@ func (b *Board) Home(w http.ResponseWriter, r *http.Request) {
 		Pools: s.poolSections(by, &v), Unused: s.unused(), Regions: s.regionsInShort(), Runs: s.runsInShort(),
 	}
 	p.Tab, p.Icon = v.Tab, v.Level
-	b.show(w, r, http.StatusOK, "home", p)
+	return rendered("home", p), s.outage == nil && s.unread == nil
 }
 
 // home is the data of the template home.html.

@@ -5,12 +5,13 @@ import (
 	"embed"
 	"html/template"
 	"io/fs"
+	"maps"
 	"net/http"
 	"strconv"
 	"sync"
 
 	"github.com/headroom-quota/headroom/internal/svg"
-	"github.com/headroom-quota/headroom/internal/web/etag"
+	"github.com/headroom-quota/headroom/internal/web/kept"
 )
 
 //go:embed page/*.html
@@ -61,23 +62,29 @@ func (s *state) judged(title, at string) Page {
 	return p
 }
 
-// show renders a page and sends it, unless the client already has it. An error while
-// rendering leaves no half-sent page.
+// show renders a page and sends it, unless the client already has it.
 func (b *Board) show(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
+	if status == http.StatusOK {
+		rendered(name, data).Send(w, r)
+		return
+	}
+	header, body := render(name, data)
+	maps.Copy(w.Header(), header)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may have hung up
+}
+
+// rendered returns a page as an answer.
+func rendered(name string, data any) *kept.Answer { return kept.New(render(name, data)) }
+
+// render returns the header and the body of a page. An error leaves no half-sent page.
+func render(name string, data any) (http.Header, []byte) {
 	var body bytes.Buffer
 	if err := templates().ExecuteTemplate(&body, name+".html", data); err != nil {
 		panic(err) // a template does not fit its data
 	}
-	h := w.Header()
-	h.Set("Content-Security-Policy", policy)
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Cache-Control", "no-cache")
-	if status == http.StatusOK && etag.NotModified(w, r, body.Bytes()) {
-		return
-	}
-	h.Set("Content-Length", strconv.Itoa(body.Len()))
-	w.WriteHeader(status)
-	_, _ = w.Write(body.Bytes()) // the client may have hung up
+	return http.Header{"Content-Security-Policy": {policy}, "Content-Type": {"text/html; charset=utf-8"}, "Cache-Control": {"no-cache"}}, body.Bytes()
 }
 
 // asset is a file that pages load.
@@ -86,9 +93,9 @@ type asset struct {
 	body []byte
 }
 
-// assets holds the files by name. The stylesheet includes that of the charts. The icon has
+// files returns the files by name. The stylesheet includes that of the charts. The icon has
 // a variant for each level.
-var assets = func() map[string]asset {
+func files() map[string]asset {
 	all := map[string]asset{}
 	for name, kind := range map[string]string{
 		"dashboard.css": "text/css; charset=utf-8", "dashboard.js": "text/javascript; charset=utf-8", "icon.svg": svgType,
@@ -109,23 +116,25 @@ var assets = func() map[string]asset {
 			with[1] + `stroke="#fff" stroke-width="3" stroke-linecap="round" fill="none"/></svg>`)}
 	}
 	return all
-}()
+}
+
+// assets returns the answers for the files by name.
+var assets = sync.OnceValue(func() map[string]*kept.Answer {
+	all := map[string]*kept.Answer{}
+	for name, a := range files() {
+		all[name] = kept.Always(http.Header{"Content-Type": {a.kind}, "Cache-Control": {"no-cache"}}, a.body)
+	}
+	return all
+})
 
 const svgType = "image/svg+xml"
 
 // Static serves a file that pages load: /static/{name}.
 func (b *Board) Static(w http.ResponseWriter, r *http.Request) {
-	a, ok := assets[r.PathValue("name")]
+	a, ok := assets()[r.PathValue("name")]
 	if !ok {
 		b.Problem(w, r, http.StatusNotFound, "There is no such file")
 		return
 	}
-	h := w.Header()
-	h.Set("Content-Type", a.kind)
-	h.Set("Cache-Control", "no-cache")
-	if etag.NotModified(w, r, a.body) {
-		return
-	}
-	h.Set("Content-Length", strconv.Itoa(len(a.body)))
-	_, _ = w.Write(a.body) // the client may have hung up
+	a.Send(w, r)
 }

@@ -1,13 +1,14 @@
 -- look reads pages and changes nothing.
 --
 -- KEYS, ARGV: of a request, see the prelude. The first key is where the reasons
---   of blocks are kept.
+--   of blocks are kept. Then an instant, or 0.
 -- RETURNS done, now; then per charge: known, born, revision, blocked, reason; and
---   per window of it: used, next units, next at (2^53 is never), reset; then the news
---   of pages.
+--   per window of it: used, next units, next at (2^53 is never), reset, and those used
+--   since that instant; then the news of pages.
 
 local now = clock()
 local r = request()
+local asked = tonumber(ARGV[5 + 4 * r.n])
 local reply = { DONE, now }
 local function say(...)
   for _, v in ipairs({ ... }) do
@@ -34,7 +35,14 @@ for i = 1, r.n do
   for w = 1, p[8] do
     advance(p, w, at)
     local units, when = next_(p, w, at)
-    say(used(p, w, at), units, when, reset(p, w, at))
+    local late, from = 0, 0
+    if asked ~= 0 then
+      late, from = since(p, w, at, asked)
+    end
+    if from == NEVER then
+      late = used(p, w, at) -- it has left: all that counts is later
+    end
+    say(used(p, w, at), units, when, reset(p, w, at), late)
   end
 end
 if missed then

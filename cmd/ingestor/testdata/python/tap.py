@@ -9,6 +9,8 @@ import urllib.request
 base, token, state = os.environ["HEADROOM_PROXY"] + "/youtube", os.environ["HEADROOM_TOKEN"], {}
 if "YOUTUBE_API_KEY" in os.environ:
     sys.exit("the key is in the environment")
+with open(os.environ["HEADROOM_STATE"] + ".pid", "w") as file:
+    file.write(str(os.getpid()))
 if os.path.exists(os.environ["HEADROOM_STATE"]):
     with open(os.environ["HEADROOM_STATE"]) as file:
         state = json.load(file)

@@ -1,4 +1,4 @@
-package main
+package program
 
 import (
 	"bufio"
@@ -17,14 +17,15 @@ const maxLine = 1 << 20
 // keepState copies the output of a program, line by line, and keeps its last STATE message,
 // as Singer defines it, in a file. A line is passed on before the state that follows it is
 // kept, so that nothing is lost if the process is killed between the two. An incomplete line
-// is left out: the program was killed while it wrote it. A line longer than maxLine is an
+// is left out: the program was killed while it wrote it. A file is on the disk before the
+// state is. A line longer than maxLine is an
 // error, because it is held in memory.
 func keepState(to io.Writer, from io.Reader, file string) error {
 	lines := bufio.NewReaderSize(from, maxLine)
 	for {
 		line, err := lines.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
-			return errors.New("the program wrote a line longer than 1 MiB; with --state, its output has to be lines of text")
+			return errors.New("the program wrote a line longer than 1 MiB; if its state is kept, its output has to be lines of text")
 		}
 		if err != nil {
 			if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
@@ -44,6 +45,9 @@ func keepState(to io.Writer, from io.Reader, file string) error {
 		}
 		if json.Unmarshal(line, &message) != nil || message.Type != "STATE" {
 			continue
+		}
+		if f, ok := to.(*os.File); ok {
+			_ = f.Sync() // pipes and terminals cannot
 		}
 		if err := replaceFile(file, append(message.Value, '\n')); err != nil {
 			return fmt.Errorf("keep the state of the program: %w", err)
@@ -66,4 +70,36 @@ func replaceFile(path string, text []byte) error {
 		err = errors.Join(err, os.Remove(f.Name()))
 	}
 	return err
+}
+
+// OpenOutput opens a file to append the output of a program to. If the state of the program is
+// kept, an incomplete last line is removed: this process was killed while it wrote it, and
+// the program writes it again.
+func OpenOutput(path string, state bool) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil || !state {
+		return f, err
+	}
+	err = cutLastLine(f)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("remove an incomplete line from %s: %w", path, err), f.Close())
+	}
+	return f, nil
+}
+
+// cutLastLine removes an incomplete last line from a file.
+func cutLastLine(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return err
+	}
+	end := make([]byte, min(info.Size(), maxLine+1))
+	if _, err := f.ReadAt(end, info.Size()-int64(len(end))); err != nil {
+		return err
+	}
+	torn := len(end) - 1 - bytes.LastIndexByte(end, '\n')
+	if torn == 0 || torn == len(end) && info.Size() > maxLine { // of another program: we write no such line
+		return nil
+	}
+	return f.Truncate(info.Size() - int64(torn))
 }

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/internal/googlecount"
+	"github.com/headroom-quota/headroom/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+func (a *app) reconcileCommand() *cobra.Command {
+	var apply, down bool
+	cmd := &cobra.Command{
+		Use:   "reconcile",
+		Short: "Compare the ledger with Google's own count of the units",
+		Long: `Show what Google itself has counted since midnight in California, beside the ledger. The
+difference was spent by others: units that did not go through this ledger. Google's count
+comes some minutes late. Units that were reserved after it ended are no difference.
+
+--apply records the units of others, so that the limit holds for all of them together. It
+never gives units back, unless --down is set. ingestor run and serve do the same every few
+minutes with --watch. Counts are never recorded twice, whoever asks.
+
+An API key cannot read the count. Name the key of a service account that has the role
+roles/monitoring.viewer in the project.
+
+Exit codes: 0 done; 77 a role or credentials are missing; 78 configuration; 69 Google or
+the ledger is down.`,
+		Example: `  ingestor reconcile --google-credentials reader.json
+  ingestor reconcile --google-project my-project-1234 --apply
+  ingestor reconcile --apply --down
+  ingestor serve --watch --google-credentials reader.json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if down && !apply {
+				return usage("--down goes with --apply")
+			}
+			return a.withLedger(cmd, func(ctx context.Context, l *quota.Ledger) error { return a.reconcile(ctx, l, apply, down) })
+		},
+	}
+	a.outputFlag(cmd)
+	addFlags(cmd, cmd.Flags(), forCounts, "watch", "adopt_limits")
+	cmd.Flags().BoolVar(&apply, "apply", false, "record the units of others")
+	cmd.Flags().BoolVar(&down, "down", false, "with --apply: give back units that Google has not counted")
+	return cmd
+}
+
+// countView is Google's own count of a pool, in JSON.
+type countView struct {
+	Pool    string    `json:"pool"`
+	Project string    `json:"google_project"`
+	Metric  string    `json:"metric"`
+	Since   time.Time `json:"since"` // midnight in California
+	// Theirs is what Google has counted until AsOf; null if it has reported nothing today.
+	Theirs *int64     `json:"theirs"`
+	AsOf   *time.Time `json:"as_of"`
+	Late   *int64     `json:"late_seconds"`
+	Ours   int64      `json:"ours"`
+	After  int64      `json:"ours_after"` // of Ours, those after AsOf
+	Others int64      `json:"others"`     // in the ledger, after what this command has recorded
+	// Difference is what Google has counted and the ledger had not. With AtLeast it may be
+	// more.
+	Difference *int64 `json:"difference"`
+	AtLeast    bool   `json:"difference_at_least,omitempty"`
+	Recorded   int64  `json:"recorded"`
+	Quota      int64  `json:"quota"`
+	Limit      *int64 `json:"google_limit"`
+}
+
+func viewCount(c *counted, now time.Time) countView {
+	v := countView{
+		Pool: c.pool.String(), Project: c.project, Metric: c.count.Metric, Since: c.asked.From.UTC(),
+		Ours: c.Ours, After: c.Late, Others: c.Others + c.recorded, Recorded: c.recorded, Quota: c.quota,
+	}
+	if c.known() {
+		late, missing := int64(now.Sub(c.count.Until)/time.Second), c.Missing
+		v.Theirs, v.AsOf, v.Late = &c.count.Units, view.Instant(c.count.Until), &late
+		v.Difference, v.AtLeast = &missing, !c.Known
+	}
+	if c.count.Limited {
+		v.Limit = &c.count.Limit
+	}
+	return v
+}
+
+func (a *app) reconcile(ctx context.Context, l *quota.Ledger, apply, down bool) error {
+	c, err := a.newCounts(ctx, a.loaded, l)
+	if err != nil {
+		return err
+	}
+	now := a.now()
+	views, unknown := []countView{}, []googlecount.Count{}
+	for _, account := range slices.Sorted(maps.Keys(c.readers)) {
+		all, strange, failed := c.read(ctx, account, now)
+		err, unknown = errors.Join(err, failed), append(unknown, strange...)
+		for _, one := range all {
+			if apply {
+				err = errors.Join(err, c.record(ctx, one, down))
+			}
+			views = append(views, viewCount(one, now))
+		}
+	}
+	if len(views) == 0 && err != nil {
+		return err
+	}
+	return errors.Join(a.print(views, func(s *sheet) { s.counts(views, unknown, now, apply) }), err)
+}
+
+// counts shows Google's own counts beside those of the ledger.
+func (s *sheet) counts(all []countView, unknown []googlecount.Count, now time.Time, applied bool) {
+	var rows [][]string
+	for i := range all {
+		v := &all[i]
+		row := []string{v.Pool, view.Number(v.Ours), view.Number(v.Others), "-", "nothing reported", "", ""}
+		if v.Theirs != nil {
+			row[3], row[4] = view.Number(*v.Theirs), span(now.Sub(*v.AsOf))+" late"
+			row[5], row[6] = view.Number(v.After), signed(*v.Difference)
+		}
+		rows = append(rows, row)
+	}
+	if len(all) > 0 {
+		s.line("%s", s.in(faint, "since midnight in California, "+stamp(all[0].Since)))
+	}
+	s.table([]column{
+		{name: "pool"}, {name: "ours", right: true}, {name: "others", right: true}, {name: "google's", right: true},
+		{name: "which is"}, {name: "ours after", right: true}, {name: "difference", right: true},
+	}, rows)
+	for i := range all {
+		for _, line := range all[i].says(applied) {
+			s.line("%s", line)
+		}
+	}
+	for _, c := range unknown {
+		s.line("Google has counted %s units of %s, which no pool of the price book counts.", view.Number(c.Units), plain(c.Metric))
+	}
+}
+
+// signed writes a number with its sign.
+func signed(n int64) string {
+	if n > 0 {
+		return "+" + view.Number(n)
+	}
+	return view.Number(n)
+}
+
+// says says what was done about a count, or what to type.
+func (v *countView) says(applied bool) (all []string) {
+	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	missing := int64(0)
+	if v.Difference != nil {
+		missing = *v.Difference
+	}
+	switch {
+	case v.Recorded > 0:
+		say("Recorded %s units of others in %s.", view.Number(v.Recorded), v.Pool)
+	case v.Recorded < 0:
+		say("Gave back %s units of %s.", view.Number(-v.Recorded), v.Pool)
+	case missing > 0 && !applied:
+		say("Others have spent %s units of %s that the ledger lacks. To record them: ingestor reconcile --apply", view.Number(missing), v.Pool)
+	case missing < 0:
+		say("The ledger counts %s units of %s more than Google. If Google is right: ingestor reconcile --apply --down", view.Number(-missing), v.Pool)
+	}
+	switch limit := v.Limit; {
+	case limit == nil || *limit == v.Quota:
+	default:
+		say("Google's limit of %s is %s, and the quota of the price book %s. To use Google's: adopt_limits: true in ingestor.yaml, or change the quota in the price book.", v.Pool, view.Number(*limit), view.Number(v.Quota))
+	}
+	return all
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	sim "github.com/headroom-quota/headroom/internal/monitoringsim"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// office is a folder with a ledger in SQLite and a configuration, at noon in California,
+// beside a simulated Cloud Monitoring.
+type office struct {
+	t     *testing.T
+	clock *quota.SimClock
+	began time.Time // the day in California
+	cloud *sim.Server
+}
+
+func newOffice(t *testing.T, yaml string) *office {
+	t.Helper()
+	o := &office{t: t, began: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), cloud: sim.New()}
+	o.clock = quota.NewSimClock(o.began.Add(12 * time.Hour))
+	t.Cleanup(o.cloud.Close)
+	key, err := o.cloud.Credentials()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home(t, "google_credentials: reader.json\nmonitoring_endpoint: "+o.cloud.URL+"\nlog_format: json\n"+yaml)
+	t.Setenv("TZ", "UTC")
+	if err := os.WriteFile("reader.json", key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// ingestor runs a command by the office's clock.
+func (o *office) ingestor(args ...string) result {
+	var stdout, stderr bytes.Buffer
+	a := &app{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, abort: o.t.Context(), clock: o.clock}
+	cmd := a.root()
+	cmd.SetArgs(negatives(args))
+	err := cmd.ExecuteContext(context.Background())
+	if err != nil {
+		fmt.Fprintf(&stderr, "ingestor: %s\n", err)
+	}
+	return result{exitCode(err), stdout.String(), stderr.String()}
+}
+
+// must runs a command that succeeds, and returns what it prints.
+func (o *office) must(args ...string) string {
+	o.t.Helper()
+	r := o.ingestor(args...)
+	if r.code != exitDone {
+		o.t.Fatalf("%v left with %d\n%s%s", args, r.code, r.stdout, r.stderr)
+	}
+	return r.stdout
+}
+
+// reconcile runs ingestor reconcile, and returns what it says of a pool.
+func (o *office) reconcile(pool string, args ...string) countView {
+	o.t.Helper()
+	var all []countView
+	if err := json.Unmarshal([]byte(o.must(append([]string{"reconcile", "-o", "json"}, args...)...)), &all); err != nil {
+		o.t.Fatal(err)
+	}
+	for _, v := range all {
+		if v.Pool == pool {
+			return v
+		}
+	}
+	o.t.Fatalf("it says nothing of %s: %+v", pool, all)
+	return countView{}
+}
+
+// counted makes Google count units of the pool units so late, and know its limit.
+func (o *office) counted(units int64, late time.Duration, limit int64) {
+	at := o.clock.Now().Add(-late)
+	o.cloud.Set(
+		sim.Add(sim.Series(sim.Usage, "default"), at, units),
+		sim.Add(sim.Series(sim.Limit, "default", "limit_name", "defaultPerDayPerProject"), o.began, limit),
+		sim.Add(sim.Series(sim.Limit, "search_list", "limit_name", "defaultSearchListPerDayPerProject"), o.began, 100),
+	)
+}
+
+// spend reserves units of the pool units.
+func (o *office) spend(calls int) {
+	o.t.Helper()
+	a := &app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, clock: o.clock}
+	o.withLedger(a, func(l *quota.Ledger) {
+		for range calls {
+			if _, err := l.Reserve(o.t.Context(), quota.Call{Upstream: metered, Method: "videos.list"}); err != nil {
+				o.t.Fatal(err)
+			}
+		}
+	})
+}
+
+func (o *office) withLedger(a *app, f func(*quota.Ledger)) {
+	o.t.Helper()
+	s, err := a.settings(flagsOf(o.t))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	var done closers
+	l, err := a.openLedger(o.t.Context(), s, &done)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	f(l)
+	if err := done.close(); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// TestReconcile: the command shows both counts, says how late Google's is, and records what
+// others have spent, once.
+func TestReconcile(t *testing.T) {
+	o := newOffice(t, "")
+	o.spend(40)
+	o.clock.Advance(20 * time.Minute)
+	o.spend(7)
+	o.clock.Advance(time.Minute)
+	o.counted(540, 10*time.Minute, 10_000)
+	want := countView{
+		Pool: "youtube/units", Project: "headroom-test", Metric: "youtube.googleapis.com/default", Since: o.began,
+		Theirs: new(int64(540)), AsOf: new(o.clock.Now().Add(-10 * time.Minute)), Late: new(int64(600)), Ours: 47, After: 7,
+		Difference: new(int64(500)), Quota: 10_000, Limit: new(int64(10_000)),
+	}
+	if diff := cmp.Diff(want, o.reconcile("youtube/units")); diff != "" {
+		t.Error(diff)
+	}
+	text := o.must("reconcile")
+	for _, part := range []string{
+		"since midnight in California, 2026-11-20 08:00 UTC\n",
+		"POOL            OURS  OTHERS  GOOGLE'S  WHICH IS          OURS AFTER  DIFFERENCE\n",
+		"youtube/searches     0       0         -  nothing reported\n",
+		"youtube/units       47       0       540  10m late                   7        +500\n",
+		"Others have spent 500 units of youtube/units that the ledger lacks. To record them: ingestor reconcile --apply\n",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), strings.Join(strings.Fields(part), " ")) {
+			t.Errorf("%q is not in\n%s", part, text)
+		}
+	}
+	want.Recorded, want.Others = 500, 500
+	if diff := cmp.Diff(want, o.reconcile("youtube/units", "--apply")); diff != "" {
+		t.Error(diff)
+	}
+	want.Recorded, want.Difference = 0, new(int64(0))
+	if diff := cmp.Diff(want, o.reconcile("youtube/units", "--apply")); diff != "" {
+		t.Error(diff)
+	}
+	if text := o.must("quota", "spend"); !strings.Contains(text, "others") {
+		t.Errorf("the spend does not name others:\n%s", text)
+	}
+	if text := o.must("quota"); !strings.Contains(strings.Join(strings.Fields(text), " "), "547 9,500 10,000") {
+		t.Errorf("the quota lacks the others:\n%s", text)
+	}
+}
+
+// TestReconcileDown: only --down gives back, and a count of which nothing is known is not
+// one of nothing.
+func TestReconcileDown(t *testing.T) {
+	o := newOffice(t, "")
+	o.must("quota", "adjust", "units", "300", "--reason", "a guess")
+	o.clock.Advance(time.Hour)
+	o.counted(100, 10*time.Minute, 10_000)
+	if v := o.reconcile("youtube/units", "--apply"); *v.Difference != -200 || v.Recorded != 0 {
+		t.Errorf("without --down: %+v", v)
+	}
+	if text := o.must("reconcile"); !strings.Contains(text, "The ledger counts 200 units of youtube/units more than Google. If Google is right: ingestor reconcile --apply --down\n") {
+		t.Error(text)
+	}
+	o.cloud.Set(sim.Add(sim.Series(sim.Limit, "default", "limit_name", "defaultPerDayPerProject"), o.began, 10_000))
+	if v := o.reconcile("youtube/units", "--apply", "--down"); v.Theirs != nil || v.Difference != nil || v.Recorded != 0 {
+		t.Errorf("of an empty series: %+v", v)
+	}
+	o.counted(100, 10*time.Minute, 10_000)
+	for _, want := range []int64{-200, 0} {
+		if v := o.reconcile("youtube/units", "--apply", "--down"); v.Recorded != want {
+			t.Errorf("with --down: %+v, want %d", v, want)
+		}
+	}
+}
+
+// TestReconcileOfManyProcesses: whoever asks, and how many, others are recorded once.
+func TestReconcileOfManyProcesses(t *testing.T) {
+	o := newOffice(t, "")
+	o.spend(40)
+	o.clock.Advance(10 * time.Minute)
+	o.counted(540, 5*time.Minute, 10_000)
+	var one sync.Mutex
+	var sum int64
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			r := o.ingestor("reconcile", "--apply", "-o", "json")
+			var views []countView
+			if err := json.Unmarshal([]byte(r.stdout), &views); err != nil || r.code != exitDone {
+				t.Errorf("left with %d: %v\n%s", r.code, err, r.stderr)
+			}
+			one.Lock()
+			defer one.Unlock()
+			for _, v := range views {
+				sum += v.Recorded
+			}
+		})
+	}
+	all.Wait()
+	if v := o.reconcile("youtube/units"); sum != 500 || v.Others != 500 {
+		t.Errorf("recorded %d, and the ledger has %d of others, want 500", sum, v.Others)
+	}
+}
+
+// TestReconcileSaysWhatIsMissing: the role, the API, the file or the project, by its exit
+// code, and never what is in the file.
+func TestReconcileSaysWhatIsMissing(t *testing.T) {
+	for name, test := range map[string]struct {
+		do   func(*office)
+		args []string
+		code int
+		want string
+	}{
+		"the role": {func(o *office) { o.cloud.Refuse(&sim.Refusal{Status: 403, Code: "PERMISSION_DENIED"}) }, nil, exitCredential,
+			"may not read Cloud Monitoring in the project headroom-test: the role roles/monitoring.viewer is missing\nTo grant it: gcloud projects add-iam-policy-binding headroom-test --member serviceAccount:" + sim.Email + " --role roles/monitoring.viewer\n"},
+		"the API": {func(o *office) {
+			o.cloud.Refuse(&sim.Refusal{Status: 403, Reason: "SERVICE_DISABLED", Consumer: "projects/7"})
+		}, nil, exitCredential, "To enable it: gcloud services enable monitoring.googleapis.com --project 7\n"},
+		"the key":       {func(o *office) { o.cloud.Revoke() }, nil, exitCredential, "Google does not accept"},
+		"Google":        {func(o *office) { o.cloud.Refuse(&sim.Refusal{Status: 502}) }, nil, exitDown, "status 502"},
+		"the file":      {nil, []string{"--google-credentials", "none.json"}, exitConfig, "google_credentials: open"},
+		"the project":   {nil, []string{"--google-project", "p q"}, exitConfig, "is not the id of a Google project"},
+		"--apply":       {nil, []string{"--down"}, exitUsage, "--down goes with --apply"},
+		"the upstream":  {nil, []string{"--costs", "builtin/github"}, exitConfig, "the price book has no upstream youtube"},
+		"Google's days": {func(o *office) { o.counted(1, time.Minute, 1) }, []string{"--costs", "utc.yaml"}, exitConfig, "give the pool the window {per: day, zone: America/Los_Angeles}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOffice(t, "")
+			if err := os.WriteFile("utc.yaml", []byte("extends: builtin\nrevision: 2\nupstreams: {youtube: {pools: {units: {windows: [{per: day}]}}}}\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if test.do != nil {
+				test.do(o)
+			}
+			secrets := o.cloud.Secrets()
+			r := o.ingestor(append([]string{"reconcile"}, test.args...)...)
+			if r.code != test.code || !strings.Contains(r.stderr, test.want) {
+				t.Errorf("left with %d, want %d and %q\n%s", r.code, test.code, test.want, r.stderr)
+			}
+			for _, secret := range secrets {
+				if strings.Contains(r.stderr+r.stdout, secret) {
+					t.Errorf("it shows %q", secret)
+				}
+			}
+		})
+	}
+}
+
+// TestReconcileShowsTheLimit, and units that no pool counts.
+func TestReconcileShowsTheLimit(t *testing.T) {
+	o := newOffice(t, "")
+	o.counted(0, 5*time.Minute, 50_000)
+	if text := o.must("reconcile"); !strings.Contains(text, "Google's limit of youtube/units is 50,000, and the quota of the price book 10,000.") || strings.Contains(text, "limit of youtube/searches") {
+		t.Error(text)
+	}
+	o.cloud.Set(sim.Add(sim.Series(sim.Usage, "something_new"), o.clock.Now(), 12))
+	if text := o.must("reconcile"); !strings.Contains(text, "Google has counted 12 units of youtube.googleapis.com/something_new, which no pool of the price book counts.") {
+		t.Error(text)
+	}
+}

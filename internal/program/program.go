@@ -1,0 +1,285 @@
+// Package program runs programs that cannot be changed, such as a Singer tap or a shell
+// script, and meters their calls. Each program gets a proxy of its own, and its address and
+// a token in the environment. The program is stopped, if its owner wants that, when a call
+// is refused for lack of units, and the time at which it can resume is known.
+package program
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/proxy"
+	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Options say what to run, and how.
+type Options struct {
+	Job       string // its calls have this name in the spend
+	Args      []string
+	Dir       string // in which it runs; empty is that of this process
+	Upstreams []string
+	Class     string
+	Account   string
+	Budget    int64         // units that the job may spend on a day in UTC; 0: no bound
+	Wait      time.Duration // longest time that a call waits for units
+	Grace     time.Duration // from SIGTERM to SIGKILL
+	// Stop ends the program when a call is refused for lack of units. Else it ends by itself.
+	Stop bool
+	// State is the file for the last STATE message of the output. Empty: there is none, and
+	// the output is passed on as it is.
+	State string
+
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+
+	// Proxy are the settings of the proxy, without Defaults and Told.
+	Proxy proxy.Options
+}
+
+// RefusedError says that the last call of a program was refused for lack of units.
+type RefusedError struct {
+	RetryAt time.Time // when the program can resume; zero: unknown
+	Err     error
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the refusal.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// FailedError says that a program ended with an error of its own.
+type FailedError struct {
+	Job string
+	Err error
+}
+
+// Error implements error.
+func (e *FailedError) Error() string {
+	return fmt.Sprintf("job %s: the program failed: %s", e.Job, e.Err)
+}
+
+// Unwrap returns how the process ended.
+func (e *FailedError) Unwrap() error { return e.Err }
+
+// StartError says that a program could not be started.
+type StartError struct{ Err error }
+
+// Error implements error.
+func (e *StartError) Error() string { return "run the program: " + e.Err.Error() }
+
+// Unwrap returns why not.
+func (e *StartError) Unwrap() error { return e.Err }
+
+// Program is a program whose calls are metered.
+type Program struct {
+	o    *Options
+	env  []string
+	stop func() error // the proxy
+
+	mu      sync.Mutex
+	last    *RefusedError // of the last call, if it was refused
+	refused chan struct{} // a call was
+}
+
+// New starts the proxy of a program. Calls have the values of ctx. When abort ends, open
+// calls do, too.
+func New(ctx, abort context.Context, l *quota.Ledger, o *Options) (*Program, error) {
+	p := &Program{o: o, refused: make(chan struct{}, 1)}
+	var secret [32]byte
+	_, _ = rand.Read(secret[:]) // it never fails
+	text := hex.EncodeToString(secret[:])
+	token, err := web.NewToken(o.Job, text)
+	if err != nil {
+		return nil, err
+	}
+	grant := proxy.Grant{Upstreams: o.Upstreams, Accounts: []string{"*"}, Budget: o.Budget}
+	if o.Class != "" {
+		grant.Classes = []string{o.Class}
+	}
+	with := o.Proxy
+	with.Defaults, with.Told = proxy.Labels{Class: o.Class, Account: o.Account, Wait: o.Wait}, p.told
+	h, err := proxy.New(l, []*proxy.Token{{Token: token, Name: o.Job, Grant: grant}}, &with)
+	if err != nil {
+		return nil, err
+	}
+	var how net.ListenConfig
+	listener, err := how.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // the program may finish its calls
+	ended := make(chan error, 1)
+	go func() { ended <- h.Serve(serving, abort, listener, nil) }()
+	p.stop = func() error { stop(); return <-ended }
+	p.env = o.environment(l.Book(), "http://"+listener.Addr().String(), text)
+	return p, nil
+}
+
+// Close stops the proxy.
+func (p *Program) Close() error { return p.stop() }
+
+// environment returns the variables of the program: ours, without those that hold secrets.
+func (o *Options) environment(costs *quota.Book, address, token string) []string {
+	env := slices.DeleteFunc(os.Environ(), func(line string) bool {
+		name, _, _ := strings.Cut(line, "=")
+		return name == "YOUTUBE_API_KEY" || strings.HasPrefix(name, "INGESTOR_") // URLs of databases have passwords
+	})
+	env = append(env, "HEADROOM_PROXY="+address, "HEADROOM_TOKEN="+token)
+	if o.State != "" {
+		env = append(env, "HEADROOM_STATE="+o.State)
+	}
+	for _, name := range o.Upstreams {
+		if u := costs.Upstreams[name]; u != nil && u.Env != "" {
+			env = append(env, u.Env+"="+address+"/"+name+u.EnvPath)
+		}
+	}
+	return env
+}
+
+// told notes what came of a call.
+func (p *Program) told(why error, retryAt time.Time) {
+	p.mu.Lock()
+	p.last = nil
+	if why != nil {
+		p.last = &RefusedError{RetryAt: retryAt, Err: why}
+	}
+	p.mu.Unlock()
+	if why == nil {
+		return
+	}
+	select {
+	case p.refused <- struct{}{}:
+	default:
+	}
+}
+
+// refusal returns the refusal of the last call, or nil.
+func (p *Program) refusal() *RefusedError {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
+}
+
+// drain is how long the output of a killed program is still read. A child that left its
+// process group may hold it open for ever.
+const drain = time.Second
+
+// Run runs the program once. It returns a [RefusedError] if its last call was refused, or it
+// was stopped because of that. When ctx ends, the program is asked to stop. When abort ends,
+// such as with [ingest.ErrLostLock], it is killed. Run returns the cause of either, which is
+// [ingest.ErrInterrupted] if there is no other.
+func (p *Program) Run(ctx, abort context.Context) error {
+	p.told(nil, time.Time{})
+	cmd := exec.Command(p.o.Args[0], p.o.Args[1:]...) //nolint:noctx // it gets time to finish
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.o.Dir, p.env, p.o.Stdin, p.o.Stdout, p.o.Stderr
+	ownGroup(cmd)
+	var out io.ReadCloser
+	if p.o.State != "" {
+		cmd.Stdout = nil
+		var err error
+		if out, err = cmd.StdoutPipe(); err != nil {
+			return err
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		return &StartError{err}
+	}
+	end := func() {
+		_ = kill(cmd) // it may have ended
+		if out != nil {
+			time.AfterFunc(drain, func() { _ = out.Close() })
+		}
+	}
+	copied := make(chan error, 1)
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		if out != nil {
+			if err = keepState(p.o.Stdout, out, p.o.State); err != nil {
+				_ = kill(cmd) // its output or its state cannot be kept
+			}
+		}
+		copied <- err
+		ended <- cmd.Wait()
+	}()
+	why := p.watch(ctx, abort, cmd, end, ended)
+	var refused *RefusedError
+	stopped := errors.As(why, &refused)
+	switch err := <-copied; {
+	case err != nil && stopped:
+		return err
+	case err != nil || why != nil && !stopped:
+		return errors.Join(err, why)
+	}
+	if last := p.refusal(); last != nil {
+		refused = last
+	}
+	if refused != nil {
+		return refused
+	}
+	if err := <-ended; err != nil {
+		return &FailedError{p.o.Job, err}
+	}
+	return nil
+}
+
+// watch waits for a program, and stops it when it must not go on. It returns why it was
+// stopped, and puts back how it has ended.
+func (p *Program) watch(ctx, abort context.Context, cmd *exec.Cmd, end func(), ended chan error) (why error) {
+	stop, refused := ctx.Done(), p.refused
+	if !p.o.Stop {
+		refused = nil
+	}
+	var killed <-chan time.Time
+	for {
+		if why != nil && killed == nil {
+			_ = askToStop(cmd) // it may have ended
+			timer := time.NewTimer(p.o.Grace)
+			defer timer.Stop()
+			killed, refused = timer.C, nil
+		}
+		select {
+		case err := <-ended:
+			ended <- err
+			return why
+		case <-killed:
+			end()
+		case <-abort.Done():
+			if cause := context.Cause(abort); why == nil || errors.Is(cause, ingest.ErrLostLock) {
+				why = p.ended(cause)
+			}
+			abort = context.WithoutCancel(abort)
+			end()
+		case <-stop:
+			if stop = nil; why == nil {
+				why = p.ended(context.Cause(ctx))
+			}
+		case <-refused:
+			if last := p.refusal(); last != nil {
+				why = last
+			}
+		}
+	}
+}
+
+// ended returns why the program was stopped, from the cause of a context.
+func (p *Program) ended(cause error) error {
+	if errors.Is(cause, context.Canceled) {
+		cause = ingest.ErrInterrupted
+	}
+	return fmt.Errorf("job %s: %w", p.o.Job, cause)
+}
