@@ -11,7 +11,7 @@ var house = [][]string{
 	{"internal/program", "internal/agents"}, // run programs behind the proxy; serve agents
 	{"internal/proxy"},
 	{"internal/web"},
-	{"internal/web/pages", "internal/refusals"},
+	{"internal/web/pages", "internal/web/guard", "internal/refusals"},
 	{"internal/metrics"},
 	{"internal/web/viewtest"}, // the sources of pages, for tests
 	{"internal/web/view", "internal/web/kept", "internal/traces"},
