@@ -22,7 +22,7 @@ ALONE := $(ALONE)|/^(pages_that_disagree.*|small|bad_input.*|blocks_heal|counter
 ALONE := $(ALONE)|/^(book_revisions|default_precision|record.*|spend|names|families|members|keyed|restart|model)$$
 ALONE := $(ALONE)|^Test(KilledProcess|UpstreamIsNeverOver)
 
-.PHONY: help demo test test-main test-others test-browser soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease cover
+.PHONY: help demo test test-main test-others test-browser test-openapi attacks soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease bench-grow cover
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -48,6 +48,15 @@ test-browser: ## test the pages of ingestor serve in Debian's chromium; saves pi
 	.ci/axe
 	mkdir -p artifacts
 	go test -tags browser -run TestBrowser -parallel 8 -artifacts -outputdir artifacts ./internal/web
+
+test-openapi: ## lint openapi.json, and compare answers of ingestor serve with it, with redocly and prism from npm
+	.ci/openapi
+	REDOCLY_TELEMETRY=off node .ci/bin/redocly/bin/cli.js lint --format=json internal/web/openapi.json >.ci/bin/lint.json 2>/dev/null
+	grep -q '"warnings": 0' .ci/bin/lint.json || { cat .ci/bin/lint.json; exit 1; }
+	go test -tags contract -run 'TestOpenAPI|TestKeyLimits' -v ./internal/web
+
+attacks: ## attack ingestor serve as strangers may, and print what others notice; takes ten minutes
+	HEADROOM_SOAK=1 go test -v -timeout 1h -run 'TestACrowd|TestSearchesOnMany|TestWrongTokensStop|TestOtherSites|TestScrapesAre|TestHeapStays|TestEachRoute' ./internal/web | grep -v '^=== '
 
 soak: ## run the same tests with full counts; takes about an hour
 	.ci/need redis-server postgresql python3
@@ -104,6 +113,10 @@ bench-proxy: ## measure what ingestor proxy adds to calls, over loopback
 
 bench-lease: ## compare leased blocks with the plain store in Redis, with eight processes
 	cd bench && go run ./lease
+
+bench-grow: ## measure how cost grows with pools, windows and callers; writes bench/grow and bench/README.md
+	.ci/need redis-server postgresql
+	cd bench && go run ./grow
 
 cover: ## measure test coverage; writes coverage.out for go tool cover -html
 	.ci/need redis-server postgresql python3

@@ -68,6 +68,7 @@ func TestGuidesShowWhatRuns(t *testing.T) {
 func TestGuidesShowNothingUntested(t *testing.T) {
 	tested := map[string]bool{ // by page and kind, beside the kinds that are tested on every page
 		"README.md text":        true, // TestReadmeShowsTheDemo
+		"docs/mcp.md json":      true, // TestGuideConfiguresAnAgentHost
 		"docs/plan.md text":     true, // TestGuideShowsThePlan
 		"docs/promises.md text": true, // TestGuideShowsTheProof
 	}

@@ -39,8 +39,8 @@ type Job struct {
 	Channels   []string `yaml:"channels,omitempty" jsonschema_description:"For uploads: ids of channels."`
 	Pages      int      `yaml:"pages,omitempty" zero:"no" jsonschema_description:"The most pages of a unit of work in one run."`
 
-	Account    string        `yaml:"account,omitempty" jsonschema_description:"The account whose quota is spent."`
-	Class      string        `yaml:"class,omitempty" jsonschema_description:"A class of the price book."`
+	Account string `yaml:"account,omitempty" jsonschema_description:"The account whose quota is spent."`
+	Class   string `yaml:"class,omitempty" jsonschema_description:"A class of the price book."`
 	Program `yaml:",inline" mapstructure:",squash"`
 
 	MaxUnits   int64         `yaml:"max_units,omitempty" jsonschema_description:"The most units that one run spends; 0 sets no limit."`

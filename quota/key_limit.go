@@ -42,7 +42,7 @@ var ErrNoLimits = errors.New("this ledger keeps no limits that are set at run ti
 const (
 	limitsAfter  = 500 * time.Millisecond
 	limitsWithin = 1500 * time.Millisecond
-	limitsPage   = 10_000 // that are read at once
+	limitsPage   = 1000 // that are read at once: Redis decides nothing else meanwhile
 )
 
 // keyLimits are the limits that a ledger knows.

@@ -56,6 +56,10 @@ func TestNotBefore(t *testing.T) {
 	ctx := context.Background()
 	api := func(units int64) quota.Call { return quota.Call{Upstream: "api", Charges: quota.Units{"units": units}} }
 	member := func(units int64) quota.Call { return quota.Call{Family: "client", Key: "a", Units: units} }
+	named := func(c quota.Call) quota.Call {
+		c.ID = "one"
+		return c
+	}
 	pool := quota.Pool{Upstream: "api", Account: quota.DefaultAccount, Name: "units"}
 	type step struct {
 		what  string
@@ -85,6 +89,11 @@ func TestNotBefore(t *testing.T) {
 			{"heavier", nil, api(7), 0, false},
 			{"lighter", nil, api(4), 1, true},
 			{"too much for ever", nil, api(11), 0, false},
+		}},
+		"not a retry of a grant": {quota.Options{NotBefore: time.Minute}, []step{
+			{"all there is", nil, named(api(6)), 1, true},
+			{"more", nil, api(5), 1, false},
+			{"the first again", nil, named(api(6)), 1, true},
 		}},
 		"until it fits": {quota.Options{NotBefore: 5 * time.Hour}, []step{
 			full,

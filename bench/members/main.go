@@ -1,6 +1,7 @@
 // Members measures what the members of a large family cost in each store: the time of a
 // decision about a new key and about a known one, and the bytes of each. Keys have 32
-// bytes. The window is the estimate from two counters.
+// bytes. The window is the estimate from two counters. Then it measures whether as many
+// limits that were set at run time slow a decision.
 //
 //	go run ./members
 package main
@@ -30,9 +31,10 @@ import (
 func main() {
 	n := flag.Int("n", 1_000_000, "members")
 	callers := flag.Int("callers", 16, "how many call at once; in memory one does")
-	only := flag.String("only", "", "stores whose names hold this")
+	only := flag.String("only", "", "stores whose names hold this; \"limits\" measures only the limits")
+	turns := flag.Int("turns", 15, "turns of ledgers with and without limits, of which the median counts")
 	flag.Parse()
-	if err := run(context.Background(), *n, *callers, *only); err != nil {
+	if err := run(context.Background(), *n, *callers, *turns, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-members:", err)
 		os.Exit(1)
 	}
@@ -54,7 +56,7 @@ type opened struct {
 	end   func()
 }
 
-func run(ctx context.Context, n, callers int, only string) error {
+func run(ctx context.Context, n, callers, turns int, only string) error {
 	dir, err := os.MkdirTemp("", "bench-members")
 	if err != nil {
 		return err
@@ -79,7 +81,10 @@ func run(ctx context.Context, n, callers int, only string) error {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	return nil
+	if only != "" && only != "limits" {
+		return nil
+	}
+	return limits(ctx, n, turns, dir)
 }
 
 func measure(ctx context.Context, s subject, dir string, n, callers int) error {
@@ -202,7 +207,7 @@ func openSQLite(ctx context.Context, dir string) (*opened, error) {
 }
 
 func ours(client *redis.Client) (func(context.Context, int) error, error) {
-	s, err := redisstore.New(client, nil)
+	s, err := redisstore.New(client, &redisstore.Options{Timeout: time.Minute})
 	if err != nil {
 		return nil, err
 	}

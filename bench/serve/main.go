@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -238,39 +239,51 @@ func once(ctx context.Context, address string, header http.Header) ([]byte, http
 	return body, r.Header, err
 }
 
-// compare asks all by turns, and prints the medians of their rates and ratios.
+// taken is what requests took in a turn of one caller, and in one of many.
+type taken struct {
+	alone float64 // us of a request
+	cpu   float64 // us of the processors for a request, its client's included; others on the machine hardly matter
+	rate  float64 // requests per second
+}
+
+// compare asks all by turns, and prints the medians of what they take and of the ratios.
 func compare(ctx context.Context, all []asked, rounds int, turn time.Duration) error {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: slices.Max(callers), DisableCompression: true}}
 	defer client.CloseIdleConnections()
-	rates, ratios := make([][][]float64, len(all)), make([][][]float64, len(all)) // by contender and number of callers
-	for i := range all {
-		rates[i], ratios[i] = make([][]float64, len(callers)), make([][]float64, len(callers))
-	}
+	own, peers := make([][]taken, len(all)), make([][]taken, len(all))
 	for round := range rounds + 1 {
 		for i, a := range all {
-			for k, n := range callers {
-				other, rate := 0.0, 0.0
-				var err error
-				if a.goal > 0 { // right before, so that both meet the same machine
-					if other, err = all[a.to].rate(ctx, client, n, turn); err != nil {
-						return err
-					}
-				}
-				if rate, err = a.rate(ctx, client, n, turn); err != nil {
+			var peer taken
+			var err error
+			if a.goal > 0 { // right before, so that both meet the same machine
+				if peer, err = all[a.to].take(ctx, client, turn); err != nil {
 					return err
 				}
-				if round > 0 { // connections are up, and caches warm
-					rates[i][k], ratios[i][k] = append(rates[i][k], rate), append(ratios[i][k], other/rate)
-				}
+			}
+			took, err := a.take(ctx, client, turn)
+			if err != nil {
+				return err
+			}
+			if round > 0 { // connections are up, and caches warm
+				own[i], peers[i] = append(own[i], took), append(peers[i], peer)
 			}
 		}
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "row\tus, 1 caller\tper second, 16\ttimes row\t1 caller\t16\tgoal\t  \t")
+	fmt.Fprintln(w, "row\tus, 1 caller\tcpu us\tper second, 16\ttimes row\t1 caller\tcpu\tgoal\t  \t")
 	for i, a := range all {
-		fmt.Fprintf(w, "%d\t%.0f\t%.0f\t", i, 1e6/median(rates[i][0]), median(rates[i][1]))
+		middle := func(of func(own, peer taken) float64) float64 {
+			var each []float64
+			for r := range rounds {
+				each = append(each, of(own[i][r], peers[i][r]))
+			}
+			return median(each)
+		}
+		fmt.Fprintf(w, "%d\t%.0f\t%.0f\t%.0f\t", i, middle(func(own, _ taken) float64 { return own.alone }),
+			middle(func(own, _ taken) float64 { return own.cpu }), middle(func(own, _ taken) float64 { return own.rate }))
 		if a.goal > 0 {
-			fmt.Fprintf(w, "%d\t%.2f\t%.2f\t%.1f", a.to, median(ratios[i][0]), median(ratios[i][1]), a.goal)
+			fmt.Fprintf(w, "%d\t%.2f\t%.2f\t%.1f", a.to, middle(func(own, peer taken) float64 { return own.alone / peer.alone }),
+				middle(func(own, peer taken) float64 { return own.cpu / peer.cpu }), a.goal)
 		} else {
 			fmt.Fprint(w, "\t\t\t")
 		}
@@ -279,9 +292,29 @@ func compare(ctx context.Context, all []asked, rounds int, turn time.Duration) e
 	return w.Flush()
 }
 
-// rate is how many requests a second so many callers have answered.
-func (a asked) rate(ctx context.Context, client *http.Client, n int, turn time.Duration) (float64, error) {
-	return perSecond(n, turn, func() error { return a.ask(ctx, client) })
+// take measures what requests take.
+func (a asked) take(ctx context.Context, client *http.Client, turn time.Duration) (t taken, err error) {
+	ask := func() error { return a.ask(ctx, client) }
+	alone, err := perSecond(callers[0], turn, ask)
+	if err != nil {
+		return t, err
+	}
+	began, before := time.Now(), cpuTime()
+	if t.rate, err = perSecond(callers[1], turn, ask); err != nil {
+		return t, err
+	}
+	used := cpuTime() - before
+	t.alone, t.cpu = 1e6/alone, float64(used.Microseconds())/(t.rate*time.Since(began).Seconds())
+	return t, nil
+}
+
+// cpuTime is what this process has used of the processors.
+func cpuTime() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // ask makes one request, and reads all of the answer.

@@ -47,7 +47,7 @@ API, for many regions on one shared quota. Every call reserves its units in a le
 before it is sent. When the quota is used up, a run stops cleanly and reports when it
 can resume. The next run resumes where it stopped.
 
-With OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4318, the commands run, backfill and serve
+With OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4318, all commands that make or meter calls
 send traces to an OpenTelemetry collector.`,
 		Example: `  ingestor demo          see it work: no key, no server, no configuration
   ingestor init          write ingestor.yaml, and show lines for cron and systemd
@@ -71,7 +71,7 @@ send traces to an OpenTelemetry collector.`,
 	f := cmd.PersistentFlags()
 	f.StringVar(&a.configPath, "config", os.Getenv("INGESTOR_CONFIG"), "configuration `file` (default ./ingestor.yaml, or the one of your user)")
 	addFlags(cmd, f, forAll)
-	cmd.AddCommand(a.backfillCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.callCommand(), a.execCommand(), a.quotaCommand(), a.reconcileCommand(), a.limitsCommand(), a.trendingCommand(), a.searchCommand(), a.regionsCommand(),
+	cmd.AddCommand(a.backfillCommand(), a.runCommand(), a.serveCommand(), a.proxyCommand(), a.callCommand(), a.execCommand(), a.mcpCommand(), a.quotaCommand(), a.reconcileCommand(), a.limitsCommand(), a.trendingCommand(), a.searchCommand(), a.regionsCommand(),
 		a.ledgerCommand(), a.tokenCommand(), a.probeCommand(), a.runsCommand(), a.stateCommand(), a.versionCommand(), a.demoCommand(), a.proveCommand(), a.sandboxCommand(),
 		a.initCommand(), a.configCommand(), a.costsCommand(), a.doctorCommand(), a.checkCommand(), a.planCommand(), a.catalogCommand(), a.fleetCommand())
 	return cmd

@@ -60,33 +60,42 @@ func resumed(err error) error {
 
 // upstreamsOf returns the upstreams that the program of a job may call.
 func (s *settings) upstreamsOf(j *ingest.Job) []string {
-	if len(j.Upstreams) > 0 {
-		return j.Upstreams
-	}
-	return slices.Sorted(maps.Keys(s.book.Upstreams))
+	return s.known(j.Upstreams, "", "", func(string, string, ...any) {})
 }
 
 // checkProgram checks what a program may call against the price book.
 func (s *settings) checkProgram(j *ingest.Job, fault func(path, format string, args ...any)) {
-	path := "jobs." + j.Name
-	account, class := cmp.Or(j.Account, quota.DefaultAccount), j.Class == ""
-	known := false
-	for _, name := range s.upstreamsOf(j) {
+	s.known(j.Upstreams, j.Account, j.Class, func(what, format string, args ...any) {
+		fault("jobs."+j.Name+"."+what, format, args...)
+	})
+}
+
+// known returns the named upstreams, or all of the price book. It reports what the price book
+// does not have.
+func (s *settings) known(upstreams []string, account, class string, fault func(what, format string, args ...any)) []string {
+	all := slices.Sorted(maps.Keys(s.book.Upstreams))
+	if len(upstreams) == 0 {
+		upstreams = all
+	}
+	account = cmp.Or(account, quota.DefaultAccount)
+	hasAccount, hasClass := account == quota.DefaultAccount, class == ""
+	for _, name := range upstreams {
 		u := s.book.Upstreams[name]
 		if u == nil {
-			fault(path+".upstreams", "the price book has no upstream %q; it has %s", name, strings.Join(slices.Sorted(maps.Keys(s.book.Upstreams)), ", "))
-			return
+			fault("upstreams", "the price book has no upstream %q; it has %s", name, strings.Join(all, ", "))
+			return upstreams
 		}
-		_, has := u.Classes[j.Class]
-		class = class || has
-		known = known || u.AnyAccount || slices.Contains(u.Accounts, account)
+		_, has := u.Classes[class]
+		hasClass = hasClass || has
+		hasAccount = hasAccount || u.AnyAccount || slices.Contains(u.Accounts, account)
 	}
-	if !known {
-		fault(path+".account", "none of its upstreams has the account %q", account)
+	if !hasAccount {
+		fault("account", "none of %s has the account %q", strings.Join(upstreams, ", "), account)
 	}
-	if !class {
-		fault(path+".class", "none of its upstreams has the class %q", j.Class)
+	if !hasClass {
+		fault("class", "none of %s has the class %q", strings.Join(upstreams, ", "), class)
 	}
+	return upstreams
 }
 
 // checkPrograms checks that the programs of jobs can be started, and their files be written.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -139,4 +140,33 @@ func recorded(t testing.TB, c *Catalog) []RunRecord {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// TestChartIsOfOneMoment: while a chart is replaced, a reader sees the old one or the new one.
+func TestChartIsOfOneMoment(t *testing.T) {
+	c := fresh(t)
+	r := begin(t, c)
+	save(t, r, "US", Page{Region: "US", Chart: true, Videos: named("a", "b")})
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if chart, err := c.Chart(ctx, "US", ""); err != nil || len(chart.Entries) != 2 {
+					t.Errorf("the chart is %+v, %v", chart, err)
+					return
+				}
+			}
+		})
+	}
+	for range scaled(60, 3000) {
+		save(t, r, "US", Page{Region: "US", Chart: true, Videos: named("a", "b")})
+	}
+	close(done)
+	readers.Wait()
 }

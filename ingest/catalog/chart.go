@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"context"
+	"database/sql/driver"
+	"errors"
 	"fmt"
 	"time"
 
@@ -76,23 +78,32 @@ func (t *tx) saveChart(p *Page, cur *Cursor, rows []int64) error {
 }
 
 // Chart returns the last complete chart of a region and category, or [ErrNotFound].
-func (c *Catalog) Chart(ctx context.Context, region, category string) (ch Chart, err error) {
-	chart, err := c.one(ctx, "SELECT id, fetched_at FROM charts WHERE region = ? AND category = ? AND complete", region, category)
+func (c *Catalog) Chart(ctx context.Context, region, category string) (Chart, error) {
+	ch := Chart{Region: region, Category: category}
+	err := c.view(ctx, func(s *sqlitefile.Session) error { // the next chart may replace this one
+		chart, err := s.One("SELECT id, fetched_at FROM charts WHERE region = ? AND category = ? AND complete", region, category)
+		if err == nil && chart == nil {
+			err = ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		ch.FetchedAt = chart.Time(1)
+		return s.Rows("SELECT e.rank, "+videoColumns+` FROM chart_entries e JOIN videos v ON v.id = e.video
+			LEFT JOIN statistics s ON s.video = v.id WHERE e.chart = ? ORDER BY e.rank`, []driver.Value{chart.Int(0)}, func(row sqlitefile.Row) error {
+			var e Entry
+			err := scanVideo(row, &e.Video, &e.Rank)
+			ch.Entries = append(ch.Entries, e)
+			return err
+		})
+	})
+	if errors.Is(err, ErrNotFound) {
+		err = fmt.Errorf("chart of %q, category %q: %w", region, category, ErrNotFound)
+	}
 	if err != nil {
 		return Chart{}, err
 	}
-	if chart == nil {
-		return Chart{}, fmt.Errorf("chart of %q, category %q: %w", region, category, ErrNotFound)
-	}
-	ch = Chart{Region: region, Category: category, FetchedAt: chart.Time(1)}
-	err = c.each(ctx, func(row sqlitefile.Row) error {
-		var e Entry
-		err := scanVideo(row, &e.Video, &e.Rank)
-		ch.Entries = append(ch.Entries, e)
-		return err
-	}, "SELECT e.rank, "+videoColumns+` FROM chart_entries e JOIN videos v ON v.id = e.video
-		LEFT JOIN statistics s ON s.video = v.id WHERE e.chart = ? ORDER BY e.rank`, chart.Int(0))
-	return ch, err
+	return ch, nil
 }
 
 // Feeds returns the freshness of every chart, by region and category.

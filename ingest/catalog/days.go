@@ -13,17 +13,18 @@ type PoolDay struct {
 	Day     string // 2026-11-20
 	Units   int64
 	Calls   int64
-	Refused int64 // calls of runs that the ledger refused
-	Blocked int64 // units of work that a block stopped
+	Refused int64 // calls of runs and of callers that the ledger refused
+	Blocked int64 // units of work and calls of callers that a block stopped
 }
 
-// Refusal counts the refused calls of runs: of a pool, for a cause, in an hour.
+// Refusal counts the calls that the ledger refused: of a pool, for a cause, in an hour.
 type Refusal struct {
-	Pool  string
-	Cause string
-	Hour  time.Time
-	Works int64 // units of work that it stopped
-	Calls int64
+	Pool   string
+	Cause  string // refused, blocked and so on, as in [WorkRecord]
+	Hour   time.Time
+	Caller string // who asked over HTTP; empty for runs
+	Works  int64  // units of work that it stopped
+	Calls  int64
 }
 
 // Action is what a person did on a page.
@@ -35,10 +36,12 @@ type Action struct {
 	Detail string
 }
 
-// The totals of a pool are kept for KeptDays, and the latest KeptActions of people.
+// The totals of a pool are kept for KeptDays, the refusals of callers for KeptRefusals, and
+// the latest KeptActions of people.
 const (
-	KeptDays    = 400
-	KeptActions = 1000
+	KeptDays     = 400
+	KeptRefusals = 32 * 24 * time.Hour
+	KeptActions  = 1000
 )
 
 // FirstDay returns the first day that SaveDays keeps.
@@ -72,15 +75,32 @@ func (c *Catalog) Days(ctx context.Context, pool, since string) (all []PoolDay, 
 	return all, err
 }
 
-// Refusals returns the refusals of runs whose work ended at or after since.
+// AddRefusals counts refused calls of callers, and deletes those that are older than
+// KeptRefusals.
+func (c *Catalog) AddRefusals(ctx context.Context, all []Refusal) error {
+	return c.fault("count refusals in", c.change(ctx, func(tx *tx) error {
+		for i := range all {
+			r := &all[i]
+			if _, err := tx.Exec("refusal_add", r.Pool, r.Hour.Truncate(time.Hour), r.Cause, r.Caller, r.Calls); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec("refusals_expire", tx.now.Add(-KeptRefusals))
+		return err
+	}))
+}
+
+// Refusals returns the refusals of runs whose work ended at or after since, and those of
+// callers in the hours that began then.
 func (c *Catalog) Refusals(ctx context.Context, since time.Time) (all []Refusal, err error) {
 	err = c.each(ctx, func(row sqlitefile.Row) error {
 		var r Refusal
-		err := row.Scan(&r.Pool, &r.Cause, &r.Hour, &r.Works, &r.Calls)
+		err := row.Scan(&r.Pool, &r.Cause, &r.Hour, &r.Caller, &r.Works, &r.Calls)
 		all = append(all, r)
 		return err
-	}, `SELECT pool, cause, (ended_at / 3600000000) * 3600000000, count(*), sum(refused) FROM run_work
-		WHERE pool <> '' AND ended_at >= ?1 GROUP BY 1, 2, 3 ORDER BY 3, 1, 2`, since)
+	}, `SELECT pool, cause, (ended_at / 3600000000) * 3600000000, '', count(*), sum(refused) FROM run_work
+		WHERE pool <> '' AND ended_at >= ?1 GROUP BY 1, 2, 3
+		UNION ALL SELECT pool, cause, hour, caller, 0, calls FROM refusals WHERE hour >= ?1 ORDER BY 3, 1, 2, 4`, since)
 	return all, err
 }
 

@@ -54,7 +54,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a_directory", dir, []string{"is a directory", filepath.Join(dir, "catalog.db")}},
 		{"a_file_for_a_directory", filepath.Join(strange, "catalog.db"), []string{"open " + strange, "directory"}},
 		{"no_database", strange, []string{"open " + strange, "is no SQLite database", "was left as it is"}},
-		{"a_newer_schema", newer, []string{newer, "it was made by a newer headroom: schema 77, this one knows 4; upgrade"}},
+		{"a_newer_schema", newer, []string{newer, "it was made by a newer headroom: schema 77, this one knows 5; upgrade"}},
 		{"the_database_of_another_program", other, []string{"another program"}},
 		{"no_name", "", []string{"name a file"}},
 		{"memory", ":memory:", []string{"name a file"}},
@@ -117,7 +117,7 @@ func TestMigrate(t *testing.T) {
 	}
 	healthy(t, c)
 	_, err := Open(ctx, c.Path(), nil)
-	says(t, err, "made by a newer headroom: schema 5, this one knows 4")
+	says(t, err, "made by a newer headroom: schema 6, this one knows 5")
 }
 
 // TestMigrateFromTheFirstSchema: the first schema did not record which pool blocks work.
@@ -135,7 +135,7 @@ func TestMigrateFromTheFirstSchema(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	spoil(t, c.Path(), "DROP TABLE actions", "DROP TABLE pool_days", "ALTER TABLE run_work DROP COLUMN cause", "ALTER TABLE run_work DROP COLUMN pool",
+	spoil(t, c.Path(), "DROP TABLE actions", "DROP TABLE refusals", "DROP TABLE pool_days", "ALTER TABLE run_work DROP COLUMN cause", "ALTER TABLE run_work DROP COLUMN pool",
 		"ALTER TABLE run_work DROP COLUMN refused", "DROP TABLE ledger", "ALTER TABLE cursors DROP COLUMN blocked_on", "PRAGMA user_version = 1")
 	c = must(t, c.Path(), nil)
 	if diff := cmp.Diff(before, dumped(t, c, &DumpOptions{Times: true})); diff != "" {

@@ -26,6 +26,7 @@ var Tables = []Table{
 	table("runs", 1, "id job scheduled_at started_at ended_at state resume_at error"),
 	table("run_work", 2, "run work region pages units new updated unchanged gone statistics state ended_at resume_at error cause pool refused"),
 	table("pool_days", 2, "pool day units calls refused blocked"),
+	table("refusals", 4, "pool hour cause caller calls"),
 	table("actions", 1, "id at who what target detail"),
 	table("channels", 1, "channel_id fetched_at published_at title handle country uploads description"),
 	table("videos", 1, "id video_id channel_id published_at fetched_at brief duration category live language thumbnail title channel_title tags description"),

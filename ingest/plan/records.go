@@ -18,7 +18,7 @@ func ReadRecords(runs []catalog.RunRecord) map[Work]Record {
 	passes := map[Work][]int{} // the latest last
 	pages := map[Work]int{}    // of the pass that has begun
 	units := map[Work][]int64{}
-	failed := map[Work]int{}   // in a row
+	failed := map[Work]int{} // in a row
 	for _, run := range slices.Backward(runs) {
 		for i := range run.Work {
 			w := &run.Work[i]

@@ -7,14 +7,14 @@ const module = "github.com/headroom-quota/headroom"
 // floors only. Every package must be listed; a listed package need not exist yet.
 var house = [][]string{
 	{"cmd/ingestor"},
-	{"internal/chaos"}, // tests of a whole fleet
-	{"internal/program"}, // runs programs behind the proxy
+	{"internal/chaos"},                      // tests of a whole fleet
+	{"internal/program", "internal/agents"}, // run programs behind the proxy; serve agents
 	{"internal/proxy"},
 	{"internal/web"},
-	{"internal/web/pages"},
+	{"internal/web/pages", "internal/web/guard", "internal/refusals"},
 	{"internal/metrics"},
 	{"internal/web/viewtest"}, // the sources of pages, for tests
-	{"internal/web/view", "internal/web/etag", "internal/traces"},
+	{"internal/web/view", "internal/web/kept", "internal/traces"},
 	{"ingest/plan"}, // runs the real runner, and so stands above it
 	{"ingest/fleet"},
 	{"ingest"},
@@ -81,6 +81,7 @@ var keys = map[string][]string{
 	"github.com/prometheus":             {"internal/metrics", "quota/observe/prom"},
 	"google.golang.org/grpc":            {"quota/meter/grpcmeter", "internal/web"}, // users of quota/meter do not get it
 	"github.com/envoyproxy":             {"internal/web"},
+	"github.com/modelcontextprotocol":   {"internal/agents"},
 	"google.golang.org/genproto":        {"quota/meter/grpcmeter"},
 	"go.opentelemetry.io":               {"internal/traces", "internal/spans", "quota/observe/otel"},
 	"github.com/anishathalye/porcupine": {"quota/storetest"},

@@ -128,7 +128,7 @@ func TestBrowser(t *testing.T) {
 		tab := newTab(t, browser)
 		for _, path := range []string{
 			"/", "/?by=method", "/search?q=the", "/search?q=sayonara", "/regions", "/regions/DE?category=10", "/regions/GB", "/regions/none",
-			"/runs", hostileRun(r), "/history?range=1y", "/history?by=region", "/act/block?pool=youtube%2Funits",
+			"/runs", hostileRun(r), "/history?range=1y", "/history?by=region", "/act/block?pool=youtube%2Funits", "/act/limit?family=client",
 		} {
 			fits(tab, r.url+path, 320)
 		}
@@ -250,13 +250,16 @@ func accessible(tab *tab, r *rig) {
 			tab.Errorf("%s, %d wide, %s: %s", path, width, scheme, found)
 		}
 	}
-	for i, path := range []string{
-		"/regions", "/regions/DE?category=10", "/runs", hostileRun(r), "/history?pool=youtube%2Funits", "/search?q=the", "/act/block?pool=youtube%2Funits", "/nothing",
-	} {
+	paths := []string{
+		"/", "/regions", "/regions/DE?category=10", "/runs", hostileRun(r), "/history?pool=youtube%2Funits", "/search?q=the", "/act/block?pool=youtube%2Funits", "/act/limit?family=client", "/nothing",
+	}
+	for i, path := range paths {
 		look(path, widths[i%3], schemes[i%2])
 	}
-	look("/", 1280, "light")
 	look("/", 375, "dark")
+	for i := range full(0, len(paths)*6) { // each of them on each screen
+		look(paths[i/6], widths[i%3], schemes[i/3%2])
+	}
 }
 
 // local looks at the times of a page in another time zone, and at the tab.

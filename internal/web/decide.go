@@ -139,6 +139,7 @@ func (s *Server) decide(ctx context.Context, by *Token, call *quota.Call) (*quot
 	ended := s.tracer.Reserve(ctx)
 	granted, err := s.current().Ledger.Reserve(ctx, *call)
 	ended(granted, err)
+	s.refused.Add(by.name, err)
 	return granted, err
 }
 

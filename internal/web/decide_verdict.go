@@ -114,3 +114,7 @@ func ledgerProblem(book *quota.Book, err error) error {
 	}
 	return p
 }
+
+// ProblemOf returns the problem for an error of the ledger. It hides internal errors, which
+// may name files and addresses.
+func ProblemOf(book *quota.Book, err error) *Problem { return problem(ledgerProblem(book, err)) }

@@ -28,9 +28,9 @@ import (
 
 const deploy = "../../deploy"
 
-// scraped are the metrics of a server after it has met all that it counts, with the labels
-// of each.
-func scraped(t *testing.T) map[string][]string {
+// scraped are the metrics of a server of a fleet after it has met all that it counts, with
+// the labels of each, and the text of all.
+func scraped(t *testing.T) (map[string][]string, string) {
 	t.Helper()
 	r := newRig(t, nil)
 	r.Run("trending")
@@ -45,7 +45,8 @@ func scraped(t *testing.T) map[string][]string {
 	}
 	r.Must(r.Ledger.BlockFor(t.Context(), pool, time.Hour, "no"))
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(r.ask("GET", "/metrics", "").body))
+	text := r.ask("GET", "/metrics", "").body
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
 	r.Must(err)
 	all := map[string][]string{}
 	for name, f := range families {
@@ -60,7 +61,7 @@ func scraped(t *testing.T) map[string][]string {
 			all[name+"_bucket"], all[name+"_sum"], all[name+"_count"] = append(labels, "le"), labels, labels
 		}
 	}
-	return all
+	return all, text
 }
 
 // someFleet is a fleet about which there is everything to say.
@@ -128,7 +129,7 @@ var (
 
 // TestDeployNamesMetricsThatExist, and labels that one of them has.
 func TestDeployNamesMetricsThatExist(t *testing.T) {
-	there := scraped(t)
+	there, _ := scraped(t)
 	for where, expr := range expressions(t) {
 		labels := []string{"instance", "le"} // of Prometheus, and of a histogram
 		names := metricName.FindAllString(expr, -1)
@@ -178,6 +179,9 @@ func TestDeployIsYAML(t *testing.T) {
 			if strings.HasPrefix(name, "kubernetes") && (any["apiVersion"] == nil || any["kind"] == nil) {
 				t.Errorf("%s: document %d is of no kind", name, documents+1)
 			}
+			if hasNull(any) {
+				t.Errorf("%s: document %d has a list with nothing in it", name, documents+1)
+			}
 		}
 		if !errors.Is(err, io.EOF) || documents == 0 {
 			t.Errorf("%s: after %d documents %v", name, documents, err)
@@ -186,6 +190,21 @@ func TestDeployIsYAML(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// hasNull reports whether a list in a value has an empty item.
+func hasNull(value any) bool {
+	switch v := value.(type) {
+	case []any:
+		return slices.ContainsFunc(v, func(item any) bool { return item == nil || hasNull(item) })
+	case map[string]any:
+		for _, item := range v {
+			if hasNull(item) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // TestDeployByPromtool asks promtool of rules and of the dashboard's expressions, where
@@ -209,14 +228,16 @@ func TestDeployByPromtool(t *testing.T) {
 	if err := os.WriteFile(file, panels, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	_, metrics := scraped(t)
 	for _, args := range [][]string{
+		{"check", "metrics"},
 		{"check", "config", "prometheus.yaml"},
 		{"check", "rules", "rules.yaml"},
 		{"test", "rules", "rules-test.yaml"},
 		{"check", "rules", file},
 	} {
 		cmd := exec.CommandContext(t.Context(), promtool, args...)
-		cmd.Dir = deploy
+		cmd.Dir, cmd.Stdin = deploy, strings.NewReader(metrics)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
@@ -232,30 +253,37 @@ func TestServersHaveNoKey(t *testing.T) {
 		}
 		return string(text)
 	}
-	_, server, _ := strings.Cut(read("kubernetes.yaml"), "kind: Deployment")
-	server, _, _ = strings.Cut(server, "\n---")
-	if strings.Contains(server, "KEY_FILE") || !strings.Contains(server, "items: [{key: token, path: token}]") {
-		t.Error("the server's manifest has the key of the upstream")
+	for _, name := range []string{"kubernetes.yaml", "kubernetes-fleet.yaml"} {
+		_, server, _ := strings.Cut(read(name), "metadata: {name: ingestor-serve")
+		if name == "kubernetes.yaml" {
+			_, server, _ = strings.Cut(read(name), "kind: Deployment")
+		}
+		server, _, _ = strings.Cut(server, "\n---")
+		if strings.Contains(server, "KEY_FILE") || !strings.Contains(server, "items: [{key: token, path: token}]") || !strings.Contains(server, "port: probes") {
+			t.Errorf("%s: the server has the key of the upstream, or its probes have no port", name)
+		}
 	}
 	if unit := read("systemd/ingestor-serve.service"); strings.Contains(unit, "youtube_api_key") {
 		t.Error("the server's unit has the key of the upstream")
 	}
-	var compose struct {
-		Services map[string]struct {
-			Command     []string
-			Secrets     []string
-			Healthcheck struct{ Test []string }
+	for _, name := range []string{"compose.yaml", "compose-fleet.yaml"} {
+		var compose struct {
+			Services map[string]struct {
+				Command     []string
+				Secrets     []string
+				Healthcheck struct{ Test []string }
+			}
 		}
-	}
-	if err := yaml.UnmarshalWithOptions([]byte(read("compose.yaml")), &compose, yaml.AllowDuplicateMapKey()); err != nil {
-		t.Fatal(err)
-	}
-	serve := compose.Services["serve"]
-	if !slices.Equal(serve.Secrets, []string{"token"}) || len(serve.Healthcheck.Test) < 4 || serve.Healthcheck.Test[2] != "probe" {
-		t.Errorf("the server in compose is %+v", serve)
-	}
-	if !strings.Contains(strings.Join(serve.Command, " "), "--probe-listen "+strings.TrimSuffix(strings.TrimPrefix(serve.Healthcheck.Test[3], "http://"), "/readyz")) {
-		t.Errorf("the health check asks %s of %v", serve.Healthcheck.Test[3], serve.Command)
+		if err := yaml.UnmarshalWithOptions([]byte(read(name)), &compose, yaml.AllowDuplicateMapKey()); err != nil {
+			t.Fatal(err)
+		}
+		serve := compose.Services["serve"]
+		if !slices.Equal(serve.Secrets, []string{"token"}) || len(serve.Healthcheck.Test) < 4 || serve.Healthcheck.Test[2] != "probe" {
+			t.Fatalf("%s: the server is %+v", name, serve)
+		}
+		if !strings.Contains(strings.Join(serve.Command, " "), "--probe-listen "+strings.TrimSuffix(strings.TrimPrefix(serve.Healthcheck.Test[3], "http://"), "/readyz")) {
+			t.Errorf("%s: the health check asks %s of %v", name, serve.Healthcheck.Test[3], serve.Command)
+		}
 	}
 }
 

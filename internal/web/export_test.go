@@ -1,5 +1,7 @@
 package web
 
+import "net/http"
+
 // Patterns are those of the table.
 func (s *Server) Patterns() (all []string) {
 	for _, r := range s.table() {
@@ -8,5 +10,15 @@ func (s *Server) Patterns() (all []string) {
 	return all
 }
 
+// Mux returns a multiplexer of the table.
+func (s *Server) Mux() *http.ServeMux { return s.mux() }
+
 // Current returns the sources.
 func (s *Server) Current() *Sources { return s.current() }
+
+// Waiting returns how many searches wait for their turn.
+func (s *Server) Waiting() int {
+	s.searches.mu.Lock()
+	defer s.searches.mu.Unlock()
+	return s.searches.waiting
+}

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -181,10 +180,7 @@ func FuzzRequest(f *testing.F) {
 
 // TestHostileRequests also pins that they leave nothing behind.
 func TestHostileRequests(t *testing.T) {
-	rounds := 2
-	if os.Getenv("HEADROOM_SOAK") == "1" {
-		rounds = 100
-	}
+	rounds := full(2, 100)
 	p := newProof(t)
 	all := slices.DeleteFunc(hostile(), func(raw []byte) bool { return bytes.Contains(raw, []byte("Content-Length: 1099511627776")) })
 	once := func() {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +20,6 @@ import (
 	"github.com/headroom-quota/headroom/internal/childtest"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/internal/web/view"
-	"github.com/headroom-quota/headroom/quota"
 )
 
 func TestMain(m *testing.M) { childtest.Main(m, map[string]childtest.Task{"delete": deleteVideos}) }
@@ -98,7 +99,8 @@ func TestDeletedVideosAreGone(t *testing.T) {
 			}
 		})
 	}
-	for range 20 {
+	const deletions = 10
+	for range deletions {
 		child.Begin()
 		id := child.Line()
 		if id == "" {
@@ -113,7 +115,7 @@ func TestDeletedVideosAreGone(t *testing.T) {
 	close(done)
 	readers.Wait()
 	var c view.Chart
-	if r.get(ofUS, &c); len(c.Entries) != 100-20 {
+	if r.get(ofUS, &c); len(c.Entries) != 100-deletions {
 		t.Errorf("%d of the chart are left", len(c.Entries))
 	}
 }
@@ -121,8 +123,9 @@ func TestDeletedVideosAreGone(t *testing.T) {
 // watched is a catalog that counts what is read of it.
 type watched struct {
 	*catalog.Catalog
-	read  atomic.Int64
-	chart func(context.Context) error // is called before each chart
+	read   atomic.Int64
+	chart  func(context.Context) error // is called before each chart
+	search func(catalog.Query)         // is called before each search
 }
 
 func (w *watched) Chart(ctx context.Context, region, category string) (catalog.Chart, error) {
@@ -137,6 +140,9 @@ func (w *watched) Chart(ctx context.Context, region, category string) (catalog.C
 
 func (w *watched) Search(ctx context.Context, q catalog.Query) (catalog.Results, error) {
 	w.read.Add(1)
+	if w.search != nil {
+		w.search(q)
+	}
 	return w.Catalog.Search(ctx, q)
 }
 
@@ -227,56 +233,6 @@ func TestAnswersAreKept(t *testing.T) {
 	r.update(struct{ view.Catalog }{w})
 	r.ask("GET", ofUS, "")
 	r.reads(w, 1, ofUS, "the catalog counts no changes, as PostgreSQL")
-}
-
-// TestTimeEndsAnswers that say how old something is, or that retention is about to delete.
-func TestTimeEndsAnswers(t *testing.T) {
-	r, w := newWatched(t, &web.Options{Share: time.Second})
-	stale := func(want bool) {
-		t.Helper()
-		var c view.Chart
-		if r.get(ofUS, &c); c.Stale != want {
-			t.Errorf("stale is %v at %s", c.Stale, r.Clock.Now())
-		}
-	}
-	stale(false)
-	r.Clock.Advance(web.DefaultMaxAge)
-	stale(false)
-	r.Clock.Advance(time.Second)
-	stale(true)
-	r.reads(w, 0, ofUS, "it stays stale")
-	r.Clock.Set(noon.Add(time.Hour))
-	stale(false)
-
-	const ages = "/api/v1/regions"
-	age := func(want int64) {
-		t.Helper()
-		var v struct{ Regions []view.Feed }
-		if r.get(ages, &v); *v.Regions[0].AgeSeconds != want {
-			t.Errorf("its age is %d, not %d", *v.Regions[0].AgeSeconds, want)
-		}
-	}
-	age(3600)
-	r.reads(w, 0, ages, "within a second")
-	r.Clock.Advance(time.Second)
-	age(3601)
-	const moving = "/api/v1/search?q=t&since=3650d"
-	r.ask("GET", moving, "")
-	r.reads(w, 0, moving, "within a second")
-	r.Clock.Advance(time.Second)
-	r.reads(w, 1, moving, "3650d are others now")
-
-	var c view.Chart
-	r.get(ofUS, &c)
-	ends := r.Runner.Expires(&c.Entries[0].Video.Video)
-	for _, path := range []string{ofUS, "/api/v1/search?q=t", "/api/v1/videos/" + c.Entries[0].Video.ID} {
-		r.Clock.Set(ends.Add(-time.Second))
-		r.ask("GET", path, "")
-		r.reads(w, 0, path, "it is due in a second")
-		r.Clock.Set(ends)
-		r.reads(w, 1, path, "it is due")
-		r.reads(w, 1, path, "it is overdue")
-	}
 }
 
 func TestErrorsAreNotKept(t *testing.T) {
@@ -371,6 +327,50 @@ func TestWhoHangsUpDisturbsNobody(t *testing.T) {
 	}
 }
 
+// TestNobodyWaitsForTheTurnOfAnother who asks for the same search.
+func TestNobodyWaitsForTheTurnOfAnother(t *testing.T) {
+	r, w := newWatched(t, &web.Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeouts: web.Timeouts{Search: time.Hour, Query: time.Hour}})
+	begun, next := make(chan string, 100), make(chan struct{})
+	w.search = func(q catalog.Query) {
+		begun <- q.Text
+		<-next
+	}
+	var all sync.WaitGroup
+	ask := func(client, text string) {
+		all.Go(func() {
+			if a := r.ask("GET", "/api/v1/search?q="+text, "", "X-Forwarded-For", client); a.StatusCode != http.StatusOK {
+				t.Errorf("%s: %s", text, a.Status)
+			}
+		})
+	}
+	for i := range 2 {
+		ask("203.0.113.1", fmt.Sprint("running", i))
+		<-begun
+	}
+	for i, text := range []string{"a", "b", "c", "same"} {
+		ask("203.0.113.1", text)
+		waitFor(t, "a search to wait", func() bool { return r.server.Waiting() == i+1 })
+	}
+	ask("203.0.113.2", "same")
+	waitFor(t, "the other client to wait", func() bool { return r.server.Waiting() == 5 })
+	var order []string
+	for range 2 {
+		next <- struct{}{}
+		order = append(order, <-begun)
+	}
+	if !slices.Equal(order, []string{"a", "same"}) {
+		t.Errorf("the searches are %v: a client waits for the turn of another", order)
+	}
+	close(next)
+	all.Wait()
+	close(begun)
+	for text := range begun {
+		if text == "same" {
+			t.Error("the one that waited longer searched again")
+		}
+	}
+}
+
 // TestNoAnswerIsForAToken: what a token may read, nobody is given without it.
 func TestNoAnswerIsForAToken(t *testing.T) {
 	r := newRig(t, &web.Options{Share: time.Hour})
@@ -389,52 +389,4 @@ func TestNoAnswerIsForAToken(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestTheFirstPageIsShared for a second, unless something could not be read, the catalog
-// changed, or a person did something here.
-func TestTheFirstPageIsShared(t *testing.T) {
-	r := newActedBy(t, &web.Options{Share: time.Second})
-	r.Run("trending")
-	var read atomic.Int64
-	var broken error
-	gate := func(context.Context) error {
-		read.Add(1)
-		return broken
-	}
-	r.Store.Before.Store(&gate)
-	shows := func(anew, blocked bool, why string) {
-		t.Helper()
-		before := read.Load()
-		a := r.ask("GET", "/", "")
-		if got := read.Load() > before; got != anew || a.StatusCode != http.StatusOK || strings.Contains(a.body, "Blocked until") != blocked {
-			t.Errorf("%s: read anew is %v, %s\n%s", why, got, a.Status, a.body)
-		}
-	}
-	shows(true, false, "the first")
-	shows(false, false, "within a second")
-	r.Clock.Advance(time.Second)
-	shows(true, false, "after it")
-	r.Must(save(t.Context(), r.Catalog, &catalog.Page{Next: "more"}))
-	shows(true, false, "the catalog has changed")
-	shows(false, false, "and stays")
-	r.Clock.Advance(-time.Millisecond)
-	shows(true, false, "the clock was set back")
-	src := *r.server.Current() // its catalog counts no changes, as PostgreSQL
-	src.Catalog = struct{ view.Catalog }{src.Catalog}
-	r.Must(r.server.Update(src, r.Ledger.Book()))
-	shows(true, false, "the sources are others")
-	if a := r.send("block", r.fill("/act/block"+units, "for", "2h", "reason", "to see")); a.StatusCode != http.StatusSeeOther {
-		t.Fatalf("%s\n%s", a.Status, a.body)
-	}
-	shows(true, true, "a person blocked the pool here")
-	r.Must(r.Ledger.Unblock(t.Context(), quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}))
-	shows(false, true, "another process lifted the block")
-	r.Clock.Advance(time.Second)
-	shows(true, false, "a second after that")
-	r.Clock.Advance(time.Second)
-	broken = errors.New("the store is down")
-	shows(true, false, "an outage")
-	broken = nil
-	shows(true, false, "the outage is not kept")
 }

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"net/http"
+	"reflect"
 )
 
 // table returns every route, one in a line. openapi.json describes those under /api/ and
@@ -13,7 +14,7 @@ func (s *Server) table() []route {
 	return []route{
 		{"GET /api/v1/trending", s.feed(s.trending, "region", "category"), "trending"},
 		{"GET /api/v1/videos/{id}", s.feed(s.video), "videos"},
-		{"GET /api/v1/search", s.feed(s.search, "q", "region", "since", "limit", "cursor"), "search"},
+		{"GET /api/v1/search", s.feedIn(s.searching, s.search, "q", "region", "since", "limit", "cursor"), "search"},
 		{"GET /api/v1/quota", s.api(s.quota), "quota"},
 		{"GET /api/v1/regions", s.feed(s.regions), "regions"},
 		{"GET /api/v1/runs", s.feed(s.runs, "job", "limit", "before"), "runs"},
@@ -90,11 +91,16 @@ func (s *Server) api(h answer, parameters ...string) http.Handler {
 	})
 }
 
-// fallback sends the multiplexer's own answers (unknown path, wrong method) in our form.
+// redirect is the handler of the multiplexer for paths such as //runs. Its answer has text of
+// the request in HTML.
+var redirect = reflect.TypeOf(http.RedirectHandler("/", http.StatusTemporaryRedirect))
+
+// fallback sends the multiplexer's own answers (unknown path, wrong method) in our form, and
+// its redirects without a body.
 func (s *Server) fallback(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
-		if pattern != "" {
+		if pattern != "" && reflect.TypeOf(h) != redirect {
 			mux.ServeHTTP(w, r)
 			return
 		}

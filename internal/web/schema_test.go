@@ -52,7 +52,7 @@ func (d document) check(schema map[string]any, value any, at string) (faults []s
 		rule := schema[keyword]
 		switch keyword {
 		case "description", "required", "type":
-		case "oneOf":
+		case "anyOf", "oneOf":
 			matching := 0
 			var why []string
 			for _, one := range rule.([]any) {
@@ -61,8 +61,12 @@ func (d document) check(schema map[string]any, value any, at string) (faults []s
 					matching++
 				}
 			}
-			if matching != 1 {
-				fault("%d of oneOf: %v", matching, why)
+			if matching == 0 || matching > 1 && keyword == "oneOf" {
+				fault("%d of %s: %v", matching, keyword, why)
+			}
+		case "const":
+			if value != rule {
+				fault("%v is not %v", value, rule)
 			}
 		case "enum":
 			if !slices.ContainsFunc(rule.([]any), func(v any) bool { return reflect.DeepEqual(v, value) }) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -358,4 +359,43 @@ func TestOtherProcesses(t *testing.T) {
 			t.Errorf("with the new book: %+v %v", asked, err)
 		}
 	})
+}
+
+// TestCloseWaitsForABlock that is being taken: when it returns, the units are back.
+func TestCloseWaitsForABlock(t *testing.T) {
+	r := newRig(t)
+	s := leasestore.Eager(r.ledger, &leasestore.Options{Clock: r.clock, Timeout: time.Minute}, 4)
+	r.grant(s) // tells how much there is
+	asked, answer, served := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	r.ledger.fail = func(context.Context) error {
+		close(asked)
+		<-answer
+		return nil
+	}
+	go func() {
+		defer close(served)
+		if v, err := r.ask(s); err != nil || !v.Allowed {
+			t.Errorf("the call that takes the block: %+v, %v", v, err)
+		}
+	}()
+	<-asked
+	go func() {
+		for !s.Closed() {
+			runtime.Gosched()
+		}
+		time.Sleep(10 * time.Millisecond) // in which a Close that does not wait returns
+		close(answer)
+	}()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-answer:
+	default:
+		t.Error("Close does not wait for the block that is being taken")
+	}
+	if used := r.used(); used != 2 {
+		t.Errorf("%d units are used after Close, want those of two calls", used)
+	}
+	<-served
 }

@@ -21,6 +21,13 @@ func (s *Store) Open() int {
 	return len(s.blocks)
 }
 
+// Closed reports whether Close was called.
+func (s *Store) Closed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
 // Expire gives back what a timer would have given back before a simulated clock shows now.
 func (s *Store) Expire(now time.Time) {
 	s.mu.Lock()

@@ -2,6 +2,7 @@ package leasestore
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -182,8 +183,9 @@ func (s *Store) Keys(ctx context.Context, pool quota.Pool, most int) ([]string, 
 	return store.Keys(ctx, pool, most)
 }
 
-// Close gives back all units that were not handed out. After it, all calls ask the store.
-// It returns an error if the store did not answer. The units then count as spent.
+// Close gives back all units that were not handed out, also of blocks that are being taken.
+// After it, all calls ask the store. It returns an error if the store did not answer. The
+// units then count as spent.
 func (s *Store) Close() error {
 	if s == nil || s.store == nil {
 		return nil
@@ -192,7 +194,22 @@ func (s *Store) Close() error {
 	defer cancel()
 	s.mu.Lock()
 	s.closed = true
+	var taking []chan struct{}
+	for _, all := range s.lines {
+		for _, l := range all {
+			if l.taking != nil {
+				taking = append(taking, l.taking)
+			}
+		}
+	}
 	s.mu.Unlock()
+	for _, came := range taking {
+		select {
+		case <-came:
+		case <-ctx.Done():
+			return fmt.Errorf("take a block: %w", ctx.Err())
+		}
+	}
 	s.giveBack(ctx, func(*quota.Pool) bool { return true })
 	return s.lost(ctx)
 }

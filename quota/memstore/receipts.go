@@ -28,7 +28,7 @@ type receipts struct {
 // life only. Where the one before it was full it is twice as large, where that was
 // almost empty half as large, and nothing is ever moved.
 const (
-	smallBatch = 1 << 6
+	smallBatch = 1 << 2
 	largeBatch = 1 << 14
 )
 

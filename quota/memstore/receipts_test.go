@@ -3,6 +3,8 @@ package memstore_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -96,4 +98,30 @@ func TestAStoreFullOfReceiptsRefusesAndForgetsNone(t *testing.T) {
 	if err != nil {
 		t.Errorf("an hour later: %v, want room", err)
 	}
+}
+
+// TestAFirstReceiptIsSmall: of many accounts, most have few receipts.
+func TestAFirstReceiptIsSmall(t *testing.T) {
+	const accounts, most = 2000, 4096
+	spec, err := window.Spec{Per: time.Hour, Algorithm: window.Estimate}.Normal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	windows := []window.Limit{window.NewLimit(spec, 10)}
+	var before, after runtime.MemStats
+	s := memstore.New(nil)
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range accounts {
+		c := quota.Charge{Pool: quota.Pool{Upstream: "api", Account: strconv.Itoa(i), Name: "units"}, Units: 1, Windows: windows, Revision: 1}
+		if v, err := s.Reserve(t.Context(), quota.Request{ID: "one", Fresh: true, Charges: []quota.Charge{c}}); err != nil || !v.Allowed {
+			t.Fatalf("%+v, %v", v, err)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if each := (after.HeapAlloc - before.HeapAlloc) / accounts; each > most {
+		t.Errorf("an account with a receipt takes %d B, want %d at most", each, most)
+	}
+	runtime.KeepAlive(s)
 }

@@ -49,6 +49,7 @@ const (
 	replyOtherCharges
 	replyGone
 	replyEnded
+	replyMoved
 )
 
 // never is an instant that does not come: NEVER in the prelude.
@@ -108,6 +109,10 @@ func (a *ask) run(ctx context.Context) ([]any, error) {
 			}
 		case replyStale:
 			return nil, &quota.StaleBookError{Pool: charge.Pool, Revision: charge.Revision, Stored: integer(reply[1])}
+		case replyMoved:
+			if err := a.store.moved(ctx, a); err != nil {
+				return nil, err
+			}
 		case replyForgotten:
 			i := integer(reply[2]) - 1
 			known, other, err := a.store.births.Reconsider(ctx, charge.Pool, a.known[i])
@@ -201,7 +206,7 @@ func (a *ask) args() []any {
 		meta.add(a.seats(i))
 	}
 	if a.parts > 0 {
-		meta.add(int64(a.parts), slice(a.charges[0].Windows))
+		meta.add(int64(a.parts), slice(a.charges[0].Windows), int64(partition(a.charges[0].Pool.Key, a.parts)))
 	}
 	args := append([]any(nil), meta.bytes, a.nonce[:], strings.Join(pools, "\x1e"), joinLabels(a.labels))
 	for i := range a.charges {

@@ -22,7 +22,10 @@ func (s *Store) reserveMember(ctx context.Context, r *quota.Request) (quota.Verd
 	}
 	v, done, err := s.small(ctx, c, p)
 	if err == nil && !done {
-		v, err = s.decide(ctx, s.askMember(s.scripts.reserve, r.Charges), "")
+		var a *ask
+		if a, err = s.askMember(ctx, s.scripts.reserve, r.Charges); err == nil {
+			v, err = s.decide(ctx, a, "")
+		}
 	}
 	v.ID, v.Pool, v.Nonce = r.ID, c.Pool, quota.Nonce{}
 	return v, err
@@ -30,23 +33,34 @@ func (s *Store) reserveMember(ctx context.Context, r *quota.Request) (quota.Verd
 
 // recordMember charges the page of a key, even above its limit.
 func (s *Store) recordMember(ctx context.Context, r *quota.Request) (quota.Units, error) {
-	return s.record(ctx, s.askMember(s.scripts.record, r.Charges), r)
+	a, err := s.askMember(ctx, s.scripts.record, r.Charges)
+	if err != nil {
+		return nil, err
+	}
+	return s.record(ctx, a, r)
 }
 
-func (s *Store) askMember(script script, charges []quota.Charge) *ask {
-	parts := partitions(&charges[0])
-	tag := s.memberTag(charges[0].Pool, parts)
-	return &ask{store: s, script: script, tag: tag, first: receiptKey(tag, ""), charges: charges, noSpend: true, parts: parts}
+func (s *Store) askMember(ctx context.Context, script script, charges []quota.Charge) (*ask, error) {
+	f, err := s.partitionsOf(ctx, &charges[0])
+	if err != nil {
+		return nil, err
+	}
+	tag := s.memberTag(charges[0].Pool, f.parts)
+	return &ask{store: s, script: script, tag: tag, first: receiptKey(tag, ""), charges: charges, noSpend: true, parts: f.parts}, nil
 }
 
 // overflowKey is the member that new keys share when the family is full. It differs
 // from every key of a caller, because those are printable.
 const overflowKey = "\x00overflow"
 
-// share returns the most members of a key's partition; 0 for a key that needs no place.
+// share returns the most members of a key's partition; 0 for a key that needs no place. It
+// is 1 at least, for a process whose price book asks for fewer partitions.
 func share(c *quota.Charge, parts int) int64 {
-	most := c.MaxKeys / parts
-	if partition(c.Pool.Key, parts) < c.MaxKeys%parts {
+	if c.MaxKeys == 0 {
+		return 0
+	}
+	most := max(c.MaxKeys/parts, 1)
+	if c.MaxKeys > parts && partition(c.Pool.Key, parts) < c.MaxKeys%parts {
 		most++
 	}
 	return int64(most)
@@ -78,8 +92,8 @@ func (s *Store) small(ctx context.Context, c *quota.Charge, p former) (v quota.V
 	if c.Units == 0 || len(c.Windows) > maxSmall {
 		return v, false, nil
 	}
-	n := packed{make([]byte, 0, 8*(7+3*len(c.Windows)))}
-	n.add(c.Units, identity(c.Revision, c.Windows), share(c, p.parts), int64(p.parts), span(c.Windows).Microseconds(), slice(c.Windows), flag(p.is(c, s.now())))
+	n := packed{make([]byte, 0, 8*(8+3*len(c.Windows)))}
+	n.add(c.Units, identity(c.Revision, c.Windows), share(c, p.parts), int64(p.parts), int64(partition(c.Pool.Key, p.parts)), span(c.Windows).Microseconds(), slice(c.Windows), flag(p.is(c, s.now())))
 	for i := range c.Windows {
 		w := &c.Windows[i]
 		if !w.Spec.Estimates() {

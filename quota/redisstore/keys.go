@@ -24,6 +24,7 @@ import (
 //	prefix{youtube/default}:identity               which ledger this is
 //	prefix{client/default/3/64}:page::key:203.0.113.7 the page of a family's member, in partition 3 of 64
 //	prefix{client/default/3/64}:seats:             how many members the partition has, by until when
+//	prefix{client/default/3/64}:page::key:203.0.113.7:moved the same after it was brought to another partition
 //	prefix{client/default}:partitions              how many partitions a family has, and had
 //	prefix{client/default/203.0.113.7}:page:       the page of a member, of earlier versions
 //	prefix{client/default}:members                 the members of a family, of earlier versions
@@ -36,10 +37,15 @@ func (s *Store) tag(p quota.Pool) string {
 
 // memberTag returns the beginning of every key of a member's partition.
 func (s *Store) memberTag(p quota.Pool, parts int) string {
+	return s.partitionTag(p, partition(p.Key, parts), parts)
+}
+
+// partitionTag returns the beginning of every key of a partition.
+func (s *Store) partitionTag(p quota.Pool, index, parts int) string {
 	tag := append(make([]byte, 0, 64), s.prefix...)
 	tag = append(append(append(tag, '{'), escape(p.Upstream)...), '/')
 	tag = append(append(tag, escape(p.Account)...), '/')
-	tag = append(strconv.AppendInt(tag, int64(partition(p.Key, parts)), 10), '/')
+	tag = append(strconv.AppendInt(tag, int64(index), 10), '/')
 	tag = append(strconv.AppendInt(tag, int64(parts), 10), "}:"...)
 	return string(tag)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -98,12 +99,15 @@ func limitField(family, key string) string { return family + "/" + key }
 
 // limitOf reads a limit.
 func limitOf(name, text string) (l quota.KeyLimit, err error) {
-	var made int64
 	var kept storedLimit
-	head, body, _ := strings.Cut(text, " {")
-	_, err = fmt.Sscan(head, &made, &l.Version)
+	first, rest, _ := strings.Cut(text, " ")
+	second, body, _ := strings.Cut(rest, " ")
+	made, err := strconv.ParseInt(first, 10, 64)
 	if err == nil {
-		err = json.Unmarshal([]byte("{"+body), &kept)
+		l.Version, err = strconv.ParseInt(second, 10, 64)
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(body), &kept)
 	}
 	if err != nil {
 		return l, fmt.Errorf("read the limit %s: %w", name, err)

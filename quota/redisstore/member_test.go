@@ -33,6 +33,7 @@ func client(t testing.TB, key string, units, limit int64, most int, specs ...win
 var (
 	perMinute = window.Spec{Per: time.Minute, Algorithm: window.Estimate}
 	perHour   = window.Spec{Per: time.Hour, Algorithm: window.Estimate}
+	perDay    = window.Spec{Per: 24 * time.Hour, Algorithm: window.Estimate}
 )
 
 // movedClock moves the clock of the scripts.
@@ -70,6 +71,7 @@ func TestAKnownMemberTakesOneScript(t *testing.T) {
 		ask(1, test.charge)
 		for _, later := range test.later {
 			clock.Advance(later)
+			ask(1, client(t, "another", 1, 1000, 100, perDay)) // from time to time a process asks for the partitions
 			for _, units := range []int64{1, 10} {
 				run(t, server, "config", "resetstat")
 				v := ask(units, test.charge)
@@ -282,6 +284,45 @@ func TestPlacesOfThePastAreForgotten(t *testing.T) {
 		}
 		if n, err := c.HGet(bg, p+"{client/default/0/1}:seats:", "n").Int(); err != nil || n > 400 {
 			t.Errorf("%s: %d members are counted, %v; want those of the last two minutes", name, n, err)
+		}
+	}
+}
+
+// A page and its place last until the end of the slice in which it counts no more, and not
+// longer: a slice is a fiftieth of the windows, or less.
+func TestAMemberLastsASliceLonger(t *testing.T) {
+	for name, spec := range map[string]window.Spec{"small": perHour, "large": {Per: 2 * time.Hour, Precision: time.Minute}} {
+		for _, long := range []bool{false, true} {
+			clock := movedClock(t)
+			c, p := dial(t, server.Addr), prefix()
+			s := open(t, c, p)
+			if long {
+				s.LongWay()
+			}
+			const most = 2*time.Hour + time.Minute + 2*time.Hour/40
+			for i := range 3 { // new, known, and in another slice
+				charge := client(t, "a", 1, 100, 100, spec)
+				if v, err := s.Reserve(bg, quota.Request{Charges: []quota.Charge{charge}}); err != nil || !v.Allowed || v.Overflow {
+					t.Fatalf("%s: %+v, %v", name, v, err)
+				}
+				page, seats := p+"{client/default/0/1}:page::key:a", p+"{client/default/0/1}:seats:"
+				if left := c.PTTL(bg, page).Val(); left > most || left < time.Hour {
+					t.Errorf("%s, call %d: the page is kept for %s, want %s at most", name, i, left, most)
+				}
+				places := 0
+				for field, n := range c.HGetAll(bg, seats).Val() {
+					if at, err := strconv.ParseInt(field, 10, 64); err == nil && n != "0" {
+						places++
+						if left := time.UnixMicro(at).Sub(clock.Now()); left > most {
+							t.Errorf("%s, call %d: the place is kept for %s, want %s at most", name, i, left, most)
+						}
+					}
+				}
+				if places != 1 {
+					t.Errorf("%s, call %d: %d places, want 1", name, i, places)
+				}
+				clock.Advance(10 * time.Minute)
+			}
 		}
 	}
 }

@@ -153,12 +153,16 @@ func TestALedgerOfBeforeKeepsItsCounts(t *testing.T) {
 		t.Errorf("past the limit: %+v, %v", v, err)
 	}
 
-	for key, want := range map[string]quota.Verdict{"2001:db8::1": {Used: 2}, "b": {Used: 3}, "new": {Used: 1, Overflow: true}} {
+	for _, want := range []struct {
+		key      string
+		used     int64
+		overflow bool
+	}{{"new", 1, true}, {"2001:db8::1", 2, false}, {"b", 3, false}} { // the new key comes first: both places are taken before
 		member := charge("", 1, one)
-		member.Pool, member.MaxKeys = quota.Pool{Upstream: "client", Account: quota.DefaultAccount, Key: key}, 2
+		member.Pool, member.MaxKeys = quota.Pool{Upstream: "client", Account: quota.DefaultAccount, Key: want.key}, 2
 		v, err := s.Reserve(bg, quota.Request{Charges: []quota.Charge{member}})
-		if err != nil || !v.Allowed || v.Used != want.Used || v.Overflow != want.Overflow {
-			t.Errorf("%s: %+v, %v; want %+v", key, v, err, want)
+		if err != nil || !v.Allowed || v.Used != want.used || v.Overflow != want.overflow {
+			t.Errorf("%s: %+v, %v; want %+v", want.key, v, err, want)
 		}
 	}
 }

@@ -15,16 +15,26 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// A family has as many partitions as its max_keys needs. If that changes, its pages are
-// elsewhere. Those of earlier versions were, too. For as long as such a page can count, a
-// process that meets a new key looks for it in the former place.
+// A family has as many partitions as its max_keys needs. Redis keeps their number, and every
+// process uses that one, so that no two count a key apart while they load a new price book. If
+// the number changes, pages are elsewhere. Those of earlier versions were, too. For as long as
+// such a page can count, a process that meets a new key brings it from the former place.
+//
+// The partitions that are left are marked before the number changes. No page is made there
+// any more: a process that tries is told so, and reads the number again. A page that is
+// brought is renamed first, so nobody charges it in the former place.
 
 // former is how the members of a family are spread, and were.
 type former struct {
 	parts int
 	was   int // 0: each had a tag of its own; -1: only keys of the price book had pages
 	at    time.Time
+	asked time.Time // when Redis said so, by the local clock
 }
+
+// partitionsFor is how long a process believes the number of partitions without asking. It
+// is less than the time for which pages are brought.
+const partitionsFor = 30 * time.Second
 
 // is reports whether the page of a new key may be in the former place.
 func (f *former) is(c *quota.Charge, now time.Time) bool {
@@ -37,7 +47,7 @@ type families struct {
 	all map[string]former // by the tag
 }
 
-// partitions returns the number of partitions of a member's family.
+// partitions returns the number of partitions that a member's family needs.
 func partitions(c *quota.Charge) int {
 	return min(max(max(c.MaxKeys, c.FamilyKeys)/1000, 1), 64)
 }
@@ -57,22 +67,30 @@ func partition(key string, parts int) int {
 
 // partitionsOf returns how the members of a charge's family are spread.
 func (s *Store) partitionsOf(ctx context.Context, c *quota.Charge) (former, error) {
-	parts, pool := partitions(c), c.Pool
+	pool, now := c.Pool, s.local()
 	s.families.mu.RLock()
 	f, known := s.families.all[pool.Upstream+"/"+pool.Account]
 	s.families.mu.RUnlock()
-	if known && f.parts == parts {
+	if age := now.Sub(f.asked); known && age >= 0 && age < partitionsFor {
 		return f, nil
 	}
-	tag := s.tag(pool)
-	reply, err := s.eval(ctx, s.scripts.partitions, []string{partitionsKey(tag), membersKey(tag)}, []any{parts})
-	if err != nil {
-		return f, err
-	}
-	s.tell(reply[1])
-	f = former{parts: parts, was: int(integer(reply[2])), at: instant(reply[3])}
-	if integer(reply[4]) == 1 {
-		if err := s.count(ctx, c, parts, integer(reply[1])); err != nil {
+	tag, done := s.tag(pool), int64(0)
+	for {
+		reply, err := s.eval(ctx, s.scripts.partitions, []string{partitionsKey(tag), membersKey(tag)}, []any{partitions(c), c.Revision, done})
+		if err != nil {
+			return f, err
+		}
+		s.tell(reply[1])
+		f = former{parts: int(integer(reply[2])), was: int(integer(reply[3])), at: instant(reply[4]), asked: now}
+		if integer(reply[5]) == 1 {
+			if err := s.count(ctx, c, f.parts, integer(reply[1])); err != nil {
+				return f, err
+			}
+		}
+		if done = integer(reply[6]); done == 0 {
+			break
+		}
+		if err := s.leave(ctx, pool, f.parts, int(done)); err != nil {
 			return f, err
 		}
 	}
@@ -83,6 +101,44 @@ func (s *Store) partitionsOf(ctx context.Context, c *quota.Charge) (former, erro
 	}
 	s.families.all[pool.Upstream+"/"+pool.Account] = f
 	return f, nil
+}
+
+// leave marks the partitions that a family leaves, and removes the marks of those that it
+// gets. Doing it again changes nothing, so any process can finish what another has begun.
+func (s *Store) leave(ctx context.Context, p quota.Pool, from, to int) error {
+	for i := range from {
+		seats := seatsKey(s.partitionTag(p, i, from), "")
+		if err := s.do(ctx, redis.NewIntCmd(ctx, "hset", seats, "moved", 1)); err != nil {
+			return err
+		}
+		if err := s.do(ctx, redis.NewIntCmd(ctx, "pexpire", seats, (400*24*time.Hour).Milliseconds())); err != nil {
+			return err
+		}
+	}
+	for i := range to {
+		if err := s.do(ctx, redis.NewIntCmd(ctx, "hdel", seatsKey(s.partitionTag(p, i, to), ""), "moved")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moved finds the place of a request again, after its partition was left.
+func (s *Store) moved(ctx context.Context, a *ask) error {
+	pool := a.charges[0].Pool
+	s.families.mu.Lock()
+	delete(s.families.all, pool.Upstream+"/"+pool.Account)
+	s.families.mu.Unlock()
+	f, err := s.partitionsOf(ctx, &a.charges[0])
+	if err != nil {
+		return err
+	}
+	if f.parts == a.parts { // a change that has been undone since
+		return s.do(ctx, redis.NewIntCmd(ctx, "hdel", seatsKey(a.tag, ""), "moved"))
+	}
+	a.parts, a.tag = f.parts, s.memberTag(pool, f.parts)
+	a.first = receiptKey(a.tag, "")
+	return s.bring(ctx, a)
 }
 
 // count gives the members of an earlier version their places.
@@ -136,23 +192,34 @@ func (s *Store) bring(ctx context.Context, a *ask) error {
 		if err := s.layouts(ctx, seatsKey(tag, ""), seatsKey(a.tag, "")); err != nil {
 			return err
 		}
-		if err := s.move(ctx, c, pageOf(tag, c.Pool), pageOf(a.tag, c.Pool)); err != nil {
+		if err := s.retire(ctx, c, pageOf(tag, c.Pool), pageOf(a.tag, c.Pool)); err != nil {
 			return err
 		}
-		return s.move(ctx, c, sharedPage(tag, c.Pool), sharedPage(a.tag, c.Pool))
+		return s.retire(ctx, c, sharedPage(tag, c.Pool), sharedPage(a.tag, c.Pool))
 	}
 	shared := c.Pool
 	shared.Key = overflowKey
-	if err := s.move(ctx, c, pageKey(s.formerTag(c.Pool), ""), pageOf(a.tag, c.Pool)); err != nil {
+	page, former := pageKey(s.formerTag(c.Pool), ""), pageKey(s.formerTag(shared), "")
+	if err := s.move(ctx, c, page, page, pageOf(a.tag, c.Pool)); err != nil {
 		return err
 	}
-	return s.move(ctx, c, pageKey(s.formerTag(shared), ""), sharedPage(a.tag, c.Pool))
+	return s.move(ctx, c, former, former, sharedPage(a.tag, c.Pool))
 }
 
-// move copies a page from where it was, unless there is one already. The former copy
-// expires by itself, before anybody could take it for the page again.
-func (s *Store) move(ctx context.Context, c *quota.Charge, from, to string) error {
-	get, there := redis.NewStringCmd(ctx, "get", from), redis.NewIntCmd(ctx, "exists", to)
+// retire moves a page so that nobody finds it in its former place. Its logs stay there.
+func (s *Store) retire(ctx context.Context, c *quota.Charge, from, to string) error {
+	aside := from + ":moved"
+	err := s.do(ctx, redis.NewStatusCmd(ctx, "rename", from, aside))
+	if err != nil && !redis.HasErrorPrefix(err, "no such key") { // another process may have done it
+		return err
+	}
+	return s.move(ctx, c, from, aside, to)
+}
+
+// move copies a page that is now at aside, and its logs at from, unless there is one already.
+// The former copy expires by itself, before anybody could take it for the page again.
+func (s *Store) move(ctx context.Context, c *quota.Charge, from, aside, to string) error {
+	get, there := redis.NewStringCmd(ctx, "get", aside), redis.NewIntCmd(ctx, "exists", to)
 	if err := s.do(ctx, get); errors.Is(err, redis.Nil) {
 		return nil
 	} else if err != nil {
@@ -161,7 +228,7 @@ func (s *Store) move(ctx context.Context, c *quota.Charge, from, to string) erro
 	if err := s.do(ctx, there); err != nil || there.Val() > 0 {
 		return err
 	}
-	life := redis.NewDurationCmd(ctx, time.Millisecond, "pttl", from)
+	life := redis.NewDurationCmd(ctx, time.Millisecond, "pttl", aside)
 	if err := s.do(ctx, life); err != nil {
 		return err
 	}

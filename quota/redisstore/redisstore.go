@@ -291,7 +291,10 @@ func (s *Store) look(ctx context.Context, charges []quota.Charge) (quota.PageSta
 	tag := s.tag(charges[0].Pool)
 	a := &ask{store: s, script: s.scripts.look, tag: tag, charges: charges, noSpend: true, first: reasonsKey(tag)}
 	if charges[0].Pool.Name == "" {
-		a = s.askMember(s.scripts.look, charges)
+		var err error
+		if a, err = s.askMember(ctx, s.scripts.look, charges); err != nil {
+			return quota.PageState{}, err
+		}
 	}
 	c := &charges[0]
 	a.extra = []any{int64(c.Since)}

@@ -36,6 +36,7 @@ type Catalog interface {
 	SaveDays(ctx context.Context, days []catalog.PoolDay) error
 	Days(ctx context.Context, pool, since string) ([]catalog.PoolDay, error)
 	Refusals(ctx context.Context, since time.Time) ([]catalog.Refusal, error)
+	AddRefusals(ctx context.Context, all []catalog.Refusal) error
 	Note(ctx context.Context, a *catalog.Action) error
 	Actions(ctx context.Context, limit int) ([]catalog.Action, error)
 	Ready(ctx context.Context) error
@@ -76,6 +77,7 @@ func Run(t *testing.T, h *Harness) {
 		{"feeds", h.testFeeds},
 		{"runs", h.testRuns},
 		{"days", h.testDays},
+		{"refusals", h.testRefusals},
 		{"actions", h.testActions},
 		{"fence", h.testFence},
 		{"aging", h.testAging},

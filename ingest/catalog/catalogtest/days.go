@@ -39,6 +39,35 @@ func (h *Harness) testDays(t *testing.T) {
 	holds()
 }
 
+// testRefusals counts the refused calls of callers, by the hour. Old ones go.
+func (h *Harness) testRefusals(t *testing.T) {
+	c, clock := h.fresh(t)
+	add := func(all ...catalog.Refusal) {
+		t.Helper()
+		if err := c.AddRefusals(ctx, all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	etl := catalog.Refusal{Pool: "youtube/units", Cause: "refused", Hour: noon.Add(30 * time.Minute), Caller: "etl", Calls: 2}
+	shut := catalog.Refusal{Pool: "youtube/units", Cause: "blocked", Hour: noon.Add(time.Hour), Caller: "front", Calls: 1}
+	add(etl, shut)
+	etl.Calls = 5
+	add(etl)
+	holds := func(since time.Time, want ...catalog.Refusal) {
+		t.Helper()
+		all, err := c.Refusals(ctx, since)
+		if diff := cmp.Diff(want, all); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	}
+	etl.Calls, etl.Hour = 7, noon
+	holds(noon, etl, shut)
+	holds(noon.Add(time.Hour), shut)
+	clock.Advance(catalog.KeptRefusals + time.Hour)
+	add()
+	holds(noon, shut)
+}
+
 // testActions notes what people do. The latest are kept.
 func (h *Harness) testActions(t *testing.T) {
 	c, _ := h.fresh(t)

@@ -33,11 +33,25 @@ func (c *Catalog) Days(ctx context.Context, pool, since string) (all []catalog.P
 	return all, err
 }
 
-// Refusals returns the refusals of runs whose work ended at or after since.
+// AddRefusals counts refused calls of callers, and deletes those that are older than
+// [catalog.KeptRefusals].
+func (c *Catalog) AddRefusals(ctx context.Context, all []catalog.Refusal) error {
+	return c.fault("count refusals in", c.change(ctx, nothing, func(tx *tx, b *pgx.Batch) error {
+		for i := range all {
+			r := &all[i]
+			b.Queue(sql("refusal_add"), valid(r.Pool), micros(r.Hour.Truncate(time.Hour)), r.Cause, valid(r.Caller), r.Calls)
+		}
+		b.Queue(sql("refusals_expire"), micros(tx.now.Add(-catalog.KeptRefusals)))
+		return nil
+	}))
+}
+
+// Refusals returns the refusals of runs whose work ended at or after since, and those of
+// callers in the hours that began then.
 func (c *Catalog) Refusals(ctx context.Context, since time.Time) (all []catalog.Refusal, err error) {
 	err = c.each(ctx, func(scan func(...any) error) error {
 		var r catalog.Refusal
-		err := scan(&r.Pool, &r.Cause, &r.Hour, &r.Works, &r.Calls)
+		err := scan(&r.Pool, &r.Cause, &r.Hour, &r.Caller, &r.Works, &r.Calls)
 		all = append(all, r)
 		return err
 	}, sql("refusals_find"), micros(since))

@@ -18,4 +18,9 @@
 // Texts cannot hold the character NUL, so it becomes U+FFFD. The text of deleted rows leaves
 // the tables with PostgreSQL's VACUUM, which Expire runs. A search finds the same videos and
 // may sort them differently: see index.go.
+//
+// A server keeps no answers of this catalog, because nothing tells it cheaply whether the
+// catalog changed. The position of the log and the snapshot change with each transaction of
+// the whole server, and River commits several a second. A row that counts commits would make
+// the writers of a fleet wait for each other. A notification may arrive later than a request.
 package pgcatalog

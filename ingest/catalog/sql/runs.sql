@@ -66,6 +66,13 @@ ON CONFLICT (pool, day) DO UPDATE SET units = excluded.units, calls = excluded.c
 -- days_expire deletes the totals of the days before one. Args: day.
 DELETE FROM pool_days WHERE day < ?1;
 
+-- refusal_add counts refused calls of a caller. Args: pool, hour, cause, caller, calls.
+INSERT INTO refusals (pool, hour, cause, caller, calls) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (pool, hour, cause, caller) DO UPDATE SET calls = calls + excluded.calls;
+
+-- refusals_expire deletes the refusals of callers before an hour. Args: hour.
+DELETE FROM refusals WHERE hour < ?1;
+
 -- action_add notes what a person did. Args: time, who, what, target, detail.
 INSERT INTO actions (at, who, what, target, detail) VALUES (?1, ?2, ?3, ?4, ?5);
 

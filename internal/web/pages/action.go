@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,141 +17,6 @@ import (
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
-
-// act is an action of a person on a page. To add one, add it to acts; it needs no route.
-type act struct {
-	title  string
-	means  string  // what it does, in a sentence
-	inputs []input // beside those that the link has set
-	target func(url.Values) string
-	// command returns the command that does the same.
-	command func(url.Values) []string
-	do      func(ctx context.Context, src *view.Sources, v url.Values, who string) error
-}
-
-// input is a field of a form.
-type input struct{ Name, Label, Type, Hint, Value string }
-
-var reasonInput = input{Name: "reason", Label: "Reason, for other people", Type: "text"}
-
-// acts are the actions, by the last part of their paths. The action on the limit of a client
-// belongs here too.
-var acts = map[string]*act{
-	"adjust": {
-		title: "Adjust", means: "Adds units to the usage of the pool, or takes units off, for every program that shares the ledger",
-		inputs: []input{{Name: "units", Label: "Units, such as 250 or -40", Type: "text"}, reasonInput},
-		target: poolOf,
-		command: func(v url.Values) []string {
-			return []string{"quota", "adjust", v.Get("pool"), orName(v, "units"), "--reason", orName(v, "reason")}
-		},
-		do: func(ctx context.Context, src *view.Sources, v url.Values, who string) error {
-			pool, err := quota.ParsePool(v.Get("pool"))
-			if err != nil {
-				return err
-			}
-			units, err := strconv.ParseInt(strings.TrimSpace(v.Get("units")), 10, 64)
-			if err != nil {
-				return quota.BadInput("units must be a whole number, as 250 or -40")
-			}
-			_, err = src.Ledger.Adjust(ctx, pool, units, v.Get("reason")+" (by "+who+")")
-			return err
-		},
-	},
-	"block": {
-		title: "Block", means: "Stops every program that shares the ledger from using the pool, until the block ends",
-		inputs: []input{{Name: "for", Label: "For", Type: "text", Hint: "Such as 2h. Empty blocks until the next reset.", Value: "2h"}, reasonInput},
-		target: poolOf,
-		command: func(v url.Values) []string {
-			args := []string{"quota", "block", v.Get("pool")}
-			if v.Get("for") != "" {
-				args = append(args, "--for", v.Get("for"))
-			}
-			return append(args, "--reason", orName(v, "reason"))
-		},
-		do: func(ctx context.Context, src *view.Sources, v url.Values, who string) error {
-			pool, err := quota.ParsePool(v.Get("pool"))
-			if err != nil {
-				return err
-			}
-			reason := quota.ByHand(v.Get("reason") + " (by " + who + ")")
-			if v.Get("for") == "" {
-				return src.Ledger.BlockUntilReset(ctx, pool, reason)
-			}
-			d, err := view.ParseSpan(v.Get("for"))
-			if err != nil {
-				return quota.BadInput("%s", err)
-			}
-			return src.Ledger.BlockFor(ctx, pool, d, reason)
-		},
-	},
-	"unblock": {
-		title: "Unblock", means: "Lifts the block of the pool, for every program that shares the ledger",
-		target:  poolOf,
-		command: func(v url.Values) []string { return []string{"quota", "unblock", v.Get("pool")} },
-		do: func(ctx context.Context, src *view.Sources, v url.Values, _ string) error {
-			pool, err := quota.ParsePool(v.Get("pool"))
-			if err != nil {
-				return err
-			}
-			return src.Ledger.Unblock(ctx, pool)
-		},
-	},
-	"reset": {
-		title: "Reset", means: "Forgets how far the work has got. Its next run starts from the beginning. Fetched data is kept",
-		target: func(v url.Values) string { return strings.TrimSpace(v.Get("job") + " " + v.Get("work")) },
-		command: func(v url.Values) []string {
-			args := []string{"state", "reset", v.Get("job")}
-			if v.Get("work") != "" {
-				args = append(args, v.Get("work"))
-			}
-			return args
-		},
-		do: reset,
-	},
-}
-
-// reset forgets how far a job has got, or one unit of its work.
-func reset(ctx context.Context, src *view.Sources, v url.Values, _ string) error {
-	job, work := v.Get("job"), v.Get("work")
-	all, err := src.Catalog.Cursors(ctx, job)
-	if err != nil {
-		return err
-	}
-	all = slices.DeleteFunc(all, func(c catalog.Cursor) bool { return job == "" || work != "" && c.Work != work })
-	if len(all) == 0 {
-		return quota.BadInput("there is no such work")
-	}
-	for _, c := range all {
-		if err := src.Catalog.Reset(ctx, job, c.Work); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func poolOf(v url.Values) string { return v.Get("pool") }
-
-// orName returns a value, or its name in capitals if it is not set.
-func orName(v url.Values, name string) string {
-	if text := v.Get(name); text != "" {
-		return text
-	}
-	return strings.ToUpper(name)
-}
-
-// quoted writes a command as a shell reads it.
-func quoted(args []string) string {
-	all := []string{"ingestor"}
-	for _, a := range args {
-		if strings.ContainsFunc(a, func(r rune) bool {
-			return !strings.ContainsRune("/@:._-", r) && (r < '0' || r > '9' && r < 'A' || r > 'Z' && r < 'a' || r > 'z')
-		}) {
-			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-		all = append(all, a)
-	}
-	return strings.Join(all, " ")
-}
 
 // action is a link to an action.
 type action struct{ Name, Path string }
@@ -168,6 +34,21 @@ func (s *state) actionsOf(u *quota.Usage) []action {
 	all := []action{linkTo("adjust", pool), linkTo("block", pool)}
 	if u.Blocked.After(u.Now) {
 		all[1] = linkTo("unblock", pool)
+	}
+	return all
+}
+
+// limitsToSet returns the actions on the limits of clients, or nil if the ledger keeps none.
+func (s *state) limitsToSet() (all []action) {
+	if !s.limits {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.book.Families)) {
+		if len(all) < mostLines {
+			a := linkTo("limit", url.Values{"family": {name}})
+			a.Name += acts["limit"].of + " " + name
+			all = append(all, a)
+		}
 	}
 	return all
 }
@@ -229,6 +110,8 @@ func says(err error) string {
 	switch {
 	case errors.Is(err, quota.ErrBadInput):
 		return strings.ToUpper(text[:1]) + text[1:]
+	case errors.Is(err, quota.ErrNoLimits):
+		return "This ledger keeps no limits that are set at run time; keep it in SQLite or Redis"
 	case errors.Is(err, quota.ErrOutage):
 		return "The ledger cannot be reached. Nothing was done"
 	}
@@ -240,6 +123,7 @@ type actPage struct {
 	Page
 	Action  string
 	Button  string
+	Of      string
 	Means   string
 	Target  string
 	Hidden  []input
@@ -268,6 +152,9 @@ func (b *Board) Form(w http.ResponseWriter, r *http.Request) {
 func (b *Board) form(w http.ResponseWriter, r *http.Request, v url.Values, status int, problem string) {
 	name := r.PathValue("action")
 	a, s := acts[name], b.blank()
+	for name := range v {
+		v.Set(name, view.Plain(v.Get(name)))
+	}
 	for _, in := range a.inputs {
 		if !v.Has(in.Name) && in.Value != "" {
 			v.Set(in.Name, in.Value)
@@ -275,10 +162,10 @@ func (b *Board) form(w http.ResponseWriter, r *http.Request, v url.Values, statu
 	}
 	target := view.Plain(a.target(v))
 	p := &actPage{
-		Page: s.page(a.title+" "+target, "/", false), Action: name, Button: a.title, Means: a.means, Target: target,
+		Page: s.page(a.title+a.of+" "+target, "/", false), Action: name, Button: a.title, Of: a.of, Means: a.means, Target: target,
 		Form: newForm(s.now), Problem: problem, Command: quoted(a.command(v)),
 	}
-	for _, set := range []string{"pool", "job", "work"} {
+	for _, set := range []string{"pool", "job", "work", "family"} {
 		if v.Get(set) != "" {
 			p.Hidden = append(p.Hidden, input{Name: set, Value: v.Get(set)})
 		}

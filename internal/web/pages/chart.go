@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/headroom-quota/headroom/ingest"
@@ -18,6 +19,7 @@ type chart struct {
 	Feed       *region
 	Categories []region // the charts of the region
 	Entries    []entry
+	CSV        string
 	Problem    string
 }
 
@@ -30,7 +32,7 @@ type entry struct {
 
 // Region serves the chart of a region: /regions/{region}?category=.
 func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
-	name, category := strings.ToUpper(r.PathValue("region")), ingest.Category(r.URL.Query().Get("category"))
+	name, category := view.Plain(strings.ToUpper(r.PathValue("region"))), ingest.Category(view.Plain(r.URL.Query().Get("category")))
 	src := b.sources()
 	s := b.read(r.Context(), &src)
 	p := &chart{Page: s.judged("Chart of "+chartName(name, category), "/regions"), Name: chartName(name, category)}
@@ -54,6 +56,9 @@ func (b *Board) Region(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		b.log.Warn("show a chart", "region", name, "error", err)
 		p.Problem = "The catalog cannot be read now. To look for damage: ingestor doctor"
+	}
+	if p.Entries != nil {
+		p.CSV = "/csv/chart?" + url.Values{"region": {name}, "category": {category}}.Encode()
 	}
 	b.show(w, r, http.StatusOK, "chart", p)
 }
@@ -82,5 +87,5 @@ func (b *Board) Problem(w http.ResponseWriter, r *http.Request, status int, text
 	b.show(w, r, status, "problem", &struct {
 		Page
 		Says string
-	}{s.page(http.StatusText(status), "", false), text})
+	}{s.page(http.StatusText(status), "", false), view.Plain(text)})
 }

@@ -7,16 +7,15 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/web/view"
 )
 
 // errNone says that there is no figure of that name.
 var errNone = fmt.Errorf("there is no such figure")
 
-// CSV serves the numbers of a figure: /csv/who, /csv/history, /csv/runs and /csv/run.
+// CSV serves the numbers of a figure: /csv/who, /csv/history and so on, see rows.
 func (b *Board) CSV(w http.ResponseWriter, r *http.Request) {
 	src := b.sources()
 	s := b.read(r.Context(), &src)
@@ -58,16 +57,29 @@ func inert(text string) string {
 
 // rows returns the rows of the figure that a request asks for, with their headings.
 func (b *Board) rows(r *http.Request, s *state, src *view.Sources) ([][]string, error) {
+	q := r.URL.Query()
 	switch r.PathValue("figure") {
+	case "pools":
+		return s.poolRows(), s.outage
 	case "who":
 		u := s.worst()
-		if name := r.URL.Query().Get("pool"); name != "" {
+		if name := q.Get("pool"); name != "" {
 			u = s.pool(name)
 		}
 		if u == nil {
 			return nil, orNone(s.outage)
 		}
 		return s.whoRows(s.hours(u, shown(u), byJob)), nil
+	case "regions":
+		return regionRows(s.regions()), s.unread
+	case "chart":
+		return b.chartRows(r.Context(), src.Catalog, strings.ToUpper(q.Get("region")), ingest.Category(q.Get("category")))
+	case "jobs":
+		return jobRows(s.jobs), s.unread
+	case "actions":
+		return b.actionRows(r.Context(), src.Catalog)
+	case "daemons", "work":
+		return b.fleetRows(r, src.Fleet)
 	case "history":
 		h, err := b.past(r, s, src)
 		if h == nil {
@@ -77,7 +89,7 @@ func (b *Board) rows(r *http.Request, s *state, src *view.Sources) ([][]string, 
 	case "runs":
 		return runRows(s.runs), s.unread
 	case "run":
-		id, err := strconv.ParseInt(r.URL.Query().Get("id"), 10, 64)
+		id, err := strconv.ParseInt(q.Get("id"), 10, 64)
 		if err != nil || id < 1 {
 			return nil, errNone
 		}
@@ -95,67 +107,4 @@ func orNone(err error) error {
 		return errNone
 	}
 	return err
-}
-
-func (s *state) whoRows(h hours) [][]string {
-	rows := [][]string{{"who", "kind", "units", "percent"}}
-	for _, l := range h.legend() {
-		rows = append(rows, []string{l.Name, l.Kind, number(l.units), number(l.share)})
-	}
-	return rows
-}
-
-// rows returns a row for each bar and group with spend, and one for the refusals of a bar.
-func (h *past) rows() [][]string {
-	first := "day"
-	if h.span == "24h" {
-		first = "hour"
-	}
-	rows := [][]string{{first, string(h.by), "units", "refused_calls", "blocked_work"}}
-	for i, b := range h.bars {
-		for _, g := range h.groups {
-			if g.hours[i] != 0 {
-				rows = append(rows, []string{b.key, g.name, number(g.hours[i]), "", ""})
-			}
-		}
-		if b.refused+b.blocked > 0 {
-			rows = append(rows, []string{b.key, "", "", number(b.refused), number(b.blocked)})
-		}
-	}
-	return rows
-}
-
-func runRows(runs []catalog.RunRecord) [][]string {
-	rows := [][]string{{"run", "job", "started", "ended", "state", "pages", "units", "new", "updated", "resumes"}}
-	for i := range runs {
-		r := &runs[i]
-		sum := view.Total(r)
-		rows = append(rows, []string{
-			number(r.ID), r.Job, instant(r.StartedAt), instant(r.EndedAt), string(r.State),
-			number(int64(sum.Pages)), number(sum.Units), number(int64(sum.New)), number(int64(sum.Updated)), instant(r.ResumeAt),
-		})
-	}
-	return rows
-}
-
-func workRows(r *catalog.RunRecord) [][]string {
-	rows := [][]string{{"work", "state", "pages", "units", "refused_calls", "new", "updated", "why", "resumes"}}
-	for i := range r.Work {
-		w := &r.Work[i]
-		rows = append(rows, []string{
-			w.Work, string(w.State), number(int64(w.Pages)), number(w.Units), number(w.Refused), number(int64(w.New)), number(int64(w.Updated)),
-			why(w).String(), instant(w.ResumeAt),
-		})
-	}
-	return rows
-}
-
-func number(n int64) string { return strconv.FormatInt(n, 10) }
-
-// instant writes a time, or nothing for zero.
-func instant(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
 }

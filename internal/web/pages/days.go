@@ -43,9 +43,7 @@ func (b *Board) KeepDays(ctx context.Context) error {
 	for _, f := range refusals {
 		d := sum(f.Pool, f.Hour.In(zoneIn(src.Ledger.Book(), f.Pool)).Format(time.DateOnly))
 		d.Refused += f.Calls
-		if f.Cause == "blocked" {
-			d.Blocked += f.Works
-		}
+		d.Blocked += stoppedBy(&f)
 	}
 	days := make([]catalog.PoolDay, 0, len(sums))
 	for _, d := range sums {
@@ -95,7 +93,7 @@ func (h *past) readDays(ctx context.Context, s *state, u *quota.Usage, src *view
 		for _, g := range latest.groups {
 			h.add(groups, "all", "", k, g.hours[i])
 		}
-		h.bars[k].refused, h.bars[k].blocked = one.refused, one.blocked
+		h.bars[k].refused, h.bars[k].blocked, h.bars[k].by = one.refused, one.blocked, one.by
 	}
 	h.rank(groups)
 	for i := range h.bars {

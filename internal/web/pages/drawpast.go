@@ -1,9 +1,13 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"html/template"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/headroom-quota/headroom/internal/svg"
 	"github.com/headroom-quota/headroom/internal/web/view"
@@ -61,13 +65,27 @@ func (h *past) draw(width float64) template.HTML {
 // marks draws a triangle where calls were refused, and a cross where work was blocked.
 func (h *past) marks(c *svg.Canvas, b *bar, x, y float64) {
 	if b.refused > 0 {
-		c.Polygon("warn", h.nameOfBar(b)+": "+count(b.refused, "call of runs was refused", "calls of runs were refused"),
+		c.Polygon("warn", h.nameOfBar(b)+": "+b.says(),
 			svg.Point{X: x - 5, Y: y + 4}, svg.Point{X: x, Y: y - 6}, svg.Point{X: x + 5, Y: y + 4})
 		y -= 13
 	}
 	if b.blocked > 0 {
-		c.Polygon("bad", h.nameOfBar(b)+": a block stopped "+count(b.blocked, "unit")+" of work", cross(x-4.5, y, 2, 5.5)...)
+		c.Polygon("bad", h.nameOfBar(b)+": a block stopped "+count(b.blocked, "unit of work or call", "units of work or calls"), cross(x-4.5, y, 2, 5.5)...)
 	}
+}
+
+// says says how many calls were refused, and whose most were.
+func (b *bar) says() string {
+	text := count(b.refused, "call was", "calls were") + " refused"
+	names := slices.SortedFunc(maps.Keys(b.by), func(x, y string) int { return cmp.Or(cmp.Compare(b.by[y], b.by[x]), strings.Compare(x, y)) })
+	for i, name := range names[:min(len(names), mostLines)] {
+		sep := ", "
+		if i == 0 {
+			sep = ": "
+		}
+		text += sep + view.Number(b.by[name]) + " of " + name
+	}
+	return text
 }
 
 // cross returns the outline of a cross: its left end, the half of its stroke, and of its

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -48,8 +49,9 @@ type past struct {
 type bar struct {
 	key     string // the day, or the hour in RFC 3339
 	at      time.Time
-	refused int64 // calls
-	blocked int64 // units of work
+	refused int64            // calls
+	blocked int64            // units of work, and calls of callers
+	by      map[string]int64 // the refused calls, by runs and callers
 }
 
 // historyPage is the data of the template history.html.
@@ -112,10 +114,10 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 	p.Wide, p.Narrow = h.draw(960), h.draw(340)
 	p.Groups, p.Total = firstOf(h.legend(), mostLines+2), count(h.total, "unit")
 	if h.refused > 0 {
-		p.Refused = count(h.refused, "call of runs", "calls of runs")
+		p.Refused = count(h.refused, "call")
 	}
 	if h.blocked > 0 {
-		p.Blocked = count(h.blocked, "unit")
+		p.Blocked = count(h.blocked, "unit of work or call", "units of work or calls")
 	}
 	if h.limit > 0 && h.span != "24h" {
 		p.Limit = view.Number(h.limit)
@@ -231,12 +233,13 @@ func (h *past) read(ctx context.Context, s *state, u *quota.Usage, src *view.Sou
 	}
 	h.rank(groups)
 	refusals, err := src.Catalog.Refusals(ctx, h.bars[0].at.Add(-day/2))
-	for _, f := range refusals {
-		k, ok := at[h.keyOf(f.Hour)]
-		if !ok || f.Pool != h.pool {
-			continue
+	pool := u.Pool
+	pool.Key = ""
+	for i := range refusals {
+		f := &refusals[i]
+		if k, ok := at[h.keyOf(f.Hour)]; ok && (f.Pool == h.pool || f.Pool == pool.String()) {
+			h.mark(k, f)
 		}
-		h.mark(k, f.Calls, f.Cause == "blocked", f.Works)
 	}
 	return err
 }
@@ -276,13 +279,29 @@ func (h *past) add(groups map[string]*group, name, kind string, k int, units int
 }
 
 // mark counts refusals in a bar.
-func (h *past) mark(k int, calls int64, blocked bool, works int64) {
-	h.bars[k].refused += calls
-	h.refused += calls
-	if blocked {
-		h.bars[k].blocked += works
-		h.blocked += works
+func (h *past) mark(k int, f *catalog.Refusal) {
+	b := &h.bars[k]
+	b.refused += f.Calls
+	h.refused += f.Calls
+	if stopped := stoppedBy(f); stopped > 0 {
+		b.blocked += stopped
+		h.blocked += stopped
 	}
+	if b.by == nil {
+		b.by = map[string]int64{}
+	}
+	b.by[cmp.Or(f.Caller, "runs")] += f.Calls
+}
+
+// stoppedBy returns what a block stopped: units of work of runs, and calls of callers.
+func stoppedBy(f *catalog.Refusal) int64 {
+	switch {
+	case f.Cause != "blocked":
+		return 0
+	case f.Caller != "":
+		return f.Calls
+	}
+	return f.Works
 }
 
 // maxSeries bounds the groups of a chart; the smallest become one.

@@ -106,9 +106,40 @@ func TestARunHasAPage(t *testing.T) {
 	if last := refused[len(refused)-1]; last[0] != "2026-11-20" || last[3] != "1" {
 		t.Errorf("the history has %v", refused)
 	}
-	r.reads("/history?pool=youtube%2Funits", "1 call of runs refused")
+	r.reads("/history?pool=youtube%2Funits", "1 call refused")
 	if rows := r.rows("/csv/run?id=" + path[len("/runs/"):]); len(rows) != 2 {
 		t.Errorf("its work is %v", rows)
+	}
+}
+
+// TestRefusalsOfCallersAreMarked beside those of runs, and in the totals of a year.
+func TestRefusalsOfCallersAreMarked(t *testing.T) {
+	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 3, headroom: 0}}}}", nil)
+	r.Run("trending") // of which a call is refused
+	r.Must(r.Catalog.AddRefusals(t.Context(), []catalog.Refusal{
+		{Pool: "youtube/units", Cause: "refused", Hour: viewtest.Noon, Caller: "etl", Calls: 4},
+		{Pool: "youtube/units", Cause: "blocked", Hour: viewtest.Noon, Caller: "front", Calls: 2},
+		{Pool: "youtube/searches", Cause: "refused", Hour: viewtest.Noon, Caller: "etl", Calls: 100},
+	}))
+	const path = "history?pool=youtube%2Funits&range="
+	for _, span := range []string{"24h", "7d", "30d", "1y"} {
+		r.reads("/"+path+span, "7 calls refused", "2 units of work or calls stopped by a block")
+		source, _ := r.page("/" + path + span)
+		for _, want := range []string{": 7 calls were refused: 4 of etl, 2 of front, 1 of runs<", ": a block stopped 2 units of work or calls<"} {
+			if !strings.Contains(source, want) {
+				t.Errorf("%s: no mark says %q", span, want)
+			}
+		}
+		rows := r.rows("/csv/" + path + span)
+		if last := rows[len(rows)-1]; last[3] != "7" || last[4] != "2" {
+			t.Errorf("%s: the figures are %v", span, rows)
+		}
+	}
+	r.Must(r.board.KeepDays(t.Context()))
+	days, err := r.Catalog.Days(t.Context(), "youtube/units", "2026-11-20")
+	r.Must(err)
+	if len(days) != 1 || days[0].Refused != 7 || days[0].Blocked != 2 {
+		t.Errorf("the totals are %+v", days)
 	}
 }
 

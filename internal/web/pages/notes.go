@@ -77,7 +77,11 @@ func (s *state) waiting(v *verdict) (all []note) {
 		names[why] = append(names[why], j.Name)
 	}
 	for _, c := range causes {
-		all = append(all, note{warn, say(list(names[c]), " cannot start before ", s.moment(c.until), ": ", c.why), "/runs"})
+		says := say(list(names[c]), " cannot start before ", s.moment(c.until))
+		if !v.tells(c.why) {
+			says = say(says, ": ", c.why)
+		}
+		all = append(all, note{warn, says, "/runs"})
 	}
 	return all
 }

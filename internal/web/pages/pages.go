@@ -85,7 +85,7 @@ func (b *Board) home(r *http.Request) (a *kept.Answer, whole bool) {
 	v := s.verdict()
 	p := &home{
 		Page: s.page("Quota", "/", true), Verdict: v, Notes: s.notes(&v), By: by,
-		Pools: s.poolSections(by, &v), Unused: s.unused(), Regions: s.regionsInShort(), Runs: s.runsInShort(),
+		Pools: s.poolSections(by, &v), Unused: s.unused(), Regions: s.regionsInShort(), Runs: s.runsInShort(), Limits: s.limitsToSet(),
 	}
 	p.Tab, p.Icon = v.Tab, v.Level
 	return rendered("home", p), s.outage == nil && s.unread == nil
@@ -101,6 +101,7 @@ type home struct {
 	Unused  []string
 	Regions sentence
 	Runs    sentence
+	Limits  []action
 }
 
 // withTimeout runs ask with the timeout of a page.

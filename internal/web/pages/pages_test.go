@@ -243,12 +243,28 @@ func TestPagesWithoutACatalog(t *testing.T) {
 	r.reads("/regions/DE", "The catalog cannot be read now")
 }
 
+// TestAFactIsSaidOnce: another job that waits for the same units does not say again why.
+func TestAFactIsSaidOnce(t *testing.T) {
+	config := viewtest.Hourly()
+	config.Jobs["music"] = ingest.Job{Kind: ingest.Trending, Cron: "45 * * * *", Pages: 2}
+	config.Jobs["news"] = ingest.Job{Kind: ingest.Search, Cron: "50 * * * *", Queries: []string{"music"}, Pages: 1} // has other units
+	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 3, headroom: 0}}}}", config)
+	r.spend(3, "elsewhere", "", "")
+	_, text := r.page("/")
+	if !strings.Contains(text, " cannot start before 20:01 UTC tomorrow (in 24 h). Show") {
+		t.Errorf("no note says that the other job waits:\n%s", text)
+	}
+	if n := strings.Count(text, "youtube/units has 0 of 3 left in 24 h"); n != 1 {
+		t.Errorf("it says %d times why:\n%s", n, text)
+	}
+}
+
 func TestTheDayOfAPool(t *testing.T) {
 	r := pagesOf(viewtest.NewDay(t))
 	r.reads("/", "news cannot start before 21:51 UTC (in 1 h 11 min): youtube/searches has 0 of 27 left in 24 h.", "used up", "news job 27 100%",
 		"4 units at 21:51 UTC (in 1 h 11 min) All 27 by 15:51 UTC tomorrow", "is the first run that lacks units in 24 h", "Not in use: youtube/uploads")
 	r.reads("/regions", "DE news 12:50 UTC (7 h 50 min ago) fresh", "US, Music 16:45 UTC (3 h 55 min ago) 199 fresh")
-	r.reads("/history?pool=youtube%2Fsearches", "2 calls of runs refused")
+	r.reads("/history?pool=youtube%2Fsearches", "2 calls refused")
 	r.reads("/runs", "youtube/searches had too few units left. Resumes at 21:51 UTC (in 1 h 11 min)", "BR: The upstream answered with an error")
 	source, _ := r.page("/?by=method")
 	for _, want := range []string{"Units of youtube/units that count in 24 h by method", `12:00 UTC: 16 units of videos.list`} {

@@ -129,7 +129,7 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict) poolSection
 		}
 	}
 	pool := url.Values{"pool": {p.Name}}.Encode()
-	p.History, p.CSV = "/history?"+pool, "/csv/history?range=24h&"+pool
+	p.History, p.CSV = "/history?"+pool, "/csv/history?by="+string(by)+"&range=24h&"+pool
 	h := s.hours(u, w, by)
 	if h.n == 0 || h.total == 0 {
 		return p

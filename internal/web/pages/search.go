@@ -36,8 +36,8 @@ type hit struct {
 func (b *Board) Search(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	s := b.blank()
-	p := &found{Page: s.page("Search", "/search", false), Region: strings.ToUpper(q.Get("region"))}
-	p.Query = q.Get("q")
+	p := &found{Page: s.page("Search", "/search", false), Region: strings.ToUpper(view.Plain(q.Get("region")))}
+	p.Query = view.Plain(q.Get("q"))
 	p.Asked = strings.TrimSpace(p.Query) != ""
 	src := b.sources()
 	p.Regions = view.Regions(nil, src.Jobs)

@@ -3,6 +3,7 @@ package pages
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -26,6 +27,7 @@ type state struct {
 	now    time.Time
 	maxAge time.Duration
 	acts   bool // whether people may act on the pages
+	limits bool // whether they may set limits of clients, too
 	fleet  bool // whether there is a fleet
 	book   *quota.Book
 	jobs   []*job
@@ -75,6 +77,10 @@ func (b *Board) read(ctx context.Context, src *view.Sources) *state {
 func (s *state) readLedger(ctx context.Context, l *quota.Ledger) (err error) {
 	if s.pools, err = l.Usage(ctx, "", ""); err != nil {
 		return err
+	}
+	if s.acts && len(s.book.Families) > 0 {
+		_, err := l.KeyLimits(ctx, math.MaxInt64, 1)
+		s.limits = err == nil // not every store keeps limits
 	}
 	since := s.now.Add(-spendRead)
 	for i := range s.pools {

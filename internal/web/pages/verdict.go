@@ -3,6 +3,7 @@ package pages
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
@@ -31,6 +32,11 @@ type verdict struct {
 	about  *chance            // of which the verdict speaks, or nil
 	pool   *quota.Usage       // of Who and When, or nil
 	names  []string           // of jobs of which the verdict says when they start
+}
+
+// tells reports whether the verdict says a fact already.
+func (v *verdict) tells(fact string) bool {
+	return slices.ContainsFunc(v.More, func(m sentence) bool { return strings.Contains(m.String(), fact) })
 }
 
 // verdict says whether the next run can start.

@@ -37,6 +37,7 @@ type Catalog interface {
 	Video(ctx context.Context, id string) (catalog.Video, error)
 	Search(ctx context.Context, q catalog.Query) (catalog.Results, error)
 	Refusals(ctx context.Context, since time.Time) ([]catalog.Refusal, error)
+	AddRefusals(ctx context.Context, all []catalog.Refusal) error
 	Days(ctx context.Context, pool, since string) ([]catalog.PoolDay, error)
 	SaveDays(ctx context.Context, days []catalog.PoolDay) error
 	Actions(ctx context.Context, limit int) ([]catalog.Action, error)

@@ -4,7 +4,7 @@
 --
 -- KEYS: the page, the places of the partition, the page that new keys share.
 -- ARGV: numbers, as doubles: units, identity, the most places (0 for a key that needs
---   none), partitions, span, slice, 1 to leave new keys to reserve; then per window limit,
+--   none), partitions, which of them it is, span, slice, 1 to leave new keys to reserve; then per window limit,
 --   its length and steps.
 -- RETURNS now, the tightest window, used, limit, reset, 1 on the shared page; of a refusal
 --   also when it is free; or the number 0.
@@ -12,13 +12,13 @@
 local now = clock()
 local floor, ceil, format = math.floor, math.ceil, string.format
 local numbers, key, shared = ARGV[1], KEYS[1], 0
-local n, layout, f = (#numbers - 56) / 24, nil, nil
+local n, layout, f = (#numbers - 64) / 24, nil, nil
 if n == 1 then
-  f, layout = { struct.unpack('<dddddddddd', numbers) }, '<ddddd'
+  f, layout = { struct.unpack('<ddddddddddd', numbers) }, '<ddddd'
 else
-  f, layout = { struct.unpack('<' .. string.rep('d', 7 + 3 * n), numbers) }, '<' .. string.rep('d', 3 + 2 * n)
+  f, layout = { struct.unpack('<' .. string.rep('d', 8 + 3 * n), numbers) }, '<' .. string.rep('d', 3 + 2 * n)
 end
-local units, id, most, long, slice = f[1], f[2], f[3], f[5], f[6]
+local units, id, most, long, slice = f[1], f[2], f[3], f[6], f[7]
 
 local s = redis.call('GET', key)
 local p, at, till, free_from = nil, 0, nil, nil
@@ -32,12 +32,12 @@ if s then
   if p[1] ~= id or at > now or (p[3] > 0) ~= (most > 0) or till <= now and most > 0 then
     return 0
   end
-elseif f[7] == 1 then
+elseif f[8] == 1 then
   return 0
 else
   p = {}
-  local got = redis.call('HMGET', KEYS[2], 'n', 'next', 'l' .. format('%.0f', id))
-  if not got[3] then
+  local got = redis.call('HMGET', KEYS[2], 'n', 'next', 'l' .. format('%.0f', id), 'moved')
+  if not got[3] or got[4] then
     return 0
   end
   free_from = tonumber(got[2] or 0)
@@ -60,12 +60,13 @@ end
 
 local tight, has, limit, left, reset, free
 for i = 1, n do
-  local w, o = 5 + 3 * i, 2 + 2 * i
+  local w, o = 6 + 3 * i, 2 + 2 * i
   local cap, per, steps = f[w], f[w + 1], f[w + 2]
+  if shared == 1 then
+    cap = floor(cap / f[4]) + (f[5] < cap % f[4] and 1 or 0)
+  end
   if units > cap then
     return 0
-  elseif shared == 1 then
-    cap = math.max(floor(cap / f[4]), units)
   end
   local prev, cur = p[o] or 0, p[o + 1] or 0
   local index = floor(now / per)

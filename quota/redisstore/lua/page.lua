@@ -1,7 +1,7 @@
 -- Charges as they come, and pages as they are read.
 
 -- How a reply begins.
-local DONE, MISSED, STALE, OTHER_WINDOWS, FORGOTTEN, RELAY, OTHER_CHARGES, GONE, ENDED = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local DONE, MISSED, STALE, OTHER_WINDOWS, FORGOTTEN, RELAY, OTHER_CHARGES, GONE, ENDED, MOVED = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 
 -- charge reads a charge. w[i] is where window i begins in c, less one.
 local function charge(blob)

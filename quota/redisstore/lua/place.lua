@@ -3,6 +3,7 @@
 -- Each partition of a family has a hash beside its members' pages:
 --
 --   an instant  how many members have a place until then
+--   moved       1 if the family has other partitions now: no page is made here
 --   n, next     how many have one, and the first of those instants, or an earlier one
 --   l and an identity   how a page with it is laid out: revision, codes, text. A page that
 --               is stored small does not say
@@ -60,12 +61,23 @@ local function room(q, now, long)
 end
 
 -- share makes the limits of a charge those of the page that new keys of a partition share:
--- its part of each, but enough for this call if there is nothing else.
+-- its part of each. All partitions together have the limit. It returns whether the units
+-- fit in the whole of each.
 local function share(c)
+  local whole_ = true
   for i = 1, c.n do
     local at = c.w[i] + 2
-    c[at] = max(floor(c[at] / members.parts), min(c[1], c[at]))
+    whole_ = whole_ and c[1] <= c[at]
+    c[at] = floor(c[at] / members.parts) + (members.index < c[at] % members.parts and 1 or 0)
   end
+  return whole_
+end
+
+-- vacancy returns when the next place of a partition becomes free, if its members are idle.
+-- A call that is too large for the shared page can only wait for a place.
+local function vacancy(now, long)
+  recount(now, long)
+  return max(tonumber(call('HGET', members.seats, 'next')), now)
 end
 
 -- takePlace sees to it that the page of a member has its place for as long as it counts,

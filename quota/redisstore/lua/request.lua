@@ -8,8 +8,8 @@
 -- meta is doubles: the number of charges, 1 if there is an id, 1 if its receipt is
 -- to be looked for, the life of a receipt, 1 if the page is that of a family's member;
 -- then per charge the number of its logs; then per charge the most seats of its pool, or
--- what seat.lua has instead of that; of a member also the partitions of the family, and
--- the length of a slice. In pools, the key of a keyed pool follows its name.
+-- what seat.lua has instead of that; of a member also the partitions of the family, the
+-- length of a slice, and which of the partitions it is in. In pools, the key of a keyed pool follows its name.
 
 local function request()
   local meta = doubles(ARGV[1], 1, floor(#ARGV[1] / 8))
@@ -45,7 +45,7 @@ local function request()
     r[i] = q
   end
   if r.member then
-    members = { seats = r[1].seats, parts = meta[6 + 2 * r.n], slice = meta[7 + 2 * r.n] }
+    members = { seats = r[1].seats, parts = meta[6 + 2 * r.n], slice = meta[7 + 2 * r.n], index = meta[8 + 2 * r.n] }
   end
   r.key = key -- the first of further keys
   return r
@@ -67,9 +67,12 @@ local function open(r, now)
     end
     if r.member and p and not q.seated then
       q.seated = true
+      if p.new and call('HEXISTS', members.seats, 'moved') == 1 then
+        return nil, { MOVED }
+      end
       if q.most ~= LISTED and not placed(p, now) and not room(q, now, span(q.c)) then
         q.shared, q.page, q.logs = true, q.spare.page, q.spare.logs
-        share(q.c)
+        q.whole = share(q.c)
         p, wrong = load(q.page, q.c, now, q.text, q.logs, q.old, r.restore)
       end
     end

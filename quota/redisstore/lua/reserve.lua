@@ -76,6 +76,9 @@ else
       end
       for k = 1, p[8] do
         local f = free(p, k, p.at, p.c[1], p.c[p.c.w[k] + 2])
+        if f == NEVER and r[i].whole then
+          f = max(vacancy(now, span(p.c)), p.at + 1)
+        end
         if f > at then
           at, w = f, k
         end

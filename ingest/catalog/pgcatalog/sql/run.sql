@@ -64,10 +64,19 @@ SELECT address, since FROM headroom_catalog.ledger FOR UPDATE;
 INSERT INTO headroom_catalog.ledger (one, address, since) VALUES (1, $1::text, $2::bigint)
 ON CONFLICT (one) DO UPDATE SET address = excluded.address, since = excluded.since;
 
--- refusals_find returns the refused calls of runs, by pool, cause and hour. Args: time at which
--- the work ended at the earliest.
-SELECT pool, cause, (ended_at / 3600000000) * 3600000000, count(*), sum(refused)::bigint FROM headroom_catalog.run_work
-WHERE pool <> '' AND ended_at >= $1::bigint GROUP BY 1, 2, 3 ORDER BY 3, 1, 2;
+-- refusals_find returns the refused calls of runs and of callers, by pool, cause, hour and
+-- caller. Args: time at which the work ended at the earliest.
+SELECT pool, cause, (ended_at / 3600000000) * 3600000000, '' COLLATE "C", count(*), sum(refused)::bigint FROM headroom_catalog.run_work
+WHERE pool <> '' AND ended_at >= $1::bigint GROUP BY 1, 2, 3
+UNION ALL SELECT pool, cause, hour, caller, 0, calls FROM headroom_catalog.refusals WHERE hour >= $1::bigint ORDER BY 3, 1, 2, 4;
+
+-- refusal_add counts refused calls of a caller. Args: pool, hour, cause, caller, calls.
+INSERT INTO headroom_catalog.refusals AS r (pool, hour, cause, caller, calls)
+VALUES ($1::text, $2::bigint, $3::text, $4::text, $5::bigint)
+ON CONFLICT (pool, hour, cause, caller) DO UPDATE SET calls = r.calls + excluded.calls;
+
+-- refusals_expire deletes the refusals of callers before an hour. Args: hour.
+DELETE FROM headroom_catalog.refusals WHERE hour < $1::bigint;
 
 -- day_save saves the totals of a pool on a day. Args: pool, day, units, calls, refused, blocked.
 INSERT INTO headroom_catalog.pool_days (pool, day, units, calls, refused, blocked)

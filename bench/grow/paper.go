@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// What the calculation on paper is about.
+const (
+	wantClients = 1_000_000
+	wantRate    = 100_000 // reservations a second
+	fraction    = 0.6     // of what a server can do: the rest is for peaks
+	partitions  = 64      // of a family, at most
+	hotPools    = 1_000
+	processes   = 8
+	blockLife   = 2 * time.Second
+)
+
+// paper works out what a million clients and 100,000 reservations a second need.
+func paper(all []figure) string {
+	const callers = 64
+	rate := func(store, series string, pools int) float64 {
+		return lookup(all, store, series, pools, callers, perSecond)
+	}
+	most := sizes[len(sizes)-1]
+	clients, pools := rate("Redis", "clients", most), rate("Redis", shownSeries, most)
+	client, pool := bytesOf(all, "Redis", "clients"), bytesOf(all, "Redis", shownSeries)
+	receipt := lookup(all, "Redis", shownSeries, 1, 0, bytesCall)
+	sqlite, rowBytes := rate("SQLite", shownSeries, manyPools), lookup(all, "SQLite", shownSeries, 1, 0, bytesCall)
+	if clients == 0 || pools == 0 || sqlite == 0 {
+		return ""
+	}
+	servers := math.Ceil(wantRate / (clients * fraction))
+	fullest := math.Ceil(partitions / servers)
+	load := fullest / partitions * wantRate
+	forPools := math.Ceil(wantRate / (pools * fraction))
+	each := float64(wantRate) / (hotPools * processes) * blockLife.Seconds()
+	blocks := wantRate / each
+
+	var b strings.Builder
+	b.WriteString("\n| # | what | arithmetic | result |\n| ---: | --- | --- | ---: |\n")
+	n := 0
+	row := func(what, result, format string, args ...any) {
+		n++
+		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", n, what, fmt.Sprintf(format, args...), result)
+	}
+	row("Redis, bytes of 1,000,000 clients", size(wantClients*client), "1,000,000 x %s B", thousands(client))
+	row("the same as pools with a window of 24 h", size(wantClients*pool), "1,000,000 x %s B", thousands(pool))
+	row("Redis servers for the clients", thousands(servers), "100,000 / (%s a second x %.1f)", thousands(clients), fraction)
+	row("partitions on the fullest of them", thousands(fullest), "64 / %.0f, rounded up", servers)
+	row("its reservations a second, of "+thousands(clients), thousands(load), "%.0f / 64 x 100,000", fullest)
+	row("most that 64 partitions carry, a server each", thousands(partitions*clients*fraction), "64 x %s x %.1f", thousands(clients), fraction)
+	row("Redis servers for pools with receipts and spend", thousands(forPools), "100,000 / (%s a second x %.1f)", thousands(pools), fraction)
+	row("their receipts, which live for an hour", size(wantRate*3600*receipt), "100,000 x 3,600 s x %s B", thousands(receipt))
+	row("with leased blocks, reservations of a block", thousands(each), "100,000 / (%s pools x %d processes) x %.0f s", thousands(hotPools), processes, blockLife.Seconds())
+	row("blocks a second, which is what Redis sees", thousands(blocks), "100,000 / %s", thousands(each))
+	row("their receipts", size(blocks*3600*receipt), "%s x 3,600 s x %s B", thousands(blocks), thousands(receipt))
+	row("SQLite, the most on one machine", thousands(sqlite*fraction), "%s a second x %.1f", thousands(sqlite), fraction)
+	row("its rows of a day at that rate", size(sqlite*fraction*86_400*rowBytes), "%s x 86,400 s x %s B", thousands(sqlite*fraction), thousands(rowBytes))
+	return b.String()
+}

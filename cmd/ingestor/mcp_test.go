@@ -1,0 +1,307 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/headroom-quota/headroom/internal/redistest"
+)
+
+// agent is a client of ingestor mcp, in a process of its own.
+type agent struct {
+	t       *testing.T
+	cmd     *exec.Cmd
+	session *mcp.ClientSession
+	mu      sync.Mutex
+	heard   bytes.Buffer // all answers
+	stderr  bytes.Buffer
+}
+
+// toolAnswer has the fields of all tools' answers that the tests read.
+type toolAnswer struct {
+	Allowed    bool
+	Message    string
+	ID         string
+	Code       string
+	RetryAfter float64 `json:"retry_after"`
+	Charges    map[string]int64
+	Back       int64
+	Fits       bool
+	Units      map[string]int64
+	Pools      []struct{ Pool string }
+	Session    struct{ Budget, Spent, Left int64 }
+}
+
+// agent connects to a process of the folder.
+func (f *folder) agent(args ...string) *agent {
+	f.t.Helper()
+	a := &agent{t: f.t, cmd: f.program(context.Background(), append([]string{"mcp"}, args...)...)}
+	a.cmd.Stderr = &a.stderr
+	client := mcp.NewClient(&mcp.Implementation{Name: "tests", Version: "1"}, nil)
+	var err error
+	a.session, err = client.Connect(context.Background(), &mcp.CommandTransport{Command: a.cmd, TerminateDuration: time.Hour}, nil)
+	if err != nil {
+		f.t.Fatalf("%v\n%s", err, &a.stderr)
+	}
+	f.t.Cleanup(func() { _ = a.session.Close() })
+	return a
+}
+
+// call calls a tool. An error of the tool is returned as its text.
+func (a *agent) call(tool string, arguments any) (out toolAnswer, failed string) {
+	a.t.Helper()
+	r, err := a.session.CallTool(context.Background(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+	if err != nil {
+		a.t.Errorf("%s: %v", tool, err)
+		return out, ""
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		a.t.Error(err)
+	}
+	a.mu.Lock()
+	a.heard.Write(text)
+	a.mu.Unlock()
+	if r.IsError {
+		return out, r.Content[0].(*mcp.TextContent).Text
+	}
+	if text, err = json.Marshal(r.StructuredContent); err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	if err != nil {
+		a.t.Errorf("%s answered %s: %v", tool, text, err)
+	}
+	return out, ""
+}
+
+// leave hangs up, and returns the exit code.
+func (a *agent) leave() int {
+	a.t.Helper()
+	if err := a.session.Close(); err != nil {
+		a.t.Errorf("hang up: %v\n%s", err, &a.stderr)
+	}
+	return a.cmd.ProcessState.ExitCode()
+}
+
+type object = map[string]any
+
+var aVideo = object{"method": "videos.list"}
+
+// TestMCP is the session of an agent, from its first plan to the end of its budget.
+func TestMCP(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 105, "")
+	f.env = []string{"YOUTUBE_API_KEY=AIza-secret"}
+	a := f.agent("--budget", "5", "--job", "researcher", "--class", "backfill", "--upstream", "youtube")
+	if p, failed := a.call("plan", object{"calls": []object{{"method": "videos.list", "count": 3}, {"method": "search.list"}}}); !p.Fits || p.Units["youtube/units"] != 3 || p.Units["youtube/searches"] != 1 {
+		t.Errorf("the plan is %+v %s", p, failed)
+	}
+	if p, _ := a.call("plan", object{"calls": []object{{"method": "videos.list", "count": 6}}}); p.Fits || !strings.Contains(p.Message, "the calls cost 6 units, and the budget of this session has 5 left") {
+		t.Errorf("the plan above its budget is %+v", p)
+	}
+	if p, _ := a.call("plan", object{"calls": []object{{"method": "videos.list", "count": 1000}}}); p.Fits || !strings.Contains(p.Message, "youtube/units") {
+		t.Errorf("the plan above the quota is %+v", p)
+	}
+	first, failed := a.call("reserve", aVideo)
+	if !first.Allowed || first.Charges["units"] != 1 || first.Session.Left != 4 {
+		t.Fatalf("reserved %+v %s", first, failed)
+	}
+	if r, _ := a.call("reserve", object{"method": "videos.list", "id": "mine"}); !r.Allowed || r.Session.Left != 3 {
+		t.Errorf("reserved %+v", r)
+	}
+	if r, _ := a.call("reserve", object{"method": "videos.list", "id": "mine"}); !r.Allowed || r.Session.Left != 3 || !strings.Contains(r.Message, "nothing more was charged") {
+		t.Errorf("again: %+v", r)
+	}
+	if s, failed := a.call("settle", object{"id": first.ID, "never_sent": true}); s.Back != 1 || s.Session.Left != 4 {
+		t.Errorf("settled %+v %s", s, failed)
+	}
+	if r, _ := a.call("reserve", object{"method": "videos.list", "id": "unsent"}); !r.Allowed || r.Session.Left != 3 {
+		t.Errorf("reserved %+v", r)
+	}
+	if s, failed := a.call("settle", object{"id": "unsent", "never_sent": true}); s.Back != 1 {
+		t.Errorf("settled %+v %s", s, failed)
+	}
+	if r, _ := a.call("reserve", object{"units": object{"units": 4}}); !r.Allowed || r.Session.Left != 0 {
+		t.Errorf("reserved %+v", r)
+	}
+	if r, _ := a.call("reserve", aVideo); r.Allowed || r.Code != "budget" || !strings.Contains(r.Message, "the budget of this session is 5 units, and 0 of them are left; the call costs 1") {
+		t.Errorf("above the budget: %+v", r)
+	}
+	for name, bad := range map[string]struct {
+		tool      string
+		arguments object
+		want      string
+	}{
+		"nothing":           {"reserve", object{}, "name a method, or the units by pool"},
+		"no such method":    {"reserve", object{"method": "videos.lst"}, "videos.list"},
+		"another upstream":  {"reserve", object{"upstream": "github", "method": "core"}, "may not use the upstream"},
+		"another class":     {"reserve", object{"method": "videos.list", "class": "manual"}, "class"},
+		"of its ids":        {"reserve", object{"method": "videos.list", "id": "#7"}, "begins with #"},
+		"its id again":      {"reserve", object{"method": "videos.list", "id": "unsent"}, "was settled before"},
+		"its own price":     {"reserve", object{"method": "videos.list", "units": object{"units": 0}}, "the price book has the price of videos.list"},
+		"settled before":    {"settle", object{"id": first.ID, "never_sent": true}, "no reservation"},
+		"without a cost":    {"settle", object{"id": "mine"}, "say what the call cost, by pool: units"},
+		"an empty plan":     {"plan", object{"calls": []object{}}, "name 1 to 100 calls"},
+		"quotas of another": {"quota", object{"upstream": "github"}, "may not use the upstream"},
+	} {
+		if _, failed := a.call(bad.tool, bad.arguments); !strings.Contains(failed, bad.want) {
+			t.Errorf("%s: %q, want %s", name, failed, bad.want)
+		}
+	}
+	if q, failed := a.call("quota", object{}); len(q.Pools) < 2 || q.Session.Spent != 5 {
+		t.Errorf("the quotas are %+v %s", q, failed)
+	}
+	if code := a.leave(); code != exitDone || !strings.Contains(a.stderr.String(), `"not_settled":2`) {
+		t.Errorf("left with %d\n%s", code, &a.stderr)
+	}
+	if strings.Contains(a.heard.String()+a.stderr.String(), "AIza") || strings.Contains(a.heard.String(), f.dir) {
+		t.Errorf("the agent was told %s\n%s", &a.heard, &a.stderr)
+	}
+	if r := f.run("quota", "spend", "--by", "job", "--by", "class", "--output", "json"); !strings.Contains(r.stdout, `"researcher"`) || !strings.Contains(r.stdout, `"backfill"`) || f.used() != 5 {
+		t.Errorf("%d units are spent\n%s", f.used(), r.stdout)
+	}
+}
+
+// TestMCPSessions: two sessions have a budget each, and one ledger. The same id in both is
+// charged twice.
+func TestMCPSessions(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 15, "") // 5 stay free
+	sessions := []*agent{f.agent("--budget", "7"), f.agent("--budget", "7")}
+	var all sync.WaitGroup
+	for _, a := range sessions {
+		all.Go(func() {
+			for i := range 9 {
+				a.call("reserve", object{"method": "videos.list", "id": "call " + string(rune('a'+i))})
+			}
+		})
+	}
+	all.Wait()
+	var spent int64
+	for _, a := range sessions {
+		q, _ := a.call("quota", object{})
+		if spent += q.Session.Spent; q.Session.Spent > 7 || q.Session.Spent < 3 {
+			t.Errorf("a session has spent %+v", q.Session)
+		}
+	}
+	if r, _ := sessions[0].call("reserve", aVideo); r.Allowed || r.Code != "budget" && (r.Code != "refused" || r.RetryAfter <= 0) {
+		t.Errorf("when all is spent: %+v", r)
+	}
+	for _, a := range sessions {
+		if code := a.leave(); code != exitDone {
+			t.Errorf("left with %d\n%s", code, &a.stderr)
+		}
+	}
+	if spent != 10 || f.used() != 10 {
+		t.Errorf("the sessions have spent %d units, and the ledger has %d", spent, f.used())
+	}
+}
+
+// TestMCPHangsUp: an agent that hangs up while a call waits for units is not charged for it.
+// What it had reserved counts as spent.
+func TestMCPHangsUp(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 10, "")
+	a := f.agent("--budget", "100", "--wait", "24h")
+	if r, failed := a.call("reserve", object{"units": object{"units": 5}}); !r.Allowed {
+		t.Fatalf("reserved %+v %s", r, failed)
+	}
+	if r, _ := a.call("reserve", aVideo); r.Allowed || r.Code != "refused" {
+		t.Errorf("without wait: %+v", r)
+	}
+	waits := make(chan error, 1)
+	go func() {
+		_, err := a.session.CallTool(context.Background(), &mcp.CallToolParams{Name: "reserve", Arguments: object{"method": "videos.list", "wait": 100000}})
+		waits <- err
+	}()
+	a.call("quota", object{}) // meanwhile that call is on its way
+	if code := a.leave(); code != exitDone || !strings.Contains(a.stderr.String(), `"units":5,"of":100,"not_settled":1`) {
+		t.Errorf("left with %d\n%s", code, &a.stderr)
+	}
+	<-waits
+	if f.used() != 5 {
+		t.Errorf("%d units are spent", f.used())
+	}
+}
+
+// TestMCPInAnOutage: an agent learns that the ledger is down, and not where it is.
+func TestMCPInAnOutage(t *testing.T) {
+	t.Parallel()
+	server, err := redistest.Start(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Kill)
+	f := newFolder(t, 1000, "redis://"+server.Addr+"/0")
+	a := f.agent("--budget", "5")
+	if r, failed := a.call("reserve", aVideo); !r.Allowed {
+		t.Fatalf("reserved %+v %s", r, failed)
+	}
+	server.Kill()
+	r, failed := a.call("reserve", object{"method": "search.list"}) // which is refused in an outage
+	if r.Allowed || r.Code != "outage" || r.RetryAfter <= 0 || r.Session.Left != 4 {
+		t.Errorf("in an outage: %+v %s", r, failed)
+	}
+	if strings.Contains(a.heard.String(), server.Addr) {
+		t.Errorf("the agent knows the address: %s", &a.heard)
+	}
+	if code := a.leave(); code != exitDone {
+		t.Errorf("left with %d\n%s", code, &a.stderr)
+	}
+}
+
+// TestMCPFlags: a session needs a budget, and labels that the price book has.
+func TestMCPFlags(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 10, "")
+	for want, args := range map[string][]string{
+		"--budget is missing":                         {},
+		"--job: a name has":                           {"--budget", "5", "--job", "A"},
+		`--upstream: the price book has no upstream`:  {"--budget", "5", "--upstream", "quux"},
+		`--class: none of youtube has the class "qu"`: {"--budget", "5", "--class", "qu"},
+	} {
+		if r := f.run(append([]string{"mcp"}, args...)...); r.code != exitUsage || !strings.Contains(r.stderr, want) {
+			t.Errorf("%v: left with %d\n%s", args, r.code, r.stderr)
+		}
+	}
+}
+
+// TestGuideConfiguresAnAgentHost starts the server as docs/mcp.md tells a host to.
+func TestGuideConfiguresAnAgentHost(t *testing.T) {
+	t.Parallel()
+	page := guides(t)["docs/mcp.md"]
+	var host struct {
+		Servers map[string]struct {
+			Command string
+			Args    []string
+		} `json:"mcpServers"`
+	}
+	if err := json.Unmarshal([]byte(fenced(page, "json")[0]), &host); err != nil {
+		t.Fatal(err)
+	}
+	server := host.Servers["headroom"]
+	if server.Command != "ingestor" || len(server.Args) == 0 || server.Args[0] != "mcp" {
+		t.Fatalf("it starts %+v", server)
+	}
+	a := newFolder(t, 100, "").agent(server.Args[1:]...)
+	tools, err := a.session.ListTools(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range tools.Tools {
+		if !strings.Contains(page, "| `"+tool.Name+"` |") {
+			t.Errorf("the page does not have the tool %s", tool.Name)
+		}
+	}
+	if code := a.leave(); code != exitDone || len(tools.Tools) != 4 {
+		t.Errorf("left with %d, after %d tools\n%s", code, len(tools.Tools), &a.stderr)
+	}
+}

@@ -1,0 +1,114 @@
+package web_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// TestTimeEndsAnswers that say how old something is, or that retention is about to delete.
+func TestTimeEndsAnswers(t *testing.T) {
+	r, w := newWatched(t, &web.Options{Share: time.Second})
+	stale := func(want bool) {
+		t.Helper()
+		var c view.Chart
+		if r.get(ofUS, &c); c.Stale != want {
+			t.Errorf("stale is %v at %s", c.Stale, r.Clock.Now())
+		}
+	}
+	stale(false)
+	r.Clock.Advance(web.DefaultMaxAge)
+	stale(false)
+	r.Clock.Advance(time.Second)
+	stale(true)
+	r.reads(w, 0, ofUS, "it stays stale")
+	r.Clock.Set(noon.Add(time.Hour))
+	stale(false)
+
+	const ages = "/api/v1/regions"
+	age := func(want int64) {
+		t.Helper()
+		var v struct{ Regions []view.Feed }
+		if r.get(ages, &v); *v.Regions[0].AgeSeconds != want {
+			t.Errorf("its age is %d, not %d", *v.Regions[0].AgeSeconds, want)
+		}
+	}
+	age(3600)
+	r.reads(w, 0, ages, "within a second")
+	r.Clock.Advance(time.Second)
+	age(3601)
+	const moving = "/api/v1/search?q=t&since=3650d"
+	r.ask("GET", moving, "")
+	r.reads(w, 0, moving, "within a second")
+	r.Clock.Advance(time.Second)
+	r.reads(w, 1, moving, "3650d are others now")
+
+	var c view.Chart
+	r.get(ofUS, &c)
+	ends := r.Runner.Expires(&c.Entries[0].Video.Video)
+	for _, path := range []string{ofUS, "/api/v1/search?q=t", "/api/v1/videos/" + c.Entries[0].Video.ID} {
+		r.Clock.Set(ends.Add(-time.Second))
+		r.ask("GET", path, "")
+		r.reads(w, 0, path, "it is due in a second")
+		r.Clock.Set(ends)
+		r.reads(w, 1, path, "it is due")
+		r.reads(w, 1, path, "it is overdue")
+	}
+}
+
+// TestTheFirstPageIsShared for a second, unless something could not be read, the catalog
+// changed, or a person did something here.
+func TestTheFirstPageIsShared(t *testing.T) {
+	r := newActedBy(t, &web.Options{Share: time.Second})
+	r.Run("trending")
+	var read atomic.Int64
+	var broken error
+	gate := func(context.Context) error {
+		read.Add(1)
+		return broken
+	}
+	r.Store.Before.Store(&gate)
+	shows := func(anew, blocked bool, why string) {
+		t.Helper()
+		before := read.Load()
+		a := r.ask("GET", "/", "")
+		if got := read.Load() > before; got != anew || a.StatusCode != http.StatusOK || strings.Contains(a.body, "Blocked until") != blocked {
+			t.Errorf("%s: read anew is %v, %s\n%s", why, got, a.Status, a.body)
+		}
+	}
+	shows(true, false, "the first")
+	shows(false, false, "within a second")
+	r.Clock.Advance(time.Second)
+	shows(true, false, "after it")
+	r.Must(save(t.Context(), r.Catalog, &catalog.Page{Next: "more"}))
+	shows(true, false, "the catalog has changed")
+	shows(false, false, "and stays")
+	r.Clock.Advance(-time.Millisecond)
+	shows(true, false, "the clock was set back")
+	src := *r.server.Current() // its catalog counts no changes, as PostgreSQL
+	src.Catalog = struct{ view.Catalog }{src.Catalog}
+	r.Must(r.server.Update(src, r.Ledger.Book()))
+	shows(true, false, "the sources are others")
+	if a := r.send("block", r.fill("/act/block"+units, "for", "2h", "reason", "to see")); a.StatusCode != http.StatusSeeOther {
+		t.Fatalf("%s\n%s", a.Status, a.body)
+	}
+	shows(true, true, "a person blocked the pool here")
+	r.Must(r.Ledger.Unblock(t.Context(), quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}))
+	shows(false, true, "another process lifted the block")
+	r.Clock.Advance(time.Second)
+	shows(true, false, "a second after that")
+	r.Clock.Advance(time.Second)
+	broken = errors.New("the store is down")
+	shows(true, false, "an outage")
+	broken = nil
+	shows(true, false, "the outage is not kept")
+}
