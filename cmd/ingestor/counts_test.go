@@ -84,9 +84,12 @@ func TestWatchAdoptsLimits(t *testing.T) {
 		limit   int64
 		granted int64 // of units, class manual has the headroom
 	}{
-		{"", 5_000, 10_000}, {"adopt_limits: true", 5_000, 5_000},
-		{"", 20_000, 10_000}, {"adopt_limits: true", 20_000, 20_000},
-		{"adopt_limits: true", -1, 10_000}, {"adopt_limits: true", 0, 10_000},
+		{"", 5_000, 10_000},
+		{"adopt_limits: true", 5_000, 5_000},
+		{"", 20_000, 10_000},
+		{"adopt_limits: true", 20_000, 20_000},
+		{"adopt_limits: true", -1, 10_000},
+		{"adopt_limits: true", 0, 10_000},
 	} {
 		t.Run(fmt.Sprint(test.yaml, test.limit), func(t *testing.T) {
 			o := newOffice(t, test.yaml+"\ncosts: costs.yaml\n")

@@ -129,8 +129,13 @@ func (s *sheet) counts(all []countView, unknown []googlecount.Count, now time.Ti
 		s.line("%s", s.in(faint, "since midnight in California, "+stamp(all[0].Since)))
 	}
 	s.table([]column{
-		{name: "pool"}, {name: "ours", right: true}, {name: "others", right: true}, {name: "google's", right: true},
-		{name: "which is"}, {name: "ours after", right: true}, {name: "difference", right: true},
+		{name: "pool"},
+		{name: "ours", right: true},
+		{name: "others", right: true},
+		{name: "google's", right: true},
+		{name: "which is"},
+		{name: "ours after", right: true},
+		{name: "difference", right: true},
 	}, rows)
 	for i := range all {
 		for _, line := range all[i].says(applied) {

@@ -66,19 +66,19 @@ func (o *office) must(args ...string) string {
 	return r.stdout
 }
 
-// reconcile runs ingestor reconcile, and returns what it says of a pool.
-func (o *office) reconcile(pool string, args ...string) countView {
+// reconcile runs ingestor reconcile, and returns what it says of youtube/units.
+func (o *office) reconcile(args ...string) countView {
 	o.t.Helper()
 	var all []countView
 	if err := json.Unmarshal([]byte(o.must(append([]string{"reconcile", "-o", "json"}, args...)...)), &all); err != nil {
 		o.t.Fatal(err)
 	}
 	for _, v := range all {
-		if v.Pool == pool {
+		if v.Pool == "youtube/units" {
 			return v
 		}
 	}
-	o.t.Fatalf("it says nothing of %s: %+v", pool, all)
+	o.t.Fatalf("it says nothing of youtube/units: %+v", all)
 	return countView{}
 }
 
@@ -136,7 +136,7 @@ func TestReconcile(t *testing.T) {
 		Theirs: new(int64(540)), AsOf: new(o.clock.Now().Add(-10 * time.Minute)), Late: new(int64(600)), Ours: 47, After: 7,
 		Difference: new(int64(500)), Quota: 10_000, Limit: new(int64(10_000)),
 	}
-	if diff := cmp.Diff(want, o.reconcile("youtube/units")); diff != "" {
+	if diff := cmp.Diff(want, o.reconcile()); diff != "" {
 		t.Error(diff)
 	}
 	text := o.must("reconcile")
@@ -152,11 +152,11 @@ func TestReconcile(t *testing.T) {
 		}
 	}
 	want.Recorded, want.Others = 500, 500
-	if diff := cmp.Diff(want, o.reconcile("youtube/units", "--apply")); diff != "" {
+	if diff := cmp.Diff(want, o.reconcile("--apply")); diff != "" {
 		t.Error(diff)
 	}
 	want.Recorded, want.Difference = 0, new(int64(0))
-	if diff := cmp.Diff(want, o.reconcile("youtube/units", "--apply")); diff != "" {
+	if diff := cmp.Diff(want, o.reconcile("--apply")); diff != "" {
 		t.Error(diff)
 	}
 	if text := o.must("quota", "spend"); !strings.Contains(text, "others") {
@@ -174,19 +174,19 @@ func TestReconcileDown(t *testing.T) {
 	o.must("quota", "adjust", "units", "300", "--reason", "a guess")
 	o.clock.Advance(time.Hour)
 	o.counted(100, 10*time.Minute, 10_000)
-	if v := o.reconcile("youtube/units", "--apply"); *v.Difference != -200 || v.Recorded != 0 {
+	if v := o.reconcile("--apply"); *v.Difference != -200 || v.Recorded != 0 {
 		t.Errorf("without --down: %+v", v)
 	}
 	if text := o.must("reconcile"); !strings.Contains(text, "The ledger counts 200 units of youtube/units more than Google. If Google is right: ingestor reconcile --apply --down\n") {
 		t.Error(text)
 	}
 	o.cloud.Set(sim.Add(sim.Series(sim.Limit, "default", "limit_name", "defaultPerDayPerProject"), o.began, 10_000))
-	if v := o.reconcile("youtube/units", "--apply", "--down"); v.Theirs != nil || v.Difference != nil || v.Recorded != 0 {
+	if v := o.reconcile("--apply", "--down"); v.Theirs != nil || v.Difference != nil || v.Recorded != 0 {
 		t.Errorf("of an empty series: %+v", v)
 	}
 	o.counted(100, 10*time.Minute, 10_000)
 	for _, want := range []int64{-200, 0} {
-		if v := o.reconcile("youtube/units", "--apply", "--down"); v.Recorded != want {
+		if v := o.reconcile("--apply", "--down"); v.Recorded != want {
 			t.Errorf("with --down: %+v, want %d", v, want)
 		}
 	}
@@ -216,7 +216,7 @@ func TestReconcileOfManyProcesses(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if v := o.reconcile("youtube/units"); sum != 500 || v.Others != 500 {
+	if v := o.reconcile(); sum != 500 || v.Others != 500 {
 		t.Errorf("recorded %d, and the ledger has %d of others, want 500", sum, v.Others)
 	}
 }
@@ -230,8 +230,10 @@ func TestReconcileSaysWhatIsMissing(t *testing.T) {
 		code int
 		want string
 	}{
-		"the role": {func(o *office) { o.cloud.Refuse(&sim.Refusal{Status: 403, Code: "PERMISSION_DENIED"}) }, nil, exitCredential,
-			"may not read Cloud Monitoring in the project headroom-test: the role roles/monitoring.viewer is missing\nTo grant it: gcloud projects add-iam-policy-binding headroom-test --member serviceAccount:" + sim.Email + " --role roles/monitoring.viewer\n"},
+		"the role": {
+			func(o *office) { o.cloud.Refuse(&sim.Refusal{Status: 403, Code: "PERMISSION_DENIED"}) }, nil, exitCredential,
+			"may not read Cloud Monitoring in the project headroom-test: the role roles/monitoring.viewer is missing\nTo grant it: gcloud projects add-iam-policy-binding headroom-test --member serviceAccount:" + sim.Email + " --role roles/monitoring.viewer\n",
+		},
 		"the API": {func(o *office) {
 			o.cloud.Refuse(&sim.Refusal{Status: 403, Reason: "SERVICE_DISABLED", Consumer: "projects/7"})
 		}, nil, exitCredential, "To enable it: gcloud services enable monitoring.googleapis.com --project 7\n"},

@@ -87,10 +87,14 @@ func Open(ctx context.Context, o *Options) (*Reader, error) {
 		}
 		with = append(with, option.WithEndpoint(strings.TrimSuffix(o.Endpoint, "/")+"/"))
 	}
+	detect := func() (*auth.Credentials, error) { return credentials.DetectDefault(find) }
 	if path := o.Credentials; path != "" {
 		text, about, err := readCredentials(path)
 		if err != nil {
 			return nil, err
+		}
+		detect = func() (*auth.Credentials, error) {
+			return credentials.NewCredentialsFromJSON(credentials.CredType(about.Type), text, find)
 		}
 		if r.project == "" {
 			r.project = about.Project
@@ -98,7 +102,6 @@ func Open(ctx context.Context, o *Options) (*Reader, error) {
 		if about.Email != "" {
 			r.account = "serviceAccount:" + about.Email
 		}
-		find.CredentialsJSON = text
 	}
 	if r.project == "" {
 		return nil, &Error{Kind: Misconfigured, Says: "the Google project is not named, and the credentials name none", Remedy: "Set google_project to the project of the API key, as my-project-1234"}
@@ -107,7 +110,7 @@ func Open(ctx context.Context, o *Options) (*Reader, error) {
 		return nil, &Error{Kind: Misconfigured, Says: fmt.Sprintf("%.40q is not the id of a Google project", r.project), Remedy: "Set google_project to the project of the API key, as my-project-1234"}
 	}
 	var err error
-	if r.credentials, err = credentials.DetectDefault(find); err != nil { // it may quote them
+	if r.credentials, err = detect(); err != nil { // it may quote them
 		return nil, r.unusable()
 	}
 	if r.api, err = monitoring.NewService(ctx, append(with, option.WithAuthCredentials(r.credentials))...); err != nil {
