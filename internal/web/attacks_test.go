@@ -189,7 +189,7 @@ func TestHeapStaysSmall(t *testing.T) {
 	r.token(theToken)
 	r.Run("trending")
 	s := r.serve()
-	first, addresses := full(100, 20_000), full(64, 4096)
+	first, addresses := full(60, 20_000), full(64, 4096)
 	paths := []string{"/", "/api/v1/quota", "/api/v1/trending?region=US", "/api/v1/search?q=a", "/api/v1/search?q=b%d", "/regions", "/runs", "/runs/1", "/history", "/csv/who", "/metrics", "/readyz", "/nothing/%d", "/api/v1/runs?job=j%d"}
 	ask := func(from, to int) {
 		var clients sync.WaitGroup
