@@ -62,8 +62,12 @@ func (j *Job) checkProgram(fault func(string, error)) {
 		field string
 		is    bool
 	}{
-		{"command", len(p.Command) > 0}, {"upstreams", len(p.Upstreams) > 0}, {"state", p.State != ""},
-		{"output", p.Output != ""}, {"on_refusal", p.OnRefusal != ""}, {"grace", p.Grace != 0},
+		{"command", len(p.Command) > 0},
+		{"upstreams", len(p.Upstreams) > 0},
+		{"state", p.State != ""},
+		{"output", p.Output != ""},
+		{"on_refusal", p.OnRefusal != ""},
+		{"grace", p.Grace != 0},
 	} {
 		if set.is {
 			fault(set.field, fmt.Errorf("%s belongs to command jobs, but this job is %s", set.field, j.Kind))

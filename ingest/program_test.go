@@ -93,6 +93,25 @@ func TestProgramIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
+// TestProgramIsUnblocked: a program that a block deferred resumes when the block is lifted, on
+// any upstream that it may call.
+func TestProgramIsUnblocked(t *testing.T) {
+	later := noon.Add(3 * time.Hour)
+	pool := quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}
+	r := programmed(t, ingest.Job{}, func(context.Context, context.Context, *ingest.Job) error {
+		return &quota.RefusedError{Verdict: quota.Verdict{Pool: pool, Blocked: true, RetryAt: later, RetryAfter: time.Hour}}
+	})
+	r.must(r.ledger.Block(t.Context(), pool, later, "a test"))
+	r.run("tap", ingest.Occasion{})
+	for _, want := range []time.Time{later, noon} {
+		at, err := r.runner.ResumeAt(t.Context(), r.job("tap"), nil)
+		if r.must(err); !at.Equal(want) {
+			t.Errorf("it resumes at %s, want %s", at, want)
+		}
+		r.must(r.ledger.Unblock(t.Context(), pool))
+	}
+}
+
 // TestProgramIsCounted: the calls of a program count in its run, which bounds them.
 func TestProgramIsCounted(t *testing.T) {
 	r := programmed(t, ingest.Job{MaxUnits: 2}, nil)

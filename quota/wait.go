@@ -9,7 +9,8 @@ import (
 
 // maxJitter is the longest random delay of a retry. In one ledger only the first call in
 // line retries. Jitter keeps the first calls of several processes from retrying together.
-const maxJitter = 2 * time.Second
+// It is short, because all that a caller waits for too long is lost to it.
+const maxJitter = 250 * time.Millisecond
 
 // Wait is [Ledger.Reserve] that waits for units, if they come back within longest and
 // before the context's deadline. If they come back later, it returns the refusal at once.

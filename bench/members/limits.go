@@ -31,6 +31,7 @@ type limited struct {
 	end  func()
 
 	first time.Duration // how long the first decision took
+	whole time.Duration // until all limits were read
 	bytes int64         // what the process keeps of them
 	took  []time.Duration
 }
@@ -46,7 +47,7 @@ var limitedStores = []struct {
 // limits measures decisions beside stored limits. Ledgers with and without them take turns.
 func limits(ctx context.Context, n, turns int, dir string) error {
 	fmt.Printf("\n%d limits set at run time, keys of 32 B, one caller\n\n", n)
-	fmt.Printf("%-10s %14s %14s %14s %14s %14s\n", "", "us, none", "us, stored", "ratio", "B in process", "first, ms")
+	fmt.Printf("%-10s %14s %14s %14s %14s %14s %14s\n", "", "us, none", "us, stored", "ratio", "B in process", "first, ms", "all read, ms")
 	for _, store := range limitedStores {
 		var both [2]*limited
 		for i, stored := range []int{0, n} {
@@ -83,8 +84,8 @@ func limits(ctx context.Context, n, turns int, dir string) error {
 		}
 		none, stored := both[0], both[1]
 		slices.Sort(ratios)
-		fmt.Printf("%-10s %14.1f %14.1f %14.2f %14.0f %14.0f\n", store.name, none.median(), stored.median(), ratios[len(ratios)/2],
-			float64(stored.bytes)/float64(n), float64(stored.first.Milliseconds()))
+		fmt.Printf("%-10s %14.1f %14.1f %14.2f %14.0f %14.0f %14d\n", store.name, none.median(), stored.median(), ratios[len(ratios)/2],
+			float64(stored.bytes)/float64(n), float64(stored.first.Milliseconds()), stored.whole.Milliseconds())
 	}
 	return nil
 }
@@ -124,6 +125,7 @@ func (l *limited) begin(ctx context.Context, n int) error {
 			return errors.New("the ledger did not learn of the last limit")
 		}
 	}
+	l.whole = time.Since(began)
 	l.bytes = inUse() - before
 	return nil
 }

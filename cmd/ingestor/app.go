@@ -47,7 +47,7 @@ API, for many regions on one shared quota. Every call reserves its units in a le
 before it is sent. When the quota is used up, a run stops cleanly and reports when it
 can resume. The next run resumes where it stopped.
 
-With OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4318, the commands run, backfill and serve
+With OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4318, all commands that make or meter calls
 send traces to an OpenTelemetry collector.`,
 		Example: `  ingestor demo          see it work: no key, no server, no configuration
   ingestor init          write ingestor.yaml, and show lines for cron and systemd

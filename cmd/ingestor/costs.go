@@ -28,7 +28,8 @@ func (a *app) costsCommand() *cobra.Command {
 		Short: "Show the price book, or explain a part of it",
 		Long: `Show the price book in force, merged with the book that it extends, and with every
 default written out. With --diff, show only the differences from the book that it
-extends. The output is YAML, which can be kept in a file, or JSON.
+extends. The output is YAML, which can be kept in a file, or JSON. Comments at its end list
+the limits of single keys that were set at run time, and who set them.
 
 With FAMILY, show the limits of its keys, and where each comes from: the price book, or
 who set it with ingestor limits. With METHOD or UPSTREAM, explain it in words: what a
@@ -56,7 +57,10 @@ call reserves, what its answer settles, and what answers tell about the limits.`
 			case diff:
 				return a.showBook(s.book.Diff())
 			}
-			return a.showBook(s.book.Format())
+			if err := a.showBook(s.book.Format()); err != nil {
+				return err
+			}
+			return a.showSetLimits(cmd, s)
 		},
 		ValidArgsFunction: a.completeFirst(methodNames),
 	}

@@ -154,7 +154,7 @@ func TestTapIsKilled(t *testing.T) {
 }
 
 // jobOfTap makes the tap the only job of the folder.
-func (f *folder) jobOfTap(settings string) {
+func (f *folder) jobOfTap() {
 	f.t.Helper()
 	command, err := json.Marshal(tapCommand(f.t))
 	if err != nil {
@@ -167,8 +167,8 @@ func (f *folder) jobOfTap(settings string) {
 	head, _, _ := strings.Cut(string(text), "jobs:")
 	f.write("ingestor.yaml", head+fmt.Sprintf(`jobs:
   retention: {kind: retention, schedule: "@yearly", disabled: true}
-  tap: {kind: command, schedule: "@yearly", max_runtime: 1h, command: %s, state: tap.json, output: tap.jsonl%s}
-`, command, settings))
+  tap: {kind: command, schedule: "@yearly", max_runtime: 1h, command: %s, state: tap.json, output: tap.jsonl}
+`, command))
 }
 
 // output is what the program of a job has written so far.
@@ -184,8 +184,9 @@ func (f *folder) output() string {
 // TestCommandIsKilled: a tap that is a job, and is killed again and again, or the run of it, or
 // both, writes what an undisturbed one writes.
 func TestCommandIsKilled(t *testing.T) {
+	t.Parallel()
 	calm := newFolder(t, 1000, "")
-	calm.jobOfTap("")
+	calm.jobOfTap()
 	r := calm.run("run", "--once")
 	want := records(t, calm.output())
 	if r.code != exitDone || len(want) < 100 {
@@ -200,8 +201,9 @@ func TestCommandIsKilled(t *testing.T) {
 			continue
 		}
 		t.Run(home, func(t *testing.T) {
+			t.Parallel()
 			f := newFolder(t, 1000, ledger(t))
-			f.jobOfTap("")
+			f.jobOfTap()
 			random := rand.New(rand.NewPCG(3, 4))
 			for n := range kills {
 				cmd := f.program(context.Background(), "run", "--once")

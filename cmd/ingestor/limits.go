@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"os/user"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +19,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
 func (a *app) limitsCommand() *cobra.Command {
@@ -149,6 +153,47 @@ func (s *sheet) limits(all []web.KeyLimit) {
 		rows = append(rows, []string{plain(k.Family), plain(k.Key), view.Number(k.Quota), plain(k.By), stamp(k.At), plain(k.Reason)})
 	}
 	s.table([]column{{name: "family"}, {name: "key"}, {name: "quota", right: true}, {name: "set by"}, {name: "at"}, {name: "reason"}}, rows)
+}
+
+// mostShown is how many limits costs show lists after a price book.
+const mostShown = 100
+
+// showSetLimits shows the limits that take the place of the price book's, as comments after
+// the book. A book without families has none, and a missing ledger is not made.
+func (a *app) showSetLimits(cmd *cobra.Command, s *settings) error {
+	at, err := open.Parse(s.Ledger)
+	if a.output == "json" || len(s.book.Families) == 0 || err != nil {
+		return nil
+	}
+	if _, err := os.Stat(at.File); at.Scheme == "memory" || at.Scheme == "sqlite" && err != nil {
+		return nil
+	}
+	var all []web.KeyLimit
+	err = a.withLedger(cmd, func(ctx context.Context, l *quota.Ledger) (err error) {
+		all, err = setLimits(ctx, l)
+		return err
+	})
+	if err != nil && !errors.Is(err, quota.ErrNoLimits) {
+		a.log.Warn("limits that were set at run time are not shown: the ledger cannot be read", "error", err)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	b.WriteString("\n# Limits that were set at run time take the place of those above:\n")
+	for i, k := range all {
+		if i == mostShown {
+			fmt.Fprintf(&b, "# and %s more; to list all: ingestor limits list\n", view.Number(int64(len(all)-i)))
+			break
+		}
+		why := ""
+		if k.Reason != "" {
+			why = ": " + plain(k.Reason)
+		}
+		fmt.Fprintf(&b, "# %s %s: %s, by %s at %s%s\n", plain(k.Family), plain(k.Key), view.Number(k.Quota), plain(k.By), stamp(k.At), why)
+	}
+	_, err = io.WriteString(a.stdout, b.String())
+	return err
 }
 
 // familyLimit is the limit of a key, and where it comes from.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 const customerService = "a-token-of-the-customer-service-0123456789"
@@ -87,6 +89,15 @@ func TestLimits(t *testing.T) {
 		if !strings.Contains(strings.Join(strings.Fields(shown), " "), line) {
 			t.Errorf("costs show lacks %q:\n%s", line, shown)
 		}
+	}
+	whole := f.run("costs", "show").stdout
+	for _, line := range []string{"\n# client acme: 6, by ", "\n# client bob: 5, by anna at ", ": a trial\n"} {
+		if !strings.Contains(whole, line) {
+			t.Errorf("costs show without a family lacks %q:\n%s", line, whole)
+		}
+	}
+	if _, err := book.Parse("costs.yaml", []byte(whole), nil); err != nil {
+		t.Errorf("what costs show prints is no price book: %v", err)
 	}
 	if got := s.request("DELETE", "/v1/limits/client/bob?reason=over", "", operator); got.status != http.StatusOK {
 		t.Errorf("delete: %+v", got)

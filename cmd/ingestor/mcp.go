@@ -87,6 +87,7 @@ func (a *app) mcp(cmd *cobra.Command, f *mcpFlags) (err error) {
 	}
 	err = agents.Serve(ctx, l, a.stdin, a.stdout, &agents.Options{
 		Budget: f.budget, Job: f.job, Class: f.class, Account: f.account, Upstreams: f.upstreams, Wait: f.wait, Version: build().Version, Log: a.log,
+		Trace: a.traces.Reserve,
 	})
 	if err != nil && !errors.Is(err, quota.ErrOutage) {
 		return &exit{exitFailed, err}

@@ -97,6 +97,7 @@ var aVideo = object{"method": "videos.list"}
 
 // TestMCP is the session of an agent, from its first plan to the end of its budget.
 func TestMCP(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 105, "")
 	f.env = []string{"YOUTUBE_API_KEY=AIza-secret"}
 	a := f.agent("--budget", "5", "--job", "researcher", "--class", "backfill", "--upstream", "youtube")
@@ -122,6 +123,12 @@ func TestMCP(t *testing.T) {
 	if s, failed := a.call("settle", object{"id": first.ID, "never_sent": true}); s.Back != 1 || s.Session.Left != 4 {
 		t.Errorf("settled %+v %s", s, failed)
 	}
+	if r, _ := a.call("reserve", object{"method": "videos.list", "id": "unsent"}); !r.Allowed || r.Session.Left != 3 {
+		t.Errorf("reserved %+v", r)
+	}
+	if s, failed := a.call("settle", object{"id": "unsent", "never_sent": true}); s.Back != 1 {
+		t.Errorf("settled %+v %s", s, failed)
+	}
 	if r, _ := a.call("reserve", object{"units": object{"units": 4}}); !r.Allowed || r.Session.Left != 0 {
 		t.Errorf("reserved %+v", r)
 	}
@@ -138,6 +145,8 @@ func TestMCP(t *testing.T) {
 		"another upstream":  {"reserve", object{"upstream": "github", "method": "core"}, "may not use the upstream"},
 		"another class":     {"reserve", object{"method": "videos.list", "class": "manual"}, "class"},
 		"of its ids":        {"reserve", object{"method": "videos.list", "id": "#7"}, "begins with #"},
+		"its id again":      {"reserve", object{"method": "videos.list", "id": "unsent"}, "was settled before"},
+		"its own price":     {"reserve", object{"method": "videos.list", "units": object{"units": 0}}, "the price book has the price of videos.list"},
 		"settled before":    {"settle", object{"id": first.ID, "never_sent": true}, "no reservation"},
 		"without a cost":    {"settle", object{"id": "mine"}, "say what the call cost, by pool: units"},
 		"an empty plan":     {"plan", object{"calls": []object{}}, "name 1 to 100 calls"},
@@ -164,6 +173,7 @@ func TestMCP(t *testing.T) {
 // TestMCPSessions: two sessions have a budget each, and one ledger. The same id in both is
 // charged twice.
 func TestMCPSessions(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 15, "") // 5 stay free
 	sessions := []*agent{f.agent("--budget", "7"), f.agent("--budget", "7")}
 	var all sync.WaitGroup
@@ -198,6 +208,7 @@ func TestMCPSessions(t *testing.T) {
 // TestMCPHangsUp: an agent that hangs up while a call waits for units is not charged for it.
 // What it had reserved counts as spent.
 func TestMCPHangsUp(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 10, "")
 	a := f.agent("--budget", "100", "--wait", "24h")
 	if r, failed := a.call("reserve", object{"units": object{"units": 5}}); !r.Allowed {
@@ -223,6 +234,7 @@ func TestMCPHangsUp(t *testing.T) {
 
 // TestMCPInAnOutage: an agent learns that the ledger is down, and not where it is.
 func TestMCPInAnOutage(t *testing.T) {
+	t.Parallel()
 	server, err := redistest.Start(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -248,6 +260,7 @@ func TestMCPInAnOutage(t *testing.T) {
 
 // TestMCPFlags: a session needs a budget, and labels that the price book has.
 func TestMCPFlags(t *testing.T) {
+	t.Parallel()
 	f := newFolder(t, 10, "")
 	for want, args := range map[string][]string{
 		"--budget is missing":                         {},
@@ -263,6 +276,7 @@ func TestMCPFlags(t *testing.T) {
 
 // TestGuideConfiguresAnAgentHost starts the server as docs/mcp.md tells a host to.
 func TestGuideConfiguresAnAgentHost(t *testing.T) {
+	t.Parallel()
 	page := guides(t)["docs/mcp.md"]
 	var host struct {
 		Servers map[string]struct {

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/metrics"
 	"github.com/headroom-quota/headroom/internal/proxy"
 	"github.com/headroom-quota/headroom/internal/refusals"
 	"github.com/headroom-quota/headroom/internal/web"
@@ -104,6 +105,9 @@ The headers Headroom-Job, Headroom-Region, Headroom-Class and Headroom-Account l
 Headroom-Wait says how long it may wait for its units, such as 90s. /UPSTREAM@HOST calls
 another host of the upstream.
 
+The body of a refusal, and the header Headroom-Refused, say what to do: see docs/proxy.md.
+--probe-listen answers /livez, /readyz and /metrics.
+
 The proxy listens only on this machine by default. Other interfaces need TLS, and the names
 that programs use, with --hosts. With proxy_listen in the configuration, ingestor serve runs
 the proxy, too.
@@ -115,7 +119,7 @@ the proxy, too.
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runProxy(cmd) },
 	}
-	addFlags(cmd, cmd.Flags(), forServers, "listen", "probe_listen", "insecure", "trusted_proxies", "token_file")
+	addFlags(cmd, cmd.Flags(), forServers, "listen", "insecure", "trusted_proxies", "token_file")
 	return cmd
 }
 
@@ -210,7 +214,7 @@ func (s *settings) proxyTokens() (all []*proxy.Token, warnings []string, err err
 }
 
 // newProxy returns a proxy with these settings.
-func (a *app) newProxy(s *settings, l *quota.Ledger, refused *refusals.Tally) (*proxy.Handler, error) {
+func (a *app) newProxy(s *settings, l *quota.Ledger, measured *metrics.Metrics, refused *refusals.Tally) (*proxy.Handler, error) {
 	keys, err := s.allKeys()
 	if err != nil {
 		return nil, err
@@ -223,7 +227,7 @@ func (a *app) newProxy(s *settings, l *quota.Ledger, refused *refusals.Tally) (*
 		return nil, err
 	}
 	h, err := proxy.New(l, tokens, &proxy.Options{
-		Base: s.baseOfAll(), Clock: a.clock, Log: a.log, Keys: keys, Memory: filepath.Join(s.state, "proxy-costs.json"), Hosts: s.Hosts,
+		Base: s.baseOfAll(), Clock: a.clock, Log: a.log, Metrics: measured, Keys: keys, Memory: filepath.Join(s.state, "proxy-costs.json"), Hosts: s.Hosts,
 		Defaults: proxy.Labels{Job: s.ProxyJob, Region: s.ProxyRegion, Class: s.ProxyClass, Account: s.ProxyAccount, Wait: s.ProxyWait},
 		Waiting:  s.ProxyWaiting, Refused: refused,
 		Metered: func(t http.RoundTripper) http.RoundTripper { return a.traces.Calls(l, t) },
@@ -283,6 +287,8 @@ func (a *app) runProxy(cmd *cobra.Command) (err error) {
 	}
 	hangups := listenForHangups()
 	defer hangups.stop()
+	measured := metrics.New(&metrics.Options{Log: a.log})
+	a.observer = measured
 	var done closers
 	defer func() { err = orStopped(ctx, exitDone, errors.Join(err, done.close())) }()
 	a.trace(ctx, &done)
@@ -292,13 +298,17 @@ func (a *app) runProxy(cmd *cobra.Command) (err error) {
 	}
 	refused, stop := a.keepRefusals(ctx, a.savedIn(s))
 	defer stop()
-	h, err := a.newProxy(s, l, refused)
+	h, err := a.newProxy(s, l, measured, refused)
 	if err != nil {
 		return err
 	}
 	served, err := a.listenProxy(ctx, s, h, nil)
 	if err != nil {
 		return err
+	}
+	probes := web.NewProbes(l, &web.Options{Clock: a.clock, Log: a.log, Metrics: measured})
+	if served, err = a.listenProbes(ctx, s, probes, served, "ingestor proxy"); err != nil {
+		return errors.Join(err, closeAll(served))
 	}
 	defer hangups.reload(ctx, a, s, true, func(_ context.Context, next *settings) error {
 		update, err := a.reloadedProxy(h, next)

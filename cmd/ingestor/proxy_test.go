@@ -90,6 +90,47 @@ func TestProxyInServe(t *testing.T) {
 	}
 }
 
+// TestProxyAlone: without the server, probes and metrics have an address of their own, and
+// traces name the calls.
+func TestProxyAlone(t *testing.T) {
+	f := newFolder(t, 20, "")
+	c := newCollector(t)
+	f.env = []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.url}
+	f.withToken("upstreams: [youtube]")
+	r := f.stay("proxy", "--proxy-listen", "127.0.0.1:0", "--probe-listen", "127.0.0.1:0")
+	var at []string
+	for _, what := range []string{"proxy on ", "probes on "} {
+		if !r.stdout.Scan() {
+			r.waitFor(what)
+		}
+		at = append(at, strings.TrimPrefix(r.stdout.Text(), what))
+	}
+	if body := page(t, at[0]+"/youtube/youtube/v3/videos?part=id&id=abc&key="+theProxyToken); !strings.Contains(body, "youtube#videoListResponse") {
+		t.Errorf("the call: %s", body)
+	}
+	for path, want := range map[string]string{
+		"/livez": `"live"`, "/readyz": `"ready"`, "/metrics": `headroom_decisions_total{account="default",outcome="granted",upstream="youtube"} 1`,
+	} {
+		if body := page(t, at[1]+path); !strings.Contains(body, want) {
+			t.Errorf("%s lacks %s:\n%s", path, want, body)
+		}
+	}
+	if body := page(t, at[1]+"/metrics"); strings.Contains(body, "ingestor_catalog_up") || !strings.Contains(body, "headroom_ledger_up 1") {
+		t.Errorf("the metrics are\n%s", body)
+	}
+	_ = r.cmd.Process.Signal(os.Interrupt)
+	if err := r.cmd.Wait(); err != nil {
+		t.Errorf("it left with %v", err)
+	}
+	want := "videos.list pool=youtube/units units=1 response.status_code=200\n"
+	if got := c.tree("headroom.pool", "headroom.units", "http.response.status_code"); got != want {
+		t.Errorf("the traces are\n%swant\n%s", got, want)
+	}
+	if strings.Contains(c.heard.String(), theProxyToken) || strings.Contains(c.heard.String(), "id=abc") {
+		t.Error("the traces have the token or the query")
+	}
+}
+
 // page returns what is at an address.
 func page(t *testing.T, address string) string {
 	t.Helper()

@@ -25,7 +25,7 @@ import (
 // that of an embedded type.
 type Serving struct {
 	Listen         string        `yaml:"listen,omitempty" restart:"yes" flag:"'address' to listen on; port 0 chooses a free one" jsonschema_description:"The address of ingestor serve."`
-	ProbeListen    string        `yaml:"probe_listen,omitempty" restart:"yes" flag:"'address' for probes only: /livez and /readyz over plain HTTP" jsonschema_description:"An address that answers only /livez and /readyz, over plain HTTP, so that no client can crowd probes out."`
+	ProbeListen    string        `yaml:"probe_listen,omitempty" restart:"yes" flag:"'address' for probes: /livez, /readyz and, of ingestor proxy, /metrics" jsonschema_description:"An address that answers only /livez and /readyz, over plain HTTP, so that no client can crowd probes out. That of ingestor proxy answers /metrics, too."`
 	EnvoyListen    string        `yaml:"envoy_listen,omitempty" restart:"yes" flag:"'address' for Envoy's rate limit service over gRPC" jsonschema_description:"An address that answers Envoy's rate limit service over gRPC, with the tokens and the certificate of the server. Empty turns it off."`
 	RiverListen    string        `yaml:"river_listen,omitempty" restart:"yes" flag:"'address' for River's own pages, see river_ui" jsonschema_description:"An address that serves River's own pages of a fleet to people with a token that has the right operate. They come from river_ui. Empty turns it off."`
 	RiverUI        string        `yaml:"river_ui,omitempty" restart:"yes" jsonschema_description:"Where River's program riverui listens, as http://127.0.0.1:8082. It has no token, so only this machine should reach it."`
@@ -183,7 +183,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	}
 	proxied := func(*settings) (func(), error) { return func() {}, nil }
 	if s.ProxyListen != "" {
-		h, err := a.newProxy(s, src.Ledger, refused)
+		h, err := a.newProxy(s, src.Ledger, measured, refused)
 		if err == nil {
 			others, err = a.listenProxy(ctx, s, h, others)
 		}
@@ -223,14 +223,8 @@ func (a *app) besides(ctx context.Context, s *settings, server *web.Server) (all
 			err = errors.Join(err, closeAll(all))
 		}
 	}()
-	if s.ProbeListen != "" {
-		var how net.ListenConfig
-		l, err := how.Listen(ctx, "tcp", s.ProbeListen)
-		if err != nil {
-			return all, cannotListen(err, "ingestor serve --probe-listen 127.0.0.1:0")
-		}
-		all = append(all, beside{l, server.ServeProbes})
-		fmt.Fprintf(a.stdout, "probes on http://%s\n", l.Addr())
+	if all, err = a.listenProbes(ctx, s, server, all, "ingestor serve"); err != nil {
+		return all, err
 	}
 	if s.EnvoyListen != "" {
 		l, err := listen(ctx, s, s.EnvoyListen, "ingestor serve --envoy-listen 127.0.0.1:0")
@@ -253,6 +247,20 @@ func (a *app) besides(ctx context.Context, s *settings, server *web.Server) (all
 		fmt.Fprintf(a.stdout, "River's pages on %s://%s\n", s.scheme(), l.Addr())
 	}
 	return all, nil
+}
+
+// listenProbes adds the listener of probes to others, if the settings name one.
+func (a *app) listenProbes(ctx context.Context, s *settings, server *web.Server, others []beside, command string) ([]beside, error) {
+	if s.ProbeListen == "" {
+		return others, nil
+	}
+	var how net.ListenConfig
+	l, err := how.Listen(ctx, "tcp", s.ProbeListen)
+	if err != nil {
+		return others, cannotListen(err, command+" --probe-listen 127.0.0.1:0")
+	}
+	fmt.Fprintf(a.stdout, "probes on http://%s\n", l.Addr())
+	return append(others, beside{l, server.ServeProbes}), nil
 }
 
 func closeAll(all []beside) (err error) {

@@ -245,9 +245,6 @@ func (s *settings) check() error {
 	return s.placed(s.checkAccounts())
 }
 
-// builtinJobs reports whether the file names no jobs, so that the built-in ones hold.
-func (s *settings) builtinJobs() bool { return s.said["jobs"] == nil }
-
 // placed adds the place of each fault. A fault of the regions is reported once, though the
 // jobs inherit it.
 func (s *settings) placed(faults []ingest.Fault) error {

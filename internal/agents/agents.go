@@ -31,6 +31,8 @@ type Options struct {
 	Wait      time.Duration // longest time that a call waits for units
 	Version   string        // of the program
 	Log       *slog.Logger  // nil: slog.Default()
+	// Trace follows a reservation until the returned function is called. It may be nil.
+	Trace func(context.Context) func(*quota.Reservation, error)
 }
 
 const instructions = `Reserve units before each call of a metered API, and make the call only if the answer has allowed: true.
@@ -74,8 +76,8 @@ func add[In, Out any](s *session, server *mcp.Server, name, about string, reads 
 
 // hide returns an error for the agent. It holds no files and no addresses.
 func (s *session) hide(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, context.Canceled) { // the agent does not wait for the answer
+		return err
 	}
 	p := web.ProblemOf(s.ledger.Book(), err)
 	if p.Status >= 500 {

@@ -41,10 +41,11 @@ type session struct {
 	spent  int64 // of the budget
 	number int   // of its last reservation without an id
 	open   map[string]*quota.Reservation
+	gone   map[string]bool // ids that were settled
 }
 
 func newSession(ctx context.Context, l *quota.Ledger, o *Options) *session {
-	s := &session{ledger: l, o: o, log: o.Log, prefix: rand.Text() + "/", waiting: make(chan struct{}, mostWaiting), open: map[string]*quota.Reservation{}}
+	s := &session{ledger: l, o: o, log: o.Log, prefix: rand.Text() + "/", waiting: make(chan struct{}, mostWaiting), open: map[string]*quota.Reservation{}, gone: map[string]bool{}}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -142,7 +143,25 @@ func (s *session) call(w *wantedCall) (quota.Call, error) {
 	} else {
 		c.Estimate = w.Units
 	}
-	return c, s.may(c.Upstream)
+	if err := s.may(c.Upstream); err != nil {
+		return c, err
+	}
+	return c, s.fixed(&c)
+}
+
+// fixed returns an error for an estimate of a price that does not depend on the request: it
+// would replace the price.
+func (s *session) fixed(c *quota.Call) error {
+	u := s.ledger.Book().Upstreams[c.Upstream]
+	if u == nil || u.Methods[c.Method] == nil {
+		return nil
+	}
+	for pool := range c.Estimate {
+		if u.Methods[c.Method].Prices[pool] == nil {
+			return quota.BadInput("the price book has the price of %s in %.80q; leave its units out", c.Method, pool)
+		}
+	}
+	return nil
 }
 
 // price returns what is known of the units of a call before it is granted.
@@ -208,8 +227,7 @@ func (s *session) reserve(ctx context.Context, in wantedReservation) (reservatio
 	}
 	cost := sum(granted.Charges())
 	switch {
-	case granted.Repeat:
-		s.take(-guess)
+	case known && granted.Repeat:
 	case !s.take(cost - guess):
 		s.take(-guess)
 		if _, err := granted.Release(context.WithoutCancel(ctx)); err != nil {
@@ -221,7 +239,7 @@ func (s *session) reserve(ctx context.Context, in wantedReservation) (reservatio
 		s.open[id] = granted
 		s.mu.Unlock()
 	}
-	return reservation{Allowed: true, ID: id, Charges: granted.Charges(), Session: s.budget(), Message: "make the call" + again(granted.Repeat)}, nil
+	return reservation{Allowed: true, ID: id, Charges: granted.Charges(), Session: s.budget(), Message: "make the call" + again(known && granted.Repeat)}, nil
 }
 
 func again(repeat bool) string {
@@ -231,7 +249,8 @@ func again(repeat bool) string {
 	return ""
 }
 
-// name returns the id of a reservation, and whether the session has one of that id.
+// name returns the id of a reservation, and whether the session has one of that id. An id
+// that was settled is an error: the ledger would return its grant, and charge nothing.
 func (s *session) name(wanted string) (id string, known bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,12 +260,14 @@ func (s *session) name(wanted string) (id string, known bool, err error) {
 		return "#" + strconv.Itoa(s.number), false, nil
 	case wanted[0] == '#': // it would be one of those, now or later
 		return "", false, quota.BadInput("id %.80q begins with #, as those that reserve makes do; leave the # out", wanted)
+	case s.gone[wanted]:
+		return "", false, quota.BadInput("id %.80q was settled before; use a new one for another call", wanted)
 	}
 	return wanted, s.open[wanted] != nil, nil
 }
 
 // wait reserves, and waits for units at most as long as the operator allows.
-func (s *session) wait(ctx context.Context, call quota.Call, seconds float64) (*quota.Reservation, error) {
+func (s *session) wait(ctx context.Context, call quota.Call, seconds float64) (granted *quota.Reservation, err error) {
 	s.mu.Lock()
 	full := len(s.open) >= mostOpen
 	s.mu.Unlock()
@@ -256,6 +277,10 @@ func (s *session) wait(ctx context.Context, call quota.Call, seconds float64) (*
 	longest := s.o.Wait
 	if seconds < longest.Seconds() {
 		longest = time.Duration(max(seconds, 0) * float64(time.Second))
+	}
+	if s.o.Trace != nil {
+		ended := s.o.Trace(ctx)
+		defer func() { ended(granted, err) }()
 	}
 	select {
 	case s.waiting <- struct{}{}:
@@ -322,6 +347,9 @@ func (s *session) settle(ctx context.Context, in wantedSettlement) (settlement, 
 	}
 	s.mu.Lock()
 	s.spent += done.Charged - done.Back
+	if in.ID[0] != '#' { // nobody asks for those again
+		s.gone[in.ID] = true
+	}
 	s.mu.Unlock()
 	if err := granted.Done(ctx); err != nil {
 		s.log.Warn("give back the slots of a call", "error", err)

@@ -11,10 +11,10 @@ var house = [][]string{
 	{"internal/program", "internal/agents"}, // run programs behind the proxy; serve agents
 	{"internal/proxy"},
 	{"internal/web"},
-	{"internal/web/pages", "internal/refusals"},
+	{"internal/web/pages", "internal/web/guard", "internal/refusals"},
 	{"internal/metrics"},
 	{"internal/web/viewtest"}, // the sources of pages, for tests
-	{"internal/web/view", "internal/web/etag", "internal/traces"},
+	{"internal/web/view", "internal/web/kept", "internal/traces"},
 	{"ingest/plan"}, // runs the real runner, and so stands above it
 	{"ingest/fleet"},
 	{"ingest"},

@@ -81,7 +81,7 @@ func New(o *Options) *Metrics {
 	return m
 }
 
-// SetSources replaces the ledger and the catalog that the next scrape reads.
+// SetSources replaces the ledger and the catalog, if there is one, that the next scrape reads.
 // The outcomes of its decisions are there from now on, at 0.
 func (m *Metrics) SetSources(src view.Sources) {
 	m.sources.Store(&src)
@@ -137,7 +137,10 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 		up   *prometheus.Desc
 		read func(context.Context, *view.Sources) (readings, error)
 	}
-	sources := map[string]source{"ledger": {ledgerUp, readLedger}, "catalog": {catalogUp, readCatalog}}
+	sources := map[string]source{"ledger": {ledgerUp, readLedger}}
+	if src.Catalog != nil {
+		sources["catalog"] = source{catalogUp, readCatalog}
+	}
 	if src.Fleet != nil {
 		sources["fleet"] = source{fleetUp, readFleet}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/headroom-quota/headroom/internal/web/kept"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // shared gathers for all who ask within a while at once: to read the ledger and the catalog
@@ -27,6 +28,9 @@ type shared struct {
 	err  error
 }
 
+// machine is the clock: Prometheus counts by that of the machine, too.
+var machine quota.SystemClock
+
 // Gather implements [prometheus.Gatherer]. Nobody changes what it returns.
 func (s *shared) Gather() ([]*dto.MetricFamily, error) {
 	s.mu.Lock()
@@ -36,7 +40,7 @@ func (s *shared) Gather() ([]*dto.MetricFamily, error) {
 	}
 	s.last, s.err = s.Gatherer.Gather()
 	if s.share > 0 {
-		s.had, s.ends = true, time.Now().Add(s.share)
+		s.had, s.ends = true, machine.Now().Add(s.share)
 		time.AfterFunc(s.share, s.forget)
 	}
 	return s.last, s.err
@@ -55,12 +59,12 @@ func (s *shared) until() time.Time {
 	if s.had {
 		return s.ends
 	}
-	return time.Now().Add(s.share)
+	return machine.Now().Add(s.share)
 }
 
 // text keeps what next writes, for as long as what it gathers.
 func (s *shared) text(next http.Handler) http.Handler {
-	answers := kept.NewStore(kept.Options{Now: time.Now, Most: 8 << 20, Each: 4 << 20})
+	answers := kept.NewStore(kept.Options{Now: machine.Now, Most: 8 << 20, Each: 4 << 20})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// a query may name the metrics to answer
 		key := string(expfmt.NegotiateAccept(r.Header, expfmt.DefaultAcceptedFormats()...)) + "?" + r.URL.RawQuery

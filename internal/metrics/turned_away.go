@@ -15,6 +15,7 @@ const (
 	Searches   = "searches"    // too many searches wait
 	CrossSite  = "cross_site"  // a page of another site sent it
 	WrongToken = "wrong_token" // the address sent too many wrong tokens
+	OfToken    = "token"       // the token has too many calls through the proxy at once
 )
 
 func newTurnedAway() turnedAway {
@@ -27,7 +28,7 @@ func newTurnedAway() turnedAway {
 	}
 	return turnedAway{
 		connections: counter("ingestor_connections_closed_total", "Connections that this server closed to make room for others: of a client that has too many (client), or of the one that has the most (all).", OfClient, OfAll),
-		requests:    counter("ingestor_requests_turned_away_total", "Requests that this server did not begin to answer, by the reason.", OfClient, Searches, CrossSite, WrongToken),
+		requests:    counter("ingestor_requests_turned_away_total", "Requests that this server did not begin to answer, by the reason.", OfClient, Searches, CrossSite, WrongToken, OfToken),
 	}
 }
 

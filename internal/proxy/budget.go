@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,81 +16,201 @@ import (
 // days are the budgets of tokens, each of the current day. They count the calls of this
 // process as they are reserved. The ledger's spend by job adds those of other processes
 // and of the time before a restart.
+//
+// A ledger tells only so many sets of labels apart in an hour, and adds up the rest without
+// the name of a token. So a token may use a part of them. Beyond that, its calls have the
+// name of the token alone.
 type days struct {
 	ledger *quota.Ledger
 	clock  quota.Clock
 	log    *slog.Logger
 
-	mu  sync.Mutex
-	day map[string]*day // by the name of the token
+	mu     sync.Mutex
+	tokens map[string]*Token
+	start  time.Time // of the day
+	of     map[string]*budget
+	hour   time.Time // of the sets
+	sets   map[string]map[quota.Labels]struct{}
+	asked  time.Time     // when the ledger was last asked for the spend
+	first  chan struct{} // closed once it has answered
+	once   sync.Once
 }
 
-// day is the budget of a token on one day.
-type day struct {
-	start  time.Time
-	most   int64
-	budget *meter.Budget
-	asked  time.Time // when the ledger was last asked for the spend
+// budget is that of a token on one day.
+type budget struct {
+	most int64
+	*meter.Budget
 }
 
-// refreshed is how often the spend of other processes is read.
-const refreshed = 10 * time.Second
+const (
+	// refreshed is how often the spend of other processes is read.
+	refreshed = 10 * time.Second
+	// readTimeout bounds reading it.
+	readTimeout = 5 * time.Second
+	// mostSets is how many sets of labels all tokens may use in an hour: half of what a
+	// ledger tells apart. The others are for jobs that do not call through the proxy.
+	mostSets = 1000
+)
 
-// readTimeout bounds reading it.
-const readTimeout = 5 * time.Second
+// know says which tokens there are.
+func (d *days) know(tokens []*Token) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tokens = make(map[string]*Token, len(tokens))
+	for _, t := range tokens {
+		d.tokens[t.Name] = t
+	}
+}
+
+// begin bounds the labels of a call, and returns the budget that it spends from, or nil if
+// the token has none.
+func (d *days) begin(c *call) *meter.Budget {
+	if first := d.read(c.request.Context()); c.token.Budget > 0 {
+		select {
+		case <-first:
+		case <-c.request.Context().Done(): // the call fails by itself
+		}
+	}
+	now := d.clock.Now().UTC()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.enter(now)
+	labels := quota.Labels{Method: c.method(), Job: c.token.job(c.labels.Job), Region: c.labels.Region, Class: c.labels.Class}
+	if !d.fits(c.token.Name, labels) {
+		c.labels.Job, c.labels.Region = "", ""
+	}
+	return d.budget(c.token)
+}
+
+// enter begins a new day, and a new hour. An older instant changes neither.
+func (d *days) enter(now time.Time) {
+	if start := now.Truncate(24 * time.Hour); start.After(d.start) {
+		d.start, d.of = start, map[string]*budget{}
+	}
+	if hour := now.Truncate(time.Hour); hour.After(d.hour) {
+		d.hour, d.sets = hour, map[string]map[quota.Labels]struct{}{}
+	}
+}
+
+// fits notes that a token uses a set of labels in this hour, unless it uses too many.
+func (d *days) fits(token string, labels quota.Labels) bool {
+	known := d.sets[token]
+	if known == nil {
+		known = map[quota.Labels]struct{}{}
+		d.sets[token] = known
+	}
+	if _, is := known[labels]; !is && len(known) >= max(mostSets/max(len(d.tokens), 1), 1) {
+		return false
+	}
+	known[labels] = struct{}{}
+	return true
+}
 
 // budget returns the budget of a token's calls today, or nil if it has none.
-func (d *days) budget(ctx context.Context, t *Token) *meter.Budget {
+func (d *days) budget(t *Token) *meter.Budget {
 	if t.Budget <= 0 {
 		return nil
 	}
+	b := d.of[t.Name]
+	if b == nil || b.most != t.Budget {
+		old := b
+		b = &budget{t.Budget, meter.NewBudget(t.Budget)}
+		if old != nil {
+			b.Add(old.Spent())
+		}
+		d.of[t.Name] = b
+	}
+	return b.Budget
+}
+
+// read has the spend of other processes read, if it is time. It returns what is closed once
+// it was read first, or could not be: an outage has a policy of its own for calls.
+func (d *days) read(ctx context.Context) (first <-chan struct{}) {
 	now := d.clock.Now().UTC()
-	start := now.Truncate(24 * time.Hour)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.day == nil {
-		d.day = map[string]*day{}
+	begins := d.first == nil
+	if begins {
+		d.first = make(chan struct{})
 	}
-	today := d.day[t.Name]
-	if today == nil || !today.start.Equal(start) || today.most != t.Budget {
-		today = &day{start: start, most: t.Budget, budget: meter.NewBudget(t.Budget)}
-		d.day[t.Name] = today
+	if begins || d.bounded() && now.Sub(d.asked) >= refreshed {
+		d.asked = now
+		go d.refresh(context.WithoutCancel(ctx), now)
 	}
-	switch first := today.asked.IsZero(); {
-	case now.Sub(today.asked) < refreshed:
-		return today.budget
-	case first:
-		d.read(ctx, t, today)
-	default:
-		go d.read(ctx, t, today)
-	}
-	today.asked = now
-	return today.budget
+	return d.first
 }
 
-// read adds to a budget what others have spent of it. A ledger that cannot be read has a
-// policy of its own for calls.
-func (d *days) read(ctx context.Context, t *Token, today *day) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
-	defer cancel()
-	spent, err := d.spent(ctx, t, today.start)
-	if err != nil {
-		d.log.Warn("the budget of a token counts only the calls of this process", "token", t.Name, "error", err)
-	}
-	if more := spent - today.budget.Spent(); more > 0 {
-		today.budget.Add(more)
-	}
-}
-
-// spent returns what the ledger has of the jobs of a token since an instant.
-func (d *days) spent(ctx context.Context, t *Token, since time.Time) (sum int64, err error) {
-	all, err := d.ledger.Spend(ctx, quota.SpendQuery{Since: since}, quota.ByHour, quota.ByJob, quota.ByPool, quota.ByAccount)
-	for _, s := range all {
-		if s.Labels.Job == t.Name || strings.HasPrefix(s.Labels.Job, t.Name+"/") {
-			sum += s.Units
+// bounded reports whether a token has a budget.
+func (d *days) bounded() bool {
+	for _, t := range d.tokens {
+		if t.Budget > 0 {
+			return true
 		}
 	}
-	return sum, err
+	return false
+}
+
+// refresh adds to the budgets what others have spent of them.
+func (d *days) refresh(ctx context.Context, now time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	today := now.Truncate(24 * time.Hour)
+	all, err := d.spent(ctx, today)
+	if err != nil {
+		d.log.Warn("the budgets of tokens count only the calls of this process", "error", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	defer d.once.Do(func() { close(d.first) })
+	d.enter(now)
+	if !d.start.Equal(today) { // it took so long
+		return
+	}
+	sums := map[string]int64{}
+	for _, s := range all {
+		name, _, _ := strings.Cut(s.Labels.Job, "/")
+		if d.tokens[name] == nil {
+			continue
+		}
+		sums[name] += s.Units
+		if s.Hour.Equal(d.hour) {
+			d.fits(name, s.Labels)
+		}
+	}
+	for name, t := range d.tokens {
+		if b := d.budget(t); b != nil {
+			b.Add(max(sums[name]-b.Spent(), 0))
+		}
+	}
+}
+
+// spent returns what the ledger has of the calls since an instant, also of accounts that only
+// a token names.
+func (d *days) spent(ctx context.Context, since time.Time) ([]quota.Spent, error) {
+	all, err := d.ledger.Spend(ctx, quota.SpendQuery{Since: since, Hours: true})
+	for of := range d.unlisted() {
+		more, failed := d.ledger.Spend(ctx, quota.SpendQuery{Since: since, Hours: true, Upstream: of.Upstream, Account: of.Account})
+		all, err = append(all, more...), errors.Join(err, failed)
+	}
+	return all, err
+}
+
+// unlisted returns the accounts that tokens name and the price book does not list.
+func (d *days) unlisted() map[quota.Pool]bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := map[quota.Pool]bool{}
+	for _, t := range d.tokens {
+		for _, name := range t.Upstreams {
+			u := d.ledger.Book().Upstreams[name]
+			for _, account := range t.Accounts {
+				if u != nil && u.AnyAccount && account != anyAccount && !slices.Contains(u.Accounts, account) {
+					all[quota.Pool{Upstream: name, Account: account}] = true
+				}
+			}
+		}
+	}
+	return all
 }
 
 // tomorrow returns how long it is until the budgets of the next day.

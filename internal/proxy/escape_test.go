@@ -31,7 +31,8 @@ func TestUploads(t *testing.T) {
 	}
 	refused := func(verb, path string, header ...string) {
 		t.Helper()
-		if got := chunk(verb, path, header...); got.StatusCode != http.StatusNotFound || r.seen() != nil {
+		if got := chunk(verb, path, header...); got.StatusCode != http.StatusNotFound || r.seen() != nil ||
+			got.Header.Get("Headroom-Refused") != "upload" || !strings.Contains(got.body, "begin the upload again") {
 			t.Errorf("%s %s: %s %s", verb, path, got.Status, got.body)
 		}
 	}
@@ -59,6 +60,11 @@ func TestUploads(t *testing.T) {
 	}
 	if got := chunk("POST", address, "X-Http-Method-Override", "GET"); got.StatusCode == http.StatusOK || r.seen() != nil {
 		t.Errorf("another verb: %s", got.Status)
+	}
+	spent = r.spent("etl")
+	r.handler.uploads.all = nil // as after a restart
+	if refused("PUT", address); r.spent("etl") != spent {
+		t.Error("a chunk of a forgotten upload is charged")
 	}
 }
 

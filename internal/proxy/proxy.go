@@ -18,11 +18,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/refusals"
+	"github.com/headroom-quota/headroom/internal/metrics"
+	"github.com/headroom-quota/headroom/internal/web/guard"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -41,6 +44,8 @@ type Options struct {
 	Clock quota.Clock       // nil: the machine's
 	Log   *slog.Logger      // nil: slog.Default()
 
+	// Metrics count what the proxy turns away; nil counts nothing.
+	Metrics *metrics.Metrics
 	// Keys are the API keys of upstreams, as in [meter.Options.Keys].
 	Keys map[string]meter.KeySource
 	// Memory keeps the costs of recent calls, as in [meter.Options.Memory].
@@ -82,6 +87,7 @@ type Handler struct {
 	linger  time.Duration // for which the rest of a refused request is read
 	told    func(why error, retryAt time.Time)
 	refused *refusals.Tally
+	crowds
 
 	tokens atomic.Pointer[[]*Token]
 }
@@ -107,7 +113,13 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	if h.told = o.Told; h.told == nil {
 		h.told = func(error, time.Time) {}
 	}
-	h.days = days{ledger: ledger, clock: h.clock, log: h.log}
+	if h.metrics = o.Metrics; h.metrics == nil {
+		h.metrics = metrics.New(&metrics.Options{Log: h.log})
+	}
+	h.days.ledger, h.days.clock, h.days.log = ledger, h.clock, h.log
+	h.complaints = guard.NewComplaints(h.clock)
+	h.crowd = guard.NewCrowd(mostConnections, mostOfAddress, netip.Addr.IsLoopback, h.connectionClosed)
+	h.calls = guard.NewCounts[string](mostOfToken)
 	keys := make(map[string]meter.KeySource, len(o.Keys))
 	for name, source := range o.Keys {
 		keys[name] = noted(source)
@@ -137,7 +149,12 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 }
 
 // Update replaces the tokens, which [Check] has accepted. Open requests finish.
-func (h *Handler) Update(tokens []*Token) { h.tokens.Store(&tokens) }
+// The limit on wrong tokens becomes that of the ledger's price book.
+func (h *Handler) Update(tokens []*Token) {
+	h.days.know(tokens)
+	h.tokens.Store(&tokens)
+	h.guesses.Store(guard.NewGuesses(h.clock, h.ledger.Book().Families[guard.GuessFamily], addressOf))
+}
 
 // Flush waits until the calls whose answers have ended are settled.
 func (h *Handler) Flush(ctx context.Context) error {
@@ -146,9 +163,16 @@ func (h *Handler) Flush(ctx context.Context) error {
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w, r, done := h.crowd.Working(w, r)
+	defer done()
 	c := &call{request: r}
 	err := h.admit(c)
 	w = &answer{w}
+	if err == nil {
+		if err = h.begin(c); err == nil {
+			defer h.calls.End(c.token.Name)
+		}
+	}
 	if err != nil {
 		h.refuse(w, c, err)
 		return
@@ -192,11 +216,14 @@ func (c *call) context(ctx context.Context) context.Context {
 // admit fills in a call, or returns why it is not made.
 func (h *Handler) admit(c *call) (err error) {
 	if err := h.checkSite(c.request); err != nil {
+		if err == error(errForeignPage) { //nolint:errorlint // checkSite returns it as it is
+			h.metrics.RequestRefused(metrics.CrossSite)
+		}
 		return err
 	}
 	found := c.find(h.ledger.Book())
 	if c.token = h.present(c); c.token == nil {
-		return errNoToken
+		return h.guess(c)
 	}
 	if found == error(errNoUpstream) { //nolint:errorlint // find returns it as it is
 		found = c.sole()
@@ -219,7 +246,7 @@ func (h *Handler) admit(c *call) (err error) {
 	if c.resumes() && !h.uploads.has(c.token.Name, c.upload(c.host, c.path, c.request.URL.RawQuery)) {
 		return errNoUpload
 	}
-	c.budget = h.days.budget(c.request.Context(), c.token)
+	c.budget = h.days.begin(c)
 	return nil
 }
 
@@ -270,7 +297,7 @@ func (b *buffers) Put(buffer []byte) { b.pool.Put(&buffer) }
 // NewTransport returns a transport for many calls to few hosts.
 func NewTransport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConns, t.MaxIdleConnsPerHost = 1024, 256
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = mostConnections, mostConnections // one upstream may have all calls
 	t.IdleConnTimeout = time.Minute
 	return t
 }

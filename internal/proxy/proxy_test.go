@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -322,8 +321,9 @@ func TestBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b := again.days.budget(context.Background(), tokensOf(t, grants...)[0]); b.Spent() != 4 {
-		t.Errorf("after a restart %d are spent", b.Spent())
+	<-again.days.read(t.Context())
+	if spent := again.days.of["etl"].Spent(); spent != 4 {
+		t.Errorf("after a restart %d are spent", spent)
 	}
 	clock.Advance(2 * time.Hour)
 	if got := r.call("GET", "/api/v1/items"); got.StatusCode != 200 {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -28,16 +27,17 @@ func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
 		h.refused.Add(c.token.Name, err)
 	}
 	p := h.problem(c, err)
-	if p.refuses() {
+	if p.refuses() && !errors.As(err, new(*refusal)) { // it lacks units
 		h.told(err, p.retryAt)
 	}
 	header := w.Header()
 	clear(header)                                               // what ReverseProxy has copied
 	if r := c.request; r.Body != nil && r.Body != http.NoBody { // a program that never sends it must not keep the connection
 		_ = http.NewResponseController(w).SetReadDeadline(h.clock.Now().Add(h.linger)) // recorders have none
-		if r.ProtoMajor == 1 {
-			header.Set("Connection", "close")
-		}
+		closes(header, r)
+	}
+	if p.kind == "too_many_guesses" { // the next guess costs a connection
+		closes(header, c.request)
 	}
 	for name, values := range p.header {
 		header[name] = values
@@ -101,15 +101,17 @@ func (h *Handler) problem(c *call, err error) *problem {
 	switch {
 	case errors.As(err, &own):
 		p.status, p.kind, p.message = own.status, own.kind, own.message
+		if retry = own.after > 0; retry {
+			p.waits(h.clock.Now(), own.after)
+		}
 	case errors.As(err, &over):
 		p.status, p.kind, p.limit = http.StatusTooManyRequests, "budget", over.Most
 		if c.budget == nil { // that of the process, which has no days
 			p.message = "the budget of the run is used up: " + err.Error()
 			break
 		}
-		p.message, p.after = "the daily budget of the token is used up: "+err.Error(), h.days.tomorrow()
-		p.retryAt = h.clock.Now().Add(p.after)
-		p.header.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(p.after.Seconds())), 10))
+		p.message = "the daily budget of the token is used up: " + err.Error()
+		p.waits(h.clock.Now(), h.days.tomorrow())
 	case errors.Is(err, meter.ErrCredential):
 		p.kind, p.message = "credential", "the proxy has no valid key for this account of "+c.upstream.Name+"; its log has the details"
 		h.complain(c, err)
@@ -135,6 +137,19 @@ func (h *Handler) problem(c *call, err error) *problem {
 	}
 	p.header.Set(meter.RefusedHeader, p.kind)
 	return p
+}
+
+// waits says when the program may try again.
+func (p *problem) waits(now time.Time, after time.Duration) {
+	p.after, p.retryAt = after, now.Add(after)
+	p.header.Set("Retry-After", strconv.FormatInt(seconds(after), 10))
+}
+
+// closes ends the connection of a request after its answer.
+func closes(h http.Header, r *http.Request) {
+	if r.ProtoMajor == 1 {
+		h.Set("Connection", "close")
+	}
 }
 
 // complain logs what the operator should know. The transport has removed keys from its errors.

@@ -27,6 +27,11 @@ const (
 	theToken = "0123456789abcdef0123456789abcdef"
 )
 
+var (
+	keysOfAPI = map[string]meter.KeySource{"api": meter.Key("Bearer " + theKey), "api@team": meter.Key("Bearer key-of-the-team"), "shop@*": meter.Key("key-of-shops")}
+	keysOfOrg = map[string]meter.KeySource{"org": meter.Key("key-of-default"), "org@team": meter.Key("key-of-team")}
+)
+
 // rig is a proxy in front of an upstream.
 type rig struct {
 	t        *testing.T
@@ -85,7 +90,7 @@ upstreams:
     account: {header: X-Org}
     accounts: {default: {}, team: {}}
     api_key: {header: X-Org-Key}
-    pools: {units: {quota: 1000, windows: [{per: day}]}}
+    pools: {units: {quota: 1000000, windows: [{per: day}]}}
     methods: {list: {route: GET /v1/items, pool: units, cost: 2}}
   billed:
     hosts: [billed.test]
@@ -162,7 +167,7 @@ func newRig(t *testing.T, o rigOptions) *rig {
 	}
 	options := Options{
 		Clock: o.clock, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Keys: map[string]meter.KeySource{"api": meter.Key("Bearer " + theKey), "api@team": meter.Key("Bearer key-of-the-team"), "shop@*": meter.Key("key-of-shops")},
+		Keys: keysOfAPI,
 	}
 	if o.change != nil {
 		o.change(&options)

@@ -9,23 +9,18 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"golang.org/x/net/netutil"
 )
 
 const (
-	// mostConnections bounds the open connections.
-	mostConnections = 1024
-	headerTimeout   = 5 * time.Second
-	idleTimeout     = time.Minute
-	stopTimeout     = 10 * time.Second
+	headerTimeout = 5 * time.Second
+	idleTimeout   = time.Minute
+	stopTimeout   = 10 * time.Second
 )
 
 // Serve serves requests from a listener, with TLS if secure is not nil, until ctx ends. Then open requests finish for a
 // while, unless abort ends too. Requests and answers may take as long as they like, because
 // a stream may. Calls have the values of ctx, such as its budget and its span.
 func (h *Handler) Serve(ctx, abort context.Context, l net.Listener, secure *tls.Config) error {
-	l = netutil.LimitListener(l, mostConnections)
 	if secure != nil {
 		l = tls.NewListener(l, secure)
 	}
@@ -38,6 +33,7 @@ func (h *Handler) Serve(ctx, abort context.Context, l net.Listener, secure *tls.
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 		ErrorLog:    slog.NewLogLogger(h.log.Handler(), slog.LevelDebug), // programs that hang up
 	}
+	h.crowd.Attach(server)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	select {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // object is JSON.
@@ -17,8 +18,10 @@ func (p *problem) shape(format string, h http.Header) (contentType string, body 
 	case "google":
 		return "application/json; charset=UTF-8", p.google()
 	case "openai":
+		p.exactly(h)
 		return "application/json", p.openAI()
 	case "anthropic":
+		p.exactly(h)
 		return "application/json", object{"type": "error", "error": object{"type": byStatus(anthropicTypes, p.status), "message": p.message}}
 	case "github":
 		p.gitHub(h)
@@ -44,6 +47,14 @@ func (p *problem) shape(format string, h http.Header) (contentType string, body 
 
 // refuses reports whether a later try may succeed, because units come back.
 func (p *problem) refuses() bool { return p.status == http.StatusTooManyRequests }
+
+// exactly sets the header by which the SDKs of OpenAI and Anthropic wait no longer than they
+// must: Retry-After is in whole seconds, rounded up.
+func (p *problem) exactly(h http.Header) {
+	if p.refuses() && p.after > 0 {
+		h.Set("Retry-After-Ms", strconv.FormatInt((p.after+time.Millisecond-1).Milliseconds(), 10))
+	}
+}
 
 // google is the form of Google's APIs. SDKs look at the code, and at the reason in errors.
 func (p *problem) google() object {

@@ -39,6 +39,9 @@ func TestRefusals(t *testing.T) {
 			if reset := got.Header.Get("X-Ratelimit-Reset"); (reset == strconv.FormatInt(clock.Now().Unix()+90, 10)) != (format == "github") {
 				t.Errorf("the reset is %q", reset)
 			}
+			if exact := got.Header.Get("Retry-After-Ms"); (exact == "90000") != (format == "openai" || format == "anthropic") {
+				t.Errorf("in milliseconds it is %q", exact)
+			}
 			for path, want := range paths {
 				if got := member(t, got.body, path); want != nil && got != want {
 					t.Errorf("%s is %v, want %v, in %v", path, got, want, got)

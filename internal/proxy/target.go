@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota/book"
 )
@@ -230,10 +231,11 @@ type refusal struct {
 	status  int
 	kind    string
 	message string
+	after   time.Duration // that the program should wait; 0: it need not try again
 }
 
 func refusef(status int, kind, format string, args ...any) *refusal {
-	return &refusal{status, kind, fmt.Sprintf(format, args...)}
+	return &refusal{status: status, kind: kind, message: fmt.Sprintf(format, args...)}
 }
 
 func (r *refusal) Error() string { return r.message }

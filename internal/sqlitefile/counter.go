@@ -13,9 +13,9 @@ type counter struct {
 	reads   atomic.Int64  // that began
 
 	// of the one who reads
-	read   int64     // which of them was the last that succeeded
-	last   int64     // what it returned
-	looked time.Time // when the file was found to be the one that was opened
+	read   int64       // which of them was the last that succeeded
+	last   int64       // what it returned
+	looked atomic.Bool // whether the file was found to be the one that was opened, a moment ago
 }
 
 func newCounter() *counter {
@@ -48,11 +48,12 @@ func (f *File) Version(ctx context.Context) (int64, error) {
 		return c.last, nil // it was read after this caller came
 	}
 	this := c.reads.Add(1)
-	if time.Since(c.looked) > time.Second {
+	if !c.looked.Load() {
 		if err := f.Identity.Check(); err != nil {
 			return 0, f.Fault("read", err)
 		}
-		c.looked = time.Now()
+		c.looked.Store(true)
+		time.AfterFunc(time.Second, func() { c.looked.Store(false) })
 	}
 	if s == nil {
 		var err error

@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
+
+	"github.com/headroom-quota/headroom/internal/web/guard"
 )
 
 // ServeEnvoy serves Envoy's rate limit service over gRPC from a listener, until ctx ends.
@@ -37,7 +39,7 @@ func (s *Server) ServeEnvoy(ctx, abort context.Context, l net.Listener) error {
 	healthpb.RegisterHealthServer(server, healthy)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- server.Serve(counted{l, newCrowd(s.crowd.all, s.crowd.each, s.trusts, s.connectionClosed)})
+		ended <- server.Serve(counted{l, s.crowd.Another()})
 	}()
 	select {
 	case err := <-ended:
@@ -56,8 +58,8 @@ func (s *Server) unaryCall(ctx context.Context, req any, info *grpc.UnaryServerI
 	defer s.recoverCall(info.FullMethod, &err)
 	if p, ok := peer.FromContext(ctx); ok {
 		if at, is := p.Addr.(countedAddr); is {
-			at.crowd.works(at.conn, true)
-			defer at.crowd.works(at.conn, false)
+			at.crowd.Works(at.conn, true)
+			defer at.crowd.Works(at.conn, false)
 		}
 	}
 	if ctx, err = s.authenticatedCall(ctx, info.FullMethod); err != nil {
@@ -121,7 +123,7 @@ func (s *Server) callError(method string, err error) error {
 		code = codes.Internal
 	}
 	if p.Status >= http.StatusInternalServerError {
-		if due, skipped := s.complaints.due(method); due {
+		if due, skipped := s.complaints.Due(method); due {
 			s.log.Error("answer a gRPC call", "method", method, "code", code, "skipped", skipped, "error", err)
 		}
 	}
@@ -131,7 +133,7 @@ func (s *Server) callError(method string, err error) error {
 // counted is a listener whose connections a crowd bounds.
 type counted struct {
 	net.Listener
-	crowd *crowd
+	crowd *guard.Crowd
 }
 
 // Accept implements [net.Listener].
@@ -140,19 +142,19 @@ func (l counted) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.crowd.track(conn, http.StateNew)
+	l.crowd.Track(conn, http.StateNew)
 	return countedConn{conn, l.crowd}, nil
 }
 
 // countedConn is a connection that its crowd forgets when it is closed.
 type countedConn struct {
 	net.Conn
-	crowd *crowd
+	crowd *guard.Crowd
 }
 
 // Close implements [net.Conn].
 func (c countedConn) Close() error {
-	c.crowd.track(c.Conn, http.StateClosed)
+	c.crowd.Track(c.Conn, http.StateClosed)
 	return c.Conn.Close()
 }
 
@@ -162,7 +164,7 @@ func (c countedConn) RemoteAddr() net.Addr { return countedAddr{c.Conn.RemoteAdd
 // countedAddr is the address of a client, with its connection.
 type countedAddr struct {
 	net.Addr
-	crowd *crowd
+	crowd *guard.Crowd
 	conn  net.Conn
 }
 

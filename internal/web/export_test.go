@@ -15,3 +15,10 @@ func (s *Server) Mux() *http.ServeMux { return s.mux() }
 
 // Current returns the sources.
 func (s *Server) Current() *Sources { return s.current() }
+
+// Waiting returns how many searches wait for their turn.
+func (s *Server) Waiting() int {
+	s.searches.mu.Lock()
+	defer s.searches.mu.Unlock()
+	return s.searches.waiting
+}

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -117,12 +116,8 @@ func (s *Server) search(r *http.Request) (any, error) {
 	if err := q.err(); err != nil {
 		return nil, err
 	}
-	var found catalog.Results
 	src := s.current()
-	err := s.searching(r.Context(), func(ctx context.Context) (err error) {
-		found, err = src.Catalog.Search(ctx, ask)
-		return err
-	})
+	found, err := src.Catalog.Search(r.Context(), ask)
 	switch {
 	case errors.Is(err, catalog.ErrBadCursor):
 		return nil, badRequest("cursor is not one that this server returned; leave it out to start again")

@@ -36,24 +36,34 @@ func (s *Server) brief(value any) lasting {
 // feed is api for answers that may be kept, because they depend on the address, the catalog
 // and the time only. These routes know no tokens, so all clients get the same.
 func (s *Server) feed(h answer, parameters ...string) http.Handler {
+	return s.feedIn(func(ctx context.Context, do func(context.Context) error) error { return do(ctx) }, h, parameters...)
+}
+
+// feedIn is feed for answers that are made in turn. A request waits for its own turn, and not
+// for that of another client who asks for the same: that one may have much before it.
+func (s *Server) feedIn(turn func(context.Context, func(context.Context) error) error, h answer, parameters ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := s.shelfOf(r, false)
-		if a := p.kept(); a != nil {
+		a := p.kept()
+		if a != nil {
 			a.Send(w, r)
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), s.timeouts.Query)
 		defer cancel()
-		a, err := p.fill(ctx, func(ctx context.Context) (*kept.Answer, error) {
-			if err := checkQuery(r, parameters); err != nil {
-				return nil, err
-			}
-			value, err := h(r.WithContext(ctx))
-			if err != nil {
-				return nil, err
-			}
-			return answerOf(value)
-		})
+		err := checkQuery(r, parameters)
+		if err == nil {
+			err = turn(ctx, func(ctx context.Context) (err error) {
+				a, err = p.fill(ctx, func(ctx context.Context) (*kept.Answer, error) {
+					value, err := h(r.WithContext(ctx))
+					if err != nil {
+						return nil, err
+					}
+					return answerOf(value)
+				})
+				return err
+			})
+		}
 		if err != nil {
 			s.fail(w, r, err)
 			return

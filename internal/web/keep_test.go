@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -121,8 +123,9 @@ func TestDeletedVideosAreGone(t *testing.T) {
 // watched is a catalog that counts what is read of it.
 type watched struct {
 	*catalog.Catalog
-	read  atomic.Int64
-	chart func(context.Context) error // is called before each chart
+	read   atomic.Int64
+	chart  func(context.Context) error // is called before each chart
+	search func(catalog.Query)         // is called before each search
 }
 
 func (w *watched) Chart(ctx context.Context, region, category string) (catalog.Chart, error) {
@@ -137,6 +140,9 @@ func (w *watched) Chart(ctx context.Context, region, category string) (catalog.C
 
 func (w *watched) Search(ctx context.Context, q catalog.Query) (catalog.Results, error) {
 	w.read.Add(1)
+	if w.search != nil {
+		w.search(q)
+	}
 	return w.Catalog.Search(ctx, q)
 }
 
@@ -318,6 +324,50 @@ func TestWhoHangsUpDisturbsNobody(t *testing.T) {
 	all.Wait()
 	if got := w.read.Load() - before; got != 1 {
 		t.Errorf("%d charts were read for 10 clients", got)
+	}
+}
+
+// TestNobodyWaitsForTheTurnOfAnother who asks for the same search.
+func TestNobodyWaitsForTheTurnOfAnother(t *testing.T) {
+	r, w := newWatched(t, &web.Options{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeouts: web.Timeouts{Search: time.Hour, Query: time.Hour}})
+	begun, next := make(chan string, 100), make(chan struct{})
+	w.search = func(q catalog.Query) {
+		begun <- q.Text
+		<-next
+	}
+	var all sync.WaitGroup
+	ask := func(client, text string) {
+		all.Go(func() {
+			if a := r.ask("GET", "/api/v1/search?q="+text, "", "X-Forwarded-For", client); a.StatusCode != http.StatusOK {
+				t.Errorf("%s: %s", text, a.Status)
+			}
+		})
+	}
+	for i := range 2 {
+		ask("203.0.113.1", fmt.Sprint("running", i))
+		<-begun
+	}
+	for i, text := range []string{"a", "b", "c", "same"} {
+		ask("203.0.113.1", text)
+		waitFor(t, "a search to wait", func() bool { return r.server.Waiting() == i+1 })
+	}
+	ask("203.0.113.2", "same")
+	waitFor(t, "the other client to wait", func() bool { return r.server.Waiting() == 5 })
+	var order []string
+	for range 2 {
+		next <- struct{}{}
+		order = append(order, <-begun)
+	}
+	if !slices.Equal(order, []string{"a", "same"}) {
+		t.Errorf("the searches are %v: a client waits for the turn of another", order)
+	}
+	close(next)
+	all.Wait()
+	close(begun)
+	for text := range begun {
+		if text == "same" {
+			t.Error("the one that waited longer searched again")
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/headroom-quota/headroom/internal/web/guard"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/throttle"
@@ -23,7 +24,7 @@ const ownLimit = throttle.DefaultFamily + "_"
 // limits are the limits in force.
 type limits struct {
 	routes  *throttle.Throttle // in front of all routes
-	guesses *guesses           // see guesses.go
+	guesses *guard.Guesses
 }
 
 // counts are in memory, and the limits of single keys that were set at run time in the
@@ -35,7 +36,7 @@ type counts struct {
 
 // newLimits returns the limits of a price book.
 func (s *Server) newLimits(book *quota.Book, set quota.LimitKeeper) (*limits, error) {
-	names := map[string]bool{guessLimit: true}
+	names := map[string]bool{strings.TrimPrefix(guard.GuessFamily, ownLimit): true}
 	routes := map[string][]throttle.Limit{}
 	own := func(name string) []throttle.Limit {
 		if _, there := book.Families[ownLimit+name]; there {
@@ -72,7 +73,7 @@ func (s *Server) newLimits(book *quota.Book, set quota.LimitKeeper) (*limits, er
 	if l.routes, err = throttle.New(ledger, &o); err != nil {
 		return nil, fmt.Errorf("limits per client: %w", err)
 	}
-	l.guesses = newGuesses(s.clock, book.Families[ownLimit+guessLimit], l.routes.Client)
+	l.guesses = guard.NewGuesses(s.clock, book.Families[guard.GuessFamily], l.routes.Client)
 	return &l, nil
 }
 

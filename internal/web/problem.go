@@ -91,7 +91,7 @@ func (s *Server) problem(r *http.Request, err error) *Problem {
 	p := *problem(err)
 	p.Title = cmp.Or(p.Title, http.StatusText(p.Status))
 	if p.Status >= http.StatusInternalServerError {
-		s.complaints.add(r, p.Status, err)
+		s.complain(r, p.Status, err)
 	}
 	return &p
 }
@@ -112,3 +112,16 @@ func (s *Server) tellLeft(h http.Header, v *Verdict) {
 
 // seconds rounds a duration up to whole seconds, so that a retry is never too early.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
+// complain logs a request that failed. While the ledger or the catalog is down, it logs each
+// route once a minute.
+func (s *Server) complain(r *http.Request, status int, err error) {
+	skipped := 0
+	if status == http.StatusServiceUnavailable {
+		var due bool
+		if due, skipped = s.complaints.Due(r.Pattern); !due {
+			return
+		}
+	}
+	s.log.Error("answer a request", "method", r.Method, "path", r.URL.Path, "status", status, "skipped", skipped, "error", err)
+}

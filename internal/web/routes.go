@@ -14,7 +14,7 @@ func (s *Server) table() []route {
 	return []route{
 		{"GET /api/v1/trending", s.feed(s.trending, "region", "category"), "trending"},
 		{"GET /api/v1/videos/{id}", s.feed(s.video), "videos"},
-		{"GET /api/v1/search", s.feed(s.search, "q", "region", "since", "limit", "cursor"), "search"},
+		{"GET /api/v1/search", s.feedIn(s.searching, s.search, "q", "region", "since", "limit", "cursor"), "search"},
 		{"GET /api/v1/quota", s.api(s.quota), "quota"},
 		{"GET /api/v1/regions", s.feed(s.regions), "regions"},
 		{"GET /api/v1/runs", s.feed(s.runs, "job", "limit", "before"), "runs"},

@@ -6,13 +6,15 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/headroom-quota/headroom/internal/web/guard"
 )
 
 // TestClientsTakeTurnsToSearch: who sends many waits for others no less than they for it.
 func TestClientsTakeTurnsToSearch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q queue
-		heavy, light := clientOf(netip.MustParseAddr("203.0.113.1")), clientOf(netip.MustParseAddr("203.0.113.2"))
+		heavy, light := guard.ClientOf(netip.MustParseAddr("203.0.113.1")), guard.ClientOf(netip.MustParseAddr("203.0.113.2"))
 		for range maxSearches {
 			if mine, err := q.take(t.Context(), heavy); !mine || err != nil {
 				t.Fatal(mine, err)

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/web/guard"
 )
 
 // Timeouts bound how long something may take. Zero is the default.
@@ -51,21 +53,23 @@ func (s *Server) Serve(ctx, abort context.Context, l net.Listener) error {
 }
 
 // ServeProbes is Serve for a listener of probes only, which no client of the server can
-// crowd. It answers whatever host is asked for, because probes ask for an address.
+// crowd. It answers whatever host is asked for, because probes ask for an address. A server
+// of [NewProbes] has /metrics there, too.
 func (s *Server) ServeProbes(ctx, abort context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", s.api(s.live))
 	mux.Handle("GET /readyz", s.api(s.ready))
-	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux)), newCrowd(mostProbes, mostProbes, s.trusts, s.connectionClosed))
+	if s.alone {
+		mux.Handle("GET /metrics", s.metrics.Handler())
+	}
+	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux)), guard.NewCrowd(mostProbes, mostProbes, s.trusts, s.connectionClosed))
 }
 
 // mostProbes bounds the connections of probes.
 const mostProbes = 64
 
-func (s *Server) serve(ctx, abort context.Context, l net.Listener, handler http.Handler, crowd *crowd) error {
+func (s *Server) serve(ctx, abort context.Context, l net.Listener, handler http.Handler, crowd *guard.Crowd) error {
 	server := &http.Server{
-		ConnState:         crowd.track,
-		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		Handler:           handler,
 		ReadHeaderTimeout: s.timeouts.Header,
 		ReadTimeout:       s.timeouts.Request,
@@ -74,6 +78,7 @@ func (s *Server) serve(ctx, abort context.Context, l net.Listener, handler http.
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // clients that hang up
 	}
+	crowd.Attach(server)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	select {

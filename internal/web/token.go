@@ -136,6 +136,9 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 	})
 }
 
+// errNotTheToken is the answer to a wrong or missing token.
+var errNotTheToken = &Problem{Status: http.StatusUnauthorized, Code: "wrong_token", Detail: "send the token as Authorization: Bearer TOKEN"}
+
 // wrongToken returns the answer to a wrong or missing token.
 func (s *Server) wrongToken(w http.ResponseWriter, r *http.Request, presented string) error {
 	err := s.guess(r, presented)
@@ -152,7 +155,7 @@ func (s *Server) guess(r *http.Request, presented string) error {
 	if presented == "" {
 		return errNotTheToken
 	}
-	wait, client, err := s.limits.Load().guesses.add(r)
+	wait, client, err := s.limits.Load().guesses.Add(r)
 	if err != nil {
 		return err
 	}
@@ -160,7 +163,7 @@ func (s *Server) guess(r *http.Request, presented string) error {
 		return errNotTheToken
 	}
 	s.metrics.RequestRefused(metrics.WrongToken)
-	if due, skipped := s.complaints.due("wrong tokens"); due {
+	if due, skipped := s.complaints.Due("wrong tokens"); due {
 		s.log.Warn("an address sends wrong tokens", "client", client, "skipped", skipped)
 	}
 	return &Problem{

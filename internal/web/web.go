@@ -17,6 +17,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/metrics"
 	"github.com/headroom-quota/headroom/internal/refusals"
+	"github.com/headroom-quota/headroom/internal/web/guard"
 	"github.com/headroom-quota/headroom/internal/web/kept"
 	"github.com/headroom-quota/headroom/internal/web/pages"
 	"github.com/headroom-quota/headroom/internal/web/view"
@@ -90,13 +91,14 @@ type Server struct {
 	proxies    []netip.Prefix
 	timeouts   Timeouts
 	xRateLimit bool
+	alone      bool // it is for probes and metrics only
 	anyHost    bool
 	hosts      []string
 	board      *pages.Board
 	handler    http.Handler
 
-	complaints complaints
-	crowd      *crowd
+	complaints *guard.Complaints
+	crowd      *guard.Crowd
 	searches   queue
 	share      time.Duration
 	acted      atomic.Int64 // what people did on the pages
@@ -120,9 +122,9 @@ func New(src Sources, o *Options) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	s.complaints = complaints{clock: s.clock, log: s.log, last: map[string]*complaint{}}
+	s.complaints = guard.NewComplaints(s.clock)
 	most := cmp.Or(o.Connections, DefaultConnections)
-	s.crowd = newCrowd(most, cmp.Or(o.ConnectionsPerClient, max(most/4, 1)), s.trusts, s.connectionClosed)
+	s.crowd = guard.NewCrowd(most, cmp.Or(o.ConnectionsPerClient, max(most/4, 1)), s.trusts, s.connectionClosed)
 	if s.maxAge == 0 {
 		s.maxAge = DefaultMaxAge
 	}
@@ -144,6 +146,17 @@ func New(src Sources, o *Options) (*Server, error) {
 		return pattern
 	})
 	return s, nil
+}
+
+// NewProbes returns a server that only answers probes and /metrics, by [Server.ServeProbes],
+// for a process that serves something else and has no catalog.
+func NewProbes(l *quota.Ledger, o *Options) *Server {
+	s := &Server{clock: o.Clock, log: o.Log, metrics: o.Metrics, timeouts: o.Timeouts.complete(), alone: true}
+	s.complaints = guard.NewComplaints(s.clock)
+	src := Sources{Sources: view.Sources{Ledger: l}}
+	s.sources.Store(&src)
+	s.metrics.SetSources(src.Sources)
+	return s
 }
 
 // Update replaces the sources, and the price book of their ledger, from the next request

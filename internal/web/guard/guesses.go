@@ -1,4 +1,4 @@
-package web
+package guard
 
 import (
 	"context"
@@ -10,25 +10,26 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/throttle"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// guessLimit is the name of the limit on requests with a wrong token: the family
-// client_guesses of the price book, or 20 a minute.
-const guessLimit = "guesses"
+// GuessFamily is the family of a price book that limits requests with a wrong token by the
+// client. Without it the limit is 20 a minute.
+const GuessFamily = throttle.DefaultFamily + "_guesses"
 
-// guesses counts requests with a wrong token by the address of the client. A client that
+// Guesses counts requests with a wrong token by the address of the client. A client that
 // has used up its guesses is told to wait. The right token is always accepted: others share
 // the address, and a token is too long to be guessed at any speed.
-type guesses struct {
+type Guesses struct {
 	mu     sync.Mutex // one guess at a time, so that concurrent ones do not exceed the limit
 	store  quota.Store
 	family *book.Family
 	client func(*http.Request) netip.Addr
 }
 
-// newGuesses returns guesses with the limit of a family, or the default limit for nil.
-func newGuesses(clock quota.Clock, family *book.Family, client func(*http.Request) netip.Addr) *guesses {
+// NewGuesses returns guesses with the limit of a family, or the default limit for nil.
+func NewGuesses(clock quota.Clock, family *book.Family, client func(*http.Request) netip.Addr) *Guesses {
 	if family == nil {
 		costs, err := book.Parse("guesses", []byte(`
 revision: 1
@@ -37,16 +38,13 @@ families: {client_guesses: {quota: 20, windows: [{per: 1m}]}}
 		if err != nil {
 			panic(err) // it is a constant
 		}
-		family = costs.Families[ownLimit+guessLimit]
+		family = costs.Families[GuessFamily]
 	}
-	return &guesses{store: memstore.New(&memstore.Options{Clock: clock}), family: family, client: client}
+	return &Guesses{store: memstore.New(&memstore.Options{Clock: clock}), family: family, client: client}
 }
 
-// errNotTheToken is the answer to a wrong or missing token.
-var errNotTheToken = &Problem{Status: http.StatusUnauthorized, Code: "wrong_token", Detail: "send the token as Authorization: Bearer TOKEN"}
-
-// add counts a guess, unless the client has used up its guesses and has to wait.
-func (g *guesses) add(r *http.Request) (wait time.Duration, client string, err error) {
+// Add counts a guess, unless the client has used up its guesses and has to wait.
+func (g *Guesses) Add(r *http.Request) (wait time.Duration, client string, err error) {
 	ctx := context.WithoutCancel(r.Context()) // a client that hangs up has guessed, too
 	charges := []quota.Charge{g.charge(r)}
 	client = charges[0].Pool.Key
@@ -69,8 +67,8 @@ func (g *guesses) add(r *http.Request) (wait time.Duration, client string, err e
 
 // charge returns the charge of one guess by the client of a request. An IPv6 network /64
 // counts as one client.
-func (g *guesses) charge(r *http.Request) quota.Charge {
-	client := clientOf(g.client(r))
+func (g *Guesses) charge(r *http.Request) quota.Charge {
+	client := ClientOf(g.client(r))
 	key := client.Addr().String()
 	if client.Addr().Is6() {
 		key = client.String()

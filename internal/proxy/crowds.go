@@ -1,0 +1,77 @@
+package proxy
+
+import (
+	"math"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/metrics"
+	"github.com/headroom-quota/headroom/internal/web/guard"
+)
+
+const (
+	// mostConnections bounds the open connections.
+	mostConnections = 1024
+	// mostOfAddress bounds those of an address. The programs on this machine share theirs.
+	mostOfAddress = mostConnections / 4
+	// mostOfToken bounds the calls of a token that are under way.
+	mostOfToken = mostConnections / 2
+)
+
+// crowds bound what a program may have at once, so that it does not keep others out.
+type crowds struct {
+	metrics    *metrics.Metrics
+	complaints *guard.Complaints
+	crowd      *guard.Crowd                  // connections
+	calls      *guard.Counts[string]         // under way, by the name of the token
+	guesses    atomic.Pointer[guard.Guesses] // of a token
+}
+
+// begin counts a call of a token, unless too many are under way.
+func (h *Handler) begin(c *call) error {
+	if h.calls.Begin(c.token.Name) {
+		return nil
+	}
+	h.metrics.RequestRefused(metrics.OfToken)
+	r := refusef(http.StatusTooManyRequests, "too_many_at_once", "%d calls of the token %s are under way; end some first", mostOfToken, c.token.Name)
+	r.after = time.Second
+	return r
+}
+
+// guess counts a wrong token, and returns the error for its program. A request without one
+// is no guess.
+func (h *Handler) guess(c *call) error {
+	if len(c.presented()) == 0 {
+		return errNoToken
+	}
+	wait, client, err := h.guesses.Load().Add(c.request)
+	if err != nil || wait == 0 {
+		return errNoToken
+	}
+	h.metrics.RequestRefused(metrics.WrongToken)
+	if due, skipped := h.complaints.Due("wrong tokens"); due {
+		h.log.Warn("an address sends wrong tokens to the proxy", "client", client, "skipped", skipped)
+	}
+	r := refusef(http.StatusTooManyRequests, "too_many_guesses", "too many requests from this address had a wrong token; try again after the seconds in Retry-After")
+	r.after = wait
+	return r
+}
+
+// connectionClosed logs that a connection was closed to make room, once a minute.
+func (h *Handler) connectionClosed(reason string, client netip.Prefix) {
+	h.metrics.ConnectionClosed(reason)
+	if due, skipped := h.complaints.Due("connections of " + reason); due {
+		h.log.Warn("the proxy closed a connection to make room", "client", client.Addr(), "too_many_of", reason, "skipped", skipped)
+	}
+}
+
+// addressOf returns the address of a request's client.
+func addressOf(r *http.Request) netip.Addr {
+	from, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return from.Addr().Unmap()
+}
+
+// seconds returns a wait as Retry-After has it.
+func seconds(d time.Duration) int64 { return int64(math.Ceil(d.Seconds())) }
