@@ -211,7 +211,9 @@ func contenders(ctx context.Context, s *servers, l *library.Library) (all []aske
 	add(asked{"the first page", s.ours.URL + first, nil, http.StatusOK, 3, 2})
 	add(asked{"the metrics", s.ours.URL + measures, nil, http.StatusOK, 4, 1.5})
 	for _, one := range []struct{ name, path string }{
-		{"the chart", chart}, {"the first page", first}, {"the metrics", measures},
+		{"the chart", chart},
+		{"the first page", first},
+		{"the metrics", measures},
 		{"search: a word of the 10,000 most common ones", "/api/v1/search?q=" + url.QueryEscape(l.Words[5000]+" ")},
 		{"search: one of the 100", "/api/v1/search?q=" + url.QueryEscape(l.Words[50]+" ")},
 	} {

@@ -77,7 +77,9 @@ func TestRunsThatAreTooLate(t *testing.T) {
 		r.must(f.Insert(t.Context(), r.job("charts"), now.Add(-2*time.Hour-time.Duration(n)*time.Minute)))
 	}
 	r.background(f.Run)
-	over := func() bool { return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NULL") == 0 }
+	over := func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NULL") == 0
+	}
 	r.eventually("late runs end", over)
 	if n, begun := r.sim.Counts().Total().Calls, r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE state IS NOT NULL"); n != 0 || begun != 0 {
 		t.Errorf("%d calls and %d runs for times that are too long ago", n, begun)

@@ -78,7 +78,7 @@ func TestARefusalTellsTheLimit(t *testing.T) {
 			if granted != c.granted {
 				t.Errorf("%d calls of 40 were granted beside one, want %d", granted, c.granted)
 			}
-			if shown := strings.Contains(r.log.String(), "upstream_limit="); shown != (c.shown) {
+			if shown := strings.Contains(r.log.String(), "upstream_limit="); shown != c.shown {
 				t.Errorf("log:\n%s\nshows the limit: %t, want %t", r.log, shown, c.shown)
 			}
 			if said := strings.Contains(r.log.String(), "another limit"); said != (c.said != "") || !strings.Contains(r.log.String(), c.said) {
