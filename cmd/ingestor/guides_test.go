@@ -119,7 +119,7 @@ func TestReadmeNamesEveryCommand(t *testing.T) {
 }
 
 // strangers are the programs of the listings that are not ours.
-var strangers = []string{"cd", "chmod", "curl", "go", "kill", "make", "mkdir", "pg_dump", "pg_restore", "psql", "python3", "riverui", "sqlite3"}
+var strangers = []string{"cd", "chmod", "curl", "gcloud", "go", "kill", "make", "mkdir", "pg_dump", "pg_restore", "psql", "python3", "riverui", "sqlite3"}
 
 // TestGuidesNameWhatThereIs parses every command of ingestor that the guides name.
 func TestGuidesNameWhatThereIs(t *testing.T) {
@@ -161,7 +161,7 @@ func TestGuidesNameWhatThereIs(t *testing.T) {
 	}
 	for page, text := range guides(t) {
 		for _, block := range fenced(text, "sh") {
-			for line := range strings.Lines(block) {
+			for line := range strings.Lines(strings.ReplaceAll(block, "\\\n", "")) {
 				line, _, _ = strings.Cut(line, " #")
 				for _, command := range strings.FieldsFunc(strings.ReplaceAll(line, "&&", ";"), func(r rune) bool { return r == ';' }) {
 					parse(page, strings.TrimSpace(command), true)

@@ -214,7 +214,6 @@ func (d *days) unlisted() map[quota.Pool]bool {
 }
 
 // tomorrow returns how long it is until the budgets of the next day.
-func (d *days) tomorrow() time.Duration {
-	now := d.clock.Now().UTC()
-	return now.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now)
+func tomorrow(now time.Time) time.Duration {
+	return now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now)
 }

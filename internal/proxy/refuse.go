@@ -111,7 +111,8 @@ func (h *Handler) problem(c *call, err error) *problem {
 			break
 		}
 		p.message = "the daily budget of the token is used up: " + err.Error()
-		p.waits(h.clock.Now(), h.days.tomorrow())
+		now := h.clock.Now() // read once, or the time would be just before midnight
+		p.waits(now, tomorrow(now))
 	case errors.Is(err, meter.ErrCredential):
 		p.kind, p.message = "credential", "the proxy has no valid key for this account of "+c.upstream.Name+"; its log has the details"
 		h.complain(c, err)
