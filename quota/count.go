@@ -32,8 +32,14 @@ type Comparison struct {
 	Known bool
 }
 
-// downMargin is how long before the end of a count the upstream may have left out calls.
-const downMargin = 2 * time.Minute
+// These are how much the end of a count is uncertain. Upward, units that were reserved within
+// upMargin after it may be in it: clocks differ. Later counts show what others spent then.
+// Downward, the upstream may have left out calls of the last downMargin, because it counts
+// some methods later than others.
+const (
+	upMargin   = time.Minute
+	downMargin = 30 * time.Minute
+)
 
 // Compare compares an upstream's own count with the ledger. It changes nothing.
 func (l *Ledger) Compare(ctx context.Context, u UpstreamCount) (Comparison, error) {
@@ -53,7 +59,7 @@ func (l *Ledger) Reconcile(ctx context.Context, u UpstreamCount, down bool) (int
 	if err := l.replayAll(ctx); err != nil {
 		return 0, err
 	}
-	charge, c, err := l.compare(ctx, &u, 0)
+	charge, c, err := l.compare(ctx, &u, -upMargin)
 	if err != nil {
 		return 0, err
 	}

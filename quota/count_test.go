@@ -146,7 +146,7 @@ func TestReconcileDown(t *testing.T) {
 	p.spend("list", 40)
 	p.clock.Advance(10 * time.Minute)
 	p.reconcile(0, p.count("units", 140, 5*time.Minute), false)
-	p.clock.Advance(10 * time.Minute)
+	p.clock.Advance(40 * time.Minute)
 	p.spend("list", 3)
 	p.clock.Advance(5*time.Minute + 30*time.Second)
 	c := p.count("units", 90, 5*time.Minute) // ends just after the 3
@@ -197,7 +197,7 @@ func TestReconcileOnDaysOfOtherLengths(t *testing.T) {
 		if p.clock.Now().Sub(p.day) != length-time.Minute {
 			t.Fatalf("%s: not one minute before its end", day)
 		}
-		if n := p.reconcile(0, p.count("units", 320, 5*time.Minute), false); n != 300 {
+		if n := p.reconcile(0, p.count("units", 320, 7*time.Minute), false); n != 300 {
 			t.Errorf("%s: recorded %d, want 300", day, n)
 		}
 		if n := used(t, p.ledger[0], "units", "day America/Los_Angeles"); n != 321 {

@@ -91,6 +91,9 @@ func (a *app) newCounts(ctx context.Context, s *settings, l *quota.Ledger) (*cou
 	if _, has := projects[quota.DefaultAccount]; !has && slices.Contains(u.Accounts, quota.DefaultAccount) && (s.GoogleProject != "" || len(projects) == 0) {
 		projects[quota.DefaultAccount] = s.GoogleProject
 	}
+	if _, has := projects[quota.DefaultAccount]; !has && slices.Contains(u.Accounts, quota.DefaultAccount) {
+		a.log.Warn("the account default is not compared with Google's own count; set google_project to its project")
+	}
 	for account, project := range projects {
 		r, err := googlecount.Open(ctx, &googlecount.Options{
 			Project: project, Credentials: s.GoogleCredentials, Endpoint: s.MonitoringEndpoint, Service: countedService,
@@ -163,16 +166,19 @@ func (c *counts) read(ctx context.Context, account string, now time.Time) (all [
 		if !one.known() { // ours are told all the same
 			one.asked.Until = now
 		}
-		if one.Comparison, err = c.ledger.Compare(ctx, one.asked); err != nil {
-			return nil, nil, uncountable(err)
+		compared, failed := c.ledger.Compare(ctx, one.asked)
+		if failed != nil { // the other pools count all the same
+			err = errors.Join(err, uncountable(failed))
+			continue
 		}
+		one.Comparison = compared
 		if !one.known() { // there is nothing to compare with
 			one.Late, one.Missing = 0, 0
 		}
 		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b *counted) int { return cmp.Compare(a.pool.String(), b.pool.String()) })
-	return all, strange, nil
+	return all, strange, err
 }
 
 // uncountable adds what to do about a pool that does not count Google's days.

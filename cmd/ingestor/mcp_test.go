@@ -149,6 +149,8 @@ func TestMCP(t *testing.T) {
 		"its own price":     {"reserve", object{"method": "videos.list", "units": object{"units": 0}}, "the price book has the price of videos.list"},
 		"settled before":    {"settle", object{"id": first.ID, "never_sent": true}, "no reservation"},
 		"without a cost":    {"settle", object{"id": "mine"}, "say what the call cost, by pool: units"},
+		"too many units":    {"reserve", object{"units": object{"units": 1 << 62, "searches": 1 << 62}}, "must be 0 to"},
+		"below its price":   {"settle", object{"id": "mine", "units": object{"units": 0}}, "each call costs 1 in units, whatever it returns"},
 		"an empty plan":     {"plan", object{"calls": []object{}}, "name 1 to 100 calls"},
 		"quotas of another": {"quota", object{"upstream": "github"}, "may not use the upstream"},
 	} {

@@ -306,7 +306,7 @@ func (a *app) runProxy(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	probes := web.NewProbes(l, &web.Options{Clock: a.clock, Log: a.log, Metrics: measured})
+	probes := web.NewProbes(l, &web.Options{Clock: a.clock, Log: a.log, Metrics: measured, Hosts: s.Hosts})
 	if served, err = a.listenProbes(ctx, s, probes, served, "ingestor proxy"); err != nil {
 		return errors.Join(err, closeAll(served))
 	}

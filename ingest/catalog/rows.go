@@ -42,6 +42,9 @@ func table(name string, key int, columns string) Table {
 
 // Count returns the number of rows of a table.
 func (c *Catalog) Count(ctx context.Context, t Table) (int64, error) {
+	if there, err := c.has(ctx, t); err != nil || !there {
+		return 0, err
+	}
 	row, err := c.one(ctx, "SELECT count(*) FROM "+t.Name)
 	if err != nil {
 		return 0, err
@@ -49,9 +52,21 @@ func (c *Catalog) Count(ctx context.Context, t Table) (int64, error) {
 	return row.Int(0), nil
 }
 
+// has reports whether the file has a table. A copy reads files of earlier versions as they are.
+func (c *Catalog) has(ctx context.Context, t Table) (bool, error) {
+	row, err := c.one(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1", t.Name)
+	if err != nil {
+		return false, err
+	}
+	return row.Int(0) > 0, nil
+}
+
 // Rows returns rows of a table behind the one with a key, in the order of the key. An empty
 // key stands before the first. A value is an int64, a string, or nil.
 func (c *Catalog) Rows(ctx context.Context, t Table, after []any, limit int) (all [][]any, err error) {
+	if there, err := c.has(ctx, t); err != nil || !there {
+		return nil, err
+	}
 	where, args := "", []driver.Value{}
 	if len(after) > 0 {
 		where = fmt.Sprintf(" WHERE (%s) > (%s)", strings.Join(t.Columns[:t.Key], ", "), strings.TrimSuffix(strings.Repeat("?, ", t.Key), ", "))

@@ -57,6 +57,9 @@ func (u *unit) Hold(ctx context.Context) (held context.Context, stop func()) {
 	return held, func() {
 		quit()
 		side.Wait()
+		if len(s.asked) > 0 { // the fence has to know which time holds
+			_ = s.hold(context.WithoutCancel(ctx)) // else the fence says that the job is lost
+		}
 		graced()
 		lose(nil)
 	}
@@ -66,13 +69,16 @@ func (u *unit) Hold(ctx context.Context) (held context.Context, stop func()) {
 func (s *slice) hold(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	var at time.Time
-	err := s.f.pool.QueryRow(ctx, sql("hold"), s.river.ID, s.river.Attempt, s.river.AttemptedAt, s.f.id).Scan(&at)
+	at := s.f.clock.Now().Truncate(time.Microsecond)
+	times := append([]time.Time{*s.river.AttemptedAt}, s.asked...)
+	err := s.f.pool.QueryRow(ctx, sql("hold"), s.river.ID, s.river.Attempt, times, s.f.id, at).Scan(&at)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return errFenced
 	}
-	if err == nil {
-		s.river.AttemptedAt = &at
+	if err != nil { // it may have been done all the same
+		s.asked = append(s.asked, at)
+		return err
 	}
-	return err
+	s.river.AttemptedAt, s.asked = &at, nil
+	return nil
 }

@@ -110,9 +110,9 @@ func (s *slice) open(ctx context.Context, tx pgx.Tx) (*unit, error) {
 			late := s.f.clock.Now().Add(-s.job.MaxLateness - s.job.Jitter)
 			switch {
 			case u.tally.Turns == 0 && !s.cursor.CompletedAt.Before(*due): // by another run since it was due
-				_, err = tx.Exec(ctx, sql("units_skip"), account, job, work, s.cursor.CompletedAt)
+				_, err = tx.Exec(ctx, sql("units_skip"), account, job, work, s.cursor.CompletedAt, r.id)
 			case fresh && due.Before(late):
-				_, err = tx.Exec(ctx, sql("runs_skip"), account, job, late)
+				_, err = tx.Exec(ctx, sql("runs_skip"), account, job, late, r.id)
 			default:
 				err = errors.ErrUnsupported
 			}

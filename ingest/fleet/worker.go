@@ -43,6 +43,7 @@ type slice struct {
 	job    *ingest.Job
 	runner *ingest.Runner
 	river  *river.Job[Args]
+	asked  []time.Time // other times that it may have been attempted at: see hold
 	until  time.Time
 
 	// These are set by next.

@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	mostWaiting = 16     // calls of a session that wait for units at once; the others do not wait
-	mostOpen    = 10_000 // reservations that a session can still settle
+	mostWaiting = 16      // calls of a session that wait for units at once; the others do not wait
+	mostOpen    = 10_000  // reservations that a session can still settle, and ids of its own that it has settled
+	mostUnits   = 1 << 32 // of a pool; a sum of them fits into a budget's number
 	settleIn    = 10 * time.Second
 )
 
@@ -40,12 +41,18 @@ type session struct {
 	closed bool
 	spent  int64 // of the budget
 	number int   // of its last reservation without an id
-	open   map[string]*quota.Reservation
+	open   map[string]*held
 	gone   map[string]bool // ids that were settled
 }
 
+// held is a reservation that is not settled.
+type held struct {
+	*quota.Reservation
+	fixed []string // pools in which the price book has the price of the call
+}
+
 func newSession(ctx context.Context, l *quota.Ledger, o *Options) *session {
-	s := &session{ledger: l, o: o, log: o.Log, prefix: rand.Text() + "/", waiting: make(chan struct{}, mostWaiting), open: map[string]*quota.Reservation{}, gone: map[string]bool{}}
+	s := &session{ledger: l, o: o, log: o.Log, prefix: rand.Text() + "/", waiting: make(chan struct{}, mostWaiting), open: map[string]*held{}, gone: map[string]bool{}}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -100,7 +107,7 @@ func (s *session) budget() budget {
 func (s *session) take(units int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if units > 0 && s.spent+units > s.o.Budget {
+	if units > 0 && units > s.o.Budget-s.spent {
 		return false
 	}
 	s.spent += units
@@ -146,22 +153,40 @@ func (s *session) call(w *wantedCall) (quota.Call, error) {
 	if err := s.may(c.Upstream); err != nil {
 		return c, err
 	}
-	return c, s.fixed(&c)
+	if err := checkUnits(w.Units); err != nil {
+		return c, err
+	}
+	for _, pool := range s.fixed(&c) {
+		if _, estimated := c.Estimate[pool]; estimated { // it would replace the price
+			return c, quota.BadInput("the price book has the price of %s in %.80q; leave its units out", c.Method, pool)
+		}
+	}
+	return c, nil
 }
 
-// fixed returns an error for an estimate of a price that does not depend on the request: it
-// would replace the price.
-func (s *session) fixed(c *quota.Call) error {
+// checkUnits returns an error for units that no call costs.
+func checkUnits(units map[string]int64) error {
+	for pool, n := range units {
+		if n < 0 || n > mostUnits {
+			return quota.BadInput("the units of %.80q must be 0 to %d", pool, int64(mostUnits))
+		}
+	}
+	return nil
+}
+
+// fixed returns the pools in which the price of a call does not depend on the request.
+func (s *session) fixed(c *quota.Call) (pools []string) {
 	u := s.ledger.Book().Upstreams[c.Upstream]
 	if u == nil || u.Methods[c.Method] == nil {
 		return nil
 	}
-	for pool := range c.Estimate {
-		if u.Methods[c.Method].Prices[pool] == nil {
-			return quota.BadInput("the price book has the price of %s in %.80q; leave its units out", c.Method, pool)
+	m := u.Methods[c.Method]
+	for pool := range u.Pools {
+		if _, charged := m.Charges[pool]; m.Prices[pool] == nil && (charged || c.Estimate[pool] != 0) {
+			pools = append(pools, pool)
 		}
 	}
-	return nil
+	return pools
 }
 
 // price returns what is known of the units of a call before it is granted.
@@ -236,7 +261,7 @@ func (s *session) reserve(ctx context.Context, in wantedReservation) (reservatio
 		return s.overBudget(cost), nil
 	default:
 		s.mu.Lock()
-		s.open[id] = granted
+		s.open[id] = &held{granted, s.fixed(&call)}
 		s.mu.Unlock()
 	}
 	return reservation{Allowed: true, ID: id, Charges: granted.Charges(), Session: s.budget(), Message: "make the call" + again(known && granted.Repeat)}, nil
@@ -260,6 +285,8 @@ func (s *session) name(wanted string) (id string, known bool, err error) {
 		return "#" + strconv.Itoa(s.number), false, nil
 	case wanted[0] == '#': // it would be one of those, now or later
 		return "", false, quota.BadInput("id %.80q begins with #, as those that reserve makes do; leave the # out", wanted)
+	case len(s.gone) >= mostOpen:
+		return "", false, quota.BadInput("this session has settled %d ids of its own; leave the id out", mostOpen)
 	case s.gone[wanted]:
 		return "", false, quota.BadInput("id %.80q was settled before; use a new one for another call", wanted)
 	}
@@ -358,7 +385,7 @@ func (s *session) settle(ctx context.Context, in wantedSettlement) (settlement, 
 }
 
 // settleUnits settles a reservation, or releases it.
-func settleUnits(ctx context.Context, granted *quota.Reservation, in *wantedSettlement) (quota.Settlement, error) {
+func settleUnits(ctx context.Context, granted *held, in *wantedSettlement) (quota.Settlement, error) {
 	pools := strings.Join(slices.Sorted(maps.Keys(granted.Charges())), ", ")
 	switch {
 	case in.NeverSent && len(in.Units) > 0:
@@ -367,6 +394,14 @@ func settleUnits(ctx context.Context, granted *quota.Reservation, in *wantedSett
 		return granted.Release(ctx)
 	case len(in.Units) == 0:
 		return quota.Settlement{}, quota.BadInput("say what the call cost, by pool: %s", cmp.Or(pools, "it charges none"))
+	}
+	if err := checkUnits(in.Units); err != nil {
+		return quota.Settlement{}, err
+	}
+	for _, pool := range granted.fixed {
+		if units, said := in.Units[pool]; said && units < granted.Charges()[pool] {
+			return quota.Settlement{}, quota.BadInput("each call costs %d in %s, whatever it returns; leave it out, or say never_sent if the call never left", granted.Charges()[pool], pool)
+		}
 	}
 	return granted.Settle(ctx, in.Units)
 }

@@ -107,6 +107,9 @@ func New(ctx, abort context.Context, l *quota.Ledger, o *Options) (*Program, err
 		return nil, err
 	}
 	grant := proxy.Grant{Upstreams: o.Upstreams, Accounts: []string{"*"}, Budget: o.Budget}
+	if o.Account != "" { // its spend of today counts, also if the price book does not list the account
+		grant.Accounts = append(grant.Accounts, o.Account)
+	}
 	if o.Class != "" {
 		grant.Classes = []string{o.Class}
 	}
@@ -132,11 +135,17 @@ func New(ctx, abort context.Context, l *quota.Ledger, o *Options) (*Program, err
 // Close stops the proxy.
 func (p *Program) Close() error { return p.stop() }
 
+// secrets are how the names of variables begin that give this process its key, the URLs and
+// the passwords of its databases, and its credentials of Google and of a collector of traces.
+var secrets = []string{
+	"YOUTUBE_API_KEY", "INGESTOR_", "PGPASSWORD", "PGPASSFILE", "PGSERVICE", "PGSSLPASSWORD", "OTEL_EXPORTER_OTLP", "GOOGLE_APPLICATION_CREDENTIALS",
+}
+
 // environment returns the variables of the program: ours, without those that hold secrets.
 func (o *Options) environment(costs *quota.Book, address, token string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(line string) bool {
 		name, _, _ := strings.Cut(line, "=")
-		return name == "YOUTUBE_API_KEY" || strings.HasPrefix(name, "INGESTOR_") // URLs of databases have passwords
+		return slices.ContainsFunc(secrets, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	})
 	env = append(env, "HEADROOM_PROXY="+address, "HEADROOM_TOKEN="+token)
 	if o.State != "" {

@@ -113,6 +113,9 @@ func TestEnds(t *testing.T) {
 func TestNoSecrets(t *testing.T) {
 	t.Setenv("YOUTUBE_API_KEY", "AIza-secret")
 	t.Setenv("INGESTOR_LEDGER", "postgres://user:secret@host/")
+	t.Setenv("PGPASSWORD", "secret")
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=secret")
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/secret.json")
 	var out bytes.Buffer
 	state := filepath.Join(t.TempDir(), "state.json")
 	if err := run(t, context.Background(), context.Background(), program.Options{Stdout: &out, State: state}, "env"); err != nil {

@@ -38,6 +38,8 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 	case t.may(Operate) == nil:
 		who = t.name
 	}
-	defer s.acted.Add(1) // whoever acted sees it on the next page
+	if who != "" {
+		defer s.acted.Add(1) // whoever acted sees it on the next page
+	}
 	s.board.Act(w, r, who)
 }

@@ -65,6 +65,19 @@ func (s *Server) ownHost(next http.Handler) http.Handler {
 	})
 }
 
+// byAddress refuses requests for host names that the settings do not name: a page of another
+// site may have its name resolve to an address of this server. Monitoring asks for addresses.
+func (s *Server) byAddress(next http.Handler) http.Handler {
+	named := s.ownHost(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := netip.ParseAddr(hostname(r.Host)); err == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		named.ServeHTTP(w, r)
+	})
+}
+
 // ownSite refuses what pages of other sites have a browser send, before it counts for a
 // limit: any page could use up that of its reader. Following a link to a page of ours is
 // allowed.

@@ -21,7 +21,12 @@ func (s *Server) ServeRiver(at *url.URL) func(ctx, abort context.Context, l net.
 			r.Out.Header.Del("Authorization") // it may log it
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			s.log.Warn("River's pages cannot be reached; start riverui, or remove river_ui", "at", at.Redacted(), "error", err)
+			if r.Context().Err() != nil {
+				panic(http.ErrAbortHandler) // the browser hung up
+			}
+			if due, skipped := s.complaints.Due("River's pages"); due {
+				s.log.Warn("River's pages cannot be reached; start riverui, or remove river_ui", "at", at.Redacted(), "error", err, "skipped", skipped)
+			}
 			s.fail(w, r, &Problem{Status: http.StatusBadGateway, Detail: "the program riverui does not answer; the server's log says where it should be"})
 		},
 	}

@@ -151,7 +151,7 @@ func New(src Sources, o *Options) (*Server, error) {
 // NewProbes returns a server that only answers probes and /metrics, by [Server.ServeProbes],
 // for a process that serves something else and has no catalog.
 func NewProbes(l *quota.Ledger, o *Options) *Server {
-	s := &Server{clock: o.Clock, log: o.Log, metrics: o.Metrics, timeouts: o.Timeouts.complete(), alone: true}
+	s := &Server{clock: o.Clock, log: o.Log, metrics: o.Metrics, timeouts: o.Timeouts.complete(), hosts: o.Hosts, alone: true}
 	s.complaints = guard.NewComplaints(s.clock)
 	src := Sources{Sources: view.Sources{Ledger: l}}
 	s.sources.Store(&src)

@@ -32,13 +32,16 @@ type former struct {
 	asked time.Time // when Redis said so, by the local clock
 }
 
+// brought is how long pages are brought from the former place: as long as they may count.
+func brought(c *quota.Charge) time.Duration { return 2*span(c.Windows) + time.Minute }
+
 // partitionsFor is how long a process believes the number of partitions without asking. It
 // is less than the time for which pages are brought.
 const partitionsFor = 30 * time.Second
 
 // is reports whether the page of a new key may be in the former place.
 func (f *former) is(c *quota.Charge, now time.Time) bool {
-	return (f.was >= 0 || c.MaxKeys == 0) && now.Before(f.at.Add(2*span(c.Windows)+time.Minute))
+	return (f.was >= 0 || c.MaxKeys == 0) && now.Before(f.at.Add(brought(c)))
 }
 
 // families are the families that a process has met.
@@ -76,7 +79,7 @@ func (s *Store) partitionsOf(ctx context.Context, c *quota.Charge) (former, erro
 	}
 	tag, done := s.tag(pool), int64(0)
 	for {
-		reply, err := s.eval(ctx, s.scripts.partitions, []string{partitionsKey(tag), membersKey(tag)}, []any{partitions(c), c.Revision, done})
+		reply, err := s.eval(ctx, s.scripts.partitions, []string{partitionsKey(tag), membersKey(tag)}, []any{partitions(c), c.Revision, done, brought(c).Microseconds()})
 		if err != nil {
 			return f, err
 		}

@@ -36,7 +36,7 @@ func TestBooksWithOtherMaxKeysCountTogether(t *testing.T) {
 			c, p := dial(t, server.Addr), prefix()
 			before, after := open(t, c, p), open(t, c, p)
 			charge := func(key string, revision int64) quota.Charge {
-				charge := client(t, key, 1, limit, map[int64]int{1: 100, 2: 5_000}[revision], spec)
+				charge := client(t, key, 1, limit, map[int64]int{1: 100, 2: 5_000, 3: 20_000}[revision], spec)
 				charge.Revision = revision
 				return charge
 			}
@@ -62,6 +62,17 @@ func TestBooksWithOtherMaxKeysCountTogether(t *testing.T) {
 						t.Errorf("%s: %d more grants, want %d", key, n, limit-used)
 					}
 				}
+			}
+			// a third number has to wait: the pages of the first one still count
+			clock.Advance(2 * time.Minute)
+			third := open(t, c, p)
+			for i := range 10 {
+				if n := grants(t, third, charge(fmt.Sprint("known", i), 3), 9); n != 0 {
+					t.Errorf("known%d: %d grants beyond the limit after a second change", i, n)
+				}
+			}
+			if n := c.HGet(bg, p+"{client/default}:partitions", "now").Val(); n != "5" {
+				t.Errorf("%s partitions after a second change, want 5 for now", n)
 			}
 		})
 	}
@@ -102,6 +113,11 @@ func TestAnUnfinishedChangeOfPartitionsIsFinished(t *testing.T) {
 		reserve(s, key, 2)
 	}
 	// and back again: the partition that is used again has its marks removed
+	at, err := c.HGet(bg, family, "at").Int64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.HSet(bg, family, "at", at-(100*time.Hour).Microseconds()) // no page of one partition counts any more
 	clock.Advance(2 * time.Minute)
 	again := client(t, "again", 1, 100, 100, perHour)
 	again.Revision = 2

@@ -12,13 +12,25 @@ var _ catalog.Source = (*Catalog)(nil)
 
 // Count returns the number of rows of a table.
 func (c *Catalog) Count(ctx context.Context, t catalog.Table) (n int64, err error) {
+	if there, err := c.has(ctx, t); err != nil || !there {
+		return 0, err
+	}
 	err = c.each(ctx, func(scan func(...any) error) error { return scan(&n) }, "SELECT count(*) FROM headroom_catalog."+t.Name)
 	return n, err
+}
+
+// has reports whether the schema has a table: that of an earlier version may lack it.
+func (c *Catalog) has(ctx context.Context, t catalog.Table) (there bool, err error) {
+	err = c.each(ctx, func(scan func(...any) error) error { return scan(&there) }, "SELECT to_regclass($1::text) IS NOT NULL", "headroom_catalog."+t.Name)
+	return there, err
 }
 
 // Rows returns rows of a table behind the one with a key, as a file holds them: see
 // [catalog.Catalog.Rows].
 func (c *Catalog) Rows(ctx context.Context, t catalog.Table, after []any, limit int) (all [][]any, err error) {
+	if there, err := c.has(ctx, t); err != nil || !there {
+		return nil, err
+	}
 	where, key := "", strings.Join(t.Columns[:t.Key], ", ")
 	if len(after) > 0 {
 		var places []string

@@ -7,9 +7,10 @@ SELECT id FROM headroom_fleet.river_job WHERE id = $1::bigint AND state = 'runni
 	AND attempted_at = $3::timestamptz AND attempted_by[array_length(attempted_by, 1)] = $4::text FOR UPDATE;
 
 -- hold lets River take its job for one that has just begun, if this attempt still holds it.
--- Args: job, attempt, when it was attempted, client.
-UPDATE headroom_fleet.river_job SET attempted_at = clock_timestamp() WHERE id = $1::bigint AND state = 'running' AND attempt = $2::integer
-	AND attempted_at = $3::timestamptz AND attempted_by[array_length(attempted_by, 1)] = $4::text RETURNING attempted_at;
+-- Args: job, attempt, when it was attempted (if an answer was lost, there are several times),
+-- client, now.
+UPDATE headroom_fleet.river_job SET attempted_at = $5::timestamptz WHERE id = $1::bigint AND state = 'running' AND attempt = $2::integer
+	AND attempted_at = ANY ($3::timestamptz[]) AND attempted_by[array_length(attempted_by, 1)] = $4::text RETURNING attempted_at;
 
 -- run_known reports whether a time of the schedule has its run. Args: account, job, time.
 SELECT EXISTS (SELECT 1 FROM headroom_fleet.runs WHERE account = $1::text AND job = $2::text AND scheduled_at = $3::timestamptz);
@@ -30,10 +31,11 @@ ON CONFLICT (account, job, scheduled_at) DO NOTHING RETURNING id;
 UPDATE headroom_fleet.runs SET ended_at = clock_timestamp() WHERE id = $1::bigint;
 
 -- runs_skip ends the runs of a job that are too late and were never begun, and their work.
--- Args: account, job, before which time of the schedule it is too late.
+-- Args: account, job, before which time of the schedule it is too late, the
+-- first of these runs. Runs are locked in the order of their ids, here as everywhere.
 WITH late AS (
 	SELECT id FROM headroom_fleet.runs
-	WHERE account = $1::text AND job = $2::text AND ended_at IS NULL AND state IS NULL AND scheduled_at < $3::timestamptz
+	WHERE account = $1::text AND job = $2::text AND id >= $4::bigint AND ended_at IS NULL AND state IS NULL AND scheduled_at < $3::timestamptz
 	ORDER BY id FOR UPDATE
 ), skipped AS (UPDATE headroom_fleet.units SET ended_at = clock_timestamp() WHERE run IN (SELECT id FROM late) AND ended_at IS NULL)
 UPDATE headroom_fleet.runs SET ended_at = clock_timestamp() WHERE id IN (SELECT id FROM late);

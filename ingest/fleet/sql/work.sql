@@ -22,10 +22,14 @@ SELECT EXISTS (SELECT 1 FROM headroom_fleet.units u JOIN headroom_fleet.runs r O
 UPDATE headroom_fleet.units SET ended_at = clock_timestamp() WHERE run = $1::bigint AND work = $2::text AND ended_at IS NULL;
 
 -- units_skip ends a unit of work in all runs that were due when it was completed last, and
--- have not begun it. Args: account, job, work, when it was completed.
-UPDATE headroom_fleet.units u SET ended_at = clock_timestamp() FROM headroom_fleet.runs r
-WHERE r.id = u.run AND u.work = $3::text AND u.ended_at IS NULL AND coalesce((u.tally->>'turns')::integer, 0) = 0
-	AND r.account = $1::text AND r.job = $2::text AND r.ended_at IS NULL AND r.scheduled_at <= $4::timestamptz;
+-- have not begun it. Args: account, job, work, when it was completed, the first of these runs.
+WITH done AS (
+	SELECT id FROM headroom_fleet.runs
+	WHERE account = $1::text AND job = $2::text AND id >= $5::bigint AND ended_at IS NULL AND scheduled_at <= $4::timestamptz
+	ORDER BY id FOR UPDATE
+)
+UPDATE headroom_fleet.units SET ended_at = clock_timestamp()
+WHERE run IN (SELECT id FROM done) AND work = $3::text AND ended_at IS NULL AND coalesce((tally->>'turns')::integer, 0) = 0;
 
 -- unit_tally saves what a run knows of a unit of work. Args: run, work, tally.
 UPDATE headroom_fleet.units SET tally = $3::jsonb WHERE run = $1::bigint AND work = $2::text AND ended_at IS NULL;

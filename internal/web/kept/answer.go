@@ -56,6 +56,7 @@ func newForm(header http.Header, body []byte, tag string) form {
 	f.notModified.Set("ETag", f.tag)
 	f.notModified.Del("Content-Type")
 	f.notModified.Del("Content-Encoding")
+	f.notModified.Del("Content-Length") // of the plain answer
 	return f
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/web/view"
@@ -49,7 +50,9 @@ func (b *Board) CSV(w http.ResponseWriter, r *http.Request) {
 // inert keeps a spreadsheet from taking a text for a formula.
 func inert(text string) string {
 	text = view.Plain(text)
-	if _, err := strconv.ParseFloat(text, 64); err != nil && text != "" && strings.ContainsAny(text[:1], "=+-@\t") {
+	first, _ := utf8.DecodeRuneInString(strings.TrimSpace(text))
+	formula := strings.HasPrefix(text, "\t") || strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", first)
+	if _, err := strconv.ParseFloat(text, 64); err != nil && formula {
 		return "'" + text
 	}
 	return text

@@ -22,7 +22,8 @@ func (b *Board) KeepDays(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	refusals, err := src.Catalog.Refusals(ctx, since)
+	// The spend is that of whole days, so the refusals must be.
+	refusals, err := src.Catalog.Refusals(ctx, since.Add(-day))
 	if err != nil {
 		return err
 	}
@@ -41,7 +42,12 @@ func (b *Board) KeepDays(ctx context.Context) error {
 		d.Calls += sp.Calls
 	}
 	for _, f := range refusals {
-		d := sum(f.Pool, f.Hour.In(zoneIn(src.Ledger.Book(), f.Pool)).Format(time.DateOnly))
+		zone := zoneIn(src.Ledger.Book(), f.Pool)
+		on := f.Hour.In(zone).Format(time.DateOnly)
+		if on < since.In(zone).Format(time.DateOnly) {
+			continue
+		}
+		d := sum(f.Pool, on)
 		d.Refused += f.Calls
 		d.Blocked += stoppedBy(&f)
 	}

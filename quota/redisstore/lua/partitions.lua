@@ -1,11 +1,12 @@
 -- partitions notes over how many partitions the members of a family are spread. Every
 -- process uses the number that is noted, whatever its price book says. A book with a higher
--- revision may change it, a minute after the last change. A change has two steps: the number
+-- revision may change it, once no page of the number before counts any more, because only one
+-- former number is known; and a minute after the first. A change has two steps: the number
 -- that comes next is noted, then the caller marks the partitions that are left, and commits.
 --
 -- KEYS: where that is noted; the members of the family, of earlier versions.
--- ARGV: the partitions that the price book asks for, its revision, and the number to commit,
---   or 0.
+-- ARGV: the partitions that the price book asks for, its revision, the number to commit,
+--   or 0, and how long pages are brought from the former number, in microseconds.
 -- RETURNS 1, now, the partitions; how many there were before (0: each page had a tag of its
 --   own; -1: only keys of the price book can have one), until when, 1 if the caller has to
 --   count the members of an earlier version, and the number that comes next, or 0.
@@ -27,7 +28,7 @@ elseif next_ and next_ == done then
   redis.call('HDEL', KEYS[1], 'next')
 elseif revision > known and want == parts then
   note('revision', ARGV[2])
-elseif revision > known and not next_ and now - at >= 60000000 then
+elseif revision > known and not next_ and now - at >= (was == '-1' and 60000000 or tonumber(ARGV[4])) then
   next_ = want
   note('next', next_, 'revision', ARGV[2])
 end
