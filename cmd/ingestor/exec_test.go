@@ -229,7 +229,9 @@ func TestCommandIsKilled(t *testing.T) {
 			if got := records(t, f.output()); r.code != exitDone || !slices.Equal(got, want) {
 				t.Errorf("left with %d and %d records, want %d\n%s", r.code, len(got), len(want), r.stderr)
 			}
-			if c := f.sim.Counts().Total(); c.Refused != 0 || c.Calls <= calm.sim.Counts().Total().Calls {
+			// A few kills may hit no call under way; many do.
+			least := calm.sim.Counts().Total().Calls
+			if c := f.sim.Counts().Total(); c.Refused != 0 || c.Calls < least || kills >= 20 && c.Calls == least {
 				t.Errorf("the upstream counted %+v", c)
 			}
 		})
