@@ -37,7 +37,7 @@ upstreams:
       plain: {pool: plain, cost: 1}
 `
 
-// newPacific returns one so long after the day of its beginning began.
+// newPacific returns a ledger at this time after midnight of a day.
 func newPacific(t *testing.T, day string, since time.Duration, processes int) *pacific {
 	t.Helper()
 	zone, err := time.LoadLocation("America/Los_Angeles")

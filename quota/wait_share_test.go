@@ -11,7 +11,7 @@ import (
 )
 
 // TestWaitingUsesTheLimit: callers that always wait for more get nearly all that the windows
-// grant. What they wait beyond that is lost to them.
+// grant. They lose what they wait beyond that.
 func TestWaitingUsesTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const windows, units, per = 200, 10, 20 * time.Second
