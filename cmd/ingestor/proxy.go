@@ -213,6 +213,18 @@ func (s *settings) proxyTokens() (all []*proxy.Token, warnings []string, err err
 	return all, warnings, nil
 }
 
+// needKeys returns an error if a token may call an upstream whose key is missing.
+func (s *settings) needKeys(tokens []*proxy.Token, keys map[string]meter.KeySource) error {
+	names := slices.Collect(maps.Keys(keys))
+	for _, t := range tokens {
+		for _, upstream := range proxy.WithoutKey(s.book, names, t.Upstreams) {
+			return &exit{exitCredential, fmt.Errorf("the token %s may call %s, but there is no key for it\n"+
+				"Save the key in a file that only you can read, and name it:\n  keys: {%[2]s: {file: %[2]s.key}}", t.Name, upstream)}
+		}
+	}
+	return nil
+}
+
 // newProxy returns a proxy with these settings.
 func (a *app) newProxy(s *settings, l *quota.Ledger, measured *metrics.Metrics, refused *refusals.Tally) (*proxy.Handler, error) {
 	keys, err := s.allKeys()
@@ -222,6 +234,9 @@ func (a *app) newProxy(s *settings, l *quota.Ledger, measured *metrics.Metrics, 
 	tokens, warnings, err := s.proxyTokens()
 	for _, warning := range warnings {
 		a.log.Warn(warning)
+	}
+	if err == nil {
+		err = s.needKeys(tokens, keys)
 	}
 	if err != nil {
 		return nil, err
@@ -331,6 +346,12 @@ func (a *app) reloadedProxy(h *proxy.Handler, next *settings) (update func(), er
 	}
 	if err == nil {
 		err = proxy.Check(tokens, next.book)
+	}
+	if err == nil {
+		var keys map[string]meter.KeySource
+		if keys, err = next.allKeys(); err == nil {
+			err = next.needKeys(tokens, keys)
+		}
 	}
 	return func() { h.Update(tokens) }, err
 }

@@ -49,7 +49,7 @@ type settings struct {
 
 	Tokens map[string]caller `yaml:"tokens,omitempty" jsonschema_description:"The programs that reserve over HTTP, each with a token of its own."`
 
-	Keys map[string]keyFile `yaml:"keys,omitempty" jsonschema_description:"The API keys of other upstreams, for ingestor proxy and call, by the upstream, as github, or with its account, as github@team."`
+	Keys map[string]keyFile `yaml:"keys,omitempty" restart:"yes" jsonschema_description:"The API keys of other upstreams, for ingestor proxy and call, by the upstream, as github, or with its account, as github@team."`
 
 	LogFormat string `yaml:"log_format,omitempty" restart:"yes" flag:"log 'format': text, json or auto" jsonschema:"enum=auto,enum=text,enum=json" jsonschema_description:"The format of the log. auto is text on a terminal and json elsewhere."`
 	LogLevel  string `yaml:"log_level,omitempty" restart:"yes" flag:"log 'level': debug, info, warn or error" jsonschema:"enum=debug,enum=info,enum=warn,enum=error" jsonschema_description:"The lowest level that is logged."`

@@ -16,9 +16,12 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -124,6 +127,9 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	for name, source := range o.Keys {
 		keys[name] = noted(source)
 	}
+	for _, name := range WithoutKey(ledger.Book(), slices.Collect(maps.Keys(o.Keys)), slices.Collect(maps.Keys(ledger.Book().Upstreams))) {
+		keys[name] = func(context.Context) (string, error) { return "", errNoKey } // its calls are not sent
+	}
 	options := meter.Options{Base: h.base, Logger: h.log, Keys: keys, RequestBuffer: requestBuffer, Memory: o.Memory}
 	var err error
 	if h.keyed, err = meter.New(ledger, &options); err != nil {
@@ -146,6 +152,22 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	}
 	h.Update(tokens)
 	return h, nil
+}
+
+var errNoKey = errors.New("the proxy has no key for it")
+
+// WithoutKey returns which upstreams want a key from the proxy and have none. Keys are named
+// by the upstream, or by the upstream and its account.
+func WithoutKey(costs *quota.Book, keys, upstreams []string) (missing []string) {
+	for _, name := range upstreams {
+		u := costs.Upstreams[name]
+		has := func(key string) bool { return key == name || strings.HasPrefix(key, name+"@") }
+		if u != nil && u.Key.Header != "" && !u.Key.Pass && !slices.ContainsFunc(keys, has) {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	return slices.Compact(missing)
 }
 
 // Update replaces the tokens, which [Check] has accepted. Open requests finish.

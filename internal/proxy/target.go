@@ -121,7 +121,11 @@ func (c *call) place() error {
 	if c.match.Upstream != c.upstream || !c.listed(c.host) {
 		return refusef(http.StatusNotFound, "unknown", "the price book has no host of %s for this path", c.upstream.Name)
 	}
-	c.keyed = c.match.Route != nil && !c.upstream.Key.Pass
+	listed := c.match.Route != nil
+	if needsKey := c.upstream.Key.Header != "" && !c.upstream.Key.Pass; needsKey && !listed {
+		return refusef(http.StatusBadRequest, "unpriced", "the price book lists no method for %s %s, and only listed methods get the key of %s; add one with this route to its methods", c.request.Method, c.path, c.upstream.Name)
+	}
+	c.keyed = listed && !c.upstream.Key.Pass
 	return nil
 }
 
