@@ -296,18 +296,13 @@ func compare(ctx context.Context, all []asked, rounds int, turn time.Duration) e
 
 // take measures what requests take.
 func (a asked) take(ctx context.Context, client *http.Client, turn time.Duration) (t taken, err error) {
-	ask := func() error { return a.ask(ctx, client) }
+	ask := func(int) error { return a.ask(ctx, client) }
 	alone, err := perSecond(callers[0], turn, ask)
 	if err != nil {
 		return t, err
 	}
-	began, before := time.Now(), cpuTime()
-	if t.rate, err = perSecond(callers[1], turn, ask); err != nil {
-		return t, err
-	}
-	used := cpuTime() - before
-	t.alone, t.cpu = 1e6/alone, float64(used.Microseconds())/(t.rate*time.Since(began).Seconds())
-	return t, nil
+	many, err := perSecond(callers[1], turn, ask)
+	return taken{1e6 / alone.rate, many.cpu, many.rate}, err
 }
 
 // cpuTime is what this process has used of the processors.
