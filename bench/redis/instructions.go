@@ -45,7 +45,7 @@ func printInstructions(ctx context.Context, only string) (err error) {
 			}
 			do, err := c.open(ctx, client, fmt.Sprintf("%d:%d:", i, cost), cost)
 			if err == nil {
-				err = times(ctx, 10, do)
+				err = times(ctx, 50, do)
 			}
 			if err == nil {
 				err = control(ctx, "-z", pid)
@@ -120,5 +120,5 @@ func counting(dir string) (*redistest.Server, error) {
 	if err := os.Setenv("PATH", dir+string(os.PathListSeparator)+before); err != nil {
 		return nil, err
 	}
-	return redistest.Start(dir)
+	return redistest.Start(dir, "--save", "", "--hz", "1") // its timers count, too
 }
