@@ -32,7 +32,7 @@ func (s *Server) table() []route {
 		{"GET /fleet", http.HandlerFunc(s.board.Fleet), "pages"},
 		{"GET /static/{name}", http.HandlerFunc(s.board.Static), unlimited},
 
-		{"GET /metrics", s.metrics.Handler(), unlimited},
+		{"GET /metrics", s.scraped(), unlimited},
 		{"GET /livez", s.api(s.live), unlimited},
 		{"GET /readyz", s.api(s.ready), unlimited},
 

@@ -60,7 +60,7 @@ func (s *Server) ServeProbes(ctx, abort context.Context, l net.Listener) error {
 	mux.Handle("GET /livez", s.api(s.live))
 	mux.Handle("GET /readyz", s.api(s.ready))
 	if s.alone {
-		mux.Handle("GET /metrics", s.byAddress(s.ownSite(s.metrics.Handler())))
+		mux.Handle("GET /metrics", s.byAddress(s.ownSite(s.scraped())))
 	}
 	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux)), guard.NewCrowd(mostProbes, mostProbes, s.trusts, s.connectionClosed))
 }
