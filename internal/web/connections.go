@@ -17,7 +17,7 @@ const DefaultConnections = 1000
 // when the server is at work for a connection.
 func (s *Server) crowded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		client := guard.ClientOf(s.limits.Load().routes.Client(r))
+		client := guard.ClientOf(s.limits.Load().missed.Client(r))
 		if !s.crowd.Begin(r, client) {
 			s.tooMany(w, r)
 			return
