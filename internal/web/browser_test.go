@@ -108,6 +108,11 @@ func TestBrowser(t *testing.T) {
 	})
 	t.Run("axe finds nothing", func(t *testing.T) {
 		t.Parallel()
+		r := newDay(t)
+		r.FetchHostile()
+		src := *r.server.Current()
+		src.Fleet = someFleet{}
+		r.Must(r.server.Update(src, r.Ledger.Book()))
 		accessible(newTab(t, browser), r)
 	})
 	t.Run("long names wrap", func(t *testing.T) {
@@ -252,8 +257,9 @@ func accessible(tab *tab, r *rig) {
 	}
 	paths := []string{
 		"/", "/regions", "/regions/DE?category=10", "/runs", hostileRun(r), "/history?pool=youtube%2Funits", "/search?q=the", "/act/block?pool=youtube%2Funits", "/act/limit?family=client", "/nothing",
+		"/fleet", "/act/adjust?pool=youtube%2Funits", "/act/reset?job=music&work=US", "/act/done", "/?by=method", "/history?by=region&range=1y", "/regions/GB",
 	}
-	for i, path := range paths {
+	for i, path := range paths[:full(10, len(paths))] {
 		look(path, widths[i%3], schemes[i%2])
 	}
 	look("/", 375, "dark")
