@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"net/http"
 	"net/netip"
 	"time"
@@ -17,7 +16,7 @@ const DefaultConnections = 1000
 // when the server is at work for a connection.
 func (s *Server) crowded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		client := guard.ClientOf(s.limits.Load().missed.Client(r))
+		client := s.client(r)
 		if !s.crowd.Begin(r, client) {
 			s.tooMany(w, r)
 			return
@@ -25,8 +24,17 @@ func (s *Server) crowded(next http.Handler) http.Handler {
 		defer s.crowd.End(client)
 		w, r, done := s.crowd.Working(w, r)
 		defer done()
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, client)))
+		next.ServeHTTP(w, r)
 	})
+}
+
+// client returns who sent a request: see [guard.Crowd].
+func (s *Server) client(r *http.Request) netip.Prefix {
+	if l := s.limits.Load(); l != nil {
+		return guard.ClientOf(l.missed.Client(r))
+	}
+	from, _ := netip.ParseAddrPort(r.RemoteAddr) // it serves probes only
+	return guard.ClientOf(from.Addr().Unmap())
 }
 
 // tooMany refuses a request of a client that has too many under way.
@@ -45,11 +53,7 @@ func (s *Server) scraped() http.Handler {
 	next, choosing := s.metrics.Handler(), guard.NewCounts[netip.Prefix](mostChosen)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(metrics.Chosen(r)) > 0 {
-			client, known := r.Context().Value(clientKey{}).(netip.Prefix)
-			if !known { // on the listener of probes
-				from, _ := netip.ParseAddrPort(r.RemoteAddr)
-				client = guard.ClientOf(from.Addr().Unmap())
-			}
+			client := s.client(r)
 			if !choosing.Begin(client) {
 				s.tooMany(w, r)
 				return
