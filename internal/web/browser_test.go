@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,6 +128,15 @@ func TestBrowser(t *testing.T) {
 	t.Run("tables are tables on a phone", func(t *testing.T) {
 		t.Parallel()
 		tabular(newTab(t, browser), r)
+	})
+	t.Run("a region is one line on a phone", func(t *testing.T) {
+		t.Parallel()
+		tab := newTab(t, browser)
+		tab.size(375)
+		tab.open(r.url + "/regions")
+		if tall := eval[[]float64](tab, "[...document.querySelectorAll('main tbody tr')].map((r) => r.getBoundingClientRect().height)"); len(tall) < 3 || slices.Max(tall) > 48 {
+			t.Errorf("the regions are so high: %v", tall)
+		}
 	})
 	t.Run("no horizontal scroll", func(t *testing.T) {
 		t.Parallel()
