@@ -93,6 +93,10 @@ func (s *Server) limited(limit string, next http.Handler) http.Handler {
 
 // admit has next answer what a throttle admits. A client that hangs up at once is counted, too.
 func admit(t *throttle.Throttle, w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if r.Context().Err() == nil {
+		t.Handler(next).ServeHTTP(w, r)
+		return
+	}
 	admitted := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { next.ServeHTTP(w, r) })
 	t.Handler(admitted).ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
 }
