@@ -202,7 +202,7 @@ func (k *keyLimits) read(ctx context.Context, keeper LimitKeeper, clock Clock) e
 	began := clock.Now()
 	for {
 		changed, err := keeper.KeyLimits(ctx, k.version, limitsPage)
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrNoLimits) { // a keeper may stand before a store that keeps none
 			return err
 		}
 		k.mu.Lock()
