@@ -73,3 +73,20 @@ func TestPlansOutliveSmallTables(t *testing.T) {
 		}
 	}
 }
+
+// A charge whose page is gone leaves no row: the caller gets an error, and the pool is forgotten.
+func TestAChargeNeedsItsPage(t *testing.T) {
+	url := pgtest.Shared(t)
+	if _, err := openAt(t, url, nil).Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := session(t, url)
+	tag, err := c.Exec(t.Context(), pgstore.Statement("charge_add"), "api", "a", "units", 1, 1, 1, 0, "", "", "", []byte{},
+		1, "id", []byte{}, 1, 1, "2026-11-23", 1, 1, 1, "", "", "", "", "")
+	if err != nil || tag.RowsAffected() != 0 {
+		t.Errorf("%s, %v; want no rows", tag, err)
+	}
+	if n := ask[int](t, c, "SELECT count(*) FROM headroom_ledger.reservations"); n != 0 {
+		t.Errorf("%d charges were stored", n)
+	}
+}
