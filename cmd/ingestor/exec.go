@@ -69,7 +69,11 @@ process has the job, or a signal stopped it); 1 the program failed; 64 usage;
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.exec(cmd, &f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withMeter(cmd, exitDeferred, f.check, func(ctx context.Context, s *settings, l *quota.Ledger, done *closers) error {
+				return a.exec(ctx, s, l, done, &f, args)
+			})
+		},
 	}
 	cmd.Flags().StringVar(&f.job, "job", "", "`name` of the job, for its lock and the spend")
 	cmd.Flags().StringSliceVar(&f.upstreams, "upstream", nil, "only this `upstream`; repeat the flag for more (default all of the price book)")
@@ -110,22 +114,7 @@ func (f *execFlags) check(s *settings) error {
 	return nil
 }
 
-func (a *app) exec(cmd *cobra.Command, f *execFlags, args []string) (err error) {
-	ctx := cmd.Context()
-	s, err := a.settings(cmd.Flags())
-	if err != nil {
-		return err
-	}
-	if err := f.check(s); err != nil {
-		return err
-	}
-	var done closers
-	defer func() { err = orStopped(ctx, exitDeferred, errors.Join(err, done.close())) }()
-	a.trace(ctx, &done)
-	l, err := a.openLedger(ctx, s, &done)
-	if err != nil {
-		return err
-	}
+func (a *app) exec(ctx context.Context, s *settings, l *quota.Ledger, done *closers, f *execFlags, args []string) error {
 	lock, err := a.opened.Lock(ctx, cmp.Or(f.account, quota.DefaultAccount)+"/"+f.job) // as a run of a job has it
 	if err != nil {
 		return err
