@@ -29,6 +29,8 @@ type prices struct {
 	// requested.
 	requested map[[2]string]bool
 	reported  map[[2]string]bool // the pools that answers report about
+	// shared has the pools, by upstream and name, whose reported limits all processes share.
+	shared map[string]map[string]bool
 }
 
 type priceKey struct{ upstream, account, class, method string }
@@ -58,6 +60,7 @@ func newPrices(b *Book) *prices {
 
 		requested: make(map[[2]string]bool),
 		reported:  make(map[[2]string]bool),
+		shared:    make(map[string]map[string]bool),
 	}
 	for _, u := range b.Upstreams {
 		p.only = u.Name
@@ -67,6 +70,14 @@ func newPrices(b *Book) *prices {
 				if f.Requested {
 					p.requested[[2]string{u.Name, pool}] = true
 				}
+			}
+		}
+		for _, pool := range u.Pools {
+			if pool.LearnLimit && pool.Metric != "" {
+				if p.shared[u.Name] == nil {
+					p.shared[u.Name] = make(map[string]bool)
+				}
+				p.shared[u.Name][pool.Name] = true
 			}
 		}
 		accounts := u.Accounts
