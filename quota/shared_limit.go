@@ -41,11 +41,11 @@ func (l *Ledger) sharedLimit(p *prices, c *Charge, index int) int64 {
 // adoptLimits returns charges with the limits that were reported, also to other processes.
 func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, limits func(*Charge, int, int64) int64) (all []Charge, changed bool) {
 	shared := len(charges) > 0 && p.shared[charges[0].Pool.Upstream] != nil
-	if keeper, can := l.store.(LimitKeeper); shared && can {
-		l.freshLimits(ctx, keeper)
-	}
 	if !shared && l.heard.adopted.Load() == 0 {
 		return charges, false
+	}
+	if keeper, can := l.store.(LimitKeeper); shared && can {
+		l.freshLimits(ctx, keeper)
 	}
 	return l.heard.adopt(charges, limits, func(c *Charge, i int) int64 { return l.sharedLimit(p, c, i) }, l.now())
 }

@@ -100,6 +100,7 @@ func (a *app) check(cmd *cobra.Command, call bool) (err error) {
 			a.checkCounts(ctx, f, s, l)
 		}
 		checkToken(f, s)
+		checkProxied(ctx, f, s)
 		checkPrograms(f, s)
 		checkFiles(f, s)
 		if call && l != nil {

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +16,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/proxy"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/lease"
+	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 // execFlags are the flags of ingestor exec.
@@ -108,10 +107,7 @@ func (f *execFlags) check(s *settings) error {
 			return usage("--state: %w", err)
 		}
 	}
-	if len(f.upstreams) == 0 {
-		f.upstreams = slices.Sorted(maps.Keys(s.book.Upstreams))
-	}
-	return nil
+	return s.knownFlags(&f.upstreams, f.account, f.class)
 }
 
 func (a *app) exec(ctx context.Context, s *settings, l *quota.Ledger, done *closers, f *execFlags, args []string) error {
@@ -140,7 +136,11 @@ func (a *app) exec(ctx context.Context, s *settings, l *quota.Ledger, done *clos
 		if !errors.As(err, &refused) {
 			return programEnded(err)
 		}
-		fmt.Fprintf(a.stderr, "job %s: the quota is used up; it can resume at %s\n", f.job, refused.RetryAt.UTC().Format(time.RFC3339))
+		what := "the quota"
+		if errors.As(err, new(*meter.BudgetError)) {
+			what = "the budget of the job"
+		}
+		fmt.Fprintf(a.stderr, "job %s: %s is used up; it can resume at %s\n", f.job, what, refused.RetryAt.UTC().Format(time.RFC3339))
 		if !f.untilDone || ctx.Err() != nil {
 			return &exit{code: exitDeferred}
 		}

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,12 +64,7 @@ func (f *mcpFlags) check(s *settings) error {
 	case f.wait < 0:
 		return usage("--wait is 0 or more")
 	}
-	var err error
-	f.upstreams = s.known(f.upstreams, f.account, f.class, func(what, format string, args ...any) {
-		flag := map[string]string{"upstreams": "upstream"}[what]
-		err = errors.Join(err, usage("--%s: %w", cmp.Or(flag, what), fmt.Errorf(format, args...)))
-	})
-	return err
+	return s.knownFlags(&f.upstreams, f.account, f.class)
 }
 
 func (a *app) mcp(ctx context.Context, l *quota.Ledger, f *mcpFlags) error {

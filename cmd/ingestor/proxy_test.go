@@ -210,6 +210,48 @@ tokens: {program: {file: `+f.path("program.token")+`, calls: {upstreams: [files]
 	}
 }
 
+// TestCheckTriesTheProxy: ingestor check says which programs may call, and what keeps the proxy
+// from its start.
+func TestCheckTriesTheProxy(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 20, "")
+	f.withToken("upstreams: [youtube], methods: [videos.list], budget: 7")
+	if r := f.run("check"); r.code != exitDone || !strings.Contains(r.stdout, "proxy: the token program may call youtube, methods videos.list, budget 7") {
+		t.Errorf("left with %d\n%s", r.code, r.stdout)
+	}
+	f.edit("methods: [videos.list]", "methods: [videos.lst]")
+	if r := f.run("check"); r.code != exitConfig || !strings.Contains(r.stdout, `the token program names the method "videos.lst"`) {
+		t.Errorf("left with %d\n%s", r.code, r.stdout)
+	}
+	f.edit("program.token", "none.token")
+	if r := f.run("check"); r.code != exitConfig || !strings.Contains(r.stdout, "To create one: ingestor token new FILE") {
+		t.Errorf("left with %d\n%s", r.code, r.stdout)
+	}
+	f.write("ingestor.yaml", "costs: builtin/github\nledger: sqlite:"+f.path("github.db")+"\nkeys: {github: {file: "+f.path("none.key")+"}}\n")
+	if r := f.run("check"); r.code != exitCredential && r.code != exitConfig || !strings.Contains(r.stdout, "fault    key: github: open") {
+		t.Errorf("left with %d\n%s", r.code, r.stdout)
+	}
+}
+
+// TestExecFlags: what the price book does not have is told by the name of the flag.
+func TestExecFlags(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 10, "")
+	for want, args := range map[string][]string{
+		"--upstream: the price book has no upstream":    {"--upstream", "quux"},
+		`--class: none of youtube has the class "qu"`:   {"--class", "qu"},
+		`--account: none of youtube has the account "q`: {"--account", "qu"},
+	} {
+		if r := f.run(append(append([]string{"exec", "--job", "x"}, args...), "--", "true")...); r.code != exitUsage || !strings.Contains(r.stderr, want) {
+			t.Errorf("%v: left with %d\n%s", args, r.code, r.stderr)
+		}
+	}
+	r := f.run(append([]string{"exec", "--job", "tap", "--budget", "2", "--state", f.path("tap.json"), "--"}, tapCommand(t)...)...)
+	if r.code != exitDeferred || !strings.Contains(r.stderr, "job tap: the budget of the job is used up; it can resume at ") {
+		t.Errorf("left with %d\n%s", r.code, r.stderr)
+	}
+}
+
 // TestUploadKey: two processes that start at once have one key. A file that is none is told.
 func TestUploadKey(t *testing.T) {
 	s := &settings{state: filepath.Join(t.TempDir(), "state")}
