@@ -72,14 +72,7 @@ func newPrices(b *Book) *prices {
 				}
 			}
 		}
-		for _, pool := range u.Pools {
-			if pool.LearnLimit && pool.Metric != "" {
-				if p.shared[u.Name] == nil {
-					p.shared[u.Name] = make(map[string]bool)
-				}
-				p.shared[u.Name][pool.Name] = true
-			}
-		}
+		p.share(u)
 		accounts := u.Accounts
 		if u.AnyAccount {
 			accounts = append(slices.Clone(accounts), book.OtherAccounts) // the pattern of all others

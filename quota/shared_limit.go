@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -20,6 +21,19 @@ func limitPlace(p Pool) (family, key string) {
 		return p.Upstream, p.Name + "@" + p.Account
 	}
 	return p.Upstream, p.Name
+}
+
+// share notes the pools of an upstream whose reported limits all processes share.
+func (p *prices) share(u *book.Upstream) {
+	for _, pool := range u.Pools {
+		if !pool.LearnLimit || pool.Metric == "" {
+			continue
+		}
+		if p.shared[u.Name] == nil {
+			p.shared[u.Name] = make(map[string]bool)
+		}
+		p.shared[u.Name][pool.Name] = true
+	}
 }
 
 // shares reports whether all processes share the limit that is reported about a pool.
