@@ -146,6 +146,13 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 	if src.Fleet != nil {
 		sources["fleet"] = source{fleetUp, readFleet}
 	}
+	if src.Counting != nil {
+		var found readings
+		found.counting(src.Counting.State())
+		for _, one := range found {
+			to <- one
+		}
+	}
 	var all sync.WaitGroup
 	for name, source := range sources {
 		all.Go(func() {
