@@ -38,3 +38,6 @@ func (l *Ledger) OpenSlots() int {
 
 // Refusals returns how many refusals a ledger remembers.
 func Refusals(l *Ledger) int { return len(l.refusals.told) }
+
+// LimitsWithin is how long a call waits for its key's limit.
+const LimitsWithin = limitsWithin
