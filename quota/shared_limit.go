@@ -58,8 +58,12 @@ func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, l
 	if !shared && l.heard.adopted.Load() == 0 {
 		return charges, false
 	}
-	if keeper, can := l.store.(LimitKeeper); shared && can {
-		l.freshLimits(ctx, keeper)
+	keeper, can := l.store.(LimitKeeper)
+	for i := range charges {
+		if pool := charges[i].Pool; can && p.shares(pool) {
+			family, key := limitPlace(pool)
+			l.freshLimit(ctx, keeper, family, key)
+		}
 	}
 	return l.heard.adopt(charges, limits, func(c *Charge, i int) int64 { return l.sharedLimit(p, c, i) }, l.now())
 }
@@ -71,11 +75,11 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, limit, qu
 	if !can || !p.shares(pool) {
 		return false
 	}
-	l.freshLimits(ctx, keeper)
 	k := KeyLimit{Quota: min(limit, window.MaxUnits), By: "the upstream", Reason: "it reported this limit"}
 	if k.Family, k.Key = limitPlace(pool); limit == quota {
 		k.Quota = 0
 	}
+	l.freshLimit(ctx, keeper, k.Family, k.Key)
 	if l.limits.quota(k.Family, k.Key) == k.Quota {
 		return true
 	}

@@ -38,17 +38,25 @@ Without a subcommand, ingestor limits lists the limits.`,
   ingestor costs show client`,
 		Args: known,
 	}
+	var history bool
 	list := &cobra.Command{
 		Use:   "list [FAMILY]",
 		Short: "List the limits, and who set them",
 		Long: `List the limits that were set at run time, with who set each, when and why. The limits of
 the price book are in ingestor costs show FAMILY. A limit of a pool that the upstream has
-reported, with adopt_limits, has the upstream as its family and the pool as its key.`,
-		Example: "  ingestor limits list\n  ingestor limits list client --output json",
+reported, with adopt_limits, has the upstream as its family and the pool as its key.
+
+With --history, list the last changes, also those that removed a limit; the ledger keeps
+10,000.`,
+		Example: "  ingestor limits list\n  ingestor limits list client --output json\n  ingestor limits list --history",
 		Args:    takes(0, 1, "one family, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
-				all, err := setLimits(ctx, l)
+				read := setLimits
+				if history {
+					read = limitChanges
+				}
+				all, err := read(ctx, l)
 				if err != nil {
 					return err
 				}
@@ -94,6 +102,9 @@ holds again.`,
 	}
 	for _, c := range []*cobra.Command{set, rm} {
 		c.Flags().StringVar(&reason, "reason", "", "`text` that says why; it is kept with the limit")
+	}
+	for _, c := range []*cobra.Command{cmd, list} {
+		c.Flags().BoolVar(&history, "history", false, "list the last changes in place of the limits in force")
 	}
 	cmd.RunE = list.RunE
 	cmd.AddCommand(set, list, rm)
@@ -143,6 +154,16 @@ func setLimits(ctx context.Context, l *quota.Ledger) ([]web.KeyLimit, error) {
 	}
 }
 
+// limitChanges reads the last changes of limits, the latest first.
+func limitChanges(ctx context.Context, l *quota.Ledger) ([]web.KeyLimit, error) {
+	all, err := l.LimitChanges(ctx, quota.MaxLimitChanges)
+	found := []web.KeyLimit{}
+	for _, k := range all {
+		found = append(found, web.LimitOf(k))
+	}
+	return found, err
+}
+
 // limits shows limits that were set at run time.
 func (s *sheet) limits(all []web.KeyLimit) {
 	if len(all) == 0 {
@@ -151,7 +172,11 @@ func (s *sheet) limits(all []web.KeyLimit) {
 	}
 	var rows [][]string
 	for _, k := range all {
-		rows = append(rows, []string{plain(k.Family), plain(k.Key), view.Number(k.Quota), plain(k.By), stamp(k.At), plain(k.Reason)})
+		n := "removed"
+		if k.Quota > 0 {
+			n = view.Number(k.Quota)
+		}
+		rows = append(rows, []string{plain(k.Family), plain(k.Key), n, plain(k.By), stamp(k.At), plain(k.Reason)})
 	}
 	s.table([]column{{name: "family"}, {name: "key"}, {name: "quota", right: true}, {name: "set by"}, {name: "at"}, {name: "reason"}}, rows)
 }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"net/http"
 	"net/netip"
 	"time"
@@ -23,9 +22,10 @@ func (s *Server) crowded(next http.Handler) http.Handler {
 			return
 		}
 		defer s.crowd.End(client)
-		r = r.WithContext(context.WithValue(r.Context(), clientKey{}, client)) // a copy
 		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			bounded := *r
+			bounded.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			r = &bounded
 		}
 		w, done := s.crowd.Working(w, r)
 		defer done()

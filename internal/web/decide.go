@@ -128,11 +128,7 @@ func (s *Server) reserveOne(ctx context.Context, by *Token, object []byte) (*Ver
 
 // decide takes the units of a call for the bearer of a token, whatever the protocol.
 func (s *Server) decide(ctx context.Context, by *Token, call *quota.Call) (*quota.Reservation, error) {
-	right := Reserve
-	if call.Family != "" {
-		right = Limits
-	}
-	if err := by.may(right); err != nil {
+	if err := by.may(rightFor(call)); err != nil {
 		return nil, err
 	}
 	call.Job = by.job(call.Job)
@@ -141,6 +137,14 @@ func (s *Server) decide(ctx context.Context, by *Token, call *quota.Call) (*quot
 	ended(granted, err)
 	s.refused.Add(by.name, err)
 	return granted, err
+}
+
+// rightFor returns the right that a call needs.
+func rightFor(call *quota.Call) Right {
+	if call.Family != "" {
+		return Limits
+	}
+	return Reserve
 }
 
 // settle corrects a reservation to the real cost of the call.

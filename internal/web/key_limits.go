@@ -51,6 +51,9 @@ func (s *Server) setLimit(r *http.Request) (any, error) {
 
 // removeLimit removes the limit of a key.
 func (s *Server) removeLimit(r *http.Request) (any, error) {
+	if _, err := s.keyLimit(r); err != nil {
+		return nil, err
+	}
 	return s.changeLimit(r, 0, r.URL.Query().Get("reason"))
 }
 
