@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/metrics"
 	"github.com/headroom-quota/headroom/internal/refusals"
 	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/internal/web/guard"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -166,7 +168,8 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	}
 	refused, stop := a.keepRefusals(ctx, src.Catalog.AddRefusals)
 	defer stop()
-	server, err := a.newServer(s, src, measured, refused)
+	bounds := a.bounds(s, true)
+	server, err := a.newServer(s, src, measured, refused, bounds)
 	if err != nil {
 		return err
 	}
@@ -183,7 +186,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	}
 	proxied := func(*settings) (func(), error) { return func() {}, nil }
 	if s.ProxyListen != "" {
-		h, err := a.newProxy(s, src.Ledger, measured, refused)
+		h, err := a.newProxy(s, src.Ledger, measured, refused, bounds)
 		if err == nil {
 			others, err = a.listenProxy(ctx, s, h, others)
 		}
@@ -207,7 +210,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 		}
 		return err
 	})()
-	return a.serveAll(ctx, append(others, beside{l, server.Serve}))
+	return a.serveAll(ctx, measured, append(others, beside{l, server.Serve}))
 }
 
 // beside is a listener beside that of the server: for probes, or for Envoy.
@@ -271,13 +274,14 @@ func closeAll(all []beside) (err error) {
 }
 
 // serveAll serves from all listeners. If one ends, so do the others.
-func (a *app) serveAll(ctx context.Context, all []beside) error {
+func (a *app) serveAll(ctx context.Context, measured *metrics.Metrics, all []beside) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	complaints := guard.NewComplaints(cmp.Or[quota.Clock](a.clock, quota.SystemClock{}))
 	ended := make(chan error, len(all))
 	for _, one := range all {
 		go func() {
-			ended <- one.serve(ctx, a.abort, one.Listener)
+			ended <- one.serve(ctx, a.abort, a.telling(one.Listener, measured, complaints))
 			stop()
 		}()
 	}
@@ -289,7 +293,7 @@ func (a *app) serveAll(ctx context.Context, all []beside) error {
 }
 
 // newServer returns a server with these settings.
-func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics, refused *refusals.Tally) (*web.Server, error) {
+func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics, refused *refusals.Tally, b bounds) (*web.Server, error) {
 	proxies, err := s.proxies()
 	if err != nil {
 		return nil, config(err)
@@ -301,7 +305,7 @@ func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics,
 	server, err := web.New(src, &web.Options{
 		Clock: a.clock, Log: a.log, Metrics: measured, Tracer: a.traces, MaxAge: s.MaxAge,
 		TrustedProxies: proxies, AnyHost: public && len(s.Hosts) == 0, Hosts: s.Hosts,
-		XRateLimit: s.XRateLimit, Refused: refused,
+		XRateLimit: s.XRateLimit, Refused: refused, Connections: b.web,
 	})
 	if errors.Is(err, quota.ErrBadInput) {
 		return nil, config(err)
