@@ -100,6 +100,7 @@ type Server struct {
 	complaints *guard.Complaints
 	crowd      *guard.Crowd
 	searches   queue
+	histories  queue
 	share      time.Duration
 	acted      atomic.Int64 // what people did on the pages
 }
