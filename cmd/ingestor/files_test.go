@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -139,6 +141,33 @@ func TestCrowdWithFewFiles(t *testing.T) {
 	s.stop()
 	if said := s.said.String(); strings.Count(said, "LimitNOFILE") != 1 || !strings.Contains(said, `"connections":96`) {
 		t.Errorf("it says\n%s", said)
+	}
+}
+
+// TestInsecureIsSaid where other machines can reach the server in plain HTTP.
+func TestInsecureIsSaid(t *testing.T) {
+	f := newFolder(t, 1000, "")
+	for listen, want := range map[string]bool{"0.0.0.0:0": true, "127.0.0.1:0": false} {
+		cmd := f.program(t.Context(), "serve", "--listen", listen, "--insecure")
+		out, in, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Stdout, cmd.Stderr = in, in
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		_ = in.Close()
+		said := false
+		for lines := bufio.NewScanner(out); lines.Scan() && !strings.HasPrefix(lines.Text(), "serving on "); {
+			said = said || strings.Contains(lines.Text(), "insecure: ")
+		}
+		if said != want {
+			t.Errorf("at %s it says so: %v", listen, said)
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = out.Close()
 	}
 }
 

@@ -69,8 +69,8 @@ right operate if river_ui names River's program: --river-listen.
 Probes may have an address of their own, which no client can crowd: --probe-listen.
 
 The server listens only on this machine by default. Other interfaces need TLS, a proxy
-named by --trusted-proxies, or --insecure. Name the hosts that it is asked for, such as
-that of the proxy, with --hosts.
+named by --trusted-proxies, or --insecure. A proxy needs --hosts, too: the names that it is
+asked for. Browsers protect plain HTTP less: see docs/http-api.md.
 
 ` + onHangup,
 		Example: `  ingestor serve
@@ -103,6 +103,8 @@ func (s *settings) checkServer() (faults []ingest.Fault) {
 			fault(at.setting, "%q is not an address; %w", at.address, err)
 		case public && s.TLSCert == "" && len(proxies) == 0 && bad == nil && !s.Insecure:
 			fault(at.setting, "%s is plain %s that other machines can reach\nSet tls_cert and tls_key, or trusted_proxies to the networks of your proxy, or insecure", at.address, at.protocol)
+		case public && len(proxies) > 0 && len(s.Hosts) == 0 && at.protocol == "HTTP":
+			fault("hosts", "%s is behind a proxy, which passes requests for any name on\nName the hosts that the proxy is asked for, as hosts: [quota.example.com]", at.address)
 		}
 	}
 	ui, err := url.Parse(s.RiverUI)
@@ -172,6 +174,9 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	server, err := a.newServer(s, src, measured, refused, bounds)
 	if err != nil {
 		return err
+	}
+	if public, _ := web.Public(s.Listen); public && s.Insecure && s.TLSCert == "" {
+		a.log.Warn("insecure: others on the network can read along, and a page of any site can have its readers' browsers ask this server; set tls_cert and tls_key", "listen", s.Listen)
 	}
 	if err := a.watchCounts(ctx, s, src.Ledger, &done); err != nil {
 		return err
@@ -304,7 +309,7 @@ func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics,
 	}
 	server, err := web.New(src, &web.Options{
 		Clock: a.clock, Log: a.log, Metrics: measured, Tracer: a.traces, MaxAge: s.MaxAge,
-		TrustedProxies: proxies, AnyHost: public && len(s.Hosts) == 0, Hosts: s.Hosts,
+		TrustedProxies: proxies, AnyHost: public && len(s.Hosts) == 0 && len(proxies) == 0, Hosts: s.Hosts,
 		XRateLimit: s.XRateLimit, Refused: refused, Connections: b.web,
 	})
 	if errors.Is(err, quota.ErrBadInput) {
