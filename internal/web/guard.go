@@ -20,14 +20,7 @@ const maxBody = 64 << 10
 // guarded adds what every route needs: checks of the site and the host, headers, recovery.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	next = s.ownHost(s.ownSite(s.crowded(next)))
-	bounded := http.MaxBytesHandler(next, maxBody)
-	return s.problemsAsPages(s.recovered(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Body == nil || r.Body == http.NoBody { // then the bound is not worth its time
-			next.ServeHTTP(w, r)
-			return
-		}
-		bounded.ServeHTTP(w, r)
-	})))
+	return s.problemsAsPages(s.recovered(next))
 }
 
 // These are the values of headers that each answer has. Making them takes time.
