@@ -214,7 +214,7 @@ func (s *settings) proxyTokens() (all []*proxy.Token, warnings []string, err err
 }
 
 // newProxy returns a proxy with these settings.
-func (a *app) newProxy(s *settings, l *quota.Ledger, measured *metrics.Metrics, refused *refusals.Tally) (*proxy.Handler, error) {
+func (a *app) newProxy(s *settings, l *quota.Ledger, measured *metrics.Metrics, refused *refusals.Tally, b bounds) (*proxy.Handler, error) {
 	keys, err := s.allKeys()
 	if err != nil {
 		return nil, err
@@ -233,7 +233,7 @@ func (a *app) newProxy(s *settings, l *quota.Ledger, measured *metrics.Metrics, 
 	h, err := proxy.New(l, tokens, &proxy.Options{
 		Base: s.baseOfAll(), Clock: a.clock, Log: a.log, Metrics: measured, Keys: keys, Memory: filepath.Join(s.state, "proxy-costs.json"), Hosts: s.Hosts,
 		Defaults: proxy.Labels{Job: s.ProxyJob, Region: s.ProxyRegion, Class: s.ProxyClass, Account: s.ProxyAccount, Wait: s.ProxyWait},
-		Waiting:  s.ProxyWaiting, Refused: refused, UploadKey: key,
+		Waiting:  s.ProxyWaiting, Refused: refused, UploadKey: key, Connections: b.proxy,
 		Metered: func(t http.RoundTripper) http.RoundTripper { return a.traces.Calls(l, t) },
 	})
 	if errors.Is(err, quota.ErrBadInput) {
@@ -300,7 +300,7 @@ func (a *app) runProxy(cmd *cobra.Command) error {
 func (a *app) serveProxy(ctx context.Context, s *settings, l *quota.Ledger, measured *metrics.Metrics, hangups hangups) error {
 	refused, stop := a.keepRefusals(ctx, a.savedIn(s))
 	defer stop()
-	h, err := a.newProxy(s, l, measured, refused)
+	h, err := a.newProxy(s, l, measured, refused, a.bounds(s, false))
 	if err != nil {
 		return err
 	}
@@ -322,7 +322,7 @@ func (a *app) serveProxy(ctx context.Context, s *settings, l *quota.Ledger, meas
 		}
 		return err
 	})()
-	return a.serveAll(ctx, served)
+	return a.serveAll(ctx, measured, served)
 }
 
 // reloadedProxy reads the tokens of a proxy again, and returns how to replace them.

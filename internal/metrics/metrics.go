@@ -76,7 +76,7 @@ func New(o *Options) *Metrics {
 	}
 	m.all = &shared{Gatherer: prometheus.Gatherers{m.state, m.process}, share: cmp.Or(o.Share, time.Second)}
 	m.state.MustRegister(state{m})
-	m.process.MustRegister(m.Decisions, m.away.connections, m.away.requests)
+	m.process.MustRegister(m.Decisions, m.away.connections, m.away.requests, m.away.accepts)
 	m.process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -62,6 +62,9 @@ type Options struct {
 	// Waiting is how many calls may wait for units at once; zero is DefaultWaiting. A call
 	// beyond them is refused at once if its units are missing.
 	Waiting int
+	// Connections bounds the open connections; zero is DefaultConnections. One address may have
+	// a quarter of them, and a token half as many calls under way.
+	Connections int
 	// Told is called for each call that was answered, with nil, and for each one that was
 	// refused for lack of units, with the refusal and the time at which units come back, if it
 	// is known. It may be nil.
@@ -128,8 +131,10 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	}
 	h.days.ledger, h.days.clock, h.days.log = ledger, h.clock, h.log
 	h.complaints = guard.NewComplaints(h.clock)
-	h.crowd = guard.NewCrowd(mostConnections, mostOfAddress, netip.Addr.IsLoopback, h.connectionClosed)
-	h.calls = guard.NewCounts[string](mostOfToken)
+	most := cmp.Or(o.Connections, DefaultConnections)
+	h.mostOfToken = max(most/2, 1)
+	h.crowd = guard.NewCrowd(most, max(most/4, 1), netip.Addr.IsLoopback, h.connectionClosed)
+	h.calls = guard.NewCounts[string](h.mostOfToken)
 	keys := make(map[string]meter.KeySource, len(o.Keys))
 	for name, source := range o.Keys {
 		keys[name] = noted(source)
@@ -308,7 +313,7 @@ func (b *buffers) Put(buffer []byte) { b.pool.Put(&buffer) }
 // NewTransport returns a transport for many calls to few hosts.
 func NewTransport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConns, t.MaxIdleConnsPerHost = mostConnections, mostConnections // one upstream may have all calls
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = DefaultConnections, DefaultConnections // one upstream may have all calls
 	t.IdleConnTimeout = time.Minute
 	return t
 }

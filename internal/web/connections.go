@@ -17,6 +17,7 @@ const DefaultConnections = 1000
 func (s *Server) crowded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		client := s.client(r)
+		s.lookForProxy(r)
 		if !s.crowd.Begin(r, client) {
 			s.tooMany(w, r)
 			return
@@ -31,6 +32,19 @@ func (s *Server) crowded(next http.Handler) http.Handler {
 		defer done()
 		next.ServeHTTP(w, r)
 	})
+}
+
+// lookForProxy warns once of a proxy that is not trusted. All who come through it count as
+// one client.
+func (s *Server) lookForProxy(r *http.Request) {
+	if r.Header["X-Forwarded-For"] == nil {
+		return
+	}
+	if from, _ := netip.ParseAddrPort(r.RemoteAddr); !s.trusts(from.Addr().Unmap()) {
+		s.forwarded.Do(func() {
+			s.log.Warn("a proxy that is not trusted passes requests on, so all of its clients count as one; if it is yours, name it with trusted_proxies", "proxy", from.Addr().Unmap())
+		})
+	}
 }
 
 // client returns who sent a request: see [guard.Crowd].

@@ -58,14 +58,16 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 }
 
 // ownHost refuses requests whose host is neither this machine nor one of the settings. Probes
-// may ask for any, because they ask for an address, and learn next to nothing.
+// may ask for any, because they ask for an address, and learn next to nothing. Prometheus may
+// ask for any address.
 func (s *Server) ownHost(next http.Handler) http.Handler {
 	if s.anyHost {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		named := func(host string) bool { return strings.EqualFold(host, hostname(r.Host)) }
-		if !loopback(r.Host) && !slices.ContainsFunc(s.hosts, named) && r.URL.Path != "/livez" && r.URL.Path != "/readyz" {
+		probes := r.URL.Path == "/livez" || r.URL.Path == "/readyz" || r.URL.Path == "/metrics" && isAddress(r.Host)
+		if !loopback(r.Host) && !slices.ContainsFunc(s.hosts, named) && !probes {
 			s.fail(w, r, &Problem{Status: http.StatusMisdirectedRequest, Detail: "this server answers only requests to localhost and to the hosts that its setting hosts names"})
 			return
 		}
@@ -78,7 +80,7 @@ func (s *Server) ownHost(next http.Handler) http.Handler {
 func (s *Server) byAddress(next http.Handler) http.Handler {
 	named := s.ownHost(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := netip.ParseAddr(hostname(r.Host)); err == nil {
+		if isAddress(r.Host) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -127,6 +129,12 @@ func loopback(host string) bool {
 	}
 	addr, err := netip.ParseAddr(host)
 	return err == nil && addr.IsLoopback()
+}
+
+// isAddress reports whether a host is an address. No page of another site has one of ours.
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(hostname(host))
+	return err == nil
 }
 
 // hostname returns a host without its port.

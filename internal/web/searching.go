@@ -14,7 +14,7 @@ import (
 )
 
 // These bound searches, which take longer than other questions to the catalog: half of the
-// sessions that read it are left to others.
+// sessions that read it are left to others. They bound requests for the history, too.
 const (
 	maxSearches = 2  // at once
 	maxWaiting  = 64 // for their turn

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"bytes"
 	"log/slog"
 	"net"
 	"net/http"
@@ -74,6 +75,11 @@ func TestOtherHosts(t *testing.T) {
 	if a := r.ask("GET", "/readyz", "", "Host", "10.1.2.3"); a.StatusCode != http.StatusOK {
 		t.Errorf("a probe gets %s", a.Status)
 	}
+	for host, want := range map[string]int{"10.1.2.3:8080": 200, "[2001:db8::2]:8080": 200, "evil.example": 421} {
+		if a := r.ask("GET", "/metrics", "", "Host", host); a.StatusCode != want {
+			t.Errorf("who scrapes %s gets %s", host, a.Status)
+		}
+	}
 	r = newRig(t, &web.Options{AnyHost: true})
 	if a := r.ask("GET", "/api/v1/quota", "", "Host", "feeds.example"); a.StatusCode != http.StatusOK {
 		t.Errorf("%s", a.Status)
@@ -119,6 +125,24 @@ func TestOtherSites(t *testing.T) {
 	}
 	if a := r.ask("GET", "/metrics", ""); !strings.Contains(a.body, `ingestor_requests_turned_away_total{reason="cross_site"} 73`) {
 		t.Error("the metrics do not tell of it")
+	}
+}
+
+// TestAProxyThatIsNotTrusted is named once in the log: all who come through it are one client.
+func TestAProxyThatIsNotTrusted(t *testing.T) {
+	for trusted, want := range map[string]int{"10.0.0.0/8": 1, "127.0.0.0/8": 0} {
+		var log bytes.Buffer
+		r := newRig(t, &web.Options{Log: slog.New(slog.NewTextHandler(&log, nil)), TrustedProxies: []netip.Prefix{netip.MustParsePrefix(trusted)}})
+		r.ask("GET", "/livez", "")
+		if log.Len() > 0 {
+			t.Errorf("it logs %s", &log)
+		}
+		for range 3 {
+			r.ask("GET", "/livez", "", "X-Forwarded-For", "203.0.113.1")
+		}
+		if got := strings.Count(log.String(), "trusted_proxies"); got != want || got > 0 && !strings.Contains(log.String(), "proxy=127.0.0.1") {
+			t.Errorf("with %s trusted, it logs %d lines, want %d:\n%s", trusted, got, want, &log)
+		}
 	}
 }
 

@@ -90,6 +90,7 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		b.log.Warn("show the history", "error", err)
 		p.Problem = "The history cannot be read now"
+		partly(r.Context())
 		b.show(w, r, http.StatusOK, "history", p)
 		return
 	}

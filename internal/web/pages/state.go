@@ -67,6 +67,9 @@ func (b *Board) read(ctx context.Context, src *view.Sources) *state {
 	for _, name := range s.jobNames() {
 		s.ours[name] = true
 	}
+	if s.outage != nil || s.unread != nil {
+		partly(ctx)
+	}
 	if ctx.Err() == nil {
 		if s.outage != nil {
 			b.log.Warn("show the pools", "error", s.outage)
