@@ -18,7 +18,7 @@ import (
 func (h *past) draw(width float64) template.HTML {
 	const height, left, top, bottom = 260.0, 52.0, 30.0, 26.0
 	most, desc := h.peak()
-	c := svg.New(width, height, fmt.Sprintf("Units of %s by %s", h.pool, h.by), desc)
+	c := svg.New(width, height, fmt.Sprintf("Units of %s by %s", h.of(), h.by), desc)
 	limit := h.limit
 	if h.span == "24h" {
 		limit = 0

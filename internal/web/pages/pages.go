@@ -12,6 +12,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/web/kept"
@@ -49,6 +50,7 @@ type Board struct {
 	operated  func() bool
 	keep      func(http.ResponseWriter, *http.Request, func(*http.Request) (*kept.Answer, bool))
 	forms     forms
+	palettes  sync.Map // see state
 }
 
 // New returns a board that calls sources once for each page and shows them.

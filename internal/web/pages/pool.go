@@ -24,7 +24,8 @@ type poolSection struct {
 	Hours    template.HTML // the chart for a wide screen
 	Narrow   template.HTML // the chart for a narrow screen
 	Groups   []legend
-	Within   string // the window that the legend adds up to
+	Of       string   // what the legend adds up to
+	Says     sentence // the same for people, if it is not what the window counts
 	Forecast *forecast
 	History  string // address
 	CSV      string // address of the figures of the chart
@@ -128,14 +129,14 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict) poolSection
 			p.Grant += ", headroom " + view.Number(w.Headroom)
 		}
 	}
-	pool := url.Values{"pool": {p.Name}}.Encode()
+	pool := url.Values{"pool": {pageOf(u.Pool)}}.Encode()
 	p.History, p.CSV = "/history?"+pool, "/csv/history?by="+string(by)+"&range=24h&"+pool
 	h := s.hours(u, w, by)
 	if h.n == 0 || h.total == 0 {
 		return p
 	}
-	p.Hours, p.Narrow = h.draw(p.Name, by, 560), h.draw(p.Name, by, 340)
-	p.Groups, p.Within = firstOf(h.legend(), mostLines), h.within
+	p.Hours, p.Narrow = h.draw(by, 560), h.draw(by, 340)
+	p.Groups, p.Of, p.Says = firstOf(h.legend(), mostLines), h.of, h.says
 	return p
 }
 
