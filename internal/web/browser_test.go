@@ -287,7 +287,7 @@ func acts(tab *tab, r *rig) {
 		chromedp.Click(chromedp.CSS("input[name=confirm]")), chromedp.Click(chromedp.CSS("button.do")), chromedp.WaitVisible(chromedp.CSS("main table"))))
 	tab.shows("What people did on these pages", "anna", "ingestor quota block youtube/units --for 2h --reason maintenance")
 	tab.open(r.url + "/")
-	tab.shows("Blocked", "youtube/units is blocked by hand (maintenance (by anna))")
+	tab.shows("Blocked", "youtube/units is blocked by anna: maintenance")
 	if title := eval[string](tab, "document.title"); title != "Blocked until 22:00 - Headroom" {
 		tab.Errorf("the tab says %q", title)
 	}
