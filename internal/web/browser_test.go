@@ -9,11 +9,14 @@ import (
 	"image/draw"
 	"image/png"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/emulation"
@@ -23,6 +26,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/internal/web/viewtest"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // newDay returns a server over a rig that has lived a day.
@@ -181,27 +185,35 @@ func tabular(tab *tab, r *rig) {
 	}
 }
 
-// rests looks whether a page asks for anything while it is hidden; when it is looked at
-// again, it is up to date at once.
+// rests looks how often a page asks while it is hidden: once a minute, for the tab. When it is
+// looked at again, it is up to date at once.
 func rests(tab *tab, r *rig) {
 	tab.open(r.url + "/")
-	tab.do(`window.asked = 0; window.timers = 0;
-		{ const { fetch, setTimeout } = window;
+	tab.do(`window.asked = 0; window.waits = [];
+		{ const { fetch } = window;
 		window.fetch = (...of) => { window.asked++; return fetch(...of) };
-		window.setTimeout = (...of) => { window.timers++; return setTimeout(...of) };
+		window.setTimeout = (next, wait) => { window.waits.push(wait); window.next = next; return 0 };
 		window.look = (hidden) => {
 			Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
 			document.dispatchEvent(new Event("visibilitychange"));
 		};
 		look(true) }`)
-	if asked := eval[int](tab, "window.asked + window.timers"); asked != 0 {
-		tab.Errorf("it asks while nobody looks, %d times", asked)
+	if asked := eval[string](tab, "window.asked + ' ' + window.waits"); asked != "0 60000" {
+		tab.Errorf("while nobody looks it has asked, and waits %s", asked)
 	}
-	r.Run("trending")
+	units := quota.Pool{Upstream: "youtube", Account: quota.DefaultAccount, Name: "units"}
+	r.Must(r.Ledger.Block(tab.ctx, units, noon.Add(6*time.Hour), "no"))
+	tab.do("window.next()")
+	tab.until("document.title.startsWith('Blocked until') && document.querySelector('link[rel=icon]').href.endsWith('/static/icon-bad.svg') && window.waits.length == 2")
+	if asked := eval[string](tab, "window.asked + ' ' + window.waits"); asked != "1 60000,60000" {
+		tab.Errorf("while nobody looks it has asked, and waits %s", asked)
+	}
+	_, err := r.Ledger.Adjust(tab.ctx, units, 4, "seen in the console")
+	r.Must(err)
 	tab.do("look(false)")
-	tab.until("document.getElementById('main').innerText.includes('4 of 9,500')")
-	if asked := eval[int](tab, "window.asked"); asked != 1 {
-		tab.Errorf("it has asked %d times", asked)
+	tab.until("document.getElementById('main').innerText.includes('4 of 9,500') && window.waits.length == 3")
+	if asked := eval[string](tab, "window.asked + ' ' + window.waits"); asked != "2 60000,60000,15000" {
+		tab.Errorf("it has asked, and waits %s", asked)
 	}
 	tab.quiet()
 }
@@ -294,23 +306,62 @@ func acts(tab *tab, r *rig) {
 	tab.quiet()
 }
 
-// goesStale waits for the page to say that its server is gone, and then that it is back.
+// goesStale waits for the page to say that its server is gone, and then that it is back: in
+// the place of the verdict, in the tab, and above everything else.
 func goesStale(tab *tab, r *rig) {
 	front := httptest.NewServer(r.server)
+	tab.size(1280)
 	tab.open(front.URL + "/")
 	tab.shows("This page updates itself")
+	is := func(want string) {
+		tab.Helper()
+		tab.until("document.getElementById('stale')?.innerText.endsWith('" + want + "') && document.querySelector('.word').innerText.startsWith('Not up to date since ') && " +
+			"document.title.startsWith('Not up to date since ')")
+		if top, card := eval[float64](tab, "document.getElementById('stale').getBoundingClientRect().bottom"), eval[float64](tab, "document.querySelector('.verdict').getBoundingClientRect().top"); top > card {
+			tab.Errorf("the alert ends at %.0f, and the card begins at %.0f", top, card)
+		}
+		if icon := eval[string](tab, "document.querySelector('link[rel=icon]').href"); !strings.HasPrefix(icon, "data:image/svg+xml,%3Csvg") {
+			tab.Errorf("the icon is %s", icon)
+		}
+		// the policy allows the icon
+		tab.do("window.seen = 0; { const i = new Image(); i.onload = () => { document.body.dataset.seen = i.width }; i.src = document.querySelector('link[rel=icon]').href }")
+		tab.until("document.body.dataset.seen")
+	}
 	front.CloseClientConnections()
 	front.Close()
-	tab.until("document.getElementById('live').innerText.startsWith('Not up to date: the server has not answered since ')")
+	is("the server does not answer.")
 	listener, err := (&net.ListenConfig{}).Listen(tab.ctx, "tcp", front.Listener.Addr().String())
 	tab.must(err)
-	again := httptest.NewUnstartedServer(r.server)
+	var status atomic.Int64
+	again := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if n := int(status.Load()); n != 0 {
+			w.Header().Set("Retry-After", "120")
+			w.WriteHeader(n)
+			return
+		}
+		r.server.ServeHTTP(w, q)
+	}))
 	tab.must(again.Listener.Close())
 	again.Listener = listener
 	again.Start()
 	defer again.Close()
-	tab.do("document.dispatchEvent(new Event('visibilitychange'))")
-	tab.until("document.getElementById('live').innerText === 'This page updates itself.'")
+	const look = "document.dispatchEvent(new Event('visibilitychange'))"
+	back := "!document.getElementById('stale') && document.getElementById('live').innerText === 'This page updates itself.' && !document.title.startsWith('Not') && " +
+		"document.querySelector('link[rel=icon]').href.endsWith('/static/icon-warn.svg') && document.querySelector('.word').innerText.includes('Available')"
+	tab.do(look)
+	tab.until(back)
+	status.Store(http.StatusServiceUnavailable)
+	tab.do(look)
+	is("the server answers with an error.")
+	status.Store(http.StatusTooManyRequests)
+	tab.do("window.waits = []; window.setTimeout = (next, wait) => { window.waits.push(wait); return 0 }; " + look)
+	tab.until("/too many requests; this page asks again at \\d\\d:\\d\\d\\.$/.test(document.getElementById('stale')?.innerText) && window.waits.length")
+	if wait := eval[int](tab, "window.waits[0]"); wait != 120000 {
+		tab.Errorf("it waits %d ms", wait)
+	}
+	status.Store(0)
+	tab.do(look)
+	tab.until(back)
 }
 
 // finds types what it looks for.
