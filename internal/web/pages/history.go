@@ -60,6 +60,7 @@ type historyPage struct {
 	Page
 	Pool           string
 	Pools          []choice
+	Keep           []input // of the address, when another pool is chosen
 	Ranges, By     []choice
 	Wide, Narrow   template.HTML
 	Groups         []legend
@@ -72,7 +73,7 @@ type historyPage struct {
 	Did            *table
 }
 
-// choice is a link to another view of the history.
+// choice is a link to another view of the history, or another pool.
 type choice struct {
 	Name, Path string
 	Chosen     bool
@@ -100,12 +101,12 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 	}
 	for i := range s.pools {
 		if u := &s.pools[i]; s.used(u) {
-			name := pageOf(u.Pool)
-			if one := (choice{name, path(name, h.span, h.by), name == h.pool}); !slices.Contains(p.Pools, one) {
+			if one := (choice{Name: pageOf(u.Pool), Chosen: pageOf(u.Pool) == h.pool}); !slices.Contains(p.Pools, one) {
 				p.Pools = append(p.Pools, one)
 			}
 		}
 	}
+	p.Keep = []input{{Name: "range", Value: h.span}, {Name: "by", Value: string(h.by)}}
 	for _, span := range inOrder.ranges {
 		p.Ranges = append(p.Ranges, choice{map[string]string{"24h": "24 h", "7d": "7 days", "30d": "30 days", "1y": "1 year"}[span], path(h.pool, span, h.by), span == h.span})
 	}
@@ -114,7 +115,7 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 			p.By = append(p.By, choice{"by " + string(by), path(h.pool, h.span, by), by == h.by})
 		}
 	}
-	p.Wide, p.Narrow = h.draw(960), h.draw(340)
+	p.Wide, p.Narrow = h.draw(760), h.draw(340)
 	p.Groups, p.Total = h.legend(), count(h.total, "unit")
 	if h.refused > 0 {
 		p.Refused = count(h.refused, "call")
@@ -125,9 +126,8 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 	if h.limit > 0 && h.span != "24h" {
 		p.Limit = view.Number(h.limit)
 	}
-	p.Zone = h.zone.String()
-	if short, ok := zones[p.Zone]; ok {
-		p.Zone = short
+	if h.span != "24h" {
+		p.Zone = cmp.Or(zones[h.zone.String()], h.zone.String())
 	}
 	p.CSV = strings.Replace(path(h.pool, h.span, h.by), "/history?", "/csv/history?", 1)
 	p.Did = s.did(r.Context(), b, src.Catalog)

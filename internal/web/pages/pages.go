@@ -87,8 +87,9 @@ func (b *Board) home(r *http.Request) (a *kept.Answer, whole bool) {
 	v := s.verdict()
 	p := &home{
 		Page: s.page("Quota", "/", true), Verdict: v, Notes: s.notes(&v), By: by,
-		Pools: s.poolSections(by, &v), Unused: s.unused(), Regions: s.regionsInShort(), Runs: s.runsInShort(), Limits: s.limitsToSet(),
+		Unused: s.unused(), Regions: s.regionsInShort(), Runs: s.runsInShort(), Limits: s.limitsToSet(),
 	}
+	p.Pools, p.Folded = s.poolSections(by, &v)
 	p.Tab, p.Icon = v.Tab, v.Level
 	return rendered("home", p), s.outage == nil && s.unread == nil
 }
@@ -100,6 +101,7 @@ type home struct {
 	Notes   []note
 	By      grouping
 	Pools   []poolSection
+	Folded  []poolSection
 	Unused  []string
 	Regions sentence
 	Runs    sentence

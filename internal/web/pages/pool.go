@@ -30,6 +30,8 @@ type poolSection struct {
 	History  string // address
 	CSV      string // address of the figures of the chart
 	Actions  []action
+
+	usage *quota.Usage
 }
 
 // Trouble reports whether the pool gets a card of its own, and not one line.
@@ -52,8 +54,16 @@ type legend struct {
 	units, share int64
 }
 
-// poolSections returns the pools in use, those with problems first.
-func (s *state) poolSections(by grouping, v *verdict) (all []poolSection) {
+// Of many pools, only the first mostCharts have a chart on the first page, and the healthy
+// ones beyond the first mostPools are folded up. The history has a chart of each.
+const (
+	mostCharts = 8
+	mostPools  = 12
+)
+
+// poolSections returns the pools in use, those with problems first, and the healthy ones
+// that are folded up.
+func (s *state) poolSections(by grouping, v *verdict) (all, folded []poolSection) {
 	for i := range s.pools {
 		if u := &s.pools[i]; s.used(u) {
 			all = append(all, s.poolSection(u, by, v))
@@ -62,7 +72,24 @@ func (s *state) poolSections(by grouping, v *verdict) (all []poolSection) {
 	slices.SortStableFunc(all, func(a, b poolSection) int {
 		return cmp.Or(strings.Compare(rank(a.Level), rank(b.Level)), s.jobsOf(b.Name)-s.jobsOf(a.Name))
 	})
-	return all
+	for i := range all[:min(len(all), mostCharts)] {
+		all[i].draw(s, by)
+	}
+	shown := len(all)
+	for shown > mostPools && !all[shown-1].Trouble() {
+		shown--
+	}
+	return all[:shown], all[shown:]
+}
+
+// draw adds the chart.
+func (p *poolSection) draw(s *state, by grouping) {
+	h := s.hours(p.usage, shown(p.usage), by)
+	if h.n == 0 || h.total == 0 {
+		return
+	}
+	p.Hours, p.Narrow = h.draw(by, 560), h.draw(by, 340)
+	p.Groups, p.Of, p.Says = firstOf(h.legend(), mostLines), h.of, h.says
 }
 
 // unused names the pools without spend that no job charges.
@@ -89,7 +116,7 @@ func (s *state) jobsOf(pool string) (n int) {
 }
 
 func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict) poolSection {
-	p := poolSection{Name: u.Pool.String(), Level: good, State: "available", Forecast: s.forecast(u), Actions: s.actionsOf(u)}
+	p := poolSection{usage: u, Name: u.Pool.String(), Level: good, State: "available", Forecast: s.forecast(u), Actions: s.actionsOf(u)}
 	tight := tightest(u)
 	for i := range u.Allowances {
 		w := &u.Allowances[i]
@@ -131,12 +158,6 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict) poolSection
 	}
 	pool := url.Values{"pool": {pageOf(u.Pool)}}.Encode()
 	p.History, p.CSV = "/history?"+pool, "/csv/history?by="+string(by)+"&range=24h&"+pool
-	h := s.hours(u, w, by)
-	if h.n == 0 || h.total == 0 {
-		return p
-	}
-	p.Hours, p.Narrow = h.draw(by, 560), h.draw(by, 340)
-	p.Groups, p.Of, p.Says = firstOf(h.legend(), mostLines), h.of, h.says
 	return p
 }
 
