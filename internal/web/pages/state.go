@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -79,13 +78,14 @@ func (b *Board) read(ctx context.Context, src *view.Sources) *state {
 	if s.outage != nil {
 		s.pools, s.spend = s.poolsOfJobs(), s.spendOfRuns()
 	}
-	var known []group // in an order that is the same after a restart, whatever page is read first
+	spenders := map[string]group{}
 	for i := range s.spend {
 		name, kind := s.spender(byJob, &s.spend[i].Labels)
-		known = append(known, group{name: name, kind: kind})
+		spenders[name] = group{name: name, kind: kind}
 	}
-	slices.SortFunc(known, func(a, b group) int { return strings.Compare(a.name, b.name) })
-	s.colours(byJob).paint(known)
+	for _, name := range slices.Sorted(maps.Keys(spenders)) { // the same order after a restart, whatever page is read first
+		s.colours(byJob).paint([]group{spenders[name]})
+	}
 	if ctx.Err() == nil {
 		if s.outage != nil {
 			b.log.Warn("show the pools", "error", s.outage)
@@ -169,6 +169,9 @@ func (s *state) readCatalog(ctx context.Context, src *view.Sources) error {
 	}
 	for _, name := range s.jobNames() {
 		s.ours[name] = true
+	}
+	if !s.since.Before(s.now.Add(-spendRead)) {
+		return nil // the runs that were read name them
 	}
 	return s.nameJobs(ctx, src.Catalog, s.spend, s.since)
 }

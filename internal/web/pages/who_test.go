@@ -144,3 +144,14 @@ func TestARemovedJobIsStillAJob(t *testing.T) {
 	r.reads("/history?pool=youtube%2Funits&range=30d", "old job 4 57%", "etl caller 3 43%")
 	r.reads("/history?pool=youtube%2Funits&range=30d&by=caller", "runs of ingestor job 4 57%")
 }
+
+// TestARemovedJobOfAMonth is named as a job in the first card, too.
+func TestARemovedJobOfAMonth(t *testing.T) {
+	config := viewtest.Hourly()
+	config.Jobs["old"] = ingest.Job{Kind: ingest.Trending, Cron: "5 * * * *", Pages: 2}
+	r := newRig(t, "upstreams: {youtube: {pools: {units: {quota: 1000, headroom: 0, windows: [{per: month, quota: 2000, headroom: 0}]}}}}", config)
+	r.Run("old")
+	r.Clock.Advance(5 * 24 * time.Hour)
+	r.src.Jobs = r.src.Jobs[:0:0]
+	r.reads("/", "this month", "old job 4 100%")
+}
