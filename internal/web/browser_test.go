@@ -123,6 +123,10 @@ func TestBrowser(t *testing.T) {
 		r.Run(name)
 		fits(newTab(t, browser), r.url+"/", 375, 768, 1280)
 	})
+	t.Run("charts can be read", func(t *testing.T) {
+		t.Parallel()
+		legible(newTab(t, browser), r)
+	})
 	t.Run("tables are tables on a phone", func(t *testing.T) {
 		t.Parallel()
 		tabular(newTab(t, browser), r)
@@ -159,6 +163,32 @@ func fits(tab *tab, url string, widths ...int64) {
 				"[...document.querySelectorAll('body *')].findLast((e) => e.getBoundingClientRect().right > %d)?.outerHTML", width)))
 		}
 	}
+}
+
+// legible looks at the text of charts as it is drawn: its size, and whether labels run together.
+func legible(tab *tab, r *rig) {
+	for _, width := range []int64{1280, 768, 375} {
+		tab.size(width)
+		for _, path := range []string{"/", "/runs", "/history?range=7d", "/history?range=24h", "/history?range=30d"} {
+			tab.open(r.url + path)
+			tab.do("document.querySelectorAll('details').forEach((d) => { d.open = true })")
+			const texts = "[...document.querySelectorAll('svg.chart text')].filter((e) => e.getBoundingClientRect().width)"
+			if size := eval[float64](tab, "Math.min(...("+texts+").map((e) => parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a))"); size < 9.5 {
+				tab.Errorf("%s, %d wide: text of %.1f px", path, width, size)
+			}
+			if both := eval[string](tab, "("+texts+`).flatMap((a, i, all) => all.slice(i + 1).filter((b) => {
+				const r = a.getBoundingClientRect(), q = b.getBoundingClientRect();
+				return r.left < q.right && q.left < r.right && r.top + 3 < q.bottom && q.top + 3 < r.bottom;
+			}).map((b) => a.textContent + " and " + b.textContent)).join(", ")`); both != "" {
+				tab.Errorf("%s, %d wide: %s run together", path, width, both)
+			}
+		}
+		tab.open(r.url + "/")
+		if kind := eval[string](tab, "document.querySelector('.ranked .kind').innerText"); kind != "job" {
+			tab.Errorf("%d wide: the kind of a spender is %q", width, kind)
+		}
+	}
+	tab.quiet()
 }
 
 // tabular looks at what those are told who do not see a table: its rows and headers

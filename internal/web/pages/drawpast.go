@@ -36,8 +36,8 @@ func (h *past) draw(width float64) template.HTML {
 		c.Text(left-8, y(t)+4, "end faint", view.Number(int64(t)))
 	}
 	slot := (width - left) / float64(len(h.bars))
-	const label = 40.0 // is the width of "30 Sep", with some room
-	every := max(int(math.Ceil((label+8)/slot)), 1)
+	const label = 40.0 // is the width of "30 Sep", with some room; the last ends with the picture
+	every := max(int(math.Ceil((label+4+max(label-slot, 0)/2)/slot)), 1)
 	for i := range h.bars {
 		b := &h.bars[i]
 		x := left + float64(i)*slot
