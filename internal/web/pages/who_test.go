@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/web/viewtest"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -105,10 +106,11 @@ func TestSpendOfAllKeysIsNotThatOfOne(t *testing.T) {
 			t.Errorf("the limit is that of one key: %s", text)
 		}
 	}
+	r.Must(r.Catalog.AddRefusals(t.Context(), []catalog.Refusal{{Pool: "llm/tokens:large", Cause: "refused", Hour: viewtest.Noon, Caller: "chat", Calls: 4}}))
 	r.Must(r.board.KeepDays(t.Context()))
 	r.Clock.Advance(60 * 24 * time.Hour)
 	r.spendOfKeys()
-	r.reads("/history?pool=llm%2Ftokens:large&range=1y", "3,000 units of llm/tokens, all keys", "20 November: 1,500 units of all")
+	r.reads("/history?pool=llm%2Ftokens:large&range=1y", "3,000 units of llm/tokens, all keys", "20 November: 1,500 units of all", "4 calls refused")
 }
 
 // TestManyCallersAreOneLine: those beyond the twelve largest are our own callers.
