@@ -130,6 +130,9 @@ func (l *Ledger) keeper() (LimitKeeper, error) {
 
 // priced returns what a call costs, by the limits in force.
 func (l *Ledger) priced(ctx context.Context, p *prices, c *Call) (*price, error) {
+	if c.Family == "" {
+		return p.lookup(c)
+	}
 	f := p.families[c.Family]
 	keeper, can := l.store.(LimitKeeper)
 	if f == nil || c.Key == "" || !can {

@@ -163,7 +163,8 @@ func (h *Handler) Flush(ctx context.Context) error {
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w, r, done := h.crowd.Working(w, r)
+	r = r.WithContext(r.Context()) // a copy, whose body changes
+	w, done := h.crowd.Working(w, r)
 	defer done()
 	c := &call{request: r}
 	err := h.admit(c)

@@ -14,7 +14,7 @@ import (
 const DefaultConnections = 1000
 
 // crowded refuses requests of a client that has too many under way, and tells the crowd
-// when the server is at work for a connection.
+// when the server is at work for a connection. It also bounds the body.
 func (s *Server) crowded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		client := guard.ClientOf(s.limits.Load().routes.Client(r))
@@ -24,9 +24,13 @@ func (s *Server) crowded(next http.Handler) http.Handler {
 			return
 		}
 		defer s.crowd.End(client)
-		w, r, done := s.crowd.Working(w, r)
+		r = r.WithContext(context.WithValue(r.Context(), clientKey{}, client)) // a copy
+		if r.Body != nil && r.Body != http.NoBody {
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		}
+		w, done := s.crowd.Working(w, r)
 		defer done()
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, client)))
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -20,7 +20,7 @@ const maxBody = 64 << 10
 // guarded adds what every route needs: checks of the site and the host, headers, recovery.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	next = s.ownHost(s.ownSite(s.crowded(next)))
-	return s.problemsAsPages(s.recovered(http.MaxBytesHandler(next, maxBody)))
+	return s.problemsAsPages(s.recovered(next))
 }
 
 // recovered turns a panic into an answer, and sets the headers that forbid browsers to

@@ -14,8 +14,8 @@ const cacheFor = "max-age=60"
 
 // encode returns a value as the body of an answer.
 func encode(value any) ([]byte, error) {
-	var body bytes.Buffer
-	e := json.NewEncoder(&body)
+	body := bytes.NewBuffer(make([]byte, 0, 1<<10))
+	e := json.NewEncoder(body)
 	e.SetEscapeHTML(false) // it is sent as JSON, and nosniff
 	err := e.Encode(value)
 	return body.Bytes(), err
