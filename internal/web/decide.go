@@ -58,10 +58,10 @@ func (s *Server) otherMethods(mux *http.ServeMux) {
 		}
 	}
 	for path, allowed := range methods {
-		mux.Handle(path, s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mux.Handle(path, routed{s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
 			s.fail(w, r, &Problem{Status: http.StatusMethodNotAllowed})
-		})))
+		}))})
 	}
 }
 

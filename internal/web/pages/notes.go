@@ -22,6 +22,9 @@ func (s *state) notes(v *verdict) (all []note) {
 		all = append(all, note{bad, say("The catalog cannot be read, so runs and regions are missing. To look for damage: ingestor doctor"), ""})
 	}
 	all = append(all, s.notesOfPools(v)...)
+	if c := s.counts; c.Err != nil {
+		all = append(all, note{bad, say("Google's own count has not been compared since ", s.moment(c.Failed), ", so units of others may be missing. To see why: ingestor reconcile"), ""})
+	}
 	all = append(all, s.neverRun()...)
 	all = append(all, s.waiting(v)...)
 	for _, j := range s.jobs {

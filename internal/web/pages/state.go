@@ -40,6 +40,7 @@ type state struct {
 	spend  []quota.Spent // that windows count, by pool, hour, job and method
 	since  time.Time     // of spend
 	outage error         // why the ledger could not be read
+	counts view.CountState
 
 	palettes *sync.Map // of *palette, by the label that they colour; nil remembers none
 
@@ -72,6 +73,9 @@ func (b *Board) read(ctx context.Context, src *view.Sources) *state {
 	for _, j := range src.Jobs {
 		s.jobs = append(s.jobs, s.newJob(j))
 		s.ours[j.Name] = true
+	}
+	if src.Counting != nil {
+		s.counts = src.Counting.State()
 	}
 	s.outage = b.withTimeout(ctx, func(ctx context.Context) error { return s.readLedger(ctx, src.Ledger) })
 	s.unread = b.withTimeout(ctx, func(ctx context.Context) error { return s.readCatalog(ctx, src) })
