@@ -204,7 +204,9 @@ func TestABlockInPlainWords(t *testing.T) {
 	r.reads("/", "Blocked until 22:00 UTC - Headroom", "youtube/units is blocked by the upstream.", "What the upstream said quotaExceeded <b>",
 		"When it comes back youtube/units opens at 22:00 UTC (in 2 h), with at least 9,496 units free All 4 units at")
 	r.Must(r.Ledger.Block(t.Context(), pool, viewtest.Noon.Add(3*time.Hour), quota.ByHand("the console says so")))
-	r.reads("/", "The next run, trending, cannot start before 23:00 UTC (in 3 h) youtube/units is blocked by hand (the console says so).")
+	r.reads("/", "The next run, trending, cannot start before 23:00 UTC (in 3 h) youtube/units is blocked by hand: the console says so.")
+	r.Must(r.Ledger.Block(t.Context(), pool, viewtest.Noon.Add(4*time.Hour), quota.ByHand("maintenance (by anna)")))
+	r.reads("/", "youtube/units is blocked by anna: maintenance.")
 	if source, _ := r.page("/"); strings.Contains(source, "the upstream has") || strings.Contains(source, "by the upstream") {
 		t.Error("it says that the upstream has shut what a person has")
 	}
@@ -222,7 +224,7 @@ func TestPagesInAnOutage(t *testing.T) {
 	r.Must(err)
 	r.src.Ledger = lost
 	r.reads("/", "It is not known whether the next run, trending at 20:15 UTC (in 15 min), can start The ledger cannot be reached.",
-		"Until then its calls (videos.list) are admitted within a small allowance", "Known again when the ledger answers", "The remaining units are not known now", "trending job 4 100%")
+		"Until the ledger answers, the calls of trending (videos.list) are admitted within a small allowance", "Known again when the ledger answers", "The remaining units are not known now", "trending job 4 100%")
 	r.reads("/regions", "20:00 UTC (now) 100")
 	if source, _ := r.page("/"); strings.Contains(source, "127.0.0.1:1") {
 		t.Error("it tells the address of the ledger")

@@ -34,6 +34,7 @@ type Catalog interface {
 	Ready(ctx context.Context) error
 	Cursors(ctx context.Context, job string) ([]catalog.Cursor, error)
 	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
+	Spent(ctx context.Context, since time.Time) (map[string]int64, error)
 	Feeds(ctx context.Context) ([]catalog.Feed, error)
 	Chart(ctx context.Context, region, category string) (catalog.Chart, error)
 	Video(ctx context.Context, id string) (catalog.Video, error)
