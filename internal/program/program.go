@@ -5,6 +5,7 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -12,11 +13,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
@@ -49,7 +50,8 @@ type Options struct {
 	Proxy proxy.Options
 }
 
-// RefusedError says that the last call of a program was refused for lack of units.
+// RefusedError says that a call of a program was refused for lack of units, and that no later
+// one was granted them.
 type RefusedError struct {
 	RetryAt time.Time // when the program can resume; zero: unknown
 	Err     error
@@ -90,15 +92,15 @@ type Program struct {
 	env  []string
 	stop func() error // the proxy
 
-	mu      sync.Mutex
-	last    *RefusedError // of the last call, if it was refused
-	refused chan struct{} // a call was
+	refusals refusals
 }
 
 // New starts the proxy of a program. Calls have the values of ctx. When abort ends, open
 // calls do, too.
 func New(ctx, abort context.Context, l *quota.Ledger, o *Options) (*Program, error) {
-	p := &Program{o: o, refused: make(chan struct{}, 1)}
+	p := &Program{o: o}
+	p.refusals.signal = make(chan struct{}, 1)
+	p.refusals.reset()
 	var secret [32]byte
 	_, _ = rand.Read(secret[:]) // it never fails
 	text := hex.EncodeToString(secret[:])
@@ -114,7 +116,13 @@ func New(ctx, abort context.Context, l *quota.Ledger, o *Options) (*Program, err
 		grant.Classes = []string{o.Class}
 	}
 	with := o.Proxy
-	with.Defaults, with.Told = proxy.Labels{Class: o.Class, Account: o.Account, Wait: o.Wait}, p.told
+	with.Defaults, with.Told = proxy.Labels{Class: o.Class, Account: o.Account, Wait: o.Wait}, p.refusals.told
+	with.Metered = func(t http.RoundTripper) http.RoundTripper {
+		if o.Proxy.Metered != nil {
+			t = o.Proxy.Metered(t)
+		}
+		return p.refusals.metered(t)
+	}
 	h, err := proxy.New(l, []*proxy.Token{{Token: token, Name: o.Job, Grant: grant}}, &with)
 	if err != nil {
 		return nil, err
@@ -159,40 +167,17 @@ func (o *Options) environment(costs *quota.Book, address, token string) []string
 	return env
 }
 
-// told notes what came of a call.
-func (p *Program) told(why error, retryAt time.Time) {
-	p.mu.Lock()
-	p.last = nil
-	if why != nil {
-		p.last = &RefusedError{RetryAt: retryAt, Err: why}
-	}
-	p.mu.Unlock()
-	if why == nil {
-		return
-	}
-	select {
-	case p.refused <- struct{}{}:
-	default:
-	}
-}
-
-// refusal returns the refusal of the last call, or nil.
-func (p *Program) refusal() *RefusedError {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.last
-}
-
 // drain is how long the output of a killed program is still read. A child that left its
 // process group may hold it open for ever.
 const drain = time.Second
 
-// Run runs the program once. It returns a [RefusedError] if its last call was refused, or it
-// was stopped because of that. When ctx ends, the program is asked to stop. When abort ends,
+// Run runs the program once. It returns a [RefusedError] if a call was refused, no later one
+// was granted those units, and the program failed, was stopped because of that, or made no
+// further call that was answered. If it failed after an outage of the ledger, the error is one. When ctx ends, the program is asked to stop. When abort ends,
 // such as with [ingest.ErrLostLock], it is killed. Run returns the cause of either, which is
 // [ingest.ErrInterrupted] if there is no other.
 func (p *Program) Run(ctx, abort context.Context) error {
-	p.told(nil, time.Time{})
+	p.refusals.reset()
 	cmd := exec.Command(p.o.Args[0], p.o.Args[1:]...) //nolint:noctx // it gets time to finish
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.o.Dir, p.env, p.o.Stdin, p.o.Stdout, p.o.Stderr
 	ownGroup(cmd)
@@ -234,22 +219,26 @@ func (p *Program) Run(ctx, abort context.Context) error {
 	case err != nil || why != nil && !stopped:
 		return errors.Join(err, why)
 	}
-	if last := p.refusal(); last != nil {
-		refused = last
+	err := <-ended
+	last := p.refusals.unanswered()
+	if err != nil || refused != nil {
+		last = cmp.Or(p.refusals.last(), refused)
 	}
-	if refused != nil {
-		return refused
+	switch down := p.refusals.down(); {
+	case last != nil:
+		return last
+	case err == nil:
+		return nil
+	case down != nil:
+		return fmt.Errorf("job %s: the program failed: %w", p.o.Job, down)
 	}
-	if err := <-ended; err != nil {
-		return &FailedError{p.o.Job, err}
-	}
-	return nil
+	return &FailedError{p.o.Job, err}
 }
 
 // watch waits for a program, and stops it when it must not go on. It returns why it was
 // stopped, and puts back how it has ended.
 func (p *Program) watch(ctx, abort context.Context, cmd *exec.Cmd, end func(), ended chan error) (why error) {
-	stop, refused := ctx.Done(), p.refused
+	stop, refused := ctx.Done(), p.refusals.signal
 	if !p.o.Stop {
 		refused = nil
 	}
@@ -278,7 +267,7 @@ func (p *Program) watch(ctx, abort context.Context, cmd *exec.Cmd, end func(), e
 				why = p.ended(context.Cause(ctx))
 			}
 		case <-refused:
-			if last := p.refusal(); last != nil {
+			if last := p.refusals.last(); last != nil {
 				why = last
 			}
 		}
