@@ -110,7 +110,7 @@ func New(ctx, abort context.Context, l *quota.Ledger, o *Options) (*Program, err
 	}
 	grant := proxy.Grant{Upstreams: o.Upstreams, Accounts: []string{"*"}, Budget: o.Budget}
 	if o.Account != "" { // its spend of today counts, also if the price book does not list the account
-		grant.Accounts = append(grant.Accounts, o.Account)
+		grant.Accounts = []string{o.Account}
 	}
 	if o.Class != "" {
 		grant.Classes = []string{o.Class}

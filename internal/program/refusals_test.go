@@ -169,3 +169,16 @@ func TestOutageOfTheLedger(t *testing.T) {
 		})
 	}
 }
+
+// TestAccount: a program with an account spends from no other one. One without may name its
+// account in each call.
+func TestAccount(t *testing.T) {
+	for account, want := range map[string]string{"team": "200 403 403 ", "": "200 200 502 "} {
+		var out strings.Builder
+		base := func(req *http.Request) (*http.Response, error) { return answer(req, http.StatusOK) }
+		script := `for a in team default nosuch; do get -H "Headroom-Account: $a" $P/b; done`
+		if err := runOfTwo(t, program.Options{Account: account, Stdout: &out}, memstore.New(nil), nil, base, script); err != nil || out.String() != want {
+			t.Errorf("of account %q, the answers are %q %v", account, &out, err)
+		}
+	}
+}
