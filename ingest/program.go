@@ -116,6 +116,7 @@ func (r *Run) program(ctx, calls context.Context) (*catalog.Page, error) {
 				r.log.Error("unlock the job", "error", err)
 			}
 		}()
+		ctx = withLock(ctx, lock)
 		held, stop := h.Hold(abort)
 		defer stop()
 		abort = held
@@ -143,6 +144,18 @@ func (r *Run) program(ctx, calls context.Context) (*catalog.Page, error) {
 		return nil, err
 	}
 	return &catalog.Page{Done: true}, nil
+}
+
+type lockKey struct{}
+
+func withLock(ctx context.Context, lock lease.Lock) context.Context {
+	return context.WithValue(ctx, lockKey{}, lock)
+}
+
+// LockOf returns the lock of the job whose program is run with a context, or nil.
+func LockOf(ctx context.Context) lease.Lock {
+	lock, _ := ctx.Value(lockKey{}).(lease.Lock)
+	return lock
 }
 
 // endWhenLost ends a context when a lock is lost, until the returned function is called.

@@ -139,7 +139,7 @@ func (a *app) exec(cmd *cobra.Command, f *execFlags, args []string) (err error) 
 	}
 	p, err := program.New(ctx, a.abort, l, &program.Options{
 		Job: f.job, Args: args, Upstreams: f.upstreams, Class: f.class, Account: f.account, Budget: f.budget, Wait: f.wait,
-		Grace: f.grace, Stop: f.onRefusal == "stop", State: f.state, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Proxy: with,
+		Grace: f.grace, Stop: f.onRefusal == "stop", State: f.state, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Lock: lock, Proxy: with,
 	})
 	if err != nil {
 		return notStarted(err)

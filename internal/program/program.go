@@ -12,10 +12,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +26,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/proxy"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/lease"
 )
 
 // Options say what to run, and how.
@@ -42,6 +45,10 @@ type Options struct {
 	// State is the file for the last STATE message of the output. Empty: there is none, and
 	// the output is passed on as it is.
 	State string
+
+	// Lock is the lock of the job; nil: there is none. If it is a file, the program inherits it,
+	// so that it stays locked while the program outlives this process.
+	Lock lease.Lock
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -90,6 +97,7 @@ func (e *StartError) Unwrap() error { return e.Err }
 type Program struct {
 	o    *Options
 	env  []string
+	log  *slog.Logger
 	stop func() error // the proxy
 
 	refusals refusals
@@ -98,7 +106,10 @@ type Program struct {
 // New starts the proxy of a program. Calls have the values of ctx. When abort ends, open
 // calls do, too.
 func New(ctx, abort context.Context, l *quota.Ledger, o *Options) (*Program, error) {
-	p := &Program{o: o}
+	p := &Program{o: o, log: o.Proxy.Log}
+	if p.log == nil {
+		p.log = slog.Default()
+	}
 	p.refusals.signal = make(chan struct{}, 1)
 	p.refusals.reset()
 	var secret [32]byte
@@ -181,6 +192,9 @@ func (p *Program) Run(ctx, abort context.Context) error {
 	cmd := exec.Command(p.o.Args[0], p.o.Args[1:]...) //nolint:noctx // it gets time to finish
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.o.Dir, p.env, p.o.Stdin, p.o.Stdout, p.o.Stderr
 	ownGroup(cmd)
+	if l, ok := p.o.Lock.(interface{ File() *os.File }); ok {
+		inherit(cmd, l.File())
+	}
 	var out io.ReadCloser
 	if p.o.State != "" {
 		cmd.Stdout = nil
@@ -189,19 +203,20 @@ func (p *Program) Run(ctx, abort context.Context) error {
 			return err
 		}
 	}
-	if err := cmd.Start(); err != nil {
-		return &StartError{err}
+	guard, err := newGuard()
+	if err != nil {
+		p.log.Warn("the children of the program would go on if this process were killed", "error", err)
 	}
-	end := func() {
-		_ = kill(cmd) // it may have ended
-		if out != nil {
-			time.AfterFunc(drain, func() { _ = out.Close() })
-		}
-	}
-	copied := make(chan error, 1)
-	ended := make(chan error, 1)
+	defer guard.stop()
+	started, copied, ended := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 	go func() {
-		var err error
+		runtime.LockOSThread() // the program ends with the thread that starts it
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		if started <- err; err != nil {
+			return
+		}
+		guard.watch(cmd)
 		if out != nil {
 			if err = keepState(p.o.Stdout, out, p.o.State); err != nil {
 				_ = kill(cmd) // its output or its state cannot be kept
@@ -210,6 +225,15 @@ func (p *Program) Run(ctx, abort context.Context) error {
 		copied <- err
 		ended <- cmd.Wait()
 	}()
+	if err := <-started; err != nil {
+		return &StartError{err}
+	}
+	end := func() {
+		_ = kill(cmd) // it may have ended
+		if out != nil {
+			time.AfterFunc(drain, func() { _ = out.Close() })
+		}
+	}
 	why := p.watch(ctx, abort, cmd, end, ended)
 	var refused *RefusedError
 	stopped := errors.As(why, &refused)
@@ -219,7 +243,7 @@ func (p *Program) Run(ctx, abort context.Context) error {
 	case err != nil || why != nil && !stopped:
 		return errors.Join(err, why)
 	}
-	err := <-ended
+	err = <-ended
 	last := p.refusals.unanswered()
 	if err != nil || refused != nil {
 		last = cmp.Or(p.refusals.last(), refused)
