@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,10 +60,7 @@ func (f *mcpFlags) check(s *settings) error {
 		return usage("--wait is 0 or more")
 	}
 	var err error
-	f.upstreams = s.known(f.upstreams, f.account, f.class, func(what, format string, args ...any) {
-		flag := map[string]string{"upstreams": "upstream"}[what]
-		err = errors.Join(err, usage("--%s: %w", cmp.Or(flag, what), fmt.Errorf(format, args...)))
-	})
+	f.upstreams, err = s.knownFlags(f.upstreams, f.account, f.class)
 	return err
 }
 

@@ -18,8 +18,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
@@ -45,6 +43,8 @@ type Options struct {
 	// State is the file for the last STATE message of the output. Empty: there is none, and
 	// the output is passed on as it is.
 	State string
+
+	PassEnv []string // variables of this process that the program gets although they may hold secrets
 
 	// Lock is the lock of the job; nil: there is none. If it is a file, the program inherits it,
 	// so that it stays locked while the program outlives this process.
@@ -154,30 +154,6 @@ func New(ctx, abort context.Context, l *quota.Ledger, o *Options) (*Program, err
 // Close stops the proxy.
 func (p *Program) Close() error { return p.stop() }
 
-// secrets are how the names of variables begin that give this process its key, the URLs and
-// the passwords of its databases, and its credentials of Google and of a collector of traces.
-var secrets = []string{
-	"YOUTUBE_API_KEY", "INGESTOR_", "PGPASSWORD", "PGPASSFILE", "PGSERVICE", "PGSSLPASSWORD", "OTEL_EXPORTER_OTLP", "GOOGLE_APPLICATION_CREDENTIALS",
-}
-
-// environment returns the variables of the program: ours, without those that hold secrets.
-func (o *Options) environment(costs *quota.Book, address, token string) []string {
-	env := slices.DeleteFunc(os.Environ(), func(line string) bool {
-		name, _, _ := strings.Cut(line, "=")
-		return slices.ContainsFunc(secrets, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
-	})
-	env = append(env, "HEADROOM_PROXY="+address, "HEADROOM_TOKEN="+token)
-	if o.State != "" {
-		env = append(env, "HEADROOM_STATE="+o.State)
-	}
-	for _, name := range o.Upstreams {
-		if u := costs.Upstreams[name]; u != nil && u.Env != "" {
-			env = append(env, u.Env+"="+address+"/"+name+u.EnvPath)
-		}
-	}
-	return env
-}
-
 // drain is how long the output of a killed program is still read. A child that left its
 // process group may hold it open for ever.
 const drain = time.Second
@@ -196,13 +172,18 @@ func (p *Program) Run(ctx, abort context.Context) error {
 		inherit(cmd, l.File())
 	}
 	var out io.ReadCloser
+	kept := true
 	if p.o.State != "" {
+		if err := beginState(p.o.State); err != nil {
+			return fmt.Errorf("keep the state of the program: %w", err)
+		}
 		cmd.Stdout = nil
 		var err error
 		if out, err = cmd.StdoutPipe(); err != nil {
 			return err
 		}
 	}
+	defer terminal(cmd)()
 	guard, err := newGuard()
 	if err != nil {
 		p.log.Warn("the children of the program would go on if this process were killed", "error", err)
@@ -218,7 +199,7 @@ func (p *Program) Run(ctx, abort context.Context) error {
 		}
 		guard.watch(cmd)
 		if out != nil {
-			if err = keepState(p.o.Stdout, out, p.o.State); err != nil {
+			if kept, err = keepState(p.o.Stdout, out, p.o.State); err != nil {
 				_ = kill(cmd) // its output or its state cannot be kept
 			}
 		}
@@ -243,7 +224,13 @@ func (p *Program) Run(ctx, abort context.Context) error {
 	case err != nil || why != nil && !stopped:
 		return errors.Join(err, why)
 	}
+	if !kept {
+		p.log.Warn("the program wrote no state, so it begins anew next time; write STATE messages to standard output, as Singer has them", "job", p.o.Job, "state", p.o.State)
+	}
 	err = <-ended
+	if refused == nil && interrupted(cmd, err) {
+		return p.ended(ingest.ErrInterrupted)
+	}
 	last := p.refusals.unanswered()
 	if err != nil || refused != nil {
 		last = cmp.Or(p.refusals.last(), refused)
