@@ -19,6 +19,7 @@ func TestKeepState(t *testing.T) {
 {"record": {"type": "STATE", "value": 7}, "type": "RECORD"}
 no JSON with "STATE"
 {"type": "STATE", "value": {"a": [2]}}
+{"type": "RECORD", "value": {"type": "STATE", "a": 8}}
 {"type": "STATE", "value": {"a":`, `{"a": [2]}`},
 		"of a target":             {"{\"bookmarks\": 1}\n{\"bookmarks\": 2}\n{\"bookmarks\"", `{"bookmarks": 2}`},
 		"an object among records": {`{"type": "RECORD", "record": {}}` + "\n{\"count\": 2}\n", ""},
