@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headroom-quota/headroom/internal/charged"
 	"github.com/headroom-quota/headroom/internal/proxy"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
@@ -96,6 +97,9 @@ func (a *app) makeCall(ctx context.Context, s *settings, l *quota.Ledger, f *cal
 	if err != nil {
 		return err
 	}
+	if err := f.checkKey(keys, u); err != nil {
+		return err
+	}
 	var key string
 	for name, source := range keys {
 		keys[name] = func(ctx context.Context) (_ string, err error) {
@@ -107,11 +111,8 @@ func (a *app) makeCall(ctx context.Context, s *settings, l *quota.Ledger, f *cal
 	if err != nil {
 		return err
 	}
-	before, err := callSpend(ctx, l, u, m)
-	if err != nil {
-		return err
-	}
-	resp, err := f.send(req, a.traces.Calls(l, t))
+	recorded, record := charged.With(req.Context())
+	resp, err := f.send(req.WithContext(recorded), a.traces.Calls(l, t))
 	if err != nil {
 		return errors.Join(err, t.Flush(ctx))
 	}
@@ -119,15 +120,37 @@ func (a *app) makeCall(ctx context.Context, s *settings, l *quota.Ledger, f *cal
 	if failed := t.Flush(ctx); failed != nil {
 		return errors.Join(err, failed)
 	}
-	after, failed := callSpend(ctx, l, u, m)
-	if failed != nil {
-		return errors.Join(err, failed)
-	}
-	fmt.Fprintf(a.stderr, "%s cost %s\n", m.Name, costOf(before, after))
+	fmt.Fprintf(a.stderr, "%s cost %s\n", m.Name, costOf(record.Units()))
 	if status := resp.StatusCode; err == nil && status >= http.StatusBadRequest {
 		return &exit{exitFailed, fmt.Errorf("the upstream answered with status %d %s", status, http.StatusText(status))}
 	}
 	return err
+}
+
+// checkKey returns an error if the call's account has no key, and others of its upstream do.
+func (f *callFlags) checkKey(keys map[string]meter.KeySource, u *book.Upstream) error {
+	account := cmp.Or(f.account, quota.DefaultAccount)
+	name, others := u.Name+"@"+account, false
+	for key := range keys {
+		upstream, owner, named := strings.Cut(key, "@")
+		if upstream != u.Name {
+			continue
+		}
+		if others = true; !named && account == quota.DefaultAccount || owner == account || owner == book.OtherAccounts && u.AnyAccount {
+			return nil
+		}
+	}
+	switch {
+	case !others || account == quota.DefaultAccount && u.AccountFrom != (book.AccountFrom{}): // the host may name the account
+		return nil
+	case account == quota.DefaultAccount:
+		name = u.Name
+	}
+	remedy := fmt.Sprintf("keys: {%q: {file: FILE}}", name)
+	if u.Name == metered {
+		remedy = fmt.Sprintf("accounts: {%s: {key_file: FILE}}", account)
+	}
+	return &exit{exitCredential, fmt.Errorf("the account %s of %s has no key\nAdd it to ingestor.yaml: %s", account, u.Name, remedy)}
 }
 
 // showAnswer writes an answer to standard output while it comes, whatever its size. It may
@@ -268,23 +291,11 @@ func (f *callFlags) send(req *http.Request, t http.RoundTripper) (*http.Response
 	return resp, nil
 }
 
-// callSpend returns what calls of a method by hand have cost so far today, by pool.
-func callSpend(ctx context.Context, l *quota.Ledger, u *book.Upstream, m *book.Method) (map[quota.Pool]int64, error) {
-	all, err := l.Spend(ctx, quota.SpendQuery{Upstream: u.Name})
-	sums := map[quota.Pool]int64{}
-	for _, s := range all {
-		if s.Labels.Job == callJob && s.Labels.Method == m.Name {
-			sums[s.Pool] += s.Units
-		}
-	}
-	return sums, err
-}
-
-// costOf describes the difference of two spends.
-func costOf(before, after map[quota.Pool]int64) string {
+// costOf describes what a call was charged.
+func costOf(charges map[quota.Pool]int64) string {
 	var parts []string
-	for pool, units := range after {
-		if n := units - before[pool]; n != 0 {
+	for pool, n := range charges {
+		if n != 0 {
 			word := "units"
 			if n == 1 {
 				word = "unit"

@@ -26,7 +26,7 @@ func (a *app) programs(s *settings, l *quota.Ledger) func(ctx, abort context.Con
 		}
 		o := &program.Options{
 			Job: j.Name, Args: j.Program.Command, Dir: j.Dir, Upstreams: s.upstreamsOf(j), Class: j.Class, Account: j.Account, Wait: s.MaxWait,
-			Grace: j.Grace, Stop: j.OnRefusal == ingest.Stop, State: j.State, Stdout: a.stderr, Stderr: a.stderr, Proxy: with,
+			Grace: j.Grace, Stop: j.OnRefusal == ingest.Stop, State: j.State, Stdout: a.stderr, Stderr: a.stderr, Lock: ingest.LockOf(ctx), PassEnv: j.PassEnv, Proxy: with,
 		}
 		if j.Output != "" {
 			out, err := program.OpenOutput(j.Output, j.State != "")

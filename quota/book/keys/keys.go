@@ -63,6 +63,7 @@ type Upstream struct {
 	ErrorFormat   string              `yaml:"error_format" words:"google|openai|anthropic|github|graphql|problem" assumed:"problem" doc:"The form of the errors that its SDKs understand. 'ingestor proxy' refuses calls in this form. 'problem' is that of RFC 9457."`
 	Env           string              `yaml:"env" is:"variable" example:"OPENAI_BASE_URL" doc:"The environment variable in which its SDKs look for another address, such as that of 'ingestor proxy'."`
 	EnvPath       string              `yaml:"env_path" is:"urlpath" example:"/v1" doc:"What follows the address in that variable."`
+	EnvKey        string              `yaml:"env_key" is:"variable" example:"OPENAI_API_KEY" doc:"The environment variable in which its SDKs look for the API key. A program that 'ingestor exec' runs gets its token there."`
 	Resumable     string              `yaml:"resumable" is:"param" example:"upload_id" doc:"The parameter that identifies a resumable upload. A request with this parameter and a Content-Range header is a later chunk, and costs nothing."`
 	RequestBuffer int64               `yaml:"request_buffer" range:"1..67108864" assumed:"65536" example:"1048576" doc:"The most bytes of a request's body that are kept to read its price, if the client cannot send the body twice. For a longer body, the 'default' of a source counts."`
 	Free          []FreeAnswer        `yaml:"free" size:"..64" noun:"free answer" doc:"Answers for which the upstream charges nothing. Their calls are settled to nothing."`
