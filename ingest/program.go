@@ -22,6 +22,7 @@ type Program struct {
 	Output    string        `yaml:"output,omitempty" jsonschema_description:"For kind command: the file that the output is appended to. If empty, standard error."`
 	OnRefusal OnRefusal     `yaml:"on_refusal,omitempty" jsonschema:"enum=finish,enum=stop" jsonschema_description:"For kind command: whether the program finishes by itself or is stopped when the quota is used up."`
 	Grace     time.Duration `yaml:"grace,omitempty" zero:"no" jsonschema_description:"For kind command: the time from SIGTERM to SIGKILL; 10s if empty."`
+	PassEnv   []string      `yaml:"pass_env,omitempty" jsonschema_description:"For kind command: variables that the program gets although they may hold secrets, as PGPASSWORD."`
 
 	Dir string `yaml:"-"` // in which it runs
 }
@@ -56,6 +57,7 @@ func (j *Job) checkProgram(fault func(string, error)) {
 			fault("grace", fmt.Errorf("%s is negative", p.Grace))
 		}
 		fault("upstreams", checkList(p.Upstreams))
+		fault("pass_env", checkList(p.PassEnv))
 		return
 	}
 	for _, set := range []struct {
@@ -68,6 +70,7 @@ func (j *Job) checkProgram(fault func(string, error)) {
 		{"output", p.Output != ""},
 		{"on_refusal", p.OnRefusal != ""},
 		{"grace", p.Grace != 0},
+		{"pass_env", len(p.PassEnv) > 0},
 	} {
 		if set.is {
 			fault(set.field, fmt.Errorf("%s belongs to command jobs, but this job is %s", set.field, j.Kind))
@@ -116,6 +119,7 @@ func (r *Run) program(ctx, calls context.Context) (*catalog.Page, error) {
 				r.log.Error("unlock the job", "error", err)
 			}
 		}()
+		ctx = withLock(ctx, lock)
 		held, stop := h.Hold(abort)
 		defer stop()
 		abort = held
@@ -143,6 +147,18 @@ func (r *Run) program(ctx, calls context.Context) (*catalog.Page, error) {
 		return nil, err
 	}
 	return &catalog.Page{Done: true}, nil
+}
+
+type lockKey struct{}
+
+func withLock(ctx context.Context, lock lease.Lock) context.Context {
+	return context.WithValue(ctx, lockKey{}, lock)
+}
+
+// LockOf returns the lock of the job whose program is run with a context, or nil.
+func LockOf(ctx context.Context) lease.Lock {
+	lock, _ := ctx.Value(lockKey{}).(lease.Lock)
+	return lock
 }
 
 // endWhenLost ends a context when a lock is lost, until the returned function is called.

@@ -121,7 +121,7 @@ func (r *Runner) Run(ctx context.Context, j *Job, why Occasion) (*Report, error)
 	if err := run.begin(ctx, lock, why); err != nil {
 		return nil, noRun(ctx, j, err)
 	}
-	ctx, stop := context.WithCancelCause(ctx)
+	ctx, stop := context.WithCancelCause(withLock(ctx, lock))
 	defer stop(nil)
 	go func() {
 		select {

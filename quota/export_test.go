@@ -1,6 +1,9 @@
 package quota
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // Waiting returns how many pools have a line, for the tests of package quota_test.
 func (l *Ledger) Waiting() int {
@@ -38,3 +41,13 @@ func (l *Ledger) OpenSlots() int {
 
 // Refusals returns how many refusals a ledger remembers.
 func Refusals(l *Ledger) int { return len(l.refusals.told) }
+
+// LimitsWithin is how long a call waits for its key's limit.
+const LimitsWithin = limitsWithin
+
+// AwaitLimits waits until a ledger has read its limits.
+func AwaitLimits(l *Ledger) {
+	for l.limits.asked.Load() == 0 && !l.limits.none.Load() && l.limits.failed.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+}

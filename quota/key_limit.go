@@ -3,6 +3,8 @@ package quota
 import (
 	"context"
 	"errors"
+	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,13 +34,20 @@ type LimitKeeper interface {
 	KeyLimits(ctx context.Context, after int64, most int) ([]KeyLimit, error)
 	// KeyLimit returns the limit of a key, or nil if none was ever set.
 	KeyLimit(ctx context.Context, family, key string) (*KeyLimit, error)
+	// LimitChanges returns up to most of the last changes, the latest first. A store keeps
+	// [MaxLimitChanges] of them.
+	LimitChanges(ctx context.Context, most int) ([]KeyLimit, error)
 }
+
+// MaxLimitChanges is how many changes of limits a store keeps for people to read.
+const MaxLimitChanges = 10_000
 
 // ErrNoLimits says that a ledger's store keeps no limits of keys.
 var ErrNoLimits = errors.New("this ledger keeps no limits that are set at run time; keep it in SQLite or Redis")
 
-// A ledger asks for changed limits at most every limitsAfter, beside a call, which does not
-// wait. Only if nobody has asked for limitsWithin, a call waits.
+// A ledger reads changed limits at most every limitsAfter, beside a call, which does not wait.
+// If it has not read them for limitsWithin, a call asks for its own key's limit, and waits for
+// that alone: reading a million limits takes many seconds.
 const (
 	limitsAfter  = 500 * time.Millisecond
 	limitsWithin = 1500 * time.Millisecond
@@ -51,6 +60,7 @@ type keyLimits struct {
 	version int64
 	asked   atomic.Int64 // when the limits were last up to date, by the ledger's clock; 0: never
 	failed  atomic.Int64 // when they could last not be read
+	none    atomic.Bool  // the store keeps none
 
 	mu  sync.RWMutex
 	all map[string]map[string]int64 // the quota by family and page key
@@ -66,8 +76,14 @@ func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 	}
 	f := l.current().families[k.Family]
 	switch {
-	case f == nil:
+	case f == nil && l.current().shared[k.Family] != nil: // the limit of a pool: see limitPlace
+		if name, _, _ := strings.Cut(k.Key, "@"); !l.current().shared[k.Family][name] {
+			return k, BadInput("upstream %s: the limit of the pool %.40q is that of the price book; a pool with limit: learn and a metric takes another one", k.Family, name)
+		}
+	case f == nil && k.Quota > 0:
 		return k, BadInput("there is no family %.40q; the price book has %s", k.Family, names(l.current().families))
+	}
+	switch {
 	case !validID(k.Key):
 		return k, BadInput("family %s: the key must be 1 to %d printable bytes", k.Family, maxIDBytes)
 	case k.Quota < 0 || k.Quota > window.MaxUnits:
@@ -77,9 +93,18 @@ func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 	case k.Reason != "" && !printable(k.Reason, maxReason):
 		return k, BadInput("the reason must be at most %d printable bytes", maxReason)
 	}
-	if k.Quota > 0 {
+	if k.Quota > 0 && f != nil {
 		if _, err := f.family.WindowsOf(k.Key, k.Quota); err != nil {
 			return k, BadInput("%v", err)
+		}
+	}
+	if k.Quota == 0 {
+		was, err := l.KeyLimit(ctx, k.Family, k.Key)
+		switch {
+		case err != nil:
+			return k, err
+		case was == nil || was.Quota == 0:
+			return k, BadInput("key %.80q of family %.40q has no limit that was set at run time", k.Key, k.Family)
 		}
 	}
 	set, err := keeper.SetLimit(ctx, k)
@@ -89,7 +114,8 @@ func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 	case err != nil:
 		return k, l.storeError(ctx, "set a limit of family "+k.Family, err)
 	}
-	return set, l.readLimits(ctx, keeper)
+	l.limits.apply([]KeyLimit{set})
+	return set, nil
 }
 
 // KeyLimits is that of the ledger's store: see [LimitKeeper].
@@ -118,6 +144,19 @@ func (l *Ledger) KeyLimit(ctx context.Context, family, key string) (*KeyLimit, e
 	return k, err
 }
 
+// LimitChanges is that of the ledger's store: see [LimitKeeper].
+func (l *Ledger) LimitChanges(ctx context.Context, most int) ([]KeyLimit, error) {
+	keeper, err := l.keeper()
+	if err != nil {
+		return nil, err
+	}
+	all, err := keeper.LimitChanges(ctx, most)
+	if err != nil {
+		err = l.storeError(ctx, "read the changes of limits", err)
+	}
+	return all, err
+}
+
 func (l *Ledger) keeper() (LimitKeeper, error) {
 	if l.current() == nil {
 		return nil, errNotMade
@@ -135,94 +174,126 @@ func (l *Ledger) priced(ctx context.Context, p *prices, c *Call) (*price, error)
 	if f == nil || c.Key == "" || !can {
 		return p.lookup(c)
 	}
-	l.freshLimits(ctx, keeper)
-	page := pageKey(c.Key)
-	l.limits.mu.RLock()
-	quota := l.limits.all[c.Family][page]
-	l.limits.mu.RUnlock()
+	l.freshLimit(ctx, keeper, c.Family, c.Key)
+	quota := l.limits.quota(c.Family, c.Key)
 	if quota == 0 {
 		return p.lookup(c)
 	}
 	return p.lookupMember(c, f.ofQuota(c.Key, quota))
 }
 
-// freshLimits reads what changed, if the ledger has not asked lately. Only a caller whose
-// limits may be too old waits for it, and no longer than its context. The reading goes on
-// after that, for the others. While the limits cannot be read, those that are known hold: if
-// the store is down, so is the decision itself.
-func (l *Ledger) freshLimits(ctx context.Context, keeper LimitKeeper) {
+// quota returns the limit of a key, or 0.
+func (k *keyLimits) quota(family, key string) int64 {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.all[family][pageKey(key)]
+}
+
+// freshLimit makes sure that the limit of a key is known. While the limits cannot be read,
+// those that are known hold: if the store is down, so is the decision itself.
+func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, family, key string) {
 	k, now := &l.limits, l.clock.Now().UnixNano()
-	asked := k.asked.Load()
-	age := time.Duration(now - asked)
-	known := asked != 0 && age >= 0
-	if tried := time.Duration(now - k.failed.Load()); known && (age < limitsAfter || tried >= 0 && tried < limitsAfter) {
+	since := func(at int64) time.Duration { // math.MaxInt64 if it is not known
+		if d := time.Duration(now - at); at != 0 && d >= 0 {
+			return d
+		}
+		return math.MaxInt64
+	}
+	age := since(k.asked.Load())
+	if age < limitsAfter || since(k.failed.Load()) < limitsAfter || k.none.Load() {
 		return
 	}
-	read := func() {
-		defer k.reading.Unlock()
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), limitsWithin)
-		defer cancel()
-		if k.read(within, keeper, l.clock) != nil {
-			k.failed.Store(l.clock.Now().UnixNano())
-		}
-	}
-	if known && age < limitsWithin {
-		if k.reading.TryLock() {
-			go read() // a later caller asks again, and waits then
-		}
+	k.refresh(ctx, keeper, l.clock)
+	if age < limitsWithin {
 		return
 	}
-	done := make(chan struct{})
+	within, cancel := context.WithTimeout(ctx, limitsWithin)
+	defer cancel()
+	one, err := keeper.KeyLimit(within, family, key)
+	switch {
+	case err == nil && one == nil:
+		k.apply([]KeyLimit{{Family: family, Key: key}})
+	case err == nil:
+		k.apply([]KeyLimit{*one})
+	case errors.Is(err, ErrNoLimits):
+		k.none.Store(true)
+	case ctx.Err() == nil:
+		k.failed.Store(l.clock.Now().UnixNano())
+	}
+}
+
+// refresh reads what changed, unless somebody else does. Nobody waits for it.
+func (k *keyLimits) refresh(ctx context.Context, keeper LimitKeeper, clock Clock) {
+	if !k.reading.TryLock() {
+		return
+	}
 	go func() {
-		defer close(done)
-		if k.reading.Lock(); k.asked.Load() != asked { // somebody else has read them
-			k.reading.Unlock()
-			return
+		defer k.reading.Unlock()
+		err := k.read(context.WithoutCancel(ctx), keeper, clock)
+		switch {
+		case errors.Is(err, ErrNoLimits):
+			k.none.Store(true)
+		case err != nil:
+			k.failed.Store(clock.Now().UnixNano())
 		}
-		read()
 	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
 }
 
-// readLimits reads what changed.
-func (l *Ledger) readLimits(ctx context.Context, keeper LimitKeeper) error {
-	l.limits.reading.Lock()
-	defer l.limits.reading.Unlock()
-	return l.limits.read(ctx, keeper, l.clock)
-}
-
-// read reads what changed since the last version. The caller holds reading.
+// read reads what changed since the last version. It asks for the last change too: a store
+// that does not have it has lost limits, and all of them are read again. The caller holds
+// reading.
 func (k *keyLimits) read(ctx context.Context, keeper LimitKeeper, clock Clock) error {
-	began := clock.Now()
-	for {
-		changed, err := keeper.KeyLimits(ctx, k.version, limitsPage)
-		if err != nil {
+	page := func(after int64) ([]KeyLimit, error) {
+		within, cancel := context.WithTimeout(ctx, limitsWithin)
+		defer cancel()
+		return keeper.KeyLimits(within, after, limitsPage)
+	}
+	for after := k.version - 1; ; after = k.version {
+		began := clock.Now()
+		changed, err := page(after)
+		switch {
+		case err != nil:
 			return err
+		case len(changed) == 0 && after < k.version && k.version > 0:
+			k.forget()
+			continue
 		}
-		k.mu.Lock()
-		for i := range changed {
-			c := &changed[i]
-			of := k.all[c.Family]
-			switch {
-			case c.Quota == 0:
-				delete(of, pageKey(c.Key))
-			case of == nil:
-				if k.all == nil {
-					k.all = make(map[string]map[string]int64)
-				}
-				k.all[c.Family] = map[string]int64{pageKey(c.Key): c.Quota}
-			default:
-				of[pageKey(c.Key)] = c.Quota
-			}
-			k.version = c.Version
+		k.apply(changed)
+		if len(changed) > 0 {
+			k.version = changed[len(changed)-1].Version
 		}
-		k.mu.Unlock()
 		if len(changed) < limitsPage {
 			k.asked.Store(began.UnixNano())
 			return nil
+		}
+	}
+}
+
+// forget forgets all limits. Until they were read again, each call asks for its own.
+func (k *keyLimits) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.version, k.all = 0, nil
+	k.asked.Store(0)
+}
+
+// apply makes limits hold in this process.
+func (k *keyLimits) apply(changed []KeyLimit) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range changed {
+		c := &changed[i]
+		of := k.all[c.Family]
+		switch {
+		case c.Quota == 0:
+			delete(of, pageKey(c.Key))
+		case of == nil:
+			if k.all == nil {
+				k.all = make(map[string]map[string]int64)
+			}
+			k.all[c.Family] = map[string]int64{pageKey(c.Key): c.Quota}
+		default:
+			of[pageKey(c.Key)] = c.Quota
 		}
 	}
 }

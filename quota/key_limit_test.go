@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/redistest"
@@ -161,6 +164,13 @@ func TestKeyLimits(t *testing.T) {
 			if l, err := one.KeyLimit(t.Context(), "client", "eve"); err != nil || l == nil || *l != all[4] {
 				t.Errorf("the limit of eve: %+v %v, want %+v", l, err, all[4])
 			}
+			changes, err := one.LimitChanges(t.Context(), 3)
+			if err != nil || len(changes) != 3 || changes[0] != all[4] || changes[1] != all[3] || changes[1].Reason != "a larger plan" {
+				t.Errorf("the last changes are %+v: %v", changes, err)
+			}
+			if all, err := one.LimitChanges(t.Context(), 100); err != nil || len(all) != 8 || all[7] != set {
+				t.Errorf("all changes are %+v: %v", all, err)
+			}
 			if l, err := one.KeyLimit(t.Context(), "client", "mallory"); err != nil || l != nil {
 				t.Errorf("the limit of nobody: %+v %v", l, err)
 			}
@@ -178,6 +188,7 @@ func TestKeyLimitsRefuse(t *testing.T) {
 		"the reason must be":           {Family: "client", Key: "a", Quota: 1, By: "ann", Reason: strings.Repeat("x", 257)},
 		"changes nothing":              {Family: "fixed", Key: "a", Quota: 1, By: "ann"},
 		"without a higher revision":    {Family: "client", Key: "a", Quota: 1 << 40, By: "ann"},
+		"has no limit":                 {Family: "client", Key: "amce", By: "ann"},
 	} {
 		if _, err := l.SetLimit(t.Context(), k); !errors.Is(err, quota.ErrBadInput) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%+v: %v, want %s", k, err, why)
@@ -207,20 +218,33 @@ func (c *countingLimits) KeyLimits(ctx context.Context, after int64, most int) (
 	return c.LimitKeeper.KeyLimits(ctx, after, most)
 }
 
+func (c *countingLimits) KeyLimit(ctx context.Context, family, key string) (*quota.KeyLimit, error) {
+	c.reads.Add(1)
+	return c.LimitKeeper.KeyLimit(ctx, family, key)
+}
+
 // Calls ask for no limits while those that are known are fresh.
 func TestKeyLimitsCostNoRoundTrips(t *testing.T) {
 	s := limitStores(t)["sqlite"]()
-	c := &countingLimits{Store: s, LimitKeeper: s.(quota.LimitKeeper)}
-	l := newLimitLedger(t, c)
-	frozen, err := quota.New(l.Book(), c, &quota.Options{Clock: clockAt{at: time.Now()}})
+	memory, err := quota.New(newLimitLedger(t, s).Book(), memstore.New(nil), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 50 {
-		_, _ = frozen.Reserve(t.Context(), quota.Call{Family: "client", Key: "acme"})
-	}
-	if n := c.reads.Load(); n != 1 {
-		t.Errorf("50 calls read the limits %d times, want once", n)
+	for name, keeper := range map[string]quota.LimitKeeper{"a store that keeps them": s.(quota.LimitKeeper), "one that keeps none": memory} {
+		c := &countingLimits{Store: s, LimitKeeper: keeper}
+		frozen, err := quota.New(memory.Book(), c, &quota.Options{Clock: clockAt{at: time.Now()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 50 {
+			_, _ = frozen.Reserve(t.Context(), quota.Call{Family: "client", Key: "acme"})
+			if i == 0 {
+				quota.AwaitLimits(frozen)
+			}
+		}
+		if n := c.reads.Load(); n > 3 { // one of all limits, and its own of each caller meanwhile
+			t.Errorf("%s: 50 calls read the limits %d times", name, n)
+		}
 	}
 }
 
@@ -253,4 +277,141 @@ func TestAHurriedCallerSkipsNoLimits(t *testing.T) {
 	if n := l.granted("bob"); n != 1 {
 		t.Errorf("%d calls are granted, want 1 by the limit that was set", n)
 	}
+}
+
+// fakeLimits keeps limits of one family in memory, as slowly as a test wants.
+type fakeLimits struct {
+	quota.Store
+	mu    sync.Mutex
+	all   []quota.KeyLimit
+	load  chan struct{} // KeyLimits waits for it
+	found chan struct{} // KeyLimit waits for it
+}
+
+func wait(ctx context.Context, c chan struct{}) error {
+	select {
+	case <-c:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *fakeLimits) SetLimit(_ context.Context, l quota.KeyLimit) (quota.KeyLimit, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l.Version = int64(len(f.all) + 1)
+	f.all = append(f.all, l)
+	return l, nil
+}
+
+func (f *fakeLimits) KeyLimits(ctx context.Context, after int64, most int) ([]quota.KeyLimit, error) {
+	if err := wait(ctx, f.load); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	first := min(max(after, 0), int64(len(f.all)))
+	return slices.Clone(f.all[first:min(int(first)+most, len(f.all))]), nil
+}
+
+func (f *fakeLimits) KeyLimit(ctx context.Context, family, key string) (*quota.KeyLimit, error) {
+	if err := wait(ctx, f.found); err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, l := range slices.Backward(f.all) {
+		if l.Family == family && l.Key == key {
+			return &l, nil
+		}
+	}
+	return nil, nil
+}
+
+func (f *fakeLimits) LimitChanges(context.Context, int) ([]quota.KeyLimit, error) { return nil, nil }
+
+func newFakeLimits() *fakeLimits {
+	f := &fakeLimits{Store: memstore.New(nil), load: make(chan struct{}), found: make(chan struct{})}
+	close(f.found)
+	return f
+}
+
+// TestCallersWaitForNoLoad: while a program that has just started reads a million limits, each
+// call is decided by the limit of its own key.
+func TestCallersWaitForNoLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeLimits()
+		l := newLimitLedger(t, f)
+		if _, err := f.SetLimit(t.Context(), quota.KeyLimit{Family: "client", Key: "bob", Quota: 1}); err != nil { // by another process
+			t.Fatal(err)
+		}
+		began := time.Now()
+		var granted atomic.Int64
+		var callers sync.WaitGroup
+		for range 16 {
+			callers.Go(func() {
+				if _, err := l.Reserve(t.Context(), quota.Call{Family: "client", Key: "bob"}); err == nil {
+					granted.Add(1)
+				}
+			})
+		}
+		callers.Wait()
+		if n, d := granted.Load(), time.Since(began); n != 1 || d != 0 {
+			t.Errorf("%d are granted after %s, want 1 at once", n, d)
+		}
+		close(f.load)
+		synctest.Wait()
+	})
+}
+
+// TestCallersWaitTogether: callers do not queue for limits that cannot be read.
+func TestCallersWaitTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeLimits()
+		f.found = make(chan struct{})
+		l := newLimitLedger(t, f)
+		began := time.Now()
+		var callers sync.WaitGroup
+		for range 10 {
+			callers.Go(func() { _, _ = l.Reserve(t.Context(), quota.Call{Family: "client", Key: "bob"}) })
+		}
+		callers.Wait()
+		if d := time.Since(began); d != quota.LimitsWithin { // by the test's own clock
+			t.Errorf("10 callers waited %s", d)
+		}
+		_, _ = l.Reserve(t.Context(), quota.Call{Family: "client", Key: "bob"})
+		if d := time.Since(began); d != quota.LimitsWithin {
+			t.Errorf("the next caller waited again, until %s", d)
+		}
+		synctest.Wait()
+	})
+}
+
+// TestLostLimitsAreForgotten: a store that was emptied no longer limits anybody.
+func TestLostLimitsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeLimits()
+		close(f.load)
+		l := newLimitLedger(t, f)
+		granted := func(n int) {
+			t.Helper()
+			for range 2 { // the first call has the limits read again
+				time.Sleep(time.Second)
+				_, _ = l.Reserve(t.Context(), quota.Call{Family: "client", Key: "someone"})
+				synctest.Wait()
+			}
+			if got := l.granted("bob"); got != n {
+				t.Errorf("%d are granted, want %d", got, n)
+			}
+		}
+		l.set("alice", 7)
+		l.set("bob", 5)
+		granted(5)
+		f.mu.Lock()
+		f.all = f.all[:1]
+		f.mu.Unlock()
+		time.Sleep(2 * time.Hour)
+		granted(2) // of the price book
+	})
 }

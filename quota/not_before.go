@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// notBefore remembers refusals. Until a call fits again, the same call and heavier ones
-// are refused without a question to the store. That would be wrong only if units came
+// notBefore remembers refusals. Until a call fits again, the same call is refused without a
+// question to the store. With Options.NotBefore, so are heavier calls: they are told the time
+// of the lighter one, and may have to wait longer. That would be wrong only if units came
 // back early. Units that this ledger gives back end it at once. Units that another process gives
 // back are noticed after at most Options.NotBefore. Blocks are never remembered, so the
 // store is asked about them each time, and an unblock counts for the next call.
@@ -24,6 +25,7 @@ type notBefore struct {
 // refused is a refusal of charges.
 type refused struct {
 	charges     []Charge
+	alone       bool // heavier calls ask the store, which knows their time
 	verdict     Verdict
 	from, until time.Time // by the ledger's clock
 }
@@ -62,7 +64,7 @@ func (n *notBefore) learn(v *Verdict, charges []Charge, asked time.Time, mark ui
 	if v.Allowed || v.Impossible || v.Blocked || v.Overflow || most == 0 || v.RetryAfter <= 0 {
 		return
 	}
-	r := refused{charges: slices.Clone(charges), verdict: *v, from: asked, until: asked.Add(min(v.RetryAfter, most))}
+	r := refused{charges: slices.Clone(charges), alone: n.most == 0, verdict: *v, from: asked, until: asked.Add(min(v.RetryAfter, most))}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.some.Store(true)    // before the look at the mark, so that a clear from now on is not missed
@@ -93,8 +95,7 @@ func (n *notBefore) clear() {
 	n.some.Store(false)
 }
 
-// refuses returns the verdict on charges that cannot fit yet. A heavier call is told the
-// time of the lighter one, and may have to wait longer.
+// refuses returns the verdict on charges that cannot fit yet.
 func (n *notBefore) refuses(charges []Charge, now time.Time, v *Verdict) bool {
 	if !n.some.Load() {
 		return false
@@ -124,8 +125,8 @@ func (n *notBefore) refuses(charges []Charge, now time.Time, v *Verdict) bool {
 	return true
 }
 
-// covers reports whether charges are at least as heavy as those that were refused, under
-// the same limits, and could ever be granted.
+// covers reports whether what is known of the refused charges holds for others: they are as
+// heavy, or heavier, under the same limits, and could ever be granted.
 func (r *refused) covers(charges []Charge) bool {
 	if len(charges) != len(r.charges) {
 		return false
@@ -133,6 +134,7 @@ func (r *refused) covers(charges []Charge) bool {
 	for i := range charges {
 		a, b := &r.charges[i], &charges[i]
 		same := a.Pool == b.Pool && a.Revision == b.Revision && a.Units <= b.Units && a.MaxKeys == b.MaxKeys && len(a.Windows) == len(b.Windows)
+		same = same && (a.Units == b.Units || !r.alone)
 		for k := 0; same && k < len(a.Windows); k++ {
 			x, y := &a.Windows[k], &b.Windows[k]
 			same = x.Hash == y.Hash && x.Limit == y.Limit && b.Units <= y.Limit

@@ -151,6 +151,8 @@ func TestNotBefore(t *testing.T) {
 			{"all there is", nil, member(6), 1, true},
 			{"more", nil, member(5), 1, false},
 			{"again", nil, member(5), 0, false},
+			{"heavier, whose time is another one", nil, member(7), 1, false},
+			{"again", nil, member(7), 0, false},
 			{"later", later(time.Second), member(5), 1, false},
 			{"again", nil, member(5), 0, false},
 			{"another key", nil, quota.Call{Family: "client", Key: "b", Units: 5}, 1, true},

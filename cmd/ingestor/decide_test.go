@@ -29,10 +29,11 @@ const theToken = "RECOGNISE0me0wherever0I0am0too"
 // served is a process that serves.
 type served struct {
 	*folder
-	cmd  *exec.Cmd
-	url  *url.URL
-	said *bytes.Buffer // complete once it has ended
-	read chan struct{} // closed then
+	cmd    *exec.Cmd
+	url    *url.URL
+	said   *bytes.Buffer // complete once it has ended
+	read   chan struct{} // closed then
+	probes string        // the address of its probes, if it has one
 }
 
 // serve starts a server with these variables.
@@ -58,6 +59,9 @@ func (f *folder) serve(env ...string) *served {
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
 			fmt.Fprintln(s.said, lines.Text())
+			if address, is := strings.CutPrefix(lines.Text(), "probes on http://"); is {
+				s.probes = address
+			}
 			if address, is := strings.CutPrefix(lines.Text(), "serving on "); is {
 				at <- address
 			}

@@ -5,10 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,12 +17,13 @@ import (
 	"github.com/headroom-quota/headroom/internal/proxy"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/lease"
+	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 // execFlags are the flags of ingestor exec.
 type execFlags struct {
 	job, class, account, state, onRefusal string
-	upstreams                             []string
+	upstreams, passEnv                    []string
 	budget                                int64
 	wait, deadline, grace                 time.Duration
 	untilDone                             bool
@@ -41,19 +41,22 @@ of its own. These variables tell it where to call:
   HEADROOM_TOKEN   the token that the program sends in place of the API key
   HEADROOM_STATE   the file of --state
 
-For each upstream whose SDKs read a variable of their own, such as OPENAI_BASE_URL, that is
-set, too. The program does not get the API keys.
+For each upstream whose SDKs read variables of their own, these are set, too: OPENAI_BASE_URL
+to the address, and OPENAI_API_KEY to the token. The program does not get the API keys, nor
+PGPASSWORD and other secrets, unless --pass-env names them.
 
 The program has the lock of the job: it does not run twice at once, nor beside a job of
 that name. Its calls have the job's name in the spend.
 
 With --state, the last STATE message of the program's output is kept in a file, which is
-replaced atomically. Its output is passed on line by line, without an incomplete last line.
+replaced atomically and begins as {}. Its output is passed on line by line, without an
+incomplete last line. A target's bare states are kept, too.
 
 If a call is refused because the quota or --budget is used up, the program finishes by
 itself. With --on-refusal stop, it gets SIGTERM, and SIGKILL after --grace. Either way the
-exit code is 75, and the time at which it can resume is shown. --until-done waits until then
-and runs the program again, until it ends without a refusal.
+exit code is 75, and the time at which it can resume is shown. A program that ends well after
+later calls were answered is done. --until-done waits until the time comes and runs the
+program again, until it ends without a refusal.
 
 A job of kind command in the configuration does the same by cron, with ingestor run.
 
@@ -69,7 +72,11 @@ process has the job, or a signal stopped it); 1 the program failed; 64 usage;
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.exec(cmd, &f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withMeter(cmd, exitDeferred, f.check, func(ctx context.Context, s *settings, l *quota.Ledger, done *closers) error {
+				return a.exec(ctx, s, l, done, &f, args)
+			})
+		},
 	}
 	cmd.Flags().StringVar(&f.job, "job", "", "`name` of the job, for its lock and the spend")
 	cmd.Flags().StringSliceVar(&f.upstreams, "upstream", nil, "only this `upstream`; repeat the flag for more (default all of the price book)")
@@ -81,18 +88,22 @@ process has the job, or a signal stopped it); 1 the program failed; 64 usage;
 	cmd.Flags().DurationVar(&f.grace, "grace", 10*time.Second, "`duration` from SIGTERM to SIGKILL")
 	cmd.Flags().StringVar(&f.onRefusal, "on-refusal", "finish", "`what` to do when the quota is used up: finish or stop")
 	cmd.Flags().StringVar(&f.state, "state", "", "`file` for the last STATE message of the output")
+	cmd.Flags().StringSliceVar(&f.passEnv, "pass-env", nil, "`variable` that the program gets although it may hold a secret, such as PGPASSWORD")
 	cmd.Flags().BoolVar(&f.untilDone, "until-done", false, "wait for units and run the program again, until it is done")
 	_ = cmd.RegisterFlagCompletionFunc("on-refusal", cobra.FixedCompletions([]string{"finish", "stop"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
+
+// execJob has the names of jobs in the configuration, and those with a hyphen.
+var execJob = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
 // check returns an error for flags that make no sense.
 func (f *execFlags) check(s *settings) error {
 	switch {
 	case f.job == "":
 		return usage("--job is missing: name the job, for its lock and the spend")
-	case !callerName.MatchString(f.job):
-		return usage("--job: %w", errCallerName)
+	case !execJob.MatchString(f.job):
+		return usage("--job is %q; a name has up to 63 lower-case letters, digits, - and _", f.job)
 	case f.onRefusal != "finish" && f.onRefusal != "stop":
 		return usage("--on-refusal is %q; write finish or stop", f.onRefusal)
 	case f.budget < 0 || f.wait < 0 || f.deadline < 0 || f.grace < 0:
@@ -104,28 +115,10 @@ func (f *execFlags) check(s *settings) error {
 			return usage("--state: %w", err)
 		}
 	}
-	if len(f.upstreams) == 0 {
-		f.upstreams = slices.Sorted(maps.Keys(s.book.Upstreams))
-	}
-	return nil
+	return s.knownFlags(&f.upstreams, f.account, f.class)
 }
 
-func (a *app) exec(cmd *cobra.Command, f *execFlags, args []string) (err error) {
-	ctx := cmd.Context()
-	s, err := a.settings(cmd.Flags())
-	if err != nil {
-		return err
-	}
-	if err := f.check(s); err != nil {
-		return err
-	}
-	var done closers
-	defer func() { err = orStopped(ctx, exitDeferred, errors.Join(err, done.close())) }()
-	a.trace(ctx, &done)
-	l, err := a.openLedger(ctx, s, &done)
-	if err != nil {
-		return err
-	}
+func (a *app) exec(ctx context.Context, s *settings, l *quota.Ledger, done *closers, f *execFlags, args []string) error {
 	lock, err := a.opened.Lock(ctx, cmp.Or(f.account, quota.DefaultAccount)+"/"+f.job) // as a run of a job has it
 	if err != nil {
 		return err
@@ -138,8 +131,8 @@ func (a *app) exec(cmd *cobra.Command, f *execFlags, args []string) (err error) 
 		return err
 	}
 	p, err := program.New(ctx, a.abort, l, &program.Options{
-		Job: f.job, Args: args, Upstreams: f.upstreams, Class: f.class, Account: f.account, Budget: f.budget, Wait: f.wait,
-		Grace: f.grace, Stop: f.onRefusal == "stop", State: f.state, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Proxy: with,
+		Job: f.job, Args: args, Upstreams: f.upstreams, Class: f.class, Account: f.account, Budget: f.budget, Wait: f.wait, PassEnv: f.passEnv,
+		Grace: f.grace, Stop: f.onRefusal == "stop", State: f.state, Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr, Lock: lock, Proxy: with,
 	})
 	if err != nil {
 		return notStarted(err)
@@ -151,7 +144,11 @@ func (a *app) exec(cmd *cobra.Command, f *execFlags, args []string) (err error) 
 		if !errors.As(err, &refused) {
 			return programEnded(err)
 		}
-		fmt.Fprintf(a.stderr, "job %s: the quota is used up; it can resume at %s\n", f.job, refused.RetryAt.UTC().Format(time.RFC3339))
+		what := "the quota"
+		if errors.As(err, new(*meter.BudgetError)) {
+			what = "the budget of the job"
+		}
+		fmt.Fprintf(a.stderr, "job %s: %s is used up; it can resume at %s\n", f.job, what, refused.RetryAt.UTC().Format(time.RFC3339))
 		if !f.untilDone || ctx.Err() != nil {
 			return &exit{code: exitDeferred}
 		}

@@ -207,6 +207,7 @@ func TestCommandIsKilled(t *testing.T) {
 			random := rand.New(rand.NewPCG(3, 4))
 			for n := range kills {
 				cmd := f.program(context.Background(), "run", "--once")
+				cmd.Stderr = &bytes.Buffer{} // which the tap has, too, so that its end is waited for
 				began := len(f.output())
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)

@@ -38,16 +38,25 @@ Without a subcommand, ingestor limits lists the limits.`,
   ingestor costs show client`,
 		Args: known,
 	}
+	var history bool
 	list := &cobra.Command{
 		Use:   "list [FAMILY]",
 		Short: "List the limits, and who set them",
 		Long: `List the limits that were set at run time, with who set each, when and why. The limits of
-the price book are in ingestor costs show FAMILY.`,
-		Example: "  ingestor limits list\n  ingestor limits list client --output json",
+the price book are in ingestor costs show FAMILY. A limit of a pool that the upstream has
+reported, with adopt_limits, has the upstream as its family and the pool as its key.
+
+With --history, list the last changes, also those that removed a limit; the ledger keeps
+10,000.`,
+		Example: "  ingestor limits list\n  ingestor limits list client --output json\n  ingestor limits list --history",
 		Args:    takes(0, 1, "one family, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
-				all, err := setLimits(ctx, l)
+				read := setLimits
+				if history {
+					read = limitChanges
+				}
+				all, err := read(ctx, l)
 				if err != nil {
 					return err
 				}
@@ -93,6 +102,9 @@ holds again.`,
 	}
 	for _, c := range []*cobra.Command{set, rm} {
 		c.Flags().StringVar(&reason, "reason", "", "`text` that says why; it is kept with the limit")
+	}
+	for _, c := range []*cobra.Command{cmd, list} {
+		c.Flags().BoolVar(&history, "history", false, "list the last changes in place of the limits in force")
 	}
 	cmd.RunE = list.RunE
 	cmd.AddCommand(set, list, rm)
@@ -142,6 +154,16 @@ func setLimits(ctx context.Context, l *quota.Ledger) ([]web.KeyLimit, error) {
 	}
 }
 
+// limitChanges reads the last changes of limits, the latest first.
+func limitChanges(ctx context.Context, l *quota.Ledger) ([]web.KeyLimit, error) {
+	all, err := l.LimitChanges(ctx, quota.MaxLimitChanges)
+	found := []web.KeyLimit{}
+	for _, k := range all {
+		found = append(found, web.LimitOf(k))
+	}
+	return found, err
+}
+
 // limits shows limits that were set at run time.
 func (s *sheet) limits(all []web.KeyLimit) {
 	if len(all) == 0 {
@@ -150,7 +172,11 @@ func (s *sheet) limits(all []web.KeyLimit) {
 	}
 	var rows [][]string
 	for _, k := range all {
-		rows = append(rows, []string{plain(k.Family), plain(k.Key), view.Number(k.Quota), plain(k.By), stamp(k.At), plain(k.Reason)})
+		n := "removed"
+		if k.Quota > 0 {
+			n = view.Number(k.Quota)
+		}
+		rows = append(rows, []string{plain(k.Family), plain(k.Key), n, plain(k.By), stamp(k.At), plain(k.Reason)})
 	}
 	s.table([]column{{name: "family"}, {name: "key"}, {name: "quota", right: true}, {name: "set by"}, {name: "at"}, {name: "reason"}}, rows)
 }
@@ -159,10 +185,10 @@ func (s *sheet) limits(all []web.KeyLimit) {
 const mostShown = 100
 
 // showSetLimits shows the limits that take the place of the price book's, as comments after
-// the book. A book without families has none, and a missing ledger is not made.
+// the book. A book without families has none, unless it adopts limits. A missing ledger is not made.
 func (a *app) showSetLimits(cmd *cobra.Command, s *settings) error {
 	at, err := open.Parse(s.Ledger)
-	if a.output == "json" || len(s.book.Families) == 0 || err != nil {
+	if a.output == "json" || len(s.book.Families) == 0 && !s.AdoptLimits || err != nil {
 		return nil
 	}
 	if _, err := os.Stat(at.File); at.Scheme == "memory" || at.Scheme == "sqlite" && err != nil {
@@ -175,6 +201,9 @@ func (a *app) showSetLimits(cmd *cobra.Command, s *settings) error {
 	})
 	if err != nil && !errors.Is(err, quota.ErrNoLimits) {
 		a.log.Warn("limits that were set at run time are not shown: the ledger cannot be read", "error", err)
+	}
+	if !s.AdoptLimits { // then the price book has the limits of pools
+		all = slices.DeleteFunc(all, func(k web.KeyLimit) bool { return s.book.Upstreams[k.Family] != nil })
 	}
 	if len(all) == 0 {
 		return nil

@@ -1,12 +1,18 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -207,6 +213,75 @@ func TestMCPSessions(t *testing.T) {
 	}
 }
 
+// TestMCPReservesAnIDOnce: the budget counts an id once, also if it is reserved several times
+// at once.
+func TestMCPReservesAnIDOnce(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 100, "")
+	a := f.agent("--budget", "10", "--wait", "1m")
+	if r := f.run("quota", "block", "units", "--for", "1s", "--reason", "a test"); r.code != exitDone {
+		t.Fatalf("left with %d\n%s", r.code, r.stderr)
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if r, failed := a.call("reserve", object{"method": "videos.list", "id": "mine", "wait": 60}); !r.Allowed || failed != "" {
+				t.Errorf("reserved %+v %s", r, failed)
+			}
+		})
+	}
+	all.Wait()
+	if q, _ := a.call("quota", object{}); q.Session.Spent != 1 || f.used() != 1 {
+		t.Errorf("the session has spent %+v, and the ledger has %d", q.Session, f.used())
+	}
+}
+
+// TestMCPSkipsWhatItCannotRead: a line that is no message is answered, and the session goes on.
+func TestMCPSkipsWhatItCannotRead(t *testing.T) {
+	t.Parallel()
+	cmd := newFolder(t, 100, "").program(context.Background(), "mcp", "--budget", "5")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, _ = io.WriteString(in, "garbage\n"+`{"jsonrpc":"1.0","method":"ping","id":1}`+"\n\n"+strings.Repeat("x", mcp.DefaultMaxLineLength+10)+"\n"+
+			`{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n")
+	}()
+	lines := bufio.NewReader(out)
+	var codes []int
+	var answered bool
+	for !answered {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("it ended after %v: %v", codes, err)
+		}
+		var message struct {
+			ID     *int
+			Error  struct{ Code int }
+			Result json.RawMessage
+		}
+		if err := json.Unmarshal([]byte(line), &message); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if answered = message.ID != nil; !answered {
+			codes = append(codes, message.Error.Code)
+		} else if *message.ID != 7 || message.Result == nil {
+			t.Errorf("it answered %s", line)
+		}
+	}
+	if err := errors.Join(in.Close(), cmd.Wait()); err != nil || !slices.Equal(codes, []int{-32700, -32600, -32700}) {
+		t.Errorf("it ended with %v after %v", err, codes)
+	}
+}
+
 // TestMCPHangsUp: an agent that hangs up while a call waits for units is not charged for it.
 // What it had reserved counts as spent.
 func TestMCPHangsUp(t *testing.T) {
@@ -231,6 +306,59 @@ func TestMCPHangsUp(t *testing.T) {
 	<-waits
 	if f.used() != 5 {
 		t.Errorf("%d units are spent", f.used())
+	}
+}
+
+// TestMCPOfAHostThatIsKilled: if the agent's host is killed, the server ends by itself. A call
+// that waits for units takes none, and what was reserved counts as spent.
+func TestMCPOfAHostThatIsKilled(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 10, "") // 5 stay free
+	server := f.program(context.Background(), "mcp", "--budget", "20", "--wait", "2h")
+	host := python(t, "", "", append([]string{"testdata/python/agent.py"}, server.Args...)...)
+	host.Env = append(host.Env, server.Env...)
+	said, err := host.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	logged, err := os.Create(f.path("log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer logged.Close()
+	host.Stderr = logged
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var answer struct {
+		Server   int
+		Reserved toolAnswer
+		Wrong    struct {
+			IsError bool
+			Content []struct{ Text string }
+		}
+	}
+	err = json.NewDecoder(said).Decode(&answer)
+	_ = host.Process.Kill()
+	_ = host.Wait()
+	log := func() string {
+		text, _ := os.ReadFile(f.path("log"))
+		return string(text)
+	}
+	if err != nil || !answer.Reserved.Allowed || answer.Reserved.Session.Left != 19 {
+		t.Fatalf("%+v %v\n%s", answer, err, log())
+	}
+	if w := answer.Wrong; !w.IsError || len(w.Content) != 1 || !strings.Contains(w.Content[0].Text, "method") {
+		t.Errorf("a wrong argument: %+v", w)
+	}
+	for end := time.Now().Add(time.Minute); !strings.Contains(log(), "the session has ended"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			_ = syscall.Kill(answer.Server, syscall.SIGKILL)
+			t.Fatalf("the server goes on\n%s", log())
+		}
+	}
+	if !strings.Contains(log(), `"units":1,"of":20,"not_settled":1`) || f.used() != 1 {
+		t.Errorf("%d units are spent\n%s", f.used(), log())
 	}
 }
 

@@ -39,6 +39,7 @@ type folder struct {
 	dir    string
 	ledger string // its address
 	env    []string
+	files  int // that a process may open; 0 is no bound
 	sim    *youtubesim.Sim
 	heard  *listener // of the process that is stalled
 	said   string    // by the last tap, on standard error
@@ -94,7 +95,11 @@ func (f *folder) program(ctx context.Context, args ...string) *exec.Cmd {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	cmd := exec.CommandContext(ctx, path, append([]string{"--config", f.path("ingestor.yaml")}, args...)...)
+	args = append([]string{"--config", f.path("ingestor.yaml")}, args...)
+	cmd := exec.CommandContext(ctx, path, args...)
+	if f.files > 0 {
+		cmd = exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, f.files), path}, args...)...)
+	}
 	cmd.Dir, cmd.Env = "/", append([]string{"XDG_STATE_HOME=" + f.dir}, f.env...)
 	return cmd
 }

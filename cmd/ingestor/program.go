@@ -26,7 +26,7 @@ func (a *app) programs(s *settings, l *quota.Ledger) func(ctx, abort context.Con
 		}
 		o := &program.Options{
 			Job: j.Name, Args: j.Program.Command, Dir: j.Dir, Upstreams: s.upstreamsOf(j), Class: j.Class, Account: j.Account, Wait: s.MaxWait,
-			Grace: j.Grace, Stop: j.OnRefusal == ingest.Stop, State: j.State, Stdout: a.stderr, Stderr: a.stderr, Proxy: with,
+			Grace: j.Grace, Stop: j.OnRefusal == ingest.Stop, State: j.State, Stdout: a.stderr, Stderr: a.stderr, Lock: ingest.LockOf(ctx), PassEnv: j.PassEnv, Proxy: with,
 		}
 		if j.Output != "" {
 			out, err := program.OpenOutput(j.Output, j.State != "")
@@ -96,6 +96,17 @@ func (s *settings) known(upstreams []string, account, class string, fault func(w
 		fault("class", "none of %s has the class %q", strings.Join(upstreams, ", "), class)
 	}
 	return upstreams
+}
+
+// knownFlags is known for the flags of a command, which it completes.
+func (s *settings) knownFlags(upstreams *[]string, account, class string) (err error) {
+	*upstreams = s.known(*upstreams, account, class, func(what, format string, args ...any) {
+		if what == "upstreams" {
+			what = "upstream"
+		}
+		err = errors.Join(err, usage("--%s: %w", what, fmt.Errorf(format, args...)))
+	})
+	return err
 }
 
 // checkPrograms checks that the programs of jobs can be started, and their files be written.

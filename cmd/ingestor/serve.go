@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/metrics"
 	"github.com/headroom-quota/headroom/internal/refusals"
 	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/internal/web/guard"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -67,8 +69,8 @@ right operate if river_ui names River's program: --river-listen.
 Probes may have an address of their own, which no client can crowd: --probe-listen.
 
 The server listens only on this machine by default. Other interfaces need TLS, a proxy
-named by --trusted-proxies, or --insecure. Name the hosts that it is asked for, such as
-that of the proxy, with --hosts.
+named by --trusted-proxies, or --insecure. A proxy needs --hosts, too: the names that it is
+asked for. Browsers protect plain HTTP less: see docs/http-api.md.
 
 ` + onHangup,
 		Example: `  ingestor serve
@@ -101,6 +103,8 @@ func (s *settings) checkServer() (faults []ingest.Fault) {
 			fault(at.setting, "%q is not an address; %w", at.address, err)
 		case public && s.TLSCert == "" && len(proxies) == 0 && bad == nil && !s.Insecure:
 			fault(at.setting, "%s is plain %s that other machines can reach\nSet tls_cert and tls_key, or trusted_proxies to the networks of your proxy, or insecure", at.address, at.protocol)
+		case public && len(proxies) > 0 && len(s.Hosts) == 0 && at.protocol == "HTTP":
+			fault("hosts", "%s is behind a proxy, which passes requests for any name on\nName the hosts that the proxy is asked for, as hosts: [quota.example.com]", at.address)
 		}
 	}
 	ui, err := url.Parse(s.RiverUI)
@@ -166,9 +170,13 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	}
 	refused, stop := a.keepRefusals(ctx, src.Catalog.AddRefusals)
 	defer stop()
-	server, err := a.newServer(s, src, measured, refused)
+	bounds := a.bounds(s, true)
+	server, err := a.newServer(s, src, measured, refused, bounds)
 	if err != nil {
 		return err
+	}
+	if public, _ := web.Public(s.Listen); public && s.Insecure && s.TLSCert == "" {
+		a.log.Warn("insecure: others on the network can read along, and a page of any site can have its readers' browsers ask this server; set tls_cert and tls_key", "listen", s.Listen)
 	}
 	if err := a.watchCounts(ctx, s, src.Ledger, &done); err != nil {
 		return err
@@ -183,7 +191,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	}
 	proxied := func(*settings) (func(), error) { return func() {}, nil }
 	if s.ProxyListen != "" {
-		h, err := a.newProxy(s, src.Ledger, measured, refused)
+		h, err := a.newProxy(s, src.Ledger, measured, refused, bounds)
 		if err == nil {
 			others, err = a.listenProxy(ctx, s, h, others)
 		}
@@ -207,7 +215,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 		}
 		return err
 	})()
-	return a.serveAll(ctx, append(others, beside{l, server.Serve}))
+	return a.serveAll(ctx, measured, append(others, beside{l, server.Serve}))
 }
 
 // beside is a listener beside that of the server: for probes, or for Envoy.
@@ -271,13 +279,14 @@ func closeAll(all []beside) (err error) {
 }
 
 // serveAll serves from all listeners. If one ends, so do the others.
-func (a *app) serveAll(ctx context.Context, all []beside) error {
+func (a *app) serveAll(ctx context.Context, measured *metrics.Metrics, all []beside) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	complaints := guard.NewComplaints(cmp.Or[quota.Clock](a.clock, quota.SystemClock{}))
 	ended := make(chan error, len(all))
 	for _, one := range all {
 		go func() {
-			ended <- one.serve(ctx, a.abort, one.Listener)
+			ended <- one.serve(ctx, a.abort, a.telling(one.Listener, measured, complaints))
 			stop()
 		}()
 	}
@@ -289,7 +298,7 @@ func (a *app) serveAll(ctx context.Context, all []beside) error {
 }
 
 // newServer returns a server with these settings.
-func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics, refused *refusals.Tally) (*web.Server, error) {
+func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics, refused *refusals.Tally, b bounds) (*web.Server, error) {
 	proxies, err := s.proxies()
 	if err != nil {
 		return nil, config(err)
@@ -300,8 +309,8 @@ func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics,
 	}
 	server, err := web.New(src, &web.Options{
 		Clock: a.clock, Log: a.log, Metrics: measured, Tracer: a.traces, MaxAge: s.MaxAge,
-		TrustedProxies: proxies, AnyHost: public && len(s.Hosts) == 0, Hosts: s.Hosts,
-		XRateLimit: s.XRateLimit, Refused: refused,
+		TrustedProxies: proxies, AnyHost: public && len(s.Hosts) == 0 && len(proxies) == 0, Hosts: s.Hosts,
+		XRateLimit: s.XRateLimit, Refused: refused, Connections: b.web,
 	})
 	if errors.Is(err, quota.ErrBadInput) {
 		return nil, config(err)
@@ -333,6 +342,9 @@ func (a *app) openSources(ctx context.Context, s *settings, done *closers) (func
 		src := view.Sources{Ledger: l, Catalog: c, Runner: runner, Jobs: s.List()}
 		if board != nil { // else src.Fleet would not be nil
 			src.Fleet = board
+		}
+		if s.Watch {
+			src.Counting = &a.counting
 		}
 		return web.Sources{Sources: src, Tokens: tokens}, err
 	}, nil

@@ -5,6 +5,7 @@
 package agents
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,8 @@ func Serve(ctx context.Context, l *quota.Ledger, in io.Reader, out io.Writer, o 
 	add(s, server, "settle", "Correct a reservation to what the call really cost, or give it back if it was never sent.", false, s.settle)
 	add(s, server, "quota", "Show what is left of the quotas, and of the budget of this session.", true, s.quota)
 	add(s, server, "plan", "Price calls ahead of time: what they would cost, and whether they fit now. It takes no units.", true, s.plan)
-	err := server.Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}})
+	to := &replies{to: out}
+	err := server.Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(&lines{from: bufio.NewReader(in), to: to}), Writer: to})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
 		return nil // it was told to stop, or the client hung up
 	}
@@ -120,9 +122,3 @@ type quiet struct{ slog.Handler }
 func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && q.Handler.Enabled(ctx, slog.LevelDebug)
 }
-
-// unclosed is a writer that others close.
-type unclosed struct{ io.Writer }
-
-// Close implements [io.Closer].
-func (unclosed) Close() error { return nil }

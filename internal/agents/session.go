@@ -43,6 +43,7 @@ type session struct {
 	number int   // of its last reservation without an id
 	open   map[string]*held
 	gone   map[string]bool // ids that were settled
+	busy   map[string]chan struct{}
 }
 
 // held is a reservation that is not settled.
@@ -52,7 +53,7 @@ type held struct {
 }
 
 func newSession(ctx context.Context, l *quota.Ledger, o *Options) *session {
-	s := &session{ledger: l, o: o, log: o.Log, prefix: rand.Text() + "/", waiting: make(chan struct{}, mostWaiting), open: map[string]*held{}, gone: map[string]bool{}}
+	s := &session{ledger: l, o: o, log: o.Log, prefix: rand.Text() + "/", waiting: make(chan struct{}, mostWaiting), open: map[string]*held{}, gone: map[string]bool{}, busy: map[string]chan struct{}{}}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -233,6 +234,11 @@ func (s *session) reserve(ctx context.Context, in wantedReservation) (reservatio
 	if err != nil {
 		return reservation{}, err
 	}
+	done, err := s.alone(ctx, in.ID)
+	if err != nil {
+		return reservation{}, err
+	}
+	defer done()
 	id, known, err := s.name(in.ID)
 	if err != nil {
 		return reservation{}, err

@@ -6,6 +6,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // the start, so that an alert sees the first one.
 type turnedAway struct {
 	connections, requests *prometheus.CounterVec
+	accepts               prometheus.Counter
 }
 
 // The reasons of [Metrics.ConnectionClosed] and [Metrics.RequestRefused].
@@ -13,6 +14,7 @@ const (
 	OfClient   = "client"      // the client has too many at once
 	OfAll      = "all"         // there are too many of all clients
 	Searches   = "searches"    // too many searches wait
+	Histories  = "histories"   // too many requests for the history wait
 	CrossSite  = "cross_site"  // a page of another site sent it
 	WrongToken = "wrong_token" // the address sent too many wrong tokens
 	OfToken    = "token"       // the token has too many calls through the proxy at once
@@ -27,8 +29,9 @@ func newTurnedAway() turnedAway {
 		return c
 	}
 	return turnedAway{
+		accepts:     prometheus.NewCounter(prometheus.CounterOpts{Name: "ingestor_accept_errors_total", Help: "How often this server could not accept connections, as when it may open no more files."}),
 		connections: counter("ingestor_connections_closed_total", "Connections that this server closed to make room for others: of a client that has too many (client), or of the one that has the most (all).", OfClient, OfAll),
-		requests:    counter("ingestor_requests_turned_away_total", "Requests that this server did not begin to answer, by the reason.", OfClient, Searches, CrossSite, WrongToken, OfToken),
+		requests:    counter("ingestor_requests_turned_away_total", "Requests that this server did not begin to answer, by the reason.", OfClient, Searches, Histories, CrossSite, WrongToken, OfToken),
 	}
 }
 
@@ -36,6 +39,9 @@ func newTurnedAway() turnedAway {
 func (m *Metrics) ConnectionClosed(reason string) {
 	m.away.connections.WithLabelValues(reason).Inc()
 }
+
+// AcceptFailed counts an error of a listener.
+func (m *Metrics) AcceptFailed() { m.away.accepts.Inc() }
 
 // RequestRefused counts a request that was turned away.
 func (m *Metrics) RequestRefused(reason string) { m.away.requests.WithLabelValues(reason).Inc() }

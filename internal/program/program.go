@@ -5,24 +5,26 @@
 package program
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
-	"slices"
-	"strings"
-	"sync"
+	"runtime"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/proxy"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/lease"
 )
 
 // Options say what to run, and how.
@@ -42,6 +44,12 @@ type Options struct {
 	// the output is passed on as it is.
 	State string
 
+	PassEnv []string // variables of this process that the program gets although they may hold secrets
+
+	// Lock is the lock of the job; nil: there is none. If it is a file, the program inherits it,
+	// so that it stays locked while the program outlives this process.
+	Lock lease.Lock
+
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
@@ -49,7 +57,8 @@ type Options struct {
 	Proxy proxy.Options
 }
 
-// RefusedError says that the last call of a program was refused for lack of units.
+// RefusedError says that a call of a program was refused for lack of units, and that no later
+// one was granted them.
 type RefusedError struct {
 	RetryAt time.Time // when the program can resume; zero: unknown
 	Err     error
@@ -88,17 +97,21 @@ func (e *StartError) Unwrap() error { return e.Err }
 type Program struct {
 	o    *Options
 	env  []string
+	log  *slog.Logger
 	stop func() error // the proxy
 
-	mu      sync.Mutex
-	last    *RefusedError // of the last call, if it was refused
-	refused chan struct{} // a call was
+	refusals refusals
 }
 
 // New starts the proxy of a program. Calls have the values of ctx. When abort ends, open
 // calls do, too.
 func New(ctx, abort context.Context, l *quota.Ledger, o *Options) (*Program, error) {
-	p := &Program{o: o, refused: make(chan struct{}, 1)}
+	p := &Program{o: o, log: o.Proxy.Log}
+	if p.log == nil {
+		p.log = slog.Default()
+	}
+	p.refusals.signal = make(chan struct{}, 1)
+	p.refusals.reset()
 	var secret [32]byte
 	_, _ = rand.Read(secret[:]) // it never fails
 	text := hex.EncodeToString(secret[:])
@@ -108,13 +121,19 @@ func New(ctx, abort context.Context, l *quota.Ledger, o *Options) (*Program, err
 	}
 	grant := proxy.Grant{Upstreams: o.Upstreams, Accounts: []string{"*"}, Budget: o.Budget}
 	if o.Account != "" { // its spend of today counts, also if the price book does not list the account
-		grant.Accounts = append(grant.Accounts, o.Account)
+		grant.Accounts = []string{o.Account}
 	}
 	if o.Class != "" {
 		grant.Classes = []string{o.Class}
 	}
 	with := o.Proxy
-	with.Defaults, with.Told = proxy.Labels{Class: o.Class, Account: o.Account, Wait: o.Wait}, p.told
+	with.Defaults, with.Told = proxy.Labels{Class: o.Class, Account: o.Account, Wait: o.Wait}, p.refusals.told
+	with.Metered = func(t http.RoundTripper) http.RoundTripper {
+		if o.Proxy.Metered != nil {
+			t = o.Proxy.Metered(t)
+		}
+		return p.refusals.metered(t)
+	}
 	h, err := proxy.New(l, []*proxy.Token{{Token: token, Name: o.Job, Grant: grant}}, &with)
 	if err != nil {
 		return nil, err
@@ -135,76 +154,59 @@ func New(ctx, abort context.Context, l *quota.Ledger, o *Options) (*Program, err
 // Close stops the proxy.
 func (p *Program) Close() error { return p.stop() }
 
-// secrets are how the names of variables begin that give this process its key, the URLs and
-// the passwords of its databases, and its credentials of Google and of a collector of traces.
-var secrets = []string{
-	"YOUTUBE_API_KEY", "INGESTOR_", "PGPASSWORD", "PGPASSFILE", "PGSERVICE", "PGSSLPASSWORD", "OTEL_EXPORTER_OTLP", "GOOGLE_APPLICATION_CREDENTIALS",
-}
-
-// environment returns the variables of the program: ours, without those that hold secrets.
-func (o *Options) environment(costs *quota.Book, address, token string) []string {
-	env := slices.DeleteFunc(os.Environ(), func(line string) bool {
-		name, _, _ := strings.Cut(line, "=")
-		return slices.ContainsFunc(secrets, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
-	})
-	env = append(env, "HEADROOM_PROXY="+address, "HEADROOM_TOKEN="+token)
-	if o.State != "" {
-		env = append(env, "HEADROOM_STATE="+o.State)
-	}
-	for _, name := range o.Upstreams {
-		if u := costs.Upstreams[name]; u != nil && u.Env != "" {
-			env = append(env, u.Env+"="+address+"/"+name+u.EnvPath)
-		}
-	}
-	return env
-}
-
-// told notes what came of a call.
-func (p *Program) told(why error, retryAt time.Time) {
-	p.mu.Lock()
-	p.last = nil
-	if why != nil {
-		p.last = &RefusedError{RetryAt: retryAt, Err: why}
-	}
-	p.mu.Unlock()
-	if why == nil {
-		return
-	}
-	select {
-	case p.refused <- struct{}{}:
-	default:
-	}
-}
-
-// refusal returns the refusal of the last call, or nil.
-func (p *Program) refusal() *RefusedError {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.last
-}
-
 // drain is how long the output of a killed program is still read. A child that left its
 // process group may hold it open for ever.
 const drain = time.Second
 
-// Run runs the program once. It returns a [RefusedError] if its last call was refused, or it
-// was stopped because of that. When ctx ends, the program is asked to stop. When abort ends,
+// Run runs the program once. It returns a [RefusedError] if a call was refused, no later one
+// was granted those units, and the program failed, was stopped because of that, or made no
+// further call that was answered. If it failed after an outage of the ledger, the error is one. When ctx ends, the program is asked to stop. When abort ends,
 // such as with [ingest.ErrLostLock], it is killed. Run returns the cause of either, which is
 // [ingest.ErrInterrupted] if there is no other.
 func (p *Program) Run(ctx, abort context.Context) error {
-	p.told(nil, time.Time{})
+	p.refusals.reset()
 	cmd := exec.Command(p.o.Args[0], p.o.Args[1:]...) //nolint:noctx // it gets time to finish
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.o.Dir, p.env, p.o.Stdin, p.o.Stdout, p.o.Stderr
 	ownGroup(cmd)
+	if l, ok := p.o.Lock.(interface{ File() *os.File }); ok {
+		inherit(cmd, l.File())
+	}
 	var out io.ReadCloser
+	kept := true
 	if p.o.State != "" {
+		if err := beginState(p.o.State); err != nil {
+			return fmt.Errorf("keep the state of the program: %w", err)
+		}
 		cmd.Stdout = nil
 		var err error
 		if out, err = cmd.StdoutPipe(); err != nil {
 			return err
 		}
 	}
-	if err := cmd.Start(); err != nil {
+	defer terminal(cmd)()
+	guard, err := newGuard()
+	if err != nil {
+		p.log.Warn("the children of the program would go on if this process were killed", "error", err)
+	}
+	defer guard.stop()
+	started, copied, ended := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // the program ends with the thread that starts it
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		if started <- err; err != nil {
+			return
+		}
+		guard.watch(cmd)
+		if out != nil {
+			if kept, err = keepState(p.o.Stdout, out, p.o.State); err != nil {
+				_ = kill(cmd) // its output or its state cannot be kept
+			}
+		}
+		copied <- err
+		ended <- cmd.Wait()
+	}()
+	if err := <-started; err != nil {
 		return &StartError{err}
 	}
 	end := func() {
@@ -213,18 +215,6 @@ func (p *Program) Run(ctx, abort context.Context) error {
 			time.AfterFunc(drain, func() { _ = out.Close() })
 		}
 	}
-	copied := make(chan error, 1)
-	ended := make(chan error, 1)
-	go func() {
-		var err error
-		if out != nil {
-			if err = keepState(p.o.Stdout, out, p.o.State); err != nil {
-				_ = kill(cmd) // its output or its state cannot be kept
-			}
-		}
-		copied <- err
-		ended <- cmd.Wait()
-	}()
 	why := p.watch(ctx, abort, cmd, end, ended)
 	var refused *RefusedError
 	stopped := errors.As(why, &refused)
@@ -234,22 +224,32 @@ func (p *Program) Run(ctx, abort context.Context) error {
 	case err != nil || why != nil && !stopped:
 		return errors.Join(err, why)
 	}
-	if last := p.refusal(); last != nil {
-		refused = last
+	if !kept {
+		p.log.Warn("the program wrote no state, so it begins anew next time; write STATE messages to standard output, as Singer has them", "job", p.o.Job, "state", p.o.State)
 	}
-	if refused != nil {
-		return refused
+	err = <-ended
+	if refused == nil && interrupted(cmd, err) {
+		return p.ended(ingest.ErrInterrupted)
 	}
-	if err := <-ended; err != nil {
-		return &FailedError{p.o.Job, err}
+	last := p.refusals.unanswered()
+	if err != nil || refused != nil {
+		last = cmp.Or(p.refusals.last(), refused)
 	}
-	return nil
+	switch down := p.refusals.down(); {
+	case last != nil:
+		return last
+	case err == nil:
+		return nil
+	case down != nil:
+		return fmt.Errorf("job %s: the program failed: %w", p.o.Job, down)
+	}
+	return &FailedError{p.o.Job, err}
 }
 
 // watch waits for a program, and stops it when it must not go on. It returns why it was
 // stopped, and puts back how it has ended.
 func (p *Program) watch(ctx, abort context.Context, cmd *exec.Cmd, end func(), ended chan error) (why error) {
-	stop, refused := ctx.Done(), p.refused
+	stop, refused := ctx.Done(), p.refusals.signal
 	if !p.o.Stop {
 		refused = nil
 	}
@@ -278,7 +278,7 @@ func (p *Program) watch(ctx, abort context.Context, cmd *exec.Cmd, end func(), e
 				why = p.ended(context.Cause(ctx))
 			}
 		case <-refused:
-			if last := p.refusal(); last != nil {
+			if last := p.refusals.last(); last != nil {
 				why = last
 			}
 		}

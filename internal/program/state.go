@@ -9,60 +9,125 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 )
 
-// maxLine bounds a line of the output of a program.
-const maxLine = 1 << 20
+// maxLine bounds a line of the output of a program, because it is held in memory.
+const maxLine = 64 << 20
 
 // keepState copies the output of a program, line by line, and keeps its last STATE message,
-// as Singer defines it, in a file. A line is passed on before the state that follows it is
-// kept, so that nothing is lost if the process is killed between the two. An incomplete line
-// is left out: the program was killed while it wrote it. A file is on the disk before the
-// state is. A line longer than maxLine is an
-// error, because it is held in memory.
-func keepState(to io.Writer, from io.Reader, file string) error {
-	lines := bufio.NewReaderSize(from, maxLine)
+// as Singer defines it, in a file. If it never does, kept is false. A line is passed on before
+// the state that follows it is kept, so that nothing is lost if the process is killed between
+// the two. An incomplete line is left out: the program was killed while it wrote it. A file is
+// on the disk before the state is.
+func keepState(to io.Writer, from io.Reader, file string) (kept bool, err error) {
+	lines := bufio.NewReaderSize(from, 64<<10)
+	var singer bool
+	var line []byte
 	for {
-		line, err := lines.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			return errors.New("the program wrote a line longer than 1 MiB; if its state is kept, its output has to be lines of text")
-		}
-		if err != nil {
-			if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
-				return nil
-			}
-			return fmt.Errorf("read the output of the program: %w", err)
+		line, err = readLine(lines, line[:0])
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, os.ErrClosed):
+			return kept, nil
+		case err != nil:
+			return kept, fmt.Errorf("read the output of the program: %w", err)
 		}
 		if _, err := to.Write(line); err != nil {
-			return fmt.Errorf("pass on the output of the program: %w", err)
+			return kept, fmt.Errorf("pass on the output of the program: %w", err)
 		}
-		if !bytes.Contains(line, []byte(`"STATE"`)) {
-			continue
-		}
-		var message struct {
-			Type  string          `json:"type"`
-			Value json.RawMessage `json:"value"`
-		}
-		if json.Unmarshal(line, &message) != nil || message.Type != "STATE" {
+		state, message := stateOf(line, singer)
+		if singer = singer || message; state == nil {
 			continue
 		}
 		if f, ok := to.(*os.File); ok {
 			_ = f.Sync() // pipes and terminals cannot
 		}
-		if err := replaceFile(file, append(message.Value, '\n')); err != nil {
-			return fmt.Errorf("keep the state of the program: %w", err)
+		if err := replaceFile(file, append(state, '\n')); err != nil {
+			return kept, fmt.Errorf("keep the state of the program: %w", err)
+		}
+		kept = true
+	}
+}
+
+// readLine appends the next line to a buffer.
+func readLine(from *bufio.Reader, line []byte) ([]byte, error) {
+	for {
+		part, err := from.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxLine:
+			return line, fmt.Errorf("a line is longer than %d MiB; if its state is kept, its output has to be lines of text", maxLine>>20)
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return line, err
 		}
 	}
 }
 
-// replaceFile writes a file such that it always has either its old text or its new one.
+// messages are the beginnings of Singer's messages other than STATE, as most taps write them.
+// They are the most, so they are not parsed.
+var messages = regexp.MustCompile(`^\s*\{\s*"type"\s*:\s*"(RECORD|SCHEMA|BATCH|ACTIVATE_VERSION)"`)
+
+// stateOf returns the state in a line of output, or nil, and whether the line is a message of
+// a tap. A tap writes the state in a message, and a target the bare state. A line that is an
+// object without a type is taken for that, if the program writes no messages.
+func stateOf(line []byte, singer bool) (state json.RawMessage, message bool) {
+	if messages.Match(line[:min(len(line), 256)]) {
+		return nil, true
+	}
+	if singer && !bytes.Contains(line, []byte(`"STATE"`)) {
+		return nil, true
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(line, &fields) != nil || fields == nil {
+		return nil, false
+	}
+	switch kind, typed := fields["type"]; {
+	case string(kind) == `"STATE"`:
+		return fields["value"], true
+	case typed:
+		return nil, true
+	case singer:
+		return nil, false
+	}
+	return bytes.TrimSpace(line), false
+}
+
+// beginState makes a state file with an empty object if there is none: a tap that is given
+// the name of a file wants to read it.
+func beginState(file string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		if f, err = os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o600); err != nil { // through a link, too
+			return err
+		}
+		if info, err := f.Stat(); err != nil || info.Size() > 0 {
+			return errors.Join(err, f.Close())
+		}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("{}\n")
+	return errors.Join(err, f.Close())
+}
+
+// replaceFile writes a file such that it always has either its old text or its new one. It
+// keeps the mode of the file, and a link to it.
 func replaceFile(path string, text []byte) error {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".state-*")
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	err = errors.Join(err, f.Sync(), f.Close())
+	err = errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
@@ -93,13 +158,23 @@ func cutLastLine(f *os.File) error {
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return err
 	}
-	end := make([]byte, min(info.Size(), maxLine+1))
-	if _, err := f.ReadAt(end, info.Size()-int64(len(end))); err != nil {
-		return err
+	torn := int64(0) // bytes after the last line
+	for chunk := make([]byte, 64<<10); torn < info.Size(); {
+		if torn > maxLine { // of another program: we write no such line
+			return nil
+		}
+		part := chunk[:min(int64(len(chunk)), info.Size()-torn)]
+		if _, err := f.ReadAt(part, info.Size()-torn-int64(len(part))); err != nil {
+			return err
+		}
+		end := bytes.LastIndexByte(part, '\n')
+		torn += int64(len(part) - 1 - end)
+		if end >= 0 {
+			break
+		}
 	}
-	torn := len(end) - 1 - bytes.LastIndexByte(end, '\n')
-	if torn == 0 || torn == len(end) && info.Size() > maxLine { // of another program: we write no such line
+	if torn == 0 {
 		return nil
 	}
-	return f.Truncate(info.Size() - int64(torn))
+	return f.Truncate(info.Size() - torn)
 }

@@ -11,22 +11,18 @@ import (
 	"github.com/headroom-quota/headroom/internal/web/guard"
 )
 
-const (
-	// mostConnections bounds the open connections.
-	mostConnections = 1024
-	// mostOfAddress bounds those of an address. The programs on this machine share theirs.
-	mostOfAddress = mostConnections / 4
-	// mostOfToken bounds the calls of a token that are under way.
-	mostOfToken = mostConnections / 2
-)
+// DefaultConnections is the default of [Options.Connections].
+const DefaultConnections = 1024
 
 // crowds bound what a program may have at once, so that it does not keep others out.
 type crowds struct {
 	metrics    *metrics.Metrics
 	complaints *guard.Complaints
-	crowd      *guard.Crowd                  // connections
-	calls      *guard.Counts[string]         // under way, by the name of the token
-	guesses    atomic.Pointer[guard.Guesses] // of a token
+	crowd      *guard.Crowd          // connections
+	calls      *guard.Counts[string] // under way, by the name of the token
+	// mostOfToken bounds those of a token.
+	mostOfToken int
+	guesses     atomic.Pointer[guard.Guesses] // of a token
 }
 
 // begin counts a call of a token, unless too many are under way.
@@ -35,7 +31,7 @@ func (h *Handler) begin(c *call) error {
 		return nil
 	}
 	h.metrics.RequestRefused(metrics.OfToken)
-	r := refusef(http.StatusTooManyRequests, "too_many_at_once", "%d calls of the token %s are under way; end some first", mostOfToken, c.token.Name)
+	r := refusef(http.StatusTooManyRequests, "too_many_at_once", "%d calls of the token %s are under way; end some first", h.mostOfToken, c.token.Name)
 	r.after = time.Second
 	return r
 }

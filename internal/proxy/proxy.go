@@ -12,6 +12,8 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"log"
@@ -63,12 +65,18 @@ type Options struct {
 	// Waiting is how many calls may wait for units at once; zero is DefaultWaiting. A call
 	// beyond them is refused at once if its units are missing.
 	Waiting int
+	// Connections bounds the open connections; zero is DefaultConnections. One address may have
+	// a quarter of them, and a token half as many calls under way.
+	Connections int
 	// Told is called for each call that was answered, with nil, and for each one that was
 	// refused for lack of units, with the refusal and the time at which units come back, if it
 	// is known. It may be nil.
 	Told func(why error, retryAt time.Time)
 	// Refused counts the calls that the ledger refused; nil counts nothing.
 	Refused *refusals.Tally
+	// UploadKey signs the addresses of uploads. It is secret. Proxies with the same one go on
+	// with each other's uploads. Nil is a random one, so uploads end with the process.
+	UploadKey []byte
 }
 
 // Handler is the proxy.
@@ -86,11 +94,11 @@ type Handler struct {
 	proxy   httputil.ReverseProxy
 	waiting chan struct{}
 	days    days
-	uploads uploads
 	linger  time.Duration // for which the rest of a refused request is read
 	told    func(why error, retryAt time.Time)
 	refused *refusals.Tally
 	crowds
+	uploadKey []byte
 
 	tokens atomic.Pointer[[]*Token]
 }
@@ -103,6 +111,11 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	h := &Handler{
 		ledger: ledger, clock: o.Clock, log: o.Log, hosts: o.Hosts, defaults: o.Defaults,
 		base: o.Base, waiting: make(chan struct{}, cmp.Or(o.Waiting, DefaultWaiting)), linger: headerTimeout, refused: o.Refused,
+		uploadKey: o.UploadKey,
+	}
+	if len(h.uploadKey) == 0 {
+		h.uploadKey = make([]byte, sha256.Size)
+		_, _ = rand.Read(h.uploadKey) // it never fails
 	}
 	if h.clock == nil {
 		h.clock = quota.SystemClock{}
@@ -121,8 +134,10 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	}
 	h.days.ledger, h.days.clock, h.days.log = ledger, h.clock, h.log
 	h.complaints = guard.NewComplaints(h.clock)
-	h.crowd = guard.NewCrowd(mostConnections, mostOfAddress, netip.Addr.IsLoopback, h.connectionClosed)
-	h.calls = guard.NewCounts[string](mostOfToken)
+	most := cmp.Or(o.Connections, DefaultConnections)
+	h.mostOfToken = max(most/2, 1)
+	h.crowd = guard.NewCrowd(most, max(most/4, 1), netip.Addr.IsLoopback, h.connectionClosed)
+	h.calls = guard.NewCounts[string](h.mostOfToken)
 	keys := make(map[string]meter.KeySource, len(o.Keys))
 	for name, source := range o.Keys {
 		keys[name] = noted(source)
@@ -185,7 +200,8 @@ func (h *Handler) Flush(ctx context.Context) error {
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w, r, done := h.crowd.Working(w, r)
+	r = r.WithContext(r.Context()) // a copy, whose body changes
+	w, done := h.crowd.Working(w, r)
 	defer done()
 	c := &call{request: r}
 	err := h.admit(c)
@@ -265,7 +281,7 @@ func (h *Handler) admit(c *call) (err error) {
 	if err := c.single(); err != nil {
 		return err
 	}
-	if c.resumes() && !h.uploads.has(c.token.Name, c.upload(c.host, c.path, c.request.URL.RawQuery)) {
+	if c.resumes() && !h.begun(c) {
 		return errNoUpload
 	}
 	c.budget = h.days.begin(c)
@@ -319,7 +335,7 @@ func (b *buffers) Put(buffer []byte) { b.pool.Put(&buffer) }
 // NewTransport returns a transport for many calls to few hosts.
 func NewTransport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConns, t.MaxIdleConnsPerHost = mostConnections, mostConnections // one upstream may have all calls
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = DefaultConnections, DefaultConnections // one upstream may have all calls
 	t.IdleConnTimeout = time.Minute
 	return t
 }

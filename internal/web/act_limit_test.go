@@ -23,14 +23,14 @@ func TestSetALimitOnAPage(t *testing.T) {
 	r.Must(err)
 	r.Must(r.server.Update(web.Sources{Sources: r.Sources(), Tokens: []*web.Token{anna}}, r.Ledger.Book()))
 	page := r.ask("GET", "/", "").body
-	if !strings.Contains(page, `href="/act/limit?family=client">Set a limit of client</a>`) {
+	if !strings.Contains(page, `href="/act/limit?family=client">Set a limit of client</a>`) || !strings.Contains(page, `href="/act/unlimit?family=client">Remove a limit of client</a>`) {
 		t.Errorf("the page has no link to it:\n%s", page)
 	}
 	const key = "key-of-acme"
-	set := func(quota, command string, want int64) {
+	set := func(action, quota, command string, want int64) {
 		t.Helper()
-		v := r.fill("/act/limit?family=client", "key", key, "quota", quota, "reason", "a larger plan")
-		if a := r.send("limit", v); a.StatusCode != http.StatusSeeOther {
+		v := r.fill("/act/"+action+"?family=client", "key", key, "quota", quota, "reason", "a larger plan")
+		if a := r.send(action, v); a.StatusCode != http.StatusSeeOther {
 			t.Fatalf("%s\n%s", a.Status, a.body)
 		}
 		l, err := r.Ledger.KeyLimit(t.Context(), "client", key)
@@ -45,10 +45,10 @@ func TestSetALimitOnAPage(t *testing.T) {
 			t.Errorf("the page has\n%s", done)
 		}
 	}
-	set("6000", "ingestor limits set client KEY 6000 --reason 'a larger plan'", 6000)
-	set("", "ingestor limits rm client KEY --reason 'a larger plan'", 0)
+	set("limit", "6000", "ingestor limits set client KEY 6000 --reason 'a larger plan'", 6000)
+	set("unlimit", "", "ingestor limits rm client KEY --reason 'a larger plan'", 0)
 	for with, says := range map[string]string{
-		"quota=0": "The quota must be a whole number above 0", "quota=many": "The quota must be a whole number above 0",
+		"quota=": "The quota must be a whole number above 0", "quota=0": "The quota must be a whole number above 0", "quota=many": "The quota must be a whole number above 0",
 		"key=": "the key must be 1 to", "reason=": "Write a reason", "family=none": "There is no family",
 	} {
 		name, value, _ := strings.Cut(with, "=")
@@ -57,6 +57,9 @@ func TestSetALimitOnAPage(t *testing.T) {
 		if a := r.send("limit", v); a.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(a.body, says) {
 			t.Errorf("%s: %s\n%s", with, a.Status, a.body)
 		}
+	}
+	if form := r.ask("GET", "/act/limit?family=client", "").body; !strings.Contains(form, `name="quota" type="text" value="" autocomplete="off" required>`) {
+		t.Errorf("a browser would send it without a quota:\n%s", form)
 	}
 	v := r.fill("/act/limit?family=client", "key", key, "quota", "7", "reason", "why")
 	v.Set("token", strings.Repeat("e", 40))

@@ -94,7 +94,7 @@ func TestActions(t *testing.T) {
 		t.Errorf("it is blocked until %s: %s", u.Blocked, u.Reason)
 	}
 	page := r.ask("GET", "/", "").body
-	for _, want := range []string{"maintenance (by anna)", "/act/unblock" + units, "/act/adjust" + units, "<bdi>anna</bdi>"} {
+	for _, want := range []string{"youtube/units is blocked by anna: maintenance", "/act/unblock" + units, "/act/adjust" + units, "<bdi>anna</bdi>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not have %q", want)
 		}

@@ -8,10 +8,9 @@ import (
 	"image"
 	"image/draw"
 	"image/png"
-	"net"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,6 +107,11 @@ func TestBrowser(t *testing.T) {
 	})
 	t.Run("axe finds nothing", func(t *testing.T) {
 		t.Parallel()
+		r := newDay(t)
+		r.FetchHostile()
+		src := *r.server.Current()
+		src.Fleet = someFleet{}
+		r.Must(r.server.Update(src, r.Ledger.Book()))
 		accessible(newTab(t, browser), r)
 	})
 	t.Run("long names wrap", func(t *testing.T) {
@@ -119,9 +123,22 @@ func TestBrowser(t *testing.T) {
 		r.Run(name)
 		fits(newTab(t, browser), r.url+"/", 375, 768, 1280)
 	})
+	t.Run("charts can be read", func(t *testing.T) {
+		t.Parallel()
+		legible(newTab(t, browser), r)
+	})
 	t.Run("tables are tables on a phone", func(t *testing.T) {
 		t.Parallel()
 		tabular(newTab(t, browser), r)
+	})
+	t.Run("a region is one line on a phone", func(t *testing.T) {
+		t.Parallel()
+		tab := newTab(t, browser)
+		tab.size(375)
+		tab.open(r.url + "/regions")
+		if tall := eval[[]float64](tab, "[...document.querySelectorAll('main tbody tr')].map((r) => r.getBoundingClientRect().height)"); len(tall) < 3 || slices.Max(tall) > 48 {
+			t.Errorf("the regions are so high: %v", tall)
+		}
 	})
 	t.Run("no horizontal scroll", func(t *testing.T) {
 		t.Parallel()
@@ -181,31 +198,6 @@ func tabular(tab *tab, r *rig) {
 	}
 }
 
-// rests looks whether a page asks for anything while it is hidden; when it is looked at
-// again, it is up to date at once.
-func rests(tab *tab, r *rig) {
-	tab.open(r.url + "/")
-	tab.do(`window.asked = 0; window.timers = 0;
-		{ const { fetch, setTimeout } = window;
-		window.fetch = (...of) => { window.asked++; return fetch(...of) };
-		window.setTimeout = (...of) => { window.timers++; return setTimeout(...of) };
-		window.look = (hidden) => {
-			Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
-			document.dispatchEvent(new Event("visibilitychange"));
-		};
-		look(true) }`)
-	if asked := eval[int](tab, "window.asked + window.timers"); asked != 0 {
-		tab.Errorf("it asks while nobody looks, %d times", asked)
-	}
-	r.Run("trending")
-	tab.do("look(false)")
-	tab.until("document.getElementById('main').innerText.includes('4 of 9,500')")
-	if asked := eval[int](tab, "window.asked"); asked != 1 {
-		tab.Errorf("it has asked %d times", asked)
-	}
-	tab.quiet()
-}
-
 // updates waits for the page to show a run that was made after it had been loaded.
 // The focus, open details and the scroll position stay.
 func updates(tab *tab, r *rig) {
@@ -252,8 +244,9 @@ func accessible(tab *tab, r *rig) {
 	}
 	paths := []string{
 		"/", "/regions", "/regions/DE?category=10", "/runs", hostileRun(r), "/history?pool=youtube%2Funits", "/search?q=the", "/act/block?pool=youtube%2Funits", "/act/limit?family=client", "/nothing",
+		"/fleet", "/act/adjust?pool=youtube%2Funits", "/act/reset?job=music&work=US", "/act/done", "/?by=method", "/history?by=region&range=1y", "/regions/GB",
 	}
-	for i, path := range paths {
+	for i, path := range paths[:full(10, len(paths))] {
 		look(path, widths[i%3], schemes[i%2])
 	}
 	look("/", 375, "dark")
@@ -287,30 +280,11 @@ func acts(tab *tab, r *rig) {
 		chromedp.Click(chromedp.CSS("input[name=confirm]")), chromedp.Click(chromedp.CSS("button.do")), chromedp.WaitVisible(chromedp.CSS("main table"))))
 	tab.shows("What people did on these pages", "anna", "ingestor quota block youtube/units --for 2h --reason maintenance")
 	tab.open(r.url + "/")
-	tab.shows("Blocked", "youtube/units is blocked by hand (maintenance (by anna))")
+	tab.shows("Blocked", "youtube/units is blocked by anna: maintenance")
 	if title := eval[string](tab, "document.title"); title != "Blocked until 22:00 - Headroom" {
 		tab.Errorf("the tab says %q", title)
 	}
 	tab.quiet()
-}
-
-// goesStale waits for the page to say that its server is gone, and then that it is back.
-func goesStale(tab *tab, r *rig) {
-	front := httptest.NewServer(r.server)
-	tab.open(front.URL + "/")
-	tab.shows("This page updates itself")
-	front.CloseClientConnections()
-	front.Close()
-	tab.until("document.getElementById('live').innerText.startsWith('Not up to date: the server has not answered since ')")
-	listener, err := (&net.ListenConfig{}).Listen(tab.ctx, "tcp", front.Listener.Addr().String())
-	tab.must(err)
-	again := httptest.NewUnstartedServer(r.server)
-	tab.must(again.Listener.Close())
-	again.Listener = listener
-	again.Start()
-	defer again.Close()
-	tab.do("document.dispatchEvent(new Event('visibilitychange'))")
-	tab.until("document.getElementById('live').innerText === 'This page updates itself.'")
 }
 
 // finds types what it looks for.

@@ -262,6 +262,9 @@ func TestServersHaveNoKey(t *testing.T) {
 		if strings.Contains(server, "KEY_FILE") || !strings.Contains(server, "items: [{key: token, path: token}]") || !strings.Contains(server, "port: probes") {
 			t.Errorf("%s: the server has the key of the upstream, or its probes have no port", name)
 		}
+		if !strings.Contains(server, "- --trusted-proxies=") || !strings.Contains(server, "- --hosts=") {
+			t.Errorf("%s: all who come through the Ingress are one client", name)
+		}
 	}
 	if unit := read("systemd/ingestor-serve.service"); strings.Contains(unit, "youtube_api_key") {
 		t.Error("the server's unit has the key of the upstream")
@@ -299,7 +302,7 @@ func TestUnitsAreConfined(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, line := range []string{"SystemCallFilter=@system-service", "SystemCallErrorNumber=EPERM", "ProtectProc=invisible", "ProtectKernelModules=yes", "ProtectKernelLogs=yes"} {
+		for _, line := range []string{"SystemCallFilter=@system-service", "SystemCallErrorNumber=EPERM", "ProtectProc=invisible", "ProtectKernelModules=yes", "ProtectKernelLogs=yes", "LimitNOFILE=65536"} {
 			if !strings.Contains(string(text), "\n"+line+"\n") {
 				t.Errorf("%s lacks %s", unit, line)
 			}

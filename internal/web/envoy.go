@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
@@ -31,6 +32,7 @@ func (s *Server) ServeEnvoy(ctx, abort context.Context, l net.Listener) error {
 		grpc.UnaryInterceptor(s.unaryCall), grpc.StreamInterceptor(s.streamCall),
 		grpc.MaxRecvMsgSize(maxBody), grpc.MaxConcurrentStreams(maxCalls), grpc.ConnectionTimeout(s.timeouts.Header),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 10 * s.timeouts.Idle}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}), // proxies ping idle connections
 	)
 	rls.RegisterRateLimitServiceServer(server, envoy{s})
 	reflection.Register(server)

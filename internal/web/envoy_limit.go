@@ -68,21 +68,44 @@ func (e envoy) limit(ctx context.Context, r *rls.RateLimitRequest, d *entries.Ra
 		return nil, badInput("is_negative_hits is not supported: units are given back by /v1/settle")
 	case units > math.MaxInt32:
 		return nil, badInput("hits_addend must be at most %d, not %d", math.MaxInt32, units)
-	case units == 0: // nothing to take
-		return open, nil
 	}
-	granted, err := e.decide(ctx, ctx.Value(callerKey{}).(*Token), callOf(costs, meant, key, int64(units)))
+	if d.GetLimit() != nil {
+		if due, skipped := e.complaints.Due("limits in descriptors"); due {
+			e.log.Warn("a descriptor names a limit of its own; it is ignored, and that of the price book holds", "domain", r.GetDomain(), "skipped", skipped)
+		}
+	}
+	verdict, err := e.take(ctx, costs, meant, key, int64(units))
 	var refused *quota.RefusedError
 	var impossible *quota.ImpossibleError
 	switch {
 	case err == nil:
-		return statusOf(costs, meant, &granted.Verdict), nil
+		return statusOf(costs, meant, &verdict), nil
 	case errors.As(err, &refused):
 		return statusOf(costs, meant, &refused.Verdict), nil
 	case errors.As(err, &impossible):
 		return statusOf(costs, meant, &quota.Verdict{Window: impossible.Window, Limit: impossible.Limit, Pool: impossible.Pool}), nil
 	}
 	return nil, ledgerProblem(costs, err)
+}
+
+// take takes units. Of 0 it takes none, and answers whether there is one left: so gateways
+// check a request whose cost is known only afterwards.
+func (e envoy) take(ctx context.Context, costs *book.Book, d *book.Descriptor, key string, units int64) (quota.Verdict, error) {
+	by := ctx.Value(callerKey{}).(*Token)
+	call := callOf(costs, d, key, max(units, 1))
+	if units == 0 {
+		if err := by.may(rightFor(call)); err != nil {
+			return quota.Verdict{}, err
+		}
+		v, err := e.current().Ledger.Check(ctx, *call)
+		v.Remaining++ // it was not taken
+		return v, err
+	}
+	granted, err := e.decide(ctx, by, call)
+	if err != nil {
+		return quota.Verdict{}, err
+	}
+	return granted.Verdict, nil
 }
 
 // callOf returns the call that a descriptor means.

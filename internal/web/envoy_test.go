@@ -144,6 +144,19 @@ func TestEnvoyDescriptors(t *testing.T) {
 			t.Errorf("%d of %s:\n%s, want\n%s", c.hits, c.descriptors, got, c.want)
 		}
 	}
+	// A check of 0 units takes none, and says whether there is one.
+	for text, want := range map[string]string{"authenticated=false remote_address=10.0.0.1": "OVER_LIMIT 0", "authenticated=false remote_address=10.0.0.9": "OK 4"} {
+		one := descriptor(text)
+		one.HitsAddend = wrapperspb.UInt64(0)
+		for range 2 {
+			answer, err := client.ShouldRateLimit(with(theToken), &rls.RateLimitRequest{Domain: "envoy", Descriptors: []*entries.RateLimitDescriptor{one}})
+			r.Must(err)
+			s := answer.GetStatuses()[0]
+			if got := fmt.Sprint(s.GetCode(), " ", s.GetLimitRemaining()); got != want {
+				t.Errorf("a check of %s: %s, want %s", text, got, want)
+			}
+		}
+	}
 	one := descriptor("authenticated=true client_id=foo")
 	for _, addend := range []uint64{0, 50} { // a descriptor's own addend counts instead
 		one.HitsAddend = wrapperspb.UInt64(addend)

@@ -20,8 +20,16 @@ const maxBody = 64 << 10
 // guarded adds what every route needs: checks of the site and the host, headers, recovery.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	next = s.ownHost(s.ownSite(s.crowded(next)))
-	return s.problemsAsPages(s.recovered(http.MaxBytesHandler(next, maxBody)))
+	return s.problemsAsPages(s.recovered(next))
 }
+
+// These are the values of headers that each answer has. Making them takes time.
+var (
+	nosniff    = []string{"nosniff"}
+	noReferrer = []string{"no-referrer"}
+	noContent  = []string{"default-src 'none'; frame-ancestors 'none'"}
+	sameOrigin = []string{"same-origin"}
+)
 
 // recovered turns a panic into an answer, and sets the headers that forbid browsers to
 // guess types, to frame answers, to give them to pages of other sites and to send a
@@ -29,10 +37,10 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 func (s *Server) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h["X-Content-Type-Options"] = nosniff
+		h["Referrer-Policy"] = noReferrer
+		h["Content-Security-Policy"] = noContent
+		h["Cross-Origin-Resource-Policy"] = sameOrigin
 		if r.TLS != nil && !loopback(r.Host) { // of localhost it would hold for all other programs there
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
@@ -50,14 +58,16 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 }
 
 // ownHost refuses requests whose host is neither this machine nor one of the settings. Probes
-// may ask for any, because they ask for an address, and learn next to nothing.
+// may ask for any, because they ask for an address, and learn next to nothing. Prometheus may
+// ask for any address.
 func (s *Server) ownHost(next http.Handler) http.Handler {
 	if s.anyHost {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		named := func(host string) bool { return strings.EqualFold(host, hostname(r.Host)) }
-		if !loopback(r.Host) && !slices.ContainsFunc(s.hosts, named) && r.URL.Path != "/livez" && r.URL.Path != "/readyz" {
+		probes := r.URL.Path == "/livez" || r.URL.Path == "/readyz" || r.URL.Path == "/metrics" && isAddress(r.Host)
+		if !loopback(r.Host) && !slices.ContainsFunc(s.hosts, named) && !probes {
 			s.fail(w, r, &Problem{Status: http.StatusMisdirectedRequest, Detail: "this server answers only requests to localhost and to the hosts that its setting hosts names"})
 			return
 		}
@@ -70,7 +80,7 @@ func (s *Server) ownHost(next http.Handler) http.Handler {
 func (s *Server) byAddress(next http.Handler) http.Handler {
 	named := s.ownHost(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := netip.ParseAddr(hostname(r.Host)); err == nil {
+		if isAddress(r.Host) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -119,6 +129,12 @@ func loopback(host string) bool {
 	}
 	addr, err := netip.ParseAddr(host)
 	return err == nil && addr.IsLoopback()
+}
+
+// isAddress reports whether a host is an address. No page of another site has one of ours.
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(hostname(host))
+	return err == nil
 }
 
 // hostname returns a host without its port.

@@ -54,6 +54,7 @@ func TestKeyLimits(t *testing.T) {
 	ask(http.StatusBadRequest, "PUT", "ann", `{"quota": "5"}`, "whole number")
 	ask(http.StatusOK, "DELETE", "ann?reason=over", "", `"quota":0,"by":"anna","reason":"over"`)
 	ask(http.StatusNotFound, "GET", "ann", "", "has no limit that was set")
+	ask(http.StatusNotFound, "DELETE", "amn", "", "has no limit that was set")
 	for method, status := range map[string]int{"PUT": http.StatusForbidden, "DELETE": http.StatusForbidden, "GET": http.StatusNotFound} { // a program that charges the family
 		r.answers(d, operations[method], status, r.ask(method, path+"ann", `{"quota": 9}`, withToken...))
 	}

@@ -123,5 +123,5 @@ func (s *Server) complain(r *http.Request, status int, err error) {
 			return
 		}
 	}
-	s.log.Error("answer a request", "method", r.Method, "path", r.URL.Path, "status", status, "skipped", skipped, "error", err)
+	s.log.Error("answer a request", "route", r.Pattern, "status", status, "skipped", skipped, "error", err)
 }

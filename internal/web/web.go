@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -52,8 +53,9 @@ type Options struct {
 	Refused *refusals.Tally
 	// MaxAge is the age above which a chart is stale; zero is DefaultMaxAge.
 	MaxAge time.Duration
-	// TrustedProxies are the proxies whose headers on the client's address and the host
-	// count. Empty trusts none.
+	// TrustedProxies are the proxies whose header on the client's address counts,
+	// X-Forwarded-For. The host is always that of the request, which a proxy must pass on.
+	// Empty trusts none.
 	TrustedProxies []netip.Prefix
 	// AnyHost accepts requests for any host name. Otherwise the server accepts only
 	// loopback names and Hosts, so that a web page whose own name resolves to an address of
@@ -100,8 +102,10 @@ type Server struct {
 	complaints *guard.Complaints
 	crowd      *guard.Crowd
 	searches   queue
+	histories  queue
 	share      time.Duration
 	acted      atomic.Int64 // what people did on the pages
+	forwarded  sync.Once    // the log says that a proxy is not trusted
 }
 
 // New returns a server of these sources.
@@ -141,7 +145,7 @@ func New(src Sources, o *Options) (*Server, error) {
 		return nil, err
 	}
 	mux := s.mux()
-	s.handler = s.tracer.Requests(s.guarded(s.limited(s.fallback(mux))), func(r *http.Request) string {
+	s.handler = s.tracer.Requests(s.guarded(s.fallback(mux, true)), func(r *http.Request) string {
 		_, pattern := mux.Handler(r)
 		return pattern
 	})

@@ -1,12 +1,16 @@
 package web_test
 
 import (
+	"bytes"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
 
+	"github.com/headroom-quota/headroom/internal/metrics"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
@@ -71,6 +75,11 @@ func TestOtherHosts(t *testing.T) {
 	if a := r.ask("GET", "/readyz", "", "Host", "10.1.2.3"); a.StatusCode != http.StatusOK {
 		t.Errorf("a probe gets %s", a.Status)
 	}
+	for host, want := range map[string]int{"10.1.2.3:8080": 200, "[2001:db8::2]:8080": 200, "evil.example": 421} {
+		if a := r.ask("GET", "/metrics", "", "Host", host); a.StatusCode != want {
+			t.Errorf("who scrapes %s gets %s", host, a.Status)
+		}
+	}
 	r = newRig(t, &web.Options{AnyHost: true})
 	if a := r.ask("GET", "/api/v1/quota", "", "Host", "feeds.example"); a.StatusCode != http.StatusOK {
 		t.Errorf("%s", a.Status)
@@ -116,6 +125,24 @@ func TestOtherSites(t *testing.T) {
 	}
 	if a := r.ask("GET", "/metrics", ""); !strings.Contains(a.body, `ingestor_requests_turned_away_total{reason="cross_site"} 73`) {
 		t.Error("the metrics do not tell of it")
+	}
+}
+
+// TestAProxyThatIsNotTrusted is named once in the log: all who come through it are one client.
+func TestAProxyThatIsNotTrusted(t *testing.T) {
+	for trusted, want := range map[string]int{"10.0.0.0/8": 1, "127.0.0.0/8": 0} {
+		var log bytes.Buffer
+		r := newRig(t, &web.Options{Log: slog.New(slog.NewTextHandler(&log, nil)), TrustedProxies: []netip.Prefix{netip.MustParsePrefix(trusted)}})
+		r.ask("GET", "/livez", "")
+		if log.Len() > 0 {
+			t.Errorf("it logs %s", &log)
+		}
+		for range 3 {
+			r.ask("GET", "/livez", "", "X-Forwarded-For", "203.0.113.1")
+		}
+		if got := strings.Count(log.String(), "trusted_proxies"); got != want || got > 0 && !strings.Contains(log.String(), "proxy=127.0.0.1") {
+			t.Errorf("with %s trusted, it logs %d lines, want %d:\n%s", trusted, got, want, &log)
+		}
 	}
 }
 
@@ -167,4 +194,28 @@ func TestProbes(t *testing.T) {
 	if got := probe("/livez"); got != "live" {
 		t.Errorf("without a catalog it is %q", got)
 	}
+}
+
+// TestProbesOfALoneProxy answer no page whose own name resolves to their address. Monitoring
+// asks for addresses, and for the hosts of the settings.
+func TestProbesOfALoneProxy(t *testing.T) {
+	r := newRig(t, nil)
+	log := slog.New(slog.DiscardHandler)
+	probes := web.NewProbes(r.Ledger, &web.Options{Clock: r.Clock, Log: log, Metrics: metrics.New(&metrics.Options{Log: log}), Hosts: []string{"proxy.example"}})
+	var how net.ListenConfig
+	l, err := how.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	r.Must(err)
+	r.url = "http://" + r.serveWith(l, probes.ServeProbes).address
+	for host, want := range map[string]int{
+		"proxy.example": 200, "Proxy.Example:9090": 200, "localhost:9090": 200, "10.1.2.3": 200, "10.1.2.3:9090": 200, "[2001:db8::1]:9090": 200,
+		"evil.example": 421, "10.1.2.3.evil.example": 421, "proxy.example.evil.example": 421,
+	} {
+		if a := r.ask("GET", "/metrics", "", "Host", host); a.StatusCode != want || strings.Contains(a.body, "headroom_") != (want == 200) {
+			t.Errorf("%q: %s, %.100s", host, a.Status, a.body)
+		}
+		if a := r.ask("GET", "/readyz", "", "Host", host); a.StatusCode != http.StatusOK {
+			t.Errorf("a probe of %q gets %s", host, a.Status)
+		}
+	}
+	r.problem(http.StatusForbidden, "GET", "/metrics", "", "Sec-Fetch-Site", "cross-site")
 }

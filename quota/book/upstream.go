@@ -23,8 +23,8 @@ type Upstream struct {
 	// ErrorFormat is the form of the errors that its SDKs understand; "" is "problem".
 	ErrorFormat string
 	// Env is the environment variable in which its SDKs look for another address, and EnvPath
-	// what follows the address there.
-	Env, EnvPath string
+	// what follows the address there. EnvKey is the one in which they look for the API key.
+	Env, EnvPath, EnvKey string
 	// Resumable is the query parameter that identifies a resumable upload, or "". A
 	// request with this parameter and a Content-Range header is a later chunk of an
 	// upload, which was charged when it began.
@@ -138,7 +138,8 @@ func (r *reader) upstream(name string, d *keys.Upstream) (*Upstream, *routeTable
 		Name: name, Hosts: d.Hosts, Unpriced: Policy(d.Unpriced), Key: APIKey(d.APIKey), Resumable: d.Resumable,
 		Classes: map[string]Class{}, Pools: map[string]*Pool{}, Methods: map[string]*Method{},
 	}
-	u.Source, u.ErrorFormat, u.Env, u.EnvPath = d.Source, d.ErrorFormat, d.Env, d.EnvPath
+	u.Source, u.ErrorFormat = d.Source, d.ErrorFormat
+	u.Env, u.EnvPath, u.EnvKey = d.Env, d.EnvPath, d.EnvKey
 	u.Verified, _ = time.Parse(time.DateOnly, d.Verified)
 	routes := &routeTable{upstream: u, literal: map[string]*segment{}, defaults: map[string]*Method{}}
 	u.routes, u.Redirects, u.Mode = routes, d.Redirects, Mode(d.Mode)

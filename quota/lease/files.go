@@ -64,4 +64,9 @@ type fileLock struct{ f *os.File }
 
 func (*fileLock) Token() int64          { return 0 }
 func (*fileLock) Lost() <-chan struct{} { return nil }
-func (l *fileLock) Unlock() error       { return l.f.Close() }
+
+// File returns the locked file. A process that inherits it keeps the lock if this one dies.
+func (l *fileLock) File() *os.File { return l.f }
+
+// Unlock gives the lock back, also if others have inherited the file.
+func (l *fileLock) Unlock() error { return errors.Join(unlockFile(l.f), l.f.Close()) }

@@ -16,18 +16,26 @@ func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (quota.KeyLimit,
 	return l, quota.ErrNoLimits
 }
 
-// KeyLimits implements [quota.LimitKeeper]; a store that keeps no limits has none.
+// KeyLimits implements [quota.LimitKeeper].
 func (s *Store) KeyLimits(ctx context.Context, after int64, most int) ([]quota.KeyLimit, error) {
 	if store, has := s.store.(quota.LimitKeeper); has {
 		return store.KeyLimits(ctx, after, most)
 	}
-	return nil, nil
+	return nil, quota.ErrNoLimits
 }
 
-// KeyLimit implements [quota.LimitKeeper]; a store that keeps no limits has none.
+// KeyLimit implements [quota.LimitKeeper].
 func (s *Store) KeyLimit(ctx context.Context, family, key string) (*quota.KeyLimit, error) {
 	if store, has := s.store.(quota.LimitKeeper); has {
 		return store.KeyLimit(ctx, family, key)
 	}
-	return nil, nil
+	return nil, quota.ErrNoLimits
+}
+
+// LimitChanges implements [quota.LimitKeeper].
+func (s *Store) LimitChanges(ctx context.Context, most int) ([]quota.KeyLimit, error) {
+	if store, has := s.store.(quota.LimitKeeper); has {
+		return store.LimitChanges(ctx, most)
+	}
+	return nil, quota.ErrNoLimits
 }

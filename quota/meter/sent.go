@@ -7,6 +7,7 @@ import (
 	"net/http/httptrace"
 	"sync/atomic"
 
+	"github.com/headroom-quota/headroom/internal/charged"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -67,9 +68,7 @@ func (t *Transport) settle(ctx context.Context, c *call, r *quota.Reservation, r
 		for pool := range all {
 			all[pool] *= conns
 		}
-		if _, err := r.Settle(ctx, all); err != nil {
-			t.logUnsettled(ctx, c, err)
-		}
+		h.settleNow(all)
 		h.done()
 	default:
 		h.done()
@@ -102,9 +101,7 @@ func (h charge) settleTo(units, reserved quota.Units) {
 			h.done()
 			return
 		}
-		if _, err := h.r.Settle(h.ctx, units); err != nil {
-			h.t.logUnsettled(h.ctx, h.c, err)
-		}
+		h.settleNow(units)
 		h.done()
 		if h.t.memory.due() {
 			if err := h.t.memory.save(); err != nil {
@@ -112,6 +109,15 @@ func (h charge) settleTo(units, reserved quota.Units) {
 			}
 		}
 	})
+}
+
+// settleNow settles a call.
+func (h charge) settleNow(units quota.Units) {
+	if _, err := h.r.Settle(h.ctx, units); err != nil {
+		h.t.logUnsettled(h.ctx, h.c, err)
+		return
+	}
+	charged.Of(h.ctx).Settle(h.c.keys, h.r, units)
 }
 
 // done gives back the slots of a call, once nothing of it is under way any more: its answer
@@ -127,7 +133,9 @@ func (t *Transport) giveBack(ctx context.Context, c *call, r *quota.Reservation)
 	c.caller.budget.give(c.cost())
 	if _, err := r.Release(ctx); err != nil {
 		t.logUnsettled(ctx, c, err)
+		return
 	}
+	charged.Of(ctx).Settle(c.keys, r, nil)
 }
 
 // logUnsettled logs that the ledger's count of a call is wrong. The caller does not get

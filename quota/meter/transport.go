@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/charged"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 )
@@ -248,6 +249,7 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 		}
 		return nil, err
 	}
+	charged.Of(ctx).Grant(c.keys, r)
 	if err := ctx.Err(); err != nil { // nothing has left yet
 		t.giveBack(ctx, c, r)
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,11 +15,12 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Limits of keys of families that are set while programs run are in two keys of one slot,
+// Limits of keys of families that are set while programs run are in three keys of one slot,
 // apart from the pages:
 //
 //	prefix{limits}:set       each limit, by its family and key
 //	prefix{limits}:versions  the same fields, by the version of their last change
+//	prefix{limits}:changes   the last changes, each a field and its limit, the latest first
 //
 // They never expire.
 
@@ -28,7 +30,7 @@ var _ quota.LimitKeeper = (*Store)(nil)
 var limitSet, limitsAfter = newScript("clock", "limit_set"), newScript("clock", "limits_after")
 
 func (s *Store) limitKeys() []string {
-	return []string{s.prefix + "{limits}:set", s.prefix + "{limits}:versions"}
+	return []string{s.prefix + "{limits}:set", s.prefix + "{limits}:versions", s.prefix + "{limits}:changes"}
 }
 
 // storedLimit is a limit in Redis. Its time and version are in front of it.
@@ -47,7 +49,7 @@ func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (quota.KeyLimit,
 	if err != nil {
 		return l, err
 	}
-	reply, err := s.eval(ctx, limitSet, s.limitKeys(), []any{limitField(l.Family, l.Key), text})
+	reply, err := s.eval(ctx, limitSet, s.limitKeys(), []any{limitField(l.Family, l.Key), text, quota.MaxLimitChanges})
 	if err != nil {
 		return l, err
 	}
@@ -62,12 +64,31 @@ func (s *Store) KeyLimits(ctx context.Context, after int64, most int) (all []quo
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	reply, err := s.eval(ctx, limitsAfter, s.limitKeys(), []any{after, most})
+	reply, err := s.eval(ctx, limitsAfter, s.limitKeys()[:2], []any{after, most})
 	if err != nil {
 		return nil, err
 	}
 	for i := 1; i+1 < len(reply); i += 2 {
 		l, err := limitOf(fmt.Sprint(reply[i]), fmt.Sprint(reply[i+1]))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// LimitChanges implements [quota.LimitKeeper].
+func (s *Store) LimitChanges(ctx context.Context, most int) (all []quota.KeyLimit, err error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	get := redis.NewStringSliceCmd(ctx, "lrange", s.limitKeys()[2], 0, 2*most-1)
+	if err := s.do(ctx, get); err != nil {
+		return nil, err
+	}
+	for pair := range slices.Chunk(get.Val(), 2) {
+		l, err := limitOf(pair[0], pair[len(pair)-1])
 		if err != nil {
 			return nil, err
 		}

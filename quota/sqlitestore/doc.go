@@ -38,7 +38,8 @@
 //
 // One transaction writes at a time. An operation that finds the file busy retries until
 // [Options.Wait] has passed or its context ends. The error then names the process that
-// may hold the lock. Look and Spend never wait for writers.
+// may hold the lock. Look and Spend never wait for writers. Those who ask for the spend wait
+// for each other, so that they leave room to Look.
 //
 // # Look inside
 //
@@ -47,6 +48,8 @@
 //	sqlite3 -readonly -box ledger.db 'SELECT * FROM pages'
 //	sqlite3 -readonly -box ledger.db 'SELECT * FROM spent LIMIT 20'
 //	sqlite3 -readonly -box ledger.db 'SELECT day, job, sum(units) FROM spent GROUP BY 1, 2'
+//
+// Change no rows by hand: a process that runs would notice up to six hours later.
 //
 // Times in the tables are microseconds since 1970 UTC; the views show them as
 // text. Rows of the table reservations older than 36 days are deleted, a few with

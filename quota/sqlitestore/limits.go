@@ -19,6 +19,12 @@ func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (quota.KeyLimit,
 		if _, err := w.Exec("limit_set", l.Family, l.Key, l.Quota, l.By, l.Reason, s.file.clock.Now()); err != nil {
 			return err
 		}
+		if _, err := w.Exec("limit_note", l.Family, l.Key); err != nil {
+			return err
+		}
+		if _, err := w.Exec("limit_changes_prune", int64(quota.MaxLimitChanges)); err != nil {
+			return err
+		}
 		r, err := w.One("limit_find", l.Family, l.Key)
 		if err == nil {
 			l = limitOf(r)
@@ -37,6 +43,11 @@ func (s *Store) KeyLimits(ctx context.Context, after int64, most int) (all []quo
 func (s *Store) KeyLimit(ctx context.Context, family, key string) (found *quota.KeyLimit, err error) {
 	err = s.limits(ctx, "limit_find", []driver.Value{family, key}, func(l quota.KeyLimit) { found = &l })
 	return found, err
+}
+
+// LimitChanges implements [quota.LimitKeeper].
+func (s *Store) LimitChanges(ctx context.Context, most int) (all []quota.KeyLimit, err error) {
+	return all, s.limits(ctx, "limit_changes", []driver.Value{int64(most)}, func(l quota.KeyLimit) { all = append(all, l) })
 }
 
 func (s *Store) limits(ctx context.Context, query string, args []driver.Value, each func(quota.KeyLimit)) error {

@@ -50,7 +50,7 @@ func Open(ctx context.Context, path string, o *Options) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	f := &file{clock: o.Clock, wait: cmp.Or(o.Wait, defaultWait), known: make(map[quota.Pool]*entry)}
+	f := &file{clock: o.Clock, wait: cmp.Or(o.Wait, defaultWait), known: make(map[quota.Pool]*entry), sums: newSums()}
 	if f.clock == nil {
 		f.clock = quota.SystemClock{}
 	}
@@ -105,6 +105,7 @@ type file struct {
 	clock  quota.Clock
 	wait   time.Duration
 	births *storekit.Births // nil trusts the file
+	sums   *sums
 
 	// The leader keeps these between transactions.
 	known map[quota.Pool]*entry

@@ -45,9 +45,11 @@ func (s *state) limitsToSet() (all []action) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.book.Families)) {
 		if len(all) < mostLines {
-			a := linkTo("limit", url.Values{"family": {name}})
-			a.Name += acts["limit"].of + " " + name
-			all = append(all, a)
+			for _, do := range []string{"limit", "unlimit"} {
+				a := linkTo(do, url.Values{"family": {name}})
+				a.Name += acts[do].of + " " + name
+				all = append(all, a)
+			}
 		}
 	}
 	return all

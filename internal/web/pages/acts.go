@@ -25,15 +25,21 @@ type act struct {
 }
 
 // input is a field of a form.
-type input struct{ Name, Label, Type, Hint, Value string }
+type input struct {
+	Name, Label, Type, Hint, Value string
+	Required                       bool
+}
 
-var reasonInput = input{Name: "reason", Label: "Reason, for other people", Type: "text"}
+var (
+	reasonInput = input{Name: "reason", Label: "Reason, for other people", Type: "text", Required: true}
+	keyInput    = input{Name: "key", Label: "Client, by its key", Type: "text", Required: true}
+)
 
 // acts are the actions, by the last part of their paths.
 var acts = map[string]*act{
 	"adjust": {
 		title: "Adjust", means: "Adds units to the usage of the pool, or takes units off, for every program that shares the ledger",
-		inputs: []input{{Name: "units", Label: "Units, such as 250 or -40", Type: "text"}, reasonInput},
+		inputs: []input{{Name: "units", Label: "Units, such as 250 or -40", Type: "text", Required: true}, reasonInput},
 		target: poolOf,
 		command: func(v url.Values) []string {
 			return []string{"quota", "adjust", v.Get("pool"), orName(v, "units"), "--reason", orName(v, "reason")}
@@ -105,32 +111,38 @@ var acts = map[string]*act{
 	"limit": {
 		title: "Set a limit", of: " of", means: "Sets the limit of one client, in place of the price book's, for every program that shares the ledger. What the client has used stays used",
 		inputs: []input{
-			{Name: "key", Label: "Client, by its key", Type: "text"},
-			{Name: "quota", Label: "Quota, such as 6000", Type: "text", Hint: "Empty removes the limit. Then the price book's holds again."},
+			keyInput,
+			{Name: "quota", Label: "Quota, such as 6000", Type: "text", Required: true},
 			reasonInput,
 		},
-		target: func(v url.Values) string { return v.Get("family") },
-		command: func(v url.Values) []string {
-			args := []string{"limits", "set", v.Get("family"), "KEY", orName(v, "quota")} // a key may be a secret of the client
-			if v.Has("quota") && v.Get("quota") == "" {
-				args = []string{"limits", "rm", v.Get("family"), "KEY"}
-			}
-			return append(args, "--reason", orName(v, "reason"))
+		target: familyOf,
+		command: func(v url.Values) []string { // a key may be a secret of the client
+			return []string{"limits", "set", v.Get("family"), "KEY", orName(v, "quota"), "--reason", orName(v, "reason")}
 		},
-		do: setLimit,
+		do: func(ctx context.Context, src *view.Sources, v url.Values, who string) error {
+			units, err := strconv.ParseInt(v.Get("quota"), 10, 64)
+			if err != nil || units < 1 {
+				return quota.BadInput("the quota must be a whole number above 0, as 6000")
+			}
+			return setLimit(ctx, src, v, who, units)
+		},
+	},
+	"unlimit": {
+		title: "Remove a limit", of: " of", means: "Removes the limit of one client. Then the price book's holds again, for every program that shares the ledger",
+		inputs: []input{keyInput, reasonInput},
+		target: familyOf,
+		command: func(v url.Values) []string {
+			return []string{"limits", "rm", v.Get("family"), "KEY", "--reason", orName(v, "reason")}
+		},
+		do: func(ctx context.Context, src *view.Sources, v url.Values, who string) error {
+			return setLimit(ctx, src, v, who, 0)
+		},
 	},
 }
 
-// setLimit sets the limit of a client, or removes it. The ledger keeps the key, and who set
-// its limit.
-func setLimit(ctx context.Context, src *view.Sources, v url.Values, who string) (err error) {
-	k := quota.KeyLimit{Family: v.Get("family"), Key: v.Get("key"), By: who, Reason: v.Get("reason")}
-	if text := v.Get("quota"); text != "" {
-		if k.Quota, err = strconv.ParseInt(text, 10, 64); err != nil || k.Quota < 1 {
-			return quota.BadInput("the quota must be a whole number above 0, as 6000")
-		}
-	}
-	_, err = src.Ledger.SetLimit(ctx, k)
+// setLimit sets the limit of a client; 0 removes it. The ledger keeps the key, and who did it.
+func setLimit(ctx context.Context, src *view.Sources, v url.Values, who string, units int64) error {
+	_, err := src.Ledger.SetLimit(ctx, quota.KeyLimit{Family: v.Get("family"), Key: v.Get("key"), Quota: units, By: who, Reason: v.Get("reason")})
 	return err
 }
 
@@ -152,6 +164,8 @@ func reset(ctx context.Context, src *view.Sources, v url.Values, _ string) error
 	}
 	return nil
 }
+
+func familyOf(v url.Values) string { return v.Get("family") }
 
 func poolOf(v url.Values) string { return v.Get("pool") }
 

@@ -23,8 +23,8 @@ func TestContrast(t *testing.T) {
 	pictureLight, pictureDark := halves(pictures)
 	namesLight, namesDark := halves(names)
 	themes := map[string][2]map[string]string{
-		"light": {palette(pageLight), palette(pictureLight + namesLight)},
-		"dark":  {palette(pageDark), palette(pictureDark + namesDark)},
+		"light": {coloursOf(pageLight), coloursOf(pictureLight + namesLight)},
+		"dark":  {coloursOf(pageDark), coloursOf(pictureDark + namesDark)},
 	}
 	for theme, c := range themes {
 		page, picture := c[0], c[1]
@@ -62,8 +62,8 @@ func TestContrast(t *testing.T) {
 
 var colour = regexp.MustCompile(`--([a-z0-9-]+): (#[0-9a-f]{6})`)
 
-// palette are those that a stylesheet sets, by name; the last counts.
-func palette(css string) map[string]string {
+// coloursOf are those that a stylesheet sets, by name; the last counts.
+func coloursOf(css string) map[string]string {
 	all := map[string]string{}
 	for _, m := range colour.FindAllStringSubmatch(css, -1) {
 		all[m[1]] = m[2]

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/web/view"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // errNone says that there is no figure of that name.
@@ -72,7 +73,13 @@ func (b *Board) rows(r *http.Request, s *state, src *view.Sources) ([][]string, 
 		if u == nil {
 			return nil, orNone(s.outage)
 		}
-		return s.whoRows(s.hours(u, shown(u), byJob)), nil
+		w := shown(u)
+		if name := q.Get("window"); name != "" {
+			if w = windowOf(u, name); w == nil {
+				return nil, orNone(s.outage)
+			}
+		}
+		return s.whoRows(s.hours(u, w, byJob)), nil
 	case "regions":
 		return regionRows(s.regions()), s.unread
 	case "chart":
@@ -103,6 +110,16 @@ func (b *Board) rows(r *http.Request, s *state, src *view.Sources) ([][]string, 
 		return workRows(run), nil
 	}
 	return nil, errNone
+}
+
+// windowOf returns a window of a pool by its name, or nil.
+func windowOf(u *quota.Usage, name string) *quota.WindowUsage {
+	for i := range u.Allowances {
+		if u.Allowances[i].Window == name {
+			return &u.Allowances[i]
+		}
+	}
+	return nil
 }
 
 func orNone(err error) error {

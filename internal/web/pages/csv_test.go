@@ -38,7 +38,7 @@ func TestEachFigureIsThereAsCSV(t *testing.T) {
 	const units = "pool=youtube%2Funits"
 	for path, want := range map[string][]string{
 		"/": {
-			"/csv/who?" + units + ": trending,job,4,100", "/csv/pools: youtube/units,24h,4,9500,9496,10000,500,4,2026-11-21T20:01:00Z,2026-11-21T20:01:00Z,",
+			"/csv/who?" + units + "&window=24h: trending,job,4,100,2026-11-19T19:59:00Z", "/csv/pools: youtube/units,24h,4,9500,9496,10000,500,4,2026-11-21T20:01:00Z,2026-11-21T20:01:00Z,",
 			"/csv/history?by=job&range=24h&" + units + ": 2026-11-20T20:00:00Z,trending,4,,",
 		},
 		"/?by=method":       {"/csv/history?by=method&range=24h&" + units + ": 2026-11-20T20:00:00Z,videos.list,4,,"},

@@ -47,7 +47,7 @@ func (b *Board) KeepDays(ctx context.Context) error {
 		if on < since.In(zone).Format(time.DateOnly) {
 			continue
 		}
-		d := sum(f.Pool, on)
+		d := sum(withoutKey(f.Pool), on) // as spend is
 		d.Refused += f.Calls
 		d.Blocked += stoppedBy(&f)
 	}
@@ -70,6 +70,14 @@ func zoneIn(book *quota.Book, name string) *time.Location {
 		}
 	}
 	return time.UTC
+}
+
+// withoutKey returns the name of a pool without its key.
+func withoutKey(name string) string {
+	if pool, err := quota.ParsePool(name); err == nil && pool.Name != "" {
+		return pageOf(pool)
+	}
+	return name
 }
 
 // readDays reads the totals that the catalog keeps, and those of today from the ledger.
@@ -101,7 +109,7 @@ func (h *past) readDays(ctx context.Context, s *state, u *quota.Usage, src *view
 		}
 		h.bars[k].refused, h.bars[k].blocked, h.bars[k].by = one.refused, one.blocked, one.by
 	}
-	h.rank(groups)
+	h.rank(groups, s.colours(h.by))
 	for i := range h.bars {
 		h.refused += h.bars[i].refused
 		h.blocked += h.bars[i].blocked

@@ -16,9 +16,9 @@ func inline(c *svg.Canvas) template.HTML {
 }
 
 // draw draws a bar for each hour, with the groups stacked.
-func (h *hours) draw(pool string, by grouping, width float64) template.HTML {
+func (h *hours) draw(by grouping, width float64) template.HTML {
 	const height, left, top, bottom = 190.0, 44.0, 12.0, 24.0
-	title := fmt.Sprintf("Units of %s that count %s by %s, by the hour", pool, h.within, by)
+	title := fmt.Sprintf("%s by %s, by the hour", h.of, by)
 	most, desc := h.peak()
 	c := svg.New(width, height, title, desc)
 	ticks := svg.Ticks(0, float64(most), 4)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -18,7 +19,7 @@ import (
 func (h *past) draw(width float64) template.HTML {
 	const height, left, top, bottom = 260.0, 52.0, 30.0, 26.0
 	most, desc := h.peak()
-	c := svg.New(width, height, fmt.Sprintf("Units of %s by %s", h.pool, h.by), desc)
+	c := svg.New(width, height, fmt.Sprintf("Units of %s by %s", h.of(), h.by), desc)
 	limit := h.limit
 	if h.span == "24h" {
 		limit = 0
@@ -35,15 +36,20 @@ func (h *past) draw(width float64) template.HTML {
 		c.Text(left-8, y(t)+4, "end faint", view.Number(int64(t)))
 	}
 	slot := (width - left) / float64(len(h.bars))
-	every := max(int(72/slot), 1)
+	const label = 40.0 // is the width of "30 Sep", with some room; the last ends with the picture
+	every := max(int(math.Ceil((label+4+max(label-slot, 0)/2)/slot)), 1)
 	for i := range h.bars {
 		b := &h.bars[i]
 		x := left + float64(i)*slot
-		if i%every == every/2 && x+slot/2+24 < width {
+		if (len(h.bars)-1-i)%every == 0 { // so that the last has one
+			at, class := x+slot/2, "middle faint"
+			if at+label/2 > width {
+				at, class = width, "end faint"
+			}
 			if h.span == "24h" {
-				c.Time(x+slot/2, height-7, "middle faint", b.at)
+				c.Time(at, height-7, class, b.at)
 			} else {
-				c.Text(x+slot/2, height-7, "middle faint", b.at.Format("2 Jan"))
+				c.Text(at, height-7, class, b.at.Format("2 Jan"))
 			}
 		}
 		sum := 0.0

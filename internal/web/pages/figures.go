@@ -155,9 +155,9 @@ func isoOf(m *moment) string {
 }
 
 func (s *state) whoRows(h hours) [][]string {
-	rows := [][]string{{"who", "kind", "units", "percent"}}
+	rows := [][]string{{"who", "kind", "units", "percent", "spent_since"}}
 	for _, l := range h.legend() {
-		rows = append(rows, []string{l.Name, l.Kind, number(l.units), number(l.share)})
+		rows = append(rows, []string{l.Name, l.Kind, number(l.units), number(l.share), instant(h.since)})
 	}
 	return rows
 }

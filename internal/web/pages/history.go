@@ -34,10 +34,11 @@ var ranges = map[string]int{"24h": 1, "7d": 7, "30d": 30, "1y": 365}
 // past is the spend of a pool over a range: one bar for each hour of 24h, or for each day.
 type past struct {
 	pool    string
+	keyed   bool // the spend is that of all keys of the pool
 	by      grouping
 	span    string
 	zone    *time.Location // of the pool's days
-	limit   int64          // of a day; 0 if there is none, or if there are several accounts
+	limit   int64          // of a day; 0 if there is none, or if there are several accounts or keys
 	bars    []bar
 	groups  []group // the largest first; hours are those of bars
 	total   int64
@@ -59,6 +60,7 @@ type historyPage struct {
 	Page
 	Pool           string
 	Pools          []choice
+	Keep           []input // of the address, when another pool is chosen
 	Ranges, By     []choice
 	Wide, Narrow   template.HTML
 	Groups         []legend
@@ -71,7 +73,7 @@ type historyPage struct {
 	Did            *table
 }
 
-// choice is a link to another view of the history.
+// choice is a link to another view of the history, or another pool.
 type choice struct {
 	Name, Path string
 	Chosen     bool
@@ -90,19 +92,22 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		b.log.Warn("show the history", "error", err)
 		p.Problem = "The history cannot be read now"
+		partly(r.Context())
 		b.show(w, r, http.StatusOK, "history", p)
 		return
 	}
-	p.Pool = h.pool
+	p.Pool = h.of()
 	path := func(pool, span string, by grouping) string {
 		return "/history?" + url.Values{"pool": {pool}, "range": {span}, "by": {string(by)}}.Encode()
 	}
 	for i := range s.pools {
 		if u := &s.pools[i]; s.used(u) {
-			name := u.Pool.String()
-			p.Pools = append(p.Pools, choice{name, path(name, h.span, h.by), name == h.pool})
+			if one := (choice{Name: pageOf(u.Pool), Chosen: pageOf(u.Pool) == h.pool}); !slices.Contains(p.Pools, one) {
+				p.Pools = append(p.Pools, one)
+			}
 		}
 	}
+	p.Keep = []input{{Name: "range", Value: h.span}, {Name: "by", Value: string(h.by)}}
 	for _, span := range inOrder.ranges {
 		p.Ranges = append(p.Ranges, choice{map[string]string{"24h": "24 h", "7d": "7 days", "30d": "30 days", "1y": "1 year"}[span], path(h.pool, span, h.by), span == h.span})
 	}
@@ -111,8 +116,8 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 			p.By = append(p.By, choice{"by " + string(by), path(h.pool, h.span, by), by == h.by})
 		}
 	}
-	p.Wide, p.Narrow = h.draw(960), h.draw(340)
-	p.Groups, p.Total = firstOf(h.legend(), mostLines+2), count(h.total, "unit")
+	p.Wide, p.Narrow = h.draw(760), h.draw(340)
+	p.Groups, p.Total = h.legend(), count(h.total, "unit")
 	if h.refused > 0 {
 		p.Refused = count(h.refused, "call")
 	}
@@ -122,9 +127,8 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 	if h.limit > 0 && h.span != "24h" {
 		p.Limit = view.Number(h.limit)
 	}
-	p.Zone = h.zone.String()
-	if short, ok := zones[p.Zone]; ok {
-		p.Zone = short
+	if h.span != "24h" {
+		p.Zone = cmp.Or(zones[h.zone.String()], h.zone.String())
 	}
 	p.CSV = strings.Replace(path(h.pool, h.span, h.by), "/history?", "/csv/history?", 1)
 	p.Did = s.did(r.Context(), b, src.Catalog)
@@ -135,13 +139,17 @@ func (b *Board) History(w http.ResponseWriter, r *http.Request) {
 func (b *Board) past(r *http.Request, s *state, src *view.Sources) (*past, error) {
 	q := r.URL.Query()
 	u := s.worst()
-	if name := q.Get("pool"); name != "" {
-		u = s.pool(name)
+	if name := withoutKey(q.Get("pool")); name != "" {
+		u = nil
+		if i := slices.IndexFunc(s.pools, func(u quota.Usage) bool { return pageOf(u.Pool) == name }); i >= 0 {
+			u = &s.pools[i]
+		}
 	}
 	if u == nil {
 		return nil, s.outage
 	}
-	h := &past{pool: u.Pool.String(), by: grouping(q.Get("by")), span: q.Get("range"), zone: zoneIn(s.book, u.Pool.String())}
+	h := &past{pool: pageOf(u.Pool), keyed: u.Pool.Key != "", by: grouping(q.Get("by")), span: q.Get("range")}
+	h.zone = zoneIn(s.book, h.pool)
 	if _, ok := groupings[h.by]; !ok {
 		h.by = byJob
 	}
@@ -153,7 +161,7 @@ func (b *Board) past(r *http.Request, s *state, src *view.Sources) (*past, error
 			h.limit = w.Limit
 		}
 	}
-	if h.by == "account" {
+	if h.by == "account" || h.keyed {
 		h.limit = 0
 	}
 	h.lay(s.now)
@@ -164,6 +172,14 @@ func (b *Board) past(r *http.Request, s *state, src *view.Sources) (*past, error
 		return h.read(ctx, s, u, src)
 	})
 	return h, err
+}
+
+// of names the pool for people.
+func (h *past) of() string {
+	if h.keyed {
+		return h.pool + ", all keys"
+	}
+	return h.pool
 }
 
 // lay lays the bars out, up to now.
@@ -215,6 +231,9 @@ func (h *past) read(ctx context.Context, s *state, u *quota.Usage, src *view.Sou
 	if err != nil {
 		return err
 	}
+	if err := s.nameJobs(ctx, src.Catalog, all, query.Since); err != nil {
+		return err
+	}
 	at := h.index()
 	groups := map[string]*group{}
 	for i := range all {
@@ -231,13 +250,11 @@ func (h *past) read(ctx context.Context, s *state, u *quota.Usage, src *view.Sou
 			h.add(groups, name, kind, k, sp.Units)
 		}
 	}
-	h.rank(groups)
+	h.rank(groups, s.colours(h.by))
 	refusals, err := src.Catalog.Refusals(ctx, h.bars[0].at.Add(-day/2))
-	pool := u.Pool
-	pool.Key = ""
 	for i := range refusals {
 		f := &refusals[i]
-		if k, ok := at[h.keyOf(f.Hour)]; ok && (f.Pool == h.pool || f.Pool == pool.String()) {
+		if k, ok := at[h.keyOf(f.Hour)]; ok && withoutKey(f.Pool) == h.pool {
 			h.mark(k, f)
 		}
 	}
@@ -304,17 +321,17 @@ func stoppedBy(f *catalog.Refusal) int64 {
 	return f.Works
 }
 
-// maxSeries bounds the groups of a chart; the smallest become one.
+// maxSeries bounds the groups of a chart; the smallest become one more.
 const maxSeries = 12
 
 // rank sorts the groups and gives them colours.
-func (h *past) rank(groups map[string]*group) {
+func (h *past) rank(groups map[string]*group, p *palette) {
 	all := slices.SortedFunc(maps.Values(groups), func(a, b *group) int { return cmp.Or(cmp.Compare(b.units, a.units), strings.Compare(a.name, b.name)) })
 	var rest *group
 	for i, g := range all {
 		if i >= maxSeries {
 			if rest == nil {
-				rest = &group{name: "all others", kind: kindOthers, hours: make([]int64, len(h.bars))}
+				rest = &group{name: count(int64(len(all)-maxSeries), "other"), class: classNone, hours: make([]int64, len(h.bars))}
 			}
 			for k, n := range g.hours {
 				rest.hours[k] += n
@@ -327,11 +344,10 @@ func (h *past) rank(groups map[string]*group) {
 	if rest != nil {
 		h.groups = append(h.groups, *rest)
 	}
-	paint(h.groups)
+	p.paint(h.groups)
 }
 
-// legend returns a line for each group with spend.
+// legend returns a line for each group, also for one that gave units back.
 func (h *past) legend() []legend {
-	spent := slices.DeleteFunc(slices.Clone(h.groups), func(g group) bool { return g.units <= 0 })
-	return (&hours{groups: spent}).legend()
+	return linesOf(slices.DeleteFunc(slices.Clone(h.groups), func(g group) bool { return g.units == 0 }))
 }

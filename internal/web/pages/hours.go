@@ -2,6 +2,7 @@ package pages
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"regexp"
@@ -32,10 +33,13 @@ func (by grouping) label(l *quota.Labels) string {
 }
 
 // hours says who spent the units that a window counts, by the hour. The groups and what is
-// unnamed add up to what the window counts.
+// unnamed add up to what the window counts, unless says tells otherwise.
 type hours struct {
+	of      string    // what is shown, in words
 	within  string    // the window, in words
-	from    time.Time // the first hour
+	since   time.Time // when the earliest units were spent that are shown
+	says    sentence  // what the groups add up to if it is not what the window counts, or nil
+	from    time.Time // the first hour that is drawn
 	n       int       // the number of hours up to now
 	groups  []group   // by name
 	unnamed int64     // units that no spend explains
@@ -92,7 +96,9 @@ func startOf(w *quota.WindowUsage, now time.Time) time.Time {
 
 // hours names who spent what a window counts. A window begins within an hour. What was
 // spent later in that hour still counts, so of its units as many are taken as the window
-// counts beside those of the other hours, of each group its part.
+// counts beside those of the other hours, of each group its part. In a short window that
+// hour is most of it, and of a key only the spend of all keys is known: there the whole
+// hours are shown, and said to be.
 func (s *state) hours(u *quota.Usage, w *quota.WindowUsage, by grouping) hours {
 	if w == nil && s.outage == nil {
 		return hours{}
@@ -107,7 +113,8 @@ func (s *state) hours(u *quota.Usage, w *quota.WindowUsage, by grouping) hours {
 	} else {
 		h.from = long.UTC().Truncate(time.Hour)
 	}
-	h.within = period(w)
+	h.within, h.since = period(w), start
+	h.of = fmt.Sprintf("Units of %s that count %s", u.Pool, h.within)
 	h.n = int(s.now.Sub(h.from)/time.Hour) + 1
 	whole, first, undated, kinds := map[place]int64{}, map[place]int64{}, map[place]int64{}, map[string]string{}
 	for _, sp := range s.spend {
@@ -115,14 +122,15 @@ func (s *state) hours(u *quota.Usage, w *quota.WindowUsage, by grouping) hours {
 			continue
 		}
 		name, kind := s.spender(by, &sp.Labels)
-		at := place{name, int(sp.Hour.Sub(h.from) / time.Hour)}
+		at := place{name, -1}
+		if !sp.Hour.Before(h.from) {
+			at.hour = int(sp.Hour.Sub(h.from) / time.Hour)
+		}
 		kinds[name] = kind
 		switch {
 		case sp.Hour.IsZero():
-			undated[place{at.group, -1}] += sp.Units
+			undated[at] += sp.Units
 		case !sp.Hour.Add(time.Hour).After(start):
-		case sp.Hour.Before(h.from):
-			whole[place{at.group, -1}] += sp.Units
 		case sp.Hour.Before(start):
 			first[at] += sp.Units
 		default:
@@ -130,6 +138,15 @@ func (s *state) hours(u *quota.Usage, w *quota.WindowUsage, by grouping) hours {
 		}
 	}
 	left := w.Used
+	switch all := pageOf(u.Pool); {
+	case u.Pool.Key != "":
+		h.whole(s, w, say("Spent of all keys"))
+		h.of, left = "Units of "+all+", all keys", math.MaxInt64
+	case s.outage == nil && isShort(w) && len(first) > 1 && sumOf(whole)+sumOf(first) > left:
+		h.whole(s, w, say("Spent"))
+		h.of, left = "Units of "+all, math.MaxInt64
+	}
+	most := left
 	groups := map[string]*group{}
 	for _, part := range []map[place]int64{whole, first, undated} {
 		for at, units := range within(part, left) {
@@ -144,15 +161,34 @@ func (s *state) hours(u *quota.Usage, w *quota.WindowUsage, by grouping) hours {
 			left -= units
 		}
 	}
-	h.total = w.Used - left
-	if s.outage == nil {
+	h.total = most - left
+	if s.outage == nil && h.says == nil {
 		h.unnamed, h.total = left, w.Used
 	}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		h.groups = append(h.groups, *groups[name])
 	}
-	paint(h.groups)
+	s.colours(by).paint(h.groups)
 	return h
+}
+
+// whole says that the groups are those of whole hours.
+func (h *hours) whole(s *state, w *quota.WindowUsage, what sentence) {
+	h.since = startOf(w, s.now).UTC().Truncate(time.Hour)
+	h.says = say(what, " since ", s.moment(h.since))
+}
+
+func sumOf(parts map[place]int64) (sum int64) {
+	for _, units := range parts {
+		sum += units
+	}
+	return sum
+}
+
+// pageOf returns the name of a pool without its key. Spend has no key.
+func pageOf(p quota.Pool) string {
+	p.Key = ""
+	return p.String()
 }
 
 // spendOfRuns is what runs say that they spent, for when the ledger cannot be read.
@@ -270,13 +306,22 @@ func (h *hours) legend() (lines []legend) {
 	if h.unnamed > 0 {
 		groups = append(groups, group{name: "not named", class: classNone, units: h.unnamed})
 	}
+	return linesOf(groups)
+}
+
+// linesOf returns a line for each group. One that gave units back has no share.
+func linesOf(groups []group) (lines []legend) {
 	var units []int64
 	for _, g := range groups {
-		units = append(units, g.units)
+		units = append(units, max(g.units, 0))
 	}
 	shares := split(100, units)
 	for i, g := range groups {
-		lines = append(lines, legend{g.class, g.name, g.kind, view.Number(g.units), view.Number(shares[i]) + "%", g.units, shares[i]})
+		l := legend{g.class, g.name, g.kind, view.Number(g.units), view.Number(shares[i]) + "%", g.units, shares[i]}
+		if g.units < 0 {
+			l.Share = ""
+		}
+		lines = append(lines, l)
 	}
 	return lines
 }

@@ -21,17 +21,17 @@ func (s *state) notes(v *verdict) (all []note) {
 	if s.unread != nil {
 		all = append(all, note{bad, say("The catalog cannot be read, so runs and regions are missing. To look for damage: ingestor doctor"), ""})
 	}
-	for i := range s.pools {
-		if u := &s.pools[i]; u.Blocked.After(u.Now) && u != v.pool {
-			all = append(all, note{bad, say(blockedBy(u), " until ", s.moment(u.Blocked)), ""})
-		}
+	all = append(all, s.notesOfPools(v)...)
+	if c := s.counts; c.Err != nil {
+		all = append(all, note{bad, say("Google's own count has not been compared since ", s.moment(c.Failed), ", so units of others may be missing. To see why: ingestor reconcile"), ""})
 	}
 	all = append(all, s.neverRun()...)
 	all = append(all, s.waiting(v)...)
 	for _, j := range s.jobs {
 		all = append(all, s.notesOf(j, v)...)
 	}
-	if late := view.Late(s.feeds); len(late) > 0 {
+	ran := slices.ContainsFunc(s.jobs, func(j *job) bool { return j.last != nil })
+	if late := view.Late(s.feeds); len(late) > 0 && (ran || len(s.jobs) == 0) { // or another note says why
 		for i, name := range late {
 			late[i] = workName(name)
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/internal/web/view"
@@ -92,12 +93,10 @@ func (s *state) fill(p *oneRun, r *catalog.RunRecord) {
 		if w.State == catalog.Done {
 			done++
 		}
-		if w.Error != "" && w.Error != r.Error {
-			p.Errors = append(p.Errors, reported{workName(w.Work), w.Error})
-		}
+		p.report(workName(w.Work), w.Error)
 	}
-	if r.Error != "" {
-		p.Errors = append(p.Errors, reported{"the run", r.Error})
+	if !slices.ContainsFunc(p.Errors, func(e reported) bool { return strings.Contains(e.Text, r.Error) }) {
+		p.report("the run", r.Error)
 	}
 	p.Figures = []figure{
 		{view.Number(int64(done)) + " of " + view.Number(int64(len(r.Work))), "units of work done"},
@@ -112,7 +111,22 @@ func (s *state) fill(p *oneRun, r *catalog.RunRecord) {
 	p.Actions = s.resets(r)
 }
 
-// workTable returns a row for each unit of work of a run.
+// report adds the text of an error, once for all work that reported it.
+func (p *oneRun) report(work, text string) {
+	if text == "" {
+		return
+	}
+	for i := range p.Errors {
+		if e := &p.Errors[i]; e.Text == text {
+			e.Work += "; " + work
+			return
+		}
+	}
+	p.Errors = append(p.Errors, reported{work, text})
+}
+
+// workTable returns a row for each unit of work of a run. It does not say again why the run
+// stopped, and when it resumes.
 func (s *state) workTable(r *catalog.RunRecord) *table {
 	t := view.Table{Columns: []view.Column{
 		{Name: "work", Long: true},
@@ -124,13 +138,17 @@ func (s *state) workTable(r *catalog.RunRecord) *table {
 		{Name: "updated", Number: true, Spare: true},
 		{Name: "why", Long: true},
 	}}
+	whole := ""
+	if w := stopped(r); w != nil {
+		whole = why(w).String()
+	}
 	for i := range r.Work {
 		w := &r.Work[i]
 		st := view.StateOf(w.State)
 		st.Text = stateWord(w.State)
 		row := []any{workName(w.Work), st, int64(w.Pages), w.Units, w.Refused, int64(w.New), int64(w.Updated), nil}
-		if says := why(w); says != nil {
-			row[len(row)-1] = view.Reason{Why: says.String(), Until: w.ResumeAt}
+		if says := why(w).String(); says != "" && (says != whole || !w.ResumeAt.Equal(r.ResumeAt)) {
+			row[len(row)-1] = view.Reason{Why: says, Until: w.ResumeAt}
 		}
 		t.Rows = append(t.Rows, row)
 	}

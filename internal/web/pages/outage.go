@@ -35,12 +35,20 @@ func (s *state) remedy() sentence {
 // unknown returns the verdict while the pools are not known.
 func (s *state) unknown(next *chance) verdict {
 	v := verdict{Level: bad, Word: "Not known", Says: say("It is not known whether the next run, ", next.job.Name, " at ", s.moment(next.at), ", can start"), More: []sentence{s.lost()}}
+	until := "Until the ledger answers"
+	var forgotten *quota.ForgottenError
+	switch {
+	case errors.As(s.outage, &forgotten):
+		until = "Until the usage is put back"
+	case errors.Is(s.outage, quota.ErrStaleBook):
+		until = "Until the server is restarted"
+	}
 	calls := strings.Join(next.job.methods, " and ")
 	if next.job.outage == quota.Admit && !errors.Is(s.outage, quota.ErrStaleBook) {
 		v.Level = warn
-		v.More = append(v.More, say("Until then its calls (", calls, ") are admitted within a small allowance, and charged when the ledger is back"))
+		v.More = append(v.More, say(until, ", the calls of ", next.job.Name, " (", calls, ") are admitted within a small allowance, and charged afterwards"))
 	} else {
-		v.More = append(v.More, say("Until then its calls (", calls, ") are refused. Fetched data stays"))
+		v.More = append(v.More, say(until, ", the calls of ", next.job.Name, " (", calls, ") are refused. Fetched data stays"))
 	}
 	v.More = append(v.More, s.remedy())
 	return v

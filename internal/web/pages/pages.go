@@ -12,6 +12,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/web/kept"
@@ -49,6 +50,7 @@ type Board struct {
 	operated  func() bool
 	keep      func(http.ResponseWriter, *http.Request, func(*http.Request) (*kept.Answer, bool))
 	forms     forms
+	palettes  sync.Map // see state
 }
 
 // New returns a board that calls sources once for each page and shows them.
@@ -85,8 +87,9 @@ func (b *Board) home(r *http.Request) (a *kept.Answer, whole bool) {
 	v := s.verdict()
 	p := &home{
 		Page: s.page("Quota", "/", true), Verdict: v, Notes: s.notes(&v), By: by,
-		Pools: s.poolSections(by, &v), Unused: s.unused(), Regions: s.regionsInShort(), Runs: s.runsInShort(), Limits: s.limitsToSet(),
+		Unused: s.unused(), Regions: s.regionsInShort(), Runs: s.runsInShort(), Limits: s.limitsToSet(),
 	}
+	p.Pools, p.Folded = s.poolSections(by, &v)
 	p.Tab, p.Icon = v.Tab, v.Level
 	return rendered("home", p), s.outage == nil && s.unread == nil
 }
@@ -98,6 +101,7 @@ type home struct {
 	Notes   []note
 	By      grouping
 	Pools   []poolSection
+	Folded  []poolSection
 	Unused  []string
 	Regions sentence
 	Runs    sentence

@@ -77,8 +77,16 @@ func (r *rig) page(path string) (source, text string) {
 		r.Fatalf("%s: %d, %s", path, a.Code, a.Header().Get("Content-Type"))
 	}
 	text = blanks.ReplaceAllString(html.UnescapeString(tags.ReplaceAllString(a.Body.String(), " ")), " ")
-	return a.Body.String(), strings.NewReplacer(" , ", ", ", " : ", ": ", " . ", ". ").Replace(text)
+	text = strings.NewReplacer(" , ", ", ", " : ", ": ", " . ", ". ").Replace(text)
+	if _, answer, shown := strings.Cut(text, "When it comes back"); shown && path == "/" && !comesBack.MatchString(answer) {
+		r.Errorf("it does not say which units come back when:\n%s", text)
+	}
+	return a.Body.String(), text
 }
+
+// comesBack matches each answer to the third question: an amount and a time, or that there is
+// nothing to come back.
+var comesBack = regexp.MustCompile(`^ ([^.]*? with at least [\d,]+ units? free )?(All )?[\d,]+ units? at \d\d:\d\d UTC|^ Nothing is used [^.]*?, and [\d,]+ units? are free|^ Known again when the ledger answers`)
 
 // reads fails unless a page says all of these.
 func (r *rig) reads(path string, want ...string) {
@@ -196,7 +204,9 @@ func TestABlockInPlainWords(t *testing.T) {
 	r.reads("/", "Blocked until 22:00 UTC - Headroom", "youtube/units is blocked by the upstream.", "What the upstream said quotaExceeded <b>",
 		"When it comes back youtube/units opens at 22:00 UTC (in 2 h), with at least 9,496 units free All 4 units at")
 	r.Must(r.Ledger.Block(t.Context(), pool, viewtest.Noon.Add(3*time.Hour), quota.ByHand("the console says so")))
-	r.reads("/", "The next run, trending, cannot start before 23:00 UTC (in 3 h) youtube/units is blocked by hand (the console says so).")
+	r.reads("/", "The next run, trending, cannot start before 23:00 UTC (in 3 h) youtube/units is blocked by hand: the console says so.")
+	r.Must(r.Ledger.Block(t.Context(), pool, viewtest.Noon.Add(4*time.Hour), quota.ByHand("maintenance (by anna)")))
+	r.reads("/", "youtube/units is blocked by anna: maintenance.")
 	if source, _ := r.page("/"); strings.Contains(source, "the upstream has") || strings.Contains(source, "by the upstream") {
 		t.Error("it says that the upstream has shut what a person has")
 	}
@@ -214,7 +224,7 @@ func TestPagesInAnOutage(t *testing.T) {
 	r.Must(err)
 	r.src.Ledger = lost
 	r.reads("/", "It is not known whether the next run, trending at 20:15 UTC (in 15 min), can start The ledger cannot be reached.",
-		"Until then its calls (videos.list) are admitted within a small allowance", "Known again when the ledger answers", "The remaining units are not known now", "trending job 4 100%")
+		"Until the ledger answers, the calls of trending (videos.list) are admitted within a small allowance", "Known again when the ledger answers", "The remaining units are not known now", "trending job 4 100%")
 	r.reads("/regions", "20:00 UTC (now) 100")
 	if source, _ := r.page("/"); strings.Contains(source, "127.0.0.1:1") {
 		t.Error("it tells the address of the ledger")

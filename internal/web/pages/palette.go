@@ -3,11 +3,17 @@ package pages
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"math"
 	"strconv"
+	"sync"
 )
 
-// colours is the number of colours of the palette in dashboard.css.
-const colours = 24
+// colours is the number of colours of the palette in dashboard.css: two rings of hues, of
+// which the second is darker.
+const (
+	colours = 24
+	ring    = colours / 2
+)
 
 // The classes of what is no job, caller or method.
 const (
@@ -16,30 +22,103 @@ const (
 	classNone   = "none"
 )
 
-// colourOf returns the class of a name's colour. It depends on the name alone, so a name
-// keeps its colour when others come and go.
-func colourOf(name string) string {
-	sum := sha256.Sum256([]byte(name))
-	return "n" + strconv.Itoa(int(binary.BigEndian.Uint32(sum[:])%colours))
+// palette remembers the colour of each name. A name keeps its colour when others come and
+// go. A new name gets the colour of its hash if that is free and differs well from those
+// that are taken; or else the free one that differs most. When all are taken, names get
+// the same colours again, and are drawn hollow.
+type palette struct {
+	mu    sync.Mutex
+	looks map[string]int // by name; from colours on hollow
+	taken map[int]int    // how many names have a look
 }
 
-// paint gives each group the colour of its name. If two have the same, the later is drawn
-// hollow.
-func paint(groups []group) {
-	taken := map[string]bool{}
+// maxNames bounds the names that a palette remembers.
+const maxNames = 5000
+
+// classOf returns the class of a name's colour.
+func (p *palette) classOf(name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	look, is := p.looks[name]
+	if !is {
+		if p.looks == nil || len(p.looks) >= maxNames {
+			p.looks, p.taken = map[string]int{}, map[int]int{}
+		}
+		look = p.choose(name)
+		p.looks[name] = look
+		p.taken[look]++
+	}
+	class := "n" + strconv.Itoa(look%colours)
+	if look >= colours {
+		class += " twin"
+	}
+	return class
+}
+
+// choose returns the look of a new name.
+func (p *palette) choose(name string) int {
+	sum := sha256.Sum256([]byte(name))
+	own := int(binary.BigEndian.Uint32(sum[:]) % colours)
+	least := math.MaxInt
+	for look := range 2 * colours {
+		least = min(least, p.taken[look])
+	}
+	from := 0
+	if full := func() bool {
+		for look := range colours {
+			if p.taken[look] == least {
+				return false
+			}
+		}
+		return true
+	}(); full {
+		from = colours // the hollow ones are next
+	}
+	best, most := 0, -1.0
+	for i := range colours {
+		look := from + (own+i)%colours
+		if p.taken[look] > least {
+			continue
+		}
+		if d := p.distance(look, least); d > most {
+			best, most = look, d
+		}
+		if i == 0 && most >= 2 {
+			break
+		}
+	}
+	return best
+}
+
+// distance returns how much a look differs from those that were taken in this round.
+func (p *palette) distance(look, round int) float64 {
+	least := math.Inf(1)
+	for other, n := range p.taken {
+		if n <= round || other/colours != look/colours {
+			continue
+		}
+		hue := math.Abs(float64(look%ring - other%ring))
+		d := math.Min(hue, ring-hue)
+		if look%colours/ring != other%colours/ring {
+			d += 2.5
+		}
+		least = math.Min(least, d)
+	}
+	return least
+}
+
+// paint gives each group the colour of its name.
+func (p *palette) paint(groups []group) {
 	for i := range groups {
 		g := &groups[i]
-		switch g.kind {
-		case kindOthers:
+		switch {
+		case g.class != "":
+		case g.kind == kindOthers:
 			g.class = classOthers
-		case kindHand:
+		case g.kind == kindHand:
 			g.class = classHand
 		default:
-			g.class = colourOf(g.name)
+			g.class = p.classOf(g.name)
 		}
-		if taken[g.class] {
-			g.class += " twin"
-		}
-		taken[g.class] = true
 	}
 }

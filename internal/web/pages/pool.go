@@ -24,11 +24,14 @@ type poolSection struct {
 	Hours    template.HTML // the chart for a wide screen
 	Narrow   template.HTML // the chart for a narrow screen
 	Groups   []legend
-	Within   string // the window that the legend adds up to
+	Of       string   // what the legend adds up to
+	Says     sentence // the same for people, if it is not what the window counts
 	Forecast *forecast
 	History  string // address
 	CSV      string // address of the figures of the chart
 	Actions  []action
+
+	usage *quota.Usage
 }
 
 // Trouble reports whether the pool gets a card of its own, and not one line.
@@ -51,8 +54,16 @@ type legend struct {
 	units, share int64
 }
 
-// poolSections returns the pools in use, those with problems first.
-func (s *state) poolSections(by grouping, v *verdict) (all []poolSection) {
+// Of many pools, only the first mostCharts have a chart on the first page, and the healthy
+// ones beyond the first mostPools are folded up. The history has a chart of each.
+const (
+	mostCharts = 8
+	mostPools  = 12
+)
+
+// poolSections returns the pools in use, those with problems first, and the healthy ones
+// that are folded up.
+func (s *state) poolSections(by grouping, v *verdict) (all, folded []poolSection) {
 	for i := range s.pools {
 		if u := &s.pools[i]; s.used(u) {
 			all = append(all, s.poolSection(u, by, v))
@@ -61,7 +72,24 @@ func (s *state) poolSections(by grouping, v *verdict) (all []poolSection) {
 	slices.SortStableFunc(all, func(a, b poolSection) int {
 		return cmp.Or(strings.Compare(rank(a.Level), rank(b.Level)), s.jobsOf(b.Name)-s.jobsOf(a.Name))
 	})
-	return all
+	for i := range all[:min(len(all), mostCharts)] {
+		all[i].draw(s, by)
+	}
+	shown := len(all)
+	for shown > mostPools && !all[shown-1].Trouble() {
+		shown--
+	}
+	return all[:shown], all[shown:]
+}
+
+// draw adds the chart.
+func (p *poolSection) draw(s *state, by grouping) {
+	h := s.hours(p.usage, shown(p.usage), by)
+	if h.n == 0 || h.total == 0 {
+		return
+	}
+	p.Hours, p.Narrow = h.draw(by, 560), h.draw(by, 340)
+	p.Groups, p.Of, p.Says = firstOf(h.legend(), mostLines), h.of, h.says
 }
 
 // unused names the pools without spend that no job charges.
@@ -88,7 +116,7 @@ func (s *state) jobsOf(pool string) (n int) {
 }
 
 func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict) poolSection {
-	p := poolSection{Name: u.Pool.String(), Level: good, State: "available", Forecast: s.forecast(u), Actions: s.actionsOf(u)}
+	p := poolSection{usage: u, Name: u.Pool.String(), Level: good, State: "available", Forecast: s.forecast(u), Actions: s.actionsOf(u)}
 	tight := tightest(u)
 	for i := range u.Allowances {
 		w := &u.Allowances[i]
@@ -128,14 +156,8 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict) poolSection
 			p.Grant += ", headroom " + view.Number(w.Headroom)
 		}
 	}
-	pool := url.Values{"pool": {p.Name}}.Encode()
+	pool := url.Values{"pool": {pageOf(u.Pool)}}.Encode()
 	p.History, p.CSV = "/history?"+pool, "/csv/history?by="+string(by)+"&range=24h&"+pool
-	h := s.hours(u, w, by)
-	if h.n == 0 || h.total == 0 {
-		return p
-	}
-	p.Hours, p.Narrow = h.draw(p.Name, by, 560), h.draw(p.Name, by, 340)
-	p.Groups, p.Within = firstOf(h.legend(), mostLines), h.within
 	return p
 }
 

@@ -24,8 +24,8 @@ var static embed.FS
 var templates = sync.OnceValue(func() *template.Template { return template.Must(template.ParseFS(pages, "page/*.html")) })
 
 // policy lets a page load its stylesheet, script and icon, and call this server. It
-// forbids everything else.
-const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; " +
+// forbids everything else. The icon of a page whose server is gone is data of the page.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // nav returns the pages of the navigation. To add a page, add a line here, and its route.
@@ -93,8 +93,11 @@ type asset struct {
 	body []byte
 }
 
+// stale is the variant of the icon for a page that is not up to date.
+const stale level = "stale"
+
 // files returns the files by name. The stylesheet includes that of the charts. The icon has
-// a variant for each level.
+// a variant for each level, and one for a page that is not up to date.
 func files() map[string]asset {
 	all := map[string]asset{}
 	for name, kind := range map[string]string{
@@ -111,6 +114,7 @@ func files() map[string]asset {
 	all["dashboard.css"] = css
 	for level, with := range map[level][2]string{
 		good: {"#187547", `<path d="M5 12.5l4.5 4.5L19 7.5" `}, warn: {"#8f5600", `<path d="M12 5v8.5M12 18.5v.1" `}, bad: {"#b3261e", `<path d="M7 7l10 10M17 7L7 17" `},
+		stale: {"#63625b", `<path d="M12 6v6.5l4 2.5" `},
 	} {
 		all["icon-"+string(level)+".svg"] = asset{svgType, []byte(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24"><rect width="24" height="24" rx="5" fill="` + with[0] + `"/>` +
 			with[1] + `stroke="#fff" stroke-width="3" stroke-linecap="round" fill="none"/></svg>`)}

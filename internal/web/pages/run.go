@@ -63,7 +63,7 @@ type jobRow struct {
 const latest = 12
 
 func (s *state) timeline() timeline {
-	t := timeline{Wide: s.drawRuns(980), Narrow: s.drawRuns(340), Partial: s.partial}
+	t := timeline{Wide: s.drawRuns(760), Narrow: s.drawRuns(340), Partial: s.partial}
 	if len(s.runs) > 0 {
 		t.Latest = s.runTable(s.runs[:min(len(s.runs), latest)])
 	}

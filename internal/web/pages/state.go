@@ -3,7 +3,10 @@ package pages
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -35,12 +38,28 @@ type state struct {
 
 	pools  []quota.Usage
 	spend  []quota.Spent // that windows count, by pool, hour, job and method
+	since  time.Time     // of spend
 	outage error         // why the ledger could not be read
+	counts view.CountState
+
+	palettes *sync.Map // of *palette, by the label that they colour; nil remembers none
 
 	feeds   []view.Feed
 	runs    []catalog.RunRecord // of the last 24 hours, the latest first
 	unread  error               // why the catalog could not be read
 	partial bool                // whether the oldest runs are left out
+}
+
+// colours returns the colours of the values of a label. Callers are coloured as jobs are.
+func (s *state) colours(by grouping) *palette {
+	if s.palettes == nil {
+		return new(palette)
+	}
+	if by == "caller" {
+		by = byJob
+	}
+	p, _ := s.palettes.LoadOrStore(by, new(palette))
+	return p.(*palette)
 }
 
 // blank returns the state for a page that reads neither the ledger nor the catalog.
@@ -50,18 +69,29 @@ func (b *Board) blank() *state {
 
 // read reads the ledger and the catalog. An error stays in the state, for the page to say.
 func (b *Board) read(ctx context.Context, src *view.Sources) *state {
-	s := &state{now: b.clock.Now(), maxAge: b.maxAge, acts: b.operated(), fleet: src.Fleet != nil, book: src.Ledger.Book()}
+	s := &state{now: b.clock.Now(), since: b.clock.Now(), maxAge: b.maxAge, acts: b.operated(), fleet: src.Fleet != nil, book: src.Ledger.Book(), ours: map[string]bool{}, palettes: &b.palettes}
 	for _, j := range src.Jobs {
 		s.jobs = append(s.jobs, s.newJob(j))
+		s.ours[j.Name] = true
+	}
+	if src.Counting != nil {
+		s.counts = src.Counting.State()
 	}
 	s.outage = b.withTimeout(ctx, func(ctx context.Context) error { return s.readLedger(ctx, src.Ledger) })
 	s.unread = b.withTimeout(ctx, func(ctx context.Context) error { return s.readCatalog(ctx, src) })
 	if s.outage != nil {
 		s.pools, s.spend = s.poolsOfJobs(), s.spendOfRuns()
 	}
-	s.ours = map[string]bool{}
-	for _, name := range s.jobNames() {
-		s.ours[name] = true
+	spenders := map[string]group{}
+	for i := range s.spend {
+		name, kind := s.spender(byJob, &s.spend[i].Labels)
+		spenders[name] = group{name: name, kind: kind}
+	}
+	for _, name := range slices.Sorted(maps.Keys(spenders)) { // the same order after a restart, whatever page is read first
+		s.colours(byJob).paint([]group{spenders[name]})
+	}
+	if s.outage != nil || s.unread != nil {
+		partly(ctx)
 	}
 	if ctx.Err() == nil {
 		if s.outage != nil {
@@ -82,13 +112,44 @@ func (s *state) readLedger(ctx context.Context, l *quota.Ledger) (err error) {
 		_, err := l.KeyLimits(ctx, math.MaxInt64, 1)
 		s.limits = err == nil // not every store keeps limits
 	}
-	since := s.now.Add(-spendRead)
+	// Of each upstream it is read from the start of the longest window that a card can show.
+	since := map[string]time.Time{}
 	for i := range s.pools {
-		if w := shown(&s.pools[i]); w != nil && s.pools[i].Known {
-			since = earlier(since, startOf(w, s.now))
+		u := &s.pools[i]
+		from, is := since[u.Pool.Upstream]
+		if !is {
+			from = s.now.Add(-spendRead)
 		}
+		for k := range u.Allowances {
+			if w := &u.Allowances[k]; !w.Spec.InFlight() && w.Used > 0 {
+				from = earlier(from, startOf(w, s.now))
+			}
+		}
+		since[u.Pool.Upstream], s.since = from, earlier(from, s.since)
 	}
-	s.spend, err = l.Spend(ctx, quota.SpendQuery{Since: since}, quota.ByAccount, quota.ByHour, quota.ByJob, quota.ByMethod)
+	for _, upstream := range slices.Sorted(maps.Keys(since)) {
+		spend, err := l.Spend(ctx, quota.SpendQuery{Upstream: upstream, Since: since[upstream]}, quota.ByAccount, quota.ByHour, quota.ByJob, quota.ByMethod)
+		if err != nil {
+			return err
+		}
+		s.spend = append(s.spend, spend...)
+	}
+	return nil
+}
+
+// nameJobs learns which jobs ran since then, if there is spend of a name that is none of the
+// jobs that are known: a job that was removed is no caller.
+func (s *state) nameJobs(ctx context.Context, c view.Catalog, spend []quota.Spent, since time.Time) error {
+	if !slices.ContainsFunc(spend, func(sp quota.Spent) bool {
+		_, kind := s.spender(byJob, &sp.Labels)
+		return kind == kindCaller
+	}) {
+		return nil
+	}
+	ran, err := c.Spent(ctx, since.Add(-day)) // runs that began then, and may have taken long
+	for name := range ran {
+		s.ours[name] = true
+	}
 	return err
 }
 
@@ -113,7 +174,13 @@ func (s *state) readCatalog(ctx context.Context, src *view.Sources) error {
 			return err
 		}
 	}
-	return nil
+	for _, name := range s.jobNames() {
+		s.ours[name] = true
+	}
+	if !s.since.Before(s.now.Add(-spendRead)) {
+		return nil // the runs that were read name them
+	}
+	return s.nameJobs(ctx, src.Catalog, s.spend, s.since)
 }
 
 // maxRuns bounds the runs of a page: more than one a minute.

@@ -2,8 +2,10 @@ package pages
 
 import (
 	"cmp"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
@@ -28,10 +30,11 @@ type verdict struct {
 	Who   *who
 	When  []sentence
 
-	window *quota.WindowUsage // of Who and When, or nil
-	about  *chance            // of which the verdict speaks, or nil
-	pool   *quota.Usage       // of Who and When, or nil
-	names  []string           // of jobs of which the verdict says when they start
+	History string             // address of that of the pool
+	window  *quota.WindowUsage // of Who and When, or nil
+	about   *chance            // of which the verdict speaks, or nil
+	pool    *quota.Usage       // of Who and When, or nil
+	names   []string           // of jobs of which the verdict says when they start
 }
 
 // tells reports whether the verdict says a fact already.
@@ -46,13 +49,14 @@ func (s *state) verdict() verdict {
 	if v.Tab == nil {
 		v.Tab = say(v.Word)
 	}
-	v.pool = s.worst()
-	var w *quota.WindowUsage
+	v.pool, v.History = s.worst(), "/history"
+	w := v.window
 	if c := v.about; c != nil && c.pool != nil {
 		v.pool, w = c.pool, c.window
 	}
 	if v.pool != nil {
 		v.window = cmp.Or(w, tightest(v.pool))
+		v.History += "?" + url.Values{"pool": {pageOf(v.pool.Pool)}}.Encode()
 		v.Who, v.When = s.who(v.pool, w), s.when(v.pool, w)
 	}
 	if s.outage != nil {
@@ -61,10 +65,19 @@ func (s *state) verdict() verdict {
 	return v
 }
 
+// judge judges the runs to come, and the pools of callers.
 func (s *state) judge(all []chance) verdict {
 	if len(all) == 0 {
-		return verdict{Level: warn, Word: "Nothing to do", Says: say("No job has a schedule, so no run is to come")}
+		return s.judgePools()
 	}
+	v := s.judgeRuns(all)
+	if v.Level == good && slices.ContainsFunc(s.pools, func(u quota.Usage) bool { return s.lacking(&u) }) {
+		v.Level, v.Word = warn, "Available in part" // a note says which
+	}
+	return v
+}
+
+func (s *state) judgeRuns(all []chance) verdict {
 	first := all[0]
 	next := &first // all is changed below
 	open := slices.IndexFunc(all, func(c chance) bool { return !c.shut() })
@@ -124,7 +137,7 @@ func (s *state) canStart(next *chance, all []chance) verdict {
 		v.Level, v.Word, v.about = warn, "Available in part", &first
 		v.More = append(v.More, say(list(v.names), " cannot start before ", s.moment(first.until), ": ", first.why()))
 	}
-	if missed := next.job.missed; !missed.IsZero() {
+	if missed := next.job.missed; !missed.IsZero() && next.job.last != nil { // a note names those that never ran
 		v.Level, v.Word = warn, "Available, not running"
 		v.More = append(v.More, say("It was due at ", s.moment(missed), " and has not run. Check that ingestor run, or its timer, is up"))
 	}
@@ -149,17 +162,22 @@ func blockedBy(u *quota.Usage) string {
 	case quota.BlockedByUpstream:
 		return text + " by the upstream"
 	case quota.BlockedByPerson:
-		return text + " by hand" + because(u.Reason)
+		return text + " by " + byPerson(u.Reason)
 	default:
 		return text
 	}
 }
 
-func because(reason string) string {
-	if reason == "" {
-		return ""
+// byPerson says who blocked a pool, and why: "anna: maintenance", or "hand: maintenance".
+func byPerson(reason string) string {
+	who := "hand"
+	if m := byWhom.FindStringSubmatch(reason); m != nil {
+		who, reason = m[1], strings.TrimSuffix(reason, m[0])
 	}
-	return " (" + reason + ")"
+	if reason == "" {
+		return who
+	}
+	return who + ": " + reason
 }
 
 // worst returns the pool with the least left, blocked ones first, or nil if there is none.
@@ -174,8 +192,16 @@ func (s *state) worst() *quota.Usage {
 		return nil
 	}
 	return slices.MinFunc(used, func(a, b *quota.Usage) int {
-		return cmp.Or(b.Blocked.Compare(a.Blocked), cmp.Compare(leftOf(tightest(a)), leftOf(tightest(b))))
+		return cmp.Or(openAt(b).Compare(openAt(a)), cmp.Compare(leftOf(tightest(a)), leftOf(tightest(b))))
 	})
+}
+
+// openAt returns when a blocked pool opens, or zero for an open one.
+func openAt(u *quota.Usage) time.Time {
+	if u.Blocked.After(u.Now) {
+		return u.Blocked
+	}
+	return time.Time{}
 }
 
 // tightest returns the window of a pool of which the least part is left, or nil. A short

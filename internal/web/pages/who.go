@@ -12,10 +12,12 @@ import (
 )
 
 // who says who spent the units of a pool that a window counts, the largest first. The lines
-// add up to what is used.
+// add up to what is used, unless Says tells otherwise.
 type who struct {
 	Pool, Within string
+	Of           string // what the lines are of
 	Used, Limit  string
+	Says         sentence
 	Bar          template.HTML
 	Lines        []legend
 	CSV          string // address of the same figures
@@ -29,13 +31,21 @@ func (s *state) who(u *quota.Usage, w *quota.WindowUsage) *who {
 	w = cmp.Or(w, shown(u))
 	h := s.hours(u, w, byJob)
 	lines := h.legend()
-	a := &who{Pool: u.Pool.String(), Within: h.within, Used: view.Number(h.total), CSV: "/csv/who?" + url.Values{"pool": {u.Pool.String()}}.Encode()}
-	limit := h.total
+	a := &who{Pool: u.Pool.String(), Within: h.within, Used: view.Number(h.total), Of: h.of, Says: h.says}
+	csv, limit := url.Values{"pool": {a.Pool}}, h.total
 	if w != nil {
-		limit = w.Limit
-		a.Limit, a.Within = view.Number(w.Limit), period(w)
+		csv.Set("window", w.Window)
+		a.Limit, a.Used = view.Number(w.Limit), view.Number(w.Used)
+		if h.says == nil {
+			limit = w.Limit
+		}
 	}
-	a.Bar = drawWho(lines, max(limit, h.total))
+	a.CSV = "/csv/who?" + csv.Encode()
+	desc := a.Used + " of " + view.Number(limit) + " units are used. The list below names who spent them."
+	if h.says != nil {
+		desc = h.says.String() + ": " + count(h.total, "unit") + ". The list below names who spent them."
+	}
+	a.Bar = drawWho(lines, max(limit, h.total), desc)
 	a.Lines = firstOf(lines, mostLines)
 	return a
 }
@@ -54,16 +64,12 @@ func firstOf(lines []legend, most int) []legend {
 }
 
 // drawWho draws a bar of the spenders, as long as the limit.
-func drawWho(lines []legend, limit int64) template.HTML {
+func drawWho(lines []legend, limit int64, desc string) template.HTML {
 	const width, height, gap, least = 1000.0, 24.0, 3.0, 5.0
-	var used int64
-	for _, l := range lines {
-		used += l.units
-	}
 	if limit <= 0 {
 		limit = 1
 	}
-	c := svg.New(width, height, "Who spent it", view.Number(used)+" of "+view.Number(limit)+" units are used. The list below names who spent them.")
+	c := svg.New(width, height, "Who spent it", desc)
 	c.Rect(0, 0, width, height, "track")
 	x := 0.0
 	for _, l := range lines {

@@ -24,6 +24,8 @@ type Sources struct {
 	Runner  *ingest.Runner // says how fresh regions are and when deferred work resumes; it never runs
 	Jobs    []*ingest.Job
 	Fleet   Fleet // nil if the catalog is a file
+	// Counting is nil if nobody compares the ledger with the upstream's own count.
+	Counting *Counting
 }
 
 // Catalog is the part of a catalog that pages, feeds and metrics use. A [catalog.Catalog]
@@ -32,6 +34,7 @@ type Catalog interface {
 	Ready(ctx context.Context) error
 	Cursors(ctx context.Context, job string) ([]catalog.Cursor, error)
 	Runs(ctx context.Context, q catalog.RunsQuery) ([]catalog.RunRecord, error)
+	Spent(ctx context.Context, since time.Time) (map[string]int64, error)
 	Feeds(ctx context.Context) ([]catalog.Feed, error)
 	Chart(ctx context.Context, region, category string) (catalog.Chart, error)
 	Video(ctx context.Context, id string) (catalog.Video, error)

@@ -10,3 +10,14 @@ SELECT family, key, quota, who, why, made, version FROM limits WHERE family = ?1
 -- limits_after returns the limits in the order in which they changed. Args: after this
 -- version, how many at most.
 SELECT family, key, quota, who, why, made, version FROM limits WHERE version > ?1 ORDER BY version LIMIT ?2;
+
+
+-- limit_note keeps the last change of a key's limit for people to read. Args: family, key.
+INSERT INTO limit_changes (version, family, key, quota, who, why, made)
+SELECT version, family, key, quota, who, why, made FROM limits WHERE family = ?1 AND key = ?2;
+
+-- limit_changes_prune keeps only the last changes. Args: how many.
+DELETE FROM limit_changes WHERE version <= (SELECT version FROM limit_changes ORDER BY version DESC LIMIT 1 OFFSET ?1);
+
+-- limit_changes returns the last changes, the latest first. Args: how many at most.
+SELECT family, key, quota, who, why, made, version FROM limit_changes ORDER BY version DESC LIMIT ?1;

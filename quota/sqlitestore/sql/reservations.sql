@@ -25,15 +25,28 @@ INSERT INTO reservations (pool_id, id, nonce, made, at, day, units, reserved, ca
 SELECT pool_id, ?2, ?3, ?4, at, day, ?5, ?6, ?7, generation, method, job, region, class, reason, key, shared, 1, ?8, ?9, ?10
 FROM reservations WHERE number = ?1;
 
--- spend returns the spend of an account's pools, in the order in which each set of labels
--- was first used. Args: upstream, account, first day, last day, whether to keep the hours
--- apart. In SQLite the remainder of a negative number is negative.
-SELECT b.pool, b.zone, r.day, r.method, r.job, r.region, r.class, r.reason, CAST(min(total(r.units), 9007199254740991) AS INTEGER), sum(r.calls),
-	CASE WHEN ?5 THEN r.at - (r.at % 3600000000 + 3600000000) % 3600000000 END AS hour
-FROM reservations AS r JOIN births AS b ON b.id = r.pool_id
-WHERE b.upstream = ?1 AND b.account = ?2 AND r.day BETWEEN ?3 AND ?4
-GROUP BY r.pool_id, r.day, hour, r.method, r.job, r.region, r.class, r.reason
-ORDER BY min(r.number);
+-- spend adds up charges by pool, day, hour and labels. Args: first number, last number, made
+-- until, first day, last day. In SQLite the remainder of a negative number is negative. A
+-- slot, which has no day, is no spend.
+SELECT pool_id, day, at - (at % 3600000000 + 3600000000) % 3600000000 AS hour, method, job, region, class, reason,
+	total(units), sum(calls), min(number)
+FROM reservations
+WHERE number BETWEEN ?1 AND ?2 AND made <= ?3 AND day BETWEEN ?4 AND ?5
+GROUP BY pool_id, day, hour, method, job, region, class, reason;
+
+-- spend_pools returns the pools of an account. Args: upstream, account.
+SELECT id, pool, zone FROM births WHERE upstream = ?1 AND account = ?2;
+
+-- spend_old returns the number of the last charge that was made until a time. Args: after
+-- this number, time.
+SELECT number FROM reservations WHERE number > ?1 AND made <= ?2 ORDER BY number DESC LIMIT 1;
+
+-- spend_young returns the numbers of charges that were made after a time. Args: first number,
+-- last number, time, how many at most.
+SELECT number FROM reservations WHERE number BETWEEN ?1 AND ?2 AND made > ?3 ORDER BY number LIMIT ?4;
+
+-- spend_last returns the last charge up to a number. Args: number.
+SELECT number, made FROM reservations WHERE number <= ?1 ORDER BY number DESC LIMIT 1;
 
 -- prune_look returns the next charges in the order in which they were written. Args:
 -- after this number, how many at most.

@@ -1,10 +1,11 @@
-// Keeps a page up to date: fetches it every 15 seconds while somebody looks at it, and
-// puts the new main part in place of the old one. Without this the page shows the
-// same; it is only as old as when it was loaded. Writes times in the time zone of the
-// reader, with UTC in their tooltips.
+// Keeps a page up to date: fetches it every 15 seconds while somebody looks at it, and once
+// a minute in the background, for the title and the icon of its tab. It puts the new main
+// part in place of the old one. Without this the page shows the same; it is only as old as
+// when it was loaded. Writes times in the time zone of the reader, with UTC in their
+// tooltips.
 (() => {
   "use strict";
-  const every = 15000;
+  const every = 15000, hidden = 60000;
   const live = document.getElementById("live");
 
   const clock = (t) => t.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
@@ -36,7 +37,11 @@
   localize(document);
   if (!document.querySelector("main[data-live]")) return;
 
-  let tag = "", since = Date.now(), timer = 0, busy = false;
+  let tag = "", since = new Date(), timer = 0, busy = false;
+
+  // The icon of a page that is not up to date, kept because its server may be gone by then.
+  let icon = "";
+  fetch("/static/icon-stale.svg").then((a) => a.text()).then((t) => { icon = `data:image/svg+xml,${encodeURIComponent(t)}`; }, () => {});
 
   // finder names an element in a way that holds in the next page.
   const finder = (e) => e.id ? `#${CSS.escape(e.id)}` :
@@ -65,47 +70,65 @@
     window.scrollTo({ top, behavior: "instant" });
   }
 
-  function tell(stale) {
-    live.classList.toggle("stale", stale);
-    live.toggleAttribute("role", false);
-    if (!stale) {
-      live.textContent = live.dataset.text;
-      return;
+  // tell says above everything else, and in the tab, why the page is not up to date. The next
+  // page takes its place.
+  function tell(why) {
+    const main = document.querySelector("main");
+    const text = `Not up to date since ${clock(since)}`;
+    let alert = document.getElementById("stale");
+    if (!alert) {
+      alert = document.createElement("p");
+      alert.id = "stale";
+      alert.className = "card problem";
+      alert.setAttribute("role", "alert");
+      main.prepend(alert);
+      main.querySelector(".verdict")?.classList.add("stale");
+      const word = main.querySelector(".word");
+      if (word) word.textContent = text;
+      document.title = `${text} - Headroom`;
+      if (icon) document.querySelector("link[rel=icon]").href = icon;
+      live.textContent = "";
+      tag = "";
     }
-    const text = `Not up to date: the server has not answered since ${new Date(since).toISOString().slice(11, 19)} UTC.`;
-    if (live.textContent !== text) {
-      live.setAttribute("role", "alert");
-      live.textContent = text;
-    }
+    if (alert.textContent !== `${text}: ${why}.`) alert.textContent = `${text}: ${why}.`;
+  }
+
+  // again asks again after a while.
+  function again(wait) {
+    clearTimeout(timer);
+    timer = setTimeout(refresh, wait);
   }
 
   async function refresh() {
-    if (busy || document.hidden) return;
+    if (busy) return;
     busy = true;
-    clearTimeout(timer);
+    let wait = 0;
     try {
       const answer = await fetch(location.href, {
         headers: tag ? { "If-None-Match": tag } : {}, cache: "no-store", signal: AbortSignal.timeout(every),
       });
-      if (answer.status !== 304) {
-        if (!answer.ok) throw new Error(answer.statusText);
-        exchange(await answer.text());
-        tag = answer.headers.get("ETag") || "";
+      if (answer.status === 429) {
+        wait = Math.max(every, 1000 * Number(answer.headers.get("Retry-After")) || 0);
+        tell(`too many requests; this page asks again at ${clock(new Date(Date.now() + wait))}`);
+      } else if (answer.status !== 304 && !answer.ok) {
+        tell("the server answers with an error");
+      } else {
+        if (answer.status !== 304) {
+          exchange(await answer.text());
+          tag = answer.headers.get("ETag") || "";
+        }
+        since = new Date();
+        live.textContent = live.dataset.text;
       }
-      since = Date.now();
-      tell(false);
     } catch {
-      tell(true);
+      tell("the server does not answer");
     } finally {
       busy = false;
-      timer = setTimeout(refresh, every);
+      again(wait || (document.hidden ? hidden : every));
     }
   }
 
-  document.addEventListener("visibilitychange", () => {
-    clearTimeout(timer);
-    refresh();
-  });
-  tell(false);
-  timer = setTimeout(refresh, every);
+  document.addEventListener("visibilitychange", () => document.hidden ? again(hidden) : refresh());
+  live.textContent = live.dataset.text;
+  again(every);
 })();

@@ -1,0 +1,90 @@
+package agents
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// lines reads messages, one a line. The SDK ends a session at a line that it cannot read, so
+// such a line is answered here and left out.
+type lines struct {
+	from *bufio.Reader
+	to   *replies
+	line []byte
+}
+
+// Read implements [io.Reader].
+func (l *lines) Read(p []byte) (int, error) {
+	for len(l.line) == 0 {
+		line, err := l.next()
+		if len(bytes.TrimSpace(line)) > 0 {
+			if wrong := fault(line); wrong != nil {
+				_, _ = fmt.Fprintf(l.to, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%q}}`+"\n", wrong.Code, wrong.Message)
+			} else {
+				l.line = append(bytes.TrimSpace(line), '\n')
+			}
+		}
+		if err != nil && len(l.line) == 0 {
+			return 0, err
+		}
+	}
+	n := copy(p, l.line)
+	l.line = l.line[n:]
+	return n, nil
+}
+
+// next reads a line. One that is too long is cut, and so cannot be read.
+func (l *lines) next() (line []byte, err error) {
+	for {
+		part, err := l.from.ReadSlice('\n')
+		if len(line) <= mcp.DefaultMaxLineLength {
+			line = append(line, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
+
+// fault returns what is wrong with a line, or nil.
+func fault(line []byte) *jsonrpc.Error {
+	var all []json.RawMessage
+	switch {
+	case len(line) > mcp.DefaultMaxLineLength:
+		return &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: fmt.Sprintf("the line is longer than %d bytes", mcp.DefaultMaxLineLength)}
+	case !json.Valid(line):
+		return &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the line is not JSON; write one message a line"}
+	case json.Unmarshal(line, &all) != nil:
+		all = []json.RawMessage{line}
+	}
+	for _, one := range all {
+		if _, err := jsonrpc.DecodeMessage(one); err != nil {
+			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the line is not a message of JSON-RPC 2.0"}
+		}
+	}
+	return nil
+}
+
+// replies is where messages are written, one at a time. Others close it.
+type replies struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// Write implements [io.Writer].
+func (r *replies) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.to.Write(p)
+}
+
+// Close implements [io.Closer].
+func (*replies) Close() error { return nil }

@@ -1,0 +1,65 @@
+// Package charged tells those who make a call over HTTP what it was charged.
+package charged
+
+import (
+	"context"
+	"maps"
+	"sync"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// Record has the units that the calls of a context were charged, by pool. Its methods do
+// nothing if it is nil.
+type Record struct {
+	mu    sync.Mutex
+	units map[quota.Pool]int64
+}
+
+type key struct{}
+
+// With returns a context whose calls are recorded.
+func With(ctx context.Context) (context.Context, *Record) {
+	r := &Record{units: map[quota.Pool]int64{}}
+	return context.WithValue(ctx, key{}, r), r
+}
+
+// Of returns the record of a context, or nil.
+func Of(ctx context.Context) *Record {
+	r, _ := ctx.Value(key{}).(*Record)
+	return r
+}
+
+// Grant notes what a call has reserved. The keys are those of keyed pools, by pool.
+func (r *Record) Grant(keys map[string]string, granted *quota.Reservation) {
+	if r != nil {
+		r.add(keys, granted, granted.Charges(), 1)
+	}
+}
+
+// Settle notes that a call was charged these units in place of those that it reserved.
+func (r *Record) Settle(keys map[string]string, granted *quota.Reservation, units quota.Units) {
+	if r != nil {
+		r.add(keys, granted, granted.Charges(), -1)
+		r.add(keys, granted, units, 1)
+	}
+}
+
+func (r *Record) add(keys map[string]string, granted *quota.Reservation, units quota.Units, sign int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, n := range units {
+		pool := granted.Pool // it has the account and the key as the store knows them
+		if name != pool.Name {
+			pool.Name, pool.Key = name, keys[name]
+		}
+		r.units[pool] += sign * n
+	}
+}
+
+// Units returns what the calls were charged so far. It has the pools of calls that were free.
+func (r *Record) Units() map[quota.Pool]int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.units)
+}

@@ -1,0 +1,7 @@
+//go:build unix && !linux
+
+package program
+
+import "syscall"
+
+func endWithThread(*syscall.SysProcAttr) {}

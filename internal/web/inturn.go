@@ -1,0 +1,102 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/headroom-quota/headroom/internal/metrics"
+	"github.com/headroom-quota/headroom/internal/web/kept"
+	"github.com/headroom-quota/headroom/internal/web/pages"
+)
+
+// sharing keeps the answers of a page, as [Server.keepPage] does.
+func (s *Server) sharing(page http.HandlerFunc) http.Handler {
+	return s.sharingIn(func(_ *http.Request, do func() error) error { return do() }, page)
+}
+
+// inTurn is sharing for pages that add up what the ledger has of a month. They have bounds and
+// a queue as searches have, so that many leave the ledger to others.
+func (s *Server) inTurn(page http.HandlerFunc) http.Handler {
+	return s.sharingIn(func(r *http.Request, do func() error) error {
+		ctx, cancel := context.WithTimeout(r.Context(), s.timeouts.Query)
+		defer cancel()
+		mine, err := s.histories.take(ctx, s.client(r))
+		if err != nil {
+			return err
+		}
+		if !mine {
+			s.metrics.RequestRefused(metrics.Histories)
+			return unavailable("too_many_histories", "too many requests for the history are waiting; try again in a moment", time.Second)
+		}
+		defer s.histories.done()
+		return do()
+	}, page)
+}
+
+func (s *Server) sharingIn(turn func(*http.Request, func() error) error, page http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := s.shelfOf(r, true)
+		a := p.kept()
+		if a == nil {
+			err := turn(r, func() (err error) {
+				a, err = p.fill(r.Context(), func(ctx context.Context) (*kept.Answer, error) {
+					until := s.clock.Now().Add(s.share)
+					ctx, whole := pages.Whole(ctx)
+					a, err := captured(page, r.WithContext(ctx))
+					if err == nil && whole() {
+						a.Until = until
+					}
+					return a, err
+				})
+				return err
+			})
+			if other, is := err.(*unlike); is { //nolint:errorlint // as it is
+				maps.Copy(w.Header(), other.header)
+				w.WriteHeader(other.status)
+				_, _ = w.Write(other.body.Bytes()) // the client may have hung up
+				return
+			}
+			if err != nil {
+				s.fail(w, r, err)
+				return
+			}
+		}
+		a.Send(w, r)
+	})
+}
+
+// captured returns what a page answers, or as an error an answer with another status than 200.
+func captured(page http.HandlerFunc, r *http.Request) (*kept.Answer, error) {
+	r = r.Clone(r.Context())
+	r.Header.Del("If-None-Match") // of this client alone
+	r.Header.Del("Accept-Encoding")
+	own := unlike{header: http.Header{}, status: http.StatusOK}
+	if page(&own, r); own.status != http.StatusOK {
+		return nil, &own
+	}
+	for _, name := range []string{"ETag", "Vary", "Content-Length"} { // the answer has its own
+		own.header.Del(name)
+	}
+	return kept.New(own.header, own.body.Bytes()), nil
+}
+
+// unlike is an answer in memory. It is an error if its status is not 200.
+type unlike struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements [http.ResponseWriter].
+func (u *unlike) Header() http.Header { return u.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (u *unlike) WriteHeader(status int) { u.status = status }
+
+// Write implements [http.ResponseWriter].
+func (u *unlike) Write(b []byte) (int, error) { return u.body.Write(b) }
+
+func (u *unlike) Error() string { return http.StatusText(u.status) }
