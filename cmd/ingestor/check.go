@@ -314,24 +314,6 @@ func checkKeys(ctx context.Context, f *findings, s *settings) {
 		f.ok("key", "%s has one, %s", name, from)
 		f.private(path)
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Keys)) {
-		path := s.Keys[name].File
-		if text, err := os.ReadFile(path); err != nil || strings.TrimSpace(string(text)) == "" {
-			f.fault("key", &exit{exitCredential, fmt.Errorf("%s: %w", name, cmp.Or(err, fmt.Errorf("%s is empty", path)))})
-			continue
-		}
-		f.ok("key", "%s has one, from %s", name, path)
-		f.private(path)
-	}
-	if tokens, _, err := s.proxyTokens(); err == nil { // without tokens nobody calls through the proxy
-		keys, err := s.allKeys()
-		if err == nil {
-			err = s.needKeys(tokens, keys)
-		}
-		if err != nil {
-			f.fault("key", err)
-		}
-	}
 }
 
 // private warns of a key that other users can read.

@@ -23,6 +23,7 @@ func checkProxied(ctx context.Context, f *findings, s *settings) {
 			continue
 		}
 		f.ok("key", "%s has one, from %s", name, s.Keys[name].File)
+		f.private(s.Keys[name].File)
 	}
 	if s.ProxyListen == "" && !slices.ContainsFunc(slices.Collect(maps.Values(s.Tokens)), func(c caller) bool { return c.Calls.given() }) {
 		return
@@ -35,6 +36,9 @@ func checkProxied(ctx context.Context, f *findings, s *settings) {
 		if err = proxy.Check(tokens, s.book); err != nil {
 			err = config(err)
 		}
+	}
+	if err == nil && keys != nil {
+		err = s.needKeys(tokens, keys)
 	}
 	if err != nil {
 		f.fault("proxy", err)

@@ -227,6 +227,12 @@ func TestCheckTriesTheProxy(t *testing.T) {
 	if r := f.run("check"); r.code != exitConfig || !strings.Contains(r.stdout, "To create one: ingestor token new FILE") {
 		t.Errorf("left with %d\n%s", r.code, r.stdout)
 	}
+	f.write("ingestor.yaml", "costs: builtin/github\nledger: sqlite:"+f.path("github.db")+"\ntokens: {octo: {file: program.token, calls: {upstreams: [github]}}}\n")
+	for _, args := range [][]string{{"check"}, {"proxy", "--proxy-listen", "127.0.0.1:0"}} {
+		if r := f.run(args...); r.code != exitCredential || !strings.Contains(r.stdout+r.stderr, "the token octo may call github, but there is no key for it") {
+			t.Errorf("%s left with %d\n%s%s", args, r.code, r.stdout, r.stderr)
+		}
+	}
 	f.write("ingestor.yaml", "costs: builtin/github\nledger: sqlite:"+f.path("github.db")+"\nkeys: {github: {file: "+f.path("none.key")+"}}\n")
 	if r := f.run("check"); r.code != exitCredential && r.code != exitConfig || !strings.Contains(r.stdout, "fault    key: github: open") {
 		t.Errorf("left with %d\n%s", r.code, r.stdout)

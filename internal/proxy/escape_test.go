@@ -65,7 +65,9 @@ func TestUploads(t *testing.T) {
 			t.Errorf("a chunk at %s: %s %s, %d units", address, got.Status, got.body, r.spent("etl"))
 		}
 	}
-	refused("PUT", "/api/v1/items/7?uploadType=resumable&upload_id=7")
+	if got := chunk("PUT", "/api/v1/other?uploadType=resumable&upload_id=7"); got.StatusCode != http.StatusBadRequest || r.seen() != nil {
+		t.Errorf("a chunk of no method: %s %s", got.Status, got.body)
+	}
 	refused("PUT", address+"&upload_id=8")
 	other := r.request("PUT", address, strings.NewReader("x"), "Content-Range", "bytes 0-0/1")
 	other.Header.Set("X-Api-Key", strings.Repeat("1", 32))
