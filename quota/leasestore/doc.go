@@ -43,7 +43,8 @@
 // The store knows the units, the labels and the time of a block before the first of its
 // calls leaves. When a block ends, the store gets back the units that were not handed out,
 // and the number of calls. Both go out in the background, as a part that is settled once,
-// and again if the store did not answer. After a crash, the rest of the block counts as
+// and again after a pause if the store did not answer. Accounts do not wait for each other,
+// because they may be on different servers. After a crash, the rest of the block counts as
 // spent, and its calls count as one. So a crash loses units, but never frees any. A request
 // for a block whose answer was lost is asked for again and then released.
 //
