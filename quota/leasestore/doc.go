@@ -68,7 +68,11 @@
 // # How large a block is
 //
 // The first call asks the store. From the second within half a life on, a block is for as
-// many calls as came in half a life lately, at most eight times as many as the last one. All
+// many calls as came in a life lately, at most eight times as many as the last one. All
 // blocks of a process have at most [quota.Lease.Most] units of a pool. No block takes more
 // than a 16th of what is left, so blocks shrink to single calls as the limit comes near.
+//
+// A block of which nothing is left is settled too, because only that counts its calls in the
+// spend. So a block costs the store two requests, and a process with less than two calls in
+// half a life gains nothing.
 package leasestore

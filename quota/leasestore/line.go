@@ -269,7 +269,7 @@ func (s *Store) end(b *block, now time.Time) {
 		}
 	}
 	life := b.line.charges[0].Lease.Life
-	rate := float64(b.calls) * float64(life/2) / float64(max(now.Sub(b.sent), time.Microsecond))
+	rate := float64(b.calls) * float64(life) / float64(max(now.Sub(b.sent), time.Microsecond))
 	b.line.want = max(int64(min(rate, growth*float64(b.calls))), 1)
 	if t, units, ok := b.rest(); ok {
 		s.owe(&debt{charges: b.line.charges, token: t, units: units})
