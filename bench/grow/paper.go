@@ -17,6 +17,8 @@ const (
 	hotPools    = 1_000
 	processes   = 8
 	blockLife   = 2 * time.Second
+	blockCost   = 3 // scripts of Redis for a block: two to take it, the second for a new bucket, and one to settle it
+	blockTime   = 9 // and their time, as a multiple of that of a reservation in Redis
 )
 
 // paper works out what a million clients and 100,000 reservations a second need.
@@ -60,8 +62,10 @@ func paper(all []figure) string {
 	row("Redis servers for pools with receipts and spend", thousands(forPools), "100,000 / (%s a second x %.1f)", thousands(pools), fraction)
 	row("their receipts, which live for an hour", size(wantRate*3600*receipt), "100,000 x 3,600 s x %s B", thousands(receipt))
 	row("with leased blocks, reservations of a block", thousands(each), "100,000 / (%s pools x %d processes) x %.0f s", thousands(hotPools), processes, blockLife.Seconds())
-	row("blocks a second, which is what Redis sees", thousands(blocks), "100,000 / %s", thousands(each))
-	row("their receipts", size(blocks*3600*receipt), "%s x 3,600 s x %s B", thousands(blocks), thousands(receipt))
+	row("blocks a second", thousands(blocks), "100,000 / %s", thousands(each))
+	row("scripts a second for them", thousands(blocks*blockCost), "%s x %d", thousands(blocks), blockCost)
+	row("Redis servers for them, by their time", thousands(math.Ceil(blocks*blockTime/(pools*fraction))), "%s x %d / (%s a second x %.1f)", thousands(blocks), blockTime, thousands(pools), fraction)
+	row("their receipts, and those of their rests", size(2*blocks*3600*receipt), "2 x %s x 3,600 s x %s B", thousands(blocks), thousands(receipt))
 	row("SQLite, the most on one machine", thousands(sqlite*fraction), "%s a second x %.1f", thousands(sqlite), fraction)
 	row("its rows of a day at that rate", size(sqlite*fraction*86_400*rowBytes), "%s x 86,400 s x %s B", thousands(sqlite*fraction), thousands(rowBytes))
 	return b.String()
