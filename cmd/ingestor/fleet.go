@@ -30,6 +30,9 @@ func (w *works) joinClock(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
+	if err := w.settings.granted(c.Missing(ctx, pgcatalog.Schema, fleet.Schema)); err != nil {
+		return err
+	}
 	if err := fleet.Migrate(ctx, c); err != nil {
 		return unopenedDatabase(err)
 	}
@@ -81,7 +84,7 @@ func timing() (t fleet.Timing) {
 // awaitDatabase waits until the database of the catalog answers. A daemon that starts before
 // its database, or during a restart of it, stays.
 func (a *app) awaitDatabase(ctx context.Context, s *settings) error {
-	for told := false; s.Database != ""; {
+	for told := (time.Time{}); s.Database != ""; {
 		c, err := pgcatalog.Open(ctx, s.Database, nil)
 		if err == nil {
 			return c.Close()
@@ -89,9 +92,9 @@ func (a *app) awaitDatabase(ctx context.Context, s *settings) error {
 		if ctx.Err() != nil || pgcatalog.Refused(err) {
 			return unopenedDatabase(err)
 		}
-		if !told {
+		if time.Since(told) > time.Minute {
 			a.log.Warn("the database does not answer; trying again every few seconds", "error", err)
-			told = true
+			told = time.Now()
 		}
 		select {
 		case <-ctx.Done():

@@ -22,7 +22,8 @@ func (a *app) fleetCommand() *cobra.Command {
 		Short: "Show the daemons of a fleet and their work, or pause a job",
 		Long: `Show the daemons that share a database: who is alive, the version and price book of each,
 and what each holds and has spent. Then show the work: what is queued, what is deferred
-until when and why, and what was taken over from a daemon that vanished.
+until when and why, and what was taken over from a daemon that vanished. Last is the
+ledger that the fleet charges.
 
 A fleet needs the setting database. docs/fleet.md describes how to move to one.`,
 		Example: `  ingestor fleet
@@ -55,6 +56,13 @@ func (s *sheet) fleet(status *fleet.Status, all bool) {
 	if work := view.UnitTable(status, all); len(work.Rows) > 0 {
 		s.line("")
 		s.view(work)
+	}
+	for _, l := range status.Ledgers {
+		name := l.Upstream
+		if l.Account != quota.DefaultAccount {
+			name += "@" + l.Account
+		}
+		s.line("\nCalls of %s are charged to the ledger at %s since %s (identity %s).", name, l.Address, stamp(l.Since), l.Identity)
 	}
 	if status.Behind != nil {
 		s.line("\nThe slowest replica of the database is %s bytes behind.", view.Number(*status.Behind))
@@ -142,10 +150,8 @@ func (a *app) changeFleet(cmd *cobra.Command, args []string, did string, do func
 			return err
 		}
 		for i := range jobs {
-			if err := do(ctx, b, &jobs[i]); errors.Is(err, fleet.ErrNoQueue) {
-				return errors.New(jobs[i].Job + ": " + err.Error() + "\nTo start a daemon: ingestor run")
-			} else if err != nil {
-				return err
+			if err := do(ctx, b, &jobs[i]); err != nil {
+				return unopenedDatabase(err)
 			}
 		}
 		return a.print(jobs, func(s *sheet) {
@@ -153,7 +159,7 @@ func (a *app) changeFleet(cmd *cobra.Command, args []string, did string, do func
 				if did != "" {
 					s.line(did, j.Job)
 				} else {
-					s.line("%s: resumed %d of the work that waited.", j.Job, j.Units)
+					s.line("%s: %d deferred units of work resume now.", j.Job, j.Units)
 					if j.Paused {
 						s.line("The job is paused. To resume it: ingestor fleet resume %s", j.Job)
 					}
@@ -168,7 +174,8 @@ func (a *app) fleetPauseCommand() *cobra.Command {
 		Use:   "pause JOB",
 		Short: "Stop the work of a job on all machines",
 		Long: `Stop the work of a job on all machines. A slice of work that has begun ends first, which
-takes up to 90 seconds. The job's runs are still queued when they are due.`,
+takes up to 90 seconds. A program of a job that has begun runs to its end. The job's runs
+are still queued when they are due.`,
 		Example: `  ingestor fleet pause trending`,
 	}, "%s is paused on all machines. To resume it: ingestor fleet resume %[1]s", true, (*fleet.Board).Pause)
 }

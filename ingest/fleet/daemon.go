@@ -25,6 +25,14 @@ func (f *Fleet) start(ctx context.Context, jobs []*ingest.Job) error {
 		if err != nil {
 			return err
 		}
+		for _, j := range jobs { // River may have forgotten
+			soon, cancel := context.WithTimeout(ctx, within)
+			_, err := f.pool.Exec(soon, sql("queue_pause"), account(j), j.Name, queue(j))
+			cancel()
+			if err != nil {
+				return err
+			}
+		}
 		f.mu.Lock()
 		f.client = client
 		f.mu.Unlock()
@@ -151,8 +159,8 @@ func (f *Fleet) setStatus(s string) {
 // every calls do again and again, with an interval of about d.
 func (f *Fleet) every(ctx context.Context, d time.Duration, do func(context.Context) error) {
 	for {
-		if err := do(ctx); err != nil && ctx.Err() == nil {
-			f.log.Debug("tend the fleet", "error", err)
+		if err := do(ctx); err != nil && ctx.Err() == nil && f.tending.may() {
+			f.log.Warn("cannot tend the fleet; trying again", "error", err)
 		}
 		if f.clock.Sleep(ctx, d-d/10+rand.N(d/5)) != nil {
 			return
@@ -168,12 +176,12 @@ func (f *Fleet) beat(ctx context.Context) error {
 		return err
 	}
 	jobs, _ := f.inForce()
-	names := []string{}
+	names, settings := []string{}, []string{}
 	for _, j := range jobs {
-		names = append(names, j.Name)
+		names, settings = append(names, j.Name), append(settings, settingsOf(j))
 	}
 	host, _ := os.Hostname()
-	_, err := f.pool.Exec(ctx, sql("daemon_save"), f.id, host, os.Getpid(), f.o.Version, f.o.Revision(), f.Status(), f.clock.Skew().Microseconds(), names, f.spent.Load())
+	_, err := f.pool.Exec(ctx, sql("daemon_save"), f.id, host, os.Getpid(), f.o.Version, f.o.Revision(), f.Status(), f.clock.Skew().Microseconds(), names, f.spent.Load(), settings)
 	return err
 }
 
@@ -303,9 +311,21 @@ func (f *Fleet) mend(ctx context.Context) error {
 			return err
 		}))
 	}
+	return errors.Join(all, f.forget(ctx))
+}
+
+// forget deletes old rows, once an hour.
+func (f *Fleet) forget(ctx context.Context) error {
+	now := f.clock.Now()
+	if now.Sub(f.forgot) < time.Hour {
+		return nil
+	}
 	_, err := f.pool.Exec(ctx, sql("daemons_forget"))
-	_, forget := f.pool.Exec(ctx, sql("forget"), f.clock.Now().Add(-historyFor))
-	return errors.Join(all, err, forget)
+	_, old := f.pool.Exec(ctx, sql("forget"), now.Add(-historyFor))
+	if err = errors.Join(err, old); err == nil {
+		f.forgot = now
+	}
+	return err
 }
 
 // historyFor is how long the rows of runs are kept.

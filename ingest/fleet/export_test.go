@@ -2,12 +2,14 @@ package fleet
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // Insert inserts the run for a time of the schedule, and returns the error of one try.
@@ -34,3 +36,11 @@ func (f *Fleet) Timeout(job string, at time.Time) time.Duration {
 	w := &worker{f: f}
 	return w.Timeout(&river.Job[Args]{JobRow: &rivertype.JobRow{AttemptedAt: &at}, Args: Args{Account: "default", Job: job}})
 }
+
+// QuietLog returns the log that River gets.
+func QuietLog(h slog.Handler, clock quota.Clock) *slog.Logger {
+	return slog.New(quietHandler{h, &terse{clock: clock}})
+}
+
+// Beat says that this process is alive.
+func (f *Fleet) Beat(ctx context.Context) error { return f.beat(ctx) }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -27,6 +28,9 @@ func FleetStatus(s fleet.Status) fleet.Status {
 	}
 	if s.Units == nil {
 		s.Units = []fleet.Unit{}
+	}
+	if s.Ledgers == nil {
+		s.Ledgers = []pgcatalog.Ledger{}
 	}
 	return s
 }
