@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -42,7 +43,7 @@ A fleet needs the setting database. docs/fleet.md describes how to move to one.`
 	}
 	a.outputFlag(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "show also the work that waits until its job is due")
-	cmd.AddCommand(a.fleetPauseCommand(), a.fleetResumeCommand(), a.fleetRetryCommand())
+	cmd.AddCommand(a.fleetPauseCommand(), a.fleetResumeCommand(), a.fleetRetryCommand(), a.fleetDropCommand())
 	return cmd
 }
 
@@ -58,11 +59,7 @@ func (s *sheet) fleet(status *fleet.Status, all bool) {
 		s.view(work)
 	}
 	for _, l := range status.Ledgers {
-		name := l.Upstream
-		if l.Account != quota.DefaultAccount {
-			name += "@" + l.Account
-		}
-		s.line("\nCalls of %s are charged to the ledger at %s since %s (identity %s).", name, l.Address, stamp(l.Since), l.Identity)
+		s.line("\n%s", view.ChargedTo(l))
 	}
 	if status.Behind != nil {
 		s.line("\nThe slowest replica of the database is %s bytes behind.", view.Number(*status.Behind))
@@ -151,6 +148,9 @@ func (a *app) changeFleet(cmd *cobra.Command, args []string, did string, do func
 		}
 		for i := range jobs {
 			if err := do(ctx, b, &jobs[i]); err != nil {
+				if _, coded := errors.AsType[*exit](err); coded {
+					return err
+				}
 				return unopenedDatabase(err)
 			}
 		}
@@ -198,6 +198,29 @@ func (a *app) fleetJobCommand(cmd *cobra.Command, done string, paused bool, chan
 			j.Paused = paused
 			return change(b, ctx, j.Account, j.Job)
 		})
+	}
+	a.outputFlag(cmd)
+	return cmd
+}
+
+func (a *app) fleetDropCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "drop JOB",
+		Short: "Forget the work of a job that was removed from the settings",
+		Long: `Forget the queued and deferred work of a job that no daemon has in its settings any more,
+and end its runs. The fetched data, the position of the job and its history stay.`,
+		Example: `  ingestor fleet drop trending`,
+		Args:    takes(1, 1, "one job"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.changeFleet(cmd, args, "Dropped the work of %s.", func(ctx context.Context, b *fleet.Board, j *fleetJob) (err error) {
+				_, err = b.Drop(ctx, j.Account, j.Job)
+				if held, ok := errors.AsType[*fleet.HeldError](err); ok {
+					return config(fmt.Errorf("%w\nRemove it there, and reload or restart the daemon", held))
+				}
+				return err
+			})
+		},
+		ValidArgsFunction: a.completeFirst(jobNames),
 	}
 	a.outputFlag(cmd)
 	return cmd

@@ -71,9 +71,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	defer func() {
 		quiet()
 		side.Wait()
-		last, cancel := context.WithTimeout(context.Background(), parting)
-		defer cancel()
-		_, _ = f.pool.Exec(last, sql("daemon_end"), f.id) // the others soon see that it is gone
+		f.disappear()
 	}()
 	next := &nextTicks{at: map[string]time.Time{}}
 	for works := false; ctx.Err() == nil; {
@@ -105,6 +103,13 @@ func (f *Fleet) Run(ctx context.Context) error {
 		ticks.Wait()
 	}
 	return nil
+}
+
+// disappear forgets this process. If the database is down, the others soon see that it is gone.
+func (f *Fleet) disappear() {
+	last, cancel := context.WithTimeout(context.Background(), parting)
+	defer cancel()
+	_, _ = f.pool.Exec(last, sql("daemon_end"), f.id)
 }
 
 // awaitChange waits until a reload has read another price book.
@@ -176,6 +181,11 @@ func (f *Fleet) beat(ctx context.Context) error {
 		return err
 	}
 	jobs, _ := f.inForce()
+	f.mu.Lock()
+	if f.only != nil {
+		jobs = []*ingest.Job{f.only}
+	}
+	f.mu.Unlock()
 	names, settings := []string{}, []string{}
 	for _, j := range jobs {
 		names, settings = append(names, j.Name), append(settings, settingsOf(j))

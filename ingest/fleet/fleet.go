@@ -99,6 +99,7 @@ type Fleet struct {
 	mu     sync.Mutex
 	runner *ingest.Runner
 	jobs   []*ingest.Job
+	only   *ingest.Job           // of a process that makes one run
 	status string                // for the table of daemons
 	client *river.Client[pgx.Tx] // works the queues, from start to halt
 	broken time.Time             // until when no call is made; see errBroken

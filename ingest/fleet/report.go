@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -122,6 +123,7 @@ func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*
 	if id == 0 { // another process made this run, or nothing is left to resume
 		return nil, f.noRun(ctx, j, ingest.ErrHeld)
 	}
+	defer f.appear(ctx, j)()
 	starting, cancel := context.WithTimeoutCause(ctx, f.o.Timing.Silence, ErrDatabase)
 	defer cancel()
 	if err := f.start(starting, []*ingest.Job{j}); err != nil {
@@ -150,6 +152,21 @@ func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*
 		rep.State, rep.Err, rep.Ended = catalog.Deferred, ingest.ErrInterrupted, f.clock.Now()
 	}
 	return rep, nil
+}
+
+// appear shows this process among the daemons, with its only job, until gone is called.
+func (f *Fleet) appear(ctx context.Context, j *ingest.Job) (gone func()) {
+	f.mu.Lock()
+	f.only = j
+	f.mu.Unlock()
+	beats, quiet := context.WithCancel(context.WithoutCancel(ctx))
+	var side sync.WaitGroup
+	side.Go(func() { f.every(beats, f.o.Timing.Beat, f.beat) })
+	return func() {
+		quiet()
+		side.Wait()
+		f.disappear()
+	}
 }
 
 // know adds a job that the configuration does not have, such as a backfill.

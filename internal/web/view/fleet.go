@@ -35,6 +35,15 @@ func FleetStatus(s fleet.Status) fleet.Status {
 	return s
 }
 
+// ChargedTo says which ledger the calls of an account are charged to.
+func ChargedTo(l pgcatalog.Ledger) string {
+	name := l.Upstream
+	if l.Account != quota.DefaultAccount {
+		name += "@" + l.Account
+	}
+	return fmt.Sprintf("Calls of %s are charged to the ledger at %s since %s (identity %s).", name, l.Address, l.Since.UTC().Format("2006-01-02 15:04 MST"), l.Identity)
+}
+
 // daemonRow is a daemon with the work that it holds.
 type daemonRow struct {
 	*fleet.Daemon
