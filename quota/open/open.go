@@ -304,7 +304,10 @@ func (o *Options) state() (string, error) {
 // Identity returns the identity of the ledger that holds an account's pools; empty for a ledger
 // in memory. Two addresses with one identity are one ledger, or one is a copy of the other.
 func (o *Opened) Identity(ctx context.Context, upstream, account string) (string, error) {
-	if o == nil || o.identified == nil {
+	if o == nil || o.Ledger == nil {
+		return "", quota.BadInput("identity of %s@%s: this ledger was not made by open.Open", upstream, account)
+	}
+	if o.identified == nil {
 		return "", nil
 	}
 	return o.identified.Identity(ctx, upstream, account)
