@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -21,17 +22,18 @@ func TestReadmeExample(t *testing.T) {
 	t.Cleanup(server.Close)
 	book := fenced(t, "README.md", "yaml")[0]
 	host := strings.TrimPrefix(server.URL, "http://")
-	if !strings.Contains(book, "127.0.0.1:8090") {
+	sandbox := regexp.MustCompile(`127\.0\.0\.1:809\d`).FindString(book)
+	if sandbox == "" {
 		t.Fatalf("README.md's price book does not name the sandbox:\n%s", book)
 	}
 	source := read(t, "wrap_test.go")
 	for _, span := range spans.FindAllString(read(t, "README.md"), -1) {
-		if code := strings.ReplaceAll(strings.Trim(span, "`"), `"http://127.0.0.1:8090/"`, "endpoint"); strings.HasPrefix(code, "option.") && !strings.Contains(source, code) {
+		if code := strings.ReplaceAll(strings.Trim(span, "`"), `"http://`+sandbox+`/"`, "endpoint"); strings.HasPrefix(code, "option.") && !strings.Contains(source, code) {
 			t.Errorf("README.md names %s, which is not in wrap_test.go", code)
 		}
 	}
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("costs.yaml", []byte(strings.ReplaceAll(book, "127.0.0.1:8090", host)), 0o600); err != nil {
+	if err := os.WriteFile("costs.yaml", []byte(strings.ReplaceAll(book, sandbox, host)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	granted := 0

@@ -170,6 +170,29 @@ func TestReconcileDown(t *testing.T) {
 	}
 }
 
+// The end of a count is uncertain. Upward by a minute: units that were reserved just after it
+// may be in it. Downward by half an hour: units that were reserved before it may not be.
+func TestReconcileAtTheEndOfACount(t *testing.T) {
+	for after, want := range map[time.Duration]int64{50 * time.Second: 0, 70 * time.Second: 10} {
+		p := newPacific(t, "2026-11-20", 9*time.Hour, 1)
+		p.clock.Advance(10 * time.Minute)
+		p.spend("list", 10)
+		c := p.count("units", 10, after)
+		p.clock.Advance(5 * time.Minute)
+		if n := p.reconcile(0, c, false); n != want {
+			t.Errorf("reserved %s after the end: recorded %d of others, want %d", after, n, want)
+		}
+	}
+	for before, want := range map[time.Duration]int64{29 * time.Minute: 0, 31 * time.Minute: -10} {
+		p := newPacific(t, "2026-11-20", 9*time.Hour, 1)
+		p.spend("list", 10)
+		p.clock.Advance(before)
+		if n := p.reconcile(0, p.count("units", 0, 0), true); n != want {
+			t.Errorf("reserved %s before the end: recorded %d, want %d", before, n, want)
+		}
+	}
+}
+
 // A correction by hand is no call that the upstream has yet to count: it says what the
 // upstream has counted.
 func TestCompareAfterAnAdjustment(t *testing.T) {

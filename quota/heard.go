@@ -273,21 +273,28 @@ func (h *heard) settled(charges []Charge, units []int64) {
 }
 
 // adopt returns charges with the limits that were adopted, for a class of callers. If there
-// is one, the charges are a copy.
-func (h *heard) adopt(charges []Charge, limits func(*Charge, int, int64) int64, now time.Time) (all []Charge, copied bool) {
+// is one, the charges are a copy. A limit that this process has heard comes before one that
+// all processes share.
+func (h *heard) adopt(charges []Charge, limits func(*Charge, int, int64) int64, shared func(*Charge, int) int64, now time.Time) (all []Charge, copied bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range charges {
 		for j := range charges[i].Windows {
-			w := h.windows[heardKey{charges[i].Pool, charges[i].Windows[j].Layout}]
-			if w == nil || w.limit == 0 || !now.Before(w.until) {
+			limit := int64(0)
+			if w := h.windows[heardKey{charges[i].Pool, charges[i].Windows[j].Layout}]; w != nil && now.Before(w.until) {
+				limit = w.limit
+			}
+			if limit == 0 {
+				limit = shared(&charges[i], j)
+			}
+			if limit == 0 {
 				continue
 			}
 			if !copied {
 				charges, copied = append([]Charge(nil), charges...), true
 			}
 			windows := append([]window.Limit(nil), charges[i].Windows...)
-			windows[j].Limit = limits(&charges[i], j, w.limit)
+			windows[j].Limit = limits(&charges[i], j, limit)
 			charges[i].Windows = windows
 		}
 	}

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,6 +60,9 @@ type keyLimits struct {
 // SetLimit sets the limit of a key of a family, or removes it if the quota is 0. It holds
 // at once in this process, and within 2 s in all others that share the store. What the key
 // has used stays used.
+//
+// The limit of a pool whose book has limit: learn and a metric can be set, too: the family is
+// the upstream, and the key is the pool, or pool@account. [Ledger.Observe] does so.
 func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 	keeper, err := l.keeper()
 	if err != nil {
@@ -66,8 +70,14 @@ func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 	}
 	f := l.current().families[k.Family]
 	switch {
+	case f == nil && l.current().shared[k.Family] != nil: // the limit of a pool: see limitPlace
+		if name, _, _ := strings.Cut(k.Key, "@"); !l.current().shared[k.Family][name] {
+			return k, BadInput("upstream %s: the limit of the pool %.40q is that of the price book; a pool with limit: learn and a metric takes another one", k.Family, name)
+		}
 	case f == nil:
 		return k, BadInput("there is no family %.40q; the price book has %s", k.Family, names(l.current().families))
+	}
+	switch {
 	case !validID(k.Key):
 		return k, BadInput("family %s: the key must be 1 to %d printable bytes", k.Family, maxIDBytes)
 	case k.Quota < 0 || k.Quota > window.MaxUnits:
@@ -77,7 +87,7 @@ func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 	case k.Reason != "" && !printable(k.Reason, maxReason):
 		return k, BadInput("the reason must be at most %d printable bytes", maxReason)
 	}
-	if k.Quota > 0 {
+	if k.Quota > 0 && f != nil {
 		if _, err := f.family.WindowsOf(k.Key, k.Quota); err != nil {
 			return k, BadInput("%v", err)
 		}
@@ -118,6 +128,13 @@ func (l *Ledger) KeyLimit(ctx context.Context, family, key string) (*KeyLimit, e
 	return k, err
 }
 
+// quota returns the limit of a key, or 0.
+func (k *keyLimits) quota(family, key string) int64 {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.all[family][pageKey(key)]
+}
+
 func (l *Ledger) keeper() (LimitKeeper, error) {
 	if l.current() == nil {
 		return nil, errNotMade
@@ -130,16 +147,16 @@ func (l *Ledger) keeper() (LimitKeeper, error) {
 
 // priced returns what a call costs, by the limits in force.
 func (l *Ledger) priced(ctx context.Context, p *prices, c *Call) (*price, error) {
+	if c.Family == "" {
+		return p.lookup(c)
+	}
 	f := p.families[c.Family]
 	keeper, can := l.store.(LimitKeeper)
 	if f == nil || c.Key == "" || !can {
 		return p.lookup(c)
 	}
 	l.freshLimits(ctx, keeper)
-	page := pageKey(c.Key)
-	l.limits.mu.RLock()
-	quota := l.limits.all[c.Family][page]
-	l.limits.mu.RUnlock()
+	quota := l.limits.quota(c.Family, c.Key)
 	if quota == 0 {
 		return p.lookup(c)
 	}
@@ -155,7 +172,7 @@ func (l *Ledger) freshLimits(ctx context.Context, keeper LimitKeeper) {
 	asked := k.asked.Load()
 	age := time.Duration(now - asked)
 	known := asked != 0 && age >= 0
-	if tried := time.Duration(now - k.failed.Load()); known && (age < limitsAfter || tried >= 0 && tried < limitsAfter) {
+	if tried := time.Duration(now - k.failed.Load()); known && age < limitsAfter || k.failed.Load() != 0 && tried >= 0 && tried < limitsAfter {
 		return
 	}
 	read := func() {
@@ -199,7 +216,7 @@ func (k *keyLimits) read(ctx context.Context, keeper LimitKeeper, clock Clock) e
 	began := clock.Now()
 	for {
 		changed, err := keeper.KeyLimits(ctx, k.version, limitsPage)
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrNoLimits) { // a keeper may stand before a store that keeps none
 			return err
 		}
 		k.mu.Lock()

@@ -210,17 +210,22 @@ func (c *countingLimits) KeyLimits(ctx context.Context, after int64, most int) (
 // Calls ask for no limits while those that are known are fresh.
 func TestKeyLimitsCostNoRoundTrips(t *testing.T) {
 	s := limitStores(t)["sqlite"]()
-	c := &countingLimits{Store: s, LimitKeeper: s.(quota.LimitKeeper)}
-	l := newLimitLedger(t, c)
-	frozen, err := quota.New(l.Book(), c, &quota.Options{Clock: clockAt{at: time.Now()}})
+	memory, err := quota.New(newLimitLedger(t, s).Book(), memstore.New(nil), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 50 {
-		_, _ = frozen.Reserve(t.Context(), quota.Call{Family: "client", Key: "acme"})
-	}
-	if n := c.reads.Load(); n != 1 {
-		t.Errorf("50 calls read the limits %d times, want once", n)
+	for name, keeper := range map[string]quota.LimitKeeper{"a store that keeps them": s.(quota.LimitKeeper), "one that keeps none": memory} {
+		c := &countingLimits{Store: s, LimitKeeper: keeper}
+		frozen, err := quota.New(memory.Book(), c, &quota.Options{Clock: clockAt{at: time.Now()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 50 {
+			_, _ = frozen.Reserve(t.Context(), quota.Call{Family: "client", Key: "acme"})
+		}
+		if n := c.reads.Load(); n != 1 {
+			t.Errorf("%s: 50 calls read the limits %d times, want once", name, n)
+		}
 	}
 }
 

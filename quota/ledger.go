@@ -160,7 +160,7 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 		}
 		return r, nil
 	}
-	price = l.adopted(c, price)
+	price = l.adopted(ctx, c, price)
 	r.price = price
 	if err := l.ask(ctx, c, id, fresh, price.charges, &r.Verdict); err != nil {
 		if errors.Is(err, ErrOutage) {

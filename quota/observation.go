@@ -44,7 +44,9 @@ type Observed struct {
 // Observe compares what an answer reports about a pool with the ledger. Units that the
 // upstream has counted, and the ledger has not, were spent by others. They are charged to
 // the pool, with the method [Others], and leave it when the upstream's window ends. A limit
-// below the quota is adopted until then, and a larger one if the pool has limit: learn.
+// below the quota is adopted until then, and a larger one if the pool has limit: learn. If
+// the pool also has a metric, the limit of its longest window is kept in the store for all
+// processes, until another one is reported.
 //
 // Reports may come late, twice, in any order, and from several processes: the ledger
 // charges what is missing to the largest of them. It never gives units back. A report of a
@@ -80,7 +82,8 @@ func (l *Ledger) Observe(ctx context.Context, o Observation) (Observed, error) {
 	if r.used, told = o.used(limit); !told && o.Limit > 0 {
 		limit = min(limit, o.Limit) // of nothing else; it takes the place of the quota
 	}
-	if limit != w.Quota {
+	longest := index == observedWindow(windows, 0)
+	if shared := longest && !told && o.Limit > 0 && l.shareLimit(ctx, p, c.Pool, limit, w.Quota); limit != w.Quota && !shared {
 		r.limit = limit
 	}
 	seen := Observed{}
@@ -249,11 +252,12 @@ func (l *Ledger) sendUrgent(ctx context.Context, charges []Charge) {
 
 // adopted returns the price of a call by the limits that were adopted. An estimate is
 // capped at them, too.
-func (l *Ledger) adopted(c *Call, p *price) *price {
-	if l.heard.adopted.Load() == 0 || c.Family != "" {
+func (l *Ledger) adopted(ctx context.Context, c *Call, p *price) *price {
+	if c.Family != "" {
 		return p
 	}
-	charges, changed := l.heard.adopt(p.charges, l.current().limitsOf(c.Class), l.now())
+	prices := l.current()
+	charges, changed := l.adoptLimits(ctx, prices, p.charges, prices.limitsOf(c.Class))
 	if !changed {
 		return p
 	}
@@ -288,11 +292,14 @@ func (p *prices) limitsOf(class string) func(*Charge, int, int64) int64 {
 // notForever turns a call that is impossible by a limit that was adopted into a refusal:
 // the limit ends at the upstream's reset.
 func (l *Ledger) notForever(v *Verdict, charges []Charge) {
-	if !v.Impossible || l.heard.adopted.Load() == 0 {
+	if !v.Impossible {
 		return
 	}
 	now := l.now()
 	until, adopted := l.heard.adoptedUntil(v, charges, now)
+	if !adopted {
+		until, adopted = l.sharedUntil(v, charges, now)
+	}
 	if !adopted {
 		return
 	}

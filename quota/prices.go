@@ -29,6 +29,8 @@ type prices struct {
 	// requested.
 	requested map[[2]string]bool
 	reported  map[[2]string]bool // the pools that answers report about
+	// shared has the pools, by upstream and name, whose reported limits all processes share.
+	shared map[string]map[string]bool
 }
 
 type priceKey struct{ upstream, account, class, method string }
@@ -58,6 +60,7 @@ func newPrices(b *Book) *prices {
 
 		requested: make(map[[2]string]bool),
 		reported:  make(map[[2]string]bool),
+		shared:    make(map[string]map[string]bool),
 	}
 	for _, u := range b.Upstreams {
 		p.only = u.Name
@@ -69,6 +72,7 @@ func newPrices(b *Book) *prices {
 				}
 			}
 		}
+		p.share(u)
 		accounts := u.Accounts
 		if u.AnyAccount {
 			accounts = append(slices.Clone(accounts), book.OtherAccounts) // the pattern of all others

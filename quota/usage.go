@@ -54,9 +54,7 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 				charges = append(charges, *pools[name])
 			}
 		}
-		if l.heard.adopted.Load() > 0 {
-			charges, _ = l.heard.adopt(charges, p.limitsOf(""), l.now())
-		}
+		charges, _ = l.adoptLimits(ctx, p, charges, p.limitsOf(""))
 		mark := l.shut.mark()
 		read := func(c Charge, s PageState) Usage {
 			if s.Blocked.IsZero() {

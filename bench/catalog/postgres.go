@@ -28,7 +28,8 @@ const (
 // query of the index for the pairs. Ranked is the search with its rows and marks, for all
 // questions.
 func postgres(ctx context.Context, videos, times int, seed uint64) (err error) {
-	server, err := pgtest.Open(pgtest.Fast...)
+	// The servers of tests have less memory than PostgreSQL gives itself.
+	server, err := pgtest.Open(append(slices.Clone(pgtest.Fast), "shared_buffers=128MB")...)
 	if err != nil {
 		return err
 	}

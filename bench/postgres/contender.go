@@ -86,8 +86,8 @@ func bare(ctx context.Context, url string, callers int) (func(context.Context) e
 	if err != nil {
 		return nil, nil, err
 	}
-	_, err = pool.Exec(ctx, `SELECT pg_advisory_lock(1); CREATE TABLE IF NOT EXISTS bare (id int PRIMARY KEY, n bigint);
-		INSERT INTO bare VALUES (1, 0) ON CONFLICT DO NOTHING; SELECT pg_advisory_unlock(1)`)
+	_, err = pool.Exec(ctx, `SELECT pg_advisory_xact_lock(1); CREATE TABLE IF NOT EXISTS bare (id int PRIMARY KEY, n bigint);
+		INSERT INTO bare VALUES (1, 0) ON CONFLICT DO NOTHING`)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -22,7 +22,15 @@ func main() {
 	turns := flag.Int("turns", 10, "turns of each contender in a round, of which the median counts")
 	each := flag.Duration("each", 20*time.Millisecond, "time of a turn")
 	only := flag.String("only", "", "contenders whose names hold this, beside those they are compared with; goals are not judged then")
+	counts := flag.Bool("instructions", false, "count the instructions of the server for a call by valgrind, instead of measuring times")
 	flag.Parse()
+	if *counts {
+		if err := printInstructions(context.Background(), *only); err != nil {
+			fmt.Fprintln(os.Stderr, "bench-redis:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(context.Background(), *rounds, *turns, *each, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-redis:", err)
 		os.Exit(1)

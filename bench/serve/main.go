@@ -37,8 +37,9 @@ func main() {
 	rounds := flag.Int("rounds", 9, "interleaved rounds, of which the median counts")
 	turn := flag.Duration("turn", 100*time.Millisecond, "how long each is asked in a round, by one caller and by many")
 	videos := flag.Int("videos", 20_000, "videos in the catalog")
+	only := flag.Bool("reserve", false, "measure reservations only")
 	flag.Parse()
-	if err := run(context.Background(), *rounds, *turn, *videos); err != nil {
+	if err := run(context.Background(), *rounds, *turn, *videos, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-serve:", err)
 		os.Exit(1)
 	}
@@ -57,7 +58,7 @@ type asked struct {
 	goal   float64 // the highest ratio; 0 compares with none
 }
 
-func run(ctx context.Context, rounds int, turn time.Duration, videos int) (err error) {
+func run(ctx context.Context, rounds int, turn time.Duration, videos int, only bool) (err error) {
 	dir, err := os.MkdirTemp("", "bench-serve")
 	if err != nil {
 		return err
@@ -68,6 +69,9 @@ func run(ctx context.Context, rounds int, turn time.Duration, videos int) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
+	if only {
+		return reserve(ctx, c, dir, rounds, turn)
+	}
 	l := library.New(1)
 	if err := fill(ctx, c, l, videos); err != nil {
 		return err
@@ -296,18 +300,13 @@ func compare(ctx context.Context, all []asked, rounds int, turn time.Duration) e
 
 // take measures what requests take.
 func (a asked) take(ctx context.Context, client *http.Client, turn time.Duration) (t taken, err error) {
-	ask := func() error { return a.ask(ctx, client) }
+	ask := func(int) error { return a.ask(ctx, client) }
 	alone, err := perSecond(callers[0], turn, ask)
 	if err != nil {
 		return t, err
 	}
-	began, before := time.Now(), cpuTime()
-	if t.rate, err = perSecond(callers[1], turn, ask); err != nil {
-		return t, err
-	}
-	used := cpuTime() - before
-	t.alone, t.cpu = 1e6/alone, float64(used.Microseconds())/(t.rate*time.Since(began).Seconds())
-	return t, nil
+	many, err := perSecond(callers[1], turn, ask)
+	return taken{1e6 / alone.rate, many.cpu, many.rate}, err
 }
 
 // cpuTime is what this process has used of the processors.

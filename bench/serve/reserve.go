@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -61,33 +63,57 @@ func reserve(ctx context.Context, c *catalog.Catalog, dir string, rounds int, tu
 	if err != nil {
 		return err
 	}
-	server, leasing := httptest.NewServer(handler), httptest.NewServer(blocks)
+	server, leasing, bare := httptest.NewServer(handler), httptest.NewServer(blocks), httptest.NewServer(http.HandlerFunc(answers))
 	defer server.Close()
 	defer leasing.Close()
-	bare := httptest.NewServer(http.HandlerFunc(answers))
 	defer bare.Close()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	defer client.CloseIdleConnections()
-	post := func(to *httptest.Server, body string) func() error {
-		return func() error { return reserveAt(ctx, client, to.URL+"/v1/reserve", body) }
+	var open [][]*lean
+	defer func() {
+		for _, all := range open {
+			err = errors.Join(err, hangUp(all))
+		}
+	}()
+	post := func(to *httptest.Server, body string) func(int) error {
+		all, failed := dial(to, slices.Max(callers))
+		open, err = append(open, all), errors.Join(err, failed)
+		request := requestTo(to, body)
+		return func(caller int) error { return all[caller].ask(request) }
 	}
 	const manyCalls = 16
 	batch := "[" + strings.Repeat(reserveCall+",", manyCalls-1) + reserveCall + "]"
-	err = byTurns(fmt.Sprintf("vs library\tper second\tcallers\t  granted on one ledger in SQLite; the goal is %.1f", reserveGoal), rounds, turn, []reserving{
-		{"the library", 1, func() error {
-			_, err := plain.Reserve(ctx, quota.Call{Method: "videos.list", Job: "bench/trending", Region: "DE"})
-			return err
-		}},
+	direct := func(int) error {
+		_, err := plain.Reserve(ctx, quota.Call{Method: "videos.list", Job: "bench/trending", Region: "DE"})
+		return err
+	}
+	heavy := func(int) error { return reserveAt(ctx, client, server.URL+"/v1/reserve", reserveCall) }
+	empty := reserving{"bare: a handler that reads as much and answers as much", 1, post(bare, reserveCall)}
+	onFile := []reserving{
+		{"the library", 1, direct},
+		empty,
 		{"POST /v1/reserve", 1, post(server, reserveCall)},
 		{"POST /v1/reserve, 16 in an array", manyCalls, post(server, batch)},
-	})
+		{"POST /v1/reserve, by net/http's client", 1, heavy},
+	}
+	onBlocks := []reserving{empty, {"POST /v1/reserve", 1, post(leasing, reserveCall)}}
 	if err != nil {
 		return err
 	}
-	return byTurns(fmt.Sprintf("vs bare\tper second\tcallers\t  granted on a pool with leased blocks; the goal is %.1f", leasedGoal), rounds, turn, []reserving{
-		{"bare: a handler that reads as much and answers as much", 1, post(bare, reserveCall)},
-		{"POST /v1/reserve", 1, post(leasing, reserveCall)},
-	})
+	if err := byTurns(fmt.Sprintf("vs library\tper second\tcpu us\tcallers\t  granted on one ledger in SQLite; the goal is %.1f", reserveGoal), rounds, turn, onFile, atMost); err != nil {
+		return err
+	}
+	return byTurns(fmt.Sprintf("vs bare\tper second\tcpu us\tcallers\t  granted on a pool with leased blocks; the goal is %.1f", leasedGoal), rounds, turn, onBlocks, nil)
+}
+
+// atMost is the highest rate that any server of net/http could have on the library, by the
+// rows of the library and of the bare handler. One caller waits for one after the other. Many
+// callers share the processors.
+func atMost(n int, library, bare measured) float64 {
+	if n == 1 {
+		return 1 / (1/library.rate + 1/bare.rate)
+	}
+	return min(library.rate, 1e6*float64(runtime.GOMAXPROCS(0))/(library.cpu+bare.cpu))
 }
 
 // deciding returns a ledger on a store, and a server that decides on it.
@@ -153,51 +179,70 @@ func reserveAt(ctx context.Context, client *http.Client, address, body string) e
 type reserving struct {
 	name  string
 	calls int // of one do
-	do    func() error
+	do    func(caller int) error
 }
 
-// byTurns compares all with the first, round by round.
-func byTurns(head string, rounds int, turn time.Duration, all []reserving) error {
+// byTurns compares all with the first, round by round. A most that is not nil returns the
+// highest rate that can be had, by the first two.
+func byTurns(head string, rounds int, turn time.Duration, all []reserving, most func(int, measured, measured) float64) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "\n%s\n", head)
 	for _, n := range callers {
-		rates, ratios := make([][]float64, len(all)), make([][]float64, len(all))
+		each, bounds := make([][]measured, len(all)), []float64(nil)
 		for round := range rounds + 1 {
-			var first float64
 			for i, a := range all {
-				rate, err := perSecond(n, turn, a.do)
+				m, err := perSecond(n, turn, a.do)
 				if err != nil {
 					return fmt.Errorf("%s: %w", a.name, err)
 				}
-				if rate *= float64(a.calls); i == 0 {
-					first = rate
+				m.rate, m.cpu = m.rate*float64(a.calls), m.cpu/float64(a.calls)
+				if round > 0 { // connections are up, and caches warm
+					each[i] = append(each[i], m)
 				}
-				if round > 0 {
-					rates[i], ratios[i] = append(rates[i], rate), append(ratios[i], rate/first)
-				}
+			}
+			if round > 0 && most != nil {
+				bounds = append(bounds, most(n, each[0][round-1], each[1][round-1])/each[0][round-1].rate)
 			}
 		}
 		for i, a := range all {
-			fmt.Fprintf(w, "%.2f\t%.0f\t%d\t  %s\n", median(ratios[i]), median(rates[i]), n, a.name)
+			middle := func(of func(own, first measured) float64) float64 {
+				var some []float64
+				for r := range rounds {
+					some = append(some, of(each[i][r], each[0][r]))
+				}
+				return median(some)
+			}
+			fmt.Fprintf(w, "%.2f\t%.0f\t%.0f\t%d\t  %s\n", middle(func(own, first measured) float64 { return own.rate / first.rate }),
+				middle(func(own, _ measured) float64 { return own.rate }), middle(func(own, _ measured) float64 { return own.cpu }), n, a.name)
+		}
+		if most != nil {
+			fmt.Fprintf(w, "%.2f\t\t\t%d\t  the most that can be had, by the first two rows\n", median(bounds), n)
 		}
 	}
 	return w.Flush()
 }
 
-// perSecond returns how often so many callers do something in a second.
-func perSecond(n int, turn time.Duration, do func() error) (float64, error) {
+// measured is what callers did in a turn.
+type measured struct {
+	rate float64 // a second
+	cpu  float64 // us of the processors for each
+}
+
+// perSecond has so many callers do something for a turn.
+func perSecond(n int, turn time.Duration, do func(caller int) error) (measured, error) {
 	var done atomic.Int64
 	var group sync.WaitGroup
 	failed := make([]error, n)
-	began := time.Now()
+	began, before := time.Now(), cpuTime()
 	for i := range n {
 		group.Go(func() {
 			for time.Since(began) < turn && failed[i] == nil {
-				failed[i] = do()
+				failed[i] = do(i)
 				done.Add(1)
 			}
 		})
 	}
 	group.Wait()
-	return float64(done.Load()) / time.Since(began).Seconds(), errors.Join(failed...)
+	used, times := cpuTime()-before, float64(done.Load())
+	return measured{times / time.Since(began).Seconds(), float64(used.Microseconds()) / times}, errors.Join(failed...)
 }

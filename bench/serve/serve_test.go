@@ -8,7 +8,7 @@ import (
 
 // TestContenders keeps the benchmark running: each is answered as it should be.
 func TestContenders(t *testing.T) {
-	if err := run(context.Background(), 1, time.Millisecond, 200); err != nil {
+	if err := run(context.Background(), 1, time.Millisecond, 200, false); err != nil {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/headroom-quota/headroom/internal/traces"
+	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/open"
 )
@@ -30,6 +31,8 @@ type app struct {
 	clock    quota.Clock    // nil: the machine's clock
 	observer quota.Observer // of the ledger; may be nil
 	traces   *traces.Traces // nil: no traces are sent
+
+	counting view.Counting // what watch tells
 
 	loaded *settings
 	opened *open.Opened // the ledger; nil until it is needed

@@ -33,8 +33,6 @@ const (
 	callJob = "call"
 	// manualClass is the class of calls made by hand, if the price book has it.
 	manualClass = "manual"
-	// mostCallBody bounds the answer that is shown.
-	mostCallBody = 64 << 20
 )
 
 func (a *app) callCommand() *cobra.Command {
@@ -73,30 +71,27 @@ is down; 1 the upstream answered with an error.`,
 	return cmd
 }
 
-func (a *app) call(cmd *cobra.Command, f *callFlags, method string, args []string) (err error) {
-	ctx := cmd.Context()
-	s, err := a.settings(cmd.Flags())
-	if err != nil {
+func (a *app) call(cmd *cobra.Command, f *callFlags, method string, args []string) error {
+	var u *book.Upstream
+	var m *book.Method
+	var req *http.Request
+	ready := func(s *settings) (err error) {
+		if u, m, err = methodOf(s.book, method); err != nil {
+			return err
+		}
+		if _, has := u.Classes[manualClass]; has && !cmd.Flags().Changed("class") {
+			f.class = manualClass
+		}
+		req, err = f.request(cmd.Context(), a.stdin, u, m, args)
 		return err
 	}
-	u, m, err := methodOf(s.book, method)
-	if err != nil {
-		return err
-	}
-	req, err := f.request(ctx, a.stdin, u, m, args)
-	if err != nil {
-		return err
-	}
-	if _, has := u.Classes[manualClass]; has && !cmd.Flags().Changed("class") {
-		f.class = manualClass
-	}
-	var done closers
-	defer func() { err = orStopped(ctx, exitFailed, errors.Join(err, done.close())) }()
-	a.trace(ctx, &done)
-	l, err := a.openLedger(ctx, s, &done)
-	if err != nil {
-		return err
-	}
+	return a.withMeter(cmd, exitFailed, ready, func(ctx context.Context, s *settings, l *quota.Ledger, _ *closers) error {
+		return a.makeCall(ctx, s, l, f, u, m, req)
+	})
+}
+
+// makeCall makes the call, and shows its answer while it comes.
+func (a *app) makeCall(ctx context.Context, s *settings, l *quota.Ledger, f *callFlags, u *book.Upstream, m *book.Method, req *http.Request) error {
 	keys, err := s.allKeys()
 	if err != nil {
 		return err
@@ -116,32 +111,34 @@ func (a *app) call(cmd *cobra.Command, f *callFlags, method string, args []strin
 	if err != nil {
 		return err
 	}
-	status, body, err := f.send(req, a.traces.Calls(l, t))
-	if err := errors.Join(err, t.Flush(ctx)); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(a.stdout, hideKey(string(body), key)); err != nil {
-		return err
-	}
-	after, err := callSpend(ctx, l, u, m)
+	resp, err := f.send(req, a.traces.Calls(l, t))
 	if err != nil {
-		return err
+		return errors.Join(err, t.Flush(ctx))
+	}
+	err = a.showAnswer(resp, key)
+	if failed := t.Flush(ctx); failed != nil {
+		return errors.Join(err, failed)
+	}
+	after, failed := callSpend(ctx, l, u, m)
+	if failed != nil {
+		return errors.Join(err, failed)
 	}
 	fmt.Fprintf(a.stderr, "%s cost %s\n", m.Name, costOf(before, after))
-	if status >= http.StatusBadRequest {
+	if status := resp.StatusCode; err == nil && status >= http.StatusBadRequest {
 		return &exit{exitFailed, fmt.Errorf("the upstream answered with status %d %s", status, http.StatusText(status))}
 	}
-	return nil
+	return err
 }
 
-// hideKey removes a key from a text, which may repeat it.
-func hideKey(text, key string) string {
-	for _, part := range []string{key, key[strings.IndexByte(key, ' ')+1:]} {
-		if part != "" {
-			text = strings.NewReplacer(part, "[key]", url.QueryEscape(part), "[key]").Replace(text)
-		}
+// showAnswer writes an answer to standard output while it comes, whatever its size. It may
+// repeat the key, which is left out.
+func (a *app) showAnswer(resp *http.Response, key string) error {
+	_, err := io.Copy(a.stdout, proxy.Hide(resp, key))
+	var unwritten *os.PathError
+	if err != nil && !errors.As(err, &unwritten) {
+		err = &exit{exitDown, fmt.Errorf("the answer broke off: %w", err)}
 	}
-	return text
+	return errors.Join(err, resp.Body.Close())
 }
 
 // methodOf returns the method of a name, or of an upstream/name.
@@ -254,8 +251,8 @@ func (f *callFlags) body(stdin io.Reader) (io.Reader, error) {
 	return strings.NewReader(string(text)), nil
 }
 
-// send makes the call, and reads its answer.
-func (f *callFlags) send(req *http.Request, t http.RoundTripper) (status int, body []byte, err error) {
+// send makes the call.
+func (f *callFlags) send(req *http.Request, t http.RoundTripper) (*http.Response, error) {
 	req = req.WithContext(meter.WithClass(req.Context(), f.class))
 	resp, err := (&http.Client{Transport: t}).Do(req)
 	var failed *url.Error
@@ -266,10 +263,9 @@ func (f *callFlags) send(req *http.Request, t http.RoundTripper) (status int, bo
 		if ours := errors.Is(err, quota.ErrRefused) || errors.Is(err, meter.ErrCredential) || exitCode(err) != exitFailed; !ours {
 			err = &exit{exitDown, err}
 		}
-		return 0, nil, err
+		return nil, err
 	}
-	body, err = io.ReadAll(io.LimitReader(resp.Body, mostCallBody))
-	return resp.StatusCode, body, errors.Join(err, resp.Body.Close())
+	return resp, nil
 }
 
 // callSpend returns what calls of a method by hand have cost so far today, by pool.

@@ -61,7 +61,15 @@ func unopenedDatabase(err error) error {
 	if pgcatalog.Refused(err) {
 		return config(err)
 	}
-	return &exit{exitDown, err}
+	return &exit{exitDown, unanswered{err}}
+}
+
+// unread is an error of the catalog, which may be in a database.
+func (s *settings) unread(err error) error {
+	if _, coded := errors.AsType[*exit](err); coded || s.Database == "" {
+		return err
+	}
+	return unopenedDatabase(err)
 }
 
 // rights returns an error if the database denies us a right that the catalog needs.

@@ -32,7 +32,8 @@ func (a *app) checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check configuration, price book, ledger, catalog and key",
 		Long: `Check the configuration, the price book, the ledger and its response time, the catalog
-and the API key, and report whether each works. Check spends no units, unless --call
+and the API key, and report whether each works. If the settings name a Google project or
+its credentials, check also reads Google's own count. Check spends no units, unless --call
 is set: then it asks the upstream for one video.
 
 The exit code is that of the worst fault: 78 configuration, 77 credential, 69 ledger or
@@ -95,7 +96,11 @@ func (a *app) check(cmd *cobra.Command, call bool) (err error) {
 		if s.book.Upstreams[metered] != nil {
 			checkKeys(ctx, f, s)
 		}
+		if s.counts() && l != nil {
+			a.checkCounts(ctx, f, s, l)
+		}
 		checkToken(f, s)
+		checkProxied(ctx, f, s)
 		checkPrograms(f, s)
 		checkFiles(f, s)
 		if call && l != nil {

@@ -5,15 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/googlecount"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // Reconciling are the settings about Google's own count. The name is exported because the
@@ -36,14 +38,6 @@ const (
 	countedService = "youtube.googleapis.com"
 )
 
-// countedPools are the pools of the price book, by the metric that Google counts.
-var countedPools = map[string]string{
-	countedService + "/default":               "units",
-	countedService + "/search_list":           "searches",
-	countedService + "/video_insert":          "uploads",
-	countedService + "/video_batch_get_stats": "batch_stats",
-}
-
 // pacific is the zone of Google's days.
 var pacific = sync.OnceValues(func() (*time.Location, error) { return time.LoadLocation("America/Los_Angeles") })
 
@@ -58,12 +52,32 @@ func (s *settings) checkWatch() (faults []ingest.Fault) {
 // learnLimits makes the price book adopt larger limits, too, if the settings say so.
 func (s *settings) learnLimits() {
 	u := s.book.Upstreams[metered]
-	if !s.AdoptLimits || u == nil {
+	if u == nil {
 		return
 	}
-	for _, name := range countedPools {
-		if pool := u.Pools[name]; pool != nil {
+	nameMetrics(u)
+	for _, pool := range u.Pools {
+		if pool.Metric != "" && s.AdoptLimits {
 			pool.LearnLimit = true
+		}
+	}
+}
+
+// nameMetrics gives the pools of a price book that names no metrics those of the built-in
+// book: earlier books have none.
+func nameMetrics(u *book.Upstream) {
+	for _, pool := range u.Pools {
+		if pool.Metric != "" {
+			return
+		}
+	}
+	builtin, err := headroom.Load("")
+	if err != nil { // a test reads it
+		return
+	}
+	for name, pool := range u.Pools {
+		if known := builtin.Upstreams[metered].Pools[name]; known != nil {
+			pool.Metric = known.Metric
 		}
 	}
 }
@@ -144,17 +158,19 @@ func (c *counts) read(ctx context.Context, account string, now time.Time) (all [
 	if err != nil {
 		return nil, nil, err
 	}
-	pools := c.ledger.Book().Upstreams[metered].Pools
+	pools := map[string]*book.Pool{}
+	for _, pool := range c.ledger.Book().Upstreams[metered].Pools {
+		pools[pool.Metric] = pool
+	}
 	for _, count := range found {
-		name := countedPools[count.Metric]
-		pool := pools[name]
+		pool := pools[count.Metric]
 		if pool == nil {
 			if count.Units > 0 {
 				strange = append(strange, count)
 			}
 			continue
 		}
-		one := &counted{pool: quota.Pool{Upstream: metered, Account: account, Name: name}, project: r.Project(), count: count}
+		one := &counted{pool: quota.Pool{Upstream: metered, Account: account, Name: pool.Name}, project: r.Project(), count: count}
 		windows := pool.Windows
 		if own, has := pool.Accounts[account]; has {
 			windows = own
@@ -220,85 +236,47 @@ func (c *counts) round(ctx context.Context, now time.Time) (all []*counted, err 
 	return all, err
 }
 
-// watcher compares the ledger with Google's own count again and again.
-type watcher struct {
-	every time.Duration
-	round func(context.Context) ([]*counted, error)
-	log   *slog.Logger
-
-	failed string               // the last error that was logged
-	limits map[quota.Pool]int64 // that were logged
+// counts reports whether the settings say how to read Google's own count.
+func (s *settings) counts() bool {
+	if s.Watch || s.GoogleProject != "" || s.GoogleCredentials != "" {
+		return true
+	}
+	for _, own := range s.Accounts {
+		if own.Project != "" {
+			return true
+		}
+	}
+	return false
 }
 
-// watchCounts begins to watch, if the settings say so. What cannot work is told at once.
-func (a *app) watchCounts(ctx context.Context, s *settings, l *quota.Ledger, done *closers) error {
-	w, err := a.newWatcher(ctx, s, l)
-	if w == nil || err != nil {
-		return err
-	}
-	ctx, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		w.run(ctx)
-	}()
-	done.add(func() error { stop(); <-ended; return nil })
-	return nil
-}
-
-// countOnce compares once before runs that do not stay.
-func (a *app) countOnce(ctx context.Context, s *settings, l *quota.Ledger) error {
-	w, err := a.newWatcher(ctx, s, l)
-	if w != nil && err == nil {
-		w.once(ctx)
-	}
-	return err
-}
-
-func (a *app) newWatcher(ctx context.Context, s *settings, l *quota.Ledger) (*watcher, error) {
-	if !s.Watch {
-		return nil, nil
-	}
+// checkCounts reads Google's own count of each account, and compares it. It records nothing.
+func (a *app) checkCounts(ctx context.Context, f *findings, s *settings, l *quota.Ledger) {
+	const what = "google's count"
 	c, err := a.newCounts(ctx, s, l)
 	if err != nil {
-		return nil, err
-	}
-	return &watcher{every: s.WatchEvery, log: a.log, round: func(ctx context.Context) ([]*counted, error) { return c.round(ctx, a.now()) }}, nil
-}
-
-func (w *watcher) run(ctx context.Context) {
-	tick := time.NewTicker(w.every)
-	defer tick.Stop()
-	for {
-		w.once(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// once compares once. It logs an error when it is news, and each limit once.
-func (w *watcher) once(ctx context.Context) {
-	all, err := w.round(ctx)
-	switch {
-	case ctx.Err() != nil:
+		f.fault(what, err)
 		return
-	case err != nil && err.Error() != w.failed:
-		w.failed = err.Error()
-		w.log.Warn("Google's own count cannot be read", "error", err, "again_in", span(w.every))
-	case err == nil && w.failed != "":
-		w.failed = ""
-		w.log.Info("Google's own count can be read again")
 	}
-	for _, one := range all {
-		if limit := one.count.Limit; one.count.Limited && limit != one.quota && w.limits[one.pool] != limit {
-			if w.limits == nil {
-				w.limits = map[quota.Pool]int64{}
-			}
-			w.limits[one.pool] = limit
-			w.log.Warn("Google reports another limit than the price book", "pool", one.pool.String(), "limit", limit, "quota", one.quota)
+	for _, account := range slices.Sorted(maps.Keys(c.readers)) {
+		all, strange, err := c.read(ctx, account, a.now())
+		project := c.readers[account].Project()
+		if err != nil {
+			f.fault(what, fmt.Errorf("project %s: %w", project, err))
+		}
+		for _, one := range strange {
+			f.warn(what, "project %s: Google counts %s, which no pool of the price book counts\nTo count it, give the pool its metric: %[2]s", project, plain(one.Metric))
+		}
+		if err == nil {
+			f.ok(what, "project %s: it can be read, for %s", project, countedNames(all))
 		}
 	}
+}
+
+// countedNames lists the pools that Google counts.
+func countedNames(all []*counted) string {
+	names := make([]string, len(all))
+	for i, one := range all {
+		names[i] = one.pool.String()
+	}
+	return cmp.Or(strings.Join(names, ", "), "no pool")
 }

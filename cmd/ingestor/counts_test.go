@@ -15,6 +15,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/googlecount"
 	sim "github.com/headroom-quota/headroom/internal/monitoringsim"
+	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -23,7 +24,7 @@ import (
 func TestWatchIsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var read []time.Time
-		w := &watcher{every: defaultSettings("/").WatchEvery, log: slog.New(slog.DiscardHandler), round: func(context.Context) ([]*counted, error) {
+		w := &watcher{every: defaultSettings("/").WatchEvery, log: slog.New(slog.DiscardHandler), clock: time.Now, tells: &view.Counting{}, round: func(context.Context) ([]*counted, error) {
 			read = append(read, time.Now())
 			return nil, nil
 		}}
@@ -53,7 +54,8 @@ func TestWatchSaysWhatIsNew(t *testing.T) {
 	}
 	var all []*counted
 	var err error
-	w := &watcher{every: time.Minute, log: slog.New(slog.NewTextHandler(&log, nil)), round: func(context.Context) ([]*counted, error) { return all, err }}
+	var tells view.Counting
+	w := &watcher{every: time.Minute, log: slog.New(slog.NewTextHandler(&log, nil)), clock: time.Now, tells: &tells, round: func(context.Context) ([]*counted, error) { return all, err }}
 	for i, step := range []struct {
 		all  []*counted
 		err  error
@@ -70,6 +72,9 @@ func TestWatchSaysWhatIsNew(t *testing.T) {
 		log.Reset()
 		all, err = step.all, step.err
 		w.once(t.Context())
+		if got := tells.State(); got.Err != step.err || got.Failed.IsZero() != (step.err == nil) || got.Read.IsZero() && step.err == nil { //nolint:errorlint // it is the same
+			t.Errorf("step %d: it tells %+v", i, got)
+		}
 		if !strings.Contains(log.String(), step.want) || step.want == "" && log.Len() > 0 {
 			t.Errorf("step %d: %s, want %s", i, &log, step.want)
 		}
@@ -171,6 +176,33 @@ func TestOthersAreOnThePage(t *testing.T) {
 		t.Error("nobody asked")
 	}
 	s.stop()
+}
+
+// TestAWatchThatFailsIsOnThePage, and in the metrics: a log alone is read by nobody.
+func TestAWatchThatFailsIsOnThePage(t *testing.T) {
+	f, cloud := watched(t, 777)
+	cloud.Refuse(&sim.Refusal{Status: 403, Code: "PERMISSION_DENIED"})
+	s := f.serve("INGESTOR_WATCH=true")
+	const note = "own count has not been compared since"
+	var page string
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(page, note); time.Sleep(20 * time.Millisecond) {
+		if page = get(t, s.url.String()); time.Now().After(deadline) {
+			t.Fatalf("the page does not say it:\n%s", page)
+		}
+	}
+	if !strings.Contains(page, "ingestor reconcile") || strings.Contains(page, f.dir) {
+		t.Errorf("the page has no command, or a path:\n%s", page)
+	}
+	metrics := get(t, s.url.String()+"/metrics")
+	for _, want := range []string{"\nheadroom_upstream_count_up 0\n", "\nheadroom_upstream_count_read_timestamp_seconds 0\n"} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("the metrics lack %q", want)
+		}
+	}
+	s.stop()
+	if text := get(t, newFolder(t, 20, "").serve().url.String()+"/metrics"); strings.Contains(text, "headroom_upstream_count") {
+		t.Error("a server that does not watch has metrics of it")
+	}
 }
 
 // TestRunsCountOthersFirst: a run that does not stay asks once before it starts, and works

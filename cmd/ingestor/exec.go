@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +16,7 @@ import (
 	"github.com/headroom-quota/headroom/internal/proxy"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/lease"
+	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 // execFlags are the flags of ingestor exec.
@@ -69,7 +68,11 @@ process has the job, or a signal stopped it); 1 the program failed; 64 usage;
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.exec(cmd, &f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withMeter(cmd, exitDeferred, f.check, func(ctx context.Context, s *settings, l *quota.Ledger, done *closers) error {
+				return a.exec(ctx, s, l, done, &f, args)
+			})
+		},
 	}
 	cmd.Flags().StringVar(&f.job, "job", "", "`name` of the job, for its lock and the spend")
 	cmd.Flags().StringSliceVar(&f.upstreams, "upstream", nil, "only this `upstream`; repeat the flag for more (default all of the price book)")
@@ -104,28 +107,10 @@ func (f *execFlags) check(s *settings) error {
 			return usage("--state: %w", err)
 		}
 	}
-	if len(f.upstreams) == 0 {
-		f.upstreams = slices.Sorted(maps.Keys(s.book.Upstreams))
-	}
-	return nil
+	return s.knownFlags(&f.upstreams, f.account, f.class)
 }
 
-func (a *app) exec(cmd *cobra.Command, f *execFlags, args []string) (err error) {
-	ctx := cmd.Context()
-	s, err := a.settings(cmd.Flags())
-	if err != nil {
-		return err
-	}
-	if err := f.check(s); err != nil {
-		return err
-	}
-	var done closers
-	defer func() { err = orStopped(ctx, exitDeferred, errors.Join(err, done.close())) }()
-	a.trace(ctx, &done)
-	l, err := a.openLedger(ctx, s, &done)
-	if err != nil {
-		return err
-	}
+func (a *app) exec(ctx context.Context, s *settings, l *quota.Ledger, done *closers, f *execFlags, args []string) error {
 	lock, err := a.opened.Lock(ctx, cmp.Or(f.account, quota.DefaultAccount)+"/"+f.job) // as a run of a job has it
 	if err != nil {
 		return err
@@ -151,7 +136,11 @@ func (a *app) exec(cmd *cobra.Command, f *execFlags, args []string) (err error) 
 		if !errors.As(err, &refused) {
 			return programEnded(err)
 		}
-		fmt.Fprintf(a.stderr, "job %s: the quota is used up; it can resume at %s\n", f.job, refused.RetryAt.UTC().Format(time.RFC3339))
+		what := "the quota"
+		if errors.As(err, new(*meter.BudgetError)) {
+			what = "the budget of the job"
+		}
+		fmt.Fprintf(a.stderr, "job %s: %s is used up; it can resume at %s\n", f.job, what, refused.RetryAt.UTC().Format(time.RFC3339))
 		if !f.untilDone || ctx.Err() != nil {
 			return &exit{code: exitDeferred}
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/headroom-quota/headroom/ingest"
@@ -33,7 +34,9 @@ func (w *works) joinClock(ctx context.Context) error {
 	if err := w.settings.granted(c.Missing(ctx, pgcatalog.Schema, fleet.Schema)); err != nil {
 		return err
 	}
-	if err := fleet.Migrate(ctx, c); err != nil {
+	soon, cancel := context.WithTimeout(ctx, migrating)
+	defer cancel()
+	if err := fleet.Migrate(soon, c); err != nil {
 		return unopenedDatabase(err)
 	}
 	clock, err := fleet.NewClock(ctx, c)
@@ -43,6 +46,9 @@ func (w *works) joinClock(ctx context.Context) error {
 	w.clock = clock
 	return nil
 }
+
+// migrating is how long making the tables of the fleet may take. Another process may be at it.
+const migrating = time.Minute
 
 // joinFleet makes the process one of a fleet, if the catalog is in PostgreSQL.
 func (a *app) joinFleet(w *works, jobs []*ingest.Job, done func(*ingest.Job, *ingest.Report, error), stale func()) (err error) {
@@ -81,16 +87,24 @@ func timing() (t fleet.Timing) {
 	return t
 }
 
-// awaitDatabase waits until the database of the catalog answers. A daemon that starts before
-// its database, or during a restart of it, stays.
-func (a *app) awaitDatabase(ctx context.Context, s *settings) error {
-	for told := (time.Time{}); s.Database != ""; {
-		c, err := pgcatalog.Open(ctx, s.Database, nil)
+// unanswered is the error of a database that may answer later.
+type unanswered struct{ error }
+
+func (u unanswered) Unwrap() error { return u.error }
+
+// openDaemon opens everything that a daemon needs. While the database of the catalog does not
+// answer, it waits: a daemon that starts before its database, or during a restart of it, stays.
+func (a *app) openDaemon(ctx context.Context, s *settings, done *closers) (*works, error) {
+	for told := (time.Time{}); ; {
+		var opened closers
+		w, err := a.openWorks(ctx, s, &opened, nil)
 		if err == nil {
-			return c.Close()
+			done.add(opened.close)
+			return w, nil
 		}
-		if ctx.Err() != nil || pgcatalog.Refused(err) {
-			return unopenedDatabase(err)
+		err = errors.Join(err, opened.close())
+		if _, waits := errors.AsType[unanswered](err); !waits || ctx.Err() != nil {
+			return nil, err
 		}
 		if time.Since(told) > time.Minute {
 			a.log.Warn("the database does not answer; trying again every few seconds", "error", err)
@@ -101,5 +115,4 @@ func (a *app) awaitDatabase(ctx context.Context, s *settings) error {
 		case <-time.After(3 * time.Second):
 		}
 	}
-	return nil
 }

@@ -194,10 +194,13 @@ func TestReadmeShowsTheDemo(t *testing.T) {
 	}
 }
 
+// sandboxAddress is where the README has the sandbox listen.
+var sandboxAddress = regexp.MustCompile(`127\.0\.0\.1:809\d`)
+
 // TestReadmeFetches runs the listing with which a new user begins, as it is printed but
 // for the installation, the port and a wait for the sandbox to listen.
 func TestReadmeFetches(t *testing.T) {
-	const port = "127.0.0.1:8090"
+	port := sandboxAddress.FindString(guides(t)["README.md"])
 	listing := fenced(guides(t)["README.md"], "sh")[1]
 	install, rest, _ := strings.Cut(listing, "\n")
 	if !strings.HasPrefix(install, "go install ./cmd/ingestor ") || strings.Count(rest, port) != 2 {

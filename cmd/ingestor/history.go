@@ -59,7 +59,7 @@ func (a *app) shortfalls(ctx context.Context, s *settings, l *quota.Ledger, c ch
 		return nil, nil // each call reports the outage
 	}
 	if err != nil {
-		return nil, err
+		return nil, s.unread(err)
 	}
 	start := a.startOfDay(s.book)
 	if from := start.Add(afterMidnight); from.After(since) {
@@ -71,7 +71,7 @@ func (a *app) shortfalls(ctx context.Context, s *settings, l *quota.Ledger, c ch
 	}
 	spent, err := c.Spent(ctx, since)
 	if err != nil {
-		return nil, err
+		return nil, s.unread(err)
 	}
 	runs := map[string]int64{} // by account
 	for name, j := range s.Jobs {

@@ -42,7 +42,8 @@ Without a subcommand, ingestor limits lists the limits.`,
 		Use:   "list [FAMILY]",
 		Short: "List the limits, and who set them",
 		Long: `List the limits that were set at run time, with who set each, when and why. The limits of
-the price book are in ingestor costs show FAMILY.`,
+the price book are in ingestor costs show FAMILY. A limit of a pool that the upstream has
+reported, with adopt_limits, has the upstream as its family and the pool as its key.`,
 		Example: "  ingestor limits list\n  ingestor limits list client --output json",
 		Args:    takes(0, 1, "one family, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -159,10 +160,10 @@ func (s *sheet) limits(all []web.KeyLimit) {
 const mostShown = 100
 
 // showSetLimits shows the limits that take the place of the price book's, as comments after
-// the book. A book without families has none, and a missing ledger is not made.
+// the book. A book without families has none, unless it adopts limits. A missing ledger is not made.
 func (a *app) showSetLimits(cmd *cobra.Command, s *settings) error {
 	at, err := open.Parse(s.Ledger)
-	if a.output == "json" || len(s.book.Families) == 0 || err != nil {
+	if a.output == "json" || len(s.book.Families) == 0 && !s.AdoptLimits || err != nil {
 		return nil
 	}
 	if _, err := os.Stat(at.File); at.Scheme == "memory" || at.Scheme == "sqlite" && err != nil {
@@ -175,6 +176,9 @@ func (a *app) showSetLimits(cmd *cobra.Command, s *settings) error {
 	})
 	if err != nil && !errors.Is(err, quota.ErrNoLimits) {
 		a.log.Warn("limits that were set at run time are not shown: the ledger cannot be read", "error", err)
+	}
+	if !s.AdoptLimits { // then the price book has the limits of pools
+		all = slices.DeleteFunc(all, func(k web.KeyLimit) bool { return s.book.Upstreams[k.Family] != nil })
 	}
 	if len(all) == 0 {
 		return nil

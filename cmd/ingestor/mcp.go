@@ -1,9 +1,8 @@
 package main
 
 import (
-	"cmp"
+	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,7 +39,11 @@ Exit codes: 0 the session has ended; 64 usage; 78 configuration; 69 the ledger i
 		Example: `  ingestor mcp --budget 500
   ingestor mcp --budget 500 --job researcher --class backfill --upstream youtube --wait 30s`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.mcp(cmd, &f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withMeter(cmd, exitDone, f.check, func(ctx context.Context, _ *settings, l *quota.Ledger, _ *closers) error {
+				return a.mcp(ctx, l, &f)
+			})
+		},
 	}
 	cmd.Flags().Int64Var(&f.budget, "budget", 0, "`number` of units that the session may spend, of all pools together")
 	cmd.Flags().StringVar(&f.job, "job", "agent", "`name` of the job of its calls, in the spend")
@@ -61,31 +64,11 @@ func (f *mcpFlags) check(s *settings) error {
 	case f.wait < 0:
 		return usage("--wait is 0 or more")
 	}
-	var err error
-	f.upstreams = s.known(f.upstreams, f.account, f.class, func(what, format string, args ...any) {
-		flag := map[string]string{"upstreams": "upstream"}[what]
-		err = errors.Join(err, usage("--%s: %w", cmp.Or(flag, what), fmt.Errorf(format, args...)))
-	})
-	return err
+	return s.knownFlags(&f.upstreams, f.account, f.class)
 }
 
-func (a *app) mcp(cmd *cobra.Command, f *mcpFlags) (err error) {
-	ctx := cmd.Context()
-	s, err := a.settings(cmd.Flags())
-	if err != nil {
-		return err
-	}
-	if err := f.check(s); err != nil {
-		return err
-	}
-	var done closers
-	defer func() { err = orStopped(ctx, exitDone, errors.Join(err, done.close())) }()
-	a.trace(ctx, &done)
-	l, err := a.openLedger(ctx, s, &done)
-	if err != nil {
-		return err
-	}
-	err = agents.Serve(ctx, l, a.stdin, a.stdout, &agents.Options{
+func (a *app) mcp(ctx context.Context, l *quota.Ledger, f *mcpFlags) error {
+	err := agents.Serve(ctx, l, a.stdin, a.stdout, &agents.Options{
 		Budget: f.budget, Job: f.job, Class: f.class, Account: f.account, Upstreams: f.upstreams, Wait: f.wait, Version: build().Version, Log: a.log,
 		Trace: a.traces.Reserve,
 	})

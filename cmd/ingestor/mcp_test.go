@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -231,6 +233,59 @@ func TestMCPHangsUp(t *testing.T) {
 	<-waits
 	if f.used() != 5 {
 		t.Errorf("%d units are spent", f.used())
+	}
+}
+
+// TestMCPOfAHostThatIsKilled: if the agent's host is killed, the server ends by itself. A call
+// that waits for units takes none, and what was reserved counts as spent.
+func TestMCPOfAHostThatIsKilled(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 10, "") // 5 stay free
+	server := f.program(context.Background(), "mcp", "--budget", "20", "--wait", "2h")
+	host := python(t, "", "", append([]string{"testdata/python/agent.py"}, server.Args...)...)
+	host.Env = append(host.Env, server.Env...)
+	said, err := host.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	logged, err := os.Create(f.path("log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer logged.Close()
+	host.Stderr = logged
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var answer struct {
+		Server   int
+		Reserved toolAnswer
+		Wrong    struct {
+			IsError bool
+			Content []struct{ Text string }
+		}
+	}
+	err = json.NewDecoder(said).Decode(&answer)
+	_ = host.Process.Kill()
+	_ = host.Wait()
+	log := func() string {
+		text, _ := os.ReadFile(f.path("log"))
+		return string(text)
+	}
+	if err != nil || !answer.Reserved.Allowed || answer.Reserved.Session.Left != 19 {
+		t.Fatalf("%+v %v\n%s", answer, err, log())
+	}
+	if w := answer.Wrong; !w.IsError || len(w.Content) != 1 || !strings.Contains(w.Content[0].Text, "method") {
+		t.Errorf("a wrong argument: %+v", w)
+	}
+	for end := time.Now().Add(time.Minute); !strings.Contains(log(), "the session has ended"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			_ = syscall.Kill(answer.Server, syscall.SIGKILL)
+			t.Fatalf("the server goes on\n%s", log())
+		}
+	}
+	if !strings.Contains(log(), `"units":1,"of":20,"not_settled":1`) || f.used() != 1 {
+		t.Errorf("%d units are spent\n%s", f.used(), log())
 	}
 }
 

@@ -98,6 +98,17 @@ func (s *settings) known(upstreams []string, account, class string, fault func(w
 	return upstreams
 }
 
+// knownFlags is known for the flags of a command, which it completes.
+func (s *settings) knownFlags(upstreams *[]string, account, class string) (err error) {
+	*upstreams = s.known(*upstreams, account, class, func(what, format string, args ...any) {
+		if what == "upstreams" {
+			what = "upstream"
+		}
+		err = errors.Join(err, usage("--%s: %w", what, fmt.Errorf(format, args...)))
+	})
+	return err
+}
+
 // checkPrograms checks that the programs of jobs can be started, and their files be written.
 func checkPrograms(f *findings, s *settings) {
 	for _, j := range s.List() {

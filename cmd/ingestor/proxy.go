@@ -226,10 +226,14 @@ func (a *app) newProxy(s *settings, l *quota.Ledger, measured *metrics.Metrics, 
 	if err != nil {
 		return nil, err
 	}
+	key, err := s.uploadKey()
+	if err != nil {
+		a.log.Warn("uploads through the proxy end when it is restarted", "error", err)
+	}
 	h, err := proxy.New(l, tokens, &proxy.Options{
 		Base: s.baseOfAll(), Clock: a.clock, Log: a.log, Metrics: measured, Keys: keys, Memory: filepath.Join(s.state, "proxy-costs.json"), Hosts: s.Hosts,
 		Defaults: proxy.Labels{Job: s.ProxyJob, Region: s.ProxyRegion, Class: s.ProxyClass, Account: s.ProxyAccount, Wait: s.ProxyWait},
-		Waiting:  s.ProxyWaiting, Refused: refused,
+		Waiting:  s.ProxyWaiting, Refused: refused, UploadKey: key,
 		Metered: func(t http.RoundTripper) http.RoundTripper { return a.traces.Calls(l, t) },
 	})
 	if errors.Is(err, quota.ErrBadInput) {
@@ -279,23 +283,21 @@ func (a *app) listenProxy(ctx context.Context, s *settings, h *proxy.Handler, ot
 	return append(others, beside{l, func(ctx, abort context.Context, l net.Listener) error { return h.Serve(ctx, abort, l, secure) }}), nil
 }
 
-func (a *app) runProxy(cmd *cobra.Command) (err error) {
-	ctx := cmd.Context()
-	s, err := a.settings(cmd.Flags())
-	if err != nil {
-		return err
-	}
+func (a *app) runProxy(cmd *cobra.Command) error {
 	hangups := listenForHangups()
 	defer hangups.stop()
-	measured := metrics.New(&metrics.Options{Log: a.log})
-	a.observer = measured
-	var done closers
-	defer func() { err = orStopped(ctx, exitDone, errors.Join(err, done.close())) }()
-	a.trace(ctx, &done)
-	l, err := a.openLedger(ctx, s, &done)
-	if err != nil {
-		return err
+	var measured *metrics.Metrics
+	ready := func(*settings) error {
+		measured = metrics.New(&metrics.Options{Log: a.log})
+		a.observer = measured
+		return nil
 	}
+	return a.withMeter(cmd, exitDone, ready, func(ctx context.Context, s *settings, l *quota.Ledger, _ *closers) error {
+		return a.serveProxy(ctx, s, l, measured, hangups)
+	})
+}
+
+func (a *app) serveProxy(ctx context.Context, s *settings, l *quota.Ledger, measured *metrics.Metrics, hangups hangups) error {
 	refused, stop := a.keepRefusals(ctx, a.savedIn(s))
 	defer stop()
 	h, err := a.newProxy(s, l, measured, refused)

@@ -3,9 +3,14 @@ package main
 import (
 	"bytes"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -128,6 +133,155 @@ func TestProxyAlone(t *testing.T) {
 	}
 	if strings.Contains(c.heard.String(), theProxyToken) || strings.Contains(c.heard.String(), "id=abc") {
 		t.Error("the traces have the token or the query")
+	}
+}
+
+// TestUploadOutlivesTheProxy: a proxy that is killed between two chunks of an upload, and
+// started again, passes on the next chunk, which costs nothing.
+func TestUploadOutlivesTheProxy(t *testing.T) {
+	var chunks atomic.Int64
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Content-Range") != "" {
+			chunks.Add(1)
+			w.WriteHeader(http.StatusPermanentRedirect)
+			return
+		}
+		w.Header().Set("Location", "http://"+r.Host+"/upload/items?uploadType=resumable&upload_id=7")
+	}))
+	defer upstream.Close()
+	f := newFolder(t, 20, "")
+	f.write("costs.yaml", `
+revision: 1
+upstreams:
+  files:
+    hosts: ["`+strings.TrimPrefix(upstream.URL, "http://")+`"]
+    api_key: {header: X-Api-Key}
+    resumable: upload_id
+    pools: {units: {quota: 100, windows: [{per: day}]}}
+    methods: {insert: {route: [POST /upload/items, PUT /upload/items], pool: units, cost: 10}}
+`)
+	f.write("program.token", theProxyToken+"\n")
+	f.write("ingestor.yaml", `
+ledger: sqlite:`+f.path("ledger.db")+`
+costs: `+f.path("costs.yaml")+`
+keys: {files: {file: `+f.path("key")+`}}
+tokens: {program: {file: `+f.path("program.token")+`, calls: {upstreams: [files]}}}
+`)
+	start := func() (*resident, string) {
+		r := f.stay("proxy", "--proxy-listen", "127.0.0.1:0")
+		if !r.stdout.Scan() {
+			r.waitFor("proxy")
+		}
+		return r, strings.TrimPrefix(r.stdout.Text(), "proxy on ")
+	}
+	send := func(verb, address, part string) *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), verb, address, strings.NewReader("0123456789"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Api-Key", theProxyToken)
+		if part != "" {
+			req.Header.Set("Content-Range", part)
+		}
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp
+	}
+	r, at := start()
+	begun := send(http.MethodPost, at+"/files/upload/items?uploadType=resumable", "")
+	address, is := strings.CutPrefix(begun.Header.Get("Location"), at)
+	if !is || send(http.MethodPut, at+address, "bytes 0-9/30").StatusCode != http.StatusPermanentRedirect {
+		t.Fatalf("%s, at %q", begun.Status, begun.Header.Get("Location"))
+	}
+	_ = r.cmd.Process.Kill()
+	_ = r.cmd.Wait()
+	_, at = start()
+	if got := send(http.MethodPut, at+address, "bytes 10-19/30"); got.StatusCode != http.StatusPermanentRedirect || chunks.Load() != 2 {
+		t.Errorf("after the proxy was killed: %s, and the upstream has %d chunks", got.Status, chunks.Load())
+	}
+	if got := send(http.MethodPut, at+strings.Replace(address, "upload_id=7", "upload_id=8", 1), "bytes 10-19/30"); got.StatusCode != http.StatusNotFound || chunks.Load() != 2 {
+		t.Errorf("another upload: %s, and the upstream has %d chunks", got.Status, chunks.Load())
+	}
+	if r := f.run("quota", "-o", "json"); !strings.Contains(r.stdout, `"used": 10,`) && !strings.Contains(r.stdout, `"used":10,`) {
+		t.Errorf("the chunks are charged:\n%s%s", r.stdout, r.stderr)
+	}
+}
+
+// TestCheckTriesTheProxy: ingestor check says which programs may call, and what keeps the proxy
+// from its start.
+func TestCheckTriesTheProxy(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 20, "")
+	f.withToken("upstreams: [youtube], methods: [videos.list], budget: 7")
+	if r := f.run("check"); r.code != exitDone || !strings.Contains(r.stdout, "proxy: the token program may call youtube, methods videos.list, budget 7") {
+		t.Errorf("left with %d\n%s", r.code, r.stdout)
+	}
+	f.edit("methods: [videos.list]", "methods: [videos.lst]")
+	if r := f.run("check"); r.code != exitConfig || !strings.Contains(r.stdout, `the token program names the method "videos.lst"`) {
+		t.Errorf("left with %d\n%s", r.code, r.stdout)
+	}
+	f.edit("program.token", "none.token")
+	if r := f.run("check"); r.code != exitConfig || !strings.Contains(r.stdout, "To create one: ingestor token new FILE") {
+		t.Errorf("left with %d\n%s", r.code, r.stdout)
+	}
+	f.write("ingestor.yaml", "costs: builtin/github\nledger: sqlite:"+f.path("github.db")+"\nkeys: {github: {file: "+f.path("none.key")+"}}\n")
+	if r := f.run("check"); r.code != exitCredential && r.code != exitConfig || !strings.Contains(r.stdout, "fault    key: github: open") {
+		t.Errorf("left with %d\n%s", r.code, r.stdout)
+	}
+}
+
+// TestExecFlags: what the price book does not have is told by the name of the flag.
+func TestExecFlags(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 10, "")
+	for want, args := range map[string][]string{
+		"--upstream: the price book has no upstream":    {"--upstream", "quux"},
+		`--class: none of youtube has the class "qu"`:   {"--class", "qu"},
+		`--account: none of youtube has the account "q`: {"--account", "qu"},
+	} {
+		if r := f.run(append(append([]string{"exec", "--job", "x"}, args...), "--", "true")...); r.code != exitUsage || !strings.Contains(r.stderr, want) {
+			t.Errorf("%v: left with %d\n%s", args, r.code, r.stderr)
+		}
+	}
+	r := f.run(append([]string{"exec", "--job", "tap", "--budget", "2", "--state", f.path("tap.json"), "--"}, tapCommand(t)...)...)
+	if r.code != exitDeferred || !strings.Contains(r.stderr, "job tap: the budget of the job is used up; it can resume at ") {
+		t.Errorf("left with %d\n%s", r.code, r.stderr)
+	}
+}
+
+// TestUploadKey: two processes that start at once have one key. A file that is none is told.
+func TestUploadKey(t *testing.T) {
+	s := &settings{state: filepath.Join(t.TempDir(), "state")}
+	keys := make([]string, 8)
+	var all sync.WaitGroup
+	for i := range keys {
+		all.Go(func() {
+			key, err := s.uploadKey()
+			if err != nil {
+				t.Error(err)
+			}
+			keys[i] = string(key)
+		})
+	}
+	all.Wait()
+	if slices.Sort(keys); keys[0] != keys[len(keys)-1] || len(keys[0]) != uploadKeySize {
+		t.Errorf("the keys are %q", keys)
+	}
+	if left, err := os.ReadDir(s.state); err != nil || len(left) != 1 {
+		t.Errorf("the folder has %v %v", left, err)
+	}
+	path := filepath.Join(s.state, "proxy-uploads.key")
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("others may read it: %v %v", info.Mode(), err)
+	}
+	if err := os.WriteFile(path, []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.uploadKey(); err == nil || !strings.Contains(err.Error(), "is not a key of uploads") || strings.Contains(err.Error(), "short") {
+		t.Error(err)
 	}
 }
 

@@ -50,6 +50,28 @@ func (a *app) withLedger(cmd *cobra.Command, f func(context.Context, *quota.Ledg
 	return f(cmd.Context(), l)
 }
 
+// withMeter opens the ledger for a command that meters calls, and traces them. Ready comes
+// first, to check the flags by the settings. A command that is told to stop leaves with the
+// code stopped.
+func (a *app) withMeter(cmd *cobra.Command, stopped int, ready func(*settings) error, f func(context.Context, *settings, *quota.Ledger, *closers) error) (err error) {
+	ctx := cmd.Context()
+	s, err := a.settings(cmd.Flags())
+	if err == nil {
+		err = ready(s)
+	}
+	if err != nil {
+		return err
+	}
+	var done closers
+	defer func() { err = orStopped(ctx, stopped, errors.Join(err, done.close())) }()
+	a.trace(ctx, &done)
+	l, err := a.openLedger(ctx, s, &done)
+	if err != nil {
+		return err
+	}
+	return f(ctx, s, l, &done)
+}
+
 func (a *app) showQuota(ctx context.Context, l *quota.Ledger) error {
 	all, err := a.usage(ctx, l)
 	if err != nil {

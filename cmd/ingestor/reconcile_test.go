@@ -267,6 +267,116 @@ func TestReconcileSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
+// TestReconcileByTheBook: the price book says which pool Google's metric is. A book that says
+// it of none has the names of the built-in one.
+func TestReconcileByTheBook(t *testing.T) {
+	const book = "revision: 1\nupstreams: {youtube: {pools: {%s: {quota: 100, %swindows: [{per: day, zone: America/Los_Angeles}]}}, methods: {videos.list: {pool: %[1]s, cost: 1}}}}\n"
+	for pool, metric := range map[string]string{"mine": "metric: youtube.googleapis.com/default, ", "units": ""} {
+		o := newOffice(t, "costs: costs.yaml\n")
+		if err := os.WriteFile("costs.yaml", fmt.Appendf(nil, book, pool, metric), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o.counted(70, 5*time.Minute, 100)
+		if text := o.must("reconcile"); !strings.Contains(text, "Others have spent 70 units of youtube/"+pool+" that") {
+			t.Errorf("%q: %s", metric, text)
+		}
+	}
+	o := newOffice(t, "")
+	for _, name := range []string{"builtin", "builtin/youtube-2025"} {
+		if text := o.must("costs", "show", "youtube", "--costs", name); !strings.Contains(text, "the upstream counts it as youtube.googleapis.com/default") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+// TestReconcileOfOddDays: a pool that counts other days than Google hides no other pool.
+func TestReconcileOfOddDays(t *testing.T) {
+	o := newOffice(t, "costs: costs.yaml\n")
+	const book = "extends: builtin\nrevision: 2\nupstreams: {youtube: {pools: {batch_stats: {windows: [{per: day}]}, uploads: {windows: [{per: day}]}}}}\n"
+	if err := os.WriteFile("costs.yaml", []byte(book), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.cloud.Set(
+		sim.Add(sim.Series(sim.Usage, "video_batch_get_stats"), o.clock.Now(), 1), // comes before the one that counts
+		sim.Add(sim.Series(sim.Usage, "default"), o.clock.Now(), 500),
+		sim.Add(sim.Series(sim.Usage, "video_insert"), o.clock.Now(), 1),
+		sim.Add(sim.Series(sim.Usage, "search_list"), o.clock.Now(), 9),
+	)
+	o.clock.Advance(5 * time.Minute)
+	r := o.ingestor("reconcile", "--apply")
+	for _, want := range []string{"Recorded 500 units of others in youtube/units.", "Recorded 9 units of others in youtube/searches."} {
+		if !strings.Contains(r.stdout, want) {
+			t.Errorf("%q is missing:\n%s", want, r.stdout)
+		}
+	}
+	for _, pool := range []string{"batch_stats", "uploads"} {
+		if r.code != exitConfig || !strings.Contains(r.stderr, "youtube/"+pool+" has no calendar window") {
+			t.Errorf("left with %d, and says nothing of %s\n%s", r.code, pool, r.stderr)
+		}
+	}
+}
+
+// TestAdoptedLimits: a limit that one process adopts holds in the next one, and is listed,
+// until Google reports the quota of the price book.
+func TestAdoptedLimits(t *testing.T) {
+	o := newOffice(t, "adopt_limits: true\n")
+	o.counted(0, 5*time.Minute, 50_000)
+	quotaIs := func(when, limit string, listed bool) {
+		t.Helper()
+		if text := o.must("quota"); strings.Contains(text, "49,500") != listed || !strings.Contains(text, limit) {
+			t.Errorf("%s, the quota is\n%s", when, text)
+		}
+		for _, args := range [][]string{{"costs", "show"}, {"limits", "list"}} {
+			if text := o.must(args...); strings.Contains(text, "50,000") != listed {
+				t.Errorf("%s, %v says\n%s", when, args, text)
+			}
+		}
+	}
+	quotaIs("at first", "9,500", false)
+	o.must("reconcile", "--apply")
+	quotaIs("adopted", "49,500", true)
+	if text := o.must("costs", "show"); !strings.Contains(text, "# youtube units: 50,000, by the upstream at 2026-11-20 20:00 UTC: it reported this limit\n") {
+		t.Errorf("the price book ends with\n%s", text[len(text)-300:])
+	}
+	t.Setenv("INGESTOR_ADOPT_LIMITS", "false")
+	if text := o.must("quota") + o.must("costs", "show"); strings.Contains(text, "49,500") || strings.Contains(text, "50,000") {
+		t.Errorf("without the setting: %s", text)
+	}
+	t.Setenv("INGESTOR_ADOPT_LIMITS", "true")
+	o.clock.Advance(24 * time.Hour)
+	quotaIs("on the next day", "49,500", true)
+	o.began = o.began.Add(24 * time.Hour)
+	o.counted(0, 5*time.Minute, 10_000)
+	o.must("reconcile", "--apply")
+	quotaIs("back", "9,500", false)
+}
+
+// TestCheckReadsTheCount: ingestor check says whether Google's own count can be read, and which
+// right is missing.
+func TestCheckReadsTheCount(t *testing.T) {
+	t.Setenv("YOUTUBE_API_KEY", "any")
+	o := newOffice(t, "")
+	o.counted(7, 5*time.Minute, 10_000)
+	if r := o.ingestor("check"); r.code != exitDone || !strings.Contains(r.stdout, "google's count: project headroom-test: it can be read, for youtube/searches, youtube/units") {
+		t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	o.cloud.Set(sim.Add(sim.Series(sim.Usage, "something_new"), o.clock.Now(), 12))
+	if r := o.ingestor("check"); !strings.Contains(r.stdout, "Google counts youtube.googleapis.com/something_new, which no pool of the price book counts") {
+		t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	o.cloud.Refuse(&sim.Refusal{Status: 403, Code: "PERMISSION_DENIED"})
+	if r := o.ingestor("check"); r.code != exitCredential || !strings.Contains(r.stdout, "roles/monitoring.viewer") || !strings.Contains(r.stdout, "gcloud projects add-iam-policy-binding headroom-test") {
+		t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if r := o.ingestor("check", "--google-credentials", "none.json"); r.code != exitUsage && r.code != exitConfig {
+		t.Errorf("left with %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	home(t, "")
+	if r := o.ingestor("check"); strings.Contains(r.stdout, "google's count") {
+		t.Errorf("nobody asked for it:\n%s", r.stdout)
+	}
+}
+
 // TestReconcileShowsTheLimit, and units that no pool counts.
 func TestReconcileShowsTheLimit(t *testing.T) {
 	o := newOffice(t, "")

@@ -201,10 +201,7 @@ func (a *app) runJobs(cmd *cobra.Command, f *runFlags) (err error) {
 func (a *app) runDaemon(ctx context.Context, s *settings, jobs []*ingest.Job, file metricsFile, done *closers) error {
 	hangups := listenForHangups()
 	defer hangups.stop()
-	if err := a.awaitDatabase(ctx, s); err != nil {
-		return err
-	}
-	opened, err := a.openWorks(ctx, s, done, nil)
+	opened, err := a.openDaemon(ctx, s, done)
 	if err != nil {
 		return err
 	}
@@ -215,7 +212,10 @@ func (a *app) runDaemon(ctx context.Context, s *settings, jobs []*ingest.Job, fi
 		return err
 	}
 	if err := a.logNextRuns(ctx, opened, jobs); err != nil {
-		return err
+		if s.Database == "" { // the daemon of a fleet waits for its database
+			return err
+		}
+		a.log.Warn("what is next cannot be told", "error", err)
 	}
 	var works atomic.Pointer[works] // of the settings in force
 	works.Store(opened)

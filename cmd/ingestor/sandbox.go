@@ -44,14 +44,14 @@ page /__counts shows the counts so far. The sandbox prints them when it ends.`,
 	return cmd
 }
 
-// sandboxListen differs from the address of ingestor serve, so that both can run.
-const sandboxListen = "127.0.0.1:8090"
+// sandboxListen differs from the addresses of ingestor serve and proxy, so that all can run.
+const sandboxListen = "127.0.0.1:8091"
 
 // listenHere listens on the loopback interface.
 func listenHere(address string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, usage("--listen: %q is not an address; write it as 127.0.0.1:8090", address)
+		return nil, usage("--listen: %q is not an address; write it as 127.0.0.1:8091", address)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return nil, usage("--listen: %q can be reached from other machines; write 127.0.0.1:PORT", address)

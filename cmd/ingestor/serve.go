@@ -334,6 +334,9 @@ func (a *app) openSources(ctx context.Context, s *settings, done *closers) (func
 		if board != nil { // else src.Fleet would not be nil
 			src.Fleet = board
 		}
+		if s.Watch {
+			src.Counting = &a.counting
+		}
 		return web.Sources{Sources: src, Tokens: tokens}, err
 	}, nil
 }

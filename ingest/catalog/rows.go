@@ -14,7 +14,8 @@ import (
 type Table struct {
 	Name    string
 	Columns []string
-	Key     int // number of columns
+	Key     int               // number of columns
+	Later   map[string]string // columns that earlier versions lack, and their value there, in SQL
 }
 
 // Tables are all tables of a catalog. No row refers to a row of a later table. Another home
@@ -22,9 +23,9 @@ type Table struct {
 var Tables = []Table{
 	table("fences", 1, "name token"),
 	table("ledger", 1, "one address since"),
-	table("cursors", 2, "job work pass page token since high mark saved_at completed_at resume_at blocked_on"),
+	table("cursors", 2, "job work pass page token since high mark saved_at completed_at resume_at blocked_on=''"),
 	table("runs", 1, "id job scheduled_at started_at ended_at state resume_at error"),
-	table("run_work", 2, "run work region pages units new updated unchanged gone statistics state ended_at resume_at error cause pool refused"),
+	table("run_work", 2, "run work region pages units new updated unchanged gone statistics state ended_at resume_at error cause='' pool='' refused=0"),
 	table("pool_days", 2, "pool day units calls refused blocked"),
 	table("refusals", 4, "pool hour cause caller calls"),
 	table("actions", 1, "id at who what target detail"),
@@ -37,12 +38,35 @@ var Tables = []Table{
 }
 
 func table(name string, key int, columns string) Table {
-	return Table{Name: name, Key: key, Columns: strings.Fields(columns)}
+	t := Table{Name: name, Key: key, Later: map[string]string{}}
+	for _, column := range strings.Fields(columns) {
+		column, value, later := strings.Cut(column, "=")
+		if later {
+			t.Later[column] = value
+		}
+		t.Columns = append(t.Columns, column)
+	}
+	return t
+}
+
+// Selected returns the columns as a query names them, if these are there. If none is, an
+// earlier version had no such table, and Selected returns "".
+func (t Table) Selected(there []string) string {
+	if len(there) == 0 {
+		return ""
+	}
+	columns := slices.Clone(t.Columns)
+	for i, column := range columns {
+		if value, later := t.Later[column]; later && !slices.Contains(there, column) {
+			columns[i] = value
+		}
+	}
+	return strings.Join(columns, ", ")
 }
 
 // Count returns the number of rows of a table.
 func (c *Catalog) Count(ctx context.Context, t Table) (int64, error) {
-	if there, err := c.has(ctx, t); err != nil || !there {
+	if columns, err := c.selected(ctx, t); err != nil || columns == "" {
 		return 0, err
 	}
 	row, err := c.one(ctx, "SELECT count(*) FROM "+t.Name)
@@ -52,19 +76,22 @@ func (c *Catalog) Count(ctx context.Context, t Table) (int64, error) {
 	return row.Int(0), nil
 }
 
-// has reports whether the file has a table. A copy reads files of earlier versions as they are.
-func (c *Catalog) has(ctx context.Context, t Table) (bool, error) {
-	row, err := c.one(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1", t.Name)
-	if err != nil {
-		return false, err
-	}
-	return row.Int(0) > 0, nil
+// selected returns the columns of a table for a query, or "" if there is none. A copy reads
+// files of earlier versions as they are.
+func (c *Catalog) selected(ctx context.Context, t Table) (string, error) {
+	var there []string
+	err := c.each(ctx, func(row sqlitefile.Row) error {
+		there = append(there, row.Text(0))
+		return nil
+	}, "SELECT name FROM pragma_table_info(?1)", t.Name)
+	return t.Selected(there), err
 }
 
 // Rows returns rows of a table behind the one with a key, in the order of the key. An empty
 // key stands before the first. A value is an int64, a string, or nil.
 func (c *Catalog) Rows(ctx context.Context, t Table, after []any, limit int) (all [][]any, err error) {
-	if there, err := c.has(ctx, t); err != nil || !there {
+	columns, err := c.selected(ctx, t)
+	if err != nil || columns == "" {
 		return nil, err
 	}
 	where, args := "", []driver.Value{}
@@ -81,7 +108,7 @@ func (c *Catalog) Rows(ctx context.Context, t Table, after []any, limit int) (al
 		}
 		all = append(all, values)
 		return nil
-	}, fmt.Sprintf("SELECT %s FROM %s%s ORDER BY %s LIMIT ?", strings.Join(t.Columns, ", "), t.Name, where, strings.Join(t.Columns[:t.Key], ", ")),
+	}, fmt.Sprintf("SELECT %s FROM %s%s ORDER BY %s LIMIT ?", columns, t.Name, where, strings.Join(t.Columns[:t.Key], ", ")),
 		slices.Concat(args, []driver.Value{limit})...)
 	return all, err
 }

@@ -50,7 +50,7 @@ type Hit struct {
 
 // MaxRanked bounds the cost of a search. Of the videos that have the words, it looks only at
 // so many that were added last; common words would rank much of the catalog.
-const MaxRanked = 10_000
+const MaxRanked = 2000
 
 // ErrBadCursor says that a cursor is invalid.
 var ErrBadCursor = errors.New("the cursor is damaged: search from the beginning")

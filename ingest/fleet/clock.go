@@ -22,6 +22,8 @@ var _ quota.Clock = (*Clock)(nil)
 
 // NewClock returns the clock of the database of a catalog.
 func NewClock(ctx context.Context, c *pgcatalog.Catalog) (*Clock, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	k := &Clock{pool: c.Pool()}
 	return k, k.look(ctx)
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
@@ -29,6 +30,13 @@ func (f *Fleet) Leads(ctx context.Context) (bool, error) {
 	var is bool
 	err := f.pool.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM headroom_fleet.river_leader WHERE leader_id = $1::text)", f.id).Scan(&is)
 	return is, err
+}
+
+// Holder returns what says that this process has a job, through a connection pool.
+func (f *Fleet) Holder(pool *pgxpool.Pool, job int64, attempt int, at time.Time) (hold func(context.Context) error) {
+	own := &Fleet{id: f.id, pool: pool, clock: f.clock}
+	s := &slice{f: own, river: &river.Job[Args]{JobRow: &rivertype.JobRow{ID: job, Attempt: attempt, AttemptedAt: &at}}}
+	return s.hold
 }
 
 // Timeout returns the timeout that River is told of a job that was attempted at a time.

@@ -1,16 +1,20 @@
 package fleet_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
@@ -144,6 +148,68 @@ func TestRescueOfPrograms(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
+}
+
+// TestHoldAfterALostAnswer: a worker whose database has noted that it holds its job, and whose
+// answer was lost, still holds it.
+func TestHoldAfterALostAnswer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1000, oneProgram())
+	c := r.catalog()
+	f := r.programmed(c, nil, brief, nil)
+	r.must(f.Insert(t.Context(), r.job("tap"), time.Now().Truncate(time.Microsecond)))
+	began := f.Clock().Now().Truncate(time.Microsecond)
+	var job int64
+	r.must(c.Pool().QueryRow(t.Context(), "UPDATE headroom_fleet.river_job SET state = 'running', attempt = 1, attempted_at = $1, attempted_by = ARRAY[$2] RETURNING id", began, f.ID()).Scan(&job))
+	config := c.Pool().Config()
+	config.MaxConns = 1
+	loses, dial := &atomic.Bool{}, config.ConnConfig.DialFunc
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		return &loser{Conn: conn, loses: loses, about: []byte(f.ID())}, err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	r.must(err)
+	defer pool.Close()
+	hold := f.Holder(pool, job, 1, began)
+	r.must(hold(t.Context()))
+	for range 3 {
+		before := r.number(c, "SELECT (1000000 * extract(epoch FROM attempted_at))::bigint FROM headroom_fleet.river_job")
+		loses.Store(true)
+		if err := hold(t.Context()); err == nil {
+			t.Fatal("no answer was lost")
+		}
+		loses.Store(false)
+		r.eventually("the database has noted it", func() bool {
+			return r.number(c, "SELECT (1000000 * extract(epoch FROM attempted_at))::bigint FROM headroom_fleet.river_job") != before
+		})
+	}
+	if err := hold(t.Context()); err != nil {
+		t.Errorf("it has lost its job: %v", err)
+	}
+}
+
+// loser is a connection that loses the answer to what is about a process.
+type loser struct {
+	net.Conn
+	loses *atomic.Bool
+	about []byte
+	lost  atomic.Bool
+}
+
+func (l *loser) Write(p []byte) (int, error) {
+	if l.loses.Load() && bytes.Contains(p, l.about) {
+		l.lost.Store(true)
+	}
+	return l.Conn.Write(p)
+}
+
+func (l *loser) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	if l.lost.Load() {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return n, err
 }
 
 // programs is a daemon in a process of its own, whose program never ends. Its path is the URL

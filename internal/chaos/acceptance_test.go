@@ -309,42 +309,6 @@ func TestRowLock(t *testing.T) {
 	}
 }
 
-// TestRestarts restarts daemons and the database, and cuts links, while ticks come.
-func TestRestarts(t *testing.T) {
-	onlyInSoak(t)
-	t.Parallel()
-	r := newFleet(t, 4, 3, 200*time.Millisecond, charts("0", "10"))
-	r.startAll()
-	r.joined()
-	c := &chaos{rig: r}
-	var all []fault
-	add := func(what string, n int, lasts time.Duration) {
-		for i := range n {
-			all = append(all, fault{what: what, to: i % 4, lasts: lasts})
-		}
-	}
-	add("rolling restart", times(2, 10), 0)
-	add("restart of PostgreSQL, fast", times(1, 3), time.Second)
-	add("restart of PostgreSQL, immediate", times(1, 2), time.Second)
-	add("cut link to PostgreSQL", times(1, 5), 5*time.Second)
-	for i := range all {
-		all[i].after = time.Duration(i) * 6 * time.Second
-	}
-	began := time.Now()
-	last := c.inject(all)
-	// A tick that came while all was down is inserted once the database is back.
-	first, final := began.Truncate(time.Minute).Add(time.Minute), last.Truncate(time.Minute)
-	want := max(0, int(final.Sub(first)/time.Minute)+1)
-	time.Sleep(2 * time.Second)
-	f := r.settle()
-	got := r.number("SELECT count(*) FROM headroom_fleet.runs WHERE scheduled_at BETWEEN $1::timestamptz AND $2::timestamptz AND report->>'state' = 'done'", first, final)
-	t.Logf("rolling restart x%d, database restart x%d, link cut x%d: %d of %d ticks run, %d twice; %d pages, %d double, %d lost; slowest end after SIGTERM %s",
-		times(2, 10), times(2, 5), times(1, 5), got, want, len(f.twice), f.pages, len(f.doubled), len(f.lost), slices.Max(append(c.exits, 0)).Round(time.Millisecond))
-	if got < want {
-		t.Error("ticks were lost")
-	}
-}
-
 // TestSIGTERM ends daemons whose calls and servers hang.
 func TestSIGTERM(t *testing.T) {
 	t.Parallel()

@@ -215,7 +215,15 @@ func (c *chaos) inject(all []fault) (last time.Time) {
 func (c *chaos) restore() error {
 	for _, pool := range []string{"units", "searches"} {
 		n := c.upstream.spent(pool, time.Minute)
-		if err := c.daemons[0].operate("quota", "adjust", "youtube/"+pool, fmt.Sprint(max(n, 1)), "--reason", "Redis was flushed"); err != nil {
+		adjust := func() error {
+			return c.daemons[0].operate("quota", "adjust", "youtube/"+pool, fmt.Sprint(max(n, 1)), "--reason", "Redis was flushed")
+		}
+		err := adjust()
+		for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); { // Redis may be slow on a busy machine
+			time.Sleep(time.Second)
+			err = adjust()
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -90,18 +90,20 @@ func (m *Metrics) SetSources(src view.Sources) {
 	}
 }
 
-// maxScrapes bounds how many different answers are made at once; further scrapes get status
-// 503.
+// maxScrapes bounds how many answers with chosen metrics are made at once; further scrapes of
+// that kind get status 503.
 const maxScrapes = 40
 
-// Handler serves all metrics to Prometheus.
+// Handler serves all metrics to Prometheus, or those that a request names.
 func (m *Metrics) Handler() http.Handler {
-	return m.all.text(promhttp.HandlerFor(m.all, promhttp.HandlerOpts{
-		ErrorLog:            slog.NewLogLogger(m.log.Handler(), slog.LevelError),
-		ErrorHandling:       promhttp.ContinueOnError,
-		MaxRequestsInFlight: maxScrapes,
-		DisableCompression:  true, // kept answers are
-	}))
+	o := promhttp.HandlerOpts{
+		ErrorLog:           slog.NewLogLogger(m.log.Handler(), slog.LevelError),
+		ErrorHandling:      promhttp.ContinueOnError,
+		DisableCompression: true, // kept answers are
+	}
+	all := promhttp.HandlerFor(m.all, o)
+	o.MaxRequestsInFlight = maxScrapes
+	return m.all.text(all, promhttp.HandlerFor(m.all, o))
 }
 
 // WriteFile replaces a file for node_exporter's textfile collector in one step. The file
@@ -143,6 +145,13 @@ func (s state) Collect(to chan<- prometheus.Metric) {
 	}
 	if src.Fleet != nil {
 		sources["fleet"] = source{fleetUp, readFleet}
+	}
+	if src.Counting != nil {
+		var found readings
+		found.counting(src.Counting.State())
+		for _, one := range found {
+			to <- one
+		}
 	}
 	var all sync.WaitGroup
 	for name, source := range sources {

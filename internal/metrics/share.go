@@ -3,7 +3,9 @@ package metrics
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,12 +64,24 @@ func (s *shared) until() time.Time {
 	return machine.Now().Add(s.share)
 }
 
-// text keeps what next writes, for as long as what it gathers.
-func (s *shared) text(next http.Handler) http.Handler {
+// Chosen returns the metrics that a request names, or none if it asks for all.
+func Chosen(r *http.Request) []string {
+	names := r.URL.Query()["name[]"]
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// text keeps what next writes, for as long as what it gathers. Those who ask for all metrics
+// share an answer. Any number of others would keep them out, so some answers the rest.
+func (s *shared) text(next, some http.Handler) http.Handler {
 	answers := kept.NewStore(kept.Options{Now: machine.Now, Most: 8 << 20, Each: 4 << 20})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// a query may name the metrics to answer
-		key := string(expfmt.NegotiateAccept(r.Header, expfmt.DefaultAcceptedFormats()...)) + "?" + r.URL.RawQuery
+		next := next
+		names := Chosen(r)
+		if len(names) > 0 {
+			next = some
+		}
+		key := fmt.Sprintf("%s %q", expfmt.NegotiateAccept(r.Header, expfmt.DefaultAcceptedFormats()...), names)
 		a, err := answers.Do(r.Context(), kept.Version{}, key, func(context.Context) (*kept.Answer, error) {
 			until, own := s.until(), written{header: http.Header{}, status: http.StatusOK}
 			next.ServeHTTP(&own, r)

@@ -14,14 +14,16 @@ import (
 func TestTextIsWrittenOnce(t *testing.T) {
 	written, status := 0, http.StatusServiceUnavailable
 	s := &shared{Gatherer: prometheus.NewRegistry(), share: time.Hour}
-	h := s.text(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	writer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		written++
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, "some metrics")
-	}))
+	})
+	h := s.text(writer, writer)
+	query := ""
 	scrape := func(want int, accept string) {
 		t.Helper()
-		r := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody)
+		r := httptest.NewRequest(http.MethodGet, "/metrics"+query, http.NoBody)
 		r.Header.Set("Accept", accept)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
@@ -37,4 +39,12 @@ func TestTextIsWrittenOnce(t *testing.T) {
 		scrape(3, accept)
 	}
 	scrape(4, "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
+	for _, query = range []string{"?x=1", "?x=2", "?name=x", "?%zz"} { // they change nothing
+		scrape(4, "")
+	}
+	for i, queries := range [][]string{{"?name[]=a", "?name[]=a&x=1", "?name[]=a&name[]=a"}, {"?name[]=b&name[]=a", "?name[]=a&name[]=b"}, {"?name[]=a%22%20%22b"}} {
+		for _, query = range queries {
+			scrape(5+i, "")
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +15,9 @@ import (
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/program"
+	"github.com/headroom-quota/headroom/internal/proxy"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
@@ -43,6 +46,61 @@ func run(t *testing.T, ctx, abort context.Context, o program.Options, script str
 	}()
 	return p.Run(ctx, abort)
 }
+
+// TestBudgetOfAnUnlistedAccount: what the job has spent before on this day counts, also of an
+// account that the price book accepts and does not list.
+func TestBudgetOfAnUnlistedAccount(t *testing.T) {
+	curl, err := exec.LookPath("curl")
+	if err != nil {
+		t.Fatal("curl is not installed: apt-get install curl")
+	}
+	costs, err := book.Parse("costs.yaml", []byte(`
+revision: 1
+upstreams:
+  shop:
+    hosts: [shop.test]
+    accounts: any
+    api_key: {header: X-Shop-Token}
+    pools: {units: {quota: 1000, windows: [{per: day}]}}
+    methods: {list: {route: GET /items, pool: units, cost: 1}}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := memstore.New(nil)
+	for _, want := range []string{"200 200 ", "200 429 "} { // the second one is another process
+		l, err := quota.New(costs, store, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		p, err := program.New(t.Context(), t.Context(), l, &program.Options{
+			Job: "tap", Upstreams: []string{"shop"}, Account: "tenant-7", Budget: 3, Stdout: &out,
+			Args: []string{"sh", "-c", `for i in 1 2; do ` + curl + ` -s -o /dev/null -w '%{http_code} ' -H "X-Shop-Token: $HEADROOM_TOKEN" "$HEADROOM_PROXY/shop/items"; done`},
+			Proxy: proxy.Options{
+				Keys: map[string]meter.KeySource{"shop@*": meter.Key("a-key")},
+				Base: answers(func(req *http.Request) *http.Response {
+					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}, Request: req}
+				}),
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = p.Run(t.Context(), t.Context()) // the second ends with a refusal
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		if out.String() != want {
+			t.Errorf("the answers are %q, want %q", &out, want)
+		}
+	}
+}
+
+// answers is a function as a transport.
+type answers func(*http.Request) *http.Response
+
+func (a answers) RoundTrip(req *http.Request) (*http.Response, error) { return a(req), nil }
 
 // TestStops: what ends a program, and how. Each of them writes a line when it is asked to stop.
 func TestStops(t *testing.T) {

@@ -15,6 +15,7 @@ func TestKeepState(t *testing.T) {
 {"type": "RECORD", "record": {"type": "STATE", "value": 7}}
 no JSON with "STATE"
 {"type": "STATE", "value": {"a": [2]}}
+{"type": "RECORD", "value": {"type": "STATE", "a": 8}}
 {"type": "STATE", "value": {"a":`
 	var out bytes.Buffer
 	if err := keepState(&out, strings.NewReader(in), file); err != nil {

@@ -5,20 +5,32 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 // TestUploads: only the chunks of an upload that this proxy has begun are free.
 func TestUploads(t *testing.T) {
+	clock := quota.NewSimClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 	r := newRig(t, rigOptions{
+		clock:  clock,
+		change: func(o *Options) { o.UploadKey = []byte("the key") },
 		grants: []Grant{{Upstreams: []string{"api"}}, {Upstreams: []string{"api"}}},
 		serve: func(w http.ResponseWriter, req *http.Request) {
 			_, _ = io.Copy(io.Discard, req.Body)
-			if id := req.URL.Query().Get("upload_id"); id != "" { // repeats it
+			switch id := req.URL.Query().Get("upload_id"); {
+			case req.URL.Query().Has(uploadParam):
+				t.Error("the upstream got a signature")
+			case req.Header.Get("Content-Range") != "": // as Google's do
+				w.Header().Set("Location", "http://"+req.Host+req.RequestURI)
+				w.WriteHeader(http.StatusPermanentRedirect)
+				return
+			case id != "": // repeats it
 				w.Header().Set("Location", "/v1/items?upload_id="+id)
 				return
 			}
@@ -38,16 +50,18 @@ func TestUploads(t *testing.T) {
 	}
 	refused("POST", "/api/v1/items?upload_id=7")
 	refused("POST", "/api/v1/items?a=1&%75pload_id=7")
-	if got := r.send(r.request("POST", "/api/v1/items?upload_id=9", strings.NewReader("x"))); got.StatusCode != http.StatusOK {
-		t.Fatalf("a charged call: %s", got.Status)
+	repeated := r.send(r.request("POST", "/api/v1/items?upload_id=9", strings.NewReader("x")))
+	if repeated.StatusCode != http.StatusOK {
+		t.Fatalf("a charged call: %s", repeated.Status)
 	}
 	r.seen()
 	refused("POST", "/api/v1/items?upload_id=9") // the upstream has only repeated it
+	refused("POST", strings.TrimPrefix(repeated.Header.Get("Location"), r.server.URL))
 	begun := r.send(r.request("POST", "/api/v1/items?uploadType=resumable", strings.NewReader("{}")))
 	address := strings.TrimPrefix(begun.Header.Get("Location"), r.server.URL)
 	spent := r.spent("etl")
 	for _, verb := range []string{"PUT", "POST"} {
-		if got := chunk(verb, address); got.StatusCode != http.StatusOK || r.seen() == nil || r.spent("etl") != spent || spent == 0 {
+		if got := chunk(verb, address); got.StatusCode != http.StatusPermanentRedirect || got.Header.Get("Location") != r.server.URL+address || r.seen() == nil || r.spent("etl") != spent || spent == 0 {
 			t.Errorf("a chunk at %s: %s %s, %d units", address, got.Status, got.body, r.spent("etl"))
 		}
 	}
@@ -61,22 +75,30 @@ func TestUploads(t *testing.T) {
 	if got := chunk("POST", address, "X-Http-Method-Override", "GET"); got.StatusCode == http.StatusOK || r.seen() != nil {
 		t.Errorf("another verb: %s", got.Status)
 	}
+	refused("PUT", strings.Replace(address, uploadParam+"=", uploadParam+"=9", 1)) // a later end
+	bare, _, _ := strings.Cut(address, "&"+uploadParam)
+	refused("PUT", bare)
+	restarted := func(key string) answered {
+		t.Helper()
+		h, err := New(r.ledger, *r.handler.tokens.Load(), &Options{Keys: keysOfAPI, UploadKey: []byte(key), Clock: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewServer(h)
+		defer server.Close()
+		req := r.request("PUT", address, strings.NewReader("x"), "Content-Range", "bytes 0-0/1")
+		req.URL.Host = strings.TrimPrefix(server.URL, "http://")
+		return r.send(req)
+	}
 	spent = r.spent("etl")
-	r.handler.uploads.all = nil // as after a restart
-	if refused("PUT", address); r.spent("etl") != spent {
-		t.Error("a chunk of a forgotten upload is charged")
+	if got := restarted("the key"); got.StatusCode != http.StatusPermanentRedirect || r.seen() == nil || r.spent("etl") != spent {
+		t.Errorf("after a restart: %s %s, %d units, want %d", got.Status, got.body, r.spent("etl"), spent)
 	}
-}
-
-// TestUploadsAreBounded: the oldest are forgotten.
-func TestUploadsAreBounded(t *testing.T) {
-	var u uploads
-	for i := range mostUploads + 1 {
-		u.add("etl", [32]byte{byte(i), byte(i >> 8), 1})
+	if got := restarted("another key"); got.StatusCode != http.StatusNotFound || r.seen() != nil || r.spent("etl") != spent {
+		t.Errorf("with another key: %s %s", got.Status, got.body)
 	}
-	if u.has("etl", [32]byte{0, 0, 1}) || !u.has("etl", [32]byte{1, 0, 1}) || len(u.all["etl"]) != mostUploads {
-		t.Errorf("%d are known", len(u.all["etl"]))
-	}
+	clock.Advance(uploadLife + time.Second)
+	refused("PUT", address)
 }
 
 // elsewhere is a rig whose calls end at a transport.

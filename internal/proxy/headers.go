@@ -88,7 +88,7 @@ func (c *call) query(raw string) string {
 		if plain, err := url.QueryUnescape(value); err == nil {
 			value = plain
 		}
-		return name == c.upstream.Key.Query || c.isToken(value) || slices.Contains(credentialParams, strings.ToLower(name))
+		return name == c.upstream.Key.Query || name == uploadParam || c.isToken(value) || slices.Contains(credentialParams, strings.ToLower(name))
 	}), "&")
 }
 
@@ -152,7 +152,7 @@ func (h *Handler) answered(resp *http.Response) error {
 			delete(resp.Header, name)
 		}
 	}
-	h.noteUploads(c, resp)
+	h.signUploads(c, resp)
 	if err := c.readdress(resp); err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (c *call) links(value string) string {
 // moved returns the address at the proxy of what an upstream names. Other addresses stay as
 // they are, unless the answer redirects to them.
 func (c *call) moved(address string, redirects bool) (string, error) {
-	from := &url.URL{Scheme: c.scheme(), Host: c.host, Path: c.path}
+	from := c.base()
 	to, err := from.Parse(address)
 	if err != nil {
 		if redirects {
@@ -228,10 +228,9 @@ func (c *call) moved(address string, redirects bool) (string, error) {
 		}
 		return address, nil
 	}
-	host := strings.ToLower(strings.TrimSuffix(to.Host, usualPort[to.Scheme]))
-	m := c.costs.Match(http.MethodGet, host, escapedPath(to))
+	host, ours := c.reaches(to)
 	switch {
-	case m.Upstream == c.upstream && c.listed(host) && to.Scheme == schemeOf(host):
+	case ours:
 		segment := c.segment
 		if host != c.host {
 			segment = c.upstream.Name + "@" + host
@@ -248,6 +247,16 @@ func (c *call) moved(address string, redirects bool) (string, error) {
 		return address, nil
 	}
 	return "", &meter.RedirectError{Upstream: c.upstream.Name, From: from.Scheme + "://" + from.Host, To: to.Scheme + "://" + to.Host}
+}
+
+// base is the address that those in answers are relative to.
+func (c *call) base() *url.URL { return &url.URL{Scheme: c.scheme(), Host: c.host, Path: c.path} }
+
+// reaches reports whether an address is one of the call's upstream, and returns its host.
+func (c *call) reaches(to *url.URL) (host string, ours bool) {
+	host = strings.ToLower(strings.TrimSuffix(to.Host, usualPort[to.Scheme]))
+	m := c.costs.Match(http.MethodGet, host, escapedPath(to))
+	return host, m.Upstream == c.upstream && c.listed(host) && to.Scheme == schemeOf(host)
 }
 
 var usualPort = map[string]string{"http": ":80", "https": ":443"}

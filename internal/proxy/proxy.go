@@ -12,6 +12,8 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"log"
@@ -66,6 +68,9 @@ type Options struct {
 	Told func(why error, retryAt time.Time)
 	// Refused counts the calls that the ledger refused; nil counts nothing.
 	Refused *refusals.Tally
+	// UploadKey signs the addresses of uploads. It is secret. Proxies with the same one go on
+	// with each other's uploads. Nil is a random one, so uploads end with the process.
+	UploadKey []byte
 }
 
 // Handler is the proxy.
@@ -83,11 +88,11 @@ type Handler struct {
 	proxy   httputil.ReverseProxy
 	waiting chan struct{}
 	days    days
-	uploads uploads
 	linger  time.Duration // for which the rest of a refused request is read
 	told    func(why error, retryAt time.Time)
 	refused *refusals.Tally
 	crowds
+	uploadKey []byte
 
 	tokens atomic.Pointer[[]*Token]
 }
@@ -100,6 +105,11 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	h := &Handler{
 		ledger: ledger, clock: o.Clock, log: o.Log, hosts: o.Hosts, defaults: o.Defaults,
 		base: o.Base, waiting: make(chan struct{}, cmp.Or(o.Waiting, DefaultWaiting)), linger: headerTimeout, refused: o.Refused,
+		uploadKey: o.UploadKey,
+	}
+	if len(h.uploadKey) == 0 {
+		h.uploadKey = make([]byte, sha256.Size)
+		_, _ = rand.Read(h.uploadKey) // it never fails
 	}
 	if h.clock == nil {
 		h.clock = quota.SystemClock{}
@@ -163,7 +173,8 @@ func (h *Handler) Flush(ctx context.Context) error {
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w, r, done := h.crowd.Working(w, r)
+	r = r.WithContext(r.Context()) // a copy, whose body changes
+	w, done := h.crowd.Working(w, r)
 	defer done()
 	c := &call{request: r}
 	err := h.admit(c)
@@ -243,7 +254,7 @@ func (h *Handler) admit(c *call) (err error) {
 	if err := c.single(); err != nil {
 		return err
 	}
-	if c.resumes() && !h.uploads.has(c.token.Name, c.upload(c.host, c.path, c.request.URL.RawQuery)) {
+	if c.resumes() && !h.begun(c) {
 		return errNoUpload
 	}
 	c.budget = h.days.begin(c)

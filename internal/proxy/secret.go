@@ -17,10 +17,7 @@ const leastSecret = 4
 
 // secrets returns the texts that an answer must not have: the key, and the part behind a
 // scheme such as Bearer, also in the encoding of URLs.
-func (c *call) secrets() (all [][]byte) {
-	c.mu.Lock()
-	key := c.secret
-	c.mu.Unlock()
+func secrets(key string) (all [][]byte) {
 	_, credentials, _ := strings.Cut(key, " ")
 	for _, plain := range []string{key, credentials} {
 		for _, text := range []string{plain, url.QueryEscape(plain), url.PathEscape(plain)} {
@@ -33,9 +30,16 @@ func (c *call) secrets() (all [][]byte) {
 	return all
 }
 
+// Hide returns the body of an answer without a key.
+func Hide(resp *http.Response, key string) io.Reader {
+	return &hiding{ReadCloser: resp.Body, resp: resp, secrets: secrets(key)}
+}
+
 // hide removes the key from an answer.
 func (c *call) hide(resp *http.Response) error {
-	secrets := c.secrets()
+	c.mu.Lock()
+	secrets := secrets(c.secret)
+	c.mu.Unlock()
 	if len(secrets) == 0 {
 		return nil
 	}

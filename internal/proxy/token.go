@@ -65,8 +65,10 @@ func (t *Token) check(costs *quota.Book) error {
 			accounts[account] = true
 		}
 		accounts[anyAccount] = true
-		for _, account := range t.Accounts {
-			accounts[account] = accounts[account] || u.AnyAccount
+		if u.AnyAccount {
+			for _, account := range t.Accounts {
+				accounts[account] = true
+			}
 		}
 	}
 	for _, named := range []struct {

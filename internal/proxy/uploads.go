@@ -2,62 +2,64 @@ package proxy
 
 import (
 	"cmp"
+	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// mostUploads bounds the uploads of a token that are known. The oldest are forgotten.
-const mostUploads = 1024
+// Chunks of a resumable upload are free, and nothing else is. So the proxy signs each address
+// of an upload that an upstream names in the answer to a call that was charged. A chunk needs
+// that signature. No list of uploads is kept, and an upload outlives a restart of the proxy.
 
-// uploads are the addresses of uploads that upstreams have named in answers to calls that
-// were charged. Their chunks are free; nothing else is.
-type uploads struct {
-	mu  sync.Mutex
-	all map[string][][sha256.Size]byte // by the name of the token, the oldest first
-}
+const (
+	// uploadParam holds the signature in the query of an upload's address. It stays here.
+	uploadParam = "headroom_upload"
+	// uploadLife is how long an address may be used. Google's uploads live as long.
+	uploadLife = 7 * 24 * time.Hour
+)
 
-// add notes an address.
-func (u *uploads) add(token string, id [sha256.Size]byte) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.all == nil {
-		u.all = map[string][][sha256.Size]byte{}
-	}
-	known := u.all[token]
-	if slices.Contains(known, id) {
-		return
-	}
-	if len(known) >= mostUploads {
-		known = slices.Delete(known, 0, 1)
-	}
-	u.all[token] = append(known, id)
-}
-
-// has reports whether an address is known.
-func (u *uploads) has(token string, id [sha256.Size]byte) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return slices.Contains(u.all[token], id)
-}
-
-var errNoUpload = refusef(http.StatusNotFound, "upload", "this proxy has not begun this upload for the token, or has forgotten it; begin the upload again")
+var errNoUpload = refusef(http.StatusNotFound, "upload", "this proxy has not begun this upload for the token, or it began more than a week ago; begin the upload again")
 
 // upload identifies an address of an upload. All of it counts: the id of one upload must not
 // make calls of other methods free.
-func (c *call) upload(host, path, query string) [sha256.Size]byte {
-	values, err := url.ParseQuery(c.query(query))
-	encoded := values.Encode()
-	if err != nil {
-		encoded = query // nobody names one like that
+func (c *call) upload(host, path, query string) string {
+	query = c.query(query)
+	if values, err := url.ParseQuery(query); err == nil {
+		query = values.Encode()
 	}
-	return sha256.Sum256([]byte(strings.Join([]string{c.upstream.Name, c.account(), host, path, encoded}, "\n")))
+	return strings.Join([]string{c.upstream.Name, c.account(), host, path, query}, "\n")
 }
+
+// signature returns the signature of an upload's address, which ends at an instant.
+func (h *Handler) signature(c *call, upload string, until int64) string {
+	end := strconv.FormatInt(until, 10)
+	mac := hmac.New(sha256.New, h.uploadKey)
+	_, _ = io.WriteString(mac, c.token.Name+"\n"+end+"\n"+upload) // it never fails
+	return end + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// begun reports whether a chunk goes to an address that this proxy has signed for the token.
+func (h *Handler) begun(c *call) bool {
+	signed := c.signed()
+	end, _, _ := strings.Cut(signed, ".")
+	until, err := strconv.ParseInt(end, 10, 64)
+	if err != nil || h.clock.Now().Unix() >= until {
+		return false
+	}
+	return hmac.Equal([]byte(signed), []byte(h.signature(c, c.upload(c.host, c.path, c.request.URL.RawQuery), until)))
+}
+
+// signed returns the signature that a request has.
+func (c *call) signed() string { return c.request.URL.Query().Get(uploadParam) }
 
 // resumes reports whether the meter may take a call for a chunk of an upload, which is free.
 func (c *call) resumes() bool {
@@ -78,20 +80,32 @@ func (c *call) names(query string) bool {
 	})
 }
 
-// noteUploads notes the addresses of uploads in an answer of the upstream. A request that
-// has an id itself begins none: the upstream may just repeat it.
-func (h *Handler) noteUploads(c *call, resp *http.Response) {
-	verb := c.request.Method
-	if resp.StatusCode/100 != 2 || verb != http.MethodPost && verb != http.MethodPut || c.names(c.request.URL.RawQuery) {
+// signUploads signs the addresses of uploads in an answer of the upstream. A request that has
+// an id itself begins none: the upstream may just repeat it. To a chunk it may repeat the
+// address of the chunk, where the program then goes on.
+func (h *Handler) signUploads(c *call, resp *http.Response) {
+	verb, query := c.request.Method, c.request.URL.RawQuery
+	begins := resp.StatusCode/100 == 2 && (verb == http.MethodPost || verb == http.MethodPut) && !c.names(query)
+	if !begins && !c.resumes() {
 		return
 	}
-	from := &url.URL{Scheme: c.scheme(), Host: c.host, Path: c.path}
+	until := h.clock.Now().Add(uploadLife).Unix()
 	for _, name := range []string{"Location", "X-Goog-Upload-Url", "X-Goog-Upload-Control-Url"} {
-		for _, address := range resp.Header[name] {
-			if to, err := from.Parse(address); err == nil && c.names(to.RawQuery) {
-				host := strings.ToLower(strings.TrimSuffix(to.Host, usualPort[to.Scheme]))
-				h.uploads.add(c.token.Name, c.upload(host, escapedPath(to), to.RawQuery))
+		for i, address := range resp.Header[name] {
+			to, err := c.base().Parse(address)
+			if err != nil || !c.names(to.RawQuery) {
+				continue
 			}
+			host, ours := c.reaches(to)
+			upload, signed := c.upload(host, escapedPath(to), to.RawQuery), c.signed()
+			switch {
+			case !ours, !begins && upload != c.upload(c.host, c.path, query):
+				continue
+			case begins:
+				signed = h.signature(c, upload, until)
+			}
+			to.RawQuery += "&" + uploadParam + "=" + signed
+			resp.Header[name][i] = to.String()
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,6 +109,11 @@ func TestBrowser(t *testing.T) {
 	})
 	t.Run("axe finds nothing", func(t *testing.T) {
 		t.Parallel()
+		r := newDay(t)
+		r.FetchHostile()
+		src := *r.server.Current()
+		src.Fleet = someFleet{}
+		r.Must(r.server.Update(src, r.Ledger.Book()))
 		accessible(newTab(t, browser), r)
 	})
 	t.Run("long names wrap", func(t *testing.T) {
@@ -122,6 +128,15 @@ func TestBrowser(t *testing.T) {
 	t.Run("tables are tables on a phone", func(t *testing.T) {
 		t.Parallel()
 		tabular(newTab(t, browser), r)
+	})
+	t.Run("a region is one line on a phone", func(t *testing.T) {
+		t.Parallel()
+		tab := newTab(t, browser)
+		tab.size(375)
+		tab.open(r.url + "/regions")
+		if tall := eval[[]float64](tab, "[...document.querySelectorAll('main tbody tr')].map((r) => r.getBoundingClientRect().height)"); len(tall) < 3 || slices.Max(tall) > 48 {
+			t.Errorf("the regions are so high: %v", tall)
+		}
 	})
 	t.Run("no horizontal scroll", func(t *testing.T) {
 		t.Parallel()
@@ -252,8 +267,9 @@ func accessible(tab *tab, r *rig) {
 	}
 	paths := []string{
 		"/", "/regions", "/regions/DE?category=10", "/runs", hostileRun(r), "/history?pool=youtube%2Funits", "/search?q=the", "/act/block?pool=youtube%2Funits", "/act/limit?family=client", "/nothing",
+		"/fleet", "/act/adjust?pool=youtube%2Funits", "/act/reset?job=music&work=US", "/act/done", "/?by=method", "/history?by=region&range=1y", "/regions/GB",
 	}
-	for i, path := range paths {
+	for i, path := range paths[:full(10, len(paths))] {
 		look(path, widths[i%3], schemes[i%2])
 	}
 	look("/", 375, "dark")

@@ -14,19 +14,58 @@ import (
 const DefaultConnections = 1000
 
 // crowded refuses requests of a client that has too many under way, and tells the crowd
-// when the server is at work for a connection.
+// when the server is at work for a connection. It also bounds the body.
 func (s *Server) crowded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		client := guard.ClientOf(s.limits.Load().routes.Client(r))
+		client := s.client(r)
 		if !s.crowd.Begin(r, client) {
-			s.metrics.RequestRefused(metrics.OfClient)
-			s.fail(w, r, &Problem{Status: http.StatusTooManyRequests, Code: "too_many_at_once", Detail: "too many requests of this address are under way", RetryAfter: time.Second})
+			s.tooMany(w, r)
 			return
 		}
 		defer s.crowd.End(client)
-		w, r, done := s.crowd.Working(w, r)
+		r = r.WithContext(context.WithValue(r.Context(), clientKey{}, client)) // a copy
+		if r.Body != nil && r.Body != http.NoBody {
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		}
+		w, done := s.crowd.Working(w, r)
 		defer done()
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, client)))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// client returns who sent a request: see [guard.Crowd].
+func (s *Server) client(r *http.Request) netip.Prefix {
+	if l := s.limits.Load(); l != nil {
+		return guard.ClientOf(l.missed.Client(r))
+	}
+	from, _ := netip.ParseAddrPort(r.RemoteAddr) // it serves probes only
+	return guard.ClientOf(from.Addr().Unmap())
+}
+
+// tooMany refuses a request of a client that has too many under way.
+func (s *Server) tooMany(w http.ResponseWriter, r *http.Request) {
+	s.metrics.RequestRefused(metrics.OfClient)
+	s.fail(w, r, &Problem{Status: http.StatusTooManyRequests, Code: "too_many_at_once", Detail: "too many requests of this address are under way", RetryAfter: time.Second})
+}
+
+// mostChosen bounds how many scrapes of chosen metrics a client has under way. All who scrape
+// everything share an answer.
+const mostChosen = 4
+
+// scraped serves the metrics. Each choice of some is made for itself, so a client could have
+// the server make any number at once, and keep Prometheus waiting.
+func (s *Server) scraped() http.Handler {
+	next, choosing := s.metrics.Handler(), guard.NewCounts[netip.Prefix](mostChosen)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(metrics.Chosen(r)) > 0 {
+			client := s.client(r)
+			if !choosing.Begin(client) {
+				s.tooMany(w, r)
+				return
+			}
+			defer choosing.End(client)
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

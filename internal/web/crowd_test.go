@@ -10,9 +10,11 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/metrics"
 	"github.com/headroom-quota/headroom/internal/web"
 )
 
@@ -118,6 +120,43 @@ func TestRequestsOfAClientAreBounded(t *testing.T) {
 		r.Must(c.Close())
 	}
 	r.letIn(s, netip.MustParseAddr(proxy), "X-Forwarded-For: "+heavy) // once the server knows that they are gone
+}
+
+// TestChoicesOfMetricsKeepNobodyOut: a client that scrapes many choices of metrics at once is
+// refused all but some. Others may choose, and everybody gets all metrics.
+func TestChoicesOfMetricsKeepNobodyOut(t *testing.T) {
+	r := newRig(t, &web.Options{Metrics: metrics.New(&metrics.Options{Share: -1, Timeout: time.Hour})})
+	s := r.serve()
+	asked, release := r.hold()
+	answers := make(chan string, 100)
+	var all sync.WaitGroup
+	scrape := func(from, path string) {
+		all.Go(func() {
+			status, err := r.askFrom(s, netip.MustParseAddr(from), path)
+			answers <- fmt.Sprint(status, err)
+		})
+	}
+	const heavy, other, mine = "127.0.1.1", "127.0.1.2", 4
+	for n := range 50 {
+		scrape(heavy, fmt.Sprintf("/metrics?name[]=m%d", n))
+	}
+	<-asked
+	for range 50 - mine {
+		if a := <-answers; a != "429 <nil>" {
+			t.Fatalf("one too many gets %s", a)
+		}
+	}
+	scrape(other, "/metrics?name[]=headroom_ledger_up")
+	scrape(other, "/metrics")
+	scrape(heavy, "/metrics?x=1")
+	waitFor(t, "all the others to wait", func() bool { return strings.Count(stacks(), "kept.(*Store).Do(") == mine+3 })
+	release()
+	all.Wait()
+	for range mine + 3 {
+		if a := <-answers; a != "200 <nil>" {
+			t.Errorf("one is answered %s", a)
+		}
+	}
 }
 
 // letIn asks until the server answers.

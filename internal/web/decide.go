@@ -58,10 +58,10 @@ func (s *Server) otherMethods(mux *http.ServeMux) {
 		}
 	}
 	for path, allowed := range methods {
-		mux.Handle(path, s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mux.Handle(path, routed{s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
 			s.fail(w, r, &Problem{Status: http.StatusMethodNotAllowed})
-		})))
+		}))})
 	}
 }
 
@@ -147,7 +147,7 @@ func (s *Server) decide(ctx context.Context, by *Token, call *quota.Call) (*quot
 func (s *Server) settle(r *http.Request) (any, error) {
 	var text string
 	var units settledUnits
-	if err := readObject(r, map[string]any{"token": &text, "units": &units}); err != nil {
+	if err := readObject(r, field{"token", &text}, field{"units", &units}); err != nil {
 		return nil, err
 	}
 	if units.one == nil && units.all == nil {
@@ -169,7 +169,7 @@ func (s *Server) settle(r *http.Request) (any, error) {
 // release gives back the units of a call that was never sent.
 func (s *Server) release(r *http.Request) (any, error) {
 	var text string
-	if err := readObject(r, map[string]any{"token": &text}); err != nil {
+	if err := readObject(r, field{"token", &text}); err != nil {
 		return nil, err
 	}
 	token, pools, err := readReceipt(text)
@@ -217,12 +217,12 @@ const maxPools = 16
 
 // receipt returns the token of a grant with the names of its pools, or "" if the grant
 // cannot be settled.
-func receipt(granted *quota.Reservation) string {
+func receipt(granted *quota.Reservation, charges quota.Units) string {
 	token := granted.Token().String()
 	if token == "" {
 		return ""
 	}
-	return token + "." + strings.Join(slices.Sorted(maps.Keys(granted.Charges())), ".")
+	return token + "." + strings.Join(slices.Sorted(maps.Keys(charges)), ".")
 }
 
 // pools returns the state of the pools.

@@ -19,10 +19,10 @@ type wanted struct {
 func readCall(object []byte) (quota.Call, error) {
 	var w wanted
 	c := &w.call
-	err := readFields(object, map[string]any{
-		"upstream": &c.Upstream, "account": &c.Account,
-		"method": &c.Method, "pool": &w.pool, "charges": &w.charges, "family": &c.Family, "key": &c.Key, "units": &w.units,
-		"class": &c.Class, "job": &c.Job, "region": &c.Region, "id": &w.id, "outage": &w.outage,
+	err := readFields(object, []field{
+		{"upstream", &c.Upstream}, {"account", &c.Account},
+		{"method", &c.Method}, {"pool", &w.pool}, {"charges", &w.charges}, {"family", &c.Family}, {"key", &c.Key}, {"units", &w.units},
+		{"class", &c.Class}, {"job", &c.Job}, {"region", &c.Region}, {"id", &w.id}, {"outage", &w.outage},
 	})
 	if err == nil {
 		err = w.check()

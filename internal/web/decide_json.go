@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -16,9 +15,15 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
+// field is a field of an object, and where its value goes.
+type field struct {
+	name string
+	into any
+}
+
 // readObject decodes the body of a request strictly: one JSON object of these fields, each
 // at most once, with the right type and spelling.
-func readObject(r *http.Request, fields map[string]any) error {
+func readObject(r *http.Request, fields ...field) error {
 	body, err := readJSON(r)
 	if err != nil {
 		return err
@@ -35,6 +40,9 @@ func readJSON(r *http.Request) ([]byte, error) {
 	if !utf8.Valid(body) {
 		return nil, badRequest("the body is not UTF-8")
 	}
+	if json.Valid(body) {
+		return body, nil
+	}
 	var whole json.RawMessage
 	if err := json.Unmarshal(body, &whole); err != nil {
 		var syntax *json.SyntaxError
@@ -47,13 +55,19 @@ func readJSON(r *http.Request) ([]byte, error) {
 }
 
 // readFields decodes an object, which must be valid JSON.
-func readFields(object []byte, fields map[string]any) error {
-	at, err := members(object, func(name string, value json.RawMessage) error {
-		into, there := fields[name]
-		if !there {
-			return fmt.Errorf("unknown field %.40q; the fields are %s", name, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+func readFields(object []byte, fields []field) error {
+	at, err := members(object, func(name string, value []byte) error {
+		for i := range fields {
+			if fields[i].name == name {
+				return readField(name, value, fields[i].into)
+			}
 		}
-		return readField(name, value, into)
+		var known []string
+		for _, f := range fields {
+			known = append(known, f.name)
+		}
+		slices.Sort(known)
+		return fmt.Errorf("unknown field %.40q; the fields are %s", name, strings.Join(known, ", "))
 	})
 	if err != nil {
 		return badRequest(place(object, at) + ": " + err.Error())
@@ -62,9 +76,13 @@ func readFields(object []byte, fields map[string]any) error {
 }
 
 // readField decodes the value of a field.
-func readField(name string, value json.RawMessage, into any) error {
+func readField(name string, value []byte, into any) error {
 	if string(value) == "null" {
 		return fmt.Errorf("%s is null; leave it out instead", name)
+	}
+	if s, is := into.(*string); is && plain(value) {
+		*s = string(value[1 : len(value)-1])
+		return nil
 	}
 	err := json.Unmarshal(value, into)
 	var typed *json.UnmarshalTypeError
@@ -90,33 +108,76 @@ func kindOf(t reflect.Type) string {
 
 // members calls a function for each member of an object, which must be valid JSON. With an
 // error it returns the offset of the end of the member's name.
-func members(object json.RawMessage, member func(name string, value json.RawMessage) error) (int64, error) {
-	d := json.NewDecoder(bytes.NewReader(object))
-	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
-		return d.InputOffset(), errors.New("it must be an object, such as {\"method\": \"videos.list\"}")
+func members(object []byte, member func(name string, value []byte) error) (int64, error) {
+	at := skipSpace(object, 0)
+	if object[at] != '{' {
+		if object[at] != '[' {
+			at = skipValue(object, at) - 1
+		}
+		return int64(at + 1), errors.New("it must be an object, such as {\"method\": \"videos.list\"}")
 	}
 	seen := map[string]bool{}
-	for d.More() {
-		token, err := d.Token()
-		if err != nil {
-			return d.InputOffset(), err
+	for at = skipSpace(object, at+1); object[at] != '}'; {
+		end := skipValue(object, at)
+		var name string
+		if err := readField("a name", object[at:end], &name); err != nil {
+			return int64(end), err
 		}
-		name, _ := token.(string)
-		at := d.InputOffset()
 		if seen[name] {
-			return at, fmt.Errorf("%.40q is there twice", name)
+			return int64(end), fmt.Errorf("%.40q is there twice", name)
 		}
 		seen[name] = true
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return at, err
-		}
+		at = skipSpace(object, skipSpace(object, end)+1) // behind the colon
+		value := object[at:skipValue(object, at)]
 		if err := member(name, value); err != nil {
-			return at, err
+			return int64(end), err
+		}
+		if at = skipSpace(object, at+len(value)); object[at] == ',' {
+			at = skipSpace(object, at+1)
 		}
 	}
 	return 0, nil
 }
+
+// skipSpace returns the offset of the first character from at on that is no space.
+func skipSpace(text []byte, at int) int {
+	for at < len(text) && text[at] <= ' ' {
+		at++
+	}
+	return at
+}
+
+// skipValue returns the end of the value at an offset of valid JSON.
+func skipValue(text []byte, at int) int {
+	for depth := 0; at < len(text); at++ {
+		switch text[at] {
+		case '"':
+			for at++; text[at] != '"'; at++ {
+				if text[at] == '\\' {
+					at++
+				}
+			}
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			depth--
+		case ',', ':', ' ', '\t', '\r', '\n':
+			continue
+		default: // a number or a word
+			for at+1 < len(text) && strings.IndexByte(",]} \t\r\n", text[at+1]) < 0 {
+				at++
+			}
+		}
+		if depth == 0 {
+			return at + 1
+		}
+	}
+	return at
+}
+
+// plain reports whether a value is a text without escapes, which stands for itself.
+func plain(value []byte) bool { return value[0] == '"' && bytes.IndexByte(value, '\\') < 0 }
 
 // place returns the line and column of an offset, counted from 1.
 func place(text []byte, offset int64) string {
@@ -133,7 +194,7 @@ func (u *unitsByPool) UnmarshalJSON(text []byte) error {
 		return errors.New(`it must be an object of whole numbers, such as {"units": 5}`)
 	}
 	*u = unitsByPool{}
-	_, err := members(text, func(name string, value json.RawMessage) error {
+	_, err := members(text, func(name string, value []byte) error {
 		var n int64
 		if err := readField(name, value, &n); err != nil {
 			return err

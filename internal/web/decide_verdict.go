@@ -42,7 +42,8 @@ type Verdict struct {
 // grantOf returns the verdict of a grant.
 func grantOf(granted *quota.Reservation) *Verdict {
 	v := verdictOf(&granted.Verdict)
-	v.Token, v.Charges = receipt(granted), granted.Charges()
+	v.Charges = granted.Charges()
+	v.Token = receipt(granted, v.Charges)
 	return v
 }
 

@@ -18,7 +18,7 @@ const (
 type lasting struct {
 	value any
 	until time.Time // it stops being true then, at the latest; zero never does
-	since time.Time // when it was fetched; if set, clients may use it for a minute without asking
+	since time.Time // when it was fetched, if it is of one time
 }
 
 // endBy says that the answer stops being true then, at the latest.

@@ -257,14 +257,19 @@ func TestErrorsAreNotKept(t *testing.T) {
 
 // waiting returns how many requests wait for what another one makes.
 func waiting() (n int) {
-	stacks := make([]byte, 4<<20)
-	for one := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+	for one := range strings.SplitSeq(stacks(), "\n\n") {
 		state, calls, _ := strings.Cut(one, "\n")
 		if strings.Contains(state, "[select") && strings.HasPrefix(calls, "github.com/headroom-quota/headroom/internal/web/kept.(*Store).Do(") {
 			n++
 		}
 	}
 	return n
+}
+
+// stacks returns the stacks of all goroutines.
+func stacks() string {
+	all := make([]byte, 4<<20)
+	return string(all[:runtime.Stack(all, true)])
 }
 
 // waitFor waits for a condition.

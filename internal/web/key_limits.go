@@ -40,7 +40,7 @@ func (s *Server) keyLimit(r *http.Request) (any, error) {
 func (s *Server) setLimit(r *http.Request) (any, error) {
 	var units *int64
 	var reason string
-	if err := readObject(r, map[string]any{"quota": &units, "reason": &reason}); err != nil {
+	if err := readObject(r, field{"quota", &units}, field{"reason", &reason}); err != nil {
 		return nil, err
 	}
 	if units == nil || *units < 1 {

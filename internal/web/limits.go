@@ -23,7 +23,8 @@ const ownLimit = throttle.DefaultFamily + "_"
 
 // limits are the limits in force.
 type limits struct {
-	routes  *throttle.Throttle // in front of all routes
+	missed  *throttle.Throttle            // for requests that match no route
+	routes  map[string]*throttle.Throttle // by the name of the limit in the table of routes
 	guesses *guard.Guesses
 }
 
@@ -37,19 +38,12 @@ type counts struct {
 // newLimits returns the limits of a price book.
 func (s *Server) newLimits(book *quota.Book, set quota.LimitKeeper) (*limits, error) {
 	names := map[string]bool{strings.TrimPrefix(guard.GuessFamily, ownLimit): true}
-	routes := map[string][]throttle.Limit{}
-	own := func(name string) []throttle.Limit {
-		if _, there := book.Families[ownLimit+name]; there {
-			return []throttle.Limit{{Family: ownLimit + name}}
-		}
-		return []throttle.Limit{{}}
-	}
+	free := map[string][]throttle.Limit{}
 	for _, r := range s.table() {
 		names[r.limit] = true
-		routes[r.pattern] = own(r.limit)
 		if r.limit == unlimited {
 			_, path, _ := strings.Cut(r.pattern, " ")
-			routes[r.pattern], routes[path] = nil, nil // headers must not tell which method is right
+			free[path] = nil // headers must not tell which method is right
 		}
 	}
 	families := throttle.Book()
@@ -68,20 +62,41 @@ func (s *Server) newLimits(book *quota.Book, set quota.LimitKeeper) (*limits, er
 	if err != nil {
 		return nil, err
 	}
-	var l limits
-	o := throttle.Options{Routes: routes, TrustedProxies: s.proxies, Logger: s.log, XRateLimit: s.xRateLimit}
-	if l.routes, err = throttle.New(ledger, &o); err != nil {
+	l := limits{routes: map[string]*throttle.Throttle{}}
+	o := throttle.Options{TrustedProxies: s.proxies, Logger: s.log, XRateLimit: s.xRateLimit}
+	for name := range names {
+		o.Limits = []throttle.Limit{{}}
+		if _, own := book.Families[ownLimit+name]; own {
+			o.Limits[0].Family = ownLimit + name
+		}
+		if l.routes[name], err = throttle.New(ledger, &o); err != nil {
+			return nil, fmt.Errorf("limits per client: %w", err)
+		}
+	}
+	o.Limits, o.Routes = nil, free
+	if l.missed, err = throttle.New(ledger, &o); err != nil {
 		return nil, fmt.Errorf("limits per client: %w", err)
 	}
-	l.guesses = guard.NewGuesses(s.clock, book.Families[guard.GuessFamily], l.routes.Client)
+	l.guesses = guard.NewGuesses(s.clock, book.Families[guard.GuessFamily], l.missed.Client)
 	return &l, nil
 }
 
-// limited checks the limit of a request's route first. A client that hangs up at once is
-// counted, too.
-func (s *Server) limited(next http.Handler) http.Handler {
+// limited checks the limit of a route first.
+func (s *Server) limited(limit string, next http.Handler) http.Handler {
+	if limit == unlimited {
+		return next
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		admitted := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { next.ServeHTTP(w, r) })
-		s.limits.Load().routes.Handler(admitted).ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
+		admit(s.limits.Load().routes[limit], w, r, next)
 	})
+}
+
+// admit has next answer what a throttle admits. A client that hangs up at once is counted, too.
+func admit(t *throttle.Throttle, w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if r.Context().Err() == nil {
+		t.Handler(next).ServeHTTP(w, r)
+		return
+	}
+	admitted := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { next.ServeHTTP(w, r) })
+	t.Handler(admitted).ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
 }

@@ -10,19 +10,18 @@ import (
 	"github.com/headroom-quota/headroom/internal/web/kept"
 )
 
-const cacheFor = "max-age=60"
-
 // encode returns a value as the body of an answer.
 func encode(value any) ([]byte, error) {
-	var body bytes.Buffer
-	e := json.NewEncoder(&body)
+	body := bytes.NewBuffer(make([]byte, 0, 1<<10))
+	e := json.NewEncoder(body)
 	e.SetEscapeHTML(false) // it is sent as JSON, and nosniff
 	err := e.Encode(value)
 	return body.Bytes(), err
 }
 
-// answerOf returns a value as an answer in JSON to a GET request. Clients may use it for a
-// minute, or must ask each time; it is sent only if it changed.
+// answerOf returns a value as an answer in JSON to a GET request. Clients must ask each time,
+// because a cache of theirs does not learn that a video was deleted. It is sent only if it
+// changed.
 //
 // Only the ETag tells whether an answer changed. Last-Modified cannot: a video that was
 // deleted leaves no time behind.
@@ -34,7 +33,6 @@ func answerOf(value any) (*kept.Answer, error) {
 			until = never
 		}
 		if !l.since.IsZero() {
-			header.Set("Cache-Control", cacheFor)
 			header.Set("Last-Modified", l.since.UTC().Format(http.TimeFormat))
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"net/http"
-	"reflect"
 )
 
 // table returns every route, one in a line. openapi.json describes those under /api/ and
@@ -14,13 +13,13 @@ func (s *Server) table() []route {
 	return []route{
 		{"GET /api/v1/trending", s.feed(s.trending, "region", "category"), "trending"},
 		{"GET /api/v1/videos/{id}", s.feed(s.video), "videos"},
-		{"GET /api/v1/search", s.feedIn(s.searching, s.search, "q", "region", "since", "limit", "cursor"), "search"},
+		{"GET /api/v1/search", s.bySearcher(s.feedIn(s.searching, s.search, "q", "region", "since", "limit", "cursor")), "search"},
 		{"GET /api/v1/quota", s.api(s.quota), "quota"},
 		{"GET /api/v1/regions", s.feed(s.regions), "regions"},
 		{"GET /api/v1/runs", s.feed(s.runs, "job", "limit", "before"), "runs"},
 		{"GET /api/v1/openapi.json", s.feed(s.document), "openapi"},
 		{"GET /{$}", http.HandlerFunc(s.board.Home), "pages"},
-		{"GET /search", http.HandlerFunc(s.board.Search), "pages"},
+		{"GET /search", s.bySearcher(http.HandlerFunc(s.board.Search)), "pages"},
 		{"GET /regions", http.HandlerFunc(s.board.Regions), "pages"},
 		{"GET /runs", http.HandlerFunc(s.board.Runs), "pages"},
 		{"GET /runs/{id}", http.HandlerFunc(s.board.OneRun), "pages"},
@@ -32,7 +31,7 @@ func (s *Server) table() []route {
 		{"GET /fleet", http.HandlerFunc(s.board.Fleet), "pages"},
 		{"GET /static/{name}", http.HandlerFunc(s.board.Static), unlimited},
 
-		{"GET /metrics", s.metrics.Handler(), unlimited},
+		{"GET /metrics", s.scraped(), unlimited},
 		{"GET /livez", s.api(s.live), unlimited},
 		{"GET /readyz", s.api(s.ready), unlimited},
 
@@ -63,7 +62,7 @@ const unlimited = "none"
 func (s *Server) mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, r := range s.table() {
-		mux.Handle(r.pattern, r.handler)
+		mux.Handle(r.pattern, routed{s.limited(r.limit, r.handler)})
 	}
 	s.otherMethods(mux)
 	return mux
@@ -91,42 +90,70 @@ func (s *Server) api(h answer, parameters ...string) http.Handler {
 	})
 }
 
-// redirect is the handler of the multiplexer for paths such as //runs. Its answer has text of
-// the request in HTML.
-var redirect = reflect.TypeOf(http.RedirectHandler("/", http.StatusTemporaryRedirect))
-
 // fallback sends the multiplexer's own answers (unknown path, wrong method) in our form, and
-// its redirects without a body.
-func (s *Server) fallback(mux *http.ServeMux) http.Handler {
+// its redirects without a body, which would have text of the request in HTML. The handlers of
+// the multiplexer are routed. What they do not answer counts for the limit of all routes, if
+// there are limits.
+func (s *Server) fallback(mux *http.ServeMux, limits bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h, pattern := mux.Handler(r)
-		if pattern != "" && reflect.TypeOf(h) != redirect {
-			mux.ServeHTTP(w, r)
+		own := unrouted{to: w}
+		mux.ServeHTTP(&own, r)
+		if own.header == nil {
 			return
 		}
-		own := discarded{header: http.Header{}}
-		h.ServeHTTP(&own, r)
-		if allow := own.header.Get("Allow"); allow != "" {
-			w.Header().Set("Allow", allow)
-		}
-		if to := own.header.Get("Location"); to != "" {
-			w.Header().Set("Location", to)
-			w.WriteHeader(own.status)
+		missed := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if allow := own.header.Get("Allow"); allow != "" {
+				w.Header().Set("Allow", allow)
+			}
+			if to := own.header.Get("Location"); to != "" {
+				w.Header().Set("Location", to)
+				w.WriteHeader(own.status)
+				return
+			}
+			s.fail(w, r, &Problem{Status: own.status})
+		})
+		if !limits {
+			missed.ServeHTTP(w, r)
 			return
 		}
-		s.fail(w, r, &Problem{Status: own.status})
+		admit(s.limits.Load().missed, w, r, missed)
 	})
 }
 
-// discarded is an answer that is not sent.
-type discarded struct {
-	header http.Header
+// routed is the handler of a route. It sends its answer, unlike those of the multiplexer.
+type routed struct{ http.Handler }
+
+// ServeHTTP implements [http.Handler].
+func (h routed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if u, is := w.(*unrouted); is {
+		w = u.to
+	}
+	h.Handler.ServeHTTP(w, r)
+}
+
+// unrouted is an answer of the multiplexer itself, which is not sent.
+type unrouted struct {
+	to     http.ResponseWriter
+	header http.Header // nil if a route has answered
 	status int
 }
 
-func (u *discarded) Header() http.Header         { return u.header }
-func (u *discarded) WriteHeader(status int)      { u.status = status }
-func (u *discarded) Write(b []byte) (int, error) { return len(b), nil }
+// Header implements [http.ResponseWriter].
+func (u *unrouted) Header() http.Header {
+	if u.header == nil {
+		u.header = http.Header{}
+	}
+	return u.header
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (u *unrouted) WriteHeader(status int) {
+	u.Header()
+	u.status = status
+}
+
+// Write implements [http.ResponseWriter].
+func (u *unrouted) Write(b []byte) (int, error) { return len(b), nil }
 
 // openAPI describes the routes under /api/ and /v1/.
 //

@@ -95,7 +95,7 @@ func TestASearchSaysThatItWasCut(t *testing.T) {
 	if whole.get("/api/v1/search?q=live", &found); !found.Cut || len(found.Hits) == 0 {
 		t.Errorf("the answer does not say that it is cut: %+v", found)
 	}
-	if a := whole.ask("GET", "/search?q=live", ""); !strings.Contains(a.body, "Only the 10,000 that were added last") {
+	if a := whole.ask("GET", "/search?q=live", ""); !strings.Contains(a.body, "Only the 2,000 that were added last") {
 		t.Errorf("the page does not say so: %s", a.body)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
@@ -108,8 +109,15 @@ func (q *queue) done() {
 	}
 }
 
-// clientKey is the key of the client in the context of a request.
+// clientKey is the key of the client in the context of a request that searches.
 type clientKey struct{}
+
+// bySearcher names the client to [Server.searching].
+func (s *Server) bySearcher(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, s.client(r))))
+	})
+}
 
 // searching runs a search of a request in its turn, and within the time of a search.
 func (s *Server) searching(ctx context.Context, search func(context.Context) error) error {

@@ -57,12 +57,12 @@ func (s *Server) Serve(ctx, abort context.Context, l net.Listener) error {
 // of [NewProbes] has /metrics there, too.
 func (s *Server) ServeProbes(ctx, abort context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
-	mux.Handle("GET /livez", s.api(s.live))
-	mux.Handle("GET /readyz", s.api(s.ready))
+	mux.Handle("GET /livez", routed{s.api(s.live)})
+	mux.Handle("GET /readyz", routed{s.api(s.ready)})
 	if s.alone {
-		mux.Handle("GET /metrics", s.byAddress(s.ownSite(s.metrics.Handler())))
+		mux.Handle("GET /metrics", routed{s.byAddress(s.ownSite(s.scraped()))})
 	}
-	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux)), guard.NewCrowd(mostProbes, mostProbes, s.trusts, s.connectionClosed))
+	return s.serve(ctx, abort, l, s.recovered(s.fallback(mux, false)), guard.NewCrowd(mostProbes, mostProbes, s.trusts, s.connectionClosed))
 }
 
 // mostProbes bounds the connections of probes.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,8 +71,9 @@ func (r *rig) connect(s *serving) net.Conn {
 // returns is called. The channel says that it has been asked.
 func (r *rig) hold() (asked chan struct{}, release func()) {
 	asked, free := make(chan struct{}), make(chan struct{})
+	tell := sync.OnceFunc(func() { close(asked) })
 	before := func(ctx context.Context) error {
-		close(asked)
+		tell()
 		select {
 		case <-free:
 			return nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -111,4 +113,100 @@ func TestTheFirstPageIsShared(t *testing.T) {
 	shows(true, false, "an outage")
 	broken = nil
 	shows(true, false, "the outage is not kept")
+}
+
+// TestCachesAskEachTime: a cache of a client or a proxy would show a video that was deleted.
+func TestCachesAskEachTime(t *testing.T) {
+	r := newRig(t, nil)
+	r.Run("trending")
+	var c view.Chart
+	r.get(ofUS, &c)
+	video, title := c.Entries[0].Video.ID, c.Entries[0].Video.Title
+	showing := 0
+	for _, path := range []string{
+		ofUS, "/api/v1/videos/" + video, "/api/v1/search?q=" + url.QueryEscape(title), "/regions/US", "/search?q=" + url.QueryEscape(title), "/csv/chart?region=US",
+		"/", "/regions", "/runs", "/runs/1", "/history", "/fleet", "/csv/regions", "/api/v1/quota", "/api/v1/regions", "/api/v1/runs", "/nothing",
+	} {
+		a := r.ask("GET", path, "")
+		if how := a.Header.Get("Cache-Control"); how != "no-cache" && how != "no-store" {
+			t.Errorf("%s may be kept: %q", path, how)
+		}
+		if strings.Contains(a.body, video) {
+			showing++
+		}
+		if tag := a.Header.Get("ETag"); tag != "" {
+			if again := r.ask("GET", path, "", "If-None-Match", tag); again.StatusCode != http.StatusNotModified || again.Header.Get("Cache-Control") != "no-cache" {
+				t.Errorf("%s: %s, %q", path, again.Status, again.Header.Get("Cache-Control"))
+			}
+		}
+	}
+	if showing != 6 {
+		t.Errorf("%d of 6 show the video", showing)
+	}
+}
+
+// TestOnlyActionsEndTheFirstPage: anybody may send a form. Without the token of a person it
+// does nothing, so the page stays as it is.
+func TestOnlyActionsEndTheFirstPage(t *testing.T) {
+	r := newActedBy(t, &web.Options{Share: time.Second})
+	var read atomic.Int64
+	gate := func(context.Context) error {
+		read.Add(1)
+		return nil
+	}
+	r.Store.Before.Store(&gate)
+	src := *r.server.Current() // its catalog counts no changes, as PostgreSQL: that of an action would end the page, too
+	src.Catalog = struct{ view.Catalog }{src.Catalog}
+	r.Must(r.server.Update(src, r.Ledger.Book()))
+	v := r.fill("/act/block"+units, "for", "2h", "reason", "to see")
+	for _, c := range []struct {
+		token  string
+		status int
+		anew   bool
+	}{{"", 403, false}, {strings.Repeat("x", 40), 403, false}, {strings.Repeat("e", 40), 403, false}, {annas, 303, true}} {
+		r.ask("GET", "/", "")
+		v.Set("token", c.token)
+		if a := r.send("block", v); a.StatusCode != c.status {
+			t.Errorf("%q: %s\n%s", c.token, a.Status, a.body)
+		}
+		before := read.Load()
+		r.ask("GET", "/", "")
+		if got := read.Load() > before; got != c.anew {
+			t.Errorf("after a form with the token %q the page is read anew: %v", c.token, got)
+		}
+	}
+}
+
+// TestNotModifiedOverHTTP2 has no length: that of the plain answer is not that of the
+// compressed one, and HTTP/2 sends what it is given.
+func TestNotModifiedOverHTTP2(t *testing.T) {
+	r := newRig(t, nil)
+	r.Run("trending")
+	front := httptest.NewUnstartedServer(r.server)
+	front.EnableHTTP2 = true
+	front.StartTLS()
+	defer front.Close()
+	ask := func(headers ...string) *http.Response {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL+ofUS, http.NoBody)
+		r.Must(err)
+		for i := 0; i < len(headers); i += 2 {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+		a, err := front.Client().Do(req)
+		r.Must(err)
+		r.Must(a.Body.Close())
+		if a.ProtoMajor != 2 {
+			t.Fatalf("it is %s", a.Proto)
+		}
+		return a
+	}
+	ask() // now it is kept
+	for _, form := range []string{"gzip", "identity"} {
+		tag := ask("Accept-Encoding", form).Header.Get("ETag")
+		a := ask("Accept-Encoding", form, "If-None-Match", tag)
+		if _, has := a.Header["Content-Length"]; a.StatusCode != http.StatusNotModified || has || strings.HasSuffix(tag, `.gz"`) != (form == "gzip") {
+			t.Errorf("%s: %s, %v", form, a.Status, a.Header)
+		}
+	}
 }

@@ -141,7 +141,7 @@ func New(src Sources, o *Options) (*Server, error) {
 		return nil, err
 	}
 	mux := s.mux()
-	s.handler = s.tracer.Requests(s.guarded(s.limited(s.fallback(mux))), func(r *http.Request) string {
+	s.handler = s.tracer.Requests(s.guarded(s.fallback(mux, true)), func(r *http.Request) string {
 		_, pattern := mux.Handler(r)
 		return pattern
 	})

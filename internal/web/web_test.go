@@ -1,12 +1,15 @@
 package web_test
 
 import (
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
 
+	"github.com/headroom-quota/headroom/internal/metrics"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
@@ -167,4 +170,28 @@ func TestProbes(t *testing.T) {
 	if got := probe("/livez"); got != "live" {
 		t.Errorf("without a catalog it is %q", got)
 	}
+}
+
+// TestProbesOfALoneProxy answer no page whose own name resolves to their address. Monitoring
+// asks for addresses, and for the hosts of the settings.
+func TestProbesOfALoneProxy(t *testing.T) {
+	r := newRig(t, nil)
+	log := slog.New(slog.DiscardHandler)
+	probes := web.NewProbes(r.Ledger, &web.Options{Clock: r.Clock, Log: log, Metrics: metrics.New(&metrics.Options{Log: log}), Hosts: []string{"proxy.example"}})
+	var how net.ListenConfig
+	l, err := how.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	r.Must(err)
+	r.url = "http://" + r.serveWith(l, probes.ServeProbes).address
+	for host, want := range map[string]int{
+		"proxy.example": 200, "Proxy.Example:9090": 200, "localhost:9090": 200, "10.1.2.3": 200, "10.1.2.3:9090": 200, "[2001:db8::1]:9090": 200,
+		"evil.example": 421, "10.1.2.3.evil.example": 421, "proxy.example.evil.example": 421,
+	} {
+		if a := r.ask("GET", "/metrics", "", "Host", host); a.StatusCode != want || strings.Contains(a.body, "headroom_") != (want == 200) {
+			t.Errorf("%q: %s, %.100s", host, a.Status, a.body)
+		}
+		if a := r.ask("GET", "/readyz", "", "Host", host); a.StatusCode != http.StatusOK {
+			t.Errorf("a probe of %q gets %s", host, a.Status)
+		}
+	}
+	r.problem(http.StatusForbidden, "GET", "/metrics", "", "Sec-Fetch-Site", "cross-site")
 }

@@ -87,6 +87,9 @@ func (p *Pool) words() string {
 	if p.LearnLimit {
 		text += "; answers may raise it"
 	}
+	if p.Metric != "" {
+		text += "; the upstream counts it as " + p.Metric
+	}
 	if p.Example != "" {
 		text += "; an example to override: " + p.Example
 	}

@@ -22,6 +22,8 @@ type Pool struct {
 	Example string              // where a customer finds its own limit: the quota is an example
 	// LearnLimit adopts a limit in answers that is above the quota, until its reset.
 	LearnLimit bool
+	// Metric is the name under which the upstream itself counts the units, or "".
+	Metric string
 	// Lease is set if processes take units in blocks. The rings of Windows, and those of
 	// accounts and keys, count units for Life longer, because calls leave that much later.
 	Lease Lease
@@ -58,7 +60,7 @@ func (r *reader) pool(name string, d *keys.Pool) *Pool {
 	if !ok {
 		return nil
 	}
-	p := &Pool{Name: name, Example: d.Example, LearnLimit: d.Limit == "learn", Lease: lease, Windows: windows, Accounts: map[string][]Window{}}
+	p := &Pool{Name: name, Example: d.Example, LearnLimit: d.Limit == "learn", Metric: d.Metric, Lease: lease, Windows: windows, Accounts: map[string][]Window{}}
 	r.poolKeys(p, d, limited{label, specs, d.Windows, d.Quota, headroom, []any{&d.Headroom, &d.Quota}, d.Lease})
 	return p
 }

@@ -84,16 +84,20 @@ func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, er
 }
 
 // direct asks the store for a request. Before it refuses, this process gives back what its
-// blocks have of the pools.
+// blocks have of the pools. It asks again if any units came back since the first time.
 func (s *Store) direct(ctx context.Context, r *quota.Request) (quota.Verdict, error) {
+	before := s.returned()
 	v, err := s.store.Reserve(ctx, *r)
 	if err != nil || !leased(r.Charges) {
 		return v, err
 	}
-	if !v.Allowed && !v.Impossible && s.giveBack(ctx, of(r.Charges)) && !v.Blocked {
-		rebased := v.Rebased
-		v, err = s.store.Reserve(ctx, *r)
-		v.Rebased = v.Rebased || rebased
+	if !v.Allowed && !v.Impossible {
+		s.giveBack(ctx, of(r.Charges))
+		if !v.Blocked && s.returned() != before {
+			rebased := v.Rebased
+			v, err = s.store.Reserve(ctx, *r)
+			v.Rebased = v.Rebased || rebased
+		}
 	}
 	if err == nil && v.Allowed {
 		v.Used -= s.unspent(v.Pool)

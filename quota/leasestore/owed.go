@@ -22,7 +22,7 @@ type owed struct {
 	due     []debt
 	failed  []debt // to be tried again when the store has answered
 	paying  bool   // the goroutine runs
-	units   bool   // of those that are due or being paid, some have units
+	units   int64  // how many debts with units were paid
 	taken   int64  // how many became due
 	told    int64  // how many of them the store was told, with or without an answer
 	waiting []waiter
@@ -42,9 +42,6 @@ func (s *Store) owe(all ...debt) {
 	o := &s.owed
 	o.due = append(o.due, all...)
 	o.taken += int64(len(all))
-	for i := range all {
-		o.units = o.units || all[i].units || all[i].request != nil
-	}
 	if !o.paying && len(all) > 0 {
 		o.paying = true
 		go s.pay()
@@ -73,6 +70,9 @@ func (s *Store) pay() {
 		if err != nil && !(refused(err) && !errors.Is(err, quota.ErrNotAsked)) && len(o.failed) < maxFailed {
 			o.failed = append(o.failed, d)
 		}
+		if d.units || d.request != nil {
+			o.units++ // also without an answer: they may have come back
+		}
 		o.told++
 		o.waiting = slices.DeleteFunc(o.waiting, func(w waiter) bool {
 			if w.told > o.told {
@@ -85,7 +85,14 @@ func (s *Store) pay() {
 			s.oweAgain()
 		}
 	}
-	o.paying, o.units = false, false
+	o.paying = false
+}
+
+// returned returns how often units may have come back to the store.
+func (s *Store) returned() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.owed.units
 }
 
 // refused reports whether the store has certainly done nothing, and never will.
@@ -112,8 +119,8 @@ func (s *Store) settle(d debt) error {
 }
 
 // giveBack ends the blocks of this process that have units of certain pools, and waits
-// until the store has what is left of them. It reports whether units may have come back.
-func (s *Store) giveBack(ctx context.Context, pools func(*quota.Pool) bool) bool {
+// until the store has what is left of them.
+func (s *Store) giveBack(ctx context.Context, pools func(*quota.Pool) bool) {
 	s.mu.Lock()
 	now := s.clock.Now()
 	for b := range s.blocks {
@@ -130,17 +137,15 @@ func (s *Store) giveBack(ctx context.Context, pools func(*quota.Pool) bool) bool
 	}
 	if !o.paying {
 		s.mu.Unlock()
-		return false
+		return
 	}
 	w := waiter{o.taken, make(chan struct{})} // later debts are for others to wait for
 	o.waiting = append(o.waiting, w)
-	units := o.units
 	s.mu.Unlock()
 	select {
 	case <-w.wake:
 	case <-ctx.Done():
 	}
-	return units
 }
 
 // lost pays what could not be paid before, and returns an error if that fails again.

@@ -17,7 +17,7 @@ type Options struct {
 	Clock quota.Clock // nil is the machine's clock
 	// ReceiptBytes bounds the memory for an account's receipts, which live for
 	// [quota.ReceiptLife]. At the bound, a call with a receipt fails with
-	// [quota.ErrOutage]. Zero is 1 GiB, about 6 million receipts.
+	// [quota.ErrOutage]. Zero is 1 GiB, about 7 million receipts.
 	ReceiptBytes int64
 }
 

@@ -37,19 +37,19 @@ type batch struct {
 	receipts []receipt
 	ids      []byte
 	taken    []taken
+	settled  []quota.Settlement
 }
 
 // receipt is what a grant leaves under the caller's id.
 type receipt struct {
-	hash       uint64
-	older      uint32 // the next in the chain of its hash
-	settled    bool
-	released   bool // to nothing: the call never left, and its id may be tried again
-	made       window.Instant
-	nonce      quota.Nonce
-	id         span // in the batch's ids
-	taken      span // in the batch's taken
-	settlement quota.Settlement
+	hash     uint64
+	older    uint32 // the next in the chain of its hash
+	settled  uint32 // the number of its settlement in the batch, from 1; 0 for none
+	released bool   // to nothing: the call never left, and its id may be tried again
+	made     window.Instant
+	nonce    quota.Nonce
+	id       span // in the batch's ids
+	taken    span // in the batch's taken
 }
 
 type span struct{ from, to uint32 }
@@ -64,11 +64,12 @@ type taken struct {
 	key             span  // in the batch's ids: of a keyed pool, after a NUL if the key shared a page
 }
 
-// These are the bytes of a receipt without its id but with its place in the index, and
-// of each charge.
+// These are the bytes of a receipt without its id but with its place in the index, of each
+// charge, and of a settlement.
 const (
-	receiptBytes = 104 + 4
+	receiptBytes = 64 + 4
 	takenBytes   = 48
+	settledBytes = 32
 )
 
 // find returns the receipt of an id, and its batch, or nil.
@@ -133,7 +134,7 @@ func (r *receipts) room(now window.Instant, most int64) error {
 
 // bytes is what a batch takes.
 func (b *batch) bytes() int64 {
-	return int64(len(b.receipts)*receiptBytes + len(b.ids) + len(b.taken)*takenBytes)
+	return int64(len(b.receipts)*receiptBytes + len(b.ids) + len(b.taken)*takenBytes + len(b.settled)*settledBytes)
 }
 
 // expire drops the oldest batch if all of it is too old. It looks at the clock once a
@@ -152,7 +153,7 @@ func (r *receipts) expire(now window.Instant) {
 	r.batches = r.batches[1:]
 	r.used -= b.bytes()
 	clear(b.heads)
-	*b = batch{heads: b.heads, receipts: b.receipts[:0], ids: b.ids[:0], taken: b.taken[:0]}
+	*b = batch{heads: b.heads, receipts: b.receipts[:0], ids: b.ids[:0], taken: b.taken[:0], settled: b.settled[:0]}
 	r.spare = b
 }
 
@@ -168,6 +169,16 @@ func (b *batch) add(seed maphash.Seed, id string, nonce quota.Nonce, now window.
 	})
 	*head = uint32(len(b.receipts))
 	return &b.receipts[*head-1]
+}
+
+// settle notes how a receipt of the batch was settled.
+func (r *receipts) settle(b *batch, got *receipt, done quota.Settlement) {
+	if got.settled == 0 {
+		b.settled = append(b.settled, done)
+		got.settled = uint32(len(b.settled))
+		r.used += settledBytes
+	}
+	b.settled[got.settled-1] = done
 }
 
 // found is the receipt that was last asked for.
@@ -190,7 +201,10 @@ func (b *backend) Receipt(upstream, name, id string) (*pagestore.Receipt, error)
 	}
 	b.found = found{a, in, got, in.taken[got.taken.from:got.taken.to]}
 	r := &b.got
-	*r = pagestore.Receipt{Nonce: got.nonce, Settled: got.settled, Released: got.released, Done: got.settlement, Taken: r.Taken[:0]}
+	*r = pagestore.Receipt{Nonce: got.nonce, Settled: got.settled > 0, Released: got.released, Taken: r.Taken[:0]}
+	if r.Settled {
+		r.Done = in.settled[got.settled-1]
+	}
 	for _, t := range b.found.taken {
 		key, overflow := strings.CutPrefix(string(in.ids[t.key.from:t.key.to]), shared)
 		r.Taken = append(r.Taken, pagestore.Taken{
@@ -204,7 +218,8 @@ func (b *backend) Receipt(upstream, name, id string) (*pagestore.Receipt, error)
 // Amend implements [pagestore.Tx].
 func (b *backend) Amend(r *pagestore.Receipt) error {
 	got := b.found.receipt
-	got.settled, got.released, got.settlement = true, r.Released, r.Done
+	got.released = r.Released
+	b.found.account.receipts.settle(b.found.in, got, r.Done)
 	for i, t := range b.found.taken {
 		if b.found.taken[i].recorded = r.Taken[i].Recorded; t.tally < 0 {
 			continue
@@ -224,7 +239,8 @@ func (b *backend) AmendPart(r *pagestore.Receipt, t *quota.Token, p *storekit.Pa
 	all := &f.account.receipts
 	in := all.batches[len(all.batches)-1] // Room has seen to it
 	got := in.add(all.seed, t.ID, t.Nonce, b.at)
-	got.settled, got.released, got.settlement = true, r.Released, r.Done
+	got.released = r.Released
+	all.settle(in, got, r.Done)
 	all.used += int64(receiptBytes + len(t.ID))
 	for i, of := range f.taken {
 		of.units, of.recorded = r.Taken[i].Units, r.Taken[i].Recorded
@@ -253,7 +269,9 @@ func (b *backend) Keep(r *pagestore.Receipt) error {
 		id := string(f.in.ids[f.receipt.id.from:f.receipt.id.to])
 		in := all.batches[len(all.batches)-1]
 		kept := in.add(all.seed, id, f.receipt.nonce, b.at)
-		kept.settled, kept.settlement = f.receipt.settled, f.receipt.settlement
+		if f.receipt.settled > 0 {
+			all.settle(in, kept, f.in.settled[f.receipt.settled-1])
+		}
 		for _, t := range f.taken {
 			from := uint32(len(in.ids))
 			in.ids = append(in.ids, f.in.ids[t.key.from:t.key.to]...)

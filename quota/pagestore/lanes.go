@@ -18,9 +18,13 @@ type lanes struct {
 	mu      sync.Mutex
 	closed  bool
 	open    map[laneKey]*lane
+	idle    []chan *lane // of goroutines that wait for a lane
 	running sync.WaitGroup
-	works   sync.Pool // of *work
 }
+
+// maxIdle bounds the goroutines that wait for a lane. A new one is slower: its stack has to grow
+// first.
+const maxIdle = 64
 
 // laneKey is what a backend locks: two accounts, or two families, never wait for each other.
 type laneKey struct {
@@ -29,7 +33,10 @@ type laneKey struct {
 }
 
 // lane holds the callers that come while a transaction of their account is under way.
-type lane struct{ waiting []*job }
+type lane struct {
+	key     laneKey
+	waiting []*job
+}
 
 // key returns the lane of a job. Tokens of slots may be of several accounts: the backend
 // locks them all.
@@ -93,28 +100,52 @@ func (s *Store) enter(j *job) *lane {
 	}
 	at := l.open[key]
 	if at == nil {
-		at = new(lane)
+		at = &lane{key: key}
 		if l.open == nil {
 			l.open = make(map[laneKey]*lane)
 		}
 		l.open[key] = at
-		l.running.Go(func() { s.drain(key, at) })
+		s.start(at)
 	}
 	at.waiting = append(at.waiting, j)
 	return at
 }
 
-// drain runs the transactions of a lane until no caller waits.
-func (s *Store) drain(key laneKey, at *lane) {
+// start lets a goroutine run the transactions of a lane. The caller holds the lock.
+func (s *Store) start(at *lane) {
 	l := &s.lanes
-	w, ok := l.works.Get().(*work)
-	if !ok {
-		w = s.newWork()
+	if n := len(l.idle); n > 0 {
+		l.idle[n-1] <- at // it has room for one
+		l.idle = l.idle[:n-1]
+		return
 	}
-	defer l.works.Put(w)
-	for l.goesOn(key, at) {
-		s.runLane(w, at)
+	next := make(chan *lane, 1)
+	next <- at
+	l.running.Go(func() { s.runLanes(next) })
+}
+
+// runLanes runs the transactions of a lane until no caller waits, and then those of the next lane.
+func (s *Store) runLanes(next chan *lane) {
+	w := s.newWork()
+	for at := range next {
+		for s.lanes.goesOn(at) {
+			s.runLane(w, at)
+		}
+		if !s.lanes.rest(next) {
+			return
+		}
 	}
+}
+
+// rest lets a goroutine wait for a lane. It returns false if it should end.
+func (l *lanes) rest(next chan *lane) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || len(l.idle) == maxIdle {
+		return false
+	}
+	l.idle = append(l.idle, next)
+	return true
 }
 
 // runLane runs one transaction for the callers that wait when it has its locks.
@@ -142,13 +173,13 @@ func (s *Store) runLane(w *work, at *lane) {
 }
 
 // goesOn reports whether a caller waits. If none does, the lane ends.
-func (l *lanes) goesOn(key laneKey, at *lane) bool {
+func (l *lanes) goesOn(at *lane) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(at.waiting) > 0 {
 		return true
 	}
-	delete(l.open, key)
+	delete(l.open, at.key)
 	return false
 }
 
@@ -211,6 +242,10 @@ func (l *lanes) close() {
 		}
 		at.waiting = nil
 	}
+	for _, next := range l.idle {
+		close(next)
+	}
+	l.idle = nil
 	l.mu.Unlock()
 	l.running.Wait()
 }

@@ -90,23 +90,23 @@ type job struct {
 }
 
 // Reserve implements [quota.Store].
-func (s *Store) Reserve(ctx context.Context, r quota.Request) (v quota.Verdict, err error) {
+func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
 	if err := r.CheckAllButNames(); err != nil {
-		return v, err
+		return quota.Verdict{}, err
 	}
 	if err := s.checkFamily(&r.Charges[0].Pool); err != nil {
-		return v, err
+		return quota.Verdict{}, err
 	}
 	j, err := s.begin(ctx)
 	if err != nil {
-		return v, err
+		return quota.Verdict{}, err
 	}
 	defer s.release(j)
 	j.do, j.request = (*work).reserve, r
-	if err = s.run(ctx, j); err == nil {
-		v = j.verdict
+	if err := s.run(ctx, j); err != nil {
+		return quota.Verdict{}, err
 	}
-	return v, err
+	return j.verdict, nil
 }
 
 // Settle implements [quota.Store].

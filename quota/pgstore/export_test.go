@@ -19,3 +19,6 @@ func Prune(s *Store) int64 { return s.server.pruneSome(window.At(s.server.clock.
 
 // Steps is the version that this program knows.
 var Steps = len(steps())
+
+// Statement returns a statement by its name.
+func Statement(name string) string { return statements()[name] }

@@ -140,7 +140,7 @@ func (t *tx) begin(w *wanted) error {
 	clear(t.members)
 	clear(t.families)
 	clear(t.receipts)
-	queries := []query{t.pages(w.pools.args(3))}
+	queries := []query{t.pages(&w.pools)}
 	if len(w.receipts[0]) > 0 {
 		queries = append(queries, t.findReceipts(w.receipts.args(3)), t.pagesOf("receipt_pages", w.receipts.args(3)))
 	}
@@ -156,7 +156,13 @@ func (t *tx) begin(w *wanted) error {
 	switch {
 	case !t.reads:
 		batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
-		batch.Queue(t.b.sql["lock"], millis(t.lockTimeout()), millis(idleTimeout), w.locks)
+		for i, lock := range w.locks {
+			if i > 0 {
+				batch.Queue(t.b.sql["lock_more"], lock)
+				continue
+			}
+			batch.Queue(t.b.sql["lock"], millis(t.lockTimeout()), millis(idleTimeout), lock)
+		}
 	case consistent:
 		batch.Queue("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 	}
@@ -227,15 +233,20 @@ func (t *tx) read(name string, args, into []any, each func() error) error {
 }
 
 // pages reads pools, and the clock.
-func (t *tx) pages(args []any) query { return t.pagesOf("pages", args) }
+func (t *tx) pages(names *columns) query {
+	if len(names[0]) == 1 {
+		return t.pagesOf("page", first(names.args(3)))
+	}
+	return t.pagesOf("pages", names.args(3))
+}
 
 func (t *tx) pagesOf(name string, args []any) query {
-	var clock, born, until int64
-	var there, known bool
+	var clock, number, born, until int64
+	var there bool
 	var p quota.Pool
 	var zone, reason string
 	var page []byte
-	into := []any{&clock, &there, &p.Upstream, &p.Account, &p.Name, &known, &born, &until, &zone, &reason, &page}
+	into := []any{&clock, &there, &p.Upstream, &p.Account, &p.Name, &number, &born, &until, &zone, &reason, &page}
 	return query{name, args, into, func() error {
 		if clock != 0 && t.now.IsZero() {
 			t.now = t.b.now(clock)
@@ -244,7 +255,7 @@ func (t *tx) pagesOf(name string, args []any) query {
 			return nil
 		}
 		e := t.entry(p)
-		e.known, e.born, e.until, e.zone, e.Reason = known, window.Instant(born), window.Instant(until), zone, reason
+		e.number, e.known, e.born, e.until, e.zone, e.Reason = number, number != 0, window.Instant(born), window.Instant(until), zone, reason
 		t.unpack(e, page)
 		return nil
 	}}

@@ -51,7 +51,9 @@ func newTx(ctx context.Context, b *server, conn *pgxpool.Conn) *tx {
 type entry struct {
 	pagestore.Entry
 	member bool
-	known  bool // its birth has a row
+	number int64 // of its birth; 0 has no row yet
+	known  bool  // its birth has a row, or will have one
+	stored bool  // so has its page
 	born   window.Instant
 	until  window.Instant // its spend may count until then
 	zone   string
@@ -94,7 +96,7 @@ func (t *tx) Entry(p *quota.Pool, restore bool) (*pagestore.Entry, error) {
 	if e == nil && valid(p.Upstream) && valid(p.Account) && valid(p.Name) {
 		var some columns
 		some.add(p.Upstream, p.Account, p.Name)
-		if err := t.ask(t.pages(some.args(3))); err != nil {
+		if err := t.ask(t.pages(&some)); err != nil {
 			return nil, err
 		}
 		e = t.pools[*p]
@@ -132,7 +134,7 @@ func (t *tx) unpack(e *entry, b []byte) {
 			"then put back what was spent with an adjustment: %w", e.Pool, t.b.where, err)
 		return
 	}
-	e.Page, e.was = page, state{page.Generation, page.Revision}
+	e.Page, e.stored, e.was = page, true, state{page.Generation, page.Revision}
 }
 
 // Put implements [pagestore.Tx].
@@ -214,7 +216,7 @@ func (t *tx) Amend(r *pagestore.Receipt) error {
 		if c.Recorded == 0 && c.Units > 0 {
 			calls = 0 // released: the call was not made
 		}
-		t.settled.add(c.Ref, c.Recorded, calls, c.Done.Back, c.Done.Left, c.Done.Charged)
+		t.settled = append(t.settled, []any{c.Ref, c.Recorded, calls, c.Done.Back, c.Done.Left, c.Done.Charged})
 	}
 	return nil
 }
@@ -232,7 +234,7 @@ func (t *tx) AmendPart(r *pagestore.Receipt, of *quota.Token, p *storekit.Part) 
 func (t *tx) Keep(r *pagestore.Receipt) error {
 	for i := range r.Taken {
 		c := &r.Taken[i]
-		t.kept.add(c.Ref, t.micros(), int64(c.At), c.Recorded, c.Generation)
+		t.kept = append(t.kept, []any{c.Ref, t.micros(), int64(c.At), c.Recorded, c.Generation})
 	}
 	return nil
 }

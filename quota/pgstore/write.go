@@ -21,11 +21,11 @@ type writes struct {
 	dirtyFamilies []*family
 	charges       charges
 	parts         parts
-	settled, kept numbers
+	settled, kept [][]any // a row each
 }
 
 // numbers are columns of integers.
-type numbers [6][]int64
+type numbers [5][]int64
 
 func (n *numbers) add(values ...int64) {
 	for i, v := range values {
@@ -43,6 +43,7 @@ func (n *numbers) args(count int) []any {
 
 // charges are the columns of new rows of the table reservations.
 type charges struct {
+	of      []*entry
 	text    [11][]string // upstream, account, pool, id, day, method, job, region, class, reason, key
 	nonces  [][]byte
 	numbers numbers // made, at, units, reserved, generation
@@ -51,6 +52,7 @@ type charges struct {
 
 func (cs *charges) add(made int64, r *quota.Request, c *quota.Charge, e *pagestore.Entry, nonce []byte, day string) {
 	l := &r.Labels
+	cs.of = append(cs.of, e.Ref.(*entry))
 	for i, s := range [...]string{
 		e.Pool.Upstream, e.Pool.Account, e.Pool.Name, r.ID, day, l.Method, l.Job, l.Region, l.Class, l.Reason, c.Pool.Key,
 	} {
@@ -95,29 +97,30 @@ func (t *tx) queue(batch *pgx.Batch) error {
 	if len(w.zones) > 0 {
 		batch.Queue(t.b.sql["zones_save"], zoneArgs(w.zones)...)
 	}
-	if len(w.dirty) > 0 {
-		args, err := pageArgs(w.dirty)
-		if err != nil {
-			return err
+	args, err := pageArgs(w.dirty)
+	if err != nil {
+		return err
+	}
+	switch one := w.single(); {
+	case one != nil:
+		args = append(append(first(args), one.number), first(w.charges.args()[3:16])...)
+		batch.Queue(t.b.sql["charge_add"], args...).Exec(stored(1))
+	default:
+		if len(w.dirty) > 0 {
+			batch.Queue(t.b.sql["pools_save"], args...)
 		}
-		batch.Queue(t.b.sql["pools_save"], args...)
+		if n := len(w.charges.of); n > 0 {
+			batch.Queue(t.b.sql["charges_add"], w.charges.args()...).Exec(stored(n))
+		}
 	}
-	if n := int64(len(w.charges.nonces)); n > 0 {
-		batch.Queue(t.b.sql["charges_add"], w.charges.args()...).Exec(func(tag pgconn.CommandTag) error {
-			if tag.RowsAffected() != n {
-				return fmt.Errorf("%d of %d charges were stored: rows of headroom_ledger.births are missing", tag.RowsAffected(), n)
-			}
-			return nil
-		})
-	}
-	if len(w.settled[0]) > 0 {
-		batch.Queue(t.b.sql["settle"], w.settled.args(6)...)
+	for _, row := range w.settled {
+		batch.Queue(t.b.sql["settle"], row...)
 	}
 	if len(w.parts.numbers) > 0 {
 		batch.Queue(t.b.sql["settle_parts"], w.parts.args()...)
 	}
-	if len(w.kept[0]) > 0 {
-		batch.Queue(t.b.sql["keep"], w.kept.args(5)...)
+	for _, row := range w.kept {
+		batch.Queue(t.b.sql["keep"], row...)
 	}
 	var gone columns
 	var stay []*entry
@@ -143,6 +146,40 @@ func (t *tx) queue(batch *pgx.Batch) error {
 	}
 	*w = writes{}
 	return nil
+}
+
+// single returns the pool if all that is charged is one pool once, and its page and its birth
+// have rows.
+func (w *writes) single() *entry {
+	if len(w.dirty) == 1 && len(w.charges.of) == 1 && w.dirty[0] == w.charges.of[0] && w.dirty[0].stored && w.dirty[0].number != 0 {
+		return w.dirty[0]
+	}
+	return nil
+}
+
+// stored returns an error if another number of charges was stored.
+func stored(want int) func(pgconn.CommandTag) error {
+	return func(tag pgconn.CommandTag) error {
+		if got := tag.RowsAffected(); got != int64(want) {
+			return fmt.Errorf("%d of %d charges were stored: rows of headroom_ledger.births or pools are missing", got, want)
+		}
+		return nil
+	}
+}
+
+// first returns the first element of each argument, for statements that take no arrays.
+func first(args []any) []any {
+	for i := range args {
+		switch all := args[i].(type) {
+		case []string:
+			args[i] = all[0]
+		case []int64:
+			args[i] = all[0]
+		case [][]byte:
+			args[i] = all[0]
+		}
+	}
+	return args
 }
 
 func birthArgs(all []*entry) []any {

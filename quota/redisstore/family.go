@@ -59,11 +59,7 @@ func share(c *quota.Charge, parts int) int64 {
 	if c.MaxKeys == 0 {
 		return 0
 	}
-	most := max(c.MaxKeys/parts, 1)
-	if c.MaxKeys > parts && partition(c.Pool.Key, parts) < c.MaxKeys%parts {
-		most++
-	}
-	return int64(most)
+	return max(part(int64(c.MaxKeys), partition(c.Pool.Key, parts), parts), 1)
 }
 
 // slice returns the length of a slice: about a fiftieth of the longest window, in

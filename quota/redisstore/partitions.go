@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -186,6 +187,9 @@ func until(at float64, long int64) int64 { return int64(math.Ceil(at/float64(lon
 // bring brings the page of a key, and the one that new keys share, from their former place.
 func (s *Store) bring(ctx context.Context, a *ask) error {
 	c := &a.charges[0]
+	if c.Pool.Key == overflowKey {
+		return nil // its request is from here
+	}
 	f, err := s.partitionsOf(ctx, c)
 	if err != nil || !f.is(c, s.now()) {
 		return err
@@ -198,7 +202,7 @@ func (s *Store) bring(ctx context.Context, a *ask) error {
 		if err := s.retire(ctx, c, pageOf(tag, c.Pool), pageOf(a.tag, c.Pool)); err != nil {
 			return err
 		}
-		return s.retire(ctx, c, sharedPage(tag, c.Pool), sharedPage(a.tag, c.Pool))
+		return s.bringShared(ctx, a, f)
 	}
 	shared := c.Pool
 	shared.Key = overflowKey
@@ -207,6 +211,56 @@ func (s *Store) bring(ctx context.Context, a *ask) error {
 		return err
 	}
 	return s.move(ctx, c, former, former, sharedPage(a.tag, c.Pool))
+}
+
+// bringShared charges the page that new keys of a partition share with its part of what all
+// those of the former partitions count. They all have left: nobody charges them any more. The
+// units count from now on, so they leave later than they would have.
+//
+// A receipt sees to it that this is done once. Only the first process to come leaves it, in
+// the script that charges.
+func (s *Store) bringShared(ctx context.Context, a *ask, f former) error {
+	record := s.askShared(s.scripts.record, &a.charges[0], a.tag, f.parts)
+	id := "moved:" + strconv.Itoa(f.was)
+	record.first, record.id, record.look, record.life = receiptKey(a.tag, id), true, true, brought(&a.charges[0])
+	done := redis.NewIntCmd(ctx, "exists", record.first)
+	if err := s.do(ctx, done); err != nil || done.Val() > 0 {
+		return err
+	}
+	used := make([]int64, len(a.charges[0].Windows))
+	for j := range f.was {
+		look := s.askShared(s.scripts.look, &a.charges[0], s.partitionTag(a.charges[0].Pool, j, f.was), f.was)
+		state, err := s.seen(ctx, look)
+		if err != nil {
+			return err
+		}
+		for i := range state.Windows {
+			used[i] += state.Windows[i].Used
+		}
+	}
+	c := &record.charges[0]
+	c.Units = part(slices.Max(used), partition(a.charges[0].Pool.Key, f.parts), f.parts)
+	_, err := s.record(ctx, record, &quota.Request{ID: id, Charges: record.charges})
+	if errors.Is(err, quota.ErrOtherCharges) {
+		return nil // another process was faster
+	}
+	return err
+}
+
+// askShared prepares a request for the page that new keys of a partition share.
+func (s *Store) askShared(script script, c *quota.Charge, tag string, parts int) *ask {
+	shared := *c
+	shared.Pool.Key, shared.MaxKeys = overflowKey, 0
+	return &ask{store: s, script: script, tag: tag, first: receiptKey(tag, ""), charges: []quota.Charge{shared}, noSpend: true, parts: parts}
+}
+
+// part returns what one of several partitions has of a number, so that all have it together.
+func part(n int64, index, parts int) int64 {
+	some := n / int64(parts)
+	if int64(index) < n%int64(parts) {
+		some++
+	}
+	return some
 }
 
 // retire moves a page so that nobody finds it in its former place. Its logs stay there.

@@ -296,7 +296,12 @@ func (s *Store) look(ctx context.Context, charges []quota.Charge) (quota.PageSta
 			return quota.PageState{}, err
 		}
 	}
-	c := &charges[0]
+	return s.seen(ctx, a)
+}
+
+// seen runs the look script and reads the state of its page.
+func (s *Store) seen(ctx context.Context, a *ask) (quota.PageState, error) {
+	c := &a.charges[0]
 	a.extra = []any{int64(c.Since)}
 	reply, err := a.run(ctx)
 	if err != nil {

@@ -179,3 +179,56 @@ func TestNewKeysOfAFullFamilyShareOneLimit(t *testing.T) {
 		}
 	}
 }
+
+// What new keys have been granted together counts on after the family has got other
+// partitions, fewer or more.
+func TestNewKeysShareOneLimitOverAChangeOfPartitions(t *testing.T) {
+	const limit = 12
+	for _, parts := range [][2]int{{3, 1}, {1, 3}, {3, 2}, {2, 3}} {
+		for name, spec := range map[string]window.Spec{"small": perHour, "large": {Per: time.Hour, Algorithm: window.Exact}} {
+			t.Run(fmt.Sprint(parts[0], "_to_", parts[1], "_", name), func(t *testing.T) {
+				clock := movedClock(t)
+				r, p := dial(t, server.Addr), prefix()
+				ask := func(s *redisstore.Store, revision int64, units int64, i int) quota.Verdict {
+					t.Helper()
+					c := client(t, fmt.Sprint("key", revision, "/", i), units, limit, 1000*parts[revision-1], spec)
+					c.Revision = revision
+					v, err := s.Reserve(bg, quota.Request{Charges: []quota.Charge{c}})
+					if err != nil || !v.Overflow {
+						t.Fatalf("key %d of revision %d: %+v, %v, want it on a shared page", i, revision, v, err)
+					}
+					return v
+				}
+				for revision := range int64(2) { // no partition has a free place, before and after
+					ends := clock.Now().Add(170 * time.Minute).UnixMicro()
+					for i := range parts[revision] {
+						r.HSet(bg, fmt.Sprintf("%s{client/default/%d/%d}:seats:", p, i, parts[revision]), "n", 1000, "next", ends, ends, 1000)
+					}
+				}
+				before := open(t, r, p)
+				granted := 0
+				for i := range 40 {
+					if ask(before, 1, 1, i).Allowed {
+						granted++
+					}
+				}
+				if granted != limit {
+					t.Fatalf("%d of %d units were granted at first", granted, limit)
+				}
+				clock.Advance(2 * time.Minute)
+				after, another := open(t, r, p), open(t, r, p)
+				for i := range 40 {
+					for _, s := range []*redisstore.Store{after, another, before} {
+						if v := ask(s, 2, 1, i); v.Allowed {
+							t.Errorf("key %d was granted %d units beyond the limit: %+v", i, v.Units, v)
+						}
+					}
+				}
+				clock.Advance(2 * time.Hour)
+				if v := ask(after, 2, 1, 0); !v.Allowed {
+					t.Errorf("after the window: %+v, want a grant", v)
+				}
+			})
+		}
+	}
+}

@@ -206,3 +206,56 @@ func TestSearchAgrees(t *testing.T) {
 		t.Error(problems, err)
 	}
 }
+
+// TestSearchOfCommonWordsAgrees asks both homes for words that more videos have than a search
+// ranks. They look at the same ones.
+func TestSearchOfCommonWordsAgrees(t *testing.T) {
+	t.Parallel()
+	clock := quota.NewSimClock(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+	ours := open(t, clock)
+	file, err := catalog.Open(ctx, filepath.Join(t.TempDir(), "catalog.db"), &catalog.Options{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	var videos []catalog.Video
+	for n := range firstPart + catalog.MaxRanked {
+		v := catalog.Video{ID: fmt.Sprintf("v%05d", n), Title: fmt.Sprintf("all tenth%d", n%10), PublishedAt: time.Date(2026, 1, 1, 0, n, 0, 0, time.UTC)}
+		videos = append(videos, v)
+	}
+	for _, c := range []catalogtest.Catalog{ours, file} {
+		r, err := c.Begin(ctx, catalog.Start{Job: "trending"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		region := "GB"
+		for _, some := range slices.Collect(slices.Chunk(videos, 500)) {
+			_, err := r.Save(ctx, &catalog.Page{Cursor: catalog.Cursor{Job: "trending", Work: some[0].ID}, Done: true, Region: region, Videos: some})
+			if err != nil {
+				t.Fatal(err)
+			}
+			region = "US"
+		}
+	}
+	for _, tt := range []struct {
+		q   catalog.Query
+		n   int
+		cut bool
+	}{
+		{catalog.Query{Text: "all", Since: videos[len(videos)-100].PublishedAt}, 100, true},
+		{catalog.Query{Text: "all", Region: "GB"}, 0, true}, // those of GB were added first
+		{catalog.Query{Text: "tenth3"}, len(videos) / 10, false},
+		{catalog.Query{Text: "all tenth3", Region: "GB"}, 50, false},
+		{catalog.Query{Text: "nothing"}, 0, false},
+	} {
+		for name, c := range map[string]catalogtest.Catalog{"file": file, "ours": ours} {
+			r, err := c.Search(ctx, tt.q)
+			if got := found(t, c, tt.q); err != nil || len(got) != tt.n || r.Cut != tt.cut {
+				t.Errorf("%s: %+v: %d found, cut %v, %v; want %d, %v", name, tt.q, len(got), r.Cut, err, tt.n, tt.cut)
+			}
+		}
+		if diff := cmp.Diff(found(t, file, tt.q), found(t, ours, tt.q)); diff != "" {
+			t.Errorf("%+v (-file +ours):\n%s", tt.q, diff)
+		}
+	}
+}

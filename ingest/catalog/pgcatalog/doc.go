@@ -17,7 +17,8 @@
 //
 // Texts cannot hold the character NUL, so it becomes U+FFFD. The text of deleted rows leaves
 // the tables with PostgreSQL's VACUUM, which Expire runs. A search finds the same videos and
-// may sort them differently: see index.go.
+// may sort them differently: see index.go. Both homes rank the [catalog.MaxRanked] videos that
+// were added last, of those that have the words.
 //
 // A server keeps no answers of this catalog, because nothing tells it cheaply whether the
 // catalog changed. The position of the log and the snapshot change with each transaction of

@@ -12,23 +12,29 @@ var _ catalog.Source = (*Catalog)(nil)
 
 // Count returns the number of rows of a table.
 func (c *Catalog) Count(ctx context.Context, t catalog.Table) (n int64, err error) {
-	if there, err := c.has(ctx, t); err != nil || !there {
+	if columns, err := c.selected(ctx, t); err != nil || columns == "" {
 		return 0, err
 	}
 	err = c.each(ctx, func(scan func(...any) error) error { return scan(&n) }, "SELECT count(*) FROM headroom_catalog."+t.Name)
 	return n, err
 }
 
-// has reports whether the schema has a table: that of an earlier version may lack it.
-func (c *Catalog) has(ctx context.Context, t catalog.Table) (there bool, err error) {
-	err = c.each(ctx, func(scan func(...any) error) error { return scan(&there) }, "SELECT to_regclass($1::text) IS NOT NULL", "headroom_catalog."+t.Name)
-	return there, err
+// selected returns the columns of a table for a query, or "" if there is none: a schema of an
+// earlier version may lack it.
+func (c *Catalog) selected(ctx context.Context, t catalog.Table) (string, error) {
+	var there []string
+	err := c.each(ctx, func(scan func(...any) error) error {
+		there = append(there, "")
+		return scan(&there[len(there)-1])
+	}, "SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass($1::text) AND attnum > 0 AND NOT attisdropped", "headroom_catalog."+t.Name)
+	return t.Selected(there), err
 }
 
 // Rows returns rows of a table behind the one with a key, as a file holds them: see
 // [catalog.Catalog.Rows].
 func (c *Catalog) Rows(ctx context.Context, t catalog.Table, after []any, limit int) (all [][]any, err error) {
-	if there, err := c.has(ctx, t); err != nil || !there {
+	columns, err := c.selected(ctx, t)
+	if err != nil || columns == "" {
 		return nil, err
 	}
 	where, key := "", strings.Join(t.Columns[:t.Key], ", ")
@@ -45,7 +51,7 @@ func (c *Catalog) Rows(ctx context.Context, t catalog.Table, after []any, limit 
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.wait)
 	defer cancel()
-	rows, err := c.conn().Query(ctx, fmt.Sprintf("SELECT %s FROM headroom_catalog.%s%s ORDER BY %s LIMIT %d", strings.Join(t.Columns, ", "), t.Name, where, key, limit), after...)
+	rows, err := c.conn().Query(ctx, fmt.Sprintf("SELECT %s FROM headroom_catalog.%s%s ORDER BY %s LIMIT %d", columns, t.Name, where, key, limit), after...)
 	if err != nil {
 		return nil, c.fault("read", err)
 	}

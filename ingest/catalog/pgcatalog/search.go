@@ -8,36 +8,66 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog/words"
 )
 
-// ranked is the largest number of matches whose rank is computed. Of more, the rest is not
-// found: such a query names no video.
-const ranked = 3000
-
 // Search finds videos.
 func (c *Catalog) Search(ctx context.Context, q catalog.Query) (catalog.Results, error) {
 	a, err := catalog.NewAnswer(q)
 	if err != nil || a.Limit <= 0 {
 		return catalog.Results{}, err
 	}
+	part, whole, patterns := expressions(a.Phrases)
+	rows, err := c.matches(ctx, part, patterns)
+	if err != nil {
+		return catalog.Results{}, err
+	}
+	a.Cut = len(rows) == catalog.MaxRanked
 	shown := a.Shown
 	if shown == nil {
 		shown = []int64{}
 	}
-	part, whole, patterns := expressions(a.Phrases)
 	err = c.each(ctx, func(scan func(...any) error) error {
 		var v catalog.Video
-		var id, matches int64
-		if err := scanVideo(scan, &v, &id, &matches); err != nil {
+		var id int64
+		if err := scanVideo(scan, &v, &id); err != nil {
 			return err
 		}
-		a.Cut = matches == ranked
 		a.Add(id, v)
 		return nil
-	}, sql("search"), part, whole, ranked, a.Limit+1, valid(q.Region), micros(q.Since), shown, patterns)
+	}, sql("search"), rows, part, whole, a.Limit+1, valid(q.Region), micros(q.Since), shown)
 	if err != nil {
 		return catalog.Results{}, err
 	}
 	return a.Results(), nil
 }
+
+// matches returns the rows of the videos that were added last, of those that have the words:
+// [catalog.MaxRanked] at most. It looks at the last rows first, and then at as many as probably
+// have the rest.
+func (c *Catalog) matches(ctx context.Context, query string, patterns []string) ([]int64, error) {
+	all := []int64{}
+	end := int64(0) // rows from here on were looked at
+	err := c.each(ctx, func(scan func(...any) error) error { return scan(&end) }, sql("search_end"))
+	looked := int64(0)
+	for part := int64(firstPart); err == nil && end > 1 && len(all) < catalog.MaxRanked; {
+		begin := max(1, end-part)
+		missing := catalog.MaxRanked - len(all)
+		err = c.each(ctx, func(scan func(...any) error) error {
+			var row int64
+			err := scan(&row)
+			all = append(all, row)
+			return err
+		}, sql("search_rows"), query, patterns, begin, end, missing)
+		looked += end - begin
+		end = begin
+		part = 16 * looked
+		if found := int64(len(all)); found > 0 {
+			part = min(part, looked*(catalog.MaxRanked-found)/found*5/4+firstPart)
+		}
+	}
+	return all, err
+}
+
+// firstPart is how many rows are looked at first.
+const firstPart = catalog.MaxRanked / 2
 
 // Expression returns phrases in the query language of PostgreSQL.
 func Expression(all []words.Phrase) string {

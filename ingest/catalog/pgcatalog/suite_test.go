@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/catalog/catalogtest"
 	"github.com/headroom-quota/headroom/internal/pgtest"
 	"github.com/headroom-quota/headroom/quota"
@@ -26,7 +27,7 @@ func open(t testing.TB, clock quota.Clock) *Catalog {
 var home = &catalogtest.Harness{
 	Open:   func(t testing.TB, clock quota.Clock) catalogtest.Catalog { return open(t, clock) },
 	NoNUL:  true,
-	Ranked: ranked,
+	Ranked: catalog.MaxRanked,
 }
 
 func TestCatalog(t *testing.T) { catalogtest.Run(t, home) }

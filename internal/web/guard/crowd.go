@@ -184,15 +184,15 @@ func connOf(r *http.Request) net.Conn {
 }
 
 // Working tells the crowd when the server is at work for a request: not while it reads from
-// the client or writes to it. The handler calls done at the end.
-func (c *Crowd) Working(w http.ResponseWriter, r *http.Request) (_ http.ResponseWriter, _ *http.Request, done func()) {
+// the client or writes to it. It changes the body of the request. The handler calls done at
+// the end.
+func (c *Crowd) Working(w http.ResponseWriter, r *http.Request) (_ http.ResponseWriter, done func()) {
 	at := waits{c, connOf(r)}
 	c.Works(at.conn, true)
 	if r.Body != nil && r.Body != http.NoBody {
-		r = r.WithContext(r.Context()) // a copy
 		r.Body = waitedBody{r.Body, at}
 	}
-	return waitedAnswer{w, at}, r, func() { c.Works(at.conn, false) }
+	return waitedAnswer{w, at}, func() { c.Works(at.conn, false) }
 }
 
 // waits tells a crowd that a request waits for its client meanwhile.

@@ -79,6 +79,9 @@ func (a *Answer) Send(w http.ResponseWriter, r *http.Request) {
 // names reports whether If-None-Match names a tag. Our tags contain no comma.
 func names(headers []string, tag string) bool {
 	for _, list := range headers {
+		if list == tag { // as most clients send it
+			return true
+		}
 		for t := range strings.SplitSeq(list, ",") {
 			t = strings.TrimSpace(t)
 			if t == "*" || strings.TrimPrefix(t, "W/") == tag {
@@ -91,6 +94,9 @@ func names(headers []string, tag string) bool {
 
 // acceptsGzip reports whether a client accepts gzip, and prefers nothing else that we have.
 func acceptsGzip(headers []string) bool {
+	if len(headers) == 1 && headers[0] == "gzip" { // as most programs send it
+		return true
+	}
 	zipped, other, plain := -1.0, -1.0, -1.0
 	for _, list := range headers {
 		for part := range strings.SplitSeq(strings.ToLower(list), ",") {

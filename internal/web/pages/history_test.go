@@ -83,6 +83,26 @@ func TestFiguresAreNoFormulas(t *testing.T) {
 	if rows := r.rows("/csv/who?pool=youtube%2Funits"); len(rows) != 1 || rows[0][0] != "'=1+1" || rows[0][2] != "1" || rows[0][3] != "100" {
 		t.Errorf("it has %v", rows)
 	}
+	page, want := catalog.Page{Done: true, Region: "GB", Chart: true}, []string{}
+	for i, title := range []string{"=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1+1", " =1+1", "\u3000=1+1", "\u202e=1+1", "\uff1d1+1", "\uff0b1+1", "\uff0d1+1", "\uff20SUM(A1)", "1+1=2", "-1", "+1.5", "a"} {
+		page.Videos = append(page.Videos, catalog.Video{ID: fmt.Sprint("v", i), Title: title})
+		if title = strings.TrimPrefix(title, "\u202e"); i < 12 {
+			title = "'" + title
+		}
+		want = append(want, title)
+	}
+	run, err := r.Catalog.Begin(t.Context(), catalog.Start{Job: "elsewhere"})
+	r.Must(err)
+	page.Cursor, err = r.Catalog.Cursor(t.Context(), "elsewhere", "GB")
+	r.Must(err)
+	_, err = run.Save(t.Context(), &page)
+	r.Must(err)
+	rows := r.rows("/csv/chart?region=GB")
+	for i, row := range rows {
+		if len(rows) != len(want) || !slices.Contains(row, want[i]) {
+			t.Errorf("of %q there is %q", page.Videos[i].Title, row)
+		}
+	}
 }
 
 // TestARunHasAPage: what it did, what was refused, why it stopped and when it resumes.
@@ -160,5 +180,30 @@ func TestTotalsAreKeptLonger(t *testing.T) {
 	}
 	if rows := r.rows("/csv/history?pool=youtube%2Funits&range=30d"); len(rows) != 1 {
 		t.Errorf("30 days have %v", rows)
+	}
+}
+
+// TestTheOldestDayKeepsItsRefusals: the ledger's spend of its oldest day is that of the whole
+// day, which began before the 30 days that are read. The day before keeps its totals as well.
+func TestTheOldestDayKeepsItsRefusals(t *testing.T) {
+	r := newRig(t, "", nil)
+	r.spend(5, "trending", "", "")
+	r.Clock.Advance(24 * time.Hour)
+	r.spend(10, "trending", "", "")
+	for _, hour := range []int{-10, 2, 14, 26} { // two on each day
+		r.Must(r.Catalog.AddRefusals(t.Context(), []catalog.Refusal{{Pool: "youtube/units", Cause: "refused", Hour: viewtest.Noon.Add(time.Duration(hour) * time.Hour), Caller: "etl", Calls: 4}}))
+	}
+	for range 2 { // today, and on the last day on which the ledger has this one
+		r.Must(r.board.KeepDays(t.Context()))
+		days, err := r.Catalog.Days(t.Context(), "youtube/units", "2026-11-20")
+		r.Must(err)
+		want := []catalog.PoolDay{
+			{Pool: "youtube/units", Day: "2026-11-20", Units: 5, Calls: 1, Refused: 8},
+			{Pool: "youtube/units", Day: "2026-11-21", Units: 10, Calls: 1, Refused: 8},
+		}
+		if !slices.Equal(days, want) {
+			t.Errorf("at %s the totals are\n%+v, want\n%+v", r.Clock.Now(), days, want)
+		}
+		r.Clock.Advance(30 * 24 * time.Hour)
 	}
 }

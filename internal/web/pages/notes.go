@@ -26,6 +26,9 @@ func (s *state) notes(v *verdict) (all []note) {
 			all = append(all, note{bad, say(blockedBy(u), " until ", s.moment(u.Blocked)), ""})
 		}
 	}
+	if c := s.counts; c.Err != nil {
+		all = append(all, note{bad, say("Google's own count has not been compared since ", s.moment(c.Failed), ", so units of others may be missing. To see why: ingestor reconcile"), ""})
+	}
 	all = append(all, s.neverRun()...)
 	all = append(all, s.waiting(v)...)
 	for _, j := range s.jobs {

@@ -77,8 +77,16 @@ func (r *rig) page(path string) (source, text string) {
 		r.Fatalf("%s: %d, %s", path, a.Code, a.Header().Get("Content-Type"))
 	}
 	text = blanks.ReplaceAllString(html.UnescapeString(tags.ReplaceAllString(a.Body.String(), " ")), " ")
-	return a.Body.String(), strings.NewReplacer(" , ", ", ", " : ", ": ", " . ", ". ").Replace(text)
+	text = strings.NewReplacer(" , ", ", ", " : ", ": ", " . ", ". ").Replace(text)
+	if _, answer, shown := strings.Cut(text, "When it comes back"); shown && path == "/" && !comesBack.MatchString(answer) {
+		r.Errorf("it does not say which units come back when:\n%s", text)
+	}
+	return a.Body.String(), text
 }
+
+// comesBack matches each answer to the third question: an amount and a time, or that there is
+// nothing to come back.
+var comesBack = regexp.MustCompile(`^ ([^.]*? with at least [\d,]+ units? free )?(All )?[\d,]+ units? at \d\d:\d\d UTC|^ Nothing is used [^.]*?, and [\d,]+ units? are free|^ Known again when the ledger answers`)
 
 // reads fails unless a page says all of these.
 func (r *rig) reads(path string, want ...string) {

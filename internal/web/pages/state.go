@@ -36,6 +36,7 @@ type state struct {
 	pools  []quota.Usage
 	spend  []quota.Spent // that windows count, by pool, hour, job and method
 	outage error         // why the ledger could not be read
+	counts view.CountState
 
 	feeds   []view.Feed
 	runs    []catalog.RunRecord // of the last 24 hours, the latest first
@@ -53,6 +54,9 @@ func (b *Board) read(ctx context.Context, src *view.Sources) *state {
 	s := &state{now: b.clock.Now(), maxAge: b.maxAge, acts: b.operated(), fleet: src.Fleet != nil, book: src.Ledger.Book()}
 	for _, j := range src.Jobs {
 		s.jobs = append(s.jobs, s.newJob(j))
+	}
+	if src.Counting != nil {
+		s.counts = src.Counting.State()
 	}
 	s.outage = b.withTimeout(ctx, func(ctx context.Context) error { return s.readLedger(ctx, src.Ledger) })
 	s.unread = b.withTimeout(ctx, func(ctx context.Context) error { return s.readCatalog(ctx, src) })

@@ -1,8 +1,10 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -116,15 +118,16 @@ func names(all []*fleet.Unit) string {
 // unitRow is a unit of work of a fleet.
 type unitRow struct {
 	*fleet.Unit
-	holder *fleet.Daemon
+	holder   *fleet.Daemon
+	accounts bool // the fleet has several
 }
 
 var unitColumns = []column[unitRow]{
 	{Column{Name: "account", Long: true}, func(u *unitRow) any {
-		if u.Account == quota.DefaultAccount {
+		if !u.accounts {
 			return nil
 		}
-		return u.Account
+		return account(u.Unit)
 	}},
 	{Column{Name: "job", Long: true}, func(u *unitRow) any { return u.Job }},
 	{Column{Name: "work", Long: true}, func(u *unitRow) any { return u.Work }},
@@ -149,14 +152,17 @@ var unitColumns = []column[unitRow]{
 // those that wait until their job is due and were not taken over. With all it leaves out none.
 func UnitTable(s *fleet.Status, all bool) Table {
 	var rows []unitRow
+	accounts := slices.ContainsFunc(s.Units, func(u fleet.Unit) bool { return account(&u) != quota.DefaultAccount })
 	for i := range s.Units {
 		u := &s.Units[i]
 		if all || u.State != fleet.UnitIdle || u.Paused || !u.TakenAt.IsZero() {
-			rows = append(rows, unitRow{u, s.Daemon(u.HeldBy)})
+			rows = append(rows, unitRow{u, s.Daemon(u.HeldBy), accounts})
 		}
 	}
 	return table(unitColumns, rows)
 }
+
+func account(u *fleet.Unit) string { return cmp.Or(u.Account, quota.DefaultAccount) }
 
 func unitState(u *unitRow) State {
 	s := State{Level: Good, Text: string(u.State)}

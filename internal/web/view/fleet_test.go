@@ -69,14 +69,14 @@ func TestUnitTable(t *testing.T) {
 	s := aFleet()
 	want := []string{
 		"account~ | job~ | work~ | state | held by~ | why~ | taken from~ | [taken at]",
-		" | charts | US | good:running | one |  | two | 19:59",
-		" | charts | DE | bad:running on a silent daemon | two |  |  | ",
-		" | charts | FR | warn:deferred |  | refused until 21:00 |  | ",
-		" | charts | ES | good:queued |  |  |  | ",
+		"default | charts | US | good:running | one |  | two | 19:59",
+		"default | charts | DE | bad:running on a silent daemon | two |  |  | ",
+		"default | charts | FR | warn:deferred |  | refused until 21:00 |  | ",
+		"default | charts | ES | good:queued |  |  |  | ",
 		"other | news | GB | warn:paused |  |  |  | ",
-		" | charts | NL | warn:running, then paused | one |  |  | ",
+		"default | charts | NL | warn:running, then paused | one |  |  | ",
 	}
 	shows(t, view.UnitTable(&s, false), want...)
-	want = append(want[:4], append([]string{" | charts | IT | good:idle |  |  |  | "}, want[4:]...)...)
+	want = append(want[:4], append([]string{"default | charts | IT | good:idle |  |  |  | "}, want[4:]...)...)
 	shows(t, view.UnitTable(&s, true), want...)
 }

@@ -24,6 +24,8 @@ type Sources struct {
 	Runner  *ingest.Runner // says how fresh regions are and when deferred work resumes; it never runs
 	Jobs    []*ingest.Job
 	Fleet   Fleet // nil if the catalog is a file
+	// Counting is nil if nobody compares the ledger with the upstream's own count.
+	Counting *Counting
 }
 
 // Catalog is the part of a catalog that pages, feeds and metrics use. A [catalog.Catalog]

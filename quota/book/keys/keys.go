@@ -170,7 +170,8 @@ type Pool struct {
 	Example  string          `yaml:"example" is:"phrase" example:"your tier at https://maps.example.com/account" doc:"Says that the quota is an example, and where you find your own."`
 	Quota    int64           `yaml:"quota" range:"1..units" example:"10000" doc:"The units that the upstream grants in each window."`
 	Headroom *int64          `yaml:"headroom" range:"0..units" assumed:"0" example:"500" doc:"The part that ordinary calls leave free. The limit is quota minus headroom."`
-	Limit    string          `yaml:"limit" words:"learn" doc:"The limit that an answer reports is used until its reset, even if it is above the quota. It needs 'feedback' with a limit."`
+	Limit    string          `yaml:"limit" words:"learn" doc:"The limit that an answer reports is used until its reset, even if it is above the quota. It needs 'feedback' with a limit. With 'metric', the ledger keeps the limit for all processes, until another one is reported."`
+	Metric   string          `yaml:"metric" is:"phrase" example:"youtube.googleapis.com/default" doc:"The name under which the upstream itself counts the pool's units. 'ingestor reconcile' compares that count with the ledger. For Google's APIs, it is the name of the quota metric in Cloud Monitoring."`
 	Windows  []Window        `yaml:"windows" size:"1..windows" noun:"window" required:"give it at least one, such as {per: 24h}" doc:"The limits over time. A call must fit all of them."`
 	By       *Source         `yaml:"by" as:"keySource" without:"units|count|bytes|cases|split|per|times|min|max|learn|first" example:"{body: model, default: other}" doc:"What names the key of a call, for limits that hold per model or per user. Each key has the pool's limits for itself."`
 	MaxKeys  int64           `yaml:"max_keys" range:"1..10000000" assumed:"100000" example:"100" doc:"The number of keys that are counted separately, of each account. Further keys share one count. It needs 'by'."`

@@ -1,53 +1,80 @@
--- lock locks accounts and families until the end of the transaction. It is a statement of
--- its own: the next one sees what was committed before the locks were free. The server ends
+-- lock locks an account or a family until the end of the transaction. It is a statement of
+-- its own: the next one sees what was committed before the lock was free. The server ends
 -- the wait and the transaction of a client that is gone. Args: lock timeout, idle timeout,
--- locks in ascending order.
+-- lock.
 SELECT set_config('lock_timeout', $1::text, true), set_config('idle_in_transaction_session_timeout', $2::text, true),
-	pg_advisory_xact_lock(l)::text
-FROM unnest($3::bigint[]) AS l;
+	pg_advisory_xact_lock($3::bigint)::text;
+
+-- lock_more locks another one. Transactions lock in ascending order. Args: lock.
+SELECT pg_advisory_xact_lock($1::bigint)::text;
 
 -- pages returns the clock, and the births and pages of pools. Any of them may be missing;
--- without pools there is one row with the clock. Args: upstreams, accounts, pools.
+-- without pools there is one row with the clock. OFFSET 0 makes the server look each row up by
+-- its key, here and below: a plan that it made while the tables were small would read all of
+-- them. Args: upstreams, accounts, pools.
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
 	n.pool IS NOT NULL, coalesce(n.upstream, ''), coalesce(n.account, ''), coalesce(n.pool, ''),
-	b.id IS NOT NULL, coalesce(b.born, 0), coalesce(b.counts_until, 0), coalesce(b.zone, ''), coalesce(p.reason, ''), p.page
+	coalesce(b.id, 0), coalesce(b.born, 0), coalesce(b.counts_until, 0), coalesce(b.zone, ''), coalesce(p.reason, ''), p.page
 FROM (SELECT 1) AS one
 LEFT JOIN unnest($1::text[], $2::text[], $3::text[]) AS n (upstream, account, pool) ON true
-LEFT JOIN headroom_ledger.births AS b ON b.upstream = n.upstream AND b.account = n.account AND b.pool = n.pool
-LEFT JOIN headroom_ledger.pools AS p ON p.upstream = n.upstream AND p.account = n.account AND p.pool = n.pool;
+LEFT JOIN LATERAL (
+	SELECT * FROM headroom_ledger.births AS b WHERE b.upstream = n.upstream AND b.account = n.account AND b.pool = n.pool OFFSET 0
+) AS b ON true
+LEFT JOIN LATERAL (
+	SELECT * FROM headroom_ledger.pools AS p WHERE p.upstream = n.upstream AND p.account = n.account AND p.pool = n.pool OFFSET 0
+) AS p ON true;
+
+-- page is pages for one pool, which is all that most calls need. It takes less time. Args: upstream, account, pool.
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+	true, $1::text, $2::text, $3::text,
+	coalesce(b.id, 0), coalesce(b.born, 0), coalesce(b.counts_until, 0), coalesce(b.zone, ''), coalesce(p.reason, ''), p.page
+FROM (SELECT 1) AS one
+LEFT JOIN headroom_ledger.births AS b ON b.upstream = $1::text AND b.account = $2::text AND b.pool = $3::text
+LEFT JOIN headroom_ledger.pools AS p ON p.upstream = $1::text AND p.account = $2::text AND p.pool = $3::text;
 
 -- receipts returns the charges of ids, the latest first. Args: upstreams, accounts, ids.
 SELECT n.upstream, n.account, n.id, r.number, b.pool, r.nonce, r.made, r.at, r.reserved, r.generation, r.settled,
 	r.back, r.left_, r.charged, r.units, r.key, r.shared, r.day = ''
 FROM unnest($1::text[], $2::text[], $3::text[]) AS n (upstream, account, id)
-JOIN headroom_ledger.reservations AS r ON r.id = n.id
-JOIN headroom_ledger.births AS b ON b.id = r.pool_id AND b.upstream = n.upstream AND b.account = n.account
+CROSS JOIN LATERAL (SELECT * FROM headroom_ledger.reservations AS r WHERE r.id = n.id OFFSET 0) AS r
+CROSS JOIN LATERAL (SELECT * FROM headroom_ledger.births AS b WHERE b.id = r.pool_id OFFSET 0) AS b
+WHERE b.upstream = n.upstream AND b.account = n.account
 ORDER BY r.number DESC;
 
 -- receipt_pages returns the births and pages of the pools that ids were charged to, in the
 -- columns of pages. Args: upstreams, accounts, ids.
 SELECT 0::bigint, true, b.upstream, b.account, b.pool,
-	true, b.born, b.counts_until, b.zone, coalesce(p.reason, ''), p.page
-FROM headroom_ledger.births AS b
-LEFT JOIN headroom_ledger.pools AS p ON p.upstream = b.upstream AND p.account = b.account AND p.pool = b.pool
-WHERE b.id = ANY (ARRAY(
-	SELECT r.pool_id
+	b.id, b.born, b.counts_until, b.zone, coalesce(p.reason, ''), p.page
+FROM (
+	SELECT DISTINCT n.upstream, n.account, r.pool_id
 	FROM unnest($1::text[], $2::text[], $3::text[]) AS n (upstream, account, id)
-	JOIN headroom_ledger.reservations AS r ON r.id = n.id AND r.key = ''
-	JOIN headroom_ledger.births AS o ON o.id = r.pool_id AND o.upstream = n.upstream AND o.account = n.account));
+	CROSS JOIN LATERAL (SELECT * FROM headroom_ledger.reservations AS r WHERE r.id = n.id AND r.key = '' OFFSET 0) AS r
+) AS n
+CROSS JOIN LATERAL (SELECT * FROM headroom_ledger.births AS b WHERE b.id = n.pool_id OFFSET 0) AS b
+LEFT JOIN LATERAL (
+	SELECT * FROM headroom_ledger.pools AS p WHERE p.upstream = b.upstream AND p.account = b.account AND p.pool = b.pool OFFSET 0
+) AS p ON true
+WHERE b.upstream = n.upstream AND b.account = n.account;
 
 -- families returns families and keyed pools, and the zone of the pool's days, if it is
 -- known. Any of them may be missing. Args: upstreams, accounts, pools.
 SELECT n.upstream, n.account, n.pool, coalesce(f.members, 0), coalesce(f.called, 0), coalesce(f.leapt, 0), coalesce(f.proven, 0),
 	b.id IS NOT NULL, coalesce(b.zone, '')
 FROM unnest($1::text[], $2::text[], $3::text[]) AS n (upstream, account, pool)
-LEFT JOIN headroom_ledger.families AS f ON f.upstream = n.upstream AND f.account = n.account AND f.pool = n.pool
-LEFT JOIN headroom_ledger.births AS b ON b.upstream = n.upstream AND b.account = n.account AND b.pool = n.pool;
+LEFT JOIN LATERAL (
+	SELECT * FROM headroom_ledger.families AS f WHERE f.upstream = n.upstream AND f.account = n.account AND f.pool = n.pool OFFSET 0
+) AS f ON true
+LEFT JOIN LATERAL (
+	SELECT * FROM headroom_ledger.births AS b WHERE b.upstream = n.upstream AND b.account = n.account AND b.pool = n.pool OFFSET 0
+) AS b ON true;
 
 -- members returns the pages of keys. Args: upstreams, accounts, pools, keys.
 SELECT m.upstream, m.account, m.pool, m.key, m.listed, m.reason, m.page
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS n (upstream, account, pool, key)
-JOIN headroom_ledger.members AS m ON m.upstream = n.upstream AND m.account = n.account AND m.pool = n.pool AND m.key = n.key;
+CROSS JOIN LATERAL (
+	SELECT * FROM headroom_ledger.members AS m
+	WHERE m.upstream = n.upstream AND m.account = n.account AND m.pool = n.pool AND m.key = n.key OFFSET 0
+) AS m;
 
 -- oldest returns the member of each family that was charged longest ago, without members
 -- that the price book lists, in the columns of members. Args: upstreams, accounts, pools.

@@ -29,14 +29,31 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::big
 	$11::bigint[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::boolean[])
 	WITH ORDINALITY AS n (upstream, account, pool, id, nonce, made, at, day, units, reserved, generation,
 		method, job, region, class, reason, key, shared, place)
-JOIN headroom_ledger.births AS b ON b.upstream = n.upstream AND b.account = n.account AND b.pool = n.pool
+CROSS JOIN LATERAL (
+	SELECT * FROM headroom_ledger.births AS b WHERE b.upstream = n.upstream AND b.account = n.account AND b.pool = n.pool OFFSET 0
+) AS b
 ORDER BY n.place;
 
--- settle settles charges. Args: numbers, units, calls, back, left, charged.
-UPDATE headroom_ledger.reservations AS r
-SET units = n.units, calls = n.calls, settled = true, back = n.back, left_ = n.left_, charged = n.charged
-FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]) AS n (number, units, calls, back, left_, charged)
-WHERE r.number = n.number;
+-- charge_add is pools_save and charges_add for one charge of a pool that has a page, which most
+-- calls are. Without the page it changes nothing. Args: those of pools_save, each for one pool;
+-- the number of the pool's birth; those of charges_add from the id to the reason.
+WITH page AS (
+	UPDATE headroom_ledger.pools SET born = $4::bigint, revision = $5::bigint, written = $6::bigint,
+		blocked_until = $7::bigint, reason = $8::text, windows = CASE $9::text WHEN '' THEN windows ELSE $9::text END,
+		used = $10::text, page = $11::bytea
+	WHERE upstream = $1::text AND account = $2::text AND pool = $3::text
+	RETURNING 1
+)
+INSERT INTO headroom_ledger.reservations (pool_id, id, nonce, made, at, day, units, reserved, calls, generation,
+	method, job, region, class, reason, key, shared)
+SELECT $12::bigint, nullif($13::text, ''), $14::bytea, $15::bigint, $16::bigint, $17::text, $18::bigint, $19::bigint, 1, $20::bigint,
+	$21::text, $22::text, $23::text, $24::text, $25::text, '', false
+FROM page;
+
+-- settle settles a charge. Args: number, units, calls, back, left, charged.
+UPDATE headroom_ledger.reservations
+SET units = $2::bigint, calls = $3::bigint, settled = true, back = $4::bigint, left_ = $5::bigint, charged = $6::bigint
+WHERE number = $1::bigint;
 
 -- settle_parts adds parts of charges that were settled by themselves. The units of a part are
 -- those by which it changes the charge. Args: numbers of the charges, ids, nonces, made, units,
@@ -47,15 +64,13 @@ SELECT r.pool_id, n.id, n.nonce, n.made, r.at, r.day, n.units, n.reserved, n.cal
 	r.method, r.job, r.region, r.class, r.reason, r.key, r.shared, true, n.back, n.left_, n.charged
 FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])
 	WITH ORDINALITY AS n (number, id, nonce, made, units, reserved, calls, back, left_, charged, place)
-JOIN headroom_ledger.reservations AS r ON r.number = n.number
+CROSS JOIN LATERAL (SELECT * FROM headroom_ledger.reservations AS r WHERE r.number = n.number OFFSET 0) AS r
 ORDER BY n.place;
 
--- keep moves the charges of receipts with slots along. Args: numbers, made, at, units,
--- generations.
-UPDATE headroom_ledger.reservations AS r
-SET made = n.made, at = n.at, units = n.units, generation = n.generation
-FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS n (number, made, at, units, generation)
-WHERE r.number = n.number;
+-- keep moves a charge of a receipt with slots along. Args: number, made, at, units, generation.
+UPDATE headroom_ledger.reservations
+SET made = $2::bigint, at = $3::bigint, units = $4::bigint, generation = $5::bigint
+WHERE number = $1::bigint;
 
 -- families_save saves families. Args: upstreams, accounts, pools, numbers of members, called,
 -- leapt, proven.

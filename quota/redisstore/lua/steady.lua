@@ -23,20 +23,20 @@
 local now = clock()
 local key, numbers = KEYS[1], ARGV[1]
 local n = (#numbers - 64) / 24
-local all, live, to, from -- to and from as text: a script's numbers are slow to hand over
+local all, asked, live, to, from -- to and from as text: a script's numbers are slow to hand over
 if n == 1 then
-  all, live, to, from = '<ddddddddd', '<ddd', '71', '48'
+  all, asked, live, to, from = '<ddddddddd', '<ddddddddddd', '<ddd', '207', '48'
 elseif n == 2 then
-  all, live, to, from = '<dddddddddddd', '<ddddd', '95', '56'
+  all, asked, live, to, from = '<dddddddddddd', '<dddddddddddddd', '<ddddd', '287', '56'
 else
-  all, live = '<' .. string.rep('d', 6 + 3 * n), '<' .. string.rep('d', 1 + 2 * n)
-  to, from = 47 + 24 * n, 40 + 8 * n
+  all, asked, live = '<' .. string.rep('d', 6 + 3 * n), '<' .. string.rep('d', 8 + 3 * n), '<' .. string.rep('d', 1 + 2 * n)
+  to, from = 127 + 80 * n, 40 + 8 * n
 end
-local s = redis.call('GETRANGE', key, '0', to)
-if #s ~= 48 + 24 * n then
+local s = redis.call('GETRANGE', key, '0', to) -- the header is for refusals
+if #s ~= 128 + 80 * n then
   return 0
 end
-local p, f = { struct.unpack(all, s) }, { struct.unpack(all .. 'dd', numbers) }
+local p, f = { struct.unpack(all, s) }, { struct.unpack(asked, numbers) }
 local units = f[1]
 if p[1] ~= f[2] or now < p[6 + n] or f[6] ~= 0 and (p[5] ~= f[3] or p[6 + n] < f[8]) then -- a family's are not remembered
   return 0
@@ -69,8 +69,7 @@ if not fits then -- or they do, once reserve has brought the page to now
   local function range(from_, to_)
     return redis.call('GETRANGE', key, string.format('%d', from_), string.format('%d', to_ - 1))
   end
-  local start = 48 + 24 * n
-  local h = { struct.unpack('<' .. string.rep('d', 10 + 7 * n), range(start, start + 80 + 56 * n)) }
+  local h = { struct.unpack('<' .. string.rep('d', 10 + 7 * n), s, 49 + 24 * n) }
   if f[6] ~= 0 and h[7] - 3600000000 > f[7] then
     return 0 -- news of the page
   end

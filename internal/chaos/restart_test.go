@@ -1,0 +1,106 @@
+//go:build linux
+
+package chaos
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestStart takes the link to the database from a daemon that starts, at a statement behind
+// which it had found the database in order. The daemon waits, says so, and works when the link
+// is back.
+func TestStart(t *testing.T) {
+	for _, at := range []struct {
+		name, statement string
+		take            func(*link)
+		brief           bool
+	}{
+		{"the tables", "river_migration", (*link).cut, false},
+		{"the clock", "SELECT clock_timestamp()", (*link).cut, true},
+		{"the clock, in silence", "SELECT clock_timestamp()", (*link).mute, false},
+	} {
+		t.Run(at.name, func(t *testing.T) {
+			if !at.brief {
+				onlyInSoak(t)
+			}
+			t.Parallel()
+			r := newFleet(t, 1, 1, time.Millisecond, charts("0"))
+			d := r.daemons[0]
+			var once sync.Once
+			watch := func(sql string) {
+				if strings.Contains(sql, at.statement) {
+					once.Do(func() { at.take(d.sql) })
+				}
+			}
+			d.sql.watch.Store(&watch)
+			r.startAll()
+			r.until("the daemon says what it waits for", 3*time.Minute, func() bool {
+				return len(d.said("the database does not answer; trying again")) > 0 || len(d.early()) > 0
+			})
+			d.sql.heal()
+			r.joined()
+			d.end(syscall.SIGTERM)
+			for _, line := range d.early() {
+				t.Error(line)
+			}
+		})
+	}
+}
+
+// early returns how the process ended by itself.
+func (d *process) early() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.surplus
+}
+
+// TestRestarts restarts daemons and the database, and cuts links, while ticks come.
+func TestRestarts(t *testing.T) {
+	onlyInSoak(t)
+	t.Parallel()
+	r := newFleet(t, 4, 3, 200*time.Millisecond, charts("0", "10"))
+	r.startAll()
+	r.joined()
+	c := &chaos{rig: r}
+	var all []fault
+	add := func(what string, n int, lasts time.Duration) {
+		for i := range n {
+			all = append(all, fault{what: what, to: i % 4, lasts: lasts})
+		}
+	}
+	add("rolling restart", times(2, 10), 0)
+	add("restart of PostgreSQL, fast", times(1, 3), time.Second)
+	add("restart of PostgreSQL, immediate", times(1, 2), time.Second)
+	add("cut link to PostgreSQL", times(1, 5), 5*time.Second)
+	for i := range all {
+		all[i].after = time.Duration(i) * 6 * time.Second
+	}
+	began := time.Now()
+	last := c.inject(all)
+	// A tick that came while all was down is inserted once the database is back.
+	first, final := began.Truncate(time.Minute).Add(time.Minute), last.Truncate(time.Minute)
+	want := max(0, int(final.Sub(first)/time.Minute)+1)
+	const ticks = " FROM headroom_fleet.runs WHERE scheduled_at BETWEEN $1::timestamptz AND $2::timestamptz"
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && r.number("SELECT count(*)"+ticks, first, final) < want; {
+		time.Sleep(200 * time.Millisecond) // daemons look for the database every few seconds
+	}
+	f := r.settle()
+	got := r.number("SELECT count(*)"+ticks+" AND report IS NOT NULL", first, final)
+	rest := r.rows("SELECT to_char(scheduled_at, 'HH24:MI'), report"+ticks+" AND report->>'state' <> 'done'", first, final)
+	for _, row := range rest { // a call or the ledger took too long
+		t.Logf("the tick of %s ended as %s", row[0], row[1])
+	}
+	t.Logf("rolling restart x%d, database restart x%d, link cut x%d: %d of %d ticks run, %d twice; %d pages, %d double, %d lost; slowest end after SIGTERM %s",
+		times(2, 10), times(2, 5), times(1, 5), got, want, len(f.twice), f.pages, len(f.doubled), len(f.lost), slices.Max(append(c.exits, 0)).Round(time.Millisecond))
+	if got < want {
+		t.Error("ticks were lost")
+	}
+	if len(rest) == got && got > 0 {
+		t.Error("none of them was done")
+	}
+}

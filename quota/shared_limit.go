@@ -1,0 +1,110 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/window"
+)
+
+// A limit that an upstream reports about a pool that it counts itself holds until it reports
+// another one. The store keeps it with the limits of keys: the family is the upstream, and the
+// key is the pool. So all processes obey it, and it survives a restart. The pool needs both
+// limit: learn and a metric. The limit takes the place of the quota of the longest window,
+// and of others of that length.
+
+// limitPlace returns where the limit of a pool stands among those of keys.
+func limitPlace(p Pool) (family, key string) {
+	if p.Account != DefaultAccount {
+		return p.Upstream, p.Name + "@" + p.Account
+	}
+	return p.Upstream, p.Name
+}
+
+// share notes the pools of an upstream whose reported limits all processes share.
+func (p *prices) share(u *book.Upstream) {
+	for _, pool := range u.Pools {
+		if !pool.LearnLimit || pool.Metric == "" {
+			continue
+		}
+		if p.shared[u.Name] == nil {
+			p.shared[u.Name] = make(map[string]bool)
+		}
+		p.shared[u.Name][pool.Name] = true
+	}
+}
+
+// shares reports whether all processes share the limit that is reported about a pool.
+func (p *prices) shares(pool Pool) bool { return pool.Key == "" && p.shared[pool.Upstream][pool.Name] }
+
+// sharedLimit returns the limit that takes the place of the quota in a window of a charge, or 0.
+func (l *Ledger) sharedLimit(p *prices, c *Charge, index int) int64 {
+	if !p.shares(c.Pool) {
+		return 0
+	}
+	windows := p.windows(c.Pool)
+	longest := observedWindow(windows, 0)
+	if index >= len(windows) || windows[index].Length() != windows[longest].Length() || windows[index].Quota != windows[longest].Quota {
+		return 0
+	}
+	return l.limits.quota(limitPlace(c.Pool))
+}
+
+// adoptLimits returns charges with the limits that were reported, also to other processes.
+func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, limits func(*Charge, int, int64) int64) (all []Charge, changed bool) {
+	shared := len(charges) > 0 && p.shared[charges[0].Pool.Upstream] != nil
+	if !shared && l.heard.adopted.Load() == 0 {
+		return charges, false
+	}
+	if keeper, can := l.store.(LimitKeeper); shared && can {
+		l.freshLimits(ctx, keeper)
+	}
+	return l.heard.adopt(charges, limits, func(c *Charge, i int) int64 { return l.sharedLimit(p, c, i) }, l.now())
+}
+
+// shareLimit keeps a limit for all processes, unless it is kept already. It reports whether
+// it is. The quota of the price book needs no limit in its place.
+func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, limit, quota int64) bool {
+	keeper, can := l.store.(LimitKeeper)
+	if !can || !p.shares(pool) {
+		return false
+	}
+	l.freshLimits(ctx, keeper)
+	k := KeyLimit{Quota: min(limit, window.MaxUnits), By: "the upstream", Reason: "it reported this limit"}
+	if k.Family, k.Key = limitPlace(pool); limit == quota {
+		k.Quota = 0
+	}
+	if l.limits.quota(k.Family, k.Key) == k.Quota {
+		return true
+	}
+	within, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	_, err := l.SetLimit(within, k)
+	if err != nil && !errors.Is(err, ErrNoLimits) {
+		l.tell(ctx, Event{Kind: EventLimit, Pool: pool, Units: limit, Err: err})
+	}
+	return err == nil
+}
+
+// sharedUntil returns when the limit that all processes share may let a call through that
+// is beyond it: the next period is the earliest.
+func (l *Ledger) sharedUntil(v *Verdict, charges []Charge, now time.Time) (until time.Time, shared bool) {
+	p := l.current()
+	for i := range charges {
+		for j := range charges[i].Windows {
+			if charges[i].Pool != v.Pool || charges[i].Windows[j].Name != v.Window || l.sharedLimit(p, &charges[i], j) == 0 {
+				continue
+			}
+			windows := p.windows(v.Pool)
+			w := windows[observedWindow(windows, 0)]
+			if !w.Calendar() {
+				return now.Add(w.Length()), true
+			}
+			_, end := w.Bounds(window.At(now))
+			return end.Time(), true
+		}
+	}
+	return time.Time{}, false
+}

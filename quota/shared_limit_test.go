@@ -1,0 +1,150 @@
+package quota_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
+)
+
+const sharedBook = `
+revision: 1
+upstreams:
+  api:
+    accounts: {default: {}, team: {}}
+    pools:
+      units: {quota: 100, headroom: 10, limit: learn, metric: api/units, windows: [{per: 24h}, {per: day}, {per: 10m, quota: 60, headroom: 0}]}
+      own: {quota: 100, limit: learn, windows: [{per: day}]}
+    methods:
+      get: {pool: units, cost: 1}
+      big: {pool: units, cost: 50}
+families:
+  client: {quota: 2, windows: [{per: 1h}]}
+`
+
+// sharedLedger is a process with a clock of its own.
+type sharedLedger struct {
+	*quota.Ledger
+	*testing.T
+	clock *limitClock
+}
+
+func newSharedLedger(t *testing.T, s quota.Store) *sharedLedger {
+	t.Helper()
+	b, err := book.Parse("test", []byte(sharedBook), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &sharedLedger{T: t, clock: &limitClock{}}
+	if l.Ledger, err = quota.New(b, s, &quota.Options{Clock: l.clock}); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (l *sharedLedger) observe(pool, account string, per time.Duration, limit int64) {
+	l.Helper()
+	if _, err := l.Observe(l.Context(), quota.Observation{Pool: quota.Pool{Upstream: "api", Account: account, Name: pool}, Per: per, Limit: limit}); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// limits are those of the windows of units, for ordinary calls.
+func (l *sharedLedger) limits(account string) (all []int64) {
+	l.Helper()
+	usage, err := l.Usage(l.Context(), "api", account)
+	if err != nil {
+		l.Fatal(err)
+	}
+	for _, u := range usage {
+		if u.Pool.Name == "units" {
+			for _, w := range u.Allowances {
+				all = append(all, w.Limit)
+			}
+		}
+	}
+	return all
+}
+
+func (l *sharedLedger) want(what string, want ...int64) {
+	l.Helper()
+	if got := l.limits("default"); !slices.Equal(got, want) {
+		l.Errorf("%s the limits are %v, want %v", what, got, want)
+	}
+}
+
+// TestSharedLimit: what one process hears about a pool with a metric holds in all of them,
+// also in those that start later, until the upstream reports another limit.
+func TestSharedLimit(t *testing.T) {
+	for name, open := range limitStores(t) {
+		t.Run(name, func(t *testing.T) {
+			one, other := newSharedLedger(t, open()), newSharedLedger(t, open())
+			other.want("at first", 90, 90, 60)
+			one.observe("units", "default", 24*time.Hour, 200)
+			one.want("where it was heard", 190, 190, 60)
+			other.clock.ahead.Add(int64(2 * time.Second))
+			other.want("2 s later", 190, 190, 60)
+			newSharedLedger(t, open()).want("after a restart", 190, 190, 60)
+			if got := other.limits("team"); !slices.Equal(got, []int64{90, 90, 60}) {
+				t.Errorf("another account has %v", got)
+			}
+			one.observe("units", "team", 24*time.Hour, 50)
+			if got := newSharedLedger(t, open()).limits("team"); !slices.Equal(got, []int64{40, 40, 60}) {
+				t.Errorf("a limit of another account: %v", got)
+			}
+			one.observe("units", "default", 10*time.Minute, 7) // of a short window, which its reset ends
+			newSharedLedger(t, open()).want("after a report of a short window", 190, 190, 60)
+			one.observe("own", "default", 0, 500)
+			set, err := one.KeyLimits(t.Context(), 0, 10)
+			if err != nil || len(set) != 2 || set[0].Family != "api" || set[0].Key != "units" || set[1].Key != "units@team" {
+				t.Errorf("kept are %+v %v", set, err)
+			}
+			one.observe("units", "default", 24*time.Hour, 20)
+			third := newSharedLedger(t, open())
+			_, err = third.Reserve(t.Context(), quota.Call{Upstream: "api", Method: "big"})
+			var refused *quota.RefusedError
+			if !errors.As(err, &refused) || refused.RetryAfter <= 0 || refused.RetryAfter > 24*time.Hour {
+				t.Errorf("a call above a lowered limit: %v", err)
+			}
+			for range 10 {
+				must(t, third.Ledger, quota.Call{Upstream: "api", Method: "get"})
+			}
+			if _, err := third.Reserve(t.Context(), quota.Call{Upstream: "api", Method: "get"}); !errors.Is(err, quota.ErrRefused) {
+				t.Errorf("beyond a lowered limit: %v", err)
+			}
+			one.observe("units", "default", 24*time.Hour, 100)
+			newSharedLedger(t, open()).want("when it is the quota again", 90, 90, 60)
+		})
+	}
+}
+
+// TestSharedLimitByHand: a person sets only the limits that processes share.
+func TestSharedLimitByHand(t *testing.T) {
+	l := newSharedLedger(t, limitStores(t)["sqlite"]())
+	set := func(family, key string) error {
+		_, err := l.SetLimit(t.Context(), quota.KeyLimit{Family: family, Key: key, Quota: 30, By: "ann"})
+		return err
+	}
+	if err := set("api", "units"); err != nil {
+		t.Error(err)
+	}
+	l.want("set by hand", 20, 20, 60)
+	plain(t, set("api", "own"), quota.ErrBadInput, `the limit of the pool "own" is that of the price book`)
+	plain(t, set("apis", "units"), quota.ErrBadInput, "there is no family")
+	if err := set("client", "acme"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSharedLimitWithoutAKeeper: a store that keeps no limits leaves it to the process.
+func TestSharedLimitWithoutAKeeper(t *testing.T) {
+	l := newSharedLedger(t, notKeeping{limitStores(t)["sqlite"]()})
+	l.observe("units", "default", 24*time.Hour, 200)
+	l.want("in the process", 190, 190, 60)
+}
+
+// notKeeping is a store that hides that it keeps limits.
+type notKeeping struct{ quota.Store }
