@@ -35,7 +35,6 @@ func TestOnceLosesItsDatabase(t *testing.T) {
 	for _, is := range []*try{{ctx: t.Context(), silence: time.Second, want: fleet.ErrDatabase}, {ctx: stopped, silence: time.Hour, want: ingest.ErrInterrupted}} {
 		is.r, is.failed = newRig(t, 100, oneChart()), make(chan error, 1)
 		is.r.url = server.Database(t)
-		is.r.slow = func() { <-open }
 		is.f = is.r.fleet(is.r.catalog(), fleet.Options{Grace: time.Second, Timing: fleet.Timing{Silence: is.silence}})
 		arrived := make(chan struct{})
 		is.r.slow = func() { close(arrived); <-open }
@@ -55,7 +54,7 @@ func TestOnceLosesItsDatabase(t *testing.T) {
 	if err := <-tries[1].failed; !errors.Is(err, ingest.ErrInterrupted) {
 		t.Errorf("told to stop: %v", err)
 	}
-	tries[0].r.must(server.Restart()) // the catalogs are closed
+	tries[0].r.must(server.Restart()) // closing needs it
 }
 
 // TestRiverIsTerse: River reports the same trouble from many places.
