@@ -188,7 +188,7 @@ func WithoutKey(costs *quota.Book, keys, upstreams []string) (missing []string) 
 // Update replaces the tokens, which [Check] has accepted. Open requests finish.
 // The limit on wrong tokens becomes that of the ledger's price book.
 func (h *Handler) Update(tokens []*Token) {
-	h.days.know(tokens)
+	h.days.update(tokens)
 	h.tokens.Store(&tokens)
 	h.guesses.Store(guard.NewGuesses(h.clock, h.ledger.Book().Families[guard.GuessFamily], addressOf))
 }
