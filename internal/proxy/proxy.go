@@ -204,6 +204,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w, done := h.crowd.Working(w, r)
 	defer done()
 	c := &call{request: r}
+	if r.Body != nil && r.Body != http.NoBody {
+		c.body = &body{ReadCloser: r.Body}
+		r.Body = c.body
+	}
 	err := h.admit(c)
 	w = &answer{w}
 	if err == nil {
@@ -225,6 +229,7 @@ type call struct {
 	target
 	labels Labels
 	budget *meter.Budget
+	body   *body // nil: none
 
 	mu     sync.Mutex
 	secret string // the key that was added
@@ -293,7 +298,11 @@ func (h *Handler) send(req *http.Request) (*http.Response, error) {
 	c := callOf(req.Context())
 	ctx, done := h.wait(req.Context(), c.labels.Wait)
 	defer done()
-	return h.by[c.keyed].RoundTrip(req.WithContext(ctx))
+	resp, err := h.by[c.keyed].RoundTrip(req.WithContext(ctx))
+	if err == nil {
+		c.body.answered()
+	}
+	return resp, err
 }
 
 // noted is a source of keys that notes in the call which key it got.
