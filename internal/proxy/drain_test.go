@@ -91,6 +91,42 @@ func TestRefusedBodyKeepsConnection(t *testing.T) {
 	}
 }
 
+// TestStopCutsOffStreams: a stream that outlasts the time to stop is cut off, and that is no
+// error: systemd would count it as a failure.
+func TestStopCutsOffStreams(t *testing.T) {
+	r := newRig(t, rigOptions{serve: func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.WriteString(w, "begun")
+		_ = http.NewResponseController(w).Flush()
+		<-req.Context().Done()
+	}})
+	r.handler.grace = 50 * time.Millisecond
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- r.handler.Serve(ctx, context.WithoutCancel(ctx), l, nil) }()
+	req := r.request("GET", "/api/v1/items", nil)
+	req.URL.Host = l.Addr().String()
+	resp, err := still.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadFull(resp.Body, make([]byte, len("begun"))); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if _, err := io.ReadAll(resp.Body); err == nil {
+		t.Error("the program got the stream as a whole")
+	}
+	if err := <-ended; err != nil || !strings.Contains(r.log.String(), "cut off open calls") {
+		t.Errorf("it ended with %v\n%s", err, r.log)
+	}
+}
+
 // TestRefusedBodyIsNotAskedFor: a program that waits for leave to send its body gets the
 // refusal in its place.
 func TestRefusedBodyIsNotAskedFor(t *testing.T) {

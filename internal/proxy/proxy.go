@@ -95,6 +95,7 @@ type Handler struct {
 	waiting chan struct{}
 	days    days
 	linger  time.Duration // for which the rest of a refused request is read
+	grace   time.Duration // for which open requests may finish when the proxy stops
 	told    func(why error, retryAt time.Time)
 	refused *refusals.Tally
 	crowds
@@ -110,7 +111,7 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	}
 	h := &Handler{
 		ledger: ledger, clock: o.Clock, log: o.Log, hosts: o.Hosts, defaults: o.Defaults,
-		base: o.Base, waiting: make(chan struct{}, cmp.Or(o.Waiting, DefaultWaiting)), linger: headerTimeout, refused: o.Refused,
+		base: o.Base, waiting: make(chan struct{}, cmp.Or(o.Waiting, DefaultWaiting)), linger: headerTimeout, grace: stopTimeout, refused: o.Refused,
 		uploadKey: o.UploadKey,
 	}
 	if len(h.uploadKey) == 0 {
