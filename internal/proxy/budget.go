@@ -27,9 +27,9 @@ type days struct {
 
 	mu     sync.Mutex
 	tokens map[string]*Token
-	start  time.Time // of the day
-	of     map[string]*budget
-	hour   time.Time // of the sets
+	start  time.Time          // of the day
+	spends map[string]*budget // by token
+	hour   time.Time          // of the sets
 	sets   map[string]map[quota.Labels]struct{}
 	asked  time.Time     // when the ledger was last asked for the spend
 	first  chan struct{} // closed once it has answered
@@ -38,8 +38,29 @@ type days struct {
 
 // budget is that of a token on one day.
 type budget struct {
-	most int64
-	*meter.Budget
+	most   int64
+	whole  *meter.Budget
+	own    *meter.Budget // the part of this process
+	others int64         // of the whole: spent by other processes, and before a restart
+}
+
+// newBudget returns a budget of which so much is spent.
+func newBudget(most, own, others int64) *budget {
+	b := &budget{most: most, whole: meter.NewBudget(most), others: others}
+	b.whole.Add(others)
+	b.own = b.whole.Part()
+	b.own.Add(own)
+	return b
+}
+
+// correct counts as spent by others what the ledger has and this process has not spent. Own
+// is what it had spent before the ledger was asked. What it has spent or settled since may be
+// in the ledger's count, or not, so others change only as far as they must.
+func (b *budget) correct(all, own int64) {
+	now := b.own.Spent()
+	others := max(min(max(b.others, all-max(own, now)), all-min(own, now)), 0)
+	b.whole.Add(others - b.others)
+	b.others = others
 }
 
 const (
@@ -52,8 +73,8 @@ const (
 	mostSets = 1000
 )
 
-// know says which tokens there are.
-func (d *days) know(tokens []*Token) {
+// update replaces the tokens.
+func (d *days) update(tokens []*Token) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tokens = make(map[string]*Token, len(tokens))
@@ -79,13 +100,16 @@ func (d *days) begin(c *call) *meter.Budget {
 	if !d.fits(c.token.Name, labels) {
 		c.labels.Job, c.labels.Region = "", ""
 	}
-	return d.budget(c.token)
+	if b := d.budget(c.token); b != nil {
+		return b.own
+	}
+	return nil
 }
 
 // enter begins a new day, and a new hour. An older instant changes neither.
 func (d *days) enter(now time.Time) {
 	if start := now.Truncate(24 * time.Hour); start.After(d.start) {
-		d.start, d.of = start, map[string]*budget{}
+		d.start, d.spends = start, map[string]*budget{}
 	}
 	if hour := now.Truncate(time.Hour); hour.After(d.hour) {
 		d.hour, d.sets = hour, map[string]map[quota.Labels]struct{}{}
@@ -107,20 +131,19 @@ func (d *days) fits(token string, labels quota.Labels) bool {
 }
 
 // budget returns the budget of a token's calls today, or nil if it has none.
-func (d *days) budget(t *Token) *meter.Budget {
+func (d *days) budget(t *Token) *budget {
 	if t.Budget <= 0 {
 		return nil
 	}
-	b := d.of[t.Name]
-	if b == nil || b.most != t.Budget {
-		old := b
-		b = &budget{t.Budget, meter.NewBudget(t.Budget)}
-		if old != nil {
-			b.Add(old.Spent())
-		}
-		d.of[t.Name] = b
+	b := d.spends[t.Name]
+	switch {
+	case b == nil:
+		b = newBudget(t.Budget, 0, 0)
+	case b.most != t.Budget:
+		b = newBudget(t.Budget, b.own.Spent(), b.others)
 	}
-	return b.Budget
+	d.spends[t.Name] = b
+	return b
 }
 
 // read has the spend of other processes read, if it is time. It returns what is closed once
@@ -155,6 +178,7 @@ func (d *days) refresh(ctx context.Context, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	today := now.Truncate(24 * time.Hour)
+	before := d.own(now)
 	all, err := d.spent(ctx, today)
 	if err != nil {
 		d.log.Warn("the budgets of tokens count only the calls of this process", "error", err)
@@ -178,18 +202,35 @@ func (d *days) refresh(ctx context.Context, now time.Time) {
 		}
 	}
 	for name, t := range d.tokens {
-		if b := d.budget(t); b != nil {
-			b.Add(max(sums[name]-b.Spent(), 0))
+		b := d.budget(t)
+		if b == nil {
+			continue
 		}
+		if err != nil { // what could not be read is not gone
+			sums[name] = max(sums[name], b.whole.Spent())
+		}
+		b.correct(sums[name], before[name])
 	}
+}
+
+// own returns what this process has spent of the day's budgets.
+func (d *days) own(now time.Time) map[string]int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.enter(now)
+	all := make(map[string]int64, len(d.spends))
+	for name, b := range d.spends {
+		all[name] = b.own.Spent()
+	}
+	return all
 }
 
 // spent returns what the ledger has of the calls since an instant, also of accounts that only
 // a token names.
 func (d *days) spent(ctx context.Context, since time.Time) ([]quota.Spent, error) {
 	all, err := d.ledger.Spend(ctx, quota.SpendQuery{Since: since, Hours: true})
-	for of := range d.unlisted() {
-		more, failed := d.ledger.Spend(ctx, quota.SpendQuery{Since: since, Hours: true, Upstream: of.Upstream, Account: of.Account})
+	for pool := range d.unlisted() {
+		more, failed := d.ledger.Spend(ctx, quota.SpendQuery{Since: since, Hours: true, Upstream: pool.Upstream, Account: pool.Account})
 		all, err = append(all, more...), errors.Join(err, failed)
 	}
 	return all, err

@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,7 +65,7 @@ func TestLabelsDoNotHideSpend(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-h.days.read(t.Context())
-	if spent := h.days.of["etl"].Spent(); spent != units {
+	if spent := h.days.spends["etl"].whole.Spent(); spent != units {
 		t.Errorf("after a restart %d of %d units are known", spent, units)
 	}
 }
@@ -133,4 +135,66 @@ func TestSlowLedgerHoldsUpBudgetsOnly(t *testing.T) {
 	if got := r.call("GET", "/api/v1/items"); got.StatusCode != http.StatusOK {
 		t.Errorf("with a budget: %s %s", got.Status, got.body)
 	}
+}
+
+// TestBudgetsFollowTheLedger: a budget counts what the calls of another proxy have cost, and
+// no longer what they reserved. It forgets nothing that could not be read.
+func TestBudgetsFollowTheLedger(t *testing.T) {
+	clock := quota.NewSimClock(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
+	grants := []Grant{{Upstreams: []string{"api"}, Budget: 100}}
+	r := newRig(t, rigOptions{grants: grants, clock: clock})
+	store := &unreadable{Store: memstore.New(&memstore.Options{Clock: clock})}
+	ledger, err := quota.New(r.ledger.Book(), store, &quota.Options{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(ledger, tokensOf(t, grants...), &Options{Clock: clock, Log: r.handler.log, Base: r.handler.base, Keys: keysOfAPI})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.server.Config.Handler = h
+	spent := func(want int64) {
+		t.Helper()
+		until(t, fmt.Sprintf("%d units are spent", want), func() bool { // the last call has the spend read, too
+			h.days.refresh(t.Context(), clock.Now())
+			h.days.mu.Lock()
+			defer h.days.mu.Unlock()
+			return h.days.spends["etl"].whole.Spent() == want
+		})
+	}
+	if got := r.call("GET", "/api/v1/items"); got.StatusCode != http.StatusOK { // 2
+		t.Fatalf("%s %s", got.Status, got.body)
+	}
+	other, err := ledger.Reserve(t.Context(), quota.Call{Upstream: "api", Method: "post", Job: "etl", Estimate: quota.Units{"units": 90}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spent(92)
+	if _, err := other.Settle(t.Context(), quota.Units{"units": 3}); err != nil {
+		t.Fatal(err)
+	}
+	store.broken.Store(true)
+	spent(92)
+	store.broken.Store(false)
+	spent(5)
+	grants[0].Budget = 200 // while the process runs
+	h.Update(tokensOf(t, grants...))
+	spent(5)
+	if got := r.call("GET", "/api/v1/items"); got.StatusCode != http.StatusOK {
+		t.Errorf("%s %s", got.Status, got.body)
+	}
+	spent(7)
+}
+
+// unreadable is a store whose spend cannot be read while it is broken.
+type unreadable struct {
+	quota.Store
+	broken atomic.Bool
+}
+
+func (u *unreadable) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
+	if u.broken.Load() {
+		return nil, errors.New("the spend cannot be read")
+	}
+	return u.Store.Spend(ctx, q)
 }

@@ -95,6 +95,7 @@ type Handler struct {
 	waiting chan struct{}
 	days    days
 	linger  time.Duration // for which the rest of a refused request is read
+	grace   time.Duration // for which open requests may finish when the proxy stops
 	told    func(why error, retryAt time.Time)
 	refused *refusals.Tally
 	crowds
@@ -110,7 +111,7 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	}
 	h := &Handler{
 		ledger: ledger, clock: o.Clock, log: o.Log, hosts: o.Hosts, defaults: o.Defaults,
-		base: o.Base, waiting: make(chan struct{}, cmp.Or(o.Waiting, DefaultWaiting)), linger: headerTimeout, refused: o.Refused,
+		base: o.Base, waiting: make(chan struct{}, cmp.Or(o.Waiting, DefaultWaiting)), linger: headerTimeout, grace: stopTimeout, refused: o.Refused,
 		uploadKey: o.UploadKey,
 	}
 	if len(h.uploadKey) == 0 {
@@ -188,7 +189,7 @@ func WithoutKey(costs *quota.Book, keys, upstreams []string) (missing []string) 
 // Update replaces the tokens, which [Check] has accepted. Open requests finish.
 // The limit on wrong tokens becomes that of the ledger's price book.
 func (h *Handler) Update(tokens []*Token) {
-	h.days.know(tokens)
+	h.days.update(tokens)
 	h.tokens.Store(&tokens)
 	h.guesses.Store(guard.NewGuesses(h.clock, h.ledger.Book().Families[guard.GuessFamily], addressOf))
 }
@@ -204,6 +205,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w, done := h.crowd.Working(w, r)
 	defer done()
 	c := &call{request: r}
+	if r.Body != nil && r.Body != http.NoBody {
+		c.body = &body{ReadCloser: r.Body}
+		r.Body = c.body
+	}
 	err := h.admit(c)
 	w = &answer{w}
 	if err == nil {
@@ -225,6 +230,7 @@ type call struct {
 	target
 	labels Labels
 	budget *meter.Budget
+	body   *body // nil: none
 
 	mu     sync.Mutex
 	secret string // the key that was added
@@ -293,7 +299,11 @@ func (h *Handler) send(req *http.Request) (*http.Response, error) {
 	c := callOf(req.Context())
 	ctx, done := h.wait(req.Context(), c.labels.Wait)
 	defer done()
-	return h.by[c.keyed].RoundTrip(req.WithContext(ctx))
+	resp, err := h.by[c.keyed].RoundTrip(req.WithContext(ctx))
+	if err == nil {
+		c.body.answered()
+	}
+	return resp, err
 }
 
 // noted is a source of keys that notes in the call which key it got.

@@ -329,7 +329,7 @@ func TestBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-again.days.read(t.Context())
-	if spent := again.days.of["etl"].Spent(); spent != 4 {
+	if spent := again.days.spends["etl"].whole.Spent(); spent != 4 {
 		t.Errorf("after a restart %d are spent", spent)
 	}
 	clock.Advance(2 * time.Hour)

@@ -31,11 +31,8 @@ func (h *Handler) refuse(w http.ResponseWriter, c *call, err error) {
 		h.told(err, p.retryAt)
 	}
 	header := w.Header()
-	clear(header)                                               // what ReverseProxy has copied
-	if r := c.request; r.Body != nil && r.Body != http.NoBody { // a program that never sends it must not keep the connection
-		_ = http.NewResponseController(w).SetReadDeadline(h.clock.Now().Add(h.linger)) // recorders have none
-		closes(header, r)
-	}
+	clear(header) // what ReverseProxy has copied
+	defer h.drain(w, c)()
 	if p.kind == "too_many_guesses" { // the next guess costs a connection
 		closes(header, c.request)
 	}

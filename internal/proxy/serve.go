@@ -18,7 +18,7 @@ const (
 )
 
 // Serve serves requests from a listener, with TLS if secure is not nil, until ctx ends. Then open requests finish for a
-// while, unless abort ends too. Requests and answers may take as long as they like, because
+// while, unless abort ends too. Longer ones are cut off, which is no error. Requests and answers may take as long as they like, because
 // a stream may. Calls have the values of ctx, such as its budget and its span.
 func (h *Handler) Serve(ctx, abort context.Context, l net.Listener, secure *tls.Config) error {
 	if secure != nil {
@@ -41,10 +41,14 @@ func (h *Handler) Serve(ctx, abort context.Context, l net.Listener, secure *tls.
 		return fmt.Errorf("serve the proxy: %w", err)
 	case <-ctx.Done():
 	}
-	grace, cancel := context.WithTimeout(abort, stopTimeout)
+	grace, cancel := context.WithTimeout(abort, h.grace)
 	defer cancel()
 	err := server.Shutdown(grace)
-	if err != nil {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && abort.Err() == nil: // it stops as it was told to
+		err = server.Close()
+		h.log.Warn("the proxy has stopped and cut off open calls", "after", h.grace.String())
+	case err != nil:
 		err = fmt.Errorf("stop the proxy: %w", errors.Join(err, server.Close()))
 	}
 	flush, end := context.WithTimeout(context.WithoutCancel(abort), stopTimeout)

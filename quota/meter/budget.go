@@ -39,8 +39,8 @@ func NewBudget(most int64) *Budget { return &Budget{most: most} }
 // b.
 func (b *Budget) Part() *Budget { return &Budget{whole: b} }
 
-// Spent returns the units of the calls so far. A call that was sent again, or whose
-// price was corrected later, counts as it was reserved.
+// Spent returns the units of the calls so far. A call counts as it was reserved until it is
+// settled, and from then on as what it has cost.
 func (b *Budget) Spent() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,7 +48,7 @@ func (b *Budget) Spent() int64 {
 }
 
 // Add counts units that were spent elsewhere, such as in another process. It may exceed the
-// bound.
+// bound. A negative number takes units back.
 func (b *Budget) Add(units int64) { b.give(-units) }
 
 // take counts units, or returns an error if they exceed the budget. A nil Budget has no
@@ -72,7 +72,7 @@ func (b *Budget) take(units int64) error {
 	return nil
 }
 
-// give takes back units of a call that was not sent.
+// give takes back units that a call has not cost.
 func (b *Budget) give(units int64) {
 	if b == nil {
 		return

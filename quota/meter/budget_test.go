@@ -3,6 +3,9 @@ package meter_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/headroom-quota/headroom/quota"
@@ -46,4 +49,55 @@ func TestBudget(t *testing.T) {
 		t.Fatalf("got %v, want a block", err)
 	}
 	spent(6, 3, 9) // what was refused was not spent
+}
+
+// TestBudgetCountsActualCosts: once an answer has ended, the budget counts what the call has
+// cost, also if that is more than its estimate. The next call sees it.
+func TestBudgetCountsActualCosts(t *testing.T) {
+	r := newModel(t, func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/v1/things/free" {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		io.WriteString(w, `{"usage":{"input":1,"output":`+req.Header.Get("X-Output")+`}}`)
+	}, nil)
+	whole := meter.NewBudget(3000)
+	part := whole.Part()
+	ctx := meter.WithBudget(t.Context(), part)
+	call := func(verb, path, output string) error {
+		req, err := http.NewRequestWithContext(ctx, verb, "http://model.example.com"+path, strings.NewReader(`{"max_tokens":900}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Output", output)
+		resp, err := r.client.Do(req)
+		if err != nil {
+			return err
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		return resp.Body.Close()
+	}
+	for i := range 10 { // 906 each by their estimates
+		if err := call("POST", "/v1/messages", "3"); err != nil {
+			t.Fatalf("call %d: %v", i+1, err)
+		}
+	}
+	if err := call("GET", "/v1/things/free", ""); err != nil {
+		t.Fatal(err)
+	}
+	r.flush()
+	if part.Spent() != 50 || whole.Spent() != 50 {
+		t.Errorf("%d and %d units are spent, want 50", part.Spent(), whole.Spent())
+	}
+	if err := call("POST", "/v1/messages", "2800"); err != nil {
+		t.Fatal(err)
+	}
+	r.flush()
+	if err := call("POST", "/v1/messages", "3"); !errors.Is(err, meter.ErrBudget) {
+		t.Errorf("beyond the budget: %v", err)
+	}
+	r.flush()
+	if whole.Spent() != 2852 {
+		t.Errorf("%d units are spent, want 2852", whole.Spent())
+	}
 }

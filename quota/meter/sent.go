@@ -118,6 +118,15 @@ func (h charge) settleNow(units quota.Units) {
 		return
 	}
 	charged.Of(h.ctx).Settle(h.c.keys, h.r, units)
+	h.c.caller.budget.give(sum(h.r.Charges()) - sum(units))
+}
+
+// sum returns the units of all pools together.
+func sum(units quota.Units) (all int64) {
+	for _, n := range units {
+		all += n
+	}
+	return all
 }
 
 // done gives back the slots of a call, once nothing of it is under way any more: its answer

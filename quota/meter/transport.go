@@ -226,7 +226,7 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 	if c.content != nil {
 		asked.Estimate = c.content.estimate
 	}
-	if err := c.caller.budget.take(c.cost()); err != nil {
+	if err := t.budget(ctx, c); err != nil {
 		return nil, err
 	}
 	if err := t.shuts.wait(ctx); err != nil {
@@ -259,6 +259,15 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 			slog.String("pool", r.Pool.String()), slog.Int64("units", r.Units), slog.Int64("used", r.Used), slog.Int64("limit", r.Limit))...)
 	}
 	return r, nil
+}
+
+// budget takes the units of a call from its budget.
+func (t *Transport) budget(ctx context.Context, c *call) error {
+	err := c.caller.budget.take(c.cost())
+	if err != nil && t.later.wait(ctx) == nil { // what has ended may have cost less than it reserved
+		err = c.caller.budget.take(c.cost())
+	}
+	return err
 }
 
 // ask asks the ledger, and waits for units if that is allowed.
