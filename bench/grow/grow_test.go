@@ -94,3 +94,16 @@ func TestDrawn(t *testing.T) {
 		t.Errorf("README.md (%v) has not the tables of figures.csv; run: go run ./grow -draw", err)
 	}
 }
+
+// TestFullestMaster: partitions lie by the slots of their tags, so the fullest master has
+// more of them than an equal share.
+func TestFullestMaster(t *testing.T) {
+	if sum := crc16("123456789"); sum != 0x31C3 { // of Redis Cluster's specification
+		t.Errorf("crc16 is %#x", sum)
+	}
+	for masters, want := range map[float64]float64{1: 64, 6: 12, 16: 6, 32: 3, 64: 3} {
+		if got := onFullest(masters); got != want {
+			t.Errorf("the fullest of %.0f masters has %.0f partitions, want %.0f", masters, got, want)
+		}
+	}
+}

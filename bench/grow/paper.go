@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -33,8 +34,12 @@ func paper(all []figure) string {
 		return ""
 	}
 	servers := math.Ceil(wantRate / (clients * fraction))
-	fullest := math.Ceil(partitions / servers)
+	for onFullest(servers)/partitions*wantRate > clients*fraction {
+		servers++
+	}
+	fullest := onFullest(servers)
 	load := fullest / partitions * wantRate
+	alone := onFullest(partitions)
 	forPools := math.Ceil(wantRate / (pools * fraction))
 	each := float64(wantRate) / (hotPools * processes) * blockLife.Seconds()
 	blocks := wantRate / each
@@ -49,9 +54,9 @@ func paper(all []figure) string {
 	row("Redis, bytes of 1,000,000 clients", size(wantClients*client), "1,000,000 x %s B", thousands(client))
 	row("the same as pools with a window of 24 h", size(wantClients*pool), "1,000,000 x %s B", thousands(pool))
 	row("Redis servers for the clients", thousands(servers), "100,000 / (%s a second x %.1f)", thousands(clients), fraction)
-	row("partitions on the fullest of them", thousands(fullest), "64 / %.0f, rounded up", servers)
+	row("partitions on the fullest of them", thousands(fullest), "64, by the slots of their tags on %.0f masters", servers)
 	row("its reservations a second, of "+thousands(clients), thousands(load), "%.0f / 64 x 100,000", fullest)
-	row("most that 64 partitions carry, a server each", thousands(partitions*clients*fraction), "64 x %s x %.1f", thousands(clients), fraction)
+	row(fmt.Sprintf("most that 64 masters carry; the fullest has %.0f partitions", alone), thousands(partitions/alone*clients*fraction), "64 / %.0f x %s x %.1f", alone, thousands(clients), fraction)
 	row("Redis servers for pools with receipts and spend", thousands(forPools), "100,000 / (%s a second x %.1f)", thousands(pools), fraction)
 	row("their receipts, which live for an hour", size(wantRate*3600*receipt), "100,000 x 3,600 s x %s B", thousands(receipt))
 	row("with leased blocks, reservations of a block", thousands(each), "100,000 / (%s pools x %d processes) x %.0f s", thousands(hotPools), processes, blockLife.Seconds())
@@ -60,4 +65,30 @@ func paper(all []figure) string {
 	row("SQLite, the most on one machine", thousands(sqlite*fraction), "%s a second x %.1f", thousands(sqlite), fraction)
 	row("its rows of a day at that rate", size(sqlite*fraction*86_400*rowBytes), "%s x 86,400 s x %s B", thousands(sqlite*fraction), thousands(rowBytes))
 	return b.String()
+}
+
+// onFullest returns how many partitions of a family are on the fullest of some masters, each
+// of which has an equal range of slots.
+func onFullest(masters float64) float64 {
+	on := make([]int, int(masters))
+	for i := range partitions {
+		slot := crc16(fmt.Sprintf("client/default/%d/%d", i, partitions)) % slots // the hash tag of redisstore
+		on[int(slot)*len(on)/slots]++
+	}
+	return float64(slices.Max(on))
+}
+
+// slots is how many slots a Redis Cluster has.
+const slots = 16_384
+
+// crc16 decides about the slot of a hash tag.
+func crc16(tag string) (sum uint16) {
+	for i := range len(tag) {
+		sum ^= uint16(tag[i]) << 8
+		for range 8 {
+			top := sum >> 15
+			sum = sum<<1 ^ top*0x1021
+		}
+	}
+	return sum
 }

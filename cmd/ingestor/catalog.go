@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
+	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/ingest/plan"
 	"github.com/headroom-quota/headroom/internal/web/view"
+	"github.com/headroom-quota/headroom/quota/pgstore"
 )
 
 // anyCatalog is a catalog: a file, or tables of PostgreSQL. Code that needs less of it takes less.
@@ -65,7 +66,7 @@ func unopenedDatabase(err error) error {
 
 // unread is an error of the catalog, which may be in a database.
 func (s *settings) unread(err error) error {
-	if s.Database == "" {
+	if _, coded := errors.AsType[*exit](err); coded || s.Database == "" {
 		return err
 	}
 	return unopenedDatabase(err)
@@ -76,14 +77,19 @@ func (s *settings) rights(ctx context.Context) error {
 	if s.Database == "" {
 		return nil
 	}
-	missing, err := pgcatalog.Missing(ctx, s.Database)
+	return s.granted(pgcatalog.Missing(ctx, s.Database, pgcatalog.Schema, fleet.Schema))
+}
+
+// granted returns an error if rights are missing.
+func (s *settings) granted(missing []string, err error) error {
 	if err != nil {
 		return unopenedDatabase(err)
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	return config(fmt.Errorf("the user of the database lacks rights\nTo give them, as their owner: GRANT %s", strings.Join(missing, "; GRANT ")))
+	where, err := pgstore.Canonical(s.Database)
+	return config(errors.Join(err, &pgstore.RightsError{Where: where, Grants: missing}))
 }
 
 // noCatalog returns an error if there is no catalog yet. A database makes its tables when it

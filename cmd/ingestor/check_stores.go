@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -51,6 +52,10 @@ func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *c
 			}
 		}
 	}
+	if err := s.askAgain(ctx); err != nil {
+		f.fault("ledger", err)
+		return nil, nil
+	}
 	f.ok("ledger", "%s answered in %s", shownAddress(s.Ledger), ended.Sub(began).Round(10*time.Microsecond))
 	switch {
 	case strings.HasPrefix(s.Ledger, "memory:"):
@@ -64,6 +69,25 @@ func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *c
 	}
 	a.checkJournal(ctx, f, l)
 	return l, clocks
+}
+
+// askAgain asks a ledger in PostgreSQL over further connections. PgBouncer in transaction mode may
+// give them one connection to the server, where statements of the first one are known.
+func (s *settings) askAgain(ctx context.Context) error {
+	if at, err := open.Parse(s.Ledger); err != nil || at.Scheme != "postgres" {
+		return nil //nolint:nilerr // it is no such ledger
+	}
+	for range 2 {
+		store, closer, err := open.Store(ctx, s.ledgerAddress(), nil)
+		if err != nil {
+			return err
+		}
+		_, err = store.Spend(ctx, quota.SpendQuery{Upstream: metered, Account: quota.DefaultAccount})
+		if err = errors.Join(err, closer()); err != nil {
+			return &exit{exitDown, err}
+		}
+	}
+	return nil
 }
 
 // checkJournal reports the calls that wait in the journal for other ledgers.
@@ -121,6 +145,7 @@ func (a *app) checkCatalog(ctx context.Context, f *findings, s *settings, done *
 		return nil
 	}
 	f.ok("catalog", "%s, charts: %d", c.Path(), len(feeds))
+	f.fault("ledger", a.checkShared(ctx, f, s, c))
 	clocks, err := f.checkFleet(ctx, s, c)
 	f.fault("catalog", err)
 	return clocks

@@ -82,7 +82,7 @@ func exitCode(err error) int {
 		return countCodes[uncounted.Kind]
 	case errors.Is(err, meter.ErrCredential):
 		return exitCredential
-	case errors.Is(err, quota.ErrOutage), errors.Is(err, ingest.ErrUpstreamDown):
+	case errors.Is(err, quota.ErrOutage), errors.Is(err, ingest.ErrUpstreamDown), errors.Is(err, fleet.ErrDatabase):
 		return exitDown
 	case errors.Is(err, quota.ErrRefused), errors.Is(err, ingest.ErrHeld), errors.Is(err, ingest.ErrInterrupted), errors.Is(err, ingest.ErrLostLock), errors.Is(err, fleet.ErrPaused):
 		return exitDeferred

@@ -31,6 +31,9 @@ func (w *works) joinClock(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
+	if err := w.settings.granted(c.Missing(ctx, pgcatalog.Schema, fleet.Schema)); err != nil {
+		return err
+	}
 	soon, cancel := context.WithTimeout(ctx, migrating)
 	defer cancel()
 	if err := fleet.Migrate(soon, c); err != nil {
@@ -92,7 +95,7 @@ func (u unanswered) Unwrap() error { return u.error }
 // openDaemon opens everything that a daemon needs. While the database of the catalog does not
 // answer, it waits: a daemon that starts before its database, or during a restart of it, stays.
 func (a *app) openDaemon(ctx context.Context, s *settings, done *closers) (*works, error) {
-	for told := false; ; {
+	for told := (time.Time{}); ; {
 		var opened closers
 		w, err := a.openWorks(ctx, s, &opened, nil)
 		if err == nil {
@@ -103,9 +106,9 @@ func (a *app) openDaemon(ctx context.Context, s *settings, done *closers) (*work
 		if _, waits := errors.AsType[unanswered](err); !waits || ctx.Err() != nil {
 			return nil, err
 		}
-		if !told {
+		if time.Since(told) > time.Minute {
 			a.log.Warn("the database does not answer; trying again every few seconds", "error", err)
-			told = true
+			told = time.Now()
 		}
 		select {
 		case <-ctx.Done():

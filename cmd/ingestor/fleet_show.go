@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -22,7 +23,8 @@ func (a *app) fleetCommand() *cobra.Command {
 		Short: "Show the daemons of a fleet and their work, or pause a job",
 		Long: `Show the daemons that share a database: who is alive, the version and price book of each,
 and what each holds and has spent. Then show the work: what is queued, what is deferred
-until when and why, and what was taken over from a daemon that vanished.
+until when and why, and what was taken over from a daemon that vanished. Last is the
+ledger that the fleet charges.
 
 A fleet needs the setting database. docs/fleet.md describes how to move to one.`,
 		Example: `  ingestor fleet
@@ -41,7 +43,7 @@ A fleet needs the setting database. docs/fleet.md describes how to move to one.`
 	}
 	a.outputFlag(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "show also the work that waits until its job is due")
-	cmd.AddCommand(a.fleetPauseCommand(), a.fleetResumeCommand(), a.fleetRetryCommand())
+	cmd.AddCommand(a.fleetPauseCommand(), a.fleetResumeCommand(), a.fleetRetryCommand(), a.fleetDropCommand())
 	return cmd
 }
 
@@ -55,6 +57,9 @@ func (s *sheet) fleet(status *fleet.Status, all bool) {
 	if work := view.UnitTable(status, all); len(work.Rows) > 0 {
 		s.line("")
 		s.view(work)
+	}
+	for _, l := range status.Ledgers {
+		s.line("\n%s", view.ChargedTo(l))
 	}
 	if status.Behind != nil {
 		s.line("\nThe slowest replica of the database is %s bytes behind.", view.Number(*status.Behind))
@@ -142,10 +147,11 @@ func (a *app) changeFleet(cmd *cobra.Command, args []string, did string, do func
 			return err
 		}
 		for i := range jobs {
-			if err := do(ctx, b, &jobs[i]); errors.Is(err, fleet.ErrNoQueue) {
-				return errors.New(jobs[i].Job + ": " + err.Error() + "\nTo start a daemon: ingestor run")
-			} else if err != nil {
-				return err
+			if err := do(ctx, b, &jobs[i]); err != nil {
+				if _, coded := errors.AsType[*exit](err); coded {
+					return err
+				}
+				return unopenedDatabase(err)
 			}
 		}
 		return a.print(jobs, func(s *sheet) {
@@ -153,7 +159,7 @@ func (a *app) changeFleet(cmd *cobra.Command, args []string, did string, do func
 				if did != "" {
 					s.line(did, j.Job)
 				} else {
-					s.line("%s: resumed %d of the work that waited.", j.Job, j.Units)
+					s.line("%s: %d deferred units of work resume now.", j.Job, j.Units)
 					if j.Paused {
 						s.line("The job is paused. To resume it: ingestor fleet resume %s", j.Job)
 					}
@@ -168,7 +174,8 @@ func (a *app) fleetPauseCommand() *cobra.Command {
 		Use:   "pause JOB",
 		Short: "Stop the work of a job on all machines",
 		Long: `Stop the work of a job on all machines. A slice of work that has begun ends first, which
-takes up to 90 seconds. The job's runs are still queued when they are due.`,
+takes up to 90 seconds. A program of a job that has begun runs to its end. The job's runs
+are still queued when they are due.`,
 		Example: `  ingestor fleet pause trending`,
 	}, "%s is paused on all machines. To resume it: ingestor fleet resume %[1]s", true, (*fleet.Board).Pause)
 }
@@ -191,6 +198,29 @@ func (a *app) fleetJobCommand(cmd *cobra.Command, done string, paused bool, chan
 			j.Paused = paused
 			return change(b, ctx, j.Account, j.Job)
 		})
+	}
+	a.outputFlag(cmd)
+	return cmd
+}
+
+func (a *app) fleetDropCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "drop JOB",
+		Short: "Forget the work of a job that was removed from the settings",
+		Long: `Forget the queued and deferred work of a job that no daemon has in its settings any more,
+and end its runs. The fetched data, the position of the job and its history stay.`,
+		Example: `  ingestor fleet drop trending`,
+		Args:    takes(1, 1, "one job"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.changeFleet(cmd, args, "Dropped the work of %s.", func(ctx context.Context, b *fleet.Board, j *fleetJob) (err error) {
+				_, err = b.Drop(ctx, j.Account, j.Job)
+				if held, ok := errors.AsType[*fleet.HeldError](err); ok {
+					return config(fmt.Errorf("%w\nRemove it there, and reload or restart the daemon", held))
+				}
+				return err
+			})
+		},
+		ValidArgsFunction: a.completeFirst(jobNames),
 	}
 	a.outputFlag(cmd)
 	return cmd

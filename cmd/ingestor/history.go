@@ -54,7 +54,10 @@ func (a *app) shortfalls(ctx context.Context, s *settings, l *quota.Ledger, c ch
 	if a.opened.Journal == nil || s.book.Upstreams[metered] == nil { // the ledger is in memory, or all jobs are programs
 		return nil, nil
 	}
-	since, err := c.ChargeTo(ctx, a.opened.Journal.Ledger(), s.fresh)
+	since, err := a.chargeTo(ctx, s, l, c, s.fresh)
+	if errors.Is(err, quota.ErrOutage) {
+		return nil, nil // each call reports the outage
+	}
 	if err != nil {
 		return nil, s.unread(err)
 	}

@@ -74,7 +74,7 @@ func (a *app) startAfresh(ctx context.Context, l *quota.Ledger, reason string) e
 	if err != nil {
 		return err
 	}
-	missing, err := a.overlook(ctx, l, reason)
+	missing, other, err := a.overlook(ctx, l, reason)
 	if err != nil {
 		return err
 	}
@@ -100,35 +100,41 @@ func (a *app) startAfresh(ctx context.Context, l *quota.Ledger, reason string) e
 		for _, m := range missing {
 			s.line("Assumes that the %s units which runs have spent since %s, by the catalog, were none.", view.Number(m.runs-m.ledger), stamp(m.since))
 		}
-		if len(views)+len(dropped)+len(missing) == 0 {
+		if other {
+			s.line("The fleet now uses the ledger at %s.", shownAddress(a.loaded.Ledger))
+		}
+		if len(views)+len(dropped)+len(missing) == 0 && !other {
 			s.line("The ledger has forgotten nothing. Nothing was changed.")
 		}
 	})
 }
 
-// overlook notes that the catalog may know of more spend than the ledger.
-func (a *app) overlook(ctx context.Context, l *quota.Ledger, reason string) (all []*shortfall, err error) {
+// overlook notes that the catalog may know of more spend than the ledger, or of another ledger.
+func (a *app) overlook(ctx context.Context, l *quota.Ledger, reason string) (all []*shortfall, other bool, err error) {
 	if a.loaded.noCatalog() != nil {
-		return nil, nil // there is no history
+		return nil, false, nil // there is no history
 	}
 	var done closers
 	defer func() { err = errors.Join(err, done.close()) }()
 	c, err := a.openCatalog(ctx, a.loaded, &done)
 	if err != nil {
-		return nil, err
+		return nil, false, err
+	}
+	if other, err = a.acceptLedger(ctx, a.loaded, c); err != nil {
+		return nil, false, err
 	}
 	if all, err = a.shortfalls(ctx, a.loaded, l, c); err != nil || len(all) == 0 {
-		return nil, err
+		return nil, other, err
 	}
 	for _, m := range all {
 		for _, name := range slices.Sorted(maps.Keys(l.Book().Upstreams[metered].Pools)) {
 			if err := l.Trust(ctx, quota.Pool{Upstream: metered, Account: m.account, Name: name}, reason); err != nil {
-				return nil, err
+				return nil, other, err
 			}
 		}
 	}
-	_, err = c.ChargeTo(ctx, a.opened.Journal.Ledger(), true)
-	return all, err
+	_, err = a.chargeTo(ctx, a.loaded, l, c, true)
+	return all, other, err
 }
 
 // dropDebts drops the calls that were admitted for another ledger at this address.

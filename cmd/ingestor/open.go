@@ -24,7 +24,7 @@ func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quot
 	if err != nil {
 		return nil, unopened(err, exitDown)
 	}
-	a.opened, err = open.Open(ctx, s.Ledger, &open.Options{
+	a.opened, err = open.Open(ctx, s.ledgerAddress(), &open.Options{
 		Book: s.book, Clock: a.clock, Observer: a.observer, State: s.state, Fresh: s.fresh, Allowance: s.allowance(), Logger: a.log,
 	})
 	if err != nil {
@@ -32,6 +32,19 @@ func (a *app) openLedger(ctx context.Context, s *settings, done *closers) (*quot
 	}
 	done.add(a.opened.Close)
 	return a.opened.Ledger, nil
+}
+
+// ledgerAddress returns the address of the ledger. Behind PgBouncer in transaction mode, a ledger in
+// PostgreSQL must not keep statements between transactions.
+func (s *settings) ledgerAddress() string {
+	const mode = "default_query_exec_mode="
+	if at, err := open.Parse(s.Ledger); err != nil || at.Scheme != "postgres" || !s.PollOnly || strings.Contains(s.Ledger, mode) {
+		return s.Ledger
+	}
+	if strings.Contains(s.Ledger, "?") {
+		return s.Ledger + "&" + mode + "exec"
+	}
+	return s.Ledger + "?" + mode + "exec"
 }
 
 // makeState makes our own folder for a file that is to be in it, and no other one.

@@ -135,6 +135,7 @@ ledger lacks.`,
 				if recorded != units {
 					fmt.Fprintf(a.stderr, "ingestor: gave back %s of %s units, because no more was used\n", view.Number(-recorded), view.Number(-units))
 				}
+				a.acceptAdjusted(ctx, l)
 				return a.tellPool(ctx, l, pool)
 			})
 		},

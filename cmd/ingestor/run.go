@@ -104,7 +104,7 @@ func (w *works) run(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*i
 
 // openWorks opens everything that runs need.
 func (a *app) openWorks(ctx context.Context, s *settings, done *closers, progress func(ingest.Progress)) (*works, error) {
-	w := &works{log: a.log, clock: a.clock}
+	w := &works{settings: s, log: a.log, clock: a.clock}
 	deaf := context.AfterFunc(ctx, func() {
 		w.log.Info("stopping: open pages are finished and kept; a second signal ends them, too")
 	})
@@ -120,6 +120,9 @@ func (a *app) openWorks(ctx context.Context, s *settings, done *closers, progres
 		return nil, err
 	}
 	if err := w.joinClock(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.checkLocal(ctx, w.catalog, a.warnLocal); err != nil {
 		return nil, err
 	}
 	return a.withSettings(w, s, progress)
@@ -250,7 +253,18 @@ func (a *app) runDaemon(ctx context.Context, s *settings, jobs []*ingest.Job, fi
 		}
 		return nil
 	})()
-	return d.Run(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if opened.fleet != nil {
+		go a.verifyLater(ctx, opened, cancel)
+	}
+	if err := d.Run(ctx); err != nil {
+		return err
+	}
+	if other, ok := errors.AsType[*exit](context.Cause(ctx)); ok {
+		return other
+	}
+	return nil
 }
 
 // logNextRuns logs when each job runs next. A daemon may log nothing for hours after that.

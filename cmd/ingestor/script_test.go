@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http/httptest"
@@ -8,9 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/headroom-quota/headroom/internal/pgtest"
@@ -37,6 +40,8 @@ func TestMain(m *testing.M) {
 //	called N                 that upstream has been charged for so many calls
 //	refused N                and has refused so many
 //	database                 DATABASE is the URL of an empty database
+//	bouncer                  so it is, behind PgBouncer in transaction mode; only [pgbouncer]
+//	sql STATEMENT            changes it; sql -f FILE reads the statements from a file
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -51,6 +56,17 @@ func TestScript(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "upstream": upstream, "called": called, "refused": refused,
 			"database": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Setenv("DATABASE", pgtest.Shared(t)) },
+			"bouncer": func(ts *testscript.TestScript, _ bool, _ []string) {
+				s := pgtest.Start(t, pgtest.Fast...)
+				ts.Setenv("DATABASE", strings.Replace(s.Database(t), s.Addr, s.Bouncer(t), 1))
+			},
+			"sql": statement,
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "pgbouncer" {
+				return false, fmt.Errorf("there is no condition %s", name)
+			}
+			return os.Getenv("HEADROOM_SOAK") == "1", nil
 		},
 		UpdateScripts: os.Getenv("UPDATE") != "",
 	})
@@ -72,6 +88,17 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if fmt.Sprint(code) != args[0] {
 		ts.Fatalf("it left with %d, not %s", code, args[0])
 	}
+}
+
+func statement(ts *testscript.TestScript, _ bool, args []string) {
+	text := strings.Join(args, " ")
+	if file, is := strings.CutPrefix(text, "-f "); is {
+		text = ts.ReadFile(file)
+	}
+	c, err := pgx.Connect(context.Background(), ts.Getenv("DATABASE"))
+	ts.Check(err)
+	_, err = c.Exec(context.Background(), text)
+	ts.Check(errors.Join(err, c.Close(context.Background())))
 }
 
 // sims are the upstreams of scripts.

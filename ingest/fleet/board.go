@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,15 +20,16 @@ import (
 // Board shows a fleet, and changes what its daemons do. It is for commands and pages, and
 // needs no price book.
 type Board struct {
-	pool   *pgxpool.Pool
-	client *river.Client[pgx.Tx]
+	catalog *pgcatalog.Catalog
+	pool    *pgxpool.Pool
+	client  *river.Client[pgx.Tx]
 }
 
 // NewBoard returns the board of the fleet in the database of a catalog. [Migrate] made the
 // tables.
 func NewBoard(c *pgcatalog.Catalog) (*Board, error) {
 	client, err := river.NewClient(riverpgxv5.New(c.Pool()), &river.Config{Schema: schemaName})
-	return &Board{pool: c.Pool(), client: client}, err
+	return &Board{catalog: c, pool: c.Pool(), client: client}, err
 }
 
 // Daemon is a process of the fleet.
@@ -84,6 +86,8 @@ type Unit struct {
 	HeldSince time.Time `json:"held_since,omitzero"`
 	TakenFrom string    `json:"taken_from,omitempty"` // the daemon that held it before and vanished
 	TakenAt   time.Time `json:"taken_at,omitzero"`
+	// DeferredSince is when it was first deferred after it was completed last.
+	DeferredSince time.Time `json:"deferred_since,omitzero"`
 
 	river int64
 }
@@ -107,10 +111,9 @@ func (b *Board) Units(ctx context.Context) ([]Unit, error) {
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (u Unit, err error) {
 		var state string
-		var next, held, taken *time.Time
-		var attempt int
-		err = row.Scan(&u.Account, &u.Job, &u.Work, &u.Region, &u.river, &state, &next, &u.Why, &u.BlockedOn, &u.HeldBy, &held, &u.TakenFrom, &taken, &attempt)
-		for to, t := range map[*time.Time]*time.Time{&u.NextAt: next, &u.HeldSince: held, &u.TakenAt: taken} {
+		var next, held, taken, since *time.Time
+		err = row.Scan(&u.Account, &u.Job, &u.Work, &u.Region, &u.river, &state, &next, &u.Why, &u.BlockedOn, &u.HeldBy, &held, &u.TakenFrom, &taken, &since)
+		for to, t := range map[*time.Time]*time.Time{&u.NextAt: next, &u.HeldSince: held, &u.TakenAt: taken, &u.DeferredSince: since} {
 			if t != nil {
 				*to = *t
 			}
@@ -129,10 +132,23 @@ func (b *Board) Units(ctx context.Context) ([]Unit, error) {
 	})
 }
 
-// Paused returns the jobs of Units whose queue is paused, by account and job.
+// Paused returns the jobs that a person paused, by account and job. River's own pages can pause
+// the queues of Units.
 func (b *Board) Paused(ctx context.Context, units []Unit) (map[[2]string]bool, error) {
 	paused := map[[2]string]bool{}
-	rows, err := b.pool.Query(ctx, "SELECT name FROM "+schemaName+".river_queue WHERE paused_at IS NOT NULL")
+	rows, err := b.pool.Query(ctx, sql("pauses"))
+	if err != nil {
+		return nil, err
+	}
+	type job struct{ Account, Name string }
+	ours, err := pgx.CollectRows(rows, pgx.RowToStructByPos[job])
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range ours {
+		paused[[2]string{j.Account, j.Name}] = true
+	}
+	rows, err = b.pool.Query(ctx, "SELECT name FROM "+schemaName+".river_queue WHERE paused_at IS NOT NULL")
 	if err != nil {
 		return nil, err
 	}
@@ -152,40 +168,40 @@ func (b *Board) Paused(ctx context.Context, units []Unit) (map[[2]string]bool, e
 // ErrPaused says that the work of a job is paused on all machines.
 var ErrPaused = errors.New("the job is paused on all machines")
 
-// ErrNoQueue says that no daemon has ever worked the job.
-var ErrNoQueue = errors.New("no daemon has worked this job yet")
-
-// Pause stops the work of a job on all machines, after the steps that have begun. Runs are
-// still inserted when they are due.
+// Pause stops the work of a job on all machines, after the steps that have begun. A program
+// that has begun ends by itself. Runs are still inserted when they are due.
 func (b *Board) Pause(ctx context.Context, account, job string) error {
-	return noQueue(b.client.QueuePause(ctx, queueOf(account, job), nil))
+	return b.pause(ctx, "pause", account, job, b.client.QueuePause)
 }
 
 // Resume ends a pause.
 func (b *Board) Resume(ctx context.Context, account, job string) error {
-	return noQueue(b.client.QueueResume(ctx, queueOf(account, job), nil))
+	return b.pause(ctx, "pause_end", account, job, b.client.QueueResume)
 }
 
-func queueOf(account, job string) string {
-	if account == "" {
-		account = quota.DefaultAccount
+// pause changes our row of the pause, and then River's queue if a daemon works it.
+func (b *Board) pause(ctx context.Context, statement, account, job string, queue func(context.Context, string, *river.QueuePauseOpts) error) error {
+	account = cmp.Or(account, quota.DefaultAccount)
+	if _, err := b.pool.Exec(ctx, sql(statement), account, job); err != nil {
+		return err
 	}
-	return queueName(account, job)
-}
-
-func noQueue(err error) error {
-	if errors.Is(err, rivertype.ErrNotFound) {
-		return ErrNoQueue
+	if err := queue(ctx, queueName(account, job), nil); !errors.Is(err, rivertype.ErrNotFound) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // Retry lets the work of a job that waits go on now, and returns how much there was. The ledger
 // may defer it again.
 func (b *Board) Retry(ctx context.Context, account, job string) (n int, err error) {
-	if account == "" {
-		account = quota.DefaultAccount
+	for try := 1; ; try++ {
+		if n, err = b.retry(ctx, cmp.Or(account, quota.DefaultAccount), job); try == exclusion || !excluded(err) {
+			return n, err
+		}
 	}
+}
+
+func (b *Board) retry(ctx context.Context, account, job string) (n int, err error) {
 	err = pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sql("works_wake"), account, job, "")
 		if err != nil {

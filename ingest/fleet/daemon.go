@@ -25,6 +25,14 @@ func (f *Fleet) start(ctx context.Context, jobs []*ingest.Job) error {
 		if err != nil {
 			return err
 		}
+		for _, j := range jobs { // River may have forgotten
+			soon, cancel := context.WithTimeout(ctx, within)
+			_, err := f.pool.Exec(soon, sql("queue_pause"), account(j), j.Name, queue(j))
+			cancel()
+			if err != nil {
+				return err
+			}
+		}
 		f.mu.Lock()
 		f.client = client
 		f.mu.Unlock()
@@ -63,9 +71,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	defer func() {
 		quiet()
 		side.Wait()
-		last, cancel := context.WithTimeout(context.Background(), parting)
-		defer cancel()
-		_, _ = f.pool.Exec(last, sql("daemon_end"), f.id) // the others soon see that it is gone
+		f.disappear()
 	}()
 	next := &nextTicks{at: map[string]time.Time{}}
 	for works := false; ctx.Err() == nil; {
@@ -97,6 +103,13 @@ func (f *Fleet) Run(ctx context.Context) error {
 		ticks.Wait()
 	}
 	return nil
+}
+
+// disappear forgets this process. If the database is down, the others soon see that it is gone.
+func (f *Fleet) disappear() {
+	last, cancel := context.WithTimeout(context.Background(), parting)
+	defer cancel()
+	_, _ = f.pool.Exec(last, sql("daemon_end"), f.id)
 }
 
 // awaitChange waits until a reload has read another price book.
@@ -151,8 +164,8 @@ func (f *Fleet) setStatus(s string) {
 // every calls do again and again, with an interval of about d.
 func (f *Fleet) every(ctx context.Context, d time.Duration, do func(context.Context) error) {
 	for {
-		if err := do(ctx); err != nil && ctx.Err() == nil {
-			f.log.Debug("tend the fleet", "error", err)
+		if err := do(ctx); err != nil && ctx.Err() == nil && f.tending.may() {
+			f.log.Warn("cannot tend the fleet; trying again", "error", err)
 		}
 		if f.clock.Sleep(ctx, d-d/10+rand.N(d/5)) != nil {
 			return
@@ -168,12 +181,17 @@ func (f *Fleet) beat(ctx context.Context) error {
 		return err
 	}
 	jobs, _ := f.inForce()
-	names := []string{}
+	f.mu.Lock()
+	if f.only != nil {
+		jobs = []*ingest.Job{f.only}
+	}
+	f.mu.Unlock()
+	names, settings := []string{}, []string{}
 	for _, j := range jobs {
-		names = append(names, j.Name)
+		names, settings = append(names, j.Name), append(settings, settingsOf(j))
 	}
 	host, _ := os.Hostname()
-	_, err := f.pool.Exec(ctx, sql("daemon_save"), f.id, host, os.Getpid(), f.o.Version, f.o.Revision(), f.Status(), f.clock.Skew().Microseconds(), names, f.spent.Load())
+	_, err := f.pool.Exec(ctx, sql("daemon_save"), f.id, host, os.Getpid(), f.o.Version, f.o.Revision(), f.Status(), f.clock.Skew().Microseconds(), names, f.spent.Load(), settings)
 	return err
 }
 
@@ -303,9 +321,21 @@ func (f *Fleet) mend(ctx context.Context) error {
 			return err
 		}))
 	}
+	return errors.Join(all, f.forget(ctx))
+}
+
+// forget deletes old rows, once an hour.
+func (f *Fleet) forget(ctx context.Context) error {
+	now := f.clock.Now()
+	if now.Sub(f.forgot) < time.Hour {
+		return nil
+	}
 	_, err := f.pool.Exec(ctx, sql("daemons_forget"))
-	_, forget := f.pool.Exec(ctx, sql("forget"), f.clock.Now().Add(-historyFor))
-	return errors.Join(all, err, forget)
+	_, old := f.pool.Exec(ctx, sql("forget"), now.Add(-historyFor))
+	if err = errors.Join(err, old); err == nil {
+		f.forgot = now
+	}
+	return err
 }
 
 // historyFor is how long the rows of runs are kept.

@@ -6,7 +6,7 @@
 // Every daemon computes the times of the schedules by the clock of the database. A time of a
 // schedule is one row of the table runs, and whoever inserts the row inserts its units of
 // work in the same transaction. So each time has one run, whatever number of daemons there
-// are, and it has one for ever. River's own periodic jobs are not used: they lose ticks
+// are. The rows are kept for 90 days. River's own periodic jobs are not used: they lose ticks
 // while their leader is replaced.
 //
 // # Work

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -9,6 +10,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // Insert inserts the run for a time of the schedule, and returns the error of one try.
@@ -42,3 +44,11 @@ func (f *Fleet) Timeout(job string, at time.Time) time.Duration {
 	w := &worker{f: f}
 	return w.Timeout(&river.Job[Args]{JobRow: &rivertype.JobRow{AttemptedAt: &at}, Args: Args{Account: "default", Job: job}})
 }
+
+// QuietLog returns the log that River gets.
+func QuietLog(h slog.Handler, clock quota.Clock) *slog.Logger {
+	return slog.New(quietHandler{h, &terse{clock: clock}})
+}
+
+// Beat says that this process is alive.
+func (f *Fleet) Beat(ctx context.Context) error { return f.beat(ctx) }

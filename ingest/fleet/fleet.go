@@ -37,7 +37,10 @@ var schemaFiles embed.FS
 //go:embed sql/*.sql
 var sqlFiles embed.FS
 
-const schemaName = "headroom_fleet" // River's tables are there, too
+// Schema is the schema of the fleet's tables, and of River's.
+const Schema = "headroom_fleet"
+
+const schemaName = Schema
 
 // statements are read when the first of them is used: other programs have a fast start.
 var statements = sync.OnceValue(func() sqlitefile.Statements { return sqlitefile.ReadStatements(sqlFiles) })
@@ -76,6 +79,8 @@ type Timing struct {
 	Rescue time.Duration // when a running job counts as lost: a minute after its slice
 	Beat   time.Duration // between two signs of life: 3s
 	Mend   time.Duration // between two looks for blocks that were lifted, and for lost work: 15s
+	// Silence is how long a run without a daemon waits for a database that does not answer: [Silence]
+	Silence time.Duration
 }
 
 // Fleet is one process of a fleet.
@@ -88,10 +93,13 @@ type Fleet struct {
 	o       Options
 	queue   *river.Client[pgx.Tx] // inserts and wakes jobs
 	spent   atomic.Int64          // units, by this process
+	tending *terse                // what is said of beat and mend
+	forgot  time.Time             // when mend deleted old rows
 
 	mu     sync.Mutex
 	runner *ingest.Runner
 	jobs   []*ingest.Job
+	only   *ingest.Job           // of a process that makes one run
 	status string                // for the table of daemons
 	client *river.Client[pgx.Tx] // works the queues, from start to halt
 	broken time.Time             // until when no call is made; see errBroken
@@ -164,7 +172,7 @@ func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o
 	f := &Fleet{
 		id:      fmt.Sprintf("%s-%d-%s", cleanHost(host), os.Getpid(), strconv.FormatInt(machine().UnixMicro(), 36)),
 		catalog: c, pool: c.Pool(), clock: k, log: o.Log, o: *o, runner: r, jobs: jobs,
-		status: Running, stale: make(chan struct{}), change: make(chan struct{}),
+		tending: &terse{clock: k}, status: Running, stale: make(chan struct{}), change: make(chan struct{}),
 	}
 	if f.log == nil {
 		f.log = slog.Default()
@@ -183,6 +191,7 @@ func New(c *pgcatalog.Catalog, k *Clock, r *ingest.Runner, jobs []*ingest.Job, o
 	t.Rescue = cmp.Or(t.Rescue, t.Slice+f.o.CallTimeout+30*time.Second)
 	t.Beat = cmp.Or(t.Beat, 3*time.Second)
 	t.Mend = cmp.Or(t.Mend, 15*time.Second)
+	t.Silence = cmp.Or(t.Silence, Silence)
 	f.soft, f.stop = context.WithCancel(context.Background())
 	f.hard, f.abort = context.WithCancel(context.Background())
 	var err error
@@ -219,7 +228,7 @@ func (f *Fleet) newClient(jobs []*ingest.Job) (*river.Client[pgx.Tx], error) {
 	return river.NewClient(riverpgxv5.New(f.pool), &river.Config{
 		ID: f.id, Schema: schemaName, Queues: queues, Workers: workers, PollOnly: f.o.PollOnly,
 		JobTimeout: t.Slice + f.o.CallTimeout, RescueStuckJobsAfter: t.Rescue, RetryPolicy: retryPolicy{}, MaxAttempts: attempts,
-		Logger: slog.New(quietHandler{f.log.Handler()}),
+		Logger: slog.New(quietHandler{f.log.Handler(), &terse{clock: f.clock}}),
 	})
 }
 
@@ -232,14 +241,6 @@ type retryPolicy struct{}
 
 // NextRetry implements [river.ClientRetryPolicy].
 func (retryPolicy) NextRetry(*rivertype.JobRow) time.Time { return machine().Add(time.Second) }
-
-// quietHandler leaves out what River says about its daily work.
-type quietHandler struct{ slog.Handler }
-
-// Enabled implements [slog.Handler].
-func (h quietHandler) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
-}
 
 // queue returns the name of the queue of a job, in the characters that River allows.
 func queue(j *ingest.Job) string {
@@ -368,29 +369,4 @@ func text(v any) string {
 		panic(err) // our own types
 	}
 	return string(b)
-}
-
-// persist tries until it succeeds or the context ends. It logs the first failure, and then
-// one a minute.
-func (f *Fleet) persist(ctx context.Context, doing string, try func() error) error {
-	var told time.Time
-	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		err := try()
-		if err == nil {
-			if !told.IsZero() {
-				f.log.Info("the database answers again", "for", doing)
-			}
-			return nil
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if f.clock.Now().Sub(told) > time.Minute {
-			f.log.Warn("cannot "+doing+"; trying again", "error", err)
-			told = f.clock.Now()
-		}
-		if err := f.clock.Sleep(ctx, wait); err != nil {
-			return err
-		}
-	}
 }

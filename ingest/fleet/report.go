@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -101,8 +102,9 @@ func (f *Fleet) Report(ctx context.Context, j *ingest.Job, id int64) (rep *inges
 }
 
 // Once makes a run of a job, without a daemon: this process works the job's queue until all
-// work of the run has ended. It returns [ErrPaused] if a person paused the job. If the context ends, open pages are finished and saved, and work
-// that nobody has begun is deferred.
+// work of the run has ended. It returns [ErrPaused] if a person paused the job, and
+// [ErrDatabase] if the database is down for [Silence]. If the context ends, open pages are
+// finished and saved, and work that nobody has begun is deferred.
 func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*ingest.Report, error) {
 	f.know(j)
 	if err := f.paused(ctx, j); err != nil {
@@ -121,28 +123,50 @@ func (f *Fleet) Once(ctx context.Context, j *ingest.Job, why ingest.Occasion) (*
 	if id == 0 { // another process made this run, or nothing is left to resume
 		return nil, f.noRun(ctx, j, ingest.ErrHeld)
 	}
-	if err := f.start(ctx, []*ingest.Job{j}); err != nil {
+	defer f.appear(ctx, j)()
+	starting, cancel := context.WithTimeoutCause(ctx, f.o.Timing.Silence, ErrDatabase)
+	defer cancel()
+	if err := f.start(starting, []*ingest.Job{j}); err != nil {
 		return nil, f.noRun(ctx, j, err)
 	}
 	err = f.await(ctx, j, id)
 	f.halt()
-	if errors.Is(err, quota.ErrStaleBook) {
+	if errors.Is(err, quota.ErrStaleBook) || errors.Is(err, ErrDatabase) {
 		return nil, f.noRun(ctx, j, err)
 	}
+	told := ctx
 	ctx = context.WithoutCancel(ctx)
 	if err != nil {
 		if err := f.abandon(ctx, j, id); err != nil {
-			return nil, f.noRun(ctx, j, err)
+			return nil, f.noRun(told, j, err) // a daemon, or the next run, goes on
 		}
 	}
 	if errors.Is(err, ErrPaused) {
 		return nil, f.noRun(ctx, j, err)
 	}
 	rep, over, err := f.Report(ctx, j, id)
-	if err == nil && !over {
+	if err != nil {
+		return nil, f.noRun(told, j, err)
+	}
+	if !over {
 		rep.State, rep.Err, rep.Ended = catalog.Deferred, ingest.ErrInterrupted, f.clock.Now()
 	}
-	return rep, err
+	return rep, nil
+}
+
+// appear shows this process among the daemons, with its only job, until gone is called.
+func (f *Fleet) appear(ctx context.Context, j *ingest.Job) (gone func()) {
+	f.mu.Lock()
+	f.only = j
+	f.mu.Unlock()
+	beats, quiet := context.WithCancel(context.WithoutCancel(ctx))
+	var side sync.WaitGroup
+	side.Go(func() { f.every(beats, f.o.Timing.Beat, f.beat) })
+	return func() {
+		quiet()
+		side.Wait()
+		f.disappear()
+	}
 }
 
 // know adds a job that the configuration does not have, such as a backfill.
@@ -163,18 +187,30 @@ func (f *Fleet) noRun(ctx context.Context, j *ingest.Job, err error) error {
 // paused returns an error if nobody works on a job until a person resumes it.
 func (f *Fleet) paused(ctx context.Context, j *ingest.Job) error {
 	paused := false
-	if err := f.one(ctx, &paused, "queue_paused", queue(j)); err != nil || !paused {
+	if err := f.one(ctx, &paused, "job_paused", account(j), j.Name, queue(j)); err != nil || !paused {
 		return err
 	}
 	return ErrPaused
 }
 
+// Silence is how long a run without a daemon waits for a database that does not answer.
+const Silence = 3 * time.Minute
+
+// ErrDatabase says that the database did not answer for long.
+var ErrDatabase = errors.New("the database does not answer")
+
 // await waits until a run has ended.
 func (f *Fleet) await(ctx context.Context, j *ingest.Job, id int64) error {
-	for {
+	for answered := f.clock.Now(); ; {
 		over := false
-		if err := f.one(ctx, &over, "run_ended", id); over && err == nil {
+		err := f.one(ctx, &over, "run_ended", id)
+		if over && err == nil {
 			return nil
+		}
+		if now := f.clock.Now(); err == nil {
+			answered = now
+		} else if now.Sub(answered) > f.o.Timing.Silence && ctx.Err() == nil {
+			return fmt.Errorf("%w: %w", ErrDatabase, err)
 		}
 		if err := f.paused(ctx, j); errors.Is(err, ErrPaused) {
 			return err

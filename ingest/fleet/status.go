@@ -3,12 +3,16 @@ package fleet
 import (
 	"context"
 	"time"
+
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 )
 
 // Status is what a fleet does now.
 type Status struct {
 	Daemons []Daemon `json:"daemons"`
 	Units   []Unit   `json:"units"`
+	// Ledgers are those that the fleet charges.
+	Ledgers []pgcatalog.Ledger `json:"ledgers"`
 	// Behind is how many bytes of the database's log its slowest replica lacks. It is nil if
 	// the database has no replica, or does not show them to its user.
 	Behind *int64 `json:"replication_behind_bytes"`
@@ -20,6 +24,9 @@ func (b *Board) Status(ctx context.Context) (s Status, err error) {
 		return s, err
 	}
 	if s.Units, err = b.Units(ctx); err != nil {
+		return s, err
+	}
+	if s.Ledgers, err = b.catalog.Ledgers(ctx); err != nil {
 		return s, err
 	}
 	paused, err := b.Paused(ctx, s.Units)

@@ -199,8 +199,11 @@ func (s *slice) restFor(ctx context.Context, at time.Time, why, blockedOn string
 func (s *slice) step(ctx context.Context) error {
 	f, u := s.f, s.unit
 	w := s.runner.Find(s.job, s.cursor)
-	if w == nil { // the configuration no longer has it
+	if w == nil { // the configuration no longer has it, or does not have it yet
 		account, job, work := s.key()
+		if f.differ(ctx, s.job) {
+			return s.rest(ctx, f.clock.Now().Add(elsewhere), "a daemon without it in its settings gave it back")
+		}
 		return s.change(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, sql("unit_skip"), u.run, work)
 			f.log.Info("skipped work that the job no longer has", "account", account, "job", job, "work", work)
@@ -262,6 +265,19 @@ func (s *slice) step(ctx context.Context) error {
 	return s.end(ctx, done)
 }
 
+// elsewhere is how long work rests that another daemon may have in its settings.
+const elsewhere = time.Minute
+
+// differ reports whether another daemon has other settings of a job. Then one of them is older:
+// while machines get a new configuration one by one, work that is new is not skipped.
+func (f *Fleet) differ(ctx context.Context, j *ingest.Job) (is bool) {
+	err := f.one(ctx, &is, "daemons_differ", f.id, Alive.Seconds(), j.Name, settingsOf(j))
+	return err != nil || is
+}
+
+// settingsOf returns a digest of the settings of a job.
+func settingsOf(j *ingest.Job) string { return digest(text(j)) }
+
 // end records how the unit of work ended in its run.
 func (s *slice) end(ctx context.Context, done *ingest.WorkReport) error {
 	u := s.unit
@@ -283,6 +299,11 @@ func (s *slice) end(ctx context.Context, done *ingest.WorkReport) error {
 		}
 		if _, err := tx.Exec(ctx, sql("unit_end"), u.run, done.Work, text(done.Tally), text(outcomeOf(done))); err != nil {
 			return err
+		}
+		if done.State == catalog.Done {
+			if _, err := tx.Exec(ctx, sql("work_done"), s.river.Args.Account, s.job.Name, done.Work); err != nil {
+				return err
+			}
 		}
 		_, err = tx.Exec(ctx, sql("run_state"), u.run, text(state), done.Units-u.saved)
 		return err

@@ -19,15 +19,16 @@ var (
 	fleetUnits   = gauge("ingestor_fleet_work", "Units of work of the job in this state.", "job", "state")
 	fleetPaused  = gauge("ingestor_fleet_paused", "Whether a person paused the job.", "job")
 	fleetUntil   = gauge("ingestor_fleet_deferred_timestamp_seconds", "When the job's work resumes that is deferred for longest.", "job")
+	fleetSince   = gauge("ingestor_fleet_deferred_since_timestamp_seconds", "Since when the job's work has been deferred that was not completed for longest.", "job")
 	fleetTaken   = gauge("ingestor_fleet_taken_over_timestamp_seconds", "When work of the job was last taken over from a daemon that vanished.", "job")
 	fleetBehind  = gauge("ingestor_database_replication_behind_bytes", "Bytes of the database's log that its slowest replica lacks. Missing without a replica.")
 )
 
 // workOf is what metrics say of the work of a job.
 type workOf struct {
-	states       map[fleet.UnitState]int
-	paused       bool
-	until, taken time.Time
+	states              map[fleet.UnitState]int
+	paused              bool
+	until, since, taken time.Time
 }
 
 // readFleet reads the daemons and the work of a fleet.
@@ -56,6 +57,9 @@ func readFleet(ctx context.Context, src *view.Sources) (r readings, err error) {
 		if u.State == fleet.UnitDeferred && u.NextAt.After(j.until) {
 			j.until = u.NextAt
 		}
+		if at := u.DeferredSince; !at.IsZero() && (j.since.IsZero() || at.Before(j.since)) {
+			j.since = at
+		}
 		if u.TakenAt.After(j.taken) {
 			j.taken = u.TakenAt
 		}
@@ -67,6 +71,9 @@ func readFleet(ctx context.Context, src *view.Sources) (r readings, err error) {
 		r.add(fleetPaused, truth(j.paused), name)
 		if !j.until.IsZero() {
 			r.add(fleetUntil, instant(j.until), name)
+		}
+		if !j.since.IsZero() {
+			r.add(fleetSince, instant(j.since), name)
 		}
 		if !j.taken.IsZero() {
 			r.add(fleetTaken, instant(j.taken), name)

@@ -110,10 +110,12 @@ func (s *Schema) Version(ctx context.Context, db Querier) (v Version, err error)
 	return v, err
 }
 
+// ErrNewer says that a newer program made tables that this one cannot use.
+var ErrNewer = errors.New("a newer headroom made these tables")
+
 func (s *Schema) refuse(at Version) error {
 	if known := len(s.Steps); at.MinProgram > known {
-		return fmt.Errorf("the schema %s was made by a newer headroom: it needs a program that knows version %d, and this one knows %d; upgrade",
-			s.Name, at.MinProgram, known)
+		return fmt.Errorf("%w: the schema %s needs a program that knows version %d, and this one knows %d; upgrade", ErrNewer, s.Name, at.MinProgram, known)
 	}
 	return nil
 }

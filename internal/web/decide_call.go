@@ -20,9 +20,19 @@ func readCall(object []byte) (quota.Call, error) {
 	var w wanted
 	c := &w.call
 	err := readFields(object, []field{
-		{"upstream", &c.Upstream}, {"account", &c.Account},
-		{"method", &c.Method}, {"pool", &w.pool}, {"charges", &w.charges}, {"family", &c.Family}, {"key", &c.Key}, {"units", &w.units},
-		{"class", &c.Class}, {"job", &c.Job}, {"region", &c.Region}, {"id", &w.id}, {"outage", &w.outage},
+		{"upstream", &c.Upstream},
+		{"account", &c.Account},
+		{"method", &c.Method},
+		{"pool", &w.pool},
+		{"charges", &w.charges},
+		{"family", &c.Family},
+		{"key", &c.Key},
+		{"units", &w.units},
+		{"class", &c.Class},
+		{"job", &c.Job},
+		{"region", &c.Region},
+		{"id", &w.id},
+		{"outage", &w.outage},
 	})
 	if err == nil {
 		err = w.check()

@@ -71,7 +71,7 @@ func (someFleet) Status(context.Context) (fleet.Status, error) {
 	behind := int64(1)
 	return fleet.Status{
 		Daemons: []fleet.Daemon{{ID: "one", State: fleet.Running, Leader: true}},
-		Units:   []fleet.Unit{{Job: "trending", Work: "US", State: fleet.UnitDeferred, NextAt: time.Unix(1, 0), TakenAt: time.Unix(1, 0)}},
+		Units:   []fleet.Unit{{Job: "trending", Work: "US", State: fleet.UnitDeferred, NextAt: time.Unix(1, 0), TakenAt: time.Unix(1, 0), DeferredSince: time.Unix(1, 0)}},
 		Behind:  &behind,
 	}, nil
 }

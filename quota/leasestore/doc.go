@@ -43,7 +43,8 @@
 // The store knows the units, the labels and the time of a block before the first of its
 // calls leaves. When a block ends, the store gets back the units that were not handed out,
 // and the number of calls. Both go out in the background, as a part that is settled once,
-// and again if the store did not answer. After a crash, the rest of the block counts as
+// and again after a pause if the store did not answer. Accounts do not wait for each other,
+// because they may be on different servers. After a crash, the rest of the block counts as
 // spent, and its calls count as one. So a crash loses units, but never frees any. A request
 // for a block whose answer was lost is asked for again and then released.
 //
@@ -67,7 +68,11 @@
 // # How large a block is
 //
 // The first call asks the store. From the second within half a life on, a block is for as
-// many calls as came in half a life lately, at most eight times as many as the last one. All
+// many calls as came in a life lately, at most eight times as many as the last one. All
 // blocks of a process have at most [quota.Lease.Most] units of a pool. No block takes more
 // than a 16th of what is left, so blocks shrink to single calls as the limit comes near.
+//
+// A block of which nothing is left is settled too, because only that counts its calls in the
+// spend. So a block costs the store two requests, and a process with less than two calls in
+// half a life gains nothing.
 package leasestore

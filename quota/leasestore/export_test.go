@@ -32,6 +32,7 @@ func (s *Store) Closed() bool {
 func (s *Store) Expire(now time.Time) {
 	s.mu.Lock()
 	s.sweep(now)
+	s.retry(now)
 	s.mu.Unlock()
-	s.giveBack(context.Background(), func(*quota.Pool) bool { return false })
+	s.tell(context.Background(), every)
 }

@@ -2,6 +2,7 @@ package leasestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -32,7 +33,9 @@ type Store struct {
 	last   *line                // of the last request, which is mostly the next one's
 	taken  map[quota.Pool]int64 // units of the blocks of a pool
 	blocks map[*block]struct{}  // those that have not ended
-	owed   owed
+	owed   map[owner][]*debt    // due or under way
+	failed []*debt              // to be tried again
+	back   int64                // how often units may have come back to the store
 }
 
 var (
@@ -50,6 +53,7 @@ func New(store quota.Store, o *Options) *Store {
 	s := &Store{
 		store: store, clock: o.Clock, timeout: o.Timeout,
 		lines: make(map[lineKey][]*line), taken: make(map[quota.Pool]int64), blocks: make(map[*block]struct{}),
+		owed: make(map[owner][]*debt),
 	}
 	if s.clock == nil {
 		s.clock = quota.SystemClock{}
@@ -168,8 +172,8 @@ func (s *Store) Identity(ctx context.Context, upstream, account string) (string,
 	if err := s.ready(ctx); err != nil {
 		return "", err
 	}
-	store, has := s.store.(quota.Identified)
-	if !has {
+	store, ok := s.store.(quota.Identified)
+	if !ok {
 		return "", nil
 	}
 	return store.Identity(ctx, upstream, account)
@@ -180,8 +184,8 @@ func (s *Store) Keys(ctx context.Context, pool quota.Pool, most int) ([]string, 
 	if err := s.ready(ctx); err != nil {
 		return nil, 0, err
 	}
-	store, has := s.store.(quota.KeyLister)
-	if !has {
+	store, ok := s.store.(quota.KeyLister)
+	if !ok {
 		return nil, 0, nil
 	}
 	return store.Keys(ctx, pool, most)
@@ -198,6 +202,10 @@ func (s *Store) Close() error {
 	defer cancel()
 	s.mu.Lock()
 	s.closed = true
+	now := s.clock.Now()
+	for b := range s.blocks {
+		s.end(b, now)
+	}
 	var taking []chan struct{}
 	for _, all := range s.lines {
 		for _, l := range all {
@@ -207,15 +215,15 @@ func (s *Store) Close() error {
 		}
 	}
 	s.mu.Unlock()
+	var late error
 	for _, came := range taking {
 		select {
 		case <-came:
 		case <-ctx.Done():
-			return fmt.Errorf("take a block: %w", ctx.Err())
+			late = fmt.Errorf("take a block: %w", ctx.Err())
 		}
 	}
-	s.giveBack(ctx, func(*quota.Pool) bool { return true })
-	return s.lost(ctx)
+	return errors.Join(late, s.giveAllBack(ctx))
 }
 
 // leasable reports whether a request may be served from a block.

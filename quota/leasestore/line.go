@@ -198,7 +198,7 @@ func (s *Store) take(ctx context.Context, l *line, r *quota.Request, calls int64
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if l.learn(&v, err); !refused(err) {
-				s.owe(debt{request: &request})
+				s.owe(&debt{charges: request.Charges, request: &request})
 			}
 			return quota.Verdict{}, err
 		}
@@ -269,10 +269,10 @@ func (s *Store) end(b *block, now time.Time) {
 		}
 	}
 	life := b.line.charges[0].Lease.Life
-	rate := float64(b.calls) * float64(life/2) / float64(max(now.Sub(b.sent), time.Microsecond))
+	rate := float64(b.calls) * float64(life) / float64(max(now.Sub(b.sent), time.Microsecond))
 	b.line.want = max(int64(min(rate, growth*float64(b.calls))), 1)
 	if t, units, ok := b.rest(); ok {
-		s.owe(debt{token: t, units: units})
+		s.owe(&debt{charges: b.line.charges, token: t, units: units})
 	}
 }
 

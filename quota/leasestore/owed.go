@@ -5,94 +5,109 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota"
 )
 
 // debt is what the store has not been told yet.
 type debt struct {
+	charges []quota.Charge // of its block, for their pools; all are of one account
 	token   quota.Token    // of the rest of a block
 	units   bool           // the rest has units
 	request *quota.Request // of a block whose answer was lost; its token is not known
+
+	told  chan struct{} // closed when the store was told, with or without an answer
+	err   error         // of the last time
+	wait  time.Duration // before the next time
+	again time.Time     // the next time
 }
 
-// owed is the list of debts. One goroutine pays them, in order, and ends when there are
-// none.
-type owed struct {
-	due     []debt
-	failed  []debt // to be tried again when the store has answered
-	paying  bool   // the goroutine runs
-	units   int64  // how many debts with units were paid
-	taken   int64  // how many became due
-	told    int64  // how many of them the store was told, with or without an answer
-	waiting []waiter
-}
+// owner is whose debts wait for each other. Accounts may be on different servers, so one
+// that does not answer delays no other.
+type owner struct{ upstream, account string }
 
-// waiter waits until the store was told so many debts.
-type waiter struct {
-	told int64
-	wake chan struct{}
+func (d *debt) owner() owner {
+	p := &d.charges[0].Pool
+	return owner{p.Upstream, p.Account}
 }
 
 // maxFailed bounds the debts that are tried again. Any other counts as spent.
 const maxFailed = 1000
 
-// owe adds debts. The caller holds s.mu.
-func (s *Store) owe(all ...debt) {
-	o := &s.owed
-	o.due = append(o.due, all...)
-	o.taken += int64(len(all))
-	if !o.paying && len(all) > 0 {
-		o.paying = true
-		go s.pay()
+// firstRetry is when a debt that failed is tried again. Each next time waits twice as long,
+// up to the timeout of the store.
+const firstRetry = 100 * time.Millisecond
+
+// owe adds debts. One goroutine pays those of an account, in order, and ends when there are
+// none. The caller holds s.mu.
+func (s *Store) owe(all ...*debt) {
+	for _, d := range all {
+		d.told = make(chan struct{})
+		of := d.owner()
+		s.owed[of] = append(s.owed[of], d)
+		if len(s.owed[of]) == 1 {
+			go s.pay(of)
+		}
 	}
 }
 
-// oweAgain makes due what has failed. The caller holds s.mu.
-func (s *Store) oweAgain() {
-	failed := s.owed.failed
-	s.owed.failed = nil
-	s.owe(failed...)
-}
-
-// pay tells the store what is due. Debts that failed come last, and only once the store has
-// answered, so that they delay no others.
-func (s *Store) pay() {
+// pay tells the store what an account owes.
+func (s *Store) pay(of owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := &s.owed
-	for len(o.due) > 0 {
-		d := o.due[0]
-		o.due = o.due[1:]
+	for len(s.owed[of]) > 0 {
+		d := s.owed[of][0]
 		s.mu.Unlock()
 		err := s.settle(d)
 		s.mu.Lock()
-		if err != nil && !(refused(err) && !errors.Is(err, quota.ErrNotAsked)) && len(o.failed) < maxFailed {
-			o.failed = append(o.failed, d)
+		s.owed[of] = s.owed[of][1:]
+		if err != nil && !(refused(err) && !errors.Is(err, quota.ErrNotAsked)) {
+			s.fail(d, err)
 		}
 		if d.units || d.request != nil {
-			o.units++ // also without an answer: they may have come back
+			s.back++ // also without an answer: they may have come back
 		}
-		o.told++
-		o.waiting = slices.DeleteFunc(o.waiting, func(w waiter) bool {
-			if w.told > o.told {
-				return false
-			}
-			close(w.wake)
-			return true
-		})
-		if err == nil && len(o.due) == 0 {
-			s.oweAgain()
-		}
+		close(d.told)
 	}
-	o.paying = false
+	delete(s.owed, of)
+}
+
+// fail remembers a debt that is to be tried again. The caller holds s.mu.
+func (s *Store) fail(d *debt, err error) {
+	if len(s.failed) >= maxFailed {
+		return
+	}
+	d.err, d.wait = err, min(max(2*d.wait, firstRetry), s.timeout)
+	d.again = s.clock.Now().Add(d.wait)
+	s.failed = append(s.failed, d)
+	if s.timers && !s.closed {
+		time.AfterFunc(d.wait, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.retry(s.clock.Now())
+		})
+	}
+}
+
+// retry makes due what has failed and has waited. The caller holds s.mu.
+func (s *Store) retry(now time.Time) {
+	var due []*debt
+	s.failed = slices.DeleteFunc(s.failed, func(d *debt) bool {
+		if now.Before(d.again) {
+			return false
+		}
+		due = append(due, d)
+		return true
+	})
+	s.owe(due...)
 }
 
 // returned returns how often units may have come back to the store.
 func (s *Store) returned() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.owed.units
+	return s.back
 }
 
 // refused reports whether the store has certainly done nothing, and never will.
@@ -102,7 +117,7 @@ func refused(err error) bool {
 
 // settle pays one debt. A block whose answer was lost is asked for again: its id finds the
 // receipt, or it is taken now. Then it is released.
-func (s *Store) settle(d debt) error {
+func (s *Store) settle(d *debt) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
 	if d.request != nil {
@@ -118,50 +133,78 @@ func (s *Store) settle(d debt) error {
 	return err
 }
 
+// every is any pool.
+func every(*quota.Pool) bool { return true }
+
+// has reports whether one of certain pools is among those of charges.
+func has(charges []quota.Charge, pools func(*quota.Pool) bool) bool {
+	return slices.ContainsFunc(charges, func(c quota.Charge) bool { return pools(&c.Pool) })
+}
+
 // giveBack ends the blocks of this process that have units of certain pools, and waits
-// until the store has what is left of them.
+// until the store was told what is left of them.
 func (s *Store) giveBack(ctx context.Context, pools func(*quota.Pool) bool) {
 	s.mu.Lock()
 	now := s.clock.Now()
 	for b := range s.blocks {
-		for i := range b.line.charges {
-			if pools(&b.line.charges[i].Pool) {
-				s.end(b, now)
-				break
+		if has(b.line.charges, pools) {
+			s.end(b, now)
+		}
+	}
+	s.retry(now)
+	s.mu.Unlock()
+	s.tell(ctx, pools)
+}
+
+// tell waits until the store was told what is due now of certain pools, but not longer than
+// the timeout of one answer.
+func (s *Store) tell(ctx context.Context, pools func(*quota.Pool) bool) {
+	s.mu.Lock()
+	var due []*debt
+	for _, all := range s.owed {
+		for _, d := range all {
+			if has(d.charges, pools) {
+				due = append(due, d)
 			}
 		}
 	}
-	o := &s.owed
-	if !o.paying {
-		s.oweAgain()
-	}
-	if !o.paying {
-		s.mu.Unlock()
+	s.mu.Unlock()
+	if len(due) == 0 {
 		return
 	}
-	w := waiter{o.taken, make(chan struct{})} // later debts are for others to wait for
-	o.waiting = append(o.waiting, w)
-	s.mu.Unlock()
-	select {
-	case <-w.wake:
-	case <-ctx.Done():
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	for _, d := range due {
+		select {
+		case <-d.told:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
-// lost pays what could not be paid before, and returns an error if that fails again.
-func (s *Store) lost(ctx context.Context) error {
-	s.mu.Lock()
-	failed := s.owed.failed
-	s.owed.failed = nil
-	s.mu.Unlock()
-	var all error
-	for _, d := range failed {
-		if ctx.Err() != nil {
-			return errors.Join(all, ctx.Err())
+// giveAllBack ends all blocks, and waits for what is left of them. What fails is tried once
+// more. It returns an error if the store was not told everything.
+func (s *Store) giveAllBack(ctx context.Context) error {
+	for range 2 {
+		s.mu.Lock()
+		for _, d := range s.failed {
+			d.again = time.Time{}
 		}
-		if err := s.settle(d); err != nil {
-			all = errors.Join(all, fmt.Errorf("give back the rest of a block: %w", err))
-		}
+		s.mu.Unlock()
+		s.giveBack(ctx, every)
 	}
-	return all
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := len(s.failed), context.DeadlineExceeded
+	for _, all := range s.owed {
+		n += len(all)
+	}
+	if n == 0 {
+		return nil
+	}
+	if len(s.failed) > 0 {
+		err = s.failed[0].err
+	}
+	return fmt.Errorf("give back the rest of blocks (%d of them): %w", n, err)
 }

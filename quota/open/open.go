@@ -71,9 +71,10 @@ type Opened struct {
 	// did not, or Fresh was set, the ledger is trusted as it is found.
 	Remembered bool
 
-	locks   lease.Locker
-	closers []func() error
-	log     *slog.Logger
+	locks      lease.Locker
+	identified quota.Identified // nil for a ledger in memory
+	closers    []func() error
+	log        *slog.Logger
 }
 
 var _ lease.Locker = (*Opened)(nil)
@@ -156,7 +157,7 @@ func (o *Opened) open(ctx context.Context, at *Address, with *Options) error {
 	if at.Scheme != "memory" { // which one process has for itself
 		leased := leasestore.New(store, nil)
 		o.closers = append(o.closers, leased.Close)
-		store = leased
+		store, o.identified = leased, leased
 	}
 	if o.Ledger, err = quota.New(with.Book, store, options); err != nil || o.Journal == nil {
 		return err
@@ -298,4 +299,16 @@ func (o *Options) state() (string, error) {
 		return o.State, nil
 	}
 	return StateDir("headroom")
+}
+
+// Identity returns the identity of the ledger that holds an account's pools; empty for a ledger
+// in memory. Two addresses with one identity are one ledger, or one is a copy of the other.
+func (o *Opened) Identity(ctx context.Context, upstream, account string) (string, error) {
+	if o == nil || o.Ledger == nil {
+		return "", quota.BadInput("identity of %s@%s: this ledger was not made by open.Open", upstream, account)
+	}
+	if o.identified == nil {
+		return "", nil
+	}
+	return o.identified.Identity(ctx, upstream, account)
 }

@@ -63,7 +63,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	newer, other, strange := filepath.Join(dir, "newer.db"), filepath.Join(dir, "other.db"), file("strange.db", strings.Repeat("no database at all\n", 500))
 	must(t, newer, nil).Close()
-	spoil(t, newer, "PRAGMA user_version = 8")
+	spoil(t, newer, "PRAGMA user_version = 9")
 	spoil(t, other, "CREATE TABLE videos (id)")
 	spoil(t, other, "PRAGMA journal_mode = DELETE") // as most have it
 	for _, tt := range []struct {
@@ -74,7 +74,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a_directory", dir, []string{"is a directory", filepath.Join(dir, "ledger.db")}},
 		{"a_file_for_a_directory", filepath.Join(strange, "ledger.db"), []string{"open " + strange, "directory"}},
 		{"no_database", strange, []string{"open " + strange, "is no SQLite database", "was left as it is"}},
-		{"a_newer_schema", newer, []string{"it was made by a newer headroom: schema 8, this one knows 7; upgrade"}},
+		{"a_newer_schema", newer, []string{"it was made by a newer headroom: schema 9, this one knows 8; upgrade"}},
 		{"the_database_of_another_program", other, []string{"another program"}},
 		{"no_name", "", []string{"name a file"}},
 		{"memory", ":memory:", []string{"memstore"}},

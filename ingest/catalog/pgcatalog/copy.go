@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -54,16 +55,16 @@ func Copy(ctx context.Context, from catalog.Source, url string, progress func(ca
 // beginCopy returns the table at which a copy continues, and the key of its last row there.
 func (c *Catalog) beginCopy(ctx context.Context, source string) (at int, key []any, err error) {
 	var from, table, last string
-	var held []string
+	var found []string
 	err = c.change(ctx, func(b *pgx.Batch) {
-		from, held = "", nil
+		from, found = "", nil
 		b.Queue(sql("copy_find")).Query(func(rows pgx.Rows) error {
 			return eachRow(rows, func(scan func(...any) error) error { return scan(&from, &table, &last) })
 		})
-		b.Queue(sql("held")).Query(func(rows pgx.Rows) error {
+		b.Queue(held()).Query(func(rows pgx.Rows) error {
 			return eachRow(rows, func(scan func(...any) error) error {
-				held = append(held, "")
-				return scan(&held[len(held)-1])
+				found = append(found, "")
+				return scan(&found[len(found)-1])
 			})
 		})
 	}, func(_ *tx, b *pgx.Batch) error {
@@ -71,8 +72,8 @@ func (c *Catalog) beginCopy(ctx context.Context, source string) (at int, key []a
 		case from == source:
 		case from != "":
 			return fmt.Errorf("a copy from %s into it is not complete: %w, or complete that copy first", from, catalog.ErrHolds)
-		case len(held) > 0:
-			return fmt.Errorf("it already has %v: %w", held, catalog.ErrHolds)
+		case len(found) > 0:
+			return fmt.Errorf("it already has %v: %w%s", found, catalog.ErrHolds, emptied(found))
 		default:
 			b.Queue(sql("copy_begin"), source)
 		}
@@ -88,6 +89,27 @@ func (c *Catalog) beginCopy(ctx context.Context, source string) (at int, key []a
 	key, err = decodeKey(last)
 	return at, key, err
 }
+
+// held is a query for the names of the tables that have rows.
+func held() string {
+	var all []string
+	for _, t := range catalog.Tables {
+		all = append(all, fmt.Sprintf("SELECT '%[1]s' WHERE EXISTS (SELECT 1 FROM %[2]s.%[1]s)", t.Name, Schema))
+	}
+	return strings.Join(all, " UNION ALL ")
+}
+
+// emptied says how to empty a database that has only what a server notes.
+func emptied(found []string) string {
+	for _, table := range found {
+		if !slices.Contains([]string{"pool_days", "refusals", "actions"}, table) {
+			return ""
+		}
+	}
+	return dropped
+}
+
+const dropped = "\nTo empty it: stop all programs that use it, then run: psql URL -c 'DROP SCHEMA " + Schema + " CASCADE'"
 
 // decodeKey reads a key: whole numbers and texts.
 func decodeKey(text string) (key []any, err error) {
@@ -216,7 +238,7 @@ func (c *Catalog) endCopy(ctx context.Context, from catalog.Source) (map[string]
 			return nil, err
 		}
 		if have != want {
-			return nil, fmt.Errorf("%s has %d rows there, and %d in the source: stop what writes to the source, empty the database, and copy again", t.Name, have, want)
+			return nil, fmt.Errorf("%s has %d rows there, and %d in the source: stop what writes to either, empty the database, and copy again%s", t.Name, have, want, dropped)
 		}
 		rows[t.Name] = have
 	}
@@ -234,6 +256,6 @@ func (c *Catalog) copied(ctx context.Context) error {
 		if err := scan(&source, &table, &key); err != nil {
 			return err
 		}
-		return fmt.Errorf("a copy from %s into it is not complete\nTo complete it: ingestor catalog copy --from %[1]s --to URL", source)
+		return fmt.Errorf("%w: it is from %s\nTo complete it: ingestor catalog copy --from %[2]s --to URL", ErrUnfinished, source)
 	}, sql("copy_find"))
 }

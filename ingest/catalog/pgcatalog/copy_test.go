@@ -138,7 +138,7 @@ func TestCopyIsResumed(t *testing.T) {
 			// The kill may have come after the end. A copy of a catalog that is there is refused.
 			_ = half.Close()
 			break
-		} else if !strings.Contains(err.Error(), "is not complete\nTo complete it: ingestor catalog copy --from "+file.Path()) {
+		} else if !Refused(err) || !strings.Contains(err.Error(), "a copy into it is not complete: it is from "+file.Path()+"\nTo complete it: ingestor catalog copy --from "+file.Path()) {
 			t.Fatal(err)
 		}
 	}
@@ -242,6 +242,43 @@ func TestCopyNeedsAnEmptyDatabase(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, dumped(t, ours)); diff != "" {
 		t.Errorf("it wrote all the same:\n%s", diff)
+	}
+}
+
+// TestCopyAfterAServer: a server that used the empty database noted something in it. The copy
+// says so before it begins, and how to go on.
+func TestCopyAfterAServer(t *testing.T) {
+	file, url := filled(t, quota.NewSimClock(noon)), pgtest.Shared(t)
+	for table, use := range map[string]func(*Catalog) error{
+		"pool_days": func(c *Catalog) error {
+			return c.SaveDays(ctx, []catalog.PoolDay{{Pool: "youtube/units", Day: time.Now().Format("2006-01-02"), Units: 1}})
+		},
+		"refusals": func(c *Catalog) error {
+			return c.AddRefusals(ctx, []catalog.Refusal{{Pool: "youtube/units", Hour: time.Now(), Caller: "anna", Calls: 1}})
+		},
+		"actions": func(c *Catalog) error { return c.Note(ctx, &catalog.Action{Who: "anna", What: "block"}) },
+	} {
+		ours, err := Open(ctx, url, nil)
+		if err == nil {
+			err = use(ours)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Copy(ctx, file, url, func(catalog.Copied) {})
+		if !errors.Is(err, catalog.ErrHolds) || !strings.Contains(err.Error(), "it already has ["+table+"]") || !strings.Contains(err.Error(), "DROP SCHEMA headroom_catalog CASCADE") {
+			t.Errorf("%s: %v", table, err)
+		}
+		if _, err := ours.Runs(ctx, catalog.RunsQuery{}); err != nil {
+			t.Errorf("%s: the database cannot be used: %v", table, err)
+		}
+		if _, err := ours.Pool().Exec(ctx, "DROP SCHEMA headroom_catalog CASCADE"); err != nil {
+			t.Fatal(err)
+		}
+		_ = ours.Close()
+	}
+	if _, err := Copy(ctx, file, url, func(catalog.Copied) {}); err != nil {
+		t.Error(err)
 	}
 }
 

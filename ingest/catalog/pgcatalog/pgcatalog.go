@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,8 +30,8 @@ var schemaFiles embed.FS
 //go:embed sql/*.sql
 var sqlFiles embed.FS
 
-// schema is the schema of the catalog. A ledger in the same database has another one.
-var schema = &pgschema.Schema{Name: "headroom_catalog", Steps: pgschema.Read(schemaFiles)}
+// schema makes the tables of the catalog.
+var schema = &pgschema.Schema{Name: Schema, Steps: pgschema.Read(schemaFiles)}
 
 // statements are read when the first catalog is opened: other programs have a fast start.
 var statements = sync.OnceValue(func() sqlitefile.Statements { return sqlitefile.ReadStatements(sqlFiles) })
@@ -107,31 +108,53 @@ func Inspect(ctx context.Context, url string, read func(*Catalog) error) error {
 	return read(c)
 }
 
-// Missing returns the rights that the user of a URL lacks, as SQL's GRANT names them. It changes
-// nothing.
-func Missing(ctx context.Context, url string) (rights []string, err error) {
+// Schema is the schema of the catalog. A ledger in the same database has another one.
+const Schema = "headroom_catalog"
+
+// Missing returns the statements that give the user of a URL the rights which it lacks, to use
+// the tables of some schemas or to make them. It changes nothing.
+func Missing(ctx context.Context, url string, schemas ...string) (grants []string, err error) {
 	c, err := connect(ctx, url, &Options{Conns: 1})
 	if err != nil {
 		return nil, err
 	}
 	defer c.pool.Close()
-	err = c.each(ctx, func(scan func(...any) error) error {
-		var right string
-		err := scan(&right)
-		rights = append(rights, right)
-		return err
-	}, sql("rights_missing"))
-	return rights, err
+	return c.Missing(ctx, schemas...)
 }
 
-// Refused reports whether a catalog could not be opened because of its URL: the server refuses
-// the user, has no such database, or denies the user a right.
+// Missing is [Missing] for the user of an open catalog.
+func (c *Catalog) Missing(ctx context.Context, schemas ...string) (grants []string, err error) {
+	for _, schema := range schemas {
+		err := c.each(ctx, func(scan func(...any) error) error {
+			var grant string
+			err := scan(&grant)
+			grants = append(grants, grant)
+			return err
+		}, sql("rights_missing"), schema)
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(grants)
+	return slices.Compact(grants), nil // one right makes several schemas
+}
+
+// Refused reports whether a person has to do something before a catalog can be opened: the URL is
+// wrong, the server refuses the user, a copy is not complete, or the tables are not for this
+// program. Any other error is one of a server that does not answer now.
 func Refused(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return strings.HasPrefix(e.Code, "28") || e.Code == "3D000" || e.Code == "42501"
+		return !slices.ContainsFunc(passing, func(class string) bool { return strings.HasPrefix(e.Code, class) })
 	}
-	return errors.Is(err, ErrConfig)
+	return errors.Is(err, ErrConfig) || errors.Is(err, ErrUnfinished) || errors.Is(err, pgschema.ErrNewer)
 }
+
+// passing are the classes of the server's errors that may pass by themselves: it starts or stops,
+// has no connection left, is cut off, or another process was in the way.
+var passing = []string{"57", "53", "08", "40", "55", "58", "25P", "XX"}
+
+// ErrUnfinished says that a copy into the catalog is not complete.
+var ErrUnfinished = errors.New("a copy into it is not complete")
 
 // connect opens the database. It makes no connection yet.
 func connect(ctx context.Context, url string, o *Options) (*Catalog, error) {

@@ -329,7 +329,7 @@ func TestRights(t *testing.T) {
 		t.Errorf("without rights: %v", err)
 	}
 	for n := 0; ; n++ {
-		missing, err := Missing(ctx, other.String())
+		missing, err := Missing(ctx, other.String(), Schema)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -343,8 +343,8 @@ func TestRights(t *testing.T) {
 			t.Fatalf("still missing: %q", missing)
 		}
 		for _, right := range missing {
-			if _, err := owner.Pool().Exec(ctx, "GRANT "+right); err != nil {
-				t.Fatalf("GRANT %s: %v", right, err)
+			if _, err := owner.Pool().Exec(ctx, right); err != nil {
+				t.Fatalf("%s: %v", right, err)
 			}
 		}
 	}

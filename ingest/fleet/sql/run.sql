@@ -66,8 +66,25 @@ SELECT id FROM headroom_fleet.runs WHERE account = $1::text AND job = $2::text A
 -- run_ended reports whether a run has ended. Args: run.
 SELECT ended_at IS NOT NULL FROM headroom_fleet.runs WHERE id = $1::bigint;
 
--- queue_paused reports whether a queue is paused. Args: queue.
-SELECT EXISTS (SELECT 1 FROM headroom_fleet.river_queue WHERE name = $1::text AND paused_at IS NOT NULL);
+-- job_paused reports whether a person paused a job, here or with River's own pages. Args:
+-- account, job, queue.
+SELECT EXISTS (SELECT 1 FROM headroom_fleet.pauses WHERE account = $1::text AND job = $2::text)
+	OR EXISTS (SELECT 1 FROM headroom_fleet.river_queue WHERE name = $3::text AND paused_at IS NOT NULL);
+
+-- pause notes that a person paused a job. Args: account, job.
+INSERT INTO headroom_fleet.pauses (account, job) VALUES ($1::text, $2::text) ON CONFLICT (account, job) DO NOTHING;
+
+-- pause_end forgets that a person paused a job. Args: account, job.
+DELETE FROM headroom_fleet.pauses WHERE account = $1::text AND job = $2::text;
+
+-- pauses returns the jobs that a person paused.
+SELECT account, job FROM headroom_fleet.pauses;
+
+-- queue_pause pauses the queue of a job before a client begins to work it. Args: account, job,
+-- queue.
+INSERT INTO headroom_fleet.river_queue (name, created_at, metadata, paused_at, updated_at)
+SELECT $3::text, now(), '{}', p.paused_at, now() FROM headroom_fleet.pauses p WHERE p.account = $1::text AND p.job = $2::text
+ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(river_queue.paused_at, excluded.paused_at);
 
 -- run_over returns the first run of a job whose work has ended, though it has not. Args:
 -- account, job.

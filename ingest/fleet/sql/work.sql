@@ -59,8 +59,12 @@ WHERE account = $1::text AND job = $2::text AND work = $3::text;
 
 -- work_rest notes that nobody works on a unit of work, and why. Args: account, job, work,
 -- when it goes on or NULL, why, the pool whose block defers it.
-UPDATE headroom_fleet.works SET held_by = '', held_since = NULL, next_at = $4::timestamptz, why = $5::text, blocked_on = $6::text
+UPDATE headroom_fleet.works SET held_by = '', held_since = NULL, next_at = $4::timestamptz, why = $5::text, blocked_on = $6::text,
+	deferred_since = CASE WHEN $4::timestamptz IS NULL THEN NULL WHEN $5::text = 'deferred' THEN coalesce(deferred_since, clock_timestamp()) ELSE deferred_since END
 WHERE account = $1::text AND job = $2::text AND work = $3::text;
+
+-- work_done notes that a unit of work was completed. Args: account, job, work.
+UPDATE headroom_fleet.works SET deferred_since = NULL WHERE account = $1::text AND job = $2::text AND work = $3::text AND deferred_since IS NOT NULL;
 
 -- works_blocked returns the pools whose blocks defer work of a job. Args: account, job.
 SELECT coalesce(array_agg(DISTINCT blocked_on), '{}') FROM headroom_fleet.works
@@ -95,7 +99,7 @@ SELECT w.account, w.job, w.work, w.region, w.river_job, coalesce(j.state::text, 
 	CASE WHEN w.why <> 'deferred' THEN w.why ELSE coalesce((SELECT coalesce(u.outcome->'cause'->>'text', r.report->'cause'->>'text')
 		FROM headroom_fleet.units u JOIN headroom_fleet.runs r ON r.id = u.run
 		WHERE u.work = w.work AND r.account = w.account AND r.job = w.job AND u.outcome IS NOT NULL ORDER BY r.id DESC LIMIT 1), w.why) END,
-	w.blocked_on, w.held_by, w.held_since, w.taken_from, w.taken_at, coalesce(j.attempt, 0)
+	w.blocked_on, w.held_by, w.held_since, w.taken_from, w.taken_at, w.deferred_since
 FROM headroom_fleet.works w LEFT JOIN headroom_fleet.river_job j ON j.id = w.river_job ORDER BY w.account, w.job, w.work;
 
 -- cursors_due makes the deferred work of a job due now, in the tables of the catalog. Args: job.

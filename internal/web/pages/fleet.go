@@ -18,7 +18,9 @@ type fleetPage struct {
 	Daemon *table // nil: there is none
 	Work   *table // nil: there is none
 	All    bool   // whether it shows also the work that waits until its job is due
-	Behind string // bytes that the slowest replica of the database lacks, or empty
+	// Ledgers are sentences about the ledgers that the fleet charges.
+	Ledgers []string
+	Behind  string // bytes that the slowest replica of the database lacks, or empty
 }
 
 // Fleet serves the page of the daemons and their work: /fleet, or /fleet?all=yes with the work
@@ -50,6 +52,9 @@ func (b *Board) Fleet(w http.ResponseWriter, r *http.Request) {
 	}
 	if t := view.UnitTable(&is, p.All); len(t.Rows) > 0 {
 		p.Work = s.table("The work of the daemons", true, t)
+	}
+	for _, l := range is.Ledgers {
+		p.Ledgers = append(p.Ledgers, view.ChargedTo(l))
 	}
 	if is.Behind != nil {
 		p.Behind = view.Number(*is.Behind)

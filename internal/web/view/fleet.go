@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/quota"
 )
@@ -30,7 +31,19 @@ func FleetStatus(s fleet.Status) fleet.Status {
 	if s.Units == nil {
 		s.Units = []fleet.Unit{}
 	}
+	if s.Ledgers == nil {
+		s.Ledgers = []pgcatalog.Ledger{}
+	}
 	return s
+}
+
+// ChargedTo says which ledger the calls of an account are charged to.
+func ChargedTo(l pgcatalog.Ledger) string {
+	name := l.Upstream
+	if l.Account != quota.DefaultAccount {
+		name += "@" + l.Account
+	}
+	return fmt.Sprintf("Calls of %s are charged to the ledger at %s since %s (identity %s).", name, l.Address, l.Since.UTC().Format("2006-01-02 15:04 MST"), l.Identity)
 }
 
 // daemonRow is a daemon with the work that it holds.

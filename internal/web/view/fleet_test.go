@@ -1,9 +1,11 @@
 package view_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
@@ -30,8 +32,20 @@ func aFleet() fleet.Status {
 			{ID: "two", Version: "v0", Revision: 1, State: fleet.Running, StartedAt: now, Silent: time.Minute, Skew: 2 * time.Second},
 			{ID: "three", Version: "v1", Revision: 1, State: "an old price book", StartedAt: now, Skew: 400 * time.Millisecond},
 		},
-		Units:  []fleet.Unit{held, lost, deferred, work("IT", fleet.UnitIdle), work("ES", fleet.UnitQueued), paused, stopping},
+		Units: []fleet.Unit{held, lost, deferred, work("IT", fleet.UnitIdle), work("ES", fleet.UnitQueued), paused, stopping},
+		Ledgers: []pgcatalog.Ledger{
+			{Upstream: "github", Account: "team", Identity: "b", Address: "redis://r:6379/0", Since: now},
+			{Upstream: "youtube", Account: "default", Identity: "a", Address: "postgres://db:5432/headroom", Since: now},
+		},
 		Behind: &behind,
+	}
+}
+
+func TestChargedTo(t *testing.T) {
+	for i, want := range []string{"Calls of github@team are charged to the ledger at redis://r:6379/0 since ", "Calls of youtube are charged to the ledger at postgres://db:5432/headroom since "} {
+		if got := view.ChargedTo(aFleet().Ledgers[i]); !strings.HasPrefix(got, want) {
+			t.Error(got)
+		}
 	}
 }
 

@@ -10,15 +10,6 @@ UPDATE headroom_catalog.copying SET at_table = $1::text, last_key = $2::text;
 -- copy_end notes that the copy is complete.
 DELETE FROM headroom_catalog.copying;
 
--- held names the tables that have rows.
-SELECT 'videos' WHERE EXISTS (SELECT 1 FROM headroom_catalog.videos)
-UNION ALL SELECT 'channels' WHERE EXISTS (SELECT 1 FROM headroom_catalog.channels)
-UNION ALL SELECT 'charts' WHERE EXISTS (SELECT 1 FROM headroom_catalog.charts)
-UNION ALL SELECT 'cursors' WHERE EXISTS (SELECT 1 FROM headroom_catalog.cursors)
-UNION ALL SELECT 'fences' WHERE EXISTS (SELECT 1 FROM headroom_catalog.fences)
-UNION ALL SELECT 'ledger' WHERE EXISTS (SELECT 1 FROM headroom_catalog.ledger)
-UNION ALL SELECT 'runs' WHERE EXISTS (SELECT 1 FROM headroom_catalog.runs);
-
 -- number_on makes new rows continue the numbers of copied ones.
 SELECT setval(pg_get_serial_sequence('headroom_catalog.videos', 'id'), (SELECT coalesce(max(id), 0) + 1 FROM headroom_catalog.videos), false),
 	setval(pg_get_serial_sequence('headroom_catalog.actions', 'id'), (SELECT coalesce(max(id), 0) + 1 FROM headroom_catalog.actions), false),

@@ -64,6 +64,21 @@ SELECT address, since FROM headroom_catalog.ledger FOR UPDATE;
 INSERT INTO headroom_catalog.ledger (one, address, since) VALUES (1, $1::text, $2::bigint)
 ON CONFLICT (one) DO UPDATE SET address = excluded.address, since = excluded.since;
 
+-- ledgers_find returns the ledgers that runs are charged to.
+SELECT upstream, account, identity, address, since FROM headroom_catalog.ledgers ORDER BY upstream, account;
+
+-- ledgers_lock returns the same, and keeps others from changing them until the transaction ends.
+SELECT upstream, account, identity, address, since FROM headroom_catalog.ledgers ORDER BY upstream, account FOR UPDATE;
+
+-- ledgers_save saves a ledger. Nobody changed it since it was locked, unless it is new: then
+-- only one process can add it. Args: upstream, account, identity, address, since when, new.
+WITH added AS (
+	INSERT INTO headroom_catalog.ledgers (upstream, account, identity, address, since)
+	SELECT $1::text, $2::text, $3::text, $4::text, $5::bigint WHERE $6::boolean
+)
+UPDATE headroom_catalog.ledgers SET identity = $3::text, address = $4::text, since = $5::bigint
+WHERE upstream = $1::text AND account = $2::text AND NOT $6::boolean;
+
 -- refusals_find returns the refused calls of runs and of callers, by pool, cause, hour and
 -- caller. Args: time at which the work ended at the earliest.
 SELECT pool, cause, (ended_at / 3600000000) * 3600000000, '' COLLATE "C", count(*), sum(refused)::bigint FROM headroom_catalog.run_work

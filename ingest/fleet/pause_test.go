@@ -1,0 +1,84 @@
+package fleet_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/ingest/fleet"
+)
+
+// TestAPauseOutlastsItsQueue: River deletes the queue of a job that no daemon has worked for a
+// day, and its pause with it.
+func TestAPauseOutlastsItsQueue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 100, oneChart())
+	c := r.catalog()
+	board, err := fleet.NewBoard(c)
+	r.must(err)
+	r.must(board.Pause(t.Context(), "", "charts")) // no daemon has worked it yet
+	if _, err := r.fleet(c, quick).Once(t.Context(), r.job("charts"), ingest.Occasion{}); !errors.Is(err, fleet.ErrPaused) {
+		t.Errorf("a run by hand: %v", err)
+	}
+	f := r.fleet(c, quick)
+	stop := r.background(f.Run)
+	f.Tick(t.Context(), r.job("charts"), time.Now())
+	paused := func(want int) func() bool {
+		return func() bool {
+			return r.number(c, "SELECT count(*) FROM headroom_fleet.river_queue WHERE (paused_at IS NOT NULL)::integer = $1", want) == 1
+		}
+	}
+	r.eventually("a daemon has the queue, which is paused", paused(1))
+	stop()
+	_, err = c.Pool().Exec(t.Context(), "DELETE FROM headroom_fleet.river_queue")
+	r.must(err)
+	f = r.fleet(c, quick)
+	r.background(f.Run)
+	r.eventually("the next daemon pauses it again", paused(1))
+	s, err := board.Status(t.Context())
+	r.must(err)
+	if len(s.Units) != 1 || !s.Units[0].Paused || s.Units[0].State != fleet.UnitQueued {
+		t.Errorf("the work is %+v", s.Units)
+	}
+	if n := r.sim.Counts().Total().Calls; n != 0 {
+		t.Errorf("%d calls of a paused job", n)
+	}
+	r.must(board.Resume(t.Context(), "", "charts"))
+	r.eventually("the work is done", func() bool { return r.sim.Counts().Total().Calls == 1 })
+}
+
+// TestANewRegionIsKept: while machines get a new configuration one by one, an old daemon gives
+// work back that only the new ones have.
+func TestANewRegionIsKept(t *testing.T) {
+	t.Parallel()
+	region := func(all ...string) map[string]ingest.Job {
+		return map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: all, Pages: 1}}
+	}
+	r := newRig(t, 100, region("US"))
+	c := r.catalog()
+	before := r.fleet(c, quick)
+	r.config = &ingest.Config{Jobs: region("US", "DE"), Workers: 2, MaxWait: 2 * time.Second}
+	for _, fault := range r.config.Prepare() {
+		t.Fatal(fault)
+	}
+	after := r.fleet(c, quick)
+	r.must(after.Beat(t.Context()))
+	stop := r.background(before.Run)
+	r.must(after.Insert(t.Context(), r.job("charts"), time.Now().Truncate(time.Microsecond)))
+	board, err := fleet.NewBoard(c)
+	r.must(err)
+	r.eventually("the old daemon has done its region, and given the new one back", func() bool {
+		r.must(after.Beat(t.Context()))
+		done := r.number(c, "SELECT count(*) FROM headroom_fleet.units WHERE work = 'US' AND outcome->>'state' = 'done'")
+		open := r.number(c, "SELECT count(*) FROM headroom_fleet.works WHERE work = 'DE' AND next_at > clock_timestamp() + interval '10 seconds'")
+		return done == 1 && open == 1
+	})
+	stop()
+	r.background(after.Run)
+	_, err = board.Retry(t.Context(), "", "charts")
+	r.must(err)
+	r.eventually("a new daemon does it", func() bool {
+		return r.number(c, "SELECT count(*) FROM headroom_fleet.units WHERE work = 'DE' AND outcome->>'state' = 'done'") == 1
+	})
+}
