@@ -204,7 +204,12 @@ func (s *settings) proxyTokens() (all []*proxy.Token, warnings []string, err err
 			return nil, nil, err
 		}
 		warnings = append(warnings, more...)
-		all = append(all, &proxy.Token{Token: known[len(known)-1], Name: name, Grant: proxy.Grant(c.Calls)})
+		t := &proxy.Token{Token: known[len(known)-1], Name: name, Grant: proxy.Grant(c.Calls)}
+		if what, value := t.Forbids(proxy.Labels{Class: s.ProxyClass, Account: s.ProxyAccount}); what == "class" || what != "" && s.ProxyAccount != "" {
+			warnings = append(warnings, fmt.Sprintf("the token %s may not use the %s %q of proxy_%[2]s, so its calls without a header Headroom-%[4]s are refused; "+
+				"add it to tokens.%[1]s.calls", name, what, value, strings.ToUpper(what[:1])+what[1:]))
+		}
+		all = append(all, t)
 	}
 	if len(all) == 0 {
 		return nil, nil, config(errors.New("no program may call through the proxy\nMake a token, and say what it may call:\n" +

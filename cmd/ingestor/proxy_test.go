@@ -239,6 +239,27 @@ func TestCheckTriesTheProxy(t *testing.T) {
 	}
 }
 
+// TestTokensMayUseTheDefaults: check and the proxy warn of tokens that may not use the class or
+// the account of calls that name none.
+func TestTokensMayUseTheDefaults(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ setting, rights, warning string }{
+		{"proxy_class: backfill", "", `the token program may not use the class "backfill" of proxy_class, so its calls without a header Headroom-Class are refused; add it to tokens.program.calls`},
+		{"proxy_class: backfill", ", classes: [backfill]", ""},
+		{"proxy_account: team", "", `the token program may not use the account "team" of proxy_account, so its calls without a header Headroom-Account are refused`},
+		{"proxy_account: default", "", ""},
+		{"proxy_region: DE", ", accounts: ['*']", ""},
+	} {
+		f := newFolder(t, 20, "")
+		f.withToken("upstreams: [youtube]" + c.rights)
+		f.edit("tokens:", c.setting+"\ntokens:")
+		r := f.run("check")
+		if r.code != exitDone || !strings.Contains(r.stdout, c.warning) || c.warning == "" && strings.Contains(r.stdout, "may not use") {
+			t.Errorf("%+v: left with %d\n%s%s", c, r.code, r.stdout, r.stderr)
+		}
+	}
+}
+
 // TestExecFlags: what the price book does not have is told by the name of the flag.
 func TestExecFlags(t *testing.T) {
 	t.Parallel()

@@ -110,11 +110,11 @@ func (a *app) reconcile(ctx context.Context, l *quota.Ledger, apply, down bool) 
 	if len(views) == 0 && err != nil {
 		return err
 	}
-	return errors.Join(a.print(views, func(s *sheet) { s.counts(views, unknown, now, apply) }), err)
+	return errors.Join(a.print(views, func(s *sheet) { s.counts(views, unknown, now, apply, down) }), err)
 }
 
 // counts shows Google's own counts beside those of the ledger.
-func (s *sheet) counts(all []countView, unknown []googlecount.Count, now time.Time, applied bool) {
+func (s *sheet) counts(all []countView, unknown []googlecount.Count, now time.Time, applied, down bool) {
 	var rows [][]string
 	for i := range all {
 		v := &all[i]
@@ -122,6 +122,9 @@ func (s *sheet) counts(all []countView, unknown []googlecount.Count, now time.Ti
 		if v.Theirs != nil {
 			row[3], row[4] = view.Number(*v.Theirs), span(now.Sub(*v.AsOf))+" late"
 			row[5], row[6] = view.Number(v.After), signed(*v.Difference)
+			if v.AtLeast {
+				row[6] = "at least " + row[6]
+			}
 		}
 		rows = append(rows, row)
 	}
@@ -138,7 +141,7 @@ func (s *sheet) counts(all []countView, unknown []googlecount.Count, now time.Ti
 		{name: "difference", right: true},
 	}, rows)
 	for i := range all {
-		for _, line := range all[i].says(applied) {
+		for _, line := range all[i].says(applied, down) {
 			s.line("%s", line)
 		}
 	}
@@ -156,7 +159,7 @@ func signed(n int64) string {
 }
 
 // says says what was done about a count, or what to type.
-func (v *countView) says(applied bool) (all []string) {
+func (v *countView) says(applied, down bool) (all []string) {
 	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	missing := int64(0)
 	if v.Difference != nil {
@@ -169,6 +172,10 @@ func (v *countView) says(applied bool) (all []string) {
 		say("Gave back %s units of %s.", view.Number(-v.Recorded), v.Pool)
 	case missing > 0 && !applied:
 		say("Others have spent %s units of %s that the ledger lacks. To record them: ingestor reconcile --apply", view.Number(missing), v.Pool)
+	case missing < 0 && v.AtLeast:
+		say("The ledger counts %s units of %s more than Google. Nothing can be given back: the pool has no sliding window, so the ledger does not know which units Google has yet to count.", view.Number(-missing), v.Pool)
+	case missing < 0 && down:
+		say("The ledger counts %s units of %s more than Google. Nothing was given back: they were reserved in the half hour before Google's count ended, and Google may count them later.", view.Number(-missing), v.Pool)
 	case missing < 0:
 		say("The ledger counts %s units of %s more than Google. If Google is right: ingestor reconcile --apply --down", view.Number(-missing), v.Pool)
 	}

@@ -192,6 +192,36 @@ func TestReconcileDown(t *testing.T) {
 	}
 }
 
+// TestReconcileSaysWhyNothingCameBack, in place of the advice that was just followed.
+func TestReconcileSaysWhyNothingCameBack(t *testing.T) {
+	const advice = "ingestor reconcile --apply --down"
+	t.Run("recent", func(t *testing.T) {
+		o := newOffice(t, "")
+		o.spend(40)
+		o.clock.Advance(20 * time.Minute)
+		o.counted(10, 10*time.Minute, 10_000)
+		if text := o.must("reconcile", "--apply"); !strings.Contains(text, advice) {
+			t.Error(text)
+		}
+		text := o.must("reconcile", "--apply", "--down")
+		if !strings.Contains(text, "Nothing was given back: they were reserved in the half hour") || strings.Contains(text, advice) {
+			t.Error(text)
+		}
+	})
+	t.Run("no sliding window", func(t *testing.T) {
+		v := countView{Pool: "youtube/units", Theirs: new(int64(10)), AsOf: new(time.Now()), Difference: new(int64(-30)), AtLeast: true}
+		text := strings.Join(v.says(true, true), "\n")
+		if !strings.Contains(text, "Nothing can be given back: the pool has no sliding window") || strings.Contains(text, advice) {
+			t.Error(text)
+		}
+		var out bytes.Buffer
+		a := &app{stdout: &out, stderr: &out}
+		if err := a.print(nil, func(s *sheet) { s.counts([]countView{v}, nil, time.Now(), false, false) }); err != nil || !strings.Contains(out.String(), "at least -30") {
+			t.Errorf("%v\n%s", err, out.String())
+		}
+	})
+}
+
 // TestReconcileOfManyProcesses: whoever asks, and how many, others are recorded once.
 func TestReconcileOfManyProcesses(t *testing.T) {
 	o := newOffice(t, "")

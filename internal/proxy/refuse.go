@@ -65,6 +65,7 @@ type problem struct {
 	message string
 	header  http.Header
 	retryAt time.Time // zero: unknown
+	pool    string    // that refuses; empty if there is none
 	limit   int64     // of the window that refuses; 0 if there is none
 	after   time.Duration
 }
@@ -89,7 +90,7 @@ func (h *Handler) problem(c *call, err error) *problem {
 			p.header.Set("Retry-After", "5")
 		}
 		if errors.As(err, &refused) {
-			p.after, p.limit = refused.RetryAfter, refused.Limit
+			p.after, p.pool, p.limit = refused.RetryAfter, refused.Pool.Name, refused.Limit
 			p.retryAt = h.clock.Now().Add(refused.RetryAfter)
 		}
 		return p

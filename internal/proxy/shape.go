@@ -89,12 +89,17 @@ func (p *problem) gitHub(h http.Header) {
 	if !p.refuses() {
 		return
 	}
-	limit := strconv.FormatInt(p.limit, 10)
-	for name, value := range map[string]string{
-		"X-Ratelimit-Limit": limit, "X-Ratelimit-Used": limit, "X-Ratelimit-Remaining": "0", "X-Ratelimit-Resource": "core",
-		"X-Ratelimit-Reset": strconv.FormatInt((p.retryAt.UnixMilli()+999)/1000, 10),
-	} {
-		h.Set(name, value)
+	h.Set("X-Ratelimit-Remaining", "0")
+	if p.pool != "" { // the pools of the built-in book have GitHub's names
+		h.Set("X-Ratelimit-Resource", p.pool)
+	}
+	if p.limit > 0 {
+		limit := strconv.FormatInt(p.limit, 10)
+		h.Set("X-Ratelimit-Limit", limit)
+		h.Set("X-Ratelimit-Used", limit)
+	}
+	if !p.retryAt.IsZero() {
+		h.Set("X-Ratelimit-Reset", strconv.FormatInt((p.retryAt.UnixMilli()+999)/1000, 10))
 	}
 }
 

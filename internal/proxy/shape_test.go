@@ -1,14 +1,19 @@
 package proxy
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 // TestRefusals: a refusal is a 429 with Retry-After in the upstream's own form, and the call
@@ -55,6 +60,40 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%s %q %s", wrong.Status, wrong.Header, wrong.body)
 			}
 		})
+	}
+}
+
+// TestGitHubHeaders: the headers of a refusal name the pool that refuses, and no time if none
+// is known.
+func TestGitHubHeaders(t *testing.T) {
+	clock := quota.NewSimClock(time.Date(2026, 11, 22, 22, 0, 0, 0, time.UTC))
+	r := newRig(t, rigOptions{format: "github", clock: clock})
+	call := func(ctx context.Context) http.Header {
+		req := httptest.NewRequestWithContext(ctx, "GET", "/api/v1/few", nil)
+		req.Host = "localhost"
+		req.Header.Set("X-Api-Key", theToken)
+		w := httptest.NewRecorder()
+		r.handler.ServeHTTP(w, req)
+		all := http.Header{"Status": {strconv.Itoa(w.Code)}}
+		for name, values := range w.Header() {
+			if strings.HasPrefix(name, "X-Ratelimit-") {
+				all[name] = values
+			}
+		}
+		return all
+	}
+	run := meter.NewBudget(1)
+	run.Add(1)
+	want := http.Header{"Status": {"429"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Used": {"1"}}
+	if diff := cmp.Diff(want, call(meter.WithBudget(t.Context(), run))); diff != "" {
+		t.Errorf("the budget of the run is used up (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(http.Header{"Status": {"200"}}, call(t.Context())); diff != "" {
+		t.Error(diff)
+	}
+	want["X-Ratelimit-Resource"], want["X-Ratelimit-Reset"] = []string{"few"}, []string{strconv.FormatInt(clock.Now().Unix()+2, 10)}
+	if diff := cmp.Diff(want, call(t.Context())); diff != "" {
+		t.Errorf("the pool is used up (-want +got):\n%s", diff)
 	}
 }
 

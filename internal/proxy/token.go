@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -97,18 +98,28 @@ func (t *Token) may(c *call) error {
 	deny := func(what, name string) error {
 		return refusef(http.StatusForbidden, "no_right", "the token %s may not use the %s %.80q", t.Name, what, name)
 	}
-	account := c.account()
-	switch {
+	switch what, name := t.Forbids(Labels{Class: c.labels.Class, Account: c.account()}); {
 	case !slices.Contains(t.Upstreams, c.upstream.Name):
 		return deny("upstream", c.upstream.Name)
 	case len(t.Methods) > 0 && !slices.Contains(t.Methods, c.method()):
 		return deny("method", calledMethod(c))
-	case c.labels.Class != "" && !slices.Contains(t.Classes, c.labels.Class):
-		return deny("class", c.labels.Class)
-	case slices.Contains(t.Accounts, anyAccount), slices.Contains(t.Accounts, account), len(t.Accounts) == 0 && account == quota.DefaultAccount:
-		return nil
+	case what != "":
+		return deny(what, name)
 	}
-	return deny("account", account)
+	return nil
+}
+
+// Forbids returns the class or account of calls with these labels that the token may not use,
+// and which of the two it is, or "".
+func (t *Token) Forbids(l Labels) (what, name string) {
+	account := cmp.Or(l.Account, quota.DefaultAccount)
+	switch {
+	case l.Class != "" && !slices.Contains(t.Classes, l.Class):
+		return "class", l.Class
+	case slices.Contains(t.Accounts, anyAccount), slices.Contains(t.Accounts, account), len(t.Accounts) == 0 && account == quota.DefaultAccount:
+		return "", ""
+	}
+	return "account", account
 }
 
 // calledMethod names a method for a person, also one that has no price.

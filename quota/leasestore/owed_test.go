@@ -110,7 +110,12 @@ func TestDebtsThatFailedAreTriedAgain(t *testing.T) {
 		wait time.Duration
 		want int
 	}{
-		{0, 1}, {0, 1}, {firstRetry - 1, 1}, {1, 2}, {firstRetry, 2}, {firstRetry, 3},
+		{0, 1},
+		{0, 1},
+		{firstRetry - 1, 1},
+		{1, 2},
+		{firstRetry, 2},
+		{firstRetry, 3},
 		{time.Hour, 3}, // now nothing is owed
 	} {
 		clock.Advance(step.wait)

@@ -26,6 +26,7 @@ var (
 		{"ALTER TABLE cursors DROP COLUMN blocked_on"},
 	}
 	databasesBefore = [][]string{
+		{"DROP TABLE headroom_catalog.ledgers"},
 		{"DROP TABLE headroom_catalog.refusals"},
 		{"DROP TABLE headroom_catalog.actions", "DROP TABLE headroom_catalog.pool_days", "ALTER TABLE headroom_catalog.run_work DROP COLUMN cause, DROP COLUMN pool, DROP COLUMN refused"},
 	}
