@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
+	"strings"
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -13,7 +15,6 @@ import (
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/ingest/plan"
 	"github.com/headroom-quota/headroom/internal/web/view"
-	"github.com/headroom-quota/headroom/quota/pgstore"
 )
 
 // anyCatalog is a catalog: a file, or tables of PostgreSQL. Code that needs less of it takes less.
@@ -88,8 +89,11 @@ func (s *settings) granted(missing []string, err error) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	where, err := pgstore.Canonical(s.Database)
-	return config(errors.Join(err, &pgstore.RightsError{Where: where, Grants: missing}))
+	where := "the database"
+	if at, err := url.Parse(s.Database); err == nil { // not with several hosts
+		where = at.Scheme + "://" + at.Host + at.Path
+	}
+	return config(fmt.Errorf("the user of %s lacks rights\nAs the owner of the database, type in psql:\n  %s", where, strings.Join(missing, "\n  ")))
 }
 
 // noCatalog returns an error if there is no catalog yet. A database makes its tables when it
