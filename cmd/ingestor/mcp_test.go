@@ -253,7 +253,7 @@ func TestMCPSkipsWhatItCannotRead(t *testing.T) {
 	}
 	go func() {
 		_, _ = io.WriteString(in, "garbage\n"+`{"jsonrpc":"1.0","method":"ping","id":1}`+"\n\n"+strings.Repeat("x", mcp.DefaultMaxLineLength+10)+"\n"+
-			`{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n")
+			`{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n") //nolint:misspell // the protocol spells it so
 	}()
 	lines := bufio.NewReader(out)
 	var codes []int

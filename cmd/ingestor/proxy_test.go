@@ -191,18 +191,18 @@ tokens: {program: {file: `+f.path("program.token")+`, calls: {upstreams: [files]
 		return resp
 	}
 	r, at := start()
-	begun := send(http.MethodPost, at+"/files/upload/items?uploadType=resumable", "")
+	begun := send(http.MethodPost, at+"/files/upload/items?uploadType=resumable", "") //nolint:bodyclose // it is read and closed
 	address, is := strings.CutPrefix(begun.Header.Get("Location"), at)
-	if !is || send(http.MethodPut, at+address, "bytes 0-9/30").StatusCode != http.StatusPermanentRedirect {
+	if !is || send(http.MethodPut, at+address, "bytes 0-9/30").StatusCode != http.StatusPermanentRedirect { //nolint:bodyclose // it is read and closed
 		t.Fatalf("%s, at %q", begun.Status, begun.Header.Get("Location"))
 	}
 	_ = r.cmd.Process.Kill()
 	_ = r.cmd.Wait()
 	_, at = start()
-	if got := send(http.MethodPut, at+address, "bytes 10-19/30"); got.StatusCode != http.StatusPermanentRedirect || chunks.Load() != 2 {
+	if got := send(http.MethodPut, at+address, "bytes 10-19/30"); got.StatusCode != http.StatusPermanentRedirect || chunks.Load() != 2 { //nolint:bodyclose // it is read and closed
 		t.Errorf("after the proxy was killed: %s, and the upstream has %d chunks", got.Status, chunks.Load())
 	}
-	if got := send(http.MethodPut, at+strings.Replace(address, "upload_id=7", "upload_id=8", 1), "bytes 10-19/30"); got.StatusCode != http.StatusNotFound || chunks.Load() != 2 {
+	if got := send(http.MethodPut, at+strings.Replace(address, "upload_id=7", "upload_id=8", 1), "bytes 10-19/30"); got.StatusCode != http.StatusNotFound || chunks.Load() != 2 { //nolint:bodyclose // it is read and closed
 		t.Errorf("another upload: %s, and the upstream has %d chunks", got.Status, chunks.Load())
 	}
 	if r := f.run("quota", "-o", "json"); !strings.Contains(r.stdout, `"used": 10,`) && !strings.Contains(r.stdout, `"used":10,`) {

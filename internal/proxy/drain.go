@@ -42,7 +42,7 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) read(p []byte) (int, error) {
 	b.begun.Store(true)
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF { //nolint:errorlint // a reader returns it as it is
+	if err == io.EOF {
 		b.ended.Store(true)
 	}
 	return n, err

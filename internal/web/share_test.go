@@ -74,7 +74,7 @@ func TestTheFirstPageIsShared(t *testing.T) {
 	r.Run("trending")
 	var read atomic.Int64
 	var broken error
-	gate := func(context.Context) error {
+	gate := func(context.Context) error { //nolint:unparam // the type has an error
 		read.Add(1)
 		return broken
 	}
@@ -201,10 +201,10 @@ func TestNotModifiedOverHTTP2(t *testing.T) {
 		}
 		return a
 	}
-	ask() // now it is kept
+	ask() //nolint:bodyclose // it is closed; now the answer is kept
 	for _, form := range []string{"gzip", "identity"} {
-		tag := ask("Accept-Encoding", form).Header.Get("ETag")
-		a := ask("Accept-Encoding", form, "If-None-Match", tag)
+		tag := ask("Accept-Encoding", form).Header.Get("ETag") //nolint:bodyclose // it is read and closed
+		a := ask("Accept-Encoding", form, "If-None-Match", tag) //nolint:bodyclose // it is read and closed
 		if _, has := a.Header["Content-Length"]; a.StatusCode != http.StatusNotModified || has || strings.HasSuffix(tag, `.gz"`) != (form == "gzip") {
 			t.Errorf("%s: %s, %v", form, a.Status, a.Header)
 		}
