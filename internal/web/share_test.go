@@ -203,7 +203,7 @@ func TestNotModifiedOverHTTP2(t *testing.T) {
 	}
 	ask() //nolint:bodyclose // it is closed; now the answer is kept
 	for _, form := range []string{"gzip", "identity"} {
-		tag := ask("Accept-Encoding", form).Header.Get("ETag") //nolint:bodyclose // it is read and closed
+		tag := ask("Accept-Encoding", form).Header.Get("ETag")  //nolint:bodyclose // it is read and closed
 		a := ask("Accept-Encoding", form, "If-None-Match", tag) //nolint:bodyclose // it is read and closed
 		if _, has := a.Header["Content-Length"]; a.StatusCode != http.StatusNotModified || has || strings.HasSuffix(tag, `.gz"`) != (form == "gzip") {
 			t.Errorf("%s: %s, %v", form, a.Status, a.Header)
