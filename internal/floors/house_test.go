@@ -30,7 +30,7 @@ var house = [][]string{
 	{"internal/spans"}, // the words of traces
 	{"quota/meter/grpcmeter"},
 	{"quota/meter", "quota/throttle", "quota/open", "."}, // the root holds the built-in price books
-	{"internal/charged"},                                 // tells what calls were charged
+	{"internal/charged"},
 	{"quota/memstore", "quota/sqlitestore", "quota/redisstore", "quota/pgstore", "quota/journal", "quota/breaker", "quota/leasestore"},
 	{"quota/lease"},     // who holds a job
 	{"quota/pagestore"}, // a whole store over a backend, for those that keep pages in Go
