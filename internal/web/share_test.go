@@ -74,7 +74,7 @@ func TestTheFirstPageIsShared(t *testing.T) {
 	r.Run("trending")
 	var read atomic.Int64
 	var broken error
-	gate := func(context.Context) error { //nolint:unparam // the type has an error
+	gate := func(context.Context) error {
 		read.Add(1)
 		return broken
 	}
@@ -150,7 +150,7 @@ func TestCachesAskEachTime(t *testing.T) {
 func TestOnlyActionsEndTheFirstPage(t *testing.T) {
 	r := newActedBy(t, &web.Options{Share: time.Second})
 	var read atomic.Int64
-	gate := func(context.Context) error {
+	gate := func(context.Context) error { //nolint:unparam // the type has an error
 		read.Add(1)
 		return nil
 	}
