@@ -63,8 +63,11 @@ type keyLimits struct {
 	none    atomic.Bool  // the store keeps none
 
 	mu  sync.RWMutex
-	all map[string]map[string]int64 // the quota by family and page key
+	all map[string]map[string]setLimit // by family and page key, with those that were removed
 }
+
+// setLimit is the limit of a key. Answers may come late, so a higher version wins.
+type setLimit struct{ quota, version int64 }
 
 // SetLimit sets the limit of a key of a family, or removes it if the quota is 0. It holds
 // at once in this process, and within 2 s in all others that share the store. What the key
@@ -186,7 +189,7 @@ func (l *Ledger) priced(ctx context.Context, p *prices, c *Call) (*price, error)
 func (k *keyLimits) quota(family, key string) int64 {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.all[family][pageKey(key)]
+	return k.all[family][pageKey(key)].quota
 }
 
 // freshLimit makes sure that the limit of a key is known. While the limits cannot be read,
@@ -211,10 +214,9 @@ func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, family, key
 	defer cancel()
 	one, err := keeper.KeyLimit(within, family, key)
 	switch {
-	case err == nil && one == nil:
-		k.apply([]KeyLimit{{Family: family, Key: key}})
-	case err == nil:
+	case err == nil && one != nil:
 		k.apply([]KeyLimit{*one})
+	case err == nil: // none was ever set
 	case errors.Is(err, ErrNoLimits):
 		k.none.Store(true)
 	case ctx.Err() == nil:
@@ -281,19 +283,16 @@ func (k *keyLimits) forget() {
 func (k *keyLimits) apply(changed []KeyLimit) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.all == nil {
+		k.all = make(map[string]map[string]setLimit)
+	}
 	for i := range changed {
 		c := &changed[i]
-		of := k.all[c.Family]
-		switch {
-		case c.Quota == 0:
-			delete(of, pageKey(c.Key))
-		case of == nil:
-			if k.all == nil {
-				k.all = make(map[string]map[string]int64)
-			}
-			k.all[c.Family] = map[string]int64{pageKey(c.Key): c.Quota}
-		default:
-			of[pageKey(c.Key)] = c.Quota
+		if k.all[c.Family] == nil {
+			k.all[c.Family] = make(map[string]setLimit)
+		}
+		if key := pageKey(c.Key); c.Version > k.all[c.Family][key].version {
+			k.all[c.Family][key] = setLimit{c.Quota, c.Version}
 		}
 	}
 }

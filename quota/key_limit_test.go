@@ -285,7 +285,7 @@ type fakeLimits struct {
 	mu    sync.Mutex
 	all   []quota.KeyLimit
 	load  chan struct{} // KeyLimits waits for it
-	found chan struct{} // KeyLimit waits for it
+	found chan struct{} // the answer of KeyLimit waits for it
 }
 
 func wait(ctx context.Context, c chan struct{}) error {
@@ -315,18 +315,15 @@ func (f *fakeLimits) KeyLimits(ctx context.Context, after int64, most int) ([]qu
 	return slices.Clone(f.all[first:min(int(first)+most, len(f.all))]), nil
 }
 
-func (f *fakeLimits) KeyLimit(ctx context.Context, family, key string) (*quota.KeyLimit, error) {
-	if err := wait(ctx, f.found); err != nil {
-		return nil, err
-	}
+func (f *fakeLimits) KeyLimit(ctx context.Context, family, key string) (found *quota.KeyLimit, err error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, l := range slices.Backward(f.all) {
+	for _, l := range f.all {
 		if l.Family == family && l.Key == key {
-			return &l, nil
+			found = &l
 		}
 	}
-	return nil, nil
+	f.mu.Unlock()
+	return found, wait(ctx, f.found)
 }
 
 func (f *fakeLimits) LimitChanges(context.Context, int) ([]quota.KeyLimit, error) { return nil, nil }
@@ -413,5 +410,38 @@ func TestLostLimitsAreForgotten(t *testing.T) {
 		f.mu.Unlock()
 		time.Sleep(2 * time.Hour)
 		granted(2) // of the price book
+	})
+}
+
+// TestALateAnswerChangesNothing: the answer to a question about one limit comes after the
+// limit has changed, and after the change was read.
+func TestALateAnswerChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeLimits()
+		f.found = make(chan struct{})
+		close(f.load)
+		l := newLimitLedger(t, f)
+		set := func(key string, n int64) {
+			if _, err := f.SetLimit(t.Context(), quota.KeyLimit{Family: "client", Key: key, Quota: n}); err != nil { // by another process
+				t.Fatal(err)
+			}
+		}
+		reserve := func(key string) { _, _ = l.Reserve(t.Context(), quota.Call{Family: "client", Key: key}) }
+		set("bob", 5)
+		go reserve("bob") // it asks for its own limit, and hears nothing yet
+		synctest.Wait()
+		set("bob", 1)
+		set("alice", 9)
+		time.Sleep(time.Second)
+		reserve("someone") // the change is read beside this call
+		synctest.Wait()
+		close(f.found)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		reserve("someone")
+		synctest.Wait()
+		if n := l.granted("bob"); n != 0 { // one was granted before
+			t.Errorf("%d more are granted, want none by the limit of 1", n)
+		}
 	})
 }
