@@ -69,9 +69,9 @@ type keyLimits struct {
 // setLimit is the limit of a key. Answers may come late, so a higher version wins.
 type setLimit struct{ quota, version int64 }
 
-// SetLimit sets the limit of a key of a family, or removes it if the quota is 0. It holds
-// at once in this process, and within 2 s in all others that share the store. What the key
-// has used stays used.
+// SetLimit sets the limit of a key of a family, or removes it if the quota is 0. This
+// process obeys it at once, and all others that share the store within 2 s. The key keeps
+// what it has used.
 func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 	keeper, err := l.keeper()
 	if err != nil {
@@ -224,7 +224,7 @@ func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, family, key
 	}
 }
 
-// refresh reads what changed, unless somebody else does. Nobody waits for it.
+// refresh reads changed limits in the background, unless that is under way.
 func (k *keyLimits) refresh(ctx context.Context, keeper LimitKeeper, clock Clock) {
 	if !k.reading.TryLock() {
 		return

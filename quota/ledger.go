@@ -17,19 +17,21 @@ type Options struct {
 	// admitted.
 	Journal Journal
 	// Allowance is how many units of a pool this machine may spend in an outage. Zero is
-	// DefaultAllowance, and a negative number is none.
+	// DefaultAllowance. A negative number allows nothing.
 	Allowance int64
 
 	// SettleTimeout bounds settling and releasing, which go on after the caller's context
 	// is cancelled. Zero is 5s.
 	SettleTimeout time.Duration
 
-	// NotBefore is how long a refusal may be believed: until it has passed, or the call
-	// fits again, the same call and heavier ones are refused without asking the store. Units
-	// that another process gives back are noticed after that time at the latest. Blocks are
-	// not remembered, so a pool that is opened again grants the next call. Zero asks each
-	// time, except for members of families, whose refusals are believed for 500ms: nothing
-	// is given back to them. A negative value asks each time.
+	// NotBefore is how long this ledger believes a refusal. Until then, or until the call
+	// fits again, it refuses the same call and heavier ones without asking the store. It
+	// notices units that another process gives back after that time at the latest. It does
+	// not remember blocks, so a pool that is opened again grants the next call.
+	//
+	// With zero it asks the store each time. Members of families are the exception, because
+	// nothing is given back to them: for 500ms it believes the refusal of a call, and asks
+	// for heavier ones. A negative value asks each time.
 	NotBefore time.Duration
 }
 

@@ -14,9 +14,9 @@ import (
 // back are noticed after at most Options.NotBefore. Blocks are never remembered, so the
 // store is asked about them each time, and an unblock counts for the next call.
 type notBefore struct {
-	most time.Duration // for which a refusal is believed; 0: only those of families
+	most time.Duration // how long a refusal is believed; 0: only those of families
 
-	some    atomic.Bool // there may be any
+	some    atomic.Bool // whether told may have any
 	cleared atomic.Uint64
 	mu      sync.Mutex
 	told    map[Pool]refused // by the pool of the first charge
@@ -25,7 +25,7 @@ type notBefore struct {
 // refused is a refusal of charges.
 type refused struct {
 	charges     []Charge
-	alone       bool // heavier calls ask the store, which knows their time
+	alone       bool // only the same call believes it; a heavier one asks the store for its time
 	verdict     Verdict
 	from, until time.Time // by the ledger's clock
 }

@@ -260,7 +260,7 @@ func TestTokensMayUseTheDefaults(t *testing.T) {
 	}
 }
 
-// TestExecFlags: what the price book does not have is told by the name of the flag.
+// TestExecFlags: an error names the flag whose value the price book does not have.
 func TestExecFlags(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t, 10, "")
@@ -279,7 +279,7 @@ func TestExecFlags(t *testing.T) {
 	}
 }
 
-// TestUploadKey: two processes that start at once have one key. A file that is none is told.
+// TestUploadKey: two processes that start at once have one key. An invalid file is an error.
 func TestUploadKey(t *testing.T) {
 	s := &settings{state: filepath.Join(t.TempDir(), "state")}
 	keys := make([]string, 8)

@@ -21,7 +21,7 @@ type watcher struct {
 	limits map[quota.Pool]int64 // that were logged
 }
 
-// watchCounts begins to watch, if the settings say so. What cannot work is told at once.
+// watchCounts begins to watch, if the settings say so. A setting that cannot work is an error at once.
 func (a *app) watchCounts(ctx context.Context, s *settings, l *quota.Ledger, done *closers) error {
 	w, err := a.newWatcher(ctx, s, l)
 	if w == nil || err != nil {

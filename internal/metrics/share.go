@@ -33,7 +33,7 @@ type shared struct {
 // machine is the clock: Prometheus counts by that of the machine, too.
 var machine quota.SystemClock
 
-// Gather implements [prometheus.Gatherer]. Nobody changes what it returns.
+// Gather implements [prometheus.Gatherer]. Callers must not change the result.
 func (s *shared) Gather() ([]*dto.MetricFamily, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

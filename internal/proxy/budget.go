@@ -53,9 +53,9 @@ func newBudget(most, own, others int64) *budget {
 	return b
 }
 
-// correct counts as spent by others what the ledger has and this process has not spent. Own
-// is what it had spent before the ledger was asked. What it has spent or settled since may be
-// in the ledger's count, or not, so others change only as far as they must.
+// correct sets what others have spent: all, the ledger's count, less own, which is what this
+// process had spent before it asked the ledger. What it has spent or settled since may be in
+// all or not, so the number changes only as far as it must.
 func (b *budget) correct(all, own int64) {
 	now := b.own.Spent()
 	others := max(min(max(b.others, all-max(own, now)), all-min(own, now)), 0)

@@ -65,8 +65,8 @@ type problem struct {
 	message string
 	header  http.Header
 	retryAt time.Time // zero: unknown
-	pool    string    // that refuses; empty if there is none
-	limit   int64     // of the window that refuses; 0 if there is none
+	pool    string    // the pool that refuses, or ""
+	limit   int64     // the limit of the window that refuses, or 0
 	after   time.Duration
 }
 

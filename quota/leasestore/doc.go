@@ -38,7 +38,7 @@
 // after this one has ended. Settling and releasing always go to the store, because only the
 // store knows whether another process was first.
 //
-// # What is written when, and what a crash loses
+// # Writes and crashes
 //
 // The store knows the units, the labels and the time of a block before the first of its
 // calls leaves. When a block ends, the store gets back the units that were not handed out,
@@ -48,11 +48,11 @@
 // spent, and its calls count as one. So a crash loses units, but never frees any. A request
 // for a block whose answer was lost is asked for again and then released.
 //
-// # What differs from the store itself
+// # Differences from the store itself
 //
 //   - A block, a correction, a higher revision or a lower limit of another process is known
-//     when the next block is taken: within the life of a block. Those of this process are
-//     known at once.
+//     when the next block is taken: within the life of a block. This process knows its own
+//     at once.
 //   - Before a refusal, this process gives back all that its blocks have of the pools and
 //     asks the store again. Units that other processes have in blocks, or that another call
 //     is just taking, count as used. They may come back before the time to retry.

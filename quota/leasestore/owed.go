@@ -183,8 +183,8 @@ func (s *Store) tell(ctx context.Context, pools func(*quota.Pool) bool) {
 	}
 }
 
-// giveAllBack ends all blocks, and waits for what is left of them. What fails is tried once
-// more. It returns an error if the store was not told everything.
+// giveAllBack ends all blocks, and waits until the store has what is left of them. It tries
+// each failed debt once more. It returns an error if the store was not told everything.
 func (s *Store) giveAllBack(ctx context.Context) error {
 	for range 2 {
 		s.mu.Lock()

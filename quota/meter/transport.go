@@ -236,7 +236,7 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 	done := t.later.done.Load()
 	r, err := t.ask(ctx, &asked)
 	if err != nil && errors.Is(err, quota.ErrRefused) {
-		// What ended before this call may give its units back in a moment, or has done so since.
+		// A call that ended before this one may give its units back in a moment.
 		if failed := t.later.wait(ctx); failed == nil && t.later.done.Load() != done {
 			r, err = t.ask(ctx, &asked)
 		}

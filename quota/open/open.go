@@ -51,8 +51,8 @@ type Options struct {
 	// of it. It is also set by ?fresh behind the address. False compares the two.
 	Fresh bool
 	// Allowance is how many units of a pool this machine may spend while the ledger is
-	// down, where the price book admits calls then. Zero is [quota.DefaultAllowance], and
-	// a negative number is none. Machines that share a ledger add up: divide by their number.
+	// down, where the price book admits calls then. Zero is [quota.DefaultAllowance]. A
+	// negative number allows nothing. Divide it by the number of machines that share a ledger.
 	Allowance int64
 	// Logger gets one line for each warning; nil is slog.Default().
 	Logger *slog.Logger

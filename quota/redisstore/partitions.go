@@ -18,7 +18,7 @@ import (
 
 // A family has as many partitions as its max_keys needs. Redis keeps their number, and every
 // process uses that one, so that no two count a key apart while they load a new price book. If
-// the number changes, pages are elsewhere. Those of earlier versions were, too. For as long as
+// the number changes, pages are elsewhere, as pages of earlier versions are. For as long as
 // such a page can count, a process that meets a new key brings it from the former place.
 //
 // The partitions that are left are marked before the number changes. No page is made there

@@ -284,7 +284,7 @@ func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageS
 	return states, nil
 }
 
-// lookedAt is how many values the script tells of a window.
+// lookedAt is how many values the script returns for a window.
 const lookedAt = 5
 
 func (s *Store) look(ctx context.Context, charges []quota.Charge) (quota.PageState, error) {

@@ -38,8 +38,8 @@
 //
 // One transaction writes at a time. An operation that finds the file busy retries until
 // [Options.Wait] has passed or its context ends. The error then names the process that
-// may hold the lock. Look and Spend never wait for writers. Those who ask for the spend wait
-// for each other, so that they leave room to Look.
+// may hold the lock. Look and Spend never wait for writers. Calls of Spend take
+// turns, so that they leave a connection for Look.
 //
 // # Look inside
 //

@@ -94,11 +94,11 @@ func startOf(w *quota.WindowUsage, now time.Time) time.Time {
 	return now.Add(-w.Spec.Span())
 }
 
-// hours names who spent what a window counts. A window begins within an hour. What was
-// spent later in that hour still counts, so of its units as many are taken as the window
-// counts beside those of the other hours, of each group its part. In a short window that
-// hour is most of it, and of a key only the spend of all keys is known: there the whole
-// hours are shown, and said to be.
+// hours names who spent what a window counts. The spend is kept by the hour, but a window
+// may begin within one. Of that first hour, hours takes as many units as the window counts
+// beyond the later hours, and each group gets its share of them. A short window is mostly
+// that first hour, and for a key only the spend of all keys is known. In these two cases
+// hours shows whole hours, and says so.
 func (s *state) hours(u *quota.Usage, w *quota.WindowUsage, by grouping) hours {
 	if w == nil && s.outage == nil {
 		return hours{}
