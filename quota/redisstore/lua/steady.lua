@@ -66,49 +66,48 @@ if f[4] == 2 and redis.call('EXISTS', KEYS[3]) == 1 then
 end
 
 if not fits then -- or they do, once reserve has brought the page to now
+  local floor, text = math.floor, string.format
   local function range(from_, to_)
-    return redis.call('GETRANGE', key, string.format('%d', from_), string.format('%d', to_ - 1))
+    return redis.call('GETRANGE', key, text('%d', from_), text('%d', to_ - 1))
   end
-  local h = { struct.unpack('<' .. string.rep('d', 10 + 7 * n), s, 49 + 24 * n) }
-  if f[6] ~= 0 and h[7] - 3600000000 > f[7] then
-    return 0 -- news of the page
+  local till, news = struct.unpack('<dd', s, 89 + 24 * n)
+  if f[6] ~= 0 and news - 3600000000 > f[7] then
+    return 0
   end
-  local shut = h[6] ~= 0 and now < h[6]
-  local last, blocked = shut and h[6] or now, shut and 2 or 0
+  local shut = till ~= 0 and now < till
+  local last, blocked = shut and till or now, shut and 2 or 0
   for i = 1, n do
-    local o, w, q = 5 + n + 2 * i, 6 + 3 * i, 10 + 7 * (i - 1)
+    local o, w, state = 5 + n + 2 * i, 6 + 3 * i, 81 + 24 * n + 56 * i
     local most, step, used = f[w], f[w + 1], p[o]
     local free, ends
     if units > most then
       return 0
     elseif step == 0 and (shut or used + units > most) then -- a ring: its counters, oldest first
-      local was, per, size, region = h[q + 3], h[q + 6], h[q + 7] + 1, h[q + 2]
-      local bytes, gone, b = f[w + 2], math.floor(now / per) - size, was - size + 1
-      local slot, some, need = bytes == 4 and 'I4' or 'd', 16, nil
+      local region, was, _, _, per, size = struct.unpack('<dddddd', s, state)
+      size = size + 1
+      local bytes, gone, b = f[w + 2], floor(now / per) - size, was - size + 1
+      local slot, some, need = bytes == 4 and 'I4' or 'd', math.min(2 + floor(units * size / most), 128), nil
       while b < was and not free and (b <= gone or used + units > most) do
-        local k = b % size -- it reads the slots from here on that are not empty, a few at first
+        local k = b % size -- it reads some slots from the first on that is not empty: at first as many as it needs on average
         local stop = k < was % size and was % size or size
-        local bit = redis.call('BITPOS', key, '1', string.format('%d', region + bytes * k), string.format('%d', region + bytes * stop - 1))
-        local from_ = bit < 0 and stop or math.floor((bit / 8 - region) / bytes)
-        local to_ = math.min(from_ + some, stop)
-        local slots = {}
-        if bit >= 0 then
-          slots = { struct.unpack('<' .. string.rep(slot, to_ - from_), range(region + bytes * from_, region + bytes * to_)) }
-        end
-        b, some = b + from_ - k, math.min(4 * some, 256)
-        for j = 1, to_ - from_ do
-          if b <= gone then
-            used = used - slots[j]
-          else
-            need = (need or used + units - most) - slots[j]
-            if need + slots[j] <= 0 then
-              break -- there is room, since others left
-            elseif need <= 0 then
-              free = (b + size) * per
+        local bit = redis.call('BITPOS', key, '1', text('%d', region + bytes * k), text('%d', region + bytes * stop - 1))
+        local from_ = bit < 0 and stop or floor((bit / 8 - region) / bytes)
+        b = b + from_ - k
+        if from_ < stop then
+          local count, j = math.min(some, stop - from_), 1
+          local slots = { struct.unpack('<' .. string.rep(slot, count), range(region + bytes * from_, region + bytes * (from_ + count))) }
+          while j <= count and b <= gone do -- these units have left
+            used, j, b = used - slots[j], j + 1, b + 1
+          end
+          need = b > gone and (need or used + units - most)
+          for k = j, need and need > 0 and count or 0 do
+            need = need - slots[k]
+            if need <= 0 then
+              free = (b + k - j + size) * per
               break
             end
           end
-          b = b + 1
+          b, some = b + count - j + 1, math.min(2 * some, 256)
         end
       end
       if was <= gone then
@@ -123,23 +122,24 @@ if not fits then -- or they do, once reserve has brought the page to now
         local cur = was % size
         local ring = range(region, region + bytes * size)
         ring = string.sub(ring, bytes * (cur + 1) + 1) .. string.sub(ring, 1, bytes * cur)
-        ends = (was + math.floor((#ring - string.find(string.reverse(ring), '[^%z]')) / bytes) + 1) * per
+        ends = (was + floor((#ring - string.find(string.reverse(ring), '[^%z]')) / bytes) + 1) * per
       end
     elseif step < 0 then
-      local lag, to_ = f[w + 2], h[q + 4]
-      if now < h[q + 3] + lag or now >= to_ then
+      local _, start, to_, _, _, later = struct.unpack('<dddddd', s, state)
+      local lag = f[w + 2]
+      if now < start + lag or now >= to_ then
         return 0
       elseif used + units > most then
-        if h[q + 7] + units > most then
+        if later + units > most then
           return 0
         end
         free = to_ + lag
       end
       ends = to_
     elseif step > 0 then
-      local steps, index, cur, prev = f[w + 2], h[q + 3], used, p[o + 1]
+      local steps, index, cur, prev = f[w + 2], struct.unpack('<d', s, state + 8), used, p[o + 1]
       local per = step * steps
-      local late = math.floor(now / per) - index
+      local late = floor(now / per) - index
       if late > 0 then
         prev, cur = late == 1 and cur or 0, 0
       end
@@ -147,9 +147,9 @@ if not fits then -- or they do, once reserve has brought the page to now
       used = cur + (prev > 0 and math.ceil(prev * math.ceil((stop - now) / step) / steps) or 0)
       local room = most - units
       if used > room and cur <= room then
-        free = stop - math.floor((room - cur) * steps / prev) * step
+        free = stop - floor((room - cur) * steps / prev) * step
       elseif used > room then
-        free = stop + per - math.floor(room * steps / cur) * step
+        free = stop + per - floor(room * steps / cur) * step
       end
       ends = cur > 0 and stop + per or prev > 0 and stop or now
     end
