@@ -39,6 +39,7 @@ type Harness struct {
 
 	// Blocks is whether the store takes units in blocks for several calls. A refusal may then
 	// count units that are in a block or on their way back, so racing callers may leave some.
+	// Grants may report the same used units, because blocks are taken at different times.
 	Blocks bool
 
 	// Members returns how many pages of families s keeps, those that new keys share
