@@ -74,6 +74,8 @@ func (s *Store) bound(ctx context.Context, send func(context.Context) error) (er
 	}
 	var late net.Error
 	switch {
+	case err == nil: // a fifth of a call's allocations would go into looking for a remedy
+		return nil
 	case !errors.As(err, &late) || !late.Timeout():
 		return remedied(err)
 	case ctx.Err() != nil:
