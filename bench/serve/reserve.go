@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -63,10 +62,22 @@ func reserve(ctx context.Context, c *catalog.Catalog, dir string, rounds int, tu
 	if err != nil {
 		return err
 	}
+	direct := func(int) error {
+		_, err := plain.Reserve(ctx, quota.Call{Method: "videos.list", Job: "bench/trending", Region: "DE"})
+		return err
+	}
 	server, leasing, bare := httptest.NewServer(handler), httptest.NewServer(blocks), httptest.NewServer(http.HandlerFunc(answers))
 	defer server.Close()
 	defer leasing.Close()
 	defer bare.Close()
+	asking := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := direct(0); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		answers(w, r)
+	}))
+	defer asking.Close()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	defer client.CloseIdleConnections()
 	var open [][]*lean
@@ -83,15 +94,12 @@ func reserve(ctx context.Context, c *catalog.Catalog, dir string, rounds int, tu
 	}
 	const manyCalls = 16
 	batch := "[" + strings.Repeat(reserveCall+",", manyCalls-1) + reserveCall + "]"
-	direct := func(int) error {
-		_, err := plain.Reserve(ctx, quota.Call{Method: "videos.list", Job: "bench/trending", Region: "DE"})
-		return err
-	}
 	heavy := func(int) error { return reserveAt(ctx, client, server.URL+"/v1/reserve", reserveCall) }
 	empty := reserving{"bare: a handler that reads as much and answers as much", 1, post(bare, reserveCall)}
 	onFile := []reserving{
 		{"the library", 1, direct},
 		empty,
+		{"the bare handler, which asks the library first", 1, post(asking, reserveCall)},
 		{"POST /v1/reserve", 1, post(server, reserveCall)},
 		{"POST /v1/reserve, 16 in an array", manyCalls, post(server, batch)},
 		{"POST /v1/reserve, by net/http's client", 1, heavy},
@@ -100,20 +108,10 @@ func reserve(ctx context.Context, c *catalog.Catalog, dir string, rounds int, tu
 	if err != nil {
 		return err
 	}
-	if err := byTurns(fmt.Sprintf("vs library\tper second\tcpu us\tcallers\t  granted on one ledger in SQLite; the goal is %.1f", reserveGoal), rounds, turn, onFile, atMost); err != nil {
+	if err := byTurns(fmt.Sprintf("vs library\tper second\tcpu us\tcallers\t  granted on one ledger in SQLite; the goal is %.1f", reserveGoal), rounds, turn, onFile); err != nil {
 		return err
 	}
-	return byTurns(fmt.Sprintf("vs bare\tper second\tcpu us\tcallers\t  granted on a pool with leased blocks; the goal is %.1f", leasedGoal), rounds, turn, onBlocks, nil)
-}
-
-// atMost is the highest rate that any server of net/http could have on the library, by the
-// rows of the library and of the bare handler. One caller waits for one after the other. Many
-// callers share the processors.
-func atMost(n int, library, bare measured) float64 {
-	if n == 1 {
-		return 1 / (1/library.rate + 1/bare.rate)
-	}
-	return min(library.rate, 1e6*float64(runtime.GOMAXPROCS(0))/(library.cpu+bare.cpu))
+	return byTurns(fmt.Sprintf("vs bare\tper second\tcpu us\tcallers\t  granted on a pool with leased blocks; the goal is %.1f", leasedGoal), rounds, turn, onBlocks)
 }
 
 // deciding returns a ledger on a store, and a server that decides on it.
@@ -182,13 +180,12 @@ type reserving struct {
 	do    func(caller int) error
 }
 
-// byTurns compares all with the first, round by round. A most that is not nil returns the
-// highest rate that can be had, by the first two.
-func byTurns(head string, rounds int, turn time.Duration, all []reserving, most func(int, measured, measured) float64) error {
+// byTurns compares all with the first, round by round.
+func byTurns(head string, rounds int, turn time.Duration, all []reserving) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "\n%s\n", head)
 	for _, n := range callers {
-		each, bounds := make([][]measured, len(all)), []float64(nil)
+		each := make([][]measured, len(all))
 		for round := range rounds + 1 {
 			for i, a := range all {
 				m, err := perSecond(n, turn, a.do)
@@ -199,9 +196,6 @@ func byTurns(head string, rounds int, turn time.Duration, all []reserving, most 
 				if round > 0 { // connections are up, and caches warm
 					each[i] = append(each[i], m)
 				}
-			}
-			if round > 0 && most != nil {
-				bounds = append(bounds, most(n, each[0][round-1], each[1][round-1])/each[0][round-1].rate)
 			}
 		}
 		for i, a := range all {
@@ -214,9 +208,6 @@ func byTurns(head string, rounds int, turn time.Duration, all []reserving, most 
 			}
 			fmt.Fprintf(w, "%.2f\t%.0f\t%.0f\t%d\t  %s\n", middle(func(own, first measured) float64 { return own.rate / first.rate }),
 				middle(func(own, _ measured) float64 { return own.rate }), middle(func(own, _ measured) float64 { return own.cpu }), n, a.name)
-		}
-		if most != nil {
-			fmt.Fprintf(w, "%.2f\t\t\t%d\t  the most that can be had, by the first two rows\n", median(bounds), n)
 		}
 	}
 	return w.Flush()
