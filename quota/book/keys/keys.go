@@ -46,7 +46,7 @@ type Book struct {
 // Family and Pool.
 type Descriptor struct {
 	Domain  string   `yaml:"domain" is:"phrase" example:"edge" required:"write that of Envoy's filter, as in domain: edge" doc:"The domain that Envoy's filter sends."`
-	Entries []string `yaml:"entries" is:"phrase" size:"1..16" short:"item" noun:"entry" example:"remote_address|[path=/login, remote_address]" required:"write its entries in their order, as in [path=/login, remote_address]" doc:"The entries of the descriptor, in their order. 'path=/login' stands for the entry with this value. 'path' stands for the entry with any value, which becomes the key. Several such values are joined with a comma."`
+	Entries []string `yaml:"entries" is:"phrase" size:"1..16" short:"item" noun:"entry" example:"remote_address|[path=/login, remote_address]" required:"write its entries in their order, as in [path=/login, remote_address]" doc:"The entries of the descriptor, in their order. 'path=/login' stands for the entry with this value. 'path' stands for the entry with any value, which becomes the key. Several such values are joined with a comma. An empty value is the key (empty)."`
 	Family  string   `yaml:"family" is:"phrase" example:"client" oneof:"family: a family" doc:"The family that is charged."`
 	Pool    string   `yaml:"pool" is:"phrase" example:"youtube/units|youtube@staging/units" oneof:"pool: a pool with its upstream" doc:"The pool that is charged. A pool with a page per key is charged for the key."`
 }
