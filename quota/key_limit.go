@@ -17,7 +17,7 @@ import (
 // the place of what the price book says about the key.
 type KeyLimit struct {
 	Family  string
-	Key     string    // not hashed, 1 to 128 printable bytes
+	Key     string    // not hashed, 1 to 128 bytes of printable text
 	Quota   int64     // of the windows without a quota of their own; 0: the limit was removed
 	By      string    // who set or removed it
 	Reason  string    // why; may be ""
@@ -87,12 +87,12 @@ func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 		return k, BadInput("there is no family %.40q; the price book has %s", k.Family, names(l.current().families))
 	}
 	switch {
-	case !validID(k.Key):
-		return k, BadInput("family %s: the key must be 1 to %d printable bytes", k.Family, maxIDBytes)
+	case k.Key == "" || !printable(k.Key, maxIDBytes):
+		return k, BadInput("family %s: the key must be 1 to %d bytes of printable text", k.Family, maxIDBytes)
 	case k.Quota < 0 || k.Quota > window.MaxUnits:
 		return k, BadInput("family %s: the limit must be 1 to %d, not %d", k.Family, window.MaxUnits, k.Quota)
-	case !validID(k.By):
-		return k, BadInput("say who sets the limit, in 1 to %d printable bytes", maxIDBytes)
+	case k.By == "" || !printable(k.By, maxIDBytes):
+		return k, BadInput("say who sets the limit, in 1 to %d bytes of printable text", maxIDBytes)
 	case k.Reason != "" && !printable(k.Reason, maxReason):
 		return k, BadInput("the reason must be at most %d printable bytes", maxReason)
 	}
