@@ -414,6 +414,16 @@ func TestLostLimitsAreForgotten(t *testing.T) {
 		f.mu.Unlock()
 		time.Sleep(2 * time.Hour)
 		granted(2) // of the price book
+		l.set("bob", 5)
+		granted(3)
+		time.Sleep(2 * time.Hour)
+		f.mu.Lock()
+		f.all = f.all[:1]
+		f.mu.Unlock()
+		if _, err := f.SetLimit(t.Context(), quota.KeyLimit{Family: "client", Key: "carol", Quota: 9}); err != nil { // by another process
+			t.Fatal(err)
+		}
+		granted(2)
 	})
 }
 
