@@ -201,6 +201,11 @@ func TestKeyLimitsRefuse(t *testing.T) {
 	if all, err := l.KeyLimits(t.Context(), 0, 10); err != nil || len(all) != 0 {
 		t.Errorf("bad input was kept: %v %v", all, err)
 	}
+	l.set("acme", 1)
+	_, err := l.Reserve(t.Context(), quota.Call{Family: "client", Key: "acme", Units: 2})
+	if !errors.Is(err, quota.ErrImpossible) || !strings.Contains(err.Error(), "ingestor limits set") {
+		t.Errorf("more than the limit that was set: %v", err)
+	}
 	m := newLimitLedger(t, memstore.New(nil))
 	if _, err := m.SetLimit(t.Context(), quota.KeyLimit{Family: "client", Key: "a", Quota: 1, By: "ann"}); !errors.Is(err, quota.ErrNoLimits) {
 		t.Errorf("in memory: %v", err)
