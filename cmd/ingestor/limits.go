@@ -211,7 +211,7 @@ func (a *app) showSetLimits(cmd *cobra.Command, s *settings) error {
 		a.log.Warn("limits that were set at run time are not shown: the ledger cannot be read", "error", err)
 	}
 	if !s.AdoptLimits { // then the price book has the limits of pools
-		all = slices.DeleteFunc(all, func(k web.KeyLimit) bool { return s.book.Upstreams[k.Family] != nil })
+		all = slices.DeleteFunc(all, func(k web.KeyLimit) bool { return s.book.Upstreams[k.Family] != nil && s.book.Families[k.Family] == nil })
 	}
 	if len(all) == 0 {
 		return nil
