@@ -210,9 +210,7 @@ func (a *app) showSetLimits(cmd *cobra.Command, s *settings) error {
 	if err != nil && !errors.Is(err, quota.ErrNoLimits) {
 		a.log.Warn("limits that were set at run time are not shown: the ledger cannot be read", "error", err)
 	}
-	if !s.AdoptLimits { // then the price book has the limits of pools
-		all = slices.DeleteFunc(all, func(k web.KeyLimit) bool { return s.book.Upstreams[k.Family] != nil && s.book.Families[k.Family] == nil })
-	}
+	all = slices.DeleteFunc(all, func(k web.KeyLimit) bool { return !inForce(s, &k) })
 	if len(all) == 0 {
 		return nil
 	}
@@ -231,6 +229,16 @@ func (a *app) showSetLimits(cmd *cobra.Command, s *settings) error {
 	}
 	_, err = io.WriteString(a.stdout, b.String())
 	return err
+}
+
+// inForce reports whether the price book has a place for a limit that was set. It may have
+// changed since.
+func inForce(s *settings, k *web.KeyLimit) bool {
+	if f := s.book.Families[k.Family]; f != nil {
+		_, err := f.WindowsOf(k.Key, k.Quota)
+		return err == nil
+	}
+	return s.AdoptLimits && s.book.Upstreams[k.Family] != nil
 }
 
 // familyLimit is the limit of a key, and where it comes from.

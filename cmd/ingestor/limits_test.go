@@ -132,4 +132,10 @@ func TestLimits(t *testing.T) {
 		t.Errorf("the changes of a family without: %s", r.stdout)
 	}
 	s.stop()
+	for _, windows := range []string{"other: {quota: 1, windows: [{per: 1h}]}", "client: {windows: [{per: 1h, quota: 3}]}"} {
+		f.write("costs.yaml", "extends: builtin\nrevision: 3\nfamilies: {"+windows+"}\n")
+		if r := f.run("costs", "show"); r.code != exitDone || strings.Contains(r.stdout, "# client") {
+			t.Errorf("costs show has a limit that %q has no place for: %d\n%s%s", windows, r.code, r.stdout, r.stderr)
+		}
+	}
 }
