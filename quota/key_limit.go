@@ -57,8 +57,8 @@ const (
 
 // keyLimits are the limits that a ledger knows.
 type keyLimits struct {
-	reading sync.Mutex // held by the one who reads; guards last
-	last    KeyLimit   // the last one that was read
+	reading sync.Mutex   // held by the one who reads; guards last
+	last    KeyLimit     // the last one that was read
 	asked   atomic.Int64 // when the limits were last up to date, by the ledger's clock; 0: never
 	failed  atomic.Int64 // when they could last not be read
 	none    atomic.Bool  // the store keeps none
