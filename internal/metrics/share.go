@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -83,34 +82,16 @@ func (s *shared) text(next, some http.Handler) http.Handler {
 		}
 		key := fmt.Sprintf("%s %q", expfmt.NegotiateAccept(r.Header, expfmt.DefaultAcceptedFormats()...), names)
 		a, err := answers.Do(r.Context(), kept.Version{}, key, func(context.Context) (*kept.Answer, error) {
-			until, own := s.until(), written{header: http.Header{}, status: http.StatusOK}
-			next.ServeHTTP(&own, r)
-			if own.status != http.StatusOK {
-				return nil, &own
+			until := s.until()
+			a, err := kept.Capture(next, r)
+			if err != nil {
+				return nil, err
 			}
-			a := kept.New(own.header, own.body.Bytes())
 			a.Until = until
 			return a, nil
 		})
-		if own, failed := err.(*written); failed { //nolint:errorlint // as it is
-			w.Header().Set("Content-Type", own.header.Get("Content-Type"))
-			w.WriteHeader(own.status)
-			_, _ = w.Write(own.body.Bytes()) // the client may have hung up
-		}
-		if err == nil {
+		if !kept.SendOther(w, err) && err == nil {
 			a.Send(w, r)
 		}
 	})
 }
-
-// written is an answer in memory. It is an error if it has another status than 200.
-type written struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (w *written) Header() http.Header         { return w.header }
-func (w *written) WriteHeader(status int)      { w.status = status }
-func (w *written) Write(b []byte) (int, error) { return w.body.Write(b) }
-func (w *written) Error() string               { return http.StatusText(w.status) }

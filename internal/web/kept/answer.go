@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,7 +39,9 @@ type form struct {
 // New returns an answer with the headers that belong to the body. It takes both over.
 func New(header http.Header, body []byte) *Answer {
 	sum := sha256.Sum256(body)
-	header["Vary"] = append(header["Vary"], "Accept-Encoding")
+	if !slices.Contains(header["Vary"], "Accept-Encoding") {
+		header["Vary"] = append(header["Vary"], "Accept-Encoding")
+	}
 	return &Answer{plain: newForm(header, body, base64.RawURLEncoding.EncodeToString(sum[:12]))}
 }
 
