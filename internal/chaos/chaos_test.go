@@ -162,6 +162,11 @@ func (c *chaos) print(began, last, quiet time.Time, works int) {
 	if f.broken > 0 {
 		t.Errorf("%d of River's jobs were cancelled or discarded", f.broken)
 	}
+	// Two who run the same tick at once pay for each page twice. A fault may cost each worker of
+	// a daemon its call.
+	if wasted := calls - f.pages; wasted > len(c.printed)*2*len(c.jobs) {
+		t.Errorf("%d calls of the upstream brought no page", wasted)
+	}
 	for _, at := range c.upstream.refused {
 		t.Errorf("the upstream refused a call at %s", c.at(at))
 	}

@@ -67,7 +67,7 @@ func TestRestarts(t *testing.T) {
 	t.Parallel()
 	jobs := map[string]ingest.Job{}
 	for _, region := range ingest.DefaultRegions {
-		jobs[region] = ingest.Job{Kind: ingest.Trending, Cron: "* * * * *", Regions: []string{region}, Categories: []string{"0", "10"}, Pages: 4}
+		jobs[strings.ToLower(region)] = ingest.Job{Kind: ingest.Trending, Cron: "* * * * *", Regions: []string{region}, Categories: []string{"0", "10"}, Pages: 4}
 	}
 	r := newFleet(t, 4, 3, 200*time.Millisecond, jobs)
 	r.startAll()
