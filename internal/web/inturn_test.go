@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,13 +19,8 @@ import (
 func TestPagesOfThePastAreShared(t *testing.T) {
 	r := newRig(t, &web.Options{Share: time.Second})
 	r.Run("trending")
-	var read atomic.Int64
 	var broken error
-	gate := func(context.Context) error {
-		read.Add(1)
-		return broken
-	}
-	r.Store.Before.Store(&gate)
+	read := r.counted(&broken)
 	for _, path := range []string{"/history?pool=youtube%2Funits&range=7d", "/csv/history?pool=youtube%2Funits", "/csv/who?pool=youtube%2Funits", "/runs", "/regions"} {
 		shows := func(anew bool, why string, headers ...string) answer {
 			t.Helper()
