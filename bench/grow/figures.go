@@ -22,7 +22,7 @@ type figure struct {
 	value         float64
 }
 
-// What is measured.
+// These are the measures.
 const (
 	perSecond    = "reservations a second"
 	bytesAll     = "bytes of all pools"

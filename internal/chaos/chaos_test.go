@@ -15,7 +15,7 @@ import (
 
 // TestChaos injects faults into a fleet of four daemons, by the seed's schedule, while jobs
 // are due every minute and want more than there is. It prints the faults, and what came of
-// them. What counts:
+// them. It checks that
 //
 //   - each tick has its run, none runs twice, and no page is lost or saved twice;
 //   - the upstream, which enforces its own limits, refuses nothing;

@@ -70,8 +70,9 @@ func Chosen(r *http.Request) []string {
 	return slices.Compact(names)
 }
 
-// text keeps what next writes, for as long as what it gathers. Those who ask for all metrics
-// share an answer. Any number of others would keep them out, so some answers the rest.
+// text keeps the answers of next, for as long as what it gathers. Requests for all metrics share
+// an answer. The handler some answers requests for chosen metrics, so that they take no turn of
+// the others.
 func (s *shared) text(next, some http.Handler) http.Handler {
 	answers := kept.NewStore(kept.Options{Now: machine.Now, Most: 8 << 20, Each: 4 << 20})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// Answer is an answer to a GET request, with status 200. Nobody changes it once it is made.
+// Answer is an answer to a GET request, with status 200. It is never changed.
 type Answer struct {
-	// Until is when the answer stops being true; zero keeps it for nobody.
+	// Until is when the answer stops being true. An answer without it is not kept.
 	Until time.Time
 
 	plain  form
