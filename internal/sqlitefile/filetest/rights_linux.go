@@ -50,7 +50,7 @@ func (f Files) WithoutRights(t *testing.T, fill func(t *testing.T, path string) 
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer os.RemoveAll(dir)
+			defer func() { _ = os.RemoveAll(dir) }()
 			path, same := filepath.Join(dir, f.Kind.Name+".db"), func(*testing.T) {}
 			if tt.file != 0 {
 				var c io.Closer
