@@ -236,6 +236,33 @@ func TestMCPReservesAnIDOnce(t *testing.T) {
 	}
 }
 
+// TestMCPFreesSlots: slots are no units of a plan or of the budget. They come back after their
+// ttl, because an agent that pays the price does not say when its call has ended.
+func TestMCPFreesSlots(t *testing.T) {
+	t.Parallel()
+	f := newFolder(t, 100, "")
+	f.write("costs.yaml", `extends: builtin
+revision: 2
+upstreams:
+  youtube:
+    classes: {backfill: null}
+    pools: {slots: {windows: [{in_flight: 1, ttl: 1s}]}}
+    methods: {videos.list: {charge: {units: 1, slots: 1}}}
+`)
+	a := f.agent("--budget", "2", "--wait", "1m")
+	if p, failed := a.call("plan", object{"calls": []object{{"method": "videos.list", "count": 2}}}); !p.Fits || len(p.Units) != 1 {
+		t.Errorf("the plan is %+v %s", p, failed)
+	}
+	for left := int64(1); left >= 0; left-- {
+		if r, failed := a.call("reserve", object{"method": "videos.list", "wait": 60}); !r.Allowed || r.Session.Left != left {
+			t.Errorf("reserved %+v %s", r, failed)
+		}
+	}
+	if code := a.leave(); code != exitDone {
+		t.Errorf("left with %d\n%s", code, &a.stderr)
+	}
+}
+
 // TestMCPSkipsWhatItCannotRead: a line that is no message is answered, and the session goes on.
 func TestMCPSkipsWhatItCannotRead(t *testing.T) {
 	t.Parallel()

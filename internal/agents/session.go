@@ -190,10 +190,17 @@ func (s *session) fixed(c *quota.Call) (pools []string) {
 	return pools
 }
 
-// price returns what is known of the units of a call before it is granted.
+// price returns what is known of the units of a call before it is granted. Slots are no units.
 func (s *session) price(c *quota.Call) quota.Units {
+	all := s.charges(c)
+	maps.DeleteFunc(all, func(pool string, _ int64) bool { return s.slotTTL(c, pool) > 0 })
+	return all
+}
+
+// charges returns what is known of the charges of a call, with its slots.
+func (s *session) charges(c *quota.Call) quota.Units {
 	if c.Charges != nil {
-		return c.Charges
+		return maps.Clone(c.Charges)
 	}
 	all := quota.Units{}
 	if u := s.ledger.Book().Upstreams[c.Upstream]; u != nil && u.Methods[c.Method] != nil {
@@ -269,8 +276,36 @@ func (s *session) reserve(ctx context.Context, in wantedReservation) (reservatio
 		s.mu.Lock()
 		s.open[id] = &held{granted, s.fixed(&call)}
 		s.mu.Unlock()
+		s.freeSlots(&call, granted)
 	}
 	return reservation{Allowed: true, ID: id, Charges: granted.Charges(), Session: s.budget(), Message: "make the call" + again(known && granted.Repeat)}, nil
+}
+
+// freeSlots gives back the slots of a call after their ttl. An agent settles only what cost
+// something else than its price, so nobody may say when the call has ended.
+func (s *session) freeSlots(c *quota.Call, granted *quota.Reservation) {
+	ttl := time.Duration(0)
+	for pool := range s.charges(c) {
+		ttl = max(ttl, s.slotTTL(c, pool))
+	}
+	if ttl == 0 {
+		return
+	}
+	time.AfterFunc(ttl, func() {
+		if err := granted.Done(context.Background()); err != nil {
+			s.log.Warn("give back the slots of a call", "error", err)
+		}
+	})
+}
+
+// slotTTL returns how long a slot of a pool counts, or 0 if the pool counts units.
+func (s *session) slotTTL(c *quota.Call, pool string) time.Duration {
+	if u := s.ledger.Book().Upstreams[c.Upstream]; u != nil && u.Pools[pool] != nil {
+		if w := u.Pools[pool].WindowsFor(s.o.Account); len(w) > 0 && w[0].InFlight() {
+			return w[0].Per
+		}
+	}
+	return 0
 }
 
 func again(repeat bool) string {
