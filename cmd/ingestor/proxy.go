@@ -333,7 +333,7 @@ func (a *app) serveProxy(ctx context.Context, s *settings, l *quota.Ledger, meas
 		return errors.Join(err, closeAll(served))
 	}
 	defer hangups.reload(ctx, a, s, true, func(_ context.Context, next *settings) error {
-		update, err := a.reloadedProxy(h, next)
+		update, err := a.reloadedProxy(h, s, next)
 		if err == nil {
 			err = l.SetBook(next.book)
 		}
@@ -345,8 +345,29 @@ func (a *app) serveProxy(ctx context.Context, s *settings, l *quota.Ledger, meas
 	return a.serveAll(ctx, measured, served)
 }
 
-// reloadedProxy reads the tokens of a proxy again, and returns how to replace them.
-func (a *app) reloadedProxy(h *proxy.Handler, next *settings) (update func(), err error) {
+// sameKeys returns an error if the keys of a proxy that runs with the old settings are others
+// now. The text of a key file may change: it is read when a key is needed.
+func (s *settings) sameKeys(old *settings) error {
+	fault := func(key string) error {
+		return fmt.Errorf("%s has changed, and the proxy takes its keys when it starts\nTo use the new value, restart the program, or restore the old one", key)
+	}
+	switch {
+	case s.KeyFile != old.KeyFile:
+		return fault("key_file")
+	case !maps.Equal(s.Accounts, old.Accounts):
+		return fault("accounts")
+	case !maps.Equal(s.Keys, old.Keys):
+		return fault("keys")
+	}
+	return nil
+}
+
+// reloadedProxy reads the tokens of a proxy again, and returns how to replace them. The proxy
+// was started with the settings old.
+func (a *app) reloadedProxy(h *proxy.Handler, old, next *settings) (update func(), err error) {
+	if err := next.sameKeys(old); err != nil {
+		return nil, err
+	}
 	tokens, warnings, err := next.proxyTokens()
 	for _, warning := range warnings {
 		a.log.Warn(warning)

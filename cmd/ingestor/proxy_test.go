@@ -120,6 +120,15 @@ func TestProxyAlone(t *testing.T) {
 			t.Errorf("%s lacks %s:\n%s", path, want, body)
 		}
 	}
+	key := "key_file: " + f.path("key")
+	f.edit(key, key+"\nkeys: {other: {file: a-key}}")
+	f.write("costs.yaml", "extends: builtin\nrevision: 3\nupstreams:\n  other:\n    hosts: [other.test]\n    pools: {a: {quota: 9, windows: [{per: day}]}}\n    methods: {get: {route: GET /a, pool: a, cost: 1}}\n")
+	r.hangup("not reloaded.*keys has changed, and the proxy takes its keys when it starts")
+	f.edit("\nkeys: {other: {file: a-key}}", "")
+	f.edit(key, key+"s")
+	r.hangup("not reloaded.*key_file has changed")
+	f.edit(key+"s", key)
+	r.hangup(`"reloaded`)
 	if body := page(t, at[1]+"/metrics"); strings.Contains(body, "ingestor_catalog_up") || !strings.Contains(body, "headroom_ledger_up 1") {
 		t.Errorf("the metrics are\n%s", body)
 	}

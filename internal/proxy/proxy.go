@@ -89,6 +89,7 @@ type Handler struct {
 
 	keyed   *meter.Transport // of calls that get the key of the proxy
 	keyless *meter.Transport
+	keysOf  map[string]bool            // upstreams whose calls keyed gives a key, or does not send
 	by      map[bool]http.RoundTripper // the two, wrapped
 	base    http.RoundTripper
 	proxy   httputil.ReverseProxy
@@ -154,6 +155,11 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	options.Keys, options.Memory = nil, ""
 	if h.keyless, err = meter.New(ledger, &options); err != nil {
 		return nil, err
+	}
+	h.keysOf = map[string]bool{}
+	for name := range keys {
+		upstream, _, _ := strings.Cut(name, "@")
+		h.keysOf[upstream] = true
 	}
 	h.by = map[bool]http.RoundTripper{true: h.keyed, false: h.keyless}
 	if o.Metered != nil {
@@ -283,6 +289,9 @@ func (h *Handler) admit(c *call) (err error) {
 	}
 	if err := c.token.may(c); err != nil {
 		return err
+	}
+	if c.keyed && c.upstream.Key.Header != "" && !h.keysOf[c.upstream.Name] { // a new price book wants it
+		return &meter.CredentialError{Upstream: c.upstream.Name, Account: c.account(), Reason: "the proxy was started without it; restart the proxy"}
 	}
 	if err := c.single(); err != nil {
 		return err
