@@ -200,9 +200,10 @@ func (h *Handler) Update(tokens []*Token) {
 	h.guesses.Store(guard.NewGuesses(h.clock, h.ledger.Book().Families[guard.GuessFamily], addressOf))
 }
 
-// Flush waits until the calls whose answers have ended are settled.
+// Flush waits until the calls whose answers have ended are settled, and until the budgets of
+// tokens are up to date.
 func (h *Handler) Flush(ctx context.Context) error {
-	return errors.Join(h.keyed.Flush(ctx), h.keyless.Flush(ctx))
+	return errors.Join(h.days.flush(ctx), h.keyed.Flush(ctx), h.keyless.Flush(ctx))
 }
 
 // ServeHTTP implements [http.Handler].
