@@ -37,6 +37,7 @@ type Proxying struct {
 	ProxyAccount string        `yaml:"proxy_account,omitempty" restart:"yes" jsonschema_description:"The account of calls through the proxy that have no header Headroom-Account."`
 	ProxyWait    time.Duration `yaml:"proxy_wait,omitempty" restart:"yes" flag:"longest 'duration' for units to wait, if a call has no header Headroom-Wait" jsonschema_description:"How long a call through the proxy waits for units, if it has no header Headroom-Wait."`
 	ProxyWaiting int           `yaml:"proxy_waiting,omitempty" restart:"yes" zero:"no" jsonschema_description:"How many calls through the proxy may wait for units at once."`
+	ProxyGrace   time.Duration `yaml:"proxy_grace,omitempty" restart:"yes" zero:"no" jsonschema_description:"How long open calls through the proxy may finish when it is told to stop."`
 }
 
 // proxyListen is where the proxy listens without a setting.
@@ -151,6 +152,9 @@ func (s *settings) checkProxy() (faults []ingest.Fault) {
 	if s.ProxyWaiting < 1 {
 		fault("proxy_waiting", "it must be 1 or more")
 	}
+	if s.ProxyGrace < time.Second || s.ProxyGrace > time.Hour {
+		fault("proxy_grace", "it must be from 1s to 1h")
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Keys)) {
 		switch {
 		case !keyName.MatchString(name):
@@ -253,7 +257,7 @@ func (a *app) newProxy(s *settings, l *quota.Ledger, measured *metrics.Metrics, 
 	h, err := proxy.New(l, tokens, &proxy.Options{
 		Base: s.baseOfAll(), Clock: a.clock, Log: a.log, Metrics: measured, Keys: keys, Memory: filepath.Join(s.state, "proxy-costs.json"), Hosts: s.Hosts,
 		Defaults: proxy.Labels{Job: s.ProxyJob, Region: s.ProxyRegion, Class: s.ProxyClass, Account: s.ProxyAccount, Wait: s.ProxyWait},
-		Waiting:  s.ProxyWaiting, Refused: refused, UploadKey: key, Connections: b.proxy,
+		Waiting:  s.ProxyWaiting, Grace: s.ProxyGrace, Refused: refused, UploadKey: key, Connections: b.proxy,
 		Metered: func(t http.RoundTripper) http.RoundTripper { return a.traces.Calls(l, t) },
 	})
 	if errors.Is(err, quota.ErrBadInput) {

@@ -145,6 +145,41 @@ func TestProxyAlone(t *testing.T) {
 	}
 }
 
+// TestProxyGrace: the setting says how long streams may finish.
+func TestProxyGrace(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer upstream.Close()
+	f := newFolder(t, 20, "")
+	f.withToken("upstreams: [youtube]")
+	text, err := os.ReadFile(f.path("ingestor.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write("ingestor.yaml", string(text)+"proxy_grace: 100ms\n")
+	if r := f.run("proxy"); r.code != exitConfig || !strings.Contains(r.stderr, "proxy_grace: it must be from 1s to 1h") {
+		t.Errorf("left with %d\n%s", r.code, r.stderr)
+	}
+	f.edit("proxy_grace: 100ms", "proxy_grace: 1s")
+	f.env = []string{"INGESTOR_ENDPOINT=" + upstream.URL}
+	r := f.stay("proxy", "--proxy-listen", "127.0.0.1:0")
+	if !r.stdout.Scan() {
+		r.waitFor("proxy")
+	}
+	resp, err := http.Get(strings.TrimPrefix(r.stdout.Text(), "proxy on ") + "/youtube/youtube/v3/videos?part=id&id=abc&key=" + theProxyToken) //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	_ = r.cmd.Process.Signal(os.Interrupt)
+	r.waitFor(`cut off open calls.*"after":"1s"`)
+	if err := r.cmd.Wait(); err != nil {
+		t.Errorf("it left with %v", err)
+	}
+}
+
 // TestUploadOutlivesTheProxy: a proxy that is killed between two chunks of an upload, and
 // started again, passes on the next chunk, which costs nothing.
 func TestUploadOutlivesTheProxy(t *testing.T) {

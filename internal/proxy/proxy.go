@@ -39,6 +39,8 @@ import (
 const (
 	// DefaultWaiting is the default of [Options.Waiting].
 	DefaultWaiting = 256
+	// DefaultGrace is the default of [Options.Grace].
+	DefaultGrace = 10 * time.Second
 	// requestBuffer is how much of a request's body is kept to read its price.
 	requestBuffer = 1 << 20
 )
@@ -62,6 +64,8 @@ type Options struct {
 	Hosts []string
 	// Defaults are the labels of requests that do not send them.
 	Defaults Labels
+	// Grace is how long open requests may finish when the proxy stops; zero is DefaultGrace.
+	Grace time.Duration
 	// Waiting is how many calls may wait for units at once; zero is DefaultWaiting. A call
 	// beyond them is refused at once if its units are missing.
 	Waiting int
@@ -112,7 +116,7 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	}
 	h := &Handler{
 		ledger: ledger, clock: o.Clock, log: o.Log, hosts: o.Hosts, defaults: o.Defaults,
-		base: o.Base, waiting: make(chan struct{}, cmp.Or(o.Waiting, DefaultWaiting)), linger: headerTimeout, grace: stopTimeout, refused: o.Refused,
+		base: o.Base, waiting: make(chan struct{}, cmp.Or(o.Waiting, DefaultWaiting)), linger: headerTimeout, grace: cmp.Or(o.Grace, DefaultGrace), refused: o.Refused,
 		uploadKey: o.UploadKey,
 	}
 	if len(h.uploadKey) == 0 {
