@@ -309,24 +309,42 @@ func TestMCPSkipsWhatItCannotRead(t *testing.T) {
 	}
 }
 
-// TestMCPHangsUp: an agent that hangs up while a call waits for units is not charged for it.
+// block shuts the pool of videos for an hour, so that a call waits and is not refused at once.
+func (f *folder) block() {
+	f.t.Helper()
+	if r := f.run("quota", "block", "units", "--for", "1h", "--reason", "a test"); r.code != exitDone {
+		f.t.Fatalf("left with %d\n%s", r.code, r.stderr)
+	}
+}
+
+// TestMCPHangsUp: an agent that gives up a call that waits for units, and hangs up, is not
+// charged for it. The client of the SDK does not hang up before its calls have ended.
 // What it had reserved counts as spent.
 func TestMCPHangsUp(t *testing.T) {
 	t.Parallel()
-	f := newFolder(t, 10, "")
+	f := newFolder(t, 100, "")
 	a := f.agent("--budget", "100", "--wait", "24h")
 	if r, failed := a.call("reserve", object{"units": object{"units": 5}}); !r.Allowed {
 		t.Fatalf("reserved %+v %s", r, failed)
 	}
-	if r, _ := a.call("reserve", aVideo); r.Allowed || r.Code != "refused" {
+	f.block()
+	if r, _ := a.call("reserve", aVideo); r.Allowed || r.Code != "blocked" {
 		t.Errorf("without wait: %+v", r)
 	}
 	waits := make(chan error, 1)
+	ctx, giveUp := context.WithCancel(context.Background())
+	defer giveUp()
 	go func() {
-		_, err := a.session.CallTool(context.Background(), &mcp.CallToolParams{Name: "reserve", Arguments: object{"method": "videos.list", "wait": 100000}})
+		_, err := a.session.CallTool(ctx, &mcp.CallToolParams{Name: "reserve", Arguments: object{"method": "videos.list", "wait": 80000}})
 		waits <- err
 	}()
 	a.call("quota", object{}) // meanwhile that call is on its way
+	select {
+	case err := <-waits:
+		t.Fatalf("the call does not wait: %v", err)
+	default:
+	}
+	giveUp()
 	if code := a.leave(); code != exitDone || !strings.Contains(a.stderr.String(), `"units":5,"of":100,"not_settled":1`) {
 		t.Errorf("left with %d\n%s", code, &a.stderr)
 	}
@@ -341,7 +359,7 @@ func TestMCPHangsUp(t *testing.T) {
 func TestMCPOfAHostThatIsKilled(t *testing.T) {
 	t.Parallel()
 	f := newFolder(t, 10, "") // 5 stay free
-	server := f.program(context.Background(), "mcp", "--budget", "20", "--wait", "2h")
+	server := f.program(context.Background(), "mcp", "--budget", "20", "--wait", "48h")
 	host := python(t, "", "", append([]string{"testdata/python/agent.py"}, server.Args...)...)
 	host.Env = append(host.Env, server.Env...)
 	said, err := host.StdoutPipe()
