@@ -69,7 +69,10 @@ func TestMonth(t *testing.T) {
 	if !soak {
 		periods = periods[:2]
 	}
-	for _, period := range periods {
+	for i, period := range periods {
+		if i > 0 && !soak {
+			homes = homes[1:2] // the first period has shown that all agree
+		}
 		t.Run(period.name, func(t *testing.T) {
 			m := &month{T: t, demand: newDemand(seed, period.from, days, period.calls), skew: time.Duration(seed%61)*time.Second - 30*time.Second}
 			m.best = m.meet("oracle", byOracle)
@@ -91,7 +94,9 @@ func TestMonth(t *testing.T) {
 					t.Errorf("%s: %+v, but %s: %+v", at.name, ours.counts, homes[0].name, first.counts)
 				}
 			}
-			m.check(m.meet("ring + calendar, "+inBlocks.name, byLedger(leasedPools, inBlocks)))
+			if i == 0 || soak {
+				m.check(m.meet("ring + calendar, "+inBlocks.name, byLedger(leasedPools, inBlocks)))
+			}
 			t.Logf("from %s, %d days\n%s", m.from.Format(time.DateOnly), m.days, strings.Join(m.rows, "\n"))
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -30,6 +31,7 @@ type limited struct {
 	fill func(ctx context.Context, n int) error // sets limits, faster than one by one
 	end  func()
 
+	set   int           // limits
 	first time.Duration // how long the first decision took
 	whole time.Duration // until all limits were read
 	bytes int64         // what the process keeps of them
@@ -100,11 +102,13 @@ func (l *limited) begin(ctx context.Context, n int) error {
 	if err := l.fill(ctx, n); err != nil {
 		return err
 	}
+	l.set = n
 	costs, err := book.Parse("bench.yaml", []byte("revision: 1\nfamilies: {client: {quota: 1000000, windows: [{per: 1h, algorithm: counter}], max_keys: 2000000}}"), nil)
 	if err != nil {
 		return err
 	}
-	if l.Ledger, err = quota.New(costs, l.Store, nil); err != nil {
+	store := &readStore{l.Store, l.Store.(quota.LimitKeeper), make(chan struct{}), sync.Once{}}
+	if l.Ledger, err = quota.New(costs, store, nil); err != nil {
 		return err
 	}
 	before := inUse()
@@ -113,21 +117,31 @@ func (l *limited) begin(ctx context.Context, n int) error {
 		return err
 	}
 	l.first = time.Since(began)
-	for deadline := time.Now().Add(5 * time.Minute); n > 0; { // the reading goes on beside the calls
-		r, err := l.reserve(ctx, n-1)
-		if err != nil {
-			return err
-		}
-		if r.Limit == storedQuota {
-			break
-		}
-		if time.Now().After(deadline) {
-			return errors.New("the ledger did not learn of the last limit")
-		}
+	select { // no call waits for that
+	case <-store.all:
+	case <-time.After(5 * time.Minute):
+		return errors.New("the ledger did not read all limits in five minutes")
 	}
 	l.whole = time.Since(began)
 	l.bytes = inUse() - before
 	return nil
+}
+
+// readStore tells when all its limits were read.
+type readStore struct {
+	quota.Store
+	quota.LimitKeeper
+	all  chan struct{}
+	once sync.Once
+}
+
+// KeyLimits implements [quota.LimitKeeper].
+func (s *readStore) KeyLimits(ctx context.Context, after int64, most int) ([]quota.KeyLimit, error) {
+	some, err := s.LimitKeeper.KeyLimits(ctx, after, most)
+	if err == nil && len(some) < most {
+		s.once.Do(func() { close(s.all) })
+	}
+	return some, err
 }
 
 // timed returns the number of the ith key that is timed, of at most a thousand.
@@ -143,12 +157,11 @@ func inUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-func (l *limited) reserve(ctx context.Context, i int) (*quota.Reservation, error) {
-	return l.Ledger.Reserve(ctx, quota.Call{Family: "client", Key: key(i)})
-}
-
 func (l *limited) decide(ctx context.Context, i int) error {
-	_, err := l.reserve(ctx, i)
+	r, err := l.Ledger.Reserve(ctx, quota.Call{Family: "client", Key: key(i)})
+	if err == nil && l.set > 0 && r.Limit != storedQuota {
+		err = fmt.Errorf("key %d has a limit of %d, want %d", i, r.Limit, storedQuota)
+	}
 	return err
 }
 

@@ -287,7 +287,7 @@ func TestKilledRunsLoseNothing(t *testing.T) {
 }
 
 func killedRunsLoseNothing(t *testing.T, ledger string) {
-	kills := 5
+	kills := 3
 	if os.Getenv("HEADROOM_SOAK") == "1" {
 		kills = 100
 	}

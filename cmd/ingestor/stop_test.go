@@ -46,7 +46,7 @@ func TestARunIsToldToStopAtAnyMoment(t *testing.T) {
 			takes := time.Since(began)
 			t.Logf("seed %d; a run takes %s", seed, takes)
 			codes := map[int]int{}
-			for range scaledProve(12, 100) {
+			for range scaledProve(8, 100) {
 				cmd := f.program(t.Context(), "run", "--once", "--quiet")
 				var wrote strings.Builder
 				cmd.Stdout, cmd.Stderr = &wrote, &wrote

@@ -105,5 +105,5 @@ func scaled(reduced, full int) int {
 	if soak() {
 		return full
 	}
-	return reduced
+	return max(reduced/slower, 1)
 }
