@@ -44,23 +44,29 @@ func openMemory(_ *testing.T, clock *quota.SimClock) func() quota.Store {
 	return func() quota.Store { return store }
 }
 
-func openSQLite(t *testing.T, clock *quota.SimClock) func() quota.Store {
-	path := filepath.Join(t.TempDir(), "ledger.db")
-	var last *sqlitestore.Store
-	shut := func() {
-		if last != nil {
-			last.Close()
-		}
-	}
-	t.Cleanup(func() { shut() })
+// reopening returns what ends the program before, whose store is closed, and begins the next.
+func reopening[S interface {
+	quota.Store
+	Close() error
+}](t *testing.T, open func() (S, error)) func() quota.Store {
+	shut := func() error { return nil }
+	t.Cleanup(func() { _ = shut() })
 	return func() quota.Store {
-		shut()
-		var err error
-		if last, err = sqlitestore.Open(t.Context(), path, &sqlitestore.Options{Clock: clock, Wait: patience}); err != nil {
+		_ = shut()
+		s, err := open()
+		if err != nil {
 			t.Fatal(err)
 		}
-		return last
+		shut = s.Close
+		return s
 	}
+}
+
+func openSQLite(t *testing.T, clock *quota.SimClock) func() quota.Store {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	return reopening(t, func() (*sqlitestore.Store, error) {
+		return sqlitestore.Open(t.Context(), path, &sqlitestore.Options{Clock: clock, Wait: patience})
+	})
 }
 
 func openRedis(t *testing.T, clock *quota.SimClock) func() quota.Store {
@@ -71,40 +77,16 @@ func openRedis(t *testing.T, clock *quota.SimClock) func() quota.Store {
 	t.Cleanup(server.Kill)
 	redisclock.Set(clock.Now)
 	t.Cleanup(func() { redisclock.Set(nil) })
-	var last *redisstore.Store
-	shut := func() {
-		if last != nil {
-			last.Close()
-		}
-	}
-	t.Cleanup(func() { shut() })
-	return func() quota.Store {
-		shut()
-		var err error
-		if last, err = redisstore.Open("redis://"+server.Addr, &redisstore.Options{Timeout: patience}); err != nil {
-			t.Fatal(err)
-		}
-		return last
-	}
+	return reopening(t, func() (*redisstore.Store, error) {
+		return redisstore.Open("redis://"+server.Addr, &redisstore.Options{Timeout: patience})
+	})
 }
 
 func openPostgreSQL(t *testing.T, clock *quota.SimClock) func() quota.Store {
 	url := pgtest.Shared(t)
-	var last *pgstore.Store
-	shut := func() {
-		if last != nil {
-			last.Close()
-		}
-	}
-	t.Cleanup(func() { shut() })
-	return func() quota.Store {
-		shut()
-		var err error
-		if last, err = pgstore.Open(url, &pgstore.Options{Clock: clock, Timeout: patience}); err != nil {
-			t.Fatal(err)
-		}
-		return last
-	}
+	return reopening(t, func() (*pgstore.Store, error) {
+		return pgstore.Open(url, &pgstore.Options{Clock: clock, Timeout: patience})
+	})
 }
 
 // patience bounds what would otherwise hang. Nothing here depends on how long

@@ -10,10 +10,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"testing"
 	"text/tabwriter"
 	"time"
+
+	"github.com/headroom-quota/headroom/bench/team"
 )
 
 func main() {
@@ -64,7 +65,7 @@ func printTable(out io.Writer, g group, rounds int) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "vs AllowN\tns\tallocs\tworst\t  \t")
 	for i, c := range g.contenders {
-		fmt.Fprintf(w, "%.2f\t%.1f\t%d\t%s\t  %s\n", median(rows[i].ratio), median(rows[i].ns), rows[i].allocs, judged(c), c.name)
+		fmt.Fprintf(w, "%.2f\t%.1f\t%d\t%s\t  %s\n", team.Median(rows[i].ratio), team.Median(rows[i].ns), rows[i].allocs, judged(c), c.name)
 	}
 	w.Flush()
 }
@@ -76,12 +77,4 @@ func judged(c contender) string {
 		s += "*"
 	}
 	return s
-}
-
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	if n := len(v); n%2 == 0 {
-		return (v[n/2-1] + v[n/2]) / 2
-	}
-	return v[len(v)/2]
 }

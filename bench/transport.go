@@ -13,6 +13,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/headroom-quota/headroom/bench/team"
+
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
@@ -136,7 +138,7 @@ func medians(turns []func(), calls int) []float64 {
 	}
 	all := make([]float64, len(turns))
 	for i := range times {
-		all[i] = median(times[i])
+		all[i] = team.Median(times[i])
 	}
 	return all
 }

@@ -4,23 +4,21 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubetest"
+
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/memstore"
-	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 // rig is a runner with all that is under it, on a clock that is moved, before an
@@ -70,13 +68,7 @@ func newRig(t *testing.T, units int64, jobs map[string]ingest.Job) *rig {
 // newLedger is a ledger of so many units a day, by a book with this revision.
 func (r *rig) newLedger(revision int, units int64) *quota.Ledger {
 	r.t.Helper()
-	costs, err := book.Parse("costs.yaml", fmt.Appendf(nil, `
-extends: builtin
-revision: %d
-upstreams: {youtube: {pools: {units: {quota: %d, headroom: 5}}}}
-`, revision, units+5), &book.Options{Builtins: headroom.Builtin})
-	r.must(err)
-	l, err := quota.New(costs, r.store, &quota.Options{Clock: r.clock})
+	l, err := youtubetest.Ledger(r.store, revision, units, r.clock)
 	r.must(err)
 	return l
 }
@@ -90,24 +82,9 @@ func (r *rig) remake() {
 // upstream is a client of the simulator, whose calls are metered.
 func (r *rig) upstream() *youtube.Client {
 	r.t.Helper()
-	transport, err := meter.New(r.ledger, &meter.Options{
-		Base:   toServer{r.server.Listener.Addr().String()},
-		Keys:   map[string]meter.KeySource{"youtube": meter.Key("AIza-not-a-key")},
-		Logger: r.options.Log,
-	})
-	r.must(err)
-	client, err := youtube.New(&http.Client{Transport: transport}, nil)
+	client, err := youtubetest.Client(r.ledger, r.server.Listener.Addr().String(), r.options.Log)
 	r.must(err)
 	return client
-}
-
-// toServer sends what is meant for the upstream to the simulator.
-type toServer struct{ address string }
-
-func (s toServer) RoundTrip(req *http.Request) (*http.Response, error) {
-	out := req.Clone(req.Context())
-	out.URL.Scheme, out.URL.Host, out.Host = "http", s.address, s.address
-	return http.DefaultTransport.RoundTrip(out)
 }
 
 func (r *rig) must(err error) {

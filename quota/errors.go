@@ -105,14 +105,17 @@ type ImpossibleError struct {
 
 // Error implements error.
 func (e *ImpossibleError) Error() string {
-	class, remedy := "", "raise the quota"
+	class, remedy := "", "raise the quota in costs.yaml"
 	if e.Class != "" {
 		class = fmt.Sprintf(" for class %s", e.Class)
 	}
-	if e.KeptFree {
-		remedy = "lower keep_free of the class"
+	switch {
+	case e.KeptFree:
+		remedy = "lower keep_free of the class in costs.yaml"
+	case e.Pool.Name == "": // a member of a family
+		remedy = "raise the limit of the key in costs.yaml, or with ingestor limits set"
 	}
-	return fmt.Sprintf("reserve %s: impossible: %d units asked for, the limit of %s is %d%s\nAsk for less, or %s in costs.yaml",
+	return fmt.Sprintf("reserve %s: impossible: %d units asked for, the limit of %s is %d%s\nAsk for less, or %s",
 		e.Pool, e.Units, e.Window, e.Limit, class, remedy)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,7 +18,7 @@ import (
 // the place of what the price book says about the key.
 type KeyLimit struct {
 	Family  string
-	Key     string    // not hashed, 1 to 128 printable bytes
+	Key     string    // not hashed, 1 to 128 bytes of printable text
 	Quota   int64     // of the windows without a quota of their own; 0: the limit was removed
 	By      string    // who set or removed it
 	Reason  string    // why; may be ""
@@ -56,8 +57,8 @@ const (
 
 // keyLimits are the limits that a ledger knows.
 type keyLimits struct {
-	reading sync.Mutex // held by the one who reads; guards version
-	version int64
+	reading sync.Mutex   // held by the one who reads; guards last
+	last    KeyLimit     // the last one that was read
 	asked   atomic.Int64 // when the limits were last up to date, by the ledger's clock; 0: never
 	failed  atomic.Int64 // when they could last not be read
 	none    atomic.Bool  // the store keeps none
@@ -87,12 +88,12 @@ func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 		return k, BadInput("there is no family %.40q; the price book has %s", k.Family, names(l.current().families))
 	}
 	switch {
-	case !validID(k.Key):
-		return k, BadInput("family %s: the key must be 1 to %d printable bytes", k.Family, maxIDBytes)
+	case k.Key == "" || !printable(k.Key, maxIDBytes):
+		return k, BadInput("family %s: the key must be 1 to %d bytes of printable text", k.Family, maxIDBytes)
 	case k.Quota < 0 || k.Quota > window.MaxUnits:
 		return k, BadInput("family %s: the limit must be 1 to %d, not %d", k.Family, window.MaxUnits, k.Quota)
-	case !validID(k.By):
-		return k, BadInput("say who sets the limit, in 1 to %d printable bytes", maxIDBytes)
+	case k.By == "" || !printable(k.By, maxIDBytes):
+		return k, BadInput("say who sets the limit, in 1 to %d bytes of printable text", maxIDBytes)
 	case k.Reason != "" && !printable(k.Reason, maxReason):
 		return k, BadInput("the reason must be at most %d printable bytes", maxReason)
 	}
@@ -241,28 +242,29 @@ func (k *keyLimits) refresh(ctx context.Context, keeper LimitKeeper, clock Clock
 	}()
 }
 
-// read reads what changed since the last version. It asks for the last change too: a store
-// that does not have it has lost limits, and all of them are read again. The caller holds
-// reading.
+// read reads what changed since the last limit that it knows. It asks for that one too: a
+// store that does not have it has lost limits, and all of them are read again. The caller
+// holds reading.
 func (k *keyLimits) read(ctx context.Context, keeper LimitKeeper, clock Clock) error {
 	page := func(after int64) ([]KeyLimit, error) {
 		within, cancel := context.WithTimeout(ctx, limitsWithin)
 		defer cancel()
 		return keeper.KeyLimits(within, after, limitsPage)
 	}
-	for after := k.version - 1; ; after = k.version {
+	isLast := func(c KeyLimit) bool { return c.Family == k.last.Family && c.Key == k.last.Key }
+	for after := k.last.Version - 1; ; after = k.last.Version {
 		began := clock.Now()
 		changed, err := page(after)
 		switch {
 		case err != nil:
 			return err
-		case len(changed) == 0 && after < k.version && k.version > 0:
+		case after < k.last.Version && k.last.Version > 0 && !slices.ContainsFunc(changed, isLast):
 			k.forget()
 			continue
 		}
 		k.apply(changed)
 		if len(changed) > 0 {
-			k.version = changed[len(changed)-1].Version
+			k.last = changed[len(changed)-1]
 		}
 		if len(changed) < limitsPage {
 			k.asked.Store(began.UnixNano())
@@ -275,7 +277,7 @@ func (k *keyLimits) read(ctx context.Context, keeper LimitKeeper, clock Clock) e
 func (k *keyLimits) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.version, k.all = 0, nil
+	k.last, k.all = KeyLimit{}, nil
 	k.asked.Store(0)
 }
 

@@ -73,7 +73,7 @@ func (l *limitLedger) granted(key string) (n int) {
 
 func (l *limitLedger) set(key string, n int64) quota.KeyLimit {
 	l.Helper()
-	set, err := l.SetLimit(l.Context(), quota.KeyLimit{Family: "client", Key: key, Quota: n, By: "ann", Reason: "a larger plan"})
+	set, err := l.SetLimit(l.Context(), quota.KeyLimit{Family: "client", Key: key, Quota: n, By: "Zoë", Reason: "a larger plan"})
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestKeyLimits(t *testing.T) {
 				t.Errorf("the price book grants %d, want 3", got)
 			}
 			set := one.set("acme", 5)
-			if set.Version == 0 || set.By != "ann" || set.Reason != "a larger plan" || time.Since(set.At).Abs() > time.Hour {
+			if set.Version == 0 || set.By != "Zoë" || set.Reason != "a larger plan" || time.Since(set.At).Abs() > time.Hour {
 				t.Errorf("set %+v", set)
 			}
 			if got := one.granted("acme"); got != 2 {
@@ -146,6 +146,9 @@ func TestKeyLimits(t *testing.T) {
 			if got := newLimitLedger(t, open()).granted("acme"); got != 0 { // 8 of 3
 				t.Errorf("removed, and after a restart: %d granted, want 0", got)
 			}
+			if one.set("Müller & Söhne", 4); one.granted("Müller & Söhne") != 4 {
+				t.Error("a key with letters beyond ASCII has not the limit that was set")
+			}
 			one.set("eve", 9)
 			if got := newLimitLedger(t, open()).granted("eve"); got != 9 {
 				t.Errorf("after a restart %d are granted, want 9", got)
@@ -158,17 +161,17 @@ func TestKeyLimits(t *testing.T) {
 					t.Errorf("%s has version %d after %d", l.Key, l.Version, before)
 				}
 			}
-			if got, want := strings.Join(keys, ", "), "bob 4, carol 4, ddddd 4, acme 0, eve 9"; got != want || err != nil {
+			if got, want := strings.Join(keys, ", "), "bob 4, carol 4, ddddd 4, acme 0, Mülle 4, eve 9"; got != want || err != nil {
 				t.Errorf("the limits are %s, want %s: %v", got, want, err)
 			}
-			if l, err := one.KeyLimit(t.Context(), "client", "eve"); err != nil || l == nil || *l != all[4] {
-				t.Errorf("the limit of eve: %+v %v, want %+v", l, err, all[4])
+			if l, err := one.KeyLimit(t.Context(), "client", "eve"); err != nil || l == nil || *l != all[5] {
+				t.Errorf("the limit of eve: %+v %v, want %+v", l, err, all[5])
 			}
 			changes, err := one.LimitChanges(t.Context(), 3)
-			if err != nil || len(changes) != 3 || changes[0] != all[4] || changes[1] != all[3] || changes[1].Reason != "a larger plan" {
+			if err != nil || len(changes) != 3 || changes[0] != all[5] || changes[1] != all[4] || changes[1].Reason != "a larger plan" {
 				t.Errorf("the last changes are %+v: %v", changes, err)
 			}
-			if all, err := one.LimitChanges(t.Context(), 100); err != nil || len(all) != 8 || all[7] != set {
+			if all, err := one.LimitChanges(t.Context(), 100); err != nil || len(all) != 9 || all[8] != set {
 				t.Errorf("all changes are %+v: %v", all, err)
 			}
 			if l, err := one.KeyLimit(t.Context(), "client", "mallory"); err != nil || l != nil {
@@ -183,6 +186,7 @@ func TestKeyLimitsRefuse(t *testing.T) {
 	for why, k := range map[string]quota.KeyLimit{
 		"there is no family \"clint\"": {Family: "clint", Key: "a", Quota: 1, By: "ann"},
 		"the key must be":              {Family: "client", Key: "a\n", Quota: 1, By: "ann"},
+		"the key must be 1":            {Family: "client", Quota: 1, By: "ann"},
 		"the limit must be":            {Family: "client", Key: "a", Quota: -1, By: "ann"},
 		"say who":                      {Family: "client", Key: "a", Quota: 1},
 		"the reason must be":           {Family: "client", Key: "a", Quota: 1, By: "ann", Reason: strings.Repeat("x", 257)},
@@ -196,6 +200,11 @@ func TestKeyLimitsRefuse(t *testing.T) {
 	}
 	if all, err := l.KeyLimits(t.Context(), 0, 10); err != nil || len(all) != 0 {
 		t.Errorf("bad input was kept: %v %v", all, err)
+	}
+	l.set("acme", 1)
+	_, err := l.Reserve(t.Context(), quota.Call{Family: "client", Key: "acme", Units: 2})
+	if !errors.Is(err, quota.ErrImpossible) || !strings.Contains(err.Error(), "ingestor limits set") {
+		t.Errorf("more than the limit that was set: %v", err)
 	}
 	m := newLimitLedger(t, memstore.New(nil))
 	if _, err := m.SetLimit(t.Context(), quota.KeyLimit{Family: "client", Key: "a", Quota: 1, By: "ann"}); !errors.Is(err, quota.ErrNoLimits) {
@@ -410,6 +419,16 @@ func TestLostLimitsAreForgotten(t *testing.T) {
 		f.mu.Unlock()
 		time.Sleep(2 * time.Hour)
 		granted(2) // of the price book
+		l.set("bob", 5)
+		granted(3)
+		time.Sleep(2 * time.Hour)
+		f.mu.Lock()
+		f.all = f.all[:1]
+		f.mu.Unlock()
+		if _, err := f.SetLimit(t.Context(), quota.KeyLimit{Family: "client", Key: "carol", Quota: 9}); err != nil { // by another process
+			t.Fatal(err)
+		}
+		granted(2)
 	})
 }
 

@@ -23,8 +23,12 @@ func limitPlace(p Pool) (family, key string) {
 	return p.Upstream, p.Name
 }
 
-// share notes the pools of an upstream whose reported limits all processes share.
+// share notes the pools of an upstream whose reported limits all processes share. An upstream
+// with the name of a family has none: they would stand where those of the family's keys do.
 func (p *prices) share(u *book.Upstream) {
+	if p.book.Families[u.Name] != nil {
+		return
+	}
 	for _, pool := range u.Pools {
 		if !pool.LearnLimit || pool.Metric == "" {
 			continue

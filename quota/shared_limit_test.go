@@ -3,6 +3,7 @@ package quota_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,7 +35,12 @@ type sharedLedger struct {
 
 func newSharedLedger(t *testing.T, s quota.Store) *sharedLedger {
 	t.Helper()
-	b, err := book.Parse("test", []byte(sharedBook), nil)
+	return newSharedLedgerOf(t, s, sharedBook)
+}
+
+func newSharedLedgerOf(t *testing.T, s quota.Store, text string) *sharedLedger {
+	t.Helper()
+	b, err := book.Parse("test", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,6 +142,20 @@ func TestSharedLimitByHand(t *testing.T) {
 	plain(t, set("apis", "units"), quota.ErrBadInput, "there is no family")
 	if err := set("client", "acme"); err != nil {
 		t.Error(err)
+	}
+}
+
+// A family with the name of the upstream has keys of its own, which clients may choose.
+func TestSharedLimitBesideAFamilyOfTheSameName(t *testing.T) {
+	l := newSharedLedgerOf(t, limitStores(t)["sqlite"](), strings.Replace(sharedBook, "client:", "api:", 1))
+	if _, err := l.SetLimit(t.Context(), quota.KeyLimit{Family: "api", Key: "units", Quota: 6000, By: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	l.want("after a limit of a client that is called units", 90, 90, 60)
+	l.observe("units", "default", 24*time.Hour, 200)
+	l.want("as the upstream reports", 190, 190, 60)
+	if k, err := l.KeyLimit(t.Context(), "api", "units"); err != nil || k.Quota != 6000 {
+		t.Errorf("the client's limit is %+v, %v", k, err)
 	}
 }
 

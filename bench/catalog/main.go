@@ -10,9 +10,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"text/tabwriter"
 	"time"
+
+	"github.com/headroom-quota/headroom/bench/team"
 
 	"github.com/headroom-quota/headroom/bench/library"
 
@@ -91,7 +92,7 @@ func save(ctx context.Context, rounds, videos int, dir string, seed uint64) erro
 		for round, rate := range rates[i] {
 			ratios = append(ratios, rate/rates[0][round])
 		}
-		fmt.Fprintf(w, "%.2f\t%.0f\t%d\t%s\t  %s\t\n", median(ratios), median(rates[i]), sizes[i]>>20, verdict(c.judged, median(ratios) >= goal), c.name)
+		fmt.Fprintf(w, "%.2f\t%.0f\t%d\t%s\t  %s\t\n", team.Median(ratios), team.Median(rates[i]), sizes[i]>>20, verdict(c.judged, team.Median(ratios) >= goal), c.name)
 	}
 	w.Flush()
 	fmt.Printf("\nvs bare  times the first line's, round by round; the goal is %.1f\n", goal)
@@ -106,12 +107,4 @@ func verdict(judged, reached bool) string {
 		return "reached"
 	}
 	return "MISSED"
-}
-
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	if n := len(v); n%2 == 0 {
-		return (v[n/2-1] + v[n/2]) / 2
-	}
-	return v[len(v)/2]
 }

@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/headroom-quota/headroom/bench/team"
+
 	"github.com/headroom-quota/headroom/bench/library"
 
 	"github.com/headroom-quota/headroom/ingest/catalog"
@@ -105,7 +107,7 @@ func search(ctx context.Context, videos, times int, dir string, seed uint64) (er
 			}
 		}
 		for side := range each {
-			took[side][i] = time.Duration(median(each[side]))
+			took[side][i] = time.Duration(team.Median(each[side]))
 		}
 		if hits[0][i] != hits[1][i] {
 			return fmt.Errorf("%s: the bare query found %d, the search %d", q.typed, hits[0][i], hits[1][i])
@@ -144,7 +146,7 @@ func report(all []question, took [2][]time.Duration, videos, times int) {
 				ours = append(ours, float64(took[1][i])/1e6)
 			}
 		}
-		fmt.Fprintf(w, "%.2f\t%.2f\t%.2f\t%s\t  %s\t\n", median(ratios), median(bare), median(ours), verdict(judged, median(ratios) < slower), kind)
+		fmt.Fprintf(w, "%.2f\t%.2f\t%.2f\t%s\t  %s\t\n", team.Median(ratios), team.Median(bare), team.Median(ours), verdict(judged, team.Median(ratios) < slower), kind)
 	}
 	var kinds []string
 	seen := map[string]bool{}

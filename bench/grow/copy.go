@@ -35,7 +35,7 @@ func (c *copied) Recall(_ context.Context, p quota.Pool) (storekit.Birth, error)
 	return c.known[p.Name], nil
 }
 
-// Remember implements [storekit.BirthKeeper]. What comes later is of single accounts.
+// Remember implements [storekit.BirthKeeper]. Later births are of single accounts.
 func (c *copied) Remember(_ context.Context, p quota.Pool, b storekit.Birth) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

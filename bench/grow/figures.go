@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"strconv"
+
+	"github.com/headroom-quota/headroom/bench/team"
 )
 
 // A figure is one line of figures.csv, as it was measured.
@@ -20,7 +22,7 @@ type figure struct {
 	value         float64
 }
 
-// What is measured.
+// These are the measures.
 const (
 	perSecond    = "reservations a second"
 	bytesAll     = "bytes of all pools"
@@ -98,7 +100,7 @@ func merge(all, block []figure) []figure {
 // lookup is the median of the figures of a store, a series, pools and callers; 0 if there
 // are none.
 func lookup(all []figure, store, series string, pools, callers int, measure string) float64 {
-	return median(values(all, false, store, series, pools, callers, measure))
+	return team.Median(values(all, false, store, series, pools, callers, measure))
 }
 
 // ratio is the median of the ratios of reservations a second to those of the reference in
@@ -112,7 +114,7 @@ func ratio(all []figure, store, series string, pools, callers int) float64 {
 	for i := range mine {
 		mine[i] /= ref[i]
 	}
-	return median(mine)
+	return team.Median(mine)
 }
 
 func values(all []figure, reference bool, store, series string, pools, callers int, measure string) (found []float64) {
@@ -123,12 +125,4 @@ func values(all []figure, reference bool, store, series string, pools, callers i
 		}
 	}
 	return found
-}
-
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return 0
-	}
-	slices.Sort(v)
-	return (v[len(v)/2] + v[(len(v)-1)/2]) / 2
 }

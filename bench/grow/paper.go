@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What the calculation on paper is about.
+// The calculation on paper is for these numbers.
 const (
 	wantClients = 1_000_000
 	wantRate    = 100_000 // reservations a second

@@ -16,8 +16,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"time"
+
+	"github.com/headroom-quota/headroom/bench/team"
 
 	"github.com/headroom-quota/headroom/internal/redistest"
 	"github.com/headroom-quota/headroom/quota"
@@ -121,10 +122,10 @@ func (b *bench) far(rounds int) error {
 		}
 		ratios = append(ratios, rate[1]/rate[0])
 	}
-	ratio := median(ratios)
+	ratio := team.Median(ratios)
 	fmt.Printf("far from the limit, %d processes, median of %d rounds of %s:\n", processes, rounds, b.each)
-	fmt.Printf("     plain  %10.0f reservations a second\n", median(rates[0]))
-	fmt.Printf("     leased %10.0f reservations a second\n", median(rates[1]))
+	fmt.Printf("     plain  %10.0f reservations a second\n", team.Median(rates[0]))
+	fmt.Printf("     leased %10.0f reservations a second\n", team.Median(rates[1]))
 	b.goal(ratio >= wantRatio, "%.0f times as many, want %.0f", ratio, wantRatio)
 	return nil
 }
@@ -170,11 +171,6 @@ func (b *bench) toTheLimit(ctx context.Context, limit int64, kill bool) error {
 }
 
 func percent(part, whole int64) float64 { return 100 * float64(part) / float64(whole) }
-
-func median(all []float64) float64 {
-	slices.Sort(all)
-	return all[len(all)/2]
-}
 
 // charge is one unit of a pool with a lease of 2 s and 5%.
 func charge(pool string, limit int64) quota.Charge {

@@ -17,21 +17,21 @@ import (
 	"github.com/headroom-quota/headroom/quota/redisstore"
 )
 
-// team are the processes of one side. Each counts its grants in memory that it shares with
+// side is the processes of one side. Each counts its grants in memory that it shares with
 // this process, so that the count survives kill -9.
-type team struct {
+type side struct {
 	all    []*exec.Cmd
 	counts []*counter
 	killed map[int]bool
 }
 
 // start starts all processes of a side, and lets them begin together.
-func (b *bench) start(kind, pool string, limit int64) (*team, error) {
+func (b *bench) start(kind, pool string, limit int64) (*side, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	t := &team{killed: map[int]bool{}}
+	t := &side{killed: map[int]bool{}}
 	for i := range processes {
 		path := filepath.Join(b.dir, fmt.Sprintf("%s-%s-%d", pool, kind, i))
 		if err := os.WriteFile(path, make([]byte, 8), 0o600); err != nil {
@@ -53,13 +53,13 @@ func (b *bench) start(kind, pool string, limit int64) (*team, error) {
 }
 
 // kill ends a process as kill -9 does.
-func (t *team) kill(i int) error {
+func (t *side) kill(i int) error {
 	t.killed[i] = true
 	return t.all[i].Process.Kill()
 }
 
 // wait waits until all processes have ended.
-func (t *team) wait() error {
+func (t *side) wait() error {
 	for i, cmd := range t.all {
 		if err := cmd.Wait(); err != nil && !t.killed[i] {
 			return err
@@ -69,7 +69,7 @@ func (t *team) wait() error {
 }
 
 // granted returns how many units all processes were granted.
-func (t *team) granted() (all int64) {
+func (t *side) granted() (all int64) {
 	for _, c := range t.counts {
 		all += c.Load()
 	}

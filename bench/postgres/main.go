@@ -10,8 +10,11 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 	"time"
+
+	"github.com/headroom-quota/headroom/bench/team"
 
 	"github.com/headroom-quota/headroom/internal/pgtest"
 )
@@ -75,11 +78,15 @@ func run(rounds int, each time.Duration) error {
 
 // compete runs the contenders by turns. The processes of the others wait.
 func compete(server *pgtest.Server, l load, rounds int, each time.Duration) ([]*result, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
 	var all []*result
-	var teams []*team
+	var teams []*team.Team
 	defer func() {
 		for _, t := range teams {
-			t.kill()
+			t.Kill()
 		}
 	}()
 	for i, c := range contenders {
@@ -87,7 +94,7 @@ func compete(server *pgtest.Server, l load, rounds int, each time.Duration) ([]*
 		if err := server.Exec("CREATE DATABASE " + database); err != nil {
 			return nil, err
 		}
-		t, err := start(c.name, server.URL(database), l, each)
+		t, err := team.Start(self, l.processes, "-child", c.name, "-url", server.URL(database), "-callers", strconv.Itoa(l.callers), "-each", each.String())
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +103,7 @@ func compete(server *pgtest.Server, l load, rounds int, each time.Duration) ([]*
 	}
 	for n := range rounds + 1 { // the first warms up
 		for i, r := range all {
-			rate, p99, err := teams[i].round()
+			rate, p99, err := teams[i].Round()
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", r.name, err)
 			}
@@ -117,12 +124,12 @@ func print(all []*result) {
 		mark := ""
 		switch {
 		case !r.judged:
-		case median(r.ratios) >= r.goal && (r.late == 0 || median(r.p99) <= r.late.Seconds()*1000):
+		case team.Median(r.ratios) >= r.goal && (r.late == 0 || team.Median(r.p99) <= r.late.Seconds()):
 			mark = "reached"
 		default:
 			mark = "MISSED"
 		}
-		fmt.Fprintf(w, "%.2f\t%.0f\t%.1f\t%d\t%d\t%s\t  %s\t\n", median(r.ratios), median(r.rates), median(r.p99), r.processes, r.processes*r.callers, mark, r.name)
+		fmt.Fprintf(w, "%.2f\t%.0f\t%.1f\t%d\t%d\t%s\t  %s\t\n", team.Median(r.ratios), team.Median(r.rates), 1000*team.Median(r.p99), r.processes, r.processes*r.callers, mark, r.name)
 	}
 	w.Flush()
 	fmt.Print(`
@@ -131,10 +138,19 @@ goals    0.5 with one caller; 1.4 with 16, and a p99 of at most 30 ms
 `)
 }
 
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	if n := len(v); n%2 == 0 {
-		return (v[n/2-1] + v[n/2]) / 2
+// serve is what a child does.
+func serve(ctx context.Context, name, url string, callers int, each time.Duration) error {
+	i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == name })
+	if i < 0 {
+		return fmt.Errorf("there is no contender %q", name)
 	}
-	return v[len(v)/2]
+	do, end, err := contenders[i].open(ctx, url, callers)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := do(ctx); err != nil {
+		return err
+	}
+	return team.Serve(ctx, callers, each, do)
 }

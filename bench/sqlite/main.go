@@ -6,19 +6,24 @@
 // With -old, it also sets callers in one process beside the same program of an earlier
 // commit, built with this directory's files:
 //
-//	git worktree add /tmp/old COMMIT && cp -r sqlite /tmp/old/bench/
+//	git worktree add /tmp/old COMMIT && cp -r sqlite team /tmp/old/bench/
 //	go build -C /tmp/old/bench -o /tmp/old-sqlite ./sqlite
 //	go run ./sqlite -old /tmp/old-sqlite
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 	"time"
+
+	"github.com/headroom-quota/headroom/bench/team"
 )
 
 func main() {
@@ -114,7 +119,7 @@ func together(self, old string, rounds int, each time.Duration, dir string) erro
 		for i := range ratios {
 			ratios[i] = r.rates[i] / before.rates[i]
 		}
-		fmt.Fprintf(w, "%.2f\t%.0f\t%.1f\t%d\t  %s\t\n", median(ratios), median(r.rates), 1000*median(r.late), r.callers, build)
+		fmt.Fprintf(w, "%.2f\t%.0f\t%.1f\t%d\t  %s\t\n", team.Median(ratios), team.Median(r.rates), 1000*team.Median(r.late), r.callers, build)
 	}
 	return w.Flush()
 }
@@ -122,14 +127,19 @@ func together(self, old string, rounds int, each time.Duration, dir string) erro
 // compete runs the contenders by turns; the processes of those whose turn it is
 // not wait.
 func compete(all []*result, rounds int, each time.Duration, dir string) error {
-	var teams []*team
+	var teams []*team.Team
 	defer func() {
 		for _, t := range teams {
-			t.kill()
+			t.Kill()
 		}
 	}()
 	for _, r := range all {
-		t, err := start(r.program, r.name, r.processes, r.callers, each, dir)
+		mine, err := os.MkdirTemp(dir, "ledger")
+		if err != nil {
+			return err
+		}
+		t, err := team.Start(r.program, r.processes, "-child", r.name, "-callers", strconv.Itoa(r.callers), "-path", filepath.Join(mine, "ledger.db"),
+			"-warm", strconv.Itoa(warmUp/r.processes), "-each", each.String())
 		if err != nil {
 			return err
 		}
@@ -137,7 +147,7 @@ func compete(all []*result, rounds int, each time.Duration, dir string) error {
 	}
 	for range rounds {
 		for i, r := range all {
-			rate, late, err := teams[i].round()
+			rate, late, err := teams[i].Round()
 			if err != nil {
 				return fmt.Errorf("%s: %w", r.name, err)
 			}
@@ -155,12 +165,12 @@ func print(all []*result) {
 		mark := ""
 		switch {
 		case !r.judged:
-		case median(r.ratios) >= goal:
+		case team.Median(r.ratios) >= goal:
 			mark = "reached"
 		default:
 			mark = "MISSED"
 		}
-		fmt.Fprintf(w, "%.2f\t%.0f\t%d\t%s\t  %s\t\n", median(r.ratios), median(r.rates), r.processes, mark, r.name)
+		fmt.Fprintf(w, "%.2f\t%.0f\t%d\t%s\t  %s\t\n", team.Median(r.ratios), team.Median(r.rates), r.processes, mark, r.name)
 	}
 	w.Flush()
 	fmt.Printf(`
@@ -168,10 +178,27 @@ vs bare  times the first line of as many processes, round by round; the goal is 
 `, goal)
 }
 
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	if n := len(v); n%2 == 0 {
-		return (v[n/2-1] + v[n/2]) / 2
+// warmUp is so many calls on a file that its -wal has been filled and begun again. Until then
+// the file grows, and committing to a growing file is slower.
+const warmUp = 6000
+
+// serve is what a child does.
+func serve(ctx context.Context, name, path string, callers, warm int, each time.Duration) error {
+	i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == name })
+	if i < 0 {
+		return fmt.Errorf("there is no contender %q", name)
 	}
-	return v[len(v)/2]
+	do, end, err := contenders[i].open(ctx, path)
+	if err != nil {
+		return err
+	}
+	for range warm {
+		if err = do(ctx); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = team.Serve(ctx, callers, each, do)
+	}
+	return errors.Join(err, end())
 }

@@ -52,18 +52,30 @@ With --history, list the last changes, also those that removed a limit; the ledg
 		Args:    takes(0, 1, "one family, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withLedger(cmd, func(ctx context.Context, l *quota.Ledger) error {
-				read := setLimits
+				read, none := setLimits, "no limits%s are set; the price book has all of them\nTo set one: ingestor limits set FAMILY KEY QUOTA"
 				if history {
-					read = limitChanges
+					read, none = limitChanges, "no limits%s were changed"
 				}
 				all, err := read(ctx, l)
 				if err != nil {
 					return err
 				}
+				of := ""
 				if len(args) == 1 {
+					of = " of " + plain(args[0])
 					all = slices.DeleteFunc(all, func(k web.KeyLimit) bool { return k.Family != args[0] })
+					// the ledger may have limits of a family that the price book had once
+					if b := l.Book(); len(all) == 0 && b.Families[args[0]] == nil && b.Upstreams[args[0]] == nil {
+						return usage("there is no family %q\nTo list all limits: ingestor limits list", args[0])
+					}
 				}
-				return a.print(all, func(s *sheet) { s.limits(all) })
+				return a.print(all, func(s *sheet) {
+					if len(all) == 0 {
+						s.line(none, of)
+						return
+					}
+					s.limits(all)
+				})
 			})
 		},
 		ValidArgsFunction: a.completeFirst(familyNames),
@@ -166,10 +178,6 @@ func limitChanges(ctx context.Context, l *quota.Ledger) ([]web.KeyLimit, error) 
 
 // limits shows limits that were set at run time.
 func (s *sheet) limits(all []web.KeyLimit) {
-	if len(all) == 0 {
-		s.line("no limits are set; the price book has all of them\nTo set one: ingestor limits set FAMILY KEY QUOTA")
-		return
-	}
 	var rows [][]string
 	for _, k := range all {
 		n := "removed"
@@ -202,9 +210,7 @@ func (a *app) showSetLimits(cmd *cobra.Command, s *settings) error {
 	if err != nil && !errors.Is(err, quota.ErrNoLimits) {
 		a.log.Warn("limits that were set at run time are not shown: the ledger cannot be read", "error", err)
 	}
-	if !s.AdoptLimits { // then the price book has the limits of pools
-		all = slices.DeleteFunc(all, func(k web.KeyLimit) bool { return s.book.Upstreams[k.Family] != nil })
-	}
+	all = slices.DeleteFunc(all, func(k web.KeyLimit) bool { return !inForce(s, &k) })
 	if len(all) == 0 {
 		return nil
 	}
@@ -223,6 +229,16 @@ func (a *app) showSetLimits(cmd *cobra.Command, s *settings) error {
 	}
 	_, err = io.WriteString(a.stdout, b.String())
 	return err
+}
+
+// inForce reports whether the price book has a place for a limit that was set. It may have
+// changed since.
+func inForce(s *settings, k *web.KeyLimit) bool {
+	if f := s.book.Families[k.Family]; f != nil {
+		_, err := f.WindowsOf(k.Key, k.Quota)
+		return err == nil
+	}
+	return s.AdoptLimits && s.book.Upstreams[k.Family] != nil
 }
 
 // familyLimit is the limit of a key, and where it comes from.

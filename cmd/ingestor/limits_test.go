@@ -43,7 +43,7 @@ func (s *served) request(method, path, body, token string) answered {
 // TestLimits sets limits with the command, over HTTP, and sees that a running server obeys.
 func TestLimits(t *testing.T) {
 	f := newFolder(t, 1000, "")
-	f.write("costs.yaml", "extends: builtin\nrevision: 2\nfamilies: {client: {quota: 1, windows: [{per: 1h}], keys: {acme: 2, carol: 3}}}\n")
+	f.write("costs.yaml", "extends: builtin\nrevision: 2\nfamilies: {client: {quota: 1, windows: [{per: 1h}], keys: {acme: 2, carol: 3}}, other: {quota: 1, windows: [{per: 1h}]}}\n")
 	const operator = "a-token-of-a-person-who-changes-limits-0123456789"
 	f.write("anna.token", operator)
 	text, err := os.ReadFile(f.path("ingestor.yaml"))
@@ -119,5 +119,23 @@ func TestLimits(t *testing.T) {
 	if r := f.run("limits", "set", "clint", "acme", "6"); r.code != exitUsage || !strings.Contains(r.stderr, "no family") {
 		t.Errorf("an unknown family: %d\n%s", r.code, r.stderr)
 	}
+	if r := f.run("limits", "list", "clint"); r.code != exitUsage || !strings.Contains(r.stderr, `there is no family "clint"`) {
+		t.Errorf("the limits of an unknown family: %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if r := f.run("limits", "set", "client", "acme", "6"); r.code != exitDone {
+		t.Errorf("set: %d\n%s", r.code, r.stderr)
+	}
+	if r := f.run("limits", "list", "other"); !strings.Contains(r.stdout, "no limits of other are set") {
+		t.Errorf("the limits of a family without: %s", r.stdout)
+	}
+	if r := f.run("limits", "list", "other", "--history"); !strings.Contains(r.stdout, "no limits of other were changed") {
+		t.Errorf("the changes of a family without: %s", r.stdout)
+	}
 	s.stop()
+	for _, windows := range []string{"other: {quota: 1, windows: [{per: 1h}]}", "client: {windows: [{per: 1h, quota: 3}]}"} {
+		f.write("costs.yaml", "extends: builtin\nrevision: 3\nfamilies: {"+windows+"}\n")
+		if r := f.run("costs", "show"); r.code != exitDone || strings.Contains(r.stdout, "# client") {
+			t.Errorf("costs show has a limit that %q has no place for: %d\n%s%s", windows, r.code, r.stdout, r.stderr)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,9 @@ func groupOf(t reflect.Type) group {
 // allSettings has a row for each setting, in the order of the fields.
 var allSettings = settingsOf(reflect.TypeFor[settings]())
 
+// placeholder is what pflag shows after the name of a flag. A tag cannot have its quotes.
+var placeholder = regexp.MustCompile(`'(\w+)'`)
+
 func settingsOf(t reflect.Type) (all []*setting) {
 	for _, f := range reflect.VisibleFields(t) {
 		if !f.IsExported() || f.Anonymous || f.Type.Kind() == reflect.Map {
@@ -54,7 +58,7 @@ func settingsOf(t reflect.Type) (all []*setting) {
 		}
 		set := &setting{
 			key: yamlName(f), field: f.Index, group: groupOf(t.Field(f.Index[0]).Type),
-			usage:   strings.ReplaceAll(f.Tag.Get("flag"), "'", "`"),
+			usage:   placeholder.ReplaceAllString(f.Tag.Get("flag"), "`$1`"),
 			restart: f.Tag.Get("restart") == "yes", nonzero: refusesZero(f),
 		}
 		for option := range strings.SplitSeq(f.Tag.Get("jsonschema"), ",") {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -89,31 +88,10 @@ func healthy(t testing.TB, c *Catalog) {
 	}
 }
 
-// says checks that an error contains some words.
-func says(t testing.TB, err error, words ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatalf("no error, want one that says %q", words)
-	}
-	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("the error says %q, want it to say %q", err, w)
-		}
-	}
-}
-
 // named returns videos with these ids.
 func named(ids ...string) (all []Video) {
 	for _, id := range ids {
 		all = append(all, Video{ID: id, Title: "Video " + id, ChannelTitle: "Channel", PublishedAt: noon})
-	}
-	return all
-}
-
-// ids returns the ids of hits.
-func ids(hits []Hit) (all []string) {
-	for _, h := range hits {
-		all = append(all, h.Video.ID)
 	}
 	return all
 }

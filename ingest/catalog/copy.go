@@ -34,9 +34,9 @@ const CopyRows = 500
 var ErrHolds = errors.New("copy into an empty database, or into a new file")
 
 // Copy copies a catalog into a new file, and returns the rows of each table. It calls progress
-// for every transaction. Until the copy is complete, the file has another name. A copy that was
-// broken off continues where it stopped. Nobody may write to the source meanwhile: Copy counts
-// the rows at the end.
+// for every transaction. Until the copy is complete, the file has another name. An
+// interrupted copy continues where it stopped. Copy counts the rows at the end, so no other
+// process may write to the source meanwhile.
 func Copy(ctx context.Context, from Source, path string, progress func(Copied)) (rows map[string]int64, err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {

@@ -3,7 +3,7 @@ package catalog
 import (
 	"context"
 	"errors"
-	"io/fs"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,69 +11,35 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/headroom-quota/headroom/internal/sqlitefile/filetest"
 
-	"github.com/headroom-quota/headroom/internal/sqlitefile"
+	"github.com/google/go-cmp/cmp"
 )
 
-// spoil changes the file through another connection, as a person with sqlite3 does.
-func spoil(t testing.TB, path string, texts ...string) {
-	t.Helper()
-	s, err := files.Connect(ctx, path, sqlitefile.Write)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range texts {
-		if err := s.Script(text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
+// kept is how the catalog keeps its files.
+var kept = filetest.Files{Kind: files, Open: func(path string) (io.Closer, error) { return Open(ctx, path, nil) }}
 
-func TestOpenRefuses(t *testing.T) {
-	dir := t.TempDir()
-	file := func(name, content string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
+func TestOpenRefuses(t *testing.T) { kept.Refuses(t, "name a file") }
+
+// TestTakenAway: pages saved to a file that was replaced or deleted would be lost.
+func TestTakenAway(t *testing.T) {
+	kept.TakenAway(t, func(t *testing.T, path string) func() map[string]error {
+		c := must(t, path, nil)
+		r := begin(t, c)
+		save(t, r, "DE", Page{Next: "2", Videos: named("a")})
+		return func() map[string]error {
+			_, save := r.Save(ctx, &Page{Cursor: Cursor{Job: "trending", Work: "DE", Page: 1}, Done: true, Videos: named("b")})
+			_, begin := c.Begin(ctx, Start{Job: "trending"})
+			_, cursor := c.Cursor(ctx, "trending", "DE")
+			_, runs := c.Runs(ctx, RunsQuery{})
+			_, search := c.Search(ctx, Query{Text: "video"})
+			all := map[string]error{"save": save, "begin": begin, "cursor": cursor, "runs": runs, "search": search}
+			for _, err := range all {
+				filetest.Says(t, err, "start again")
+			}
+			return all
 		}
-		return path
-	}
-	newer, other, strange := filepath.Join(dir, "newer.db"), filepath.Join(dir, "other.db"), file("strange.db", strings.Repeat("no database at all\n", 500))
-	must(t, newer, nil).Close()
-	spoil(t, newer, "PRAGMA user_version = 77")
-	spoil(t, other, "CREATE TABLE videos (id)", "PRAGMA journal_mode = DELETE") // as most databases have it
-	for _, tt := range []struct {
-		name, path string
-		words      []string
-	}{
-		{"a_missing_directory", filepath.Join(dir, "no", "such", "catalog.db"), []string{"there is no directory", "mkdir -p '" + filepath.Join(dir, "no", "such") + "'"}},
-		{"a_directory", dir, []string{"is a directory", filepath.Join(dir, "catalog.db")}},
-		{"a_file_for_a_directory", filepath.Join(strange, "catalog.db"), []string{"open " + strange, "directory"}},
-		{"no_database", strange, []string{"open " + strange, "is no SQLite database", "was left as it is"}},
-		{"a_newer_schema", newer, []string{newer, "it was made by a newer headroom: schema 77, this one knows 5; upgrade"}},
-		{"the_database_of_another_program", other, []string{"another program"}},
-		{"no_name", "", []string{"name a file"}},
-		{"memory", ":memory:", []string{"name a file"}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			before, _ := os.ReadFile(tt.path)
-			c, err := Open(ctx, tt.path, nil)
-			if c != nil {
-				c.Close()
-			}
-			says(t, err, tt.words...)
-			if after, _ := os.ReadFile(tt.path); !slices.Equal(before, after) {
-				t.Error("the file was changed")
-			}
-		})
-	}
-	if _, err := os.Stat(filepath.Join(dir, "no")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a directory was made: %v", err)
-	}
+	})
 }
 
 func TestReopenedItIsTheSame(t *testing.T) {
@@ -103,7 +69,7 @@ func TestMigrate(t *testing.T) {
 	}
 	next := append(slices.Clone(files.Steps), "ALTER TABLE videos ADD COLUMN dimension TEXT NOT NULL DEFAULT '2d'")
 	broken := append(slices.Clone(next), "CREATE TABLE good (n); CREATE TABLE videos (n)")
-	says(t, migrate(broken), "already exists")
+	filetest.Says(t, migrate(broken), "already exists")
 	if err := migrate(files.Steps); err != nil {
 		t.Errorf("a step that failed has left something: %v", err)
 	}
@@ -117,7 +83,7 @@ func TestMigrate(t *testing.T) {
 	}
 	healthy(t, c)
 	_, err := Open(ctx, c.Path(), nil)
-	says(t, err, "made by a newer headroom: schema 6, this one knows 5")
+	filetest.Says(t, err, "made by a newer headroom: schema 6, this one knows 5")
 }
 
 // TestMigrateFromTheFirstSchema: the first schema did not record which pool blocks work.
@@ -135,7 +101,7 @@ func TestMigrateFromTheFirstSchema(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	spoil(t, c.Path(), "DROP TABLE actions", "DROP TABLE refusals", "DROP TABLE pool_days", "ALTER TABLE run_work DROP COLUMN cause", "ALTER TABLE run_work DROP COLUMN pool",
+	kept.Spoil(t, c.Path(), "DROP TABLE actions", "DROP TABLE refusals", "DROP TABLE pool_days", "ALTER TABLE run_work DROP COLUMN cause", "ALTER TABLE run_work DROP COLUMN pool",
 		"ALTER TABLE run_work DROP COLUMN refused", "DROP TABLE ledger", "ALTER TABLE cursors DROP COLUMN blocked_on", "PRAGMA user_version = 1")
 	c = must(t, c.Path(), nil)
 	if diff := cmp.Diff(before, dumped(t, c, &DumpOptions{Times: true})); diff != "" {
@@ -150,7 +116,7 @@ func TestMigrateFromTheFirstSchema(t *testing.T) {
 func TestOtherWords(t *testing.T) {
 	c := library(t)
 	c.Close()
-	spoil(t, c.Path(), "UPDATE about SET words = '0, unicode 5.2'",
+	kept.Spoil(t, c.Path(), "UPDATE about SET words = '0, unicode 5.2'",
 		"INSERT INTO search (search, rowid, title, description, channel, tags) VALUES ('delete', 1, 'creme brulee a l ancienne', '', 'chez zoe', '')")
 	c = must(t, c.Path(), nil)
 	if r, err := c.Search(ctx, Query{Text: "creme"}); err != nil || len(r.Hits) != 1 {
@@ -159,9 +125,9 @@ func TestOtherWords(t *testing.T) {
 	healthy(t, c)
 
 	// Another version of the program opens the file while this one runs.
-	spoil(t, c.Path(), "UPDATE about SET words = '9, unicode 99'")
+	kept.Spoil(t, c.Path(), "UPDATE about SET words = '9, unicode 99'")
 	_, err := c.Begin(ctx, Start{Job: "trending"})
-	says(t, err, "another version of the program", "start this one again")
+	filetest.Says(t, err, "another version of the program", "start this one again")
 }
 
 func TestBusy(t *testing.T) {
@@ -170,7 +136,7 @@ func TestBusy(t *testing.T) {
 	c := must(t, path, &Options{Wait: 20 * time.Millisecond})
 	err := other.transact(ctx, func(*tx) error {
 		_, err := c.Begin(ctx, Start{Job: "trending"})
-		says(t, err, "busy for 20ms", path)
+		filetest.Says(t, err, "busy for 20ms", path)
 		short, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()
 		c.wait = time.Hour
@@ -216,7 +182,7 @@ func TestDoctor(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := library(t)
-			spoil(t, c.Path(), tt.harm)
+			kept.Spoil(t, c.Path(), tt.harm)
 			problems, err := c.Check(ctx)
 			if err != nil || !strings.Contains(strings.Join(problems, "\n"), tt.word) {
 				t.Fatalf("found %q, %v, want it to say %q", problems, err, tt.word)

@@ -76,8 +76,8 @@ func (c *Catalog) Count(ctx context.Context, t Table) (int64, error) {
 	return row.Int(0), nil
 }
 
-// selected returns the columns of a table for a query, or "" if there is none. A copy reads
-// files of earlier versions as they are.
+// selected returns the columns of a table for a query. It returns "" if the file is of an
+// earlier version without that table: a copy does not migrate its source.
 func (c *Catalog) selected(ctx context.Context, t Table) (string, error) {
 	var there []string
 	err := c.each(ctx, func(row sqlitefile.Row) error {

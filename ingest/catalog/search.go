@@ -48,8 +48,8 @@ type Hit struct {
 	Snippet Marked // the part of the description with most matches
 }
 
-// MaxRanked bounds the cost of a search. Of the videos that have the words, it looks only at
-// so many that were added last; common words would rank much of the catalog.
+// MaxRanked bounds the cost of a search, because common words would rank much of the catalog.
+// A search ranks at most this many of the videos that have the words: those added last.
 const MaxRanked = 2000
 
 // ErrBadCursor says that a cursor is invalid.

@@ -16,7 +16,7 @@
 // the job back, because River takes jobs over only by their age. It never waits for units:
 // it gives the job back until the ledger has them.
 //
-// What a run knows is in rows: its state, the units it spent, and the tally of each unit of
+// A run keeps everything in rows: its state, the units it spent, and the tally of each unit of
 // work. They change in the transaction that saves a page. That transaction begins with a
 // fence: a worker whose job was taken over changes nothing, and ends with a plain error.
 // River applies the result of a worker by the id of the job alone, so a worker that lost its

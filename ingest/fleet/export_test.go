@@ -39,7 +39,7 @@ func (f *Fleet) Holder(pool *pgxpool.Pool, job int64, attempt int, at time.Time)
 	return s.hold
 }
 
-// Timeout returns the timeout that River is told of a job that was attempted at a time.
+// Timeout returns what River gets as the timeout of a job that was attempted at a time.
 func (f *Fleet) Timeout(job string, at time.Time) time.Duration {
 	w := &worker{f: f}
 	return w.Timeout(&river.Job[Args]{JobRow: &rivertype.JobRow{AttemptedAt: &at}, Args: Args{Account: "default", Job: job}})

@@ -21,7 +21,6 @@ import (
 	"github.com/headroom-quota/headroom/ingest/fleet"
 	"github.com/headroom-quota/headroom/internal/childtest"
 	"github.com/headroom-quota/headroom/quota/lease"
-	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
 // brief are timings with which a program soon runs longer than any other work may.
@@ -217,21 +216,11 @@ func (l *loser) Read(p []byte) (int, error) {
 func programs(path string, begin func() bool, out io.Writer) error {
 	url, folder, _ := strings.Cut(path, " ")
 	ctx := context.Background()
-	c, err := pgcatalog.Open(ctx, url, &pgcatalog.Options{Conns: 10})
+	r, c, clock, err := process(ctx, url, oneProgram())
 	if err != nil {
 		return err
 	}
-	clock, err := fleet.NewClock(ctx, c)
-	if err != nil {
-		return err
-	}
-	r := &rig{config: &ingest.Config{Jobs: oneProgram()}}
-	r.config.Prepare()
-	ledger, err := makeLedger(memstore.New(nil), 2, 1000)
-	if err != nil {
-		return err
-	}
-	runner := ingest.NewRunner(r.config, ledger, c, nil, lease.Files(folder), &ingest.Options{
+	runner := ingest.NewRunner(r.config, r.ledger, c, nil, lease.Files(folder), &ingest.Options{
 		Clock: clock, Log: slog.New(slog.DiscardHandler),
 		Program: func(context.Context, context.Context, *ingest.Job) error {
 			fmt.Fprintln(out, "it runs")

@@ -11,18 +11,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubetest"
+
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
-	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/internal/pgtest"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/memstore"
-	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 // rig is the ground of a fleet: a database, a ledger, and a simulated upstream.
@@ -57,21 +55,9 @@ func newRig(t *testing.T, units int64, jobs map[string]ingest.Job) *rig {
 
 func (r *rig) newLedger(store quota.Store, revision int, units int64) *quota.Ledger {
 	r.t.Helper()
-	l, err := makeLedger(store, revision, units)
+	l, err := youtubetest.Ledger(store, revision, units, nil)
 	r.must(err)
 	return l
-}
-
-func makeLedger(store quota.Store, revision int, units int64) (*quota.Ledger, error) {
-	costs, err := book.Parse("costs.yaml", fmt.Appendf(nil, `
-extends: builtin
-revision: %d
-upstreams: {youtube: {pools: {units: {quota: %d, headroom: 5}}}}
-`, revision, units+5), &book.Options{Builtins: headroom.Builtin})
-	if err != nil {
-		return nil, err
-	}
-	return quota.New(costs, store, nil)
 }
 
 func (r *rig) must(err error) {
@@ -99,11 +85,7 @@ func (r *rig) catalog() *pgcatalog.Catalog {
 // runner returns a runner on a catalog.
 func (r *rig) runner(c ingest.Catalog, clock quota.Clock, locks lease.Locker) *ingest.Runner {
 	r.t.Helper()
-	transport, err := meter.New(r.ledger, &meter.Options{
-		Base: toServer{r.server.Listener.Addr().String()}, Keys: map[string]meter.KeySource{"youtube": meter.Key("AIza-not-a-key")}, Logger: r.log(),
-	})
-	r.must(err)
-	client, err := youtube.New(&http.Client{Transport: transport}, nil)
+	client, err := youtubetest.Client(r.ledger, r.server.Listener.Addr().String(), r.log())
 	r.must(err)
 	return ingest.NewRunner(r.config, r.ledger, c, client, locks, &ingest.Options{
 		Clock: clock, Log: r.log(), Jitter: func(time.Duration) time.Duration { return 0 },
@@ -128,13 +110,21 @@ func (r *rig) fleet(c *pgcatalog.Catalog, o fleet.Options) *fleet.Fleet {
 	return f
 }
 
-// toServer sends what is meant for the upstream to the simulator.
-type toServer struct{ address string }
-
-func (s toServer) RoundTrip(req *http.Request) (*http.Response, error) {
-	out := req.Clone(req.Context())
-	out.URL.Scheme, out.URL.Host, out.Host = "http", s.address, s.address
-	return http.DefaultTransport.RoundTrip(out)
+// process returns what a process has that is one of a fleet: the database at a URL, and a ledger
+// of its own.
+func process(ctx context.Context, url string, jobs map[string]ingest.Job) (*rig, *pgcatalog.Catalog, *fleet.Clock, error) {
+	r := &rig{config: &ingest.Config{Jobs: jobs}}
+	r.config.Prepare()
+	c, err := pgcatalog.Open(ctx, url, &pgcatalog.Options{Conns: 10})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	clock, err := fleet.NewClock(ctx, c)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	r.ledger, err = youtubetest.Ledger(memstore.New(nil), 2, 1000, nil)
+	return r, c, clock, err
 }
 
 // soak reports whether to run with full counts.

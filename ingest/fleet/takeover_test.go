@@ -5,21 +5,18 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubetest"
+
 	"github.com/headroom-quota/headroom/ingest"
-	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/ingest/fleet"
-	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/internal/childtest"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
-	"github.com/headroom-quota/headroom/quota/memstore"
-	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 func TestMain(m *testing.M) {
@@ -41,35 +38,20 @@ var quick = fleet.Options{CallTimeout: 2 * time.Second, Timing: fleet.Timing{Sli
 func daemon(path string, begin func() bool, out io.Writer) error {
 	address, url, _ := strings.Cut(path, " ")
 	ctx := context.Background()
-	c, err := pgcatalog.Open(ctx, url, &pgcatalog.Options{Conns: 10})
+	r, c, clock, err := process(ctx, url, oneChart())
 	if err != nil {
 		return err
 	}
-	clock, err := fleet.NewClock(ctx, c)
+	client, err := youtubetest.Client(r.ledger, address, slog.Default())
 	if err != nil {
 		return err
 	}
-	config := &ingest.Config{Jobs: oneChart()}
-	config.Prepare()
-	ledger, err := makeLedger(memstore.New(nil), 2, 1000)
-	if err != nil {
-		return err
-	}
-	transport, err := meter.New(ledger, &meter.Options{Base: toServer{address}, Keys: map[string]meter.KeySource{"youtube": meter.Key("AIza-not-a-key")}})
-	if err != nil {
-		return err
-	}
-	client, err := youtube.New(&http.Client{Transport: transport}, nil)
-	if err != nil {
-		return err
-	}
-	r := &rig{config: config}
 	o := quick
 	o.Log = slog.New(slog.DiscardHandler)
 	if os.Getenv("VERBOSE") != "" {
 		o.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	f, err := fleet.New(c, clock, ingest.NewRunner(config, ledger, c, client, nil, &ingest.Options{Clock: clock, Log: o.Log}), []*ingest.Job{r.job("charts")}, &o)
+	f, err := fleet.New(c, clock, ingest.NewRunner(r.config, r.ledger, c, client, nil, &ingest.Options{Clock: clock, Log: o.Log}), []*ingest.Job{r.job("charts")}, &o)
 	if err != nil {
 		return err
 	}

@@ -14,15 +14,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubetest"
+
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/plan"
-	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/lease"
-	"github.com/headroom-quota/headroom/quota/meter"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
 
@@ -61,11 +61,7 @@ func newReal(t *testing.T, s *scene) *real {
 	r.must(err)
 	t.Cleanup(func() { r.must(r.catalog.Close()) })
 	quiet := slog.New(slog.DiscardHandler)
-	transport, err := meter.New(r.ledger, &meter.Options{
-		Base: toServer(server.Listener.Addr().String()), Keys: map[string]meter.KeySource{"youtube": meter.Key("AIza-not-a-key")}, Logger: quiet,
-	})
-	r.must(err)
-	client, err := youtube.New(&http.Client{Transport: transport}, nil)
+	client, err := youtubetest.Client(r.ledger, server.Listener.Addr().String(), nil)
 	r.must(err)
 	c := *s.config
 	c.Workers = 1
@@ -73,15 +69,6 @@ func newReal(t *testing.T, s *scene) *real {
 		Clock: r.clock, Log: quiet, Jitter: func(time.Duration) time.Duration { return 0 },
 	})
 	return r
-}
-
-// toServer sends requests for the upstream to the simulator.
-type toServer string
-
-func (s toServer) RoundTrip(req *http.Request) (*http.Response, error) {
-	out := req.Clone(req.Context())
-	out.URL.Scheme, out.URL.Host, out.Host = "http", string(s), string(s)
-	return http.DefaultTransport.RoundTrip(out)
 }
 
 func (r *real) must(err error) {

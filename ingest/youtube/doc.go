@@ -11,8 +11,8 @@
 //   - A search ends after about 500 results, even if there are more. The package continues
 //     with a search for older videos.
 //   - A duration is P0D or missing while a video is live or upcoming.
-//   - The answer leaves out deleted and private videos. Those that were requested by id are
-//     reported as gone.
+//   - The answer leaves out deleted and private videos. If such a video was requested by id,
+//     it is reported as gone.
 //   - A missing chart is an error of the upstream, and an empty chart here.
 //   - A proxy may answer 200 with JSON of its own. That is an error here. As an empty list it
 //     would empty charts, and delete videos that were requested by id.

@@ -116,8 +116,8 @@ func cut(which func(*process) *link, how func(*link)) func(*chaos, fault) error 
 	}
 }
 
-// kindsFor returns the names of the faults that there are, in a fixed order. Those of Redis are
-// for a ledger in it.
+// kindsFor returns the names of the faults, in a fixed order. Faults of Redis need a ledger in
+// Redis.
 func kindsFor(ledger string) (names []string) {
 	for name := range kinds {
 		if ledger == "redis" || !strings.HasSuffix(name, "Redis") {

@@ -171,8 +171,8 @@ type statements struct {
 	names   map[string]string // SQL by the name of a prepared statement
 }
 
-// add takes bytes, and returns those that have still to be written. What precedes a statement
-// is written before the statement is seen.
+// add takes bytes, and returns the bytes still to be written. It writes everything before a
+// statement before it reports the statement.
 func (s *statements) add(b []byte, saw func(sql string), to io.Writer) []byte {
 	if s.names == nil {
 		s.names = map[string]string{}

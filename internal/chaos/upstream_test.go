@@ -27,7 +27,7 @@ type upstream struct {
 	refused []time.Time
 	worst   map[string]map[time.Duration]int
 	open    map[int]int                // calls in progress, by daemon
-	called  func(daemon int, open int) // is told of each call; may be nil
+	called  func(daemon int, open int) // runs for each call; may be nil
 }
 
 func newUpstream(all map[string]limits, delay func() time.Duration) *upstream {

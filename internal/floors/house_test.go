@@ -18,6 +18,7 @@ var house = [][]string{
 	{"ingest/plan"}, // runs the real runner, and so stands above it
 	{"ingest/fleet"},
 	{"ingest"},
+	{"ingest/youtube/youtubetest"}, // a client of a simulated upstream, for tests
 	{"ingest/youtube"},
 	{"ingest/catalog/pgcatalog"},
 	{"ingest/catalog/catalogtest"}, // the suite that every home of a catalog passes
@@ -41,6 +42,7 @@ var house = [][]string{
 	{"quota/book"},
 	{"quota/book/keys"},
 	{"quota/window"},
+	{"internal/sqlitefile/filetest"}, // the tests that every file of SQLite passes
 	{"internal/sqlitefile", "internal/pgschema", "internal/svg"},                           // of all who keep a file of SQLite or tables in PostgreSQL; of all who draw
 	{"internal/youtubesim", "internal/monitoringsim"},                                      // upstreams: they know nothing of us
 	{"internal/googlecount"},                                                               // reads Google's own count, and knows no ledger
@@ -95,7 +97,7 @@ var keys = map[string][]string{
 	module + "/internal/redisclock":     {"quota/redisstore", "ingest/plan"},
 	module + "/internal/redistest":      {},
 	module + "/internal/pgtest":         {},
-	module + "/internal/childtest":      {},
+	module + "/internal/childtest":      {"internal/sqlitefile/filetest"},
 	module + "/quota/storetest":         {},
 	module + "/internal/web/viewtest":   {},
 	module + "/internal/youtubesim":     {"cmd/ingestor", "ingest/plan", "internal/web/viewtest"},
@@ -103,7 +105,9 @@ var keys = map[string][]string{
 	module + "/internal/peers":          {"cmd/ingestor"},
 	module + "/cmd":                     {},
 
-	module + "/ingest/catalog/catalogtest": {},
+	module + "/ingest/catalog/catalogtest":   {},
+	module + "/ingest/youtube/youtubetest":   {"internal/web/viewtest"},
+	module + "/internal/sqlitefile/filetest": {},
 }
 
 // blind packages, and all that is under them, never import these, in tests

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -71,8 +70,9 @@ func Chosen(r *http.Request) []string {
 	return slices.Compact(names)
 }
 
-// text keeps what next writes, for as long as what it gathers. Those who ask for all metrics
-// share an answer. Any number of others would keep them out, so some answers the rest.
+// text keeps the answers of next, for as long as what it gathers. Requests for all metrics share
+// an answer. The handler some answers requests for chosen metrics, so that they take no turn of
+// the others.
 func (s *shared) text(next, some http.Handler) http.Handler {
 	answers := kept.NewStore(kept.Options{Now: machine.Now, Most: 8 << 20, Each: 4 << 20})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -83,34 +83,16 @@ func (s *shared) text(next, some http.Handler) http.Handler {
 		}
 		key := fmt.Sprintf("%s %q", expfmt.NegotiateAccept(r.Header, expfmt.DefaultAcceptedFormats()...), names)
 		a, err := answers.Do(r.Context(), kept.Version{}, key, func(context.Context) (*kept.Answer, error) {
-			until, own := s.until(), written{header: http.Header{}, status: http.StatusOK}
-			next.ServeHTTP(&own, r)
-			if own.status != http.StatusOK {
-				return nil, &own
+			until := s.until()
+			a, err := kept.Capture(next, r)
+			if err != nil {
+				return nil, err
 			}
-			a := kept.New(own.header, own.body.Bytes())
 			a.Until = until
 			return a, nil
 		})
-		if own, failed := err.(*written); failed { //nolint:errorlint // as it is
-			w.Header().Set("Content-Type", own.header.Get("Content-Type"))
-			w.WriteHeader(own.status)
-			_, _ = w.Write(own.body.Bytes()) // the client may have hung up
-		}
-		if err == nil {
+		if !kept.SendOther(w, err) && err == nil {
 			a.Send(w, r)
 		}
 	})
 }
-
-// written is an answer in memory. It is an error if it has another status than 200.
-type written struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (w *written) Header() http.Header         { return w.header }
-func (w *written) WriteHeader(status int)      { w.status = status }
-func (w *written) Write(b []byte) (int, error) { return w.body.Write(b) }
-func (w *written) Error() string               { return http.StatusText(w.status) }

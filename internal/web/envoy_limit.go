@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	entries "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -59,22 +58,19 @@ func (e envoy) limit(ctx context.Context, r *rls.RateLimitRequest, d *entries.Ra
 	if meant == nil {
 		return open, nil
 	}
-	units := uint64(max(r.GetHitsAddend(), 1))
+	units := int64(max(r.GetHitsAddend(), 1))
 	if d.GetHitsAddend() != nil {
-		units = d.GetHitsAddend().GetValue()
+		units = int64(min(d.GetHitsAddend().GetValue(), window.MaxUnits))
 	}
-	switch {
-	case d.GetIsNegativeHits():
+	if d.GetIsNegativeHits() {
 		return nil, badInput("is_negative_hits is not supported: units are given back by /v1/settle")
-	case units > math.MaxInt32:
-		return nil, badInput("hits_addend must be at most %d, not %d", math.MaxInt32, units)
 	}
 	if d.GetLimit() != nil {
 		if due, skipped := e.complaints.Due("limits in descriptors"); due {
 			e.log.Warn("a descriptor names a limit of its own; it is ignored, and that of the price book holds", "domain", r.GetDomain(), "skipped", skipped)
 		}
 	}
-	verdict, err := e.take(ctx, costs, meant, key, int64(units))
+	verdict, err := e.take(ctx, costs, meant, key, units)
 	var refused *quota.RefusedError
 	var impossible *quota.ImpossibleError
 	switch {

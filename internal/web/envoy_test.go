@@ -3,6 +3,7 @@ package web_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -120,6 +121,9 @@ func TestEnvoyDescriptors(t *testing.T) {
 			"OVER_LIMIT: OK client 97 of 100/HOUR 3602s, OVER_LIMIT visitor 0 of 3/MINUTE 61s, OK visitor 1 of 3/MINUTE 61s",
 		},
 		{4, "authenticated=false remote_address=10.0.0.3", "OVER_LIMIT: OVER_LIMIT visitor 0 of 3/MINUTE"},
+		{math.MaxUint32, "authenticated=true client_id=foo", "OVER_LIMIT: OVER_LIMIT client 0 of 100/HOUR"},
+		{0, "authenticated=true client_id=", "OK: OK client 99 of 100/HOUR 3602s"}, // Envoy sends an empty header so
+		{100, "authenticated=true client_id=", "OVER_LIMIT: OVER_LIMIT client 99 of 100/HOUR 3602s"},
 	} {
 		req := &rls.RateLimitRequest{Domain: "envoy", HitsAddend: c.hits}
 		for d := range strings.SplitSeq(c.descriptors, "|") {
@@ -165,6 +169,12 @@ func TestEnvoyDescriptors(t *testing.T) {
 		if left := answer.GetStatuses()[0].GetLimitRemaining(); addend > 0 && left != 47 {
 			t.Errorf("after %d more, %d are left", addend, left)
 		}
+	}
+	// More than any limit is refused. After an error, Envoy would let the request pass.
+	one.HitsAddend = wrapperspb.UInt64(math.MaxUint64)
+	answer, err := client.ShouldRateLimit(with(theToken), &rls.RateLimitRequest{Domain: "envoy", Descriptors: []*entries.RateLimitDescriptor{one}})
+	if err != nil || answer.GetOverallCode() != rls.RateLimitResponse_OVER_LIMIT {
+		t.Errorf("enormous hits: %v, %v", answer, err)
 	}
 }
 

@@ -102,8 +102,8 @@ func (s *Server) ownSite(next http.Handler) http.Handler {
 	})
 }
 
-// crossSite reports whether a page of another site sent a request. Only browsers say so.
-// Those that do not know Sec-Fetch-Site send the origin of some requests.
+// crossSite reports whether a page of another site sent a request. Only browsers tell that.
+// Older browsers send no Sec-Fetch-Site, but the origin of some requests.
 func crossSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "":

@@ -1,9 +1,7 @@
 package web
 
 import (
-	"bytes"
 	"context"
-	"maps"
 	"net/http"
 	"time"
 
@@ -45,7 +43,7 @@ func (s *Server) sharingIn(turn func(*http.Request, func() error) error, page ht
 				a, err = p.fill(r.Context(), func(ctx context.Context) (*kept.Answer, error) {
 					until := s.clock.Now().Add(s.share)
 					ctx, whole := pages.Whole(ctx)
-					a, err := captured(page, r.WithContext(ctx))
+					a, err := kept.Capture(page, r.WithContext(ctx))
 					if err == nil && whole() {
 						a.Until = until
 					}
@@ -53,10 +51,7 @@ func (s *Server) sharingIn(turn func(*http.Request, func() error) error, page ht
 				})
 				return err
 			})
-			if other, is := err.(*unlike); is { //nolint:errorlint // as it is
-				maps.Copy(w.Header(), other.header)
-				w.WriteHeader(other.status)
-				_, _ = w.Write(other.body.Bytes()) // the client may have hung up
+			if kept.SendOther(w, err) {
 				return
 			}
 			if err != nil {
@@ -67,36 +62,3 @@ func (s *Server) sharingIn(turn func(*http.Request, func() error) error, page ht
 		a.Send(w, r)
 	})
 }
-
-// captured returns what a page answers, or as an error an answer with another status than 200.
-func captured(page http.HandlerFunc, r *http.Request) (*kept.Answer, error) {
-	r = r.Clone(r.Context())
-	r.Header.Del("If-None-Match") // of this client alone
-	r.Header.Del("Accept-Encoding")
-	own := unlike{header: http.Header{}, status: http.StatusOK}
-	if page(&own, r); own.status != http.StatusOK {
-		return nil, &own
-	}
-	for _, name := range []string{"ETag", "Vary", "Content-Length"} { // the answer has its own
-		own.header.Del(name)
-	}
-	return kept.New(own.header, own.body.Bytes()), nil
-}
-
-// unlike is an answer in memory. It is an error if its status is not 200.
-type unlike struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-// Header implements [http.ResponseWriter].
-func (u *unlike) Header() http.Header { return u.header }
-
-// WriteHeader implements [http.ResponseWriter].
-func (u *unlike) WriteHeader(status int) { u.status = status }
-
-// Write implements [http.ResponseWriter].
-func (u *unlike) Write(b []byte) (int, error) { return u.body.Write(b) }
-
-func (u *unlike) Error() string { return http.StatusText(u.status) }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,13 +19,8 @@ import (
 func TestPagesOfThePastAreShared(t *testing.T) {
 	r := newRig(t, &web.Options{Share: time.Second})
 	r.Run("trending")
-	var read atomic.Int64
 	var broken error
-	gate := func(context.Context) error {
-		read.Add(1)
-		return broken
-	}
-	r.Store.Before.Store(&gate)
+	read := r.counted(&broken)
 	for _, path := range []string{"/history?pool=youtube%2Funits&range=7d", "/csv/history?pool=youtube%2Funits", "/csv/who?pool=youtube%2Funits", "/runs", "/regions"} {
 		shows := func(anew bool, why string, headers ...string) answer {
 			t.Helper()
@@ -84,34 +77,7 @@ func TestHistoriesStarveNobody(t *testing.T) {
 	src := r.Sources()
 	src.Catalog = slowPast{src.Catalog}
 	r.Must(r.server.Update(web.Sources{Sources: src}, r.Ledger.Book()))
-	ctx, stop := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	refused := make(chan struct{}, 200)
-	for n := range 100 {
-		all.Go(func() {
-			path := []string{"/history", "/csv/history"}[n%2]
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprint(r.url, path, "?x=", n), http.NoBody)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			a, err := http.DefaultTransport.RoundTrip(req)
-			if err != nil {
-				return // it was stopped
-			}
-			_ = a.Body.Close()
-			if a.StatusCode == http.StatusServiceUnavailable && a.Header.Get("Retry-After") != "" {
-				refused <- struct{}{}
-			}
-		})
-	}
-	for range 100 - 64 - 2 {
-		select {
-		case <-refused:
-		case <-time.After(patience):
-			t.Fatal("nobody is told that too many wait")
-		}
-	}
+	stop := r.crowd(func(n int) string { return fmt.Sprint([]string{"/history", "/csv/history"}[n%2], "?x=", n) })
 	for _, path := range []string{"/readyz", "/livez", "/api/v1/quota", "/runs", "/", "/search?q=live", "/metrics"} {
 		if a := r.ask("GET", path, ""); a.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s", path, a.Status)
@@ -121,5 +87,4 @@ func TestHistoriesStarveNobody(t *testing.T) {
 		t.Error("the metrics do not tell of it")
 	}
 	stop()
-	all.Wait()
 }

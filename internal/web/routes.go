@@ -91,9 +91,9 @@ func (s *Server) api(h answer, parameters ...string) http.Handler {
 }
 
 // fallback sends the multiplexer's own answers (unknown path, wrong method) in our form, and
-// its redirects without a body, which would have text of the request in HTML. The handlers of
-// the multiplexer are routed. What they do not answer counts for the limit of all routes, if
-// there are limits.
+// its redirects without a body, which would have text of the request in HTML. Routes answer
+// by themselves, within their own limits. All other requests count for the limit of all routes,
+// if there are limits.
 func (s *Server) fallback(mux *http.ServeMux, limits bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		own := unrouted{to: w}

@@ -29,22 +29,20 @@ func (e endless) Search(ctx context.Context, q catalog.Query) (catalog.Results, 
 	return catalog.Results{}, ctx.Err()
 }
 
-// TestSearchesStarveNobody: while more searches than the catalog can do at once are under
-// way, other questions are answered, and those that find no place are told so.
-func TestSearchesStarveNobody(t *testing.T) {
-	r := newRig(t, &web.Options{Timeouts: web.Timeouts{Search: patience, Query: time.Hour}})
-	r.Run("trending")
-	src := r.Sources()
-	src.Catalog = endless{Catalog: src.Catalog}
-	r.Must(r.server.Update(web.Sources{Sources: src}, r.Ledger.Book()))
-	ctx, stop := context.WithCancel(t.Context())
+// crowd asks for 100 paths whose answers do not end, of which 2 are made at a time and 64 may
+// wait. It returns when the others were told that too many wait.
+func (r *rig) crowd(path func(n int) string) (stop func()) {
+	r.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
+	stop = func() { cancel(); all.Wait() }
+	r.Cleanup(stop)
 	refused := make(chan struct{}, 200)
-	for range 100 {
+	for n := range 100 {
 		all.Go(func() {
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+"/api/v1/search?q=a", http.NoBody)
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+path(n), http.NoBody)
 			if err != nil {
-				t.Error(err)
+				r.Error(err)
 				return
 			}
 			a, err := http.DefaultTransport.RoundTrip(req)
@@ -61,16 +59,27 @@ func TestSearchesStarveNobody(t *testing.T) {
 		select {
 		case <-refused:
 		case <-time.After(patience):
-			t.Fatal("nobody is told that too many wait")
+			r.Fatal("nobody is told that too many wait")
 		}
 	}
+	return stop
+}
+
+// TestSearchesStarveNobody: while more searches than the catalog can do at once are under
+// way, other questions are answered, and those that find no place are told so.
+func TestSearchesStarveNobody(t *testing.T) {
+	r := newRig(t, &web.Options{Timeouts: web.Timeouts{Search: patience, Query: time.Hour}})
+	r.Run("trending")
+	src := r.Sources()
+	src.Catalog = endless{Catalog: src.Catalog}
+	r.Must(r.server.Update(web.Sources{Sources: src}, r.Ledger.Book()))
+	stop := r.crowd(func(int) string { return "/api/v1/search?q=a" })
 	for _, path := range []string{"/readyz", "/livez", "/api/v1/trending?region=US", "/api/v1/regions", "/"} {
 		if a := r.ask("GET", path, ""); a.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s", path, a.Status)
 		}
 	}
 	stop()
-	all.Wait()
 }
 
 // TestASearchSaysThatItWasCut by its limits, of time and of videos.

@@ -67,18 +67,24 @@ func TestTimeEndsAnswers(t *testing.T) {
 	}
 }
 
+// counted counts how often the pools are read, which fails while broken is an error.
+func (r *rig) counted(broken *error) *atomic.Int64 {
+	read := new(atomic.Int64)
+	gate := func(context.Context) error {
+		read.Add(1)
+		return *broken
+	}
+	r.Store.Before.Store(&gate)
+	return read
+}
+
 // TestTheFirstPageIsShared for a second, unless something could not be read, the catalog
 // changed, or a person did something here.
 func TestTheFirstPageIsShared(t *testing.T) {
 	r := newActedBy(t, &web.Options{Share: time.Second})
 	r.Run("trending")
-	var read atomic.Int64
 	var broken error
-	gate := func(context.Context) error {
-		read.Add(1)
-		return broken
-	}
-	r.Store.Before.Store(&gate)
+	read := r.counted(&broken)
 	shows := func(anew, blocked bool, why string) {
 		t.Helper()
 		before := read.Load()

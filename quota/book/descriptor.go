@@ -1,6 +1,7 @@
 package book
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -83,6 +84,10 @@ func (d *Descriptor) covers(o *Descriptor) bool {
 	})
 }
 
+// noValue is the key of an empty value, such as that of an empty header. It must have a
+// key: Envoy lets requests pass that are answered with an error.
+const noValue = "(empty)"
+
 // Describes returns the descriptor of a domain that matches these entries, and the key that
 // they name. It returns nil if there is none.
 func (b *Book) Describes(domain string, entries []Entry) (d *Descriptor, key string) {
@@ -100,10 +105,11 @@ func (b *Book) Describes(domain string, entries []Entry) (d *Descriptor, key str
 				values = append(values, e.Value)
 			}
 		}
-		if len(values) > 1 { // no value can look like two
-			for n := range values {
-				values[n] = escaped.Replace(values[n])
-			}
+		if len(values) == 1 {
+			return d, cmp.Or(values[0], noValue)
+		}
+		for n := range values { // so that no value looks like two
+			values[n] = escaped.Replace(values[n])
 		}
 		return d, strings.Join(values, ",")
 	}

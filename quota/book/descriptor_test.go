@@ -30,6 +30,8 @@ func TestDescribes(t *testing.T) {
 		{"envoy", "authenticated=false remote_address=10.0.0.1", " client, key 10.0.0.1"},
 		{"envoy", "authenticated=false remote_address=a,b", " client, key a,b"},
 		{"envoy", "authenticated=false path=/a,b remote_address=::1", ` client, key /a\,b,::1`},
+		{"envoy", "authenticated=false remote_address=", " client, key (empty)"},
+		{"envoy", "authenticated=false path= remote_address=", " client, key ,"},
 		{"envoy", "client_id=foo=bar", "shop staging units , key foo=bar"},
 		{"envoy", "authenticated=false path=/foo", "none"},
 		{"envoy", "authenticated=true remote_address=10.0.0.1", "none"},

@@ -7,7 +7,7 @@ import (
 	"github.com/headroom-quota/headroom/quota/book/keys"
 )
 
-// A program writes the price book of an LLM as structs. What a call costs depends on its
+// A program writes the price book of an LLM as structs. The cost of a call depends on its
 // content: tokens are reserved by an estimate, and settled to what the answer reports.
 func ExampleMake() {
 	perMinute := []keys.Window{{Per: "1m"}}

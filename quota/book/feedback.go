@@ -80,7 +80,7 @@ func (n *PoolName) Pools(u *Upstream) []string {
 	return slices.Sorted(maps.Keys(u.Pools))
 }
 
-// Pool returns the pool for the upstream's name of it, or "" if there is none.
+// Pool returns the pool that the upstream calls by this name, or "".
 func (n *PoolName) Pool(u *Upstream, named string) string {
 	if n.Names != nil {
 		named = n.Names[named]

@@ -172,8 +172,8 @@ func (f *field) whole() bool {
 	return f != nil && (f.typ.Kind() == reflect.Slice || f.record != nil && f.record.alone != nil)
 }
 
-// long writes out the short form of a record: of a method, its cost. Of a mapping by name,
-// a word stands for an entry [anyName] with nothing in it.
+// long writes out the short form of a record, such as the cost of a method. In place of a
+// mapping by name, a word stands for an empty entry [anyName].
 func (f *field) long(t *tree) *tree {
 	if f != nil && f.record == nil && f.each != nil && f.typ.Kind() == reflect.Map && t.kind == isText && slices.Contains(f.words, t.text) {
 		return &tree{kind: isMapping, at: t.at, entries: []entry{{anyName, t.at, &tree{kind: isMapping, at: t.at}}}}

@@ -22,9 +22,6 @@ const (
 	forFeedback purpose = "feedback"
 )
 
-// ofRequest reports whether a source reads the request.
-func (p purpose) ofRequest() bool { return p == forEstimate || p == forKey }
-
 // price makes the price of a call on a pool: the units that are known without the
 // request, and the rest if it depends on the call.
 func (r *reader) price(d *keys.Price) (units int64, p *Price) {

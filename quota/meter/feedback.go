@@ -43,8 +43,8 @@ func newReports(u *book.Upstream) []*report {
 	return all
 }
 
-// readFeedback reads what an answer reports about limits. What is in the header is read
-// now. It returns what reads the body.
+// readFeedback reads what an answer reports about limits in its header, and returns the watchers
+// that read its body.
 func (t *Transport) readFeedback(ctx context.Context, c *call, resp *http.Response) (later []watcher) {
 	for _, r := range c.reports {
 		length := resp.ContentLength
@@ -118,8 +118,8 @@ func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, r
 	t.tell(ctx, c, o)
 }
 
-// streams reports whether an answer comes in pieces over a long time. What it reports is
-// too old when its call is settled.
+// streams reports whether an answer comes in pieces over a long time. Its feedback is too old
+// when its call is settled.
 func streams(resp *http.Response) bool {
 	return strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/event-stream")
 }

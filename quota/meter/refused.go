@@ -17,9 +17,9 @@ import (
 // is refused, blocked, impossible, unpriced or outage.
 const RefusedHeader = "Headroom-Refused"
 
-// longestRetry is the longest Retry-After that common SDKs wait for. Those of OpenAI and
-// Anthropic obey one below a minute. After a longer one they retry by their own backoff,
-// within seconds, which would be refused again.
+// longestRetry is the longest Retry-After that common SDKs wait for. The SDKs of OpenAI and
+// Anthropic obey less than a minute. If it is longer, they retry within seconds by their own
+// backoff, and would be refused again.
 const longestRetry = time.Minute
 
 type refusedKey struct{}

@@ -171,8 +171,8 @@ func (q *queue) enter(ctx context.Context, j *job, most time.Duration) (waited t
 	return clock.Now().Sub(began), nil
 }
 
-// gather waits a moment for callers. Those of the transaction before were told at
-// the same moment, and many ask again at once. Without this, the first of them would commit
+// gather waits a moment for callers. The callers of the last transaction were answered at the
+// same moment, and many ask again at once. Without this wait, the first of them would commit
 // alone while the others wait, so every second commit would be for one caller. It ends when
 // as many wait as shared the transaction before, when none came lately, or after a part of
 // the time that a transaction takes. A caller that was alone before does not wait.

@@ -54,6 +54,59 @@ func request(id string, units int64) quota.Request {
 	}}}
 }
 
+// line is callers of a store, who come one after the other.
+type line struct {
+	t     testing.TB
+	store interface {
+		quota.Store
+		Waiting() int
+	}
+	all sync.WaitGroup
+	got []string // what each was told
+}
+
+// call calls for one more caller, and waits until those before it are decided first.
+func (l *line) call(i int, ctx context.Context, r quota.Request) {
+	l.all.Go(func() {
+		v, err := l.store.Reserve(ctx, r)
+		switch {
+		case errors.Is(err, quota.ErrBadInput):
+			l.got[i] = "bad input"
+		case errors.Is(err, context.Canceled):
+			l.got[i] = "it left"
+		case err != nil:
+			l.got[i] = err.Error()
+		default:
+			l.got[i] = fmt.Sprintf("%t %d/%d", v.Allowed, v.Used, v.Limit)
+		}
+	})
+	for i > 0 && l.store.Waiting() < i {
+		runtime.Gosched()
+	}
+}
+
+// told lets the held transaction go on once no more than so many wait. It checks what each caller
+// is told, and that nothing is kept of the call e, which left before its turn.
+func (l *line) told(clock *heldClock, waiting, transactions int, want ...string) {
+	l.t.Helper()
+	for l.store.Waiting() > waiting {
+		runtime.Gosched()
+	}
+	close(clock.held)
+	l.all.Wait()
+	for i := range want {
+		if l.got[i] != want[i] {
+			l.t.Errorf("caller %d: %s, want %s", i, l.got[i], want[i])
+		}
+	}
+	if clock.reads != transactions {
+		l.t.Errorf("%d transactions, want %d", clock.reads, transactions)
+	}
+	if v, err := l.store.Reserve(l.t.Context(), request("e", 0)); err != nil || v.Repeat {
+		l.t.Errorf("the caller that left before its turn: %+v %v, want nothing kept of it", v, err)
+	}
+}
+
 // Callers that come before a transaction has its locks share it, and each gets its own
 // answer.
 func TestCallersShareATransaction(t *testing.T) {
@@ -67,51 +120,19 @@ func TestCallersShareATransaction(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	var callers sync.WaitGroup
-	got := make([]string, 7)
-	call := func(i int, ctx context.Context, r quota.Request) {
-		callers.Go(func() {
-			v, err := s.Reserve(ctx, r)
-			switch {
-			case errors.Is(err, quota.ErrBadInput):
-				got[i] = "bad input"
-			case err != nil:
-				got[i] = err.Error()
-			default:
-				got[i] = fmt.Sprintf("%t %d/%d", v.Allowed, v.Used, v.Limit)
-			}
-		})
-		for i > 0 && s.Waiting() < i {
-			runtime.Gosched() // they are decided in the order in which they came
-		}
-	}
+	l := line{t: t, store: s, got: make([]string, 7)}
 	gone, leave := context.WithCancel(t.Context())
-	call(0, t.Context(), request("a", 3))
+	l.call(0, t.Context(), request("a", 3))
 	clock.read()
-	call(1, t.Context(), request("b", 3))
-	call(2, t.Context(), request("a", 4)) // the id of another call
-	call(3, t.Context(), request("c", 5)) // more than is left
-	call(4, t.Context(), request("d", 4))
-	call(5, t.Context(), request("a", 3)) // once more
-	call(6, gone, request("e", 0))
+	l.call(1, t.Context(), request("b", 3))
+	l.call(2, t.Context(), request("a", 4)) // the id of another call
+	l.call(3, t.Context(), request("c", 5)) // more than is left
+	l.call(4, t.Context(), request("d", 4))
+	l.call(5, t.Context(), request("a", 3)) // once more
+	l.call(6, gone, request("e", 0))
 	leave()
-	for s.Waiting() == 6 {
-		runtime.Gosched()
-	}
-	close(clock.held)
-	callers.Wait()
-	want := []string{"true 3/10", "true 6/10", "bad input", "false 6/10", "true 10/10", "true 10/10", "context canceled"}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("caller %d: %s, want %s", i, got[i], want[i])
-		}
-	}
-	if clock.reads != 1 {
-		t.Errorf("%d transactions, want 1: all came before it had its locks", clock.reads)
-	}
-	if v, err := s.Reserve(t.Context(), request("e", 0)); err != nil || v.Repeat {
-		t.Errorf("the caller that left before its turn: %+v %v, want nothing kept of it", v, err)
-	}
+	// All came before the transaction had its locks.
+	l.told(clock, 5, 1, "true 3/10", "true 6/10", "bad input", "false 6/10", "true 10/10", "true 10/10", "it left")
 }
 
 // Close waits for the transaction under way. Calls behind Close in the queue fail.

@@ -7,8 +7,8 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// A member is a page of a key: of a family, or of a keyed pool. Those of families take no
-// receipts and leave no spend. A member that has nothing left to say is forgotten. When
+// A member is the page of a key, in a family or in a keyed pool. Members of families take no
+// receipts and leave no spend. An idle member is forgotten. When
 // there are too many, new keys share one page, so that an attacker gains nothing by
 // inventing keys.
 

@@ -2,10 +2,7 @@ package pagestore_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"runtime"
-	"sync"
 	"testing"
 	"time"
 
@@ -34,56 +31,22 @@ func onServer(t *testing.T, clock quota.Clock) *pgstore.Store {
 func TestCallersShareTheNextTransaction(t *testing.T) {
 	clock := &heldClock{held: make(chan struct{})}
 	s := onServer(t, clock)
-	var callers sync.WaitGroup
-	got := make([]string, 8)
-	call := func(i int, ctx context.Context, r quota.Request) {
-		callers.Go(func() {
-			v, err := s.Reserve(ctx, r)
-			switch {
-			case errors.Is(err, quota.ErrBadInput):
-				got[i] = "bad input"
-			case errors.Is(err, context.Canceled):
-				got[i] = "it left"
-			case err != nil:
-				got[i] = err.Error()
-			default:
-				got[i] = fmt.Sprintf("%t %d/%d", v.Allowed, v.Used, v.Limit)
-			}
-		})
-		for i > 0 && s.Waiting() < i {
-			runtime.Gosched() // they are decided in the order in which they came
-		}
-	}
+	l := line{t: t, store: s, got: make([]string, 8)}
 	early, leaveEarly := context.WithCancel(t.Context())
 	gone, leave := context.WithCancel(t.Context())
-	call(0, early, request("a", 1))
+	l.call(0, early, request("a", 1))
 	clock.read()
-	call(1, t.Context(), request("b", 5))
-	call(2, t.Context(), request("b", 4)) // the id of another call
-	call(3, t.Context(), request("c", 6)) // more than is left
-	call(4, t.Context(), request("d", 4))
-	call(5, t.Context(), request("b", 5)) // once more
-	call(6, t.Context(), request("a", 1)) // of the caller that left
-	call(7, gone, request("e", 0))
+	l.call(1, t.Context(), request("b", 5))
+	l.call(2, t.Context(), request("b", 4)) // the id of another call
+	l.call(3, t.Context(), request("c", 6)) // more than is left
+	l.call(4, t.Context(), request("d", 4))
+	l.call(5, t.Context(), request("b", 5)) // once more
+	l.call(6, t.Context(), request("a", 1)) // of the caller that left
+	l.call(7, gone, request("e", 0))
 	leaveEarly() // in its transaction
 	leave()      // before it
-	for s.Waiting() == 7 {
-		runtime.Gosched()
-	}
-	close(clock.held)
-	callers.Wait()
-	want := []string{"it left", "true 6/10", "bad input", "false 6/10", "true 10/10", "true 10/10", "true 10/10", "it left"}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("caller %d: %s, want %s", i, got[i], want[i])
-		}
-	}
-	if clock.reads != 2 {
-		t.Errorf("%d transactions, want 2: of the first caller, and of those that came meanwhile", clock.reads)
-	}
-	if v, err := s.Reserve(t.Context(), request("e", 0)); err != nil || v.Repeat {
-		t.Errorf("the caller that left before its turn: %+v %v, want nothing kept of it", v, err)
-	}
+	// The first caller has a transaction, and those that came meanwhile.
+	l.told(clock, 6, 2, "it left", "true 6/10", "bad input", "false 6/10", "true 10/10", "true 10/10", "true 10/10", "it left")
 }
 
 // Close fails the callers that wait, and waits for the transaction under way.

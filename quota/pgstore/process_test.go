@@ -91,7 +91,7 @@ func used(t *testing.T, s *pgstore.Store) int64 {
 	return states[0].Windows[0].Used
 }
 
-// checkIDs tells that each granted id is known, and that no unit was granted twice.
+// checkIDs checks that each granted id is known, and that no unit was granted twice.
 func checkIDs(t *testing.T, s *pgstore.Store, granted []string, lost int64) {
 	t.Helper()
 	for _, id := range granted {

@@ -5,88 +5,40 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/sqlitefile/filetest"
 
 	"github.com/headroom-quota/headroom/internal/childtest"
 	"github.com/headroom-quota/headroom/quota"
 )
 
-func init() { children["as nobody"] = asNobody }
-
-// asNobody uses the ledger as a user with no rights, and writes the errors.
-func asNobody(path string, begin func() bool, out io.Writer) error {
-	if err := syscall.Setuid(65534); err != nil {
+func init() {
+	children["as nobody"] = filetest.AsNobody(func(path string) error {
+		s, err := Open(context.Background(), path, nil)
+		if err == nil {
+			_, err = reserve(s, "", 1)
+			err = errors.Join(err, s.Close())
+		}
 		return err
-	}
-	begin()
-	s, err := Open(context.Background(), path, nil)
-	if err == nil {
-		_, err = reserve(s, "", 1)
-		err = errors.Join(err, s.Close())
-	}
-	_, err = fmt.Fprintln(out, strings.ReplaceAll(fmt.Sprint(err), "\n", " "))
-	return err
+	})
 }
 
 func TestWithoutTheRightToWrite(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can become somebody without rights")
-	}
-	for _, tt := range []struct {
-		name      string
-		file, dir fs.FileMode
-		live      bool // another process uses the file
-		words     []string
-	}{
-		{"to_the_file", 0o444, 0o777, true, []string{"cannot be written", "right to write the file and its directory"}},
-		{"to_the_file_alone", 0o444, 0o777, false, []string{"cannot be written"}},
-		{"to_the_directory", 0o666, 0o755, false, []string{"directory"}},
-		{"to_read_either", 0o600, 0o700, false, []string{"cannot be opened"}},
-		{"to_anything_new", 0, 0o755, false, []string{"cannot be opened", "directory"}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			dir, err := os.MkdirTemp("", "ledger") // t.TempDir is closed to others
-			if err != nil {
-				t.Fatal(err)
+	kept.WithoutRights(t, func(t *testing.T, path string) (io.Closer, func(*testing.T)) {
+		s := must(t, path, nil)
+		if _, err := reserve(s, "a", 5); err != nil {
+			t.Fatal(err)
+		}
+		return s, func(t *testing.T) {
+			if used := used(t, must(t, path, nil)); used != 5 {
+				t.Errorf("%d units are used, want 5", used)
 			}
-			defer os.RemoveAll(dir)
-			path := filepath.Join(dir, "ledger.db")
-			if tt.file != 0 {
-				s := must(t, path, nil)
-				if _, err := reserve(s, "a", 5); err != nil {
-					t.Fatal(err)
-				}
-				if !tt.live {
-					s.Close()
-				}
-				if err := os.Chmod(path, tt.file); err != nil {
-					t.Fatal(err)
-				}
-				for _, beside := range []string{"-wal", "-shm"} {
-					if err := os.Chmod(path+beside, tt.file); err != nil && tt.live {
-						t.Fatal(err)
-					}
-				}
-			}
-			if err := os.Chmod(dir, tt.dir); err != nil {
-				t.Fatal(err)
-			}
-			c := childtest.Start(t, "as nobody", path)
-			c.Begin()
-			says(t, errors.New(c.Line()), append(tt.words, "open "+path)...)
-			if tt.file != 0 {
-				if used := used(t, must(t, path, nil)); used != 5 {
-					t.Errorf("%d units are used, want 5", used)
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 func TestFullDisk(t *testing.T) {
@@ -121,7 +73,7 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		granted, err := fill(t, s)
-		says(t, err, "write to "+s.file.Path, "the disk is full")
+		filetest.Says(t, err, "write to "+s.file.Path, "the disk is full")
 		if err := s.file.Writer.Script("PRAGMA max_page_count = 4000"); err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +91,7 @@ func TestFullDisk(t *testing.T) {
 		}()
 		s := must(t, filepath.Join(dir, "ledger.db"), nil)
 		granted, err := fill(t, s)
-		says(t, err, "write to "+s.file.Path, "the disk is full")
+		filetest.Says(t, err, "write to "+s.file.Path, "the disk is full")
 		if granted == 0 {
 			t.Error("nothing was granted before")
 		}
@@ -162,12 +114,12 @@ func TestBusyFile(t *testing.T) {
 	holder := childtest.Start(t, "hold", path)
 
 	_, err := reserve(s, "a", 1)
-	says(t, err, "busy for 50ms", "write to "+path, fmt.Sprintf("process %d (", holder.Process.Pid), "may hold it")
+	filetest.Says(t, err, "busy for 50ms", "write to "+path, fmt.Sprintf("process %d (", holder.Process.Pid), "may hold it")
 	if errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v passes for the caller's deadline", err)
 	}
 	_, err = Open(context.Background(), path, &Options{Wait: 50 * time.Millisecond})
-	says(t, err, "busy for 50ms", "open "+path, fmt.Sprintf("process %d (", holder.Process.Pid))
+	filetest.Says(t, err, "busy for 50ms", "open "+path, fmt.Sprintf("process %d (", holder.Process.Pid))
 
 	s.file.wait = time.Hour
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)

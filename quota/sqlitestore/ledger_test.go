@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/sqlitefile/filetest"
+
 	"github.com/headroom-quota/headroom/internal/sqlitefile"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/storekit"
@@ -51,7 +53,7 @@ func TestEveryConnectionIsSynchronous(t *testing.T) {
 			t.Fatal(changed, err)
 		}
 		_, err = c.Connect(ctx)
-		says(t, err, otherwise[1:strings.Index(otherwise, "=")], "not")
+		filetest.Says(t, err, otherwise[1:strings.Index(otherwise, "=")], "not")
 	}
 }
 
@@ -75,7 +77,7 @@ func TestForgottenPool(t *testing.T) {
 			if _, err := reserve(o, "a", 1); err != nil {
 				t.Fatal(err)
 			}
-			spoil(t, path, "ATTACH '"+other+"' AS other; "+tt.spoil)
+			kept.Spoil(t, path, "ATTACH '"+other+"' AS other; "+tt.spoil)
 
 			charges := []quota.Charge{units(1, math.MaxInt32)}
 			for _, s := range []*Store{s, must(t, path, &Options{Clock: clock})} {
@@ -123,7 +125,7 @@ func TestForgottenPool(t *testing.T) {
 		if _, err := reserve(s, "a", 5); err != nil {
 			t.Fatal(err)
 		}
-		spoil(t, path, "DELETE FROM pools")
+		kept.Spoil(t, path, "DELETE FROM pools")
 		clock.Advance(24 * time.Hour)
 		if _, err := reserve(s, "b", 1); !errors.Is(err, quota.ErrOutage) {
 			t.Errorf("after a day: %v, want an outage", err)
@@ -140,7 +142,7 @@ func TestForgottenPool(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Close()
-		spoil(t, path, "PRAGMA foreign_keys = OFF; DELETE FROM births")
+		kept.Spoil(t, path, "PRAGMA foreign_keys = OFF; DELETE FROM births")
 		if v, err := reserve(must(t, path, nil), "b", 1); err != nil || v.Used != 6 {
 			t.Errorf("%+v %v, want 6 used", v, err)
 		}
@@ -305,7 +307,7 @@ func TestFamiliesAreRefusedUnlessAskedFor(t *testing.T) {
 		if !errors.Is(err, quota.ErrBadInput) {
 			t.Errorf("%s: %v, want bad input", op, err)
 		} else {
-			says(t, err, "client:203.0.113.7", "Families")
+			filetest.Says(t, err, "client:203.0.113.7", "Families")
 		}
 	}
 }
@@ -332,10 +334,10 @@ func TestNothingOfAFailedTransactionStays(t *testing.T) {
 	if _, err := s.Reserve(context.Background(), both); err != nil {
 		t.Fatal(err)
 	}
-	spoil(t, path, "CREATE TRIGGER fault BEFORE UPDATE ON pools BEGIN SELECT RAISE (ABORT, 'a fault'); END")
+	kept.Spoil(t, path, "CREATE TRIGGER fault BEFORE UPDATE ON pools BEGIN SELECT RAISE (ABORT, 'a fault'); END")
 	_, err := s.Reserve(context.Background(), both)
-	says(t, err, "a fault")
-	spoil(t, path, "DROP TRIGGER fault")
+	filetest.Says(t, err, "a fault")
+	kept.Spoil(t, path, "DROP TRIGGER fault")
 	if v, err := s.Reserve(context.Background(), both); err != nil || v.Pool != searches.Pool || v.Used != 2 {
 		t.Errorf("%+v %v, want the second search", v, err)
 	}

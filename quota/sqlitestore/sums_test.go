@@ -83,7 +83,7 @@ func TestSpendIsThatOfTheRows(t *testing.T) {
 		units int64
 	}
 	var open []held
-	kept := 0
+	most := 0
 	for n := range scaled(250, 20_000) {
 		by := []*Store{s, other}[random.IntN(2)]
 		what := ""
@@ -131,14 +131,14 @@ func TestSpendIsThatOfTheRows(t *testing.T) {
 			}
 		case random.IntN(8) == 0:
 			what = "a person's deletion of the last rows"
-			spoil(t, path, "DELETE FROM reservations WHERE number > (SELECT max(number) / 2 FROM reservations)")
+			kept.Spoil(t, path, "DELETE FROM reservations WHERE number > (SELECT max(number) / 2 FROM reservations)")
 		}
 		s.file.sums.most, s.file.sums.atOnce = []int{0, 10, 1000, 1000}[random.IntN(4)], 1+random.Int64N(20)
 		asks(t, s, what, clock.Now())
-		kept = max(kept, s.file.sums.size)
+		most = max(most, s.file.sums.size)
 	}
-	if kept < 20 {
-		t.Errorf("at most %d sums were kept", kept)
+	if most < 20 {
+		t.Errorf("at most %d sums were kept", most)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestSpendOfOldChargesIsKept(t *testing.T) {
 	if young := 50 - s.file.sums.upto; young != int64(settled/(10*time.Minute))-1 || len(s.file.sums.young) != 0 {
 		t.Errorf("%d charges are added up each time", young)
 	}
-	spoil(t, path, "UPDATE reservations SET units = 1000 WHERE number < 10")
+	kept.Spoil(t, path, "UPDATE reservations SET units = 1000 WHERE number < 10")
 	again, err := s.Spend(t.Context(), quota.SpendQuery{Upstream: "youtube", Account: quota.DefaultAccount})
 	if err != nil || len(again) != 1 || again[0].Units != 50 {
 		t.Errorf("it reads old charges again: %v, %v", again, err)

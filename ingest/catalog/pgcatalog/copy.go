@@ -14,9 +14,9 @@ import (
 )
 
 // Copy copies a catalog into the database that a URL names, and returns the rows of each
-// table. It calls progress for every transaction. A copy that was broken off continues where
-// it stopped. Until it is complete, no run can use the database. Nobody may write to the
-// source meanwhile: Copy counts the rows at the end.
+// table. It calls progress for every transaction. An interrupted copy continues where it
+// stopped. Until it is complete, no run can use the database. Copy counts the rows at the end,
+// so no other process may write to the source meanwhile.
 func Copy(ctx context.Context, from catalog.Source, url string, progress func(catalog.Copied)) (rows map[string]int64, err error) {
 	c, err := connect(ctx, url, nil)
 	if err != nil {

@@ -135,7 +135,7 @@ func TestCopyIsResumed(t *testing.T) {
 		}
 		kills++
 		if half, err := Open(ctx, url, nil); err == nil {
-			// The kill may have come after the end. A copy of a catalog that is there is refused.
+			// The kill may have come after the end. Copying onto an existing catalog is refused.
 			_ = half.Close()
 			break
 		} else if !Refused(err) || !strings.Contains(err.Error(), "a copy into it is not complete: it is from "+file.Path()+"\nTo complete it: ingestor catalog copy --from "+file.Path()) {
@@ -184,7 +184,7 @@ func TestCopyIsResumed(t *testing.T) {
 	if _, err := ours.Begin(ctx, catalog.Start{Job: "charts", Fence: catalog.Fence{Name: "default/charts", Token: 1}}); !errors.Is(err, catalog.ErrFenced) {
 		t.Errorf("%v, want %v", err, catalog.ErrFenced)
 	}
-	// What was old before is deleted in time.
+	// Data that was old before the copy is deleted in time.
 	clock.Advance(30*24*time.Hour + time.Minute)
 	before := clock.Now().Add(-30 * 24 * time.Hour)
 	limits := catalog.Limits{Before: before, StatisticsBefore: before}

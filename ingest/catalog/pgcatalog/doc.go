@@ -13,7 +13,7 @@
 // transactions that write: it checks a fence that the catalog knows nothing of, and writes more
 // rows of its own.
 //
-// # What differs from a file
+// # Differences from a file
 //
 // Texts cannot hold the character NUL, so it becomes U+FFFD. The text of deleted rows leaves
 // the tables with PostgreSQL's VACUUM, which Expire runs. A search finds the same videos and

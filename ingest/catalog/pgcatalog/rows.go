@@ -19,8 +19,8 @@ func (c *Catalog) Count(ctx context.Context, t catalog.Table) (n int64, err erro
 	return n, err
 }
 
-// selected returns the columns of a table for a query, or "" if there is none: a schema of an
-// earlier version may lack it.
+// selected returns the columns of a table for a query. It returns "" if the schema is of an
+// earlier version without that table.
 func (c *Catalog) selected(ctx context.Context, t catalog.Table) (string, error) {
 	var there []string
 	err := c.each(ctx, func(scan func(...any) error) error {

@@ -70,8 +70,8 @@ func saveChild(at string, begin func() bool, out io.Writer) error {
 	return err
 }
 
-// TestProcessesAtOnce: several processes save the same rows. Nobody fails, every page is
-// counted once, and the chart and the index are whole.
+// TestProcessesAtOnce: several processes save the same rows. All succeed, every page is counted
+// once, and the chart and the index are whole.
 func TestProcessesAtOnce(t *testing.T) {
 	url := pgtest.Shared(t)
 	var all []*childtest.Child

@@ -10,15 +10,16 @@ import (
 	"encoding/base64"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
-// Answer is an answer to a GET request, with status 200. Nobody changes it once it is made.
+// Answer is an answer to a GET request, with status 200. It is never changed.
 type Answer struct {
-	// Until is when the answer stops being true; zero keeps it for nobody.
+	// Until is when the answer stops being true. An answer without it is not kept.
 	Until time.Time
 
 	plain  form
@@ -38,7 +39,9 @@ type form struct {
 // New returns an answer with the headers that belong to the body. It takes both over.
 func New(header http.Header, body []byte) *Answer {
 	sum := sha256.Sum256(body)
-	header["Vary"] = append(header["Vary"], "Accept-Encoding")
+	if !slices.Contains(header["Vary"], "Accept-Encoding") {
+		header["Vary"] = append(header["Vary"], "Accept-Encoding")
+	}
 	return &Answer{plain: newForm(header, body, base64.RawURLEncoding.EncodeToString(sum[:12]))}
 }
 

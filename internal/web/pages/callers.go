@@ -63,8 +63,8 @@ func backAt(w *quota.WindowUsage) time.Time {
 	return w.ResetAt
 }
 
-// lacking reports whether callers are refused units of a pool. Of a pool that jobs charge,
-// the verdict and the notes say what it means for them.
+// lacking reports whether callers are refused units of a pool. It leaves out pools that jobs
+// charge, unless they are blocked: for those, the verdict and the notes say what it means.
 func (s *state) lacking(u *quota.Usage) bool {
 	return s.outage == nil && s.used(u) && (u.Blocked.After(u.Now) || s.jobsOf(u.Pool.String()) == 0 && usedUp(u) != nil)
 }

@@ -215,7 +215,7 @@ func (s *state) spendOfRuns() (all []quota.Spent) {
 	return all
 }
 
-// place is a group in an hour of a chart; -1 is none of them.
+// place is a group in an hour of a chart; the hour -1 is no place.
 type place struct {
 	group string
 	hour  int
@@ -269,8 +269,8 @@ func within(parts map[place]int64, most int64) map[place]int64 {
 	return reduced
 }
 
-// split divides a whole in proportion to some weights. What rounding down leaves goes to
-// those that lost most by it, so that the parts add up.
+// split divides a whole in proportion to some weights. The remainder of rounding down goes to
+// the parts that lost most by it, so that the parts add up.
 func split(whole int64, weights []int64) []int64 {
 	var sum float64
 	for _, w := range weights {

@@ -8,8 +8,8 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// TestManyPools: of 36 pools a page draws eight charts, and folds up the healthy ones after
-// the first twelve. Those in trouble are never folded up.
+// TestManyPools: for 36 pools, a page draws eight charts and folds up the healthy pools after the
+// first twelve. It never folds up a pool in trouble.
 func TestManyPools(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("upstreams: {")

@@ -58,7 +58,7 @@ func (b *Board) OneRun(w http.ResponseWriter, r *http.Request) {
 	b.show(w, r, http.StatusOK, "run", p)
 }
 
-// run returns a run, or nil if there is none of that number.
+// run returns the run with that number, or nil.
 func (b *Board) run(ctx context.Context, c history, id int64) (run *catalog.RunRecord, err error) {
 	err = b.withTimeout(ctx, func(ctx context.Context) error {
 		all, err := c.Runs(ctx, catalog.RunsQuery{Before: id + 1, Limit: 1})

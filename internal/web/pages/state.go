@@ -137,8 +137,8 @@ func (s *state) readLedger(ctx context.Context, l *quota.Ledger) (err error) {
 	return nil
 }
 
-// nameJobs learns which jobs ran since then, if there is spend of a name that is none of the
-// jobs that are known: a job that was removed is no caller.
+// nameJobs learns which jobs ran since then, if an unknown name has spent units. The name may be
+// that of a removed job, which is not a caller.
 func (s *state) nameJobs(ctx context.Context, c view.Catalog, spend []quota.Spent, since time.Time) error {
 	if !slices.ContainsFunc(spend, func(sp quota.Spent) bool {
 		_, kind := s.spender(byJob, &sp.Labels)

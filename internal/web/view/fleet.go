@@ -13,7 +13,7 @@ import (
 	"github.com/headroom-quota/headroom/quota"
 )
 
-// Fleet tells what the daemons of a fleet do. A [fleet.Board] is one.
+// Fleet shows what the daemons of a fleet do. [fleet.Board] implements it.
 type Fleet interface {
 	Status(ctx context.Context) (fleet.Status, error)
 }

@@ -5,24 +5,23 @@ package viewtest
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubetest"
+
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
-	"github.com/headroom-quota/headroom/ingest/youtube"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/lease"
 	"github.com/headroom-quota/headroom/quota/memstore"
-	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 // Noon is when the clock of a rig starts: the middle of a day in California.
@@ -99,26 +98,12 @@ func New(t testing.TB, o *Options) *Rig {
 	r.Sim = youtubesim.New(&youtubesim.Options{Seed: 1, Clock: r.Clock.Now})
 	sim := httptest.NewServer(r.Sim)
 	t.Cleanup(sim.Close)
-	transport, err := meter.New(r.Ledger, &meter.Options{
-		Base: toServer{sim.Listener.Addr().String()},
-		Keys: map[string]meter.KeySource{"youtube": meter.Key("AIza-not-a-key")}, Logger: log,
-	})
-	r.Must(err)
-	client, err := youtube.New(&http.Client{Transport: transport}, nil)
+	client, err := youtubetest.Client(r.Ledger, sim.Listener.Addr().String(), log)
 	r.Must(err)
 	r.Runner = ingest.NewRunner(r.Config, r.Ledger, r.Catalog, client, lease.Files(t.TempDir()), &ingest.Options{
 		Clock: r.Clock, Log: log, Jitter: func(time.Duration) time.Duration { return 0 },
 	})
 	return r
-}
-
-// toServer sends requests for the upstream to the simulator.
-type toServer struct{ address string }
-
-func (s toServer) RoundTrip(req *http.Request) (*http.Response, error) {
-	out := req.Clone(req.Context())
-	out.URL.Scheme, out.URL.Host, out.Host = "http", s.address, s.address
-	return http.DefaultTransport.RoundTrip(out)
 }
 
 // Sources returns the sources, as a server or a page takes them.

@@ -39,14 +39,14 @@ type Book struct {
 	Upstreams map[string]*Upstream `yaml:"upstreams" names:"wide" noun:"upstream" print:"block" doc:"The metered APIs."`
 	Families  map[string]*Family   `yaml:"families" names:"wide" noun:"family" print:"block" doc:"Limits per key, for example per client address."`
 
-	Descriptors []Descriptor `yaml:"descriptors" size:"1..1000" noun:"descriptor" doc:"What the descriptors of Envoy's rate limit service mean. The first match counts. A descriptor without a match has no limit."`
+	Descriptors []Descriptor `yaml:"descriptors" size:"1..1000" noun:"descriptor" doc:"The methods that descriptors of Envoy's rate limit service stand for. The first match counts. A descriptor without a match has no limit."`
 }
 
 // Descriptor says which limit a descriptor of Envoy's rate limit service means. Set one of
 // Family and Pool.
 type Descriptor struct {
 	Domain  string   `yaml:"domain" is:"phrase" example:"edge" required:"write that of Envoy's filter, as in domain: edge" doc:"The domain that Envoy's filter sends."`
-	Entries []string `yaml:"entries" is:"phrase" size:"1..16" short:"item" noun:"entry" example:"remote_address|[path=/login, remote_address]" required:"write its entries in their order, as in [path=/login, remote_address]" doc:"The entries of the descriptor, in their order. 'path=/login' stands for the entry with this value. 'path' stands for the entry with any value, which becomes the key. Several such values are joined with a comma."`
+	Entries []string `yaml:"entries" is:"phrase" size:"1..16" short:"item" noun:"entry" example:"remote_address|[path=/login, remote_address]" required:"write its entries in their order, as in [path=/login, remote_address]" doc:"The entries of the descriptor, in their order. 'path=/login' stands for the entry with this value. 'path' stands for the entry with any value, which becomes the key. Several such values are joined with a comma. An empty value is the key (empty)."`
 	Family  string   `yaml:"family" is:"phrase" example:"client" oneof:"family: a family" doc:"The family that is charged."`
 	Pool    string   `yaml:"pool" is:"phrase" example:"youtube/units|youtube@staging/units" oneof:"pool: a pool with its upstream" doc:"The pool that is charged. A pool with a page per key is charged for the key."`
 }
@@ -62,14 +62,14 @@ type Upstream struct {
 	APIKey        APIKey              `yaml:"api_key" as:"apiKey" doc:"Where a request carries the API key."`
 	ErrorFormat   string              `yaml:"error_format" words:"google|openai|anthropic|github|graphql|problem" assumed:"problem" doc:"The form of the errors that its SDKs understand. 'ingestor proxy' refuses calls in this form. 'problem' is that of RFC 9457."`
 	Env           string              `yaml:"env" is:"variable" example:"OPENAI_BASE_URL" doc:"The environment variable in which its SDKs look for another address, such as that of 'ingestor proxy'."`
-	EnvPath       string              `yaml:"env_path" is:"urlpath" example:"/v1" doc:"What follows the address in that variable."`
+	EnvPath       string              `yaml:"env_path" is:"urlpath" example:"/v1" doc:"The path after the address in that variable."`
 	EnvKey        string              `yaml:"env_key" is:"variable" example:"OPENAI_API_KEY" doc:"The environment variable in which its SDKs look for the API key. A program that 'ingestor exec' runs gets its token there."`
 	Resumable     string              `yaml:"resumable" is:"param" example:"upload_id" doc:"The parameter that identifies a resumable upload. A request with this parameter and a Content-Range header is a later chunk, and costs nothing."`
 	RequestBuffer int64               `yaml:"request_buffer" range:"1..67108864" assumed:"65536" example:"1048576" doc:"The most bytes of a request's body that are kept to read its price, if the client cannot send the body twice. For a longer body, the 'default' of a source counts."`
 	Free          []FreeAnswer        `yaml:"free" size:"..64" noun:"free answer" doc:"Answers for which the upstream charges nothing. Their calls are settled to nothing."`
 	Failed        string              `yaml:"failed" words:"free|charged" assumed:"charged" doc:"Whether the upstream charges for answers with a status of 500 or more."`
 	Refusals      []Refusal           `yaml:"refusals" size:"..64" noun:"refusal" doc:"The meaning of the upstream's own refusals. The first match counts."`
-	Feedback      []Feedback          `yaml:"feedback" size:"..64" noun:"feedback" doc:"What the upstream's answers report about its limits. Units that it has counted, and that did not come through this ledger, are charged as those of others."`
+	Feedback      []Feedback          `yaml:"feedback" size:"..64" noun:"feedback" doc:"What the upstream's answers report about its limits. Units that the upstream counted outside this ledger are charged as others."`
 	Classes       map[string]*Class   `yaml:"classes" names:"wide" noun:"class" doc:"Kinds of callers."`
 	Accounts      map[string]*Account `yaml:"accounts" names:"account" noun:"account" words:"any" doc:"The parties whose calls the upstream counts. Without this key there is one, called 'default'. 'any', or an entry '*' beside others, accepts every other account, too."`
 	MaxAccounts   int64               `yaml:"max_accounts" range:"1..1000000" assumed:"10000" example:"50000" doc:"The number of accounts that are not listed for which a process keeps separate counts. Further accounts share the count of the account '*', until one of the others was idle for as long as its windows."`
@@ -139,8 +139,8 @@ type PoolName struct {
 type Feedback struct {
 	Pool        PoolName `yaml:"pool" example:"requests|{header: X-RateLimit-Resource}" required:"name the pool that it is about" doc:"Required. The pool that the answer reports about, or where the answer names it."`
 	Limit       Source   `yaml:"limit" doc:"The upstream's limit. If it is below the quota, it holds until the reset. A larger one holds only if the pool has 'limit: learn'."`
-	Remaining   Source   `yaml:"remaining" doc:"What is left of the limit."`
-	Used        Source   `yaml:"used" doc:"What is used of the limit. Write it if the upstream does not report 'remaining'."`
+	Remaining   Source   `yaml:"remaining" doc:"The units left of the limit."`
+	Used        Source   `yaml:"used" doc:"The units used of the limit. Write it if the upstream does not report 'remaining'."`
 	UsedPercent Source   `yaml:"used_percent" doc:"The percentage of the limit that is used. Write it if the upstream reports neither 'remaining' nor 'used'."`
 	Reset       Time     `yaml:"reset" doc:"When the upstream's window ends. Units of others count until then. Without it, they count until the end of the calendar period, or for the length of the window."`
 	Per         Span     `yaml:"per" is:"duration" words:"minute|hour|day|week|month" example:"1h" doc:"The window of the pool that this is about. Default: its only one, or its longest."`
@@ -174,7 +174,7 @@ type Pool struct {
 	Limit    string          `yaml:"limit" words:"learn" doc:"The limit that an answer reports is used until its reset, even if it is above the quota. It needs 'feedback' with a limit. With 'metric', the ledger keeps the limit for all processes, until another one is reported."`
 	Metric   string          `yaml:"metric" is:"phrase" example:"youtube.googleapis.com/default" doc:"The name under which the upstream itself counts the pool's units. 'ingestor reconcile' compares that count with the ledger. For Google's APIs, it is the name of the quota metric in Cloud Monitoring."`
 	Windows  []Window        `yaml:"windows" size:"1..windows" noun:"window" required:"give it at least one, such as {per: 24h}" doc:"The limits over time. A call must fit all of them."`
-	By       *Source         `yaml:"by" as:"keySource" without:"units|count|bytes|cases|split|per|times|min|max|learn|first" example:"{body: model, default: other}" doc:"What names the key of a call, for limits that hold per model or per user. Each key has the pool's limits for itself."`
+	By       *Source         `yaml:"by" as:"keySource" without:"units|count|bytes|cases|split|per|times|min|max|learn|first" example:"{body: model, default: other}" doc:"The source of the key of a call, for limits per model or per user. Each key has the pool's limits for itself."`
 	MaxKeys  int64           `yaml:"max_keys" range:"1..10000000" assumed:"100000" example:"100" doc:"The number of keys that are counted separately, of each account. Further keys share one count. It needs 'by'."`
 	Keys     map[string]*Key `yaml:"keys" names:"long" noun:"key" short:"quota" example:"{model-x: 500000}" doc:"Keys with limits of their own. It needs 'by'."`
 	Lease    *Lease          `yaml:"lease" doc:"For a pool with very many calls. Each process takes units from the ledger in blocks, and grants calls from them without asking the ledger. It needs windows of kind ring or calendar. To add it, change its life or remove it, raise the revision."`
@@ -190,7 +190,7 @@ type Lease struct {
 type Window struct {
 	Per       Span             `yaml:"per" is:"duration" words:"minute|hour|day|week|month" example:"24h|day" oneof:"per: a duration such as 24h or a word such as day" doc:"Required, but not in a window with 'in_flight'. A duration is a sliding window: the trailing 24 hours. A word is a period of the calendar."`
 	Quota     int64            `yaml:"quota" range:"1..units" example:"2000" doc:"A quota of its own, instead of the one that all windows share. A quota above 4294967294 takes a ring twice the memory; to pass that line, either way, raise the revision."`
-	Burst     int64            `yaml:"burst" range:"1..units" example:"1000" doc:"Of a bucket: the most units that can be used at once. 'quota' units return in each 'per'. Headroom is taken off the burst. Default: the quota."`
+	Burst     int64            `yaml:"burst" range:"1..units" example:"1000" doc:"The most units of a bucket that can be used at once. 'quota' units return in each 'per'. Headroom is taken off the burst. Default: the quota."`
 	Headroom  *int64           `yaml:"headroom" range:"0..units" example:"100" doc:"A headroom of its own. A window with its own quota has 0 unless you set it."`
 	Algorithm window.Algorithm `yaml:"algorithm" words:"ring|log|counter|bucket" assumed:"ring" doc:"How a sliding window counts. 'ring' is never over its limit, 'log' is exact, 'counter' is an estimate and needs the least memory; its quota is at most 4294967296. 'bucket' is for upstreams that use a token or leaky bucket: it drains all the time, and may let through a burst and a quota within one 'per'."`
 	Precision time.Duration    `yaml:"precision" range:"100us.." example:"5m" doc:"The length of one bucket of a ring: how late units may come back. Default: a 1440th of 'per', but at least 1s and at most a tenth of 'per'. It must divide 'per'."`
@@ -215,8 +215,8 @@ type Method struct {
 // depends on the request and the answer.
 type Price struct {
 	Fixed    *int64   `alone:"units" range:"0..units"`
-	Estimate []Source `yaml:"estimate" short:"item" size:"1..8" noun:"source" required:"write what to reserve, as in {estimate: {body: max_tokens, default: 4096}}" doc:"What to reserve before the call. It reads the request. Several sources are added up. It never asks for more than the smallest limit of the pool."`
-	Actual   []Source `yaml:"actual" short:"item" size:"1..8" noun:"source" doc:"What the call has cost. It reads the answer, and of a stream the last value. Several sources are added up. If one is missing, the estimate stands."`
+	Estimate []Source `yaml:"estimate" short:"item" size:"1..8" noun:"source" required:"write what to reserve, as in {estimate: {body: max_tokens, default: 4096}}" doc:"The units to reserve before the call, read from the request. Several sources are added up. It never asks for more than the smallest limit of the pool."`
+	Actual   []Source `yaml:"actual" short:"item" size:"1..8" noun:"source" doc:"The real cost of the call, read from the answer. The last value of a stream counts. Several sources are added up. If one is missing, the estimate stands."`
 	Counted  string   `yaml:"counted" words:"start|end" assumed:"start" doc:"When the upstream counts the call: when it starts, or when its answer ends."`
 }
 
@@ -237,9 +237,9 @@ type Source struct {
 	Times   int64            `yaml:"times" range:"1..units" assumed:"1" example:"10" doc:"Then it is multiplied by this."`
 	Min     int64            `yaml:"min" range:"0..units" example:"1" doc:"The least that the result may be."`
 	Max     *int64           `yaml:"max" range:"0..units" example:"50" doc:"The most that it may be."`
-	Default Fallback         `yaml:"default" is:"phrase" range:"0..units" example:"4096|other" doc:"What counts if the value is missing or cannot be read. An estimate needs a number, or 'first'. A name may have a text."`
-	Learn   string           `yaml:"learn" words:"p50|p75|p90|p95|p99" doc:"Of an estimate only. It reserves what this share of the method's recent calls stayed within, and at most the value itself. It needs 'actual'."`
-	First   *int64           `yaml:"first" range:"0..units" example:"2000" doc:"What to reserve until enough calls were seen. It needs 'learn'."`
+	Default Fallback         `yaml:"default" is:"phrase" range:"0..units" example:"4096|other" doc:"The value to use if it is missing or cannot be read. An estimate needs a number, or 'first'. A name may have a text."`
+	Learn   string           `yaml:"learn" words:"p50|p75|p90|p95|p99" doc:"For estimates only. It reserves as much as this share of the method's recent calls needed, and at most the value itself. It needs 'actual'."`
+	First   *int64           `yaml:"first" range:"0..units" example:"2000" doc:"The units to reserve until enough calls were seen. It needs 'learn'."`
 }
 
 // Family is a limit for each key, without a list of the keys.

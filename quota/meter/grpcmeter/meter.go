@@ -23,8 +23,8 @@ import (
 // Meter meters the calls of gRPC clients. It is made by [New], and safe for concurrent use.
 type Meter struct{ transport *meter.Transport }
 
-// New returns a meter that spends from the ledger, by its price book. Of the options, Base
-// and Refused must be nil.
+// New returns a meter that spends from the ledger, by its price book. The options Base and
+// Refused must be nil.
 func New(ledger *quota.Ledger, o *meter.Options) (*Meter, error) {
 	own := meter.Options{}
 	if o != nil {

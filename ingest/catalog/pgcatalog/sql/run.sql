@@ -70,8 +70,8 @@ SELECT upstream, account, identity, address, since FROM headroom_catalog.ledgers
 -- ledgers_lock returns the same, and keeps others from changing them until the transaction ends.
 SELECT upstream, account, identity, address, since FROM headroom_catalog.ledgers ORDER BY upstream, account FOR UPDATE;
 
--- ledgers_save saves a ledger. Nobody changed it since it was locked, unless it is new: then
--- only one process can add it. Args: upstream, account, identity, address, since when, new.
+-- ledgers_save saves a ledger. A known ledger was locked before, so it is unchanged since. A
+-- new one can be added by one process only. Args: upstream, account, identity, address, since when, new.
 WITH added AS (
 	INSERT INTO headroom_catalog.ledgers (upstream, account, identity, address, since)
 	SELECT $1::text, $2::text, $3::text, $4::text, $5::bigint WHERE $6::boolean

@@ -1,0 +1,96 @@
+package quota_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+func TestFamilies(t *testing.T) {
+	client := func(key string) quota.Call { return quota.Call{Family: "client", Key: key} }
+	t.Run("charges are named after the family", func(t *testing.T) {
+		l, _ := newLedger(t)
+		r := must(t, l, client("203.0.113.7"))
+		if diff := cmp.Diff(quota.Units{"client": 1}, r.Charges()); diff != "" {
+			t.Error(diff)
+		}
+		for units, want := range map[string]string{"client": "takes no receipts", "": `the units of pool "client" are missing`} {
+			_, err := r.Settle(t.Context(), quota.Units{units: 0})
+			if !errors.Is(err, quota.ErrBadInput) || !strings.Contains(err.Error(), want) {
+				t.Errorf("settle %q: %v, want %s", units, err, want)
+			}
+		}
+	})
+	granted := func(l *quota.Ledger, key string) (n int) {
+		for range 10 {
+			if _, err := l.Reserve(t.Context(), client(key)); err == nil {
+				n++
+			}
+		}
+		return n
+	}
+	t.Run("a page per key, overrides, and one page for too many", func(t *testing.T) {
+		l, clock := newLedger(t)
+		if n := granted(l, "a"); n != 3 {
+			t.Errorf("a: %d", n)
+		}
+		if n := granted(l, "b"); n != 3 {
+			t.Errorf("b: %d", n)
+		}
+		if n := granted(l, "c") + granted(l, "d"); n != 3 {
+			t.Errorf("new keys beyond max_keys share one page, but got %d", n)
+		}
+		if n := granted(l, "vip"); n != 5 {
+			t.Errorf("a key listed in the book has its own page and limit, but got %d", n)
+		}
+		clock.Advance(2 * time.Minute)
+		if n := granted(l, "e"); n != 3 {
+			t.Errorf("idle pages go first, but e got %d", n)
+		}
+	})
+	t.Run("a key of the book's own does not keep idle ones alive", func(t *testing.T) {
+		l, clock := newLedger(t)
+		granted(l, "vip")
+		granted(l, "a")
+		clock.Advance(2 * time.Minute)
+		granted(l, "vip")
+		for _, key := range []string{"b", "c"} {
+			if n := granted(l, key); n != 3 {
+				t.Errorf("%s got %d", key, n)
+			}
+		}
+	})
+	t.Run("any bytes are a key", func(t *testing.T) {
+		l, _ := newLedger(t)
+		for _, key := range []string{strings.Repeat("k", 10_000), "\x00\xff"} {
+			r, err := l.Reserve(t.Context(), client(key))
+			if err != nil || len(r.Pool.Key) != 64 {
+				t.Error(r, err)
+			}
+		}
+	})
+	t.Run("no key is the hash of another", func(t *testing.T) {
+		l, _ := newLedger(t)
+		r, err := l.Reserve(t.Context(), client(strings.Repeat("k", 100)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := r.Pool.Key
+		if r, err = l.Reserve(t.Context(), client(page)); err != nil || r.Pool.Key == page {
+			t.Errorf("two keys share the page %s; %v", page, err)
+		}
+	})
+	t.Run("more than the limit at once is impossible", func(t *testing.T) {
+		l, _ := newLedger(t)
+		c := client("a")
+		c.Units = 4
+		if _, err := l.Reserve(t.Context(), c); !errors.Is(err, quota.ErrImpossible) {
+			t.Error(err)
+		}
+	})
+}
