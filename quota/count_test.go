@@ -1,6 +1,7 @@
 package quota_test
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"testing"
@@ -168,6 +169,45 @@ func TestReconcileDown(t *testing.T) {
 	if got := p.compare(c); got.Others != 50 {
 		t.Errorf("others %d, want the 50 that are left", got.Others)
 	}
+}
+
+// Two processes that give back the same units at once give them back once.
+func TestReconcileDownAtOnce(t *testing.T) {
+	p := newPacific(t, "2026-11-20", 9*time.Hour, 1)
+	store := &overtaken{Store: memstore.New(&memstore.Options{Clock: p.clock})}
+	for i := range 2 {
+		l, err := quota.New(mustParse(t, pacificBook), store, &quota.Options{Clock: p.clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.ledger = append(p.ledger[:i], l)
+	}
+	p.spend("list", 40)
+	p.clock.Advance(time.Hour)
+	c := p.count("units", 10, 5*time.Minute)
+	store.meanwhile = func() {
+		if n := p.reconcile(1, c, true); n != -30 {
+			t.Errorf("the first gives back %d, want -30", n)
+		}
+	}
+	p.reconcile(0, c, true)
+	if n := used(t, p.ledger[0], "units", "24h"); n != 10 {
+		t.Errorf("used %d, want 10", n)
+	}
+}
+
+// overtaken is a store on which something happens before it records, once.
+type overtaken struct {
+	quota.Store
+	meanwhile func()
+}
+
+func (o *overtaken) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
+	if then := o.meanwhile; then != nil {
+		o.meanwhile = nil
+		then()
+	}
+	return o.Store.Record(ctx, r)
 }
 
 // The end of a count is uncertain. Upward by a minute: units that were reserved just after it

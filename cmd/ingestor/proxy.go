@@ -37,6 +37,7 @@ type Proxying struct {
 	ProxyAccount string        `yaml:"proxy_account,omitempty" restart:"yes" jsonschema_description:"The account of calls through the proxy that have no header Headroom-Account."`
 	ProxyWait    time.Duration `yaml:"proxy_wait,omitempty" restart:"yes" flag:"longest 'duration' for units to wait, if a call has no header Headroom-Wait" jsonschema_description:"How long a call through the proxy waits for units, if it has no header Headroom-Wait."`
 	ProxyWaiting int           `yaml:"proxy_waiting,omitempty" restart:"yes" zero:"no" jsonschema_description:"How many calls through the proxy may wait for units at once."`
+	ProxyGrace   time.Duration `yaml:"proxy_grace,omitempty" restart:"yes" zero:"no" jsonschema_description:"How long open calls through the proxy may finish when it is told to stop."`
 }
 
 // proxyListen is where the proxy listens without a setting.
@@ -151,6 +152,9 @@ func (s *settings) checkProxy() (faults []ingest.Fault) {
 	if s.ProxyWaiting < 1 {
 		fault("proxy_waiting", "it must be 1 or more")
 	}
+	if s.ProxyGrace < time.Second || s.ProxyGrace > time.Hour {
+		fault("proxy_grace", "it must be from 1s to 1h")
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Keys)) {
 		switch {
 		case !keyName.MatchString(name):
@@ -253,7 +257,7 @@ func (a *app) newProxy(s *settings, l *quota.Ledger, measured *metrics.Metrics, 
 	h, err := proxy.New(l, tokens, &proxy.Options{
 		Base: s.baseOfAll(), Clock: a.clock, Log: a.log, Metrics: measured, Keys: keys, Memory: filepath.Join(s.state, "proxy-costs.json"), Hosts: s.Hosts,
 		Defaults: proxy.Labels{Job: s.ProxyJob, Region: s.ProxyRegion, Class: s.ProxyClass, Account: s.ProxyAccount, Wait: s.ProxyWait},
-		Waiting:  s.ProxyWaiting, Refused: refused, UploadKey: key, Connections: b.proxy,
+		Waiting:  s.ProxyWaiting, Grace: s.ProxyGrace, Refused: refused, UploadKey: key, Connections: b.proxy,
 		Metered: func(t http.RoundTripper) http.RoundTripper { return a.traces.Calls(l, t) },
 	})
 	if errors.Is(err, quota.ErrBadInput) {
@@ -333,7 +337,7 @@ func (a *app) serveProxy(ctx context.Context, s *settings, l *quota.Ledger, meas
 		return errors.Join(err, closeAll(served))
 	}
 	defer hangups.reload(ctx, a, s, true, func(_ context.Context, next *settings) error {
-		update, err := a.reloadedProxy(h, next)
+		update, err := a.reloadedProxy(h, s, next)
 		if err == nil {
 			err = l.SetBook(next.book)
 		}
@@ -345,8 +349,29 @@ func (a *app) serveProxy(ctx context.Context, s *settings, l *quota.Ledger, meas
 	return a.serveAll(ctx, measured, served)
 }
 
-// reloadedProxy reads the tokens of a proxy again, and returns how to replace them.
-func (a *app) reloadedProxy(h *proxy.Handler, next *settings) (update func(), err error) {
+// sameKeys returns an error if the keys of a proxy that runs with the old settings are others
+// now. The text of a key file may change: it is read when a key is needed.
+func (s *settings) sameKeys(old *settings) error {
+	fault := func(key string) error {
+		return fmt.Errorf("%s has changed, and the proxy takes its keys when it starts\nTo use the new value, restart the program, or restore the old one", key)
+	}
+	switch {
+	case s.KeyFile != old.KeyFile:
+		return fault("key_file")
+	case !maps.Equal(s.Accounts, old.Accounts):
+		return fault("accounts")
+	case !maps.Equal(s.Keys, old.Keys):
+		return fault("keys")
+	}
+	return nil
+}
+
+// reloadedProxy reads the tokens of a proxy again, and returns how to replace them. The proxy
+// was started with the settings old.
+func (a *app) reloadedProxy(h *proxy.Handler, old, next *settings) (update func(), err error) {
+	if err := next.sameKeys(old); err != nil {
+		return nil, err
+	}
 	tokens, warnings, err := next.proxyTokens()
 	for _, warning := range warnings {
 		a.log.Warn(warning)

@@ -86,6 +86,9 @@ func TestProxyInServe(t *testing.T) {
 	}
 	_ = r.cmd.Process.Signal(os.Interrupt)
 	for line := range r.log {
+		r.heard = append(r.heard, line)
+	}
+	for _, line := range r.heard {
 		if strings.Contains(line, theProxyToken) || strings.Contains(line, "a-key-of-the-tests") {
 			t.Errorf("the log says %s", line)
 		}
@@ -120,6 +123,15 @@ func TestProxyAlone(t *testing.T) {
 			t.Errorf("%s lacks %s:\n%s", path, want, body)
 		}
 	}
+	key := "key_file: " + f.path("key")
+	f.edit(key, key+"\nkeys: {other: {file: a-key}}")
+	f.write("costs.yaml", "extends: builtin\nrevision: 3\nupstreams:\n  other:\n    hosts: [other.test]\n    pools: {a: {quota: 9, windows: [{per: day}]}}\n    methods: {get: {route: GET /a, pool: a, cost: 1}}\n")
+	r.hangup("not reloaded.*keys has changed, and the proxy takes its keys when it starts")
+	f.edit("\nkeys: {other: {file: a-key}}", "")
+	f.edit(key, key+"s")
+	r.hangup("not reloaded.*key_file has changed")
+	f.edit(key+"s", key)
+	r.hangup(`"reloaded`)
 	if body := page(t, at[1]+"/metrics"); strings.Contains(body, "ingestor_catalog_up") || !strings.Contains(body, "headroom_ledger_up 1") {
 		t.Errorf("the metrics are\n%s", body)
 	}
@@ -133,6 +145,41 @@ func TestProxyAlone(t *testing.T) {
 	}
 	if strings.Contains(c.heard.String(), theProxyToken) || strings.Contains(c.heard.String(), "id=abc") {
 		t.Error("the traces have the token or the query")
+	}
+}
+
+// TestProxyGrace: the setting says how long streams may finish.
+func TestProxyGrace(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer upstream.Close()
+	f := newFolder(t, 20, "")
+	f.withToken("upstreams: [youtube]")
+	text, err := os.ReadFile(f.path("ingestor.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write("ingestor.yaml", string(text)+"proxy_grace: 100ms\n")
+	if r := f.run("proxy"); r.code != exitConfig || !strings.Contains(r.stderr, "proxy_grace: it must be from 1s to 1h") {
+		t.Errorf("left with %d\n%s", r.code, r.stderr)
+	}
+	f.edit("proxy_grace: 100ms", "proxy_grace: 1s")
+	f.env = []string{"INGESTOR_ENDPOINT=" + upstream.URL}
+	r := f.stay("proxy", "--proxy-listen", "127.0.0.1:0")
+	if !r.stdout.Scan() {
+		r.waitFor("proxy")
+	}
+	resp, err := http.Get(strings.TrimPrefix(r.stdout.Text(), "proxy on ") + "/youtube/youtube/v3/videos?part=id&id=abc&key=" + theProxyToken) //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	_ = r.cmd.Process.Signal(os.Interrupt)
+	r.waitFor(`cut off open calls.*"after":"1s"`)
+	if err := r.cmd.Wait(); err != nil {
+		t.Errorf("it left with %v", err)
 	}
 }
 

@@ -16,8 +16,9 @@ import (
 const onHangup = `SIGHUP reloads the price book and the configuration, with the same flags and
 environment. An invalid file is rejected and logged with its place, and the old settings
 stay in force. The same happens to changes that need a restart: the addresses of ledger,
-catalog and endpoint, the log, and where a server listens. Calls and runs are not
-interrupted. A run that has started keeps its settings and uses the new prices.`
+catalog and endpoint, the log, where a server listens, and which keys a proxy has. Calls
+and runs are not interrupted. A run that has started keeps its settings and uses the new
+prices.`
 
 // hangups receives SIGHUP, which asks to reload the settings. Signals that arrive during a
 // reload count as one.

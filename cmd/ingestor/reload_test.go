@@ -25,6 +25,7 @@ type resident struct {
 	cmd    *exec.Cmd
 	stdout *bufio.Scanner
 	log    <-chan string
+	heard  []string // lines of the log that were read
 }
 
 func (f *folder) stay(args ...string) *resident {
@@ -51,7 +52,7 @@ func (f *folder) stay(args ...string) *resident {
 			log <- lines.Text()
 		}
 	}()
-	return &resident{f, cmd, bufio.NewScanner(stdout), log}
+	return &resident{f, cmd, bufio.NewScanner(stdout), log, nil}
 }
 
 // serving waits until a server says where it is.
@@ -79,6 +80,7 @@ func (r *resident) waitFor(want string) string {
 	r.t.Helper()
 	var seen []string
 	for line := range r.log {
+		r.heard = append(r.heard, line)
 		if regexp.MustCompile(want).MatchString(line) {
 			return line
 		}

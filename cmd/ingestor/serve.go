@@ -198,7 +198,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 		if err != nil {
 			return errors.Join(err, closeAll(others), l.Close())
 		}
-		proxied = func(next *settings) (func(), error) { return a.reloadedProxy(h, next) }
+		proxied = func(next *settings) (func(), error) { return a.reloadedProxy(h, s, next) }
 	}
 	fmt.Fprintf(a.stdout, "serving on %s://%s\n", s.scheme(), l.Addr())
 	defer hangups.reload(ctx, a, s, true, func(_ context.Context, next *settings) error {

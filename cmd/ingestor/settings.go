@@ -85,7 +85,7 @@ func defaultSettings(state string) *settings {
 		FleetSize:   1,
 		LogFormat:   "auto",
 		LogLevel:    "info",
-		Proxying:    Proxying{ProxyWaiting: proxy.DefaultWaiting},
+		Proxying:    Proxying{ProxyWaiting: proxy.DefaultWaiting, ProxyGrace: proxy.DefaultGrace},
 		Serving:     Serving{Listen: "127.0.0.1:8080", Hosts: []string{}, TrustedProxies: []string{}, MaxAge: web.DefaultMaxAge},
 		Reconciling: Reconciling{WatchEvery: watchEvery},
 		Config:      ingest.DefaultConfig(),

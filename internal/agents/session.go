@@ -123,93 +123,6 @@ func (s *session) may(upstream string) error {
 	return quota.BadInput("this session may not use the upstream %.80q; it may use %s", upstream, strings.Join(s.o.Upstreams, ", "))
 }
 
-// wantedCall says what a call charges.
-type wantedCall struct {
-	Upstream string            `json:"upstream,omitempty" jsonschema:"the upstream, as youtube; it may be left out if there is only one"`
-	Method   string            `json:"method,omitempty" jsonschema:"the method, as videos.list: the price book has its price"`
-	Units    map[string]int64  `json:"units,omitempty" jsonschema:"units by pool: an estimate, if the price of the method depends on the request, or the charge of a call without a method"`
-	Keys     map[string]string `json:"keys,omitempty" jsonschema:"keys of keyed pools, by pool, as the model"`
-}
-
-// call returns the call with the labels of the session.
-func (s *session) call(w *wantedCall) (quota.Call, error) {
-	c := quota.Call{Upstream: w.Upstream, Account: s.o.Account, Method: w.Method, Keys: w.Keys, Class: s.o.Class, Job: s.o.Job}
-	known := s.o.Upstreams
-	if len(known) == 0 {
-		known = slices.Sorted(maps.Keys(s.ledger.Book().Upstreams))
-	}
-	switch {
-	case w.Method == "" && len(w.Units) == 0:
-		return c, quota.BadInput("name a method, or the units by pool")
-	case w.Upstream == "" && len(known) == 1:
-		c.Upstream = known[0]
-	case w.Upstream == "":
-		return c, quota.BadInput("name the upstream: one of %s", strings.Join(known, ", "))
-	}
-	if w.Method == "" {
-		c.Charges = w.Units
-	} else {
-		c.Estimate = w.Units
-	}
-	if err := s.may(c.Upstream); err != nil {
-		return c, err
-	}
-	if err := checkUnits(w.Units); err != nil {
-		return c, err
-	}
-	for _, pool := range s.fixed(&c) {
-		if _, estimated := c.Estimate[pool]; estimated { // it would replace the price
-			return c, quota.BadInput("the price book has the price of %s in %.80q; leave its units out", c.Method, pool)
-		}
-	}
-	return c, nil
-}
-
-// checkUnits returns an error for units that no call costs.
-func checkUnits(units map[string]int64) error {
-	for pool, n := range units {
-		if n < 0 || n > mostUnits {
-			return quota.BadInput("the units of %.80q must be 0 to %d", pool, int64(mostUnits))
-		}
-	}
-	return nil
-}
-
-// fixed returns the pools in which the price of a call does not depend on the request.
-func (s *session) fixed(c *quota.Call) (pools []string) {
-	u := s.ledger.Book().Upstreams[c.Upstream]
-	if u == nil || u.Methods[c.Method] == nil {
-		return nil
-	}
-	m := u.Methods[c.Method]
-	for pool := range u.Pools {
-		if _, charged := m.Charges[pool]; m.Prices[pool] == nil && (charged || c.Estimate[pool] != 0) {
-			pools = append(pools, pool)
-		}
-	}
-	return pools
-}
-
-// price returns what is known of the units of a call before it is granted.
-func (s *session) price(c *quota.Call) quota.Units {
-	if c.Charges != nil {
-		return c.Charges
-	}
-	all := quota.Units{}
-	if u := s.ledger.Book().Upstreams[c.Upstream]; u != nil && u.Methods[c.Method] != nil {
-		maps.Copy(all, u.Methods[c.Method].Charges)
-	}
-	maps.Copy(all, c.Estimate)
-	return all
-}
-
-func sum(units quota.Units) (n int64) {
-	for _, one := range units {
-		n += max(one, 0)
-	}
-	return n
-}
-
 // wantedReservation are the arguments of the tool reserve.
 type wantedReservation struct {
 	wantedCall
@@ -269,6 +182,7 @@ func (s *session) reserve(ctx context.Context, in wantedReservation) (reservatio
 		s.mu.Lock()
 		s.open[id] = &held{granted, s.fixed(&call)}
 		s.mu.Unlock()
+		s.freeSlots(&call, granted)
 	}
 	return reservation{Allowed: true, ID: id, Charges: granted.Charges(), Session: s.budget(), Message: "make the call" + again(known && granted.Repeat)}, nil
 }

@@ -27,6 +27,7 @@ upstreams:
     hosts: [two.test]
     api_key: {header: X-Api-Key}
     accounts: {team: {}, default: {}}
+    refusals: [{status: 403, header: {x-limited: "yes"}, for: 1s}]
     pools: {a: {quota: 2, windows: [{per: 1h}]}, b: {quota: 1000, windows: [{per: 1h}]}}
     methods:
       get.a: {route: GET /a, pool: a, cost: 1}
@@ -93,6 +94,9 @@ func TestOpenRefusal(t *testing.T) {
 		"it ends well, with another pool":       {spend + "get $P/a $P/b", 0, false},
 		"its budget is used up":                 {"get $P/b $P/b $P/b $P/b; exit 1", 3, true},
 		"its budget has room for smaller calls": {"get $P/b $P/b $P/2a $P/b; exit 1", 3, true},
+		"the upstream refuses":                  {"get $P/b?limited; exit 1", 0, true},
+		"the upstream refuses the last units":   {"get $P/a $P/a?limited; exit 1", 0, true},
+		"it may not, with the last units":       {"get $P/a $P/a?denied; exit 1", 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -105,6 +109,10 @@ func TestOpenRefusal(t *testing.T) {
 					await(t, filepath.Join(dir, "refused"))
 				case "reset":
 					clock.Advance(24 * time.Hour)
+				case "limited", "denied":
+					resp, err := answer(req, http.StatusForbidden)
+					resp.Header.Set("X-Limited", map[bool]string{true: "yes"}[req.URL.RawQuery == "limited"])
+					return resp, err
 				}
 				return answer(req, http.StatusOK)
 			}

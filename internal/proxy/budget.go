@@ -32,6 +32,7 @@ type days struct {
 	hour   time.Time          // of the sets
 	sets   map[string]map[quota.Labels]struct{}
 	asked  time.Time     // when the ledger was last asked for the spend
+	asks   chan struct{} // closed when the ledger is not asked any more; nil: it never was
 	first  chan struct{} // closed once it has answered
 	once   sync.Once
 }
@@ -157,10 +158,33 @@ func (d *days) read(ctx context.Context) (first <-chan struct{}) {
 		d.first = make(chan struct{})
 	}
 	if begins || d.bounded() && now.Sub(d.asked) >= refreshed {
-		d.asked = now
-		go d.refresh(context.WithoutCancel(ctx), now)
+		before, asks := d.asks, make(chan struct{})
+		d.asked, d.asks = now, asks
+		go func() {
+			defer close(asks)
+			d.refresh(context.WithoutCancel(ctx), now)
+			if before != nil {
+				<-before
+			}
+		}()
 	}
 	return d.first
+}
+
+// flush waits until the ledger is not asked for the spend any more. It can be closed then.
+func (d *days) flush(ctx context.Context) error {
+	d.mu.Lock()
+	asks := d.asks
+	d.mu.Unlock()
+	if asks == nil {
+		return nil
+	}
+	select {
+	case <-asks:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // bounded reports whether a token has a budget.

@@ -137,6 +137,34 @@ func TestSlowLedgerHoldsUpBudgetsOnly(t *testing.T) {
 	}
 }
 
+// TestFlushWaitsForBudgets: the ledger may be closed after Flush, so nobody asks it any more.
+func TestFlushWaitsForBudgets(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	gate := make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate) })
+	defer open()
+	ledger, err := quota.New(r.ledger.Book(), slowly{memstore.New(nil), gate}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.handler, err = New(ledger, tokensOf(t, Grant{Upstreams: []string{"api"}}), &Options{Log: r.handler.log, Keys: keysOfAPI}); err != nil {
+		t.Fatal(err)
+	}
+	r.server.Config.Handler = r.handler
+	if got := r.call("GET", "/api/v1/items"); got.StatusCode != http.StatusOK {
+		t.Errorf("%s %s", got.Status, got.body)
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := r.handler.Flush(soon); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while the spend is read: %v", err)
+	}
+	open()
+	if err := r.handler.Flush(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestBudgetsFollowTheLedger: a budget counts what the calls of another proxy have cost, and
 // no longer what they reserved. It forgets nothing that could not be read.
 func TestBudgetsFollowTheLedger(t *testing.T) {

@@ -98,8 +98,7 @@ func TestStopCutsOffStreams(t *testing.T) {
 		_, _ = io.WriteString(w, "begun")
 		_ = http.NewResponseController(w).Flush()
 		<-req.Context().Done()
-	}})
-	r.handler.grace = 50 * time.Millisecond
+	}, change: func(o *Options) { o.Grace = 50 * time.Millisecond }})
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +121,7 @@ func TestStopCutsOffStreams(t *testing.T) {
 	if _, err := io.ReadAll(resp.Body); err == nil {
 		t.Error("the program got the stream as a whole")
 	}
-	if err := <-ended; err != nil || !strings.Contains(r.log.String(), "cut off open calls") {
+	if err := <-ended; err != nil || !strings.Contains(r.log.String(), `cut off open calls" after=50ms`) {
 		t.Errorf("it ended with %v\n%s", err, r.log)
 	}
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -169,10 +170,20 @@ func (h *Handler) shutBy(c *call, resp *http.Response) *quota.RefusedError {
 		Upstream: c.upstream.Name, Account: c.account(), Method: c.method(), Class: c.labels.Class,
 	})
 	var refused *quota.RefusedError
-	if errors.As(err, &refused) && refused.Blocked {
-		return refused
+	if !errors.As(err, &refused) || !refused.Blocked && !h.shut(resp.Request.Context(), c) {
+		return nil
 	}
-	return nil
+	return refused
+}
+
+// shut reports whether a pool of a call is shut. The ledger's refusal names only what lasts
+// longest, which may be a window that the answer has filled.
+func (h *Handler) shut(ctx context.Context, c *call) bool {
+	all, err := h.ledger.Usage(ctx, c.upstream.Name, c.account())
+	return err == nil && slices.ContainsFunc(all, func(u quota.Usage) bool {
+		_, charged := c.match.Method.Charges[u.Pool.Name]
+		return charged && !u.Blocked.IsZero()
+	})
 }
 
 // addresses are the headers that hold addresses of the upstream's hosts.

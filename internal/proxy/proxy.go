@@ -39,6 +39,8 @@ import (
 const (
 	// DefaultWaiting is the default of [Options.Waiting].
 	DefaultWaiting = 256
+	// DefaultGrace is the default of [Options.Grace].
+	DefaultGrace = 10 * time.Second
 	// requestBuffer is how much of a request's body is kept to read its price.
 	requestBuffer = 1 << 20
 )
@@ -62,6 +64,8 @@ type Options struct {
 	Hosts []string
 	// Defaults are the labels of requests that do not send them.
 	Defaults Labels
+	// Grace is how long open requests may finish when the proxy stops; zero is DefaultGrace.
+	Grace time.Duration
 	// Waiting is how many calls may wait for units at once; zero is DefaultWaiting. A call
 	// beyond them is refused at once if its units are missing.
 	Waiting int
@@ -89,6 +93,7 @@ type Handler struct {
 
 	keyed   *meter.Transport // of calls that get the key of the proxy
 	keyless *meter.Transport
+	keysOf  map[string]bool            // upstreams whose calls keyed gives a key, or does not send
 	by      map[bool]http.RoundTripper // the two, wrapped
 	base    http.RoundTripper
 	proxy   httputil.ReverseProxy
@@ -111,7 +116,7 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	}
 	h := &Handler{
 		ledger: ledger, clock: o.Clock, log: o.Log, hosts: o.Hosts, defaults: o.Defaults,
-		base: o.Base, waiting: make(chan struct{}, cmp.Or(o.Waiting, DefaultWaiting)), linger: headerTimeout, grace: stopTimeout, refused: o.Refused,
+		base: o.Base, waiting: make(chan struct{}, cmp.Or(o.Waiting, DefaultWaiting)), linger: headerTimeout, grace: cmp.Or(o.Grace, DefaultGrace), refused: o.Refused,
 		uploadKey: o.UploadKey,
 	}
 	if len(h.uploadKey) == 0 {
@@ -155,6 +160,11 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	if h.keyless, err = meter.New(ledger, &options); err != nil {
 		return nil, err
 	}
+	h.keysOf = map[string]bool{}
+	for name := range keys {
+		upstream, _, _ := strings.Cut(name, "@")
+		h.keysOf[upstream] = true
+	}
 	h.by = map[bool]http.RoundTripper{true: h.keyed, false: h.keyless}
 	if o.Metered != nil {
 		h.by = map[bool]http.RoundTripper{true: o.Metered(h.keyed), false: o.Metered(h.keyless)}
@@ -194,9 +204,10 @@ func (h *Handler) Update(tokens []*Token) {
 	h.guesses.Store(guard.NewGuesses(h.clock, h.ledger.Book().Families[guard.GuessFamily], addressOf))
 }
 
-// Flush waits until the calls whose answers have ended are settled.
+// Flush waits until the calls whose answers have ended are settled, and until the budgets of
+// tokens are up to date.
 func (h *Handler) Flush(ctx context.Context) error {
-	return errors.Join(h.keyed.Flush(ctx), h.keyless.Flush(ctx))
+	return errors.Join(h.days.flush(ctx), h.keyed.Flush(ctx), h.keyless.Flush(ctx))
 }
 
 // ServeHTTP implements [http.Handler].
@@ -283,6 +294,9 @@ func (h *Handler) admit(c *call) (err error) {
 	}
 	if err := c.token.may(c); err != nil {
 		return err
+	}
+	if c.keyed && c.upstream.Key.Header != "" && !h.keysOf[c.upstream.Name] { // a new price book wants it
+		return &meter.CredentialError{Upstream: c.upstream.Name, Account: c.account(), Reason: "the proxy was started without it; restart the proxy"}
 	}
 	if err := c.single(); err != nil {
 		return err

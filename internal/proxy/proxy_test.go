@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/book"
 )
 
 func TestCall(t *testing.T) {
@@ -198,6 +199,21 @@ func TestNoKeyNoCall(t *testing.T) {
 	}
 	if spent := r.spent("etl"); spent != 0 {
 		t.Errorf("%d units are spent", spent)
+	}
+}
+
+// TestNoKeyAfterAReload: a new price book may want a key that the proxy was started without.
+func TestNoKeyAfterAReload(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	next, err := book.Parse("costs.yaml", []byte(strings.Replace(string(r.ledger.Book().Format()), "pass: true", "pass: false", 1)), nil)
+	if err == nil {
+		err = r.ledger.SetBook(next)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.call("GET", "/own/v1/items", "Headroom-Token", theToken); got.StatusCode != http.StatusBadGateway || got.Header.Get("Headroom-Refused") != "credential" || r.seen() != nil {
+		t.Errorf("%s %s", got.Status, got.body)
 	}
 }
 

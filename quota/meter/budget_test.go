@@ -101,3 +101,19 @@ func TestBudgetCountsActualCosts(t *testing.T) {
 		t.Errorf("%d units are spent, want 2852", whole.Spent())
 	}
 }
+
+// TestBudgetCountsNoSlots: a slot comes back when its call ends, so a budget counts the units
+// beside it alone. The ledger's spend does so, too.
+func TestBudgetCountsNoSlots(t *testing.T) {
+	r := startFew(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"usage":7}`) })
+	b := meter.NewBudget(7)
+	ctx := meter.WithBudget(t.Context(), b)
+	if _, _, err := r.do(ctx, "GET", "http://api.example.com/get", ""); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := r.do(ctx, "POST", "http://api.example.com/chat", "")
+	var over *meter.BudgetError
+	if !errors.As(err, &over) || over.Units != 100 || over.Spent != 0 {
+		t.Errorf("a call of 100 units and a slot, after one of a slot alone: %v", err)
+	}
+}

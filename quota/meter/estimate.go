@@ -81,14 +81,21 @@ func (t *Transport) newPlans(costs *quota.Book) *plans {
 func (f *facts) learn(u *book.Upstream, m *book.Method) {
 	f.plan = content.NewPlan(u, m)
 	for name, units := range m.Charges {
-		f.units += units
-		if p := u.Pools[name]; p != nil && len(p.Windows) > 0 && p.Windows[0].InFlight() {
+		if isSlot(u, name) {
 			f.slots = true
+			continue
 		}
+		f.units += units
 	}
 	for _, price := range m.Prices {
 		f.atEnd = f.atEnd || price.AtEnd
 	}
+}
+
+// isSlot reports whether a pool bounds the calls in flight.
+func isSlot(u *book.Upstream, pool string) bool {
+	p := u.Pools[pool]
+	return p != nil && len(p.Windows) > 0 && p.Windows[0].InFlight()
 }
 
 // price reads a request for what its call will cost, if that is not fixed, and for the keys

@@ -36,12 +36,15 @@ type call struct {
 	keys     map[string]string // of the keyed pools that it charges, by pool
 }
 
-// cost returns the cost of the call, summed over all pools.
+// cost returns the cost of the call, summed over all pools. Slots are no units.
 func (c *call) cost() (sum int64) {
 	if c.content == nil {
 		return c.units
 	}
 	for pool, units := range c.method.Charges {
+		if isSlot(c.upstream, pool) {
+			continue
+		}
 		if estimate, has := c.content.estimate[pool]; has {
 			units = estimate
 		}

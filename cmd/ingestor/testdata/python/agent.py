@@ -23,6 +23,7 @@ ask(1, "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clie
 send({"method": "notifications/initialized"})
 done = ask(2, "tools/call", {"name": "reserve", "arguments": {"method": "videos.list"}})
 wrong = ask(3, "tools/call", {"name": "reserve", "arguments": {"method": 7}})
-send({"id": 4, "method": "tools/call", "params": {"name": "reserve", "arguments": {"units": {"units": 7}, "wait": 3600}}})
+send({"id": 4, "method": "tools/call", "params": {"name": "reserve", "arguments": {"units": {"units": 5}, "wait": 100000}}})
+ask(5, "tools/call", {"name": "quota", "arguments": {}})  # meanwhile the call waits
 print(json.dumps({"server": server.pid, "reserved": done["structuredContent"], "wrong": wrong}), flush=True)
 server.wait()
