@@ -32,7 +32,7 @@ func another(set *setting) string {
 	case bool:
 		return fmt.Sprint(!value)
 	case time.Duration:
-		return (value + time.Hour).String()
+		return (value + time.Minute).String()
 	case []string:
 		return "10.0.0.8"
 	}

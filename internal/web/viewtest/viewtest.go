@@ -11,11 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headroom-quota/headroom/ingest/youtube/youtubetest"
-
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/catalog"
+	"github.com/headroom-quota/headroom/ingest/youtube/youtubetest"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
