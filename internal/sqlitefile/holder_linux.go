@@ -16,17 +16,19 @@ import (
 // write byte of the -shm or, before that exists, the file.
 func holders(path string) string {
 	lsof := "look with: lsof " + path
-	locks, err := os.ReadFile("/proc/locks")
-	if err != nil {
-		return lsof
-	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return lsof
 	}
-	pids := lockers(string(locks), inode(real+"-shm"), 120)
-	if len(pids) == 0 {
-		pids = lockers(string(locks), inode(real), 1<<30)
+	var pids []int
+	for try := 0; try < 3 && len(pids) == 0; try++ { // a lock is missed if others end while the kernel lists them
+		locks, err := os.ReadFile("/proc/locks")
+		if err != nil {
+			return lsof
+		}
+		if pids = lockers(string(locks), inode(real+"-shm"), 120); len(pids) == 0 {
+			pids = lockers(string(locks), inode(real), 1<<30)
+		}
 	}
 	var names []string
 	for _, pid := range pids {
