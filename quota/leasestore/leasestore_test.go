@@ -3,6 +3,7 @@ package leasestore_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -127,11 +128,13 @@ func TestStoreOverPostgreSQL(t *testing.T) {
 	})
 }
 
-// opened closes a store at the end of its test.
-func opened(t testing.TB, s interface {
+type closing interface {
 	quota.Store
-	Close() error
-}, err error) quota.Store {
+	io.Closer
+}
+
+// opened closes a store at the end of its test.
+func opened(t testing.TB, s closing, err error) quota.Store {
 	t.Helper()
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
