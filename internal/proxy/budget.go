@@ -211,7 +211,7 @@ func (d *days) refresh(ctx context.Context, now time.Time) {
 	defer d.mu.Unlock()
 	defer d.once.Do(func() { close(d.first) })
 	d.enter(now)
-	if !d.start.Equal(today) { // it took so long
+	if !d.start.Equal(today) { // the day ended while the ledger was asked
 		return
 	}
 	sums := map[string]int64{}

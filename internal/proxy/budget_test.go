@@ -81,17 +81,25 @@ func (s slowly) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 	return s.Store.Spend(ctx, q)
 }
 
+// slowLedger returns a ledger that tells its spend once open is called.
+func slowLedger(t *testing.T, r *rig) (l *quota.Ledger, open func()) {
+	t.Helper()
+	gate := make(chan struct{})
+	open = sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(open)
+	l, err := quota.New(r.ledger.Book(), slowly{memstore.New(nil), gate}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, open
+}
+
 // TestSlowLedgerHoldsUpBudgetsOnly: while the spend is first read, tokens without a budget
 // call, and a program that waits for its budget can hang up.
 func TestSlowLedgerHoldsUpBudgetsOnly(t *testing.T) {
 	r := newRig(t, rigOptions{})
-	gate := make(chan struct{})
-	open := sync.OnceFunc(func() { close(gate) })
-	defer open()
-	ledger, err := quota.New(r.ledger.Book(), slowly{memstore.New(nil), gate}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger, open := slowLedger(t, r)
+	var err error
 	grants := []Grant{{Upstreams: []string{"api"}, Budget: 5}, {Upstreams: []string{"api"}}}
 	if r.handler, err = New(ledger, tokensOf(t, grants...), &Options{Log: r.handler.log, Keys: keysOfAPI}); err != nil {
 		t.Fatal(err)
@@ -140,13 +148,8 @@ func TestSlowLedgerHoldsUpBudgetsOnly(t *testing.T) {
 // TestFlushWaitsForBudgets: the ledger may be closed after Flush, so nobody asks it any more.
 func TestFlushWaitsForBudgets(t *testing.T) {
 	r := newRig(t, rigOptions{})
-	gate := make(chan struct{})
-	open := sync.OnceFunc(func() { close(gate) })
-	defer open()
-	ledger, err := quota.New(r.ledger.Book(), slowly{memstore.New(nil), gate}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger, open := slowLedger(t, r)
+	var err error
 	if r.handler, err = New(ledger, tokensOf(t, Grant{Upstreams: []string{"api"}}), &Options{Log: r.handler.log, Keys: keysOfAPI}); err != nil {
 		t.Fatal(err)
 	}

@@ -14,12 +14,13 @@ import (
 const (
 	headerTimeout = 5 * time.Second
 	idleTimeout   = time.Minute
-	stopTimeout   = 10 * time.Second
+	flushTimeout  = 10 * time.Second
 )
 
-// Serve serves requests from a listener, with TLS if secure is not nil, until ctx ends. Then open requests finish for a
-// while, unless abort ends too. Longer ones are cut off, which is no error. Requests and answers may take as long as they like, because
-// a stream may. Calls have the values of ctx, such as its budget and its span.
+// Serve serves requests from a listener, with TLS if secure is not nil, until ctx ends. Then
+// open requests may finish within Options.Grace, unless abort ends too. Serve cuts off the
+// rest, without an error. Until then nothing bounds the time of a request or an answer,
+// because streams are long. Calls have the values of ctx, such as its budget and its span.
 func (h *Handler) Serve(ctx, abort context.Context, l net.Listener, secure *tls.Config) error {
 	if secure != nil {
 		l = tls.NewListener(l, secure)
@@ -51,7 +52,7 @@ func (h *Handler) Serve(ctx, abort context.Context, l net.Listener, secure *tls.
 	case err != nil:
 		err = fmt.Errorf("stop the proxy: %w", errors.Join(err, server.Close()))
 	}
-	flush, end := context.WithTimeout(context.WithoutCancel(abort), stopTimeout)
+	flush, end := context.WithTimeout(context.WithoutCancel(abort), flushTimeout)
 	defer end()
 	return errors.Join(err, h.Flush(flush))
 }

@@ -102,7 +102,7 @@ func (s *Server) ownSite(next http.Handler) http.Handler {
 	})
 }
 
-// crossSite reports whether a page of another site sent a request. Only browsers tell that.
+// crossSite reports whether a page of another site sent a request. Only browsers say so.
 // Older browsers send no Sec-Fetch-Site, but the origin of some requests.
 func crossSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
