@@ -84,16 +84,23 @@ func hold(t testing.TB, url string, s *pgstore.Store) *held {
 	return h
 }
 
-// waiting waits until so many sessions wait for a lock.
+// waiting waits until so many sessions wait for a lock of an account.
 func (h *held) waiting(n int) {
 	h.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
-		got := ask[int](h.t, h.c, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
+	sessionsWait(h.t, h.c, "advisory", n)
+}
+
+// sessionsWait waits until so many sessions of the database wait for a lock of a type. The test
+// holds what they wait for.
+func sessionsWait(t testing.TB, c *pgx.Conn, lock string, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
+		got := ask[int](t, c, "SELECT count(*) FROM pg_locks WHERE locktype = $1 AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())", lock)
 		if got == n {
 			return
 		}
 		if time.Now().After(deadline) {
-			h.t.Fatalf("%d sessions wait for a lock, want %d", got, n)
+			t.Fatalf("%d sessions wait for a lock, want %d", got, n)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func Open(address string, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, quota.BadInput("%v", err)
 	}
-	b := &server{pool: pool, where: where, clock: o.Clock, timeout: cmp.Or(o.Timeout, defaultTimeout), opening: make(chan struct{}, 1), spending: make(chan struct{}, max(pool.Config().MaxConns/2, 1))}
+	b := &server{pool: pool, where: where, clock: o.Clock, timeout: cmp.Or(o.Timeout, defaultTimeout), opening: make(chan struct{}, 1), slow: make(chan struct{}, max(pool.Config().MaxConns/2, 1))}
 	b.sql, b.schema = inSchema(name)
 	b.living, b.end = context.WithCancel(context.Background())
 	engine := &pagestore.Options{Combine: b.timeout, Deadline: max(transactionDeadline, b.timeout), Name: where}
@@ -124,7 +124,7 @@ type server struct {
 	sql     map[string]string
 	schema  *pgschema.Schema
 
-	spending chan struct{} // callers who read the spend: half of the connections are left to others
+	slow chan struct{} // holds a token for each reading of the spend, and deletion of old charges: half of the connections are left to others
 
 	opened  atomic.Bool   // the schema is that of this program
 	opening chan struct{} // holds a token while a caller opens the schema
@@ -211,8 +211,8 @@ func (b *server) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, 
 	turn, cancel := b.bound(ctx)
 	defer cancel()
 	select {
-	case b.spending <- struct{}{}:
-		defer func() { <-b.spending }()
+	case b.slow <- struct{}{}:
+		defer func() { <-b.slow }()
 	case <-turn.Done():
 		return nil, b.fault("read", turn.Err())
 	}

@@ -52,6 +52,12 @@ func (b *server) pruneSoon(now time.Time) {
 func (b *server) pruneSome(now window.Instant) (n int64) {
 	ctx, cancel := context.WithTimeout(b.living, time.Minute)
 	defer cancel()
+	select {
+	case b.slow <- struct{}{}:
+		defer func() { <-b.slow }()
+	case <-ctx.Done():
+		return 0
+	}
 	oldest := now.Add(-storekit.KeptFor)
 	if err := b.pool.QueryRow(ctx, b.sql["prune"], int64(oldest), int64(now.Add(-quota.ReceiptLife)), int64(prunedAtOnce)).Scan(&n); err != nil {
 		return 0
