@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,12 +52,24 @@ func TestTheDatabaseRestarts(t *testing.T) {
 func TestADaemonStops(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1000, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US", "DE"}, Pages: 4}})
-	r.slow = func() { time.Sleep(300 * time.Millisecond) }
+	var begun atomic.Int64
+	some, stopping := make(chan struct{}), make(chan struct{})
+	r.slow = func() {
+		if n := begun.Add(1); n == 2 {
+			close(some)
+		} else if n > 2 {
+			<-stopping // the daemon stops while calls are open
+		}
+		time.Sleep(300 * time.Millisecond)
+	}
 	c := r.catalog()
 	f := r.fleet(c, fleet.Options{PollOnly: true}) // as behind PgBouncer
-	stop := r.background(f.Run)
+	stop := r.background(func(ctx context.Context) error {
+		context.AfterFunc(ctx, func() { close(stopping) })
+		return f.Run(ctx)
+	})
 	f.Tick(t.Context(), r.job("charts"), time.Now())
-	r.eventually("some calls are made", func() bool { return r.sim.Counts().Total().Calls >= 2 })
+	<-some
 	stop()
 	calls := int(r.sim.Counts().Total().Calls)
 	if n := r.number(c, "SELECT sum(pages) FROM headroom_catalog.run_work"); n != calls || n == 8 {
@@ -82,14 +95,16 @@ func TestADaemonStops(t *testing.T) {
 func TestOnceIsInterrupted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1000, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US", "DE", "FR"}, Pages: 4}})
-	r.slow = func() { time.Sleep(200 * time.Millisecond) }
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var begun atomic.Int64
+	r.slow = func() {
+		if begun.Add(1) == 2 {
+			cancel() // in the middle of a call
+		}
+	}
 	c := r.catalog()
 	f := r.fleet(c, fleet.Options{Workers: 1})
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		r.eventually("a call is made", func() bool { return r.sim.Counts().Total().Calls >= 2 })
-		cancel()
-	}()
 	rep, err := f.Once(ctx, r.job("charts"), ingest.Occasion{})
 	r.must(err)
 	if rep.State != "deferred" || len(rep.Work) != 3 || rep.ResumeAt.IsZero() {

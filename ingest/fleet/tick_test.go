@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -121,18 +122,18 @@ func TestMissedTicks(t *testing.T) {
 	}{{ingest.Once, 2}, {ingest.Skip, 1}} {
 		t.Run(string(tt.misfire), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "@hourly", Regions: []string{"US"}, Pages: 1, Misfire: tt.misfire}})
+			last := time.Now().UTC().Add(-30 * time.Minute).Truncate(time.Minute) // the next time comes long after the test
+			r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: fmt.Sprintf("%d * * * *", last.Minute()), Regions: []string{"US"}, Pages: 1, Misfire: tt.misfire}})
 			c := r.catalog()
-			hour := time.Now().Truncate(time.Hour)
 			f := r.fleet(c, fleet.Options{})
-			r.must(f.Insert(t.Context(), r.job("charts"), hour.Add(-3*time.Hour)))
+			r.must(f.Insert(t.Context(), r.job("charts"), last.Add(-3*time.Hour)))
 			stop := r.background(f.Run)
 			r.eventually("all runs end", func() bool {
 				return r.number(c, "SELECT count(*) FROM headroom_fleet.runs") == tt.want &&
 					r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE ended_at IS NULL") == 0
 			})
 			stop()
-			if n := r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE scheduled_at = $1", hour); n != tt.want-1 {
+			if n := r.number(c, "SELECT count(*) FROM headroom_fleet.runs WHERE scheduled_at = $1", last); n != tt.want-1 {
 				t.Errorf("%d runs for the last time that was missed", n)
 			}
 		})
@@ -142,7 +143,7 @@ func TestMissedTicks(t *testing.T) {
 // TestATickJoinsWorkThatWaits: a unit of work has one job in River, and the later run gets it.
 func TestATickJoinsWorkThatWaits(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "@hourly", Regions: []string{"US"}, Pages: 1}})
+	r := newRig(t, 100, map[string]ingest.Job{"charts": {Kind: ingest.Trending, Cron: "0 0 1 1 *", Regions: []string{"US"}, Pages: 1}})
 	c := r.catalog()
 	f := r.fleet(c, fleet.Options{})
 	at := time.Now().Add(-time.Minute).Truncate(time.Microsecond)
