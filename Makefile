@@ -10,6 +10,9 @@ FUZZTIME ?= 30s
 SEED ?= 1
 LEDGER ?= redis
 FAULTS ?= 5m
+FORMS ?= bare tools
+# The commands that tests run, and that a minimal system may lack.
+NEED := redis-server postgresql python3 curl sqlite3
 # The longest come first, so that the others fill up the processors beside them.
 RACE ?= ./quota/sqlitestore ./quota/pgstore ./quota/redisstore ./quota/...
 # What -race leaves out: tests that calculate, or wait for other processes, and promises of the
@@ -23,7 +26,7 @@ ALONE := $(ALONE)|/^(pages_that_disagree.*|small|bad_input.*|blocks_heal|counter
 ALONE := $(ALONE)|/^(book_revisions|default_precision|record.*|spend|names|families|members|keyed|restart|model)$$
 ALONE := $(ALONE)|^Test(KilledProcess|UpstreamIsNeverOver)
 
-.PHONY: help demo test test-main test-others test-browser test-openapi attacks soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease bench-grow cover
+.PHONY: help demo test test-main test-others fresh test-browser test-openapi attacks soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease bench-grow cover
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -31,8 +34,8 @@ help:
 demo: ## run the whole program against a simulated upstream; needs no key
 	go run ./cmd/ingestor demo
 
-test: ## run all tests with reduced counts; installs redis-server, PostgreSQL and python3 if missing
-	.ci/need redis-server postgresql python3
+test: ## run all tests with reduced counts; installs the commands that it NEEDs if missing
+	.ci/need $(NEED)
 	TMPDIR=$$(.ci/scratch) $(MAKE) --no-print-directory -j2 test-main test-others
 
 # The two halves run at once, because tests mostly wait. Without -v, go test ./... would not say
@@ -45,6 +48,9 @@ test-others:
 	cd sdktest && log=$$(mktemp) && trap "rm -f $$log" EXIT && \
 		{ go test -v ./... >$$log 2>&1 || { grep -v '^=== ' $$log; false; }; } && grep -e '^ok' -e SKIPPED $$log
 	.ci/race -skip '$(ALONE)' $(RACE)
+
+fresh: ## run demo and test in a new minimal Debian, of FORMS bare (no C compiler, no node) and tools; needs root
+	.ci/fresh $(FORMS)
 
 test-browser: ## test the pages of ingestor serve in Debian's chromium; saves pictures in artifacts
 	.ci/need chromium
@@ -62,7 +68,7 @@ attacks: ## attack ingestor serve as strangers may, and print what others notice
 	HEADROOM_SOAK=1 go test -v -timeout 1h -run 'TestACrowd|TestSearchesOnMany|TestWrongTokensStop|TestOtherSites|TestScrapesAre|TestHeapStays|TestEachRoute' ./internal/web | grep -v '^=== '
 
 soak: ## run the same tests with full counts; takes about an hour
-	.ci/need redis-server postgresql python3
+	.ci/need $(NEED) pgbouncer
 	HEADROOM_SOAK=1 go test -count=1 -timeout 3h ./...
 	cd sdktest && HEADROOM_SOAK=1 go test -count=1 -timeout 1h -run Figures -v ./...
 	HEADROOM_SOAK=1 .ci/race -count=1 -timeout 3h $(RACE)
@@ -106,15 +112,18 @@ bench-postgres: ## compare a ledger in PostgreSQL with a bare UPDATE
 	cd bench && go run ./postgres
 
 bench-catalog: ## compare the catalog with bare inserts, and its search with a bare query
+	.ci/need postgresql
 	cd bench && go run ./catalog
 
 bench-serve: ## compare ingestor serve with a bare handler, over loopback
 	cd bench && go run ./serve
 
 bench-proxy: ## measure what ingestor proxy adds to calls, over loopback
+	.ci/need python3
 	cd bench && go run ./proxy
 
 bench-lease: ## compare leased blocks with the plain store in Redis, with eight processes
+	.ci/need redis-server
 	cd bench && go run ./lease
 
 bench-grow: ## measure how cost grows with pools, windows and callers; writes bench/grow and bench/README.md
@@ -122,6 +131,6 @@ bench-grow: ## measure how cost grows with pools, windows and callers; writes be
 	cd bench && go run ./grow
 
 cover: ## measure test coverage; writes coverage.out for go tool cover -html
-	.ci/need redis-server postgresql python3
+	.ci/need $(NEED)
 	go test -coverprofile=coverage.out -coverpkg=./... ./...
 	go tool cover -func=coverage.out | tail -1

@@ -159,7 +159,7 @@ func (r *rig) background(do func(context.Context) error) (stop func()) {
 // eventually waits until a condition holds.
 func (r *rig) eventually(what string, holds func() bool) {
 	r.t.Helper()
-	for end := time.Now().Add(90 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(4 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			r.t.Fatalf("never: %s", what)
 		}
