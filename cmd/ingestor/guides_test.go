@@ -215,12 +215,12 @@ func TestReadmeFetches(t *testing.T) {
 		t.Fatal(err)
 	}
 	rest = strings.ReplaceAll(rest, port, address)
-	rest = strings.Replace(rest, "ingestor check", "until grep -q http sandbox.log; do sleep 0.02; done\ningestor check", 1)
+	rest = strings.Replace(rest, "ingestor check", "for n in $(seq 3000); do ! grep -q http sandbox.log || break; sleep 0.02; done\ningestor check", 1)
 	program, err := exec.LookPath("ingestor")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	cmd := exec.CommandContext(ctx, "bash", "-euc", "set -m; trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"+rest)

@@ -99,7 +99,7 @@ func TestFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, youtubesim.Options{Faults: []youtubesim.Fault{c.fault}})
 			for method, call := range every {
-				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+				ctx, cancel := context.WithTimeout(ctx, time.Minute)
 				if c.fault.Do == youtubesim.Stall {
 					cancel()
 					ctx, cancel = context.WithTimeout(context.Background(), 50*time.Millisecond)

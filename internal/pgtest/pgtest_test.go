@@ -90,7 +90,7 @@ func TestServerEndsWithItsProcess(t *testing.T) {
 		t.Fatal(line)
 	}
 	c.Kill()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if _, err := os.Stat(dir); os.IsNotExist(err) && syscall.Kill(pid, 0) != nil {
 			break
 		}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -288,10 +289,26 @@ func TestBaseWithoutPath(t *testing.T) {
 	}
 }
 
+// heldClock is a clock on which nobody wakes up before it is told to.
+type heldClock struct {
+	*quota.SimClock
+	wake chan struct{}
+}
+
+func (c heldClock) Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-c.wake:
+		return c.SimClock.Sleep(ctx, d)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // TestWaitingIsBounded: of two calls that would wait, with one place, one waits and the
 // other is refused at once.
 func TestWaitingIsBounded(t *testing.T) {
-	r := newRig(t, rigOptions{change: func(o *Options) { o.Waiting = 1 }})
+	clock := heldClock{quota.NewSimClock(time.Date(2026, 11, 22, 22, 0, 0, 0, time.UTC)), make(chan struct{})}
+	r := newRig(t, rigOptions{clock: clock, change: func(o *Options) { o.Waiting = 1 }})
 	if got := r.call("GET", "/api/v1/few"); got.StatusCode != 200 {
 		t.Fatalf("%s %s", got.Status, got.body)
 	}
@@ -301,6 +318,7 @@ func TestWaitingIsBounded(t *testing.T) {
 	if got := r.call("GET", "/api/v1/few", "Headroom-Wait", "1m"); got.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("beside the one that waits: %s", got.Status)
 	}
+	close(clock.wake)
 	if got := <-waited; got.StatusCode != 200 {
 		t.Errorf("the one that waits: %s %s", got.Status, got.body)
 	}

@@ -267,7 +267,7 @@ func TestEnvoyIsCrowded(t *testing.T) {
 	}
 	client := healthpb.NewHealthClient(r.dialEnvoy(address))
 	for range 3 {
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		if _, err := client.Check(ctx, &healthpb.HealthCheckRequest{}); err != nil {
 			t.Error(err)
 		}

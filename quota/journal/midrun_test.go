@@ -99,7 +99,7 @@ func TestServerStopsInMidRun(t *testing.T) {
 		for i, s := range running {
 			before[i] = s.times(what)
 		}
-		for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 			waiting := 0
 			for i, s := range running {
 				if s.times(what) < before[i]+more {

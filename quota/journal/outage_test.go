@@ -126,7 +126,7 @@ func (p *process) used(t *testing.T, pool string) int64 {
 // back waits until the breaker's probe has found the server.
 func (p *process) back(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		_, err := p.Usage(t.Context(), "", "")
 		if err == nil {
 			return

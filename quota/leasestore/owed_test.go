@@ -40,7 +40,7 @@ func (s *Store) oweNow(all ...*debt) {
 // patience ends what would wait without end.
 func patience(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -77,7 +77,7 @@ const messages = "http://model.example.com/v1/messages"
 // flush waits for the settlements.
 func (r *rig) flush() {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := r.transport().Flush(ctx); err != nil {
 		r.t.Fatal(err)

@@ -58,7 +58,7 @@ func TestLedgerInPostgres(t *testing.T) {
 		if err := server.Restart(); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
 			if err = reserve(t.Context(), opened); err == nil || time.Now().After(deadline) {
 				break
 			}
