@@ -111,8 +111,8 @@ func (a answers) RoundTrip(req *http.Request) (*http.Response, error) { return a
 
 // TestStops: what ends a program, and how. Each of them writes a line when it is asked to stop.
 func TestStops(t *testing.T) {
-	const obedient = `trap 'echo asked; exit' TERM; echo begun; while :; do sleep 0.01; done`
-	const stubborn = `trap 'echo asked' TERM; echo begun; while :; do sleep 0.01; done`
+	const obedient = `trap 'echo asked; exit' TERM; echo begun; for n in $(seq 6000); do sleep 0.01; done`
+	const stubborn = `trap 'echo asked' TERM; echo begun; for n in $(seq 6000); do sleep 0.01; done`
 	why := errors.New("max_runtime has passed")
 	for name, c := range map[string]struct {
 		script string

@@ -45,8 +45,22 @@ func answer(req *http.Request, status int) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: req}, nil
 }
 
-// runOfTwo runs a shell script in a folder of its own. Its function get calls the upstream two,
-// and writes the status.
+// functions are those of scripts. The function get calls the upstream two, and writes the status.
+// The function await waits for a file.
+const functions = `
+P=$HEADROOM_PROXY/two
+get() { curl -s -o /dev/null -w '%{http_code} ' -H "X-Api-Key: $HEADROOM_TOKEN" "$@"; }
+await() {
+	for n in $(seq 6000); do
+		[ ! -e "$1" ] || return 0
+		sleep 0.01
+	done
+	echo "$1 never came" >&2
+	exit 99
+}
+`
+
+// runOfTwo runs a shell script in a folder of its own, with [functions].
 func runOfTwo(t *testing.T, o program.Options, store quota.Store, clock quota.Clock, base transport, script string) error {
 	t.Helper()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -61,7 +75,7 @@ func runOfTwo(t *testing.T, o program.Options, store quota.Store, clock quota.Cl
 		t.Fatal(err)
 	}
 	o.Job, o.Upstreams = "tap", []string{"two"}
-	o.Args = []string{"sh", "-c", `get() { curl -s -o /dev/null -w '%{http_code} ' -H "X-Api-Key: $HEADROOM_TOKEN" "$@"; }; P=$HEADROOM_PROXY/two; ` + script}
+	o.Args = []string{"sh", "-c", functions + script}
 	o.Proxy = proxy.Options{Base: base, Clock: clock, Keys: map[string]meter.KeySource{"two": meter.Key("a-key"), "two@team": meter.Key("key-of-team")}}
 	p, err := program.New(context.Background(), context.Background(), l, &o)
 	if err != nil {
@@ -84,13 +98,13 @@ func TestOpenRefusal(t *testing.T) {
 		budget   int64
 		deferred bool
 	}{
-		"a call under way is answered later":    {spend + "get $P/b?slow & while ! [ -e begun ]; do sleep 0.01; done; get $P/a; touch refused; wait; exit 1", 0, true},
+		"a call under way is answered later":    {spend + "get $P/b?slow & await begun; get $P/a; touch refused; wait; exit 1", 0, true},
 		"another pool answers":                  {spend + "get $P/a $P/b; exit 1", 0, true},
 		"the pool is open again":                {spend + "get $P/a $P/b?reset $P/a; exit 1", 0, false},
 		"less of the pool is there":             {"get $P/a $P/2a $P/a; exit 1", 0, true},
 		"it fails by itself":                    {"get $P/a; exit 1", 0, false},
 		"it ends well after its last refusal":   {spend + "get $P/a", 0, true},
-		"it ends well, and answered meanwhile":  {spend + "get $P/b?slow & while ! [ -e begun ]; do sleep 0.01; done; get $P/a; touch refused; wait", 0, true},
+		"it ends well, and answered meanwhile":  {spend + "get $P/b?slow & await begun; get $P/a; touch refused; wait", 0, true},
 		"it ends well, with another pool":       {spend + "get $P/a $P/b", 0, false},
 		"its budget is used up":                 {"get $P/b $P/b $P/b $P/b; exit 1", 3, true},
 		"its budget has room for smaller calls": {"get $P/b $P/b $P/2a $P/b; exit 1", 3, true},
