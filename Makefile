@@ -11,6 +11,8 @@ SEED ?= 1
 LEDGER ?= redis
 FAULTS ?= 5m
 FORMS ?= bare tools
+# Tests end by themselves. This ends a package that hangs, also on a machine with a load of 10.
+TIMEOUT ?= 40m
 # The commands that tests run, and that a minimal system may lack.
 NEED := redis-server postgresql python3 curl sqlite3
 # The longest come first, so that the others fill up the processors beside them.
@@ -41,13 +43,13 @@ test: ## run all tests with reduced counts; installs the commands that it NEEDs 
 # The two halves run at once, because tests mostly wait. Without -v, go test ./... would not say
 # which clients of sdktest are not tested.
 test-main:
-	go test -p 3 ./...
+	go test -p 3 -timeout $(TIMEOUT) ./...
 
 test-others:
-	cd bench && go test ./...
+	cd bench && go test -timeout $(TIMEOUT) ./...
 	cd sdktest && log=$$(mktemp) && trap "rm -f $$log" EXIT && \
-		{ go test -v ./... >$$log 2>&1 || { grep -v '^=== ' $$log; false; }; } && grep -e '^ok' -e SKIPPED $$log
-	.ci/race -skip '$(ALONE)' $(RACE)
+		{ go test -timeout $(TIMEOUT) -v ./... >$$log 2>&1 || { grep -v '^=== ' $$log; false; }; } && grep -e '^ok' -e SKIPPED $$log
+	.ci/race -timeout $(TIMEOUT) -skip '$(ALONE)' $(RACE)
 
 fresh: ## run demo and test in a new minimal Debian, of FORMS bare (no C compiler, no node) and tools; needs root
 	.ci/fresh $(FORMS)

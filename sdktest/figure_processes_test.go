@@ -25,7 +25,8 @@ func callModel(path string, begin func() bool, _ io.Writer) error {
 }
 
 // processes has two real processes and a server on loopback, in compressed time. The
-// scheduler's delays grow with the time, so late is generous.
+// scheduler's delays grow with the time, so late is generous, and more so on a machine that others
+// use, too.
 func processes(t *testing.T, figures *table) {
 	clock := server.Scaled{Start: time.Now(), Speed: pick(15, 6)}
 	span := pick(2*time.Minute, 10*time.Minute)
@@ -36,7 +37,7 @@ func processes(t *testing.T, figures *table) {
 	t.Cleanup(web.Close)
 	addr := web.Listener.Addr().String()
 	path := filepath.Join(t.TempDir(), "ledger.db")
-	text := llmBook(server.OpenAI, "WINDOW", "{per: 1m, late: 3s}")
+	text := llmBook(server.OpenAI, "WINDOW", "{per: 1m, late: "+pick("30s", "3s")+"}")
 	var children []*childtest.Child
 	for range 2 {
 		children = append(children, childtest.Run(t, "models", path, addrOfServer+"="+addr, textOfBook+"="+text,
@@ -54,7 +55,7 @@ func processes(t *testing.T, figures *table) {
 	c := s.Counts()
 	const name = "two real processes, compressed time"
 	figures.zero(t, name+": refusals", int64(c.Refused))
-	figures.least(t, name+": share of the oracle", float64(granted)/float64(o.Tokens.Oracle(span)), pick(0.8, 0.93)) // a busy machine wastes some time
+	figures.pace(t, name+": share of the oracle", float64(granted)/float64(o.Tokens.Oracle(span)), 0.93)
 	p := newProcess(t, parse(t, text, addr), path, clock, nil)
 	ours, _ := p.spent(t, "llm")
 	// a call that its caller gave up while it was in flight is charged by its estimate

@@ -38,6 +38,17 @@ func (f *table) least(t *testing.T, name string, reached, least float64) {
 	f.row(t, reached >= least, name, fmt.Sprintf("%.3f", reached), fmt.Sprintf("at least %.3f", least))
 }
 
+// pace notes a share of what the time allows. Processes that run in real time reach it on a quiet
+// machine, so only full counts ask for it.
+func (f *table) pace(t *testing.T, name string, reached, least float64) {
+	t.Helper()
+	if soak {
+		f.least(t, name, reached, least)
+	} else {
+		f.note(name, fmt.Sprintf("%.3f", reached))
+	}
+}
+
 // most notes a figure that is reached if it is at most so much.
 func (f *table) most(t *testing.T, name string, reached, most float64) {
 	t.Helper()

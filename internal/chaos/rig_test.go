@@ -179,7 +179,7 @@ func (r *rig) rows(query string, args ...any) [][]string {
 	r.t.Helper()
 	var all [][]string
 	var err error
-	for range 20 { // a pooled connection may be from before a restart
+	for range 150 { // a pooled connection may be from before a restart
 		if all, err = r.try(query, args...); err == nil {
 			return all
 		}
@@ -219,7 +219,7 @@ func (r *rig) until(what string, limit time.Duration, holds func() bool) time.Du
 // joined waits until all daemons work.
 func (r *rig) joined() {
 	r.t.Helper()
-	r.until("all daemons join", time.Minute, func() bool {
+	r.until("all daemons join", 3*time.Minute, func() bool {
 		rows, err := r.try("SELECT count(*) FROM headroom_fleet.daemons WHERE state = 'running' AND seen_at > clock_timestamp() - interval '5 s'")
 		return err == nil && rows[0][0] == strconv.Itoa(len(r.daemons))
 	})
