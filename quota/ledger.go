@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"time"
 )
@@ -92,7 +93,7 @@ func New(book *Book, store Store, o *Options) (*Ledger, error) {
 		l.allowance = DefaultAllowance
 	}
 	l.pending.Store(l.journal != nil) // an earlier process may have left entries
-	made := newPrices(book)
+	made := newPrices(book, make(map[Pool]*unsettled))
 	made.places = &places{now: l.clock.Now}
 	l.prices.Store(made)
 	return l, nil
@@ -116,7 +117,7 @@ func (l *Ledger) SetBook(book *Book) error {
 	if err := checkBook(book); err != nil {
 		return err
 	}
-	made := newPrices(book)
+	made := newPrices(book, maps.Clone(l.current().open))
 	made.places = l.prices.Load().places
 	l.prices.Store(made)
 	return nil
@@ -196,6 +197,12 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	}
 	if price.slots {
 		l.keepSlots(r)
+	}
+	if len(price.open) > 0 && !r.Repeat {
+		now := l.clock.Now()
+		for _, u := range price.open {
+			u.begun(now)
+		}
 	}
 	return r, nil
 }
