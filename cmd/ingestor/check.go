@@ -153,7 +153,7 @@ func (a *app) checkSettings(f *findings, s *settings) {
 		f.warn("retention", "statistics are kept for %d days: YouTube allows more than %d only to audited developers who have accepted its amendment of 2026, and only for some statistics", days, ingest.DefaultKeepStatisticsDays)
 	}
 	if s.Endpoint != "" {
-		f.warn("endpoint", "calls go to %s, not to the real upstream", shownAddress(s.Endpoint))
+		f.warn("endpoint", "calls go to %s, not to the real upstream", open.Shown(s.Endpoint))
 	}
 }
 

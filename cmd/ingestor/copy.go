@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/headroom-quota/headroom/quota/open"
 	"io/fs"
 	"net/url"
 	"path/filepath"
@@ -102,7 +103,7 @@ func (a *app) copyCatalog(ctx context.Context, from, to string) error {
 	case err != nil:
 		return unopenedDatabase(err)
 	}
-	shown := shownAddress(to)
+	shown := open.Shown(to)
 	return a.print(copiedView{from, shown, rows}, func(s *sheet) {
 		s.copied(from, rows)
 		s.line("To use it, write into ingestor.yaml:")
@@ -126,7 +127,7 @@ func (a *app) copyBack(ctx context.Context, from, to string) error {
 		return err
 	})
 	watched.close()
-	shown := shownAddress(from)
+	shown := open.Shown(from)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return usage("--from: there is no catalog in %s", shown)
@@ -163,7 +164,7 @@ func (s *sheet) copied(from string, rows map[string]int64) {
 func withoutPassword(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
-		return shownAddress(address)
+		return open.Shown(address)
 	}
 	if u.User != nil {
 		u.User = url.User(u.User.Username())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/headroom-quota/headroom/quota/open"
 	"strings"
 	"time"
 
@@ -79,7 +80,7 @@ func (a *app) showQuota(ctx context.Context, l *quota.Ledger) error {
 	}
 	views := view.Pools(all)
 	return a.print(views, func(s *sheet) {
-		s.line("%s", s.in(faint, "ledger "+shownAddress(a.loaded.Ledger)))
+		s.line("%s", s.in(faint, "ledger "+open.Shown(a.loaded.Ledger)))
 		s.quotaTable(views)
 	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"github.com/headroom-quota/headroom/quota/open"
 	"os"
 	"reflect"
 	"regexp"
@@ -95,7 +96,7 @@ func (set *setting) value(s *settings) any {
 func (set *setting) shown(s *settings) string {
 	switch value := set.value(s).(type) {
 	case string:
-		return shownAddress(value)
+		return open.Shown(value)
 	case []string:
 		return strings.Join(value, " ")
 	case time.Duration:
