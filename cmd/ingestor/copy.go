@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/headroom-quota/headroom/quota/open"
 	"io/fs"
 	"net/url"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/internal/web/view"
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
 func (a *app) catalogCommand() *cobra.Command {

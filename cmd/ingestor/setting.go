@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"github.com/headroom-quota/headroom/quota/open"
 	"os"
 	"reflect"
 	"regexp"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
 // setting is one of the settings, as its field describes it. Jobs and accounts are not

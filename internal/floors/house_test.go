@@ -47,7 +47,7 @@ var house = [][]string{
 	{"internal/youtubesim", "internal/monitoringsim"},                                      // upstreams: they know nothing of us
 	{"internal/googlecount"},                                                               // reads Google's own count, and knows no ledger
 	{"internal/redisclock", "internal/redistest", "internal/pgtest", "internal/childtest"}, // for tests and simulations
-	{"internal/deadline", "internal/signals", "internal/stretch"},                          // signals: caught before large packages are set up
+	{"internal/deadline", "internal/signals", "internal/stretch", "internal/shell"},        // signals: caught before large packages are set up
 	{"internal/floors"},
 }
 

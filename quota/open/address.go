@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/headroom-quota/headroom/internal/shell"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pgstore"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
@@ -45,13 +46,7 @@ func (a *Address) Flag() string {
 			address = "sqlite:" + path
 		}
 	}
-	address = Shown(address)
-	if strings.ContainsFunc(address, func(r rune) bool {
-		return !strings.ContainsRune("-_./:@%+=,", r) && (r < '0' || '9' < r && r < 'A' || 'Z' < r && r < 'a' || 'z' < r)
-	}) {
-		address = "'" + strings.ReplaceAll(address, "'", `'\''`) + "'"
-	}
-	return " --ledger " + address
+	return " --ledger " + shell.Quote(Shown(address))
 }
 
 // Shown returns an address, of a ledger or another server, without its passwords.
