@@ -15,6 +15,8 @@ FORMS ?= bare tools
 TIMEOUT ?= 40m
 # The commands that tests run, and that a minimal system may lack.
 NEED := redis-server postgresql python3 curl sqlite3
+PKG ?= quota/meter
+N ?= 300
 # The longest come first, so that the others fill up the processors beside them.
 RACE ?= ./quota/sqlitestore ./quota/pgstore ./quota/redisstore ./quota/...
 # What -race leaves out: tests that calculate, or wait for other processes, and promises of the
@@ -28,7 +30,7 @@ ALONE := $(ALONE)|/^(pages_that_disagree.*|small|bad_input.*|blocks_heal|counter
 ALONE := $(ALONE)|/^(book_revisions|default_precision|record.*|spend|names|families|members|keyed|restart|model)$$
 ALONE := $(ALONE)|^Test(KilledProcess|UpstreamIsNeverOver)
 
-.PHONY: help demo test test-main test-others fresh test-browser test-openapi attacks soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease bench-grow cover
+.PHONY: help demo test test-main test-others fresh test-browser test-openapi attacks soak chaos acceptance lint fuzz bench bench-redis bench-members bench-sqlite bench-postgres bench-catalog bench-serve bench-proxy bench-lease bench-grow mutants cover
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -131,6 +133,11 @@ bench-lease: ## compare leased blocks with the plain store in Redis, with eight 
 bench-grow: ## measure how cost grows with pools, windows and callers; writes bench/grow and bench/README.md
 	.ci/need redis-server postgresql
 	cd bench && go run ./grow
+
+mutants: ## break PKG (quota/meter) in N (300) sampled places, and list the breaks that no test notices
+	.ci/need $(NEED)
+	go build -C .ci/tools -o ../bin/mutants ./mutants
+	.ci/bin/mutants -n $(N) -seed $(SEED) $(addprefix ./,$(PKG))
 
 cover: ## measure test coverage; writes coverage.out for go tool cover -html
 	.ci/need $(NEED)

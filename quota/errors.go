@@ -206,14 +206,15 @@ func (e *badInputError) Is(target error) bool { return target == ErrBadInput }
 type ForgottenError struct {
 	Pool Pool
 	Born time.Time // of the lost page; for an older copy, the time of the copy
+	Flag string    // for the commands that recover it: see Options.Flag
 }
 
 // Error implements error.
 func (e *ForgottenError) Error() string {
 	return fmt.Sprintf("the ledger has forgotten what was spent of %s since %s\n"+
-		"Look it up in the upstream's console, then run: ingestor quota adjust %s UNITS --reason TEXT\n"+
-		"If nothing was spent, run: ingestor ledger fresh --reason TEXT",
-		e.Pool, e.Born.UTC().Format(time.RFC3339), e.Pool)
+		"Look it up in the upstream's console, then run: ingestor quota adjust %s UNITS --reason TEXT%s\n"+
+		"If nothing was spent, run: ingestor ledger fresh --reason TEXT%s",
+		e.Pool, e.Born.UTC().Format(time.RFC3339), e.Pool, e.Flag, e.Flag)
 }
 
 // Is reports whether the error matches the sentinel.

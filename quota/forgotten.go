@@ -20,13 +20,18 @@ func (l *Ledger) Forgotten(ctx context.Context) (all []*ForgottenError, err erro
 			c := pools[name]
 			_, err := l.store.Look(ctx, []Charge{*c})
 			if lost, ok := errors.AsType[*ForgottenError](err); ok {
-				all = append(all, lost)
+				all = append(all, l.named(lost))
 			} else if err != nil {
 				return nil, l.storeError(ctx, "look at "+c.Pool.String(), err)
 			}
 		}
 	}
 	return all, nil
+}
+
+// named returns an error whose commands speak of this ledger.
+func (l *Ledger) named(lost *ForgottenError) *ForgottenError {
+	return &ForgottenError{Pool: lost.Pool, Born: lost.Born, Flag: l.flag}
 }
 
 // Trust accepts a pool as the ledger has it, although the ledger has lost some of its

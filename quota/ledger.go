@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"time"
 )
@@ -24,6 +25,10 @@ type Options struct {
 	// is cancelled. Zero is 5s.
 	SettleTimeout time.Duration
 
+	// Flag is added to the commands that errors name, so that they speak of this ledger:
+	// " --ledger sqlite:ledger.db". Package quota/open sets it.
+	Flag string
+
 	// NotBefore is how long this ledger believes a refusal. Until then, or until the call
 	// fits again, it refuses the same call and heavier ones without asking the store. It
 	// notices units that another process gives back after that time at the latest. It does
@@ -41,6 +46,7 @@ type Ledger struct {
 	clock   Clock
 	watch   Observer
 	timeout time.Duration
+	flag    string
 	ids     *ids
 	prices  atomic.Pointer[prices]
 
@@ -80,7 +86,7 @@ func New(book *Book, store Store, o *Options) (*Ledger, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	l := &Ledger{store: store, clock: o.Clock, watch: o.Observer, timeout: o.SettleTimeout, ids: newIDs()}
+	l := &Ledger{store: store, clock: o.Clock, watch: o.Observer, timeout: o.SettleTimeout, flag: o.Flag, ids: newIDs()}
 	if l.clock == nil {
 		l.clock = SystemClock{}
 	}
@@ -92,7 +98,7 @@ func New(book *Book, store Store, o *Options) (*Ledger, error) {
 		l.allowance = DefaultAllowance
 	}
 	l.pending.Store(l.journal != nil) // an earlier process may have left entries
-	made := newPrices(book)
+	made := newPrices(book, make(map[Pool]*unsettled))
 	made.places = &places{now: l.clock.Now}
 	l.prices.Store(made)
 	return l, nil
@@ -116,7 +122,7 @@ func (l *Ledger) SetBook(book *Book) error {
 	if err := checkBook(book); err != nil {
 		return err
 	}
-	made := newPrices(book)
+	made := newPrices(book, maps.Clone(l.current().open))
 	made.places = l.prices.Load().places
 	l.prices.Store(made)
 	return nil
@@ -196,6 +202,12 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	}
 	if price.slots {
 		l.keepSlots(r)
+	}
+	if len(price.open) > 0 && !r.Repeat {
+		now := l.clock.Now()
+		for _, u := range price.open {
+			u.begun(now)
+		}
 	}
 	return r, nil
 }
@@ -299,6 +311,10 @@ func (l *Ledger) storeError(ctx context.Context, op string, err error) error {
 	}
 	if gone := cancelled(ctx, op); gone != nil {
 		return gone
+	}
+	var lost *ForgottenError
+	if errors.As(err, &lost) {
+		err = l.named(lost)
 	}
 	return &OutageError{Op: op, Err: err}
 }

@@ -66,4 +66,19 @@ func TestWaitForSettledUnits(t *testing.T) {
 		q.after(5*time.Second, "one")
 		q.after(time.Minute, "one", "two!")
 	})
+	inLine(t, "a call whose price is an estimate is refused at once if no call may give units back in time", func(q *queue) {
+		settle(q, must(q.t, q.l, guess), quota.Units{"c": 5})
+		q.take("c=5")
+		q.wait("one", guess, 10*time.Second)
+		q.after(0, "one!")
+	})
+	inLine(t, "a call that is never settled is not waited for without end", func(q *queue) {
+		must(q.t, q.l, guess)
+		q.take("c=5")
+		q.wait("one", guess, 10*time.Second)
+		q.after(10*time.Second, "one!")
+		q.after(10*time.Minute, "one!")
+		q.wait("two", guess, 10*time.Second)
+		q.after(10*time.Minute, "one!", "two!")
+	})
 }

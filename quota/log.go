@@ -4,20 +4,35 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/headroom-quota/headroom/internal/stretch"
 )
 
 // LogObserver returns an observer that writes to a log; nil is slog.Default(). Grants
 // and settlements are debugging, refusals are information, and what somebody should
 // look at is a warning: outages and calls admitted in one, blocks, calls that no price
-// or limit allows. For metrics beside it, use an [ObserverFunc] that calls both.
+// or limit allows. Refusals that repeat, of one pool and method, are debugging until the
+// first one's retry time, at least for a minute and at most for 15; the next line says how
+// many there were. For metrics beside it, use an [ObserverFunc] that calls both.
 func LogObserver(log *slog.Logger) Observer {
 	if log == nil {
 		log = slog.Default()
 	}
-	return &logObserver{log}
+	return &logObserver{log: log}
 }
 
-type logObserver struct{ log *slog.Logger }
+type logObserver struct {
+	log     *slog.Logger
+	refused stretch.Set[refusedLine]
+}
+
+// refusedLine is what the lines of a stretch of refusals have in common.
+type refusedLine struct {
+	kind                       EventKind
+	pool                       Pool
+	window                     string
+	method, job, region, class string
+}
 
 // sayings are how events read in a log.
 var sayings = map[EventKind]struct {
@@ -50,7 +65,16 @@ func (o *logObserver) Observe(ctx context.Context, e Event) {
 	if !o.log.Enabled(ctx, saying.level) {
 		return
 	}
-	o.log.LogAttrs(ctx, saying.level, saying.text, e.attrs()...)
+	var before int64
+	if e.Kind == EventRefused || e.Kind == EventBlocked {
+		line, first := refusedLine{e.Kind, e.Pool, e.Verdict.Window, e.Call.Method, e.Call.Job, e.Call.Region, e.Call.Class}, false
+		if before, first = o.refused.Begins(line, e.Verdict.At, e.Verdict.RetryAt); !first {
+			saying.level = slog.LevelDebug
+		}
+	}
+	attrs := e.attrs()
+	attrs.number("refused_before", before)
+	o.log.LogAttrs(ctx, saying.level, saying.text, attrs...)
 }
 
 // LogValue implements [slog.LogValuer]: a log gets what [LogObserver] writes, and no

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // Reservation is a granted call. Its units are taken and count as spent, so a call that
@@ -15,6 +16,7 @@ type Reservation struct {
 	later  *later       // for units that are recorded later; nil if there are none
 	ending *ending      // nil: the upstream counts the call when it starts
 	flight *flight      // nil if it has no slots
+	ended  uint32       // atomic; 1: its call gives back no more units of an estimate
 	local  *localCharge // nil if the store has a receipt; else it was drawn from a hold, admitted in an outage, or let through
 }
 
@@ -72,8 +74,18 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 	s, err := r.settleUnits(ctx, units, all)
 	if err == nil && !s.Repeat {
 		r.ledger.heard.settled(withoutSlots(r.price.charges), all)
+		r.over()
 	}
 	return s, err
+}
+
+// over notes that the call gives back no more units of an estimate.
+func (r *Reservation) over() {
+	if len(r.price.open) > 0 && r.local == nil && atomic.CompareAndSwapUint32(&r.ended, 0, 1) {
+		for _, u := range r.price.open {
+			u.ended()
+		}
+	}
 }
 
 // Token returns the token of the reservation's receipt, which settling and releasing take

@@ -72,16 +72,18 @@ func withoutSlots(charges []Charge) []Charge {
 
 // Done gives the slots of a call that has ended back: those of its pools with in_flight.
 // Call it when the answer's body was read or closed. It takes effect once, also after
-// Settle, which leaves the slots. For a call without slots it does nothing.
+// Settle, which leaves the slots. For a call without slots that has an estimated price, it
+// says that the estimate stands, so that no other call waits for its units.
 //
 // Until Done, the ledger renews the slots for as long as the process lives and has the
 // reservation. After that, they count for the pool's ttl. If Done returns an error, the
 // ledger tries again by itself.
 func (r *Reservation) Done(ctx context.Context) error {
-	switch {
-	case !r.made():
+	if !r.made() {
 		return BadInput("done: this reservation was not made by a ledger: see Ledger.Reserve")
-	case r.flight == nil, r.flight.done.Load():
+	}
+	r.over()
+	if r.flight == nil || r.flight.done.Load() {
 		return nil
 	}
 	err := r.flight.ledger.Done(ctx, r.Verdict.Token())
@@ -293,10 +295,14 @@ func lacksSlot(v *Verdict, charges []Charge) bool {
 }
 
 // maySettle reports whether what a call was refused for may come back before the time that
-// the refusal names: a slot when a call ends, or units when an estimate is settled.
-func (p *price) maySettle(v *Verdict) bool {
-	if lacksSlot(v, p.charges) {
+// the refusal names: a slot when a call ends, or units when an estimate is settled. If that
+// time is too late for the caller, only calls of this ledger are known to be unsettled.
+func (p *price) maySettle(v *Verdict, now time.Time, left time.Duration) bool {
+	switch {
+	case lacksSlot(v, p.charges):
 		return true
+	case v.Allowed, v.Blocked, v.Impossible, p.open[v.Pool.Name] == nil:
+		return false
 	}
-	return !v.Allowed && !v.Blocked && !v.Impossible && p.depends[v.Pool.Name] != nil
+	return v.RetryAfter <= left || p.open[v.Pool.Name].any(now)
 }

@@ -29,7 +29,8 @@ const maxJitter = 250 * time.Millisecond
 // less and less often, up to four times a second. If a call of this ledger ends, it asks at
 // once. Now and then it leaves that slot to another process for a moment, so that all get
 // their share. A call that waits for units that it estimates asks again, too, up to once a
-// second, because such calls give units back when they are settled.
+// second, because such calls give units back when they are settled. If its units come back
+// too late, it waits only while calls of this ledger are to be settled.
 //
 // If no call is waiting, a call asks the store at once. Reserve never waits in line, nor
 // does a call that draws from a [Hold]. Both may pass waiting calls.
@@ -46,7 +47,11 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 	price, err := l.priced(ctx, l.prices.Load(), &c)
 	if err != nil || !l.line.stands(price.charges) {
 		r, err := l.Reserve(ctx, c)
-		if !errors.As(err, &refused) || price == nil || refused.RetryAfter > until.Sub(l.clock.Now()) && !price.maySettle(&refused.Verdict) {
+		if !errors.As(err, &refused) || price == nil {
+			return r, err
+		}
+		now := l.clock.Now()
+		if left := until.Sub(now); refused.RetryAfter > left && !price.maySettle(&refused.Verdict, now, left) {
 			return r, err
 		}
 	} else if r, err := l.drawn(ctx, &c); r != nil || err != nil {
@@ -98,7 +103,7 @@ func (l *Ledger) waitInLine(ctx context.Context, c Call, w *waiter, price *price
 		}
 		now := l.clock.Now()
 		left := w.until.Sub(now)
-		if price.maySettle(&refused.Verdict) && left > 0 {
+		if left > 0 && price.maySettle(&refused.Verdict, now, left) {
 			d := jittered(min(pause, refused.RetryAfter, left), left)
 			pause, woken = min(2*pause, lastPause), false
 			if lacksSlot(&refused.Verdict, price.charges) {

@@ -19,6 +19,7 @@ import (
 	"github.com/headroom-quota/headroom"
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/ingest/youtube"
+	"github.com/headroom-quota/headroom/internal/shell"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -153,7 +154,7 @@ func (a *app) checkSettings(f *findings, s *settings) {
 		f.warn("retention", "statistics are kept for %d days: YouTube allows more than %d only to audited developers who have accepted its amendment of 2026, and only for some statistics", days, ingest.DefaultKeepStatisticsDays)
 	}
 	if s.Endpoint != "" {
-		f.warn("endpoint", "calls go to %s, not to the real upstream", shownAddress(s.Endpoint))
+		f.warn("endpoint", "calls go to %s, not to the real upstream", open.Shown(s.Endpoint))
 	}
 }
 
@@ -281,7 +282,7 @@ func checkFiles(f *findings, s *settings) {
 	for _, path := range paths {
 		for _, file := range []string{path, path + "-wal", path + "-shm"} {
 			if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
-				f.warn("file", "other users can read %s\nTo prevent that: chmod 600 %s", file, inShell(file))
+				f.warn("file", "other users can read %s\nTo prevent that: chmod 600 %s", file, shell.Quote(file))
 			}
 		}
 	}
@@ -319,7 +320,7 @@ func checkKeys(ctx context.Context, f *findings, s *settings) {
 // private warns of a key that other users can read.
 func (f *findings) private(path string) {
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-		f.warn("key", "other users can read %s\nTo prevent that: chmod 600 %[1]s", path)
+		f.warn("key", "other users can read %s\nTo prevent that: chmod 600 %s", path, shell.Quote(path))
 	}
 }
 

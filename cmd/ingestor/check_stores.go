@@ -56,12 +56,12 @@ func (a *app) checkLedger(ctx context.Context, f *findings, s *settings, done *c
 		f.fault("ledger", err)
 		return nil, nil
 	}
-	f.ok("ledger", "%s answered in %s", shownAddress(s.Ledger), ended.Sub(began).Round(10*time.Microsecond))
+	f.ok("ledger", "%s answered in %s", open.Shown(s.Ledger), ended.Sub(began).Round(10*time.Microsecond))
 	switch {
 	case strings.HasPrefix(s.Ledger, "memory:"):
 		f.warn("ledger", "memory: loses all spend when the process ends")
 	case known == 0:
-		f.warn("ledger", "it is new and assumes that nothing was spent today\nIf that is wrong: ingestor quota adjust POOL UNITS --reason TEXT")
+		f.warn("ledger", "it is new and assumes that nothing was spent today\nIf that is wrong: ingestor quota adjust POOL UNITS --reason TEXT%s", s.ledgerFlag())
 	case s.fresh:
 		f.warn("ledger", "its address says ?fresh: a ledger that was deleted or restored from a backup goes unnoticed")
 	case !a.opened.Remembered:
@@ -108,7 +108,7 @@ func (a *app) checkJournal(ctx context.Context, f *findings, l *quota.Ledger) {
 	}
 	for _, c := range units {
 		f.warn("journal", "%d units of %s were admitted for a ledger that was at this address before, and are never charged to this one\n"+
-			"To count them here: ingestor quota adjust POOL UNITS --reason TEXT\nTo drop them: ingestor ledger fresh --reason TEXT", c.Units, c.Pool)
+			"To count them here: ingestor quota adjust %s %[1]d --reason TEXT%s\nTo drop them: ingestor ledger fresh --reason TEXT%[3]s", c.Units, c.Pool, a.loaded.ledgerFlag())
 	}
 	others, err := a.opened.Journal.Others(ctx)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/shell"
 	"github.com/headroom-quota/headroom/internal/web"
 )
 
@@ -101,7 +102,7 @@ func (a *app) showSettings(s *settings) error {
 		}
 		value := fmt.Sprintf("%s, %s", j.Kind, j.Schedule())
 		if j.Kind.Runs() {
-			value += ", runs " + inShell(j.Command[0]) // its arguments may hold secrets
+			value += ", runs " + shell.Quote(j.Command[0]) // its arguments may hold secrets
 		} else {
 			value += fmt.Sprintf(", pages %d", j.Pages)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/headroom-quota/headroom/ingest/catalog"
 	"github.com/headroom-quota/headroom/ingest/catalog/pgcatalog"
 	"github.com/headroom-quota/headroom/internal/web/view"
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
 func (a *app) catalogCommand() *cobra.Command {
@@ -102,7 +103,7 @@ func (a *app) copyCatalog(ctx context.Context, from, to string) error {
 	case err != nil:
 		return unopenedDatabase(err)
 	}
-	shown := shownAddress(to)
+	shown := open.Shown(to)
 	return a.print(copiedView{from, shown, rows}, func(s *sheet) {
 		s.copied(from, rows)
 		s.line("To use it, write into ingestor.yaml:")
@@ -126,7 +127,7 @@ func (a *app) copyBack(ctx context.Context, from, to string) error {
 		return err
 	})
 	watched.close()
-	shown := shownAddress(from)
+	shown := open.Shown(from)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return usage("--from: there is no catalog in %s", shown)
@@ -163,7 +164,7 @@ func (s *sheet) copied(from string, rows map[string]int64) {
 func withoutPassword(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
-		return shownAddress(address)
+		return open.Shown(address)
 	}
 	if u.User != nil {
 		u.User = url.User(u.User.Username())

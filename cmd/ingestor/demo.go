@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/ingest"
+	"github.com/headroom-quota/headroom/internal/shell"
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/internal/youtubesim"
 	"github.com/headroom-quota/headroom/quota"
@@ -88,7 +89,7 @@ func (a *app) demo(ctx context.Context) (err error) {
 	_, err = fmt.Fprintf(a.stdout, `  %[1]s trending US --catalog %[2]s
   %[1]s search concert --catalog %[2]s
   %[1]s init
-`, self(), inShell(s.Catalog))
+`, self(), shell.Quote(s.Catalog))
 	return err
 }
 

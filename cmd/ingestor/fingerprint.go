@@ -55,7 +55,7 @@ func (a *app) logNewLedger(ctx context.Context, w *works) error {
 		}
 	}
 	a.log.Info("the ledger is new and assumes that nothing was spent today; " +
-		"if another program has spent units, add them: ingestor quota adjust --help")
+		"if another program has spent units, add them: ingestor quota adjust POOL UNITS --reason TEXT" + a.loaded.ledgerFlag())
 	return nil
 }
 

@@ -23,6 +23,7 @@ type shortfall struct {
 	account      string
 	runs, ledger int64
 	since        time.Time
+	flag         string // of the ledger, for commands
 }
 
 func (s *shortfall) Error() string {
@@ -31,9 +32,9 @@ func (s *shortfall) Error() string {
 		name += "@" + s.account
 	}
 	return fmt.Sprintf("the ledger has forgotten spend: by the catalog, runs since %s have spent %s units of %s, but the ledger has only %s for today\n"+
-		"Look up today's usage in the upstream's console, then run: ingestor quota adjust %s/POOL UNITS --reason TEXT\n"+
-		"If nothing was spent: ingestor ledger fresh --reason TEXT",
-		stamp(s.since), view.Number(s.runs), name, view.Number(s.ledger), name)
+		"Look up today's usage in the upstream's console, then run: ingestor quota adjust %s/POOL UNITS --reason TEXT%s\n"+
+		"If nothing was spent: ingestor ledger fresh --reason TEXT%s",
+		stamp(s.since), view.Number(s.runs), name, view.Number(s.ledger), name, s.flag, s.flag)
 }
 
 // Is matches [quota.ErrOutage].
@@ -91,7 +92,7 @@ func (a *app) shortfalls(ctx context.Context, s *settings, l *quota.Ledger, c ch
 		if err != nil {
 			return nil, err
 		}
-		f := &shortfall{account: account, runs: runs[account], since: since}
+		f := &shortfall{account: account, runs: runs[account], since: since, flag: a.loaded.ledgerFlag()}
 		corrected := false
 		for _, k := range known {
 			f.ledger += k.Units

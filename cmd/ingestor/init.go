@@ -8,9 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
+
+	"github.com/headroom-quota/headroom/internal/shell"
 )
 
 // initial is the configuration that init writes.
@@ -70,8 +71,8 @@ func (a *app) initialise(dir string, force bool) error {
 	if byGoRun(program) { // that file is deleted later
 		program = installed()
 	}
-	shell := inShell(program) + " run --once --due --quiet --config " + inShell(path)
-	fmt.Fprintf(a.stdout, starting, path, self(), inShell(path), strings.ReplaceAll(shell, "%", `\%`), inUnit(program), inUnit(path), schemaPath)
+	line := shell.Quote(program) + " run --once --due --quiet --config " + shell.Quote(path)
+	fmt.Fprintf(a.stdout, starting, path, self(), shell.Quote(path), strings.ReplaceAll(line, "%", `\%`), inUnit(program), inUnit(path), schemaPath)
 	if self() == fromSource {
 		fmt.Fprintf(a.stdout, installFirst, program)
 	}
@@ -111,16 +112,6 @@ func writeWhole(path string, text []byte, force bool) (err error) {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
-}
-
-// inShell quotes a path for a shell.
-func inShell(path string) string {
-	if strings.IndexFunc(path, func(r rune) bool {
-		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+:@,", r)
-	}) < 0 {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
 // inUnit quotes a path for a unit of systemd.

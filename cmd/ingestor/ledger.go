@@ -95,13 +95,13 @@ func (a *app) startAfresh(ctx context.Context, l *quota.Ledger, reason string) e
 		}
 		for _, d := range dropped {
 			s.line("Dropped %s units of %s, admitted for the ledger that was here before. To count them here:", view.Number(d.Units), d.Pool)
-			s.line("  ingestor quota adjust %s %d --reason \"admitted in an outage\"", d.Pool, d.Units)
+			s.line("  ingestor quota adjust %s %d --reason \"admitted in an outage\"%s", d.Pool, d.Units, a.loaded.ledgerFlag())
 		}
 		for _, m := range missing {
 			s.line("Assumes that the %s units which runs have spent since %s, by the catalog, were none.", view.Number(m.runs-m.ledger), stamp(m.since))
 		}
 		if other {
-			s.line("The fleet now uses the ledger at %s.", shownAddress(a.loaded.Ledger))
+			s.line("The fleet now uses the ledger at %s.", open.Shown(a.loaded.Ledger))
 		}
 		if len(views)+len(dropped)+len(missing) == 0 && !other {
 			s.line("The ledger has forgotten nothing. Nothing was changed.")
@@ -284,7 +284,7 @@ func (a *app) restore(cmd *cobra.Command, s *settings, path, backup string) erro
 			}
 			views = append(views, v)
 		}
-		return a.print(views, func(s *sheet) { s.restored(path, backup, views) })
+		return a.print(views, func(sh *sheet) { sh.restored(path, backup, s.ledgerFlag(), views) })
 	})
 }
 
@@ -304,7 +304,7 @@ func (a *app) seeLedger(ctx context.Context, s *settings, path string) {
 	}
 }
 
-func (s *sheet) restored(path, backup string, views []restored) {
+func (s *sheet) restored(path, backup, flag string, views []restored) {
 	s.line("Restored %s from %s.", path, filepath.Base(backup))
 	if len(views) == 0 {
 		s.line("Nothing that may still count is missing.")
@@ -319,6 +319,6 @@ func (s *sheet) restored(path, backup string, views []restored) {
 		} else {
 			s.line("  %s: units since %s are unknown; see the upstream's console", v.Pool, stamp(v.Since))
 		}
-		s.line("    ingestor quota adjust %s %s --reason \"spent after the backup\"", v.Pool, units)
+		s.line("    ingestor quota adjust %s %s --reason \"spent after the backup\"%s", v.Pool, units, flag)
 	}
 }

@@ -47,6 +47,15 @@ func (s *settings) ledgerAddress() string {
 	return s.Ledger + "?" + mode + "exec"
 }
 
+// ledgerFlag names the ledger in commands that a message tells a person to type.
+func (s *settings) ledgerFlag() string {
+	at, err := open.Parse(s.Ledger)
+	if err != nil {
+		return ""
+	}
+	return at.Flag()
+}
+
 // makeState makes our own folder for a file that is to be in it, and no other one.
 func (s *settings) makeState(file string) error {
 	if filepath.Dir(file) != s.state {
@@ -99,24 +108,4 @@ func (r *redirected) RoundTrip(req *http.Request) (*http.Response, error) {
 	out := req.Clone(req.Context())
 	out.URL.Scheme, out.URL.Host, out.Host = r.to.Scheme, r.to.Host, r.to.Host
 	return r.base.RoundTrip(out)
-}
-
-// shownAddress is an address, of a ledger or an upstream, without its passwords.
-func shownAddress(address string) string {
-	scheme, rest, _ := strings.Cut(address, ":")
-	if !strings.HasPrefix(rest, "//") {
-		return address
-	}
-	u, err := url.Parse(address)
-	if err != nil {
-		return scheme + ":(no URL)" // it may hold one
-	}
-	q := u.Query()
-	for key := range q {
-		if strings.Contains(key, "password") {
-			q.Set(key, "xxxxx")
-		}
-	}
-	u.RawQuery = q.Encode()
-	return u.Redacted()
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/program"
+	"github.com/headroom-quota/headroom/internal/shell"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -125,12 +126,12 @@ func checkPrograms(f *findings, s *settings) {
 				continue
 			}
 			if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-				f.fault("job "+j.Name, config(fmt.Errorf("the folder of %s does not exist\nTo make it: mkdir -p %s", path, inShell(filepath.Dir(path)))))
+				f.fault("job "+j.Name, config(fmt.Errorf("the folder of %s does not exist\nTo make it: mkdir -p %s", path, shell.Quote(filepath.Dir(path)))))
 				bad = true
 			}
 		}
 		if !bad {
-			f.ok("job "+j.Name, "runs %s behind a proxy, for %s", inShell(j.Program.Command[0]), strings.Join(s.upstreamsOf(j), ", "))
+			f.ok("job "+j.Name, "runs %s behind a proxy, for %s", shell.Quote(j.Program.Command[0]), strings.Join(s.upstreamsOf(j), ", "))
 		}
 	}
 }

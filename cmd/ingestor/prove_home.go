@@ -47,7 +47,7 @@ func openProve(ctx context.Context, address string, done *closers) (*proveHome, 
 	if strings.HasPrefix(address, "postgres") {
 		return nil, config(errors.New("ledger: prove has no limiters to compare with in PostgreSQL; name memory:, redis://HOST:PORT/DB or sqlite:PATH"))
 	}
-	return nil, config(fmt.Errorf("ledger: %q is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH", shownAddress(address)))
+	return nil, config(fmt.Errorf("ledger: %q is not one of memory:, redis://HOST:PORT/DB and sqlite:PATH", open.Shown(address)))
 }
 
 // openFile makes a folder beside a ledger, and new files in it: on the same disk, and
@@ -90,7 +90,7 @@ func (h *proveHome) openRedis(ctx context.Context, address string, done *closers
 	}
 	others := peers.NewRedis(client, prefix)
 	if h.clock, err = others.Clock(ctx); err != nil {
-		return &exit{exitDown, fmt.Errorf("%s: %w", shownAddress(address), err)}
+		return &exit{exitDown, fmt.Errorf("%s: %w", open.Shown(address), err)}
 	}
 	done.add(func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)

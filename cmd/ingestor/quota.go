@@ -12,6 +12,7 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
 func (a *app) quotaCommand() *cobra.Command {
@@ -79,7 +80,7 @@ func (a *app) showQuota(ctx context.Context, l *quota.Ledger) error {
 	}
 	views := view.Pools(all)
 	return a.print(views, func(s *sheet) {
-		s.line("%s", s.in(faint, "ledger "+shownAddress(a.loaded.Ledger)))
+		s.line("%s", s.in(faint, "ledger "+open.Shown(a.loaded.Ledger)))
 		s.quotaTable(views)
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/headroom-quota/headroom/internal/shell"
 )
 
 // fromSource is the command that starts the program from a clone.
@@ -24,7 +26,7 @@ func self() string {
 	if found, err := exec.LookPath("ingestor"); err == nil && sameFile(found, program) {
 		return "ingestor"
 	}
-	return inShell(program)
+	return shell.Quote(program)
 }
 
 // byGoRun reports whether go run built a program: in a temporary folder, or in the build

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/headroom-quota/headroom/internal/shell"
 )
 
 // TestTheProgramKnowsHowItWasStarted: what it tells people to type works for them.
@@ -26,7 +28,7 @@ func TestTheProgramKnowsHowItWasStarted(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, path, want string }{
 		{"on the PATH", "PATH=" + filepath.Dir(path), "\n  ingestor check --config "},
-		{"elsewhere", "PATH=/nowhere", "\n  " + inShell(path) + " check --config "},
+		{"elsewhere", "PATH=/nowhere", "\n  " + shell.Quote(path) + " check --config "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f.env = []string{tt.path}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/headroom-quota/headroom/quota/open"
 )
 
 // setting is one of the settings, as its field describes it. Jobs and accounts are not
@@ -95,7 +97,7 @@ func (set *setting) value(s *settings) any {
 func (set *setting) shown(s *settings) string {
 	switch value := set.value(s).(type) {
 	case string:
-		return shownAddress(value)
+		return open.Shown(value)
 	case []string:
 		return strings.Join(value, " ")
 	case time.Duration:

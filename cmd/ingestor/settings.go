@@ -292,7 +292,7 @@ func (s *settings) checkCommand() (faults []ingest.Fault) {
 	}
 	if s.Endpoint != "" {
 		if to, err := url.Parse(s.Endpoint); err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
-			fault("endpoint", "%q is not an address, as http://127.0.0.1:8080", shownAddress(s.Endpoint))
+			fault("endpoint", "%q is not an address, as http://127.0.0.1:8080", open.Shown(s.Endpoint))
 		} else if strings.Trim(to.Path, "/") != "" || to.RawQuery != "" || to.User != nil {
 			fault("endpoint", "write scheme, host and port only: %s://%s", to.Scheme, to.Host)
 		}

@@ -43,7 +43,7 @@ func (s *settings) checkLocal(ctx context.Context, c anyCatalog, warn func(about
 		return unopenedDatabase(err)
 	}
 	here, _ := os.Hostname()
-	alone := fmt.Sprintf("%s is on this machine only: each machine of the fleet would spend the whole quota", shownAddress(s.Ledger))
+	alone := fmt.Sprintf("%s is on this machine only: each machine of the fleet would spend the whole quota", open.Shown(s.Ledger))
 	if i := slices.IndexFunc(daemons, func(d fleet.Daemon) bool { return d.Alive() && d.Host != here }); i >= 0 {
 		return config(fmt.Errorf("the ledger %s, and %s is at work\n%s", alone, daemons[i].ID, toShare))
 	}
@@ -96,14 +96,14 @@ func (a *app) chargeTo(ctx context.Context, s *settings, l *quota.Ledger, c char
 			return since, quota.ErrOutage
 		}
 	}
-	return since, otherLedger(err)
+	return since, s.otherLedger(err)
 }
 
 // otherLedger adds to an error about another ledger what to do about it.
-func otherLedger(err error) error {
+func (s *settings) otherLedger(err error) error {
 	if other, ok := errors.AsType[*pgcatalog.OtherLedgerError](err); ok {
 		return config(fmt.Errorf("%w\nTwo ledgers together grant a quota twice. If the address is wrong: name the ledger of the other machines\n"+
-			"If that ledger was lost or replaced: stop all daemons, add what was spent with ingestor quota adjust, then run: ingestor ledger fresh --reason TEXT", other))
+			"If that ledger was lost or replaced: stop all daemons, add what was spent with ingestor quota adjust%s, then run: ingestor ledger fresh --reason TEXT%[2]s", other, s.ledgerFlag()))
 	}
 	return err
 }
@@ -122,7 +122,7 @@ func (a *app) checkShared(ctx context.Context, f *findings, s *settings, c anyCa
 	if err != nil {
 		return nil //nolint:nilerr // the check of the ledger has reported it
 	}
-	f.fault("ledger", otherLedger(pgcatalog.Other(known, found)))
+	f.fault("ledger", s.otherLedger(pgcatalog.Other(known, found)))
 	return s.checkLocal(ctx, c, func(about string) { f.warn("ledger", "%s\n%s", about, toShare) })
 }
 
@@ -154,7 +154,7 @@ func (a *app) acceptLedger(ctx context.Context, s *settings, c anyCatalog) (acce
 func (a *app) acceptAdjusted(ctx context.Context, l *quota.Ledger) {
 	if err := a.tryAcceptAdjusted(ctx, l); err != nil {
 		fmt.Fprintf(a.stderr, "ingestor: the pool was changed, but the catalog still expects another ledger: %s\n"+
-			"When all that was spent is added: ingestor ledger fresh --reason TEXT\n", err)
+			"When all that was spent is added: ingestor ledger fresh --reason TEXT%s\n", err, a.loaded.ledgerFlag())
 	}
 }
 
@@ -192,7 +192,7 @@ func (a *app) tryAcceptAdjusted(ctx context.Context, l *quota.Ledger) (err error
 	}
 	if len(left) > 0 && !a.opened.Remembered { // this machine cannot tell which of them were used
 		fmt.Fprintf(a.stderr, "ingestor: the fleet had another ledger before: correct %s in the same way\n"+
-			"When all that was spent is added: ingestor ledger fresh --reason TEXT\n", strings.Join(left, ", "))
+			"When all that was spent is added: ingestor ledger fresh --reason TEXT%s\n", strings.Join(left, ", "), a.loaded.ledgerFlag())
 		return nil
 	}
 	_, err = shared.ChargeLedgers(ctx, found, true)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headroom-quota/headroom/internal/recorded"
+	"github.com/headroom-quota/headroom/internal/shell"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -81,7 +82,7 @@ func (a *app) readRecording(c *recording, request, answer string) error {
 	case answer == "":
 		return usage("--answer is missing: the file with the answer\nTo record one: curl -i URL > answer.txt")
 	case request == "" && c.method == nil:
-		return usage("--request is missing: the file with the request\nFor a call without a body, name its method: ingestor costs try METHOD --answer %s", inShell(answer))
+		return usage("--request is missing: the file with the request\nFor a call without a body, name its method: ingestor costs try METHOD --answer %s", shell.Quote(answer))
 	case request == "-" && answer == "-":
 		return usage("--request and --answer cannot both be the standard input; write one to a file")
 	}
@@ -135,7 +136,7 @@ func (c *recording) line(m *recorded.Message, path string) error {
 	if m.First == "" {
 		switch {
 		case c.method == nil:
-			return usage("%s has no request line, so the method is not known\nName it: ingestor costs try METHOD --request %s --answer FILE", path, inShell(path))
+			return usage("%s has no request line, so the method is not known\nName it: ingestor costs try METHOD --request %s --answer FILE", path, shell.Quote(path))
 		case len(c.method.Routes) == 0:
 			return usage("method %s has no route, so it is not metered over HTTP\nAdd one to the price book, such as route: POST /v1/%[1]s", c.method.Name)
 		}

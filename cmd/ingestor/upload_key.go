@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/headroom-quota/headroom/internal/shell"
 )
 
 // uploadKeySize is the length of the key in bytes.
@@ -26,7 +28,7 @@ func (s *settings) uploadKey() ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the key of uploads: %w", err)
 	case len(key) != uploadKeySize:
-		return nil, fmt.Errorf("%s is not a key of uploads\nTo have a new one made, remove the file: rm %s", path, inShell(path))
+		return nil, fmt.Errorf("%s is not a key of uploads\nTo have a new one made, remove the file: rm %s", path, shell.Quote(path))
 	}
 	return key, nil
 }

@@ -47,7 +47,7 @@ var house = [][]string{
 	{"internal/youtubesim", "internal/monitoringsim"},                                      // upstreams: they know nothing of us
 	{"internal/googlecount"},                                                               // reads Google's own count, and knows no ledger
 	{"internal/redisclock", "internal/redistest", "internal/pgtest", "internal/childtest"}, // for tests and simulations
-	{"internal/deadline", "internal/signals"},                                              // signals: caught before large packages are set up
+	{"internal/deadline", "internal/signals", "internal/stretch", "internal/shell"},        // signals: caught before large packages are set up
 	{"internal/floors"},
 }
 
@@ -58,10 +58,10 @@ var tenants = map[string][]string{
 	"internal/svg":    {},
 	"quota/book":      {module + "/quota/window", module + "/quota/book/keys", "github.com/goccy/go-yaml"},
 	"quota/book/keys": {module + "/quota/window"},
-	"quota":           {module + "/quota/book", module + "/quota/window", "github.com/goccy/go-yaml"},
+	"quota":           {module + "/quota/book", module + "/quota/window", module + "/internal/stretch", "github.com/goccy/go-yaml"},
 	// A program with just a ledger in memory stays small: no client of Redis, no SQLite.
 	"quota/memstore": {module, "github.com/goccy/go-yaml"},
-	"quota/lease":    {module + "/quota", "github.com/goccy/go-yaml", "golang.org/x/sys/unix"},
+	"quota/lease":    {module + "/quota", module + "/internal/stretch", "github.com/goccy/go-yaml", "golang.org/x/sys/unix"},
 }
 
 // stores are what quota/open chooses from. No other package imports all of them.

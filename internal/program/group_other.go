@@ -13,15 +13,13 @@ func askToStop(cmd *exec.Cmd) error { return cmd.Process.Signal(os.Interrupt) }
 
 func kill(cmd *exec.Cmd) error { return cmd.Process.Kill() }
 
-func inherit(*exec.Cmd, *os.File) {}
-
 func terminal(*exec.Cmd) (back func()) { return func() {} }
 
 func interrupted(*exec.Cmd, error) bool { return false }
 
 type guard struct{}
 
-func newGuard() (*guard, error) { return nil, nil }
+func newGuard(any) (*guard, error) { return nil, nil }
 
 func (*guard) watch(*exec.Cmd) {}
 

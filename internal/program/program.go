@@ -15,7 +15,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"runtime"
 	"time"
@@ -46,8 +45,8 @@ type Options struct {
 
 	PassEnv []string // variables of this process that the program gets although they may hold secrets
 
-	// Lock is the lock of the job; nil: there is none. If it is a file, the program inherits it,
-	// so that it stays locked while the program outlives this process.
+	// Lock is the lock of the job; nil: there is none. If it is a file, it stays locked until
+	// the program is gone, also if this process is killed. The program does not inherit it.
 	Lock lease.Lock
 
 	Stdin          io.Reader
@@ -168,23 +167,20 @@ func (p *Program) Run(ctx, abort context.Context) error {
 	cmd := exec.Command(p.o.Args[0], p.o.Args[1:]...) //nolint:noctx // it gets time to finish
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.o.Dir, p.env, p.o.Stdin, p.o.Stdout, p.o.Stderr
 	ownGroup(cmd)
-	if l, ok := p.o.Lock.(interface{ File() *os.File }); ok {
-		inherit(cmd, l.File())
-	}
 	var out io.ReadCloser
-	kept := true
+	resumes := true
 	if p.o.State != "" {
-		if err := beginState(p.o.State); err != nil {
+		var err error
+		if resumes, err = beginState(p.o.State); err != nil {
 			return fmt.Errorf("keep the state of the program: %w", err)
 		}
 		cmd.Stdout = nil
-		var err error
 		if out, err = cmd.StdoutPipe(); err != nil {
 			return err
 		}
 	}
 	defer terminal(cmd)()
-	guard, err := newGuard()
+	guard, err := newGuard(p.o.Lock)
 	if err != nil {
 		p.log.Warn("the children of the program would go on if this process were killed", "error", err)
 	}
@@ -199,9 +195,11 @@ func (p *Program) Run(ctx, abort context.Context) error {
 		}
 		guard.watch(cmd)
 		if out != nil {
+			var kept bool
 			if kept, err = keepState(p.o.Stdout, out, p.o.State); err != nil {
 				_ = kill(cmd) // its output or its state cannot be kept
 			}
+			resumes = resumes || kept
 		}
 		copied <- err
 		ended <- cmd.Wait()
@@ -224,7 +222,7 @@ func (p *Program) Run(ctx, abort context.Context) error {
 	case err != nil || why != nil && !stopped:
 		return errors.Join(err, why)
 	}
-	if !kept {
+	if !resumes {
 		p.log.Warn("the program wrote no state, so it begins anew next time; write STATE messages to standard output, as Singer has them", "job", p.o.Job, "state", p.o.State)
 	}
 	err = <-ended

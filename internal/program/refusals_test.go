@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -201,6 +202,40 @@ func TestAccount(t *testing.T) {
 		script := `for a in team default nosuch; do get -H "Headroom-Account: $a" $P/b; done`
 		if err := runOfTwo(t, program.Options{Account: account, Stdout: &out}, memstore.New(nil), nil, base, script); err != nil || out.String() != want {
 			t.Errorf("of account %q, the answers are %q %v", account, &out, err)
+		}
+	}
+}
+
+// A program that wrote no state is told to begin anew only if it has no state from before.
+func TestStateFromBefore(t *testing.T) {
+	for before, want := range map[string]bool{"": true, "{}\n": true, `{"page": 25}`: false} {
+		file := filepath.Join(t.TempDir(), "state.json")
+		if before != "" {
+			if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var log strings.Builder
+		costs, err := book.Parse("costs.yaml", []byte(twoPools), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := quota.New(costs, memstore.New(nil), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := program.New(t.Context(), t.Context(), l, &program.Options{
+			Job: "tap", Upstreams: []string{"two"}, Args: []string{"/bin/sh", "-c", "true"}, State: file, Stdout: io.Discard, Stderr: io.Discard,
+			Proxy: proxy.Options{Log: slog.New(slog.NewTextHandler(&log, nil))},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(p.Run(t.Context(), t.Context()), p.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(log.String(), "begins anew"); got != want {
+			t.Errorf("state %q before: the log says %q", before, log.String())
 		}
 	}
 }

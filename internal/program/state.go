@@ -92,23 +92,21 @@ func stateOf(line []byte, singer bool) (state json.RawMessage, message bool) {
 	return bytes.TrimSpace(line), false
 }
 
+// emptyState is the state of a program that has not written one.
+const emptyState = "{}\n"
+
 // beginState makes a state file with an empty object if there is none: a tap that is given
-// the name of a file wants to read it.
-func beginState(file string) error {
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, os.ErrExist) {
-		if f, err = os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o600); err != nil { // through a link, too
-			return err
-		}
-		if info, err := f.Stat(); err != nil || info.Size() > 0 {
-			return errors.Join(err, f.Close())
-		}
-	}
+// the name of a file wants to read it. It reports whether the file has a state.
+func beginState(file string) (has bool, err error) {
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600) // through a link, too
 	if err != nil {
-		return err
+		return false, err
 	}
-	_, err = f.WriteString("{}\n")
-	return errors.Join(err, f.Close())
+	text, err := io.ReadAll(io.LimitReader(f, int64(len(emptyState))+1))
+	if err == nil && len(text) == 0 {
+		_, err = f.WriteString(emptyState)
+	}
+	return len(text) > 0 && string(text) != emptyState, errors.Join(err, f.Close())
 }
 
 // replaceFile writes a file such that it always has either its old text or its new one. It

@@ -28,8 +28,8 @@ no JSON with "STATE"
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "state.json")
-			if err := beginState(file); err != nil {
-				t.Fatal(err)
+			if has, err := beginState(file); err != nil || has {
+				t.Fatal(has, err)
 			}
 			var out bytes.Buffer
 			kept, err := keepState(&out, strings.NewReader(c.in), file)
@@ -72,8 +72,8 @@ func TestStateFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // of the second there is one
-		if err := beginState(link); err != nil {
-			t.Fatal(err)
+		if has, err := beginState(link); err != nil || has {
+			t.Fatal(has, err)
 		}
 		if text, err := os.ReadFile(file); err != nil || string(text) != "{}\n" {
 			t.Errorf("it begins with %q %v", text, err)
@@ -94,8 +94,8 @@ func TestStateFile(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("its mode is %v %v", info, err)
 	}
-	if err := beginState(link); err != nil {
-		t.Fatal(err)
+	if has, err := beginState(link); err != nil || !has {
+		t.Fatal(has, err)
 	}
 	if text, err := os.ReadFile(file); err != nil || string(text) != "new" {
 		t.Errorf("a state that is there becomes %q %v", text, err)

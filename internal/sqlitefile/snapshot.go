@@ -11,12 +11,16 @@ import (
 	"modernc.org/sqlite"
 )
 
-// Snapshot copies the file at path, as it is at one instant, to a path without a file.
+// Snapshot copies the file at path, as it is at one instant, to a path without a file. Only
+// its owner can read the copy.
 // Other processes may write to the file meanwhile. Snapshot changes no file at path, and
 // creates none beside it.
 func Snapshot(ctx context.Context, path, to string) error {
 	return Untouched(ctx, path, func(s *Session) error {
 		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) { // from an earlier try
+			return err
+		}
+		if err := Create(to); err != nil {
 			return err
 		}
 		_, err := s.Exec("VACUUM INTO ?", to)

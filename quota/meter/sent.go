@@ -92,6 +92,7 @@ func (h charge) settleTo(units, reserved quota.Units) {
 	}
 	same = same && !h.c.atEnd
 	if same && !h.c.slots {
+		h.done()
 		h.c.content.settled()
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/internal/charged"
+	"github.com/headroom-quota/headroom/internal/stretch"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 )
@@ -58,7 +59,10 @@ type Options struct {
 	// none; zero is [book.DefaultRequestBuffer].
 	RequestBuffer int64
 
-	Logger *slog.Logger // nil is slog.Default(); one line per refusal, and calls at debug
+	// Logger gets a line for each stretch of refusals of a pool and method, and calls at
+	// debug; nil is slog.Default(). A stretch ends at the first refusal's retry time. It lasts
+	// a minute at least, and 15 at most.
+	Logger *slog.Logger
 }
 
 // Transport is an http.RoundTripper that reserves each call of a metered upstream
@@ -76,10 +80,12 @@ type Transport struct {
 	log     *slog.Logger
 	buffer  int64 // of a request's body
 
-	plans  atomic.Pointer[plans]
-	memory memory
-	later  later // settlements
-	shuts  later // blocks of pools, by answers that are no errors
+	plans    atomic.Pointer[plans]
+	memory   memory
+	refusals stretch.Set[refusedLine] // that were logged
+
+	later later // settlements
+	shuts later // blocks of pools, by answers that are no errors
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -304,8 +310,24 @@ func prepare(req *http.Request, c *call) *http.Request {
 	return out
 }
 
-// logUnsent logs one line for a call that was not sent. A refusal ends by itself, so its
-// level is info. Everything else is a warning.
+// refusedLine is what the lines of a stretch of refusals have in common.
+type refusedLine struct {
+	pool                       quota.Pool
+	window                     string
+	blocked                    bool
+	method, class, job, region string
+}
+
+func lineOf(c *call, r *quota.RefusedError) refusedLine {
+	line := refusedLine{pool: r.Pool, window: r.Window, blocked: r.Blocked}
+	if c != nil {
+		line.method, line.class, line.job, line.region = c.name, c.caller.class, c.caller.job, c.caller.region
+	}
+	return line
+}
+
+// logUnsent logs a line for a call that was not sent. A refusal ends by itself, so its level
+// is info, and those that repeat in a stretch are debugging. Everything else is a warning.
 func (t *Transport) logUnsent(ctx context.Context, c *call, err error) {
 	var attrs []slog.Attr
 	if c != nil {
@@ -315,6 +337,12 @@ func (t *Transport) logUnsent(ctx context.Context, c *call, err error) {
 	var refused *quota.RefusedError
 	if errors.As(err, &refused) {
 		level, says = slog.LevelInfo, "call refused"
+		before, first := t.refusals.Begins(lineOf(c, refused), refused.At, refused.RetryAt)
+		if !first {
+			level = slog.LevelDebug
+		} else if before > 0 {
+			attrs = append(attrs, slog.Int64("refused_before", before))
+		}
 		attrs = append(attrs,
 			slog.String("pool", refused.Pool.String()), slog.String("window", refused.Window),
 			slog.Int64("units", refused.Units), slog.Int64("used", refused.Used), slog.Int64("limit", refused.Limit),

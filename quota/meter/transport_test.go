@@ -292,6 +292,21 @@ func TestLog(t *testing.T) {
 		t.Errorf("more than a line, or more than it should say:\n%s", line)
 	}
 	r.log.Reset()
+	for range 100 {
+		r.do(t.Context(), "GET", "http://api.example.com/v1/search", "")
+	}
+	if got := strings.Count(r.log.String(), "level=INFO"); got != 1 {
+		t.Errorf("a stretch of refusals has %d lines, want one:\n%s", got, r.log)
+	}
+	r.log.Reset()
+	r.clock.Advance(10*time.Minute + time.Second) // until the first one's retry time
+	for range 4 {
+		r.do(t.Context(), "GET", "http://api.example.com/v1/search", "")
+	}
+	if got := r.log.String(); !strings.Contains(got, "refused_before=99") {
+		t.Errorf("the next line does not say how many there were:\n%s", got)
+	}
+	r.log.Reset()
 	r.do(t.Context(), "GET", "http://api.example.com/v1/nobody-priced-this", "")
 	if line := r.log.String(); !strings.Contains(line, "level=WARN") || !strings.Contains(line, `msg="call not sent"`) {
 		t.Errorf("what is no refusal is told as one: %s", line)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/headroom-quota/headroom/internal/shell"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pgstore"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
@@ -31,6 +32,41 @@ func (a *Address) String() string {
 		return "sqlite:" + a.File
 	}
 	return a.Scheme + ":" + a.rest
+}
+
+// Flag returns the address as commands in hints name it, such as " --ledger sqlite:ledger.db".
+// Passwords are hidden. It is empty for a ledger in memory, which no other program can reach.
+func (a *Address) Flag() string {
+	if a == nil || a.Scheme == "" || a.Scheme == "memory" {
+		return ""
+	}
+	address := a.String()
+	if a.Scheme == "sqlite" {
+		if path, err := filepath.Abs(a.File); err == nil {
+			address = "sqlite:" + path
+		}
+	}
+	return " --ledger " + shell.Quote(Shown(address))
+}
+
+// Shown returns an address, of a ledger or another server, without its passwords.
+func Shown(address string) string {
+	scheme, rest, _ := strings.Cut(address, ":")
+	if !strings.HasPrefix(rest, "//") {
+		return address
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return scheme + ":(no URL)" // it may hold one
+	}
+	q := u.Query()
+	for key := range q {
+		if strings.Contains(key, "password") {
+			q.Set(key, "xxxxx")
+		}
+	}
+	u.RawQuery = q.Encode()
+	return u.Redacted()
 }
 
 // Parse reads the address of a ledger and looks at nothing else:

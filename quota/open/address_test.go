@@ -48,3 +48,24 @@ func TestParseRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A command in a hint names the ledger as a shell takes it, and never its password.
+func TestFlag(t *testing.T) {
+	for address, want := range map[string]string{
+		"memory:":                  "",
+		"sqlite:/a/ledger.db":      " --ledger sqlite:/a/ledger.db",
+		"sqlite:/it's a/ledger.db": ` --ledger 'sqlite:/it'\''s a/ledger.db'`,
+		"redis://h:6379/0":         " --ledger redis://h:6379/0",
+		"redis://:s3cret@h:6379/0": " --ledger redis://:xxxxx@h:6379/0",
+		"redis://h/0?fresh":        " --ledger redis://h/0",
+		"postgres://u@h/db?password=s3cret&sslmode=disable": " --ledger 'postgres://u@h/db?password=xxxxx&sslmode=disable'",
+	} {
+		a, err := open.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.Flag(); got != want {
+			t.Errorf("%s:%s, want%s", address, got, want)
+		}
+	}
+}

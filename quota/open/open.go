@@ -134,7 +134,7 @@ func (o *Opened) Close() error {
 }
 
 func (o *Opened) open(ctx context.Context, at *Address, with *Options) error {
-	options := &quota.Options{Clock: with.Clock, Observer: with.Observer, Allowance: with.Allowance}
+	options := &quota.Options{Clock: with.Clock, Observer: with.Observer, Allowance: with.Allowance, Flag: at.Flag()}
 	if options.Clock == nil {
 		options.Clock = quota.SystemClock{}
 	}

@@ -403,3 +403,12 @@ func TestStoreIsTrustedAsItIsFound(t *testing.T) {
 		t.Error("no address is no error")
 	}
 }
+
+// A folder that is missing is named, with what to type.
+func TestOpenWithoutAFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "no", "folder")
+	_, err := open.Open(t.Context(), "sqlite:"+dir+"/ledger.db", options(t, t.TempDir()))
+	if err == nil || !strings.Contains(err.Error(), "make it: mkdir -p '"+dir+"'") {
+		t.Errorf("error %v", err)
+	}
+}

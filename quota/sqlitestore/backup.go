@@ -68,8 +68,9 @@ func Restore(ctx context.Context, backup, path string) ([]Lack, error) {
 	if err == nil {
 		err = alone(path)
 	}
-	if info, there := os.Stat(path); err == nil && there == nil {
-		err = os.Chmod(part, info.Mode().Perm()) // others may share it
+	const shared = 0o660
+	if info, there := os.Stat(path); err == nil && there == nil && info.Mode()&shared == shared {
+		err = os.Chmod(part, shared) // a group shares it
 	}
 	if err != nil {
 		return nil, errors.Join(files.Fault("restore over", path, err), removed(part))

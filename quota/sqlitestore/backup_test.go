@@ -45,7 +45,10 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	end()
 
-	if err := os.Chmod(ledger, 0o660); err != nil {
+	if info, err := os.Stat(backup); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the backup's mode is %v, %v", info.Mode(), err)
+	}
+	if err := os.Chmod(ledger, 0o664); err != nil {
 		t.Fatal(err)
 	}
 	lack, err := sqlitestore.Restore(t.Context(), backup, ledger)

@@ -120,6 +120,9 @@ func realPath(path string) (string, error) {
 	}
 	dir, failed := filepath.EvalSymlinks(filepath.Dir(whole))
 	if failed != nil {
+		if _, err := files.Path(whole); err != nil { // it says what to make
+			return "", err
+		}
 		return "", fmt.Errorf("find %s: %w", path, errors.Join(err, failed))
 	}
 	real = filepath.Join(dir, filepath.Base(whole))

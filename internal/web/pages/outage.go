@@ -25,7 +25,7 @@ func (s *state) remedy() sentence {
 	var forgotten *quota.ForgottenError
 	switch {
 	case errors.As(s.outage, &forgotten):
-		return say("Look up today's usage in the upstream's console, then run: ingestor quota adjust ", forgotten.Pool, " UNITS --reason TEXT")
+		return say("Look up today's usage in the upstream's console, then run: ingestor quota adjust ", forgotten.Pool, " UNITS --reason TEXT", forgotten.Flag)
 	case errors.Is(s.outage, quota.ErrStaleBook):
 		return say("Restart the server with that price book")
 	}

@@ -53,7 +53,7 @@ func Feeds(feeds []catalog.Feed, jobs []*ingest.Job, now time.Time, maxAge time.
 	views := make([]Feed, 0, len(all))
 	for _, f := range all {
 		v := Feed{
-			Region: f.Region, Category: f.Category, Videos: f.Entries, Pending: f.Pending, Wanted: slices.ContainsFunc(wanted, same(f)),
+			Region: Plain(f.Region), Category: Plain(f.Category), Videos: f.Entries, Pending: f.Pending, Wanted: slices.ContainsFunc(wanted, same(f)),
 		}
 		v.age(f.FetchedAt, now, maxAge)
 		views = append(views, v)
@@ -91,7 +91,7 @@ func (f *Feed) Standing() State {
 
 // SearchFeed returns how fresh the searches of a job are in a region, as a feed.
 func SearchFeed(f ingest.Freshness, now time.Time, maxAge time.Duration) Feed {
-	v := Feed{Region: f.Region, Wanted: true}
+	v := Feed{Region: Plain(f.Region), Wanted: true}
 	v.age(f.CompletedAt, now, maxAge)
 	return v
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"net/url"
 	"strings"
 	"unicode"
 
@@ -20,6 +21,22 @@ func Plain(text string) string {
 		}
 		return r
 	}, text)
+}
+
+// clean makes texts plain.
+func clean(texts ...*string) {
+	for _, text := range texts {
+		*text = Plain(*text)
+	}
+}
+
+// webAddress returns an address if it is one of http or https, else "": a browser would run
+// others.
+func webAddress(text string) string {
+	if u, err := url.Parse(text); err != nil || u.Scheme != "https" && u.Scheme != "http" {
+		return ""
+	}
+	return Plain(text)
 }
 
 // PlainMarked is Plain for a marked text. It returns an empty list for nil, so that JSON

@@ -49,6 +49,7 @@ func pool(u quota.Usage) Pool {
 	if u.Blocked.After(u.Now) {
 		p.Blocked, p.BlockedBy, p.Reason = Instant(u.Blocked), u.BlockedBy, u.Reason
 	}
+	clean(&p.Pool, &p.Reason)
 	for _, w := range u.Allowances {
 		v := Window{
 			Window: w.Window, Spec: w.Spec, Used: w.Used, Limit: w.Limit, Remaining: w.Remaining,

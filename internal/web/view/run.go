@@ -15,9 +15,10 @@ func Runs(all []catalog.RunRecord) []catalog.RunRecord {
 		if all[i].Work == nil {
 			all[i].Work = []catalog.WorkRecord{}
 		}
-		all[i].Error = Plain(all[i].Error)
+		clean(&all[i].Job, &all[i].Error)
 		for k := range all[i].Work {
-			all[i].Work[k].Error = Plain(all[i].Work[k].Error)
+			w := &all[i].Work[k]
+			clean(&w.Work, &w.Region, &w.Error, &w.Cause, &w.Pool)
 		}
 	}
 	return all

@@ -35,6 +35,7 @@ func Spend(all []quota.Spent, by []quota.Dimension) []Spent {
 		if slices.Contains(by, quota.ByAccount) {
 			v.Account = s.Pool.Account
 		}
+		clean(&v.Pool, &v.Account, &v.Method, &v.Job, &v.Region, &v.Class, &v.Reason)
 		views = append(views, v)
 	}
 	return views

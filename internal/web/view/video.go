@@ -1,6 +1,7 @@
 package view
 
 import (
+	"net/url"
 	"slices"
 	"time"
 
@@ -16,7 +17,8 @@ type Video struct {
 
 // OneVideo returns a video for JSON.
 func OneVideo(v catalog.Video) Video {
-	v.Title, v.ChannelTitle, v.Description = Plain(v.Title), Plain(v.ChannelTitle), Plain(v.Description)
+	clean(&v.ID, &v.ChannelID, &v.Title, &v.ChannelTitle, &v.Description, &v.Category, &v.Live, &v.Language)
+	v.Thumbnail = webAddress(v.Thumbnail)
 	v.Tags = slices.Clone(v.Tags)
 	for i := range v.Tags {
 		v.Tags[i] = Plain(v.Tags[i])
@@ -25,7 +27,7 @@ func OneVideo(v catalog.Video) Video {
 }
 
 // VideoURL returns the address where people watch a video.
-func VideoURL(id string) string { return "https://youtu.be/" + id }
+func VideoURL(id string) string { return "https://youtu.be/" + url.PathEscape(id) }
 
 // Watch is a video and the address where people watch it.
 type Watch struct {
@@ -51,7 +53,7 @@ type Entry struct {
 
 // OneChart returns a chart for JSON. It is stale if it is older than maxAge.
 func OneChart(c catalog.Chart, now time.Time, maxAge time.Duration) Chart {
-	v := Chart{Region: c.Region, Category: c.Category, FetchedAt: c.FetchedAt, Stale: now.Sub(c.FetchedAt) > maxAge, Entries: []Entry{}}
+	v := Chart{Region: Plain(c.Region), Category: Plain(c.Category), FetchedAt: c.FetchedAt, Stale: now.Sub(c.FetchedAt) > maxAge, Entries: []Entry{}}
 	for _, e := range c.Entries {
 		v.Entries = append(v.Entries, Entry{e.Rank, OneVideo(e.Video), VideoURL(e.Video.ID)})
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
@@ -68,8 +69,18 @@ type codedError struct {
 // Unwrap returns the error itself.
 func (e *codedError) Unwrap() error { return e.error }
 
-// GRPCStatus returns what package status makes of the error.
-func (e *codedError) GRPCStatus() *status.Status { return status.New(e.code, e.Error()) }
+// GRPCStatus returns what package status makes of the error. A refusal has a RetryInfo,
+// as servers of gRPC send it.
+func (e *codedError) GRPCStatus() *status.Status {
+	s := status.New(e.code, e.Error())
+	var refused *quota.RefusedError
+	if errors.As(e.error, &refused) {
+		if told, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(refused.RetryAfter)}); err == nil {
+			return told
+		}
+	}
+	return s
+}
 
 // coded gives an error its code.
 func coded(err error) error {

@@ -200,6 +200,29 @@ func TestUnaryCalls(t *testing.T) {
 		_, err := r.UnaryCall(t.Context(), &testpb.SimpleRequest{ResponseSize: 99980})
 		var refused *quota.RefusedError
 		if !errors.As(err, &refused) || status.Code(err) != codes.ResourceExhausted {
+			t.Fatalf("error %v", err)
+		}
+		for _, d := range status.Convert(err).Details() {
+			if retry, is := d.(*errdetails.RetryInfo); is && retry.GetRetryDelay().AsDuration() == refused.RetryAfter {
+				return
+			}
+		}
+		t.Errorf("the status has no RetryInfo of %s: %v", refused.RetryAfter, status.Convert(err).Details())
+	})
+	t.Run("one that cannot fit before its deadline is refused at once", func(t *testing.T) {
+		r := newRig(t, &meter.Options{MaxWait: 24 * time.Hour})
+		r.server.unary = func(context.Context, *testpb.SimpleRequest) (*testpb.SimpleResponse, error) {
+			return &testpb.SimpleResponse{Username: "99999"}, nil
+		}
+		if _, err := r.UnaryCall(t.Context(), &testpb.SimpleRequest{ResponseSize: 99999}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.meter.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+		defer cancel()
+		if _, err := r.UnaryCall(ctx, &testpb.SimpleRequest{ResponseSize: 5}); !errors.Is(err, quota.ErrRefused) {
 			t.Errorf("error %v", err)
 		}
 	})
