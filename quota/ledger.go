@@ -188,14 +188,11 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 		}
 		return nil, refusal(c, r.Verdict)
 	}
-	if len(price.atEnd) > 0 {
-		r.ending = new(ending)
-	}
-	if r.ending != nil || price.keyed != nil {
+	if price.keyed != nil {
 		r.later = &later{labels: c.labels()}
 	}
-	if price.slots {
-		l.keepSlots(r)
+	if price.slots || price.atEnd != "" || len(price.depends) > 0 {
+		l.keepReceipt(r)
 	}
 	return r, nil
 }
@@ -350,8 +347,9 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 	ctx = context.WithoutCancel(ctx)
 	within, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	t = t.plain()
+	t.least = ""
 	s, err := l.store.Settle(within, t, units)
+	t = t.plain()
 	if err != nil {
 		return s, l.storeError(ctx, "settle a reservation of "+t.Upstream, err)
 	}
@@ -359,8 +357,10 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 		l.refusals.clear()
 		l.line.back(t, units)
 	}
-	if units == nil && !s.Repeat { // released, with its slots
+	if released := units == nil && !s.Repeat; released { // with its slots
 		l.freed(l.slots.remove(t))
+	} else {
+		l.slots.removeIf(t, false) // its receipt need not be renewed
 	}
 	if l.watch != nil {
 		t.Nonce = Nonce{} // events are written down
