@@ -130,6 +130,9 @@ func (l *Ledger) SetBook(book *Book) error {
 //
 // Under the context of a [Hold], Reserve draws from the hold while units are left in it.
 func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
+	if err := c.own(); err != nil {
+		return nil, l.failed(ctx, &c, err)
+	}
 	if r, err := l.drawn(ctx, &c); r != nil || err != nil {
 		return r, err
 	}
@@ -149,7 +152,9 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	r := &Reservation{ledger: l, price: price}
 	id, fresh := c.ID, c.ID == "" && c.Family == ""
 	if fresh {
-		id = l.ids.next()
+		if id = l.ids.next(); c.Owner != "" {
+			id = ownedID(c.Owner, id)
+		}
 	}
 	if len(price.charges) == 0 { // unpriced, and the book says to admit it
 		r.Verdict = Verdict{Allowed: true, ID: id, At: l.clock.Now()}

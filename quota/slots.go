@@ -161,9 +161,9 @@ func (l *Ledger) keep(t Token, s *slot) {
 func (l *Ledger) beatAt(at time.Time) {
 	l.slots.next = at
 	if l.slots.beat == nil {
-		l.slots.beat = time.AfterFunc(time.Until(at), l.renew)
+		l.slots.beat = SystemClock{}.timer(at, l.renew)
 	} else {
-		l.slots.beat.Reset(time.Until(at))
+		l.slots.beat.Reset(at.Sub(SystemClock{}.Now()))
 	}
 }
 

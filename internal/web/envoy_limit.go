@@ -90,7 +90,7 @@ func (e envoy) take(ctx context.Context, costs *book.Book, d *book.Descriptor, k
 	by := ctx.Value(callerKey{}).(*Token)
 	call := callOf(costs, d, key, max(units, 1))
 	if units == 0 {
-		if err := by.may(rightFor(call)); err != nil {
+		if err := e.mayCall(by, call); err != nil {
 			return quota.Verdict{}, err
 		}
 		v, err := e.current().Ledger.Check(ctx, *call)
