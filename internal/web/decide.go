@@ -119,11 +119,13 @@ func (s *Server) reserveOne(ctx context.Context, by *Token, object []byte) (*Ver
 	if err != nil {
 		err = ledgerProblem(s.current().Ledger.Book(), err)
 		if p, ok := errors.AsType[*Problem](err); ok && p.Verdict != nil {
-			p.ID = cmp.Or(p.ID, call.ID) // an impossible call has none, because the store was not asked
+			p.ID = cmp.Or(call.ID, p.ID) // as it was sent, also if the store was not asked
 		}
 		return nil, err
 	}
-	return grantOf(granted), nil
+	v := grantOf(granted)
+	v.ID = cmp.Or(call.ID, v.ID)
+	return v, nil
 }
 
 // decide takes the units of a call for the bearer of a token, whatever the protocol.

@@ -81,6 +81,9 @@ func (e envoy) limit(ctx context.Context, r *rls.RateLimitRequest, d *entries.Ra
 	case errors.As(err, &impossible):
 		return statusOf(costs, meant, &quota.Verdict{Window: impossible.Window, Limit: impossible.Limit, Pool: impossible.Pool}), nil
 	}
+	if p, is := errors.AsType[*Problem](err); is && p.Code == codeBudget {
+		return statusOf(costs, meant, &quota.Verdict{}), nil
+	}
 	return nil, ledgerProblem(costs, err)
 }
 

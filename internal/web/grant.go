@@ -140,11 +140,13 @@ func expected(costs *quota.Book, call *quota.Call) (sum int64) {
 	return sum
 }
 
+const codeBudget = "budget"
+
 // overBudget returns the answer to a call that would cost more than is left of a budget.
 func (s *Server) overBudget(err error) error {
 	now := s.clock.Now().UTC()
 	return &Problem{
-		Status: http.StatusTooManyRequests, Code: "budget", RetryAfter: now.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now),
+		Status: http.StatusTooManyRequests, Code: codeBudget, RetryAfter: now.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now),
 		Detail: "the daily budget of the token is used up: " + err.Error(),
 	}
 }
