@@ -24,7 +24,6 @@ import (
 	"github.com/headroom-quota/headroom/internal/web/view"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
-	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/pgstore"
 	"github.com/headroom-quota/headroom/quota/redisstore"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
@@ -190,7 +189,7 @@ func TestTokensApart(t *testing.T) {
 		open      func(*testing.T, quota.Clock) quota.Store
 		few, many int
 	}{
-		"memory":   {func(_ *testing.T, c quota.Clock) quota.Store { return memstore.New(&memstore.Options{Clock: c}) }, 800, 100_000},
+		"memory":   {inMemory, 800, 100_000},
 		"sqlite":   {apartSQLite, 200, 20_000},
 		"redis":    {apartRedis, 0, 20_000},
 		"postgres": {apartPostgres, 0, 20_000},
