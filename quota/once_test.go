@@ -88,10 +88,13 @@ func TestOnce(t *testing.T) {
 		few, many int
 	}{
 		"memory":   {onceMemory, 3_000, 100_000},
-		"leased":   {onceLeased, 3_000, 100_000},
 		"sqlite":   {onceSQLite, 600, 100_000},
 		"redis":    {onceRedis, 600, 100_000},
 		"postgres": {oncePostgres, 400, 100_000},
+
+		"leased memory":   {onceLeased(onceMemory), 1_000, 100_000},
+		"leased redis":    {onceLeased(onceRedis), 300, 10_000},
+		"leased postgres": {onceLeased(oncePostgres), 300, 10_000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ops, seed := s.few, uint64(25)
@@ -264,10 +267,13 @@ func onceMemory(_ *testing.T, clock quota.Clock) quota.Store {
 	return memstore.New(&memstore.Options{Clock: clock})
 }
 
-func onceLeased(t *testing.T, clock quota.Clock) quota.Store {
-	s := leasestore.New(onceMemory(t, clock), &leasestore.Options{Clock: clock})
-	t.Cleanup(func() { s.Close() })
-	return s
+// onceLeased takes the units of leased pools from another store in blocks.
+func onceLeased(open func(*testing.T, quota.Clock) quota.Store) func(*testing.T, quota.Clock) quota.Store {
+	return func(t *testing.T, clock quota.Clock) quota.Store {
+		s := leasestore.New(open(t, clock), &leasestore.Options{Clock: clock})
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
 }
 
 func onceSQLite(t *testing.T, clock quota.Clock) quota.Store {

@@ -46,7 +46,8 @@ func (r *Reservation) Release(ctx context.Context) (Settlement, error) {
 
 // Settle corrects the charges to what the call really cost. Lower costs give units back,
 // and higher costs are charged now. Where the price book says counted: end, the units move
-// from the start of the call to now, in one step. Units must name every pool of [Reservation.Charges];
+// from the start of the call to now, in one step; those of a call that drew from a hold, or
+// was admitted in an outage, stay at its start. Units must name every pool of [Reservation.Charges];
 // see [Ledger.Settle]. It takes effect once.
 func (r *Reservation) Settle(ctx context.Context, units Units) (Settlement, error) {
 	if units == nil {
