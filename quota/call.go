@@ -35,7 +35,11 @@ type Call struct {
 	Job    string // a label of the spend, as are Method and Region
 	Region string
 
-	ID     string // names the call across retries: 1 to 128 printable bytes; "" makes one
+	ID string // names the call across retries: 1 to 128 printable bytes; "" makes one
+	// Owner says whose call it is, if this process reserves for programs that do not know each
+	// other: the ids of two owners never meet, and [Token.Owner] tells whose a receipt is. It
+	// is "" for calls of the process itself, else 1 to 40 of the characters a-z, 0-9, - and _.
+	Owner  string
 	Outage Policy // what to do while the ledger is down; "" is the policy of the class or method
 }
 

@@ -83,3 +83,8 @@ func (c *SimClock) Sleep(ctx context.Context, d time.Duration) error {
 	c.Advance(d)
 	return nil
 }
+
+// timer runs f at an instant, in a goroutine of its own.
+func (c SystemClock) timer(at time.Time, f func()) *time.Timer {
+	return time.AfterFunc(at.Sub(c.Now()), f)
+}

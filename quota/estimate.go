@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -81,12 +82,13 @@ func (p *prices) finish(made *price, account accountKey) error {
 	return p.possible(made.charges, account.class)
 }
 
-// atEnd returns the pools of a method whose upstream counts the call when it ends.
-func atEnd(m *book.Method) (pools []string) {
+// atEnd returns Token.end: the pools of a method whose upstream counts the call when it
+// ends.
+func atEnd(m *book.Method) (end string) {
 	for _, pool := range slices.Sorted(maps.Keys(m.Prices)) {
 		if m.Prices[pool].AtEnd {
-			pools = append(pools, pool)
+			end = cmp.Or(end, endMark) + pool + endMark
 		}
 	}
-	return pools
+	return end
 }

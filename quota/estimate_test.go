@@ -191,6 +191,47 @@ func TestSettleAtEnd(t *testing.T) {
 			t.Errorf("%+v, %v, %d used", s, err, late(l))
 		}
 	})
+	t.Run("by its token, and then settled", func(t *testing.T) {
+		l, clock := estimatedLedger(t)
+		r, _ := l.Reserve(t.Context(), tail)
+		clock.Advance(6 * time.Minute)
+		first, err := l.Settle(t.Context(), r.Token(), quota.Units{"requests": 1, "late": 5})
+		if err != nil || first.Back != 95 || late(l) != 5 {
+			t.Errorf("%+v, %v, %d used", first, err, late(l))
+		}
+		first.Repeat = true
+		if again, err := r.Settle(t.Context(), quota.Units{"requests": 1, "late": 5}); err != nil || again != first || late(l) != 5 {
+			t.Errorf("%+v, %v, %d used", again, err, late(l))
+		}
+		clock.Advance(6 * time.Minute) // another process moved them, too
+		if got := late(l); got != 5 {
+			t.Errorf("%d are used when the start has left the window, want 5", got)
+		}
+	})
+	t.Run("released by its token, and then settled", func(t *testing.T) {
+		l, _ := estimatedLedger(t)
+		r, _ := l.Reserve(t.Context(), tail)
+		if _, err := l.Release(t.Context(), r.Token()); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := r.Settle(t.Context(), quota.Units{"requests": 1, "late": 5}); err != nil || !s.Repeat || late(l) != 0 {
+			t.Errorf("%+v, %v, %d used", s, err, late(l))
+		}
+	})
+	t.Run("after hours", func(t *testing.T) {
+		l, clock := estimatedLedger(t)
+		r, _ := l.Reserve(t.Context(), tail)
+		for range 9 { // as often as the heartbeat does it by itself
+			clock.Advance(quota.ReceiptLife / 3)
+			l.Renew()
+		}
+		if s, err := r.Settle(t.Context(), quota.Units{"requests": 1, "late": 5}); err != nil || s.Charged != 5 || late(l) != 5 {
+			t.Errorf("%+v, %v, %d used", s, err, late(l))
+		}
+		if l.OpenSlots() != 0 {
+			t.Error("a settled reservation is still renewed")
+		}
+	})
 	t.Run("units are missing", func(t *testing.T) {
 		l, _ := estimatedLedger(t)
 		r, _ := l.Reserve(t.Context(), tail)

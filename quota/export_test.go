@@ -39,6 +39,16 @@ func (l *Ledger) OpenSlots() int {
 	return len(l.slots.open)
 }
 
+// Renew renews all slots and receipts that a ledger keeps, as if they were due.
+func (l *Ledger) Renew() {
+	l.slots.mu.Lock()
+	for _, s := range l.slots.open {
+		s.due = time.Time{}
+	}
+	l.slots.mu.Unlock()
+	l.renew()
+}
+
 // Refusals returns how many refusals a ledger remembers.
 func Refusals(l *Ledger) int { return len(l.refusals.told) }
 

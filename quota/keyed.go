@@ -109,19 +109,23 @@ func (r *Reservation) settleReceipt(ctx context.Context, units Units) (Settlemen
 	var more []Charge
 	if r.later != nil && units != nil {
 		for _, c := range withoutSlots(r.price.charges) {
-			if c.Units = units[c.Pool.Name] - c.Units; c.Pool.Key != "" && c.Units > 0 && l.now().Sub(r.At) >= span(c.Windows) {
+			taken := c.Units
+			if t := r.receipt(); t.AtEnd(c.Pool.Name) {
+				taken = 0 // it has come back already
+			}
+			if c.Units = units[c.Pool.Name] - taken; c.Pool.Key != "" && c.Units > 0 && l.now().Sub(r.At) >= span(c.Windows) {
 				more = append(more, c)
 			}
 		}
 	}
 	if more == nil {
-		return l.settle(ctx, r.Verdict.Token(), units)
+		return l.settle(ctx, r.receipt(), units)
 	}
 	units = maps.Clone(units)
 	for i := range more {
 		units[more[i].Pool.Name] -= more[i].Units
 	}
-	s, err := l.settle(ctx, r.Verdict.Token(), units)
+	s, err := l.settle(ctx, r.receipt(), units)
 	switch {
 	case err != nil:
 		r.later.more.CompareAndSwap(nil, &more) // the store may have settled

@@ -136,6 +136,9 @@ func (l *Ledger) SetBook(book *Book) error {
 //
 // Under the context of a [Hold], Reserve draws from the hold while units are left in it.
 func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
+	if err := c.own(); err != nil {
+		return nil, l.failed(ctx, &c, err)
+	}
 	if r, err := l.drawn(ctx, &c); r != nil || err != nil {
 		return r, err
 	}
@@ -155,7 +158,9 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	r := &Reservation{ledger: l, price: price}
 	id, fresh := c.ID, c.ID == "" && c.Family == ""
 	if fresh {
-		id = l.ids.next()
+		if id = l.ids.next(); c.Owner != "" {
+			id = ownedID(c.Owner, id)
+		}
 	}
 	if len(price.charges) == 0 { // unpriced, and the book says to admit it
 		r.Verdict = Verdict{Allowed: true, ID: id, At: l.clock.Now()}
@@ -194,14 +199,11 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 		}
 		return nil, refusal(c, r.Verdict)
 	}
-	if len(price.atEnd) > 0 {
-		r.ending = new(ending)
-	}
-	if r.ending != nil || price.keyed != nil {
+	if price.keyed != nil {
 		r.later = &later{labels: c.labels()}
 	}
-	if price.slots {
-		l.keepSlots(r)
+	if price.slots || price.atEnd != "" || len(price.depends) > 0 {
+		l.keepReceipt(r)
 	}
 	if len(price.open) > 0 && !r.Repeat {
 		now := l.clock.Now()
@@ -366,8 +368,9 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 	ctx = context.WithoutCancel(ctx)
 	within, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	t = t.plain()
+	t.least = ""
 	s, err := l.store.Settle(within, t, units)
+	t = t.plain()
 	if err != nil {
 		return s, l.storeError(ctx, "settle a reservation of "+t.Upstream, err)
 	}
@@ -375,8 +378,10 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 		l.refusals.clear()
 		l.line.back(t, units)
 	}
-	if units == nil && !s.Repeat { // released, with its slots
+	if released := units == nil && !s.Repeat; released { // with its slots
 		l.freed(l.slots.remove(t))
+	} else {
+		l.slots.removeIf(t, false) // its receipt need not be renewed
 	}
 	if l.watch != nil {
 		t.Nonce = Nonce{} // events are written down

@@ -29,6 +29,7 @@ type prices struct {
 	// requested.
 	requested map[[2]string]bool
 	reported  map[[2]string]bool // the pools that answers report about
+	costs     map[string]*costs  // by upstream
 	// shared has the pools, by upstream and name, whose reported limits all processes share.
 	shared map[string]map[string]bool
 }
@@ -44,7 +45,7 @@ type price struct {
 	keyed   []*keyed // by charge; nil if no pool is keyed
 	outage  Policy
 	depends map[string]*book.Price // what depends on the call, by pool
-	atEnd   []string               // pools whose upstream counts the call when it ends
+	atEnd   string                 // Token.end: pools whose upstream counts the call when it ends
 	slots   bool                   // some of the charges are slots
 	open    map[string]*unsettled  // calls that may give back units of what depends on them, by pool
 	err     error                  // it costs more than is ever admitted
@@ -63,6 +64,7 @@ func newPrices(b *Book, open map[Pool]*unsettled) *prices {
 		requested: make(map[[2]string]bool),
 		reported:  make(map[[2]string]bool),
 		shared:    make(map[string]map[string]bool),
+		costs:     make(map[string]*costs),
 	}
 	for _, u := range b.Upstreams {
 		p.only = u.Name
@@ -75,6 +77,7 @@ func newPrices(b *Book, open map[Pool]*unsettled) *prices {
 			}
 		}
 		p.share(u)
+		p.costs[u.Name] = costsOf(u)
 		accounts := u.Accounts
 		if u.AnyAccount {
 			accounts = append(slices.Clone(accounts), book.OtherAccounts) // the pattern of all others

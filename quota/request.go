@@ -8,9 +8,11 @@ import (
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// ReceiptLife is how long a store keeps the receipt of a reservation. That is longer than
-// any call can hang. After it, a retry of the id is charged again, and settling returns
-// [ErrNoReceipt].
+// ReceiptLife is how long a store keeps the receipt of a reservation. After it, a retry of
+// the id is charged again, and settling returns [ErrNoReceipt]. A ledger renews the receipts
+// of reservations that have slots, or whose price depends on the call, for as long as its
+// process has the reservation: so calls may take longer. Every other receipt ends then, such as
+// that of a caller over HTTP.
 const ReceiptLife = time.Hour
 
 // These are the limits of a request.

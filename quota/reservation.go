@@ -14,8 +14,7 @@ type Reservation struct {
 	ledger *Ledger
 	price  *price
 	later  *later       // for units that are recorded later; nil if there are none
-	ending *ending      // nil: the upstream counts the call when it starts
-	flight *flight      // nil if it has no slots
+	flight *flight      // nil if nothing of it is renewed
 	ended  uint32       // atomic; 1: its call gives back no more units of an estimate
 	local  *localCharge // nil if the store has a receipt; else it was drawn from a hold, admitted in an outage, or let through
 }
@@ -49,7 +48,8 @@ func (r *Reservation) Release(ctx context.Context) (Settlement, error) {
 
 // Settle corrects the charges to what the call really cost. Lower costs give units back,
 // and higher costs are charged now. Where the price book says counted: end, the units move
-// from the start of the call to now. Units must name every pool of [Reservation.Charges];
+// from the start of the call to now, in one step; those of a call that drew from a hold, or
+// was admitted in an outage, stay at its start. Units must name every pool of [Reservation.Charges];
 // see [Ledger.Settle]. It takes effect once.
 func (r *Reservation) Settle(ctx context.Context, units Units) (Settlement, error) {
 	if units == nil {
@@ -91,11 +91,21 @@ func (r *Reservation) over() {
 // Token returns the token of the reservation's receipt, which settling and releasing take
 // in any process. It is zero if there is no receipt. The token also says what
 // [Ledger.Settle] does not give back: the units of pools whose upstream counts what was
-// requested (counts: estimate).
+// requested (counts: estimate). And it says what [Ledger.Settle] moves to the end of the call
+// (counted: end).
 func (r *Reservation) Token() Token {
-	t := r.Verdict.Token()
+	t := r.receipt()
 	if t.ID != "" && r.made() {
 		t.least = writeUnits(r.least())
+	}
+	return t
+}
+
+// receipt returns the token that the store settles.
+func (r *Reservation) receipt() Token {
+	t := r.Verdict.Token()
+	if t.ID != "" && r.made() {
+		t.end = r.price.atEnd
 	}
 	return t
 }
@@ -127,8 +137,6 @@ func (r *Reservation) settleUnits(ctx context.Context, units Units, all []int64)
 			r.ledger.tell(ctx, Event{Kind: EventSettled, Token: Token{Upstream: r.Pool.Upstream, Account: r.Pool.Account, ID: r.ID}, Settlement: s})
 		}
 		return s, err
-	case r.ending != nil:
-		return r.settleAtEnd(ctx, units)
 	case r.Nonce == Nonce{}:
 		return Settlement{}, BadInput("settle %s: a family's member takes no receipts, so nothing comes back", r.Pool)
 	}

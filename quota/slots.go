@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -11,20 +12,21 @@ import (
 )
 
 // Slots are the places of calls in flight. A reservation that has some keeps them until
-// Done. One heartbeat of the ledger renews them all. It runs while there are any, by the
-// machine's clock, because a simulated one does not pass by itself.
+// Done. One heartbeat of the ledger renews them all, and the receipts of calls that are
+// settled when they have ended. It runs while there are any, by the machine's clock, because
+// a simulated one does not pass by itself.
 
 // slots are those of a ledger's reservations.
 type slots struct {
-	mu      sync.Mutex
-	open    map[Token]*slot
-	beating bool
-	wake    context.CancelFunc // ends the heartbeat's sleep
+	mu   sync.Mutex
+	open map[Token]*slot
+	beat *time.Timer // runs the heartbeat; nil: there are none
+	next time.Time   // when it does
 }
 
-// slot is the state of one reservation's slots.
+// slot is the state of one reservation's slots, or of its receipt alone.
 type slot struct {
-	pools []Pool
+	pools []Pool        // none: it has no slots
 	taken time.Time     // by the ledger's clock
 	every time.Duration // it is renewed as often
 	due   time.Time     // when it is to be renewed
@@ -32,7 +34,7 @@ type slot struct {
 	ended time.Time     // when its call ended, but the store could not be told; else zero
 }
 
-// flight is shared by the copies of a reservation with slots. The heartbeat does not
+// flight is shared by the copies of a reservation that is renewed. The heartbeat does not
 // know it, so it is collected with the last copy.
 type flight struct {
 	ledger *Ledger
@@ -42,6 +44,9 @@ type flight struct {
 // beatsPerTTL is how often a slot is renewed in its ttl, so that a lost heartbeat can be
 // repeated in time.
 const beatsPerTTL = 3
+
+// renewal is how often the receipt of a call without slots is renewed.
+const renewal = ReceiptLife / beatsPerTTL
 
 // slotOf returns the slots among charges; nil if there are none.
 func slotOf(charges []Charge) *slot {
@@ -83,7 +88,7 @@ func (r *Reservation) Done(ctx context.Context) error {
 		return BadInput("done: this reservation was not made by a ledger: see Ledger.Reserve")
 	}
 	r.over()
-	if r.flight == nil || r.flight.done.Load() {
+	if r.flight == nil || !r.price.slots || r.flight.done.Load() {
 		return nil
 	}
 	err := r.flight.ledger.Done(ctx, r.Verdict.Token())
@@ -125,10 +130,14 @@ func (l *Ledger) freed(s *slot) {
 	}
 }
 
-// keepSlots renews the slots that a granted reservation has from now on, until they are given
-// back or nobody has the reservation any more.
-func (l *Ledger) keepSlots(r *Reservation) {
+// keepReceipt renews the slots and the receipt of a granted reservation from now on, until
+// nobody has the reservation any more. So its receipt lives as long as its call. Slots that
+// were given back are renewed no longer.
+func (l *Ledger) keepReceipt(r *Reservation) {
 	s := slotOf(r.price.charges)
+	if s == nil {
+		s = &slot{every: renewal}
+	}
 	s.taken, s.due, s.held = l.clock.Now(), SystemClock{}.Now().Add(s.every), 1
 	l.keep(r.Verdict.Token(), s)
 	r.flight = &flight{ledger: l}
@@ -145,24 +154,44 @@ func (l *Ledger) keep(t Token, s *slot) {
 		s.held += was.held
 	}
 	l.slots.open[t] = s
-	if !l.slots.beating {
-		l.slots.beating = true
-		go l.beat()
-	} else if l.slots.wake != nil {
-		l.slots.wake() // it may be due before the others
+	if l.slots.beat == nil || s.due.Before(l.slots.next) {
+		l.beatAt(s.due)
+	}
+}
+
+// beatAt runs the heartbeat at an instant. The caller holds the lock.
+func (l *Ledger) beatAt(at time.Time) {
+	l.slots.next = at
+	if l.slots.beat == nil {
+		l.slots.beat = SystemClock{}.timer(at, l.renew)
+	} else {
+		l.slots.beat.Reset(at.Sub(SystemClock{}.Now()))
 	}
 }
 
 // remove returns what it removes, or nil.
-func (s *slots) remove(t Token) *slot {
+func (s *slots) remove(t Token) *slot { return s.removeIf(t, true) }
+
+// removeIf is remove for a reservation with slots only if slots is set, and else for any
+// without them.
+func (s *slots) removeIf(t Token, slots bool) *slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was := s.open[t]
-	delete(s.open, t)
-	if len(s.open) == 0 && s.wake != nil {
-		s.wake() // the heartbeat ends
+	if was == nil || !slots && len(was.pools) > 0 {
+		return nil
 	}
+	s.delete(t)
 	return was
+}
+
+// delete also ends the heartbeat after the last. The caller holds the lock.
+func (s *slots) delete(t Token) {
+	delete(s.open, t)
+	if len(s.open) == 0 && s.beat != nil {
+		s.beat.Stop()
+		s.beat = nil
+	}
 }
 
 // abandon stops renewing slots whose reservation nobody has any more. The heartbeat finds
@@ -182,44 +211,18 @@ func (s *slots) abandon(t Token) {
 // retry is the pause after a heartbeat that failed: several fit into the rest of a ttl.
 func (s *slot) retry() time.Duration { return s.every / 4 }
 
-// beat is the heartbeat. It ends when no slots are left.
-func (l *Ledger) beat() {
-	for {
-		ctx, d := l.slots.next()
-		if ctx == nil {
-			return
-		}
-		if (SystemClock{}).Sleep(ctx, d) == nil {
-			l.renew()
-		}
-	}
-}
-
-// next returns when slots are due, and a context that ends if that changes; nil if there
-// are none.
-func (s *slots) next() (context.Context, time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.wake != nil {
-		s.wake()
-		s.wake = nil
-	}
-	if len(s.open) == 0 {
-		s.beating = false
-		return nil, 0
-	}
-	now, least := SystemClock{}.Now(), time.Duration(1<<62)
-	for _, one := range s.open {
-		least = min(least, one.due.Sub(now))
-	}
-	ctx, wake := context.WithCancel(context.Background())
-	s.wake = wake
-	return ctx, least
-}
-
-// renew renews the slots that are due, and with them those that soon will be. It gives
-// back those of ended calls.
+// renew is the heartbeat: it renews the slots that are due, and with them those that soon
+// will be. It gives back those of ended calls.
 func (l *Ledger) renew() {
+	defer func() {
+		l.slots.mu.Lock()
+		defer l.slots.mu.Unlock()
+		if len(l.slots.open) == 0 {
+			l.slots.beat = nil
+		} else {
+			l.beatAt(slices.MinFunc(slices.Collect(maps.Values(l.slots.open)), func(a, b *slot) int { return a.due.Compare(b.due) }).due)
+		}
+	}()
 	var keep, ended []Token
 	most := l.timeout
 	l.slots.mu.Lock()
@@ -231,7 +234,7 @@ func (l *Ledger) renew() {
 		case s.ended.IsZero():
 			keep = append(keep, t)
 		case now.Sub(s.ended) > beatsPerTTL*s.every: // its ttl has given it back
-			delete(l.slots.open, t)
+			l.slots.delete(t)
 			continue
 		default:
 			ended = append(ended, t)
@@ -261,15 +264,16 @@ func (l *Ledger) renewed(ctx context.Context, tokens []Token, done bool) {
 		return // they are due again soon
 	}
 	for i, t := range tokens {
-		if done || !held[i] { // given back, here or by another process
-			l.freed(l.slots.remove(t))
-			continue
-		}
 		l.slots.mu.Lock()
-		if s := l.slots.open[t]; s != nil && s.ended.IsZero() {
+		s := l.slots.open[t]
+		gone := done || !held[i] && s != nil && len(s.pools) > 0 // given back, here or by another process
+		if s != nil && s.ended.IsZero() {
 			s.due = began.Add(s.every)
 		}
 		l.slots.mu.Unlock()
+		if gone {
+			l.freed(l.slots.remove(t))
+		}
 	}
 }
 

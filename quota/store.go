@@ -20,6 +20,8 @@ type Store interface {
 	Reserve(ctx context.Context, r Request) (Verdict, error)
 	// Settle corrects a reservation to what the call really cost, by the name of each
 	// pool that it charged. Lower units are given back, and higher ones are charged now.
+	// Of a pool that the token says is counted at the end, all are moved to now: see
+	// [Token.AtEnd]. A store asks [Token.CheckCost] first, unless it was settled before.
 	// Slots stay, and are not named. Nil settles all pools to nothing, and gives the slots
 	// back, too. It takes effect once. See [Units.InOrder]. A token may name a part of a
 	// reservation: see storekit.Part.
@@ -28,7 +30,8 @@ type Store interface {
 	// window. If done is set, it gives them back instead, once. It reports for each token
 	// whether its reservation had a slot until then. A slot that the store has lost, while
 	// nobody renewed it, is taken again even past the limit, because its call is in flight.
-	// Renewing also prolongs the life of the receipt. An unknown token is no error.
+	// Renewing also prolongs the life of the receipt, of a token without slots, too, and for a
+	// part that of the whole. An unknown token is no error.
 	Slots(ctx context.Context, tokens []Token, done bool) ([]bool, error)
 	// Record charges units that are already spent, whatever the limits: corrections, and
 	// calls that were made while the store was down. With an id it takes effect once. It
@@ -124,6 +127,8 @@ type Token struct {
 	Nonce    Nonce
 
 	least string // units that settling does not give back; see Reservation.Token
+	end   string // the pools that AtEnd knows
+	costs *costs // of one that a caller over HTTP settles; see CheckCost
 }
 
 // Settlement is the result of settling.

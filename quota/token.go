@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 )
 
 // tokenForm is the text form of a token.
@@ -15,6 +16,7 @@ type tokenForm struct {
 	ID       string `json:"i"`
 	Nonce    []byte `json:"n"`
 	Least    Units  `json:"l,omitempty"`
+	End      string `json:"e,omitempty"`
 }
 
 // String returns the token as opaque text, for callers in other processes and languages.
@@ -24,7 +26,7 @@ func (t Token) String() string {
 	if t.ID == "" {
 		return ""
 	}
-	b, err := json.Marshal(tokenForm{t.Upstream, t.Account, t.ID, t.Nonce[:], readUnits(t.least)})
+	b, err := json.Marshal(tokenForm{t.Upstream, t.Account, t.ID, t.Nonce[:], readUnits(t.least), t.end})
 	if err != nil {
 		panic(err) // strings and bytes always marshal
 	}
@@ -73,13 +75,23 @@ func ParseToken(text string) (Token, error) {
 	if json.Unmarshal(b, &f) != nil || len(f.Nonce) != len(Token{}.Nonce) || !validID(f.ID) || f.Upstream == "" || f.Account == "" || checkNames(f.Upstream, f.Account) != nil {
 		return Token{}, bad
 	}
-	return Token{Upstream: f.Upstream, Account: f.Account, ID: f.ID, Nonce: [16]byte(f.Nonce), least: writeUnits(f.Least)}, nil
+	return Token{Upstream: f.Upstream, Account: f.Account, ID: f.ID, Nonce: [16]byte(f.Nonce), least: writeUnits(f.Least), end: f.End}, nil
 }
 
-// plain returns the token as the store knows it.
+// plain returns the token without what only settling needs.
 func (t Token) plain() Token {
-	t.least = ""
+	t.least, t.end, t.costs = "", "", nil
 	return t
+}
+
+// endMark stands before and behind the name of each pool in Token.end. No name has it.
+const endMark = "\n"
+
+// AtEnd reports whether the upstream counts a call's units of a pool when the call ends.
+// Settling them to more than nothing then moves them: in one step, a store gives back what
+// was taken when the call started, and charges what it has cost now.
+func (t *Token) AtEnd(pool string) bool {
+	return t.end != "" && strings.Contains(t.end, endMark+pool+endMark)
 }
 
 // writeUnits returns units as text, so that a token can be compared.

@@ -48,7 +48,7 @@ type keyFile struct {
 	File string `yaml:"file" jsonschema_description:"A file with the whole value of the header, as Bearer TOKEN. It is read when a key is needed."`
 }
 
-// calls are what a token may call through the proxy.
+// calls are what a token may call, through the proxy and over HTTP.
 type calls struct {
 	Upstreams []string `yaml:"upstreams" jsonschema_description:"The upstreams that it may call."`
 	Methods   []string `yaml:"methods,omitempty" jsonschema_description:"The methods that it may call; all of its upstreams if empty."`
@@ -73,6 +73,18 @@ func (c calls) String() string {
 		text += fmt.Sprintf(", budget %d", c.Budget)
 	}
 	return text
+}
+
+// grants returns what the tokens may call that are bounded, by name.
+func (s *settings) grants() map[string]*web.Grant {
+	all := map[string]*web.Grant{}
+	for name, c := range s.Tokens {
+		if c.Calls.given() {
+			grant := web.Grant(c.Calls)
+			all[name] = &grant
+		}
+	}
+	return all
 }
 
 // onlyCalls reports whether a caller has no right but to call through the proxy.
@@ -209,7 +221,7 @@ func (s *settings) proxyTokens() (all []*proxy.Token, warnings []string, err err
 		}
 		warnings = append(warnings, more...)
 		t := &proxy.Token{Token: known[len(known)-1], Name: name, Grant: proxy.Grant(c.Calls)}
-		if what, value := t.Forbids(proxy.Labels{Class: s.ProxyClass, Account: s.ProxyAccount}); what == "class" || what != "" && s.ProxyAccount != "" {
+		if what, value := t.Forbids(s.ProxyClass, s.ProxyAccount); what == "class" || what != "" && s.ProxyAccount != "" {
 			warnings = append(warnings, fmt.Sprintf("the token %s may not use the %s %q of proxy_%[2]s, so its calls without a header Headroom-%[4]s are refused; "+
 				"add it to tokens.%[1]s.calls", name, what, value, strings.ToUpper(what[:1])+what[1:]))
 		}
@@ -235,7 +247,7 @@ func (s *settings) needKeys(tokens []*proxy.Token, keys map[string]meter.KeySour
 }
 
 // newProxy returns a proxy with these settings.
-func (a *app) newProxy(s *settings, l *quota.Ledger, measured *metrics.Metrics, refused *refusals.Tally, b bounds) (*proxy.Handler, error) {
+func (a *app) newProxy(s *settings, l *quota.Ledger, measured *metrics.Metrics, refused *refusals.Tally, budgets *proxy.Budgets, b bounds) (*proxy.Handler, error) {
 	keys, err := s.allKeys()
 	if err != nil {
 		return nil, err
@@ -257,7 +269,7 @@ func (a *app) newProxy(s *settings, l *quota.Ledger, measured *metrics.Metrics, 
 	h, err := proxy.New(l, tokens, &proxy.Options{
 		Base: s.baseOfAll(), Clock: a.clock, Log: a.log, Metrics: measured, Keys: keys, Memory: filepath.Join(s.state, "proxy-costs.json"), Hosts: s.Hosts,
 		Defaults: proxy.Labels{Job: s.ProxyJob, Region: s.ProxyRegion, Class: s.ProxyClass, Account: s.ProxyAccount, Wait: s.ProxyWait},
-		Waiting:  s.ProxyWaiting, Grace: s.ProxyGrace, Refused: refused, UploadKey: key, Connections: b.proxy,
+		Waiting:  s.ProxyWaiting, Grace: s.ProxyGrace, Refused: refused, Budgets: budgets, UploadKey: key, Connections: b.proxy,
 		Metered: func(t http.RoundTripper) http.RoundTripper { return a.traces.Calls(l, t) },
 	})
 	if errors.Is(err, quota.ErrBadInput) {
@@ -324,7 +336,7 @@ func (a *app) runProxy(cmd *cobra.Command) error {
 func (a *app) serveProxy(ctx context.Context, s *settings, l *quota.Ledger, measured *metrics.Metrics, hangups hangups) error {
 	refused, stop := a.keepRefusals(ctx, a.savedIn(s))
 	defer stop()
-	h, err := a.newProxy(s, l, measured, refused, a.bounds(s, false))
+	h, err := a.newProxy(s, l, measured, refused, nil, a.bounds(s, false))
 	if err != nil {
 		return err
 	}

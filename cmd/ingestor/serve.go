@@ -6,9 +6,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 
 	"github.com/headroom-quota/headroom/ingest"
 	"github.com/headroom-quota/headroom/internal/metrics"
+	"github.com/headroom-quota/headroom/internal/proxy"
 	"github.com/headroom-quota/headroom/internal/refusals"
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/internal/web/guard"
@@ -171,7 +174,10 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	refused, stop := a.keepRefusals(ctx, src.Catalog.AddRefusals)
 	defer stop()
 	bounds := a.bounds(s, true)
-	server, err := a.newServer(s, src, measured, refused, bounds)
+	budgets := proxy.NewBudgets(src.Ledger, a.clock, a.log)
+	budgets.Update(s.grants())
+	defer func() { _ = budgets.Flush(context.WithoutCancel(ctx)) }() // the ledger is closed after it
+	server, err := a.newServer(s, src, measured, refused, budgets, bounds)
 	if err != nil {
 		return err
 	}
@@ -191,7 +197,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 	}
 	proxied := func(*settings) (func(), error) { return func() {}, nil }
 	if s.ProxyListen != "" {
-		h, err := a.newProxy(s, src.Ledger, measured, refused, bounds)
+		h, err := a.newProxy(s, src.Ledger, measured, refused, budgets, bounds)
 		if err == nil {
 			others, err = a.listenProxy(ctx, s, h, others)
 		}
@@ -211,6 +217,7 @@ func (a *app) serve(cmd *cobra.Command) (err error) {
 			err = server.Update(src, next.book)
 		}
 		if err == nil {
+			budgets.Update(next.grants())
 			update()
 		}
 		return err
@@ -298,7 +305,7 @@ func (a *app) serveAll(ctx context.Context, measured *metrics.Metrics, all []bes
 }
 
 // newServer returns a server with these settings.
-func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics, refused *refusals.Tally, b bounds) (*web.Server, error) {
+func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics, refused *refusals.Tally, budgets *proxy.Budgets, b bounds) (*web.Server, error) {
 	proxies, err := s.proxies()
 	if err != nil {
 		return nil, config(err)
@@ -310,7 +317,7 @@ func (a *app) newServer(s *settings, src web.Sources, measured *metrics.Metrics,
 	server, err := web.New(src, &web.Options{
 		Clock: a.clock, Log: a.log, Metrics: measured, Tracer: a.traces, MaxAge: s.MaxAge,
 		TrustedProxies: proxies, AnyHost: public && len(s.Hosts) == 0 && len(proxies) == 0, Hosts: s.Hosts,
-		XRateLimit: s.XRateLimit, Refused: refused, Connections: b.web,
+		XRateLimit: s.XRateLimit, Refused: refused, Budgets: budgets, Connections: b.web,
 	})
 	if errors.Is(err, quota.ErrBadInput) {
 		return nil, config(err)
@@ -346,7 +353,7 @@ func (a *app) openSources(ctx context.Context, s *settings, done *closers) (func
 		if s.Watch {
 			src.Counting = &a.counting
 		}
-		return web.Sources{Sources: src, Tokens: tokens}, err
+		return web.Sources{Sources: src, Tokens: tokens, Names: slices.Collect(maps.Keys(s.Tokens))}, err
 	}, nil
 }
 

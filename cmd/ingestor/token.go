@@ -26,7 +26,7 @@ const tokenVariable = "INGESTOR_TOKEN"
 type caller struct {
 	File   string      `yaml:"file" jsonschema_description:"A file with its token. To make one: ingestor token new FILE."`
 	Rights []web.Right `yaml:"rights,omitempty" jsonschema:"enum=reserve,enum=read,enum=limits,enum=operate" jsonschema_description:"What it may do: reserve units of pools, read the pools, and charge limits, which are the families of the price book. All these if empty. A person who acts on the pages, or changes limits of keys over HTTP, needs operate."`
-	Calls  calls       `yaml:"calls,omitempty" jsonschema_description:"What it may call through ingestor proxy. Without it, nothing. A token with calls and no rights has no other right."`
+	Calls  calls       `yaml:"calls,omitempty" jsonschema_description:"What it may call through ingestor proxy; without it, nothing. It bounds what the token may do over HTTP, too. A token with calls and no rights has no other right."`
 }
 
 // callerName is the form of a caller's name. It begins the name of its jobs in the spend.
@@ -68,6 +68,7 @@ func (s *settings) tokens() (all []*web.Token, warnings []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	grants := s.grants()
 	for _, name := range slices.Sorted(maps.Keys(s.Tokens)) {
 		if s.Tokens[name].onlyCalls() {
 			continue
@@ -76,6 +77,8 @@ func (s *settings) tokens() (all []*web.Token, warnings []string, err error) {
 		if all, more, err = readToken(all, "tokens."+name, name, s.Tokens[name].File, s.Tokens[name].Rights); err != nil {
 			return nil, nil, err
 		}
+		last := &all[len(all)-1]
+		*last = (*last).Bound(grants[name])
 		warnings = append(warnings, more...)
 	}
 	return all, warnings, nil

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -9,24 +10,25 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
-// days are the budgets of tokens, each of the current day. They count the calls of this
+// Budgets are those of tokens, each of the current day. They count the calls of this
 // process as they are reserved. The ledger's spend by job adds those of other processes
 // and of the time before a restart.
 //
 // A ledger tells only so many sets of labels apart in an hour, and adds up the rest without
 // the name of a token. So a token may use a part of them. Beyond that, its calls have the
 // name of the token alone.
-type days struct {
+type Budgets struct {
 	ledger *quota.Ledger
 	clock  quota.Clock
 	log    *slog.Logger
 
 	mu     sync.Mutex
-	tokens map[string]*Token
+	tokens map[string]*Grant
 	start  time.Time          // of the day
 	spends map[string]*budget // by token
 	hour   time.Time          // of the sets
@@ -74,24 +76,50 @@ const (
 	mostSets = 1000
 )
 
-// update replaces the tokens.
-func (d *days) update(tokens []*Token) {
+// NewBudgets returns the budgets of tokens that spend from a ledger. A nil clock is the
+// machine's, and a nil log the default one.
+func NewBudgets(ledger *quota.Ledger, clock quota.Clock, log *slog.Logger) *Budgets {
+	if clock == nil {
+		clock = quota.SystemClock{}
+	}
+	return &Budgets{ledger: ledger, clock: clock, log: cmp.Or(log, slog.Default())}
+}
+
+// Update replaces the tokens.
+func (d *Budgets) Update(tokens map[string]*Grant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.tokens = make(map[string]*Token, len(tokens))
-	for _, t := range tokens {
-		d.tokens[t.Name] = t
+	d.tokens = tokens
+}
+
+// Today implements [web.Budgets]. It counts the calls of a token that do not come through the
+// proxy.
+func (d *Budgets) Today(ctx context.Context, name string) web.Budget {
+	d.await(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.enter(d.clock.Now().UTC())
+	if g := d.tokens[name]; g != nil && g.Budget > 0 {
+		return d.budget(name, g.Budget).own
+	}
+	return nil
+}
+
+// await waits until the spend of other processes was read once.
+func (d *Budgets) await(ctx context.Context) {
+	select {
+	case <-d.read(ctx):
+	case <-ctx.Done(): // the call fails by itself
 	}
 }
 
 // begin bounds the labels of a call, and returns the budget that it spends from, or nil if
 // the token has none.
-func (d *days) begin(c *call) *meter.Budget {
-	if first := d.read(c.request.Context()); c.token.Budget > 0 {
-		select {
-		case <-first:
-		case <-c.request.Context().Done(): // the call fails by itself
-		}
+func (d *Budgets) begin(c *call) *meter.Budget {
+	if ctx := c.request.Context(); c.token.Budget > 0 {
+		d.await(ctx)
+	} else {
+		d.read(ctx)
 	}
 	now := d.clock.Now().UTC()
 	d.mu.Lock()
@@ -101,14 +129,14 @@ func (d *days) begin(c *call) *meter.Budget {
 	if !d.fits(c.token.Name, labels) {
 		c.labels.Job, c.labels.Region = "", ""
 	}
-	if b := d.budget(c.token); b != nil {
+	if b := d.budget(c.token.Name, c.token.Budget); b != nil {
 		return b.own
 	}
 	return nil
 }
 
 // enter begins a new day, and a new hour. An older instant changes neither.
-func (d *days) enter(now time.Time) {
+func (d *Budgets) enter(now time.Time) {
 	if start := now.Truncate(24 * time.Hour); start.After(d.start) {
 		d.start, d.spends = start, map[string]*budget{}
 	}
@@ -118,7 +146,7 @@ func (d *days) enter(now time.Time) {
 }
 
 // fits notes that a token uses a set of labels in this hour, unless it uses too many.
-func (d *days) fits(token string, labels quota.Labels) bool {
+func (d *Budgets) fits(token string, labels quota.Labels) bool {
 	known := d.sets[token]
 	if known == nil {
 		known = map[quota.Labels]struct{}{}
@@ -132,24 +160,24 @@ func (d *days) fits(token string, labels quota.Labels) bool {
 }
 
 // budget returns the budget of a token's calls today, or nil if it has none.
-func (d *days) budget(t *Token) *budget {
-	if t.Budget <= 0 {
+func (d *Budgets) budget(name string, most int64) *budget {
+	if most <= 0 {
 		return nil
 	}
-	b := d.spends[t.Name]
+	b := d.spends[name]
 	switch {
 	case b == nil:
-		b = newBudget(t.Budget, 0, 0)
-	case b.most != t.Budget:
-		b = newBudget(t.Budget, b.own.Spent(), b.others)
+		b = newBudget(most, 0, 0)
+	case b.most != most:
+		b = newBudget(most, b.own.Spent(), b.others)
 	}
-	d.spends[t.Name] = b
+	d.spends[name] = b
 	return b
 }
 
 // read has the spend of other processes read, if it is time. It returns what is closed once
 // it was read first, or could not be: an outage has a policy of its own for calls.
-func (d *days) read(ctx context.Context) (first <-chan struct{}) {
+func (d *Budgets) read(ctx context.Context) (first <-chan struct{}) {
 	now := d.clock.Now().UTC()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -171,8 +199,8 @@ func (d *days) read(ctx context.Context) (first <-chan struct{}) {
 	return d.first
 }
 
-// flush waits until the ledger is not asked for the spend any more. It can be closed then.
-func (d *days) flush(ctx context.Context) error {
+// Flush waits until the ledger is not asked for the spend any more. It can be closed then.
+func (d *Budgets) Flush(ctx context.Context) error {
 	d.mu.Lock()
 	asks := d.asks
 	d.mu.Unlock()
@@ -188,7 +216,7 @@ func (d *days) flush(ctx context.Context) error {
 }
 
 // bounded reports whether a token has a budget.
-func (d *days) bounded() bool {
+func (d *Budgets) bounded() bool {
 	for _, t := range d.tokens {
 		if t.Budget > 0 {
 			return true
@@ -198,7 +226,7 @@ func (d *days) bounded() bool {
 }
 
 // refresh adds to the budgets what others have spent of them.
-func (d *days) refresh(ctx context.Context, now time.Time) {
+func (d *Budgets) refresh(ctx context.Context, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	today := now.Truncate(24 * time.Hour)
@@ -226,7 +254,7 @@ func (d *days) refresh(ctx context.Context, now time.Time) {
 		}
 	}
 	for name, t := range d.tokens {
-		b := d.budget(t)
+		b := d.budget(name, t.Budget)
 		if b == nil {
 			continue
 		}
@@ -238,7 +266,7 @@ func (d *days) refresh(ctx context.Context, now time.Time) {
 }
 
 // own returns what this process has spent of the day's budgets.
-func (d *days) own(now time.Time) map[string]int64 {
+func (d *Budgets) own(now time.Time) map[string]int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.enter(now)
@@ -251,7 +279,7 @@ func (d *days) own(now time.Time) map[string]int64 {
 
 // spent returns what the ledger has of the calls since an instant, also of accounts that only
 // a token names.
-func (d *days) spent(ctx context.Context, since time.Time) ([]quota.Spent, error) {
+func (d *Budgets) spent(ctx context.Context, since time.Time) ([]quota.Spent, error) {
 	all, err := d.ledger.Spend(ctx, quota.SpendQuery{Since: since, Hours: true})
 	for pool := range d.unlisted() {
 		more, failed := d.ledger.Spend(ctx, quota.SpendQuery{Since: since, Hours: true, Upstream: pool.Upstream, Account: pool.Account})
@@ -261,7 +289,7 @@ func (d *days) spent(ctx context.Context, since time.Time) ([]quota.Spent, error
 }
 
 // unlisted returns the accounts that tokens name and the price book does not list.
-func (d *days) unlisted() map[quota.Pool]bool {
+func (d *Budgets) unlisted() map[quota.Pool]bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := map[quota.Pool]bool{}

@@ -76,6 +76,8 @@ type Options struct {
 	// refused for lack of units, with the refusal and the time at which units come back, if it
 	// is known. It may be nil.
 	Told func(why error, retryAt time.Time)
+	// Budgets are shared with a decision service in the same process; nil makes new ones.
+	Budgets *Budgets
 	// Refused counts the calls that the ledger refused; nil counts nothing.
 	Refused *refusals.Tally
 	// UploadKey signs the addresses of uploads. It is secret. Proxies with the same one go on
@@ -98,7 +100,7 @@ type Handler struct {
 	base    http.RoundTripper
 	proxy   httputil.ReverseProxy
 	waiting chan struct{}
-	days    days
+	days    *Budgets
 	linger  time.Duration // for which the rest of a refused request is read
 	grace   time.Duration // for which open requests may finish when the proxy stops
 	told    func(why error, retryAt time.Time)
@@ -138,7 +140,9 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	if h.metrics = o.Metrics; h.metrics == nil {
 		h.metrics = metrics.New(&metrics.Options{Log: h.log})
 	}
-	h.days.ledger, h.days.clock, h.days.log = ledger, h.clock, h.log
+	if h.days = o.Budgets; h.days == nil {
+		h.days = NewBudgets(ledger, h.clock, h.log)
+	}
 	h.complaints = guard.NewComplaints(h.clock)
 	most := cmp.Or(o.Connections, DefaultConnections)
 	h.mostOfToken = max(most/2, 1)
@@ -199,7 +203,11 @@ func WithoutKey(costs *quota.Book, keys, upstreams []string) (missing []string) 
 // Update replaces the tokens, which [Check] has accepted. Open requests finish.
 // The limit on wrong tokens becomes that of the ledger's price book.
 func (h *Handler) Update(tokens []*Token) {
-	h.days.update(tokens)
+	grants := make(map[string]*Grant, len(tokens))
+	for _, t := range tokens {
+		grants[t.Name] = &t.Grant
+	}
+	h.days.Update(grants)
 	h.tokens.Store(&tokens)
 	h.guesses.Store(guard.NewGuesses(h.clock, h.ledger.Book().Families[guard.GuessFamily], addressOf))
 }
@@ -207,7 +215,7 @@ func (h *Handler) Update(tokens []*Token) {
 // Flush waits until the calls whose answers have ended are settled, and until the budgets of
 // tokens are up to date.
 func (h *Handler) Flush(ctx context.Context) error {
-	return errors.Join(h.days.flush(ctx), h.keyed.Flush(ctx), h.keyless.Flush(ctx))
+	return errors.Join(h.days.Flush(ctx), h.keyed.Flush(ctx), h.keyless.Flush(ctx))
 }
 
 // ServeHTTP implements [http.Handler].

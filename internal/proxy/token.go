@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -23,13 +22,7 @@ type Token struct {
 }
 
 // Grant is what the bearer of a token may do.
-type Grant struct {
-	Upstreams []string // at least one
-	Methods   []string // none: all of these upstreams
-	Classes   []string // beside calls without a class
-	Accounts  []string // none: only the default account; "*" is any
-	Budget    int64    // units a day in UTC, of all pools together; 0: no bound
-}
+type Grant = web.Grant
 
 // tokenHeader carries the token of a program whose SDK sends a key of its own.
 const tokenHeader = labelPrefix + "Token"
@@ -90,15 +83,14 @@ func known[V any](all map[string]V) string {
 	return strings.Join(slices.Sorted(maps.Keys(all)), ", ")
 }
 
-// anyAccount stands for every account in a grant.
-const anyAccount = "*"
+const anyAccount = web.AnyAccount
 
 // may returns an error if a token may not make a call.
 func (t *Token) may(c *call) error {
 	deny := func(what, name string) error {
 		return refusef(http.StatusForbidden, "no_right", "the token %s may not use the %s %.80q", t.Name, what, name)
 	}
-	switch what, name := t.Forbids(Labels{Class: c.labels.Class, Account: c.account()}); {
+	switch what, name := t.Forbids(c.labels.Class, c.account()); {
 	case !slices.Contains(t.Upstreams, c.upstream.Name):
 		return deny("upstream", c.upstream.Name)
 	case len(t.Methods) > 0 && !slices.Contains(t.Methods, c.method()):
@@ -107,19 +99,6 @@ func (t *Token) may(c *call) error {
 		return deny(what, name)
 	}
 	return nil
-}
-
-// Forbids returns the class or account of calls with these labels that the token may not use,
-// and which of the two it is, or "".
-func (t *Token) Forbids(l Labels) (what, name string) {
-	account := cmp.Or(l.Account, quota.DefaultAccount)
-	switch {
-	case l.Class != "" && !slices.Contains(t.Classes, l.Class):
-		return "class", l.Class
-	case slices.Contains(t.Accounts, anyAccount), slices.Contains(t.Accounts, account), len(t.Accounts) == 0 && account == quota.DefaultAccount:
-		return "", ""
-	}
-	return "account", account
 }
 
 // calledMethod names a method for a person, also one that has no price.

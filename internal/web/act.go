@@ -4,6 +4,9 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
+
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // operated reports whether a token lets a person act on the pages.
@@ -37,6 +40,10 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 		}
 	case t.may(Operate) == nil:
 		who = t.name
+	}
+	if pool, err := quota.ParsePool(strings.TrimSpace(r.PostForm.Get("pool"))); who != "" && err == nil && !t.sees(pool.Upstream, pool.Account) {
+		s.fail(w, r, t.deny("pool", pool.String()))
+		return
 	}
 	if who != "" {
 		defer s.acted.Add(1) // whoever acted sees it on the next page

@@ -119,23 +119,39 @@ func (s *Server) reserveOne(ctx context.Context, by *Token, object []byte) (*Ver
 	if err != nil {
 		err = ledgerProblem(s.current().Ledger.Book(), err)
 		if p, ok := errors.AsType[*Problem](err); ok && p.Verdict != nil {
-			p.ID = cmp.Or(p.ID, call.ID) // an impossible call has none, because the store was not asked
+			p.ID = cmp.Or(call.ID, p.ID) // as it was sent, also if the store was not asked
 		}
 		return nil, err
 	}
-	return grantOf(granted), nil
+	v := grantOf(granted)
+	v.ID = cmp.Or(call.ID, v.ID)
+	return v, nil
 }
 
 // decide takes the units of a call for the bearer of a token, whatever the protocol.
 func (s *Server) decide(ctx context.Context, by *Token, call *quota.Call) (*quota.Reservation, error) {
-	if err := by.may(rightFor(call)); err != nil {
+	if err := s.mayCall(by, call); err != nil {
 		return nil, err
 	}
-	call.Job = by.job(call.Job)
+	ledger, b, units := s.current().Ledger, s.budget(ctx, by), int64(0)
+	if b != nil {
+		units = expected(ledger.Book(), call)
+		if err := b.Take(units); err != nil {
+			return nil, s.overBudget(err)
+		}
+	}
 	ended := s.tracer.Reserve(ctx)
-	granted, err := s.current().Ledger.Reserve(ctx, *call)
+	granted, err := ledger.Reserve(ctx, *call)
 	ended(granted, err)
 	s.refused.Add(by.name, err)
+	if b != nil {
+		if err == nil && !granted.Repeat {
+			for _, n := range granted.Charges() {
+				units -= n
+			}
+		}
+		b.Add(-units) // of a call that took nothing, all
+	}
 	return granted, err
 }
 
@@ -165,9 +181,7 @@ func (s *Server) settle(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ledger := s.current().Ledger
-	done, err := ledger.Settle(r.Context(), token, cost)
-	return settled(ledger, token, done, err)
+	return s.settleFor(r, token, cost)
 }
 
 // release gives back the units of a call that was never sent.
@@ -180,25 +194,35 @@ func (s *Server) release(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ledger := s.current().Ledger
-	if len(pools) == 0 {
-		done, err := ledger.Release(r.Context(), token)
-		return settled(ledger, token, done, err)
+	var nothing quota.Units
+	if len(pools) > 0 { // by name, so that a changed token is noticed
+		nothing = make(quota.Units, len(pools))
+		for _, pool := range pools {
+			nothing[pool] = 0
+		}
 	}
-	nothing := make(quota.Units, len(pools)) // by name, so that a changed token is noticed
-	for _, pool := range pools {
-		nothing[pool] = 0
-	}
-	done, err := ledger.Settle(r.Context(), token, nothing)
-	return settled(ledger, token, done, err)
+	return s.settleFor(r, token, nothing)
 }
 
-// settled returns the answer to a settlement.
-func settled(ledger *quota.Ledger, token quota.Token, done quota.Settlement, err error) (any, error) {
+// settleFor settles a reservation of the caller, or releases it if there are no units. The
+// receipt of another token is answered as one that never was.
+func (s *Server) settleFor(r *http.Request, token quota.Token, units quota.Units) (any, error) {
+	by, ledger := caller(r), s.current().Ledger
+	if !by.owns(&token) {
+		token.Nonce = quota.Nonce{} // the ledger knows no such receipt
+	}
+	settle := func() (quota.Settlement, error) { return ledger.SettleBounded(r.Context(), token, units) }
+	if units == nil {
+		settle = func() (quota.Settlement, error) { return ledger.Release(r.Context(), token) }
+	}
+	done, err := settle()
 	if err != nil {
 		return nil, ledgerProblem(ledger.Book(), err)
 	}
-	return settlementOf(token.ID, done), nil
+	if b := s.budget(r.Context(), by); b != nil && !done.Repeat && token.Owner() == by.owner() {
+		b.Add(max(done.Charged-done.Back, -b.Spent()))
+	}
+	return settlementOf(&token, done), nil
 }
 
 // readReceipt parses the text that receipt returns. The text of a [quota.Token] works too,
@@ -233,10 +257,18 @@ func receipt(granted *quota.Reservation, charges quota.Units) string {
 func (s *Server) pools(r *http.Request) (any, error) {
 	q := read(r)
 	ledger := s.current().Ledger
-	all, err := ledger.Usage(r.Context(), q.text("upstream"), q.text("account"))
+	upstream, account := q.text("upstream"), q.text("account")
+	by := caller(r)
+	if by.grant != nil && (upstream != "" || account != "") && !slices.ContainsFunc(by.grant.Upstreams, func(name string) bool {
+		return (upstream == "" || name == upstream) && by.sees(name, account)
+	}) {
+		return nil, by.deny("pools of", cmp.Or(upstream, account))
+	}
+	all, err := ledger.Usage(r.Context(), upstream, account)
 	if err != nil {
 		return nil, ledgerProblem(ledger.Book(), err)
 	}
+	all = slices.DeleteFunc(all, func(u quota.Usage) bool { return !by.sees(u.Pool.Upstream, u.Pool.Account) })
 	return struct {
 		Pools []view.Pool `json:"pools"`
 	}{view.Pools(all)}, nil

@@ -49,7 +49,7 @@ func grantOf(granted *quota.Reservation) *Verdict {
 
 func verdictOf(v *quota.Verdict) *Verdict {
 	shown := &Verdict{
-		Allowed: v.Allowed, ID: v.ID, Window: v.Window, Units: v.Units, Used: v.Used, Limit: v.Limit, Remaining: v.Remaining,
+		Allowed: v.Allowed, ID: ownID(v.ID), Window: v.Window, Units: v.Units, Used: v.Used, Limit: v.Limit, Remaining: v.Remaining,
 		RetryAfter: v.RetryAfter.Seconds(), RetryAt: view.Instant(v.RetryAt), ResetAt: view.Instant(v.ResetAt), At: view.Instant(v.At),
 		Repeat: v.Repeat, Blocked: v.Blocked, BlockedBy: v.BlockedBy, Reason: v.Reason, Impossible: v.Impossible, Overflow: v.Overflow, Rebased: v.Rebased, Outage: v.Outage,
 	}
@@ -57,6 +57,12 @@ func verdictOf(v *quota.Verdict) *Verdict {
 		shown.Pool = v.Pool.String()
 	}
 	return shown
+}
+
+// ownID returns the id of a call without its owner.
+func ownID(id string) string {
+	_, own := quota.SplitID(id)
+	return own
 }
 
 // settlement is a [quota.Settlement] for JSON.
@@ -68,8 +74,8 @@ type settlement struct {
 	Repeat  bool   `json:"repeat"` // it was settled before, with this result
 }
 
-func settlementOf(id string, s quota.Settlement) settlement {
-	return settlement{id, s.Back, s.Left, s.Charged, s.Repeat}
+func settlementOf(t *quota.Token, s quota.Settlement) settlement {
+	return settlement{ownID(t.ID), s.Back, s.Left, s.Charged, s.Repeat}
 }
 
 // badInput returns the problem of a request that is well-formed but wrong.

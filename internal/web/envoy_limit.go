@@ -81,6 +81,9 @@ func (e envoy) limit(ctx context.Context, r *rls.RateLimitRequest, d *entries.Ra
 	case errors.As(err, &impossible):
 		return statusOf(costs, meant, &quota.Verdict{Window: impossible.Window, Limit: impossible.Limit, Pool: impossible.Pool}), nil
 	}
+	if p, is := errors.AsType[*Problem](err); is && p.Code == codeBudget {
+		return statusOf(costs, meant, &quota.Verdict{}), nil
+	}
 	return nil, ledgerProblem(costs, err)
 }
 
@@ -90,7 +93,7 @@ func (e envoy) take(ctx context.Context, costs *book.Book, d *book.Descriptor, k
 	by := ctx.Value(callerKey{}).(*Token)
 	call := callOf(costs, d, key, max(units, 1))
 	if units == 0 {
-		if err := by.may(rightFor(call)); err != nil {
+		if err := e.mayCall(by, call); err != nil {
 			return quota.Verdict{}, err
 		}
 		v, err := e.current().Ledger.Check(ctx, *call)

@@ -40,6 +40,7 @@ type Token struct {
 	name   string
 	rights []Right
 	sum    [sha256.Size]byte
+	grant  *Grant // nil: no bounds but the rights
 }
 
 // NewToken returns a token of a name with these rights. Spend through it is that of its
@@ -60,7 +61,7 @@ func NewToken(name, text string, rights ...Right) (*Token, error) {
 	case strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }):
 		return nil, errors.New("the token may hold only printable ASCII without spaces; to make one: ingestor token new")
 	}
-	return &Token{name, rights, sha256.Sum256([]byte(text))}, nil
+	return &Token{name: name, rights: rights, sum: sha256.Sum256([]byte(text))}, nil
 }
 
 // Same reports whether two tokens have the same text.

@@ -30,6 +30,9 @@ import (
 type Sources struct {
 	view.Sources
 	Tokens []*Token // of the callers of /v1/; none turns these routes off
+	// Names are those of further tokens, such as those that only call through the proxy. No
+	// caller without a name spends in the name of a token.
+	Names []string
 
 	kept *kept.Store // of answers from these sources
 }
@@ -51,6 +54,8 @@ type Options struct {
 	// Refused counts the calls of /v1/reserve and Envoy that the ledger refused; nil counts
 	// nothing.
 	Refused *refusals.Tally
+	// Budgets bound what tokens spend on a day; nil bounds nothing.
+	Budgets Budgets
 	// MaxAge is the age above which a chart is stale; zero is DefaultMaxAge.
 	MaxAge time.Duration
 	// TrustedProxies are the proxies whose header on the client's address counts,
@@ -89,6 +94,7 @@ type Server struct {
 	metrics    *metrics.Metrics
 	tracer     Tracer
 	refused    *refusals.Tally
+	budgets    Budgets
 	maxAge     time.Duration
 	proxies    []netip.Prefix
 	timeouts   Timeouts
@@ -117,7 +123,7 @@ func New(src Sources, o *Options) (*Server, error) {
 		o = &Options{}
 	}
 	s := &Server{
-		clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, refused: o.Refused, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete(),
+		clock: o.Clock, log: o.Log, maxAge: o.MaxAge, metrics: o.Metrics, tracer: o.Tracer, refused: o.Refused, budgets: o.Budgets, proxies: o.TrustedProxies, timeouts: o.Timeouts.complete(),
 		xRateLimit: o.XRateLimit, anyHost: o.AnyHost, hosts: o.Hosts, share: cmp.Or(o.Share, time.Second),
 	}
 	if s.clock == nil {

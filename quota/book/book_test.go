@@ -76,7 +76,7 @@ families:
 			Name: "api", Hosts: []string{"api.example.com"}, Unpriced: book.Refuse,
 			Classes: map[string]book.Class{}, Accounts: []string{"default"},
 			Pools: map[string]*book.Pool{"units": {
-				Name: "units", Accounts: map[string][]book.Window{},
+				Name: "units", Accounts: map[string][]book.Window{}, SettleFactor: book.SettleFactor,
 				Windows: []book.Window{
 					{Spec: ring(24*time.Hour, time.Minute), Quota: 100, Headroom: 10},
 					{Spec: ring(10*time.Minute, time.Second), Quota: 20},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/headroom-quota/headroom/quota/book/keys"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // Method is one call of an upstream, and its price.
@@ -18,6 +19,31 @@ type Method struct {
 	Prices  map[string]*Price // of pools whose price depends on the request or the answer
 	Outage  Policy
 	Source  string // where the price comes from
+}
+
+// Highest returns the highest price of the method on a pool: with each source at its max. A
+// source without one counts as what is known without the request.
+func (m *Method) Highest(pool string) int64 {
+	p := m.Prices[pool]
+	if p == nil {
+		return m.Charges[pool]
+	}
+	return max(m.Charges[pool], highest(p.Estimate), highest(p.Actual))
+}
+
+// highest returns the sum of the highest values of sources, or 0 if one has no bound.
+func highest(sources []Source) (sum int64) {
+	for i := range sources {
+		switch s := &sources[i]; {
+		case s.Fixed():
+			sum += s.Number
+		case s.Max < window.MaxUnits:
+			sum += s.Max
+		default:
+			return 0
+		}
+	}
+	return min(sum, window.MaxUnits)
 }
 
 // Segment returns what a request has in the place of the {name} of a route. The path is

@@ -24,6 +24,9 @@ type Pool struct {
 	LearnLimit bool
 	// Metric is the name under which the upstream itself counts the units, or "".
 	Metric string
+	// SettleFactor bounds what a caller over HTTP may settle a call to, as a multiple of what
+	// it reserved.
+	SettleFactor int64
 	// Lease is set if processes take units in blocks. The rings of Windows, and those of
 	// accounts and keys, count units for Life longer, because calls leave that much later.
 	Lease Lease
@@ -60,10 +63,13 @@ func (r *reader) pool(name string, d *keys.Pool) *Pool {
 	if !ok {
 		return nil
 	}
-	p := &Pool{Name: name, Example: d.Example, LearnLimit: d.Limit == "learn", Metric: d.Metric, Lease: lease, Windows: windows, Accounts: map[string][]Window{}}
+	p := &Pool{Name: name, Example: d.Example, LearnLimit: d.Limit == "learn", Metric: d.Metric, SettleFactor: cmp.Or(d.Settle, SettleFactor), Lease: lease, Windows: windows, Accounts: map[string][]Window{}}
 	r.poolKeys(p, d, limited{label, specs, d.Windows, d.Quota, headroom, []any{&d.Headroom, &d.Quota}, d.Lease})
 	return p
 }
+
+// SettleFactor is the settle_factor of a pool that has none.
+const SettleFactor = 10
 
 // defaultMaxKeys is the max_keys of a pool that has none.
 const defaultMaxKeys = 100_000

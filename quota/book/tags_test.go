@@ -105,7 +105,8 @@ func TestWindowsHaveTheDefaultsOfTheirTags(t *testing.T) {
 	slots := b.Upstreams["a"].Pools["b"].Windows[0]
 	got := map[string]string{
 		"ttl": brief(slots.Per), "algorithm": string(ring.Algorithm), "zone": day.Zone.String(), "lag": brief(day.Lag), "headroom": "0",
-		"max_keys": strconv.Itoa(b.Upstreams["a"].Pools["c"].MaxKeys),
+		"settle_factor": strconv.FormatInt(b.Upstreams["a"].Pools["c"].SettleFactor, 10),
+		"max_keys":      strconv.Itoa(b.Upstreams["a"].Pools["c"].MaxKeys),
 	}
 	for _, f := range append(records()["window"].fields, records()["pool"].fields...) {
 		if assumed := f.tags.Get("assumed"); assumed != "" && got[f.key] != assumed {

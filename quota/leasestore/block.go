@@ -91,7 +91,11 @@ func named(v *quota.Verdict, r *quota.Request, call int64) {
 	for i := range r.Charges {
 		units[i] = r.Charges[i].Units
 	}
-	p := storekit.Part{Of: v.ID, Name: strconv.FormatInt(call, 36), Calls: -1, Units: units[:len(r.Charges)]}
+	name := strconv.FormatInt(call, 36)
+	if owner, _ := quota.SplitID(r.ID); owner != "" {
+		name += "@" + owner // Token.Owner reads it
+	}
+	p := storekit.Part{Of: v.ID, Name: name, Calls: -1, Units: units[:len(r.Charges)]}
 	v.ID = p.ID()
 	v.Nonce = storekit.PartNonce(whole, v.ID)
 }

@@ -231,6 +231,9 @@ func leasable(r *quota.Request) bool {
 	if r.ID != "" && !r.Fresh || len(r.Charges) == 0 || len(r.Charges) > maxPools {
 		return false
 	}
+	if owner, _ := quota.SplitID(r.ID); owner != "" && len(r.Charges) > maxOwned {
+		return false
+	}
 	for i := range r.Charges {
 		c := &r.Charges[i]
 		if c.Lease.Life <= 0 || c.Units <= 0 || c.Pool.Name == "" {
@@ -245,9 +248,9 @@ func leasable(r *quota.Request) bool {
 	return true
 }
 
-// maxPools is how many pools a call served from a block may charge. Their units must fit
-// into an id.
-const maxPools = 4
+// maxPools is how many pools a call served from a block may charge, and maxOwned one with an
+// owner. Their units must fit into an id.
+const maxPools, maxOwned = 4, 2
 
 // leased reports whether blocks may have units of the pools of charges.
 func leased(charges []quota.Charge) bool {

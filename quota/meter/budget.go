@@ -51,13 +51,13 @@ func (b *Budget) Spent() int64 {
 // bound. A negative number takes units back.
 func (b *Budget) Add(units int64) { b.give(-units) }
 
-// take counts units, or returns an error if they exceed the budget. A nil Budget has no
-// bounds.
-func (b *Budget) take(units int64) error {
+// Take counts units before they are spent elsewhere, or returns a [BudgetError] if they exceed
+// the budget. A nil Budget has no bounds.
+func (b *Budget) Take(units int64) error {
 	if b == nil {
 		return nil
 	}
-	if err := b.whole.take(units); err != nil {
+	if err := b.whole.Take(units); err != nil {
 		return err
 	}
 	b.mu.Lock()

@@ -269,9 +269,9 @@ func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, e
 
 // budget takes the units of a call from its budget.
 func (t *Transport) budget(ctx context.Context, c *call) error {
-	err := c.caller.budget.take(c.cost())
+	err := c.caller.budget.Take(c.cost())
 	if err != nil && t.later.wait(ctx) == nil { // what has ended may have cost less than it reserved
-		err = c.caller.budget.take(c.cost())
+		err = c.caller.budget.Take(c.cost())
 	}
 	return err
 }

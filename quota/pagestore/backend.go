@@ -67,8 +67,8 @@ type Tx interface {
 	// receipt that was asked for is that of the whole, which stays as it is.
 	AmendPart(r *Receipt, t *quota.Token, p *storekit.Part) error
 
-	// Keep stores when the slots of a receipt count and which were given back. The
-	// receipt then lives for [quota.ReceiptLife] from now.
+	// Keep stores when the slots of a receipt count and which were given back, if it has
+	// any. The receipt then lives for [quota.ReceiptLife] from now.
 	Keep(r *Receipt) error
 	// Family returns the family of a member, or the keyed pool of a page. It stays valid
 	// until End.

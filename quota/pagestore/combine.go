@@ -116,15 +116,19 @@ func (s *Scope) name(batch []*job) {
 			s.Receipts = append(s.Receipts, ReceiptID{p.Upstream, p.Account, id})
 		}
 		for i := range j.tokens {
-			t := &j.tokens[i]
-			s.Receipts = append(s.Receipts, ReceiptID{t.Upstream, t.Account, t.ID})
+			s.nameToken(&j.tokens[i])
 		}
-		if t := &j.token; t.ID != "" {
-			s.Receipts = append(s.Receipts, ReceiptID{t.Upstream, t.Account, t.ID})
-			if part, ok := storekit.ReadPart(t.ID); ok {
-				s.Receipts = append(s.Receipts, ReceiptID{t.Upstream, t.Account, part.Of})
-			}
+		if j.token.ID != "" {
+			s.nameToken(&j.token)
 		}
+	}
+}
+
+// nameToken lists the receipt of a token, and for a part that of the whole.
+func (s *Scope) nameToken(t *quota.Token) {
+	s.Receipts = append(s.Receipts, ReceiptID{t.Upstream, t.Account, t.ID})
+	if part, ok := storekit.ReadPart(t.ID); ok {
+		s.Receipts = append(s.Receipts, ReceiptID{t.Upstream, t.Account, part.Of})
 	}
 }
 

@@ -57,19 +57,22 @@ func (e *Entry) checkBook(c *quota.Charge) error {
 
 // settleIn corrects a charge to the call's actual cost. Surplus units go back to the
 // instant at which they were taken, if the page still counts them. Missing units are
+// charged now. Those of a call that is counted at its end go back as a whole, and are all
 // charged now.
-func settleIn(e *Entry, t *Taken) quota.Settlement {
-	switch over := t.Units - t.Recorded; {
-	case over > 0 && t.Generation == e.Page.Generation:
-		back := e.Page.Give(e.at, t.At, over)
-		return quota.Settlement{Back: back, Left: over - back}
-	case over > 0:
-		return quota.Settlement{Left: over}
-	case over < 0:
-		e.Page.Add(e.at, -over)
-		return quota.Settlement{Charged: -over}
+func settleIn(e *Entry, t *Taken, atEnd bool) quota.Settlement {
+	over := t.Units - t.Recorded
+	if atEnd {
+		over = t.Units
 	}
-	return quota.Settlement{}
+	back := int64(0)
+	if over > 0 && t.Generation == e.Page.Generation {
+		back = e.Page.Give(e.at, t.At, over)
+	}
+	more := t.Recorded - t.Units + max(over, 0) // to charge now
+	if more > 0 {
+		e.Page.Add(e.at, more)
+	}
+	return quota.Settlement{Back: max(back-more, 0), Left: max(over, 0) - back, Charged: max(more-back, 0)}
 }
 
 // recordIn charges a page with units that are already spent. It takes negative units from

@@ -106,10 +106,10 @@ func (w *work) settle(tx Tx, j *job) error {
 	if err != nil {
 		return err
 	}
-	w.pools = w.pools[:0]
+	w.pools, w.units = w.pools[:0], w.units[:0]
 	for i := range got.Taken {
-		if !got.Taken[i].Slot {
-			w.pools = append(w.pools, got.Taken[i].Pool)
+		if t := &got.Taken[i]; !t.Slot {
+			w.pools, w.units = append(w.pools, t.Pool), append(w.units, t.Units)
 		}
 	}
 	units, err := j.units.InOrder(w.pools)
@@ -120,6 +120,9 @@ func (w *work) settle(tx Tx, j *job) error {
 		j.settlement = got.Done
 		j.settlement.Repeat = true
 		return nil
+	}
+	if err := j.token.CheckCost(w.pools, w.units, units); err != nil {
+		return err
 	}
 	w.entries = w.entries[:0]
 	for i := range got.Taken { // before any page is changed
@@ -143,8 +146,9 @@ func (w *work) settle(tx Tx, j *job) error {
 			t.Done = quota.Settlement{Left: max(t.Units-t.Recorded, 0)}
 		} else {
 			e.enter(w.now)
-			t.Done = settleIn(e, t)
-			if t.Recorded != t.Units || e.moved {
+			atEnd := cost > 0 && !t.Slot && j.token.AtEnd(t.Pool)
+			t.Done = settleIn(e, t, atEnd)
+			if t.Recorded != t.Units || atEnd || e.moved {
 				if err := w.put(tx, e, nil); err != nil {
 					return err
 				}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // Slots are units of a page that counts calls in flight. A receipt says when its slots
@@ -23,10 +24,13 @@ func (w *work) slots(tx Tx, j *job) error {
 	return errors.Join(failed...)
 }
 
-// slotsOf renews the slots of one receipt, or gives them back. It reports whether it had
-// any.
+// slotsOf renews the slots of one receipt and the receipt itself, or gives the slots back. It
+// reports whether it had any.
 func (w *work) slotsOf(tx Tx, token *quota.Token, done bool) (held bool, err error) {
 	got, err := tx.Receipt(token.Upstream, token.Account, token.ID)
+	if part, ok := storekit.ReadPart(token.ID); err == nil && got == nil && ok && !done {
+		return false, w.keepWhole(tx, token, &part)
+	}
 	if err != nil || got == nil || got.Nonce != token.Nonce {
 		return false, err
 	}
@@ -44,7 +48,7 @@ func (w *work) slotsOf(tx Tx, token *quota.Token, done bool) (held bool, err err
 		held = held || e != nil
 		w.entries = append(w.entries, e)
 	}
-	if !held {
+	if !held && done {
 		return false, nil
 	}
 	for i, e := range w.entries {
@@ -65,7 +69,16 @@ func (w *work) slotsOf(tx Tx, token *quota.Token, done bool) (held bool, err err
 		}
 	}
 	got.Released = got.released()
-	return true, w.wrote(tx.Keep(got))
+	return held, w.wrote(tx.Keep(got))
+}
+
+// keepWhole prolongs the receipt of a reservation of which a part is not settled yet.
+func (w *work) keepWhole(tx Tx, of *quota.Token, part *storekit.Part) error {
+	got, err := tx.Receipt(of.Upstream, of.Account, part.Of)
+	if err != nil || got == nil || part.Check(of, got.Nonce, len(got.Taken)) != nil {
+		return err
+	}
+	return w.wrote(tx.Keep(got))
 }
 
 // renew moves a slot to now, or gives it back.

@@ -364,7 +364,7 @@ type work struct {
 	batch   []*job // that share the transaction
 	now     window.Instant
 	entries []*Entry
-	units   []int64 // what is recorded, by charge
+	units   []int64 // what is recorded or reserved, by charge
 	pools   []string
 	pool    quota.Pool // that a backend is asked for
 	nonces  *rand.ChaCha8

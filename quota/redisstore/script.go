@@ -40,7 +40,7 @@ func newScript(parts ...string) script {
 }
 
 // scripts has a script for each operation.
-type scripts struct{ steady, reserve, settle, record, block, look, member, partitions, slots, touch, leaseTake, leaseKeep script }
+type scripts struct{ steady, reserve, settle, record, block, look, member, partitions, slots, touch, renew, leaseTake, leaseKeep script }
 
 func newScripts(clock string) scripts {
 	with := func(body string) script {
@@ -59,6 +59,7 @@ func newScripts(clock string) scripts {
 		partitions: newScript(clock, "partitions"),
 
 		touch: newScript("touch"),
+		renew: newScript(clock, "renew"),
 
 		leaseTake: newScript(clock, "lease_take"),
 		leaseKeep: newScript(clock, "lease_keep"),

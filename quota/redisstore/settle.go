@@ -60,10 +60,16 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 	if err != nil {
 		return quota.Settlement{}, err
 	}
-	a := &ask{store: s, script: s.scripts.settle, tag: tag, first: receiptKey(tag, whole.ID), id: true, nonce: whole.Nonce, labels: labels, kept: true, extra: []any{""}}
+	if double(receipt[16:], 2) == 0 { // it was not settled yet
+		if err := checkCost(&t, all, part.Units, settled); err != nil {
+			return quota.Settlement{}, err
+		}
+	}
+	a := &ask{store: s, script: s.scripts.settle, tag: tag, first: receiptKey(tag, whole.ID), id: true, nonce: whole.Nonce, labels: labels, kept: true, extra: []any{"", ""}}
 	if is {
 		a.part(key, t.Nonce, &part, settled)
 	}
+	var atEnd packed
 	for i := range all {
 		c, err := s.laidOut(ctx, &all[i])
 		if _, gone := errors.AsType[*quota.ForgottenError](err); gone && c.Pool.Key != "" {
@@ -73,6 +79,7 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 			return quota.Settlement{}, err
 		}
 		c.Units = settled[i]
+		atEnd.add(flag(!isSlot(all[i].day) && c.Units > 0 && t.AtEnd(c.Pool.Name)))
 		a.charges = append(a.charges, c)
 		if isSlot(all[i].day) {
 			a.days = append(a.days, nil)
@@ -80,6 +87,7 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 			a.days = append(a.days, []string{all[i].day})
 		}
 	}
+	a.extra = append(a.extra, atEnd.bytes)
 	reply, err := a.run(ctx)
 	if err != nil {
 		return quota.Settlement{}, err
@@ -90,6 +98,21 @@ func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (q
 	return quota.Settlement{
 		Back: integer(reply[2]), Left: integer(reply[3]), Charged: integer(reply[4]), Repeat: integer(reply[5]) == 1,
 	}, s.remember(ctx, a, reply[6:])
+}
+
+// checkCost is [quota.Token.CheckCost] of a receipt, or of a part of it.
+func checkCost(t *quota.Token, all []charged, part, settled []int64) error {
+	var pools []string
+	var reserved, units []int64
+	for i := range all {
+		if !isSlot(all[i].day) {
+			pools, reserved, units = append(pools, all[i].pool.Name), append(reserved, all[i].units), append(units, settled[i])
+		}
+	}
+	if part != nil { // no part has slots
+		reserved = part
+	}
+	return t.CheckCost(pools, reserved, units)
 }
 
 // part makes a request to settle about a part of the reservation.
@@ -132,10 +155,11 @@ func isSlot(day string) bool { return day == slotTaken || day == slotBack }
 
 // charged is a charge of a receipt.
 type charged struct {
-	pool quota.Pool // of a key that has no seat, that of the page that such keys share
-	page string
-	day  string    // the key of its spend, or what a slot has in its place
-	born time.Time // its page, or later
+	pool  quota.Pool // of a key that has no seat, that of the page that such keys share
+	page  string
+	day   string    // the key of its spend, or what a slot has in its place
+	units int64     // that were reserved
+	born  time.Time // its page, or later
 }
 
 // chargesOf reads the receipt of a token; nil if it is another one's.
@@ -152,6 +176,7 @@ func chargesOf(tag string, t quota.Token, receipt string) (all []charged, labels
 			c.pool.Key = overflowKey
 		}
 		c.page = pageOf(tag, c.pool)
+		c.units = double(receipt[16:], 3+3*(i+1))
 		c.born = window.Instant(double(receipt[16:], 5+3*(i+1))).Time() // a generation begins with a birth
 		all = append(all, c)
 	}

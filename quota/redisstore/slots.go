@@ -9,13 +9,15 @@ import (
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // slotsAtOnce bounds the receipts of one script, and so how long it holds up the server.
 const slotsAtOnce = 256
 
 // Slots implements [quota.Store]. Each account takes three round trips: the receipts say
-// which pages, the pages say how they are laid out.
+// which pages, the pages say how they are laid out. A receipt without slots, which is renewed
+// every half hour at most, takes one of its own.
 func (s *Store) Slots(ctx context.Context, tokens []quota.Token, done bool) ([]bool, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
@@ -59,7 +61,7 @@ func (s *Store) slots(ctx context.Context, account quota.Pool, tokens []quota.To
 		for j := range all {
 			page := all[j].page
 			if all[j].day != slotTaken {
-				others[page] = true
+				others[page] = !done
 				continue
 			}
 			slots, known := laidOut[page]
@@ -77,6 +79,11 @@ func (s *Store) slots(ctx context.Context, account quota.Pool, tokens []quota.To
 			}
 			any = any || slots
 		}
+		if !any && !done {
+			if err := s.renew(ctx, tag, tokens[i], all); err != nil {
+				failed = append(failed, err)
+			}
+		}
 		if any {
 			asked = append(asked, i)
 			a.more = append(a.more, receiptKey(tag, tokens[i].ID))
@@ -84,6 +91,7 @@ func (s *Store) slots(ctx context.Context, account quota.Pool, tokens []quota.To
 		}
 	}
 	if len(asked) == 0 {
+		s.touch(ctx, others)
 		return errors.Join(failed...)
 	}
 	a.extra = args
@@ -94,16 +102,44 @@ func (s *Store) slots(ctx context.Context, account quota.Pool, tokens []quota.To
 	for k, i := range asked {
 		held[i] = integer(reply[2+k]) == 1
 	}
-	if !done {
-		s.touch(ctx, others)
-	}
+	s.touch(ctx, others)
 	return errors.Join(append(failed, s.remember(ctx, a, reply[2+len(asked):]))...)
+}
+
+// renew prolongs the receipt of a token without slots, or for a part that of the whole.
+func (s *Store) renew(ctx context.Context, tag string, t quota.Token, found []charged) error {
+	if found == nil {
+		part, ok := storekit.ReadPart(t.ID)
+		if !ok {
+			return nil
+		}
+		get := redis.NewStringCmd(ctx, "get", receiptKey(tag, part.Of))
+		if err := s.do(ctx, get); err != nil {
+			if errors.Is(err, redis.Nil) {
+				return nil
+			}
+			return err
+		}
+		whole := t
+		if copy(whole.Nonce[:], get.Val()) < len(whole.Nonce) {
+			return nil
+		}
+		if all, _ := chargesOf(tag, whole, get.Val()); part.Check(&t, whole.Nonce, len(all)) != nil {
+			return nil
+		}
+		t.ID, t.Nonce = part.Of, whole.Nonce
+	}
+	_, err := s.eval(ctx, s.scripts.renew, []string{receiptKey(tag, t.ID)}, []any{t.Nonce[:], quota.ReceiptLife.Milliseconds()})
+	return err
 }
 
 // touch keeps the other pages of receipts that were renewed. If it fails, the next renewal
 // tries again.
 func (s *Store) touch(ctx context.Context, pages map[string]bool) {
-	for page := range pages {
+	for page, keep := range pages {
+		if !keep {
+			continue
+		}
 		keys := []string{page}
 		for i := range book.MaxWindows {
 			keys = append(keys, logKey(page, i))

@@ -18,18 +18,21 @@ func (e *badInput) Unwrap() error { return e.kind }
 // OtherCharges returns the error for an id whose receipt has other charges than the
 // request. It matches [quota.ErrOtherCharges].
 func OtherCharges(id string) error {
+	_, id = quota.SplitID(id)
 	return &badInput{fmt.Sprintf("id %q was used before with other charges; an id names one call", id), quota.ErrOtherCharges}
 }
 
 // NoReceipt returns the error for a token without a receipt. It matches
 // [quota.ErrNoReceipt].
 func NoReceipt(t quota.Token) error {
-	return &badInput{fmt.Sprintf("settle %q: no such reservation, or it was made more than %s ago", t.ID, quota.ReceiptLife), quota.ErrNoReceipt}
+	_, id := quota.SplitID(t.ID)
+	return &badInput{fmt.Sprintf("settle %q: no such reservation, or it was made more than %s ago", id, quota.ReceiptLife), quota.ErrNoReceipt}
 }
 
 // Ended returns the error for an id whose call has given its slot back. To grant the id
 // again would be a call in flight without a slot. It matches [quota.ErrBadInput].
 func Ended(id string) error {
+	_, id = quota.SplitID(id)
 	return quota.BadInput("id %q was used before, and its call has ended; a new call needs an id of its own", id)
 }
 

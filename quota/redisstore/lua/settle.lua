@@ -4,7 +4,8 @@
 --   is settled to: of a slot 0 to give it back. labels are those of the receipt.
 --   For a part of a reservation, which has a receipt of its own from then on: one more
 --   key, of that receipt; and doubles: per charge the units of the part, and how many
---   more calls the spend counts; and the nonce of the part.
+--   more calls the spend counts; and the nonce of the part. Both are '' for the whole. Then
+--   doubles: per charge 1 if its units move from the start of the call to now.
 -- RETURNS done, now, back, left, charged, repeated, then the state of pages; or gone.
 
 -- correct changes an existing count of spend. It does not recreate a lost count, and takes
@@ -48,6 +49,7 @@ if not pages then
   return wrong
 end
 local back, left, more = 0, 0, 0
+local ends = doubles(ARGV[7 + 4 * r.n], 1, r.n)
 local slots = marks(got)
 local days = {}
 for i = 1, r.n do
@@ -67,22 +69,25 @@ for i = 1, r.n do
   end
   if p.new then -- a key's, which was idle
     left = left + max(over, 0)
-  elseif over > 0 and got[5 + 3 * i] == p[3] then
-    local given = 0
-    charged(p, p.at)
-    for w = 1, p[8] do
-      given = max(given, give(p, w, p.at, got[4 + 3 * i], over))
+  else
+    local given, units = 0, max(-over, 0)
+    if ends[i] == 1 then
+      over, units = got[3 + 3 * i], r[i].c[1]
     end
-    back = back + given
-    left = left + over - given
-  elseif over > 0 then
-    left = left + over
-  elseif over < 0 then
-    for w = 1, p[8] do
-      add(p, w, p.at, -over)
+    over = max(over, 0)
+    if over > 0 and got[5 + 3 * i] == p[3] then
+      charged(p, p.at)
+      for w = 1, p[8] do
+        given = max(given, give(p, w, p.at, got[4 + 3 * i], over))
+      end
     end
-    charged(p, p.at)
-    more = more - over
+    if units > 0 then
+      for w = 1, p[8] do
+        add(p, w, p.at, units)
+      end
+      charged(p, p.at)
+    end
+    back, left, more = back + max(given - units, 0), left + over - given, more + max(units - given, 0)
   end
 end
 if missed then
