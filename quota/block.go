@@ -136,7 +136,7 @@ func (l *Ledger) blockUnseen(ctx context.Context, pool Pool, until time.Time, re
 	e := Entry{ID: l.ids.next(), Identity: l.answering(ctx, pool, outage), At: l.now(), Charges: []EntryCharge{{Pool: pool}}, Until: until, Reason: reason}
 	l.pending.Store(true)
 	if err := l.journal.Block(ctx, e); err != nil {
-		return &OutageError{Op: "block " + pool.String(), Reason: "and the journal cannot be written", Err: errors.Join(outage, err)}
+		return journalError(ctx, "block "+pool.String(), "written", errors.Join(outage, err))
 	}
 	return nil
 }

@@ -17,25 +17,56 @@ func (hung) Reserve(ctx context.Context, _ quota.Request) (quota.Verdict, error)
 	return quota.Verdict{}, ctx.Err()
 }
 
+func (hung) Block(ctx context.Context, _ quota.BlockRequest) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 func (hung) Look(ctx context.Context, _ []quota.Charge) ([]quota.PageState, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// A deadline that passes while the store works is an outage. A cancelled context is not:
-// its caller knows why there is no answer.
-func TestADeadlineThatPassesInTheStoreIsAnOutage(t *testing.T) {
-	l, err := quota.New(mustParse(t, testBook), hung{}, nil)
+// noJournal is a journal that must not be written.
+type noJournal struct {
+	quota.Journal
+	t *testing.T
+}
+
+func (j noJournal) Pending(context.Context) ([]quota.Entry, error) { return nil, nil }
+
+func (j noJournal) Admit(_ context.Context, e quota.Entry, _ int64) (quota.Admission, error) {
+	j.t.Errorf("admitted: %+v", e)
+	return quota.Admission{}, nil
+}
+
+func (j noJournal) Block(_ context.Context, e quota.Entry) error {
+	j.t.Errorf("journaled: %+v", e)
+	return nil
+}
+
+// A caller's deadline that passes while the store works says nothing about the store, and neither does a
+// cancelled context. The call is neither refused nor admitted.
+func TestADeadlineThatPassesInTheStoreIsTheCallers(t *testing.T) {
+	l, err := quota.New(mustParse(t, testBook), hung{}, &quota.Options{Journal: noJournal{t: t}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	pool := quota.Pool{Upstream: "youtube", Account: "default", Name: "units"}
+	admitted := units(1)
+	admitted.Outage = quota.Admit
 	for name, ask := range map[string]func(context.Context) error{
 		"reserve": func(ctx context.Context) error { _, err := l.Reserve(ctx, units(1)); return err },
+		"admit":   func(ctx context.Context) error { _, err := l.Reserve(ctx, admitted); return err },
+		"wait":    func(ctx context.Context) error { _, err := l.Wait(ctx, admitted, time.Hour); return err },
+		"hold":    func(ctx context.Context) error { _, err := l.Hold(ctx, admitted, 2); return err },
 		"usage":   func(ctx context.Context) error { _, err := l.Usage(ctx, "", ""); return err },
+		"block":   func(ctx context.Context) error { return l.BlockFor(ctx, pool, time.Hour, "no") },
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		if err := ask(ctx); !errors.Is(err, quota.ErrOutage) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: %v, want an outage", name, err)
+		why := errors.New("the run is over")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, why)
+		if err := ask(ctx); errors.Is(err, quota.ErrOutage) || errors.Is(err, quota.ErrRefused) || !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, why) {
+			t.Errorf("%s: %v, want its own deadline", name, err)
 		}
 		cancel()
 		ctx, cancel = context.WithCancel(t.Context())

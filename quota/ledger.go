@@ -134,6 +134,10 @@ func (l *Ledger) SetBook(book *Book) error {
 // [UnpricedError], [OutageError], [StaleBookError] and [ErrBadInput]. A refused call
 // costs nothing.
 //
+// A caller whose context ends before the ledger has answered gets the context's error. The call is neither
+// refused nor admitted, and what it may have taken is released behind the caller, unless the caller chose
+// its ID: then asking again with that ID returns the grant.
+//
 // Under the context of a [Hold], Reserve draws from the hold while units are left in it.
 func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 	if err := c.own(); err != nil {
@@ -177,9 +181,6 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 	r.price = price
 	if err := l.ask(ctx, c, id, fresh, price.charges, &r.Verdict); err != nil {
 		if errors.Is(err, ErrOutage) {
-			if gone := cancelled(ctx, "reserve "+price.charges[0].Pool.String()); gone != nil {
-				return nil, l.failed(ctx, c, gone) // also if the journal had no time left
-			}
 			outage := err
 			r, err = l.admit(ctx, c, price, id, outage)
 			if err != nil && l.excused(ctx, c, err) {
@@ -281,26 +282,25 @@ func refusal(c *Call, v Verdict) error {
 	return &RefusedError{v}
 }
 
-// tooLate returns the error of a caller whose context ended before the store was asked,
-// or nil. It is not an outage.
+// tooLate returns the error of a caller that cancelled or ran out of time, or nil. It says nothing about
+// the store, so it is no outage.
 func tooLate(ctx context.Context, op string) error {
-	if ctx.Err() == nil {
+	err := ctx.Err()
+	if at, ok := ctx.Deadline(); err == nil && ok && !(SystemClock{}).Now().Before(at) {
+		err = context.DeadlineExceeded // a network notices it before the context does
+	}
+	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", op, context.Cause(ctx))
-}
-
-// cancelled returns the error of a caller that has cancelled, or nil.
-func cancelled(ctx context.Context, op string) error {
-	if !errors.Is(ctx.Err(), context.Canceled) {
-		return nil
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
+		return fmt.Errorf("%s: %w: %w", op, err, cause)
 	}
-	return fmt.Errorf("%s: %w", op, context.Cause(ctx))
+	return fmt.Errorf("%s: %w", op, err)
 }
 
-// storeError returns the ledger's error for a store's error. Bad input, a stale book and
-// a caller's cancellation stay what they are. Any other error is an outage, also a
-// deadline that passes while the store is busy: what is left is then unknown.
+// storeError returns the ledger's error for a store's error. Bad input and a stale book stay what
+// they are. A caller that cancelled or ran out of time gets the error of its context, because what its
+// patience cuts off says nothing about the store. Any other error is an outage: what is left is unknown.
 func (l *Ledger) storeError(ctx context.Context, op string, err error) error {
 	var stale *StaleBookError
 	switch {
@@ -311,7 +311,7 @@ func (l *Ledger) storeError(ctx context.Context, op string, err error) error {
 	case errors.Is(err, ErrBadInput), errors.Is(err, ErrStaleBook):
 		return err
 	}
-	if gone := cancelled(ctx, op); gone != nil {
+	if gone := tooLate(ctx, op); gone != nil {
 		return gone
 	}
 	var lost *ForgottenError

@@ -79,6 +79,9 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 		}
 		return &OutageError{Op: "reserve " + p.charges[0].Pool.String(), Reason: reason, Err: cause}
 	}
+	if gone := tooLate(ctx, "reserve "+p.charges[0].Pool.String()); gone != nil {
+		return nil, gone // neither refused nor admitted
+	}
 	switch {
 	case policy != Admit:
 		return nil, refuse("and the call's policy is to refuse")
@@ -105,6 +108,11 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 	e.Identity = l.answering(ctx, e.Charges[0].Pool, outage)
 	a, err := l.journal.Admit(ctx, e, l.allowance)
 	l.pending.Store(true)
+	if err != nil {
+		if gone := tooLate(ctx, "reserve "+p.charges[0].Pool.String()); gone != nil {
+			return nil, gone // nothing is journaled
+		}
+	}
 	switch {
 	case errors.Is(err, ErrBadInput):
 		return nil, err

@@ -20,7 +20,7 @@ func (l *Ledger) Replay(ctx context.Context) error {
 	entries, err := l.journal.Pending(ctx)
 	if err != nil {
 		l.pending.Store(true)
-		return &OutageError{Op: "replay", Reason: "and the journal cannot be read", Err: err}
+		return journalError(ctx, "replay", "read", err)
 	}
 	var left []error
 	store := identities{store: l.store}
@@ -73,6 +73,14 @@ func (s *identities) match(ctx context.Context, e *Entry) (bool, error) {
 	return id == "" || id == e.Identity, nil
 }
 
+// journalError returns the error of a journal that cannot be read or written.
+func journalError(ctx context.Context, op, done string, err error) error {
+	if gone := tooLate(ctx, op); gone != nil {
+		return gone
+	}
+	return &OutageError{Op: op, Reason: "and the journal cannot be " + done, Err: err}
+}
+
 // answered reports whether an error concerns the replayed entry alone: its pool is not in
 // this price book, or was forgotten.
 func answered(err error) bool {
@@ -91,7 +99,7 @@ func (l *Ledger) replay(ctx context.Context, id string) error {
 	for {
 		e, there, err := l.journal.Take(ctx, id)
 		if err != nil {
-			return &OutageError{Op: "replay", Reason: "and the journal cannot be written", Err: err}
+			return journalError(ctx, "replay", "written", err)
 		}
 		if !there {
 			return nil // another process was faster
@@ -101,7 +109,7 @@ func (l *Ledger) replay(ctx context.Context, id string) error {
 		}
 		done, err := l.journal.Done(ctx, e)
 		if err != nil {
-			return &OutageError{Op: "replay " + e.Charges[0].Pool.String(), Reason: "and the journal cannot be written", Err: err}
+			return journalError(ctx, "replay "+e.Charges[0].Pool.String(), "written", err)
 		}
 		if !done {
 			continue // it was settled meanwhile

@@ -1,22 +1,22 @@
-// Package deadline nests timeouts. A wait must end before its caller's deadline, so that the
-// caller can act on the result: otherwise a locked ledger would never be reported as an
-// outage, and no call could be admitted in one.
+// Package deadline nests timeouts, and has the one rule of patience: what a caller's deadline or
+// cancellation cuts off says nothing about the store. The caller gets the error of its context. Only
+// what a store fails to answer within its own timeout is an outage.
 //
-// A store or a SQLite file waits for its own bound or for [Share] of its caller's remaining
-// time, whichever is shorter. These are the bounds, from the outside in. Each is shorter
-// than the one around it:
+// So a wait must end before the deadlines that this module sets around it. Otherwise a locked ledger
+// would never be reported as an outage, and no call could be admitted in one. These are the
+// bounds, from the outside in. Each is shorter than the one around it:
 //
 //	outermost                           within it           innermost
 //	http.Server        answer 30s       body 15s, header 5s
 //	  web              a question 5s    ledger 2s           + journal 1s
-//	    /readyz        2s               ledger at most 1s     read, then 0.5s to 1s for its lock
-//	  pages            5s for each of   ledger 2s, catalog 2.5s
+//	    /readyz        2s               ledger 2s             so a locked file ends it
+//	  pages            5s for each of   ledger 2s, then the catalog
 //	  metrics          5s               ledger 2s           then the catalog
 //	run                max_runtime      call_timeout 30s    ledger 2s + journal 1s
 //	ledger             settle 5s        ledger 2s           + journal 1s
 //	meter              block 5s a pool  ledger 2s           + journal 1s
-//	breaker            probe 2s         ledger at most 1s
-//	plan               ledger 3s        ledger at most 1.5s
+//	breaker            probe 2s         ledger 2s
+//	plan               ledger 3s        ledger 2s
 //
 // "Ledger" is one operation of its store: an answer of Redis or PostgreSQL (Options.Timeout), or the
 // wait for a busy SQLite file (sqlitestore.Options). A single SQLite statement waits for
@@ -29,16 +29,14 @@ import (
 	"time"
 )
 
-// Share returns how long to wait under a context: most, but at most half of the time until
-// the context's deadline. The caller needs the other half to act on a failed wait: it writes
-// an admitted call to disk first. Cut reports whether the deadline made the wait shorter.
-func Share(ctx context.Context, most time.Duration) (wait time.Duration, cut bool) {
-	at, ok := ctx.Deadline()
-	if !ok {
-		return most, false
+// Err returns the error of a context that has ended, or nil. A deadline counts from the moment at which it
+// passes: a network notices that before the context does.
+func Err(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	if share := time.Until(at) / 2; share < most {
-		return max(share, 0), true
+	if at, ok := ctx.Deadline(); ok && time.Until(at) <= 0 {
+		return context.DeadlineExceeded
 	}
-	return most, false
+	return nil
 }

@@ -2,7 +2,6 @@ package sqlitefile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -10,13 +9,11 @@ import (
 	"github.com/headroom-quota/headroom/internal/deadline"
 )
 
-// Patience bounds how long one operation waits for others, in real time. It ends before the
-// caller's deadline, so that the caller learns who holds the file and has time to act: see
-// package deadline.
+// Patience bounds how long one operation waits for others, in real time. A caller whose own deadline
+// comes first gets the error of its context: see package deadline.
 type Patience struct {
 	path   string
 	most   time.Duration
-	cut    bool // whether the caller's deadline shortened it
 	caller context.Context
 	ctx    context.Context // of the wait; nil until the first wait
 	cancel context.CancelFunc
@@ -31,7 +28,6 @@ func NewPatience(ctx context.Context, path string, most time.Duration) *Patience
 // Wait returns a channel that is closed when the time is over.
 func (p *Patience) Wait() <-chan struct{} {
 	if p.ctx == nil {
-		p.most, p.cut = deadline.Share(p.caller, p.most)
 		p.ctx, p.cancel = context.WithTimeout(p.caller, p.most)
 	}
 	return p.ctx.Done()
@@ -52,8 +48,7 @@ const (
 )
 
 // Retry calls do until the file is not busy. It returns do's error, that of the caller's
-// context, or one that says who may hold the file. The last one matches
-// [context.DeadlineExceeded] if the caller's deadline left too little time.
+// context, or one that says who may hold the file.
 func (p *Patience) Retry(do func() error) error {
 	err := do()
 	for pause := firstPause; Busy(err); pause = min(2*pause, longestPause) {
@@ -71,12 +66,10 @@ func (p *Patience) Retry(do func() error) error {
 
 // Over returns the error of a wait that is over; err is the last error or nil.
 func (p *Patience) Over(err error) error {
+	gone := deadline.Err(p.caller)
 	switch {
-	case p.caller.Err() != nil:
-		return p.caller.Err()
-	case p.cut:
-		return fmt.Errorf("it was busy for %s, and the caller has no time left: %s: %w",
-			p.most.Round(time.Millisecond), holders(p.path), errors.Join(err, context.DeadlineExceeded))
+	case gone != nil:
+		return gone
 	case err == nil:
 		return fmt.Errorf("it was busy for %s: %s", p.most, holders(p.path))
 	}

@@ -17,9 +17,9 @@ import (
 // TestALockedLedgerIsAnOutage: a file of SQLite that somebody has locked is found out
 // while the request still has time to be admitted, or refused as an outage.
 func TestALockedLedgerIsAnOutage(t *testing.T) {
-	r := newDecider(t, &web.Options{Timeouts: web.Timeouts{Query: 2 * time.Second}})
+	r := newDecider(t, &web.Options{Timeouts: web.Timeouts{Query: 20 * time.Second}})
 	path := filepath.Join(t.TempDir(), "ledger.db")
-	store, err := sqlitestore.Open(t.Context(), path, &sqlitestore.Options{Clock: r.Clock})
+	store, err := sqlitestore.Open(t.Context(), path, &sqlitestore.Options{Clock: r.Clock, Wait: 200 * time.Millisecond})
 	r.Must(err)
 	t.Cleanup(func() { r.Must(store.Close()) })
 	j, err := journal.Open(t.Context(), filepath.Join(t.TempDir(), "journal.db"), "sqlite:ledger.db")

@@ -6,18 +6,25 @@
 // full timeout. All other calls in flight fail at that moment. Later calls fail at once,
 // with [ErrOpen]. Every few seconds a probe in the background asks whether the store is
 // back.
+//
+// A caller's deadline or cancellation ends the caller's wait only. Its request goes on for as long as
+// the store's own timeout allows, and that result counts. So impatient callers cannot make a
+// healthy store count as down, and a store that hangs is found out even if no caller
+// waits for its timeout. See [storekit.Apart].
 package breaker
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // ErrOpen means that the store was not asked, because it is down. It matches
@@ -43,6 +50,7 @@ type Store struct {
 	store   quota.Store
 	breaker *gobreaker.CircuitBreaker[any]
 	timeout time.Duration
+	apart   storekit.Apart
 	life    atomic.Pointer[life]
 	last    atomic.Pointer[error] // the last failure of the store
 }
@@ -81,7 +89,7 @@ func New(store quota.Store, o *Options) *Store {
 	if timeout == 0 {
 		timeout = 2 * time.Second
 	}
-	s := &Store{store: store, timeout: timeout}
+	s := &Store{store: store, timeout: timeout, apart: storekit.NewApart()}
 	s.begin()
 	s.breaker = gobreaker.NewCircuitBreaker[any](gobreaker.Settings{
 		Name:         "ledger",
@@ -89,7 +97,6 @@ func New(store quota.Store, o *Options) *Store {
 		Timeout:      probe,
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= failures },
 		IsSuccessful: answered,
-		IsExcluded:   func(err error) bool { return errors.As(err, new(*gaveUp)) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			switch to {
 			case gobreaker.StateOpen:
@@ -128,17 +135,22 @@ func (s *Store) open() error {
 	return ErrOpen
 }
 
-// gaveUp is an error of a caller that cancelled.
-type gaveUp struct{ error }
-
-// through asks the store if it is alive.
+// through asks the store if it is alive, apart from the caller's patience.
 func through[T any](ctx context.Context, s *Store, probe []quota.Charge, ask func(context.Context) (T, error)) (T, error) {
-	var none T
+	if err := s.ready(ctx, probe); err != nil {
+		var none T
+		return none, err
+	}
+	return storekit.Run(ctx, s.apart, func() (T, error) { return try(ctx, s, ask) }, nil)
+}
+
+// ready returns an error if the store must not be asked. It lets a probe ask whether the store is back.
+func (s *Store) ready(ctx context.Context, probe []quota.Charge) error {
 	if s == nil || s.store == nil {
-		return none, errNotMade
+		return errNotMade
 	}
 	if err := ctx.Err(); err != nil {
-		return none, err // before it was asked
+		return err // before it was asked
 	}
 	if len(probe) > 0 && s.breaker.State() == gobreaker.StateHalfOpen {
 		first := probe[0] // the caller may use its slice again
@@ -148,30 +160,27 @@ func through[T any](ctx context.Context, s *Store, probe []quota.Charge, ask fun
 		})
 	}
 	if s.breaker.State() != gobreaker.StateClosed {
-		return none, s.open()
+		return s.open()
 	}
+	return nil
+}
+
+// try asks the store, and counts its answer.
+func try[T any](ctx context.Context, s *Store, ask func(context.Context) (T, error)) (T, error) {
 	got, err := s.breaker.Execute(func() (any, error) {
-		living, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(s.life.Load(), cancel)()
-		v, err := ask(living)
+		life := s.life.Load()
+		v, err := ask(storekit.Within(life.Context, ctx))
 		switch {
 		case err == nil:
-		case errors.Is(ctx.Err(), context.Canceled):
-			err = &gaveUp{err} // the caller's patience says nothing of the store
-		case ctx.Err() == nil && living.Err() != nil:
+		case life.Err() != nil:
 			err = errGivenUp
 		default:
 			err = s.note(err)
 		}
 		return v, err
 	})
-	var gave *gaveUp
-	if errors.As(err, &gave) {
-		return none, gave.error
-	}
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		return none, s.open()
+		err = s.open()
 	}
 	value, _ := got.(T)
 	return value, err
@@ -191,32 +200,53 @@ func (s *Store) probe(look func(context.Context) error) {
 
 // Reserve implements [quota.Store].
 func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
-	return through(ctx, s, r.Charges, func(ctx context.Context) (quota.Verdict, error) { return s.store.Reserve(ctx, r) })
+	if err := s.ready(ctx, r.Charges); err != nil {
+		return quota.Verdict{}, err
+	}
+	return s.apart.Reserve(ctx, r, func(ctx context.Context, r quota.Request) (quota.Verdict, error) {
+		return try(ctx, s, func(ctx context.Context) (quota.Verdict, error) { return s.store.Reserve(ctx, r) })
+	}, s.Settle)
+}
+
+// Close waits for the requests under way, whose callers may have left. Call it before the store behind the
+// breaker is closed.
+func (s *Store) Close() error {
+	if s != nil && s.store != nil {
+		s.apart.Wait()
+	}
+	return nil
 }
 
 // Settle implements [quota.Store].
 func (s *Store) Settle(ctx context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
+	if ctx.Done() != nil {
+		units = maps.Clone(units) // the caller may leave, and use it again: so below
+	}
 	return through(ctx, s, nil, func(ctx context.Context) (quota.Settlement, error) { return s.store.Settle(ctx, t, units) })
 }
 
 // Slots implements [quota.Store].
 func (s *Store) Slots(ctx context.Context, tokens []quota.Token, done bool) ([]bool, error) {
+	tokens = storekit.Own(ctx, tokens)
 	return through(ctx, s, nil, func(ctx context.Context) ([]bool, error) { return s.store.Slots(ctx, tokens, done) })
 }
 
 // Record implements [quota.Store].
 func (s *Store) Record(ctx context.Context, r quota.Request) (quota.Units, error) {
+	r.Charges = storekit.Own(ctx, r.Charges)
 	return through(ctx, s, r.Charges, func(ctx context.Context) (quota.Units, error) { return s.store.Record(ctx, r) })
 }
 
 // Block implements [quota.Store].
 func (s *Store) Block(ctx context.Context, b quota.BlockRequest) error {
+	b.Charges = storekit.Own(ctx, b.Charges)
 	_, err := through(ctx, s, b.Charges, func(ctx context.Context) (any, error) { return nil, s.store.Block(ctx, b) })
 	return err
 }
 
 // Look implements [quota.Store].
 func (s *Store) Look(ctx context.Context, charges []quota.Charge) ([]quota.PageState, error) {
+	charges = storekit.Own(ctx, charges)
 	return through(ctx, s, charges, func(ctx context.Context) ([]quota.PageState, error) { return s.store.Look(ctx, charges) })
 }
 

@@ -119,11 +119,12 @@ func TestWhatIsUnderWayIsGivenUp(t *testing.T) {
 	group.Wait()
 }
 
-// A caller that gives up says nothing of the store.
+// A caller that cancels or runs out of time says nothing about the store.
 func TestCallersThatGiveUp(t *testing.T) {
-	behind := &store{do: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+	answer := make(chan struct{})
+	behind := &store{do: func(context.Context) error { <-answer; return nil }}
 	s := breaker.New(behind, hour)
-	for i := range 5 {
+	for i := range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			for behind.times() == i {
@@ -133,6 +134,85 @@ func TestCallersThatGiveUp(t *testing.T) {
 		}()
 		if _, err := s.Reserve(ctx, request); !errors.Is(err, context.Canceled) {
 			t.Error(err)
+		}
+	}
+	runOut(t, s, behind, 6)
+	close(answer)
+	if _, err := s.Reserve(t.Context(), request); err != nil {
+		t.Error("a patient caller:", err)
+	}
+}
+
+// runOut has callers run out of time until the store was asked so often. A caller may also do so
+// before it is asked.
+func runOut(t *testing.T, s *breaker.Store, behind *store, times int) {
+	t.Helper()
+	for behind.times() < times {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		if _, err := s.Reserve(ctx, request); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		cancel()
+	}
+}
+
+// The store's own timeout is measured although no caller waits for it.
+func TestADeadStoreIsFoundOutBehindImpatientCallers(t *testing.T) {
+	timeout := make(chan struct{})
+	behind := &store{do: func(context.Context) error { <-timeout; return errSlow }}
+	s := breaker.New(behind, hour)
+	runOut(t, s, behind, 3)
+	close(timeout)
+	if err := s.Close(); err != nil { // waits for them
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	before := behind.times()
+	if _, err := s.Reserve(ctx, request); !errors.Is(err, breaker.ErrOpen) || behind.times() != before {
+		t.Errorf("asked %d times, %d before: %v", behind.times(), before, err)
+	}
+}
+
+// granting grants when it is told to, and notes what is released.
+type granting struct {
+	quota.Store
+	asked, grant chan struct{}
+	released     []string
+}
+
+func (g *granting) Reserve(_ context.Context, r quota.Request) (quota.Verdict, error) {
+	g.asked <- struct{}{}
+	<-g.grant
+	return quota.Verdict{Allowed: true, ID: r.ID, Nonce: quota.Nonce{1}}, nil
+}
+
+func (g *granting) Settle(_ context.Context, t quota.Token, units quota.Units) (quota.Settlement, error) {
+	if units == nil {
+		g.released = append(g.released, t.ID)
+	}
+	return quota.Settlement{}, nil
+}
+
+// What is granted to a caller that has left is released behind it. An id of the caller's stays: it may
+// ask again, and its call must not lose its units then.
+func TestAGrantBehindACallerIsReleased(t *testing.T) {
+	for _, fresh := range []bool{true, false} {
+		behind := &granting{asked: make(chan struct{}), grant: make(chan struct{})}
+		s := breaker.New(behind, hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-behind.asked; cancel() }()
+		r := request
+		r.ID, r.Fresh = "one", fresh
+		if _, err := s.Reserve(ctx, r); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		close(behind.grant)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if got := len(behind.released) == 1; got != fresh {
+			t.Errorf("fresh %t: released %v", fresh, behind.released)
 		}
 	}
 }

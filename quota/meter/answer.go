@@ -23,6 +23,7 @@ type answer struct {
 	// watchers are shown the body, too. With watchers, the call is not settled here.
 	watchers []watcher
 	over     bool
+	stop     func() bool // ends the watch over the caller's context; nil: there is none
 }
 
 // charge is a call that was sent and answered, and its reservation.
@@ -45,6 +46,7 @@ func (h charge) follow(resp *http.Response) {
 	a := &answer{ReadCloser: resp.Body, charge: h}
 	if a.free {
 		a.wrap(resp) // its slots are taken until it ends
+		a.endWithCaller()
 		return
 	}
 	if p := h.c.content.plan; p != nil {
@@ -58,9 +60,35 @@ func (h charge) follow(resp *http.Response) {
 		h.c.content.cost = cost(resp, h.c.name)
 	}
 	a.wrap(resp)
+	a.endWithCaller()
 	if a.reading != nil && a.reading.Decodes() { // should the caller never close it
 		runtime.AddCleanup(a, func(r *content.Reading) { r.End(false) }, a.reading)
 	}
+}
+
+// endWithCaller gives the slots back when the caller's context ends, also if nobody closes the body: the
+// base has ended the call then. A connection that has changed its protocol goes on. It must not
+// keep the reservation, because the slots of a reservation that nobody has any more are not renewed.
+func (a *answer) endWithCaller() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over || !a.c.slots || a.ctx.Done() == nil {
+		return
+	}
+	if _, changed := a.ReadCloser.(io.Writer); changed {
+		return
+	}
+	t, ctx, c, token := a.t, a.ctx, a.c, a.r.Token()
+	if token.ID == "" {
+		return
+	}
+	a.stop = context.AfterFunc(ctx, func() {
+		t.later.do(func() {
+			if err := t.ledger.Done(ctx, token); err != nil {
+				t.logUnsettled(ctx, c, err)
+			}
+		})
+	})
 }
 
 // wrap makes the body of an answer one that is read.
@@ -126,6 +154,9 @@ func (a *answer) saw(p []byte, err error) {
 // end settles the call. The ledger is not asked here, so that the caller need not wait.
 func (a *answer) end(eof bool) {
 	a.over = true
+	if a.stop != nil {
+		a.stop()
+	}
 	if a.watchers != nil {
 		for _, w := range a.watchers {
 			w.ended(eof)

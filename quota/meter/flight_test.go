@@ -2,13 +2,17 @@ package meter_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptrace"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/meter"
 )
 
 // fewAtOnce are the prices of an upstream that takes two calls at a time, and counts some
@@ -115,6 +119,77 @@ func TestASlotIsHeldUntilTheAnswerEnds(t *testing.T) {
 			t.Errorf("%d slots and %d units are taken", r.used("api/calls"), r.used("api/units"))
 		}
 	})
+}
+
+// A call whose context was cancelled is over, also if nobody closes its body. Its units stay charged.
+func TestACancelledCallGivesItsSlotBack(t *testing.T) {
+	r := startFew(t, func(w http.ResponseWriter, req *http.Request) {
+		io.WriteString(w, `{"usage"`)
+		w.(http.Flusher).Flush()
+		<-req.Context().Done()
+	})
+	for _, url := range []string{"/get", "/chat"} {
+		method := map[string]string{"/get": "GET", "/chat": "POST"}[url]
+		ctx, cancel := context.WithCancel(t.Context())
+		req, _ := http.NewRequestWithContext(ctx, method, "http://api.example.com"+url, nil)
+		resp, err := r.client.Do(req) //nolint:bodyclose // that is the case
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		for i := 0; r.used("api/calls") > 0; i++ {
+			if i == 10_000 {
+				t.Fatalf("%s: its slot is still taken", url)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		resp.Body.Close() // later than that
+		r.flush()
+	}
+	if r.used("api/calls") != 0 || r.used("api/units") != 100 {
+		t.Errorf("%d slots and %d units are taken, want the units of one call", r.used("api/calls"), r.used("api/units"))
+	}
+}
+
+// panicking is a base transport that panics, before or after it has a connection.
+type panicking struct{ connects bool }
+
+func (p *panicking) RoundTrip(req *http.Request) (*http.Response, error) {
+	trace := httptrace.ContextClientTrace(req.Context())
+	if trace.GetConn("api.example.com"); p.connects {
+		trace.GotConn(httptrace.GotConnInfo{})
+	}
+	panic("no")
+}
+
+// A base transport that panics ends its call. The units come back only if nothing can have been sent.
+func TestAPanicGivesTheSlotBack(t *testing.T) {
+	for _, connects := range []bool{false, true} {
+		r := startFew(t, nil)
+		m, err := meter.New(r.ledger, &meter.Options{Base: &panicking{connects}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		func() {
+			defer func() {
+				if recover() != "no" {
+					t.Error("the panic is swallowed")
+				}
+			}()
+			req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://api.example.com/chat", strings.NewReader("{}"))
+			m.RoundTrip(req) //nolint:bodyclose // there is none
+		}()
+		want := int64(0)
+		if connects {
+			want = 100
+		}
+		if err := m.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if r.used("api/calls") != 0 || r.used("api/units") != want {
+			t.Errorf("connected %t: %d slots and %d units are taken, want none and %d", connects, r.used("api/calls"), r.used("api/units"), want)
+		}
+	}
 }
 
 // A connection that has changed its protocol is in flight until it is closed.

@@ -187,7 +187,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	resp, err := t.base.RoundTrip(prepare(req, c))
+	resp, err := t.send(req, c, r)
 	below := RefusalOf(resp) // of another transport of ours, which did not send it
 	if resp != nil {
 		resp.Request = req // not ours, which has the key
@@ -221,6 +221,22 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	t.watch(resp, append(watchers, refusals...))
 	return resp, nil
+}
+
+// errPanicked is what a call ended with whose base transport panicked.
+var errPanicked = errors.New("the base transport panicked")
+
+// send sends a call. If the base transport panics, the call has ended without an answer.
+func (t *Transport) send(req *http.Request, c *call, r *quota.Reservation) (*http.Response, error) {
+	panicked := true
+	defer func() {
+		if panicked {
+			t.settle(req.Context(), c, r, nil, errPanicked)
+		}
+	}()
+	resp, err := t.base.RoundTrip(prepare(req, c))
+	panicked = false
+	return resp, err
 }
 
 // reserve takes the units of a call.

@@ -290,7 +290,9 @@ func (o *Opened) openServer(ctx context.Context, at *Address, with *Options) (qu
 		o.log.Warn("the ledger's server is not set up for it", "setting", w)
 	}
 	o.Warnings = append(o.Warnings, warnings...)
-	return breaker.New(store, nil), nil
+	broken := breaker.New(store, nil)
+	o.closers = append(o.closers, broken.Close)
+	return broken, nil
 }
 
 // state is the folder of what is kept outside the ledger.

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/deadline"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/storekit"
 )
@@ -149,7 +148,6 @@ func (q *queue) enter(ctx context.Context, j *job, most time.Duration) (waited t
 	j.wake = make(chan struct{})
 	q.waiting = append(q.waiting, j)
 	q.mu.Unlock()
-	most, _ = deadline.Share(ctx, most)
 	clock := quota.SystemClock{}
 	began := clock.Now()
 	late := time.NewTimer(most)

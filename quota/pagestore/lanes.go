@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headroom-quota/headroom/internal/deadline"
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/storekit"
 )
 
 // lanes run transactions apart from their callers, because a caller may leave while a
@@ -64,8 +64,7 @@ func (j *job) own() {
 
 // join runs a job in the next transaction of its lane.
 func (s *Store) join(ctx context.Context, j *job) error {
-	most, _ := deadline.Share(ctx, s.options.Combine) // the caller needs time for what to do in an outage
-	late := time.NewTimer(most)
+	late := time.NewTimer(s.options.Combine)
 	defer late.Stop()
 	j.own()
 	j.wake = make(chan struct{})
@@ -81,11 +80,15 @@ func (s *Store) join(ctx context.Context, j *job) error {
 		}
 		return j.err
 	case <-ctx.Done():
-		err = ctx.Err()
+		if s.lanes.leave(at, j, !storekit.RunsApart(ctx)) {
+			return ctx.Err()
+		}
+		<-j.wake // both at the same moment
+		return j.err
 	case <-late.C:
-		err = fmt.Errorf("%s did not answer in time, %s at most: %w", s.options.Name, most.Round(time.Millisecond), context.DeadlineExceeded)
+		err = fmt.Errorf("%s did not answer in time, %s at most: %w", s.options.Name, s.options.Combine.Round(time.Millisecond), context.DeadlineExceeded)
 	}
-	s.lanes.leave(at, j)
+	s.lanes.leave(at, j, false)
 	return err
 }
 
@@ -157,9 +160,7 @@ func (s *Store) runLane(w *work, at *lane) {
 		if panicked := recover(); panicked != nil && len(w.batch) > 0 {
 			w.batch[0].panicked = panicked
 		}
-		for _, j := range w.batch {
-			close(j.wake)
-		}
+		s.lanes.ended(at, w.batch)
 	}()
 	tx, err := s.backend.Begin(ctx, 0)
 	w.batch = s.lanes.take(at)
@@ -221,12 +222,28 @@ func (s *Scope) covers(r *quota.Request) bool {
 }
 
 // leave removes a caller that no longer waits. If its transaction has begun, it leaves its
-// job there.
-func (l *lanes) leave(at *lane, j *job) {
+// job there, and release says that nobody wants what is granted. It returns false if the job is done.
+func (l *lanes) leave(at *lane, j *job, release bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i := slices.Index(at.waiting, j); i >= 0 {
 		at.waiting = slices.Delete(at.waiting, i, i+1)
+	}
+	j.left = release
+	return !j.done
+}
+
+// ended tells callers that their jobs are done. What was granted to a caller that has left, under an id that
+// nobody else knows, is released in the lane's next transaction.
+func (l *lanes) ended(at *lane, batch []*job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, j := range batch {
+		j.done = true
+		close(j.wake)
+		if t := j.verdict.Token(); j.left && j.err == nil && j.request.Fresh && t.ID != "" {
+			at.waiting = append(at.waiting, &job{do: (*work).settle, token: t, wake: make(chan struct{})})
+		}
 	}
 }
 
@@ -237,7 +254,7 @@ func (l *lanes) close() {
 	l.closed = true
 	for _, at := range l.open {
 		for _, j := range at.waiting {
-			j.err = ErrClosed
+			j.done, j.err = true, ErrClosed
 			close(j.wake)
 		}
 		at.waiting = nil

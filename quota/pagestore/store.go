@@ -24,7 +24,8 @@ type Options struct {
 	// it and Combine, transactions run apart from their callers: one at a time for each
 	// account and for each family, which the backend locks in Load. A caller that leaves,
 	// or has waited for Combine, gets an error. If its transaction has begun, its charge
-	// may stand under its id. Zero: a caller leads the transaction and waits for its end.
+	// may stand under its id. What a caller that left was granted under a new id is released
+	// behind it. Zero: a caller leads the transaction and waits for its end.
 	Deadline time.Duration
 	// Name is the data's, for errors.
 	Name string
@@ -86,7 +87,8 @@ type job struct {
 
 	wake     chan struct{} // while it waits: it leads now, or is done
 	done     bool
-	panicked any // what its caller must panic with
+	left     bool // its caller has, while a lane was at it
+	panicked any  // what its caller must panic with
 }
 
 // Reserve implements [quota.Store].

@@ -9,15 +9,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/headroom-quota/headroom/internal/deadline"
 )
 
-// bound returns a context that ends within the store's timeout. The caller needs time for
-// what it does in an outage.
+// bound returns a context that ends within the store's timeout.
 func (b *server) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	most, _ := deadline.Share(ctx, b.timeout)
-	return context.WithTimeout(ctx, most)
+	return context.WithTimeout(ctx, b.timeout)
 }
 
 // remedies say what to do about the server's errors, by their code. A code may be cut to

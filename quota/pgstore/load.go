@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/headroom-quota/headroom/internal/deadline"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/pagestore"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -178,7 +177,10 @@ func (t *tx) begin(w *wanted) error {
 // lockTimeout is how long the server waits for a lock. Without it, a session would wait for
 // ever for a client that is gone.
 func (t *tx) lockTimeout() time.Duration {
-	most, _ := deadline.Share(t.ctx, transactionDeadline)
+	most := transactionDeadline
+	if end, ok := t.ctx.Deadline(); ok { // of the transaction, not of a caller; the rest is for its writes
+		most = min(most, end.Sub(quota.SystemClock{}.Now())/2)
+	}
 	return max(most, time.Millisecond) // 0 is for ever
 }
 

@@ -27,8 +27,8 @@ type Options struct {
 	// Processes that share a ledger must share a clock.
 	Clock quota.Clock
 	// Timeout is the longest time that a caller waits for the server; zero is 2s. A caller
-	// with a deadline waits at most half of the time that is left. The rest is for what it
-	// does in an outage.
+	// whose own deadline comes first gets the error of its context. That says nothing about the
+	// server, so it is no outage.
 	Timeout time.Duration
 	// Births remembers the pools outside the database. It detects an empty database or an
 	// older copy in its place; nil trusts the database. All processes of a machine that use
@@ -96,7 +96,8 @@ func (s *Store) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Close closes the connections, after the operations that have begun.
+// Close closes the connections, after the operations that have begun, also those whose
+// callers have left.
 func (s *Store) Close() error {
 	if s == nil || s.server == nil {
 		return nil

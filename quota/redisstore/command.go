@@ -39,8 +39,9 @@ func prompt(client redis.UniversalClient, timeout time.Duration) (redis.Universa
 	return c, true
 }
 
-// within sends a command. It returns before the deadline of the context and when the
-// store's timeout has passed, whatever the client's own settings. After a timeout the
+// within sends a command. It returns at the deadline of the context and when the
+// store's timeout has passed, whatever the client's own settings. The error of a deadline is the
+// context's, and says nothing about the server. After a timeout the
 // command may still take effect, as after any lost reply. In a Cluster, within calls send
 // a second time if the first call reached no server.
 func (s *Store) within(ctx context.Context, send func(context.Context) error) error {
@@ -51,15 +52,14 @@ func (s *Store) within(ctx context.Context, send func(context.Context) error) er
 		return s.bound(ctx, send)
 	}
 	err := s.bound(ctx, func(ctx context.Context) error { return s.cluster.follow(ctx, send) })
-	if doubtful(err) {
+	if deadline.Err(ctx) == nil && doubtful(err) {
 		s.cluster.reload()
 	}
 	return err
 }
 
 func (s *Store) bound(ctx context.Context, send func(context.Context) error) (err error) {
-	most, _ := deadline.Share(ctx, s.timeout) // the caller needs time for what to do in an outage
-	bounded, cancel := context.WithTimeout(ctx, most)
+	bounded, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	if s.prompt {
 		err = send(bounded)
@@ -78,10 +78,10 @@ func (s *Store) bound(ctx context.Context, send func(context.Context) error) (er
 		return nil
 	case !errors.As(err, &late) || !late.Timeout():
 		return remedied(err)
-	case ctx.Err() != nil:
-		return ctx.Err()
+	case deadline.Err(ctx) != nil:
+		return deadline.Err(ctx)
 	}
-	return fmt.Errorf("redis did not answer in time, %s at most: %w", most.Round(time.Millisecond), context.DeadlineExceeded)
+	return fmt.Errorf("redis did not answer in time, %s at most: %w", s.timeout.Round(time.Millisecond), context.DeadlineExceeded)
 }
 
 const signIn = "give the user and password of one who may do this"

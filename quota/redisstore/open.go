@@ -89,12 +89,13 @@ func dial(address string) (redis.UniversalClient, error) {
 	}
 }
 
-// Close saves what is known about the pages to [Options].Births, and closes the
+// Close waits for the reservations whose callers have left. Then it saves what is known about the pages to [Options].Births, and closes the
 // connections of a store that [Open] made. It leaves a client given to [New] open.
 func (s *Store) Close() error {
 	if s == nil || s.births == nil {
 		return nil
 	}
+	s.apart.Wait()
 	err := s.births.Keep(context.Background())
 	if s.opened == nil {
 		return err

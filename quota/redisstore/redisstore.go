@@ -36,6 +36,7 @@ type Store struct {
 	cluster   *topology             // nil unless it is a Cluster
 	prefix    string
 	timeout   time.Duration
+	apart     storekit.Apart
 	births    *storekit.Births
 	families  families
 	scripts   scripts
@@ -62,7 +63,7 @@ func New(client redis.UniversalClient, o *Options) (*Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Store{prefix: o.Prefix, timeout: o.Timeout, testClock: redisclock.Get()}
+	s := &Store{prefix: o.Prefix, timeout: o.Timeout, apart: storekit.NewApart(), testClock: redisclock.Get()}
 	s.births = storekit.NewBirths(s, o.Births)
 	if s.prefix == "" {
 		s.prefix = defaultPrefix
@@ -114,6 +115,10 @@ func (s *Store) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, er
 	if err := r.Check(); err != nil {
 		return quota.Verdict{}, err
 	}
+	return s.apart.Reserve(ctx, r, s.reserve, s.Settle)
+}
+
+func (s *Store) reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
 	if r.Charges[0].Pool.Name == "" {
 		return s.reserveMember(ctx, &r)
 	}

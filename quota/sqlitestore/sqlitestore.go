@@ -20,9 +20,8 @@ type Options struct {
 	// Families allows pages per key. They write to the disk for every request of every
 	// client. Package memstore is the better place for them.
 	Families bool
-	// Wait is the longest time to wait for a busy file; zero is 2s. A caller with a
-	// deadline waits at most half of the time that is left. The rest is for what it does
-	// in an outage.
+	// Wait is the longest time to wait for a busy file; zero is 2s. A caller whose own deadline
+	// comes first gets the error of its context. That says nothing about the file, so it is no outage.
 	Wait time.Duration
 	// Births remembers the pools outside the file. It detects a new file or an older copy
 	// in its place; nil trusts the file. Do not delete it with the file. All processes

@@ -11,6 +11,7 @@
 //     [quota.Spent.Compare].
 //   - Memory: [Births] notices that a store has lost data, or was set back to an older
 //     copy of it.
+//   - Patience: [Apart] runs operations apart from their callers, who may leave.
 //
 // Package quota/storetest has the suite that every store passes.
 package storekit

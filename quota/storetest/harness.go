@@ -90,6 +90,7 @@ func Run(t *testing.T, h Harness) {
 		{"keyed", testKeyed},
 		{"every_process", testShare},
 		{"restart", testRestart},
+		{"patience", testPatience},
 		{"linearizable", testLinearizable},
 		{"model", testModel},
 	} {
