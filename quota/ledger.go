@@ -255,7 +255,7 @@ func (l *Ledger) explain(v *Verdict, charges []Charge) {
 	if v.Blocked {
 		v.attribute()
 	}
-	slotsTaken(v, charges)
+	l.slots.slotsTaken(v, charges)
 	l.notForever(v, charges)
 }
 

@@ -19,7 +19,8 @@ type slots struct {
 	mu      sync.Mutex
 	open    map[Token]*slot
 	beating bool
-	wake    context.CancelFunc // ends the heartbeat's sleep
+	wake    context.CancelFunc     // ends the heartbeat's sleep
+	usual   map[Pool]time.Duration // how long recent calls had their slots, by pool without account and key
 }
 
 // slot is the state of one reservation's slots.
@@ -111,8 +112,40 @@ func (l *Ledger) Done(ctx context.Context, t Token) error {
 		}
 		return l.storeError(context.WithoutCancel(ctx), "give back a slot of "+t.Upstream, err)
 	}
+	if s != nil {
+		l.slots.took(s.pools, l.clock.Now().Sub(s.taken))
+	}
 	l.freed(s)
 	return nil
+}
+
+// took notes how long a call had its slots.
+func (s *slots) took(pools []Pool, d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.usual == nil {
+		s.usual = make(map[Pool]time.Duration)
+	}
+	for _, p := range pools {
+		p.Account, p.Key = "", "" // so there are no more than in the price book
+		usual, known := s.usual[p]
+		if !known {
+			usual = d
+		}
+		s.usual[p] = usual + (d-usual)/8
+	}
+}
+
+// sooner makes a call that lacks a slot come again when one is likely to be free: after what
+// recent calls took. The store knows only when the first slot expires if its process has
+// crashed.
+func (s *slots) sooner(v *Verdict) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if usual, known := s.usual[Pool{Upstream: v.Pool.Upstream, Name: v.Pool.Name}]; known {
+		v.RetryAfter = min(v.RetryAfter, max(usual, firstPause))
+		v.RetryAt = v.At.Add(v.RetryAfter)
+	}
 }
 
 // freed tells waiting calls that slots came back.
@@ -271,10 +304,11 @@ func (l *Ledger) renewed(ctx context.Context, tokens []Token, done bool) {
 	}
 }
 
-// slotsTaken says why a call was refused that lacks a slot.
-func slotsTaken(v *Verdict, charges []Charge) {
+// slotsTaken says why a call was refused that lacks a slot, and when to come again.
+func (s *slots) slotsTaken(v *Verdict, charges []Charge) {
 	if lacksSlot(v, charges) {
 		v.Reason = fmt.Sprintf("%d of %d slots are taken", v.Used, v.Limit)
+		s.sooner(v)
 	}
 }
 

@@ -15,7 +15,7 @@ type Verdict struct {
 	Used       int64  // in Window, after this call
 	Limit      int64
 	Remaining  int64
-	RetryAfter time.Duration // the same call succeeds then, if no other call comes first
+	RetryAfter time.Duration // the same call succeeds then, if no other call comes first; for a slot an estimate
 	RetryAt    time.Time
 	ResetAt    time.Time
 	At         time.Time // when it was decided, by the store's clock
