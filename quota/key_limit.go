@@ -44,7 +44,7 @@ type LimitKeeper interface {
 const MaxLimitChanges = 10_000
 
 // ErrNoLimits says that a ledger's store keeps no limits of keys.
-var ErrNoLimits = errors.New("this ledger keeps no limits that are set at run time; keep it in SQLite or Redis")
+var ErrNoLimits = errors.New("this ledger's store keeps no limits that are set at run time")
 
 // A ledger reads changed limits at most every limitsAfter, beside a call, which does not wait.
 // If it has not read them for limitsWithin, a call asks for its own key's limit, and waits for
@@ -78,12 +78,13 @@ func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 	if err != nil {
 		return k, err
 	}
-	f := l.current().families[k.Family]
+	f, pools := l.current().families[k.Family], l.current().poolsOfLimits(k.Family)
 	switch {
-	case f == nil && l.current().shared[k.Family] != nil: // the limit of a pool: see limitPlace
-		if name, _, _ := strings.Cut(k.Key, "@"); !l.current().shared[k.Family][name] {
-			return k, BadInput("upstream %s: the limit of the pool %.40q is that of the price book; a pool with limit: learn and a metric takes another one", k.Family, name)
+	case pools != nil:
+		if name, _, _ := strings.Cut(k.Key, "@"); !pools.pools[name] {
+			return k, BadInput("upstream %s: the limit of the pool %.40q is that of the price book; a pool with limit: learn and a metric takes another one", strings.TrimPrefix(k.Family, LimitsOfUpstream), name)
 		}
+		k.Family = pools.families[0]
 	case f == nil && k.Quota > 0:
 		return k, BadInput("there is no family %.40q; the price book has %s", k.Family, names(l.current().families))
 	}
@@ -111,7 +112,13 @@ func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 			return k, BadInput("key %.80q of family %.40q has no limit that was set at run time", k.Key, k.Family)
 		}
 	}
-	set, err := keeper.SetLimit(ctx, k)
+	if pools != nil {
+		err = l.dropLimit(ctx, keeper, k, pools.families[1:]...)
+	}
+	set := k
+	if err == nil {
+		set, err = keeper.SetLimit(ctx, k)
+	}
 	switch {
 	case errors.Is(err, ErrNoLimits):
 		return k, err
@@ -120,6 +127,21 @@ func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 	}
 	l.limits.apply([]KeyLimit{set})
 	return set, nil
+}
+
+// dropLimit removes the limit of a key where earlier versions have kept it: a change is coming.
+func (l *Ledger) dropLimit(ctx context.Context, keeper LimitKeeper, k KeyLimit, families ...string) error {
+	for _, k.Family = range families {
+		was, err := keeper.KeyLimit(ctx, k.Family, k.Key)
+		if err == nil && was != nil && was.Quota > 0 {
+			k.Quota = 0
+			_, err = keeper.SetLimit(ctx, k)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // KeyLimits is that of the ledger's store: see [LimitKeeper].
@@ -135,17 +157,23 @@ func (l *Ledger) KeyLimits(ctx context.Context, after int64, most int) ([]KeyLim
 	return all, err
 }
 
-// KeyLimit is that of the ledger's store: see [LimitKeeper].
-func (l *Ledger) KeyLimit(ctx context.Context, family, key string) (*KeyLimit, error) {
+// KeyLimit is that of the ledger's store: see [LimitKeeper]. For a pool, the family is its
+// upstream.
+func (l *Ledger) KeyLimit(ctx context.Context, family, key string) (last *KeyLimit, err error) {
 	keeper, err := l.keeper()
 	if err != nil {
 		return nil, err
 	}
-	k, err := keeper.KeyLimit(ctx, family, key)
-	if err != nil {
-		err = l.storeError(ctx, "read a limit", err)
+	for _, family := range l.current().limitFamilies(family) {
+		k, err := keeper.KeyLimit(ctx, family, key)
+		if err != nil {
+			return nil, l.storeError(ctx, "read a limit", err)
+		}
+		if last == nil || k != nil && k.Version > last.Version {
+			last = k
+		}
 	}
-	return k, err
+	return last, nil
 }
 
 // LimitChanges is that of the ledger's store: see [LimitKeeper].
@@ -178,24 +206,31 @@ func (l *Ledger) priced(ctx context.Context, p *prices, c *Call) (*price, error)
 	if f == nil || c.Key == "" || !can {
 		return p.lookup(c)
 	}
-	l.freshLimit(ctx, keeper, c.Family, c.Key)
-	quota := l.limits.quota(c.Family, c.Key)
+	l.freshLimit(ctx, keeper, c.Key, c.Family)
+	quota := l.limits.quota(c.Key, c.Family)
 	if quota == 0 {
 		return p.lookup(c)
 	}
 	return p.lookupMember(c, f.ofQuota(c.Key, quota))
 }
 
-// quota returns the limit of a key, or 0.
-func (k *keyLimits) quota(family, key string) int64 {
+// quota returns the limit of a key, or 0. It may be kept in several families; the last one that
+// was set holds.
+func (k *keyLimits) quota(key string, families ...string) int64 {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.all[family][pageKey(key)].quota
+	var last setLimit
+	for _, family := range families {
+		if l := k.all[family][pageKey(key)]; l.version > last.version {
+			last = l
+		}
+	}
+	return last.quota
 }
 
 // freshLimit makes sure that the limit of a key is known. While the limits cannot be read,
 // those that are known hold: if the store is down, so is the decision itself.
-func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, family, key string) {
+func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, key string, families ...string) {
 	k, now := &l.limits, l.clock.Now().UnixNano()
 	since := func(at int64) time.Duration { // math.MaxInt64 if it is not known
 		if d := time.Duration(now - at); at != 0 && d >= 0 {
@@ -213,15 +248,17 @@ func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, family, key
 	}
 	within, cancel := context.WithTimeout(ctx, limitsWithin)
 	defer cancel()
-	one, err := keeper.KeyLimit(within, family, key)
-	switch {
-	case err == nil && one != nil:
-		k.apply([]KeyLimit{*one})
-	case err == nil: // none was ever set
-	case errors.Is(err, ErrNoLimits):
-		k.none.Store(true)
-	case ctx.Err() == nil:
-		k.failed.Store(l.clock.Now().UnixNano())
+	for _, family := range families {
+		one, err := keeper.KeyLimit(within, family, key)
+		switch {
+		case err == nil && one != nil:
+			k.apply([]KeyLimit{*one})
+		case err == nil: // none was ever set
+		case errors.Is(err, ErrNoLimits):
+			k.none.Store(true)
+		case ctx.Err() == nil:
+			k.failed.Store(l.clock.Now().UnixNano())
+		}
 	}
 }
 

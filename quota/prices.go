@@ -28,8 +28,8 @@ type prices struct {
 	// requested.
 	requested map[[2]string]bool
 	reported  map[[2]string]bool // the pools that answers report about
-	// shared has the pools, by upstream and name, whose reported limits all processes share.
-	shared map[string]map[string]bool
+	// shared has the pools, by upstream, whose reported limits all processes share.
+	shared map[string]*sharedPools
 }
 
 type priceKey struct{ upstream, account, class, method string }
@@ -59,7 +59,7 @@ func newPrices(b *Book) *prices {
 
 		requested: make(map[[2]string]bool),
 		reported:  make(map[[2]string]bool),
-		shared:    make(map[string]map[string]bool),
+		shared:    make(map[string]*sharedPools),
 	}
 	for _, u := range b.Upstreams {
 		p.only = u.Name
