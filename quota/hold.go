@@ -98,7 +98,7 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	if errors.Is(late, ErrBadInput) {
 		return nil, l.failed(ctx, &c, late)
 	}
-	r, err := l.reserve(ctx, &c, &all)
+	r, err := l.reserve(ctx, &c, &all, nil)
 	if err != nil {
 		return nil, afterBoundaries(err, all.charges)
 	}

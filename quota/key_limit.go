@@ -1,8 +1,10 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -61,6 +63,7 @@ type keyLimits struct {
 	last    KeyLimit     // the last one that was read
 	asked   atomic.Int64 // when the limits were last up to date, by the ledger's clock; 0: never
 	failed  atomic.Int64 // when they could last not be read
+	silent  atomic.Int64 // when the limit of a single key could last not be read
 	none    atomic.Bool  // the store keeps none
 
 	mu  sync.RWMutex
@@ -199,19 +202,21 @@ func (l *Ledger) keeper() (LimitKeeper, error) {
 	return nil, ErrNoLimits
 }
 
-// priced returns what a call costs, by the limits in force.
+// priced returns what a call costs, by the limits in force. If the limit of its key is unknown,
+// it returns an [OutageError], too.
 func (l *Ledger) priced(ctx context.Context, p *prices, c *Call) (*price, error) {
 	f := p.families[c.Family]
 	keeper, can := l.store.(LimitKeeper)
 	if f == nil || c.Key == "" || !can {
 		return p.lookup(c)
 	}
-	l.freshLimit(ctx, keeper, c.Key, c.Family)
-	quota := l.limits.quota(c.Key, c.Family)
-	if quota == 0 {
-		return p.lookup(c)
+	unknown := l.freshLimit(ctx, keeper, c.Key, c.Family)
+	if quota := l.limits.quota(c.Key, c.Family); quota != 0 {
+		made, err := p.lookupMember(c, f.ofQuota(c.Key, quota))
+		return made, cmp.Or(err, unknown)
 	}
-	return p.lookupMember(c, f.ofQuota(c.Key, quota))
+	made, err := p.lookup(c)
+	return made, cmp.Or(err, unknown)
 }
 
 // quota returns the limit of a key, or 0. It may be kept in several families; the last one that
@@ -229,8 +234,10 @@ func (k *keyLimits) quota(key string, families ...string) int64 {
 }
 
 // freshLimit makes sure that the limit of a key is known. While the limits cannot be read,
-// those that are known hold: if the store is down, so is the decision itself.
-func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, key string, families ...string) {
+// those that are known hold. A limit that this process has never heard of may be lower than the
+// price book's, so it is an outage. The price book's would be wrong, and the journal cannot keep
+// a million limits.
+func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, key string, families ...string) error {
 	k, now := &l.limits, l.clock.Now().UnixNano()
 	since := func(at int64) time.Duration { // math.MaxInt64 if it is not known
 		if d := time.Duration(now - at); at != 0 && d >= 0 {
@@ -239,26 +246,55 @@ func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, key string,
 		return math.MaxInt64
 	}
 	age := since(k.asked.Load())
-	if age < limitsAfter || since(k.failed.Load()) < limitsAfter || k.none.Load() {
-		return
+	if age < limitsAfter || k.none.Load() {
+		return nil
 	}
-	k.refresh(ctx, keeper, l.clock)
+	if since(k.failed.Load()) >= limitsAfter {
+		k.refresh(ctx, keeper, l.clock)
+	}
 	if age < limitsWithin {
-		return
+		return nil
 	}
-	within, cancel := context.WithTimeout(ctx, limitsWithin)
-	defer cancel()
-	for _, family := range families {
-		one, err := keeper.KeyLimit(within, family, key)
-		switch {
-		case err == nil && one != nil:
-			k.apply([]KeyLimit{*one})
-		case err == nil: // none was ever set
-		case errors.Is(err, ErrNoLimits):
-			k.none.Store(true)
-		case ctx.Err() == nil:
-			k.failed.Store(l.clock.Now().UnixNano())
+	err := errLimitUnread
+	if since(k.silent.Load()) >= limitsAfter {
+		err = l.askLimit(ctx, keeper, key, families)
+	}
+	if err == nil || k.asked.Load() != 0 || k.quota(key, families...) != 0 {
+		return nil
+	}
+	return &OutageError{Op: "read a limit", Err: fmt.Errorf("the limit that was set at run time is unknown: %w", err)}
+}
+
+var errLimitUnread = errors.New("no limit could be read a moment ago")
+
+// askLimit reads the limit of a key. The store has its time to answer even if the caller has
+// not: what a caller's patience cuts off says nothing about the store.
+func (l *Ledger) askLimit(ctx context.Context, keeper LimitKeeper, key string, families []string) error {
+	answered := make(chan error, 1)
+	go func() {
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), limitsWithin)
+		defer cancel()
+		var failed error
+		for _, family := range families {
+			one, err := keeper.KeyLimit(within, family, key)
+			switch {
+			case err == nil && one != nil:
+				l.limits.apply([]KeyLimit{*one})
+			case err == nil: // none was ever set
+			case errors.Is(err, ErrNoLimits):
+				l.limits.none.Store(true)
+			default:
+				l.limits.silent.Store(l.clock.Now().UnixNano())
+				failed = err
+			}
 		}
+		answered <- failed
+	}()
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return nil // nobody decides for it any more
 	}
 }
 

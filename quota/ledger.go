@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,14 +139,14 @@ func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 		return nil, errNotMade
 	}
 	price, err := l.priced(ctx, prices, &c)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrOutage) {
 		return nil, l.failed(ctx, &c, err)
 	}
-	return l.reserve(ctx, &c, price)
+	return l.reserve(ctx, &c, price, err)
 }
 
-// reserve takes the units of a priced call.
-func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservation, error) {
+// reserve takes the units of a priced call. An outage while it was priced is that of the call.
+func (l *Ledger) reserve(ctx context.Context, c *Call, price *price, err error) (*Reservation, error) {
 	r := &Reservation{ledger: l, price: price}
 	id, fresh := c.ID, c.ID == "" && c.Family == ""
 	if fresh {
@@ -162,9 +163,12 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 		}
 		return r, nil
 	}
-	price = l.adopted(ctx, c, price)
+	price, unknown := l.adopted(ctx, c, price)
+	if err = cmp.Or(err, unknown); err == nil {
+		err = l.ask(ctx, c, id, fresh, price.charges, &r.Verdict)
+	}
 	r.price = price
-	if err := l.ask(ctx, c, id, fresh, price.charges, &r.Verdict); err != nil {
+	if err != nil {
 		if errors.Is(err, ErrOutage) {
 			if gone := cancelled(ctx, "reserve "+price.charges[0].Pool.String()); gone != nil {
 				return nil, l.failed(ctx, c, gone) // also if the journal had no time left

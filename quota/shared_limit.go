@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -86,18 +87,19 @@ func (l *Ledger) sharedLimit(p *prices, c *Charge, index int) int64 {
 }
 
 // adoptLimits returns charges with the limits that were reported, also to other processes.
-func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, limits func(*Charge, int, int64) int64) (all []Charge, changed bool) {
+func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, limits func(*Charge, int, int64) int64) (all []Charge, changed bool, unknown error) {
 	shared := len(charges) > 0 && p.shared[charges[0].Pool.Upstream] != nil
 	if !shared && l.heard.adopted.Load() == 0 {
-		return charges, false
+		return charges, false, nil
 	}
 	keeper, can := l.store.(LimitKeeper)
 	for i := range charges {
 		if pool := charges[i].Pool; can && p.shares(pool) {
-			l.freshLimit(ctx, keeper, limitKeyOf(pool), p.shared[pool.Upstream].families...)
+			unknown = cmp.Or(unknown, l.freshLimit(ctx, keeper, limitKeyOf(pool), p.shared[pool.Upstream].families...))
 		}
 	}
-	return l.heard.adopt(charges, limits, func(c *Charge, i int) int64 { return l.sharedLimit(p, c, i) }, l.now())
+	all, changed = l.heard.adopt(charges, limits, func(c *Charge, i int) int64 { return l.sharedLimit(p, c, i) }, l.now())
+	return all, changed, unknown
 }
 
 // shareLimit keeps a limit for all processes, unless it is kept already. It reports whether
@@ -112,7 +114,7 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, limit, qu
 	if k.Family, k.Key = families[0], limitKeyOf(pool); limit == quota {
 		k.Quota = 0
 	}
-	l.freshLimit(ctx, keeper, k.Key, families...)
+	_ = l.freshLimit(ctx, keeper, k.Key, families...) // an unknown one is set
 	if l.limits.quota(k.Key, families...) == k.Quota {
 		return true
 	}

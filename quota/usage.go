@@ -54,7 +54,7 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 				charges = append(charges, *pools[name])
 			}
 		}
-		charges, _ = l.adoptLimits(ctx, p, charges, p.limitsOf(""))
+		charges, _, _ = l.adoptLimits(ctx, p, charges, p.limitsOf(""))
 		mark := l.shut.mark()
 		read := func(c Charge, s PageState) Usage {
 			if s.Blocked.IsZero() {
