@@ -65,6 +65,9 @@ func (s *Store) slots(ctx context.Context, account quota.Pool, tokens []quota.To
 			slots, known := laidOut[page]
 			if !known {
 				c, err := s.laidOut(ctx, &all[j])
+				if _, gone := errors.AsType[*quota.ForgottenError](err); gone && all[j].pool.Key != "" && !done {
+					c, err = s.laidOutLike(ctx, tag, all[j])
+				}
 				switch {
 				case err == nil:
 					if slots = c.Windows[0].Spec.InFlight(); slots { // else the price book has changed
@@ -98,6 +101,27 @@ func (s *Store) slots(ctx context.Context, account quota.Pool, tokens []quota.To
 		s.touch(ctx, others)
 	}
 	return errors.Join(append(failed, s.remember(ctx, a, reply[2+len(asked):]))...)
+}
+
+// laidOutLike is laidOut for the page of a key that has made room for another one: its slots are
+// taken again. The other pages of the pool say how it is laid out: one of them was made since.
+func (s *Store) laidOutLike(ctx context.Context, tag string, of charged) (quota.Charge, error) {
+	seats := redis.NewStringSliceCmd(ctx, "zrevrange", seatsKey(tag, of.pool.Name), 0, 3)
+	if err := s.do(ctx, seats); err != nil {
+		return quota.Charge{}, err
+	}
+	var c quota.Charge
+	var err error
+	for _, key := range append(seats.Val(), overflowKey) {
+		like := of
+		like.pool.Key = poolOf(key)
+		like.page = pageOf(tag, like.pool)
+		if c, err = s.laidOut(ctx, &like); err == nil {
+			break
+		}
+	}
+	c.Pool = of.pool
+	return c, err
 }
 
 // touch keeps the other pages of receipts that were renewed. If it fails, the next renewal
