@@ -37,6 +37,10 @@ type Call struct {
 
 	ID     string // names the call across retries: 1 to 128 printable bytes; "" makes one
 	Outage Policy // what to do while the ledger is down; "" is the policy of the class or method
+
+	// TellsAnswer is that the caller says with [Reservation.Answered] that the upstream has not
+	// refused the call. Otherwise settling the call says so.
+	TellsAnswer bool
 }
 
 func (c *Call) labels() Labels {

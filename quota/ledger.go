@@ -231,14 +231,23 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, charge
 	if heard {
 		l.sendUrgent(ctx, charges)
 	}
+	if first := l.shut.enter(c, charges, id, l.now()); first != nil {
+		*v = *first
+		if l.watch != nil {
+			l.answered(ctx, c, *v, 0)
+		}
+		return nil
+	}
 	mark, cleared := l.shut.mark(), l.refusals.mark()
 	if *v, err = l.store.Reserve(ctx, Request{ID: id, Fresh: fresh, Charges: charges, Labels: c.labels()}); err != nil {
+		l.probed(charges[0].Pool.Upstream, charges[0].Pool.Account, id, false, false)
 		return l.storeError(ctx, "reserve "+charges[0].Pool.String(), err)
 	}
-	if l.journal != nil {
+	if l.journal != nil || v.Blocked { // until when by our clock
 		l.offset.Store(int64(v.At.Sub(l.clock.Now())))
 	}
 	if !v.Allowed {
+		l.probed(charges[0].Pool.Upstream, charges[0].Pool.Account, id, false, false)
 		l.explain(v, charges)
 		if believes {
 			l.refusals.learn(v, charges, began, cleared)
@@ -316,7 +325,9 @@ func (l *Ledger) Do(ctx context.Context, c Call, fn func(context.Context) error)
 		return err
 	}
 	defer func() { _ = r.Done(ctx) }() // the ledger tries again by itself
-	err = fn(ctx)
+	if err = fn(ctx); err == nil {
+		r.Answered()
+	}
 	if errors.Is(err, ErrUnsent) && c.Family == "" { // families have no receipts, so nothing comes back
 		if _, failed := r.Release(ctx); failed != nil {
 			return errors.Join(err, failed)
@@ -355,6 +366,7 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 	within, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	t = t.plain()
+	l.probed(t.Upstream, t.Account, t.ID, units != nil, units != nil)
 	s, err := l.store.Settle(within, t, units)
 	if err != nil {
 		return s, l.storeError(ctx, "settle a reservation of "+t.Upstream, err)

@@ -102,6 +102,7 @@ func (l *Ledger) Done(ctx context.Context, t Token) error {
 		return BadInput("done: this reservation has no receipt")
 	}
 	t = t.plain()
+	l.probed(t.Upstream, t.Account, t.ID, true, true)
 	s := l.slots.remove(t)
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 	defer cancel()
@@ -327,9 +328,10 @@ func lacksSlot(v *Verdict, charges []Charge) bool {
 }
 
 // maySettle reports whether what a call was refused for may come back before the time that
-// the refusal names: a slot when a call ends, or units when an estimate is settled.
+// the refusal names: a slot when a call ends, units when an estimate is settled, or the pool when
+// the first call after a block is answered.
 func (p *price) maySettle(v *Verdict) bool {
-	if lacksSlot(v, p.charges) {
+	if v.Probing || lacksSlot(v, p.charges) {
 		return true
 	}
 	return !v.Allowed && !v.Blocked && !v.Impossible && p.depends[v.Pool.Name] != nil

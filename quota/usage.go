@@ -58,7 +58,7 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 		mark := l.shut.mark()
 		read := func(c Charge, s PageState) Usage {
 			if s.Blocked.IsZero() {
-				l.shut.opened(s.Pool, mark)
+				l.shut.opened(s.Pool, mark, s.Now)
 			}
 			return usage(s, p.windows(c.Pool))
 		}

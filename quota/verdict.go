@@ -22,6 +22,7 @@ type Verdict struct {
 	BlockedBy  Blocker   // who shut it; the ledger sets it, not the store
 	Reason     string    // of the block
 	Blocked    bool      // refused because the pool is shut
+	Probing    bool      `json:",omitempty"` // Blocked, because one call goes first after a block; the ledger sets it
 	Repeat     bool      // the id was granted before; nothing was charged
 	Impossible bool      // waiting does not help
 	Overflow   bool      // the family or a keyed pool is full, and its new keys share a page
