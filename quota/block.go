@@ -12,7 +12,8 @@ import (
 )
 
 // Block shuts a pool for every process until a time: the upstream said no, or with a
-// reason [ByHand] a person did. The later of two blocks stands, and it opens by itself.
+// reason [ByHand] a person did. The later of two blocks stands, and it opens by itself. Then
+// one call of each process goes first: see [Reservation.Answered].
 func (l *Ledger) Block(ctx context.Context, pool Pool, until time.Time, reason string) error {
 	if l.current() == nil {
 		return errNotMade
@@ -121,10 +122,10 @@ func (l *Ledger) block(ctx context.Context, pool Pool, b BlockRequest) error {
 	}
 	switch {
 	case b.Open:
-		l.shut.opened(pool, mark)
+		l.shut.lifted(pool, mark)
 		l.tell(ctx, Event{Kind: EventOpened, Pool: pool})
 	case until.After(l.now()): // else it is over already, and shut nothing
-		l.shut.note(pool, until)
+		l.shut.note(pool, until, l.now())
 		by, reason := readReason(b.Reason)
 		l.tell(ctx, Event{Kind: EventShut, Pool: pool, Until: until, BlockedBy: by, Reason: reason})
 	}
@@ -162,36 +163,45 @@ const maxBlocks = 1000
 type shut struct {
 	until time.Time
 	noted uint64
+	hold  time.Duration // how long others wait at most for the call that goes first
+	probe probe         // the call that goes first after the block
 }
 
-func (b *blocks) note(pool Pool, until time.Time) {
+func (b *blocks) note(pool Pool, until, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.until == nil {
 		b.until = make(map[Pool]shut)
 	}
-	if known := b.until[pool].until; known.After(until) {
-		until = known
+	s := b.until[pool]
+	if until.After(s.until) {
+		s = shut{until: until, hold: min(max(until.Sub(now), probeLeast), probeMost)}
 	}
-	b.until[pool] = shut{until, b.noted.Add(1)}
+	s.noted = b.noted.Add(1)
+	b.until[pool] = s
 	b.many.Store(int64(len(b.until)))
 }
 
 // mark returns the order of the next request, for opened. Take it before the request.
 func (b *blocks) mark() uint64 { return b.noted.Load() }
 
-// opened forgets the block of a pool that the store shows open, if the block was noted
-// before the mark.
-func (b *blocks) opened(pool Pool, mark uint64) {
+// opened forgets the block of a pool that the store shows open before its end, if the block was
+// noted before the mark. After its end, a call goes first.
+func (b *blocks) opened(pool Pool, mark uint64, at time.Time) {
 	if b.many.Load() == 0 {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.until[pool].noted <= mark {
-		delete(b.until, pool)
-		b.many.Store(int64(len(b.until)))
+	if s := b.until[pool]; s.noted <= mark && at.Before(s.until) {
+		b.forget(pool)
 	}
+}
+
+// forget is called with the lock.
+func (b *blocks) forget(pool Pool) {
+	delete(b.until, pool)
+	b.many.Store(int64(len(b.until)))
 }
 
 // learn notes what a verdict says about the pools of charges. A repeated grant says
@@ -199,10 +209,10 @@ func (b *blocks) opened(pool Pool, mark uint64) {
 func (b *blocks) learn(v *Verdict, charges []Charge, mark uint64) {
 	switch {
 	case v.Blocked:
-		b.note(v.Pool, v.RetryAt)
+		b.note(v.Pool, v.RetryAt, v.At)
 	case v.Allowed && !v.Repeat:
 		for i := range charges {
-			b.opened(charges[i].Pool, mark)
+			b.opened(charges[i].Pool, mark, v.At)
 		}
 	}
 }

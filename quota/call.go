@@ -41,6 +41,10 @@ type Call struct {
 	// is "" for calls of the process itself, else 1 to 40 of the characters a-z, 0-9, - and _.
 	Owner  string
 	Outage Policy // what to do while the ledger is down; "" is the policy of the class or method
+
+	// TellsAnswer is that the caller says with [Reservation.Answered] that the upstream has not
+	// refused the call. Otherwise settling the call says so.
+	TellsAnswer bool
 }
 
 func (c *Call) labels() Labels {

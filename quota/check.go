@@ -30,7 +30,11 @@ func (l *Ledger) Check(ctx context.Context, c Call) (Verdict, error) {
 		r := Request{ID: c.ID, Charges: price.charges, Labels: labels}
 		return Verdict{}, r.Check()
 	}
-	v, err := l.check(ctx, &c, l.adopted(ctx, &c, price), op)
+	price, unknown := l.adopted(ctx, &c, price)
+	if unknown != nil {
+		return Verdict{}, unknown
+	}
+	v, err := l.check(ctx, &c, price, op)
 	if l.excused(ctx, &c, err) || errors.Is(err, ErrImpossible) && l.observes(&c) {
 		return Verdict{Allowed: true, Pool: price.charges[0].Pool, Units: price.charges[0].Units, At: l.now()}, nil
 	}

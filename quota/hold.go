@@ -98,11 +98,12 @@ func (l *Ledger) Hold(ctx context.Context, c Call, n int) (*Hold, error) {
 	if errors.Is(late, ErrBadInput) {
 		return nil, l.failed(ctx, &c, late)
 	}
-	r, err := l.reserve(ctx, &c, &all)
+	r, err := l.reserve(ctx, &c, &all, nil)
 	if err != nil {
 		return nil, afterBoundaries(err, all.charges)
 	}
-	if late != nil { // refused only now, because only the store knows whether the units fit
+	l.probed(r.Pool.Upstream, r.Pool.Account, r.ID, false, false) // the first call that draws goes first
+	if late != nil {                                              // refused only now, because only the store knows whether the units fit
 		if _, err := r.Release(ctx); err != nil {
 			return nil, err
 		}

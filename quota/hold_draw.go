@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -24,7 +25,8 @@ type drawn struct {
 // has no hold, or if the hold cannot pay: it belongs to another ledger or account, a pool
 // is not held or is blocked, too little is left, it has ended or was closed, the id drew
 // other units before, or the call is invalid. The caller then reserves, which returns
-// the reason. An error is returned only for an outage, which reserving would meet again.
+// the reason. An error is returned only for an outage, which reserving would meet again, and for
+// a call that another one goes before.
 func (l *Ledger) drawn(ctx context.Context, c *Call) (*Reservation, error) {
 	h := holdOf(ctx)
 	if h == nil || h.ledger != l || ctx.Err() != nil || c.ID != "" && !validID(c.ID) {
@@ -36,19 +38,21 @@ func (l *Ledger) drawn(ctx context.Context, c *Call) (*Reservation, error) {
 		return nil, nil
 	}
 	d := &drawn{hold: h, id: l.ids.next(), labels: labels}
+	id := cmp.Or(c.ID, d.id)
+	if first := l.shut.enter(c, price.charges, id, l.now()); first != nil {
+		return nil, refusal(c, *first)
+	}
 	taken, late := h.take(l.clock.Now(), c.ID, d, price.charges, false)
 	if late {
 		taken, err = h.takeLate(ctx, c.ID, d, price.charges)
 	}
 	switch {
 	case errors.Is(err, ErrOutage):
-		id := c.ID
-		if id == "" {
-			id = d.id
-		}
+		l.probed(price.charges[0].Pool.Upstream, price.charges[0].Pool.Account, id, false, false)
 		r, failed := l.admit(ctx, c, price, id, err)
 		return r, l.unseen(ctx, c, r, err, failed)
 	case taken == nil:
+		l.probed(price.charges[0].Pool.Upstream, price.charges[0].Pool.Account, id, false, false)
 		return nil, nil
 	}
 	v := h.verdict

@@ -1,8 +1,10 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -44,7 +46,7 @@ type LimitKeeper interface {
 const MaxLimitChanges = 10_000
 
 // ErrNoLimits says that a ledger's store keeps no limits of keys.
-var ErrNoLimits = errors.New("this ledger keeps no limits that are set at run time; keep it in SQLite or Redis")
+var ErrNoLimits = errors.New("this ledger's store keeps no limits that are set at run time")
 
 // A ledger reads changed limits at most every limitsAfter, beside a call, which does not wait.
 // If it has not read them for limitsWithin, a call asks for its own key's limit, and waits for
@@ -61,6 +63,7 @@ type keyLimits struct {
 	last    KeyLimit     // the last one that was read
 	asked   atomic.Int64 // when the limits were last up to date, by the ledger's clock; 0: never
 	failed  atomic.Int64 // when they could last not be read
+	silent  atomic.Int64 // when the limit of a single key could last not be read
 	none    atomic.Bool  // the store keeps none
 
 	mu  sync.RWMutex
@@ -78,12 +81,13 @@ func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 	if err != nil {
 		return k, err
 	}
-	f := l.current().families[k.Family]
+	f, pools := l.current().families[k.Family], l.current().poolsOfLimits(k.Family)
 	switch {
-	case f == nil && l.current().shared[k.Family] != nil: // the limit of a pool: see limitPlace
-		if name, _, _ := strings.Cut(k.Key, "@"); !l.current().shared[k.Family][name] {
-			return k, BadInput("upstream %s: the limit of the pool %.40q is that of the price book; a pool with limit: learn and a metric takes another one", k.Family, name)
+	case pools != nil:
+		if name, _, _ := strings.Cut(k.Key, "@"); !pools.pools[name] {
+			return k, BadInput("upstream %s: the limit of the pool %.40q is that of the price book; a pool with limit: learn and a metric takes another one", strings.TrimPrefix(k.Family, LimitsOfUpstream), name)
 		}
+		k.Family = pools.families[0]
 	case f == nil && k.Quota > 0:
 		return k, BadInput("there is no family %.40q; the price book has %s", k.Family, names(l.current().families))
 	}
@@ -111,7 +115,13 @@ func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 			return k, BadInput("key %.80q of family %.40q has no limit that was set at run time", k.Key, k.Family)
 		}
 	}
-	set, err := keeper.SetLimit(ctx, k)
+	if pools != nil {
+		err = l.dropLimit(ctx, keeper, k, pools.families[1:]...)
+	}
+	set := k
+	if err == nil {
+		set, err = keeper.SetLimit(ctx, k)
+	}
 	switch {
 	case errors.Is(err, ErrNoLimits):
 		return k, err
@@ -120,6 +130,21 @@ func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 	}
 	l.limits.apply([]KeyLimit{set})
 	return set, nil
+}
+
+// dropLimit removes the limit of a key where earlier versions have kept it: a change is coming.
+func (l *Ledger) dropLimit(ctx context.Context, keeper LimitKeeper, k KeyLimit, families ...string) error {
+	for _, k.Family = range families {
+		was, err := keeper.KeyLimit(ctx, k.Family, k.Key)
+		if err == nil && was != nil && was.Quota > 0 {
+			k.Quota = 0
+			_, err = keeper.SetLimit(ctx, k)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // KeyLimits is that of the ledger's store: see [LimitKeeper].
@@ -135,17 +160,23 @@ func (l *Ledger) KeyLimits(ctx context.Context, after int64, most int) ([]KeyLim
 	return all, err
 }
 
-// KeyLimit is that of the ledger's store: see [LimitKeeper].
-func (l *Ledger) KeyLimit(ctx context.Context, family, key string) (*KeyLimit, error) {
+// KeyLimit is that of the ledger's store: see [LimitKeeper]. For a pool, the family is its
+// upstream.
+func (l *Ledger) KeyLimit(ctx context.Context, family, key string) (last *KeyLimit, err error) {
 	keeper, err := l.keeper()
 	if err != nil {
 		return nil, err
 	}
-	k, err := keeper.KeyLimit(ctx, family, key)
-	if err != nil {
-		err = l.storeError(ctx, "read a limit", err)
+	for _, family := range l.current().limitFamilies(family) {
+		k, err := keeper.KeyLimit(ctx, family, key)
+		if err != nil {
+			return nil, l.storeError(ctx, "read a limit", err)
+		}
+		if last == nil || k != nil && k.Version > last.Version {
+			last = k
+		}
 	}
-	return k, err
+	return last, nil
 }
 
 // LimitChanges is that of the ledger's store: see [LimitKeeper].
@@ -171,31 +202,42 @@ func (l *Ledger) keeper() (LimitKeeper, error) {
 	return nil, ErrNoLimits
 }
 
-// priced returns what a call costs, by the limits in force.
+// priced returns what a call costs, by the limits in force. If the limit of its key is unknown,
+// it returns an [OutageError], too.
 func (l *Ledger) priced(ctx context.Context, p *prices, c *Call) (*price, error) {
 	f := p.families[c.Family]
 	keeper, can := l.store.(LimitKeeper)
 	if f == nil || c.Key == "" || !can {
 		return p.lookup(c)
 	}
-	l.freshLimit(ctx, keeper, c.Family, c.Key)
-	quota := l.limits.quota(c.Family, c.Key)
-	if quota == 0 {
-		return p.lookup(c)
+	unknown := l.freshLimit(ctx, keeper, c.Key, c.Family)
+	if quota := l.limits.quota(c.Key, c.Family); quota != 0 {
+		made, err := p.lookupMember(c, f.ofQuota(c.Key, quota))
+		return made, cmp.Or(err, unknown)
 	}
-	return p.lookupMember(c, f.ofQuota(c.Key, quota))
+	made, err := p.lookup(c)
+	return made, cmp.Or(err, unknown)
 }
 
-// quota returns the limit of a key, or 0.
-func (k *keyLimits) quota(family, key string) int64 {
+// quota returns the limit of a key, or 0. It may be kept in several families; the last one that
+// was set holds.
+func (k *keyLimits) quota(key string, families ...string) int64 {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.all[family][pageKey(key)].quota
+	var last setLimit
+	for _, family := range families {
+		if l := k.all[family][pageKey(key)]; l.version > last.version {
+			last = l
+		}
+	}
+	return last.quota
 }
 
 // freshLimit makes sure that the limit of a key is known. While the limits cannot be read,
-// those that are known hold: if the store is down, so is the decision itself.
-func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, family, key string) {
+// those that are known hold. A limit that this process has never heard of may be lower than the
+// price book's, so it is an outage. The price book's would be wrong, and the journal cannot keep
+// a million limits.
+func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, key string, families ...string) error {
 	k, now := &l.limits, l.clock.Now().UnixNano()
 	since := func(at int64) time.Duration { // math.MaxInt64 if it is not known
 		if d := time.Duration(now - at); at != 0 && d >= 0 {
@@ -204,24 +246,55 @@ func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, family, key
 		return math.MaxInt64
 	}
 	age := since(k.asked.Load())
-	if age < limitsAfter || since(k.failed.Load()) < limitsAfter || k.none.Load() {
-		return
+	if age < limitsAfter || k.none.Load() {
+		return nil
 	}
-	k.refresh(ctx, keeper, l.clock)
+	if since(k.failed.Load()) >= limitsAfter {
+		k.refresh(ctx, keeper, l.clock)
+	}
 	if age < limitsWithin {
-		return
+		return nil
 	}
-	within, cancel := context.WithTimeout(ctx, limitsWithin)
-	defer cancel()
-	one, err := keeper.KeyLimit(within, family, key)
-	switch {
-	case err == nil && one != nil:
-		k.apply([]KeyLimit{*one})
-	case err == nil: // none was ever set
-	case errors.Is(err, ErrNoLimits):
-		k.none.Store(true)
-	case ctx.Err() == nil:
-		k.failed.Store(l.clock.Now().UnixNano())
+	err := errLimitUnread
+	if since(k.silent.Load()) >= limitsAfter {
+		err = l.askLimit(ctx, keeper, key, families)
+	}
+	if err == nil || k.asked.Load() != 0 || k.quota(key, families...) != 0 {
+		return nil
+	}
+	return &OutageError{Op: "read a limit", Err: fmt.Errorf("the limit that was set at run time is unknown: %w", err)}
+}
+
+var errLimitUnread = errors.New("no limit could be read a moment ago")
+
+// askLimit reads the limit of a key. The store has its time to answer even if the caller has
+// not: what a caller's patience cuts off says nothing about the store.
+func (l *Ledger) askLimit(ctx context.Context, keeper LimitKeeper, key string, families []string) error {
+	answered := make(chan error, 1)
+	go func() {
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), limitsWithin)
+		defer cancel()
+		var failed error
+		for _, family := range families {
+			one, err := keeper.KeyLimit(within, family, key)
+			switch {
+			case err == nil && one != nil:
+				l.limits.apply([]KeyLimit{*one})
+			case err == nil: // none was ever set
+			case errors.Is(err, ErrNoLimits):
+				l.limits.none.Store(true)
+			default:
+				l.limits.silent.Store(l.clock.Now().UnixNano())
+				failed = err
+			}
+		}
+		answered <- failed
+	}()
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return nil // nobody decides for it any more
 	}
 }
 

@@ -13,10 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/pgtest"
 	"github.com/headroom-quota/headroom/internal/redistest"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/memstore"
+	"github.com/headroom-quota/headroom/quota/pgstore"
 	"github.com/headroom-quota/headroom/quota/redisstore"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
@@ -84,9 +86,20 @@ func (l *limitLedger) set(key string, n int64) quota.KeyLimit {
 func limitStores(t *testing.T) map[string]func() quota.Store {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	var server *redistest.Server
+	memory, postgres, address := memstore.New(nil), sync.Once{}, ""
 	return map[string]func() quota.Store{
 		"sqlite": func() quota.Store {
 			s, err := sqlitestore.Open(t.Context(), path, &sqlitestore.Options{Families: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			return s
+		},
+		"memory": func() quota.Store { return memory },
+		"postgres": func() quota.Store {
+			postgres.Do(func() { address = pgtest.Shared(t) })
+			s, err := pgstore.Open(address, &pgstore.Options{Timeout: 20 * time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -206,12 +219,12 @@ func TestKeyLimitsRefuse(t *testing.T) {
 	if !errors.Is(err, quota.ErrImpossible) || !strings.Contains(err.Error(), "ingestor limits set") {
 		t.Errorf("more than the limit that was set: %v", err)
 	}
-	m := newLimitLedger(t, memstore.New(nil))
+	m := newLimitLedger(t, notKeeping{memstore.New(nil)})
 	if _, err := m.SetLimit(t.Context(), quota.KeyLimit{Family: "client", Key: "a", Quota: 1, By: "ann"}); !errors.Is(err, quota.ErrNoLimits) {
-		t.Errorf("in memory: %v", err)
+		t.Errorf("in a store that keeps none: %v", err)
 	}
 	if got := m.granted("acme"); got != 3 {
-		t.Errorf("in memory the price book grants %d, want 3", got)
+		t.Errorf("in a store that keeps none, the price book grants %d, want 3", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,14 +152,14 @@ func (l *Ledger) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 		return nil, errNotMade
 	}
 	price, err := l.priced(ctx, prices, &c)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrOutage) {
 		return nil, l.failed(ctx, &c, err)
 	}
-	return l.reserve(ctx, &c, price)
+	return l.reserve(ctx, &c, price, err)
 }
 
-// reserve takes the units of a priced call.
-func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservation, error) {
+// reserve takes the units of a priced call. An outage while it was priced is that of the call.
+func (l *Ledger) reserve(ctx context.Context, c *Call, price *price, err error) (*Reservation, error) {
 	r := &Reservation{ledger: l, price: price}
 	id, fresh := c.ID, c.ID == "" && c.Family == ""
 	if fresh {
@@ -177,9 +178,12 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 		}
 		return r, nil
 	}
-	price = l.adopted(ctx, c, price)
+	price, unknown := l.adopted(ctx, c, price)
+	if err = cmp.Or(err, unknown); err == nil {
+		err = l.ask(ctx, c, id, fresh, price.charges, &r.Verdict)
+	}
 	r.price = price
-	if err := l.ask(ctx, c, id, fresh, price.charges, &r.Verdict); err != nil {
+	if err != nil {
 		if errors.Is(err, ErrOutage) {
 			outage := err
 			r, err = l.admit(ctx, c, price, id, outage)
@@ -242,14 +246,23 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, charge
 	if heard {
 		l.sendUrgent(ctx, charges)
 	}
+	if first := l.shut.enter(c, charges, id, l.now()); first != nil {
+		*v = *first
+		if l.watch != nil {
+			l.answered(ctx, c, *v, 0)
+		}
+		return nil
+	}
 	mark, cleared := l.shut.mark(), l.refusals.mark()
 	if *v, err = l.store.Reserve(ctx, Request{ID: id, Fresh: fresh, Charges: charges, Labels: c.labels()}); err != nil {
+		l.probed(charges[0].Pool.Upstream, charges[0].Pool.Account, id, false, false)
 		return l.storeError(ctx, "reserve "+charges[0].Pool.String(), err)
 	}
-	if l.journal != nil {
+	if l.journal != nil || v.Blocked { // until when by our clock
 		l.offset.Store(int64(v.At.Sub(l.clock.Now())))
 	}
 	if !v.Allowed {
+		l.probed(charges[0].Pool.Upstream, charges[0].Pool.Account, id, false, false)
 		l.explain(v, charges)
 		if believes {
 			l.refusals.learn(v, charges, began, cleared)
@@ -270,7 +283,7 @@ func (l *Ledger) explain(v *Verdict, charges []Charge) {
 	if v.Blocked {
 		v.attribute()
 	}
-	slotsTaken(v, charges)
+	l.slots.slotsTaken(v, charges)
 	l.notForever(v, charges)
 }
 
@@ -330,7 +343,9 @@ func (l *Ledger) Do(ctx context.Context, c Call, fn func(context.Context) error)
 		return err
 	}
 	defer func() { _ = r.Done(ctx) }() // the ledger tries again by itself
-	err = fn(ctx)
+	if err = fn(ctx); err == nil {
+		r.Answered()
+	}
 	if errors.Is(err, ErrUnsent) && c.Family == "" { // families have no receipts, so nothing comes back
 		if _, failed := r.Release(ctx); failed != nil {
 			return errors.Join(err, failed)
@@ -369,6 +384,7 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 	within, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	t.least = ""
+	l.probed(t.Upstream, t.Account, t.ID, units != nil, units != nil)
 	s, err := l.store.Settle(within, t, units)
 	t = t.plain()
 	if err != nil {

@@ -19,8 +19,7 @@ func (m *twoLedgers) reserve(rt *rapid.T) {
 		m.refused(rt, p, n, err)
 		return
 	}
-	m.granted(rt, p, n)
-	m.calls = append(m.calls, &sentCall{r: r, at: m.clock.Now(), units: n, layout: m.layout})
+	m.granted(rt, p, n, &sentCall{r: r, at: m.clock.Now(), units: n, layout: m.layout})
 }
 
 func (m *twoLedgers) hold(rt *rapid.T) {
@@ -33,7 +32,7 @@ func (m *twoLedgers) hold(rt *rapid.T) {
 		m.refused(rt, p, n*each, err)
 		return
 	}
-	m.granted(rt, p, n*each)
+	m.granted(rt, p, n*each, nil)
 	m.holds = append(m.holds, &heldUnits{Hold: h, by: p, layout: m.layout})
 }
 
@@ -61,18 +60,17 @@ func (m *twoLedgers) drawOne(rt *rapid.T, h *heldUnits, n int64) {
 		m.spent, h.layout = counted, m.layout
 	}
 	switch {
-	case err != nil && pays && !m.isShut():
+	case err != nil && pays && !m.isShut() && !h.by.holds(now) && (h.by.exact || h.by.remembers.IsZero()):
 		rt.Fatalf("%s: refused %d, and the hold has %d: %v", h.by.name, n, left, err)
 	case err != nil:
 		m.refused(rt, h.by, n, err)
 		return
 	case counted == m.spent:
-		m.calls = append(m.calls, &sentCall{r: r, at: now, units: n, layout: m.layout, from: h})
+		m.leaves(rt, h.by, &sentCall{r: r, at: now, units: n, layout: m.layout, from: h})
 	case pays:
 		rt.Fatalf("%s: a call of %d under a hold that has %d was paid for by the pool too: it counts %d, not %d", h.by.name, n, left, counted, m.spent)
 	default:
-		m.granted(rt, h.by, n)
-		m.calls = append(m.calls, &sentCall{r: r, at: now, units: n, layout: m.layout})
+		m.granted(rt, h.by, n, &sentCall{r: r, at: now, units: n, layout: m.layout})
 	}
 }
 
@@ -100,6 +98,9 @@ func (m *twoLedgers) settle(rt *rapid.T) {
 	m.say(rt, "settle %d to %d: %+v %v", c.units, to, s, err)
 	if err != nil {
 		rt.Fatalf("settle: %v", err)
+	}
+	if c.by.first == c {
+		c.by.forgets()
 	}
 	if again, err := settleTo(rt, c.r, c.units); err != nil || !again.Repeat {
 		rt.Fatalf("settled twice: %+v %v", again, err)
@@ -149,9 +150,7 @@ func (m *twoLedgers) block(rt *rapid.T) {
 	if until.After(m.shut) {
 		m.shut = until
 	}
-	if until.After(p.remembers) {
-		p.remembers = until
-	}
+	p.learns(until, m.clock.Now())
 }
 
 func (m *twoLedgers) lift(rt *rapid.T) {
@@ -161,7 +160,22 @@ func (m *twoLedgers) lift(rt *rapid.T) {
 	if err != nil {
 		rt.Fatal(err)
 	}
-	m.shut, p.remembers = time.Time{}, time.Time{}
+	m.shut = time.Time{}
+	p.forgets()
+	for _, other := range m.parties {
+		other.exact = false
+	}
+}
+
+// answer has the upstream answer the calls that went first.
+func (m *twoLedgers) answer(rt *rapid.T) {
+	for _, p := range m.parties {
+		if p.first != nil {
+			m.say(rt, "%s: the call that went first is answered", p.name)
+			p.first.r.Answered()
+			p.forgets()
+		}
+	}
 }
 
 func (m *twoLedgers) forward(rt *rapid.T) {
@@ -177,11 +191,18 @@ func (m *twoLedgers) revise(rt *rapid.T) {
 		m.layout++
 	}
 	m.load(rt, p)
-	_, err := p.Reserve(rt.Context(), quota.Call{Upstream: "api", Method: "touch"})
+	for _, c := range m.calls { // so that the store is asked
+		if c.by == p {
+			c.r.Answered()
+		}
+	}
+	m.answer(rt)
+	r, err := p.Reserve(rt.Context(), quota.Call{Upstream: "api", Method: "touch"})
 	m.say(rt, "%s: has revision %d, layout %d: %v", p.name, m.revision, m.layout, err)
 	if err != nil {
 		m.refused(rt, p, 0, err)
 		return
 	}
-	m.granted(rt, p, 0)
+	m.granted(rt, p, 0, &sentCall{r: r, at: m.clock.Now(), layout: m.layout, settled: true})
+	m.answer(rt)
 }

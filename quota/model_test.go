@@ -82,6 +82,24 @@ type party struct {
 	name      string
 	revision  int
 	remembers time.Time // it may take the pool for shut until then
+	exact     bool      // it does: nobody has lifted the block
+	hold      time.Duration
+	first     *sentCall // the call that goes first after that, for so long
+}
+
+// learns of a block.
+func (p *party) learns(until, now time.Time) {
+	if until.After(p.remembers) {
+		p.remembers, p.exact, p.first = until, true, nil
+		p.hold = min(max(until.Sub(now), time.Second), 5*time.Second)
+	}
+}
+
+func (p *party) forgets() { p.remembers, p.first = time.Time{}, nil }
+
+// holds is whether a call of the party is refused, because another one goes first.
+func (p *party) holds(now time.Time) bool {
+	return p.first != nil && now.Before(p.first.at.Add(p.hold))
 }
 
 // heldUnits is a hold, by what it may give back.
@@ -95,6 +113,7 @@ type heldUnits struct {
 // sentCall is one that was granted, and left at once.
 type sentCall struct {
 	r       *quota.Reservation
+	by      *party
 	at      time.Time
 	units   int64
 	more    int64 // than was granted, by its settlement
@@ -140,6 +159,7 @@ func (m *twoLedgers) actions() map[string]func(*rapid.T) {
 		"draw3":    m.draw,
 		"settle":   m.settle,
 		"close":    m.close,
+		"answer":   m.answer,
 		"block":    m.block,
 		"lift":     m.lift,
 		"forward":  m.forward,
@@ -227,23 +247,48 @@ func (m *twoLedgers) refused(rt *rapid.T, p *party, units int64, err error) {
 	if !errors.As(err, &refused) {
 		rt.Fatalf("%s: %v", p.name, err)
 	}
+	now := m.clock.Now()
+	if !refused.Probing && p.first != nil && !p.holds(now) { // it has waited for it long enough
+		p.forgets()
+	}
 	switch used := m.window(rt, "1m"); {
+	case refused.Probing && p.exact && (!p.holds(now) || now.Before(p.remembers)):
+		rt.Fatalf("%s: refused, but no other call goes first: %v", p.name, err)
+	case refused.Probing:
+	case p.exact && p.holds(now):
+		rt.Fatalf("%s: asked the store, though another call goes first: %v", p.name, err)
 	case refused.Blocked && !m.isShut():
 		rt.Fatalf("%s: refused because of a block, but the pool is not blocked: %v", p.name, err)
 	case refused.Blocked:
-		if m.shut.After(p.remembers) { // only a grant makes it forget an earlier one
-			p.remembers = m.shut
-		}
+		p.learns(m.shut, now) // only a grant makes it forget an earlier one
 	case used+units <= modelQuota:
 		rt.Fatalf("%s: refused %d where %d of %d are used: %v", p.name, units, used, modelQuota, err)
 	}
 }
 
 // granted is what a ledger has learnt of a grant by the store.
-func (m *twoLedgers) granted(rt *rapid.T, p *party, units int64) {
+func (m *twoLedgers) granted(rt *rapid.T, p *party, units int64, c *sentCall) {
 	if m.isShut() {
 		rt.Fatalf("%s: the store granted %d while the pool is shut", p.name, units)
 	}
 	m.spent += units
-	p.remembers = time.Time{}
+	m.leaves(rt, p, c)
+}
+
+// leaves is what a call that may leave means for those after it. A hold is no call.
+func (m *twoLedgers) leaves(rt *rapid.T, p *party, c *sentCall) {
+	now := m.clock.Now()
+	switch {
+	case !p.exact: // it may have noticed that the block was lifted, or met another one since
+	case p.holds(now):
+		rt.Fatalf("%s: granted, though another call goes first", p.name)
+	case now.Before(p.remembers) || p.first != nil:
+		p.forgets()
+	case !p.remembers.IsZero() && c != nil:
+		p.first = c
+	}
+	if c != nil {
+		c.by = p
+		m.calls = append(m.calls, c)
+	}
 }

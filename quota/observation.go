@@ -251,15 +251,15 @@ func (l *Ledger) sendUrgent(ctx context.Context, charges []Charge) {
 }
 
 // adopted returns the price of a call by the limits that were adopted. An estimate is
-// capped at them, too.
-func (l *Ledger) adopted(ctx context.Context, c *Call, p *price) *price {
+// capped at them, too. If one of them is unknown, that is an outage.
+func (l *Ledger) adopted(ctx context.Context, c *Call, p *price) (*price, error) {
 	if c.Family != "" {
-		return p
+		return p, nil
 	}
 	prices := l.current()
-	charges, changed := l.adoptLimits(ctx, prices, p.charges, prices.limitsOf(c.Class))
+	charges, changed, err := l.adoptLimits(ctx, prices, p.charges, prices.limitsOf(c.Class))
 	if !changed {
-		return p
+		return p, err
 	}
 	own := *p
 	own.charges = charges
@@ -269,7 +269,7 @@ func (l *Ledger) adopted(ctx context.Context, c *Call, p *price) *price {
 			charges[i].Units = min(charges[i].Units, most(&charges[i]))
 		}
 	}
-	return &own
+	return &own, err
 }
 
 // limitsOf returns what makes the limit of a class of callers of a quota that was adopted.

@@ -119,7 +119,7 @@ func (l *Ledger) admit(ctx context.Context, c *Call, p *price, id string, outage
 	case err != nil:
 		return nil, refuse("and the journal cannot be written (" + err.Error() + ")")
 	case a.Blocked.After(now):
-		l.shut.note(a.Pool, a.Blocked)
+		l.shut.note(a.Pool, a.Blocked, now)
 		v := Verdict{
 			Pool: a.Pool, ID: id, Blocked: true, Reason: a.Reason, At: now,
 			RetryAt: a.Blocked, RetryAfter: a.Blocked.Sub(now), ResetAt: a.Blocked,

@@ -30,8 +30,8 @@ type prices struct {
 	requested map[[2]string]bool
 	reported  map[[2]string]bool // the pools that answers report about
 	costs     map[string]*costs  // by upstream
-	// shared has the pools, by upstream and name, whose reported limits all processes share.
-	shared map[string]map[string]bool
+	// shared has the pools, by upstream, whose reported limits all processes share.
+	shared map[string]*sharedPools
 }
 
 type priceKey struct{ upstream, account, class, method string }
@@ -63,7 +63,7 @@ func newPrices(b *Book, open map[Pool]*unsettled) *prices {
 
 		requested: make(map[[2]string]bool),
 		reported:  make(map[[2]string]bool),
-		shared:    make(map[string]map[string]bool),
+		shared:    make(map[string]*sharedPools),
 		costs:     make(map[string]*costs),
 	}
 	for _, u := range b.Upstreams {

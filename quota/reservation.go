@@ -71,6 +71,7 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 	case len(r.price.charges) == 0:
 		return Settlement{}, nil // admitted without a price
 	}
+	r.ledger.probed(r.Pool.Upstream, r.Pool.Account, r.ID, units != nil, units != nil)
 	s, err := r.settleUnits(ctx, units, all)
 	if err == nil && !s.Repeat {
 		r.ledger.heard.settled(withoutSlots(r.price.charges), all)

@@ -1,8 +1,10 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota/book"
@@ -10,38 +12,66 @@ import (
 )
 
 // A limit that an upstream reports about a pool that it counts itself holds until it reports
-// another one. The store keeps it with the limits of keys: the family is the upstream, and the
-// key is the pool. So all processes obey it, and it survives a restart. The pool needs both
-// limit: learn and a metric. The limit takes the place of the quota of the longest window,
-// and of others of that length.
+// another one. The store keeps it with the limits of keys: the family is [LimitsOfUpstream] and
+// the upstream, and the key is the pool. So all processes obey it, and it survives a restart.
+// The pool needs both limit: learn and a metric. The limit takes the place of the quota of the
+// longest window, and of others of that length.
 
-// limitPlace returns where the limit of a pool stands among those of keys.
-func limitPlace(p Pool) (family, key string) {
-	if p.Account != DefaultAccount {
-		return p.Upstream, p.Name + "@" + p.Account
-	}
-	return p.Upstream, p.Name
+// LimitsOfUpstream begins the name under which the limits of an upstream's pools are kept. No
+// family is called so. Earlier versions used the name of the upstream alone: such limits hold
+// until they change, unless a family of the price book has that name.
+const LimitsOfUpstream = "upstream:"
+
+// sharedPools are the pools of an upstream whose reported limits all processes share.
+type sharedPools struct {
+	families []string // that have their limits; the first is where they are kept now
+	pools    map[string]bool
 }
 
-// share notes the pools of an upstream whose reported limits all processes share. An upstream
-// with the name of a family has none: they would stand where those of the family's keys do.
-func (p *prices) share(u *book.Upstream) {
-	if p.book.Families[u.Name] != nil {
-		return
+// limitKeyOf returns the key under which the limit of a pool is kept.
+func limitKeyOf(p Pool) string {
+	if p.Account != DefaultAccount {
+		return p.Name + "@" + p.Account
 	}
+	return p.Name
+}
+
+// share notes the pools of an upstream whose reported limits all processes share.
+func (p *prices) share(u *book.Upstream) {
+	s := &sharedPools{[]string{LimitsOfUpstream + u.Name}, make(map[string]bool)}
 	for _, pool := range u.Pools {
-		if !pool.LearnLimit || pool.Metric == "" {
-			continue
+		if pool.LearnLimit && pool.Metric != "" {
+			s.pools[pool.Name] = true
+			p.shared[u.Name] = s
 		}
-		if p.shared[u.Name] == nil {
-			p.shared[u.Name] = make(map[string]bool)
-		}
-		p.shared[u.Name][pool.Name] = true
+	}
+	if p.book.Families[u.Name] == nil {
+		s.families = append(s.families, u.Name)
 	}
 }
 
 // shares reports whether all processes share the limit that is reported about a pool.
-func (p *prices) shares(pool Pool) bool { return pool.Key == "" && p.shared[pool.Upstream][pool.Name] }
+func (p *prices) shares(pool Pool) bool {
+	s := p.shared[pool.Upstream]
+	return s != nil && pool.Key == "" && s.pools[pool.Name]
+}
+
+// poolsOfLimits returns the pools whose limits a person means by a family: the upstream has its
+// name, or its limits are kept under it. It is nil if the price book has such a family.
+func (p *prices) poolsOfLimits(family string) *sharedPools {
+	if p.families[family] != nil {
+		return nil
+	}
+	return p.shared[strings.TrimPrefix(family, LimitsOfUpstream)]
+}
+
+// limitFamilies returns the names under which the limits of a family are kept.
+func (p *prices) limitFamilies(family string) []string {
+	if s := p.poolsOfLimits(family); s != nil {
+		return s.families
+	}
+	return []string{family}
+}
 
 // sharedLimit returns the limit that takes the place of the quota in a window of a charge, or 0.
 func (l *Ledger) sharedLimit(p *prices, c *Charge, index int) int64 {
@@ -53,23 +83,23 @@ func (l *Ledger) sharedLimit(p *prices, c *Charge, index int) int64 {
 	if index >= len(windows) || windows[index].Length() != windows[longest].Length() || windows[index].Quota != windows[longest].Quota {
 		return 0
 	}
-	return l.limits.quota(limitPlace(c.Pool))
+	return l.limits.quota(limitKeyOf(c.Pool), p.shared[c.Pool.Upstream].families...)
 }
 
 // adoptLimits returns charges with the limits that were reported, also to other processes.
-func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, limits func(*Charge, int, int64) int64) (all []Charge, changed bool) {
+func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, limits func(*Charge, int, int64) int64) (all []Charge, changed bool, unknown error) {
 	shared := len(charges) > 0 && p.shared[charges[0].Pool.Upstream] != nil
 	if !shared && l.heard.adopted.Load() == 0 {
-		return charges, false
+		return charges, false, nil
 	}
 	keeper, can := l.store.(LimitKeeper)
 	for i := range charges {
 		if pool := charges[i].Pool; can && p.shares(pool) {
-			family, key := limitPlace(pool)
-			l.freshLimit(ctx, keeper, family, key)
+			unknown = cmp.Or(unknown, l.freshLimit(ctx, keeper, limitKeyOf(pool), p.shared[pool.Upstream].families...))
 		}
 	}
-	return l.heard.adopt(charges, limits, func(c *Charge, i int) int64 { return l.sharedLimit(p, c, i) }, l.now())
+	all, changed = l.heard.adopt(charges, limits, func(c *Charge, i int) int64 { return l.sharedLimit(p, c, i) }, l.now())
+	return all, changed, unknown
 }
 
 // shareLimit keeps a limit for all processes, unless it is kept already. It reports whether
@@ -80,11 +110,12 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, limit, qu
 		return false
 	}
 	k := KeyLimit{Quota: min(limit, window.MaxUnits), By: "the upstream", Reason: "it reported this limit"}
-	if k.Family, k.Key = limitPlace(pool); limit == quota {
+	families := p.shared[pool.Upstream].families
+	if k.Family, k.Key = families[0], limitKeyOf(pool); limit == quota {
 		k.Quota = 0
 	}
-	l.freshLimit(ctx, keeper, k.Family, k.Key)
-	if l.limits.quota(k.Family, k.Key) == k.Quota {
+	_ = l.freshLimit(ctx, keeper, k.Key, families...) // an unknown one is set
+	if l.limits.quota(k.Key, families...) == k.Quota {
 		return true
 	}
 	within, cancel := context.WithTimeout(ctx, l.timeout)

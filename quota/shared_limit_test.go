@@ -105,7 +105,7 @@ func TestSharedLimit(t *testing.T) {
 			newSharedLedger(t, open()).want("after a report of a short window", 190, 190, 60)
 			one.observe("own", "default", 0, 500)
 			set, err := one.KeyLimits(t.Context(), 0, 10)
-			if err != nil || len(set) != 2 || set[0].Family != "api" || set[0].Key != "units" || set[1].Key != "units@team" {
+			if err != nil || len(set) != 2 || set[0].Family != quota.LimitsOfUpstream+"api" || set[0].Key != "units" || set[1].Key != "units@team" {
 				t.Errorf("kept are %+v %v", set, err)
 			}
 			one.observe("units", "default", 24*time.Hour, 20)
@@ -147,15 +147,62 @@ func TestSharedLimitByHand(t *testing.T) {
 
 // A family with the name of the upstream has keys of its own, which clients may choose.
 func TestSharedLimitBesideAFamilyOfTheSameName(t *testing.T) {
-	l := newSharedLedgerOf(t, limitStores(t)["sqlite"](), strings.Replace(sharedBook, "client:", "api:", 1))
-	if _, err := l.SetLimit(t.Context(), quota.KeyLimit{Family: "api", Key: "units", Quota: 6000, By: "ann"}); err != nil {
-		t.Fatal(err)
+	for name, open := range limitStores(t) {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(sharedBook, "client:", "api:", 1)
+			l := newSharedLedgerOf(t, open(), text)
+			if _, err := l.SetLimit(t.Context(), quota.KeyLimit{Family: "api", Key: "units", Quota: 6000, By: "ann"}); err != nil {
+				t.Fatal(err)
+			}
+			l.want("after a limit of a client that is called units", 90, 90, 60)
+			l.observe("units", "default", 24*time.Hour, 200)
+			l.want("as the upstream reports", 190, 190, 60)
+			newSharedLedgerOf(t, open(), text).want("in another process", 190, 190, 60)
+			if k, err := l.KeyLimit(t.Context(), "api", "units"); err != nil || k.Quota != 6000 {
+				t.Errorf("the client's limit is %+v, %v", k, err)
+			}
+			if _, err := l.SetLimit(t.Context(), quota.KeyLimit{Family: quota.LimitsOfUpstream + "api", Key: "units", Quota: 30, By: "ann"}); err != nil {
+				t.Fatal(err)
+			}
+			newSharedLedgerOf(t, open(), text).want("set by hand", 20, 20, 60)
+		})
 	}
-	l.want("after a limit of a client that is called units", 90, 90, 60)
-	l.observe("units", "default", 24*time.Hour, 200)
-	l.want("as the upstream reports", 190, 190, 60)
-	if k, err := l.KeyLimit(t.Context(), "api", "units"); err != nil || k.Quota != 6000 {
-		t.Errorf("the client's limit is %+v, %v", k, err)
+}
+
+// Earlier versions kept the limits of an upstream's pools as those of a family with its name,
+// and may still do so beside this one.
+func TestSharedLimitOfAnEarlierVersion(t *testing.T) {
+	for name, open := range limitStores(t) {
+		t.Run(name, func(t *testing.T) {
+			earlier := func(n int64) {
+				t.Helper()
+				if _, err := open().(quota.LimitKeeper).SetLimit(t.Context(), quota.KeyLimit{Family: "api", Key: "units", Quota: n, By: "the upstream"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			restarted := func(what string, want ...int64) *sharedLedger {
+				t.Helper()
+				l := newSharedLedger(t, open())
+				l.want(what, want...)
+				return l
+			}
+			earlier(50)
+			l := restarted("as an earlier version has set it", 40, 40, 60)
+			if k, err := l.KeyLimit(t.Context(), "api", "units"); err != nil || k == nil || k.Quota != 50 {
+				t.Errorf("the limit is %+v %v, want 50", k, err)
+			}
+			l.observe("units", "default", 24*time.Hour, 200)
+			restarted("after a change", 190, 190, 60)
+			earlier(70)
+			restarted("after a change by the earlier version", 60, 60, 60)
+			if _, err := l.SetLimit(t.Context(), quota.KeyLimit{Family: "api", Key: "units", By: "ann"}); err != nil {
+				t.Fatal(err)
+			}
+			restarted("removed", 90, 90, 60)
+			earlier(70)
+			sameName := newSharedLedgerOf(t, open(), strings.Replace(sharedBook, "client:", "api:", 1))
+			sameName.want("where a family has that name now", 90, 90, 60)
+		})
 	}
 }
 

@@ -18,10 +18,11 @@ import (
 
 // slots are those of a ledger's reservations.
 type slots struct {
-	mu   sync.Mutex
-	open map[Token]*slot
-	beat *time.Timer // runs the heartbeat; nil: there are none
-	next time.Time   // when it does
+	mu    sync.Mutex
+	open  map[Token]*slot
+	beat  *time.Timer            // runs the heartbeat; nil: there are none
+	next  time.Time              // when it does
+	usual map[Pool]time.Duration // how long recent calls had their slots, by pool without account and key
 }
 
 // slot is the state of one reservation's slots, or of its receipt alone.
@@ -108,6 +109,7 @@ func (l *Ledger) Done(ctx context.Context, t Token) error {
 		return BadInput("done: this reservation has no receipt")
 	}
 	t = t.plain()
+	l.probed(t.Upstream, t.Account, t.ID, true, true)
 	s := l.slots.remove(t)
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 	defer cancel()
@@ -118,8 +120,40 @@ func (l *Ledger) Done(ctx context.Context, t Token) error {
 		}
 		return l.storeError(context.WithoutCancel(ctx), "give back a slot of "+t.Upstream, err)
 	}
+	if s != nil {
+		l.slots.took(s.pools, l.clock.Now().Sub(s.taken))
+	}
 	l.freed(s)
 	return nil
+}
+
+// took notes how long a call had its slots.
+func (s *slots) took(pools []Pool, d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.usual == nil {
+		s.usual = make(map[Pool]time.Duration)
+	}
+	for _, p := range pools {
+		p.Account, p.Key = "", "" // so there are no more than in the price book
+		usual, known := s.usual[p]
+		if !known {
+			usual = d
+		}
+		s.usual[p] = usual + (d-usual)/8
+	}
+}
+
+// sooner makes a call that lacks a slot come again when one is likely to be free: after what
+// recent calls took. The store knows only when the first slot expires if its process has
+// crashed.
+func (s *slots) sooner(v *Verdict) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if usual, known := s.usual[Pool{Upstream: v.Pool.Upstream, Name: v.Pool.Name}]; known {
+		v.RetryAfter = min(v.RetryAfter, max(usual, firstPause))
+		v.RetryAt = v.At.Add(v.RetryAfter)
+	}
 }
 
 // freed tells waiting calls that slots came back.
@@ -277,10 +311,11 @@ func (l *Ledger) renewed(ctx context.Context, tokens []Token, done bool) {
 	}
 }
 
-// slotsTaken says why a call was refused that lacks a slot.
-func slotsTaken(v *Verdict, charges []Charge) {
+// slotsTaken says why a call was refused that lacks a slot, and when to come again.
+func (s *slots) slotsTaken(v *Verdict, charges []Charge) {
 	if lacksSlot(v, charges) {
 		v.Reason = fmt.Sprintf("%d of %d slots are taken", v.Used, v.Limit)
+		s.sooner(v)
 	}
 }
 
@@ -299,11 +334,12 @@ func lacksSlot(v *Verdict, charges []Charge) bool {
 }
 
 // maySettle reports whether what a call was refused for may come back before the time that
-// the refusal names: a slot when a call ends, or units when an estimate is settled. If that
-// time is too late for the caller, only calls of this ledger are known to be unsettled.
+// the refusal names: a slot when a call ends, units when an estimate is settled, or the pool when
+// the first call after a block is answered. If that time is too late for the caller, only calls
+// of this ledger are known to be unsettled.
 func (p *price) maySettle(v *Verdict, now time.Time, left time.Duration) bool {
 	switch {
-	case lacksSlot(v, p.charges):
+	case v.Probing, lacksSlot(v, p.charges):
 		return true
 	case v.Allowed, v.Blocked, v.Impossible, p.open[v.Pool.Name] == nil:
 		return false

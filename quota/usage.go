@@ -54,11 +54,11 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 				charges = append(charges, *pools[name])
 			}
 		}
-		charges, _ = l.adoptLimits(ctx, p, charges, p.limitsOf(""))
+		charges, _, _ = l.adoptLimits(ctx, p, charges, p.limitsOf(""))
 		mark := l.shut.mark()
 		read := func(c Charge, s PageState) Usage {
 			if s.Blocked.IsZero() {
-				l.shut.opened(s.Pool, mark)
+				l.shut.opened(s.Pool, mark, s.Now)
 			}
 			return usage(s, p.windows(c.Pool))
 		}

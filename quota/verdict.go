@@ -15,13 +15,14 @@ type Verdict struct {
 	Used       int64  // in Window, after this call
 	Limit      int64
 	Remaining  int64
-	RetryAfter time.Duration // the same call succeeds then, if no other call comes first
+	RetryAfter time.Duration // the same call succeeds then, if no other call comes first; for a slot an estimate
 	RetryAt    time.Time
 	ResetAt    time.Time
 	At         time.Time // when it was decided, by the store's clock
 	BlockedBy  Blocker   // who shut it; the ledger sets it, not the store
 	Reason     string    // of the block
 	Blocked    bool      // refused because the pool is shut
+	Probing    bool      `json:",omitempty"` // Blocked, because one call goes first after a block; the ledger sets it
 	Repeat     bool      // the id was granted before; nothing was charged
 	Impossible bool      // waiting does not help
 	Overflow   bool      // the family or a keyed pool is full, and its new keys share a page

@@ -44,7 +44,8 @@ Without a subcommand, ingestor limits lists the limits.`,
 		Short: "List the limits, and who set them",
 		Long: `List the limits that were set at run time, with who set each, when and why. The limits of
 the price book are in ingestor costs show FAMILY. A limit of a pool that the upstream has
-reported, with adopt_limits, has the upstream as its family and the pool as its key.
+reported, with adopt_limits, has the family upstream:NAME, by the name of the upstream, and the
+pool as its key.
 
 With --history, list the last changes, also those that removed a limit; the ledger keeps
 10,000.`,
@@ -63,7 +64,9 @@ With --history, list the last changes, also those that removed a limit; the ledg
 				of := ""
 				if len(args) == 1 {
 					of = " of " + plain(args[0])
-					all = slices.DeleteFunc(all, func(k web.KeyLimit) bool { return k.Family != args[0] })
+					all = slices.DeleteFunc(all, func(k web.KeyLimit) bool {
+						return k.Family != args[0] && k.Family != quota.LimitsOfUpstream+args[0]
+					})
 					// the ledger may have limits of a family that the price book had once
 					if b := l.Book(); len(all) == 0 && b.Families[args[0]] == nil && b.Upstreams[args[0]] == nil {
 						return usage("there is no family %q\nTo list all limits: ingestor limits list", args[0])
@@ -238,7 +241,7 @@ func inForce(s *settings, k *web.KeyLimit) bool {
 		_, err := f.WindowsOf(k.Key, k.Quota)
 		return err == nil
 	}
-	return s.AdoptLimits && s.book.Upstreams[k.Family] != nil
+	return s.AdoptLimits && s.book.Upstreams[strings.TrimPrefix(k.Family, quota.LimitsOfUpstream)] != nil
 }
 
 // familyLimit is the limit of a key, and where it comes from.

@@ -365,7 +365,7 @@ func TestAdoptedLimits(t *testing.T) {
 	quotaIs("at first", "9,500", false)
 	o.must("reconcile", "--apply")
 	quotaIs("adopted", "49,500", true)
-	if text := o.must("costs", "show"); !strings.Contains(text, "# youtube units: 50,000, by the upstream at 2026-11-20 20:00 UTC: it reported this limit\n") {
+	if text := o.must("costs", "show"); !strings.Contains(text, "# upstream:youtube units: 50,000, by the upstream at 2026-11-20 20:00 UTC: it reported this limit\n") {
 		t.Errorf("the price book ends with\n%s", text[len(text)-300:])
 	}
 	t.Setenv("INGESTOR_ADOPT_LIMITS", "false")

@@ -6,22 +6,30 @@ import (
 	"testing"
 
 	"github.com/headroom-quota/headroom/internal/web"
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // TestSetALimitOnAPage: a person sets and removes the limit of a client. The ledger keeps who
 // did it. The pages do not show the key, which may be a secret.
 func TestSetALimitOnAPage(t *testing.T) {
 	r := newActed(t)
+	anna, err := web.NewToken("anna", annas, web.Operate)
+	r.Must(err)
+	use := func(ledger *quota.Ledger) {
+		r.Ledger = ledger
+		r.Must(r.server.Update(web.Sources{Sources: r.Sources(), Tokens: []*web.Token{anna}}, r.Ledger.Book()))
+	}
+	keeps := r.Ledger
+	keepsNone, err := quota.New(keeps.Book(), struct{ quota.Store }{r.Store}, &quota.Options{Clock: r.Clock})
+	r.Must(err)
+	use(keepsNone)
 	if page := r.ask("GET", "/", "").body; strings.Contains(page, "/act/limit") {
 		t.Error("the page offers limits that this ledger does not keep")
 	}
 	if a := r.send("limit", r.fill("/act/limit?family=client", "key", "acme", "quota", "5", "reason", "why")); a.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(a.body, "keeps no limits that are set at run time") {
 		t.Errorf("%s\n%s", a.Status, a.body)
 	}
-	r.keepLimits()
-	anna, err := web.NewToken("anna", annas, web.Operate)
-	r.Must(err)
-	r.Must(r.server.Update(web.Sources{Sources: r.Sources(), Tokens: []*web.Token{anna}}, r.Ledger.Book()))
+	use(keeps)
 	page := r.ask("GET", "/", "").body
 	if !strings.Contains(page, `href="/act/limit?family=client">Set a limit of client</a>`) || !strings.Contains(page, `href="/act/unlimit?family=client">Remove a limit of client</a>`) {
 		t.Errorf("the page has no link to it:\n%s", page)

@@ -11,15 +11,12 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode"
 
 	"github.com/headroom-quota/headroom/internal/web"
 	"github.com/headroom-quota/headroom/internal/web/viewtest"
-	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/sqlitestore"
 )
 
 // TestEachRouteTakesHostileRequests makes requests for each route by a seed: 10,000 with
@@ -31,7 +28,6 @@ func TestEachRouteTakesHostileRequests(t *testing.T) {
 	r := newRigOf(t, &web.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}, &viewtest.Options{Prices: unguarded})
 	r.Run("trending")
 	r.FetchHostile()
-	r.keepLimits()
 	program, err := web.NewToken("", theToken, web.Rights...)
 	r.Must(err)
 	anna, err := web.NewToken("anna", annas, web.Operate)
@@ -127,19 +123,6 @@ func TestPagesGiveBackPlainText(t *testing.T) {
 			t.Errorf("%s: %q", path, a.body)
 		}
 	}
-}
-
-// keepLimits gives the rig a ledger that also keeps limits of keys.
-func (r *rig) keepLimits() {
-	r.Helper()
-	store, err := sqlitestore.Open(r.Context(), filepath.Join(r.TempDir(), "limits.db"), &sqlitestore.Options{Clock: r.Clock, Families: true})
-	r.Must(err)
-	r.Cleanup(func() { r.Must(store.Close()) })
-	r.Ledger, err = quota.New(r.Ledger.Book(), struct {
-		quota.Store
-		quota.LimitKeeper
-	}{r.Store, store}, &quota.Options{Clock: r.Clock})
-	r.Must(err)
 }
 
 // unzipped returns the body of an answer, and leaves it there, as it was before it was

@@ -35,6 +35,16 @@ type counts struct {
 	quota.LimitKeeper
 }
 
+// KeyLimit implements [quota.LimitKeeper]. While the ledger is down, the price book's limits
+// hold: an unknown limit would be an outage, and in an outage a throttle lets all pass.
+func (c counts) KeyLimit(ctx context.Context, family, key string) (*quota.KeyLimit, error) {
+	l, err := c.LimitKeeper.KeyLimit(ctx, family, key)
+	if err != nil && ctx.Err() == nil {
+		return nil, nil
+	}
+	return l, err
+}
+
 // newLimits returns the limits of a price book.
 func (s *Server) newLimits(book *quota.Book, set quota.LimitKeeper) (*limits, error) {
 	names := map[string]bool{strings.TrimPrefix(guard.GuessFamily, ownLimit): true}

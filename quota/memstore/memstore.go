@@ -55,6 +55,7 @@ type backend struct {
 	accounts        map[accountKey]*account
 	families        map[familyKey]*family
 	maxReceiptBytes int64 // bytes of an account's receipts
+	limits          limits
 
 	last       *account // asked for
 	lastKey    accountKey

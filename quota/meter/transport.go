@@ -212,6 +212,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if len(c.reports) == 0 && resp.StatusCode < c.refused { // nearly always
+		r.Answered()
 		return resp, nil
 	}
 	watchers := t.readFeedback(req.Context(), c, resp)
@@ -219,6 +220,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.Answered() // unless it was refused: then the pool is shut again
 	t.watch(resp, append(watchers, refusals...))
 	return resp, nil
 }
@@ -243,7 +245,7 @@ func (t *Transport) send(req *http.Request, c *call, r *quota.Reservation) (*htt
 func (t *Transport) reserve(ctx context.Context, c *call) (*quota.Reservation, error) {
 	asked := quota.Call{
 		Upstream: c.upstream.Name, Account: c.account, Method: c.name, Keys: c.keys,
-		Class: c.caller.class, Job: c.caller.job, Region: c.caller.region, Outage: c.caller.outage,
+		Class: c.caller.class, Job: c.caller.job, Region: c.caller.region, Outage: c.caller.outage, TellsAnswer: true,
 	}
 	if c.content != nil {
 		asked.Estimate = c.content.estimate

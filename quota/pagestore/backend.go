@@ -114,6 +114,7 @@ type Entry struct {
 	laidOut bool           // for the windows of the charge
 	fits    bool           // the charge
 
+	again    bool // for a member: its page was made again, for a slot
 	known    bool // for a member: it has a page already
 	overflow bool // the page is shared by new keys
 }

@@ -33,7 +33,7 @@ func (w *work) member(tx Tx, c *quota.Charge) (*Entry, error) {
 	if e.known || c.MaxKeys == 0 || f.Members < c.MaxKeys {
 		return e, nil
 	}
-	if err := w.makeRoom(tx, f); err != nil || f.Members < c.MaxKeys {
+	if err := w.makeRoom(tx, f, c.MaxKeys); err != nil || f.Members < c.MaxKeys {
 		return e, err
 	}
 	if e, err = tx.Member(f, ""); err != nil {
@@ -59,7 +59,10 @@ func (w *work) putMember(tx Tx, e *Entry, c *quota.Charge) error {
 			f.Members--
 		}
 		e.Listed = listed
+	} else if e.again && e.Pool.Key != "" {
+		f.Members++
 	}
+	e.again = false
 	if err := w.wrote(tx.Put(e, c)); err != nil || f.Members == counted {
 		return err
 	}
@@ -73,15 +76,23 @@ const (
 	pause = 10 * time.Millisecond
 )
 
-// makeRoom drops the member that was charged longest ago, if it is idle by the clock. It
-// does so even after a leap of the clock, so that the new key gets its place.
-func (w *work) makeRoom(tx Tx, f *Family) error {
+// makeRoom drops the members that were charged longest ago, if they are idle by the clock, until
+// there is room for one: there may be more than the most. It does so even after a leap of the
+// clock, so that the new key gets its place.
+func (w *work) makeRoom(tx Tx, f *Family, most int) error {
 	if err := w.rebaseAhead(tx, f); err != nil {
 		return err
 	}
-	dropped, err := w.dropIdle(tx, f, w.now)
-	if err != nil || !dropped {
-		return err
+	had := f.Members
+	for range atOnce {
+		if dropped, err := w.dropIdle(tx, f, w.now); err != nil {
+			return err
+		} else if !dropped || f.Members < most {
+			break
+		}
+	}
+	if f.Members == had {
+		return nil
 	}
 	return w.wrote(tx.PutFamily(f))
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/storekit"
+	"github.com/headroom-quota/headroom/quota/window"
 )
 
 // Slots are units of a page that counts calls in flight. A receipt says when its slots
@@ -38,7 +39,10 @@ func (w *work) slotsOf(tx Tx, token *quota.Token, done bool) (held bool, err err
 	for i := range got.Taken { // before any page is changed
 		t, e := &got.Taken[i], (*Entry)(nil)
 		if t.Slot && t.Recorded != 0 {
-			if e, err = w.taken(tx, token, t); err != nil {
+			if e, err = w.taken(tx, token, t); err == nil && e.Page == nil && t.Key != "" && !done {
+				err = w.again(tx, e)
+			}
+			if err != nil {
 				return false, err
 			}
 			if e.Page == nil || !e.Page.InFlight() { // by another price book there are no slots
@@ -79,6 +83,25 @@ func (w *work) keepWhole(tx Tx, of *quota.Token, part *storekit.Part) error {
 		return err
 	}
 	return w.wrote(tx.Keep(got))
+}
+
+// again makes the page of a key anew, whose slots count again. It had made room for another key
+// while nobody renewed them. The pool may then have a page too many, until an idle one is
+// dropped. The other pages of the pool say how it is laid out: one of them was made since.
+func (w *work) again(tx Tx, e *Entry) error {
+	like, err := tx.Member(e.Family, "")
+	if err == nil && like.Page == nil {
+		like, err = tx.Oldest(e.Family)
+	}
+	if err != nil || like == nil || like.Page == nil {
+		return err
+	}
+	page := like.Page.Clone()
+	at, _ := page.Now(w.now)
+	page.Forget(at, window.MaxUnits)
+	page.Born, page.Generation, page.Latest, page.Blocked = at, int64(at), at, 0
+	e.Page, e.again = page, true
+	return nil
 }
 
 // renew moves a slot to now, or gives it back.

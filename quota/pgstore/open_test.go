@@ -152,6 +152,8 @@ func TestRights(t *testing.T) {
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON headroom_ledger.families TO worker;",
 		"GRANT SELECT ON headroom_ledger.identity TO worker;",
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON headroom_ledger.leases TO worker;",
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON headroom_ledger.limit_changes TO worker;",
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON headroom_ledger.limits TO worker;",
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON headroom_ledger.members TO worker;",
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON headroom_ledger.pools TO worker;",
 		"GRANT SELECT, INSERT, UPDATE, DELETE ON headroom_ledger.reservations TO worker;",

@@ -67,6 +67,9 @@ func (s *Store) slots(ctx context.Context, account quota.Pool, tokens []quota.To
 			slots, known := laidOut[page]
 			if !known {
 				c, err := s.laidOut(ctx, &all[j])
+				if _, gone := errors.AsType[*quota.ForgottenError](err); gone && all[j].pool.Key != "" && !done {
+					c, err = s.laidOutLike(ctx, tag, all[j])
+				}
 				switch {
 				case err == nil:
 					if slots = c.Windows[0].Spec.InFlight(); slots { // else the price book has changed
@@ -131,6 +134,27 @@ func (s *Store) renew(ctx context.Context, tag string, t quota.Token, found []ch
 	}
 	_, err := s.eval(ctx, s.scripts.renew, []string{receiptKey(tag, t.ID)}, []any{t.Nonce[:], quota.ReceiptLife.Milliseconds()})
 	return err
+}
+
+// laidOutLike is laidOut for the page of a key that has made room for another one: its slots are
+// taken again. The other pages of the pool say how it is laid out: one of them was made since.
+func (s *Store) laidOutLike(ctx context.Context, tag string, of charged) (quota.Charge, error) {
+	seats := redis.NewStringSliceCmd(ctx, "zrevrange", seatsKey(tag, of.pool.Name), 0, 3)
+	if err := s.do(ctx, seats); err != nil {
+		return quota.Charge{}, err
+	}
+	var c quota.Charge
+	var err error
+	for _, key := range append(seats.Val(), overflowKey) {
+		like := of
+		like.pool.Key = poolOf(key)
+		like.page = pageOf(tag, like.pool)
+		if c, err = s.laidOut(ctx, &like); err == nil {
+			break
+		}
+	}
+	c.Pool = of.pool
+	return c, err
 }
 
 // touch keeps the other pages of receipts that were renewed. If it fails, the next renewal

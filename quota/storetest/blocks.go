@@ -21,6 +21,18 @@ func testBlocks(t *testing.T, h Harness) {
 			{time.Minute - time.Microsecond, reserve(1), "blocked, retry after 1µs"},
 			{time.Minute, reserve(1), "granted 2/10"},
 		}},
+		{"of_less_than_a_second", hour, map[string][]window.Limit{"tokens": hour}, []row{
+			{0, blockFor(200*time.Millisecond, "units"), "ok"},
+			{0, reserve(1), "blocked, retry after 200ms"},
+			{200*time.Millisecond - time.Microsecond, reserve(1), "blocked, retry after 1µs"},
+			{200 * time.Millisecond, reserve(1), "granted 1/10"},
+			{300 * time.Millisecond, blockUntil(300*time.Millisecond+time.Microsecond, "units"), "ok"},
+			{300 * time.Millisecond, reserve(1), "blocked, retry after 1µs"},
+			{300*time.Millisecond + time.Microsecond, reserve(1), "granted 2/10"},
+			{time.Second, keyBlocked("a", 2, 5*time.Millisecond), "ok"},
+			{time.Second, key("a", 2, 1), "blocked, retry after 5ms"},
+			{time.Second + 5*time.Millisecond, key("a", 2, 1), "granted 1/10"},
+		}},
 		{"until_a_time", hour, nil, []row{
 			{30 * time.Second, blockUntil(time.Minute, "units"), "ok"},
 			{30 * time.Second, reserve(1), "blocked, retry after 30s"},

@@ -88,6 +88,7 @@ func Run(t *testing.T, h Harness) {
 		{"families", testFamilies},
 		{"members", testMembers},
 		{"keyed", testKeyed},
+		{"limits_of_keys", testLimits},
 		{"every_process", testShare},
 		{"restart", testRestart},
 		{"patience", testPatience},

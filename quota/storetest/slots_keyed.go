@@ -42,6 +42,28 @@ func testSlotsOfKeys(t *testing.T, h Harness) {
 			{70 * time.Second, key("y", 1, 1), "granted 1/2, overflow"},
 			{70 * time.Second, ends("a"), "yes"},
 		}},
+		{"a_slot_that_was_lost_with_its_page_is_taken_again", hundred, tokens, []row{
+			{0, keyAnd("a", "x", 1, 2, 5), "granted 2/2"},
+			{70 * time.Second, keyAnd("b", "y", 1, 1, 5), "granted 1/2"}, // in the place of x
+			{80 * time.Second, key("x", 1, 1), "granted 1/2, overflow"},
+			{80 * time.Second, renews("a"), "yes"}, // though the pool is full
+			{80 * time.Second, keyUsed("x", "y"), "2; 1"},
+			{80 * time.Second, key("x", 1, 1), "refused 2/2, retry after 1m0s"},
+			{80 * time.Second, key("z", 1, 1), "granted 2/2, overflow"},
+			{81 * time.Second, renews("a", "b"), "yes, yes"},
+			{81 * time.Second, ends("a"), "yes"},
+			{81 * time.Second, ends("a"), "no"},
+			{81 * time.Second, keyUsed("x", "y"), "0; 1"},
+			{81 * time.Second, settleTo("a", quota.Units{"units": 2}), "back 3"},
+			{130 * time.Second, key("z", 1, 1), "refused 2/2, retry after 10s, overflow"},
+			{150 * time.Second, key("z", 1, 1), "granted 1/2"}, // the pool has room again
+		}},
+		{"an_end_takes_no_lost_slot_again", hundred, tokens, []row{
+			{0, keyAnd("a", "x", 1, 2, 5), "granted 2/2"},
+			{70 * time.Second, keyAnd("b", "y", 1, 1, 5), "granted 1/2"},
+			{80 * time.Second, ends("a"), "no"},
+			{80 * time.Second, keyUsed("x", "y"), "none; 1"},
+		}},
 		{"released", hundred, tokens, []row{
 			{0, keyAnd("a", "x", 1, 1, 5), "granted 1/2"},
 			{0, keyAnd("b", "x", 1, 1, 5), "granted 2/2"},

@@ -113,7 +113,7 @@ func says(err error) string {
 	case errors.Is(err, quota.ErrBadInput):
 		return strings.ToUpper(text[:1]) + text[1:]
 	case errors.Is(err, quota.ErrNoLimits):
-		return "This ledger keeps no limits that are set at run time; keep it in SQLite or Redis"
+		return "This ledger's store keeps no limits that are set at run time"
 	case errors.Is(err, quota.ErrOutage):
 		return "The ledger cannot be reached. Nothing was done"
 	}

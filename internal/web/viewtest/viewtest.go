@@ -40,7 +40,7 @@ type Rig struct {
 
 // Gate is a store whose pools a test can make unreadable or slow to read.
 type Gate struct {
-	quota.Store
+	*memstore.Store
 	Before atomic.Pointer[func(context.Context) error] // runs before each Look; nil does nothing
 }
 

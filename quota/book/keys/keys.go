@@ -109,7 +109,7 @@ type Refusal struct {
 	Pools      []string      `yaml:"pools" is:"pool" size:"1..charges" short:"item" noun:"pool" example:"core" doc:"The pools to block, instead of those of the call. For an upstream that refuses for one of several limits."`
 	Pool       PoolName      `yaml:"pool" example:"core|{header: X-RateLimit-Resource}" doc:"The pool to block, if the answer names it. The rule does not match an answer that names no pool."`
 	Until      Time          `yaml:"until" oneof:"until: reset, until: a header with the time" example:"x-ratelimit-reset|{header: X-RateLimit-Reset, as: unix}" doc:"Blocks the pools until their next reset, or until the time in the answer. A pool without a calendar window has no reset, and is blocked for an hour. A header alone may have a time in any form that Retry-After has, or seconds or milliseconds since 1970."`
-	For        time.Duration `yaml:"for" range:"1s..block" oneof:"for: a duration" example:"30s" doc:"Blocks the pools for this long. A Retry-After header takes precedence."`
+	For        time.Duration `yaml:"for" range:"1ms..block" oneof:"for: a duration" example:"30s" doc:"Blocks the pools for this long. A Retry-After header takes precedence."`
 	Limit      Source        `yaml:"limit" example:"{body: error.details.0.metadata.quota_limit_value}" doc:"The upstream's limit, if the answer names it. It holds like the 'limit' of a feedback, in the pools that are blocked."`
 	Credential bool          `yaml:"credential" words:"true" oneof:"credential: true" doc:"The API key is not accepted. No pool is blocked. The caller gets a credential error."`
 }
@@ -198,7 +198,7 @@ type Window struct {
 	Late      time.Duration    `yaml:"late" range:"0s.." example:"2s" doc:"The units of a ring count this much longer, rounded up to the precision. Use it for calls that reach the upstream late. It costs throughput: a ring sustains per/(per + precision + late) of its quota."`
 	Zone      string           `yaml:"zone" is:"zone" assumed:"UTC" example:"America/Los_Angeles" doc:"The time zone of a calendar period."`
 	Lag       *time.Duration   `yaml:"lag" range:"0s.." assumed:"1m" example:"2m" doc:"A charge this close to the boundary of a calendar period counts in both periods. For 'per: minute', the default is 1s."`
-	InFlight  int64            `yaml:"in_flight" range:"1..units" oneof:"in_flight: the number of calls at once" example:"10" doc:"The number of calls in flight at once, over all processes. A call takes a slot, and gives it back when it has ended. It must be the only window of its pool."`
+	InFlight  int64            `yaml:"in_flight" range:"1..units" oneof:"in_flight: the number of calls at once" example:"10" doc:"The number of calls in flight at once, over all processes. A call takes a slot, and gives it back when it has ended. A refusal says to come again after the time that recent calls took. It must be the only window of its pool."`
 	TTL       time.Duration    `yaml:"ttl" range:"1s..1h" assumed:"2m" example:"30s" doc:"How long a slot of 'in_flight' counts after its process has crashed. While the process lives, it renews the slot."`
 }
 

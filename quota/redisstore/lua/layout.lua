@@ -167,7 +167,7 @@ local function write(p, now, q)
   if members then
     keep = takePlace(p, q, now, need)
   elseif q.seats then
-    takeSeat(q, now, need)
+    takeSeat(p, q, now, need)
   end
   if not members and (p.new or p[7] - need < p.margin) then
     p[7] = max(p[7], need + 2 * p.margin) -- others may remember that it must be there until then

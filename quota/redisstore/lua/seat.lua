@@ -51,7 +51,7 @@ local function seat(q, now)
 end
 
 -- take gives the key of a charge its seat until an instant, before its page is written.
-local function takeSeat(q, now, need)
+local function takeSeat(p, q, now, need)
   for _, a in ipairs(q.ahead or {}) do
     call('ZADD', q.seats, whole(a[1]), a[2])
   end
@@ -68,7 +68,7 @@ local function takeSeat(q, now, need)
   elseif q.most == LISTED then
     call('ZREM', q.seats, q.key)
     return
-  elseif q.most == SEATED then
+  elseif q.most == SEATED and not p.new then
     call('ZADD', q.seats, 'XX', whole(need), q.key)
     return
   end

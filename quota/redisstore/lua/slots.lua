@@ -15,7 +15,8 @@ end
 local page = {}
 for i, name in ipairs(split(r.pools, '\30')) do
   page[name] = pages[i]
-  if pages[i].new and not pages[i].again then
+  local again = ARGV[5 + 4 * r.n] ~= '1' and r[i].most <= SEATED -- a slot of a key that was lost
+  if pages[i].new and not pages[i].again and not again then
     return { FORGOTTEN, r[i].c[3], i }
   end
 end

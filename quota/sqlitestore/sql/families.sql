@@ -13,10 +13,10 @@ ORDER BY written, id LIMIT 1;
 SELECT id, page, listed, key, reason FROM members WHERE upstream = ?1 AND account = ?2 AND pool = ?3 AND key <> '' AND written > ?4
 ORDER BY written DESC LIMIT 1;
 
--- member_add adds the page of a key. Args: windows, used, written, page, listed, reason,
+-- member_add adds the page of a key. Args: windows (NULL are not known), used, written, page, listed, reason,
 -- upstream, account, pool, key.
 INSERT INTO members (windows, used, written, page, listed, reason, upstream, account, pool, key)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
+VALUES (coalesce(?1, ''), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
 
 -- member_save saves the page of a key. Args: windows (NULL keeps them), used, written,
 -- page, listed, reason, id.

@@ -1,0 +1,105 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/headroom-quota/headroom/quota"
+)
+
+// limits are the limits of keys that were set while the program runs.
+type limits struct {
+	mu      sync.Mutex
+	set     map[limitKey]quota.KeyLimit
+	changes []quota.KeyLimit // by their versions: the limits in force, and the last changes
+}
+
+type limitKey struct{ family, key string }
+
+var _ quota.LimitKeeper = (*Store)(nil)
+
+func (s *Store) limits(ctx context.Context) (*limits, error) {
+	if s == nil || s.backend == nil {
+		return nil, quota.BadInput("this store was not made by memstore.New")
+	}
+	return &s.backend.limits, ctx.Err()
+}
+
+// SetLimit implements [quota.LimitKeeper].
+func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (quota.KeyLimit, error) {
+	k, err := s.limits(ctx)
+	if err != nil {
+		return l, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l.At = s.backend.clock.Now().UTC()
+	l.Version = l.At.UnixMicro()
+	if n := len(k.changes); n > 0 {
+		l.Version = max(l.Version, k.changes[n-1].Version+1)
+	}
+	if k.set == nil {
+		k.set = make(map[limitKey]quota.KeyLimit)
+	}
+	k.set[limitKey{l.Family, l.Key}] = l
+	k.changes = append(k.changes, l)
+	if n := len(k.changes); n > 2*(len(k.set)+quota.MaxLimitChanges) {
+		old := k.changes[:n-quota.MaxLimitChanges]
+		old = slices.DeleteFunc(old, func(c quota.KeyLimit) bool { return !k.holds(&c) })
+		k.changes = append(old, k.changes[n-quota.MaxLimitChanges:]...)
+	}
+	return l, nil
+}
+
+// holds reports whether a change is the last one of its key.
+func (k *limits) holds(c *quota.KeyLimit) bool {
+	return k.set[limitKey{c.Family, c.Key}].Version == c.Version
+}
+
+// KeyLimits implements [quota.LimitKeeper].
+func (s *Store) KeyLimits(ctx context.Context, after int64, most int) (all []quota.KeyLimit, err error) {
+	k, err := s.limits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	first, _ := slices.BinarySearchFunc(k.changes, after, func(c quota.KeyLimit, after int64) int {
+		return cmp.Or(cmp.Compare(c.Version, after), -1)
+	})
+	for i := first; i < len(k.changes) && len(all) < most; i++ {
+		if k.holds(&k.changes[i]) {
+			all = append(all, k.changes[i])
+		}
+	}
+	return all, nil
+}
+
+// KeyLimit implements [quota.LimitKeeper].
+func (s *Store) KeyLimit(ctx context.Context, family, key string) (*quota.KeyLimit, error) {
+	k, err := s.limits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if l, known := k.set[limitKey{family, key}]; known {
+		return &l, nil
+	}
+	return nil, nil
+}
+
+// LimitChanges implements [quota.LimitKeeper].
+func (s *Store) LimitChanges(ctx context.Context, most int) ([]quota.KeyLimit, error) {
+	k, err := s.limits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	last := slices.Clone(k.changes[max(0, len(k.changes)-min(most, quota.MaxLimitChanges)):])
+	slices.Reverse(last)
+	return last, nil
+}
