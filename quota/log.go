@@ -56,7 +56,7 @@ var sayings = map[EventKind]struct {
 	EventFailed:     {slog.LevelWarn, "failed"},
 	EventOthers:     {slog.LevelInfo, "the upstream has counted units of others"},
 	EventLimit:      {slog.LevelWarn, "the upstream has another limit than the price book"},
-	EventRebased:    {slog.LevelWarn, "the ledger's clock had been far ahead: what was used counts from now"},
+	EventRebased:    {slog.LevelWarn, "the ledger's clock was set back, or has returned: what was used counts from now"},
 }
 
 // Observe implements [Observer].

@@ -41,7 +41,7 @@ const (
 	EventOpened     EventKind = "opened"  // a block was lifted
 	EventOthers     EventKind = "others"  // units of others were charged; with Err, they could not be
 	EventLimit      EventKind = "limit"   // an answer reports another limit than the price book, in Units; it was adopted
-	EventRebased    EventKind = "rebased" // a reservation found that the store's clock had been far ahead
+	EventRebased    EventKind = "rebased" // a reservation found that the store's clock was set back by more than a window, or has returned
 )
 
 // Event is one event of a ledger. Fields that do not belong to its Kind are zero.

@@ -39,7 +39,8 @@ const (
 )
 
 // sumSpent sums spend over every dimension that is not in by. Without by it changes
-// nothing. Units of different pools are never added up.
+// nothing. Units of different pools are never added up. Units of [Others] have that name in
+// each label, because they have no other one.
 func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 	if len(by) == 0 {
 		return all, nil
@@ -76,6 +77,9 @@ func sumSpent(all []Spent, by ...Dimension) ([]Spent, error) {
 		} {
 			if keep[l.by] {
 				*l.to = *l.from
+			}
+			if keep[l.by] && s.Labels.Method == Others {
+				*l.to = Others
 			}
 		}
 		if s.Labels.Reason != "" && keep[ByMethod] {

@@ -26,7 +26,7 @@ type Verdict struct {
 	Repeat     bool      // the id was granted before; nothing was charged
 	Impossible bool      // waiting does not help
 	Overflow   bool      // the family or a keyed pool is full, and its new keys share a page
-	Rebased    bool      // the store's clock had been far ahead
+	Rebased    bool      // the store's clock was set back by more than a window, or has returned: used units count from now
 	Outage     bool      // admitted while the ledger was down
 }
 

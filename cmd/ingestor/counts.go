@@ -205,11 +205,16 @@ func uncountable(err error) error {
 	return err
 }
 
-// record records the units of others, and adopts the limit.
+// record records the units of others, compares anew, and adopts the limit.
 func (c *counts) record(ctx context.Context, one *counted, down bool) (err error) {
 	if one.known() {
 		if one.recorded, err = c.ledger.Reconcile(ctx, one.asked, down); err != nil {
 			return uncountable(err)
+		}
+		if one.recorded != 0 { // what is shown is of one moment
+			if one.Comparison, err = c.ledger.Compare(ctx, one.asked); err != nil {
+				return err
+			}
 		}
 	}
 	if !c.adopt || one.count.Limit <= 0 {

@@ -64,9 +64,9 @@ type countView struct {
 	Late   *int64     `json:"late_seconds"`
 	Ours   int64      `json:"ours"`
 	After  int64      `json:"ours_after"` // of Ours, those after AsOf
-	Others int64      `json:"others"`     // in the ledger, after what this command has recorded
-	// Difference is what Google has counted and the ledger had not. With AtLeast it may be
-	// more.
+	Others int64      `json:"others"`     // in the ledger
+	// Difference is what Google has counted and the ledger has not. With AtLeast it may be
+	// more. All numbers are those after Recorded was recorded.
 	Difference *int64 `json:"difference"`
 	AtLeast    bool   `json:"difference_at_least,omitempty"`
 	Recorded   int64  `json:"recorded"`
@@ -77,7 +77,7 @@ type countView struct {
 func viewCount(c *counted, now time.Time) countView {
 	v := countView{
 		Pool: c.pool.String(), Project: c.project, Metric: c.count.Metric, Since: c.asked.From.UTC(),
-		Ours: c.Ours, After: c.Late, Others: c.Others + c.recorded, Recorded: c.recorded, Quota: c.quota,
+		Ours: c.Ours, After: c.Late, Others: c.Others, Recorded: c.recorded, Quota: c.quota,
 	}
 	if c.known() {
 		late, missing := int64(now.Sub(c.count.Until)/time.Second), c.Missing

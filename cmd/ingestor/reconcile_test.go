@@ -151,16 +151,18 @@ func TestReconcile(t *testing.T) {
 			t.Errorf("%q is not in\n%s", part, text)
 		}
 	}
-	want.Recorded, want.Others = 500, 500
+	want.Recorded, want.Others, want.Difference = 500, 500, new(int64(0)) // all as it is afterwards
 	if diff := cmp.Diff(want, o.reconcile("--apply")); diff != "" {
 		t.Error(diff)
 	}
-	want.Recorded, want.Difference = 0, new(int64(0))
+	want.Recorded = 0
 	if diff := cmp.Diff(want, o.reconcile("--apply")); diff != "" {
 		t.Error(diff)
 	}
-	if text := o.must("quota", "spend"); !strings.Contains(text, "others") {
-		t.Errorf("the spend does not name others:\n%s", text)
+	for _, by := range []string{"method", "job", "class", "region", "job,method"} {
+		if text := o.must("quota", "spend", "--by", by); !strings.Contains(text, "others") {
+			t.Errorf("the spend by %s does not name others:\n%s", by, text)
+		}
 	}
 	if text := o.must("quota"); !strings.Contains(strings.Join(strings.Fields(text), " "), "547 9,500 10,000") {
 		t.Errorf("the quota lacks the others:\n%s", text)

@@ -38,6 +38,8 @@ type batch struct {
 	ids      []byte
 	taken    []taken
 	settled  []quota.Settlement
+	began    window.Instant // when its first receipt was made
+	newest   window.Instant // when one of them was made or renewed last
 }
 
 // receipt is what a grant leaves under the caller's id.
@@ -108,7 +110,7 @@ func (r *receipts) room(now window.Instant, most int64) error {
 			return nil
 		}
 		full := len(b.receipts) == len(b.heads)
-		if age := now.Sub(b.receipts[0].made); !full && 0 <= age && age < quota.ReceiptLife/4 {
+		if age := now.Sub(b.began); !full && 0 <= age && age < quota.ReceiptLife/4 {
 			return nil
 		}
 		if size = len(b.heads); full {
@@ -147,7 +149,7 @@ func (r *receipts) expire(now window.Instant) {
 		return
 	}
 	b := r.batches[0]
-	if len(b.receipts) == 0 || r.clock.Proven.Sub(b.receipts[len(b.receipts)-1].made) <= quota.ReceiptLife {
+	if len(b.receipts) == 0 || r.clock.Proven.Sub(b.newest) <= quota.ReceiptLife {
 		return
 	}
 	r.batches = r.batches[1:]
@@ -163,6 +165,10 @@ func (b *batch) add(seed maphash.Seed, id string, nonce quota.Nonce, now window.
 	b.ids = append(b.ids, id...)
 	hash := maphash.String(seed, id)
 	head := &b.heads[hash&uint64(len(b.heads)-1)]
+	if len(b.receipts) == 0 {
+		b.began = now
+	}
+	b.newest = now
 	b.receipts = append(b.receipts, receipt{
 		hash: hash, older: *head, made: now, nonce: nonce,
 		id: span{ids, ids + uint32(len(id))}, taken: span{taken, taken},
@@ -257,11 +263,11 @@ func (b *backend) AmendPart(r *pagestore.Receipt, t *quota.Token, p *storekit.Pa
 	return nil
 }
 
-// Keep implements [pagestore.Tx]. A receipt that is no longer young is copied into the
-// newest batch, because its own goes as a whole. The copy is found first.
+// Keep implements [pagestore.Tx]. A batch goes as a whole. So a receipt of a batch that is
+// no longer young is copied into the newest one, where it is found first.
 func (b *backend) Keep(r *pagestore.Receipt) error {
 	f := &b.found
-	if b.at.Sub(f.receipt.made) > quota.ReceiptLife/2 {
+	if b.at.Sub(f.in.began) > quota.ReceiptLife/2 {
 		all := &f.account.receipts
 		if err := all.room(b.at, b.maxReceiptBytes); err != nil {
 			return err
@@ -288,6 +294,8 @@ func (b *backend) Keep(r *pagestore.Receipt) error {
 		t.recorded, t.at, t.generation = is.Recorded, is.At, is.Generation
 	}
 	f.receipt.released = r.Released
+	f.receipt.made = b.at
+	f.in.newest = b.at
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -19,7 +20,7 @@ const spendHours = (storekit.SpendDays + 6) * 25
 type spend struct {
 	tallies []tally
 	free    []int32 // tallies of hours that were dropped
-	hours   map[string]hour
+	hours   map[hourKey]hour
 
 	// the hour and labels of the last charge, which are mostly the next one's
 	start, end window.Instant
@@ -28,6 +29,17 @@ type spend struct {
 	labels     quota.Labels
 	last       int32
 	known      bool // last is the tally of labels in this hour
+}
+
+// hourKey is an hour of UTC, or the part of it that is in a day of the pool's calendar at
+// the time.
+type hourKey struct {
+	day  string
+	hour window.Instant
+}
+
+func (k hourKey) compare(l hourKey) int {
+	return cmp.Or(cmp.Compare(k.day, l.day), cmp.Compare(k.hour, l.hour))
 }
 
 // hour finds the tally of labels.
@@ -75,12 +87,12 @@ func (s *spend) open() int32 {
 // many.
 func (s *spend) enter(now, at window.Instant, zone *time.Location) {
 	if s.hours == nil {
-		s.hours = make(map[string]hour)
+		s.hours = make(map[hourKey]hour)
 	}
 	s.zone, s.known = zone, false
-	var name string
-	s.start, s.end, name = storekit.HourOf(at, zone)
-	s.this = s.hours[name]
+	s.start, s.end, _ = storekit.HourOf(at, zone)
+	key := hourKey{storekit.DayName(at, zone), storekit.UTCHour(at)}
+	s.this = s.hours[key]
 	if s.this != nil {
 		return
 	}
@@ -88,30 +100,33 @@ func (s *spend) enter(now, at window.Instant, zone *time.Location) {
 		s.drop(storekit.DayName(now.Add(48*time.Hour), zone))
 	}
 	s.this = make(hour)
-	s.hours[name] = s.this
+	s.hours[key] = s.this
 }
 
 // drop forgets the last hour if it is beyond ahead: the clock had been there, and
 // nobody will ask for it soon; else the first.
 func (s *spend) drop(ahead string) {
-	names := slices.Sorted(maps.Keys(s.hours))
-	name := names[0]
-	if last := names[len(names)-1]; last > ahead {
-		name = last // its tallies are not used again: a receipt from there may live on
+	keys := slices.SortedFunc(maps.Keys(s.hours), hourKey.compare)
+	key := keys[0]
+	if last := keys[len(keys)-1]; last.day > ahead {
+		key = last // its tallies are not used again: a receipt from there may live on
 	} else {
-		for _, n := range s.hours[name] {
+		for _, n := range s.hours[key] {
 			s.free = append(s.free, n)
 		}
 	}
-	delete(s.hours, name)
+	delete(s.hours, key)
 }
 
 // read appends what a query asks for.
 func (s *spend) read(all []quota.Spent, p quota.Pool, q quota.SpendQuery) []quota.Spent {
 	var found []quota.Spent
-	for name, h := range s.hours {
-		one, asked := storekit.Named(quota.Spent{Pool: p}, name, s.zone, q)
-		if !asked {
+	for key, h := range s.hours {
+		one := quota.Spent{Pool: p, Day: key.day}
+		if q.Hours {
+			one.Hour = key.hour.Time()
+		}
+		if !storekit.Covers(q, key.day, s.zone) || q.Hours && !one.Hour.Add(time.Hour).After(q.Since) {
 			continue
 		}
 		for labels, n := range h {

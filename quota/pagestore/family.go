@@ -85,7 +85,7 @@ func (w *work) makeRoom(tx Tx, f *Family, most int) error {
 	}
 	had := f.Members
 	for range atOnce {
-		if dropped, err := w.dropIdle(tx, f, w.now); err != nil {
+		if dropped, err := w.dropIdle(tx, f, w.now, (*window.Page).Yields); err != nil {
 			return err
 		} else if !dropped || f.Members < most {
 			break
@@ -134,7 +134,7 @@ func (w *work) forgetIdle(tx Tx, f *Family) error {
 		return nil
 	}
 	for range min(max(quiet/time.Millisecond, 2), atOnce) {
-		dropped, err := w.dropIdle(tx, f, proven.Add(-f.kept()))
+		dropped, err := w.dropIdle(tx, f, proven.Add(-f.kept()), (*window.Page).Idle)
 		if err != nil {
 			return err
 		}
@@ -154,14 +154,14 @@ func (w *work) forgetIdle(tx Tx, f *Family) error {
 const mostHeld = 4
 
 // dropIdle drops the member that was charged longest ago if it is idle at an instant. One
-// that only a block or a bucket keeps goes behind the others: they may be idle before it.
-func (w *work) dropIdle(tx Tx, f *Family, at window.Instant) (bool, error) {
+// that is only held goes behind the others: they may be idle before it.
+func (w *work) dropIdle(tx Tx, f *Family, at window.Instant, idle func(*window.Page, window.Instant) bool) (bool, error) {
 	for range mostHeld {
 		oldest, err := tx.Oldest(f)
 		switch {
 		case err != nil || oldest == nil:
 			return false, err
-		case oldest.Page.Idle(at):
+		case idle(oldest.Page, at):
 			f.Members--
 			return true, w.wrote(tx.Drop(oldest))
 		case !oldest.Page.Held(at):

@@ -17,22 +17,24 @@ import (
 
 // ask is one request to a script, in the form that the prelude reads.
 type ask struct {
-	store   *Store
-	script  script
-	first   string // the first key: of a receipt, or of the reasons
-	tag     string
-	charges []quota.Charge
-	id      bool // the request leaves a receipt
-	look    bool // the receipt may exist already
-	nonce   [16]byte
-	labels  quota.Labels
-	days    [][]string // by charge: the spend keys, where they are known
-	kept    bool       // the charges are those of receipts
-	parts   int        // of a member: the partitions of its family
-	noSpend bool
-	life    time.Duration // of the receipt; 0 is quota.ReceiptLife
-	extra   []any         // what the body takes on top
-	more    []string      // further keys
+	store    *Store
+	script   script
+	first    string // the first key: of a receipt, or of the reasons
+	tag      string
+	charges  []quota.Charge
+	id       bool // the request leaves a receipt
+	look     bool // the receipt may exist already
+	nonce    [16]byte
+	labels   quota.Labels
+	days     [][]string // by charge: the spend keys, where they are known
+	marks    []string   // by charge: what ends the names of its hours; nil if nothing does
+	unlisted []int      // charges whose zones are not listed yet, as far as this process knows
+	kept     bool       // the charges are those of receipts
+	parts    int        // of a member: the partitions of its family
+	noSpend  bool
+	life     time.Duration // of the receipt; 0 is quota.ReceiptLife
+	extra    []any         // what the body takes on top
+	more     []string      // further keys
 
 	known  []storekit.Birth // by charge: what is known of its page
 	around []window.Instant // calendars and days are sent around these
@@ -75,8 +77,14 @@ func (a *ask) run(ctx context.Context) ([]any, error) {
 			return nil, err
 		}
 	}
+	if err := a.markHours(ctx); err != nil {
+		return nil, err
+	}
 	if a.script.sha == a.store.scripts.reserve.sha {
 		if reply, err := a.steady(ctx); reply != nil || err != nil {
+			if err == nil {
+				a.listZones(ctx)
+			}
 			return reply, err
 		}
 	}
@@ -97,6 +105,7 @@ func (a *ask) run(ctx context.Context) ([]any, error) {
 		switch integer(reply[0]) {
 		case replyDone:
 			a.store.tell(reply[1])
+			a.listZones(ctx)
 			return reply, nil
 		case replyMissed:
 			a.around = append(a.around, window.Instant(integer(reply[1])))
@@ -154,7 +163,7 @@ func (a *ask) keys() []string {
 			keys = append(keys, a.days[i]...)
 		} else if !a.noSpend && !a.slot(i) {
 			for _, d := range a.hourList(&a.charges[i]) {
-				keys = append(keys, spendKey(a.tag, a.charges[i].Pool.Name, d.name))
+				keys = append(keys, spendKey(a.tag, a.charges[i].Pool.Name, d.name+a.mark(i)))
 			}
 		}
 		keys = a.addLogs(keys, i, page)
@@ -225,7 +234,7 @@ func (a *ask) args() []any {
 		if a.slot(i) {
 			args = append(args, "")
 		} else {
-			args = append(args, a.zone(c))
+			args = append(args, a.zone(i, c))
 		}
 	}
 	return append(args, a.extra...)
@@ -240,15 +249,12 @@ func (a *ask) slot(i int) bool {
 	return a.charges[i].Windows[0].Spec.InFlight()
 }
 
-// zone returns the name of the zone whose days count a pool's spend.
-func (a *ask) zone(c *quota.Charge) string {
-	switch {
-	case a.noSpend || a.days != nil:
+// zone returns the name of the zone that the script notes for a pool's spend.
+func (a *ask) zone(i int, c *quota.Charge) string {
+	if a.noSpend || a.days != nil || a.mark(i) != "" {
 		return ""
-	case c.Zone == nil:
-		return "UTC"
 	}
-	return c.Zone.String()
+	return zoneName(c.Zone)
 }
 
 // charge packs a charge with some windows.

@@ -19,7 +19,8 @@ import (
 //	prefix{youtube/default}:seats:units            the keys of a keyed pool, by when they will be idle
 //	prefix{youtube/default}:receipt:ID             the receipt of a call
 //	prefix{youtube/default}:spend:units:2026-11-20.07 who spent what in an hour of a day; of earlier versions, on a day
-//	prefix{youtube/default}:pools                  the names of the pools
+//	prefix{youtube/default}:spend:units:2026-11-20.07:UTC the same by another zone than the pool's first one
+//	prefix{youtube/default}:pools                  the names of the pools with their first zones, and units:UTC for others
 //	prefix{youtube/default}:reasons                why pools are blocked
 //	prefix{youtube/default}:identity               which ledger this is
 //	prefix{client/default/3/64}:page::key:203.0.113.7 the page of a family's member, in partition 3 of 64

@@ -41,9 +41,10 @@ type Store struct {
 	families  families
 	scripts   scripts
 	hour      atomic.Pointer[hourOf] // the last call's
-	testClock func() time.Time       // the clock of tests; nil: the server's
-	local     func() time.Time       // this machine's clock, of which little is believed
-	ahead     atomic.Int64           // how far the server's clock is ahead of it, when last heard of
+	zones     zones
+	testClock func() time.Time // the clock of tests; nil: the server's
+	local     func() time.Time // this machine's clock, of which little is believed
+	ahead     atomic.Int64     // how far the server's clock is ahead of it, when last heard of
 }
 
 var _ quota.Store = (*Store)(nil)

@@ -34,7 +34,7 @@ func TestWhatTheServerRefuses(t *testing.T) {
 			s := start(t)
 			set(t, s, "requirepass", "right")
 			return nil, dial(t, s.Addr)
-		}, []string{"unauthenticated", "user and password"}},
+		}, []string{"NOAUTH", "user and password"}},
 		{"the wrong password", func(t *testing.T) (*redistest.Server, *redis.Client) {
 			s := start(t)
 			set(t, s, "requirepass", "right")

@@ -2,9 +2,11 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,6 +18,85 @@ import (
 
 // spendDays is the number of days that Spend reads.
 const spendDays = storekit.SpendDays + 6
+
+// zones remembers what ends the names of the hours of pools.
+type zones struct {
+	sync.RWMutex
+	marks map[zoneOf]string
+}
+
+type zoneOf struct {
+	tag, pool string
+	zone      *time.Location
+}
+
+// markHours finds what ends the names of the hours in which the spend of each charge is
+// counted. An hour of a day is another one in another zone. So only those of the pool's
+// first zone have plain names.
+func (a *ask) markHours(ctx context.Context) error {
+	if a.noSpend || a.days != nil || a.kept {
+		return nil
+	}
+	for i := range a.charges {
+		c := &a.charges[i]
+		z := &a.store.zones
+		z.RLock()
+		mark, known := z.marks[zoneOf{a.tag, c.Pool.Name, c.Zone}]
+		z.RUnlock()
+		if !known && !a.slot(i) {
+			first := redis.NewStringCmd(ctx, "hget", poolsKey(a.tag), field(c.Pool.Name))
+			err := a.store.do(ctx, first)
+			if err != nil && !errors.Is(err, redis.Nil) {
+				return err
+			}
+			if name := zoneName(c.Zone); err == nil && first.Val() != name {
+				mark = ":" + name
+			}
+			a.unlisted = append(a.unlisted, i)
+		}
+		if mark != "" {
+			if a.marks == nil {
+				a.marks = make([]string, len(a.charges))
+			}
+			a.marks[i] = mark
+		}
+	}
+	return nil
+}
+
+func (a *ask) mark(i int) string {
+	if a.marks == nil {
+		return ""
+	}
+	return a.marks[i]
+}
+
+// listZones lists the zones of pools that this process has charged for the first time.
+// Scripts list a pool only when they make its page, and a block may have made that. If it
+// fails, the next charge tries again.
+func (a *ask) listZones(ctx context.Context) {
+	for _, i := range a.unlisted {
+		c, mark := &a.charges[i], a.mark(i)
+		listed := redis.NewBoolCmd(ctx, "hsetnx", poolsKey(a.tag), field(c.Pool.Name)+mark, zoneName(c.Zone))
+		if a.store.do(ctx, listed) != nil {
+			return
+		}
+		z := &a.store.zones
+		z.Lock()
+		if z.marks == nil {
+			z.marks = make(map[zoneOf]string)
+		}
+		z.marks[zoneOf{a.tag, c.Pool.Name, c.Zone}] = mark
+		z.Unlock()
+	}
+}
+
+func zoneName(zone *time.Location) string {
+	if zone == nil {
+		return "UTC"
+	}
+	return zone.String()
+}
 
 // Spend implements [quota.Store].
 func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, error) {
@@ -40,7 +121,11 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 	}
 	var rows []row
 	for field, zone := range zones.Val() {
-		pool := poolOf(field)
+		name, mark, marked := strings.Cut(field, ":")
+		pool := poolOf(name)
+		if marked {
+			mark = ":" + mark
+		}
 		location, err := time.LoadLocation(zone)
 		if err != nil {
 			return nil, err
@@ -52,7 +137,7 @@ func (s *Store) Spend(ctx context.Context, q quota.SpendQuery) ([]quota.Spent, e
 			for _, name := range storekit.Hours(day) {
 				like := quota.Spent{Pool: quota.Pool{Upstream: q.Upstream, Account: q.Account, Name: pool}}
 				if like, asked := storekit.Named(like, name, location, q); asked {
-					rows = append(rows, row{like, redis.NewMapStringStringCmd(ctx, "hgetall", spendKey(tag, pool, name))})
+					rows = append(rows, row{like, redis.NewMapStringStringCmd(ctx, "hgetall", spendKey(tag, pool, name+mark))})
 				}
 			}
 		}

@@ -24,7 +24,7 @@ func (a *ask) steady(ctx context.Context) ([]any, error) {
 		n.add(0, 0, 0, 0)
 	} else {
 		today, labels := a.store.thisHour(a.around[0], c.Zone), joinLabels(a.labels)
-		spend := spendKey(a.tag, c.Pool.Name, today.name)
+		spend := spendKey(a.tag, c.Pool.Name, today.name+a.mark(0))
 		until := micros(a.known[0].Until)
 		open := min(int64(today.end), until-span(c.Windows).Microseconds())
 		if open == 0 {

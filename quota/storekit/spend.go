@@ -42,15 +42,15 @@ func DayName(at window.Instant, zone *time.Location) string {
 // spend by it.
 func HourOf(at window.Instant, zone *time.Location) (start, end window.Instant, name string) {
 	first, last := DayOf(at, zone)
-	hour := hourOf(at)
+	hour := UTCHour(at)
 	start, end = max(first, hour), min(last, hour+hourLong)
-	return start, end, fmt.Sprintf("%s.%02d", DayName(first, zone), (hour-hourOf(first))/hourLong)
+	return start, end, fmt.Sprintf("%s.%02d", DayName(first, zone), (hour-UTCHour(first))/hourLong)
 }
 
 const hourLong = window.Instant(time.Hour / time.Microsecond)
 
-// hourOf returns the start of the hour of an instant in UTC.
-func hourOf(at window.Instant) window.Instant {
+// UTCHour returns the start of the hour of UTC of an instant.
+func UTCHour(at window.Instant) window.Instant {
 	if past := at % hourLong; past < 0 {
 		return at - past - hourLong
 	} else {
@@ -82,7 +82,7 @@ func Named(s quota.Spent, name string, zone *time.Location, q quota.SpendQuery) 
 		return s, true
 	}
 	first, _ := DayOf(window.At(noon), zone)
-	s.Hour = (hourOf(first) + window.Instant(n)*hourLong).Time().UTC()
+	s.Hour = (UTCHour(first) + window.Instant(n)*hourLong).Time().UTC()
 	return s, s.Hour.Add(time.Hour).After(q.Since)
 }
 

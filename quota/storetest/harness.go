@@ -69,6 +69,7 @@ func Run(t *testing.T, h Harness) {
 		{"parts_are_settled_by_themselves", testParts},
 		{"time_only_moves_forward", testTime},
 		{"pages_that_disagree_about_the_time", testLeaps},
+		{"clocks_that_swing", testSwings},
 		{"small", testSmall},
 		{"bad_input_changes_nothing", testBadInput},
 		{"blocks_heal", testBlocks},

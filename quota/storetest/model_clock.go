@@ -72,6 +72,28 @@ func (tr *trial) twice(rt *rapid.T) {
 	tr.lookAt(rt, a, b)
 }
 
+// swing steps the clock back once or several times, and lets it return. Meanwhile requests
+// are made.
+func (tr *trial) swing(rt *rapid.T) {
+	pools := tr.some(rt)
+	units := make([]int64, len(pools))
+	for i, p := range pools {
+		units[i] = drawUnits(rt, p)
+	}
+	for range rapid.IntRange(1, 3).Draw(rt, "swings") {
+		tr.reserveThese(rt, "", pools, units)
+		tr.settled(rt)
+		before := tr.clock
+		for range rapid.IntRange(1, 2).Draw(rt, "steps") {
+			tr.step(rt, tr.clock-drawStep(rt))
+			tr.reserveThese(rt, "", pools, units)
+			tr.settled(rt)
+		}
+		tr.setClock(max(tr.clock, before+instant(rapid.IntRange(-1, 1_000_000).Draw(rt, "later"))))
+		tr.reserveThese(rt, "", pools, units)
+	}
+}
+
 // lastDay is the latest instant to which the clock jumps. Some years later, Lua's doubles
 // can no longer hold microseconds.
 var lastDay = window.At(time.Date(2250, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -126,6 +148,11 @@ func (tr *trial) forgotten() *modelPool {
 // make the next call.
 func (tr *trial) pause(rt *rapid.T) {
 	hours := rapid.SampledFrom([]int{1, 3, 4, 26, 30, 24 * 9, 24 * 40}).Draw(rt, "hours")
+	for _, p := range tr.all() {
+		if p.page.setBack > micros(mostSetBack) {
+			hours = min(hours, 30) // it must not expire before the clock can have returned
+		}
+	}
 	d := time.Duration(hours)*time.Hour - time.Duration(rapid.IntRange(0, 60).Draw(rt, "less"))*time.Minute
 	tr.setClock(tr.clock + micros(d))
 	if tr.age(d); tr.h.Age != nil {

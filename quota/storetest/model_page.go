@@ -16,6 +16,7 @@ type naivePage struct {
 	latest     instant // the latest at which anything was done
 	blocked    instant // shut before it
 	shut       bool
+	setBack    instant // by how much the clock was set back and has not returned
 	limits     []window.Limit
 	windows    []naive   // nil: nobody asked for it yet
 	seen       []instant // the latest that each has seen of it
@@ -46,9 +47,22 @@ func longest(limits []window.Limit) (span instant) {
 	return span
 }
 
-// idle reports whether nothing of the page counts, and no block stands.
+// mostSetBack is how long a store waits for the return of a clock.
+const mostSetBack = 31 * 24 * time.Hour
+
+// idle reports whether nothing of the page counts, and no block stands; also if a clock that
+// was set back has returned.
 func (p *naivePage) idle(clock instant) bool {
-	if p.windows == nil || clock < p.latest+longest(p.limits) || p.shut && clock < p.blocked {
+	if p.windows == nil {
+		return false
+	}
+	if p.setBack > 0 {
+		q := p.clone()
+		by := min(p.setBack, micros(mostSetBack))
+		q.move(p.latest+by, by)
+		p, clock = &q, clock-longest(p.limits)
+	}
+	if clock < p.latest+longest(p.limits) || p.shut && clock < p.blocked {
 		return false
 	}
 	for _, w := range p.windows {
@@ -59,30 +73,51 @@ func (p *naivePage) idle(clock instant) bool {
 	return true
 }
 
-// now returns the instant that counts, and whether the clock had been far ahead. If it
-// had, all used units move to the clock's time. Used units are those that each window
-// counted when they last changed in it. A block does not make them fewer.
-func (p *naivePage) now(clock instant) (now instant, rebased bool) {
-	if clock >= p.latest {
+// now returns the instant that counts, and whether the clock had been far ahead, or has
+// returned. If so, all used units move there. Used units are those that each window counted
+// when they last changed in it. A block does not make them fewer.
+func (p *naivePage) now(clock instant) (now instant, moved bool) {
+	ahead := clock - p.latest
+	to, by := clock, ahead
+	switch {
+	case p.returned(ahead):
+		by = min(ahead, p.setBack)
+		if ahead >= p.setBack+2*longest(p.limits) {
+			to = p.latest + by
+		}
+		p.setBack -= by
+	case ahead >= 0:
 		return clock, false
-	}
-	if p.latest-clock <= longest(p.limits) {
+	case -ahead <= longest(p.limits):
 		return p.latest, false
+	default:
+		p.setBack -= ahead
 	}
+	p.move(to, by)
+	return clock, true
+}
+
+// move moves all used units to an instant, and the block by so much.
+func (p *naivePage) move(to, by instant) {
 	for i, w := range p.windows {
 		used := w.used(p.seen[i])
 		w.clear()
-		w.add(clock, used)
-		p.seen[i] = clock
+		w.add(to, used)
+		p.seen[i] = to
 	}
 	p.shut = p.shut && p.blocked > p.latest
-	p.blocked += clock - p.latest
+	p.blocked += by
 	if p.blocked == 0 {
 		p.blocked = 1 // see testModel
 	}
-	p.latest = clock
+	p.latest = to
 	p.generation++
-	return clock, true
+}
+
+// returned reports whether a step is the return of a clock that was set back: at least half
+// of the way, and longer than the windows.
+func (p *naivePage) returned(step instant) bool {
+	return p.setBack > 0 && step > longest(p.limits) && 2*step >= p.setBack
 }
 
 // relayOut lays the page out for a higher revision. A window that stays keeps its

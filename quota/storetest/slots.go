@@ -95,6 +95,14 @@ func testSlots(t *testing.T, h Harness) {
 			{99 * time.Second, ends("a"), "yes"},
 			{99 * time.Second, looks("units"), "1"},
 		}},
+		{"renewing_prolongs_the_receipt", two, ten, []row{
+			{0, reserveBoth("a", 1, 5), "granted 1/2 of units at once"},
+			{20 * time.Minute, renews("a"), "yes"},
+			{75 * time.Minute, renews("a"), "yes"},
+			{130 * time.Minute, reserveBoth("a", 1, 5), "granted again"},
+			{134 * time.Minute, settleTo("a", quota.Units{"searches": 5}), "nothing"},
+			{134 * time.Minute, ends("a"), "yes"},
+		}},
 		{"a_lost_slot_is_taken_again", two, nil, []row{
 			{0, reserveAs("a", 1), "granted 1/2"},
 			{60 * time.Second, reserveAs("b", 2), "granted 2/2"},

@@ -153,6 +153,41 @@ func testSpend(t *testing.T, h Harness) {
 			quota.Spent{Day: "2026-03-04", Hour: hour, Labels: videos, Units: 1, Calls: 1},
 			quota.Spent{Day: "2026-03-03", Hour: hour, Labels: videos, Units: 1, Calls: 1})
 	})
+	t.Run("of_a_pool_that_was_first_blocked", func(t *testing.T) {
+		for name, w := range map[string]window.Limit{"ring": big, "calendar": calendar(window.MaxUnits, window.Month, "UTC")} {
+			r := newRig(t, h, w)
+			r.setTime(0)
+			blockFor(14*24*time.Hour, "units")(r)
+			open("units")(r)
+			r.buy("", 15, nil, videos)
+			if got := r.spent(quota.SpendQuery{}); len(got) != 1 || got[0].Units != 15 {
+				t.Errorf("%s: the spend is %+v, want 15 units", name, got)
+			}
+		}
+	})
+	t.Run("what_was_spent_before_the_zone_changed_keeps_its_hour", func(t *testing.T) {
+		r := newRig(t, h, big)
+		pacific, err := time.LoadLocation("America/Los_Angeles")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.buy("", 3, nil, videos) // at 12:00 UTC
+		r.setTime(7*time.Hour - time.Minute)
+		r.buy("early", 3, nil, videos)
+		r.revision = 2
+		r.setTime(7 * time.Hour) // 19:00 UTC is 11:00 there
+		r.buy("", 5, pacific, videos)
+		r.buy("", 1, pacific, videos)
+		settle("early", 2)(r)
+		r.revision = 3
+		r.setTime(8 * time.Hour)
+		r.buy("", 7, nil, videos)
+		hour := func(day string, n int, units, calls int64) quota.Spent {
+			return quota.Spent{Day: day, Hour: start.Add(time.Duration(n) * time.Hour), Labels: videos, Units: units, Calls: calls}
+		}
+		check(t, r, quota.SpendQuery{Hours: true}, hour("2026-03-02", 8, 7, 1), hour("2026-03-02", 7, 6, 2),
+			hour("2026-03-02", 6, 2, 1), hour("2026-03-02", 0, 3, 1))
+	})
 	t.Run("settling_corrects_the_day_of_the_reservation", func(t *testing.T) {
 		r := newRig(t, h, big)
 		r.setTime(12*time.Hour - time.Minute)

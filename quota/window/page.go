@@ -45,6 +45,7 @@ type Page struct {
 	Revision   int64   // of the price book that laid it out
 	Latest     Instant // the latest instant at which anything was written
 	Blocked    Instant // shut before this instant, see Block; 0 is open
+	setBack    Instant // how far the clock was set back in all, and has not returned: see Now
 	windows    []Window
 	shape      *shape
 }
@@ -88,28 +89,51 @@ func (p *Page) Windows() []Window { return p.windows }
 // InFlight reports whether the page counts calls in flight: see [Spec.InFlight].
 func (p *Page) InFlight() bool { return p.shape.inFlight }
 
-// Now returns the instant that counts: the clock's, or the latest that the page
-// has seen if the clock is behind it. If the clock is behind by more than the
-// longest window it had been far ahead: then all that was used moves to now,
-// and Now reports true.
-func (p *Page) Now(clock Instant) (now Instant, rebased bool) {
-	if clock >= p.Latest {
+// Now returns the instant that counts: the clock's, or the latest that the page has seen if
+// the clock is behind it. If the clock is behind by more than the longest window, it had been
+// far ahead, or it will return. So all that was used moves to now. It moves along once more
+// when the clock has returned, which may have been at once. Now then reports true.
+func (p *Page) Now(clock Instant) (now Instant, moved bool) {
+	switch behind := p.Latest - clock; {
+	case p.returned(clock):
+		to, by := clock, min(-behind, p.setBack)
+		if (-behind - p.setBack).Sub(0) >= 2*p.shape.span { // nothing counts any more, wherever it was used on the way
+			to = p.Latest + by
+		}
+		p.setBack -= by
+		p.move(to, by)
+	case behind <= 0:
 		return clock, false
-	}
-	if ahead := p.Latest.Sub(clock); ahead <= p.shape.span {
+	case behind.Sub(0) <= p.shape.span:
 		return p.Latest, false
+	default:
+		p.setBack = min(p.setBack+behind, 2*far)
+		p.move(clock, -behind)
 	}
+	return clock, true
+}
+
+// returned reports whether a clock that was set back has returned, as far as anybody can
+// tell: in one step that is longer than the windows, and at least half of the way. Time that
+// passes without a charge looks the same. So what was used may leave a window late, and a
+// caller that waited for longer than the windows may be refused once more.
+func (p *Page) returned(clock Instant) bool {
+	step := clock - p.Latest
+	return p.setBack > 0 && step.Sub(0) > p.shape.span && step >= p.setBack-step
+}
+
+// move moves all that was used to an instant, and the block by so much.
+func (p *Page) move(to, by Instant) {
 	for _, w := range p.windows {
-		w.Rebase(clock)
+		w.Rebase(to)
 	}
 	if p.Shut(p.Latest) {
-		p.Blocked = notOpen(clock + p.Blocked - p.Latest)
+		p.Blocked = notOpen(min(p.Blocked+by, far))
 	} else {
 		p.Blocked = 0
 	}
-	p.Latest = clock
+	p.Latest = to
 	p.Generation++
-	return clock, true
 }
 
 // LaidOut reports whether the page keeps exactly these windows.
@@ -298,13 +322,26 @@ func (p *Page) Expires(now Instant) Instant {
 	return expires
 }
 
-// Idle reports whether nothing that was written can still count, and no block
-// stands.
-func (p *Page) Idle(now Instant) bool { return p.lapsed(now) && !p.kept(now) }
+// Idle reports whether nothing that was written can still count, and no block stands. If
+// the clock was set back, that is so only when it would count no more after a return.
+func (p *Page) Idle(now Instant) bool {
+	if p.setBack > 0 {
+		p = p.Clone()
+		p.move(p.Latest+p.setBack, p.setBack)
+		now = now.Add(-p.shape.span) // it may have been used on the way
+	}
+	return p.lapsed(now) && !p.kept(now)
+}
 
-// Held reports whether only a block, or what is in a bucket, keeps the page from being
-// idle. Pages that were charged later may be idle before it.
-func (p *Page) Held(now Instant) bool { return p.lapsed(now) && p.kept(now) }
+// Yields reports whether the page is idle by the clock alone, which does not look as if it
+// had returned.
+func (p *Page) Yields(now Instant) bool {
+	return p.lapsed(now) && !p.kept(now) && !p.returned(now)
+}
+
+// Held reports whether only a block, what is in a bucket, or a clock that may return keeps
+// the page from being idle. Pages that were charged later may be idle before it.
+func (p *Page) Held(now Instant) bool { return p.lapsed(now) && !p.Idle(now) }
 
 // lapsed reports whether all windows have passed since the page was written.
 func (p *Page) lapsed(now Instant) bool { return now >= p.Latest.Add(p.shape.span) }

@@ -12,8 +12,10 @@ import (
 // counter, a calendar or a bucket begin with 0 if there are none, else with 1; or with 2 and the
 // latest instant that the window has seen, if the page has seen a later one (a block). A
 // bucket that knows its lowest levels has -1-level instead of its level, and then those.
+// Version 2 has how far the clock was set back after the version. A page has it only while
+// the clock may return, so that earlier versions of Headroom can read all others.
 
-const stateVersion = 1
+const stateVersion, setBackVersion = 1, 2
 
 // errState says that bytes are not a page.
 var errState = errors.New("not the state of a page")
@@ -23,7 +25,11 @@ func (p *Page) MarshalBinary() ([]byte, error) { return p.AppendBinary(nil) }
 
 // AppendBinary implements [encoding.BinaryAppender].
 func (p *Page) AppendBinary(b []byte) ([]byte, error) {
-	b = append(b, stateVersion)
+	if p.setBack == 0 {
+		b = append(b, stateVersion)
+	} else {
+		b = binary.AppendVarint(append(b, setBackVersion), int64(p.setBack))
+	}
 	for _, n := range []int64{
 		int64(p.Born), p.Generation, p.Revision, int64(p.Latest), int64(min(p.Blocked, far)), int64(len(p.windows)),
 	} {
@@ -42,10 +48,16 @@ func (p *Page) AppendBinary(b []byte) ([]byte, error) {
 // page are refused, and p is left as it was.
 func (p *Page) UnmarshalBinary(b []byte) error {
 	r := &reader{b: b}
-	if r.byte() != stateVersion {
-		return fmt.Errorf("%w of version %d", errState, stateVersion)
-	}
 	q := Page{shape: &shape{}}
+	switch r.byte() {
+	case stateVersion:
+	case setBackVersion:
+		if q.setBack = Instant(r.within(int64(2 * far))); q.setBack == 0 {
+			r.fail()
+		}
+	default:
+		return fmt.Errorf("%w of version %d or %d", errState, stateVersion, setBackVersion)
+	}
 	q.Born, q.Generation, q.Revision = r.instant(), r.int(), r.int()
 	q.Latest, q.Blocked = r.instant(), r.instant()
 	r.latest = q.Latest

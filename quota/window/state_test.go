@@ -301,3 +301,43 @@ func FuzzPageState(f *testing.F) {
 		}
 	})
 }
+
+// A page whose clock was set back keeps by how much. Any other page is stored as by earlier
+// versions.
+func TestStateOfAPageThatWasSetBack(t *testing.T) {
+	spec, err := Spec{Per: time.Minute, Algorithm: Exact}.Normal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := []Limit{NewLimit(spec, 5)}
+	read := func(p *Page) *Page {
+		t.Helper()
+		b, err := p.MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := &Page{}
+		if err := q.UnmarshalBinary(b); err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]byte{true: setBackVersion, false: stateVersion}[p.setBack > 0]; b[0] != want {
+			t.Errorf("version %d, want %d", b[0], want)
+		}
+		return q
+	}
+	const second = Instant(1_000_000)
+	p := NewPage(0, 1, limits)
+	p.Add(0, 5)
+	p = read(p)
+	if _, moved := p.Now(-100 * second); !moved {
+		t.Error("it was not re-based")
+	}
+	p = read(p)
+	if now, moved := p.Now(second); !moved || p.Fits(now, 1, limits) {
+		t.Error("units are free after the return of the clock")
+	}
+	p = read(p)
+	if now, moved := p.Now(61 * second); moved || !p.Fits(now, 5, limits) {
+		t.Error("units do not come back a window after the return")
+	}
+}

@@ -41,8 +41,8 @@ type Window interface {
 	// any more; at itself if nothing does. For a [Calendar] it is the end of
 	// the period.
 	Reset(at Instant) Instant
-	// Rebase moves all that was used to an instant before those the window
-	// has seen: the clock had been far ahead.
+	// Rebase moves all that was used to an instant, before or after those the
+	// window has seen: see [Page.Now].
 	Rebase(at Instant)
 
 	appendState(b []byte, latest Instant) []byte // of the page

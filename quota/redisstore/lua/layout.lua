@@ -9,16 +9,25 @@ local function restart(p, i, now)
   p[o + 2] = kindof(p[o + 1]) == RING and region or 0
 end
 
--- rebase moves to now all that was used when the page was last charged: the clock
--- had been far ahead. Time that only a block has seen since does not count.
-local function rebase(p, now)
-  local charged = p.charged
-  p.charged = now
+-- move moves to an instant all that was used when the page was last charged, and the
+-- block by so much. Time that only a block has seen since does not count.
+local function move(p, to, by)
+  local was = p.charged
+  p.charged = to
   for i = 1, p[8] do
-    local units = used(p, i, charged)
-    restart(p, i, now)
-    add(p, i, now, units)
+    local units = used(p, i, was)
+    restart(p, i, to)
+    add(p, i, to, units)
   end
+  if p[6] ~= 0 and p[5] < p[6] then
+    p[6] = p[6] + by
+    p[6] = p[6] ~= 0 and p[6] or 1 -- 0 is open
+  else
+    p[6] = 0
+  end
+  p[5] = to
+  p[3] = p[3] + 1
+  p.moved = true
 end
 
 -- charged notes that the windows of a page have come to an instant, and the page with
@@ -28,24 +37,31 @@ local function charged(p, at)
   p.charged = max(p.charged, at)
 end
 
--- now_ returns the instant that counts for a page, and whether it was re-based:
--- time only moves forward, but for a page that is more than a window ahead.
+-- returns is the longest step forward that is not taken for the return of a clock that was
+-- set back: half of the way, or the windows. Nil if the clock was not set back.
+local function returns(p)
+  return p[1] < 0 and max(p[9], ceil(-p[1] / 2) - 1) or nil
+end
+
+-- now_ returns the instant that counts for a page, and whether all that was used has moved:
+-- time only moves forward, but for a page that is more than a window ahead, and back to
+-- where that was if the clock returns.
 local function now_(p, clock)
-  if clock >= p[5] then
+  local step, most = clock - p[5], returns(p)
+  if most and step > most then
+    local by = min(step, -p[1])
+    -- after so long nothing counts any more, wherever it was used on the way
+    local to = step + p[1] >= 2 * p[9] and p[5] + by or clock
+    p[1] = p[1] + by < 0 and p[1] + by or VERSION
+    move(p, to, by)
+    return clock, true
+  elseif step >= 0 then
     return clock, false
-  elseif p[5] - clock <= p[9] then
+  elseif -step <= p[9] then
     return p[5], false
   end
-  rebase(p, clock)
-  if p[6] ~= 0 and p[5] < p[6] then
-    p[6] = clock + (p[6] - p[5]) -- two instants would sum up past 2^53
-    p[6] = p[6] ~= 0 and p[6] or 1 -- 0 is open
-  else
-    p[6] = 0
-  end
-  p[5] = clock
-  p[3] = p[3] + 1
-  p.moved = true
+  p[1] = min(p[1], 0) + step
+  move(p, clock, step)
   return clock, true
 end
 
@@ -55,7 +71,7 @@ end
 -- the most that was used.
 function relay(p, c, now, text)
   local at, rebased = now_(p, now)
-  local q = { VERSION, p[2], p[3] + 1, c[2], max(p[5], at), p[6], p[7], c.n, 0, p[10] }
+  local q = { p[1], p[2], p[3] + 1, c[2], max(p[5], at), p[6], p[7], c.n, 0, p[10] }
   q.key, q.c, q.logs, q.new, q.again, q.moved = p.key, c, p.logs, true, true, true
   q.log, q.rebased, q.seen, q.charged = {}, rebased, p.seen, p.charged
   layout(q, at, text)
@@ -148,6 +164,8 @@ local function live(p)
   end
   if p[6] ~= 0 and p[5] < p[6] or p.charged < p[5] then
     b[2] = -NEVER
+  elseif p[1] < 0 then
+    b[2] = min(b[2], p[5] + returns(p) + 1)
   end
   if members and p[10] == 0 then
     b[1] = b[1] + 1 -- a charge that needs a place is not for steady
@@ -157,15 +175,15 @@ end
 
 -- write stores a page, and sees to it that it is kept for as long as it counts.
 local function write(p, now, q)
-  local keep = false
-  local need = max(p[5] + p[9], p[6])
+  local keep = p.moved
+  local need = max(p[5] + p[9], p[6], members and p[6] or now)
   for i = 1, p[8] do
     if kindof(p[state(i) + 1]) == BUCKET then -- it holds what is in it for as long as that takes
       need = max(need, reset(p, i, p[5]))
     end
   end
   if members then
-    keep = takePlace(p, q, now, need)
+    keep = takePlace(p, q, now, need) or keep
   elseif q.seats then
     takeSeat(p, q, now, need)
   end
@@ -192,12 +210,13 @@ local function write(p, now, q)
   p[5] = p.charged
   head = head .. pack('<' .. string.rep('d', n), unpack(p, 1, n))
   p[5] = p.seen[2]
-  if p.new then
+  if p.new or p.small then
     for _, key in pairs(p.logs) do
       call('DEL', key) -- one may have outlived its page
     end
-    head = head .. pack('<I2', #p.text) .. p.text
-    call('SET', p.key, head .. string.rep('\0', p.size - #head))
+    local text = p.text or q.text
+    head = head .. pack('<I2', #text) .. text
+    call('SET', p.key, head .. string.rep('\0', (p.size or 0) - #head))
   else
     call('SETRANGE', p.key, 0, head)
   end
@@ -214,7 +233,7 @@ local function write(p, now, q)
     end
   end
   if keep or p.zset then -- a log that was empty has lost its expiry
-    local ms = max(1, ceil((p[7] - now) / 1000))
+    local ms = max(1, ceil((p[7] - now + (p[1] < 0 and min(-p[1], RETURN) + p[9] or 0)) / 1000))
     call('PEXPIRE', p.key, ms)
     for _, key in pairs(p.logs) do
       call('PEXPIRE', key, ms)

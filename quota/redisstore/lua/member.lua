@@ -32,7 +32,7 @@ if s then
   if p[1] ~= id or at > now or (p[3] > 0) ~= (most > 0) or till <= now and most > 0 then
     return 0
   end
-elseif f[8] == 1 then
+elseif f[8] == 1 or now <= 0 then
   return 0
 else
   p = {}

@@ -190,7 +190,7 @@ local function grow(s, c, old)
     p[o + 1], p[o + 2], p[o + 3], p[o + 4], p[o + 5] = codes[i], 0, floor(at / per), d[2 + 2 * i], d[3 + 2 * i]
     p[o + 6], p[o + 7] = per, of and of[of.w[i] + 4] or 1
   end
-  p.before, p.charged, p.laid, p.renamed = {}, at, text, id ~= c[5]
+  p.before, p.charged, p.laid, p.renamed, p.small = {}, at, text, id ~= c[5], true
   return p
 end
 

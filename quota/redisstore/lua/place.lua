@@ -15,7 +15,8 @@
 -- has its place. Other counts of a partition can only be too high, and for a window: the
 -- clock had been far ahead, or the hash has come back from another server.
 --
--- A page with up to SMALL windows that are all counters is stored small: doubles identity,
+-- A page with up to SMALL windows that are all counters, whose clock was not set back, is
+-- stored small: doubles identity,
 -- born, and the instant of its last charge, negative if it has no place; then per window
 -- previous and current.
 
@@ -126,7 +127,7 @@ end
 
 -- isSmall reports whether a page can be stored small.
 local function isSmall(p)
-  local small = members and p[8] <= SMALL and p[6] == 0
+  local small = members and p[8] <= SMALL and p[6] == 0 and p[1] > 0 and p.charged > 0 -- its sign says something else
   for i = 1, small and p[8] or 0 do
     small = small and kindof(p[state(i) + 1]) == COUNTER
   end

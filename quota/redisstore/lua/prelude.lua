@@ -10,7 +10,7 @@
 --   6 doubles   what steady needs: identity (of revision and windows), until when it
 --   and 3 a     it may do without this file, born, windows, generation; then resets; then latest,
 --   window      and per window the two counters that a reservation changes
---   10 doubles  version, born, generation, revision, latest, blocked, expires, windows, span, restored
+--   10 doubles  version (1, or minus how far the clock was set back and has not returned), born, generation, revision, latest, blocked, expires, windows, span, restored
 --               (restored: what was born until then and is lost, a person has put back;
 --               of a family's member instead until when it has its place, or 0)
 --   7 doubles   per window: code, region, and five numbers of state
@@ -58,6 +58,7 @@ local NEVER = 9007199254740992
 local MAX_LABELS, SPEND_LIFE = 2000, 36 * 86400000
 local OTHER_LABELS = 'other\31other\31other\31other\31'
 local MAX_WINDOWS = 1000                        -- of a page; more is no page
+local RETURN = 31 * 86400000000 -- for so long a page waits for a clock that was set back
 local MARGIN = 3600000000 -- a page is kept once or twice as long longer than it counts
 
 local missed -- an instant whose calendar period or day the caller did not send

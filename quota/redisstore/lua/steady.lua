@@ -70,7 +70,10 @@ if not fits then -- or they do, once reserve has brought the page to now
   local function range(from_, to_)
     return redis.call('GETRANGE', key, text('%d', from_), text('%d', to_ - 1))
   end
-  local till, news = struct.unpack('<dd', s, 89 + 24 * n)
+  local back, _, _, _, _, till, news = struct.unpack('<ddddddd', s, 49 + 24 * n)
+  if back < 0 then -- the clock was set back, and this may be its return
+    return 0
+  end
   if f[6] ~= 0 and news - 3600000000 > f[7] then
     return 0
   end
