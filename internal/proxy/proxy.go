@@ -41,8 +41,6 @@ const (
 	DefaultWaiting = 256
 	// DefaultGrace is the default of [Options.Grace].
 	DefaultGrace = 10 * time.Second
-	// requestBuffer is how much of a request's body is kept to read its price.
-	requestBuffer = 1 << 20
 )
 
 // Options are the settings of [New]; nil is legal.
@@ -151,7 +149,7 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	for _, name := range WithoutKey(ledger.Book(), slices.Collect(maps.Keys(o.Keys)), slices.Collect(maps.Keys(ledger.Book().Upstreams))) {
 		keys[name] = func(context.Context) (string, error) { return "", errNoKey } // its calls are not sent
 	}
-	options := meter.Options{Base: h.base, Logger: h.log, Keys: keys, RequestBuffer: requestBuffer, Memory: o.Memory}
+	options := meter.Options{Base: h.base, Logger: h.log, Keys: keys, Memory: o.Memory}
 	var err error
 	if h.keyed, err = meter.New(ledger, &options); err != nil {
 		return nil, err

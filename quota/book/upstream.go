@@ -34,8 +34,8 @@ type Upstream struct {
 	Free      []FreeAnswer
 	// FailedFree says that the upstream does not charge for answers of 5xx.
 	FailedFree bool
-	// RequestBuffer is the most bytes of a request's body that are kept to read its price;
-	// 0 is [DefaultRequestBuffer].
+	// RequestBuffer is the most bytes of a request's body that are kept to read its price. A
+	// longer body is refused. 0 is [DefaultRequestBuffer].
 	RequestBuffer int64
 	Classes       map[string]Class
 	Accounts      []string // sorted; only [DefaultAccount] if the book lists none
@@ -106,7 +106,7 @@ type APIKey struct {
 }
 
 // DefaultRequestBuffer is the RequestBuffer of an upstream for which the book has none.
-const DefaultRequestBuffer = 64 << 10
+const DefaultRequestBuffer = 8 << 20
 
 // FreeAnswer is an answer that costs nothing.
 type FreeAnswer struct {

@@ -32,7 +32,7 @@ type call struct {
 	key      string            // that the transport put in
 	body     secretBody        // of the answer
 	content  *priced           // nil: its price is fixed
-	upload   *reread           // the request's body, if its beginning was read; else nil
+	upload   *upload           // the request's body, if its beginning was read; else nil
 	keys     map[string]string // of the keyed pools that it charges, by pool
 }
 

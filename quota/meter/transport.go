@@ -13,7 +13,6 @@ import (
 
 	"github.com/headroom-quota/headroom/internal/charged"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // Options are what [New] can be told; nil is legal.
@@ -54,9 +53,10 @@ type Options struct {
 	// own: processes that share one overwrite each other's costs.
 	Memory string
 
-	// RequestBuffer replaces the request_buffer of upstreams for which the price book has
-	// none; zero is [book.DefaultRequestBuffer].
-	RequestBuffer int64
+	// Keep is asked before the transport keeps more bytes of a request's body, to read its
+	// price. After an error, the call is not sent. The bytes are kept until that body is
+	// closed. If Keep is nil, only the request_buffer of the price book bounds each call.
+	Keep func(req *http.Request, bytes int64) error
 
 	Logger *slog.Logger // nil is slog.Default(); one line per refusal, and calls at debug
 }
@@ -74,7 +74,7 @@ type Transport struct {
 	actuals map[string]ActualFunc
 	refused func(*http.Request, error) *http.Response
 	log     *slog.Logger
-	buffer  int64 // of a request's body
+	keep    func(req *http.Request, bytes int64) error
 
 	plans  atomic.Pointer[plans]
 	memory memory
@@ -101,7 +101,7 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 		ledger: ledger, base: o.Base, maxWait: o.MaxWait, log: o.Logger,
 		account: cmp.Or(o.Account, quota.DefaultAccount), keys: newKeyring(o.Keys),
 		prices: maps.Clone(o.Price), actuals: maps.Clone(o.Actual), refused: o.Refused,
-		buffer: cmp.Or(o.RequestBuffer, book.DefaultRequestBuffer),
+		keep: o.Keep,
 	}
 	if t.base == nil {
 		t.base = http.DefaultTransport
