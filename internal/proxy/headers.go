@@ -72,6 +72,10 @@ func rewrite(p *httputil.ProxyRequest) {
 	if _, has := out.Header["User-Agent"]; !has {
 		out.Header["User-Agent"] = nil // none, rather than that of Go
 	}
+	if out.Body != nil {
+		c.out.ReadCloser = out.Body
+		out.Body = &c.out
+	}
 	c.passTrailers(p.In, out)
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -305,7 +306,7 @@ func (c heldClock) Sleep(ctx context.Context, d time.Duration) error {
 }
 
 // TestWaitingIsBounded: of two calls that would wait, with one place, one waits and the
-// other is refused at once.
+// other is refused at once, and told why.
 func TestWaitingIsBounded(t *testing.T) {
 	clock := heldClock{quota.NewSimClock(time.Date(2026, 11, 22, 22, 0, 0, 0, time.UTC)), make(chan struct{})}
 	r := newRig(t, rigOptions{clock: clock, change: func(o *Options) { o.Waiting = 1 }})
@@ -314,17 +315,55 @@ func TestWaitingIsBounded(t *testing.T) {
 	}
 	waited := make(chan answered)
 	go func() { waited <- r.call("GET", "/api/v1/few", "Headroom-Wait", "1m") }()
-	until(t, "a call waits", func() bool { return len(r.handler.waiting) == 1 })
-	if got := r.call("GET", "/api/v1/few", "Headroom-Wait", "1m"); got.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("beside the one that waits: %s", got.Status)
+	until(t, "a call waits", func() bool { return r.handler.waiting.Free() == 0 })
+	got := r.call("GET", "/api/v1/few", "Headroom-Wait", "1m")
+	if got.StatusCode != http.StatusTooManyRequests || got.Header.Get("Headroom-Refused") != "too_many_waiting" || got.Header.Get("Retry-After") == "" ||
+		!strings.Contains(got.body, `"code":"too_many_waiting"`) || !strings.Contains(got.body, "Headroom-Wait") {
+		t.Errorf("beside the one that waits: %s %v %s", got.Status, got.Header, got.body)
+	}
+	if got := r.call("GET", "/api/v1/few"); got.Header.Get("Headroom-Refused") != "refused" {
+		t.Errorf("one that does not ask to wait: %v", got.Header)
 	}
 	close(clock.wake)
 	if got := <-waited; got.StatusCode != 200 {
 		t.Errorf("the one that waits: %s %s", got.Status, got.body)
 	}
-	if len(r.handler.waiting) != 0 {
+	if r.handler.waiting.Free() != 1 {
 		t.Error("it still waits")
 	}
+}
+
+// TestWaitingIsShared: a token leaves places to wait for the others.
+func TestWaitingIsShared(t *testing.T) {
+	api := Grant{Upstreams: []string{"api"}}
+	r := newRig(t, rigOptions{grants: []Grant{api, api}, change: func(o *Options) { o.Waiting = 8 }})
+	if err := r.ledger.BlockFor(t.Context(), quota.Pool{Upstream: "api", Account: "default", Name: "few"}, 50*time.Minute, "test"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	defer stop()
+	wait := func(token string) {
+		req := r.request("GET", "/api/v1/few", nil, "Headroom-Wait", "1h")
+		req.Header.Set("X-Api-Key", token)
+		calls.Go(func() {
+			if resp, err := still.Do(req.WithContext(ctx)); err == nil {
+				_ = resp.Body.Close()
+			}
+		})
+	}
+	for n := range int64(4) {
+		wait(theToken)
+		until(t, "a call waits", func() bool { return r.handler.waiting.Free() == 7-n })
+	}
+	if got := r.call("GET", "/api/v1/few", "Headroom-Wait", "1h"); got.Header.Get("Headroom-Refused") != "too_many_waiting" {
+		t.Errorf("the fifth call of a token: %s %v", got.Status, got.Header)
+	}
+	wait(strings.Repeat("1", 32))
+	until(t, "a call of the other token waits", func() bool { return r.handler.waiting.Free() == 3 })
+	stop()
+	until(t, "none waits", func() bool { return r.handler.waiting.Free() == 8 })
 }
 
 // until waits for a condition.
