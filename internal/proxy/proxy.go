@@ -104,6 +104,7 @@ type Handler struct {
 	told    func(why error, retryAt time.Time)
 	refused *refusals.Tally
 	crowds
+	secrets   secrets
 	uploadKey []byte
 
 	tokens atomic.Pointer[[]*Token]
@@ -232,6 +233,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.proxy.ServeHTTP(w, r.WithContext(c.context(r.Context())))
+	dropTrailers(w.Header())
 }
 
 // call is a request that a program makes, and what it may do.
