@@ -219,21 +219,35 @@ func TestNoKeyAfterAReload(t *testing.T) {
 	}
 }
 
+// refusesPath sends a path as it is, and checks that it is refused for what is wrong with it:
+// most of them have no price either.
+func (r *rig) refusesPath(path string, status int, kind string) {
+	r.t.Helper()
+	req := r.request("GET", "/", nil, "Headroom-Token", theToken)
+	req.URL.Opaque = path
+	if got := r.send(req); got.StatusCode != status || got.Header.Get("Headroom-Refused") != kind || r.seen() != nil {
+		r.t.Errorf("%s: %s %s", path, got.Status, got.body)
+	}
+}
+
 // TestPaths: only clean paths to hosts of the price book are passed on.
 func TestPaths(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	for _, path := range []string{
-		"/api//v1/items", "/api/v1//items", "/api/v1/../v1/items", "/api/./v1/items", "/api/v1/%2e%2e/items", "/api/v1/%2E/items", "/api/v1/a%2fb",
-		"/api/v1/a%5cb", "/api/v1/a%252fb", "/api/v1/a%00b", "/api", "/api@/v1/items", "/api@evil.test/v1/items", "/api@localhost:2/v1/items",
-		"/api@other.test:8443/v1/items", "/api@OTHER.test/v1/items", "/api@other.test%2fx/v1/items", "/api@user@other.test/v1/items", "/shop@evil.test/admin/items",
-		"/shop@a.b.shop.test/admin/items", "/shop@.shop.test/admin/items", "/shop@x.shop.test:1/admin/items", "/shop@x.shop.test/other", "/shop/admin/items", "/api@localhost:1/../v1/items",
+		"/api//v1/items", "/api/v1//items", "/api/v1/../v1/items", "/api/./v1/items", "/api/v1/%2e%2e/items", "/api/v1/%2E/items", "/api@localhost:1/../v1/items",
+		"/api/v1/items/%2e%2e", "/api/v1/items/..;x", "/api/v1/items/a%2fb", "/api/v1/items/a%5cb", "/api/v1/items/a%252fb", "/api/v1/items/a%2561",
+		"/api/v1/items/a%00b", "/api/v1/items/a%7fb", "/api/v1/items/a%0ab", `/api/v1/items/a\b`,
 	} {
-		req := r.request("GET", "/", nil, "Headroom-Token", theToken)
-		req.URL.Opaque = path // as it is
-		if got := r.send(req); got.StatusCode != http.StatusBadRequest && got.StatusCode != http.StatusNotFound || r.seen() != nil {
-			t.Errorf("%s: %s %s", path, got.Status, got.body)
-		}
+		r.refusesPath(path, http.StatusBadRequest, "request")
 	}
+	for _, path := range []string{
+		"/api", "/api@/v1/items", "/api@evil.test/v1/items", "/api@localhost:2/v1/items",
+		"/api@other.test:8443/v1/items", "/api@OTHER.test/v1/items", "/api@user@other.test/v1/items", "/shop@evil.test/admin/items",
+		"/shop@a.b.shop.test/admin/items", "/shop@.shop.test/admin/items", "/shop@x.shop.test:1/admin/items", "/shop@x.shop.test/other", "/shop/admin/items",
+	} {
+		r.refusesPath(path, http.StatusNotFound, "unknown")
+	}
+	r.refusesPath("/api@other.test%2fx/v1/items", http.StatusBadRequest, "request")
 	req := r.request("GET", "/", nil, "Headroom-Token", theToken)
 	req.URL.Opaque = "http://other.test/v1/items" // as to a forward proxy
 	req.Host = strings.TrimPrefix(r.server.URL, "http://")
