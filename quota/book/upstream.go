@@ -98,6 +98,25 @@ func (u *Upstream) Suggest(method string) string {
 	return nearest(method, slices.Collect(maps.Keys(u.Methods)))
 }
 
+// SuggestHost returns the listed host that a misspelt one was probably meant to be, or "".
+func (b *Book) SuggestHost(host string) string {
+	const most = 2 // letters that differ
+	for _, name := range slices.Sorted(maps.Keys(b.Upstreams)) {
+		for _, entry := range b.Upstreams[name].Hosts {
+			listed, _, _ := strings.Cut(entry, "/")
+			like, meant := host, listed
+			if rest, wild := strings.CutPrefix(listed, "*."); wild {
+				_, like, _ = strings.Cut(host, ".")
+				meant = rest
+			}
+			if d := distance(like, meant); d > 0 && d <= most && len(meant) > 2*most {
+				return listed
+			}
+		}
+	}
+	return ""
+}
+
 // APIKey tells where a request carries the API key.
 type APIKey struct {
 	Header string // the header that carries the key; "" if the book has none

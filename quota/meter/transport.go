@@ -58,12 +58,17 @@ type Options struct {
 	// closed. If Keep is nil, only the request_buffer of the price book bounds each call.
 	Keep func(req *http.Request, bytes int64) error
 
+	// Strict refuses requests to hosts that no upstream of the price book lists, with an
+	// [UnlistedError]. Otherwise they pass unmetered, and the log names each such host once.
+	// In both cases the ledger's observer gets a [quota.EventUnmetered].
+	Strict bool
+
 	Logger *slog.Logger // nil is slog.Default(); one line per refusal, and calls at debug
 }
 
 // Transport is an http.RoundTripper that reserves each call of a metered upstream
-// before it leaves. Requests to other hosts pass untouched. It is made by [New],
-// and safe for concurrent use.
+// before it leaves. Requests to other hosts pass untouched, unless [Options].Strict is set. It
+// is made by [New], and safe for concurrent use.
 type Transport struct {
 	ledger  *quota.Ledger
 	base    http.RoundTripper
@@ -74,12 +79,14 @@ type Transport struct {
 	actuals map[string]ActualFunc
 	refused func(*http.Request, error) *http.Response
 	log     *slog.Logger
+	strict  bool
 	keep    func(req *http.Request, bytes int64) error
 
-	plans  atomic.Pointer[plans]
-	memory memory
-	later  later // settlements
-	shuts  later // blocks of pools, by answers that are no errors
+	plans    atomic.Pointer[plans]
+	memory   memory
+	later    later // settlements
+	unlisted unlisted
+	shuts    later // blocks of pools, by answers that are no errors
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -101,7 +108,7 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 		ledger: ledger, base: o.Base, maxWait: o.MaxWait, log: o.Logger,
 		account: cmp.Or(o.Account, quota.DefaultAccount), keys: newKeyring(o.Keys),
 		prices: maps.Clone(o.Price), actuals: maps.Clone(o.Actual), refused: o.Refused,
-		keep: o.Keep,
+		keep: o.Keep, strict: o.Strict,
 	}
 	if t.base == nil {
 		t.base = http.DefaultTransport
@@ -155,7 +162,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	c, err := t.identify(req)
 	if c == nil && err == nil {
-		return t.base.RoundTrip(req)
+		if err = t.unmetered(req); err == nil {
+			return t.base.RoundTrip(req)
+		}
 	}
 	if err == nil {
 		if c.key, err = t.keys.key(req.Context(), c); err == nil {
