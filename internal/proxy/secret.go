@@ -24,10 +24,8 @@ const (
 
 // secret is a key, as it may stand in an answer.
 type secret struct {
-	key       string
-	forms     [][]byte // the key, or what hex and base64 make of it
-	escapable [][]byte // those that JSON and URLs may write with escapes
-	starts    [256]bool
+	forms [][]byte             // the key, and what hex and base64 make of it
+	pairs [1 << 16 / 64]uint64 // the first two bytes of a form, also if they are escaped
 }
 
 // newSecret returns the forms of a key: of the part behind a scheme such as Bearer, if there
@@ -40,20 +38,35 @@ func newSecret(key string) *secret {
 	if len(text) < leastSecret {
 		return nil
 	}
-	s := &secret{key: key}
 	hexadecimal := hex.EncodeToString([]byte(text))
-	for _, form := range append([]string{text, hexadecimal, strings.ToUpper(hexadecimal)}, content.Base64Forms(text, leastEncoded)...) {
-		if slices.ContainsFunc(s.forms, func(other []byte) bool { return string(other) == form }) {
-			continue
-		}
+	forms := append([]string{text, hexadecimal, strings.ToUpper(hexadecimal)}, content.Base64Forms(text, leastEncoded)...)
+	slices.Sort(forms[1:])
+	return newForms(slices.Compact(forms)...)
+}
+
+// newForms returns a secret that stands in an answer as these texts.
+func newForms(forms ...string) *secret {
+	s := &secret{}
+	for _, form := range forms {
 		s.forms = append(s.forms, []byte(form))
-		if form == text || strings.ContainsAny(form, "+/") {
-			s.escapable = append(s.escapable, []byte(form))
-			s.starts[form[0]] = true
+		for _, second := range []byte{form[1], '\\', '%', '+'} {
+			s.begin(form[0], second)
+			if form[0] == ' ' {
+				s.begin('+', second)
+			}
+		}
+		s.begin('\\', form[0])
+		s.begin('\\', 'u')
+		for _, digit := range []byte("0123456789abcdefABCDEF") {
+			s.begin('%', digit)
 		}
 	}
-	s.starts['\\'], s.starts['%'] = true, true
 	return s
+}
+
+// begin notes two bytes with which a form may begin.
+func (s *secret) begin(first, second byte) {
+	s.pairs[int(first)<<8>>6|int(second)>>6] |= 1 << (second & 63)
 }
 
 // secrets remembers the forms of keys.
@@ -137,35 +150,27 @@ func (s *secret) mayBeIn(value string) bool {
 
 // mask replaces the key in a text. It returns how many bytes at the end may begin it.
 func (s *secret) mask(text []byte) (begins int) {
-	for _, form := range s.forms {
-		for from := 0; ; {
-			i := bytes.Index(text[from:], form)
-			if i < 0 {
-				break
-			}
-			copy(text[from+i:], stars(len(form)))
-			from += i + len(form)
-		}
-		for n := min(len(form)-1, len(text)); n > begins; n-- {
-			if bytes.HasSuffix(text, form[:n]) {
-				begins = n
-			}
-		}
-	}
-	if bytes.IndexByte(text, '\\') < 0 && bytes.IndexByte(text, '%') < 0 {
-		return begins
-	}
 	for i := 0; i < len(text); i++ {
-		if !s.starts[text[i]] {
+		if i+1 < len(text) && s.pairs[int(text[i])<<8>>6|int(text[i+1])>>6]>>(text[i+1]&63)&1 == 0 {
 			continue
 		}
-		for _, form := range s.escapable {
+		first := text[i]
+		if first == '\\' || first == '%' {
+			first, _ = content.Unescaped(text[i:])
+		}
+		for _, form := range s.forms {
+			if c := form[0]; c != first && c != text[i] && c != ' ' && len(text)-i >= len(`\u0000`) {
+				continue
+			}
 			n, more := escaped(text[i:], form)
 			if more {
 				begins = max(begins, len(text)-i)
 			}
-			copy(text[i:], stars(n))
-			i += max(n-1, 0)
+			if n > 0 {
+				copy(text[i:], stars(n))
+				i += n - 1
+				break
+			}
 		}
 	}
 	return begins
@@ -179,9 +184,16 @@ func escaped(text, form []byte) (n int, more bool) {
 		if len(rest) == 0 {
 			return 0, true
 		}
+		if first := rest[0]; first != '\\' && first != '%' { // nearly always
+			if first != want && (first != '+' || want != ' ') {
+				return 0, false
+			}
+			n++
+			continue
+		}
 		c, width := content.Unescaped(rest)
 		switch {
-		case c == want, c == '+' && want == ' ' && width == 1:
+		case c == want:
 			n += width
 		case rest[0] == want:
 			n++

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
@@ -129,6 +130,7 @@ func TestKeyFailures(t *testing.T) {
 func TestHiding(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	secrets := [][]byte{[]byte("aab"), []byte("aabaac"), []byte("cabbage")}
+	forms := newForms("aab", "aabaac", "cabbage")
 	want := func(text []byte) []byte {
 		for _, s := range secrets {
 			text = bytes.ReplaceAll(text, s, stars(len(s)))
@@ -141,7 +143,7 @@ func TestHiding(t *testing.T) {
 			text[i] = "aabbcge"[random.IntN(7)]
 		}
 		for _, with := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader, func(r io.Reader) io.Reader { return r }} {
-			b := &hiding{ReadCloser: io.NopCloser(with(bytes.NewReader(text))), resp: &http.Response{}, secret: &secret{forms: secrets}}
+			b := &hiding{ReadCloser: io.NopCloser(with(bytes.NewReader(text))), resp: &http.Response{}, secret: forms}
 			got, err := io.ReadAll(iotest.OneByteReader(b))
 			clean := true
 			for _, s := range secrets {
@@ -152,7 +154,7 @@ func TestHiding(t *testing.T) {
 			}
 		}
 	}
-	broken := &hiding{ReadCloser: io.NopCloser(iotest.TimeoutReader(strings.NewReader("cabb"))), resp: &http.Response{}, secret: &secret{forms: secrets}}
+	broken := &hiding{ReadCloser: io.NopCloser(iotest.TimeoutReader(strings.NewReader("cabb"))), resp: &http.Response{}, secret: forms}
 	if got, err := io.ReadAll(broken); string(got) != "cabb" || !errors.Is(err, iotest.ErrTimeout) {
 		t.Errorf("%q %v", got, err)
 	}
@@ -172,4 +174,75 @@ func escapedKey(key string, n int) string {
 		}
 	}
 	return out.String()
+}
+
+// TestHidingEscapes: a key with any of its characters escaped is hidden, in whatever pieces it
+// comes, and the length of a text stays.
+func TestHidingEscapes(t *testing.T) {
+	const key = `sk-a+b/"c d`
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	forms := newSecret(key)
+	hidden := 0
+	for range 3000 {
+		var in strings.Builder
+		for range 1 + random.IntN(4) {
+			for range random.IntN(5) {
+				in.WriteString([]string{"s", "sk-", `\`, "%", `\u00`, "x", " ", "%2"}[random.IntN(8)])
+			}
+			for _, c := range []byte(key)[:len(key)-random.IntN(2)] {
+				switch n := random.IntN(6); {
+				case n == 0:
+					fmt.Fprintf(&in, `\u%04x`, c)
+				case n == 1:
+					fmt.Fprintf(&in, "%%%02X", c)
+				case n == 2 && (c == '/' || c == '"'):
+					in.WriteString(`\` + string(c))
+				default:
+					in.WriteByte(c)
+				}
+			}
+		}
+		text := in.String()
+		plain := func(text string) string {
+			var out strings.Builder
+			for text != "" {
+				c, n := content.Unescaped(text)
+				out.WriteByte(c)
+				text = text[n:]
+			}
+			return out.String()
+		}
+		for _, with := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, func(r io.Reader) io.Reader { return r }} {
+			b := &hiding{ReadCloser: io.NopCloser(with(strings.NewReader(text))), resp: &http.Response{}, secret: forms}
+			got, err := io.ReadAll(b)
+			if err != nil || len(got) != len(text) || strings.Contains(plain(string(got)), key) {
+				t.Fatalf("%q became %q, %v", text, got, err)
+			}
+		}
+		if strings.Contains(plain(text), key) {
+			hidden++
+		}
+	}
+	if hidden < 500 {
+		t.Errorf("only %d texts had the key", hidden)
+	}
+}
+
+// BenchmarkHiding reads an answer that repeats no key.
+func BenchmarkHiding(b *testing.B) {
+	text := bytes.Repeat([]byte(`{"a":"some words\nof an answer","b":[1,2,3],"c":"\u00e9"},`), 1000)
+	s := newSecret("Bearer sk-proj-0123456789abcdefghijklmnopqrstuvwxyz")
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	buffer := make([]byte, 32<<10)
+	for b.Loop() {
+		h := &hiding{ReadCloser: io.NopCloser(bytes.NewReader(text)), resp: &http.Response{}, secret: s}
+		for {
+			if _, err := h.Read(buffer); err != nil {
+				break
+			}
+		}
+	}
 }
