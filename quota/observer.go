@@ -72,7 +72,9 @@ func (l *Ledger) tell(ctx context.Context, e Event) {
 // Unmetered tells the observer of a request to a host that no upstream of the price book lists.
 // A meter calls it. The error says why the request was refused; nil: it was sent.
 func (l *Ledger) Unmetered(ctx context.Context, host string, err error) {
-	l.tell(ctx, Event{Kind: EventUnmetered, Host: host, Err: err})
+	if l.Book() != nil { // New has made it
+		l.tell(ctx, Event{Kind: EventUnmetered, Host: host, Err: err})
+	}
 }
 
 // answered reports a verdict to the observer.

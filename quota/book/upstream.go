@@ -101,6 +101,9 @@ func (u *Upstream) Suggest(method string) string {
 // SuggestHost returns the listed host that a misspelt one was probably meant to be, or "".
 func (b *Book) SuggestHost(host string) string {
 	const most = 2 // letters that differ
+	if b == nil {
+		return ""
+	}
 	for _, name := range slices.Sorted(maps.Keys(b.Upstreams)) {
 		for _, entry := range b.Upstreams[name].Hosts {
 			listed, _, _ := strings.Cut(entry, "/")
