@@ -56,6 +56,7 @@ var sayings = map[EventKind]struct {
 	EventFailed:     {slog.LevelWarn, "failed"},
 	EventOthers:     {slog.LevelInfo, "the upstream has counted units of others"},
 	EventLimit:      {slog.LevelWarn, "the upstream has another limit than the price book"},
+	EventUnmetered:  {slog.LevelDebug, "not metered: no upstream lists the host"},
 	EventRebased:    {slog.LevelWarn, "the ledger's clock was set back, or has returned: what was used counts from now"},
 }
 
@@ -88,6 +89,7 @@ func (e *Event) attrs() (a attrs) {
 	if e.Pool != (Pool{}) {
 		a.text("pool", e.Pool.String())
 	}
+	a.text("host", e.Host)
 	a.text("method", e.Call.Method)
 	a.text("job", e.Call.Job)
 	a.text("region", e.Call.Region)

@@ -37,11 +37,12 @@ const (
 	EventFailed     EventKind = "failed"   // bad input, a stale book, a context that ended
 	EventSettled    EventKind = "settled"
 	EventAdjusted   EventKind = "adjusted"
-	EventShut       EventKind = "shut"    // a pool was blocked
-	EventOpened     EventKind = "opened"  // a block was lifted
-	EventOthers     EventKind = "others"  // units of others were charged; with Err, they could not be
-	EventLimit      EventKind = "limit"   // an answer reports another limit than the price book, in Units; it was adopted
-	EventRebased    EventKind = "rebased" // a reservation found that the store's clock was set back by more than a window, or has returned
+	EventShut       EventKind = "shut"      // a pool was blocked
+	EventOpened     EventKind = "opened"    // a block was lifted
+	EventOthers     EventKind = "others"    // units of others were charged; with Err, they could not be
+	EventLimit      EventKind = "limit"     // an answer reports another limit than the price book, in Units; it was adopted
+	EventUnmetered  EventKind = "unmetered" // a request went to a Host that no upstream lists; with Err, it was refused
+	EventRebased    EventKind = "rebased"   // a reservation found that the store's clock was set back by more than a window, or has returned
 )
 
 // Event is one event of a ledger. Fields that do not belong to its Kind are zero.
@@ -56,7 +57,8 @@ type Event struct {
 	Until      time.Time     // shut, replayed, limit
 	BlockedBy  Blocker       // shut, replayed: who shut the pool
 	Reason     string        // adjusted, shut, replayed
-	Err        error         // impossible, unpriced, observed, outage, failed, others; admitted: the outage
+	Host       string        // unmetered
+	Err        error         // impossible, unpriced, observed, outage, failed, others, unmetered; admitted: the outage
 	Took       time.Duration // granted, refused, blocked: how long the store took
 }
 
@@ -64,6 +66,14 @@ type Event struct {
 func (l *Ledger) tell(ctx context.Context, e Event) {
 	if l.watch != nil {
 		l.watch.Observe(ctx, e)
+	}
+}
+
+// Unmetered tells the observer of a request to a host that no upstream of the price book lists.
+// A meter calls it. The error says why the request was refused; nil: it was sent.
+func (l *Ledger) Unmetered(ctx context.Context, host string, err error) {
+	if l.Book() != nil { // New has made it
+		l.tell(ctx, Event{Kind: EventUnmetered, Host: host, Err: err})
 	}
 }
 

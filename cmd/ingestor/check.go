@@ -180,6 +180,7 @@ func checkBook(f *findings, s *settings) {
 		}
 	}
 	f.slowWindows(s.book)
+	f.likelyTypos(s)
 	f.lostRefusals(s)
 }
 

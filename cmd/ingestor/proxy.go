@@ -36,7 +36,7 @@ type Proxying struct {
 	ProxyClass   string        `yaml:"proxy_class,omitempty" restart:"yes" jsonschema_description:"The class of calls through the proxy that have no header Headroom-Class."`
 	ProxyAccount string        `yaml:"proxy_account,omitempty" restart:"yes" jsonschema_description:"The account of calls through the proxy that have no header Headroom-Account."`
 	ProxyWait    time.Duration `yaml:"proxy_wait,omitempty" restart:"yes" flag:"longest 'duration' for units to wait, if a call has no header Headroom-Wait" jsonschema_description:"How long a call through the proxy waits for units, if it has no header Headroom-Wait."`
-	ProxyWaiting int           `yaml:"proxy_waiting,omitempty" restart:"yes" zero:"no" jsonschema_description:"How many calls through the proxy may wait for units at once."`
+	ProxyWaiting int           `yaml:"proxy_waiting,omitempty" restart:"yes" zero:"no" jsonschema_description:"How many calls through the proxy may wait for units at once. A token may have as many of these places as it leaves free for other tokens."`
 	ProxyGrace   time.Duration `yaml:"proxy_grace,omitempty" restart:"yes" zero:"no" jsonschema_description:"How long open calls through the proxy may finish when it is told to stop."`
 }
 

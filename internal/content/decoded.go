@@ -37,7 +37,7 @@ func (d *Decoded) Write(p []byte) {
 		d.to(p)
 	default:
 		if d.gzip == nil {
-			d.gzip = newInflater(d.to)
+			d.gzip = newInflater(0, d.to)
 		}
 		d.gzip.write(p)
 	}

@@ -1,6 +1,7 @@
 package content
 
 import (
+	"cmp"
 	"compress/gzip"
 	"io"
 	"iter"
@@ -21,19 +22,21 @@ type inflater struct {
 	whole  bool // the data ended, and its sum was right
 }
 
-func newInflater(to func([]byte)) *inflater {
+// newInflater shows a function what it decodes, up to most bytes; 0 is mostInflated.
+func newInflater(most int64, to func([]byte)) *inflater {
 	z := &inflater{}
+	most = cmp.Or(most, mostInflated)
 	z.next, z.stop = iter.Pull(func(yield func(struct{}) bool) {
 		in := &pieces{z: z, yield: yield}
 		r, err := gzip.NewReader(in)
 		if err != nil {
 			return
 		}
-		out, total := make([]byte, 4<<10), 0
-		for total < mostInflated && !z.enough {
+		out, total := make([]byte, 4<<10), int64(0)
+		for total <= most && !z.enough {
 			n, err := r.Read(out)
 			to(out[:n])
-			if total += n; err != nil {
+			if total += int64(n); err != nil {
 				z.whole = err == io.EOF //nolint:errorlint // a reader returns it as it is
 				return
 			}

@@ -19,14 +19,14 @@ type member struct {
 	at   *place
 }
 
-// member returns the place of a member, or nil.
-func (p *place) member(name []byte) *place {
+// member returns the place of a member and its number, or nil.
+func (p *place) member(name []byte) (at *place, i int) {
 	for i := range p.members {
 		if m := &p.members[i]; m.name == string(name) {
-			return m.at
+			return m.at, i
 		}
 	}
-	return nil
+	return nil, 0
 }
 
 // add wants something of a path such as usage.total or errors.0.code. Several paths with
@@ -46,7 +46,7 @@ func (p *place) add(paths string, count bool, slot int) {
 }
 
 func (p *place) child(name string) *place {
-	at := p.member([]byte(name))
+	at, _ := p.member([]byte(name))
 	if at == nil {
 		at = &place{}
 		p.members = append(p.members, member{name, at})
@@ -66,6 +66,7 @@ type slot struct {
 	text  []byte
 	found bool
 	bad   bool // it is no text and no number, or too long
+	twice bool // its name, or one above it, stands twice in an object
 }
 
 // paths finds the values at some places. A scanner tells it what there is.
@@ -74,6 +75,8 @@ type paths struct {
 	next   *place // of the next value
 	levels []level
 	slots  []slot
+	of     *Sources // nil: the last value of a slot counts
+	cut    bool     // a value is longer than what is kept of it
 }
 
 // level is an object or an array that is open.
@@ -81,6 +84,7 @@ type level struct {
 	at     *place
 	array  bool
 	length int64
+	seen   uint64 // a bit per member: it has stood here
 }
 
 func (p *paths) top() *level { return &p.levels[len(p.levels)-1] }
@@ -93,7 +97,31 @@ func (p *paths) item() {
 }
 
 // name says that the next value is the member of that name.
-func (p *paths) name(text []byte) { p.next = p.top().at.member(text) }
+func (p *paths) name(text []byte) {
+	top := p.top()
+	at, i := top.at.member(text)
+	if p.next = at; at == nil {
+		return
+	}
+	bit := uint64(1) << min(i, 63)
+	if top.seen&bit != 0 {
+		p.again(at)
+	}
+	top.seen |= bit
+}
+
+// again says that a name stands twice in an object, with all that is wanted of its values.
+// Servers may read either.
+func (p *paths) again(at *place) {
+	for _, slots := range [][]int{at.values, at.counts} {
+		for _, i := range slots {
+			p.slots[i].twice = true
+		}
+	}
+	for i := range at.members {
+		p.again(at.members[i].at)
+	}
+}
 
 // open begins an object or an array. It returns false if nobody needs what is in it. Then
 // only its end is told.
@@ -106,11 +134,11 @@ func (p *paths) open(object bool) bool {
 		at = &nowhere
 	}
 	for _, i := range at.values {
-		p.slots[i].set(nil, true)
+		p.set(i, nil, true)
 	}
 	if object {
 		for _, i := range at.counts {
-			p.slots[i].set(nil, true)
+			p.set(i, nil, true)
 		}
 	}
 	p.levels = append(p.levels, level{at: at, array: !object})
@@ -125,7 +153,7 @@ func (p *paths) end() {
 	if last.array {
 		var digits [20]byte
 		for _, i := range last.at.counts {
-			p.slots[i].set(strconv.AppendInt(digits[:0], last.length, 10), false)
+			p.set(i, strconv.AppendInt(digits[:0], last.length, 10), false)
 		}
 	}
 	p.levels = p.levels[:len(p.levels)-1]
@@ -152,12 +180,32 @@ func (p *paths) value(text []byte, isText, cut bool) {
 		return // as if it were not there
 	}
 	for _, i := range p.next.values {
-		s := &p.slots[i]
-		s.set(text, cut || len(text) > s.most)
+		long := cut || len(text) > p.slots[i].most
+		p.cut = p.cut || long
+		p.set(i, text, long)
 	}
 	for _, i := range p.next.counts {
-		p.slots[i].set(nil, true)
+		p.set(i, nil, true)
 	}
+}
+
+// set keeps a value. Of several prices of a request the largest counts, else the last.
+func (p *paths) set(i int, text []byte, bad bool) {
+	s := &p.slots[i]
+	if !s.found || p.of == nil || !p.of.keeps(i, s, text, bad) {
+		s.set(text, bad)
+	}
+}
+
+// keeps reports whether a slot keeps its value though another one comes.
+func (s *Sources) keeps(slot int, old *slot, text []byte, bad bool) bool {
+	i := s.of[slot]
+	if i >= s.prices || old.bad {
+		return false
+	}
+	was, ok := s.units(i, string(old.text))
+	now, is := s.units(i, string(text))
+	return ok && (bad || !is || was >= now)
 }
 
 func (s *slot) set(text []byte, bad bool) {

@@ -45,6 +45,7 @@ func NewPlan(u *book.Upstream, m *book.Method) *Plan {
 		answer, at.actual = appended(answer, price.Actual)
 		p.pools = append(p.pools, at)
 	}
+	prices := len(request)
 	for _, name := range slices.Sorted(maps.Keys(m.Charges)) {
 		if of := u.Pools[name]; of != nil && of.By != nil {
 			p.keys = append(p.keys, key{name, len(request)})
@@ -54,7 +55,7 @@ func NewPlan(u *book.Upstream, m *book.Method) *Plan {
 	if len(p.pools) == 0 && len(p.keys) == 0 {
 		return nil
 	}
-	p.Request, p.Answer = NewSources(request...), NewSources(answer...)
+	p.Request, p.Answer = newRequest(prices, request), NewSources(answer...)
 	return p
 }
 

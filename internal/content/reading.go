@@ -1,6 +1,7 @@
 package content
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,10 @@ type Reading struct {
 	texts  []given // by source, of those that are not in the body
 	length int64   // of the body
 	known  bool    // length is known, or was counted to the end
+	count  int64   // bytes of it so far, decoded
+	most   int64   // bytes to decode of it; 0: as many as come
+
+	coding string // of a request that cannot be decoded here
 
 	found  paths
 	kept   []slot // of parts that are complete
@@ -44,7 +49,7 @@ type room struct {
 
 // Read begins to read a message.
 func (s *Sources) Read(m Message) *Reading {
-	r := &Reading{of: s, length: max(m.Length, 0), known: m.Length >= 0}
+	r := &Reading{of: s, length: max(m.Length, 0), known: m.Length >= 0, most: m.Most}
 	for i, source := range s.all {
 		if s.slots[i] < 0 && !source.Bytes {
 			if r.texts == nil {
@@ -66,7 +71,20 @@ func (s *Sources) Read(m Message) *Reading {
 	}
 	r.found = paths{root: s.root, slots: slots[:len(s.most)], levels: r.room.levels[:0]}
 	r.kept = slots[len(s.most):]
+	coding := strings.Join(m.Header.Values("Content-Encoding"), ", ")
+	packed, readable := encodingOf(coding)
+	r.packed, r.closed = packed, !readable // nobody here can decode the others
 	r.json = scanner{to: &r.found, kinds: r.room.kinds[:0], text: r.room.text[:0]}
+	switch {
+	case s.request && !s.body: // the length counts as it is sent
+		r.packed, r.closed = false, false
+		return r
+	case s.request: // servers read JSON, whatever its type
+		if r.found.of = s; !readable {
+			r.coding = coding
+		}
+		return r
+	}
 	kind, _, _ := strings.Cut(m.Header.Get("Content-Type"), ";")
 	switch strings.ToLower(strings.TrimSpace(kind)) {
 	case "text/event-stream":
@@ -74,8 +92,6 @@ func (s *Sources) Read(m Message) *Reading {
 	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines", "application/jsonlines", "application/json-seq", "application/stream+json":
 		r.lines = true
 	}
-	packed, readable := encodingOf(m.Header.Get("Content-Encoding"))
-	r.packed, r.closed = packed, !readable // nobody here can decode the others
 	return r
 }
 
@@ -85,7 +101,7 @@ func (r *Reading) Write(p []byte) (int, error) {
 	case r.closed || len(p) == 0:
 	case r.packed:
 		if r.gzip == nil {
-			r.gzip = newInflater(r.read)
+			r.gzip = newInflater(r.most, r.read)
 		}
 		r.gzip.write(p)
 	default:
@@ -99,6 +115,7 @@ func (r *Reading) read(p []byte) {
 	if !r.known {
 		r.length += int64(len(p))
 	}
+	r.count += int64(len(p))
 	if r.mark >= 0 {
 		p = r.unmarked(p)
 	}
@@ -128,6 +145,9 @@ func (r *Reading) unmarked(p []byte) []byte {
 // it was complete.
 func (r *Reading) endPart() {
 	if r.json.flush(); r.json.between() && r.json.values > 0 {
+		if r.of.request && r.json.values > 1 { // some servers read the first only
+			r.found.again(r.of.root)
+		}
 		r.parts++
 		for i := range r.found.slots {
 			if s := &r.found.slots[i]; s.found {
@@ -174,7 +194,11 @@ func (r *Reading) raw(i int) (text string, ok bool) {
 	source, at := r.of.all[i], r.of.slots[i]
 	switch {
 	case source.Bytes:
-		return strconv.FormatInt(r.length, 10), r.known
+		length := r.length
+		if r.of.request {
+			length = max(length, r.count) // tokens are in what is packed
+		}
+		return strconv.FormatInt(length, 10), r.known
 	case at < 0:
 		return r.texts[i].text, r.texts[i].ok
 	}
@@ -201,6 +225,9 @@ func (r *Reading) Units(i int) (int64, bool) {
 	source := r.of.all[i]
 	if text, ok := r.Text(i); ok {
 		if n, ok := units(source, text); ok {
+			if at := r.of.slots[i]; at >= 0 && r.of.request && r.kept[at].twice && source.Default != nil {
+				n = max(n, *source.Default) // the other value may be none
+			}
 			return n, true
 		}
 	}
@@ -208,6 +235,33 @@ func (r *Reading) Units(i int) (int64, bool) {
 		return 0, false
 	}
 	return *source.Default, true
+}
+
+// Doubt says why the upstream may read other values in the body of a request than those that
+// were found, or "". Declared says that the body is to be JSON. Long says that the body is
+// longer than what may be decoded.
+func (r *Reading) Doubt(declared bool) (why string, long bool) {
+	if !r.of.body || !r.of.request {
+		return "", false
+	}
+	switch {
+	case r.coding != "":
+		return fmt.Sprintf("its Content-Encoding is %.40q, and only gzip can be read", r.coding), false
+	case r.gzip != nil && r.most > 0 && r.count > r.most:
+		return "", true
+	case r.gzip != nil && !r.gzip.whole:
+		return "its gzip cannot be decoded", false
+	case r.found.cut:
+		return "a value in it is too long", false
+	case !r.whole && r.mark < 0 && (declared || r.json.looks):
+		return "it is not one JSON text in UTF-8", false
+	}
+	for i := r.of.prices; i < len(r.of.all); i++ {
+		if at := r.of.slots[i]; at >= 0 && r.kept[at].found && r.kept[at].twice {
+			return r.of.all[i].Body + " stands in it twice", false
+		}
+	}
+	return "", false
 }
 
 // Decodes reports whether the body will be decoded. It then needs a call of End once it has

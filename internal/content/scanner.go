@@ -24,6 +24,9 @@ const (
 // maxName is how many bytes of a name are kept. No price book has a longer one.
 const maxName = 256
 
+// escaped is how many bytes one byte of a text may take: \u0061.
+const escaped = 6
+
 // separator stands before each text of application/json-seq.
 const separator = 0x1e
 
@@ -37,6 +40,7 @@ type scanner struct {
 	cut    bool // the text is longer than what is kept
 	slash  bool // the text goes on behind a backslash
 	raw    bool // the kept text has escapes
+	looks  bool // it looks like JSON: an object or an array has begun, or it may be in UTF-16
 	depth  int
 	dull   int      // the depth from which on nobody needs anything; 0: somebody does
 	most   int      // bytes of the text to keep
@@ -48,7 +52,7 @@ type scanner struct {
 
 // reset begins a new text of JSON.
 func (s *scanner) reset() {
-	*s = scanner{to: s.to, kinds: s.kinds[:0], text: s.text[:0]}
+	*s = scanner{to: s.to, kinds: s.kinds[:0], text: s.text[:0], looks: s.looks}
 }
 
 // between reports whether all values that have begun are complete.
@@ -134,6 +138,7 @@ func (s *scanner) mark(p []byte) int {
 		return s.beginScalar(p)
 	default:
 		s.broken = true
+		s.looks = s.looks || c == 0 || c >= 0xfe
 	}
 	return 1
 }
@@ -141,6 +146,7 @@ func (s *scanner) mark(p []byte) int {
 func (s *scanner) object() bool { return s.kinds[(s.depth-1)/64]>>((s.depth-1)%64)&1 == 1 }
 
 func (s *scanner) open(object bool) {
+	s.looks = true
 	if !s.push(object) {
 		return
 	}
@@ -271,7 +277,7 @@ func (s *scanner) keep(p []byte) {
 	if s.most == 0 {
 		return
 	}
-	if room := s.most - len(s.text); len(p) > room {
+	if room := escaped*s.most - len(s.text); len(p) > room {
 		s.cut, p = true, p[:room]
 	}
 	s.text = append(s.text, p...)

@@ -9,10 +9,12 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
-// How many bytes of a text are kept: of one that is looked into, and of others.
+// How many bytes of a text are kept: of one that is looked into, and of others. A text of a
+// request may be longer, because one that is cut is refused.
 const (
 	longText  = 1024
 	shortText = 256
+	asked     = 64 // times as long
 )
 
 // Sources are places of a message that are read together.
@@ -20,10 +22,14 @@ type Sources struct {
 	all    []*book.Source
 	root   *place
 	slots  []int    // by source: its slot in a reading, or -1
+	of     []int    // by slot: its source
 	most   []int    // by slot
 	json   []*place // by source: where in its text the value is
 	body   bool     // one of them is in the body
 	length bool     // one of them is the length of the body
+
+	request bool // the message decides what is charged before it is sent: see [Reading.Doubt]
+	prices  int  // of a request: how many of the first sources are prices; the others are keys
 }
 
 // NewSources prepares sources. A reading gives their values by their index.
@@ -49,7 +55,17 @@ func NewSources(sources ...*book.Source) *Sources {
 		}
 		s.body, s.slots[i] = true, len(s.most)
 		s.root.add(path, count, len(s.most))
-		s.most = append(s.most, most)
+		s.of, s.most = append(s.of, i), append(s.most, most)
+	}
+	return s
+}
+
+// newRequest prepares sources of a request: the prices, and then the keys.
+func newRequest(prices int, sources []*book.Source) *Sources {
+	s := NewSources(sources...)
+	s.request, s.prices = true, prices
+	for i := range s.most {
+		s.most[i] *= asked
 	}
 	return s
 }
@@ -64,6 +80,7 @@ type Message struct {
 	Query  string                           // of the request's URL
 	Path   func(name string) (string, bool) // the {name} of the request's route
 	Length int64                            // of the body; -1 if it is not known
+	Most   int64                            // bytes to decode of the body; 0 is 1 GiB
 }
 
 // text returns the text of a source that is not in the body.
@@ -132,6 +149,15 @@ func cases(s *book.Source, text string) (sum int64, ok bool) {
 		sum = add(sum, n)
 	}
 	return sum, true
+}
+
+// units returns the number that the text of a source stands for.
+func (s *Sources) units(i int, text string) (int64, bool) {
+	text, ok := s.within(i, text)
+	if !ok {
+		return 0, false
+	}
+	return units(s.all[i], text)
 }
 
 // within returns the part of a source's text that its json and match name.

@@ -18,6 +18,8 @@ const (
 	CrossSite  = "cross_site"  // a page of another site sent it
 	WrongToken = "wrong_token" // the address sent too many wrong tokens
 	OfToken    = "token"       // the token has too many calls through the proxy at once
+	Waiting    = "waiting"     // too many calls through the proxy wait for units
+	Bodies     = "bodies"      // bodies of calls through the proxy take too much memory
 )
 
 func newTurnedAway() turnedAway {
@@ -31,7 +33,7 @@ func newTurnedAway() turnedAway {
 	return turnedAway{
 		accepts:     prometheus.NewCounter(prometheus.CounterOpts{Name: "ingestor_accept_errors_total", Help: "How often this server could not accept connections, as when it may open no more files."}),
 		connections: counter("ingestor_connections_closed_total", "Connections that this server closed to make room for others: of a client that has too many (client), or of the one that has the most (all).", OfClient, OfAll),
-		requests:    counter("ingestor_requests_turned_away_total", "Requests that this server did not begin to answer, by the reason.", OfClient, Searches, Histories, CrossSite, WrongToken, OfToken),
+		requests:    counter("ingestor_requests_turned_away_total", "Requests that this server did not begin to answer, by the reason.", OfClient, Searches, Histories, CrossSite, WrongToken, OfToken, Waiting, Bodies),
 	}
 }
 

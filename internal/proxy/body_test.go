@@ -132,10 +132,12 @@ func TestUploadIsPassedOnWhileItComes(t *testing.T) {
 func TestTrailers(t *testing.T) {
 	r := newRig(t, rigOptions{serve: func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body)
-		w.Header().Set("Trailer", "X-Sum")
+		w.Header().Set("Trailer", "X-Sum, Set-Cookie")
 		_, _ = io.WriteString(w, fmt.Sprint(req.Trailer))
 		w.Header().Set("X-Sum", "echo of "+theKey)
+		w.Header().Set("Set-Cookie", "a=1")
 		w.Header().Set(http.TrailerPrefix+"X-Late", "late")
+		w.Header().Set(http.TrailerPrefix+"Set-Cookie2", "a=1")
 	}})
 	req := r.request("PUT", "/api/v1/items", io.NopCloser(strings.NewReader("body")))
 	req.Trailer = http.Header{"X-Check": {"4711"}, "Cookie": {"theirs"}}
@@ -145,6 +147,9 @@ func TestTrailers(t *testing.T) {
 	}
 	if sum := got.Trailer.Get("X-Sum"); !strings.HasPrefix(sum, "echo of ***") || strings.Contains(sum, theKey) || got.Trailer.Get("X-Late") != "late" {
 		t.Errorf("the program got the trailers %q", got.Trailer)
+	}
+	if len(got.Trailer.Values("Set-Cookie"))+len(got.Trailer.Values("Set-Cookie2")) > 0 {
+		t.Errorf("the program got cookies in the trailers %q", got.Trailer)
 	}
 }
 

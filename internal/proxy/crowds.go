@@ -30,11 +30,30 @@ func (h *Handler) begin(c *call) error {
 	if h.calls.Begin(c.token.Name) {
 		return nil
 	}
-	h.metrics.RequestRefused(metrics.OfToken)
-	r := refusef(http.StatusTooManyRequests, "too_many_at_once", "%d calls of the token %s are under way; end some first", h.mostOfToken, c.token.Name)
+	return h.crowded(metrics.OfToken, "%d calls of the token %s are under way; end some first", h.mostOfToken, c.token.Name)
+}
+
+// crowded is the refusal of a call that others of its token leave no room for.
+func (h *Handler) crowded(reason, format string, args ...any) error {
+	h.metrics.RequestRefused(reason)
+	r := refusef(http.StatusTooManyRequests, "too_many_at_once", format, args...)
 	r.after = time.Second
 	return r
 }
+
+// alone reports whether there is only one token, so that nobody needs a share.
+func (h *Handler) alone() bool { return len(*h.tokens.Load()) <= 1 }
+
+// crowdedError is a refusal of a call that could not wait for its units.
+type crowdedError struct{ error }
+
+// Error says so, too.
+func (e *crowdedError) Error() string {
+	return e.error.Error() + "; it did not wait as Headroom-Wait says, because too many calls wait already"
+}
+
+// Unwrap returns the refusal.
+func (e *crowdedError) Unwrap() error { return e.error }
 
 // guess counts a wrong token, and returns the error for its program. A request without one
 // is no guess.

@@ -146,7 +146,7 @@ func TestAccountOfARemovedHeader(t *testing.T) {
 // counted.
 func TestOtherCallsWithTheKey(t *testing.T) {
 	r, seen := elsewhere(t, rigOptions{grants: []Grant{{Upstreams: []string{"watched"}}}})
-	for _, header := range [][]string{{"X-Http-Method-Override", "DELETE"}, {"X-Http-Method", "post, delete"}, {"X-Method-Override", "PUT"}, {"Content-Type", "Multipart/Mixed; boundary=x"}} {
+	for _, header := range [][]string{{"X-Http-Method-Override", "DELETE"}, {"X-Http-Method", "post, delete"}, {"X-Method-Override", "PUT"}, {"X_HTTP_Method_Override", "PUT"}, {"X-Original-URL", "/v1/other"}, {"X-Rewrite-URL", "/v1/other"}, {"X_Rewrite_URL", "/"}, {"Content-Type", "Multipart/Mixed; boundary=x"}} {
 		if got := r.call("POST", "/watched/v1/all/batch", append(header, "Headroom-Token", theToken)...); got.StatusCode == http.StatusOK || seen() != nil {
 			t.Errorf("%q: %s", header, got.Status)
 		}

@@ -39,6 +39,9 @@ func (c *call) removed(name string) bool {
 	switch {
 	case strings.EqualFold(name, key.Header):
 		return !key.Pass
+	case strings.Contains(name, "_"): // servers that get headers as variables read it as the one with dashes
+		name = http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+		return strings.EqualFold(name, c.upstream.AccountFrom.Header) || strings.EqualFold(name, key.Header) || c.removed(name)
 	case strings.HasPrefix(name, labelPrefix), strings.HasPrefix(name, "Sec-"), strings.HasPrefix(name, "X-Forwarded-"):
 		return true
 	}
@@ -71,6 +74,10 @@ func rewrite(p *httputil.ProxyRequest) {
 	}
 	if _, has := out.Header["User-Agent"]; !has {
 		out.Header["User-Agent"] = nil // none, rather than that of Go
+	}
+	if out.Body != nil {
+		c.out.ReadCloser = out.Body
+		out.Body = &c.out
 	}
 	c.passTrailers(p.In, out)
 }
@@ -146,10 +153,7 @@ func (h *Handler) answered(resp *http.Response) error {
 		return refusef(http.StatusBadGateway, "upstream", "the upstream changed the protocol")
 	}
 	for name := range resp.Header {
-		canonical := http.CanonicalHeaderKey(name)
-		_, own := ownHeaders[canonical]
-		if own || slices.Contains(dropped, canonical) || strings.HasPrefix(canonical, "Access-Control-") ||
-			strings.HasPrefix(canonical, "Cross-Origin-") || strings.HasPrefix(canonical, labelPrefix) && meter.RefusalOf(resp) == nil {
+		if drops(name) || strings.HasPrefix(http.CanonicalHeaderKey(name), labelPrefix) && meter.RefusalOf(resp) == nil {
 			delete(resp.Header, name)
 		}
 	}
@@ -157,7 +161,24 @@ func (h *Handler) answered(resp *http.Response) error {
 	if err := c.readdress(resp); err != nil {
 		return err
 	}
-	return c.hide(resp)
+	return h.hide(c, resp)
+}
+
+// drops reports whether a header of an answer stays here.
+func drops(name string) bool {
+	name = http.CanonicalHeaderKey(name)
+	_, own := ownHeaders[name]
+	return own || slices.Contains(dropped, name) || strings.HasPrefix(name, "Access-Control-") || strings.HasPrefix(name, "Cross-Origin-")
+}
+
+// dropTrailers removes from the trailers of an answer what its header must not have. The header
+// itself is sent already.
+func dropTrailers(h http.Header) {
+	for name := range h {
+		if plain := strings.TrimPrefix(name, http.TrailerPrefix); drops(plain) || strings.HasPrefix(http.CanonicalHeaderKey(plain), labelPrefix) {
+			delete(h, name)
+		}
+	}
 }
 
 // shutBy returns the refusal that others get, if the upstream refused a call for lack of

@@ -67,3 +67,23 @@ func TestAnswerHeaders(t *testing.T) {
 		t.Errorf("%s %q", got.Status, got.Header)
 	}
 }
+
+// TestUnderscores: a header that some servers read as another one stays here like that one.
+func TestUnderscores(t *testing.T) {
+	r, seen := elsewhere(t, rigOptions{grants: []Grant{{Upstreams: []string{"org"}}}})
+	names := []string{"X_Org_Key", "X_Org", "X_Forwarded_For", "Headroom_Job", "X_API_Key", "Proxy_Authorization"}
+	header := []string{"Headroom-Token", theToken, "X_Other", "stays"}
+	for _, name := range names {
+		header = append(header, name, "theirs")
+	}
+	got := r.call("GET", "/org/v1/items", header...)
+	sent := seen()
+	if got.StatusCode != http.StatusOK || sent == nil || sent.Header.Get("X_Other") != "stays" {
+		t.Fatalf("%s %s: %v", got.Status, got.body, sent)
+	}
+	for _, name := range names {
+		if sent.Header.Get(name) != "" {
+			t.Errorf("the upstream got %s", name)
+		}
+	}
+}

@@ -49,18 +49,16 @@ func readLabels(h http.Header, defaults Labels) (l Labels, err error) {
 	return l, nil
 }
 
-// wait lets a call wait for its units, if few enough others do. It counts until the call
-// asks for a connection: then it has its units.
-func (h *Handler) wait(ctx context.Context, longest time.Duration) (_ context.Context, done func()) {
-	if longest <= 0 {
-		return ctx, func() {}
+// wait lets a call wait for its units, unless the places of its token are taken. It has one
+// until the call asks for a connection: then it has its units.
+func (h *Handler) wait(ctx context.Context, c *call) (_ context.Context, done func(), crowded bool) {
+	if c.labels.Wait <= 0 {
+		return ctx, func() {}, false
 	}
-	select {
-	case h.waiting <- struct{}{}:
-	default:
-		return ctx, func() {}
+	if !h.waiting.Take(c.token.Name, 1, h.alone()) {
+		return ctx, func() {}, true
 	}
-	done = sync.OnceFunc(func() { <-h.waiting })
+	done = sync.OnceFunc(func() { h.waiting.Give(c.token.Name, 1) })
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GetConn: func(string) { done() }})
-	return meter.WithMaxWait(ctx, longest), done
+	return meter.WithMaxWait(ctx, c.labels.Wait), done, false
 }

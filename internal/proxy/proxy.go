@@ -41,8 +41,6 @@ const (
 	DefaultWaiting = 256
 	// DefaultGrace is the default of [Options.Grace].
 	DefaultGrace = 10 * time.Second
-	// requestBuffer is how much of a request's body is kept to read its price.
-	requestBuffer = 1 << 20
 )
 
 // Options are the settings of [New]; nil is legal.
@@ -66,8 +64,9 @@ type Options struct {
 	Defaults Labels
 	// Grace is how long open requests may finish when the proxy stops; zero is DefaultGrace.
 	Grace time.Duration
-	// Waiting is how many calls may wait for units at once; zero is DefaultWaiting. A call
-	// beyond them is refused at once if its units are missing.
+	// Waiting is how many calls may wait for units at once; zero is DefaultWaiting. Of these
+	// places, a token may have as many as it leaves free for other tokens. A call beyond them
+	// is refused at once if its units are missing.
 	Waiting int
 	// Connections bounds the open connections; zero is DefaultConnections. One address may have
 	// a quarter of them, and a token half as many calls under way.
@@ -99,13 +98,15 @@ type Handler struct {
 	by      map[bool]http.RoundTripper // the two, wrapped
 	base    http.RoundTripper
 	proxy   httputil.ReverseProxy
-	waiting chan struct{}
+	waiting *guard.Shares[string] // places to wait for units, by token
+	bodies  *guard.Shares[string] // bytes of bodies that are kept, by token
 	days    *Budgets
 	linger  time.Duration // for which the rest of a refused request is read
 	grace   time.Duration // for which open requests may finish when the proxy stops
 	told    func(why error, retryAt time.Time)
 	refused *refusals.Tally
 	crowds
+	secrets   secrets
 	uploadKey []byte
 
 	tokens atomic.Pointer[[]*Token]
@@ -118,7 +119,7 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	}
 	h := &Handler{
 		ledger: ledger, clock: o.Clock, log: o.Log, hosts: o.Hosts, defaults: o.Defaults,
-		base: o.Base, waiting: make(chan struct{}, cmp.Or(o.Waiting, DefaultWaiting)), linger: headerTimeout, grace: cmp.Or(o.Grace, DefaultGrace), refused: o.Refused,
+		base: o.Base, waiting: guard.NewShares[string](int64(cmp.Or(o.Waiting, DefaultWaiting))), bodies: guard.NewShares[string](mostKept), linger: headerTimeout, grace: cmp.Or(o.Grace, DefaultGrace), refused: o.Refused,
 		uploadKey: o.UploadKey,
 	}
 	if len(h.uploadKey) == 0 {
@@ -155,7 +156,7 @@ func New(ledger *quota.Ledger, tokens []*Token, o *Options) (*Handler, error) {
 	for _, name := range WithoutKey(ledger.Book(), slices.Collect(maps.Keys(o.Keys)), slices.Collect(maps.Keys(ledger.Book().Upstreams))) {
 		keys[name] = func(context.Context) (string, error) { return "", errNoKey } // its calls are not sent
 	}
-	options := meter.Options{Base: h.base, Logger: h.log, Keys: keys, RequestBuffer: requestBuffer, Memory: o.Memory}
+	options := meter.Options{Base: h.base, Logger: h.log, Keys: keys, Memory: o.Memory, Keep: h.keep}
 	var err error
 	if h.keyed, err = meter.New(ledger, &options); err != nil {
 		return nil, err
@@ -240,6 +241,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.proxy.ServeHTTP(w, r.WithContext(c.context(r.Context())))
+	dropTrailers(w.Header())
 }
 
 // call is a request that a program makes, and what it may do.
@@ -250,6 +252,7 @@ type call struct {
 	labels Labels
 	budget *meter.Budget
 	body   *body // nil: none
+	out    outgoing
 
 	mu     sync.Mutex
 	secret string // the key that was added
@@ -319,11 +322,16 @@ func (h *Handler) admit(c *call) (err error) {
 // send makes a call through the transport that meters.
 func (h *Handler) send(req *http.Request) (*http.Response, error) {
 	c := callOf(req.Context())
-	ctx, done := h.wait(req.Context(), c.labels.Wait)
+	ctx, done, crowded := h.wait(req.Context(), c)
 	defer done()
 	resp, err := h.by[c.keyed].RoundTrip(req.WithContext(ctx))
 	if err == nil {
 		c.body.answered()
+	}
+	var refused *quota.RefusedError
+	if crowded && errors.As(err, &refused) && refused.RetryAfter <= c.labels.Wait {
+		h.metrics.RequestRefused(metrics.Waiting)
+		err = &crowdedError{err}
 	}
 	return resp, err
 }

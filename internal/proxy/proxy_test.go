@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -218,21 +219,35 @@ func TestNoKeyAfterAReload(t *testing.T) {
 	}
 }
 
+// refusesPath sends a path as it is, and checks that it is refused for what is wrong with it:
+// most of them have no price either.
+func (r *rig) refusesPath(path string, status int, kind string) {
+	r.t.Helper()
+	req := r.request("GET", "/", nil, "Headroom-Token", theToken)
+	req.URL.Opaque = path
+	if got := r.send(req); got.StatusCode != status || got.Header.Get("Headroom-Refused") != kind || r.seen() != nil {
+		r.t.Errorf("%s: %s %s", path, got.Status, got.body)
+	}
+}
+
 // TestPaths: only clean paths to hosts of the price book are passed on.
 func TestPaths(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	for _, path := range []string{
-		"/api//v1/items", "/api/v1//items", "/api/v1/../v1/items", "/api/./v1/items", "/api/v1/%2e%2e/items", "/api/v1/%2E/items", "/api/v1/a%2fb",
-		"/api/v1/a%5cb", "/api/v1/a%252fb", "/api/v1/a%00b", "/api", "/api@/v1/items", "/api@evil.test/v1/items", "/api@localhost:2/v1/items",
-		"/api@other.test:8443/v1/items", "/api@OTHER.test/v1/items", "/api@other.test%2fx/v1/items", "/api@user@other.test/v1/items", "/shop@evil.test/admin/items",
-		"/shop@a.b.shop.test/admin/items", "/shop@.shop.test/admin/items", "/shop@x.shop.test:1/admin/items", "/shop@x.shop.test/other", "/shop/admin/items", "/api@localhost:1/../v1/items",
+		"/api//v1/items", "/api/v1//items", "/api/v1/../v1/items", "/api/./v1/items", "/api/v1/%2e%2e/items", "/api/v1/%2E/items", "/api@localhost:1/../v1/items",
+		"/api/v1/items/%2e%2e", "/api/v1/items/..;x", "/api/v1/items/a%2fb", "/api/v1/items/a%5cb", "/api/v1/items/a%252fb", "/api/v1/items/a%2561",
+		"/api/v1/items/a%00b", "/api/v1/items/a%7fb", "/api/v1/items/a%0ab", `/api/v1/items/a\b`,
 	} {
-		req := r.request("GET", "/", nil, "Headroom-Token", theToken)
-		req.URL.Opaque = path // as it is
-		if got := r.send(req); got.StatusCode != http.StatusBadRequest && got.StatusCode != http.StatusNotFound || r.seen() != nil {
-			t.Errorf("%s: %s %s", path, got.Status, got.body)
-		}
+		r.refusesPath(path, http.StatusBadRequest, "request")
 	}
+	for _, path := range []string{
+		"/api", "/api@/v1/items", "/api@evil.test/v1/items", "/api@localhost:2/v1/items",
+		"/api@other.test:8443/v1/items", "/api@OTHER.test/v1/items", "/api@user@other.test/v1/items", "/shop@evil.test/admin/items",
+		"/shop@a.b.shop.test/admin/items", "/shop@.shop.test/admin/items", "/shop@x.shop.test:1/admin/items", "/shop@x.shop.test/other", "/shop/admin/items",
+	} {
+		r.refusesPath(path, http.StatusNotFound, "unknown")
+	}
+	r.refusesPath("/api@other.test%2fx/v1/items", http.StatusBadRequest, "request")
 	req := r.request("GET", "/", nil, "Headroom-Token", theToken)
 	req.URL.Opaque = "http://other.test/v1/items" // as to a forward proxy
 	req.Host = strings.TrimPrefix(r.server.URL, "http://")
@@ -305,7 +320,7 @@ func (c heldClock) Sleep(ctx context.Context, d time.Duration) error {
 }
 
 // TestWaitingIsBounded: of two calls that would wait, with one place, one waits and the
-// other is refused at once.
+// other is refused at once, and told why.
 func TestWaitingIsBounded(t *testing.T) {
 	clock := heldClock{quota.NewSimClock(time.Date(2026, 11, 22, 22, 0, 0, 0, time.UTC)), make(chan struct{})}
 	r := newRig(t, rigOptions{clock: clock, change: func(o *Options) { o.Waiting = 1 }})
@@ -314,17 +329,55 @@ func TestWaitingIsBounded(t *testing.T) {
 	}
 	waited := make(chan answered)
 	go func() { waited <- r.call("GET", "/api/v1/few", "Headroom-Wait", "1m") }()
-	until(t, "a call waits", func() bool { return len(r.handler.waiting) == 1 })
-	if got := r.call("GET", "/api/v1/few", "Headroom-Wait", "1m"); got.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("beside the one that waits: %s", got.Status)
+	until(t, "a call waits", func() bool { return r.handler.waiting.Free() == 0 })
+	got := r.call("GET", "/api/v1/few", "Headroom-Wait", "1m")
+	if got.StatusCode != http.StatusTooManyRequests || got.Header.Get("Headroom-Refused") != "too_many_waiting" || got.Header.Get("Retry-After") == "" ||
+		!strings.Contains(got.body, `"code":"too_many_waiting"`) || !strings.Contains(got.body, "Headroom-Wait") {
+		t.Errorf("beside the one that waits: %s %v %s", got.Status, got.Header, got.body)
+	}
+	if got := r.call("GET", "/api/v1/few"); got.Header.Get("Headroom-Refused") != "refused" {
+		t.Errorf("one that does not ask to wait: %v", got.Header)
 	}
 	close(clock.wake)
 	if got := <-waited; got.StatusCode != 200 {
 		t.Errorf("the one that waits: %s %s", got.Status, got.body)
 	}
-	if len(r.handler.waiting) != 0 {
+	if r.handler.waiting.Free() != 1 {
 		t.Error("it still waits")
 	}
+}
+
+// TestWaitingIsShared: a token leaves places to wait for the others.
+func TestWaitingIsShared(t *testing.T) {
+	api := Grant{Upstreams: []string{"api"}}
+	r := newRig(t, rigOptions{grants: []Grant{api, api}, change: func(o *Options) { o.Waiting = 8 }})
+	if err := r.ledger.BlockFor(t.Context(), quota.Pool{Upstream: "api", Account: "default", Name: "few"}, 50*time.Minute, "test"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	defer stop()
+	wait := func(token string) {
+		req := r.request("GET", "/api/v1/few", nil, "Headroom-Wait", "1h")
+		req.Header.Set("X-Api-Key", token)
+		calls.Go(func() {
+			if resp, err := still.Do(req.WithContext(ctx)); err == nil {
+				_ = resp.Body.Close()
+			}
+		})
+	}
+	for n := range int64(4) {
+		wait(theToken)
+		until(t, "a call waits", func() bool { return r.handler.waiting.Free() == 7-n })
+	}
+	if got := r.call("GET", "/api/v1/few", "Headroom-Wait", "1h"); got.Header.Get("Headroom-Refused") != "too_many_waiting" {
+		t.Errorf("the fifth call of a token: %s %v", got.Status, got.Header)
+	}
+	wait(strings.Repeat("1", 32))
+	until(t, "a call of the other token waits", func() bool { return r.handler.waiting.Free() == 3 })
+	stop()
+	until(t, "none waits", func() bool { return r.handler.waiting.Free() == 8 })
 }
 
 // until waits for a condition.

@@ -93,6 +93,10 @@ func (h *Handler) problem(c *call, err error) *problem {
 			p.after, p.pool, p.limit = refused.RetryAfter, refused.Pool.Name, refused.Limit
 			p.retryAt = h.clock.Now().Add(refused.RetryAfter)
 		}
+		if errors.As(err, new(*crowdedError)) {
+			p.kind = "too_many_waiting"
+			p.header.Set(meter.RefusedHeader, p.kind)
+		}
 		return p
 	}
 	retry := false

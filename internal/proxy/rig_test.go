@@ -64,6 +64,12 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
+// ownPrices are those of own.
+const ownPrices = `    api_key: {header: Authorization, pass: true}
+    pools: {units: {quota: 1000, windows: [{per: day}]}}
+    methods: {list: {route: GET /v1/items, pool: units, cost: 2}}
+`
+
 // books is the price book of the rig. The upstream is at HOST.
 const books = `
 revision: 1
@@ -107,9 +113,7 @@ upstreams:
     methods: {post: {route: POST /v1/items, pool: units, cost: 2}, any: {route: "POST /v1/all/{rest...}", pool: units, cost: 2}}
   own:
     hosts: ["localhost:PORT"]
-    api_key: {header: Authorization, pass: true}
-    pools: {units: {quota: 1000, windows: [{per: day}]}}
-    methods: {list: {route: GET /v1/items, pool: units, cost: 2}}
+` + ownPrices + `
   shop:
     hosts: ["*.shop.test/admin/"]
     accounts: any
@@ -125,6 +129,7 @@ type rigOptions struct {
 	clock  quota.Clock
 	change func(*Options)
 	serve  http.HandlerFunc // nil: an answer of {}
+	asks   bool             // own has prices and keys in the body
 }
 
 func newRig(t *testing.T, o rigOptions) *rig {
@@ -152,7 +157,11 @@ func newRig(t *testing.T, o rigOptions) *rig {
 	if format == "" {
 		format = "problem"
 	}
-	costs, err := book.Parse("costs.yaml", []byte(strings.NewReplacer("HOST", host, "PORT", port, "FORMAT", format).Replace(books)), &book.Options{Builtins: headroom.Builtin})
+	text := books
+	if o.asks {
+		text = strings.Replace(text, ownPrices, asks, 1)
+	}
+	costs, err := book.Parse("costs.yaml", []byte(strings.NewReplacer("HOST", host, "PORT", port, "FORMAT", format).Replace(text)), &book.Options{Builtins: headroom.Builtin})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,6 +228,18 @@ func (r *rig) request(verb, path string, body io.Reader, header ...string) *http
 		req.Header.Add(header[i], header[i+1])
 	}
 	return req
+}
+
+// http2 returns a transport that speaks HTTP/2 with the proxy.
+func (r *rig) http2() http.RoundTripper {
+	s := httptest.NewUnstartedServer(r.handler)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	r.t.Cleanup(s.Close)
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		req.URL, _ = req.URL.Parse(s.URL + req.URL.RequestURI())
+		return s.Client().Transport.RoundTrip(req)
+	})
 }
 
 // call makes a call of a program.

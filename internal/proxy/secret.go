@@ -2,69 +2,206 @@ package proxy
 
 import (
 	"bytes"
+	"encoding/hex"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
+	"sync"
+
+	"github.com/headroom-quota/headroom/internal/content"
 )
 
-// An upstream may repeat the key in an answer. The proxy puts stars in its place, as many as
-// the key has bytes, so that lengths stay right.
+// An upstream may repeat the key in an answer, also in hex, in base64, or with escapes. The
+// proxy puts stars in its place, as many as it has bytes there, so that lengths stay right.
 
-// leastSecret is the length below which a key is too much like any other text.
-const leastSecret = 4
+const (
+	// leastSecret is the length below which a key is too much like any other text.
+	leastSecret = 4
+	// leastEncoded is the same for what base64 makes of a part of it.
+	leastEncoded = 6
+)
 
-// secrets returns the texts that an answer must not have: the key, and the part behind a
-// scheme such as Bearer, also in the encoding of URLs.
-func secrets(key string) (all [][]byte) {
-	_, credentials, _ := strings.Cut(key, " ")
-	for _, plain := range []string{key, credentials} {
-		for _, text := range []string{plain, url.QueryEscape(plain), url.PathEscape(plain)} {
-			known := func(other []byte) bool { return string(other) == text }
-			if len(text) >= leastSecret && !slices.ContainsFunc(all, known) {
-				all = append(all, []byte(text))
+// secret is a key, as it may stand in an answer.
+type secret struct {
+	forms [][]byte             // the key, and what hex and base64 make of it
+	pairs [1 << 16 / 64]uint64 // the first two bytes of a form, also if they are escaped
+}
+
+// newSecret returns the forms of a key: of the part behind a scheme such as Bearer, if there
+// is one. It returns nil if the key is too short.
+func newSecret(key string) *secret {
+	text := key
+	if _, credentials, _ := strings.Cut(key, " "); len(credentials) >= leastSecret {
+		text = credentials
+	}
+	if len(text) < leastSecret {
+		return nil
+	}
+	hexadecimal := hex.EncodeToString([]byte(text))
+	forms := append([]string{text, hexadecimal, strings.ToUpper(hexadecimal)}, content.Base64Forms(text, leastEncoded)...)
+	slices.Sort(forms[1:])
+	return newForms(slices.Compact(forms)...)
+}
+
+// newForms returns a secret that stands in an answer as these texts.
+func newForms(forms ...string) *secret {
+	s := &secret{}
+	for _, form := range forms {
+		s.forms = append(s.forms, []byte(form))
+		for _, second := range []byte{form[1], '\\', '%', '+'} {
+			s.begin(form[0], second)
+			if form[0] == ' ' {
+				s.begin('+', second)
 			}
 		}
+		s.begin('\\', form[0])
+		s.begin('\\', 'u')
+		for _, digit := range []byte("0123456789abcdefABCDEF") {
+			s.begin('%', digit)
+		}
 	}
-	return all
+	return s
+}
+
+// begin notes two bytes with which a form may begin.
+func (s *secret) begin(first, second byte) {
+	s.pairs[int(first)<<8>>6|int(second)>>6] |= 1 << (second & 63)
+}
+
+// secrets remembers the forms of keys.
+type secrets struct {
+	mu  sync.Mutex
+	all map[string]*secret
+}
+
+// mostSecrets is how many keys are remembered. Keys may change often.
+const mostSecrets = 1000
+
+// of returns the forms of a key, or nil.
+func (s *secrets) of(key string) *secret {
+	if key == "" {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, is := s.all[key]
+	if !is {
+		if len(s.all) >= mostSecrets {
+			s.all = nil
+		}
+		if s.all == nil {
+			s.all = map[string]*secret{}
+		}
+		known = newSecret(key)
+		s.all[key] = known
+	}
+	return known
 }
 
 // Hide returns the body of an answer without a key.
 func Hide(resp *http.Response, key string) io.Reader {
-	return &hiding{ReadCloser: resp.Body, resp: resp, secrets: secrets(key)}
+	s := newSecret(key)
+	if s == nil {
+		return resp.Body
+	}
+	return &hiding{ReadCloser: resp.Body, resp: resp, secret: s}
 }
 
 // hide removes the key from an answer.
-func (c *call) hide(resp *http.Response) error {
+func (h *Handler) hide(c *call, resp *http.Response) error {
 	c.mu.Lock()
-	secrets := secrets(c.secret)
+	key := c.secret
 	c.mu.Unlock()
-	if len(secrets) == 0 {
+	s := h.secrets.of(key)
+	if s == nil {
 		return nil
 	}
-	hideInHeader(resp.Header, secrets)
+	s.hideInHeader(resp.Header)
 	if resp.Body == nil || resp.Body == http.NoBody {
 		return nil
 	}
 	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" && c.request.Method != http.MethodHead {
 		return refusef(http.StatusBadGateway, "upstream", "the upstream sent an answer in the encoding %.40q, which nobody asked for, and which may hold a key", encoding)
 	}
-	resp.Body = &hiding{ReadCloser: resp.Body, resp: resp, secrets: secrets}
+	resp.Body = &hiding{ReadCloser: resp.Body, resp: resp, secret: s}
 	return nil
 }
 
-func hideInHeader(h http.Header, secrets [][]byte) {
+func (s *secret) hideInHeader(h http.Header) {
 	for name, values := range h {
-		for _, secret := range secrets {
-			if strings.Contains(strings.ToLower(name), strings.ToLower(string(secret))) {
-				delete(h, name)
-			}
-			for i, value := range values {
-				values[i] = strings.ReplaceAll(value, string(secret), string(stars(len(secret))))
+		if strings.Contains(strings.ToLower(name), strings.ToLower(string(s.forms[0]))) {
+			delete(h, name)
+		}
+		for i, value := range values {
+			if s.mayBeIn(value) {
+				text := []byte(value)
+				s.mask(text)
+				values[i] = string(text)
 			}
 		}
 	}
+}
+
+// mayBeIn reports whether it is worth a look for the key in a header.
+func (s *secret) mayBeIn(value string) bool {
+	return strings.ContainsAny(value, `%\`) || slices.ContainsFunc(s.forms, func(form []byte) bool { return strings.Contains(value, string(form)) })
+}
+
+// mask replaces the key in a text. It returns how many bytes at the end may begin it.
+func (s *secret) mask(text []byte) (begins int) {
+	for i := 0; i < len(text); i++ {
+		if i+1 < len(text) && s.pairs[int(text[i])<<8>>6|int(text[i+1])>>6]>>(text[i+1]&63)&1 == 0 {
+			continue
+		}
+		first := text[i]
+		if first == '\\' || first == '%' {
+			first, _ = content.Unescaped(text[i:])
+		}
+		for _, form := range s.forms {
+			if c := form[0]; c != first && c != text[i] && c != ' ' && len(text)-i >= len(`\u0000`) {
+				continue
+			}
+			n, more := escaped(text[i:], form)
+			if more {
+				begins = max(begins, len(text)-i)
+			}
+			if n > 0 {
+				copy(text[i:], stars(n))
+				i += n - 1
+				break
+			}
+		}
+	}
+	return begins
+}
+
+// escaped returns how many bytes of a text are a form with escapes; 0: it does not begin with
+// it. More says that the text ends too early to know.
+func escaped(text, form []byte) (n int, more bool) {
+	for _, want := range form {
+		rest := text[n:]
+		if len(rest) == 0 {
+			return 0, true
+		}
+		if first := rest[0]; first != '\\' && first != '%' { // nearly always
+			if first != want && (first != '+' || want != ' ') {
+				return 0, false
+			}
+			n++
+			continue
+		}
+		c, width := content.Unescaped(rest)
+		switch {
+		case c == want:
+			n += width
+		case rest[0] == want:
+			n++
+		default:
+			return 0, width == 1 && (c == '\\' && len(rest) < len(`\u0000`) || c == '%' && len(rest) < len("%00"))
+		}
+	}
+	return n, false
 }
 
 func stars(n int) []byte { return bytes.Repeat([]byte("*"), n) }
@@ -73,8 +210,8 @@ func stars(n int) []byte { return bytes.Repeat([]byte("*"), n) }
 // that may be the beginning of a key.
 type hiding struct {
 	io.ReadCloser
-	resp    *http.Response
-	secrets [][]byte
+	resp   *http.Response
+	secret *secret
 
 	held  []byte // read, and may begin a key
 	ready []byte // read for a buffer that was too small, and may be returned
@@ -112,28 +249,11 @@ func (b *hiding) fill(into []byte) (text []byte) {
 	var m int
 	m, b.err = b.ReadCloser.Read(into[n:])
 	text = into[:n+max(m, 0)]
-	keep := 0
-	for _, secret := range b.secrets {
-		for from := 0; ; {
-			i := bytes.Index(text[from:], secret)
-			if i < 0 {
-				break
-			}
-			copy(text[from+i:], stars(len(secret)))
-			from += i + len(secret)
-		}
-	}
+	keep := b.secret.mask(text)
 	if b.err != nil {
-		hideInHeader(b.resp.Trailer, b.secrets)
+		b.secret.hideInHeader(b.resp.Trailer)
 		b.held = nil
 		return text
-	}
-	for _, secret := range b.secrets {
-		for n := min(len(secret)-1, len(text)); n > keep; n-- {
-			if bytes.HasSuffix(text, secret[:n]) {
-				keep = n
-			}
-		}
 	}
 	b.held = append(b.held[:0], text[len(text)-keep:]...)
 	return text[:len(text)-keep]

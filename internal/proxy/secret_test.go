@@ -3,16 +3,20 @@ package proxy
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/iotest"
 
+	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/quota/meter"
 )
 
@@ -30,6 +34,23 @@ func TestKeysNeverAppear(t *testing.T) {
 			}
 		},
 		"in a URL": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, url.QueryEscape(theKey)) },
+		"in base64": func(w http.ResponseWriter, _ *http.Request) {
+			for before := range 3 {
+				w.Header().Add("X-Echo", base64.URLEncoding.EncodeToString([]byte("xyz"[:before]+theKey+"!")))
+				_, _ = io.WriteString(w, base64.StdEncoding.EncodeToString([]byte("xyz"[:before]+theKey+"!"))+" ")
+			}
+		},
+		"in hex": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Echo", hex.EncodeToString([]byte(theKey)))
+			fmt.Fprintf(w, "%x %X", theKey, theKey)
+		},
+		"in escapes": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Echo", escapedKey(theKey, 1))
+			for n := range 4 {
+				_, _ = io.WriteString(w, `{"key":"`+escapedKey(theKey, n)+`\n"}`)
+			}
+			_, _ = io.WriteString(w, strings.ReplaceAll(theKey, "/", `\/`)+url.QueryEscape(url.QueryEscape(theKey)[:9])+strings.ToLower(url.QueryEscape(theKey)))
+		},
 		"in an error": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = io.WriteString(w, "the key "+theKey+" is wrong")
@@ -63,10 +84,28 @@ func TestKeysNeverAppear(t *testing.T) {
 			r := newRig(t, rigOptions{serve: serve})
 			got := r.call("GET", "/api/v1/items", "Accept-Encoding", "identity")
 			shown := fmt.Sprint(got.Status, got.Header, got.body, r.log)
-			for _, secret := range []string{theKey, url.QueryEscape(theKey), url.PathEscape(theKey), theToken} {
+			for _, secret := range []string{theKey, url.QueryEscape(theKey), strings.ToLower(url.QueryEscape(theKey)), url.PathEscape(theKey), theToken, strings.ReplaceAll(theKey, "/", `\/`)} {
 				if strings.Contains(shown, secret) {
 					t.Errorf("it appears: %s", shown)
 				}
+			}
+			plain := regexp.MustCompile(`\\u00([0-9a-fA-F]{2})`).ReplaceAllStringFunc(shown, func(escape string) string {
+				c, _ := hex.DecodeString(escape[4:])
+				return string(c)
+			})
+			for _, word := range regexp.MustCompile(`[A-Za-z0-9+/_-]{12,}`).FindAllString(shown, -1) {
+				for from := range 4 {
+					for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+						text := word[min(from, len(word)):]
+						decoded, _ := e.DecodeString(text[:len(text)/4*4])
+						plain += " " + string(decoded)
+					}
+				}
+				decoded, _ := hex.DecodeString(word[:len(word)/2*2])
+				plain += " " + string(decoded)
+			}
+			if part := theKey[3 : len(theKey)-3]; strings.Contains(plain, part) {
+				t.Errorf("it appears in an encoding: %s", shown)
 			}
 			if r.seen() == nil {
 				t.Error("the upstream was not called")
@@ -91,6 +130,7 @@ func TestKeyFailures(t *testing.T) {
 func TestHiding(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	secrets := [][]byte{[]byte("aab"), []byte("aabaac"), []byte("cabbage")}
+	forms := newForms("aab", "aabaac", "cabbage")
 	want := func(text []byte) []byte {
 		for _, s := range secrets {
 			text = bytes.ReplaceAll(text, s, stars(len(s)))
@@ -103,7 +143,7 @@ func TestHiding(t *testing.T) {
 			text[i] = "aabbcge"[random.IntN(7)]
 		}
 		for _, with := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader, func(r io.Reader) io.Reader { return r }} {
-			b := &hiding{ReadCloser: io.NopCloser(with(bytes.NewReader(text))), resp: &http.Response{}, secrets: secrets}
+			b := &hiding{ReadCloser: io.NopCloser(with(bytes.NewReader(text))), resp: &http.Response{}, secret: forms}
 			got, err := io.ReadAll(iotest.OneByteReader(b))
 			clean := true
 			for _, s := range secrets {
@@ -114,8 +154,95 @@ func TestHiding(t *testing.T) {
 			}
 		}
 	}
-	broken := &hiding{ReadCloser: io.NopCloser(iotest.TimeoutReader(strings.NewReader("cabb"))), resp: &http.Response{}, secrets: secrets}
+	broken := &hiding{ReadCloser: io.NopCloser(iotest.TimeoutReader(strings.NewReader("cabb"))), resp: &http.Response{}, secret: forms}
 	if got, err := io.ReadAll(broken); string(got) != "cabb" || !errors.Is(err, iotest.ErrTimeout) {
 		t.Errorf("%q %v", got, err)
+	}
+}
+
+// escapedKey writes each nth character of a key as an escape of JSON; 0 is all of them.
+func escapedKey(key string, n int) string {
+	var out strings.Builder
+	for i, c := range []byte(key) {
+		switch {
+		case n > 1 && i%n != 0:
+			out.WriteByte(c)
+		case i%2 == 0:
+			fmt.Fprintf(&out, `\u%04x`, c)
+		default:
+			fmt.Fprintf(&out, `\u%04X`, c)
+		}
+	}
+	return out.String()
+}
+
+// TestHidingEscapes: a key with any of its characters escaped is hidden, in whatever pieces it
+// comes, and the length of a text stays.
+func TestHidingEscapes(t *testing.T) {
+	const key = `sk-a+b/"c d`
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	forms := newSecret(key)
+	hidden := 0
+	for range 3000 {
+		var in strings.Builder
+		for range 1 + random.IntN(4) {
+			for range random.IntN(5) {
+				in.WriteString([]string{"s", "sk-", `\`, "%", `\u00`, "x", " ", "%2"}[random.IntN(8)])
+			}
+			for _, c := range []byte(key)[:len(key)-random.IntN(2)] {
+				switch n := random.IntN(6); {
+				case n == 0:
+					fmt.Fprintf(&in, `\u%04x`, c)
+				case n == 1:
+					fmt.Fprintf(&in, "%%%02X", c)
+				case n == 2 && (c == '/' || c == '"'):
+					in.WriteString(`\` + string(c))
+				default:
+					in.WriteByte(c)
+				}
+			}
+		}
+		text := in.String()
+		plain := func(text string) string {
+			var out strings.Builder
+			for text != "" {
+				c, n := content.Unescaped(text)
+				out.WriteByte(c)
+				text = text[n:]
+			}
+			return out.String()
+		}
+		for _, with := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, func(r io.Reader) io.Reader { return r }} {
+			b := &hiding{ReadCloser: io.NopCloser(with(strings.NewReader(text))), resp: &http.Response{}, secret: forms}
+			got, err := io.ReadAll(b)
+			if err != nil || len(got) != len(text) || strings.Contains(plain(string(got)), key) {
+				t.Fatalf("%q became %q, %v", text, got, err)
+			}
+		}
+		if strings.Contains(plain(text), key) {
+			hidden++
+		}
+	}
+	if hidden < 500 {
+		t.Errorf("only %d texts had the key", hidden)
+	}
+}
+
+// BenchmarkHiding reads an answer that repeats no key.
+func BenchmarkHiding(b *testing.B) {
+	text := bytes.Repeat([]byte(`{"a":"some words\nof an answer","b":[1,2,3],"c":"\u00e9"},`), 1000)
+	s := newSecret("Bearer sk-proj-0123456789abcdefghijklmnopqrstuvwxyz")
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	buffer := make([]byte, 32<<10)
+	for b.Loop() {
+		h := &hiding{ReadCloser: io.NopCloser(bytes.NewReader(text)), resp: &http.Response{}, secret: s}
+		for {
+			if _, err := h.Read(buffer); err != nil {
+				break
+			}
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/quota"
 )
 
@@ -113,15 +114,8 @@ func (h *Handler) signUploads(c *call, resp *http.Response) {
 // single refuses a request that servers may read as another call than the one that is
 // priced. The meter does so too, but not for upstreams that are only observed.
 func (c *call) single() error {
-	for name, values := range c.request.Header {
-		switch http.CanonicalHeaderKey(name) {
-		case "X-Http-Method-Override", "X-Http-Method", "X-Method-Override":
-			for _, v := range values {
-				if v = strings.TrimSpace(v); v != "" && !strings.EqualFold(v, c.request.Method) {
-					return c.unpriced("a header makes another verb of it, which may cost something else; send that verb itself")
-				}
-			}
-		}
+	if hint := content.Diverted(c.request.Header, c.request.Method); hint != "" {
+		return c.unpriced(hint)
 	}
 	open := c.match.Route == nil || strings.HasSuffix(c.match.Route.Path, "...}")
 	mixed := slices.ContainsFunc(c.request.Header["Content-Type"], func(kind string) bool {

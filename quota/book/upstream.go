@@ -34,8 +34,8 @@ type Upstream struct {
 	Free      []FreeAnswer
 	// FailedFree says that the upstream does not charge for answers of 5xx.
 	FailedFree bool
-	// RequestBuffer is the most bytes of a request's body that are kept to read its price;
-	// 0 is [DefaultRequestBuffer].
+	// RequestBuffer is the most bytes of a request's body that are kept to read its price. A
+	// longer body is refused. 0 is [DefaultRequestBuffer].
 	RequestBuffer int64
 	Classes       map[string]Class
 	Accounts      []string // sorted; only [DefaultAccount] if the book lists none
@@ -98,6 +98,28 @@ func (u *Upstream) Suggest(method string) string {
 	return nearest(method, slices.Collect(maps.Keys(u.Methods)))
 }
 
+// SuggestHost returns the listed host that a misspelt one was probably meant to be, or "".
+func (b *Book) SuggestHost(host string) string {
+	const most = 2 // letters that differ
+	if b == nil {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Upstreams)) {
+		for _, entry := range b.Upstreams[name].Hosts {
+			listed, _, _ := strings.Cut(entry, "/")
+			like, meant := host, listed
+			if rest, wild := strings.CutPrefix(listed, "*."); wild {
+				_, like, _ = strings.Cut(host, ".")
+				meant = rest
+			}
+			if d := distance(like, meant); d > 0 && d <= most && len(meant) > 2*most {
+				return listed
+			}
+		}
+	}
+	return ""
+}
+
 // APIKey tells where a request carries the API key.
 type APIKey struct {
 	Header string // the header that carries the key; "" if the book has none
@@ -106,7 +128,7 @@ type APIKey struct {
 }
 
 // DefaultRequestBuffer is the RequestBuffer of an upstream for which the book has none.
-const DefaultRequestBuffer = 64 << 10
+const DefaultRequestBuffer = 8 << 20
 
 // FreeAnswer is an answer that costs nothing.
 type FreeAnswer struct {

@@ -333,7 +333,7 @@ func TestContentOfARequest(t *testing.T) {
 	}{
 		"a body that can be had again": {func() io.Reader { return strings.NewReader(long) }, 50},
 		"a short one that cannot":      {func() io.Reader { return io.MultiReader(strings.NewReader(`{"max_tokens":50}`)) }, 50},
-		"a long one that cannot":       {func() io.Reader { return io.MultiReader(strings.NewReader(long)) }, 4096},
+		"a long one that cannot":       {func() io.Reader { return io.MultiReader(strings.NewReader(long)) }, 50},
 		"one that is no JSON":          {func() io.Reader { return strings.NewReader("hello") }, 4096},
 		"none":                         {func() io.Reader { return nil }, 4096},
 	} {

@@ -23,7 +23,8 @@
 //	}
 //
 // Requests to hosts that the price book does not list pass unmetered. That includes a test
-// server, until its host is listed. A request to a listed host that has no price is
+// server, until its host is listed. The log names each such host once, because it may be a
+// typo. With [Options].Strict, such requests are refused ([UnlistedError]). A request to a listed host that has no price is
 // refused, with the line to add to the price book (see unpriced in costs.yaml). A batch
 // of calls and a request with a header that changes its verb are refused, too.
 //

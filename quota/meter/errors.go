@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/headroom-quota/headroom/quota"
 )
 
 // ErrCredential is matched by a [CredentialError].
@@ -37,6 +39,28 @@ func (e *CredentialError) Is(target error) bool { return target == ErrCredential
 
 // Unwrap returns the error of the key's source.
 func (e *CredentialError) Unwrap() error { return e.Err }
+
+// BodyError says that a call was not sent: its price or the key of a pool stands in the body
+// of the request, and the upstream might read another one there. It matches
+// [quota.ErrBadInput].
+type BodyError struct {
+	Upstream string
+	Method   string
+	Reason   string // what is wrong with the body
+	TooLong  bool   // it is longer than the request_buffer of the price book
+}
+
+// Error implements error.
+func (e *BodyError) Error() string {
+	s := fmt.Sprintf("%s: the price or the key of %s stands in the body of the request, and %s", e.Upstream, e.Method, e.Reason)
+	if e.TooLong {
+		s += "; send a shorter one, or raise request_buffer of " + e.Upstream + " in costs.yaml"
+	}
+	return s
+}
+
+// Is matches the sentinel.
+func (e *BodyError) Is(target error) bool { return target == quota.ErrBadInput }
 
 // RedirectError says that a metered host sent the client elsewhere, which was
 // refused: what is there may be neither the upstream nor priced.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/quota"
@@ -106,8 +107,9 @@ func (t *Transport) price(c *call, req *http.Request) error {
 		c.content = &priced{}
 	}
 	if plan := c.plan; plan != nil {
-		r := plan.Request.Read(content.Message{Header: req.Header, Query: req.URL.RawQuery, Path: c.segment, Length: bodyLength(req)})
-		if err := c.readBody(req, r, plan.Request, cmp.Or(c.upstream.RequestBuffer, t.buffer)); err != nil {
+		most := cmp.Or(c.upstream.RequestBuffer, book.DefaultRequestBuffer)
+		r := plan.Request.Read(content.Message{Header: req.Header, Query: req.URL.RawQuery, Path: c.segment, Length: bodyLength(req), Most: most})
+		if err := t.readBody(c, req, r, plan.Request, most); err != nil {
 			return err
 		}
 		c.keys = plan.Keys(r)
@@ -150,51 +152,131 @@ func bodyLength(req *http.Request) int64 {
 // chunks are for reading bodies.
 var chunks = sync.Pool{New: func() any { return new([16 << 10]byte) }}
 
-// readBody gives a reading the body of a request, if it needs it. A body that cannot be
-// had again is kept as far as it was read, and sent from there.
-func (c *call) readBody(req *http.Request, r *content.Reading, of *content.Sources, most int64) error {
+// readBody gives a reading the body of a request, if it needs it. All of it is read before
+// the call is sent, because a value may stand at its end, or stand there again. A body that
+// cannot be had again is kept, and sent from there.
+func (t *Transport) readBody(c *call, req *http.Request, r *content.Reading, of *content.Sources, most int64) error {
 	length := bodyLength(req)
 	if length == 0 || !of.NeedsBody(length) {
 		r.End(length == 0)
 		return nil
 	}
+	long, err := false, error(nil)
 	if req.GetBody != nil {
-		body, err := req.GetBody()
-		if err != nil {
-			r.End(false)
-			return fmt.Errorf("read the request for its price: %w", err)
-		}
-		chunk := chunks.Get().(*[16 << 10]byte)
-		for n := 0; err == nil; {
-			n, err = body.Read(chunk[:])
-			_, _ = r.Write(chunk[:n])
-		}
-		chunks.Put(chunk)
-		_ = body.Close()
-		r.End(err == io.EOF) //nolint:errorlint // a reader returns it as it is
+		err = readAgain(req, r)
+	} else {
+		long, err = t.keepBody(c, req, r, most)
+	}
+	if err != nil {
+		r.End(false)
+		return fmt.Errorf("read the request for its price: %w", err)
+	}
+	r.End(!long)
+	why, unpacked := "", false
+	if !long {
+		why, unpacked = r.Doubt(isJSON(req.Header))
+	}
+	if long || unpacked {
+		long, why = true, fmt.Sprintf("it is longer than the %d bytes of request_buffer", most)
+	}
+	if why == "" || c.upstream.Mode == book.Observe {
 		return nil
+	}
+	return &BodyError{Upstream: c.upstream.Name, Method: c.name, Reason: why, TooLong: long}
+}
+
+// readAgain gives a reading a body that can be had again.
+func readAgain(req *http.Request, r *content.Reading) error {
+	body, err := req.GetBody()
+	if err != nil {
+		return err
+	}
+	defer body.Close() //nolint:errcheck // nothing was written
+	chunk := chunks.Get().(*[16 << 10]byte)
+	defer chunks.Put(chunk)
+	for {
+		n, err := body.Read(chunk[:])
+		_, _ = r.Write(chunk[:n])
+		if err == io.EOF { //nolint:errorlint // a reader returns it as it is
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// firstKept is the most that is kept of a body before any of it has come.
+const firstKept = 16 << 10
+
+// keepBody keeps a body that cannot be had again, and gives it to a reading. Long says that
+// it has more than most bytes. If the upstream is only observed, it is sent all the same.
+func (t *Transport) keepBody(c *call, req *http.Request, r *content.Reading, most int64) (long bool, err error) {
+	if req.ContentLength > most {
+		return true, nil
 	}
 	// a body that comes from another goroutine may never come, so a caller that gives up ends it
 	ctx := req.Context()
 	stop := context.AfterFunc(ctx, func() { _ = req.Body.Close() })
 	defer stop()
-	head, err := io.ReadAll(io.LimitReader(req.Body, most+1))
-	if gone := ctx.Err(); gone != nil {
-		r.End(false)
-		return gone
+	var head []byte
+	room := int64(firstKept)
+	if length := bodyLength(req); length >= 0 {
+		room = min(room, length)
 	}
-	rest := io.Reader(req.Body)
-	if err != nil {
-		rest = failing{err} // the sender will see it
+	for ; ; room = 2 * int64(len(head)) {
+		room = min(room, most) + 1 // to see the end
+		if t.keep != nil {
+			if err := t.keep(req, room-int64(cap(head))); err != nil {
+				return false, err
+			}
+		}
+		head = append(make([]byte, 0, room), head...)
+		for len(head) < cap(head) && err == nil {
+			var n int
+			n, err = req.Body.Read(head[len(head):cap(head)])
+			_, _ = r.Write(head[len(head) : len(head)+n])
+			head = head[:len(head)+n]
+		}
+		if gone := ctx.Err(); gone != nil {
+			return false, gone
+		}
+		long = int64(len(head)) > most
+		if long || err == io.EOF { //nolint:errorlint // a reader returns it as it is
+			c.upload = newUpload(head, req.Body)
+			return long, nil
+		}
+		if err != nil {
+			return false, err
+		}
 	}
-	c.upload = &reread{io.MultiReader(bytes.NewReader(head), rest), req.Body}
-	if whole := err == nil && int64(len(head)) <= most; whole {
-		_, _ = r.Write(head)
-		r.End(true)
-	} else {
-		r.End(false)
+}
+
+// upload is a body of which the head was read. It lets go of that when it is closed, which
+// may be long before the end of the answer.
+type upload struct {
+	head atomic.Pointer[bytes.Reader]
+	rest io.ReadCloser
+}
+
+func newUpload(head []byte, rest io.ReadCloser) *upload {
+	u := &upload{rest: rest}
+	u.head.Store(bytes.NewReader(head))
+	return u
+}
+
+// Read implements [io.Reader].
+func (u *upload) Read(p []byte) (int, error) {
+	if head := u.head.Load(); head != nil && head.Len() > 0 {
+		return head.Read(p)
 	}
-	return nil
+	return u.rest.Read(p)
+}
+
+// Close implements [io.Closer].
+func (u *upload) Close() error {
+	u.head.Store(nil)
+	return u.rest.Close()
 }
 
 // again returns a request whose body a function may read.

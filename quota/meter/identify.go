@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/idna"
 
+	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/quota"
 	"github.com/headroom-quota/headroom/quota/book"
 )
@@ -32,7 +33,7 @@ type call struct {
 	key      string            // that the transport put in
 	body     secretBody        // of the answer
 	content  *priced           // nil: its price is fixed
-	upload   *reread           // the request's body, if its beginning was read; else nil
+	upload   *upload           // the request's body, if its beginning was read; else nil
 	keys     map[string]string // of the keyed pools that it charges, by pool
 }
 
@@ -101,22 +102,22 @@ func (t *Transport) identify(req *http.Request) (*call, error) {
 		return c, quota.BadInput("%s: the URL has the key in it (%s=), where every error, log and redirect shows it; "+
 			"give it to the transport (meter.Options.Keys) and leave it out of the URL", c.upstream.Name, name)
 	}
-	o, batch := override(req.Header, verb), takesAny(&match) && isBatch(req, path)
-	if c.resumed = o == "" && !batch && resumes(c.upstream, req); c.resumed { // another verb or a batch is no chunk
+	why, batch := content.Diverted(req.Header, verb), takesAny(&match) && isBatch(req, path)
+	if why == "" && batch {
+		why = "a batch holds several calls, of which each costs; send them one by one"
+	}
+	if c.resumed = why == "" && resumes(c.upstream, req); c.resumed { // another verb or a batch is no chunk
 		return c, nil
 	}
 	if c.upstream.Mode == book.Observe {
-		if o != "" || batch { // the ledger says that it has no price
+		if why != "" { // the ledger says that it has no price
 			c.method, c.name = nil, verb+" "+plain
 			c.facts = t.facts(costs, c)
 		}
 		return c, nil
 	}
-	if o != "" {
-		return c, &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: fmt.Sprintf("a header makes another verb of it (%.20q), which may cost something else; send that verb itself", o)}
-	}
-	if batch {
-		return c, &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: "a batch holds several calls, of which each costs; send them one by one"}
+	if why != "" {
+		return c, &quota.UnpricedError{Upstream: c.upstream.Name, Method: c.name, Hint: why}
 	}
 	return c, nil
 }
@@ -317,25 +318,6 @@ func hasParam(query, name string) bool {
 		}
 	}
 	return false
-}
-
-// override returns another verb that a header names for the request, or "". Some servers
-// obey it.
-func override(h http.Header, verb string) string {
-	for name, values := range h {
-		if len(name) < len("X-HTTP-Method") || name[0]|0x20 != 'x' {
-			continue // most of them, quickly
-		}
-		switch http.CanonicalHeaderKey(name) {
-		case "X-Http-Method-Override", "X-Http-Method", "X-Method-Override":
-			for _, v := range values { // a server may take any of them
-				if v = strings.ToUpper(strings.TrimSpace(v)); v != "" && v != verb {
-					return v
-				}
-			}
-		}
-	}
-	return ""
 }
 
 // isBatch reports whether a request contains several calls.

@@ -113,6 +113,10 @@ func TestUnpriced(t *testing.T) {
 		{"POST", "http://api.example.com/v1/items", header("x-http-method-override", "delete"), `makes another verb of it ("DELETE")`},
 		{"POST", "http://api.example.com/v1/items", header("X-Http-Method", "PATCH"), `makes another verb of it ("PATCH")`},
 		{"POST", "http://api.example.com/v1/items", header("X-Method-Override", "PUT"), `makes another verb of it ("PUT")`},
+		{"POST", "http://api.example.com/v1/items", http.Header{"X_HTTP_Method_Override": {"PUT"}}, `makes another verb of it ("PUT")`},
+		{"POST", "http://api.example.com/v1/items", http.Header{"x_http-method": {"PUT"}}, `makes another verb of it ("PUT")`},
+		{"GET", "http://api.example.com/v1/items", header("X-Original-URL", "/v1/search"), "the header X-Original-URL makes another path of it"},
+		{"GET", "http://api.example.com/v1/items", http.Header{"X_Rewrite_Url": {"/v1/search"}}, "the header X_Rewrite_Url makes another path of it"},
 		{"POST", "http://api.example.com/v1/items?upload_id=1", http.Header{"X-Http-Method-Override": {"GET"}, "Content-Range": {"bytes 0-1/2"}}, `makes another verb of it ("GET")`},
 		{"POST", "http://api.example.com/batch?upload_id=1", header("Content-Range", "bytes 0-1/2"), "send them one by one"},
 	} {

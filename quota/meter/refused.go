@@ -14,7 +14,7 @@ import (
 )
 
 // RefusedHeader marks an answer that was made here: the request was not sent. Its value
-// is refused, blocked, impossible, unpriced or outage.
+// is refused, blocked, impossible, unpriced, body or outage.
 const RefusedHeader = "Headroom-Refused"
 
 // longestRetry is the longest Retry-After that common SDKs wait for. The SDKs of OpenAI and
@@ -51,7 +51,7 @@ func RefusalOf(resp *http.Response) error {
 // As429 answers a request that was not sent, for SDKs that retry every error but respect a
 // status. Give it to [Options].Refused. A refusal is answered with 429 and
 // Retry-After in whole seconds, rounded up. Calls that are impossible or have no price are
-// answered with 400, and an outage of the ledger with 503. Other errors stay errors: As429
+// answered with 400, a [BodyError] with 400 or 413, and an outage of the ledger with 503. Other errors stay errors: As429
 // returns nil.
 //
 // The answer has [RefusedHeader], and a JSON body with the error's message.
@@ -61,6 +61,7 @@ func As429(req *http.Request, err error) *http.Response {
 	h := http.Header{"Content-Type": {"application/json"}}
 	status, kind, retry := 0, "", false
 	var refused *quota.RefusedError
+	var body *BodyError
 	switch {
 	case errors.As(err, &refused):
 		status, kind = http.StatusTooManyRequests, "refused"
@@ -74,6 +75,11 @@ func As429(req *http.Request, err error) *http.Response {
 		status, kind = http.StatusBadRequest, "impossible"
 	case errors.Is(err, quota.ErrUnpriced):
 		status, kind = http.StatusBadRequest, "unpriced"
+	case errors.As(err, &body):
+		status, kind = http.StatusBadRequest, "body"
+		if body.TooLong {
+			status = http.StatusRequestEntityTooLarge
+		}
 	case errors.Is(err, quota.ErrOutage):
 		status, kind, retry = http.StatusServiceUnavailable, "outage", true
 	default:

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/headroom-quota/headroom/internal/content"
 )
 
 // hidden lists the texts of a call that must stay secret: its keys.
@@ -80,7 +82,8 @@ const (
 )
 
 // in reports whether a text has one of the hidden texts, in whatever case and however it is
-// encoded: in percent encoding, repeatedly and in part, in base64 or in hexadecimal.
+// encoded: in percent encoding or with escapes of JSON, repeatedly and in part, in base64 or
+// in hexadecimal.
 func (h hidden) in(text string) bool {
 	if text == "" {
 		return false
@@ -89,7 +92,9 @@ func (h hidden) in(text string) bool {
 	for _, secret := range h {
 		if len(secret) >= leastSecret {
 			forms = append(forms, strings.ToLower(secret), hex.EncodeToString([]byte(secret)))
-			forms = append(forms, base64Forms(secret)...)
+			for _, form := range content.Base64Forms(secret, leastSecret) {
+				forms = append(forms, strings.ToLower(form))
+			}
 		}
 	}
 	for range mostUnescaped {
@@ -108,36 +113,17 @@ func (h hidden) in(text string) bool {
 	return true // nobody encodes as often without a purpose
 }
 
-// base64Forms returns, in lower case, what base64 makes of a text wherever the text stands
-// in what is encoded: without the characters that also depend on its neighbours.
-func base64Forms(secret string) (all []string) {
-	for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-		for before := range 3 {
-			text := e.EncodeToString(append(make([]byte, before, before+len(secret)), secret...))
-			first, end := (before*8+5)/6, (before+len(secret))*8/6
-			if end-first >= leastSecret {
-				all = append(all, strings.ToLower(text[first:end]))
-			}
-		}
-	}
-	return all
-}
-
-// unescape removes the percent encoding of a text. It keeps a % that encodes nothing.
+// unescape removes the percent encoding of a text, and the escapes of JSON. It keeps a % and
+// a backslash that encode nothing.
 func unescape(text string) string {
-	if strings.IndexByte(text, '%') < 0 {
+	if !strings.ContainsAny(text, `%\\`) {
 		return text
 	}
 	var out strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] == '%' && i+2 < len(text) {
-			if b, err := hex.DecodeString(text[i+1 : i+3]); err == nil {
-				out.WriteByte(b[0])
-				i += 2
-				continue
-			}
-		}
-		out.WriteByte(text[i])
+	for text != "" {
+		c, n := content.Unescaped(text)
+		out.WriteByte(c)
+		text = text[n:]
 	}
 	return out.String()
 }

@@ -54,22 +54,31 @@ func TestSettlement(t *testing.T) {
 	})
 	t.Run("cancelled when it was reserved: nothing, and it is not sent", func(t *testing.T) {
 		r := newRig(t, nil, nil)
-		ctx := &dying{Context: t.Context()}
-		req, _ := http.NewRequestWithContext(ctx, "GET", items, nil)
-		r.meter(&meter.Options{
-			Base: roundTrip(func(*http.Request) (*http.Response, error) {
-				t.Error("it was sent")
-				return nil, errors.New("sent")
-			}),
-			Keys: map[string]meter.KeySource{"api": func(context.Context) (string, error) {
-				ctx.left.Store(1) // the ledger still asks once
-				return "key", nil
-			}},
-		})
-		if err := r.bare(req); !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v", err)
+		ctx, cancel := context.WithCancel(t.Context())
+		granted := false
+		ledger, err := quota.New(r.ledger.Book(), newStore(r.clock), &quota.Options{Clock: r.clock, Observer: quota.ObserverFunc(func(e quota.Event) {
+			if e.Kind == quota.EventGranted {
+				granted = true
+				cancel()
+			}
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.ledger = ledger
+		r.meter(&meter.Options{Base: roundTrip(func(*http.Request) (*http.Response, error) {
+			t.Error("it was sent")
+			return nil, errors.New("sent")
+		})})
+		budget := meter.NewBudget(5)
+		req, _ := http.NewRequestWithContext(meter.WithBudget(ctx, budget), "GET", items, nil)
+		if err := r.bare(req); !errors.Is(err, context.Canceled) || !granted {
+			t.Errorf("error %v, granted %v", err, granted)
 		}
 		r.charged(0)
+		if spent := budget.Spent(); spent != 0 {
+			t.Errorf("%d units of the budget are spent", spent)
+		}
 	})
 	t.Run("cancelled before its headers seemed to be written: all", func(t *testing.T) {
 		r := newRig(t, func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() }, nil) // or it may win
@@ -272,23 +281,6 @@ func (s *deadConn) serve(conn net.Conn, once bool) {
 		}
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 	}
-}
-
-// dying is a context that is cancelled after it was asked a few times.
-type dying struct {
-	context.Context
-	left atomic.Int64
-}
-
-func (d *dying) Err() error {
-	if d.left.Load() > 0 && d.left.Add(-1) == 0 {
-		d.left.Store(-1)
-		return nil
-	}
-	if d.left.Load() < 0 {
-		return context.Canceled
-	}
-	return nil
 }
 
 // The chunks of an upload go to its session and cost nothing more.

@@ -14,7 +14,6 @@ import (
 	"github.com/headroom-quota/headroom/internal/charged"
 	"github.com/headroom-quota/headroom/internal/stretch"
 	"github.com/headroom-quota/headroom/quota"
-	"github.com/headroom-quota/headroom/quota/book"
 )
 
 // Options are what [New] can be told; nil is legal.
@@ -55,9 +54,15 @@ type Options struct {
 	// own: processes that share one overwrite each other's costs.
 	Memory string
 
-	// RequestBuffer replaces the request_buffer of upstreams for which the price book has
-	// none; zero is [book.DefaultRequestBuffer].
-	RequestBuffer int64
+	// Keep is asked before the transport keeps more bytes of a request's body, to read its
+	// price. After an error, the call is not sent. The bytes are kept until that body is
+	// closed. If Keep is nil, only the request_buffer of the price book bounds each call.
+	Keep func(req *http.Request, bytes int64) error
+
+	// Strict refuses requests to hosts that no upstream of the price book lists, with an
+	// [UnlistedError]. Otherwise they pass unmetered, and the log names each such host once.
+	// In both cases the ledger's observer gets a [quota.EventUnmetered].
+	Strict bool
 
 	// Logger gets a line for each stretch of refusals of a pool and method, and calls at
 	// debug; nil is slog.Default(). A stretch ends at the first refusal's retry time. It lasts
@@ -66,8 +71,8 @@ type Options struct {
 }
 
 // Transport is an http.RoundTripper that reserves each call of a metered upstream
-// before it leaves. Requests to other hosts pass untouched. It is made by [New],
-// and safe for concurrent use.
+// before it leaves. Requests to other hosts pass untouched, unless [Options].Strict is set. It
+// is made by [New], and safe for concurrent use.
 type Transport struct {
 	ledger  *quota.Ledger
 	base    http.RoundTripper
@@ -78,14 +83,15 @@ type Transport struct {
 	actuals map[string]ActualFunc
 	refused func(*http.Request, error) *http.Response
 	log     *slog.Logger
-	buffer  int64 // of a request's body
+	strict  bool
+	keep    func(req *http.Request, bytes int64) error
 
 	plans    atomic.Pointer[plans]
 	memory   memory
 	refusals stretch.Set[refusedLine] // that were logged
-
-	later later // settlements
-	shuts later // blocks of pools, by answers that are no errors
+	later    later                    // settlements
+	unlisted unlisted
+	shuts    later // blocks of pools, by answers that are no errors
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -107,7 +113,7 @@ func New(ledger *quota.Ledger, o *Options) (*Transport, error) {
 		ledger: ledger, base: o.Base, maxWait: o.MaxWait, log: o.Logger,
 		account: cmp.Or(o.Account, quota.DefaultAccount), keys: newKeyring(o.Keys),
 		prices: maps.Clone(o.Price), actuals: maps.Clone(o.Actual), refused: o.Refused,
-		buffer: cmp.Or(o.RequestBuffer, book.DefaultRequestBuffer),
+		keep: o.Keep, strict: o.Strict,
 	}
 	if t.base == nil {
 		t.base = http.DefaultTransport
@@ -161,7 +167,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	c, err := t.identify(req)
 	if c == nil && err == nil {
-		return t.base.RoundTrip(req)
+		if err = t.unmetered(req); err == nil {
+			return t.base.RoundTrip(req)
+		}
 	}
 	if err == nil {
 		if c.key, err = t.keys.key(req.Context(), c); err == nil {

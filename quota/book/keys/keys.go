@@ -65,7 +65,7 @@ type Upstream struct {
 	EnvPath       string              `yaml:"env_path" is:"urlpath" example:"/v1" doc:"The path after the address in that variable."`
 	EnvKey        string              `yaml:"env_key" is:"variable" example:"OPENAI_API_KEY" doc:"The environment variable in which its SDKs look for the API key. A program that 'ingestor exec' runs gets its token there."`
 	Resumable     string              `yaml:"resumable" is:"param" example:"upload_id" doc:"The parameter that identifies a resumable upload. A request with this parameter and a Content-Range header is a later chunk, and costs nothing."`
-	RequestBuffer int64               `yaml:"request_buffer" range:"1..67108864" assumed:"65536" example:"1048576" doc:"The most bytes of a request's body that are kept to read its price, if the client cannot send the body twice. For a longer body, the 'default' of a source counts."`
+	RequestBuffer int64               `yaml:"request_buffer" range:"1..67108864" assumed:"8388608" example:"1048576" doc:"The most bytes of a request's body that are kept in memory, if its price or a key stands in it. A longer body is refused with 413, because the value could stand at its end. The section about bodies of requests has the rule."`
 	Free          []FreeAnswer        `yaml:"free" size:"..64" noun:"free answer" doc:"Answers for which the upstream charges nothing. Their calls are settled to nothing."`
 	Failed        string              `yaml:"failed" words:"free|charged" assumed:"charged" doc:"Whether the upstream charges for answers with a status of 500 or more."`
 	Refusals      []Refusal           `yaml:"refusals" size:"..64" noun:"refusal" doc:"The meaning of the upstream's own refusals. The first match counts."`
@@ -227,7 +227,7 @@ type Source struct {
 	Header  string           `yaml:"header" is:"header" example:"X-Request-Units" doc:"Where the value stands: in this header."`
 	Query   string           `yaml:"query" is:"param" example:"maxResults" doc:"In this parameter of the URL. Only a request has one."`
 	Path    string           `yaml:"path" is:"segment" example:"id" doc:"In the segment that the route calls '{id}'. Only a request has one."`
-	Body    string           `yaml:"body" is:"member" example:"usage.input_tokens|errors.0.code" doc:"In this member of the JSON body. A number is a place in an array. A vertical bar stands between alternatives: of those that the body has, the last one counts."`
+	Body    string           `yaml:"body" is:"member" example:"usage.input_tokens|errors.0.code" doc:"In this member of the JSON body. A number is a place in an array. A vertical bar stands between alternatives: of those that the body has, the last one counts, and of prices in a request the largest."`
 	Count   string           `yaml:"count" is:"member" example:"data" doc:"The length of this array of the JSON body."`
 	Bytes   string           `yaml:"bytes" words:"body" doc:"The length of the body in bytes."`
 	JSON    string           `yaml:"json" is:"member" example:"call_count" doc:"The text is JSON itself, and the value is this member of it."`

@@ -34,6 +34,9 @@ func (observer) Observe(ctx context.Context, e quota.Event) {
 	if e.Pool != (quota.Pool{}) {
 		all = append(all, spans.PoolOf(e.Pool))
 	}
+	if e.Host != "" {
+		all = append(all, attribute.String("server.address", e.Host))
+	}
 	if units := max(e.Units, e.Verdict.Units); units != 0 {
 		all = append(all, attribute.Int64(spans.AttrUnits, units))
 	}

@@ -5,12 +5,15 @@
 //	ledger, err := quota.New(book, store, &quota.Options{Observer: decisions})
 //
 // No label holds text from outside, such as a client's address. The number of values that
-// callers choose is bounded.
+// callers choose is bounded: of the hosts that are not metered, the first 20 have labels of
+// their own.
 package prom
 
 import (
 	"context"
 	"slices"
+	"sync"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -26,6 +29,27 @@ type Decisions struct {
 	replayed *prometheus.CounterVec
 	others   *prometheus.CounterVec
 	took     prometheus.Histogram
+
+	unmetered *prometheus.CounterVec
+	mu        sync.Mutex
+	hosts     map[string]bool // that have a label
+}
+
+// mostHosts is how many hosts that are not metered have a label.
+const mostHosts = 20
+
+// label returns the label of a host that is not metered.
+func (d *Decisions) label(host string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.hosts[host] {
+		return host
+	}
+	if len(d.hosts) == mostHosts || len(host) > 253 || !utf8.ValidString(host) {
+		return "other"
+	}
+	d.hosts[host] = true
+	return host
 }
 
 // New returns counters that stand at zero.
@@ -34,11 +58,13 @@ func New() *Decisions {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	return &Decisions{
-		outcomes: counter("headroom_decisions_total", "Answers of this process's ledger to callers who asked for units, by outcome; in an outage that is admitted or outage.", "upstream", "account", "outcome"),
-		refusals: counter("headroom_refusals_total", "Refusals of this process's ledger, by the pool and the window that decided.", "upstream", "account", "pool", "window"),
-		blocks:   counter("headroom_blocks_total", "How often this process shut a pool, mostly because the upstream refused a call.", "upstream", "account", "pool"),
-		replayed: counter("headroom_replayed_units_total", "Units admitted in an outage that this process has since written to the ledger.", "upstream", "account", "pool"),
-		others:   counter("headroom_others_units_total", "Units that an upstream has counted but that were not reserved in the ledger, as this process wrote them to it.", "upstream", "account", "pool"),
+		outcomes:  counter("headroom_decisions_total", "Answers of this process's ledger to callers who asked for units, by outcome; in an outage that is admitted or outage.", "upstream", "account", "outcome"),
+		refusals:  counter("headroom_refusals_total", "Refusals of this process's ledger, by the pool and the window that decided.", "upstream", "account", "pool", "window"),
+		blocks:    counter("headroom_blocks_total", "How often this process shut a pool, mostly because the upstream refused a call.", "upstream", "account", "pool"),
+		replayed:  counter("headroom_replayed_units_total", "Units admitted in an outage that this process has since written to the ledger.", "upstream", "account", "pool"),
+		others:    counter("headroom_others_units_total", "Units that an upstream has counted but that were not reserved in the ledger, as this process wrote them to it.", "upstream", "account", "pool"),
+		hosts:     map[string]bool{},
+		unmetered: counter("headroom_unmetered_requests_total", "Requests of this process to hosts that no upstream of the price book lists: refused if the transport is strict, and sent without a charge otherwise.", "host", "outcome"),
 		took: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "headroom_reserve_duration_seconds",
 			Help:    "How long the store took to decide.",
@@ -88,7 +114,7 @@ func (d *Decisions) Collect(to chan<- prometheus.Metric) {
 }
 
 func (d *Decisions) all() []prometheus.Collector {
-	return []prometheus.Collector{d.outcomes, d.refusals, d.blocks, d.replayed, d.others, d.took}
+	return []prometheus.Collector{d.outcomes, d.refusals, d.blocks, d.replayed, d.others, d.unmetered, d.took}
 }
 
 // answers are the events that answer a caller.
@@ -110,6 +136,12 @@ func (d *Decisions) Observe(_ context.Context, e quota.Event) {
 		d.blocks.WithLabelValues(up, account, e.Pool.Name).Inc()
 	case quota.EventReplayed:
 		d.replayed.WithLabelValues(up, account, e.Pool.Name).Add(float64(e.Units))
+	case quota.EventUnmetered:
+		outcome := "sent"
+		if e.Err != nil {
+			outcome = "refused"
+		}
+		d.unmetered.WithLabelValues(d.label(e.Host), outcome).Inc()
 	case quota.EventOthers:
 		d.others.WithLabelValues(up, account, e.Pool.Name).Add(float64(e.Units))
 	}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/headroom-quota/headroom"
+	"github.com/headroom-quota/headroom/quota/book"
+)
+
+// likelyTypos warns of hosts that are nearly those of a built-in price book: calls to the
+// real host would not be metered.
+func (f *findings) likelyTypos(s *settings) {
+	var known []*book.Book
+	for _, name := range headroom.Builtins() {
+		b, err := headroom.Load(name)
+		if err != nil {
+			f.fault("price book", config(err))
+			return
+		}
+		known = append(known, b)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.book.Upstreams)) {
+		for _, entry := range s.book.Upstreams[name].Hosts {
+			host, _, _ := strings.Cut(entry, "/")
+			if like := nearlyListed(known, host); like != "" {
+				f.warn("price book", "%s lists the host %s, which is nearly %s\nCalls to a host that is not listed are not metered. If it is a typo, correct hosts of %[1]s", name, host, like)
+			}
+		}
+	}
+}
+
+// nearlyListed returns the host of a price book that a host is probably meant to be, or "". A
+// host that one of them lists is right.
+func nearlyListed(known []*book.Book, host string) (like string) {
+	for _, b := range known {
+		for _, u := range b.Upstreams {
+			if slices.ContainsFunc(u.Hosts, func(entry string) bool { return entry == host || strings.HasPrefix(entry, host+"/") }) {
+				return ""
+			}
+		}
+		if like == "" {
+			like = b.SuggestHost(strings.TrimPrefix(host, "*."))
+		}
+	}
+	return like
+}

@@ -1,0 +1,45 @@
+package content
+
+import (
+	"encoding/base64"
+	"strconv"
+)
+
+// Base64Forms returns what base64 makes of a text wherever the text stands in what is
+// encoded: without the characters that also depend on its neighbours. Forms with fewer
+// characters than least are left out.
+func Base64Forms(text string, least int) (all []string) {
+	for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		for before := range 3 {
+			form := e.EncodeToString(append(make([]byte, before, before+len(text)), text...))
+			first, end := (before*8+5)/6, (before+len(text))*8/6
+			if end-first >= least {
+				all = append(all, form[first:end])
+			}
+		}
+	}
+	return all
+}
+
+// Unescaped returns the first byte of a text and how many bytes it takes: 1, or more if it is
+// written in percent encoding or as an escape of JSON.
+func Unescaped[T string | []byte](text T) (c byte, n int) {
+	hex := func(from, to int) bool {
+		if len(text) < to {
+			return false
+		}
+		value, err := strconv.ParseUint(string(text[from:to]), 16, 8)
+		c, n = byte(value), to
+		return err == nil
+	}
+	switch {
+	case text[0] == '%' && hex(1, 3):
+		return c, n
+	case text[0] != '\\' || len(text) < 2:
+	case text[1] == 'u' && hex(2, 6):
+		return c, n
+	case text[1] == '/', text[1] == '"', text[1] == '\\':
+		return text[1], 2
+	}
+	return text[0], 1
+}
