@@ -30,7 +30,7 @@ func (l *Ledger) Check(ctx context.Context, c Call) (Verdict, error) {
 		r := Request{ID: c.ID, Charges: price.charges, Labels: labels}
 		return Verdict{}, r.Check()
 	}
-	v, err := l.check(ctx, &c, l.adopted(ctx, &c, price), op)
+	v, err := l.check(ctx, &c, l.adopted(ctx, &c, price, asksProbes), op)
 	if l.excused(ctx, &c, err) || errors.Is(err, ErrImpossible) && l.observes(&c) {
 		return Verdict{Allowed: true, Pool: price.charges[0].Pool, Units: price.charges[0].Units, At: l.now()}, nil
 	}
@@ -95,7 +95,7 @@ func (l *Ledger) whyNot(ctx context.Context, c *Call, price *price, op string) (
 	case v.Allowed:
 		return v, nil
 	}
-	l.explain(&v, price.charges)
+	l.explain(&v, price)
 	v.ID = ""
 	return Verdict{}, refusal(c, v)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,7 +67,13 @@ type keyLimits struct {
 }
 
 // setLimit is the limit of a key. Answers may come late, so a higher version wins.
-type setLimit struct{ quota, version int64 }
+type setLimit struct {
+	quota, version int64
+
+	heard  time.Time // when the upstream has reported it last; zero: a person has set it
+	until  time.Time // a larger limit that only this process knows holds until then
+	probed time.Time // when this process last let a call pass it: see inForce
+}
 
 // SetLimit sets the limit of a key of a family, or removes it if the quota is 0. This
 // process obeys it at once, and all others that share the store within 2 s. The key keeps
@@ -81,8 +86,8 @@ func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 	f := l.current().families[k.Family]
 	switch {
 	case f == nil && l.current().shared[k.Family] != nil: // the limit of a pool: see limitPlace
-		if name, _, _ := strings.Cut(k.Key, "@"); !l.current().shared[k.Family][name] {
-			return k, BadInput("upstream %s: the limit of the pool %.40q is that of the price book; a pool with limit: learn and a metric takes another one", k.Family, name)
+		if err := l.current().checkLimit(&k); err != nil {
+			return k, err
 		}
 	case f == nil && k.Quota > 0:
 		return k, BadInput("there is no family %.40q; the price book has %s", k.Family, names(l.current().families))
@@ -193,6 +198,19 @@ func (k *keyLimits) quota(family, key string) int64 {
 	return k.all[family][pageKey(key)].quota
 }
 
+// any reports whether limits of a family, or of pools of an upstream, are known.
+func (k *keyLimits) any(family string) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return len(k.all[family]) > 0
+}
+
+// fresh reports whether the limits were read a moment ago, so that no call need ask.
+func (l *Ledger) fresh() bool {
+	age := l.clock.Now().UnixNano() - l.limits.asked.Load()
+	return age >= 0 && age < int64(limitsAfter) || l.limits.none.Load()
+}
+
 // freshLimit makes sure that the limit of a key is known. While the limits cannot be read,
 // those that are known hold: if the store is down, so is the decision itself.
 func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, family, key string) {
@@ -294,7 +312,11 @@ func (k *keyLimits) apply(changed []KeyLimit) {
 			k.all[c.Family] = make(map[string]setLimit)
 		}
 		if key := pageKey(c.Key); c.Version > k.all[c.Family][key].version {
-			k.all[c.Family][key] = setLimit{c.Quota, c.Version}
+			made := setLimit{quota: c.Quota, version: c.Version}
+			if c.By == byReport {
+				made.heard = c.At
+			}
+			k.all[c.Family][key] = made
 		}
 	}
 }

@@ -162,9 +162,9 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 		}
 		return r, nil
 	}
-	price = l.adopted(ctx, c, price)
+	price = l.adopted(ctx, c, price, takesProbes)
 	r.price = price
-	if err := l.ask(ctx, c, id, fresh, price.charges, &r.Verdict); err != nil {
+	if err := l.ask(ctx, c, id, fresh, price, &r.Verdict); err != nil {
 		if errors.Is(err, ErrOutage) {
 			if gone := cancelled(ctx, "reserve "+price.charges[0].Pool.String()); gone != nil {
 				return nil, l.failed(ctx, c, gone) // also if the journal had no time left
@@ -201,7 +201,8 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price) (*Reservati
 }
 
 // ask asks the store for charges, after replaying the journal.
-func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, charges []Charge, v *Verdict) (err error) {
+func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price *price, v *Verdict) (err error) {
+	charges := price.charges
 	if ctx.Err() != nil {
 		return tooLate(ctx, "reserve "+charges[0].Pool.String())
 	}
@@ -235,7 +236,7 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, charge
 		l.offset.Store(int64(v.At.Sub(l.clock.Now())))
 	}
 	if !v.Allowed {
-		l.explain(v, charges)
+		l.explain(v, price)
 		if believes {
 			l.refusals.learn(v, charges, began, cleared)
 		}
@@ -251,12 +252,12 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, charge
 }
 
 // explain completes what a store says of a refusal.
-func (l *Ledger) explain(v *Verdict, charges []Charge) {
+func (l *Ledger) explain(v *Verdict, price *price) {
 	if v.Blocked {
 		v.attribute()
 	}
-	slotsTaken(v, charges)
-	l.notForever(v, charges)
+	slotsTaken(v, price.charges)
+	l.notForever(v, price.adopted)
 }
 
 // refusal returns the error for a refusal.

@@ -46,6 +46,7 @@ type price struct {
 	atEnd   []string               // pools whose upstream counts the call when it ends
 	slots   bool                   // some of the charges are slots
 	err     error                  // it costs more than is ever admitted
+	adopted []adopted              // limits in charges that are not those of the book
 }
 
 func newPrices(b *Book) *prices {

@@ -98,14 +98,14 @@ func TestSharedLimit(t *testing.T) {
 				t.Errorf("another account has %v", got)
 			}
 			one.observe("units", "team", 24*time.Hour, 50)
-			if got := newSharedLedger(t, open()).limits("team"); !slices.Equal(got, []int64{40, 40, 60}) {
+			if got := newSharedLedger(t, open()).limits("team"); !slices.Equal(got, []int64{45, 45, 60}) {
 				t.Errorf("a limit of another account: %v", got)
 			}
-			one.observe("units", "default", 10*time.Minute, 7) // of a short window, which its reset ends
-			newSharedLedger(t, open()).want("after a report of a short window", 190, 190, 60)
+			one.observe("units", "default", 10*time.Minute, 50)
+			newSharedLedger(t, open()).want("after a report of a short window", 190, 190, 50)
 			one.observe("own", "default", 0, 500)
 			set, err := one.KeyLimits(t.Context(), 0, 10)
-			if err != nil || len(set) != 2 || set[0].Family != "api" || set[0].Key != "units" || set[1].Key != "units@team" {
+			if err != nil || len(set) != 3 || set[0].Family != "api" || set[0].Key != "units" || set[1].Key != "units@team" || set[2].Key != "units 10m0s" {
 				t.Errorf("kept are %+v %v", set, err)
 			}
 			one.observe("units", "default", 24*time.Hour, 20)
@@ -115,14 +115,17 @@ func TestSharedLimit(t *testing.T) {
 			if !errors.As(err, &refused) || refused.RetryAfter <= 0 || refused.RetryAfter > 24*time.Hour {
 				t.Errorf("a call above a lowered limit: %v", err)
 			}
-			for range 10 {
+			for range 18 {
 				must(t, third.Ledger, quota.Call{Upstream: "api", Method: "get"})
 			}
 			if _, err := third.Reserve(t.Context(), quota.Call{Upstream: "api", Method: "get"}); !errors.Is(err, quota.ErrRefused) {
 				t.Errorf("beyond a lowered limit: %v", err)
 			}
 			one.observe("units", "default", 24*time.Hour, 100)
-			newSharedLedger(t, open()).want("when it is the quota again", 90, 90, 60)
+			newSharedLedger(t, open()).want("a moment after a lower one", 18, 18, 50)
+			one.clock.ahead.Add(int64(2 * time.Minute))
+			one.observe("units", "default", 24*time.Hour, 100)
+			newSharedLedger(t, open()).want("when it is the quota again", 90, 90, 50)
 		})
 	}
 }
@@ -137,7 +140,7 @@ func TestSharedLimitByHand(t *testing.T) {
 	if err := set("api", "units"); err != nil {
 		t.Error(err)
 	}
-	l.want("set by hand", 20, 20, 60)
+	l.want("set by hand", 27, 27, 60)
 	plain(t, set("api", "own"), quota.ErrBadInput, `the limit of the pool "own" is that of the price book`)
 	plain(t, set("apis", "units"), quota.ErrBadInput, "there is no family")
 	if err := set("client", "acme"); err != nil {
