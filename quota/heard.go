@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
 )
 
@@ -180,7 +179,7 @@ func (h *heard) adoptIn(w *heardWindow, limit setLimit) {
 }
 
 // adoptedIn returns the limit that this process alone has heard of a window, or 0.
-func (h *heard) adoptedIn(c *Charge, index int, w *book.Window, now time.Time, p probing) (limit int64, until time.Time) {
+func (h *heard) adoptedIn(c *Charge, index int, w reportedWindow, now time.Time, p probing) (limit int64, until time.Time) {
 	if h.adopted.Load() == 0 {
 		return 0, time.Time{}
 	}

@@ -84,8 +84,8 @@ func (l *Ledger) Observe(ctx context.Context, o Observation) (Observed, error) {
 	}
 	seen, limit := Observed{}, w.Quota
 	if o.Limit > 0 {
-		if most := w.MaxLimit(); o.Limit < w.Quota || pool.LearnLimit {
-			limit = min(o.Limit, most)
+		if o.Limit < w.Quota || pool.LearnLimit {
+			limit = min(o.Limit, mostReported(w))
 		}
 		if ends := l.hearLimit(ctx, p, c, limit, came, until); limit != w.Quota {
 			seen = Observed{Limit: limit, Quota: w.Quota, Until: ends}
@@ -121,6 +121,9 @@ func (l *Ledger) Observe(ctx context.Context, o Observation) (Observed, error) {
 func (l *Ledger) hearLimit(ctx context.Context, p *prices, c Charge, limit int64, came, until time.Time) (ends time.Time) {
 	windows := p.windows(c.Pool)
 	w := windows[c.Window]
+	if l.now().Sub(came) >= lifeOf(&w) { // too old to be true
+		return until
+	}
 	own, shared := setLimit{quota: limit, heard: came}, l.shareLimit(ctx, p, c.Pool, c.Window, limit, came)
 	switch {
 	case limit < w.Quota:

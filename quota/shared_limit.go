@@ -37,6 +37,17 @@ const (
 // lifeOf returns how long a lower limit of a window holds.
 func lifeOf(w *book.Window) time.Duration { return min(max(w.Length(), limitLife), mostLimitLife) }
 
+// mostReported returns the largest limit that can take the place of the quota of a window: what
+// it can hold, and of a bucket what drains in a day.
+func mostReported(w *book.Window) int64 {
+	most := w.MaxLimit()
+	if w.Drains() {
+		day := float64(w.Rate) * (float64(mostLimitLife) / float64(w.Per))
+		most = min(most, max(w.Quota, int64(min(day, float64(most)))))
+	}
+	return most
+}
+
 // probing says whether a question about a limit may be the call that passes it.
 type probing int
 
@@ -46,17 +57,25 @@ const (
 	takesProbes                // it is the call
 )
 
+// reportedWindow is a window of a pool.
+type reportedWindow struct {
+	*book.Window
+	learns bool // the pool has limit: learn
+}
+
 // inForce returns the limit in place of the quota of a window, or 0, and when it ends unless
 // it is reported again. A zero time is never.
-func (s *setLimit) inForce(w *book.Window, now time.Time, p probing) (limit int64, until time.Time) {
-	limit = min(s.quota, w.MaxLimit())
-	life := lifeOf(w)
+func (s *setLimit) inForce(w reportedWindow, now time.Time, p probing) (limit int64, until time.Time) {
+	limit = min(s.quota, mostReported(w.Window))
+	life := lifeOf(w.Window)
 	end := s.heard.Add(life)
 	switch {
 	case limit == 0 || limit == w.Quota || !s.until.IsZero() && !now.Before(s.until):
 		return 0, time.Time{}
-	case s.heard.IsZero() || limit > w.Quota:
+	case s.heard.IsZero() || limit > w.Quota && w.learns:
 		return limit, s.until
+	case limit > w.Quota:
+		return 0, time.Time{}
 	case s.heard.Sub(now) > life || !now.Before(end.Add(probeFor)): // or a clock was wrong
 		return 0, time.Time{}
 	case now.Before(end):
@@ -181,10 +200,11 @@ func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, c
 		windows := p.windows(c.Pool)
 		copied := false
 		for j := range min(len(windows), len(c.Windows)) {
-			quota, until := l.heard.adoptedIn(c, j, &windows[j], now, probing)
+			w := reportedWindow{&windows[j], u.Pools[c.Pool.Name].LearnLimit}
+			quota, until := l.heard.adoptedIn(c, j, w, now, probing)
 			if quota == 0 && p.shares(c.Pool) {
 				family, key := limitPlace(c.Pool, windows, j)
-				quota, until = l.limits.inForce(family, key, &windows[j], now, probing)
+				quota, until = l.limits.inForce(family, key, w, now, probing)
 			}
 			if quota == 0 {
 				continue
@@ -222,7 +242,7 @@ func (l *Ledger) freshLimits(ctx context.Context, keeper LimitKeeper, pool Pool,
 }
 
 // inForce returns the limit in place of the quota of a window, or 0.
-func (k *keyLimits) inForce(family, key string, w *book.Window, now time.Time, p probing) (limit int64, until time.Time) {
+func (k *keyLimits) inForce(family, key string, w reportedWindow, now time.Time, p probing) (limit int64, until time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s, known := k.all[family][pageKey(key)]
@@ -245,7 +265,7 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int
 		return false
 	}
 	windows := p.windows(pool)
-	w := &windows[index]
+	w := reportedWindow{&windows[index], true}
 	k := KeyLimit{Quota: limit, By: byReport, Reason: "it reported this limit"}
 	if k.Family, k.Key = limitPlace(pool, windows, index); len(k.Key) > maxIDBytes {
 		return false
@@ -266,7 +286,7 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int
 	switch {
 	case heard && kept.heard.Sub(came) > sameClock: // a later report is kept
 		return true
-	case holds == k.Quota && (k.Quota == 0 || k.Quota > w.Quota || age < lifeOf(w)/2):
+	case holds == k.Quota && (k.Quota == 0 || k.Quota > w.Quota || age < lifeOf(w.Window)/2):
 		return true
 	case heard && holds != 0 && limit > holds && age < raiseAfter:
 		return true

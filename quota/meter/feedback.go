@@ -118,10 +118,10 @@ func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, c
 		}
 	}
 	if c.content != nil && c.method.Prices[name] != nil && !streams(resp) {
-		c.content.settling.then(func() { o.Age = quota.SystemClock{}.Now().Sub(came); t.tell(ctx, c, o) })
+		c.content.settling.then(func() { o.Age = quota.SystemClock{}.Now().Sub(came).Truncate(time.Second); t.tell(ctx, c, o) })
 		return
 	}
-	o.Age = quota.SystemClock{}.Now().Sub(came)
+	o.Age = quota.SystemClock{}.Now().Sub(came).Truncate(time.Second)
 	t.tell(ctx, c, o)
 }
 
