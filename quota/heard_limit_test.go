@@ -158,6 +158,10 @@ func TestAResetOfNowGivesNothingToWaitFor(t *testing.T) {
 		}
 	}
 	l := newSharedLedgerOf(t, limitStores(t)["sqlite"](), heardBook)
+	observe(t, l, quota.Observation{Pool: hubPool("core"), Limit: 20, Reset: time.Now().Add(-time.Minute)}) // late
+	if w := first(t, l, hubPool("core")); w.Limit != 95 {
+		t.Errorf("the limit is %d by a report of a window that had ended", w.Limit)
+	}
 	observe(t, l, quota.Observation{Pool: hubPool("core"), Limit: 20, Remaining: n(0), ResetIn: -1})
 	if w := first(t, l, hubPool("core")); w.Limit != 19 || w.Used != 0 {
 		t.Errorf("%d of %d are used, want 0 of 19", w.Used, w.Limit)
