@@ -106,6 +106,9 @@ func (h *heard) hear(r *report, now time.Time, limit int64) (send *heardWindow, 
 // enter forgets what was heard about a window of the upstream that has ended.
 func (w *heardWindow) enter(r *report) {
 	if w.guessed {
+		if r.at.After(w.until.Add(-w.per)) { // some of own was reserved before the upstream's window
+			w.own = 0
+		}
 		w.guessed, w.until = false, r.until
 		return
 	}
