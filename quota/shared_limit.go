@@ -284,11 +284,11 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int
 	holds, _ := kept.inForce(w, now, noProbes)
 	age, heard := now.Sub(kept.heard).Abs(), !kept.heard.IsZero()
 	switch {
-	case heard && kept.heard.Sub(came) > sameClock: // a later report is kept
+	case heard && kept.heard.Sub(came) > raiseAfter: // a later report is kept
 		return true
 	case holds == k.Quota && (k.Quota == 0 || k.Quota > w.Quota || age < lifeOf(w.Window)/2):
 		return true
-	case heard && holds != 0 && limit > holds && age < raiseAfter:
+	case heard && holds != 0 && limit > holds && (age < raiseAfter || kept.heard.Sub(came) > sameClock):
 		return true
 	}
 	within, cancel := context.WithTimeout(ctx, l.timeout)
