@@ -181,7 +181,7 @@ func readReport(c *recording, f *book.Feedback, at time.Time) triedReport {
 			case !ok:
 				r.Lacks = append(r.Lacks, fmt.Sprintf("a reset in the form %s (%q is not)", f.Reset.As, text))
 			case until.IsZero():
-				until = at.Add(wait)
+				until = at.Add(max(wait, 0))
 			}
 			r.Reset = moment(until)
 		}
