@@ -24,8 +24,8 @@ import (
 //
 // The upstream counts a call when it is sent, which is later than the hold. To keep within
 // the upstream's count, too, the hold takes its units again if a call draws late. For a
-// ring that is once per precision, after the bucket of the units has ended. For a log or
-// a counter it is at each call. It costs two requests to the store and needs no room in
+// ring that is once per precision, after the bucket of the units has ended, and at least
+// once a minute. For a log or a counter it is at each call. It costs two requests to the store and needs no room in
 // the windows. A call that is released or settled down after that gives nothing back to
 // the hold. All other draws need no request.
 //

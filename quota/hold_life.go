@@ -29,7 +29,9 @@ const (
 // ledger's count is never over the limit.
 //
 // [window.Spec.Slack] gives the slack of one window. A calendar counts units in their
-// period, however late they are sent. holdEnds ends a hold before the period does.
+// period, however late they are sent. holdEnds ends a hold before the period does. The
+// slack is at most [window.MaxSlack]: so a hold asks the store at least once a minute, and a
+// page that is laid out again knows for how long units may still be sent.
 //
 // If units are taken again, the new ones begin to count before the old ones end, and the
 // old ones are never sent. So the ledger counts, at all times, what the upstream counts
@@ -40,7 +42,7 @@ const (
 // as everywhere. The time that a call is in flight is not covered, as with any
 // reservation.
 func slack(at time.Time, charges []Charge) time.Duration {
-	least := maxHold
+	least := window.MaxSlack
 	for i := range charges {
 		for _, w := range charges[i].Windows {
 			least = min(least, w.Spec.Slack(window.At(at)))

@@ -35,7 +35,7 @@ func (b *block) lives(now time.Time) bool {
 // is counted from that instant, so it may be counted from before the request left.
 func lifeOf(at time.Time, charges []quota.Charge) time.Duration {
 	now := window.At(at)
-	least := charges[0].Lease.Life
+	least := window.MaxSlack
 	for i := range charges {
 		c := &charges[i]
 		least = min(least, c.Lease.Life)

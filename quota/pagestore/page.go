@@ -23,13 +23,16 @@ func (e *Entry) layOut(clock window.Instant, c *quota.Charge) {
 		e.Page = window.NewPage(e.at, c.Revision, c.Windows)
 		return
 	}
-	e.enter(clock)
 	if c.Revision > e.Page.Revision || !e.laidOut {
-		rebased := e.rebased
-		e.Page.LayOut(e.at, c.Revision, c.Windows)
-		e.enter(clock) // it may be too far ahead for the windows that it has now
-		e.rebased, e.moved = e.rebased || rebased, true
+		shut := e.Page.Shut(e.Page.Latest)
+		e.at, e.rebased = e.Page.LayOut(clock, c.Revision, c.Windows)
+		e.moved = true
+		if !shut {
+			e.Reason = "" // of a block that is over
+		}
+		return
 	}
+	e.enter(clock)
 }
 
 // check returns what is wrong with a charge to a page, which may be a new one.

@@ -229,7 +229,7 @@ func (s *Store) look(tx Tx, charges []quota.Charge, expected []storekit.Birth) (
 		if states[i], err = describe(tx.Now(), &charges[i], e.Page); err != nil {
 			return nil, nil, err
 		}
-		if !states[i].Blocked.IsZero() {
+		if !states[i].Blocked.IsZero() && e.Page.Shut(e.Page.Latest) { // else a price book shuts it
 			states[i].Reason = e.Reason
 		}
 	}

@@ -42,7 +42,7 @@ func parameters(s window.Spec) (x, y, lag int64) {
 		x, y = s.Drain()
 		return x, y, 0
 	}
-	return s.Precision.Microseconds(), s.Buckets(), 0
+	return s.Precision.Microseconds(), s.Buckets(), (s.Span() - s.Per - s.Precision).Microseconds()
 }
 
 // slotSize returns the number of bytes of a slot of a ring.

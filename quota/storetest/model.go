@@ -260,15 +260,11 @@ func (p *modelPool) enter(clock instant) (now instant, rebased bool) {
 		p.page.layOut(clock, p.windows)
 		p.unsure = true
 	}
-	now, rebased = p.page.now(clock)
 	if p.page.revision < p.revision {
-		p.page.relayOut(now, p.revision, p.windows)
 		p.unsure = true
-		again := false // by shorter windows it may be too far ahead now
-		now, again = p.page.now(clock)
-		rebased = rebased || again
+		return p.page.relayOut(clock, p.revision, p.windows)
 	}
-	return now, rebased
+	return p.page.now(clock)
 }
 
 // add charges every window of the page.

@@ -123,42 +123,135 @@ func (p *naivePage) returned(step instant) bool {
 // relayOut lays the page out for a higher revision. A window that stays keeps its
 // counts. A ring that is no longer than the longest old ring gets the buckets of that
 // ring, each at its latest instant. Any other window starts now with the most that any
-// old window counted.
-func (p *naivePage) relayOut(now instant, revision int64, limits []window.Limit) {
+// old window counted. If units may still be sent, they count from when that is over; the
+// page is ahead until then, and what would leave meanwhile stays.
+func (p *naivePage) relayOut(clock instant, revision int64, limits []window.Limit) (at instant, rebased bool) {
+	now, rebased := p.now(clock)
 	p.revision = revision
 	old, windows, seen := p.limits, p.windows, p.seen
-	p.layOut(now, limits)
 	if slices.EqualFunc(old, limits, func(a, b window.Limit) bool { return a.Layout == b.Layout }) {
-		p.windows, p.seen = windows, seen
-		return
+		p.limits = limits
+		return now, rebased
 	}
+	p.layOut(now, limits)
 	p.generation++
 	p.latest = now
 	var most int64
-	longest := -1
+	ring := -1                                                                  // the longest
 	back := func(s window.Spec) time.Duration { return s.Span() - s.Precision } // how far a ring looks
+	sent := window.Never                                                        // all units, by what each window says
+	minute := now + micros(time.Minute)
 	for i, w := range windows {
 		most = max(most, w.used(now))
-		if old[i].Spec.Algorithm == window.Sliding && (longest < 0 || back(old[i].Spec) > back(old[longest].Spec)) {
-			longest = i
+		switch s := old[i].Spec; s.Algorithm {
+		case window.Sliding:
+			if ring < 0 || back(s) > back(old[ring].Spec) {
+				ring = i
+			}
+			sent = min(sent, w.over(now)-micros(s.Per), minute+micros(back(s)-s.Per))
+		case window.Exact, window.InFlight:
+			sent = min(sent, w.over(now)-micros(s.Per))
+		case window.ByCalendar:
+			sent = min(sent, minute)
+		default:
+			sent = min(sent, now)
 		}
 	}
+	if most == 0 {
+		sent = now // nothing is
+	}
+	at = now
+	counted := make([][]charge, len(limits)) // what each window must count until the clock has come to at
 	for i, l := range limits {
 		if j := slices.IndexFunc(old, func(o window.Limit) bool { return o.Layout == l.Layout }); j >= 0 {
 			p.windows[i], p.seen[i] = windows[j], seen[j]
+			counted[i] = []charge{{now, windows[j].used(now)}}
 			continue
 		}
-		if longest < 0 || l.Spec.Algorithm != window.Sliding || back(l.Spec) > back(old[longest].Spec) {
-			p.windows[i].add(now, most)
+		if ring < 0 || l.Spec.Algorithm != window.Sliding || back(l.Spec) > back(old[ring].Spec) {
+			at = max(at, later(l.Spec, now, sent))
+			p.windows[i].add(max(now, later(l.Spec, now, sent)), most)
 			continue
 		}
-		from := windows[longest].(*naiveList)
+		from, to, spec := windows[ring].(*naiveList), p.windows[i].(*naiveList), old[ring].Spec
 		for _, c := range from.charges {
-			if from.counts(now, c.at) {
-				p.windows[i].add(min(now, (from.in(c.at)+1)*from.cell-1), c.units)
+			if c.units == 0 || !from.counts(now, c.at) {
+				continue
+			}
+			end := (from.in(c.at) + 1) * from.cell
+			c.at = max(min(now, end-1), later(l.Spec, now, min(sent, end+micros(back(spec)-spec.Per))))
+			at = max(at, c.at)
+			if c.at >= now || to.counts(now, c.at) {
+				to.add(c.at, c.units)
+				counted[i] = append(counted[i], c)
 			}
 		}
 	}
+	for i, w := range p.windows {
+		if at == now {
+			break
+		}
+		p.seen[i] = at
+		s := limits[i].Spec
+		if s.Calendar() {
+			if _, end := s.Bounds(now); at >= end {
+				p.shutUntil(at + 1)
+			}
+			continue
+		}
+		var has int64
+		for _, c := range counted[i] {
+			has += c.units
+		}
+		if left := has - w.used(at); left > 0 {
+			w.add(oldest(s, at), left)
+		}
+	}
+	p.latest = at
+	if at-clock <= longest(limits) {
+		return at, rebased
+	}
+	if now-clock > micros(time.Minute) { // more than the book before can have done: the clock was set back
+		p.setBack += now - clock
+	}
+	p.move(clock, clock-now)
+	if sent = min(sent, clock+micros(time.Minute)); most > 0 && sent > clock {
+		p.shutUntil(sent + longest(limits))
+	}
+	return clock, true
+}
+
+// shutUntil blocks the page. The later of two blocks stands.
+func (p *naivePage) shutUntil(until instant) {
+	if !p.shut || until > p.blocked {
+		p.blocked, p.shut = until, true
+	}
+	if p.blocked == 0 {
+		p.blocked = 1 // see testModel
+	}
+}
+
+// later returns the first instant from which units count until a window after sent, by the
+// bucket that ends no earlier. A calendar needs it only if that is in its next period.
+func later(s window.Spec, now, sent instant) instant {
+	switch s.Algorithm {
+	case window.Sliding:
+		l := newNaive(s).(*naiveList)
+		return (l.in(sent-1) - (l.keep - instant(s.Per/s.Precision))) * l.cell
+	case window.ByCalendar:
+		if _, end := s.Bounds(now); sent <= end-micros(max(s.Lag, 0)) {
+			return now
+		}
+	}
+	return sent
+}
+
+// oldest returns the earliest instant that counts in full at another one.
+func oldest(s window.Spec, at instant) instant {
+	if l, ok := newNaive(s).(*naiveList); ok {
+		return (l.in(at) - l.keep) * l.cell
+	}
+	return at
 }
 
 // fits reports whether units would be granted at an instant that is not before

@@ -21,17 +21,17 @@ func testPrecision(t *testing.T, h Harness) {
 			{second / 2, revision(1, looks("units"), today...), "6, 6, 6"},
 			{second / 2, looks("units"), "6, 6, 6"}, // to look changes nothing
 			{second / 2, revision(1, reserve(3), today...), "granted 9/10"},
-			{second / 2, revision(1, reserve(2), today...), "refused 9/10, retry after 1.1s"},
+			{second / 2, revision(1, reserve(2), today...), "refused 9/10, retry after 1.5s"}, // their bucket ends at 1s
 			{second / 2, revision(1, reserveAs("a", 4), today...), "granted again"},
 			{second / 2, revision(1, settle("a", 1), today...), "left 3"},
-			{1600 * time.Millisecond, revision(1, looks("units"), today...), "0, 9, 9"},
-			{1600 * time.Millisecond, revision(1, reserve(10), today...), "granted 10/10"},
-			{2700 * time.Millisecond, revision(1, reserve(10), today...), "granted 10/10"},
+			{2 * second, revision(1, looks("units"), today...), "0, 9, 9"},
+			{2 * second, revision(1, reserve(10), today...), "granted 10/10"},
+			{3100 * time.Millisecond, revision(1, reserve(10), today...), "granted 10/10"},
 		}},
 		{"of_milliseconds", []window.Limit{ring(10, 5*time.Millisecond, time.Millisecond)}, nil, []row{
 			{0, reserve(4), "granted 4/10"},
 			{0, revision(1, reserve(3), limited(10, window.Spec{Per: 5 * time.Millisecond})), "granted 7/10"},
-			{5 * time.Millisecond, revision(1, reserve(4), limited(10, window.Spec{Per: 5 * time.Millisecond})), "refused 7/10, retry after 500µs"},
+			{5 * time.Millisecond, revision(1, reserve(4), limited(10, window.Spec{Per: 5 * time.Millisecond})), "refused 7/10, retry after 1ms"},
 		}},
 		{"by_a_record", former, nil, []row{
 			{0, reserve(4), "granted 4/10"},

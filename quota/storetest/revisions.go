@@ -14,6 +14,7 @@ import (
 func testRevisions(t *testing.T, h Harness) {
 	const minute = time.Minute
 	old := []window.Limit{ring(10, time.Hour, minute)}
+	midnight := limited(9, window.Spec{Period: window.Day, Zone: time.UTC, Lag: -1})
 	run(t, h, []timeline{
 		{"a_lower_one_is_told_that_its_book_is_stale", old, nil, []row{
 			{0, revision(7, reserve(5)), "granted 5/10"},
@@ -76,6 +77,51 @@ func testRevisions(t *testing.T, h Harness) {
 			{14 * time.Second, looks("units"), "0"},
 			{14 * time.Second, revision(2, record(1), ring(10, 10*time.Second, 10*time.Second)), "ok"},
 			{14 * time.Second, revision(2, looks("units"), ring(10, 10*time.Second, 10*time.Second)), "1"},
+		}},
+		{"what_may_still_be_sent_counts_from_then", []window.Limit{ring(10, minute, 30*time.Second)}, nil, []row{
+			{0, reserve(4), "granted 4/10"}, // a hold of another process: it may be sent until 30s
+			{time.Second, whenCounted(revision(2, reserve(6), ring(10, minute, time.Second))), "granted 10/10 at 29s"},
+			{29 * time.Second, whenCounted(revision(2, reserve(1), ring(10, minute, time.Second))), "refused 10/10, retry after 1m1s at 29s"},
+			{90*time.Second - time.Microsecond, revision(2, looks("units"), ring(10, minute, time.Second)), "10"},
+			{90 * time.Second, whenCounted(revision(2, reserve(1), ring(10, minute, time.Second))), "granted 1/10 at 1m30s"},
+		}},
+		{"it_is_sent_within_a_minute", []window.Limit{ring(10, time.Hour, 10*minute)}, nil, []row{
+			{0, reserve(4), "granted 4/10"},
+			{2 * minute, revision(2, reserve(1), exact(10, time.Hour)), "granted 5/10"},
+			{63*minute - time.Microsecond, revision(2, looks("units"), exact(10, time.Hour)), "5"},
+			{63 * minute, revision(2, looks("units"), exact(10, time.Hour)), "0"},
+		}},
+		{"what_leaves_meanwhile_stays_until_the_clock_has_come_so_far", []window.Limit{ring(10, minute, 30*time.Second)}, nil, []row{
+			{0, reserve(4), "granted 4/10"},
+			{62 * time.Second, record(1), "ok"},
+			{63 * time.Second, revision(2, reserve(1), ring(10, minute, time.Second), exact(20, 2*minute)), "granted 6/10"},
+			{90*time.Second - time.Microsecond, revision(2, looks("units"), ring(10, minute, time.Second), exact(20, 2*minute)), "6, 6"},
+			{91 * time.Second, revision(2, looks("units"), ring(10, minute, time.Second), exact(20, 2*minute)), "2, 6"},
+			{151 * time.Second, revision(2, looks("units"), ring(10, minute, time.Second), exact(20, 2*minute)), "0, 6"},
+		}},
+		{"also_of_a_window_that_stays", []window.Limit{exact(10, minute), ring(20, 2*minute, 30*time.Second)}, nil, []row{
+			{0, reserve(4), "granted 4/10"},
+			{61 * time.Second, record(1), "ok"},
+			{62 * time.Second, revision(2, reserve(1), exact(10, minute), ring(20, 2*minute, time.Second)), "granted 2/10"},
+			{122 * time.Second, revision(2, looks("units"), exact(10, minute), ring(20, 2*minute, time.Second)), "0, 6"},
+		}},
+		{"a_window_too_short_for_that_is_shut_until_all_has_left", []window.Limit{ring(10, time.Hour, 30*time.Second)}, nil, []row{
+			{0, reserve(4), "granted 4/10"},
+			{time.Second, revision(2, reserve(1), ring(10, 10*time.Second, time.Second)), "blocked, retry after 40s, rebased"}, // 30s, and 11s
+			{41 * time.Second, revision(2, reserve(10), ring(10, 10*time.Second, time.Second)), "granted 10/10"},
+		}},
+		{"a_period_that_ends_meanwhile_is_shut", []window.Limit{ring(10, time.Hour, minute)}, nil, []row{
+			{11*time.Hour + 59*minute + 10*time.Second, reserve(4), "granted 4/10"}, // they may be sent until the day ends
+			{11*time.Hour + 59*minute + 20*time.Second, revision(2, reserve(1), exact(10, time.Hour), midnight), "blocked, retry after 40.000001s"},
+			{12*time.Hour + time.Microsecond, revision(2, reserve(1), exact(10, time.Hour), midnight), "granted 5/10"},
+			{12*time.Hour + time.Microsecond, revision(2, looks("units"), exact(10, time.Hour), midnight), "5, 1"},
+		}},
+		{"a_second_revision_keeps_what_the_first_did", []window.Limit{ring(10, minute, 30*time.Second)}, nil, []row{
+			{0, reserve(4), "granted 4/10"},
+			{time.Second, revision(2, reserve(1), exact(10, minute)), "granted 5/10"},
+			{2 * time.Second, revision(3, reserve(1), ring(10, minute, time.Second)), "granted 6/10"},
+			{90*time.Second - time.Microsecond, revision(3, looks("units"), ring(10, minute, time.Second)), "6"},
+			{91 * time.Second, revision(3, looks("units"), ring(10, minute, time.Second)), "0"},
 		}},
 		{"receipts_from_before_it_give_nothing_back", old, nil, []row{
 			{0, reserveAs("a", 5), "granted 5/10"},

@@ -150,46 +150,96 @@ func (p *Page) LaidOut(limits []Limit) bool {
 	return true
 }
 
-// LayOut gives the page other windows, for a price book with a higher revision.
-// A window that stays as it is keeps its state. A ring that looks no farther
-// back than one there was gets that one's buckets, each by its latest instant;
-// anything else carries the most that was used into the newest bucket: late by a
-// window at most, never over.
-func (p *Page) LayOut(now Instant, revision int64, limits []Limit) {
+// LayOut brings the page to the instant that counts, as [Page.Now] does, and gives it other
+// windows, for a price book with a higher revision. A window that stays as it is keeps its
+// state. A ring that looks no farther back than one there was gets that one's buckets, each
+// by its latest instant; anything else carries the most that was used into the newest
+// bucket: late by a window at most, never over.
+//
+// Units that were taken under the old windows may still be sent: they are in a leased block
+// or a hold, perhaps of a process that has another price book. So they count for a window
+// from the latest instant at which they may be sent. If that is an instant to come, the page
+// is ahead of the clock until then.
+func (p *Page) LayOut(clock Instant, revision int64, limits []Limit) (now Instant, rebased bool) {
+	now, rebased = p.Now(clock)
 	p.Revision = revision
 	if p.LaidOut(limits) {
-		return
+		return now, rebased
 	}
 	layouts, windows := slices.Clone(p.shape.layouts), p.windows
 	p.layOut(limits)
 	p.Generation++
-	p.Latest = max(p.Latest, now)
-	most, ring := known(now, windows)
+	most, ring, sent := known(windows, now)
+	at := now // the time of the page from here on
+	has := make([]int64, len(limits))
 	for i, layout := range p.shape.layouts {
 		if j := slices.Index(layouts, layout); j >= 0 {
-			p.windows[i] = windows[j]
+			p.windows[i], has[i] = windows[j], windows[j].Used(now)
 			layouts[j] = "" // another window like it needs a state of its own
 			continue
 		}
+		from := max(now, limits[i].Spec.countsFrom(now, sent))
+		at = max(at, from)
 		if to, ok := p.windows[i].(*Ring); ok && ring != nil && ring.span() >= to.span() {
-			to.advance(now)
-			ring.moveTo(to, now)
+			has[i] = ring.moveTo(to, now, sent, &limits[i].Spec)
 			continue
 		}
-		p.windows[i].Add(now, most)
+		p.windows[i].Add(from, most)
 	}
-}
-
-// known returns the most that any window counts, and the longest ring. The longest
-// ring knows when each unit was used for as long as any shorter ring needs it.
-func known(now Instant, windows []Window) (most int64, longest *Ring) {
-	for _, w := range windows {
-		most = max(most, w.Used(now))
-		if r, ok := w.(*Ring); ok && (longest == nil || r.span() > longest.span()) {
-			longest = r
+	for i, w := range p.windows {
+		if at == now {
+			break
+		}
+		s := &limits[i].Spec
+		w.Add(at, 0)
+		if !s.Calendar() {
+			w.Add(s.oldest(at), max(has[i]-w.Used(at), 0)) // they have left at at, which the clock has not reached
+		} else if _, end := s.Bounds(now); at >= end {
+			p.Block(at, at+1) // until the clock has come so far, calls belong to the period that ends
 		}
 	}
-	return most, longest
+	p.Latest = max(p.Latest, at)
+	if (p.Latest - clock).Sub(0) <= p.shape.span {
+		return p.Latest, rebased
+	}
+	// It is too far ahead to wait for. The clock was set back only if it was behind before
+	// by more than the page can be ahead because of its book.
+	if behind := now - clock; behind.Sub(0) > MaxSlack {
+		p.setBack = min(p.setBack+behind, 2*far)
+	}
+	p.move(clock, clock-now)
+	if sent = min(sent, clock.Add(MaxSlack)); most > 0 && sent > clock {
+		p.Block(clock, sent.Add(p.shape.span))
+	}
+	return clock, true
+}
+
+// known returns the most that any window counts, the longest ring, and the latest instant
+// at which these units may be sent. The longest ring knows when each unit was used for as
+// long as any shorter ring needs it. Each window bounds when its units may be sent.
+func known(windows []Window, now Instant) (most int64, longest *Ring, sent Instant) {
+	sent = Never
+	for _, w := range windows {
+		most = max(most, w.Used(now))
+		switch w := w.(type) {
+		case *Ring:
+			if longest == nil || w.span() > longest.span() {
+				longest = w
+			}
+			late := w.span() - w.per
+			sent = min(sent, w.Reset(now).Add(-w.per), now.Add(MaxSlack+late))
+		case *Log:
+			sent = min(sent, w.Reset(now)-w.per)
+		case *Calendar:
+			sent = min(sent, now.Add(MaxSlack))
+		default:
+			sent = min(sent, now)
+		}
+	}
+	if most == 0 {
+		sent = now // nothing is
+	}
+	return most, longest, sent
 }
 
 // Block shuts the page until an instant. Of two blocks the later one stands. To

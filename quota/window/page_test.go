@@ -245,9 +245,9 @@ func TestPage(t *testing.T) {
 			wantUsed(t, p, in(h+20*time.Minute)-1, 4)
 			wantUsed(t, p, in(h+20*time.Minute), 0)
 		})
-		t.Run("but_not_by_one_to_come", func(t *testing.T) {
+		t.Run("or_by_when_they_are_sent_at_the_latest", func(t *testing.T) {
 			p := NewPage(in(0), 1, limits(t, Spec{Per: h, Precision: 10 * time.Minute}))
-			p.Add(in(10*time.Minute), 4)
+			p.Add(in(10*time.Minute), 4) // nothing is sent later than a minute from now
 			layOut(p, in(10*time.Minute), Spec{Per: h, Precision: time.Minute})
 			wantUsed(t, p, in(h+11*time.Minute)-1, 4)
 			wantUsed(t, p, in(h+11*time.Minute), 0)

@@ -8,6 +8,7 @@ import "time"
 // precision later. Its spec may keep units for more buckets, for late calls, and have
 // slots of 8 bytes instead of 4, for large limits.
 type Ring struct {
+	per       time.Duration
 	precision int64
 	slots     []uint32 // slots[b mod (n+1)] holds bucket b
 	high      []uint32 // the upper halves of wide slots; nil if they are narrow
@@ -20,6 +21,7 @@ type Ring struct {
 // NewRing returns an empty ring for a spec that is [Spec.Normal].
 func NewRing(s Spec) *Ring {
 	r := &Ring{
+		per:       s.Per,
 		precision: s.Precision.Microseconds(),
 		slots:     make([]uint32, s.Buckets()+1),
 		end:       longAgo,
@@ -303,15 +305,20 @@ func (r *Ring) Rebase(at Instant) {
 	r.put(r.slot, used)
 }
 
-// moveTo adds the units of r to a ring of another shape, each bucket at its last
-// instant, or at if that is earlier.
-func (r *Ring) moveTo(to *Ring, at Instant) {
+// moveTo adds the units of r to an empty ring of another shape, each bucket at its last
+// instant, or at if that is earlier. Units that may still be sent, at most until sent, are
+// added later: see [Spec.countsFrom]. It returns how many of them the other ring counts at at.
+func (r *Ring) moveTo(to *Ring, at, sent Instant, s *Spec) (moved int64) {
+	to.advance(at)
 	_, oldest := r.view(at) // r may stay in use: its time must not move
 	for b := oldest; b <= r.bucket; b++ {
-		if units := r.units(r.index(b)); units > 0 {
-			to.Add(min(at, Instant((b+1)*r.precision-1)), units)
+		units := r.units(r.index(b))
+		last := min(at, Instant((b+1)*r.precision-1))
+		if units > 0 && to.Add(max(last, s.countsFrom(at, min(sent, r.leaves(b).Add(-r.per)))), units) {
+			moved += units
 		}
 	}
+	return moved
 }
 
 func (r *Ring) span() time.Duration {

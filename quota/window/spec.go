@@ -56,6 +56,10 @@ func (p Period) longest() time.Duration {
 const (
 	// MaxPer is the longest window.
 	MaxPer = 366 * 24 * time.Hour
+	// MaxSlack is the longest time for which units are handed out after they were taken, by
+	// a hold or from a leased block, whatever the windows allow. When a page is laid out
+	// again, nobody knows more of what is out.
+	MaxSlack = time.Minute
 	// MaxUnits is the largest charge and the largest quota. It is exact in a double, and
 	// so in Lua and in JSON. Every sum of units stops there.
 	MaxUnits = 1<<53 - 1
@@ -260,6 +264,35 @@ func (s Spec) Slack(at Instant) time.Duration {
 		return Instant((floorDiv(int64(at), precision) + 1) * precision).Sub(at)
 	}
 	return 0
+}
+
+// countsFrom returns the instant at which units must be added, so that they count for a
+// window from when they are sent, which is at sent at the latest. It may be earlier than now;
+// that stands for any such instant.
+func (s *Spec) countsFrom(now, sent Instant) Instant {
+	switch s.Algorithm {
+	case Sliding:
+		precision := s.Precision.Microseconds()
+		return Instant((-floorDiv(int64(-sent), precision) - 1 - s.extra()) * precision)
+	case ByCalendar:
+		if _, end := s.Bounds(now); sent <= end-s.lag() {
+			return now // they count in the period of both
+		}
+	}
+	return sent
+}
+
+// oldest returns the earliest instant whose units count at at, but at itself for windows
+// that count units less and less.
+func (s *Spec) oldest(at Instant) Instant {
+	switch s.Algorithm {
+	case Sliding:
+		precision := s.Precision.Microseconds()
+		return Instant((floorDiv(int64(at), precision) - s.Buckets()) * precision)
+	case Exact, InFlight:
+		return at.Add(-s.Per) + 1
+	}
+	return at
 }
 
 // Span is the time after which a charge has certainly left the window. A bucket has no

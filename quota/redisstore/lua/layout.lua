@@ -65,10 +65,68 @@ local function now_(p, clock)
   return clock, true
 end
 
+-- shut blocks a page from now on. The later of two blocks stands.
+local function shut(p, now, till)
+  p[5] = max(p[5], now)
+  if p[6] == 0 or till > p[6] then
+    p[6] = till ~= 0 and till or 1 -- 0 is open
+  end
+end
+
+-- known is what page.go calls so: the most that a window of a page counts, its longest
+-- ring and how far that looks back, and until when the units may be sent. c is the charge
+-- that laid the page out.
+local function known(p, c, at)
+  local most, longest, back, sent = 0, nil, 0, NEVER
+  for j = 1, p[8] do
+    local o, w = state(j), c.w[j]
+    local kind, by = kindof(p[o + 1]), at
+    advance(p, j, at)
+    most = max(most, used(p, j, at))
+    if kind == RING then
+      if p[o + 6] * p[o + 7] > back then
+        longest, back = j, p[o + 6] * p[o + 7]
+      end
+      local late = c[w + 6]
+      by = min(reset(p, j, at) - p[o + 6] * p[o + 7] + late, at + MAX_SLACK + late)
+    elseif kind == LOG then
+      by = reset(p, j, at) - p[o + 6]
+    elseif kind == CALENDAR then
+      by = at + MAX_SLACK
+    end
+    sent = min(sent, by)
+  end
+  return most, longest, back, most > 0 and sent or at
+end
+
+-- counts_from is the instant at which window i must get units that are sent by an instant.
+local function counts_from(q, i, at, sent)
+  local o, c = state(i), q.c
+  local lag = c[c.w[i] + 6]
+  local kind = kindof(q[o + 1])
+  if kind == RING then
+    return (ceil(sent / q[o + 6]) - 1 - lag / q[o + 6]) * q[o + 6]
+  elseif kind == CALENDAR and sent <= q[o + 4] - lag then
+    return at
+  end
+  return sent
+end
+
+-- oldest is the earliest instant whose units count at at.
+local function oldest(q, i, at)
+  local o = state(i)
+  local kind = kindof(q[o + 1])
+  if kind == RING then
+    return (floor(at / q[o + 6]) - q[o + 7]) * q[o + 6]
+  end
+  return kind == LOG and at - q[o + 6] + 1 or at
+end
+
 -- relay gives a page the windows of a price book with a higher revision. One that
 -- stays as it is keeps its state; a ring that looks no farther back than one
 -- there was gets its buckets, each by its latest instant; anything else carries
--- the most that was used.
+-- the most that was used. Units that may still be sent count from when that is over:
+-- the page is ahead until then. See Page.LayOut.
 function relay(p, c, now, text)
   local at, rebased = now_(p, now)
   local q = { p[1], p[2], p[3] + 1, c[2], max(p[5], at), p[6], p[7], c.n, 0, p[10] }
@@ -86,7 +144,7 @@ function relay(p, c, now, text)
       j = j + 1
     end
     if j <= p[8] then
-      left[j], kept[i] = nil, true
+      left[j], kept[i] = nil, j
       for k = 3, STATE do
         q[o + k] = p[state(j) + k]
       end
@@ -108,30 +166,58 @@ function relay(p, c, now, text)
     end
   end
 
-  local most, longest, back = 0, nil, 0
-  for j = 1, p[8] do -- only now, because what stays is not to be advanced
-    local o = state(j)
-    advance(p, j, at)
-    most = max(most, used(p, j, at))
-    if kindof(p[o + 1]) == RING and p[o + 6] * p[o + 7] > back then
-      longest, back = j, p[o + 6] * p[o + 7]
-    end
-  end
+  local most, longest, back, sent = known(p, p.c, at) -- only now, because what stays is not to be advanced
+  local on, has = at, {}
   for i = 1, c.n do
     local o = state(i)
+    has[i] = 0
     if kept[i] then
-      -- it has what it had
+      has[i] = used(p, kept[i], at)
     elseif kindof(q[o + 1]) == RING and longest and back >= q[o + 6] * q[o + 7] then
-      local width, last = p[state(longest) + 6], p[state(longest) + 3]
-      local b, units = occupied(p, longest, last - p[state(longest) + 7], last)
+      local from, last = state(longest), p[state(longest) + 3]
+      local width, late = p[from + 6], p.c[p.c.w[longest] + 6]
+      local b, units = occupied(p, longest, last - p[from + 7], last)
       while b do
-        add(q, i, min(at, (b + 1) * width - 1), units)
+        local stop = (b + 1) * width
+        local x = max(min(at, stop - 1), counts_from(q, i, at, min(sent, stop + late)))
+        if floor(x / q[o + 6]) >= floor(at / q[o + 6]) - q[o + 7] then
+          has[i] = has[i] + units
+          add(q, i, x, units)
+        end
+        on = max(on, x)
         b, units = occupied(p, longest, b + 1, last)
       end
     else
-      add(q, i, at, most)
+      local x = max(at, counts_from(q, i, at, sent))
+      add(q, i, x, most)
+      on = max(on, x)
     end
   end
+  for i = 1, on > at and c.n or 0 do
+    advance(q, i, on)
+    if kindof(q[state(i) + 1]) ~= CALENDAR then
+      add(q, i, oldest(q, i, on), max(has[i] - used(q, i, on), 0)) -- they have left at on, which the clock has not reached
+    else
+      local _, stop = period(c, i, at)
+      if on >= stop then
+        shut(q, on, on + 1) -- until the clock has come so far, calls belong to the period that ends
+      end
+    end
+  end
+  if on > at then
+    charged(q, on)
+  end
+  if q[5] - now > q[9] then -- too far to wait for
+    if at - now > MAX_SLACK then -- the clock was behind before
+      q[1] = min(q[1], 0) + now - at
+    end
+    move(q, now, now - at)
+    rebased, sent = true, min(sent, now + MAX_SLACK)
+    if most > 0 and sent > now then
+      shut(q, now, sent + q[9])
+    end
+  end
+  q.rebased = rebased
   return q
 end
 

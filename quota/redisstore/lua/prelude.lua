@@ -43,7 +43,7 @@
 -- there (as the caller remembers them, 0 if it does not), identity, generation and
 -- latest (as the caller has seen the page, 0 if it has not), then days and windows,
 -- each with their count before them. -1 days: it is a slot, which leaves no spend. A day is start, end. A window is code, limit, a,
--- b, span, lag, then the number of calendar periods sent, and for each start, end.
+-- b, span, lag (of a ring how much longer it counts than its window is), then the number of calendar periods sent, and for each start, end.
 
 local redis, struct, string = redis, struct, string
 local call, pack, unpack_ = redis.call, struct.pack, struct.unpack
@@ -59,6 +59,7 @@ local MAX_LABELS, SPEND_LIFE = 2000, 36 * 86400000
 local OTHER_LABELS = 'other\31other\31other\31other\31'
 local MAX_WINDOWS = 1000                        -- of a page; more is no page
 local RETURN = 31 * 86400000000 -- for so long a page waits for a clock that was set back
+local MAX_SLACK = 60000000                      -- how long units are handed out after they were taken, at most
 local MARGIN = 3600000000 -- a page is kept once or twice as long longer than it counts
 
 local missed -- an instant whose calendar period or day the caller did not send
