@@ -139,6 +139,11 @@ func (s *Server) decide(ctx context.Context, by *Token, call *quota.Call) (*quot
 		if err := b.Take(units); err != nil {
 			return nil, s.overBudget(err)
 		}
+		if call.ID != "" { // a caller that hangs up may ask for the grant again, which costs nothing then
+			var done context.CancelFunc
+			ctx, done = context.WithTimeout(context.WithoutCancel(ctx), s.timeouts.Query)
+			defer done()
+		}
 	}
 	ended := s.tracer.Reserve(ctx)
 	granted, err := ledger.Reserve(ctx, *call)
