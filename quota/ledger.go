@@ -267,6 +267,8 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, charge
 		if believes {
 			l.refusals.learn(v, charges, began, cleared)
 		}
+	} else if v.ID != id {
+		l.shut.renamed(charges, id, v.ID)
 	}
 	l.shut.learn(v, charges, mark)
 	if heard {
