@@ -63,3 +63,16 @@ func TestAHungUpCallIsInTheBudget(t *testing.T) {
 		t.Errorf("beyond the budget: %d %s", got, text)
 	}
 }
+
+// The limits of a program's own clients are no spend of its token.
+func TestFamiliesAreNotInTheBudget(t *testing.T) {
+	r := newApart(t, inMemory)
+	for range 6 {
+		if got, text := r.as(carol, "/v1/reserve", object("family", "visitor", "key", "k", "units", 2), nil); got != http.StatusOK {
+			t.Fatalf("of a family: %d %s", got, text)
+		}
+	}
+	if got, text := r.as(carol, "/v1/reserve", object("upstream", "other", "method", "get"), nil); got != http.StatusOK {
+		t.Errorf("after that: %d %s", got, text)
+	}
+}
