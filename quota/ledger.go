@@ -210,7 +210,7 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price, err error) 
 	if price.slots || price.atEnd != "" || len(price.depends) > 0 {
 		l.keepReceipt(r)
 	}
-	if len(price.open) > 0 && !r.Repeat {
+	if len(price.open) > 0 { // also if it is a repeat: the first answer may not have come
 		now := l.clock.Now()
 		for _, u := range price.open {
 			u.begun(now)
@@ -268,6 +268,8 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 		if believes {
 			l.refusals.learn(v, charges, began, cleared)
 		}
+	} else if v.ID != id {
+		l.shut.renamed(charges, id, v.ID)
 	}
 	l.shut.learn(v, charges, mark)
 	if heard {

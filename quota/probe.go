@@ -66,6 +66,21 @@ func (b *blocks) enter(c *Call, charges []Charge, id string, now time.Time) *Ver
 	return nil
 }
 
+// renamed notes that the store has granted a call under another id: it is one of a leased block.
+func (b *blocks) renamed(charges []Charge, from, to string) {
+	if b.many.Load() == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range charges {
+		if s := b.until[charges[i].Pool]; s.probe.id == from && from != "" {
+			s.probe.id = to
+			b.until[charges[i].Pool] = s
+		}
+	}
+}
+
 // lifted forgets the block of a pool that somebody has opened.
 func (b *blocks) lifted(pool Pool, mark uint64) {
 	b.mu.Lock()
