@@ -275,7 +275,11 @@ func (t *tried) learns() (lines []string) {
 		lines = append(lines, text)
 	}
 	for _, c := range t.Limits {
-		lines = append(lines, fmt.Sprintf("%s: the limit is %s until %s", c, view.Number(c.Units), exactly(*c.Until)))
+		line := fmt.Sprintf("%s: the limit is %s", c, view.Number(c.Units))
+		if c.Until != nil {
+			line += " until " + exactly(*c.Until)
+		}
+		lines = append(lines, line)
 	}
 	for _, c := range t.Others {
 		lines = append(lines, fmt.Sprintf("%s: others spent %s since %s", c, units(c.Units), exactly(*c.Since)))
