@@ -124,3 +124,21 @@ func TestIDsInAHold(t *testing.T) {
 		}
 	})
 }
+
+// A call that goes first after a block, and is refused for lack of units, asks with pauses.
+func TestAProbeDoesNotWakeItself(t *testing.T) {
+	inLine(t, "the first call after a block does not wake itself when it is refused", func(q *queue) {
+		q.take("c=10")
+		if err := q.l.BlockFor(q.t.Context(), quota.Pool{Upstream: "api", Account: "default", Name: "c"}, time.Second, "slow down"); err != nil {
+			q.t.Fatal(err)
+		}
+		q.after(2 * time.Second)
+		before := q.store.count()
+		q.wait("one", quota.Call{Upstream: "api", Method: "guess"}, 24*time.Hour)
+		q.after(time.Minute)
+		if n := q.store.count() - before; n > 70 { // once a second, and a few times at first
+			q.t.Errorf("it asked %d times in a minute", n)
+		}
+		q.after(2*time.Hour, "one")
+	})
+}

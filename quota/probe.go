@@ -113,9 +113,11 @@ func (b *blocks) ended(upstream, account, id string, passed, settled bool) (pool
 	return pools
 }
 
-// probed tells that a call has been answered, or has never left, and wakes those that wait.
+// probed tells that a call has been answered, or has never left. If it has passed, those that
+// wait are woken. Otherwise they ask again by themselves: a call that was refused would wake
+// itself, and ask without a pause.
 func (l *Ledger) probed(upstream, account, id string, passed, settled bool) {
-	if pools := l.shut.ended(upstream, account, id, passed, settled); pools != nil {
+	if pools := l.shut.ended(upstream, account, id, passed, settled); passed && pools != nil {
 		l.line.freed(pools, 0, l.clock.Now())
 	}
 }
