@@ -79,13 +79,14 @@ func fraction(text string) (float64, bool) {
 }
 
 const (
+	year2000 = 946_684_800 // dates before it stand for none
 	year2001 = 1_000_000_000
 	year9999 = 253_402_300_799
 )
 
 // dated returns the time of a date.
 func dated(until time.Time, err error) (time.Time, time.Duration, bool) {
-	if err == nil && until.Unix() < year2001 {
+	if err == nil && until.Unix() < year2000 {
 		return time.Time{}, passed, true
 	}
 	return until, 0, err == nil && sensible(until)
