@@ -140,7 +140,7 @@ func (r *reportRig) restart(i int) {
 
 func (r *reportRig) say(format string, args ...any) {
 	r.said = append(r.said, r.clock.Now().Format("02 15:04:05.0 ")+fmt.Sprintf(format, args...))
-	if len(r.said) > 80 {
+	if len(r.said) > 400 {
 		r.said = r.said[1:]
 	}
 }
@@ -197,6 +197,10 @@ type known struct {
 	made  time.Time // of the last report of it
 	own   bool      // it has itself
 }
+
+// knownFor is how long a lower limit holds after a report at least: an hour, but a report in
+// the twelfth of an hour after another one may not prolong it.
+const knownFor = time.Hour - 6*time.Minute
 
 // lateReport is a report on its way.
 type lateReport struct {
@@ -328,7 +332,7 @@ func (r *reportRig) send(p *truePool, process int, keeps bool) *lateReport {
 	k := &p.known[process]
 	limit := p.quota
 	knows := k.own || keeps && !k.since.IsZero() && now.Sub(k.since) > 2*time.Second
-	if knows && now.Sub(k.made) < time.Hour-time.Minute {
+	if knows && now.Sub(k.made) < knownFor {
 		limit = p.limit
 	}
 	if sum := k.used + p.ours; sum > limit+p.before && sum > k.used+p.ours-spent {
@@ -387,8 +391,11 @@ func (r *reportRig) deliver(l *lateReport, keeps bool) {
 			// what was sent while a report was under way may be among what it reports
 			k.used = max(k.used, min(l.used, p.quota)-p.ours)
 		}
-		if l.o.Limit > 0 && l.o.Limit == p.limit && l.made.After(p.lowered) && now.Before(l.ends) && now.Sub(l.made) <= time.Second && (keeps || i == l.process) {
-			if k.since.IsZero() || i == l.process && !k.own {
+		if l.o.Limit > 0 && l.o.Limit == p.limit && l.made.After(p.lowered) && now.Before(l.ends) && (keeps || i == l.process) {
+			if now.Sub(k.made) >= knownFor { // it had ended
+				k.own = false
+			}
+			if k.since.IsZero() || now.Sub(k.made) >= knownFor || i == l.process && !k.own {
 				k.since = now
 			}
 			k.own = k.own || i == l.process
@@ -466,6 +473,8 @@ func TestFalseReports(t *testing.T) {
 					if units := pick(r.Rand, 1, 1, allOf(p)); r.spend(process, p, units) != nil && r.IntN(4) == 0 {
 						r.waits(process, p, units)
 					}
+				case n < 82:
+					r.fill(process)
 				case n < 84:
 					if err := r.all[process].Flush(t.Context()); err != nil {
 						r.fail("flush: %v", err)
@@ -538,6 +547,23 @@ func (r *reportRig) lie(process int, p quota.Pool) {
 	r.say("process %d hears of %s per %s: %s; reset %s, in %s, date %s, age %s, refills %t", process, p, o.Per, text, o.Reset, o.ResetIn, o.Date, o.Age, o.Refills)
 	if err != nil {
 		r.fail("observe: %v", err)
+	}
+}
+
+// fill makes a process hear that more than all of a pool is used. Then nothing is left.
+func (r *reportRig) fill(process int) {
+	p := quota.Pool{Upstream: "hub", Account: pick(r.Rand, "default", "team"), Name: pick(r.Rand, "minute", "hour", "log")}
+	used := pick[int64](r.Rand, 1<<53, 1<<62, math.MaxInt64)
+	o := quota.Observation{Pool: p, Limit: pick[int64](r.Rand, 0, 5, 50), Used: &used, ResetIn: time.Hour}
+	if p.Name == "minute" {
+		o.ResetIn = time.Minute
+	}
+	if _, err := r.all[process].Observe(r.Context(), o); err != nil {
+		r.fail("observe: %v", err)
+	}
+	r.say("process %d hears that %d of %s are used, and the limit is %d", process, used, p, o.Limit)
+	if r.spend(process, p, 1) == nil {
+		r.fail("process %d spends of %s, of which nothing is left", process, p)
 	}
 }
 

@@ -74,7 +74,9 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 	r.ledger.probed(r.Pool.Upstream, r.Pool.Account, r.ID, units != nil, units != nil)
 	s, err := r.settleUnits(ctx, units, all)
 	if err == nil && !s.Repeat {
-		r.ledger.heard.settled(withoutSlots(r.price.charges), all)
+		if r.ledger.hears() {
+			r.ledger.heard.settled(withoutSlots(r.price.charges), all, r.ledger.now())
+		}
 		r.over()
 	}
 	return s, err
