@@ -300,7 +300,7 @@ func TestTheLaterAnswerHolds(t *testing.T) {
 		if w := first(t, newHeardLedger(t, clock, s), hubPool("core")); w.Limit != 38 || !w.ReportedUntil.Equal(noon.Add(110*time.Minute+3*time.Second)) {
 			t.Errorf("the limit is %d until %s, want 38 until an hour after the later answer", w.Limit, w.ReportedUntil)
 		}
-		clock.Advance(3 * time.Second) // until it knows of what the other one has heard
+		clock.Advance(3 * time.Second)                                                              // until it knows of what the other one has heard
 		observe(t, one, quota.Observation{Pool: hubPool("core"), Limit: 20, Age: 15 * time.Minute}) // older
 	}
 }

@@ -473,8 +473,6 @@ func TestFalseReports(t *testing.T) {
 					if units := pick(r.Rand, 1, 1, allOf(p)); r.spend(process, p, units) != nil && r.IntN(4) == 0 {
 						r.waits(process, p, units)
 					}
-				case n < 82:
-					r.fill(process)
 				case n < 84:
 					if err := r.all[process].Flush(t.Context()); err != nil {
 						r.fail("flush: %v", err)
@@ -547,23 +545,6 @@ func (r *reportRig) lie(process int, p quota.Pool) {
 	r.say("process %d hears of %s per %s: %s; reset %s, in %s, date %s, age %s, refills %t", process, p, o.Per, text, o.Reset, o.ResetIn, o.Date, o.Age, o.Refills)
 	if err != nil {
 		r.fail("observe: %v", err)
-	}
-}
-
-// fill makes a process hear that more than all of a pool is used. Then nothing is left.
-func (r *reportRig) fill(process int) {
-	p := quota.Pool{Upstream: "hub", Account: pick(r.Rand, "default", "team"), Name: pick(r.Rand, "minute", "hour", "log")}
-	used := pick[int64](r.Rand, 1<<53, 1<<62, math.MaxInt64)
-	o := quota.Observation{Pool: p, Limit: pick[int64](r.Rand, 0, 5, 50), Used: &used, ResetIn: time.Hour}
-	if p.Name == "minute" {
-		o.ResetIn = time.Minute
-	}
-	if _, err := r.all[process].Observe(r.Context(), o); err != nil {
-		r.fail("observe: %v", err)
-	}
-	r.say("process %d hears that %d of %s are used, and the limit is %d", process, used, p, o.Limit)
-	if r.spend(process, p, 1) == nil {
-		r.fail("process %d spends of %s, of which nothing is left", process, p)
 	}
 }
 
