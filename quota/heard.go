@@ -285,17 +285,18 @@ func (h *heard) reserved(w *heardWindow, now time.Time, units int64) {
 }
 
 // settled counts what settling has changed.
-func (h *heard) settled(charges []Charge, units []int64) {
-	if !h.on.Load() {
-		return
-	}
+func (h *heard) settled(charges []Charge, units []int64, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range charges {
 		c := &charges[i]
 		for j := range c.Windows {
 			if w := h.windows[heardKey{c.Pool, c.Windows[j].Layout}]; w != nil {
-				w.own = max(w.own+units[i]-c.Units, 0)
+				of := &w.own
+				if !now.Before(w.until) {
+					of = &w.next
+				}
+				*of, w.shown = max(*of+units[i]-c.Units, 0), max(w.shown+units[i]-c.Units, 0)
 			}
 		}
 	}

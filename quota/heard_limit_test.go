@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/memstore"
 	"github.com/headroom-quota/headroom/quota/sqlitestore"
 	"github.com/headroom-quota/headroom/quota/window"
 )
@@ -257,6 +258,79 @@ func TestALowLimitIsRenewed(t *testing.T) {
 	observe(t, l, quota.Observation{Pool: hubPool("core"), Limit: 100})
 	if w := first(t, l, hubPool("core")); w.Limit != 95 {
 		t.Errorf("of the quota: %+v", w)
+	}
+}
+
+// newHeardLedger is a process over a store in memory, on a clock that is moved.
+func newHeardLedger(t *testing.T, clock quota.Clock, s quota.Store) *sharedLedger {
+	t.Helper()
+	l := &sharedLedger{T: t}
+	var err error
+	if l.Ledger, err = quota.New(mustParse(t, heardBook), s, &quota.Options{Clock: clock}); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestALowLimitHoldsAfterItsLastReport: each report counts, not only the first one.
+func TestALowLimitHoldsAfterItsLastReport(t *testing.T) {
+	clock := quota.NewSimClock(noon)
+	s := memstore.New(&memstore.Options{Clock: clock})
+	l := newHeardLedger(t, clock, s)
+	for range 3 {
+		observe(t, l, quota.Observation{Pool: hubPool("core"), Limit: 40})
+		clock.Advance(10 * time.Minute)
+	}
+	clock.Advance(45 * time.Minute) // 55 since the last report, 75 since the first one
+	if w := first(t, newHeardLedger(t, clock, s), hubPool("core")); w.Limit != 38 {
+		t.Errorf("the limit is %d, want 38", w.Limit)
+	}
+}
+
+// TestTheLaterAnswerHolds, whenever they arrive, in another process, too.
+func TestTheLaterAnswerHolds(t *testing.T) {
+	clock := quota.NewSimClock(noon)
+	s := memstore.New(&memstore.Options{Clock: clock})
+	one, other := newHeardLedger(t, clock, s), newHeardLedger(t, clock, s)
+	clock.Advance(time.Hour)
+	observe(t, one, quota.Observation{Pool: hubPool("core"), Limit: 60, Age: 20 * time.Minute})
+	clock.Advance(3 * time.Second)
+	observe(t, other, quota.Observation{Pool: hubPool("core"), Limit: 40, Age: 10 * time.Minute})
+	for range 2 {
+		if w := first(t, newHeardLedger(t, clock, s), hubPool("core")); w.Limit != 38 || !w.ReportedUntil.Equal(noon.Add(110*time.Minute+3*time.Second)) {
+			t.Errorf("the limit is %d until %s, want 38 until an hour after the later answer", w.Limit, w.ReportedUntil)
+		}
+		clock.Advance(3 * time.Second)                                                              // until it knows of what the other one has heard
+		observe(t, one, quota.Observation{Pool: hubPool("core"), Limit: 20, Age: 15 * time.Minute}) // older
+	}
+}
+
+// TestUseBeyondALowLimit: what an answer without a limit says is used counts also after a lower
+// limit that was heard before has ended.
+func TestUseBeyondALowLimit(t *testing.T) {
+	clock := quota.NewSimClock(noon)
+	l := newHeardLedger(t, clock, memstore.New(&memstore.Options{Clock: clock}))
+	observe(t, l, quota.Observation{Pool: hubPool("core"), Limit: 10, ResetIn: 10 * time.Minute})
+	clock.Advance(59 * time.Minute)
+	observe(t, l, quota.Observation{Pool: hubPool("core"), Used: n(90), ResetIn: 50 * time.Minute})
+	clock.Advance(12 * time.Minute)
+	if w := first(t, l, hubPool("core")); w.Used != 90 || w.Limit != 95 {
+		t.Errorf("%d of %d are used, want 90 of 95", w.Used, w.Limit)
+	}
+}
+
+// TestUnitsGivenBackHideNoOthers: what a verdict has shown as used is less by what came back.
+func TestUnitsGivenBackHideNoOthers(t *testing.T) {
+	clock := quota.NewSimClock(noon)
+	l := newHeardLedger(t, clock, memstore.New(&memstore.Options{Clock: clock}))
+	observe(t, l, quota.Observation{Pool: hubPool("core"), Limit: 100, Used: n(0), ResetIn: time.Hour})
+	r := must(t, l.Ledger, quota.Call{Method: "big"})
+	if _, err := r.Settle(t.Context(), quota.Units{"core": 10}); err != nil {
+		t.Fatal(err)
+	}
+	observe(t, l, quota.Observation{Pool: hubPool("core"), Limit: 100, Used: n(50), ResetIn: time.Hour})
+	if w := first(t, l, hubPool("core")); w.Used != 50 {
+		t.Errorf("%d are used, want 50: 10 of ours, and 40 of others", w.Used)
 	}
 }
 

@@ -390,11 +390,7 @@ func (k *keyLimits) apply(changed []KeyLimit) {
 			k.all[c.Family] = make(map[string]setLimit)
 		}
 		if key := pageKey(c.Key); c.Version > k.all[c.Family][key].version {
-			made := setLimit{quota: c.Quota, version: c.Version}
-			if c.By == byReport {
-				made.heard = c.At
-			}
-			k.all[c.Family][key] = made
+			k.all[c.Family][key] = setLimit{quota: c.Quota, version: c.Version, heard: c.heardAt()}
 		}
 	}
 }

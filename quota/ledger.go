@@ -243,7 +243,7 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 		}
 		return nil
 	}
-	heard := l.heard.on.Load() || len(l.current().reported) > 0
+	heard := l.hears()
 	if heard {
 		l.sendUrgent(ctx, charges)
 	}
@@ -280,6 +280,9 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price 
 	}
 	return nil
 }
+
+// hears reports whether answers report what is used, or may do so.
+func (l *Ledger) hears() bool { return l.heard.on.Load() || len(l.current().reported) > 0 }
 
 // explain completes what a store says of a refusal.
 func (l *Ledger) explain(v *Verdict, price *price) {

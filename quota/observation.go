@@ -99,7 +99,11 @@ func (l *Ledger) Observe(ctx context.Context, o Observation) (Observed, error) {
 		}
 	}
 	r := &report{charge: c, at: at, until: until, refills: o.refills(*w)}
-	r.used = o.used(limit)
+	most := limit
+	if o.Limit <= 0 { // a lower limit that was heard before may end before these units leave
+		most = max(limit, w.Quota)
+	}
+	r.used = o.used(limit, most)
 	if !ok { // the units are back, and the limit stays
 		r.used, r.until, r.refills = 0, now, true
 	}
@@ -142,10 +146,10 @@ func (l *Ledger) hearLimit(ctx context.Context, p *prices, c Charge, limit int64
 	return ends
 }
 
-// used returns how much of a limit is used, at most all of it: more leaves no less, and cannot
+// used returns how much of a limit is used, at most so much: more leaves no less, and cannot
 // be told from a mistake. If the upstream's own limit is larger than the one that holds, so
 // much counts as used that what is left is the same.
-func (o *Observation) used(limit int64) int64 {
+func (o *Observation) used(limit, most int64) int64 {
 	of := min(cmp.Or(max(o.Limit, 0), limit), window.MaxUnits)
 	var units int64
 	switch {
@@ -156,7 +160,7 @@ func (o *Observation) used(limit int64) int64 {
 	case o.UsedPercent != nil && *o.UsedPercent >= 0:
 		units = (of*min(*o.UsedPercent, 100) + 99) / 100
 	}
-	return min(max(units-max(of-limit, 0), 0), limit)
+	return min(max(units-max(of-limit, 0), 0), most)
 }
 
 // refills reports whether no instant is known at which all that is used comes back.

@@ -140,7 +140,7 @@ func (r *reportRig) restart(i int) {
 
 func (r *reportRig) say(format string, args ...any) {
 	r.said = append(r.said, r.clock.Now().Format("02 15:04:05.0 ")+fmt.Sprintf(format, args...))
-	if len(r.said) > 80 {
+	if len(r.said) > 400 {
 		r.said = r.said[1:]
 	}
 }
@@ -197,6 +197,10 @@ type known struct {
 	made  time.Time // of the last report of it
 	own   bool      // it has itself
 }
+
+// knownFor is how long a lower limit holds after a report at least: an hour, but a report in
+// the twelfth of an hour after another one may not prolong it.
+const knownFor = time.Hour - 6*time.Minute
 
 // lateReport is a report on its way.
 type lateReport struct {
@@ -328,7 +332,7 @@ func (r *reportRig) send(p *truePool, process int, keeps bool) *lateReport {
 	k := &p.known[process]
 	limit := p.quota
 	knows := k.own || keeps && !k.since.IsZero() && now.Sub(k.since) > 2*time.Second
-	if knows && now.Sub(k.made) < time.Hour-time.Minute {
+	if knows && now.Sub(k.made) < knownFor {
 		limit = p.limit
 	}
 	if sum := k.used + p.ours; sum > limit+p.before && sum > k.used+p.ours-spent {
@@ -387,8 +391,11 @@ func (r *reportRig) deliver(l *lateReport, keeps bool) {
 			// what was sent while a report was under way may be among what it reports
 			k.used = max(k.used, min(l.used, p.quota)-p.ours)
 		}
-		if l.o.Limit > 0 && l.o.Limit == p.limit && l.made.After(p.lowered) && now.Before(l.ends) && now.Sub(l.made) <= time.Second && (keeps || i == l.process) {
-			if k.since.IsZero() || i == l.process && !k.own {
+		if l.o.Limit > 0 && l.o.Limit == p.limit && l.made.After(p.lowered) && now.Before(l.ends) && (keeps || i == l.process) {
+			if now.Sub(k.made) >= knownFor { // it had ended
+				k.own = false
+			}
+			if k.since.IsZero() || now.Sub(k.made) >= knownFor || i == l.process && !k.own {
 				k.since = now
 			}
 			k.own = k.own || i == l.process

@@ -75,7 +75,9 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 		r.over()
 	}
 	if err == nil && !s.Repeat {
-		r.ledger.heard.settled(withoutSlots(r.price.charges), all)
+		if r.ledger.hears() {
+			r.ledger.heard.settled(withoutSlots(r.price.charges), all, r.ledger.now())
+		}
 	}
 	return s, err
 }

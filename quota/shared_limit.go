@@ -30,8 +30,27 @@ type sharedPools struct {
 	pools    map[string]bool
 }
 
-// byReport is who sets a limit that an upstream reports.
-const byReport = "the upstream"
+// byReport is who sets a limit that an upstream reports, and reportReason is why. A report that
+// came late says so: "it reported this limit 5m0s before". What counts is when the answer came,
+// because a later one holds.
+const (
+	byReport     = "the upstream"
+	reportReason = "it reported this limit"
+	reportBefore = " before"
+)
+
+// heardAt returns when an upstream has reported a limit, or zero if a person has set it.
+func (k *KeyLimit) heardAt() time.Time {
+	if k.By != byReport {
+		return time.Time{}
+	}
+	text, late := strings.CutSuffix(k.Reason, reportBefore)
+	age, err := time.ParseDuration(strings.TrimPrefix(text, reportReason+" "))
+	if !late || err != nil {
+		return k.At
+	}
+	return k.At.Add(-age)
+}
 
 const (
 	// A lower limit holds for the length of its window after the last report, and for these
@@ -45,6 +64,8 @@ const (
 	// raiseAfter is how long the lower one of two limits holds at least. An upstream that
 	// reports two of them in turn, as of two keys, costs two writes in that time.
 	raiseAfter = time.Minute
+	// A report of the limit that is kept prolongs it if it is a share of its life later.
+	renewShare = 12
 )
 
 // lifeOf returns how long a lower limit of a window holds.
@@ -299,7 +320,10 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int
 	}
 	windows := p.windows(pool)
 	w := reportedWindow{&windows[index], true}
-	k := KeyLimit{Quota: limit, By: byReport, Reason: "it reported this limit"}
+	k, now := KeyLimit{Quota: limit, By: byReport, Reason: reportReason}, l.now()
+	if age := now.Sub(came); age >= time.Second {
+		k.Reason += " " + age.Truncate(time.Millisecond).String() + reportBefore
+	}
 	key, families := p.shared[pool.Upstream].place(pool, windows, index)
 	if k.Family, k.Key = families[0], key; len(key) > maxIDBytes {
 		return false
@@ -311,18 +335,17 @@ func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int
 	if limit == w.Quota {
 		k.Quota = 0
 	}
-	now := l.now()
 	l.limits.mu.RLock()
 	_, kept := l.limits.found(key, families)
 	l.limits.mu.RUnlock()
 	holds, _ := kept.inForce(w, now, noProbes)
-	age, heard := now.Sub(kept.heard).Abs(), !kept.heard.IsZero()
+	later, heard := came.Sub(kept.heard), !kept.heard.IsZero()
 	switch {
-	case heard && kept.heard.Sub(came) > raiseAfter: // a later report is kept
+	case heard && later < -raiseAfter && kept.heard.Sub(now) < raiseAfter: // or a clock was wrong
 		return true
-	case holds == k.Quota && (k.Quota == 0 || k.Quota > w.Quota || age < lifeOf(w.Window)/2):
+	case holds == k.Quota && (k.Quota == 0 || k.Quota > w.Quota || later < lifeOf(w.Window)/renewShare):
 		return true
-	case heard && holds != 0 && limit > holds && (age < raiseAfter || kept.heard.Sub(came) > sameClock):
+	case heard && holds != 0 && limit > holds && later < raiseAfter:
 		return true
 	}
 	within, cancel := context.WithTimeout(ctx, l.timeout)
