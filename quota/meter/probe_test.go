@@ -51,7 +51,7 @@ func TestOneRequestGoesFirstAfterARefusal(t *testing.T) {
 			}
 		}
 	}
-	for range 3 {
+	for _, answer := range []int{http.StatusNotFound, http.StatusOK, http.StatusServiceUnavailable} {
 		send(http.StatusTooManyRequests, nil)
 		for range 2 { // the first request is refused again: the pool is shut, and another one goes first
 			r.clock.Advance(10 * time.Second)
@@ -59,7 +59,7 @@ func TestOneRequestGoesFirstAfterARefusal(t *testing.T) {
 			refuse(false)()
 		}
 		r.clock.Advance(10 * time.Second)
-		send(http.StatusNotFound, refuse(true)) // any answer that is no refusal
+		send(answer, refuse(true)) // any answer that is no refusal
 		for range 3 {
 			send(http.StatusOK, func() { send(http.StatusOK, nil) })
 		}
