@@ -215,7 +215,7 @@ func (m *limitTrial) toggle(rt *rapid.T) {
 	p := m.party(rt)
 	down := !p.gate.down.Load()
 	if p.gate.down.Store(down); !down {
-		p.up = m.clock.Now()
+		p.up, p.read = m.clock.Now(), true // it may read behind a call that was before
 	}
 	m.say(rt, "%s: cannot read limits: %t", p.name, down)
 }
