@@ -94,6 +94,8 @@ func Run(t *testing.T, h Harness) {
 		{"restart", testRestart},
 		{"patience", testPatience},
 		{"linearizable", testLinearizable},
+		{"model_of_keys", testModelOfKeys},
+		{"model_of_spend", testModelOfSpend},
 		{"model", testModel},
 	} {
 		t.Run(promise.name, func(t *testing.T) { promise.test(t, h) })
