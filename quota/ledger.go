@@ -390,8 +390,10 @@ func (l *Ledger) settle(ctx context.Context, t Token, units Units) (Settlement, 
 	within, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	t.least = ""
-	l.probed(t.Upstream, t.Account, t.ID, units != nil, units != nil)
 	s, err := l.store.Settle(within, t, units)
+	if !errors.Is(err, ErrNoReceipt) { // else the token may be made up, or another one's
+		l.probed(t.Upstream, t.Account, t.ID, units != nil, units != nil)
+	}
 	t = t.plain()
 	if err != nil {
 		return s, l.storeError(ctx, "settle a reservation of "+t.Upstream, err)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	entries "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -281,5 +282,32 @@ descriptors:
 		if got, err := ask("other", hits); err != nil || got.GetOverallCode() != want {
 			t.Errorf("%d of a budget of 10: %v, %v", hits, got, err)
 		}
+	}
+}
+
+// The call that goes first after a block is not ended by another token, whatever that settles.
+func TestNobodyElseEndsAProbe(t *testing.T) {
+	r := newApart(t, inMemory)
+	pool := quota.Pool{Upstream: "other", Account: quota.DefaultAccount, Name: "units"}
+	r.Must(r.Ledger.BlockFor(t.Context(), pool, time.Minute, "the upstream said no"))
+	r.Clock.Advance(time.Minute)
+	var first web.Verdict
+	body := object("pool", "other/units", "units", 5)
+	r.as(alice, "/v1/reserve", body, &first)
+	for _, path := range []string{"/v1/settle", "/v1/release"} {
+		pairs := []any{"token", first.Token}
+		if path == "/v1/settle" {
+			pairs = append(pairs, "units", 5)
+		}
+		if got, text := r.as(bob, path, object(pairs...), nil); got != http.StatusGone {
+			t.Errorf("%s: %d %s", path, got, text)
+		}
+		if got, text := r.as(bob, "/v1/reserve", body, nil); got != http.StatusTooManyRequests || !strings.Contains(text, "one call goes first") {
+			t.Errorf("after %s of another token: %d %s", path, got, text)
+		}
+	}
+	r.as(alice, "/v1/settle", object("token", first.Token, "units", 5), nil)
+	if got, text := r.as(bob, "/v1/reserve", body, nil); got != http.StatusOK {
+		t.Errorf("after its answer: %d %s", got, text)
 	}
 }
