@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -207,7 +208,7 @@ func (m *sentModel) begin(rt *rapid.T) {
 	}
 	m.upstream, m.leaving, m.processes = map[string]*sentPool{}, nil, nil
 	m.revision++
-	m.book = rapid.IntRange(0, len(m.windows)-1).Draw(rt, "book")
+	m.book = m.anyBook(rt)
 	for range 3 {
 		m.processes = append(m.processes, m.start(rt))
 	}
@@ -482,16 +483,16 @@ func (m *sentModel) crash(rt *rapid.T) {
 }
 
 // revises gives a process another book. The others go on with theirs until they are told.
-func (m *sentModel) revises(rt *rapid.T, p *sentProcess) {
+func (m *sentModel) revises(rt *rapid.T, p *sentProcess, book int) {
 	m.revision++
-	m.book = rapid.IntRange(0, len(m.windows)-1).Draw(rt, "book")
+	m.book = book
 	m.revised = m.now()
 	m.load(rt, p)
 }
 
 func (m *sentModel) revise(rt *rapid.T) {
 	p := m.process(rt)
-	m.revises(rt, p)
+	m.revises(rt, p, m.anyBook(rt))
 	m.fills(rt, p, m.kind(rt))
 }
 
@@ -500,8 +501,24 @@ func (m *sentModel) revise(rt *rapid.T) {
 // of the window.
 func (m *sentModel) lateRevision(rt *rapid.T) {
 	a, b := m.processes[0], m.processes[1]
-	m.advance(rt, m.wait(rt))
-	m.load(rt, a)
+	for _, c := range []*sentProcess{a, b} {
+		m.load(rt, c)
+	}
+	late := rapid.SampledFrom([]struct {
+		windows string
+		life    time.Duration
+	}{
+		{"life: 2s", 2 * time.Second}, {"precision: 30s", 30 * time.Second}, {"life: 10s", 10 * time.Second}, {"precision: 5s", 5 * time.Second}, {"precision: 20s", 20 * time.Second},
+	}).Draw(rt, "of")
+	book := slices.IndexFunc(m.windows, func(w string) bool { return strings.Contains(w, late.windows) })
+	if book < 0 {
+		rt.SkipNow() // this timeline has none like it
+	}
+	m.revises(rt, a, book)
+	m.advance(rt, m.now().Truncate(time.Minute).Add(time.Minute).Sub(m.now())) // when buckets begin
+	if rapid.Bool().Draw(rt, "all has left") {
+		m.advance(rt, 2*time.Minute)
+	}
 	from := m.now()
 	var h *quota.Hold
 	if rapid.Bool().Draw(rt, "holds") {
@@ -512,10 +529,12 @@ func (m *sentModel) lateRevision(rt *rapid.T) {
 			m.advance(rt, 10*time.Millisecond)
 		}
 	}
-	m.advance(rt, m.short(rt))
-	m.revises(rt, b)
+	m.advance(rt, min(m.short(rt), late.life/2))
+	m.revises(rt, b, m.anyBook(rt))
 	m.fills(rt, b, "units")
-	m.advance(rt, m.wait(rt))
+	if last := from.Add(late.life - m.little(rt)); last.After(m.now()) {
+		m.advance(rt, last.Sub(m.now()))
+	}
 	m.calls(rt, a, h, "units", 40)
 	for range 3 {
 		if end := from.Add(time.Minute + m.short(rt)); end.After(m.now()) {
@@ -611,6 +630,14 @@ func (m *sentModel) swing(rt *rapid.T) {
 	}
 	m.clock.off = 0
 	m.fills(rt, m.process(rt), kind)
+}
+
+func (m *sentModel) anyBook(rt *rapid.T) int {
+	return rapid.IntRange(0, len(m.windows)-1).Draw(rt, "book")
+}
+
+func (m *sentModel) little(rt *rapid.T) time.Duration {
+	return time.Duration(rapid.SampledFrom([]int{1, 15, 100, 1000}).Draw(rt, "little ms")) * time.Millisecond
 }
 
 func (m *sentModel) forward(rt *rapid.T) { m.advance(rt, m.wait(rt)) }
