@@ -229,7 +229,7 @@ func (m *sentModel) moves() map[string]func(*rapid.T) {
 	moves := map[string]func(*rapid.T){"": func(*rapid.T) {}}
 	for name, move := range map[string]func(*rapid.T){
 		"reserve": m.reserve, "reserve2": m.reserve, "fill": m.fill, "fill2": m.fill, "hold": m.hold, "draw": m.draw,
-		"release": m.release, "close": m.close, "crash": m.crash, "revise": m.revise, "late revision": m.lateRevision,
+		"release": m.release, "close": m.close, "crash": m.crash, "revise": m.revise, "send late": m.sendLate,
 		"block": m.block, "unblock": m.unblock, "limit": m.limit, "report": m.report, "swing": m.swing,
 		"forward": m.forward, "forward2": m.forward,
 	} {
@@ -496,10 +496,10 @@ func (m *sentModel) revise(rt *rapid.T) {
 	m.fills(rt, p, m.kind(rt))
 }
 
-// lateRevision has one process take units, another one revise the book and fill the pool,
-// the first one send late what it has, and the second one fill the pool again, near the end
-// of the window.
-func (m *sentModel) lateRevision(rt *rapid.T) {
+// sendLate has one process take units, another one fill the pool, often after it has revised
+// the book, the first one send late what it has, and the second one fill the pool again, as
+// soon as it may.
+func (m *sentModel) sendLate(rt *rapid.T) {
 	a, b := m.processes[0], m.processes[1]
 	for _, c := range []*sentProcess{a, b} {
 		m.load(rt, c)
@@ -530,17 +530,23 @@ func (m *sentModel) lateRevision(rt *rapid.T) {
 		}
 	}
 	m.advance(rt, min(m.short(rt), late.life/2))
-	m.revises(rt, b, m.anyBook(rt))
+	if rapid.Bool().Draw(rt, "revises") {
+		m.revises(rt, b, m.anyBook(rt))
+	}
 	m.fills(rt, b, "units")
-	if last := from.Add(late.life - m.little(rt)); last.After(m.now()) {
+	wait := late.life - m.little(rt)
+	if rapid.IntRange(0, 2).Draw(rt, "too late") == 0 {
+		wait = late.life + late.life*9/10
+	}
+	if last := from.Add(wait); last.After(m.now()) {
 		m.advance(rt, last.Sub(m.now()))
 	}
 	m.calls(rt, a, h, "units", 40)
-	for range 3 {
-		if end := from.Add(time.Minute + m.short(rt)); end.After(m.now()) {
-			m.advance(rt, end.Sub(m.now()))
-		} else {
-			m.advance(rt, m.short(rt))
+	for range 3 { // as soon as it may
+		c, _ := m.call("units", 1)
+		var refused *quota.RefusedError
+		if _, err := b.Check(rt.Context(), c); errors.As(err, &refused) {
+			m.advance(rt, min(refused.RetryAfter, 2*time.Minute))
 		}
 		m.fills(rt, b, "units")
 	}
