@@ -145,7 +145,11 @@ func tell(out *strings.Builder, req *http.Request, o *recorded.Outcome) {
 		case recorded.Others:
 			fmt.Fprintf(out, "  learned: %s, %d units of others since %s\n", short(n.Charges[0].Pool), n.Charges[0].Units, n.Since.UTC().Format(time.TimeOnly))
 		case recorded.Limited:
-			fmt.Fprintf(out, "  learned: %s has a limit of %d until %s\n", short(n.Charges[0].Pool), n.Charges[0].Units, n.Until.UTC().Format(time.TimeOnly+" 01-02"))
+			until := ""
+			if !n.Until.IsZero() {
+				until = " until " + n.Until.UTC().Format(time.TimeOnly+" 01-02")
+			}
+			fmt.Fprintf(out, "  learned: %s has a limit of %d%s\n", short(n.Charges[0].Pool), n.Charges[0].Units, until)
 		case recorded.Shut:
 			names := make([]string, len(n.Charges))
 			for i, c := range n.Charges {

@@ -19,18 +19,19 @@ func lowered(t *testing.T, pool string, limit int64) *hub {
 
 // A limit that the upstream has lowered comes back, so it makes nothing impossible.
 func TestALoweredLimitMakesNothingImpossible(t *testing.T) {
-	h := lowered(t, "large", 5) // less than the headroom
-	_, err := h.ledger[0].Reserve(t.Context(), quota.Call{Method: "list"})
+	h := lowered(t, "large", 5) // less than the headroom, of which the same share stays free
+	call := quota.Call{Charges: quota.Units{"large": 5}}
+	_, err := h.ledger[0].Reserve(t.Context(), call)
 	var refused *quota.RefusedError
-	if !errors.As(err, &refused) || refused.RetryAfter != time.Hour || !refused.RetryAt.Equal(noon.Add(time.Hour)) || refused.Limit != 0 {
+	if !errors.As(err, &refused) || refused.RetryAfter != time.Hour || !refused.RetryAt.Equal(noon.Add(time.Hour)) || refused.Limit != 4 {
 		t.Fatalf("error %v", err)
 	}
 	h.clock.Advance(refused.RetryAfter - time.Second)
-	if _, err := h.ledger[0].Reserve(t.Context(), quota.Call{Method: "list"}); !errors.Is(err, quota.ErrRefused) {
+	if _, err := h.ledger[0].Reserve(t.Context(), call); !errors.Is(err, quota.ErrRefused) {
 		t.Errorf("before: %v", err)
 	}
 	h.clock.Advance(time.Second)
-	h.reserve(0, "list")
+	must(t, h.ledger[0], call)
 	t.Run("what is impossible anyway stays so", func(t *testing.T) {
 		h := lowered(t, "core", 100)
 		for _, c := range []struct {
@@ -68,15 +69,15 @@ func TestAResetThatIsTooFarOff(t *testing.T) {
 		if _, err := h.ledger[0].Reserve(t.Context(), quota.Call{Method: "get"}); !errors.Is(err, quota.ErrRefused) {
 			t.Errorf("%s: %v", reset, err)
 		}
-		h.clock.Advance(time.Hour + time.Minute)
+		h.clock.Advance(time.Hour + 11*time.Minute)
 		h.reserve(0, "get")
 		h.reserve(0, "get")
 	}
 }
 
-// If the limit differs from the quota, as many units are left here as at the upstream.
+// A percentage is one of the upstream's limit. More than all of it is all of it.
 func TestThePercentageOfAnotherLimit(t *testing.T) {
-	for _, c := range []struct{ limit, percent, want int64 }{{1000, 50, 4500}, {1000, 150, 5000 + 500}, {0, 50, 2500}, {5000, 1, 50}} {
+	for _, c := range []struct{ limit, percent, want int64 }{{1000, 50, 500}, {1000, 150, 1000}, {0, 50, 2500}, {5000, 1, 50}, {10000, 40, 0}, {10000, 90, 4000}} {
 		h := newHub(t, 1)
 		_, err := h.ledger[0].Observe(t.Context(), quota.Observation{Pool: poolOf("core"), Limit: c.limit, UsedPercent: &c.percent, ResetIn: time.Hour})
 		if err != nil {

@@ -30,7 +30,7 @@ func (l *Ledger) Check(ctx context.Context, c Call) (Verdict, error) {
 		r := Request{ID: c.ID, Charges: price.charges, Labels: labels}
 		return Verdict{}, r.Check()
 	}
-	price, unknown := l.adopted(ctx, &c, price)
+	price, unknown := l.adopted(ctx, &c, price, asksProbes)
 	if unknown != nil {
 		return Verdict{}, unknown
 	}
@@ -99,7 +99,7 @@ func (l *Ledger) whyNot(ctx context.Context, c *Call, price *price, op string) (
 	case v.Allowed:
 		return v, nil
 	}
-	l.explain(&v, price.charges)
+	l.explain(&v, price)
 	v.ID = ""
 	return Verdict{}, refusal(c, v)
 }

@@ -342,10 +342,10 @@ func TestUsageShowsALimitThatWasAdopted(t *testing.T) {
 		}
 		return all
 	}
-	if diff := cmp.Diff([]int64{3500, 3500, 3500, 3500, 2000, 2000}, limits()); diff != "" {
+	if diff := cmp.Diff([]int64{3800, 3800, 3800, 3800, 2000, 2000}, limits()); diff != "" {
 		t.Error(diff)
 	}
-	p.clock.Advance(24 * time.Hour)
+	p.clock.Advance(24*time.Hour + 10*time.Minute)
 	if diff := cmp.Diff([]int64{9500, 9500, 9500, 9500, 2000, 2000}, limits()); diff != "" {
 		t.Error(diff)
 	}

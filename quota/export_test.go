@@ -60,4 +60,6 @@ func AwaitLimits(l *Ledger) {
 	for l.limits.asked.Load() == 0 && !l.limits.none.Load() && l.limits.failed.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
+	l.limits.reading.Lock() // nor is it reading them again
+	defer l.limits.reading.Unlock()
 }

@@ -37,7 +37,6 @@ type heardKey struct {
 type report struct {
 	charge  Charge // of no units; its Window is the one that is meant
 	used    int64
-	limit   int64     // adopted in place of the quota, or 0
 	at      time.Time // when units must count from, to leave at until
 	until   time.Time
 	refills bool
@@ -48,8 +47,9 @@ type report struct {
 type heardWindow struct {
 	report  // the last one of this window
 	per     time.Duration
-	said    int64 // limit that was told to the caller, or 0
-	guessed bool  // nothing was reported yet: until is a guess
+	limit   setLimit // in place of the quota, if the store does not keep it
+	said    int64    // limit that was told to the caller, or 0
+	guessed bool     // nothing was reported yet: until is a guess
 
 	own     int64     // reserved by this process since the upstream's window began
 	next    int64     // reserved by this process since that window ended
@@ -77,7 +77,6 @@ func (h *heard) hear(r *report, now time.Time, limit int64) (send *heardWindow, 
 		w = h.add(key, spec.Length(), now)
 	}
 	w.enter(r)
-	h.adoptIn(w, r.limit)
 	at, until := w.at, w.until
 	w.report = *r
 	if !r.refills && !at.IsZero() { // resets of one window may differ by seconds
@@ -107,6 +106,9 @@ func (h *heard) hear(r *report, now time.Time, limit int64) (send *heardWindow, 
 // enter forgets what was heard about a window of the upstream that has ended.
 func (w *heardWindow) enter(r *report) {
 	if w.guessed {
+		if r.at.After(w.until.Add(-w.per)) { // some of own was reserved before the upstream's window
+			w.own = 0
+		}
 		w.guessed, w.until = false, r.until
 		return
 	}
@@ -153,20 +155,48 @@ func (w *heardWindow) recent(now time.Time) bool {
 	return !w.shownAt.IsZero() && now.Sub(w.shownAt) <= w.per/heardShare
 }
 
-// adoptIn adopts a limit in place of the quota, or none if it is 0.
-func (h *heard) adoptIn(w *heardWindow, limit int64) {
+// adopt makes a limit hold in this process alone, or none of quota 0. It is that of a report
+// unless a later one was heard.
+func (h *heard) adopt(c *Charge, per time.Duration, limit setLimit, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := heardKey{c.Pool, c.Windows[c.Window].Layout}
+	w := h.windows[key]
+	if w == nil && limit.quota != 0 {
+		w = h.add(key, per, now)
+	}
+	if w != nil && !limit.heard.Before(w.limit.heard) {
+		h.adoptIn(w, limit)
+	}
+}
+
+// adoptIn adopts a limit.
+func (h *heard) adoptIn(w *heardWindow, limit setLimit) {
 	switch {
-	case w.limit == 0 && limit != 0:
+	case w.limit.quota == 0 && limit.quota != 0:
 		h.adopted.Add(1)
-	case w.limit != 0 && limit == 0:
+	case w.limit.quota != 0 && limit.quota == 0:
 		h.adopted.Add(-1)
 	}
 	w.limit = limit
 }
 
-// urgent reports whether what is missing could soon change the result of a reservation.
-func (w *heardWindow) urgent(now time.Time) bool {
-	limit := max(w.charge.Windows[w.charge.Window].Limit, w.limit)
+// adoptedIn returns the limit that this process alone has heard of a window, or 0.
+func (h *heard) adoptedIn(c *Charge, index int, w reportedWindow, now time.Time, p probing) (limit int64, until time.Time) {
+	if h.adopted.Load() == 0 {
+		return 0, time.Time{}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if known := h.windows[heardKey{c.Pool, c.Windows[index].Layout}]; known != nil {
+		return known.limit.inForce(w, now, p)
+	}
+	return 0, time.Time{}
+}
+
+// urgent reports whether what is missing could soon change the result of a reservation under
+// a limit.
+func (w *heardWindow) urgent(now time.Time, limit int64) bool {
 	return w.total()-w.counted(now) > max(limit-w.total(), 0)/heardShare || now.Sub(w.since) >= heardDelay
 }
 
@@ -214,14 +244,14 @@ func (h *heard) forget(now time.Time) {
 	drop := func(most int, which func(*heardWindow) bool) {
 		for key, w := range h.windows {
 			if len(h.windows) > most && which(w) {
-				h.adoptIn(w, 0)
+				h.adoptIn(w, setLimit{})
 				delete(h.windows, key)
 			}
 		}
 	}
 	const room = mostHeard * 3 / 4 // so that this is rare
 	drop(0, func(w *heardWindow) bool { return !w.pending && now.After(w.until.Add(w.per)) })
-	drop(room, func(w *heardWindow) bool { return !w.pending && w.limit == 0 })
+	drop(room, func(w *heardWindow) bool { return !w.pending && w.limit.quota == 0 })
 	drop(room, func(w *heardWindow) bool { return !w.pending })
 	drop(room, func(*heardWindow) bool { return true })
 }
@@ -251,7 +281,6 @@ func (h *heard) reserved(w *heardWindow, now time.Time, units int64) {
 		w.next = units
 		w.until = w.until.Add(now.Sub(w.until).Truncate(w.per))
 		w.own, w.known = 0, 0
-		h.adoptIn(w, 0)
 	}
 }
 
@@ -272,51 +301,6 @@ func (h *heard) settled(charges []Charge, units []int64) {
 	}
 }
 
-// adopt returns charges with the limits that were adopted, for a class of callers. If there
-// is one, the charges are a copy. A limit that this process has heard comes before one that
-// all processes share.
-func (h *heard) adopt(charges []Charge, limits func(*Charge, int, int64) int64, shared func(*Charge, int) int64, now time.Time) (all []Charge, copied bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := range charges {
-		for j := range charges[i].Windows {
-			limit := int64(0)
-			if w := h.windows[heardKey{charges[i].Pool, charges[i].Windows[j].Layout}]; w != nil && now.Before(w.until) {
-				limit = w.limit
-			}
-			if limit == 0 {
-				limit = shared(&charges[i], j)
-			}
-			if limit == 0 {
-				continue
-			}
-			if !copied {
-				charges, copied = append([]Charge(nil), charges...), true
-			}
-			windows := append([]window.Limit(nil), charges[i].Windows...)
-			windows[j].Limit = limits(&charges[i], j, limit)
-			charges[i].Windows = windows
-		}
-	}
-	return charges, copied
-}
-
-// adoptedUntil returns when the limit ends that was adopted for the window of a verdict.
-func (h *heard) adoptedUntil(v *Verdict, charges []Charge, now time.Time) (until time.Time, adopted bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i := range charges {
-		for j := range charges[i].Windows {
-			if limit := &charges[i].Windows[j]; charges[i].Pool == v.Pool && limit.Name == v.Window {
-				if w := h.windows[heardKey{v.Pool, limit.Layout}]; w != nil && w.limit != 0 && now.Before(w.until) {
-					return w.until, true
-				}
-			}
-		}
-	}
-	return time.Time{}, false
-}
-
 // urgentFor returns the windows of charges for which something must be written before a
 // reservation.
 func (h *heard) urgentFor(charges []Charge, now time.Time) (all []*heardWindow) {
@@ -325,7 +309,7 @@ func (h *heard) urgentFor(charges []Charge, now time.Time) (all []*heardWindow) 
 	for i := range charges {
 		for j := range charges[i].Windows {
 			w := h.windows[heardKey{charges[i].Pool, charges[i].Windows[j].Layout}]
-			if w != nil && w.missing(now) && w.urgent(now) {
+			if w != nil && w.missing(now) && w.urgent(now, charges[i].Windows[j].Limit) {
 				all = append(all, w)
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,7 +70,13 @@ type keyLimits struct {
 }
 
 // setLimit is the limit of a key. Answers may come late, so a higher version wins.
-type setLimit struct{ quota, version int64 }
+type setLimit struct {
+	quota, version int64
+
+	heard  time.Time // when the upstream has reported it last; zero: a person has set it
+	until  time.Time // a larger limit that only this process knows holds until then
+	probed time.Time // when this process last let a call pass it: see inForce
+}
 
 // SetLimit sets the limit of a key of a family, or removes it if the quota is 0. This
 // process obeys it at once, and all others that share the store within 2 s. The key keeps
@@ -83,9 +88,9 @@ func (l *Ledger) SetLimit(ctx context.Context, k KeyLimit) (KeyLimit, error) {
 	}
 	f, pools := l.current().families[k.Family], l.current().poolsOfLimits(k.Family)
 	switch {
-	case pools != nil:
-		if name, _, _ := strings.Cut(k.Key, "@"); !pools.pools[name] {
-			return k, BadInput("upstream %s: the limit of the pool %.40q is that of the price book; a pool with limit: learn and a metric takes another one", strings.TrimPrefix(k.Family, LimitsOfUpstream), name)
+	case pools != nil: // the limit of a pool: see sharedPools
+		if err := l.current().checkLimit(pools, &k); err != nil {
+			return k, err
 		}
 		k.Family = pools.families[0]
 	case f == nil && k.Quota > 0:
@@ -219,18 +224,36 @@ func (l *Ledger) priced(ctx context.Context, p *prices, c *Call) (*price, error)
 	return made, cmp.Or(err, unknown)
 }
 
-// quota returns the limit of a key, or 0. It may be kept in several families; the last one that
-// was set holds.
+// quota returns the limit of a key, or 0.
 func (k *keyLimits) quota(key string, families ...string) int64 {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	var last setLimit
+	_, last := k.found(key, families)
+	return last.quota
+}
+
+// found returns the limit of a key that may be kept in several families: the last one that was
+// set. The caller holds mu.
+func (k *keyLimits) found(key string, families []string) (in string, last setLimit) {
 	for _, family := range families {
 		if l := k.all[family][pageKey(key)]; l.version > last.version {
-			last = l
+			in, last = family, l
 		}
 	}
-	return last.quota
+	return in, last
+}
+
+// any reports whether limits of families are known.
+func (k *keyLimits) any(families ...string) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return slices.ContainsFunc(families, func(family string) bool { return len(k.all[family]) > 0 })
+}
+
+// fresh reports whether the limits were read a moment ago, so that no call need ask.
+func (l *Ledger) fresh() bool {
+	age := l.clock.Now().UnixNano() - l.limits.asked.Load()
+	return age >= 0 && age < int64(limitsAfter) || l.limits.none.Load()
 }
 
 // freshLimit makes sure that the limit of a key is known. While the limits cannot be read,
@@ -367,7 +390,11 @@ func (k *keyLimits) apply(changed []KeyLimit) {
 			k.all[c.Family] = make(map[string]setLimit)
 		}
 		if key := pageKey(c.Key); c.Version > k.all[c.Family][key].version {
-			k.all[c.Family][key] = setLimit{c.Quota, c.Version}
+			made := setLimit{quota: c.Quota, version: c.Version}
+			if c.By == byReport {
+				made.heard = c.At
+			}
+			k.all[c.Family][key] = made
 		}
 	}
 }

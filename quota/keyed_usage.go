@@ -43,11 +43,12 @@ func (l *Ledger) keyCharges(ctx context.Context, k *keyed) ([]Charge, int, error
 
 // keyUsage returns the usage of the keys of a pool, the fullest first. If no key was
 // charged yet, it returns the limits of one.
-func (l *Ledger) keyUsage(ctx context.Context, k *keyed, look func(Charge, PageState) Usage) ([]Usage, error) {
+func (l *Ledger) keyUsage(ctx context.Context, p *prices, k *keyed, look func(Charge, PageState, []adopted) Usage) ([]Usage, error) {
 	charges, many, err := l.keyCharges(ctx, k)
 	if err != nil {
 		return nil, err
 	}
+	charges, reported, _ := l.adoptLimits(ctx, p, charges, "", noProbes)
 	states, err := l.store.Look(ctx, charges)
 	if err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func (l *Ledger) keyUsage(ctx context.Context, k *keyed, look func(Charge, PageS
 	var all []Usage
 	for i, s := range states {
 		if s.Known && s.Pool.Key != "" {
-			u := look(charges[i], s)
+			u := look(charges[i], s, reported)
 			u.Keys = many
 			all = append(all, u)
 		}
@@ -65,7 +66,7 @@ func (l *Ledger) keyUsage(ctx context.Context, k *keyed, look func(Charge, PageS
 		if err != nil {
 			return nil, err
 		}
-		return []Usage{look(k.any, states[0])}, nil
+		return []Usage{look(k.any, states[0], nil)}, nil
 	}
 	slices.SortStableFunc(all, func(a, b Usage) int { return cmp.Compare(b.share(), a.share()) })
 	return all, nil

@@ -178,9 +178,9 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price, err error) 
 		}
 		return r, nil
 	}
-	price, unknown := l.adopted(ctx, c, price)
+	price, unknown := l.adopted(ctx, c, price, takesProbes)
 	if err = cmp.Or(err, unknown); err == nil {
-		err = l.ask(ctx, c, id, fresh, price.charges, &r.Verdict)
+		err = l.ask(ctx, c, id, fresh, price, &r.Verdict)
 	}
 	r.price = price
 	if err != nil {
@@ -210,7 +210,7 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price, err error) 
 	if price.slots || price.atEnd != "" || len(price.depends) > 0 {
 		l.keepReceipt(r)
 	}
-	if len(price.open) > 0 && !r.Repeat {
+	if len(price.open) > 0 { // also if it is a repeat: the first answer may not have come
 		now := l.clock.Now()
 		for _, u := range price.open {
 			u.begun(now)
@@ -220,7 +220,8 @@ func (l *Ledger) reserve(ctx context.Context, c *Call, price *price, err error) 
 }
 
 // ask asks the store for charges, after replaying the journal.
-func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, charges []Charge, v *Verdict) (err error) {
+func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, price *price, v *Verdict) (err error) {
+	charges := price.charges
 	if ctx.Err() != nil {
 		return tooLate(ctx, "reserve "+charges[0].Pool.String())
 	}
@@ -263,10 +264,12 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, charge
 	}
 	if !v.Allowed {
 		l.probed(charges[0].Pool.Upstream, charges[0].Pool.Account, id, false, false)
-		l.explain(v, charges)
+		l.explain(v, price)
 		if believes {
 			l.refusals.learn(v, charges, began, cleared)
 		}
+	} else if v.ID != id {
+		l.shut.renamed(charges, id, v.ID)
 	}
 	l.shut.learn(v, charges, mark)
 	if heard {
@@ -279,12 +282,12 @@ func (l *Ledger) ask(ctx context.Context, c *Call, id string, fresh bool, charge
 }
 
 // explain completes what a store says of a refusal.
-func (l *Ledger) explain(v *Verdict, charges []Charge) {
+func (l *Ledger) explain(v *Verdict, price *price) {
 	if v.Blocked {
 		v.attribute()
 	}
-	l.slots.slotsTaken(v, charges)
-	l.notForever(v, charges)
+	l.slots.slotsTaken(v, price.charges)
+	l.notForever(v, price.adopted)
 }
 
 // refusal returns the error for a refusal.

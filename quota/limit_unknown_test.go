@@ -56,6 +56,7 @@ func TestAnUnknownLimitIsAnOutage(t *testing.T) {
 					t.Errorf("checked while the limits cannot be read: %v, want an outage", err)
 				}
 			}
+			quota.AwaitLimits(l.Ledger) // they could not be read, which was before the next second
 			s.down.Store(false)
 			l.clock.ahead.Add(int64(time.Second))
 			if got := l.granted("acme"); got != 1 {
@@ -102,6 +103,33 @@ func TestAnUnknownLimitFollowsThePolicy(t *testing.T) {
 			}
 			if _, err := l.Reserve(t.Context(), quota.Call{Method: "big", Outage: quota.Admit}); !errors.Is(err, quota.ErrOutage) {
 				t.Errorf("beyond the allowance: %v, want an outage", err)
+			}
+		})
+	}
+}
+
+// TestAnUnknownReportedLimitIsAnOutage: so is one that answers have reported, of a key and of a
+// shorter window, too.
+func TestAnUnknownReportedLimitIsAnOutage(t *testing.T) {
+	for name, open := range limitStores(t) {
+		t.Run(name, func(t *testing.T) {
+			observe(t, newSharedLedgerOf(t, open(), heardBook), quota.Observation{Pool: hubPool("tokens"), Per: time.Minute, Limit: 150})
+			s := newUnreadable(open())
+			s.down.Store(true)
+			l, call := newSharedLedgerOf(t, s, heardBook), quota.Call{Method: "chat", Keys: map[string]string{"tokens": "sonnet"}}
+			for range 2 {
+				if _, err := l.Reserve(t.Context(), call); !errors.Is(err, quota.ErrOutage) {
+					t.Fatalf("while the limits cannot be read: %v, want an outage", err)
+				}
+				if _, err := l.Check(t.Context(), call); !errors.Is(err, quota.ErrOutage) {
+					t.Errorf("checked while the limits cannot be read: %v, want an outage", err)
+				}
+			}
+			s.down.Store(false)
+			l.clock.ahead.Add(int64(time.Second))
+			must(t, l.Ledger, call)
+			if _, err := l.Reserve(t.Context(), call); !errors.Is(err, quota.ErrRefused) {
+				t.Errorf("beyond the limit, as soon as it can be read: %v", err)
 			}
 		})
 	}

@@ -16,6 +16,9 @@ import (
 	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
+// tooOften ends a loop that never sleeps, in which the time of a bubble would stand still.
+const tooOften = 100_000
+
 // asked counts what reaches a store.
 type asked struct {
 	quota.Store
@@ -28,7 +31,7 @@ type asked struct {
 func (a *asked) Reserve(ctx context.Context, r quota.Request) (quota.Verdict, error) {
 	a.mu.Lock()
 	a.times++
-	fails, delay := a.fails > 0, a.delay
+	fails, delay := a.fails > 0 || a.times > tooOften, a.delay
 	a.fails--
 	a.mu.Unlock()
 	if err := (quota.SystemClock{}).Sleep(ctx, delay); err != nil {

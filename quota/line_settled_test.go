@@ -81,4 +81,64 @@ func TestWaitForSettledUnits(t *testing.T) {
 		q.wait("two", guess, 10*time.Second)
 		q.after(10*time.Minute, "one!", "two!")
 	})
+	inLine(t, "a call that was asked for twice does not end another one", func(q *queue) {
+		named := guess
+		named.ID = "named"
+		first, again, other := must(q.t, q.l, named), must(q.t, q.l, named), must(q.t, q.l, guess)
+		copied := *again
+		for _, r := range []*quota.Reservation{first, again, &copied} {
+			if err := r.Done(q.t.Context()); err != nil {
+				q.t.Fatal(err)
+			}
+		}
+		q.wait("one", guess, 10*time.Second)
+		q.after(5*time.Second, "named", "named")
+		settle(q, other, quota.Units{"c": 0})
+		q.after(5*time.Second, "named", "named", "one")
+	})
+}
+
+// The ids of owners are apart in a hold, too, and a call has one id there whether others wait or
+// not.
+func TestIDsInAHold(t *testing.T) {
+	inLine(t, "of owners, while others wait", func(q *queue) {
+		h, err := q.l.Hold(q.t.Context(), charged("b=2"), 4)
+		if err != nil {
+			q.t.Fatal(err)
+		}
+		defer func() { _ = h.Close(q.t.Context()) }()
+		defer q.wait("one", charged("b=5"), 24*time.Hour)()
+		ctx, c := h.Context(q.t.Context()), charged("b=2")
+		c.ID = "a"
+		for _, owner := range []string{"etl", "report", "etl", "report"} {
+			c.Owner = owner
+			if _, err := q.l.Wait(ctx, c, time.Second); err != nil {
+				q.t.Fatal(err)
+			}
+			if _, err := q.l.Reserve(ctx, c); err != nil {
+				q.t.Fatal(err)
+			}
+		}
+		if left := h.Left()["b"]; left != 4 {
+			q.t.Errorf("%d of 8 units are left, want 4: two owners have used one id", left)
+		}
+	})
+}
+
+// A call that goes first after a block, and is refused for lack of units, asks with pauses.
+func TestAProbeDoesNotWakeItself(t *testing.T) {
+	inLine(t, "the first call after a block does not wake itself when it is refused", func(q *queue) {
+		q.take("c=10")
+		if err := q.l.BlockFor(q.t.Context(), quota.Pool{Upstream: "api", Account: "default", Name: "c"}, time.Second, "slow down"); err != nil {
+			q.t.Fatal(err)
+		}
+		q.after(2 * time.Second)
+		before := q.store.count()
+		q.wait("one", quota.Call{Upstream: "api", Method: "guess"}, 24*time.Hour)
+		q.after(time.Minute)
+		if n := q.store.count() - before; n > 70 { // once a second, and a few times at first
+			q.t.Errorf("it asked %d times in a minute", n)
+		}
+		q.after(2*time.Hour, "one")
+	})
 }

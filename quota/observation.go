@@ -23,10 +23,13 @@ type Observation struct {
 	UsedPercent *int64 // of Limit; rounded up
 
 	// Reset is when the upstream's window ends, by the clock of Date, and ResetIn is how
-	// long that takes. At most one of them is set.
+	// long that takes; if it has ended just now, a negative time. At most one of them is set.
 	Reset   time.Time
 	ResetIn time.Duration
 	Date    time.Time // of the answer, by the upstream's clock; zero: the ledger's clock
+	// Age is how long ago the answer came. Zero is just now. A limit in an older answer does
+	// not take the place of one in a newer one.
+	Age time.Duration
 
 	// Refills says that the upstream keeps a bucket, so that its reset moves all the time.
 	Refills bool
@@ -35,7 +38,8 @@ type Observation struct {
 // Observed is what a ledger made of an observation.
 type Observed struct {
 	// Limit is the upstream's limit, if it differs from the quota of the price book and
-	// was adopted until Until. It is told once per reset, and 0 otherwise.
+	// was adopted until Until. It is told once per reset, and 0 otherwise. Each report of it
+	// moves Until. A zero Until is that of another report.
 	Limit int64
 	Quota int64 // of the price book
 	Until time.Time
@@ -43,10 +47,14 @@ type Observed struct {
 
 // Observe compares what an answer reports about a pool with the ledger. Units that the
 // upstream has counted, and the ledger has not, were spent by others. They are charged to
-// the pool, with the method [Others], and leave it when the upstream's window ends. A limit
-// below the quota is adopted until then, and a larger one if the pool has limit: learn. If
-// the pool also has a metric, the limit of its longest window is kept in the store for all
-// processes, until another one is reported.
+// the pool, with the method [Others], and leave it when the upstream's window ends.
+//
+// A limit below the quota is adopted for the length of its window, at least an hour and at
+// most a day. Then a call may pass it each minute, and ten minutes later the quota holds again.
+// Each report begins this anew. A larger limit is adopted if the pool has limit: learn, until
+// another one is reported. If the price book says that answers report the limit of the pool,
+// or the pool has a metric, the store keeps the limit for all processes. A limit of other
+// pools holds in this process only, and a larger one until the upstream's reset.
 //
 // Reports may come late, twice, in any order, and from several processes: the ledger
 // charges what is missing to the largest of them. It never gives units back. A report of a
@@ -68,40 +76,38 @@ func (l *Ledger) Observe(ctx context.Context, o Observation) (Observed, error) {
 		return Observed{}, BadInput("observe %s: the pool has no window of %s", c.Pool, roundUp(o.Per))
 	}
 	c.Window = index
-	w, now := windows[index], l.now()
-	at, until, ok := observedPeriod(&o, w, now)
-	if !ok {
-		return Observed{}, nil
+	w, now := &windows[index], l.now()
+	came := now.Add(-max(o.Age, 0))
+	at, until, ok := observedPeriod(&o, *w, now, came)
+	if !ok && o.ResetIn == 0 {
+		return Observed{}, nil // late
 	}
-	limit := w.Quota
-	if o.Limit > w.Quota && pool.LearnLimit {
-		limit = min(o.Limit, window.MaxUnits)
-	}
-	r := &report{charge: c, at: at, until: until, refills: o.refills(w)}
-	told := false
-	if r.used, told = o.used(limit); !told && o.Limit > 0 {
-		limit = min(limit, o.Limit) // of nothing else; it takes the place of the quota
-	}
-	longest := index == observedWindow(windows, 0)
-	if shared := longest && !told && o.Limit > 0 && l.shareLimit(ctx, p, c.Pool, limit, w.Quota); limit != w.Quota && !shared {
-		r.limit = limit
-	}
-	seen := Observed{}
-	if o.Limit > 0 && min(o.Limit, limit) != w.Quota {
-		seen = Observed{Limit: min(o.Limit, limit), Quota: w.Quota, Until: until}
-	}
-	send, news := l.heard.hear(r, now, seen.Limit)
-	for i, other := range windows { // a day may be both a calendar's and a sliding one
-		if i != index && o.Limit > 0 && other.Length() == w.Length() && other.Quota == w.Quota {
-			beside := &report{charge: c, limit: r.limit, at: at, until: until, refills: r.refills}
-			beside.charge.Window = i
-			l.heard.hear(beside, now, 0)
+	seen, limit := Observed{}, w.Quota
+	if o.Limit > 0 {
+		if o.Limit < w.Quota || pool.LearnLimit {
+			limit = min(o.Limit, mostReported(w))
+		}
+		if ends := l.hearLimit(ctx, p, c, limit, came, until); limit != w.Quota {
+			seen = Observed{Limit: limit, Quota: w.Quota, Until: ends}
+		}
+	} else { // of the limit that holds
+		_, changed, _ := l.adoptLimits(ctx, p, []Charge{c}, "", noProbes)
+		for _, a := range changed {
+			if a.window == index {
+				limit = a.quota
+			}
 		}
 	}
+	r := &report{charge: c, at: at, until: until, refills: o.refills(*w)}
+	r.used = o.used(limit)
+	if !ok { // the units are back, and the limit stays
+		r.used, r.until, r.refills = 0, now, true
+	}
+	send, news := l.heard.hear(r, now, seen.Limit)
 	if !news {
 		seen = Observed{}
 	} else {
-		l.tell(ctx, Event{Kind: EventLimit, Pool: c.Pool, Units: seen.Limit, Until: until})
+		l.tell(ctx, Event{Kind: EventLimit, Pool: c.Pool, Units: seen.Limit, Until: seen.Until})
 	}
 	if send != nil {
 		l.heard.later(send, func() { _ = l.sendHeard(context.Background(), send) }) // it tells the observer
@@ -109,29 +115,53 @@ func (l *Ledger) Observe(ctx context.Context, o Observation) (Observed, error) {
 	return seen, nil
 }
 
-// used returns how much of a limit is used. Where the upstream's own limit is another one,
-// so much counts as used that what is left is the same.
-func (o *Observation) used(limit int64) (units int64, told bool) {
+// hearLimit makes a limit that was reported hold in place of the quota of a window, and of
+// others that are alike: a day may be both a calendar's and a sliding one. It returns when the
+// limit ends, unless it is reported again; a zero time is never.
+func (l *Ledger) hearLimit(ctx context.Context, p *prices, c Charge, limit int64, came, until time.Time) (ends time.Time) {
+	windows := p.windows(c.Pool)
+	w := windows[c.Window]
+	if l.now().Sub(came) >= lifeOf(&w) { // too old to be true
+		return until
+	}
+	own, shared := setLimit{quota: limit, heard: came}, l.shareLimit(ctx, p, c.Pool, c.Window, limit, came)
+	switch {
+	case limit < w.Quota:
+		ends = came.Add(lifeOf(&w))
+	case limit > w.Quota && !shared:
+		ends, own.until = until, until
+	}
+	if shared || limit == w.Quota {
+		own.quota = 0
+	}
+	for i, other := range windows {
+		if c.Window = i; other.Length() == w.Length() && other.Quota == w.Quota {
+			l.heard.adopt(&c, other.Length(), own, l.now())
+		}
+	}
+	return ends
+}
+
+// used returns how much of a limit is used, at most all of it: more leaves no less, and cannot
+// be told from a mistake. If the upstream's own limit is larger than the one that holds, so
+// much counts as used that what is left is the same.
+func (o *Observation) used(limit int64) int64 {
+	of := min(cmp.Or(max(o.Limit, 0), limit), window.MaxUnits)
+	var units int64
 	switch {
 	case o.Remaining != nil && *o.Remaining >= 0:
-		units = limit - *o.Remaining
-	case o.Used != nil && *o.Used >= 0 && o.Limit > 0:
-		units = limit - (o.Limit - *o.Used)
+		units = of - *o.Remaining
 	case o.Used != nil && *o.Used >= 0:
 		units = *o.Used
 	case o.UsedPercent != nil && *o.UsedPercent >= 0:
-		const most = 1000 // percent
-		of := min(cmp.Or(max(o.Limit, 0), limit), window.MaxUnits)
-		units = limit - of + (of*min(*o.UsedPercent, most)+99)/100
-	default:
-		return 0, false
+		units = (of*min(*o.UsedPercent, 100) + 99) / 100
 	}
-	return min(max(units, 0), window.MaxUnits), true
+	return min(max(units-max(of-limit, 0), 0), limit)
 }
 
 // refills reports whether no instant is known at which all that is used comes back.
 func (o *Observation) refills(w book.Window) bool {
-	return o.Refills || o.ResetIn <= 0 && o.Reset.IsZero() && !w.Calendar()
+	return o.Refills || o.ResetIn == 0 && o.Reset.IsZero() && !w.Calendar()
 }
 
 // observedWindow returns the index of the window that a report is about, or -1. Of a
@@ -153,23 +183,19 @@ func observedWindow(windows []book.Window, per time.Duration) int {
 // has whole seconds, and the answer took a while.
 const sameClock = 2 * time.Second
 
-// limitLife is how long a limit without a reset, as of a bucket, is believed at least. The
-// next answer tells it again.
-const limitLife = time.Hour
-
 // observedPeriod returns the upstream's window: when it began, so that units added then
 // leave at its end, and its end. It returns false for one that has ended. Without a reset,
 // at is now, or the beginning of the calendar's period. A reset that is too far off to be
 // meant is taken out of o.
-func observedPeriod(o *Observation, w book.Window, now time.Time) (at, until time.Time, ok bool) {
+func observedPeriod(o *Observation, w book.Window, now, came time.Time) (at, until time.Time, ok bool) {
 	switch {
 	case o.refills(w):
 		return now, now.Add(max(w.Length(), limitLife)), true
-	case o.ResetIn > 0:
-		until = now.Add(o.ResetIn)
+	case o.ResetIn != 0:
+		until = came.Add(o.ResetIn)
 	case !o.Reset.IsZero():
 		until = o.Reset
-		if skew := now.Sub(o.Date); !o.Date.IsZero() && skew.Abs() > sameClock {
+		if skew := came.Sub(o.Date); !o.Date.IsZero() && skew.Abs() > sameClock {
 			until = until.Add(skew)
 		}
 	default:
@@ -181,7 +207,7 @@ func observedPeriod(o *Observation, w book.Window, now time.Time) (at, until tim
 	}
 	if until.Sub(now) > maxBlock { // it was misread, so it is as if it were missing
 		o.Reset, o.ResetIn = time.Time{}, 0
-		return observedPeriod(o, w, now)
+		return observedPeriod(o, w, now, came)
 	}
 	if w.Calendar() { // resets of one period differ by seconds
 		start, _ := w.Bounds(window.At(until.Add(-w.Length() / 4)))
@@ -248,62 +274,4 @@ func (l *Ledger) sendUrgent(ctx context.Context, charges []Charge) {
 	for _, w := range l.heard.urgentFor(charges, l.now()) {
 		_ = l.sendHeard(ctx, w) // it tells the observer
 	}
-}
-
-// adopted returns the price of a call by the limits that were adopted. An estimate is
-// capped at them, too. If one of them is unknown, that is an outage.
-func (l *Ledger) adopted(ctx context.Context, c *Call, p *price) (*price, error) {
-	if c.Family != "" {
-		return p, nil
-	}
-	prices := l.current()
-	charges, changed, err := l.adoptLimits(ctx, prices, p.charges, prices.limitsOf(c.Class))
-	if !changed {
-		return p, err
-	}
-	own := *p
-	own.charges = charges
-	for i := range charges {
-		name := charges[i].Pool.Name
-		if _, estimated := c.Estimate[name]; estimated || own.depends[name] != nil {
-			charges[i].Units = min(charges[i].Units, most(&charges[i]))
-		}
-	}
-	return &own, err
-}
-
-// limitsOf returns what makes the limit of a class of callers of a quota that was adopted.
-func (p *prices) limitsOf(class string) func(*Charge, int, int64) int64 {
-	return func(charge *Charge, index int, adopted int64) int64 {
-		u := p.book.Upstreams[charge.Pool.Upstream]
-		if u == nil || u.Pools[charge.Pool.Name] == nil {
-			return charge.Windows[index].Limit // the book has changed meanwhile
-		}
-		windows := p.windows(charge.Pool)
-		if index >= len(windows) {
-			return charge.Windows[index].Limit
-		}
-		w := windows[index]
-		w.Quota = adopted
-		return max(w.Limit(u.Classes[class]), 0)
-	}
-}
-
-// notForever turns a call that is impossible by a limit that was adopted into a refusal:
-// the limit ends at the upstream's reset.
-func (l *Ledger) notForever(v *Verdict, charges []Charge) {
-	if !v.Impossible {
-		return
-	}
-	now := l.now()
-	until, adopted := l.heard.adoptedUntil(v, charges, now)
-	if !adopted {
-		until, adopted = l.sharedUntil(v, charges, now)
-	}
-	if !adopted {
-		return
-	}
-	v.Impossible, v.RetryAfter = false, until.Sub(now)
-	v.RetryAt, v.ResetAt = v.At.Add(v.RetryAfter), v.At.Add(v.RetryAfter)
-	v.Reason = "the upstream reports a lower limit until then"
 }

@@ -72,9 +72,9 @@ func TestReportsOfKeys(t *testing.T) {
 			t.Errorf("%d are used of %q, want %d", used[key], key, want)
 		}
 	}
-	clock.Advance(31 * time.Minute)
+	clock.Advance(time.Hour)
 	if err := chat("lowered"); err != nil {
-		t.Errorf("after the reset: %v", err)
+		t.Errorf("an hour after the report: %v", err)
 	}
 }
 

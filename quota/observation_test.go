@@ -249,9 +249,9 @@ func TestFormsOfReports(t *testing.T) {
 		{"used", quota.Observation{Used: n(40)}, 40},
 		{"used of a limit", quota.Observation{Used: n(40), Limit: 100}, 40},
 		{"a percentage", quota.Observation{UsedPercent: n(40)}, 40},
-		{"an absurd percentage", quota.Observation{UsedPercent: n(1 << 62)}, 1000},
-		{"remaining of a lowered limit", quota.Observation{Remaining: n(30), Limit: 50}, 70},
-		{"used of a lowered limit", quota.Observation{Used: n(20), Limit: 50}, 70},
+		{"an absurd percentage", quota.Observation{UsedPercent: n(1 << 62)}, 100},
+		{"remaining of a lowered limit", quota.Observation{Remaining: n(30), Limit: 50}, 20},
+		{"used of a lowered limit", quota.Observation{Used: n(20), Limit: 50}, 20},
 		{"remaining of a larger limit", quota.Observation{Remaining: n(170), Limit: 200}, 0},
 		{"little of a larger limit", quota.Observation{Remaining: n(30), Limit: 200}, 70},
 		{"nothing", quota.Observation{}, 0},
@@ -343,13 +343,13 @@ func TestLimitsInReports(t *testing.T) {
 	limit := func(n int64) func(*quota.Observation) { return func(o *quota.Observation) { o.Limit = n } }
 	t.Run("that are lower hold, and are told once per reset", func(t *testing.T) {
 		h := newHub(t, 1)
-		if seen := h.hear(0, "core", 1000, reset, limit(1000)); seen.Limit != 1000 || seen.Quota != 5000 || !seen.Until.Equal(reset) {
+		if seen := h.hear(0, "core", 1000, reset, limit(1000)); seen.Limit != 1000 || seen.Quota != 5000 || !seen.Until.Equal(noon.Add(time.Hour)) {
 			t.Errorf("told %+v", seen)
 		}
 		if seen := h.hear(0, "core", 999, reset, limit(1000)); seen != (quota.Observed{}) {
 			t.Errorf("told again: %+v", seen)
 		}
-		h.counts("core", 4001)
+		h.counts("core", 1)
 		h.clock.Set(reset.Add(time.Minute))
 		if seen := h.hear(0, "core", 1000, reset.Add(time.Hour), limit(1000)); seen.Limit != 1000 {
 			t.Errorf("the next reset was not reported")

@@ -49,6 +49,7 @@ type price struct {
 	slots   bool                   // some of the charges are slots
 	open    map[string]*unsettled  // calls that may give back units of what depends on them, by pool
 	err     error                  // it costs more than is ever admitted
+	adopted []adopted              // limits in charges that are not those of the book
 }
 
 func newPrices(b *Book, open map[Pool]*unsettled) *prices {

@@ -66,6 +66,21 @@ func (b *blocks) enter(c *Call, charges []Charge, id string, now time.Time) *Ver
 	return nil
 }
 
+// renamed notes that the store has granted a call under another id: it is one of a leased block.
+func (b *blocks) renamed(charges []Charge, from, to string) {
+	if b.many.Load() == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range charges {
+		if s := b.until[charges[i].Pool]; s.probe.id == from && from != "" {
+			s.probe.id = to
+			b.until[charges[i].Pool] = s
+		}
+	}
+}
+
 // lifted forgets the block of a pool that somebody has opened.
 func (b *blocks) lifted(pool Pool, mark uint64) {
 	b.mu.Lock()
@@ -98,9 +113,11 @@ func (b *blocks) ended(upstream, account, id string, passed, settled bool) (pool
 	return pools
 }
 
-// probed tells that a call has been answered, or has never left, and wakes those that wait.
+// probed tells that a call has been answered, or has never left. If it has passed, those that
+// wait are woken. Otherwise they ask again by themselves: a call that was refused would wake
+// itself, and ask without a pause.
 func (l *Ledger) probed(upstream, account, id string, passed, settled bool) {
-	if pools := l.shut.ended(upstream, account, id, passed, settled); pools != nil {
+	if pools := l.shut.ended(upstream, account, id, passed, settled); passed && pools != nil {
 		l.line.freed(pools, 0, l.clock.Now())
 	}
 }

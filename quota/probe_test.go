@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headroom-quota/headroom/quota"
+	"github.com/headroom-quota/headroom/quota/leasestore"
 	"github.com/headroom-quota/headroom/quota/memstore"
 )
 
@@ -262,4 +263,31 @@ func TestOneCallGoesFirstAfterABlock(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { probing(t, test) })
 	}
+}
+
+// A call of a leased block has another id than the one that it was asked under.
+func TestACallOfABlockGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := leasestore.New(memstore.New(nil), nil)
+		l, err := quota.New(mustParse(t, strings.Replace(probeBook, "units: {", "units: {lease: {life: 1m}, ", 1)), store, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &probeRig{T: t, a: l, b: l}
+		for range 20 {
+			must(t, l, get)
+		}
+		r.block(apiUnits, time.Second)
+		time.Sleep(time.Second)
+		first := must(t, l, get)
+		if !strings.Contains(first.ID, "~") {
+			t.Fatalf("the call %s is of no block", first.ID)
+		}
+		r.second(l, get, time.Second)
+		first.Answered()
+		r.open(l, get)
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -3,7 +3,6 @@ package quota
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 )
 
 // Reservation is a granted call. Its units are taken and count as spent, so a call that
@@ -15,7 +14,6 @@ type Reservation struct {
 	price  *price
 	later  *later       // for units that are recorded later; nil if there are none
 	flight *flight      // nil if nothing of it is renewed
-	ended  uint32       // atomic; 1: its call gives back no more units of an estimate
 	local  *localCharge // nil if the store has a receipt; else it was drawn from a hold, admitted in an outage, or let through
 }
 
@@ -73,16 +71,18 @@ func (r *Reservation) settle(ctx context.Context, units Units) (Settlement, erro
 	}
 	r.ledger.probed(r.Pool.Upstream, r.Pool.Account, r.ID, units != nil, units != nil)
 	s, err := r.settleUnits(ctx, units, all)
+	if err == nil {
+		r.over()
+	}
 	if err == nil && !s.Repeat {
 		r.ledger.heard.settled(withoutSlots(r.price.charges), all)
-		r.over()
 	}
 	return s, err
 }
 
 // over notes that the call gives back no more units of an estimate.
 func (r *Reservation) over() {
-	if len(r.price.open) > 0 && r.local == nil && atomic.CompareAndSwapUint32(&r.ended, 0, 1) {
+	if len(r.price.open) > 0 && r.flight != nil && !r.flight.over.Swap(true) {
 		for _, u := range r.price.open {
 			u.ended()
 		}

@@ -4,18 +4,20 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/headroom-quota/headroom/quota/book"
-	"github.com/headroom-quota/headroom/quota/window"
 )
 
-// A limit that an upstream reports about a pool that it counts itself holds until it reports
-// another one. The store keeps it with the limits of keys: the family is [LimitsOfUpstream] and
-// the upstream, and the key is the pool. So all processes obey it, and it survives a restart.
-// The pool needs both limit: learn and a metric. The limit takes the place of the quota of the
-// longest window, and of others of that length.
+// The store keeps the limits that an upstream reports, with the limits of keys: the family is
+// [LimitsOfUpstream] and the upstream, and the key is the pool. So all processes obey them, they
+// survive a restart, and every program shows them. A process whose store keeps none remembers
+// its own.
+//
+// A larger limit holds until another one is reported. A lower one ages, because it may keep
+// back the calls whose answers would correct it: see inForce.
 
 // LimitsOfUpstream begins the name under which the limits of an upstream's pools are kept. No
 // family is called so. Earlier versions used the name of the upstream alone: such limits hold
@@ -28,19 +30,126 @@ type sharedPools struct {
 	pools    map[string]bool
 }
 
-// limitKeyOf returns the key under which the limit of a pool is kept.
-func limitKeyOf(p Pool) string {
-	if p.Account != DefaultAccount {
-		return p.Name + "@" + p.Account
+// byReport is who sets a limit that an upstream reports.
+const byReport = "the upstream"
+
+const (
+	// A lower limit holds for the length of its window after the last report, and for these
+	// at least and at most.
+	limitLife     = time.Hour
+	mostLimitLife = 24 * time.Hour
+	// Then each process lets a call pass it every probeEvery, for its answer. After probeFor
+	// without a report, the limit has ended.
+	probeEvery = time.Minute
+	probeFor   = 10 * time.Minute
+	// raiseAfter is how long the lower one of two limits holds at least. An upstream that
+	// reports two of them in turn, as of two keys, costs two writes in that time.
+	raiseAfter = time.Minute
+)
+
+// lifeOf returns how long a lower limit of a window holds.
+func lifeOf(w *book.Window) time.Duration { return min(max(w.Length(), limitLife), mostLimitLife) }
+
+// mostReported returns the largest limit that can take the place of the quota of a window: what
+// it can hold, and of a bucket what drains in a day.
+func mostReported(w *book.Window) int64 {
+	most := w.MaxLimit()
+	if w.Drains() {
+		day := float64(w.Rate) * (float64(mostLimitLife) / float64(w.Per))
+		most = min(most, max(w.Quota, int64(min(day, float64(most)))))
 	}
-	return p.Name
+	return most
+}
+
+// probing says whether a question about a limit may be the call that passes it.
+type probing int
+
+const (
+	noProbes    probing = iota // it shows the limit
+	asksProbes                 // it asks whether a call may pass
+	takesProbes                // it is the call
+)
+
+// reportedWindow is a window of a pool.
+type reportedWindow struct {
+	*book.Window
+	learns bool // the pool has limit: learn
+}
+
+// inForce returns the limit in place of the quota of a window, or 0, and when it ends unless
+// it is reported again. A zero time is never.
+func (s *setLimit) inForce(w reportedWindow, now time.Time, p probing) (limit int64, until time.Time) {
+	limit = min(s.quota, mostReported(w.Window))
+	life := lifeOf(w.Window)
+	end := s.heard.Add(life)
+	switch {
+	case limit == 0 || limit == w.Quota || !s.until.IsZero() && !now.Before(s.until):
+		return 0, time.Time{}
+	case s.heard.IsZero() || limit > w.Quota && w.learns:
+		return limit, s.until
+	case limit > w.Quota:
+		return 0, time.Time{}
+	case s.heard.Sub(now) > life || !now.Before(end.Add(probeFor)): // or a clock was wrong
+		return 0, time.Time{}
+	case now.Before(end):
+		return limit, end
+	case now.Sub(s.probed).Abs() < probeEvery:
+		return limit, earliest(s.probed.Add(probeEvery), end.Add(probeFor))
+	case p == noProbes:
+		return limit, now
+	case p == takesProbes:
+		s.probed = now
+	}
+	return 0, time.Time{}
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// place returns where the limit of a window of a pool stands among those of keys, now and in
+// earlier versions. A window that is shorter than the longest has its length in the key.
+// Earlier versions kept no such limit, and none of a key.
+func (s *sharedPools) place(p Pool, windows []book.Window, index int) (key string, families []string) {
+	key = p.Name
+	if p.Account != DefaultAccount {
+		key += "@" + p.Account
+	}
+	families = s.families
+	if p.Key != "" {
+		key, families = key+":"+p.Key, families[:1]
+	}
+	w, longest := &windows[index], &windows[observedWindow(windows, 0)]
+	if w.Length() != longest.Length() || w.Quota != longest.Quota {
+		key, families = key+" "+w.Length().String(), families[:1]
+	}
+	return key, families
+}
+
+// checkLimit checks a limit that is set in the place of a pool's.
+func (p *prices) checkLimit(s *sharedPools, k *KeyLimit) error {
+	upstream, name := strings.TrimPrefix(s.families[0], LimitsOfUpstream), k.Key
+	if end := strings.IndexAny(name, "@: "); end >= 0 {
+		name = name[:end]
+	}
+	if !s.pools[name] {
+		return BadInput("upstream %s: the limit of the pool %.40q is that of the price book; a pool whose answers report a limit, or with limit: learn and a metric, takes another one", upstream, name)
+	}
+	windows := p.book.Upstreams[upstream].Pools[name].Windows
+	if w := windows[observedWindow(windows, 0)]; k.Quota > w.MaxLimit() {
+		return BadInput("upstream %s: a window of the pool %s has room for %d units at most, not for a limit of %d", upstream, name, w.MaxLimit(), k.Quota)
+	}
+	return nil
 }
 
 // share notes the pools of an upstream whose reported limits all processes share.
 func (p *prices) share(u *book.Upstream) {
 	s := &sharedPools{[]string{LimitsOfUpstream + u.Name}, make(map[string]bool)}
 	for _, pool := range u.Pools {
-		if pool.LearnLimit && pool.Metric != "" {
+		if pool.LearnLimit && pool.Metric != "" || reportsLimit(u, pool.Name) {
 			s.pools[pool.Name] = true
 			p.shared[u.Name] = s
 		}
@@ -50,10 +159,20 @@ func (p *prices) share(u *book.Upstream) {
 	}
 }
 
+// reportsLimit reports whether answers of an upstream report the limit of a pool.
+func reportsLimit(u *book.Upstream, pool string) bool {
+	return slices.ContainsFunc(u.Feedback, func(f book.Feedback) bool {
+		return f.Limit != nil && slices.Contains(f.Pool.Pools(u), pool)
+	}) || slices.ContainsFunc(u.Refusals, func(r book.Refusal) bool {
+		named := r.Pool == nil && r.Pools == nil // those of the call
+		return r.Limit != nil && (named || slices.Contains(r.Pools, pool) || r.Pool != nil && slices.Contains(r.Pool.Pools(u), pool))
+	})
+}
+
 // shares reports whether all processes share the limit that is reported about a pool.
 func (p *prices) shares(pool Pool) bool {
 	s := p.shared[pool.Upstream]
-	return s != nil && pool.Key == "" && s.pools[pool.Name]
+	return s != nil && s.pools[pool.Name]
 }
 
 // poolsOfLimits returns the pools whose limits a person means by a family: the upstream has its
@@ -73,77 +192,199 @@ func (p *prices) limitFamilies(family string) []string {
 	return []string{family}
 }
 
-// sharedLimit returns the limit that takes the place of the quota in a window of a charge, or 0.
-func (l *Ledger) sharedLimit(p *prices, c *Charge, index int) int64 {
-	if !p.shares(c.Pool) {
-		return 0
-	}
-	windows := p.windows(c.Pool)
-	longest := observedWindow(windows, 0)
-	if index >= len(windows) || windows[index].Length() != windows[longest].Length() || windows[index].Quota != windows[longest].Quota {
-		return 0
-	}
-	return l.limits.quota(limitKeyOf(c.Pool), p.shared[c.Pool.Upstream].families...)
+// adopted is a limit in a charge that is not the price book's.
+type adopted struct {
+	pool   Pool
+	window int
+	name   string    // of the window
+	quota  int64     // in place of that of the book
+	was    int64     // the limit by the book
+	until  time.Time // when it ends, unless it is reported again; zero: not by itself
 }
 
-// adoptLimits returns charges with the limits that were reported, also to other processes.
-func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, limits func(*Charge, int, int64) int64) (all []Charge, changed bool, unknown error) {
-	shared := len(charges) > 0 && p.shared[charges[0].Pool.Upstream] != nil
-	if !shared && l.heard.adopted.Load() == 0 {
-		return charges, false, nil
+// adoptLimits returns charges with the limits that were reported, also to other processes,
+// as a class of callers sees them. If there is one, the charges are a copy. If one of them is
+// unknown, it returns an [OutageError], too.
+func (l *Ledger) adoptLimits(ctx context.Context, p *prices, charges []Charge, class string, probing probing) (all []Charge, changed []adopted, unknown error) {
+	if len(charges) == 0 {
+		return charges, nil, nil
 	}
-	keeper, can := l.store.(LimitKeeper)
-	for i := range charges {
-		if pool := charges[i].Pool; can && p.shares(pool) {
-			unknown = cmp.Or(unknown, l.freshLimit(ctx, keeper, limitKeyOf(pool), p.shared[pool.Upstream].families...))
+	upstream := charges[0].Pool.Upstream
+	u, keeper := p.book.Upstreams[upstream], l.keeperOf(p, upstream)
+	if u == nil || keeper == nil && l.heard.adopted.Load() == 0 {
+		return charges, nil, nil
+	}
+	if keeper != nil && !l.fresh() {
+		for i := range charges {
+			if pool := charges[i].Pool; p.shares(pool) {
+				unknown = cmp.Or(unknown, l.freshLimits(ctx, keeper, p.shared[upstream], pool, p.windows(pool)))
+			}
 		}
 	}
-	all, changed = l.heard.adopt(charges, limits, func(c *Charge, i int) int64 { return l.sharedLimit(p, c, i) }, l.now())
+	if l.heard.adopted.Load() == 0 && (keeper == nil || !l.limits.any(p.shared[upstream].families...)) {
+		return charges, nil, unknown
+	}
+	now, all := l.now(), charges
+	for i := range charges {
+		c := &charges[i]
+		if u.Pools[c.Pool.Name] == nil {
+			continue // the book has changed meanwhile
+		}
+		windows := p.windows(c.Pool)
+		copied := false
+		for j := range min(len(windows), len(c.Windows)) {
+			w := reportedWindow{&windows[j], u.Pools[c.Pool.Name].LearnLimit}
+			quota, until := l.heard.adoptedIn(c, j, w, now, probing)
+			if quota == 0 && p.shares(c.Pool) {
+				key, families := p.shared[upstream].place(c.Pool, windows, j)
+				quota, until = l.limits.inForce(key, families, w, now, probing)
+			}
+			if quota == 0 {
+				continue
+			}
+			if changed == nil {
+				all = slices.Clone(charges)
+			}
+			if !copied {
+				all[i].Windows, copied = slices.Clone(c.Windows), true
+			}
+			limit := &all[i].Windows[j]
+			changed = append(changed, adopted{c.Pool, j, limit.Name, quota, limit.Limit, until})
+			limit.Limit = max(windows[j].Reported(quota).Limit(u.Classes[class]), 0)
+		}
+	}
 	return all, changed, unknown
 }
 
-// shareLimit keeps a limit for all processes, unless it is kept already. It reports whether
-// it is. The quota of the price book needs no limit in its place.
-func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, limit, quota int64) bool {
-	keeper, can := l.store.(LimitKeeper)
-	if !can || !p.shares(pool) {
+// keeperOf returns the store if it keeps limits, and answers report some about the pools of
+// an upstream; else nil.
+func (l *Ledger) keeperOf(p *prices, upstream string) LimitKeeper {
+	if p.shared[upstream] == nil {
+		return nil
+	}
+	keeper, _ := l.store.(LimitKeeper)
+	return keeper
+}
+
+// freshLimits makes sure that the limits of a pool are known.
+func (l *Ledger) freshLimits(ctx context.Context, keeper LimitKeeper, s *sharedPools, pool Pool, windows []book.Window) (unknown error) {
+	asked := ""
+	for j := range windows {
+		if key, families := s.place(pool, windows, j); key != asked {
+			asked, unknown = key, cmp.Or(unknown, l.freshLimit(ctx, keeper, key, families...))
+		}
+	}
+	return unknown
+}
+
+// inForce returns the limit in place of the quota of a window, or 0.
+func (k *keyLimits) inForce(key string, families []string, w reportedWindow, now time.Time, p probing) (limit int64, until time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	family, s := k.found(key, families)
+	probed := s.probed
+	if limit, until = s.inForce(w, now, p); s.probed != probed {
+		k.all[family][pageKey(key)] = s
+	}
+	return limit, until
+}
+
+// shareLimit keeps a limit for all processes, unless it is kept already, or a later report is.
+// It reports whether the store keeps such limits. The quota of the price book needs none in its
+// place.
+func (l *Ledger) shareLimit(ctx context.Context, p *prices, pool Pool, index int, limit int64, came time.Time) bool {
+	keeper := l.keeperOf(p, pool.Upstream)
+	if keeper == nil || !p.shares(pool) {
 		return false
 	}
-	k := KeyLimit{Quota: min(limit, window.MaxUnits), By: "the upstream", Reason: "it reported this limit"}
-	families := p.shared[pool.Upstream].families
-	if k.Family, k.Key = families[0], limitKeyOf(pool); limit == quota {
+	windows := p.windows(pool)
+	w := reportedWindow{&windows[index], true}
+	k := KeyLimit{Quota: limit, By: byReport, Reason: "it reported this limit"}
+	key, families := p.shared[pool.Upstream].place(pool, windows, index)
+	if k.Family, k.Key = families[0], key; len(key) > maxIDBytes {
+		return false
+	}
+	_ = l.freshLimit(ctx, keeper, key, families...) // an unknown one is set
+	if l.limits.none.Load() {
+		return false
+	}
+	if limit == w.Quota {
 		k.Quota = 0
 	}
-	_ = l.freshLimit(ctx, keeper, k.Key, families...) // an unknown one is set
-	if l.limits.quota(k.Key, families...) == k.Quota {
+	now := l.now()
+	l.limits.mu.RLock()
+	_, kept := l.limits.found(key, families)
+	l.limits.mu.RUnlock()
+	holds, _ := kept.inForce(w, now, noProbes)
+	age, heard := now.Sub(kept.heard).Abs(), !kept.heard.IsZero()
+	switch {
+	case heard && kept.heard.Sub(came) > raiseAfter: // a later report is kept
+		return true
+	case holds == k.Quota && (k.Quota == 0 || k.Quota > w.Quota || age < lifeOf(w.Window)/2):
+		return true
+	case heard && holds != 0 && limit > holds && (age < raiseAfter || kept.heard.Sub(came) > sameClock):
 		return true
 	}
 	within, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	_, err := l.SetLimit(within, k)
-	if err != nil && !errors.Is(err, ErrNoLimits) {
+	switch {
+	case errors.Is(err, ErrBadInput) && k.Quota == 0: // another process has removed it
+		return true
+	case err != nil && !errors.Is(err, ErrNoLimits):
 		l.tell(ctx, Event{Kind: EventLimit, Pool: pool, Units: limit, Err: err})
 	}
 	return err == nil
 }
 
-// sharedUntil returns when the limit that all processes share may let a call through that
-// is beyond it: the next period is the earliest.
-func (l *Ledger) sharedUntil(v *Verdict, charges []Charge, now time.Time) (until time.Time, shared bool) {
-	p := l.current()
+// adopted returns the price of a call by the limits that were reported. An estimate is
+// capped at them, too. If one of them is unknown, that is an outage.
+func (l *Ledger) adopted(ctx context.Context, c *Call, p *price, probing probing) (*price, error) {
+	if c.Family != "" {
+		return p, nil
+	}
+	charges, changed, unknown := l.adoptLimits(ctx, l.current(), p.charges, c.Class, probing)
+	if changed == nil {
+		return p, unknown
+	}
+	own := *p
+	own.charges, own.adopted = charges, changed
 	for i := range charges {
-		for j := range charges[i].Windows {
-			if charges[i].Pool != v.Pool || charges[i].Windows[j].Name != v.Window || l.sharedLimit(p, &charges[i], j) == 0 {
-				continue
-			}
-			windows := p.windows(v.Pool)
-			w := windows[observedWindow(windows, 0)]
-			if !w.Calendar() {
-				return now.Add(w.Length()), true
-			}
-			_, end := w.Bounds(window.At(now))
-			return end.Time(), true
+		name := charges[i].Pool.Name
+		if _, estimated := c.Estimate[name]; estimated || own.depends[name] != nil {
+			charges[i].Units = min(charges[i].Units, most(&charges[i]))
 		}
 	}
-	return time.Time{}, false
+	return &own, unknown
+}
+
+// notForever makes a refusal by a limit that was reported end when that limit does, and with
+// it a call that is impossible because of it.
+func (l *Ledger) notForever(v *Verdict, all []adopted) {
+	if v.Blocked {
+		return
+	}
+	for i := range all {
+		a := &all[i]
+		if a.pool != v.Pool || a.name != v.Window {
+			continue
+		}
+		wait := limitLife // a person has set it, and may change it at any time
+		if !a.until.IsZero() {
+			wait = max(a.until.Sub(l.now()), time.Second)
+		}
+		switch fits := v.Used+v.Units <= a.was; {
+		case v.Impossible && a.until.IsZero():
+			v.Reason = "a lower limit is set, which may change by then"
+		case v.Impossible:
+			v.Reason = "the upstream reports a lower limit until then"
+		case a.until.IsZero() || !fits || wait >= v.RetryAfter:
+			continue
+		}
+		v.Impossible, v.RetryAfter = false, wait
+		v.RetryAt = v.At.Add(wait)
+		if v.ResetAt.IsZero() || v.ResetAt.After(v.RetryAt) || v.Reason != "" {
+			v.ResetAt = v.RetryAt
+		}
+	}
 }

@@ -98,14 +98,14 @@ func TestSharedLimit(t *testing.T) {
 				t.Errorf("another account has %v", got)
 			}
 			one.observe("units", "team", 24*time.Hour, 50)
-			if got := newSharedLedger(t, open()).limits("team"); !slices.Equal(got, []int64{40, 40, 60}) {
+			if got := newSharedLedger(t, open()).limits("team"); !slices.Equal(got, []int64{45, 45, 60}) {
 				t.Errorf("a limit of another account: %v", got)
 			}
-			one.observe("units", "default", 10*time.Minute, 7) // of a short window, which its reset ends
-			newSharedLedger(t, open()).want("after a report of a short window", 190, 190, 60)
+			one.observe("units", "default", 10*time.Minute, 50)
+			newSharedLedger(t, open()).want("after a report of a short window", 190, 190, 50)
 			one.observe("own", "default", 0, 500)
 			set, err := one.KeyLimits(t.Context(), 0, 10)
-			if err != nil || len(set) != 2 || set[0].Family != quota.LimitsOfUpstream+"api" || set[0].Key != "units" || set[1].Key != "units@team" {
+			if err != nil || len(set) != 3 || set[0].Family != quota.LimitsOfUpstream+"api" || set[0].Key != "units" || set[1].Key != "units@team" || set[2].Key != "units 10m0s" {
 				t.Errorf("kept are %+v %v", set, err)
 			}
 			one.observe("units", "default", 24*time.Hour, 20)
@@ -115,14 +115,17 @@ func TestSharedLimit(t *testing.T) {
 			if !errors.As(err, &refused) || refused.RetryAfter <= 0 || refused.RetryAfter > 24*time.Hour {
 				t.Errorf("a call above a lowered limit: %v", err)
 			}
-			for range 10 {
+			for range 18 {
 				must(t, third.Ledger, quota.Call{Upstream: "api", Method: "get"})
 			}
 			if _, err := third.Reserve(t.Context(), quota.Call{Upstream: "api", Method: "get"}); !errors.Is(err, quota.ErrRefused) {
 				t.Errorf("beyond a lowered limit: %v", err)
 			}
 			one.observe("units", "default", 24*time.Hour, 100)
-			newSharedLedger(t, open()).want("when it is the quota again", 90, 90, 60)
+			newSharedLedger(t, open()).want("a moment after a lower one", 18, 18, 50)
+			one.clock.ahead.Add(int64(2 * time.Minute))
+			one.observe("units", "default", 24*time.Hour, 100)
+			newSharedLedger(t, open()).want("when it is the quota again", 90, 90, 50)
 		})
 	}
 }
@@ -137,7 +140,7 @@ func TestSharedLimitByHand(t *testing.T) {
 	if err := set("api", "units"); err != nil {
 		t.Error(err)
 	}
-	l.want("set by hand", 20, 20, 60)
+	l.want("set by hand", 27, 27, 60)
 	plain(t, set("api", "own"), quota.ErrBadInput, `the limit of the pool "own" is that of the price book`)
 	plain(t, set("apis", "units"), quota.ErrBadInput, "there is no family")
 	if err := set("client", "acme"); err != nil {
@@ -164,7 +167,7 @@ func TestSharedLimitBesideAFamilyOfTheSameName(t *testing.T) {
 			if _, err := l.SetLimit(t.Context(), quota.KeyLimit{Family: quota.LimitsOfUpstream + "api", Key: "units", Quota: 30, By: "ann"}); err != nil {
 				t.Fatal(err)
 			}
-			newSharedLedgerOf(t, open(), text).want("set by hand", 20, 20, 60)
+			newSharedLedgerOf(t, open(), text).want("set by hand", 27, 27, 60)
 		})
 	}
 }
@@ -187,14 +190,15 @@ func TestSharedLimitOfAnEarlierVersion(t *testing.T) {
 				return l
 			}
 			earlier(50)
-			l := restarted("as an earlier version has set it", 40, 40, 60)
+			l := restarted("as an earlier version has set it", 45, 45, 60)
 			if k, err := l.KeyLimit(t.Context(), "api", "units"); err != nil || k == nil || k.Quota != 50 {
 				t.Errorf("the limit is %+v %v, want 50", k, err)
 			}
+			l.clock.ahead.Add(int64(2 * time.Minute)) // a lower one holds for a minute
 			l.observe("units", "default", 24*time.Hour, 200)
 			restarted("after a change", 190, 190, 60)
 			earlier(70)
-			restarted("after a change by the earlier version", 60, 60, 60)
+			restarted("after a change by the earlier version", 63, 63, 60)
 			if _, err := l.SetLimit(t.Context(), quota.KeyLimit{Family: "api", Key: "units", By: "ann"}); err != nil {
 				t.Fatal(err)
 			}

@@ -40,6 +40,7 @@ type slot struct {
 type flight struct {
 	ledger *Ledger
 	done   atomic.Bool // the slots were given back
+	over   atomic.Bool // its call gives back no more units of an estimate
 }
 
 // beatsPerTTL is how often a slot is renewed in its ttl, so that a lost heartbeat can be

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/quota/book"
 	"github.com/headroom-quota/headroom/quota/window"
@@ -24,9 +25,15 @@ type Usage struct {
 type WindowUsage struct {
 	WindowState
 	Spec      window.Spec // what it counts over
-	Quota     int64
-	Headroom  int64
+	Quota     int64       // of the price book
+	Headroom  int64       // of the price book
 	Remaining int64
+	// Reported is the limit of the upstream that holds in place of Quota: its answers have
+	// reported it, or a person has set it. Zero is none.
+	Reported int64
+	// ReportedUntil is when a reported limit ends, unless it is reported again. Zero: it
+	// does not end by itself.
+	ReportedUntil time.Time
 }
 
 // Usage returns the state of the pools of the price book, sorted by name. Their limits are
@@ -54,13 +61,13 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 				charges = append(charges, *pools[name])
 			}
 		}
-		charges, _, _ = l.adoptLimits(ctx, p, charges, p.limitsOf(""))
+		charges, reported, _ := l.adoptLimits(ctx, p, charges, "", noProbes)
 		mark := l.shut.mark()
-		read := func(c Charge, s PageState) Usage {
+		read := func(c Charge, s PageState, reported []adopted) Usage {
 			if s.Blocked.IsZero() {
 				l.shut.opened(s.Pool, mark, s.Now)
 			}
-			return usage(s, p.windows(c.Pool))
+			return usage(s, p.windows(c.Pool), reported)
 		}
 		states, err := l.store.Look(ctx, charges)
 		if err != nil {
@@ -68,10 +75,10 @@ func (l *Ledger) Usage(ctx context.Context, upstream, account string) ([]Usage, 
 		}
 		first := len(all)
 		for i, s := range states {
-			all = append(all, read(charges[i], s))
+			all = append(all, read(charges[i], s, reported))
 		}
 		for _, k := range keyed {
-			keys, err := l.keyUsage(ctx, k, read)
+			keys, err := l.keyUsage(ctx, p, k, read)
 			if err != nil {
 				return nil, l.storeError(ctx, "look at "+key.upstream, err)
 			}
@@ -96,7 +103,7 @@ func (p *prices) windows(pool Pool) []book.Window {
 	return p.windowsFor(of, pool.Upstream, pool.Account)
 }
 
-func usage(s PageState, windows []book.Window) Usage {
+func usage(s PageState, windows []book.Window, reported []adopted) Usage {
 	u := Usage{PageState: s}
 	u.BlockedBy, u.Reason = readReason(s.Reason)
 	for i, w := range s.Windows {
@@ -107,6 +114,11 @@ func usage(s PageState, windows []book.Window) Usage {
 			Headroom:    windows[i].Headroom,
 			Remaining:   max(w.Limit-w.Used, 0),
 		})
+	}
+	for _, a := range reported {
+		if a.pool == s.Pool {
+			u.Allowances[a.window].Reported, u.Allowances[a.window].ReportedUntil = a.quota, a.until
+		}
 	}
 	return u
 }

@@ -54,8 +54,14 @@ func (l *Ledger) Wait(ctx context.Context, c Call, longest time.Duration) (*Rese
 		if left := until.Sub(now); refused.RetryAfter > left && !price.maySettle(&refused.Verdict, now, left) {
 			return r, err
 		}
-	} else if r, err := l.drawn(ctx, &c); r != nil || err != nil {
-		return r, err
+	} else {
+		owned := c // Reserve does this itself
+		if err := owned.own(); err != nil {
+			return nil, l.failed(ctx, &c, err)
+		}
+		if r, err := l.drawn(ctx, &owned); r != nil || err != nil {
+			return r, err
+		}
 	}
 	w := &waiter{until: until, came: came}
 	l.line.join(w, price.charges, l.clock.Now())

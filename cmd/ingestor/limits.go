@@ -44,8 +44,8 @@ Without a subcommand, ingestor limits lists the limits.`,
 		Short: "List the limits, and who set them",
 		Long: `List the limits that were set at run time, with who set each, when and why. The limits of
 the price book are in ingestor costs show FAMILY. A limit of a pool that the upstream has
-reported, with adopt_limits, has the family upstream:NAME, by the name of the upstream, and the
-pool as its key.
+reported has the family upstream:NAME, by the name of the upstream. Its key is the pool, with
+@ACCOUNT, :KEY and the length of a shorter window if it has them.
 
 With --history, list the last changes, also those that removed a limit; the ledger keeps
 10,000.`,

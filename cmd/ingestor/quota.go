@@ -155,6 +155,13 @@ func (s *sheet) windows(pools []view.Pool, pool bool) {
 		}
 	}
 	s.table(columns, rows)
+	for _, p := range pools {
+		for i, w := range p.Windows {
+			if own := w.OwnLimit(); own != "" {
+				s.line("%s, %s: %s.", p.Pool, p.Name(i), own)
+			}
+		}
+	}
 }
 
 // nextUnits says which units come back next, and how long it is until the reset.
@@ -184,6 +191,9 @@ func (s *sheet) narrowQuota(pools []view.Pool) {
 			}
 			if reset != "" {
 				about += "; reset in " + reset
+			}
+			if own := w.OwnLimit(); own != "" {
+				about += "; " + own
 			}
 			s.text.WriteString("  " + s.in(faint, s.wrap(about, 2)) + "\n")
 		}

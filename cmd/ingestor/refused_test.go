@@ -29,7 +29,7 @@ func TestRefusalsOfCallersAreInTheHistory(t *testing.T) {
 	proxy.end()
 	server := f.serve()
 	for range 3 {
-		if status, said := server.reserve("Bearer "+theProxyToken, `{"pool": "youtube/units", "units": 15}`); status != http.StatusTooManyRequests {
+		if status, said := server.reserve("Bearer "+theProxyToken, `{"method": "videos.list"}`); status != http.StatusTooManyRequests {
 			t.Errorf("%d: %s", status, said)
 		}
 	}

@@ -181,7 +181,7 @@ func readReport(c *recording, f *book.Feedback, at time.Time) triedReport {
 			case !ok:
 				r.Lacks = append(r.Lacks, fmt.Sprintf("a reset in the form %s (%q is not)", f.Reset.As, text))
 			case until.IsZero():
-				until = at.Add(wait)
+				until = at.Add(max(wait, 0))
 			}
 			r.Reset = moment(until)
 		}
@@ -275,7 +275,11 @@ func (t *tried) learns() (lines []string) {
 		lines = append(lines, text)
 	}
 	for _, c := range t.Limits {
-		lines = append(lines, fmt.Sprintf("%s: the limit is %s until %s", c, view.Number(c.Units), exactly(*c.Until)))
+		line := fmt.Sprintf("%s: the limit is %s", c, view.Number(c.Units))
+		if c.Until != nil {
+			line += " until " + exactly(*c.Until)
+		}
+		lines = append(lines, line)
 	}
 	for _, c := range t.Others {
 		lines = append(lines, fmt.Sprintf("%s: others spent %s since %s", c, units(c.Units), exactly(*c.Since)))

@@ -9,10 +9,18 @@ import (
 	"github.com/headroom-quota/headroom/quota/book"
 )
 
+// passed is the time to go of a time that has come.
+const passed = time.Duration(-1)
+
 // Time reads a time in one form: an instant by the upstream's clock, or the time to
-// go. It returns false for a negative time, and for one too far off to be meant.
+// go. That is negative if the time has come: an upstream writes 0, a negative time, or a date
+// of long ago. Time returns false for -1, which means none, and for a time too far off to be
+// meant.
 func Time(as book.TimeForm, text string) (until time.Time, wait time.Duration, ok bool) {
 	text = strings.TrimSpace(text)
+	if n, err := strconv.ParseFloat(text, 64); err == nil && (n == 0 || n < 0 && n != -1 && n >= -year9999) {
+		return time.Time{}, passed, true // in each form that is a number
+	}
 	switch as {
 	case book.UnixTime:
 		return instantOf(text, time.Second)
@@ -24,13 +32,14 @@ func Time(as book.TimeForm, text string) (until time.Time, wait time.Duration, o
 		wait, ok = toGo(text, time.Minute)
 	case book.DurationToGo:
 		d, err := time.ParseDuration(text)
-		wait, ok = d, err == nil && d >= 0 && d <= book.MaxBlock
+		if wait, ok = d, err == nil && d <= book.MaxBlock; d <= 0 {
+			wait = passed
+		}
 	case book.RFC3339Time:
 		until, err := time.Parse(time.RFC3339Nano, strings.ToUpper(text))
-		return until, 0, err == nil && sensible(until)
+		return dated(until, err)
 	case book.HTTPDate:
-		until, err := http.ParseTime(text)
-		return until, 0, err == nil && sensible(until)
+		return dated(http.ParseTime(text))
 	case book.RetryAfterTime:
 		if wait, ok = toGo(text, time.Second); ok {
 			return time.Time{}, wait, true
@@ -69,11 +78,21 @@ func fraction(text string) (float64, bool) {
 	return n, err == nil
 }
 
-const year9999 = 253_402_300_799
+const (
+	year2001 = 1_000_000_000
+	year9999 = 253_402_300_799
+)
+
+// dated returns the time of a date.
+func dated(until time.Time, err error) (time.Time, time.Duration, bool) {
+	if err == nil && until.Unix() < year2001 {
+		return time.Time{}, passed, true
+	}
+	return until, 0, err == nil && sensible(until)
+}
 
 // sensible reports whether an upstream can mean an instant: not a small number that is no
 // time since 1970.
 func sensible(t time.Time) bool {
-	const year2001 = 1_000_000_000
 	return t.Unix() >= year2001 && t.Unix() <= year9999
 }

@@ -133,11 +133,20 @@ func (s *Server) decide(ctx context.Context, by *Token, call *quota.Call) (*quot
 	if err := s.mayCall(by, call); err != nil {
 		return nil, err
 	}
-	ledger, b, units := s.current().Ledger, s.budget(ctx, by), int64(0)
+	ledger, units := s.current().Ledger, int64(0)
+	var b Budget
+	if call.Family == "" { // the limits of the caller's own clients are no spend
+		b = s.budget(ctx, by)
+	}
 	if b != nil {
 		units = expected(ledger.Book(), call)
 		if err := b.Take(units); err != nil {
 			return nil, s.overBudget(err)
+		}
+		if call.ID != "" { // a caller that hangs up may ask for the grant again, which costs nothing then
+			var done context.CancelFunc
+			ctx, done = context.WithTimeout(context.WithoutCancel(ctx), s.timeouts.Query)
+			defer done()
 		}
 	}
 	ended := s.tracer.Reserve(ctx)

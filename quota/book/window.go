@@ -3,6 +3,7 @@ package book
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,17 @@ func (w Window) Limit(c Class) int64 {
 		limit -= w.Headroom
 	}
 	return limit - c.KeepFree - (limit*c.KeepFreePercent+99)/100
+}
+
+// Reported returns the window with the quota that the upstream reports. A lower one leaves
+// the same share free as headroom, and at least one unit to ordinary callers: their answers
+// tell when it has changed.
+func (w Window) Reported(quota int64) Window {
+	if quota < w.Quota {
+		w.Headroom = min(int64(math.Ceil(float64(w.Headroom)*(float64(quota)/float64(w.Quota)))), quota-1)
+	}
+	w.Quota = quota
+	return w
 }
 
 // takes reports whether some window has no quota of its own.

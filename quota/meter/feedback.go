@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/headroom-quota/headroom/internal/content"
 	"github.com/headroom-quota/headroom/quota"
@@ -46,6 +47,10 @@ func newReports(u *book.Upstream) []*report {
 // readFeedback reads what an answer reports about limits in its header, and returns the watchers
 // that read its body.
 func (t *Transport) readFeedback(ctx context.Context, c *call, resp *http.Response) (later []watcher) {
+	if len(c.reports) == 0 {
+		return nil
+	}
+	came := quota.SystemClock{}.Now()
 	for _, r := range c.reports {
 		length := resp.ContentLength
 		if resp.Body == nil || resp.Body == http.NoBody {
@@ -53,10 +58,10 @@ func (t *Transport) readFeedback(ctx context.Context, c *call, resp *http.Respon
 		}
 		reading := r.sources.Read(content.Message{Header: resp.Header, Length: length})
 		if !r.sources.NeedsBody(length) || length == 0 {
-			t.observe(ctx, c, resp, r, reading)
+			t.observe(ctx, c, resp, came, r, reading)
 			continue
 		}
-		later = append(later, &reported{t, ctx, c, resp, r, reading})
+		later = append(later, &reported{t, ctx, c, resp, came, r, reading})
 	}
 	return later
 }
@@ -67,6 +72,7 @@ type reported struct {
 	ctx     context.Context //nolint:containedctx // of the call: its body outlives the round trip
 	c       *call
 	resp    *http.Response
+	came    time.Time // when its header came
 	report  *report
 	reading *content.Reading
 }
@@ -75,13 +81,13 @@ func (r *reported) saw(p []byte) { _, _ = r.reading.Write(p) }
 
 func (r *reported) ended(eof bool) {
 	r.reading.End(eof)
-	r.t.observe(r.ctx, r.c, r.resp, r.report, r.reading)
+	r.t.observe(r.ctx, r.c, r.resp, r.came, r.report, r.reading)
 }
 
 // observe reads what an answer reports. A report about a pool whose price depends on the
 // answer waits until the call is settled: what the call costs beyond its estimate would
 // seem to be spent by others.
-func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, r *report, values *content.Reading) {
+func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, came time.Time, r *report, values *content.Reading) {
 	name := r.of.Pool.Name
 	if r.pool >= 0 {
 		text, _ := values.Text(r.pool)
@@ -112,9 +118,10 @@ func (t *Transport) observe(ctx context.Context, c *call, resp *http.Response, r
 		}
 	}
 	if c.content != nil && c.method.Prices[name] != nil && !streams(resp) {
-		c.content.settling.then(func() { t.tell(ctx, c, o) })
+		c.content.settling.then(func() { o.Age = quota.SystemClock{}.Now().Sub(came).Truncate(time.Second); t.tell(ctx, c, o) })
 		return
 	}
+	o.Age = quota.SystemClock{}.Now().Sub(came).Truncate(time.Second)
 	t.tell(ctx, c, o)
 }
 

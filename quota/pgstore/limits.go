@@ -24,8 +24,13 @@ func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (set quota.KeyLi
 			if _, err := tx.Exec(ctx, b.sql["limits_lock"]); err != nil {
 				return err
 			}
+			var now *int64 // the server's
+			if b.clock != nil {
+				at := b.clock.Now().UnixMicro()
+				now = &at
+			}
 			into, read := limitInto(&set)
-			if err := tx.QueryRow(ctx, b.sql["limit_set"], l.Family, l.Key, l.Quota, l.By, l.Reason, int64(quota.MaxLimitChanges)).Scan(into...); err != nil {
+			if err := tx.QueryRow(ctx, b.sql["limit_set"], l.Family, l.Key, l.Quota, l.By, l.Reason, int64(quota.MaxLimitChanges), now).Scan(into...); err != nil {
 				return err
 			}
 			read()

@@ -26,9 +26,6 @@ import (
 
 var _ quota.LimitKeeper = (*Store)(nil)
 
-// limitScripts are apart from the others, because their clock is always the server's.
-var limitSet, limitsAfter = newScript("clock", "limit_set"), newScript("clock", "limits_after")
-
 func (s *Store) limitKeys() []string {
 	return []string{s.prefix + "{limits}:set", s.prefix + "{limits}:versions", s.prefix + "{limits}:changes"}
 }
@@ -49,7 +46,7 @@ func (s *Store) SetLimit(ctx context.Context, l quota.KeyLimit) (quota.KeyLimit,
 	if err != nil {
 		return l, err
 	}
-	reply, err := s.eval(ctx, limitSet, s.limitKeys(), []any{limitField(l.Family, l.Key), text, quota.MaxLimitChanges})
+	reply, err := s.eval(ctx, s.scripts.limitSet, s.limitKeys(), []any{limitField(l.Family, l.Key), text, quota.MaxLimitChanges})
 	if err != nil {
 		return l, err
 	}
@@ -64,7 +61,7 @@ func (s *Store) KeyLimits(ctx context.Context, after int64, most int) (all []quo
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
-	reply, err := s.eval(ctx, limitsAfter, s.limitKeys()[:2], []any{after, most})
+	reply, err := s.eval(ctx, s.scripts.limitsAfter, s.limitKeys()[:2], []any{after, most})
 	if err != nil {
 		return nil, err
 	}

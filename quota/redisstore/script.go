@@ -40,7 +40,7 @@ func newScript(parts ...string) script {
 }
 
 // scripts has a script for each operation.
-type scripts struct{ steady, reserve, settle, record, block, look, member, partitions, slots, touch, renew, leaseTake, leaseKeep script }
+type scripts struct{ steady, reserve, settle, record, block, look, member, partitions, slots, touch, renew, leaseTake, leaseKeep, limitSet, limitsAfter script }
 
 func newScripts(clock string) scripts {
 	with := func(body string) script {
@@ -63,6 +63,9 @@ func newScripts(clock string) scripts {
 
 		leaseTake: newScript(clock, "lease_take"),
 		leaseKeep: newScript(clock, "lease_keep"),
+
+		limitSet:    newScript(clock, "limit_set"),
+		limitsAfter: newScript("limits_after"),
 	}
 }
 

@@ -155,6 +155,9 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict) poolSection
 		if w.Headroom > 0 {
 			p.Grant += ", headroom " + view.Number(w.Headroom)
 		}
+		if w.Reported > 0 {
+			p.Grant += "; the upstream reports " + view.Number(w.Reported)
+		}
 	}
 	pool := url.Values{"pool": {pageOf(u.Pool)}}.Encode()
 	p.History, p.CSV = "/history?"+pool, "/csv/history?by="+string(by)+"&range=24h&"+pool
@@ -163,9 +166,9 @@ func (s *state) poolSection(u *quota.Usage, by grouping, v *verdict) poolSection
 
 func (s *state) windowRow(u *quota.Usage, w *quota.WindowUsage) windowRow {
 	row := windowRow{Within: period(w), Used: view.Number(w.Used), Limit: view.Number(w.Limit), Left: view.Number(w.Remaining), Level: good}
-	if w.Quota > 0 {
-		row.UsedPart = min(w.Used*1000/w.Quota, 1000)
-		row.LimitPart = min(w.Limit*1000/w.Quota, 1000)
+	if of := cmp.Or(w.Reported, w.Quota); of > 0 {
+		row.UsedPart = int64(min(float64(w.Used)/float64(of), 1) * 1000)
+		row.LimitPart = int64(min(float64(w.Limit)/float64(of), 1) * 1000)
 	}
 	if w.Used > 0 {
 		row.UsedPart = max(row.UsedPart, 4) // so that it is visible

@@ -33,6 +33,9 @@ type Window struct {
 	NextUnits int64       `json:"next_units"`
 	NextAt    *time.Time  `json:"next_at"`
 	ResetAt   *time.Time  `json:"reset_at"`
+	// Reported is the upstream's own limit, which holds in place of Quota.
+	Reported      int64      `json:"reported_limit,omitempty"`
+	ReportedUntil *time.Time `json:"reported_until,omitempty"`
 }
 
 // Pools returns the usage of pools for JSON.
@@ -53,7 +56,10 @@ func pool(u quota.Usage) Pool {
 	for _, w := range u.Allowances {
 		v := Window{
 			Window: w.Window, Spec: w.Spec, Used: w.Used, Limit: w.Limit, Remaining: w.Remaining,
-			Quota: w.Quota, Headroom: w.Headroom, NextUnits: w.NextUnits,
+			Quota: w.Quota, Headroom: w.Headroom, NextUnits: w.NextUnits, Reported: w.Reported,
+		}
+		if !w.ReportedUntil.IsZero() {
+			v.ReportedUntil = Instant(w.ReportedUntil)
 		}
 		if w.NextUnits > 0 {
 			v.NextAt = Instant(w.NextAt)
@@ -64,6 +70,17 @@ func pool(u quota.Usage) Pool {
 		p.Windows = append(p.Windows, v)
 	}
 	return p
+}
+
+// OwnLimit says which limit the upstream reports in place of the quota, or returns "".
+func (w *Window) OwnLimit() string {
+	switch {
+	case w.Reported == 0:
+		return ""
+	case w.ReportedUntil == nil:
+		return "the upstream reports a limit of " + Number(w.Reported)
+	}
+	return "the upstream reports a limit of " + Number(w.Reported) + ", which holds until " + w.ReportedUntil.Format(time.DateTime) + " UTC if it is not reported again"
 }
 
 // Shut returns "is shut by hand", "is shut by the upstream", or "is shut".

@@ -138,7 +138,7 @@ type PoolName struct {
 // Feedback is what answers report about one pool.
 type Feedback struct {
 	Pool        PoolName `yaml:"pool" example:"requests|{header: X-RateLimit-Resource}" required:"name the pool that it is about" doc:"Required. The pool that the answer reports about, or where the answer names it."`
-	Limit       Source   `yaml:"limit" doc:"The upstream's limit. If it is below the quota, it holds until the reset. A larger one holds only if the pool has 'limit: learn'."`
+	Limit       Source   `yaml:"limit" doc:"The upstream's limit, in place of the quota. A lower one holds until it has not been reported for the length of the window, at least an hour and at most a day. A larger one holds only if the pool has 'limit: learn', until another one is reported."`
 	Remaining   Source   `yaml:"remaining" doc:"The units left of the limit."`
 	Used        Source   `yaml:"used" doc:"The units used of the limit. Write it if the upstream does not report 'remaining'."`
 	UsedPercent Source   `yaml:"used_percent" doc:"The percentage of the limit that is used. Write it if the upstream reports neither 'remaining' nor 'used'."`
@@ -171,7 +171,7 @@ type Pool struct {
 	Example  string          `yaml:"example" is:"phrase" example:"your tier at https://maps.example.com/account" doc:"Says that the quota is an example, and where you find your own."`
 	Quota    int64           `yaml:"quota" range:"1..units" example:"10000" doc:"The units that the upstream grants in each window."`
 	Headroom *int64          `yaml:"headroom" range:"0..units" assumed:"0" example:"500" doc:"The part that ordinary calls leave free. The limit is quota minus headroom."`
-	Limit    string          `yaml:"limit" words:"learn" doc:"The limit that an answer reports is used until its reset, even if it is above the quota. It needs 'feedback' with a limit. With 'metric', the ledger keeps the limit for all processes, until another one is reported."`
+	Limit    string          `yaml:"limit" words:"learn" doc:"A limit that an answer reports is used even if it is above the quota, until another one is reported. It needs 'feedback' with a limit, or 'metric'."`
 	Metric   string          `yaml:"metric" is:"phrase" example:"youtube.googleapis.com/default" doc:"The name under which the upstream itself counts the pool's units. 'ingestor reconcile' compares that count with the ledger. For Google's APIs, it is the name of the quota metric in Cloud Monitoring."`
 	Settle   int64           `yaml:"settle_factor" range:"1..units" assumed:"10" example:"50" doc:"A program over HTTP may settle a call to this many times what it reserved, or to the highest price of a method, whichever is more."`
 	Windows  []Window        `yaml:"windows" size:"1..windows" noun:"window" required:"give it at least one, such as {per: 24h}" doc:"The limits over time. A call must fit all of them."`

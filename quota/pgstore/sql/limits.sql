@@ -4,9 +4,9 @@ LOCK TABLE headroom_ledger.limits IN EXCLUSIVE MODE;
 
 -- limit_set sets the limit of a key, and keeps the change for people to read. Its version is at
 -- least the time, so that none is given twice, even if a backup was restored. Args: family,
--- key, quota, who, why, how many changes are kept.
+-- key, quota, who, why, how many changes are kept, the time or null for the server's.
 WITH clock AS (
-	SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now
+	SELECT coalesce($7::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
 ), last AS (
 	SELECT greatest(coalesce(max(version), 0) + 1, (SELECT now FROM clock)) AS version FROM headroom_ledger.limits
 ), kept AS (
