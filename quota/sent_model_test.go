@@ -77,7 +77,7 @@ var sentStores = map[string]struct {
 			both[i] = s
 		}
 		return both
-	}, "15"},
+	}, "60"},
 	"redis": {func(t *testing.T, clock quota.Clock) (both [2]quota.Store) {
 		server, err := redistest.Start(t.TempDir(), "--save", "", "--appendonly", "no")
 		if err != nil {
@@ -94,7 +94,7 @@ var sentStores = map[string]struct {
 			}
 		}
 		return both
-	}, "15"},
+	}, "60"},
 	"postgres": {func(t *testing.T, clock quota.Clock) (both [2]quota.Store) {
 		url := pgtest.Shared(t)
 		for i := range both {
@@ -106,7 +106,7 @@ var sentStores = map[string]struct {
 			both[i] = s
 		}
 		return both
-	}, "10"},
+	}, "20"},
 }
 
 // sentClock is the stores'. It is off by so much from the true time.
@@ -122,7 +122,7 @@ func TestSentModel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			checks, seed := s.checks, "1"
 			if os.Getenv("HEADROOM_SOAK") == "1" {
-				checks, seed = "4000", fmt.Sprint(rand.Uint64())
+				checks, seed = "4300", fmt.Sprint(rand.Uint64())
 			}
 			setFlag(t, "rapid.checks", checks)
 			setFlag(t, "rapid.seed", seed)
