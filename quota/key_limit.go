@@ -58,12 +58,13 @@ const (
 
 // keyLimits are the limits that a ledger knows.
 type keyLimits struct {
-	reading sync.Mutex   // held by the one who reads; guards last
-	last    KeyLimit     // the last one that was read
-	asked   atomic.Int64 // when the limits were last up to date, by the ledger's clock; 0: never
-	failed  atomic.Int64 // when they could last not be read
-	silent  atomic.Int64 // when the limit of a single key could last not be read
-	none    atomic.Bool  // the store keeps none
+	reading sync.Mutex            // held by the one who reads; guards last
+	last    KeyLimit              // the last one that was read
+	asked   atomic.Int64          // when the limits were last up to date, by the ledger's clock; 0: never
+	failed  atomic.Int64          // when they could last not be read
+	unread  atomic.Pointer[error] // why limits could last not be read
+	silent  atomic.Int64          // when the limit of a single key could last not be read
+	none    atomic.Bool           // the store keeps none
 
 	mu  sync.RWMutex
 	all map[string]map[string]setLimit // by family and page key, with those that were removed
@@ -278,7 +279,10 @@ func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, key string,
 	if age < limitsWithin {
 		return nil
 	}
-	err := errLimitUnread
+	err := errors.New("no limit could be read a moment ago")
+	if last := k.unread.Load(); last != nil {
+		err = *last
+	}
 	if since(k.silent.Load()) >= limitsAfter {
 		err = l.askLimit(ctx, keeper, key, families)
 	}
@@ -287,8 +291,6 @@ func (l *Ledger) freshLimit(ctx context.Context, keeper LimitKeeper, key string,
 	}
 	return &OutageError{Op: "read a limit", Err: fmt.Errorf("the limit that was set at run time is unknown: %w", err)}
 }
-
-var errLimitUnread = errors.New("no limit could be read a moment ago")
 
 // askLimit reads the limit of a key. The store has its time to answer even if the caller has
 // not: what a caller's patience cuts off says nothing about the store.
@@ -308,6 +310,7 @@ func (l *Ledger) askLimit(ctx context.Context, keeper LimitKeeper, key string, f
 				l.limits.none.Store(true)
 			default:
 				l.limits.silent.Store(l.clock.Now().UnixNano())
+				l.limits.unread.Store(&err)
 				failed = err
 			}
 		}
@@ -334,6 +337,7 @@ func (k *keyLimits) refresh(ctx context.Context, keeper LimitKeeper, clock Clock
 			k.none.Store(true)
 		case err != nil:
 			k.failed.Store(clock.Now().UnixNano())
+			k.unread.Store(&err)
 		}
 	}()
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -112,10 +113,10 @@ var sentStores = map[string]struct {
 // sentClock is the stores'. It is off by so much from the true time.
 type sentClock struct {
 	*quota.SimClock
-	off time.Duration
+	off atomic.Int64
 }
 
-func (c *sentClock) Now() time.Time { return c.SimClock.Now().Add(c.off) }
+func (c *sentClock) Now() time.Time { return c.SimClock.Now().Add(time.Duration(c.off.Load())) }
 
 func TestSentModel(t *testing.T) {
 	for name, s := range sentStores {
@@ -178,7 +179,7 @@ type sentCallOut struct {
 // begin starts a timeline.
 func (m *sentModel) begin(rt *rapid.T) {
 	m.timelines++
-	m.clock.off = 0
+	m.clock.off.Store(0)
 	m.clock.SimClock.Set(m.clock.SimClock.Now().Truncate(24 * time.Hour).Add(60*time.Hour - 90*time.Second).Add(time.Duration(rapid.IntRange(0, 180).Draw(rt, "start")) * time.Second))
 	m.late, m.zone, m.learns = 0, nil, false
 	m.windows = sentWindows
@@ -628,13 +629,13 @@ func (m *sentModel) swing(rt *rapid.T) {
 	if !m.send(rt, p, nil, "units", 1, 0) || !m.send(rt, p, nil, kind, 1, 0) {
 		return // a page that has not seen the time before cannot know
 	}
-	m.clock.off = -time.Hour - 2*time.Minute - time.Duration(rapid.IntRange(0, 7200).Draw(rt, "back"))*time.Second
+	m.clock.off.Store(int64(-time.Hour - 2*time.Minute - time.Duration(rapid.IntRange(0, 7200).Draw(rt, "back"))*time.Second))
 	for _, kind := range []string{"units", kind} {
 		m.fills(rt, m.process(rt), kind)
 		m.advance(rt, m.short(rt))
 		m.fills(rt, m.process(rt), kind)
 	}
-	m.clock.off = 0
+	m.clock.off.Store(0)
 	m.fills(rt, m.process(rt), kind)
 }
 

@@ -100,6 +100,7 @@ func (h *proveHome) openRedis(ctx context.Context, address string, done *closers
 		}
 		return nil
 	})
+	done.add(store.Close) // first: it waits for what was asked before an interrupt
 	h.where, h.store, h.peers, h.real = "in Redis", store, others, true
 	return nil
 }

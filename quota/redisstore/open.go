@@ -89,8 +89,9 @@ func dial(address string) (redis.UniversalClient, error) {
 	}
 }
 
-// Close waits for the reservations whose callers have left. Then it saves what is known about the pages to [Options].Births, and closes the
-// connections of a store that [Open] made. It leaves a client given to [New] open.
+// Close waits for the reservations whose callers have left. Then it saves what is known about
+// the pages to [Options].Births, and closes the connections of a store that [Open] made. It
+// leaves a client given to [New] open.
 func (s *Store) Close() error {
 	if s == nil || s.births == nil {
 		return nil
