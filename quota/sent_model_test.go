@@ -400,14 +400,13 @@ func (m *sentModel) load(rt *rapid.T, p *sentProcess) {
 }
 
 // calls makes calls of one unit: from the second one on they take leased blocks.
-func (m *sentModel) calls(rt *rapid.T, p *sentProcess, h *quota.Hold, kind string, n int) (sent int) {
+func (m *sentModel) calls(rt *rapid.T, p *sentProcess, h *quota.Hold, kind string, n int) {
 	late := time.Duration(0)
 	if m.late > 0 {
 		late = rapid.SampledFrom([]time.Duration{0, m.late / 2, m.late - time.Microsecond}).Draw(rt, "late")
 	}
-	for ; sent < n && m.send(rt, p, h, kind, 1, late); sent++ {
+	for ; n > 0 && m.send(rt, p, h, kind, 1, late); n-- {
 	}
-	return sent
 }
 
 // fills takes all that is left, in few calls.

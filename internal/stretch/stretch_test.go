@@ -14,8 +14,11 @@ func TestBegins(t *testing.T) {
 		want      string
 	}{
 		"a short one lasts a minute": {
-			{0, time.Second, "first 0"}, {time.Second, 2 * time.Second, ""}, {59 * time.Second, time.Minute, ""},
-			{time.Minute, 61 * time.Second, "first 2"}, {2 * time.Minute, 3 * time.Minute, "first 0"},
+			{0, time.Second, "first 0"},
+			{time.Second, 2 * time.Second, ""},
+			{59 * time.Second, time.Minute, ""},
+			{time.Minute, 61 * time.Second, "first 2"},
+			{2 * time.Minute, 3 * time.Minute, "first 0"},
 		},
 		"as long as its first refusal says": {
 			{0, 10 * time.Minute, "first 0"}, {9 * time.Minute, time.Hour, ""}, {10 * time.Minute, time.Hour, "first 1"},

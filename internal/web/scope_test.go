@@ -223,9 +223,12 @@ func TestSettlingUpwardIsBounded(t *testing.T) {
 		units   int64
 		status  int
 	}{
-		{one.Token, 1<<53 - 1, http.StatusUnprocessableEntity}, {one.Token, 11, http.StatusUnprocessableEntity}, {one.Token, 10, http.StatusOK},
+		{one.Token, 1<<53 - 1, http.StatusUnprocessableEntity},
+		{one.Token, 11, http.StatusUnprocessableEntity},
+		{one.Token, 10, http.StatusOK},
 		{one.Token, 1<<53 - 1, http.StatusOK}, // a repeat of the first
-		{ten.Token, 101, http.StatusUnprocessableEntity}, {ten.Token, 100, http.StatusOK},
+		{ten.Token, 101, http.StatusUnprocessableEntity},
+		{ten.Token, 100, http.StatusOK},
 	} {
 		got, text := r.as(alice, "/v1/settle", object("token", c.receipt, "units", c.units), nil)
 		if got != c.status || got != http.StatusOK && !strings.Contains(text, "settle_factor of pool units of upstream shop in costs.yaml") {

@@ -160,8 +160,11 @@ func TestBodyOfARequest(t *testing.T) {
 		"gzip":                          {"ask", gzipText(`{"model":"big"}`), []string{"Content-Encoding", "gzip"}, "map[model:big:1 tokens:100]"},
 		"gzip with more behind it":      {"ask", gzipText(`{"model":"big"}`) + "more", []string{"Content-Encoding", "gzip"}, ""},
 		"gzip that is long":             {"ask", gzipText(`{"text":"` + pad + pad + `","model":"big"}`), []string{"Content-Encoding", "gzip"}, ""},
-		"gzip of which the length costs": {"size", gzipText(`{"model":"big","text":"` + pad + `"}`), []string{"Content-Encoding", "gzip"},
-			fmt.Sprintf("map[model:big:1 sizes:%d]", len(pad)+25)},
+		"gzip of which the length costs": {
+			"size", gzipText(`{"model":"big","text":"` + pad + `"}`),
+			[]string{"Content-Encoding", "gzip"},
+			fmt.Sprintf("map[model:big:1 sizes:%d]", len(pad)+25),
+		},
 		"brotli":                    {"ask", `{"model":"big"}`, []string{"Content-Encoding", "br"}, ""},
 		"a second encoding":         {"ask", `{"model":"big"}`, []string{"Content-Encoding", "identity", "Content-Encoding", "br"}, ""},
 		"a long key":                {"ask", `{"model":"` + strings.Repeat("m", 2000) + `"}`, nil, "map[model:~:1 tokens:100]"},
@@ -205,7 +208,7 @@ func TestALongBody(t *testing.T) {
 			t.Errorf("%s: %v", way, err)
 		}
 		if !want {
-			resp := meter.As429(&http.Request{}, err)
+			resp := meter.As429(&http.Request{}, err) //nolint:bodyclose // it is in memory
 			if resp == nil || resp.StatusCode != http.StatusRequestEntityTooLarge || resp.Header.Get(meter.RefusedHeader) != "body" {
 				t.Errorf("%s: the answer is %v", way, resp)
 			}

@@ -28,7 +28,7 @@ func builtin(t *testing.T, name string, handler http.HandlerFunc) *rig {
 	return r
 }
 
-// An organization of a lower tier than the book's spends what it spends, and others nothing.
+// An account of a lower tier than the book's spends what it spends, and others nothing.
 func TestALowerTierOfAnthropic(t *testing.T) {
 	r := builtin(t, "builtin/anthropic", func(w http.ResponseWriter, req *http.Request) {
 		for _, pool := range []string{"Requests", "Input-Tokens", "Output-Tokens"} {

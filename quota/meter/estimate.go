@@ -197,7 +197,7 @@ func readAgain(req *http.Request, r *content.Reading) error {
 	for {
 		n, err := body.Read(chunk[:])
 		_, _ = r.Write(chunk[:n])
-		if err == io.EOF { //nolint:errorlint // a reader returns it as it is
+		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
@@ -242,7 +242,7 @@ func (t *Transport) keepBody(c *call, req *http.Request, r *content.Reading, mos
 			return false, gone
 		}
 		long = int64(len(head)) > most
-		if long || err == io.EOF { //nolint:errorlint // a reader returns it as it is
+		if long || err == io.EOF {
 			c.upload = newUpload(head, req.Body)
 			return long, nil
 		}

@@ -132,7 +132,7 @@ func TestACancelledCallGivesItsSlotBack(t *testing.T) {
 		method := map[string]string{"/get": "GET", "/chat": "POST"}[url]
 		ctx, cancel := context.WithCancel(t.Context())
 		req, _ := http.NewRequestWithContext(ctx, method, "http://api.example.com"+url, nil)
-		resp, err := r.client.Do(req) //nolint:bodyclose // that is the case
+		resp, err := r.client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

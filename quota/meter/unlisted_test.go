@@ -62,7 +62,7 @@ func TestUnlistedHosts(t *testing.T) {
 			if len(told) > 0 {
 				t.Errorf("hosts that the book names are told: %v", told)
 			}
-			if resp := meter.As429(&http.Request{}, &meter.UnlistedError{Host: "x"}); resp == nil || resp.StatusCode != http.StatusBadRequest {
+			if resp := meter.As429(&http.Request{}, &meter.UnlistedError{Host: "x"}); resp == nil || resp.StatusCode != http.StatusBadRequest { //nolint:bodyclose // it is in memory
 				t.Errorf("the answer is %v", resp)
 			}
 		})

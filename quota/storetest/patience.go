@@ -86,7 +86,7 @@ func (p *patience) call(random *rand.Rand, patient bool) {
 	case random.IntN(3) == 0:
 		time.AfterFunc(time.Duration(random.Int64N(int64(5*time.Millisecond))), cancel)
 	default:
-		ctx, cancel = context.WithTimeout(ctx, time.Millisecond<<random.IntN(6)) //nolint:govet // cancel ends both
+		ctx, cancel = context.WithTimeout(ctx, time.Millisecond<<random.IntN(6))
 	}
 	defer cancel()
 	var err error
